@@ -109,7 +109,7 @@ static void post_clo_init(void)
 
 static void on_thread_runs(ThreadId tid, ULong blocks)
 {
-    lt_peek_forget();
+    lt_guest_forget();
     lt_instrument_follow_ring();
     lt_thread_runs(tid);
 }

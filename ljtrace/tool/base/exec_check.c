@@ -199,8 +199,8 @@ static ULong vector_bytes(Addr vector)
 {
     ULong bytes = 0;
     Addr text;
-    while (vector && bytes <= MOST_ROOM && (text = lt_peek_number(vector, sizeof text)) != 0) {
-        SizeT length = lt_peek_length(text, LONGEST_STRING);
+    while (vector && bytes <= MOST_ROOM && (text = lt_guest_number(vector, sizeof text)) != 0) {
+        SizeT length = lt_guest_length(text, LONGEST_STRING);
         if (length >= LONGEST_STRING)
             return MOST_ROOM + 1;
         bytes += length + 1 + sizeof text;
@@ -212,6 +212,6 @@ static ULong vector_bytes(Addr vector)
 UInt lt_runnable_with(Addr path, Addr arguments, Addr environment)
 {
     ULong bytes =
-        lt_peek_length(path, LONGEST_PATH) + 1 + vector_bytes(arguments) + vector_bytes(environment);
+        lt_guest_length(path, LONGEST_PATH) + 1 + vector_bytes(arguments) + vector_bytes(environment);
     return bytes > room_for_arguments() ? VKI_E2BIG : 0;
 }

@@ -35,7 +35,7 @@ static UWord pages(UWord size)
 static const struct lt_stack *take(ThreadId tid)
 {
     static struct lt_stack stack;
-    lt_peek_forget();
+    lt_guest_forget();
     if (lt_lua_inside(tid))
         lt_take_stack(tid, &stack); /* raw material: the call of the allocator shows whose it is */
     else

@@ -474,9 +474,9 @@ void lt_observe_thread_ends(ThreadId tid)
 static Bool is_called(Addr sp, Addr function)
 {
     enum { CALL = 0xe8, CALL_BYTES = 5 };
-    Addr back = lt_peek_number(sp, 8);
-    return lt_peek_number(back - CALL_BYTES, 1) == CALL &&
-           back + (Int)lt_peek_number(back - 4, 4) == function;
+    Addr back = lt_guest_number(sp, 8);
+    return lt_guest_number(back - CALL_BYTES, 1) == CALL &&
+           back + (Int)lt_guest_number(back - 4, 4) == function;
 }
 
 /* Drop calls and handlers that were left by a long jump. A call at the same place as an unfinished one shows
@@ -634,7 +634,7 @@ static void record(const struct call *call, Addr result)
         put_new(call, result);
         break;
     case MAKE_AT:
-        put_new(call, (UInt)result == 0 ? lt_peek_number(call->block, sizeof(Addr)) : 0);
+        put_new(call, (UInt)result == 0 ? lt_guest_number(call->block, sizeof(Addr)) : 0);
         break;
     case RESIZE:
     case RESIZE_OR_FREE:

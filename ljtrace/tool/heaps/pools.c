@@ -71,7 +71,7 @@ static void create(Addr anchor, Addr name)
     p = VG_(malloc)("ljtrace.pool", sizeof *p);
     p->anchor = anchor;
     VG_(HT_add_node)(s_pools, p);
-    lt_peek_text(name, text, sizeof text);
+    lt_guest_text(name, text, sizeof text);
     put_heap(anchor, text);
 }
 

@@ -156,7 +156,7 @@ static Bool obey(const HChar *text)
 static const HChar *name_at(UWord addr)
 {
     static HChar name[NAME_MAX_BYTES + 1];
-    lt_peek_text(addr, name, sizeof name);
+    lt_guest_text(addr, name, sizeof name);
     return name;
 }
 
@@ -169,7 +169,7 @@ static void take_named_snapshot(UWord addr)
 static void take_layout(const UWord *args)
 {
     struct lua_layout layout;
-    if (lt_peek(args[1], &layout, sizeof layout))
+    if (lt_guest_read(args[1], &layout, sizeof layout))
         lt_vm_layout(&layout, (UInt)args[2]);
 }
 
@@ -200,7 +200,7 @@ static Bool on_request(ThreadId tid, UWord *args, UWord *ret)
         lt_lua_heap_moved(lt_lua_heap(args[1]), lt_lua_heap(args[2]));
         return True;
     case LJTRACE_REQUEST_PEEK:
-        *ret = lt_peek(args[1], (void *)args[2], args[3]) ? args[3] : 0;
+        *ret = lt_guest_read(args[1], (void *)args[2], args[3]) ? args[3] : 0;
         return True;
     case LJTRACE_REQUEST_LUA_LAYOUT:
         take_layout(args);

@@ -351,8 +351,8 @@ void lt_resume_stack(ThreadId tid, struct lt_stack *stack, Addr sp)
 {
     Addr saved[2];
     struct found f = {stack->ips + stack->depth, stack->sps + stack->depth, 0};
-    if (stack->depth >= lt_options.stack_depth || !lt_peek(sp - sizeof saved, saved, sizeof saved) ||
-        !lt_readable(sp, sizeof(Addr)))
+    if (stack->depth >= lt_options.stack_depth || !lt_guest_read(sp - sizeof saved, saved, sizeof saved) ||
+        !lt_guest_readable(sp, sizeof(Addr)))
         return;
     struct start there = {saved[1] - 1, sp, saved[0]};
     take(tid, &there, True, &f, lt_options.stack_depth - stack->depth);

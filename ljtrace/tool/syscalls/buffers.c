@@ -73,7 +73,7 @@ static Bool is_within(struct range outer, Addr addr, SizeT size)
 
 static void touch_structure(struct range r)
 {
-    if (r.size > 0 && lt_readable(r.addr, r.size))
+    if (r.size > 0 && lt_guest_readable(r.addr, r.size))
         lt_touch(RAW_LOAD, r.addr, r.size);
 }
 
@@ -92,9 +92,9 @@ UInt lt_transfers_waiting;
 static void touch_parts(enum raw_access kind, Addr vector, UWord count, SizeT left)
 {
     struct range part;
-    lt_peek_forget(); /* other threads may have run during the call */
+    lt_guest_forget(); /* other threads may have run during the call */
     for (UWord i = 0; left > 0 && i < count; i++) {
-        if (!lt_peek(vector + i * sizeof part, &part, sizeof part))
+        if (!lt_guest_read(vector + i * sizeof part, &part, sizeof part))
             return;
         SizeT moved = part.size < left ? part.size : left;
         lt_touch(kind, part.addr, moved);

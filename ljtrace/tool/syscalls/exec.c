@@ -80,7 +80,7 @@ void lt_exec_before(UInt number, const UWord *args)
     HChar path[LONGEST_PATH];
     if (number != __NR_execve)
         return;
-    lt_peek_text(args[0], path, sizeof path);
+    lt_guest_text(args[0], path, sizeof path);
     UInt error = lt_runnable(path, &hindrance);
     if (!error)
         error = lt_runnable_with(args[0], args[1], args[2]);

@@ -50,9 +50,9 @@ static void on_kernel_reads(CorePart part, ThreadId tid, const HChar *what, Addr
 
 static void on_kernel_reads_string(CorePart part, ThreadId tid, const HChar *what, Addr addr)
 {
-    SizeT length = lt_peek_length(addr, LONGEST_TEXT);
+    SizeT length = lt_guest_length(addr, LONGEST_TEXT);
     if (is_for_program(part, tid))
-        lt_touch(RAW_LOAD, addr, length + lt_readable(addr + length, 1));
+        lt_touch(RAW_LOAD, addr, length + lt_guest_readable(addr + length, 1));
 }
 
 /* The last writes of the call that is ending. They are reported when its result is known. */
@@ -103,7 +103,7 @@ static void store_info(const struct held *h, Addr info)
 static void store_sets(const struct held *h, Addr header, Addr sets)
 {
     enum { FIRST_VERSION = 0x19980330, SET_BYTES = 12 };
-    Bool two = h->addr == sets && h->size == SET_BYTES && lt_peek_number(header, 4) != FIRST_VERSION;
+    Bool two = h->addr == sets && h->size == SET_BYTES && lt_guest_number(header, 4) != FIRST_VERSION;
     lt_touch(RAW_STORE, h->addr, two ? 2 * SET_BYTES : h->size);
 }
 

@@ -47,7 +47,7 @@ void lt_thread_runs(ThreadId tid)
 {
     if (tid == s_thread)
         return;
-    lt_peek_forget();
+    lt_guest_forget();
     s_thread = tid;
     RING_PUT(thread, .thread = number_of(tid));
     lt_lua_thread(tid);

@@ -53,7 +53,7 @@ static struct lt_vm *on_stack(ThreadId tid, Addr ud, Addr sp)
     Addr top = VG_(thread_get_stack_max)(tid);
     for (Addr at = sp; !found && at < sp + STACK_WORDS * sizeof(Addr) && at + sizeof(Addr) <= top;
          at += sizeof(Addr))
-        found = with_global(ud, lt_peek_number(at, sizeof(Addr)));
+        found = with_global(ud, lt_guest_number(at, sizeof(Addr)));
     return found;
 }
 

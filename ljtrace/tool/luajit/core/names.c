@@ -73,7 +73,7 @@ static void copy_text(Addr from, HChar *to, UInt limit)
 {
     UInt n = 0;
     HChar c;
-    while (n + 1 < limit && lt_peek(from + n, &c, 1) && c)
+    while (n + 1 < limit && lt_guest_read(from + n, &c, 1) && c)
         to[n++] = c;
     to[n] = 0;
 }
@@ -168,7 +168,7 @@ static struct proto *know(const struct lt_vm *vm, Addr proto)
     if (p && p->addr == proto)
         return *recent(proto) = p;
     UInt bytes = lt_vm_u32(proto + vm->at->proto_bytes);
-    if (lt_vm_gct(vm, proto) != GCT_PROTO || bytes < vm->at->proto_code || !lt_readable(proto, bytes))
+    if (lt_vm_gct(vm, proto) != GCT_PROTO || bytes < vm->at->proto_code || !lt_guest_readable(proto, bytes))
         return NULL;
     if (!s_protos)
         s_protos = VG_(OSetGen_Create)(0, NULL, VG_(malloc), "ljtrace.protos", VG_(free));
@@ -199,7 +199,7 @@ void lt_proto_gone(Addr block)
 
 static struct proto *proto_of(const struct lt_vm *vm, Addr function)
 {
-    if (lt_vm_gct(vm, function) != GCT_FUNC || lt_peek_number(function + vm->at->ffid, 1) != 0)
+    if (lt_vm_gct(vm, function) != GCT_FUNC || lt_guest_number(function + vm->at->ffid, 1) != 0)
         return NULL;
     return know(vm, lt_vm_ref(vm, function + vm->at->func_pc) - vm->at->proto_code);
 }
@@ -225,7 +225,7 @@ static UInt line_of_index(const struct lt_vm *vm, Addr proto, UInt i)
     Addr lines = lt_vm_ref(vm, proto + vm->at->proto_lines);
     if (!lines)
         return 0;
-    return first_line(vm, proto) + (i ? (UInt)lt_peek_number(lines + (Addr)(i - 1) * width, width) : 0);
+    return first_line(vm, proto) + (i ? (UInt)lt_guest_number(lines + (Addr)(i - 1) * width, width) : 0);
 }
 
 UInt lt_line_at(const struct lt_vm *vm, Addr proto, Addr pc)
@@ -253,7 +253,7 @@ static ULong read_uleb(Addr *at)
 {
     ULong v = 0;
     for (UInt shift = 0; shift < 35; shift += 7) {
-        UChar b = (UChar)lt_peek_number((*at)++, 1);
+        UChar b = (UChar)lt_guest_number((*at)++, 1);
         v |= (ULong)(b & 0x7f) << shift;
         if (b < 0x80)
             break;
@@ -270,13 +270,13 @@ static void local_name(const struct lt_vm *vm, Addr proto, UInt index, UInt slot
     to[0] = 0;
     for (UInt i = 0; at && i < 1000; i++) {
         Addr name = at;
-        UChar first = (UChar)lt_peek_number(at, 1);
+        UChar first = (UChar)lt_guest_number(at, 1);
         if (first == 0)
             return;
         if (first < 7)
             at++;
         else
-            while (lt_peek_number(at++, 1))
+            while (lt_guest_number(at++, 1))
                 ;
         start += read_uleb(&at);
         ULong end = start + read_uleb(&at);
@@ -294,7 +294,7 @@ static void upvalue_name(const struct lt_vm *vm, Addr proto, UInt n, HChar *to, 
 {
     Addr at = lt_vm_ref(vm, proto + vm->at->proto_upvalues);
     while (at && n--)
-        while (lt_peek_number(at++, 1))
+        while (lt_guest_number(at++, 1))
             ;
     copy_text(at, to, limit);
 }
@@ -489,8 +489,8 @@ void lt_name_code(const struct lt_vm *vm, Addr ip, const struct lt_place *at)
 
 Bool lt_fast_is_made(const struct lt_vm *vm, Addr function)
 {
-    return lt_peek_number(function + vm->at->ffid, 1) > 1 &&
-           lt_peek_number(function + vm->at->func_upvalues, 1) > 0;
+    return lt_guest_number(function + vm->at->ffid, 1) > 1 &&
+           lt_guest_number(function + vm->at->func_upvalues, 1) > 0;
 }
 
 Addr lt_name_fast(const struct lt_vm *vm, Addr function, Addr caller_proto, Addr caller_pc)
@@ -505,8 +505,9 @@ Addr lt_name_fast(const struct lt_vm *vm, Addr function, Addr caller_proto, Addr
     if (caller_proto)
         callee_name(vm, caller_proto, caller_pc, name, sizeof name);
     if (!name[0])
-        VG_(snprintf)(name, sizeof name, "builtin#%llu", lt_peek_number(function + vm->at->ffid, 1));
-    put_luaframe(key, made ? lt_peek_number(function + vm->at->func_c, 8) : function, 0, MT_FRAME_FAST, name, "");
+        VG_(snprintf)(name, sizeof name, "builtin#%llu", lt_guest_number(function + vm->at->ffid, 1));
+    put_luaframe(key, made ? lt_guest_number(function + vm->at->func_c, 8) : function, 0, MT_FRAME_FAST, name,
+                 "");
     return key;
 }
 

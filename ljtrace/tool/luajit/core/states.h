@@ -106,15 +106,15 @@ Addr lt_vm_cframe(const struct lt_vm *vm);
 
 static inline Addr lt_vm_ref(const struct lt_vm *vm, Addr a)
 {
-    return lt_peek_number(a, vm->at->ref);
+    return lt_guest_number(a, vm->at->ref);
 }
 static inline UInt lt_vm_u32(Addr a)
 {
-    return (UInt)lt_peek_number(a, 4);
+    return (UInt)lt_guest_number(a, 4);
 }
 static inline UInt lt_vm_gct(const struct lt_vm *vm, Addr object)
 {
-    return (UInt)lt_peek_number(object + vm->at->gct, 1);
+    return (UInt)lt_guest_number(object + vm->at->gct, 1);
 }
 
 #endif

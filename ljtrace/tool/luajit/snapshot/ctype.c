@@ -49,8 +49,8 @@ struct ctype {
 static Bool get(const struct universe *u, UInt id, struct ctype *to)
 {
     UInt bytes = u->vm->layout->gc64 ? 24 : 16;
-    Addr at = lt_peek_number(u->ctypes, 8) + (Addr)id * bytes;
-    if (!u->ctypes || id >= lt_vm_u32(u->ctypes + 8) || !lt_readable(at, bytes))
+    Addr at = lt_guest_number(u->ctypes, 8) + (Addr)id * bytes;
+    if (!u->ctypes || id >= lt_vm_u32(u->ctypes + 8) || !lt_guest_readable(at, bytes))
         return False;
     to->info = lt_vm_u32(at);
     to->size = lt_vm_u32(at + 4);
@@ -80,8 +80,8 @@ static Bool get_raw(const struct universe *u, UInt id, struct ctype *to)
  * bytes). */
 static ULong variable_bytes(Addr cdata, Addr *block)
 {
-    *block = cdata - lt_peek_number(cdata - 8, 2);
-    return lt_peek_number(cdata - 6, 2) + lt_vm_u32(cdata - 4);
+    *block = cdata - lt_guest_number(cdata - 8, 2);
+    return lt_guest_number(cdata - 6, 2) + lt_vm_u32(cdata - 4);
 }
 
 ULong cdata_bytes(const struct universe *u, Addr cdata, Addr *block)
@@ -89,9 +89,9 @@ ULong cdata_bytes(const struct universe *u, Addr cdata, Addr *block)
     struct ctype t;
     UInt head = u->vm->layout->gc64 ? 16 : 8;
     *block = cdata;
-    if (lt_peek_number(cdata + u->at->gct - 1, 1) & VARIABLE_CDATA)
+    if (lt_guest_number(cdata + u->at->gct - 1, 1) & VARIABLE_CDATA)
         return variable_bytes(cdata, block);
-    if (!get_raw(u, (UInt)lt_peek_number(cdata + u->at->ffid, 2), &t))
+    if (!get_raw(u, (UInt)lt_guest_number(cdata + u->at->ffid, 2), &t))
         return 0;
     return head + (kind_of(&t) <= KIND_ENUM ? t.size : POINTER_BYTES);
 }
@@ -163,7 +163,7 @@ static Addr typedef_of(const struct universe *u, UInt id)
 static void get_string(const struct universe *u, HChar *to, Addr string)
 {
     UInt length = string_length(u->vm, string);
-    if (length >= UNIVERSE_TEXT || !lt_peek(string + u->vm->layout->string_header, to, length))
+    if (length >= UNIVERSE_TEXT || !lt_guest_read(string + u->vm->layout->string_header, to, length))
         length = 0;
     to[length] = 0;
 }

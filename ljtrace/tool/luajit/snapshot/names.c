@@ -58,7 +58,7 @@ void universe_begin_names(const struct universe *u, Addr registry)
         return;
     UInt mask = lt_vm_u32(registry + u->at->tab_asize + 4);
     Addr node = lt_vm_ref(u->vm, registry + u->at->tab_node);
-    for (UInt i = 0; i <= mask && lt_readable(node, NODE_BYTES); i++, node += NODE_BYTES)
+    for (UInt i = 0; i <= mask && lt_guest_readable(node, NODE_BYTES); i++, node += NODE_BYTES)
         note_registered(u, node);
 }
 
@@ -89,7 +89,7 @@ Addr universe_string(const struct universe *u, Addr string)
     UInt size = string_length(u->vm, string);
     if (size > sizeof text)
         size = sizeof text;
-    if (!lt_peek(string + u->vm->layout->string_header, text, size))
+    if (!lt_guest_read(string + u->vm->layout->string_header, text, size))
         size = 0;
     return tell(string, text, size);
 }
@@ -100,7 +100,7 @@ Addr universe_text(Addr at)
     UInt n = 0;
     if (is_told(at))
         return at;
-    while (n < sizeof text && lt_peek(at + n, &text[n], 1) && text[n])
+    while (n < sizeof text && lt_guest_read(at + n, &text[n], 1) && text[n])
         n++;
     return tell(at, text, n);
 }
@@ -132,7 +132,7 @@ Addr universe_plain_key(const struct universe *u, Addr slot)
 {
     Long integer;
     HChar text[40];
-    ULong v = lt_peek_number(slot, 8);
+    ULong v = lt_guest_number(slot, 8);
     if (is_integer(v, &integer)) {
         VG_(snprintf)(text, sizeof text, "[%lld]", integer);
         return name_plain(slot, text);
@@ -149,7 +149,7 @@ static Bool is_key(const struct universe *u, Addr slot, const HChar *name, UInt 
     HChar text[32];
     Addr string = object_value(u, slot, &gct);
     return string && gct == GCT_STR && string_length(u->vm, string) == length && length < sizeof text &&
-           lt_peek(string + u->vm->layout->string_header, text, length) &&
+           lt_guest_read(string + u->vm->layout->string_header, text, length) &&
            VG_(memcmp)(text, name, length) == 0;
 }
 
@@ -157,7 +157,7 @@ Addr table_field(const struct universe *u, Addr table, const HChar *name)
 {
     UInt mask = lt_vm_u32(table + u->at->tab_asize + 4), length = VG_(strlen)(name);
     Addr node = lt_vm_ref(u->vm, table + u->at->tab_node);
-    for (UInt i = 0; i <= mask && lt_readable(node, NODE_BYTES); i++, node += NODE_BYTES)
+    for (UInt i = 0; i <= mask && lt_guest_readable(node, NODE_BYTES); i++, node += NODE_BYTES)
         if (is_key(u, node + 8, name, length))
             return node;
     return 0;
@@ -177,7 +177,7 @@ static UInt mode_of(const struct universe *u, Addr table)
     Addr string = string_field(u, table, "__mode");
     UInt length = string ? string_length(u->vm, string) : 0;
     for (UInt i = 0; i < length && i < KEY_TEXT; i++)
-        if (lt_peek(string + u->vm->layout->string_header + i, &c, 1))
+        if (lt_guest_read(string + u->vm->layout->string_header + i, &c, 1))
             mode |= c == 'k' ? 1 : c == 'v' ? 2 : 0;
     return mode;
 }
@@ -208,7 +208,7 @@ UInt table_mode(const struct universe *u, Addr table)
 static Addr name_ctype(const struct universe *u, Addr cdata)
 {
     HChar text[UNIVERSE_TEXT];
-    UInt id = (UInt)lt_peek_number(cdata + u->at->ffid, 2);
+    UInt id = (UInt)lt_guest_number(cdata + u->at->ffid, 2);
     Addr key = (Addr)id + 1;
     if (is_told(key))
         return key;
@@ -221,7 +221,7 @@ static Addr name_udata(const struct universe *u, Addr o)
 {
     static const HChar *const own[] = {
         [UDATA_FILE] = "FILE*", [UDATA_LIBRARY] = "ffi.clib", [UDATA_BUFFER] = "string.buffer"};
-    UInt kind = (UInt)lt_peek_number(o + u->at->ffid, 1);
+    UInt kind = (UInt)lt_guest_number(o + u->at->ffid, 1);
     Addr table = lt_vm_ref(u->vm, o + u->at->tab_meta); /* at the same offset as a table's */
     Addr name = table ? metatable(u, table)->name : 0;
     if (name)
@@ -251,10 +251,10 @@ static Addr name_function(const struct universe *u, Addr o)
     HChar text[KEY_TEXT];
     const HChar *name;
     Addr proto = lt_proto_of(u->vm, o);
-    UInt ffid = (UInt)lt_peek_number(o + u->at->ffid, 1);
+    UInt ffid = (UInt)lt_guest_number(o + u->at->ffid, 1);
     if (proto)
         return name_proto(u, proto);
-    Addr code = lt_peek_number(o + u->at->func_c, 8), key = ffid > FFID_C ? BUILTINS + ffid : code;
+    Addr code = lt_guest_number(o + u->at->func_c, 8), key = ffid > FFID_C ? BUILTINS + ffid : code;
     if (ffid == FFID_LUA || is_told(key))
         return ffid == FFID_LUA ? 0 : key;
     if (ffid > FFID_C)

@@ -12,7 +12,7 @@ enum { WHITES = 3, INSTRUCTION_BYTES = 8, SNAPSHOT_BYTES = 12, SLOT = 8 };
 
 Addr object_value(const struct universe *u, Addr slot, UInt *gct)
 {
-    ULong v = lt_peek_number(slot, SLOT);
+    ULong v = lt_guest_number(slot, SLOT);
     Bool wide = u->vm->layout->gc64;
     UInt tag = wide ? (UInt) ~((Long)v >> 47) : ~(UInt)(v >> 32);
     if (tag < GCT_STR || tag > GCT_UDATA)
@@ -36,8 +36,8 @@ ULong string_bytes(const struct lt_vm *vm, Addr string)
 
 static ULong function_bytes(const struct universe *u, Addr o)
 {
-    ULong n = lt_peek_number(o + u->at->func_upvalues, 1);
-    if (lt_peek_number(o + u->at->ffid, 1) == FFID_LUA)
+    ULong n = lt_guest_number(o + u->at->func_upvalues, 1);
+    if (lt_guest_number(o + u->at->ffid, 1) == FFID_LUA)
         return u->at->lua_func_bytes + n * u->at->ref;
     return u->at->c_func_bytes + n * SLOT;
 }
@@ -45,7 +45,7 @@ static ULong function_bytes(const struct universe *u, Addr o)
 static ULong table_bytes(const struct universe *u, Addr o)
 {
     UInt array = lt_vm_u32(o + u->at->tab_asize), mask = lt_vm_u32(o + u->at->tab_asize + 4);
-    UInt colo = (UInt)lt_peek_number(o + u->at->tab_colo, 1);
+    UInt colo = (UInt)lt_guest_number(o + u->at->tab_colo, 1);
     ULong bytes = u->at->tab_bytes + (colo & 0x7f) * SLOT;
     if (mask)
         bytes += ((ULong)mask + 1) * NODE_BYTES;
@@ -64,9 +64,9 @@ static ULong thread_bytes(const struct universe *u, Addr o)
 static ULong trace_bytes(const struct universe *u, Addr o)
 {
     UInt nk = lt_vm_u32(o + u->at->trace_nk), maps = lt_vm_u32(o + u->at->trace_nk + 4);
-    Addr code = lt_peek_number(o + u->at->trace_ir, 8) + (Addr)nk * INSTRUCTION_BYTES;
+    Addr code = lt_guest_number(o + u->at->trace_ir, 8) + (Addr)nk * INSTRUCTION_BYTES;
     UInt instructions = lt_vm_u32(o + u->at->trace_nins) - nk;
-    UInt snapshots = (UInt)lt_peek_number(o + u->at->trace_nsnap, 2);
+    UInt snapshots = (UInt)lt_guest_number(o + u->at->trace_nsnap, 2);
     return code - o + (ULong)instructions * INSTRUCTION_BYTES + (ULong)snapshots * SNAPSHOT_BYTES +
            (ULong)maps * 4;
 }
@@ -81,10 +81,10 @@ Bool universe_buffer(const struct universe *u, Addr udata, struct universe_buffe
          dictionaries = words + 2 * (Addr)u->at->ref + 8;
     Addr thread = lt_vm_ref(u->vm, words) & ~(Addr)FLAGS, flags = lt_vm_ref(u->vm, words) & FLAGS;
     *b = (struct universe_buffer){0};
-    if (lt_peek_number(udata + u->at->ffid, 1) != UDATA_BUFFER || !thread || !lt_readable(thread, 16) ||
-        lt_vm_gct(u->vm, thread) != GCT_THREAD)
+    if (lt_guest_number(udata + u->at->ffid, 1) != UDATA_BUFFER || !thread ||
+        !lt_guest_readable(thread, 16) || lt_vm_gct(u->vm, thread) != GCT_THREAD)
         return False;
-    Addr begin = lt_peek_number(at + 16, 8), end = lt_peek_number(at + 8, 8);
+    Addr begin = lt_guest_number(at + 16, 8), end = lt_guest_number(at + 8, 8);
     if (!(flags & (SHOWN | LENT)) && begin && end > begin) {
         b->data = begin;
         b->bytes = end - begin;
@@ -130,7 +130,7 @@ static ULong bytes_of(const struct universe *u, Addr o)
 ULong object_bytes(const struct universe *u, Addr o)
 {
     ULong bytes = bytes_of(u, o);
-    return bytes <= lt_peek_number(u->gc, u->at->ref) ? bytes : 0;
+    return bytes <= lt_guest_number(u->gc, u->at->ref) ? bytes : 0;
 }
 
 void object_parts(const struct universe *u, Addr o, Addr part[2])
@@ -152,7 +152,7 @@ void object_parts(const struct universe *u, Addr o, Addr part[2])
 /* An object is garbage if it has only the other white and is not fixed. */
 Bool object_is_dead(const struct universe *u, Addr o)
 {
-    UInt marked = (UInt)lt_peek_number(o + u->at->gct - 1, 1);
-    UInt other = (UInt)lt_peek_number(u->gc + 2 * u->at->ref, 1) ^ WHITES;
+    UInt marked = (UInt)lt_guest_number(o + u->at->gct - 1, 1);
+    UInt other = (UInt)lt_guest_number(u->gc + 2 * u->at->ref, 1) ^ WHITES;
     return ((marked ^ WHITES) & other) == 0;
 }

@@ -33,7 +33,7 @@ static UInt root_offset(const struct universe *u)
 static Bool is_object(const struct universe *u, Addr o)
 {
     UInt gct;
-    if (o < 4096 || o & 3 || !lt_readable(o, 16))
+    if (o < 4096 || o & 3 || !lt_guest_readable(o, 16))
         return False;
     gct = lt_vm_gct(u->vm, o);
     return gct >= GCT_STR && gct <= GCT_UDATA;
@@ -58,9 +58,9 @@ static Bool list_holds(const struct universe *u, Addr first, ULong most, Addr wa
 
 static Bool are_counters(const struct universe *u, Addr gc)
 {
-    UInt white = (UInt)lt_peek_number(gc + 2 * u->at->ref, 1) & 3;
-    UInt state = (UInt)lt_peek_number(gc + 2 * u->at->ref + 1, 1);
-    ULong total = lt_peek_number(gc, u->at->ref);
+    UInt white = (UInt)lt_guest_number(gc + 2 * u->at->ref, 1) & 3;
+    UInt state = (UInt)lt_guest_number(gc + 2 * u->at->ref + 1, 1);
+    ULong total = lt_guest_number(gc, u->at->ref);
     return (white == 1 || white == 2) && state <= LAST_STATE && total >= LEAST_TOTAL &&
            list_holds(u, lt_vm_ref(u->vm, gc + root_offset(u)), most_objects(total), universe_main(u));
 }
@@ -96,12 +96,12 @@ static Bool strings_agree(const struct universe *u)
 
 static Bool is_string_table(struct universe *u, Addr at)
 {
-    u->strings = lt_peek_number(at, 8);
+    u->strings = lt_guest_number(at, 8);
     u->string_mask = lt_vm_u32(at + 8);
     u->string_count = lt_vm_u32(at + 12);
     return u->string_mask >= LEAST_STRING_MASK && (u->string_mask & (u->string_mask + 1)) == 0 &&
            u->string_count > 0 && u->string_count <= u->limit &&
-           lt_readable(u->strings, ((SizeT)u->string_mask + 1) * u->at->ref) && strings_agree(u);
+           lt_guest_readable(u->strings, ((SizeT)u->string_mask + 1) * u->at->ref) && strings_agree(u);
 }
 
 static Bool find_strings(struct universe *u)
@@ -122,7 +122,7 @@ static void find_ctypes(struct universe *u)
     u->ctypes = 0;
     for (UInt o = 0; o < SEARCHED && !u->ctypes; o += u->at->ref) {
         Addr p = lt_vm_ref(u->vm, u->vm->g + o);
-        if (p > 4096 && !(p & 7) && lt_peek_number(p + 24, 8) == u->vm->g &&
+        if (p > 4096 && !(p & 7) && lt_guest_number(p + 24, 8) == u->vm->g &&
             lt_vm_u32(p + 8) <= lt_vm_u32(p + 12) && lt_vm_u32(p + 12) <= 65536)
             u->ctypes = p;
     }
@@ -135,7 +135,7 @@ static Bool is_text(const struct universe *u, Addr string, const HChar *text)
     HChar there[16];
     SizeT n = VG_(strlen)(text) + 1;
     return is_object(u, string) && lt_vm_gct(u->vm, string) == GCT_STR &&
-           lt_peek(string + u->vm->layout->string_header, there, n) && VG_(memcmp)(there, text, n) == 0;
+           lt_guest_read(string + u->vm->layout->string_header, there, n) && VG_(memcmp)(there, text, n) == 0;
 }
 
 static void find_roots(struct universe *u)
@@ -161,7 +161,7 @@ const HChar *universe_find(struct universe *u, struct lt_vm *vm)
     *u = (struct universe){.vm = vm, .at = vm->at};
     if (!find_counters(u))
         return "the collector's list of objects was not found";
-    u->limit = most_objects(lt_peek_number(u->gc, u->at->ref));
+    u->limit = most_objects(lt_guest_number(u->gc, u->at->ref));
     if (!find_strings(u))
         return "the string table was not found";
     find_ctypes(u);

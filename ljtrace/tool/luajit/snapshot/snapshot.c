@@ -44,7 +44,7 @@ static Bool is_root(const struct universe *u, Addr o)
     for (UInt i = 0; i < s_roots; i++)
         if (s_root[i] == o)
             return True;
-    return lt_vm_gct(u->vm, o) == GCT_STR && lt_peek_number(o + u->at->gct - 1, 1) & FIXED;
+    return lt_vm_gct(u->vm, o) == GCT_STR && lt_guest_number(o + u->at->gct - 1, 1) & FIXED;
 }
 
 /* Add an object to the sum. The main thread is a part of the state's own block. */
@@ -79,7 +79,7 @@ static void tell_links(struct universe *u, Addr o)
  * bytes that remain. */
 static ULong internal_bytes(const struct universe *u)
 {
-    ULong total = lt_peek_number(u->gc, u->at->ref);
+    ULong total = lt_guest_number(u->gc, u->at->ref);
     if (u->vm->counted)
         return lt_heap_internal_bytes(u->vm);
     return total > s_bytes ? total - s_bytes : 0;
@@ -90,18 +90,18 @@ static void begin(struct universe *u, const HChar *name)
     universe_roots(u, s_root, &s_roots, MOST_ROOTS);
     universe_begin_names(u, u->registry);
     RING_PUT(snapshot, .heap = u->vm->ud, .instructions = lt_ring->instructions,
-             .total = lt_peek_number(u->gc, u->at->ref), .internal = internal_bytes(u),
+             .total = lt_guest_number(u->gc, u->at->ref), .internal = internal_bytes(u),
              .name = lt_text(name));
 }
 
 static Bool adds_up(const struct universe *u)
 {
-    return s_bytes + internal_bytes(u) == lt_peek_number(u->gc, u->at->ref);
+    return s_bytes + internal_bytes(u) == lt_guest_number(u->gc, u->at->ref);
 }
 
 static void check(const struct universe *u, const HChar *name, Bool whole)
 {
-    ULong total = lt_peek_number(u->gc, u->at->ref), internal = internal_bytes(u);
+    ULong total = lt_guest_number(u->gc, u->at->ref), internal = internal_bytes(u);
     if (!whole)
         VG_(umsg)("ljtrace: snapshot '%s': a list of objects is broken; it holds those before\n", name);
     if (!u->vm->counted)
@@ -163,7 +163,7 @@ UInt lt_universe_take(const HChar *name)
 {
     UInt n = 0;
     mention_option();
-    lt_peek_forget();
+    lt_guest_forget();
     for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
         n += !vm->ended && take(vm, name, False);
     return n;
@@ -174,7 +174,7 @@ UInt lt_universe_order(const HChar *name)
     UInt waiting = 0;
     mention_option();
     lt_universe_take_due();
-    lt_peek_forget();
+    lt_guest_forget();
     VG_(strncpy)(s_due_name, name, sizeof s_due_name - 1);
     for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
         waiting += !vm->ended && !take(vm, name, True);
@@ -185,13 +185,13 @@ void lt_universe_try_due(struct lt_vm *vm)
 {
     if (!vm->snapshot_due || !lt_ring_alive())
         return;
-    lt_peek_forget();
+    lt_guest_forget();
     take(vm, s_due_name, True);
 }
 
 void lt_universe_take_due(void)
 {
-    lt_peek_forget();
+    lt_guest_forget();
     for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
         if (vm->snapshot_due && lt_ring_alive())
             take(vm, s_due_name, False);
@@ -204,7 +204,7 @@ void lt_universe_state_ends(Addr g)
         vm = vm->next;
     if (!vm)
         return;
-    lt_peek_forget();
+    lt_guest_forget();
     if (vm->snapshot_due && lt_ring_alive())
         take(vm, s_due_name, False);
     if (lt_options.universe && lt_ring_alive())

@@ -138,9 +138,9 @@ static UInt tag_of(UWord hash)
 static inline UInt header_at(const struct lt_vm *vm, Addr function, Addr *pc)
 {
     const struct lt_offsets *at = vm->at;
-    if (!lt_peek_is_known(function, at->func_pc + sizeof(Addr))) {
+    if (!lt_guest_is_known(function, at->func_pc + sizeof(Addr))) {
         *pc = lt_vm_ref(vm, function + at->func_pc);
-        return (UInt)lt_peek_number(function + at->gct - 1, 4) >> 8;
+        return (UInt)lt_guest_number(function + at->gct - 1, 4) >> 8;
     }
     *pc =
         vm->layout->gc64 ? *(const Addr *)(function + at->func_pc) : *(const UInt *)(function + at->func_pc);
@@ -172,7 +172,7 @@ static struct thread thread_at(const struct lt_vm *vm, Addr L)
 {
     Addr from = lt_vm_ref(vm, L + vm->at->thread_stack);
     return (struct thread){L, lt_vm_ref(vm, L + vm->at->thread_base),
-                           lt_peek_number(L + vm->at->thread_cframe, 8), from,
+                           lt_guest_number(L + vm->at->thread_cframe, 8), from,
                            from + 8 * (Addr)lt_vm_u32(L + vm->at->thread_size)};
 }
 
@@ -182,7 +182,7 @@ static Bool same_threads(const struct entry *m, const struct lt_vm *vm)
     for (UInt i = 0; i < m->threads; i++) {
         const struct thread *was = &m->thread[i], now = thread_at(vm, was->L);
         if (now.base != was->base || now.cframe != was->cframe || now.from != was->from ||
-            now.to != was->to || !lt_readable(now.from, now.to - now.from))
+            now.to != was->to || !lt_guest_readable(now.from, now.to - now.from))
             return False;
     }
     return True;
@@ -327,7 +327,7 @@ void lt_stack_cache_note_thread(Addr L)
 void lt_stack_cache_note_return(Addr sp, Addr ip)
 {
     Addr at = sp - sizeof(Addr);
-    if (!lt_readable(at, sizeof(Addr)) || *(const Addr *)at != ip + 1)
+    if (!lt_guest_readable(at, sizeof(Addr)) || *(const Addr *)at != ip + 1)
         s_notes.failed = True; /* the unwinder has found it in another way */
     lt_stack_cache_note(at);
 }

@@ -13,7 +13,7 @@
 /* The ranges that were found to be readable since the program's code last ran: the fields of a state, a C
  * stack and a Lua stack. */
 static struct {
-    UInt turn; /* the lt_peek_turn for which this holds */
+    UInt turn; /* the lt_guest_turn for which this holds */
     Addr g;
     const struct lua_layout *layout;
     ThreadId tid;
@@ -30,8 +30,8 @@ static Bool find_global(const struct lt_vm *vm)
     const struct lua_layout *l = vm->layout;
     UInt last = l->vmstate > l->cur_l ? l->vmstate : l->cur_l;
     last = last > l->jit_base ? last : l->jit_base;
-    s_seen.turn = lt_peek_turn;
-    s_seen.g = lt_readable(vm->g, last + sizeof(Addr)) ? vm->g : 0;
+    s_seen.turn = lt_guest_turn;
+    s_seen.g = lt_guest_readable(vm->g, last + sizeof(Addr)) ? vm->g : 0;
     s_seen.layout = l;
     s_seen.tid = VG_INVALID_THREADID;
     s_seen.lua_from = s_seen.lua_to = 0;
@@ -40,7 +40,7 @@ static Bool find_global(const struct lt_vm *vm)
 
 static inline Bool has_global(const struct lt_vm *vm)
 {
-    Bool known = s_seen.turn == lt_peek_turn && s_seen.g == vm->g && s_seen.layout == vm->layout;
+    Bool known = s_seen.turn == lt_guest_turn && s_seen.g == vm->g && s_seen.layout == vm->layout;
     return known || find_global(vm);
 }
 
@@ -62,7 +62,7 @@ static inline Bool has_c_stack(ThreadId tid, Addr sp)
 static Bool find_lua_stack(Addr from, Addr to)
 {
     s_seen.lua_from = from;
-    s_seen.lua_to = lt_readable(from, to - from) ? to : from;
+    s_seen.lua_to = lt_guest_readable(from, to - from) ? to : from;
     return s_seen.lua_to > from;
 }
 
@@ -76,7 +76,7 @@ static inline Bool has_lua_stack(Addr from, Addr to)
 static inline Bool has_thread(const struct lt_vm *vm, Addr L)
 {
     UInt bytes = vm->at->thread_size + sizeof(UInt);
-    return (lt_peek_is_known(L, bytes) || lt_readable(L, bytes)) &&
+    return (lt_guest_is_known(L, bytes) || lt_guest_readable(L, bytes)) &&
            *(const UChar *)(L + vm->at->gct) == GCT_THREAD;
 }
 

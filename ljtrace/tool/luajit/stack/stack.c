@@ -67,7 +67,7 @@ static void go_on_behind_machine(ThreadId tid, const struct lt_vm *vm, struct lt
 {
     Addr cframe = lt_vm_cframe(vm), reached = host->depth ? host->sps[host->depth - 1] : ~(Addr)0;
     for (UInt i = 0; i < LT_MAX_DEPTH && cframe && cframe <= reached; i++)
-        cframe = lt_peek_number(cframe + vm->layout->cframe_prev, 8) & ~(Addr)3;
+        cframe = lt_guest_number(cframe + vm->layout->cframe_prev, 8) & ~(Addr)3;
     if (cframe > reached)
         lt_resume_stack(tid, host, cframe + vm->layout->cframe_size);
 }

@@ -94,7 +94,7 @@ static Addr cframe_pc(const struct walk *w)
 static Addr cframe_prev(const struct walk *w)
 {
     lt_stack_cache_note(w->cframe + w->vm->layout->cframe_prev);
-    return lt_peek_number(w->cframe + w->vm->layout->cframe_prev, 8) & ~(Addr)3;
+    return lt_guest_number(w->cframe + w->vm->layout->cframe_prev, 8) & ~(Addr)3;
 }
 
 /* Note the slots that identify a frame. If the frame above returns to Lua, its link also identifies the
@@ -178,7 +178,7 @@ static void visit_new_frame(struct walk *w, Addr function, Addr pc, struct seen 
         *seen = made;
     } else if (lt_vm_gct(w->vm, function) == GCT_FUNC) {
         settle(w, 0, 0);
-        if (lt_peek_number(function + w->vm->at->ffid, 1) > 1) {
+        if (lt_guest_number(function + w->vm->at->ffid, 1) > 1) {
             w->fast = function, w->fast_cframe = w->cframe;
             w->fast_seen = lt_fast_is_made(w->vm, function) ? NULL : seen;
             *seen = made;
@@ -252,7 +252,7 @@ static Bool use_thread(struct walk *w, Addr L)
     w->top = stack + bytes;
     w->frame = lt_vm_ref(w->vm, L + at->thread_base) - 8;
     w->next = w->pc = w->outermost = 0;
-    return lt_readable(stack, bytes);
+    return lt_guest_readable(stack, bytes);
 }
 
 /* At the bottom of a coroutine, continue with the thread that has resumed it. Returns false if there is none,
@@ -299,7 +299,7 @@ static Bool begin(struct walk *w, struct lt_vm *vm, const struct lt_stack *host,
     if (!L || lt_vm_gct(vm, L) != GCT_THREAD)
         return False;
     *w = (struct walk){.vm = vm, .host = host, .out = out};
-    w->cframe = lt_peek_number(L + vm->at->thread_cframe, 8) & ~(Addr)3;
+    w->cframe = lt_guest_number(L + vm->at->thread_cframe, 8) & ~(Addr)3;
     return use_thread(w, L);
 }
 
