@@ -33,7 +33,7 @@ void feed_free(struct feed *f)
     stacks_free(&f->stacks);
     map_clear(&f->site_of);
     map_clear(&f->heap_of);
-    universe_clear(&f->universe);
+    snapshot_clear(&f->snapshot);
     debuginfo_free(f->debuginfo);
     free(f->payload);
     free(f->lines);

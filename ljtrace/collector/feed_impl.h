@@ -48,7 +48,7 @@ struct feed {
     struct map heap_of;    /* state pointer -> heap id */
     uint32_t heap_version; /* number of its changes, from 1 */
     struct feed_slot slot[RING_HEAP_SLOTS];
-    struct universe universe;
+    struct snapshot snapshot;
     struct feed_call call[FEED_CALLS];
     struct debuginfo *debuginfo;
     uint64_t *payload; /* of the current record, aligned */

@@ -193,32 +193,32 @@ const char *handle_snapshot(struct feed *f, const struct ring_snapshot *r)
                             .total = r->total,
                             .internal = r->internal};
     feed_time(f, r->instructions);
-    universe_begin(&f->universe, f->writer, &s);
+    snapshot_begin(&f->snapshot, f->writer, &s);
     return NULL;
 }
 
 const char *handle_name(struct feed *f, const struct ring_name *r)
 {
-    universe_name(&f->universe, f->writer, r);
+    snapshot_name(&f->snapshot, f->writer, r);
     return NULL;
 }
 
 const char *handle_object(struct feed *f, const struct ring_object *r)
 {
-    universe_object(&f->universe, f->writer, r);
+    snapshot_object(&f->snapshot, f->writer, r);
     return NULL;
 }
 
 const char *handle_links(struct feed *f, const struct ring_links *r)
 {
-    universe_links(&f->universe, f->writer, r);
+    snapshot_links(&f->snapshot, f->writer, r);
     return NULL;
 }
 
 const char *handle_snapshot_end(struct feed *f, const struct ring_snapshot_end *r)
 {
     (void)r;
-    universe_end(&f->universe, f->writer);
+    snapshot_end(&f->snapshot, f->writer);
     return NULL;
 }
 

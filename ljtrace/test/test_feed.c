@@ -312,7 +312,7 @@ static void put_name(struct session *s, uint64_t key, const char *text)
 
 /* Write two objects and a dead one. A link to an address without object is ignored, and so is an object
  * written twice. */
-static void put_universe(struct session *s)
+static void put_snapshot(struct session *s)
 {
     PUT(s, RAW_SNAPSHOT, 0, 0x88, 5, 300, 100, 1, 'u');
     put_name(s, 77, "key");
@@ -330,7 +330,7 @@ static void snapshots_are_numbered(void **state)
     struct session *s = *state;
     struct mt_error err = {0};
     char path[64];
-    put_universe(s);
+    put_snapshot(s);
     read_back(s);
     snprintf(path, sizeof path, "/proc/self/fd/%d", s->fd);
     mt_close(s->reader);

@@ -144,9 +144,9 @@ static void fini(Int status)
     lt_observe_finish();
     lt_unseen_finish();
     lt_report_checked_stacks();
-    lt_universe_take_due();
-    if (lt_options.universe && lt_ring_alive())
-        lt_universe_take("at exit");
+    lt_snapshot_take_due();
+    if (lt_options.snapshot_at_exit && lt_ring_alive())
+        lt_snapshot_take("at exit");
     lt_thread_put_name(VG_(get_running_tid)());
     lt_reach_finish(VG_(get_running_tid)());
     lt_end_when_known(finish);

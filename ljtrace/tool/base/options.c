@@ -122,8 +122,8 @@ static Bool process_option(const HChar *arg)
     } else if VG_XACT_CLO (arg, "--keep=first", lt_options.keep_last, False) {
     } else if VG_STR_CLO (arg, "--keep", text) {
         VG_(fmsg_bad_option)(arg, "--keep is first or last\n");
-    } else if VG_XACT_CLO (arg, "--universe=at-exit", lt_options.universe, True) {
-    } else if VG_XACT_CLO (arg, "--universe=no", lt_options.universe, False) {
+    } else if VG_XACT_CLO (arg, "--universe=at-exit", lt_options.snapshot_at_exit, True) {
+    } else if VG_XACT_CLO (arg, "--universe=no", lt_options.snapshot_at_exit, False) {
     } else if VG_STR_CLO (arg, "--universe", text) {
         VG_(fmsg_bad_option)(arg, "--universe is at-exit or no\n");
     } else if VG_STR_CLO (arg, "--sample-stacks", text) {

@@ -32,7 +32,7 @@ struct lt_options {
     Bool check_ir;    /* --check-ir: let VEX check each superblock */
     Bool recheck;     /* --check-stacks: repeat the walks of cached stacks and compare */
     Bool text;        /* --text: classic text */
-    Bool universe;    /* --universe=at-exit: a snapshot of all Lua objects when a state ends */
+    Bool snapshot_at_exit; /* --universe=at-exit: a snapshot of all Lua objects when a state ends */
     ULong sample;     /* --sample-stacks: instructions between two samples, 0 = no samples */
     Bool leak_scan;   /* --leak-scan: find the blocks that can be reached at the end */
     Bool keep_last;   /* --keep=last: if the trace exceeds max_size, keep its last part */

@@ -77,7 +77,7 @@ static const HChar *take_snapshot(const HChar *name)
 {
     if (!lt_ring_alive())
         return "";
-    lt_universe_take(name);
+    lt_snapshot_take(name);
     return lt_ring_report(True);
 }
 
@@ -87,7 +87,7 @@ static void print_snapshot(const HChar *name)
         print_status();
         return;
     }
-    UInt waiting = lt_universe_order(name && *name ? name : "monitor");
+    UInt waiting = lt_snapshot_request(name && *name ? name : "monitor");
     VG_(gdb_printf)("%s: %s\n", lt_fork_name(), lt_ring_report(True));
     if (waiting)
         VG_(gdb_printf)
@@ -145,7 +145,7 @@ static Bool obey(const HChar *text)
     else if (is(word, "snapshot"))
         print_snapshot(rest);
     else if (is(word, "stop")) {
-        lt_universe_take_due();
+        lt_snapshot_take_due();
         lt_ring_finish(MT_ENDING_STOPPED);
     } else
         return False;
@@ -187,7 +187,7 @@ static Bool on_request(ThreadId tid, UWord *args, UWord *ret)
         take_named_snapshot(args[1]);
         return True;
     case LJTRACE_REQUEST_HEAP_CLOSING:
-        lt_universe_state_ends(args[1]);
+        lt_snapshot_state_ends(args[1]);
         return True;
     case LJTRACE_REQUEST_WATCH_ALLOCATOR:
         lt_lua_watch(args[1], (enum lua_allocator)args[2], (UInt)args[3]);

@@ -40,7 +40,7 @@ static struct registered *registered(Addr table)
     return NULL;
 }
 
-static void note_registered(const struct universe *u, Addr node)
+static void note_registered(const struct snapshot *u, Addr node)
 {
     UInt key_type, type;
     Addr key = object_value(u, node + 8, &key_type), table = object_value(u, node, &type);
@@ -49,7 +49,7 @@ static void note_registered(const struct universe *u, Addr node)
         *r = (struct registered){table, key};
 }
 
-void universe_begin_names(const struct universe *u, Addr registry)
+void snapshot_begin_names(const struct snapshot *u, Addr registry)
 {
     VG_(memset)(s_told, 0, sizeof s_told);
     VG_(memset)(s_metatable, 0, sizeof s_metatable);
@@ -81,7 +81,7 @@ static Addr name_plain(Addr key, const HChar *text)
     return is_told(key) ? key : tell(key, text, VG_(strlen)(text));
 }
 
-Addr universe_string(const struct universe *u, Addr string)
+Addr snapshot_string(const struct snapshot *u, Addr string)
 {
     HChar text[KEY_TEXT];
     if (is_told(string))
@@ -94,7 +94,7 @@ Addr universe_string(const struct universe *u, Addr string)
     return tell(string, text, size);
 }
 
-Addr universe_text(Addr at)
+Addr snapshot_text(Addr at)
 {
     HChar text[KEY_TEXT];
     UInt n = 0;
@@ -121,14 +121,14 @@ static Bool is_integer(ULong v, Long *integer)
     return (Double)*integer == as.number;
 }
 
-static const HChar *boolean_name(const struct universe *u, ULong v)
+static const HChar *boolean_name(const struct snapshot *u, ULong v)
 {
     enum { FALSE_TAG = 1, TRUE_TAG = 2 };
     UInt tag = u->vm->layout->gc64 ? (UInt) ~((Long)v >> 47) : ~(UInt)(v >> 32);
     return tag == TRUE_TAG ? "[true]" : tag == FALSE_TAG ? "[false]" : NULL;
 }
 
-Addr universe_plain_key(const struct universe *u, Addr slot)
+Addr snapshot_plain_key(const struct snapshot *u, Addr slot)
 {
     Long integer;
     HChar text[40];
@@ -143,7 +143,7 @@ Addr universe_plain_key(const struct universe *u, Addr slot)
 
 /* -- metatables -- */
 
-static Bool is_key(const struct universe *u, Addr slot, const HChar *name, UInt length)
+static Bool is_key(const struct snapshot *u, Addr slot, const HChar *name, UInt length)
 {
     UInt gct;
     HChar text[32];
@@ -153,7 +153,7 @@ static Bool is_key(const struct universe *u, Addr slot, const HChar *name, UInt 
            VG_(memcmp)(text, name, length) == 0;
 }
 
-Addr table_field(const struct universe *u, Addr table, const HChar *name)
+Addr table_field(const struct snapshot *u, Addr table, const HChar *name)
 {
     UInt mask = lt_vm_u32(table + u->at->tab_asize + 4), length = VG_(strlen)(name);
     Addr node = lt_vm_ref(u->vm, table + u->at->tab_node);
@@ -163,14 +163,14 @@ Addr table_field(const struct universe *u, Addr table, const HChar *name)
     return 0;
 }
 
-static Addr string_field(const struct universe *u, Addr table, const HChar *name)
+static Addr string_field(const struct snapshot *u, Addr table, const HChar *name)
 {
     UInt gct;
     Addr slot = table_field(u, table, name), string = slot ? object_value(u, slot, &gct) : 0;
     return string && gct == GCT_STR ? string : 0;
 }
 
-static UInt mode_of(const struct universe *u, Addr table)
+static UInt mode_of(const struct snapshot *u, Addr table)
 {
     HChar c;
     UInt mode = 0;
@@ -183,14 +183,14 @@ static UInt mode_of(const struct universe *u, Addr table)
 }
 
 /* The name in its own field __name or, if there is none, its name in the registry. */
-static Addr metatable_name(const struct universe *u, Addr table)
+static Addr metatable_name(const struct snapshot *u, Addr table)
 {
     Addr own = string_field(u, table, "__name");
     const struct registered *r = own ? NULL : registered(table);
     return r ? r->name : own;
 }
 
-static const struct metatable *metatable(const struct universe *u, Addr table)
+static const struct metatable *metatable(const struct snapshot *u, Addr table)
 {
     struct metatable *m = &s_metatable[table / 16 % METATABLES];
     if (m->table != table)
@@ -198,16 +198,16 @@ static const struct metatable *metatable(const struct universe *u, Addr table)
     return m;
 }
 
-UInt table_mode(const struct universe *u, Addr table)
+UInt table_mode(const struct snapshot *u, Addr table)
 {
     return table ? metatable(u, table)->mode : 0;
 }
 
 /* -- objects -- */
 
-static Addr name_ctype(const struct universe *u, Addr cdata)
+static Addr name_ctype(const struct snapshot *u, Addr cdata)
 {
-    HChar text[UNIVERSE_TEXT];
+    HChar text[SNAPSHOT_TEXT];
     UInt id = (UInt)lt_guest_number(cdata + u->at->ffid, 2);
     Addr key = (Addr)id + 1;
     if (is_told(key))
@@ -217,7 +217,7 @@ static Addr name_ctype(const struct universe *u, Addr cdata)
 }
 
 /* LuaJIT's own userdata are named by their kind, others by their metatable. */
-static Addr name_udata(const struct universe *u, Addr o)
+static Addr name_udata(const struct snapshot *u, Addr o)
 {
     static const HChar *const own[] = {
         [UDATA_FILE] = "FILE*", [UDATA_LIBRARY] = "ffi.clib", [UDATA_BUFFER] = "string.buffer"};
@@ -225,19 +225,19 @@ static Addr name_udata(const struct universe *u, Addr o)
     Addr table = lt_vm_ref(u->vm, o + u->at->tab_meta); /* at the same offset as a table's */
     Addr name = table ? metatable(u, table)->name : 0;
     if (name)
-        return universe_string(u, name);
+        return snapshot_string(u, name);
     return kind >= UDATA_FILE && kind <= UDATA_BUFFER ? name_plain(OWN_UDATA + kind, own[kind]) : 0;
 }
 
 /* The tables that every user knows by name. */
-static Addr name_table(const struct universe *u, Addr o)
+static Addr name_table(const struct snapshot *u, Addr o)
 {
     if (o == u->registry)
         return name_plain(o, "registry");
-    return o == lt_vm_ref(u->vm, universe_main(u) + u->at->thread_env) ? name_plain(o, "_G") : 0;
+    return o == lt_vm_ref(u->vm, snapshot_main(u) + u->at->thread_env) ? name_plain(o, "_G") : 0;
 }
 
-static Addr name_proto(const struct universe *u, Addr proto)
+static Addr name_proto(const struct snapshot *u, Addr proto)
 {
     if (is_told(proto))
         return proto;
@@ -246,7 +246,7 @@ static Addr name_proto(const struct universe *u, Addr proto)
 }
 
 /* The name of a Lua function is its prototype's; that of a C function is the symbol of its code. */
-static Addr name_function(const struct universe *u, Addr o)
+static Addr name_function(const struct snapshot *u, Addr o)
 {
     HChar text[KEY_TEXT];
     const HChar *name;
@@ -266,7 +266,7 @@ static Addr name_function(const struct universe *u, Addr o)
     return tell(key, text, VG_(strlen)(text));
 }
 
-Addr universe_name(const struct universe *u, Addr o)
+Addr snapshot_name(const struct snapshot *u, Addr o)
 {
     switch (lt_vm_gct(u->vm, o)) {
     case GCT_CDATA:
@@ -280,7 +280,7 @@ Addr universe_name(const struct universe *u, Addr o)
     case GCT_TAB:
         return name_table(u, o);
     case GCT_THREAD:
-        return o == universe_main(u) ? name_plain(o, "main") : 0;
+        return o == snapshot_main(u) ? name_plain(o, "main") : 0;
     default:
         return 0;
     }

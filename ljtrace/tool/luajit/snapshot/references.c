@@ -37,13 +37,13 @@ static void link(Addr to, UInt kind, Bool weak, ULong name)
     s_batch.link[s_batch.count++] = (struct raw_link){to, raw_link_what(kind, weak, name)};
 }
 
-static void link_value(const struct universe *u, Addr slot, UInt kind, ULong name)
+static void link_value(const struct snapshot *u, Addr slot, UInt kind, ULong name)
 {
     UInt gct;
     link(object_value(u, slot, &gct), kind, False, name);
 }
 
-static void link_ref(const struct universe *u, Addr at, UInt kind)
+static void link_ref(const struct snapshot *u, Addr at, UInt kind)
 {
     link(lt_vm_ref(u->vm, at), kind, False, 0);
 }
@@ -56,7 +56,7 @@ static Bool is_weak(Bool weak, UInt gct)
     return weak && gct != GCT_STR;
 }
 
-static void link_array(const struct universe *u, Addr o, UInt mode)
+static void link_array(const struct snapshot *u, Addr o, UInt mode)
 {
     UInt n = lt_vm_u32(o + u->at->tab_asize), gct;
     Addr slot = lt_vm_ref(u->vm, o + u->at->tab_array);
@@ -68,13 +68,13 @@ static void link_array(const struct universe *u, Addr o, UInt mode)
 }
 
 /* A pair exists only if its value is not nil. */
-static Bool is_nil(const struct universe *u, Addr slot)
+static Bool is_nil(const struct snapshot *u, Addr slot)
 {
     ULong v = lt_guest_number(slot, 8);
     return u->vm->layout->gc64 ? v == ~0ULL : v >> 32 == 0xffffffff;
 }
 
-static void link_pair(const struct universe *u, Addr node, UInt mode)
+static void link_pair(const struct snapshot *u, Addr node, UInt mode)
 {
     UInt key_type = 0, value_type = 0;
     if (is_nil(u, node))
@@ -84,10 +84,10 @@ static void link_pair(const struct universe *u, Addr node, UInt mode)
         link(key, MT_LINK_KEY, is_weak(mode & 1, key_type), 0);
     if (value)
         link(value, MT_LINK_VALUE, is_weak(mode & 2, value_type),
-             key && key_type == GCT_STR ? universe_string(u, key) : universe_plain_key(u, node + 8));
+             key && key_type == GCT_STR ? snapshot_string(u, key) : snapshot_plain_key(u, node + 8));
 }
 
-static void link_table(const struct universe *u, Addr o)
+static void link_table(const struct snapshot *u, Addr o)
 {
     Addr meta = lt_vm_ref(u->vm, o + u->at->tab_meta), node = lt_vm_ref(u->vm, o + u->at->tab_node);
     UInt mode = table_mode(u, meta), mask = lt_vm_u32(o + u->at->tab_asize + 4);
@@ -102,22 +102,22 @@ static void link_table(const struct universe *u, Addr o)
 /* The names of upvalues follow one another in memory. */
 static Addr next_text(Addr at)
 {
-    for (UInt i = 0; i < UNIVERSE_TEXT && lt_guest_number(at, 1); i++)
+    for (UInt i = 0; i < SNAPSHOT_TEXT && lt_guest_number(at, 1); i++)
         at++;
     return at + 1;
 }
 
-static void link_upvalues(const struct universe *u, Addr o, Addr proto, UInt n)
+static void link_upvalues(const struct snapshot *u, Addr o, Addr proto, UInt n)
 {
     Addr name = lt_vm_ref(u->vm, proto + u->at->proto_upvalues);
     for (UInt i = 0; i < n; i++) {
         Addr upvalue = lt_vm_ref(u->vm, o + u->at->lua_func_bytes + (Addr)i * u->at->ref);
-        link(upvalue, MT_LINK_UPVALUE, False, name ? universe_text(name) : 0);
+        link(upvalue, MT_LINK_UPVALUE, False, name ? snapshot_text(name) : 0);
         name = name ? next_text(name) : 0;
     }
 }
 
-static void link_function(const struct universe *u, Addr o)
+static void link_function(const struct snapshot *u, Addr o)
 {
     UInt n = (UInt)lt_guest_number(o + u->at->func_upvalues, 1);
     Addr proto = lt_proto_of(u->vm, o);
@@ -130,7 +130,7 @@ static void link_function(const struct universe *u, Addr o)
             link_value(u, o + u->at->c_func_bytes + (Addr)i * 8, MT_LINK_UPVALUE, 0);
 }
 
-static Addr trace_at(const struct universe *u, UInt number)
+static Addr trace_at(const struct snapshot *u, UInt number)
 {
     if (!u->vm->layout->traces || !number)
         return 0;
@@ -139,7 +139,7 @@ static Addr trace_at(const struct universe *u, UInt number)
     return number < count ? lt_vm_ref(u->vm, table + (Addr)number * u->at->ref) : 0;
 }
 
-static void link_proto(const struct universe *u, Addr o)
+static void link_proto(const struct snapshot *u, Addr o)
 {
     Addr k = lt_vm_ref(u->vm, o + u->at->proto_k);
     UInt n = lt_vm_u32(o + u->at->proto_constants);
@@ -155,7 +155,7 @@ static void link_proto(const struct universe *u, Addr o)
 
 /* The object that an instruction contains; 0 = none. The number of this instruction differs between builds,
  * so it is recognised by its type, if there is an object of that type where it points. */
-static Addr constant_at(const struct universe *u, Addr instruction)
+static Addr constant_at(const struct snapshot *u, Addr instruction)
 {
     UInt type = (UInt)lt_guest_number(instruction + 4, 1) & IRT_MASK;
     if (type < GCT_STR || type > GCT_UDATA || type == IRT_PTR32 || type == IRT_PTR64)
@@ -164,7 +164,7 @@ static Addr constant_at(const struct universe *u, Addr instruction)
     return to && !(to & 3) && lt_vm_gct(u->vm, to) == type ? to : 0;
 }
 
-static void link_trace(const struct universe *u, Addr o)
+static void link_trace(const struct snapshot *u, Addr o)
 {
     Addr ir = lt_guest_number(o + u->at->trace_ir, 8);
     UInt first = lt_vm_u32(o + u->at->trace_nk);
@@ -186,7 +186,7 @@ static void link_trace(const struct universe *u, Addr o)
 
 /* The end of the used part of a stack. The top is up to date only in C functions; a Lua function may use its
  * whole frame. */
-static Addr end_of_stack(const struct universe *u, Addr o, Addr stack, Addr end)
+static Addr end_of_stack(const struct snapshot *u, Addr o, Addr stack, Addr end)
 {
     Addr base = lt_vm_ref(u->vm, o + u->at->thread_base),
          top = lt_vm_ref(u->vm, o + u->at->thread_base + u->at->ref);
@@ -202,7 +202,7 @@ static Addr end_of_stack(const struct universe *u, Addr o, Addr stack, Addr end)
 /* With 4-byte references a frame's function is in the same slot as the link to the frame before, without a
  * tag. The link is the caller's program counter (the instruction before it contains the distance) or the
  * distance itself. */
-static void link_frames(const struct universe *u, Addr o, Addr stack)
+static void link_frames(const struct snapshot *u, Addr o, Addr stack)
 {
     enum { KIND = 3, FLAGS = 7, OPERAND_A = 3 };
     Addr frame = lt_vm_ref(u->vm, o + u->at->thread_base) - 8,
@@ -217,7 +217,7 @@ static void link_frames(const struct universe *u, Addr o, Addr stack)
     }
 }
 
-static void link_thread(const struct universe *u, Addr o)
+static void link_thread(const struct snapshot *u, Addr o)
 {
     Addr stack = lt_vm_ref(u->vm, o + u->at->thread_stack);
     Addr end = stack + 8 * (Addr)lt_vm_u32(o + u->at->thread_size);
@@ -231,19 +231,19 @@ static void link_thread(const struct universe *u, Addr o)
         link_value(u, slot, MT_LINK_STACK, (slot - stack) / 8);
 }
 
-static void link_udata(const struct universe *u, Addr o)
+static void link_udata(const struct snapshot *u, Addr o)
 {
-    struct universe_buffer b;
+    struct snapshot_buffer b;
     link_ref(u, o + u->at->tab_meta, MT_LINK_METATABLE);
     link_ref(u, o + u->at->env, MT_LINK_ENV);
-    if (!universe_buffer(u, o, &b))
+    if (!snapshot_buffer(u, o, &b))
         return;
     link(b.borrowed, MT_LINK_OTHER, False, 0);
     link(b.strings, MT_LINK_OTHER, False, 0);
     link(b.metatables, MT_LINK_OTHER, False, 0);
 }
 
-void universe_links(struct universe *u, Addr o)
+void snapshot_links(struct snapshot *u, Addr o)
 {
     s_batch.from = o;
     s_batch.count = 0;
