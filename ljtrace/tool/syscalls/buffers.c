@@ -74,7 +74,7 @@ static Bool is_within(struct range outer, Addr addr, SizeT size)
 static void touch_structure(struct range r)
 {
     if (r.size > 0 && lt_guest_readable(r.addr, r.size))
-        lt_touch(RAW_LOAD, r.addr, r.size);
+        lt_syscall_access(RAW_LOAD, r.addr, r.size);
 }
 
 /* -- calls that send data, until they return ------------------------------------------------------------- */
@@ -97,7 +97,7 @@ static void touch_parts(enum raw_access kind, Addr vector, UWord count, SizeT le
         if (!lt_guest_read(vector + i * sizeof part, &part, sizeof part))
             return;
         SizeT moved = part.size < left ? part.size : left;
-        lt_touch(kind, part.addr, moved);
+        lt_syscall_access(kind, part.addr, moved);
         left -= moved;
     }
 }
@@ -107,7 +107,7 @@ static void touch_sent(const struct waiting *w, SizeT sent)
     if (w->parts)
         touch_parts(RAW_LOAD, w->data.addr, w->data.size, sent);
     else
-        lt_touch(RAW_LOAD, w->data.addr, sent < w->data.size ? sent : w->data.size);
+        lt_syscall_access(RAW_LOAD, w->data.addr, sent < w->data.size ? sent : w->data.size);
 }
 
 /* Wait for the result of a call. If too many calls are waiting, the call is reported at once, in full. */
@@ -191,7 +191,7 @@ static void store_offsets(UInt number, const UWord *args)
         return;
     for (UInt i = 1; i <= 3; i += 2)
         if (args[i])
-            lt_touch(RAW_STORE, args[i], FILE_OFFSET);
+            lt_syscall_access(RAW_STORE, args[i], FILE_OFFSET);
 }
 
 void lt_transfers_after(ThreadId tid, UInt number, const UWord *args, Long result)

@@ -13,7 +13,7 @@
 #include "pub_tool_basics.h"
 
 /* Call before and after each system call. result: the kernel's, that is, negative if it is an errno. Accesses
- * are reported to lt_touch. */
+ * are reported to lt_syscall_access. */
 void lt_transfers_before(ThreadId tid, UInt number, const UWord *args);
 /* Call when the system call has returned. */
 void lt_transfers_after(ThreadId tid, UInt number, const UWord *args, Long result);

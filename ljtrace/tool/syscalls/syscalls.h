@@ -16,6 +16,6 @@
 void lt_kernel_init(void);
 
 /* Record an access that the kernel makes for the program. */
-void lt_touch(enum raw_access kind, Addr addr, SizeT size);
+void lt_syscall_access(enum raw_access kind, Addr addr, SizeT size);
 
 #endif
