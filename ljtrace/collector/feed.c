@@ -57,10 +57,10 @@ bool feed_ended(const struct feed *f)
     return f->ended;
 }
 
-enum feed_wish feed_take_wish(struct feed *f)
+enum feed_request feed_take_request(struct feed *f)
 {
-    enum feed_wish wish = f->wish;
-    f->wish = FEED_NONE;
+    enum feed_request request = f->request;
+    f->request = FEED_NONE;
     return wish;
 }
 
@@ -273,7 +273,7 @@ const char *handle_focus(struct feed *f, const struct ring_focus *r)
 
 const char *handle_report(struct feed *f, const struct ring_report *r)
 {
-    f->wish = r->snapshot ? FEED_SNAPSHOT : FEED_STATUS;
+    f->request = r->snapshot ? FEED_SNAPSHOT : FEED_STATUS;
     return NULL;
 }
 

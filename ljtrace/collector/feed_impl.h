@@ -23,7 +23,7 @@ struct machine {
     int32_t state;                  /* the last one written; MACHINE_UNREPORTED = none */
     uint32_t heap_id, heap_version; /* the heap's id, valid while heap_of has this version */
 };
-enum { MACHINE_UNTOLD = INT32_MIN };
+enum { MACHINE_UNREPORTED = INT32_MIN };
 
 /* A cache of frames of calls from traces, by their code addresses. */
 enum { FEED_CALLS = 256 };
@@ -62,7 +62,7 @@ struct feed {
     bool ended;
     bool off;                   /* the running thread's accesses are not recorded */
     bool switched_off;          /* those of all threads are not recorded */
-    enum feed_wish wish;        /* not yet answered */
+    enum feed_request request;  /* not yet answered */
     uint8_t unfocused[1 << 16]; /* by thread: it is outside the functions of --toggle-fn */
     uint8_t inside[1 << 16];    /* by thread: how many watched allocators it is inside */
 };

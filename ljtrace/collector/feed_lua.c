@@ -31,7 +31,7 @@ const char *handle_type(struct feed *f, const struct ring_type *r)
 void feed_forget_states(struct feed *f)
 {
     for (uint32_t i = 0; i < f->machine_count; i++)
-        f->machines[i].state = MACHINE_UNTOLD;
+        f->machines[i].state = MACHINE_UNREPORTED;
 }
 
 static struct machine *find_machine(struct feed *f, uint64_t addr)
@@ -57,7 +57,7 @@ static struct machine *new_machine(struct feed *f, uint64_t addr)
 {
     f->machines = grow(f->machines, f->machine_count + 1, sizeof *f->machines);
     struct machine *m = &f->machines[f->machine_count++];
-    *m = (struct machine){.addr = addr, .state = MACHINE_UNTOLD};
+    *m = (struct machine){.addr = addr, .state = MACHINE_UNREPORTED};
     return m;
 }
 

@@ -321,9 +321,9 @@ static void report(const struct collector *c)
 }
 
 /* Answer the request for a report or a snapshot, if there was one in the records fed. */
-static void fulfil_wish(struct collector *c)
+static void answer_request(struct collector *c)
 {
-    enum feed_wish wish = feed_take_wish(c->feed);
+    enum feed_request request = feed_take_request(c->feed);
     if (wish == FEED_SNAPSHOT || c->settings.text)
         mt_writer_flush(c->writer);
     if (wish != FEED_NONE)
@@ -422,7 +422,7 @@ static int collect(struct collector *c)
         c->last_slab = token.slab;
         c->begun = RING_SLABS;
         say(c, RING_SLAB_FREE); /* the tool may be gone */
-        fulfil_wish(c);
+        answer_request(c);
         if (feed_ended(c->feed))
             return 1;
         sink_publish(&c->sink, c->process);
@@ -430,7 +430,7 @@ static int collect(struct collector *c)
     return consume_tail(c);
 }
 
-static void tell_limit(const struct collector *c, uint64_t dropped)
+static void send_limit(const struct collector *c, uint64_t dropped)
 {
     char text[100];
     snprintf(text, sizeof text, "--max-size was reached: at least %" PRIu64 " events were dropped", dropped);
@@ -495,7 +495,7 @@ static int finish(struct collector *c, int complete)
     if (complete && wrong)
         tell(c, "cannot write", wrong);
     else if (complete && dropped)
-        tell_limit(c, dropped);
+        send_limit(c, dropped);
     shutdown(c->socket, SHUT_RDWR); /* The tool need not wait until all memory is freed. */
     feed_free(c->feed);
     return complete && !wrong;

@@ -298,8 +298,8 @@ static void reports_are_requested_once(void **state)
     put(s, RAW_REPORT, 1, NULL, 0);
     assert_null(feed_slab(s->feed, s->slab, s->used));
     s->used = 0;
-    assert_int_equal(feed_take_wish(s->feed), FEED_SNAPSHOT);
-    assert_int_equal(feed_take_wish(s->feed), FEED_NONE);
+    assert_int_equal(feed_take_request(s->feed), FEED_SNAPSHOT);
+    assert_int_equal(feed_take_request(s->feed), FEED_NONE);
     read_back(s);
 }
 

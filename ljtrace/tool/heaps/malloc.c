@@ -78,8 +78,8 @@ static inline struct raw_stack reference(const struct lt_stack *stack)
 /* Before a block ends or moves: what is being sent may be in it. */
 static inline void finish_transfers(void)
 {
-    if (lt_transfers_waiting)
-        lt_transfers_tell_all();
+    if (lt_buffers_waiting)
+        lt_buffers_report_all();
 }
 
 void lt_put_new(Addr addr, SizeT size, Addr heap, UInt how, const struct lt_stack *stack)

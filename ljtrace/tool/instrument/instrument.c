@@ -50,7 +50,7 @@ struct walk {
     struct lt_provenances provenances;
     struct lt_code code;
     enum lt_store store; /* the kind of the current store */
-    IRExpr *looked_up;   /* what lt_store_tell returned for it, or NULL */
+    IRExpr *looked_up;   /* what lt_store_write returned for it, or NULL */
     Bool cut;            /* end the superblock after this instruction */
     UInt uncounted;      /* instructions since the last exit, for samples */
 };
@@ -196,12 +196,12 @@ static void visit_store(struct walk *w, const IRStmt *st)
     IRExpr *addr = st->Ist.Store.addr;
     w->store = lt_store_kind(&w->code, st, lt_is_from_sp(&w->provenances, addr));
     w->looked_up = NULL;
-    if (w->store == LT_STORE_TOLD && lt_segment_split(&w->segment, w->ip)) {
+    if (w->store == LT_STORE_WRITTEN && lt_segment_split(&w->segment, w->ip)) {
         if (!lt_instrument_accesses())
             lt_segment_check_room(&w->segment);
-        w->looked_up = lt_store_tell(&w->code, st);
+        w->looked_up = lt_store_write(&w->code, st);
         lt_segment_other(&w->segment, RAW_STATE_BYTES);
-    } else if (w->store == LT_STORE_TOLD)
+    } else if (w->store == LT_STORE_WRITTEN)
         w->store = LT_STORE_STATE;
     access(w, RAW_STORE, size_of(w, st->Ist.Store.data), addr, NULL);
 }
@@ -215,7 +215,7 @@ static void leave_store(struct walk *w, const IRStmt *st)
         w->cut = lt_instrument_accesses();
         lt_segment_end(&w->segment);
     }
-    if (w->store == LT_STORE_TOLD && w->looked_up)
+    if (w->store == LT_STORE_WRITTEN && w->looked_up)
         lt_store_see(&w->code, st, w->looked_up);
     else if (w->store == LT_STORE_STATE || w->store == LT_STORE_LOOKED_UP)
         lt_store_look_up(&w->code, st);

@@ -66,7 +66,7 @@ static void in_parent(ThreadId tid)
 
 static void in_child(ThreadId tid)
 {
-    lt_transfers_forget();
+    lt_buffers_forget();
     if (!lt_ring_alive())
         return;
     const HChar *name = s_memfd < 0 ? NULL : lt_name_child();
@@ -83,7 +83,7 @@ static void in_child(ThreadId tid)
     lt_put_number("forked_from_pid", VG_(getppid)());
     lt_put_info("forked_from_file", parents);
     lt_put_number("pid", VG_(getpid)());
-    lt_watch_tell_all();
+    lt_watch_report_all();
 }
 
 void lt_fork_init(const HChar *name)

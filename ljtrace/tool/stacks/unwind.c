@@ -25,7 +25,7 @@
 #include "pub_tool_threadstate.h"
 
 enum { NAMED_SLOTS = 1 << 15, NAME_LIMIT = 4000, CACHE_SETS = 1 << 9, CACHE_WAYS = 4, CACHE_DEPTH = 24 };
-enum { TOLD_OBJECTS = 256, HINTS = 2, FARTHEST_HINT = 1 << 16 };
+enum { WRITTEN_OBJECTS = 256, HINTS = 2, FARTHEST_HINT = 1 << 16 };
 
 /* What an address on the stack points to. */
 enum place { NOT_CODE, RUN_TIME_CODE, OBJECT };
@@ -111,16 +111,16 @@ static Addr address_in_file(const DebugInfo *object, Addr ip)
 /* The collector needs some time to open a file with debug information, so let it begin as soon as a frame of
  * that object occurs. This is done once for each object, because in a forked child a slab that is handed over
  * early also means that the child is there to stay. */
-static void tell_object(const DebugInfo *object)
+static void write_object(const DebugInfo *object)
 {
-    static const DebugInfo *s_told[TOLD_OBJECTS];
+    static const DebugInfo *s_written[WRITTEN_OBJECTS];
     static UInt s_count;
     UInt i = 0;
-    while (i < s_count && s_told[i] != object)
+    while (i < s_count && s_written[i] != object)
         i++;
-    if (i < s_count || s_count == TOLD_OBJECTS)
+    if (i < s_count || s_count == WRITTEN_OBJECTS)
         return;
-    s_told[s_count++] = object;
+    s_written[s_count++] = object;
     lt_ring_flush();
 }
 
@@ -142,7 +142,7 @@ static enum place describe_frame(Addr ip)
     const Addr in_file = address_in_file(info, ip);
     put_frame(ip, in_file, function, object);
     if (in_file)
-        tell_object(info);
+        write_object(info);
     return object[0] ? OBJECT : RUN_TIME_CODE;
 }
 

@@ -31,7 +31,7 @@ enum { EPOLL_EVENT = 12, EPOLL_DELETE = 2, FILE_OFFSET = 8, FILE_LOCK = 32 };
 
 /* What the call that begins reads, according to this file. s_all: ignore all reports of the core for this
  * call. */
-static struct range s_told;
+static struct range s_written;
 static Bool s_all;
 
 static Bool is_lock(UWord command)
@@ -86,7 +86,7 @@ static struct waiting {
     Bool parts;
     struct range data; /* with parts: address and length of their vector */
 } s_waiting[MOST_WAITING];
-UInt lt_transfers_waiting;
+UInt lt_buffers_waiting;
 
 /* Report the first `left` bytes of a vector's parts. */
 static void touch_parts(enum raw_access kind, Addr vector, UWord count, SizeT left)
@@ -113,29 +113,29 @@ static void touch_sent(const struct waiting *w, SizeT sent)
 /* Wait for the result of a call. If too many calls are waiting, the call is reported at once, in full. */
 static void begin_waiting(struct waiting w)
 {
-    if (lt_transfers_waiting == MOST_WAITING)
+    if (lt_buffers_waiting == MOST_WAITING)
         touch_sent(&w, ~(SizeT)0);
     else
-        s_waiting[lt_transfers_waiting++] = w;
+        s_waiting[lt_buffers_waiting++] = w;
 }
 
 /* The thread's call has ended, or is restarted after a signal (sent = 0). */
 static void end_waiting(ThreadId tid, Long sent)
 {
-    for (UInt i = 0; i < lt_transfers_waiting; i++)
+    for (UInt i = 0; i < lt_buffers_waiting; i++)
         if (s_waiting[i].tid == tid) {
             if (sent > 0)
                 touch_sent(&s_waiting[i], (SizeT)sent);
-            s_waiting[i] = s_waiting[--lt_transfers_waiting];
+            s_waiting[i] = s_waiting[--lt_buffers_waiting];
             return;
         }
 }
 
-void lt_transfers_tell_all(void)
+void lt_buffers_report_all(void)
 {
     ThreadId running = VG_(get_running_tid)();
-    UInt n = lt_transfers_waiting;
-    lt_transfers_waiting = 0;
+    UInt n = lt_buffers_waiting;
+    lt_buffers_waiting = 0;
     for (UInt i = 0; i < n; i++) {
         lt_thread_runs(s_waiting[i].tid);
         touch_sent(&s_waiting[i], ~(SizeT)0);
@@ -143,23 +143,23 @@ void lt_transfers_tell_all(void)
     lt_thread_runs(running);
 }
 
-void lt_transfers_interrupted(ThreadId tid)
+void lt_buffers_interrupted(ThreadId tid)
 {
     end_waiting(tid, 0);
 }
 
-void lt_transfers_forget(void)
+void lt_buffers_forget(void)
 {
-    lt_transfers_waiting = 0;
+    lt_buffers_waiting = 0;
 }
 
 /* -- all calls ------------------------------------------------------------------------------------------- */
 
-void lt_transfers_before(ThreadId tid, UInt number, const UWord *args)
+void lt_buffers_before(ThreadId tid, UInt number, const UWord *args)
 {
     struct range parts = {args[1], args[2] * sizeof(struct range)};
-    s_told = structure(number, args);
-    touch_structure(s_told);
+    s_written = structure(number, args);
+    touch_structure(s_written);
     if (sends_parts(number))
         touch_structure(parts);
     s_all = sends_parts(number) || sends_buffer(number);
@@ -168,9 +168,9 @@ void lt_transfers_before(ThreadId tid, UInt number, const UWord *args)
         begin_waiting((struct waiting){tid, sends_parts(number), {args[1], args[2]}});
 }
 
-Bool lt_transfers_tell(Addr addr, SizeT size)
+Bool lt_buffers_report(Addr addr, SizeT size)
 {
-    return s_all || is_within(s_told, addr, size);
+    return s_all || is_within(s_written, addr, size);
 }
 
 /* Report the remote side of process_vm_readv and process_vm_writev if it is the program itself. */
@@ -194,7 +194,7 @@ static void store_offsets(UInt number, const UWord *args)
             lt_syscall_access(RAW_STORE, args[i], FILE_OFFSET);
 }
 
-void lt_transfers_after(ThreadId tid, UInt number, const UWord *args, Long result)
+void lt_buffers_after(ThreadId tid, UInt number, const UWord *args, Long result)
 {
     end_waiting(tid, result);
     if (result <= 0)

@@ -14,23 +14,23 @@
 
 /* Call before and after each system call. result: the kernel's, that is, negative if it is an errno. Accesses
  * are reported to lt_syscall_access. */
-void lt_transfers_before(ThreadId tid, UInt number, const UWord *args);
+void lt_buffers_before(ThreadId tid, UInt number, const UWord *args);
 /* Call when the system call has returned. */
-void lt_transfers_after(ThreadId tid, UInt number, const UWord *args, Long result);
+void lt_buffers_after(ThreadId tid, UInt number, const UWord *args, Long result);
 
 /* The number of threads in calls that send data, whose accesses are not yet reported. */
-extern UInt lt_transfers_waiting;
+extern UInt lt_buffers_waiting;
 /* A block ends. Report the accesses of all waiting calls in full, since they may send data that is in this
  * block. */
-void lt_transfers_tell_all(void);
+void lt_buffers_report_all(void);
 /* A signal handler of the thread begins. Its system call either is restarted later, or was reported
  * before. */
-void lt_transfers_interrupted(ThreadId tid);
+void lt_buffers_interrupted(ThreadId tid);
 /* Call in a forked child, which does not have the other threads. */
-void lt_transfers_forget(void);
+void lt_buffers_forget(void);
 
 /* The core reports that the call that begins reads this range. Returns true if the range is reported from
  * here instead. */
-Bool lt_transfers_tell(Addr addr, SizeT size);
+Bool lt_buffers_report(Addr addr, SizeT size);
 
 #endif

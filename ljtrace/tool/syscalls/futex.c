@@ -61,7 +61,7 @@ void lt_futex_after(UInt number, const UWord *args, SysRes result)
         lt_syscall_access(RAW_STORE, written(args), WORD_BYTES);
 }
 
-Bool lt_futex_tells(Addr addr)
+Bool lt_futex_reports(Addr addr)
 {
     return addr && (addr == s_word[0] || addr == s_word[1]);
 }

@@ -43,7 +43,7 @@ static Bool is_for_program(CorePart part, ThreadId tid)
 
 static void on_kernel_reads(CorePart part, ThreadId tid, const HChar *what, Addr addr, SizeT size)
 {
-    Bool told = part == Vg_CoreSysCall && (lt_transfers_tell(addr, size) || lt_futex_tells(addr));
+    Bool told = part == Vg_CoreSysCall && (lt_buffers_report(addr, size) || lt_futex_reports(addr));
     if (is_for_program(part, tid) && !told)
         lt_syscall_access(RAW_LOAD, addr, size);
 }
@@ -66,7 +66,7 @@ static UInt s_holds;
 static void on_kernel_wrote(CorePart part, ThreadId tid, Addr addr, SizeT size)
 {
     if (part != Vg_CoreSysCall) { /* a signal frame; the stack may be in a block */
-        lt_transfers_interrupted(tid);
+        lt_buffers_interrupted(tid);
         if (is_for_program(part, tid))
             lt_syscall_access(RAW_STORE, addr, size);
         return;
@@ -131,7 +131,7 @@ static void before_syscall(ThreadId tid, UInt number, UWord *args, UInt count)
 {
     put_exec(number, 1);
     lt_exec_before(number, args);
-    lt_transfers_before(tid, number, args);
+    lt_buffers_before(tid, number, args);
     lt_futex_before(number, args);
     lt_mmap_before(number, args);
     lt_unseen_before(number, args);
@@ -150,7 +150,7 @@ static void after_syscall(ThreadId tid, UInt number, UWord *args, UInt count, Sy
     put_exec(number, 0);
     Long value = sr_isError(result) ? -(Long)sr_Err(result) : (Long)sr_Res(result);
     lt_exec_after(tid, number, value);
-    lt_transfers_after(tid, number, args, value);
+    lt_buffers_after(tid, number, args, value);
     lt_futex_after(number, args, result);
     lt_mmap_after(tid, number, args, value);
     lt_unseen_after(tid, number, args, value);

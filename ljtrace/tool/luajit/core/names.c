@@ -14,7 +14,7 @@
 #include "pub_tool_oset.h"
 
 enum {
-    TOLD_SLOTS = 1 << 14,
+    WRITTEN_SLOTS = 1 << 14,
     NAME_LIMIT = 400,
     CHUNK_LIMIT = 4096, /* the longest path; also the limit for source text that is its chunk's name */
     LINES_AT_ONCE = 4096,
@@ -41,7 +41,7 @@ struct beginnings {
 static OSet *s_protos; /* ordered by address */
 static struct proto *s_recent[RECENT_SLOTS];
 static UInt s_starts[COUNT_SLOTS]; /* number of prototypes by the hash of their address */
-static Addr s_told[TOLD_SLOTS];
+static Addr s_written[WRITTEN_SLOTS];
 static UInt s_generation;
 
 static Word holds(const void *key, const void *elem)
@@ -59,7 +59,7 @@ static struct proto *proto_at(Addr a)
 /* Forget which keys were written: a prototype is gone, so a key may get another meaning. */
 static void forget_places(void)
 {
-    VG_(memset)(s_told, 0, sizeof s_told);
+    VG_(memset)(s_written, 0, sizeof s_written);
     s_generation++;
 }
 
@@ -416,7 +416,7 @@ const HChar *lt_proto_title(const struct lt_vm *vm, Addr proto)
 
 /* -- writing -- */
 
-static void tell_lines(const struct lt_vm *vm, Addr proto)
+static void write_lines(const struct lt_vm *vm, Addr proto)
 {
     static UInt lines[LINES_AT_ONCE];
     UInt count = lt_vm_u32(proto + vm->at->proto_count);
@@ -429,10 +429,10 @@ static void tell_lines(const struct lt_vm *vm, Addr proto)
     }
 }
 
-static void tell_proto(const struct lt_vm *vm, struct proto *p, const HChar *name)
+static void write_proto(const struct lt_vm *vm, struct proto *p, const HChar *name)
 {
     p->told = True;
-    tell_lines(vm, p->addr);
+    write_lines(vm, p->addr);
     RING_PUT(proto, .nth = p->nth, .addr = p->addr, .heap = vm->ud, .defined = first_line(vm, p->addr),
              .offset = vm->at->proto_code, .function = lt_text(name), .file = lt_text(p->chunk));
 }
@@ -441,12 +441,12 @@ void lt_function_made(const struct lt_vm *vm, Addr function)
 {
     struct proto *p = proto_of(vm, function);
     if (p && !p->told)
-        tell_proto(vm, p, name_of(vm, p, 0, 0));
+        write_proto(vm, p, name_of(vm, p, 0, 0));
 }
 
-static Bool is_told(Addr key)
+static Bool is_written(Addr key)
 {
-    Addr *slot = &s_told[(key * 0x9e3779b97f4a7c15ULL) >> 50];
+    Addr *slot = &s_written[(key * 0x9e3779b97f4a7c15ULL) >> 50];
     if (*slot == key)
         return True;
     *slot = key;
@@ -469,7 +469,7 @@ static Bool name_place(const struct lt_vm *vm, Addr key, Addr ip, const struct l
         return False;
     const HChar *name = name_of(vm, p, at->caller_proto, at->caller_pc);
     if (!p->told)
-        tell_proto(vm, p, name);
+        write_proto(vm, p, name);
     put_luaplace(vm, key, ip, at, p, name);
     return True;
 }
@@ -477,9 +477,9 @@ static Bool name_place(const struct lt_vm *vm, Addr key, Addr ip, const struct l
 Addr lt_name_place(const struct lt_vm *vm, const struct lt_place *at)
 {
     Addr key = key_of(at);
-    if (is_told(key) || name_place(vm, key, at->pc, at))
+    if (is_written(key) || name_place(vm, key, at->pc, at))
         return key;
-    return s_told[(key * 0x9e3779b97f4a7c15ULL) >> 50] = 0;
+    return s_written[(key * 0x9e3779b97f4a7c15ULL) >> 50] = 0;
 }
 
 void lt_name_code(const struct lt_vm *vm, Addr ip, const struct lt_place *at)
@@ -499,7 +499,7 @@ Addr lt_name_fast(const struct lt_vm *vm, Addr function, Addr caller_proto, Addr
     Bool made = lt_fast_is_made(vm, function);
     Addr place = caller_pc ? caller_pc : lt_vm_ref(vm, function + vm->at->func_pc);
     Addr key = (Addr)1 << 63 | (Addr)1 << 62 | (made ? (Addr)1 << 60 | place : function);
-    if (is_told(key))
+    if (is_written(key))
         return key;
     name[0] = 0;
     if (caller_proto)
@@ -516,7 +516,7 @@ Addr lt_name_part(enum lt_vm_part part)
     static const HChar *const names[] = {
         [LT_PART_GC] = "GC", [LT_PART_JIT] = "JIT compiler", [LT_PART_EXIT] = "trace exit"};
     Addr key = (Addr)1 << 63 | (Addr)1 << 61 | part << 2;
-    if (!is_told(key))
+    if (!is_written(key))
         put_luaframe(key, 0, 0, MT_FRAME_VM, names[part], "");
     return key;
 }
@@ -532,7 +532,7 @@ Addr lt_name_compiled(const struct lt_vm *vm, Addr string, UInt line)
         chunk++;
     }
     Addr key = (Addr)3 << 62 | (Addr)1 << 61 | (Addr)chunk << 29 | (line & 0x1fffffff);
-    if (!is_told(key))
+    if (!is_written(key))
         put_luaframe(key, 0, line, MT_FRAME_VM, "parser", without_mark(name));
     return key;
 }

@@ -59,7 +59,7 @@ struct lt_vm {
     const struct lua_layout *layout;
     const struct lt_offsets *at;
     UInt stores;     /* stores to its VM state that the tool has seen */
-    Bool untold;     /* one of them is not in the ring yet */
+    Bool unreported; /* one of them is not in the ring yet */
     Bool assembling; /* the VM is in the state of assembling */
     struct lt_recording *recording;
     struct lt_assembly *assembly;

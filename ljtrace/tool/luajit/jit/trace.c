@@ -42,7 +42,8 @@ enum {
 /* A cache of spots, by code address. */
 static struct lt_spot s_cache[CACHE_SLOTS];
 static Addr s_spot_ip[CACHE_SLOTS];
-static Addr s_told[MAX_TRACES]; /* by number: the machine code of the trace that was written into the ring */
+static Addr
+    s_written[MAX_TRACES]; /* by number: the machine code of the trace that was written into the ring */
 
 static Addr code_of(const struct lt_vm *vm, Addr trace, UInt *bytes)
 {
@@ -92,9 +93,9 @@ static void tell(const struct lt_vm *vm, const struct lt_spot *spot)
 {
     UInt bytes;
     Addr code = code_of(vm, spot->trace, &bytes), pc = lt_vm_ref(vm, spot->trace + vm->at->trace_startpc);
-    if (s_told[spot->number] == code)
+    if (s_written[spot->number] == code)
         return;
-    s_told[spot->number] = code;
+    s_written[spot->number] = code;
     struct lt_place start = {.proto = lt_proto_holding(vm, pc), .pc = pc, .trace = spot->number};
     Addr key = lt_name_place(vm, &start);
     RING_PUT(trace, .heap = vm->ud, .number = spot->number, .addr = code, .size = bytes,

@@ -13,12 +13,12 @@
 #include "pub_tool_libcbase.h"
 #include "pub_tool_libcprint.h"
 
-enum { TOLD_SLOTS = 1 << 15, KEY_TEXT = 120, METATABLES = 256, REGISTERED = 1 << 12 };
+enum { WRITTEN_SLOTS = 1 << 15, KEY_TEXT = 120, METATABLES = 256, REGISTERED = 1 << 12 };
 
 /* Keys that are not addresses. C types have smaller ones; no state has so many types. */
 enum { BUILTINS = 0x100000, OWN_UDATA = 0x200000 };
 
-static Addr s_told[TOLD_SLOTS];
+static Addr s_written[WRITTEN_SLOTS];
 
 /* A cache of what was found in a metatable. */
 static struct metatable {
@@ -51,7 +51,7 @@ static void note_registered(const struct snapshot *u, Addr node)
 
 void snapshot_begin_names(const struct snapshot *u, Addr registry)
 {
-    VG_(memset)(s_told, 0, sizeof s_told);
+    VG_(memset)(s_written, 0, sizeof s_written);
     VG_(memset)(s_metatable, 0, sizeof s_metatable);
     VG_(memset)(s_registered, 0, sizeof s_registered);
     if (!registry)
@@ -62,9 +62,9 @@ void snapshot_begin_names(const struct snapshot *u, Addr registry)
         note_registered(u, node);
 }
 
-static Bool is_told(Addr key)
+static Bool is_written(Addr key)
 {
-    Addr *slot = &s_told[(key * 0x9e3779b97f4a7c15ULL) >> 49];
+    Addr *slot = &s_written[(key * 0x9e3779b97f4a7c15ULL) >> 49];
     Bool was = *slot == key;
     *slot = key;
     return was;
@@ -78,13 +78,13 @@ static Addr tell(Addr key, const HChar *text, UInt size)
 
 static Addr name_plain(Addr key, const HChar *text)
 {
-    return is_told(key) ? key : tell(key, text, VG_(strlen)(text));
+    return is_written(key) ? key : tell(key, text, VG_(strlen)(text));
 }
 
 Addr snapshot_string(const struct snapshot *u, Addr string)
 {
     HChar text[KEY_TEXT];
-    if (is_told(string))
+    if (is_written(string))
         return string;
     UInt size = string_length(u->vm, string);
     if (size > sizeof text)
@@ -98,7 +98,7 @@ Addr snapshot_text(Addr at)
 {
     HChar text[KEY_TEXT];
     UInt n = 0;
-    if (is_told(at))
+    if (is_written(at))
         return at;
     while (n < sizeof text && lt_guest_read(at + n, &text[n], 1) && text[n])
         n++;
@@ -210,7 +210,7 @@ static Addr name_ctype(const struct snapshot *u, Addr cdata)
     HChar text[SNAPSHOT_TEXT];
     UInt id = (UInt)lt_guest_number(cdata + u->at->ffid, 2);
     Addr key = (Addr)id + 1;
-    if (is_told(key))
+    if (is_written(key))
         return key;
     ctype_name(u, id, text);
     return tell(key, text, VG_(strlen)(text));
@@ -239,7 +239,7 @@ static Addr name_table(const struct snapshot *u, Addr o)
 
 static Addr name_proto(const struct snapshot *u, Addr proto)
 {
-    if (is_told(proto))
+    if (is_written(proto))
         return proto;
     const HChar *title = lt_proto_title(u->vm, proto);
     return tell(proto, title, VG_(strlen)(title));
@@ -255,7 +255,7 @@ static Addr name_function(const struct snapshot *u, Addr o)
     if (proto)
         return name_proto(u, proto);
     Addr code = lt_guest_number(o + u->at->func_c, 8), key = ffid > FFID_C ? BUILTINS + ffid : code;
-    if (ffid == FFID_LUA || is_told(key))
+    if (ffid == FFID_LUA || is_written(key))
         return ffid == FFID_LUA ? 0 : key;
     if (ffid > FFID_C)
         VG_(snprintf)(text, sizeof text, "builtin#%u", ffid);

@@ -59,7 +59,7 @@ static void count_object(struct snapshot *u, Addr o)
     s_bytes += object_bytes(u, o);
 }
 
-static void tell_object(struct snapshot *u, Addr o)
+static void write_object(struct snapshot *u, Addr o)
 {
     Bool dead = object_is_dead(u, o);
     UInt flags =
@@ -69,7 +69,7 @@ static void tell_object(struct snapshot *u, Addr o)
 }
 
 /* Objects to which garbage refers may have been freed. */
-static void tell_links(struct snapshot *u, Addr o)
+static void write_links(struct snapshot *u, Addr o)
 {
     if (!object_is_dead(u, o))
         snapshot_links(u, o);
@@ -143,8 +143,8 @@ static Bool take(struct lt_vm *vm, const HChar *name, Bool may_wait)
     }
     vm->places_sure |= whole && adds_up(&u);
     begin(&u, name);
-    snapshot_walk(&u, tell_object);
-    snapshot_walk(&u, tell_links);
+    snapshot_walk(&u, write_object);
+    snapshot_walk(&u, write_links);
     RING_PUT(snapshot_end);
     check(&u, name, whole);
     return True;

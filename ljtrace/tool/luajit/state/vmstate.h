@@ -25,7 +25,7 @@ enum { LT_WATCH_HIT = 1, LT_WATCH_CALLS = 2 };
 extern UChar lt_watch_table[LT_WATCH_SLOTS];
 
 /* Write the states of all VMs into the ring: a trace begins in the middle of the program. */
-void lt_watch_tell_all(void);
+void lt_watch_report_all(void);
 /* Watch a state that is new or has another heap, and write that into the ring. */
 void lt_watch_begin(const struct lt_vm *vm);
 /* A state has ended. */
