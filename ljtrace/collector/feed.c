@@ -61,7 +61,7 @@ enum feed_request feed_take_request(struct feed *f)
 {
     enum feed_request request = f->request;
     f->request = FEED_NONE;
-    return wish;
+    return request;
 }
 
 void feed_time(struct feed *f, uint64_t uncounted)

@@ -45,10 +45,10 @@ static const struct lt_stack *take(ThreadId tid)
 
 static Addr heap(void)
 {
-    static Bool told;
-    if (!told)
+    static Bool written;
+    if (!written)
         RING_PUT(heap, .kind = RAW_KIND_MMAP, .heap = RAW_HEAP_MMAP);
-    told = True;
+    written = True;
     return RAW_HEAP_MMAP;
 }
 

@@ -54,10 +54,10 @@ static void put_heap(Addr heap, const HChar *name)
 /* The heap of blocks without a pool, which is declared with the first of them. */
 static Addr unpooled(void)
 {
-    static Bool told;
-    if (!told)
+    static Bool written;
+    if (!written)
         put_heap(RAW_HEAP_CUSTOM, "requests without a pool");
-    told = True;
+    written = True;
     return RAW_HEAP_CUSTOM;
 }
 

@@ -86,7 +86,7 @@ struct lt_segment {
     /* The ring's cursor at the segment's start; IRTemp_INVALID while the segment is empty. */
     IRTemp cursor;
     /* The number of accesses, and how many of them are in a definition already. */
-    UInt count, told;
+    UInt count, defined;
     /* The number of words, and how many of them the cursor has passed. */
     UInt words, moved;
     UInt instructions;

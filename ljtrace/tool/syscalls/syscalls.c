@@ -43,8 +43,8 @@ static Bool is_for_program(CorePart part, ThreadId tid)
 
 static void on_kernel_reads(CorePart part, ThreadId tid, const HChar *what, Addr addr, SizeT size)
 {
-    Bool told = part == Vg_CoreSysCall && (lt_buffers_report(addr, size) || lt_futex_reports(addr));
-    if (is_for_program(part, tid) && !told)
+    Bool written = part == Vg_CoreSysCall && (lt_buffers_report(addr, size) || lt_futex_reports(addr));
+    if (is_for_program(part, tid) && !written)
         lt_syscall_access(RAW_LOAD, addr, size);
 }
 

@@ -27,7 +27,7 @@ enum {
 struct proto {
     Addr addr;
     UWord bytes;
-    Bool told;           /* it was written into the ring, with its lines */
+    Bool written;        /* it was written into the ring, with its lines */
     UInt nth;            /* how many functions that begin on the same line precede it in its chunk */
     HChar *name, *chunk; /* name: NULL until it is known */
 };
@@ -431,7 +431,7 @@ static void write_lines(const struct lt_vm *vm, Addr proto)
 
 static void write_proto(const struct lt_vm *vm, struct proto *p, const HChar *name)
 {
-    p->told = True;
+    p->written = True;
     write_lines(vm, p->addr);
     RING_PUT(proto, .nth = p->nth, .addr = p->addr, .heap = vm->ud, .defined = first_line(vm, p->addr),
              .offset = vm->at->proto_code, .function = lt_text(name), .file = lt_text(p->chunk));
@@ -440,7 +440,7 @@ static void write_proto(const struct lt_vm *vm, struct proto *p, const HChar *na
 void lt_function_made(const struct lt_vm *vm, Addr function)
 {
     struct proto *p = proto_of(vm, function);
-    if (p && !p->told)
+    if (p && !p->written)
         write_proto(vm, p, name_of(vm, p, 0, 0));
 }
 
@@ -468,7 +468,7 @@ static Bool name_place(const struct lt_vm *vm, Addr key, Addr ip, const struct l
     if (!p)
         return False;
     const HChar *name = name_of(vm, p, at->caller_proto, at->caller_pc);
-    if (!p->told)
+    if (!p->written)
         write_proto(vm, p, name);
     put_luaplace(vm, key, ip, at, p, name);
     return True;

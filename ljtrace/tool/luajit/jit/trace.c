@@ -89,7 +89,7 @@ static Addr snapshot_at(const struct lt_vm *vm, Addr trace, UInt offset)
     return found;
 }
 
-static void tell(const struct lt_vm *vm, const struct lt_spot *spot)
+static void write_trace(const struct lt_vm *vm, const struct lt_spot *spot)
 {
     UInt bytes;
     Addr code = code_of(vm, spot->trace, &bytes), pc = lt_vm_ref(vm, spot->trace + vm->at->trace_startpc);
@@ -132,7 +132,7 @@ Bool lt_trace_spot(const struct lt_vm *vm, Addr ip, struct lt_spot *spot)
     spot->snap = snapshot_at(vm, spot->trace, (UInt)(ip - spot->code));
     s_cache[slot] = *spot;
     s_spot_ip[slot] = ip;
-    tell(vm, spot);
+    write_trace(vm, spot);
     return True;
 }
 

@@ -70,7 +70,7 @@ static Bool is_written(Addr key)
     return was;
 }
 
-static Addr tell(Addr key, const HChar *text, UInt size)
+static Addr write_name(Addr key, const HChar *text, UInt size)
 {
     RING_PUT(name, .key = key, .text = lt_text_of(text, size));
     return key;
@@ -78,7 +78,7 @@ static Addr tell(Addr key, const HChar *text, UInt size)
 
 static Addr name_plain(Addr key, const HChar *text)
 {
-    return is_written(key) ? key : tell(key, text, VG_(strlen)(text));
+    return is_written(key) ? key : write_name(key, text, VG_(strlen)(text));
 }
 
 Addr snapshot_string(const struct snapshot *u, Addr string)
@@ -91,7 +91,7 @@ Addr snapshot_string(const struct snapshot *u, Addr string)
         size = sizeof text;
     if (!lt_guest_read(string + u->vm->layout->string_header, text, size))
         size = 0;
-    return tell(string, text, size);
+    return write_name(string, text, size);
 }
 
 Addr snapshot_text(Addr at)
@@ -102,7 +102,7 @@ Addr snapshot_text(Addr at)
         return at;
     while (n < sizeof text && lt_guest_read(at + n, &text[n], 1) && text[n])
         n++;
-    return tell(at, text, n);
+    return write_name(at, text, n);
 }
 
 /* -- keys that are not objects -- */
@@ -213,7 +213,7 @@ static Addr name_ctype(const struct snapshot *u, Addr cdata)
     if (is_written(key))
         return key;
     ctype_name(u, id, text);
-    return tell(key, text, VG_(strlen)(text));
+    return write_name(key, text, VG_(strlen)(text));
 }
 
 /* LuaJIT's own userdata are named by their kind, others by their metatable. */
@@ -242,7 +242,7 @@ static Addr name_proto(const struct snapshot *u, Addr proto)
     if (is_written(proto))
         return proto;
     const HChar *title = lt_proto_title(u->vm, proto);
-    return tell(proto, title, VG_(strlen)(title));
+    return write_name(proto, title, VG_(strlen)(title));
 }
 
 /* The name of a Lua function is its prototype's; that of a C function is the symbol of its code. */
@@ -263,7 +263,7 @@ static Addr name_function(const struct snapshot *u, Addr o)
         VG_(snprintf)(text, sizeof text, "C function %s", name);
     else
         VG_(snprintf)(text, sizeof text, "C function %#lx", code);
-    return tell(key, text, VG_(strlen)(text));
+    return write_name(key, text, VG_(strlen)(text));
 }
 
 Addr snapshot_name(const struct snapshot *u, Addr o)

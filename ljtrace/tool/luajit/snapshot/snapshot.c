@@ -153,10 +153,10 @@ static Bool take(struct lt_vm *vm, const HChar *name, Bool may_wait)
 /* Inform a user who wants objects although --lua=no is set. Once is enough. */
 static void mention_option(void)
 {
-    static Bool told;
-    if (!lt_options.lua && !told)
+    static Bool written;
+    if (!lt_options.lua && !written)
         VG_(umsg)("ljtrace: with --lua=no, snapshots have no objects\n");
-    told = True;
+    written = True;
 }
 
 UInt lt_snapshot_take(const HChar *name)
