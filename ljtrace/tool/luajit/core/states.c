@@ -221,7 +221,7 @@ static void end_those(Bool (*is_meant)(const struct lt_vm *vm, Addr a, Addr b), 
             lt_recording_free(vm);
             lt_asm_free(vm);
             lt_types_end(vm);
-            lt_heap_end(vm);
+            lt_accounting_end(vm);
             VG_(free)(vm);
             lt_watch_all();
         } else {

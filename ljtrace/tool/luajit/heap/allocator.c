@@ -199,8 +199,8 @@ static void find_new_state(Addr ud, Addr function)
     s_state_size = first->size;
     lt_types_unmade(first->block);
     vm->counted = True;
-    lt_heap_made(vm, first->size);
-    lt_heap_internal(vm, first->block, first->size);
+    lt_accounting_made(vm, first->size);
+    lt_accounting_internal(vm, first->block, first->size);
     lt_types_global(vm, first->block);
     first->block = 0;
 }
@@ -219,7 +219,7 @@ static void enter_outermost(struct calls *c)
     if (call->ptr && call->nsize == 0) {
         lt_put_free(call->ptr, call->ud, MT_HOW_LUA, &call->stack);
         if (call->vm)
-            lt_heap_gone(call->vm, call->ptr, call->osize);
+            lt_accounting_gone(call->vm, call->ptr, call->osize);
     }
     lt_rollback_enter(&c->entered);
 }
@@ -271,7 +271,7 @@ static void record_new(const struct call *call, Addr result, const VexGuestAMD64
 {
     lt_put_new(result, call->nsize, call->ud, MT_HOW_LUA, &call->stack);
     if (call->vm) {
-        lt_heap_made(call->vm, call->nsize);
+        lt_accounting_made(call->vm, call->nsize);
         lt_types_made(call->vm, result, call->nsize, call->sp, &regs->guest_RBX);
     }
     if (call->vm ? call->nsize == s_state_size : call->nsize >= LT_LEAST_GLOBAL)
@@ -288,7 +288,7 @@ static void record(const struct call *call, const VexGuestAMD64State *regs)
     else {
         lt_put_resize(call->ptr, result, call->nsize, call->ud, MT_HOW_LUA, &call->stack);
         if (call->vm)
-            lt_heap_moved(call->vm, call->ptr, call->osize, result, call->nsize);
+            lt_accounting_moved(call->vm, call->ptr, call->osize, result, call->nsize);
     }
 }
 

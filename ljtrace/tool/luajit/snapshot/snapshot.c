@@ -53,9 +53,9 @@ static void count_object(struct snapshot *u, Addr o)
     Addr part[2];
     object_parts(u, o, part);
     if (o != snapshot_main(u))
-        lt_heap_claim(u->vm, o);
-    lt_heap_claim(u->vm, part[0]);
-    lt_heap_claim(u->vm, part[1]);
+        lt_accounting_claim(u->vm, o);
+    lt_accounting_claim(u->vm, part[0]);
+    lt_accounting_claim(u->vm, part[1]);
     s_bytes += object_bytes(u, o);
 }
 
@@ -81,7 +81,7 @@ static ULong internal_bytes(const struct snapshot *u)
 {
     ULong total = lt_guest_number(u->gc, u->at->ref);
     if (u->vm->counted)
-        return lt_heap_internal_bytes(u->vm);
+        return lt_accounting_internal_bytes(u->vm);
     return total > s_bytes ? total - s_bytes : 0;
 }
 

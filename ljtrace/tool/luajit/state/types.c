@@ -284,9 +284,9 @@ void lt_types_settle(struct lt_vm *vm, Addr gone, SizeT gone_size)
     else if (type == MT_TYPE_FUNC)
         lt_function_made(vm, p->block);
     else if (type == MT_TYPE_STR)
-        lt_heap_learn_string(vm, p->block, p->size);
+        lt_accounting_learn_string(vm, p->block, p->size);
     if (is_internal(type))
-        lt_heap_internal(vm, p->block, p->size);
+        lt_accounting_internal(vm, p->block, p->size);
     if (p->from.trace)
         lt_trace_made(&p->from, type);
     lt_put_type(p->block, vm->ud, type == MT_TYPE_UNKNOWN ? MT_TYPE_OTHER : type);
