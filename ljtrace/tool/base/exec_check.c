@@ -48,7 +48,7 @@ static Bool changes_privileges(const HChar *path)
            lt_sys(__NR_getxattr, (ULong)path, (ULong) "security.capability", 0, 0, 0, 0) > 0;
 }
 
-static void hinder(struct lt_hindrance *h, const HChar *path, const HChar *reason)
+static void hinder(struct lt_exec_obstacle *h, const HChar *path, const HChar *reason)
 {
     h->reason = reason;
     VG_(strncpy)(h->path, path, sizeof h->path - 1);
@@ -98,7 +98,7 @@ static UInt segments_forbidden(Int fd, const Elf64_Ehdr *header)
     return 0;
 }
 
-static UInt program_forbidden(Int fd, const Elf64_Ehdr *header, const HChar *path, struct lt_hindrance *h)
+static UInt program_forbidden(Int fd, const Elf64_Ehdr *header, const HChar *path, struct lt_exec_obstacle *h)
 {
     if (header->e_ident[EI_CLASS] == ELFCLASS32 &&
         (header->e_machine == EM_386 || header->e_machine == EM_X86_64)) {
@@ -151,8 +151,8 @@ static Int open_head(const HChar *path, HChar *head, SizeT *n)
     return fd;
 }
 
-/* lt_runnable for a file to which this number of scripts has led. */
-static UInt runnable_through(const HChar *path, UInt scripts, struct lt_hindrance *h)
+/* lt_exec_check for a file to which this number of scripts has led. */
+static UInt runnable_through(const HChar *path, UInt scripts, struct lt_exec_obstacle *h)
 {
     HChar head[HEAD_BYTES + 1] __attribute__((aligned(8)));
     SizeT n = 0;
@@ -176,7 +176,7 @@ static UInt runnable_through(const HChar *path, UInt scripts, struct lt_hindranc
     return next ? runnable_through(next, scripts + 1, h) : VKI_ENOEXEC;
 }
 
-UInt lt_runnable(const HChar *path, struct lt_hindrance *h)
+UInt lt_exec_check(const HChar *path, struct lt_exec_obstacle *h)
 {
     h->reason = NULL;
     h->unreadable = False;
@@ -209,7 +209,7 @@ static ULong vector_bytes(Addr vector)
     return bytes;
 }
 
-UInt lt_runnable_with(Addr path, Addr arguments, Addr environment)
+UInt lt_exec_check_arguments(Addr path, Addr arguments, Addr environment)
 {
     ULong bytes =
         lt_guest_length(path, LONGEST_PATH) + 1 + vector_bytes(arguments) + vector_bytes(environment);

@@ -9,7 +9,7 @@
 
 /* Why Valgrind cannot run a program that the kernel can run; reason is NULL if it can. path: the program or,
  * for a script, its interpreter. */
-struct lt_hindrance {
+struct lt_exec_obstacle {
     const HChar *reason;
     HChar path[4096];
     Bool unreadable; /* executable but not readable: Valgrind lets the exec fail */
@@ -17,10 +17,10 @@ struct lt_hindrance {
 
 /* The errno with which the kernel refuses to execute a file; 0 if it does not, or if Valgrind returns the
  * same error. Only regular files are opened. */
-UInt lt_runnable(const HChar *path, struct lt_hindrance *h);
+UInt lt_exec_check(const HChar *path, struct lt_exec_obstacle *h);
 
 /* The same for the size of the arguments and of the environment, which are vectors in the program's
  * memory. */
-UInt lt_runnable_with(Addr path, Addr arguments, Addr environment);
+UInt lt_exec_check_arguments(Addr path, Addr arguments, Addr environment);
 
 #endif

@@ -48,7 +48,7 @@ static void look_for_filters(void)
     looked = True;
 }
 
-void lt_memory_needed(Addr from, SizeT size)
+void lt_prefault_needed(Addr from, SizeT size)
 {
     look_for_filters();
     if (!s_forbidden)
@@ -58,25 +58,25 @@ void lt_memory_needed(Addr from, SizeT size)
 static void prepare(const struct piece *p)
 {
     if (p->size <= MOST_NEEDED)
-        lt_memory_needed(p->from, p->size);
+        lt_prefault_needed(p->from, p->size);
 }
 
-void lt_memory_before(UInt number, const UWord *args)
+void lt_prefault_before(UInt number, const UWord *args)
 {
     s_forbidden |= number == __NR_seccomp || (number == __NR_prctl && args[0] == SET_SECCOMP);
 }
 
-Bool lt_memory_may_call(void)
+Bool lt_prefault_may_call(void)
 {
     look_for_filters();
     return !s_forbidden;
 }
 
-void lt_memory_start(void)
+void lt_prefault_start(void)
 {
     const Addr from = VG_PGROUNDUP((Addr)lt_bss_start), to = VG_PGROUNDDN((Addr)lt_bss_end);
     s_started = True;
-    lt_memory_needed(from, to - from);
+    lt_prefault_needed(from, to - from);
     for (UInt i = 0; i < s_early_count; i++)
         prepare(&s_early[i]);
 }

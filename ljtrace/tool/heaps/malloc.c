@@ -91,7 +91,7 @@ void lt_put_new(Addr addr, SizeT size, Addr heap, UInt how, const struct lt_stac
                          .stack = reference(stack)};
     lt_unseen_block(size);
     if (how != MT_HOW_LUA)
-        lt_reach_block(addr, size);
+        lt_leak_scan_block(addr, size);
     if (lt_options.trace_mem)
         lt_filter_add(addr, size);
     r.slot = slot_of(heap);
@@ -116,7 +116,7 @@ void lt_put_resize(Addr old, Addr addr, SizeT size, Addr heap, UInt how, const s
                             .instructions = lt_ring->instructions,
                             .stack = reference(stack)};
     if (how != MT_HOW_LUA)
-        lt_reach_block(addr, size);
+        lt_leak_scan_block(addr, size);
     if (lt_options.trace_mem)
         lt_filter_add(addr, size);
     finish_transfers();

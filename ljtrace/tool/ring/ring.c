@@ -57,7 +57,7 @@ static void use_slab(UInt slab)
     __asm__ volatile("" ::: "memory"); /* the collector must see this before the cursor moves */
     s_slabs_used++;
     if (slab == s_known_slabs) {
-        lt_memory_needed(slab_address(slab), RING_SLAB_BYTES);
+        lt_prefault_needed(slab_address(slab), RING_SLAB_BYTES);
         s_known_slabs++;
     }
     set_limit();

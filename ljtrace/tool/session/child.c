@@ -23,12 +23,12 @@ static const HChar *s_name;
 static Int s_memfd = -1, s_socket = -1; /* of the child about to be forked; -1 = none */
 static UInt s_children;
 
-const HChar *lt_fork_name(void)
+const HChar *lt_child_name(void)
 {
     return s_name;
 }
 
-UInt lt_fork_children(void)
+UInt lt_child_children(void)
 {
     return s_children;
 }
@@ -86,7 +86,7 @@ static void in_child(ThreadId tid)
     lt_watch_report_all();
 }
 
-void lt_fork_init(const HChar *name)
+void lt_child_init(const HChar *name)
 {
     s_name = name;
     VG_(atfork)(before_fork, in_parent, in_child);

@@ -27,8 +27,8 @@ enum { MOST_STACKS = 4096, MOST_FRAMES = 64, RED_ZONE = 128, PAGES_AT_ONCE = 819
 /* Bits of an entry of /proc/thread-self/pagemap: the page is in memory, or has been swapped out. */
 #define PAGE_THERE ((ULong)1 << 63 | (ULong)1 << 62)
 
-Addr lt_reach_lowest = ~(Addr)0;
-Addr lt_reach_highest;
+Addr lt_leak_scan_lowest = ~(Addr)0;
+Addr lt_leak_scan_highest;
 
 /* The range of a thread's stack that was last in use. */
 struct stack {
@@ -52,7 +52,7 @@ static void note_stack(Addr from, Addr to)
     s_stack_count += i == s_stack_count;
 }
 
-void lt_reach_thread_ends(ThreadId tid)
+void lt_leak_scan_thread_ends(ThreadId tid)
 {
     const Addr to = VG_(thread_get_stack_max)(tid), sp = VG_(get_SP)(tid);
     if (!s_stacks)
@@ -61,7 +61,7 @@ void lt_reach_thread_ends(ThreadId tid)
         note_stack(sp - RED_ZONE, to);
 }
 
-void lt_reach_unmapped(Addr addr, SizeT size)
+void lt_leak_scan_unmapped(Addr addr, SizeT size)
 {
     for (UInt i = 0; i < s_stack_count;)
         if (s_stacks[i].to - addr < size)
@@ -161,13 +161,13 @@ static void found(Addr at, UWord value)
  * upper 16 bits set, or, in builds with 64-bit references, 39 bits with a tag above bit 46. */
 static inline Addr pointer_in(UWord word)
 {
-    const UWord size = lt_reach_highest - lt_reach_lowest;
+    const UWord size = lt_leak_scan_highest - lt_leak_scan_lowest;
     Addr addr = word;
     if (word >> 48 == 0xffff)
         addr = word & (((UWord)1 << 47) - 1);
     else if (word >> 47 == 0x1fffc)
         addr = word & (((UWord)1 << 39) - 1);
-    return addr - lt_reach_lowest <= size ? addr : 0;
+    return addr - lt_leak_scan_lowest <= size ? addr : 0;
 }
 
 static void look_through(Addr from, Addr to)
@@ -246,9 +246,9 @@ static void look_at_register(ThreadId tid, const HChar *name, UWord value)
         found(s_found.count * sizeof(UWord), addr);
 }
 
-void lt_reach_finish(ThreadId tid)
+void lt_leak_scan_finish(ThreadId tid)
 {
-    if (!lt_options.leak_scan || !lt_ring_alive() || !lt_memory_may_call())
+    if (!lt_options.leak_scan || !lt_ring_alive() || !lt_prefault_may_call())
         return;
     const Addr caller = caller_of_main(tid);
     note_live_stacks(tid, caller);

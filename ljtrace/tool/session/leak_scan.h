@@ -14,22 +14,22 @@
 #include "pub_tool_basics.h"
 
 /* The lowest and the highest address of a block of these heaps so far. */
-extern Addr lt_reach_lowest, lt_reach_highest;
+extern Addr lt_leak_scan_lowest, lt_leak_scan_highest;
 
 /* Extend the range by a new block. */
-static inline void lt_reach_block(Addr addr, SizeT size)
+static inline void lt_leak_scan_block(Addr addr, SizeT size)
 {
-    if (addr < lt_reach_lowest)
-        lt_reach_lowest = addr;
-    if (addr + size > lt_reach_highest)
-        lt_reach_highest = addr + size;
+    if (addr < lt_leak_scan_lowest)
+        lt_leak_scan_lowest = addr;
+    if (addr + size > lt_leak_scan_highest)
+        lt_leak_scan_highest = addr + size;
 }
 
 /* A thread ends, by itself or because the program ends. */
-void lt_reach_thread_ends(ThreadId tid);
+void lt_leak_scan_thread_ends(ThreadId tid);
 /* A mapping is gone, with the stacks that were in it. */
-void lt_reach_unmapped(Addr addr, SizeT size);
+void lt_leak_scan_unmapped(Addr addr, SizeT size);
 /* Search all memory. The program has ended; `tid` is the thread that ended it. */
-void lt_reach_finish(ThreadId tid);
+void lt_leak_scan_finish(ThreadId tid);
 
 #endif

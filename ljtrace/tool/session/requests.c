@@ -45,7 +45,7 @@ static void turn(Bool on)
     put_mark(on ? "ljtrace: on" : "ljtrace: off");
 }
 
-void lt_control_start(void)
+void lt_requests_start(void)
 {
     if (lt_options.start_off)
         turn(False);
@@ -62,13 +62,13 @@ static void print_status(void)
 {
     if (lt_ring_alive())
         VG_(gdb_printf)
-    ("recording to %s, accesses %s\n%s\n", lt_fork_name(), accesses(), lt_ring_report(False));
+    ("recording to %s, accesses %s\n%s\n", lt_child_name(), accesses(), lt_ring_report(False));
     else VG_(gdb_printf)("recording has ended\n");
-    if (lt_fork_children() && !lt_exec_traces_children())
+    if (lt_child_children() && !lt_exec_traces_children())
         VG_(gdb_printf)
     ("this process has forked %u children, which have files of their own; vgdb reaches them only if the\n"
      "recording is started with --trace-children=yes\n",
-     lt_fork_children());
+     lt_child_children());
 }
 
 /* Write all objects of all Lua states and all events so far into the file. Returns a line about the state of
@@ -88,7 +88,7 @@ static void print_snapshot(const HChar *name)
         return;
     }
     UInt waiting = lt_snapshot_request(name && *name ? name : "monitor");
-    VG_(gdb_printf)("%s: %s\n", lt_fork_name(), lt_ring_report(True));
+    VG_(gdb_printf)("%s: %s\n", lt_child_name(), lt_ring_report(True));
     if (waiting)
         VG_(gdb_printf)
     ("%u Lua states are busy with an object: their snapshots are taken when they allocate next\n", waiting);
@@ -243,7 +243,7 @@ static Bool on_request(ThreadId tid, UWord *args, UWord *ret)
     }
 }
 
-void lt_control_init(void)
+void lt_requests_init(void)
 {
     VG_(needs_client_requests)(on_request);
 }

@@ -139,7 +139,7 @@ static void before_syscall(ThreadId tid, UInt number, UWord *args, UInt count)
     lt_mcode_before(tid, number, args);
     lt_dead_puts_before(number, args);
     lt_system_before(number);
-    lt_memory_before(number, args);
+    lt_prefault_before(number, args);
 }
 
 /* Call when a system call has returned. An exec that returns has failed. */
@@ -160,7 +160,7 @@ static void after_syscall(ThreadId tid, UInt number, UWord *args, UInt count, Sy
     lt_thread_after(tid, number, args, value);
 }
 
-void lt_kernel_init(void)
+void lt_syscalls_init(void)
 {
     VG_(track_pre_mem_read)(on_kernel_reads);
     VG_(track_pre_mem_read_asciiz)(on_kernel_reads_string);

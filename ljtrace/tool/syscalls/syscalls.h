@@ -13,7 +13,7 @@
 #include "pub_tool_basics.h"
 
 /* Register with the core. */
-void lt_kernel_init(void);
+void lt_syscalls_init(void);
 
 /* Record an access that the kernel makes for the program. */
 void lt_syscall_access(enum raw_access kind, Addr addr, SizeT size);

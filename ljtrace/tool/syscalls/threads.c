@@ -88,7 +88,7 @@ void lt_thread_after(ThreadId tid, UInt syscall, const UWord *args, Long result)
 static void on_exit(ThreadId tid)
 {
     lt_thread_put_name(tid);
-    lt_reach_thread_ends(tid);
+    lt_leak_scan_thread_ends(tid);
     lt_toggle_thread_ends(tid);
     lt_observe_thread_ends(tid);
     if (s_numbers)

@@ -36,7 +36,7 @@ void __wrap_vgModuleLocal_acquire_sched_lock(struct sched_lock *lock)
 static void on_stop(ThreadId tid, ULong blocks)
 {
     const Bool over = blocks - s_begun >= WHOLE_TURN && VG_(count_living_threads)() > 1;
-    s_gives_up = over && lt_memory_may_call() ? lt_sys(__NR_gettid, 0, 0, 0, 0, 0, 0) : 0;
+    s_gives_up = over && lt_prefault_may_call() ? lt_sys(__NR_gettid, 0, 0, 0, 0, 0, 0) : 0;
     s_begun = blocks;
 }
 
