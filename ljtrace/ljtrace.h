@@ -2,8 +2,9 @@
  *
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Include this in a program that wants to be seen more clearly under `valgrind --tool=ljtrace`. Outside
- * Valgrind each request costs a few instructions and does nothing. Needs Valgrind's valgrind.h.
+ * Include this in a program to mark points of its run, take snapshots and declare its own allocators when it
+ * runs under `valgrind --tool=ljtrace`. Outside Valgrind each request costs a few instructions and does
+ * nothing. Needs Valgrind's valgrind.h.
  *
  * Redistribution and use in source and binary forms, with or without modification, are permitted provided
  * that the following conditions are met: 1. Redistributions of source code must retain this list of
@@ -46,24 +47,24 @@ enum ljtrace_request {
     LJTRACE_REQUEST_BYTES          /* of the tool's own preload */
 };
 
-/* Write a named mark into the trace: a point of the program that analyses can refer to. */
+/* Write a named mark into the trace: a point of the run that analyses can refer to. */
 #define LJTRACE_MARK(name) VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_MARK, (name), 0, 0, 0, 0)
 
-/* Record accesses, or only heap events, from here on. */
+/* Switch the recording of accesses on or off. Heap events are always recorded. */
 #define LJTRACE_START() VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_SWITCH, 1, 0, 0, 0, 0)
 #define LJTRACE_STOP() VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_SWITCH, 0, 0, 0, 0, 0)
 
-/* Take a snapshot of all objects of all LuaJIT states (see `steve universe`), and write it and all events so
- * far into the file, so that it can be read up to here while the program runs on. */
+/* Take a snapshot of all objects of all LuaJIT states (see `steve universe`). It and all events so far are
+ * written to the file, so that the file can be read up to here while the program continues. */
 #define LJTRACE_SNAPSHOT() LJTRACE_SNAPSHOT_NAMED("snapshot")
 #define LJTRACE_SNAPSHOT_NAMED(name)                                                                         \
     VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_SNAPSHOT, (name), 0, 0, 0, 0)
 
-/* A custom allocator. Each pool is a heap of its own, known by any address that is unique to it, and by a
- * name. Its memory may come from malloc, mmap or another pool: the block that it came from counts as raw
- * material from the first LJTRACE_POOL_ALLOC inside it until it is freed, and goes with all that is in it.
- * Valgrind's own requests (VALGRIND_MALLOCLIKE_BLOCK..., VALGRIND_CREATE_MEMPOOL...) do the same without
- * names. */
+/* A custom allocator. Each pool is a heap of its own, with a name, and is identified by any address that is
+ * unique to it. Its memory may come from malloc, mmap or another pool. The block that it came from counts as
+ * raw material from the first LJTRACE_POOL_ALLOC inside it until it is freed; then all blocks inside it end
+ * as well. Valgrind's own requests (VALGRIND_MALLOCLIKE_BLOCK..., VALGRIND_CREATE_MEMPOOL...) do the same
+ * without names. */
 #define LJTRACE_POOL_CREATE(pool, name)                                                                      \
     VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_POOL_CREATE, (pool), (name), 0, 0, 0)
 #define LJTRACE_POOL_ALLOC(pool, addr, size) VALGRIND_MEMPOOL_ALLOC(pool, addr, size)
@@ -73,8 +74,8 @@ enum ljtrace_request {
 /* The pool and all its blocks are gone. */
 #define LJTRACE_POOL_DESTROY(pool) VALGRIND_DESTROY_MEMPOOL(pool)
 
-/* Around an allocator's own work (its headers and free lists): the accesses of this thread between the two
- * are not the program's and are left out. */
+/* Put these around an allocator's own work (on its headers and free lists): accesses of this thread in
+ * between are not the program's and are not recorded. */
 #define LJTRACE_ALLOCATOR_BEGIN() VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_ALLOCATOR, 1, 0, 0, 0, 0)
 #define LJTRACE_ALLOCATOR_END() VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_ALLOCATOR, 0, 0, 0, 0, 0)
 

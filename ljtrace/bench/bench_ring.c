@@ -1,13 +1,14 @@
-/* bench_ring.c - how much CPU the collector takes for a recorded ring (ring_tap.c, record-ring).
+/* bench_ring.c - measure the CPU time that the collector takes for a recorded ring (ring_tap.c, record-ring).
  *
  * usage: bench_ring [-n ROUNDS] [-o TRACE] [-s] RING...
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Each slab is copied to where a ring of RING_SLABS would have it and fed as the collector does it, with the
- * compression in its thread. What is told is CPU time, not wall clock, so that it holds on a busy machine: of
- * the thread that codes, and of all threads, the least of ROUNDS (3). -s leaves out all accesses, so that
- * heap events and the walk over the segments remain. -o keeps the memtrace. Not a test: nothing is asserted.
+ * Each slab is copied to where it would be in a ring of RING_SLABS, and fed as the collector does, with a
+ * thread for compression. The results are CPU times, not elapsed times, so they are valid on a busy machine:
+ * that of the encoding thread and that of all threads, each the minimum of ROUNDS (3). With -s all accesses
+ * are dropped, which leaves heap events and the walk over the segments. -o keeps the memtrace. This is not a
+ * test; nothing is asserted.
  */
 #include "ljtrace/collector/feed.h"
 #include "ljtrace/protocol/ring.h"
@@ -20,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A recorded ring in memory: for each slab its count of bytes, and they. */
+/* A recorded ring in memory: for each slab, the number of its bytes, and the bytes. */
 struct recording {
     const char *name;
     uint8_t *bytes;
@@ -30,10 +31,10 @@ struct recording {
 struct settings {
     int rounds;
     const char *out;
-    bool skip; /* accesses */
+    bool skip; /* drop accesses */
 };
 
-/* Seconds of CPU, and what was written. */
+/* CPU time in seconds, and the totals of what was written. */
 struct cost {
     double coder, all;
     struct mt_totals totals;

@@ -1,14 +1,14 @@
-/* ring_tap.c - takes the collector's place and keeps the ring's bytes, for bench_ring to replay.
+/* ring_tap.c - replaces the collector and stores the ring's bytes, for bench_ring.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The collector's speed is measured on recorded rings: the same bytes each time, without Valgrind, and on a
- * machine that does other things besides. The tool starts this program under the collector's name
- * (record-ring sees to that) and does not know the difference. It writes each slab's count of bytes and the
- * bytes, as they are in memory, to what the tool was told to write to.
+ * The collector's speed is measured on recorded rings, so that the bytes are the same each time, Valgrind
+ * does not run, and other programs may. The tool starts this program under the collector's name, which
+ * record-ring arranges. It writes the number of bytes of each slab, and the bytes as they are in memory, to
+ * the file of --out.
  *
- * It makes no memtrace, does not follow forks (a forked child goes on unrecorded), and answers no monitor
- * command. The file is as large as the ring's traffic, about 0.6 GB for a second of recording.
+ * It does not make a memtrace, does not follow forks (a forked child is not recorded), and does not answer
+ * monitor commands. The file has all bytes written to the ring, about 0.6 GB for a second of recording.
  */
 #include "ljtrace/protocol/ring.h"
 #include <fcntl.h>
@@ -23,7 +23,7 @@
 struct tap {
     const struct ring_header *ring;
     int socket, file;
-    uint32_t last_slab; /* of a token; RING_SLABS = none yet */
+    uint32_t last_slab; /* of the last token; RING_SLABS = none yet */
 };
 
 static const char *option(int argc, char **argv, const char *name)
@@ -57,7 +57,7 @@ static const uint8_t *slab_bytes(const struct tap *t, uint32_t slab)
     return (const uint8_t *)t->ring + RING_HEADER_BYTES + (uint64_t)slab * RING_SLAB_BYTES;
 }
 
-/* What can not be kept is told to the tool, which shows it to the user. */
+/* Write a slab to the file. On failure, send a message, which the tool shows to the user. */
 static bool keep(const struct tap *t, uint32_t slab, uint64_t bytes)
 {
     static const char complaint[] = "cannot write the ring: make room and record again";
@@ -68,8 +68,8 @@ static bool keep(const struct tap *t, uint32_t slab, uint64_t bytes)
     return kept;
 }
 
-/* Is the tool's last word at the slab's end? The tool stands still behind it, so its counter is the one that
- * the record carries. */
+/* Does the slab end with the record RAW_END? The tool waits after it, so its counter still has the value that
+ * is in the record. */
 static bool is_end(const struct tap *t, uint32_t slab, uint64_t bytes)
 {
     const raw_word *at = (const raw_word *)(slab_bytes(t, slab) + bytes) - 2;
@@ -77,7 +77,7 @@ static bool is_end(const struct tap *t, uint32_t slab, uint64_t bytes)
            raw_count_of(at[0]) == 1 && at[1] == t->ring->instructions;
 }
 
-/* The slab that was being written when the tool vanished. */
+/* Write the slab that was being written when the tool vanished. */
 static bool keep_tail(const struct tap *t)
 {
     uint64_t used = t->ring->cursor - t->ring->slabs - (uint64_t)t->ring->current * RING_SLAB_BYTES;
@@ -89,11 +89,11 @@ static bool serve(struct tap *t)
     struct ring_token token;
     while (recv(t->socket, &token, sizeof token, MSG_WAITALL) == sizeof token) {
         if (token.slab == RING_FORK)
-            continue; /* the descriptors that came with it are gone, and so the child knows */
+            continue; /* the descriptors sent with it are closed, so the child is not recorded */
         if (!keep(t, token.slab, token.bytes))
             return false;
         t->last_slab = token.slab;
-        say(t, RING_SLAB_FREE); /* the tool may be gone: then there is no next token */
+        say(t, RING_SLAB_FREE); /* if the tool is gone, there is no next token */
         if (is_end(t, token.slab, token.bytes))
             return true;
     }

@@ -1,4 +1,4 @@
-/* feed.c - see feed.h.
+/* feed.c - decode the records of a slab and handle those of accesses and heaps. (see feed.h)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -33,7 +33,7 @@ void feed_free(struct feed *f)
     stacks_free(&f->stacks);
     map_clear(&f->site_of);
     map_clear(&f->heap_of);
-    universe_clear(&f->universe);
+    snapshot_clear(&f->snapshot);
     debuginfo_free(f->debuginfo);
     free(f->payload);
     free(f->lines);
@@ -57,11 +57,11 @@ bool feed_ended(const struct feed *f)
     return f->ended;
 }
 
-enum feed_wish feed_take_wish(struct feed *f)
+enum feed_request feed_take_request(struct feed *f)
 {
-    enum feed_wish wish = f->wish;
-    f->wish = FEED_NONE;
-    return wish;
+    enum feed_request request = f->request;
+    f->request = FEED_NONE;
+    return request;
 }
 
 void feed_time(struct feed *f, uint64_t uncounted)
@@ -69,8 +69,8 @@ void feed_time(struct feed *f, uint64_t uncounted)
     mt_writer_time(f->writer, f->counted + uncounted);
 }
 
-/* The same instruction in several superblocks is one site; not so the instructions that follow one another at
- * an address, which have different frames. */
+/* The site of an access. The same instruction in several superblocks is one site. Different instructions at
+ * the same address, one after the other, have different frames and are different sites. */
 static uint32_t site_id(struct feed *f, uint64_t ip, uint32_t size, uint8_t kind)
 {
     const uint64_t key[3] = {ip, raw_pair(size, kind), stacks_frame(&f->stacks, ip)};
@@ -140,7 +140,7 @@ const char *handle_slot(struct feed *f, const struct ring_slot *r)
     return NULL;
 }
 
-/* The heap's name stands among the facts, by its id in the trace. */
+/* Write the heap's name as a fact, with the heap's id in its key. */
 static void name_heap(struct feed *f, uint32_t id, struct raw_text text)
 {
     char key[40], *name = strndup(text.at, text.bytes);
@@ -247,7 +247,7 @@ const char *handle_touch(struct feed *f, const struct ring_touch *r)
     return NULL;
 }
 
-/* The state pointer may be used again, by another state: that will be another heap. */
+/* Another state may use the same number afterwards: that is another heap. */
 const char *handle_close(struct feed *f, const struct ring_close *r)
 {
     uint32_t id;
@@ -273,7 +273,7 @@ const char *handle_focus(struct feed *f, const struct ring_focus *r)
 
 const char *handle_report(struct feed *f, const struct ring_report *r)
 {
-    f->wish = r->snapshot ? FEED_SNAPSHOT : FEED_STATUS;
+    f->request = r->snapshot ? FEED_SNAPSHOT : FEED_STATUS;
     return NULL;
 }
 
@@ -356,11 +356,11 @@ const char *handle_end(struct feed *f, const struct ring_end *r)
 
 /* -- decoding ---------------------------------------------------------------------------------------------- */
 
-/* The bytes of a payload after its words, of which strings take their shares one by one. */
+/* The bytes of a payload after its words; strings are taken from it one after another. */
 struct rest {
     const char *at;
     uint64_t bytes;
-    bool exceeded; /* by a string */
+    bool exceeded; /* a string was longer than the rest */
 };
 
 static inline struct raw_text read_text(struct rest *rest, uint64_t bytes)
@@ -375,7 +375,7 @@ static inline struct raw_text read_text(struct rest *rest, uint64_t bytes)
     return text;
 }
 
-/* decode_define and so on: make the record's struct and handle it. The payload has all its words. */
+/* decode_define and so on: fill the record's struct and handle it. The payload has all its words. */
 #define RECORD(NAME, name, fields)                                                                           \
     static const char *decode_##name(struct feed *f, const struct raw *raw)                                  \
     {                                                                                                        \
@@ -418,7 +418,7 @@ static const struct {
 #include "ljtrace/protocol/ring.def"
 };
 
-/* Bytes of the record at `at`, of which there are `size` at least; 0 if it has more than these. */
+/* The number of bytes of the record at `at`; 0 if it has more than `size`. */
 static size_t record_bytes(const uint8_t *at, size_t size)
 {
     const uint32_t count = raw_count_of(*(const raw_half *)at);
@@ -427,7 +427,7 @@ static size_t record_bytes(const uint8_t *at, size_t size)
     return bytes <= size && bytes <= RING_MARGIN_BYTES ? bytes : 0;
 }
 
-/* The record, whose payload is copied to where it is aligned. */
+/* The record, with its payload copied to aligned memory. */
 static struct raw read_record(struct feed *f, const uint8_t *at, size_t bytes)
 {
     const raw_half low = *(const raw_half *)at;
@@ -443,7 +443,7 @@ static struct raw read_record(struct feed *f, const uint8_t *at, size_t bytes)
                         f->payload};
 }
 
-/* Handle the record at `at`, which is no segment; *used: its bytes. */
+/* Handle the record at `at`, which is not a segment. *used: its number of bytes. */
 static const char *take_rare(struct feed *f, const uint8_t *at, const uint8_t *end, size_t *used)
 {
     const enum raw_type type = raw_type_of(*(const raw_half *)at);
@@ -458,7 +458,8 @@ static const char *take_rare(struct feed *f, const uint8_t *at, const uint8_t *e
     return s_decoders[type].decode(f, &raw);
 }
 
-/* Segments, and changes of states between them, up to the next other record; how many bytes they took. */
+/* Process segments, and changes of VM states between them, up to the next other record. Returns their number
+ * of bytes. */
 static size_t take_segments(struct feed *f, const uint8_t *at, size_t size)
 {
     if (f->inside[f->thread] || f->off)

@@ -1,10 +1,11 @@
-/* feed.h - from the raw words of the ring to the memtrace.
+/* feed.h - convert the records of the ring to calls of the memtrace writer.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Takes one slab after the other (ljtrace/protocol/ring.h has their grammar), keeps what the raw records refer to (segments,
- * frames, heaps, threads inside allocators) and calls the memtrace writer, which knows what is heap. It does
- * no input or output of its own and can be fed from a file or a test as well.
+ * It processes one slab after another (ljtrace/protocol/ring.h describes their content) and keeps what
+ * records refer to: segments, frames, heaps, and which threads are inside allocators. The writer knows the
+ * blocks, and so which accesses are to the heap. The feed does no input or output of its own, so slabs may
+ * also come from a file or a test.
  */
 #ifndef COLLECTOR_FEED_H
 #define COLLECTOR_FEED_H
@@ -17,21 +18,23 @@
 struct feed;
 
 struct feed *feed_new(struct mt_writer *w);
-/* Consume so many bytes of a slab, ahead of which is what may be read. NULL, or what is wrong with them: the
- * rest of the slab is then lost. */
+/* Process the first `size` bytes at `slab`. Returns NULL, or what is wrong with them; the rest of the slab is
+ * lost then. */
 const char *feed_slab(struct feed *f, const uint8_t *slab, size_t size);
-/* What the tool asked for in what was fed; it is then forgotten. */
-enum feed_wish { FEED_NONE, FEED_STATUS, FEED_SNAPSHOT };
-enum feed_wish feed_take_wish(struct feed *f);
-/* The header's counter of instructions without accesses, for the time of the tail. */
+/* The request of the tool in the records processed, if there was one. It is returned only once. */
+enum feed_request { FEED_NONE, FEED_STATUS, FEED_SNAPSHOT };
+enum feed_request feed_take_request(struct feed *f);
+/* Set the time. uncounted: the header's counter, which counts the instructions of code whose accesses are not
+ * recorded. */
 void feed_time(struct feed *f, uint64_t uncounted);
-/* Why the trace ends, if it ended after what was fed. */
+/* The ending of the trace, if it ended after the records processed so far. */
 enum mt_ending feed_ending(const struct feed *f);
-/* Go on into another writer, which knows all definitions by the same ids (mt_writer_fork). */
+/* Continue with another writer, which has all definitions under the same ids (mt_writer_fork). */
 void feed_rebind(struct feed *f, struct mt_writer *w);
-/* Was the tool's last word among what was fed? */
+/* Was the record RAW_END among the records processed? */
 bool feed_ended(const struct feed *f);
-/* One line on objects whose debug information could not be read; its length, 0 = there are none. */
+/* Write a line about the objects whose debug information could not be read. Returns its length; 0 = there are
+ * none. */
 size_t feed_missing_lines(const struct feed *f, char *to, size_t room);
 void feed_free(struct feed *f);
 

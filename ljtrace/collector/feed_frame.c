@@ -1,16 +1,16 @@
-/* feed_frame.c - frames of C in the collector: their names and source lines.
+/* feed_frame.c - names and source lines of C frames in the collector.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Valgrind names each code address. A frame comes with its address in the object's file, where debuginfo.c looks
- * the line up. Frames of Lua are feed_lua.c's.
+ * Valgrind knows the function of each code address. A frame also has its address in the object's file, for
+ * which debuginfo.c looks up the line. Frames of Lua are handled by feed_lua.c.
  */
 #include "ljtrace/collector/feed_impl.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A string of its own; the caller frees it. */
+/* A copy of a string; the caller frees it. */
 static char *copy_text(struct raw_text text)
 {
     char *copy = strndup(text.at, text.bytes);
@@ -19,7 +19,7 @@ static char *copy_text(struct raw_text text)
     return copy;
 }
 
-/* Look up the line of a frame whose code is at an address in the object's file. */
+/* Look up the line of a frame. address: of its code in the object's file. */
 static void find_line(struct feed *f, struct mt_frame *frame, struct raw_text object, uint64_t address)
 {
     struct debuginfo_line line;
@@ -53,7 +53,7 @@ const char *handle_loaded(struct feed *f, const struct ring_loaded *r)
     return NULL;
 }
 
-/* The message about the objects whose lines are missing. */
+/* The message about objects whose source lines are missing. */
 struct missing {
     char text[600];
     size_t used;

@@ -1,4 +1,4 @@
-/* feed_lua.c - records of LuaJIT: see feed_impl.h.
+/* feed_lua.c - the records of LuaJIT. (see feed_impl.h)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -31,7 +31,7 @@ const char *handle_type(struct feed *f, const struct ring_type *r)
 void feed_forget_states(struct feed *f)
 {
     for (uint32_t i = 0; i < f->machine_count; i++)
-        f->machines[i].state = MACHINE_UNTOLD;
+        f->machines[i].state = MACHINE_UNREPORTED;
 }
 
 static struct machine *find_machine(struct feed *f, uint64_t addr)
@@ -46,7 +46,7 @@ static struct machine *find_machine(struct feed *f, uint64_t addr)
     return NULL;
 }
 
-/* The machine with its state at that address, which then is the first; NULL if there is none. */
+/* The VM whose state is at this address, which is moved to the front; NULL if there is none. */
 static inline struct machine *machine_at(struct feed *f, uint64_t addr)
 {
     bool first = f->machine_count && f->machines[0].addr == addr;
@@ -57,7 +57,7 @@ static struct machine *new_machine(struct feed *f, uint64_t addr)
 {
     f->machines = grow(f->machines, f->machine_count + 1, sizeof *f->machines);
     struct machine *m = &f->machines[f->machine_count++];
-    *m = (struct machine){.addr = addr, .state = MACHINE_UNTOLD};
+    *m = (struct machine){.addr = addr, .state = MACHINE_UNREPORTED};
     return m;
 }
 
@@ -94,8 +94,8 @@ static void learn_heap(struct feed *f, struct machine *m)
     m->heap_version = f->heap_version;
 }
 
-/* Code that runs often tells what it stores without a look at what was there or where it stores to. False:
- * the heap is not known yet. */
+/* Note a change of a VM's state. Generated code writes each of its stores, whether or not it is to such a
+ * word or changes the state. Returns false if the heap is not known yet. */
 static bool change(struct feed *f, struct machine *m, const struct ring_vm *r, struct mt_change *c)
 {
     int32_t state = raw_state_of(r->state);
@@ -193,32 +193,32 @@ const char *handle_snapshot(struct feed *f, const struct ring_snapshot *r)
                             .total = r->total,
                             .internal = r->internal};
     feed_time(f, r->instructions);
-    universe_begin(&f->universe, f->writer, &s);
+    snapshot_begin(&f->snapshot, f->writer, &s);
     return NULL;
 }
 
 const char *handle_name(struct feed *f, const struct ring_name *r)
 {
-    universe_name(&f->universe, f->writer, r);
+    snapshot_name(&f->snapshot, f->writer, r);
     return NULL;
 }
 
 const char *handle_object(struct feed *f, const struct ring_object *r)
 {
-    universe_object(&f->universe, f->writer, r);
+    snapshot_object(&f->snapshot, f->writer, r);
     return NULL;
 }
 
 const char *handle_links(struct feed *f, const struct ring_links *r)
 {
-    universe_links(&f->universe, f->writer, r);
+    snapshot_links(&f->snapshot, f->writer, r);
     return NULL;
 }
 
 const char *handle_snapshot_end(struct feed *f, const struct ring_snapshot_end *r)
 {
     (void)r;
-    universe_end(&f->universe, f->writer);
+    snapshot_end(&f->snapshot, f->writer);
     return NULL;
 }
 

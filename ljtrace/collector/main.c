@@ -42,7 +42,7 @@ enum { HEAP_BLOCK = 32 << 20, HEAP_KEPT = 64 << 20, HEAP_READY = 24 << 20 };
 struct settings {
     int level;
     bool text;
-    bool freed;        /* remember freed blocks */
+    bool freed; /* remember freed blocks */
     /* An access so many bytes beside a block is an error; 0 = none is. */
     uint32_t beside;
     uint64_t max_size; /* limit of the file in bytes; 0 = none */
@@ -69,7 +69,7 @@ struct collector {
 };
 
 /* Send the final message of this process. The tool shows it to the user. */
-static void tell(const struct collector *c, const char *what, const char *why)
+static void send_final(const struct collector *c, const char *what, const char *why)
 {
     char text[400];
     int n = snprintf(text, sizeof text, "%s %s: %s", what, c->name, why);
@@ -95,8 +95,8 @@ static void close_others(int *keep, size_t n)
     close_range(from, ~0U, 0);
 }
 
-/* Close all descriptors except our own and those that the output needs; a command may write to the terminal.
- */
+/* Close all descriptors except our own and those that the output needs; a command may write to the
+ * terminal. */
 static void close_all_but(const struct collector *c, int ring)
 {
     int keep[5] = {ring, c->socket};
@@ -168,7 +168,7 @@ static int consume(struct collector *c, uint32_t slab, uint64_t bytes)
     if (!wrong && keep_is_due(&c->keep, c->writer))
         wrong = begin_part(c);
     if (wrong)
-        tell(c, "cannot write", wrong);
+        send_final(c, "cannot write", wrong);
     if (mt_writer_limited(c->writer))
         c->ring->full = 1;
     return !wrong;
@@ -256,14 +256,14 @@ static bool open_sink(struct collector *c, bool draft)
     if (!ours && sink_open(&c->sink, c->name, c->settings.text, draft, c->process)) {
         if (!c->settings.keep_last || sink_is_replaceable(&c->sink))
             return true;
-        tell(c, "cannot write", "--keep=last needs a file");
+        send_final(c, "cannot write", "--keep=last needs a file");
         return false;
     }
     errno = ours ? EBADF : errno;
     if (errno == EWOULDBLOCK)
         say(c, RING_BUSY);
     else
-        tell(c, "cannot write", strerror(errno));
+        send_final(c, "cannot write", strerror(errno));
     return false;
 }
 
@@ -282,7 +282,7 @@ static int become_childs(struct collector *c, const int fds[2])
         return 1;
     c->writer = mt_writer_fork(c->writer, c->sink.fd, &options, &err);
     if (!c->writer) {
-        tell(c, "cannot write", err.text);
+        send_final(c, "cannot write", err.text);
         sink_discard(&c->sink);
         return 1;
     }
@@ -321,12 +321,12 @@ static void report(const struct collector *c)
 }
 
 /* Answer the request for a report or a snapshot, if there was one in the records fed. */
-static void fulfil_wish(struct collector *c)
+static void answer_request(struct collector *c)
 {
-    enum feed_wish wish = feed_take_wish(c->feed);
-    if (wish == FEED_SNAPSHOT || c->settings.text)
+    enum feed_request request = feed_take_request(c->feed);
+    if (request == FEED_SNAPSHOT || c->settings.text)
         mt_writer_flush(c->writer);
-    if (wish != FEED_NONE)
+    if (request != FEED_NONE)
         report(c);
 }
 
@@ -422,7 +422,7 @@ static int collect(struct collector *c)
         c->last_slab = token.slab;
         c->begun = RING_SLABS;
         say(c, RING_SLAB_FREE); /* the tool may be gone */
-        fulfil_wish(c);
+        answer_request(c);
         if (feed_ended(c->feed))
             return 1;
         sink_publish(&c->sink, c->process);
@@ -430,11 +430,11 @@ static int collect(struct collector *c)
     return consume_tail(c);
 }
 
-static void tell_limit(const struct collector *c, uint64_t dropped)
+static void send_limit(const struct collector *c, uint64_t dropped)
 {
     char text[100];
     snprintf(text, sizeof text, "--max-size was reached: at least %" PRIu64 " events were dropped", dropped);
-    tell(c, "written", text);
+    send_final(c, "written", text);
 }
 
 /* End the file. Returns NULL, or what is wrong with the file or with the processes that read it. */
@@ -493,9 +493,9 @@ static int finish(struct collector *c, int complete)
     note_parts(c);
     const char *wrong = end_file(c, ending, &err);
     if (complete && wrong)
-        tell(c, "cannot write", wrong);
+        send_final(c, "cannot write", wrong);
     else if (complete && dropped)
-        tell_limit(c, dropped);
+        send_limit(c, dropped);
     shutdown(c->socket, SHUT_RDWR); /* The tool need not wait until all memory is freed. */
     feed_free(c->feed);
     return complete && !wrong;
@@ -535,7 +535,7 @@ static int run(struct collector *c)
         return 1;
     c->writer = mt_writer_new(c->sink.fd, &options, &err);
     if (!c->writer) {
-        tell(c, "cannot write", err.text);
+        send_final(c, "cannot write", err.text);
         return 1;
     }
     c->feed = feed_new(c->writer);
@@ -581,7 +581,7 @@ int main(int argc, char **argv)
     fcntl(c.socket, F_SETFD, FD_CLOEXEC);
     c.ring = map_ring(ring);
     if (!c.ring) {
-        tell(&c, "cannot record to", "the tool and the collector are of different versions");
+        send_final(&c, "cannot record to", "the tool and the collector are of different versions");
         return 1;
     }
     return run(&c);

@@ -4,39 +4,39 @@
  */
 #include "ljtrace/collector/snapshot.h"
 
-void universe_clear(struct universe *u)
+void snapshot_clear(struct snapshot *u)
 {
     map_clear(&u->number_of);
     map_clear(&u->string_of);
     u->open = false;
 }
 
-void universe_begin(struct universe *u, struct mt_writer *w, const struct mt_snapshot *s)
+void snapshot_begin(struct snapshot *u, struct mt_writer *w, const struct mt_snapshot *s)
 {
-    universe_clear(u);
+    snapshot_clear(u);
     u->open = true;
     mt_writer_snapshot_begin(w, s);
 }
 
-void universe_name(struct universe *u, struct mt_writer *w, const struct ring_name *r)
+void snapshot_name(struct snapshot *u, struct mt_writer *w, const struct ring_name *r)
 {
     if (u->open)
         map_set(&u->string_of, r->key, mt_writer_string(w, r->text.at, r->text.bytes));
 }
 
-static uint32_t string_of(const struct universe *u, uint64_t key)
+static uint32_t string_of(const struct snapshot *u, uint64_t key)
 {
     uint32_t id;
     return key && map_get(&u->string_of, key, &id) ? id : 0;
 }
 
-static uint32_t number_of(const struct universe *u, uint64_t addr)
+static uint32_t number_of(const struct snapshot *u, uint64_t addr)
 {
     uint32_t number;
     return map_get(&u->number_of, addr, &number) ? number : 0;
 }
 
-void universe_object(struct universe *u, struct mt_writer *w, const struct ring_object *r)
+void snapshot_object(struct snapshot *u, struct mt_writer *w, const struct ring_object *r)
 {
     struct mt_object o = {.addr = r->addr,
                           .size = r->size,
@@ -58,7 +58,7 @@ static uint32_t index_of(uint8_t kind, uint64_t v)
     return kind == MT_LINK_ARRAY ? (uint32_t)v : 0;
 }
 
-void universe_links(struct universe *u, struct mt_writer *w, const struct ring_links *r)
+void snapshot_links(struct snapshot *u, struct mt_writer *w, const struct ring_links *r)
 {
     uint32_t from = u->open ? number_of(u, r->from) : 0;
     for (uint32_t i = 0; from && i < r->links_count; i++) {
@@ -72,9 +72,9 @@ void universe_links(struct universe *u, struct mt_writer *w, const struct ring_l
     }
 }
 
-void universe_end(struct universe *u, struct mt_writer *w)
+void snapshot_end(struct snapshot *u, struct mt_writer *w)
 {
     if (u->open)
         mt_writer_snapshot_end(w);
-    universe_clear(u);
+    snapshot_clear(u);
 }

@@ -14,23 +14,23 @@
 #include <stddef.h>
 
 /* The snapshot being written. */
-struct universe {
+struct snapshot {
     struct map number_of; /* address of an object -> its number + 1 */
     struct map string_of; /* key of a name -> string id */
     bool open;
 };
 
 /* Begin a snapshot; one that is not complete is given up. */
-void universe_begin(struct universe *u, struct mt_writer *w, const struct mt_snapshot *s);
+void snapshot_begin(struct snapshot *u, struct mt_writer *w, const struct mt_snapshot *s);
 /* Define a name, to which objects and links refer by its key. */
-void universe_name(struct universe *u, struct mt_writer *w, const struct ring_name *r);
+void snapshot_name(struct snapshot *u, struct mt_writer *w, const struct ring_name *r);
 /* Add an object. An address that already has an object is ignored. */
-void universe_object(struct universe *u, struct mt_writer *w, const struct ring_object *r);
+void snapshot_object(struct snapshot *u, struct mt_writer *w, const struct ring_object *r);
 /* Add links of one object. Targets that are not objects are left out. */
-void universe_links(struct universe *u, struct mt_writer *w, const struct ring_links *r);
+void snapshot_links(struct snapshot *u, struct mt_writer *w, const struct ring_links *r);
 /* Complete the snapshot. */
-void universe_end(struct universe *u, struct mt_writer *w);
+void snapshot_end(struct snapshot *u, struct mt_writer *w);
 /* Free the memory. */
-void universe_clear(struct universe *u);
+void snapshot_clear(struct snapshot *u);
 
 #endif

@@ -55,7 +55,7 @@ void stacks_define_as(struct stacks *s, uint64_t key, const struct mt_frame *f)
     if (same_frame(&s->frame[id], f))
         return;
     add_frame(s, key, f);
-    memset(s->memo, 0, sizeof s->memo);
+    memset(s->cache, 0, sizeof s->cache);
     s->meanings++;
 }
 
@@ -79,10 +79,10 @@ uint32_t stacks_intern(struct stacks *s, const uint64_t *ips, uint32_t n)
     if (n == 0)
         return 0;
     uint64_t hash = XXH3_64bits(ips, n * sizeof *ips) | 1; /* 0 marks an empty entry */
-    struct stack_memo *memo = &s->memo[hash >> 50];
-    if (memo->hash != hash)
-        *memo = (struct stack_memo){hash, build(s, ips, n)};
-    return memo->stack;
+    struct stack_entry *entry = &s->cache[hash >> 50];
+    if (entry->hash != hash)
+        *entry = (struct stack_entry){hash, build(s, ips, n)};
+    return entry->stack;
 }
 
 void stacks_keep(struct stacks *s, uint32_t number, const uint64_t *ips, uint32_t n)

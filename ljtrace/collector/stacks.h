@@ -22,10 +22,10 @@ struct stacks {
     struct map frame_of;    /* code address -> frame id */
     struct mt_frame *frame; /* by frame id */
     uint32_t frames, capacity;
-    struct stack_memo {
+    struct stack_entry {
         uint64_t hash;
         uint32_t stack;
-    } memo[STACK_CACHE];
+    } cache[STACK_CACHE];
     uint32_t meanings; /* how often the meaning of a code address has changed */
     struct stack_kept {
         uint64_t *ip;

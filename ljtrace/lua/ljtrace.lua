@@ -2,13 +2,13 @@
 --
 --     ljtrace.running()        true under `valgrind --tool=ljtrace`, else false
 --     ljtrace.start()          record accesses from here on (see --start-off)
---     ljtrace.stop()           only heap events from here on
---     ljtrace.mark(name)       put a named mark into the trace, for --from and --to of steve's analyses
---     ljtrace.snapshot(name)   a mark and a snapshot of all Lua objects, for `steve universe`; it and all events
---                              so far go into the file
+--     ljtrace.stop()           record only heap events from here on
+--     ljtrace.mark(name)       write a named mark into the trace, for --from and --to of steve's analyses
+--     ljtrace.snapshot(name)   write a mark and a snapshot of all Lua objects, for `steve universe`; all events
+--                              so far are then in the file
 --
--- Outside the recorder, and where there is no FFI (other Lua, other processors), all of these do nothing. It is
--- pure Lua: the requests are made by functions that the recorder loads into the program (preload/requests.c).
+-- Without the recorder, and without FFI (another Lua, another processor), all of these do nothing. The module is
+-- pure Lua: functions that the recorder loads into the program make the requests (preload/lua_requests.c).
 --
 -- SPDX-License-Identifier: GPL-2.0-or-later
 local M = {}
@@ -48,7 +48,7 @@ if recorder then
     function M.stop() recorder.ljtrace_script_switch(0) end
     function M.mark(name) recorder.ljtrace_script_mark(name_of(name)) end
     function M.snapshot(name) recorder.ljtrace_script_snapshot(name_of(name or "snapshot")) end
-    -- on a trace, objects may be held in registers alone: whoever asks for a snapshot is to be interpreted
+    -- on a trace, objects may only be in registers, so the code that requests a snapshot must be interpreted
     if jit then jit.off(M.snapshot) end
 else
     M.start, M.stop = nothing, nothing

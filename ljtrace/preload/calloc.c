@@ -25,7 +25,7 @@
         return p;                                                                                            \
     }
 
-/* In libc, and in all other objects (VgSoSynsomalloc is Valgrind's synonym for them, which users can change).
- */
+/* In libc, and in all other objects (VgSoSynsomalloc is Valgrind's synonym for them, which users can
+ * change). */
 CALLOC(libcZdsoZa)
 CALLOC(VgSoSynsomalloc)

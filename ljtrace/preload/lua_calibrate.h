@@ -31,10 +31,9 @@ struct lua_api {
     ptrdiff_t (*tointeger)(void *L, int index);
 };
 
-/* Fill `to` by running a script in the scratch state L. No other code may use L; the caller closes it. Not
- * reentrant.
- * This code runs once per image, so most of its cost is that Valgrind translates it: it is compiled for size.
- */
+/* Fill `to` by running a script in the scratch state L. No other code may use L; the caller closes it.
+ * Not reentrant. This code runs once per image, so most of its cost is that Valgrind translates it: it is
+ * compiled for size. */
 __attribute__((cold)) void lua_calibrate(const struct lua_api *api, void *L, struct lua_layout *to);
 
 #endif

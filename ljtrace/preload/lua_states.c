@@ -17,8 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A LuaJIT image (an executable or shared library that contains LuaJIT), with the functions needed from it.
- */
+/* A LuaJIT image (an executable or shared library that contains LuaJIT), with the functions needed from
+ * it. */
 struct image {
     struct lua_api api;
     struct lua_layout layout;
@@ -200,7 +200,7 @@ void *I_WRAP_SONAME_FNNAME_ZZ(Za, luaL_newstate)(void)
     return L;
 }
 
-/* Small numbers stand for LuaJIT's own allocator. */
+/* Small numbers mean LuaJIT's own allocator. */
 static int is_function(void *f)
 {
     return (uintptr_t)f >= 65536;

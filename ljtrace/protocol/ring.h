@@ -1,28 +1,30 @@
-/* ring.h - what the tool and the collector say to each other.
+/* ring.h - the protocol between the tool and the collector.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The tool (inside Valgrind, no libc) writes a raw stream of records into a ring of slabs in shared
- * memory; the collector (an ordinary program on another core) reads it. The cursor itself lives in the shared
- * header, and is advanced only after what is before it is written: whatever kills the tool, everything up
- * to the cursor is there to be read. A socket carries one token for each full slab to the collector
- * and one byte for each emptied slab back; its end of file tells either side that the other is gone. The
- * collector writes nothing but one word of the header, `full`, which the tool looks at when it likes.
+ * The tool (inside Valgrind, without libc) writes records into a ring of slabs in shared memory. The
+ * collector (an ordinary program on another core) reads them. The cursor is in the shared header, and is
+ * advanced only after the bytes before it are written. So if the tool is killed, everything up to the cursor
+ * can still be read. A socket carries a token for each full slab to the collector, and a byte for each
+ * emptied slab back; its end of file means that the other side is gone. The collector writes only one word of
+ * the header, `full`, which the tool polls.
  *
- * Both sides are built together, so this protocol has no compatibility rules; RING_VERSION only
- * catches a broken installation. It knows nothing of the memtrace format.
+ * Both sides are built together, so this protocol has no compatibility rules; RING_VERSION only catches a
+ * broken installation. It knows nothing of the memtrace format.
  *
- * Nearly all of it are segments: what a superblock did to memory. Each access of a segment is to a *word*
- * plus a constant distance. As each line of the ring goes from one core's cache to the other's, and through
- * memory, if the collector is behind, they are as short as can be: the segment's number, 4 bytes, then its
- * words, 6 bytes each (memtrace/stream.h). Nothing is aligned.
+ * Nearly all records are segments: lists of memory accesses by a superblock. Each access of a segment is at a
+ * *word* plus a constant distance. All bytes of the ring travel from one core's cache to the other's (through
+ * memory, if the collector lags behind), so segments are as short as possible: 4 bytes for the segment's
+ * number, then 6 bytes for each word (memtrace/stream.h). Nothing is aligned.
  *
- * Any other record, of the types in ring.def, begins with bit 31 set, which no segment's number has. It is a header of
- * 8 bytes and `count` payload words of 8 bytes:
- *     bits 0-15 count   bits 16-23 slot   bits 24-30 type   bit 31 set   bits 32-55 argument   bits 56-63 small
- * (a part of the header that a record does not use is 0)
- * except RAW_VM, of which there are millions, too: its header is the lower half alone, and its words are two.
- * All of it is native-endian.
+ * All other records (ring.def) begin with bit 31 set, which no segment's number has. They have a header of 8
+ * bytes and `count` payload words of 8 bytes. The bits of the header are:
+ *
+ *     0-15 count   16-23 slot   24-30 type   31 is set   32-55 argument   56-63 small
+ *
+ * A part of the header that a record does not use is 0.
+ * RAW_VM is an exception, as it is very frequent: its header is only the lower half, and it has two words.
+ * Numbers are native-endian.
  */
 #ifndef LJTRACE_PROTOCOL_RING_H
 #define LJTRACE_PROTOCOL_RING_H
@@ -33,12 +35,13 @@
 #define RING_MAGIC 0x676e697274726a6cULL /* "ljrtring" */
 #define RING_VERSION 13
 
-/* Slabs are large enough to make tokens rare: each may wake the other side. Where no more memory can be had,
- * fewer do. */
+/* Slabs are large, so that tokens are rare: each token may wake the other process. RING_FEWEST_SLABS are used
+ * if there is not enough memory. */
 #define RING_SLABS 16
 #define RING_FEWEST_SLABS 4
 #define RING_SLAB_BYTES (2u << 20)
-/* Room kept free at a slab's end: the most one superblock or one record may write between two checks. */
+/* Space at a slab's end that is kept free: the most that a superblock or a record may write between two
+ * checks. */
 #define RING_MARGIN_BYTES (64u << 10)
 #define RING_HEADER_BYTES 4096
 #define RING_BYTES (RING_HEADER_BYTES + (uint64_t)RING_SLABS * RING_SLAB_BYTES)
@@ -48,32 +51,35 @@ struct ring_header {
     uint64_t magic;
     uint32_t version;
     uint32_t current;      /* slab being written */
-    uint64_t cursor;       /* next byte to write, as an address in the tool's process */
+    uint64_t cursor;       /* the next byte to write, an address in the tool's process */
     uint64_t limit;        /* the slab is full when the cursor is past this */
     uint64_t slabs;        /* address of slab 0 in the tool's process */
-    uint64_t instructions; /* guest instructions executed in code without recorded accesses */
-    uint64_t return_sp;    /* stack pointer that ends a pending call of a watched allocator; 0 = none */
-    uint64_t held;         /* first byte that may be taken back; 0 = none may. Set before it is written */
-    uint64_t rewinds;      /* how often the cursor was moved back, counted before it is */
-    uint32_t full;         /* by the collector: 1 = the file has reached --max-size and takes no more events */
+    uint64_t instructions; /* guest instructions executed by code without recorded accesses */
+    uint64_t return_sp;    /* stack pointer at which a pending call of a watched allocator ends; 0 = none */
+    /* The first byte that may still be removed; 0 = all bytes are final. Set before the byte is written. */
+    uint64_t held;
+    /* How often the cursor was moved back; incremented before it moves. */
+    uint64_t rewinds;
+    /* Written by the collector: 1 = the file has reached --max-size and gets no more events. */
+    uint32_t full;
 };
 
-/* A full slab, tool to collector. Or RING_FORK: the process forks here, the token carries the memory and the
- * socket of the child's ring (SCM_RIGHTS); over that socket comes "PID:NAME" of the child and its file, after
- * a token with its length. */
+/* From the tool to the collector: a full slab. Or RING_FORK: the process forks at this point, and the token
+ * carries the memory and the socket of the child's ring (SCM_RIGHTS). The child then sends a token with a
+ * length, and "PID:NAME", its id and its file, over that socket. */
 struct ring_token {
     uint32_t slab;
     uint32_t bytes;
 };
 #define RING_FORK 0xffffffffU
 
-/* Bytes from the collector to the tool; anything else is the text of its last words. */
+/* Bytes from the collector to the tool. Any other byte is part of its final message. */
 #define RING_READY '\1' /* its output is open */
 #define RING_SLAB_FREE '\2'
-#define RING_TAKEN '\3'  /* instead of READY: the file holds the trace of this process's image before exec */
+#define RING_TAKEN '\3'  /* instead of READY: the file has the trace of an earlier image of this process */
 #define RING_BUSY '\5'   /* instead of READY: another collector is writing the file */
-#define RING_REPORT '\4' /* the answer to RAW_REPORT: a line of text comes up to the next of these */
-#define RING_NOTE '\6'   /* a line for the user when the recording ends comes up to the next of these */
+#define RING_REPORT '\4' /* the answer to RAW_REPORT: a line of text follows, up to another such byte */
+#define RING_NOTE '\6'   /* a line for the user at the end follows, up to another such byte */
 
 /* The types of records, RAW_DEFINE and so on. */
 enum raw_type {
@@ -82,23 +88,25 @@ enum raw_type {
     RAW_TYPES
 };
 
-/* Numbers of heaps in heap events. A LuaJIT heap's is its allocator's state pointer, a pool's its anchor. */
-#define RAW_HEAP_POOL (1ULL << 63) /* in the number of a pool, with its anchor */
+/* The numbers of heaps in the ring. That of a LuaJIT heap is the pointer that its allocator gets, that of a
+ * pool its anchor. */
+#define RAW_HEAP_POOL (1ULL << 63) /* set in the number of a pool, beside its anchor */
 enum { RAW_HEAP_C = 0, RAW_HEAP_CUSTOM = 1 /* blocks of requests without a pool */, RAW_HEAP_MMAP = 2 };
 
-/* A heap not told by RAW_HEAP is LuaJIT's. */
+/* Kinds of heaps declared by RAW_HEAP. A heap that is not declared is LuaJIT's. */
 enum raw_heap_kind { RAW_KIND_CUSTOM, RAW_KIND_MMAP, RAW_HEAP_KINDS };
 
-/* Stacks that are told once and then referred to. */
+/* The most stacks that have a number. */
 enum { RING_KEPT_STACKS = 8192 };
 
-/* Slots of heaps in headers; each stands for the C heap until another is told. */
+/* Slots are short numbers of heaps, for headers. A slot is the C heap's until RAW_SLOT changes it. */
 enum { RING_HEAP_SLOTS = 64 };
 
 /* Kinds of accesses. */
 enum raw_access { RAW_LOAD, RAW_STORE, RAW_MODIFY };
 
-/* An access of a segment: to the segment's word of that number plus a distance. kind: enum raw_access. */
+/* An access of a segment: the number of the segment's word and the distance from it. kind: enum raw_access.
+ */
 struct raw_segment_access {
     uint64_t ip;
     uint32_t size, kind;
@@ -120,13 +128,13 @@ struct raw_text {
     uint32_t bytes;
 };
 
-/* The stack of an event: the number that a STACK record gave it, or, if that is 0, code addresses. */
+/* The stack of an event: a number that a STACK record has defined or, if that is 0, code addresses. */
 struct raw_stack {
     uint32_t number, depth;
     const uint64_t *ips; /* from the innermost on */
 };
 
-/* The records, as ring.def describes them: struct ring_define and so on. */
+/* The structs of the records in ring.def: struct ring_define and so on. */
 #define RECORD(NAME, name, fields)                                                                           \
     struct ring_##name {                                                                                     \
         fields                                                                                               \
@@ -144,7 +152,7 @@ struct raw_stack {
 #define STACK(x) struct raw_stack x;
 #include "ljtrace/protocol/ring.def"
 
-/* Words of a record's payload ahead of strings and arrays: RING_DEFINE_WORDS and so on. */
+/* The number of words of a record before its strings or array: RING_DEFINE_WORDS and so on. */
 enum {
 #define RECORD(NAME, name, fields) RING_##NAME##_WORDS = 0 fields,
 #define ARGUMENT(x)
@@ -159,11 +167,11 @@ enum {
 #include "ljtrace/protocol/ring.def"
 };
 
-/* A word of the ring, which may lie anywhere. */
+/* A word of the ring, which need not be aligned. */
 typedef uint64_t raw_word __attribute__((aligned(1), may_alias));
 typedef uint32_t raw_half __attribute__((aligned(1), may_alias));
 
-/* The first 4 bytes of what is no segment. */
+/* A bit in the first 4 bytes of all records that are not segments. */
 #define RAW_RARE (1u << 31)
 
 static inline uint64_t raw_heap_header(enum raw_type type, uint32_t argument, uint32_t slot, uint32_t how,
@@ -223,7 +231,8 @@ static inline uint64_t raw_link_name(uint64_t what)
     return what >> 8;
 }
 
-/* A word of RAW_POINTERS: a pointer of 47 bits below its own place, in words from the base. And back. */
+/* A word of RAW_POINTERS: the lower 47 bits are the pointer, the upper ones its own place, in words from the
+ * base. */
 enum { RAW_POINTER_BITS = 47, RAW_PLACE_BITS = 64 - RAW_POINTER_BITS };
 static inline uint64_t raw_pointer_base(uint64_t at)
 {
@@ -242,14 +251,15 @@ static inline uint64_t raw_pointer_value(uint64_t word)
     return word & ((1ULL << RAW_POINTER_BITS) - 1);
 }
 
-/* RAW_VM: 4 bytes, then the count of instructions and raw_state(). */
+/* RAW_VM consists of 4 bytes, the count of instructions and raw_state(). */
 enum { RAW_STATE_HEADER_BYTES = 4, RAW_STATE_BYTES = RAW_STATE_HEADER_BYTES + 2 * 8 };
 static inline uint32_t raw_state_header(void)
 {
     return (uint32_t)raw_header(RAW_VM, 0, 2);
 }
-/* Its second word: the address, of 47 bits and divisible by 4, above the state as LuaJIT has it, a trace's
- * number or below 0 one of the other states. And back. */
+/* The second word of RAW_VM. The upper bits are the address, which has 47 bits and is divisible by 4. The
+ * lower bits are the state as LuaJIT stores it: the number of a trace or, below 0, one of the other states.
+ */
 enum { RAW_STATE_BITS = 19, RAW_STATE_SHIFT = RAW_STATE_BITS - 2 };
 static inline uint64_t raw_state(uint64_t address, int32_t state)
 {

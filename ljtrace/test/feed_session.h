@@ -1,4 +1,4 @@
-/* feed_session.h - a feed with hand-made slabs, and the events of the trace that it makes.
+/* feed_session.h - a feed with slabs made by hand, and the events of the resulting trace.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
@@ -29,7 +29,7 @@ struct session {
     struct feed *feed;
     uint8_t slab[MAX_BYTES];
     size_t used;
-    uint64_t slot[RING_HEAP_SLOTS]; /* which heap each stands for */
+    uint64_t slot[RING_HEAP_SLOTS]; /* the heap of each slot */
     struct mt_reader *reader;
     struct mt_event event[MAX_EVENTS];
     size_t events;
@@ -79,8 +79,7 @@ static void put(struct session *s, enum raw_type type, uint32_t argument, const 
     put(s, type, argument, (const uint64_t[]){__VA_ARGS__},                                                  \
         sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
 
-/* A heap event, as the tool puts it: if the slot of its heap has stood for another, that is told ahead of it.
- */
+/* Write a heap event as the tool does: if the slot of its heap was another heap's, a RAW_SLOT precedes it. */
 static void put_event(struct session *s, enum raw_type type, uint32_t stack, uint64_t heap, enum mt_how how,
                       const uint64_t *words, uint32_t count)
 {
@@ -95,7 +94,7 @@ static void put_event(struct session *s, enum raw_type type, uint32_t stack, uin
     put_event(s, type, stack, heap, how, (const uint64_t[]){__VA_ARGS__},                                    \
               sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
 
-/* What code stored at an address, at a time. */
+/* Write that code has stored a state at an address, at a time. */
 static void put_state(struct session *s, uint64_t address, int32_t state, uint64_t time)
 {
     const uint32_t header = raw_state_header();
@@ -103,7 +102,7 @@ static void put_state(struct session *s, uint64_t address, int32_t state, uint64
     put_bytes(s, (const uint64_t[]){time, raw_state(address, state)}, 2 * sizeof(uint64_t));
 }
 
-/* A run of segment 0, which has two accesses. */
+/* Write an execution of segment 0, which has two accesses. */
 static void put_run(struct session *s, uint64_t a, uint64_t b)
 {
     uint8_t *at = mt_stream_put_id(s->slab + s->used, 0);
@@ -117,7 +116,7 @@ static void define_load_store(struct session *s)
         raw_pair(4, RAW_STORE), raw_pair(0, 1));
 }
 
-/* End the trace and read it all back. */
+/* End the trace and read all its events. */
 static void read_back(struct session *s)
 {
     struct mt_error err = {0};

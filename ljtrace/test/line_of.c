@@ -1,4 +1,4 @@
-/* line_of.c - the collector's search for a line, by itself: regtest/cases/test_c_lines.py asks it.
+/* line_of.c - the collector's look-up of source lines as a program, for regtest/cases/test_c_lines.py.
  *
  *     line_of OBJECT ADDRESS [OTHER]
  *

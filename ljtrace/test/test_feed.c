@@ -1,4 +1,4 @@
-/* test_feed.c - raw words of the ring in, events of a memtrace out.
+/* test_feed.c - tests of the feed: records of the ring in, events of a memtrace out.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
@@ -73,7 +73,7 @@ static const char *leaf_of(struct session *s, uint32_t event)
     return mt_string(s->reader, mt_frame(s->reader, stack->frame)->function);
 }
 
-static void stacks_are_told_once(void **state)
+static void stacks_are_written_once(void **state)
 {
     struct session *s = *state;
     static const char first[8] = "first", second[8] = "second";
@@ -94,7 +94,7 @@ static void stacks_are_told_once(void **state)
     assert_int_equal(s->event[3].kind, MT_FREE);
 }
 
-static void allocators_own_accesses_are_left_out(void **state)
+static void accesses_inside_allocators_are_dropped(void **state)
 {
     struct session *s = *state;
     define_load_store(s);
@@ -103,7 +103,7 @@ static void allocators_own_accesses_are_left_out(void **state)
     PUT(s, RAW_ENTER, 0, 0);
     put_run(s, 0x10000, 0x10000);
     PUT(s, RAW_THREAD, 2, 0);
-    put_run(s, 0x10000, 0x10004); /* another thread goes on meanwhile */
+    put_run(s, 0x10000, 0x10004); /* another thread runs meanwhile */
     PUT(s, RAW_THREAD, 1, 0);
     put_run(s, 0x10000, 0x10000);
     PUT(s, RAW_LEAVE, 0, 0);
@@ -132,8 +132,8 @@ static void accesses_can_be_switched_off(void **state)
     assert_event(s, 1, MT_LOAD, 0, 0x10008);
 }
 
-/* 0x5000 and 0x5007 have one slot by turns, the C heap one that needs not be told. */
-static void slots_stand_for_heaps(void **state)
+/* 0x5000 and 0x5007 use the same slot alternately. The C heap has its slot from the start. */
+static void slots_are_numbers_of_heaps(void **state)
 {
     struct session *s = *state;
     PUT_EVENT(s, RAW_NEW, 0, 0x5000, MT_HOW_LUA, 0x10000, 32, 1);
@@ -182,7 +182,7 @@ static void system_calls_touch_what_is_heap(void **state)
     assert_true(s->event[1].kernel);
 }
 
-static void frees_tell_their_way(void **state)
+static void frees_have_their_function(void **state)
 {
     struct session *s = *state;
     PUT_EVENT(s, RAW_NEW, 0, RAW_HEAP_C, MT_HOW_CXX_NEW, 0x10000, 32, 0);
@@ -215,10 +215,10 @@ static void exec_is_an_ending_unless_it_fails(void **state)
     assert_string_equal(mt_string(s->reader, s->event[0].ref), "mark");
 }
 
-/* A record of such words is refused. */
+/* Feeding a record of these words is an error. */
 static void assert_refused(struct session *s, const uint64_t *words, size_t bytes)
 {
-    uint8_t *copy = malloc(bytes); /* cmocka's would hide from sanitizers what is read beyond */
+    uint8_t *copy = malloc(bytes); /* with cmocka's malloc, sanitizers would not see reads beyond its end */
     memcpy(copy, words, bytes);
     assert_non_null(feed_slab(s->feed, copy, bytes));
     free(copy);
@@ -250,7 +250,7 @@ static void nonsense_is_refused(void **state)
     assert_int_equal(s->events, 0);
 }
 
-/* Heaps that are declared: by number, under a new number, cut by the range. */
+/* Declared heaps: by number, renumbered, and trimmed to a range. */
 static void declared_heaps_are_cut_and_renamed(void **state)
 {
     struct session *s = *state;
@@ -292,14 +292,14 @@ static void focus_is_each_threads_own(void **state)
     assert_event(s, 2, MT_STORE, 0, 0x1018);
 }
 
-static void reports_are_asked_for_once(void **state)
+static void reports_are_requested_once(void **state)
 {
     struct session *s = *state;
     put(s, RAW_REPORT, 1, NULL, 0);
     assert_null(feed_slab(s->feed, s->slab, s->used));
     s->used = 0;
-    assert_int_equal(feed_take_wish(s->feed), FEED_SNAPSHOT);
-    assert_int_equal(feed_take_wish(s->feed), FEED_NONE);
+    assert_int_equal(feed_take_request(s->feed), FEED_SNAPSHOT);
+    assert_int_equal(feed_take_request(s->feed), FEED_NONE);
     read_back(s);
 }
 
@@ -310,8 +310,9 @@ static void put_name(struct session *s, uint64_t key, const char *text)
     PUT(s, RAW_NAME, 0, key, strlen(text), word);
 }
 
-/* Two objects and a dead one; a link to what is no object falls away, as does an object told twice. */
-static void put_universe(struct session *s)
+/* Write two objects and a dead one. A link to an address without object is ignored, and so is an object
+ * written twice. */
+static void put_snapshot(struct session *s)
 {
     PUT(s, RAW_SNAPSHOT, 0, 0x88, 5, 300, 100, 1, 'u');
     put_name(s, 77, "key");
@@ -329,7 +330,7 @@ static void snapshots_are_numbered(void **state)
     struct session *s = *state;
     struct mt_error err = {0};
     char path[64];
-    put_universe(s);
+    put_snapshot(s);
     read_back(s);
     snprintf(path, sizeof path, "/proc/self/fd/%d", s->fd);
     mt_close(s->reader);
@@ -352,18 +353,18 @@ static void assert_state(const struct session *s, size_t i, uint64_t time, uint3
     assert_true(s->event[i].time == time && s->event[i].heap == heap);
 }
 
-static void states_are_told_when_they_change(void **state)
+static void states_are_written_when_they_change(void **state)
 {
     struct session *s = *state;
     const uint64_t states = MT_VM_C | MT_VM_GC << 4 | MT_VM_INTERP << 8 | MT_VM_EXIT << 12; /* -1 to -4 */
     PUT(s, RAW_MACHINE, 4, 0x1000, 0xaa, states);
     PUT(s, RAW_MACHINE, 4, 0x2000, 0xbb, states);
     put_state(s, 0x1000, -1, 10);
-    put_state(s, 0x1000, -1, 11); /* nothing new */
-    put_state(s, 0x3000, -1, 12); /* no machine's */
+    put_state(s, 0x1000, -1, 11); /* not a change */
+    put_state(s, 0x3000, -1, 12); /* of no Lua state */
     put_state(s, 0x2000, 65535, 13);
     put_state(s, 0x1000, -3, 14);
-    put_state(s, 0x1000, -9, 15); /* not one of its states */
+    put_state(s, 0x1000, -9, 15); /* not a known state */
     PUT(s, RAW_MACHINE, 4, 0x1000, 0xbb, states);
     put_state(s, 0x1000, -4, 16);
     PUT(s, RAW_MACHINE, 0, 0x1000, 0xbb, 0);
@@ -397,20 +398,20 @@ int main(void)
         cmocka_unit_test_setup_teardown(accesses_belong_to_blocks, setup, teardown),
         cmocka_unit_test_setup_teardown(stacks_run_from_the_root, setup, teardown),
         cmocka_unit_test_setup_teardown(frames_may_change_their_meaning, setup, teardown),
-        cmocka_unit_test_setup_teardown(stacks_are_told_once, setup, teardown),
-        cmocka_unit_test_setup_teardown(allocators_own_accesses_are_left_out, setup, teardown),
+        cmocka_unit_test_setup_teardown(stacks_are_written_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(accesses_inside_allocators_are_dropped, setup, teardown),
         cmocka_unit_test_setup_teardown(accesses_can_be_switched_off, setup, teardown),
-        cmocka_unit_test_setup_teardown(slots_stand_for_heaps, setup, teardown),
+        cmocka_unit_test_setup_teardown(slots_are_numbers_of_heaps, setup, teardown),
         cmocka_unit_test_setup_teardown(closed_heaps_free_their_blocks, setup, teardown),
         cmocka_unit_test_setup_teardown(system_calls_touch_what_is_heap, setup, teardown),
-        cmocka_unit_test_setup_teardown(frees_tell_their_way, setup, teardown),
+        cmocka_unit_test_setup_teardown(frees_have_their_function, setup, teardown),
         cmocka_unit_test_setup_teardown(exec_is_an_ending_unless_it_fails, setup, teardown),
         cmocka_unit_test_setup_teardown(nonsense_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(declared_heaps_are_cut_and_renamed, setup, teardown),
         cmocka_unit_test_setup_teardown(focus_is_each_threads_own, setup, teardown),
-        cmocka_unit_test_setup_teardown(reports_are_asked_for_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(reports_are_requested_once, setup, teardown),
         cmocka_unit_test_setup_teardown(snapshots_are_numbered, setup, teardown),
-        cmocka_unit_test_setup_teardown(states_are_told_when_they_change, setup, teardown),
+        cmocka_unit_test_setup_teardown(states_are_written_when_they_change, setup, teardown),
         cmocka_unit_test_setup_teardown(samples_are_weighed, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

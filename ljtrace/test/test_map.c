@@ -1,4 +1,4 @@
-/* test_map.c - the collector's map from words to numbers.
+/* test_map.c - tests of the collector's map from words to numbers.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -1,5 +1,4 @@
-/* test_sink.c - whose a file is: no trace takes the place of one that is being written, or of its own
- * process's.
+/* test_sink.c - no trace replaces one that is being written, or one of an earlier image of its own process.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -38,7 +37,7 @@ static int leave_folder(void **state)
     return chdir("/") != 0 || rmdir(s_folder) != 0;
 }
 
-/* A whole trace of s_process. */
+/* Write a complete trace of s_process. */
 static void write_trace(const char *name)
 {
     struct mt_error err;
@@ -92,7 +91,7 @@ static void publish_draft(const char *process)
 }
 
 /* A later image may have begun its file before the child's draft gets its name. */
-static void drafts_replace_only_what_is_not_theirs(void **state)
+static void drafts_never_replace_a_trace_of_their_own_process(void **state)
 {
     (void)state;
     write_trace("t.ljt");
@@ -104,7 +103,7 @@ static void drafts_replace_only_what_is_not_theirs(void **state)
     assert_int_equal(size_of("t.ljt"), 5);
 }
 
-/* A child of this process that has ended. */
+/* Make a child of this process, which ends at once. */
 static void end_a_child(void)
 {
     siginfo_t info;
@@ -115,8 +114,8 @@ static void end_a_child(void)
         assert_int_equal(errno, EINTR);
 }
 
-/* Collectors of forked children do not stay as zombies, and are not taken for those who read. */
-static void children_that_have_ended_go(void **state)
+/* Collectors of forked children do not remain as zombies, and are not mistaken for readers of the output. */
+static void ended_children_are_reaped(void **state)
 {
     struct sink s;
     siginfo_t info;
@@ -138,8 +137,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_file_being_written_is_left_alone),
         cmocka_unit_test(devices_have_many_writers),
-        cmocka_unit_test(drafts_replace_only_what_is_not_theirs),
-        cmocka_unit_test(children_that_have_ended_go),
+        cmocka_unit_test(drafts_never_replace_a_trace_of_their_own_process),
+        cmocka_unit_test(ended_children_are_reaped),
     };
     return cmocka_run_group_tests(tests, enter_folder, leave_folder);
 }

@@ -107,20 +107,20 @@ static void post_clo_init(void)
     if (!out)
         go_without_recording();
     lt_thread_start();
-    lt_memory_start();
-    lt_fork_init(out ? out : "");
+    lt_prefault_start();
+    lt_child_init(out ? out : "");
     lt_smc_init();
     lt_vex_init();
-    lt_puts_init();
+    lt_dead_puts_init();
     lt_put_facts();
     lt_observe_start();
     lt_options_for_successors();
-    lt_control_start();
+    lt_requests_start();
 }
 
 static void on_thread_runs(ThreadId tid, ULong blocks)
 {
-    lt_peek_forget();
+    lt_guest_forget();
     lt_accesses_follow_ring();
     lt_thread_runs(tid);
 }
@@ -130,7 +130,7 @@ static void on_unmapped(Addr a, SizeT len)
     lt_lua_unwatch(a, a + len);
     lt_image_unmapped(a, len);
     lt_observe_unmapped(a, len);
-    lt_reach_unmapped(a, len);
+    lt_leak_scan_unmapped(a, len);
 }
 
 /* Memory was mapped by the program or for it. Valgrind's own malloc is not seen here; its superblocks may
@@ -147,7 +147,7 @@ static void on_mapped(Addr a, SizeT len, Bool rr, Bool ww, Bool xx, ULong handle
 static void finish(void)
 {
     if (lt_ring_finish(MT_ENDING_EXIT) && VG_(clo_verbosity) > 0)
-        VG_(umsg)("ljtrace: memtrace written to %s\n", lt_fork_name());
+        VG_(umsg)("ljtrace: memtrace written to %s\n", lt_child_name());
 }
 
 static void fini(Int status)
@@ -156,11 +156,11 @@ static void fini(Int status)
     lt_observe_finish();
     lt_unseen_finish();
     lt_report_checked_stacks();
-    lt_universe_take_due();
-    if (lt_options.universe && lt_ring_alive())
-        lt_universe_take("at exit");
+    lt_snapshot_take_due();
+    if (lt_options.snapshot_at_exit && lt_ring_alive())
+        lt_snapshot_take("at exit");
     lt_thread_put_name(VG_(get_running_tid)());
-    lt_reach_finish(VG_(get_running_tid)());
+    lt_leak_scan_finish(VG_(get_running_tid)());
     lt_end_when_known(finish);
 }
 
@@ -187,8 +187,8 @@ static void pre_clo_init(void)
     lt_types_init();
     lt_trace_init();
     lt_heap_init();
-    lt_kernel_init();
-    lt_control_init();
+    lt_syscalls_init();
+    lt_requests_init();
     lt_pools_init();
     lt_vex_defaults();
 }

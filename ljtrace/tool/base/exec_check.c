@@ -2,11 +2,11 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The rules are the kernel's (fs/exec.c, binfmt_script.c, binfmt_elf.c): a file is regular and may be
- * executed; a script's interpreter, through five scripts at most, and the loader that a program names are as
- * well. What the kernel knows of other formats (binfmt_misc) is its own, so that programs for other machines
- * are refused only where it knows none. Not foreseen are files that are being written (ETXTBSY) and damage
- * behind the header.
+ * The rules are the kernel's (fs/exec.c, binfmt_script.c, binfmt_elf.c). The file has to be regular and
+ * executable; so have the interpreter of a script, through at most five scripts, and the loader that a
+ * program names. Other formats that the kernel may know (binfmt_misc) are not known here. So a program for
+ * another machine is refused only if the kernel has no such formats. Two errors are not predicted: the file
+ * is open for writing (ETXTBSY), and damage after the header.
  */
 #include "ljtrace/tool/base/exec_check.h"
 #include "ljtrace/tool/base/guest_memory.h"
@@ -24,7 +24,7 @@ enum { LONGEST_STRING = 128 << 10, LEAST_ROOM = 128 << 10, MOST_ROOM = 6 << 20 }
 
 /* -- the file ------------------------------------------------------------------------------------------- */
 
-/* May the file be executed at all? The errno, or 0. */
+/* Is executing the file forbidden? Returns the errno, or 0. */
 static UInt forbidden(const HChar *path)
 {
     struct vg_stat status;
@@ -35,7 +35,7 @@ static UInt forbidden(const HChar *path)
         return VKI_EACCES;
     Long result =
         lt_sys(__NR_faccessat2, (ULong)VKI_AT_FDCWD, (ULong)path, MAY_EXECUTE, AS_EFFECTIVE_USER, 0, 0);
-    /* Any other answer is that of a kernel or a sandbox without this call. */
+    /* Any other error means that the kernel or a sandbox does not have this call. */
     return result == -VKI_EACCES ? VKI_EACCES : 0;
 }
 
@@ -48,7 +48,7 @@ static Bool changes_privileges(const HChar *path)
            lt_sys(__NR_getxattr, (ULong)path, (ULong) "security.capability", 0, 0, 0, 0) > 0;
 }
 
-static void hinder(struct lt_hindrance *h, const HChar *path, const HChar *reason)
+static void hinder(struct lt_exec_obstacle *h, const HChar *path, const HChar *reason)
 {
     h->reason = reason;
     VG_(strncpy)(h->path, path, sizeof h->path - 1);
@@ -57,7 +57,7 @@ static void hinder(struct lt_hindrance *h, const HChar *path, const HChar *reaso
 
 /* -- programs ------------------------------------------------------------------------------------------- */
 
-/* Does the kernel know formats of its user's? The folder holds two files of its own besides. */
+/* Does the kernel have formats of the user? The folder also has two files of its own, and "." and "..". */
 static Bool has_own_formats(void)
 {
     HChar entries[HEADERS_BYTES / 16];
@@ -67,12 +67,12 @@ static Bool has_own_formats(void)
         return False;
     Long n = lt_sys(__NR_getdents64, sr_Res(opened), (ULong)entries, sizeof entries, 0, 0, 0);
     VG_(close)((Int)sr_Res(opened));
-    for (Long at = 0; at < n; at += *(UShort *)(entries + at + 16)) /* struct linux_dirent64's d_reclen */
+    for (Long at = 0; at < n; at += *(UShort *)(entries + at + 16)) /* d_reclen of struct linux_dirent64 */
         names++;
     return names > 4;
 }
 
-/* The loader that a segment names. */
+/* Is executing the loader that a segment names forbidden? Returns the errno, or 0. */
 static UInt loader_forbidden(Int fd, const Elf64_Phdr *segment)
 {
     HChar path[LONGEST_PATH];
@@ -98,7 +98,7 @@ static UInt segments_forbidden(Int fd, const Elf64_Ehdr *header)
     return 0;
 }
 
-static UInt program_forbidden(Int fd, const Elf64_Ehdr *header, const HChar *path, struct lt_hindrance *h)
+static UInt program_forbidden(Int fd, const Elf64_Ehdr *header, const HChar *path, struct lt_exec_obstacle *h)
 {
     if (header->e_ident[EI_CLASS] == ELFCLASS32 &&
         (header->e_machine == EM_386 || header->e_machine == EM_X86_64)) {
@@ -121,7 +121,8 @@ static Bool is_blank(HChar c)
     return c == ' ' || c == '\t';
 }
 
-/* The interpreter's path, ended with a zero in place; NULL: it is no script that the kernel takes. */
+/* The path of a script's interpreter, which is terminated by a zero in place. NULL: the kernel refuses the
+ * script. */
 static const HChar *interpreter(HChar *head, SizeT n)
 {
     SizeT from = 2, to;
@@ -137,7 +138,7 @@ static const HChar *interpreter(HChar *head, SizeT n)
 
 /* -- files ---------------------------------------------------------------------------------------------- */
 
-/* The first bytes of a file, with zeroes behind; the file, or -1. */
+/* Open a file and read its first bytes, filled up with zeros. Returns the descriptor, or -1. */
 static Int open_head(const HChar *path, HChar *head, SizeT *n)
 {
     SysRes opened = VG_(open)(path, VKI_O_RDONLY | VKI_O_NONBLOCK | CLOSE_ON_EXEC, 0);
@@ -150,8 +151,8 @@ static Int open_head(const HChar *path, HChar *head, SizeT *n)
     return fd;
 }
 
-/* A file that this many scripts lead to. */
-static UInt runnable_through(const HChar *path, UInt scripts, struct lt_hindrance *h)
+/* lt_exec_check for a file to which this number of scripts has led. */
+static UInt runnable_through(const HChar *path, UInt scripts, struct lt_exec_obstacle *h)
 {
     HChar head[HEAD_BYTES + 1] __attribute__((aligned(8)));
     SizeT n = 0;
@@ -175,7 +176,7 @@ static UInt runnable_through(const HChar *path, UInt scripts, struct lt_hindranc
     return next ? runnable_through(next, scripts + 1, h) : VKI_ENOEXEC;
 }
 
-UInt lt_runnable(const HChar *path, struct lt_hindrance *h)
+UInt lt_exec_check(const HChar *path, struct lt_exec_obstacle *h)
 {
     h->reason = NULL;
     h->unreadable = False;
@@ -193,13 +194,13 @@ static ULong room_for_arguments(void)
     return room < LEAST_ROOM ? LEAST_ROOM : room > MOST_ROOM ? MOST_ROOM : room;
 }
 
-/* Bytes that a vector of strings takes; more than there is room for if one is too long. */
+/* The bytes that a vector of strings takes; more than the maximum if a string is too long. */
 static ULong vector_bytes(Addr vector)
 {
     ULong bytes = 0;
     Addr text;
-    while (vector && bytes <= MOST_ROOM && (text = lt_peek_number(vector, sizeof text)) != 0) {
-        SizeT length = lt_peek_length(text, LONGEST_STRING);
+    while (vector && bytes <= MOST_ROOM && (text = lt_guest_number(vector, sizeof text)) != 0) {
+        SizeT length = lt_guest_length(text, LONGEST_STRING);
         if (length >= LONGEST_STRING)
             return MOST_ROOM + 1;
         bytes += length + 1 + sizeof text;
@@ -208,9 +209,9 @@ static ULong vector_bytes(Addr vector)
     return bytes;
 }
 
-UInt lt_runnable_with(Addr path, Addr arguments, Addr environment)
+UInt lt_exec_check_arguments(Addr path, Addr arguments, Addr environment)
 {
     ULong bytes =
-        lt_peek_length(path, LONGEST_PATH) + 1 + vector_bytes(arguments) + vector_bytes(environment);
+        lt_guest_length(path, LONGEST_PATH) + 1 + vector_bytes(arguments) + vector_bytes(environment);
     return bytes > room_for_arguments() ? VKI_E2BIG : 0;
 }

@@ -1,4 +1,4 @@
-/* exec_check.h - what the kernel says of a file that is to be executed. (host side)
+/* exec_check.h - predict what the kernel says of a file that is to be executed. (host side)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -7,19 +7,20 @@
 
 #include "pub_tool_basics.h"
 
-/* Why Valgrind cannot run a program that the kernel runs, and the file that this is said of: the program or
- * the interpreter of its script. reason is NULL if there is nothing. */
-struct lt_hindrance {
+/* Why Valgrind cannot run a program that the kernel can run; reason is NULL if it can. path: the program or,
+ * for a script, its interpreter. */
+struct lt_exec_obstacle {
     const HChar *reason;
     HChar path[4096];
-    Bool unreadable; /* it may be executed, but not read: Valgrind lets the exec fail */
+    Bool unreadable; /* executable but not readable: Valgrind lets the exec fail */
 };
 
-/* The errno by which the kernel refuses to execute a file; 0 if it does not, or says what Valgrind says as
- * well. Nothing but regular files is opened. */
-UInt lt_runnable(const HChar *path, struct lt_hindrance *h);
+/* The errno with which the kernel refuses to execute a file; 0 if it does not, or if Valgrind returns the
+ * same error. Only regular files are opened. */
+UInt lt_exec_check(const HChar *path, struct lt_exec_obstacle *h);
 
-/* The same of the size of arguments and environment, which are vectors in the program's memory. */
-UInt lt_runnable_with(Addr path, Addr arguments, Addr environment);
+/* The same for the size of the arguments and of the environment, which are vectors in the program's
+ * memory. */
+UInt lt_exec_check_arguments(Addr path, Addr arguments, Addr environment);
 
 #endif

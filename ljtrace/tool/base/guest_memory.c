@@ -9,22 +9,22 @@
 
 enum { RANGES = 8 };
 
-/* Segments found readable since the program last ran on. */
+/* Segments that were found readable since the program last ran. */
 static struct {
     Addr from, to;
 } s_range[RANGES];
 static UInt s_ranges, s_next;
-static Bool s_pages; /* some are known */
+static Bool s_pages; /* the cache of pages is not empty */
 
-UWord lt_peek_pages[LT_PEEK_PAGES];
-UInt lt_peek_turn;
+UWord lt_guest_pages[LT_GUEST_PAGES];
+UInt lt_guest_turn;
 
-void lt_peek_forget(void)
+void lt_guest_forget(void)
 {
     s_ranges = s_next = 0;
-    lt_peek_turn++;
-    if (s_pages) /* of most programs nothing is ever read, and they run on with each allocation */
-        VG_(memset)(lt_peek_pages, 0, sizeof lt_peek_pages);
+    lt_guest_turn++;
+    if (s_pages) /* In most programs nothing is ever read, and this is called at each allocation. */
+        VG_(memset)(lt_guest_pages, 0, sizeof lt_guest_pages);
     s_pages = False;
 }
 
@@ -43,7 +43,7 @@ static Bool look_up(Addr a, SizeT n)
     return True;
 }
 
-Bool lt_readable(Addr a, SizeT n)
+Bool lt_guest_readable(Addr a, SizeT n)
 {
     if (a < 4096 || a + n <= a)
         return False;
@@ -53,40 +53,40 @@ Bool lt_readable(Addr a, SizeT n)
     return look_up(a, n);
 }
 
-Bool lt_peek(Addr a, void *to, SizeT n)
+Bool lt_guest_read(Addr a, void *to, SizeT n)
 {
-    if (!lt_readable(a, n))
+    if (!lt_guest_readable(a, n))
         return False;
     VG_(memcpy)(to, (const void *)a, n);
     return True;
 }
 
-SizeT lt_peek_length(Addr a, SizeT most)
+SizeT lt_guest_length(Addr a, SizeT most)
 {
     SizeT n = 0;
-    while (n < most && lt_readable(a + n, 1) && *(const HChar *)(a + n))
+    while (n < most && lt_guest_readable(a + n, 1) && *(const HChar *)(a + n))
         n++;
     return n;
 }
 
-SizeT lt_peek_text(Addr a, HChar *to, SizeT room)
+SizeT lt_guest_text(Addr a, HChar *to, SizeT room)
 {
-    SizeT n = lt_peek_length(a, room - 1);
+    SizeT n = lt_guest_length(a, room - 1);
     VG_(memcpy)(to, (const void *)a, n);
     to[n] = 0;
     return n;
 }
 
-ULong lt_peek_number_slowly(Addr a, UInt size)
+ULong lt_guest_number_slowly(Addr a, UInt size)
 {
     ULong v = 0;
-    UWord page = a >> LT_PEEK_PAGE_BITS;
-    if (!lt_readable(a, size))
+    UWord page = a >> LT_GUEST_PAGE_BITS;
+    if (!lt_guest_readable(a, size))
         return 0;
-    if (lt_readable(page << LT_PEEK_PAGE_BITS, (SizeT)1 << LT_PEEK_PAGE_BITS)) {
-        lt_peek_pages[page % LT_PEEK_PAGES] = page + 1;
+    if (lt_guest_readable(page << LT_GUEST_PAGE_BITS, (SizeT)1 << LT_GUEST_PAGE_BITS)) {
+        lt_guest_pages[page % LT_GUEST_PAGES] = page + 1;
         s_pages = True;
     }
-    VG_(memcpy)(&v, (const void *)a, size); /* the machine's byte order is the small end first */
+    VG_(memcpy)(&v, (const void *)a, size); /* little-endian */
     return v;
 }

@@ -57,7 +57,7 @@ static Bool choose_heap(const HChar *name, SizeT length)
     return False;
 }
 
-/* A comma-separated list of heaps. `files` are mappings as well. */
+/* Parse a comma-separated list of heaps. `files` includes `mmap`. */
 static Bool parse_heaps(const HChar *list)
 {
     Bool any = False;
@@ -74,7 +74,7 @@ static Bool parse_heaps(const HChar *list)
     return any;
 }
 
-/* Bytes, with k, m or g behind them. */
+/* Parse a number of bytes, which k, m or g may follow. */
 static Bool parse_size(const HChar *text, ULong *bytes)
 {
     HChar *end;
@@ -131,19 +131,20 @@ static Bool process_option(const HChar *arg)
             VG_(fmsg_bad_option)(arg, "--heap takes a list of: malloc, luajit, custom, mmap, files\n");
     } else if VG_STR_CLO (arg, "--max-size", text) {
         if (!parse_size(text, &lt_options.max_size) || lt_options.max_size < SMALLEST)
-            VG_(fmsg_bad_option)(arg, "--max-size takes a number of bytes, 64k or more, as 500m or 2g\n");
+            VG_(fmsg_bad_option)
+            (arg, "--max-size takes a number of bytes, 64k or more, such as 500m or 2g\n");
     } else if VG_XACT_CLO (arg, "--keep=last", lt_options.keep_last, True) {
     } else if VG_XACT_CLO (arg, "--keep=first", lt_options.keep_last, False) {
     } else if VG_STR_CLO (arg, "--keep", text) {
         VG_(fmsg_bad_option)(arg, "--keep is first or last\n");
-    } else if VG_XACT_CLO (arg, "--universe=at-exit", lt_options.universe, True) {
-    } else if VG_XACT_CLO (arg, "--universe=no", lt_options.universe, False) {
+    } else if VG_XACT_CLO (arg, "--universe=at-exit", lt_options.snapshot_at_exit, True) {
+    } else if VG_XACT_CLO (arg, "--universe=no", lt_options.snapshot_at_exit, False) {
     } else if VG_STR_CLO (arg, "--universe", text) {
         VG_(fmsg_bad_option)(arg, "--universe is at-exit or no\n");
     } else if VG_STR_CLO (arg, "--sample-stacks", text) {
         if (!parse_size(text, &lt_options.sample) || (lt_options.sample && lt_options.sample < LEAST_SAMPLE))
             VG_(fmsg_bad_option)
-        (arg, "--sample-stacks takes a number of instructions, 1000 or more; 0 = no\n");
+        (arg, "--sample-stacks takes a number of instructions, 1000 or more; 0 = no samples\n");
     } else if VG_BOOL_CLO (arg, "--lua", lt_options.lua) {
     } else if VG_BOOL_CLO (arg, "--lua-states", lt_options.lua_states) {
     } else if VG_BOOL_CLO (arg, "--check-stacks", lt_options.recheck) {
@@ -167,13 +168,11 @@ static void print_usage(void)
      "    --keep=first|last         which part of a recording that reaches --max-size is kept: the last one\n"
      "                              takes two files, FILE.ljt and before it FILE.earlier.ljt [first]\n"
      "    --trace-mem=yes|no        record loads and stores, not only heap events [yes]\n"
-     "    --trace-sp=yes|no         record accesses through the stack pointer, too: for programs whose\n"
+     "    --trace-sp=yes|no         record accesses relative to the stack pointer, too: for programs whose\n"
      "                              stacks are heap blocks (fibers) [no]\n"
-     "    --trace-freed=yes|no      tell accesses to freed memory from those that are to no block, and "
-     "double\n"
-     "                              frees from other bad ones [yes]\n"
-     "    --redzone=N               keep N bytes, 0 to 4096, before and after each block of malloc free,\n"
-     "                              so that accesses to them are seen; changes addresses [16]\n"
+     "    --trace-freed=yes|no      recognise accesses to freed memory, and double frees [yes]\n"
+     "    --redzone=N               leave N bytes, 0 to 4096, unused before and after each block of malloc,\n"
+     "                              so that accesses to them are reported; changes addresses [16]\n"
      "    --leak-scan=yes|no        find out at the end which blocks the program can still reach [yes]\n"
      "    --start-off=yes|no        record accesses only from LJTRACE_START or the monitor command `on` "
      "[no]\n"
@@ -188,10 +187,11 @@ static void print_usage(void)
      "    --alloc-prefix=PREFIX     record PREFIXmalloc, PREFIXfree and their relatives; can be repeated\n"
      "    --observe-alloc=PATTERN[=NAME]  record functions by symbol (with * and ?) as NAME, such as "
      "malloc;\n"
-     "                              without it as what their names end with; can be repeated\n"
-     "    --lua=yes|no              look into LuaJIT for lines, types, states and snapshots; without,\n"
-     "                              its heaps are recorded with C frames alone [yes]\n"
-     "    --lua-states=yes|no       record what LuaJIT's machine does at each moment [yes]\n"
+     "                              without NAME, as the function that their names end with; can be "
+     "repeated\n"
+     "    --lua=yes|no              read lines, types, states and snapshots from LuaJIT; without it,\n"
+     "                              its heaps are recorded with C frames only [yes]\n"
+     "    --lua-states=yes|no       record the state of LuaJIT's virtual machine at each moment [yes]\n"
      "    --stack-depth=N           stack frames kept for each heap event, 0 to %d; the innermost\n"
      "                              Lua line is always among them [12]\n"
      "    --sample-stacks=N         take the call stack every N instructions (1000 or more) [no]\n"
@@ -203,12 +203,11 @@ static void print_usage(void)
 static void print_debug_usage(void)
 {
     VG_(printf)
-    ("    --check-stacks=yes|no     walk the stacks of Lua also where they were met before, and stop if "
-     "they\n"
-     "                              differ: slow [no]\n"
-     "    --check-ir=yes|no         let Valgrind's translator check all that it is given and makes [no]\n"
-     "    --successor=yes|no        run the program also if it cannot be recorded; given by the recorder to\n"
-     "                              what a recorded program starts [no]\n");
+    ("    --check-stacks=yes|no     walk Lua stacks even if they are in the cache, and stop if the result\n"
+     "                              differs: slow [no]\n"
+     "    --check-ir=yes|no         let Valgrind's translator check its input and its output [no]\n"
+     "    --successor=yes|no        run the program even if it cannot be recorded; the recorder sets it for\n"
+     "                              the programs that a recorded program starts [no]\n");
 }
 
 Bool lt_option_given(const HChar *option)
@@ -222,7 +221,7 @@ Bool lt_option_given(const HChar *option)
     return False;
 }
 
-/* Parts have to have room for what they begin with. */
+/* A part of a recording needs room for the definitions and live blocks with which it begins. */
 #define SMALLEST_TO_KEEP ((ULong)16 << 20)
 
 static void refuse_if(Bool wrong, const HChar *message)

@@ -1,10 +1,10 @@
-/* overrides.c - functions that the linker puts in the place of Valgrind's own (--wrap). (host side, no libc)
+/* overrides.c - functions that replace Valgrind's own, by the linker's --wrap. (host side, no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Some do what Valgrind's do, at less cost where it is most: of the start of a program, which translates
- * thousands of superblocks and looks at thousands of symbols, they were a sixth. The last ones leave out what
- * the collector does instead.
+ * Some of them do the same as Valgrind's at less cost, where that cost is highest: at the start of a program,
+ * when thousands of superblocks are translated and thousands of symbols are compared, they took a sixth of
+ * the time. The last two skip work that the collector does instead.
  */
 #include "ljtrace/tool/base/options.h"
 #include "libvex_ir.h"
@@ -19,14 +19,14 @@ void *__wrap_vgPlain_memset(void *to, Int c, SizeT n);
 void *__real_vgPlain_memcpy(void *to, const void *from, SizeT n);
 void *__wrap_vgPlain_memcpy(void *to, const void *from, SizeT n);
 
-/* VEX checks each superblock three times for what can only be wrong if a program that makes them is. */
+/* VEX checks each superblock three times. These checks can only fail if VEX or a tool has an error. */
 void __wrap_sanityCheckIRSB(const IRSB *bb, const HChar *caller, Bool flat, IRType word)
 {
     if (lt_options.check_ir)
         __real_sanityCheckIRSB(bb, caller, flat, word);
 }
 
-/* Every symbol is compared with the name of each function to be replaced, and most differ in the first
+/* Each symbol is compared with the name of each function to be replaced, and most of them differ in the first
  * letter. */
 Bool __wrap_vgPlain_string_match(const HChar *pattern, const HChar *text)
 {
@@ -35,7 +35,7 @@ Bool __wrap_vgPlain_string_match(const HChar *pattern, const HChar *text)
     return !(literal && c != text[0]) && __real_vgPlain_string_match(pattern, text);
 }
 
-/* From how many bytes on the processor's own loop is quicker than one of words. */
+/* From this many bytes on, the processor's string instructions are faster than a loop over words. */
 enum { MANY_BYTES = 64 };
 
 void *__wrap_vgPlain_memset(void *to, Int c, SizeT n)

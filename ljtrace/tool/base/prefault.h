@@ -1,4 +1,5 @@
-/* prefault.h - memory that the tool takes, in few steps instead of page by page. (host side, no libc)
+/* prefault.h - populate the tool's memory in few system calls, instead of by one page fault for each page.
+ * (host side, no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -7,17 +8,18 @@
 
 #include "pub_tool_basics.h"
 
-/* When the collector has been started, by a fork, which makes every page that is there fault once more. */
-void lt_memory_start(void);
+/* Call after the collector was started: that is done by a fork, after which each page that is present faults
+ * once more. */
+void lt_prefault_start(void);
 
-/* Memory that will be written soon, as a whole: have the kernel put pages there now, all at once. What it can
- * not do is done by the first access, as ever. */
-void lt_memory_needed(Addr from, SizeT size);
+/* This range will soon be written completely: have the kernel populate its pages at once. If that fails, the
+ * first accesses do it as usual. */
+void lt_prefault_needed(Addr from, SizeT size);
 
-/* Before each system call: a program that forbids itself calls may be killed for one of ours. From then on
- * none is made here. */
-void lt_memory_before(UInt number, const UWord *args);
-/* May calls be made that the program need not expect? */
-Bool lt_memory_may_call(void);
+/* Call before each system call. A program that restricts its system calls may be killed for one of ours, so
+ * from then on none is made here. */
+void lt_prefault_before(UInt number, const UWord *args);
+/* May system calls be made that the program did not make itself? */
+Bool lt_prefault_may_call(void);
 
 #endif

@@ -31,7 +31,7 @@ Int lt_memfd_create(const HChar *name)
     return (Int)lt_sys(__NR_memfd_create, (ULong)name, MFD_CLOEXEC_FLAG, 0, 0, 0, 0);
 }
 
-/* Shared memory counts as a file: growing it beyond the limit would end the program by SIGXFSZ. */
+/* Shared memory counts as a file, so growing it beyond the limit would end the program by SIGXFSZ. */
 Int lt_ftruncate(Int fd, ULong size)
 {
     struct vki_rlimit limit, raised;
@@ -60,14 +60,15 @@ Int lt_socketpair(Int fds[2])
     return (Int)lt_sys(__NR_socketpair, LOCAL_SOCKETS, STREAM_SOCKET | SOCKET_CLOEXEC, 0, (ULong)fds, 0, 0);
 }
 
-/* To be called with SIGPIPE blocked: one that the last write has raised is taken back. */
+/* Consume a SIGPIPE that the last write has raised. It has to be blocked. */
 static void take_back_sigpipe(ULong set)
 {
     ULong at_once[2] = {0, 0};
     lt_sys(__NR_rt_sigtimedwait, (ULong)&set, 0, (ULong)at_once, sizeof set, 0, 0);
 }
 
-/* By write, as programs that forbid themselves system calls (seccomp) mostly allow it, and not send. */
+/* Uses write and not send, because programs that restrict their system calls (seccomp) usually allow
+ * write. */
 static Int write_all(Int fd, const UChar *at, SizeT size)
 {
     while (size > 0) {
@@ -93,7 +94,7 @@ Int lt_send(Int fd, const void *buf, SizeT size)
     return result;
 }
 
-/* The kernel's struct msghdr and cmsghdr, with room for two descriptors. */
+/* The structures are the kernel's msghdr and cmsghdr, with room for two descriptors. */
 Int lt_send_fds(Int fd, const void *buf, SizeT size, const Int fds[2])
 {
     struct {
@@ -126,7 +127,7 @@ Int lt_receive(Int fd, void *buf, SizeT size)
     return (Int)n;
 }
 
-/* Valgrind keeps the last FD_HIDDEN descriptors below the limit to itself; the program cannot use them. */
+/* Valgrind reserves the last FD_HIDDEN descriptors below the limit; the program cannot use them. */
 Int lt_hide_fd(Int fd)
 {
     struct vki_rlimit limit;
@@ -186,8 +187,9 @@ void lt_exit(Int status)
         lt_sys(__NR_exit_group, status, 0, 0, 0, 0, 0);
 }
 
-/* An exec'd program inherits ignored and blocked signals: give the collector a clean start, with the
- * terminal's signals and SIGPIPE ignored, so that ^C ends the traced program and not the recording. */
+/* A program inherits ignored and blocked signals across exec. Give the collector default actions for all
+ * signals, but ignore those of the terminal and SIGPIPE, so that ^C ends the traced program and not the
+ * recording. */
 void lt_default_signals(void)
 {
     static const Int ignored[] = {VKI_SIGINT,  VKI_SIGQUIT, VKI_SIGHUP,  VKI_SIGTERM,

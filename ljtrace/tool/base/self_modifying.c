@@ -1,19 +1,23 @@
-/* self_modifying.c - which code at run time can not change unseen. (host side, no libc; see self_modifying.h)
+/* self_modifying.c - see self_modifying.h. (host side, no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * By default Valgrind hashes all code outside of files each time before it runs (--smc-check=all-non-file):
- * up to half of the time in LuaJIT's traces. But it also discards translations whenever mprotect, mmap,
- * munmap or mremap touch the mapping they were made from. So code in a mapping that is not writable when it
- * is translated can not change under its translation, unless it is written another way:
- *   - through another mapping of the same memory: anonymous mappings that are shared are remembered here, and
- *     System V's are not trusted (those of files are never checked, by Valgrind's default either);
- *   - through /proc/PID/mem, which ignores protection: once the program opens such a file for writing nothing
- * is trusted any more, and what was is translated again;
- *   - by madvise, which can empty private memory: such a range is discarded.
- * The check is a few statements ahead of the superblock's first instruction; the instrumenter leaves them
- * out. Code in memory that is writable and executable keeps its check. If --smc-check is given, nothing is
- * left out.
+ * By default Valgrind hashes all code outside of files each time before it runs (--smc-check=all-non-file).
+ * In LuaJIT's traces this takes up to half of the time. But Valgrind also discards translations whenever
+ * mprotect, mmap, munmap or mremap change the mapping of their code. So if code is in a mapping that is not
+ * writable when it is translated, it can only be modified unnoticed in three ways:
+ *
+ * - Through another mapping of the same memory. Shared anonymous mappings are remembered here; System V's are
+ * not trusted; those of files are not checked by Valgrind's default either.
+ *
+ * - Through /proc/PID/mem, which ignores protection. When the program opens such a file for writing, nothing
+ * is trusted any more, and the code trusted so far is translated again.
+ *
+ * - By madvise, which can empty private memory. The translations of such a range are discarded.
+ *
+ * The check is a few statements before the first instruction of a superblock, which the instrumenter omits.
+ * Code in memory that is writable and executable is always checked. If --smc-check is given, no check is
+ * omitted.
  */
 #include "ljtrace/tool/base/self_modifying.h"
 #include "ljtrace/tool/base/guest_memory.h"
@@ -26,8 +30,8 @@
 
 enum { MAX_SHARED = 64, LONGEST_PATH = 64, DONTNEED = 4, FREE_LAZILY = 8, REMOVE = 9, OPENAT2 = 437 };
 
-/* What Valgrind's own system call wrappers call; a tool's headers have it for client requests only, so
- * configure looks for it. Without it every check stays. */
+/* The core's wrappers of system calls call this function. Tool headers declare it only as a client request,
+ * so configure looks for it. Without it all checks remain. */
 #if LT_CAN_DISCARD
 void VG_(discard_translations)(Addr start, ULong range, const HChar *who);
 #else
@@ -36,8 +40,9 @@ static void VG_(discard_translations)(Addr start, ULong range, const HChar *who)
 }
 #endif
 
-static Bool s_trusting; /* False: every check stays */
+static Bool s_trusting; /* False: all checks remain */
 
+/* A shared anonymous mapping. */
 static struct range {
     Addr from, to;
 } s_shared[MAX_SHARED];
@@ -103,12 +108,12 @@ static void remember_shared(Addr from, SizeT size)
         s_shared[s_count++] = (struct range){from, from + size};
 }
 
-/* Is this path one of the files of memory in /proc? */
+/* Is this the path of a memory file in /proc? */
 static Bool is_memory_file(Addr path)
 {
     HChar text[LONGEST_PATH];
     SizeT n = 0;
-    while (n < LONGEST_PATH && lt_peek(path + n, &text[n], 1) && text[n])
+    while (n < LONGEST_PATH && lt_guest_read(path + n, &text[n], 1) && text[n])
         n++;
     return n >= 4 && n < LONGEST_PATH && VG_(strcmp)(&text[n - 3], "mem") == 0 && text[n - 4] == '/';
 }

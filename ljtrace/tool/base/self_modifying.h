@@ -1,4 +1,5 @@
-/* self_modifying.h - code that can not change unseen needs no check that it did. (host side)
+/* self_modifying.h - omit Valgrind's checks for modified code where code cannot be modified unnoticed. (host
+ * side)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -9,23 +10,24 @@
 #include "pub_tool_basics.h"
 #include "pub_tool_tooliface.h"
 
-/* After the command line: whether Valgrind's checks may be left out at all. */
+/* Call after the command line was read. Decides whether any checks may be omitted. */
 void lt_smc_init(void);
 
-/* Can the code in these ranges only change by ways that discard its translation? */
+/* Can the code in these ranges only change in ways that discard its translation? */
 Bool lt_smc_is_sealed(const VexGuestExtents *extents);
 
-/* Is what is in this range changed by its own process alone, under the protection that it has? */
+/* Is this range only changed by its own process, and as its protection allows? */
 Bool lt_smc_trusts(Addr from, Addr to);
 
-/* Is this statement, ahead of the first instruction, a part of Valgrind's check of the code? */
+/* Is this statement, which precedes the first instruction, a part of Valgrind's check? */
 Bool lt_smc_is_check(const IRStmt *st);
 
-/* Discard all translations, in a system call; nothing without LT_CAN_DISCARD. */
+/* Discard all translations. Call it in a system call. Does nothing without LT_CAN_DISCARD. */
 void lt_smc_translate_again(void);
 
-/* Every system call of the program; `result` is negative for an error. */
+/* Call before each system call of the program. */
 void lt_smc_before(UInt number, const UWord *args);
+/* Call after it. result: the kernel's, that is, negative if it is an errno. */
 void lt_smc_after(UInt number, const UWord *args, Long result);
 
 #endif

@@ -8,7 +8,7 @@
 #include "pub_tool_libcproc.h"
 #include "pub_tool_vkiscnums.h"
 
-static Bool s_elsewhere; /* paths may lead the program to other files than the collector */
+static Bool s_elsewhere; /* the program's paths may lead to other files than the collector's */
 
 static Bool begins(const HChar *text, const HChar *with)
 {

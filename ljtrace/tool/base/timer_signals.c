@@ -1,25 +1,22 @@
-/* timer_signals.c - a stopped timer's last signal comes before the timer is known to be stopped. (host side, no
- * libc; see timer_signals.h)
+/* timer_signals.c - see timer_signals.h. (host side, no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The kernel delivers what has expired before a call that sets a timer returns, and programs rely on it:
- * LuaJIT's profiler (`luajit -jp`, jit.profile) stops its timer, then gives SIGPROF its old action back,
- * which is to end the process. Valgrind keeps signals blocked while the program computes, and looks for them
- * from time to time; one that came in between would be delivered after the action has changed. So we look for
- * them when the call returns. Here and not around libc's functions, so that it holds for static programs as
- * well.
+ * If a timer has expired, the kernel delivers its signal before a call that sets a timer returns. Programs
+ * rely on this: LuaJIT's profiler (`luajit -jp`, jit.profile) stops its timer and then restores the old
+ * action of SIGPROF, which ends the process. Valgrind blocks signals while the program computes, and polls
+ * for them from time to time. So a signal could be delivered after the action was changed. Therefore the tool
+ * polls for signals when such a call returns. It does this here, and not in a wrapper of libc's functions, so
+ * that it works for static programs too.
  */
 #include "ljtrace/tool/base/timer_signals.h"
 #include "pub_tool_vki.h"
 #include "pub_tool_vkiscnums.h"
 
-enum {
-    SIGNALS_AT_ONCE = 4
-}; /* one look delivers one signal, and others may be waiting ahead of the timer's */
+enum { SIGNALS_AT_ONCE = 4 }; /* a poll delivers one signal, and others may be delivered before the timer's */
 
-/* What Valgrind's own wrappers of kill and the like have called at this point; no tool's header has it, so
- * configure looks for it. Without it signals come when Valgrind looks next. */
+/* The core's wrappers of kill and similar calls use this function. No tool header declares it, so configure
+ * looks for it. Without it signals are delivered when Valgrind polls next. */
 #if LT_CAN_POLL
 void VG_(poll_signals)(ThreadId tid);
 #else

@@ -1,4 +1,4 @@
-/* timer_signals.h - a stopped timer's last signal. (host side)
+/* timer_signals.h - deliver the last signal of a timer before the timer is stopped. (host side)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -7,7 +7,7 @@
 
 #include "pub_tool_basics.h"
 
-/* A thread's system call has ended, with this result (negative: an error). */
+/* Call after each system call. result: the kernel's, that is, negative if it is an errno. */
 void lt_signals_after(ThreadId tid, UInt number, Long result);
 
 #endif

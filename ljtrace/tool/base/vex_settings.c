@@ -2,14 +2,15 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Superblocks that do not go on behind calls and jumps are translated once, and not again in each of their
- * callers: programs start sooner, and the longer superblocks were not faster. A watched function then always
- * begins a superblock of its own, so that its arguments are in the guest's registers whatever precision the
- * translator keeps them in.
+ * Superblocks end at calls and jumps (guest_chase is off). So the code that follows is translated once, and
+ * not again in each of its callers. Programs start sooner, and the longer superblocks were not faster. It
+ * also means that a watched function always begins a superblock of its own, so that its arguments are in the
+ * guest's registers, whatever the precision of registers.
  *
- * Full precision keeps loads whose value is not used; without accesses nobody asks for them, and what the
- * unwinder needs is enough, as with other tools: only where accesses are recorded may superblocks be cut
- * behind a store (ljtrace/tool/instrument/instrument.c), where all registers have to be in their places.
+ * Full precision of registers keeps loads whose value is not used. If no accesses are recorded, these loads
+ * are not needed, and the precision that unwinding needs is enough, as with other tools. Superblocks are cut
+ * after a store (ljtrace/tool/instrument/instrument.c), where all registers have to be up to date, only if
+ * accesses are recorded.
  */
 #include "ljtrace/tool/base/vex_settings.h"
 #include "ljtrace/tool/base/options.h"
@@ -22,7 +23,7 @@ void lt_vex_defaults(void)
     VG_(clo_px_file_backed) = VexRegUpdAllregsAtMemAccess;
 }
 
-/* What VEX goes by once it has started, at the first translation; its main_globals.h. */
+/* The settings that VEX uses after its start, which is at the first translation. From its main_globals.h. */
 extern VexControl vex_control;
 
 void lt_vex_be_precise(void)

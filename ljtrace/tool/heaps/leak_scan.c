@@ -50,7 +50,7 @@ static void note_stack(Addr from, Addr to)
     s_stack_count += i == s_stack_count;
 }
 
-void lt_reach_thread_ends(ThreadId tid)
+void lt_leak_scan_thread_ends(ThreadId tid)
 {
     const Addr to = VG_(thread_get_stack_max)(tid), sp = VG_(get_SP)(tid);
     if (!s_stacks)
@@ -59,7 +59,7 @@ void lt_reach_thread_ends(ThreadId tid)
         note_stack(sp - RED_ZONE, to);
 }
 
-void lt_reach_unmapped(Addr addr, SizeT size)
+void lt_leak_scan_unmapped(Addr addr, SizeT size)
 {
     for (UInt i = 0; i < s_stack_count;)
         if (s_stacks[i].to - addr < size)
@@ -74,9 +74,9 @@ static Bool same_object(DiEpoch ep, Addr a, Addr b)
     return VG_(get_objname)(ep, a, &of_a) && VG_(get_objname)(ep, b, &of_b) && VG_(strcmp)(of_a, of_b) == 0;
 }
 
-/* If main has returned, return the stack pointer of the function that called it, else 0. main has returned if
- * only functions of the C library (exit and its callees) are on the stack, from the caller of main inwards.
- */
+/* If main has returned, return the stack pointer of the function that called it, else 0. main has
+ * returned if only functions of the C library (exit and its callees) are on the stack, from the caller of
+ * main inwards. */
 static Addr caller_of_main(ThreadId tid)
 {
     Addr ips[MOST_FRAMES], sps[MOST_FRAMES], fps[MOST_FRAMES];
@@ -116,8 +116,8 @@ static Bool is_only_stack(const NSegment *seg)
     return below && (below->kind == SkResvn || (!below->hasR && !below->hasW));
 }
 
-/* The start of the part in use: the segment's start or, if the segment ends like a stack, the stack pointer.
- */
+/* The start of the part in use: the segment's start or, if the segment ends like a stack, the stack
+ * pointer. */
 static Addr used_from(const NSegment *seg)
 {
     Addr from = seg->start;
@@ -244,9 +244,9 @@ static void look_at_register(ThreadId tid, const HChar *name, UWord value)
         found(s_found.count * sizeof(UWord), addr);
 }
 
-void lt_reach_finish(ThreadId tid)
+void lt_leak_scan_finish(ThreadId tid)
 {
-    if (!lt_options.leak_scan || !lt_ring_alive() || !lt_memory_may_call())
+    if (!lt_options.leak_scan || !lt_ring_alive() || !lt_prefault_may_call())
         return;
     const Addr caller = caller_of_main(tid);
     note_live_stacks(tid, caller);

@@ -14,10 +14,10 @@
 #include "pub_tool_basics.h"
 
 /* A thread ends, by itself or because the program ends. */
-void lt_reach_thread_ends(ThreadId tid);
+void lt_leak_scan_thread_ends(ThreadId tid);
 /* A mapping is gone, with the stacks that were in it. */
-void lt_reach_unmapped(Addr addr, SizeT size);
+void lt_leak_scan_unmapped(Addr addr, SizeT size);
 /* Search all memory. The program has ended; `tid` is the thread that ended it. */
-void lt_reach_finish(ThreadId tid);
+void lt_leak_scan_finish(ThreadId tid);
 
 #endif

@@ -36,7 +36,7 @@ static UWord pages(UWord size)
 static const struct lt_stack *take(ThreadId tid)
 {
     static struct lt_stack stack;
-    lt_peek_forget();
+    lt_guest_forget();
     if (lt_lua_inside(tid))
         lt_take_stack(tid, &stack); /* raw material: the call of the allocator shows whose it is */
     else
@@ -46,10 +46,10 @@ static const struct lt_stack *take(ThreadId tid)
 
 static Addr heap(void)
 {
-    static Bool told;
-    if (!told)
+    static Bool written;
+    if (!written)
         RING_PUT(heap, .kind = RAW_KIND_MMAP, .heap = RAW_HEAP_MMAP);
-    told = True;
+    written = True;
     return RAW_HEAP_MMAP;
 }
 

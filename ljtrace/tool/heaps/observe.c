@@ -167,51 +167,50 @@ static const struct function *by_ending(const HChar *name)
     return found;
 }
 
-/* -- the names from the command line ----------------------------------------------------------------------
- */
+/* -- the names from the command line -------------------------------------------------------------------- */
 
 /* A prefix or pattern from the command line. The blocks of each prefix are a heap of their own. The blocks of
  * all patterns are one heap, since a pattern may only name the function that frees them. */
-struct wish {
+struct named {
     const HChar *text;
     Bool is_pattern;
     const struct function *as; /* of a pattern with =NAME */
     Bool found;                /* a function was found that it names */
 };
-static struct wish s_wish[MOST_NAMES];
-static UInt s_wishes;
+static struct named s_named[MOST_NAMES];
+static UInt s_names;
 static Bool s_static;
 
-static Bool add_wish(const HChar *text, Bool is_pattern)
+static Bool add_name(const HChar *text, Bool is_pattern)
 {
-    if (!text[0] || s_wishes == MOST_NAMES)
+    if (!text[0] || s_names == MOST_NAMES)
         return False;
-    s_wish[s_wishes++] = (struct wish){.text = text, .is_pattern = is_pattern};
+    s_named[s_names++] = (struct named){.text = text, .is_pattern = is_pattern};
     return True;
 }
 
 static Bool add_prefix(const HChar *prefix)
 {
-    return add_wish(prefix, False);
+    return add_name(prefix, False);
 }
 
 static Bool add_pattern(const HChar *pattern)
 {
     const HChar *equals = VG_(strrchr)(pattern, '=');
     if (!equals)
-        return add_wish(pattern, True);
+        return add_name(pattern, True);
     const struct function *as = by_name(equals + 1);
     HChar *copy = VG_(strdup)("ljtrace.observe", pattern);
     copy[equals - pattern] = 0;
-    if (!as || as->action == NOTHING || !add_wish(copy, True))
+    if (!as || as->action == NOTHING || !add_name(copy, True))
         return False;
-    s_wish[s_wishes - 1].as = as;
+    s_named[s_names - 1].as = as;
     return True;
 }
 
 Bool lt_observe_wanted(void)
 {
-    return s_static || s_wishes > 0;
+    return s_static || s_names > 0;
 }
 
 Bool lt_observe_is_static(void)
@@ -236,8 +235,7 @@ static Bool is_static(Int fd)
     return True;
 }
 
-/* -- the addresses of the functions -----------------------------------------------------------------------
- */
+/* -- the addresses of the functions --------------------------------------------------------------------- */
 
 /* An observed function. */
 struct entry {
@@ -284,14 +282,14 @@ static const struct function *wanted_as(const HChar *name, UInt *heap)
     const HChar *plain = plain_name(name);
     const struct function *f = s_static ? by_name(plain) : NULL;
     *heap = 0;
-    for (UInt i = 0; !f && i < s_wishes; i++) {
-        const struct wish *w = &s_wish[i];
+    for (UInt i = 0; !f && i < s_names; i++) {
+        const struct named *w = &s_named[i];
         *heap = w->is_pattern ? OBSERVED_HEAP : i + 1;
         if (!w->is_pattern)
             f = behind_prefix(plain, w->text);
         else if (VG_(string_match)(w->text, name) || VG_(string_match)(w->text, plain))
             f = w->as ? w->as : by_ending(name);
-        s_wish[i].found |= f != NULL;
+        s_named[i].found |= f != NULL;
     }
     return f && f->action != NOTHING ? f : NULL;
 }
@@ -478,9 +476,9 @@ void lt_observe_thread_ends(ThreadId tid)
 static Bool is_called(Addr sp, Addr function)
 {
     enum { CALL = 0xe8, CALL_BYTES = 5 };
-    Addr back = lt_peek_number(sp, 8);
-    return lt_peek_number(back - CALL_BYTES, 1) == CALL &&
-           back + (Int)lt_peek_number(back - 4, 4) == function;
+    Addr back = lt_guest_number(sp, 8);
+    return lt_guest_number(back - CALL_BYTES, 1) == CALL &&
+           back + (Int)lt_guest_number(back - 4, 4) == function;
 }
 
 /* Drop calls and handlers that were left by a long jump. A call at the same place as an unfinished one shows
@@ -505,15 +503,15 @@ static void drop_stale(struct calls *c, Addr sp, Addr function)
 /* The number of the heap in the ring. It is above those of other kinds, and is not the address of a pool. */
 static Addr heap_of(const struct call *call)
 {
-    static Bool told[OBSERVED_HEAP + 1];
+    static Bool written[OBSERVED_HEAP + 1];
     UInt number = call->entry.heap;
     if (number == 0)
         return RAW_HEAP_C;
     Addr heap = RAW_HEAP_POOL | number;
-    if (!told[number]) {
-        const HChar *name = number == OBSERVED_HEAP ? "observed" : s_wish[number - 1].text;
+    if (!written[number]) {
+        const HChar *name = number == OBSERVED_HEAP ? "observed" : s_named[number - 1].text;
         RING_PUT(heap, .kind = RAW_KIND_CUSTOM, .heap = heap, .name = lt_text(name));
-        told[number] = True;
+        written[number] = True;
     }
     return heap;
 }
@@ -638,7 +636,7 @@ static void record(const struct call *call, Addr result)
         put_new(call, result);
         break;
     case MAKE_AT:
-        put_new(call, (UInt)result == 0 ? lt_peek_number(call->block, sizeof(Addr)) : 0);
+        put_new(call, (UInt)result == 0 ? lt_guest_number(call->block, sizeof(Addr)) : 0);
         break;
     case RESIZE:
     case RESIZE_OR_FREE:
@@ -703,11 +701,11 @@ static void on_signal_handled(ThreadId tid, Int number)
 
 void lt_observe_finish(void)
 {
-    for (UInt i = 0; i < s_wishes && VG_(clo_verbosity) > 0; i++)
-        if (!s_wish[i].found)
+    for (UInt i = 0; i < s_names && VG_(clo_verbosity) > 0; i++)
+        if (!s_named[i].found)
             VG_(umsg)
     ("ljtrace: --%s=%s names no allocation function that has a symbol in the program or its libraries\n",
-     s_wish[i].is_pattern ? "observe-alloc" : "alloc-prefix", s_wish[i].text);
+     s_named[i].is_pattern ? "observe-alloc" : "alloc-prefix", s_named[i].text);
 }
 
 void lt_observe_start(void)

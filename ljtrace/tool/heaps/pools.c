@@ -55,10 +55,10 @@ static void put_heap(Addr heap, const HChar *name)
 /* The heap of blocks without a pool, which is declared with the first of them. */
 static Addr unpooled(void)
 {
-    static Bool told;
-    if (!told)
+    static Bool written;
+    if (!written)
         put_heap(RAW_HEAP_CUSTOM, "requests without a pool");
-    told = True;
+    written = True;
     return RAW_HEAP_CUSTOM;
 }
 
@@ -72,7 +72,7 @@ static void create(Addr anchor, Addr name)
     p = VG_(malloc)("ljtrace.pool", sizeof *p);
     p->anchor = anchor;
     VG_(HT_add_node)(s_pools, p);
-    lt_peek_text(name, text, sizeof text);
+    lt_guest_text(name, text, sizeof text);
     put_heap(anchor, text);
 }
 

@@ -1,10 +1,10 @@
-/* classify.c - the superblock's address arithmetic, done with the registers of now. (host side, no libc;
- * see classify.h)
+/* classify.c - compute the addresses of a superblock from the current registers. (host side, no libc; see
+ * classify.h)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * What the superblock loads from anonymous memory is taken as it is now; what it stores, and how it changes
- * the registers, is not followed: VEX has already replaced reads of a register behind a write to it.
+ * Loads from anonymous memory have the value that is there now. Stores of the superblock, and its changes of
+ * registers, are not tracked: VEX has already replaced reads of a register after a write to it.
  */
 #include "ljtrace/tool/instrument/classify.h"
 #include "ljtrace/tool/base/options.h"
@@ -15,20 +15,22 @@
 #include "pub_tool_machine.h"
 #include "pub_tool_mallocfree.h"
 
+/* The value of an expression, as far as it is known. */
 struct value {
     ULong is;
     Bool known;
     Bool from_sp; /* computed from the stack pointer */
 };
 
-struct forecast {
+/* The state of the analysis. */
+struct prediction {
     VexGuestAMD64State state;
-    struct value *of; /* each temporary */
-    Bool blocks;      /* an access goes to where they may be */
-    Bool unforeseen;  /* one goes to where is not known */
+    struct value *of; /* indexed by temporary */
+    Bool blocks;      /* an access goes to an address that may be in a block */
+    Bool unknown;     /* the address of an access is not known */
 };
 
-static struct value value_of(const struct forecast *f, const IRExpr *e);
+static struct value value_of(const struct prediction *f, const IRExpr *e);
 
 static struct value value_of_constant(const IRConst *c)
 {
@@ -39,7 +41,7 @@ static struct value value_of_constant(const IRConst *c)
     return (struct value){0};
 }
 
-static struct value value_of_register(const struct forecast *f, const IRExpr *e)
+static struct value value_of_register(const struct prediction *f, const IRExpr *e)
 {
     const UChar *at = (const UChar *)&f->state + e->Iex.Get.offset;
     if (e->Iex.Get.ty != Ity_I64)
@@ -49,7 +51,7 @@ static struct value value_of_register(const struct forecast *f, const IRExpr *e)
                           .from_sp = e->Iex.Get.offset == (Int)offsetof(VexGuestAMD64State, guest_RSP)};
 }
 
-static struct value value_of_binop(const struct forecast *f, const IRExpr *e)
+static struct value value_of_binop(const struct prediction *f, const IRExpr *e)
 {
     struct value a = value_of(f, e->Iex.Binop.arg1), b = value_of(f, e->Iex.Binop.arg2);
     struct value v = {.known = a.known && b.known, .from_sp = a.from_sp};
@@ -71,25 +73,25 @@ static struct value value_of_binop(const struct forecast *f, const IRExpr *e)
     }
 }
 
-/* Files' pages are left alone: behind a file's end there is nothing to be read, and the program may not get
- * to this load. */
+/* Can the memory be read? Pages of files are not read: there may be nothing after the end of a file, and the
+ * program need not reach this load. */
 static Bool can_be_read(Addr a, SizeT size)
 {
     const NSegment *segment = VG_(am_find_nsegment)(a);
     return segment && segment->kind == SkAnonC && segment->hasR && size <= segment->end - a + 1;
 }
 
-static struct value value_in_memory(const struct forecast *f, const IRExpr *e)
+static struct value value_in_memory(const struct prediction *f, const IRExpr *e)
 {
     struct value v = {0}, at = value_of(f, e->Iex.Load.addr);
     SizeT size = sizeofIRType(e->Iex.Load.ty);
     v.known = at.known && size <= sizeof v.is && can_be_read(at.is, size);
     if (v.known)
-        VG_(memcpy)(&v.is, (const void *)at.is, size); /* the small end comes first */
+        VG_(memcpy)(&v.is, (const void *)at.is, size); /* little-endian */
     return v;
 }
 
-static struct value value_of_unop(const struct forecast *f, const IRExpr *e)
+static struct value value_of_unop(const struct prediction *f, const IRExpr *e)
 {
     struct value a = value_of(f, e->Iex.Unop.arg);
     switch (e->Iex.Unop.op) {
@@ -108,7 +110,7 @@ static struct value value_of_unop(const struct forecast *f, const IRExpr *e)
     }
 }
 
-static struct value value_of(const struct forecast *f, const IRExpr *e)
+static struct value value_of(const struct prediction *f, const IRExpr *e)
 {
     switch (e->tag) {
     case Iex_RdTmp:
@@ -128,17 +130,17 @@ static struct value value_of(const struct forecast *f, const IRExpr *e)
     }
 }
 
-/* Addresses on the stack are left out without a look-up. */
-static void access(struct forecast *f, const IRExpr *addr)
+/* Predict an access. Addresses relative to the stack pointer are not recorded, so they do not count. */
+static void access(struct prediction *f, const IRExpr *addr)
 {
     struct value v = value_of(f, addr);
     if (v.from_sp && !lt_options.trace_sp)
         return;
-    f->unforeseen |= !v.known;
+    f->unknown |= !v.known;
     f->blocks |= v.known && lt_filter_holds(v.is);
 }
 
-static void follow_assignment(struct forecast *f, const IRStmt *st)
+static void follow_assignment(struct prediction *f, const IRStmt *st)
 {
     const IRExpr *data = st->Ist.WrTmp.data;
     if (data->tag == Iex_Load)
@@ -146,7 +148,7 @@ static void follow_assignment(struct forecast *f, const IRStmt *st)
     f->of[st->Ist.WrTmp.tmp] = value_of(f, data);
 }
 
-static void follow(struct forecast *f, const IRStmt *st)
+static void follow(struct prediction *f, const IRStmt *st)
 {
     if (st->tag == Ist_WrTmp)
         follow_assignment(f, st);
@@ -164,12 +166,12 @@ static void follow(struct forecast *f, const IRStmt *st)
         access(f, st->Ist.Dirty.details->mAddr);
 }
 
-enum lt_forecast lt_forecast(ThreadId tid, const IRSB *in)
+enum lt_class lt_classify(ThreadId tid, const IRSB *in)
 {
-    struct forecast f = {.of = VG_(calloc)("ljtrace.forecast", in->tyenv->types_used, sizeof *f.of)};
+    struct prediction f = {.of = VG_(calloc)("ljtrace.classify", in->tyenv->types_used, sizeof *f.of)};
     VG_(get_shadow_regs_area)(tid, (UChar *)&f.state, 0, 0, sizeof f.state);
     for (Int i = 0; i < in->stmts_used; i++)
         follow(&f, in->stmts[i]);
     VG_(free)(f.of);
-    return f.blocks ? LT_TO_BLOCKS : f.unforeseen ? LT_UNFORESEEN : LT_ELSEWHERE;
+    return f.blocks ? LT_TO_BLOCKS : f.unknown ? LT_UNPREDICTED : LT_ELSEWHERE;
 }

@@ -19,15 +19,15 @@
 
 /* Where the accesses of a superblock go, as far as the registers of the thread that is about to run it, and
  * the memory, show. */
-enum lt_forecast {
+enum lt_class {
     /* At least one access goes to an address that may be in a block: the whole segment is recorded. */
     LT_TO_BLOCKS,
     /* All accesses go to addresses that cannot be in blocks. */
     LT_ELSEWHERE,
     /* The address of an access is not known, and no other one goes to a block. */
-    LT_UNFORESEEN
+    LT_UNPREDICTED
 };
 /* Predict where the accesses of the superblock `in`, which thread `tid` is about to run, will go. */
-enum lt_forecast lt_forecast(ThreadId tid, const IRSB *in);
+enum lt_class lt_classify(ThreadId tid, const IRSB *in);
 
 #endif

@@ -23,7 +23,7 @@ static Bool s_precise; /* keep all writes */
  * makes all bytes live. */
 static ULong s_stamp[STATE_BYTES], s_present;
 
-void lt_puts_init(void)
+void lt_dead_puts_init(void)
 {
     static const HChar *const options[] = {"--vex-iropt-register-updates", "--px-default", "--px-file-backed",
                                            "--vgdb=full", "--vgdb-error"};
@@ -38,11 +38,11 @@ static Bool handles_faults(const UWord *args)
 {
     if ((args[0] != VKI_SIGSEGV && args[0] != VKI_SIGBUS) || args[1] == 0)
         return False;
-    const ULong handler = lt_peek_number(args[1], sizeof(UWord));
+    const ULong handler = lt_guest_number(args[1], sizeof(UWord));
     return handler != (ULong)VKI_SIG_DFL && handler != (ULong)VKI_SIG_IGN;
 }
 
-void lt_puts_before(UInt number, const UWord *args)
+void lt_dead_puts_before(UInt number, const UWord *args)
 {
     if (s_precise || number != __NR_rt_sigaction || !handles_faults(args))
         return;
@@ -123,7 +123,7 @@ static void pass(IRSB *sb, Int i)
     }
 }
 
-void lt_puts_leave_out(IRSB *sb)
+void lt_dead_puts_remove(IRSB *sb)
 {
     if (s_precise)
         return;

@@ -19,10 +19,10 @@
 #include "pub_tool_basics.h"
 
 /* Call when the options are known. */
-void lt_puts_init(void);
+void lt_dead_puts_init(void);
 /* Call before each system call: it may install a handler. */
-void lt_puts_before(UInt number, const UWord *args);
+void lt_dead_puts_before(UInt number, const UWord *args);
 /* Remove the dead writes of a superblock. All code that records it must have been added before. */
-void lt_puts_leave_out(IRSB *sb);
+void lt_dead_puts_remove(IRSB *sb);
 
 #endif

@@ -50,10 +50,10 @@ struct walk {
     struct lt_segment segment;
     IRSB *out;
     Addr ip; /* of the current instruction */
-    struct lt_origins origins;
+    struct lt_provenances provenances;
     struct lt_code code;
     enum lt_store store; /* the kind of the current store */
-    IRExpr *looked_up;   /* what lt_store_tell returned for it, or NULL */
+    IRExpr *looked_up;   /* what lt_store_write returned for it, or NULL */
     Bool cut;            /* end the superblock after this instruction */
     UInt uncounted;      /* instructions since the last exit, for samples */
 };
@@ -68,11 +68,11 @@ static Bool is_static(const IRExpr *addr)
 static void access(struct walk *w, enum raw_access kind, UInt size, IRExpr *addr, IRExpr *guard)
 {
     if (!lt_accesses_recorded() || is_static(addr) ||
-        (lt_is_from_sp(&w->origins, addr) && !lt_options.trace_sp))
+        (lt_is_from_sp(&w->provenances, addr) && !lt_options.trace_sp))
         return;
-    struct lt_address a = lt_address_of(&w->origins, addr);
+    struct lt_address a = lt_address_of(&w->provenances, addr);
     if (a.stepped)
-        lt_segment_direction(&w->segment, w->origins.direction);
+        lt_segment_direction(&w->segment, w->provenances.direction);
     lt_segment_access(&w->segment, w->ip, kind, size, &a, guard);
 }
 
@@ -84,7 +84,7 @@ static UInt size_of(const struct walk *w, const IRExpr *e)
 static void visit_assignment(struct walk *w, const IRStmt *st)
 {
     const IRExpr *data = st->Ist.WrTmp.data;
-    lt_origins_assign(&w->origins, st->Ist.WrTmp.tmp, data);
+    lt_provenance_assign(&w->provenances, st->Ist.WrTmp.tmp, data);
     if (data->tag == Iex_Load)
         access(w, RAW_LOAD, sizeofIRType(data->Iex.Load.ty), data->Iex.Load.addr, NULL);
 }
@@ -151,7 +151,7 @@ static void call_return(struct walk *w)
     IRTypeEnv *env = w->out->tyenv;
     IRTemp sp = newIRTemp(env, Ity_I64), awaited = newIRTemp(env, Ity_I64), ends = newIRTemp(env, Ity_I1);
     IRExpr *at = IRExpr_Const(IRConst_U64((Addr)&lt_ring->return_sp));
-    addStmtToIRSB(w->out, IRStmt_WrTmp(sp, IRExpr_Get(w->origins.sp_offset, Ity_I64)));
+    addStmtToIRSB(w->out, IRStmt_WrTmp(sp, IRExpr_Get(w->provenances.sp_offset, Ity_I64)));
     addStmtToIRSB(w->out, IRStmt_WrTmp(awaited, IRExpr_Load(Iend_LE, Ity_I64, at)));
     IRExpr *equal = IRExpr_Binop(Iop_CmpEQ64, IRExpr_RdTmp(sp), IRExpr_RdTmp(awaited));
     addStmtToIRSB(w->out, IRStmt_WrTmp(ends, equal));
@@ -166,14 +166,14 @@ static void call_return(struct walk *w)
 static void visit_store(struct walk *w, const IRStmt *st)
 {
     IRExpr *addr = st->Ist.Store.addr;
-    w->store = lt_store_kind(&w->code, st, lt_is_from_sp(&w->origins, addr));
+    w->store = lt_store_kind(&w->code, st, lt_is_from_sp(&w->provenances, addr));
     w->looked_up = NULL;
-    if (w->store == LT_STORE_TOLD && lt_segment_split(&w->segment, w->ip)) {
+    if (w->store == LT_STORE_WRITTEN && lt_segment_split(&w->segment, w->ip)) {
         if (!lt_accesses_recorded())
             lt_segment_check_room(&w->segment);
-        w->looked_up = lt_store_tell(&w->code, st);
+        w->looked_up = lt_store_write(&w->code, st);
         lt_segment_other(&w->segment, RAW_STATE_BYTES);
-    } else if (w->store == LT_STORE_TOLD)
+    } else if (w->store == LT_STORE_WRITTEN)
         w->store = LT_STORE_STATE;
     access(w, RAW_STORE, size_of(w, st->Ist.Store.data), addr, NULL);
 }
@@ -187,7 +187,7 @@ static void leave_store(struct walk *w, const IRStmt *st)
         w->cut = lt_accesses_recorded();
         lt_segment_end(&w->segment);
     }
-    if (w->store == LT_STORE_TOLD && w->looked_up)
+    if (w->store == LT_STORE_WRITTEN && w->looked_up)
         lt_store_see(&w->code, st, w->looked_up);
     else if (w->store == LT_STORE_STATE || w->store == LT_STORE_LOOKED_UP)
         lt_store_look_up(&w->code, st);
@@ -203,7 +203,7 @@ static void cut_before(IRSB *out, const IRStmt *mark)
 static IRExpr *stack_pointer(const struct walk *w)
 {
     IRTemp sp = newIRTemp(w->out->tyenv, Ity_I64);
-    addStmtToIRSB(w->out, IRStmt_WrTmp(sp, IRExpr_Get(w->origins.sp_offset, Ity_I64)));
+    addStmtToIRSB(w->out, IRStmt_WrTmp(sp, IRExpr_Get(w->provenances.sp_offset, Ity_I64)));
     return IRExpr_RdTmp(sp);
 }
 
@@ -323,7 +323,7 @@ static enum lt_way way_of(const struct walk *w, ThreadId tid, const IRSB *in)
 {
     if (w->code.is_lua || w->code.is_run_time)
         return LT_ALWAYS;
-    enum lt_forecast to = lt_accesses_recorded() ? lt_forecast(tid, in) : LT_UNFORESEEN;
+    enum lt_class to = lt_accesses_recorded() ? lt_classify(tid, in) : LT_UNPREDICTED;
     if (to == LT_TO_BLOCKS)
         return LT_ALWAYS;
     return to == LT_ELSEWHERE && !lt_vm_first() ? LT_CALLED : LT_FILTERED;
@@ -336,7 +336,7 @@ IRSB *lt_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *
     static struct walk w; /* static because it is large; translation is not reentrant */
     IRSB *out = deepCopyIRSBExceptStmts(in);
     w.out = out;
-    lt_origins_begin(&w.origins, in, layout->offset_SP);
+    lt_provenance_begin(&w.provenances, in, layout->offset_SP);
     w.code = (struct lt_code){out, lt_is_lua_code(closure->readdr),
                               lt_vm_first() && lt_is_run_time_code(closure->readdr)};
     Int i = copy_preamble(in, out, extents);
@@ -365,7 +365,7 @@ IRSB *lt_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *
         call_observe_return(&w);
     if (out->jumpkind == Ijk_Ret && lt_toggle_wanted())
         call_toggle_return(&w);
-    lt_origins_end(&w.origins);
-    lt_puts_leave_out(out);
+    lt_provenance_end(&w.provenances);
+    lt_dead_puts_remove(out);
     return out;
 }

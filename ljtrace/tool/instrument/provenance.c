@@ -7,7 +7,7 @@
 #include "pub_tool_mallocfree.h"
 
 /* The provenance of a temporary. */
-struct lt_origin {
+struct lt_provenance {
     Bool from_sp; /* it is computed from the stack pointer */
     IRTemp root;  /* its value is that of this temporary plus `distance` */
     Int distance;
@@ -18,26 +18,26 @@ struct lt_origin {
     Int step;
 };
 
-void lt_origins_begin(struct lt_origins *o, const IRSB *in, Int sp_offset)
+void lt_provenance_begin(struct lt_provenances *o, const IRSB *in, Int sp_offset)
 {
-    o->of = VG_(calloc)("ljtrace.origins", in->tyenv->types_used, sizeof *o->of);
+    o->of = VG_(calloc)("ljtrace.provenance", in->tyenv->types_used, sizeof *o->of);
     for (Int t = 0; t < in->tyenv->types_used; t++)
         o->of[t].root = (IRTemp)t;
     o->sp_offset = sp_offset;
     o->direction = IRTemp_INVALID;
 }
 
-void lt_origins_end(struct lt_origins *o)
+void lt_provenance_end(struct lt_provenances *o)
 {
     VG_(free)(o->of);
 }
 
-Bool lt_is_from_sp(const struct lt_origins *o, const IRExpr *e)
+Bool lt_is_from_sp(const struct lt_provenances *o, const IRExpr *e)
 {
     return e->tag == Iex_RdTmp && o->of[e->Iex.RdTmp.tmp].from_sp;
 }
 
-static Bool computes_sp(const struct lt_origins *o, const IRExpr *e)
+static Bool computes_sp(const struct lt_provenances *o, const IRExpr *e)
 {
     if (e->tag == Iex_Get)
         return e->Iex.Get.offset == o->sp_offset;
@@ -53,7 +53,7 @@ static Bool computes_sp(const struct lt_origins *o, const IRExpr *e)
 
 /* The step that a temporary is: the direction flag, shifted by the logarithm of the elements' width; 0 if it
  * is none. Only the first read of the flag counts, as another one may follow a change. */
-static Int step_of(struct lt_origins *o, IRTemp tmp, const IRExpr *e)
+static Int step_of(struct lt_provenances *o, IRTemp tmp, const IRExpr *e)
 {
     if (e->tag == Iex_Get && e->Iex.Get.offset == (Int)offsetof(VexGuestAMD64State, guest_DFLAG) &&
         o->direction == IRTemp_INVALID) {
@@ -71,8 +71,8 @@ static Int step_of(struct lt_origins *o, IRTemp tmp, const IRExpr *e)
 
 /* If the expression is a temporary plus or minus a constant, or plus a step, return the temporary's
  * provenance and set the distance. */
-static const struct lt_origin *moved_by(const struct lt_origins *o, const IRExpr *e, Long *distance,
-                                        Int *stepped)
+static const struct lt_provenance *moved_by(const struct lt_provenances *o, const IRExpr *e, Long *distance,
+                                            Int *stepped)
 {
     *distance = *stepped = 0;
     if (e->tag == Iex_RdTmp)
@@ -90,12 +90,12 @@ static const struct lt_origin *moved_by(const struct lt_origins *o, const IRExpr
     return a->tag == Iex_RdTmp && (b->tag == Iex_Const || *stepped) ? &o->of[a->Iex.RdTmp.tmp] : NULL;
 }
 
-void lt_origins_assign(struct lt_origins *o, IRTemp tmp, const IRExpr *data)
+void lt_provenance_assign(struct lt_provenances *o, IRTemp tmp, const IRExpr *data)
 {
     Long distance;
     Int stepped;
-    const struct lt_origin *from = moved_by(o, data, &distance, &stepped);
-    struct lt_origin new = {.from_sp = computes_sp(o, data), .root = tmp, .step = step_of(o, tmp, data)};
+    const struct lt_provenance *from = moved_by(o, data, &distance, &stepped);
+    struct lt_provenance new = {.from_sp = computes_sp(o, data), .root = tmp, .step = step_of(o, tmp, data)};
     if (from && distance + from->distance == (Int)(distance + from->distance)) {
         new.root = from->root;
         new.distance = (Int)(distance + from->distance);
@@ -104,10 +104,10 @@ void lt_origins_assign(struct lt_origins *o, IRTemp tmp, const IRExpr *data)
     o->of[tmp] = new;
 }
 
-struct lt_address lt_address_of(const struct lt_origins *o, IRExpr *atom)
+struct lt_address lt_address_of(const struct lt_provenances *o, IRExpr *atom)
 {
     if (atom->tag == Iex_Const)
         return (struct lt_address){atom, NULL, (Long)atom->Iex.Const.con->Ico.U64, 0};
-    const struct lt_origin *of = &o->of[atom->Iex.RdTmp.tmp];
+    const struct lt_provenance *of = &o->of[atom->Iex.RdTmp.tmp];
     return (struct lt_address){atom, IRExpr_RdTmp(of->root), of->distance, of->stepped};
 }

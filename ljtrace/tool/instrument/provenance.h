@@ -13,26 +13,26 @@
 
 #include "ljtrace/tool/instrument/segment.h"
 
-struct lt_origin;
+struct lt_provenance;
 
 /* The provenance of all temporaries of a superblock. */
-struct lt_origins {
-    struct lt_origin *of; /* indexed by the program's temporaries */
+struct lt_provenances {
+    struct lt_provenance *of; /* indexed by the program's temporaries */
     Int sp_offset;        /* of the stack pointer in the guest state */
     /* The temporary that holds the direction flag, 1 or -1; IRTemp_INVALID: it was not read yet. */
     IRTemp direction;
 };
 
 /* Begin a superblock. */
-void lt_origins_begin(struct lt_origins *o, const IRSB *in, Int sp_offset);
+void lt_provenance_begin(struct lt_provenances *o, const IRSB *in, Int sp_offset);
 /* Free the memory. */
-void lt_origins_end(struct lt_origins *o);
+void lt_provenance_end(struct lt_provenances *o);
 /* Follow an assignment to a temporary. Call it for all assignments, in order. */
-void lt_origins_assign(struct lt_origins *o, IRTemp tmp, const IRExpr *data);
+void lt_provenance_assign(struct lt_provenances *o, IRTemp tmp, const IRExpr *data);
 /* Is an atom computed from the stack pointer? */
-Bool lt_is_from_sp(const struct lt_origins *o, const IRExpr *atom);
+Bool lt_is_from_sp(const struct lt_provenances *o, const IRExpr *atom);
 /* Split an atom into a root and a distance. If it is `stepped`, o->direction is the temporary with the
  * direction. */
-struct lt_address lt_address_of(const struct lt_origins *o, IRExpr *atom);
+struct lt_address lt_address_of(const struct lt_provenances *o, IRExpr *atom);
 
 #endif

@@ -23,7 +23,7 @@ static IRExpr *plus(IRSB *out, IRExpr *e, ULong n)
 static void empty(struct lt_segment *s)
 {
     s->cursor = s->maybe = IRTemp_INVALID;
-    s->count = s->told = s->words = s->moved = s->instructions = s->changed = s->directed = 0;
+    s->count = s->defined = s->words = s->moved = s->instructions = s->changed = s->directed = 0;
 }
 
 void lt_segment_begin(struct lt_segment *s, IRSB *out, enum lt_way way)
@@ -117,7 +117,7 @@ static Bool holds(const struct lt_segment *s, const struct lt_address *addr, con
 
 static Bool completes_modify(const struct lt_segment *s, const struct lt_access *a)
 {
-    if (s->count == s->told || a->kind == RAW_LOAD)
+    if (s->count == s->defined || a->kind == RAW_LOAD)
         return False;
     const struct lt_access *last = &s->access[s->count - 1];
     return last->kind == RAW_LOAD && last->sure && last->ip == a->ip && last->size == a->size &&
@@ -152,7 +152,7 @@ void lt_segment_direction(struct lt_segment *s, IRTemp flag)
 
 /* Write a definition of the segment into the ring: of all accesses or, with `from`, of those added since the
  * last definition. Returns its number. */
-static UInt tell(const struct lt_segment *s, UInt from, Bool down)
+static UInt write_definition(const struct lt_segment *s, UInt from, Bool down)
 {
     struct raw_segment_access accesses[LT_SEGMENT_ACCESSES];
     UInt n = 0, instructions = s->way == LT_ALWAYS ? s->instructions : 0;
@@ -164,7 +164,7 @@ static UInt tell(const struct lt_segment *s, UInt from, Bool down)
     }
     RING_PUT(define, .appended = from > 0, .instructions = instructions, .words = s->words,
              .accesses = accesses, .accesses_count = n);
-    lt_inside_segment(s->words, instructions);
+    lt_rollback_segment(s->words, instructions);
     tl_assert(s_segments < RAW_RARE);
     return s_segments++;
 }
@@ -173,11 +173,11 @@ static UInt tell(const struct lt_segment *s, UInt from, Bool down)
  * one for up. */
 static IRExpr *define(struct lt_segment *s)
 {
-    UInt up = tell(s, s->directed ? 0 : s->told, False);
-    s->told = s->count;
+    UInt up = write_definition(s, s->directed ? 0 : s->defined, False);
+    s->defined = s->count;
     if (!s->directed)
         return lt_ir_word(up);
-    tell(s, 0, True);
+    write_definition(s, 0, True);
     return plus(s->out, IRExpr_RdTmp(s->down), up);
 }
 
@@ -272,7 +272,7 @@ static void emit_call(struct lt_segment *s)
         unsafeIRDirty_0_N(0, "lt_segment_call", VG_(fnptr_to_fnentry)(function[s->words]), arguments(s));
     call->guard = maybe(s);
     addStmtToIRSB(s->out, IRStmt_Dirty(call));
-    s->count = s->told = s->words = s->directed = 0;
+    s->count = s->defined = s->words = s->directed = 0;
     s->maybe = IRTemp_INVALID;
 }
 
@@ -292,7 +292,7 @@ void lt_segment_exit(struct lt_segment *s)
     else if (s->changed) {
         if (s->count == 0 || s->way == LT_FILTERED)
             emit_count(s);
-        if (s->way == LT_FILTERED ? s->count > s->told : s->count > 0)
+        if (s->way == LT_FILTERED ? s->count > s->defined : s->count > 0)
             emit_segment(s);
     }
     s->changed = False;

@@ -84,19 +84,19 @@ struct lt_segment {
     /* The ring's cursor at the segment's start; IRTemp_INVALID while the segment is empty. */
     IRTemp cursor;
     /* The number of accesses, and how many of them are in a definition already. */
-    UInt count, told;
+    UInt count, defined;
     /* The number of words, and how many of them the cursor has passed. */
     UInt words, moved;
     UInt instructions;
-    Bool changed;   /* since the last exit */
-    Bool directed;  /* an access depends on the direction flag */
+    Bool changed;  /* since the last exit */
+    Bool directed; /* an access depends on the direction flag */
     /* I64: 1 if strings go down, else 0; IRTemp_INVALID: not needed yet. */
     IRTemp down;
-    UInt written;   /* bytes of the superblock's earlier segments in the ring */
+    UInt written; /* bytes of the superblock's earlier segments in the ring */
     /* The ring's count of instructions at the superblock's start; IRTemp_INVALID: not needed yet. */
     IRTemp counter;
-    UInt counted;   /* instructions of the superblock that its code adds to that count so far */
-    Int check;      /* index of the statement that checks for room; -1 = none */
+    UInt counted; /* instructions of the superblock that its code adds to that count so far */
+    Int check;    /* index of the statement that checks for room; -1 = none */
     struct lt_word word[LT_SEGMENT_WORDS];
     struct lt_access access[LT_SEGMENT_ACCESSES];
 };

@@ -14,8 +14,8 @@
 static UChar s_table[GRANULES];
 static Bool s_static_blocks; /* a block was met in the data of an object file */
 
-/* What is looked up may be this far from the accesses it stands for: less than a granule, so its neighbours
- * are enough. */
+/* The address that is looked up may be LT_WORD_REACH away from that of the access. This is less than a
+ * granule, so it is enough to mark the neighbours of a block's granules as well. */
 void lt_filter_add(Addr addr, SizeT size)
 {
     tl_assert(LT_WORD_REACH < 1 << GRANULE_BITS);

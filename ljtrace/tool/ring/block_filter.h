@@ -1,15 +1,15 @@
-/* block_filter.h - which parts of the address space may hold blocks. (host side)
+/* block_filter.h - which parts of the address space may contain blocks. (host side)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * Most accesses of C programs are to the stack and to static data, and the collector would have to look at
- * each to throw it away. A table with a byte for each 64 KiB says where blocks are or were; parts of the
- * address space that are 4 GiB apart share a byte. Instrumented code looks up the words of a segment and
- * leaves the segment in the ring, or has it put there, only if one of them may be a block's. It errs on the
- * safe side only: the collector decides.
+ * each of them only to drop it. So a table with a byte for each 64 KiB of the address space says whether
+ * there are or were blocks; addresses that are 4 GiB apart share a byte. Instrumented code looks up the words
+ * of a segment, and the segment is recorded only if one of them may be in a block. The filter may record too
+ * much, but never too little: the collector decides.
  *
- * LuaJIT's code, and code made at run time, is not filtered: nearly all it does is to the heap. Nor is code
- * that was seen to work on blocks (ljtrace/tool/instrument/classify.h).
+ * LuaJIT's code and code generated at run time are not filtered, because nearly all their accesses are to the
+ * heap. Nor is code that was classified as working on blocks (ljtrace/tool/instrument/classify.h).
  */
 #ifndef LJTRACE_TOOL_RING_BLOCK_FILTER_H
 #define LJTRACE_TOOL_RING_BLOCK_FILTER_H
@@ -24,11 +24,11 @@
 /* A block lies here. */
 void lt_filter_add(Addr addr, SizeT size);
 
-/* May this address be a block's? */
+/* May this address be in a block? */
 Bool lt_filter_holds(Addr addr);
 
-/* Code that looks an address up: an I8 that is not 0 if an access there, or within LT_WORD_REACH, may be a
- * block's. */
+/* Add code that looks up an address. Returns an I8 that is not 0 if an access at this address, or within
+ * LT_WORD_REACH of it, may be to a block. */
 IRExpr *lt_filter_lookup(IRSB *out, IRExpr *addr);
 
 /* The program's own allocator returns this address. If it is in the data of an object file, accesses to

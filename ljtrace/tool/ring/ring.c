@@ -2,9 +2,9 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The address range is reserved through Valgrind's address space manager and a memfd is then mapped over it,
- * so that no private interface of Valgrind is needed. The collector is started by a double fork: it is
- * nobody's child, so a program that waits for any child never meets it.
+ * The address range is reserved by Valgrind's address space manager, and a memfd is mapped over it, so that
+ * no private interface of Valgrind is needed. The collector must not be a child of the program, which might
+ * wait() for any child. It is started by a double fork, and so becomes an orphan.
  */
 #include "ljtrace/tool/ring/ring.h"
 #include "ljtrace/tool/base/options.h"
@@ -25,20 +25,20 @@
 struct ring_header *lt_ring;
 
 static Int s_socket = -1;
-static UInt s_slabs;       /* in the ring */
-static UInt s_free_slabs;  /* that may be written after the current one */
-static UInt s_known_slabs; /* that have been written: the kernel has given their pages */
-static HChar s_text[512];  /* what the collector had to say */
+static UInt s_slabs;       /* number of slabs in the ring */
+static UInt s_free_slabs;  /* number of slabs that may be written after the current one */
+static UInt s_known_slabs; /* number of slabs that were written at least once, and so have pages */
+static HChar s_text[512];  /* text that the collector has sent, the reason of a failure */
 static UInt s_heard;       /* bytes of it */
-static Int s_traced;       /* this process, for the collector */
-static Bool s_reporting;   /* what comes is a report */
+static Int s_traced;       /* this process's id, for the collector */
+static Bool s_reporting;   /* the bytes that come next are a report */
 static HChar s_report[256];
 static UInt s_reported;
-static Bool s_noting; /* what comes is a note */
+static Bool s_noting; /* the bytes that come next are a note */
 static HChar s_notes[4096];
 static UInt s_noted;
-static ULong s_slabs_used;        /* since the start */
-static void (*s_call_back)(void); /* wants to write; NULL = none */
+static ULong s_slabs_used;        /* number of slabs since the start */
+static void (*s_call_back)(void); /* see lt_ring_call_back; NULL = none */
 
 static Addr slab_address(UInt slab)
 {
@@ -54,10 +54,10 @@ static void set_limit(void)
 static void use_slab(UInt slab)
 {
     lt_ring->current = slab;
-    __asm__ volatile("" ::: "memory"); /* the collector sees it before the cursor is moved */
+    __asm__ volatile("" ::: "memory"); /* the collector must see this before the cursor moves */
     s_slabs_used++;
     if (slab == s_known_slabs) {
-        lt_memory_needed(slab_address(slab), RING_SLAB_BYTES);
+        lt_prefault_needed(slab_address(slab), RING_SLAB_BYTES);
         s_known_slabs++;
     }
     set_limit();
@@ -76,7 +76,7 @@ static void init_header(void)
     use_slab(0);
 }
 
-/* A byte of a note, or one of the two around it. Notes follow one another, each with its end. */
+/* Process a byte of a note, or the byte before or after a note. Each note is terminated by a zero. */
 static void hear_note(HChar byte)
 {
     s_noting ^= byte == RING_NOTE;
@@ -98,7 +98,7 @@ static void hear_byte(HChar byte)
         s_text[s_heard++] = byte;
 }
 
-/* Read what the collector sent; what is no known byte is the text of an error. */
+/* Read what the collector has sent. Bytes without a meaning are the text of an error. */
 static Bool hear(void)
 {
     HChar bytes[256];
@@ -108,7 +108,7 @@ static Bool hear(void)
     return n > 0;
 }
 
-/* The collector is gone: say its last words, and record no more. */
+/* The collector is gone: show its last message and stop recording. */
 static void go_deaf(void)
 {
     while (hear())
@@ -124,8 +124,8 @@ Bool lt_ring_alive(void)
     return s_socket >= 0;
 }
 
-/* In the grandchild: what the program has preloaded is for the program. An allocator in the collector could close
- * its descriptors, or fail. */
+/* In the grandchild: remove preloaded libraries from the environment; they are meant for the program. A
+ * preloaded allocator could fail in the collector, or close its descriptors. */
 static void forget_preloads(void)
 {
     HChar **to = VG_(client_envp);
@@ -135,8 +135,8 @@ static void forget_preloads(void)
     *to = NULL;
 }
 
-/* Accesses so many bytes from a block of the C heap are errors: Valgrind's allocator keeps at least twice as many between
- * blocks. */
+/* An access so many bytes beside a block of the C heap is an error. Valgrind's allocator leaves at least
+ * twice as many bytes between blocks. */
 enum { LEAST_BESIDE = 16 };
 
 /* In the grandchild: become the collector. */
@@ -144,8 +144,8 @@ static void exec_collector(Int memfd, Int socket, const HChar *out)
 {
     HChar path[VKI_PATH_MAX], mem[16], sock[16], level[16], pid[16], max_size[32], beside[16];
     VG_(snprintf)(path, sizeof path, "%s/%s", VG_(libdir), COLLECTOR_NAME);
-    /* dup2 within itself would keep close-on-exec: copy to descriptors that survive, and that are none of the
-     * three standard ones, which the collector may be asked to write to */
+    /* dup2 to the same number would keep close-on-exec, so make copies. They must not be standard
+     * descriptors, which the collector may have to write to. */
     VG_(sprintf)(mem, "%d", lt_dup(memfd));
     VG_(sprintf)(sock, "%d", lt_dup(socket));
     VG_(sprintf)(level, "%d", lt_options.level);
@@ -182,8 +182,8 @@ static void exec_collector(Int memfd, Int socket, const HChar *out)
     lt_exit(127);
 }
 
-/* Where the program would inherit the collector, and wait for it when it waits for any child, another process
- * does: a child that the program does not notice. */
+/* If this process adopts orphans, it would adopt the collector, and might wait() for it. In this case the
+ * collector gets another parent, a keeper process that the program does not see. */
 static Bool spawn_kept(Int memfd, Int socket, const HChar *out)
 {
     Int keeper = lt_fork_unnoticed();
@@ -218,7 +218,8 @@ static Bool spawn_collector(Int memfd, Int socket, const HChar *out)
     return VG_(waitpid)(child, &status, 0) == child && status == 0;
 }
 
-/* The collector says that it has opened its output, or why not; if nothing, `silence` says why. */
+/* Wait until the collector has opened its output, or sends why it cannot. silence: what to report if it sends
+ * nothing. */
 static enum lt_start wait_until_ready(const HChar *silence)
 {
     while (s_heard == 0 && hear())
@@ -247,7 +248,8 @@ Int lt_make_ring_memory(void)
     return fd;
 }
 
-/* Private memory is as large as wanted. Behind the end of a smaller file nothing is touched. */
+/* Map the ring: the memfd or, if memfd < 0, private memory. The file may be too small for all slabs; then
+ * fewer are used. */
 static Bool map_ring(Int memfd)
 {
     Bool whole = memfd < 0 || VG_(lseek)(memfd, 0, VKI_SEEK_END) >= (Off64T)RING_BYTES;
@@ -255,7 +257,8 @@ static Bool map_ring(Int memfd)
     return lt_map_over((Addr)lt_ring, RING_BYTES, memfd) == (Long)(Addr)lt_ring;
 }
 
-/* The collector's end is given away, ours hidden; False if the collector did not come to life. */
+/* Start the collector. Its end of the socket is closed here, ours is hidden from the program. Returns false
+ * if it was not started. */
 static Bool start_on(Int memfd, const Int pair[2], const HChar *out)
 {
     Bool started = spawn_collector(memfd, pair[1], out);
@@ -269,7 +272,7 @@ static Bool start_on(Int memfd, const Int pair[2], const HChar *out)
     return started && s_socket >= 0;
 }
 
-/* Address space that Valgrind gives to nobody else; NULL if there is none. */
+/* Reserve address space that Valgrind does not use for anything else; NULL = there is none. */
 static void *reserve_addresses(SizeT size)
 {
 #if LT_RESERVED_IS_RESULT
@@ -371,9 +374,9 @@ void lt_ring_rewind(const struct lt_ring_place *place)
 {
     tl_assert(place->slab == s_slabs_used && place->at <= lt_ring->cursor);
     lt_ring->rewinds++;
-    __asm__ volatile("" ::: "memory"); /* the collector sees it before the cursor is moved... */
+    __asm__ volatile("" ::: "memory"); /* the collector must see this before the cursor moves, */
     lt_ring->cursor = place->at;
-    __asm__ volatile("" ::: "memory"); /* ... and that before `held` is cleared */
+    __asm__ volatile("" ::: "memory"); /* and the cursor before `held` is cleared */
 }
 
 void lt_ring_put_segment(UInt number, const uint64_t *words, UInt n)
@@ -412,7 +415,7 @@ Bool lt_ring_do_without(void)
     return True;
 }
 
-/* Put other memory (none: private memory) in the ring's place, with the state that goes on. */
+/* Replace the ring's memory (memfd < 0: by private memory), and keep the state that continues. */
 static void replace_ring(Int memfd)
 {
     struct ring_header old = *lt_ring;
@@ -465,7 +468,7 @@ const HChar *lt_ring_report(Bool snapshot)
     return s_report;
 }
 
-/* What the collector had to remark on the recording. */
+/* Show the notes that the collector has sent. */
 static void show_notes(void)
 {
     for (UInt at = 0; at < s_noted; at += VG_(strlen)(s_notes + at) + 1)

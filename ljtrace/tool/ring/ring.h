@@ -1,10 +1,11 @@
-/* ring.h - the tool's end of the ring: setting it up, filling it, giving it away. (host side)
+/* ring.h - the tool's end of the ring: create it, write to it, hand over slabs. (host side)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * One ring for each traced process. Instrumented code appends to it by itself through the cursor in the
- * shared header (ljtrace/tool/instrument/instrument.c) and calls lt_ring_make_room when a slab is full; everything rarer goes
- * through the functions of records.h. When the collector is gone, the ring swallows: the program runs on, nothing is kept.
+ * There is one ring for each traced process. Instrumented code appends to it directly, through the cursor in
+ * the shared header (ljtrace/tool/instrument/instrument.c), and calls lt_ring_make_room when a slab is full.
+ * All rarer records are written by the functions of records.h. When the collector is gone, the records are discarded and the
+ * program continues.
  */
 #ifndef LJTRACE_TOOL_RING_RING_H
 #define LJTRACE_TOOL_RING_RING_H
@@ -13,42 +14,43 @@
 #include "pub_tool_basics.h"
 #include "pub_tool_libcassert.h"
 
-/* Make the ring and start the collector, which writes to `out`. On failure says why; the ring then swallows
- * everything. Taken: `out` holds the trace of this process's image before its exec; try another name.
- * Busy: another process is writing it. */
+/* Create the ring and start the collector, which writes to `out`. On failure, the user is informed why, and
+ * records are discarded. TAKEN: `out` contains the trace of an earlier image of this process; try another
+ * name. BUSY: another process is writing to `out`. */
 enum lt_start { LT_START_OK, LT_START_TAKEN, LT_START_BUSY, LT_START_FAILED };
 enum lt_start lt_ring_start(const HChar *out);
 
 /* The shared header; never NULL after lt_ring_start. */
 extern struct ring_header *lt_ring;
 
-/* The segment of that number and its words, as generated code puts them there. */
+/* Write a segment, its number and its words, as generated code does. */
 void lt_ring_put_segment(UInt number, const uint64_t *words, UInt n);
-/* RAW_VM: the machine whose state is in this word is in that state now. */
+/* Write RAW_VM: the VM whose state is in this word is in this state now. */
 void lt_ring_put_state(Addr word, Int state);
-/* What the collector has to say about the state of the recording, one line; with `snapshot` after it has put
- * all events so far into the file. */
+/* Ask the collector for a line about the state of the recording. snapshot: after it has written all events so
+ * far to the file. */
 const HChar *lt_ring_report(Bool snapshot);
 
-/* A place in the ring to which it may be taken back while its slab is the one being written. */
+/* A place in the ring. The cursor can be moved back to it as long as its slab is the current one. */
 struct lt_ring_place {
     Addr at;
-    ULong slab; /* counted from the start: slabs are used again */
+    ULong slab; /* number of the slab since the start; slabs are reused */
 };
-/* Where the next record will be put. */
+/* The place where the next record will be written. */
 struct lt_ring_place lt_ring_here(void);
-/* What was put there; NULL = that slab has been given away. */
+/* The address of a place; NULL = its slab was handed over. */
 const UChar *lt_ring_at(const struct lt_ring_place *place);
-/* Take back all that was put there and behind it. */
+/* Move the cursor back to a place, which removes all records after it. */
 void lt_ring_rewind(const struct lt_ring_place *place);
 
-/* Give the current slab away and go on with the next free one. */
+/* Hand over the current slab and continue with the next free one. */
 void lt_ring_flush(void);
-/* The same, and wait until the collector has taken all that was put. */
+/* The same, and wait until the collector has consumed all records. */
 void lt_ring_drain(void);
-/* As lt_ring_flush if the slab is full. Called from generated code when the cursor has reached the limit. */
+/* Like lt_ring_flush if the slab is full. Called from generated code when the cursor has reached the
+ * limit. */
 void lt_ring_make_room(void);
-/* Room for so many bytes at the cursor, to be filled... */
+/* Reserve room for `bytes` bytes at the cursor, which the caller fills... */
 static inline raw_word *lt_ring_reserve(UInt bytes)
 {
     tl_assert(bytes <= RING_MARGIN_BYTES);
@@ -56,7 +58,7 @@ static inline raw_word *lt_ring_reserve(UInt bytes)
         lt_ring_make_room();
     return (raw_word *)lt_ring->cursor;
 }
-/* ... and given to the collector. */
+/* ... and append them to the ring. */
 static inline void lt_ring_commit(UInt bytes)
 {
     __asm__ volatile("" ::: "memory");
@@ -64,26 +66,26 @@ static inline void lt_ring_commit(UInt bytes)
     if (lt_ring->cursor >= lt_ring->limit)
         lt_ring_flush();
 }
-/* Have f called before the next superblock that records, or the next record, whichever comes first: what is
- * found in the midst of a segment can be put into the ring only then. */
+/* Call f before the next superblock that records, or before the next record, whichever comes first. Something
+ * that is noticed in the middle of a segment can only be written into the ring then. */
 void lt_ring_call_back(void (*f)(void));
 
-/* Memory for another ring; negative on failure. */
+/* Memory for another ring, as a descriptor; negative on failure. */
 Int lt_make_ring_memory(void);
-/* Before a fork: everything so far goes to the collector, and then the child's memory and socket. */
+/* Before a fork: hand over all records so far, then the child's memory and socket. */
 void lt_ring_announce_fork(Int memfd, Int socket);
-/* After a fork, in the child: go on with the child's ring, into a file of that name... */
+/* After a fork, in the child: continue with the child's ring and a file of that name... */
 void lt_ring_adopt(Int memfd, Int socket, const HChar *name);
-/* ... or cut all ties to the parent's and swallow from here on. */
+/* ... or disconnect from the parent's ring and discard all records from here on. */
 void lt_ring_abandon(void);
-/* After a start that failed: swallow all that comes. False if there is no memory even for that. */
+/* After a failed start: discard all records. Returns false if there is not even memory for that. */
 Bool lt_ring_do_without(void);
 
-/* Send what is left and wait until the collector has finished the file. False if it is not whole: that has
- * been said then. */
+/* Hand over the remaining records and wait until the collector has finished the file. Returns false, after a
+ * message to the user, if the file is not complete. */
 Bool lt_ring_finish(UInt ending);
 
-/* False once nothing is recorded any more (no collector). */
+/* Is anything recorded? Not if the collector is gone. */
 Bool lt_ring_alive(void);
 
 #endif

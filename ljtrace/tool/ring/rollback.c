@@ -11,14 +11,14 @@
 
 enum { FIRST_CAPACITY = 4096 };
 
-/* What a segment takes in the ring, by its number. */
+/* The number of words and instructions of a segment, by its number. */
 struct shape {
     UChar words, instructions;
 };
 
 static struct shape *s_shape;
 static UInt s_count, s_capacity;
-static UInt s_pending; /* calls that were entered and may be taken back */
+static UInt s_pending; /* calls that have not ended and may be rolled back */
 
 static void make_room(void)
 {
@@ -28,14 +28,14 @@ static void make_room(void)
     s_shape = VG_(realloc)("ljtrace.shapes", s_shape, s_capacity * sizeof *s_shape);
 }
 
-void lt_inside_segment(UInt words, UInt instructions)
+void lt_rollback_segment(UInt words, UInt instructions)
 {
     tl_assert(words <= 255 && instructions <= 255);
     make_room();
     s_shape[s_count++] = (struct shape){(UChar)words, (UChar)instructions};
 }
 
-void lt_inside_enter(struct lt_ring_place *place)
+void lt_rollback_enter(struct lt_ring_place *place)
 {
     place->at = 0;
     if (!lt_accesses_recorded())
@@ -46,16 +46,16 @@ void lt_inside_enter(struct lt_ring_place *place)
     RING_PUT(enter);
 }
 
-/* A call is over: what is in the ring stays there, if it was the only one. */
+/* A call has ended. If it was the only one, the records in the ring are final. */
 static void release(void)
 {
     if (s_pending && --s_pending == 0)
         lt_ring->held = 0;
 }
 
-/* Few words are told apart by branches: an allocator does the same again and again, so the processor guesses
- * them and need not wait for each segment to know where the next one begins. (It takes a quarter of the time
- * of a plain sum.) */
+/* Return the address after a segment. Small numbers of words are distinguished by branches. An allocator
+ * repeats itself, so the processor predicts them, and does not have to wait for each segment to find the
+ * next. This takes a quarter of the time of a plain sum. */
 static inline const UChar *behind(const UChar *at, UInt words)
 {
 #define IF_WORDS(n)                                                                                          \
@@ -72,7 +72,8 @@ static inline const UChar *behind(const UChar *at, UInt words)
     return at + mt_stream_bytes(words);
 }
 
-/* Is there nothing but segments between two addresses of the ring? Then their instructions. */
+/* If there are only segments between two addresses in the ring, return true and the sum of their
+ * instructions. */
 static Bool sum_segments(const UChar *at, const UChar *end, ULong *instructions)
 {
     ULong sum = 0;
@@ -85,7 +86,7 @@ static Bool sum_segments(const UChar *at, const UChar *end, ULong *instructions)
     return at == end;
 }
 
-void lt_inside_return(const struct lt_ring_place *place)
+void lt_rollback_return(const struct lt_ring_place *place)
 {
     ULong instructions;
     if (!place->at)
@@ -99,7 +100,7 @@ void lt_inside_return(const struct lt_ring_place *place)
     release();
 }
 
-void lt_inside_drop(const struct lt_ring_place *place)
+void lt_rollback_drop(const struct lt_ring_place *place)
 {
     if (!place->at)
         return;

@@ -1,31 +1,31 @@
-/* rollback.h - what a watched allocator does to memory is taken back from the ring. (host side)
+/* rollback.h - remove the accesses of a watched allocator from the ring. (host side)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Accesses made inside a watched allocator function are its own, not the program's. The instrumented code
- * knows nothing of this: it records as ever, between RAW_ENTER and RAW_LEAVE, and the collector would throw
- * it away. But when the function returns, most often nothing has come in between but segments, in one slab:
- * then the cursor goes back to where it was at the entry, over the RAW_ENTER as well, and the instructions of
- * those segments are counted here. The collector neither meets them nor has the ring carry them, and the next
- * records go to memory that is still in the cache. Where anything else came in between (another thread, code
- * translated for the first time, the end of a slab) RAW_LEAVE is written and the collector leaves the
- * accesses out.
+ * Accesses inside a watched allocator function are its own, not the program's. Instrumented code does not
+ * know this. It records them as usual, between RAW_ENTER and RAW_LEAVE, and the collector would drop them.
+ * But when the function returns, usually only segments were written since its entry, all in one slab. In this
+ * case the cursor is moved back to where it was at the entry, which removes the RAW_ENTER as well, and the
+ * instructions of the segments are counted here. So neither the ring nor the collector has work with them,
+ * and the next records are written to memory that is still in the cache.
  *
- * Until the return everything is in the ring, so that nothing is lost if the process ends in between.
+ * If something else was written in between (by another thread, by the translation of new code, at the end of
+ * a slab), RAW_LEAVE is written, and the collector drops the accesses. Until the return all records remain in
+ * the ring, so nothing is lost if the process ends inside the function.
  */
 #ifndef LJTRACE_TOOL_RING_ROLLBACK_H
 #define LJTRACE_TOOL_RING_ROLLBACK_H
 
 #include "ljtrace/tool/ring/ring.h"
 
-/* A thread's outermost call of a watched function begins; *place is for its end. While accesses are not recorded nothing
- * is done, neither here nor then. */
-void lt_inside_enter(struct lt_ring_place *place);
-/* It has returned, at a superblock's end: before anything about the call is told. */
-void lt_inside_return(const struct lt_ring_place *place);
-/* It is given up: it can not return any more. */
-void lt_inside_drop(const struct lt_ring_place *place);
-/* A segment was defined: the next number. instructions: those that the collector counts for it. */
-void lt_inside_segment(UInt words, UInt instructions);
+/* A thread's outermost call of a watched function begins. *place has to be passed at its end. If accesses are
+ * not recorded, nothing is done, here or there. */
+void lt_rollback_enter(struct lt_ring_place *place);
+/* The call has returned. Call this at a superblock's end, before the event of the call is written. */
+void lt_rollback_return(const struct lt_ring_place *place);
+/* The call is dropped: it cannot return any more. */
+void lt_rollback_drop(const struct lt_ring_place *place);
+/* A segment was defined, with the next number. instructions: the number that the collector counts for it. */
+void lt_rollback_segment(UInt words, UInt instructions);
 
 #endif

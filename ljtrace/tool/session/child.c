@@ -23,12 +23,12 @@ static const HChar *s_name;
 static Int s_memfd = -1, s_socket = -1; /* of the child about to be forked; -1 = none */
 static UInt s_children;
 
-const HChar *lt_fork_name(void)
+const HChar *lt_child_name(void)
 {
     return s_name;
 }
 
-UInt lt_fork_children(void)
+UInt lt_child_children(void)
 {
     return s_children;
 }
@@ -66,7 +66,7 @@ static void in_parent(ThreadId tid)
 
 static void in_child(ThreadId tid)
 {
-    lt_transfers_forget();
+    lt_buffers_forget();
     if (!lt_ring_alive())
         return;
     const HChar *name = s_memfd < 0 ? NULL : lt_name_child();
@@ -83,10 +83,10 @@ static void in_child(ThreadId tid)
     lt_put_number("forked_from_pid", VG_(getppid)());
     lt_put_info("forked_from_file", parents);
     lt_put_number("pid", VG_(getpid)());
-    lt_watch_tell_all();
+    lt_watch_report_all();
 }
 
-void lt_fork_init(const HChar *name)
+void lt_child_init(const HChar *name)
 {
     s_name = name;
     VG_(atfork)(before_fork, in_parent, in_child);

@@ -8,10 +8,10 @@
 #include "pub_tool_basics.h"
 
 /* Call when the ring is open. name: the file of this process's trace. */
-void lt_fork_init(const HChar *name);
+void lt_child_init(const HChar *name);
 /* The file of this process's trace. */
-const HChar *lt_fork_name(void);
+const HChar *lt_child_name(void);
 /* How many children with a recording of their own this process has forked. */
-UInt lt_fork_children(void);
+UInt lt_child_children(void);
 
 #endif

@@ -47,7 +47,7 @@ static void turn(Bool on)
     put_mark(on ? "ljtrace: on" : "ljtrace: off");
 }
 
-void lt_control_start(void)
+void lt_requests_start(void)
 {
     if (lt_options.start_off)
         turn(False);
@@ -64,13 +64,13 @@ static void print_status(void)
 {
     if (lt_ring_alive())
         VG_(gdb_printf)
-    ("recording to %s, accesses %s\n%s\n", lt_fork_name(), accesses(), lt_ring_report(False));
+    ("recording to %s, accesses %s\n%s\n", lt_child_name(), accesses(), lt_ring_report(False));
     else VG_(gdb_printf)("recording has ended\n");
-    if (lt_fork_children() && !lt_exec_traces_children())
+    if (lt_child_children() && !lt_exec_traces_children())
         VG_(gdb_printf)
     ("this process has forked %u children, which have files of their own; vgdb reaches them only if the\n"
      "recording is started with --trace-children=yes\n",
-     lt_fork_children());
+     lt_child_children());
 }
 
 /* Write all objects of all Lua states and all events so far into the file. Returns a line about the state of
@@ -79,7 +79,7 @@ static const HChar *take_snapshot(const HChar *name)
 {
     if (!lt_ring_alive())
         return "";
-    lt_universe_take(name);
+    lt_snapshot_take(name);
     return lt_ring_report(True);
 }
 
@@ -89,8 +89,8 @@ static void print_snapshot(const HChar *name)
         print_status();
         return;
     }
-    UInt waiting = lt_universe_order(name && *name ? name : "monitor");
-    VG_(gdb_printf)("%s: %s\n", lt_fork_name(), lt_ring_report(True));
+    UInt waiting = lt_snapshot_request(name && *name ? name : "monitor");
+    VG_(gdb_printf)("%s: %s\n", lt_child_name(), lt_ring_report(True));
     if (waiting)
         VG_(gdb_printf)
     ("%u Lua states are busy with an object: their snapshots are taken when they allocate next\n", waiting);
@@ -147,7 +147,7 @@ static Bool obey(const HChar *text)
     else if (is(word, "snapshot"))
         print_snapshot(rest);
     else if (is(word, "stop")) {
-        lt_universe_take_due();
+        lt_snapshot_take_due();
         lt_ring_finish(MT_ENDING_STOPPED);
     } else
         return False;
@@ -158,7 +158,7 @@ static Bool obey(const HChar *text)
 static const HChar *name_at(UWord addr)
 {
     static HChar name[NAME_MAX_BYTES + 1];
-    lt_peek_text(addr, name, sizeof name);
+    lt_guest_text(addr, name, sizeof name);
     return name;
 }
 
@@ -171,7 +171,7 @@ static void take_named_snapshot(UWord addr)
 static void take_layout(const UWord *args)
 {
     struct lua_layout layout;
-    if (lt_peek(args[1], &layout, sizeof layout))
+    if (lt_guest_read(args[1], &layout, sizeof layout))
         lt_vm_layout(&layout, (UInt)args[2]);
 }
 
@@ -189,7 +189,7 @@ static Bool on_request(ThreadId tid, UWord *args, UWord *ret)
         take_named_snapshot(args[1]);
         return True;
     case LJTRACE_REQUEST_HEAP_CLOSING:
-        lt_universe_state_ends(args[1]);
+        lt_snapshot_state_ends(args[1]);
         return True;
     case LJTRACE_REQUEST_WATCH_ALLOCATOR:
         lt_lua_watch(args[1], (enum lua_allocator)args[2], (UInt)args[3]);
@@ -202,7 +202,7 @@ static Bool on_request(ThreadId tid, UWord *args, UWord *ret)
         lt_lua_heap_moved(lt_lua_heap(args[1]), lt_lua_heap(args[2]));
         return True;
     case LJTRACE_REQUEST_PEEK:
-        *ret = lt_peek(args[1], (void *)args[2], args[3]) ? args[3] : 0;
+        *ret = lt_guest_read(args[1], (void *)args[2], args[3]) ? args[3] : 0;
         return True;
     case LJTRACE_REQUEST_LUA_LAYOUT:
         take_layout(args);
@@ -246,7 +246,7 @@ static Bool on_request(ThreadId tid, UWord *args, UWord *ret)
     }
 }
 
-void lt_control_init(void)
+void lt_requests_init(void)
 {
     VG_(needs_client_requests)(on_request);
 }

@@ -9,8 +9,8 @@
 #define LJTRACE_TOOL_SESSION_REQUESTS_H
 
 /* Register the requests with the core. */
-void lt_control_init(void);
+void lt_requests_init(void);
 /* Call when the ring is open. Switches the recording of accesses off for --start-off. */
-void lt_control_start(void);
+void lt_requests_start(void);
 
 #endif

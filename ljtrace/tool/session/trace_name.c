@@ -88,7 +88,8 @@ const HChar *lt_name_first(void)
     if (!is_taken_stream(s_first))
         return s_first;
     VG_(fmsg)
-    ("%s has the trace of the program that started this one; with %%p in its name each process gets a file of its own\n",
+    ("%s has the trace of the program that started this one; with %%p in its name each process gets a file "
+     "of its own\n",
      s_first);
     return NULL;
 }

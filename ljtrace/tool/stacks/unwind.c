@@ -23,8 +23,8 @@
 #include "pub_tool_stacktrace.h"
 #include "pub_tool_threadstate.h"
 
-enum { NAMED_SLOTS = 1 << 15, NAME_LIMIT = 4000, MEMO_SETS = 1 << 9, MEMO_WAYS = 4, MEMO_DEPTH = 24 };
-enum { TOLD_OBJECTS = 256, HINTS = 2, FARTHEST_HINT = 1 << 16 };
+enum { NAMED_SLOTS = 1 << 15, NAME_LIMIT = 4000, CACHE_SETS = 1 << 9, CACHE_WAYS = 4, CACHE_DEPTH = 24 };
+enum { WRITTEN_OBJECTS = 256, HINTS = 2, FARTHEST_HINT = 1 << 16 };
 
 /* What an address on the stack points to. */
 enum place { NOT_CODE, RUN_TIME_CODE, OBJECT };
@@ -36,14 +36,14 @@ static struct named {
 } s_named[NAMED_SLOTS];
 
 /* A cached stack. */
-struct memo {
+struct entry {
     Addr sp;
-    UInt depth, limit; /* limit: how many frames were asked for */
-    Addr ips[MEMO_DEPTH];
-    Addr sps[MEMO_DEPTH];
+    UInt depth, limit; /* limit: how many frames were requested */
+    Addr ips[CACHE_DEPTH];
+    Addr sps[CACHE_DEPTH];
 };
 
-static struct memo s_memo[MEMO_SETS][MEMO_WAYS];
+static struct entry s_cache[CACHE_SETS][CACHE_WAYS];
 static UInt s_victim; /* the way to evict next */
 static UInt s_generation;
 static Bool (*s_name_run_time_code)(Addr ip); /* NULL = it has no names */
@@ -62,9 +62,9 @@ static UInt slot_of(Addr ip)
 void lt_forget_frames(void)
 {
     VG_(memset)(s_named, 0, sizeof s_named);
-    for (UInt i = 0; i < MEMO_SETS; i++)
-        for (UInt k = 0; k < MEMO_WAYS; k++)
-            s_memo[i][k].depth = 0;
+    for (UInt i = 0; i < CACHE_SETS; i++)
+        for (UInt k = 0; k < CACHE_WAYS; k++)
+            s_cache[i][k].depth = 0;
     s_generation++;
 }
 
@@ -79,8 +79,8 @@ static struct raw_text limited(const HChar *s)
     return lt_text_of(s, n < NAME_LIMIT ? (UInt)n : NAME_LIMIT);
 }
 
-/* in_file: the address for which the collector looks up the line in the object's file; 0 = there is no line.
- */
+/* in_file: the address for which the collector looks up the line in the object's file; 0 = there is no
+ * line. */
 static void put_frame(Addr ip, Addr in_file, const HChar *function, const HChar *object)
 {
     RING_PUT(frame, .ip = ip, .function = limited(function), .object = limited(object), .in_file = in_file);
@@ -111,16 +111,16 @@ static Addr address_in_file(const DebugInfo *object, Addr ip)
 /* The collector needs some time to open a file with debug information, so let it begin as soon as a frame of
  * that object occurs. This is done once for each object, because in a forked child a slab that is handed over
  * early also means that the child is there to stay. */
-static void tell_object(const DebugInfo *object)
+static void write_object(const DebugInfo *object)
 {
-    static const DebugInfo *s_told[TOLD_OBJECTS];
+    static const DebugInfo *s_written[WRITTEN_OBJECTS];
     static UInt s_count;
     UInt i = 0;
-    while (i < s_count && s_told[i] != object)
+    while (i < s_count && s_written[i] != object)
         i++;
-    if (i < s_count || s_count == TOLD_OBJECTS)
+    if (i < s_count || s_count == WRITTEN_OBJECTS)
         return;
-    s_told[s_count++] = object;
+    s_written[s_count++] = object;
     lt_ring_flush();
 }
 
@@ -142,7 +142,7 @@ static enum place describe_frame(Addr ip)
     const Addr in_file = address_in_file(info, ip);
     put_frame(ip, in_file, function, object);
     if (in_file)
-        tell_object(info);
+        write_object(info);
     return object[0] ? OBJECT : RUN_TIME_CODE;
 }
 
@@ -208,7 +208,7 @@ static Bool on_stack(const struct bounds *b, Addr from, Addr to)
     return from <= to && to <= b->to && from >= b->from;
 }
 
-static Bool memo_holds(const struct memo *m, const struct bounds *b, Addr ip, Addr sp)
+static Bool is_valid(const struct entry *m, const struct bounds *b, Addr ip, Addr sp)
 {
     if (m->sp != sp || m->depth < 2 || m->ips[0] != ip || !on_stack(b, sp, m->sps[m->depth - 1]))
         return False;
@@ -218,11 +218,11 @@ static Bool memo_holds(const struct memo *m, const struct bounds *b, Addr ip, Ad
     return True;
 }
 
-static void remember(struct memo *m, const struct bounds *b, const struct found *f, Addr sp, UInt limit)
+static void remember(struct entry *m, const struct bounds *b, const struct found *f, Addr sp, UInt limit)
 {
     m->depth = 0;
     m->limit = limit;
-    if (f->depth > MEMO_DEPTH)
+    if (f->depth > CACHE_DEPTH)
         return;
     for (UInt i = 0; i < f->depth; i++) {
         m->ips[i] = f->ips[i];
@@ -230,15 +230,15 @@ static void remember(struct memo *m, const struct bounds *b, const struct found 
     }
     m->sp = sp;
     m->depth = f->depth;
-    if (!memo_holds(m, b, m->ips[0], sp))
-        m->depth = 0; /* the return addresses are not where memo_holds looks: the entry could never be used */
+    if (!is_valid(m, b, m->ips[0], sp))
+        m->depth = 0; /* the return addresses are not where is_valid looks: the entry could never be used */
 }
 
 /* Find a valid entry that has at least `limit` frames or the whole stack; NULL = there is none. */
-static const struct memo *recall(struct memo *set, const struct bounds *b, Addr ip, Addr sp, UInt limit)
+static const struct entry *recall(struct entry *set, const struct bounds *b, Addr ip, Addr sp, UInt limit)
 {
-    for (UInt k = 0; k < MEMO_WAYS; k++)
-        if (memo_holds(&set[k], b, ip, sp) && (set[k].depth < set[k].limit || set[k].limit >= limit))
+    for (UInt k = 0; k < CACHE_WAYS; k++)
+        if (is_valid(&set[k], b, ip, sp) && (set[k].depth < set[k].limit || set[k].limit >= limit))
             return &set[k];
     return NULL;
 }
@@ -248,20 +248,20 @@ static const struct memo *recall(struct memo *set, const struct bounds *b, Addr 
  * last time. */
 static struct hint {
     UInt above[HINTS];
-} s_hints[MEMO_SETS];
+} s_hints[CACHE_SETS];
 
 static UInt hash_of(Addr key)
 {
     return lt_hash_slot(key, 9);
 }
 
-static struct memo *set_of(const struct bounds *b, const struct start *s, const struct hint *h)
+static struct entry *set_of(const struct bounds *b, const struct start *s, const struct hint *h)
 {
     Addr key = s->sp ^ s->ip * 31 ^ *(Addr *)s->sp * 127;
     for (UInt i = 0; i < HINTS; i++)
         if (h->above[i] && on_stack(b, s->sp, s->sp + h->above[i]))
             key = key * 131 ^ return_address(s->sp + h->above[i]);
-    return s_memo[hash_of(key)];
+    return s_cache[hash_of(key)];
 }
 
 static void keep_hint(struct hint *h, const struct found *f, Addr sp)
@@ -311,12 +311,12 @@ static void take(ThreadId tid, const struct start *s, Bool borrowed, struct foun
 {
     struct bounds b = bounds_of(tid);
     struct hint *h = &s_hints[hash_of(s->ip ^ *(Addr *)s->sp * 127)];
-    struct memo *set = set_of(&b, s, h);
-    const struct memo *m = recall(set, &b, s->ip, s->sp, limit);
+    struct entry *set = set_of(&b, s, h);
+    const struct entry *m = recall(set, &b, s->ip, s->sp, limit);
     if (!m) {
         unwind(tid, borrowed ? s : NULL, f, limit);
         keep_hint(h, f, s->sp);
-        remember(&set_of(&b, s, h)[s_victim++ % MEMO_WAYS], &b, f, s->sp, limit);
+        remember(&set_of(&b, s, h)[s_victim++ % CACHE_WAYS], &b, f, s->sp, limit);
         return;
     }
     f->depth = m->depth < limit ? m->depth : limit;
@@ -351,8 +351,8 @@ void lt_resume_stack(ThreadId tid, struct lt_stack *stack, Addr sp)
 {
     Addr saved[2];
     struct found f = {stack->ips + stack->depth, stack->sps + stack->depth, 0};
-    if (stack->depth >= lt_options.stack_depth || !lt_peek(sp - sizeof saved, saved, sizeof saved) ||
-        !lt_readable(sp, sizeof(Addr)))
+    if (stack->depth >= lt_options.stack_depth || !lt_guest_read(sp - sizeof saved, saved, sizeof saved) ||
+        !lt_guest_readable(sp, sizeof(Addr)))
         return;
     struct start there = {saved[1] - 1, sp, saved[0]};
     take(tid, &there, True, &f, lt_options.stack_depth - stack->depth);

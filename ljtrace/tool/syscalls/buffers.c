@@ -32,7 +32,7 @@ enum { EPOLL_EVENT = 12, EPOLL_DELETE = 2, FILE_OFFSET = 8, FILE_LOCK = 32 };
 
 /* What the call that begins reads, according to this file. s_all: ignore all reports of the core for this
  * call. */
-static struct range s_told;
+static struct range s_written;
 static Bool s_all;
 
 static Bool is_lock(UWord command)
@@ -74,8 +74,8 @@ static Bool is_within(struct range outer, Addr addr, SizeT size)
 
 static void touch_structure(struct range r)
 {
-    if (r.size > 0 && lt_readable(r.addr, r.size))
-        lt_touch(RAW_LOAD, r.addr, r.size);
+    if (r.size > 0 && lt_guest_readable(r.addr, r.size))
+        lt_syscall_access(RAW_LOAD, r.addr, r.size);
 }
 
 /* -- calls that send data, until they return ------------------------------------------------------------- */
@@ -95,12 +95,12 @@ static void set_waiting_count(UInt n);
 static void touch_parts(enum raw_access kind, Addr vector, UWord count, SizeT left)
 {
     struct range part;
-    lt_peek_forget(); /* other threads may have run during the call */
+    lt_guest_forget(); /* other threads may have run during the call */
     for (UWord i = 0; left > 0 && i < count; i++) {
-        if (!lt_peek(vector + i * sizeof part, &part, sizeof part))
+        if (!lt_guest_read(vector + i * sizeof part, &part, sizeof part))
             return;
         SizeT moved = part.size < left ? part.size : left;
-        lt_touch(kind, part.addr, moved);
+        lt_syscall_access(kind, part.addr, moved);
         left -= moved;
     }
 }
@@ -110,7 +110,7 @@ static void touch_sent(const struct waiting *w, SizeT sent)
     if (w->parts)
         touch_parts(RAW_LOAD, w->data.addr, w->data.size, sent);
     else
-        lt_touch(RAW_LOAD, w->data.addr, sent < w->data.size ? sent : w->data.size);
+        lt_syscall_access(RAW_LOAD, w->data.addr, sent < w->data.size ? sent : w->data.size);
 }
 
 /* What a waiting call sends may be in a block that ends: report all of them in full before. */
@@ -156,23 +156,23 @@ static void end_waiting(ThreadId tid, Long sent)
         }
 }
 
-void lt_transfers_interrupted(ThreadId tid)
+void lt_buffers_interrupted(ThreadId tid)
 {
     end_waiting(tid, 0);
 }
 
-void lt_transfers_forget(void)
+void lt_buffers_forget(void)
 {
     set_waiting_count(0);
 }
 
 /* -- all calls ------------------------------------------------------------------------------------------- */
 
-void lt_transfers_before(ThreadId tid, UInt number, const UWord *args)
+void lt_buffers_before(ThreadId tid, UInt number, const UWord *args)
 {
     struct range parts = {args[1], args[2] * sizeof(struct range)};
-    s_told = structure(number, args);
-    touch_structure(s_told);
+    s_written = structure(number, args);
+    touch_structure(s_written);
     if (sends_parts(number))
         touch_structure(parts);
     s_all = sends_parts(number) || sends_buffer(number);
@@ -181,9 +181,9 @@ void lt_transfers_before(ThreadId tid, UInt number, const UWord *args)
         begin_waiting((struct waiting){tid, sends_parts(number), {args[1], args[2]}});
 }
 
-Bool lt_transfers_tell(Addr addr, SizeT size)
+Bool lt_buffers_report(Addr addr, SizeT size)
 {
-    return s_all || is_within(s_told, addr, size);
+    return s_all || is_within(s_written, addr, size);
 }
 
 /* Report the remote side of process_vm_readv and process_vm_writev if it is the program itself. */
@@ -204,10 +204,10 @@ static void store_offsets(UInt number, const UWord *args)
         return;
     for (UInt i = 1; i <= 3; i += 2)
         if (args[i])
-            lt_touch(RAW_STORE, args[i], FILE_OFFSET);
+            lt_syscall_access(RAW_STORE, args[i], FILE_OFFSET);
 }
 
-void lt_transfers_after(ThreadId tid, UInt number, const UWord *args, Long result)
+void lt_buffers_after(ThreadId tid, UInt number, const UWord *args, Long result)
 {
     end_waiting(tid, result);
     if (result <= 0)

@@ -13,19 +13,19 @@
 #include "pub_tool_basics.h"
 
 /* Call before and after each system call. result: the kernel's, that is, negative if it is an errno. Accesses
- * are reported to lt_touch. */
-void lt_transfers_before(ThreadId tid, UInt number, const UWord *args);
+ * are reported to lt_syscall_access. */
+void lt_buffers_before(ThreadId tid, UInt number, const UWord *args);
 /* Call when the system call has returned. */
-void lt_transfers_after(ThreadId tid, UInt number, const UWord *args, Long result);
+void lt_buffers_after(ThreadId tid, UInt number, const UWord *args, Long result);
 
 /* A signal handler of the thread begins. Its system call either is restarted later, or was reported before.
  */
-void lt_transfers_interrupted(ThreadId tid);
+void lt_buffers_interrupted(ThreadId tid);
 /* Call in a forked child, which does not have the other threads. */
-void lt_transfers_forget(void);
+void lt_buffers_forget(void);
 
 /* The core reports that the call that begins reads this range. Returns true if the range is reported from
  * here instead. */
-Bool lt_transfers_tell(Addr addr, SizeT size);
+Bool lt_buffers_report(Addr addr, SizeT size);
 
 #endif

@@ -76,22 +76,22 @@ static void run_unrecorded(const HChar *path, const HChar *reason)
 
 void lt_exec_before(UInt number, const UWord *args)
 {
-    static struct lt_hindrance hindrance;
+    static struct lt_exec_obstacle obstacle;
     HChar path[LONGEST_PATH];
     if (number != __NR_execve)
         return;
-    lt_peek_text(args[0], path, sizeof path);
-    UInt error = lt_runnable(path, &hindrance);
+    lt_guest_text(args[0], path, sizeof path);
+    UInt error = lt_exec_check(path, &obstacle);
     if (!error)
-        error = lt_runnable_with(args[0], args[1], args[2]);
-    if (hindrance.unreadable && VG_(clo_verbosity) > 0)
+        error = lt_exec_check_arguments(args[0], args[1], args[2]);
+    if (obstacle.unreadable && VG_(clo_verbosity) > 0)
         VG_(umsg)("ljtrace: %s cannot be executed: Valgrind must be able to read it (chmod +r)\n", path);
     if (error)
         make_fail(error);
     else if (VG_(clo_trace_children) && !is_valgrind_there())
         run_unrecorded(path, "Valgrind does not exist under this root directory");
-    else if (VG_(clo_trace_children) && hindrance.reason)
-        run_unrecorded(hindrance.path, hindrance.reason);
+    else if (VG_(clo_trace_children) && obstacle.reason)
+        run_unrecorded(obstacle.path, obstacle.reason);
 }
 
 /* An exec that returns has failed: undo what was changed for it. */

@@ -52,16 +52,16 @@ void lt_futex_before(UInt number, const UWord *args)
     s_word[0] = is_futex ? args[0] : 0;
     s_word[1] = is_futex ? args[4] : 0;
     if (is_futex && read(args))
-        lt_touch(RAW_LOAD, read(args), WORD_BYTES);
+        lt_syscall_access(RAW_LOAD, read(args), WORD_BYTES);
 }
 
 void lt_futex_after(UInt number, const UWord *args, SysRes result)
 {
     if (number == __NR_futex && !sr_isError(result) && written(args))
-        lt_touch(RAW_STORE, written(args), WORD_BYTES);
+        lt_syscall_access(RAW_STORE, written(args), WORD_BYTES);
 }
 
-Bool lt_futex_tells(Addr addr)
+Bool lt_futex_reports(Addr addr)
 {
     return addr && (addr == s_word[0] || addr == s_word[1]);
 }

@@ -17,6 +17,6 @@ void lt_futex_before(UInt number, const UWord *args);
 void lt_futex_after(UInt number, const UWord *args, SysRes result);
 /* The core reports that the call that begins accesses this word. Returns true if the access is reported from
  * here instead. */
-Bool lt_futex_tells(Addr addr);
+Bool lt_futex_reports(Addr addr);
 
 #endif

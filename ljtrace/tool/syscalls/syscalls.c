@@ -25,7 +25,7 @@
 
 enum { LONGEST_TEXT = 128 << 10 }; /* of an argument of execve */
 
-void lt_touch(enum raw_access kind, Addr addr, SizeT size)
+void lt_syscall_access(enum raw_access kind, Addr addr, SizeT size)
 {
     if (size > 0 && lt_accesses_recorded())
         RING_PUT(touch, .access = kind, .addr = addr, .size = size);
@@ -43,16 +43,16 @@ static Bool is_for_program(CorePart part, ThreadId tid)
 
 static void on_kernel_reads(CorePart part, ThreadId tid, const HChar *what, Addr addr, SizeT size)
 {
-    Bool told = part == Vg_CoreSysCall && (lt_transfers_tell(addr, size) || lt_futex_tells(addr));
-    if (is_for_program(part, tid) && !told)
-        lt_touch(RAW_LOAD, addr, size);
+    Bool written = part == Vg_CoreSysCall && (lt_buffers_report(addr, size) || lt_futex_reports(addr));
+    if (is_for_program(part, tid) && !written)
+        lt_syscall_access(RAW_LOAD, addr, size);
 }
 
 static void on_kernel_reads_string(CorePart part, ThreadId tid, const HChar *what, Addr addr)
 {
-    SizeT length = lt_peek_length(addr, LONGEST_TEXT);
+    SizeT length = lt_guest_length(addr, LONGEST_TEXT);
     if (is_for_program(part, tid))
-        lt_touch(RAW_LOAD, addr, length + lt_readable(addr + length, 1));
+        lt_syscall_access(RAW_LOAD, addr, length + lt_guest_readable(addr + length, 1));
 }
 
 /* The last writes of the call that is ending. They are reported when its result is known. */
@@ -66,14 +66,14 @@ static UInt s_holds;
 static void on_kernel_wrote(CorePart part, ThreadId tid, Addr addr, SizeT size)
 {
     if (part != Vg_CoreSysCall) { /* a signal frame; the stack may be in a block */
-        lt_transfers_interrupted(tid);
+        lt_buffers_interrupted(tid);
         if (is_for_program(part, tid))
-            lt_touch(RAW_STORE, addr, size);
+            lt_syscall_access(RAW_STORE, addr, size);
         return;
     }
     lt_thread_runs(tid);
     if (s_holds == HELD) {
-        lt_touch(RAW_STORE, s_held[0].addr, s_held[0].size);
+        lt_syscall_access(RAW_STORE, s_held[0].addr, s_held[0].size);
         VG_(memmove)(s_held, s_held + 1, sizeof s_held - sizeof *s_held);
         s_holds--;
     }
@@ -84,27 +84,27 @@ static void on_kernel_wrote(CorePart part, ThreadId tid, Addr addr, SizeT size)
 static void store_said(const struct held *h, Addr buffer, SysRes result)
 {
     Bool less = buffer == h->addr && !sr_isError(result) && sr_Res(result) < h->size;
-    lt_touch(RAW_STORE, h->addr, less ? sr_Res(result) : h->size);
+    lt_syscall_access(RAW_STORE, h->addr, less ? sr_Res(result) : h->size);
 }
 
-/* waitid fills only these fields of a siginfo_t: si_signo, si_errno, si_code, si_pid, si_uid and si_status.
- */
+/* waitid fills only these fields of a siginfo_t: si_signo, si_errno, si_code, si_pid, si_uid and
+ * si_status. */
 static void store_info(const struct held *h, Addr info)
 {
     if (h->addr != info) {
-        lt_touch(RAW_STORE, h->addr, h->size);
+        lt_syscall_access(RAW_STORE, h->addr, h->size);
         return;
     }
-    lt_touch(RAW_STORE, info, 3 * sizeof(Int));
-    lt_touch(RAW_STORE, info + 4 * sizeof(Int), 3 * sizeof(Int));
+    lt_syscall_access(RAW_STORE, info, 3 * sizeof(Int));
+    lt_syscall_access(RAW_STORE, info + 4 * sizeof(Int), 3 * sizeof(Int));
 }
 
 /* Since its second version capget fills two sets; the core reports only one. */
 static void store_sets(const struct held *h, Addr header, Addr sets)
 {
     enum { FIRST_VERSION = 0x19980330, SET_BYTES = 12 };
-    Bool two = h->addr == sets && h->size == SET_BYTES && lt_peek_number(header, 4) != FIRST_VERSION;
-    lt_touch(RAW_STORE, h->addr, two ? 2 * SET_BYTES : h->size);
+    Bool two = h->addr == sets && h->size == SET_BYTES && lt_guest_number(header, 4) != FIRST_VERSION;
+    lt_syscall_access(RAW_STORE, h->addr, two ? 2 * SET_BYTES : h->size);
 }
 
 static void release_at_end(UInt number, const UWord *args, SysRes result)
@@ -117,7 +117,7 @@ static void release_at_end(UInt number, const UWord *args, SysRes result)
         else if (number == __NR_capget)
             store_sets(h, args[0], args[1]);
         else if (number != __NR_futex)
-            lt_touch(RAW_STORE, h->addr, h->size);
+            lt_syscall_access(RAW_STORE, h->addr, h->size);
     s_holds = 0;
 }
 
@@ -131,15 +131,15 @@ static void before_syscall(ThreadId tid, UInt number, UWord *args, UInt count)
 {
     put_exec(number, 1);
     lt_exec_before(number, args);
-    lt_transfers_before(tid, number, args);
+    lt_buffers_before(tid, number, args);
     lt_futex_before(number, args);
     lt_mmap_before(number, args);
     lt_unseen_before(number, args);
     lt_smc_before(number, args);
     lt_mcode_before(tid, number, args);
-    lt_puts_before(number, args);
+    lt_dead_puts_before(number, args);
     lt_system_before(number);
-    lt_memory_before(number, args);
+    lt_prefault_before(number, args);
 }
 
 /* Call when a system call has returned. An exec that returns has failed. */
@@ -150,7 +150,7 @@ static void after_syscall(ThreadId tid, UInt number, UWord *args, UInt count, Sy
     put_exec(number, 0);
     Long value = sr_isError(result) ? -(Long)sr_Err(result) : (Long)sr_Res(result);
     lt_exec_after(tid, number, value);
-    lt_transfers_after(tid, number, args, value);
+    lt_buffers_after(tid, number, args, value);
     lt_futex_after(number, args, result);
     lt_mmap_after(tid, number, args, value);
     lt_unseen_after(tid, number, args, value);
@@ -160,7 +160,7 @@ static void after_syscall(ThreadId tid, UInt number, UWord *args, UInt count, Sy
     lt_thread_after(tid, number, args, value);
 }
 
-void lt_kernel_init(void)
+void lt_syscalls_init(void)
 {
     VG_(track_pre_mem_read)(on_kernel_reads);
     VG_(track_pre_mem_read_asciiz)(on_kernel_reads_string);

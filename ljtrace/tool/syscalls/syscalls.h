@@ -13,9 +13,9 @@
 #include "pub_tool_basics.h"
 
 /* Register with the core. */
-void lt_kernel_init(void);
+void lt_syscalls_init(void);
 
 /* Record an access that the kernel makes for the program. */
-void lt_touch(enum raw_access kind, Addr addr, SizeT size);
+void lt_syscall_access(enum raw_access kind, Addr addr, SizeT size);
 
 #endif

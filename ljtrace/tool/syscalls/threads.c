@@ -28,8 +28,8 @@
 enum { LAST_NUMBER = 0xffff, NAME_BYTES = 16, SET_NAME = 15 /* PR_SET_NAME */ };
 
 static ThreadId s_thread;
-static UInt *s_numbers;           /* indexed by Valgrind's thread number; 0 = none yet */
-static UInt s_given;              /* how many numbers were given out */
+static UInt *s_numbers; /* indexed by Valgrind's thread number; 0 = none yet */
+static UInt s_given;    /* how many numbers were given out */
 /* The name of a thread that was not named by anyone: the program's. */
 static HChar s_usual[NAME_BYTES];
 
@@ -47,7 +47,7 @@ void lt_thread_runs(ThreadId tid)
 {
     if (tid == s_thread)
         return;
-    lt_peek_forget();
+    lt_guest_forget();
     s_thread = tid;
     RING_PUT(thread, .thread = number_of(tid));
     lt_lua_thread(tid);
@@ -88,7 +88,7 @@ void lt_thread_after(ThreadId tid, UInt syscall, const UWord *args, Long result)
 static void on_exit(ThreadId tid)
 {
     lt_thread_put_name(tid);
-    lt_reach_thread_ends(tid);
+    lt_leak_scan_thread_ends(tid);
     lt_toggle_thread_ends(tid);
     lt_observe_thread_ends(tid);
     if (s_numbers)

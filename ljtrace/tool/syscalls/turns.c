@@ -17,7 +17,7 @@ void __real_vgModuleLocal_acquire_sched_lock(struct sched_lock *lock);
 void __wrap_vgModuleLocal_acquire_sched_lock(struct sched_lock *lock);
 Int VG_(count_living_threads)(void); /* a function of the core */
 
-static ULong s_begun;            /* superblocks run when this turn began */
+static ULong s_begun; /* superblocks run when this turn began */
 /* The kernel's number of the thread whose turn is over; 0 = none. */
 static volatile Long s_gives_up;
 
@@ -36,7 +36,7 @@ void __wrap_vgModuleLocal_acquire_sched_lock(struct sched_lock *lock)
 static void on_stop(ThreadId tid, ULong blocks)
 {
     const Bool over = blocks - s_begun >= WHOLE_TURN && VG_(count_living_threads)() > 1;
-    s_gives_up = over && lt_memory_may_call() ? lt_sys(__NR_gettid, 0, 0, 0, 0, 0, 0) : 0;
+    s_gives_up = over && lt_prefault_may_call() ? lt_sys(__NR_gettid, 0, 0, 0, 0, 0, 0) : 0;
     s_begun = blocks;
 }
 

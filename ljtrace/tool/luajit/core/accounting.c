@@ -15,8 +15,8 @@ struct internal {
 
 enum { COUNTS = 4096 };
 
-/* Number of internal blocks by hash: most blocks that are freed are not internal, so most look-ups end here.
- */
+/* Number of internal blocks by hash: most blocks that are freed are not internal, so most look-ups end
+ * here. */
 static UInt s_count[COUNTS];
 
 static UInt *count_of(Addr block)
@@ -24,7 +24,7 @@ static UInt *count_of(Addr block)
     return &s_count[block / 16 % COUNTS];
 }
 
-void lt_heap_made(struct lt_vm *vm, SizeT size)
+void lt_accounting_made(struct lt_vm *vm, SizeT size)
 {
     vm->live_bytes += size;
 }
@@ -41,13 +41,13 @@ static SizeT forget(struct lt_vm *vm, Addr block)
     return size;
 }
 
-void lt_heap_gone(struct lt_vm *vm, Addr block, SizeT size)
+void lt_accounting_gone(struct lt_vm *vm, Addr block, SizeT size)
 {
     vm->live_bytes -= size;
     forget(vm, block);
 }
 
-void lt_heap_internal(struct lt_vm *vm, Addr block, SizeT size)
+void lt_accounting_internal(struct lt_vm *vm, Addr block, SizeT size)
 {
     if (!vm->internal)
         vm->internal = VG_(HT_construct)("ljtrace.internal");
@@ -59,20 +59,20 @@ void lt_heap_internal(struct lt_vm *vm, Addr block, SizeT size)
     vm->internal_bytes += size;
 }
 
-void lt_heap_moved(struct lt_vm *vm, Addr old, SizeT old_size, Addr block, SizeT size)
+void lt_accounting_moved(struct lt_vm *vm, Addr old, SizeT old_size, Addr block, SizeT size)
 {
     vm->live_bytes += size - old_size;
     if (forget(vm, old))
-        lt_heap_internal(vm, block, size);
+        lt_accounting_internal(vm, block, size);
 }
 
-void lt_heap_claim(struct lt_vm *vm, Addr block)
+void lt_accounting_claim(struct lt_vm *vm, Addr block)
 {
     if (block)
         forget(vm, block);
 }
 
-ULong lt_heap_internal_bytes(const struct lt_vm *vm)
+ULong lt_accounting_internal_bytes(const struct lt_vm *vm)
 {
     return vm->internal_bytes;
 }
@@ -80,7 +80,7 @@ ULong lt_heap_internal_bytes(const struct lt_vm *vm)
 /* Find the ways to compute a string's size that fit all strings so far. Bits 0 and 1: the length is stored 4
  * bytes before the text, and the size is not rounded (0) or rounded (1). Bits 2 and 3: the same with the
  * length 8 bytes before. */
-void lt_heap_learn_string(struct lt_vm *vm, Addr string, SizeT size)
+void lt_accounting_learn_string(struct lt_vm *vm, Addr string, SizeT size)
 {
     UInt header = vm->layout->string_header, fits = 0;
     if ((vm->string_forms & (vm->string_forms - 1)) == 0)
@@ -100,7 +100,7 @@ static void free_node(void *node)
     VG_(free)(node);
 }
 
-void lt_heap_end(struct lt_vm *vm)
+void lt_accounting_end(struct lt_vm *vm)
 {
     if (vm->internal)
         VG_(HT_destruct)(vm->internal, free_node);

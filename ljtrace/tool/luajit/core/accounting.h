@@ -12,20 +12,20 @@
 #include "ljtrace/tool/luajit/core/states.h"
 
 /* A state has allocated a block. */
-void lt_heap_made(struct lt_vm *vm, SizeT size);
+void lt_accounting_made(struct lt_vm *vm, SizeT size);
 /* A state frees a block. */
-void lt_heap_gone(struct lt_vm *vm, Addr block, SizeT size);
+void lt_accounting_gone(struct lt_vm *vm, Addr block, SizeT size);
 /* A state has resized a block. */
-void lt_heap_moved(struct lt_vm *vm, Addr old, SizeT old_size, Addr block, SizeT size);
+void lt_accounting_moved(struct lt_vm *vm, Addr old, SizeT old_size, Addr block, SizeT size);
 /* This block is, as far as is known, neither an object nor a part of one. */
-void lt_heap_internal(struct lt_vm *vm, Addr block, SizeT size);
+void lt_accounting_internal(struct lt_vm *vm, Addr block, SizeT size);
 /* A snapshot has found that this block is an object or a part of one. */
-void lt_heap_claim(struct lt_vm *vm, Addr block);
+void lt_accounting_claim(struct lt_vm *vm, Addr block);
 /* Bytes in blocks that are not objects. */
-ULong lt_heap_internal_bytes(const struct lt_vm *vm);
+ULong lt_accounting_internal_bytes(const struct lt_vm *vm);
 /* A string was allocated: learn how this build computes the size of strings. */
-void lt_heap_learn_string(struct lt_vm *vm, Addr string, SizeT size);
+void lt_accounting_learn_string(struct lt_vm *vm, Addr string, SizeT size);
 /* The state has ended. */
-void lt_heap_end(struct lt_vm *vm);
+void lt_accounting_end(struct lt_vm *vm);
 
 #endif

@@ -53,7 +53,7 @@ static struct lt_vm *on_stack(ThreadId tid, Addr ud, Addr sp)
     Addr top = VG_(thread_get_stack_max)(tid);
     for (Addr at = sp; !found && at < sp + STACK_WORDS * sizeof(Addr) && at + sizeof(Addr) <= top;
          at += sizeof(Addr))
-        found = with_global(ud, lt_peek_number(at, sizeof(Addr)));
+        found = with_global(ud, lt_guest_number(at, sizeof(Addr)));
     return found;
 }
 
@@ -66,12 +66,12 @@ static struct lt_vm *running(ThreadId tid, Addr ud, Addr sp)
     return found;
 }
 
-struct lt_vm *lt_vm_seen_asking(ThreadId tid, Addr ud, Addr sp)
+struct lt_vm *lt_vm_caller_in_registers(ThreadId tid, Addr ud, Addr sp)
 {
     return in_registers(tid, ud, sp);
 }
 
-struct lt_vm *lt_vm_asking(ThreadId tid, Addr ud, Addr sp)
+struct lt_vm *lt_vm_caller(ThreadId tid, Addr ud, Addr sp)
 {
     struct lt_vm *vm = lt_vm_of(ud);
     if (vm || lt_vm_count(ud) == 0)

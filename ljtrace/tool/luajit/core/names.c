@@ -15,7 +15,7 @@
 #include "pub_tool_oset.h"
 
 enum {
-    TOLD_SLOTS = 1 << 14,
+    WRITTEN_SLOTS = 1 << 14,
     NAME_LIMIT = 400,
     CHUNK_LIMIT = 4096, /* the longest path; also the limit for source text that is its chunk's name */
     LINES_AT_ONCE = 4096,
@@ -28,7 +28,7 @@ enum {
 struct proto {
     Addr addr;
     UWord bytes;
-    Bool told;           /* it was written into the ring, with its lines */
+    Bool written;        /* it was written into the ring, with its lines */
     UInt nth;            /* how many functions that begin on the same line precede it in its chunk */
     HChar *name, *chunk; /* name: NULL until it is known */
 };
@@ -42,7 +42,7 @@ struct beginnings {
 static OSet *s_protos; /* ordered by address */
 static struct proto *s_recent[RECENT_SLOTS];
 static UInt s_starts[COUNT_SLOTS]; /* number of prototypes by the hash of their address */
-static Addr s_told[TOLD_SLOTS];
+static Addr s_written[WRITTEN_SLOTS];
 static UInt s_generation;
 
 static Word holds(const void *key, const void *elem)
@@ -60,7 +60,7 @@ static struct proto *proto_at(Addr a)
 /* Forget which keys were written: a prototype is gone, so a key may get another meaning. */
 static void forget_places(void)
 {
-    VG_(memset)(s_told, 0, sizeof s_told);
+    VG_(memset)(s_written, 0, sizeof s_written);
     s_generation++;
 }
 
@@ -74,7 +74,7 @@ static void copy_text(Addr from, HChar *to, UInt limit)
 {
     UInt n = 0;
     HChar c;
-    while (n + 1 < limit && lt_peek(from + n, &c, 1) && c)
+    while (n + 1 < limit && lt_guest_read(from + n, &c, 1) && c)
         to[n++] = c;
     to[n] = 0;
 }
@@ -106,8 +106,8 @@ static HChar *chunk_name(const struct lt_vm *vm, Addr proto)
     return VG_(strdup)("ljtrace.chunk", whole);
 }
 
-/* The line on which a function begins. It is 0 for main chunks, and for built-in functions, which have none.
- */
+/* The line on which a function begins. It is 0 for main chunks, and for built-in functions, which have
+ * none. */
 static UInt first_line(const struct lt_vm *vm, Addr proto)
 {
     return is_built_in(vm, proto) ? 0 : lt_vm_u32(proto + vm->at->proto_first);
@@ -169,7 +169,7 @@ static struct proto *know(const struct lt_vm *vm, Addr proto)
     if (p && p->addr == proto)
         return *recent(proto) = p;
     UInt bytes = lt_vm_u32(proto + vm->at->proto_bytes);
-    if (lt_vm_gct(vm, proto) != GCT_PROTO || bytes < vm->at->proto_code || !lt_readable(proto, bytes))
+    if (lt_vm_gct(vm, proto) != GCT_PROTO || bytes < vm->at->proto_code || !lt_guest_readable(proto, bytes))
         return NULL;
     if (!s_protos)
         s_protos = VG_(OSetGen_Create)(0, NULL, VG_(malloc), "ljtrace.protos", VG_(free));
@@ -200,7 +200,7 @@ void lt_proto_gone(Addr block)
 
 static struct proto *proto_of(const struct lt_vm *vm, Addr function)
 {
-    if (lt_vm_gct(vm, function) != GCT_FUNC || lt_peek_number(function + vm->at->ffid, 1) != 0)
+    if (lt_vm_gct(vm, function) != GCT_FUNC || lt_guest_number(function + vm->at->ffid, 1) != 0)
         return NULL;
     return know(vm, lt_vm_ref(vm, function + vm->at->func_pc) - vm->at->proto_code);
 }
@@ -226,7 +226,7 @@ static UInt line_of_index(const struct lt_vm *vm, Addr proto, UInt i)
     Addr lines = lt_vm_ref(vm, proto + vm->at->proto_lines);
     if (!lines)
         return 0;
-    return first_line(vm, proto) + (i ? (UInt)lt_peek_number(lines + (Addr)(i - 1) * width, width) : 0);
+    return first_line(vm, proto) + (i ? (UInt)lt_guest_number(lines + (Addr)(i - 1) * width, width) : 0);
 }
 
 UInt lt_line_at(const struct lt_vm *vm, Addr proto, Addr pc)
@@ -254,7 +254,7 @@ static ULong read_uleb(Addr *at)
 {
     ULong v = 0;
     for (UInt shift = 0; shift < 35; shift += 7) {
-        UChar b = (UChar)lt_peek_number((*at)++, 1);
+        UChar b = (UChar)lt_guest_number((*at)++, 1);
         v |= (ULong)(b & 0x7f) << shift;
         if (b < 0x80)
             break;
@@ -271,13 +271,13 @@ static void local_name(const struct lt_vm *vm, Addr proto, UInt index, UInt slot
     to[0] = 0;
     for (UInt i = 0; at && i < 1000; i++) {
         Addr name = at;
-        UChar first = (UChar)lt_peek_number(at, 1);
+        UChar first = (UChar)lt_guest_number(at, 1);
         if (first == 0)
             return;
         if (first < 7)
             at++;
         else
-            while (lt_peek_number(at++, 1))
+            while (lt_guest_number(at++, 1))
                 ;
         start += read_uleb(&at);
         ULong end = start + read_uleb(&at);
@@ -295,7 +295,7 @@ static void upvalue_name(const struct lt_vm *vm, Addr proto, UInt n, HChar *to, 
 {
     Addr at = lt_vm_ref(vm, proto + vm->at->proto_upvalues);
     while (at && n--)
-        while (lt_peek_number(at++, 1))
+        while (lt_guest_number(at++, 1))
             ;
     copy_text(at, to, limit);
 }
@@ -417,7 +417,7 @@ const HChar *lt_proto_title(const struct lt_vm *vm, Addr proto)
 
 /* -- writing -- */
 
-static void tell_lines(const struct lt_vm *vm, Addr proto)
+static void write_lines(const struct lt_vm *vm, Addr proto)
 {
     static UInt lines[LINES_AT_ONCE];
     UInt count = lt_vm_u32(proto + vm->at->proto_count);
@@ -430,10 +430,10 @@ static void tell_lines(const struct lt_vm *vm, Addr proto)
     }
 }
 
-static void tell_proto(const struct lt_vm *vm, struct proto *p, const HChar *name)
+static void write_proto(const struct lt_vm *vm, struct proto *p, const HChar *name)
 {
-    p->told = True;
-    tell_lines(vm, p->addr);
+    p->written = True;
+    write_lines(vm, p->addr);
     RING_PUT(proto, .nth = p->nth, .addr = p->addr, .heap = vm->ud, .defined = first_line(vm, p->addr),
              .offset = vm->at->proto_code, .function = lt_text(name), .file = lt_text(p->chunk));
 }
@@ -441,13 +441,13 @@ static void tell_proto(const struct lt_vm *vm, struct proto *p, const HChar *nam
 void lt_function_made(const struct lt_vm *vm, Addr function)
 {
     struct proto *p = proto_of(vm, function);
-    if (p && !p->told)
-        tell_proto(vm, p, name_of(vm, p, 0, 0));
+    if (p && !p->written)
+        write_proto(vm, p, name_of(vm, p, 0, 0));
 }
 
-static Bool is_told(Addr key)
+static Bool is_written(Addr key)
 {
-    Addr *slot = &s_told[lt_hash_slot(key, 14)];
+    Addr *slot = &s_written[lt_hash_slot(key, 14)];
     if (*slot == key)
         return True;
     *slot = key;
@@ -461,16 +461,16 @@ static Addr key_of(const struct lt_place *at)
            (at->approximate ? 1 : 0);
 }
 
-/* Name the function of a place and write the meaning of its key. Returns false if there is no such function.
- */
+/* Name the function of a place and write the meaning of its key. Returns false if there is no such
+ * function. */
 static Bool name_place(const struct lt_vm *vm, Addr key, Addr ip, const struct lt_place *at)
 {
     struct proto *p = know(vm, at->proto);
     if (!p)
         return False;
     const HChar *name = name_of(vm, p, at->caller_proto, at->caller_pc);
-    if (!p->told)
-        tell_proto(vm, p, name);
+    if (!p->written)
+        write_proto(vm, p, name);
     put_luaplace(vm, key, ip, at, p, name);
     return True;
 }
@@ -478,9 +478,9 @@ static Bool name_place(const struct lt_vm *vm, Addr key, Addr ip, const struct l
 Addr lt_name_place(const struct lt_vm *vm, const struct lt_place *at)
 {
     Addr key = key_of(at);
-    if (is_told(key) || name_place(vm, key, at->pc, at))
+    if (is_written(key) || name_place(vm, key, at->pc, at))
         return key;
-    return s_told[lt_hash_slot(key, 14)] = 0;
+    return s_written[lt_hash_slot(key, 14)] = 0;
 }
 
 void lt_name_code(const struct lt_vm *vm, Addr ip, const struct lt_place *at)
@@ -490,8 +490,8 @@ void lt_name_code(const struct lt_vm *vm, Addr ip, const struct lt_place *at)
 
 Bool lt_fast_is_made(const struct lt_vm *vm, Addr function)
 {
-    return lt_peek_number(function + vm->at->ffid, 1) > 1 &&
-           lt_peek_number(function + vm->at->func_upvalues, 1) > 0;
+    return lt_guest_number(function + vm->at->ffid, 1) > 1 &&
+           lt_guest_number(function + vm->at->func_upvalues, 1) > 0;
 }
 
 Addr lt_name_fast(const struct lt_vm *vm, Addr function, Addr caller_proto, Addr caller_pc)
@@ -500,14 +500,15 @@ Addr lt_name_fast(const struct lt_vm *vm, Addr function, Addr caller_proto, Addr
     Bool made = lt_fast_is_made(vm, function);
     Addr place = caller_pc ? caller_pc : lt_vm_ref(vm, function + vm->at->func_pc);
     Addr key = (Addr)1 << 63 | (Addr)1 << 62 | (made ? (Addr)1 << 60 | place : function);
-    if (is_told(key))
+    if (is_written(key))
         return key;
     name[0] = 0;
     if (caller_proto)
         callee_name(vm, caller_proto, caller_pc, name, sizeof name);
     if (!name[0])
-        VG_(snprintf)(name, sizeof name, "builtin#%llu", lt_peek_number(function + vm->at->ffid, 1));
-    put_luaframe(key, made ? lt_peek_number(function + vm->at->func_c, 8) : function, 0, MT_FRAME_FAST, name, "");
+        VG_(snprintf)(name, sizeof name, "builtin#%llu", lt_guest_number(function + vm->at->ffid, 1));
+    put_luaframe(key, made ? lt_guest_number(function + vm->at->func_c, 8) : function, 0, MT_FRAME_FAST, name,
+                 "");
     return key;
 }
 
@@ -516,7 +517,7 @@ Addr lt_name_part(enum lt_vm_part part)
     static const HChar *const names[] = {
         [LT_PART_GC] = "GC", [LT_PART_JIT] = "JIT compiler", [LT_PART_EXIT] = "trace exit"};
     Addr key = (Addr)1 << 63 | (Addr)1 << 61 | part << 2;
-    if (!is_told(key))
+    if (!is_written(key))
         put_luaframe(key, 0, 0, MT_FRAME_VM, names[part], "");
     return key;
 }
@@ -532,7 +533,7 @@ Addr lt_name_compiled(const struct lt_vm *vm, Addr string, UInt line)
         chunk++;
     }
     Addr key = (Addr)3 << 62 | (Addr)1 << 61 | (Addr)chunk << 29 | (line & 0x1fffffff);
-    if (!is_told(key))
+    if (!is_written(key))
         put_luaframe(key, 0, line, MT_FRAME_VM, "parser", without_mark(name));
     return key;
 }

@@ -218,8 +218,8 @@ struct lt_vm *lt_vm_first_block(Addr block, SizeT size, Addr ud, UInt image)
     if (!is_known(image) || size < LT_LEAST_GLOBAL)
         return NULL;
     const struct lua_layout *l = &s_layout[image];
-    Addr g = lt_peek_number(block + (l->gc64 ? 16 : 8), l->gc64 ? 8 : 4);
-    if (g != block + l->thread_size || lt_peek_number(block + (l->gc64 ? 9 : 5), 1) != GCT_THREAD)
+    Addr g = lt_guest_number(block + (l->gc64 ? 16 : 8), l->gc64 ? 8 : 4);
+    if (g != block + l->thread_size || lt_guest_number(block + (l->gc64 ? 9 : 5), 1) != GCT_THREAD)
         return NULL;
     return announce(g, ud, image);
 }
@@ -253,7 +253,7 @@ static void end_those(Bool (*is_meant)(const struct lt_vm *vm, Addr a, Addr b), 
         if (is_meant(vm, a, b)) {
             *at = vm->next;
             ends(vm);
-            lt_heap_end(vm);
+            lt_accounting_end(vm);
             VG_(free)(vm);
             ended();
         } else {
@@ -299,5 +299,5 @@ UInt lt_machine_state(const struct lt_vm *vm)
 Addr lt_vm_cframe(const struct lt_vm *vm)
 {
     Addr L = lt_vm_ref(vm, vm->g + vm->layout->cur_l);
-    return L ? lt_peek_number(L + vm->at->thread_cframe, 8) & ~(Addr)3 : 0;
+    return L ? lt_guest_number(L + vm->at->thread_cframe, 8) & ~(Addr)3 : 0;
 }

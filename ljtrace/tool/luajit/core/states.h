@@ -59,17 +59,17 @@ struct lt_vm {
     const struct lua_layout *layout;
     const struct lt_offsets *at;
     UInt stores;     /* stores to its VM state that the tool has seen */
-    Bool untold;     /* one of them is not in the ring yet */
+    Bool unreported; /* one of them is not in the ring yet */
     Bool assembling; /* the VM is in the state of assembling */
     struct lt_recording *recording;
     struct lt_assembly *assembly;
     struct lt_pending *pending;    /* a block whose type is not known yet */
-    struct lt_spot asking;         /* the trace that allocated last */
+    struct lt_spot allocating;     /* the trace that allocated last */
     Addr last_object;              /* the table or thread created last */
-    ULong live_bytes;              /* bytes that the allocator was asked for (accounting.c) */
+    ULong live_bytes;              /* bytes that were requested (accounting.c) */
     struct _VgHashTable *internal; /* blocks that are not objects */
     ULong internal_bytes;
-    Bool ended;            /* lua_close was called */
+    Bool ended; /* lua_close was called */
     /* A snapshot's sums were right, so gc and string_table are where it assumed them to be. */
     Bool places_sure;
     /* Requested while the state was busy with an object (ljtrace/tool/luajit/snapshot/snapshot.h). */
@@ -116,15 +116,15 @@ Addr lt_vm_cframe(const struct lt_vm *vm);
 
 static inline Addr lt_vm_ref(const struct lt_vm *vm, Addr a)
 {
-    return lt_peek_number(a, vm->at->ref);
+    return lt_guest_number(a, vm->at->ref);
 }
 static inline UInt lt_vm_u32(Addr a)
 {
-    return (UInt)lt_peek_number(a, 4);
+    return (UInt)lt_guest_number(a, 4);
 }
 static inline UInt lt_vm_gct(const struct lt_vm *vm, Addr object)
 {
-    return (UInt)lt_peek_number(object + vm->at->gct, 1);
+    return (UInt)lt_guest_number(object + vm->at->gct, 1);
 }
 
 #endif

@@ -183,7 +183,7 @@ static void drop_stale(struct calls *c, Addr sp)
     while (c->depth && c->call[c->depth - 1].sp <= sp)
         c->depth--;
     if (before && !c->depth)
-        lt_inside_drop(&c->entered);
+        lt_rollback_drop(&c->entered);
 }
 
 /* A state is recognised at the second call for its heap: by then its first block is filled in. */
@@ -201,8 +201,8 @@ static void find_new_state(Addr ud, Addr function)
     s_state_size = first->size;
     lt_types_unmade(first->block);
     vm->counted = True;
-    lt_heap_made(vm, first->size);
-    lt_heap_internal(vm, first->block, first->size);
+    lt_accounting_made(vm, first->size);
+    lt_accounting_internal(vm, first->block, first->size);
     lt_types_global(vm, first->block);
     first->block = 0;
 }
@@ -221,9 +221,9 @@ static void enter_outermost(struct calls *c)
     if (call->ptr && call->nsize == 0) {
         lt_put_free(call->ptr, call->ud, MT_HOW_LUA, &call->stack);
         if (call->vm)
-            lt_heap_gone(call->vm, call->ptr, call->osize);
+            lt_accounting_gone(call->vm, call->ptr, call->osize);
     }
-    lt_inside_enter(&c->entered);
+    lt_rollback_enter(&c->entered);
 }
 
 /* Find the state for which the call is made, and its stack. */
@@ -231,7 +231,7 @@ static void find_caller(ThreadId tid, struct call *call, Bool outermost)
 {
     Addr ud = call->ud, ptr = call->ptr;
     Bool maker = may_make_state(ptr, call->nsize);
-    struct lt_vm *vm = maker ? lt_vm_seen_asking(tid, ud, call->sp) : lt_vm_asking(tid, ud, call->sp);
+    struct lt_vm *vm = maker ? lt_vm_caller_in_registers(tid, ud, call->sp) : lt_vm_caller(tid, ud, call->sp);
     call->vm = vm;
     if (!vm) {
         lt_take_stack(tid, &call->stack);
@@ -240,8 +240,8 @@ static void find_caller(ThreadId tid, struct call *call, Bool outermost)
     /* Not before the state's first string table: that replaces nothing, and is not in its place then. */
     if (ptr || call->nsize)
         lt_types_settle(vm, call->nsize == 0 ? ptr : 0, call->osize);
-    if (lt_universe_waiting && outermost && call->nsize > call->osize)
-        lt_universe_try_due(vm);
+    if (lt_snapshot_waiting && outermost && call->nsize > call->osize)
+        lt_snapshot_try_due(vm);
     if (ptr && call->nsize == 0)
         lt_proto_gone(ptr);
     lt_take_lua_stack(tid, vm, ptr ? 0 : call->nsize, &call->stack);
@@ -273,7 +273,7 @@ static void record_new(const struct call *call, Addr result, const VexGuestAMD64
 {
     lt_put_new(result, call->nsize, call->ud, MT_HOW_LUA, &call->stack);
     if (call->vm) {
-        lt_heap_made(call->vm, call->nsize);
+        lt_accounting_made(call->vm, call->nsize);
         lt_types_made(call->vm, result, call->nsize, call->sp, &regs->guest_RBX);
     }
     if (call->vm ? call->nsize == s_state_size : call->nsize >= LT_LEAST_GLOBAL)
@@ -290,7 +290,7 @@ static void record(const struct call *call, const VexGuestAMD64State *regs)
     else {
         lt_put_resize(call->ptr, result, call->nsize, call->ud, MT_HOW_LUA, &call->stack);
         if (call->vm)
-            lt_heap_moved(call->vm, call->ptr, call->osize, result, call->nsize);
+            lt_accounting_moved(call->vm, call->ptr, call->osize, result, call->nsize);
     }
 }
 
@@ -300,7 +300,7 @@ void lt_lua_return(const VexGuestAMD64State *regs)
     tl_assert(c->depth);
     struct call *call = &c->call[--c->depth];
     if (c->depth == 0) {
-        lt_inside_return(&c->entered);
+        lt_rollback_return(&c->entered);
         record(call, regs);
     }
     expect_return(c);

@@ -54,7 +54,7 @@ void lt_asm_begin(struct lt_vm *vm)
     if (!vm->assembly)
         vm->assembly = VG_(calloc)("ljtrace.assembly", 1, sizeof *vm->assembly);
     vm->assembly->running = True;
-    vm->assembly->trace = (UInt)lt_peek_number(compiler_of(vm) + vm->at->trace_number, 2);
+    vm->assembly->trace = (UInt)lt_guest_number(compiler_of(vm) + vm->at->trace_number, 2);
     vm->assembly->word = 0;
     vm->assembly->count = 0;
 }
@@ -73,14 +73,14 @@ static void asm_free(struct lt_vm *vm)
  * which is lower; with assertions, another pointer comes between. */
 static Addr code_pointer(Addr word)
 {
-    Addr above = lt_peek_number(word + WORD_2, 8);
-    return above > lt_peek_number(word + WORD_3, 8) ? above : lt_peek_number(word + WORD_1, 8);
+    Addr above = lt_guest_number(word + WORD_2, 8);
+    return above > lt_guest_number(word + WORD_3, 8) ? above : lt_guest_number(word + WORD_1, 8);
 }
 
 void lt_asm_store(struct lt_vm *vm, Addr a)
 {
     struct lt_assembly *as = vm->assembly;
-    if (!as || !as->running || (a != as->word && lt_peek_number(a + COMPILER, 8) != compiler_of(vm)))
+    if (!as || !as->running || (a != as->word && lt_guest_number(a + COMPILER, 8) != compiler_of(vm)))
         return;
     UInt ref = lt_vm_u32(a);
     if (ref < FIRST_REF || ref >= FIRST_REF + MAX_REFS)

@@ -40,7 +40,7 @@ struct lt_ir lt_ir_of(const struct lt_vm *vm, Addr trace)
 
 static UInt field(const struct lt_ir *ir, UInt number, UInt offset, UInt size)
 {
-    return (UInt)lt_peek_number(ir->at + IR_BYTES * (Addr)number + offset, size);
+    return (UInt)lt_guest_number(ir->at + IR_BYTES * (Addr)number + offset, size);
 }
 
 static UInt type_of(const struct lt_ir *ir, UInt number)

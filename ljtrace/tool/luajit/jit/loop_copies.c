@@ -30,7 +30,7 @@ static struct {
 
 static struct instruction instruction(const struct lt_ir *ir, UInt number)
 {
-    ULong word = lt_peek_number(ir->at + IR_BYTES * (Addr)number, IR_BYTES);
+    ULong word = lt_guest_number(ir->at + IR_BYTES * (Addr)number, IR_BYTES);
     return (struct instruction){{(UShort)word, (UShort)(word >> 16)}, word >> 32 & TYPE, (UChar)(word >> 40)};
 }
 

@@ -105,7 +105,7 @@ static Addr caller_of(const struct lt_vm *vm, Addr frame, Addr *pc)
 
 static Bool is_frame(Addr frame)
 {
-    return frame && lt_readable(frame - 16, 24);
+    return frame && lt_guest_readable(frame - 16, 24);
 }
 
 /* Store the frames of Lua functions that are on the Lua stack. The innermost one executes `pc`. Built-in
@@ -161,7 +161,7 @@ static void begin_trace(struct lt_recording *r, UInt trace)
  * frame, whose address is the stack pointer there. */
 static Addr site_of(Addr cframe)
 {
-    return lt_peek_number(cframe - sizeof(Addr), sizeof(Addr));
+    return lt_guest_number(cframe - sizeof(Addr), sizeof(Addr));
 }
 
 static void learn_site(struct lt_recording *r, Addr site)
@@ -185,7 +185,7 @@ Bool lt_recording_works(const struct lt_vm *vm, Addr cframe)
 void lt_recording_step(struct lt_vm *vm)
 {
     Addr J = vm->g + vm->layout->recorder, L = lt_vm_ref(vm, vm->g + vm->layout->cur_l);
-    UInt trace = (UInt)lt_peek_number(J + vm->at->trace_number, 2);
+    UInt trace = (UInt)lt_guest_number(J + vm->at->trace_number, 2);
     UInt first = lt_vm_u32(J + vm->at->trace_nins);
     Addr base = lt_vm_ref(vm, L + vm->at->thread_base), pc = lt_vm_ref(vm, J + vm->at->recorder_pc);
     if (!vm->recording)
@@ -206,7 +206,7 @@ void lt_recording_step(struct lt_vm *vm)
 void lt_recording_done(struct lt_vm *vm)
 {
     struct lt_recording *r = vm->recording;
-    UInt trace = (UInt)lt_peek_number(vm->g + vm->layout->recorder + vm->at->trace_number, 2);
+    UInt trace = (UInt)lt_guest_number(vm->g + vm->layout->recorder + vm->at->trace_number, 2);
     if (r && trace && trace != r->trace && r->has_last)
         begin_trace(r, trace);
 }

@@ -29,7 +29,7 @@
 #include "pub_tool_libcbase.h"
 
 enum {
-    MEMO_SLOTS = 4096,
+    CACHE_SLOTS = 4096,
     SNAP_BYTES = 12,
     SNAP_FRAME = 0x10000,
     MAX_TRACES = 65536,
@@ -42,9 +42,10 @@ enum {
 };
 
 /* A cache of spots, by code address. */
-static struct lt_spot s_memo[MEMO_SLOTS];
-static Addr s_memo_ip[MEMO_SLOTS];
-static Addr s_told[MAX_TRACES]; /* by number: the machine code of the trace that was written into the ring */
+static struct lt_spot s_cache[CACHE_SLOTS];
+static Addr s_spot_ip[CACHE_SLOTS];
+static Addr
+    s_written[MAX_TRACES]; /* by number: the machine code of the trace that was written into the ring */
 
 static Addr code_of(const struct lt_vm *vm, Addr trace, UInt *bytes)
 {
@@ -55,12 +56,12 @@ static Addr code_of(const struct lt_vm *vm, Addr trace, UInt *bytes)
 static Bool is_trace(const struct lt_vm *vm, Addr trace, UInt number)
 {
     return trace && lt_vm_gct(vm, trace) == GCT_TRACE &&
-           lt_peek_number(trace + vm->at->trace_number, 2) == number;
+           lt_guest_number(trace + vm->at->trace_number, 2) == number;
 }
 
 static Addr trace_by_number(const struct lt_vm *vm, UInt number)
 {
-    Addr table = lt_peek_number(vm->g + vm->layout->traces, 8);
+    Addr table = lt_guest_number(vm->g + vm->layout->traces, 8);
     return lt_vm_ref(vm, table + (Addr)number * vm->at->ref);
 }
 
@@ -80,23 +81,23 @@ static Addr find_trace(const struct lt_vm *vm, Addr ip, UInt *number)
 /* The last snapshot whose code begins at or before the offset. */
 static Addr snapshot_at(const struct lt_vm *vm, Addr trace, UInt offset)
 {
-    UInt count = (UInt)lt_peek_number(trace + vm->at->trace_nsnap, 2);
+    UInt count = (UInt)lt_guest_number(trace + vm->at->trace_nsnap, 2);
     Addr snaps = lt_vm_ref(vm, trace + vm->at->trace_snap), found = snaps;
     for (UInt i = 0; i < count && i < MOST_SNAPSHOTS; i++) {
         Addr snap = snaps + (Addr)i * SNAP_BYTES;
-        if (lt_peek_number(snap + 6, 2) <= offset)
+        if (lt_guest_number(snap + 6, 2) <= offset)
             found = snap;
     }
     return found;
 }
 
-static void tell(const struct lt_vm *vm, const struct lt_spot *spot)
+static void write_trace(const struct lt_vm *vm, const struct lt_spot *spot)
 {
     UInt bytes;
     Addr code = code_of(vm, spot->trace, &bytes), pc = lt_vm_ref(vm, spot->trace + vm->at->trace_startpc);
-    if (s_told[spot->number] == code)
+    if (s_written[spot->number] == code)
         return;
-    s_told[spot->number] = code;
+    s_written[spot->number] = code;
     struct lt_place start = {.proto = lt_proto_holding(vm, pc), .pc = pc, .trace = spot->number};
     Addr key = lt_name_place(vm, &start);
     RING_PUT(trace, .heap = vm->ud, .number = spot->number, .addr = code, .size = bytes,
@@ -122,8 +123,8 @@ Bool lt_trace_spot(const struct lt_vm *vm, Addr ip, struct lt_spot *spot)
     if (!vm->layout->traces)
         return False;
     spot->ip = ip;
-    if (s_memo_ip[slot] == ip && still_holds(vm, &s_memo[slot], ip)) {
-        *spot = s_memo[slot];
+    if (s_spot_ip[slot] == ip && still_holds(vm, &s_cache[slot], ip)) {
+        *spot = s_cache[slot];
         return True;
     }
     spot->trace = find_trace(vm, ip, &spot->number);
@@ -131,9 +132,9 @@ Bool lt_trace_spot(const struct lt_vm *vm, Addr ip, struct lt_spot *spot)
         return False;
     spot->code = code_of(vm, spot->trace, &bytes);
     spot->snap = snapshot_at(vm, spot->trace, (UInt)(ip - spot->code));
-    s_memo[slot] = *spot;
-    s_memo_ip[slot] = ip;
-    tell(vm, spot);
+    s_cache[slot] = *spot;
+    s_spot_ip[slot] = ip;
+    write_trace(vm, spot);
     return True;
 }
 
@@ -152,8 +153,8 @@ static ULong frame_link(const struct lt_vm *vm, Addr trace, Addr map, UInt entri
     for (UInt i = 0; i < entries; i++) {
         UInt entry = lt_vm_u32(map + 4 * (Addr)i);
         if (entry >> 24 == slot && entry & SNAP_FRAME)
-            return lt_peek_number(lt_vm_ref(vm, trace + vm->at->trace_ir) + 8 * (Addr)((entry & 0xffff) + 1),
-                                  8);
+            return lt_guest_number(lt_vm_ref(vm, trace + vm->at->trace_ir) + 8 * (Addr)((entry & 0xffff) + 1),
+                                   8);
     }
     return 0;
 }
@@ -161,9 +162,9 @@ static ULong frame_link(const struct lt_vm *vm, Addr trace, Addr map, UInt entri
 UInt lt_trace_places(const struct lt_vm *vm, const struct lt_spot *spot, struct lt_place *to, UInt max)
 {
     Addr map = lt_vm_ref(vm, spot->trace + vm->at->trace_snapmap) + 4 * (Addr)lt_vm_u32(spot->snap);
-    UInt entries = (UInt)lt_peek_number(spot->snap + 10, 1), n = 0;
+    UInt entries = (UInt)lt_guest_number(spot->snap + 10, 1), n = 0;
     Addr end = map + 4 * (Addr)entries;
-    ULong last = lt_peek_number(end, vm->at->ref);
+    ULong last = lt_guest_number(end, vm->at->ref);
     Bool wide = vm->layout->gc64;
     UInt slot = wide ? (UInt)(last & 0xff) + 2 : 0; /* 2: the base of the trace */
     Addr pc = wide ? last >> 8 : last;
@@ -186,7 +187,7 @@ UInt lt_trace_places(const struct lt_vm *vm, const struct lt_spot *spot, struct 
 static ULong snapshot_key(const struct lt_vm *vm, Addr trace, Addr snap)
 {
     Addr map = lt_vm_ref(vm, trace + vm->at->trace_snapmap) + 4 * (Addr)lt_vm_u32(snap);
-    return lt_peek_number(map + 4 * lt_peek_number(snap + 10, 1), vm->at->ref);
+    return lt_guest_number(map + 4 * lt_guest_number(snap + 10, 1), vm->at->ref);
 }
 
 /* The slot of the base where a trace starts. */
@@ -239,7 +240,7 @@ Bool lt_trace_name_call(Addr ip)
 
 static UInt snapshot_ref(Addr snap)
 {
-    return (UInt)lt_peek_number(snap + 4, 2);
+    return (UInt)lt_guest_number(snap + 4, 2);
 }
 
 /* The loop optimisation repeats the recorded instructions except those that are no longer needed. Find the
@@ -335,7 +336,7 @@ static UInt find_allocation(const struct lt_vm *vm, const struct lt_spot *spot, 
                             struct lt_place *to, UInt max)
 {
     Addr snaps = lt_vm_ref(vm, spot->trace + vm->at->trace_snap), next = spot->snap + SNAP_BYTES;
-    Addr end = snaps + SNAP_BYTES * lt_peek_number(spot->trace + vm->at->trace_nsnap, 2);
+    Addr end = snaps + SNAP_BYTES * lt_guest_number(spot->trace + vm->at->trace_nsnap, 2);
     UInt recorded = lt_recording_end(vm, spot->number);
     struct lt_wanted wanted = {.trace = spot->number, .from = snapshot_ref(spot->snap), .size = size};
     wanted.to = next < end ? snapshot_ref(next) : 0xffffffff;

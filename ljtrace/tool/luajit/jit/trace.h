@@ -20,8 +20,8 @@ struct lt_vm *lt_trace_owner(Addr ip, struct lt_spot *spot);
 
 /* If the code address is in a trace, write its Lua line into the ring, else return false. */
 Bool lt_trace_name(Addr ip);
-/* The same for an instruction that calls: its line is that of the call, not that of an operand that it loads.
- */
+/* The same for an instruction that calls: its line is that of the call, not that of an operand that it
+ * loads. */
 Bool lt_trace_name_call(Addr ip);
 
 /* The places according to the snapshot: the place of the code (approximate, since the snapshot precedes it),

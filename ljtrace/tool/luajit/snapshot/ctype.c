@@ -46,11 +46,11 @@ struct ctype {
     Addr name;
 };
 
-static Bool get(const struct universe *u, UInt id, struct ctype *to)
+static Bool get(const struct snapshot *u, UInt id, struct ctype *to)
 {
     UInt bytes = u->vm->layout->gc64 ? 24 : 16;
-    Addr at = lt_peek_number(u->ctypes, 8) + (Addr)id * bytes;
-    if (!u->ctypes || id >= lt_vm_u32(u->ctypes + 8) || !lt_readable(at, bytes))
+    Addr at = lt_guest_number(u->ctypes, 8) + (Addr)id * bytes;
+    if (!u->ctypes || id >= lt_vm_u32(u->ctypes + 8) || !lt_guest_readable(at, bytes))
         return False;
     to->info = lt_vm_u32(at);
     to->size = lt_vm_u32(at + 4);
@@ -64,7 +64,7 @@ static UInt kind_of(const struct ctype *t)
 }
 
 /* Get the type itself, which attributes and typedefs may precede. */
-static Bool get_raw(const struct universe *u, UInt id, struct ctype *to)
+static Bool get_raw(const struct snapshot *u, UInt id, struct ctype *to)
 {
     Bool found = get(u, id, to);
     for (UInt i = 0; found && i < MOST_STEPS; i++) {
@@ -80,25 +80,25 @@ static Bool get_raw(const struct universe *u, UInt id, struct ctype *to)
  * bytes). */
 static ULong variable_bytes(Addr cdata, Addr *block)
 {
-    *block = cdata - lt_peek_number(cdata - 8, 2);
-    return lt_peek_number(cdata - 6, 2) + lt_vm_u32(cdata - 4);
+    *block = cdata - lt_guest_number(cdata - 8, 2);
+    return lt_guest_number(cdata - 6, 2) + lt_vm_u32(cdata - 4);
 }
 
-ULong cdata_bytes(const struct universe *u, Addr cdata, Addr *block)
+ULong cdata_bytes(const struct snapshot *u, Addr cdata, Addr *block)
 {
     struct ctype t;
     UInt head = u->vm->layout->gc64 ? 16 : 8;
     *block = cdata;
-    if (lt_peek_number(cdata + u->at->gct - 1, 1) & VARIABLE_CDATA)
+    if (lt_guest_number(cdata + u->at->gct - 1, 1) & VARIABLE_CDATA)
         return variable_bytes(cdata, block);
-    if (!get_raw(u, (UInt)lt_peek_number(cdata + u->at->ffid, 2), &t))
+    if (!get_raw(u, (UInt)lt_guest_number(cdata + u->at->ffid, 2), &t))
         return 0;
     return head + (kind_of(&t) <= KIND_ENUM ? t.size : POINTER_BYTES);
 }
 
 /* A name that is being built: the text before and after the declared object. */
 struct spelling {
-    HChar before[UNIVERSE_TEXT], behind[UNIVERSE_TEXT];
+    HChar before[SNAPSHOT_TEXT], behind[SNAPSHOT_TEXT];
     UInt qualifiers; /* of the next type */
     Bool pointed_to; /* the last type was a pointer: an array or function needs parentheses */
 };
@@ -106,14 +106,14 @@ struct spelling {
 static void append(HChar *to, const HChar *text)
 {
     UInt n = VG_(strlen)(to), m = VG_(strlen)(text);
-    if (n + m < UNIVERSE_TEXT)
+    if (n + m < SNAPSHOT_TEXT)
         VG_(memcpy)(to + n, text, m + 1);
 }
 
 static void prepend(HChar *to, const HChar *text)
 {
     UInt n = VG_(strlen)(to), m = VG_(strlen)(text);
-    if (n + m >= UNIVERSE_TEXT)
+    if (n + m >= SNAPSHOT_TEXT)
         return;
     VG_(memmove)(to + m, to, n + 1);
     VG_(memcpy)(to, text, m);
@@ -151,7 +151,7 @@ static const HChar *number_name(const struct ctype *t)
 }
 
 /* The name of a typedef that refers to this type, which has no name of its own. */
-static Addr typedef_of(const struct universe *u, UInt id)
+static Addr typedef_of(const struct snapshot *u, UInt id)
 {
     struct ctype t;
     for (UInt i = 1; get(u, i, &t); i++)
@@ -160,21 +160,21 @@ static Addr typedef_of(const struct universe *u, UInt id)
     return 0;
 }
 
-static void get_string(const struct universe *u, HChar *to, Addr string)
+static void get_string(const struct snapshot *u, HChar *to, Addr string)
 {
     UInt length = string_length(u->vm, string);
-    if (length >= UNIVERSE_TEXT || !lt_peek(string + u->vm->layout->string_header, to, length))
+    if (length >= SNAPSHOT_TEXT || !lt_guest_read(string + u->vm->layout->string_header, to, length))
         length = 0;
     to[length] = 0;
 }
 
-static void tagged_name(const struct universe *u, HChar *to, UInt id, const struct ctype *t)
+static void tagged_name(const struct snapshot *u, HChar *to, UInt id, const struct ctype *t)
 {
     Addr other = t->name ? 0 : typedef_of(u, id);
     if (t->name || other)
         get_string(u, to, t->name ? t->name : other);
     else
-        VG_(snprintf)(to, UNIVERSE_TEXT, "%u", id);
+        VG_(snprintf)(to, SNAPSHOT_TEXT, "%u", id);
     if (!other)
         prepend_word(to, kind_of(t) == KIND_ENUM ? "enum" : t->info & UNION ? "union" : "struct");
 }
@@ -202,7 +202,7 @@ static void enclose(struct spelling *s)
 }
 
 /* The number of elements is known if their size is. */
-static void spell_array(struct spelling *s, const struct universe *u, const struct ctype *t)
+static void spell_array(struct spelling *s, const struct snapshot *u, const struct ctype *t)
 {
     HChar text[40];
     struct ctype element;
@@ -234,9 +234,9 @@ static void spell_vector(struct spelling *s, const struct ctype *t)
 }
 
 /* Spell one type, from the outside inwards. Returns true if another one follows. */
-static Bool spell(struct spelling *s, const struct universe *u, UInt id, const struct ctype *t)
+static Bool spell(struct spelling *s, const struct snapshot *u, UInt id, const struct ctype *t)
 {
-    HChar name[UNIVERSE_TEXT];
+    HChar name[SNAPSHOT_TEXT];
     switch (kind_of(t)) {
     case KIND_POINTER:
         spell_pointer(s, t);
@@ -272,7 +272,7 @@ static Bool spell(struct spelling *s, const struct universe *u, UInt id, const s
 }
 
 /* The types are spelled from the outermost inwards, with the declared object in the middle. */
-void ctype_name(const struct universe *u, UInt id, HChar *to)
+void ctype_name(const struct snapshot *u, UInt id, HChar *to)
 {
     struct spelling s = {.before = ""};
     struct ctype t;

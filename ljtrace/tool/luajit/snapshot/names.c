@@ -14,12 +14,12 @@
 #include "pub_tool_libcbase.h"
 #include "pub_tool_libcprint.h"
 
-enum { TOLD_SLOTS = 1 << 15, KEY_TEXT = 120, METATABLES = 256, REGISTERED = 1 << 12 };
+enum { WRITTEN_SLOTS = 1 << 15, KEY_TEXT = 120, METATABLES = 256, REGISTERED = 1 << 12 };
 
 /* Keys that are not addresses. C types have smaller ones; no state has so many types. */
 enum { BUILTINS = 0x100000, OWN_UDATA = 0x200000 };
 
-static Addr s_told[TOLD_SLOTS];
+static Addr s_written[WRITTEN_SLOTS];
 
 /* A cache of what was found in a metatable. */
 static struct metatable {
@@ -41,7 +41,7 @@ static struct registered *registered(Addr table)
     return NULL;
 }
 
-static void note_registered(const struct universe *u, Addr node)
+static void note_registered(const struct snapshot *u, Addr node)
 {
     UInt key_type, type;
     Addr key = object_value(u, node + 8, &key_type), table = object_value(u, node, &type);
@@ -50,28 +50,28 @@ static void note_registered(const struct universe *u, Addr node)
         *r = (struct registered){table, key};
 }
 
-void universe_begin_names(const struct universe *u, Addr registry)
+void snapshot_begin_names(const struct snapshot *u, Addr registry)
 {
-    VG_(memset)(s_told, 0, sizeof s_told);
+    VG_(memset)(s_written, 0, sizeof s_written);
     VG_(memset)(s_metatable, 0, sizeof s_metatable);
     VG_(memset)(s_registered, 0, sizeof s_registered);
     if (!registry)
         return;
     UInt mask = lt_vm_u32(registry + u->at->tab_asize + 4);
     Addr node = lt_vm_ref(u->vm, registry + u->at->tab_node);
-    for (UInt i = 0; i <= mask && lt_readable(node, NODE_BYTES); i++, node += NODE_BYTES)
+    for (UInt i = 0; i <= mask && lt_guest_readable(node, NODE_BYTES); i++, node += NODE_BYTES)
         note_registered(u, node);
 }
 
-static Bool is_told(Addr key)
+static Bool is_written(Addr key)
 {
-    Addr *slot = &s_told[lt_hash_slot(key, 15)];
+    Addr *slot = &s_written[lt_hash_slot(key, 15)];
     Bool was = *slot == key;
     *slot = key;
     return was;
 }
 
-static Addr tell(Addr key, const HChar *text, UInt size)
+static Addr write_name(Addr key, const HChar *text, UInt size)
 {
     RING_PUT(name, .key = key, .text = lt_text_of(text, size));
     return key;
@@ -79,31 +79,31 @@ static Addr tell(Addr key, const HChar *text, UInt size)
 
 static Addr name_plain(Addr key, const HChar *text)
 {
-    return is_told(key) ? key : tell(key, text, VG_(strlen)(text));
+    return is_written(key) ? key : write_name(key, text, VG_(strlen)(text));
 }
 
-Addr universe_string(const struct universe *u, Addr string)
+Addr snapshot_string(const struct snapshot *u, Addr string)
 {
     HChar text[KEY_TEXT];
-    if (is_told(string))
+    if (is_written(string))
         return string;
     UInt size = string_length(u->vm, string);
     if (size > sizeof text)
         size = sizeof text;
-    if (!lt_peek(string + u->vm->layout->string_header, text, size))
+    if (!lt_guest_read(string + u->vm->layout->string_header, text, size))
         size = 0;
-    return tell(string, text, size);
+    return write_name(string, text, size);
 }
 
-Addr universe_text(Addr at)
+Addr snapshot_text(Addr at)
 {
     HChar text[KEY_TEXT];
     UInt n = 0;
-    if (is_told(at))
+    if (is_written(at))
         return at;
-    while (n < sizeof text && lt_peek(at + n, &text[n], 1) && text[n])
+    while (n < sizeof text && lt_guest_read(at + n, &text[n], 1) && text[n])
         n++;
-    return tell(at, text, n);
+    return write_name(at, text, n);
 }
 
 /* -- keys that are not objects -- */
@@ -122,18 +122,18 @@ static Bool is_integer(ULong v, Long *integer)
     return (Double)*integer == as.number;
 }
 
-static const HChar *boolean_name(const struct universe *u, ULong v)
+static const HChar *boolean_name(const struct snapshot *u, ULong v)
 {
     enum { FALSE_TAG = 1, TRUE_TAG = 2 };
     UInt tag = u->vm->layout->gc64 ? (UInt) ~((Long)v >> 47) : ~(UInt)(v >> 32);
     return tag == TRUE_TAG ? "[true]" : tag == FALSE_TAG ? "[false]" : NULL;
 }
 
-Addr universe_plain_key(const struct universe *u, Addr slot)
+Addr snapshot_plain_key(const struct snapshot *u, Addr slot)
 {
     Long integer;
     HChar text[40];
-    ULong v = lt_peek_number(slot, 8);
+    ULong v = lt_guest_number(slot, 8);
     if (is_integer(v, &integer)) {
         VG_(snprintf)(text, sizeof text, "[%lld]", integer);
         return name_plain(slot, text);
@@ -144,54 +144,54 @@ Addr universe_plain_key(const struct universe *u, Addr slot)
 
 /* -- metatables -- */
 
-static Bool is_key(const struct universe *u, Addr slot, const HChar *name, UInt length)
+static Bool is_key(const struct snapshot *u, Addr slot, const HChar *name, UInt length)
 {
     UInt gct;
     HChar text[32];
     Addr string = object_value(u, slot, &gct);
     return string && gct == GCT_STR && string_length(u->vm, string) == length && length < sizeof text &&
-           lt_peek(string + u->vm->layout->string_header, text, length) &&
+           lt_guest_read(string + u->vm->layout->string_header, text, length) &&
            VG_(memcmp)(text, name, length) == 0;
 }
 
-Addr table_field(const struct universe *u, Addr table, const HChar *name)
+Addr table_field(const struct snapshot *u, Addr table, const HChar *name)
 {
     UInt mask = lt_vm_u32(table + u->at->tab_asize + 4), length = VG_(strlen)(name);
     Addr node = lt_vm_ref(u->vm, table + u->at->tab_node);
-    for (UInt i = 0; i <= mask && lt_readable(node, NODE_BYTES); i++, node += NODE_BYTES)
+    for (UInt i = 0; i <= mask && lt_guest_readable(node, NODE_BYTES); i++, node += NODE_BYTES)
         if (is_key(u, node + 8, name, length))
             return node;
     return 0;
 }
 
-static Addr string_field(const struct universe *u, Addr table, const HChar *name)
+static Addr string_field(const struct snapshot *u, Addr table, const HChar *name)
 {
     UInt gct;
     Addr slot = table_field(u, table, name), string = slot ? object_value(u, slot, &gct) : 0;
     return string && gct == GCT_STR ? string : 0;
 }
 
-static UInt mode_of(const struct universe *u, Addr table)
+static UInt mode_of(const struct snapshot *u, Addr table)
 {
     HChar c;
     UInt mode = 0;
     Addr string = string_field(u, table, "__mode");
     UInt length = string ? string_length(u->vm, string) : 0;
     for (UInt i = 0; i < length && i < KEY_TEXT; i++)
-        if (lt_peek(string + u->vm->layout->string_header + i, &c, 1))
+        if (lt_guest_read(string + u->vm->layout->string_header + i, &c, 1))
             mode |= c == 'k' ? 1 : c == 'v' ? 2 : 0;
     return mode;
 }
 
 /* The name in its own field __name or, if there is none, its name in the registry. */
-static Addr metatable_name(const struct universe *u, Addr table)
+static Addr metatable_name(const struct snapshot *u, Addr table)
 {
     Addr own = string_field(u, table, "__name");
     const struct registered *r = own ? NULL : registered(table);
     return r ? r->name : own;
 }
 
-static const struct metatable *metatable(const struct universe *u, Addr table)
+static const struct metatable *metatable(const struct snapshot *u, Addr table)
 {
     struct metatable *m = &s_metatable[table / 16 % METATABLES];
     if (m->table != table)
@@ -199,64 +199,64 @@ static const struct metatable *metatable(const struct universe *u, Addr table)
     return m;
 }
 
-UInt table_mode(const struct universe *u, Addr table)
+UInt table_mode(const struct snapshot *u, Addr table)
 {
     return table ? metatable(u, table)->mode : 0;
 }
 
 /* -- objects -- */
 
-static Addr name_ctype(const struct universe *u, Addr cdata)
+static Addr name_ctype(const struct snapshot *u, Addr cdata)
 {
-    HChar text[UNIVERSE_TEXT];
-    UInt id = (UInt)lt_peek_number(cdata + u->at->ffid, 2);
+    HChar text[SNAPSHOT_TEXT];
+    UInt id = (UInt)lt_guest_number(cdata + u->at->ffid, 2);
     Addr key = (Addr)id + 1;
-    if (is_told(key))
+    if (is_written(key))
         return key;
     ctype_name(u, id, text);
-    return tell(key, text, VG_(strlen)(text));
+    return write_name(key, text, VG_(strlen)(text));
 }
 
 /* LuaJIT's own userdata are named by their kind, others by their metatable. */
-static Addr name_udata(const struct universe *u, Addr o)
+static Addr name_udata(const struct snapshot *u, Addr o)
 {
     static const HChar *const own[] = {
         [UDATA_FILE] = "FILE*", [UDATA_LIBRARY] = "ffi.clib", [UDATA_BUFFER] = "string.buffer"};
-    UInt kind = (UInt)lt_peek_number(o + u->at->ffid, 1);
+    UInt kind = (UInt)lt_guest_number(o + u->at->ffid, 1);
     Addr table = lt_vm_ref(u->vm, o + u->at->tab_meta); /* at the same offset as a table's */
     Addr name = table ? metatable(u, table)->name : 0;
     if (name)
-        return universe_string(u, name);
+        return snapshot_string(u, name);
     return kind >= UDATA_FILE && kind <= UDATA_BUFFER ? name_plain(OWN_UDATA + kind, own[kind]) : 0;
 }
 
 /* The tables that every user knows by name. */
-static Addr name_table(const struct universe *u, Addr o)
+static Addr name_table(const struct snapshot *u, Addr o)
 {
     if (o == u->registry)
         return name_plain(o, "registry");
-    return o == lt_vm_ref(u->vm, universe_main(u) + u->at->thread_env) ? name_plain(o, "_G") : 0;
+    return o == lt_vm_ref(u->vm, snapshot_main(u) + u->at->thread_env) ? name_plain(o, "_G") : 0;
 }
 
-static Addr name_proto(const struct universe *u, Addr proto)
+static Addr name_proto(const struct snapshot *u, Addr proto)
 {
-    if (is_told(proto))
+    if (is_written(proto))
         return proto;
     const HChar *title = lt_proto_title(u->vm, proto);
-    return tell(proto, title, VG_(strlen)(title));
+    return write_name(proto, title, VG_(strlen)(title));
 }
 
 /* The name of a Lua function is its prototype's; that of a C function is the symbol of its code. */
-static Addr name_function(const struct universe *u, Addr o)
+static Addr name_function(const struct snapshot *u, Addr o)
 {
     HChar text[KEY_TEXT];
     const HChar *name;
     Addr proto = lt_proto_of(u->vm, o);
-    UInt ffid = (UInt)lt_peek_number(o + u->at->ffid, 1);
+    UInt ffid = (UInt)lt_guest_number(o + u->at->ffid, 1);
     if (proto)
         return name_proto(u, proto);
-    Addr code = lt_peek_number(o + u->at->func_c, 8), key = ffid > FFID_C ? BUILTINS + ffid : code;
-    if (ffid == FFID_LUA || is_told(key))
+    Addr code = lt_guest_number(o + u->at->func_c, 8), key = ffid > FFID_C ? BUILTINS + ffid : code;
+    if (ffid == FFID_LUA || is_written(key))
         return ffid == FFID_LUA ? 0 : key;
     if (ffid > FFID_C)
         VG_(snprintf)(text, sizeof text, "builtin#%u", ffid);
@@ -264,10 +264,10 @@ static Addr name_function(const struct universe *u, Addr o)
         VG_(snprintf)(text, sizeof text, "C function %s", name);
     else
         VG_(snprintf)(text, sizeof text, "C function %#lx", code);
-    return tell(key, text, VG_(strlen)(text));
+    return write_name(key, text, VG_(strlen)(text));
 }
 
-Addr universe_name(const struct universe *u, Addr o)
+Addr snapshot_name(const struct snapshot *u, Addr o)
 {
     switch (lt_vm_gct(u->vm, o)) {
     case GCT_CDATA:
@@ -281,7 +281,7 @@ Addr universe_name(const struct universe *u, Addr o)
     case GCT_TAB:
         return name_table(u, o);
     case GCT_THREAD:
-        return o == universe_main(u) ? name_plain(o, "main") : 0;
+        return o == snapshot_main(u) ? name_plain(o, "main") : 0;
     default:
         return 0;
     }

@@ -25,15 +25,15 @@ enum {
 /* The most bytes of a heap. This limits the time of the walks if the number read is wrong. */
 #define LARGEST (1ULL << 36)
 
-static UInt root_offset(const struct universe *u)
+static UInt root_offset(const struct snapshot *u)
 {
     return 2 * u->at->ref + 8;
 }
 
-static Bool is_object(const struct universe *u, Addr o)
+static Bool is_object(const struct snapshot *u, Addr o)
 {
     UInt gct;
-    if (o < 4096 || o & 3 || !lt_readable(o, 16))
+    if (o < 4096 || o & 3 || !lt_guest_readable(o, 16))
         return False;
     gct = lt_vm_gct(u->vm, o);
     return gct >= GCT_STR && gct <= GCT_UDATA;
@@ -47,7 +47,7 @@ static ULong most_objects(ULong bytes)
     return (bytes < LARGEST ? bytes : LARGEST) / LEAST_OBJECT + 1024;
 }
 
-static Bool list_holds(const struct universe *u, Addr first, ULong most, Addr wanted)
+static Bool list_holds(const struct snapshot *u, Addr first, ULong most, Addr wanted)
 {
     ULong n = 0;
     for (Addr o = first; is_object(u, o) && n++ < most; o = lt_vm_ref(u->vm, o))
@@ -56,16 +56,16 @@ static Bool list_holds(const struct universe *u, Addr first, ULong most, Addr wa
     return False;
 }
 
-static Bool are_counters(const struct universe *u, Addr gc)
+static Bool are_counters(const struct snapshot *u, Addr gc)
 {
-    UInt white = (UInt)lt_peek_number(gc + 2 * u->at->ref, 1) & 3;
-    UInt state = (UInt)lt_peek_number(gc + 2 * u->at->ref + 1, 1);
-    ULong total = lt_peek_number(gc, u->at->ref);
+    UInt white = (UInt)lt_guest_number(gc + 2 * u->at->ref, 1) & 3;
+    UInt state = (UInt)lt_guest_number(gc + 2 * u->at->ref + 1, 1);
+    ULong total = lt_guest_number(gc, u->at->ref);
     return (white == 1 || white == 2) && state <= LAST_STATE && total >= LEAST_TOTAL &&
-           list_holds(u, lt_vm_ref(u->vm, gc + root_offset(u)), most_objects(total), universe_main(u));
+           list_holds(u, lt_vm_ref(u->vm, gc + root_offset(u)), most_objects(total), snapshot_main(u));
 }
 
-static Bool find_counters(struct universe *u)
+static Bool find_counters(struct snapshot *u)
 {
     struct lt_vm *vm = u->vm;
     if (vm->places_sure)
@@ -79,12 +79,12 @@ static Bool find_counters(struct universe *u)
 /* -- the string table -- */
 
 /* The first string of a chain. The lowest bit of the pointer says how its strings were hashed. */
-static Addr chain(const struct universe *u, UInt i)
+static Addr chain(const struct snapshot *u, UInt i)
 {
     return lt_vm_ref(u->vm, u->strings + (Addr)i * u->at->ref) & ~(Addr)1;
 }
 
-static Bool strings_agree(const struct universe *u)
+static Bool strings_agree(const struct snapshot *u)
 {
     UInt n = 0;
     for (UInt i = 0; i <= u->string_mask; i++)
@@ -94,17 +94,17 @@ static Bool strings_agree(const struct universe *u)
     return n == u->string_count;
 }
 
-static Bool is_string_table(struct universe *u, Addr at)
+static Bool is_string_table(struct snapshot *u, Addr at)
 {
-    u->strings = lt_peek_number(at, 8);
+    u->strings = lt_guest_number(at, 8);
     u->string_mask = lt_vm_u32(at + 8);
     u->string_count = lt_vm_u32(at + 12);
     return u->string_mask >= LEAST_STRING_MASK && (u->string_mask & (u->string_mask + 1)) == 0 &&
            u->string_count > 0 && u->string_count <= u->limit &&
-           lt_readable(u->strings, ((SizeT)u->string_mask + 1) * u->at->ref) && strings_agree(u);
+           lt_guest_readable(u->strings, ((SizeT)u->string_mask + 1) * u->at->ref) && strings_agree(u);
 }
 
-static Bool find_strings(struct universe *u)
+static Bool find_strings(struct snapshot *u)
 {
     struct lt_vm *vm = u->vm;
     if (vm->places_sure)
@@ -117,12 +117,12 @@ static Bool find_strings(struct universe *u)
 
 /* -- the FFI's state: its fourth pointer is to the global state -- */
 
-static void find_ctypes(struct universe *u)
+static void find_ctypes(struct snapshot *u)
 {
     u->ctypes = 0;
     for (UInt o = 0; o < SEARCHED && !u->ctypes; o += u->at->ref) {
         Addr p = lt_vm_ref(u->vm, u->vm->g + o);
-        if (p > 4096 && !(p & 7) && lt_peek_number(p + 24, 8) == u->vm->g &&
+        if (p > 4096 && !(p & 7) && lt_guest_number(p + 24, 8) == u->vm->g &&
             lt_vm_u32(p + 8) <= lt_vm_u32(p + 12) && lt_vm_u32(p + 12) <= 65536)
             u->ctypes = p;
     }
@@ -130,15 +130,15 @@ static void find_ctypes(struct universe *u)
 
 /* -- roots -- */
 
-static Bool is_text(const struct universe *u, Addr string, const HChar *text)
+static Bool is_text(const struct snapshot *u, Addr string, const HChar *text)
 {
     HChar there[16];
     SizeT n = VG_(strlen)(text) + 1;
     return is_object(u, string) && lt_vm_gct(u->vm, string) == GCT_STR &&
-           lt_peek(string + u->vm->layout->string_header, there, n) && VG_(memcmp)(there, text, n) == 0;
+           lt_guest_read(string + u->vm->layout->string_header, there, n) && VG_(memcmp)(there, text, n) == 0;
 }
 
-static void find_roots(struct universe *u)
+static void find_roots(struct snapshot *u)
 {
     UInt ref = u->at->ref, end = u->vm->layout->recorder ? u->vm->layout->recorder : SEARCHED;
     u->root_count = 0;
@@ -156,12 +156,12 @@ static void find_roots(struct universe *u)
     }
 }
 
-const HChar *universe_find(struct universe *u, struct lt_vm *vm)
+const HChar *snapshot_find(struct snapshot *u, struct lt_vm *vm)
 {
-    *u = (struct universe){.vm = vm, .at = vm->at};
+    *u = (struct snapshot){.vm = vm, .at = vm->at};
     if (!find_counters(u))
         return "the collector's list of objects was not found";
-    u->limit = most_objects(lt_peek_number(u->gc, u->at->ref));
+    u->limit = most_objects(lt_guest_number(u->gc, u->at->ref));
     if (!find_strings(u))
         return "the string table was not found";
     find_ctypes(u);
@@ -171,7 +171,7 @@ const HChar *universe_find(struct universe *u, struct lt_vm *vm)
 
 /* -- the registry and the other roots in the global state -- */
 
-static Bool is_registry(const struct universe *u, Addr slot)
+static Bool is_registry(const struct snapshot *u, Addr slot)
 {
     UInt gct;
     Addr table = object_value(u, slot, &gct);
@@ -179,7 +179,7 @@ static Bool is_registry(const struct universe *u, Addr slot)
            table_field(u, table, "_LOADED");
 }
 
-void universe_roots(struct universe *u, Addr *root, UInt *count, UInt most)
+void snapshot_roots(struct snapshot *u, Addr *root, UInt *count, UInt most)
 {
     UInt gct;
     *count = 0;
@@ -195,7 +195,7 @@ void universe_roots(struct universe *u, Addr *root, UInt *count, UInt most)
 
 /* -- the walk -- */
 
-static Bool visit_one(struct universe *u, Addr o, object_visitor *visit)
+static Bool visit_one(struct snapshot *u, Addr o, object_visitor *visit)
 {
     if (!is_object(u, o) || u->seen++ > u->limit)
         return False;
@@ -204,7 +204,7 @@ static Bool visit_one(struct universe *u, Addr o, object_visitor *visit)
 }
 
 /* Open upvalues, which refer to a thread's stack, are in a list of that thread. */
-static Bool walk_open(struct universe *u, Addr thread, object_visitor *visit)
+static Bool walk_open(struct snapshot *u, Addr thread, object_visitor *visit)
 {
     for (Addr o = lt_vm_ref(u->vm, thread + u->at->thread_open); o; o = lt_vm_ref(u->vm, o))
         if (!visit_one(u, o, visit))
@@ -212,7 +212,7 @@ static Bool walk_open(struct universe *u, Addr thread, object_visitor *visit)
     return True;
 }
 
-static Bool walk_list(struct universe *u, Addr first, object_visitor *visit)
+static Bool walk_list(struct snapshot *u, Addr first, object_visitor *visit)
 {
     for (Addr o = first; o; o = lt_vm_ref(u->vm, o)) {
         if (!visit_one(u, o, visit))
@@ -223,7 +223,7 @@ static Bool walk_list(struct universe *u, Addr first, object_visitor *visit)
     return True;
 }
 
-static Bool walk_strings(struct universe *u, object_visitor *visit)
+static Bool walk_strings(struct snapshot *u, object_visitor *visit)
 {
     for (UInt i = 0; i <= u->string_mask; i++)
         for (Addr o = chain(u, i); o; o = lt_vm_ref(u->vm, o))
@@ -233,7 +233,7 @@ static Bool walk_strings(struct universe *u, object_visitor *visit)
 }
 
 /* Objects that wait for their finaliser are in a ring; the collector has a pointer to the last one. */
-static Bool walk_finalised(struct universe *u, object_visitor *visit)
+static Bool walk_finalised(struct snapshot *u, object_visitor *visit)
 {
     Addr last = lt_vm_ref(u->vm, u->gc + root_offset(u) + 5 * u->at->ref), o = last;
     Bool whole = True;
@@ -248,7 +248,7 @@ static Bool walk_finalised(struct universe *u, object_visitor *visit)
     return whole;
 }
 
-Bool universe_walk(struct universe *u, object_visitor *visit)
+Bool snapshot_walk(struct snapshot *u, object_visitor *visit)
 {
     u->seen = 0;
     return walk_list(u, lt_vm_ref(u->vm, u->gc + root_offset(u)), visit) && walk_strings(u, visit) &&

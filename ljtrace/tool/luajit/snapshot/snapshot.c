@@ -24,7 +24,7 @@ static ULong s_bytes; /* bytes of the objects */
 
 /* The name of the postponed snapshots. */
 static HChar s_due_name[1024];
-UInt lt_universe_waiting;
+UInt lt_snapshot_waiting;
 
 static UInt type_of(UInt gct)
 {
@@ -36,72 +36,72 @@ static UInt type_of(UInt gct)
 }
 
 /* Fixed strings are never collected, and objects that wait for their finaliser not before it has run. */
-static Bool is_root(const struct universe *u, Addr o)
+static Bool is_root(const struct snapshot *u, Addr o)
 {
     enum { FIXED = 0x60 };
-    if (u->finalised || o == universe_main(u) || o == lt_vm_ref(u->vm, universe_main(u) + u->at->thread_env))
+    if (u->finalised || o == snapshot_main(u) || o == lt_vm_ref(u->vm, snapshot_main(u) + u->at->thread_env))
         return True;
     for (UInt i = 0; i < s_roots; i++)
         if (s_root[i] == o)
             return True;
-    return lt_vm_gct(u->vm, o) == GCT_STR && lt_peek_number(o + u->at->gct - 1, 1) & FIXED;
+    return lt_vm_gct(u->vm, o) == GCT_STR && lt_guest_number(o + u->at->gct - 1, 1) & FIXED;
 }
 
 /* Add an object to the sum. The main thread is a part of the state's own block. */
-static void count_object(struct universe *u, Addr o)
+static void count_object(struct snapshot *u, Addr o)
 {
     Addr part[2];
     object_parts(u, o, part);
-    if (o != universe_main(u))
-        lt_heap_claim(u->vm, o);
-    lt_heap_claim(u->vm, part[0]);
-    lt_heap_claim(u->vm, part[1]);
+    if (o != snapshot_main(u))
+        lt_accounting_claim(u->vm, o);
+    lt_accounting_claim(u->vm, part[0]);
+    lt_accounting_claim(u->vm, part[1]);
     s_bytes += object_bytes(u, o);
 }
 
-static void tell_object(struct universe *u, Addr o)
+static void write_object(struct snapshot *u, Addr o)
 {
     Bool dead = object_is_dead(u, o);
     UInt flags =
         type_of(lt_vm_gct(u->vm, o)) | (dead ? RAW_OBJECT_DEAD : 0) | (is_root(u, o) ? RAW_OBJECT_ROOT : 0);
-    Addr name = dead ? 0 : universe_name(u, o);
+    Addr name = dead ? 0 : snapshot_name(u, o);
     RING_PUT(object, .flags = flags, .addr = o, .size = object_bytes(u, o), .name = name);
 }
 
 /* Objects to which garbage refers may have been freed. */
-static void tell_links(struct universe *u, Addr o)
+static void write_links(struct snapshot *u, Addr o)
 {
     if (!object_is_dead(u, o))
-        universe_links(u, o);
+        snapshot_links(u, o);
 }
 
 /* If the allocator's calls were not seen from the beginning, assume that the sums are right: these are the
  * bytes that remain. */
-static ULong internal_bytes(const struct universe *u)
+static ULong internal_bytes(const struct snapshot *u)
 {
-    ULong total = lt_peek_number(u->gc, u->at->ref);
+    ULong total = lt_guest_number(u->gc, u->at->ref);
     if (u->vm->counted)
-        return lt_heap_internal_bytes(u->vm);
+        return lt_accounting_internal_bytes(u->vm);
     return total > s_bytes ? total - s_bytes : 0;
 }
 
-static void begin(struct universe *u, const HChar *name)
+static void begin(struct snapshot *u, const HChar *name)
 {
-    universe_roots(u, s_root, &s_roots, MOST_ROOTS);
-    universe_begin_names(u, u->registry);
+    snapshot_roots(u, s_root, &s_roots, MOST_ROOTS);
+    snapshot_begin_names(u, u->registry);
     RING_PUT(snapshot, .heap = u->vm->ud, .instructions = lt_ring->instructions,
-             .total = lt_peek_number(u->gc, u->at->ref), .internal = internal_bytes(u),
+             .total = lt_guest_number(u->gc, u->at->ref), .internal = internal_bytes(u),
              .name = lt_text(name));
 }
 
-static Bool adds_up(const struct universe *u)
+static Bool adds_up(const struct snapshot *u)
 {
-    return s_bytes + internal_bytes(u) == lt_peek_number(u->gc, u->at->ref);
+    return s_bytes + internal_bytes(u) == lt_guest_number(u->gc, u->at->ref);
 }
 
-static void check(const struct universe *u, const HChar *name, Bool whole)
+static void check(const struct snapshot *u, const HChar *name, Bool whole)
 {
-    ULong total = lt_peek_number(u->gc, u->at->ref), internal = internal_bytes(u);
+    ULong total = lt_guest_number(u->gc, u->at->ref), internal = internal_bytes(u);
     if (!whole)
         VG_(umsg)("ljtrace: snapshot '%s': a list of objects is broken; it holds those before\n", name);
     if (!u->vm->counted)
@@ -118,7 +118,7 @@ static void check(const struct universe *u, const HChar *name, Bool whole)
 
 static void set_due(struct lt_vm *vm, Bool due)
 {
-    lt_universe_waiting += (UInt)due - (UInt)vm->snapshot_due;
+    lt_snapshot_waiting += (UInt)due - (UInt)vm->snapshot_due;
     vm->snapshot_due = due;
 }
 
@@ -127,12 +127,12 @@ static void set_due(struct lt_vm *vm, Bool due)
  * consistent. */
 static Bool take(struct lt_vm *vm, const HChar *name, Bool may_wait)
 {
-    struct universe u;
+    struct snapshot u;
     lt_types_settle(vm, 0, 0);
-    const HChar *wrong = universe_find(&u, vm);
+    const HChar *wrong = snapshot_find(&u, vm);
     set_due(vm, False);
     s_bytes = 0;
-    Bool whole = !wrong && universe_walk(&u, count_object);
+    Bool whole = !wrong && snapshot_walk(&u, count_object);
     if (may_wait && (!whole || !adds_up(&u))) {
         set_due(vm, True);
         return False;
@@ -143,8 +143,8 @@ static Bool take(struct lt_vm *vm, const HChar *name, Bool may_wait)
     }
     vm->places_sure |= whole && adds_up(&u);
     begin(&u, name);
-    universe_walk(&u, tell_object);
-    universe_walk(&u, tell_links);
+    snapshot_walk(&u, write_object);
+    snapshot_walk(&u, write_links);
     RING_PUT(snapshot_end);
     check(&u, name, whole);
     return True;
@@ -153,61 +153,61 @@ static Bool take(struct lt_vm *vm, const HChar *name, Bool may_wait)
 /* Inform a user who wants objects although --lua=no is set. Once is enough. */
 static void mention_option(void)
 {
-    static Bool told;
-    if (!lt_options.lua && !told)
+    static Bool written;
+    if (!lt_options.lua && !written)
         VG_(umsg)("ljtrace: with --lua=no, snapshots have no objects\n");
-    told = True;
+    written = True;
 }
 
-UInt lt_universe_take(const HChar *name)
+UInt lt_snapshot_take(const HChar *name)
 {
     UInt n = 0;
     mention_option();
-    lt_peek_forget();
+    lt_guest_forget();
     for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
         n += !vm->ended && take(vm, name, False);
     return n;
 }
 
-UInt lt_universe_order(const HChar *name)
+UInt lt_snapshot_request(const HChar *name)
 {
     UInt waiting = 0;
     mention_option();
-    lt_universe_take_due();
-    lt_peek_forget();
+    lt_snapshot_take_due();
+    lt_guest_forget();
     VG_(strncpy)(s_due_name, name, sizeof s_due_name - 1);
     for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
         waiting += !vm->ended && !take(vm, name, True);
     return waiting;
 }
 
-void lt_universe_try_due(struct lt_vm *vm)
+void lt_snapshot_try_due(struct lt_vm *vm)
 {
     if (!vm->snapshot_due || !lt_ring_alive())
         return;
-    lt_peek_forget();
+    lt_guest_forget();
     take(vm, s_due_name, True);
 }
 
-void lt_universe_take_due(void)
+void lt_snapshot_take_due(void)
 {
-    lt_peek_forget();
+    lt_guest_forget();
     for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
         if (vm->snapshot_due && lt_ring_alive())
             take(vm, s_due_name, False);
 }
 
-void lt_universe_state_ends(Addr g)
+void lt_snapshot_state_ends(Addr g)
 {
     struct lt_vm *vm = lt_vm_first();
     while (vm && vm->g != g)
         vm = vm->next;
     if (!vm)
         return;
-    lt_peek_forget();
+    lt_guest_forget();
     if (vm->snapshot_due && lt_ring_alive())
         take(vm, s_due_name, False);
-    if (lt_options.universe && lt_ring_alive())
+    if (lt_options.snapshot_at_exit && lt_ring_alive())
         take(vm, "at exit", False);
     vm->ended = True;
 }

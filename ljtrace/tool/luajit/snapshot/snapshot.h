@@ -13,21 +13,21 @@
 
 #include "ljtrace/tool/luajit/core/states.h"
 
-/* Take a snapshot of each known state. name: for the readers of the trace. Returns the number of snapshots.
- */
-UInt lt_universe_take(const HChar *name);
+/* Take a snapshot of each known state. name: for the readers of the trace. Returns the number of
+ * snapshots. */
+UInt lt_snapshot_take(const HChar *name);
 /* The same at a moment that the program did not choose. A state may just be creating or freeing an object;
  * then its lists and sums are not consistent. The snapshot of such a state is postponed until the state
  * allocates, which it does only when everything is in its place; if the sums are still wrong, until the next
  * time. Returns the number of postponed snapshots. */
-UInt lt_universe_order(const HChar *name);
+UInt lt_snapshot_request(const HChar *name);
 /* The number of states whose snapshot is postponed. */
-extern UInt lt_universe_waiting;
+extern UInt lt_snapshot_waiting;
 /* The state allocates: take its snapshot if it was postponed. */
-void lt_universe_try_due(struct lt_vm *vm);
+void lt_snapshot_try_due(struct lt_vm *vm);
 /* The program or the recording ends: take all postponed snapshots, consistent or not. */
-void lt_universe_take_due(void);
+void lt_snapshot_take_due(void);
 /* The state with this global state is about to be closed. Take its last snapshot with --universe=at-exit. */
-void lt_universe_state_ends(Addr g);
+void lt_snapshot_state_ends(Addr g);
 
 #endif

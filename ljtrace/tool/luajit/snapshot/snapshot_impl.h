@@ -11,10 +11,10 @@
 
 #include "ljtrace/tool/luajit/core/states.h"
 
-enum { UNIVERSE_TEXT = 400, NODE_BYTES = 24, FFID_LUA = 0, FFID_C = 1 };
+enum { SNAPSHOT_TEXT = 400, NODE_BYTES = 24, FFID_LUA = 0, FFID_C = 1 };
 
 /* The content of a string.buffer's userdata. The width of references depends on the build. */
-struct universe_buffer {
+struct snapshot_buffer {
     Addr data; /* its block; 0 = it has none of its own */
     ULong bytes;
     Addr borrowed;            /* the string whose text it shows instead; 0 = none */
@@ -22,7 +22,7 @@ struct universe_buffer {
 };
 
 /* A state while its snapshot is being taken. */
-struct universe {
+struct snapshot {
     struct lt_vm *vm;
     const struct lt_offsets *at;
     Addr gc;      /* address of the collector's counters; the first is the total */
@@ -38,58 +38,58 @@ struct universe {
 };
 
 /* A function that is called for each object. */
-typedef void object_visitor(struct universe *u, Addr object);
+typedef void object_visitor(struct snapshot *u, Addr object);
 
 /* Fill u for a state. Returns NULL, or why that is not possible. */
-const HChar *universe_find(struct universe *u, struct lt_vm *vm);
+const HChar *snapshot_find(struct snapshot *u, struct lt_vm *vm);
 /* Visit each object once. Returns false if a list is broken. */
-Bool universe_walk(struct universe *u, object_visitor *visit);
+Bool snapshot_walk(struct snapshot *u, object_visitor *visit);
 /* The main thread: it precedes the global state. */
-static inline Addr universe_main(const struct universe *u)
+static inline Addr snapshot_main(const struct snapshot *u)
 {
     return u->vm->g - u->vm->layout->thread_size;
 }
 
 /* The object to which the value in `slot` refers, and its type; 0 if the value is not an object. */
-Addr object_value(const struct universe *u, Addr slot, UInt *gct);
+Addr object_value(const struct snapshot *u, Addr slot, UInt *gct);
 /* The size of an object with its parts; 0 if it is impossible. For the main thread only that of its stack. */
-ULong object_bytes(const struct universe *u, Addr object);
+ULong object_bytes(const struct snapshot *u, Addr object);
 /* The blocks that the object has besides its own; 0 = none. */
-void object_parts(const struct universe *u, Addr object, Addr part[2]);
+void object_parts(const struct snapshot *u, Addr object, Addr part[2]);
 /* Is the object garbage? */
-Bool object_is_dead(const struct universe *u, Addr object);
+Bool object_is_dead(const struct snapshot *u, Addr object);
 /* The size of a string object. */
 ULong string_bytes(const struct lt_vm *vm, Addr string);
 /* The length of a string's text. */
 UInt string_length(const struct lt_vm *vm, Addr string);
 
 /* Read the string.buffer in a userdata. Returns false if there is none. */
-Bool universe_buffer(const struct universe *u, Addr udata, struct universe_buffer *b);
+Bool snapshot_buffer(const struct snapshot *u, Addr udata, struct snapshot_buffer *b);
 
 /* Write the references of an object into the ring. */
-void universe_links(struct universe *u, Addr object);
+void snapshot_links(struct snapshot *u, Addr object);
 /* The objects from which the collector marks, besides the main thread; they include u->registry. */
-void universe_roots(struct universe *u, Addr *root, UInt *count, UInt most);
+void snapshot_roots(struct snapshot *u, Addr *root, UInt *count, UInt most);
 
 /* The key of the object's name, which is written into the ring before; 0 = it has none. */
-Addr universe_name(const struct universe *u, Addr object);
+Addr snapshot_name(const struct snapshot *u, Addr object);
 /* The same for the text of a string object. */
-Addr universe_string(const struct universe *u, Addr string);
+Addr snapshot_string(const struct snapshot *u, Addr string);
 /* The same for a text in the program's memory. */
-Addr universe_text(Addr text);
-/* The same for a table key that is an integer or a boolean, for example [1000000]; 0 = it is something else.
- */
-Addr universe_plain_key(const struct universe *u, Addr slot);
+Addr snapshot_text(Addr text);
+/* The same for a table key that is an integer or a boolean, for example [1000000]; 0 = it is something
+ * else. */
+Addr snapshot_plain_key(const struct snapshot *u, Addr slot);
 /* Begin a snapshot: no name was written yet. */
-void universe_begin_names(const struct universe *u, Addr registry);
+void snapshot_begin_names(const struct snapshot *u, Addr registry);
 /* The slot of the value that a table has for a string key; 0 = none. */
-Addr table_field(const struct universe *u, Addr table, const HChar *name);
+Addr table_field(const struct snapshot *u, Addr table, const HChar *name);
 /* The weakness of tables with this metatable: 1 = keys, 2 = values. */
-UInt table_mode(const struct universe *u, Addr metatable);
+UInt table_mode(const struct snapshot *u, Addr metatable);
 
 /* The size of a cdata; 0 = not known. *block: where its block begins. */
-ULong cdata_bytes(const struct universe *u, Addr cdata, Addr *block);
+ULong cdata_bytes(const struct snapshot *u, Addr cdata, Addr *block);
 /* Write the name of a C type. */
-void ctype_name(const struct universe *u, UInt id, HChar *to);
+void ctype_name(const struct snapshot *u, UInt id, HChar *to);
 
 #endif

@@ -37,25 +37,25 @@ struct thread {
 };
 
 /* An entry: a stack, and all that was read for it. */
-struct memo {
-    UWord basis[BASIS_WORDS];
+struct entry {
+    UWord key[KEY_WORDS];
     /* The entry that was used after this one the last time; NULL = not known. */
-    struct memo *next;
-    Bool again;        /* it was also used after it the time before */
-    UInt count;        /* number of words; 0 = the entry is empty */
+    struct entry *next;
+    Bool again; /* it was also used after it the time before */
+    UInt count; /* number of words; 0 = the entry is empty */
     UInt functions, threads;
     Addr last;                                              /* the highest of the words on the C stack */
-    struct lt_spot asking;                                  /* on a trace: the place of the call, */
+    struct lt_spot allocating;                              /* on a trace: the place of the call, */
     SizeT size;                                             /* the size requested, */
-    ULong version;                                          /* word: filled up with copies of the first */
+    ULong version;                                          /* and the version of what was known of it */
     UWord sum;                                              /* of the stack, for --check-stacks */
     struct word function[MOST_FUNCTIONS], word[MOST_WORDS]; /* word: padded with copies of the first */
     struct thread thread[MOST_THREADS];
 };
 
-static struct memo s_memo[SETS][WAYS];
+static struct entry s_cache[SETS][WAYS];
 static UInt s_tag[SETS][WAYS]; /* part of the hash, to skip most entries of the set */
-static struct memo *s_last;    /* the entry used or made last */
+static struct entry *s_last;   /* the entry used or made last */
 static UInt s_victim;          /* the way to evict next */
 
 /* How many frames of Lua a stack has at least, if the rest was cut off, by the place that allocates; 0 = not
@@ -75,27 +75,27 @@ static UWord mix(UWord sum, UWord word)
     return (sum ^ word) * 0x9e3779b97f4a7c15ULL ^ sum >> 29;
 }
 
-static Addr word_at(const struct lt_basis *b, Addr at)
+static Addr word_at(const struct lt_cache_key *b, Addr at)
 {
     return lt_on_c_stack(b, at) || lt_on_lua_stack(b, at) ? *(const Addr *)at : 0;
 }
 
 /* A hash of the code that allocates, in C and in Lua. */
-static UWord place_of(const struct lt_vm *vm, const struct lt_basis *b)
+static UWord place_of(const struct lt_vm *vm, const struct lt_cache_key *b)
 {
-    Addr pc = (b->word[BASIS_CFRAME] & ~(Addr)3) + vm->layout->cframe_pc;
-    UWord sum = b->word[BASIS_IP] ^ *(const Addr *)b->word[BASIS_SP] << 9 ^ b->word[BASIS_STATE] << 41;
+    Addr pc = (b->word[KEY_CFRAME] & ~(Addr)3) + vm->layout->cframe_pc;
+    UWord sum = b->word[KEY_IP] ^ *(const Addr *)b->word[KEY_SP] << 9 ^ b->word[KEY_STATE] << 41;
     sum ^= word_at(b, lt_base_of(b) - 8) << 23 ^ word_at(b, pc) << 5;
     return (sum ^ sum >> 31) * 0x9e3779b97f4a7c15ULL;
 }
 
-static UInt *frames_of(const struct lt_basis *b)
+static UInt *frames_of(const struct lt_cache_key *b)
 {
     return &s_frames[(b->place >> 54) % PLACES];
 }
 
 /* The next frame further down the Lua stack; 0 = there is none, or the VM was entered here. */
-static Addr next_frame(const struct lt_vm *vm, const struct lt_basis *b, Addr frame)
+static Addr next_frame(const struct lt_vm *vm, const struct lt_cache_key *b, Addr frame)
 {
     Bool wide = vm->layout->gc64;
     Addr link = wide ? *(const Addr *)frame : *(const UInt *)(frame + 4);
@@ -108,9 +108,9 @@ static Addr next_frame(const struct lt_vm *vm, const struct lt_basis *b, Addr fr
 
 /* The hash that selects the set. It contains the words that most probably differ between stacks: the return
  * addresses of Lua frames, as far as these are part of the stack. */
-static UWord hash_of(const struct lt_vm *vm, const struct lt_basis *b)
+static UWord hash_of(const struct lt_vm *vm, const struct lt_cache_key *b)
 {
-    UWord sum = b->place ^ b->word[BASIS_SP] * 0xff51afd7ed558ccdULL ^ lt_base_of(b) * 0xc4ceb9fe1a85ec53ULL;
+    UWord sum = b->place ^ b->word[KEY_SP] * 0xff51afd7ed558ccdULL ^ lt_base_of(b) * 0xc4ceb9fe1a85ec53ULL;
     UInt most = *frames_of(b) ? *frames_of(b) : MOST_FRAMES;
     Addr frame = lt_base_of(b) - 8;
     for (UInt i = 0; i < most && frame && lt_on_lua_stack(b, frame); i++) {
@@ -138,9 +138,9 @@ static UInt tag_of(UWord hash)
 static inline UInt header_at(const struct lt_vm *vm, Addr function, Addr *pc)
 {
     const struct lt_offsets *at = vm->at;
-    if (!lt_peek_is_known(function, at->func_pc + sizeof(Addr))) {
+    if (!lt_guest_is_known(function, at->func_pc + sizeof(Addr))) {
         *pc = lt_vm_ref(vm, function + at->func_pc);
-        return (UInt)lt_peek_number(function + at->gct - 1, 4) >> 8;
+        return (UInt)lt_guest_number(function + at->gct - 1, 4) >> 8;
     }
     *pc =
         vm->layout->gc64 ? *(const Addr *)(function + at->func_pc) : *(const UInt *)(function + at->func_pc);
@@ -160,7 +160,7 @@ static inline UWord function_at(const struct lt_vm *vm, Addr slot)
     return wide ? what ^ (UWord)kind << 48 : what | word >> 32 << 32;
 }
 
-static Bool same_functions(const struct memo *m, const struct lt_vm *vm)
+static Bool same_functions(const struct entry *m, const struct lt_vm *vm)
 {
     for (UInt i = 0; i < m->functions; i++)
         if (function_at(vm, m->function[i].at) != m->function[i].value)
@@ -172,24 +172,24 @@ static struct thread thread_at(const struct lt_vm *vm, Addr L)
 {
     Addr from = lt_vm_ref(vm, L + vm->at->thread_stack);
     return (struct thread){L, lt_vm_ref(vm, L + vm->at->thread_base),
-                           lt_peek_number(L + vm->at->thread_cframe, 8), from,
+                           lt_guest_number(L + vm->at->thread_cframe, 8), from,
                            from + 8 * (Addr)lt_vm_u32(L + vm->at->thread_size)};
 }
 
 /* Are the threads' stacks where they were, with the same frames? Then they are readable. */
-static Bool same_threads(const struct memo *m, const struct lt_vm *vm)
+static Bool same_threads(const struct entry *m, const struct lt_vm *vm)
 {
     for (UInt i = 0; i < m->threads; i++) {
         const struct thread *was = &m->thread[i], now = thread_at(vm, was->L);
         if (now.base != was->base || now.cframe != was->cframe || now.from != was->from ||
-            now.to != was->to || !lt_readable(now.from, now.to - now.from))
+            now.to != was->to || !lt_guest_readable(now.from, now.to - now.from))
             return False;
     }
     return True;
 }
 
 /* Nearly all entries that are compared are valid, so there is only one branch for several words. */
-static inline Bool same_words(const struct memo *m)
+static inline Bool same_words(const struct entry *m)
 {
     const struct word *w = m->word;
     for (UInt i = 0; i < m->count; i += WORDS_AT_ONCE, w += WORDS_AT_ONCE)
@@ -199,10 +199,10 @@ static inline Bool same_words(const struct memo *m)
     return True;
 }
 
-static Bool reads_the_same(const struct memo *m, const struct lt_vm *vm, const struct lt_basis *b)
+static Bool reads_the_same(const struct entry *m, const struct lt_vm *vm, const struct lt_cache_key *b)
 {
-    for (UInt i = 0; i < BASIS_WORDS; i++)
-        if (m->basis[i] != b->word[i])
+    for (UInt i = 0; i < KEY_WORDS; i++)
+        if (m->key[i] != b->word[i])
             return False;
     if (!m->count || !lt_on_c_stack(b, m->last) || (m->threads && !same_threads(m, vm)))
         return False;
@@ -211,36 +211,37 @@ static Bool reads_the_same(const struct memo *m, const struct lt_vm *vm, const s
 
 /* On a trace, the stack also depends on what is known about the call and, unless that is certain, on the
  * size. */
-static Bool asks_the_same(const struct memo *m, const struct lt_vm *vm, const struct lt_basis *b, SizeT size)
+static Bool is_same_call(const struct entry *m, const struct lt_vm *vm, const struct lt_cache_key *b,
+                         SizeT size)
 {
-    if (!b->word[BASIS_JIT])
+    if (!b->word[KEY_JIT])
         return True;
-    return lt_trace_still(vm, &m->asking) && lt_trace_version(vm, &m->asking, size) == m->version &&
-           (m->size == size || (m->size && size && lt_trace_is_sure(&m->asking)));
+    return lt_trace_still(vm, &m->allocating) && lt_trace_version(vm, &m->allocating, size) == m->version &&
+           (m->size == size || (m->size && size && lt_trace_is_sure(&m->allocating)));
 }
 
-static UInt id_of(const struct memo *m)
+static UInt id_of(const struct entry *m)
 {
-    return (UInt)(m - s_memo[0]) + 1; /* 0 means none */
+    return (UInt)(m - s_cache[0]) + 1; /* 0 means none */
 }
 
-static Bool holds(const struct memo *m, const struct lt_vm *vm, const struct lt_basis *b, SizeT size)
+static Bool holds(const struct entry *m, const struct lt_vm *vm, const struct lt_cache_key *b, SizeT size)
 {
-    return reads_the_same(m, vm, b) && asks_the_same(m, vm, b, size);
+    return reads_the_same(m, vm, b) && is_same_call(m, vm, b, size);
 }
 
-static struct memo *look_up(const struct lt_vm *vm, struct lt_basis *b, SizeT size)
+static struct entry *look_up(const struct lt_vm *vm, struct lt_cache_key *b, SizeT size)
 {
     b->place = place_of(vm, b);
     UWord hash = hash_of(vm, b);
     UInt set = set_of(hash), tag = tag_of(hash);
     for (UInt k = 0; k < WAYS; k++)
-        if (s_tag[set][k] == tag && holds(&s_memo[set][k], vm, b, size))
-            return &s_memo[set][k];
+        if (s_tag[set][k] == tag && holds(&s_cache[set][k], vm, b, size))
+            return &s_cache[set][k];
     return NULL;
 }
 
-static void follow(struct memo *m)
+static void follow(struct entry *m)
 {
     if (s_last) {
         s_last->again = s_last->next == m;
@@ -251,17 +252,18 @@ static void follow(struct memo *m)
 
 /* The entry that followed the last one twice is tried first, because programs repeat the same sequences. The
  * garbage collector does so when it frees. */
-Bool lt_memo_find(ThreadId tid, struct lt_vm *vm, SizeT size, struct lt_basis *b, struct lt_stack *stack)
+Bool lt_stack_cache_find(ThreadId tid, struct lt_vm *vm, SizeT size, struct lt_cache_key *b,
+                         struct lt_stack *stack)
 {
-    if (!lt_basis_get(tid, vm, b))
+    if (!lt_cache_key_get(tid, vm, b))
         return False;
-    struct memo *m = s_last && s_last->again ? s_last->next : NULL;
+    struct entry *m = s_last && s_last->again ? s_last->next : NULL;
     if (!m || !holds(m, vm, b, size))
         m = look_up(vm, b, size);
     if (!m)
         return False;
     follow(m);
-    vm->asking = m->asking;
+    vm->allocating = m->allocating;
     stack->id = id_of(m);
     stack->depth = 0;
     return True;
@@ -275,30 +277,30 @@ static UWord sum_of(const struct lt_stack *stack)
     return sum;
 }
 
-Bool lt_memo_is(UInt id, const struct lt_stack *stack)
+Bool lt_stack_cache_is(UInt id, const struct lt_stack *stack)
 {
-    return s_memo[(id - 1) / WAYS][(id - 1) % WAYS].sum == sum_of(stack);
+    return s_cache[(id - 1) / WAYS][(id - 1) % WAYS].sum == sum_of(stack);
 }
 
 /* -- adding an entry -- */
 
-void lt_memo_begin(void)
+void lt_stack_cache_begin(void)
 {
     s_notes.count = s_notes.functions = s_notes.threads = s_notes.frames = 0;
     s_notes.failed = False;
 }
 
-void lt_memo_give_up(void)
+void lt_stack_cache_give_up(void)
 {
     s_notes.failed = True;
 }
 
-void lt_memo_cut(UInt frames)
+void lt_stack_cache_cut(UInt frames)
 {
     s_notes.frames = frames;
 }
 
-void lt_memo_note(Addr at)
+void lt_stack_cache_note(Addr at)
 {
     if (s_notes.count == MOST_WORDS)
         s_notes.failed = True;
@@ -306,7 +308,7 @@ void lt_memo_note(Addr at)
         s_notes.at[s_notes.count++] = at;
 }
 
-void lt_memo_note_function(Addr slot)
+void lt_stack_cache_note_function(Addr slot)
 {
     if (s_notes.functions == MOST_FUNCTIONS)
         s_notes.failed = True;
@@ -314,7 +316,7 @@ void lt_memo_note_function(Addr slot)
         s_notes.function[s_notes.functions++] = slot;
 }
 
-void lt_memo_note_thread(Addr L)
+void lt_stack_cache_note_thread(Addr L)
 {
     if (s_notes.threads == MOST_THREADS)
         s_notes.failed = True;
@@ -322,16 +324,16 @@ void lt_memo_note_thread(Addr L)
         s_notes.thread[s_notes.threads++] = L;
 }
 
-void lt_memo_note_return(Addr sp, Addr ip)
+void lt_stack_cache_note_return(Addr sp, Addr ip)
 {
     Addr at = sp - sizeof(Addr);
-    if (!lt_readable(at, sizeof(Addr)) || *(const Addr *)at != ip + 1)
+    if (!lt_guest_readable(at, sizeof(Addr)) || *(const Addr *)at != ip + 1)
         s_notes.failed = True; /* the unwinder has found it in another way */
-    lt_memo_note(at);
+    lt_stack_cache_note(at);
 }
 
 /* Is the address on the stack of the running thread, or of one that has resumed another? */
-static Bool on_some_lua_stack(const struct memo *m, const struct lt_basis *b, Addr at)
+static Bool on_some_lua_stack(const struct entry *m, const struct lt_cache_key *b, Addr at)
 {
     Bool found = lt_on_lua_stack(b, at);
     for (UInt i = 0; i < m->threads && !found; i++)
@@ -340,7 +342,7 @@ static Bool on_some_lua_stack(const struct memo *m, const struct lt_basis *b, Ad
 }
 
 /* Returns false if the address is not on one of the stacks: then it could not be compared quickly. */
-static Bool add_word(struct memo *m, const struct lt_basis *b, Addr at)
+static Bool add_word(struct entry *m, const struct lt_cache_key *b, Addr at)
 {
     if (lt_on_c_stack(b, at))
         m->last = at > m->last ? at : m->last;
@@ -350,7 +352,7 @@ static Bool add_word(struct memo *m, const struct lt_basis *b, Addr at)
     return True;
 }
 
-static Bool add_function(struct memo *m, const struct lt_vm *vm, const struct lt_basis *b, Addr slot)
+static Bool add_function(struct entry *m, const struct lt_vm *vm, const struct lt_cache_key *b, Addr slot)
 {
     if (!on_some_lua_stack(m, b, slot))
         return False;
@@ -358,11 +360,11 @@ static Bool add_function(struct memo *m, const struct lt_vm *vm, const struct lt
     return True;
 }
 
-static Bool fill(struct memo *m, const struct lt_vm *vm, const struct lt_basis *b)
+static Bool fill(struct entry *m, const struct lt_vm *vm, const struct lt_cache_key *b)
 {
     Bool all = True;
     m->count = m->functions = 0;
-    m->last = b->word[BASIS_SP];
+    m->last = b->word[KEY_SP];
     m->threads = s_notes.threads;
     for (UInt i = 0; i < m->threads; i++)
         m->thread[i] = thread_at(vm, s_notes.thread[i]);
@@ -378,32 +380,32 @@ static Bool fill(struct memo *m, const struct lt_vm *vm, const struct lt_basis *
 }
 
 /* Put an entry into its set, in place of another. Returns its number. */
-static UInt put(const struct memo *made, UWord hash)
+static UInt put(const struct entry *made, UWord hash)
 {
     UInt set = set_of(hash), way = s_victim++ % WAYS;
-    struct memo *m = &s_memo[set][way];
+    struct entry *m = &s_cache[set][way];
     *m = *made;
     s_tag[set][way] = tag_of(hash);
     follow(m);
     return id_of(m);
 }
 
-void lt_memo_keep(const struct lt_basis *b, const struct lt_vm *vm, SizeT size, const struct lt_stack *host,
-                  struct lt_stack *stack)
+void lt_stack_cache_keep(const struct lt_cache_key *b, const struct lt_vm *vm, SizeT size,
+                         const struct lt_stack *host, struct lt_stack *stack)
 {
     for (UInt i = 1; i < host->depth; i++)
-        lt_memo_note_return(host->sps[i], host->ips[i]);
-    if (!b->usable || s_notes.failed || (b->word[BASIS_JIT] && !(vm->asking.trace && vm->layout->recorder)))
+        lt_stack_cache_note_return(host->sps[i], host->ips[i]);
+    if (!b->usable || s_notes.failed || (b->word[KEY_JIT] && !(vm->allocating.trace && vm->layout->recorder)))
         return;
-    static struct memo made;
+    static struct entry made;
     if (!fill(&made, vm, b))
         return;
-    VG_(memcpy)(made.basis, b->word, sizeof made.basis);
+    VG_(memcpy)(made.key, b->word, sizeof made.key);
     if (s_notes.frames && (*frames_of(b) == 0 || s_notes.frames < *frames_of(b)))
         *frames_of(b) = s_notes.frames;
-    made.asking = vm->asking;
+    made.allocating = vm->allocating;
     made.size = size;
-    made.version = b->word[BASIS_JIT] ? lt_trace_version(vm, &made.asking, size) : 0;
+    made.version = b->word[KEY_JIT] ? lt_trace_version(vm, &made.allocating, size) : 0;
     made.sum = sum_of(stack);
     stack->id = put(&made, hash_of(vm, b));
     RING_PUT(stack, .number = stack->id, .ips = (const uint64_t *)stack->ips, .ips_count = stack->depth);

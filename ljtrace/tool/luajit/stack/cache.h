@@ -19,28 +19,29 @@
 #include "ljtrace/tool/stacks/unwind.h"
 
 /* Look for the stack of a call of the allocator that requests `size` bytes (0 = none). Returns false if it is
- * not in the cache. Sets vm->asking. */
-Bool lt_memo_find(ThreadId tid, struct lt_vm *vm, SizeT size, struct lt_basis *b, struct lt_stack *stack);
+ * not in the cache. Sets vm->allocating. */
+Bool lt_stack_cache_find(ThreadId tid, struct lt_vm *vm, SizeT size, struct lt_cache_key *b,
+                         struct lt_stack *stack);
 
 /* Begin to note what a walk reads, for a new entry. */
-void lt_memo_begin(void);
+void lt_stack_cache_begin(void);
 /* The walk has read the eight bytes at this address, on one of the stacks. */
-void lt_memo_note(Addr at);
+void lt_stack_cache_note(Addr at);
 /* It has read the slot of a frame's function. With 4-byte references the slot is the whole frame. */
-void lt_memo_note_function(Addr slot);
+void lt_stack_cache_note_function(Addr slot);
 /* It continues with another thread, which has resumed the one before: its stack and base count too. */
-void lt_memo_note_thread(Addr L);
+void lt_stack_cache_note_thread(Addr L);
 /* It has found a C frame with this code address: the return address below sp must be the address after it. */
-void lt_memo_note_return(Addr sp, Addr ip);
+void lt_stack_cache_note_return(Addr sp, Addr ip);
 /* It needed no more than this many links of the Lua stack. */
-void lt_memo_cut(UInt frames);
+void lt_stack_cache_cut(UInt frames);
 /* Its result depends on something that cannot be noted: do not make an entry. */
-void lt_memo_give_up(void);
+void lt_stack_cache_give_up(void);
 /* The walk is complete: it has joined the C stack `host` into `stack`. Make an entry and write the stack into
  * the ring under the entry's number. */
-void lt_memo_keep(const struct lt_basis *b, const struct lt_vm *vm, SizeT size, const struct lt_stack *host,
-                  struct lt_stack *stack);
+void lt_stack_cache_keep(const struct lt_cache_key *b, const struct lt_vm *vm, SizeT size,
+                         const struct lt_stack *host, struct lt_stack *stack);
 /* For --check-stacks: is this the stack of the entry with that id? */
-Bool lt_memo_is(UInt id, const struct lt_stack *stack);
+Bool lt_stack_cache_is(UInt id, const struct lt_stack *stack);
 
 #endif

@@ -13,7 +13,7 @@
 /* The ranges that were found to be readable since the program's code last ran: the fields of a state, a C
  * stack and a Lua stack. */
 static struct {
-    UInt turn; /* the lt_peek_turn for which this holds */
+    UInt turn; /* the lt_guest_turn for which this holds */
     Addr g;
     const struct lua_layout *layout;
     ThreadId tid;
@@ -30,8 +30,8 @@ static Bool find_global(const struct lt_vm *vm)
     const struct lua_layout *l = vm->layout;
     UInt last = l->vmstate > l->cur_l ? l->vmstate : l->cur_l;
     last = last > l->jit_base ? last : l->jit_base;
-    s_seen.turn = lt_peek_turn;
-    s_seen.g = lt_readable(vm->g, last + sizeof(Addr)) ? vm->g : 0;
+    s_seen.turn = lt_guest_turn;
+    s_seen.g = lt_guest_readable(vm->g, last + sizeof(Addr)) ? vm->g : 0;
     s_seen.layout = l;
     s_seen.tid = VG_INVALID_THREADID;
     s_seen.lua_from = s_seen.lua_to = 0;
@@ -40,7 +40,7 @@ static Bool find_global(const struct lt_vm *vm)
 
 static inline Bool has_global(const struct lt_vm *vm)
 {
-    Bool known = s_seen.turn == lt_peek_turn && s_seen.g == vm->g && s_seen.layout == vm->layout;
+    Bool known = s_seen.turn == lt_guest_turn && s_seen.g == vm->g && s_seen.layout == vm->layout;
     return known || find_global(vm);
 }
 
@@ -62,7 +62,7 @@ static inline Bool has_c_stack(ThreadId tid, Addr sp)
 static Bool find_lua_stack(Addr from, Addr to)
 {
     s_seen.lua_from = from;
-    s_seen.lua_to = lt_readable(from, to - from) ? to : from;
+    s_seen.lua_to = lt_guest_readable(from, to - from) ? to : from;
     return s_seen.lua_to > from;
 }
 
@@ -76,22 +76,22 @@ static inline Bool has_lua_stack(Addr from, Addr to)
 static inline Bool has_thread(const struct lt_vm *vm, Addr L)
 {
     UInt bytes = vm->at->thread_size + sizeof(UInt);
-    return (lt_peek_is_known(L, bytes) || lt_readable(L, bytes)) &&
+    return (lt_guest_is_known(L, bytes) || lt_guest_readable(L, bytes)) &&
            *(const UChar *)(L + vm->at->gct) == GCT_THREAD;
 }
 
 static inline void load_thread(const struct lt_vm *vm, Addr L, Bool wide, UWord *w)
 {
     const struct lt_offsets *at = vm->at;
-    w[BASIS_THREAD] = L;
-    w[BASIS_CFRAME] = *(const Addr *)(L + at->thread_cframe);
+    w[KEY_THREAD] = L;
+    w[KEY_CFRAME] = *(const Addr *)(L + at->thread_cframe);
     /* While a trace runs, the thread's base is not up to date. */
-    w[BASIS_BASE] = w[BASIS_JIT] ? 0 : load_ref(L + at->thread_base, wide);
-    w[BASIS_FROM] = load_ref(L + at->thread_stack, wide);
-    w[BASIS_TO] = w[BASIS_FROM] + 8 * (Addr) * (const UInt *)(L + at->thread_size);
+    w[KEY_BASE] = w[KEY_JIT] ? 0 : load_ref(L + at->thread_base, wide);
+    w[KEY_FROM] = load_ref(L + at->thread_stack, wide);
+    w[KEY_TO] = w[KEY_FROM] + 8 * (Addr) * (const UInt *)(L + at->thread_size);
 }
 
-Bool lt_basis_get(ThreadId tid, const struct lt_vm *vm, struct lt_basis *b)
+Bool lt_cache_key_get(ThreadId tid, const struct lt_vm *vm, struct lt_cache_key *b)
 {
     const struct lua_layout *l = vm->layout;
     Bool wide = l->gc64;
@@ -100,14 +100,14 @@ Bool lt_basis_get(ThreadId tid, const struct lt_vm *vm, struct lt_basis *b)
     b->usable = False;
     if (!has_global(vm) || !(L = load_ref(vm->g + l->cur_l, wide)) || !has_thread(vm, L))
         return False;
-    w[BASIS_IP] = VG_(get_IP)(tid);
-    w[BASIS_SP] = VG_(get_SP)(tid);
-    w[BASIS_VM] = (UWord)vm;
-    w[BASIS_STATE] = *(const UInt *)(vm->g + l->vmstate);
-    w[BASIS_GENERATIONS] = raw_pair(lt_places_generation(), lt_frames_generation());
-    w[BASIS_JIT] = l->jit_base ? load_ref(vm->g + l->jit_base, wide) : 0;
+    w[KEY_IP] = VG_(get_IP)(tid);
+    w[KEY_SP] = VG_(get_SP)(tid);
+    w[KEY_VM] = (UWord)vm;
+    w[KEY_STATE] = *(const UInt *)(vm->g + l->vmstate);
+    w[KEY_GENERATIONS] = raw_pair(lt_places_generation(), lt_frames_generation());
+    w[KEY_JIT] = l->jit_base ? load_ref(vm->g + l->jit_base, wide) : 0;
     load_thread(vm, L, wide, w);
-    b->usable = has_c_stack(tid, w[BASIS_SP]) && has_lua_stack(w[BASIS_FROM], w[BASIS_TO]);
+    b->usable = has_c_stack(tid, w[KEY_SP]) && has_lua_stack(w[KEY_FROM], w[KEY_TO]);
     b->c_to = s_seen.c_to;
     return b->usable;
 }

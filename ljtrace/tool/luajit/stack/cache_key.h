@@ -13,23 +13,23 @@
 /* The words of a key: code address, stack pointer, VM state, thread, the thread's base, stack and C frame,
  * how often code and prototypes were forgotten, and the base of the running trace. */
 enum {
-    BASIS_IP,
-    BASIS_SP,
-    BASIS_VM,
-    BASIS_STATE,
-    BASIS_THREAD,
-    BASIS_BASE,
-    BASIS_FROM,
-    BASIS_TO,
-    BASIS_CFRAME,
-    BASIS_GENERATIONS,
-    BASIS_JIT,
-    BASIS_WORDS
+    KEY_IP,
+    KEY_SP,
+    KEY_VM,
+    KEY_STATE,
+    KEY_THREAD,
+    KEY_BASE,
+    KEY_FROM,
+    KEY_TO,
+    KEY_CFRAME,
+    KEY_GENERATIONS,
+    KEY_JIT,
+    KEY_WORDS
 };
 
 /* A cache key. */
-struct lt_basis {
-    UWord word[BASIS_WORDS];
+struct lt_cache_key {
+    UWord word[KEY_WORDS];
     /* The upper end of the C stack, which is readable from the stack pointer up to here. */
     Addr c_to;
     UWord place; /* hash of the code that allocates */
@@ -38,22 +38,22 @@ struct lt_basis {
 
 /* Read the key for the stack of thread `tid`, in which code of the state has been called. Returns b->usable.
  * If it is true, the Lua stack is readable too. */
-Bool lt_basis_get(ThreadId tid, const struct lt_vm *vm, struct lt_basis *b);
+Bool lt_cache_key_get(ThreadId tid, const struct lt_vm *vm, struct lt_cache_key *b);
 
-static inline Bool lt_on_c_stack(const struct lt_basis *b, Addr at)
+static inline Bool lt_on_c_stack(const struct lt_cache_key *b, Addr at)
 {
-    return at >= b->word[BASIS_SP] && at + sizeof(Addr) <= b->c_to;
+    return at >= b->word[KEY_SP] && at + sizeof(Addr) <= b->c_to;
 }
 
-static inline Bool lt_on_lua_stack(const struct lt_basis *b, Addr at)
+static inline Bool lt_on_lua_stack(const struct lt_cache_key *b, Addr at)
 {
-    return at >= b->word[BASIS_FROM] && at + sizeof(Addr) <= b->word[BASIS_TO];
+    return at >= b->word[KEY_FROM] && at + sizeof(Addr) <= b->word[KEY_TO];
 }
 
 /* The base of the innermost Lua frame. */
-static inline Addr lt_base_of(const struct lt_basis *b)
+static inline Addr lt_base_of(const struct lt_cache_key *b)
 {
-    return b->word[b->word[BASIS_JIT] ? BASIS_JIT : BASIS_BASE];
+    return b->word[b->word[KEY_JIT] ? KEY_JIT : KEY_BASE];
 }
 
 #endif

@@ -13,7 +13,7 @@
 /* Is this word of the VM's frame the thread that runs in it? */
 static Bool leads_back(const struct lt_vm *vm, Addr L, Addr cframe)
 {
-    return L && (lt_peek_number(L + vm->at->thread_cframe, 8) & ~(Addr)3) == cframe &&
+    return L && (lt_guest_number(L + vm->at->thread_cframe, 8) & ~(Addr)3) == cframe &&
            lt_vm_gct(vm, L) == GCT_THREAD;
 }
 
@@ -21,7 +21,7 @@ static struct lt_resumer thread_at(const struct lt_vm *vm, Addr cframe)
 {
     UInt step = vm->at->ref;
     for (Addr at = cframe; at < cframe + vm->layout->cframe_size; at += step) {
-        Addr L = lt_peek_number(at, step);
+        Addr L = lt_guest_number(at, step);
         if (leads_back(vm, L, cframe))
             return (struct lt_resumer){L, cframe, at};
     }

@@ -22,16 +22,16 @@ static Bool is_lexer(Addr at, Addr L, Addr cframe)
     const Addr *word = (const Addr *)at;
     Addr function = word[0];
     return word[1] == L && function < cframe && cframe - function < 1 << 20 &&
-           lt_peek_number(function + 8, 8) == at && lt_peek_number(function + 16, 8) == L;
+           lt_guest_number(function + 8, 8) == at && lt_guest_number(function + 16, 8) == L;
 }
 
 Addr lt_parser_key(const struct lt_vm *vm, Addr L, Addr cframe)
 {
     Addr from = cframe + vm->layout->cframe_size, line = vm->layout->parser_line;
-    if (!line || !cframe || !lt_readable(from, (SEARCHED_WORDS + 1) * sizeof(Addr)))
+    if (!line || !cframe || !lt_guest_readable(from, (SEARCHED_WORDS + 1) * sizeof(Addr)))
         return 0;
     for (Addr at = from; at < from + SEARCHED_WORDS * sizeof(Addr); at += sizeof(Addr))
         if (is_lexer(at, L, cframe))
-            return lt_name_compiled(vm, lt_peek_number(at + line + 8, 8), lt_vm_u32(at + line));
+            return lt_name_compiled(vm, lt_guest_number(at + line + 8, 8), lt_vm_u32(at + line));
     return 0;
 }

@@ -67,7 +67,7 @@ static void go_on_behind_machine(ThreadId tid, const struct lt_vm *vm, struct lt
 {
     Addr cframe = lt_vm_cframe(vm), reached = host->depth ? host->sps[host->depth - 1] : ~(Addr)0;
     for (UInt i = 0; i < LT_MAX_DEPTH && cframe && cframe <= reached; i++)
-        cframe = lt_peek_number(cframe + vm->layout->cframe_prev, 8) & ~(Addr)3;
+        cframe = lt_guest_number(cframe + vm->layout->cframe_prev, 8) & ~(Addr)3;
     if (cframe > reached)
         lt_resume_stack(tid, host, cframe + vm->layout->cframe_size);
 }
@@ -80,7 +80,7 @@ static Addr go_on_behind_trace(ThreadId tid, const struct lt_vm *vm, struct lt_s
         return 0;
     Addr code = host->ips[--host->depth], cframe = lt_vm_cframe(vm);
     if (host->depth)
-        lt_memo_note_return(host->sps[host->depth], code);
+        lt_stack_cache_note_return(host->sps[host->depth], code);
     if (cframe)
         lt_resume_stack(tid, host, cframe + vm->layout->cframe_size);
     return code;
@@ -101,7 +101,7 @@ static void take_stack(ThreadId tid, struct lt_vm *vm, SizeT size, Bool sampled,
     struct registers live;
     static struct lua_frames lua;
     Bool on_trace = vm->layout->jit_base && lt_vm_ref(vm, vm->g + vm->layout->jit_base) != 0;
-    lt_memo_begin();
+    lt_stack_cache_begin();
     /* On a trace, the stack has to reach the trace's frame. */
     lt_take_stack_to(tid, host, on_trace ? LT_MAX_DEPTH : room());
     lua.count = lua.lined = 0;
@@ -122,7 +122,7 @@ static void check(ThreadId tid, struct lt_vm *vm, SizeT size, UInt id)
 {
     static struct lt_stack host, anew;
     take_stack(tid, vm, size, False, &host, &anew);
-    if (!lt_memo_is(id, &anew))
+    if (!lt_stack_cache_is(id, &anew))
         VG_(tool_panic)("a cached stack differs from the walked one");
     s_checked++;
 }
@@ -130,17 +130,18 @@ static void check(ThreadId tid, struct lt_vm *vm, SizeT size, UInt id)
 void lt_report_checked_stacks(void)
 {
     if (lt_options.recheck)
-        VG_(umsg)("ljtrace: %lu Lua stacks, of which %lu came from the cache and were checked\n", s_taken, s_checked);
+        VG_(umsg)
+        ("ljtrace: %lu Lua stacks, of which %lu came from the cache and were checked\n", s_taken, s_checked);
 }
 
 void lt_take_lua_stack(ThreadId tid, struct lt_vm *vm, SizeT size, struct lt_stack *stack)
 {
     static struct lt_stack host;
-    struct lt_basis basis;
+    struct lt_cache_key key;
     s_taken++;
-    if (!lt_memo_find(tid, vm, size, &basis, stack)) {
+    if (!lt_stack_cache_find(tid, vm, size, &key, stack)) {
         take_stack(tid, vm, size, False, &host, stack);
-        lt_memo_keep(&basis, vm, size, &host, stack);
+        lt_stack_cache_keep(&key, vm, size, &host, stack);
     } else if (lt_options.recheck)
         check(tid, vm, size, stack->id);
 }

@@ -87,15 +87,15 @@ static Addr function_of(const struct walk *w, Addr frame)
 
 static Addr cframe_pc(const struct walk *w)
 {
-    lt_memo_note(w->cframe + w->vm->layout->cframe_pc);
+    lt_stack_cache_note(w->cframe + w->vm->layout->cframe_pc);
     Addr pc = lt_vm_ref(w->vm, w->cframe + w->vm->layout->cframe_pc);
     return pc == w->L ? 0 : pc;
 }
 
 static Addr cframe_prev(const struct walk *w)
 {
-    lt_memo_note(w->cframe + w->vm->layout->cframe_prev);
-    return lt_peek_number(w->cframe + w->vm->layout->cframe_prev, 8) & ~(Addr)3;
+    lt_stack_cache_note(w->cframe + w->vm->layout->cframe_prev);
+    return lt_guest_number(w->cframe + w->vm->layout->cframe_prev, 8) & ~(Addr)3;
 }
 
 /* Note the slots that identify a frame. If the frame above returns to Lua, its link also identifies the
@@ -104,9 +104,9 @@ static void note_frame(const struct walk *w)
 {
     Bool wide = is_wide(w), known = wide && w->next && (link_of(w, w->next) & 3) == LINK_LUA;
     if (wide)
-        lt_memo_note(w->frame);
+        lt_stack_cache_note(w->frame);
     if (!known)
-        lt_memo_note_function(w->frame - (wide ? 8 : 0));
+        lt_stack_cache_note_function(w->frame - (wide ? 8 : 0));
 }
 
 /* The address after the instruction that the current frame executes; 0 = not known. */
@@ -118,7 +118,7 @@ static Addr return_pc(const struct walk *w)
     if ((link & 3) == LINK_LUA)
         return (Addr)link;
     if ((link & 3) == LINK_CONTINUED) {
-        lt_memo_note(w->next - (is_wide(w) ? 16 : 8));
+        lt_stack_cache_note(w->next - (is_wide(w) ? 16 : 8));
         return is_wide(w) ? *(Addr *)(w->next - 16) : *(UInt *)(w->next - 4);
     }
     return cframe_pc(w);
@@ -179,7 +179,7 @@ static void visit_new_frame(struct walk *w, Addr function, Addr pc, struct seen 
         *seen = made;
     } else if (lt_vm_gct(w->vm, function) == GCT_FUNC) {
         settle(w, 0, 0);
-        if (lt_peek_number(function + w->vm->at->ffid, 1) > 1) {
+        if (lt_guest_number(function + w->vm->at->ffid, 1) > 1) {
             w->fast = function, w->fast_cframe = w->cframe;
             w->fast_seen = lt_fast_is_made(w->vm, function) ? NULL : seen;
             *seen = made;
@@ -253,7 +253,7 @@ static Bool use_thread(struct walk *w, Addr L)
     w->top = stack + bytes;
     w->frame = lt_vm_ref(w->vm, L + at->thread_base) - 8;
     w->next = w->pc = w->outermost = 0;
-    return lt_readable(stack, bytes);
+    return lt_guest_readable(stack, bytes);
 }
 
 /* At the bottom of a coroutine, continue with the thread that has resumed it. Returns false if there is none,
@@ -266,8 +266,8 @@ static Bool go_on_with_resumer(struct walk *w)
     if (!r.L || r.L == w->L || !use_thread(w, r.L))
         return False;
     w->cframe = r.cframe;
-    lt_memo_note(r.word & ~(Addr)7);
-    lt_memo_note_thread(r.L);
+    lt_stack_cache_note(r.word & ~(Addr)7);
+    lt_stack_cache_note_thread(r.L);
     return inside(w, w->frame);
 }
 
@@ -285,7 +285,7 @@ static void walk_down(struct walk *w)
         if (!is_pseudo)
             visit_frame(w);
         if (is_enough(w->out)) {
-            lt_memo_cut(w->steps);
+            lt_stack_cache_cut(w->steps);
             break;
         }
         is_pseudo = (link_of(w, w->frame) & 7) == LINK_VARG; /* the same function's own frame is below */
@@ -300,7 +300,7 @@ static Bool begin(struct walk *w, struct lt_vm *vm, const struct lt_stack *host,
     if (!L || lt_vm_gct(vm, L) != GCT_THREAD)
         return False;
     *w = (struct walk){.vm = vm, .host = host, .out = out};
-    w->cframe = lt_peek_number(L + vm->at->thread_cframe, 8) & ~(Addr)3;
+    w->cframe = lt_guest_number(L + vm->at->thread_cframe, 8) & ~(Addr)3;
     return use_thread(w, L);
 }
 
@@ -337,7 +337,7 @@ static Bool is_compiling(const struct walk *w, UInt state)
 {
     if (state != MT_VM_RECORD && state != MT_VM_OPT && state != MT_VM_ASM)
         return False;
-    lt_memo_give_up();
+    lt_stack_cache_give_up();
     return state != MT_VM_RECORD || lt_recording_works(w->vm, w->cframe);
 }
 
@@ -377,7 +377,7 @@ static void put_parser(struct walk *w)
     if (key)
         w->cframe = cframe_prev(w);
     if (key)
-        lt_memo_give_up(); /* the line changes although the stacks do not */
+        lt_stack_cache_give_up(); /* the line changes although the stacks do not */
 }
 
 /* Use the interpreter's registers, if they are consistent: the frame's function contains this bytecode, or it
@@ -408,14 +408,14 @@ void lt_walk_lua(struct lt_vm *vm, const struct lt_stack *host, const struct reg
     if (is_compiling(&w, state))
         use_recorder(&w);
     if (state == MT_VM_EXIT)
-        lt_memo_give_up();
+        lt_stack_cache_give_up();
     put_part(&w, state);
-    vm->asking.trace = 0;
+    vm->allocating.trace = 0;
     Bool on_trace = vm->layout->jit_base && lt_vm_ref(vm, vm->g + vm->layout->jit_base) != 0;
     if (!on_trace) /* on a trace nothing is parsed, and the base is not up to date */
         put_parser(&w);
     if (on_trace && code && lt_trace_spot(vm, code, &spot)) {
-        vm->asking = spot;
+        vm->allocating = spot;
         walk_trace(&w, &spot, size);
     } else if (state == MT_VM_EXIT && inside(&w, w.frame))
         walk_exit(&w);

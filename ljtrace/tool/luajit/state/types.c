@@ -52,10 +52,10 @@ void lt_types_made(struct lt_vm *vm, Addr block, SizeT size, Addr sp, const ULon
     Addr top = VG_(thread_get_stack_max)(tid);
     p->block = block;
     p->size = size;
-    p->from = vm->asking;
+    p->from = vm->allocating;
     p->words = SAVED_REGISTERS;
     copy_words(p->at_hand, (const Addr *)saved, SAVED_REGISTERS);
-    if (sp > top || top - sp < HAND_WORDS * sizeof(Addr) || !lt_readable(sp, HAND_WORDS * sizeof(Addr)))
+    if (sp > top || top - sp < HAND_WORDS * sizeof(Addr) || !lt_guest_readable(sp, HAND_WORDS * sizeof(Addr)))
         return;
     copy_words(p->at_hand + SAVED_REGISTERS, (const Addr *)sp, HAND_WORDS);
     p->words += HAND_WORDS;
@@ -94,9 +94,9 @@ static Bool is_string(const struct lt_vm *vm, Addr o, SizeT size)
 
 static Bool is_function(const struct lt_vm *vm, Addr o, SizeT size)
 {
-    SizeT n = lt_peek_number(o + vm->at->func_upvalues, 1);
+    SizeT n = lt_guest_number(o + vm->at->func_upvalues, 1);
     SizeT room = size - vm->at->lua_func_bytes;
-    if (lt_peek_number(o + vm->at->ffid, 1) == 0) /* the number is 0 until all upvalues are there */
+    if (lt_guest_number(o + vm->at->ffid, 1) == 0) /* the number is 0 until all upvalues are there */
         return size >= vm->at->lua_func_bytes && (room == n * vm->at->ref || (n == 0 && room <= 255 * 8));
     return size == vm->at->c_func_bytes + n * 8 || size == vm->at->c_func_bytes - 8 + n * 8;
 }
@@ -118,9 +118,10 @@ static Bool is_linked(const struct lt_vm *vm, Addr o)
 /* A closed upvalue contains its value; an open one refers to a value on a stack. */
 static Bool is_upvalue(const struct lt_vm *vm, Addr o)
 {
-    UInt closed = (UInt)lt_peek_number(o + vm->at->ffid, 1);
+    UInt closed = (UInt)lt_guest_number(o + vm->at->ffid, 1);
     Addr v = lt_vm_ref(vm, o + vm->at->upval_value);
-    return closed ? closed == 1 && v == o + vm->at->upval_value / 2 : v && v % 8 == 0 && lt_readable(v, 8);
+    return closed ? closed == 1 && v == o + vm->at->upval_value / 2
+                  : v && v % 8 == 0 && lt_guest_readable(v, 8);
 }
 
 /* A trace's snapshots are in its own block. */
@@ -172,7 +173,7 @@ static enum mt_type object_type(const struct lt_vm *vm, Addr o, SizeT size)
 static enum mt_type part_of(const struct lt_vm *vm, Addr object, Addr block, SizeT size)
 {
     const struct lt_offsets *at = vm->at;
-    if (object & 7 || !lt_readable(object, at->tab_bytes))
+    if (object & 7 || !lt_guest_readable(object, at->tab_bytes))
         return MT_TYPE_UNKNOWN;
     UInt gct = lt_vm_gct(vm, object);
     if (gct == GCT_TAB && lt_vm_ref(vm, object + at->tab_array) == block)
@@ -197,7 +198,7 @@ static enum mt_type part_at_hand(const struct lt_vm *vm, const struct lt_pending
 /* In a buffer, the pointer to the end of the text precedes the pointer to its start. */
 static Bool ends_before(const struct lt_vm *vm, Addr at, Addr end)
 {
-    return lt_peek_number(at - 8, 8) == end || lt_vm_ref(vm, at - vm->at->ref) == end;
+    return lt_guest_number(at - 8, 8) == end || lt_vm_ref(vm, at - vm->at->ref) == end;
 }
 
 /* The block is a part to which the global state has a pointer, at `at`. If that is followed by the mask for
@@ -216,7 +217,7 @@ static enum mt_type global_part(const struct lt_vm *vm, Addr block, SizeT size)
 {
     UInt ref = vm->at->ref;
     for (UInt o = 0; o + 8 <= FAR_BYTES; o += 4)
-        if (lt_peek_number(vm->g + o, o % 8 ? ref : 8) == block || lt_peek_number(vm->g + o, ref) == block)
+        if (lt_guest_number(vm->g + o, o % 8 ? ref : 8) == block || lt_guest_number(vm->g + o, ref) == block)
             return o >= NEAR_BYTES ? MT_TYPE_JIT : near_part(vm, vm->g + o, block, size);
     return MT_TYPE_UNKNOWN;
 }
@@ -244,9 +245,9 @@ static Bool is_buffer_text(const struct lt_vm *vm, const struct lt_pending *p)
     SizeT header = vm->at->udata_bytes;
     for (UInt i = 0; i < p->words; i++) {
         Addr udata = p->at_hand[i] - header;
-        if (!(udata & 7) && lt_readable(udata, header + 24) && lt_vm_gct(vm, udata) == GCT_UDATA &&
-            lt_peek_number(udata + vm->at->ffid, 1) == UDATA_BUFFER &&
-            lt_peek_number(udata + header + 16, 8) == p->block)
+        if (!(udata & 7) && lt_guest_readable(udata, header + 24) && lt_vm_gct(vm, udata) == GCT_UDATA &&
+            lt_guest_number(udata + vm->at->ffid, 1) == UDATA_BUFFER &&
+            lt_guest_number(udata + header + 16, 8) == p->block)
             return True;
     }
     return False;
@@ -283,9 +284,9 @@ void lt_types_settle(struct lt_vm *vm, Addr gone, SizeT gone_size)
     else if (type == MT_TYPE_FUNC)
         lt_function_made(vm, p->block);
     else if (type == MT_TYPE_STR)
-        lt_heap_learn_string(vm, p->block, p->size);
+        lt_accounting_learn_string(vm, p->block, p->size);
     if (is_internal(type))
-        lt_heap_internal(vm, p->block, p->size);
+        lt_accounting_internal(vm, p->block, p->size);
     if (p->from.trace)
         lt_trace_made(&p->from, type);
     lt_put_type(p->block, vm->ud, type == MT_TYPE_UNKNOWN ? MT_TYPE_OTHER : type);

@@ -36,17 +36,17 @@ static void mark(Addr a, UChar how)
     lt_watch_table[a >> 2 & (LT_WATCH_SLOTS - 1)] |= how;
 }
 
-static void tell_state(struct lt_vm *vm)
+static void write_state(struct lt_vm *vm)
 {
-    vm->untold = False;
+    vm->unreported = False;
     lt_ring_put_state(state_word(vm), (Int)lt_vm_u32(state_word(vm)));
 }
 
-static void tell_states(void)
+static void write_states(void)
 {
     for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
-        if (vm->untold)
-            tell_state(vm);
+        if (vm->unreported)
+            write_state(vm);
 }
 
 static Bool is_any_assembling(void)
@@ -79,18 +79,18 @@ static void note_state(struct lt_vm *vm)
     note_assembly(vm);
     if (vm->stores < LESSONS && ++vm->stores == LESSONS)
         lt_watch_all();
-    vm->untold = True;
+    vm->unreported = True;
     if (lt_options.trace_mem)
-        lt_ring_call_back(tell_states);
+        lt_ring_call_back(write_states);
     else
-        tell_state(vm);
+        write_state(vm);
 }
 
-void lt_watch_tell_all(void)
+void lt_watch_report_all(void)
 {
     for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
         if (vm->stores)
-            tell_state(vm);
+            write_state(vm);
 }
 
 /* Does the tool have to see all stores of constants to the state? It has to while it learns, and if one of

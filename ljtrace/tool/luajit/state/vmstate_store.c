@@ -94,7 +94,7 @@ static Bool changes_state(const struct lt_code *c, const IRStmt *st)
     return lt_watch_is_state_displacement(displacement(c->out, addr));
 }
 
-static Bool can_be_told(const IRExpr *data)
+static Bool can_be_written(const IRExpr *data)
 {
     return data->tag == Iex_Const && lt_watch_is_plain_state((Int)data->Iex.Const.con->Ico.U32);
 }
@@ -105,7 +105,7 @@ enum lt_store lt_store_kind(const struct lt_code *c, const IRStmt *st, Bool from
         return LT_STORE_PLAIN;
     if (!changes_state(c, st))
         return LT_STORE_LOOKED_UP;
-    return can_be_told(st->Ist.Store.data) ? LT_STORE_TOLD : LT_STORE_STATE;
+    return can_be_written(st->Ist.Store.data) ? LT_STORE_WRITTEN : LT_STORE_STATE;
 }
 
 /* The byte of the table for the store's address. */
@@ -166,7 +166,7 @@ static IRExpr *put(IRSB *out, IRExpr *cursor, IRExpr *addr, Int state)
 
 /* In a trace, a store with a known displacement is hardly ever to another word, and the collector ignores
  * such a one. LuaJIT's own code stores such constants to other words as well, so it looks up the address. */
-IRExpr *lt_store_tell(const struct lt_code *c, const IRStmt *st)
+IRExpr *lt_store_write(const struct lt_code *c, const IRStmt *st)
 {
     IRSB *out = c->out;
     IRExpr *addr = st->Ist.Store.addr, *cursor = lt_ir_load(out, &lt_ring->cursor);

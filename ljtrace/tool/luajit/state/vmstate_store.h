@@ -25,7 +25,7 @@ enum lt_store {
     LT_STORE_LOOKED_UP, /* may be to a watched word */
     /* May change the state to a value not known yet; the superblock has to end after it. */
     LT_STORE_STATE,
-    LT_STORE_TOLD       /* may change the state to a constant */
+    LT_STORE_WRITTEN /* may change the state to a constant */
 };
 
 /* The kind of a store. from_sp: its address is computed from the stack pointer. */
@@ -33,10 +33,10 @@ enum lt_store lt_store_kind(const struct lt_code *c, const IRStmt *st, Bool from
 /* Add the look-up and the call, after a store of the kind LT_STORE_LOOKED_UP or LT_STORE_STATE. */
 void lt_store_look_up(const struct lt_code *c, const IRStmt *st);
 
-/* Add the code that writes the state into the ring, before a store of the kind LT_STORE_TOLD and between two
+/* Add the code that writes the state into the ring, before a store of the kind LT_STORE_WRITTEN and between two
  * segments. It writes RAW_STATE_BYTES at most. Returns the result of the look-up, or NULL if lt_store_see
  * need not be called. */
-IRExpr *lt_store_tell(const struct lt_code *c, const IRStmt *st);
+IRExpr *lt_store_write(const struct lt_code *c, const IRStmt *st);
 /* Add the call for what the tool itself has to see, after such a store. */
 void lt_store_see(const struct lt_code *c, const IRStmt *st, IRExpr *found);
 
