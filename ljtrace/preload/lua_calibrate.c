@@ -18,6 +18,7 @@
 #include "ljtrace/preload/lua_calibrate.h"
 #include "ljtrace/ljtrace.h"
 #include "ljtrace/preload/lua_parser.h"
+#include "ljtrace/protocol/luajit_offsets.h"
 #include "memtrace/memtrace.h"
 
 enum { STACK_WORDS = 128, SAMPLE = 1024, GLOBAL_MAX = 16384, FRAME_MAX = 128, GCT_PROTO = 7, GCT_TRACE = 9 };
@@ -84,9 +85,14 @@ static struct calibration {
     uint64_t script[4]; /* prototypes of the functions that the script returns */
 } s;
 
+static const struct luajit_offsets *offsets(void)
+{
+    return luajit_offsets(s.to->gc64);
+}
+
 static uint32_t word_size(void)
 {
-    return s.to->gc64 ? 8 : 4;
+    return offsets()->ref;
 }
 
 static uint64_t word_at(const void *at, uint32_t size)
@@ -115,8 +121,8 @@ static void sample(enum situation in, void *L)
     struct seen *seen = &s.seen[in];
     seen->L = (uint64_t)L;
     peek(s.g, seen->g, SAMPLE);
-    seen->cframe = peek_word((uint64_t)L + (s.to->gc64 ? 80 : 48), 8) & ~3ULL;
-    uint64_t base = peek_word((uint64_t)L + (s.to->gc64 ? 32 : 16), word_size());
+    seen->cframe = peek_word((uint64_t)L + offsets()->thread_cframe, 8) & ~3ULL;
+    uint64_t base = peek_word((uint64_t)L + offsets()->thread_base, word_size());
     seen->link = peek_word(base - word_size(), word_size());
     for (uint64_t i = 0, at = (uint64_t)__builtin_frame_address(0); i < STACK_WORDS; i++)
         peek(at + 8 * i, &seen->stack[i], 8);
@@ -247,8 +253,8 @@ static int fits_jit_base(uint32_t o)
 {
     uint32_t size = word_size();
     uint64_t v = word_at(s.seen[ON_TRACE].g + o, size);
-    uint64_t stack = peek_word((uint64_t)s.main + (s.to->gc64 ? 56 : 36), size);
-    uint64_t last = peek_word((uint64_t)s.main + (s.to->gc64 ? 48 : 32), size);
+    uint64_t stack = peek_word((uint64_t)s.main + offsets()->thread_stack, size);
+    uint64_t last = peek_word((uint64_t)s.main + offsets()->thread_last, size);
     return v > stack && v <= last && !word_at(s.seen[IN_C].g + o, size) &&
            !word_at(s.seen[IN_INTERPRETER].g + o, size) && !word_at(s.seen[IN_GC].g + o, size) &&
            o > s.to->cur_l && o <= s.to->cur_l + 16;
@@ -261,8 +267,8 @@ static int fits_traces(uint32_t o)
     if (table < 65536 || table & 7 || sizes >> 32 <= s.trace || sizes >> 32 > 65536)
         return 0;
     uint64_t trace = peek_word(table + (uint64_t)s.trace * word_size(), word_size());
-    return trace && peek_word(trace + (s.to->gc64 ? 9 : 5), 1) == GCT_TRACE &&
-           peek_word(trace + (s.to->gc64 ? 104 : 80), 2) == s.trace;
+    return trace && peek_word(trace + offsets()->gct, 1) == GCT_TRACE &&
+           peek_word(trace + offsets()->trace_number, 2) == s.trace;
 }
 
 /* -- the script's own bytecode -- */
@@ -270,17 +276,17 @@ static int fits_traces(uint32_t o)
 static uint64_t proto_of(const void *function)
 {
     uint32_t size = word_size();
-    uint64_t proto = peek_word((uint64_t)function + (s.to->gc64 ? 32 : 16), size) - (s.to->gc64 ? 104 : 64);
-    return peek_word(proto + (s.to->gc64 ? 9 : 5), 1) == GCT_PROTO ? proto : 0;
+    uint64_t proto = peek_word((uint64_t)function + offsets()->func_pc, size) - offsets()->proto_code;
+    return peek_word(proto + offsets()->gct, 1) == GCT_PROTO ? proto : 0;
 }
 
 /* The source line of a code address in the prototype; 0 if it is outside. */
 static uint32_t line_of(uint64_t proto, uint64_t pc)
 {
-    uint64_t code = proto + (s.to->gc64 ? 104 : 64);
-    uint32_t count = (uint32_t)peek_word(proto + (s.to->gc64 ? 12 : 8), 4);
-    uint64_t lines = peek_word(proto + (s.to->gc64 ? 80 : 52), word_size());
-    uint32_t first = (uint32_t)peek_word(proto + (s.to->gc64 ? 72 : 44), 4);
+    uint64_t code = proto + offsets()->proto_code;
+    uint32_t count = (uint32_t)peek_word(proto + offsets()->proto_count, 4);
+    uint64_t lines = peek_word(proto + offsets()->proto_lines, word_size());
+    uint32_t first = (uint32_t)peek_word(proto + offsets()->proto_first, 4);
     if (pc <= code + 4 || pc > code + 4ULL * count || pc & 3)
         return 0;
     return first + (uint32_t)peek_word(lines + (pc - code) / 4 - 2, 1);
@@ -310,7 +316,7 @@ static int find_cframe(void)
 
 static uint8_t op(uint32_t i)
 {
-    return (uint8_t)peek_word(s.script[2] + (s.to->gc64 ? 104 : 64) + 4 * i, 1);
+    return (uint8_t)peek_word(s.script[2] + offsets()->proto_code + 4 * i, 1);
 }
 
 /* The code of the script's third function is known, hence the numbers of the bytecodes in it. */
@@ -329,7 +335,7 @@ static int find_opcodes(void)
 static int fits_string_header(uint32_t o)
 {
     static const char name[8] = "=ljtrace";
-    uint64_t string = peek_word(s.script[0] + (s.to->gc64 ? 64 : 40), word_size());
+    uint64_t string = peek_word(s.script[0] + offsets()->proto_chunk, word_size());
     return peek_word(string + o, 8) == word_at(name, 8);
 }
 
@@ -338,23 +344,24 @@ static int fits_string_header(uint32_t o)
 /* The compiler's structure begins with the trace that is being recorded, here of the function `hot`. */
 static int fits_recorder(uint32_t o)
 {
-    uint32_t gc64 = s.to->gc64, size = word_size();
+    uint32_t size = word_size();
     const uint8_t *at = s.seen[IN_RECORDER].g + o;
-    if (o + (gc64 ? 144 : 120) > SAMPLE || word_at(at + (gc64 ? 64 : 48), size) != s.script[1])
+    if (o + offsets()->recorder_pc + 8 > SAMPLE || word_at(at + offsets()->trace_start, size) != s.script[1])
         return 0;
-    return line_of(s.script[1], word_at(at + (gc64 ? 72 : 52), size) + 4) &&
-           line_of(s.script[1], word_at(at + (gc64 ? 136 : 112), size) + 4);
+    return line_of(s.script[1], word_at(at + offsets()->trace_startpc, size) + 4) &&
+           line_of(s.script[1], word_at(at + offsets()->recorder_pc, size) + 4);
 }
 
 /* Test of a trace: the allocation was called from its machine code, and the trace starts in `hot`. */
 static int check_trace(void)
 {
-    uint32_t gc64 = s.to->gc64, size = word_size();
+    uint32_t size = word_size();
     const struct seen *seen = &s.seen[ON_TRACE];
     uint64_t table = peek_word(s.g + s.to->traces, 8);
     uint64_t trace = peek_word(table + (uint64_t)s.trace * size, size);
-    uint64_t code = peek_word(trace + (gc64 ? 88 : 64), size), bytes = peek_word(trace + (gc64 ? 84 : 60), 4);
-    uint64_t start = peek_word(trace + (gc64 ? 72 : 52), size);
+    uint64_t code = peek_word(trace + offsets()->trace_code, size),
+             bytes = peek_word(trace + offsets()->trace_code_bytes, 4);
+    uint64_t start = peek_word(trace + offsets()->trace_startpc, size);
     if (!line_of(s.script[1], start + 4))
         return wrong("start of a trace", ": not as expected");
     for (uint32_t i = 0; i < STACK_WORDS; i++)

@@ -13,6 +13,7 @@
  */
 #include "ljtrace/ljtrace.h"
 #include "ljtrace/preload/lua_calibrate.h"
+#include "ljtrace/protocol/luajit_offsets.h"
 #include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -99,7 +100,8 @@ static uint64_t global_of(void *L, const struct image *image)
 {
     if (!image->layout.known)
         return 0;
-    return image->layout.gc64 ? *(uint64_t *)((char *)L + 16) : *(uint32_t *)((char *)L + 8);
+    const char *at = (const char *)L + luajit_offsets((int)image->layout.gc64)->thread_global;
+    return image->layout.gc64 ? *(const uint64_t *)at : *(const uint32_t *)at;
 }
 
 /* Inform the tool of a state, since it may not have seen how the state was made. L: any thread of it. */

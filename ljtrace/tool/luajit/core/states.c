@@ -18,109 +18,6 @@ static struct lt_vm *s_vms;
 static struct lt_vm_hooks s_hooks[MOST_HOOKS];
 static UInt s_hooked;
 
-static const struct lt_offsets s_wide = {
-    .ref = 8,
-    .gct = 9,
-    .ffid = 10,
-    .thread_base = 32,
-    .thread_stack = 56,
-    .thread_size = 88,
-    .thread_cframe = 80,
-    .proto_code = 104,
-    .proto_count = 12,
-    .proto_k = 32,
-    .proto_bytes = 56,
-    .proto_chunk = 64,
-    .proto_first = 72,
-    .proto_line_count = 76,
-    .proto_lines = 80,
-    .proto_upvalues = 88,
-    .proto_vars = 96,
-    .func_pc = 32,
-    .func_upvalues = 11,
-    .func_c = 40,
-    .lua_func_bytes = 40,
-    .c_func_bytes = 48,
-    .tab_array = 16,
-    .tab_node = 40,
-    .tab_bytes = 64,
-    .udata_len = 24,
-    .udata_bytes = 48,
-    .upval_bytes = 48,
-    .trace_nsnap = 10,
-    .trace_nins = 12,
-    .trace_ir = 32,
-    .trace_snap = 48,
-    .trace_snapmap = 56,
-    .trace_startpc = 72,
-    .trace_code_bytes = 84,
-    .trace_code = 88,
-    .trace_number = 104,
-    .recorder_pc = 136,
-    .tab_asize = 48,
-    .tab_colo = 11,
-    .tab_meta = 32,
-    .thread_open = 64,
-    .thread_env = 72,
-    .upval_value = 32,
-    .env = 16,
-    .trace_nk = 40,
-    .trace_start = 64,
-    .proto_constants = 48,
-    .proto_trace = 62,
-};
-static const struct lt_offsets s_narrow = {
-    .ref = 4,
-    .gct = 5,
-    .ffid = 6,
-    .thread_base = 16,
-    .thread_stack = 36,
-    .thread_size = 56,
-    .thread_cframe = 48,
-    .proto_code = 64,
-    .proto_count = 8,
-    .proto_k = 16,
-    .proto_bytes = 32,
-    .proto_chunk = 40,
-    .proto_first = 44,
-    .proto_line_count = 48,
-    .proto_lines = 52,
-    .proto_upvalues = 56,
-    .proto_vars = 60,
-    .func_pc = 16,
-    .func_upvalues = 7,
-    .func_c = 24,
-    .lua_func_bytes = 20,
-    .c_func_bytes = 32,
-    .tab_array = 8,
-    .tab_node = 20,
-    .tab_bytes = 32,
-    .udata_len = 12,
-    .udata_bytes = 24,
-    .upval_bytes = 24,
-    .trace_nsnap = 6,
-    .trace_nins = 8,
-    .trace_ir = 16,
-    .trace_snap = 32,
-    .trace_snapmap = 40,
-    .trace_startpc = 52,
-    .trace_code_bytes = 60,
-    .trace_code = 64,
-    .trace_number = 80,
-    .recorder_pc = 112,
-    .tab_asize = 24,
-    .tab_colo = 7,
-    .tab_meta = 16,
-    .thread_open = 40,
-    .thread_env = 44,
-    .upval_value = 16,
-    .env = 8,
-    .trace_nk = 24,
-    .trace_start = 48,
-    .proto_constants = 24,
-    .proto_trace = 38,
-};
-
 /* Report to the user what cannot be recorded, and why. */
 static void complain(const struct lua_layout *layout, const HChar *file)
 {
@@ -196,7 +93,7 @@ static struct lt_vm *announce(Addr g, Addr ud, UInt image)
     vm->ud = ud;
     vm->image = image;
     vm->layout = &s_layout[image];
-    vm->at = vm->layout->gc64 ? &s_wide : &s_narrow;
+    vm->at = luajit_offsets(vm->layout->gc64);
     begins(vm);
     return vm;
 }
@@ -218,8 +115,9 @@ struct lt_vm *lt_vm_first_block(Addr block, SizeT size, Addr ud, UInt image)
     if (!is_known(image) || size < LT_LEAST_GLOBAL)
         return NULL;
     const struct lua_layout *l = &s_layout[image];
-    Addr g = lt_guest_number(block + (l->gc64 ? 16 : 8), l->gc64 ? 8 : 4);
-    if (g != block + l->thread_size || lt_guest_number(block + (l->gc64 ? 9 : 5), 1) != GCT_THREAD)
+    const struct luajit_offsets *at = luajit_offsets(l->gc64);
+    Addr g = lt_guest_number(block + at->thread_global, at->ref);
+    if (g != block + l->thread_size || lt_guest_number(block + at->gct, 1) != GCT_THREAD)
         return NULL;
     return announce(g, ud, image);
 }

@@ -7,6 +7,7 @@
 #define LJTRACE_TOOL_LUAJIT_CORE_STATES_H
 
 #include "ljtrace/protocol/lua_layout.h"
+#include "ljtrace/protocol/luajit_offsets.h"
 #include "ljtrace/tool/base/guest_memory.h"
 
 /* Values of the type byte of an object. */
@@ -27,22 +28,6 @@ enum { UDATA_FILE = 1, UDATA_LIBRARY = 2, UDATA_BUFFER = 3 };
 /* The kind of caller: the low two bits of the link of a frame on the Lua stack. */
 enum lt_link { LINK_LUA, LINK_C, LINK_CONTINUED, LINK_VARG };
 
-/* Offsets that depend only on the width of references. */
-struct lt_offsets {
-    /* ref: width of a reference. gct, ffid: in every object. */
-    UInt ref, gct, ffid;
-    UInt thread_base, thread_stack, thread_size, thread_cframe, thread_open, thread_env;
-    UInt proto_code, proto_count, proto_k, proto_bytes, proto_chunk, proto_first, proto_lines,
-        proto_line_count, proto_upvalues, proto_vars, proto_constants, proto_trace;
-    UInt func_pc, func_upvalues, func_c; /* code, number of upvalues, C function */
-    UInt lua_func_bytes, c_func_bytes;   /* without upvalues */
-    UInt tab_array, tab_node, tab_bytes, tab_asize, tab_colo, tab_meta;
-    UInt udata_len, udata_bytes, upval_bytes, upval_value, env; /* env: of functions and userdata */
-    UInt trace_nsnap, trace_nins, trace_ir, trace_snap, trace_snapmap, trace_startpc, trace_code_bytes,
-        trace_code, trace_number, trace_nk, trace_start;
-    UInt recorder_pc; /* in the compiler's structure */
-};
-
 /* A place in a trace's machine code: the trace, and the snapshot whose range contains the place. */
 struct lt_spot {
     Addr trace; /* 0 = none */
@@ -57,7 +42,7 @@ struct lt_vm {
     Addr g, ud;
     UInt image;
     const struct lua_layout *layout;
-    const struct lt_offsets *at;
+    const struct luajit_offsets *at;
     UInt stores;     /* stores to its VM state that the tool has seen */
     Bool unreported; /* one of them is not in the ring yet */
     Bool assembling; /* the VM is in the state of assembling */

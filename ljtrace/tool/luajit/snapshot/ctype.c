@@ -48,13 +48,13 @@ struct ctype {
 
 static Bool get(const struct snapshot *u, UInt id, struct ctype *to)
 {
-    UInt bytes = u->vm->layout->gc64 ? 24 : 16;
+    UInt bytes = u->at->ctype_bytes;
     Addr at = lt_guest_number(u->ctypes, 8) + (Addr)id * bytes;
     if (!u->ctypes || id >= lt_vm_u32(u->ctypes + 8) || !lt_guest_readable(at, bytes))
         return False;
     to->info = lt_vm_u32(at);
     to->size = lt_vm_u32(at + 4);
-    to->name = lt_vm_ref(u->vm, at + (bytes == 24 ? 16 : 12));
+    to->name = lt_vm_ref(u->vm, at + u->at->ctype_name);
     return True;
 }
 
@@ -87,13 +87,12 @@ static ULong variable_bytes(Addr cdata, Addr *block)
 ULong cdata_bytes(const struct snapshot *u, Addr cdata, Addr *block)
 {
     struct ctype t;
-    UInt head = u->vm->layout->gc64 ? 16 : 8;
     *block = cdata;
     if (lt_guest_number(cdata + u->at->gct - 1, 1) & VARIABLE_CDATA)
         return variable_bytes(cdata, block);
     if (!get_raw(u, (UInt)lt_guest_number(cdata + u->at->ffid, 2), &t))
         return 0;
-    return head + (kind_of(&t) <= KIND_ENUM ? t.size : POINTER_BYTES);
+    return u->at->cdata_bytes + (kind_of(&t) <= KIND_ENUM ? t.size : POINTER_BYTES);
 }
 
 /* A name that is being built: the text before and after the declared object. */

@@ -24,7 +24,7 @@ struct snapshot_buffer {
 /* A state while its snapshot is being taken. */
 struct snapshot {
     struct lt_vm *vm;
-    const struct lt_offsets *at;
+    const struct luajit_offsets *at;
     Addr gc;      /* address of the collector's counters; the first is the total */
     Addr strings; /* the string table */
     UInt string_mask, string_count;

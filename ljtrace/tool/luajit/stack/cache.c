@@ -137,7 +137,7 @@ static UInt tag_of(UWord hash)
  * address of its bytecode. */
 static inline UInt header_at(const struct lt_vm *vm, Addr function, Addr *pc)
 {
-    const struct lt_offsets *at = vm->at;
+    const struct luajit_offsets *at = vm->at;
     if (!lt_guest_is_known(function, at->func_pc + sizeof(Addr))) {
         *pc = lt_vm_ref(vm, function + at->func_pc);
         return (UInt)lt_guest_number(function + at->gct - 1, 4) >> 8;

@@ -82,7 +82,7 @@ static inline Bool has_thread(const struct lt_vm *vm, Addr L)
 
 static inline void load_thread(const struct lt_vm *vm, Addr L, Bool wide, UWord *w)
 {
-    const struct lt_offsets *at = vm->at;
+    const struct luajit_offsets *at = vm->at;
     w[KEY_THREAD] = L;
     w[KEY_CFRAME] = *(const Addr *)(L + at->thread_cframe);
     /* While a trace runs, the thread's base is not up to date. */

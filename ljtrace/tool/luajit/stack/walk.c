@@ -245,7 +245,7 @@ static Bool is_enough(const struct lua_frames *out)
 
 static Bool use_thread(struct walk *w, Addr L)
 {
-    const struct lt_offsets *at = w->vm->at;
+    const struct luajit_offsets *at = w->vm->at;
     Addr stack = lt_vm_ref(w->vm, L + at->thread_stack);
     Addr bytes = 8 * (Addr)lt_vm_u32(L + at->thread_size);
     w->L = L;

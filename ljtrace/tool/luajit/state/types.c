@@ -139,7 +139,7 @@ static Bool is_thread(const struct lt_vm *vm, Addr o, SizeT size)
  * table can contain anything. */
 static enum mt_type object_type(const struct lt_vm *vm, Addr o, SizeT size)
 {
-    const struct lt_offsets *at = vm->at;
+    const struct luajit_offsets *at = vm->at;
     switch (size >= 16 || !vm->layout->gc64 ? lt_vm_gct(vm, o) : 0) {
     case GCT_STR:
         return is_string(vm, o, size) && is_chained(vm, o) ? MT_TYPE_STR : MT_TYPE_UNKNOWN;
@@ -172,7 +172,7 @@ static enum mt_type object_type(const struct lt_vm *vm, Addr o, SizeT size)
  * have to agree as well. */
 static enum mt_type part_of(const struct lt_vm *vm, Addr object, Addr block, SizeT size)
 {
-    const struct lt_offsets *at = vm->at;
+    const struct luajit_offsets *at = vm->at;
     if (object & 7 || !lt_guest_readable(object, at->tab_bytes))
         return MT_TYPE_UNKNOWN;
     UInt gct = lt_vm_gct(vm, object);

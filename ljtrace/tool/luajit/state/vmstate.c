@@ -185,7 +185,8 @@ Bool lt_watch_is_recorder(Long displacement)
     for (const struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
         if (displacement == vm->at->recorder_pc)
             return True;
-    return !lt_vm_first() && (displacement == 136 || displacement == 112);
+    return !lt_vm_first() &&
+           (displacement == luajit_offsets(1)->recorder_pc || displacement == luajit_offsets(0)->recorder_pc);
 }
 
 void lt_watch_init(void)
