@@ -40,7 +40,7 @@ struct ops_copier {
     uint64_t handles;
 };
 
-void ops_copy_header_pack(uint8_t out[OPS_COPY_HEADER], bool resizes)
+static void pack_header(uint8_t out[OPS_COPY_HEADER], bool resizes)
 {
     memcpy(out, OPS_MAGIC, OPS_MAGIC_SIZE - 1);
     out[7] = OPS_VERSION_COPIED;
@@ -408,7 +408,7 @@ struct ops_copier *ops_copier_new(struct mt_reader *trace, int fd, bool resizes,
     c->resizes = resizes;
     mt_pass_accesses(trace);
     trace->binary.taker = (struct chunk_taker){take, c};
-    ops_copy_header_pack(header, resizes);
+    pack_header(header, resizes);
     ops_sink_write(&c->sink, header, sizeof header);
     return c;
 }

@@ -24,7 +24,6 @@ enum { OPS_CHUNKS = 1 };
 enum { OPS_COPY_RESIZES = 1 }; /* as R, else as F and N */
 #define OPS_COPY_HEADER 16
 
-void ops_copy_header_pack(uint8_t out[OPS_COPY_HEADER], bool resizes);
 /* What is wrong with a header; NULL: it is right, and *resizes is set. */
 const char *ops_copy_header_unpack(const uint8_t in[OPS_COPY_HEADER], bool *resizes);
 
