@@ -3,10 +3,11 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * Three programs work together. The tool, here, instruments the program and writes what happens, raw, into a
- * ring of shared memory (ljtrace/protocol/ring.h). The collector (collector/) reads the ring in another process, knows
- * which addresses are in blocks, and writes the memtrace. The preload (preload/) runs inside the program and
- * informs the tool of LuaJIT's allocators. The tool itself never encodes, compresses or writes files: it has no
- * libc, and what it leaves to the collector runs on another core and survives whatever kills the program.
+ * ring of shared memory (ljtrace/protocol/ring.h). The collector (collector/) reads the ring in another
+ * process, knows which addresses are in blocks, and writes the memtrace. The preload (preload/) runs inside
+ * the program and informs the tool of LuaJIT's allocators. The tool itself never encodes, compresses or
+ * writes files: it has no libc, and what it leaves to the collector runs on another core and survives
+ * whatever kills the program.
  *
  * Folders, from the bottom up; none uses one that is listed after it, except by calling hooks:
  *
