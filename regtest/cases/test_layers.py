@@ -28,8 +28,7 @@ class Tree:
 
 
 TREES = [
-    Tree("memtrace", "libmemtrace_a-", (("base",), ("format", "blocks"), ("read", "write"), ("ops",)),
-         frozenset((f"write/{name}", "read/definitions") for name in ("containers", "definitions", "jit_calls", "lua"))),
+    Tree("memtrace", "libmemtrace_a-", (("base",), ("format", "blocks"), ("read", "write"), ("ops",))),
     Tree("ljtrace/tool", "ljtrace_amd64_linux-",
          (("base",), ("ring",), ("stacks",), ("luajit/core",), ("luajit/jit",), ("luajit/stack",),
           ("luajit/state",), ("luajit/snapshot",), ("luajit/heap",), ("heaps",), ("instrument",), ("syscalls",),
