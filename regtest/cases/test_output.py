@@ -209,7 +209,7 @@ def test_control_of_a_process_at_its_limit(killed: bool, tmp_path: Path) -> None
         wait_for(lambda: "dropped since --max-size" in monitor(traced.pid, "status"), "the limit is reached")
         for command in ("off", "on", "mark later", "snapshot"):
             monitor(traced.pid, command)
-        assert "accesses left out" in monitor(traced.pid, "status")
+        assert "accesses dropped since --max-size" in monitor(traced.pid, "status")
         if killed:
             os.kill(*collectors_of(path), signal.SIGKILL)
         else:
