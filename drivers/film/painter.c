@@ -215,7 +215,7 @@ static void look(struct painter *p)
         lay_all(p);
     heapmap_frame(&p->map);
     p->facts.op = p->e->ops;
-    p->facts.extent = measure_extent(p->e->driver);
+    p->facts.extent = region_extent(p->e->driver);
     p->facts.resident = region_resident();
     if (p->e->shared->job.film.time != FILM_OPS)
         time_words(p->when, p->e->shared->job.film.time, p->now);

@@ -8,6 +8,7 @@
 #include "drivers/heap/region.h"
 #include "drivers/heap/raw_syscalls.h"
 #include "drivers/heap/reservation.h"
+#include "drivers/sdk/driver.h"
 
 #include <errno.h>
 #include <stdint.h>
@@ -320,4 +321,10 @@ size_t region_resident(void)
     for (size_t i = 0; i < pages; i++)
         count += s_seen[i] & 1;
     return (count + (s_stretches ? reservation_resident() : 0)) * REGION_PAGE;
+}
+
+uint64_t region_extent(const struct steve_driver *d)
+{
+    char *top = d->highest ? d->highest() : NULL;
+    return (uint64_t)((top ? top : region_top()) - region_base());
 }

@@ -14,6 +14,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum { REGION_PAGE = 4096 };
 
@@ -43,6 +44,10 @@ size_t region_committed(void); /* bytes mapped now */
 char *region_top(void); /* end of the highest mapped page, region_base() if none; with a reservation: as if
                                   all that is mapped lay at the start */
 size_t region_resident(void);  /* bytes of the whole region that are in memory now */
+
+struct steve_driver;
+/* End of the part of the heap that this allocator uses now, in bytes from the start of the region. */
+uint64_t region_extent(const struct steve_driver *d);
 
 /* Calls that the allocator makes are answered here only while capturing is on. */
 void region_capture(bool on);

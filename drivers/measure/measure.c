@@ -77,12 +77,6 @@ static void locked(void *ctx, const struct block *b, bool on)
     m->locked += on ? b->size : -b->size;
 }
 
-uint64_t measure_extent(const struct steve_driver *d)
-{
-    char *top = d->highest ? d->highest() : NULL;
-    return (uint64_t)((top ? top : region_top()) - region_base());
-}
-
 static void fill_free(struct measure *m, struct point *p)
 {
     struct steve_walk walk = {0};
@@ -102,7 +96,7 @@ static void fill_free(struct measure *m, struct point *p)
 static void fill_pages(const struct measure *m, struct point *p)
 {
     bool maps = m->e->driver->confinement != STEVE_IN_HEAP;
-    p->highest = measure_extent(m->e->driver);
+    p->highest = region_extent(m->e->driver);
     p->committed = maps ? region_committed() : p->highest;
     p->resident = region_resident();
 }
@@ -166,7 +160,7 @@ static bool done(void *ctx, char op, uint64_t size)
     struct shared *b = m->e->shared;
     b->allocated += op == 'F' ? 0 : size;
     m->asked += op == 'N' ? size : 0;
-    uint64_t extent = measure_extent(m->e->driver);
+    uint64_t extent = region_extent(m->e->driver);
     bool maps = m->e->driver->confinement != STEVE_IN_HEAP;
     if (extent > b->highest)
         b->highest = extent;

@@ -14,7 +14,4 @@
 /* Replay and fill shared->points; the result is in shared memory. */
 void measure_run(struct engine *e);
 
-/* End of the part of the heap in use now, in bytes from its start. */
-uint64_t measure_extent(const struct steve_driver *d);
-
 #endif

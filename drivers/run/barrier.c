@@ -4,7 +4,6 @@
 #include "config.h"
 #include "drivers/run/barrier.h"
 #include "drivers/heap/region.h"
-#include "drivers/measure/measure.h"
 
 static uint64_t interval(const struct job *j)
 {
@@ -30,7 +29,7 @@ bool barrier_reached(const struct thread_group *g)
 
 static uint64_t used_by(const struct steve_driver *d)
 {
-    return d->confinement == STEVE_IN_HEAP ? measure_extent(d) : region_committed();
+    return d->confinement == STEVE_IN_HEAP ? region_extent(d) : region_committed();
 }
 
 void barrier_measure(struct thread_group *g)

@@ -13,9 +13,9 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
+#include "drivers/heap/region.h"
 #include "drivers/run/engine_batch.h"
 #include "drivers/base/clock.h"
-#include "drivers/measure/measure.h"
 
 #include <stdio.h>
 
@@ -256,7 +256,7 @@ static void do_cold(struct batch *b)
     } while (room && rewind_batch(b));
     shared->cpu = clock_thread() - cpu;
     shared->wall = clock_wall() - wall;
-    shared->highest = measure_extent(b->driver);
+    shared->highest = region_extent(b->driver);
     engine_end(b->e, room ? GOES_ON : NO_ROOM);
 }
 

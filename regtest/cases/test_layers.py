@@ -35,8 +35,7 @@ TREES = [
           ("session",), (".",))),
     Tree("drivers", "(?:libreplay_a|steve_replay)-",
          (("heap",), ("base",), ("plan",), ("run",), ("measure",), ("film",), ("supervisor",), ("commands",),
-          (".",)),
-         frozenset((name, "measure/measure") for name in ("run/barrier", "run/engine_batch"))),
+          (".",))),
 ]
 # programs and libraries that share nothing but a protocol and the public headers of the layers named
 APART = {"ljtrace/tool": (), "ljtrace/preload": (), "ljtrace/collector": ("memtrace",), "drivers": ("memtrace",),
