@@ -24,11 +24,11 @@ from reference_lives import Run, script
 from steve.analysis import blocks
 from steve.kernels import _accesses, _check
 from steve.parallel import processes, window
-from steve.trace._memtrace import Trace
 from steve.system.errors import SteveError
+from steve.trace._memtrace import Trace
 from test_analyses import run_steve, runs
 from test_eventparts import plain_sharing, stateful
-from test_liveparts import CHUNKS, DIVIDED, Everything, Sums, by_key, eventful, line_of
+from test_liveparts import CHUNKS, DIVIDED, Everything, Parts, Sums, by_key, eventful, line_of
 from test_parts import Here, silent
 
 RUNS = settings(max_examples=40, deadline=None)
@@ -36,19 +36,6 @@ ENDS = ((None, "b"), ("a", None), ("b", None), ("b", "b"), ("a", "b"), (None, "a
 WHERES = (None, None, "size >= 30 and lifetime < 20", "born >= 5 and not freed or shared")
 GROUPS = {"group_of": np.array([2**32 - 1, 1, 0, 1], "u4"), "largest": [2560, 2560]}
 Ends = tuple[str | None, str | None]
-
-
-class Parts(Here):
-    """A Pool that works in this process."""
-
-    def __init__(self, args: Namespace) -> None:
-        pass
-
-    def __enter__(self) -> Parts:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
 
 
 @pytest.fixture(autouse=True, scope="module")
