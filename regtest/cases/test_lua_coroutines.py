@@ -77,7 +77,7 @@ def test_the_resumers_stack_stands_below(options: list[str], tmp_path: Path) -> 
     counts, said, path = made(tmp_path, SCRIPT, *options)
     assert counts.keys() == {(tuple(LINES), True)}, counts
     assert 2000 <= counts.total() <= (2000 if options == ["-joff"] else 2020)  # what a trace is left in is done again
-    met = [int(word) for line in said.splitlines() if "stacks of Lua" in line for word in line.split() if word.isdigit()]
+    met = [int(word) for line in said.splitlines() if "Lua stacks, of which" in line for word in line.split() if word.isdigit()]
     assert len(met) == 2 and met[1] >= 0.7 * met[0], said  # kept, and checked by a walk
     reader, event = next((r, e) for r, e in events(path, (NEW,)) if e["size"] == MADE and e["heap"])
     kinds = [(f.kind, f.function) for f in reader.stack_frames(int(event["ref"]))]
