@@ -182,7 +182,7 @@ def test_compat_where_it_has_nothing_to_do(steve: Steve, tmp_path: Path, trace: 
     (tmp_path / "app").write_text(OVERLAP)
     trace("N 4096 16\nend exit\n", name="app.ljt")
     for arguments, message in ((("app-ops",), "is an ops file"), (("app.ljt",), "is a binary memtrace"),
-                               (("--resize", "app"), "knew no --resize")):
+                               (("--resize", "app"), "had no --resize")):
         done = steve("ops", "--compat", *arguments, "-o", "-")
         assert done.returncode == 2 and message in done.err and not done.out
 

@@ -121,7 +121,7 @@ def test_results_have_the_name_of_their_trace(shell: Callable, steve: Steve) -> 
     ("report t.ljt --json -o x.html", "--json writes JSON"),
     ("export --format pprof --metric peak_space t.ljt", "--metric is for --format folded"),
     ("export --format pprof --heap all t.ljt", "--heap is for --format memprof"),
-    ("report t.ljt --json --film x.avi", "with --json they do nothing")])
+    ("report t.ljt --json --film x.avi", "with --json they have no effect")])
 def test_what_would_come_out_otherwise_than_asked_is_refused(arguments: str, why: str, shell: Callable,
                                                              steve: Steve) -> None:
     status, _, said = shell(arguments, "")
