@@ -146,7 +146,7 @@ def test_without_ffmpeg(steve: Steve, ops: Path) -> None:
     """The command fails with one clear line before the replay."""
     done = steve("animate", "app-ops", env={**os.environ, "FFMPEG": "/no/ffmpeg"})
     assert done.returncode == 1
-    assert done.err == ("steve animate: /no/ffmpeg: no such program, which films and pictures need; install the "
+    assert done.err == ("steve animate: /no/ffmpeg: no such program; films and pictures need it; install the "
                         "package ffmpeg\n")
 
 
