@@ -13,7 +13,7 @@
 
 struct outfile {
     const char *path;          /* as given */
-    char target[PATH_MAX];     /* the file behind links */
+    char target[PATH_MAX];     /* the file, after all links are followed */
     char temporary[PATH_MAX + 64]; /* what to write to */
     bool special;              /* a device or a pipe */
 };

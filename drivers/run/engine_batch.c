@@ -113,9 +113,9 @@ ALWAYS_INLINE const struct step *do_common(struct batch *b, const struct step *a
     const struct step *const end = b->stop - b->ops < (uint64_t)(last - at) ? at + (b->stop - b->ops) : last;
     const struct step *const first = at - b->ops; /* if all steps were operations */
     const struct steve_driver *const d = b->driver;
-    volatile uint64_t *const told = &b->e->shared->op_index;
+    volatile uint64_t *const progress = &b->e->shared->op_index;
     void **const refs = b->refs;
-    for (; at < end; *told = (uint64_t)(++at - first)) {
+    for (; at < end; *progress = (uint64_t)(++at - first)) {
         uint32_t what = at->what, slot = at->slot, id = b->first_id + slot;
         __builtin_prefetch(at + AHEAD);
         if ((what & STEP_MASK) == STEP_FREE) {

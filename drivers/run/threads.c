@@ -1,7 +1,7 @@
 /* threads.c - the replay on real threads; see threads.h.
  *
- * The first thread only starts the others and watches how far they are, so that a hang can be told where it
- * is. Stacks come from raw_syscalls: they are not the allocator's business.
+ * The first thread only starts the others and watches how far they are, so that a message about a hang can name
+ * the operation. Stacks come from raw_syscalls: they are not the allocator's business.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"

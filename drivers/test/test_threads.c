@@ -203,7 +203,7 @@ static void test_barriers(void **state)
     }
 }
 
-/* All threads end when there is no room for one of them, also those that stand at a barrier. */
+/* All threads end when there is no room for one of them, also those that wait at a barrier. */
 static void test_no_room(void **state)
 {
     for (int i = 0; i < 2; i++) {

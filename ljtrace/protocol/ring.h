@@ -14,7 +14,7 @@
  *
  * Nearly all records are segments: lists of memory accesses by a superblock. Each access of a segment is at a
  * *word* plus a constant distance. All bytes of the ring travel from one core's cache to the other's (through
- * memory, if the collector lags behind), so segments are as short as possible: 4 bytes for the segment's
+ * memory, if the collector is late), so segments are as short as possible: 4 bytes for the segment's
  * number, then 6 bytes for each word (memtrace/stream.h). Nothing is aligned.
  *
  * All other records (ring.def) begin with bit 31 set, which no segment's number has. They have a header of 8

@@ -89,9 +89,9 @@ static bool tells_never_freed(int fd)
     uint64_t *list;
     size_t n;
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    bool told = ops_read_survivors(path, &list, &n);
+    bool found = ops_read_survivors(path, &list, &n);
     free(list);
-    return told;
+    return found;
 }
 
 static void compare(int fd, bool resizes)

@@ -1,7 +1,7 @@
 /* fuzz_ops.c - fuzz target: any bytes as an ops file of each kind; what was read is written and read again.
  * And as the payload of a block of a binary file, for the hash of one keeps changed bytes from the decoder;
- * of that, who passes over accesses must be told of the same other operations, and end alike. And as a list
- * of blocks that are never freed, which must tell who asks for it and who reads all the same.
+ * of that, a reader that skips accesses must be given the same other operations, and end alike. And as a list
+ * of blocks that are never freed, which must be the same for a reader of the list alone and for one of the whole file.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -118,8 +118,8 @@ static void check_list(const uint8_t *data, size_t size)
     put_block(in, NEWS, NEWS, news, NEWS);
     put_block(in, 0, NEWS, data, size);
     put_block(in, 0, NEWS, NULL, 0);
-    bool told = ops_read_survivors(path_of(in), &list, &n);
-    if (find_others(in, false, found, &end) != NEWS || told != (end == MT_END) || n > NEWS)
+    bool listed = ops_read_survivors(path_of(in), &list, &n);
+    if (find_others(in, false, found, &end) != NEWS || listed != (end == MT_END) || n > NEWS)
         abort();
     free(list);
     close(in);

@@ -100,7 +100,7 @@ bool ops_take_token(struct ops_decoder *d);
 /* The executions that come next, as many as up to `end` there is surely room for and at least one: the end of
  * what they gave, NULL if one cannot be. */
 struct op *ops_take_executions(struct ops_decoder *d, struct op *out, const struct op *end);
-/* Of all tokens that come next, for who passes over accesses; false if an execution cannot be. */
+/* Pass over all tokens that come next, for callers that skip accesses. False if an execution is impossible. */
 bool ops_pass_tokens(struct ops_decoder *d);
 
 struct ops_encoder {

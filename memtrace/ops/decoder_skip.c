@@ -1,5 +1,4 @@
-/* decoder_skip.c - executions of shapes of the binary form, for who passes over accesses; see
- * shapes.h.
+/* decoder_skip.c - executions of shapes of the binary form, for readers that skip accesses; see shapes.h.
  *
  * Frees, News and Resizes are told relative to the blocks of the words before them, so that executions must
  * be followed; but of a word only its block counts, on which addresses have no bearing: they are neither

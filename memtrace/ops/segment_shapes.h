@@ -1,7 +1,7 @@
 /* segment_shapes.h - which shape of an ops file (memtrace/ops.h) an execution of a trace's segment is.
  *
  * A segment's word may lie in no block, and then its accesses are no operations: each combination of words
- * that do not count is a shape of its own. There are few, so that they stand in a list for each segment.
+ * that do not count is a shape of its own. There are few, so each segment has a list of them.
  * Memory: O(segments).
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */

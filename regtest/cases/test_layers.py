@@ -1,8 +1,7 @@
 """test_layers - no folder uses one that is above it, as the symbols of the object files show.
 
 Each tree has an order of its folders, the lowest first, which its README.md has, too. A folder may use those before it,
-and itself. Use of headers alone (constants, types and inline functions) is not seen. Uses upward that remain are listed
-as exceptions; an exception that is needed no longer is an error.
+and itself. Use of headers alone (constants, types and inline functions) is not seen.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -23,8 +22,6 @@ class Tree:
     objects: str  # what automake puts before the names of the objects of its library or program
     # folders that may not use each other stand in one group
     layers: tuple[tuple[str, ...], ...]
-    # uses upward that remain, as (user, used), without the suffix .c
-    exceptions: frozenset[tuple[str, str]] = frozenset()
 
 
 TREES = [
@@ -100,12 +97,8 @@ def upward(tree: Tree, files: dict[str, Path]) -> list[Use]:
 def test_no_folder_uses_one_above_it(tree: Tree) -> None:
     files = objects(tree.root, tree.objects)
     assert len(files) > 20
-    found = upward(tree, files)
-    wrong = [f"{use.user} uses {use.symbol} of {use.used}, which is above it" for use in found
-             if (use.user, use.used) not in tree.exceptions]
+    wrong = [f"{use.user} uses {use.symbol} of {use.used}, which is above it" for use in upward(tree, files)]
     assert not wrong, "\n".join(wrong)
-    unused = tree.exceptions - {(use.user, use.used) for use in found}
-    assert not unused, f"exceptions that are needed no longer: {sorted(unused)}"
 
 
 def included(root: str) -> set[tuple[str, str]]:

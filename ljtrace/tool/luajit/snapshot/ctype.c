@@ -97,7 +97,7 @@ ULong cdata_bytes(const struct snapshot *u, Addr cdata, Addr *block)
 
 /* A name that is being built: the text before and after the declared object. */
 struct spelling {
-    HChar before[SNAPSHOT_TEXT], behind[SNAPSHOT_TEXT];
+    HChar before[SNAPSHOT_TEXT], after[SNAPSHOT_TEXT];
     UInt qualifiers; /* of the next type */
     Bool pointed_to; /* the last type was a pointer: an array or function needs parentheses */
 };
@@ -195,7 +195,7 @@ static void enclose(struct spelling *s)
 {
     if (s->pointed_to) {
         prepend(s->before, "(");
-        append(s->behind, ")");
+        append(s->after, ")");
     }
     s->pointed_to = False;
 }
@@ -212,7 +212,7 @@ static void spell_array(struct spelling *s, const struct snapshot *u, const stru
         VG_(snprintf)(text, sizeof text, "[%u]", t->size / element.size);
     else
         VG_(strcpy)(text, "[0]");
-    append(s->behind, text);
+    append(s->after, text);
 }
 
 /* To the FFI, complex numbers and vectors are arrays. Returns true if the type is a complex number, which
@@ -250,7 +250,7 @@ static Bool spell(struct spelling *s, const struct snapshot *u, UInt id, const s
         return True;
     case KIND_FUNCTION:
         enclose(s);
-        append(s->behind, "()");
+        append(s->after, "()");
         return True;
     case KIND_ATTRIBUTE:
         if ((t->info >> ATTRIBUTE_SHIFT & ATTRIBUTE_MASK) == ATTRIBUTE_QUALIFIERS)
@@ -278,7 +278,7 @@ void ctype_name(const struct snapshot *u, UInt id, HChar *to)
     for (UInt i = 0; i < MOST_STEPS && get(u, id, &t) && spell(&s, u, id, &t); i++)
         id = t.info & 0xffff;
     VG_(strcpy)(to, s.before);
-    if (s.behind[0] && to[0] && !VG_(strchr)("*&(", to[VG_(strlen)(to) - 1]))
+    if (s.after[0] && to[0] && !VG_(strchr)("*&(", to[VG_(strlen)(to) - 1]))
         append(to, " ");
-    append(to, s.behind);
+    append(to, s.after);
 }
