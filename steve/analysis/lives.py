@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from steve.analysis.filter import fields_of, parse
-from steve.analysis.program_errors import Faults
 from steve.analysis.reducers import Fold, sums_of_all
 from steve.trace.line_numbers import KnownLines, LineNumbers
 from steve.trace.places import Places
@@ -68,6 +67,7 @@ class LifeAnalysis:
 
     def __init__(self, make: Callable[[], Fold], where: str | None = None, choose: bool = False, errors: bool = False,
                  threads: bool = False, by_line: bool = False, selected: Any = None) -> None:
+        from steve.analysis.program_errors import Faults
         from steve.kernels._lives import Selection
         self.fold, self.met, self.chosen = make(), Faults(), Selection()
         self._where, self._choose, self._threads, self._by_line = where, choose, threads, by_line

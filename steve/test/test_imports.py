@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
+import sys
 from pathlib import Path
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import pytest
@@ -96,3 +98,14 @@ def test_an_import_of_a_folder_above_is_seen() -> None:
     cython = "import os\n\nfrom steve.trace._memtrace cimport Trace\nimport steve.plots\ncimport steve.kernels.x\n"
     assert set(folders_in(python, False)) == {("cli", 2), ("plots", 4), ("report", 5)}
     assert set(folders_in(cython, True)) == {("trace", 3), ("plots", 4), ("kernels", 5)}
+
+
+@pytest.mark.parametrize("command", [["ops", "--binary"], ["dump"], ["info"], ["memtrace"]])
+def test_a_command_that_needs_no_numpy_does_not_load_it(trace: Callable[..., Path], tmp_path: Path,
+                                                        command: list[str]) -> None:
+    """Loading numpy takes as long as these commands need for a million events."""
+    program = "import sys\nfrom steve.cli import main\nstatus = main(sys.argv[1:])\n" \
+              "print(status, 'numpy' in sys.modules, file=sys.stderr)"
+    words = [*command, "-o", str(tmp_path / "out"), str(trace("N 4096 8\nF 4096\nend exit\n"))]
+    result = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, check=False)
+    assert result.stderr.splitlines()[-1] in ("0 False", "None False")
