@@ -164,13 +164,13 @@ enum mt_vm {
 
 /* What kind of code a frame belongs to. */
 enum mt_frame_kind {
-    MT_FRAME_HOST,    /* machine code of an object file */
-    MT_FRAME_LUA,     /* a Lua function; ip = address of the bytecode, or of machine code of a trace */
-    MT_FRAME_FAST,    /* a function of LuaJIT's libraries */
-    MT_FRAME_C,       /* a C function that Lua calls; ip = its address */
-    MT_FRAME_INLINED, /* a Lua function inlined in a trace */
-    MT_FRAME_VM,      /* a part of the virtual machine: function = "GC", "JIT" ...; "parser": file and line
-                         compiled */
+    MT_FRAME_HOST,        /* machine code of an object file */
+    MT_FRAME_LUA,         /* a Lua function; ip = address of the bytecode, or of machine code of a trace */
+    MT_FRAME_FAST,        /* a function of LuaJIT's libraries */
+    MT_FRAME_C,           /* a C function that Lua calls; ip = its address */
+    MT_FRAME_LUA_INLINED, /* a Lua function inlined in a trace */
+    MT_FRAME_VM,          /* a part of the virtual machine: function = "GC", "JIT" ...; "parser": file and line
+                             compiled */
     MT_FRAME_KINDS
 };
 
@@ -282,7 +282,7 @@ struct mt_proto {
     const uint32_t *lines;   /* of each instruction; 0 = not known */
 };
 /* A trace of the JIT compiler. Sites in its machine code have frames of kind MT_FRAME_LUA or
- * MT_FRAME_INLINED. */
+ * MT_FRAME_LUA_INLINED. */
 struct mt_trace {
     uint64_t addr, size; /* of its machine code; addresses are reused after a flush */
     uint64_t time;       /* when it was first run or found, in guest instructions */

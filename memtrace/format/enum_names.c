@@ -69,7 +69,7 @@ const char *mt_link_kind_name(enum mt_link_kind k)
 
 const char *mt_frame_kind_name(enum mt_frame_kind k)
 {
-    static const char *const names[MT_FRAME_KINDS] = {"host", "lua", "fast", "c", "inlined", "vm"};
+    static const char *const names[MT_FRAME_KINDS] = {"host", "lua", "fast", "c", "lua-inlined", "vm"};
     return NAME_OF(names, k);
 }
 

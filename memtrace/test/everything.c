@@ -48,8 +48,8 @@ static void define_stacks(struct world *o)
                                        .defined = kind == MT_FRAME_LUA ? 3 : 0,
                                        .nth = kind == MT_FRAME_LUA ? 2 : 0,
                                        .kind = kind,
-                                       .trace = kind == MT_FRAME_INLINED ? 5 : 0,
-                                       .approximate = kind == MT_FRAME_INLINED};
+                                       .trace = kind == MT_FRAME_LUA_INLINED ? 5 : 0,
+                                       .approximate = kind == MT_FRAME_LUA_INLINED};
         parent = mt_writer_stack(o->w, parent, mt_writer_frame(o->w, &frame));
         o->stack[kind % 4] = parent;
     }

@@ -23,7 +23,7 @@ static struct mt_writer *write_all(int fd)
                                                            .defined = 10,
                                                            .trace = 7,
                                                            .nth = 300,
-                                                           .kind = MT_FRAME_INLINED,
+                                                           .kind = MT_FRAME_LUA_INLINED,
                                                            .approximate = 1});
     uint32_t heap = mt_writer_heap(w, &(struct mt_heap){.id = 0xabc, .kind = MT_HEAP_LUA});
     mt_writer_time(w, 50);
@@ -47,7 +47,7 @@ static struct mt_writer *write_all(int fd)
 static void check_definitions(const struct mt_reader *r, uint64_t handle)
 {
     const struct mt_frame *f = mt_frame(r, 1);
-    assert_int_equal(f->kind, MT_FRAME_INLINED);
+    assert_int_equal(f->kind, MT_FRAME_LUA_INLINED);
     assert_int_equal(f->approximate, 1);
     assert_int_equal(f->defined, 10);
     assert_int_equal(f->trace, 7);
@@ -166,7 +166,7 @@ static struct calls begin_calls(int fd)
     struct calls c = {.w = mt_writer_new(fd, NULL, NULL)};
     assert_non_null(c.w);
     c.line_12 = frame_at(c.w, 0x5000, 12, MT_FRAME_LUA);
-    c.again_12 = frame_at(c.w, 0x5010, 12, MT_FRAME_INLINED);
+    c.again_12 = frame_at(c.w, 0x5010, 12, MT_FRAME_LUA_INLINED);
     c.line_13 = frame_at(c.w, 0x5020, 13, MT_FRAME_LUA);
     c.host = frame_at(c.w, 0x400, 12, MT_FRAME_HOST);
     c.site_12 = mt_writer_site(c.w, &(struct mt_site){0x5000, c.line_12, 8, MT_LOAD});

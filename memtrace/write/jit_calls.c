@@ -12,7 +12,7 @@
 
 static bool is_lua(const struct mt_frame *f)
 {
-    return f && (f->kind == MT_FRAME_LUA || f->kind == MT_FRAME_INLINED);
+    return f && (f->kind == MT_FRAME_LUA || f->kind == MT_FRAME_LUA_INLINED);
 }
 
 /* Definitions are kept from id 1 on. */

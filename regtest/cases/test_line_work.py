@@ -124,7 +124,7 @@ class Account:
 
     def lua_line(self, frame) -> tuple | None:
         """Of Lua code, or where the parser is (vm)."""
-        if not frame or not frame.line or frame.kind not in ("lua", "inlined", "vm"):
+        if not frame or not frame.line or frame.kind not in ("lua", "lua-inlined", "vm"):
             return None
         return frame.file, frame.line, frame.function if frame.kind == "vm" else function_name(frame.defined)
 

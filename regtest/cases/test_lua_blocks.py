@@ -76,7 +76,7 @@ def test_traces_that_return_below_their_start_keep_the_caller(tmp_path: Path) ->
             stacks[int(event["handle"])] = int(event["ref"])
         elif TYPE_NAMES[event["ref"]] == "tab":
             frames = [f for f in lua_frames(reader, stacks[int(event["handle"])]) if f.file.endswith("script.lua")]
-            seen[tuple(f.line for f in frames), any(f.kind == "inlined" for f in frames)] += 1
+            seen[tuple(f.line for f in frames), any(f.kind == "lua-inlined" for f in frames)] += 1
     made = Counter({key: n for key, n in seen.items() if key[0][:1] in ((2,), (4,))})
     assert {lines for lines, _ in made} == {(2, 11), (4, 11)}, made
     assert made[(2, 11), False] + made[(2, 11), True] == 60 and made[(2, 11), True] > 20, made
@@ -204,7 +204,7 @@ def joined(reader: Reader, stack: int) -> tuple[list[int], bool]:
     """Lines of a stack's Lua functions; is C's function above them, and what called Lua below?"""
     frames = reader.stack_frames(stack)
     names = [f.function for f in frames]
-    lua = [i for i, f in enumerate(frames) if f.kind in ("lua", "inlined")]
+    lua = [i for i, f in enumerate(frames) if f.kind in ("lua", "lua-inlined")]
     around = bool(lua) and frames[0].kind == "host" and "lua_pcall" in names[lua[-1]:] and "main" in names[lua[-1]:]
     return [frames[i].line for i in lua], around and names.index("lua_pcall") < names.index("main")
 

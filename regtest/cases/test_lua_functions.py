@@ -101,7 +101,7 @@ def test_the_main_chunk_has_one_name(tmp_path: Path) -> None:
     reader = Reader(str(path))
     reader.skim()
     frames = [reader.frame(i) for i in range(1, reader.counts()["frames"])]
-    assert {f.function for f in frames if f.kind in ("lua", "inlined") and not f.defined} == {"main chunk"}
+    assert {f.function for f in frames if f.kind in ("lua", "lua-inlined") and not f.defined} == {"main chunk"}
     assert "main chunk" in {reader.proto(i).function for i in range(reader.counts()["protos"])}
 
 

@@ -14,7 +14,7 @@ from steve.trace._memtrace import LOAD, MODIFY, NEW, STATE, TYPE, TYPE_NAMES, VM
 from steve.trace._memtrace import Trace as Reader
 from support import SOURCE, record
 
-LUA_KINDS = ("lua", "inlined")
+LUA_KINDS = ("lua", "lua-inlined")
 
 
 def events(path: Path, kinds: tuple[int, ...]):

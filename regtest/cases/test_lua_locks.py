@@ -86,7 +86,7 @@ class Account:
 
     @staticmethod
     def function(frame) -> Optional[tuple]:
-        if frame is None or frame.kind in ("lua", "inlined"):
+        if frame is None or frame.kind in ("lua", "lua-inlined"):
             return frame and ("Lua", frame.file, frame.defined)
         return ("C", frame.function) if frame.function else frame.object and ("object", frame.object) or None
 

@@ -14,7 +14,7 @@ local keep = {}
 for i = 1, 200 do keep[i] = {i} end
 collectgarbage()
 """
-LUA_KINDS = ("lua", "inlined", "fast", "vm")
+LUA_KINDS = ("lua", "lua-inlined", "fast", "vm")
 
 
 def recorded(folder: Path, name: str, *options: str) -> tuple[Counter[int], int, int]:

@@ -56,7 +56,7 @@ def test_without_stacks_there_is_still_the_line(jit: str, tmp_path: Path) -> Non
     assert none.run.status == 0, none.run.complaint
     stacks = [reader.stack_frames(int(event["ref"])) for reader, event in events(none.path, (NEW,))]
     assert {len(frames) for frames in stacks} == {0, 1}
-    assert {frames[0].kind for frames in stacks if frames} <= {"lua", "inlined", "vm"}
+    assert {frames[0].kind for frames in stacks if frames} <= {"lua", "lua-inlined", "vm"}
     assert typed_lines(none.path)["tab", 2] == 50
 
 
@@ -113,7 +113,7 @@ def compiled(path: Path, ending: str = "chunk.lua") -> Counter:
             stacks[int(event["handle"])] = int(event["ref"])
             continue
         frames = reader.stack_frames(stacks[int(event["handle"])])
-        parser = next((f for f in frames if f.kind in ("lua", "inlined", "vm") and f.line), None)
+        parser = next((f for f in frames if f.kind in ("lua", "lua-inlined", "vm") and f.line), None)
         if parser and parser.kind == "vm" and parser.function == "parser" and parser.file.endswith(ending):
             counts[TYPE_NAMES[event["ref"]], parser.line] += 1
     return counts

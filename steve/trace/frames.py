@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from steve.trace._memtrace import Frame
 
-LUA_KINDS = frozenset(("lua", "inlined"))  # the kinds of frames that are a line of Lua code
+LUA_KINDS = frozenset(("lua", "lua-inlined"))  # the kinds of frames that are a line of Lua code
 
 
 def is_lua(frame: Frame) -> bool:

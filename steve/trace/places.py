@@ -36,7 +36,7 @@ class Found(NamedTuple):
     owner: Owner | None = None
 
 
-LUA_FRAMES = ("lua", "inlined")
+LUA_FRAMES = ("lua", "lua-inlined")
 NOWHERE = Line("", 0, "(unknown)")
 
 

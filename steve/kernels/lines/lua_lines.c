@@ -30,7 +30,7 @@ static bool is_jitted(const struct luacode *c, uint32_t site)
     const struct mt_site *s = mt_site(c->reader, site);
     const struct mt_frame *f = s ? mt_frame(c->reader, s->frame) : NULL;
 
-    return f && (f->kind == MT_FRAME_LUA || f->kind == MT_FRAME_INLINED);
+    return f && (f->kind == MT_FRAME_LUA || f->kind == MT_FRAME_LUA_INLINED);
 }
 
 static bool learn_sites(struct luacode *c)

@@ -55,7 +55,7 @@ static uint32_t number_of_c(struct functions *f, const struct mt_frame *frame)
 
 static bool is_lua(const struct mt_frame *frame)
 {
-    return frame->kind == MT_FRAME_LUA || frame->kind == MT_FRAME_INLINED;
+    return frame->kind == MT_FRAME_LUA || frame->kind == MT_FRAME_LUA_INLINED;
 }
 
 uint32_t functions_of_frame(struct functions *f, uint32_t frame)

@@ -363,7 +363,7 @@ static void put_luaplace(const struct lt_vm *vm, Addr key, Addr ip, const struct
 {
     RING_PUT(luaframe, .key = key, .ip = ip, .line = lt_line_at(vm, at->proto, at->pc),
              .defined = first_line(vm, at->proto), .nth = p->nth,
-             .kind = at->inlined ? MT_FRAME_INLINED : MT_FRAME_LUA, .approximate = at->approximate,
+             .kind = at->inlined ? MT_FRAME_LUA_INLINED : MT_FRAME_LUA, .approximate = at->approximate,
              .trace = at->trace, .function = lt_text(name), .file = lt_text(p->chunk));
 }
 
