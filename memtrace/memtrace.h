@@ -15,7 +15,7 @@
  *     payload    = zstd( stream+ )          the streams of a chunk type are fixed, see memtrace/format/records.def
  *     DEFS       = record*                  strings, frames, stacks, sites, segments, heaps, protos, traces,
  *                                           info
- *     EVENTS     = tokens segments slots offsets record* codes fars
+ *     EVENTS     = tokens segments slots offsets record* codes ages
  *                                           accesses coded against predictors; the records are the rare
  *                                           events (new, free, resize, thread, mark...)
  *     CHECKPOINT = record*                  all live blocks, from time to time: reading can begin here
@@ -213,8 +213,8 @@ enum mt_frame_kind {
 struct mt_event {
     uint64_t addr;
     uint64_t size;
-    uint64_t
-        handle; /* number of the block: 0, 1, 2 ... in the order of the News of the whole trace; never reused */
+    /* number of the block: 0, 1, 2 ... in the order of the News of the whole trace; never reused */
+    uint64_t handle;
     uint64_t time;
     union {
         uint64_t old_addr; /* RESIZE */

@@ -38,7 +38,7 @@ struct reading {
     struct ops_addresses addresses; /* of the live blocks */
     struct place *places;           /* by slot: the live block */
     size_t place_room;
-    struct plan_wishes wishes;
+    struct plan_options options;
     struct schedule *schedule;
     struct use last;           /* the access that may still grow */
     uint32_t thread;           /* of the operation before */
@@ -213,7 +213,7 @@ static bool add_access(struct reading *r, uint32_t slot, const struct op *op)
     uint64_t from = op->addr - p->addr, rest = p->size - from;
     uint32_t code = op->code == OP_LOAD ? STEP_READ : STEP_WRITE;
     r->plan->facts.accesses++;
-    if (!r->wishes.accesses || from >= p->size || op->size == 0)
+    if (!r->options.accesses || from >= p->size || op->size == 0)
         return true;
     uint64_t to = from + (op->size < rest ? op->size : rest);
     struct use *u = &r->last;
@@ -260,7 +260,7 @@ static bool add_marks(struct reading *r, const struct op *op)
     if (op->thread != r->thread && !put_use(r))
         return false;
     r->thread = op->thread;
-    if (r->wishes.threads && !schedule_step(r->schedule, op->thread, f->steps, count))
+    if (r->options.threads && !schedule_step(r->schedule, op->thread, f->steps, count))
         return fail(r, "out of memory for the threads of the file");
     return !counts || schedule_time(r->schedule, op->time) ||
            fail(r, "out of memory for the times of the file");
@@ -311,7 +311,7 @@ static bool write_schedule(struct reading *r)
     struct plan_facts *f = &r->plan->facts;
     if (!schedule_write(r->schedule, r->plan->fd, f->steps * sizeof(struct step), &f->schedule))
         return fail(r, "too large to keep in memory");
-    if (r->wishes.threads && !f->schedule.threads)
+    if (r->options.threads && !f->schedule.threads)
         return fail(r,
                     "does not say which thread does what: make it again by steve ops --threads, or replay it "
                     "with --threads=merge");
@@ -320,7 +320,7 @@ static bool write_schedule(struct reading *r)
 
 static bool read_opened(struct reading *r, struct ops_reader *ops)
 {
-    r->handles = handles_new(r->wishes.threads ? SPARE_SLOTS : 0);
+    r->handles = handles_new(r->options.threads ? SPARE_SLOTS : 0);
     r->schedule = schedule_new();
     r->plan->fd = memfd_create("steve-replay-plan", MFD_CLOEXEC);
     bool good = ops_addresses_init(&r->addresses) && r->handles && r->schedule && r->plan->fd >= 0
@@ -339,7 +339,8 @@ static bool read_opened(struct reading *r, struct ops_reader *ops)
     return good;
 }
 
-bool plan_read(struct plan *plan, const char *path, struct plan_wishes wishes, char *text, unsigned text_size)
+bool plan_read(struct plan *plan, const char *path, struct plan_options options, char *text,
+               unsigned text_size)
 {
     struct mt_error error = {0};
     struct reading *r = calloc(1, sizeof *r);
@@ -348,7 +349,7 @@ bool plan_read(struct plan *plan, const char *path, struct plan_wishes wishes, c
     *plan = (struct plan){.fd = -1};
     if (r)
         *r = (struct reading){
-            .plan = plan, .path = path, .wishes = wishes, .text = text, .text_size = text_size};
+            .plan = plan, .path = path, .options = options, .text = text, .text_size = text_size};
     if (!r || !ops)
         snprintf(text, text_size, "%s: %s", path, ops ? "out of memory" : error.text);
     else

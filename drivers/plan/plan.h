@@ -68,13 +68,13 @@ struct plan {
 };
 
 /* What to keep besides N, F, R, locks. */
-struct plan_wishes {
+struct plan_options {
     bool accesses;
     bool threads; /* who does what: the file must say so */
 };
 
 /* Read an ops file of either kind ("-": standard input). False: *text says file, line or op, and remedy. */
-bool plan_read(struct plan *plan, const char *path, struct plan_wishes wishes, char *text,
+bool plan_read(struct plan *plan, const char *path, struct plan_options options, char *text,
                unsigned text_size);
 /* Leave out all steps after the first `ops` N, F and R operations (only facts.steps changes). False: no
  * memory.

@@ -79,7 +79,7 @@ int session_open(struct session *s, const struct options *o)
         return r;
     bool accesses =
         o->accesses == ACCESSES_DEFAULT ? o->command == COMMAND_MEMPLOT : o->accesses == ACCESSES_YES;
-    if (!plan_read(&s->plan, o->ops, (struct plan_wishes){accesses, o->threads == THREADS_REPLAY}, text,
+    if (!plan_read(&s->plan, o->ops, (struct plan_options){accesses, o->threads == THREADS_REPLAY}, text,
                    sizeof text)) {
         fprintf(stderr, "steve-replay: %s\n", text);
         return EXIT_BAD;

@@ -141,7 +141,7 @@ static int write_ops(void **state)
         write_op(out, op, blocks, &count, &handles);
     }
     bool good = fclose(out) == 0 && region_reserve(HEAP) &&
-                plan_read(&s_plan, s_path, (struct plan_wishes){.threads = true}, text, sizeof text) &&
+                plan_read(&s_plan, s_path, (struct plan_options){.threads = true}, text, sizeof text) &&
                 dup2(s_plan.fd, PLAN_FD) == PLAN_FD;
     clock_calibrate();
     unlink(s_path);

@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The room of an array that has to hold at least `need` > room elements of `size` bytes; 0 if that is too
- * much. */
+/* The new room of an array that must hold at least `need` > room elements of `size` bytes; 0 if that exceeds the
+ * address space. */
 static inline size_t array_room(size_t room, size_t need, size_t size)
 {
     size_t wanted = room < 32 ? 64 : room * 2;
@@ -23,8 +23,8 @@ static inline size_t array_room(size_t room, size_t need, size_t size)
     return wanted > SIZE_MAX / 2 / size ? 0 : wanted;
 }
 
-/* Make *array hold at least `need` elements of `size` bytes; new ones are not initialized. False when there
- * is no memory: the array is then as before. */
+/* Make room for at least `need` elements of `size` bytes. New elements are not initialized. When out of memory,
+ * returns false and leaves the array unchanged. */
 static inline bool array_reserve(void *array, size_t *room, size_t need, size_t size)
 {
     void *old, *bigger;
@@ -40,7 +40,7 @@ static inline bool array_reserve(void *array, size_t *room, size_t need, size_t 
     return true;
 }
 
-/* As array_reserve, and new elements are zero. */
+/* Like array_reserve, but new elements are zero. */
 static inline bool array_grow(void *array, size_t *room, size_t need, size_t size)
 {
     const size_t had = *room;
@@ -54,7 +54,7 @@ static inline bool array_grow(void *array, size_t *room, size_t need, size_t siz
     return true;
 }
 
-/* As array_grow, of an array of which *n elements are in use: use at least `need`. */
+/* Like array_grow, for an array with *n elements in use, of which there are at least `need` afterwards. */
 static inline bool array_grow_used(void *array, size_t *n, size_t *room, size_t need, size_t size)
 {
     if (!array_grow(array, room, need, size))
@@ -63,7 +63,7 @@ static inline bool array_grow_used(void *array, size_t *n, size_t *room, size_t 
     return true;
 }
 
-/* As array_reserve, and the array begins at a cache line, which realloc would not keep. */
+/* Like array_reserve, but the array begins at a cache line, which realloc would not guarantee. */
 static inline bool array_reserve_aligned(void *array, size_t *room, size_t need, size_t size)
 {
     void *old, *bigger;

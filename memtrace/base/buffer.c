@@ -1,4 +1,4 @@
-/* buffer.c - a growing byte buffer; see buffer.h.
+/* buffer.c - growing a byte buffer and appending to it.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -1,7 +1,7 @@
-/* buffer.h - a growing byte buffer, and records' delta state beside it.
+/* buffer.h - a growing byte buffer, with the state of delta-coded fields of records.
  *
- * One for each stream of a chunk being written. Growth can fail: then `failed` is set, the data stay as
- * they were, and the owner checks once per chunk instead of once per byte.
+ * Each stream of a chunk that is being written has one. If growing fails, `failed` is set and the data are unchanged,
+ * so the owner can check once per chunk instead of once per byte.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -14,7 +14,7 @@
 
 struct buffer {
     uint8_t *data, *p, *end;
-    uint64_t addr, ip, time; /* what delta-coded fields refer to, as in struct cursor */
+    uint64_t addr, ip, time; /* previous values of delta-coded fields, as in struct cursor */
     bool failed;
 };
 
@@ -27,7 +27,7 @@ static inline size_t buffer_size(const struct buffer *b)
     return (size_t)(b->p - b->data);
 }
 
-/* Empty the buffer and forget the delta state; keeps the memory. */
+/* Empty the buffer and reset the delta state. The memory is kept. */
 static inline void buffer_reset(struct buffer *b)
 {
     b->p = b->data;

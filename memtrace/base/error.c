@@ -1,4 +1,4 @@
-/* error.c - fill a sticky `struct mt_error`; see error.h.
+/* error.c - stores the first error in a `struct mt_error`.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

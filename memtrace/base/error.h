@@ -1,6 +1,7 @@
-/* error.h - fill a sticky `struct mt_error`.
+/* error.h - stores the first error in a `struct mt_error`.
  *
- * The first error wins: what follows it is only its echo. Not for messages to users; callers print.
+ * Later errors are ignored, because they are mostly consequences of the first one. Nothing is printed here; callers
+ * print messages.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -9,11 +10,11 @@
 
 #include "memtrace/memtrace.h"
 
-/* Remember an error unless one is there already. Returns MT_ERROR, so that callers can return it. */
+/* Store an error unless one is stored already. Returns MT_ERROR, so that callers can return it. */
 int mt_fail(struct mt_error *err, enum mt_error_code code, uint64_t offset, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* The same for running out of memory. */
+/* The same for "out of memory". */
 int mt_fail_memory(struct mt_error *err);
 
 #endif

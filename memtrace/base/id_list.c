@@ -1,4 +1,4 @@
-/* id_list.c - ascending numbers in pieces; see id_list.h.
+/* id_list.c - writes and reads lists of ascending numbers in pieces.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -1,4 +1,4 @@
-/* input.c - bytes of a file or pipe, decompressed if they are zstd; see input.h.
+/* input.c - reads the bytes of a file or pipe, and decompresses them if they are zstd.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -67,8 +67,8 @@ static bool refill_packed(struct input *in)
     return got >= 0;
 }
 
-/* Decompress one step; false at the end or after an error. Decompressed bytes may still wait inside zstd when
- * the compressed ones are used up, so only a step that does nothing shows that the file is cut off. */
+/* Decompress one step; false at the end or after an error. When all compressed bytes are used, zstd may still hold
+ * decompressed ones. Only a step that produces nothing shows that the file is cut off. */
 static bool decompress(struct input *in)
 {
     if (!refill_packed(in) || (in->packed_start == in->packed_end && in->frame_rest == 0))
@@ -113,7 +113,7 @@ size_t input_need(struct input *in, size_t n)
     return input_available(in);
 }
 
-/* The first bytes are in the window: if they are zstd, they become the compressed bytes. */
+/* If the first bytes, which are in the window, are zstd, make them the compressed bytes. */
 static bool begin_zstd(struct input *in)
 {
     in->zstd = ZSTD_createDStream();
@@ -153,7 +153,7 @@ bool input_is_growing(const struct input *in)
     if (in->file_size == 0)
         return false;
     if (fstat(in->fd, &now) == 0 && (uint64_t)now.st_size > in->file_size)
-        return true; /* it was, and may have come to its end since */
+        return true; /* it was being written, and may have been completed since */
     if (flock(in->fd, LOCK_SH | LOCK_NB) != 0)
         return errno == EWOULDBLOCK;
     flock(in->fd, LOCK_UN);

@@ -1,4 +1,4 @@
-/* intern.c - gives equal byte strings equal ids; see intern.h.
+/* intern.c - assigns ids to byte strings; equal strings have equal ids.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -1,6 +1,6 @@
-/* intern.h - gives equal byte strings equal ids; for strings and stacks of the writer.
+/* intern.h - assigns ids to byte strings; equal strings have equal ids. The writer uses it for strings and stacks.
  *
- * Ids count from 0 in order of first sight. Keeps a copy of every key; never forgets one.
+ * Ids count from 0 in the order in which strings are first added. Each string is copied, and none is ever removed.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -11,7 +11,7 @@
 
 struct intern_entry {
     uint64_t hash;
-    uint64_t offset; /* of the key's bytes */
+    uint64_t offset; /* offset of the bytes of the key */
     uint32_t len;
     uint32_t id_plus_1; /* 0 = free entry */
 };
@@ -28,10 +28,10 @@ struct intern {
 bool intern_init(struct intern *t);
 void intern_free(struct intern *t);
 
-/* The id of a key; *is_new says that it was made now. INTERN_FAILED when out of memory. */
+/* The id of a key, which is added if it is new; *is_new says so. INTERN_FAILED when out of memory. */
 uint32_t intern(struct intern *t, const void *key, size_t len, bool *is_new);
 
-/* The entries of all keys by id, an array to be freed; NULL when out of memory. */
+/* The entries of all keys, ordered by id. The caller frees the array. NULL when out of memory. */
 const struct intern_entry **intern_by_id(const struct intern *t);
 
 #endif

@@ -1,7 +1,7 @@
-/* prefetch.h - ask for memory that will soon be needed.
+/* prefetch.h - prefetches memory that will soon be needed.
  *
- * gcc 12 takes a function that does nothing but __builtin_prefetch for one without effect and drops its
- * calls; of an empty asm it does not know that.
+ * gcc 12 regards a function that only calls __builtin_prefetch as one without effect and drops calls of it. The empty
+ * asm prevents that.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef MEMTRACE_BASE_PREFETCH_H

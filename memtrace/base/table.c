@@ -1,4 +1,4 @@
-/* table.c - arrays whose items never move; see table.h.
+/* table.c - arrays whose items never move.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

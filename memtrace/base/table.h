@@ -1,6 +1,6 @@
-/* table.h - arrays that grow in pages, so that their items never move and pointers to them stay valid.
+/* table.h - arrays that grow in pages, so that items never move and pointers to them stay valid.
  *
- * Reader and writer keep definitions in them. For arrays that may move see array.h.
+ * Reader and writer keep definitions in them. Arrays that may move are in array.h.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -10,9 +10,9 @@
 #include <stdint.h>
 
 enum { TABLE_PAGE_BITS = 10, TABLE_PAGE = 1 << TABLE_PAGE_BITS };
-#define TABLE_MOST (1u << 26) /* items */
+#define TABLE_MOST (1u << 26) /* maximum number of items */
 
-/* Zeroed but for item_size, a table is empty. */
+/* A table is empty if everything but item_size is zero. */
 struct table {
     void **pages;
     uint32_t count;
@@ -21,7 +21,7 @@ struct table {
     uint32_t item_size;
 };
 
-/* Add a zeroed item; NULL when out of memory or if there are TABLE_MOST. */
+/* Add a zeroed item; NULL when out of memory or if there are TABLE_MOST items. */
 void *table_add(struct table *t);
 void table_free(struct table *t);
 

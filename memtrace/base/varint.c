@@ -1,4 +1,4 @@
-/* varint.c - the long form of uvarint reading; see varint.h.
+/* varint.c - reads uvarints of more than two bytes.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

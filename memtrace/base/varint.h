@@ -1,8 +1,8 @@
-/* varint.h - the two ways numbers are written: uvarint and zigzag, and bounded reading of them.
+/* varint.h - reads and writes numbers of variable length: uvarint and zigzag.
  *
- * A uvarint is LEB128: seven bits a byte, low bits first, the top bit says that more follow; at most
- * ten bytes. Zigzag folds the sign into bit 0, so that small negative numbers stay short. A cursor
- * never reads past its end: it goes bad, stays bad, and gives zeros.
+ * A uvarint is LEB128: seven bits per byte, low bits first; the top bit says that another byte follows; at most ten
+ * bytes. Zigzag moves the sign to bit 0, so that negative numbers close to 0 stay short. A cursor never reads beyond
+ * its end. If it would, it is marked bad, stays bad, and returns zeros.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -16,7 +16,7 @@
 #include <string.h>
 
 #define UVARINT_MAX_BYTES 10
-#define UVARINT_BEYOND 7 /* bytes behind a number that uvarint_write_any may write, too */
+#define UVARINT_BEYOND 7 /* bytes after a number that uvarint_write_any may overwrite */
 
 static inline uint64_t zigzag(int64_t v)
 {
@@ -28,7 +28,7 @@ static inline int64_t unzigzag(uint64_t v)
     return (int64_t)(v >> 1) ^ -(int64_t)(v & 1);
 }
 
-/* Write at p, which must have room for UVARINT_MAX_BYTES; returns the byte after. */
+/* Write v at p, which must have room for UVARINT_MAX_BYTES. Returns the address after it. */
 static inline uint8_t *uvarint_write(uint8_t *p, uint64_t v)
 {
     while (v >= 0x80) {
@@ -39,7 +39,8 @@ static inline uint8_t *uvarint_write(uint8_t *p, uint64_t v)
     return p;
 }
 
-/* The low 56 bits, seven in each byte: fours are parted, then pairs, then neighbours. */
+/* Spread the low 56 bits over eight bytes, seven bits in each. It splits the word into halves of 28 bits, then 14,
+ * then 7. */
 static inline uint64_t part_sevens(uint64_t v)
 {
     v = (v & UINT64_C(0x000000000fffffff)) | (v & UINT64_C(0x00fffffff0000000)) << 4;
@@ -47,8 +48,8 @@ static inline uint64_t part_sevens(uint64_t v)
     return (v & UINT64_C(0x007f007f007f007f)) | (v & UINT64_C(0x3f803f803f803f80)) << 1;
 }
 
-/* The same, where no one can foresee how long numbers are: without a branch that depends on it, for up to
- * eight bytes. Needs room for UVARINT_BEYOND bytes more. */
+/* The same without a branch on the length, for numbers of up to eight bytes whose lengths are unpredictable. Needs
+ * room for UVARINT_BEYOND more bytes. */
 static inline uint8_t *uvarint_write_any(uint8_t *p, uint64_t v)
 {
     if (v >> 56)
@@ -60,14 +61,14 @@ static inline uint8_t *uvarint_write_any(uint8_t *p, uint64_t v)
     return p + more + 1;
 }
 
-/* A place in a stream of one chunk. addr, ip and time are what delta-coded fields refer to. */
+/* A position in a stream of one chunk. addr, ip and time are the previous values of delta-coded fields. */
 struct cursor {
     const uint8_t *p, *end;
     uint64_t addr, ip, time;
     bool bad;
 };
 
-/* The seven low bits of each of eight bytes, side by side: neighbours are joined, then pairs, then fours. */
+/* The inverse of part_sevens: join the seven low bits of each of eight bytes. */
 static inline uint64_t join_sevens(uint64_t w)
 {
     w = (w & UINT64_C(0x007f007f007f007f)) | (w & UINT64_C(0x7f007f007f007f00)) >> 1;
@@ -75,8 +76,8 @@ static inline uint64_t join_sevens(uint64_t w)
     return (w & UINT64_C(0x000000000fffffff)) | (w & UINT64_C(0x0fffffff00000000)) >> 4;
 }
 
-/* A number of up to eight bytes, without a branch that depends on how many; false if it is none, or if there
- * are not eight bytes. */
+/* Read a number of up to eight bytes without a branch on its length. Returns false if the number is longer, or if
+ * fewer than eight bytes remain. */
 static inline bool cursor_within_eight(struct cursor *c, uint64_t *v)
 {
     uint64_t bytes, ends;
@@ -105,7 +106,7 @@ static inline uint64_t cursor_uvarint(struct cursor *c)
     return cursor_uvarint_slow(c);
 }
 
-/* The same, where no one can foresee how long numbers are. */
+/* The same for numbers whose lengths are unpredictable. */
 static inline uint64_t cursor_uvarint_any(struct cursor *c)
 {
     uint64_t v;

@@ -1,11 +1,11 @@
-/* blockmap.c - which live block holds an address; see blockmap.h for the structure.
+/* blockmap.c - finds the live block that contains an address.
  *
- * A block is cut into pieces: for each the largest aligned page that it covers whole, and 4 KB pages,
- * perhaps in part, at its ends. Adding and removing walk the same pieces.
+ * A block is divided into pieces: the largest aligned pages that it covers wholly, and 4 KB pages, which it may cover
+ * in part, at its ends. Adding and removing a block process the same pieces.
  *
- * A page of 4 KB that several blocks share has a leaf, which has an entry for each granule of 16 bytes. A
- * granule that several blocks share (blocks of odd size or alignment) points to a crowd, a short list of their
- * slots; it falls back to a plain slot when one is left.
+ * A 4 KB page that several blocks share has a leaf, which has an entry for each granule of 16 bytes. A granule that
+ * several blocks share, because their size or alignment is odd, has the index of a crowd, a short list of their
+ * slots. When one slot is left, the crowd is replaced by the slot.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -16,7 +16,7 @@
 
 /* -- leaves: one page in granules of 16 bytes -- */
 
-/* A clear leaf; NULL when out of memory. */
+/* An empty leaf; NULL when out of memory. */
 static __attribute__((noinline)) struct leaf *leaf_new(struct blockmap *m)
 {
     struct leaf *leaf = m->free_leaves;
@@ -105,7 +105,7 @@ static unsigned granule_of(uint64_t addr)
     return addr >> GRANULE_BITS & (PAGE_GRANULES - 1);
 }
 
-/* Enter the part of a block that lies in [first, last], addresses of the leaf's page. */
+/* Add the part of a block in [first, last], which are addresses in the page of the leaf. */
 static __attribute__((noinline)) bool leaf_add(struct blockmap *m, struct leaf *leaf, uint32_t slot,
                                                uint64_t first, uint64_t last)
 {
@@ -116,7 +116,7 @@ static __attribute__((noinline)) bool leaf_add(struct blockmap *m, struct leaf *
     return true;
 }
 
-/* Take that part of a block out. */
+/* Remove the part of a block in [first, last]. */
 static __attribute__((noinline)) void leaf_remove(struct blockmap *m, struct leaf *leaf, uint32_t slot,
                                                   uint64_t first, uint64_t last)
 {
@@ -262,7 +262,7 @@ struct piece {
     uint64_t first, last;
 };
 
-/* The piece that begins at p->first of a block that ends at `end`. */
+/* The piece that begins at p->first of a block whose last byte is at `end`. */
 static void cut_piece(struct piece *p, uint64_t end)
 {
     p->level = end - p->first < (uint64_t)1 << level_shift(1) ? 1 : BLOCKMAP_LEVELS;
@@ -275,7 +275,7 @@ static void cut_piece(struct piece *p, uint64_t end)
     p->last = page_last < end ? page_last : end;
 }
 
-/* Give a page with one owner a leaf, for a second block to come in. */
+/* Replace the owner of a page by a leaf, so that a second block can be added to the page. */
 static struct leaf *split_page(struct blockmap *m, uint64_t page, uint32_t owner)
 {
     const struct block *b = &m->blocks[owner];
@@ -392,7 +392,7 @@ struct range {
 
 static uint32_t overlap_below(const struct blockmap *m, unsigned level, uint64_t page, const struct range *r);
 
-/* A block in the pages of `level` from one address to another. */
+/* A block in the pages of `level` from `first` to `last`. */
 static uint32_t overlap_pages(const struct blockmap *m, unsigned level, uint64_t first, uint64_t last,
                               const struct range *r)
 {
@@ -429,7 +429,9 @@ uint32_t blockmap_overlap(const struct blockmap *m, uint64_t base, uint64_t size
         high = blockmap_find_high(m, r.last);
     if (high != NO_SLOT && high != except)
         return high;
-    unsigned level = 0; /* chosen so that only larger pages at the two ends can hold the range */
+    /* The lowest level at which the range has few pages. Larger pages can overlap it only at its two ends, which
+     * were examined above. */
+    unsigned level = 0;
     while (level < BLOCKMAP_LEVELS - 1 && (r.last - r.first) >> level_shift(level) >= 1 << LEVEL_BITS)
         level++;
     return overlap_pages(m, level, r.first, r.last, &r);

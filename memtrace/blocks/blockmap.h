@@ -1,18 +1,18 @@
-/* blockmap.h - which live block holds an address.
+/* blockmap.h - finds the live block that contains an address.
  *
- * The recorder asks this for every access, so it is O(1): a hash table of 4 KB pages says for each page
- * either the one block that touches it, or a leaf with a block number for each 16-byte granule. Pages
- * that a large block covers whole are not entered one by one but as 2 MB, 1 GB, ... pages of five more
- * tables, so that a block of any size is entered and freed in at most a few thousand steps. Tables above
- * the lowest also count what is below them, which finds overlaps without a search.
+ * The recorder does this for every access, so it takes constant time. A hash table of 4 KB pages has for each page
+ * either the only block that touches it, or a leaf with the slot of a block for each 16-byte granule. Pages that a
+ * large block covers wholly are not entered one by one, but as pages of 2 MB, 1 GB and more in five other tables, so
+ * that adding or removing a block of any size takes at most a few thousand steps. These tables also count the entries
+ * in the tables below them, so that overlapping blocks are found without a search.
  *
- * Blocks have any address and size that end within 64 bits (span_fits), and several may share a granule; a
- * zero-size block occupies its address but holds no byte. Live blocks never overlap: the owner of the map
- * frees what is in the way first (blockmap_overlap). Base and size are checked exactly: padding behind a
- * block is not the block.
+ * Blocks have any address and size that end within 64 bits (span_fits), and several blocks may share a granule. A
+ * block of size 0 occupies its address but contains no byte. Live blocks never overlap: the owner of the map first
+ * frees the blocks that a new one would overlap (blockmap_overlap). Base and size are checked exactly: padding after
+ * a block is not part of it.
  *
- * A block is known by its slot, a dense number, taken again as soon as it is free, latest first.
- * When memory runs out, functions fail, and the map may only be destroyed.
+ * A block is identified by its slot, a small number that is reused after the block is removed; the last one freed is
+ * reused first. When memory runs out, functions fail, and the map may only be destroyed.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -27,39 +27,40 @@
 
 enum { BLOCKMAP_LEVELS = 6, PAGE_BITS = 12, LEVEL_BITS = 9, GRANULE_BITS = 4, PAGE_GRANULES = 256 };
 
-/* A dead slot has size 0 and heap DEAD_HEAP. */
+/* A block. A free slot has size 0 and heap DEAD_HEAP. */
 struct block {
     uint64_t base;
     uint64_t size;
     uint64_t handle;
     uint32_t heap;
-    uint32_t note; /* the owner's; the next free slot while dead */
+    uint32_t note; /* for use by the owner of the map; next free slot in a free slot */
 };
 #define DEAD_HEAP UINT32_MAX
 
-/* Blocks of one page by granule: 0 none, slot + 1, or CROWD | index of a crowd. */
+/* The blocks of a page by granule: 0 = none, slot + 1, or CROWD | index of a crowd. */
 struct leaf {
     uint32_t granules[PAGE_GRANULES];
-    uint32_t count;    /* blocks that touch the page */
-    struct leaf *next; /* in the list of free leaves */
+    uint32_t count;    /* number of blocks that touch the page */
+    struct leaf *next; /* next in the list of free leaves */
 };
 #define CROWD 0x80000000u
 
-/* Blocks that share a granule, at most one a byte. */
+/* Blocks that share a granule: at most one per byte. */
 struct crowd {
-    uint32_t count; /* while free: index + 1 of the next free crowd */
+    uint32_t count; /* in a free crowd: index + 1 of the next free crowd */
     uint32_t slots[1 << GRANULE_BITS];
 };
 
 struct blockmap {
-    struct block *blocks; /* zeroed where never used; never NULL */
-    uint32_t used;        /* slots ever used */
+    struct block *blocks; /* zero where never used; never NULL */
+    uint32_t used;        /* number of slots that were ever used */
     uint32_t capacity;
     uint32_t free_slot; /* head of the list of free slots, NO_SLOT = none */
     uint64_t live;
-    uint64_t pages_made; /* entries ever made: while it stays, empty pages stay empty */
+    /* number of entries ever added: if it is unchanged, pages that were empty still are */
+    uint64_t pages_made;
     struct page_table levels[BLOCKMAP_LEVELS];
-    uint64_t owners[BLOCKMAP_LEVELS]; /* entries of a level that are whole pages of a block */
+    uint64_t owners[BLOCKMAP_LEVELS]; /* number of entries of each level that are whole pages of a block */
     unsigned top;                     /* highest level with owners */
     struct leaf *free_leaves;
     struct crowd *crowds;
@@ -69,13 +70,13 @@ struct blockmap {
 bool blockmap_init(struct blockmap *m);
 void blockmap_destroy(struct blockmap *m);
 
-/* Enter a block that overlaps no live one; its slot, or NO_SLOT when out of memory. */
+/* Add a block that overlaps no live block. Returns its slot, or NO_SLOT when out of memory. */
 uint32_t blockmap_add(struct blockmap *m, uint64_t base, uint64_t size, uint32_t heap, uint64_t handle);
 void blockmap_remove(struct blockmap *m, uint32_t slot);
-/* Change place and size of a live block; the new range overlaps no other block. The slot stays. False when
- * out of memory. */
+/* Change address and size of a live block, which keeps its slot. The new range must not overlap other blocks.
+ * False when out of memory. */
 bool blockmap_move(struct blockmap *m, uint32_t slot, uint64_t base, uint64_t size);
-/* Some live block that overlaps [base, base + size), other than slot `except`; NO_SLOT = none. */
+/* A live block, other than slot `except`, that overlaps [base, base + size); NO_SLOT if there is none. */
 uint32_t blockmap_overlap(const struct blockmap *m, uint64_t base, uint64_t size, uint32_t except);
 
 /* A live block of `heap` that begins or ends at most `reach` bytes from [addr, addr + size), in which no block begins;
@@ -85,7 +86,7 @@ uint32_t blockmap_beside(const struct blockmap *m, uint64_t addr, uint64_t size,
 
 uint32_t blockmap_find_crowd(const struct blockmap *m, uint32_t crowd, uint64_t addr);
 
-/* Last address of a block, which for a zero-size one is its first. */
+/* The last address of a block; of a block of size 0, its first. */
 static inline uint64_t span_last(uint64_t base, uint64_t size)
 {
     return base + (size ? size - 1 : 0);
@@ -97,8 +98,8 @@ static inline bool span_fits(uint64_t base, uint64_t size)
     return size == 0 || base + (size - 1) >= base;
 }
 
-/* A page table value: 0 nothing, odd = owner's slot * 2 + 1, even = pointer to a leaf (level 0) or twice
- * the number of entries below (other levels). */
+/* Values of the page tables: 0 = none; odd = slot of the owner * 2 + 1; even = pointer to a leaf (level 0) or
+ * twice the number of entries in the level below. */
 static inline bool is_owner(uint64_t value)
 {
     return value & 1;
@@ -119,7 +120,7 @@ static inline uint32_t blockmap_find_high(const struct blockmap *m, uint64_t add
     return NO_SLOT;
 }
 
-/* The only block that can hold addr, not yet compared with its bounds. */
+/* The only block that can contain addr. Its bounds have not been compared. */
 static inline uint32_t blockmap_candidate(const struct blockmap *m, uint64_t addr)
 {
     uint64_t v = page_table_get(&m->levels[0], addr >> PAGE_BITS);
@@ -132,13 +133,13 @@ static inline uint32_t blockmap_candidate(const struct blockmap *m, uint64_t add
     return g & CROWD ? blockmap_find_crowd(m, g & ~CROWD, addr) : g - 1;
 }
 
-/* Does no block touch the 4 KB page of addr? */
+/* Is the 4 KB page of addr touched by no block? */
 static inline bool blockmap_empty_page(const struct blockmap *m, uint64_t addr)
 {
     return !page_table_get(&m->levels[0], addr >> PAGE_BITS) && blockmap_find_high(m, addr) == NO_SLOT;
 }
 
-/* The block that holds the byte at addr, or NO_SLOT. */
+/* The slot of the block that contains the byte at addr, or NO_SLOT. */
 static inline uint32_t blockmap_find(const struct blockmap *m, uint64_t addr)
 {
     uint32_t slot = blockmap_candidate(m, addr);
@@ -147,7 +148,7 @@ static inline uint32_t blockmap_find(const struct blockmap *m, uint64_t addr)
     return slot;
 }
 
-/* The block that begins at addr (zero-size ones too), or NO_SLOT. */
+/* The slot of the block that begins at addr, which may have size 0, or NO_SLOT. */
 static inline uint32_t blockmap_at(const struct blockmap *m, uint64_t addr)
 {
     uint32_t slot = blockmap_candidate(m, addr);

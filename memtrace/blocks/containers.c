@@ -1,4 +1,4 @@
-/* containers.c - blocks that are raw material of another heap; see containers.h.
+/* containers.c - keeps the blocks that other allocators have divided, in one block map per heap.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

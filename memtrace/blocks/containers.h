@@ -1,9 +1,10 @@
-/* containers.h - containers: blocks that another heap has cut into blocks of its own.
+/* containers.h - containers: blocks that another allocator has divided into its own blocks.
  *
- * A pool allocates memory with malloc or mmap and hands out pieces of it. Live blocks never overlap, and an access
- * belongs to the piece. So a block of which another heap hands out pieces leaves the trace (an implied Free) and is
- * kept here until its own allocator frees it. Containers of one heap never overlap each other; those of different
- * heaps may contain one another (a pool in a pool in a mapping).
+ * A pool allocates memory with malloc or mmap and returns parts of it to the program. Live blocks never overlap, and
+ * an access belongs to the innermost block. Therefore, when another allocator returns a part of a block, the trace
+ * frees the outer block (an implied Free), and it is kept here until its own allocator frees it. Containers of one
+ * heap never overlap each other. Containers of different heaps may contain one another (a pool in a pool in a
+ * mapping).
  *
  * When memory runs out, functions fail; the containers may then only be destroyed.
  *
@@ -15,7 +16,7 @@
 #include "memtrace/blocks/blockmap.h"
 
 struct containers {
-    struct blockmap **of_heap; /* by heap id; NULL = none of that heap yet */
+    struct blockmap **of_heap; /* by heap id; NULL = the heap has had none yet */
     uint32_t heaps;
 };
 
@@ -37,7 +38,7 @@ bool containers_take_any(struct containers *a, uint32_t heap, struct block *out)
 /* Is the byte at addr in a container of any heap? */
 bool containers_hold(const struct containers *a, uint64_t addr);
 
-/* Does a heap have containers? Mostly not, and then the functions above need not be called. */
+/* Does a heap have containers? Most heaps have none, and then the functions above need not be called. */
 static inline bool containers_has(const struct containers *a, uint32_t heap)
 {
     return heap < a->heaps && a->of_heap[heap] && a->of_heap[heap]->live > 0;

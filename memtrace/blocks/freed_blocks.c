@@ -1,4 +1,4 @@
-/* freed_blocks.c - blocks that died, and of each what no other block has taken since; see freed_blocks.h.
+/* freed_blocks.c - keeps freed blocks, without the parts whose memory was allocated again.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -24,7 +24,7 @@ void freed_destroy(struct freed_blocks *g)
     free(g->bases);
 }
 
-/* Make room: forget the oldest, unless it was covered long ago. */
+/* Make room: remove the oldest block, unless all of it was allocated again long ago. */
 static void drop_oldest(struct freed_blocks *g)
 {
     uint32_t slot = g->order[g->next];
@@ -35,7 +35,7 @@ static void drop_oldest(struct freed_blocks *g)
         blockmap_remove(&g->map, slot);
 }
 
-/* Remember what is left of a block that began at `base`. There are not more slots than places in `order`. */
+/* Add the rest of a block that began at `base`. There are not more slots than entries of `order`. */
 static bool add(struct freed_blocks *g, const struct block *left, uint64_t base)
 {
     drop_oldest(g);
@@ -67,9 +67,9 @@ static unsigned keep(struct span *to, uint64_t first, uint64_t last)
     return last - first >= FREED_LEAST - 1;
 }
 
-/* What is left of a freed block where [first, last] is taken; how many pieces. A large one is filled by many small
- * blocks, mostly from its beginning, and to shorten it each time would walk all its pages: so what is near is
- * a piece of its own. */
+/* Compute what remains of a freed block without [first, last]; returns the number of parts. A large freed block is
+ * mostly reused by many small blocks, from its beginning. Shortening it each time would process all its pages, so
+ * the part near the beginning becomes a block of its own. */
 static unsigned find_rests(const struct block *b, uint64_t first, uint64_t last, struct span rests[3])
 {
     const uint64_t near = 1 << 16, granule = 1 << GRANULE_BITS, end = span_last(b->base, b->size);
@@ -83,7 +83,7 @@ static unsigned find_rests(const struct block *b, uint64_t first, uint64_t last,
     return last < end ? n + keep(rests + n, last + 1, end) : n;
 }
 
-/* The first rest takes the place of the whole. */
+/* Replace the block by its parts. The first part keeps the slot. */
 static void cut(struct freed_blocks *g, uint32_t slot, uint64_t first, uint64_t last)
 {
     struct block b = g->map.blocks[slot];

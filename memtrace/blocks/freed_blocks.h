@@ -1,10 +1,9 @@
-/* freed_blocks.h - blocks that were freed, and of each the memory that no other block has taken since.
+/* freed_blocks.h - freed blocks, and the parts of their memory that no other block has used since.
  *
- * With them, accesses to freed memory and double frees can be distinguished from those that have nothing to do with
- * the heap. The last FREED_MOST are remembered, so that memory stays bounded; older ones are forgotten. The
- * owner says when memory is taken again (freed_cover). The freed block is cut then: what is left before and
- * after is still memory of that block, unless it is so small that allocators have no use for it (padding,
- * headers). Freed blocks never overlap.
+ * They show which accesses outside live blocks are accesses to freed memory, and which invalid frees are double
+ * frees. The last FREED_MOST blocks are kept, so that memory stays bounded. The owner calls freed_cover when memory
+ * is allocated again. Freed blocks there are then reduced: the parts before and after remain, unless they are so
+ * small that they can only be padding or headers of the allocator. Freed blocks never overlap.
  *
  * When memory runs out, functions fail, and only freed_destroy may be called.
  *
@@ -18,43 +17,44 @@
 enum { FREED_MOST = 1 << 16, FREED_LEAST = 32 };
 
 struct freed_blocks {
-    struct blockmap map; /* a block's note is its place in `order`; base and size are of what is left */
-    uint64_t *bases;     /* of the blocks as they were, by slot */
-    uint32_t *order;     /* slots in order of death, a ring */
-    uint32_t next;       /* where the next one goes, and the oldest is */
-    bool closed;         /* none is remembered: all functions do nothing and find nothing */
+    /* the note of a block is its index in `order`; base and size are those that remain */
+    struct blockmap map;
+    uint64_t *bases;     /* base addresses of the original blocks, by slot */
+    uint32_t *order;     /* ring of slots, in the order in which the blocks were freed */
+    uint32_t next;       /* index of the next entry, which replaces the oldest */
+    bool closed;         /* functions do nothing and find nothing */
     bool failed;         /* memory ran out */
 };
 
-/* `closed` for a trace that does not want to know. */
+/* `closed` is for traces that do not record accesses to freed memory. */
 bool freed_init(struct freed_blocks *g, bool closed);
 void freed_destroy(struct freed_blocks *g);
 
-/* Remember a block that has died; its memory is no other's. False when out of memory. */
+/* Add a block that was just freed. False when out of memory. */
 bool freed_add(struct freed_blocks *g, const struct block *dead);
 
-/* A live block, [base, base + size), is made: cut what it takes off every freed block. */
+/* A block [base, base + size) was allocated: remove its memory from all freed blocks. */
 void freed_cover(struct freed_blocks *g, uint64_t base, uint64_t size);
 
-/* Cut the freed block that holds the whole of [base, base + size), and say that there is one. Then no live block
- * and no other freed one is there: nothing else has to be looked for. */
+/* If a single freed block contains all of [base, base + size), remove that memory from it and return true. There
+ * are no live and no other freed blocks in the range then, so the caller need not search for them. */
 bool freed_take(struct freed_blocks *g, uint64_t base, uint64_t size);
 
-/* The dead block that held the byte at addr, or NULL. */
+/* The freed block that contained the byte at addr, or NULL. */
 static inline const struct block *freed_find(const struct freed_blocks *g, uint64_t addr)
 {
     uint32_t slot = blockmap_find(&g->map, addr);
     return slot == NO_SLOT ? NULL : &g->map.blocks[slot];
 }
 
-/* The dead block that began at addr, or NULL. */
+/* The freed block that began at addr, or NULL. */
 static inline const struct block *freed_at(const struct freed_blocks *g, uint64_t addr)
 {
     uint32_t slot = blockmap_at(&g->map, addr);
     return slot == NO_SLOT || g->bases[slot] != addr ? NULL : &g->map.blocks[slot];
 }
 
-/* Where a freed block began while it lived: at or before what is left of it. */
+/* The original base address of a freed block. What remains of it begins there or later. */
 static inline uint64_t freed_base(const struct freed_blocks *g, const struct block *dead)
 {
     return g->bases[dead - g->map.blocks];

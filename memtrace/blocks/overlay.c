@@ -1,4 +1,4 @@
-/* overlay.c - live blocks that may overlap; see overlay.h. SPDX-License-Identifier: GPL-2.0-or-later */
+/* overlay.c - implements live blocks that may overlap. SPDX-License-Identifier: GPL-2.0-or-later */
 #include "memtrace/blocks/overlay.h"
 
 #include "memtrace/base/array.h"
@@ -48,9 +48,9 @@ void overlay_destroy(struct overlay *o)
     free(o->heads);
 }
 
-/* -- lists -- */
+/* -- lists of entries -- */
 
-/* Move the entries of a list of the smaller table to the ends of two lists, which keeps their order. */
+/* Divide a list of the smaller table into two lists, keeping the order. */
 static void split_list(struct overlay *o, uint32_t list)
 {
     while (list) {
@@ -64,7 +64,7 @@ static void split_list(struct overlay *o, uint32_t list)
     }
 }
 
-/* Have at least one list for each block. */
+/* Make the table have at least one list per block. */
 static bool grow_table(struct overlay *o)
 {
     if (o->bits && o->live < UINT64_C(1) << o->bits)
@@ -103,7 +103,7 @@ static void take_entry(struct overlay *o, uint32_t index)
 
 /* -- blocks -- */
 
-/* A free slot, with room for its entries; NO_SLOT when out of memory. */
+/* A free slot with room for its entries; NO_SLOT when out of memory. */
 static uint32_t take_slot(struct overlay *o)
 {
     uint32_t slot = o->free_slot;
@@ -146,7 +146,8 @@ void overlay_remove(struct overlay *o, uint32_t slot)
     o->live--;
 }
 
-/* The newest block in the address's page of one size; `whole`: that holds the address, else that begins there. */
+/* The newest block, in the page of the address in pages of this size, that contains the address (`whole`) or that
+ * begins at it. */
 static uint32_t newest(const struct overlay *o, uint64_t addr, unsigned size, bool whole)
 {
     uint64_t page = page_of(addr, size);

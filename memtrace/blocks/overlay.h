@@ -1,13 +1,13 @@
-/* overlay.h - live blocks that may overlap: which of them holds an address?
+/* overlay.h - live blocks that may overlap: which of them contains an address?
  *
- * In the traces of the first tool, which saw no realloc, a block may begin where another one is still live.
- * Its programs kept both: an access belongs to the block made last among those that hold its address, and a
- * Free to the block made last among those that begin at its address. This map answers so; all else uses
+ * The first Steve's recorder did not record realloc. In its traces, a block may therefore begin where another one is
+ * still live. Its programs kept both blocks: an access belongs to the newest block that contains the address, and a
+ * Free is of the newest block that begins at its address. This map implements that rule. All other code uses
  * blockmap.h, where live blocks never overlap.
  *
- * A block is entered in pages of the smallest size that is at least its own, in two of them at most, newest
- * first; a query looks at one page of each size in use. Slots are dense and used again, as in blockmap.h.
- * When memory runs out, overlay_add returns NO_SLOT and the map is unchanged.
+ * A block is entered in pages of the smallest size that is at least its own size, in at most two of them, newest
+ * first. A query examines one page of each size in use. Slots are small numbers that are reused, as in blockmap.h.
+ * When memory runs out, overlay_add returns NO_SLOT, and the map is unchanged.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -18,30 +18,31 @@
 
 enum { OVERLAY_SIZES = 15 }; /* page sizes: 2^8, 2^12 ... 2^64 */
 
-struct overlay_entry; /* one page's mention of a block */
+struct overlay_entry; /* entry of a block in one page */
 
 struct overlay {
-    struct block *blocks; /* by slot; handle is the order in which they were made */
+    struct block *blocks; /* by slot; the handle is the order in which they were added */
     size_t used, room;
     uint32_t free_slot; /* head of the list of free slots, through block.note; NO_SLOT = none */
     uint64_t live;
-    struct overlay_entry *entries; /* two for each slot: 2 * slot and 2 * slot + 1 */
+    struct overlay_entry *entries; /* two per slot: 2 * slot and 2 * slot + 1 */
     size_t entry_room;
     uint32_t *heads;                 /* hash table of lists of entries, newest first: entry + 1, 0 = end */
-    unsigned bits;                   /* it has 2^bits lists; 0 = not made yet */
-    uint64_t live_of[OVERLAY_SIZES]; /* blocks entered in pages of each size */
+    unsigned bits;                   /* the table has 2^bits lists; 0 = not allocated yet */
+    uint64_t live_of[OVERLAY_SIZES]; /* number of blocks entered in pages of each size */
 };
 
-/* All zero but the list of free slots: makes nothing yet, cannot fail. */
+/* Initialize an empty map. Allocates nothing and cannot fail. */
 void overlay_init(struct overlay *o);
 void overlay_destroy(struct overlay *o);
 
-/* Enter a block with span_fits(base, size) and a handle above all that were entered. Its slot, or NO_SLOT when
+/* Add a block with span_fits(base, size) and a handle greater than all before. Returns its slot, or NO_SLOT when
  * out of memory. */
 uint32_t overlay_add(struct overlay *o, uint64_t base, uint64_t size, uint32_t heap, uint64_t handle);
 void overlay_remove(struct overlay *o, uint32_t slot);
 
-/* The newest block that holds the address (one of size 0 holds none), or that begins there; NO_SLOT = none. */
+/* The newest block that contains the address (a block of size 0 contains none), or that begins there; NO_SLOT if
+ * there is none. */
 uint32_t overlay_find(const struct overlay *o, uint64_t addr);
 uint32_t overlay_at(const struct overlay *o, uint64_t addr);
 

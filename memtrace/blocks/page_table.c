@@ -1,7 +1,7 @@
-/* page_table.c - hash table from page number to what is in the page; see page_table.h.
+/* page_table.c - a hash table of pages.
  *
- * Deletion moves later entries of the probe run back instead of leaving marks, so that blocks which come
- * and go do not slow the table down.
+ * Deletion moves later entries of the probe sequence back and leaves no marks, so that many additions and deletions
+ * do not slow the table down.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -1,4 +1,4 @@
-/* reach.c - see reach.h.
+/* reach.c - searches the graph of pointers between blocks.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -7,25 +7,25 @@
 #include "memtrace/memtrace.h"
 #include <stdlib.h>
 
-/* What is in `reached`. */
+/* Values of `reached` besides enum mt_reach + 1. */
 enum {
     NOT_YET = 0,
-    SEEN = UINT8_MAX, /* lost, and not known yet in which way */
+    SEEN = UINT8_MAX, /* lost; the class is not known yet */
     FULL = MT_REACH_FULL + 1,
     POSSIBLE = MT_REACH_POSSIBLE + 1,
     INDIRECT = MT_REACH_INDIRECT + 1,
     LOST = MT_REACH_LOST + 1
 };
 
-/* The pointers, in the order of the nodes in which they are, and the nodes from which to go on. */
+/* The pointers, sorted by the node that contains them, and the nodes that the search has still to process. */
 struct search {
     uint8_t *reached;
     uint32_t *first; /* by node: index of its first pointer; one more at the end */
     uint32_t *to;
-    uint32_t *stack; /* each node is put there at most once for each class */
+    uint32_t *stack; /* each node is pushed at most once for each class */
     size_t waiting;
-    uint32_t *next;     /* by node: index of the pointer along which a search in depth goes on */
-    uint32_t *finished; /* the lost nodes in the order in which all that they lead to had been seen */
+    uint32_t *next;     /* by node: index of the next pointer to follow in a depth-first search */
+    uint32_t *finished; /* the lost nodes, in the order in which the depth-first search finished them */
     size_t finished_count;
 };
 
@@ -58,8 +58,8 @@ bool reach_edge(struct reach *r, uint32_t from, uint32_t to, bool interior)
     return true;
 }
 
-/* Sort the pointers by the nodes in which they are: count those of each node, then give each its place. While that
- * is done, the place of a node's next pointer is one further on in `first`. */
+/* Sort the pointers by the node that contains them: count those of each node, then store each at its place.
+ * Meanwhile, the place of a node's next pointer is in the following element of `first`. */
 static bool order(struct search *s, const struct reach *r)
 {
     s->reached = r->reached;
@@ -83,7 +83,7 @@ static void put(struct search *s, uint32_t node, uint8_t class)
     s->stack[s->waiting++] = node;
 }
 
-/* Go on from the nodes that wait, along pointers to beginnings, for FULL. */
+/* Continue from the nodes on the stack, along pointers to the beginnings of blocks, for FULL. */
 static void spread_full(struct search *s)
 {
     while (s->waiting) {
@@ -94,7 +94,7 @@ static void spread_full(struct search *s)
     }
 }
 
-/* Go on from the nodes that wait, along all pointers: nodes of class `open` get another one. */
+/* Continue from the nodes on the stack, along all pointers: nodes of class `open` change to another class. */
 static void spread(struct search *s, uint8_t open, uint8_t class)
 {
     while (s->waiting) {
@@ -113,7 +113,8 @@ static void find_reachable(struct search *s, uint32_t nodes)
     spread_full(s);
 }
 
-/* What is reached by a pointer into it from outside, or by one in a reachable block, and all that follows. */
+/* Find the nodes that are reached by an interior pointer, from outside or from a reachable block, and all nodes
+ * that follow from them. */
 static void find_possible(struct search *s, uint32_t nodes)
 {
     for (uint32_t node = 0; node < nodes; node++)
@@ -122,7 +123,7 @@ static void find_possible(struct search *s, uint32_t nodes)
     spread(s, NOT_YET, POSSIBLE);
 }
 
-/* From a node in depth. */
+/* Search depth-first from a node. */
 static void finish_from(struct search *s, uint32_t start)
 {
     put(s, start, SEEN);
@@ -139,9 +140,9 @@ static void finish_from(struct search *s, uint32_t start)
     }
 }
 
-/* Of the nodes left the last that a search in depth finishes is led to by none but those in a circle with it; and so is
- * the last of those to which that one does not lead. (As in the algorithm of Kosaraju and Sharir for strongly connected
- * components.) */
+/* Of the lost nodes, the last one that the depth-first search finished is reached only from nodes in a cycle with
+ * it. The same holds for the last one of those that are not reached from it, and so on. This is the algorithm of
+ * Kosaraju and Sharir for strongly connected components. */
 static bool find_lost(struct search *s, uint32_t nodes, const bool *counts)
 {
     s->next = calloc((size_t)nodes + 1, sizeof *s->next);

@@ -1,13 +1,13 @@
-/* reach.h - which blocks the program can still reach when it ends; a search of the graph of pointers.
+/* reach.h - determines which blocks the program can still reach when it ends, by a search of the graph of pointers.
  *
- * A node is a block, by its number from 0. Pointers are entered one by one; then the search says of each node
- * how it is reached (enum mt_reach). The classes are those of memcheck, which its manual describes ("Memory
- * leak detection"): a chain of pointers to the beginnings of blocks from outside makes a block reachable, one
- * with a pointer to somewhere within a block makes it possibly lost. Of the rest, a block to which another
- * lost block leads is indirectly lost. Of blocks that lead only to each other in a circle, that with the
- * lowest number is the lost one.
+ * A node is a block, numbered from 0. Pointers are added one by one. Then the search determines how each node is
+ * reached (enum mt_reach). The classes are those of memcheck, described in its manual ("Memory leak detection"): a
+ * chain of pointers to the beginnings of blocks, which starts outside of all blocks, makes a block reachable; a chain
+ * with an interior pointer makes it possibly lost. Of the rest, a block that is reached from another lost block is
+ * indirectly lost. Of blocks that are reached only from each other in a cycle, the one with the lowest number is lost
+ * and the others are indirectly lost.
  *
- * O(nodes + pointers) in time and memory; pointers from outside take no memory.
+ * Time and memory are O(nodes + pointers). Pointers from outside take no memory.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 struct reach_edge {
-    uint32_t from, to; /* to: REACH_INTERIOR for a pointer to somewhere within the block */
+    uint32_t from, to; /* to: with REACH_INTERIOR for an interior pointer */
 };
 #define REACH_INTERIOR 0x80000000u
 
@@ -30,17 +30,17 @@ struct reach {
     uint32_t nodes;
 };
 
-/* For nodes 0 to nodes - 1, at most 2^31 of them. False when out of memory. */
+/* Begin with nodes 0 to nodes - 1, at most 2^31 of them. False when out of memory. */
 bool reach_init(struct reach *r, uint32_t nodes);
 void reach_free(struct reach *r);
 
-/* A pointer from outside leads to a node. */
+/* Add a pointer from outside of all nodes. */
 void reach_root(struct reach *r, uint32_t to, bool interior);
-/* A pointer in one node leads to another, or to itself. False when out of memory. */
+/* Add a pointer from one node to another or to itself. False when out of memory. */
 bool reach_edge(struct reach *r, uint32_t from, uint32_t to, bool interior);
 
-/* All pointers are known: reach_of holds from here on. `counts` says by node whether it is a block at all.
- * False when out of memory. */
+/* Search, after all pointers were added; reach_of is valid afterwards. `counts` says which nodes are blocks. False
+ * when out of memory. */
 bool reach_search(struct reach *r, const bool *counts);
 
 /* How a node is reached (enum mt_reach). */

@@ -1,4 +1,4 @@
-/* released.c - blocks that ended with their container; see released.h. SPDX-License-Identifier: GPL-2.0-or-later */
+/* released.c - keeps blocks that ended with their container. SPDX-License-Identifier: GPL-2.0-or-later */
 #include "memtrace/blocks/released.h"
 
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static uint64_t value_of(uint64_t number, uint32_t heap)
     return (number & UINT32_MAX) << 32 | (heap + 1);
 }
 
-/* Forget the entry whose place in the ring is needed, unless it was taken or added again since. */
+/* Remove the entry whose place in the ring is needed, unless it was removed or added again since. */
 static void forget_oldest(struct released *r)
 {
     uint64_t addr = r->order[r->added % RELEASED_MOST], value = page_table_get(&r->heaps, addr);

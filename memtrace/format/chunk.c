@@ -1,4 +1,4 @@
-/* chunk.c - packing and checking of file header, chunk header and trailer; see chunk.h.
+/* chunk.c - packs, unpacks and checks the file header, chunk headers and the trailer.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -49,7 +49,7 @@ unsigned chunk_streams(uint8_t type)
 void chunk_header_pack(const struct chunk_header *h, uint8_t out[CHUNK_HEADER_SIZE])
 {
     memcpy(out, CHUNK_MAGIC, MAGIC_SIZE);
-    store_u32(out + 8, h->type); /* flags and reserve above the type byte are 0 */
+    store_u32(out + 8, h->type); /* the flags and the reserved bytes above the type byte are 0 */
     store_u32(out + 12, h->raw_size);
     store_u32(out + 16, h->stored_size);
     store_u32(out + 20, h->events);

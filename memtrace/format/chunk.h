@@ -1,6 +1,7 @@
-/* chunk.h - the frame of a memtrace file: magics, chunk header, limits. docs/memtrace-format.md.
+/* chunk.h - the outer structure of a memtrace file: magic numbers, chunk headers, limits.
  *
- * What is inside a chunk is elsewhere: records.def, predictor.h. All numbers are little-endian.
+ * The contents of chunks are in records.def and predictor.h. All numbers are little-endian. The specification is
+ * docs/memtrace-format.md.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -10,25 +11,26 @@
 #include "memtrace/base/table.h"
 #include "memtrace/memtrace.h"
 
-/* The file begins with magic, u32 version, u32 its check. Like PNG's, the magic shows text-mode transfers. */
+/* The file begins with the magic number, u32 version, u32 check of the version. As in PNG, the magic number
+ * reveals transfers in text mode. */
 #define FILE_MAGIC "\x89LJT\r\n\x1a\n"
 #define FILE_HEADER_SIZE 16
-/* Each chunk begins with this, so that a reader finds the next one after damage. */
+/* Each chunk begins with this magic number, so that a reader finds the next chunk after damage. */
 #define CHUNK_MAGIC "\xabljtCHK\n"
-/* The file ends with magic, u64 offset of the INDEX chunk, u64 XXH3 of these 16 bytes. */
+/* The file ends with the magic number, u64 offset of the INDEX chunk, u64 XXH3 of these 16 bytes. */
 #define TRAILER_MAGIC "\xabljtIDX\n"
 #define MAGIC_SIZE 8
 #define TRAILER_SIZE 24
 #define CHUNK_HEADER_SIZE 72
 
-/* Limits; a decoder rejects what exceeds them, before it allocates. */
-#define MAX_CHUNK_RAW (64u << 20)    /* bytes of all streams of a chunk, decompressed */
+/* Limits. A decoder rejects anything larger before it allocates memory. */
+#define MAX_CHUNK_RAW (64u << 20)    /* sum of the decompressed sizes of all streams of a chunk */
 #define MAX_CHUNK_STORED (65u << 20) /* bytes of a chunk after its header */
 #define MAX_CHUNK_EVENTS (1u << 22)
 #define MAX_STRING 65535u
-#define MAX_PROTO_LINES (1u << 24)    /* bytes they take */
-#define MAX_DEFINITIONS TABLE_MOST    /* of each kind */
-#define MAX_SNAPSHOT_ITEMS (1u << 30) /* objects, and links, of a snapshot */
+#define MAX_PROTO_LINES (1u << 24)    /* encoded size */
+#define MAX_DEFINITIONS TABLE_MOST    /* number of definitions of each kind */
+#define MAX_SNAPSHOT_ITEMS (1u << 30) /* number of objects, and of links, of a snapshot */
 #define MAX_LIVE_BLOCKS (1u << 30)
 
 enum chunk_type {
@@ -41,7 +43,7 @@ enum chunk_type {
     CHUNK_SURVIVORS = 7
 };
 
-/* Streams of an EVENTS chunk, in order of the file; the other types have one. */
+/* Streams of an EVENTS chunk, in the order of the file. Chunks of other types have one stream. */
 enum {
     STREAM_TOKENS,
     STREAM_SEGMENTS,
@@ -49,19 +51,19 @@ enum {
     STREAM_OFFSETS,
     STREAM_RARE,
     STREAM_CODES, /* how the words of a segment differ from the guess */
-    STREAM_FARS,  /* how far back */
+    STREAM_AGES,  /* ages of recent words */
     EVENT_STREAMS
 };
 
 struct chunk_header {
     uint8_t type;
-    uint32_t raw_size;    /* all streams decompressed */
-    uint32_t stored_size; /* bytes after the header: stream table and compressed streams */
-    uint32_t events;      /* 0 unless EVENTS */
-    uint64_t first_event; /* events in the file before this chunk */
+    uint32_t raw_size;    /* sum of the decompressed sizes of all streams */
+    uint32_t stored_size; /* number of bytes after the header: stream table and compressed streams */
+    uint32_t events;      /* number of events; 0 unless EVENTS */
+    uint64_t first_event; /* number of events in the file before this chunk */
     uint64_t first_handle;
     uint64_t instructions; /* guest instructions at the first event */
-    uint64_t nanoseconds;  /* wall clock since the start, when the chunk was written */
+    uint64_t nanoseconds;  /* wall clock time from the start of the trace to the writing of the chunk */
     uint64_t payload_hash; /* XXH3 of the stored_size bytes */
 };
 
@@ -70,14 +72,14 @@ unsigned chunk_streams(uint8_t type);
 
 void chunk_header_pack(const struct chunk_header *h, uint8_t out[CHUNK_HEADER_SIZE]);
 
-/* Read and check a header; what is wrong is returned in words, NULL = it is good. */
+/* Unpack and check a header. Returns a description of the error, or NULL. */
 const char *chunk_header_unpack(struct chunk_header *h, const uint8_t in[CHUNK_HEADER_SIZE]);
 
-/* The check that follows a version: its bits inverted. */
+/* The check of a version: its inverted bits. */
 uint32_t file_header_check(uint32_t version);
 void file_header_pack(uint8_t out[FILE_HEADER_SIZE]);
 void trailer_pack(uint64_t index_offset, uint8_t out[TRAILER_SIZE]);
-/* The offset in a trailer; false if it is none. */
+/* Read the offset from a trailer; false if the trailer is invalid. */
 bool trailer_unpack(uint64_t *index_offset, const uint8_t in[TRAILER_SIZE]);
 
 uint32_t load_u32(const uint8_t *p);

@@ -1,4 +1,4 @@
-/* codebook.c - segments and sites of the access coding; see codebook.h.
+/* codebook.c - stores the definitions of segments and sites for the encoder and the decoder.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -14,7 +14,7 @@ static bool grow_lines(struct codebook *b, uint32_t more)
            array_reserve_aligned(&b->lines, &b->line_room, b->line_count + more, sizeof *b->lines);
 }
 
-/* A line for which there is room. */
+/* Add a line. Room for it has been reserved. */
 static uint32_t add_line(struct codebook *b, uint32_t name, struct word_state state)
 {
     state.name = NO_NAME;
@@ -49,7 +49,7 @@ bool codebook_site(struct codebook *b, uint32_t size, uint8_t kind)
     return true;
 }
 
-/* One access in a word's counts; 0 if its site was lost. */
+/* The contribution of one access to the counts of its word; 0 if the definition of its site was lost. */
 static uint32_t one_of(uint8_t kind)
 {
     return kind ? 1u << 8 * (kind - MT_LOAD) : 0;
@@ -63,7 +63,7 @@ uint32_t codebook_site_line(struct codebook *b, uint32_t site)
     return s->line;
 }
 
-/* Lowest and highest distance from a word; false if no access uses it. */
+/* The lowest and the highest distance of accesses from a word; false if no access uses the word. */
 static bool reach(const struct mt_segment *s, uint32_t word, int32_t *lowest, int32_t *highest)
 {
     *lowest = INT32_MAX;

@@ -1,7 +1,7 @@
-/* codebook.h - what both ends of the access coding know about segments and sites, and their predictor's
- * state.
+/* codebook.h - definitions of segments and sites, and the state of the predictor.
  *
- * Segments get their ids in order, sites too. When memory runs out, functions fail.
+ * The encoder and the decoder have one each. Segments and sites get ids in the order in which they are added.
+ * Functions fail when memory runs out.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -11,27 +11,27 @@
 #include "memtrace/format/predictor.h"
 #include "memtrace/memtrace.h"
 
-/* Where a segment's state and accesses are. */
+/* A segment: where its state and its accesses are. */
 struct coded_segment {
-    uint32_t line;  /* of its first word; NO_LINE: it was lost */
-    uint32_t first; /* of its accesses */
+    uint32_t line;  /* line of its first word; NO_LINE: its definition was lost */
+    uint32_t first; /* index of its first access */
     uint16_t count;
-    uint8_t words, instructions; /* again, because who skips a segment needs nothing else */
+    uint8_t words, instructions; /* copies of the values in its line, for code that only skips segments */
 };
 
-/* A site's access, and its line as a segment of its own. */
+/* A site, and its line as a segment of one access. */
 struct coded_site {
     uint32_t size;
-    uint32_t line; /* NO_LINE = none yet */
-    uint8_t kind;  /* enum mt_kind; 0 = site not known */
+    uint32_t line; /* NO_LINE = not allocated yet */
+    uint8_t kind;  /* enum mt_kind; 0 = not defined */
 };
 
 struct codebook {
-    struct word_state *lines; /* [NO_LINE] stands for "no segment" */
-    uint32_t *names;          /* of segments, by the lines of their first words; else NO_NAME */
+    struct word_state *lines; /* [NO_LINE] is the state before the first segment */
+    uint32_t *names;          /* of segments, by the line of the first word; NO_NAME for other lines */
     struct coded_segment *segments;
-    struct mt_access *accesses; /* of all segments */
-    struct coded_site *sites;   /* by site id; [0] is not known */
+    struct mt_access *accesses; /* accesses of all segments */
+    struct coded_site *sites;   /* by site id; [0] is not defined */
     uint32_t line_count, segment_count, access_count, site_count;
     size_t line_room, name_room, segment_room, access_room, site_room;
 };
@@ -40,13 +40,13 @@ bool codebook_init(struct codebook *b);
 void codebook_free(struct codebook *b);
 
 bool codebook_site(struct codebook *b, uint32_t size, uint8_t kind);
-/* s: good by segment_is_good; NULL = a lost one. */
+/* Add a segment that segment_is_good accepts, or a lost one if s is NULL. */
 bool codebook_segment(struct codebook *b, const struct mt_segment *s);
 
-/* Is a segment as memtrace.h wants it, if there are so many sites? */
+/* Does a segment fulfil the conditions of memtrace.h, if this number of sites is defined? */
 bool segment_is_good(const struct mt_segment *s, uint64_t sites);
 
-/* The line of a site as a segment of its own; NO_LINE when out of memory. Lines may move. */
+/* The line of a site as a segment of one access; NO_LINE when out of memory. Lines may be moved. */
 uint32_t codebook_site_line(struct codebook *b, uint32_t site);
 
 #endif

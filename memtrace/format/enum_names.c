@@ -1,4 +1,4 @@
-/* enum_names.c - the names of the public enums, as shown by the dump and by steve.
+/* enum_names.c - the names of the public enums, for the dump and for steve.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -23,7 +23,7 @@ static struct source of_trace(int fd, bool resizes)
     snprintf(o.path, sizeof o.path, "/proc/self/fd/%d", fd);
     o.trace = mt_open(o.path, 0, &err);
     if (o.trace)
-        must((o.s = op_source_new(o.trace, NULL, (struct op_wishes){.resizes = resizes})));
+        must((o.s = op_source_new(o.trace, NULL, (struct op_source_options){.resizes = resizes})));
     return o;
 }
 
@@ -34,7 +34,7 @@ static struct source of_ops(int fd, bool passing)
     snprintf(o.path, sizeof o.path, "/proc/self/fd/%d", fd);
     o.ops = ops_open(o.path, OPS_ACCESS, &err);
     if (o.ops)
-        must((o.s = op_source_new(NULL, o.ops, (struct op_wishes){0})));
+        must((o.s = op_source_new(NULL, o.ops, (struct op_source_options){0})));
     if (o.s && passing)
         op_source_skip_accesses(o.s);
     return o;

@@ -1,4 +1,4 @@
-/* block.h - the headers of blocks in binary ops files: what they say, and what they may say.
+/* block.h - reads and checks the headers of blocks in binary ops files.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -14,14 +14,14 @@ struct ops_block {
     uint64_t total, hash;
 };
 
-/* How many bytes the operations of a block take at most. Without any: the end, of no bytes, or a piece of the
- * list of memtrace/base/id_list.h. */
+/* Maximum size of the operations of a block. A block without operations is the end of the file, with 0 bytes, or a
+ * piece of the list of memtrace/base/id_list.h. */
 static inline uint32_t ops_most_size(enum ops_kind kind, uint32_t count)
 {
     return count ? count * OPS_LONGEST : kind == OPS_ACCESS ? ID_LIST_SIZE : 0;
 }
 
-/* False if no block can be of such sizes. */
+/* False if the sizes in a header are impossible. */
 static inline bool ops_block_parse(const uint8_t *header, enum ops_kind kind, struct ops_block *b)
 {
     *b = (struct ops_block){.count = load_u32(header),

@@ -1,4 +1,4 @@
-/* check.c - does every operation of an ops file fit those before it? See check.h.
+/* check.c - checks that each operation of an ops file is consistent with those before it.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

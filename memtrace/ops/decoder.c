@@ -1,7 +1,7 @@
-/* decoder.c - operations from the binary form; see binary.h.
+/* decoder.c - decodes operations from the binary form.
  *
- * Everything a hostile file can say is checked: sizes before memory is taken, the hash before zstd sees a
- * byte, codes against the kind of the file, and that a block is used up exactly.
+ * Everything in a file is checked, because it may be malicious: sizes before memory is allocated, the hash before
+ * decompression, codes against the kind of the file, and that the operations use up a block exactly.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -26,7 +26,7 @@ static bool corrupt(struct input *in, struct mt_error *err, const char *what)
     return false;
 }
 
-/* The input has fewer bytes than a part of the file needs. */
+/* Report that the input ends within a part of the file. */
 static bool cut_off(struct input *in, struct mt_error *err)
 {
     if (in->err.code != MT_E_NONE)
@@ -107,7 +107,7 @@ static bool make_room(struct ops_decoder *d, size_t size)
     return true;
 }
 
-/* The end of the file: nothing may follow. */
+/* Check that nothing follows the end of the file. */
 static bool end_file(struct ops_decoder *d, struct input *in, struct mt_error *err)
 {
     if (d->survivors.more)
@@ -134,7 +134,7 @@ static bool unpack(struct ops_decoder *d, struct input *in, const struct ops_blo
     return true;
 }
 
-/* A block without operations has been unpacked; it is only looked at. */
+/* Check a block without operations, which has been decompressed. */
 static bool look_at_list(struct ops_decoder *d, struct input *in, const struct ops_block *b,
                          struct mt_error *err)
 {
@@ -142,7 +142,7 @@ static bool look_at_list(struct ops_decoder *d, struct input *in, const struct o
            corrupt(in, err, "the list of blocks that are never freed is none");
 }
 
-/* Read the next block and make it ready for decoding. */
+/* Read and decompress the next block. */
 static bool begin_block(struct ops_decoder *d, struct input *in, struct mt_error *err)
 {
     struct ops_block b;
@@ -165,7 +165,7 @@ static bool begin_block(struct ops_decoder *d, struct input *in, struct mt_error
     return true;
 }
 
-/* The marks that begin with `mark`; *flags is what follows them. */
+/* Read the marks, the first of which is `mark`. *flags is the byte after them. */
 static bool take_marks(struct ops_decoder *d, uint8_t mark, uint8_t *flags)
 {
     struct ops_predictor *p = &d->predictor;
@@ -184,7 +184,7 @@ static bool take_marks(struct ops_decoder *d, uint8_t mark, uint8_t *flags)
     return (mark & 15) < OP_CODES;
 }
 
-/* The operation that begins with a byte. */
+/* Decode the operation that begins with this byte. */
 static inline bool take(struct ops_decoder *d, uint8_t flags, struct op *op)
 {
     struct ops_predictor *p = &d->predictor;
@@ -214,8 +214,8 @@ static inline bool is_access(uint32_t code)
     return code >= OP_LOAD && code <= OP_MODIFY;
 }
 
-/* What comes next, an operation or executions of tokens, up to `end`: the end of what that gave, NULL if it
- * cannot be. */
+/* Decode the next operation, or the next executions of shapes, up to `end`. Returns the end of the operations, or
+ * NULL after an error. */
 static inline struct op *take_next(struct ops_decoder *d, struct op *out, const struct op *end)
 {
     const bool pending = d->shapes.run || d->shapes.after != TOKEN_RUN;
@@ -226,8 +226,7 @@ static inline struct op *take_next(struct ops_decoder *d, struct op *out, const 
     return pending || ops_take_token(d) ? ops_take_executions(d, out, end) : NULL;
 }
 
-/* Decode operations of the block, as long as there is room for an execution; how many are given, or MT_ERROR.
- */
+/* Decode operations of the block as long as there is room for an execution. Returns their number or MT_ERROR. */
 static int take_some(struct ops_decoder *d, struct input *in, struct op *ops, unsigned room,
                      struct mt_error *err)
 {

@@ -1,7 +1,7 @@
-/* decoder_shapes.c - operations from executions of shapes in the binary form; see shapes.h.
+/* decoder_shapes.c - decodes operations from executions of shapes in the binary form.
  *
- * All that a token says is checked before it is used: a shape has no more words than parts and each
- * definition is executed at once, so that a block's shapes need no more memory than its operations.
+ * Everything in a token is checked before it is used. A shape has no more words than parts, and each shape is
+ * executed where it is defined, so the shapes of a block need no more memory than its operations.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -47,7 +47,7 @@ static bool take_part(struct ops_decoder *d, struct ops_part *part, unsigned wor
            (byte & 7) <= OP_MODIFY && offset <= UINT16_MAX && size <= UINT32_MAX;
 }
 
-/* The line of a shape that is defined here; 0 if that cannot be. */
+/* Define a shape and return its line; 0 after an error. */
 static uint32_t take_definition(struct ops_decoder *d)
 {
     struct ops_shapes *s = &d->shapes;
@@ -85,7 +85,7 @@ uint32_t ops_take_line(struct ops_decoder *d, enum ops_token kind)
     return line;
 }
 
-/* A word by its code; false if that cannot be. */
+/* Decode a word by its code; false if it is invalid. */
 static bool take_word(struct ops_decoder *d, struct ops_line *s, enum ops_word_code code, struct ops_word *w)
 {
     struct ops_predictor *p = &d->predictor;
@@ -93,13 +93,13 @@ static bool take_word(struct ops_decoder *d, struct ops_line *s, enum ops_word_c
     if (code == SHAPE_OTHER)
         s->mode ^= SHAPE_FROM_RECENT;
     if (code == SHAPE_NEAR) {
-        uint64_t far = cursor_uvarint(&d->at);
-        if (far - 1 >= OPS_RECENT - 1)
+        uint64_t age = cursor_uvarint(&d->at);
+        if (age - 1 >= OPS_RECENT - 1)
             return false;
         uint64_t distance = (uint64_t)unzigzag(cursor_uvarint(&d->at));
-        *w = shape_recent(p, p->recent_next, (uint32_t)far);
+        *w = shape_recent(p, p->recent_next, (uint32_t)age);
         w->addr += distance;
-        shape_learn_near(s, (uint32_t)far, distance);
+        shape_learn_near(s, (uint32_t)age, distance);
     }
     if (code == SHAPE_FAR) {
         w->handle = s->handle + (uint64_t)unzigzag(cursor_uvarint(&d->at));
@@ -109,7 +109,7 @@ static bool take_word(struct ops_decoder *d, struct ops_line *s, enum ops_word_c
     return true;
 }
 
-/* Give the operations of an execution; the end of them. */
+/* Make the operations of an execution, and return the end of them. */
 static inline struct op *give(const struct ops_decoder *d, const struct ops_line *first,
                               const struct ops_word *words, struct op *out)
 {
@@ -121,7 +121,8 @@ static inline struct op *give(const struct ops_decoder *d, const struct ops_line
     return out;
 }
 
-/* Execute the shape at a line, as codes say; the end of what that gave, NULL if it cannot be. */
+/* Execute the shape at this line, with words by their codes. Returns the end of its operations, or NULL after an
+ * error. */
 static struct op *execute(struct ops_decoder *d, uint32_t line, uint64_t codes, struct op *out)
 {
     struct ops_line *first = &d->shapes.lines[line];
@@ -137,7 +138,7 @@ static struct op *execute(struct ops_decoder *d, uint32_t line, uint64_t codes, 
     return give(d, first, words, out);
 }
 
-/* Executions as foreseen; as ops_take_executions. */
+/* Decode a run of executions that are as predicted; see ops_take_executions. */
 static struct op *take_run(struct ops_decoder *d, struct op *out, const struct op *end)
 {
     struct ops_shapes *s = &d->shapes;

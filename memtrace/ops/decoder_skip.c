@@ -1,9 +1,9 @@
-/* decoder_skip.c - executions of shapes of the binary form, for readers that skip accesses; see shapes.h.
+/* decoder_skip.c - decodes executions of shapes without making operations, for readers that skip accesses.
  *
- * Frees, News and Resizes are told relative to the blocks of the words before them, so that executions must
- * be followed; but of a word only its block counts, on which addresses have no bearing: they are neither
- * decoded nor foreseen. Nothing is given, so there is no room to look after, and tokens are taken as many as
- * come.
+ * The handles of Frees, News and Resizes are encoded relative to the blocks of the words before them, so executions
+ * must be decoded. But only the block of a word matters for this, and it does not depend on addresses, so addresses
+ * are neither decoded nor predicted. No operations are made, so no room for them has to be reserved, and all tokens
+ * that follow one another are decoded in one loop.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -12,8 +12,7 @@
 #include <endian.h>
 #include <string.h>
 
-/* A number that does not matter: without a branch that depends on how long it is, if it is none of the
- * longest. */
+/* Skip a number, without a branch on its length if it has at most eight bytes. */
 static inline void skip_uvarint(struct cursor *c)
 {
     uint64_t bytes, ends = 0;
@@ -27,7 +26,7 @@ static inline void skip_uvarint(struct cursor *c)
         c->p += __builtin_ctzll(ends) / 8 + 1;
 }
 
-/* A word as its mode says. */
+/* Process a word that is as predicted. */
 static inline void pass_word(struct ops_line *s, struct ops_predictor *p, uint32_t next)
 {
     uint64_t near = shape_recent(p, next, s->mode & (OPS_RECENT - 1)).handle;
@@ -35,7 +34,7 @@ static inline void pass_word(struct ops_line *s, struct ops_predictor *p, uint32
     p->recent_handle[next % OPS_RECENT] = s->handle;
 }
 
-/* All executions as foreseen that come next; false if one cannot be. */
+/* Process the run of executions that are as predicted; false if one is invalid. */
 static inline bool pass_run(struct ops_decoder *d, uint64_t run)
 {
     struct ops_shapes *s = &d->shapes;
@@ -56,18 +55,18 @@ static inline bool pass_run(struct ops_decoder *d, uint64_t run)
     return true;
 }
 
-/* A word by its code; false if that cannot be. */
+/* Process a word by its code; false if it is invalid. */
 static inline bool pass_coded(struct ops_decoder *d, struct ops_line *s, enum ops_word_code code)
 {
     struct ops_predictor *p = &d->predictor;
     if (code == SHAPE_OTHER)
         s->mode ^= SHAPE_FROM_RECENT;
     if (code == SHAPE_NEAR) {
-        const uint64_t far = cursor_uvarint(&d->at);
+        const uint64_t age = cursor_uvarint(&d->at);
         skip_uvarint(&d->at);
-        if (far - 1 >= OPS_RECENT - 1)
+        if (age - 1 >= OPS_RECENT - 1)
             return false;
-        s->mode = (uint8_t)(SHAPE_FROM_RECENT | far);
+        s->mode = (uint8_t)(SHAPE_FROM_RECENT | age);
     }
     if (code == SHAPE_FAR) {
         s->handle += (uint64_t)unzigzag(cursor_uvarint(&d->at));
@@ -79,7 +78,7 @@ static inline bool pass_coded(struct ops_decoder *d, struct ops_line *s, enum op
     return true;
 }
 
-/* The execution that was not as foreseen; false if it cannot be. */
+/* Process an execution that is not as predicted; false if it is invalid. */
 static inline bool pass_miss(struct ops_decoder *d, enum ops_token kind)
 {
     const uint32_t line = ops_take_line(d, kind);

@@ -1,7 +1,7 @@
-/* encoder_shapes.c - executions of shapes to the binary form; see shapes.h.
+/* encoder_shapes.c - encodes executions of shapes into the binary form.
  *
- * A block ends after exactly OPS_BLOCK operations, so that pieces of a file can be made at the same time: an
- * execution that does not fit into it is written operation by operation.
+ * A block ends after exactly OPS_BLOCK operations, so that parts of a file can be made in parallel. An execution that
+ * does not fit into the block is written operation by operation.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -56,7 +56,7 @@ void ops_encoder_end_run(struct ops_encoder *e)
     e->used = (size_t)(put_token(e, e->raw + e->used, TOKEN_RUN) - e->raw);
 }
 
-/* Which of the recent words have a handle, by its low half? Bit i is for recent[i]. */
+/* Which of the recent words have a handle with this low half? Bit i is for recent[i]. */
 static uint32_t recent_equal(const struct ops_predictor *p, uint32_t low)
 {
     uint32_t bits = 0;
@@ -74,7 +74,7 @@ static uint32_t recent_equal(const struct ops_predictor *p, uint32_t low)
     return bits;
 }
 
-/* How far back the latest recent word of a block is, 1 .. OPS_RECENT - 1; 0 = there is none. */
+/* The age of the latest recent word in a block, 1 .. OPS_RECENT - 1; 0 if there is none. */
 static uint32_t find_recent(const struct ops_predictor *p, uint32_t next, uint64_t handle)
 {
     uint32_t bits = recent_equal(p, (uint32_t)handle), turn = next % OPS_RECENT;
@@ -89,7 +89,7 @@ static uint32_t find_recent(const struct ops_predictor *p, uint32_t next, uint64
     return 0;
 }
 
-/* A program's numbers are mostly short or mostly not. */
+/* Write a number that mostly takes one byte. The rest have unpredictable lengths. */
 static inline uint8_t *put_far(uint8_t *to, uint64_t v)
 {
     if (v >= 0x80)
@@ -98,7 +98,7 @@ static inline uint8_t *put_far(uint8_t *to, uint64_t v)
     return to + 1;
 }
 
-/* A word that was not foreseen: its code; what is to be told of it goes to *to. */
+/* Encode a word that is not as predicted. Returns its code and writes its data to *to. */
 static __attribute__((noinline)) enum ops_word_code
 code_word(struct ops_line *s, const struct ops_predictor *p, uint32_t next, struct ops_word w, uint8_t **to)
 {
@@ -107,12 +107,12 @@ code_word(struct ops_line *s, const struct ops_predictor *p, uint32_t next, stru
         s->mode ^= SHAPE_FROM_RECENT;
         return SHAPE_OTHER;
     }
-    uint32_t far = find_recent(p, next, w.handle);
-    if (far) {
-        uint64_t distance = w.addr - shape_recent(p, next, far).addr;
-        *to = uvarint_write(*to, far);
+    uint32_t age = find_recent(p, next, w.handle);
+    if (age) {
+        uint64_t distance = w.addr - shape_recent(p, next, age).addr;
+        *to = uvarint_write(*to, age);
         *to = uvarint_write(*to, zigzag((int64_t)distance));
-        shape_learn_near(s, far, distance);
+        shape_learn_near(s, age, distance);
         return SHAPE_NEAR;
     }
     *to = put_far(*to, zigzag((int64_t)(w.handle - s->handle)));
@@ -133,7 +133,7 @@ static uint8_t *put_definition(const struct ops_encoder *e, const struct ops_lin
     return to;
 }
 
-/* The shape of an execution that was not foreseen. */
+/* Write the name of a shape that is not the predicted one, or its definition. */
 static uint8_t *put_name(struct ops_encoder *e, uint32_t line, uint8_t *to)
 {
     struct ops_line *first = &e->lines[line], *previous = &e->lines[e->previous];
@@ -148,14 +148,14 @@ static uint8_t *put_name(struct ops_encoder *e, uint32_t line, uint8_t *to)
     return to;
 }
 
-/* The first time in a block. */
+/* Write the name of a shape, or define it if it occurs for the first time in the block. */
 static void enter_block(struct ops_encoder *e, struct ops_line *first)
 {
     shape_forget(first, e->epoch);
     first->name = 0;
 }
 
-/* An execution that was not foreseen: its shape, its codes, and what was gathered about its words. */
+/* Write an execution that is not as predicted: its shape, its codes and the data of its words. */
 static __attribute__((noinline)) void put_miss(struct ops_encoder *e, uint32_t line, uint64_t codes)
 {
     uint8_t *to = e->raw + e->used;
@@ -169,21 +169,22 @@ static __attribute__((noinline)) void put_miss(struct ops_encoder *e, uint32_t l
     e->used = (size_t)(to + n - e->raw);
 }
 
-/* What changes with each execution; only inline functions get its address, so that it stays in registers. */
+/* State of the loop over executions. Its address is passed to inline functions only, so that it stays in
+ * registers. */
 struct going {
-    const struct mt_step *step, *counted; /* at hand; the first that e->run does not count */
+    const struct mt_step *step, *counted; /* the current step; the first step that e->run does not count */
     const struct mt_place *places;
-    struct ops_line *previous; /* as of the encoder */
-    uint32_t next;             /* as of ops_put_recent */
+    struct ops_line *previous; /* see struct ops_encoder */
+    uint32_t next;             /* see ops_put_recent */
 };
 
-/* Where to find the words' blocks. */
+/* The handles of blocks, by slot. */
 struct handles {
     const uint64_t *of;
     size_t slots;
 };
 
-/* Word `i` was not foreseen: the codes with its own. */
+/* Encode word `i`, which is not as predicted, and add its code to the codes. */
 static __attribute__((noinline)) uint64_t miss_word(struct ops_encoder *e, struct ops_line *s, uint32_t next,
                                                     struct ops_word w, uint64_t codes, uint32_t i)
 {
@@ -192,7 +193,7 @@ static __attribute__((noinline)) uint64_t miss_word(struct ops_encoder *e, struc
     return codes | (uint64_t)code_word(s, &e->predictor, next, w, &e->about_end) << i * SHAPE_WORD_BITS;
 }
 
-/* After `run` executions that were foreseen, one whose shape was not, or a word. */
+/* Write an execution that is not as predicted, after `run` executions that were. */
 static __attribute__((noinline)) void miss(struct ops_encoder *e, size_t run, const struct ops_line *previous,
                                            const struct ops_line *line, uint64_t codes)
 {
@@ -201,13 +202,14 @@ static __attribute__((noinline)) void miss(struct ops_encoder *e, size_t run, co
     put_miss(e, (uint32_t)(line - e->lines), codes);
 }
 
-/* The handle of the block at a slot; false if none lives there. */
+/* Find the handle of the block in a slot; false if there is none. */
 static inline bool find_handle(struct handles h, uint32_t slot, uint64_t *handle)
 {
     return slot < h.slots && !__builtin_sub_overflow(h.of[slot], 1, handle);
 }
 
-/* Execute a shape of n words, which is for the compiler to know where it can; false if one is of no block. */
+/* Execute a shape of n words; n is a constant where possible, so that the compiler unrolls the loops. False if a
+ * word is in no block. */
 __attribute__((always_inline)) static inline bool execute(struct ops_encoder *e, struct going *g,
                                                           struct ops_line *first, uint32_t line,
                                                           struct handles h, const struct mt_place *places,
@@ -236,8 +238,8 @@ __attribute__((always_inline)) static inline bool execute(struct ops_encoder *e,
     return true;
 }
 
-/* The words of an execution that are present, where some of its segment's are absent: those, and no others,
- * must be of no block. How many of both; 0 if they are not. */
+/* Gather the places of the words that are in blocks. Exactly the words in `absent` must be in none; returns the
+ * number of all words, 0 if that is not so. */
 static __attribute__((noinline)) uint32_t gather_present(struct mt_place *to, const struct mt_place *places,
                                                          uint32_t present, uint32_t absent)
 {
@@ -253,7 +255,7 @@ static __attribute__((noinline)) uint32_t gather_present(struct mt_place *to, co
     return n;
 }
 
-/* The same where all absent ones are behind the present, which stay where they are. */
+/* The same if all absent words follow the present ones, which then need not be moved. */
 static inline uint32_t pass_absent(const struct mt_place *places, uint32_t present, uint32_t absent)
 {
     const uint32_t n = 32 - (uint32_t)__builtin_clz(absent);
@@ -263,8 +265,8 @@ static inline uint32_t pass_absent(const struct mt_place *places, uint32_t prese
     return n;
 }
 
-/* Where the present ones of an execution are, some of whose segment's words are absent, and how many both
- * are; 0 if not these are absent. */
+/* The places of the words that are in blocks, when some words are absent. *all is the number of all words, 0 if
+ * other words than these are absent. */
 static inline const struct mt_place *find_present(struct mt_place *to, const struct mt_place *places,
                                                   uint32_t present, uint32_t absent, uint32_t *all)
 {
@@ -276,7 +278,7 @@ static inline const struct mt_place *find_present(struct mt_place *to, const str
     return to;
 }
 
-/* The execution at hand; false if it is none of the shape that its segment had last. */
+/* Encode the current execution. False if it is not of the shape that its segment had last. */
 __attribute__((always_inline)) static inline bool execute_step(struct ops_encoder *e, struct going *g,
                                                                struct ops_line *lines, struct handles h,
                                                                struct ops_shape_of shape,
@@ -299,7 +301,7 @@ __attribute__((always_inline)) static inline bool execute_step(struct ops_encode
     return execute(e, g, first, shape.shape, h, places, n);
 }
 
-/* Tell the others how far it has come. */
+/* Copy the state of the loop back to the encoder and the caller. */
 static inline void end_executions(struct ops_encoder *e, struct ops_executions *x, const struct going *g)
 {
     if (g->step > x->step)

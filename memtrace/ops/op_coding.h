@@ -1,4 +1,4 @@
-/* op_coding.h - what encoder and decoder of binary ops must agree on: flags, block header, predictions.
+/* op_coding.h - definitions shared by encoder and decoder of binary ops files: flags, block header, predictions.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -9,20 +9,20 @@
 
 #include <xxhash.h>
 
-/* The byte an operation begins with: code in the low four bits, then these; with bit 7 it is a token
+/* The first byte of an operation: the code in the low four bits, and these flags. If bit 7 is set it is a token
  * (shapes.h). */
 enum { OPS_HANDLE_KNOWN = 0x10, OPS_ADDR_ZERO = 0x20, OPS_SIZE_KNOWN = 0x40, OPS_RESERVED = 0x80 };
 
-/* Codes above those of operations: a number follows, bits 4-7 are 0. In this order, each at most once before
- * an operation. */
+/* Codes of marks, above those of operations. Bits 4 to 7 are 0, and a number follows. Marks precede an operation
+ * in this order, each at most once. */
 enum { OPS_MARK_THREAD = OP_CODES, OPS_MARK_TIME, OPS_MARKS };
 
 #define OPS_LONGEST (1 + 3 * UVARINT_MAX_BYTES + 2 * (1 + UVARINT_MAX_BYTES))
-/* u32 count, u32 size of the payload, u32 stored size, u32 zero, u64 operations of the file up to the end of
- * this block, u64 hash. */
+/* u32 number of operations, u32 size of the payload, u32 compressed size, u32 zero, u64 number of operations of
+ * the file up to the end of this block, u64 hash. */
 #define OPS_HEADER_SIZE 32
 
-/* XXH3 of the stored payload, seeded with that of the header before it. */
+/* XXH3 of the compressed payload. Its seed is the hash of the header fields before it. */
 static inline uint64_t ops_block_hash(const uint8_t *header, const uint8_t *payload, size_t stored)
 {
     return XXH3_64bits_withSeed(payload, stored, XXH3_64bits(header, OPS_HEADER_SIZE - 8));
@@ -37,13 +37,14 @@ static inline struct ops_guess ops_guess(const struct ops_predictor *p, uint32_t
     return (struct ops_guess){code == OP_NEW ? p->next_handle : p->handle, p->sizes[code]};
 }
 
-/* The address that the next one is given relative to. */
+/* The address that the next address is encoded relative to. */
 static inline uint64_t *ops_addr_guess(struct ops_predictor *p, uint64_t handle, uint32_t code)
 {
     return code == OP_NEW ? &p->new_addr : &p->addrs[handle % OPS_PREDICTED];
 }
 
-/* `next`: p->recent_next, by itself for who keeps it in a register through a loop. */
+/* Store a word as number `next`. The caller increments p->recent_next, which it may keep in a register during a
+ * loop. */
 static inline void ops_put_recent(struct ops_predictor *p, uint32_t next, struct ops_word w)
 {
     const uint32_t i = next % OPS_RECENT;

@@ -252,7 +252,7 @@ static bool begin_trace(struct ops_reader *r, enum ops_kind hint)
     r->trace = reader_of_ops(&r->in, &r->err);
     r->in = (struct input){.fd = -1};
     if (r->trace)
-        r->source = op_source_new(r->trace, NULL, (struct op_wishes){.resizes = r->resizes});
+        r->source = op_source_new(r->trace, NULL, (struct op_source_options){.resizes = r->resizes});
     return r->source || mt_fail_memory(&r->err) != MT_ERROR;
 }
 

@@ -1,4 +1,4 @@
-/* segment_shapes.c - which shape of an ops file an execution of a trace's segment is; see segment_shapes.h.
+/* segment_shapes.c - finds the shape of an ops file for an execution of a segment of a trace.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "memtrace/ops/segment_shapes.h"
@@ -16,7 +16,8 @@ void opshapes_free(struct opshapes *o)
     free(o->others);
 }
 
-static uint32_t tell(struct ops_writer *w, const struct mt_batch *p, uint32_t segment, uint32_t absent)
+static uint32_t define_shape(struct ops_writer *w, const struct mt_batch *p, uint32_t segment,
+                             uint32_t absent)
 {
     const struct mt_segment_word *all = &p->segments[segment];
     const struct mt_segment_access *a = &p->accesses[all->first];
@@ -35,7 +36,7 @@ static uint32_t tell(struct ops_writer *w, const struct mt_batch *p, uint32_t se
     return ops_writer_shape(w, parts, n, words);
 }
 
-/* One of the others that a segment has; 0 = there is none. */
+/* Find one of the other shapes of a segment; 0 if there is none. */
 static uint32_t find_other(const struct opshapes *o, uint32_t segment, uint32_t absent)
 {
     uint32_t i = o->others_of[segment];
@@ -45,7 +46,7 @@ static uint32_t find_other(const struct opshapes *o, uint32_t segment, uint32_t 
     return i;
 }
 
-/* Keep the one met last among the others. */
+/* Move the latest shape of a segment to its other shapes. */
 static bool keep(struct opshapes *o, uint32_t segment)
 {
     if (!o->latest[segment].shape)
@@ -79,7 +80,7 @@ bool opshapes_find(struct opshapes *o, struct ops_writer *w, const struct mt_bat
         return false;
     other = find_other(o, segment, absent);
     if (!other)
-        return add(o, segment, (struct ops_shape_of){tell(w, p, segment, absent), absent});
+        return add(o, segment, (struct ops_shape_of){define_shape(w, p, segment, absent), absent});
     o->latest[segment] = o->others[other].is;
     o->others[other].is = was;
     return true;

@@ -1,4 +1,4 @@
-/* sink.c - bytes of an ops file to a descriptor; see sink.h.
+/* sink.c - writes the bytes of an ops file to a file descriptor.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -45,7 +45,7 @@ static void write_out(struct ops_sink *s, const uint8_t *data, size_t n)
     }
 }
 
-/* Give n bytes to zstd and write what comes out; `how` ZSTD_e_end empties it. */
+/* Pass n bytes to zstd and write its output; `how` is ZSTD_e_end to flush it. */
 static void compress(struct ops_sink *s, const void *data, size_t n, ZSTD_EndDirective how)
 {
     ZSTD_inBuffer in = {data, n, 0};

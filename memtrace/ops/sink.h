@@ -1,6 +1,6 @@
-/* sink.h - where the bytes of an ops file go: a descriptor, through zstd if wanted.
+/* sink.h - writes the bytes of an ops file to a file descriptor, compressed by zstd if requested.
  *
- * The first error is kept and ends the writing. Does not close the descriptor.
+ * The first error is kept and ends the writing. The descriptor is not closed.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -14,15 +14,15 @@
 struct ops_sink {
     int fd;
     uint64_t written;
-    ZSTD_CCtx *zstd; /* NULL: as it is */
+    ZSTD_CCtx *zstd; /* NULL: no compression */
     uint8_t *packed;
     struct mt_error err;
 };
 
-/* False when out of memory, told in s->err. */
+/* Returns false and sets s->err when out of memory. */
 bool ops_sink_init(struct ops_sink *s, int fd, bool compress);
 void ops_sink_write(struct ops_sink *s, const void *data, size_t n);
-/* End the zstd frame and free what the sink holds; s->err stays. */
+/* End the zstd frame and free the memory of the sink; s->err stays. */
 void ops_sink_finish(struct ops_sink *s);
 
 #endif

@@ -1,6 +1,6 @@
-/* source.c - operations from a memtrace or an ops file; see source.h.
+/* source.c - reads operations from an ops file, or translates a memtrace into operations.
  *
- * A trace is read in batches and translated in pieces that stay in the cache until they are used.
+ * A trace is read in batches, and translated in pieces that stay in the cache until they are processed.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "memtrace/ops/source.h"
@@ -9,44 +9,45 @@
 #include "memtrace/base/id_list.h"
 #include "memtrace/ops/segment_shapes.h"
 
-#define PIECE 1536 /* operations made at a time: at least what one step of a batch can make */
-#define NOBODY UINT64_MAX
-#define TIME_STEP 4096 /* instructions between the times of accesses */
+#define PIECE 1536 /* maximum number of operations made at a time; one step of a batch never makes more */
+#define NO_HANDLE UINT64_MAX
+#define TIME_STEP 4096 /* minimum number of instructions between two times of accesses */
 
 struct op_source {
     struct mt_reader *trace;
     struct ops_reader *ops;
-    struct mt_batch batch; /* read; not yet translated is, of it: */
+    struct mt_batch batch; /* the current batch. Not translated yet are its: */
     const struct mt_step *step, *steps_end;
     const struct mt_place *places;
     const struct mt_event *events;
-    struct mt_step given; /* of events that the caller gave */
-    size_t n_given;       /* that follow them */
-    uint64_t *handles;    /* by slot: the operations' handle of the live block, plus 1; 0 = none */
+    struct mt_step given; /* step for events that the caller gave */
+    size_t n_given;       /* number of such events after that step */
+    uint64_t *handles;    /* by slot: handle of the live block + 1; 0 = none */
     size_t slots;
-    uint64_t *unseen; /* handles of blocks whose end is in no event: damage that is skipped holds it */
+    uint64_t *unseen; /* handles of blocks whose Free is missing, in a damaged trace that is salvaged */
     size_t n_unseen, unseen_room;
     uint64_t next_handle;
     uint64_t stray;
     bool out_of_memory;
-    struct op_wishes wishes;
-    uint64_t time; /* given last */
-    bool skips;    /* accesses are not wanted */
+    struct op_source_options options;
+    uint64_t time; /* last time given to an operation */
+    bool skips;    /* skip accesses */
     struct opshapes shapes;
     struct op buffer[PIECE];
 };
 
-struct op_source *op_source_new(struct mt_reader *trace, struct ops_reader *ops, struct op_wishes wishes)
+struct op_source *op_source_new(struct mt_reader *trace, struct ops_reader *ops,
+                                struct op_source_options options)
 {
     struct op_source *s = calloc(1, sizeof *s);
 
     if (!s)
         return NULL;
-    s->wishes = wishes;
+    s->options = options;
     s->trace = trace;
     if (ops && ops_reader_trace(ops)) {
         s->trace = ops_reader_trace(ops);
-        s->wishes.resizes = ops_reader_resizes(ops);
+        s->options.resizes = ops_reader_resizes(ops);
     } else {
         s->ops = ops;
     }
@@ -75,7 +76,7 @@ static inline struct op *put(struct op *out, uint64_t handle, enum ops_code code
     return out + 1;
 }
 
-/* Something lives in the slot that a New takes: it has ended, but not in the operations. */
+/* A New is in a slot that has a live block. Its Free is missing; keep its handle. */
 static bool note_unseen(struct op_source *s, uint32_t slot)
 {
     if (!array_grow(&s->unseen, &s->unseen_room, s->n_unseen + 1, sizeof *s->unseen))
@@ -84,7 +85,7 @@ static bool note_unseen(struct op_source *s, uint32_t slot)
     return true;
 }
 
-/* N with the next handle */
+/* Make an N with the next handle. */
 static struct op *put_new(struct op_source *s, struct op *out, const struct mt_event *e)
 {
     if (!array_grow(&s->handles, &s->slots, (size_t)e->slot + 1, sizeof *s->handles) ||
@@ -98,14 +99,14 @@ static struct op *put_new(struct op_source *s, struct op *out, const struct mt_e
 
 static inline uint64_t handle_in(const struct op_source *s, uint32_t slot)
 {
-    return slot < s->slots ? s->handles[slot] - 1 : NOBODY;
+    return slot < s->slots ? s->handles[slot] - 1 : NO_HANDLE;
 }
 
 static struct op *put_free(struct op_source *s, struct op *out, const struct mt_event *e, uint64_t addr)
 {
     uint64_t handle = handle_in(s, e->slot);
 
-    if (handle == NOBODY) {
+    if (handle == NO_HANDLE) {
         s->stray++;
         return out;
     }
@@ -117,7 +118,7 @@ static inline struct op *put_access(struct op_source *s, struct op *out, const s
 {
     uint64_t handle = handle_in(s, e->slot);
 
-    if (handle == NOBODY) {
+    if (handle == NO_HANDLE) {
         s->stray++;
         return out;
     }
@@ -128,7 +129,7 @@ static struct op *put_resize(struct op_source *s, struct op *out, const struct m
 {
     uint64_t handle = handle_in(s, e->slot);
 
-    if (!s->wishes.resizes || handle == NOBODY)
+    if (!s->options.resizes || handle == NO_HANDLE)
         return put_new(s, put_free(s, out, e, e->old_addr), e);
     return put(out, handle, OP_RESIZE, e->addr, e->size);
 }
@@ -156,28 +157,28 @@ static bool is_access(const struct mt_event *e)
     return e->kind >= MT_LOAD && e->kind <= MT_MODIFY;
 }
 
-/* Accesses are given the time of the last one that was given, if that is not long ago. */
+/* The time of an operation. An access gets the time of the operation before it if that is recent. */
 static uint64_t time_of(struct op_source *s, uint64_t time, bool access)
 {
     if (!access || time - s->time >= TIME_STEP)
         s->time = time;
-    return s->wishes.times ? s->time : 0;
+    return s->options.times ? s->time : 0;
 }
 
-/* Who did the operations from `from` on, and when. */
+/* Set thread and time of the operations from `from` on. */
 static void mark(struct op_source *s, struct op *from, const struct op *end, const struct mt_event *e)
 {
     uint64_t time = time_of(s, e->time, is_access(e));
 
     for (; from < end; from++) {
-        from->thread = s->wishes.threads ? e->thread : 0;
+        from->thread = s->options.threads ? e->thread : 0;
         from->time = time;
     }
 }
 
 static struct op *translate_events(struct op_source *s, struct op *out, size_t n)
 {
-    bool marks = s->wishes.threads || s->wishes.times;
+    bool marks = s->options.threads || s->options.times;
 
     for (size_t i = 0; i < n; i++) {
         const struct mt_event *e = s->events++;
@@ -196,14 +197,14 @@ static struct op *translate_segment(struct op_source *s, struct op *out, const s
 {
     const struct mt_segment_word *segment = &s->batch.segments[step->segment];
     const struct mt_segment_access *a = &s->batch.accesses[segment->first];
-    const uint32_t thread = s->wishes.threads ? step->thread : 0;
+    const uint32_t thread = s->options.threads ? step->thread : 0;
     const uint64_t time = time_of(s, step->time, true);
 
     for (const struct mt_segment_access *end = a + segment->count; a < end; a++) {
         const struct mt_place *place = &s->places[a->word];
         uint64_t handle = handle_in(s, place->slot);
 
-        if (handle == NOBODY) {
+        if (handle == NO_HANDLE) {
             s->stray += place->slot != MT_NO_SLOT;
             continue;
         }
@@ -219,7 +220,7 @@ static struct op *translate_segment(struct op_source *s, struct op *out, const s
     return out;
 }
 
-/* Translate what was read, as far as there is room; how many operations that made. */
+/* Translate the current batch as long as there is room, and return the number of operations. */
 static size_t translate(struct op_source *s)
 {
     struct op *out = s->buffer;
@@ -237,7 +238,7 @@ static size_t translate(struct op_source *s)
     return (size_t)(out - s->buffer);
 }
 
-/* The next of the events that were given: as many as a step can stand for. */
+/* Make a step of the next events that the caller gave, as many as a step can have. */
 static int take_given(struct op_source *s)
 {
     size_t n = s->n_given < MT_STEP_MOST ? s->n_given : MT_STEP_MOST;
@@ -251,7 +252,7 @@ static int take_given(struct op_source *s)
     return MT_MORE;
 }
 
-/* Read the next batch; as mt_next. */
+/* Read the next batch. Returns what mt_next returns. */
 static int read_batch(struct op_source *s)
 {
     int result;
@@ -286,7 +287,7 @@ int op_source_next(struct op_source *s, const struct op **ops, size_t *n)
     }
 }
 
-/* ---- to a writer, without operations in between ---- */
+/* -- writing without making operations -- */
 
 static void write_some(struct ops_writer *w, const struct op *ops, size_t n, struct op_quota *q)
 {
@@ -298,15 +299,14 @@ static void write_some(struct ops_writer *w, const struct op *ops, size_t n, str
     ops_write(w, ops + passed, count);
 }
 
-/* The words of an execution that lie in no block, a bit for each; STRAY if one has a slot where nothing
- * lives. */
+/* The set of words of an execution that are in no block; STRAY if one has a slot without a live block. */
 #define STRAY UINT32_MAX
 static uint32_t absent_words(const struct op_source *s, const struct mt_place *places, uint32_t n)
 {
     uint32_t absent = 0;
 
     for (uint32_t i = 0; i < n; i++) {
-        if (handle_in(s, places[i].slot) != NOBODY)
+        if (handle_in(s, places[i].slot) != NO_HANDLE)
             continue;
         if (places[i].slot != MT_NO_SLOT)
             return STRAY;
@@ -315,8 +315,8 @@ static uint32_t absent_words(const struct op_source *s, const struct mt_place *p
     return absent;
 }
 
-/* The writer did not take the next step: let it know of what shape that is. False if it knew, or it is none.
- */
+/* The writer did not write the next step: find its shape. Returns false if the shape was right already, or if the
+ * step has none. */
 static bool find_shape(struct op_source *s, struct ops_writer *w)
 {
     uint32_t segment = s->step->segment, absent;
@@ -327,7 +327,7 @@ static bool find_shape(struct op_source *s, struct ops_writer *w)
     return absent != STRAY && opshapes_find(&s->shapes, w, &s->batch, segment, absent);
 }
 
-/* Write the executions that come next; false if the next step is none of them. */
+/* Write the next executions; false if the next step is not an execution of a shape. */
 static bool write_executions(struct op_source *s, struct ops_writer *w, struct op_quota *q)
 {
     struct ops_executions x = {.step = s->step,
@@ -346,7 +346,7 @@ static bool write_executions(struct op_source *s, struct ops_writer *w, struct o
     return x.step == x.end || find_shape(s, w);
 }
 
-/* The next step, operation by operation. */
+/* Write the next step, operation by operation. */
 static void write_step(struct op_source *s, struct ops_writer *w, struct op_quota *q)
 {
     struct op *end = s->step->segment == MT_STEP_EVENTS ? translate_events(s, s->buffer, s->step->count)
@@ -367,7 +367,7 @@ int op_source_write(struct op_source *s, struct ops_writer *w, struct op_quota *
     return s->out_of_memory ? MT_ERROR : result;
 }
 
-/* A handle of ours is the block's ordinal. */
+/* The ordinals of the list are the handles of the blocks here. */
 bool op_source_write_survivors(struct op_source *s, struct ops_writer *w)
 {
     for (size_t slot = 0; slot < s->slots; slot++)

@@ -1,7 +1,7 @@
-/* survivors.c - the blocks that an ops file says are never freed, for who asks for them alone; see ops.h.
+/* survivors.c - reads the list of the blocks that an ops file never frees, without its operations.
  *
- * Their list (memtrace/base/id_list.h) is found by the headers of the file's blocks, whose operations are not looked at.
- * What makes no sense is left to those who read the file from the start and can say what is wrong.
+ * The list (memtrace/base/id_list.h) is found by reading the headers of all blocks. Errors are not reported here: the
+ * list is then missing, and reading the file reports the error.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -11,13 +11,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Read n bytes of a file at a place; false if it has not that many there, or cannot be sought in. */
+/* Read n bytes at an offset; false if there are fewer, or if the file cannot seek. */
 static bool read_at(int fd, void *to, size_t n, uint64_t offset)
 {
     return pread(fd, to, n, (off_t)offset) == (ssize_t)n;
 }
 
-/* The payload of a block, decompressed, the caller's to free; NULL if it is damaged. */
+/* The decompressed payload of a block. The caller frees it. NULL if it is damaged. */
 static uint8_t *payload_at(int fd, uint64_t offset, const uint8_t *header, const struct ops_block *b)
 {
     uint8_t *stored = malloc(b->stored + 1), *raw = malloc(b->size);
@@ -40,7 +40,7 @@ static bool take_at(struct id_list *list, int fd, uint64_t offset, const uint8_t
     return taken;
 }
 
-/* Go through the headers up to the end; false if that does not work out. */
+/* Read all headers up to the end; false after an error. */
 static bool find_list(int fd, struct id_list *list)
 {
     uint64_t offset = OPS_MAGIC_SIZE + 1;
@@ -58,7 +58,7 @@ static bool find_list(int fd, struct id_list *list)
     }
 }
 
-/* The same of a file that holds a trace, which has a list of the same kind. */
+/* The same for a file that contains a trace, which has a list of the same form. */
 static bool read_from_trace(const char *path, uint64_t **ordinals, size_t *n)
 {
     struct mt_error err;

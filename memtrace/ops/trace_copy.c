@@ -1,8 +1,9 @@
-/* trace_copy.c - making an ops file of a trace without decoding its accesses; see trace_copy.h.
+/* trace_copy.c - makes an ops file from a trace without decoding its accesses.
  *
- * The reader of the trace hands on each chunk that it has checked. Its rare records are read as ever, so that
- * a block that is not live, or not free, is an error here; what is wrong with accesses themselves, which
- * checksums say nothing about, only who reads the result sees. A chunk is written when all of it was right.
+ * The reader passes on each chunk that it has checked. Rare records are decoded as usual, so that a record of a block
+ * that is not live, or of a slot that is not free, is an error here. An error in the encoding of accesses that the
+ * checksums do not reveal is found only by readers of the result. A chunk is written after all of it was processed
+ * without error.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -24,19 +25,19 @@ struct ops_copier {
     struct ops_sink sink;
     ZSTD_CCtx *zstd;
     bool resizes;
-    bool unsure;                /* the trace was left within a chunk: its live blocks are not the file's */
-    struct buffer payload;      /* of the chunk being made */
-    struct buffer rare, tokens; /* its streams that are written anew */
-    uint8_t *kept;              /* of its rare records, one by one: is it in `rare`? */
+    bool unsure; /* the trace was left within a chunk, so its live blocks are not those of the file */
+    struct buffer payload;      /* payload of the next chunk */
+    struct buffer rare, tokens; /* those of its streams that are encoded again */
+    uint8_t *kept;              /* for each of its rare records: is it in `rare`? */
     size_t records, kept_room;
     uint32_t events_left_out;
-    bool left_out;      /* any record */
-    uint64_t *ordinals; /* by slot: of the block that lives there, see memtrace/base/id_list.h */
+    bool left_out;      /* at least one record was omitted */
+    uint64_t *ordinals; /* by slot: ordinal of the live block, see memtrace/base/id_list.h */
     size_t slots;
-    uint64_t events; /* in the file; of these: */
+    uint64_t events; /* number of events in the file; of these: */
     struct {
         uint64_t news, frees, moves;
-    } of, before; /* the latter without the chunk at hand */
+    } of, before; /* `before`: without the current chunk */
     uint64_t handles;
 };
 
@@ -74,7 +75,7 @@ static bool note_record(struct ops_copier *c, bool kept)
     return true;
 }
 
-/* The block in a slot is the latest. A Resize makes it another one where it is read as an F and an N. */
+/* Store the ordinal of a new block. A Resize makes a new block if it is read as an F and an N. */
 static bool note_block(struct ops_copier *c, uint32_t slot)
 {
     if (!array_grow(&c->ordinals, &c->slots, (size_t)slot + 1, sizeof *c->ordinals))
@@ -114,7 +115,7 @@ static bool put_system_access(struct ops_copier *c, const struct mt_event *e)
     return true;
 }
 
-/* Keep what a record of this code says, of which *e was made, if that is an operation. */
+/* Encode a record again if its event, *e, is an operation. */
 static bool take_record(struct ops_copier *c, uint8_t code, const struct mt_event *e)
 {
     switch (code) {
@@ -139,7 +140,7 @@ static bool take_record(struct ops_copier *c, uint8_t code, const struct mt_even
     }
 }
 
-/* All rare records of the chunk that the decoder has begun; false if one is wrong, which it tells. */
+/* Process all rare records of the chunk that the decoder has begun; false and d->wrong if one is invalid. */
 static bool take_records(struct ops_copier *c, struct decoder *d)
 {
     buffer_reset(&c->rare);
@@ -166,7 +167,7 @@ static void put_token(struct buffer *b, uint64_t run, unsigned misses)
         buffer_uvarint(b, run - RUN_LONG);
 }
 
-/* Tokens without those of the records that were left out: runs on both sides of one are one run. */
+/* Encode tokens without the omitted records. The runs before and after such a record become one. */
 static bool take_tokens(struct ops_copier *c, struct cursor in)
 {
     uint64_t run = 0;
@@ -194,7 +195,7 @@ static void fail_memory_if(struct ops_copier *c, bool failed)
         mt_fail_memory(&c->sink.err);
 }
 
-/* Append a stream to the payload, as it is compressed already; its place in the table is `entry`. */
+/* Append a stream that is compressed already to the payload. `entry` is the offset of its entry in the table. */
 static void append_stored(struct ops_copier *c, const uint8_t *from, uint32_t raw, uint32_t stored,
                           size_t entry)
 {
@@ -203,7 +204,7 @@ static void append_stored(struct ops_copier *c, const uint8_t *from, uint32_t ra
     store_u32(c->payload.data + entry + 4, stored);
 }
 
-/* The same of one that is not. */
+/* The same for a stream that is not compressed. */
 static void append_stream(struct ops_copier *c, const struct buffer *s, size_t entry)
 {
     size_t raw = buffer_size(s), room = ZSTD_compressBound(raw), stored = 0;
@@ -227,7 +228,7 @@ static void begin_payload(struct ops_copier *c, unsigned streams)
         c->payload.p += 8 * streams;
 }
 
-/* Write the payload as a chunk of h's type and number of events, of which `raw` is the size decompressed. */
+/* Write the payload as a chunk with the type and number of events of h, and the decompressed size `raw`. */
 static void write_chunk(struct ops_copier *c, struct chunk_header h, uint64_t raw)
 {
     uint8_t header[CHUNK_HEADER_SIZE];
@@ -245,7 +246,7 @@ static void write_chunk(struct ops_copier *c, struct chunk_header h, uint64_t ra
     c->events += h.events;
 }
 
-/* A chunk of one stream. */
+/* Write a chunk of one stream. */
 static void write_stream(struct ops_copier *c, uint8_t type, const struct buffer *s)
 {
     fail_memory_if(c, s->failed);
@@ -255,7 +256,7 @@ static void write_stream(struct ops_copier *c, uint8_t type, const struct buffer
     write_chunk(c, (struct chunk_header){.type = type}, buffer_size(s));
 }
 
-/* The stream of a chunk of events that is written anew; NULL: it stays as it is. */
+/* The stream of an EVENTS chunk that is encoded again; NULL if it is copied. */
 static const struct buffer *new_stream(const struct ops_copier *c, unsigned stream)
 {
     if (stream == STREAM_RARE)
@@ -306,7 +307,7 @@ static void take_events(struct ops_copier *c, const struct chunk_header *h, cons
 
 /* -- definitions -- */
 
-/* Pass over a record of a kind that is not kept. */
+/* Skip a record of a kind that is omitted. */
 #define PASS(NAME, name)                                                                                     \
     case REC_##NAME: {                                                                                       \
         struct rec_##name r;                                                                                 \
@@ -323,7 +324,7 @@ static bool take_site(struct cursor *in, struct buffer *out)
     return true;
 }
 
-/* A segment with its accesses, which depend on nothing before them; it begins at `start`. */
+/* Copy a segment with its accesses, which are encoded independently of what precedes them. It begins at `start`. */
 static bool take_segment(struct cursor *in, struct buffer *out, const uint8_t *start)
 {
     struct rec_segment s;
@@ -358,11 +359,11 @@ static bool take_definition(struct cursor *in, struct buffer *out)
     }
 }
 
-/* The reader has applied these, so they are as they should be. */
+/* Copy the records that are needed. They are valid, because the reader has processed them. */
 static void take_definitions(struct ops_copier *c, const uint8_t *raw, uint32_t size)
 {
     struct cursor in = {.p = raw, .end = raw + size};
-    struct buffer *out = &c->rare; /* not in use between chunks of events */
+    struct buffer *out = &c->rare; /* not used between EVENTS chunks */
     struct rec_base base;
     bool good = cursor_byte(&in) == REC_BASE && get_base(&in, &base);
     buffer_reset(out);
@@ -443,7 +444,7 @@ static void write_survivors(struct ops_copier *c)
     } while (n && c->sink.err.code == MT_E_NONE);
 }
 
-/* The kinds of accesses are not known apart. */
+/* The kinds of accesses are not known separately. */
 static void write_end(struct ops_copier *c)
 {
     const struct rec_end end = {.new = c->of.news,

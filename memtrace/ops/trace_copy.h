@@ -1,15 +1,14 @@
-/* trace_copy.h - ops files that hold a trace reduced to its operations, whose accesses are copied unread.
+/* trace_copy.h - ops files that contain a trace reduced to its operations. Its accesses are copied without decoding.
  *
  *     file = header chunk*       chunks as in memtraces (memtrace/format/chunk.h), of version OPS_CHUNKS
  *
- * To make operations of a trace each access has to be decoded, found and coded again; this form leaves that
- * out: the compressed streams that tell of accesses are copied as they are. News, Frees, Resizes and system
- * calls' accesses are written anew without what is no operation's (stacks, heaps, times), everything else is
- * left out, and of definitions those of sites (without their places in the program) and segments are left. So
- * a reader of the file decodes what a reader of the trace does, and is as fast. docs/ops-format.md is the
- * specification.
+ * To translate a trace into operations, each access has to be decoded, its block found, and the operation encoded.
+ * This form avoids that: the compressed streams of accesses are copied as they are. News, Frees, Resizes and accesses
+ * by system calls are encoded again, without what operations do not have (stacks, heaps, times). All other events are
+ * omitted. Of the definitions, sites (without their frames) and segments remain. A reader of the file decodes what a
+ * reader of the trace decodes, and is as fast. The specification is docs/ops-format.md.
  *
- * Here is what the library's files share; programs see ops.h.
+ * This header is for files of the library; programs use ops.h.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -18,13 +17,12 @@
 
 #include "memtrace/ops.h"
 
-/* Of the file's header, which is as long as a trace's: of which version of memtraces the chunks are; and how
- * a Resize is to be read. */
+/* Fields of the header, which is as long as that of a trace: the version of the chunks, and how to read a Resize. */
 enum { OPS_CHUNKS = 1 };
-enum { OPS_COPY_RESIZES = 1 }; /* as R, else as F and N */
+enum { OPS_COPY_RESIZES = 1 }; /* as R; otherwise as F and N */
 #define OPS_COPY_HEADER 16
 
-/* What is wrong with a header; NULL: it is right, and *resizes is set. */
+/* Check a header. Returns a description of the error, or NULL, and then *resizes is set. */
 const char *ops_copy_header_unpack(const uint8_t in[OPS_COPY_HEADER], bool *resizes);
 
 #endif

@@ -1,7 +1,7 @@
-/* writer.c - writing ops and lockops files; see ops.h.
+/* writer.c - writes ops and lockops files.
  *
- * Text: numbers are made two digits at a time into a buffer that is written when it is nearly full. The
- * binary form is made by encoder.c.
+ * Text is written into a buffer, two digits of a number at a time; the buffer is written to the file when it is
+ * nearly full. The binary form is written by encoder.c.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -13,15 +13,16 @@
 #include <string.h>
 
 #define BUFFER_SIZE (256u << 10)
-/* Three numbers of 20 digits, a letter, spaces and the newline; before it two comments with a number. */
+/* Maximum size of an operation in text: three numbers of 20 digits, a letter, spaces and the newline, preceded by
+ * two comments with a number. */
 #define LINE_ROOM 144
 
 struct ops_writer {
     struct ops_sink sink;
     struct ops_encoder *binary; /* NULL for text */
     size_t used;
-    uint32_t thread; /* of the operation before */
-    uint64_t time;   /* the same */
+    uint32_t thread; /* thread of the last operation */
+    uint64_t time;   /* time of the last operation */
     char buffer[BUFFER_SIZE];
 };
 
@@ -90,7 +91,7 @@ static char *put_number(char *to, uint64_t v)
     return to + n;
 }
 
-/* Comments with thread and time where they are not those of the operation before. */
+/* Write comments with thread and time if they differ from those of the operation before. */
 static char *put_marks(struct ops_writer *w, char *p, const struct op *op)
 {
     if (op->thread != w->thread) {

@@ -1,4 +1,4 @@
-/* batch.c - the segments of segments; see batch.h.
+/* batch.c - describes the accesses of each segment, for readers of batches.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -7,10 +7,10 @@
 
 #include <stdlib.h>
 
-/* A word whose accesses are not all known, or too long: its extent is of those that no block holds, so it is
- * never in a batch. */
+/* Extent of a word with accesses that are undefined or too large. No block has this size, so a segment with such a
+ * word is never delivered in a batch. */
 #define NEVER UINT32_MAX
-#define LONGEST (INT32_MAX - UINT16_MAX) /* with its offset less than any such */
+#define LONGEST (INT32_MAX - UINT16_MAX) /* with any offset added, it still fits in an int32_t */
 
 void batch_free(struct batch *p)
 {
@@ -26,7 +26,7 @@ static void add_access(struct batch *p, const struct codebook *b, uint32_t line,
     const struct coded_site *site = &b->sites[a->site];
     struct mt_segment_word *word = &p->segments[line + a->word];
     uint16_t offset = (uint16_t)(a->distance - b->lines[line + a->word].lowest);
-    /* one of no bytes has to begin in its block, too */
+    /* an access of 0 bytes must begin in its block, too */
     uint32_t end = offset + site->size + !site->size;
     p->accesses[p->n_accesses++] = (struct mt_segment_access){
         .site = a->site, .size = site->size, .offset = offset, .kind = site->kind, .word = (uint8_t)a->word};
@@ -37,7 +37,7 @@ static void add_access(struct batch *p, const struct codebook *b, uint32_t line,
         word->extent = end;
 }
 
-/* The segment that begins at a line. */
+/* Add the description of the segment that begins at a line. */
 static bool add_segment(struct batch *p, const struct codebook *b, uint32_t line)
 {
     const struct word_state *first = &b->lines[line];

@@ -1,8 +1,8 @@
-/* chunk_reader.c - reading .ljt chunk by chunk.
+/* chunk_reader.c - reads a binary memtrace chunk by chunk.
  *
- * Each chunk is checked (header hash, payload hash, ordinals that join the chunk before) before a byte of
- * it is used. When salvaging, a chunk that fails is noted and skipped, and the next one is found by its
- * magic; what was lost is told to the caller as an event of kind MT_LOST.
+ * Before any part of a chunk is used, the hash of its header, the hash of its payload and its ordinals, which must
+ * continue those of the chunk before, are checked. When salvaging, an invalid chunk is recorded and skipped, and the
+ * next chunk is found by its magic number. The loss is delivered as an event of kind MT_LOST.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -21,7 +21,7 @@ static bool salvaging(const struct mt_reader *r)
     return r->flags & MT_OPEN_SALVAGE;
 }
 
-/* Damage: an error, or a note when salvaging. */
+/* Handle damage: it is an error, or, when salvaging, it is recorded. */
 static enum chunk_result damaged(struct mt_reader *r, uint64_t offset, const char *what)
 {
     if (salvaging(r)) {
@@ -41,7 +41,7 @@ static enum chunk_result failed(struct mt_reader *r, const struct mt_error *err)
     return CHUNK_FAILED;
 }
 
-/* The file ends where it should not. */
+/* Handle an early end of the file. */
 static enum chunk_result truncated(struct mt_reader *r, const char *where)
 {
     uint64_t offset = r->in.offset;
@@ -129,7 +129,7 @@ static bool unpack_stream(struct binary_reader *b, uint8_t *to, uint32_t raw, co
     return ZSTD_decompressDCtx(b->zstd, to, raw, from, stored) == raw;
 }
 
-/* Is this stream of a chunk looked at? */
+/* Is this stream of a chunk needed? */
 static bool is_wanted(const struct binary_reader *b, const struct chunk_header *h, unsigned stream)
 {
     bool events = h->type == CHUNK_EVENTS;
@@ -137,7 +137,7 @@ static bool is_wanted(const struct binary_reader *b, const struct chunk_header *
            (b->taker.take && stream == STREAM_TOKENS);
 }
 
-/* Decompress a payload into b->raw; what is wrong, or NULL. */
+/* Decompress a payload into b->raw. Returns a description of the error, or NULL. */
 static const char *unpack(struct binary_reader *b, const struct chunk_header *h, const uint8_t *payload,
                           uint32_t raw[EVENT_STREAMS])
 {
@@ -161,7 +161,8 @@ static const char *unpack(struct binary_reader *b, const struct chunk_header *h,
 
 /* -- chunks by type -- */
 
-/* Does the chunk join what was read? After lost chunks, remember how much is missing. */
+/* Do the ordinals of a chunk continue those of the chunk before? After lost chunks, compute how many events are
+ * missing. */
 static enum chunk_result check_order(struct mt_reader *r, const struct chunk_header *h)
 {
     struct binary_reader *b = &r->binary;
@@ -270,8 +271,7 @@ static enum chunk_result read_snapshot(struct mt_reader *r, uint32_t size)
     return wrong ? damaged(r, r->binary.chunk_offset, wrong) : CHUNK_DONE;
 }
 
-/* A snapshot that goes on no more was cut short, as when the program was killed meanwhile: it does not count.
- */
+/* Discard a snapshot whose next part is missing, for example because the program was killed while it was written. */
 static void check_snapshot(struct mt_reader *r, const struct chunk_header *h)
 {
     if (r->snapshots.open && h->type != CHUNK_SNAPSHOT && h->type != CHUNK_DEFS)
@@ -283,7 +283,7 @@ static struct rec_chunk index_entry(const struct mt_reader *r, const struct chun
     return (struct rec_chunk){h->type, r->binary.chunk_offset, h->events, h->first_event, h->first_handle};
 }
 
-/* All chunks up to one, in a number. */
+/* Update the checksum of all chunks so far. */
 static uint64_t add_chunk(uint64_t sum, const struct rec_chunk *chunk)
 {
     return XXH3_64bits_withSeed(chunk, sizeof *chunk, sum);
@@ -306,7 +306,7 @@ static enum chunk_result check_index(struct mt_reader *r, uint32_t size)
     return CHUNK_DONE;
 }
 
-/* The chunk is decoded, or cannot be decoded further. */
+/* Handle the end of a chunk, or an error in it. */
 static enum chunk_result end_events(struct mt_reader *r)
 {
     struct binary_reader *b = &r->binary;
@@ -317,7 +317,7 @@ static enum chunk_result end_events(struct mt_reader *r)
     return b->dec.wrong ? damaged(r, b->chunk_offset, b->dec.wrong) : CHUNK_DONE;
 }
 
-/* Do what a chunk says, by its type; the sizes are of its streams. */
+/* Process a chunk by its type. `sizes` are the sizes of its streams. */
 static enum chunk_result apply_chunk(struct mt_reader *r, const struct chunk_header *h, const uint32_t *sizes)
 {
     switch (h->type) {
@@ -340,7 +340,7 @@ static enum chunk_result apply_chunk(struct mt_reader *r, const struct chunk_hea
     }
 }
 
-/* Hand a chunk that was applied to the taker, if there is one. */
+/* Pass a chunk that was processed to the taker, if there is one. */
 static enum chunk_result give_chunk(struct mt_reader *r, const struct chunk_header *h, const uint8_t *payload,
                                     const uint32_t *sizes)
 {
@@ -374,7 +374,7 @@ static enum chunk_result read_payload(struct mt_reader *r, const struct chunk_he
 
 /* -- the sequence of chunks -- */
 
-/* After a damaged header: go on at the next chunk magic. */
+/* After a damaged header: continue at the next magic number of a chunk. */
 static void resync(struct mt_reader *r)
 {
     input_skip(&r->in, 1);
@@ -392,7 +392,7 @@ static void resync(struct mt_reader *r)
     }
 }
 
-/* After the INDEX chunk: the trailer, then nothing. */
+/* After the INDEX chunk: read the trailer, after which nothing may follow. */
 static enum chunk_result read_trailer(struct mt_reader *r)
 {
     uint64_t offset, at = r->in.offset;
@@ -406,7 +406,7 @@ static enum chunk_result read_trailer(struct mt_reader *r)
     return result == CHUNK_DAMAGED ? FILE_ENDED : result;
 }
 
-/* No more bytes: is this a good place to end? */
+/* Handle the end of the input. */
 static enum chunk_result at_end(struct mt_reader *r)
 {
     if (r->binary.seen_end && r->in.err.code == MT_E_NONE)
@@ -467,8 +467,8 @@ int binary_chunk(struct mt_reader *r)
 
 /* -- events -- */
 
-/* One event that stands for those lost. */
-static size_t tell_lost(struct mt_reader *r)
+/* Make one event for all lost events. */
+static size_t report_lost(struct mt_reader *r)
 {
     r->events[0] = (struct mt_event){
         .kind = MT_LOST, .size = r->binary.lost, .time = r->stats.instructions, .thread = 1};
@@ -480,7 +480,7 @@ static enum chunk_result step(struct mt_reader *r, size_t *n)
 {
     *n = 0;
     if (r->binary.lost)
-        *n = tell_lost(r);
+        *n = report_lost(r);
     else if (!r->binary.in_chunk)
         return next_chunk(r);
     else if (!(*n = decoder_events(&r->binary.dec, r->events, READER_BATCH)))

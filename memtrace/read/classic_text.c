@@ -1,8 +1,8 @@
-/* classic_text.c - reading classic text: `>>> OP ADDRESS SIZE`, decimal, OP one of N F L S M.
+/* classic_text.c - reads classic text: `>>> OP ADDRESS SIZE`, decimal, OP one of N F L S M.
  *
- * The lines may stand among other output. A line is taken for an event if it begins with `>>> `, has
- * exactly four fields, a single letter as the second, and digits at the start of the last two; others are
- * passed over. What is taken for an event must then be right to the end. Addresses have 64 bits.
+ * The lines may be mixed with other output. A line is an event if it begins with `>>> `, has exactly four fields, the
+ * second is a single letter, and the last two begin with digits. Other lines are ignored. An event with an error in
+ * the rest of its line is an error. Addresses have 64 bits.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-/* No line with an event is longer. */
+/* Maximum length of a line with an event. */
 #define MAX_LINE 4096
 
 struct text_line {
@@ -54,7 +54,7 @@ static bool read_number(const uint8_t **at, uint64_t *v)
     return fits && (is_space(*p) || *p == '\n');
 }
 
-/* Does a fifth field follow? */
+/* Is there a fifth field? */
 static bool more_fields(const uint8_t *p)
 {
     while (!is_space(*p) && *p != '\n')
@@ -124,7 +124,7 @@ static void free_block(struct mt_reader *r, size_t *n, uint32_t slot, bool impli
         blockmap_remove(&r->text.map, slot);
 }
 
-/* False = no room for all events: come again with the same line. */
+/* Returns false if there is no room for all events; the line is then processed again. */
 static bool new_block(struct mt_reader *r, size_t *n, const struct text_line *l)
 {
     uint32_t old, slot;
@@ -196,7 +196,7 @@ static void wrong_line(struct mt_reader *r, const char *what)
 
 /* -- lines -- */
 
-/* Handle the line at p; false = it has to be handled again when there is room. */
+/* Process the line at p; false if it has to be processed again when there is room. */
 static bool take_line(struct mt_reader *r, size_t *n, const uint8_t *p)
 {
     struct text_line l;
@@ -212,7 +212,7 @@ static bool take_line(struct mt_reader *r, size_t *n, const uint8_t *p)
     return true;
 }
 
-/* Handle the whole lines in the window, as many as there is room for events. */
+/* Process complete lines in the window as long as there is room for events. */
 static void take_lines(struct mt_reader *r, size_t *n)
 {
     const uint8_t *start = input_bytes(&r->in), *p = start, *end = p + input_available(&r->in);
@@ -225,7 +225,7 @@ static void take_lines(struct mt_reader *r, size_t *n)
     input_skip(&r->in, (size_t)(p - start));
 }
 
-/* The window holds the beginning of a line and is too long for an event: drop it. */
+/* Drop the beginning of a line that is too long for an event. */
 static void drop_long_line(struct mt_reader *r)
 {
     if (!r->text.in_long_line && memcmp(input_bytes(&r->in), ">>> ", 4) == 0)
@@ -234,7 +234,7 @@ static void drop_long_line(struct mt_reader *r)
     input_skip(&r->in, input_available(&r->in));
 }
 
-/* The last line has no newline: handle it with one. */
+/* Process the last line, which has no newline, as if it had one. */
 static void take_last_line(struct mt_reader *r, size_t *n)
 {
     uint8_t line[MAX_LINE + 1];

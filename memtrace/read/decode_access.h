@@ -1,4 +1,4 @@
-/* decode_access.h - makes the event that an access is; used by decoder.c only.
+/* decode_access.h - makes the event of an access; used by decoder.c only.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -7,8 +7,8 @@
 
 #include "memtrace/read/decoder.h"
 
-/* What the events of a run have in common, and what finding them needs: kept in local variables, because
- * the compiler cannot know that writing events does not change them. */
+/* Values that all events of a run share. They are copied to local variables, because the compiler cannot exclude
+ * that writing events changes the originals. */
 struct run_state {
     const struct live_block *blocks;
     uint64_t time;

@@ -1,31 +1,31 @@
-/* decode_batch.c - segments that are handed on as such; see decode_batch.h.
+/* decode_batch.c - decodes segments into batches: the steps and places that mt_next_batch delivers.
  *
- * Segments have one to three words, mostly, and between two that were not all as guessed there is hardly more
- * than one that was: so one loop reads both, and the tokens. What it changes stands in local variables, for
- * the compiler cannot know that writing places leaves it alone.
+ * Most segments have one to three words, and on average hardly more than one segment in sequence is wholly as
+ * predicted. One loop therefore reads predicted segments, other segments and tokens. Its state is in local variables,
+ * because the compiler cannot exclude that writing places changes the originals.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "memtrace/read/decode_batch.h"
 #include "memtrace/read/decode_miss.h"
 
-/* What changes from segment to segment; and, behind that, what does not. Only inline functions get its
- * address. */
+/* State of the loop; the members after `wrong` are constant. Its address is passed to inline functions only, so
+ * that it stays in registers. */
 struct packing {
     struct mt_step *step;
     struct mt_place *places;
-    uint32_t line, next; /* the segment at hand; of struct recent */
-    uint32_t accesses;   /* that the segment makes */
-    uint32_t left;       /* events of the chunk not yet seen */
-    int64_t whole;       /* negative: a word does not lie whole in its block */
-    bool wrong;          /* a word lies where no block ever was */
+    uint32_t line, next; /* the current segment; `next` of struct recent */
+    uint32_t accesses;   /* number of accesses of the current segment */
+    uint32_t left;       /* number of events of the chunk not decoded yet */
+    int64_t whole;       /* negative: a word is not wholly in its block */
+    bool wrong;          /* a word is in a block that never existed */
     const struct mt_step *end;
     uint64_t time;
 };
 
-/* Do `extent` bytes from `addr` lie within the block, and one at least? Negative if they do not: without
- * branches, and for many to be joined by `|`. Behind half the address space in a block it says no, too, and
- * of an extent above INT32_MAX, which no block holds, not even one of gigabytes. */
+/* Are `extent` > 0 bytes from `addr` in the block? The result is negative if not. There are no branches, and
+ * several results can be joined by `|`. The result is also negative for offsets of half the address space or more,
+ * and for extents above INT32_MAX, which stand for words that never fit. */
 static inline int64_t lies_whole(const struct live_block *b, uint64_t addr, uint32_t extent)
 {
     const uint64_t offset = addr - b->base, room = b->size - offset;
@@ -33,7 +33,7 @@ static inline int64_t lies_whole(const struct live_block *b, uint64_t addr, uint
     return (int64_t)(offset | room | (room - bytes) | bytes);
 }
 
-/* Field by field: else they are joined first. */
+/* Store a step field by field, because the compiler would first assemble a compound literal in registers. */
 static inline void put_step(struct mt_step *step, uint64_t time, uint32_t line, uint16_t thread,
                             uint32_t accesses)
 {
@@ -58,7 +58,7 @@ static size_t unpack(struct decoder *d, struct mt_event *ev, uint32_t line, cons
     return made;
 }
 
-/* A word of the segment, as guessed. */
+/* Decode the place of a word that is as predicted. */
 static inline void pack_word(struct packing *k, struct decoder *d, const struct live_block *blocks,
                              struct word_state *s, const struct mt_segment_word *segment,
                              struct mt_place *place)
@@ -80,7 +80,7 @@ static inline void pack_word(struct packing *k, struct decoder *d, const struct 
     place->slot = g.slot;
 }
 
-/* The next segment, as guessed, without its step. */
+/* Decode the places of a segment that is as predicted. The step is added later. */
 static inline void pack_segment(struct packing *k, struct decoder *d, struct word_state *lines,
                                 const struct live_block *blocks, const struct mt_segment_word *segments)
 {
@@ -94,15 +94,15 @@ static inline void pack_segment(struct packing *k, struct decoder *d, struct wor
         pack_word(k, d, blocks, &s[i], &segments[line + i], &k->places[i]);
 }
 
-/* Can the segment at hand not be handed on as such? */
+/* Must the current segment be delivered as events? */
 static inline bool is_early(const struct packing *k)
 {
     return __builtin_expect((k->whole < 0) | k->wrong, 0) || __builtin_expect(k->accesses > k->left, 0) ||
            __builtin_expect(k->line == NO_LINE, 0);
 }
 
-static inline void tell_segment(struct packing *k, const struct decoder *d,
-                                const struct mt_segment_word *segments)
+static inline void deliver_segment(struct packing *k, const struct decoder *d,
+                                   const struct mt_segment_word *segments)
 {
     k->left -= k->accesses;
     if (!k->accesses)
@@ -111,7 +111,7 @@ static inline void tell_segment(struct packing *k, const struct decoder *d,
     k->places += segments[k->line].words;
 }
 
-/* Segments as guessed; false if it stopped before their end. */
+/* Decode a run of segments that are as predicted; false if it stopped before the end of the run. */
 __attribute__((always_inline)) static inline bool pack_run(struct packing *k, struct decoder *d)
 {
     const struct mt_segment_word *segments = d->batch->segments;
@@ -120,13 +120,13 @@ __attribute__((always_inline)) static inline bool pack_run(struct packing *k, st
         pack_segment(k, d, d->book.lines, d->blocks, segments);
         if (is_early(k))
             break;
-        tell_segment(k, d, segments);
+        deliver_segment(k, d, segments);
     }
     d->run = run;
     return run == 0;
 }
 
-/* A word of the segment that was not as guessed; false if it cannot be. */
+/* Decode the place of a word that is not as predicted; false if it is invalid. */
 __attribute__((always_inline)) static inline bool decode_missed(struct decoder *d, struct word_state *s,
                                                                 unsigned code, struct mt_place *place)
 {
@@ -165,7 +165,7 @@ __attribute__((always_inline)) static inline void pack_missed(struct packing *k,
     k->next = d->recent.next;
 }
 
-/* The words of a segment that were not all as guessed. */
+/* Decode the places of a segment that is not as predicted. */
 __attribute__((always_inline)) static inline void pack_words(struct packing *k, struct decoder *d,
                                                              struct word_state *first, uint64_t codes)
 {
@@ -179,7 +179,7 @@ __attribute__((always_inline)) static inline void pack_words(struct packing *k, 
             pack_word(k, d, d->blocks, &first[i], &segment[i], &k->places[i]);
 }
 
-/* The segment behind a run; false if it stopped there. */
+/* Decode the segment after a run; false if it stopped there. */
 __attribute__((always_inline)) static inline bool pack_miss(struct packing *k, struct decoder *d)
 {
     const unsigned misses = (unsigned)d->misses;
@@ -198,11 +198,11 @@ __attribute__((always_inline)) static inline bool pack_miss(struct packing *k, s
         d->wrong = "access streams are cut off";
     if (d->wrong || is_early(k))
         return false;
-    tell_segment(k, d, d->batch->segments);
+    deliver_segment(k, d, d->batch->segments);
     return true;
 }
 
-/* The segment that is not handed on as such; how many events were made of it. */
+/* Deliver the current segment as events, and return their number. */
 static size_t end_early(struct decoder *d, const struct packing *k, struct mt_event *ev)
 {
     if (d->wrong)
@@ -222,7 +222,7 @@ static size_t end_early(struct decoder *d, const struct packing *k, struct mt_ev
     return unpack(d, ev, k->line, k->places);
 }
 
-/* Tell the others how far it has come. */
+/* Copy the state of the loop back to the decoder and the batch. */
 static void end_packing(struct decoder *d, const struct packing *k)
 {
     struct batch *p = d->batch;

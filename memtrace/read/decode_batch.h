@@ -1,4 +1,4 @@
-/* decode_batch.h - segments that are handed on as such (batch.h); used by decoder.c only.
+/* decode_batch.h - decodes segments into batches (batch.h); used by decoder.c only.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -7,15 +7,14 @@
 
 #include "memtrace/read/decoder.h"
 
-/* The events of a segment that ran with its words at these places: at most MT_SEGMENT_MOST; how many.
- * decoder.c's. */
+/* Make the events of a segment whose words are at these places and return their number, at most MT_SEGMENT_MOST.
+ * Implemented in decoder.c. */
 size_t decoder_segment_events(struct decoder *d, struct mt_event *ev, uint32_t line,
                               const struct mt_place *places);
 
-/* Tell of segments by their segments and places: those of the run and the miss at hand and of the tokens that
- * follow, as many as the batch has room for, up to a rare record or a segment of which events are made; how
- * many events.
- */
+/* Add segments to the batch: the current run, the segment after it, and those of the following tokens. Stops when
+ * the batch is full, at a rare record, or at a segment that has to be delivered as events. Returns the number of
+ * events made. */
 size_t decoder_pack_segments(struct decoder *d, struct mt_event *ev);
 
 #endif

@@ -1,4 +1,4 @@
-/* decode_checkpoint.c - CHECKPOINT chunks: the live blocks as the writer knew them; see decoder.h.
+/* decode_checkpoint.c - reads CHECKPOINT chunks: the list of live blocks.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -13,7 +13,7 @@ static bool same(const struct decoder *d, const struct rec_block *r)
     return b->heap == r->heap && b->base == r->addr && b->size == r->size && b->handle == r->handle;
 }
 
-/* Make a block live; what is wrong with it, or NULL. */
+/* Add a block to the live blocks. Returns a description of the error, or NULL. */
 static const char *enter(struct decoder *d, const struct rec_block *r)
 {
     if (r->slot >= MAX_LIVE_BLOCKS || r->slot > d->block_count + (uint64_t)MAX_CHUNK_EVENTS)

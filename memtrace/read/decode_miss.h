@@ -1,7 +1,7 @@
-/* decode_miss.h - what the streams of an EVENTS chunk tell of segments that were not as guessed.
+/* decode_miss.h - reads what the streams of an EVENTS chunk say of segments that were not as predicted.
  *
- * In a header, for there is hardly more than one segment as guessed between two of these: whoever decodes has
- * these functions in its own loop. Used by decoder.c and decode_batch.c only.
+ * The functions are inline, because on average hardly more than one segment in sequence is as predicted, so they
+ * belong to the hot loops of decoder.c and decode_batch.c, their only users.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -11,7 +11,7 @@
 #include "memtrace/base/prefetch.h"
 #include "memtrace/read/decoder.h"
 
-/* The next token, where `left` events of the chunk are not yet seen. */
+/* Read the next token. `left` is the number of events of the chunk not decoded yet. */
 static inline void read_token(struct decoder *d, uint32_t left)
 {
     struct cursor *c = &d->streams[STREAM_TOKENS];
@@ -26,7 +26,7 @@ static inline void read_token(struct decoder *d, uint32_t left)
         d->wrong = "more accesses than the chunk has events";
 }
 
-/* The line that a name in the stream stands for. */
+/* The line of the segment or site with a name from the stream. */
 static inline uint32_t named_line(struct decoder *d, uint64_t name)
 {
     uint64_t id = name >> 1;
@@ -35,7 +35,7 @@ static inline uint32_t named_line(struct decoder *d, uint64_t name)
     return id < d->book.segment_count ? d->book.segments[id].line : NO_LINE;
 }
 
-/* The segment that was not guessed, behind that at line `prev`. */
+/* Read the segment after the one at line `prev`, if it is not the predicted one. */
 static inline uint32_t decode_segment(struct decoder *d, uint32_t prev)
 {
     uint64_t v = cursor_uvarint(&d->streams[STREAM_SEGMENTS]);
@@ -48,8 +48,8 @@ static inline uint32_t decode_segment(struct decoder *d, uint32_t prev)
     return line;
 }
 
-/* Ask for the live block that the next number of the stream of slots names. */
-static inline void ask_for_next_slot(const struct decoder *d)
+/* Prefetch the live block that the next number of the stream of slots refers to. */
+static inline void prefetch_next_slot(const struct decoder *d)
 {
     struct cursor ahead = d->streams[STREAM_SLOTS];
     uint64_t slot;
@@ -57,23 +57,23 @@ static inline void ask_for_next_slot(const struct decoder *d)
         fetch_soon(&d->blocks[slot]);
 }
 
-/* Where a word is that was not as guessed; false if that cannot be. Always inline, as what follows: each code
- * has its own copy, and is asked for once. */
+/* Read the place of a word that is not as predicted; false if it is invalid. This function and the next are always
+ * inlined, so that each code has its own copy without tests of the code. */
 __attribute__((always_inline)) static inline bool decode_place(struct decoder *d, const struct word_state *s,
-                                                               enum word_code code, uint32_t *far,
+                                                               enum word_code code, uint32_t *age,
                                                                struct guess *g)
 {
     *g = code == WORD_OTHER ? guess_other(s, &d->recent) : guess_word(s, &d->recent);
     if (code == WORD_BACK) {
-        *far = (uint32_t)cursor_uvarint(&d->streams[STREAM_FARS]);
-        if (*far - 1 >= RECENT)
+        *age = (uint32_t)cursor_uvarint(&d->streams[STREAM_AGES]);
+        if (*age - 1 >= RECENT)
             return false;
-        *g = guess_back(s, &d->recent, *far);
+        *g = guess_back(s, &d->recent, *age);
     }
     if (code == WORD_BLOCK) {
         uint64_t slot = cursor_uvarint(&d->streams[STREAM_SLOTS]);
         g->slot = slot < d->block_count ? (uint32_t)slot : UINT32_MAX;
-        ask_for_next_slot(d);
+        prefetch_next_slot(d);
     }
     if (g->slot >= d->block_count)
         return false;
@@ -82,26 +82,26 @@ __attribute__((always_inline)) static inline bool decode_place(struct decoder *d
     return true;
 }
 
-/* A word that is not foreign and not as guessed. */
+/* Read a word that is not foreign and not as predicted, and update the prediction. */
 __attribute__((always_inline)) static inline bool decode_as(struct decoder *d, struct word_state *s,
                                                             enum word_code code, struct mt_place *p)
 {
-    uint32_t far = 0;
+    uint32_t age = 0;
     struct guess g;
-    if (!decode_place(d, s, code, &far, &g))
+    if (!decode_place(d, s, code, &age, &g))
         return false;
-    learn_miss(s, &d->recent, code, far, g.addr, g.slot);
+    learn_miss(s, &d->recent, code, age, g.addr, g.slot);
     learn_word(s, &d->recent, g.addr, g.slot);
     *p = (struct mt_place){g.addr, g.slot};
     return true;
 }
 
-/* Of the streams that accesses are in. */
+/* Was the end of one of the streams of accesses exceeded? */
 static inline bool any_bad(const struct decoder *d)
 {
     const struct cursor *s = d->streams;
     return s[STREAM_SEGMENTS].bad | s[STREAM_SLOTS].bad | s[STREAM_OFFSETS].bad | s[STREAM_CODES].bad |
-           s[STREAM_FARS].bad;
+           s[STREAM_AGES].bad;
 }
 
 #endif

@@ -1,4 +1,4 @@
-/* decode_records.c - the rare records of an EVENTS chunk: what they do to the live blocks; see decoder.h.
+/* decode_records.c - reads the rare records of an EVENTS chunk and applies them to the live blocks.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -37,7 +37,7 @@ static struct live_block *live_block(struct decoder *d, uint64_t slot)
     return slot < d->block_count && d->blocks[slot].heap != NO_HEAP ? &d->blocks[slot] : NULL;
 }
 
-/* A record of a block that is not live: an error, unless its New went with a damaged chunk. */
+/* Handle a record of a block that is not live. It is an error, unless the New was lost with a damaged chunk. */
 static enum rare_result unknown_block(struct decoder *d)
 {
     if (!d->salvage || d->left == 0)
@@ -62,7 +62,7 @@ static void set_block(struct mt_event *ev, const struct live_block *b, uint64_t 
     ev->slot = (uint32_t)slot;
 }
 
-/* A block that was made or resized is likely to be accessed next. */
+/* Add a new or resized block to the recently accessed places, because it is likely to be accessed next. */
 static void remember(struct decoder *d, uint64_t slot)
 {
     recent_add(&d->recent, d->blocks[slot].base, (uint32_t)slot);
@@ -70,8 +70,8 @@ static void remember(struct decoder *d, uint64_t slot)
 
 static enum rare_result apply_new(struct decoder *d, const struct rec_new *r, struct mt_event *ev)
 {
-    /* slots are dense; but those that were used and are free are not known in a salvaged trace and after
-     * beginning in the middle */
+    /* Slots are dense. But in a salvaged trace, and when reading began in the middle, the decoder does not know of
+     * slots that were used and are free now. */
     uint64_t limit = d->salvage || d->midway ? d->block_count + (uint64_t)MAX_CHUNK_EVENTS : d->block_count;
     if (r->slot > limit || r->slot >= MAX_LIVE_BLOCKS || live_block(d, r->slot))
         return fail(d, "a new block has a slot that is not free");
@@ -255,13 +255,13 @@ static enum rare_result apply_touch(struct decoder *d, const struct rec_touch *r
     return RARE_EVENT;
 }
 
-/* The site of an access to no live block, which is 0 for a system call's, agrees with the rest. */
+/* Does the site of an access to no live block agree with its kind and size? Accesses by system calls have site 0. */
 static bool is_site(const struct decoder *d, uint64_t site, uint64_t kind, uint64_t size)
 {
     const struct mt_site *s = site < d->defs->sites.count ? table_at(&d->defs->sites, (uint32_t)site) : NULL;
     if (site == 0)
         return kind >= MT_LOAD && kind <= MT_MODIFY;
-    /* a site that went with a damaged chunk has kind 0 */
+    /* a site whose definition was lost with a damaged chunk has kind 0 */
     return s && ((s->kind == kind && s->size == size) || (d->salvage && !s->kind));
 }
 

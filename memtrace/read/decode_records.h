@@ -1,4 +1,4 @@
-/* decode_records.h - the rare records of an EVENTS chunk; used by decoder.c only.
+/* decode_records.h - reads the rare records of an EVENTS chunk; used by decoder.c only.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -9,10 +9,10 @@
 
 enum rare_result { RARE_NONE, RARE_EVENT, RARE_STOP };
 
-/* Read one record, change the state, and fill *ev if it is an event. On error d->wrong is set. */
+/* Read one record, apply it to the state, and fill *ev if it is an event. On error, d->wrong is set. */
 enum rare_result decode_rare(struct decoder *d, struct mt_event *ev);
 
-/* Ask for the block that the next record, or that behind a change of the thread, frees or resizes. */
+/* Prefetch the block that the next record frees or resizes, also if a change of the thread precedes it. */
 void decode_rare_ahead(const struct decoder *d);
 
 #endif

@@ -1,8 +1,8 @@
-/* decoder.c - the EVENTS chunk being read: tokens and segments; see decoder.h and memtrace/format/predictor.h.
+/* decoder.c - decodes EVENTS chunks: tokens and segments.
  *
- * Runs of segments that were guessed right, which are most of a trace, go through a loop of their own
- * without a look at the streams. Decoding stops and goes on at any segment, so that the caller's array can
- * stay small enough for the cache.
+ * Runs of segments that are as predicted, which are most of a trace, are decoded in a separate loop without reading
+ * the streams. Decoding can stop and continue at any segment, so that the caller's array can be small enough for the
+ * cache.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -36,14 +36,14 @@ static bool take_sites(struct decoder *d)
     return true;
 }
 
-/* The accesses of a segment, of which a definition is known. */
+/* Number of accesses of a defined segment. */
 static void get_accesses(const struct defs *defs, const struct defined_segment *s, struct mt_access *accesses)
 {
     for (uint32_t i = 0; i < s->count; i++)
         accesses[i] = *(const struct mt_access *)table_at(&defs->accesses, s->first + i);
 }
 
-/* Take over what was defined since the last chunk; it is small against the events. */
+/* Copy the definitions that were added since the last chunk. This takes little time compared to the events. */
 static bool take_definitions(struct decoder *d)
 {
     struct mt_access accesses[MT_SEGMENT_MOST];
@@ -94,12 +94,12 @@ void decoder_lose(struct decoder *d, uint64_t blocks)
 {
     uint64_t slots = d->block_count + (blocks < MAX_CHUNK_EVENTS ? blocks : MAX_CHUNK_EVENTS);
     decoder_forget(d);
-    /* without memory for them accesses to these blocks end the chunk, as a wrong one does */
+    /* without memory for it, an access to one of these blocks is an error and ends the chunk */
     if (slots > 0 && slots <= MAX_LIVE_BLOCKS)
         decoder_reserve_slot(d, slots - 1);
 }
 
-/* An access whose block or site went with a damaged chunk. */
+/* Count an access whose block or site was lost with a damaged chunk. */
 static void lose_access(struct decoder *d)
 {
     if (!d->salvage || d->left == 0)
@@ -108,8 +108,8 @@ static void lose_access(struct decoder *d)
     d->left--;
 }
 
-/* Make the events of a segment; how many. An access outside the block of its word was not to the heap, or, in
- * a salvaged trace, its block or site was lost. */
+/* Make the events of a segment and return their number. An access outside the block of its word was not to the
+ * heap, or, in a salvaged trace, its block or site was lost. */
 static size_t make_events(struct decoder *d, const struct run_state *run, struct mt_event *ev, uint32_t line,
                           const struct mt_place *places)
 {
@@ -138,7 +138,7 @@ static size_t make_events(struct decoder *d, const struct run_state *run, struct
     return made;
 }
 
-/* Account for a segment's events: no more than the chunk has. */
+/* Count the events of a segment; a chunk with more events than its header says is an error. */
 static size_t count_events(struct decoder *d, size_t made)
 {
     if (made > d->left) {
@@ -149,7 +149,7 @@ static size_t count_events(struct decoder *d, size_t made)
     return made;
 }
 
-/* A word as guessed; false if that cannot be. */
+/* Decode the place of a word that is as predicted; false if it is invalid. */
 static inline bool take_word(struct decoder *d, const struct run_state *run, struct word_state *s,
                              struct mt_place *p)
 {
@@ -172,13 +172,13 @@ size_t decoder_segment_events(struct decoder *d, struct mt_event *ev, uint32_t l
     return count_events(d, make_events(d, &run, ev, line, places));
 }
 
-/* Is there room for what a segment can make? */
+/* Is there room for the largest possible segment? */
 static inline bool has_room(const struct decoder *d, size_t room)
 {
     return room >= MT_SEGMENT_MOST && (!d->batch || batch_has_room(d->batch));
 }
 
-/* Segments guessed right, as long as there is room for them; how many events they made. */
+/* Decode a run of segments that are as predicted, as long as there is room, and return the number of their events. */
 static size_t decode_run(struct decoder *d, struct mt_event *ev, size_t room)
 {
     const struct run_state run = run_state(d);
@@ -200,7 +200,7 @@ static size_t decode_run(struct decoder *d, struct mt_event *ev, size_t room)
     return made;
 }
 
-/* A word of a segment that was not all as guessed; false if it cannot be. */
+/* Decode a word by its code; false if it is invalid. */
 static bool decode_word(struct decoder *d, const struct run_state *run, struct word_state *s, unsigned code,
                         struct mt_place *p)
 {
@@ -226,7 +226,7 @@ static bool decode_word(struct decoder *d, const struct run_state *run, struct w
     }
 }
 
-/* The segment after a run; how many events it made. */
+/* Decode the segment after a run and return the number of its events. */
 static size_t decode_miss(struct decoder *d, struct mt_event *ev)
 {
     const struct run_state run = run_state(d);
@@ -251,7 +251,7 @@ static size_t decode_miss(struct decoder *d, struct mt_event *ev)
     return decoder_segment_events(d, ev, line, places);
 }
 
-/* The end of a chunk whose accesses were not decoded. */
+/* Check the end of a chunk whose accesses were not decoded. */
 static bool pass_accesses(struct decoder *d)
 {
     d->passed += d->left;
@@ -267,7 +267,7 @@ static bool all_used_up(const struct decoder *d)
     return whole;
 }
 
-/* The end of a chunk: everything must be used up. */
+/* Check the end of a chunk: all streams and events must be used up. */
 static void check_end(struct decoder *d)
 {
     if (!(d->rare_only ? pass_accesses(d) : all_used_up(d)))
@@ -275,7 +275,7 @@ static void check_end(struct decoder *d)
     d->finished = true;
 }
 
-/* The rare record after a run; how many events it made. */
+/* Decode the rare record after a run and return its number of events. */
 size_t decoder_rare_event(struct decoder *d, struct mt_event *ev)
 {
     enum rare_result result = decode_rare(d, ev);
@@ -294,7 +294,7 @@ size_t decoder_rare_event(struct decoder *d, struct mt_event *ev)
     return !ev->freed || d->want_freed;
 }
 
-/* What was not decoded from segments is an event in a batch, too. */
+/* Add the events just made to the batch as a step. */
 static size_t as_events(struct decoder *d, size_t made)
 {
     if (d->batch)
@@ -302,7 +302,7 @@ static size_t as_events(struct decoder *d, size_t made)
     return made;
 }
 
-/* What stands behind a run: a miss or a rare record. */
+/* Decode the segment or the rare record after a run. */
 static size_t decode_other(struct decoder *d, struct mt_event *ev)
 {
     if (d->misses && d->batch)
@@ -330,7 +330,7 @@ size_t decoder_events(struct decoder *d, struct mt_event *events, size_t n)
             read_token(d, d->left);
         if (d->wrong)
             break;
-        if (d->batch && (d->run || d->misses)) /* rare records often follow each other */
+        if (d->batch && (d->run || d->misses)) /* there often are several rare records in sequence */
             made += decoder_pack_segments(d, events + made);
         else if (d->run)
             made += decode_run(d, events + made, n - made);

@@ -1,7 +1,7 @@
-/* decoder.h - the EVENTS chunk being read: the mirror of memtrace/write/encoder.h.
+/* decoder.h - decodes EVENTS chunks: the inverse of memtrace/write/encoder.h.
  *
- * Holds the live blocks by slot from chunk to chunk. Every access is checked to lie in a live block and
- * every rare record to fit the state, so that a hostile chunk gives an error and never a wrong address.
+ * It keeps the live blocks by slot from chunk to chunk. It checks that each access is in a live block and that each
+ * rare record fits the state, so that a malicious file causes an error and never an access to a wrong address.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -14,7 +14,7 @@
 #include "memtrace/read/definitions.h"
 #include "memtrace/read/batch.h"
 
-/* A block by slot; size 0 and heap NO_HEAP while dead. */
+/* The block of a slot; size 0 and heap NO_HEAP if there is none. */
 struct live_block {
     uint64_t base, size, handle;
     uint32_t heap;
@@ -24,7 +24,7 @@ struct live_block {
 struct decoder {
     struct cursor streams[EVENT_STREAMS];
     const struct defs *defs;
-    struct batch *batch; /* NULL: segments are made into events */
+    struct batch *batch; /* NULL: deliver events, not segments */
     struct codebook book;
     struct recent recent;
     struct live_block *blocks;
@@ -32,49 +32,50 @@ struct decoder {
     uint64_t live;
     uint64_t handles;
     uint64_t bad_frees;
-    bool checkpoint_whole;      /* the last checkpoint has been read to its end */
-    uint64_t checkpoint_blocks; /* of the checkpoint being read: blocks so far */
-    bool rare_only;        /* accesses of segments are passed over, and counted: */
+    bool checkpoint_whole;      /* the last checkpoint was read completely */
+    uint64_t checkpoint_blocks; /* number of blocks read of the current checkpoint */
+    bool rare_only;             /* accesses of segments are only counted, in: */
     uint64_t passed;
     bool want_freed; /* deliver accesses to freed memory */
-    bool midway;     /* reading began behind blocks that are dead: slots may lie free unseen */
-    bool salvage;    /* a FREE or access of a lost block is counted, not an error */
-    uint64_t lost;   /* events left out for that since the reader last looked */
+    bool midway;   /* reading began after a place where slots are free, so News in unknown slots are valid */
+    bool salvage;  /* a Free or access of a lost block is counted and is not an error */
+    uint64_t lost; /* number of events omitted for that reason since the reader last used it */
     uint32_t epoch;
     uint32_t prev_line;
-    uint64_t run;  /* segments guessed right that come next */
-    int misses;    /* what comes after the run; -1 = read a token */
-    uint32_t left; /* events of the chunk not yet seen */
+    uint64_t run;  /* number of predicted segments that come next */
+    int misses;    /* misses after the run; -1 = read a token */
+    uint32_t left; /* number of events of the chunk not decoded yet */
     uint16_t thread;
-    uint64_t threads[1024]; /* a bit for each that was switched to */
-    bool finished;          /* the chunk's last record has been read */
-    const char *wrong;      /* why decoding stopped; NULL = fine */
+    uint64_t threads[1024]; /* bit set of the thread numbers that occurred */
+    bool finished;          /* the last record of the chunk was read */
+    const char *wrong;      /* description of the error that stopped decoding; NULL = none */
 };
 
 bool decoder_init(struct decoder *d, const struct defs *defs);
 void decoder_destroy(struct decoder *d);
 
-/* Begin a chunk whose streams stand one after another in raw, with these sizes; false = out of memory. */
+/* Begin a chunk whose streams, of these sizes, follow one another in `raw`; false when out of memory. */
 bool decoder_start(struct decoder *d, const struct chunk_header *h, const uint8_t *raw,
                    const uint32_t *sizes);
 
-/* Fewest events that decoder_events has room for. */
+/* Minimum size of the array that decoder_events fills. */
 #define DECODE_LEAST MT_SEGMENT_MOST
 
-/* Decode up to n >= DECODE_LEAST events; how many. 0 = the chunk is finished, or d->wrong says what is wrong.
- * With a batch, which is emptied first, how many steps; they may stand for more events than that. */
+/* Decode up to n >= DECODE_LEAST events and return their number. 0 means that the chunk is finished or that
+ * d->wrong describes an error. With a batch, which is emptied first, the number of its steps is returned; they may
+ * contain more events. */
 size_t decoder_events(struct decoder *d, struct mt_event *events, size_t n);
 
-/* Take the next rare record. 1: *ev is the event that it is; 0: it is none, or not wanted, the chunk is
- * finished, or d->wrong says what is wrong. For who decodes nothing else of the chunk. */
+/* Read the next rare record, for callers that decode nothing else of the chunk. Returns 1 if *ev is its event.
+ * Returns 0 if it is not an event or not wanted, if the chunk is finished, or if d->wrong describes an error. */
 size_t decoder_rare_event(struct decoder *d, struct mt_event *ev);
 
-/* Take a CHECKPOINT chunk: check it against the blocks, or, if `replace`, make it the blocks. A checkpoint of several
- * chunks is replaced at its first and whole at its last. What is wrong is returned in words, NULL = nothing.
- */
+/* Read a CHECKPOINT chunk. Its blocks replace the live blocks if `replace`, and are compared with them if not. A
+ * checkpoint of several chunks replaces the blocks at its first chunk and is complete after its last. Returns a
+ * description of the error, or NULL. */
 const char *decoder_checkpoint(struct decoder *d, struct cursor *c, bool replace);
 
-/* Are the live blocks so many that one of them is often far away? Then asking for it pays: see
+/* Are there so many live blocks that accesses to them often miss the cache? Prefetching them is faster then: see
  * docs/internals/steve.md, Lines. */
 #define DECODER_NEAR 32768u
 static inline bool decoder_has_far_blocks(const struct decoder *d)
@@ -85,11 +86,11 @@ static inline bool decoder_has_far_blocks(const struct decoder *d)
 /* Make room for a slot; false when out of memory. */
 bool decoder_reserve_slot(struct decoder *d, uint64_t slot);
 
-/* Forget every block, because slots may have changed hands. */
+/* Remove all blocks, because their slots may be used by others now. */
 void decoder_forget(struct decoder *d);
 
-/* After lost chunks in which so many blocks were made: forget every block. As many slots may be new; accesses
- * to blocks in them are to unknown ones, as to all others. */
+/* After lost chunks with this number of new blocks: remove all blocks. Up to so many slots may be new. Accesses to
+ * blocks in any slot are then to unknown blocks. */
 void decoder_lose(struct decoder *d, uint64_t blocks);
 
 #endif

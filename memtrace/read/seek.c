@@ -1,8 +1,8 @@
-/* seek.c - reading a part of a binary trace: where it can begin, and how to get there.
+/* seek.c - reads a part of a binary trace: finds the places where reading can begin, and goes there.
  *
- * The points are found by a walk over the chunk headers, which takes a few microseconds a chunk and needs no
- * trust in the index. Definitions that stand before a point are read on the way there, each once. Only plain
- * files can be read in parts; of all others the whole is the only part.
+ * The seek points are found by reading all chunk headers. This takes a few microseconds per chunk and does not depend
+ * on the index being right. Definitions before a point are read when reading goes there, each once. Only plain files
+ * can be read in parts; other inputs have a single part.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -34,7 +34,7 @@ bool reader_is_plain(const struct mt_reader *r)
     return !r->stats.is_text && r->in.fd > STDIN_FILENO && r->in.file_size && !r->in.zstd;
 }
 
-/* Find all points and DEFS chunks; false when out of memory. */
+/* Find all seek points and DEFS chunks; false when out of memory. */
 static bool find_places(struct mt_reader *r)
 {
     struct binary_reader *b = &r->binary;
@@ -65,13 +65,13 @@ int mt_seek_points(struct mt_reader *r, const struct mt_seek_point **points, uin
 
 /* -- soundness -- */
 
-/* The bytes of one chunk after the other. */
+/* A buffer for the payload of one chunk at a time. */
 struct payload {
     uint8_t *bytes;
     size_t capacity;
 };
 
-/* Have room for a payload; false when there is no memory. */
+/* Make room for a payload; false when out of memory. */
 static bool reserve(struct payload *p, size_t n)
 {
     if (p->bytes && n <= p->capacity)
@@ -82,7 +82,7 @@ static bool reserve(struct payload *p, size_t n)
     return p->bytes != NULL;
 }
 
-/* Are the bytes of a chunk those that were written? */
+/* Is the payload of a chunk undamaged? */
 static bool is_sound(const struct mt_reader *r, uint64_t at, const struct chunk_header *h, struct payload *p)
 {
     return reserve(p, h->stored_size) &&
@@ -91,13 +91,14 @@ static bool is_sound(const struct mt_reader *r, uint64_t at, const struct chunk_
            XXH3_64bits(p->bytes, h->stored_size) == h->payload_hash;
 }
 
-/* Do events come here, or the end? */
+/* Does this chunk end a checkpoint: does it contain events, or the end of the trace? */
 static bool ends_lists(const struct chunk_header *h)
 {
     return h->type != CHUNK_CHECKPOINT && h->type != CHUNK_DEFS && h->type != CHUNK_SNAPSHOT;
 }
 
-/* A point counts when what comes right behind its list is sound, too: mt_read_checkpoint reads on to there. */
+/* A seek point is counted only if the chunk after its checkpoint is undamaged, too, because mt_read_checkpoint
+ * reads up to there. */
 uint32_t mt_sound_seek_points(struct mt_reader *r)
 {
     struct chunk_header h;
@@ -122,7 +123,7 @@ uint32_t mt_sound_seek_points(struct mt_reader *r)
 
 /* -- parts -- */
 
-/* Read the definitions before a point that have not been read. */
+/* Read the definitions before a point that were not read yet. */
 static int read_definitions(struct mt_reader *r, const struct mt_seek_point *point)
 {
     const struct places *defs = &r->binary.defs;
@@ -152,8 +153,8 @@ int mt_read_range(struct mt_reader *r, uint32_t first, uint32_t end)
     return MT_OK;
 }
 
-/* From where reading stands: offset of the chunk of events number `index` (beyond all if there is none), and
- * how many there are. */
+/* The offset of the EVENTS chunk number `index`, counted from the current position; UINT64_MAX if there is none.
+ * *count is the number of EVENTS chunks from there to the end. */
 static uint64_t events_chunk(const struct mt_reader *r, uint32_t index, uint32_t *count)
 {
     struct chunk_header h;
@@ -180,7 +181,7 @@ void mt_pass_to_last(struct mt_reader *r, uint32_t n)
         r->binary.pass_until = events_chunk(r, count - n, &count);
 }
 
-/* Does a chunk come that stands before events, or holds them? */
+/* Is the next chunk one that precedes or contains events? */
 static bool before_events(const struct mt_reader *r)
 {
     struct chunk_header h;

@@ -1,7 +1,8 @@
-/* snapshot.c - reading SNAPSHOT chunks; see snapshot.h.
+/* snapshot.c - reads SNAPSHOT chunks.
  *
- * Nothing of a chunk is believed: memory grows with what is there, and every number is looked at when it
- * comes (links, which may refer to objects of later parts, when the snapshot ends).
+ * The contents of chunks are not trusted. Memory is allocated only for objects and links that were read. All numbers
+ * are checked: those of links when the snapshot ends, because a link may refer to an object of a later part; others
+ * when they are read.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -77,7 +78,7 @@ static const char *take_link(struct snapshots *s, const struct rec_link *r, cons
     return NULL;
 }
 
-/* The head of a part. */
+/* Read the record at the beginning of a part. */
 static const char *take_head(struct snapshots *s, const struct rec_snapshot *r, const struct defs *defs,
                              uint64_t event)
 {
@@ -122,8 +123,8 @@ static const char *take_end(struct snapshots *s, const struct rec_snapend *r)
     return NULL;
 }
 
-/* A line of the dump. */
-#define TELL(name, id)                                                                                       \
+/* Pass the line that shows a record to the dump. */
+#define DUMP(name, id)                                                                                       \
     do {                                                                                                     \
         if (hook->line) {                                                                                    \
             dump_##name(&hook->buffer, id, &r);                                                              \
@@ -137,7 +138,7 @@ static const char *read_object(struct snapshots *s, struct cursor *c, const stru
     struct rec_object r;
     if (!get_object(c, &r))
         return "a snapshot is cut off";
-    TELL(object, s->part.n_objects);
+    DUMP(object, s->part.n_objects);
     return take_object(s, &r, defs);
 }
 
@@ -147,7 +148,7 @@ static const char *read_link(struct snapshots *s, struct cursor *c, const struct
     struct rec_link r;
     if (!get_link(c, &r))
         return "a snapshot is cut off";
-    TELL(link, s->part.n_links);
+    DUMP(link, s->part.n_links);
     return take_link(s, &r, defs);
 }
 
@@ -157,7 +158,7 @@ static const char *read_head(struct snapshots *s, struct cursor *c, const struct
     struct rec_snapshot r;
     if (cursor_byte(c) != REC_SNAPSHOT || !get_snapshot(c, &r))
         return "a snapshot has no beginning";
-    TELL(snapshot, NO_ID);
+    DUMP(snapshot, NO_ID);
     return take_head(s, &r, defs, event);
 }
 
@@ -166,7 +167,7 @@ static const char *read_end(struct snapshots *s, struct cursor *c, struct record
     struct rec_snapend r;
     if (!get_snapend(c, &r) || c->p != c->end)
         return "a snapshot is cut off";
-    TELL(snapend, NO_ID);
+    DUMP(snapend, NO_ID);
     return take_end(s, &r);
 }
 

@@ -1,7 +1,7 @@
-/* snapshot.h - SNAPSHOT chunks on the reader's side: objects and links, checked, as arrays.
+/* snapshot.h - reads SNAPSHOT chunks: arrays of objects and links, all checked.
  *
- * A snapshot may stand in several chunks, one behind the other (with DEFS chunks between); it counts when its
- * last part was read. See docs/memtrace-format.md.
+ * A snapshot may consist of several chunks, with only DEFS chunks between them. It is valid when its last part was
+ * read. See docs/memtrace-format.md.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -12,23 +12,23 @@
 #include "memtrace/read/definitions.h"
 
 struct snapshots {
-    struct mt_snapshot *items; /* whole ones; the arrays are theirs */
+    struct mt_snapshot *items; /* complete snapshots, with their arrays */
     uint32_t count;
     size_t room;
-    bool open;               /* a part was read, the last one not yet: */
-    struct mt_snapshot part; /* this far */
+    bool open;               /* the first part was read, but not the last: */
+    struct mt_snapshot part; /* what was read of it */
     struct mt_object *objects;
     struct mt_link *links;
     size_t objects_room, links_room;
-    uint32_t from, to; /* of the last link */
+    uint32_t from, to; /* ends of the last link */
 };
 
 void snapshots_free(struct snapshots *s);
-/* Give the arrays of a whole one back. */
+/* Free the arrays of a complete snapshot. */
 void snapshot_forget(struct mt_snapshot *s);
-/* Forget the snapshot that has begun. */
+/* Discard an incomplete snapshot. */
 void snapshots_drop(struct snapshots *s);
-/* Take a part; what is wrong with it, or NULL. event: events in the file before it. */
+/* Read a part. Returns a description of the error, or NULL. `event`: number of events in the file before it. */
 const char *snapshots_take(struct snapshots *s, struct cursor *c, const struct defs *defs, uint64_t event,
                            struct record_hook *hook);
 

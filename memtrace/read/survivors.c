@@ -1,8 +1,8 @@
-/* survivors.c - the blocks that live at the end of a trace, for who must know them before it reads the
- * trace.
+/* survivors.c - reads the list of blocks that are live at the end of a trace, for programs that need it before they
+ * read the trace.
  *
- * Found by the headers of chunks, as the places where reading can begin. What makes no sense there is left to
- * those who read the trace, and can say what is wrong.
+ * SURVIVORS chunks are found by reading all chunk headers. Errors are not reported here: the list is then missing,
+ * and reading the trace reports the error.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -31,7 +31,7 @@ bool reader_fits_survivors(const struct mt_reader *r, uint8_t type)
            (type == CHUNK_END && (!s->more || salvaging(r)));
 }
 
-/* The stream of a SURVIVORS chunk, the caller's to free; NULL if it is damaged. */
+/* Decompress the payload of a SURVIVORS chunk. The caller frees the result. NULL if it is damaged. */
 static uint8_t *unpack(const uint8_t *payload, const struct chunk_header *h)
 {
     uint32_t stored = h->stored_size - 8;

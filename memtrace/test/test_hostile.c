@@ -89,7 +89,7 @@ static void expect_good(struct craft c)
 /* A segment that runs once: the numbers of its streams. */
 struct run {
     uint8_t token;
-    uint64_t name, codes, far, slot, offset;
+    uint64_t name, codes, age, slot, offset;
 };
 
 static void put_run(struct craft *c, const struct run *r)
@@ -97,8 +97,8 @@ static void put_run(struct craft *c, const struct run *r)
     buffer_byte(&c->streams[STREAM_TOKENS], r->token);
     buffer_uvarint(&c->streams[STREAM_SEGMENTS], r->name);
     buffer_uvarint(&c->streams[STREAM_CODES], r->codes);
-    if (r->far)
-        buffer_uvarint(&c->streams[STREAM_FARS], r->far);
+    if (r->age)
+        buffer_uvarint(&c->streams[STREAM_AGES], r->age);
     if (r->slot != UINT64_MAX - 1)
         buffer_uvarint(&c->streams[STREAM_SLOTS], r->slot);
     buffer_uvarint(&c->streams[STREAM_OFFSETS], r->offset);

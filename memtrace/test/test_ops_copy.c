@@ -38,7 +38,7 @@ static struct list operations_of(struct bytes trace, bool resizes)
     size_t n;
     int fd = memory_file(trace.data, trace.size), result;
     struct mt_reader *r = mt_open(memory_path(fd), 0, NULL);
-    struct op_source *s = op_source_new(r, NULL, (struct op_wishes){.resizes = resizes});
+    struct op_source *s = op_source_new(r, NULL, (struct op_source_options){.resizes = resizes});
     assert_non_null(r);
     assert_non_null(s);
     while ((result = op_source_next(s, &ops, &n)) == MT_MORE)

@@ -93,7 +93,7 @@ static void test_literal_bytes(void **state)
     data = check_stream(payload, STREAM_OFFSETS, data, offsets, sizeof offsets);
     data = check_stream(payload, STREAM_RARE, data, rare, sizeof rare);
     data = check_stream(payload, STREAM_CODES, data, codes, sizeof codes);
-    check_stream(payload, STREAM_FARS, data, "", 0);
+    check_stream(payload, STREAM_AGES, data, "", 0);
     assert_null(chunk_header_unpack(&h, p += 72 + h.stored_size));
     assert_int_equal(h.type, CHUNK_SURVIVORS);
     check_stream(p + 72, 0, p + 80, (const uint8_t *)"\0", 1); /* nothing is left */

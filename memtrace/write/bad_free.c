@@ -1,10 +1,10 @@
-/* bad_free.c - frees that are errors of the program: which of them, and of which block.
+/* bad_free.c - reports frees that are errors of the program: the kind of the error, and the block concerned.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "memtrace/write/writer_impl.h"
 
-/* Write a bad free of a block, which is NULL if there is none. */
+/* Write a BADFREE record. `concerned` is the block that the address lies in or lay in; NULL if there is none. */
 static void put_bad(struct mt_writer *w, enum mt_badfree reason, const struct block *concerned, uint64_t addr,
                     uint32_t heap, uint32_t stack)
 {
@@ -40,7 +40,7 @@ void writer_bad_free(struct mt_writer *w, uint64_t addr, uint32_t heap, uint32_t
         put_bad(w, dead ? MT_BADFREE_DOUBLE : MT_BADFREE_INVALID, dead, addr, heap, stack);
 }
 
-/* The way in which all functions that may free such a block make theirs. */
+/* The family of functions that `how` belongs to: malloc, calloc, realloc and memalign share one function to free. */
 static enum mt_how family(enum mt_how how)
 {
     return how <= MT_HOW_MEMALIGN ? MT_HOW_MALLOC : how;

@@ -1,20 +1,20 @@
-/* checkpoint.c - checkpoints: CHECKPOINT chunks list all live blocks now and then, so that a reader can begin there.
+/* checkpoint.c - writes checkpoints: CHECKPOINT chunks that list all live blocks, so that a reader can begin there.
  *
- * They repeat what the events before say. They are written so seldom that they stay below two percent of the
- * file, however many blocks live.
+ * Checkpoints repeat information of the events before them. They are written rarely enough to stay below two percent
+ * of the file, however many blocks are live.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "memtrace/base/error.h"
 #include "memtrace/write/writer_impl.h"
 
-/* EVENTS chunks between two checkpoints, at least. */
+/* Minimum number of EVENTS chunks between two checkpoints. */
 #define CHECKPOINT_INTERVAL 4
-/* Bytes of other chunks for each byte of a checkpoint, at least; and the size of a checkpoint. */
+/* Minimum bytes of other chunks for each byte of a checkpoint, and the estimated size of a checkpoint. */
 #define CHECKPOINT_SHARE 50
 #define CHECKPOINT_BLOCK_BYTES 8
 #define CHECKPOINT_CHUNK_BYTES 200
-/* Blocks in one CHECKPOINT chunk: far below what the format allows. */
+/* Maximum number of blocks in one CHECKPOINT chunk. It is far below what the format allows. */
 #define CHECKPOINT_PART (1u << 20)
 
 static bool is_due(const struct mt_writer *w)

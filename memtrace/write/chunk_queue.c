@@ -1,7 +1,8 @@
-/* chunk_queue.c - see chunk_queue.h.
+/* chunk_queue.c - a ring buffer of finished chunks and the thread that compresses and writes them.
  *
- * A ring of chunks. The one being written stays in it until it is done, so that an empty ring means that all
- * is written. The buffers of a place stay there and are exchanged for those of the next chunk.
+ * The chunk that is being written stays in the ring until it is written. An empty ring therefore means that
+ * everything is written. Each entry of the ring keeps its buffers: they are exchanged for the buffers of the next
+ * chunk.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -11,7 +12,7 @@
 #include <signal.h>
 #include <stdlib.h>
 
-/* The thread's stack; compressors have their memory elsewhere. */
+/* Size of the thread's stack. The compressor's memory is not on the stack. */
 enum { STACK_BYTES = 1 << 18 };
 
 struct queued_chunk {
@@ -22,18 +23,20 @@ struct queued_chunk {
 
 struct chunk_queue {
     pthread_t thread;
-    pthread_mutex_t lock; /* for all but `chunks`, whose owner is known from first and count, and `out` */
+    /* Protects everything below except `out`, which belongs to the thread, and the contents of `chunks`: `first`
+     * and `count` say whether an entry belongs to the thread or to the caller. */
+    pthread_mutex_t lock;
     pthread_cond_t not_empty, done;
     struct queued_chunk chunks[CHUNK_QUEUE_CHUNKS];
     unsigned first, count;
-    uint64_t bytes; /* of these */
+    uint64_t bytes; /* sum of the bytes of the queued chunks */
     bool ending;
-    struct chunk_writer out;   /* the thread's */
-    uint64_t written, dropped; /* of `out`, when a chunk was done last */
-    struct mt_error err;       /* the same */
+    struct chunk_writer out;   /* used by the thread only */
+    uint64_t written, dropped; /* of `out`, copied after each chunk */
+    struct mt_error err;       /* likewise */
 };
 
-/* The chunk to be written next; NULL when there will be no more. */
+/* Wait for the next chunk to write; NULL if there will be no more. */
 static struct queued_chunk *next_chunk(struct chunk_queue *q)
 {
     pthread_mutex_lock(&q->lock);
@@ -67,7 +70,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* A thread without signals: those that a write raises become its error. */
+/* Start the thread with all signals blocked, so that a failed write is an error code and not a signal. */
 static bool start_thread(struct chunk_queue *q)
 {
     pthread_attr_t attributes;
@@ -100,14 +103,15 @@ struct chunk_queue *chunk_queue_start(struct chunk_writer *o)
     return NULL;
 }
 
-/* With the lock: wait until there is room for a chunk of so many bytes. */
+/* Wait until there is room for a chunk of this size. The caller holds the lock. */
 static void wait_for_room(struct chunk_queue *q, uint64_t bytes)
 {
     while (q->count == CHUNK_QUEUE_CHUNKS || (q->count && q->bytes + bytes > CHUNK_QUEUE_BYTES))
         pthread_cond_wait(&q->done, &q->lock);
 }
 
-/* With the lock: tell the owner how it goes. An error of its own stays. */
+/* Copy the counts of the thread to the caller's chunk writer, and the error of the thread unless the caller's
+ * chunk writer already has one. The caller holds the lock. */
 static void bring_up_to_date(const struct chunk_queue *q, struct chunk_writer *o)
 {
     o->written = q->written;
@@ -116,7 +120,7 @@ static void bring_up_to_date(const struct chunk_queue *q, struct chunk_writer *o
         o->err = q->err;
 }
 
-/* Exchange a place's empty buffers for those of a chunk. */
+/* Exchange the empty buffers of an entry for the buffers of a chunk. */
 static void fill(struct queued_chunk *p, const struct chunk_header *h, struct buffer *streams, uint64_t bytes)
 {
     for (unsigned i = 0; i < chunk_streams(h->type); i++) {

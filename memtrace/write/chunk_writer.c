@@ -1,4 +1,4 @@
-/* chunk_writer.c - compresses streams into chunks and writes them; see chunk_writer.h.
+/* chunk_writer.c - compresses streams into chunks and writes them to the file.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -62,7 +62,7 @@ void chunk_writer_free(struct chunk_writer *o)
     buffer_free(&o->index);
 }
 
-/* Append one compressed stream to the payload; its entry in the stream table is at byte `entry`. */
+/* Append one compressed stream to the payload. `entry` is the offset of its entry in the stream table. */
 static void pack_stream(struct chunk_writer *o, const struct buffer *s, size_t entry)
 {
     size_t raw = buffer_size(s), stored = 0;
@@ -101,14 +101,14 @@ static void note_chunk(struct chunk_writer *o, const struct chunk_header *h)
     put_chunk(&o->index, &r);
 }
 
-/* Room for the END chunk, the index and the trailer. */
+/* Upper bound of the bytes that the END chunk, the index and the trailer need. */
 static uint64_t room_for_end(const struct chunk_writer *o)
 {
     return 3 * CHUNK_HEADER_SIZE + 512 + 2 * buffer_size(&o->index);
 }
 
-/* Is there no room for this chunk? Those that end the file always have it, and live blocks are not written if
- * they would take it. */
+/* Does the chunk exceed the size limit of the file? Chunks that end the file never do, because room is reserved
+ * for them. Checkpoints are not refused here: checkpoint.c does not write them when they would need that room. */
 static bool refused(struct chunk_writer *o, const struct chunk_header *h)
 {
     if (o->limit == 0 || (h->type != CHUNK_EVENTS && h->type != CHUNK_DEFS))

@@ -1,4 +1,5 @@
-/* containers.c - heaps in heaps: blocks that another heap cuts up, and memory that goes away by the range.
+/* containers.c - nested heaps: blocks that another allocator divides into its own blocks, and ranges of memory that
+ * are unmapped or moved.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -16,7 +17,7 @@ static uint64_t last_of(const struct block *b)
     return span_last(b->base, b->size);
 }
 
-/* Does the heap cut its blocks from blocks of other heaps? */
+/* Does the heap divide blocks of other heaps into its own blocks? */
 static bool is_of_pieces(const struct mt_writer *w, uint32_t heap)
 {
     enum mt_heap_kind kind = writer_heap_kind(w, heap);
@@ -37,7 +38,7 @@ void writer_note_released(struct mt_writer *w, uint64_t addr, uint32_t heap)
         mt_fail_memory(&w->out.err);
 }
 
-/* Free whatever lies in a range that its owner has taken back. The owners of the pieces may not know yet. */
+/* Free all blocks in a range whose owner has freed it. The allocators of these blocks may free them later. */
 static void release(struct mt_writer *w, uint64_t base, uint64_t size, uint32_t stack)
 {
     struct block gone;
@@ -54,7 +55,7 @@ static void release(struct mt_writer *w, uint64_t base, uint64_t size, uint32_t 
                 writer_note_released(w, gone.base, heap);
 }
 
-/* A container's own allocator has taken it back: from now on it is freed memory. */
+/* The allocator of a container has freed it: all blocks in it end, and its memory becomes freed memory. */
 static void end_container(struct mt_writer *w, const struct block *container, uint32_t stack)
 {
     release(w, container->base, container->size, stack);
@@ -93,7 +94,7 @@ void writer_copy_containers(struct mt_writer *to, const struct mt_writer *from)
         for (uint32_t slot = 0; m && slot < m->used; slot++) {
             struct block b = m->blocks[slot];
             bool dead = b.heap == DEAD_HEAP;
-            b.handle = MT_NO_HANDLE; /* the child's trace never had it */
+            b.handle = MT_NO_HANDLE; /* the trace of the child has no event of this block */
             if (!dead && !containers_add(&to->containers, &b))
                 mt_fail_memory(&to->out.err);
         }
@@ -104,8 +105,9 @@ void writer_copy_containers(struct mt_writer *to, const struct mt_writer *from)
 
 /* -- ranges ------------------------------------------------------------------------------------ */
 
-/* Take [addr, addr + size) out of a block: what is left keeps its handle; of two parts, the first. Both remain blocks of
- * the stack that made the whole: who took something out of it did not make the rest. */
+/* Remove [addr, addr + size) from a block. What remains keeps the block's handle; if two parts remain, the first
+ * does. Both keep the stack that allocated the block, because the caller that unmapped a part of it did not
+ * allocate the rest. */
 static void cut(struct mt_writer *w, uint32_t slot, uint64_t addr, uint64_t size, uint32_t stack)
 {
     struct block b = w->map.blocks[slot];
@@ -122,7 +124,7 @@ static void cut(struct mt_writer *w, uint32_t slot, uint64_t addr, uint64_t size
         mt_writer_block_new(w, gap_end, end - gap_end, b.heap, note_how(b.note), note_stack(b.note));
 }
 
-/* The same for a container, of which nobody is told. */
+/* The same for a container. No event is written. */
 static void cut_container(struct mt_writer *w, const struct block *container, uint64_t addr, uint64_t size)
 {
     struct block head = *container, tail = *container;

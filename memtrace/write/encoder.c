@@ -1,11 +1,21 @@
-/* encoder.c - the EVENTS chunk being made; see encoder.h and memtrace/format/predictor.h.
+/* encoder.c - encodes segments of accesses into the streams of an EVENTS chunk: the fast paths.
  *
- * encoder_segments is the hot loop of the recorder's collector. Segments that are wholly as expected take a
- * short way that never asks the block map: the guessed block is looked at, and blocks do not overlap. A
- * segment that was not expected itself may have words that are (code_taken). Those whose words are all
- * foreign, as in the code of C programs that works on the stack, take another. What is left goes through
- * code_segment (encoder_miss.c), which finds out what each word is. Joined segments (fusion.h) are taken like
- * others, once their words are gathered.
+ * encoder_segments is the hot loop of the recorder's collector. It predicts the next segment and the place of each of
+ * its words (memtrace/format/predictor.h). There are four cases:
+ *
+ * - A segment that is as predicted takes the shortest path. It checks that the address lies in the predicted block
+ * and does not search the block map. This suffices, because blocks do not overlap.
+ *
+ * - A segment that was not predicted, but whose words are all where their own state predicts, is encoded by
+ * code_taken.
+ *
+ * - A segment all of whose words are outside heap blocks, such as accesses of C code to the stack, is only counted
+ * (is_quiet).
+ *
+ * - All other segments are encoded by code_segment in encoder_miss.c, which finds the block of each word.
+ *
+ * The parts of a fused segment (fusion.h) are gathered into one array of words; it is then encoded like any other
+ * segment.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -44,11 +54,11 @@ void encoder_start(struct encoder *e, uint64_t time)
     e->recent = (struct recent){0};
     e->run = 0;
     e->count = 0;
-    e->room = 0; /* the streams may have other memory */
+    e->room = 0; /* the streams may have other memory now */
     segment_reset(&e->book.lines[NO_LINE], e->epoch);
 }
 
-/* Does a segment that touched no block the last time touch none now? */
+/* Does a segment that accessed no block the last time access no block this time either? */
 static inline bool is_quiet(struct encoder *e, struct batch *b, const struct word_state *first,
                             struct words words)
 {
@@ -64,9 +74,9 @@ static inline bool is_quiet(struct encoder *e, struct batch *b, const struct wor
     return true;
 }
 
-/* Take the words of a segment for as long as they are as guessed; how many. It does what take_word does, all
- * in one, with what a loop can keep at hand: instructions are what counts here. Parted into functions it
- * takes 3 to 5% longer. */
+/* Process the words of a segment as long as they are as predicted, and return their number. This does what
+ * take_word does for each word, but in one loop with its values in registers, because the number of instructions
+ * determines the speed. Split into functions it takes 3 to 5% longer. */
 static inline __attribute__((always_inline)) uint32_t
 take_words(struct encoder *e, struct batch *b, struct word_state *first, const struct words words)
 {
@@ -105,7 +115,8 @@ take_words(struct encoder *e, struct batch *b, struct word_state *first, const s
     return (uint32_t)(s - first);
 }
 
-/* What is no segment; the bytes it has, 0 if the stream ends here. */
+/* Let the caller's `between` function process data that is not a segment. Returns the number of bytes processed, 0
+ * at the end of the stream. */
 static inline size_t take_between(struct encoder *e, const struct surroundings *in, const struct batch *b,
                                   const uint8_t *at, const uint8_t *end)
 {
@@ -120,7 +131,7 @@ static inline size_t take_between(struct encoder *e, const struct surroundings *
     return used;
 }
 
-/* A segment by its line, which may not be what was guessed. */
+/* Process the segment with this line, which need not be the predicted one. */
 static inline __attribute__((always_inline)) void take_line(struct encoder *e, const struct surroundings *in,
                                                             struct batch *b, uint32_t line,
                                                             struct words words)
@@ -139,7 +150,7 @@ static inline __attribute__((always_inline)) void take_line(struct encoder *e, c
         code_segment(e, in, b, &m);
 }
 
-/* Define what is to begin with this segment, if that can be. */
+/* Define the fused segment that begins with this segment, if that is possible. */
 static void fuse(struct encoder *e, const struct surroundings *in, uint32_t id)
 {
     struct mt_access accesses[MT_SEGMENT_MOST];
@@ -151,8 +162,8 @@ static void fuse(struct encoder *e, const struct surroundings *in, uint32_t id)
     fusion_made(&e->fusion, &e->book, id, parts, n);
 }
 
-/* Gather the words of the fused segment that begins with this one, which is made now if it is time; how many
- * bytes of the stream it takes, 0 if something else comes. */
+/* Gather the words of the fused segment that begins with this segment, and define it first if it is ready to be
+ * fused. Returns the number of bytes of the stream that it covers, 0 if other segments follow in the stream. */
 static size_t gather(struct encoder *e, const struct surroundings *in, uint32_t id, const uint8_t *at,
                      const uint8_t *end, uint64_t words[FUSION_WORDS])
 {
@@ -162,7 +173,7 @@ static size_t gather(struct encoder *e, const struct surroundings *in, uint32_t 
     return s->state == FUSION_MADE ? fusion_gather(&e->book.lines[s->fused], at, end, words) : 0;
 }
 
-/* A segment that did not follow the one before the last time, or something else. */
+/* Process a segment that is not the predicted one, or data that is not a segment. */
 static __attribute__((noinline)) size_t take_other(struct encoder *e, const struct surroundings *in,
                                                    struct batch *b, const uint8_t *at, const uint8_t *end)
 {
@@ -182,7 +193,7 @@ static __attribute__((noinline)) size_t take_other(struct encoder *e, const stru
     return used ? used : bytes;
 }
 
-/* The segment that was guessed. */
+/* Process the predicted segment. */
 static inline __attribute__((always_inline)) void take_guessed(struct encoder *e,
                                                                const struct surroundings *in, struct batch *b,
                                                                struct word_state *first, uint32_t line,
@@ -198,8 +209,8 @@ static inline __attribute__((always_inline)) void take_guessed(struct encoder *e
     }
 }
 
-/* Take the segment at `at`; how many bytes of the stream it has, 0 if there is none or not all of it. The one
- * that is guessed has run in this chunk. */
+/* Process the segment at `at` and return its number of bytes, or 0 if the stream holds no complete segment there.
+ * The predicted segment has already run in this chunk, so its state is initialized. */
 static inline __attribute__((always_inline)) size_t take_segment(struct encoder *e,
                                                                  const struct surroundings *in,
                                                                  struct batch *b, const uint8_t *at,
@@ -224,7 +235,8 @@ static inline __attribute__((always_inline)) size_t take_segment(struct encoder 
     return used;
 }
 
-/* Watch what was taken: segments, the last of which is *last, FUSION_NOTHING for none. */
+/* Pass the segments just processed to the observation of fusion. *last is the last segment observed,
+ * FUSION_NOTHING if there is none. */
 static __attribute__((noinline)) void watch(struct encoder *e, const uint8_t *at, size_t used, uint32_t *last)
 {
     for (const uint8_t *end = at + used; at < end;
@@ -250,7 +262,7 @@ static void end_batch(struct encoder *e, const struct surroundings *in, const st
     *instructions += b->live[3] + b->outside[3];
 }
 
-/* From where on there is no room for an id in so many bytes. */
+/* The offset from which fewer than MT_STREAM_ID bytes remain of n. */
 static inline size_t ids_end(size_t n)
 {
     return n < MT_STREAM_ID ? 0 : n - MT_STREAM_ID + 1;

@@ -1,8 +1,9 @@
-/* encoder_miss.c - segments of which something was not expected; see encoder_miss.h.
+/* encoder_miss.c - encodes segments that were not predicted correctly.
  *
- * A word whose accesses lie in one block, or partly in one block and else in none, is coded as that block and
- * the offset of the lowest access. If they lie in several blocks, or touch freed memory, each access of the
- * segment is coded alone.
+ * A word is one base address of a segment, with the accesses at constant distances from it. If all its accesses lie
+ * in one block, or some lie in one block and the others in none, the word is encoded as that block and the offset of
+ * the lowest access. If they lie in several blocks, or touch freed memory, each access is encoded on its own after
+ * the segment.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -15,15 +16,15 @@ static inline const struct coded_segment *missed_segment(const struct encoder *e
     return &e->book.segments[e->book.names[m->line] >> 1];
 }
 
-/* What a word was found to be. */
+/* The place that was found for a word. */
 struct found {
     uint64_t lowest;
-    uint32_t slot; /* NO_SLOT = foreign */
-    bool part;     /* some of its accesses are outside the block, in none */
-    bool alone;    /* its accesses are to be coded one by one, behind the segment */
+    uint32_t slot; /* NO_SLOT = no block */
+    bool part;     /* some of its accesses are outside the block and in no other */
+    bool alone;    /* its accesses are to be encoded one by one, after the segment */
 };
 
-/* Make room for this many tokens, words and accesses in all streams; false when out of memory. */
+/* Reserve room for this number of tokens, words and accesses in all streams; false when out of memory. */
 static bool reserve(struct encoder *e, uint32_t needed)
 {
     bool ok = true;
@@ -36,7 +37,7 @@ static bool reserve(struct encoder *e, uint32_t needed)
     return ok;
 }
 
-/* Write the token that ends the run; there is room for it. */
+/* Write the token that ends a run of correct predictions. The stream has room for it. */
 static inline void write_token(struct encoder *e, unsigned misses)
 {
     uint8_t **p = &e->streams[STREAM_TOKENS].p;
@@ -73,7 +74,7 @@ void check_foreign(struct encoder *e, const struct surroundings *in)
     e->pages_made = made;
 }
 
-/* Remember a page without any block. Large blocks have no entry for each page and are never asked for. */
+/* Add the page of an address to the cache of pages without blocks; false if a block touches it. */
 static bool note_foreign(struct encoder *e, const struct surroundings *in, uint64_t addr)
 {
     if (foreign_page(e->foreign, addr))
@@ -84,9 +85,9 @@ static bool note_foreign(struct encoder *e, const struct surroundings *in, uint6
     return true;
 }
 
-/* -- coding what was found -- */
+/* -- encoding words and segments -- */
 
-/* Name the segment that follows, and learn from it. */
+/* Write the id of the segment that follows, and update the prediction. */
 static void code_name(struct encoder *e, uint32_t line)
 {
     struct word_state *prev = &e->book.lines[e->prev_line];
@@ -94,13 +95,14 @@ static void code_name(struct encoder *e, uint32_t line)
     learn_segment(prev, line);
 }
 
-/* Is a word, wholly in its block, where this guess says? */
+/* Is this guess the place that was found, with all accesses of the word in the block? */
 static bool is_right(struct guess g, const struct found *f)
 {
     return g.addr == f->lowest && g.slot == f->slot && !f->part;
 }
 
-/* How far back the recent word is that the word's distance leads from to where it was found; 0 = none. */
+/* The number of the recent word from which the word's distance leads to the place found, counted backwards; 0 =
+ * none. */
 static uint32_t find_back(const struct encoder *e, const struct word_state *s, const struct found *f)
 {
     uint64_t from = f->lowest - s->back;
@@ -123,28 +125,28 @@ static enum word_code code_place(struct encoder *e, const struct surroundings *i
     return inside ? WORD_INSIDE : WORD_BLOCK;
 }
 
-/* Code a word that is not foreign and not as guessed. */
+/* Encode a word that lies in a block but was not predicted. */
 static enum word_code code_word(struct encoder *e, const struct surroundings *in, struct word_state *s,
                                 const struct found *f)
 {
-    uint32_t far = 0;
+    uint32_t age = 0;
     enum word_code code = WORD_AGAIN;
     if (!(s->mode & MODE_FOREIGN) || !is_right(guess_word(s, &e->recent), f)) {
         if (is_right(guess_other(s, &e->recent), f)) {
             code = WORD_OTHER;
-        } else if ((far = find_back(e, s, f))) {
+        } else if ((age = find_back(e, s, f))) {
             code = WORD_BACK;
-            put_number(e, STREAM_FARS, far);
+            put_number(e, STREAM_AGES, age);
         } else {
             code = code_place(e, in, s, f);
         }
     }
-    learn_miss(s, &e->recent, code, far, f->lowest, f->slot);
+    learn_miss(s, &e->recent, code, age, f->lowest, f->slot);
     learn_word(s, &e->recent, f->lowest, f->slot);
     return code;
 }
 
-/* End a segment whose words are coded. */
+/* Finish a segment whose words are encoded. */
 static void end_segment(struct encoder *e, uint32_t line, uint64_t codes)
 {
     unsigned misses = codes ? MISS_WORDS : 0;
@@ -161,7 +163,7 @@ static void end_segment(struct encoder *e, uint32_t line, uint64_t codes)
     e->prev_line = line;
 }
 
-/* Before anything is coded against a segment's state. */
+/* Initialize the state of a segment in this chunk, before anything is encoded against it. */
 static void warm(struct encoder *e, struct word_state *first)
 {
     first->epoch &= ~QUIET;
@@ -169,16 +171,16 @@ static void warm(struct encoder *e, struct word_state *first)
         segment_reset(first, e->epoch);
 }
 
-/* -- accesses that stand alone -- */
+/* -- single accesses -- */
 
-/* The live block that an access to no block is beside, or NO_SLOT. */
+/* The live block that an access outside all blocks is beside, or NO_SLOT. */
 static uint32_t find_beside(const struct encoder *e, const struct surroundings *in, uint32_t site,
                             uint64_t addr)
 {
     return blockmap_beside(in->live, addr, e->book.sites[site].size, in->beside, 0);
 }
 
-/* An access outside live blocks: it is to freed memory, beside a block, or foreign. */
+/* Encode an access outside live blocks. It is to freed memory, beside a block, or foreign. */
 static void code_outside(struct encoder *e, const struct surroundings *in, uint32_t site, uint64_t addr)
 {
     const bool foreign = foreign_page(e->foreign, addr);
@@ -200,7 +202,7 @@ static void code_outside(struct encoder *e, const struct surroundings *in, uint3
     e->count++;
 }
 
-/* A site as a segment of its own. */
+/* Encode a single access as a segment of its own. */
 static void code_single(struct encoder *e, const struct surroundings *in, uint32_t line, uint64_t addr,
                         uint32_t slot)
 {
@@ -233,9 +235,9 @@ void code_access(struct encoder *e, const struct surroundings *in, uint32_t site
     e->count++;
 }
 
-/* -- finding out -- */
+/* -- finding the block of a word -- */
 
-/* Find out about a word whose accesses do not all lie in one block. */
+/* Find the block of a word whose accesses do not all lie in the same block. */
 static void find_part(const struct encoder *e, const struct surroundings *in, const struct coded_segment *seg,
                       uint32_t word, uint64_t value, struct found *f)
 {
@@ -255,7 +257,7 @@ static void find_part(const struct encoder *e, const struct surroundings *in, co
     f->slot = f->alone ? NO_SLOT : inside;
 }
 
-/* The block at an address; the word's last one is the likeliest. */
+/* The slot of the block at an address. The word's last block is tried first, as the likeliest. */
 static inline uint32_t find_block(const struct blockmap *live, const struct word_state *s, uint64_t addr)
 {
     const struct block *b = &live->blocks[s->slot];
@@ -307,23 +309,23 @@ static void code_alone(struct encoder *e, const struct surroundings *in, const s
     }
 }
 
-/* The words of a segment that is being coded, a bit or three for each. */
+/* Results of encoding the words of a segment; WORD_BITS of `codes` and one bit of each set per word. */
 struct coding {
     uint64_t codes;
-    uint32_t foreign; /* they are it now, and were not */
-    uint32_t alone;   /* their accesses are to be coded one by one */
-    bool live;        /* some word is not foreign */
+    uint32_t foreign; /* words outside all blocks that were not so before */
+    uint32_t alone;   /* words whose accesses are to be encoded one by one */
+    bool live;        /* at least one word is in a block */
 };
 
-/* Count what a segment did besides accesses, if the word is its first. */
+/* Count the instructions of a segment, which are stored with its first word. */
 static void count_instructions(struct batch *b, const struct word_state *s)
 {
     b->outside[3] += tally_of(s->counts)[3];
 }
 
-/* A word that is in no block, or in several. */
-static void code_outcast(struct batch *b, const struct word_state *s, uint32_t i, bool alone,
-                         struct coding *c)
+/* Process a word that is in no block, or in several. */
+static void code_outside_word(struct batch *b, const struct word_state *s, uint32_t i, bool alone,
+                              struct coding *c)
 {
     c->foreign |= (uint32_t) !(s->mode & MODE_FOREIGN) << i;
     c->alone |= (uint32_t)alone << i;
@@ -333,7 +335,7 @@ static void code_outcast(struct batch *b, const struct word_state *s, uint32_t i
         b->outside += tally_of(s->counts);
 }
 
-/* A word that is not as guessed. */
+/* Process a word that is not as predicted. */
 static void code_unknown(struct encoder *e, const struct surroundings *in, struct batch *b,
                          const struct missed *m, uint32_t i, struct coding *c)
 {
@@ -341,7 +343,7 @@ static void code_unknown(struct encoder *e, const struct surroundings *in, struc
     struct found f;
     find_word(e, in, m, i, &f);
     if (f.slot == NO_SLOT) {
-        code_outcast(b, s, i, f.alone, c);
+        code_outside_word(b, s, i, f.alone, c);
         return;
     }
     c->live = true;
@@ -354,7 +356,7 @@ static void code_unknown(struct encoder *e, const struct surroundings *in, struc
     count_part(e, in, missed_segment(e, m), i, &f);
 }
 
-/* Words that have become foreign: that is told only if the segment is. */
+/* Write the codes of words that are outside all blocks now. This is done only if the segment is written. */
 static void mark_foreign(struct encoder *e, uint32_t line, struct coding *c)
 {
     for (uint32_t bits = c->foreign; bits; bits &= bits - 1) {
@@ -364,15 +366,16 @@ static void mark_foreign(struct encoder *e, uint32_t line, struct coding *c)
     }
 }
 
-/* Behind the part of a fused segment that has accesses of their own come the next ones': one by one, too. */
+/* Encode the rest of a fused segment one access at a time. This keeps the order of the accesses when an earlier
+ * part of the segment is encoded so. */
 static void code_rest_alone(struct batch *b, const struct word_state *first, uint32_t i, uint32_t n,
                             struct coding *c)
 {
     for (; i < n; i++)
-        code_outcast(b, &first[i], i, true, c);
+        code_outside_word(b, &first[i], i, true, c);
 }
 
-/* The words behind those that were taken. */
+/* Encode the words after those that were as predicted. */
 static void code_words(struct encoder *e, const struct surroundings *in, struct batch *b,
                        const struct missed *m, uint32_t n, struct coding *c)
 {

@@ -1,4 +1,4 @@
-/* encoder_miss.h - the general case of encoder.c: segments of which something was not expected.
+/* encoder_miss.h - encodes segments that were not predicted correctly: the general case of encoder.c.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -8,10 +8,10 @@
 #include "memtrace/stream.h"
 #include "memtrace/write/encoder.h"
 
-/* Loads, stores, modifies and instructions. */
+/* Counts of loads, stores, modifies and instructions. */
 typedef uint32_t tally __attribute__((vector_size(16)));
 
-/* Of a word's counts, or the sum of some words' of a segment: no part of it is more than a byte. */
+/* Unpack the counts of a word, or the sum of the counts of several words of a segment; each fits in a byte. */
 static inline tally tally_of(uint32_t c)
 {
 #ifdef __SSE2__
@@ -22,18 +22,18 @@ static inline tally tally_of(uint32_t c)
 #endif
 }
 
-/* Segments that are coded in one go, while no block comes or goes. */
+/* State of encoding several segments, while no block is allocated or freed. */
 struct batch {
     const struct block *blocks;
-    tally live, outside; /* of words in blocks, and of foreign ones */
+    tally live, outside; /* counts of words in blocks, and of words in none */
     const struct mt_between *between;
-    uint64_t began; /* instructions of segments before */
+    uint64_t began; /* instructions executed before the batch */
 };
 
-/* The words of a segment: as they are in a stream, or gathered, one in 8 bytes. */
+/* The words of a segment: as they are in a stream, or gathered, in 8 bytes each. */
 struct words {
     const uint8_t *first;
-    uint32_t apart; /* bytes */
+    uint32_t apart; /* distance between two words in bytes */
 };
 
 static inline struct words words_of(const uint8_t *segment)
@@ -52,25 +52,26 @@ static inline uint64_t word_at(struct words w, uint32_t i)
     return w.apart == MT_STREAM_WORD ? mt_stream_word(at) : *(const mt_stream_whole *)at;
 }
 
-/* A segment of which something is not as guessed. */
+/* A segment that was not predicted correctly. */
 struct missed {
     struct words words;
     uint32_t line;
-    uint32_t taken; /* words that were as guessed, before the first that was not */
-    bool live;      /* some of them are not foreign */
+    uint32_t taken; /* number of words before the first that was not as predicted */
+    bool live;      /* at least one of these words is in a block */
 };
 
-/* Find out what the other words are to, code the segment if one is to a block, and count it. */
+/* Find the blocks of the other words, encode the segment if at least one word is in a block, and count its
+ * accesses. */
 void code_segment(struct encoder *e, const struct surroundings *in, struct batch *b, const struct missed *m);
-/* Code a segment all whose words were as guessed, but which was not guessed itself. */
+/* Encode a segment whose words are all as predicted, although the segment itself was not. */
 void code_taken(struct encoder *e, const struct surroundings *in, const struct missed *m);
-/* The same of one access that stands alone. */
+/* Encode a single access. */
 void code_access(struct encoder *e, const struct surroundings *in, uint32_t site, uint64_t addr);
 
-/* Write the token that ends the run of hits. */
+/* Write the token that ends a run of correct predictions. */
 void put_token(struct encoder *e, unsigned misses);
 
-/* Forget the foreign pages if blocks may have come to lie there. */
+/* Clear the cache of pages without blocks if blocks may have been allocated in them. */
 void check_foreign(struct encoder *e, const struct surroundings *in);
 
 static inline bool foreign_page(const uint64_t *pages, uint64_t addr)
@@ -78,28 +79,28 @@ static inline bool foreign_page(const uint64_t *pages, uint64_t addr)
     return pages[addr >> PAGE_BITS & (FOREIGN_PAGES - 1)] == (addr >> PAGE_BITS) + 1;
 }
 
-/* Is the whole word in pages known to be foreign? */
+/* Is the whole word in pages that are known to contain no block? */
 static inline bool is_foreign(const struct encoder *e, const struct word_state *s, uint64_t lowest)
 {
     return foreign_page(e->foreign, lowest) && foreign_page(e->foreign, lowest + s->span);
 }
 
-/* Does a word lie in this block with all its accesses? */
+/* Are all accesses of a word in this block? */
 static inline bool is_inside(const struct block *block, const struct word_state *s, uint64_t lowest)
 {
     const uint64_t highest = lowest - block->base + s->span;
     return __builtin_expect(highest < block->size && highest >= s->span, 1);
 }
 
-/* Is a word in the guessed place, and that in a block? The place first: if it is wrong, that is known without
- * waiting for the block. */
+/* Is a word at the predicted place, and is that place in a block? The address is compared first, because a wrong
+ * one is then known without waiting for the load of the block. */
 static inline bool is_guessed(const struct block *blocks, const struct word_state *s, uint64_t lowest,
                               struct guess g)
 {
     return lowest == g.addr && is_inside(&blocks[g.slot], s, lowest);
 }
 
-/* Take a word if it is as guessed; *live: it is not foreign. */
+/* Process a word if it is as predicted. Sets *live if it is in a block. */
 static inline bool take_word(struct encoder *e, struct batch *b, struct word_state *s, uint64_t value,
                              bool *live)
 {

@@ -1,8 +1,7 @@
-/* fork.c - traces that begin with what another has defined and allocated: of a forked child, and those that
- * continue one.
+/* fork.c - traces that begin with the definitions and blocks of another trace: of a forked child, or continuing a
+ * trace in another file.
  *
- * The definitions are written anew, in an order that gives each the id it had; freed blocks are not taken
- * along.
+ * The definitions are written again, in an order in which each gets the same id. Freed blocks are not copied.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -11,7 +10,8 @@
 
 enum beginning { FORKED, CONTINUED };
 
-/* The blocks that live in `from`. A trace that is continued has had some of them from a parent. */
+/* Write the live blocks of `from`. If the new trace continues it, blocks that were inherited from a parent process
+ * stay inherited. */
 static void take_over_blocks(struct mt_writer *to, const struct mt_writer *from, enum beginning how)
 {
     const struct blockmap *map = &from->map;

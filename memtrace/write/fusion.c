@@ -1,7 +1,8 @@
-/* fusion.c - which segments are fused; see fusion.h.
+/* fusion.c - chooses which segments are fused, and keeps their parts.
  *
- * What a fused segment consists of stands in the lines of its words, where others have nothing: next[0] of a
- * word with which a part begins is the part's id + 1, else 0; next[1] of the second is the number of parts.
+ * The parts of a fused segment are stored in fields of its words' lines that are otherwise used only in the first
+ * line of a segment: next[0] of a word with which a part begins is the id of the part + 1, otherwise 0; next[1] of
+ * the second word is the number of parts.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -12,10 +13,10 @@
 #include <string.h>
 
 enum {
-    LEAST_SEEN = 48,    /* times before anything is fused */
-    MOST_SEEN = 1024,   /* then half of it is forgotten */
-    RARELY_BROKEN = 48, /* fused: once in so many times at most */
-    OFTEN_BROKEN = 12   /* no longer: once in fewer */
+    LEAST_SEEN = 48,    /* minimum number of observations before a segment is fused */
+    MOST_SEEN = 1024,   /* number of observations at which both counters are halved */
+    RARELY_BROKEN = 48, /* fuse if at most one in so many observations had another successor */
+    OFTEN_BROKEN = 12   /* split again if more than one in so many observations has */
 };
 
 void fusion_free(struct fusion *f)
@@ -37,7 +38,7 @@ bool fusion_samples(struct fusion *f)
     return (f->calls++ * 0x9e3779b1u >> 27) == 0;
 }
 
-/* A segment has to be looked up by its id when it comes next, and not to be taken as guessed. */
+/* Make a segment miss the comparison with the predicted name, so that take_other handles it. */
 static void hide(struct codebook *book, const struct fusible *s)
 {
     book->lines[s->line].name = NO_NAME;
@@ -87,7 +88,7 @@ void fusion_observe(struct fusion *f, struct codebook *book, uint32_t id, uint32
     }
 }
 
-/* Append what a part does; false if that is too much. */
+/* Append the accesses of a part to *s; false if a limit would be exceeded. */
 static bool append(const struct codebook *book, const struct fusible *part, struct mt_segment *s,
                    struct mt_access *accesses)
 {

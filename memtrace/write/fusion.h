@@ -19,7 +19,7 @@
 
 enum { FUSION_PARTS = 8, FUSION_WORDS = 14 };
 
-/* No segment follows: something else does, or the stream ends. */
+/* The value for "no segment follows": other data follows, or the stream ends. */
 #define FUSION_NOTHING UINT32_MAX
 
 /* State of a segment as the possible first part of a fused one. */

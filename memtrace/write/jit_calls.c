@@ -1,10 +1,10 @@
-/* jit_calls.c - calls of functions in C from the machine code of Lua traces.
+/* jit_calls.c - records calls of C functions from the machine code of Lua traces.
  *
- * What such a function does belongs to the line of the call, which readers are to know. Most of the time they
- * do without being told: the thread's last access was one of the trace, at the same line. Only the other
- * calls become records. Whether they know is decided by what was coded last, since accesses to no block are
- * not coded: if all accesses of that segment are at the line of the call, so is the one that readers saw
- * last.
+ * Readers assign what such a C function does to the line of the call, so they must know that line. In most cases they
+ * know it already, because the last access of the thread was made by the trace at the same line. An event is written
+ * only for the other calls. Accesses outside all blocks are not encoded, so readers do not see them. The check
+ * therefore uses the segment that was encoded last: if all its accesses are at the line of the call, the last access
+ * that readers saw is, too.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -15,7 +15,7 @@ static bool is_lua(const struct mt_frame *f)
     return f && (f->kind == MT_FRAME_LUA || f->kind == MT_FRAME_LUA_INLINED);
 }
 
-/* Definitions are kept from id 1 on. */
+/* The definition of a frame; NULL for id 0, which is not stored. */
 static const struct mt_frame *frame_of(const struct mt_writer *w, uint32_t id)
 {
     return id ? table_at(&w->frames, id - 1) : NULL;
@@ -32,7 +32,7 @@ static bool is_at(const struct mt_writer *w, uint32_t site, const struct mt_fram
     return s && same_line(frame_of(w, s->frame), place);
 }
 
-/* Are all accesses of the segment coded last at the place? */
+/* Are all accesses of the last encoded segment at the same line as `place`? */
 static bool all_at(const struct mt_writer *w, const struct mt_frame *place)
 {
     const struct codebook *b = &w->enc.book;
@@ -48,18 +48,18 @@ static bool all_at(const struct mt_writer *w, const struct mt_frame *place)
     return true;
 }
 
-/* The same calls come behind the same segments again and again. */
-static struct told_call *told(struct mt_writer *w, uint32_t frame, const struct mt_frame *place)
+/* Find or make the cache entry of a call. The same calls follow the same segments again and again. */
+static struct call_memo *find_memo(struct mt_writer *w, uint32_t frame, const struct mt_frame *place)
 {
     uint32_t line = w->enc.prev_line;
-    struct told_call *t = &w->told[(line * 31 + frame) % WRITER_TOLD_CALLS];
+    struct call_memo *t = &w->call_memos[(line * 31 + frame) % WRITER_CALL_MEMOS];
     if (t->line != line || t->frame != frame)
-        *t = (struct told_call){line, frame, 0, all_at(w, place)};
+        *t = (struct call_memo){line, frame, 0, all_at(w, place)};
     return t;
 }
 
-/* Do readers know the line by the last access, or by the last call if there was no access since? */
-static bool is_known(const struct mt_writer *w, const struct told_call *t, const struct mt_frame *place)
+/* Can readers infer the line from the last access, or from the last call if there was no access since? */
+static bool is_known(const struct mt_writer *w, const struct call_memo *t, const struct mt_frame *place)
 {
     bool accessed = writer_accesses(w) != w->call_accesses;
     return accessed ? t->same : same_line(frame_of(w, w->call_frame), place);
@@ -71,7 +71,7 @@ void mt_writer_call(struct mt_writer *w, uint32_t frame)
     if (!is_lua(place))
         return;
     writer_sync_thread(w);
-    struct told_call *t = told(w, frame, place);
+    struct call_memo *t = find_memo(w, frame, place);
     if (is_known(w, t, place))
         return;
     if (t->stack == 0)

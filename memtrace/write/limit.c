@@ -1,8 +1,8 @@
-/* limit.c - a file of limited size: what does not fit is counted and told at the end.
+/* limit.c - limits the size of a file.
  *
- * The writer goes on as ever, so that the count is exact (what is heap depends on all events before); only
- * the chunks are not written. The file then ends as if nothing had come after the last chunk that fitted,
- * but for one event, MT_LOST, and the time.
+ * When the limit is reached, the writer continues to process events, because their number is reported at the end, and
+ * whether an access is to the heap depends on all events before it. It stops writing chunks of events. The file then
+ * ends as if nothing had happened after the last chunk that fit, except for one MT_LOST event and the end time.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -10,12 +10,12 @@
 
 #include <string.h>
 
-/* Below this limit chunks are made smaller, so that more of the allowed bytes are used. */
+/* Below this limit, chunks have fewer events, so that more of the allowed bytes can be used. */
 #define SMALL_LIMIT (64u << 20)
 #define SMALL_CHUNK (1u << 16)
 
-/* A forked child's file has begun already, with what it inherits: that must be out before chunks get smaller,
- * and the reason can be given only if it has found room. */
+/* The file of a forked child already contains the inherited blocks. They are written before the chunks get
+ * smaller. If the definition of the reason does not fit into the file, no reason is given. */
 void mt_writer_limit(struct mt_writer *w, uint64_t bytes, const char *reason)
 {
     uint32_t string = mt_writer_string(w, reason, strlen(reason));
@@ -62,7 +62,7 @@ void writer_end_limited(struct mt_writer *w)
     w->out.full = false;
     w->out.limit = 0;
     w->cut_off = true;
-    buffer_reset(&w->defs); /* of events that are not in the file */
+    buffer_reset(&w->defs); /* definitions of events that are not in the file */
     writer_start_chunk(w);
     mt_writer_lost(w, lost, w->limit_reason);
     mt_writer_flush(w);

@@ -1,6 +1,7 @@
-/* lua.c - what a trace says of Lua: types of blocks, states of virtual machines, protos, traces.
+/* lua.c - writes Lua definitions and events: types of blocks, states of virtual machines, prototypes, traces.
  *
- * Protos are kept with their block's address, because a forked child's trace gives that block another handle.
+ * Prototypes are kept with the address of their block, because the block has another handle in the trace of a forked
+ * child.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -12,7 +13,7 @@
 
 struct kept_proto {
     uint64_t addr;
-    struct mt_proto proto; /* with lines of its own, and the handle of its block in this trace */
+    struct mt_proto proto; /* with its own copy of the lines, and the handle of its block in this trace */
 };
 
 bool writer_lua_init(struct mt_writer *w)
@@ -51,7 +52,7 @@ static bool keep_proto(struct mt_writer *w, uint64_t addr, const struct mt_proto
     return true;
 }
 
-/* The lines as zigzag differences. */
+/* Append the lines as zigzag differences. */
 static void pack_lines(struct buffer *to, const struct mt_proto *p)
 {
     uint32_t line = 0;
@@ -104,7 +105,7 @@ void mt_writer_trace(struct mt_writer *w, const struct mt_trace *t)
                                      known(t->frame, w->counts.frames)});
 }
 
-/* Another block may have come to lie where a prototype was. */
+/* Is the block of a prototype still live, and not replaced by another block at its address? */
 static bool still_lives(const struct mt_writer *w, const struct kept_proto *p)
 {
     uint32_t slot = writer_slot_at(w, p->addr, p->proto.heap);
@@ -132,7 +133,7 @@ void writer_lua_copy(struct mt_writer *to, const struct mt_writer *from)
         mt_writer_trace(to, table_at(&from->traces, i));
 }
 
-/* For forks. */
+/* Keep the type of a block for a trace that begins with a copy of this one's blocks. */
 static bool keep_type(struct mt_writer *w, uint32_t slot, uint8_t type)
 {
     if (slot >= w->types_room) {

@@ -1,4 +1,4 @@
-/* reach.c - which live blocks the program can still reach when it ends.
+/* reach.c - determines which live blocks the program can still reach when it ends.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -6,15 +6,15 @@
 #include "memtrace/write/writer_impl.h"
 #include <stdlib.h>
 
-/* Is it for a block of this heap to be reached? Lua's and mmap's memory is in use as long as it is there. */
+/* Are blocks of this heap searched for? Memory of Lua heaps and of mmap is in use until it is freed. */
 static bool is_to_be_reached(const struct mt_writer *w, uint32_t heap)
 {
     enum mt_heap_kind kind = writer_heap_kind(w, heap);
     return kind == MT_HEAP_MALLOC || kind == MT_HEAP_CUSTOM;
 }
 
-/* Is an address outside of live blocks in memory that a C allocator has got back? What is there is left over. A
- * page with a live block of the C heap is taken for such memory, too. */
+/* Is an address outside live blocks, in memory that was freed to a C allocator? Pointers there are remains of
+ * freed blocks. A page with a live block of the C heap is regarded as such memory, too. */
 static bool is_left_over(struct mt_writer *w, uint64_t at, bool allocator)
 {
     const uint64_t page = at & ~(uint64_t)((1 << PAGE_BITS) - 1);
@@ -55,7 +55,7 @@ void mt_writer_pointer(struct mt_writer *w, uint64_t at, uint64_t value, bool al
     }
 }
 
-/* Say of each block that is not reachable how it is reached. */
+/* Write a REACH event for each block that is not fully reachable. */
 static void write_reached(struct mt_writer *w, const bool *counts)
 {
     struct buffer *b;
@@ -69,7 +69,8 @@ static void write_reached(struct mt_writer *w, const bool *counts)
     }
 }
 
-/* If all of it has come into the file, one fact says so: no block's REACH may mean that nobody looked. */
+/* If all events were written, an info states that the search was done. Without it, a block without a REACH event
+ * may be one that was not examined. */
 void mt_writer_reach(struct mt_writer *w)
 {
     if (!w->reach.reached && !begin(w))

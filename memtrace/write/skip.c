@@ -1,21 +1,21 @@
-/* skip.c - segments whose accesses are not recorded: what allocators do inside, and what is not
- * wanted.
+/* skip.c - passes over segments whose accesses are not recorded: those of allocators themselves, and those that the
+ * user excluded.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "memtrace/stream.h"
 #include "memtrace/write/writer_impl.h"
 
-/* A value that the compiler knows nothing of. */
+/* Return p, hidden from the optimizer, so that it keeps the branches of next_segment. */
 static inline const uint8_t *opaque(const uint8_t *p)
 {
     __asm__("" : "+r"(p));
     return p;
 }
 
-/* Behind a segment. Where the next one begins would be known only when this one's length has been loaded; as
- * most are short, the processor guesses a branch for the length instead and goes on. */
-static inline const uint8_t *behind(const uint8_t *at, uint32_t words)
+/* The address of the next segment. Computing it from the length would have to wait until the length is loaded.
+ * Most segments are short, so the processor predicts a branch on the length and continues at once. */
+static inline const uint8_t *next_segment(const uint8_t *at, uint32_t words)
 {
     switch (words) {
     case 1:
@@ -44,7 +44,7 @@ size_t mt_writer_skip(struct mt_writer *w, const uint8_t *stream, size_t n, uint
             break;
         accesses += s->count;
         sum += s->instructions;
-        at = behind(at, s->words);
+        at = next_segment(at, s->words);
     }
     w->totals.dropped += writer_failed(w) ? accesses : 0;
     *instructions += sum;

@@ -1,6 +1,7 @@
-/* snapshot.c - SNAPSHOT chunks: all objects of a Lua state and their links, in parts of bounded size.
+/* snapshot.c - writes SNAPSHOT chunks: all objects of a Lua state and the links between them, in parts of bounded
+ * size.
  *
- * Nothing is kept but the part being made, so a snapshot of any size needs a fixed amount of memory here.
+ * Only the current part is kept in memory, so a snapshot of any size needs a fixed amount of memory here.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -14,7 +15,7 @@ static uint32_t known(uint32_t id, uint64_t count)
     return id < count ? id : 0;
 }
 
-/* Write the part that was made, if there is one; its strings first. */
+/* Write the current part, after the definitions of its strings. */
 static void end_part(struct mt_writer *w)
 {
     struct snapshot_part *s = &w->snapshot;
@@ -53,7 +54,7 @@ void mt_writer_snapshot_begin(struct mt_writer *w, const struct mt_snapshot *sna
     begin_part(s);
 }
 
-/* The buffer for one more record, NULL if no snapshot is open. */
+/* The buffer for one more record; NULL if no snapshot is open. */
 static struct buffer *record(struct mt_writer *w)
 {
     struct snapshot_part *s = &w->snapshot;

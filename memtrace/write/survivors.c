@@ -1,8 +1,9 @@
-/* survivors.c - SURVIVORS chunks: which blocks live at the end, by the ordinals of memtrace/base/id_list.h.
+/* survivors.c - writes SURVIVORS chunks: the blocks that are live at the end, as a list of memtrace/base/id_list.h.
  *
- * An ordinal counts News and Resizes, for to who counts a Resize as a Free and a New a block that is resized
- * is freed. Kept by slot, beside the map: its blocks are looked up for each access, and are no larger for
- * this.
+ * Each block is identified by the ordinal of its last New or Resize, counting both kinds together. Readers can then
+ * treat a Resize as a Free followed by a New, in which case a resized block is a freed one. Ordinals are kept by slot
+ * in an array of their own. Storing them in the block map would make its entries larger, which are read for each
+ * access.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -51,7 +52,8 @@ static void write_list(struct mt_writer *w, const uint64_t *list, size_t n)
     buffer_free(&b);
 }
 
-/* Of live slots, moved to the front; nothing else is asked of these numbers any more. */
+/* Move the ordinals of live slots to the front of the array and sort them. The array is not used by slot
+ * afterwards. */
 static size_t gather(struct mt_writer *w)
 {
     size_t n = 0;
@@ -62,7 +64,8 @@ static size_t gather(struct mt_writer *w)
     return n;
 }
 
-/* Where bytes are limited they are for events; and beyond the limit the map is further than the file. */
+/* Write the list, but not in a file of limited size: its bytes are needed for events, and after the limit is
+ * reached the block map contains events that are not in the file. */
 void writer_survivors(struct mt_writer *w)
 {
     if (!w->out.limit && !w->cut_off && !writer_failed(w))

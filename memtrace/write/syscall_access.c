@@ -1,17 +1,17 @@
-/* syscall_access.c - memory read or written by system calls: a range, cut into the blocks it covers.
+/* syscall_access.c - records memory read or written by system calls: divides a range into the blocks that it covers.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "memtrace/write/writer_impl.h"
 
-/* What a system call did. `hits`: blocks found so far. */
+/* An access of a system call. */
 struct touch {
     enum mt_kind kind;
-    uint64_t last; /* address */
+    uint64_t last; /* address of the last byte */
     uint64_t hits;
 };
 
-/* The lowest block of a map in [first, last], or NULL. */
+/* The lowest block of a map that overlaps [first, last], or NULL. */
 static const struct block *lowest(const struct blockmap *m, uint64_t first, uint64_t last)
 {
     uint32_t slot = NO_SLOT, next;
@@ -24,7 +24,7 @@ static const struct block *lowest(const struct blockmap *m, uint64_t first, uint
     return slot == NO_SLOT ? NULL : &m->blocks[slot];
 }
 
-/* Where in [first, last] the block's bytes begin, and how many are there. */
+/* The part of the block in [first, last]: moves *first to its beginning and returns its number of bytes. */
 static uint64_t part(const struct block *b, uint64_t *first, uint64_t last)
 {
     uint64_t end = span_last(b->base, b->size);
@@ -44,7 +44,7 @@ static void touch_freed(struct mt_writer *w, struct touch *t, const struct block
     t->hits++;
 }
 
-/* The freed memory in a range without live blocks. */
+/* Record accesses to freed memory in a range without live blocks. */
 static void touch_freed_range(struct mt_writer *w, struct touch *t, uint64_t first, uint64_t last)
 {
     const struct block *b;
@@ -58,7 +58,7 @@ static void touch_freed_range(struct mt_writer *w, struct touch *t, uint64_t fir
     }
 }
 
-/* The first bytes of a range without live blocks lie beside one. */
+/* Record an access to a range without live blocks if its first byte is beside a block. */
 static void touch_beside(struct mt_writer *w, struct touch *t, uint64_t first, uint64_t last)
 {
     uint32_t slot = blockmap_beside(&w->map, first, 1, w->beside, 0);

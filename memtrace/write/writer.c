@@ -1,7 +1,7 @@
-/* writer.c - the event side of `struct mt_writer`: heap events, accesses, chunks, the end.
+/* writer.c - the part of `struct mt_writer` that writes events: heap events, accesses, chunks, the end.
  *
- * Each function costs a few nanoseconds until a chunk is full; then streams are compressed and written in
- * one go. After an error events are counted as dropped and nothing else happens.
+ * Each function takes a few nanoseconds as long as the chunk is not full. A full chunk is compressed and written at
+ * once. After an error, events are only counted as dropped.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -11,12 +11,12 @@
 #include <stdlib.h>
 
 #define DEFAULT_CHUNK_EVENTS (1u << 20)
-/* A chunk is ended at this many bytes even if it has few events. */
+/* A chunk is ended when its streams have this size, even if it has few events. */
 #define CHUNK_FULL (32u << 20)
-/* Events from one look at the bytes to the next; they take no more than 8 MB. */
+/* Number of events between two checks of that size. They take at most 8 MB. */
 #define CHECK_EVENTS (1u << 16)
 
-/* The thread's last access and call are not known now. */
+/* From now on readers do not know the last access and the last call of the thread. */
 static void forget_call(struct mt_writer *w)
 {
     w->call_frame = 0;
@@ -98,7 +98,7 @@ static void end_chunk(struct mt_writer *w)
     writer_start_chunk(w);
 }
 
-/* See whether the chunk is full. */
+/* End the chunk if it is full. */
 static void check_chunk(struct mt_writer *w)
 {
     bool full = w->enc.count >= w->chunk_events || encoder_bytes(&w->enc) > CHUNK_FULL;
@@ -111,7 +111,7 @@ static void check_chunk(struct mt_writer *w)
             w->chunk_events - w->enc.count < CHECK_EVENTS ? w->chunk_events : w->enc.count + CHECK_EVENTS;
 }
 
-/* Called after each event or batch. */
+/* Called after each event or batch of accesses. */
 void writer_end_event(struct mt_writer *w)
 {
     if (w->enc.count >= w->check_at)
@@ -135,7 +135,7 @@ void writer_sync_thread(struct mt_writer *w)
     forget_call(w);
 }
 
-/* Begin an event that `count` counts. */
+/* Begin an event and increment its counter *count. */
 static struct buffer *begin_event(struct mt_writer *w, uint64_t *count)
 {
     if (writer_failed(w)) {
@@ -160,7 +160,7 @@ struct buffer *writer_begin_freed(struct mt_writer *w)
 
 /* -- heap events -- */
 
-/* Remember memory that its block gave up. */
+/* Add a freed block to the map of freed memory. */
 static void remember_freed(struct mt_writer *w, const struct block *dead)
 {
     if (!freed_add(&w->freed, dead))
@@ -189,7 +189,7 @@ void writer_free_slot(struct mt_writer *w, uint32_t slot, uint32_t stack, enum w
     writer_end_event(w);
 }
 
-/* Free what a new or moved block of `heap` lies on. */
+/* Free all blocks that a new or moved block of `heap` overlaps. */
 static void free_overlapped(struct mt_writer *w, uint64_t addr, uint64_t size, uint32_t except, uint32_t heap,
                             uint32_t stack)
 {
@@ -200,7 +200,7 @@ static void free_overlapped(struct mt_writer *w, uint64_t addr, uint64_t size, u
     }
 }
 
-/* A block cannot end beyond the address space. */
+/* The size of a block, reduced if it would end beyond the address space. */
 static uint64_t fitting_size(uint64_t addr, uint64_t size)
 {
     return span_fits(addr, size) ? size : 0 - addr;
@@ -216,7 +216,7 @@ static uint32_t known_heap(const struct mt_writer *w, uint32_t heap)
     return heap < w->counts.heaps ? heap : 0;
 }
 
-/* Give a new block its slot and handle, whose memory is freed memory no more; false when out of memory. */
+/* Give a new block a slot and a handle; false when out of memory. */
 static bool enter(struct mt_writer *w, struct rec_new *r)
 {
     uint32_t slot = blockmap_add(&w->map, r->addr, r->size, (uint32_t)r->heap, w->handles++);
@@ -237,7 +237,8 @@ void writer_cover(struct mt_writer *w, uint64_t addr, uint64_t size)
         mt_fail_memory(&w->out.err);
 }
 
-/* Let nothing lie where a new block comes. Mostly it takes the place of one that was freed. */
+/* Make room for a new block: remove freed memory and free live blocks at its place. In most cases it reuses
+ * exactly the memory of one freed block. */
 static void clear_ground(struct mt_writer *w, uint64_t addr, uint64_t size, uint32_t heap, uint32_t stack)
 {
     if (writer_failed(w))
@@ -293,7 +294,7 @@ uint32_t writer_slot_at(const struct mt_writer *w, uint64_t addr, uint32_t heap)
     return slot != NO_SLOT && w->map.blocks[slot].heap == heap ? slot : NO_SLOT;
 }
 
-/* Free a block in a known way, or MT_HOWS. */
+/* Free a block by a function of this family; MT_HOWS = family unknown. */
 static void free_how(struct mt_writer *w, uint64_t addr, uint32_t heap, enum mt_how how, uint32_t stack)
 {
     heap = known_heap(w, heap);
@@ -319,7 +320,7 @@ void mt_writer_block_free_as(struct mt_writer *w, uint64_t addr, uint32_t heap, 
     free_how(w, addr, heap, how, stack);
 }
 
-/* A live block takes its new place. */
+/* Move or resize a live block. */
 static void move(struct mt_writer *w, uint32_t slot, uint64_t addr, uint64_t size, uint32_t stack)
 {
     struct block *b = &w->map.blocks[slot], old = *b;
@@ -393,7 +394,7 @@ size_t mt_writer_stream(struct mt_writer *w, const uint8_t *stream, size_t n, ui
                         const struct mt_between *between)
 {
     const struct surroundings in = writer_surroundings(w);
-    size_t used = 0, batch = ENCODE_BYTES; /* less: what comes next is no segment */
+    size_t used = 0, batch = ENCODE_BYTES; /* a shorter batch ends before data that is not a segment */
     while (batch >= ENCODE_BYTES && used < n && !writer_failed(w)) {
         writer_sync_thread(w); /* each chunk begins with thread 1 */
         batch = encoder_segments(&w->enc, &in, stream + used, n - used, instructions, between);

@@ -21,7 +21,7 @@ typedef void (*take)(void *kernel, const struct op *ops, size_t n);
 
 static void walk_ops(take f, void *kernel, bool of_trace)
 {
-    const struct op_wishes wishes = {.resizes = !of_trace, .threads = of_trace, .times = of_trace};
+    const struct op_source_options wishes = {.resizes = !of_trace, .threads = of_trace, .times = of_trace};
     struct mt_error err;
     struct mt_reader *trace = of_trace ? mt_open(s_path, 0, &err) : NULL;
     struct ops_reader *ops = of_trace ? NULL : ops_open(s_path, OPS_ACCESS, &err);

@@ -35,7 +35,7 @@ cdef uint64_t ALL = <uint64_t>-1  # operations: more than there are
 cdef class Operations:
     """The operations of a Trace or an OpsFile, to be walked over once."""
     def __cinit__(self, origin, tick=None, bint resizes=False, bint threads=False, bint times=False):
-        cdef op_wishes wishes
+        cdef op_source_options wishes
         wishes.resizes, wishes.threads, wishes.times = resizes, threads, times
         self.origin, self.tick = origin, tick
         if isinstance(origin, Trace):

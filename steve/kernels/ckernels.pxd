@@ -26,9 +26,9 @@ cdef extern from "steve/kernels/totals/classic_text.h" nogil:
 cdef extern from "memtrace/ops/source.h" nogil:
     struct op_source:
         pass
-    struct op_wishes:
+    struct op_source_options:
         bint resizes, threads, times
-    op_source *op_source_new(mt_reader *trace, ops_reader *ops, op_wishes wishes)
+    op_source *op_source_new(mt_reader *trace, ops_reader *ops, op_source_options wishes)
     void op_source_free(op_source *s)
     int op_source_next(op_source *s, const op **ops, size_t *n)
     struct op_quota:
