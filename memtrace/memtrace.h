@@ -10,9 +10,9 @@
  *
  * Grammar of a binary trace (.ljt); docs/memtrace-format.md is the full specification:
  *
- *     file       = magic version chunk* [index]
- *     chunk      = header payload           header: type, flags, sizes, ordinals, checksums
- *     payload    = zstd( stream+ )          the streams of a chunk type are fixed, see memtrace/format/records.def
+ *     file       = magic version chunk* [index trailer]
+ *     chunk      = header payload           header: type, sizes, ordinals, checksums
+ *     payload    = table zstd(stream)*      the streams of a chunk type are fixed, see memtrace/format/chunk.h
  *     DEFS       = record*                  strings, frames, stacks, sites, segments, heaps, protos, traces,
  *                                           info
  *     EVENTS     = tokens segments slots offsets record* codes ages

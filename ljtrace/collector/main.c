@@ -543,26 +543,42 @@ static int run(struct collector *c)
     return serve(c) ? 0 : 1;
 }
 
-/* Parse the arguments: pairs `NAME VALUE`, all of them required. */
+/* The arguments of the collector. */
+struct arguments {
+    const char *ring, *socket, *level, *out, *pid, *text, *max_size, *freed, *beside, *keep;
+};
+
+/* Find the values of the arguments, which are pairs `NAME VALUE`. All are required. */
+static bool find_arguments(struct arguments *a, int argc, char **argv)
+{
+    const struct {
+        const char *name, **value;
+    } all[] = {{"--ring", &a->ring},         {"--socket", &a->socket}, {"--level", &a->level},
+               {"--out", &a->out},           {"--pid", &a->pid},       {"--text", &a->text},
+               {"--max-size", &a->max_size}, {"--freed", &a->freed},   {"--beside", &a->beside},
+               {"--keep", &a->keep}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (!option(argc, argv, all[i].name, all[i].value))
+            return false;
+    return true;
+}
+
+/* Set up the collector from its arguments; *ring is the descriptor of the ring. */
 static bool parse(struct collector *c, int argc, char **argv, int *ring)
 {
-    static const char *const names[] = {"--ring", "--socket",   "--level", "--out",    "--pid",
-                                        "--text", "--max-size", "--freed", "--beside", "--keep"};
-    enum { NAMES = sizeof names / sizeof *names };
-    const char *value[NAMES];
-    for (int i = 0; i < NAMES; i++)
-        if (!option(argc, argv, names[i], &value[i]))
-            return false;
-    *ring = atoi(value[0]);
-    c->socket = atoi(value[1]);
-    c->settings = (struct settings){.level = atoi(value[2]),
-                                    .text = atoi(value[5]) != 0,
-                                    .freed = atoi(value[7]) != 0,
-                                    .beside = (uint32_t)atoi(value[8]),
-                                    .keep_last = strcmp(value[9], "last") == 0,
-                                    .max_size = strtoull(value[6], NULL, 10)};
-    c->name = value[3];
-    if (!sink_process(atoi(value[4]), c->process, sizeof c->process))
+    struct arguments a;
+    if (!find_arguments(&a, argc, argv))
+        return false;
+    *ring = atoi(a.ring);
+    c->socket = atoi(a.socket);
+    c->settings = (struct settings){.level = atoi(a.level),
+                                    .text = atoi(a.text) != 0,
+                                    .freed = atoi(a.freed) != 0,
+                                    .beside = (uint32_t)atoi(a.beside),
+                                    .keep_last = strcmp(a.keep, "last") == 0,
+                                    .max_size = strtoull(a.max_size, NULL, 10)};
+    c->name = a.out;
+    if (!sink_process(atoi(a.pid), c->process, sizeof c->process))
         c->process[0] = 0;
     return true;
 }

@@ -4,14 +4,17 @@
  */
 #include "memtrace/memtrace.h"
 
-#define NAME_OF(names, i) ((size_t)(i) < sizeof(names) / sizeof *(names) ? (names)[i] : "?")
+/* The body of a function that returns the name of value i of an enum. It does not compile unless there is a name for
+ * each of the `count` values. */
+#define NAME_OF(count, i, ...)                                                                               \
+    static const char *const names[] = {__VA_ARGS__};                                                        \
+    _Static_assert(sizeof names / sizeof *names == (count), "each value of the enum needs a name");          \
+    return (size_t)(i) < (count) ? names[i] : "?"
 
 const char *mt_kind_name(enum mt_kind k)
 {
-    static const char *const names[MT_KINDS] = {"new",    "free",   "resize",  "load", "store",
-                                                "modify", "mark",   "badfree", "lost", "type",
-                                                "state",  "sample", "call",    "reach"};
-    return NAME_OF(names, k);
+    NAME_OF(MT_KINDS, k, "new", "free", "resize", "load", "store", "modify", "mark", "badfree", "lost",
+            "type", "state", "sample", "call", "reach");
 }
 
 char mt_kind_letter(enum mt_kind k)
@@ -22,59 +25,47 @@ char mt_kind_letter(enum mt_kind k)
 
 const char *mt_how_name(enum mt_how h)
 {
-    static const char *const names[MT_HOWS] = {"malloc", "calloc", "realloc", "memalign",
-                                               "new",    "new[]",  "lua",     "custom"};
-    return NAME_OF(names, h);
+    NAME_OF(MT_HOWS, h, "malloc", "calloc", "realloc", "memalign", "new", "new[]", "lua", "custom");
 }
 
 const char *mt_badfree_name(enum mt_badfree b)
 {
-    static const char *const names[MT_BADFREES] = {"invalid", "inside", "double", "heap", "mismatch"};
-    return NAME_OF(names, b);
+    NAME_OF(MT_BADFREES, b, "invalid", "inside", "double", "heap", "mismatch");
 }
 
 const char *mt_heap_kind_name(enum mt_heap_kind k)
 {
-    static const char *const names[MT_HEAP_KINDS] = {"malloc", "lua", "mmap", "custom"};
-    return NAME_OF(names, k);
+    NAME_OF(MT_HEAP_KINDS, k, "malloc", "lua", "mmap", "custom");
 }
 
 const char *mt_type_name(enum mt_type t)
 {
-    static const char *const names[MT_TYPES] = {"unknown", "str",    "upval",  "thread", "proto",  "func",
-                                                "trace",   "cdata",  "tab",    "udata",  "array",  "hash",
-                                                "stack",   "strtab", "buffer", "jit",    "global", "other"};
-    return NAME_OF(names, t);
+    NAME_OF(MT_TYPES, t, "unknown", "str", "upval", "thread", "proto", "func", "trace", "cdata", "tab",
+            "udata", "array", "hash", "stack", "strtab", "buffer", "jit", "global", "other");
 }
 
 const char *mt_reach_name(enum mt_reach r)
 {
-    static const char *const names[MT_REACHES] = {"reachable", "possible", "indirect", "lost"};
-    return NAME_OF(names, r);
+    NAME_OF(MT_REACHES, r, "reachable", "possible", "indirect", "lost");
 }
 
 const char *mt_vm_name(enum mt_vm v)
 {
-    static const char *const names[MT_VMS] = {"INTERP", "C",   "GC",    "EXIT", "RECORD",
-                                              "OPT",    "ASM", "TRACE", "FAST"};
-    return NAME_OF(names, v);
+    NAME_OF(MT_VMS, v, "INTERP", "C", "GC", "EXIT", "RECORD", "OPT", "ASM", "TRACE", "FAST");
 }
 
 const char *mt_link_kind_name(enum mt_link_kind k)
 {
-    static const char *const names[MT_LINK_KINDS] = {"other",    "metatable", "env", "proto", "upvalue",
-                                                     "constant", "array",     "key", "value", "stack"};
-    return NAME_OF(names, k);
+    NAME_OF(MT_LINK_KINDS, k, "other", "metatable", "env", "proto", "upvalue", "constant", "array", "key",
+            "value", "stack");
 }
 
 const char *mt_frame_kind_name(enum mt_frame_kind k)
 {
-    static const char *const names[MT_FRAME_KINDS] = {"host", "lua", "fast", "c", "lua-inlined", "vm"};
-    return NAME_OF(names, k);
+    NAME_OF(MT_FRAME_KINDS, k, "host", "lua", "fast", "c", "lua-inlined", "vm");
 }
 
 const char *mt_ending_name(enum mt_ending e)
 {
-    static const char *const names[MT_ENDINGS] = {"unknown", "exit", "killed", "exec", "limit", "stopped"};
-    return NAME_OF(names, e);
+    NAME_OF(MT_ENDINGS, e, "unknown", "exit", "killed", "exec", "limit", "stopped");
 }

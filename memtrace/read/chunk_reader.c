@@ -196,6 +196,7 @@ static enum chunk_result begin_events(struct mt_reader *r, const struct chunk_he
 
 static void take_totals(struct mt_totals *t, const struct rec_end *end)
 {
+    _Static_assert(MT_KINDS == 14, "the count of each kind of event is a field of END");
     *t = (struct mt_totals){.events = {[MT_NEW] = end->new,
                                        [MT_FREE] = end->free,
                                        [MT_RESIZE] = end->resize,

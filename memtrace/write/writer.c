@@ -437,6 +437,7 @@ static void put_totals(struct mt_writer *w, enum mt_ending ending)
     struct mt_totals t;
     mt_writer_totals(w, &t);
     const uint64_t *n = t.events;
+    _Static_assert(MT_KINDS == 14, "each kind of event is counted in END, in the order of its fields");
     put_end(&b, &(struct rec_end){ending,         n[MT_NEW],     n[MT_FREE],   n[MT_RESIZE],  n[MT_LOAD],
                                   n[MT_STORE],    n[MT_MODIFY],  n[MT_MARK],   n[MT_BADFREE], n[MT_LOST],
                                   n[MT_TYPE],     n[MT_STATE],   n[MT_SAMPLE], n[MT_CALL],    n[MT_REACH],

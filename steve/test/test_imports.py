@@ -1,5 +1,5 @@
 """Folders of the package depend downwards only: no module imports from a folder above its own. The table in
-docs/internals/steve.md has the order of the folders.
+docs/internals/steve.md has the order of the folders, and steve/README.md has the same.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -74,6 +74,11 @@ def imports_by_folder() -> dict[str, set[Import]]:
             for folder, line in folders_in(path.read_text(), path.suffix != ".py"):
                 found.setdefault(inside.parts[0], set()).add(Import(folder, f"steve/{inside}:{line}"))
     return found
+
+
+def test_the_readme_has_the_same_order() -> None:
+    rows = re.findall(r"^\| `(\w+)/` \|", (PACKAGE / "README.md").read_text(), re.M)
+    assert [folder for folder in rows if folder not in NO_MODULES] == documented_order()
 
 
 def test_all_folders_have_a_place_in_the_order() -> None:

@@ -4,7 +4,7 @@
  *
  * Some of them do the same as Valgrind's at less cost, where that cost is highest: at the start of a program,
  * when thousands of superblocks are translated and thousands of symbols are compared, they took a sixth of
- * the time. The last two skip work that the collector does instead.
+ * the time.
  */
 #include "ljtrace/tool/base/options.h"
 #include "libvex_ir.h"
