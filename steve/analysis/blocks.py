@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, Dict, Hashable, Iterator, List, Optional, Union
 
 from steve.parallel import processes
-from steve.trace import source
+from steve.trace import policy, source
 from steve.system.errors import UsageError
 from steve.trace.line_numbers import LineNumbers
 from steve.analysis.lives import LifeAnalysis, Nothing
@@ -92,6 +92,7 @@ class Blocks:
         errors: is told of the errors of the program, of a whole trace only; it needs `again`."""
         self.errors = errors if is_whole(args) else None
         self.command, self.args, self.by_line = command, args, by_line
+        self.policy = policy.of_arguments(args)
         self.test = parse(args.where) if args.where is not None else None
         self._files = source.Operations(args.file, args.salvage, source.keeps_overlaps(args)) \
             if self.test or again else None
@@ -140,7 +141,7 @@ class Blocks:
         """Batches of lives, each with an array that says which are chosen, or None for all."""
         from steve.kernels._lives import Lives
         self.trace, window = self._open(), self.window()
-        self.places = Places(self.trace)
+        self.places = Places(self.trace, self.policy)
         with Progress(self.command, self.args.quiet) as progress:
             self.lives = Lives(self.trace, window, tick=progress)
             for batch in self.lives.batches():
@@ -169,7 +170,7 @@ class Blocks:
 
     def _lives(self, make: "Callable[[], Fold]", **how: Any) -> LifeAnalysis:
         """The analysis of lives that was made of the trace."""
-        found = self._run(partial(LifeAnalysis, make, **how), None)
+        found = self._run(partial(LifeAnalysis, make, policy=self.policy, **how), None)
         self.lives, self.lines, self.places = found.lives, found.lines, found.places
         return found
 
@@ -181,10 +182,10 @@ class Blocks:
                 rounds = Rounds(path_of(self.args), pool, progress, self._span)
                 result = rounds.run(make, chosen)
                 self.trace = rounds.whole()
-            self.places = Places(self.trace)
+            self.places = Places(self.trace, self.policy)
             return result
         self.trace, window = self._open(), self.window()
-        self.places = Places(self.trace)
+        self.places = Places(self.trace, self.policy)
         with Progress(self.command, self.args.quiet) as progress:
             result = analyse_whole(Walk(self.trace, window, None if chosen is None else chosen.as_bits(), progress), make)
         if window is not None and self.trace.problem is None:

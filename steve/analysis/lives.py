@@ -19,6 +19,7 @@ from steve.analysis.filter import fields_of, parse
 from steve.analysis.reducers import Fold, sums_of_all
 from steve.trace.line_numbers import KnownLines, LineNumbers
 from steve.trace.places import Places
+from steve.trace.policy import Policy
 
 if TYPE_CHECKING:
     import numpy as np
@@ -61,15 +62,17 @@ class LifeAnalysis:
     Its result is itself. Then there are fold, lives (as steve.kernels._lives.Lives, with totals and what it counted),
     chosen: a Selection of what the filter took, if `choose`; met: Faults, if `errors`; lines: a LineNumbers, if
     `by_line`. threads: shards report accesses by thread. selected: part() of the Selection without whose blocks no
-    others exist."""
+    others exist. policy: how stacks are shown."""
 
     onward = False
 
     def __init__(self, make: Callable[[], Fold], where: str | None = None, choose: bool = False, errors: bool = False,
-                 threads: bool = False, by_line: bool = False, selected: Any = None) -> None:
+                 threads: bool = False, by_line: bool = False, selected: Any = None,
+                 policy: Policy = Policy()) -> None:
         from steve.analysis.program_errors import Faults
         from steve.kernels._lives import Selection
         self.fold, self.met, self.chosen = make(), Faults(), Selection()
+        self._policy = policy
         self._where, self._choose, self._threads, self._by_line = where, choose, threads, by_line
         self._test = None if where is None else parse(where)
         self._selected = Selection() if selected is not None else None
@@ -90,7 +93,7 @@ class LifeAnalysis:
 
     def begin(self, walk: Walk, checkpoint: Checkpoint | None) -> None:
         from steve.kernels._lives import Lives
-        self.places = Places(walk.trace)
+        self.places = Places(walk.trace, self._policy)
         part: dict[str, Any] = {}
         if checkpoint is not None:
             self._view = checkpoint.view
@@ -125,7 +128,7 @@ class LifeAnalysis:
 
     def know(self, whole: Whole) -> KnownLines | None:
         """The trace was read to its end: its definitions are known."""
-        self._trace, self.places = whole, Places(whole)
+        self._trace, self.places = whole, Places(whole, self._policy)
         if not self._by_line or self.lines is not None:
             return None
         self.lines = LineNumbers(self.places)
@@ -149,7 +152,7 @@ class LifeAnalysis:
         self.chosen.join(shard.chosen)
         self.met.join(shard.errors)
         # blocks that were made before and ended in this shard: it knows their stacks
-        self._take(self.lives.batches(), None if self._test is None else Places(shard.view.open()))
+        self._take(self.lives.batches(), None if self._test is None else Places(shard.view.open(), self._policy))
 
     def end(self, time: int, between: bool) -> None:
         from steve.kernels._lives import WholeLives

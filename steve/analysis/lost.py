@@ -7,8 +7,8 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 from typing import TYPE_CHECKING, Callable, Dict, Hashable, List, Optional, Tuple
 
-from steve.trace.callers import is_allocator
 from steve.analysis.reducers import both
+from steve.trace.policy import only_allocates
 from steve.trace.stacks import Inherited
 
 if TYPE_CHECKING:
@@ -122,5 +122,5 @@ class Runtime:
         if number not in self._frames:
             frame = self._trace.frame(number)
             own = frame.object.rpartition("/")[2].startswith(RUNTIME)
-            self._frames[number] = is_allocator(frame), own, frame.function
+            self._frames[number] = only_allocates(frame), own, frame.function
         return self._frames[number]

@@ -9,7 +9,7 @@ from collections.abc import Hashable
 from steve.analysis import blocks
 from steve.terminal import arguments
 from steve.terminal import listing
-from steve.trace import source
+from steve.trace import policy, source
 from steve.terminal.listing import Column
 
 NAME = "diff"
@@ -42,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--salvage", action="store_true", help="skip damaged chunks and continue after them")
     arguments.add_quiet(parser)
     blocks.add_choice(parser)
+    policy.add_arguments(parser)
     parser.add_argument("--by", choices=("site", "line", "function"), default="site",
                         help="what to compare (default: site)")
     listing.add_arguments(parser, COLUMNS, "bytes_change")

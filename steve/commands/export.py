@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from steve.analysis import blocks
 from steve.terminal import arguments
-from steve.trace import source
+from steve.trace import policy, source
 from steve.system.errors import UsageError
 from steve.system.output import Output, wrote
 from steve.terminal.progress import Progress
 
 if TYPE_CHECKING:
     from steve.trace._memtrace import Trace
+    from steve.trace.policy import ShownStacks
 
 NAME = "export"
 HELP = "write a trace in the format of another viewer"
@@ -95,6 +96,11 @@ def without_accesses(chosen: blocks.Blocks) -> Trace:
     return trace
 
 
+def shown_stacks(trace: Trace, args: argparse.Namespace) -> ShownStacks:
+    """The stacks of the trace as the arguments let them be shown."""
+    return policy.ShownStacks(trace, policy.of_arguments(args))
+
+
 def run_massif(args: argparse.Namespace, out: Output) -> int:
     """Write massif's format, which needs two walks: the second finds the trees of the snapshots."""
     from steve.kernels._holdings import Holdings
@@ -106,7 +112,7 @@ def run_massif(args: argparse.Namespace, out: Output) -> int:
         snapshots, peak = Sampler().run(history), held(history, "peak")
     del history
     with Progress(f"{NAME}: trees", args.quiet) as progress:
-        write_all(out, massif(trace, snapshots, peak, Holdings(without_accesses(chosen), progress)))
+        write_all(out, massif(shown_stacks(trace, args), snapshots, peak, Holdings(without_accesses(chosen), progress)))
     return source.verdict(NAME, trace)
 
 
@@ -118,7 +124,7 @@ def run_dhat(args: argparse.Namespace, out: Output) -> int:
         history = Holdings(trace, progress)
         history.walk_all()
     history.finish()
-    write_all(out, dhat(history, trace))
+    write_all(out, dhat(history, shown_stacks(trace, args)))
     return source.verdict(NAME, trace)
 
 
@@ -127,7 +133,7 @@ def run_heaptrack(args: argparse.Namespace, out: Output) -> int:
     trace = without_accesses(blocks.Blocks(NAME, args))
     with Progress(NAME, args.quiet) as progress, os.fdopen(os.dup(out.fd), "wb") as file, \
             gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:
-        HeaptrackWriter(trace, packed.write).run(progress)
+        HeaptrackWriter(shown_stacks(trace, args), packed.write).run(progress)
     return source.verdict(NAME, trace)
 
 
@@ -185,6 +191,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     arguments.add_output(parser, "default: FILE with another ending")
     parser.add_argument("--format", metavar="FORMAT", required=True, choices=list(FORMATS), help="see below")
     blocks.add_choice(parser)
+    policy.add_arguments(parser)
     parser.add_argument("--metric", metavar="NAME", choices=list(BY_NAME),
                         help="for folded: " + ", ".join(BY_NAME) + " (default: alloc_space)")
     parser.add_argument("--heap", choices=("lua", "all"),

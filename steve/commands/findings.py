@@ -14,6 +14,7 @@ from steve.analysis import blocks
 from steve.terminal import listing
 from steve.system.errors import UsageError
 from steve.terminal.listing import Column, count
+from steve.trace import policy
 from steve.system.output import Output
 from steve.analysis.rules import DEFAULTS, RULES, Rule, limits
 from steve.trace.stacks import SITE
@@ -84,6 +85,7 @@ def percent(text: str) -> float:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
+    policy.add_arguments(parser)
     parser.add_argument("--rules", metavar="LIST", help="only these rules, with commas between")
     for name, kind, what in (
             ("early", percent, "the first N percent of a life are its beginning"),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from steve.analysis import blocks
 from steve.profilers import files
 from steve.terminal import arguments
-from steve.trace import source
+from steve.trace import policy, source
 from steve.system.errors import UsageError
 from steve.system.output import Output, check_ending, wrote
 from steve.terminal.progress import Progress
@@ -38,6 +38,7 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     from steve.export.profile import BY_NAME
     blocks.add_arguments(parser)
+    policy.add_arguments(parser)
     arguments.add_output(parser, "default: FILE.svg")
     parser.add_argument("--metric", metavar="NAME", choices=[SAMPLES, *BY_NAME],
                         help="for a memtrace: samples, " + ", ".join(BY_NAME) + " (default: samples if it "

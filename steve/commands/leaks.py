@@ -13,6 +13,7 @@ from steve.analysis import blocks
 from steve.terminal import listing
 from steve.analysis.reducers import Sums
 from steve.terminal.listing import Column
+from steve.trace import policy
 from steve.analysis.lost import Reach, Reached
 from steve.analysis.reachable import Survivors, sums_of
 from steve.trace.stacks import SITE
@@ -64,6 +65,7 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
+    policy.add_arguments(parser)
     listing.add_arguments(parser, COLUMNS, "bytes")
     blocks.add_parts(parser)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from steve.analysis import blocks
 from steve.terminal import listing
 from steve.terminal.listing import Column
+from steve.trace import policy
 from steve.trace.places import Line
 from steve.trace.stacks import place_text
 
@@ -67,6 +68,7 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
+    policy.add_arguments(parser)
     listing.add_arguments(parser, COLUMNS, "alloc_bytes")
     blocks.add_parts(parser)
 

@@ -7,6 +7,7 @@ import argparse
 from steve.analysis import blocks
 from steve.terminal import listing
 from steve.terminal.listing import Column
+from steve.trace import policy
 from steve.trace.stacks import SITE
 
 NAME = "resizes"
@@ -37,6 +38,7 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
+    policy.add_arguments(parser)
     listing.add_arguments(parser, COLUMNS, "copied")
     blocks.add_parts(parser)
 

@@ -12,6 +12,7 @@ from steve.analysis import blocks
 from steve.terminal import listing
 from steve.analysis.reducers import Sums, Table
 from steve.terminal.listing import Column, count
+from steve.trace import policy
 from steve.trace.stacks import SITE
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
+    policy.add_arguments(parser)
     parser.add_argument("--within", metavar="N", type=count,
                         help="count blocks freed within N operations, instead of before the next New")
     listing.add_arguments(parser, COLUMNS, "temporaries")

@@ -7,6 +7,7 @@ import argparse
 from steve.analysis import blocks
 from steve.terminal import listing
 from steve.terminal.listing import Column
+from steve.trace import policy
 
 NAME = "types"
 HELP = "show the blocks of Lua heaps by object type"
@@ -47,6 +48,7 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
+    policy.add_arguments(parser)
     listing.add_arguments(parser, COLUMNS, "bytes")
     blocks.add_parts(parser)
 

@@ -23,7 +23,7 @@ def table(profile: Profile) -> Iterator[str]:
     writer = csv.writer(Echo(), lineterminator="\n")
     yield writer.writerow([metric.name for metric in METRICS] + ["stack"])
     labels = {n: label(profile.frame(n)) if n else "(no stack)" for n in profile.used_frames()}
-    order = in_order(profile.trace, profile.stacks, {n: n for n in labels}).indices
+    order = in_order(profile.shown, profile.stacks, {n: n for n in labels}).indices
     most = (~profile.columns[1][order]).argsort(kind="stable")
     for sample in profile.samples(order[most]):
         names = [labels[n] for n in reversed(profile.frames(sample.stack))]

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from steve.kernels._holdings import Holdings
     from steve.trace._memtrace import Trace
+    from steve.trace.policy import ShownStacks
 
 SUMS = (("tb", "bytes"), ("tbk", "blocks"), ("tl", "lifetime"), ("mb", "most"), ("mbk", "most_blocks"),
         ("gb", "peak"), ("gbk", "peak_blocks"), ("eb", "held"), ("ebk", "held_blocks"), ("rb", "bytes_read"),
@@ -37,14 +38,14 @@ class Points:
     """The program points, the one with most bytes first. Frames with the same text are one frame; frame 0 is the
     root, which no point refers to."""
 
-    def __init__(self, history: Holdings, trace: Trace) -> None:
+    def __init__(self, history: Holdings, shown: ShownStacks) -> None:
         import numpy as np
-        self.trace = trace
+        self.shown = shown
         self.texts: dict[str, int] = {"[root]": 0}
         stacks, rows = history.stacks(), history.rows()
-        self.indices = {number: self.texts.setdefault(frame_text(trace, number), len(self.texts))
-                        for number in frames_of(trace, stacks.tolist())}
-        order = in_order(trace, stacks, self.indices)
+        self.indices = {number: self.texts.setdefault(frame_text(shown.trace, number), len(self.texts))
+                        for number in frames_of(shown, stacks.tolist())}
+        order = in_order(shown, stacks, self.indices)
         sums = [np.add.reduceat(rows[column][order.indices], order.starts) if len(rows) else rows[column]
                 for _, column in SUMS]
         most = np.argsort(~sums[0], kind="stable")
@@ -58,13 +59,14 @@ class Points:
         for first in range(0, len(self.stacks), FEW_ROWS):
             few = slice(first, first + FEW_ROWS)
             for stack, *values in zip(self.stacks[few].tolist(), *(column[few].tolist() for column in self.sums)):
-                frames = ", ".join([texts[number] for number in self.trace.stack_ids(stack)])
+                frames = ", ".join([texts[number] for number in self.shown.ids(stack)])
                 yield "{" + form % (*values, frames) + "}"
 
 
-def dhat(history: Holdings, trace: Trace) -> Iterator[str]:
+def dhat(history: Holdings, shown: ShownStacks) -> Iterator[str]:
     """The whole file, in pieces."""
-    facts, points, (_, peak_time) = trace.info(), Points(history, trace), history.peak
+    trace = shown.trace
+    facts, points, (_, peak_time) = trace.info(), Points(history, shown), history.peak
     pid = facts.get("pid", "")
     head = {"dhatFileVersion": 2, "mode": "heap", "verb": "Allocated", "bklt": True, "bkacc": True,
             "tu": "instrs", "Mtu": "Minstr", "tuth": 500, "cmd": facts.get("command", trace.name),

@@ -36,12 +36,12 @@ class Folds:
     def __init__(self, profile: Profile, metric: Metric) -> None:
         import numpy as np
         values = profile.columns[METRICS.index(metric)]
-        self.trace = profile.trace
+        self.shown = profile.shown
         stacks, values = profile.stacks[values != 0], values[values != 0]
         self.total = int(values.sum())
-        self.labels = {n: label(profile.frame(n)) if n else NOWHERE for n in frames_of(self.trace, stacks.tolist())}
+        self.labels = {n: label(profile.frame(n)) if n else NOWHERE for n in frames_of(self.shown, stacks.tolist())}
         ranks = {text: rank for rank, text in enumerate(sorted(set(self.labels.values())))}
-        order = in_order(self.trace, stacks, {n: ranks[text] for n, text in self.labels.items()}, outermost_first=True)
+        order = in_order(self.shown, stacks, {n: ranks[text] for n, text in self.labels.items()}, outermost_first=True)
         self.stacks: np.ndarray = stacks[order.indices[order.starts]]  # an example of each
         self.sums: np.ndarray = np.add.reduceat(values[order.indices], order.starts) if len(values) else values
 
@@ -49,7 +49,7 @@ class Folds:
         for first in range(0, len(self.stacks), FEW_ROWS):
             few = slice(first, first + FEW_ROWS)
             for stack, value in zip(self.stacks[few].tolist(), self.sums[few].tolist()):
-                yield tuple([self.labels[n] for n in reversed(self.trace.stack_ids(stack))]), value
+                yield tuple([self.labels[n] for n in reversed(self.shown.ids(stack))]), value
 
 
 def lines(folded: Iterable[Pair]) -> Iterator[str]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from steve.trace.frames import label
 
 if TYPE_CHECKING:
-    from steve.trace._memtrace import Trace
+    from steve.trace.policy import ShownStacks
 
 VERSION, FORMAT = 0x10400, 3
 PAGE = 4096
@@ -26,8 +26,8 @@ ENOUGH = 1 << 20  # bytes to gather before they are written
 class HeaptrackWriter:
     """Writes one trace as a heaptrack file. write(bytes) is called with large pieces of the text."""
 
-    def __init__(self, trace: Trace, write: Callable[[bytes], object]) -> None:
-        self.trace, self.write = trace, write
+    def __init__(self, shown: ShownStacks, write: Callable[[bytes], object]) -> None:
+        self.shown, self.trace, self.write = shown, shown.trace, write
         self._lines: list[str] = []
         self._strings: dict[str, int] = {"": 0}
         self._ips: dict[int, int] = {}
@@ -53,17 +53,18 @@ class HeaptrackWriter:
         return self._ips[number]
 
     def _stack(self, stack: int) -> int:
-        """The number of a stack, defined when first used: its innermost frame and the stack of the caller."""
-        missing: list[tuple[int, int, int]] = []
-        while stack not in self._stacks:
-            parent, frame = self.trace.stack(stack)
-            missing.append((stack, parent, frame))
-            stack = parent
-        for known, parent, frame in reversed(missing):
-            ip = self._ip(frame)
+        """The number of a stack as it is shown, defined when first used: its innermost frame and the stack of its
+        callers."""
+        innermost = shown = self.shown.stack(stack)
+        missing: list[int] = []
+        while shown not in self._stacks:
+            missing.append(shown)
+            shown = self.shown.outer(shown)
+        for known in reversed(missing):
+            ip = self._ip(self.shown.frame(known))
             self._stacks[known] = len(self._stacks)
-            self._lines.append(f"t {ip:x} {self._stacks[parent]:x}")
-        return self._stacks[missing[0][0]] if missing else self._stacks[stack]
+            self._lines.append(f"t {ip:x} {self._stacks[self.shown.outer(known)]:x}")
+        return self._stacks[innermost]
 
     def _flush(self) -> None:
         if self._lines:

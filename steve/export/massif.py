@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from steve.kernels._holdings import Holdings
-    from steve.trace._memtrace import Trace
+    from steve.trace.policy import ShownStacks
 
 MOST, DETAIL = 100, 10
 THRESHOLD = 0.01  # share of a snapshot's bytes; smaller branches are merged into one
@@ -93,9 +93,9 @@ class Trees:
     """Writes snapshots as trees with the innermost frames at the top, as massif does. Branches that are not shown are
     not computed."""
 
-    def __init__(self, trace: Trace) -> None:
-        self.trace = trace
-        self.parents, self.frames = trace.stack_table()
+    def __init__(self, shown: ShownStacks) -> None:
+        self.trace = shown.trace
+        self.shown, self.callers, self.frames = shown.table()
         self._texts: dict[int, str] = {}
 
     def text(self, number: int) -> str:
@@ -110,7 +110,7 @@ class Trees:
         """The lines of the tree of one snapshot."""
         import numpy as np
         total = int(whole.bytes.sum())
-        known = Held(np.where(whole.stacks < len(self.frames), whole.stacks, 0), whole.bytes)
+        known = Held(self.shown[np.where(whole.stacks < len(self.shown), whole.stacks, 0)], whole.bytes)
         yield from self._node(Node(TOP, 0, total, known), total * THRESHOLD)
 
     def _split(self, some: Held) -> Iterator[tuple[int, int, np.ndarray]]:
@@ -125,8 +125,8 @@ class Trees:
 
     def _rest(self, some: Held, indices: np.ndarray) -> Held:
         """The stacks at these indices without their innermost frames, as far as they have more frames."""
-        parents = self.parents[some.stacks[indices]]
-        return Held(parents[parents != 0], some.bytes[indices][parents != 0])
+        callers = self.callers[some.stacks[indices]]
+        return Held(callers[callers != 0], some.bytes[indices][callers != 0])
 
     def _node(self, node: Node, least: float) -> Iterator[str]:
         """The lines of a node and of the nodes below it, the largest first. Not recursive, because stacks can be
@@ -149,10 +149,11 @@ class Trees:
                 pending.append(Node(self.text(number), depth + 1, below, self._rest(some, indices)))
 
 
-def massif(trace: Trace, snapshots: list[Snapshot], peak: Held, again: Holdings) -> Iterator[str]:
+def massif(shown: ShownStacks, snapshots: list[Snapshot], peak: Held, again: Holdings) -> Iterator[str]:
     """The text of the file, in pieces. peak: what stacks held at the peak; again: a second walk over the trace, not
     begun, which finds what they held at the other snapshots."""
-    trees, command = Trees(trace), " ".join(trace.info().get("command", trace.name).split())
+    trace = shown.trace
+    trees, command = Trees(shown), " ".join(trace.info().get("command", trace.name).split())
     yield f"desc: steve export --format=massif\ncmd: {command}\ntime_unit: i\n"
     for number, snapshot in enumerate(snapshots):
         yield (f"#-----------\nsnapshot={number}\n#-----------\ntime={snapshot.time}\n"

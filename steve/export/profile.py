@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from steve.analysis import blocks
 from steve.export.paths import frames_of
+from steve.trace.policy import ShownStacks
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,16 +49,19 @@ class Sample(NamedTuple):
 class Profile:
     """The sums of a trace by stack.
 
-    stacks: an array of the ids of the stacks that allocated. columns: for each of METRICS an array of values, parallel
-    to `stacks`. facts: the trace's facts about its recording (Trace.info)."""
+    shown: the stacks as they are shown. stacks: an array of the ids of the shown stacks that allocated, in order.
+    columns: for each of METRICS an array of values, parallel to `stacks`. facts: the trace's facts about its recording
+    (Trace.info)."""
 
     def __init__(self, chosen: blocks.Blocks) -> None:
         sums, = chosen.sum_by("stack")
         del chosen.lives  # frees as much memory as the rest will need
         self.trace = chosen.trace
         self.facts: dict[str, str] = self.trace.info()
-        self.stacks: np.ndarray = sums.numbers
-        self.columns: list[np.ndarray] = [sums.rows[metric.key].copy() for metric in METRICS]
+        self.shown = ShownStacks(self.trace, chosen.policy)
+        stacks, columns = self.shown.merged(sums.numbers, [sums.rows[metric.key] for metric in METRICS])
+        self.stacks: np.ndarray = stacks
+        self.columns: list[np.ndarray] = columns
         self._frames: dict[int, Frame] = {}
 
     def samples(self, order: np.ndarray | None = None) -> Iterator[Sample]:
@@ -70,7 +74,7 @@ class Profile:
 
     def frames(self, stack: int) -> list[int]:
         """The ids of a stack's frames, innermost first."""
-        return self.trace.stack_ids(stack)
+        return self.shown.ids(stack)
 
     @property
     def command(self) -> str:
@@ -85,4 +89,4 @@ class Profile:
 
     def used_frames(self) -> list[int]:
         """The ids of all frames of the stacks, each once, in the order of first use."""
-        return frames_of(self.trace, self.stacks.tolist())
+        return frames_of(self.shown, self.stacks.tolist())

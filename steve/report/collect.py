@@ -17,8 +17,8 @@ from steve.trace._memtrace import Trace
 from steve.kernels._profile import Profile
 from steve.system.errors import TraceError
 from steve.terminal.progress import Progress
-from steve.trace.callers import callers
 from steve.analysis.rules import DEFAULTS, limits
+from steve.trace.policy import ShownStacks
 from steve.trace.stacks import frame_text
 from steve.analysis.totals import extent, is_complete, is_least
 
@@ -87,9 +87,8 @@ def clean(text: str, limit: int = NAME_LIMIT) -> str:
 
 
 def site_name(frames: list[Any]) -> str:
-    """The innermost three callers of the allocator, innermost first."""
-    shown = [frames[i] for i in callers(frames)[:3]]
-    names = [shown_frame(f) if f is None or not f.function or f.kind != "host" else f.function for f in shown]
+    """The innermost three shown frames, innermost first."""
+    names = [shown_frame(f) if f is None or not f.function or f.kind != "host" else f.function for f in frames[:3]]
     return clean(" ← ".join(names)) if names else "no stack recorded"
 
 
@@ -98,13 +97,13 @@ def shown_frame(frame: Any) -> str:
     return "unknown" if frame is None else clean(frame_text(frame))
 
 
-def named_site(trace: Trace, stacks: np.ndarray, stack: int) -> Site:
+def named_site(shown: ShownStacks, stacks: np.ndarray, stack: int) -> Site:
     """The Site of a stack id."""
-    frames = trace.stack_frames(stack)
-    shown = [shown_frame(frame) for frame in frames[:FRAMES_SHOWN]]
+    frames = [shown.trace.frame(number) for number in shown.ids(stack) if number]
+    texts = [shown_frame(frame) for frame in frames[:FRAMES_SHOWN]]
     if len(frames) > FRAMES_SHOWN:
-        shown.append(f"… {len(frames) - FRAMES_SHOWN} more")
-    return Site(stack, site_name(frames), shown, _row(stacks[stack]))
+        texts.append(f"… {len(frames) - FRAMES_SHOWN} more")
+    return Site(stack, site_name(frames), texts, _row(stacks[stack]))
 
 
 def _row(record: np.void) -> dict[str, int]:
@@ -167,6 +166,7 @@ def collect(trace: Trace, path: str, sites: int = 60, quiet: bool = False) -> Tr
     _feed(trace, profile, found, quiet)
     stacks, heaps, stats, totals = profile.stacks(), profile.heaps(), trace.stats(), profile.totals()
     map_blocks, map_bytes = profile.lifetime_map()
+    shown = ShownStacks(trace)
     return TraceData(
         path=path,
         info={clean(k): clean(v, 1000) for k, v in trace.info().items()},
@@ -176,8 +176,8 @@ def collect(trace: Trace, path: str, sites: int = 60, quiet: bool = False) -> Tr
         stacks=stacks,
         found=found.rows(),
         judged_bytes=found.bytes(),
-        found_sites=[named_site(trace, stacks, i) for i in sorted(_leading_by_rule(found.rows(), MOST_FOUND))],
-        sites=[named_site(trace, stacks, i) for i in interesting(stacks, sites)],
+        found_sites=[named_site(shown, stacks, i) for i in sorted(_leading_by_rule(found.rows(), MOST_FOUND))],
+        sites=[named_site(shown, stacks, i) for i in interesting(stacks, sites)],
         heaps=[(_heap_name(trace, i), _row(heaps[i])) for i in range(len(heaps)) if heaps["blocks"][i]],
         marks=_marks(trace, profile),
         map_blocks=map_blocks,

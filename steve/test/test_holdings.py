@@ -21,6 +21,7 @@ from steve.export.dhat import dhat
 from steve.export.heaptrack import HeaptrackWriter
 from steve.export.massif import THRESHOLD, TOP, Held, Trees, held
 from steve.export.paths import frames_of, in_order
+from steve.trace.policy import ShownStacks
 
 CELL, CELLS = 64, 60
 STACKS = ["main a b malloc", "main a c malloc", "main b malloc", "main", "main a b malloc", "main b a b a malloc"]
@@ -157,7 +158,7 @@ def plain_tree(trace: mt.Trace, sizes: dict[int, int]) -> tuple[int, dict]:
     for stack, size in sizes.items():
         node = root
         node[0] += size
-        for number in trace.stack_ids(stack):
+        for number in ShownStacks(trace).ids(stack):
             node = node[1].setdefault(number, [0, {}])
             node[0] += size
     return root[0], root[1]
@@ -184,7 +185,7 @@ def test_trees_of_massif(seed: int, tmp_path: Path) -> None:
     trace.skim()
     numbers = [*choose.sample(range(trace.counts()["stacks"]), 150), 4000000000]
     sizes = {number: choose.randint(1, 10) ** choose.randint(1, 5) for number in numbers}
-    trees = Trees(trace)
+    trees = Trees(ShownStacks(trace))
     size, below = plain_tree(trace, sizes)
     assert list(trees.lines(Held(np.array(list(sizes), "u4"), np.array(list(sizes.values()), "u8")))) == list(
         plain_lines(trees, size, below, TOP, size * THRESHOLD))
@@ -208,12 +209,13 @@ def test_order_of_stacks(trace: Callable) -> None:
     reader = mt.Trace(str(trace("\n".join([*(f"stack {frames}" for frames in stacks), "end exit", ""]))))
     reader.skim()
     numbers = np.array(choose.sample(range(reader.counts()["stacks"]), 90) + [4000000000], "u4")
-    frames = frames_of(reader, numbers.tolist())
+    shown = ShownStacks(reader)
+    frames = frames_of(shown, numbers.tolist())
     assert frames == list(dict.fromkeys(number for stack in numbers.tolist() for number in reader.stack_ids(stack)))
     for factor, step in ((1, 1), (1, -1), (100, 1), (40000, -1)):
         ranks = {number: factor * (i // 2) for i, number in enumerate(frames)}
         keys = [[ranks[number] for number in reader.stack_ids(stack)][::step] for stack in numbers.tolist()]
-        order = in_order(reader, numbers, ranks, step < 0)
+        order = in_order(shown, numbers, ranks, step < 0)
         assert [keys[i] for i in order.indices] == sorted(keys)
         runs = [keys[order.indices[start]] for start in order.starts]
         assert runs == sorted(map(list, set(map(tuple, keys))))
@@ -247,8 +249,8 @@ class PlainHeaptrack(HeaptrackWriter):
 
 def test_lines_of_heaptrack(random_trace: Path) -> None:
     pieces: list[bytes] = []
-    HeaptrackWriter(mt.Trace(str(random_trace)), lambda piece: pieces.append(bytes(piece))).run()
-    known = PlainHeaptrack(mt.Trace(str(random_trace)), pieces.append).text()
+    HeaptrackWriter(ShownStacks(mt.Trace(str(random_trace))), lambda piece: pieces.append(bytes(piece))).run()
+    known = PlainHeaptrack(ShownStacks(mt.Trace(str(random_trace))), pieces.append).text()
     # these times are wall clock times
     assert re.sub(rb"(?m)^c \w+\n", b"", b"".join(pieces)) == known and b"\n- " in known
 
@@ -267,6 +269,6 @@ def test_frames_that_read_the_same_are_one(trace: Callable) -> None:
     history = Holdings(reader)
     history.walk_all()
     history.finish()
-    found = json.loads("".join(dhat(history, reader)))
+    found = json.loads("".join(dhat(history, ShownStacks(reader))))
     assert [(point["tb"], point["tbk"], point["fs"]) for point in found["pps"]] == [(30, 1, [3, 2]), (24, 2, [1, 2])]
     assert found["ftbl"] == ["[root]", "0x0: f", "0x0: main", "0x0: g"]

@@ -25,6 +25,7 @@ from steve.export.profile import BY_NAME, METRICS, Profile
 from steve.export.csv import table
 from steve.flame.tree import Box, Stacks, boxes, sorted_stacks
 from steve.trace.frames import label
+from steve.trace.policy import ShownStacks
 from test_liveparts import arguments
 
 FRAMES = ("main", "a", "b", "b@x.c:3", "b@x.c:4", "work@@app.lua:12/10", "malloc", "[lib.so]")
@@ -55,7 +56,7 @@ def profile(request: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pr
 
 def plain(profile: Profile) -> Plain:
     values = zip(*(column.tolist() for column in profile.columns))
-    return [(profile.trace.stack_ids(stack), row) for stack, row in zip(profile.stacks.tolist(), values)]
+    return [(profile.frames(stack), row) for stack, row in zip(profile.stacks.tolist(), values)]
 
 
 def names(profile: Profile, frames: list[int]) -> tuple[str, ...]:
@@ -143,5 +144,5 @@ def test_dhat_in_pieces(trace: Callable, monkeypatch: pytest.MonkeyPatch) -> Non
         history = Holdings(reader)
         history.walk_all()
         history.finish()
-        texts.append("".join(dhat.dhat(history, reader)))
+        texts.append("".join(dhat.dhat(history, ShownStacks(reader))))
     assert texts[0] == texts[1] and len(json.loads(texts[0])["pps"]) > 200

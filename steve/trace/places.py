@@ -1,7 +1,7 @@
 """The places in the program where something happens: lines and sites of stacks and of access sites.
 
-The line of a stack is that of its innermost Lua function. If it has none, it is that of the innermost frame that
-has a name and does not belong to the allocator. The line of an access is that of its instruction. An allocation
+The line of a stack is that of its innermost Lua function. If it has none, it is that of the innermost shown frame
+(steve.trace.policy) that has a name. The line of an access is that of its instruction. An allocation
 site is longer: the three innermost frames. Each name is looked up once.
 
 SPDX-License-Identifier: GPL-2.0-or-later
@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from steve.trace.callers import is_allocator
+from steve.trace.policy import Policy
 from steve.trace.stacks import Inherited, Sites, frame_text
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def owner_of(file: str, function: str, defined: int, nth: int) -> Owner:
 
 
 # The two candidates for the line of a stack or frame, None where there is none: the Lua line, and the line of a named
-# function that does not belong to the allocator.
+# function.
 Lines = tuple[Found | None, Found | None]
 
 
@@ -68,17 +68,17 @@ def lua_line(frame: Frame) -> Found | None:
 
 
 def named_line(frame: Frame) -> Found | None:
-    """The line of a frame that has a name and does not belong to the allocator, else None."""
-    return Found(line_of(frame)) if (frame.function or frame.file) and not is_allocator(frame) else None
+    """The line of a frame that has a name, else None."""
+    return Found(line_of(frame)) if frame.function or frame.file else None
 
 
 class Places:
-    """The places of one trace."""
+    """The places of one trace. policy: which frames are shown, and which only allocate."""
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, policy: Policy = Policy()) -> None:
         from steve.trace._memtrace import HOW_NAMES, TYPE_NAMES
         self.trace = trace
-        self.sites = Sites(trace)
+        self.sites = Sites(trace, policy)
         self._lines: list[Line] = []  # by stack
         self._of_stacks: Inherited[Lines] = Inherited(trace, self._add_frame, (None, None))
         self._of_frames: dict[int, Lines] = {}
@@ -121,11 +121,11 @@ class Places:
 
     def find_stack(self, stack: int) -> Found:
         """The line of a stack, with the function name of its own frame."""
-        lua, named = self._of_stacks.of(stack)
+        shown = self.sites.shown.stack(stack)
+        lua, named = self._of_stacks.of(shown)
         if lua is not None or named is not None:
             return lua or named
-        frames = self.trace.stack_frames(stack)
-        return Found(line_of(frames[0]) if frames else NOWHERE)
+        return Found(line_of(self.trace.frame(self.sites.shown.frame(shown))) if shown else NOWHERE)
 
     def _add_frame(self, number: int, callers: Lines) -> Lines:
         """The lines of a stack, from its innermost frame and the lines of its callers."""

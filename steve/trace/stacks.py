@@ -1,6 +1,6 @@
 """Call stacks as text, shortened to the allocation site.
 
-A site begins at the caller of the allocator, which steve.trace.callers finds.
+A site begins where a stack begins as it is shown (steve.trace.policy).
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -10,17 +10,14 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
-from steve.trace.callers import MOST_ALLOCATORS, callers, is_plain
+from steve.trace.policy import Policy, ShownStacks
 
 if TYPE_CHECKING:
     import numpy as np
 
     from steve.trace._memtrace import Frame, Trace
 
-SITE = ("first three frames of the stack, from the caller of the allocator; LuaJIT's own code between its "
-        "allocator and the line of Lua is no caller")
-
-NO_BOUND = 2**32  # more frames than any stack has
+SITE = "first three frames of the stack, without functions that only allocate"
 
 
 def place_text(function: str, file: str, line: int) -> str:
@@ -75,47 +72,25 @@ class Inherited(Generic[Known]):
 
 
 class Sites:
-    """The allocation sites of a trace: the first FRAMES frames of a stack, from the caller of the allocator."""
+    """The allocation sites of a trace: the first FRAMES frames of a stack as it is shown."""
 
     FRAMES = 3
 
-    def __init__(self, trace: Trace) -> None:
-        self.trace = trace
-        self._known: dict[int, Frame | None] = {}
-        self._plain = Inherited(trace, lambda frame, plain: plain and is_plain(self._frame(frame)), True)
+    def __init__(self, trace: Trace, policy: Policy = Policy()) -> None:
+        self.trace, self.shown = trace, ShownStacks(trace, policy)
         self._texts: dict[int, str] = {}
 
-    def _frame(self, number: int) -> Frame | None:
-        if number not in self._known:
-            self._known[number] = self.trace.frame(number)
-        return self._known[number]
-
-    def _ids(self, stack: int, most: int) -> list[int]:
-        """The ids of the `most` innermost frames, or of all if there are fewer."""
-        ids: list[int] = []
-        entry = self.trace.stack(stack)
-        while stack and entry is not None and len(ids) < most:
-            parent, frame = entry
-            ids.append(frame)
-            stack = parent if parent < stack else 0
-            entry = self.trace.stack(stack)
-        return ids
-
-    def _callers(self, ids: list[int]) -> tuple[int, ...]:
-        return tuple(ids[i] for i in callers([self._frame(frame) for frame in ids])[:self.FRAMES])
-
     def frames(self, stack: int) -> tuple[int, ...]:
-        """The ids of the frames of a stack's site, innermost first. For a plain stack (steve.trace.callers) its
-        first frames are enough to find them."""
-        if self._plain.of(stack):
-            found = self._callers(self._ids(stack, MOST_ALLOCATORS + self.FRAMES))
-            if len(found) == self.FRAMES:
-                return found
-        return self._callers(self._ids(stack, NO_BOUND))
+        """The ids of the frames of a stack's site, innermost first."""
+        shown, ids = self.shown.stack(stack), []
+        while shown and len(ids) < self.FRAMES:
+            ids.append(self.shown.frame(shown))
+            shown = self.shown.outer(shown)
+        return tuple(ids)
 
     def _text(self, number: int) -> str:
         if number not in self._texts:
-            frame = self._frame(number)
+            frame = self.trace.frame(number)
             self._texts[number] = frame_text(frame) if frame is not None else ""
         return self._texts[number]
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from steve.trace import frames
 from steve.system.errors import SteveError
 from steve.profilers.memprof.places import C, INSIDE, LUA, Place
-from steve.trace.callers import is_allocator
+from steve.trace.policy import only_allocates
 
 if TYPE_CHECKING:
     from steve.trace._memtrace import Frame, Trace
@@ -61,7 +61,7 @@ class Traced:
                 return self._c_place(frame)
             if frame.kind == "vm" and not frame.line:  # with a line it is the parser, which counts as its caller
                 return INSIDE
-        named = [frame for frame in known if frame.function and not is_allocator(frame)]
+        named = [frame for frame in known if frame.function and not only_allocates(frame)]
         return self._c_place(named[0]) if self.heap == "all" and named else INSIDE
 
     def place(self, stack: int) -> Place:

@@ -1,0 +1,142 @@
+"""Which frames of a stack are shown, for stacks as the recorder makes them, of programs with and without Lua.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from steve.trace.policy import ALLOC_FUNCTIONS, Policy, ShownStacks, glob, known_alloc_functions, only_allocates
+from steve.trace.stacks import frame_text
+
+LUAJIT, LIBRARY, LIBC = "/usr/bin/luajit", "/usr/lib/libfoo.so", "/usr/lib/libc.so.6"
+
+
+def host(function: str = "", object: str = LUAJIT) -> Any:
+    return SimpleNamespace(kind="host", function=function, object=object, file="", line=0, ip=0x123)
+
+
+def of_lua(function: str, kind: str = "lua", line: int = 7) -> Any:
+    file = "/src/app.lua" if line else ""
+    return SimpleNamespace(kind=kind, function=function, object="", file=file, line=line, ip=0x456)
+
+
+def in_c(*functions: str) -> list[Any]:
+    return [host(function, "/bin/x") for function in functions]
+
+
+class OneStack:
+    """A trace that has one stack, with its callers."""
+
+    def __init__(self, frames: list[Any]) -> None:
+        self.frames = frames[::-1]
+
+    def stack(self, number: int) -> tuple[int, int] | None:
+        return (number - 1, number) if 0 < number <= len(self.frames) else None
+
+    def frame(self, number: int) -> Any:
+        return self.frames[number - 1]
+
+
+def shown(frames: list[Any], policy: Policy = Policy()) -> list[str]:
+    """The texts of the shown frames of a stack, innermost first."""
+    ids = ShownStacks(OneStack(frames), policy).ids(len(frames))  # type: ignore[arg-type]
+    return [frame_text(frames[-number]) if frames[-number] else "" for number in ids if number]
+
+
+TREE, CALLER = of_lua("tree"), host("lua_pcall")
+TREE_NAME, CALLER_NAME = "tree (app.lua:7)", "lua_pcall (luajit)"
+CUT = SimpleNamespace(kind="cut", function="[cut at 12]", object="", file="", line=0, ip=0)
+
+
+@pytest.mark.parametrize("frames, expected", [
+    ([], []),
+    ([host("malloc", LIBRARY)], ["malloc (libfoo.so)"]),
+    ([host("malloc", LIBRARY), host("operator new(unsigned long)", LIBRARY), host("parse", "/bin/x")], ["parse (x)"]),
+    ([host("", "/bin/x"), host("", "/bin/x")], ["0x123 (x)", "0x123 (x)"]),
+    # nothing but functions that allocate: the outermost of them
+    ([host("malloc", LIBRARY), host("operator new(unsigned long)", LIBRARY)],
+     ["operator new(unsigned long) (libfoo.so)"]),
+    ([host("malloc", LIBRARY), *in_c("xmalloc"), host("(below main)", LIBC), *in_c("_start")], ["xmalloc (x)"]),
+    # LuaJIT's own code, with and without names, also when it works for a line
+    ([host(), host(), TREE, CALLER], [TREE_NAME, CALLER_NAME]),
+    ([host("lj_mem_realloc"), host("rehashtab"), host("lj_tab_newkey"), TREE, CALLER], [TREE_NAME, CALLER_NAME]),
+    ([host(), of_lua("GC", "vm", 0), of_lua("collectgarbage", "fast", 0), TREE],
+     ["GC", "collectgarbage", TREE_NAME]),
+    ([host(), TREE, host(), host("lua_call"), host(), TREE, CALLER], [TREE_NAME, TREE_NAME, CALLER_NAME]),
+    # linked into a program without symbols: the caller of Lua is LuaJIT
+    ([host("", "/bin/game"), TREE, host("", "/bin/game")], [TREE_NAME, "0x123 (game)"]),
+    # modules in C that allocate through Lua's API or directly, with and without names
+    ([host(), host("lua_createtable"), host("decode", LIBRARY), of_lua("decode", "c", 0), TREE, CALLER],
+     ["decode (libfoo.so)", "decode", TREE_NAME, CALLER_NAME]),
+    ([host("malloc", LIBRARY), host("", LIBRARY), of_lua("decode", "c", 0), TREE, CALLER],
+     ["0x123 (libfoo.so)", "decode", TREE_NAME, CALLER_NAME]),
+    ([host("malloc", LIBRARY), of_lua("malloc", "c", 0), TREE, CALLER], [TREE_NAME, CALLER_NAME]),
+    # a state is created: there is no Lua yet, so the name stays; the frame of the recorder's wrapper is
+    # dropped
+    ([host(), host("lj_state_new"), host("lua_newstate"),
+      host("lua_newstate", "/usr/libexec/valgrind/vgpreload_ljtrace-amd64-linux.so"), host("main")],
+     ["lua_newstate (luajit)", "main (luajit)"]),
+    ([host(), host()], ["0x123 (luajit)"]),
+    ([None, TREE], ["", TREE_NAME]),
+    # the start of the program, of a thread, and code that runs before main
+    ([*in_c("malloc", "parse", "main"), host("(below main)", LIBC), host("__libc_start_main@@GLIBC_2.34", LIBC),
+      *in_c("(below main)")], ["parse (x)", "main (x)"]),
+    ([*in_c("parse", "main"), host("", LIBC), *in_c("_start")], ["parse (x)", "main (x)"]),
+    ([*in_c("work"), host("start_thread", LIBC), host("clone3", LIBC)], ["work (x)", "start_thread (libc.so.6)"]),
+    ([*in_c("init"), host("call_init", LIBC), host("_start", LIBC)], ["init (x)", "call_init (libc.so.6)"]),
+    ([*in_c("main", "again", "main"), host("(below main)", LIBC)], ["main (x)", "again (x)", "main (x)"]),
+    ([host("(below main)", LIBC), *in_c("_start")], ["(below main) (libc.so.6)"]),
+    # stacks that the recorder cut
+    ([*in_c("malloc", "down", "down"), CUT], ["down (x)", "down (x)", "[cut at 12]"]),
+    ([*in_c("malloc", "xmalloc"), CUT], ["xmalloc (x)", "[cut at 12]"]),
+    ([*in_c("malloc", "main", "again"), CUT], ["main (x)", "again (x)", "[cut at 12]"]),
+])
+def test_shown_frames(frames: list[Any], expected: list[str]) -> None:
+    assert shown(frames) == expected
+
+
+WRAPPED = in_c("malloc", "xmalloc", "make", "node_new", "parse", "main")
+
+
+@pytest.mark.parametrize("policy, first", [
+    (Policy(), "make"), (Policy(("make",)), "node_new"), (Policy(("make", "*_new")), "parse"),
+    (Policy(("ma?e",)), "node_new"), (Policy(("[a-z]*",)), "make"),
+    (Policy(("make",), keep_alloc_fns=True), "malloc")])
+def test_patterns(policy: Policy, first: str) -> None:
+    assert shown(WRAPPED, policy)[0] == f"{first} (x)"
+    assert shown(WRAPPED, policy)[-1] == "main (x)"
+
+
+def test_all_frames_are_kept() -> None:
+    frames = [host(), host("lj_mem_realloc"), TREE, CALLER]
+    assert shown(frames, Policy(keep_alloc_fns=True)) == list(map(frame_text, frames))
+
+
+@pytest.mark.parametrize("name", [
+    "malloc", "xmalloc", "g_malloc0_n", "zmalloc", "operator new[](unsigned long)",
+    "std::allocator<int>::allocate(unsigned long)", "std::__new_allocator<int>::allocate(unsigned long, void const*)",
+    "alloc::alloc::exchange_malloc", "__rust_alloc"])
+def test_well_known_functions(name: str) -> None:
+    assert only_allocates(host(name))
+
+
+@pytest.mark.parametrize("name", ["", "main", "mymalloc_test", "std::vector<int>::push_back(int)", "parse",
+                                  "alloc::vec::Vec<T>::push", "operator+"])
+def test_other_functions(name: str) -> None:
+    assert not only_allocates(host(name))
+
+
+def test_the_file_of_functions() -> None:
+    """Each pattern occurs once, and begins with text that tells what it is."""
+    patterns = known_alloc_functions()
+    assert len(patterns) > 50 and len(set(patterns)) == len(patterns)
+    for pattern in patterns:
+        assert pattern[:3].strip("*?") == pattern[:3], f"{ALLOC_FUNCTIONS}: {pattern}"
+        assert glob([pattern]).fullmatch(pattern)
+
+
+def test_a_frame_has_the_name_of_its_file_without_the_folder() -> None:
+    frame = SimpleNamespace(kind="lua", function="main chunk", object="", file="/src/app.lua", line=3,
+                            ip=0)
+    assert frame_text(frame) == "main chunk (app.lua:3)"

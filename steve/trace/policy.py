@@ -1,0 +1,238 @@
+"""The policy of all views and exports: which frames of a stack they show.
+
+A stack begins at the code that needed the memory. Frames that only allocate are left out at its inner end: malloc and
+its relatives, wrappers of them (alloc_functions.txt lists those that are well known, --alloc-fn adds others), and
+LuaJIT's own code that works for a line of Lua. Frames of the recorder's preloaded library are left out everywhere, and
+so is LuaJIT's own code between frames of Lua. If nothing else is in a stack, the outermost frame that allocates stays.
+
+A stack ends at the start of the program or thread: main or start_thread. What calls these is left out, and code that
+runs before or after main ends where the C library's start code calls it. A stack that the recorder cut ends at the frame
+that says so.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+from __future__ import annotations
+
+import os
+import re
+from array import array
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from steve.trace.frames import LUA_KINDS
+
+if TYPE_CHECKING:
+    import argparse
+
+    import numpy as np
+
+    from steve.trace._memtrace import Frame, Trace
+
+ALLOC_FUNCTIONS = os.path.join(os.path.dirname(__file__), "alloc_functions.txt")
+PRELOADED = "vgpreload_ljtrace"     # prefix of the recorder's preloaded library
+INTERNAL = "lj_"                    # prefix of functions that only LuaJIT calls
+API = ("lua_", "luaL_")             # prefixes of the functions of LuaJIT's C API
+STARTS = frozenset(("main", "start_thread"))
+BELOW_MAIN = re.compile(r"\(below main\)|_start|__libc_start_(main|call_main).*|(__)?clone[23]?|thread_start")
+OF_LUA = LUA_KINDS | {"fast", "c", "vm"}  # kinds of frames that Lua or its virtual machine has
+CUT = "cut"                         # the kind of the frame at which the recorder cut a stack
+
+
+class Policy(NamedTuple):
+    """What the options choose. alloc_fns: further patterns for names of functions that only allocate; keep_alloc_fns:
+    show all frames of the inner end; short: elide parts of long names."""
+    alloc_fns: tuple[str, ...] = ()
+    keep_alloc_fns: bool = False
+    short: bool = False
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add --alloc-fn and --keep-alloc-fns."""
+    parser.add_argument("--alloc-fn", metavar="PATTERN", dest="alloc_fns", action="append", default=[],
+                        help="leave out functions of this name, too, at the inner end of stacks; * is any text; may "
+                        "be repeated")
+    parser.add_argument("--keep-alloc-fns", action="store_true", help="show the functions that only allocate")
+
+
+def of_arguments(args: argparse.Namespace) -> Policy:
+    """The policy that the arguments of add_arguments() choose; the default one if there are no such arguments."""
+    return Policy(tuple(getattr(args, "alloc_fns", ())), getattr(args, "keep_alloc_fns", False))
+
+
+@lru_cache(maxsize=None)
+def known_alloc_functions() -> tuple[str, ...]:
+    """The patterns of alloc_functions.txt."""
+    with open(ALLOC_FUNCTIONS, encoding="utf-8") as file:
+        lines = [line.partition("#")[0].strip() for line in file]
+    return tuple(filter(None, lines))
+
+
+def glob(patterns: Iterable[str]) -> re.Pattern[str]:
+    """A regular expression that matches the names that one of the patterns fits. In a pattern, * is any text and ? any
+    character."""
+    parts = [re.escape(pattern).replace(r"\*", ".*").replace(r"\?", ".") for pattern in patterns]
+    return re.compile("|".join(parts) or r"(?!)", re.DOTALL)
+
+
+@lru_cache(maxsize=None)
+def _alloc_names(more: tuple[str, ...]) -> re.Pattern[str]:
+    return glob((*known_alloc_functions(), *more))
+
+
+def only_allocates(frame: Frame, more: tuple[str, ...] = ()) -> bool:
+    """Is it a frame of a function that only allocates? more: patterns of --alloc-fn."""
+    return bool(frame.function) and _alloc_names(more).fullmatch(frame.function) is not None
+
+
+@lru_cache(maxsize=4096)
+def _is_preloaded(object_name: str) -> bool:
+    return os.path.basename(object_name).startswith(PRELOADED)
+
+
+@lru_cache(maxsize=4096)
+def _is_luajit(object_name: str) -> bool:
+    return "luajit" in os.path.basename(object_name)
+
+
+# Kinds of frames, as far as the policy distinguishes them.
+(PLAIN, ALLOCATES, GLUE, START, BELOW, CUT_OFF, LUA, LUAJIT, LUAJIT_API, NAMELESS) = range(10)
+
+
+def category(frame: Frame | None, more: tuple[str, ...] = ()) -> int:
+    """The kind of a frame. LUAJIT is LuaJIT's own code, LUAJIT_API functions of its C API. NAMELESS is code without a
+    name, which is LuaJIT's if LuaJIT was linked into its object. more: patterns of --alloc-fn."""
+    if frame is None:
+        return PLAIN
+    if frame.kind == CUT:
+        return CUT_OFF
+    if frame.kind in OF_LUA:
+        return ALLOCATES if frame.kind == "c" and only_allocates(frame, more) else LUA
+    if _is_preloaded(frame.object):
+        return GLUE
+    name = frame.function
+    if name in STARTS:
+        return START
+    if only_allocates(frame, more):
+        return ALLOCATES
+    if name.startswith(API):
+        return LUAJIT_API
+    if name.startswith(INTERNAL) or _is_luajit(frame.object):
+        return LUAJIT
+    if BELOW_MAIN.fullmatch(name):
+        return BELOW
+    return PLAIN if name else NAMELESS
+
+
+# Flags of a stack. START_CODE: it has frames of start code only. EMPTY: no frame of it can begin a stack. STARTED: it
+# has a frame at which stacks end. IN_LUA: it has a frame of Lua. HIDDEN: its innermost frame is never shown.
+START_CODE, EMPTY, STARTED, IN_LUA, HIDDEN = (1 << i for i in range(5))
+
+
+class ShownStacks:
+    """The stacks of a trace as views show them.
+
+    A shown stack is named by the id of a recorded stack, that of which its innermost frame is the innermost. Each
+    recorded stack is looked at once, after the stack of its callers. Memory: 21 bytes for each stack."""
+
+    def __init__(self, trace: Trace, policy: Policy = Policy()) -> None:
+        self.trace, self.policy = trace, policy
+        self._shown, self._outer, self._frames = array("I", [0]), array("I", [0]), array("I", [0])
+        self._flags, self._machines = bytearray([START_CODE | EMPTY]), array("I", [0])
+        self._categories: dict[int, int] = {}
+        self._objects: dict[str, int] = {"": 0}
+        self._object_of: dict[int, int] = {}
+
+    def stack(self, stack: int) -> int:
+        """The shown stack of a recorded stack; 0 if it is unknown or none."""
+        return self._shown[stack] if self._reach(stack) else 0
+
+    def outer(self, shown: int) -> int:
+        """The shown stack without its innermost frame; 0 if it has no other."""
+        return self._outer[shown]
+
+    def frame(self, shown: int) -> int:
+        """The id of the innermost frame of a shown stack; 0 for stack 0."""
+        return self._frames[shown]
+
+    def ids(self, stack: int) -> list[int]:
+        """The ids of the shown frames of a recorded stack, innermost first; [0] if it is unknown or none."""
+        shown, ids = self.stack(stack), []
+        while shown:
+            ids.append(self._frames[shown])
+            shown = self._outer[shown]
+        return ids or [0]
+
+    def table(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """All stacks read so far: arrays of the results of stack(), outer() and frame(), by stack id. They are
+        copies."""
+        import numpy as np
+        self._reach(self.trace.counts()["stacks"] - 1)
+        return np.array(self._shown, "u4"), np.array(self._outer, "u4"), np.array(self._frames, "u4")
+
+    def merged(self, stacks: np.ndarray, columns: Iterable[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
+        """The sums of numbers of recorded stacks by shown stack: the ids of the shown stacks, in order, and for each
+        column an array that is parallel to them."""
+        import numpy as np
+        shown = np.array([self.stack(stack) for stack in stacks.tolist()], "u4")
+        order = shown.argsort(kind="stable")
+        starts = np.flatnonzero(np.diff(shown[order].astype("i8"), prepend=-1))
+        sums = [np.add.reduceat(column[order], starts) if len(starts) else column.copy() for column in columns]
+        return shown[order[starts]], sums
+
+    def _reach(self, stack: int) -> bool:
+        """Look at all stacks up to this one, as far as the trace has defined them; false if it is not defined."""
+        for each in range(len(self._shown), stack + 1):
+            entry = self.trace.stack(each)
+            if entry is None:
+                return False
+            self._append(each, entry[0] if entry[0] < each else 0, entry[1])
+        return True
+
+    def _append(self, stack: int, callers: int, frame: int) -> None:
+        kind, of_callers = self._category(frame), self._flags[callers]
+        flags = of_callers & (STARTED | IN_LUA)
+        if of_callers & START_CODE and kind == BELOW:
+            flags |= START_CODE | EMPTY
+        if kind == CUT_OFF:
+            flags |= STARTED | EMPTY
+        machine = self._machines[callers]
+        if kind == LUA:
+            if not flags & IN_LUA and callers:
+                machine = self._native_object(self._frames[callers])
+            flags |= IN_LUA
+        is_machine = kind in (LUAJIT, LUAJIT_API) or kind == NAMELESS and self._is_in(frame, machine)
+        if (kind == GLUE or is_machine and flags & IN_LUA) and not self.policy.keep_alloc_fns:
+            flags |= HIDDEN
+        starts = kind == START and not flags & STARTED
+        self._outer.append(0 if starts else self._visible(callers))
+        self._flags.append(flags | STARTED if starts else flags)
+        self._machines.append(machine)
+        self._frames.append(frame)
+        drops = flags & HIDDEN or kind in (ALLOCATES, LUAJIT)
+        if drops and not self.policy.keep_alloc_fns and not of_callers & EMPTY:
+            self._shown.append(self._shown[callers])
+        else:
+            self._shown.append(stack)
+
+    def _visible(self, callers: int) -> int:
+        """The shown stack of which these callers are the rest, after a frame that is shown."""
+        if self._flags[callers] & START_CODE:
+            return 0
+        return self._outer[callers] if self._flags[callers] & HIDDEN else callers
+
+    def _category(self, frame: int) -> int:
+        if frame not in self._categories:
+            found = self.trace.frame(frame)
+            self._categories[frame] = category(found, self.policy.alloc_fns)
+            if found is not None and found.kind not in OF_LUA:
+                self._object_of[frame] = self._objects.setdefault(found.object, len(self._objects))
+        return self._categories[frame]
+
+    def _native_object(self, frame: int) -> int:
+        """The number of the object of a native frame; 0 for a frame of Lua."""
+        return self._object_of.get(frame, 0)
+
+    def _is_in(self, frame: int, machine: int) -> bool:
+        """Does a native frame belong to the object with this number?"""
+        return machine != 0 and self._native_object(frame) == machine
