@@ -189,14 +189,7 @@ def script_and_reference(history: list[Any], stacks: list[int]) -> tuple[str, Re
 def compare_sites(answer: dict[str, Any], reference: Reference) -> None:
     found = {}
     for site in answer["sites"]:
-        key = (
-            0
-            if not site["frames"]
-            else 1 + ("f", "g", "h").index(site["frames"][1])
-            if site["frames"][0] == "malloc"
-            else 3
-        )
-        found[key] = site
+        found[1 + ("f", "g", "h").index(site["frames"][0]) if site["frames"] else 0] = site
     used = {stack for stack, tally in reference.sites.items() if tally["bytes"] or tally["blocks"]}
     assert set(found) == used
     for stack in used:

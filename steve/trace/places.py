@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
+from steve.trace.frames import LUA_KINDS
 from steve.trace.policy import Policy
 from steve.trace.stacks import Inherited, Sites, frame_text
 
@@ -36,7 +37,6 @@ class Found(NamedTuple):
     owner: Owner | None = None
 
 
-LUA_FRAMES = ("lua", "lua-inlined")
 NOWHERE = Line("", 0, "(unknown)")
 
 
@@ -62,7 +62,7 @@ Lines = tuple[Found | None, Found | None]
 
 def lua_line(frame: Frame) -> Found | None:
     """The Lua line of a frame, or None. A frame of kind vm has a line if it is the parser, which reads that line."""
-    if frame.line and (frame.kind in LUA_FRAMES or frame.kind == "vm"):
+    if frame.line and (frame.kind in LUA_KINDS or frame.kind == "vm"):
         return Found(line_of(frame), owner_of(frame.file, frame.function, frame.defined, frame.nth))
     return None
 
@@ -146,7 +146,7 @@ class Places:
             known = self.trace.site(site)
             frame = self.trace.frame(known.frame) if known is not None and known.frame else None
             owner = owner_of(frame.file, frame.function, frame.defined, frame.nth) \
-                if frame is not None and frame.kind in LUA_FRAMES else None
+                if frame is not None and frame.kind in LUA_KINDS else None
             self._of_sites[key] = Found(NOWHERE if frame is None else line_of(frame), owner)
         return self._of_sites[key]
 
