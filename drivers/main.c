@@ -1,6 +1,6 @@
-/* main.c - steve-replay: replay ops files on real allocators.
+/* main.c - steve-replay: replays ops files on real allocators.
  *
- * The program is also its own worker: it starts itself anew for every run of a driver (worker.c).
+ * The program is also its own worker: it starts itself again for every run of a driver (worker.c).
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
@@ -30,8 +30,9 @@ static int run(const struct options *o)
     }
 }
 
-/* Let no file have the number of a standard stream that is closed: what is meant for the stream would be written into
- * it. /dev/null takes the place, opened so that reading or writing fails as before. */
+/* If a standard stream is closed, open /dev/null in its place. Otherwise the next file opened would get its
+ * number, and output for the stream would go into that file. It is opened so that reading or writing fails as
+ * before. */
 static void occupy_standard_streams(void)
 {
     static const int modes[] = {O_WRONLY, O_RDONLY, O_WRONLY};

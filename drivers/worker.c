@@ -1,8 +1,8 @@
 /* worker.c - the process in which one driver does one job.
  *
- * steve-replay starts itself anew for each, so that every run begins with the same fresh allocator and a
- * crash costs nothing but that run. Until the driver is open nothing here may call malloc: the C
- * library's may be the allocator under test. Hence no stdio but snprintf of whole numbers and strings.
+ * steve-replay starts itself again for each job, so that every run begins with a new allocator, and a crash affects
+ * only that run. Until the driver is open, nothing may call malloc, because the C library's malloc may be the
+ * allocator under test. Therefore, of stdio only snprintf of integers and strings is used.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
@@ -55,7 +55,7 @@ static void copy_info(struct shared_info *i, const struct steve_driver *d)
     i->compacts = d->compact != NULL;
 }
 
-/* JOB_INFO: what the driver is, and whether it would work here. */
+/* JOB_INFO: describe the driver, and check whether it can be used on this system. */
 static void tell_info(struct shared *b)
 {
     const struct steve_driver *d = load_driver(b->job.driver, b->text, sizeof b->text);
@@ -72,7 +72,7 @@ static void tell_info(struct shared *b)
     b->status = STATUS_DONE;
 }
 
-/* Set up the heap and, where the driver needs it, the capture of its calls: before it is opened. */
+/* Set up the heap and, if the driver needs it, the capturing of its calls. Called before the driver is opened. */
 static bool prepare_heap(struct shared *b)
 {
     if (!region_reserve(b->job.heap)) {
@@ -127,7 +127,7 @@ static void tell_clock(struct shared *b)
 static void do_replay(struct shared *b)
 {
     struct engine engine;
-    if (b->job.kind != JOB_FIT) { /* nothing is timed then */
+    if (b->job.kind != JOB_FIT) { /* nothing is timed in that job */
         clock_calibrate();
         tell_clock(b);
     }
@@ -151,7 +151,7 @@ int worker_main(void)
         return 1;
     signal(SIGPIPE, SIG_IGN);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != b->owner) /* ended before it could be asked for */
+    if (getppid() != b->owner) /* steve-replay ended before this was set */
         return 1;
     if (b->job.kind == JOB_INFO)
         tell_info(b);

@@ -4,9 +4,9 @@
 #ifndef DRIVERS_WORKER_H
 #define DRIVERS_WORKER_H
 
-#define WORKER_ARGUMENT "--worker" /* how steve-replay calls itself for it */
+#define WORKER_ARGUMENT "--worker" /* argument with which steve-replay starts itself as a worker */
 
-/* Do the job in shared memory at SHARED_FD. Returns the exit status; all else is in shared memory. */
+/* Do the job in the shared memory at SHARED_FD and return the exit status. All other results are in shared memory. */
 int worker_main(void);
 
 #endif

@@ -1,8 +1,8 @@
-/* bestfit.c - reference allocator: best fit; with tagged.c.
+/* bestfit.c - reference allocator: best fit; linked with tagged.c.
  *
- * Takes the smallest free chunk that is large enough, and of equal ones the lowest. The free chunks are in
- * a search tree ordered by size, then address, kept in balance as a treap: a chunk's rank is a hash of its
- * address, so nothing needs to be stored for it. All in O(log n), expected.
+ * It chooses the smallest free chunk that is large enough, and of equal ones the lowest. The free chunks are in a
+ * search tree ordered by size, then address. The tree is balanced as a treap. The priority of a chunk is a hash of
+ * its address, so it need not be stored. All operations take O(log n), expected.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "drivers/allocators/tagged.h"
@@ -29,7 +29,7 @@ void fit_start(void *room)
     s_root = NULL;
 }
 
-/* Split a tree by c, which is not in it, into the smaller and the larger chunks. */
+/* Split a tree by c, which is not in it, into the chunks before and after c. */
 static void split(struct chunk *tree, const struct chunk *c, struct chunk **smaller, struct chunk **larger)
 {
     while (tree) {
@@ -55,7 +55,7 @@ void fit_insert(struct chunk *c)
     *at = c;
 }
 
-/* Put the join of two trees, all of the first smaller than all of the second, at `at`. */
+/* Join two trees, all chunks of the first being smaller than all of the second, and store the result at `at`. */
 static void join(struct chunk **at, struct chunk *smaller, struct chunk *larger)
 {
     while (smaller && larger) {

@@ -1,8 +1,7 @@
-// boost.cc - driver for Boost.Interprocess's best fit (rbtree_best_fit), a library of headers.
+// boost.cc - driver for the best fit of Boost.Interprocess (rbtree_best_fit), which consists of headers only.
 //
-// It works in the buffer given to it, without a lock, and keeps free blocks in a red-black tree by size. It
-// does not tell how far up it has come, so `highest` is the end of the highest block since nothing was last
-// live.
+// It works in the given buffer, without a lock, and keeps free blocks in a red-black tree by size. It does not report
+// which part of the heap it uses, so `highest` is the end of the highest block since nothing was last live.
 //
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "drivers/sdk/driver.h"

@@ -1,10 +1,10 @@
 /* buddy.c - reference allocator: binary buddies.
  *
- * Blocks are powers of two of 32 bytes, at multiples of their size from the start of the heap. A block is
- * split in halves until it is the size wanted; a freed one is joined with its buddy as long as that is free.
- * One byte for each 32 bytes, at the end of the heap, says what begins (and, for free blocks, ends) there, so
- * that blocks have no headers. A heap that is no power of two is a row of ever smaller blocks at first, which
- * are begun one after the other.
+ * Blocks are powers of two of 32 bytes, at multiples of their size from the start of the heap. A block is split in
+ * halves until it has the required size. A freed block is joined with its buddy as long as that is free. Blocks have
+ * no headers: one byte per 32 bytes, at the end of the heap, says what begins (and, for free blocks, ends) there. If
+ * the size of the heap is not a power of two, the heap initially is a sequence of ever smaller blocks, which are used
+ * one after the other.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "drivers/sdk/driver.h"
@@ -12,19 +12,20 @@
 #include <string.h>
 
 enum { UNIT_LOG = 5, UNIT = 1 << UNIT_LOG, ORDERS = 42 };
-enum { FREE_START = 0x80, FREE_END = 0x40, ORDER = 0x3f }; /* in a unit's byte, with the block's order */
+/* in the byte of a unit, with the order of the block */
+enum { FREE_START = 0x80, FREE_END = 0x40, ORDER = 0x3f };
 
 struct free_block {
     struct free_block *next, *prev;
 };
 
 static char *s_base;
-static size_t s_units, s_begun; /* of the heap; of it, in blocks that have been in use or a list */
+static size_t s_units, s_begun; /* number of units of the heap, and of the blocks that were used already */
 static unsigned char *s_map;
 static struct free_block *s_lists[ORDERS];
-static uint64_t s_orders;       /* bit: the list of the order is not empty */
+static uint64_t s_orders;       /* bit set: the list of this order is not empty */
 static size_t s_free, s_chunks; /* bytes, blocks */
-static size_t s_reach;          /* unit above all blocks in use, or above free ones that lie on these */
+static size_t s_reach;          /* unit after the last block in use and the free blocks next to it */
 
 static size_t unit_of(const void *p)
 {
@@ -66,7 +67,7 @@ static void pull(size_t unit, unsigned order)
     s_chunks--;
 }
 
-/* Put the next of the row of blocks that the heap is at first into its list. False: all are. */
+/* Put the next block of the initial sequence into its list. False if there is none. */
 static bool begin_next(void)
 {
     if (s_begun == s_units)
@@ -147,7 +148,7 @@ static void *buddy_realloc(void *ref, size_t size, uint32_t id)
     return moved;
 }
 
-/* Steps down over free blocks; there are few side by side, since they join. */
+/* Moves down over free blocks. There are few next to each other, because buddies are joined. */
 static void *buddy_highest(void)
 {
     while (s_reach && (s_map[s_reach - 1] & FREE_END))

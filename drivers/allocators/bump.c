@@ -1,8 +1,8 @@
 /* bump.c - reference allocator: a pointer that only moves up.
  *
- * The fastest thing that still hands out memory, and the worst that an allocator can waste: freed blocks
- * are not used again until nothing is live. It is the upper bound on footprint and the lower bound on
- * time beside which the others are read. A block carries its size in front, for realloc and usable.
+ * This is the fastest allocator and the one that wastes the most memory: freed blocks are not reused until nothing is
+ * live. It is the upper bound on memory and the lower bound on time, with which the others are compared. Each block
+ * is preceded by its size, for realloc and usable.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "drivers/sdk/driver.h"

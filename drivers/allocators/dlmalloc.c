@@ -1,15 +1,16 @@
-/* dlmalloc.c - driver for Doug Lea's malloc (dlmalloc 2.8.6) in a space of its own (mspace).
+/* dlmalloc.c - driver for Doug Lea's malloc (dlmalloc 2.8.6), with an mspace.
  *
- * No Debian package offers it by itself; the source package of wasi-libc carries its one file unchanged.
- * drivers/allocators/fetch-dlmalloc gets that file, configure --with-dlmalloc=FILE compiles it into this driver. It
- * is told to ask the system for nothing, to take no locks, and to end the process at a fault it finds.
+ * No Debian package provides it separately, but the source package of wasi-libc contains its only file unchanged.
+ * drivers/allocators/fetch-dlmalloc downloads that file, and configure --with-dlmalloc=FILE compiles it into this
+ * driver. It is configured to request no memory from the system, to use no locks, and to end the process when it
+ * finds an error.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "drivers/sdk/driver.h"
 
 #include <stdio.h>
 
-/* leave out what wasi-libc added */
+/* leave out the additions of wasi-libc */
 #define __wasilibc_unmodified_upstream 1
 #define ONLY_MSPACES 1
 #define HAVE_MMAP 0
@@ -47,7 +48,7 @@ static size_t drv_usable(void *ref)
     return mspace_usable_size(ref);
 }
 
-/* The last chunk is the rest of the heap, which no block has come to since. */
+/* The last chunk is the rest of the heap, which no block has used since. */
 static void *drv_highest(void)
 {
     return ((mstate)s_space)->top;

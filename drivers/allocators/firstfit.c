@@ -1,8 +1,8 @@
-/* firstfit.c - reference allocator: first fit; with tagged.c.
+/* firstfit.c - reference allocator: first fit; linked with tagged.c.
  *
- * The free chunks are in a list; the first that is large enough is taken, and what is left of it keeps its
- * place. A freed chunk goes to the head of the list, but the topmost to the end, to be the last resort. It
- * does not order the list by address, so as to free in constant time.
+ * The free chunks are in a list. The first one that is large enough is used, and its rest keeps its place in the
+ * list. A freed chunk is added at the head of the list. The topmost chunk is added at the end, so that it is used
+ * last. The list is not ordered by address, so that freeing takes constant time.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "drivers/allocators/tagged.h"

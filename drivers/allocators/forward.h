@@ -1,8 +1,8 @@
-/* forward.h - a driver's functions for a library that has malloc, free, realloc and the size of a block.
+/* forward.h - functions of a driver for a library that has malloc, free, realloc and the size of a block.
  *
  * Include it after defining FORWARD_MALLOC, FORWARD_FREE, FORWARD_REALLOC and FORWARD_USABLE as the library's
- * names for these. FORWARDED are then the entries of the driver's table; init stands beside it, since it is
- * there that libraries differ. The calls are compiled into the functions: nothing is looked up at run time.
+ * functions. FORWARDED is then the list of entries of the driver's table, except init, which differs between
+ * libraries. The functions call the library directly.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef DRIVERS_ALLOCATORS_FORWARD_H
@@ -10,7 +10,7 @@
 
 #include "drivers/sdk/driver.h"
 
-/* An init: does the first block lie in the heap? Else the library began before it could be confined. */
+/* For init: is the first block in the heap? If not, the library allocated memory before it was confined. */
 static inline bool forward_begins_inside(void *base, size_t size)
 {
     char *p = FORWARD_MALLOC(1);
@@ -19,7 +19,7 @@ static inline bool forward_begins_inside(void *base, size_t size)
     return inside;
 }
 
-/* An init for a library whose blocks may lie in a reservation of its own: does it work? */
+/* For init of a library whose blocks may be in a reservation of its own: can a block be allocated? */
 static inline bool forward_begins(void)
 {
     void *p = FORWARD_MALLOC(1);

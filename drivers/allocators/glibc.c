@@ -1,10 +1,10 @@
 /* glibc.c - driver for the C library's own malloc.
  *
- * The C library calls the kernel directly and not through symbols, so its brk, mmap, munmap and mremap are
- * caught by a seccomp filter and answered from the heap. The filter is in place before this driver
- * is opened and nothing in the process has called malloc before, so that the main arena begins in the
- * heap; what the dynamic linker takes while it opens the driver (a few kilobytes) counts as overhead.
- * Settings are the library's defaults. It has no compaction: malloc_trim gives pages back, not room.
+ * The C library calls the kernel directly and not through symbols, so a seccomp filter captures its brk, mmap, munmap
+ * and mremap, which are served from the heap. The filter is installed before this driver is opened, and nothing in
+ * the process has called malloc before, so the main arena begins in the heap. Memory that the dynamic linker
+ * allocates while it opens the driver (a few kilobytes) counts as overhead. The settings are the defaults of the
+ * library. There is no compaction: malloc_trim returns pages but makes no room.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "drivers/sdk/driver.h"
@@ -19,7 +19,7 @@
 #define FORWARD_USABLE malloc_usable_size
 #include "drivers/allocators/forward.h"
 
-/* The size of the chunk. The 8 bytes below it are the block's below, if that is in use. */
+/* The size of the chunk. The last 8 bytes of the chunk below belong to the block below if that is in use. */
 static size_t drv_header(void *ref)
 {
     return sizeof(size_t);

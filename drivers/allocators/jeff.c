@@ -1,8 +1,8 @@
-/* jeff.c - Jeff's blocks: malloc, free, locks; see jeff.h. Compaction is in jeff_compact.c.
+/* jeff.c - Jeff's malloc, free and locks. Compaction is in jeff_compact.c.
  *
- * Free blocks are found through one list for each power of two. Of the list in which a fitting block may be,
- * a few are looked at; every block of the lists above fits; then comes fresh memory above all blocks; and
- * only then all of that first list.
+ * Free blocks are in one list per power of two. The search for a block examines a few blocks of the list in which a
+ * fitting block may be. Every block of the lists above fits. If these are empty, new memory above all blocks is used,
+ * and only then the rest of the first list.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "drivers/allocators/jeff.h"
@@ -11,7 +11,7 @@
 
 enum { ALIGN = 16, LOOKS = 16 };
 
-/* In the memory of a free block: its neighbours in the slot's list. */
+/* Stored in the memory of a free block: its neighbours in the list of its slot. */
 struct links {
     uint32_t next, prev;
 };
@@ -63,7 +63,7 @@ static void drop_header(struct jeff *j, struct jeff_block *b)
     j->spare = number_of(j, b);
 }
 
-/* Put b into the chain below `above`; NULL: at its top. */
+/* Insert b into the chain below `above`; NULL = at the top. */
 static void chain(struct jeff *j, struct jeff_block *b, struct jeff_block *above)
 {
     b->above = number_of(j, above);
@@ -136,7 +136,7 @@ void jeff_remove_free(struct jeff *j, struct jeff_block *b)
     drop_header(j, b);
 }
 
-/* A block of a slot's list that fits, after `looks` of them at most. */
+/* Find a block in the list of a slot that fits, examining at most `looks` blocks. */
 static struct jeff_block *look(const struct jeff *j, unsigned slot, size_t need, size_t looks)
 {
     for (uint32_t n = j->slots[slot]; n && looks; n = links_of(j, n)->next, looks--)
@@ -155,7 +155,7 @@ static struct jeff_block *find_quickly(const struct jeff *j, size_t need)
     return jeff_header(j, j->slots[__builtin_ctzll(above)]);
 }
 
-/* A free block becomes a used one; what it has too much is a free block above it, if there is a header. */
+/* Make a free block a used one. The rest becomes a free block above it, if there is a header for it. */
 static struct jeff_block *use(struct jeff *j, struct jeff_block *b, size_t need)
 {
     size_t size = jeff_usable(b);
@@ -216,7 +216,7 @@ static void join(struct jeff *j, struct jeff_block *b)
     }
 }
 
-/* b, which is in no slot, is the topmost: it and free blocks below it go back to the gap. */
+/* Return b, which is in no slot and topmost, and free blocks below it to the gap. */
 static void lower_top(struct jeff *j, struct jeff_block *b)
 {
     j->top = b->memory;

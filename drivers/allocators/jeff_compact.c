@@ -1,10 +1,10 @@
-/* jeff_compact.c - Jeff's compaction; see jeff.h.
+/* jeff_compact.c - Jeff's compaction.
  *
- * One pass over the blocks in order of address: each that is not locked slides down to the end of the one
- * before it. A locked block stays, and what is free below it becomes one free block. Blocks do not
- * overtake each other, so that what was allocated together stays together, and a pass that is ended early
- * leaves a heap as good as any. A pass without a limit reaches every free block, so it empties the slots
- * at once, takes all free blocks out beforehand and never touches their memory.
+ * Compaction is one pass over the blocks in order of address. Each block that is not locked moves down to the end of
+ * the block before it. A locked block stays, and the free memory below it becomes one free block. The order of blocks
+ * is kept, so that blocks allocated together stay together, and a pass that ends early leaves a valid heap. A pass
+ * without a time limit reaches every free block. It therefore clears the slots at once, removes all free blocks
+ * beforehand and never accesses their memory.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "drivers/allocators/jeff.h"
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { BETWEEN_LOOKS = 65536 }; /* bytes of work between two looks at the clock */
+enum { BETWEEN_LOOKS = 65536 }; /* bytes of work between two readings of the clock */
 
 struct deadline {
     uint64_t end; /* nanoseconds; 0 = none */
@@ -40,12 +40,12 @@ static bool is_free(const struct jeff_block *b)
     return b && !(b->size & JEFF_USED);
 }
 
-/* Everything from `to` up to b, or to the top, is free. */
+/* Make the memory from `to` up to b, or to the top, free. */
 static void close_gap(struct jeff *j, char *to, struct jeff_block *b)
 {
     if (!b)
         j->top = to;
-    else if (b->memory > to) /* a header is spare: that of a free block that was here */
+    else if (b->memory > to) /* there is a spare header: that of a free block that was here */
         jeff_insert_free(j, to, b->memory, b);
 }
 
@@ -59,8 +59,8 @@ static void slide(struct jeff *j, struct jeff_block *b, char *to)
     j->moved += jeff_usable(b);
 }
 
-/* Take out all free blocks, in the order of their headers: these are then fetched ahead, where along the
- * chain each would be waited for. */
+/* Remove all free blocks in the order of their headers, which can be prefetched. Along the chain, each would have
+ * to be waited for. */
 static void drop_free(struct jeff *j)
 {
     jeff_forget_free(j);
@@ -71,7 +71,7 @@ static void drop_free(struct jeff *j)
     }
 }
 
-/* Take out the free blocks from b on; gives the first used one. */
+/* Remove the free blocks from b on, and return the first used block. */
 static struct jeff_block *skip_free(struct jeff *j, struct jeff_block *b)
 {
     while (is_free(b)) {

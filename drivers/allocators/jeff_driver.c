@@ -1,8 +1,8 @@
 /* jeff_driver.c - the driver of Jeff, in three variants.
  *
- * Compiled once for each: -DJEFF_NAME='"..."' -DJEFF_TEXT='"..."' -DJEFF_COMPACTS=0|1 -DJEFF_COALESCES=0|1.
- * The plain one never moves a block, though it could: what the handles cost and gain nothing. Compaction runs
- * to its end, without a limit of time.
+ * It is compiled once for each: -DJEFF_NAME='"..."' -DJEFF_TEXT='"..."' -DJEFF_COMPACTS=0|1 -DJEFF_COALESCES=0|1. The
+ * plain variant never moves a block, although it could. It shows the cost of handles without their benefit.
+ * Compaction has no time limit.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "drivers/allocators/jeff.h"
@@ -50,13 +50,13 @@ static void *drv_where(void *ref)
     return ((struct jeff_block *)ref)->memory;
 }
 
-/* As if the headers lay on top of the blocks: else it would always be the end of the heap. */
+/* As if the headers were on top of the blocks. Otherwise the result would always be the end of the heap. */
 static void *drv_highest(void)
 {
     return s_jeff.top + s_jeff.headers * sizeof(struct jeff_block);
 }
 
-/* The one piece that compaction makes of all that is free when nothing is locked; there is no larger one. */
+/* If nothing is locked, compaction joins all free memory into one block, which is the largest possible. */
 static size_t largest_in_one(size_t free)
 {
     size_t header = s_jeff.spare || s_jeff.free_blocks ? 0 : sizeof(struct jeff_block);
@@ -64,7 +64,7 @@ static size_t largest_in_one(size_t free)
 }
 
 #if JEFF_COMPACTS
-/* Compaction that cannot help is not begun: what is free in all is known. */
+/* Compaction is not started if all free memory together is too small. */
 static bool drv_compact(size_t wanted)
 {
     if (wanted && largest_in_one(s_jeff.free_bytes + jeff_gap(&s_jeff)) < wanted)

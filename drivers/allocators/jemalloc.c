@@ -1,10 +1,10 @@
 /* jemalloc.c - driver for Debian's jemalloc.
  *
- * libjemalloc.so cannot be opened at run time by default (it wants more static thread storage than is kept
- * spare), so its static archive is linked into this driver, and steve-replay starts the driver's process
- * with more of that storage. Its calls of mmap and friends land in the heap. It runs with its own
- * default settings. The functions with names that only jemalloc has are used, since `malloc` itself would
- * be found in the C library.
+ * By default, libjemalloc.so cannot be opened at run time, because it needs more static thread-local storage than the
+ * dynamic linker reserves. Its static archive is therefore linked into this driver, and steve-replay starts the
+ * driver's process with more of that storage. Its calls of mmap and similar functions are served from the heap. It
+ * has its default settings. The driver calls the functions with names that only jemalloc has, because `malloc` would
+ * be that of the C library.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "drivers/sdk/driver.h"

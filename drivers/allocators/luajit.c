@@ -1,9 +1,8 @@
-/* luajit.c - driver for LuaJIT's own allocator (lj_alloc), as a Lua state has it.
+/* luajit.c - driver for LuaJIT's own allocator (lj_alloc), as used by a Lua state.
  *
- * A fresh Lua state is made and its allocator function taken over with lua_getallocf; the state itself
- * stays in the heap, as it does in every program that uses one, and counts as overhead. No Lua code is
- * run. The library's mmap, munmap and mremap land in the heap. The function tells nothing about a
- * block's real size, so that overhead inside blocks is not known.
+ * The driver creates a new Lua state and gets its allocator function with lua_getallocf. The state stays in the heap,
+ * as in every program that uses one, and counts as overhead. No Lua code is run. The library's calls of mmap, munmap
+ * and mremap are served from the heap.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "drivers/sdk/driver.h"
@@ -30,7 +29,7 @@ static void lj_destroy(void)
     lua_close(s_lua);
 }
 
-/* The old size that a lua_Alloc takes is not used by LuaJIT's, except that 0 means "no block". */
+/* LuaJIT's allocator ignores the old size that a lua_Alloc gets, except that 0 means "no block". */
 static void *lj_malloc(size_t size, uint32_t id)
 {
     return s_alloc(s_arena, NULL, 0, size);

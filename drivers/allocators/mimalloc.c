@@ -1,8 +1,8 @@
 /* mimalloc.c - driver for Debian's mimalloc (libmimalloc.so, found at run time).
  *
- * Its calls of mmap and friends land in the heap. It takes address space in aligned segments of 32 MiB, and
- * more than one where huge blocks are asked for, so it cannot start in a small heap.
- * It runs with its default settings, except that it stays silent when memory is short.
+ * Its calls of mmap and similar functions are served from the heap. It uses address space in aligned segments of 32
+ * MiB, and more than one for huge blocks, so it cannot start in a small heap. It has its default settings, except
+ * that it prints nothing when memory is short.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "drivers/sdk/driver.h"

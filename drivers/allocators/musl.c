@@ -1,9 +1,9 @@
-/* musl.c - driver for musl's malloc (mallocng), as Debian's musl-dev has it in its static libc.a.
+/* musl.c - driver for musl's malloc (mallocng), from the static libc.a of Debian's musl-dev.
  *
- * The objects of its malloc and of its memory calls are linked in unchanged. What else they need stands
- * here: two whole C libraries in one process would fight over the thread's own data. They reach the kernel
- * by system calls of their own, which are caught. The secret that musl hides in its chunks is a fixed one,
- * so that runs repeat. The process has one thread, for which musl takes no locks.
+ * The objects of its malloc and its memory calls are linked unchanged. The other functions that they need are defined
+ * here, because two complete C libraries in one process would both use the thread's control block. They make system
+ * calls directly, which are captured. musl stores a secret in its chunks. It is constant here, so that runs are
+ * repeatable. The process has one thread, for which musl uses no locks.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "drivers/sdk/driver.h"
@@ -25,7 +25,7 @@ size_t malloc_usable_size(void *p);
 static const unsigned char s_secret[16] = "steve-replay   ";
 static const size_t s_auxv[] = {AT_RANDOM, (size_t)s_secret, 0, 0};
 
-/* musl's description of the process; of its fields malloc reads the flags (no threads) and auxv. */
+/* musl's description of the process. malloc reads only the flags (no threads) and auxv. */
 struct musl_process {
     char flags[8];
     const size_t *auxv;
@@ -33,7 +33,7 @@ struct musl_process {
 };
 struct musl_process __libc = {.auxv = s_auxv};
 
-/* Where musl's calls leave their error numbers; nobody reads them. */
+/* Where musl's functions store error numbers, which are not used. */
 int *___errno_location(void)
 {
     static int unread;

@@ -1,15 +1,15 @@
-/* nextfit.c - reference allocator: next fit; with tagged.c.
+/* nextfit.c - reference allocator: next fit; linked with tagged.c.
  *
- * The free chunks are in a ring. The search begins where the last one ended and takes the first chunk that is
- * large enough; a freed chunk is put where it will be looked at last. Spreads blocks over the heap, which
- * is its known weakness and the reason to have it.
+ * The free chunks are in a ring. The search begins where the last one ended and uses the first chunk that is large
+ * enough. A freed chunk is added at the place that the search reaches last. This spreads blocks over the heap, which
+ * is the known weakness of this method, and the reason to include it.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "drivers/allocators/tagged.h"
 
 const size_t fit_room = 0;
 
-static struct chunk *s_rover; /* the chunk to look at next, NULL: there is none */
+static struct chunk *s_rover; /* the chunk at which the next search begins; NULL if there is none */
 
 void fit_start(void *room)
 {
@@ -33,7 +33,7 @@ void fit_remove(struct chunk *c)
     c->next->prev = c->prev;
 }
 
-/* The rest is in the place of the whole, so the next search begins with it. */
+/* The rest replaces the chunk, so the next search begins with it. */
 void fit_replace(struct chunk *old, struct chunk *rest)
 {
     bool alone = old->next == old;

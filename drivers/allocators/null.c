@@ -1,8 +1,8 @@
 /* null.c - the driver that does nothing, to measure the replay itself.
  *
- * Every malloc gives the start of the heap and every free forgets it, so the time that is left is the
- * harness's own: it is subtracted from the batch times of the real allocators. Its blocks overlap, so
- * nothing may be written to them; it keeps no state but the heap's bounds.
+ * Every malloc returns the start of the heap and free does nothing. The time of a replay is therefore that of the
+ * replay itself; it is subtracted from the batch times of real allocators. Its blocks overlap, so nothing may be
+ * written to them.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "drivers/sdk/driver.h"

@@ -1,8 +1,8 @@
-/* optimal.c - the lower bound: an allocator that knows the future and moves blocks for free.
+/* optimal.c - the lower bound: an ideal allocator that moves blocks at no cost.
  *
- * No allocator can do with less than the bytes that are live, and one that could move every block at any
- * moment would need no more. So this one only counts: a block fits as long as the live bytes do. Its
- * blocks have no place and no memory; beside it one sees what the others lose.
+ * No allocator can need less than the live bytes, and one that could move every block at any time would need no more.
+ * This one only counts: a block fits as long as the live bytes do. Its blocks have no addresses and no memory. The
+ * difference to it is the loss of a real allocator.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "drivers/sdk/driver.h"

@@ -1,8 +1,7 @@
 /* scudo.c - driver for scudo, LLVM's hardened allocator (standalone, from compiler-rt's static archive).
  *
- * It reserves some 180 GiB of addresses at its start and makes small parts of that usable; large blocks are
- * mappings of their own. It runs with its default settings; blocks are placed at random, so that no two runs
- * are alike.
+ * At its start it reserves about 180 GiB of addresses, and makes small parts of that usable. Large blocks are
+ * separate mappings. It has its default settings. Blocks are placed at random, so runs differ.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "drivers/sdk/driver.h"
@@ -16,7 +15,7 @@
 #define FORWARD_USABLE malloc_usable_size
 #include "drivers/allocators/forward.h"
 
-/* The archive's functions have the plain names and are bound to within this object. */
+/* The functions of the archive have the plain names. They are bound within this object. */
 static bool drv_init(void *base, size_t size)
 {
     return forward_begins();

@@ -1,7 +1,7 @@
-/* tagged.c - reference allocators with boundary tags: all but the choice of the chunk; see tagged.h.
+/* tagged.c - the common part of reference allocators with boundary tags: everything but the choice of the chunk.
  *
- * It tells exactly what is free, in constant time. It does not keep small blocks apart or put off joining, as
- * allocators in use do: the point is to see what the choice alone does.
+ * It reports exactly what is free, in constant time. It does not keep small blocks separate or defer joining, as
+ * production allocators do, because it is to show the effect of the choice alone.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "drivers/allocators/tagged.h"
@@ -10,7 +10,7 @@
 
 enum { ALIGN = 16 };
 
-static struct chunk *s_first, *s_limit; /* s_limit: a tag without a chunk, closes the heap */
+static struct chunk *s_first, *s_limit; /* s_limit: a tag without a chunk at the end of the heap */
 static size_t s_free, s_chunks;         /* bytes in free chunks without their tags, and their number */
 
 static struct chunk *chunk_of(void *ref)
@@ -58,7 +58,7 @@ bool tagged_init(void *base, size_t size)
     return true;
 }
 
-/* Use `need` bytes of free chunk c, which has them. */
+/* Use `need` bytes of the free chunk c, which is large enough. */
 static void use(struct chunk *c, size_t need)
 {
     size_t size = chunk_size(c);
@@ -74,7 +74,7 @@ static void use(struct chunk *c, size_t need)
     set_size(c, need, TAG_USED);
 }
 
-/* Bytes of a chunk that holds `size`; 0 when no chunk can. */
+/* Size of a chunk for a block of `size` bytes; 0 if no chunk can be so large. */
 static size_t need_of(size_t size)
 {
     if (size > (size_t)((char *)s_limit - (char *)s_first))
@@ -93,7 +93,7 @@ void *tagged_malloc(size_t size, uint32_t id)
     return (char *)c + TAG;
 }
 
-/* Join the free chunk above c, if it is free, into c. */
+/* Join the chunk above c into c if it is free. */
 static void join_above(struct chunk *c, size_t used)
 {
     struct chunk *n = chunk_above(c);
@@ -122,7 +122,7 @@ size_t tagged_usable(void *ref)
     return chunk_size(chunk_of(ref)) - TAG;
 }
 
-/* Make a used chunk larger by the free one above it. False: that is not free or not enough. */
+/* Extend a used chunk by the free chunk above it. False if that is not free or too small. */
 static bool grow(struct chunk *c, size_t need)
 {
     struct chunk *n = chunk_above(c);

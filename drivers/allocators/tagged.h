@@ -1,9 +1,8 @@
-/* tagged.h - what reference allocators with boundary tags have in common, and what makes them differ.
+/* tagged.h - the common part of reference allocators with boundary tags, and its interface to their differences.
  *
- * Chunks lie side by side, each with a tag of 16 bytes: its own size and that of the chunk below. A freed
- * chunk is joined with free neighbours at once. tagged.c does that and is the driver; a *fit* (firstfit.c,
- * nextfit.c, bestfit.c, tlsf.c) keeps the free chunks in an order of its own and chooses one. Each
- * driver is tagged.c linked with one fit.
+ * Chunks are adjacent, each with a tag of 16 bytes: its own size and that of the chunk below. A freed chunk is joined
+ * with free neighbours at once. tagged.c does that and is the driver. A *fit* (firstfit.c, nextfit.c, bestfit.c,
+ * tlsf.c) keeps the free chunks in its own order and chooses one. Each driver is tagged.c linked with one fit.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef DRIVERS_ALLOCATORS_TAGGED_H
@@ -14,9 +13,9 @@
 enum { TAG = 16, LEAST_CHUNK = 32, TAG_USED = 1 };
 
 struct chunk {
-    size_t below;              /* size of the chunk below, 0 = this is the lowest */
+    size_t below;              /* size of the chunk below; 0 = none */
     size_t size;               /* of this chunk with its tag; bit 0: in use */
-    struct chunk *next, *prev; /* of a free chunk only: the fit's own */
+    struct chunk *next, *prev; /* used by the fit if the chunk is free */
 };
 
 static inline size_t chunk_size(const struct chunk *c)
@@ -32,22 +31,22 @@ static inline struct chunk *chunk_above(const struct chunk *c)
 /* Is there no chunk above this one? */
 bool chunk_is_topmost(const struct chunk *c);
 
-/* -- what a fit offers -- */
+/* -- functions of a fit -- */
 
-/* Bytes of the heap that the fit wants for its own tables; a multiple of 16. */
+/* Number of bytes of the heap for the fit's own tables; a multiple of 16. */
 extern const size_t fit_room;
-/* Start with no free chunk; `room` is zeroed. */
+/* Begin without a free chunk; `room` is zeroed. */
 void fit_start(void *room);
 void fit_insert(struct chunk *c);
 void fit_remove(struct chunk *c);
-/* A chunk in the order is split: `rest`, its upper part, with its size set, takes its place. */
+/* A free chunk was split: `rest`, its upper part, with its size set, replaces it in the order. */
 void fit_replace(struct chunk *old, struct chunk *rest);
-/* A free chunk of at least `need` bytes, still in the order; NULL: there is none. */
+/* Find a free chunk of at least `need` bytes, without removing it. NULL if there is none. */
 struct chunk *fit_find(size_t need);
-/* Bytes of a chunk such that fit_find finds none for more; 0 = none at all. */
+/* The largest size for which fit_find succeeds; 0 = none. */
 size_t fit_largest(void);
 
-/* -- what it gets for that: all of its driver's table but name, description and least_heap -- */
+/* -- functions of tagged.c: the driver's table without name, description and least_heap -- */
 
 bool tagged_init(void *base, size_t size);
 void *tagged_malloc(size_t size, uint32_t id);

@@ -1,8 +1,8 @@
 /* tbbmalloc.c - driver for Debian's scalable allocator of oneTBB (libtbbmalloc.so, found at run time).
  *
- * Its calls of mmap and friends land in the heap. It takes memory in regions of a megabyte or more and keeps
- * what is freed in caches of its own, so that it needs a larger heap than most. Default settings. It tells C
- * programs no version.
+ * Its calls of mmap and similar functions are served from the heap. It requests memory in regions of a megabyte or
+ * more and keeps freed memory in caches of its own, so it needs a larger heap than most. It has its default settings.
+ * C programs cannot query its version.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "drivers/sdk/driver.h"

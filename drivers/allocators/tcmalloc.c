@@ -1,8 +1,8 @@
 /* tcmalloc.c - driver for Debian's tcmalloc (gperftools, libtcmalloc_minimal.so, found at run time).
  *
- * Its calls of sbrk and mmap land in the heap, also those that it makes while it is loaded. It runs with
- * its default settings, without profiler. The functions with names of its own are used, since
- * `malloc` itself would be found in the C library.
+ * Its calls of sbrk and mmap are served from the heap, including those that it makes while it is loaded. It has its
+ * default settings, without profiler. The driver calls the functions with names that only tcmalloc has, because
+ * `malloc` would be that of the C library.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "drivers/sdk/driver.h"

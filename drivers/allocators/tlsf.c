@@ -1,10 +1,9 @@
-/* tlsf.c - reference allocator: two-level segregated fit; with tagged.c.
+/* tlsf.c - reference allocator: two-level segregated fit; linked with tagged.c.
  *
- * The free chunks are in lists by size: 16 lists for each power of two, found through bit maps, so that
- * malloc and free take constant time whatever the heap is like. The size asked for is rounded up to the next
- * list, whose every chunk then is large enough: a good fit, not the best, and a chunk that would do but is in
- * the list below is not used. The lists' heads lie in the heap. After Masmano and others (2004), written
- * anew.
+ * The free chunks are in lists by size: 16 lists per power of two, found through bit maps, so that malloc and free
+ * take constant time. The requested size is rounded up to the next list, of which every chunk is large enough. This
+ * is a good fit but not the best: a chunk in the list below that would be large enough is not used. The heads of the
+ * lists are in the heap. After Masmano and others (2004); the code is new.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "drivers/allocators/tagged.h"
@@ -12,8 +11,8 @@
 enum { STEPS_LOG = 4, STEPS = 1 << STEPS_LOG, LEAST_LOG = 5, LEVELS = 48 - LEAST_LOG };
 
 struct table {
-    uint64_t levels;        /* bit: some list of the level has a chunk */
-    uint64_t lists[LEVELS]; /* bit: the list has one */
+    uint64_t levels;        /* bit set: a list of the level is not empty */
+    uint64_t lists[LEVELS]; /* bit set: the list is not empty */
     struct chunk *heads[LEVELS][STEPS];
 };
 
@@ -31,7 +30,7 @@ static unsigned step_of(size_t size)
     return (unsigned)(size >> (level_of(size) + LEAST_LOG - STEPS_LOG)) & (STEPS - 1);
 }
 
-/* The least size in a list. */
+/* The least size of chunks in a list. */
 static size_t least_of(unsigned level, unsigned step)
 {
     return (size_t)(STEPS + step) << (level + LEAST_LOG - STEPS_LOG);

@@ -1,4 +1,4 @@
-/* clock.c - choosing and measuring the clock; see clock.h.
+/* clock.c - chooses the clock and measures its cost and step.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
@@ -19,7 +19,7 @@ struct moment {
     uint64_t wall, ticks;
 };
 
-/* Both clocks at one moment: of several readings the one that nothing came between. */
+/* Read both clocks at the same time: of several pairs of readings, keep the pair with the least time between. */
 static struct moment read_both(void)
 {
     enum { TRIALS = 100 };
@@ -35,7 +35,7 @@ static struct moment read_both(void)
     return best;
 }
 
-/* Ticks against the monotonic clock over 20 ms. */
+/* Determine the ticks per nanosecond, by comparison with the monotonic clock over 20 ms. */
 static double measure_rate(void)
 {
     struct moment from = read_both(), to;
@@ -53,8 +53,8 @@ static __attribute__((noinline)) void *no_work(size_t size, uint32_t id)
 
 enum { TRIALS = 20001, MOST = 4096, RARE = TRIALS / 1000 };
 
-/* The least difference between values that are not rare: many virtual machines keep the counter in steps of 10 ns.
- * Where there is one value only, the step can be as large as that. */
+/* The least difference between values that occur often. Many virtual machines advance the counter in steps of 10
+ * ns. If there is only one value, the step can be as large as that value. */
 static uint64_t step_of(const uint32_t counts[MOST])
 {
     uint64_t last = MOST, step = MOST;
@@ -70,7 +70,7 @@ static uint64_t step_of(const uint32_t counts[MOST])
     return last && last < MOST ? last : 1;
 }
 
-/* Ticks that timing a call of an empty function takes, as operations are timed: the median; and the step. */
+/* Measure how many ticks timing a call of an empty function takes: the median, and the step. */
 static void measure_cost(void)
 {
     void *(*volatile call)(size_t, uint32_t) = no_work;

@@ -1,9 +1,9 @@
-/* clock.h - the clock that operations are timed with.
+/* clock.h - the clock that times operations.
  *
- * The processor's time stamp counter where it runs at a constant rate, read with rdtscp and a fence so that
- * the timed code neither leaks out nor waits inside; else the monotonic clock. Reading costs time
- * too: what the measurement of an empty call takes, in the median, is known and subtracted. Never the
- * process's CPU clock, whose reading takes longer than most operations.
+ * It is the time stamp counter of the processor if that runs at a constant rate, read with rdtscp and a fence, so
+ * that the timed code is executed wholly between two readings. Otherwise it is the monotonic clock. Reading it takes
+ * time, too: the median of timing an empty call is measured once and subtracted. The CPU clock of the process is not
+ * used, because reading it takes longer than most operations.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef DRIVERS_BASE_CLOCK_H
@@ -15,9 +15,9 @@
 #include <x86intrin.h>
 
 struct clock_facts {
-    bool counter;       /* the time stamp counter, not clock_gettime */
+    bool counter;       /* true: the time stamp counter; false: clock_gettime */
     uint64_t cost;      /* ticks of measuring an empty call, median */
-    uint64_t step;      /* ticks by which two measurements differ at least, if they differ */
+    uint64_t step;      /* least difference between two different measurements, in ticks */
     double nanoseconds; /* of one tick */
 };
 
@@ -33,7 +33,7 @@ static inline uint64_t clock_wall(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* Now, in ticks. */
+/* The current time in ticks. */
 static inline uint64_t clock_ticks(void)
 {
     unsigned processor;
@@ -45,7 +45,7 @@ static inline uint64_t clock_ticks(void)
     return t;
 }
 
-/* Nanoseconds between two readings, less the cost of reading; never below 0. */
+/* Nanoseconds between two readings, without the cost of reading; never below 0. */
 static inline uint64_t clock_between(uint64_t from, uint64_t to)
 {
     uint64_t ticks = to - from;
@@ -54,7 +54,7 @@ static inline uint64_t clock_between(uint64_t from, uint64_t to)
                : 0;
 }
 
-/* CPU time of this thread in nanoseconds, for long stretches only. */
+/* CPU time of this thread in nanoseconds, for long intervals only. */
 uint64_t clock_thread(void);
 
 #endif

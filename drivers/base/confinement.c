@@ -1,4 +1,4 @@
-/* confinement.c - words for how an allocator is kept inside the heap; see confinement.h.
+/* confinement.c - names and descriptions of the ways in which an allocator is confined to the heap.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"

@@ -1,4 +1,4 @@
-/* confinement.h - words for how an allocator is kept inside the heap.
+/* confinement.h - names and descriptions of the ways in which an allocator is confined to the heap.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef DRIVERS_BASE_CONFINEMENT_H
@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 const char *confinement_name(uint32_t c); /* "heap", "symbols", "syscalls", "none" */
-const char *confinement_text(uint32_t c); /* a line for people */
+const char *confinement_text(uint32_t c); /* a description in one line */
 bool confinement_holds(uint32_t c);
 
 #endif

@@ -1,4 +1,4 @@
-/* fragmentation.c - the measures of a run; see fragmentation.h.
+/* fragmentation.c - computes the fragmentation of a run.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"

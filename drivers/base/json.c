@@ -1,4 +1,4 @@
-/* json.c - text in quotes; see json.h.
+/* json.c - writes text in quotes.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"

@@ -1,4 +1,4 @@
-/* latency.c - histogram of operation times; see latency.h.
+/* latency.c - a histogram of operation times.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
@@ -12,7 +12,7 @@ static unsigned bucket_of(uint64_t ns)
     return (shift + 1) * LATENCY_STEPS + (unsigned)(ns >> shift) - LATENCY_STEPS;
 }
 
-/* The largest time that falls into a bucket. */
+/* The largest time in a bucket. */
 static uint64_t top_of(unsigned bucket)
 {
     if (bucket < 2 * LATENCY_STEPS)

@@ -1,7 +1,7 @@
-/* latency.h - how operation times are distributed: a histogram of fixed size.
+/* latency.h - the distribution of operation times: a histogram of fixed size.
  *
- * Exact below 32 ns, 16 steps for each doubling above (so a percentile is off by 6% at most), no memory
- * allocated. It does not keep the order of times; the data points do.
+ * Times below 32 ns are exact. Above, each doubling has 16 buckets, so a percentile is wrong by at most 6%. No memory
+ * is allocated. The order of times is not kept.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef DRIVERS_BASE_LATENCY_H
@@ -12,13 +12,13 @@
 enum { LATENCY_STEPS = 16, LATENCY_BUCKETS = 64 * LATENCY_STEPS };
 
 struct latency {
-    uint64_t count, sum, most; /* operations, nanoseconds, longest */
-    uint64_t preempted;        /* operations that were left out, because another process ran meanwhile */
+    uint64_t count, sum, most; /* number of operations, sum and maximum in nanoseconds */
+    uint64_t preempted;        /* number of operations excluded because another process ran meanwhile */
     uint32_t buckets[LATENCY_BUCKETS];
 };
 
 void latency_add(struct latency *t, uint64_t nanoseconds);
-/* The smallest time that `permille` of a thousand operations do not exceed; 0 when there are none. */
+/* The smallest time that `permille` of a thousand operations do not exceed; 0 if there are no operations. */
 uint64_t latency_at(const struct latency *t, unsigned permille);
 
 #endif

@@ -1,4 +1,4 @@
-/* numbers.c - numbers on the command line; see numbers.h.
+/* numbers.c - reads numbers of the command line.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"

@@ -1,4 +1,4 @@
-/* outfile.c - where an output file goes; see outfile.h.
+/* outfile.c - determines where an output file goes, and puts it there.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
@@ -34,7 +34,7 @@ static bool is_input(const struct stat *file, const char *const *inputs)
     return false;
 }
 
-/* Replace *target, which is a symbolic link, by what it points to. False: errno says why not. */
+/* Replace *target, a symbolic link, by its target. False on error, with errno set. */
 static bool follow(char target[PATH_MAX], const char *to)
 {
     char next[PATH_MAX];
@@ -48,7 +48,7 @@ static bool follow(char target[PATH_MAX], const char *to)
     return true;
 }
 
-/* The file behind links, which need not exist. False: errno says why not. */
+/* Follow links to the file, which need not exist. False on error, with errno set. */
 static bool resolve(const char *path, char target[PATH_MAX])
 {
     char to[PATH_MAX];
@@ -58,7 +58,7 @@ static bool resolve(const char *path, char target[PATH_MAX])
     }
     for (int i = 0; i < MOST_LINKS; i++) {
         ssize_t n = readlink(target, to, sizeof to - 1);
-        if (n < 0) /* no link, or nothing there: creating the file tells */
+        if (n < 0) /* no link, or no such file: creating the file reports errors */
             return true;
         to[n] = 0;
         if (!follow(target, to))
@@ -68,7 +68,7 @@ static bool resolve(const char *path, char target[PATH_MAX])
     return false;
 }
 
-/* What goes to a device or a pipe is written to a temporary file first. */
+/* A device or a pipe gets its data from a temporary file. */
 static void name_aside(struct outfile *f)
 {
     const char *folder = getenv("TMPDIR");
@@ -131,7 +131,7 @@ static bool write_all(int fd, const char *p, size_t left)
     return true;
 }
 
-/* Write the temporary file to the device or pipe. */
+/* Copy the temporary file to the device or pipe. */
 static bool copy_out(const struct outfile *f)
 {
     static char buffer[COPIED];
@@ -149,7 +149,7 @@ static bool copy_out(const struct outfile *f)
     return good && n == 0;
 }
 
-/* A file that is replaced keeps its permissions. */
+/* Give the new file the permissions of the file that it replaces. */
 static bool put_in_place(const struct outfile *f)
 {
     struct stat s;

@@ -13,19 +13,20 @@
 
 struct outfile {
     const char *path;          /* as given */
-    char target[PATH_MAX];     /* the file, after all links are followed */
-    char temporary[PATH_MAX + 64]; /* what to write to */
+    char target[PATH_MAX];     /* the file, after following all links */
+    char temporary[PATH_MAX + 64]; /* the file to write to */
     bool special;              /* a device or a pipe */
 };
 
-/* Find out where `path` leads, and name the temporary file. `inputs`: what the command reads, NULL at the end ("-" is
- * standard input). -1: good; else the exit status, and the reason was printed. */
+/* Determine where `path` leads, and choose the name of the temporary file. `inputs` are the files that the command
+ * reads, ending with NULL ("-" is standard input). Returns -1, or, after printing an error, the exit status. */
 int outfile_settle(struct outfile *f, const char *path, const char *const *inputs);
 
-/* Create the empty temporary file. False: printed. */
+/* Create the empty temporary file. False after printing an error. */
 bool outfile_begin(struct outfile *f);
 
-/* Put the temporary file in place, or drop it. False: printed; nothing is left. */
+/* Put the temporary file in place, or remove it (outfile_abandon). On error it is removed, too; prints the error
+ * and returns false. */
 bool outfile_finish(struct outfile *f);
 void outfile_abandon(struct outfile *f);
 

@@ -1,4 +1,4 @@
-/* shared.c - making and dropping the shared memory; see shared.h.
+/* shared.c - allocates and frees the shared memory.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"

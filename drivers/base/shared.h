@@ -51,17 +51,17 @@ struct film_size {
     uint64_t first;         /* FILM_INSTRUCTIONS: those executed before the film begins */
     uint64_t start, extent; /* part of the heap that is drawn, in bytes from its start */
     uint64_t most;          /* bytes at the full height of the strip */
-    uint64_t at;            /* FILM_STILL: after so many operations */
+    uint64_t at;            /* FILM_STILL: the number of operations before the picture */
 };
 
 struct job {
     enum job_kind kind;
     uint32_t confinement; /* of the driver, as JOB_INFO found it */
-    uint32_t flags;       /* the same */
+    uint32_t flags;       /* likewise */
     char driver[PATH_MAX];
-    uint64_t heap; /* bytes */
+    uint64_t heap; /* size in bytes */
     struct plan_facts facts;
-    uint64_t interval;  /* a data point every so many N, F and R operations, and at the last */
+    uint64_t interval;  /* distance of data points in N, F and R operations; the last operation is one, too */
     uint64_t total_ops; /* N, F and R operations of the whole run, 0 = not known */
     uint64_t seed;
     uint32_t kill_percent; /* 0 = one pass */
@@ -75,7 +75,7 @@ enum job_status {
     STATUS_RUNNING,
     STATUS_DONE,
     STATUS_NO_ROOM, /* the heap was too small at op_index */
-    STATUS_FAILED   /* text says why */
+    STATUS_FAILED   /* text describes the error */
 };
 
 /* Operations whose times are kept separately. */
@@ -86,7 +86,7 @@ struct point {
     uint64_t op_index, size;
     uint64_t used, free, overhead, maxmem;
     uint64_t committed, resident, highest, locked, blocks;
-    uint64_t chunks; /* free pieces, UINT64_MAX = not known */
+    uint64_t chunks; /* number of free pieces, UINT64_MAX = not known */
     uint64_t op_time, oom_time, maxmem_time;
     uint64_t interval_ops, interval_time, interval_most; /* since the last point, of single operations */
     uint64_t batch_ops, batch_time;                      /* since the last point, timed as one; JOB_PIECES */
@@ -100,19 +100,20 @@ struct shared_info {
     bool walks, tells_usable, compacts;
 };
 
-/* A replay on threads. Times in nanoseconds, summed over the threads but for `wall`. */
+/* Results of a replay on threads. Times are in nanoseconds and, except `wall`, summed over the threads. */
 struct threads_result {
     uint32_t threads;
-    bool locked;                      /* the replay's own lock made the calls one at a time */
-    uint64_t wall, cpu, cpu_most;     /* cpu_most: of the thread with most */
-    uint64_t waits, waited;           /* for another thread's operation on the same block */
+    bool locked;                      /* calls were made one at a time, under the replay's own lock */
+    uint64_t wall, cpu, cpu_most;     /* cpu_most: of the thread with the most */
+    uint64_t waits, waited;           /* for an operation of another thread on the same block */
     uint64_t lock_waits, lock_waited; /* for the replay's own lock */
-    uint64_t blocked;                 /* times that a thread gave the processor away inside the allocator */
+    /* number of times that a thread yielded the processor inside the allocator */
+    uint64_t blocked;
     uint64_t news, frees, resizes, live_at_end;
 };
 
-/* The heap of a replay on threads, at its barriers (drivers/run/barrier.h). Bytes. Fragmentation is that of what is in memory:
- * what is mapped would count the addresses that allocators reserve for each thread. */
+/* The heap in a replay on threads, measured at barriers (drivers/run/barrier.h), in bytes. Fragmentation is that
+ * of resident memory. Mapped memory would include addresses that allocators reserve for each thread. */
 struct threads_space {
     uint64_t barriers, made, most_used, most_resident;
     struct fragmentation fragmentation;
@@ -120,21 +121,23 @@ struct threads_space {
 
 struct shared {
     struct job job;
-    pid_t owner; /* steve-replay's own process: when that ends, so does the driver's */
+    pid_t owner; /* process of steve-replay; when it ends, the driver's process ends, too */
     struct shared_info info;
-    /* the driver's process writes the rest */
-    volatile uint64_t heartbeat; /* changes as long as something goes on */
-    volatile uint64_t op_index;  /* N, F or R operation under way, from 0, across rounds */
+    /* the following is written by the driver's process */
+    volatile uint64_t heartbeat; /* changes while there is progress */
+    volatile uint64_t op_index;  /* number of the current N, F or R operation, from 0, across rounds */
     volatile enum job_status status;
     char text[240];
     uint64_t rounds, odd_locks, killed;
-    uint64_t wall, cpu;                   /* nanoseconds of the whole replay, the first in the process */
-    uint64_t warm_cpu;                    /* the same of the best repetition, JOB_BATCH; 0 = none */
+    uint64_t wall, cpu;                   /* nanoseconds of the first complete replay in the process */
+    uint64_t warm_cpu;                    /* the same for the fastest repetition, JOB_BATCH; 0 = none */
     uint64_t allocated;                   /* sum of the sizes of N and R, JOB_SPACE; bytes */
-    uint64_t highest;                     /* greatest extent of the heap seen, bytes */
-    uint64_t outside;                     /* bytes taken past the heap during the replay, JOB_SPACE */
-    uint64_t most_resident;               /* greatest seen, looked at now and then, JOB_SPACE; bytes */
-    uint64_t lowest_block, highest_block; /* where blocks have been, bytes from the heap's start */
+    uint64_t highest;                     /* greatest extent of the heap, bytes */
+    /* bytes allocated outside of the heap during the replay, JOB_SPACE */
+    uint64_t outside;
+    uint64_t most_resident; /* greatest value measured now and then, JOB_SPACE; bytes */
+    /* range of addresses of blocks, in bytes from the start of the heap */
+    uint64_t lowest_block, highest_block;
     struct latency times[TIMED_OPS];      /* JOB_TIMED */
     struct fragmentation fragmentation;   /* JOB_SPACE: of what is mapped */
     struct fragmentation in_memory;       /* JOB_SPACE: of resident pages, at the data points */
@@ -143,11 +146,11 @@ struct shared {
     uint64_t frames;
     struct threads_result threaded;     /* JOB_THREADS */
     struct threads_space threads_space; /* JOB_THREADS_SPACE */
-    uint64_t room, count;         /* of points */
+    uint64_t room, count;               /* number of points: room for them, and those stored */
     struct point points[];
 };
 
-/* The shared memory with its descriptor; NULL: out of memory. */
+/* Allocate the shared memory, with its descriptor; NULL when out of memory. */
 struct shared *shared_new(uint64_t room, int *fd);
 void shared_delete(struct shared *b, int fd);
 

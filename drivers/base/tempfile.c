@@ -1,4 +1,4 @@
-/* tempfile.c - remove the unfinished file when the program is interrupted; see tempfile.h.
+/* tempfile.c - removes an unfinished file when the program is interrupted.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
@@ -30,5 +30,5 @@ void tempfile_guard(const char *path)
     s_guarding = 1;
     for (unsigned i = 0; i < sizeof signals / sizeof signals[0]; i++)
         if (signal(signals[i], on_signal) == SIG_IGN)
-            signal(signals[i], SIG_IGN); /* nohup: stays ignored */
+            signal(signals[i], SIG_IGN); /* stays ignored, as nohup requires */
 }

@@ -1,4 +1,4 @@
-/* touch.c - the names of the ways to touch a block; see touch.h.
+/* touch.c - the names of the ways to touch a new block.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"

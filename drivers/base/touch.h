@@ -1,7 +1,7 @@
-/* touch.h - writing to a new block, as the program would, and using it later.
+/* touch.h - writes to new blocks and uses them later, as the program did.
  *
- * Memory that nobody has written to takes no room in the machine and is not in its caches. Which part of a
- * block a program writes is not in every trace, so the user says.
+ * Memory that was never written takes no physical memory and is not in the caches. Not every trace says which part of
+ * a block the program writes, so the user chooses.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef DRIVERS_BASE_TOUCH_H
@@ -16,7 +16,7 @@ enum touch { TOUCH_NONE, TOUCH_FIRST, TOUCH_PAGES, TOUCH_ALL, TOUCHES };
 /* Names by value, for options and results. */
 extern const char *const touch_names[TOUCHES];
 
-/* Write nothing, the first byte, one byte in each 4096, or one in each cache line of 64. */
+/* Write nothing, the first byte, one byte per 4096, or one byte per cache line of 64. */
 static inline void touch_block(volatile unsigned char *p, uint64_t size, enum touch touch)
 {
     size_t step = touch == TOUCH_ALL ? 64 : 4096;
@@ -26,7 +26,7 @@ static inline void touch_block(volatile unsigned char *p, uint64_t size, enum to
         p[i] = 1;
 }
 
-/* Use part of a block as the program did: read, or write what is there already, once per cache line. */
+/* Read part of a block, or write the bytes that it contains already, once per cache line. */
 static inline void use_range(volatile unsigned char *p, uint64_t size, bool write)
 {
     for (uint64_t i = 0; i < size; i += 64) {

@@ -32,7 +32,7 @@ static void print_json(const struct session *s, const struct findings *r)
 
 static void print_text(const struct session *s, const struct findings *r)
 {
-    if (!r->complete && r->total_ops == 0) { /* the error has been told */
+    if (!r->complete && r->total_ops == 0) { /* the error has been printed */
         printf("%s: no whole replay; %s says why\n", s->info.name, s->options->output);
         return;
     }

@@ -1,8 +1,8 @@
 /* legacy_allocstats.c - steve-replay --allocstats with the six arguments of the original.
  *
- * Scripts of old call it once with OPLIMIT 0, which writes the header and the first record, and then for each
- * further data point, which adds that record to the file. Each call replays only up to its operation.
- * The file is whole after each call: its closing bracket is taken off and put back.
+ * Old scripts call it once with OPLIMIT 0, which writes the header and the first record. Each further call adds the
+ * record of one data point. Each call replays only up to its operation. The file is complete after each call: a call
+ * removes the closing bracket and appends it again.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Copy the result file without its closing bracket. False: it is not there or is none. */
+/* Copy the result file without its closing bracket. False if it does not exist or is not a result file. */
 static bool copy_open_list(FILE *out, const char *path)
 {
     FILE *in = fopen(path, "r");
@@ -35,7 +35,7 @@ static bool copy_open_list(FILE *out, const char *path)
     return list;
 }
 
-/* The last of the points is the one wanted, unless the file has fewer operations. */
+/* The last data point is the requested one, unless the file has fewer operations. */
 static void write_last(FILE *out, const struct findings *r, uint64_t op_limit)
 {
     const struct point *p = r->count ? &r->points[r->count - 1] : NULL;

@@ -1,6 +1,6 @@
-/* list.c - steve-replay --list: every driver, how it is confined, or why it cannot be used.
+/* list.c - steve-replay --list: all drivers, how each is confined, or why it cannot be used.
  *
- * Each driver is opened in a process of its own, so a broken one only spoils its own line.
+ * Each driver is opened in its own process, so a broken driver affects only its own line.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
@@ -16,7 +16,7 @@
 
 struct line {
     struct shared_info info;
-    char reason[512]; /* "" = it works */
+    char reason[512]; /* "" = usable */
 };
 
 static void look_at(const struct found *f, struct line *line)

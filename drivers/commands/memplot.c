@@ -1,8 +1,9 @@
-/* memplot.c - steve-replay --memplot: a film of the heap, pictures of moments, and a poster of all.
+/* memplot.c - steve-replay --memplot: a film of the heap, pictures of single moments, and a poster of the whole
+ * replay.
  *
- * A first run finds how long the replay is and where in the heap blocks lie; only that part is drawn, with
- * a constant number of operations, or of allocated bytes, per frame. If the heap is too small, the film shows
- * all up to there.
+ * A first run determines the length of the replay and the part of the heap that has blocks. Only that part is drawn.
+ * Each frame has the same number of operations or of allocated bytes. If the heap is too small, the film ends where
+ * memory ran out.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
@@ -16,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The documented name of a film: the ops file's with -animation.avi. */
+/* The default name of a film: that of the ops file, with -animation.avi. */
 static const char *film_name(const struct options *o, char *room, size_t size)
 {
     if (o->output || o->still || o->poster)
@@ -38,7 +39,7 @@ static uint64_t at_least_1(uint64_t x)
     return x ? x : 1;
 }
 
-/* The span of the instructions, of a file that tells them. */
+/* The range of instruction counts, for a file that has them. */
 static uint64_t span(const struct session *s, uint64_t *first)
 {
     const struct schedule_facts *f = &s->plan.facts.schedule;
@@ -50,7 +51,7 @@ static uint64_t span(const struct session *s, uint64_t *first)
     return last > *first ? last - *first : 0;
 }
 
-/* How much of what time runs with the whole replay has. */
+/* The length of the whole replay in the film's unit of time. */
 static uint64_t total_time(const struct session *s, uint64_t *first)
 {
     switch (s->options->time) {
@@ -81,7 +82,7 @@ static struct film_size plan_film(const struct session *s)
                               .most = o->strip ? o->strip : most};
 }
 
-/* How long the run is, and in what part of the heap blocks lie: a space run without data points. */
+/* Determine the length of the run, and the part of the heap that has blocks: a space run without data points. */
 static int survey(struct session *s)
 {
     int status = EXIT_DONE;
@@ -95,7 +96,7 @@ static int survey(struct session *s)
     return status;
 }
 
-/* One file; `*frames` are in it. False: told. */
+/* Make one file of `*frames` frames. False after printing an error. */
 static bool make(struct session *s, const char *path, enum film_kind kind, uint64_t *frames)
 {
     const struct options *o = s->options;
@@ -153,7 +154,7 @@ static bool make_and_tell(struct session *s, const char *path, enum film_kind ki
     return true;
 }
 
-/* The still's name for an operation: NAME-OP.png where there are several. */
+/* The name of a still picture for an operation: NAME-OP.png if there are several. */
 static const char *still_name(const struct options *o, uint64_t op, char *room, size_t size)
 {
     if (o->at_count < 2)
@@ -162,7 +163,7 @@ static const char *still_name(const struct options *o, uint64_t op, char *room, 
     return room;
 }
 
-/* Can all files be written? Found out before the long runs. -1: yes; else the exit status. */
+/* Check that all files can be written, before the long runs. -1: they can; otherwise the exit status. */
 static int check_names(const struct session *s, const char *film)
 {
     const struct options *o = s->options;

@@ -1,11 +1,11 @@
 /* min_heap.c - steve-replay --min-heap OPS: the smallest heap in which an allocator completes.
  *
- * Doubles the heap until the file can be replayed and then halves the range between the largest that
- * failed and the smallest that did not, so that the next smaller size has been tried and was not enough; each
- * trial is a fresh process. Heaps below what the driver names as its least are tried like others: --heap takes
- * them, too. The result is exact to 16 bytes for
- * allocators that work in the heap by themselves and to a page for the others. That a larger heap is never
- * worse is taken for granted; it holds for most allocators, not by law.
+ * The heap is doubled until the file can be replayed. Then the range between the largest size that failed and the
+ * smallest that did not is halved repeatedly, until the next smaller size has been tried and has failed. Each trial
+ * is a new process. Sizes below the minimum that the driver states are tried, too, because --heap accepts them. The
+ * result is exact to 16 bytes for allocators that work in the heap by themselves, and to a page for others. The
+ * search assumes that a larger heap never makes an allocator fail. This holds for most allocators but is not
+ * guaranteed.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
@@ -22,7 +22,7 @@
 struct search {
     struct session *s;
     uint64_t step;        /* heaps are multiples of this */
-    uint64_t fails, fits; /* 0 = none known; no heap is 0 bytes */
+    uint64_t fails, fits; /* largest size that failed, smallest that did not; 0 = not known */
     unsigned trials;
 };
 
@@ -43,7 +43,7 @@ static uint64_t round_up(uint64_t bytes, uint64_t step)
     return (bytes + step - 1) / step * step;
 }
 
-/* From the live peak upwards until a heap is large enough. */
+/* Increase the size from the live peak until the heap is large enough. */
 static enum job_status double_heap(struct search *h)
 {
     enum job_status status;

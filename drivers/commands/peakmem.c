@@ -1,7 +1,7 @@
-/* peakmem.c - steve-replay --peakmem: how much memory a program had live, and how much it asked for.
+/* peakmem.c - steve-replay --peakmem: how much memory a program had live, and how much it allocated in all.
  *
- * Two numbers that were once confused: the most bytes live at one time, which a heap must hold, and the
- * sum of all requests, which says how much work there was. No allocator is needed for either.
+ * These are two different numbers: the maximum of live bytes is what a heap must hold; the sum of all requests shows
+ * how much work the allocator did. No allocator is needed for either.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"

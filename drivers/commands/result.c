@@ -1,4 +1,4 @@
-/* result.c - writing allocstats result files; see result.h.
+/* result.c - writes allocstats result files.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
@@ -68,7 +68,7 @@ static void put_per_op(FILE *out, const char *name, uint64_t nanoseconds, uint64
         fprintf(out, "%s = %.3f\n", name, (double)nanoseconds / (double)ops);
 }
 
-/* A list: what each whole replay took. */
+/* The list of CPU times of all complete replays. */
 static void put_passes(FILE *out, const struct findings *r)
 {
     if (!r->total_ops)
@@ -135,7 +135,7 @@ static double share(uint64_t part, uint64_t whole)
     return whole ? (double)part / (double)whole : 0;
 }
 
-/* The heap of the replay on threads. */
+/* The heap in the replay on threads. */
 static void put_threads_space(FILE *out, const struct threads_space *s)
 {
     put_number(out, "threads_halts", s->barriers);
@@ -146,7 +146,7 @@ static void put_threads_space(FILE *out, const struct threads_space *s)
         fprintf(out, "threads_fragmentation_%d = %.3f\n", i, fragmentation_measure(&s->fragmentation, i));
 }
 
-/* The replay on threads. Waiting as a share of the threads' time. */
+/* The replay on threads. Waiting times are shares of the time of all threads. */
 static void put_threads(FILE *out, const struct findings *r)
 {
     const struct threads_result *t = &r->threaded;
@@ -188,7 +188,7 @@ static void put_clock(FILE *out, const struct findings *r)
         put_times(out, r, "realloc", &r->times[TIMED_REALLOC]);
 }
 
-/* The original's measure of space: how much of the heap the largest block would take, on average. */
+/* The original's measure of space: the average share of the heap that the largest block would take. */
 static double largest_share(const struct session *s, const struct findings *r)
 {
     double sum = 0;

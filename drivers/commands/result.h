@@ -18,21 +18,21 @@
 
 #include <stdio.h>
 
-/* What the runs found, besides the points. Times in nanoseconds, those per operation in picoseconds. */
+/* Results of the runs, without the points. Times are in nanoseconds, those per operation in picoseconds. */
 struct findings {
     uint64_t theoretical; /* theoretical_heap_size */
     uint64_t total_ops;   /* N and F operations done, over all rounds */
     uint64_t rounds, odd_locks, killed, highest, outside;
-    uint64_t pass_cpu[99]; /* of each whole replay, `passes` of them */
+    uint64_t pass_cpu[99]; /* CPU time of each complete replay, `passes` of them */
     uint32_t passes, timed_passes;
-    /* least of the passes, whole replay; the last three 0: not known */
+    /* minimum of the passes, for the complete replay; the last three: 0 = not known */
     uint64_t batch_cpu, batch_wall, warm_cpu, null_cpu, null_warm_cpu;
     uint64_t clock_cost, clock_step, clock_counter;
     struct latency times[TIMED_OPS];
     struct fragmentation fragmentation, in_memory;
-    struct threads_result threaded; /* the pass with the least wall time; threads 0: none */
+    struct threads_result threaded; /* the pass with the least wall time; threads = 0: none */
     struct threads_space threads_space;
-    uint64_t null_threads_wall; /* the same operations on threads when nothing is allocated; 0: not known */
+    uint64_t null_threads_wall; /* the same operations on threads without an allocator; 0 = not known */
     bool complete;
     char error[512];
     struct point *points;
@@ -44,9 +44,10 @@ struct result_file {
     struct outfile file;
 };
 
-/* Begin to write what the options name. -1: good; else the exit status, the reason was printed. */
+/* Begin to write the file that the options name. Returns -1, or, after printing an error, the exit status. */
 int result_begin(struct result_file *f, const struct session *s);
-/* Put it in place, or drop it. False: the reason was printed, nothing is left. */
+/* Put the file in place, or remove it (result_abandon). On error it is removed, too; prints the error and
+ * returns false. */
 bool result_finish(struct result_file *f);
 void result_abandon(struct result_file *f);
 

@@ -1,4 +1,4 @@
-/* canvas.c - a frame of pixels; see canvas.h.
+/* canvas.c - draws rectangles and text into a frame of pixels.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"

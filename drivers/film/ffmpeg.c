@@ -1,4 +1,4 @@
-/* ffmpeg.c - ffmpeg, fed with raw frames through a pipe; see ffmpeg.h.
+/* ffmpeg.c - starts ffmpeg and feeds it with raw frames through a pipe.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
@@ -17,17 +17,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Pictures of cells: x264's filter that smooths edges and its finer searches cost half of the time and show
- * nothing here; without them a film of 1920x1080 is made at 60 frames a second and more on two processors. */
+/* Options for x264. Its deblocking filter and its finer searches take half of the time and improve pictures of
+ * cells little. Without them, a film of 1920x1080 is encoded at 60 or more frames per second on two processors. */
 #define X264                                                                                                 \
     {                                                                                                        \
         "-c:v", "libx264", "-preset", "superfast", "-crf", "20", "-x264-params",                             \
             "no-deblock=1:me=dia:subme=0:partitions=none:bframes=0", "-pix_fmt", "yuv420p"                   \
     }
 
-/* What to tell ffmpeg for each kind of file; NULL ends the list. WebM gets VP8 in one thread, while the other
- * processor paints (several wait for each other at work): VP9 at its quickest takes twice as long for such
- * pictures, and at a like size shows them no better. */
+/* Options of ffmpeg for each kind of file; NULL ends the list. WebM is encoded as VP8 in one thread, because the
+ * other processor paints the frames, and several encoder threads would wait for each other. VP9 at its fastest
+ * setting takes twice as long for such pictures, and shows them no better at a similar size. */
 static const struct kind {
     const char *ending, *format;
     const char *codec[20];
@@ -76,7 +76,7 @@ static bool is_program(const char *path)
     return stat(path, &s) == 0 && S_ISREG(s.st_mode) && access(path, X_OK) == 0;
 }
 
-/* As execvp looks for it. */
+/* Find a program in PATH, as execvp does. */
 static bool on_path(const char *name)
 {
     const char *path = getenv("PATH");
@@ -137,7 +137,8 @@ bool encoder_start(struct encoder *e, const char *path, bool still, uint32_t wid
 {
     char size[32], rate[16];
     int ends[2];
-    static const char *const none[] = {NULL}; /* inputs: looked at by encoder_can_write */
+    /* the file is not an input: encoder_can_write has checked this */
+    static const char *const none[] = {NULL};
     if (outfile_settle(&e->file, path, none) != -1 || !outfile_begin(&e->file))
         return false;
     snprintf(size, sizeof size, "%ux%u", width, height);
@@ -167,7 +168,7 @@ bool encoder_finish(struct encoder *e, bool keep)
         return outfile_finish(&e->file);
     outfile_abandon(&e->file);
     if (keep && WIFEXITED(status) && WEXITSTATUS(status) == 127)
-        return false; /* told by the child */
+        return false; /* the child has printed the error */
     if (keep)
         fprintf(stderr, "steve-replay: %s: not written: ffmpeg failed\n", e->file.path);
     return !keep;

@@ -1,6 +1,7 @@
-/* ffmpeg.h - ffmpeg, fed with raw frames through a pipe.
+/* ffmpeg.h - runs ffmpeg and feeds it with raw frames through a pipe.
  *
- * No shell and no frame files. The film is written to a temporary file and renamed when it is whole.
+ * Neither a shell nor files of single frames are used. The film is written to a temporary file and renamed when it is
+ * complete.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef DRIVERS_FILM_FFMPEG_H
@@ -15,25 +16,25 @@
 struct encoder {
     struct outfile file;
     pid_t process;
-    int frames; /* write raw frames here: of a film yuv420p, of a picture bgr0 */
+    int frames; /* descriptor for raw frames: yuv420p for a film, bgr0 for a picture */
 };
 
-/* Can a film (or PNG) of this name be made? NULL, or what is wrong. */
+/* Check that a film (or PNG) may have this name. Returns NULL, or a description of the error. */
 const char *encoder_fault(const char *path, bool still);
 
-/* Is ffmpeg there? False: told on standard error. */
+/* Is ffmpeg installed? If not, prints an error. */
 bool encoder_there(void);
 
-/* Can a file be made where this one is to be? `inputs` as in drivers/base/outfile.h. -1: yes; else the exit status, the reason
- * was printed. Leaves nothing. */
+/* Check that the file can be created; leaves nothing behind. `inputs`: see drivers/base/outfile.h. Returns -1, or,
+ * after printing an error, the exit status. */
 int encoder_can_write(const char *path, const char *const *inputs);
 
-/* Start ffmpeg. False: told on standard error. */
+/* Start ffmpeg. False after printing an error. */
 bool encoder_start(struct encoder *e, const char *path, bool still, uint32_t width, uint32_t height,
                    uint32_t fps);
 
-/* Close the pipe if it is still open, wait, and put the file in place (or, unless `keep`, drop it). False:
- * told. */
+/* Close the pipe if it is open, wait for ffmpeg, and put the file in place, or remove it if `keep` is false. False
+ * after printing an error. */
 bool encoder_finish(struct encoder *e, bool keep);
 
 #endif

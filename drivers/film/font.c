@@ -1,7 +1,7 @@
 /* font.c - the letters of the pictures: 5 x 7 pixels each, and two rows more below the line.
  *
- * A table of our own, so that frames need no font file and no library. Rows from the top, bit 4 is the
- * leftmost pixel. Letters that are not here are drawn as a box.
+ * The font is a table in the program, so that frames need no font file and no library. Rows are from the top, bit 4
+ * is the leftmost pixel. Letters that are not in the table are drawn as a box.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"

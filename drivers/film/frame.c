@@ -1,4 +1,4 @@
-/* frame.c - how a picture of the heap looks; see frame.h.
+/* frame.c - lays out and draws a picture of the heap.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
@@ -20,7 +20,7 @@ enum {
     LEAST_OUTLINED = 5,
     LINE_TEXT = 256
 };
-#define OUTLINED 0x1000000u /* beside a colour: the cell has an outline */
+#define OUTLINED 0x1000000u /* flag in a colour: the cell has an outline */
 #define PAINTED 0x2000000u
 
 static int text_height(const struct frame *f)
@@ -28,7 +28,7 @@ static int text_height(const struct frame *f)
     return FONT_HEIGHT * f->scale;
 }
 
-/* The largest cells that give every 16 bytes one, within reason. */
+/* The largest cell size at which there is a cell for every 16 bytes, within limits. */
 static void lay_out(struct frame *f, uint64_t extent)
 {
     int width = f->canvas.width - 2 * MARGIN;
@@ -46,7 +46,7 @@ static void lay_out(struct frame *f, uint64_t extent)
         f->cell = LEAST_CELL;
 }
 
-/* Under the grid, over the legend. */
+/* Lay out the strip below the grid and the legend below that. */
 static void place_strip(struct frame *f, uint64_t most)
 {
     int height = (STRIP + FONT_HEIGHT) * f->scale;
@@ -58,7 +58,7 @@ static void place_strip(struct frame *f, uint64_t most)
     strip_begin(&f->strip, &f->canvas, f->scale);
 }
 
-/* Drawn once: it never changes. */
+/* Draw what is the same in all frames. */
 static void paint_legend(struct frame *f)
 {
     static const struct key keys[] = {{"used", USED_COLOUR, 0},
@@ -93,7 +93,7 @@ uint64_t frame_cells(const struct frame *f)
     return (uint64_t)f->columns * (uint64_t)f->rows;
 }
 
-/* Part of the way from one colour to another; t in 0..1. */
+/* Mix two colours; t in 0..1. */
 static uint32_t mix(uint32_t from, uint32_t to, float t)
 {
     uint32_t out = 0;
@@ -118,7 +118,7 @@ uint32_t frame_colour(const struct cell *c)
     return mix(colour, OVERHEAD_COLOUR, c->share[LAYER_OVERHEAD]);
 }
 
-/* The colour with its glow: of what is there now, or of what was there a moment ago. */
+/* The colour of a cell with its glow, from its current or its previous contents. */
 static uint32_t colour_of(const struct cell *c)
 {
     uint32_t colour = frame_colour(c);
@@ -131,8 +131,8 @@ static uint32_t colour_of(const struct cell *c)
     return mix(colour, WRITTEN_COLOUR, 0.8f * heat(c, LAYER_WRITTEN));
 }
 
-/* What is painted for a cell: cells with locked bytes have an outline, or where they are too small for one,
- * its colour. */
+/* The painted colour of a cell. Cells with locked bytes have an outline or, if they are too small for one, its
+ * colour. */
 static uint32_t look_of(const struct frame *f, const struct cell *c)
 {
     uint32_t colour = colour_of(c) | PAINTED;
@@ -166,7 +166,7 @@ static void paint_cells(struct frame *f, const struct heapmap *m)
     }
 }
 
-/* Add to the line what there is room for in the width of the picture; what comes first matters most. */
+/* Append texts to the line as long as the picture is wide enough. The most important ones come first. */
 static __attribute__((format(printf, 3, 4))) void add_words(const struct frame *f, char line[LINE_TEXT],
                                                             const char *format, ...)
 {
@@ -190,7 +190,8 @@ static void paint_head(struct frame *f, const struct heapmap *m, const struct fr
     add_words(f, line, "%s%s", *facts->when ? "  " : "", facts->when);
     add_words(f, line, "  live %s", legend_bytes(a, facts->used));
     add_words(f, line, "  resident %s", legend_bytes(a, facts->resident));
-    if (more < 9.995) /* at the end of a program almost nothing is live, and percents say nothing */
+    /* at the end of a program almost nothing is live, and a percentage would be meaningless */
+    if (more < 9.995)
         add_words(f, line, " (+%.0f%%)", 100 * more);
     if (facts->locked)
         add_words(f, line, "  locked %s", legend_bytes(a, facts->locked));

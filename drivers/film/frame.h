@@ -1,8 +1,8 @@
-/* frame.h - how a picture of the heap looks: layout, colours, words.
+/* frame.h - layout, colours and texts of a picture of the heap.
  *
- * Above: allocator, operation, live and resident bytes, extent. Middle: the cells of a heapmap in rows or
- * along a Hilbert curve. Below: the strip with the course of memory so far, and the legend. It knows
- * nothing of replay or files.
+ * At the top: allocator, operation, live and resident bytes, extent. In the middle: the cells of a heapmap, in rows
+ * or along a Hilbert curve. At the bottom: the strip with the memory over time so far, and the legend. This does not
+ * depend on the replay and does no I/O.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef DRIVERS_FILM_FRAME_H
@@ -15,27 +15,28 @@
 
 struct frame {
     struct canvas canvas;
-    int scale;                    /* of the text */
-    int left, top, columns, rows; /* of the grid of cells */
-    int cell;                     /* pixels of a cell's side */
-    struct spot *spots;           /* place of each cell in the grid */
-    uint32_t *shown;              /* colour of each cell as painted, and OUTLINED */
+    int scale;                    /* scale of the text */
+    int left, top, columns, rows; /* position and size of the grid of cells */
+    int cell;                     /* side of a cell in pixels */
+    struct spot *spots;           /* position of each cell in the grid */
+    uint32_t *shown;              /* painted colour of each cell, and OUTLINED */
     struct strip strip;
 };
 
 struct frame_facts {
     const char *name;
-    uint64_t op, total, used, resident, locked, extent, heap; /* operations, bytes */
-    const char *when; /* the film's time where that is not told by op, else "" */
-    double done;      /* 0..1: along the film's time */
+    uint64_t op, total, used, resident, locked, extent, heap; /* number of operations, and bytes */
+    const char *when; /* the film's time if `op` is not its unit, otherwise "" */
+    double done;      /* position in the film's time, 0..1 */
 };
 
-/* A frame for `extent` bytes of heap; `most` bytes are the full height of the strip. False: out of memory. */
+/* Create a frame for `extent` bytes of heap. `most` bytes are the full height of the strip. False when out of
+ * memory. */
 bool frame_open(struct frame *f, int width, int height, uint64_t extent, uint64_t most, enum layout layout);
 uint64_t frame_cells(const struct frame *f);
-/* The colour that a cell has without glow and outline, as 0xRRGGBB. */
+/* The colour of a cell without glow and outline, as 0xRRGGBB. */
 uint32_t frame_colour(const struct cell *c);
-/* A moment that goes into the strip and is not painted. */
+/* Add a moment to the strip without painting the frame. */
 void frame_pass(struct frame *f, const struct frame_facts *facts);
 void frame_paint(struct frame *f, const struct heapmap *m, const struct frame_facts *facts);
 

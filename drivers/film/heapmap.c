@@ -1,4 +1,4 @@
-/* heapmap.c - the heap as a grid of cells; see heapmap.h.
+/* heapmap.c - computes the contents of the cells of the heap.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"

@@ -1,9 +1,9 @@
 /* heapmap.h - the heap as a grid of cells, for pictures.
  *
- * Each cell stands for the same number of bytes. A block that covers many cells is added in constant time,
- * as a difference between its ends; the sums over the cells are made once per frame. Kept for each cell:
- * bytes in live blocks, locked bytes, overhead inside blocks, and how long ago it was last allocated,
- * freed, read or written in. It knows nothing of colours.
+ * All cells have the same number of bytes. A block that covers many cells is added in constant time, as a difference
+ * at its ends; the sums over the cells are computed once per frame. For each cell, the map keeps the bytes in live
+ * blocks, the locked bytes, the overhead inside blocks, and the time since it was last allocated, freed, read or
+ * written. Colours are chosen elsewhere.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef DRIVERS_FILM_HEAPMAP_H
@@ -23,37 +23,37 @@ enum heap_layer {
     LAYERS
 };
 
-/* The layers from LAYER_FRESH on hold what happened since the last frame, and leave a glow. */
+/* The layers from LAYER_FRESH on have the events since the last frame, and cause a glow. */
 enum { GLOWS = LAYERS - LAYER_FRESH };
 
-enum { HEAT_FULL = 12 }; /* frames until a glow has faded */
+enum { HEAT_FULL = 12 }; /* number of frames until a glow has faded */
 
 struct cell {
-    float share[LAYERS];       /* 0..1 of the cell's bytes */
-    unsigned char glow[GLOWS]; /* frames of glow left, by layer less LAYER_FRESH */
-    bool seen;                 /* there has been a block */
+    float share[LAYERS];       /* share of the bytes of the cell, 0..1 */
+    unsigned char glow[GLOWS]; /* remaining frames of glow, by layer - LAYER_FRESH */
+    bool seen;                 /* there was a block in the cell */
 };
 
 struct heapmap {
     uint64_t cell_bytes, cells;
-    int64_t *whole[LAYERS]; /* change in the number of blocks that cover all of the cell, cell to cell */
+    int64_t *whole[LAYERS]; /* change, from cell to cell, of the number of blocks that cover the whole cell */
     int64_t *part[LAYERS];  /* bytes covered in cells at the ends of blocks */
     struct cell *cell;
 };
 
-/* A map of `extent` bytes in `cells` cells at most. False: out of memory. */
+/* Create a map of `extent` bytes with at most `cells` cells. False when out of memory. */
 bool heapmap_open(struct heapmap *m, uint64_t extent, uint64_t cells);
 
-/* Add (sign 1) or take away (sign -1) bytes at an offset from the heap's start. */
+/* Add (sign 1) or subtract (sign -1) bytes at an offset from the start of the heap. */
 void heapmap_add(struct heapmap *m, enum heap_layer layer, uint64_t at, uint64_t bytes, int sign);
 
-/* Take everything out of a layer. */
+/* Clear a layer. */
 void heapmap_clear(struct heapmap *m, enum heap_layer layer);
 
-/* Work out all cells for a new frame; the layers that leave a glow begin anew, glows get older. */
+/* Compute all cells for a new frame. Layers that cause a glow are cleared, and glows fade by one frame. */
 void heapmap_frame(struct heapmap *m);
 
-/* Let all glows end at once: for a picture that stands alone. */
+/* End all glows at once, for a single picture. */
 void heapmap_cool(struct heapmap *m);
 
 #endif

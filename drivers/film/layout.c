@@ -1,9 +1,9 @@
-/* layout.c - where in a grid the cells of a heap lie; see layout.h.
+/* layout.c - assigns positions in a grid to the cells of a heap.
  *
- * The Hilbert curve proper fills squares whose side is a power of two. The generalised one (J. Cerveny's
- * "gilbert") fills any rectangle: a long one is cut in two along its length; any other in three, one across
- * its foot, one along, one back, each again a rectangle with a direction to run in. Halves are kept even
- * where they can be, so that steps are to neighbours; in a grid of odd width one step may be diagonal.
+ * The Hilbert curve fills squares whose side is a power of two. The generalised curve (J. Cerveny's "gilbert") fills
+ * any rectangle. A long rectangle is divided in two along its length. Any other is divided in three: across its foot,
+ * along it, and back. Each part is again a rectangle with a direction. Halves have an even size if possible, so that
+ * steps lead to neighbours; in a grid of odd width, one step may be diagonal.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
@@ -39,14 +39,14 @@ static int length(struct vector a)
     return abs(a.x + a.y);
 }
 
-/* Half of a side; an odd half becomes even if the side has room for it. */
+/* Half of a side. An odd half is made even if the side is long enough. */
 static struct vector half(struct vector a)
 {
     struct vector h = {a.x / 2, a.y / 2};
     return length(h) % 2 && length(a) > 2 ? sum(h, unit(a)) : h;
 }
 
-/* A straight line of cells. */
+/* Add a straight line of cells. */
 static struct spot *line(struct spot *out, struct vector at, struct vector along)
 {
     for (int i = length(along); i > 0; i--, at = sum(at, unit(along)))
@@ -54,8 +54,8 @@ static struct spot *line(struct spot *out, struct vector at, struct vector along
     return out;
 }
 
-/* The rectangle with sides a (the way the curve runs) and b, from the corner `at`. Depth: log2 of its size.
- */
+/* Add the rectangle with sides a, in the direction of the curve, and b, from the corner `at`. The depth of the
+ * recursion is log2 of its size. */
 static struct spot *curve(struct spot *out, struct vector at, struct vector a, struct vector b)
 {
     struct vector a2 = half(a), b2 = half(b);

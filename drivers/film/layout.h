@@ -1,7 +1,7 @@
-/* layout.h - where in a grid the cells of a heap lie.
+/* layout.h - assigns positions in a grid to the cells of a heap.
  *
- * Rows: left to right, lowest address at the top left; growth and holes read naturally. Hilbert: along a
- * space-filling curve, on which cells near in address are near in the picture, so that blocks are patches.
+ * Rows: left to right, lowest address at the top left. Growth and holes are easy to see. Hilbert: along a
+ * space-filling curve. Cells with close addresses are close in the picture, so that blocks are compact areas.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef DRIVERS_FILM_LAYOUT_H
@@ -19,7 +19,7 @@ struct spot {
     uint16_t column, row;
 };
 
-/* A table of columns x rows spots, one for each cell in order of address. NULL: out of memory. */
+/* A table of columns x rows positions, one per cell, in the order of addresses. NULL when out of memory. */
 struct spot *layout_make(enum layout layout, int columns, int rows);
 
 #endif

@@ -1,4 +1,4 @@
-/* legend.c - what is written on the pictures of the heap; see legend.h.
+/* legend.c - writes the legend and numbers on pictures of the heap.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"

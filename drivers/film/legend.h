@@ -1,7 +1,6 @@
-/* legend.h - what is written on the pictures of the heap: keys to their colours, and numbers.
+/* legend.h - the legend of pictures of the heap, and numbers as text.
  *
- * Shared by film, strip and poster, so that the same colour has the same name on all of them. It knows
- * nothing of what the pictures show.
+ * It is shared by film, strip and poster, so that a colour has the same name on all of them.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef DRIVERS_FILM_LEGEND_H
@@ -14,17 +13,17 @@
 struct key {
     const char *name;
     uint32_t colour;
-    uint32_t outline; /* colour around it, 0: none */
+    uint32_t outline; /* colour of the outline, 0 = none */
 };
 
-/* Squares of the height of the letters, each with its name, in one line from (x, y) on. Those for which the
- * picture is not wide enough are left out. */
+/* Draw squares of the height of the text, each followed by its name, in one line from (x, y). Those that do not
+ * fit into the width of the picture are omitted. */
 void legend_paint(struct canvas *c, int x, int y, int scale, const struct key *keys, size_t count);
 
 enum { NUMBER_TEXT = 28 };
-/* A number of bytes, exactly where it is below 1024, else in a unit that leaves it readable: "10.1 MiB". */
+/* A number of bytes as text: exact below 1024, otherwise in a readable unit: "10.1 MiB". */
 const char *legend_bytes(char out[NUMBER_TEXT], uint64_t bytes);
-/* A number with its thousands set apart: "1,500,000". */
+/* A number with separators for thousands: "1,500,000". */
 const char *legend_count(char out[NUMBER_TEXT], uint64_t n);
 
 #endif

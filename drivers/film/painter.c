@@ -1,8 +1,8 @@
-/* painter.c - the film of a replay; see painter.h.
+/* painter.c - makes the film of a replay.
  *
- * A cell's colour is mixed from what its bytes are used for; a new block glows white, a fresh hole blue, what
- * was read or written each in a colour of its own, and all fade. Cells are painted only when their
- * colour changes. Blocks of an allocator that moves them are laid out anew for each frame.
+ * The colour of a cell is mixed from the uses of its bytes. New blocks glow white and freed ones blue; reads and
+ * writes have colours of their own; all of these fade. A cell is painted only when its colour changes. If the
+ * allocator moves blocks, all blocks are placed again for each frame.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
@@ -31,13 +31,13 @@ struct painter {
     struct heapmap map;
     struct frame frame;
     struct poster poster;
-    unsigned char *yuv; /* a frame of a movie */
+    unsigned char *yuv; /* a frame of a film */
     struct frame_facts facts;
     char when[TIME_TEXT];
     bool moves;
-    uint64_t allocated, due; /* bytes of N and R so far; when the next frame is, in the film's time */
-    const uint64_t *times;   /* FILM_INSTRUCTIONS: of each operation, else NULL */
-    uint64_t now;            /* the film's time */
+    uint64_t allocated, due; /* bytes of N and R so far; time of the next frame, in the film's unit */
+    const uint64_t *times;   /* FILM_INSTRUCTIONS: time of each operation; otherwise NULL */
+    uint64_t now;            /* current time, in the film's unit */
 };
 
 static uint64_t overhead_of(const struct painter *p, const struct block *b)
@@ -45,21 +45,21 @@ static uint64_t overhead_of(const struct painter *p, const struct block *b)
     return p->e->driver->usable ? p->e->driver->usable(b->ref) - b->size : 0;
 }
 
-/* Bytes from the start of the drawn part; a block below it (there is none) would wrap around and be left out.
- */
+/* Offset of an address from the start of the drawn part. A lower address (there is none) would wrap around and be
+ * omitted. */
 static uint64_t place_of(const struct painter *p, const char *address)
 {
     return region_offset(address) - p->e->shared->job.film.start;
 }
 
-/* The header of a block at `at`, or what of it is in the drawn part. */
+/* Add or remove the header of the block at `at`, as far as it is in the drawn part. */
 static uint64_t header_of(const struct painter *p, const struct block *b, uint64_t at)
 {
     uint64_t header = p->e->driver->header ? p->e->driver->header(b->ref) : 0;
     return header < at ? header : at;
 }
 
-/* Put a block into the layers that last, or take it out. */
+/* Add a block to the layers that persist, or remove it. */
 static void lay(struct painter *p, const struct block *b, const char *address, int sign)
 {
     uint64_t at = place_of(p, address), header = header_of(p, b, at);
@@ -98,7 +98,7 @@ static bool freeing(void *ctx, const struct block *b, void *address)
     return true;
 }
 
-/* The space run has looked at the contents. */
+/* Contents are not checked here, because the space run has checked them. */
 static bool kept(void *ctx, const struct block *b, void *address, uint64_t bytes)
 {
     return true;
@@ -161,7 +161,7 @@ static bool write_canvas(struct painter *p, const struct canvas *c)
     return write_bytes(p, p->yuv, yuv_bytes(c->width, c->height));
 }
 
-/* The film's time after this operation. */
+/* Advance the film's time to this operation. */
 static uint64_t time_now(const struct painter *p)
 {
     const struct job *j = &p->e->shared->job;
@@ -174,7 +174,7 @@ static uint64_t time_now(const struct painter *p)
     return t > p->now ? t : p->now;
 }
 
-/* The program did nothing to the heap for longer than a frame: the picture stands still for as long. */
+/* Write the same frame again as long as the program did no heap operation. */
 static bool hold(struct painter *p)
 {
     const struct film_size *f = &p->e->shared->job.film;
@@ -186,7 +186,7 @@ static bool hold(struct painter *p)
     return true;
 }
 
-/* Is there something to draw after this operation? */
+/* Must a picture be drawn after this operation? */
 static bool is_due(struct painter *p)
 {
     const struct film_size *f = &p->e->shared->job.film;
@@ -198,7 +198,7 @@ static bool is_due(struct painter *p)
     return true;
 }
 
-/* An amount of the film's time: "5.4 MiB allocated", "1,500 operations". */
+/* An amount of the film's time as text: "5.4 MiB allocated", "1,500 operations". */
 static void time_words(char out[TIME_TEXT], enum film_time unit, uint64_t amount)
 {
     char number[NUMBER_TEXT];

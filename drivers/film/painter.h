@@ -6,9 +6,9 @@
 
 #include "drivers/run/engine.h"
 
-/* Replay and write frames of job.film.width x height pixels (of a movie yuv420p, else bgr0) to FRAMES_FD: of
- * a movie after every per_frame operations or allocated bytes and after the last operation, of a still after
- * operation `at`, of a poster one in the end. */
+/* Replay and write frames of job.film.width x height pixels to FRAMES_FD, as yuv420p for a film, otherwise as
+ * bgr0. A film has a frame every per_frame operations or allocated bytes, and one after the last operation. A
+ * still has one frame, after operation `at`. A poster has one, at the end. */
 void painter_run(struct engine *e);
 
 #endif

@@ -1,4 +1,4 @@
-/* poster.c - one picture of the whole replay; see poster.h.
+/* poster.c - draws the poster: one picture of the whole replay.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"

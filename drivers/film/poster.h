@@ -1,7 +1,7 @@
-/* poster.h - one picture of the whole replay: address upwards, time to the right.
+/* poster.h - the poster: one picture of the whole replay, with addresses upwards and time to the right.
  *
- * Each column of pixels is the heap at one moment, lowest address at the bottom: growth, holes that stay, and
- * blocks that outlive their neighbours are seen at a glance. It knows nothing of replay or files.
+ * Each column of pixels is the heap at one moment, with the lowest address at the bottom. Growth, persistent holes
+ * and blocks that outlive their neighbours are visible.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef DRIVERS_FILM_POSTER_H
@@ -15,17 +15,17 @@
 struct poster {
     struct canvas canvas;
     int scale, left, top, columns, rows; /* of the plot, pixels */
-    int drawn;                           /* columns */
+    int drawn;                           /* number of columns drawn */
 };
 
-/* An empty poster. False: out of memory. */
+/* Create an empty poster. False when out of memory. */
 bool poster_open(struct poster *p, int width, int height);
-/* Columns that a poster of this width has. */
+/* Number of columns of a poster of this width. */
 int poster_columns(int width);
-/* The heap as in the map (of p->rows cells) is that from the last call up to the part `done` (0..1) of time.
- */
+/* Draw the columns from the end of the last call to the time `done` (0..1), with the current contents of the map
+ * (of p->rows cells). */
 void poster_add(struct poster *p, const struct heapmap *m, double done);
-/* Write what it shows: `extent` bytes upwards, so much `time` to the right. */
+/* Write the labels: `extent` bytes upwards, `time` to the right. */
 void poster_words(struct poster *p, const char *name, uint64_t extent, const char *time);
 
 #endif

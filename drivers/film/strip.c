@@ -1,4 +1,4 @@
-/* strip.c - the strip below a picture of the heap; see strip.h.
+/* strip.c - draws the strip below a picture of the heap.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
@@ -18,7 +18,7 @@ static int height_of(const struct strip *s, double share)
     return (int)((share < 0 ? 0 : share > 1 ? 1 : share) * (s->height - LINE));
 }
 
-/* Go on with a line at another height; *from is where it was. */
+/* Continue a line at another height; *from is the previous one. */
 static void go_on(const struct strip *s, struct canvas *c, int x, int width, int *from, int height,
                   uint32_t colour)
 {

@@ -1,7 +1,7 @@
-/* strip.h - the strip below a picture of the heap: memory over the course of the replay.
+/* strip.h - the strip below a picture of the heap: memory over the time of the replay.
  *
- * Live bytes as a filled curve, resident bytes as a line, both to the same scale, and how much more is
- * resident than live as a second line whose full height is 100 %. It grows to the right frame by frame.
+ * Live bytes are a filled curve and resident bytes a line, both at the same scale. A second line shows resident over
+ * live bytes, less 1; its full height is 100%. The strip grows to the right frame by frame.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef DRIVERS_FILM_STRIP_H
@@ -11,16 +11,16 @@
 
 struct strip {
     int left, top, width, height; /* pixels */
-    int drawn;                    /* columns drawn */
+    int drawn;                    /* number of columns drawn */
     uint64_t most;                /* bytes at full height */
-    int resident, fragmented;     /* heights of the lines where they end, -1: not begun */
+    int resident, fragmented;     /* last heights of the lines, -1 = none yet */
 };
 
-/* What holds from the last point up to the part `done` (0..1) of the replay. */
+/* Draw the values from the last position to the position `done` (0..1) of the replay. */
 void strip_add(struct strip *s, struct canvas *c, double done, uint64_t used, uint64_t resident);
-/* Empty it and write what its colours mean. */
+/* Clear the strip and write its legend. */
 void strip_begin(struct strip *s, struct canvas *c, int scale);
-/* Resident over live bytes less one, 0..; 0 when nothing is live. */
+/* Resident over live bytes less 1, at least 0; 0 if nothing is live. */
 double strip_fragmentation(uint64_t used, uint64_t resident);
 
 #endif

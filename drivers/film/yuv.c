@@ -1,7 +1,7 @@
-/* yuv.c - frames as video encoders want them; see yuv.h.
+/* yuv.c - converts frames to the format of video encoders.
  *
- * Whole numbers with 8 bits of fraction. The loops are plain so that the compiler turns them into vector
- * code, for the processor at hand where the system can choose.
+ * Numbers are integers with 8 bits of fraction. The loops are simple, so that the compiler vectorizes them, for the
+ * processor at run time where the system supports that.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
@@ -22,7 +22,8 @@ VECTORS static void luma(unsigned char *restrict out, const uint32_t *restrict i
     }
 }
 
-/* Two rows of n pixels. Red and blue are summed in one number: none of the sums of four reaches 16 bits. */
+/* Convert two rows of n pixels. Red and blue are summed in one number, because no sum of four values exceeds 16
+ * bits. */
 VECTORS static void chroma(unsigned char *restrict u, unsigned char *restrict v, const uint32_t *restrict up,
                            const uint32_t *restrict down, size_t n)
 {

@@ -1,7 +1,7 @@
-/* yuv.h - frames as video encoders want them.
+/* yuv.h - converts frames to the format of video encoders.
  *
- * A film is handed to ffmpeg as planar YUV with quarter-size colour: 1.5 bytes per pixel through the pipe in
- * place of 4, and no conversion on the other side, which would cost more than the drawing.
+ * ffmpeg receives a film as planar YUV with subsampled colour. This is 1.5 bytes per pixel in the pipe instead of 4,
+ * and saves a conversion in ffmpeg that would take longer than the drawing.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef DRIVERS_FILM_YUV_H
@@ -11,9 +11,10 @@
 
 #include <stddef.h>
 
-/* Bytes of a frame; width and height are even. */
+/* Size of a frame in bytes; width and height are even. */
 size_t yuv_bytes(int width, int height);
-/* The canvas as yuv420p by ITU-R BT.601, limited range; `out` has yuv_bytes. Colour is the mean of 2 x 2. */
+/* Convert the canvas to yuv420p by ITU-R BT.601, limited range, into `out`, which has yuv_bytes. The colour of 2 x
+ * 2 pixels is their mean. */
 void yuv_from_canvas(unsigned char *out, const struct canvas *c);
 
 #endif

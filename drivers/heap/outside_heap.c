@@ -1,6 +1,6 @@
-/* outside_heap.c - memory outside of the heap; see outside_heap.h.
+/* outside_heap.c - measures writable memory outside of the heap.
  *
- * Reads /proc/self/maps without files of stdio, whose buffers would come from malloc.
+ * /proc/self/maps is read without stdio, whose buffers would come from malloc.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
@@ -18,7 +18,7 @@
 
 enum { BUFFER = 1 << 16 };
 
-/* Bytes of [from, to) that are in the region. */
+/* Number of bytes of [from, to) in the region. */
 static uint64_t in_region(uintptr_t from, uintptr_t to)
 {
     uintptr_t start = (uintptr_t)region_base(), end = start + region_reserved();
@@ -27,15 +27,15 @@ static uint64_t in_region(uintptr_t from, uintptr_t to)
     return to > from ? to - from : 0;
 }
 
-/* Of " rwxp offset device inode  name": private memory to write to that is no file's, such as the data of a
- * library that the C library loads when first needed, and no stack. */
+/* Parse " rwxp offset device inode  name". True for private writable memory without a file, which includes the
+ * data of a library that the C library loads when first needed, but no stack. */
 static bool can_be_taken(const char *what)
 {
     unsigned long inode;
     return sscanf(what, " rw%*cp %*s %*s %lu", &inode) == 1 && inode == 0 && !strstr(what, "[stack]");
 }
 
-/* "from-to", and what can_be_taken reads. */
+/* Parse "from-to" and what can_be_taken parses. */
 static uint64_t count_line(const char *line)
 {
     char *at;
@@ -45,7 +45,7 @@ static uint64_t count_line(const char *line)
     return to - from - in_region(from, to);
 }
 
-/* Count the whole lines in `text`, which ends with 0; returns what is left over. */
+/* Count the complete lines in `text`, which ends with 0, and return the rest. */
 static char *count_lines(char *text, uint64_t *sum)
 {
     char *end;

@@ -10,8 +10,8 @@
 
 #include <stdint.h>
 
-/* Bytes of private writable mappings but for the region, its reservation, stacks and what the harness has
- * (raw_syscalls.h). 0 when /proc cannot be read. */
+/* Bytes of private writable mappings, without the region, its reservation, stacks and memory of the harness
+ * (raw_syscalls.h). 0 if /proc cannot be read. */
 uint64_t outside_heap_bytes(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* raw_syscalls.c - the kernel's memory calls, made directly; see raw_syscalls.h.
+/* raw_syscalls.c - memory system calls without the C library.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-/* Written out so that there is exactly one instruction, at an address with a name. */
+/* In assembly, so that there is exactly one system call instruction, at an address with a name. */
 __asm__(".text\n"
         ".globl raw_syscall\n"
         ".type raw_syscall, @function\n"

@@ -1,7 +1,7 @@
-/* region.c - the pages of the heap: which are mapped, where there is room; see region.h.
+/* region.c - keeps which pages of the heap are mapped, and finds room.
  *
- * One byte per page. Searching is memchr over these bytes, which is fast enough that even an allocator that
- * maps each large block by itself spends its time elsewhere.
+ * There is one byte per page. Searching is memchr over these bytes. This is fast enough even for an allocator that
+ * maps each large block separately.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
@@ -21,13 +21,13 @@ static const size_t LARGEST_ALIGNMENT = (size_t)64 << 20;
 static char *const FAVOURITE = (char *)0x100000000000;
 
 static char *s_base;
-static size_t s_reserved;      /* bytes from s_base on that are ours */
-static size_t s_size, s_pages; /* bytes asked for; whole pages that may be mapped */
+static size_t s_reserved;      /* bytes reserved from s_base on */
+static size_t s_size, s_pages; /* requested size in bytes; number of pages that may be mapped */
 static unsigned char *s_map;   /* FREE or MAPPED for each page */
-static unsigned char *s_seen;  /* scratch for mincore */
-static size_t s_committed;     /* pages */
-static size_t s_lowest_free;   /* no page below is free */
-static size_t s_top;           /* no page from here on is mapped */
+static unsigned char *s_seen;  /* buffer for mincore */
+static size_t s_committed;     /* number of mapped pages */
+static size_t s_lowest_free;   /* no lower page is free */
+static size_t s_top;           /* no page from this one on is mapped */
 static char *s_break;
 static bool s_break_used, s_capture;
 static bool s_stretches; /* more addresses than the heap has may be reserved */
@@ -37,8 +37,8 @@ static size_t pages_of(size_t bytes)
     return bytes / REGION_PAGE + (bytes % REGION_PAGE != 0);
 }
 
-/* Of the `size` bytes and LARGEST_ALIGNMENT more at p, give back what is before and after an aligned stretch.
- */
+/* Unmap what precedes and follows an aligned range of `size` bytes in the mapping at p, which is larger by
+ * LARGEST_ALIGNMENT. */
 static char *align(char *p, size_t size)
 {
     char *at = (char *)(((uintptr_t)p + LARGEST_ALIGNMENT - 1) & ~(uintptr_t)(LARGEST_ALIGNMENT - 1));
@@ -116,7 +116,8 @@ bool region_captures(void)
     return s_capture;
 }
 
-/* Natural alignment for large mappings: what allocators that want aligned segments get without waste. */
+/* Large mappings get their natural alignment, as if the kernel had placed them well: allocators that need aligned
+ * segments then waste no memory. */
 static size_t alignment_of(size_t pages)
 {
     size_t lowest_bit = pages & -pages, most = LARGEST_ALIGNMENT / REGION_PAGE;
@@ -125,7 +126,7 @@ static size_t alignment_of(size_t pages)
     return lowest_bit < most ? lowest_bit : most;
 }
 
-/* First page of the lowest free run of n pages, or s_pages. */
+/* First page of the lowest run of n free pages, or s_pages. */
 static size_t find_up(size_t n, size_t align)
 {
     size_t i = s_lowest_free;
@@ -144,7 +145,7 @@ static size_t find_up(size_t n, size_t align)
     return s_pages;
 }
 
-/* First page of the highest free run of n pages, or s_pages. */
+/* First page of the highest run of n free pages, or s_pages. */
 static size_t find_down(size_t n, size_t align)
 {
     size_t end = s_pages;
@@ -172,7 +173,7 @@ static void take(size_t start, size_t n)
         s_lowest_free = start + n;
 }
 
-/* The pages from `start` on are free now. */
+/* Note that the pages from `start` on are free. */
 static void lower_top(size_t start)
 {
     unsigned char *last = start ? memrchr(s_map, MAPPED, start) : NULL;
@@ -191,7 +192,7 @@ static void give_back(size_t start, size_t n)
         lower_top(start);
 }
 
-/* The page numbers of a range that an allocator names; false if it is not in the region or not aligned. */
+/* Convert a range of addresses to page numbers. False if it is not in the region or not aligned. */
 static bool range(const void *p, size_t length, size_t *start, size_t *n)
 {
     size_t at = (size_t)((const char *)p - s_base);
@@ -251,7 +252,7 @@ long region_unmap(void *p, size_t length)
     return 0;
 }
 
-/* Move the pages themselves to new addresses, and leave fresh ones behind. */
+/* Move pages to new addresses and replace them by new ones. */
 static long move_pages(size_t from, size_t n, size_t wanted)
 {
     size_t to = place(wanted);
@@ -296,7 +297,7 @@ long region_break(void *end)
         take(now, then - now);
     else
         give_back(then, now - then);
-    s_break_used |= then > now; /* asking where it is moves nothing */
+    s_break_used |= then > now; /* a query of the break does not move it */
     s_break = wanted;
     return (long)s_break;
 }

@@ -4,9 +4,9 @@
  * from the kernel. These functions then serve the request from the region only, so that the heap is bounded and its
  * committed bytes are known exactly. There is one region in a process.
  *
- * Results are as the kernel gives them: an address or 0, or a negative errno. Lengths are rounded up to
- * pages. Mappings are placed at the lowest address with room; once the break has been moved they are
- * placed from the top down, as the kernel does, and the break grows from the bottom.
+ * Results are those of the kernel: an address or 0, or a negative errno. Lengths are rounded up to pages. Mappings
+ * are placed at the lowest address with room. Once the break has been moved, they are placed from the top down, as
+ * the kernel does, and the break grows from the bottom.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef DRIVERS_HEAP_REGION_H
@@ -18,14 +18,14 @@
 
 enum { REGION_PAGE = 4096 };
 
-/* Reserve `size` bytes, at the same address in each process if it is free. False: not possible. */
+/* Reserve `size` bytes, at the same address in each process if it is free. False if that is impossible. */
 bool region_reserve(size_t size);
 char *region_base(void);
-size_t region_size(void);                        /* as asked for */
+size_t region_size(void);                        /* as requested */
 size_t region_reserved(void);                    /* bytes of address space reserved for it */
 bool region_holds(const void *p, size_t length); /* all of p .. p + length is in it */
 
-/* Offset of an address in the heap from its start. */
+/* Offset of an address from the start of the heap. */
 size_t region_offset(const void *p);
 /* Treat an inaccessible mapping larger than the heap as a reservation of addresses (reservation.h). Only the parts
  * that are made usable count; together with everything else they may not exceed the heap. */
@@ -33,23 +33,23 @@ void region_allow_reservation(void);
 
 /* -- memory calls -- */
 long region_reserve_more(size_t length);
-long region_use(void *p, size_t length); /* in the reservation */
+long region_use(void *p, size_t length); /* in the reservation only */
 long region_map(void *where, size_t length, bool fixed);
 long region_unmap(void *p, size_t length);
 long region_remap(void *p, size_t old_length, size_t length, bool may_move);
-long region_break(void *end); /* the break after the call: moved to `end` or, if that cannot be, as it was */
+long region_break(void *end); /* moves the break to `end` if possible, and returns it */
 
 /* -- memory in use -- */
-size_t region_committed(void); /* bytes mapped now */
+size_t region_committed(void); /* bytes that are mapped */
 char *region_top(void); /* end of the highest mapped page, region_base() if none; with a reservation: as if
                                   all that is mapped lay at the start */
-size_t region_resident(void);  /* bytes of the whole region that are in memory now */
+size_t region_resident(void); /* bytes of the region that are in memory */
 
 struct steve_driver;
 /* End of the part of the heap that this allocator uses now, in bytes from the start of the region. */
 uint64_t region_extent(const struct steve_driver *d);
 
-/* Calls that the allocator makes are answered here only while capturing is on. */
+/* Calls of the allocator are handled here only while capturing is on. */
 void region_capture(bool on);
 bool region_captures(void);
 

@@ -1,8 +1,8 @@
-/* region_calls.c - decide for each memory call of an allocator: the region answers, or the kernel does.
+/* region_calls.c - decides for each memory call of an allocator whether the region or the kernel handles it.
  *
- * Private anonymous memory that is not to be executed comes from the region; so does everything that
- * names addresses in it. Files, shared memory, code and other addresses are the kernel's. Protection asked
- * for is not kept: the region is readable and writable throughout (mprotect itself is not caught).
+ * Private anonymous memory that is not executable comes from the region, and so does every call that names addresses
+ * in it. Files, shared memory, executable memory and other addresses are left to the kernel. The requested protection
+ * is ignored: the region is always readable and writable (mprotect is not captured).
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
@@ -17,8 +17,8 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-/* Threads of the allocator may call at the same time. Nothing that is called while it is held waits for
- * anything or calls back. */
+/* Threads of the allocator may call at the same time. No function that is called with the lock waits for anything
+ * or calls back. */
 static atomic_flag s_held = ATOMIC_FLAG_INIT;
 
 static void hold(void)

@@ -1,8 +1,8 @@
-/* region_symbols.c - the memory functions of the C library, as the allocators under test see them.
+/* region_symbols.c - replaces the memory functions of the C library for the allocators under test.
  *
- * steve-replay is linked with -rdynamic, so a driver opened with dlopen finds these before the C
- * library's. Outside of capture they do what the C library's do. The break is the region's while
- * capturing and is not offered otherwise (the C library's own malloc does not come through here).
+ * steve-replay is linked with -rdynamic, so a driver opened with dlopen finds these functions before those of the C
+ * library. While nothing is captured they do the same as in the C library. The break is that of the region while
+ * capturing, and is not available otherwise. The C library's own malloc does not call these functions.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"

@@ -1,10 +1,10 @@
-/* region_syscalls.c - catch the memory system calls of an allocator that makes them itself.
+/* region_syscalls.c - captures the memory system calls of an allocator that makes them directly.
  *
- * The C library's malloc reaches the kernel without any symbol that could be replaced. A seccomp filter
- * makes the kernel raise SIGSYS instead of serving brk, mmap, munmap and mremap; the handler asks the
- * region and puts the answer where the system call's result belongs. Only the one instruction in raw_syscalls.c
- * is let through. The filter cannot be taken off again, and children inherit it: the process is the
- * driver's own. madvise is harmless and stays the kernel's.
+ * The malloc of the C library reaches the kernel without a symbol that could be replaced. A seccomp filter makes the
+ * kernel raise SIGSYS instead of serving brk, mmap, munmap and mremap. The signal handler calls the region and stores
+ * the result where the system call's result belongs. Only the instruction in raw_syscalls.c is allowed. The filter
+ * cannot be removed, and children inherit it, so it is used only in the driver's process. madvise does no harm and is
+ * left to the kernel.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
@@ -21,7 +21,7 @@
 #include <sys/syscall.h>
 #include <ucontext.h>
 
-extern void *__curbrk; /* where the C library believes the break to be; it exports this */
+extern void *__curbrk; /* the C library's own copy of the break, which it exports */
 
 static long answer(long number, const greg_t *g)
 {

@@ -1,7 +1,7 @@
-/* reservation.c - reserved addresses and what of them is in use; see reservation.h.
+/* reservation.c - keeps which reserved addresses are in use.
  *
- * Four bytes per page of the reservation tell the page's place, plus 1; of that table only what is looked at
- * takes memory. The places are handed out one after the other and say where runs of pages lie.
+ * A table has four bytes per page of the reservation: its position, plus 1. Only the parts of the table that are
+ * accessed take memory. Positions are assigned in ascending order to runs of pages.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
@@ -16,15 +16,15 @@
 
 enum { MOST_RUNS = 1 << 20, SEEN = 4096 };
 
-/* Pages that came into use together; places may have been taken out of use since. */
+/* Pages that were made usable together. Some may have been made unusable since. */
 struct run {
     size_t page, count;
 };
 
 static char *s_base;
 static size_t s_pages;
-static uint32_t *s_place; /* of each page: 0 = not in use, else place + 1 */
-static uint32_t s_places; /* handed out */
+static uint32_t *s_place; /* by page: 0 = not in use, otherwise position + 1 */
+static uint32_t s_places; /* number of positions assigned */
 static struct run *s_runs;
 static size_t s_run_count;
 
@@ -125,7 +125,7 @@ size_t reservation_offset(const void *p)
     return (size_t)(s_place[page_of(p)] - 1) * REGION_PAGE + (size_t)((const char *)p - s_base) % REGION_PAGE;
 }
 
-/* Pages of a run in memory. Dropped ones are not. */
+/* Number of pages of a run that are in memory, without those that were dropped. */
 static size_t count_run(struct run r)
 {
     unsigned char seen[SEEN];

@@ -14,21 +14,21 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Make the reservation; -ENOMEM if there is one already. */
+/* Make the reservation. -ENOMEM if there is one already. */
 long reservation_reserve(size_t length);
 /* Is the address in the reservation, usable or not? */
 bool reservation_contains(const void *p);
-/* Pages of a range in the reservation that are not usable yet. */
+/* Number of pages of a range in the reservation that are not usable yet. */
 size_t reservation_missing(const void *p, size_t length);
-/* Make a range in the reservation usable, with fresh pages. */
+/* Make a range in the reservation usable, with new pages. */
 long reservation_use(void *p, size_t length);
-/* Make a range unusable again; *pages: how many of its pages were usable. */
+/* Make a range unusable again. *pages is the number of its pages that were usable. */
 long reservation_drop(void *p, size_t length, size_t *pages);
 /* Is the whole range usable? */
 bool reservation_holds(const void *p, size_t length);
-/* Offset of a usable address in pictures, in bytes. */
+/* Position of a usable address in pictures, in bytes. */
 size_t reservation_offset(const void *p);
-/* Usable pages that are in memory now. */
+/* Number of usable pages that are in memory. */
 size_t reservation_resident(void);
 
 #endif

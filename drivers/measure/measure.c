@@ -1,4 +1,4 @@
-/* measure.c - what the heap looks like at each data point; see measure.h.
+/* measure.c - measures the heap at each data point.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
@@ -17,11 +17,12 @@ enum { LOOKS = 256 };
 struct measure {
     struct engine *e;
     struct probe probes[PROBE_WAYS];
-    struct point *probed[PROBE_WAYS]; /* whose largest block is being looked for, NULL: none */
-    unsigned way;                     /* the next to be used: if it is busy, the oldest */
+    /* data point whose largest block is being searched, by way; NULL: none */
+    struct point *probed[PROBE_WAYS];
+    unsigned way; /* next way to use: if it is busy, it is the oldest */
     uint64_t used, usable, locked, blocks;
     uint64_t asked; /* bytes of N since the last data point */
-    uint64_t hint;  /* largest block, as the allocator believes */
+    uint64_t hint;  /* largest block according to the allocator */
     struct audit audit;
 };
 
@@ -30,7 +31,7 @@ static uint64_t usable_of(const struct measure *m, const struct block *b)
     return m->e->driver->usable ? m->e->driver->usable(b->ref) : b->size;
 }
 
-/* Which part of the heap do blocks ever lie in? */
+/* Extend the range of the heap that has had blocks. */
 static void note_reach(struct shared *shared, const struct block *b, const char *address)
 {
     if (!address || !region_holds(address, b->size))
@@ -68,7 +69,8 @@ static bool kept(void *ctx, const struct block *b, void *address, uint64_t bytes
 {
     struct measure *m = ctx;
     bool inside = region_holds(address, bytes) || m->e->driver->confinement == STEVE_NOT_CONFINED;
-    return !address || !inside || guard_kept(m->e->shared, b, address, bytes); /* outside: `made` will tell */
+    /* `made` reports blocks outside */
+    return !address || !inside || guard_kept(m->e->shared, b, address, bytes);
 }
 
 static void locked(void *ctx, const struct block *b, bool on)
@@ -101,8 +103,8 @@ static void fill_pages(const struct measure *m, struct point *p)
     p->resident = region_resident();
 }
 
-/* Wait for what is looked for in a way. Shared memory and op index are as at that point meanwhile, and stay so when
- * the allocator crashed: then false. */
+/* Wait for the search in a way. Meanwhile, shared memory and op index are set to those of its data point. They
+ * stay so, and the result is false, if the allocator crashed. */
 static bool take_largest(struct measure *m, unsigned way)
 {
     struct shared *b = m->e->shared;
@@ -120,7 +122,7 @@ static bool take_largest(struct measure *m, unsigned way)
         return true;
     }
     b->count = (uint64_t)(p - b->points);
-    memset(m->probed, 0, sizeof m->probed); /* later points are no more */
+    memset(m->probed, 0, sizeof m->probed); /* later points are dropped */
     snprintf(b->text, sizeof b->text, "the allocator crashed when asked for the largest block that fits");
     return false;
 }
@@ -136,7 +138,7 @@ static bool look_for_largest(struct measure *m, struct point *p)
     return true;
 }
 
-/* What is still under way when the replay has ended, the oldest first. */
+/* Wait for all searches when the replay has ended, the oldest first. */
 static bool take_rest(struct measure *m)
 {
     bool good = true;
@@ -145,7 +147,8 @@ static bool take_rest(struct measure *m)
     return good;
 }
 
-/* For the scale of pictures: what is in memory, looked at now and then, since looking takes its time. */
+/* Update the maximum of resident bytes for the scale of pictures. This is done now and then only, because reading
+ * them takes time. */
 static void note_resident(const struct engine *e)
 {
     struct shared *b = e->shared;
@@ -165,7 +168,7 @@ static bool done(void *ctx, char op, uint64_t size)
     if (extent > b->highest)
         b->highest = extent;
     fragmentation_add(&b->fragmentation, op == 'N' ? size : 0, m->used, maps ? region_committed() : extent);
-    if (!b->room) /* without data points this is the survey before a picture */
+    if (!b->room) /* without data points, this run only measures the heap for a picture */
         note_resident(m->e);
     if (!engine_at_point(m->e) || b->count == b->room)
         return true;

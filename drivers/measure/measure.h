@@ -1,9 +1,9 @@
-/* measure.h - what the heap looks like at each data point.
+/* measure.h - measures the heap at each data point.
  *
- * A watcher of the replay that keeps the sums (bytes asked for, usable, locked, blocks) and at the data
- * points fills in a record: free, used, overhead, committed, resident, highest address, largest block.
- * free + used + overhead = heap. Where the allocator can walk its heap, free is what it says; else
- * overhead is usable less asked-for bytes where it tells usable sizes, and 0 where it does not.
+ * This is a watcher of the replay. It keeps sums (bytes requested, usable, locked, blocks) and fills in a record at
+ * each data point: free, used, overhead, committed, resident, highest address, largest block; free + used + overhead
+ * = heap. If the allocator can walk its heap, `free` is what it reports. Otherwise overhead is usable less requested
+ * bytes if it reports usable sizes, and 0 if not.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef DRIVERS_MEASURE_MEASURE_H
@@ -11,7 +11,7 @@
 
 #include "drivers/run/engine.h"
 
-/* Replay and fill shared->points; the result is in shared memory. */
+/* Replay and fill shared->points. The result is in shared memory. */
 void measure_run(struct engine *e);
 
 #endif

@@ -1,4 +1,4 @@
-/* probe.c - the largest block that can still be allocated; see probe.h.
+/* probe.c - searches for the largest block that can still be allocated.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
@@ -18,17 +18,17 @@ enum { ID = 0xfffffff0u }; /* no block of the replay has this id */
 enum { FIRST_STEP = 16, MOST_DISTRUST = 2 };
 enum answer { NO, YES, CRASHED };
 
-/* What is known: a block of `fits` bytes can be had, one of `fails` cannot. */
+/* Bounds: a block of `fits` bytes can be allocated, one of `fails` bytes cannot. */
 struct range {
     uint64_t fits, fails;
 };
 
-/* Between this process and its children. */
+/* Memory shared by the searching process and its children. */
 struct probe_shared {
     uint64_t size, yes, nanoseconds; /* of a trial */
-    uint64_t more;                   /* of a double trial: a larger block fits, too */
+    uint64_t more;                   /* of a double trial: a larger block can be allocated, too */
     uint64_t fits, fails, step;      /* of a search */
-    struct probe_result result;      /* of all of it */
+    struct probe_result result;      /* of the whole search */
     unsigned distrust;
 };
 
@@ -49,7 +49,7 @@ static void *try_size(const struct probe *p, uint64_t size)
     return ref;
 }
 
-/* In a child: does a block of this size fit? How long does it take? */
+/* In a child: can a block of this size be allocated, and how long does it take? */
 static void trial(struct probe *p)
 {
     uint64_t from = clock_ticks();
@@ -58,7 +58,7 @@ static void trial(struct probe *p)
     p->shared->yes = ref != NULL;
 }
 
-/* In a child: the same after seeing that one byte more does not fit. */
+/* In a child: the same, and whether one byte more can be allocated. */
 static void double_trial(struct probe *p)
 {
     p->shared->yes = p->shared->more = try_size(p, p->shared->size + 1) != NULL;
@@ -66,7 +66,7 @@ static void double_trial(struct probe *p)
         trial(p);
 }
 
-/* In a child: search by halving, giving back what was got. */
+/* In a child: search by bisection, freeing each block. */
 static void search(struct probe *p)
 {
     struct probe_shared *s = p->shared;
@@ -82,7 +82,7 @@ static void search(struct probe *p)
     }
 }
 
-/* In a child: search up to the first success, in growing steps from above as long as nothing fits. */
+/* In a child: search downwards in growing steps until a block can be allocated. */
 static void advance(struct probe *p)
 {
     struct probe_shared *s = p->shared;
@@ -98,7 +98,7 @@ static void advance(struct probe *p)
     }
 }
 
-/* Fork a process that ends with its parent; -1: cannot. */
+/* Fork a process that ends with its parent; -1 on error. */
 static pid_t begin_child(struct probe *p, void (*work)(struct probe *))
 {
     ++*p->heartbeat;
@@ -112,7 +112,7 @@ static pid_t begin_child(struct probe *p, void (*work)(struct probe *))
     return child;
 }
 
-/* False: it crashed, or there is none. */
+/* Wait for a child. False if it crashed or does not exist. */
 static bool await_child(pid_t child)
 {
     int status = -1;
@@ -121,13 +121,13 @@ static bool await_child(pid_t child)
     return child > 0 && status == 0;
 }
 
-/* Run one of these in a child. False: the child crashed. */
+/* Run one of these functions in a child. False if the child crashed. */
 static bool in_child(struct probe *p, void (*work)(struct probe *))
 {
     return await_child(begin_child(p, work));
 }
 
-/* Does it fit, in a fresh child? */
+/* Can a block of this size be allocated, in a new child? */
 static enum answer fits(struct probe *p, uint64_t size, uint64_t *nanoseconds)
 {
     if (size == 0 || size > p->limit)
@@ -140,7 +140,7 @@ static enum answer fits(struct probe *p, uint64_t size, uint64_t *nanoseconds)
     return p->shared->yes ? YES : NO;
 }
 
-/* Is `size` the largest? Narrows the range to search when it is not. */
+/* Is `size` the largest? If not, the bounds are narrowed. */
 static enum answer verify(struct probe *p, uint64_t size, struct range *range, uint64_t *nanoseconds)
 {
     enum answer a = fits(p, size, nanoseconds);
@@ -159,8 +159,8 @@ static enum answer verify(struct probe *p, uint64_t size, struct range *range, u
     return a == NO ? YES : NO;
 }
 
-/* Both in one child, for an allocator that knows what it has free and refuses more without changing anything:
- * a second child would cost as much as the first, and copy the page tables once more. */
+/* Do both trials in one child, for an allocator that knows its free memory and whose failed malloc has no effects.
+ * A second child would take as long as the first, because the page tables are copied again. */
 static enum answer verify_at_once(struct probe *p, uint64_t size, struct range *range, uint64_t *nanoseconds)
 {
     struct probe_shared *s = p->shared;
@@ -186,7 +186,7 @@ static void load_range(struct probe *p, const struct range *range)
     p->shared->step = FIRST_STEP;
 }
 
-/* The search with freeing, verified. */
+/* Search with freeing, and verify the result. */
 static enum answer search_freeing(struct probe *p, struct range *range, uint64_t *nanoseconds)
 {
     if (p->distrust == MOST_DISTRUST)
@@ -199,7 +199,7 @@ static enum answer search_freeing(struct probe *p, struct range *range, uint64_t
     return right;
 }
 
-/* The search with a fresh child after each success. */
+/* Search with a new child after each success. */
 static enum answer search_fresh(struct probe *p, struct range *range, uint64_t *nanoseconds)
 {
     load_range(p, range);
@@ -210,7 +210,7 @@ static enum answer search_fresh(struct probe *p, struct range *range, uint64_t *
     return fits(p, range->fits, nanoseconds) == CRASHED ? CRASHED : YES;
 }
 
-/* In the searching process: look at p->last first. */
+/* In the searching process: try p->last first. */
 static void search_all(struct probe *p)
 {
     struct range range = {0, p->limit + 1};

@@ -1,15 +1,15 @@
-/* probe.h - the largest block that can still be allocated, found without disturbing the run.
+/* probe.h - searches for the largest block that can still be allocated, without changing the run.
  *
- * Every trial happens in a forked child, so that the allocator under test never sees it. The last result is
- * tried first (this size: yes; one byte more: no; each in a child of its own, or both in one if it is what
- * the allocator believes). If it is not right any more, a child searches by halving, freeing what it got;
- * since that may change what it can get, its result is verified in the same way. An allocator for which that
- * fails (one that takes nothing back) is searched with a new child after each success. If there is no room at
- * all, the allocator may compact first.
+ * Every trial is made in a forked child, so that it does not change the allocator under test. The last result is
+ * tried first: this size must succeed, and one byte more must fail. Each trial has its own child, or both have the
+ * same if the allocator itself reported the size. If the last result is no longer right, a child searches by
+ * bisection and frees each block. Freeing may change what can be allocated, so the result is verified in the same
+ * way. If verification fails repeatedly (the allocator may never reuse memory), the search uses a new child after
+ * each success. If nothing can be allocated, the allocator may compact first.
  *
- * All of that is done by a process forked at the data point, so that the replay goes on meanwhile and a
- * second processor has work to do. Two may be under way, each in a *way* of its own that remembers the last
- * result and never looks at the other's: what is found does not depend on which is quicker.
+ * A process forked at the data point does all of this, so that the replay continues meanwhile on another processor.
+ * Two searches may run at the same time. Each has a *way* of its own, which keeps its last result, so the results do
+ * not depend on which search is faster.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef DRIVERS_MEASURE_PROBE_H
@@ -24,31 +24,31 @@
 enum { PROBE_WAYS = 2 };
 
 struct probe_result {
-    uint64_t largest;     /* bytes; 0 = not one byte */
-    uint64_t nanoseconds; /* that allocating it took */
-    bool crashed;         /* the allocator did not survive the trial */
+    uint64_t largest;     /* bytes; 0 = not even one byte */
+    uint64_t nanoseconds; /* time that allocating it took */
+    bool crashed;         /* the allocator crashed in the trial */
 };
 
 struct probe_shared;
 
 struct probe {
     const struct steve_driver *driver;
-    uint64_t limit;              /* no block can be larger: the heap */
-    uint64_t last;               /* result of the last search, where the next one starts */
+    uint64_t limit;              /* no block can be larger: the size of the heap */
+    uint64_t last;               /* result of the last search, with which the next one begins */
     struct probe_shared *shared; /* memory shared with the searching process and its children */
-    bool hinted;                 /* `last` is what the allocator believes */
-    unsigned distrust;           /* times that a search with freeing was wrong */
+    bool hinted;                 /* `last` is what the allocator reported */
+    unsigned distrust;           /* number of times that a search with freeing was wrong */
     pid_t searcher;              /* the process that searches, 0 = none */
     volatile uint64_t *heartbeat;
 };
 
-/* One way. False: no memory. */
+/* Initialize a way. False when out of memory. */
 bool probe_open(struct probe *p, const struct steve_driver *driver, uint64_t limit,
                 volatile uint64_t *heartbeat);
-/* Begin to look for the largest block in the heap as it is now; nothing may be under way. `hint`: where to
- * look first, 0 = at the last result. */
+/* Begin to search for the largest block in the heap as it is now; no search may be running in this way. `hint` is
+ * the size to try first, 0 = the last result. */
 void probe_begin(struct probe *p, uint64_t hint);
-/* Wait for what was begun. */
+/* Wait for the search. */
 struct probe_result probe_end(struct probe *p);
 
 #endif

@@ -1,4 +1,4 @@
-/* handles.c - from handles to slots; see handles.h.
+/* handles.c - maps handles to slots.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
@@ -11,10 +11,10 @@ enum { PAGE = 1024, PAGES = (int)(HANDLES_LIMIT / 1024), SPARE_PAGES = 4096, BLO
 enum { NEVER = 0, FREED = 1, FIRST = 2 }; /* entries of the table: these or slot + FIRST */
 
 struct handles {
-    uint32_t **pages; /* PAGES pointers, untouched ones cost nothing */
+    uint32_t **pages; /* PAGES pointers; untouched ones take no memory */
     uint64_t page_count, made;
-    uint32_t *spare;                             /* slots to use again */
-    size_t spare_first, spare_count, spare_room; /* a ring; without delay a stack */
+    uint32_t *spare;                             /* free slots */
+    size_t spare_first, spare_count, spare_room; /* a ring; a stack if there is no delay */
     uint32_t slots, delay;
 };
 
@@ -94,7 +94,7 @@ enum handle_result handles_find(const struct handles *h, uint64_t handle, uint32
     return HANDLE_OK;
 }
 
-/* Twice the room, the ring laid out from its first. */
+/* Double the room. The ring then begins at index 0. */
 static bool grow_spare(struct handles *h)
 {
     size_t room = h->spare_room ? 2 * h->spare_room : 1024;

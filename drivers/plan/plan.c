@@ -1,4 +1,4 @@
-/* plan.c - read, check and decode an ops file; see plan.h.
+/* plan.c - reads and checks an ops file and decodes it into a plan.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
@@ -17,15 +17,15 @@
 #include <unistd.h>
 
 enum { BUFFERED = 65536 };
-/* Slots that stay free before one is used again when threads are replayed: the new block should not have to
- * wait for the end of the old one. */
+/* Number of slots that stay free before one is reused, when threads are replayed. Otherwise the new block would
+ * often have to wait for the end of the old one. */
 enum { SPARE_SLOTS = 4096 };
 
 struct place {
     uint64_t addr, size; /* as in the file */
 };
 
-/* An access, or several that touch each other: bytes from..to of the block. code 0: none. */
+/* An access, or several that touch or overlap: bytes from..to of the block. code 0: none. */
 struct use {
     uint32_t slot, code;
     uint64_t from, to;
@@ -40,10 +40,10 @@ struct reading {
     size_t place_room;
     struct plan_options options;
     struct schedule *schedule;
-    struct use last;           /* the access that may still grow */
-    uint32_t thread;           /* of the operation before */
+    struct use last;           /* the last access, to which the next one may be added */
+    uint32_t thread;           /* thread of the last operation */
     uint64_t live, blocks, op; /* op: of all operations in the file, for messages */
-    uint64_t line;             /* of a text: of the operation that is refused */
+    uint64_t line;             /* in a text: line of the operation in an error */
     struct step buffer[BUFFERED];
     unsigned buffered;
     char *text;
@@ -56,7 +56,7 @@ static bool fail(struct reading *r, const char *what)
     return false;
 }
 
-/* Names the line of a text, and the operation. */
+/* Report an error of an operation, with its line if the file is text. */
 static __attribute__((format(printf, 3, 4))) bool refuse(struct reading *r, const struct op *op,
                                                          const char *format, ...)
 {
@@ -126,7 +126,7 @@ static bool is_too_large(const struct reading *r, uint64_t size)
     return size > (uint64_t)1 << 46 || r->live + size > (uint64_t)1 << 46;
 }
 
-/* A block of `size` bytes is live instead of one of `old` bytes. */
+/* Count a live block of `size` bytes that replaces one of `old` bytes. */
 static void count_live(struct reading *r, uint64_t old, uint64_t size)
 {
     struct plan_facts *f = &r->plan->facts;
@@ -193,7 +193,7 @@ static bool add_free(struct reading *r, const struct op *op)
     return put(r, (struct step){slot, STEP_FREE});
 }
 
-/* Put the access that has been growing, if there is one. */
+/* Write the pending access, if there is one. */
 static bool put_use(struct reading *r)
 {
     struct use u = r->last;
@@ -206,7 +206,7 @@ static bool put_use(struct reading *r)
            put(r, (struct step){(uint32_t)u.from, (uint32_t)(u.from >> 32)});
 }
 
-/* The part of an access that lies in its block; one that begins outside is left out. */
+/* The part of an access that is in its block. An access that begins outside is omitted. */
 static bool add_access(struct reading *r, uint32_t slot, const struct op *op)
 {
     const struct place *p = &r->places[slot];
@@ -228,7 +228,7 @@ static bool add_access(struct reading *r, uint32_t slot, const struct op *op)
     return true;
 }
 
-/* An operation on a live block: lock, unlock, and accesses. */
+/* Process an operation on a live block: lock, unlock, and accesses. */
 static bool add_use(struct reading *r, const struct op *op)
 {
     uint32_t slot;
@@ -251,7 +251,7 @@ static bool is_access(const struct op *op)
     return op->code == OP_LOAD || op->code == OP_STORE || op->code == OP_MODIFY;
 }
 
-/* Who does it, and when. */
+/* Record thread and time of an operation. */
 static bool add_marks(struct reading *r, const struct op *op)
 {
     const struct plan_facts *f = &r->plan->facts;

@@ -1,10 +1,9 @@
 /* plan.h - an ops file decoded for replay.
  *
- * Reading text while allocators run would cost more than the allocators. The file is read once, checked
- * (every handle known and live) and kept as 8 bytes per step in an anonymous file that the processes of all
- * drivers map. Loads, stores and modifies are checked, and left out unless they are asked for; then those
- * that follow each other and touch the same bytes of a block or the next ones become one. Takes 8 bytes per
- * step in memory.
+ * Reading text while an allocator runs would take more time than the allocator. The file is therefore read once,
+ * checked (every handle is known and live) and stored as steps of 8 bytes in an anonymous file that the processes of
+ * all drivers map. Loads, stores and modifies are checked, and omitted unless they are requested. Consecutive
+ * accesses to the same or adjacent bytes of a block become one step.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef DRIVERS_PLAN_PLAN_H
@@ -26,9 +25,9 @@ enum step_code {
     STEP_WRITE
 };
 
-/* One step. `what` is the code and, for a new or resized block, its size above STEP_SHIFT bits; a size that
- * does not fit is STEP_BIG there and stands in the 8 bytes of the following step. Of a read or a write the
- * bytes stand there, all inside the block, and the offset in the block is the following step. */
+/* One step. `what` is the code and, for a new or resized block, its size above STEP_SHIFT bits. If the size does
+ * not fit, it is STEP_BIG, and the following step has the size. For a read or write it is the number of bytes, all
+ * of which are in the block, and the following step has the offset in the block. */
 struct step {
     uint32_t slot;
     uint32_t what;
@@ -49,36 +48,35 @@ struct plan_facts {
     uint64_t steps;                /* struct steps in the file, big sizes included */
     uint64_t news, frees, resizes; /* N, F and R operations: the ones that are counted as such */
     uint64_t locks, unlocks, compacts;
-    uint64_t shared;          /* N and R that make a block at the address of a live one */
-    uint64_t accesses;        /* all in the file */
-    uint64_t uses;            /* STEP_READ and STEP_WRITE kept */
-    uint64_t total_requested; /* sum of the sizes of all N, and of what R made larger; bytes */
+    uint64_t shared;          /* number of N and R that put a block at the address of a live one */
+    uint64_t accesses;        /* number of accesses in the file */
+    uint64_t uses;            /* number of STEP_READ and STEP_WRITE kept */
+    uint64_t total_requested; /* sum of the sizes of all N and of enlargements by R, in bytes */
     uint64_t live_peak;       /* most bytes live at one time */
-    uint64_t peak_op;         /* op index (of N, F and R) where that was first reached */
+    uint64_t peak_op;         /* number of the operation (N, F or R) at which it was first reached */
     uint64_t live_at_end;     /* bytes */
     uint64_t blocks_at_end;
     uint64_t largest;               /* largest single request, bytes */
     uint32_t slots;                 /* most blocks live at one time; with threads, some more */
-    struct schedule_facts schedule; /* behind the steps */
+    struct schedule_facts schedule; /* tables after the steps */
 };
 
 struct plan {
-    int fd; /* the steps */
+    int fd; /* descriptor of the file of steps */
     struct plan_facts facts;
 };
 
-/* What to keep besides N, F, R, locks. */
+/* What to keep besides N, F, R and locks. */
 struct plan_options {
     bool accesses;
-    bool threads; /* who does what: the file must say so */
+    bool threads; /* which thread does what; an error if the file does not say */
 };
 
-/* Read an ops file of either kind ("-": standard input). False: *text says file, line or op, and remedy. */
+/* Read an ops file of either kind ("-": standard input). On error returns false and sets *text, with file, line or
+ * operation, and remedy. */
 bool plan_read(struct plan *plan, const char *path, struct plan_options options, char *text,
                unsigned text_size);
-/* Leave out all steps after the first `ops` N, F and R operations (only facts.steps changes). False: no
- * memory.
- */
+/* Drop all steps after the first `ops` N, F and R operations; only facts.steps changes. False when out of memory. */
 bool plan_cut(struct plan *plan, uint64_t ops);
 void plan_close(struct plan *plan);
 

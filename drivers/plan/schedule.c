@@ -1,4 +1,4 @@
-/* schedule.c - which thread did which steps of a plan, and when; see schedule.h.
+/* schedule.c - records which thread did which steps of a plan, and when.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
@@ -18,11 +18,11 @@ struct table {
 struct schedule {
     struct table runs, times;
     uint32_t threads;
-    uint32_t thread;                      /* number in the file, of the run under way */
-    bool marked;                          /* there is a thread that is not 0 */
-    uint64_t untimed;                     /* times of 0 before the first that is not */
-    uint32_t dense[OPS_MOST_THREADS + 1]; /* from numbers in the file, plus 1; 0 = not met yet */
-    uint32_t last[OPS_MOST_THREADS + 1];  /* last run, by the same */
+    uint32_t thread;                      /* number of the thread of the current run, in the file */
+    bool marked;                          /* there is a thread other than 0 */
+    uint64_t untimed;                     /* number of operations before the first with a time */
+    uint32_t dense[OPS_MOST_THREADS + 1]; /* by number in the file: dense number + 1; 0 = none yet */
+    uint32_t last[OPS_MOST_THREADS + 1];  /* last run, likewise */
 };
 
 struct schedule *schedule_new(void)
@@ -58,7 +58,7 @@ static uint32_t run_count(const struct schedule *s)
     return (uint32_t)(s->runs.used / sizeof(struct run));
 }
 
-/* Hang a run behind the last one of its thread. */
+/* Link a run to the previous run of its thread. */
 static void link_run(struct schedule *s, uint32_t thread, uint32_t run)
 {
     if (s->dense[thread])

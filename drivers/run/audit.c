@@ -1,4 +1,4 @@
-/* audit.c - alignment, overlaps, and blocks that are never freed; see audit.h.
+/* audit.c - checks alignment, overlaps, and blocks that are never freed.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
@@ -26,7 +26,7 @@ __attribute__((format(printf, 2, 3))) static void add_text(struct shared *b, con
     va_end(args);
 }
 
-/* A live block of `list` that overlaps b; NULL: none. */
+/* A live block of `list` that overlaps b; NULL if there is none. */
 static const struct block *find_overlapped(const struct engine *e, const struct block *list, uint64_t count,
                                            const struct block *b, const char *address)
 {
@@ -39,8 +39,8 @@ static const struct block *find_overlapped(const struct engine *e, const struct 
     return NULL;
 }
 
-/* The cover says that b shares STEVE_ALIGNMENT bytes with a live block; of misaligned ones that need not be an
- * overlap. False: it is one; the error text in shared memory is set. */
+/* Handle a block that shares STEVE_ALIGNMENT bytes with a live block according to the cover. For misaligned blocks
+ * that need not be an overlap. If it is one, the error text in shared memory is set and false returned. */
 static bool shares_rightly(const struct engine *e, const struct block *b, const void *address)
 {
     const struct block *other =
@@ -78,7 +78,7 @@ bool audit_made(struct audit *a, const struct block *b, const void *address)
         good = false;
     }
     if (!good)
-        shared->op_index = a->e->ops - 1; /* the operation just done, not the next */
+        shared->op_index = a->e->ops - 1; /* the operation that was just done, not the next */
     return good;
 }
 

@@ -1,4 +1,4 @@
-/* barrier.c - a heap that threads share; see barrier.h.
+/* barrier.c - stops all threads of a replay at barriers and measures the heap there.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"

@@ -1,4 +1,4 @@
-/* cover.c - which addresses live blocks cover; see cover.h.
+/* cover.c - keeps which addresses are covered by live blocks.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
@@ -18,7 +18,8 @@ bool cover_open(struct cover *c)
     return c->pieces;
 }
 
-/* The word that holds a bit, made if need be; NULL: no memory, or no address of a program. */
+/* The word that contains a bit, allocated if necessary; NULL when out of memory, or if no program has such an
+ * address. */
 static uint64_t *word_of(struct cover *c, uint64_t bit)
 {
     uint64_t word = bit / WORD, piece = word / PIECE_WORDS;
@@ -29,7 +30,7 @@ static uint64_t *word_of(struct cover *c, uint64_t bit)
     return c->pieces[piece] ? c->pieces[piece] + word % PIECE_WORDS : NULL;
 }
 
-/* Of the bits from..to those that lie in the word of `from`. */
+/* A mask of those bits of from..to that are in the word of `from`. */
 static uint64_t mask_of(uint64_t from, uint64_t to)
 {
     uint64_t last = from | (WORD - 1);

@@ -1,8 +1,9 @@
-/* cover.h - which addresses live blocks cover, to find blocks that overlap when the second one is made.
+/* cover.h - keeps which addresses are covered by live blocks, to find blocks that overlap when the second one is
+ * allocated.
  *
- * One bit for every STEVE_ALIGNMENT bytes. Blocks begin at multiples of that, so two blocks share a bit exactly if
- * they overlap. Bits are kept in pieces of 1 GiB of addresses, which are made when they are first needed.
- * Not for blocks that move: their addresses change without a call.
+ * There is one bit per STEVE_ALIGNMENT bytes. Blocks begin at multiples of that, so two blocks share a bit exactly if
+ * they overlap. The bits are kept in pieces of 1 GiB of addresses, which are allocated when they are first needed.
+ * This does not work for blocks that move, because their addresses change without a call.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef DRIVERS_RUN_COVER_H
@@ -12,16 +13,16 @@
 #include <stdint.h>
 
 struct cover {
-    uint64_t **pieces; /* by address / 1 GiB; NULL: none yet */
+    uint64_t **pieces; /* by address / 1 GiB; NULL = none yet */
 };
 
 enum cover_answer { COVER_FREE, COVER_TAKEN, COVER_NO_MEMORY };
 
-/* False: no memory. */
+/* False when out of memory. */
 bool cover_open(struct cover *c);
-/* A block of `bytes` bytes (0 counts as 1) is live at `address` from now on. What was it that it covers? */
+/* Add a live block of `bytes` bytes (0 counts as 1) at `address`, and return what it covers. */
 enum cover_answer cover_take(struct cover *c, const void *address, uint64_t bytes);
-/* It is not live any more. */
+/* Remove a block that is no longer live. */
 void cover_drop(struct cover *c, const void *address, uint64_t bytes);
 
 #endif

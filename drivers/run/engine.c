@@ -1,4 +1,4 @@
-/* engine.c - the replay; see engine.h.
+/* engine.c - the replay: does the steps of a plan on one driver.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
@@ -124,12 +124,13 @@ void *engine_resize(struct engine *e, void *ref, uint64_t old_size, uint64_t siz
     return e->driver->realloc(ref, wanted, id);
 }
 
-/* Looking costs more than most operations: it is done after every so many, and after those that took so long (in
- * nanoseconds) that another process may have run meanwhile, which takes two context switches of 1 us and more. */
+/* Reading the number of context switches takes longer than most operations. It is read after this number of
+ * operations, and after each that took so many nanoseconds that another process may have run meanwhile (two
+ * context switches take 1 us or more). */
 enum { LOOK_AFTER = 256, LONG = 2000 };
 
-/* Has the processor been taken away since the last look? What the system, not the allocator, made long is no time of
- * the allocator's. What a hypervisor takes is not seen. */
+/* Did another process use the processor since the last call? Time that the system took is not counted as time of
+ * the allocator. What a hypervisor takes is not visible. */
 static bool was_preempted(struct engine *e)
 {
     struct rusage u;
@@ -206,7 +207,7 @@ ALWAYS_INLINE enum outcome make(struct engine *e, enum pass pass, uint32_t slot,
     return w->made(w->ctx, b, engine_address(e, b)) && w->done(w->ctx, 'N', size) ? GOES_ON : FAILED;
 }
 
-/* Free a block, which may be locked; its entry becomes empty. */
+/* Free a block, which may be locked, and clear its entry. */
 ALWAYS_INLINE enum outcome drop(struct engine *e, enum pass pass, struct block *b)
 {
     uint64_t from = 0, to = 0, size = b->size;
@@ -227,8 +228,8 @@ ALWAYS_INLINE enum outcome drop(struct engine *e, enum pass pass, struct block *
     return GOES_ON;
 }
 
-/* Lock or unlock. A lock of a locked block or an unlock of an unlocked one, which heuristics can yield, is
- * counted and has no effect. */
+/* Lock or unlock. A lock of a locked block, or an unlock of an unlocked one, is counted and has no effect. Both
+ * occur in files whose locks were inferred. */
 ALWAYS_INLINE void set_lock(struct engine *e, enum pass pass, struct block *b, bool lock)
 {
     if (lock == (b->fixed != NULL)) {
@@ -246,7 +247,7 @@ ALWAYS_INLINE void set_lock(struct engine *e, enum pass pass, struct block *b, b
         e->watcher->locked(e->watcher->ctx, b, lock);
 }
 
-/* Tell the watcher that b, which had `old` bytes and was told of as ended, is there anew. */
+/* Report b to the watcher as a new block. Before, it had `old` bytes and was reported as freed. */
 static bool tell_resized(const struct engine *e, const struct block *b, uint64_t old)
 {
     const struct watcher *w = e->watcher;
@@ -254,7 +255,7 @@ static bool tell_resized(const struct engine *e, const struct block *b, uint64_t
     return w->kept(w->ctx, b, address, old < b->size ? old : b->size) && w->made(w->ctx, b, address);
 }
 
-/* A locked block is unlocked for the moment: its owner asks for another place. */
+/* Unlock a locked block before a resize, in which its owner accepts another address. */
 ALWAYS_INLINE enum outcome resize(struct engine *e, enum pass pass, struct block *b, uint64_t size)
 {
     uint64_t old = b->size;
@@ -320,7 +321,7 @@ ALWAYS_INLINE enum outcome do_step(struct engine *e, enum pass pass, const struc
     }
 }
 
-/* The file once. */
+/* Do the whole file once. */
 ALWAYS_INLINE enum outcome go_through(struct engine *e, enum pass pass)
 {
     const struct step *at = e->steps, *end = at + e->shared->job.facts.steps;
@@ -431,7 +432,7 @@ bool engine_rewind(struct engine *e)
 void engine_end(struct engine *e, enum outcome o)
 {
     struct shared *b = e->shared;
-    if (o == NO_ROOM && b->rounds > 1) /* with rewinds this is how a run is meant to end */
+    if (o == NO_ROOM && b->rounds > 1) /* a run of several rounds is supposed to end so */
         o = GOES_ON;
     if (e->spoiled)
         o = FAILED;
@@ -454,7 +455,7 @@ ALWAYS_INLINE void replay(struct engine *e, enum pass pass)
 
 void engine_timed(struct engine *e)
 {
-    was_preempted(e); /* from here on */
+    was_preempted(e); /* excludes context switches before the replay */
     replay(e, TIMED);
 }
 

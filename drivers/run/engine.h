@@ -16,8 +16,8 @@
 
 struct block {
     void *ref;     /* NULL: no block */
-    void *fixed;   /* address while locked, NULL when it is not */
-    uint64_t size; /* as asked for */
+    void *fixed;   /* address while it is locked, otherwise NULL */
+    uint64_t size; /* as requested */
     uint32_t id;
 };
 
@@ -42,17 +42,18 @@ struct engine {
     struct block *blocks; /* by slot */
     struct block *kept;   /* blocks of earlier rounds that are still live */
     uint64_t kept_count, kept_room;
-    uint64_t ops; /* N, F and R done */
+    uint64_t ops; /* number of N, F and R done */
     uint64_t random;
-    uint32_t first_id; /* of this round */
+    uint32_t first_id; /* first id of this round */
     bool spoiled;      /* compaction moved a locked block or damaged a block; error text set */
     const struct watcher *watcher;
     uint64_t oom_time;                    /* of the last malloc, nanoseconds */
-    uint64_t run_time, run_ops, run_most; /* TIMED: since the last point */
-    uint64_t switches;                    /* TIMED: involuntary context switches until the last look */
+    uint64_t run_time, run_ops, run_most; /* TIMED: since the last data point */
+    /* TIMED: number of involuntary context switches when it was last read */
+    uint64_t switches;
 };
 
-/* Map the plan and make the tables. False: the error text in shared memory is set. */
+/* Map the plan and allocate the tables. On error returns false and sets the error text in shared memory. */
 bool engine_open(struct engine *e, struct shared *shared, const struct steve_driver *driver);
 
 /* Replay; the result is in shared memory. */
@@ -71,12 +72,12 @@ void *engine_malloc(struct engine *e, uint64_t size, uint32_t id);
 /* Resize a block by realloc, or by malloc, copy and free if the driver has no realloc. Returns its new ref; NULL: no
  * room, and the block is unchanged. */
 void *engine_resize(struct engine *e, void *ref, uint64_t old_size, uint64_t size, uint32_t id);
-/* Let the allocator compact, because `wanted` bytes are requested or, if 0, because the file says so. True: malloc may
- * now succeed. In a WATCHED run with --check, all live blocks are compared afterwards. */
+/* Let the allocator compact because a malloc of `wanted` bytes failed or, if 0, because the file says so. True if
+ * malloc may succeed now. In a WATCHED run with --check, all live blocks are compared afterwards. */
 bool engine_make_room(struct engine *e, size_t wanted);
-/* Free exactly percent of the live blocks (rounded down), each with the same probability, and keep the others
- * for the next round under new ids. False: nothing would be left to run out of memory, or no memory for the
- * list; the run is then over. */
+/* Free exactly this percentage of the live blocks (rounded down), each with the same probability. The others get
+ * new ids and are kept for the next round. False, and the run is over, if memory would never run out or is not
+ * sufficient for the list. */
 bool engine_kill_blocks(struct engine *e, uint32_t percent);
 /* The next of a sequence of 64-bit numbers that depends on *state only. */
 uint64_t engine_random(uint64_t *state);
@@ -104,10 +105,10 @@ ALWAYS_INLINE uint64_t step_offset(const struct step **at)
 /* Read or write part of a block whose ref this is. */
 void engine_use(const struct engine *e, void *ref, uint64_t from, struct step s);
 
-/* The address of a live block now. */
+/* The current address of a live block. */
 void *engine_address(const struct engine *e, const struct block *b);
 
-/* Is the operation just done a data point? */
+/* Was the last operation a data point? */
 static inline bool engine_at_point(const struct engine *e)
 {
     uint64_t index = e->ops - 1;

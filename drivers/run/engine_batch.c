@@ -1,15 +1,15 @@
-/* engine_batch.c - the replay at full speed; see engine_batch.h.
+/* engine_batch.c - the replay at full speed.
  *
- * The loop costs less than the cheapest allocators do: 8 bytes are read and 8 written per operation, counters
- * stay in registers, and no branch is taken that the operation itself does not need. What is left is
- * mostly the processor's surprise at whether N or F comes next: 1.5 ns where they alternate, 5.0 with the
- * same sizes and slots where they come by chance. Apart from engine.c because of that.
+ * The loop takes less time than the fastest allocators. Per operation, 8 bytes are read and 8 written, counters stay
+ * in registers, and there are no branches except those that an operation needs. The remaining cost is mostly the
+ * misprediction of whether N or F comes next: 1.5 ns if they alternate, 5.0 ns with the same sizes and slots if their
+ * order is random. This is why it is separate from engine.c.
  *
- * Tried, and not worth it: one jump for 6 operations at a time, to code for just these kinds of them (64
- * pieces), takes 3.0 ns by chance, but only if that code is a shared object that lies near the driver's. In
- * the program itself it takes 6.3 (of 8 operations, 10.4), since hundreds of calls over such a distance are
- * more than the processor foresees; with 4 or 5 operations, or calls through two jumps, little or nothing is
- * won. Fetching the slots of coming frees beforehand changes nothing.
+ * Two variants were measured and rejected. (1) One jump per 6 operations, to code for exactly that sequence of kinds
+ * (64 pieces of code), takes 3.0 ns for a random order, but only in a shared object that is near the driver in
+ * memory. In the program itself it takes 6.3 ns (10.4 ns for sequences of 8 operations), because the processor cannot
+ * predict hundreds of calls over such a distance. With 4 or 5 operations, or calls through two jumps, there is little
+ * or no gain. (2) Prefetching the slots of the next frees has no effect.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
@@ -19,18 +19,18 @@
 
 #include <stdio.h>
 
-enum { WARM_RUNS = 15, AHEAD = 128 /* steps to fetch beforehand */ };
-#define WARM_TIME 1000000000u  /* nanoseconds for all warm runs */
-#define COLD_TIME 10000000000u /* a cold run that takes longer is enough */
+enum { WARM_RUNS = 15, AHEAD = 128 /* number of steps to prefetch */ };
+#define WARM_TIME 1000000000u  /* maximum nanoseconds for all warm runs */
+#define COLD_TIME 10000000000u /* no warm runs after a cold run that took longer */
 
-/* What the loop works on: copies, so that they can be kept in registers. */
+/* Values used by the loop, copied so that they can be kept in registers. */
 struct batch {
     struct engine *e;
     const struct steve_driver *driver;
-    void **refs;           /* by slot, NULL: no block */
+    void **refs;           /* by slot, NULL = no block */
     unsigned char *locked; /* by slot */
-    uint64_t ops;          /* N, F and R done */
-    uint32_t first_id;     /* of this round */
+    uint64_t ops;          /* number of N, F and R done */
+    uint32_t first_id;     /* first id of this round */
     uint64_t stop;         /* end the loop before operation number `stop` (a data point) */
 };
 
@@ -60,7 +60,7 @@ static void set_lock(struct batch *b, uint32_t slot, bool lock)
         b->driver->unlock(b->refs[slot]);
 }
 
-/* As in engine.c: a locked block is unlocked for the moment. */
+/* As in engine.c: unlock a locked block before a resize. */
 static bool resize(struct batch *b, uint32_t slot, uint64_t size)
 {
     bool locked = b->locked[slot];
@@ -77,7 +77,7 @@ static bool resize(struct batch *b, uint32_t slot, uint64_t size)
     return true;
 }
 
-/* A step that is neither F nor N with room at once. False: no room. */
+/* Do a step that is not an F, and not an N that succeeds at once. False if there is no room. */
 static bool do_rare(struct batch *b, const struct step **at)
 {
     const struct step s = *(*at)++;
@@ -104,14 +104,14 @@ static bool do_rare(struct batch *b, const struct step **at)
     }
 }
 
-/* Steps as long as they are N or F and there is room; gives the step where that ends. `more`: there are locks
- * or resizes in the file, for which more must be kept. What is needed after a call is read again, since
- * registers that survive calls are few. */
+/* Do steps as long as they are N or F and there is room; returns the step at which that ends. `more`: the file has
+ * locks or resizes, for which more must be stored. Values that are needed after a call are read again, because few
+ * registers are preserved by calls. */
 ALWAYS_INLINE const struct step *do_common(struct batch *b, const struct step *at, bool more)
 {
     const struct step *const last = b->e->steps + b->e->shared->job.facts.steps;
     const struct step *const end = b->stop - b->ops < (uint64_t)(last - at) ? at + (b->stop - b->ops) : last;
-    const struct step *const first = at - b->ops; /* if all steps were operations */
+    const struct step *const first = at - b->ops; /* the step of operation 0 if all steps were operations */
     const struct steve_driver *const d = b->driver;
     volatile uint64_t *const progress = &b->e->shared->op_index;
     void **const refs = b->refs;
@@ -140,13 +140,13 @@ ALWAYS_INLINE const struct step *do_common(struct batch *b, const struct step *a
     return at;
 }
 
-/* Where the pieces of a replay are timed. */
+/* Times of the pieces of a replay. */
 struct pieces {
-    uint64_t from, ops; /* ticks and operations where the present one began */
-    uint64_t ticks;     /* of it, in rounds before */
+    uint64_t from, ops; /* ticks and number of operations at the start of the current piece */
+    uint64_t ticks;     /* ticks of the current piece in earlier rounds */
 };
 
-/* The last of `interval` operations, or of all, is a data point: the one after it. */
+/* The number of the operation after the next data point: every `interval` operations and at the end. */
 static uint64_t next_stop(const struct batch *b)
 {
     const struct job *j = &b->e->shared->job;
@@ -166,7 +166,8 @@ static void end_piece(struct batch *b, struct pieces *p)
     p->from = clock_ticks();
 }
 
-/* The file once. False: no room for operation b->ops. `pieces`: NULL, or time them. */
+/* Do the file once. False if there is no room for operation b->ops. `pieces`: NULL, or where to store the times of
+ * pieces. */
 static bool run(struct batch *b, struct pieces *pieces)
 {
     const struct plan_facts *f = &b->e->shared->job.facts;
@@ -180,7 +181,7 @@ static bool run(struct batch *b, struct pieces *pieces)
         if (at == end)
             return true;
         if (stopped)
-            continue; /* not because the next step is a rare one */
+            continue; /* so that the next step is not treated as a rare one */
         if (!do_rare(b, &at))
             return false;
         if (pieces && b->ops == b->stop)
@@ -188,7 +189,7 @@ static bool run(struct batch *b, struct pieces *pieces)
     }
 }
 
-/* Give the engine's table what is live: engine_kill_blocks works on it. */
+/* Store the live blocks in the engine's table, which engine_kill_blocks uses. */
 static void hand_over(const struct batch *b)
 {
     for (uint32_t i = 0; i < b->e->shared->job.facts.slots; i++) {
@@ -220,7 +221,7 @@ static void free_all(struct batch *b)
     }
 }
 
-/* Once more from a heap with nothing live; gives the CPU time in nanoseconds, 0 if there was no room. */
+/* Repeat the replay with an empty heap. Returns the CPU time in nanoseconds, 0 if there was no room. */
 static uint64_t run_warm(struct batch *b)
 {
     b->ops = 0;

@@ -1,4 +1,4 @@
-/* guard.c - checks on the blocks an allocator gives out; see guard.h.
+/* guard.c - checks the blocks of an allocator.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"

@@ -1,8 +1,8 @@
-/* guard.h - checks on the blocks an allocator gives out.
+/* guard.h - checks the blocks of an allocator.
  *
- * Every block must lie inside the heap. With checking on, each block is filled with a pattern of its own
- * and must still hold it when it is freed: lost contents and bookkeeping written into live blocks are found, and
- * overlaps of blocks that are freed (audit.h finds the others). The first fault is the error text.
+ * Every block must be inside the heap. With --check, each block is filled with a pattern of its own, and compared
+ * when it is freed. This finds lost contents, bookkeeping data written into live blocks, and overlaps of blocks that
+ * are freed (audit.h finds other overlaps). The first error is reported.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef DRIVERS_RUN_GUARD_H
@@ -10,9 +10,10 @@
 
 #include "drivers/run/engine.h"
 
-/* A new block: is it inside; fill or touch it as the job wants. False: fault, error text set. */
+/* Check that a new block is inside the heap, and fill or touch it as the job says. On error, sets the error text
+ * and returns false. */
 bool guard_made(struct shared *b, const struct steve_driver *d, const struct block *block, void *address);
-/* Are the first `bytes` bytes those that guard_made wrote, before the block's end or after a resize? */
+/* Are the first `bytes` bytes those that guard_made wrote? Called before the block is freed, and after a resize. */
 bool guard_kept(struct shared *b, const struct block *block, void *address, uint64_t bytes);
 
 #endif

@@ -1,8 +1,8 @@
-/* thread.c - one thread of the replay; see thread.h.
+/* thread.c - one thread of a replay on threads.
  *
- * The order of the file is an order in which all could be done one after the other, so the earliest step that
- * is not done can always be done: there is no deadlock. Who waits looks again and again for a moment, then
- * gives the processor away, then sleeps, since there may be more threads than processors.
+ * The order of the file is a possible order of all operations. The earliest operation that is not done can therefore
+ * always be done, and there is no deadlock. A waiting thread first polls, then yields the processor, then sleeps,
+ * because there may be more threads than processors.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
@@ -35,7 +35,7 @@ static const struct run *map_runs(const struct schedule_facts *f)
     return raw_failed(p) ? NULL : (const struct run *)p;
 }
 
-/* Give each step its turn. */
+/* Give each step its turn on its block. */
 static void number_steps(struct thread_group *g)
 {
     const struct step *steps = g->e->steps;
@@ -51,7 +51,7 @@ static void make_threads(struct thread_group *g)
         struct thread *t = &g->threads[g->runs[i].thread];
         t->group = g;
         t->engine = *g->e;
-        t->first = i; /* the earliest stays */
+        t->first = i; /* the earliest one is kept */
         counter_set(&t->op, g->runs[i].op);
     }
 }
@@ -77,8 +77,8 @@ bool thread_group_open(struct thread_group *g, struct engine *e)
     return true;
 }
 
-/* The longer it waited, the longer it sleeps: hundreds of threads that wait must leave the processors to
- * those they wait for. */
+/* Sleep. The longer a thread has waited, the longer it sleeps, so that hundreds of waiting threads leave the
+ * processors to the threads they wait for. */
 static void take_nap(unsigned n)
 {
     unsigned doubled = n / NAPS < MOST_DOUBLED ? n / NAPS : MOST_DOUBLED;
@@ -86,7 +86,7 @@ static void take_nap(unsigned n)
     nanosleep(&nap, NULL);
 }
 
-/* The n-th look was in vain. */
+/* Wait after the n-th unsuccessful poll. */
 static void pause_after(struct thread *t, unsigned n)
 {
     if (n < LOOKS) {
@@ -175,7 +175,7 @@ static void set_lock(struct thread_group *g, struct cell *c, bool lock)
         d->unlock(c->ref);
 }
 
-/* With --check: fill a block, or see whether it still holds what it was filled with. */
+/* With --check: fill a block, or check whether it still has the pattern. */
 static bool fill(struct thread *t, const struct cell *c, uint32_t id)
 {
     struct engine *e = &t->engine;
@@ -215,7 +215,7 @@ static enum outcome drop(struct thread *t, struct cell *c, uint32_t id)
     return GOES_ON;
 }
 
-/* Resize an unlocked block; NULL: no room. */
+/* Resize an unlocked block; NULL if there is no room. */
 static void *resized(struct engine *e, const struct cell *c, uint64_t size, uint32_t id)
 {
     const struct steve_driver *d = e->driver;
@@ -223,7 +223,7 @@ static void *resized(struct engine *e, const struct cell *c, uint64_t size, uint
     return ref || (d->realloc && !d->compact) ? ref : engine_resize(e, c->ref, c->size, size, id);
 }
 
-/* A locked block is unlocked for the moment. */
+/* Unlock a locked block before a resize. */
 static enum outcome resize(struct thread *t, struct cell *c, uint64_t size, uint32_t id)
 {
     bool locked = c->locked;
@@ -265,7 +265,7 @@ static inline enum outcome call(struct thread *t, struct cell *c, struct step s,
     }
 }
 
-/* This is the end for all; the first such operation counts. */
+/* End the replay because of a failure. The earliest failed operation is kept. */
 static bool give_up(struct thread *t, enum outcome o)
 {
     uint_fast64_t none = UINT64_MAX;
@@ -275,7 +275,7 @@ static bool give_up(struct thread *t, enum outcome o)
     return false;
 }
 
-/* One step and what belongs to it. False: this is the end of all. */
+/* Do one step, waiting for its turn. False if the replay ends. */
 static inline bool do_step(struct thread *t, const struct step **at)
 {
     struct thread_group *g = t->group;

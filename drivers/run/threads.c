@@ -1,7 +1,7 @@
-/* threads.c - the replay on real threads; see threads.h.
+/* threads.c - the replay on real threads.
  *
- * The first thread only starts the others and watches how far they are, so that a message about a hang can name
- * the operation. Stacks come from raw_syscalls: they are not the allocator's business.
+ * The first thread starts the others and watches their progress, so that a message about a hang can name the
+ * operation. Their stacks come from raw_syscalls, so that the allocator does not see them.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
@@ -17,12 +17,12 @@
 #include <string.h>
 #include <sys/resource.h>
 
-enum { STACK = 2 << 20, LOOK = 1000000 /* nanoseconds between two looks */ };
+enum { STACK = 2 << 20, LOOK = 1000000 /* nanoseconds between two polls */ };
 
-static __thread struct thread *s_mine; /* of this thread; NULL: the first one */
+static __thread struct thread *s_mine; /* of this thread; NULL: the first thread */
 static struct shared *s_shared;
 
-/* Say which operation it was; the signal then does what it always does. */
+/* Store the number of the operation; the signal then has its default effect. */
 static void on_crash(int signal)
 {
     (void)signal;
@@ -85,7 +85,8 @@ static bool start_all(struct thread_group *g)
     return false;
 }
 
-/* The earliest operation under way, of those in the allocator or of those that wait. UINT64_MAX: none. */
+/* The earliest current operation of the threads in the allocator, or of the waiting threads. UINT64_MAX if there
+ * is none. */
 static uint64_t earliest(const struct thread_group *g, bool waits)
 {
     uint64_t least = UINT64_MAX;
@@ -114,8 +115,8 @@ static uint64_t ops_done(const struct thread_group *g)
     return sum;
 }
 
-/* How far it is. Who hangs in the allocator keeps the others waiting, with earlier operations as well: so the
- * place is that of a thread which waits for nobody. False: all are done. */
+/* Update the progress. A thread that hangs in the allocator may block others, which wait with earlier operations.
+ * The operation is therefore that of a thread that is not waiting. False if all threads are finished. */
 static bool look(const struct thread_group *g)
 {
     g->e->shared->heartbeat = ops_done(g);
@@ -164,7 +165,7 @@ static void finish(struct thread_group *g, uint64_t from)
     b->status = failed == UINT64_MAX ? STATUS_DONE : g->failure == NO_ROOM ? STATUS_NO_ROOM : STATUS_FAILED;
 }
 
-/* Until all are done. */
+/* Wait until all threads are finished. */
 static void watch(struct thread_group *g)
 {
     const struct timespec pause = {0, LOOK};

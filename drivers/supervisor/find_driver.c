@@ -1,4 +1,4 @@
-/* find_driver.c - where drivers are; see find_driver.h.
+/* find_driver.c - finds drivers and lists them.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
@@ -54,7 +54,7 @@ static void own_folder(char out[PATH_MAX])
         *slash = 0;
 }
 
-/* Call `use` for each folder until it says true. */
+/* Call `use` for each folder until it returns true. */
 static bool each_folder(bool (*use)(const char *folder, void *ctx), void *ctx)
 {
     const char *set = getenv("STEVE_DRIVERS");

@@ -1,7 +1,7 @@
-/* find_driver.h - where drivers are, and which ones should be there.
+/* find_driver.h - finds drivers, and lists those that should exist.
  *
- * Looked for in the folders of $STEVE_DRIVERS (separated by ':'), beside the program, and where they are
- * installed. A name with a '/' is a path; .../plot_NAME means the driver NAME, for old scripts.
+ * Drivers are searched in the folders of $STEVE_DRIVERS (separated by ':'), in the folder of the program, and where
+ * they are installed. A name with a '/' is a path. For old scripts, .../plot_NAME means the driver NAME.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef DRIVERS_SUPERVISOR_FIND_DRIVER_H
@@ -15,16 +15,16 @@ enum { FIND_MOST = 256 };
 
 struct found {
     char name[64];
-    char path[PATH_MAX]; /* "" = a driver of ours that is not there */
+    char path[PATH_MAX]; /* "" = a driver of this project that is missing */
 };
 
 /* The path of a driver. False: not found. */
 bool find_driver(const char *name, char path[PATH_MAX]);
 
-/* All drivers, ours first, then others in the folders by name. Returns their number. */
+/* List all drivers: those of this project, then others in the folders by name. Returns their number. */
 size_t find_all(struct found list[FIND_MOST]);
 
-/* Why a driver of ours may be missing: the Debian package it needs; NULL: it is none of ours. */
+/* The Debian package that a driver of this project needs; NULL for other drivers. */
 const char *find_package(const char *name);
 
 #endif

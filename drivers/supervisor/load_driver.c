@@ -1,4 +1,4 @@
-/* load_driver.c - open a driver's shared object and check its table; see load_driver.h.
+/* load_driver.c - opens a driver's shared object and checks its table.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"

@@ -6,10 +6,10 @@
 
 #include "drivers/sdk/driver.h"
 
-/* The table of the driver in `path`, or NULL with a reason in `text`. It stays open for good. */
+/* Open the driver in `path` and return its table, or NULL with a reason in `text`. It is never closed. */
 const struct steve_driver *load_driver(const char *path, char *text, size_t text_size);
 
-/* Is the table one that this program can use? NULL, or what is wrong with it. */
+/* Check that this program can use the table. Returns NULL, or a description of the error. */
 const char *load_fault(const struct steve_driver *d);
 
 #endif

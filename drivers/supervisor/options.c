@@ -1,4 +1,4 @@
-/* options.c - the command line of steve-replay; see options.h.
+/* options.c - parses the command line of steve-replay.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
@@ -116,7 +116,7 @@ static int show_version(void)
 
 static int show_help(void);
 
-/* What the argument of an option is, and with that the type of its field in struct options. */
+/* The kind of an option's argument. It determines the type of its field in struct options. */
 enum kind {
     COMMAND, /* no argument; `least` is the enum command */
     FLAG,    /* no argument; bool */
@@ -221,7 +221,7 @@ enum {
     FIRST_VALUE = 256 /* what getopt returns for the first option; letters are below */
 };
 
-/* Show an option, and its help from HELP_COLUMN on, in the next line if that is needed. */
+/* Show an option, and its help from HELP_COLUMN on, in the next line if necessary. */
 static void show_option(const struct specification *s)
 {
     char letter[] = {'-', s->letter, ',', 0};
@@ -255,7 +255,7 @@ static int set_command(struct options *o, enum command command)
     return OPTIONS_GOOD;
 }
 
-/* Write the words of a choice as a sentence has them: "a|b|c" is "a, b or c". */
+/* Write the words of a choice as in a sentence: "a|b|c" becomes "a, b or c". */
 static const char *listed(char *to, size_t size, const char *words)
 {
     size_t n = 0;
@@ -363,7 +363,7 @@ static int check_whole(const struct options *o)
     return OPTIONS_GOOD;
 }
 
-/* The option for which getopt has returned c. */
+/* The option that getopt returned as c. */
 static const struct specification *option_of(int c)
 {
     const struct specification *s = s_options;
@@ -372,7 +372,7 @@ static const struct specification *option_of(int c)
     return c < FIRST_VALUE ? s : &s_options[c - FIRST_VALUE];
 }
 
-/* Read the options; getopt's optind is then at the first argument. */
+/* Read the options. Afterwards, getopt's optind is at the first argument. */
 static int read_options(struct options *o, int argc, char **argv)
 {
     struct option names[OPTIONS + 1] = {{0}};

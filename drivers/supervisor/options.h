@@ -39,17 +39,17 @@ struct options {
     enum { THREADS_DEFAULT, THREADS_REPLAY, THREADS_MERGE } threads;
     enum layout layout;
     enum film_time time;
-    uint64_t extent; /* bytes of heap to draw, 0: where blocks are */
-    uint64_t strip;  /* bytes at the full height of the strip, 0: the most there are */
+    uint64_t extent; /* bytes of heap to draw, 0: those that have blocks */
+    uint64_t strip;  /* bytes at the full height of the strip, 0: the maximum that occurs */
     uint64_t at[MOST_STILLS];
     unsigned at_count;
     uint64_t points, frames, seed;
-    bool passes_given; /* else long ones are not repeated */
+    bool passes_given; /* otherwise long passes are not repeated */
     uint32_t kill_percent, rounds, passes, timeout, width, height, fps;
     enum touch touch;
 };
 
-/* What options_read returns when the program is to go on. */
+/* The result of options_read if the program is to continue. */
 enum { OPTIONS_GOOD = -1 };
 
 /* Fill in *o. Returns OPTIONS_GOOD, or an exit status: help was shown, or usage was wrong. */

@@ -1,4 +1,4 @@
-/* passes.c - the runs that make up one measurement; see passes.h.
+/* passes.c - does the runs of one measurement.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
@@ -16,11 +16,11 @@
 /* Times of the data points: passes x room. */
 struct timings {
     struct point *points;
-    uint64_t room, count; /* count: points that every pass has */
+    uint64_t room, count; /* number of points that every pass has */
     uint32_t passes;
 };
 
-/* Keep the first trouble. */
+/* Keep the exit status of the first error. */
 static int trouble(struct session *s, struct findings *r)
 {
     r->complete = false;
@@ -47,7 +47,7 @@ static void keep_batch(const struct shared *b, struct findings *r, bool first)
     r->clock_counter = b->clock_counter;
 }
 
-/* Is another pass to be made after the one just done, number i from 0? */
+/* Is another pass needed after pass number i, counted from 0? */
 static bool goes_on(const struct session *s, const struct shared *b, uint32_t i)
 {
     bool is_long = b->cpu >= LONG_PASS && !s->options->passes_given;
@@ -78,12 +78,12 @@ static struct session null_session(const struct session *s)
     return null;
 }
 
-/* What the same operations cost when nothing is allocated. Not for runs of several rounds: without an
- * allocator they would never run out of memory. */
+/* Measure the same operations without an allocator. Not for runs of several rounds, because they end only when
+ * memory runs out. */
 static void run_null(const struct session *s, struct findings *r)
 {
     struct session null = null_session(s);
-    if (s->options->legacy && s->options->op_limit) /* only the header shows it */
+    if (s->options->legacy && s->options->op_limit) /* only the header contains the result */
         return;
     if (s->job.kill_percent || strcmp(s->info.name, "null") == 0 || !find_driver("null", null.job.driver))
         return;
@@ -98,7 +98,7 @@ static void run_null(const struct session *s, struct findings *r)
     shared_delete(null.shared, null.shared_fd);
 }
 
-/* A pass on threads, in a heap with room for what allocators reserve for each. */
+/* Do a pass on threads, in a heap with room for what allocators reserve for each thread. */
 static enum job_status run_on_threads(struct session *s, enum job_kind kind)
 {
     uint64_t heap = s->job.heap;
@@ -115,7 +115,7 @@ static enum job_status run_threads_space(struct session *s, struct findings *r)
     return status;
 }
 
-/* The passes on threads; *best is the quickest. */
+/* Do the passes on threads; *best is the fastest. */
 static enum job_status run_threads(struct session *s, struct threads_result *best)
 {
     enum job_status status = STATUS_DONE;
@@ -127,7 +127,7 @@ static enum job_status run_threads(struct session *s, struct threads_result *bes
     return status;
 }
 
-/* What threads cost each other when nothing is allocated. */
+/* Measure how long threads wait for each other without an allocator. */
 static void run_null_threads(const struct session *s, struct findings *r)
 {
     struct threads_result best = {0};
@@ -155,7 +155,7 @@ static uint64_t time_of(const struct latency times[TIMED_OPS])
     return sum;
 }
 
-/* Room for the data points of all passes; false when out of memory. */
+/* Allocate room for the data points of all passes; false when out of memory. */
 static bool make_room(struct timings *t)
 {
     t->points = calloc(t->room * t->passes, sizeof *t->points);
@@ -163,7 +163,7 @@ static bool make_room(struct timings *t)
     return t->points != NULL;
 }
 
-/* Run a pass and keep its data points, as many as all passes have; false if it failed. */
+/* Do a pass and keep its data points, as many as all passes have; false if it failed. */
 static bool keep_points(struct session *s, enum job_kind job, struct timings *t, uint32_t pass)
 {
     if (session_run(s, job, t->room, -1) == STATUS_FAILED)
@@ -189,7 +189,7 @@ static bool run_timed(struct session *s, struct findings *r, struct timings *t)
     return true;
 }
 
-/* The same of what is between the data points. */
+/* The same for the times between data points. */
 static bool run_pieces(struct session *s, struct timings *t)
 {
     if (!make_room(t))
@@ -206,7 +206,7 @@ static int compare(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The median over the passes of the time at `offset` of data point i. */
+/* The median, over the passes, of the time at `offset` of data point i. */
 static uint64_t median(const struct timings *t, uint64_t i, size_t offset)
 {
     uint64_t values[99];
@@ -216,7 +216,7 @@ static uint64_t median(const struct timings *t, uint64_t i, size_t offset)
     return values[t->passes / 2];
 }
 
-/* Join the times to the points of the space run. */
+/* Add the times to the points of the space run. */
 static void join_times(struct findings *r, const struct timings *t)
 {
     for (uint64_t i = 0; i < r->count && i < t->count; i++) {
@@ -270,7 +270,7 @@ static void note_outside(const struct session *s, const struct findings *r)
                 s->info.name, r->outside);
 }
 
-/* A run of several rounds should end for want of memory. */
+/* A run of several rounds should end because memory runs out: warn if it did not. */
 static void note_rounds(const struct session *s, const struct findings *r)
 {
     if (s->job.kill_percent && r->rounds == s->job.rounds && !s->options->quiet)
@@ -296,7 +296,7 @@ int passes_run(struct session *s, struct findings *r)
     t.room = s->options->legacy ? 4 : r->total_ops / s->job.interval + 3;
     bool good = run_timed(s, r, &t);
     struct timings pieces = {.room = t.room, .passes = t.passes};
-    if (!s->options->legacy) /* whose points are not of one distance */
+    if (!s->options->legacy) /* its points are not at equal distances */
         good = good && run_pieces(s, &pieces);
     good = good && run_space(s, r, t.room);
     if (!good)

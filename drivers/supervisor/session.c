@@ -1,4 +1,4 @@
-/* session.c - one ops file and one allocator; see session.h.
+/* session.c - prepares and runs jobs for one ops file and one allocator.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
@@ -55,8 +55,8 @@ static uint64_t times_peak(const struct session *s, double factor)
     return bytes < 16 ? 16 : bytes > 1e15 ? (uint64_t)1e15 : (uint64_t)bytes;
 }
 
-/* Bytes of heap as asked for, or by default; a factor is raised to what the allocator needs to start for
- * certain. */
+/* Size of the heap in bytes, as requested or by default. A factor is raised if the allocator may not start in
+ * less. */
 static void settle_heap(struct session *s)
 {
     const struct options *o = s->options;
@@ -104,7 +104,7 @@ int session_open(struct session *s, const struct options *o)
     return -1;
 }
 
-/* Some allocators crash, rather than refuse, where a heap is below the least that their driver names. */
+/* Report the driver's minimum, because some allocators crash in a smaller heap instead of failing. */
 static void judge_small_heap(const struct session *s)
 {
     struct shared *b = s->shared;

@@ -1,4 +1,4 @@
-/* supervise.c - start the process of a driver and watch it; see supervise.h.
+/* supervise.c - starts the process of a driver and watches it.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* jemalloc's thread-local state is larger than what the dynamic linker keeps spare for opened objects. */
+/* jemalloc's thread-local state is larger than the dynamic linker's reserve for objects opened at run time. */
 static const char TUNABLE[] = "glibc.rtld.optional_static_tls=16384";
 
 void supervise_prepare(void)
@@ -28,7 +28,7 @@ void supervise_prepare(void)
     setenv("GLIBC_TUNABLES", value, 1);
 }
 
-/* Put a descriptor under its number in the new process; dup2 leaves it open across exec. */
+/* Give a descriptor its number in the new process. dup2 leaves it open across exec. */
 static void hand_over(int fd, int number)
 {
     if (fd < 0)
@@ -38,7 +38,8 @@ static void hand_over(int fd, int number)
         _exit(127);
 }
 
-/* A process of its own group, which an interrupt at the terminal does not reach: it ends with us. */
+/* Give the process a group of its own, so that an interrupt at the terminal does not reach it. It ends with this
+ * process. */
 static pid_t start(int shared_fd, int plan_fd, int frames_fd)
 {
     pid_t parent = getpid(), child = fork();
@@ -68,13 +69,13 @@ static void show_progress(const struct supervisor *s, const struct shared *b, bo
     fflush(stderr);
 }
 
-/* A machine that stands still, or is so busy that we are called late, keeps the allocator waiting too: of the
- * time between two looks no more than this counts towards the timeout. Nanoseconds. */
+/* Maximum time between two polls that counts towards the timeout, in nanoseconds. If the machine is suspended or
+ * very busy, the allocator cannot make progress either. */
 enum { LONGEST_STEP = 20000000 };
 
 struct watch {
     uint64_t heartbeat, op_index;
-    uint64_t looked, idle; /* when we looked last; nanoseconds without a change */
+    uint64_t looked, idle; /* time of the last poll; nanoseconds without progress */
     uint64_t started, shown;
     bool showing;
 };
@@ -97,7 +98,7 @@ static bool too_long(const struct supervisor *s, struct watch *w, const struct s
     return s->timeout && w->idle > (uint64_t)s->timeout * 1000000000u;
 }
 
-/* Wait for the end. True: it came by itself, with *status. */
+/* Wait for the end of the process. True if it ended by itself, with *status. */
 static bool await_end(const struct supervisor *s, const struct shared *b, pid_t child, int *status)
 {
     struct watch w = {.started = clock_wall(), .looked = clock_wall()};
@@ -114,7 +115,7 @@ static bool await_end(const struct supervisor *s, const struct shared *b, pid_t 
         if (pause.tv_nsec < 10000000)
             pause.tv_nsec *= 2;
     }
-    kill(-child, SIGKILL); /* probes that are left */
+    kill(-child, SIGKILL); /* children of the process, such as searches */
     if (w.showing)
         show_progress(s, b, true);
     return in_time;

@@ -1,7 +1,7 @@
-/* supervise.h - start the process of a driver, watch it, and say what became of it.
+/* supervise.h - starts the process of a driver, watches it, and reports how it ended.
  *
- * A driver that crashes, or does nothing more for `timeout` seconds, is ended and reported with the operation
- * it was at; what it had put in shared memory is kept.
+ * A driver that crashes, or makes no progress for `timeout` seconds, is terminated and reported with its current
+ * operation. Its results so far, in shared memory, are kept.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef DRIVERS_SUPERVISOR_SUPERVISE_H
@@ -11,7 +11,7 @@
 
 struct supervisor {
     const char *label; /* for messages and the progress line */
-    unsigned timeout;  /* seconds without any progress, 0 = for ever */
+    unsigned timeout;  /* seconds without progress, 0 = no timeout */
     bool quiet;        /* no progress line */
 };
 
@@ -19,7 +19,7 @@ struct supervisor {
  * result is shared->status, never STATUS_RUNNING, and shared->text. */
 void supervise(const struct supervisor *s, struct shared *shared, int shared_fd, int plan_fd, int frames_fd);
 
-/* To be called once at the start of main: the environment that the processes get. */
+/* Called once at the start of main: sets up the environment of the processes. */
 void supervise_prepare(void);
 
 #endif
