@@ -53,6 +53,10 @@ void line_text(struct line *l, const char *field, struct text v)
 
 #define LINE_U line_number
 #define LINE_T line_number
+#define LINE_STRING line_number
+#define LINE_FRAME line_number
+#define LINE_STACK line_number
+#define LINE_SITE line_number
 #define LINE_X line_hex
 #define LINE_A line_hex
 #define LINE_IP line_hex

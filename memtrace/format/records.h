@@ -29,6 +29,10 @@ enum record_code {
 
 #define FIELD_U uint64_t
 #define FIELD_X uint64_t
+#define FIELD_STRING uint64_t
+#define FIELD_FRAME uint64_t
+#define FIELD_STACK uint64_t
+#define FIELD_SITE uint64_t
 #define FIELD_Z int64_t
 #define FIELD_A uint64_t
 #define FIELD_IP uint64_t
@@ -93,6 +97,10 @@ static inline void put_TEXT(struct buffer *b, struct text v)
     buffer_append(b, v.bytes, v.len);
 }
 
+#define put_STRING put_U
+#define put_FRAME put_U
+#define put_STACK put_U
+#define put_SITE put_U
 #define put_KIND put_U
 #define put_HOW put_U
 #define put_HEAPKIND put_U
@@ -145,6 +153,10 @@ static inline struct text get_TEXT(struct cursor *c)
     return t;
 }
 
+#define get_STRING get_U
+#define get_FRAME get_U
+#define get_STACK get_U
+#define get_SITE get_U
 #define get_KIND get_U
 #define get_HOW get_U
 #define get_HEAPKIND get_U
