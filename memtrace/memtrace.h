@@ -169,8 +169,10 @@ enum mt_frame_kind {
     MT_FRAME_FAST,        /* a function of LuaJIT's libraries */
     MT_FRAME_C,           /* a C function that Lua calls; ip = its address */
     MT_FRAME_LUA_INLINED, /* a Lua function inlined in a trace */
-    MT_FRAME_VM,          /* a part of the virtual machine: function = "GC", "JIT" ...; "parser": file and line
+    MT_FRAME_VM,      /* a part of the virtual machine: function = "GC", "JIT" ...; "parser": file and line
                              compiled */
+    MT_FRAME_INLINED, /* a function that a compiler has inlined in that of the next frame; same ip as that */
+    MT_FRAME_CUT,     /* no function: here the recorder has cut the stack, which has more frames */
     MT_FRAME_KINDS
 };
 

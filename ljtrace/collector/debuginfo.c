@@ -3,6 +3,8 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "ljtrace/collector/debuginfo.h"
+#include "ljtrace/collector/inlined.h"
+#include "ljtrace/collector/nesting.h"
 #include <dwarf.h>
 #include <elfutils/libdw.h>
 #include <elfutils/libdwfl.h>
@@ -14,10 +16,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The addresses [from, to) of a compilation unit's code, as its debug information counts them. */
-struct span {
-    uint64_t from, to;
-    Dwarf_Off unit; /* offset of the unit's first entry */
+/* A compilation unit that contains code. */
+struct unit {
+    Dwarf_Off offset; /* of the unit's first entry */
+    bool read;        /* the inlined functions were read */
+    struct inlined *inlined;
 };
 
 /* An object of the program, with its debug information once it was looked up. */
@@ -34,12 +37,16 @@ struct object {
     Dwarf *dwarf;
     const char *problem; /* why lines are missing; NULL = none are */
     uint64_t shift;      /* debug information's address - file's address */
-    struct span *spans;
+    struct unit *units;
     size_t count, capacity;
+    struct nesting code; /* addresses of the debug information; values are indexes of units */
 };
 
 struct debuginfo {
     struct object *objects; /* most recently used first */
+    /* The result of the last look-up. */
+    struct debuginfo_frame *frames;
+    size_t count, capacity;
 };
 
 /* Does the folder `front` + `folder` + `back` contain a readable file of this name? */
@@ -101,34 +108,24 @@ struct debuginfo *debuginfo_new(void)
 }
 
 /* Return false when out of memory. */
-static bool add_span(struct object *o, uint64_t from, uint64_t to, Dwarf_Off unit)
+static bool add_unit(struct object *o, Dwarf_Die *unit)
 {
     if (o->count == o->capacity) {
         size_t capacity = o->capacity * 2 + 64;
-        struct span *spans = realloc(o->spans, capacity * sizeof *spans);
-        if (!spans)
+        struct unit *units = realloc(o->units, capacity * sizeof *units);
+        if (!units)
             return false;
-        o->spans = spans;
+        o->units = units;
         o->capacity = capacity;
     }
-    o->spans[o->count++] = (struct span){from, to, unit};
-    return true;
-}
-
-static bool add_unit(struct object *o, Dwarf_Die *unit)
-{
+    const uint32_t number = (uint32_t)o->count;
     Dwarf_Addr base, from, to;
     ptrdiff_t at = 0;
     bool ok = true;
+    o->units[o->count++] = (struct unit){.offset = dwarf_dieoffset(unit)};
     while (ok && (at = dwarf_ranges(unit, at, &base, &from, &to)) > 0)
-        ok = from >= to || add_span(o, from, to, dwarf_dieoffset(unit));
+        ok = from >= to || nesting_add(&o->code, from, to, number);
     return ok;
-}
-
-static int by_address(const void *a, const void *b)
-{
-    const struct span *x = a, *y = b;
-    return (x->from > y->from) - (x->from < y->from);
 }
 
 /* Does this unit contain code? If debug information is split, a skeleton unit with the lines remains in the
@@ -153,8 +150,7 @@ static void add_units(struct object *o)
             ok = !has_code(&unit) || add_unit(o, &unit);
     if (end < 0)
         o->problem = dwarf_errmsg(-1);
-    if (o->count)
-        qsort(o->spans, o->count, sizeof *o->spans, by_address);
+    nesting_sort(&o->code);
 }
 
 /* Does the file have sections of debug information, compressed or not? */
@@ -195,6 +191,9 @@ static Dwarf *open_dwarf(struct object *o)
 
 static void close_object(struct object *o)
 {
+    for (size_t i = 0; i < o->count; i++)
+        inlined_free(o->units[i].inlined);
+    nesting_free(&o->code);
     if (o->dwfl)
         dwfl_end(o->dwfl);
     if (o->fd >= 0)
@@ -238,7 +237,7 @@ static void keep_up(struct object *o)
 static void free_object(struct object *o)
 {
     close_object(o);
-    free(o->spans);
+    free(o->units);
     free(o->path);
     free(o);
 }
@@ -279,47 +278,89 @@ void debuginfo_free(struct debuginfo *d)
         d->objects = o->next;
         free_object(o);
     }
+    free(d->frames);
     free(d);
 }
 
-/* Find the span that contains an address; NULL = none. */
-static const struct span *span_at(const struct object *o, uint64_t address)
+/* The line of an address of the debug information. */
+static void find_line(struct object *o, Dwarf_Die *unit, uint64_t address, struct debuginfo_frame *frame)
 {
-    size_t low = 0, high = o->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (o->spans[middle].from <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low && address < o->spans[low - 1].to ? &o->spans[low - 1] : NULL;
-}
-
-bool debuginfo_find(struct debuginfo *d, const char *object, uint64_t address, struct debuginfo_line *line)
-{
-    struct object *o = find_object(d, object);
-    if (!o)
-        return false;
-    keep_up(o);
-    if (!o->looked_into)
-        look_into(o);
-    const struct span *span = span_at(o, address + o->shift);
-    Dwarf_Die unit;
     Dwarf_Lines *lines;
     size_t count;
     int number;
-    if (!span || !dwarf_offdie(o->dwarf, span->unit, &unit))
-        return false;
-    if (dwarf_getsrclines(&unit, &lines, &count) != 0) {
+    if (dwarf_getsrclines(unit, &lines, &count) != 0) {
         o->problem = dwarf_errmsg(-1);
-        return false;
+        return;
     }
-    Dwarf_Line *found = dwarf_getsrc_die(&unit, address + o->shift);
-    if (!found || dwarf_lineno(found, &number) != 0 || number <= 0)
-        return false;
-    *line = (struct debuginfo_line){dwarf_linesrc(found, NULL, NULL), (uint32_t)number};
-    return line->file != NULL;
+    Dwarf_Line *line = dwarf_getsrc_die(unit, address);
+    if (!line || dwarf_lineno(line, &number) != 0 || number <= 0)
+        return;
+    frame->file = dwarf_linesrc(line, NULL, NULL);
+    frame->line = frame->file ? (uint32_t)number : 0;
+}
+
+/* The inlined functions of a unit, NULL if they are not known. If debug information is split, they are in another
+ * file. */
+static struct inlined *inlined_of(struct object *o, struct unit *unit, const Dwarf_Die *die)
+{
+    Dwarf_Die split;
+    if (unit->read)
+        return unit->inlined;
+    unit->read = true;
+    if (dwarf_cu_info(die->cu, NULL, NULL, NULL, &split, NULL, NULL, NULL) != 0)
+        return NULL;
+    unit->inlined = inlined_new(split.cu ? &split : die, die, &o->problem);
+    return unit->inlined;
+}
+
+/* Add a frame to the result. When out of memory, outer frames are left out. */
+static void add_frame(struct debuginfo *d, struct debuginfo_frame frame)
+{
+    if (d->count == d->capacity) {
+        size_t capacity = d->capacity * 2 + 16;
+        struct debuginfo_frame *frames = realloc(d->frames, capacity * sizeof *frames);
+        if (!frames)
+            return;
+        d->frames = frames;
+        d->capacity = capacity;
+    }
+    d->frames[d->count++] = frame;
+}
+
+/* innermost: has the line of the address. Each frame around it has the line of the call that was inlined. */
+static void add_frames(struct debuginfo *d, struct inlined *s, uint64_t address,
+                       struct debuginfo_frame innermost)
+{
+    struct debuginfo_frame frame = innermost;
+    uint32_t at = s ? inlined_at(s, address) : INLINED_NONE;
+    for (; at != INLINED_NONE; at = inlined_around(s, at)) {
+        struct inlined_call call = inlined_call(s, at);
+        frame.function = call.function;
+        add_frame(d, frame);
+        frame = (struct debuginfo_frame){.file = call.file, .line = call.file ? call.line : 0};
+    }
+    add_frame(d, frame);
+}
+
+size_t debuginfo_find(struct debuginfo *d, const char *object, uint64_t address,
+                      const struct debuginfo_frame **frames)
+{
+    struct object *o = find_object(d, object);
+    d->count = 0;
+    if (!o)
+        return 0;
+    keep_up(o);
+    if (!o->looked_into)
+        look_into(o);
+    const uint32_t number = nesting_find(&o->code, address + o->shift);
+    struct debuginfo_frame innermost = {0};
+    Dwarf_Die unit;
+    if (number == NESTING_NONE || !dwarf_offdie(o->dwarf, o->units[number].offset, &unit))
+        return 0;
+    find_line(o, &unit, address + o->shift, &innermost);
+    add_frames(d, inlined_of(o, &o->units[number], &unit), address + o->shift, innermost);
+    *frames = d->frames;
+    return d->count;
 }
 
 void debuginfo_mapped(struct debuginfo *d, const char *object, const char *path)

@@ -1,4 +1,4 @@
-/* debuginfo.h - find the source lines of code addresses in the objects' debug information.
+/* debuginfo.h - find the source lines and inlined functions of code addresses in the objects' debug information.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
@@ -13,20 +13,21 @@
  * while the program runs. If a file is mapped under the name of an earlier one, the earlier one is closed. A
  * file with lines stays open.
  *
- * Function names come from the tool, which has the symbols.
+ * The names of functions that are not inlined come from the tool, which has the symbols.
  */
 #ifndef COLLECTOR_DEBUGINFO_H
 #define COLLECTOR_DEBUGINFO_H
 
-#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct debuginfo;
 
-/* The source line of a code address. */
-struct debuginfo_line {
-    const char *file; /* valid as long as the struct debuginfo */
-    uint32_t line;
+/* A function at a code address. */
+struct debuginfo_frame {
+    const char *function; /* of a function that was inlined, "" = not known; NULL = it was not inlined */
+    const char *file;     /* NULL = not known */
+    uint32_t line;        /* 0 = not known */
 };
 
 /* Return NULL when out of memory. */
@@ -35,9 +36,12 @@ struct debuginfo *debuginfo_new(void);
 void debuginfo_free(struct debuginfo *d);
 /* The program has mapped the file that is now at `path`. Look-ups refer to it as `object`. */
 void debuginfo_mapped(struct debuginfo *d, const char *object, const char *path);
-/* Find the line of an address in an object. The address is as in the ELF headers of the object's file.
- * Returns false if the line is not known. */
-bool debuginfo_find(struct debuginfo *d, const char *object, uint64_t address, struct debuginfo_line *line);
+/* Find the functions whose code is at an address, innermost first: those that were inlined there, then the one that
+ * they were inlined in. The innermost has the line of the address, each other one the line of its call. The address is
+ * as in the ELF headers of the object's file. Returns the number of functions, 0 if the object has no debug information
+ * for the address. *frames is valid until the next call. */
+size_t debuginfo_find(struct debuginfo *d, const char *object, uint64_t address,
+                      const struct debuginfo_frame **frames);
 /* Call `report` for each object whose debug information could not be read, with the object's name and the
  * reason in English. */
 void debuginfo_problems(const struct debuginfo *d,

@@ -1,9 +1,10 @@
-/* feed_frame.c - names and source lines of C frames in the collector.
+/* feed_frame.c - names, source lines and inlined functions of C frames in the collector.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * Valgrind knows the function of each code address. A frame also has its address in the object's file, for
- * which debuginfo.c looks up the line. Frames of Lua are handled by feed_lua.c.
+ * which debuginfo.c looks up the line and the functions that were inlined there. Frames of Lua are handled by
+ * feed_lua.c.
  */
 #include "ljtrace/collector/feed_impl.h"
 #include <stdio.h>
@@ -19,28 +20,49 @@ static char *copy_text(struct raw_text text)
     return copy;
 }
 
-/* Look up the line of a frame. address: of its code in the object's file. */
-static void find_line(struct feed *f, struct mt_frame *frame, struct raw_text object, uint64_t address)
+/* A code address with more inlined functions than this gets the innermost of them. */
+enum { FRAMES_MOST = 200 };
+
+static uint32_t string_of(struct feed *f, const char *text)
 {
-    struct debuginfo_line line;
+    return mt_writer_string(f->writer, text, strlen(text));
+}
+
+/* Look up the lines and inlined functions of a frame. Returns the number of frames.
+ * frame[0] is the frame without them; address: of its code in the object's file. */
+static uint32_t find_frames(struct feed *f, struct mt_frame *frame, struct raw_text object, uint64_t address)
+{
+    const struct debuginfo_frame *found;
     char *path = copy_text(object);
-    if (debuginfo_find(f->debuginfo, path, address, &line)) {
-        frame->line = line.line;
-        frame->file = mt_writer_string(f->writer, line.file, (uint32_t)strlen(line.file));
+    size_t count = debuginfo_find(f->debuginfo, path, address, &found), inlined = count ? count - 1 : 0;
+    const struct mt_frame own = frame[0];
+    if (inlined >= FRAMES_MOST)
+        inlined = FRAMES_MOST - 1;
+    for (size_t i = 0; count && i <= inlined; i++) {
+        const struct debuginfo_frame *d = i < inlined ? &found[i] : &found[count - 1];
+        frame[i] = own;
+        if (d->function) {
+            frame[i].function = string_of(f, d->function);
+            frame[i].kind = MT_FRAME_INLINED;
+        }
+        frame[i].line = d->line;
+        frame[i].file = d->line ? string_of(f, d->file) : 0;
     }
     free(path);
+    return (uint32_t)inlined + 1;
 }
 
 const char *handle_frame(struct feed *f, const struct ring_frame *r)
 {
-    struct mt_frame frame = {
+    struct mt_frame frame[FRAMES_MOST] = {{
         .ip = r->ip,
         .function = mt_writer_string(f->writer, r->function.at, r->function.bytes),
         .object = mt_writer_string(f->writer, r->object.at, r->object.bytes),
-    };
+    }};
+    uint32_t count = 1;
     if (r->in_file && r->object.bytes)
-        find_line(f, &frame, r->object, r->in_file);
-    stacks_define(&f->stacks, &frame);
+        count = find_frames(f, frame, r->object, r->in_file);
+    stacks_define(&f->stacks, r->ip, frame, count);
     return NULL;
 }
 

@@ -18,7 +18,7 @@ const char *handle_luaframe(struct feed *f, const struct ring_luaframe *r)
         .function = mt_writer_string(f->writer, r->function.at, r->function.bytes),
         .file = mt_writer_string(f->writer, r->file.at, r->file.bytes),
     };
-    stacks_define_as(&f->stacks, r->key, &frame);
+    stacks_define(&f->stacks, r->key, &frame, 1);
     return NULL;
 }
 

@@ -16,7 +16,7 @@ void stacks_init(struct stacks *s, struct mt_writer *w)
 void stacks_free(struct stacks *s)
 {
     map_clear(&s->frame_of);
-    free(s->frame);
+    free(s->frames);
     for (uint32_t i = 0; i <= RING_KEPT_STACKS; i++)
         free(s->kept[i].ip);
 }
@@ -28,49 +28,71 @@ static bool same_frame(const struct mt_frame *a, const struct mt_frame *b)
            a->approximate == b->approximate;
 }
 
-static uint32_t add_frame(struct stacks *s, uint64_t key, const struct mt_frame *f)
+/* Does this address have exactly these frames? */
+static bool same_frames(const struct stack_frame *have, const struct mt_frame *f, uint32_t n)
 {
-    uint32_t id = mt_writer_frame(s->writer, f);
-    if (id >= s->capacity) {
-        s->capacity = 2 * id + 64;
-        s->frame = grow(s->frame, s->capacity, sizeof *s->frame);
-    }
-    s->frame[id] = *f;
-    map_set(&s->frame_of, key, id);
-    return id;
+    bool same = have->around == n - 1;
+    for (uint32_t i = 0; same && i < n; i++)
+        same = same_frame(&have[i].frame, &f[i]);
+    return same;
 }
 
-void stacks_define(struct stacks *s, const struct mt_frame *f)
+/* Returns the index of the first of the frames. */
+static uint32_t add_frames(struct stacks *s, uint64_t key, const struct mt_frame *f, uint32_t n)
 {
-    stacks_define_as(s, f->ip, f);
+    const uint32_t first = s->count;
+    if (first + n > s->capacity) {
+        s->capacity = 2 * first + n + 64;
+        s->frames = grow(s->frames, s->capacity, sizeof *s->frames);
+    }
+    for (uint32_t i = 0; i < n; i++)
+        s->frames[s->count++] = (struct stack_frame){.frame = f[i], .around = n - 1 - i};
+    map_set(&s->frame_of, key, first);
+    return first;
 }
 
-void stacks_define_as(struct stacks *s, uint64_t key, const struct mt_frame *f)
+void stacks_define(struct stacks *s, uint64_t key, const struct mt_frame *f, uint32_t n)
 {
-    uint32_t id;
-    if (!map_get(&s->frame_of, key, &id)) {
-        add_frame(s, key, f);
+    uint32_t first;
+    const bool known = map_get(&s->frame_of, key, &first);
+    if (known && same_frames(&s->frames[first], f, n))
         return;
-    }
-    if (same_frame(&s->frame[id], f))
+    add_frames(s, key, f, n);
+    if (!known)
         return;
-    add_frame(s, key, f);
     memset(s->cache, 0, sizeof s->cache);
     s->meanings++;
 }
 
+/* The index of the innermost frame of a code address. An address without a frame gets one without a name. */
+static uint32_t find(struct stacks *s, uint64_t ip)
+{
+    uint32_t first;
+    return map_get(&s->frame_of, ip, &first) ? first : add_frames(s, ip, &(struct mt_frame){.ip = ip}, 1);
+}
+
+/* The id of a frame, which is written if it was not used before. */
+static uint32_t id_of(struct stacks *s, uint32_t index)
+{
+    struct stack_frame *f = &s->frames[index];
+    if (!f->id)
+        f->id = mt_writer_frame(s->writer, &f->frame);
+    return f->id;
+}
+
 uint32_t stacks_frame(struct stacks *s, uint64_t ip)
 {
-    uint32_t id;
-    struct mt_frame unnamed = {.ip = ip};
-    return map_get(&s->frame_of, ip, &id) ? id : add_frame(s, ip, &unnamed);
+    return id_of(s, find(s, ip));
 }
 
 static uint32_t build(struct stacks *s, const uint64_t *ips, uint32_t n)
 {
     uint32_t stack = 0;
-    while (n-- > 0)
-        stack = mt_writer_stack(s->writer, stack, stacks_frame(s, ips[n]));
+    while (n-- > 0) {
+        const uint32_t first = find(s, ips[n]);
+        for (uint32_t i = s->frames[first].around + 1; i-- > 0;)
+            stack = mt_writer_stack(s->writer, stack, id_of(s, first + i));
+    }
     return stack;
 }
 

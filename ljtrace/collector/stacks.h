@@ -2,9 +2,10 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * A code address may change its meaning, when an object is unloaded and another is loaded at the same place.
- * It then gets a new frame, which later stacks use. Equal stacks are found by a hash of all their addresses,
- * so that a typical event costs one look-up, however deep its stack is.
+ * A code address has one frame for the function whose code it is, and one for each function that was inlined there. A
+ * frame is written to the memtrace when it is first used. A code address may change its meaning, when an object is
+ * unloaded and another is loaded at the same place. It then gets new frames, which later stacks use. Equal stacks are
+ * found by a hash of all their addresses, so that a typical event costs one look-up, however deep its stack is.
  */
 #ifndef COLLECTOR_STACKS_H
 #define COLLECTOR_STACKS_H
@@ -16,12 +17,19 @@
 /* The number of recent stacks that are found by their hash. */
 enum { STACK_CACHE = 1 << 14 };
 
+/* A frame of a code address. */
+struct stack_frame {
+    struct mt_frame frame;
+    uint32_t id;     /* in the memtrace; 0 = it was not used so far */
+    uint32_t around; /* number of frames of the same address that it was inlined in; they follow */
+};
+
 /* All frames and stacks so far. */
 struct stacks {
     struct mt_writer *writer;
-    struct map frame_of;    /* code address -> frame id */
-    struct mt_frame *frame; /* by frame id */
-    uint32_t frames, capacity;
+    struct map frame_of; /* code address -> index of its innermost frame */
+    struct stack_frame *frames;
+    uint32_t count, capacity;
     struct stack_entry {
         uint64_t hash;
         uint32_t stack;
@@ -35,11 +43,9 @@ struct stacks {
 };
 
 void stacks_init(struct stacks *s, struct mt_writer *w);
-/* From now on the code address f->ip means this frame. */
-void stacks_define(struct stacks *s, const struct mt_frame *f);
-/* The same for a key that occurs in stacks in place of a code address. */
-void stacks_define_as(struct stacks *s, uint64_t key, const struct mt_frame *f);
-/* The frame of a code address. An address without a frame gets one without a name. */
+/* From now on a code address, or a key that occurs in stacks in place of one, means these n frames, innermost first. */
+void stacks_define(struct stacks *s, uint64_t key, const struct mt_frame *f, uint32_t n);
+/* The id of the innermost frame of a code address. An address without a frame gets one without a name. */
 uint32_t stacks_frame(struct stacks *s, uint64_t ip);
 /* The id of the stack of n addresses, innermost first. */
 uint32_t stacks_intern(struct stacks *s, const uint64_t *ips, uint32_t n);

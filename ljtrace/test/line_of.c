@@ -2,7 +2,8 @@
  *
  *     line_of OBJECT ADDRESS [OTHER]
  *
- * Prints FILE:LINE, or `unknown`; with OTHER once more, when that file has taken OBJECT's place.
+ * Prints FILE:LINE, or `unknown`, with the inlined functions before it: `inner FILE:LINE < outer FILE:LINE < FILE:LINE`.
+ * With OTHER it prints once more, when that file has taken OBJECT's place.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -12,10 +13,17 @@
 
 static void tell(struct debuginfo *d, const char *object, uint64_t address)
 {
-    struct debuginfo_line line;
-    if (debuginfo_find(d, object, address, &line))
-        printf("%s:%u\n", line.file, line.line);
-    else
+    const struct debuginfo_frame *frames;
+    size_t count = debuginfo_find(d, object, address, &frames);
+    for (size_t i = 0; i < count; i++) {
+        if (frames[i].function)
+            printf("%s ", frames[i].function);
+        if (frames[i].line)
+            printf("%s:%u%s", frames[i].file, frames[i].line, i + 1 < count ? " < " : "\n");
+        else
+            printf("unknown%s", i + 1 < count ? " < " : "\n");
+    }
+    if (!count)
         puts("unknown");
 }
 

@@ -62,7 +62,7 @@ const char *mt_link_kind_name(enum mt_link_kind k)
 
 const char *mt_frame_kind_name(enum mt_frame_kind k)
 {
-    NAME_OF(MT_FRAME_KINDS, k, "host", "lua", "fast", "c", "lua-inlined", "vm");
+    NAME_OF(MT_FRAME_KINDS, k, "host", "lua", "fast", "c", "lua-inlined", "vm", "inlined", "cut");
 }
 
 const char *mt_ending_name(enum mt_ending e)

@@ -17,6 +17,7 @@ from steve.trace._memtrace import Trace
 from steve.kernels._profile import Profile
 from steve.system.errors import TraceError
 from steve.terminal.progress import Progress
+from steve.trace.frames import is_native
 from steve.analysis.rules import DEFAULTS, limits
 from steve.trace.policy import ShownStacks
 from steve.trace.stacks import frame_text
@@ -88,7 +89,7 @@ def clean(text: str, limit: int = NAME_LIMIT) -> str:
 
 def site_name(frames: list[Any]) -> str:
     """The innermost three shown frames, innermost first."""
-    names = [shown_frame(f) if f is None or not f.function or f.kind != "host" else f.function for f in frames[:3]]
+    names = [shown_frame(f) if f is None or not f.function or not is_native(f) else f.function for f in frames[:3]]
     return clean(" ← ".join(names)) if names else "no stack recorded"
 
 

@@ -11,11 +11,19 @@ if TYPE_CHECKING:
     from steve.trace._memtrace import Frame
 
 LUA_KINDS = frozenset(("lua", "lua-inlined"))  # the kinds of frames that are a line of Lua code
+# Those that have nothing to do with Lua: machine code of object files, functions inlined in it, and the end of a stack
+# that was cut.
+NATIVE_KINDS = frozenset(("host", "inlined", "cut"))
 
 
 def is_lua(frame: Frame) -> bool:
     """Is the frame a line of Lua code, interpreted or compiled?"""
     return frame.kind in LUA_KINDS
+
+
+def is_native(frame: Frame) -> bool:
+    """Does the frame have nothing to do with Lua and its virtual machine?"""
+    return frame.kind in NATIVE_KINDS
 
 
 def file_name(frame: Frame) -> str:
