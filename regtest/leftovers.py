@@ -17,13 +17,13 @@ PATIENCE = float(os.environ.get("LJTRACE_CHECK_PATIENCE") or 600)
 
 
 def marked_environment(base: dict[str, str]) -> tuple[dict[str, str], bytes]:
-    """An environment with a mark that nothing else has, and the mark."""
+    """An environment with a unique mark, and the mark."""
     text = f"{MARK}={os.getpid()}-{time.monotonic_ns()}"
     return {**base, MARK: text.partition("=")[2]}, text.encode()
 
 
 def words_of(pid: int) -> str:
-    """A process's command line, its state and its parent, for a human; none of a process that has ended."""
+    """A process's command line, its state and its parent, as text; nothing for a process that has ended."""
     try:
         line = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
         state, parent = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[:2]
@@ -33,8 +33,8 @@ def words_of(pid: int) -> str:
 
 
 def living(mark: bytes) -> dict[int, str]:
-    """Processes that carry the mark, with their command lines; those that have ended but were not waited for
-    have none."""
+    """Processes with the mark, with their command lines; those that have ended but were not waited for have
+    none."""
     found = {}
     for entry in Path("/proc").glob("[0-9]*/environ"):
         try:
@@ -47,7 +47,7 @@ def living(mark: bytes) -> dict[int, str]:
 
 
 def collect(mark: bytes, patience: float = PATIENCE) -> list[str]:
-    """Command lines of the marked processes that do not end by themselves in some time; they are killed."""
+    """Command lines of the marked processes that do not end by themselves in time; they are killed."""
     end = time.monotonic() + patience
     while (found := living(mark)) and time.monotonic() < end:
         time.sleep(0.1)
@@ -63,7 +63,8 @@ def kill(pid: int) -> None:
 
 
 def end_all(mark: bytes) -> None:
-    """Kill the marked processes, those too that they start meanwhile, and see them gone: a minute at most."""
+    """Kill the marked processes, including those that they start meanwhile, and wait until they have ended,
+    at most a minute."""
     end = time.monotonic() + 60
     while (found := living(mark)) and time.monotonic() < end:
         for pid in found:

@@ -31,7 +31,8 @@ ALL = ["null", "optimal", *OWN, *REAL]
 
 
 def replay(*args: object, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    """Run steve-replay; its output as text. If its end does not come, all that it has started is ended with it."""
+    """Run steve-replay and return its output as text. If it does not end in time, all its processes are
+    killed."""
     words = [REPLAY, *map(str, args)]
     with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                           env={**os.environ, **(env or {})}, process_group=0) as process:
@@ -56,7 +57,7 @@ class Model:
 
 
 def read_model(text: str) -> Model:
-    """Work out a Model the simple way. `locked` is the state just before the next N or F."""
+    """Compute a Model by simple code. `locked` is the state just before the next N or F."""
     m = Model()
     live: dict[int, int] = {}
     locked: set[int] = set()
@@ -117,7 +118,8 @@ def random_ops(count: int, seed: int, most_live: int = 200, locks: bool = False,
 
 
 def moving_ops(count: int, seed: int) -> str:
-    """Lockops for an allocator that moves blocks: the lowest block always locked, others for a moment."""
+    """Lockops for an allocator that moves blocks: the lowest block is always locked, others for a short
+    time."""
     r = random.Random(seed)
     lines = ["0 N 0 100", "0 L 0 0"]
     live: list[int] = []
@@ -145,8 +147,8 @@ def parse_result(path: Path) -> dict[str, object]:
 
 
 def threaded_ops(count: int, seed: int, threads: int = 4, resize: float = 0.05) -> str:
-    """Ops as of random_ops, done by `threads` threads in turns of random length; most blocks stay with the
-    thread that made them, one operation in ten is another thread's."""
+    """Operations like those of random_ops, done by `threads` threads in turns of random length. Most blocks
+    are used only by the thread that allocated them; one operation in ten is by another thread."""
     r = random.Random(seed)
     owner: dict[str, int] = {}
     lines: list[str] = []
@@ -165,7 +167,7 @@ def threaded_ops(count: int, seed: int, threads: int = 4, resize: float = 0.05) 
 
 def stats(driver: str, ops: Path, out: Path, *args: object, status: int = 0,
           **kw: object) -> dict[str, object]:
-    """Run the modern --allocstats and give the parsed result."""
+    """Run the modern --allocstats and return the parsed result."""
     p = replay("-a", driver, "--allocstats", ops, "-o", out, "--passes", 1, *args, **kw)
     assert p.returncode == status, p.stderr
     return parse_result(out)

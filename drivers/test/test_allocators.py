@@ -23,7 +23,7 @@ LIST = {d["name"]: d for d in json.loads(replay("--list", "--json").stdout)}
 
 
 def stats(driver: str, path: Path, *args: object, status: int = 0, **kw: object) -> dict[str, object]:
-    """The result of --allocstats on an ops file; the result is put beside it."""
+    """Run --allocstats on an ops file and return the result, which is stored next to it."""
     if driver in LIST and not LIST[driver]["available"]:
         pytest.skip(f"{driver}: {LIST[driver]['reason']}")
     out = path.parent / "result"
@@ -59,7 +59,7 @@ def test_choice_of_the_chunk(driver: str, chunks: int, highest: int, tmp_path: P
 
 @pytest.mark.parametrize("driver", TAGGED)
 def test_tagged_join_all(driver: str, tmp_path: Path) -> None:
-    """When all is freed, in any order, one chunk is left, as large as the first."""
+    """When all blocks are freed, in any order, one chunk is left, as large as the first."""
     text = random_ops(2000, seed=3)
     lines = [line.split() for line in text.splitlines()]
     live = {line[0] for line in lines if line[1] == "N"} - {line[0] for line in lines if line[1] == "F"}
@@ -91,7 +91,7 @@ def test_optimal_is_the_live_bytes(tmp_path: Path) -> None:
 
 
 def test_jeff_needs_compaction(tmp_path: Path) -> None:
-    """In a heap with little to spare only the compacting variants get through, with every byte in place."""
+    """In a heap with little room, only the compacting variants complete, with every byte in place."""
     path, model = write(tmp_path, moving_ops(3000, seed=8), "moves-lockops")
     for driver in JEFF:
         r = stats(driver, path, "--heap", "1.5x", "--check", "--points", 60,
@@ -149,7 +149,7 @@ def test_resize_of_a_dead_block(tmp_path: Path) -> None:
 
 
 def test_fragmentation_of_mapped_and_resident_bytes_differ(tmp_path: Path) -> None:
-    """Mapped and never touched is not in memory."""
+    """Memory that was mapped but never touched is not resident."""
     path, _ = write(tmp_path, "".join(f"{i} N 0 {1 << 20}\n" for i in range(16)))
     r = stats("glibc", path, "--heap", "64M", "--touch", "first")
     assert r["fragmentation_1"] > -1 and r["fragmentation_resident_1"] < -90
@@ -161,7 +161,7 @@ def test_fragmentation_of_mapped_and_resident_bytes_differ(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("driver", ["firstfit", "luajit"])
 def test_fragmentation_measures(driver: str, tmp_path: Path) -> None:
-    """All four again, from a result that has a point for each operation."""
+    """All four measures computed again, from a result with a point for each operation."""
     path, model = write(tmp_path, random_ops(1500, seed=7))
     r = stats(driver, path, "--heap", "16M", "--points", 1500)
     for held_as, key in (("committed", "fragmentation"), ("resident", "fragmentation_resident")):
@@ -181,7 +181,7 @@ def test_fragmentation_measures(driver: str, tmp_path: Path) -> None:
 
 
 def need(name: str) -> None:
-    """Skip, with the reason, where a driver cannot work."""
+    """Skip, with the reason, if a driver cannot be used."""
     if not LIST[name]["available"]:
         pytest.skip(f"{name}: {LIST[name]['reason']}")
 
@@ -201,7 +201,7 @@ def test_min_heap_is_known(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("driver", [name for name in ALL if name != "null"])
 def test_min_heap_is_the_smallest(driver: str, tmp_path: Path) -> None:
-    """--heap takes what --min-heap prints, of every allocator, and refuses the next smaller size."""
+    """--heap accepts what --min-heap prints, for every allocator, and refuses the next smaller size."""
     need(driver)
     path, model = write(tmp_path, random_ops(2000, seed=9, largest=15))
     found = min_heap(driver, path)
@@ -220,8 +220,8 @@ def test_touch(tmp_path: Path) -> None:
 
 
 def test_accesses_touch_what_the_program_did(tmp_path: Path) -> None:
-    """Of a large block only the pages that the file reads or writes become resident, and only if so wanted;
-    an access that runs over the block's end is cut off there."""
+    """Of a large block, only the pages that the file reads or writes become resident, and only on request. An
+    access beyond the end of a block is cut off there."""
     size, at = 64 << 20, 1 << 20
     reach = "".join(f"0 S {at + i * 4096} 8\n" for i in range(1000)) + f"0 M {at + size - 4} 4096\n"
     path, _ = write(tmp_path, f"0 N {at} {size}\n{reach}0 L {at + 8 * 4096} 4\n1 N 0 8\n")
@@ -234,7 +234,7 @@ def test_accesses_touch_what_the_program_did(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("driver", ["null", "firstfit", "jeff-compact", "glibc", "mimalloc"])
 def test_accesses_spoil_nothing(driver: str, tmp_path: Path) -> None:
-    """Every block is used all over between the operations, and holds its pattern; counts stay."""
+    """All of every block is used between the operations, and keeps its pattern; counts are unchanged."""
     lines, places = [], {}
     for line in random_ops(2000, seed=12, resize=0.1).splitlines():
         handle, op, addr, size = line.split()
@@ -251,7 +251,7 @@ def test_accesses_spoil_nothing(driver: str, tmp_path: Path) -> None:
 
 
 def test_warm_runs(tmp_path: Path) -> None:
-    """The operations are repeated in one process, on the null driver too, and the counts stay."""
+    """The operations are repeated in one process, on the null driver, too, and the counts are unchanged."""
     path, model = write(tmp_path, random_ops(20000, seed=2))
     r = stats("firstfit", path, "--points", 3)
     assert r["warm_time_per_op"] > 0 and r["null_warm_time_per_op"] > 0

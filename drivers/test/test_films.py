@@ -58,7 +58,8 @@ def test_film(driver: str, ops: tuple[Path, Model], tmp_path: Path) -> None:
 
 
 def test_strip_is_as_high_as_needed(ops: tuple[Path, Model], tmp_path: Path) -> None:
-    """Its full height is what is live or resident at most, not the addresses that an allocator spreads blocks over."""
+    """Its full height is the maximum of live and resident bytes, not the range of addresses over which an
+    allocator spreads blocks."""
     def strip(driver: str, *more: object) -> int:
         p = replay("-a", driver, "--memplot", ops[0], "--still", tmp_path / "f.png", "--heap", "128M", "--json", *more)
         assert p.returncode == 0, p.stderr
@@ -118,7 +119,8 @@ def pixels(path: Path) -> set[tuple[int, int, int]]:
 
 
 def grid_pixels(path: Path, tmp_path: Path) -> set[tuple[int, int, int]]:
-    """The colours of the cells: without the head and what is below the grid, where the legend has all colours."""
+    """The colours of the cells, without the header and without the part below the grid, where the legend has
+    all colours."""
     cut = tmp_path / "cut.png"
     subprocess.run(["ffmpeg", "-v", "error", "-y", "-i", path, "-vf", "crop=iw:ih/2:0:ih/8", cut], check=True)
     return pixels(cut)
@@ -127,7 +129,8 @@ def grid_pixels(path: Path, tmp_path: Path) -> set[tuple[int, int, int]]:
 @pytest.mark.parametrize(("driver", "headers"), [("firstfit", True), ("dlmalloc", True), ("optimal", False),
                                                  ("buddy", False)])
 def test_headers_are_told_from_unused_bytes(driver: str, headers: bool, tmp_path: Path) -> None:
-    """Blocks that fill their room: what is between them is their headers, if the driver says so, and grey."""
+    """Blocks without gaps: what is between them are their headers, which are grey if the driver reports
+    them."""
     if not LIST[driver]["available"]:
         pytest.skip(f"{driver}: {LIST[driver]['reason']}")
     path, still = tmp_path / "even-ops", tmp_path / "f.png"
@@ -140,7 +143,8 @@ def test_headers_are_told_from_unused_bytes(driver: str, headers: bool, tmp_path
 
 
 def test_film_by_instructions(tmp_path: Path) -> None:
-    """Frames are equal in instructions: where the program did nothing to the heap the picture stands still."""
+    """Each frame has the same number of instructions: while the program did nothing to the heap, the picture
+    is unchanged."""
     lines = [f"# time {1000 + i * 100}\n{i} N 0 {3000 + i}" for i in range(10)]
     lines += [f"# time {9000 + i * 100}\n{i} F 0 0" for i in range(10)]
     path = tmp_path / "timed-ops"

@@ -39,7 +39,7 @@ def leftovers(folder: Path) -> list[str]:
 
 
 def from_fifo(fifo: Path, *args: object) -> bytes:
-    """What arrives in a FIFO while steve-replay runs with these arguments."""
+    """The data that arrive in a FIFO while steve-replay runs with these arguments."""
     with subprocess.Popen(["cat", fifo], stdout=subprocess.PIPE) as reader:
         p = replay(*args, env={"TMPDIR": str(fifo.parent)})
         if p.returncode != 0:

@@ -89,8 +89,8 @@ def test_skeleton_works(tmp_path: Path) -> None:
 
 
 def test_a_strangers_allocator_in_100_lines(tmp_path: Path) -> None:
-    """As a stranger has them: the installed skeleton and headers, a folder outside of the tree, the documented
-    commands; found by name through $STEVE_DRIVERS."""
+    """A driver built by a user: the installed skeleton and headers, a folder outside of the tree, the
+    documented commands; found by name through $STEVE_DRIVERS."""
     subprocess.run(["make", "-s", "install-driverincludeHEADERS", "install-driversrcDATA", f"DESTDIR={tmp_path}/root",
                     "prefix=/usr"], cwd=BUILD, check=True, capture_output=True,
                    env={k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")})
@@ -147,7 +147,8 @@ def test_a_crash_in_a_heap_below_the_least_is_no_room(tmp_path: Path) -> None:
 
 
 def test_installed_commands_and_texts(tmp_path: Path) -> None:
-    """plot_NAME lies beside steve-replay, as steve-replay(1) says, and works there; links between the texts hold."""
+    """plot_NAME is in the folder of steve-replay, as steve-replay(1) says, and works there; links between the
+    texts work."""
     root = tmp_path / "root"
     subprocess.run(["make", "-s", "install-binSCRIPTS", "install-nobase_dist_docDATA", f"DESTDIR={root}", "prefix=/usr",
                     "docdir=/usr/share/doc/ljtrace"], cwd=BUILD, check=True, capture_output=True,

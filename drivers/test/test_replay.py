@@ -31,7 +31,7 @@ LIST = {d["name"]: d for d in json.loads(replay("--list", "--json").stdout)}
 
 
 def need(name: str) -> None:
-    """Skip, with the reason, where a driver cannot work."""
+    """Skip, with the reason, if a driver cannot be used."""
     if not LIST[name]["available"]:
         pytest.skip(f"{name}: {LIST[name]['reason']}")
 
@@ -116,7 +116,8 @@ def test_bad_ops_are_1(tmp_path: Path, text: str, words: str) -> None:
 
 
 def test_blocks_at_one_address_are_counted(tmp_path: Path) -> None:
-    """Files of `steve ops --compat` have two N at an address: both are blocks, and their number is told."""
+    """Files of `steve ops --compat` have two N at an address: both are blocks, and their number is
+    reported."""
     path = tmp_path / "compat-ops"
     path.write_text("0 N 4096 64\n1 N 4096 32\n1 F 4096 0\n2 N 8192 16\n2 R 4096 16\n3 N 0 8\n4 N 0 8\n")
     data = json.loads(replay("--peakmem", "--json", path).stdout)
@@ -212,7 +213,7 @@ def test_same_run_gives_same_space(driver: str, ops: tuple[Path, Model], tmp_pat
 
 
 def test_largest_block_is_exact(tmp_path: Path) -> None:
-    """firstfit: the largest block is known from its layout: what is left of the heap in one piece."""
+    """firstfit: the largest block is known from the layout: the rest of the heap is one chunk."""
     path = tmp_path / "few-ops"
     path.write_text("0 N 0 100\n1 N 0 100\n2 N 0 1000\n1 F 0 0\n")
     points = stats("firstfit", path, tmp_path / "r", "--heap", 65536)["alloc_stats"]
@@ -223,7 +224,8 @@ def test_largest_block_is_exact(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("way", ["modest", "boastful"])
 def test_wrong_beliefs_change_nothing(way: str, tmp_path: Path) -> None:
-    """What an allocator believes to be its largest block is where the search begins, and no more."""
+    """The search begins with what the allocator reports as its largest block; the result does not depend on
+    it."""
     path = tmp_path / "few-ops"
     path.write_text("".join(f"{i} N 0 {size}\n" for i, size in enumerate((100, 1, 5000, 3000, 47000, 9000))))
     r = stats(BAD, path, tmp_path / "r", "--heap", 65536, env={"BAD_DRIVER": way})
@@ -232,7 +234,8 @@ def test_wrong_beliefs_change_nothing(way: str, tmp_path: Path) -> None:
 
 
 def test_bump_takes_nothing_back(tmp_path: Path) -> None:
-    """The search for the largest block may not disturb itself either: bump keeps whatever was tried."""
+    """The search for the largest block must not change the allocator: bump would never reuse what a trial
+    allocated."""
     path = tmp_path / "few-ops"
     path.write_text("0 N 0 100\n1 N 0 100\n0 F 0 0\n1 F 0 0\n")
     points = stats("bump", path, tmp_path / "r", "--heap", 65536)["alloc_stats"]
@@ -295,8 +298,8 @@ def test_killpercent_runs_until_memory_is_out(ops: tuple[Path, Model], tmp_path:
 
 
 def settled(measure: Callable[[], dict[str, object]], good: Callable[[dict[str, object]], bool]) -> dict[str, object]:
-    """A measurement that is as it should be: neighbours on the machine can only spoil one, not make one, so it is
-    repeated while it is spoiled. The last one, if all are. `make bench-drivers` shows the exact numbers."""
+    """A measurement that fulfils `good`. Other processes can only disturb one, so it is repeated while it
+    fails; returns the last one if all fail. `make bench-drivers` shows the exact numbers."""
     for _ in range(20):
         result = measure()
         if good(result):
@@ -305,7 +308,7 @@ def settled(measure: Callable[[], dict[str, object]], good: Callable[[dict[str, 
 
 
 def test_null_reads_nearly_nothing(ops: tuple[Path, Model], tmp_path: Path) -> None:
-    """Far less than reading the clock takes, which is what every median would show if it were not subtracted."""
+    """Much less than reading the clock takes, which every median would show if it were not subtracted."""
     r = settled(lambda: stats("null", ops[0], tmp_path / "r", "--points", 3),
                 lambda r: max(r["malloc_time_p50"], r["free_time_p50"]) <= r["clock_cost"] / 3)
     assert r["clock_cost"] > 0
@@ -325,7 +328,8 @@ def test_clock_step_and_percentiles_below_it(ops: tuple[Path, Model], tmp_path: 
 
 @pytest.mark.parametrize("more", [(), ("--killpercent", "50", "--rounds", "3")])
 def test_operations_between_points_are_timed_together(more: tuple[str, ...], tmp_path: Path) -> None:
-    """Every operation is in one batch, also those of resizes, locks and rounds; a driver that waits in malloc shows."""
+    """Every operation is in one batch, including those of resizes, locks and rounds; a driver that waits in
+    malloc is visible."""
     path = tmp_path / "mixed-lockops"
     path.write_text(random_ops(500, seed=4, locks=True, resize=0.2))
     r = stats(BAD, path, tmp_path / "r", "--points", 13, "--heap", "256M", *more, env={"BAD_DRIVER": "sleep"})
@@ -340,7 +344,7 @@ def test_operations_between_points_are_timed_together(more: tuple[str, ...], tmp
 
 
 def test_preempted_samples_are_left_out_and_counted(tmp_path: Path) -> None:
-    """Two processes on one processor: some of the waits of 20,000 ns are interrupted for a turn of the other."""
+    """Two processes on one processor: some of the waits of 20,000 ns are interrupted by the other process."""
     path = tmp_path / "many-ops"
     path.write_text("".join(f"{i} N 0 16\n" for i in range(4000)))
     processor = {min(os.sched_getaffinity(0))}
@@ -361,7 +365,8 @@ def test_preempted_samples_are_left_out_and_counted(tmp_path: Path) -> None:
 
 
 def test_known_delay_is_measured(ops: tuple[Path, Model], tmp_path: Path) -> None:
-    """A wait of 20,000 ns by the clock: at least that, and hardly more in the median, where nothing disturbed."""
+    """A wait of 20,000 ns by the clock: the median is at least that, and hardly more if nothing disturbs
+    it."""
 
     def median_of_points(r: dict[str, object]) -> int:
         times = sorted(p["current_op_time"] for p in r["alloc_stats"] if p["op"] == "N")
@@ -450,7 +455,7 @@ def test_check_of_blocks_that_are_never_freed(place: str, moves: bool, error: st
 
 
 def test_check_lets_neighbours_and_used_again_places_pass(tmp_path: Path) -> None:
-    """Blocks that touch, and one at the place of a freed one."""
+    """Adjacent blocks, and one at the address of a freed one."""
     so = broken(tmp_path, "s_top % 48")
     ops = tmp_path / "ops"
     ops.write_text("0 N 1000 16\n1 N 2000 16\n2 N 3000 16\n0 F 1000 0\n3 N 4000 9\n1 F 0 0\n4 N 0 0\n")
@@ -458,7 +463,7 @@ def test_check_lets_neighbours_and_used_again_places_pass(tmp_path: Path) -> Non
 
 
 def test_memory_taken_past_the_heap_is_found(ops: tuple[Path, Model], tmp_path: Path) -> None:
-    """A library that maps memory while it claims to work in the heap by itself."""
+    """A library that maps memory although its driver says that it works in the heap by itself."""
     p = replay("-a", BAD, "--allocstats", ops[0], "-o", tmp_path / "r", "--passes", 1, "--heap", "256M",
                env={"BAD_DRIVER": "outside"})
     assert p.returncode == 0 and "took 1048576 bytes outside of its heap" in p.stderr
@@ -466,7 +471,8 @@ def test_memory_taken_past_the_heap_is_found(ops: tuple[Path, Model], tmp_path: 
 
 
 def test_crash_of_a_probe_names_its_point(ops: tuple[Path, Model], tmp_path: Path) -> None:
-    """The search for the largest block runs beside the replay; the point it belongs to is told all the same."""
+    """The search for the largest block runs in parallel with the replay; its data point is reported all the
+    same."""
     r = stats(BAD, ops[0], tmp_path / "r", "--heap", "256M", "--points", 30, status=1, env={"BAD_DRIVER": "greedy"})
     assert "at operation 1: the allocator crashed when asked for the largest block" in r["error"]
     assert r["alloc_stats"] == [] and r["complete"] is False
@@ -478,7 +484,7 @@ def test_cannot_start_is_no_room(ops: tuple[Path, Model], tmp_path: Path) -> Non
 
 
 def test_moving_allocator_compacts_and_keeps_contents(tmp_path: Path) -> None:
-    """Blocks are filled, slid down when memory is short, and compared; locked ones stay."""
+    """Blocks are filled, moved when memory is short, and compared; locked ones stay."""
     text = moving_ops(3000, seed=8)
     path = tmp_path / "moves-lockops"
     path.write_text(text)
@@ -502,7 +508,7 @@ def workers_of(mark: str) -> list[str]:
 
 
 def wait_for(condition: Callable[[], object]) -> None:
-    """Until something holds, or a test has failed."""
+    """Wait until a condition holds; the test fails if it does not."""
     end = time.monotonic() + 600
     while not condition():
         assert time.monotonic() < end
@@ -510,7 +516,7 @@ def wait_for(condition: Callable[[], object]) -> None:
 
 
 def test_interrupted_leaves_nothing(ops: tuple[Path, Model], tmp_path: Path) -> None:
-    """No half file, and no process that works on for nobody."""
+    """No incomplete file and no process is left."""
     args = ["-a", BAD, "--allocstats", ops[0], "-o", tmp_path / "r"]
     mark = f"INTERRUPTED={tmp_path}"
     p = subprocess.Popen([shutil.which("steve-replay") or "", *args],
@@ -523,7 +529,7 @@ def test_interrupted_leaves_nothing(ops: tuple[Path, Model], tmp_path: Path) -> 
 
 
 def test_random_damage_never_crashes(tmp_path: Path) -> None:
-    """Flipped and deleted bytes: an answer or one clear line, never a signal."""
+    """Changed and deleted bytes: a result or one clear message, never a signal."""
     r = random.Random(4)
     whole = random_ops(200, seed=2, locks=True).encode()
     path = tmp_path / "damaged-lockops"

@@ -42,7 +42,7 @@ def write(tmp_path: Path, text: str, name: str = "some-ops") -> Path:
 
 
 def check_halts(r: dict[str, object], m: Model) -> None:
-    """When all threads stand still, the same is live as in one thread."""
+    """When all threads wait, the live blocks are those of one thread."""
     step = len(m.used) // 100 + 1
     cuts = [*range(step, len(m.used), step), len(m.used)]
     assert r["threads_halts"] == len(cuts)
@@ -68,7 +68,7 @@ def check_totals(r: dict[str, object], text: str) -> None:
 
 @pytest.mark.parametrize("driver", ALL)
 def test_equal_to_merge(driver: str, tmp_path: Path) -> None:
-    """Every block keeps its bytes while four threads work on the heap, and the sums are those of one thread."""
+    """Every block keeps its bytes while four threads use the heap, and the sums are those of one thread."""
     text = threaded_ops(20000, seed=5)
     r = result(write(tmp_path, text), driver, "--check")
     check_totals(r, text)
@@ -77,7 +77,7 @@ def test_equal_to_merge(driver: str, tmp_path: Path) -> None:
 
 
 def test_order_of_a_block(tmp_path: Path) -> None:
-    """Threads that hand one block on in a circle wait for each other at every operation."""
+    """Threads that pass one block on in a circle wait for each other at every operation."""
     lines = []
     for i in range(3000):
         lines += [f"# thread {i % 3 + 1}", f"{i} N 0 {i % 300 + 1}", f"# thread {(i + 1) % 3 + 1}",
@@ -98,7 +98,7 @@ def test_locks_are_held(tmp_path: Path) -> None:
 
 
 def test_unknown_thread_is_one(tmp_path: Path) -> None:
-    """What comes before the first mark is a thread of its own."""
+    """Operations before the first mark are a thread of their own."""
     text = "0 N 0 10\n1 N 0 10\n# thread 7\n0 F 0 0\n"
     r = result(write(tmp_path, text), "glibc")
     assert r["thread_count"] == 2
@@ -166,7 +166,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_forms_of_a_real_trace(real: Path, tmp_path: Path) -> None:
-    """Text and binary say the same of threads and times; without the options nothing is said."""
+    """Text and binary files have the same threads and times; without the options they have none."""
     steve("ops", "--text", "--threads", "--times", real, "-o", tmp_path / "text-ops")
     steve("ops", "--threads", "--times", real, "-o", tmp_path / "binary-ops")
     steve("ops", "--text", real, "-o", tmp_path / "plain-ops")
@@ -195,7 +195,7 @@ def test_real_trace(driver: str, real: Path, tmp_path: Path) -> None:
 
 
 def test_lockops_of_a_real_trace(real: Path, tmp_path: Path) -> None:
-    """Locks are the thread's whose operation brought them."""
+    """Locks belong to the thread whose operation caused them."""
     path = tmp_path / "some-ops"
     steve("ops", "--threads", real, "-o", path)
     steve("lockops", "--full", path, "-o", tmp_path / "some-lockopsfull")

@@ -14,7 +14,7 @@ KINDS = ("new", "free", "resize", "load", "store", "modify")
 
 @dataclass
 class Block:
-    """A block; numbers of operations count from 0, last: that of its last access, -1 if there is none."""
+    """A block. Numbers of operations count from 0. `last` is that of its last access, -1 if there is none."""
     handle: int
     addr: int
     size: int
@@ -48,7 +48,8 @@ class Block:
 
 
 class Recount:
-    """The blocks in the order of their ends, totals, what threads did, and the operations as of an ops file."""
+    """The blocks in the order of their ends, totals, what threads did, and the operations that an ops file
+    has."""
 
     def __init__(self, dump: Iterable[str]) -> None:
         self.blocks: list[Block] = []
@@ -137,8 +138,8 @@ class Recount:
 
 
 def locks(ops: list[tuple[int, str, int, int]]) -> str:
-    """The lockops file of the life counter, in half units: in each life from use to use, since in between it only
-    runs down. At each operation U before L, then by handle."""
+    """The lockops file of the life counter, in half units: in each life from use to use, because the counter
+    only decreases in between. Of one operation, U comes before L; equal letters are sorted by handle."""
     ends = {handle: i for i, (handle, letter, _, _) in enumerate(ops) if letter == "F"}
     events: dict[int, list[tuple[bool, int]]] = {}
     life: dict[int, tuple[int, int]] = {}  # operation of the last use, life after it

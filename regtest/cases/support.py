@@ -57,12 +57,12 @@ class Done:
 
     @property
     def err_of_program(self) -> bytes:
-        """stderr less Valgrind's lines."""
+        """stderr without Valgrind's lines."""
         return b"".join(x for x in self.err.splitlines(keepends=True) if not VALGRIND_LINE.match(x))
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
-    """End a process and all that it started."""
+    """Kill a process and all processes that it started."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -73,8 +73,8 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
 @contextmanager
 def started(argv: Sequence[object], env: Mapping[str, str] | None = None, cwd: Path | None = None,
             **options: object) -> Iterator[subprocess.Popen[bytes]]:
-    """A running command, with the outputs that the options name, else none. What is left of it when the block
-    ends is killed."""
+    """Start a command, with the outputs that the options name. What is still running at the end of the block
+    is killed."""
     streams = {name: subprocess.DEVNULL for name in ("stdin", "stdout", "stderr")}
     process = subprocess.Popen([str(a) for a in argv], env={**os.environ, **(env or {})}, cwd=cwd,
                                process_group=0, **{**streams, **options})  # type: ignore[call-overload]
@@ -90,7 +90,7 @@ def started(argv: Sequence[object], env: Mapping[str, str] | None = None, cwd: P
 
 def run(argv: Sequence[object], env: Mapping[str, str] | None = None, cwd: Path | None = None,
         stdin: bytes = b"", seconds: int = SECONDS) -> Done:
-    """Run a command to its end; env is added to ours."""
+    """Run a command to its end, with env added to this process's environment."""
     pipes = {name: subprocess.PIPE for name in ("stdin", "stdout", "stderr")}
     with started(argv, env, cwd, **pipes) as process:
         out, err = process.communicate(stdin, timeout=seconds)
@@ -98,7 +98,7 @@ def run(argv: Sequence[object], env: Mapping[str, str] | None = None, cwd: Path 
 
 
 def wait_for(condition: Callable[[], object], what: str, seconds: float = SECONDS) -> None:
-    """Until something holds; a test fails if it does not come to hold in all that time."""
+    """Wait until a condition holds. The test fails if it does not hold in time."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, f"{what}: not so after {seconds} s"
@@ -113,7 +113,7 @@ def good(argv: Sequence[object], **options: object) -> Done:
 
 
 def in_own_mounts(script: str, *argv: object) -> Done:
-    """Run a command where a shell script has changed the mounts first; no other process sees the change."""
+    """Run a command after a shell script that changes mounts; no other process sees the changes."""
     probe = run(["unshare", "-m", "true"])
     if probe.status != 0:
         pytest.skip(f"cannot have mounts of its own: {probe.complaint.strip()}")
@@ -126,7 +126,7 @@ def steve(*args: object, **options: object) -> Done:
 
 
 def numbers(text: str) -> dict[str, int]:
-    """`name value` lines as a dictionary; other lines are left out."""
+    """`name value` lines as a dictionary; other lines are omitted."""
     pairs = (line.split() for line in text.splitlines())
     return {p[0]: int(p[1]) for p in pairs if len(p) == 2 and p[1].isdigit()}
 
@@ -155,7 +155,7 @@ class Trace:
         return list(words(self.view("events")))
 
     def check(self) -> "Trace":
-        """All rules a trace must keep, by two programs that share only the format library."""
+        """Check the trace by two programs that share only the format library."""
         seen = run([NATIVE / "traceview", "validate", self.path])
         assert seen.status == 0, f"{self.path}: {seen.text}{seen.complaint}"
         assert "total_differs" not in self.view("counts")
@@ -164,17 +164,18 @@ class Trace:
 
 
 def recorder(path: Path, *options: str) -> list[object]:
-    """The command that records what follows it into a file."""
+    """The command line that records the program after it into a file."""
     return ["valgrind", "--tool=ljtrace", f"--out={path}", *options]
 
 
 def settled(path: Path) -> None:
-    """Wait until the collector, which outlives a program that was killed, has ended the file."""
+    """Wait until the collector, which outlives a killed program, has completed the file."""
     wait_for(lambda: run([NATIVE / "traceview", "counts", path]).status == 0, f"{path} is complete")
 
 
 def collectors_of(path: Path) -> list[int]:
-    """The processes that write a trace: no child of any test, with the path among their arguments."""
+    """The processes that write a trace: they are not children of a test, and have the path among their
+    arguments."""
     found = []
     for entry in Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -187,14 +188,14 @@ def collectors_of(path: Path) -> list[int]:
 
 
 def monitor(pid: int, command: str) -> str:
-    """What the recorder of a running program answers to a monitor command."""
+    """The recorder's answer to a monitor command of a running program."""
     return run(["vgdb", f"--pid={pid}", *command.split()]).text
 
 
 def record(path: Path, argv: Sequence[object], *options: str, env: Mapping[str, str] | None = None,
            execs: bool = False) -> Trace:
-    """Record a program. Its status is the caller's to judge; that the trace is sound is judged here. execs:
-    the end is that of another image, for which the collector does not hold the program up."""
+    """Record a program. The caller checks its status; the trace is checked here. execs: the program ends by
+    an exec, and does not wait for the collector then."""
     done = run([*recorder(path, *options), *argv], env=env)
     assert path.exists(), f"no trace was written\n{done.complaint[-2000:]}"
     if done.status == -signal.SIGKILL or execs:
@@ -203,10 +204,8 @@ def record(path: Path, argv: Sequence[object], *options: str, env: Mapping[str, 
 
 
 def dhat_totals(path: Path, argv: Sequence[object]) -> dict[str, int]:
-    """What DHAT counted over a whole run: blocks, bytes, and what was live at the end.
-
-    What libc holds at the end (output buffers) is left alone, as the recorder leaves it.
-    """
+    """What DHAT counted over a whole run: blocks, bytes, and what was live at the end. Memory that libc holds
+    at the end (output buffers) is not freed, as under the recorder."""
     good([*INSTALLED_VALGRIND, "-q", "--tool=dhat", "--run-libc-freeres=no", "--run-cxx-freeres=no",
           f"--dhat-out-file={path}", *argv])
     points = json.loads(path.read_text())["pps"]

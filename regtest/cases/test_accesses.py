@@ -39,8 +39,8 @@ def test_known_pattern(mode: str, least: int, tmp_path: Path) -> None:
                                         ("string", 23), ("runs", 194), ("far", 3), ("both", 16), ("turns", 18), ("x87", 11),
                                         ("atomic16", 3), ("kernel", 9)])
 def test_all_but_plain_accesses(mode: str, least: int, tmp_path: Path) -> None:
-    """Vectors, masks, repeated strings, far addresses, helper functions of the translator, locks of 16 bytes,
-    the kernel; code that is met on the stack first, or on the heap."""
+    """Vectors, masks, repeated strings, distant addresses, helper functions of the translator, 16-byte locks,
+    the kernel; code that runs on the stack first, or on the heap first."""
     trace = record(tmp_path / "t.ljt", [NATIVE / "wide", mode], "--check-ir=yes")
     if trace.run.status == 77:
         pytest.skip("this processor has no AVX2")
@@ -57,14 +57,14 @@ PARTLY = ("clock_gettime", "getrandom", "stat", "statfs", "statx", "fstatat", "g
 
 
 def touched(trace: Trace, kind: str, size: str) -> set[int]:
-    """The offsets in a block of this size."""
+    """The offsets of the accesses to the block of this size."""
     accesses = [w for w in words(trace.view("blocks", size)) if w[0] == kind]
     return {at for w in accesses for at in range(int(w[3]), int(w[3]) + int(w[4]))}
 
 
 @pytest.mark.parametrize("program,calls", [("filled", 28), ("filled_rest", 38)])
 def test_what_system_calls_fill(program: str, calls: int, tmp_path: Path) -> None:
-    """Stores by the kernel are the bytes that it changed, as the program itself has seen."""
+    """Stores by the kernel are the bytes that it changed, as the program itself determined."""
     trace = record(tmp_path / "t.ljt", [NATIVE / program], "--start-off=yes", "--trace-fork=no")
     lines = list(words(trace.run.text))
     assert trace.run.status == 0 and len(lines) == calls
@@ -75,7 +75,8 @@ def test_what_system_calls_fill(program: str, calls: int, tmp_path: Path) -> Non
 
 
 def test_what_system_calls_read(tmp_path: Path) -> None:
-    """Loads by the kernel are the bytes that it copies: of a write that finds less room, or none, only these."""
+    """Loads by the kernel are the bytes that it copies. A write with too little room copies only some of
+    them, or none."""
     trace = record(tmp_path / "t.ljt", [NATIVE / "drained"], "--start-off=yes")
     lines = list(words(trace.run.text))
     assert trace.run.status == 0 and len(lines) == 41
@@ -88,7 +89,7 @@ def test_what_system_calls_read(tmp_path: Path) -> None:
 
 
 def test_words_that_system_calls_work_on(tmp_path: Path) -> None:
-    """A futex that is woken is not touched, and may be freed by then; places in files are read and written."""
+    """Waking a futex does not access it, and it may be freed by then; file offsets are read and written."""
     trace = record(tmp_path / "t.ljt", [NATIVE / "words"], "--start-off=yes")
     lines = list(words(trace.run.text))
     assert trace.run.status == 0 and len(lines) == 11
@@ -115,8 +116,8 @@ def kernels(trace: Trace, size: int) -> list[tuple[str, str, int]]:
 
 
 def test_calls_that_wait_while_others_run(tmp_path: Path) -> None:
-    """What a call did is its thread's, though another has run in between; and what was sent was there then, though
-    the one that received it has freed it before the call returned."""
+    """Accesses of a system call belong to its thread, even if another thread ran in between. Data that were
+    sent are recorded as accesses to a live block, even if the receiver freed it before the call returned."""
     trace = record(tmp_path / "t.ljt", [NATIVE / "handover"])
     assert trace.run.text == "done\n"
     assert kernels(trace, 300_007) == [("load", "1", 300_007)] * 20
@@ -128,7 +129,7 @@ def test_calls_that_wait_while_others_run(tmp_path: Path) -> None:
 
 
 def test_processor_states(tmp_path: Path) -> None:
-    """fxsave and fxrstor: legacy and XMM areas; in which pieces is the translator's choice."""
+    """fxsave and fxrstor: legacy and XMM areas. The translator chooses how to divide them."""
     trace = record(tmp_path / "t.ljt", [NATIVE / "wide", "state"])
     if trace.run.status == 77:
         pytest.skip("this processor has no AVX2")
@@ -137,7 +138,7 @@ def test_processor_states(tmp_path: Path) -> None:
 
 
 def test_unused_volatile_loads_are_there(tmp_path: Path) -> None:
-    """VEX would drop loads whose value is never used; the tool prevents that without the user's help."""
+    """VEX would remove loads whose value is never used; the tool prevents that without an option."""
     trace = record(tmp_path / "t.ljt", [NATIVE / "pattern", "plain"])
     assert [a for a in seen(trace) if a[:2] == ("L", 1) and a[3:] == (64, 4)] == \
         [a for a in expected(trace.run.text) if a[:2] == ("L", 1) and a[3:] == (64, 4)]
@@ -150,7 +151,7 @@ def covered(accesses: list[Access], kind: str, block: int) -> set[int]:
 
 
 def test_memcpy_and_memset_touch_every_byte(tmp_path: Path) -> None:
-    """How wide each access is, is libc's choice; which bytes, is not."""
+    """libc chooses the width of each access, but not which bytes are accessed."""
     trace = record(tmp_path / "t.ljt", [NATIVE / "pattern", "copy"])
     accesses = seen(trace)
     for kind, block, _, _, size in expected(trace.run.text):
@@ -166,7 +167,7 @@ def test_no_accesses_when_not_asked_for(tmp_path: Path) -> None:
 
 
 def test_sites_are_instructions_of_one_size(tmp_path: Path) -> None:
-    """A site is one instruction and one kind and size of access; none is defined twice."""
+    """A site is one instruction with one kind and size of access. No site is defined twice."""
     trace = record(tmp_path / "t.ljt", [NATIVE / "pattern", "plain"])
     sites = [tuple(w) for w in words(trace.view("sites"))]
     assert len(sites) > 20

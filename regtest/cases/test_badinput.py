@@ -19,7 +19,7 @@ OPS_COMMANDS = ("lockops", "histogram", "allocstats", "animate")
 
 
 def bad_files(folder: Path, trace: Trace) -> dict[str, Path]:
-    """name -> a file that is no whole trace"""
+    """name -> a file that is not a complete trace"""
     data = trace.path.read_bytes()
     contents = {"empty": b"", "foreign": b"\x7fELF\x02\x01\x01" + bytes(500),
                 "truncated": data[:len(data) // 2], "header only": data[:16],
@@ -105,7 +105,7 @@ def test_recorder_options_are_in_its_help() -> None:
 
 @pytest.mark.parametrize("path", ["no/such/folder/t.ljt", "."], ids=["missing folder", "a folder"])
 def test_output_cannot_be_written(path: str, tmp_path: Path) -> None:
-    """The user asked for a trace and cannot have one: say so at once, do not run for an hour first."""
+    """If the requested trace is not possible, the recorder says so before the program runs."""
     done = run([*recorder(tmp_path / path), "/bin/echo", "ran"])
     assert str(tmp_path / path).rstrip(".") in done.complaint
     assert done.status != 0 and b"ran" not in done.out
@@ -131,7 +131,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_disk_gets_full(small_disk: Path) -> None:
-    """The program continues unharmed, the user gets a message, and what was written before can be read."""
+    """The program continues normally, the user gets a message, and what was written before can be read."""
     path = small_disk / "t.ljt"
     done = run([*recorder(path, "--stack-depth=0"), "luajit", APP_LUA, "1", "0.01"])
     plain = run(["luajit", APP_LUA, "1", "0.01"])

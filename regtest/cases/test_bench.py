@@ -40,7 +40,7 @@ def test_quick_run(tmp_path: Path) -> None:
 
 
 def test_every_lua_program_is_deterministic() -> None:
-    """Else their outputs could not be compared; a tiny run of each, twice."""
+    """Outputs of programs must not vary, because the benchmark compares them: a small run of each, twice."""
     sys.path.insert(0, str(BENCH))
     try:
         import programs

@@ -83,20 +83,20 @@ def sites(program: Path, far: Path, *arguments: object) -> list[str]:
 
 
 def sites_in(path: Path) -> list[str]:
-    """The same of a memtrace."""
+    """The same for a memtrace."""
     names = [row["site"] for row in json.loads(steve("sites", "--json", path).text)]
     return [" < ".join(name.split(" < ")[:2]) for name in sorted(names) if name.startswith("made_far_down ")]
 
 
 def address_of(far: Path) -> str:
-    """made_far_down's, in the file."""
+    """The address of made_far_down in the file."""
     symbols = (line.split() for line in good(["nm", "-D", far]).text.splitlines())
     address, = (words[0] for words in symbols if words[-1] == "made_far_down")
     return address
 
 
 def line_of(far: Path, *other: Path) -> list[str]:
-    """Where the collector says that made_far_down begins."""
+    """The first line of made_far_down according to the collector."""
     return good([BUILD / "ljtrace/test/line_of", far, address_of(far), *other]).text.splitlines()
 
 
@@ -108,7 +108,7 @@ def test_lines_are_found(tmp_path: Path, program: Path, way: str) -> None:
 
 
 def test_debug_information_of_its_own(tmp_path: Path, program: Path) -> None:
-    """As Debian's -dbgsym packages have it."""
+    """Debug information as in Debian's -dbgsym packages."""
     far = library(tmp_path, "-g")
     good(["objcopy", "--only-keep-debug", far, tmp_path / "far.debug"])
     good(["objcopy", "--strip-debug", "--add-gnu-debuglink=far.debug", far], cwd=tmp_path)
@@ -120,8 +120,8 @@ def test_debug_information_of_its_own(tmp_path: Path, program: Path) -> None:
 
 
 def test_debug_information_where_debuggers_look(tmp_path: Path) -> None:
-    """In the folder of the object, which is found by a link to that folder; by its build id; and nowhere:
-    then nothing is loaded to look for it in the network."""
+    """Debug information in the folder of the object, found by a link to that folder; by its build id; and
+    missing: then nothing is loaded to search for it in the network."""
     far = library(tmp_path, "-g", "-Wl,--build-id")
     folder, link = tmp_path / ".debug", tmp_path / "link"
     folder.mkdir()
@@ -174,7 +174,7 @@ FORMS = {"types": ("-fdebug-types-section",), "split": ("-gsplit-dwarf",), "both
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("compiler", ("g++", "clang++"))
 def test_forms_that_end_programs_where_valgrind_reads_them(tmp_path: Path, compiler: str, form: str) -> None:
-    """In the program's own file, at its start."""
+    """Debug information in the program's own file, at its start."""
     if not shutil.which(compiler):
         pytest.skip(f"no {compiler} (package {'g++' if compiler == 'g++' else 'clang'})")
     (tmp_path / "p.cc").write_text(CPLUSPLUS)
@@ -187,7 +187,7 @@ def test_forms_that_end_programs_where_valgrind_reads_them(tmp_path: Path, compi
 
 
 def test_debug_information_that_cannot_be_read(tmp_path: Path, program: Path) -> None:
-    """It costs the lines of that object, and one message."""
+    """Only the lines of that object are missing, and there is one message."""
     far = library(tmp_path, "-g")
     good(["objcopy", "--dump-section", ".debug_abbrev=abbreviations", far, "unused"], cwd=tmp_path)
     (tmp_path / "wrong").write_bytes(b"\xff" * (tmp_path / "abbreviations").stat().st_size)
@@ -210,7 +210,7 @@ def test_files_without(tmp_path: Path, program: Path) -> None:
 
 @pytest.mark.parametrize("size", (0, 64, 1000, 5000))
 def test_damaged_files(tmp_path: Path, size: int) -> None:
-    """Cut off, or followed by nothing but zeros."""
+    """Debug information that is cut off, or ends with zeros."""
     far, cut, zeros = library(tmp_path, "-g"), tmp_path / "cut.so", tmp_path / "zeros.so"
     whole = far.read_bytes()
     cut.write_bytes(whole[:size])
@@ -220,12 +220,12 @@ def test_damaged_files(tmp_path: Path, size: int) -> None:
 
 
 def test_a_file_that_is_gone(tmp_path: Path, program: Path) -> None:
-    """It was opened when it was mapped."""
+    """The file was opened when it was mapped."""
     assert sites(program, library(tmp_path, "-g"), "unlink", "it") == [f"made_far_down (far.c:6) < {CALLER}"]
 
 
 def test_a_library_built_again(tmp_path: Path, program: Path) -> None:
-    """Loaded from the same path, and to the same place."""
+    """A library loaded again from the same path, at the same address."""
     far, later = library(tmp_path, "-g"), library(tmp_path, "-g", name="later", lines_above=10)
     shutil.copy(far, tmp_path / "first.so")
     assert sites(program, far, later) == [f"made_far_down (far.c:6) < {CALLER}",
@@ -234,7 +234,7 @@ def test_a_library_built_again(tmp_path: Path, program: Path) -> None:
 
 
 def test_lines_of_the_system(program: Path, tmp_path: Path) -> None:
-    """libc's, which Debian has in libc6-dbg, a package that Valgrind needs."""
+    """libc's debug information, from Debian's libc6-dbg, on which Valgrind depends."""
     far = library(tmp_path)
     sites(program, far)
     names = [row["site"] for row in json.loads(steve("sites", "--json", far.parent / "lines.ljt").text)]
@@ -242,7 +242,8 @@ def test_lines_of_the_system(program: Path, tmp_path: Path) -> None:
 
 
 def test_lines_under_another_root(program: Path, tmp_path: Path) -> None:
-    """There, a path of the system's leads to another file than the collector finds by it."""
+    """In the container, a path of the system leads to another file than the one that the collector finds by
+    it."""
     system, = good(["sh", "-c", "ls /usr/lib/*/libm.so.6"]).text.split()
     inner = tmp_path / "root" / system[1:]
     inner.parent.mkdir(parents=True)

@@ -22,7 +22,7 @@ EXIT_5 = bytes.fromhex("b801000000" "bb05000000" "cd80")  # mov $1,%eax; mov $5,
 
 
 def followed(folder: Path, script: str) -> tuple[Trace, str]:
-    """A shell script, with and without the recorder: the shell's trace, and the recorder's messages."""
+    """A shell script, with and without the recorder: the shell's trace and the recorder's messages."""
     path = folder / "traces" / "t.ljt"
     path.parent.mkdir()
     done = run([*recorder(path, "--trace-children=yes"), "/bin/sh", "-c", script])
@@ -33,7 +33,7 @@ def followed(folder: Path, script: str) -> tuple[Trace, str]:
 
 
 def test_a_program_that_inherits_a_filter(tmp_path: Path) -> None:
-    """Of system calls: it kills for one that the recorder makes elsewhere."""
+    """A filter of system calls that kills for one that the recorder otherwise makes."""
     trace, said = followed(tmp_path, f"exec {NATIVE / 'fates'} seccomp-exec")
     assert "recording ended" not in said
     images = [trace, *(Trace(trace.path.with_name(f"t.{n}.ljt"), trace.run).check() for n in (2, 3))]
@@ -41,7 +41,7 @@ def test_a_program_that_inherits_a_filter(tmp_path: Path) -> None:
 
 
 def test_a_setuid_program(tmp_path: Path) -> None:
-    """Valgrind lets its exec fail."""
+    """An exec that Valgrind lets fail."""
     program = Path(shutil.copy(CONDUCT, tmp_path / "conduct"))
     program.chmod(program.stat().st_mode | stat.S_ISUID)
     trace, said = followed(tmp_path, f"{program} exit3; echo $?; exec {program} exit3")
@@ -74,7 +74,7 @@ def test_a_32_bit_program(tmp_path: Path) -> None:
 
 
 def test_a_program_under_another_root(tmp_path: Path) -> None:
-    """Valgrind's own files are not there."""
+    """Valgrind's own files are missing."""
     shutil.copy(NATIVE / "conduct-static", tmp_path / "conduct")
     if run(["chroot", tmp_path, "/conduct", "exit3"]).status != 3:
         pytest.skip("chroot is not permitted here")
@@ -83,13 +83,13 @@ def test_a_program_under_another_root(tmp_path: Path) -> None:
 
 
 def test_a_program_without_room_for_a_ring(tmp_path: Path) -> None:
-    """Shared memory counts as a file."""
+    """Shared memory is limited like files."""
     _, said = followed(tmp_path, f"ulimit -f 10; {CONDUCT} fork; {CONDUCT} exit3; echo $?; exit 4")
     assert said.count("the program runs on, unrecorded") == 2
 
 
 def test_a_program_that_may_not_write_there(tmp_path: Path) -> None:
-    """The file's folder is gone when the second program starts."""
+    """The folder of the file is missing when the second program starts."""
     script = f"rm -rf {tmp_path}/gone; {CONDUCT} exit3; echo $?; exit 4"
     (tmp_path / "gone").mkdir()
     done = run([*recorder(tmp_path / "gone" / "%p.ljt", "--trace-children=yes",
@@ -110,14 +110,14 @@ def made(path: Path, content: str | bytes, mode: int = 0o755) -> Path:
 
 
 def for_another_machine(program: Path, path: Path) -> Path:
-    """The same program by a header that says AArch64."""
+    """The same program with a header for AArch64."""
     content = bytearray(program.read_bytes())
     content[18:20] = struct.pack("<H", 183)
     return made(path, bytes(content))
 
 
 def scripts(folder: Path, count: int) -> Path:
-    """A script whose interpreter is a script, and so on; the first one's is echo."""
+    """A chain of scripts whose interpreters are scripts; the interpreter of the last one is echo."""
     path = Path("/bin/echo")
     for i in range(count):
         path = made(folder / f"{count}-{i}", f"#!{path}\n")
@@ -125,7 +125,7 @@ def scripts(folder: Path, count: int) -> Path:
 
 
 def special(folder: Path) -> list[Path]:
-    """No regular files; with a pipe, Valgrind would wait for a writer for ever."""
+    """Not regular files. With a pipe, Valgrind would wait for a writer for ever."""
     pipe, place = folder / "pipe", folder / "socket"
     for path, kind in ((pipe, stat.S_IFIFO), (place, stat.S_IFSOCK)):
         os.mknod(path, kind)
@@ -148,7 +148,7 @@ def refused(folder: Path) -> list[Path]:
 
 
 def tried(folder: Path, choice: str, *arguments: object) -> tuple[int, str]:
-    """What tryexec does, the same with and without the recorder."""
+    """The output of tryexec is the same with and without the recorder."""
     argv = [NATIVE / "tryexec", *arguments]
     plain = run(argv)
     done = run([*recorder(folder / "traces" / "%p.ljt", f"--trace-children={choice}"), *argv])
@@ -179,7 +179,7 @@ def test_a_program_for_another_machine(choice: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("choice", ["yes", "no"])
 def test_too_many_arguments(choice: str, tmp_path: Path) -> None:
-    """One too long, too many of them, too many together; half as many are none."""
+    """One argument too long, too many, too many together; half of that is allowed."""
     (tmp_path / "traces").mkdir()
     for count, size in ((1, 128 << 10), (60, 120_000), (500_000, 5)):
         assert tried(tmp_path, choice, count, size, "/bin/true")[1] == "/bin/true: Argument list too long\n"
@@ -188,7 +188,7 @@ def test_too_many_arguments(choice: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("choice", ["yes", "no"])
 def test_scripts(choice: str, tmp_path: Path) -> None:
-    """Each interpreter is given its script and all that was given to this one."""
+    """Each interpreter gets its script and the arguments of the previous one."""
     (tmp_path / "traces").mkdir()
     for count in (1, 2, 5):
         _, text = tried(tmp_path, choice, 2, 3, scripts(tmp_path, count))
@@ -198,7 +198,8 @@ def test_scripts(choice: str, tmp_path: Path) -> None:
 
 
 def not_as_superuser() -> list[object]:
-    """The words before a command that make file modes effective: none for users for whom they are."""
+    """The words before a command that make file modes effective; none for users for whom they are
+    effective."""
     if os.geteuid() != 0:
         return []
     dropped = "-dac_override,-dac_read_search"
@@ -210,7 +211,7 @@ def not_as_superuser() -> list[object]:
 
 @pytest.mark.parametrize("choice", ["yes", "no"])
 def test_a_program_that_may_only_be_executed(choice: str, tmp_path: Path) -> None:
-    """Valgrind does not run it, and the recorder says so."""
+    """Valgrind cannot run it, and the recorder says so."""
     program = made(tmp_path / "only", (NATIVE / "tryexec").read_bytes(), 0o111)
     (tmp_path / "traces").mkdir()
     recording = [*recorder(tmp_path / "traces" / "%p.ljt", f"--trace-children={choice}"), NATIVE / "tryexec"]

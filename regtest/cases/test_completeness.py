@@ -36,7 +36,7 @@ def counted(how: str, report: Path, flags: list[str], scale: str) -> list[object
 
 
 def written_down(path: Path) -> list[Change]:
-    """What counthook wrote down."""
+    """The output of counthook."""
     calls = struct.iter_unpack("=4Q", path.read_bytes())
     return [("free", ptr, old) if not new else ("resize" if ptr else "new", result, new)
             for ptr, old, new, result in calls]
@@ -64,8 +64,8 @@ def test_lua_allocations_are_the_hooks_one_by_one(name: str, tmp_path: Path) -> 
 
 
 def test_lua_allocations_without_a_hook_equal_a_native_runs(tmp_path: Path) -> None:
-    """LuaJIT's own allocator, called by LuaJIT only. Only the interpreter does the same in every run: what
-    the compiler does depends on where things lie."""
+    """LuaJIT's own allocator, called by LuaJIT only. Only the interpreter does the same in every run: the
+    compiler's decisions depend on addresses."""
     report = tmp_path / "counts"
     native = good(counted("yes", report, ["-joff"], "0.4"), env=HOOK_ENV)
     truth = numbers(report.read_text())
@@ -86,7 +86,7 @@ def test_lua_live_bytes_at_end_of_script_equal_gc_total(tmp_path: Path) -> None:
 
 
 def equal_to_dhat(trace_counts: dict[str, int], empty: int, dhat: dict[str, int]) -> None:
-    """DHAT counts a realloc of a live block as one block more, of the new size (here that is a Resize), and a
+    """DHAT counts a realloc of a live block as one more block of the new size, which is a Resize here, and a
     block of 0 bytes as one of 1 byte."""
     assert trace_counts["new"] + trace_counts["resize"] == dhat["blocks"]
     assert trace_counts["new_bytes"] + trace_counts["resize_bytes"] + empty == dhat["bytes"]
@@ -105,7 +105,8 @@ def test_c_totals_equal_dhats(program: list[object], tmp_path: Path) -> None:
 
 
 def test_the_last_events_are_there_every_time(tmp_path: Path) -> None:
-    """The collector and the program run at the same time; nothing may depend on which of them is ahead at the end."""
+    """The collector and the program run at the same time. The trace must not depend on which of them is
+    ahead."""
     seen = set()
     for turn in range(8):
         trace = record(tmp_path / f"{turn}.ljt", LIST_FILES)
@@ -131,8 +132,8 @@ def test_every_form_of_allocation_is_told_apart(tmp_path: Path) -> None:
 
 
 def test_heap_choice(tmp_path: Path) -> None:
-    """--heap= takes one heap away and leaves the other as it was; the order of strings is LuaJIT's dice, and what
-    is compiled depends on where things lie."""
+    """--heap= omits one heap and leaves the other unchanged. The order of strings is random in LuaJIT, and
+    the compiler's decisions depend on addresses."""
     program = ["luajit", "-joff", APP_LUA, "0.05", "0.002"]
     both = record(tmp_path / "both.ljt", program, "--trace-mem=no").events()
     for heap, name in (("malloc", "malloc"), ("luajit", "lua")):
@@ -142,7 +143,8 @@ def test_heap_choice(tmp_path: Path) -> None:
 
 
 def test_a_trace_that_is_being_written(tmp_path: Path) -> None:
-    """All walks, and walks by parts, read what the file holds when it is opened, and report that it still grows."""
+    """All walks, and walks by parts, read what the file contains when it is opened, and report that it is
+    still being written."""
     path = tmp_path / "t.ljt"
     script = "local t, i = {}, 0 while true do i = i + 1 t[i % 1000] = {i, tostring(i)} end"
     with started([*recorder(path), "luajit", "-e", script]):

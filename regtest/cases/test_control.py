@@ -41,7 +41,7 @@ def test_requests_do_nothing_outside_valgrind() -> None:
 
 @pytest.mark.parametrize("lua", ["yes", "no"])
 def test_names_that_cannot_be_read(lua: str, tmp_path: Path) -> None:
-    """At no address, a bad one, or without an end before a page that is not there."""
+    """Marks at address 0, at an invalid address, or without an end before an unmapped page."""
     plain = run([NATIVE / "badnames"])
     trace = record(tmp_path / "t.ljt", [NATIVE / "badnames"], f"--lua={lua}")
     assert plain.status == 7 and plain.text.count("open 14") == 3
@@ -87,7 +87,7 @@ def test_the_kernels_accesses_are_exact(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("option", [(), ("--trace-children=yes",)], ids=["", "trace-children"])
 def test_monitor_commands_and_forked_children(option: tuple[str, ...], tmp_path: Path) -> None:
-    """Valgrind serves children with --trace-children=yes; without it the parent says so."""
+    """Valgrind serves children with --trace-children=yes; otherwise the parent reports that it does not."""
     wait = "my $p = fork; if (!$p) { sleep 1 while !-e $ARGV[0]; exit } waitpid $p, 0"
     with started([*recorder(tmp_path / "t.ljt", *option), "perl", "-e", wait, tmp_path / "stop"]) as traced:
         try:

@@ -92,7 +92,7 @@ def threads(trace: Trace) -> list[dict]:
 
 @pytest.mark.parametrize("count", (40, 1500))
 def test_threads_one_after_another(tmp_path: Path, count: int) -> None:
-    """Valgrind gives a number to one thread after another; here each has its own."""
+    """Valgrind gives the same number to successive threads; here each thread has its own."""
     trace = record(tmp_path / "t.ljt", [program(tmp_path, THREADS), count])
     rows = threads(trace)
     assert sorted(row["thread"] for row in rows) == list(range(1, count + 2))
@@ -127,7 +127,7 @@ int main(void)
 
 
 def test_inherited_blocks(tmp_path: Path) -> None:
-    """The child did not make them: they are no leaks and no findings of its own."""
+    """The child did not allocate them, so they are not leaks and findings of the child."""
     good([*recorder(tmp_path / "f.ljt"), program(tmp_path, INHERIT)])
     child, = set(tmp_path.glob("f.*.ljt")) - {tmp_path / "f.ljt"}
     Trace(child, run(["true"])).check()

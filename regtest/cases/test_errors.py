@@ -39,7 +39,7 @@ UNWATCHED = {**{k: n for k, n in KNOWN.items() if k[0] not in ("freed_access", "
 
 
 def places(findings: list[dict]) -> Counter[tuple[str, str]]:
-    """How often each finding in each function of errors.c."""
+    """The number of each finding in each function of errors.c."""
     seen: Counter[tuple[str, str]] = Counter()
     for found in findings:
         for context in found["contexts"]:
@@ -66,7 +66,7 @@ def test_each_tells_its_block(findings: list[dict]) -> None:
 
 
 def test_the_rest_of_reused_memory_stays_freed(tmp_path: Path) -> None:
-    """A block at the beginning of a larger freed one takes only its own bytes."""
+    """A block at the beginning of a larger freed one reuses only its own bytes."""
     trace = record(tmp_path / "t.ljt", [ERRORS])
     made = [line.split() for line in steve("memtrace", trace.path).text.splitlines() if " N " in line or line[0] == "N"]
     large, = [int(words[-2], 16) for words in made if words[-1] == "4000"]
@@ -107,7 +107,7 @@ int main(void)
     ((), "100 + 8", 3), ((), "-1", 3), ((), "100 + 17", 2),
     (("--redzone=200",), "100 + 17", 3), (("--redzone=200",), "100 + 190", 3), (("--redzone=200",), "-190", 3)])
 def test_red_zones_show_accesses_further_away(options: tuple, distance: str, errors: int, tmp_path: Path) -> None:
-    """Without them 16 bytes on either side are looked at, of whatever size the block is."""
+    """Without the option, 16 bytes on either side of a block of any size are checked."""
     (tmp_path / "p.c").write_text(FAR)
     good(["gcc", "-g", "-O0", "-w", f"-DDISTANCE=({distance})", "-o", tmp_path / "p", tmp_path / "p.c"])
     trace = record(tmp_path / "t.ljt", [tmp_path / "p"], *options)
@@ -117,7 +117,8 @@ def test_red_zones_show_accesses_further_away(options: tuple, distance: str, err
 
 
 def test_freed_memory_need_not_be_watched(tmp_path: Path) -> None:
-    """Then accesses to it are no errors, its second free is an invalid one, and `steve findings` says so."""
+    """Accesses to the memory are then no errors, its second free is an invalid one, and `steve findings` says
+    so."""
     trace = record(tmp_path / "t.ljt", [ERRORS], "--trace-freed=no")
     assert trace.run.status == 0, trace.run.complaint
     assert places(json.loads(steve("findings", "--json", "--rules", "errors", trace.path).text)) == UNWATCHED

@@ -158,7 +158,7 @@ def built(folder: Path, source: str) -> Path:
 
 
 def shared(folder: Path, *argv: object) -> list[dict]:
-    """Sites with falsely shared lines; by one process and by two."""
+    """Sites with falsely shared lines, computed by one process and by two."""
     path = record(folder / "t.ljt", argv).path
     found = steve("sharing", "--json", "-q", path).text
     assert steve("sharing", "--json", "-q", "-j", "2", path).text == found
@@ -175,7 +175,7 @@ def test_counters_in_one_line(tmp_path: Path, how: str, where: str) -> None:
 
 @pytest.mark.parametrize("how", ["near", "far"])
 def test_threads_that_are_soon_done(tmp_path: Path, how: str) -> None:
-    """A tenth of a second each: they take turns all the same."""
+    """Threads that run for a tenth of a second each alternate all the same."""
     found = shared(tmp_path, built(tmp_path, SHORT), how)
     assert [row["lines"] for row in found] == ([1] if how == "near" else [])
 

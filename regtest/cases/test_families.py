@@ -55,7 +55,8 @@ int main(void)
 
 
 def test_musl(tmp_path: Path) -> None:
-    """Its malloc is a weak function, which Valgrind leaves alone, and with it the rest of the family breaks."""
+    """Its malloc is a weak function, which Valgrind does not replace, so the rest of the family does not
+    work."""
     if not shutil.which("musl-gcc"):
         pytest.skip("no musl-gcc (package musl-tools)")
     (tmp_path / "p.c").write_text(MUSL)

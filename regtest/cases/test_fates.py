@@ -70,8 +70,8 @@ def test_threads_blocks_are_all_there(tmp_path: Path) -> None:
 
 
 def test_everything_at_once(tmp_path: Path) -> None:
-    """64 threads, signals on stacks on the heap, children that allocate and that execute: each process but these
-    has a trace. `make faults` does it again and again."""
+    """64 threads, signals on stacks on the heap, children that allocate and children that execute another
+    program: each process except the latter has a trace. `make faults` repeats this."""
     plain = run([NATIVE / "storm"])
     assert plain.text == "handled 320, ended 8, executed 8\n"
     for turn in range(STORMS):
@@ -89,7 +89,8 @@ def test_everything_at_once(tmp_path: Path) -> None:
 
 
 def check_children(folder: Path, count: int) -> None:
-    """Their traces are whole, once their collectors have ended them. Those that executed leave none."""
+    """Their traces are complete once their collectors have ended. Children that executed another program
+    leave none."""
     def traces() -> list[Path]:
         return [p for p in folder.iterdir() if p.name != "t.ljt"]
     wait_for(lambda: len(traces()) == count and all(p.suffix != ".part" for p in traces()), "children have traces")
@@ -99,7 +100,7 @@ def check_children(folder: Path, count: int) -> None:
 
 
 def test_jumped_over_blocks_stay_live(tmp_path: Path) -> None:
-    """200 leaps over 21 frames each, and as many dives that return."""
+    """200 jumps over 21 frames each, and as many calls that return."""
     trace = fate("longjmp", tmp_path)
     small = [e for e in trace.events() if 0 < int(e[3]) <= 21]
     assert sum(e[0] == "new" for e in small) == 400 * 21
@@ -107,7 +108,7 @@ def test_jumped_over_blocks_stay_live(tmp_path: Path) -> None:
 
 
 def test_handler_on_a_heap_stack(tmp_path: Path) -> None:
-    """The kernel puts each signal's frame there."""
+    """The kernel stores each signal's frame there."""
     trace = fate("sigaltstack", tmp_path)
     stores = [w for w in words(trace.view("blocks", "65536")) if w[0] == "S"]
     assert sum(int(w[4]) > 400 for w in stores) == 100
@@ -123,7 +124,8 @@ def test_exceptions(tmp_path: Path) -> None:
 
 
 def test_what_a_new_handler_made_room_for_is_news(tmp_path: Path) -> None:
-    """operator new failed, then got the block from malloc: the block is reported again, and its delete is no error."""
+    """operator new failed, then got the block from malloc: the block is recorded again, and its delete is no
+    error."""
     trace = record(tmp_path / "t.ljt", [NATIVE / "refused"])
     assert [e[0] for e in trace.events() if e[0] in ("new", "free") and "4321" in e[3:4]].count("new") == 2
     assert trace.counts()["badfree"] == 0

@@ -14,12 +14,12 @@ GENERATED = {"__pycache__"}
 
 
 def named(folder: Path) -> set[str]:
-    """What the README calls by a path, in quotes for code."""
+    """The paths that the README has in backquotes."""
     return set(re.findall(r"`([a-z_/]+/?[\w.]*)`", (folder / "README.md").read_text()))
 
 
 def holds_sources(folder: Path) -> bool:
-    """Are there files of its own in it, not only folders?"""
+    """Does the folder contain files of the project, not only folders?"""
     return any(path.is_file() for path in folder.iterdir())
 
 

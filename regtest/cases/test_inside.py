@@ -23,12 +23,12 @@ def truth(trace: Trace) -> list[list[str]]:
 
 
 def seen(trace: Trace) -> list[list[str]]:
-    """Without addresses."""
+    """Accesses without addresses."""
     return [[w[0], w[1], *w[3:]] for w in words(trace.view("blocks", *SIZES))]
 
 
 def marks(trace: Trace) -> list[tuple[str, int]]:
-    """Names and times, in instructions."""
+    """Names and times in instructions."""
     strings, found = {}, []
     for line in steve("dump", trace.path).text.splitlines():
         kind, *rest = line.split()

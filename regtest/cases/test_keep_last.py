@@ -18,7 +18,7 @@ LARGE, SMALL = 12_000_000, 100_000  # rounds
 
 
 def events(path: Path) -> np.ndarray:
-    """Those that were seen: News of what was there before, and notes at the end, are not."""
+    """Events at run time, without News of earlier blocks and without notes at the end."""
     trace = Trace(str(path))
     found = []
     for batch in trace.batches(copy=True):
@@ -32,13 +32,14 @@ def facts(path: Path) -> dict[str, str]:
 
 
 def lost_first(path: Path) -> int:
-    """The events that the file says are missing before it."""
+    """The number of events that are missing before the file, according to the file."""
     trace = Trace(str(path))
     return sum(int(batch["size"][batch["kind"] == LOST].sum()) for batch in trace.batches())
 
 
 def test_the_last_part(tmp_path: Path) -> None:
-    """Two files, which begin with what they need, together hold the end of the recording, event by event."""
+    """Two files, which begin with the blocks they need, together contain the end of the recording, event by
+    event."""
     path, earlier = tmp_path / "t.ljt", tmp_path / "t.earlier.ljt"
     whole = record(tmp_path / "whole.ljt", [KEEPS, LARGE, 10]).path
     kept = record(path, [KEEPS, LARGE, 10], *KEEP)
@@ -59,7 +60,7 @@ def test_the_last_part(tmp_path: Path) -> None:
 
 
 def test_what_was_made_before(tmp_path: Path) -> None:
-    """It counts as a leak, and --where knows it; findings, which cannot know what it was used for, leave it out."""
+    """It counts as a leak, and --where selects it. findings omits it, because its use is not known."""
     path = record(tmp_path / "t.ljt", [KEEPS, LARGE, 10], *KEEP).path
     whole = record(tmp_path / "whole.ljt", [KEEPS, LARGE, 10], "--trace-mem=no").path
     leaks = [json.loads(steve("leaks", "--json", file).text) for file in (path, whole)]
@@ -79,7 +80,7 @@ def test_small_recordings_have_one_file(tmp_path: Path) -> None:
 
 
 def test_a_child(tmp_path: Path) -> None:
-    """What it inherited it still has inherited when its file goes on."""
+    """Inherited blocks are still inherited when the file is continued."""
     good([*recorder(tmp_path / "t.%p.ljt", *KEEP), KEEPS, LARGE, 10, "fork"])
     (earlier,) = tmp_path.glob("*.earlier.ljt")
     child = tmp_path / earlier.name.replace(".earlier", "")

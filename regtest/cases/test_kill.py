@@ -35,13 +35,13 @@ NAMES = ("new", "store", "load", "modify", "free")
 
 
 def told(counts: Path) -> tuple[int, ...]:
-    """What teller counted; zeros if it was killed before it could."""
+    """The counts of teller; zeros if it was killed before it could count."""
     data = counts.read_bytes() if counts.exists() else b""
     return struct.unpack("=5Q", data) if len(data) == 40 else (0,) * 5
 
 
 def after(events: int) -> tuple[int, ...]:
-    """News, stores, loads, modifies and Frees among teller's first events."""
+    """News, stores, loads, modifies and Frees among the first events of teller."""
     whole, rest = divmod(events, CYCLE)
     touches = min(max(rest - 1, 0), 3 * BYTES)
     return (whole + (rest > 0), *(whole * BYTES + (touches + later) // 3 for later in (2, 1, 0)), whole)
@@ -53,7 +53,7 @@ def recorded(trace: Trace) -> tuple[int, ...]:
 
 
 def test_prefixes() -> None:
-    """The arithmetic above, against counting."""
+    """The arithmetic above, compared with counting."""
     order = ["new", *["store", "load", "modify"] * BYTES, "free"] * 2
     for n in range(len(order) + 1):
         assert after(n) == tuple(order[:n].count(name) for name in NAMES)
@@ -71,7 +71,7 @@ def killed_after(seconds: float, events: int, folder: Path) -> tuple[Path, tuple
 
 @pytest.mark.parametrize("turn", range(KILLS))
 def test_killed_at_a_random_moment(turn: int, tmp_path: Path) -> None:
-    """The first kill is surely in the middle of the work; the others are anywhere."""
+    """The first kill is certainly during the work; the others are at any time."""
     moment = random.Random(turn).uniform(0, LATEST)
     path, truth = killed_after(moment, 1000 if turn == 0 else 0, tmp_path)
     done = sum(truth)
@@ -92,7 +92,7 @@ def test_killed_at_a_random_moment(turn: int, tmp_path: Path) -> None:
 
 
 def collector_of(path: Path) -> int:
-    """The process that writes a file, which lives outside of the program's session."""
+    """The process that writes a file. It is outside of the program's session."""
     for entry in Path("/proc").iterdir():
         try:
             words = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else []
@@ -104,14 +104,14 @@ def collector_of(path: Path) -> int:
 
 
 def read_so_far(path: Path) -> tuple[int, ...]:
-    """What a file holds of teller's events; zeros while nothing can be read of it."""
+    """The number of teller's events in a file; zeros while nothing can be read."""
     done = run(["steve", "summary", "--json", "-q", "--where", f"size = {BLOCK}", path])
     found = json.loads(done.text)["events"] if done.out else {}
     return tuple(found.get(name, 0) for name in NAMES)
 
 
 def kill_both(process: "subprocess.Popen[bytes]", path: Path) -> None:
-    """As the kernel does when a control group is out of memory."""
+    """As the kernel kills when a control group runs out of memory."""
     pids = (process.pid, collector_of(path))
     assert all(pids)
     for pid in pids:
@@ -121,7 +121,7 @@ def kill_both(process: "subprocess.Popen[bytes]", path: Path) -> None:
 
 
 def test_both_killed_lose_nothing_that_is_older_than_the_last_writing(tmp_path: Path) -> None:
-    """The program is held, so that what it did gets older; with what the ring holds of it much less than a slab."""
+    """The program is stopped, so that its events get older. The ring holds much less than a slab of them."""
     path, counts = tmp_path / "t.ljt", tmp_path / "counts"
     with started([*recorder(path), NATIVE / "teller", counts]) as process:
         wait_for(lambda: sum(told(counts)) >= 1000, "teller is at work")
@@ -138,7 +138,7 @@ def test_both_killed_lose_nothing_that_is_older_than_the_last_writing(tmp_path: 
 
 @pytest.mark.parametrize("turn", range(KILLS))
 def test_both_killed_at_work(turn: int, tmp_path: Path) -> None:
-    """What is left is what teller did first."""
+    """The file contains the first events of teller."""
     path, counts = tmp_path / "t.ljt", tmp_path / "counts"
     with started([*recorder(path), NATIVE / "teller", counts]) as process:
         wait_for(lambda: sum(told(counts)) >= 1000 and sum(read_so_far(path)) > 0, "some of it is written")
@@ -149,7 +149,7 @@ def test_both_killed_at_work(turn: int, tmp_path: Path) -> None:
 
 
 def test_a_lua_program_that_was_killed_with_its_collector(tmp_path: Path) -> None:
-    """While a call of Lua's allocator runs, its accesses may be removed from the ring."""
+    """While Lua's allocator runs, its accesses may be removed from the ring."""
     path, ready = tmp_path / "t.ljt", tmp_path / "ready"
     script = f"""
 local keep = {{}}

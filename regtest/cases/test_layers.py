@@ -51,7 +51,7 @@ def objects(root: str, prefix: str) -> dict[str, Path]:
 
 
 def symbols(files: dict[str, Path]) -> dict[str, tuple[set[str], set[str]]]:
-    """What each object file uses of others, and what it offers them."""
+    """The symbols that each object file uses and defines."""
     names = {str(path): name for name, path in files.items()}
     found: dict[str, tuple[set[str], set[str]]] = {name: (set(), set()) for name in files}
     lines = subprocess.run(["nm", "-A", *names], capture_output=True, text=True, check=True).stdout.splitlines()
@@ -74,7 +74,7 @@ class Use:
 
 
 def uses(files: dict[str, Path]) -> list[Use]:
-    """Uses of one file's symbols by another."""
+    """Uses of one file's symbols by another file."""
     table = symbols(files)
     owner = {symbol: name for name, (_, offered) in table.items() for symbol in offered}
     return [Use(name, owner[symbol], symbol) for name, (used, _) in table.items() for symbol in sorted(used)
@@ -140,7 +140,7 @@ def test_the_tool_has_the_same_order() -> None:
 
 
 def test_a_use_upward_is_found(tmp_path: Path) -> None:
-    """Two objects made here: base calls a function of ring."""
+    """Two objects compiled here: base calls a function of ring."""
     sources = {"base/a": "void upper(void); void lower(void); void lower(void) { upper(); }",
                "ring/b": "void lower(void); void upper(void); void upper(void) { lower(); }"}
     files = {name: tmp_path / f"{folder(name)}.o" for name in sources}

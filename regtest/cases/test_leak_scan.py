@@ -118,7 +118,7 @@ def test_lost_and_reachable(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ending", ("return", "exit", "abort", "thread"))
 def test_as_memcheck(tmp_path: Path, ending: str) -> None:
-    """To the byte; what main holds is in use unless it has returned."""
+    """The results agree to the byte. What main holds is in use unless main has returned."""
     trace = record(tmp_path / "t.ljt", [*LEAKY, ending]).path
     found, expected = sums(trace), of_memcheck([*LEAKY, ending])
     assert all(found[key] == expected[key] for key in ("lost", "indirect", "bytes"))
@@ -152,7 +152,7 @@ def test_nobody_looked(tmp_path: Path) -> None:
 
 
 def test_a_child(tmp_path: Path) -> None:
-    """What it inherited can be lost in it, but is not its leak."""
+    """What the child inherited can be lost in it, but is not its leak."""
     good([*recorder(tmp_path / "t.%p.ljt"), built(tmp_path, INHERITED)])
     traces = {len(leaks(path, "--where", "inherited")): path for path in tmp_path.glob("t.*.ljt")}
     assert sums(traces[0])["lost"] == 0 and sums(traces[0])["reachable"] == 80
@@ -161,7 +161,7 @@ def test_a_child(tmp_path: Path) -> None:
 
 
 def test_pointers_of_lua(tmp_path: Path) -> None:
-    """In userdata, full or light, until the state is closed."""
+    """Pointers in userdata, full or light, until the state is closed."""
     program = built(tmp_path, LIGHT, "-I/usr/include/luajit-2.1", "-lluajit-5.1")
     for closed in ((), ("close",)):
         trace = record(tmp_path / f"t{len(closed)}.ljt", [program, *closed]).path
@@ -170,14 +170,14 @@ def test_pointers_of_lua(tmp_path: Path) -> None:
 
 
 def test_pieces_of_blocks(tmp_path: Path) -> None:
-    """A pool's pieces hold what they point to."""
+    """Blocks of a pool hold what they point to."""
     trace = record(tmp_path / "t.ljt", [built(tmp_path, POOL)]).path
     found = sums(trace)
     assert (found["lost"], found["indirect"], found["reachable"]) == (40, 0, 38)
 
 
 def test_static_program(tmp_path: Path) -> None:
-    """Its allocator is observed, not replaced."""
+    """The allocator is observed, not replaced."""
     trace = record(tmp_path / "t.ljt", [built(tmp_path, REACH, "-static")]).path
     rows = {row["site"].split(" < ")[0]: row for row in leaks(trace)}
     assert rows["lose (p.c:8)"]["lost"] == 24
@@ -185,7 +185,7 @@ def test_static_program(tmp_path: Path) -> None:
 
 
 def test_memory_that_nobody_touched(tmp_path: Path) -> None:
-    """A mapping of 16 GB is not read, and nothing of it becomes real."""
+    """A mapping of 16 GB is not read, and none of its pages are allocated."""
     source = """
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -50,7 +50,8 @@ MAKE, READ, FILL, OWN, CALLS, TEXT = 3, 7, 9, 11, 14, 18
 
 
 def functions(path: Path, *options: str) -> dict[tuple[int, str], dict]:
-    """Rows of `steve lines` of script.lua by line and function. What makes no block need not be called by its name."""
+    """Rows of `steve lines` of script.lua by line and function. Functions that allocate nothing may have no
+    name."""
     rows = json.loads(steve("lines", path, "--json", *options).text)
     found = [row for row in rows if row["file"].endswith("script.lua")]
     by_function = {(row["line"], row["function"] if row["function"] in ("main chunk", "parser") else "fill"): row
@@ -60,7 +61,7 @@ def functions(path: Path, *options: str) -> dict[tuple[int, str], dict]:
 
 
 def lines(path: Path, *options: str) -> dict[int, dict]:
-    """Rows of what runs at each line; where a function begins and ends on its line, its own."""
+    """Rows of the events at each line; the row of a function that begins and ends on its line is separate."""
     found = functions(path, *options)
     return {line: found.get((line, "fill")) or found[line, "main chunk"] for line, name in found if name != "parser"}
 
@@ -73,7 +74,7 @@ def recorded(folder: Path, text: str, *options: str) -> Path:
 
 
 def test_counts_are_those_of_the_construction(tmp_path: Path) -> None:
-    """Without the JIT. The work of 800 rounds minus that of 400 is that of 400."""
+    """Without the JIT. The work of 800 rounds less that of 400 is that of 400."""
     n = 400
     few, many = (lines(recorded(tmp_path, SCRIPT % count, "-joff")) for count in (n, 2 * n))
     more = {line: {key: many[line][key] - few[line][key] for key in many[line]
@@ -91,7 +92,7 @@ def test_counts_are_those_of_the_construction(tmp_path: Path) -> None:
 
 
 def maker_lines(reader: Reader) -> dict[int, dict[int, int]]:
-    """By handle of a prototype's block: line by offset of the instruction."""
+    """By handle of a prototype's block: the line of each instruction offset."""
     protos = (reader.proto(i) for i in range(reader.counts()["protos"]))
     return {p.handle: {p.offset + 4 * i: (p.file, line, function_name(p.defined)) for i, line in enumerate(p.lines)}
             for p in protos}
@@ -103,7 +104,7 @@ def function_name(defined: int) -> str:
 
 
 class Account:
-    """What every line of Lua did, event by event."""
+    """The work of every Lua line, computed event by event."""
 
     def __init__(self, path: Path) -> None:
         reader = Reader(str(path))
@@ -123,7 +124,7 @@ class Account:
             self.end(handle)
 
     def lua_line(self, frame) -> tuple | None:
-        """Of Lua code, or where the parser is (vm)."""
+        """The current line of Lua code, or of the parser (vm)."""
         if not frame or not frame.line or frame.kind not in ("lua", "lua-inlined", "vm"):
             return None
         return frame.file, frame.line, frame.function if frame.kind == "vm" else function_name(frame.defined)
@@ -150,7 +151,7 @@ class Account:
             self.go_over(event["thread"], VM_NAMES[event["how"] & 15] == "GC", event["heap"])
 
     def go_over(self, thread: int, collects: bool, heap: int) -> None:
-        """A machine's state changes. What the collector does on a trace is for what was made last."""
+        """Process a state change. The collector's work on a trace belongs to the last line before it."""
         line, heap_made = self.made.get(thread, (None, None))
         self.collects.pop(thread, None)
         if collects and heap == heap_made:
@@ -220,7 +221,7 @@ def test_every_number_equals_the_slow_account(text: str, jit: str, tmp_path: Pat
 
 
 def test_functions_from_before_a_mark_have_lines_after_it(tmp_path: Path) -> None:
-    """Only blocks made after the mark count, touched by a function that was there before."""
+    """Only blocks allocated after the mark count, accessed by a function that existed before."""
     text = ('local t, keep = require "ljtrace", {}\nlocal function read(x)\n  return x[1]\nend\n'
             'read({0})\nt.mark("here")\n'
             "for i = 1, 200 do\n  keep[i] = {i}\n  read(keep[i])\nend\n")
@@ -243,8 +244,8 @@ def worked(path: Path, window: Window | None) -> tuple:
 
 @pytest.mark.parametrize("program", ("sort", "luajit", "luajit -joff"))
 def test_what_patterns_do_is_what_their_accesses_do(tmp_path: Path, program: str) -> None:
-    """Of C that moves records about, which cross lines of the cache, and of Lua: accesses of one word and line taken
-    together, and one by one, as they are where a window may end."""
+    """C code that moves records across cache lines, and Lua code: accesses of one word and line are joined,
+    or counted one by one, as they are where a window may end."""
     (tmp_path / "words").write_text("".join(f"{i * 7919 % 1009} {'x' * (i % 90)}\n" for i in range(1000)))
     (tmp_path / "script.lua").write_text(SCRIPT % 200)
     data = tmp_path / ("words" if program == "sort" else "script.lua")

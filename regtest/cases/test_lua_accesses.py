@@ -154,7 +154,8 @@ def marked_lines() -> dict[int, int]:
 
 
 def array_of(size: int) -> int | None:
-    """The array whose block has that size: a table's has slot 0 too, C data of variable size three words more."""
+    """The array whose block has that size. Slot 0 exists in tables, too; C data of variable size has three
+    more words."""
     words, rest = divmod(size, 8)
     if rest == 0 and 1 <= words - SLOTS - 1 < 20:
         return words - SLOTS - 1
@@ -163,7 +164,7 @@ def array_of(size: int) -> int | None:
 
 
 class Account:
-    """What was done to the arrays: on traces by line, and anywhere."""
+    """The accesses to the arrays: on traces by line, and anywhere."""
 
     def __init__(self, path: Path) -> None:
         self.on_traces: dict[int, Counter] = {}
@@ -203,7 +204,7 @@ def test_accesses_of_traces_are_at_their_lines(options: list[str], tmp_path: Pat
 
 
 def test_the_jit_stores_what_the_interpreter_stores(tmp_path: Path) -> None:
-    """Loads may be spared; stores of each round to another place in a table are not."""
+    """Loads may be optimised away; the stores of each round to another place in a table are not."""
     def stores(option: str) -> Counter:
         counts = Account(record(tmp_path / "t.ljt", ["luajit", option, script(tmp_path, WORK)]).path).stores
         return Counter({k: n for k, n in counts.items() if k < 20 and k != 11})  # 11: three rounds to one place

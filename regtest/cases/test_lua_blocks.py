@@ -22,8 +22,8 @@ SCRIPTS = ("jit_allocs.lua", "jit_strings.lua", "jit_side.lua", "jit_exits.lua",
 
 
 def on_traces(path: Path) -> Counter:
-    """Blocks that were asked for while the machine ran a trace: those that have its line and no doubt about it,
-    those with some line, all."""
+    """Blocks requested while the machine ran a trace: the number with exactly that line, with any line, and
+    of all."""
     counts: Counter = Counter()
     running = False
     for reader, event in events(path, (NEW, STATE)):
@@ -37,7 +37,8 @@ def on_traces(path: Path) -> Counter:
 
 
 def test_what_is_made_on_traces_has_lines(tmp_path: Path) -> None:
-    """All programs together: 99.9% with a line. Each is the line of the bytecode that the call was recorded from."""
+    """All programs together: 99.9% have a line. Each is the line of the bytecode from which the call was
+    recorded."""
     total: Counter = Counter()
     programs = [[SOURCE / "regtest/bench" / name, PROGRAMS[name]] for name in MAKERS]
     for program in programs + [[SOURCE / "regtest/lua" / name] for name in SCRIPTS]:
@@ -65,8 +66,8 @@ end
 
 
 def test_traces_that_return_below_their_start_keep_the_caller(tmp_path: Path) -> None:
-    """A side trace that begins in the function returns from it and calls it again: there it is inlined. Not sunk,
-    since tables that are made on both sides of an exit count."""
+    """A side trace that begins in the function returns from it and calls it again, where it is inlined.
+    Allocations are not sunk, because tables that are allocated on both sides of an exit count."""
     trace = record(tmp_path / "t.ljt", ["luajit", "-e", "collectgarbage('stop')", "-O-sink",
                                         script(tmp_path, RETURNING)], "--trace-mem=no", "--stack-depth=40")
     stacks: dict[int, int] = {}
@@ -107,7 +108,7 @@ def sizes_of_types(path: Path) -> dict[str, list[int]]:
 
 @pytest.mark.parametrize("jit", ["-joff", "-Ohotloop=2"])
 def test_string_tables_and_buffers_have_their_types(jit: str, tmp_path: Path) -> None:
-    """A string table that grows is another block, which is not yet in its place when the old one is freed."""
+    """A string table that grows is a new block, which is not yet in its place when the old one is freed."""
     trace = record(tmp_path / "t.ljt", ["luajit", jit, script(tmp_path, PARTS)], "--trace-mem=no")
     types = sizes_of_types(trace.path)
     grown = sorted(types["strtab"])
@@ -116,14 +117,14 @@ def test_string_tables_and_buffers_have_their_types(jit: str, tmp_path: Path) ->
 
 
 def test_what_lies_where_strings_were_is_no_string(tmp_path: Path) -> None:
-    """A buffer's first text, in a block that holds the rest of a freed string of its size."""
+    """The first text of a buffer, in a block that has the rest of a freed string of its size."""
     trace = record(tmp_path / "t.ljt", [NATIVE / "luastale"], "--trace-mem=no")
     assert trace.run.status == 0 and int(trace.run.text) >= 40, trace.run.complaint
     assert sizes_of_types(trace.path)["buffer"].count(32) >= 40
 
 
 def test_buffers_are_no_tables(tmp_path: Path) -> None:
-    """A buffer's begin is where a table has its array. Among so many there are all bytes that an address can have
+    """The beginning of a buffer is where a table has its array. Among so many, all bytes of addresses occur
     where a table says that it is one."""
     made = "local keep, buffer = {}, require 'string.buffer'\nfor i = 1, 3000 do keep[i] = buffer.new():put('x') end\n"
     trace = record(tmp_path / "t.ljt", ["luajit", script(tmp_path, made)], "--trace-mem=no")
@@ -131,7 +132,7 @@ def test_buffers_are_no_tables(tmp_path: Path) -> None:
 
 
 def test_string_tables_are_no_other_objects(tmp_path: Path) -> None:
-    """They begin with pointers to strings, of which some, by where these lie, look like an object's header."""
+    """They begin with pointers to strings; the addresses of some of these look like an object's header."""
     states = 601
     trace = record(tmp_path / "t.ljt", ["luajit", SOURCE / "regtest/native/manystates.lua", str(states - 1)],
                    "--trace-mem=no")
@@ -155,8 +156,8 @@ end
 
 
 def test_what_the_interpreter_makes_is_not_the_compilers(tmp_path: Path) -> None:
-    """While the instructions of the loop are recorded the interpreter executes each: its tables, texts and functions
-    stand under their lines alone, the compiler's own blocks under the compiler."""
+    """While the instructions of the loop are recorded, the interpreter executes each. Its tables, texts and
+    functions are counted under their lines only, and the compiler's own blocks under the compiler."""
     trace = record(tmp_path / "t.ljt", ["luajit", "-Ohotloop=5", "-e", "collectgarbage('stop')",
                                         script(tmp_path, RECORDED)], "--trace-mem=no")
     stacks, made, recording = {}, Counter(), Counter()
@@ -201,7 +202,8 @@ coroutine.wrap(function() leaf(23456) end)()
 
 
 def joined(reader: Reader, stack: int) -> tuple[list[int], bool]:
-    """Lines of a stack's Lua functions; is C's function above them, and what called Lua below?"""
+    """Lines of the Lua functions of a stack; whether C's function is above them; and what called Lua
+    below."""
     frames = reader.stack_frames(stack)
     names = [f.function for f in frames]
     lua = [i for i, f in enumerate(frames) if f.kind in ("lua", "lua-inlined")]

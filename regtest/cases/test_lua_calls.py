@@ -62,7 +62,8 @@ FIRST, LAST = 7, 26  # the lines that count, of all scripts here: not the first,
 
 
 def touching(path: Path, size: int) -> dict[int, dict]:
-    """Rows of the lines that touch blocks of that size, but for what makes them and, at the end of all, sweeps them."""
+    """Rows of the lines that access blocks of that size, without those that allocate and finally free
+    them."""
     rows = json.loads(steve("lines", path, "--json", "--where", f"size == {size}").text)
     assert rows, size
     return {row["line"]: row for row in rows
@@ -89,7 +90,7 @@ def test_what_c_does_is_at_the_line_of_the_call(options: list[str], tmp_path: Pa
 
 
 def test_c_writes_as_much_with_the_jit_as_without(tmp_path: Path) -> None:
-    """C is called as often, with the same arguments."""
+    """C is called equally often, with the same arguments."""
     def written(option: str) -> dict[int, int]:
         path = recorded(tmp_path, option)
         return {mark: touching(path, size)[marks()[mark]]["bytes_written"] for mark, size in FILLED.items()}
@@ -97,7 +98,7 @@ def test_c_writes_as_much_with_the_jit_as_without(tmp_path: Path) -> None:
 
 
 def test_texts_and_tables_that_c_reads(tmp_path: Path) -> None:
-    """The text of which parts are taken, and the table whose elements are put together."""
+    """The text that is divided, and the table whose elements are joined."""
     def read(option: str) -> dict[int, dict[int, dict]]:
         path = recorded(tmp_path, option)
         sizes = {9: {e["size"] for _, e in events(path, (0,)) if 20200 <= e["size"] - 40 < 20240},
@@ -137,7 +138,7 @@ work(20000)
 
 @pytest.mark.parametrize("jit", ["-jon", "-joff"])
 def test_the_collector_works_for_the_line_that_makes(jit: str, tmp_path: Path) -> None:
-    """It goes through the table that is kept; no other statement does."""
+    """It reads the table that is kept; no other statement does."""
     trace = record(tmp_path / "t.ljt", ["luajit", jit, script(tmp_path, COLLECTED)])
     assert trace.run.status == 0, trace.run.complaint
     line = next(i for i, text in enumerate(COLLECTED.splitlines(), 1) if "--@1" in text)

@@ -59,7 +59,8 @@ LINES_BY_C = [6, 11, 16]
 
 
 def made(folder: Path, text: str, *options: str, depth: int = 40) -> tuple[Counter, str, Path]:
-    """How often blocks were made, by the lines of their stacks and whether C's are around them; the tool's messages."""
+    """How often blocks were allocated, by the lines of their stacks and whether C's functions are around
+    them; the tool's messages."""
     trace = record(folder / "t.ljt", ["luajit", *options, script(folder, text)], "--trace-mem=no",
                    f"--stack-depth={depth}", "--check-stacks=yes")
     assert trace.run.status == 0, trace.run.complaint
@@ -92,13 +93,13 @@ def test_a_short_stack_keeps_the_innermost(tmp_path: Path) -> None:
 
 
 def test_a_coroutine_that_c_resumes(tmp_path: Path) -> None:
-    """lua_resume has frames of its own on the C stack, between the coroutine's and the resumer's."""
+    """lua_resume has frames of its own on the C stack, between those of the coroutine and of the resumer."""
     counts, _, _ = made(tmp_path, BY_C, "-joff")
     assert counts == {(tuple(LINES_BY_C), True): 300}, counts
 
 
 def test_what_wrap_makes_is_one_frame_for_each_call(tmp_path: Path) -> None:
-    """However many coroutines there are."""
+    """The result does not depend on the number of coroutines."""
     text = ("local new, keep = require 'table.new', {}\nfor i = 1, 200 do\n"
             "  local co = coroutine.wrap(function() keep[1] = new(380, 0) end)\n  co()\nend\n")
     trace = record(tmp_path / "t.ljt", ["luajit", "-joff", script(tmp_path, text)], "--trace-mem=no")

@@ -76,7 +76,7 @@ def test_methods_on_one_line_are_told_apart_and_compared(tmp_path: Path) -> None
 
 
 def test_a_function_that_is_loaded_again_is_the_same(tmp_path: Path) -> None:
-    """Another prototype each time, of the same place in the source; its tables are of one row."""
+    """Each time another prototype for the same place in the source; its tables have one row."""
     (tmp_path / "module.lua").write_text("return function() return {} end, function() return {} end\n")
     path = recorded(tmp_path, f"""\
 for i = 1, 7 do
@@ -106,7 +106,8 @@ def test_the_main_chunk_has_one_name(tmp_path: Path) -> None:
 
 
 def test_names_of_chunks_are_whole(tmp_path: Path) -> None:
-    """Up to the length of the longest path; of source text that names its chunk the beginning is kept."""
+    """Names up to the length of the longest path. If the source text is the name of a chunk, its beginning is
+    kept."""
     name = "@" + "x" * 2000 + "/script.lua"
     text = "x" * 10_000
     path = recorded(tmp_path, f"""\

@@ -45,7 +45,7 @@ def expected(log: Path) -> list[Block]:
 
 
 def told(trace: Path) -> list[Block]:
-    """Each block of Lua, in order."""
+    """Each Lua block, in order."""
     lines: dict[int, list[int]] = {}
     result = []
     for reader, event in events(trace, (NEW,)):
@@ -58,8 +58,8 @@ def told(trace: Path) -> list[Block]:
 
 
 def same_lines(folder: Path, text: str, resumers: dict[int, list[int]]) -> None:
-    """All lines of all stacks are those of LuaJIT. It knows a coroutine's own functions only; a trace goes on with
-    those that resumed it: `resumers` by innermost line."""
+    """All lines of all stacks are those of LuaJIT. LuaJIT knows only the functions of a coroutine itself; a
+    trace continues with those that resumed it: `resumers` by innermost line."""
     log = folder / "log"
     trace = record(folder / "t.ljt", [NATIVE / "luahost", "lines", script(folder, text), log], "--trace-mem=no",
                    "--stack-depth=60")
@@ -115,8 +115,8 @@ def host(name: str) -> str:
 
 
 def news_of_line(trace: Path, name: str, line: int) -> Counter:
-    """News on heaps of Lua whose innermost Lua function is at that line of the file, by heap. What the C library
-    makes below that line, for the compiler say, is on heap 0."""
+    """News on Lua heaps whose innermost Lua function is at that line of the file, by heap. What the C library
+    allocates below that line, for example for the compiler, is on heap 0."""
     counts: Counter = Counter()
     for reader, event in events(trace, (NEW,)):
         if int(event["heap"]) == 0:
@@ -153,7 +153,7 @@ class Answer(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture
@@ -170,9 +170,9 @@ WRK = "local n = 0\nfunction request()\n  n = n + 1\n  last = {n}\n  return wrk.
 
 
 def test_wrk(url: str, tmp_path: Path) -> None:
-    """Each request makes a table, which is kept, so that no trace does without it. wrk asks for one request to see
-    whether it is sound, and the last may not come to the server. It ends by the clock, so on a busy machine it may take
-    longer to get to work."""
+    """Each request makes a table, which is kept, so every request is in the trace. wrk makes one request to
+    check the server, and its last one may not arrive. It ends by the clock, so on a busy machine the test may
+    have to repeat it."""
     def tables(seconds: int) -> tuple[int, int]:
         before = Answer.served
         argv = [host("wrk"), "-t1", "-c1", f"-d{seconds}s", "-s", script(tmp_path, WRK), url]

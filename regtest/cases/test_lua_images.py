@@ -43,7 +43,7 @@ def sums_hold(trace: Trace, marks: int) -> None:
 
 
 def machines(path: Path) -> Counter:
-    """Rows of the interpreter's and the traces' states: one of the interpreter for each Lua state."""
+    """Rows of the states of interpreters and traces: one interpreter per Lua state."""
     return Counter(row["state"] for row in json.loads(steve("states", path, "--json").text))
 
 

@@ -133,7 +133,8 @@ METAMETHODS = {2: "__add", 3: "__concat", 4: "__div", 5: "__unm", 6: "__lt", 7: 
 
 @pytest.mark.parametrize("option", ["-joff", "-Ohotloop=2"])
 def test_functions_have_luas_names(option: str, tmp_path: Path) -> None:
-    """Metamethods are called by no name; a function of a library that is made of bytecode is no main chunk."""
+    """Metamethods have no name at their calls; a library function that consists of bytecode is not a main
+    chunk."""
     trace = record(tmp_path / "t.ljt", ["luajit", option, script(tmp_path, METHODS)], "--trace-mem=no")
     names, built_in = {}, set()
     for reader, event in events(trace.path, (NEW,)):
@@ -160,8 +161,8 @@ def line_and_compiles(reader: Reader, stack: int) -> tuple[int | None, bool]:
 
 
 def lines(path: Path) -> Counter:
-    """News by line, less what the JIT takes for itself. While it records, the interpreter executes the same
-    instructions and makes what the program asks for: this counts."""
+    """News by line, without the JIT's own. While it records, the interpreter executes the same instructions
+    and allocates what the program requests, which counts."""
     places: dict[int, tuple[int | None, bool]] = {}  # by stack
     stacks: dict[int, int] = {}
     types: dict[int, str] = {}
@@ -180,8 +181,8 @@ def lines(path: Path) -> Counter:
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_lines_with_the_jit_equal_those_without(name: str, tmp_path: Path) -> None:
-    """Allocations are not sunk (-O-sink), and nothing is collected, so that as many are made: a string that lives
-    is not made again."""
+    """Allocations are not sunk (-O-sink), and nothing is collected, so that the same number is made: a live
+    string is not made again."""
     def run(option: str) -> Counter:
         program = ["luajit", "-e", "collectgarbage('stop')", option, SOURCE / "regtest/bench" / name, PROGRAMS[name]]
         return lines(record(tmp_path / "t.ljt", program, "--trace-mem=no").path)
@@ -209,8 +210,9 @@ end
 
 
 def test_strings_of_builtin_functions_have_their_lines_on_traces(tmp_path: Path) -> None:
-    """Two strings a round on line 3, one on lines 6 and 10, and on line 9 in the interpreter alone: on the trace the
-    number is put into the buffer of line 10. The first calls of a trace may be led astray."""
+    """Two strings per round on line 3, one on lines 6 and 10, and on line 9 in the interpreter only: on the
+    trace the number is put into the buffer of line 10. The first calls of a trace may be assigned to another
+    line."""
     trace = record(tmp_path / "t.ljt", ["luajit", "-e", "collectgarbage('stop')", script(tmp_path, INLINED)],
                    "--trace-mem=no")
     counts = typed_lines(trace.path)
@@ -265,7 +267,7 @@ for i = 1, 100 do sum() end
 
 
 def test_accesses_of_traces_have_lines(tmp_path: Path) -> None:
-    """Each round loads an element of the table, at least."""
+    """Each round loads at least one element of the table."""
     trace = record(tmp_path / "t.ljt", ["luajit", script(tmp_path, ACCESSES)])
     counts: Counter = Counter()
     for reader, event in events(trace.path, (LOAD, MODIFY)):
@@ -277,7 +279,7 @@ def test_accesses_of_traces_have_lines(tmp_path: Path) -> None:
 
 
 def test_bytecode_loads_tell_lines_in_the_interpreter(tmp_path: Path) -> None:
-    """Each instruction of line 6 is loaded once a round."""
+    """Each instruction of line 6 is loaded once per round."""
     trace = record(tmp_path / "t.ljt", ["luajit", "-joff", script(tmp_path, ACCESSES)])
     reader = Reader(str(trace.path))
     reader.skim()

@@ -62,7 +62,8 @@ def recorded(folder: Path, text: str, *options: str) -> Trace:
 
 
 class Account:
-    """The lines of --stack, event by event. A function of C is a name or an object, one of Lua (file, line)."""
+    """The output of --stack, computed event by event. A C function is a name or an object, a Lua function
+    (file, line)."""
 
     def __init__(self, path: Path) -> None:
         reader = Reader(str(path))
@@ -121,7 +122,7 @@ class Account:
             self.lines.append(f"{self.names[handle]} N {event['addr']} {event['size']}")
 
     def return_from(self, thread: int, stack: int) -> None:
-        """Which functions a heap operation of a thread shows to have returned."""
+        """The functions that must have returned, as a heap operation of a thread shows."""
         there = self.on_stack(stack) | {self.now.get(thread)} | ({"collector"} if self.collects[thread] else set())
         gone = []
         for handle in self.by_thread[thread] & self.pins.keys():
@@ -165,7 +166,7 @@ def test_every_lock_equals_the_slow_account(text: str, jit: str, tmp_path: Path)
 
 
 def lock_spans(lines: list[str], size: int) -> list[tuple[int, int]]:
-    """Of the block that was made with that size: News before each of its locks and before the unlock that follows."""
+    """For the block of that size: News before each of its locks and before the unlock that follows."""
     handle = next(line.split()[0] for line in lines if line.endswith(f" {size}") and " N " in line)
     news, spans, since = 0, [], None
     for line in lines:
@@ -181,7 +182,8 @@ def lock_spans(lines: list[str], size: int) -> list[tuple[int, int]]:
 
 @pytest.mark.parametrize("jit", ["-joff", "-jon"])
 def test_locks_end_where_functions_return(jit: str, tmp_path: Path) -> None:
-    """What is made while `a` is only touched does not prolong its lock; `b` is locked for all that `hold` makes."""
+    """Allocations while `a` is only accessed do not extend its lock; `b` is locked during all allocations of
+    `hold`."""
     trace = recorded(tmp_path, "collectgarbage('stop') " + SCRIPT, jit)
     lines = locks(trace.path)
     a, b = (lock_spans(lines, size) for size in (4096 * 8 + 8, 8192 * 8 + 8))

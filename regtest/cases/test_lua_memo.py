@@ -21,7 +21,7 @@ PROGRAMS = {"closures": 5000, "coroutines": 5000, "trees": 9, "parsing": 200}
 
 
 def checked(tmp_path: Path, argv: list[object], *options: str) -> tuple[int, int]:
-    """The number of stacks, and of those that came from the cache."""
+    """The number of stacks, and of those found in the cache."""
     trace = record(tmp_path / "x.ljt", argv, "--trace-mem=no", "--check-stacks=yes", *options)
     assert trace.run.status == 0, trace.run.complaint
     said = SAID.search(trace.run.complaint)
@@ -39,15 +39,15 @@ def test_scripts(script: str, jit: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize("depth", (2, 12, 40))
 def test_programs(program: str, depth: int, tmp_path: Path) -> None:
-    """However many frames are kept."""
+    """The result does not depend on how many frames are kept."""
     argv: list[object] = ["luajit", SOURCE / f"regtest/bench/{program}.lua", PROGRAMS[program]]
     taken, known = checked(tmp_path, argv, f"--stack-depth={depth}")
     assert known > taken / 2 or depth > 12
 
 
 def test_frames_do_not_take_each_others_names(tmp_path: Path) -> None:
-    """More places than there is room to remember: the function in C under which the script runs stays what it is,
-    however many of them fall on its slot."""
+    """More places than the cache has entries: the C function under which the script runs keeps its name,
+    although many of them share its entry."""
     path = tmp_path / "places.lua"
     path.write_text("local keep = {}\n" + "keep[1] = {}\n" * 20000)
     trace = record(tmp_path / "t.ljt", ["luajit", path], "--trace-mem=no", "--check-stacks=yes")

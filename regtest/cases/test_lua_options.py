@@ -34,7 +34,7 @@ def recorded(folder: Path, name: str, *options: str) -> tuple[Counter[int], int,
 
 
 def test_without_lua(tmp_path: Path) -> None:
-    """The same blocks, with stacks of C; the virtual machine is not examined."""
+    """The same blocks, with C stacks; the virtual machine is not examined."""
     kinds, lua, _ = recorded(tmp_path, "plain", "--trace-mem=no", "--lua=no")
     full, full_lua, line = recorded(tmp_path, "full", "--trace-mem=no")
     assert line >= 200 and full_lua >= 200 and full[TYPE] > 200 and full[STATE] > 0
@@ -44,7 +44,8 @@ def test_without_lua(tmp_path: Path) -> None:
 
 
 def test_without_states(tmp_path: Path) -> None:
-    """Lines and types are as ever, also in the collector's work, which is known by states otherwise."""
+    """Lines and types are unchanged, also in the collector's work, which is otherwise recognised by
+    states."""
     kinds, lua, line = recorded(tmp_path, "stateless", "--lua-states=no")
     full, full_lua, full_line = recorded(tmp_path, "full")
     assert kinds[STATE] == 0 and full[STATE] > 0

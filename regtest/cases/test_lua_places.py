@@ -42,7 +42,7 @@ def test_no_stack_is_too_deep_for_the_line(depth: int, tmp_path: Path) -> None:
 
 
 def test_what_the_calibration_takes_is_no_freed_memory(tmp_path: Path) -> None:
-    """Its blocks are not the program's, and lie where the program's have been."""
+    """Its blocks are not the program's, and are at addresses where the program's were before."""
     trace = record(tmp_path / "t.ljt", [NATIVE / "luaplaces", "deep", script(tmp_path, DEEP)])
     assert trace.run.status == 0, trace.run.complaint
     assert json.loads(steve("findings", "--json", "--rules", "errors", trace.path).text) == []
@@ -50,7 +50,7 @@ def test_what_the_calibration_takes_is_no_freed_memory(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("jit", ["-joff", "-jon"])
 def test_without_stacks_there_is_still_the_line(jit: str, tmp_path: Path) -> None:
-    """--stack-depth=0: of Lua the innermost line and nothing else, of C nothing."""
+    """--stack-depth=0: of Lua only the innermost line is recorded, of C nothing."""
     program = ["luajit", jit, "-Ohotloop=5", script(tmp_path, KNOWN)]
     none = record(tmp_path / "t.ljt", program, "--stack-depth=0", "--check-stacks=yes")
     assert none.run.status == 0, none.run.complaint
@@ -62,7 +62,7 @@ def test_without_stacks_there_is_still_the_line(jit: str, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("jit", ["-joff", "-jon"])
 def test_lines_do_not_depend_on_the_depth(jit: str, tmp_path: Path) -> None:
-    """Nor do those of traces, whose machine code lies under the frames of C that allocate."""
+    """Nor do blocks of traces, whose machine code is called by the C frames that allocate."""
     def lines_at(depth: int) -> Counter:
         program = ["luajit", jit, "-Ohotloop=5", script(tmp_path, KNOWN)]
         return typed_lines(record(tmp_path / "t.ljt", program, "--trace-mem=no", f"--stack-depth={depth}").path)
@@ -105,7 +105,7 @@ LOADERS = {
 
 
 def compiled(path: Path, ending: str = "chunk.lua") -> Counter:
-    """Blocks by (type, line) of those that the parser made for a chunk."""
+    """Blocks by (type, line) that the parser allocated for a chunk."""
     counts: Counter = Counter()
     stacks: dict[int, int] = {}
     for reader, event in events(path, (NEW, TYPE)):
@@ -121,7 +121,7 @@ def compiled(path: Path, ending: str = "chunk.lua") -> Counter:
 
 @pytest.mark.parametrize("how", LOADERS)
 def test_what_the_parser_makes_is_at_the_line_it_compiles(how: str, tmp_path: Path) -> None:
-    """Texts that appear for the first time, and prototypes; names may be there already."""
+    """Texts that occur for the first time, and prototypes; names may exist already."""
     (tmp_path / "chunk.lua").write_text(CHUNK)
     trace = record(tmp_path / "t.ljt", ["luajit", "-joff", script(tmp_path, LOADERS[how]), tmp_path / "chunk.lua"],
                    "--trace-mem=no")
@@ -150,7 +150,7 @@ def test_the_call_that_loads_stands_below_the_parser(tmp_path: Path) -> None:
 
 
 def test_an_error_ends_the_parser(tmp_path: Path) -> None:
-    """What follows a chunk that does not compile does not count as the parser's."""
+    """What follows a chunk that does not compile is not assigned to the parser."""
     text = "for i = 1, 20 do\n  local f, why = load('x = \\n\\n= 1', '=bad')\n  keep = {i}\nend\n"
     trace = record(tmp_path / "t.ljt", ["luajit", "-joff", script(tmp_path, text)], "--trace-mem=no")
     assert compiled(trace.path, "bad")["tab", 1] == 20  # that of its constants
@@ -158,7 +158,7 @@ def test_an_error_ends_the_parser(tmp_path: Path) -> None:
 
 
 def test_the_compiler_of_traces_works_for_a_line(tmp_path: Path) -> None:
-    """All that the JIT compiler makes has the line that it records or recorded last."""
+    """All allocations of the JIT compiler have the line that it records, or recorded last."""
     trace = record(tmp_path / "t.ljt", ["luajit", SOURCE / "regtest/bench/objects.lua", "40"], "--trace-mem=no")
     lined = bare = 0
     for reader, event in events(trace.path, (NEW,)):
@@ -171,7 +171,8 @@ def test_the_compiler_of_traces_works_for_a_line(tmp_path: Path) -> None:
 # -- a layout that is not known --
 
 def live_bytes_at_marks(path: Path) -> list[tuple[int, int]]:
-    """(what the program says its states hold, sum of the live blocks of Lua heaps) at each mark `sum N`."""
+    """(the program's own figure of what its states hold, sum of the live blocks of Lua heaps) at each mark
+    `sum N`."""
     live: dict[int, int] = {}
     sums = []
     for reader, event in events(path, (NEW, FREE, RESIZE, MARK)):
@@ -190,7 +191,7 @@ def layout_messages(trace: Trace) -> list[str]:
 
 
 def test_an_unknown_layout_is_said_once_and_harms_nothing(tmp_path: Path) -> None:
-    """Blocks and sums are all there, C's too; no line, no type, no state is made up."""
+    """All blocks and sums are recorded, those of C, too; no line, type or state is invented."""
     trace = record(tmp_path / "t.ljt", [NATIVE / "oddlua", script(tmp_path, KNOWN)])
     assert trace.run.status == 0, trace.run.complaint
     assert len(layout_messages(trace)) == 1 and "a situation of the script: did not occur" in trace.run.complaint
@@ -263,7 +264,7 @@ if child ~= 0 then ffi.C.waitpid(child, nil, 0) end
 
 
 def types_by_address(path: Path, until_inherited: bool) -> dict[int, str]:
-    """Types of the live blocks, at the end or (of a forked child) where it began."""
+    """Types of the live blocks at the end or, for a forked child, at its beginning."""
     types: dict[int, str] = {}
     for _, event in events(path, (NEW, FREE, RESIZE, TYPE, LOAD)):
         if until_inherited and event["kind"] in (LOAD, FREE, RESIZE):
@@ -276,7 +277,7 @@ def types_by_address(path: Path, until_inherited: bool) -> dict[int, str]:
 
 
 def child_of(parent: Path) -> Path:
-    """The trace of the one child, when its collector has ended it."""
+    """The trace of the only child, after its collector has ended."""
     def children() -> list[Path]:
         return [path for path in parent.parent.glob(f"{parent.stem}.*.ljt")]
     wait_for(children, "there is a trace of the child")

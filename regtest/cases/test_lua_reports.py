@@ -37,13 +37,13 @@ def trace(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def rows(command: str, trace: Path, *more: str) -> list[dict[str, Any]]:
-    """What a command of steve finds."""
+    """The output of a command of steve."""
     return json.loads(steve(command, "--json", *more, trace).text)
 
 
 def by_line(found: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
-    """What runs at each line of the script: of a line that is a whole function its row, not that of the chunk it is
-    in. What the parser does there has a row of its own."""
+    """The events at each line of the script. For a line that is a whole function this is the row of the
+    function, not of the chunk around it. What the parser does there has a row of its own."""
     lines = [row for row in found if row["file"].endswith("app.lua") and row["function"] != "parser"]
     assert len({(row["line"], row["function"]) for row in lines}) == len(lines)
     return {row["line"]: row for row in sorted(lines, key=lambda row: row["function"] != "main chunk")}
@@ -63,7 +63,7 @@ def test_types(trace: Path) -> None:
 
 
 def test_sites_are_lines_of_lua(trace: Path) -> None:
-    """What a line of Lua makes has a site that begins there, not with code of LuaJIT; filters find it."""
+    """Blocks of a Lua line have a site that begins there, not with code of LuaJIT; filters find it."""
     made = [row for row in rows("sites", trace) if row["site"].startswith("single (app.lua:2)")]
     assert sum(row["blocks"] for row in made) >= TABLES
     chosen = rows("types", trace, "--where", 'site ~ "^single .app.lua:2"')
@@ -98,7 +98,8 @@ def test_lines(trace: Path) -> None:
 
 
 def test_every_load_of_the_interpreter_has_its_line(tmp_path: Path) -> None:
-    """Without the JIT a round of line 10 loads its two instructions at least, the loop's line its one."""
+    """Without the JIT, a round loads at least the two instructions of line 10 and the one of the loop's
+    line."""
     (tmp_path / "app.lua").write_text(SCRIPT)
     path = record(tmp_path / "t.ljt", ["luajit", "-joff", tmp_path / "app.lua"]).path
     lines = by_line(rows("lines", path))

@@ -29,7 +29,7 @@ def states(path: Path) -> list[dict]:
 
 
 def check_sums(path: Path) -> None:
-    """All of the trace is in one state or another, and in one only."""
+    """Every part of the trace is in exactly one state."""
     rows, total = states(path), json.loads(steve("summary", path, "--json").text)
     assert sum(row["instructions"] for row in rows) == total["instructions"]
     for key, (group, name) in SUMS.items():
@@ -71,7 +71,7 @@ def summed(path: Path, column: str) -> Counter:
 
 @pytest.mark.parametrize("mem", ["yes", "no"])
 def test_every_transition(mem: str, tmp_path: Path) -> None:
-    """A call of a function in C goes over to C and back."""
+    """A call of a C function changes to state C and back."""
     entries = [summed(record(tmp_path / "t.ljt", ["luajit", "-joff", script(tmp_path, CALLS), n],
                              f"--trace-mem={mem}").path, "entries") for n in (1000, 3000)]
     assert entries[1]["C"] - entries[0]["C"] == entries[1]["INTERP"] - entries[0]["INTERP"] == 2000
@@ -79,7 +79,7 @@ def test_every_transition(mem: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mem", ["yes", "no"])
 def test_transitions_are_at_their_instruction(mem: str, tmp_path: Path) -> None:
-    """The same program in superblocks of one instruction each, in which nothing can be late. VEX is kept from running
+    """The same program in superblocks of one instruction each, so that no change is late. VEX must not run
     both sides of some branches (`chase`), which would be counted."""
     def instructions(option: str) -> Counter:
         argv = ["luajit", "-joff", script(tmp_path, CALLS), 5000]
@@ -154,7 +154,7 @@ end
 @pytest.mark.parametrize("mem", ["yes", "no"])
 @pytest.mark.parametrize("name", ODD)
 def test_samples_find_the_state_that_was_told(name: str, mem: str, tmp_path: Path) -> None:
-    """A sample has the state that the machine has in memory, though no event reported it."""
+    """A sample has the state that the machine has in memory, although no event reported it."""
     argv = ["luajit", "-Ohotloop=5", script(tmp_path, ODD[name])]
     path = record(tmp_path / "t.ljt", argv, f"--trace-mem={mem}", "--sample-stacks=1000").path
     told, found = {}, Counter()

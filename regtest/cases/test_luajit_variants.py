@@ -36,7 +36,7 @@ def variant(request: pytest.FixtureRequest) -> Path:
 
 
 def libraries(variant: Path) -> dict[str, str]:
-    """The environment in which it finds its own Lua files."""
+    """The environment in which the interpreter finds its own Lua files."""
     return {"LUA_PATH": f"{variant.parent}/?.lua;./?.lua"}
 
 
@@ -45,7 +45,8 @@ def has_jit(variant: Path) -> bool:
 
 
 def small_mcode(variant: Path) -> list[str]:
-    """Every loop a trace, and so little room for machine code that it is flushed over and over."""
+    """Every loop becomes a trace, and there is so little room for machine code that it is flushed
+    repeatedly."""
     return ["-Ohotloop=1", "-Ohotexit=1", "-Osizemcode=4", "-Omaxmcode=16"] if has_jit(variant) else []
 
 
@@ -61,14 +62,15 @@ def test_output_is_unchanged(variant: Path, eager: bool, tmp_path: Path) -> None
 
 
 def test_changed_machine_code_runs(variant: Path, tmp_path: Path) -> None:
-    """What the FFI protects and opens again, as LuaJIT does its own machine code."""
+    """Memory that the FFI protects and unprotects, as LuaJIT does with its own machine code."""
     for way in PROTECTED:
         done = record(tmp_path / "t.ljt", [variant, FFIMADE, way], "--trace-mem=no", env=libraries(variant)).run
         assert (way, done.status, done.text) == (way, 0, "0 wrong\n")
 
 
 def test_heap_is_complete(variant: Path, tmp_path: Path) -> None:
-    """The truth is an allocator hook in the same run: where blocks lie decides some of what these builds do."""
+    """The expected values come from an allocator hook in the same run, because some results of these builds
+    depend on addresses."""
     report, env = tmp_path / "counts", {**HOOK_ENV, **libraries(variant)}
     argv = [variant, COUNTED_LUA, "log", report, APP_LUA, "0.1", "0.002"]
     trace = record(tmp_path / "t.ljt", argv, "--trace-mem=no", env=env)
@@ -97,7 +99,8 @@ def test_lines_are_exact_or_refused(variant: Path, tmp_path: Path) -> None:
 
 
 def test_universes_are_whole(variant: Path, tmp_path: Path) -> None:
-    """Sums, and no object out of reach after a full collection: functions in frames, buffers' parts, upvalues."""
+    """Sums, and no unreachable object after a full collection: functions in frames, parts of buffers,
+    upvalues."""
     env = {"LUA_PATH": f"{variant.parent}/?.lua;{SOURCE}/ljtrace/lua/?.lua"}
     trace = record(tmp_path / "t.ljt", [variant, SOURCE / "regtest/native/names.lua"], "--trace-mem=no", env=env)
     assert trace.run.status == 0, trace.run.complaint

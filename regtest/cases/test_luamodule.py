@@ -15,7 +15,7 @@ FLAGS = {"jit": [], "interpreter": ["-joff"], "eager jit": ["-Ohotloop=2"]}
 
 
 def stores(trace: Trace) -> set[int]:
-    """Hundreds of the offsets (less the header) that the script stored to."""
+    """Hundreds of the offsets (without the header) to which the script stored."""
     return {(int(w[3]) - 16) // 100 for w in words(trace.view("blocks", BLOCK)) if w[0] == "S"}
 
 

@@ -66,7 +66,7 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 def peak_bytes(*command: object) -> int:
-    """The most memory that a command held at once."""
+    """Peak memory of a command."""
     process = subprocess.Popen(["steve", *map(str, command)], stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)

@@ -237,7 +237,7 @@ def test_only_the_outermost_call_counts(tmp_path: Path) -> None:
 
 
 def test_a_namespace_of_its_own_is_reported(tmp_path: Path) -> None:
-    """The blocks of a second libc are not seen; its mappings are."""
+    """The blocks of a second libc are not recorded; its mappings are."""
     library = tmp_path / "plugin.so"
     built(tmp_path, PLUGIN, "-shared", "-fPIC").rename(library)
     program = built(tmp_path, HOST)
@@ -256,7 +256,8 @@ def test_a_namespace_of_its_own_is_reported(tmp_path: Path) -> None:
 @pytest.mark.parametrize("names", [("__rust_", "alloc", "dealloc", "realloc"), (
     "_RNvCs2pZ_7___rustc", "12___rust_alloc", "14___rust_dealloc", "14___rust_realloc")], ids=["old", "new"])
 def test_functions_of_rust(names: tuple[str, ...], option: str, tmp_path: Path) -> None:
-    """Its realloc has the new size as its fourth argument. What follows the prefix are names that are no functions of C."""
+    """Its realloc has the new size as its fourth argument. The names after the prefix are not those of C
+    functions."""
     defines = [f"-D{word}={name}" for word, name in zip(("PREFIX", "MALLOC", "FREE", "REALLOC"), names)]
     text = OWN.replace("(void *p, size_t size REST)", "(void *p, size_t old, size_t align, size_t size)").replace(
         "(p, 300 GIVEN)", "(p, 100, 8, 333)")

@@ -47,7 +47,8 @@ def test_another_run_replaces_the_file(tmp_path: Path) -> None:
 
 
 def test_a_child_that_runs_a_traced_program(tmp_path: Path) -> None:
-    """The shell's child is forked and replaced: one file for the shell, one for the program."""
+    """The shell's child is forked and executes another program: one file for the shell, one for the
+    program."""
     done = run([*recorder(tmp_path / "%p.ljt", "--trace-children=yes"), "/bin/sh", "-c",
                 f"{HEAPS} malloclike; exit 3"])
     assert done.status == 3
@@ -56,7 +57,8 @@ def test_a_child_that_runs_a_traced_program(tmp_path: Path) -> None:
 
 
 def test_each_of_a_tree_of_processes_has_a_file(tmp_path: Path) -> None:
-    """Without %p the first has the name, and neither grandchildren nor programs that children run take it."""
+    """Without %p the first process writes the file; neither grandchildren nor programs of children replace
+    it."""
     done = run([*recorder(tmp_path / "t.ljt"), "/bin/sh", "-c", "( ( echo a; : ); echo b; : ); echo c; exit 3"])
     assert (done.status, done.out) == (3, b"a\nb\nc\n")
     first, *others = images(tmp_path, 3)
@@ -65,7 +67,7 @@ def test_each_of_a_tree_of_processes_has_a_file(tmp_path: Path) -> None:
 
 
 def test_programs_that_children_run_have_files(tmp_path: Path) -> None:
-    """The shell waits for each: one file is complete when the next begins."""
+    """The shell waits for each program: one file is complete when the next begins."""
     script = f"{HEAPS} malloclike; {HEAPS} many; {HEAPS} malloclike; exit 3"
     done = run([*recorder(tmp_path / "t.ljt", "--trace-children=yes"), "/bin/sh", "-c", script])
     assert done.status == 3
@@ -84,7 +86,7 @@ def test_a_command_takes_the_trace(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["|cat >{}/t.ljt", "/dev/fd/7"])
 def test_programs_that_are_started_leave_the_stream_alone(name: str, tmp_path: Path) -> None:
-    """Their output would be mixed with that of the first, or overwrite it."""
+    """Their output would be mixed with that of the first process, or overwrite it."""
     path = tmp_path / "t.ljt"
     traced = [*recorder(Path(name.format(tmp_path)), "--trace-children=yes"), "/bin/sh", "-c", f"{HEAPS} many; exit 3"]
     done = run(["sh", "-c", '"$@" 7>"$0"', tmp_path / "other" if "cat" in name else path, *traced])
@@ -100,7 +102,7 @@ def test_a_command_that_fails_is_told(tmp_path: Path) -> None:
 
 
 def test_a_reader_that_goes_away_is_told() -> None:
-    """The message names what happened first, not what could not be decoded after it."""
+    """The message describes the first error, not what could not be decoded after it."""
     done = run([*recorder(Path("|head -c 50000 >/dev/null")), HEAPS, "many"])
     assert done.status == 0
     assert done.complaint.count("its reader is gone") == 1, done.complaint
@@ -114,7 +116,8 @@ def test_standard_output_takes_the_trace(name: str, tmp_path: Path) -> None:
 
 
 def test_an_open_descriptor_takes_the_trace(tmp_path: Path) -> None:
-    """As a shell's --out=>(COMMAND) has it; one that is not open is an error, also if the recorder has it."""
+    """As a shell's --out=>(COMMAND) passes it. A closed descriptor is an error, even if the recorder itself
+    uses the number."""
     path = tmp_path / "t.ljt"
     done = good(["sh", "-c", '"$@" 7>"$0"', path, *recorder(Path("/dev/fd/7")), HEAPS, "malloclike"])
     assert len(Trace(path, done).check().events()) == 8
@@ -153,13 +156,13 @@ KINDS = ("new", "free", "resize", "load", "store", "modify")
 
 
 def missing(trace: Trace, whole: Trace, kinds: tuple[str, ...] = KINDS) -> int:
-    """How many events of a trace are not in another one of the same program."""
+    """The number of events of a trace that are not in another one of the same program."""
     return sum(whole.counts()[k] - trace.counts()[k] for k in kinds)
 
 
 @pytest.mark.parametrize("option", ["--trace-mem=yes", "--trace-mem=no"])
 def test_size_limit(option: str, tmp_path: Path) -> None:
-    """All that is missing is counted, but for accesses later than the limit."""
+    """All missing events are counted, except accesses after the limit."""
     whole = record(tmp_path / "w.ljt", [HEAPS, "many"], option)
     trace = record(tmp_path / "t.ljt", [HEAPS, "many"], "--max-size=200k", option)
     assert trace.run.status == 0
@@ -180,7 +183,8 @@ LATER, RECORDED = 30_000_000, 8_000_000
 
 
 def test_size_limit_ends_the_accesses(tmp_path: Path) -> None:
-    """Those that would be dropped are not recorded. Heap events are, and instructions are counted as ever."""
+    """Events that would be dropped are not recorded. Heap events are, and instructions are counted as
+    usual."""
     whole = record(tmp_path / "w.ljt", [LIMITED, LATER, 100], "--trace-mem=no")
     trace = record(tmp_path / "t.ljt", [LIMITED, LATER, 100], "--max-size=200k")
     assert trace.ending() == "limit" and trace.run.out == whole.run.out
@@ -192,7 +196,7 @@ def test_size_limit_ends_the_accesses(tmp_path: Path) -> None:
 
 
 def test_child_of_a_process_at_its_limit(tmp_path: Path) -> None:
-    """It has a file of its own, with its accesses: code is translated anew once more."""
+    """The child has a file of its own, with its accesses: code is translated again."""
     parent = record(tmp_path / "t.ljt", [LIMITED, LATER, 0, "fork"], "--max-size=200k")
     assert parent.ending() == "limit" and parent.counts()["dropped"] < RECORDED
     _, child = images(tmp_path, 2)
@@ -202,7 +206,7 @@ def test_child_of_a_process_at_its_limit(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("killed", [False, True], ids=["", "killed"])
 def test_control_of_a_process_at_its_limit(killed: bool, tmp_path: Path) -> None:
-    """Nothing that comes then does harm: commands, the end of the recording, that of its collector."""
+    """Nothing that follows does harm: commands, the end of the recording, the end of its collector."""
     path, stop, said = tmp_path / "t.ljt", tmp_path / "stop", tmp_path / "said"
     with open(said, "wb") as err, started([*recorder(path, "--max-size=200k"), LIMITED, LATER, 1000, stop],
                                           stderr=err) as traced:
@@ -237,7 +241,7 @@ def offsets(trace: Trace) -> list[int]:
 
 
 def test_functions_to_watch(tmp_path: Path) -> None:
-    """51: after a long jump the call ends with the next return."""
+    """51: after a longjmp, the call ends at the next return."""
     def watch(*patterns: str) -> list[int]:
         options = [f"--toggle-fn={p}" for p in patterns]
         return offsets(record(tmp_path / "t.ljt", [HEAPS, "toggle"], *options))
@@ -248,7 +252,7 @@ def test_functions_to_watch(tmp_path: Path) -> None:
 
 
 def test_functions_of_cxx_to_watch(tmp_path: Path) -> None:
-    """By the name that is in the source, with parameters or without."""
+    """By the name in the source, with or without parameters."""
     def watch(pattern: str) -> list[int]:
         return offsets(record(tmp_path / "t.ljt", [NATIVE / "methods"], f"--toggle-fn={pattern}"))
     assert watch("shop::Till::put") == watch("shop::Till::put(int) const") == watch("shop::*::put") == [10, 11]
@@ -270,7 +274,7 @@ def told(pid: int, command: str) -> list[int]:
 
 
 def test_snapshot_and_status(tmp_path: Path) -> None:
-    """What was recorded up to a snapshot can be read while the program runs on."""
+    """What was recorded before a snapshot can be read while the program continues."""
     path, stop = tmp_path / "t.ljt", tmp_path / "stop"
     with started([*recorder(path), REQUESTS, "wait", stop]) as traced:
         wait_for(lambda: told(traced.pid, "status") >= [20], "the recorder tells of 20 events")

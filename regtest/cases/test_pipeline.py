@@ -28,7 +28,7 @@ def letters(ops: Path) -> Counter[str]:
 @pytest.mark.parametrize("which", ["lua_trace", "c_trace"])
 def test_text_gives_the_same_ops_as_binary(which: str, tmp_path: Path,
                                                request: pytest.FixtureRequest) -> None:
-    """A Resize is F and N in classic text, so it is in ops of both."""
+    """A Resize is F and N in classic text, so it is also F and N in ops files made from it."""
     trace: Trace = request.getfixturevalue(which)
     text = tmp_path / "trace.txt"
     text.write_bytes(steve("memtrace", trace.path).out)
@@ -55,7 +55,7 @@ def test_summary_agrees_with_the_trace(lua_trace: Trace) -> None:
 
 
 def test_full_locks_are_balanced(c_trace: Trace, tmp_path: Path) -> None:
-    """No unlock of what is not locked, no second lock, none outside a block's life."""
+    """No unlock without a lock, no second lock, none outside the life of a block."""
     steve("ops", c_trace.path, "-o", tmp_path / "x-ops")
     steve("lockops", "--full", "--text", tmp_path / "x-ops", "-o", tmp_path / "x-lockopsfull")
     state: dict[str, str] = {}
@@ -75,7 +75,7 @@ def frame_hashes(film: Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def quickstart(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """quickstart.sh's steps on a fifth of app.lua, in this build, without installing."""
+    """The steps of quickstart.sh for a fifth of app.lua, in this build, without installing."""
     folder = tmp_path_factory.mktemp("quickstart") / "out"
     done = run([*QUICKSTART, "--scale", "0.2", folder], seconds=3600)
     if done.status != 0:

@@ -33,8 +33,8 @@ def messages(done: Done) -> list[str]:
 
 
 def readable_up_to_there(path: Path, some: bool = True) -> None:
-    """Sound to its end, or cut off: then what comes before the cut is there (if there must be some), is
-    sound, and the cut is named."""
+    """Check that a trace is valid to its end, or cut off. In the latter case the part before the cut is valid
+    (and there must be one, if `some`), and the cut is reported."""
     seen = run([NATIVE / "traceview", "events", path])
     if seen.status != 0:
         assert str(path) in seen.complaint and "offset" in seen.complaint
@@ -49,8 +49,8 @@ def readable_up_to_there(path: Path, some: bool = True) -> None:
 
 
 def while_it_runs(path: Path, happening: Callable[[], object], told: bool) -> None:
-    """Record a program; once it is at work let something happen. The program ends when the user was told of
-    it (if he is to be), and has done what it does untraced. The user is told once."""
+    """Record a program and call `happening` once it is running. The program ends when the user was informed
+    (if `told`), and does the same as without the recorder. There is only one message."""
     stop, said = path.with_name("stop"), path.with_name("said")
     argv = [CONDUCT, "until", stop]
     command = [*recorder(path), *argv]
@@ -76,7 +76,7 @@ def test_collector_is_killed(tmp_path: Path) -> None:
 
 
 def test_output_is_removed(tmp_path: Path) -> None:
-    """The user removed it; the program is not harmed and nothing comes back under the name."""
+    """The user removed the file. The program continues normally, and no file with that name appears."""
     path = tmp_path / "t.ljt"
     while_it_runs(path, path.unlink, told=False)
     wait_for(lambda: not collectors_of(path), "the collector has ended")
@@ -111,7 +111,7 @@ def test_disk_gets_full(disk: Path) -> None:
 
 @pytest.mark.parametrize("disk", ["300k"], indirect=True)
 def test_disk_gets_full_before_a_fork(disk: Path) -> None:
-    """A message names the child, the child leaves no empty file, and both continue."""
+    """A message names the child, the child leaves no empty file, and both processes continue."""
     path = disk / "t.ljt"
     script = f'printf %1000000s x >"{disk}/rest"; ( echo a; : ); echo b; exit 3'
     done = run([*recorder(path), "/bin/sh", "-c", script])
@@ -139,8 +139,8 @@ ADOPTERS = {"subreaper": ["/usr/bin/python3", "-c", ADOPT], "first": ["unshare",
 
 @pytest.mark.parametrize("way", ADOPTERS)
 def test_a_program_that_inherits_orphans(way: str, tmp_path: Path) -> None:
-    """It waits for any child, and not for the recorder's: the first process of a container, and one that has asked
-    for it (PR_SET_CHILD_SUBREAPER)."""
+    """It waits for any child, but must not get the recorder's: the first process of a container, and one that
+    requested it (PR_SET_CHILD_SUBREAPER)."""
     probe = run([*ADOPTERS[way], "true"])
     if probe.status != 0:
         pytest.skip(f"cannot have process ids of its own: {probe.complaint.strip()}")
@@ -152,7 +152,8 @@ def test_a_program_that_inherits_orphans(way: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("option", [[], ["--vgdb=no"]], ids=["", "no vgdb"])
 def test_read_only_tmp(option: list[str], tmp_path: Path) -> None:
-    """Valgrind itself wants files in TMPDIR; if it cannot go on it says so, and never runs half recorded."""
+    """Valgrind itself needs files in TMPDIR. If it cannot continue it says so; it never records only a
+    part."""
     folder = tmp_path / "read-only"
     folder.mkdir()
     path = tmp_path / "t.ljt"
@@ -167,7 +168,7 @@ def test_read_only_tmp(option: list[str], tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kilobytes", [50_000, 400_000, 4_000_000])
 def test_limited_address_space(kilobytes: int, tmp_path: Path) -> None:
-    """Works, or says that memory is what is missing."""
+    """It works, or reports that memory is missing."""
     path = tmp_path / "t.ljt"
     done = run(["sh", "-c", f'ulimit -v {kilobytes}; exec "$@"', "sh", *recorder(path), *PROGRAM])
     if done.status != 0:
@@ -192,8 +193,7 @@ def test_the_file_cannot_be_written(tmp_path: Path) -> None:
 
 
 def test_file_size_limit_from_the_start(tmp_path: Path) -> None:
-    """The collector inherits the limit and runs into it, as into a full disk: 8.7 MB (the ring alone needs
-    8.4)."""
+    """The collector inherits the limit and reaches it like a full disk: 8.7 MB (the ring alone needs 8.4)."""
     path = tmp_path / "t.ljt"
     done = run(["sh", "-c", 'ulimit -f 17000; exec "$@"', "sh", *recorder(path), *LONG_PROGRAM])
     same(done, run(LONG_PROGRAM))

@@ -24,7 +24,7 @@ def history(trace: Trace) -> list[tuple[str, str, str]]:
 
 
 def accesses(trace: Trace, *sizes: str) -> list[tuple[str, int, int]]:
-    """(letter, which size, offset) of the accesses to the first block of each size."""
+    """(letter, number of the size, offset) of the accesses to the first block of each size."""
     return [(w[0], int(w[1]), int(w[3])) for w in words(trace.view("blocks", *sizes))]
 
 
@@ -49,7 +49,7 @@ def test_malloclike_blocks(tmp_path: Path) -> None:
 
 
 def test_pieces_freed_after_the_block_around_them(tmp_path: Path) -> None:
-    """That is legal, once, however the memory is used by then."""
+    """That is legal once, whatever the memory is used for by then."""
     trace = record(tmp_path / "t.ljt", [HEAPS, "outlived"])
     assert history(trace) == [
         ("new", SUPER, "malloc"), ("free", SUPER, "malloc"), ("new", OTHER, "custom"), ("new", PIECE, "custom"),
@@ -86,7 +86,8 @@ def test_closures_of_glib(tmp_path: Path) -> None:
 
 
 def test_blocks_in_static_memory(tmp_path: Path) -> None:
-    """Accesses to constant addresses are left out only as long as no block is in the data of an object file."""
+    """Accesses to constant addresses are omitted only as long as no block is in the data of an object
+    file."""
     trace = record(tmp_path / "t.ljt", [HEAPS, "static"])
     assert history(trace) == [("new", PIECE, "custom")]
     assert accesses(trace, PIECE) == [("S", 0, 6)]
@@ -142,7 +143,7 @@ def test_requests_do_nothing_outside_valgrind() -> None:
 
 
 def own(trace: Trace) -> list[tuple[str, int]]:
-    """(kind, size in bytes) of what the program did: the dynamic linker's mappings come first."""
+    """(kind, size in bytes) of the program's own events; the mappings of the dynamic linker come first."""
     events = [(e[0], int(e[3])) for e in trace.events() if e[6] == "mmap"]
     begin = events.index(("new", 20 * PAGE))
     return events[begin:]
@@ -204,7 +205,7 @@ def test_the_break(tmp_path: Path) -> None:
 
 
 def test_pvalloc(tmp_path: Path) -> None:
-    """Valgrind leaves it to libc; its whole pages are one block."""
+    """Valgrind does not handle it; its whole pages are one block."""
     trace = record(tmp_path / "t.ljt", [HEAPS, "pvalloc"])
     assert trace.run.status == 0
     assert [(e[0], e[3]) for e in trace.events()] == [("new", str(2 * PAGE)), ("free", str(2 * PAGE))]
@@ -212,7 +213,7 @@ def test_pvalloc(tmp_path: Path) -> None:
 
 
 def test_freed_memory_that_is_mapped_again(tmp_path: Path) -> None:
-    """What the system maps where a block was is no freed memory."""
+    """Memory that the system maps where a block was is not freed memory."""
     trace = record(tmp_path / "t.ljt", [HEAPS, "mapped-again"])
     assert trace.run.status == 0
     assert [e[0] for e in trace.events()] == ["new", "free"]
@@ -226,7 +227,7 @@ def test_files_only_if_asked_for(tmp_path: Path) -> None:
 
 
 def test_lua_states_stay_sound_among_mappings(tmp_path: Path) -> None:
-    """Lua's arena is a mapping, and its blocks lie in it."""
+    """Lua's arena is a mapping, and its blocks are in it."""
     program = ["luajit", "-e", "local t = {} for i = 1, 1e4 do t[i] = {i} end t = nil collectgarbage()"]
     both = record(tmp_path / "b.ljt", program, "--trace-mem=no", "--heap=luajit,mmap")
     alone = record(tmp_path / "l.ljt", program, "--trace-mem=no", "--heap=luajit")
@@ -242,8 +243,8 @@ def test_unknown_heap_is_refused(tmp_path: Path) -> None:
 
 
 def test_pools_of_a_lua_states_allocator(tmp_path: Path) -> None:
-    """The state's blocks are there once, as Lua's, also where the pool's anchor is what Lua hands its allocator;
-    what the program takes from the same pool is the pool's."""
+    """The blocks of the state are recorded once, as Lua's, even if Lua passes the pool's anchor to its
+    allocator. Blocks that the program allocates from the same pool are the pool's."""
     trace = record(tmp_path / "t.ljt", [NATIVE / "luapools"])
     events = [e for e in trace.events() if len(e) > 6]
     truth = numbers(trace.run.text)

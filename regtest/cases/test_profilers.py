@@ -50,7 +50,8 @@ def test_c_and_lua_stand_in_one_stack(sampled: Trace) -> None:
 
 
 def test_weights_are_the_instructions(sampled: Trace) -> None:
-    """All but the rest after the last sample, and what the recorder itself did in the program."""
+    """All of the time except that after the last sample and that of the recorder's own code in the
+    program."""
     total = sum(folded(sampled.path).values())
     summary = json.loads(steve("summary", sampled.path, "--json").text)
     assert 0.6 * summary["instructions"] < total <= summary["instructions"]
@@ -68,7 +69,7 @@ def test_modes(sampled: Trace) -> None:
 
 
 def test_states_agree_with_the_exact_ones(sampled: Trace) -> None:
-    """The share of traces in the samples is that in the transitions that are recorded anyway."""
+    """The share of traces in the samples agrees with that in the recorded transitions."""
     states = json.loads(steve("sysprof", sampled.path, "--mode=default", "--json").text)
     if "TRACE" in states and states["TRACE"]:
         assert states["TRACE"] > 0.1 * sum(states.values())
@@ -84,7 +85,7 @@ def test_sysprof_file_and_back(sampled: Trace, tmp_path: Path) -> None:
 
 
 def test_flame_graph_of_a_trace(sampled: Trace, tmp_path: Path) -> None:
-    """Samples where there are some, allocations otherwise or on demand."""
+    """Samples if there are any; allocations otherwise or on request."""
     svg = tmp_path / "s.svg"
     steve("flame", sampled.path, "-o", svg)
     text = svg.read_text()

@@ -39,7 +39,7 @@ def test_the_programs_status_is_the_recorders(tmp_path: Path) -> None:
 
 
 def test_the_ring_of_a_killed_program_is_kept(tmp_path: Path) -> None:
-    """Up to the cursor, which is what ring_tap writes last, some time after the kill."""
+    """The recording is complete up to the cursor, which ring_tap writes last, some time after the kill."""
     ring, path, counts = (tmp_path / name for name in ("t.ring", "t.ljt", "counts"))
     with started([RECORD, ring, NATIVE / "teller", counts]):
         wait_for(lambda: sum(told(counts)) >= 1000, "teller is at work")

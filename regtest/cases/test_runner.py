@@ -89,7 +89,7 @@ def test_file_that_cannot_be_imported_fails(tmp_path: Path) -> None:
 
 
 def two_at_work(folder: Path, jobs: str, work: str) -> tuple[Done, list[str]]:
-    """Run two programs, which write down when they begin and end and do something in between."""
+    """Run two programs that log when they begin and end and do something in between."""
     units = [program(folder, name, ["1..1", "ok 1"], f"echo begin >>log\n{work}\necho end >>log")
              for name in ("one", "two")]
     env = {"LJTRACE_BUILDDIR": str(folder), "LJTRACE_SRCDIR": str(folder), "UNIT_TESTS": " ".join(units),
@@ -117,7 +117,7 @@ def test_no_number_of_jobs(tmp_path: Path, jobs: str) -> None:
 
 
 def test_process_left_behind_is_a_failure(tmp_path: Path) -> None:
-    """It is ended, and named."""
+    """The process is killed and named."""
     seconds = f"86399.{os.getpid()}"
     # until it is `sleep` itself, it bears the name of the shell that starts it
     sleeps = f"sleep {seconds} >/dev/null 2>&1 & until grep -q sleep /proc/$!/cmdline; do :; done"
@@ -139,7 +139,8 @@ def test_waits():
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 @pytest.mark.parametrize("kind", ["unit", "suite", "suite with a session of its own"])
 def test_runner_that_is_ended_ends_its_tests(tmp_path: Path, how: signal.Signals, kind: str) -> None:
-    """Whatever runs for it, in its process group or not; and its temporary files are gone."""
+    """All processes of the runner are ended, in its process group or not, and its temporary files are
+    removed."""
     marker, units, aside = f"marker-{os.getpid()}-{how}", "", tmp_path / "aside"
     aside.mkdir()
     if kind == "unit":
@@ -172,7 +173,7 @@ def command_lines() -> list[bytes]:
 
 
 def test_the_fast_tests_exist() -> None:
-    """`make check-fast` names test files; one that is renamed must be renamed there, too."""
+    """`make check-fast` names test files; each must exist."""
     text = (SOURCE / "regtest/part.am").read_text().replace("\\\n", " ")
     named = [name for line in text.splitlines() if re.match(r"FAST_\w+ =", line) for name in line.split()[2:]]
     files = [str(path) for suite in ("regtest/cases", "steve/test", "drivers/test", "ljtrace/test", "memtrace/test")

@@ -34,7 +34,7 @@ def test_the_newest_code_runs(way: str, options: list[str], tmp_path: Path) -> N
 
 @pytest.mark.parametrize("way", ["in_place", "opened", "through_proc", "by_child", "across"])
 def test_these_ways_need_a_check(way: str, tmp_path: Path) -> None:
-    """Else the cases above would prove nothing. --smc-check, if given, is obeyed."""
+    """Without changes of code, the cases above would prove nothing. --smc-check is obeyed if it is given."""
     argv = [NATIVE / "selfmade", way]
     assert record(tmp_path / "n.ljt", argv, "--smc-check=none").run.status == 1
     assert record(tmp_path / "a.ljt", argv, "--smc-check=all-non-file").run.status == 0
@@ -73,7 +73,7 @@ BRANCHES = f"local t = 0\nfor i = 1, 300000 do\nif i % 64 == 0 then t = t + 1\n{
 
 
 def counts(path: Path, argv: list[str], *options: str) -> tuple[int, int]:
-    """Superblocks discarded, and instructions of the program."""
+    """Number of superblocks discarded, and instructions of the program."""
     trace = record(path, argv, "--stats=yes", *options)
     found = re.search(r"transtab: discarded +([\d,]+)", trace.run.complaint)
     assert found, "no statistics"
@@ -81,7 +81,7 @@ def counts(path: Path, argv: list[str], *options: str) -> tuple[int, int]:
 
 
 def test_only_changed_traces_are_translated_again(tmp_path: Path) -> None:
-    """And the patches of traces are seen: else each exit would go back to the interpreter for good."""
+    """Patches of traces are recognised; otherwise each exit would return to the interpreter for ever."""
     source = tmp_path / "branches.lua"
     source.write_text(BRANCHES, encoding="utf-8")
     argv = ["luajit", "-Ohotexit=2", str(source)]

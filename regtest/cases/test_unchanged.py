@@ -45,7 +45,8 @@ def test_outputs_and_status(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("argv", [["mended"], ["mended", "again"], ["mended", "plain"], ["mended", "made"]],
                          ids=" ".join)
 def test_an_access_is_repeated(argv: list[str], options: list[str], tmp_path: Path) -> None:
-    """With all registers as they were. Valgrind's own tools hold some back: then the sum is another one."""
+    """All registers are correct. Valgrind's own tools delay the update of some, which would change the
+    sum."""
     program = [NATIVE / argv[0], *argv[1:]]
     same(record(tmp_path / "t.ljt", program, *options).run, run(program))
     held_back = record(tmp_path / "h.ljt", program, "--px-file-backed=unwindregs-at-mem-access",
@@ -74,7 +75,7 @@ def test_trace_says_how_it_ended(mode: str, ending: str, tmp_path: Path) -> None
 
 
 def test_exec_keeps_the_trace_up_to_it(tmp_path: Path) -> None:
-    """Without --trace-children the new image is not traced; what came before is kept."""
+    """Without --trace-children the new program is not traced; the trace up to the exec is kept."""
     trace = record(tmp_path / "t.ljt", [CONDUCT, "exec"], execs=True)
     same(trace.run, run([CONDUCT, "exec"]))
     assert trace.ending() in ("exec", "exit", "killed")

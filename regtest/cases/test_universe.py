@@ -72,8 +72,8 @@ def blocks_before(path: Path, event_numbers: list[int]) -> list[dict[int, str]]:
 
 
 def test_types_are_those_of_the_walk(trace: Trace) -> None:
-    """What was recorded of blocks when they were made is what a walk over all objects finds: each
-    object's block has its type, and no other block has the type of an object."""
+    """The types recorded with blocks agree with a walk over all objects: each object's block has its type,
+    and no other block has the type of an object."""
     reader = Reader(str(trace.path), snapshots=True)
     reader.skim()
     snapshots = reader.snapshots()
@@ -119,7 +119,7 @@ def test_difference_names_what_grew_and_its_holder(trace: Trace) -> None:
 
 
 def test_what_waits_for_the_sweep_is_told_apart(trace: Trace) -> None:
-    """In the steps of a collection there are dead tables at some time, and none after a full one."""
+    """During a collection, some steps have dead tables; after a full one there are none."""
     assert all(row["dead_objects"] == 0 for row in universe(trace.path, "--snapshot", "after")["types"])
     assert universe(trace.path, "--snapshot", "sweeping")["unaccounted"] == 0
 
@@ -156,7 +156,7 @@ os.exit(0)
 
 
 def test_leaks_of_lua_are_told_apart(tmp_path: Path) -> None:
-    """By a snapshot at exit; in sum they are all its objects."""
+    """By a snapshot at exit; together they are all of its objects."""
     (tmp_path / "left.lua").write_text(LEFT)
     trace = record(tmp_path / "t.ljt", ["luajit", "-joff", tmp_path / "left.lua"], "--universe=at-exit").path
     found = json.loads(steve("leaks", "--json", trace).text)
@@ -210,7 +210,7 @@ def test_options_are_checked(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("what", ["cycle", "wild", "huge"])
 def test_broken_memory_ends_the_walk_not_the_program(what: str, tmp_path: Path) -> None:
-    """A table is damaged while the snapshot is taken and then repaired: the tool survives and says so."""
+    """A table is damaged during the snapshot and then repaired: the tool does not crash, and reports it."""
     script = tmp_path / "broken.lua"
     damage = {"cycle": "w[0] = ffi.cast('uint64_t', p)", "wild": "w[0] = 0x123456789000",
               "huge": "d[12] = 0x7fffffff d[13] = 0x7fffffff"}[what]
@@ -263,7 +263,8 @@ end
 
 @pytest.mark.parametrize("flags", FLAGS.values(), ids=FLAGS)
 def test_snapshots_at_any_moment_add_up(flags: list[str], tmp_path: Path) -> None:
-    """Also of a program that does little else than make objects: one in ten moments falls into that."""
+    """Also for a program that does little but allocate objects: one in ten moments is during an
+    allocation."""
     path, stop, script = tmp_path / "t.ljt", tmp_path / "stop", tmp_path / "churn.lua"
     script.write_text(CHURN)
     with started([*recorder(path, "--trace-mem=no"), "luajit", *flags, script, stop]) as traced:

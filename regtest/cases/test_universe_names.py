@@ -40,7 +40,8 @@ def test_names_are_those_that_luajit_prints(trace: Trace) -> None:
 
 
 def test_nothing_live_is_out_of_reach(trace: Trace) -> None:
-    """After full collections, buffers' dictionaries and the strings they show included; the sums are whole."""
+    """After full collections, including the dictionaries of buffers and the strings they show; the sums are
+    complete."""
     found = universe(trace, "names")
     assert found["unaccounted"] == 0
     assert [row for row in found["holders"] if row["path"] == "(not reached)"] == []
@@ -67,7 +68,7 @@ def test_keys_of_all_kinds_stand_in_paths(trace: Trace) -> None:
 
 
 def test_what_waits_for_a_finaliser_is_a_root(trace: Trace) -> None:
-    """Nobody else refers to it; the tables that the waiting hold are reached from them."""
+    """Nothing else refers to it; the tables that the waiting threads hold are reached from them."""
     found = universe(trace, "finaliser")
     held = [row for row in found["holders"]
             if re.search(r"^udata \S+ <metatable> tab .*\.held upval \S+ <upvalue> tab \S+$", row["path"])]
