@@ -1,10 +1,10 @@
-/* bench_memtrace.c - how fast and small the memtrace library is.
+/* bench_memtrace.c - measures speed and compression of the memtrace library.
  *
  * usage: bench_memtrace [EVENTS [PROGRAM]]      (default 20 million events, all programs)
  *
- * Prints for each program: events, nanoseconds per event to write (block map, coding and zstd together)
- * and to read back, stored bytes per event; then lines per second of classic text. One run each: compare
- * ratios on a quiet machine. Checks nothing; the tests do.
+ * Prints for each program: events, nanoseconds per event to write (block map, encoding and zstd together) and to
+ * read, stored bytes per event; then lines per second of classic text. Each is run once, so compare ratios on a quiet
+ * machine. Nothing is checked; the tests do that.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

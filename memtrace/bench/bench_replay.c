@@ -1,10 +1,10 @@
-/* bench_replay.c - how fast real traces are written and read: each is read into memory, written anew in
- * batches as the collector does, and read back.
+/* bench_replay.c - measures how fast real traces are written and read.
  *
  * usage: bench_replay [-b BATCH] [-l LEVEL] TRACE...
  *
- * Foreign accesses are not in a trace and so not in the time; real batches hold some. Definitions are written
- * without names, which costs bytes only once. Not a test: nothing is asserted.
+ * Each trace is read into memory, written again in batches, as the collector does, and read back. A trace does not
+ * contain foreign accesses, so their time is not measured; real batches have some. Definitions are written without
+ * names, which changes only the size. Nothing is checked.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -1,7 +1,7 @@
-/* programs.c - small real programs whose heap accesses the benchmark records.
+/* programs.c - small programs whose heap accesses the benchmark records.
  *
- * Real algorithms on real blocks, because made-up patterns flatter or starve a predictor. Sites are
- * numbered by hand, one for each place in the code that touches memory.
+ * They are real algorithms that use real blocks, because artificial patterns are much better or much worse predicted.
+ * Sites are numbered by hand, one for each place in the code that accesses memory.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

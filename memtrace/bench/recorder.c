@@ -1,4 +1,4 @@
-/* recorder.c - keeps the events of the benchmark's programs; see recorder.h.
+/* recorder.c - stores the events of the benchmark's programs.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -1,7 +1,7 @@
-/* recorder.h - what the benchmark's programs call for each access and allocation; keeps or writes them.
+/* recorder.h - functions that the benchmark's programs call for each access and allocation.
  *
- * Events are collected first and replayed into a writer afterwards, so that the programs' own time is not
- * measured. A heap event is kept as an access of one of the sites below FIRST_SITE.
+ * Events are first stored and then passed to a writer, so that the time of the programs themselves is not measured. A
+ * heap event is stored as an access of one of the sites below FIRST_SITE.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -15,7 +15,7 @@ enum { EVENT_NEW = 0, EVENT_FREE = 1, FIRST_SITE = 8, LAST_SITE = 4096 };
 struct recording {
     uint32_t *sites;
     uint64_t *addrs;
-    uint64_t *sizes; /* of News */
+    uint64_t *sizes; /* sizes of the News */
     size_t count, capacity, news;
 };
 
@@ -24,7 +24,7 @@ void *record_malloc(struct recording *r, size_t size);
 void record_free(struct recording *r, void *p);
 void recording_free(struct recording *r);
 
-/* Write the recording through a writer; odd sites are loads, every fourth a modify, the others stores. */
+/* Pass the recording to a writer. Odd sites are loads, every fourth is a modify, the others are stores. */
 void recording_write(const struct recording *r, struct mt_writer *w);
 
 /* The programs. Each records about n events. */

@@ -1,8 +1,8 @@
 /* fuzz_copy.c - fuzz target: any bytes as a memtrace whose operations are copied to an ops file.
  *
- * If the trace is right the file must hold the operations that the trace is translated to, and say itself
- * which blocks it never frees; if it is not, reading the file must end. Files that are ops files already are
- * read as they are, by who wants all and by who passes over accesses.
+ * If the trace is valid, the file must contain the operations into which the trace is translated, and the list of
+ * blocks that are never freed. If it is not, reading the file must end. Inputs that are ops files are read directly,
+ * once completely and once skipping accesses.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -47,7 +47,7 @@ static void end(struct source *o)
     mt_close(o->trace);
 }
 
-/* A sum over all operations; how many, and how it ended. */
+/* Compute a sum over all operations. Returns their number and how reading ended. */
 struct sum {
     uint64_t hash, count;
     int last;

@@ -1,7 +1,9 @@
-/* fuzz_ops.c - fuzz target: any bytes as an ops file of each kind; what was read is written and read again.
- * And as the payload of a block of a binary file, for the hash of one keeps changed bytes from the decoder;
- * of that, a reader that skips accesses must be given the same other operations, and end alike. And as a list
- * of blocks that are never freed, which must be the same for a reader of the list alone and for one of the whole file.
+/* fuzz_ops.c - fuzz target: any bytes as an ops file of each kind.
+ *
+ * Operations that were read are written and read again. The bytes are also read as the payload of a block of a binary
+ * file, because the hash of a block would keep changed bytes from the decoder. A reader of it that skips accesses
+ * must deliver the same other operations and end alike. Finally, the bytes are read as a list of blocks that are
+ * never freed, which must be the same for a reader of the list only and for a reader of the whole file.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -26,7 +28,7 @@ static const char *path_of(int fd)
     return path;
 }
 
-/* Copy the operations of one file to another through reader and writer; how many. */
+/* Copy the operations of one file to another by reader and writer, and return their number. */
 static uint64_t copy_ops(int from, int to, enum ops_kind kind)
 {
     const struct op *ops;
@@ -55,8 +57,8 @@ static bool is_access(const struct op *op)
     return op->code >= OP_LOAD && op->code <= OP_MODIFY;
 }
 
-/* Codes and handles of the operations of a binary file that are no accesses, in `found`; how many. *end: how
- * it ended. */
+/* Store codes and handles of the operations of a binary file that are not accesses in `found`, and return their
+ * number. *end is how reading ended. */
 enum { FOUND_MOST = 1 << 17 };
 static size_t find_others(int fd, bool passing, struct op *found, int *end)
 {
@@ -74,7 +76,7 @@ static size_t find_others(int fd, bool passing, struct op *found, int *end)
     return count;
 }
 
-/* Passing over accesses tells of the others as reading does; after damage perhaps not as many. */
+/* A reader that skips accesses must deliver the same other operations; after damage, possibly fewer. */
 static void compare_passing(int fd)
 {
     static struct op all[FOUND_MOST], passed[FOUND_MOST];
@@ -88,7 +90,7 @@ static void compare_passing(int fd)
             abort();
 }
 
-/* A block of `count` operations, with which there are `total`. */
+/* A block of `count` operations, after which there are `total` in the file. */
 static void put_block(int fd, uint32_t count, uint32_t total, const uint8_t *payload, size_t size)
 {
     uint8_t header[OPS_HEADER_SIZE] = {0}, stored[8192];

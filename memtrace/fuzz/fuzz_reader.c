@@ -1,14 +1,14 @@
-/* fuzz_reader.c - fuzz target: any bytes as a memtrace, read plainly and salvaging.
+/* fuzz_reader.c - fuzz target: any bytes as a memtrace, read with and without salvaging.
  *
- * Inputs that look binary are first repaired (input.h). Besides not crashing, every event must keep
- * what the header promises: accesses lie in their block, handles count up.
+ * Inputs that look binary are first repaired (input.h). The reader must not crash, and every event must be as
+ * memtrace.h says: accesses are in their block, handles count up.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "memtrace/fuzz/input.h"
 
-/* made: blocks that the reader knows to have been made; where it left out a damaged chunk, the News of some
- * were not delivered. */
+/* made: number of blocks whose existence the reader has reported. When it has skipped a damaged chunk, some of
+ * their News were not delivered. */
 static void check(const struct mt_event *ev, uint64_t *next_handle, uint64_t made)
 {
     if (ev->kind >= MT_KINDS)
@@ -24,7 +24,7 @@ static void check(const struct mt_event *ev, uint64_t *next_handle, uint64_t mad
         abort();
 }
 
-/* What is said to be left at the end ascends. */
+/* The list of blocks that are live at the end must be ascending. */
 static void check_survivors(struct mt_reader *r)
 {
     uint64_t *list;

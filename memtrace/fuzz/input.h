@@ -1,7 +1,7 @@
-/* input.h - what fuzz targets have in common: the input as a file that readers open by name.
+/* input.h - common code of fuzz targets: the input as a file that readers open by name.
  *
- * Chunks are guarded by checksums that no fuzzer guesses, so inputs that look like a memtrace, or like an ops
- * file that holds one, are repaired first: hashes of headers and payloads are set right in place.
+ * Chunks have checksums that a fuzzer cannot guess. Inputs that look like a memtrace, or like an ops file that
+ * contains one, are therefore repaired first: hashes of headers and payloads are corrected in place.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -22,16 +22,16 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static char s_path[64]; /* of the input at hand */
+static char s_path[64]; /* path of the current input */
 
-/* What is not so is a finding, or there is no memory. */
+/* A condition that does not hold is a finding, or memory ran out. */
 static inline void must(bool ok)
 {
     if (!ok)
         abort();
 }
 
-/* Chunks that follow a header of FILE_HEADER_SIZE bytes. */
+/* Repair chunks that follow a header of FILE_HEADER_SIZE bytes. */
 static inline void repair_chunks(uint8_t *data, size_t size)
 {
     size_t at = FILE_HEADER_SIZE;
@@ -46,7 +46,7 @@ static inline void repair_chunks(uint8_t *data, size_t size)
     }
 }
 
-/* What begins as a memtrace, or as an ops file that holds one. */
+/* Repair an input that begins like a memtrace, or like an ops file that contains one. */
 static inline void repair(uint8_t *data, size_t size)
 {
     bool ops = size > FILE_HEADER_SIZE && memcmp(data, "\x7fOPS\r\n\x1a\x02", MAGIC_SIZE) == 0;
@@ -56,7 +56,7 @@ static inline void repair(uint8_t *data, size_t size)
         repair_chunks(data, size);
 }
 
-/* Have the bytes at s_path; the descriptor to close afterwards. */
+/* Make the bytes a file at s_path. Returns a descriptor that the caller closes. */
 static inline int input_begin(const uint8_t *data, size_t size)
 {
     uint8_t *copy = malloc(size + 1);

@@ -1,10 +1,10 @@
-/* replay.c - a main for the fuzz targets without a fuzzer: runs them on files and folders of files.
+/* replay.c - a main function for fuzz targets without a fuzzer: runs them on files and folders of files.
  *
  * usage: fuzz_TARGET FILE|FOLDER...
  *
- * Prints how many inputs it ran. To fuzz, leave this file out and let clang bring the engine, for example
+ * Prints how many inputs it ran. To fuzz, omit this file and let clang provide the engine, for example
  *   clang -g -O1 -fsanitize=fuzzer,address,undefined -D_GNU_SOURCE -std=gnu11 -I. \
- *       memtrace/fuzz/fuzz_reader.c memtrace/[a-z]*.c -lzstd -lxxhash -o fuzz_reader
+ *       memtrace/fuzz/fuzz_reader.c memtrace/{base,format,blocks,read,write,ops}/*.c -lzstd -lxxhash -o fuzz_reader
  *   ./fuzz_reader -max_total_time=60 CORPUS
  *
  * SPDX-License-Identifier: GPL-2.0-or-later

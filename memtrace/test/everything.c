@@ -1,4 +1,4 @@
-/* everything.c - see everything.h.
+/* everything.c - writes small traces with every kind of chunk, definition and event.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -104,7 +104,8 @@ static void access_blocks(struct world *o)
         const size_t size = (size_t)(at - stream);
         assert_int_equal(mt_writer_segments(o->w, stream, size, &o->time), size);
     }
-    mt_writer_accesses(o->w, &o->site[1], &(uint64_t){place(1) + BLOCK - 4}, 1); /* beyond its end */
+    /* beyond the end of the block */
+    mt_writer_accesses(o->w, &o->site[1], &(uint64_t){place(1) + BLOCK - 4}, 1);
     mt_writer_touch(o->w, MT_STORE, place(2) + 10, 20);
     mt_writer_touch(o->w, MT_LOAD, place(0), 3 * BLOCK);
 }
@@ -115,12 +116,12 @@ static void resize_and_free(struct world *o)
     mt_writer_block_resize(o->w, place(0), place(20), 3 * BLOCK, 0, MT_HOW_REALLOC, o->stack[1]);
     mt_writer_block_resize(o->w, place(20), place(20), BLOCK, 0, MT_HOW_REALLOC, o->stack[1]);
     mt_writer_block_free(o->w, place(1), 0, o->stack[2]);
-    mt_writer_accesses(o->w, &o->site[0], &(uint64_t){place(1) + 4}, 1); /* freed */
+    mt_writer_accesses(o->w, &o->site[0], &(uint64_t){place(1) + 4}, 1); /* to freed memory */
     mt_writer_touch(o->w, MT_LOAD, place(1), 8);
-    mt_writer_accesses(o->w, &o->site[0], &(uint64_t){place(20) - 12}, 1); /* beside */
+    mt_writer_accesses(o->w, &o->site[0], &(uint64_t){place(20) - 12}, 1); /* beside a block */
 }
 
-/* One of each reason. */
+/* A bad free of each kind. */
 static void free_badly(struct world *o)
 {
     tick(o);
@@ -131,7 +132,7 @@ static void free_badly(struct world *o)
     mt_writer_block_free_as(o->w, place(3), 0, MT_HOW_CXX_NEW, o->stack[0]);
 }
 
-/* A heap in a heap, whose pieces go with it; mappings that are cut. */
+/* A heap in a heap, whose blocks end with their container; mappings that are cut. */
 static void nest_heaps(struct world *o)
 {
     tick(o);
@@ -188,7 +189,7 @@ static void take_snapshot(struct world *o)
     mt_writer_snapshot_end(o->w);
 }
 
-/* The same once more, in another thread, with definitions that come late. */
+/* The same again in another thread, with definitions after the first events. */
 static void do_everything(struct world *o, int turns)
 {
     for (int turn = 0; turn < turns; turn++) {

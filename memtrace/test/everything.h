@@ -1,7 +1,6 @@
-/* everything.h - small traces that hold every kind of chunk, of definition and of event there is.
+/* everything.h - small traces with every kind of chunk, definition and event.
  *
- * What is done to all that a reader can meet (damage) is done to these. Whoever adds a record adds it here:
- * test_damage_all.c counts what is in them.
+ * Tests that damage traces use these. A new record must be added here: test_damage_all.c counts the records.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

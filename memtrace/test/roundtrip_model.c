@@ -1,4 +1,4 @@
-/* roundtrip_model.c - see roundtrip_model.h.
+/* roundtrip_model.c - a slow model of writer and reader.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -35,7 +35,7 @@ static void note_freed(struct model *m, const struct mt_event *b)
     m->dead[m->dead_count++].old_addr = b->addr;
 }
 
-/* Keep the bytes [first, end) of a dead block, unless they are few. */
+/* Keep the bytes [first, end) of a freed block, unless they are few. */
 static void keep(struct model *m, const struct mt_event *b, uint64_t first, uint64_t end)
 {
     if (end < first + 32)
@@ -46,7 +46,8 @@ static void keep(struct model *m, const struct mt_event *b, uint64_t first, uint
     m->dead[m->dead_count++].size = end - first;
 }
 
-/* A block comes to lie there: what is dead is left before it and from the next multiple of 16 behind it. */
+/* A block is allocated: of freed blocks there, the part before it remains, and the part after it from the next
+ * multiple of 16. */
 static void cover(struct model *m, uint64_t addr, uint64_t size)
 {
     for (uint32_t i = m->dead_count; i-- > 0;) {
@@ -108,7 +109,7 @@ uint32_t model_slot_at(const struct model *m, uint64_t addr, uint32_t heap)
     return UINT32_MAX;
 }
 
-/* What a bad free is of: 1 found, and *concerned is set. */
+/* Find the block of a bad free. If there is one, returns 1 and sets *concerned. */
 static bool begins(const struct mt_event *blocks, uint32_t n, uint64_t addr,
                    const struct mt_event **concerned)
 {
@@ -131,7 +132,7 @@ static bool contains(const struct mt_event *blocks, uint32_t n, uint64_t addr,
     return false;
 }
 
-/* What is left of a dead block does not begin where the block did if another has taken its beginning. */
+/* The rest of a freed block does not begin where the block did if another block has reused its beginning. */
 static bool begins_dead(const struct model *m, uint64_t addr, const struct mt_event **concerned)
 {
     const struct mt_event *b;
@@ -163,7 +164,7 @@ void model_bad_free(struct model *m, uint64_t addr, uint32_t heap, uint32_t stac
     expect_bad(m, reason, b, addr, heap, stack);
 }
 
-/* Ways up to memalign belong together. */
+/* All kinds up to memalign belong to one family. */
 void model_mismatch(struct model *m, uint32_t slot, enum mt_how how, uint32_t stack)
 {
     const struct mt_event *b = &m->live[slot];
@@ -190,7 +191,7 @@ void model_resize(struct model *m, uint32_t slot, uint64_t addr, uint64_t size, 
     m->live[slot].ref = stack;
 }
 
-/* An access, or the part of one, that is in this block. */
+/* Expect an access, or the part of one, that is in this block. */
 static struct mt_event *expect_part(struct model *m, enum mt_kind kind, const struct mt_event *b,
                                     uint64_t addr, uint64_t size)
 {
@@ -218,7 +219,7 @@ void model_access(struct model *m, enum mt_kind kind, uint32_t site, uint64_t si
     ev->beyond = !ev->freed && ev->offset + size > b->size;
 }
 
-/* Collect the blocks that have bytes in a range, by address. */
+/* Collect the blocks with bytes in a range, ordered by address. */
 static size_t add_parts(const struct mt_event **parts, size_t count, const struct mt_event *blocks,
                         uint32_t n, uint64_t addr, uint64_t size)
 {

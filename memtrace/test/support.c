@@ -1,4 +1,4 @@
-/* support.c - what the tests share; see support.h.
+/* support.c - code shared by the tests.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -1,4 +1,4 @@
-/* support.h - what the tests share: files in memory, whole traces as arrays, a random generator.
+/* support.h - code shared by the tests: files in memory, whole traces as arrays, a random generator.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -19,15 +19,15 @@ struct bytes {
     size_t size;
 };
 
-/* A file that lives in memory; memory_path names it for mt_open until it is closed. */
+/* A file in memory. memory_path returns a name for mt_open, which is valid until the file is closed. */
 int memory_file(const void *data, size_t size);
 const char *memory_path(int fd);
 /* The whole contents; free with free(). */
 struct bytes memory_bytes(int fd);
-/* The same of the file with this path, which there is. */
+/* The same for the file with this path, which must exist. */
 struct bytes file_bytes(const char *path);
 
-/* What reading a file to its end gave. */
+/* The result of reading a file to its end. */
 struct reading {
     struct mt_event *events;
     size_t count;
@@ -39,27 +39,28 @@ struct reading {
 };
 struct reading read_bytes(const void *data, size_t size, unsigned flags);
 struct reading read_string(const char *text, unsigned flags);
-/* Reading the file in batches gives the same. read_bytes does that too, for every trace. */
+/* Check that reading the file in batches delivers the same. read_bytes does this, too, for every trace. */
 void assert_batches_equal(const char *path, unsigned flags, const struct reading *plain);
 void reading_free(struct reading *r);
 
-/* Equal in all fields that are specified for the kind. */
+/* Are all fields equal that are specified for the kind? */
 bool same_event(const struct mt_event *a, const struct mt_event *b);
 bool is_access(const struct mt_event *e);
 /* For qsort: accesses by address, then by site. */
 int by_place(const void *a, const void *b);
 
-/* End a trace in memory and read it, all of it and without an error. */
+/* End a trace in memory and read all of it without an error. */
 struct reading finish_trace(struct mt_writer *w, int fd);
-/* What was told as segments (a) and as accesses one by one (b) is the same, with enough of each kind, but for
- * the time of accesses: of those told one by one it is that of the last heap event. */
+/* Check that two traces are the same: one was written as segments (a), the other as single accesses (b). There
+ * must be enough events of each kind. Times of accesses are not compared: of single ones it is that of the last
+ * heap event. */
 void assert_same_accesses(const struct reading *a, const struct reading *b);
 
-/* Seeded generator; the same numbers every time. */
+/* A seeded generator with the same numbers in each run. */
 uint64_t random_next(uint64_t *state);
 uint64_t random_below(uint64_t *state, uint64_t n);
 
-/* Append a chunk with right hashes around these streams; for crafted files. */
+/* Append a chunk of these streams with correct hashes, for crafted files. */
 void append_chunk(struct bytes *file, struct chunk_header *h, const struct bytes *streams);
 void append_file_header(struct bytes *file);
 void append_bytes(struct bytes *b, const void *data, size_t size);

@@ -1,6 +1,6 @@
-/* support_batches.c - reading a trace in batches gives the same events as mt_next.
+/* support_batches.c - checks that reading a trace in batches delivers the same events as mt_next.
  *
- * Called for every trace that a test reads, the damaged and hostile ones too.
+ * It is called for every trace that a test reads, including damaged and malicious ones.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is compared: the next event to come is events[at]. */
+/* State of the comparison; the next expected event is events[at]. */
 struct unpacking {
     const struct reading *plain;
     size_t at;

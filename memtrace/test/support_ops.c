@@ -1,4 +1,4 @@
-/* support_ops.c - writing operations to memory, and reading them back; see support_ops.h.
+/* support_ops.c - writes operations to memory and reads them back.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

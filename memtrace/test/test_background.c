@@ -1,5 +1,5 @@
-/* test_background.c - a writer whose chunks a thread compresses and writes: the same trace, in the same
- * order, and no failure goes unnoticed. Nothing here depends on which thread is first.
+/* test_background.c - a writer whose chunks are compressed and written by a thread: the trace has the same events in
+ * the same order, and every failure is reported. No test depends on which thread is faster.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -75,7 +75,7 @@ static void check_same(uint32_t chunk_events, uint32_t checkpoint_interval)
     free(later.data);
 }
 
-/* Many small chunks fill the queue; definitions and live blocks stand between those of events. */
+/* Many small chunks fill the queue. Definitions and checkpoints are between the chunks of events. */
 static void test_same_trace(void **state)
 {
     (void)state;
@@ -109,7 +109,7 @@ static void test_flush(void **state)
     close(fd);
 }
 
-/* Nobody reads the pipe any more: every event that is not written is counted, and the error is told. */
+/* The reader of the pipe has ended: every event that is not written is counted, and the error is reported. */
 static void test_failure(void **state)
 {
     int ends[2];
@@ -152,7 +152,7 @@ static void test_limit(void **state)
     free(files[1].data);
 }
 
-/* As the collector does: flush, fork, and the child begins a file of its own with a thread of its own. */
+/* The same as in the collector: flush, fork, and the child begins a file of its own with a thread of its own. */
 static void test_fork(void **state)
 {
     int mine = memory_file("", 0), childs = memory_file("", 0), status = 1;

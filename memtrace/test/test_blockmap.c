@@ -1,4 +1,4 @@
-/* test_blockmap.c - the block map against a search through all blocks.
+/* test_blockmap.c - compares the block map with a linear search through all blocks.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -168,7 +168,7 @@ static void test_everything_in_one_block(void **state)
     blockmap_destroy(&m);
 }
 
-/* Slots are taken again latest first. */
+/* Slots are reused, the last one freed first. */
 static void test_slots(void **state)
 {
     struct blockmap m;
@@ -183,7 +183,7 @@ static void test_slots(void **state)
     blockmap_destroy(&m);
 }
 
-/* Everything that was entered is taken out again: no entry is left behind. */
+/* After all blocks were removed, no entry is left. */
 static void test_nothing_left(void **state)
 {
     struct blockmap m;

@@ -1,4 +1,4 @@
-/* test_containers.c - heaps in heaps, memory that goes by the range, and files of limited size.
+/* test_containers.c - nested heaps, memory that is unmapped by ranges, and files of limited size.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -60,8 +60,8 @@ static void test_superblock(void **state)
     (void)state;
     struct made m = begin(NULL);
     block(&m, MALLOC, 0x1000, 0x1000);
-    block(&m, POOL, 0x1000, 0x800); /* the first piece begins where the superblock does */
-    block(&m, INNER, 0x1100, 0x40); /* and is raw material itself */
+    block(&m, POOL, 0x1000, 0x800); /* the first block of the pool begins where the superblock does */
+    block(&m, INNER, 0x1100, 0x40); /* and is a container itself */
     mt_writer_block_free(m.w, 0x1100, INNER, 0);
     block(&m, INNER, 0x1200, 0x40);
     mt_writer_block_free(m.w, 0x1000, MALLOC, 0);
@@ -95,18 +95,18 @@ static void test_heap_goes_with_its_containers(void **state)
     reading_free(&got);
 }
 
-/* Pieces are marked within a block, which is freed before they are. A second free is an error, and so is one of what
- * was never a piece. */
+/* Blocks are marked within a block that is freed before they are. A second free is an error, and so is a free of
+ * an address that was never a block. */
 static void test_pieces_freed_after_their_container(void **state)
 {
     (void)state;
     struct made m = begin(NULL);
     block(&m, MALLOC, 0x1000, 0x100);
     block(&m, POOL, 0x1010, 0xe0);
-    block(&m, INNER, 0x1020, 0x20); /* makes the pool's block raw material, too */
+    block(&m, INNER, 0x1020, 0x20); /* makes the pool's block a container, too */
     mt_writer_block_free(m.w, 0x1000, MALLOC, 0);
     mt_writer_block_resize(m.w, 0x1020, 0x1028, 0x18, INNER, MT_HOW_CUSTOM, 0);
-    block(&m, MALLOC, 0x1000, 0x100); /* the memory is used again before the frees come */
+    block(&m, MALLOC, 0x1000, 0x100); /* the memory is reused before the frees come */
     mt_writer_block_free(m.w, 0x1028, INNER, 0);
     mt_writer_block_free(m.w, 0x1010, POOL, 0);
     mt_writer_block_free(m.w, 0x1010, POOL, 0);
@@ -120,7 +120,7 @@ static void test_pieces_freed_after_their_container(void **state)
     reading_free(&got);
 }
 
-/* A piece that is made again at the place of one that ended with its container has a free of its own, and no more. */
+/* A block at the address of one that ended with its container can be freed once, and not twice. */
 static void test_piece_made_again(void **state)
 {
     (void)state;
@@ -140,7 +140,7 @@ static void test_piece_made_again(void **state)
     reading_free(&got);
 }
 
-/* However many pieces are never freed, memory stays bounded, and the last ones are known. */
+/* Memory stays bounded however many blocks are never freed, and the last ones are known. */
 static void test_pieces_never_freed(void **state)
 {
     (void)state;
@@ -183,15 +183,15 @@ static void test_unmap(void **state)
     reading_free(&got);
 }
 
-/* A New that lies on another allocator's block without being a piece of it is still a loss. */
+/* A New that overlaps another allocator's block without being inside it is still counted as a loss. */
 static void test_what_is_no_piece(void **state)
 {
     (void)state;
     struct made m = begin(NULL);
     block(&m, POOL, 0x1000, 0x100);
-    block(&m, MALLOC, 0x1010, 0x10); /* malloc takes nothing from pools */
+    block(&m, MALLOC, 0x1010, 0x10); /* malloc does not allocate from pools */
     block(&m, INNER, 0x2000, 0x100);
-    block(&m, POOL, 0x20f0, 0x20); /* reaches beyond */
+    block(&m, POOL, 0x20f0, 0x20); /* extends beyond the block */
     struct mt_totals totals;
     mt_writer_totals(m.w, &totals);
     assert_int_equal(totals.dropped, 2);
@@ -290,7 +290,7 @@ static void test_mapped(void **state)
         block(&m, MALLOC, addr, 0x2000);
         mt_writer_block_free(m.w, addr, MALLOC, 0);
     }
-    mt_writer_mapped(m.w, 0x21000, 0x1000); /* in one that is dead, behind its beginning */
+    mt_writer_mapped(m.w, 0x21000, 0x1000); /* in a freed block, after its beginning */
     mt_writer_mapped(m.w, 0x30000, UINT64_MAX);
     for (uint64_t addr = 0x10000; addr <= 0x30000; addr += 0x10000)
         mt_writer_block_free(m.w, addr, MALLOC, 0);
@@ -315,7 +315,7 @@ static struct bytes limited(uint64_t bytes, unsigned blocks)
 {
     struct made m = begin(&(struct mt_writer_options){.chunk_events = 1000, .checkpoint_interval = 1});
     mt_writer_limit(m.w, bytes, "too much");
-    block(&m, MALLOC, 0x1000, 8); /* lives where the file is cut off, and no more at the end */
+    block(&m, MALLOC, 0x1000, 8); /* live where the file is cut off, but not at the end */
     churn(&m, blocks);
     mt_writer_block_free(m.w, 0x1000, MALLOC, 0);
     assert_int_equal(mt_writer_finish(m.w, MT_ENDING_LIMIT, NULL), MT_OK);

@@ -1,4 +1,4 @@
-/* test_damage.c - a trace cut at every byte and with every byte changed: never a crash, never a wrong event.
+/* test_damage.c - a trace cut at every byte, and with every byte changed, causes no crash and no wrong event.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -42,7 +42,7 @@ static struct bytes make_trace(void)
     return file;
 }
 
-/* Every event must be the one the whole file has at that place. */
+/* Every event must be equal to that of the whole file at this place. */
 static void check_prefix(const struct reading *whole, const struct reading *got)
 {
     assert_true(got->count <= whole->count);
@@ -93,7 +93,7 @@ static void test_cut_everywhere(void **state)
     free(file.data);
 }
 
-/* Only a cut exactly behind the END chunk is no error. */
+/* Only a cut directly after the END chunk is no error. */
 static void test_cut_after_end(void **state)
 {
     struct bytes file = make_trace();
@@ -126,7 +126,7 @@ static void test_change_every_byte(void **state)
     free(file.data);
 }
 
-/* What salvaging delivers is in the whole trace, in its order; what is missing is told by LOST events. */
+/* Salvaging delivers events of the whole trace, in its order, and LOST events for what is missing. */
 static void check_salvaged(const struct reading *whole, const struct reading *got)
 {
     size_t at = 0;
@@ -170,7 +170,7 @@ static void test_salvage_every_byte(void **state)
     free(file.data);
 }
 
-/* Chunks left out or doubled are noticed, although each by itself is right. */
+/* Missing and duplicate chunks are detected, although each chunk is valid. */
 static void test_missing_chunks(void **state)
 {
     struct bytes file = make_trace();
@@ -205,7 +205,7 @@ static void test_missing_chunks(void **state)
     free(file.data);
 }
 
-/* One block of 8 GB, and new sites before each chunk, in use from then on. */
+/* A trace with one block of 8 GB, and new sites before each chunk, which are used from then on. */
 static struct bytes make_huge(void)
 {
     int fd = memory_file("", 0);
@@ -228,7 +228,7 @@ static struct bytes make_huge(void)
     return file;
 }
 
-/* No block is so large that accesses by sites whose definitions are lost would lie whole in it. */
+/* No block is so large that accesses by sites whose definitions are lost would be wholly in it. */
 static void test_lost_sites_in_a_huge_block(void **state)
 {
     struct bytes file = make_huge();
@@ -245,7 +245,7 @@ static void test_lost_sites_in_a_huge_block(void **state)
     free(file.data);
 }
 
-/* Random damage of several bytes at once, cuts and insertions, both ways of reading: no crash, no hang. */
+/* Random damage of several bytes at once, cuts and insertions, with and without salvaging: no crash, no hang. */
 static void test_random_damage(void **state)
 {
     struct bytes file = make_trace();

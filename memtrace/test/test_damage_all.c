@@ -1,9 +1,9 @@
 /* test_damage_all.c - every kind of chunk and record, cut at every byte and with every byte changed.
  *
- * What is read is compared as the lines of the dump: definitions, events and snapshots, all there is in a
- * trace. Up to the damage they are those of the whole trace, and then there is an error; with salvaging, what
- * is there is in the whole trace, in its order, and the damage is told. The same for reading by parts.
- * test_damage.c does it to a trace of accesses, with chunks left out besides.
+ * What is read is compared as lines of the dump: definitions, events and snapshots. Up to the damage they must be
+ * those of the whole trace, followed by an error. With salvaging, all lines must be in the whole trace, in its order,
+ * and the damage is reported. The same is tested for reading by parts. test_damage.c does this with a trace of
+ * accesses, and also omits chunks.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -62,8 +62,8 @@ static bool starts_with(const char *line, const char *word)
     return strncmp(line, word, n) == 0 && (line[n] == ' ' || line[n] == 0);
 }
 
-/* Protos and traces are found by block and number; the order in which they come counts them only in the dump.
- */
+/* Prototypes and traces are identified by block and number. Only the dump numbers them in the order in which they
+ * come. */
 static const char *uncounted(const char *line)
 {
     const char *behind = strstr(line, " handle="), *number = strstr(line, " number=");
@@ -72,7 +72,7 @@ static const char *uncounted(const char *line)
     return starts_with(line, "trace") && number ? number : line;
 }
 
-/* In the whole trace, in its order; but what says that something is missing is not. */
+/* Lines must be in the whole trace, in its order, except those that report a loss. */
 static void check_within(const struct lines *whole, const struct lines *got)
 {
     size_t at = 0;
@@ -108,7 +108,7 @@ static void for_each_trace(check_fn *check)
 
 /* -- they hold all there is --------------------------------------------------------------------- */
 
-/* Records that the dump does not show under their own names, or not at all; what shows them is `as`. */
+/* Records that the dump does not show under their own names, or not at all; `as` is the line that shows them. */
 static const struct {
     const char *name, *as;
 } s_hidden[] = {
@@ -180,7 +180,7 @@ static void cut(struct bytes *file, const struct lines *whole)
         lines_free(&got);
         lines_free(&saved);
     }
-    assert_int_equal(ended, 1); /* behind the END chunk: only the index is missing */
+    assert_int_equal(ended, 1); /* cut after the END chunk: only the index is missing */
 }
 
 static void change_to(struct bytes *file, const struct lines *whole, size_t at, uint8_t how)
@@ -196,7 +196,7 @@ static void change_to(struct bytes *file, const struct lines *whole, size_t at, 
     file->data[at] ^= how;
 }
 
-/* One bit of each byte, another one from byte to byte. */
+/* Change one bit of each byte, a different one from byte to byte. */
 static void change(struct bytes *file, const struct lines *whole)
 {
     for (size_t at = 0; at < file->size; at++)
@@ -215,7 +215,8 @@ static void test_change_every_byte(void **state)
 
 /* -- by parts ----------------------------------------------------------------------------------- */
 
-/* Events of one part, which must be those of the whole trace from `from` on, or an error. Events read. */
+/* Read the events of one part. They must be those of the whole trace from `from` on, or end with an error. Returns
+ * their number. */
 static size_t check_part(struct mt_reader *r, uint32_t part, const struct reading *whole, uint64_t from)
 {
     const struct mt_event *events;
@@ -232,7 +233,7 @@ static size_t check_part(struct mt_reader *r, uint32_t part, const struct readin
     return count;
 }
 
-/* Parts read by themselves; whether any of them, or looking for them, has met the damage. */
+/* Read the parts separately. Returns whether one of them, or the search for them, found the damage. */
 static bool parts_fail(const struct bytes *file, const struct reading *whole)
 {
     const struct mt_seek_point *points;
@@ -254,7 +255,7 @@ static bool parts_fail(const struct bytes *file, const struct reading *whole)
     return failed;
 }
 
-/* Every third byte: each is read as often as there are parts. */
+/* Every third byte only, because each trace is read once per part. */
 static void change_in_parts(struct bytes *file, const struct lines *lines)
 {
     struct reading whole = read_bytes(file->data, file->size, MT_OPEN_FREED);

@@ -1,4 +1,4 @@
-/* test_fork.c - the trace of a forked child, and how long freed blocks stay known.
+/* test_fork.c - the trace of a forked child, and how long freed blocks are remembered.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -80,7 +80,7 @@ static void check_definitions(int fd)
     mt_close(r);
 }
 
-/* Both go on, each with definitions and events of its own. */
+/* Both processes continue, each with its own definitions and events. */
 static void test_both_go_on(void **state)
 {
     int parent_fd = memory_file("", 0), child_fd = memory_file("", 0);
@@ -139,7 +139,7 @@ static void test_many_definitions(void **state)
     }
 }
 
-/* Read a child's file of limited size to its end; its last event says what is missing, or there is none. */
+/* Read a child's file of limited size to its end. Its last event says how much is missing, unless nothing is. */
 static struct reading limited_child(const struct mt_writer *parent, uint64_t bytes, unsigned events)
 {
     int fd = memory_file("", 0);
@@ -156,8 +156,8 @@ static struct reading limited_child(const struct mt_writer *parent, uint64_t byt
     return got;
 }
 
-/* A limit below which chunks are made smaller, one that the events after the fork exceed, and one that the
- * inherited definitions alone exceed. */
+/* Three limits: one below which chunks are made smaller, one that the events after the fork exceed, and one that
+ * the inherited definitions alone exceed. */
 static void test_limited_child(void **state)
 {
     enum { MANY = 100000 };
@@ -203,8 +203,7 @@ static void test_cannot_fork(void **state)
     close(full);
 }
 
-/* A writer that is not to remember freed blocks takes accesses to them for foreign, their second free for an
- * invalid one. */
+/* A writer that does not remember freed blocks counts accesses to them as foreign, and a second free as invalid. */
 static void write_errors(int fd, bool forget)
 {
     const struct mt_writer_options options = {.forget_freed = forget};
@@ -238,7 +237,7 @@ static void test_freed_blocks_may_be_forgotten(void **state)
     }
 }
 
-/* The oldest freed blocks go when there are too many; covered ones at once. */
+/* The oldest freed blocks are removed when there are too many, and reused ones at once. */
 static void test_freed_are_bounded(void **state)
 {
     struct freed_blocks g;
@@ -266,7 +265,8 @@ static void test_freed_are_bounded(void **state)
     freed_destroy(&g);
 }
 
-/* What no live block has taken stays: before it, behind it, and its block's base; small rests do not. */
+/* The parts of a freed block that no block has reused remain, with the base of the original block. Small parts do
+ * not. */
 static void test_freed_are_cut(void **state)
 {
     struct freed_blocks g;
@@ -292,7 +292,7 @@ static void test_freed_are_cut(void **state)
     freed_destroy(&g);
 }
 
-/* As by a table of bytes: of random blocks that die, and random ones that come to lie on them. */
+/* Compared with a table of bytes: random blocks are freed, and random ones reuse their memory. */
 static void test_cut_freed_equal_bytes(void **state)
 {
     enum { BYTES = 1 << 19, ROUNDS = 3000 };
@@ -329,7 +329,7 @@ static void test_cut_freed_equal_bytes(void **state)
     freed_destroy(&g);
 }
 
-/* A page known to be foreign is looked at again when a block comes there; large blocks too. */
+/* A page known to have no block is examined again after a block was allocated there, also a large one. */
 static void test_foreign_pages(void **state)
 {
     int fd = memory_file("", 0);

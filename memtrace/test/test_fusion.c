@@ -1,8 +1,8 @@
-/* test_fusion.c - segments that follow one another again and again are fused, and nobody can tell.
+/* test_fusion.c - segments that repeatedly follow one another are fused, without any effect on the events.
  *
- * The same programs run through a writer as segments and as accesses one by one: loops of segments, left and
- * broken off now and then, over blocks that come and go, with words on the stack, in freed memory, across
- * blocks' ends. Accesses must be the same in the same order, but for those of one segment (test_segments.c).
+ * The same programs are written as segments and as single accesses: loops of segments that are sometimes left early,
+ * over blocks that are allocated and freed, with words on the stack, in freed memory, and across the ends of blocks.
+ * The accesses must be the same in the same order, except within one segment (test_segments.c).
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -13,7 +13,7 @@
 
 enum { LATE = 10, KINDS, SITES_EACH = 4, WORDS_MOST = 3, BLOCKS = 12, ROUNDS = 2500, STREAM = 24000 };
 
-/* What the program does over and over; -1 ends. */
+/* What the program repeats; -1 ends the list. */
 static const int loops[][8] = {{0, 1, 2, 3, -1}, {4, -1}, {5, 6, 7, 8, 9, 0, 6, -1}, {3, LATE, -1}};
 enum { LOOPS = sizeof loops / sizeof *loops };
 
@@ -71,7 +71,7 @@ static void change_heap(struct run *r)
     r->lives[i] = !r->lives[i];
 }
 
-/* Mostly a walk over a block; or any place in and between blocks, or on the stack. */
+/* Mostly a walk over a block; otherwise any place in and between blocks, or on the stack. */
 static uint64_t some_word(struct run *r, uint64_t block, uint64_t step)
 {
     switch (below(r, 60)) {
@@ -103,7 +103,7 @@ static void say(struct run *r, uint32_t id, uint64_t block)
     r->instructions += s->instructions;
 }
 
-/* Run loops, most of which end where they began; `kinds`: of loops, which change halfway. */
+/* Run loops, most of which end where they began. `kinds` is the number of kinds of loops, which change halfway. */
 static void run_loops(struct run *r, unsigned from, unsigned kinds)
 {
     uint64_t counted = r->instructions;
@@ -119,13 +119,13 @@ static void run_loops(struct run *r, unsigned from, unsigned kinds)
     assert_int_equal(counted, r->instructions);
 }
 
-/* Which segment an access is of, as its site tells; else -1. */
+/* The segment of an access, according to its site; otherwise -1. */
 static int kind_of(const struct mt_event *e)
 {
     return is_access(e) ? (int)((e->ref - 1) / SITES_EACH) : -1;
 }
 
-/* Sort what one segment did, or the same one several times. */
+/* Sort the accesses of one segment, or of the same one several times. */
 static void sort_segments(struct reading *r)
 {
     for (size_t i = 0, end; i < r->count; i = end) {
@@ -136,7 +136,7 @@ static void sort_segments(struct reading *r)
     }
 }
 
-/* How many segments a reader is told of that do more than any that was defined here. */
+/* Number of segments in the file with more accesses than any that this test defined. */
 static unsigned fused(int fd)
 {
     struct mt_error err = {0};
@@ -177,7 +177,7 @@ static void run_program(struct run *r)
 {
     for (unsigned i = 0; i < ROUNDS; i++) {
         if (i == ROUNDS / 2 && !r->segment[LATE].count)
-            make_segment(r, LATE); /* when others were fused */
+            make_segment(r, LATE); /* defined after others were fused */
         if (below(r, 4) == 0)
             change_heap(r);
         run_loops(r, i < ROUNDS / 2 ? 0 : 1, 3);
@@ -199,7 +199,7 @@ static void test_loops(void **state)
     }
 }
 
-/* A forked process's writer knows the callers' segments by the same ids, and fuses its own. */
+/* The writer of a forked process has the same segment ids and fuses its own segments. */
 static void test_fork(void **state)
 {
     struct run *r = calloc(1, sizeof *r), *child = calloc(1, sizeof *child);

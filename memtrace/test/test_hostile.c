@@ -1,4 +1,4 @@
-/* test_hostile.c - files made to hurt: right checksums around contents that break the grammar.
+/* test_hostile.c - malicious files: correct checksums with contents that violate the format.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -31,7 +31,7 @@ static void add_chunk(struct craft *c, struct chunk_header h)
         buffer_free(&c->streams[i]);
 }
 
-/* Read the file in both ways; the plain way must fail with this code and a text that holds `what`. */
+/* Read the file with and without salvaging. Without, it must fail with this code and a text that contains `what`. */
 static void expect_error(struct craft *c, enum mt_error_code code, const char *what)
 {
     struct reading got = read_bytes(c->file.data, c->file.size, 0);
@@ -75,7 +75,7 @@ static void end_events(struct craft *c, uint32_t events)
     end_chunk(c, CHUNK_EVENTS, events);
 }
 
-/* The crafted file is right but for its missing END: the crafting itself is tested. */
+/* The crafted file is valid except for its missing END: this tests the crafting. */
 static void expect_good(struct craft c)
 {
     struct reading got = read_bytes(c.file.data, c.file.size, 0);
@@ -86,7 +86,7 @@ static void expect_good(struct craft c)
     expect_error(&c, MT_E_TRUNCATED, "before its END");
 }
 
-/* A segment that runs once: the numbers of its streams. */
+/* A segment that runs once: the numbers in its streams. */
 struct run {
     uint8_t token;
     uint64_t name, codes, age, slot, offset;
@@ -104,7 +104,7 @@ static void put_run(struct craft *c, const struct run *r)
     buffer_uvarint(&c->streams[STREAM_OFFSETS], r->offset);
 }
 
-/* Site 1, alone, at offset 15 of the block. */
+/* Site 1, as a single access, at offset 15 of the block. */
 static void test_good(void **state)
 {
     struct craft c = {0};
@@ -320,7 +320,7 @@ static void test_wrong_base(void **state)
     expect_error(&c, MT_E_CORRUPT, "missing or doubled");
 }
 
-/* Headers with right checksums and impossible sizes: refused before anything is allocated. */
+/* Headers with correct checksums and impossible sizes are refused before memory is allocated. */
 static void header_error(struct chunk_header h, const char *what)
 {
     struct bytes file = {0};
@@ -344,7 +344,7 @@ static void test_wrong_headers(void **state)
     header_error((struct chunk_header){.type = 77, .stored_size = 8}, "unknown type");
 }
 
-/* A stream that says it is larger, or smaller, than what its zstd frame holds. */
+/* A stream whose stated size differs from that in its zstd frame. */
 static void test_wrong_stream_sizes(void **state)
 {
     struct bytes stream = {(uint8_t *)"some definitions", 16};

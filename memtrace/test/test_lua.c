@@ -1,4 +1,4 @@
-/* test_lua.c - what traces say of Lua comes back as it was written.
+/* test_lua.c - Lua definitions and events are read as they were written.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -30,8 +30,8 @@ static struct mt_writer *write_all(int fd)
     mt_writer_block_new(w, 0x9000, 300, 0, MT_HOW_MALLOC, 0);
     mt_writer_block_new(w, 0x1000, 200, heap, MT_HOW_LUA, mt_writer_stack(w, 0, frame));
     mt_writer_type(w, 0x1000, heap, MT_TYPE_PROTO);
-    mt_writer_type(w, 0x1000, 0, MT_TYPE_STR);    /* not of this heap: nothing */
-    mt_writer_type(w, 0x1008, heap, MT_TYPE_STR); /* no block begins there: nothing */
+    mt_writer_type(w, 0x1000, 0, MT_TYPE_STR);    /* a block of another heap: ignored */
+    mt_writer_type(w, 0x1008, heap, MT_TYPE_STR); /* no block begins there: ignored */
     const struct mt_proto p = {
         .function = name, .file = file, .defined = 10, .nth = 2, .offset = 104, .count = 6, .lines = s_lines};
     mt_writer_proto(w, 0x1000, heap, &p);
@@ -112,14 +112,14 @@ static void test_roundtrip(void **state)
     close(fd);
 }
 
-/* In a forked child's trace the proto's block has another handle. */
+/* In the trace of a forked child the block of the prototype has another handle. */
 static void test_fork(void **state)
 {
     int parent_fd = memory_file("", 0), fd = memory_file("", 0);
     (void)state;
     struct mt_writer *parent = write_all(parent_fd);
     mt_writer_block_new(parent, 0xa000, 300, 1, MT_HOW_LUA,
-                        0); /* a prototype that dies; a table in its place */
+                        0); /* a prototype whose block ends; a table reuses its address */
     mt_writer_type(parent, 0xa000, 1, MT_TYPE_PROTO);
     mt_writer_proto(parent, 0xa000, 1, &(struct mt_proto){.offset = 104, .count = 3, .lines = s_lines});
     mt_writer_block_free(parent, 0xa000, 1, 0);
@@ -148,8 +148,7 @@ static void test_fork(void **state)
     close(parent_fd);
 }
 
-/* What a test of calls goes through: places of the same file of Lua, sites in traces at them, and one of C.
- */
+/* State of a test of calls: places of the same Lua file, sites in traces at these, and a site of C. */
 struct calls {
     struct mt_writer *w;
     uint32_t line_12, again_12, line_13, host, site_12, site_13, site_host;
@@ -184,34 +183,34 @@ static void access_at(struct calls *c, uint32_t site, uint64_t addr)
 /* Calls whose line is that of the thread's last access, and others. */
 static void make_calls(struct calls *c)
 {
-    mt_writer_call(c->w, c->line_12); /* told: nothing is known yet */
+    mt_writer_call(c->w, c->line_12); /* written: nothing is known yet */
     access_at(c, c->site_12, 0x9000);
     mt_writer_call(c->w, c->again_12); /* known */
-    mt_writer_call(c->w, c->line_13);  /* told */
+    mt_writer_call(c->w, c->line_13);  /* written */
     access_at(c, c->site_host, 0x9000);
-    mt_writer_call(c->w, c->line_12); /* told: that was C */
+    mt_writer_call(c->w, c->line_12); /* written: the last access was by C */
     access_at(c, c->site_12, 0x9000);
     mt_writer_thread(c->w, 2);
-    mt_writer_call(c->w, c->line_12); /* told: that was another thread */
+    mt_writer_call(c->w, c->line_12); /* written: the last access was by another thread */
     access_at(c, c->site_12, 0x9008);
     access_at(c, c->site_13, 0x100000); /* to no block: readers do not see it */
-    mt_writer_call(c->w, c->line_13);   /* told, */
+    mt_writer_call(c->w, c->line_13);   /* written, */
     mt_writer_call(c->w, c->line_13);   /* known, */
-    mt_writer_call(c->w, c->line_12);   /* told: readers think of the call before */
+    mt_writer_call(c->w, c->line_12);   /* written: readers assume the call before */
     access_at(c, c->site_12, 0x9000);
     mt_writer_call(c->w, c->again_12); /* known */
-    mt_writer_call(c->w, c->line_13);  /* told */
+    mt_writer_call(c->w, c->line_13);  /* written */
     assert_int_equal(mt_writer_flush(c->w), MT_OK);
     mt_writer_thread(c->w, 1);
-    mt_writer_call(c->w, c->line_13); /* told: that was another thread; chunks begin with this one */
-    mt_writer_call(c->w, c->line_12); /* told */
+    mt_writer_call(c->w, c->line_13); /* written: another thread; chunks begin with thread 1 */
+    mt_writer_call(c->w, c->line_12); /* written */
     assert_int_equal(mt_writer_flush(c->w), MT_OK);
     access_at(c, c->site_12, 0x9000);
     mt_writer_call(c->w, c->line_12); /* known */
     mt_writer_thread(c->w, 2);
     access_at(c, c->site_12, 0x100000); /* to no block */
-    mt_writer_call(c->w, c->line_12);   /* told: that was another thread */
-    mt_writer_call(c->w, c->host);      /* not a trace's */
+    mt_writer_call(c->w, c->line_12);   /* written: another thread */
+    mt_writer_call(c->w, c->host);      /* not a call of a trace */
     mt_writer_call(c->w, 0);
 }
 

@@ -224,7 +224,7 @@ static struct op random_op(uint64_t *seed)
                        0};
 }
 
-/* Random operations out and in again; plain and zstd. */
+/* Random operations are written and read, without and with zstd. */
 static void test_roundtrip(void **state)
 {
     enum { COUNT = 50000 };
@@ -263,7 +263,8 @@ static void test_write_error(void **state)
     fclose(full);
 }
 
-/* Handles that contradict each other, of either form: those before are given, then the error names the place. */
+/* Handles that contradict each other, in both forms: the operations before are delivered, then an error with the
+ * place. */
 static void test_checked(void **state)
 {
     const struct op ops[] = {{.handle = 3, .addr = 16, .size = 8, .code = OP_NEW},

@@ -1,4 +1,4 @@
-/* test_ops_binary.c - binary ops files: what goes in comes out, and no damage of any byte goes unseen.
+/* test_ops_binary.c - binary ops files are read as they were written, and damage to any byte is detected.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -11,7 +11,7 @@
 
 enum { MANY = 2 * OPS_PIECE + 20000 }; /* more than two blocks */
 
-/* Give operations threads and times: wild ones, or as in a program that has both. */
+/* Give operations threads and times: random ones, or as in a program that has both. */
 static void mark(struct op *ops, size_t n, bool wild)
 {
     uint64_t seed = n, time = 0;
@@ -21,7 +21,7 @@ static void mark(struct op *ops, size_t n, bool wild)
     }
 }
 
-/* Operations of a kind; wild: any numbers, else like those of a program. */
+/* Operations of a kind; wild: any numbers, otherwise like those of a program. */
 static struct op *operations(size_t n, enum ops_kind kind, bool wild)
 {
     static const uint32_t codes[2][6] = {{OP_NEW, OP_FREE, OP_RESIZE, OP_LOAD, OP_STORE, OP_MODIFY},
@@ -83,7 +83,7 @@ static void test_is_compact(void **state)
     free(text.data);
 }
 
-/* A file cut off anywhere gives only what was written, and an error. */
+/* A file cut off anywhere delivers only what was written, and an error. */
 static void test_cut(void **state)
 {
     enum { N = 500 };
@@ -135,7 +135,7 @@ static void test_wrong(void **state)
     expect_error(file, file.size, OPS_LOCK, MT_E_CORRUPT, "bytes follow the end");
     file.data[8] = 7;
     expect_error(file, file.size - 1, OPS_UNKNOWN, MT_E_CORRUPT, "kind of file");
-    file.data[7] = 2; /* that of copies (test_ops_copy.c) */
+    file.data[7] = 2; /* the version of copies (test_ops_copy.c) */
     expect_error(file, file.size - 1, OPS_UNKNOWN, MT_E_CORRUPT, "checksum of the file's header");
     file.data[7] = 3;
     expect_error(file, file.size - 1, OPS_UNKNOWN, MT_E_VERSION, "version 3, this program knows 1 to 2");
@@ -144,7 +144,7 @@ static void test_wrong(void **state)
     free(file.data);
 }
 
-/* How many operations a block may have. */
+/* The maximum number of operations of a block. */
 static void test_largest_block(void **state)
 {
     struct op *ops = operations(OPS_PIECE, OPS_ACCESS, false);
@@ -169,7 +169,7 @@ static void test_large_thread(void **state)
     free(text.data);
 }
 
-/* Operations of the other kind cannot get into a file: the reader would refuse it. */
+/* Operations of the other kind cannot be written to a file, because the reader would reject it. */
 static void test_other_kind(void **state)
 {
     struct mt_error err;

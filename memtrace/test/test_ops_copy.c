@@ -1,6 +1,6 @@
-/* test_ops_copy.c - ops files with the accesses of a trace copied: they read back as the operations of the
- * trace, whatever is left out of it; they say which blocks are never freed; and damage to
- * the trace or to the file ends them where it is, and is told.
+/* test_ops_copy.c - ops files into which the accesses of a trace are copied. They contain the operations of the
+ * trace, whatever else is omitted, and the list of blocks that are never freed. Damage to the trace or to the file
+ * ends them at that place and is reported.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -30,7 +30,7 @@ static void keep(struct list *l, const struct op *ops, size_t n)
     l->n += n;
 }
 
-/* What a trace is translated to. */
+/* The operations into which a trace is translated. */
 static struct list operations_of(struct bytes trace, bool resizes)
 {
     struct list l = {0};
@@ -50,7 +50,7 @@ static struct list operations_of(struct bytes trace, bool resizes)
     return l;
 }
 
-/* The file that a trace is copied to; *result: how reading the trace ended. No bytes: it cannot be opened or
+/* Copy a trace to a file. *result is how reading the trace ended. Returns no bytes if it cannot be opened or
  * copied. */
 static struct bytes copied(struct bytes trace, bool resizes, int *result, uint64_t *operations)
 {
@@ -87,7 +87,7 @@ static struct list heap_operations(const struct list *all)
     return l;
 }
 
-/* Compared without addresses, which who passes over accesses need not be told. */
+/* Compare without addresses, which a reader that skips accesses need not deliver. */
 static void check_passing(struct bytes file, const struct list *all)
 {
     struct list others = heap_operations(all);
@@ -100,7 +100,7 @@ static void check_passing(struct bytes file, const struct list *all)
     while (ops_next(r, &ops, &n) == MT_MORE)
         for (size_t i = 0; i < n; i++) {
             if (ops[i].code >= OP_LOAD && ops[i].code <= OP_MODIFY)
-                continue; /* of the kernel */
+                continue; /* an access by the kernel */
             assert_true(at < others.n && ops[i].handle == others.ops[at].handle &&
                         ops[i].code == others.ops[at].code && ops[i].size == others.ops[at].size);
             at++;
@@ -169,8 +169,8 @@ static void test_everything(void **state)
     check_and_free(trace_of_a_fork());
 }
 
-/* A trace of accesses that pauses for a record of no operation behind each, so that runs are joined; with
- * long ones. A chunk that holds no operation at all is left out. */
+/* A trace of accesses with a record that is no operation after each, so that runs are joined, also long ones. A
+ * chunk without any operation is omitted. */
 static void test_runs_are_joined(void **state)
 {
     struct mt_error err;
@@ -197,7 +197,7 @@ static void test_runs_are_joined(void **state)
 
 /* -- damage ------------------------------------------------------------------------------------- */
 
-/* What is read of it is what the whole has, up to somewhere; and that it is not all is told. */
+/* The operations read are those of the whole file up to some place, and an error reports that the rest is missing. */
 static void expect_part(const uint8_t *data, size_t size, const struct list *whole)
 {
     struct result got = read_back(data, size, whole->ops, OPS_ACCESS);
@@ -206,7 +206,7 @@ static void expect_part(const uint8_t *data, size_t size, const struct list *who
     int fd = memory_file(data, size);
     uint64_t *list;
     size_t n;
-    if (!ops_read_survivors(memory_path(fd), &list, &n)) /* it may be whole nevertheless */
+    if (!ops_read_survivors(memory_path(fd), &list, &n)) /* the list may be complete nevertheless */
         assert_true(list == NULL && n == 0);
     free(list);
     close(fd);
@@ -220,7 +220,7 @@ static void test_damaged_file(void **state)
     struct list whole = operations_of(trace, false);
     (void)state;
     for (size_t size = 0; size < file.size; size++)
-        if (size) /* an empty file is one of text, without operations */
+        if (size) /* an empty file is a text file without operations */
             expect_part(file.data, size, &whole);
     for (size_t i = 0; i < file.size; i++)
         for (unsigned change = 1; change < 256; change *= 3) {
@@ -235,7 +235,7 @@ static void test_damaged_file(void **state)
     free(file.data);
 }
 
-/* The file is whole, and holds what comes before the damage. */
+/* The file is complete and contains what precedes the damage. */
 static void check_part_of_trace(struct bytes trace, const struct list *whole)
 {
     int result;
@@ -254,7 +254,7 @@ static void test_damaged_trace(void **state)
 {
     struct bytes trace = trace_of_everything();
     struct list whole = operations_of(trace, false);
-    const size_t index_and_trailer = 24 + CHUNK_HEADER_SIZE; /* at least: it is whole without them */
+    const size_t index_and_trailer = 24 + CHUNK_HEADER_SIZE; /* at least: the file is complete without them */
     (void)state;
     for (size_t size = 0; size < trace.size - index_and_trailer; size += 1 + size / 900) {
         struct bytes part = {trace.data, size};
@@ -275,7 +275,7 @@ static void test_damaged_trace(void **state)
     free(trace.data);
 }
 
-/* Nothing is copied of what is no binary trace, or is salvaged. */
+/* Nothing is copied from a file that is not a binary trace, or that is salvaged. */
 static void test_what_cannot_be_copied(void **state)
 {
     static const char text[] = ">>> N 4096 64\n";
@@ -295,7 +295,7 @@ static void test_what_cannot_be_copied(void **state)
     free(trace.data);
 }
 
-/* Writing fails: it is told, and reading stops. */
+/* An error of writing is reported, and reading stops. */
 static void test_full_disk(void **state)
 {
     struct bytes trace = trace_of_everything();

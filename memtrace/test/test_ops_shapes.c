@@ -1,5 +1,5 @@
-/* test_ops_shapes.c - executions of shapes in binary ops files: read back as the operations they stand for,
- * the same bytes however many writers make the file, and no crafted block gets more than it says.
+/* test_ops_shapes.c - executions of shapes in binary ops files. They are read as the operations that they contain,
+ * the bytes do not depend on the number of writers, and no crafted block yields more operations than its header says.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -18,14 +18,14 @@ struct shape {
     unsigned count, words;
 };
 
-/* A history of executions and of operations by themselves. */
+/* A history of executions and single operations. */
 struct history {
     struct shape shapes[SHAPES];
     struct {
-        int shape; /* -1: the next operation stands by itself */
+        int shape; /* -1: the next operation is a single one */
         struct ops_word words[OPS_SHAPE_WORDS];
     } steps[STEPS];
-    struct op *ops; /* what it all stands for */
+    struct op *ops; /* all operations */
     size_t n;
 };
 
@@ -40,7 +40,7 @@ static void make_shape(struct shape *s, uint64_t *seed, bool large)
                                         .word = (uint8_t)(i < s->words ? i : random_below(seed, s->words))};
 }
 
-/* Where a word is: as programs do it, in loops over arrays, fields of recent objects, and anywhere. */
+/* The place of a word, as programs use them: in loops over arrays, in fields of recent objects, and anywhere. */
 static struct ops_word place(uint64_t *seed, size_t step, unsigned word, struct ops_word before)
 {
     switch (random_below(seed, 8)) {
@@ -104,7 +104,7 @@ static void free_history(struct history *h)
     free(h);
 }
 
-/* Executions as a trace has them: shape k is segment k + 1, and each word has a slot of its own. */
+/* Executions as in a trace: shape k is segment k + 1, and each word has a slot of its own. */
 struct batch {
     struct mt_step steps[STEPS];
     struct mt_place places[STEPS * OPS_SHAPE_WORDS];
@@ -145,7 +145,7 @@ static void write_alone(struct ops_writer *w, const struct history *h, struct op
     x->places += s->words;
 }
 
-/* Write what is gathered; executions that a block of the file has no room for op by op. */
+/* Write the gathered executions; those for which a block of the file has no room, operation by operation. */
 static void write_batch(struct ops_writer *w, const struct history *h, struct batch *b)
 {
     struct ops_executions x = {b->steps,   b->steps + b->n, b->places, b->shapes,
@@ -158,7 +158,7 @@ static void write_batch(struct ops_writer *w, const struct history *h, struct ba
     b->n = b->used = 0;
 }
 
-/* Write the operations from `from` up to `to`; executions that lie across a border op by op. */
+/* Write the operations from `from` to `to`; executions that cross a border, operation by operation. */
 static void write_part(const struct history *h, struct ops_writer *w, size_t from, size_t to)
 {
     struct batch *b = calloc(1, sizeof *b);
@@ -224,7 +224,7 @@ static void test_passing_accesses(void **state)
     free_history(h);
 }
 
-/* All executions in a row, as one batch and one by one: the same bytes. */
+/* All executions in one batch and one by one: the bytes are the same. */
 static struct bytes executions_of(const struct history *h, size_t batch)
 {
     struct batch *b = calloc(1, sizeof *b);
@@ -245,8 +245,8 @@ static struct bytes executions_of(const struct history *h, size_t batch)
     return bytes;
 }
 
-/* What cannot be taken stays: events, a shape that is not known, a word in no block or absent without being
- * of those of the shape, and more than is wanted. What is absent as said is left out. */
+/* Steps that cannot be written remain: events, an unknown shape, a word in no block or absent although the shape
+ * has it, and more operations than requested. Words that the shape omits are skipped. */
 static void test_what_stays(void **state)
 {
     struct mt_error err;
@@ -307,7 +307,7 @@ static void test_pieces(void **state)
     free_history(h);
 }
 
-/* A file of one block with a payload as given, and all that must fit it. */
+/* A file of one block with the given payload and matching headers. */
 static struct bytes crafted(const uint8_t *payload, size_t size, uint32_t count)
 {
     uint8_t header[OPS_HEADER_SIZE] = {0}, end[OPS_HEADER_SIZE] = {0}, stored[4096];
@@ -337,8 +337,7 @@ static struct result read_crafted(const uint8_t *payload, size_t size, uint32_t 
     return out;
 }
 
-/* A definition of one load of 8 bytes with its execution, then a run of 30 more of it, once it follows
- * itself. */
+/* A definition of one load of 8 bytes with its execution, then a run of 30 more, once the shape follows itself. */
 #define DEFINED "\x83\1\1\2\0\x08\0"
 #define AGAIN "\x82\1\0"
 #define RUN_30 "\xf8"
@@ -394,7 +393,7 @@ static void test_crafted(void **state)
     }
 }
 
-/* A payload of pieces of those above, some bytes of them changed; its size. */
+/* A payload of pieces of those above, with some bytes changed. Returns its size. */
 static size_t random_payload(uint8_t *to, size_t room, uint64_t *seed)
 {
     size_t n = 0;
@@ -410,7 +409,7 @@ static size_t random_payload(uint8_t *to, size_t room, uint64_t *seed)
     }
 }
 
-/* Read, or refused, but never more operations than are said. */
+/* A payload is read or rejected, but never delivers more operations than its header says. */
 static void test_random_payloads(void **state)
 {
     uint64_t seed = 11;
@@ -422,7 +421,7 @@ static void test_random_payloads(void **state)
     }
 }
 
-/* Text has no shapes: it says so. */
+/* A text writer has no shapes and returns that. */
 static void test_text(void **state)
 {
     struct mt_error err;

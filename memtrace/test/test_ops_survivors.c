@@ -1,5 +1,6 @@
-/* test_ops_survivors.c - the list of blocks that are never freed, at the end of binary ops files: what was told
- * is read, by who asks for it alone and without harm to who reads all; wrong and damaged lists are not.
+/* test_ops_survivors.c - the list of blocks that are never freed, at the end of binary ops files. It is read as
+ * written, by readers of the list only, and does not disturb readers of the whole file. Wrong and damaged lists are
+ * rejected.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -38,7 +39,7 @@ static void drop(struct file *f)
     free(f->bytes.data);
 }
 
-/* What a file tells; *told as ops_read_survivors returns it. */
+/* The list of a file. *told is the result of ops_read_survivors. */
 static uint64_t *told_by(const void *data, size_t size, size_t *n, bool *told)
 {
     uint64_t *list;
@@ -94,7 +95,7 @@ static void test_what_was_told_is_read(void **state)
     check_list(MANY, all, MANY);
 }
 
-/* Files of other kinds and forms, and those whose writer was not told, say nothing. */
+/* Files of other kinds and forms, and those whose writer got no list, have none. */
 static void test_others_are_silent(void **state)
 {
     static const uint64_t list[] = {1};
@@ -113,7 +114,7 @@ static void test_others_are_silent(void **state)
     assert_false(ops_read_survivors("/nonexistent", &(uint64_t *){NULL}, &(size_t){0}));
 }
 
-/* Of pieces the last tells; together they are the file that one writer makes. */
+/* Of several pieces, the last has the list; together they are the file that one writer makes. */
 static void test_pieces(void **state)
 {
     static const uint64_t list[] = {2, OPS_PIECE};
@@ -139,8 +140,8 @@ static void test_pieces(void **state)
     drop(&f);
 }
 
-/* Cut off anywhere, or with any byte of the list changed, a file says nothing; who reads it is told of
- * damage. */
+/* If a file is cut off anywhere, or any byte of the list is changed, it has no list, and a reader of it gets an
+ * error. */
 static void test_damage(void **state)
 {
     struct file f = make(10, OPS_BINARY, OPS_ACCESS, (uint64_t[]){4, 5}, 2);
@@ -233,7 +234,7 @@ static void test_wrong_lists(void **state)
     }
 }
 
-/* In files of locks there are no lists; and nothing is known of files of other versions. */
+/* Files of locks have no lists, and those of other versions are not understood. */
 static void test_only_where_they_belong(void **state)
 {
     static const struct payload lists[] = {{"\0\0", 2}, {NULL, 0}};

@@ -1,5 +1,5 @@
-/* test_reach.c - which blocks are reachable at the end: compared with a simple model on random graphs, and what
- * counts as a pointer.
+/* test_reach.c - which blocks are reachable at the end: compared with a simple model on random graphs, and which
+ * values count as pointers.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -65,7 +65,7 @@ static struct result search(const struct graph *g)
     return read_reached(w, fd);
 }
 
-/* Add to `set` what pointers lead to from what is in it, until there is no more. */
+/* Add to `set` the nodes that pointers lead to from nodes in it, until there are no more. */
 static void close_set(const struct graph *g, bool set[MOST], bool middles)
 {
     for (bool more = true; more;) {
@@ -128,7 +128,7 @@ static void test_random(void **state)
     }
 }
 
-/* Of two blocks that lead to each other one is lost; one to which both lead, and itself, is not. */
+/* Of two blocks that lead to each other, one is lost; a block to which both lead, and itself, is not. */
 static void test_circles(void **state)
 {
     struct graph g = {.blocks = 4};
@@ -164,7 +164,8 @@ static void test_bounds(void **state)
     assert_int_equal(r.of[1], MT_REACH_FULL);
 }
 
-/* A word that malloc has got back is no pointer, be it known as malloc's memory or next to a live block. */
+/* A word in memory that was freed to malloc is no pointer, be that known as malloc's memory or next to a live
+ * block. */
 static void test_left_over(void **state)
 {
     (void)state;
@@ -179,7 +180,7 @@ static void test_left_over(void **state)
     assert_int_equal(r.of[1], MT_REACH_FULL);
 }
 
-/* A Lua heap's memory holds what it points to, in blocks and out of them; of its own blocks nothing is said. */
+/* A Lua heap's memory holds what it points to, in and outside of its blocks; its own blocks have no class. */
 static void test_lua(void **state)
 {
     (void)state;
@@ -196,7 +197,7 @@ static void test_lua(void **state)
         assert_int_equal(r.of[i], MT_REACH_FULL);
 }
 
-/* What a pool cuts up is in use, between its pieces, too; its pieces have to be reached. */
+/* What a pool divides is in use, also between its blocks; its blocks have to be reached. */
 static void test_pool(void **state)
 {
     (void)state;
@@ -210,13 +211,13 @@ static void test_pool(void **state)
     mt_writer_reach(w);
     struct result r = read_reached(w, fd);
     assert_int_equal(r.of[0], MT_REACH_FULL);
-    assert_int_equal(r.of[1], MT_REACH_FULL); /* freed: the pool's pieces have taken its place */
+    assert_int_equal(r.of[1], MT_REACH_FULL); /* freed: the pool's blocks have reused its memory */
     assert_int_equal(r.of[2], MT_REACH_FULL);
     assert_int_equal(r.of[3], MT_REACH_LOST);
 }
 
-/* Is the fact that it was looked in a trace of many blocks, of a limited size? Checks that their classes are in it
- * then. */
+/* Does a trace of many blocks, of limited size, have the info that the search was done? If so, checks that it has
+ * the classes of all blocks. */
 static bool says_so(uint64_t limit)
 {
     enum { BLOCKS = 3000 };
@@ -240,7 +241,7 @@ static bool says_so(uint64_t limit)
     return found;
 }
 
-/* In a file that has all of it, and in no other. */
+/* The info is in a file with all classes, and in no other. */
 static void test_limited(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-/* test_roundtrip.c - random histories through writer and reader, against a slow model of both.
+/* test_roundtrip.c - random histories through writer and reader, compared with a slow model of both.
  *
- * No heap here lies in another: test_containers.c has those.
+ * Heaps are not nested here; test_containers.c tests that.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -12,7 +12,7 @@
 
 enum { SITES = 20, STACKS = 5, HEAPS = 3, BATCH = 64 };
 
-/* A history, told to the writer and to the model. */
+/* A history, passed to the writer and to the model. */
 struct history {
     struct mt_writer *w;
     uint64_t seed;
@@ -194,7 +194,7 @@ static void check(const struct model *m, const struct reading *got)
     assert_int_equal(got->stats.ending, MT_ENDING_KILLED);
 }
 
-/* Without MT_OPEN_FREED the same events come, less those to freed memory. */
+/* Without MT_OPEN_FREED the same events are delivered, except accesses to freed memory. */
 static void check_hidden(const struct reading *all, const struct bytes *file)
 {
     struct reading got = read_bytes(file->data, file->size, 0);

@@ -1,4 +1,4 @@
-/* test_seek.c - CHECKPOINT chunks: reading from the middle, in any parts, and going on after lost chunks.
+/* test_seek.c - CHECKPOINT chunks: reading from the middle, in any parts, and continuing after lost chunks.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -33,7 +33,7 @@ static void step(struct mt_writer *w, uint64_t *seed, uint32_t sites)
     }
 }
 
-/* A random trace; definitions come up to its end. */
+/* A random trace with definitions up to its end. */
 static struct bytes make_trace(uint64_t seed, struct mt_writer_options options)
 {
     int fd = memory_file("", 0);
@@ -59,7 +59,7 @@ static struct mt_reader *open_file(int fd, unsigned flags, const struct mt_seek_
     return r;
 }
 
-/* The part of a reader's file from one point to another is that of the whole. */
+/* The part of a reader's file from one point to another is that of the whole file. */
 static void check_part(struct mt_reader *r, const struct reading *whole, const struct mt_seek_point *points,
                        uint32_t n, uint32_t first, uint32_t end)
 {
@@ -91,7 +91,7 @@ static void test_every_part(void **state)
             struct mt_reader *r = open_file(fd, 0, &own, &n);
             check_part(r, &whole, own, n, first, end);
             mt_close(r);
-            check_part(all, &whole, points, n, n - end, n - first); /* to and fro in one reader */
+            check_part(all, &whole, points, n, n - end, n - first); /* forwards and backwards in one reader */
         }
     mt_close(all);
     reading_free(&whole);
@@ -99,7 +99,7 @@ static void test_every_part(void **state)
     close(fd);
 }
 
-/* What lives where a part begins, as the events before it say. */
+/* The blocks that are live at the beginning of a part, according to the events before it. */
 static void check_live(struct mt_reader *r, const struct mt_event *before, size_t n)
 {
     static struct mt_event by_slot[2 * ADDRESSES];
@@ -143,7 +143,7 @@ static void test_live_blocks(void **state)
     close(fd);
 }
 
-/* Where there is nothing but a beginning, and ranges that are none. */
+/* Files with only the first seek point, and invalid ranges. */
 static void check_one_part(const void *data, size_t size)
 {
     const struct mt_seek_point *points;
@@ -176,7 +176,7 @@ static void test_one_part(void **state)
     free(file.data);
 }
 
-/* A chunk is destroyed: all after the next point is there, with the right blocks. */
+/* A chunk is destroyed: everything after the next point is delivered, with the right blocks. */
 static void check_without(struct bytes *file, size_t chunk, const struct reading *whole, uint64_t next)
 {
     file->data[chunk + CHUNK_HEADER_SIZE] ^= 0xff;
@@ -215,7 +215,7 @@ static void test_salvage_goes_on(void **state)
     close(fd);
 }
 
-/* One part of a damaged trace after the other is the whole, if all but the last begin at sound points. */
+/* The parts of a damaged trace in sequence are the whole, if all but the last begin at undamaged points. */
 static uint32_t check_sound(int fd, const struct reading *whole)
 {
     const struct mt_seek_point *points;
@@ -283,7 +283,7 @@ static void test_met_threads(void **state)
     close(fd);
 }
 
-/* Of a part of several chunks the last n are there whole; of what is before them, all but accesses. */
+/* The last n chunks of a part of several are delivered completely; before these, everything except accesses. */
 static void check_pass_to_last(const struct reading *whole, int fd, uint32_t n)
 {
     const struct mt_seek_point *points;
@@ -343,7 +343,7 @@ static void test_cut_off(void **state)
     close(cut_fd);
 }
 
-/* A point that the system cannot seek to is an error with its reason. */
+/* A point to which the system cannot seek is an error with its reason. */
 static void test_failed_seek(void **state)
 {
     struct bytes file =
@@ -364,7 +364,7 @@ static void test_failed_seek(void **state)
     close(fd);
 }
 
-/* By default states are few and small. */
+/* By default, checkpoints are few and small. */
 static void test_share(void **state)
 {
     int fd = memory_file("", 0);
@@ -383,7 +383,7 @@ static void test_share(void **state)
     }
     assert_true(live > 0 && live * 50 < file.size);
     struct reading got = read_bytes(file.data, file.size, 0);
-    assert_int_equal(got.result, MT_END); /* each state was checked against the events */
+    assert_int_equal(got.result, MT_END); /* each checkpoint was compared with the events */
     assert_int_equal(got.count, events);
     reading_free(&got);
     free(file.data);
@@ -420,7 +420,7 @@ static void wrong_checkpoint(struct rec_checkpoint state, struct rec_block block
 static void test_wrong_states(void **state)
 {
     const struct rec_block good = {0, 0, 4096, 16, 0};
-    wrong_checkpoint((struct rec_checkpoint){1, 0}, good, "before its END"); /* nothing wrong but that */
+    wrong_checkpoint((struct rec_checkpoint){1, 0}, good, "before its END"); /* this is the only error */
     wrong_checkpoint((struct rec_checkpoint){0, 0}, good, "too many");
     wrong_checkpoint((struct rec_checkpoint){2, 0}, good, "not as many");
     wrong_checkpoint((struct rec_checkpoint){2, 1}, good, "part of the live blocks is missing");

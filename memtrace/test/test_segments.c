@@ -1,8 +1,8 @@
-/* test_segments.c - segments through the writer, against the same accesses handed over one by one.
+/* test_segments.c - segments written by mt_writer_stream, compared with the same accesses written one by one.
  *
- * Random segments run with random words, over blocks that lie close together, come and go, and whose freed
- * memory is touched too. Both traces must hold the same accesses. Within one segment the order may differ:
- * accesses that had to be coded alone stand behind the others; so batches between heap events are sorted.
+ * Random segments run with random words, over blocks that are close together, are allocated and freed, and whose
+ * freed memory is accessed, too. Both traces must contain the same accesses. The order within a segment may differ,
+ * because accesses that are encoded singly come after the others. Accesses between heap events are therefore sorted.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -64,7 +64,7 @@ static void start(struct pair *p, uint64_t seed)
         make_segment(p, i);
 }
 
-/* A block comes, goes or grows. */
+/* Allocate, free or resize a block. */
 static void change_heap(struct pair *p)
 {
     uint32_t i = (uint32_t)below(p, BLOCKS);
@@ -79,8 +79,7 @@ static void change_heap(struct pair *p)
     p->block[i] = p->block[i] ? 0 : addr;
 }
 
-/* Where a word points: to a regular walk over the blocks, a place on the stack, or anywhere near the blocks.
- */
+/* The place of a word: in a regular walk over the blocks, on the stack, or anywhere near the blocks. */
 static uint64_t some_word(struct pair *p, uint64_t step)
 {
     switch (below(p, 4)) {
@@ -103,7 +102,7 @@ static void run_alone(struct pair *p, const struct mt_segment *s, const uint64_t
     }
 }
 
-/* Put a segment into a stream, with such words; where the next one comes. */
+/* Append a segment with these words to a stream. Returns where the next one begins. */
 static uint8_t *put_segment(uint8_t *at, uint32_t id, const uint64_t *words, uint32_t count)
 {
     at = mt_stream_put_id(at, id);
@@ -112,7 +111,7 @@ static uint8_t *put_segment(uint8_t *at, uint32_t id, const uint64_t *words, uin
     return at;
 }
 
-/* The same into a stream of both: segments, and accesses one by one. */
+/* The same for both writers: a segment, and single accesses. */
 static uint8_t *run_both(struct pair *p, uint8_t *at, uint32_t id, uint64_t step)
 {
     const struct mt_segment *s = &p->segment[id];
@@ -178,7 +177,7 @@ static void test_random(void **state)
     }
 }
 
-/* The stream ends before what is no segment. */
+/* The stream ends before data that is not a segment. */
 static void test_where_it_ends(void **state)
 {
     struct pair p;
@@ -190,7 +189,8 @@ static void test_where_it_ends(void **state)
     mt_stream_put_id(stream + one, 1);
     assert_int_equal(mt_writer_segments(p.w[0], stream, 2 * one, &instructions), 2 * one);
     for (size_t cut = 1; cut <= one; cut++) {
-        uint8_t *copy = malloc(2 * one - cut); /* cmocka's would hide from sanitizers what is read beyond */
+        /* cmocka's allocator would hide reads beyond the end from sanitizers */
+        uint8_t *copy = malloc(2 * one - cut);
         memcpy(copy, stream, 2 * one - cut);
         assert_int_equal(mt_writer_segments(p.w[0], copy, 2 * one - cut, &instructions), one);
         assert_int_equal(mt_writer_skip(p.w[0], copy, 2 * one - cut, &instructions), one);
@@ -211,8 +211,8 @@ static void test_where_it_ends(void **state)
     }
 }
 
-/* A caller's own records between segments, of two ids: UINT32_MAX - the trace, or UINT32_MAX: nothing
- * changes; then the instructions not counted. */
+/* A caller's own records between segments, with two ids: UINT32_MAX - the trace, or UINT32_MAX for no change; then
+ * the instructions not counted. */
 enum { CHANGE = 2 * MT_STREAM_ID };
 
 static size_t take_change(void *heap, const uint8_t *at, size_t n, struct mt_change *change)
@@ -225,7 +225,7 @@ static size_t take_change(void *heap, const uint8_t *at, size_t n, struct mt_cha
     return CHANGE;
 }
 
-/* Changes within a stream are those told one by one, at the same times; they end it only when cut short. */
+/* Changes within a stream are those written one by one, at the same times. They end the stream only if cut short. */
 static void test_changes_within(void **state)
 {
     struct pair p;
@@ -260,7 +260,7 @@ static void test_changes_within(void **state)
     reading_free(&b);
 }
 
-/* A stream has 48 bits of a word: those of the highest addresses, and of one below 0, too. */
+/* A stream contains 48 bits of a word, including words of the highest addresses and of one below 0. */
 static void test_far_words(void **state)
 {
     const uint64_t places[] = {0x10, 0x7ffffffff000, 0x555500000000, UINT64_MAX - 0xfff};
@@ -287,7 +287,7 @@ static void test_far_words(void **state)
     reading_free(&b);
 }
 
-/* A stream that goes on over several chunks, each of which begins with thread 1, is all of one thread. */
+/* A stream over several chunks, each of which begins with thread 1, belongs to one thread. */
 static void test_thread_over_chunks(void **state)
 {
     enum { TIMES = 100000 };
@@ -313,7 +313,7 @@ static void test_thread_over_chunks(void **state)
     reading_free(&b);
 }
 
-/* Passing over goes as far, and counts as much, as coding: segments of all lengths, in any order. */
+/* Skipping processes and counts as much as encoding: segments of all lengths, in any order. */
 static void test_skip(void **state)
 {
     struct pair p;

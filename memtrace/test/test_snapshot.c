@@ -1,4 +1,4 @@
-/* test_snapshot.c - snapshots of Lua's objects and samples come back as written; bad ones are refused.
+/* test_snapshot.c - snapshots of Lua objects and samples are read as written; invalid ones are rejected.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -79,7 +79,7 @@ static void test_roundtrip(void **state)
     close(fd);
 }
 
-/* More than one chunk holds, and two of them. */
+/* More objects than one chunk can have, in two snapshots. */
 static void test_parts(void **state)
 {
     enum { MANY = 2000000 };
@@ -104,7 +104,7 @@ static void test_parts(void **state)
     close(fd);
 }
 
-/* One that was begun and not ended does not count and does no harm. */
+/* A snapshot that was begun but not ended does not count and does no harm. */
 static void test_cut_short(void **state)
 {
     int fd = memory_file("", 0);
@@ -198,8 +198,7 @@ static void check_crafted(const struct buffer *b, size_t size, bool good, const 
     free(file.data);
 }
 
-/* A part that ends early: refused, or, at the end of a record, waits for the next part, which does not come.
- */
+/* A part that ends early is rejected, or, at the end of a record, waits for the next part, which does not come. */
 static void check_cut(const struct buffer *b, size_t size)
 {
     const struct mt_event *events;

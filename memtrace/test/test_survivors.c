@@ -1,5 +1,5 @@
-/* test_survivors.c - which blocks live at the end: told by traces as the events say it, to who asks before it
- * reads; not by traces that are cut off, damaged or limited, and not falsely.
+/* test_survivors.c - the list of blocks that are live at the end. It agrees with the events, for programs that read
+ * it before the trace. Traces that are cut off, damaged or limited have no list.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What a file tells; the caller's to free. */
+/* The list of a file, which the caller frees. */
 struct told {
     bool told;
     uint64_t *list;
@@ -39,7 +39,7 @@ static void expect_silent(struct bytes file, unsigned flags)
     assert_int_equal(t.n, 0);
 }
 
-/* The ordinals of what lives at the end of these events, by address: no block of them has two. */
+/* The ordinals of blocks that are live at the end of these events, by address: no block has two. */
 static size_t expected(const struct reading *got, uint64_t *list)
 {
     static uint64_t addrs[1 << 20];
@@ -84,7 +84,7 @@ static struct bytes finished(struct mt_writer *w, int fd)
     return file;
 }
 
-/* Blocks made, resized and freed by chance, some of them by what comes to lie on them. */
+/* Blocks allocated, resized and freed at random, some of them because another block overlaps them. */
 static struct bytes random_trace(uint64_t seed, unsigned steps, const struct mt_writer_options *options)
 {
     int fd = memory_file("", 0);
@@ -117,7 +117,7 @@ static void test_random(void **state)
     }
 }
 
-/* More than a piece of the list holds, told by a thread. */
+/* More blocks than a piece of the list can have, written by a thread. */
 static void test_many(void **state)
 {
     enum { MANY = 2 * ID_LIST_MOST + 3 };
@@ -139,7 +139,7 @@ static void test_many(void **state)
     free(file.data);
 }
 
-/* A forked child's News begin with what it inherits. */
+/* The News of a forked child begin with the inherited blocks. */
 static void test_child(void **state)
 {
     int fd = memory_file("", 0), child_fd = memory_file("", 0);
@@ -159,7 +159,7 @@ static void test_child(void **state)
     }
 }
 
-/* Where bytes are limited the list is left out, reached or not. */
+/* A file of limited size has no list, whether the limit is reached or not. */
 static void test_limited(void **state)
 {
     (void)state;
@@ -179,8 +179,8 @@ static void test_limited(void **state)
     }
 }
 
-/* Cut off anywhere a file says nothing, nor compressed once more, nor to who skips damage; and when it has
- * been read it says the same as before. */
+/* A file cut off anywhere has no list, nor has one that is compressed again, nor one that is salvaged. After it
+ * was read the result is the same. */
 static void test_silent(void **state)
 {
     struct bytes file = random_trace(3, 50, NULL), text = {(uint8_t *)">>> N 1 1\n", 10};
@@ -267,11 +267,11 @@ static void test_crafted(void **state)
     static const struct {
         struct piece pieces[3];
         bool more, told;
-        const char *text; /* NULL: it is right as far as reading tells */
+        const char *text; /* NULL: reading finds no error */
     } cases[] = {
         {{{NULL, 0}}, false, false, NULL},
         {{{"\0\0", 2}}, false, true, NULL},
-        {{{"\0\7", 2}}, false, true, NULL}, /* another block: seen by who compares */
+        {{{"\0\7", 2}}, false, true, NULL}, /* another block: found by a comparison with the events */
         {{{"\1\0", 2}, {"\0", 1}}, false, true, NULL},
         {{{"\1", 1}, {"\0\0", 2}}, false, true, NULL},
         {{{"\0", 1}}, false, true, "left at the end"}, /* not as many as live */

@@ -118,7 +118,7 @@ static void test_unmatched(void **state)
     reading_free(&r);
 }
 
-/* A New over live blocks: they are freed first, and it shows that nobody freed them. */
+/* A New that overlaps live blocks: they are freed first, and the Frees are marked as implied. */
 static void test_overlap(void **state)
 {
     char text[20000] = "";
@@ -151,7 +151,7 @@ static void test_not_a_trace(void **state)
     }
 }
 
-/* Lines longer than any buffer: other output is passed over, a trace line is an error. */
+/* Lines longer than any buffer: other output is skipped, a trace line is an error. */
 static void test_long_lines(void **state)
 {
     size_t size = 3000000;

@@ -29,7 +29,7 @@ static void test_uvarint_bytes(void **state)
     check_bytes(UINT64_MAX, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 10);
 }
 
-/* The same number, however many bytes of something else follow. */
+/* The same number, whatever bytes follow. */
 static void check_followed(uint64_t v, size_t behind)
 {
     uint8_t out[UVARINT_MAX_BYTES + 16];
@@ -42,7 +42,7 @@ static void check_followed(uint64_t v, size_t behind)
     assert_ptr_equal(any.p, end);
 }
 
-/* The same bytes, and nothing behind those that may be written. */
+/* The same bytes, and nothing is written after those that may be. */
 static void check_any(uint64_t v)
 {
     uint8_t plain[UVARINT_MAX_BYTES], out[UVARINT_MAX_BYTES + UVARINT_BEYOND + 1];

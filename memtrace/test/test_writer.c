@@ -62,7 +62,7 @@ static const uint8_t *check_stream(const uint8_t *payload, unsigned i, const uin
     return data + stored;
 }
 
-/* The whole encoding, byte for byte. If this has to change, so has MT_FORMAT_VERSION. */
+/* The whole encoding, byte for byte. A change here requires a new MT_FORMAT_VERSION. */
 static void test_literal_bytes(void **state)
 {
     static const uint8_t defs[] = {1, 1, 1, 1, 1, 1, 0, 2,    4, 'm', 'a', 'i', 'n', 3, 0x80, 16, 1,
@@ -140,7 +140,7 @@ static void test_dump(void **state)
     free(file.data);
 }
 
-/* Looking up definitions of a trace that was read. */
+/* Definitions of a trace that was read can be looked up. */
 static void test_definitions(void **state)
 {
     int fd = memory_file("", 0);
@@ -204,7 +204,7 @@ static void test_many_definitions(void **state)
     close(fd);
 }
 
-/* Accesses of sites never defined are dropped and counted; those outside blocks are foreign. */
+/* Accesses of undefined sites are dropped and counted; those outside blocks are foreign. */
 static void test_strange_accesses(void **state)
 {
     int fd = memory_file("", 0);
@@ -264,7 +264,7 @@ static void test_flush(void **state)
     close(fd);
 }
 
-/* A full disk: one error, kept; events go on being taken and are counted as dropped. */
+/* A full disk: one error is kept; later events are accepted and counted as dropped. */
 static void test_disk_full(void **state)
 {
     struct mt_error err = {0};
