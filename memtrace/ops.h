@@ -86,11 +86,9 @@ bool ops_read_survivors(const char *path, uint64_t **ordinals, size_t *n);
 enum ops_form { OPS_TEXT, OPS_TEXT_ZSTD, OPS_BINARY };
 
 struct ops_writer;
-/* Write the text form to a descriptor the caller owns. Buffered; errors are sticky. Threads and times are
- * written where they change, so not at all if all are 0. */
-struct ops_writer *ops_writer_new(int fd, struct mt_error *err);
-/* The same in any form; the kind (not OPS_UNKNOWN) matters for OPS_BINARY only, which takes no operations of
- * the other kind. */
+/* Write an ops file to a descriptor, which the caller closes. Output is buffered; the first error is kept. In text,
+ * threads and times are written where they change, so not at all if all are 0. The kind (not OPS_UNKNOWN) matters for
+ * OPS_BINARY only, which accepts no operations of the other kind. */
 struct ops_writer *ops_writer_open(int fd, enum ops_form form, enum ops_kind kind, struct mt_error *err);
 /* A piece of a file that several writers make one after the other, or at the same time: the bytes of all
  * pieces in order are those of one writer. Only the last one may hold a number of operations that is no
@@ -163,7 +161,6 @@ uint64_t ops_copier_operations(const struct ops_copier *c); /* so far */
 /* Write what ends the file; as ops_writer_finish. */
 int ops_copier_finish(struct ops_copier *c, struct mt_error *err);
 
-void ops_write_comment(struct ops_writer *w, const char *text); /* "# text"; nothing in the binary form */
 int ops_writer_finish(struct ops_writer *w, struct mt_error *err);
 
 char ops_letter(enum ops_code c);

@@ -130,11 +130,6 @@ struct mt_segment {
 /* Define a segment. Ids count from 0, a new one for each call; UINT32_MAX after an error or for an invalid segment.
  * The accesses of one word may be at most 65535 bytes apart. */
 uint32_t mt_writer_segment(struct mt_writer *w, const struct mt_segment *s);
-/* Write the segments that ran, from a stream of n bytes in the form of stream.h. Ends before anything that is no
- * segment, which may be data of the caller. Returns the number of bytes used; adds the instructions of the segments
- * to *instructions. */
-size_t mt_writer_segments(struct mt_writer *w, const uint8_t *stream, size_t n, uint64_t *instructions);
-
 /* A virtual machine changes its state, as in mt_writer_state. */
 struct mt_change {
     uint64_t uncounted; /* instructions executed besides those of segments */
@@ -148,11 +143,13 @@ struct mt_between {
     size_t (*take)(void *context, const uint8_t *at, size_t n, struct mt_change *change);
     void *context;
 };
-/* As mt_writer_segments, with data of the caller between the segments. This is many times faster than to end there, to
- * call mt_writer_time with *instructions and `uncounted`, and then mt_writer_state. */
+/* Write the segments that ran, from a stream of n bytes in the form of stream.h. Returns the number of bytes used, and
+ * adds the instructions of the segments to *instructions. Data of the caller between segments is read by `between`; if
+ * it is NULL, the function returns before such data. With `between`, this is many times faster than returning, calling
+ * mt_writer_time with *instructions and `uncounted`, and then mt_writer_state. */
 size_t mt_writer_stream(struct mt_writer *w, const uint8_t *stream, size_t n, uint64_t *instructions,
                         const struct mt_between *between);
-/* As mt_writer_segments, but write no accesses: only count instructions. */
+/* Skip segments up to data that is not a segment: write no accesses, and only count instructions. */
 size_t mt_writer_skip(struct mt_writer *w, const uint8_t *stream, size_t n, uint64_t *instructions);
 
 /* A system call read (MT_LOAD), wrote (MT_STORE) or read and wrote (MT_MODIFY) `size` bytes at addr. Each block in the

@@ -73,12 +73,6 @@ static void grow_older(struct cell *c)
     c->seen |= c->share[LAYER_FRESH] > 0;
 }
 
-void heapmap_cool(struct heapmap *m)
-{
-    for (uint64_t i = 0; i < m->cells; i++)
-        memset(m->cell[i].glow, 0, sizeof m->cell[i].glow);
-}
-
 void heapmap_frame(struct heapmap *m)
 {
     for (int i = 0; i < LAYERS; i++)

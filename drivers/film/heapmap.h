@@ -53,7 +53,4 @@ void heapmap_clear(struct heapmap *m, enum heap_layer layer);
 /* Compute all cells for a new frame. Layers that cause a glow are cleared, and glows fade by one frame. */
 void heapmap_frame(struct heapmap *m);
 
-/* End all glows at once, for a single picture. */
-void heapmap_cool(struct heapmap *m);
-
 #endif

@@ -36,7 +36,7 @@ static uint64_t copy_ops(int from, int to, enum ops_kind kind)
     uint64_t count = 0;
     struct mt_error err = {0};
     struct ops_reader *r = ops_open(path_of(from), kind, &err);
-    struct ops_writer *w = ops_writer_new(to, &err);
+    struct ops_writer *w = ops_writer_open(to, OPS_TEXT, OPS_ACCESS, &err);
     if (!w)
         abort();
     while (r && ops_next(r, &ops, &n) == MT_MORE) {

@@ -62,11 +62,6 @@ struct ops_writer *ops_writer_open(int fd, enum ops_form form, enum ops_kind kin
     return ops_writer_piece(fd, form, kind, (struct ops_piece){.first = true, .last = true}, err);
 }
 
-struct ops_writer *ops_writer_new(int fd, struct mt_error *err)
-{
-    return ops_writer_open(fd, OPS_TEXT, OPS_ACCESS, err);
-}
-
 static void write_out(struct ops_writer *w)
 {
     ops_sink_write(&w->sink, w->buffer, w->used);
@@ -163,17 +158,6 @@ void ops_writer_survivors(struct ops_writer *w, const uint64_t *ordinals, size_t
 {
     if (w->binary)
         ops_encode_survivors(w->binary, &w->sink, ordinals, n);
-}
-
-void ops_write_comment(struct ops_writer *w, const char *text)
-{
-    while (!w->binary && *text) {
-        size_t n = strcspn(text, "\n");
-        put_bytes(w, "# ", 2);
-        put_bytes(w, text, n);
-        put_bytes(w, "\n", 1);
-        text += n + (text[n] == '\n');
-    }
 }
 
 int ops_writer_finish(struct ops_writer *w, struct mt_error *err)

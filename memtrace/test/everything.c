@@ -102,7 +102,7 @@ static void access_blocks(struct world *o)
         at = mt_stream_put_word(at, place(2) + 8 * (i % 9));
         at = mt_stream_put_word(at, place(3) + 32);
         const size_t size = (size_t)(at - stream);
-        assert_int_equal(mt_writer_segments(o->w, stream, size, &o->time), size);
+        assert_int_equal(mt_writer_stream(o->w, stream, size, &o->time, NULL), size);
     }
     /* beyond the end of the block */
     mt_writer_accesses(o->w, &o->site[1], &(uint64_t){place(1) + BLOCK - 4}, 1);

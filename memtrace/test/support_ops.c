@@ -52,7 +52,6 @@ struct bytes packed(const struct op *ops, size_t n, enum ops_form form, enum ops
     int fd = memory_file("", 0);
     struct ops_writer *w = ops_writer_open(fd, form, kind, &err);
     assert_non_null(w);
-    ops_write_comment(w, "a remark");
     for (size_t i = 0, step = 1; i < n; i += step, step = step * 3 % 1009) {
         step = step < n - i ? step : n - i;
         ops_write(w, ops + i, step);

@@ -115,7 +115,7 @@ static void run_loops(struct run *r, unsigned from, unsigned kinds)
             for (unsigned i = 0; loop[i] >= 0 && (i == 0 || below(r, 300)); i++)
                 say(r, (uint32_t)loop[i], block);
     }
-    assert_int_equal(mt_writer_segments(r->w[0], r->stream, r->used, &counted), r->used);
+    assert_int_equal(mt_writer_stream(r->w[0], r->stream, r->used, &counted, NULL), r->used);
     assert_int_equal(counted, r->instructions);
 }
 

@@ -189,8 +189,7 @@ static struct bytes write_ops(const struct op *ops, size_t n)
 {
     struct mt_error err;
     int fd = memory_file("", 0);
-    struct ops_writer *w = ops_writer_new(fd, &err);
-    ops_write_comment(w, "two\nlines");
+    struct ops_writer *w = ops_writer_open(fd, OPS_TEXT, OPS_ACCESS, &err);
     ops_write(w, ops, n);
     assert_int_equal(ops_writer_finish(w, &err), MT_OK);
     struct bytes b = memory_bytes(fd);
@@ -206,7 +205,7 @@ static void test_write_bytes(void **state)
                                     {1, 0, 0, OP_UNLOCK, 0, 0},      {1, 0, 0, OP_COMPACT, 0, 0},
                                     {1, 64, 9, OP_RESIZE, 0, 0}};
     static const char expected[] =
-        "# two\n# lines\n0 N 0 0\n9 F 10 99\n100 L 101 1000\n7 S 18446744073709551615 5\n"
+        "0 N 0 0\n9 F 10 99\n100 L 101 1000\n7 S 18446744073709551615 5\n"
         "1 M 2 3\n1 L 0 0\n1 U 0 0\n1 O 0 0\n1 R 64 9\n";
     struct bytes b = write_ops(ops, sizeof ops / sizeof *ops);
     assert_int_equal(b.size, strlen(expected));
@@ -255,7 +254,7 @@ static void test_write_error(void **state)
 {
     struct mt_error err;
     FILE *full = fopen("/dev/full", "w");
-    struct ops_writer *w = ops_writer_new(fileno(full), &err);
+    struct ops_writer *w = ops_writer_open(fileno(full), OPS_TEXT, OPS_ACCESS, &err);
     for (int i = 0; i < 100000; i++)
         ops_write(w, &(struct op){1, 2, 3, OP_NEW, 0, 0}, 1);
     assert_int_equal(ops_writer_finish(w, &err), MT_ERROR);

@@ -165,7 +165,7 @@ static void test_large_thread(void **state)
     assert_int_equal(ops_writer_finish(w, &err), MT_ERROR);
     close(fd);
     struct bytes text = packed(&op, 1, OPS_TEXT, OPS_ACCESS);
-    expect_error(text, text.size, OPS_ACCESS, MT_E_CORRUPT, "line 2: threads");
+    expect_error(text, text.size, OPS_ACCESS, MT_E_CORRUPT, "line 1: threads");
     free(text.data);
 }
 

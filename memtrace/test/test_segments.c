@@ -133,7 +133,7 @@ static void run_some(struct pair *p)
         expected += p->segment[id].instructions;
     }
     const size_t used = (size_t)(at - stream);
-    assert_int_equal(mt_writer_segments(p->w[0], stream, used, &counted), used);
+    assert_int_equal(mt_writer_stream(p->w[0], stream, used, &counted, NULL), used);
     assert_int_equal(counted, expected);
     p->instructions = counted;
 }
@@ -187,12 +187,12 @@ static void test_where_it_ends(void **state)
     uint8_t *stream = test_calloc(2, one);
     mt_stream_put_id(stream, 1);
     mt_stream_put_id(stream + one, 1);
-    assert_int_equal(mt_writer_segments(p.w[0], stream, 2 * one, &instructions), 2 * one);
+    assert_int_equal(mt_writer_stream(p.w[0], stream, 2 * one, &instructions, NULL), 2 * one);
     for (size_t cut = 1; cut <= one; cut++) {
         /* cmocka's allocator would hide reads beyond the end from sanitizers */
         uint8_t *copy = malloc(2 * one - cut);
         memcpy(copy, stream, 2 * one - cut);
-        assert_int_equal(mt_writer_segments(p.w[0], copy, 2 * one - cut, &instructions), one);
+        assert_int_equal(mt_writer_stream(p.w[0], copy, 2 * one - cut, &instructions, NULL), one);
         assert_int_equal(mt_writer_skip(p.w[0], copy, 2 * one - cut, &instructions), one);
         free(copy);
     }
@@ -200,7 +200,7 @@ static void test_where_it_ends(void **state)
     const size_t stranges = sizeof strange / sizeof *strange;
     for (size_t i = 0; i < stranges; i++) {
         mt_stream_put_id(stream + one, strange[i]);
-        assert_int_equal(mt_writer_segments(p.w[0], stream, 2 * one, &instructions), one);
+        assert_int_equal(mt_writer_stream(p.w[0], stream, 2 * one, &instructions, NULL), one);
         assert_int_equal(mt_writer_skip(p.w[0], stream, 2 * one, &instructions), one);
     }
     assert_int_equal(instructions, (2 + 2 * one + 2 * stranges) * p.segment[1].instructions);
@@ -276,7 +276,7 @@ static void test_far_words(void **state)
             mt_writer_block_new(p.w[side], places[i], 64, 0, MT_HOW_MALLOC, 0);
         run_alone(&p, &p.segment[0], &word);
         const size_t used = (size_t)(put_segment(stream, SEGMENTS, &word, 1) - stream);
-        assert_int_equal(mt_writer_segments(p.w[0], stream, used, &p.instructions), used);
+        assert_int_equal(mt_writer_stream(p.w[0], stream, used, &p.instructions, NULL), used);
     }
     struct reading a = finish(&p, 0), b = finish(&p, 1);
     assert_int_equal(a.stats.totals.events[MT_LOAD], 4);
@@ -303,7 +303,7 @@ static void test_thread_over_chunks(void **state)
     const size_t used = (size_t)(at - stream);
     mt_writer_block_new(p.w[0], word, 64, 0, MT_HOW_MALLOC, 0);
     mt_writer_thread(p.w[0], 2);
-    assert_int_equal(mt_writer_segments(p.w[0], stream, used, &p.instructions), used);
+    assert_int_equal(mt_writer_stream(p.w[0], stream, used, &p.instructions, NULL), used);
     test_free(stream);
     struct reading a = finish(&p, 0), b = finish(&p, 1);
     assert_int_equal(a.count, TIMES + 1);

@@ -404,11 +404,6 @@ size_t mt_writer_stream(struct mt_writer *w, const uint8_t *stream, size_t n, ui
     return writer_failed(w) ? used + mt_writer_skip(w, stream + used, n - used, instructions) : used;
 }
 
-size_t mt_writer_segments(struct mt_writer *w, const uint8_t *stream, size_t n, uint64_t *instructions)
-{
-    return mt_writer_stream(w, stream, n, instructions, NULL);
-}
-
 void mt_writer_mark(struct mt_writer *w, uint32_t string)
 {
     struct buffer *b = writer_begin_event(w, MT_MARK);

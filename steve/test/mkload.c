@@ -92,7 +92,7 @@ static void use(uint64_t block, uint64_t live)
         p = mt_stream_put_word(p,
                                i == PATH - 1 ? STACK : BASE + CELL * (i ? block : below(live)) + 8 * (i % 2));
     }
-    mt_writer_segments(s_writer, stream, (size_t)(p - stream), &instructions);
+    mt_writer_stream(s_writer, stream, (size_t)(p - stream), &instructions, NULL);
 }
 
 static void run(uint64_t events, uint64_t live)
