@@ -17,6 +17,7 @@ void stacks_free(struct stacks *s)
 {
     map_clear(&s->frame_of);
     free(s->frames);
+    free(s->last);
     for (uint32_t i = 0; i <= RING_KEPT_STACKS; i++)
         free(s->kept[i].ip);
 }
@@ -61,6 +62,7 @@ void stacks_define(struct stacks *s, uint64_t key, const struct mt_frame *f, uin
     if (!known)
         return;
     memset(s->cache, 0, sizeof s->cache);
+    s->last_count = 0;
     s->meanings++;
 }
 
@@ -85,14 +87,29 @@ uint32_t stacks_frame(struct stacks *s, uint64_t ip)
     return id_of(s, find(s, ip));
 }
 
+/* How many addresses, from the outermost on, this stack has in common with the last one. */
+static uint32_t common(const struct stacks *s, const uint64_t *ips, uint32_t n)
+{
+    uint32_t same = 0;
+    while (same < n && same < s->last_count && s->last[same].ip == ips[n - 1 - same])
+        same++;
+    return same;
+}
+
 static uint32_t build(struct stacks *s, const uint64_t *ips, uint32_t n)
 {
-    uint32_t stack = 0;
-    while (n-- > 0) {
-        const uint32_t first = find(s, ips[n]);
+    const uint32_t same = common(s, ips, n);
+    uint32_t stack = same ? s->last[same - 1].stack : 0;
+    if (n > s->last_capacity)
+        s->last = grow(s->last, s->last_capacity = n, sizeof *s->last);
+    for (uint32_t k = same; k < n; k++) {
+        const uint64_t ip = ips[n - 1 - k];
+        const uint32_t first = find(s, ip);
         for (uint32_t i = s->frames[first].around + 1; i-- > 0;)
             stack = mt_writer_stack(s->writer, stack, id_of(s, first + i));
+        s->last[k] = (struct stack_step){ip, stack};
     }
+    s->last_count = n;
     return stack;
 }
 

@@ -2,10 +2,11 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * A code address has one frame for the function whose code it is, and one for each function that was inlined there. A
- * frame is written to the memtrace when it is first used. A code address may change its meaning, when an object is
- * unloaded and another is loaded at the same place. It then gets new frames, which later stacks use. Equal stacks are
- * found by a hash of all their addresses, so that a typical event costs one look-up, however deep its stack is.
+ * A code address has one frame for the function whose code it is, and one for each function that was inlined there.
+ * A frame is written to the memtrace when it is first used. A code address may change its meaning, when an object is
+ * unloaded and another is loaded at the same place. It then gets new frames, which later stacks use. Equal stacks
+ * are found by a hash of all their addresses, so that a typical event costs one look-up, however deep its stack is.
+ * A new stack mostly has the outer frames of the one before, which are not looked up again.
  */
 #ifndef COLLECTOR_STACKS_H
 #define COLLECTOR_STACKS_H
@@ -34,6 +35,12 @@ struct stacks {
         uint64_t hash;
         uint32_t stack;
     } cache[STACK_CACHE];
+    /* The last stack that was made, outermost first: addresses, and the ids of the stacks up to each. */
+    struct stack_step {
+        uint64_t ip;
+        uint32_t stack;
+    } * last;
+    uint32_t last_count, last_capacity;
     uint32_t meanings; /* how often the meaning of a code address has changed */
     struct stack_kept {
         uint64_t *ip;

@@ -33,7 +33,7 @@
 #include <stdint.h>
 
 #define RING_MAGIC 0x676e697274726a6cULL /* "ljrtring" */
-#define RING_VERSION 13
+#define RING_VERSION 14
 
 /* Slabs are large, so that tokens are rare: each token may wake the other process. RING_FEWEST_SLABS are used
  * if there is not enough memory. */
@@ -101,6 +101,9 @@ enum { RING_KEPT_STACKS = 8192 };
 
 /* Slots are short numbers of heaps, for headers. A slot is the C heap's until RAW_SLOT changes it. */
 enum { RING_HEAP_SLOTS = 64 };
+
+/* Ends a stack, in place of a code address, that has more frames than were recorded. */
+enum { RAW_CUT = 1 };
 
 /* Kinds of accesses. */
 enum raw_access { RAW_LOAD, RAW_STORE, RAW_MODIFY };

@@ -114,6 +114,7 @@ static void post_clo_init(void)
     lt_vex_init();
     lt_dead_puts_init();
     lt_put_facts();
+    lt_name_cut();
     lt_observe_start();
     lt_options_for_successors();
     lt_requests_start();

@@ -7,7 +7,10 @@
 
 #include "pub_tool_basics.h"
 
-#define LT_MAX_DEPTH 200
+/* The highest value of --stack-depth. */
+#define LT_MAX_DEPTH 500
+/* One more, by which a stack that has to be cut is recognised. */
+#define LT_MOST_FRAMES (LT_MAX_DEPTH + 1)
 
 /* A call stack. */
 struct lt_stack {
@@ -16,8 +19,8 @@ struct lt_stack {
     UInt depth;
     /* The last frame is in code that was generated at run time. */
     Bool in_run_time_code;
-    Addr ips[LT_MAX_DEPTH]; /* innermost first */
-    Addr sps[LT_MAX_DEPTH]; /* the stack pointer of each frame */
+    Addr ips[LT_MOST_FRAMES]; /* innermost first; RAW_CUT at the end of a stack that was cut */
+    Addr sps[LT_MOST_FRAMES]; /* the stack pointer of each frame */
 };
 
 #endif

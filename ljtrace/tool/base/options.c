@@ -15,7 +15,7 @@
 #include "pub_tool_xarray.h"
 
 struct lt_options lt_options = {
-    .stack_depth = 12,
+    .stack_depth = 200,
     .trace_mem = True,
     .trace_sp = False,
     .trace_freed = True,
@@ -193,7 +193,7 @@ static void print_usage(void)
      "                              its heaps are recorded with C frames only [yes]\n"
      "    --lua-states=yes|no       record the state of LuaJIT's virtual machine at each moment [yes]\n"
      "    --stack-depth=N           stack frames kept for each heap event, 0 to %d; the innermost\n"
-     "                              Lua line is always among them [12]\n"
+     "                              Lua line is always among them [200]\n"
      "    --sample-stacks=N         take the call stack every N instructions (1000 or more) [no]\n"
      "    --universe=at-exit|no     take a snapshot of all Lua objects when a state ends [no]\n"
      "    --compress=N              zstd level of the trace, 1 to 19 [1]\n",

@@ -14,6 +14,7 @@
 #include "ljtrace/tool/base/hash.h"
 #include "ljtrace/tool/base/options.h"
 #include "ljtrace/tool/ring/records.h"
+#include "memtrace/memtrace.h"
 #include "libvex_guest_amd64.h"
 #include "pub_tool_aspacemgr.h"
 #include "pub_tool_debuginfo.h"
@@ -23,7 +24,7 @@
 #include "pub_tool_stacktrace.h"
 #include "pub_tool_threadstate.h"
 
-enum { NAMED_SLOTS = 1 << 15, NAME_LIMIT = 4000, CACHE_SETS = 1 << 9, CACHE_WAYS = 4, CACHE_DEPTH = 24 };
+enum { NAMED_SLOTS = 1 << 15, NAME_LIMIT = 4000, CACHE_SETS = 1 << 9, CACHE_WAYS = 4, CACHE_DEPTH = 201 };
 enum { WRITTEN_OBJECTS = 256, HINTS = 2, FARTHEST_HINT = 1 << 16 };
 
 /* What an address on the stack points to. */
@@ -331,9 +332,20 @@ static void note_end(struct lt_stack *stack)
     stack->in_run_time_code = stack->depth && name(stack->ips[stack->depth - 1]) == RUN_TIME_CODE;
 }
 
+void lt_name_cut(void)
+{
+    HChar text[40];
+    VG_(snprintf)(text, sizeof text, "[cut at %d]", lt_options.stack_depth);
+    RING_PUT(luaframe, .key = RAW_CUT, .kind = MT_FRAME_CUT, .function = lt_text(text));
+}
+
+/* One frame more than recorded is requested, to know whether the stack has more. */
 void lt_take_stack(ThreadId tid, struct lt_stack *stack)
 {
-    lt_take_stack_to(tid, stack, lt_options.stack_depth);
+    const UInt limit = lt_options.stack_depth;
+    lt_take_stack_to(tid, stack, limit ? limit + 1 : 0);
+    if (stack->depth > limit)
+        stack->ips[limit] = RAW_CUT;
 }
 
 void lt_take_stack_to(ThreadId tid, struct lt_stack *stack, UInt limit)
@@ -351,10 +363,10 @@ void lt_resume_stack(ThreadId tid, struct lt_stack *stack, Addr sp)
 {
     Addr saved[2];
     struct found f = {stack->ips + stack->depth, stack->sps + stack->depth, 0};
-    if (stack->depth >= lt_options.stack_depth || !lt_guest_read(sp - sizeof saved, saved, sizeof saved) ||
+    if (stack->depth > lt_options.stack_depth || !lt_guest_read(sp - sizeof saved, saved, sizeof saved) ||
         !lt_guest_readable(sp, sizeof(Addr)))
         return;
     struct start there = {saved[1] - 1, sp, saved[0]};
-    take(tid, &there, True, &f, lt_options.stack_depth - stack->depth);
+    take(tid, &there, True, &f, lt_options.stack_depth + 1 - stack->depth);
     stack->depth += f.depth;
 }

@@ -9,6 +9,7 @@
  * `join`, here, puts the Lua frames in place of the interpreter's frames on the C stack.
  */
 #include "ljtrace/tool/luajit/stack/stack.h"
+#include "ljtrace/protocol/ring.h"
 #include "ljtrace/tool/base/options.h"
 #include "ljtrace/tool/luajit/core/caller.h"
 #include "ljtrace/tool/luajit/stack/cache.h"
@@ -31,34 +32,39 @@ static UInt room(void)
     return lt_options.stack_depth ? lt_options.stack_depth : 1;
 }
 
-/* Append a frame if there is room. line_comes: a frame with a line follows, for which room has to remain. */
-static void put(struct lt_stack *to, Addr ip, Addr sp, Bool line_comes)
+/* Append a frame. line_comes: a frame with a line follows, for which room has to remain. Returns False if there is no
+ * room. */
+static Bool put(struct lt_stack *to, Addr ip, Addr sp, Bool line_comes)
 {
-    if (to->depth + (line_comes ? 1 : 0) < room()) {
-        to->sps[to->depth] = sp;
-        to->ips[to->depth++] = ip;
-    }
+    if (to->depth + (line_comes ? 1 : 0) >= room())
+        return False;
+    to->sps[to->depth] = sp;
+    to->ips[to->depth++] = ip;
+    return True;
 }
 
 /* Replace each frame of the interpreter by the Lua frames of this entry into the VM. The innermost Lua line
- * is always included, however deep the C stack above it is. */
+ * is always included, however deep the C stack above it is. If not all frames fit, the stack is marked as cut. */
 static void join(const struct lt_stack *host, const struct lua_frames *lua, struct lt_stack *to)
 {
     UInt i = 0;
+    Bool whole = True;
     to->id = to->depth = 0;
     for (UInt k = 0; k < lua->count; k++) {
         while (i < host->depth && host->sps[i] < lua->cframe[k]) {
-            put(to, host->ips[i], host->sps[i], k < lua->lined);
+            whole &= put(to, host->ips[i], host->sps[i], k < lua->lined);
             i++;
         }
         if (i < host->depth && host->sps[i] == lua->cframe[k])
             i++;
-        put(to, lua->key[k], lua->cframe[k], k + 1 < lua->lined);
+        whole &= put(to, lua->key[k], lua->cframe[k], k + 1 < lua->lined);
     }
     for (; i < host->depth; i++)
-        put(to, host->ips[i], host->sps[i], 0);
+        whole &= put(to, host->ips[i], host->sps[i], 0);
     if (!lt_options.stack_depth && !lua->lined)
         to->depth = 0;
+    if (lt_options.stack_depth && !whole)
+        to->ips[to->depth++] = RAW_CUT;
 }
 
 /* Some of the VM's code cannot be unwound (exits of traces). Continue at the first of its frames that the
@@ -66,7 +72,7 @@ static void join(const struct lt_stack *host, const struct lua_frames *lua, stru
 static void go_on_behind_machine(ThreadId tid, const struct lt_vm *vm, struct lt_stack *host)
 {
     Addr cframe = lt_vm_cframe(vm), reached = host->depth ? host->sps[host->depth - 1] : ~(Addr)0;
-    for (UInt i = 0; i < LT_MAX_DEPTH && cframe && cframe <= reached; i++)
+    for (UInt i = 0; i < LT_MOST_FRAMES && cframe && cframe <= reached; i++)
         cframe = lt_guest_number(cframe + vm->layout->cframe_prev, 8) & ~(Addr)3;
     if (cframe > reached)
         lt_resume_stack(tid, host, cframe + vm->layout->cframe_size);
@@ -86,13 +92,13 @@ static Addr go_on_behind_trace(ThreadId tid, const struct lt_vm *vm, struct lt_s
     return code;
 }
 
-/* How many frames there is room for after the C functions that the VM has called. */
+/* One more than the frames that there is room for after the C functions that the VM has called. */
 static UInt room_behind(const struct lt_stack *host, Addr cframe)
 {
     UInt above = 0;
     while (above < host->depth && above < room() && host->sps[above] < cframe)
         above++;
-    return room() - above;
+    return room() + 1 - above;
 }
 
 static void take_stack(ThreadId tid, struct lt_vm *vm, SizeT size, Bool sampled, struct lt_stack *host,
@@ -103,7 +109,7 @@ static void take_stack(ThreadId tid, struct lt_vm *vm, SizeT size, Bool sampled,
     Bool on_trace = vm->layout->jit_base && lt_vm_ref(vm, vm->g + vm->layout->jit_base) != 0;
     lt_stack_cache_begin();
     /* On a trace, the stack has to reach the trace's frame. */
-    lt_take_stack_to(tid, host, on_trace ? LT_MAX_DEPTH : room());
+    lt_take_stack_to(tid, host, on_trace ? LT_MOST_FRAMES : room() + 1);
     lua.count = lua.lined = 0;
     Addr code = go_on_behind_trace(tid, vm, host);
     if (sampled && !code)

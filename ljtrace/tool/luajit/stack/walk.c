@@ -127,7 +127,7 @@ static Addr return_pc(const struct walk *w)
 static void add(struct walk *w, Addr key, Addr cframe)
 {
     struct lua_frames *out = w->out;
-    if (!key || out->count == LT_MAX_DEPTH)
+    if (!key || out->count == LT_MOST_FRAMES)
         return;
     out->key[out->count] = key;
     out->cframe[out->count++] = cframe;
@@ -240,7 +240,7 @@ static Bool step(struct walk *w)
 /* Are there as many frames as wanted, and one with a line? */
 static Bool is_enough(const struct lua_frames *out)
 {
-    return out->count >= out->wanted && (out->lined || out->count == LT_MAX_DEPTH);
+    return out->count >= out->wanted && (out->lined || out->count == LT_MOST_FRAMES);
 }
 
 static Bool use_thread(struct walk *w, Addr L)

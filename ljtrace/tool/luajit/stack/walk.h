@@ -12,11 +12,11 @@
 
 /* The frames that a walk has found, innermost first. */
 struct lua_frames {
-    UInt wanted; /* more than this do not fit into the joined stack */
+    UInt wanted; /* one more than fit into the joined stack */
     UInt count;
     UInt lined; /* number of frames up to the first with a line; 0 = none has one */
-    Addr key[LT_MAX_DEPTH];
-    Addr cframe[LT_MAX_DEPTH];
+    Addr key[LT_MOST_FRAMES];
+    Addr cframe[LT_MOST_FRAMES];
 };
 
 /* Values that the interpreter keeps in registers while its code runs, as opposed to C functions. */
