@@ -82,7 +82,7 @@ FLAGS: Dict[str, Tuple[str, Callable[[Any], Any]]] = {
     "shared": ("another thread than its maker accessed it", lambda b: b["shared"] != 0),
 }
 TEXTS: Dict[str, Tuple[str, str]] = {  # what it is, and the number in a life that it depends on
-    "site": ("its site, three frames of its stack, as in `steve sites`", "stack"),
+    "site": ("its site, the whole stack as it is shown, as in `steve sites --json`", "stack"),
     "stack": ("all frames of its stack", "stack"),
     "function": ("function of its line, as in `steve lines`", "stack"),
     "file": ("file of its line", "stack"),

@@ -5,22 +5,19 @@ other heaps are not judged. Memory is O(stacks of live blocks).
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
-from typing import TYPE_CHECKING, Callable, Dict, Hashable, List, Optional, Tuple
+from typing import TYPE_CHECKING, Callable, Dict, List, Optional, Tuple
 
-from steve.analysis.reducers import both
-from steve.trace.policy import only_allocates
+from steve.analysis.reducers import Table, both
+from steve.trace.policy import is_of_runtime, only_allocates
 from steve.trace.stacks import Inherited
 
 if TYPE_CHECKING:
     import numpy as np
 
     from steve.trace._memtrace import Trace
-    from steve.trace.places import Places
 
 JUDGED = ("malloc", "custom")  # kinds of heaps
-# Bytes of a site's live blocks by how they can be reached, under the names that the trace gives these ways; and those
-# that the C and C++ libraries keep for themselves ("runtime"), whatever way.
-Reach = Dict[str, int]
+ROW = [("stack", "u4"), ("heap", "u4"), ("reach", "u4"), ("bytes", "u8")]
 MERGE_ROWS = 1 << 16
 
 
@@ -37,7 +34,7 @@ class Reached:
     def add(self, batch: "np.ndarray", keep: "Optional[np.ndarray]") -> None:
         import numpy as np
         lives = batch[both(keep, self._rule(batch))]
-        rows = np.zeros(len(lives), [("stack", "u4"), ("heap", "u4"), ("reach", "u4"), ("bytes", "u8")])
+        rows = np.zeros(len(lives), ROW)
         for name in ("stack", "heap", "reach"):
             rows[name] = lives[name]
         rows["bytes"] = lives["size"]
@@ -69,24 +66,32 @@ class Reached:
             self._rows = [rows]
         self._merged, self._waiting = len(rows), 0
 
-    def by_site(self, places: "Places") -> Dict[Hashable, Reach]:
-        """The bytes by site. Sites without blocks that are judged are left out."""
+    def by_stack(self, trace: "Trace") -> Table:
+        """Bytes by stack: a column for each way in which blocks can be reached, under the name that the trace gives it, and
+        `runtime`: what the C and C++ libraries keep for themselves, whatever way. Blocks that are not judged count nowhere."""
+        import numpy as np
         from steve.trace._memtrace import REACH_NAMES
         self._merge()
-        runtime = Runtime(places.trace)
-        found: Dict[Hashable, Reach] = {}
-        for stack, heap, reach, size in (row for rows in self._rows for row in rows.tolist()):
-            if places.heap_kind(heap) not in JUDGED:
-                continue
-            known = found.setdefault(places.site_name(stack), dict.fromkeys((*REACH_NAMES, "runtime"), 0))
-            known[REACH_NAMES[reach]] += size
-            if runtime.owns(stack):
-                known["runtime"] += size
-        return found
+        rows = self._rows[0] if self._rows else np.zeros(0, ROW)
+        judged = [heap for heap in np.unique(rows["heap"]).tolist() if heap_kind(trace, heap) in JUDGED]
+        rows = rows[np.isin(rows["heap"], judged)]
+        numbers, index = np.unique(rows["stack"], return_inverse=True)
+        found = np.zeros(len(numbers), [(name, "u8") for name in (*REACH_NAMES, "runtime")])
+        for number, name in enumerate(REACH_NAMES):
+            mine = rows["reach"] == number
+            np.add.at(found[name], index[mine], rows["bytes"][mine])
+        runtime = Runtime(trace)
+        own = np.array([runtime.owns(stack) for stack in numbers.tolist()], bool)
+        np.add.at(found["runtime"], index[own[index]], rows["bytes"][own[index]])
+        return Table(numbers, found)
 
 
-RUNTIME = ("libc.so", "libc-", "libstdc++.so", "libc++.so", "libc++abi.so", "libgcc_s.so", "ld-linux", "ld-2",
-           "libpthread.so", "libpthread-", "ld-musl")
+def heap_kind(trace: "Trace", heap: int) -> str:
+    """The name of a heap's kind, "" if the heap is unknown."""
+    known = trace.heap(heap)
+    return known.kind if known is not None else ""
+
+
 STREAM_BUFFER = "_IO_file_doallocate"  # of glibc's stdio
 
 
@@ -121,6 +126,6 @@ class Runtime:
     def _look_at(self, number: int) -> "Tuple[bool, bool, str]":
         if number not in self._frames:
             frame = self._trace.frame(number)
-            own = frame.object.rpartition("/")[2].startswith(RUNTIME)
+            own = is_of_runtime(frame)
             self._frames[number] = only_allocates(frame), own, frame.function
         return self._frames[number]

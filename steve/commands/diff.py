@@ -1,16 +1,15 @@
-"""steve diff: compare two traces by allocation site, line or function.
+"""steve diff: compare two traces by allocation site, line, function...
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import argparse
-import os
-from collections.abc import Hashable
 
 from steve.analysis import blocks
 from steve.terminal import arguments
 from steve.terminal import listing
-from steve.trace import policy, source
+from steve.trace import policy, rollups, source
 from steve.terminal.listing import Column
+from steve.trace.stacks import SITE
 
 NAME = "diff"
 HELP = "compare two memtraces: what grew, by allocation site or line"
@@ -22,9 +21,10 @@ MEASURES = (("blocks", "blocks", "blocks made"),
 COLUMNS = tuple(column for key, head, what in MEASURES for column in (
     Column(f"{key}_a", "", f"{what}, in the first trace"), Column(f"{key}_b", "", f"{what}, in the second"),
     Column(f"{key}_change", head, f"{key}_b minus {key}_a"))) + (
-    Column("place", "where", "site (three frames of the stack) or, with --by, line or function", True),)
+    Column("place", "where", f"{SITE}; or what --by names", True),)
+ACCESSES = ("loads", "stores", "modifies")
 EXAMPLES = f"""\
-Sites are matched by their names, so the two traces may come from different builds. Rows without any change are left
+Rows are matched by their names, so the two traces may come from different builds. Rows without any change are left
 out; the rows with the largest growth come first.
 
 {listing.explained(COLUMNS)}
@@ -43,28 +43,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     arguments.add_quiet(parser)
     blocks.add_choice(parser)
     policy.add_arguments(parser)
-    parser.add_argument("--by", choices=("site", "line", "function"), default="site",
-                        help="what to compare (default: site)")
+    rollups.add_arguments(parser)
     listing.add_arguments(parser, COLUMNS, "bytes_change")
     blocks.add_parts(parser)
 
 
-def place_of(chosen: blocks.Blocks, by: str, stack: int) -> str:
-    """The text of a stack's place, without anything that differs between builds. by: "site", "line" or "function"."""
-    if by == "site":
-        return chosen.places.site_name(stack)
-    line = chosen.places.stack_line(stack)
-    if not line.file:
-        return line.function
-    return f"{line.function} ({f'{line.file}:{line.line}' if by == 'line' else os.path.basename(line.file)})"
-
-
-def measured(chosen: blocks.Blocks, by: str) -> dict[Hashable, dict]:
+def measured(chosen: blocks.Blocks) -> dict[str, dict]:
     """The measures of one trace by place."""
-    sums, = chosen.sum_by("stack")
-    found = blocks.merged(sums, lambda stack: place_of(chosen, by, stack))
-    for row in found.values():
-        row["accesses"] = row["loads"] + row["stores"] + row["modifies"]
+    sums, = chosen.sum_by(rollups.key_of(chosen.args.by))
+    rollup = rollups.of_arguments(chosen.args, chosen.places)
+    numbers, rows = rollup.merged(sums)
+    found: dict[str, dict] = {}
+    for number, row in zip(numbers.tolist(), rows):
+        known = found.setdefault(rollup.text(number), dict.fromkeys((key for key, _, _ in MEASURES), 0))
+        for key in known:
+            known[key] += sum(int(row[name]) for name in ACCESSES) if key == "accesses" else int(row[key])
     return found
 
 
@@ -77,22 +70,22 @@ def row_of(place: str, first: dict, second: dict) -> dict:
     return row
 
 
-def changed(first: dict[Hashable, dict], second: dict[Hashable, dict]) -> list[dict]:
+def changed(first: dict[str, dict], second: dict[str, dict]) -> list[dict]:
     """The rows of the places whose measures differ."""
-    rows = [row_of(str(place), first.get(place, {}), second.get(place, {})) for place in {**first, **second}]
+    rows = [row_of(place, first.get(place, {}), second.get(place, {})) for place in {**first, **second}]
     return [row for row in rows if any(row[f"{key}_change"] for key, _, _ in MEASURES)]
 
 
-def total(found: dict[Hashable, dict], key: str) -> int:
+def total(found: dict[str, dict], key: str) -> int:
     """A measure over all places."""
     return sum(row[key] for row in found.values())
 
 
-def measured_first(args: argparse.Namespace) -> tuple[str, dict[Hashable, dict], int]:
+def measured_first(args: argparse.Namespace) -> tuple[str, dict[str, dict], int]:
     """The name of the first trace, its measures and the exit status. The trace is closed on return, so that both
     are not in memory at the same time."""
     chosen = blocks.Blocks(NAME, argparse.Namespace(**{**vars(args), "file": args.first}))
-    found = measured(chosen, args.by)
+    found = measured(chosen)
     return chosen.trace.name, found, chosen.verdict()
 
 
@@ -100,7 +93,8 @@ def run(args: argparse.Namespace) -> int:
     listing.check(args, COLUMNS)
     name, first, status = measured_first(args)
     chosen = blocks.Blocks(NAME, argparse.Namespace(**{**vars(args), "file": args.second}))
-    second = measured(chosen, args.by)
+    second = measured(chosen)
     title = ", ".join(f"{key} {total(second, key) - total(first, key):+,}" for key, _, _ in MEASURES)
-    listing.write(args, f"{name} to {chosen.title(title)}", changed(first, second), COLUMNS)
+    rows = listing.Summed(listing.ranked(changed(first, second), COLUMNS, args.sort), "place")
+    listing.write_ranked(args, f"{name} to {chosen.title(title)}", rows, COLUMNS)
     return max(status, chosen.verdict())

@@ -96,6 +96,6 @@ def run(args: argparse.Namespace) -> int:
     stacks, = chosen.sum_by("stack", chosen=selection)
     sites, largest, group_of = grouped(stacks, chosen, args.sites)
     maps = chosen.over_events(partial(_accesses.Fields, group_of, largest), selection)
-    rows = [row for site, most, found in zip(sites, largest, maps) for row in rows_of(str(site), most, found)]
+    rows = [row for site, most, found in zip(sites, largest, maps) for row in rows_of(site, most, found)]
     listing.write(args, chosen.title("fields"), rows, COLUMNS)
     return chosen.verdict()

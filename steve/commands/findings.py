@@ -8,19 +8,20 @@ import argparse
 import json
 import sys
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from steve.analysis import blocks
 from steve.terminal import listing
 from steve.system.errors import UsageError
 from steve.terminal.listing import Column, count
-from steve.trace import policy
+from steve.trace import policy, rollups
 from steve.system.output import Output
 from steve.analysis.rules import DEFAULTS, RULES, Rule, limits
 from steve.trace.stacks import SITE
 
 if TYPE_CHECKING:
     from steve.analysis.program_errors import Faults
+    from steve.analysis.reducers import Table
 
 NAME = "findings"
 ERRORS = "errors"
@@ -30,7 +31,7 @@ COLUMNS = (
     Column("blocks", "blocks", "blocks of the site that the rule finds"),
     Column("bytes", "bytes", "their bytes at the end of their lives"),
     Column("share", "% of bytes", "these bytes in percent of the bytes of all blocks examined"),
-    Column("site", "site", SITE, True),
+    Column("site", "site", f"{SITE}; or what --by names", True),
 )
 ERROR_COLUMNS = (
     Column("count", "", "number of errors in this context"),
@@ -99,6 +100,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         value = DEFAULTS[name.replace("-", "_")]
         parser.add_argument(f"--{name}", metavar="N", type=kind, default=value, help=f"{what} (default: {value})")
     listing.add_arguments(parser, COLUMNS, "bytes")
+    rollups.add_arguments(parser, rollups.BY_STACK)
     blocks.add_parts(parser)
 
 
@@ -145,16 +147,20 @@ def sums_of(chosen: blocks.Blocks, rules: list[Rule], args: argparse.Namespace) 
     return sums, found.bytes()
 
 
-def finding(rule: Rule, sums: dict[Any, dict], total: int, args: argparse.Namespace) -> dict:
-    """The object of --json for one rule, with all its sites. sums: the blocks it finds, by site; total: bytes of all
-    selected blocks."""
-    sites = [{"blocks": row["blocks"], "bytes": row["size"], "share": blocks.share(row["size"], total),
-              "site": site} for site, row in sums.items()]
-    size = sum(site["bytes"] for site in sites)
-    kept = listing.ranked(sites, COLUMNS, args.sort)
-    return {"finding": rule.key, "title": rule.title, "rule": rule.text(vars(args)),
-            "blocks": sum(site["blocks"] for site in sites), "bytes": size,
-            "share": blocks.share(size, total), "sites": kept}
+def row_of(found: dict, total: int) -> dict:
+    """The columns of a site. found: the sums over its blocks; total: bytes of all selected blocks."""
+    return {"blocks": found["blocks"], "bytes": found["size"], "share": blocks.share(found["size"], total)}
+
+
+def finding(rule: Rule, sums: Table, total: int, chosen: blocks.Blocks) -> dict:
+    """The object of --json for one rule, with the rows of its sites. sums: the blocks it finds, by stack; total: bytes
+    of all selected blocks."""
+    rollup = rollups.of_arguments(chosen.args, chosen.places)
+    sites = rollups.SummedRows(rollup, rollup.merged(rollups.Sums(*sums)), partial(row_of, total=total))
+    size = int(sums.rows["size"].sum())
+    return {"finding": rule.key, "title": rule.title, "rule": rule.text(vars(chosen.args)),
+            "blocks": int(sums.rows["blocks"].sum()), "bytes": size,
+            "share": blocks.share(size, total), "sites": sites.ranked(chosen.args.sort)}
 
 
 def heading(found: dict) -> str:
@@ -171,7 +177,7 @@ def text(chosen: blocks.Blocks, errors: list[dict], findings: list[dict], args: 
     parts = [chosen.title("findings") + "\n"] + ([left_out + "\n"] if left_out else [])
     parts += [program_errors.text(errors, listing.TOP if args.top is None else args.top)] if errors else []
     for found in findings:
-        parts.append(listing.text(heading(found), found["sites"], COLUMNS, args.top, plain))
+        parts.append(listing.text(heading(found), found["sites"], rollups.headed(COLUMNS, args.by), args.top, plain))
     return "\n".join(parts)
 
 
@@ -189,7 +195,7 @@ def write(args: argparse.Namespace, chosen: blocks.Blocks, errors: list[dict], f
     if args.json or args.csv:
         for found in errors + findings:
             rows = "contexts" if "contexts" in found else "sites"
-            found[rows] = found[rows][:args.top]
+            found[rows] = list(listing.cut(found[rows], args.top)[:])
     with Output(args.output or "-") as out:
         if args.json:
             out.write(json.dumps(errors + findings, indent=1) + "\n")
@@ -223,7 +229,7 @@ def run(args: argparse.Namespace) -> int:
     judged = [chosen.totals["accesses"] > 0 or not rule.of_accesses for rule in rules]
     missing = [rule.key for rule, kept in zip(rules, judged) if not kept]
     left_out = left_out_of(chosen, missing, args)
-    findings = [finding(rule, blocks.merged(rows, chosen.places.site_name), total, args)
+    findings = [finding(rule, blocks.nonzero_rows(rows), total, chosen)
                 for rule, rows, kept in zip(rules, sums, judged) if kept]
     write(args, chosen, errors_of(chosen, met, args), findings, left_out)
     if left_out:

@@ -6,15 +6,15 @@ from __future__ import annotations
 
 import argparse
 from functools import partial
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from steve.analysis import blocks
 from steve.terminal import listing
 from steve.analysis.reducers import Sums
 from steve.terminal.listing import Column
-from steve.trace import policy
-from steve.analysis.lost import Reach, Reached
+from steve.trace import policy, rollups
+from steve.analysis.lost import Reached
 from steve.analysis.reachable import Survivors, sums_of
 from steve.trace.stacks import SITE
 from steve.analysis.filter import fields_of
@@ -31,7 +31,7 @@ COLUMNS = (
     Column("made", "made", "all blocks made by the site"),
     Column("mean_age", "age", "operations from their New to the end, on average"),
     Column("lost", "lost", "C: bytes of blocks to which no pointer existed when the program ended; null, like the "
-           "next two, if the recorder did not search for pointers"),
+           "next two, if the recorder did not search for pointers, and with --by=type or thread"),
     Column("indirect", "indirect", "C: bytes of blocks to which only lost blocks point"),
     Column("possible", "possible", "C: bytes of possibly lost blocks: only pointers into the middle of a block lead "
            "to them, directly or through other blocks"),
@@ -42,7 +42,7 @@ COLUMNS = (
            "collector; null without a snapshot"),
     Column("runtime", "runtime", "bytes of blocks that the C or C++ library made for itself, such as buffers of "
            "streams and libstdc++'s memory for exceptions; null if the recorder did not search for pointers"),
-    Column("site", "site", SITE, True),
+    Column("site", "site", f"{SITE}; or what --by names", True),
 )
 EXAMPLES = f"""\
 With --to, the end is that mark: --from A --to B lists the blocks made after A and still alive at B. Programs leave
@@ -67,6 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
     policy.add_arguments(parser)
     listing.add_arguments(parser, COLUMNS, "bytes")
+    rollups.add_arguments(parser)
     blocks.add_parts(parser)
 
 
@@ -82,15 +83,16 @@ def is_leak(batch: np.ndarray) -> np.ndarray:
 
 
 class Leaks:
-    """The fold that collects, for the selected blocks: sums by stack of those alive at the end and of all; the lives
-    of those alive at the end; and how those can be reached.
+    """The fold that collects, for the selected blocks: sums of those alive at the end and of all; the lives of those
+    alive at the end; and how those can be reached.
 
-    rule: a function from a batch of lives to the mask of those that count as alive at the end."""
+    rule: a function from a batch of lives to the mask of those that count as alive at the end. key: what sums are
+    by."""
 
     numbered = False
 
-    def __init__(self, rule: Callable[[np.ndarray], np.ndarray]) -> None:
-        self.sums, self.survivors = Sums(("stack", rule), "stack"), Survivors()
+    def __init__(self, rule: Callable[[np.ndarray], np.ndarray], key: str) -> None:
+        self.sums, self.survivors = Sums((key, rule), key), Survivors()
         self.reached = Reached(rule)
 
     def add(self, batch: np.ndarray, keep: np.ndarray | None) -> None:
@@ -110,56 +112,54 @@ class Leaks:
         self.reached.join(part[2], peak)
 
 
-def lua_by_site(chosen: blocks.Blocks, survivors: Survivors) -> dict[Hashable, tuple[int, int]] | None:
-    """Bytes of reachable and of unreachable Lua objects, by site; None if there is no snapshot."""
-    lives = survivors.of_lua(chosen.trace)
-    if not len(lives):
-        return None
-    by_stack = sums_of(lives, chosen.open_again(snapshots=True), chosen.window())
-    if by_stack is None:
-        return None
-    found: dict[Hashable, tuple[int, int]] = {}
-    for stack, (reachable, lost) in by_stack.items():
-        known = found.get(chosen.places.site_name(stack), (0, 0))
-        found[chosen.places.site_name(stack)] = known[0] + reachable, known[1] + lost
-    return found
-
-
 class Reachability(NamedTuple):
-    """How the blocks alive at the end can be reached, by site. None: unknown."""
-    lua: dict[Hashable, tuple[int, int]] | None
-    """Bytes of reachable and of unreachable Lua objects."""
-    c: dict[Hashable, Reach] | None
+    """How the blocks alive at the end can be reached, by row of the list. None: unknown."""
+    lua: rollups.Sums | None
+    """Bytes of reachable and of unreachable Lua objects: the columns reachable and unreachable."""
+    c: rollups.Sums | None
     """Bytes of C blocks by their reachability."""
-
-    def row(self, site: Hashable) -> dict[str, int | None]:
-        """The columns of a site that depend on reachability."""
-        reachable, garbage = (None, None) if self.lua is None else self.lua.get(site, (0, 0))
-        reach = None if self.c is None else self.c.get(site, {})
-        if reach is not None:
-            reachable = (reachable or 0) + reach.get("reachable", 0)
-        return {"reachable": reachable, "unreachable": garbage,
-                **{key: None if reach is None else reach.get(key, 0) for key in (*LOST, "runtime")}}
 
     def sum(self, key: str) -> int:
         """The bytes of one reachability over all C blocks."""
-        return sum(reach[key] for reach in (self.c or {}).values())
+        return 0 if self.c is None else int(self.c.rows[key].sum())
 
 
 LOST = ("lost", "indirect", "possible")
 
 
-def c_by_site(chosen: blocks.Blocks, reached: Reached) -> dict[Hashable, Reach] | None:
-    """Bytes of C blocks by site and reachability; None if the recorder did not search for pointers, or if the analysis
-    ends at a mark."""
+def lua_by_stack(chosen: blocks.Blocks, survivors: Survivors) -> rollups.Sums | None:
+    """Bytes of reachable and of unreachable Lua objects, by stack; None if there is no snapshot."""
+    import numpy as np
+    lives = survivors.of_lua(chosen.trace)
+    if not len(lives):
+        return None
+    found = sums_of(lives, chosen.open_again(snapshots=True), chosen.window())
+    if found is None:
+        return None
+    numbers = np.array(sorted(found), "u4")
+    rows = np.array([found[stack] for stack in numbers.tolist()], [("reachable", "u8"), ("unreachable", "u8")])
+    return rollups.Sums(numbers, rows)
+
+
+def c_by_stack(chosen: blocks.Blocks, reached: Reached) -> rollups.Sums | None:
+    """Bytes of C blocks by stack and reachability; None if the recorder did not search for pointers, or if the
+    analysis ends at a mark."""
     if chosen.trace.info().get("reach") != "done" or chosen.args.end is not None:
         return None
-    return reached.by_site(chosen.places)
+    return rollups.Sums(*reached.by_stack(chosen.trace))
+
+
+def reachability(chosen: blocks.Blocks, found: Leaks, rollup: rollups.Rollup) -> Reachability:
+    """How the blocks can be reached, which is known by stack only."""
+    if rollup.key != "stack":
+        return Reachability(None, None)
+    lua, c = lua_by_stack(chosen, found.survivors), c_by_stack(chosen, found.reached)
+    return Reachability(lua and rollup.merged(lua), c and rollup.merged(c))
 
 
 def of_c(reach: Reachability) -> str:
     """The part of the heading about C blocks, "" if nothing is known."""
-    if not reach.c:
+    if reach.c is None or not len(reach.c.numbers):
         return ""
     lost = [f"{reach.sum(key):,} {words}" for key, words in
             (("lost", "bytes lost"), ("indirect", "indirectly"), ("possible", "possibly")) if reach.sum(key)]
@@ -168,45 +168,59 @@ def of_c(reach: Reachability) -> str:
     return f"; of C: {known}" + (f"; {own:,} are the runtime libraries' own" if own else "")
 
 
-def heading(live: dict[Hashable, dict], reach: Reachability) -> str:
-    """The heading of the table. live: sums of the blocks alive at the end, by site."""
-    count, size = (sum(found[key] for found in live.values()) for key in ("live_blocks", "live_bytes"))
+def heading(live: rollups.Sums, reach: Reachability) -> str:
+    """The heading of the table. live: sums of the blocks alive at the end."""
+    count, size = (int(live.rows[key].sum()) for key in ("live_blocks", "live_bytes"))
     title = f"{count:,} blocks of {size:,} bytes never freed{of_c(reach)}"
     if reach.lua is None:
         return title
-    held, lost = (sum(pair[i] for pair in reach.lua.values()) for i in (0, 1))
+    held, lost = (int(reach.lua.rows[key].sum()) for key in ("reachable", "unreachable"))
     return f"{title}; objects of Lua: {held:,} bytes reachable, {lost:,} garbage"
 
 
-def rows_of(live: dict[Hashable, dict], all_made: dict[Hashable, dict], reach: Reachability) -> list[dict]:
-    """A row for each site with blocks alive at the end."""
-    total = sum(found["live_bytes"] for found in live.values())
-    return [{"site": site, "bytes": found["live_bytes"], "blocks": found["live_blocks"],
-             "share": blocks.share(found["live_bytes"], total), "made": all_made[site]["blocks"],
-             "mean_age": blocks.mean(found["lifetimes"], found["blocks"]), **reach.row(site)}
-            for site, found in live.items()]
+def joined(live: rollups.Sums, made: rollups.Sums, reach: Reachability) -> rollups.Sums:
+    """All that is known of the blocks alive at the end. made: sums of all blocks."""
+    columns = {"bytes": (live, "live_bytes"), "blocks": (live, "live_blocks"), "lifetimes": (live, "lifetimes"),
+               "lives": (live, "blocks"), "made": (made, "blocks")}
+    if reach.lua is not None:
+        columns.update(lua_reachable=(reach.lua, "reachable"), unreachable=(reach.lua, "unreachable"))
+    if reach.c is not None:
+        columns.update({key: (reach.c, key) for key in (*LOST, "reachable", "runtime")})
+    return rollups.joined(live.numbers, columns)
 
 
-def shown(reach: Reachability) -> tuple[Column, ...]:
+def row_of(found: dict, total: int) -> dict:
+    """The columns of a site. found: what joined() has of it; total: the bytes of all sites."""
+    reachable = [found[key] for key in ("lua_reachable", "reachable") if key in found]
+    return {"bytes": found["bytes"], "blocks": found["blocks"], "share": blocks.share(found["bytes"], total),
+            "made": found["made"], "mean_age": blocks.mean(found["lifetimes"], found["lives"]),
+            **{key: found.get(key) for key in (*LOST, "unreachable", "runtime")},
+            "reachable": sum(reachable) if reachable else None}
+
+
+def shown(reach: Reachability, by: str) -> tuple[Column, ...]:
     """The columns. Those without information are hidden in the table."""
     hidden = {key for key in (*LOST, "runtime") if not reach.sum(key)}
-    if not reach.lua:
+    without_lua = reach.lua is None or not len(reach.lua.numbers)
+    if without_lua:
         hidden.add("unreachable")
-    if not reach.lua and not reach.c:
+    if without_lua and (reach.c is None or not len(reach.c.numbers)):
         hidden.add("reachable")
-    return tuple(c._replace(head="") if c.key in hidden else c for c in COLUMNS)
+    return tuple(c._replace(head="") if c.key in hidden else c for c in rollups.headed(COLUMNS, by))
 
 
 def run(args: argparse.Namespace) -> int:
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args, again=True)
     asked = args.where is not None and "inherited" in fields_of(args.where)
-    found = chosen.fold(partial(Leaks, is_live if asked else is_leak))
-    sums = found.sums.rows(chosen.totals["peak"])
-    live, all_made = (blocks.merged(by_stack, chosen.places.site_name) for by_stack in sums)
-    reach = Reachability(lua_by_site(chosen, found.survivors), c_by_site(chosen, found.reached))
+    found = chosen.fold(partial(Leaks, is_live if asked else is_leak, rollups.key_of(args.by)))
+    rollup = rollups.of_arguments(args, chosen.places)
+    live, made = map(rollup.merged, found.sums.rows(chosen.totals["peak"]))
+    reach = reachability(chosen, found, rollup)
     title = heading(live, reach)
     if not asked and "forked_from_pid" in chosen.trace.info():
         title += "; inherited blocks are left out (--where inherited)"
-    listing.write(args, chosen.title(title), rows_of(live, all_made, reach), shown(reach))
+    make = partial(row_of, total=int(live.rows["live_bytes"].sum()))
+    rows = rollups.SummedRows(rollup, joined(live, made, reach), make).ranked(args.sort)
+    listing.write_ranked(args, chosen.title(title), rows, shown(reach, args.by))
     return chosen.verdict()

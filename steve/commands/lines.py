@@ -12,7 +12,7 @@ from steve.terminal import listing
 from steve.terminal.listing import Column
 from steve.trace import policy
 from steve.trace.places import Line
-from steve.trace.stacks import place_text
+from steve.trace.frames import place_text
 
 if TYPE_CHECKING:
     import numpy as np

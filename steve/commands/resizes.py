@@ -7,7 +7,7 @@ import argparse
 from steve.analysis import blocks
 from steve.terminal import listing
 from steve.terminal.listing import Column
-from steve.trace import policy
+from steve.trace import policy, rollups
 from steve.trace.stacks import SITE
 
 NAME = "resizes"
@@ -21,7 +21,7 @@ COLUMNS = (
     Column("copied", "copied", "bytes that these moves had to copy: the smaller of old and new size"),
     Column("first_size", "first bytes", "bytes of the resized blocks at their News, on average"),
     Column("last_size", "last bytes", "bytes of the resized blocks at the end of their lives, on average"),
-    Column("site", "site", f"the site of the New: {SITE}", True),
+    Column("site", "site", f"the site of the New: {SITE}; or what --by names", True),
 )
 EXAMPLES = f"""\
 If a block is resized again and again and moves each time, it grows in steps that are too small, or the program could
@@ -40,12 +40,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
     policy.add_arguments(parser)
     listing.add_arguments(parser, COLUMNS, "copied")
+    rollups.add_arguments(parser)
     blocks.add_parts(parser)
 
 
-def row_of(site: str, found: dict) -> dict:
-    """The row of a site. found: the sums over its blocks."""
-    return {"site": site, "resizes": found["resizes"], "resized": found["resized"], "made": found["blocks"],
+def row_of(found: dict) -> dict:
+    """The columns of a site. found: the sums over its blocks."""
+    return {"resizes": found["resizes"], "resized": found["resized"], "made": found["blocks"],
             "longest": found["most_resizes"], "moves": found["moves"], "copied": found["copied"],
             "first_size": blocks.mean(found["first_size"], found["resized"]),
             "last_size": blocks.mean(found["last_size"], found["resized"])}
@@ -54,10 +55,12 @@ def row_of(site: str, found: dict) -> dict:
 def run(args: argparse.Namespace) -> int:
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args)
-    sums, = chosen.sum_by("stack")
-    rows = [row_of(str(site), found) for site, found in blocks.merged(sums, chosen.places.site_name).items()
-            if found["resizes"]]
-    resizes, copied = (sum(row[key] for row in rows) for key in ("resizes", "copied"))
+    sums, = chosen.sum_by(rollups.key_of(args.by))
+    rollup = rollups.of_arguments(args, chosen.places)
+    numbers, found = rollup.merged(sums)
+    resized = found["resizes"] != 0
+    resizes, copied = (int(found[key].sum()) for key in ("resizes", "copied"))
     title = f"{resizes:,} resizes, {copied:,} bytes copied"
-    listing.write(args, chosen.title(title), rows, COLUMNS)
+    rows = rollups.SummedRows(rollup, rollups.Sums(numbers[resized], found[resized]), row_of)
+    listing.write_ranked(args, chosen.title(title), rows.ranked(args.sort), rollups.headed(COLUMNS, args.by))
     return chosen.verdict()

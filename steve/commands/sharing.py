@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from steve.analysis import blocks
 from steve.terminal import listing
 from steve.terminal.listing import Column
+from steve.terminal.tables import StackText
 from steve.trace.stacks import SITE
 
 if TYPE_CHECKING:
@@ -92,13 +93,13 @@ def used(side: tuple) -> str:
     return ranges(written, offset) if written else ranges(read, offset) + " read"
 
 
-def place(sides: tuple[tuple, tuple], own: int, site_name: Callable[[int], str]) -> str:
+def place(sides: tuple[tuple, tuple], own: int, site_name: Callable[[int], StackText]) -> str:
     """The bytes that two threads use, as text. own: the index of the side whose site the text is for."""
     mine, theirs = sides[own], sides[1 - own]
     text = f"{used(mine)} | {used(theirs)}"
     site = site_name(theirs[1])
     if site != site_name(mine[1]):
-        return f"{text} of {site}"
+        return f"{text} of {site.brief}"
     return text if mine[2] == theirs[2] else f"{text} of another"
 
 
@@ -112,7 +113,7 @@ def lowest(bits: int) -> int:
     return bits & -bits
 
 
-def found_at(found: np.ndarray, tests: int, site_name: Callable[[int], str]) -> Iterator[tuple[str, str, dict]]:
+def found_at(found: np.ndarray, tests: int, site_name: Callable[[int], StackText]) -> Iterator[tuple[str, str, dict]]:
     """(site, place, numbers) of each falsely shared line, once for each of its one or two sites. found: the lines that
     the kernel found; tests: the number of lines it tested."""
     for line in found[(found["interleaved"] >= LEAST) & (found["chance"] * tests <= BY_CHANCE)]:
@@ -124,7 +125,7 @@ def found_at(found: np.ndarray, tests: int, site_name: Callable[[int], str]) -> 
             yield site, place(sides, own, site_name), row
 
 
-def by_site(found: np.ndarray, tests: int, site_name: Callable[[int], str]) -> dict[str, dict]:
+def by_site(found: np.ndarray, tests: int, site_name: Callable[[int], StackText]) -> dict[str, dict]:
     """The columns about falsely shared lines, by site."""
     sites: dict[str, dict] = {}
     for site, where, row in found_at(found, tests, site_name):
@@ -145,7 +146,7 @@ def shown(places: dict[str, dict]) -> str:
     return "; ".join(list(places)[:SHOWN]) + (f"; {more} more" if more > 0 else "")
 
 
-def rows_of(result: tuple, site_name: Callable[[int], str]) -> list[dict]:
+def rows_of(result: tuple, site_name: Callable[[int], StackText]) -> list[dict]:
     """The rows of the list. result: that of steve.kernels._accesses.Sharing."""
     sums, found, tests, _ = result
     lines = by_site(found, tests, site_name)

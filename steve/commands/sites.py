@@ -7,7 +7,7 @@ import argparse
 from steve.analysis import blocks
 from steve.terminal import listing
 from steve.terminal.listing import Column
-from steve.trace import policy
+from steve.trace import policy, rollups
 from steve.trace.stacks import SITE
 
 NAME = "sites"
@@ -30,7 +30,7 @@ COLUMNS = (
     Column("utilisation", "used %",
            "bytes ever accessed (in units of 1/64 of a block) in percent of the blocks' sizes"),
     Column("shared", "", "number of these blocks that a thread other than their maker accessed"),
-    Column("site", "site", SITE, True),
+    Column("site", "site", f"{SITE}; or what --by names", True),
 )
 EXAMPLES = f"""\
 A block belongs to the site of its New for all its life, no matter where it is resized or freed. (In the tables of
@@ -49,14 +49,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
     policy.add_arguments(parser)
     listing.add_arguments(parser, COLUMNS, "bytes")
+    rollups.add_arguments(parser)
     blocks.add_parts(parser)
 
 
-def row_of(site: str, found: dict) -> dict:
-    """The row of a site. found: the sums over its blocks."""
+def row_of(found: dict) -> dict:
+    """The columns of a site. found: the sums over its blocks."""
     same = ("blocks", "bytes", "resizes", "frees", "loads", "stores", "modifies", "bytes_read",
             "bytes_written", "shared")
-    return {**{name: found[name] for name in same}, "site": site,
+    return {**{name: found[name] for name in same},
             "live_bytes_at_peak": found["peak_bytes"], "live_bytes_at_end": found["live_bytes"],
             "live_blocks_at_end": found["live_blocks"], "largest": found["most_bytes"],
             "mean_lifetime": blocks.mean(found["lifetimes"], found["blocks"]),
@@ -66,7 +67,8 @@ def row_of(site: str, found: dict) -> dict:
 def run(args: argparse.Namespace) -> int:
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args)
-    sums, = chosen.sum_by("stack")
-    rows = [row_of(str(site), found) for site, found in blocks.merged(sums, chosen.places.site_name).items()]
-    listing.write(args, chosen.title("allocation sites"), rows, COLUMNS)
+    sums, = chosen.sum_by(rollups.key_of(args.by))
+    rollup = rollups.of_arguments(args, chosen.places)
+    rows = rollups.SummedRows(rollup, rollup.merged(sums), row_of)
+    listing.write_ranked(args, chosen.title("allocation sites"), rows.ranked(args.sort), rollups.headed(COLUMNS, args.by))
     return chosen.verdict()

@@ -44,7 +44,8 @@ TABLE = (
     ("live bytes", "bytes live at the end in blocks that the site made or resized last"),
     ("live blocks", "number of those blocks"))
 EXAMPLES = f"""\
-A site is the first three frames of an allocation stack, without functions that only allocate. In these tables, which show where memory was requested, a resized block belongs to the site that
+A site is an allocation stack without functions that only allocate. A table shows as many frames as it takes to tell
+its rows apart. In these tables, which show where memory was requested, a resized block belongs to the site that
 resized it last. (In `steve sites`, which shows what became of blocks, it always belongs to the site of its New.)
 {chr(10).join(listing.entry(*column) for column in TABLE)}
 With --where, all counts and the peak are those of the selected blocks. --json prints one object, --csv lines

@@ -12,7 +12,7 @@ from steve.analysis import blocks
 from steve.terminal import listing
 from steve.analysis.reducers import Sums, Table
 from steve.terminal.listing import Column, count
-from steve.trace import policy
+from steve.trace import policy, rollups
 from steve.trace.stacks import SITE
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ COLUMNS = (
     Column("made", "made", "all blocks made by the site"),
     Column("share", "% of made", "temporaries in percent of made"),
     Column("mean_lifetime", "lifetime", "operations from New to Free of the temporaries, on average"),
-    Column("site", "site", SITE, True),
+    Column("site", "site", f"{SITE}; or what --by names", True),
 )
 EXAMPLES = f"""\
 A block is temporary if it is freed before the next block is made or, with --within N, at most N operations after it
@@ -47,6 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--within", metavar="N", type=count,
                         help="count blocks freed within N operations, instead of before the next New")
     listing.add_arguments(parser, COLUMNS, "temporaries")
+    rollups.add_arguments(parser)
     blocks.add_parts(parser)
 
 
@@ -57,25 +58,33 @@ def are_temporary(batch: np.ndarray, within: int | None) -> np.ndarray:
 
 
 def sums_of(chosen: blocks.Blocks, args: argparse.Namespace) -> list[Table]:
-    """Sums by stack: of the selected blocks that are temporary, and of all selected blocks."""
-    temporary = partial(are_temporary, within=args.within)
-    return chosen.fold(partial(Sums, ("stack", temporary), "stack")).rows(chosen.totals["peak"])
+    """Sums by what --by needs: of the selected blocks that are temporary, and of all selected blocks."""
+    temporary, key = partial(are_temporary, within=args.within), rollups.key_of(args.by)
+    return chosen.fold(partial(Sums, (key, temporary), key)).rows(chosen.totals["peak"])
 
 
-def title(rows: list, args: argparse.Namespace) -> str:
-    """The heading of the table."""
+def title(count: int, args: argparse.Namespace) -> str:
+    """The heading of the table. count: the number of temporaries."""
     rule = "before the next New" if args.within is None else f"within {args.within:,} operations"
-    return f"{sum(row['temporaries'] for row in rows):,} blocks freed {rule}"
+    return f"{count:,} blocks freed {rule}"
+
+
+def row_of(found: dict) -> dict:
+    """The columns of a site. found: the sums over its blocks."""
+    return {"temporaries": found["temporaries"], "bytes": found["bytes"], "made": found["made"],
+            "share": blocks.share(found["temporaries"], found["made"]),
+            "mean_lifetime": blocks.mean(found["lifetimes"], found["temporaries"])}
 
 
 def run(args: argparse.Namespace) -> int:
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args)
-    short, all_made = (blocks.merged(sums, chosen.places.site_name) for sums in sums_of(chosen, args))
-    rows = [{"site": site, "temporaries": found["blocks"], "bytes": found["bytes"],
-             "made": all_made[site]["blocks"],
-             "share": blocks.share(found["blocks"], all_made[site]["blocks"]),
-             "mean_lifetime": blocks.mean(found["lifetimes"], found["blocks"])}
-            for site, found in short.items()]
-    listing.write(args, chosen.title(title(rows, args)), rows, COLUMNS)
+    tables = sums_of(chosen, args)
+    rollup = rollups.of_arguments(args, chosen.places)
+    short, made = map(rollup.merged, tables)
+    sums = rollups.joined(short.numbers, {"temporaries": (short, "blocks"), "bytes": (short, "bytes"),
+                                          "lifetimes": (short, "lifetimes"), "made": (made, "blocks")})
+    heading = chosen.title(title(int(sums.rows["temporaries"].sum()), args))
+    rows = rollups.SummedRows(rollup, sums, row_of).ranked(args.sort)
+    listing.write_ranked(args, heading, rows, rollups.headed(COLUMNS, args.by))
     return chosen.verdict()

@@ -8,7 +8,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 from collections.abc import Iterator, Sequence
 
 from steve.export.profile import METRICS, Profile
-from steve.trace.frames import label
+from steve.trace.frames import function_label
 
 EVENTS = [METRICS.index(metric) for metric in METRICS if metric.name in (
     "alloc_space", "alloc_objects", "inuse_space", "peak_space", "loads", "stores")]
@@ -35,7 +35,7 @@ class Graph:
         if not number:
             return ("???", "(no stack)"), 0
         frame = self.profile.frame(number)
-        return (frame.file or "???", frame.function or label(frame)), frame.line
+        return (frame.file or "???", function_label(frame)), frame.line
 
     def _add(self, frames: Sequence[int], costs: Costs) -> None:
         stack = [self._places[number] for number in frames]

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     from steve.kernels._holdings import Holdings
-    from steve.trace._memtrace import Trace
     from steve.trace.policy import ShownStacks
 
 SUMS = (("tb", "bytes"), ("tbk", "blocks"), ("tl", "lifetime"), ("mb", "most"), ("mbk", "most_blocks"),
@@ -28,9 +27,9 @@ SUMS = (("tb", "bytes"), ("tbk", "blocks"), ("tl", "lifetime"), ("mb", "most"), 
         ("wb", "bytes_written"))
 
 
-def frame_text(trace: Trace, number: int) -> str:
+def frame_text(shown: ShownStacks, number: int) -> str:
     """The text of a frame in DHAT's frame table: `0xADDRESS: function (file:line)`."""
-    frame = trace.frame(number) if number else None
+    frame = shown.named(number) if number else None
     return "(no stack)" if frame is None else f"{frame.ip:#x}: {frame_line(frame)}"
 
 
@@ -43,7 +42,7 @@ class Points:
         self.shown = shown
         self.texts: dict[str, int] = {"[root]": 0}
         stacks, rows = history.stacks(), history.rows()
-        self.indices = {number: self.texts.setdefault(frame_text(shown.trace, number), len(self.texts))
+        self.indices = {number: self.texts.setdefault(frame_text(shown, number), len(self.texts))
                         for number in frames_of(shown, stacks.tolist())}
         order = in_order(shown, stacks, self.indices)
         sums = [np.add.reduceat(rows[column][order.indices], order.starts) if len(rows) else rows[column]

@@ -94,14 +94,14 @@ class Trees:
     not computed."""
 
     def __init__(self, shown: ShownStacks) -> None:
-        self.trace = shown.trace
+        self.stacks = shown
         self.shown, self.callers, self.frames = shown.table()
         self._texts: dict[int, str] = {}
 
     def text(self, number: int) -> str:
         """The text of a frame."""
         if number not in self._texts:
-            frame = self.trace.frame(number) if number else None
+            frame = self.stacks.named(number) if number else None
             self._texts[number] = f"{frame.ip:#X}: {frame_line(frame)}".replace("0X", "0x") if frame \
                 else "0x0: (no stack)"
         return self._texts[number]

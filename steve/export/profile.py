@@ -84,7 +84,7 @@ class Profile:
     def frame(self, number: int) -> Frame:
         """The frame with an id. Frame 0 is that of unknown stacks."""
         if number not in self._frames:
-            self._frames[number] = self.trace.frame(number)
+            self._frames[number] = self.shown.named(number)
         return self._frames[number]
 
     def used_frames(self) -> list[int]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from steve.analysis.blocks import FEW_ROWS
 from steve.export.profile import METRICS, Metric, Profile
-from steve.trace.frames import label
+from steve.trace.frames import function_label
 
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
@@ -18,7 +18,7 @@ def frame_entry(profile: Profile, number: int) -> dict:
     if not number:
         return {"name": "(no stack)"}
     frame = profile.frame(number)
-    entry: dict = {"name": frame.function or label(frame)}
+    entry: dict = {"name": function_label(frame)}
     if frame.file:
         entry["file"] = frame.file
     if frame.line:

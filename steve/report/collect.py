@@ -20,7 +20,7 @@ from steve.terminal.progress import Progress
 from steve.trace.frames import is_native
 from steve.analysis.rules import DEFAULTS, limits
 from steve.trace.policy import ShownStacks
-from steve.trace.stacks import frame_text
+from steve.trace.frames import frame_text
 from steve.analysis.totals import extent, is_complete, is_least
 
 BINS = 400

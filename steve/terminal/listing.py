@@ -38,13 +38,37 @@ class Column(NamedTuple):
 
 
 class Rows(Protocol):
-    """A list of rows, or an object that makes slices of them on demand so that they are never all in memory."""
+    """A list of rows, or an object that makes slices of them on demand so that they are never all in memory.
+
+    If it has a method rest(first), which sums up the rows from an index on, a list that is cut ends with such a
+    row."""
 
     def __len__(self) -> int:
         ...
 
     def __getitem__(self, some: slice) -> list[dict]:
         ...
+
+
+class Summed(list):
+    """Rows whose numbers can be added up. key: the column of their texts; the other columns are numbers."""
+
+    def __init__(self, rows: Iterable[dict], key: str) -> None:
+        super().__init__(rows)
+        self.key = key
+
+    def rest(self, first: int) -> dict:
+        """One row for all rows from an index on."""
+        rows = self[first:]
+        sums = {key: sum(row[key] for row in rows) for key in rows[0] if key != self.key}
+        return {**sums, self.key: f"others ({len(rows):,})"}
+
+
+def cut(rows: Rows, most: int | None) -> Rows:
+    """The first `most` rows, all for None, and a row for the others if the rows can be summed up."""
+    if most is None or len(rows) <= most:
+        return rows
+    return [*rows[:most], *([rows.rest(most)] if hasattr(rows, "rest") else [])]
 
 
 def recorded(columns: Sequence[Column]) -> list[Column]:
@@ -77,7 +101,7 @@ def add_arguments(parser: argparse.ArgumentParser, columns: Sequence[Column], or
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="write a JSON list of all rows")
     form.add_argument("--csv", action="store_true", help="write comma-separated values, all rows")
-    parser.add_argument("--top", metavar="N", type=count,
+    parser.add_argument("-n", "--top", metavar="N", type=count,
                         help="only the first N rows "
                              f"(default: {TOP if order else SERIES_TOP} in a table, else all)")
     parser.add_argument("--sort", metavar="COLUMN", default=order,
@@ -113,6 +137,8 @@ def cell(value: Any) -> str:
         return by_name(value)
     if isinstance(value, float):
         return f"{value:,.2f}"
+    if isinstance(value, str):
+        return value
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
@@ -190,7 +216,7 @@ def text(title: str, rows: Rows, columns: Sequence[Column], top: int | None, pla
     without colours."""
     from steve.terminal.tables import render
     most = TOP if top is None else top
-    parts = [table(title, rows[:most], columns, order)] if rows else [title, "(nothing)"]
+    parts = [table(title, list(cut(rows, most)[:most + 1]), columns, order)] if len(rows) else [title, "(nothing)"]
     if len(rows) > most:
         parts.append(f"{len(rows) - most:,} more rows; --top shows more")
     return render(parts, not plain)
@@ -203,7 +229,7 @@ def write(args: argparse.Namespace, title: str, rows: list[dict], columns: Seque
 
 def write_ranked(args: argparse.Namespace, title: str, rows: Rows, columns: Sequence[Column]) -> None:
     """As write(), for rows that are sorted already."""
-    kept = rows if args.top is None else rows[:args.top]
+    kept = cut(rows, args.top)
     with Output(args.output or "-") as out:
         if args.json or args.csv:
             for part in (json_parts if args.json else csv_parts)(kept, columns):

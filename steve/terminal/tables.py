@@ -26,6 +26,38 @@ class Titled(NamedTuple):
     remark: str = ""
 
 
+class StackText(str):
+    """The text of a stack, `frame < caller < ...`. A table shows as many frames as it takes to tell its rows apart, at
+    least `least`."""
+    parts: tuple[str, ...]
+    least: int
+
+    def __new__(cls, parts: Sequence[str], least: int) -> "StackText":
+        text = super().__new__(cls, " < ".join(parts))
+        text.parts, text.least = tuple(parts), least
+        return text
+
+    @property
+    def brief(self) -> str:
+        """The first `least` frames."""
+        return " < ".join(self.parts[:self.least])
+
+
+def told_apart(texts: Sequence[StackText]) -> dict[StackText, str]:
+    """The text of each stack, cut to as many frames as it takes to tell it from the others."""
+    ordered = sorted(set(texts), key=lambda text: text.parts)
+    alike = [0, *(common(one.parts, other.parts) for one, other in zip(ordered, ordered[1:])), 0]
+    return {text: " < ".join(text.parts[:max(text.least, *alike[i:i + 2])]) for i, text in enumerate(ordered)}
+
+
+def common(one: Sequence[str], other: Sequence[str]) -> int:
+    """The number of frames that it takes to tell two stacks apart."""
+    for i, (a, b) in enumerate(zip(one, other), 1):
+        if a != b:
+            return i
+    return min(len(one), len(other)) + 1
+
+
 def printable(text: str) -> str:
     """The text with each unprintable character replaced by an escape."""
     if text.isprintable():
@@ -66,7 +98,10 @@ def columns(title: str, heads: Sequence[str], rows: Iterable[Sequence[object]], 
 
     If the width is not enough, number columns are left out, starting with the last, and a remark names them. The
     first column and those with headings in `kept` always stay."""
-    cells = [[printable(str(cell)) for cell in row] for row in rows]
+    body = list(rows)
+    apart = told_apart([cell for row in body for cell in row if isinstance(cell, StackText)])
+    cells = [[printable(apart[cell] if isinstance(cell, StackText) else str(cell)) for cell in row]
+             for row in body]
     widths = [needed(head, [row[i] for row in cells], head in left) for i, head in enumerate(heads)]
     shown = fitting(heads, widths, left, kept)
     missing = [head for i, head in enumerate(heads) if i not in shown]

@@ -281,7 +281,8 @@ def test_forms(steve: Steve, trace) -> None:
     path = trace(reference.script(run))
     text, rows = steve("sites", path).out, json.loads(steve("sites", path, "--json", "--top", "2").out)
     assert "allocation sites" in text and "grow (buf.c:7)" in text
-    assert [row["site"] for row in rows] == [reference.SITES[2], reference.SITES[1]]
+    assert [row["site"] for row in rows] == [reference.SITES[2], reference.SITES[1], "others (1)"]
+    assert rows[2]["bytes"] == sum(8 + i for i in range(0, 9, 3))
     table = list(csv.DictReader(io.StringIO(steve("sites", path, "--csv", "--sort", "site").out)))
     assert [row["site"] for row in table] == sorted(reference.SITES)
     assert table[0]["blocks"] == "3" and list(table[0]) == list(rows[0])

@@ -144,7 +144,7 @@ def test_resized_blocks_are_of_the_sites_that_tables_define(steve: Steve, trace:
 def test_summary_text_names_sites(steve: Steve, trace: Maker) -> None:
     trace(SCRIPT)
     text = steve("summary", "t.ljt").out
-    assert "lua_pcall < main" in text and "Most bytes live at the end" in text
+    assert "lua_pcall" in text and "Most bytes live at the end" in text
     assert [line.split() for line in text.splitlines() if "256" in line and "lua_pcall" in line]
     assert "lua_pcall" not in steve("summary", "--top", "0", "t.ljt").out
 
@@ -179,14 +179,14 @@ dropped events            0
 Most bytes allocated
 
   bytes   blocks   resizes   live bytes   live blocks   site
- ────────────────────────────────────────────────────────────────────────
-  3,428        2         1          256             1   lua_pcall < main
+ ─────────────────────────────────────────────────────────────────
+  3,428        2         1          256             1   lua_pcall
 
 Most bytes live at the end
 
   bytes   blocks   resizes   live bytes   live blocks   site
- ────────────────────────────────────────────────────────────────────────
-  3,428        2         1          256             1   lua_pcall < main
+ ─────────────────────────────────────────────────────────────────
+  3,428        2         1          256             1   lua_pcall
 """
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from steve.trace.policy import ALLOC_FUNCTIONS, Policy, ShownStacks, glob, known_alloc_functions, only_allocates
-from steve.trace.stacks import frame_text
+from steve.trace.frames import frame_text
 
 LUAJIT, LIBRARY, LIBC = "/usr/bin/luajit", "/usr/lib/libfoo.so", "/usr/lib/libc.so.6"
 

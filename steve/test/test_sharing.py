@@ -119,8 +119,8 @@ def test_small_blocks_of_two_sites_in_one_line(steve: Steve, trace: Callable) ->
     rows = rows_of(steve, trace, "thread 1", f"N {PAGE} 16 1", f"N {PAGE + 32} 16 2",
                 *[turn(2, f"M {PAGE} 4"), turn(3, f"M {PAGE + 32} 8")] * 5)
     assert {row["site"]: list(row["places"]) for row in rows} == {
-        "make (a.c:1) < main": ["0-3 | 0-7 of other (b.c:2) < main"],
-        "other (b.c:2) < main": ["0-7 | 0-3 of make (a.c:1) < main"]}
+        "make (a.c:1) < main": ["0-3 | 0-7 of other (b.c:2)"],
+        "other (b.c:2) < main": ["0-7 | 0-3 of make (a.c:1)"]}
     rows = rows_of(steve, trace, "thread 1", f"N {PAGE} 16 1", f"N {PAGE + 32} 16 1",
                 *[turn(2, f"M {PAGE} 4"), turn(3, f"M {PAGE + 32} 8")] * 5)
     assert [list(row["places"]) for row in rows] == [["0-3 | 0-7 of another"]]

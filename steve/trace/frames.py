@@ -5,11 +5,16 @@ SPDX-License-Identifier: GPL-2.0-or-later
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from steve.trace._memtrace import Frame
 
+LONG = 60  # characters of a name from which on its templates' arguments are elided
+RUST_HASH = re.compile(r"::h[0-9a-f]{16}$")
+ELIDED = "\N{HORIZONTAL ELLIPSIS}"
+TEMPLATE = re.compile(r"(?<!operator)(?<!operator<)<[^<>]*>(?!=)")  # the innermost ones
 LUA_KINDS = frozenset(("lua", "lua-inlined"))  # the kinds of frames that are a line of Lua code
 # Those that have nothing to do with Lua: machine code of object files, functions inlined in it, and the end of a stack
 # that was cut.
@@ -33,13 +38,57 @@ def file_name(frame: Frame) -> str:
     return os.path.basename(name)
 
 
+def short_name(name: str) -> str:
+    """A name of C++ or Rust without the hash of Rust and, if it is long, without the arguments of templates."""
+    name = RUST_HASH.sub("", name)
+    while len(name) > LONG:
+        shorter = TEMPLATE.sub(ELIDED, name)
+        if shorter == name:
+            break
+        name = shorter
+    return name.replace(ELIDED, "<...>")
+
+
+def function_name(frame: Frame) -> str:
+    """The name of a frame's function. A Lua function without a name is called after its place, file:line, here without
+    the folder."""
+    return os.path.basename(frame.function) if is_lua(frame) else frame.function
+
+
+def place_text(function: str, file: str, line: int) -> str:
+    """`function (file:line)` of a known file."""
+    return f"{function} ({os.path.basename(file)}{f':{line}' if line else ''})"
+
+
+def frame_text(frame: Frame) -> str:
+    """`function (file:line)`, or as much of that as is known."""
+    name = function_name(frame) or f"{frame.ip:#x}"
+    if frame.file:
+        return place_text(name, file_name(frame), frame.line)
+    if frame.object:
+        return f"{name} ({os.path.basename(frame.object)})"
+    return name
+
+
+def function_label(frame: Frame) -> str:
+    """The name of a frame's function for formats that have files and lines apart. That of a Lua function says where it
+    is defined, because a file may have several functions of one name. Without a name, as label()."""
+    name = function_name(frame)
+    if not name or not is_lua(frame):
+        return name or label(frame)
+    place = f"{file_name(frame)}:{frame.defined}" if frame.defined else file_name(frame)
+    if name == place or not place:
+        return name
+    return f"{name} ({place}{f' #{frame.nth + 1}' if frame.nth else ''})"
+
+
 def label(frame: Frame) -> str:
     """`function`, for Lua `function file:line`; without a function name, the file, object or address. Always one
     line of text."""
     name = file_name(frame)
     place = f"{name}:{frame.line}" if name and frame.line else name
     if frame.function:
-        text = f"{frame.function} {place}" if place and is_lua(frame) else frame.function
+        text = f"{function_name(frame)} {place}" if place and is_lua(frame) else frame.function
     else:
         text = place or (f"[{os.path.basename(frame.object)}]" if frame.object else f"{frame.ip:#x}")
     return " ".join(text.split())

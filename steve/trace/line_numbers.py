@@ -28,6 +28,7 @@ class LineNumbers:
         self._numbers: dict[tuple[object, ...], int] = {}
         self._lines: list[Found] = []  # by number
         self._names: dict[Owner, tuple[int, str]] = {}  # of a Lua function: the source of its name, and the name
+        self._owners: dict[tuple[str, int, str], Owner] = {}  # by file, first line and name of a function
         self._stacks, self._sites, self._places = array("I"), array("I"), array("I")
         self._of_keys: dict[tuple[int, ...] | None, int] = {}  # numbers by Trace.site_key()
         self._protos = 0
@@ -37,9 +38,15 @@ class LineNumbers:
         return len(self._lines)
 
     def line(self, number: int) -> Line:
-        """The line with a number."""
+        """The line with a number. If functions that begin on one line have one name, all but the first seen get a
+        number: `f#2` is the second function that begins there."""
         found = self._lines[number]
-        return found.line if found.owner is None else found.line._replace(function=self._names[found.owner][1])
+        if found.owner is None:
+            return found.line
+        (file, defined, nth, _), name = found.owner, self._names[found.owner][1]
+        if self._owners.setdefault((file, defined, name), found.owner) != found.owner:
+            name = f"{name}#{nth + 1}"
+        return found.line._replace(function=name)
 
     def of_stack(self, stack: int) -> Line:
         """The line of a stack that reach() has numbered."""

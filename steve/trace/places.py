@@ -2,7 +2,7 @@
 
 The line of a stack is that of its innermost Lua function. If it has none, it is that of the innermost shown frame
 (steve.trace.policy) that has a name. The line of an access is that of its instruction. An allocation
-site is longer: the three innermost frames. Each name is looked up once.
+site is the whole stack as it is shown. Each name is looked up once.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -12,9 +12,10 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from steve.trace.frames import LUA_KINDS
+from steve.terminal.tables import StackText
+from steve.trace.frames import LUA_KINDS, frame_text
 from steve.trace.policy import Policy
-from steve.trace.stacks import Inherited, Sites, frame_text
+from steve.trace.stacks import Inherited, Sites
 
 if TYPE_CHECKING:
     from steve.trace._memtrace import Frame, Trace
@@ -55,21 +56,16 @@ def owner_of(file: str, function: str, defined: int, nth: int) -> Owner:
     return (file, defined, nth, "") if defined else (file, 0, 0, function)
 
 
-# The two candidates for the line of a stack or frame, None where there is none: the Lua line, and the line of a named
-# function.
-Lines = tuple[Found | None, Found | None]
+def has_lua_line(frame: Frame) -> bool:
+    """Is the frame at a line of Lua? A frame of kind vm has a line if it is the parser, which reads that line."""
+    return frame.line != 0 and (frame.kind in LUA_KINDS or frame.kind == "vm")
 
 
-def lua_line(frame: Frame) -> Found | None:
-    """The Lua line of a frame, or None. A frame of kind vm has a line if it is the parser, which reads that line."""
-    if frame.line and (frame.kind in LUA_KINDS or frame.kind == "vm"):
-        return Found(line_of(frame), owner_of(frame.file, frame.function, frame.defined, frame.nth))
-    return None
-
-
-def named_line(frame: Frame) -> Found | None:
-    """The line of a frame that has a name, else None."""
-    return Found(line_of(frame)) if frame.function or frame.file else None
+def found_line(frame: Frame) -> Found:
+    """The line of a frame."""
+    if not has_lua_line(frame):
+        return Found(line_of(frame))
+    return Found(line_of(frame), owner_of(frame.file, frame.function, frame.defined, frame.nth))
 
 
 class Places:
@@ -78,13 +74,15 @@ class Places:
     def __init__(self, trace: Trace, policy: Policy = Policy()) -> None:
         from steve.trace._memtrace import HOW_NAMES, TYPE_NAMES
         self.trace = trace
-        self.sites = Sites(trace, policy)
+        self.sites = Sites(trace, policy._replace(short=False))
         self._lines: list[Line] = []  # by stack
-        self._of_stacks: Inherited[Lines] = Inherited(trace, self._add_frame, (None, None))
-        self._of_frames: dict[int, Lines] = {}
+        # by stack, the ids of the innermost frame at a line of Lua and of the innermost one with a name; 0: none
+        self._line_frames: Inherited[tuple[int, int]] = Inherited(trace, self._add_frame, (0, 0))
+        self._of_frames: dict[int, tuple[bool, bool]] = {}  # is it at a line of Lua, has it a name
+        self._found: dict[int, Found] = {0: Found(NOWHERE)}  # by frame
         self._of_sites: dict[tuple[int, ...] | None, Found] = {}
         self._functions: dict[Owner, str] = {}  # names of Lua functions
-        self._site_names: dict[int, str] = {}
+        self._site_names: dict[int, StackText] = {}
         self._texts: dict[str, Callable[[int], str]] = {
             "site": self.site_name, "stack": self.stack_text,
             "function": lambda stack: self.stack_line(stack).function,
@@ -97,10 +95,10 @@ class Places:
         field: one of steve.analysis.filter.TEXTS."""
         return self._texts[field](number)
 
-    def site_name(self, stack: int) -> str:
+    def site_name(self, stack: int) -> StackText:
         """The text of a stack's allocation site."""
         if stack not in self._site_names:
-            self._site_names[stack] = self.sites.name(self.sites.frames(stack))
+            self._site_names[stack] = self.sites.text(stack)
         return self._site_names[stack]
 
     def stack_text(self, stack: int) -> str:
@@ -119,21 +117,29 @@ class Places:
             self._lines.append(self._named(self.find_stack(each)))
         return self._lines[stack]
 
+    def line_frame(self, stack: int) -> int:
+        """The id of the frame whose line is that of a stack; 0 for none."""
+        shown = self.sites.shown.stack(stack)
+        lua, named = self._line_frames.of(shown)
+        return lua or named or self.sites.shown.frame(shown)
+
     def find_stack(self, stack: int) -> Found:
         """The line of a stack, with the function name of its own frame."""
-        shown = self.sites.shown.stack(stack)
-        lua, named = self._of_stacks.of(shown)
-        if lua is not None or named is not None:
-            return lua or named
-        return Found(line_of(self.trace.frame(self.sites.shown.frame(shown))) if shown else NOWHERE)
+        number = self.line_frame(stack)
+        if number not in self._found:
+            self._found[number] = found_line(self.trace.frame(number))
+        return self._found[number]
 
-    def _add_frame(self, number: int, callers: Lines) -> Lines:
-        """The lines of a stack, from its innermost frame and the lines of its callers."""
+    def _add_frame(self, number: int, callers: tuple[int, int]) -> tuple[int, int]:
+        """The frames of a stack's line, from its innermost frame and those of its callers' line."""
         if number not in self._of_frames:
             frame = self.trace.frame(number)
-            self._of_frames[number] = (None, None) if frame is None else (lua_line(frame), named_line(frame))
-        lua, named = self._of_frames[number]
-        return lua or callers[0], named or callers[1]
+            self._of_frames[number] = frame is not None and has_lua_line(frame), \
+                frame is not None and bool(frame.function or frame.file)
+        at_lua, named = self._of_frames[number]
+        if not at_lua and not named:
+            return callers
+        return number if at_lua else callers[0], number if named else callers[1]
 
     def access_line(self, site: int) -> Line:
         """The line of an access site."""

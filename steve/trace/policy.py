@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from steve.trace.frames import LUA_KINDS
+from steve.trace.frames import LUA_KINDS, short_name
 
 if TYPE_CHECKING:
     import argparse
@@ -37,6 +38,7 @@ STARTS = frozenset(("main", "start_thread"))
 BELOW_MAIN = re.compile(r"\(below main\)|_start|__libc_start_(main|call_main).*|(__)?clone[23]?|thread_start")
 OF_LUA = LUA_KINDS | {"fast", "c", "vm"}  # kinds of frames that Lua or its virtual machine has
 CUT = "cut"                         # the kind of the frame at which the recorder cut a stack
+INLINED = "inlined"                 # the kind of functions that a compiler inlined in that of the next frame
 
 
 class Policy(NamedTuple):
@@ -48,16 +50,27 @@ class Policy(NamedTuple):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add --alloc-fn and --keep-alloc-fns."""
+    """Add --alloc-fn, --keep-alloc-fns and --names."""
     parser.add_argument("--alloc-fn", metavar="PATTERN", dest="alloc_fns", action="append", default=[],
                         help="leave out functions of this name, too, at the inner end of stacks; * is any text; may "
                         "be repeated")
     parser.add_argument("--keep-alloc-fns", action="store_true", help="show the functions that only allocate")
+    parser.add_argument("--names", choices=("short", "full"),
+                        help="elide the arguments of templates in long names, and hashes of Rust, or show whole names "
+                        "(default: short in a table on a terminal, else full)")
 
 
 def of_arguments(args: argparse.Namespace) -> Policy:
     """The policy that the arguments of add_arguments() choose; the default one if there are no such arguments."""
-    return Policy(tuple(getattr(args, "alloc_fns", ())), getattr(args, "keep_alloc_fns", False))
+    return Policy(tuple(getattr(args, "alloc_fns", ())), getattr(args, "keep_alloc_fns", False),
+                  getattr(args, "names", None) == "short")
+
+
+def short_in_table(args: argparse.Namespace) -> bool:
+    """Shall a list have short names? args: those of add_arguments() and of steve.terminal.listing."""
+    if args.names is not None:
+        return args.names == "short"
+    return not (args.json or args.csv) and args.output in (None, "-") and sys.stdout.isatty()
 
 
 @lru_cache(maxsize=None)
@@ -95,6 +108,21 @@ def _is_luajit(object_name: str) -> bool:
     return "luajit" in os.path.basename(object_name)
 
 
+RUNTIME = ("libc.so", "libc-", "libstdc++.so", "libc++.so", "libc++abi.so", "libgcc_s.so", "ld-linux", "ld-2",
+           "libpthread.so", "libpthread-", "ld-musl")  # beginnings of the names of runtime libraries' files
+LIBRARY_NAMES = ("std::", "__gnu_cxx::", "core::", "alloc::", "operator ")  # of functions of C++ and Rust libraries
+
+
+def is_of_runtime(frame: Frame) -> bool:
+    """Does the frame belong to the C or C++ library or to the dynamic linker?"""
+    return os.path.basename(frame.object).startswith(RUNTIME)
+
+
+def is_own(frame: Frame) -> bool:
+    """Is it a frame of the program's own code, which no standard library contains?"""
+    return not (is_of_runtime(frame) or frame.kind in (CUT, "vm", "fast") or frame.function.startswith(LIBRARY_NAMES))
+
+
 # Kinds of frames, as far as the policy distinguishes them.
 (PLAIN, ALLOCATES, GLUE, START, BELOW, CUT_OFF, LUA, LUAJIT, LUAJIT_API, NAMELESS) = range(10)
 
@@ -107,7 +135,7 @@ def category(frame: Frame | None, more: tuple[str, ...] = ()) -> int:
     if frame.kind == CUT:
         return CUT_OFF
     if frame.kind in OF_LUA:
-        return ALLOCATES if frame.kind == "c" and only_allocates(frame, more) else LUA
+        return ALLOCATES if frame.kind in ("c", "fast") and only_allocates(frame, more) else LUA
     if _is_preloaded(frame.object):
         return GLUE
     name = frame.function
@@ -140,6 +168,7 @@ class ShownStacks:
         self._shown, self._outer, self._frames = array("I", [0]), array("I", [0]), array("I", [0])
         self._flags, self._machines = bytearray([START_CODE | EMPTY]), array("I", [0])
         self._categories: dict[int, int] = {}
+        self._inlined: set[int] = set()
         self._objects: dict[str, int] = {"": 0}
         self._object_of: dict[int, int] = {}
 
@@ -154,6 +183,28 @@ class ShownStacks:
     def frame(self, shown: int) -> int:
         """The id of the innermost frame of a shown stack; 0 for stack 0."""
         return self._frames[shown]
+
+    def named(self, frame: int) -> Frame | None:
+        """The frame with an id, with the name that the policy chooses; None if it is unknown."""
+        found = self.trace.frame(frame)
+        if found is None or not self.policy.short:
+            return found
+        return found._replace(function=short_name(found.function))
+
+    def is_inlined(self, frame: int) -> bool:
+        """Is it a frame of a function that a compiler inlined in the function of the next frame?"""
+        return frame in self._inlined
+
+    def places(self, ids: Sequence[int]) -> list[tuple[int, ...]]:
+        """The frames of a stack by place in the machine code: a function with those that were inlined in it, innermost
+        first. ids: of all frames of the stack, innermost first."""
+        found, group = [], []
+        for number in ids:
+            group.append(number)
+            if number not in self._inlined:
+                found.append(tuple(group))
+                group = []
+        return [*found, tuple(group)] if group else found
 
     def ids(self, stack: int) -> list[int]:
         """The ids of the shown frames of a recorded stack, innermost first; [0] if it is unknown or none."""
@@ -225,6 +276,8 @@ class ShownStacks:
         if frame not in self._categories:
             found = self.trace.frame(frame)
             self._categories[frame] = category(found, self.policy.alloc_fns)
+            if found is not None and found.kind == INLINED:
+                self._inlined.add(frame)
             if found is not None and found.kind not in OF_LUA:
                 self._object_of[frame] = self._objects.setdefault(found.object, len(self._objects))
         return self._categories[frame]

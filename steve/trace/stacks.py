@@ -1,39 +1,26 @@
-"""Call stacks as text, shortened to the allocation site.
-
-A site begins where a stack begins as it is shown (steve.trace.policy).
+"""Call stacks as text, and the allocation sites that stacks with the same text are.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 from __future__ import annotations
 
-import os
+from array import array
 from collections.abc import Callable
+from itertools import groupby
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
-from steve.trace.policy import Policy, ShownStacks
+from steve.terminal.tables import StackText
+from steve.trace.frames import frame_text, is_lua
+from steve.trace.policy import Policy, ShownStacks, is_own
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from steve.trace._memtrace import Frame, Trace
+    from steve.trace._memtrace import Trace
 
-SITE = "first three frames of the stack, without functions that only allocate"
-
-
-def place_text(function: str, file: str, line: int) -> str:
-    """`function (file:line)` of a known file."""
-    return f"{function} ({os.path.basename(file)}{f':{line}' if line else ''})"
-
-
-def frame_text(frame: Frame) -> str:
-    """`function (file:line)`, or as much of that as is known."""
-    name = frame.function or f"{frame.ip:#x}"
-    if frame.file:
-        return place_text(name, frame.file, frame.line)
-    if frame.object:
-        return f"{name} ({os.path.basename(frame.object)})"
-    return name
-
+SITE = ("the stack without functions that only allocate; a table shows as many frames as it takes to tell its rows "
+        "apart")
+NO_STACK = "(no stack)"
 
 Known = TypeVar("Known")
 UNKNOWN = object()
@@ -72,31 +59,73 @@ class Inherited(Generic[Known]):
 
 
 class Sites:
-    """The allocation sites of a trace: the first FRAMES frames of a stack as it is shown."""
-
-    FRAMES = 3
+    """The allocation sites of a trace. Shown stacks whose frames have the same texts are one site."""
 
     def __init__(self, trace: Trace, policy: Policy = Policy()) -> None:
         self.trace, self.shown = trace, ShownStacks(trace, policy)
-        self._texts: dict[int, str] = {}
+        self._texts: dict[int, str] = {0: NO_STACK}
+        self._own: dict[int, bool] = {}
+        self._owners: dict[str, tuple[str, int, int]] = {}
 
-    def frames(self, stack: int) -> tuple[int, ...]:
-        """The ids of the frames of a stack's site, innermost first."""
-        shown, ids = self.shown.stack(stack), []
-        while shown and len(ids) < self.FRAMES:
-            ids.append(self.shown.frame(shown))
-            shown = self.shown.outer(shown)
-        return tuple(ids)
-
-    def _text(self, number: int) -> str:
+    def frame_text(self, number: int) -> str:
+        """The text of a frame. Two functions of Lua that have the same text are told apart by a number: `f#2` is the
+        second function that begins on its line."""
         if number not in self._texts:
-            frame = self.trace.frame(number)
-            self._texts[number] = frame_text(frame) if frame is not None else ""
+            frame = self.shown.named(number)
+            text = frame_text(frame) if frame is not None else ""
+            if frame is not None and is_lua(frame):
+                owner = frame.file, frame.defined, frame.nth
+                if self._owners.setdefault(text, owner) != owner:
+                    text = frame_text(frame._replace(function=f"{frame.function}#{frame.nth + 1}"))
+            self._texts[number] = text or "???"
         return self._texts[number]
 
-    def name(self, frames: tuple[int, ...]) -> str:
-        """The text of the site with these frame ids: `function (file:line) < its caller < ...`."""
-        return " < ".join(filter(None, map(self._text, frames))) or "(no stack)"
+    def _is_own(self, number: int) -> bool:
+        if number not in self._own:
+            frame = self.trace.frame(number) if number else None
+            self._own[number] = frame is None or is_own(frame)
+        return self._own[number]
+
+    def text(self, stack: int) -> StackText:
+        """The text of the site of a stack: `function (file:line) < its caller < ...`. Calls of the same text in a row are
+        one with their number: `f (a.c:7) x31`."""
+        ids = self.shown.ids(stack)
+        parts, least = [], 0
+        for text, run in groupby(ids, self.frame_text):
+            calls = list(run)
+            if not least and any(map(self._is_own, calls)):
+                least = len(parts) + 1
+            parts.append(f"{text} x{len(calls)}" if len(calls) > 1 else text)
+        return StackText(parts, least or 1)
+
+    def of(self, stacks: np.ndarray) -> np.ndarray:
+        """The sites of stacks: for each the lowest id of a shown stack of the same text; 0 for stacks without
+        frames."""
+        import numpy as np
+        shown, outer, frames = self.shown.table()
+        texts: dict[str, int] = {}
+        of_frames = np.zeros(int(frames.max(initial=0)) + 1, "u8")
+        for number in np.unique(frames).tolist():
+            of_frames[number] = texts.setdefault(self.frame_text(number), len(texts))
+        sites = np.zeros(len(outer), "u4")
+        for level in levels(outer):
+            keys = sites[outer[level]].astype("u8") << np.uint64(32) | of_frames[frames[level]]
+            _, first, which = np.unique(keys, return_index=True, return_inverse=True)
+            sites[level] = level[first][which]
+        return sites[shown[np.where(stacks < len(shown), stacks, 0)]]
+
+
+def levels(outer: np.ndarray) -> list[np.ndarray]:
+    """The ids of stacks by their number of frames, from 1 on. outer: the stack of the callers, by stack id."""
+    import numpy as np
+    depths, jump = (outer == outer).astype("u4"), outer.copy()
+    depths[:1] = 0
+    while jump.any():
+        depths += depths[jump]
+        jump = jump[jump]
+    order = np.argsort(depths, kind="stable")
+    ends = np.cumsum(np.bincount(depths))
+    return np.split(order, ends[:-1])[1:]
 
 
 def by_site(trace: Trace, stacks: np.ndarray) -> list[dict]:
@@ -104,11 +133,10 @@ def by_site(trace: Trace, stacks: np.ndarray) -> list[dict]:
 
     Returns a dict for each site, in the order of their first stacks: the columns of the array, and `site`, its
     name."""
-    sites = Sites(trace)
-    sums: dict[str, list[int]] = {}
-    columns = stacks.dtype.names
-    for stack, row in enumerate(stacks.tolist()):
-        if any(row):
-            key = sites.name(sites.frames(stack))
-            sums[key] = [a + b for a, b in zip(sums.get(key, [0] * len(columns)), row)]
-    return [{**dict(zip(columns, row)), "site": name} for name, row in sums.items()]
+    import numpy as np
+    sites, columns = Sites(trace), stacks.dtype.names
+    used = np.flatnonzero(np.any([stacks[name] != 0 for name in columns], axis=0))
+    sums: dict[int, list[int]] = {}
+    for site, row in zip(sites.of(used).tolist(), stacks[used].tolist()):
+        sums[site] = [a + b for a, b in zip(sums.get(site, [0] * len(columns)), row)]
+    return [{**dict(zip(columns, row)), "site": sites.text(site)} for site, row in sums.items()]

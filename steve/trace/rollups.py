@@ -1,0 +1,227 @@
+"""Roll-ups of sums by stack, type or thread: what a row of a list stands for, as --by chooses.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from steve.trace.frames import file_name, function_name, is_lua
+from steve.trace.policy import OF_LUA, short_in_table
+from steve.trace.stacks import Sites
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from steve.terminal.listing import Column
+    from steve.trace._memtrace import Frame
+    from steve.trace.places import Places
+
+BY = ("stack", "function", "line", "file", "object", "type", "thread")
+FEW = 4096  # rows that are made at a time
+BY_STACK = BY[:5]  # those that depend on the stack alone
+LUA_CODE = "Lua code"
+UNKNOWN = "(unknown)"
+
+
+def add_arguments(parser: argparse.ArgumentParser, choices: Sequence[str] = BY) -> None:
+    """Add --by."""
+    parser.add_argument("--by", choices=choices, default=choices[0],
+                        help=f"what a row is (default: {choices[0]}); function, line, file and object are those of "
+                        "`steve lines`")
+
+
+def key_of(by: str) -> str:
+    """The number in a record of a life by which sums for rows of this kind are made."""
+    return by if by in ("type", "thread") else "stack"
+
+
+def headed(columns: Sequence[Column], by: str, key: str = "site") -> tuple[Column, ...]:
+    """The columns of a list of sites, with the heading that names what a row is."""
+    return tuple(column._replace(head=by) if column.key == key and by != "stack" else column for column in columns)
+
+
+def of_arguments(args: argparse.Namespace, places: Places) -> Rollup:
+    """The roll-up that the arguments choose, for a list. args: with those of steve.trace.policy."""
+    return Rollup(args.by, places, short_in_table(args))
+
+
+def joined(numbers: np.ndarray, columns: Mapping[str, tuple[Sums, str]]) -> Sums:
+    """Columns of several sums by row: for each name the sums and the name that the column has there. A row that is
+    missing in sums is 0. numbers: of the rows, in order."""
+    import numpy as np
+    rows = np.zeros(len(numbers), [(name, sums.rows.dtype[column]) for name, (sums, column) in columns.items()])
+    for name, (sums, column) in columns.items():
+        known = np.isin(numbers, sums.numbers)
+        rows[name][known] = sums.rows[column][np.searchsorted(sums.numbers, numbers[known])]
+    return Sums(numbers, rows)
+
+
+class Sums(NamedTuple):
+    """Sums by stack, type, thread or row: the numbers of these, in order, and the sums."""
+    numbers: np.ndarray
+    rows: np.ndarray
+
+
+class Texts(NamedTuple):
+    """Two texts of a row: a short one, and one that also tells it apart from other rows with the same short text."""
+    short: str
+    long: str
+
+
+class Rollup:
+    """The rows of one list: their numbers and texts. by: one of BY.
+
+    Sums by self.key are summed by row. For "stack", the number of a row is a site (Sites.of)."""
+
+    def __init__(self, by: str, places: Places, short: bool = False) -> None:
+        self.by, self.places = by, places
+        self.key = key_of(by)
+        shown = places.sites.shown
+        self._sites = Sites(shown.trace, shown.policy._replace(short=short))
+        self._numbers: dict[Hashable, int] = {}  # by what identifies a row
+        self._texts: list[Texts] = []            # by number
+        self._uses: dict[str, int] = {}          # number of rows with a short text
+        self._of_frames: dict[int, int] = {}
+
+    def numbers(self, keys: np.ndarray) -> np.ndarray:
+        """The numbers of the rows of stacks, types or threads."""
+        import numpy as np
+        if self.by == "stack":
+            return self._sites.of(keys)
+        if self.key != "stack":
+            return keys
+        frames = [self.places.line_frame(stack) for stack in keys.tolist()]
+        return np.array([self._number(frame) for frame in frames], "u4")
+
+    def merged(self, sums: Sums) -> Sums:
+        """Sums by stack, type or thread summed by row. Of columns that begin with `most` the greatest is taken."""
+        import numpy as np
+        numbers, rows = self.numbers(sums.numbers), sums.rows
+        order = np.argsort(numbers, kind="stable")
+        starts = np.flatnonzero(np.diff(numbers[order].astype("i8"), prepend=-1))
+        found = np.zeros(len(starts), rows.dtype)
+        if len(starts):
+            for name in rows.dtype.names:
+                found[name] = reducer(name).reduceat(rows[name][order], starts)
+        return Sums(numbers[order[starts]], found)
+
+    def text(self, number: int) -> str:
+        """The text of a row, once the numbers of all rows are known."""
+        if self.by == "stack":
+            return self._sites.text(number)
+        if self.by == "type":
+            from steve.trace._memtrace import TYPE_NAMES
+            return TYPE_NAMES[number]
+        if self.by == "thread":
+            return f"thread {number}"
+        texts = self._texts[number]
+        return texts.short if self._uses[texts.short] == 1 else texts.long
+
+    def _number(self, number: int) -> int:
+        """The number of the row of a frame."""
+        if number not in self._of_frames:
+            frame = self._sites.shown.named(number) if number else None
+            identity, texts = IDENTITIES[self.by](frame) if frame is not None else (None, Texts(UNKNOWN, UNKNOWN))
+            known = self._numbers.setdefault(identity, len(self._texts))
+            if known == len(self._texts):
+                self._texts.append(texts)
+                self._uses[texts.short] = self._uses.get(texts.short, 0) + 1
+            self._of_frames[number] = known
+        return self._of_frames[number]
+
+
+class SummedRows:
+    """The rows of a list, made of sums when they are needed: see steve.terminal.listing.Rows.
+
+    make: makes the columns of a row from its sums. The column `key` is the text of the row."""
+
+    def __init__(self, rollup: Rollup, sums: Sums, make: Callable[[dict], dict], key: str = "site") -> None:
+        self.rollup, self.sums, self.make, self.key = rollup, sums, make, key
+
+    def __len__(self) -> int:
+        return len(self.sums.numbers)
+
+    def __getitem__(self, some: slice) -> list[dict]:
+        made = zip(self.sums.numbers[some].tolist(), self._made(some))
+        return [{**row, self.key: self.rollup.text(number)} for number, row in made]
+
+    def _made(self, some: slice) -> Iterator[dict]:
+        """The rows without their texts."""
+        names = self.sums.rows.dtype.names
+        return (self.make(dict(zip(names, values))) for values in self.sums.rows[some].tolist())
+
+    def ranked(self, order: str) -> SummedRows:
+        """The same rows sorted by a column, the largest first; by the text column alphabetically."""
+        import numpy as np
+        if order == self.key:
+            indices = sorted(range(len(self)), key=lambda i: str(self.rollup.text(int(self.sums.numbers[i]))))
+        else:
+            values = [-(row[order] or 0) for first in range(0, len(self), FEW)
+                      for row in self._made(slice(first, first + FEW))]
+            indices = sorted(range(len(self)), key=values.__getitem__)
+        at = np.array(indices, "i8")
+        return SummedRows(self.rollup, Sums(self.sums.numbers[at], self.sums.rows[at]), self.make, self.key)
+
+    def rest(self, first: int) -> dict:
+        """One row for all rows from an index on."""
+        rows = self.sums.rows[first:]
+        found = {name: reducer(name).reduce(rows[name]).item() for name in rows.dtype.names}
+        return {**self.make(found), self.key: f"others ({len(rows):,})"}
+
+
+def reducer(name: str) -> np.ufunc:
+    """How values of a column are combined."""
+    import numpy as np
+    return np.maximum if name.startswith("most") else np.add
+
+
+Identified = tuple[Hashable, Texts]
+
+
+def by_function(frame: Frame) -> Identified:
+    """A function is identified by its name and its file; of Lua, by where it is defined."""
+    if not frame.function:
+        return by_object(frame)
+    name, file = function_name(frame), file_name(frame)
+    if is_lua(frame) and frame.defined:
+        nth = f" #{frame.nth + 1}" if frame.nth else ""
+        return ((frame.file, frame.defined, frame.nth),
+                Texts(f"{name} ({file}:{frame.defined})", f"{name} ({frame.file.lstrip('@=')}:{frame.defined}{nth})"))
+    place = frame.file or frame.object
+    short = f"{name} ({os.path.basename(place)})" if place else name
+    return (frame.function, place), Texts(short, f"{name} ({place})" if place else name)
+
+
+def by_line(frame: Frame) -> Identified:
+    """A line, with its function."""
+    if not frame.file:
+        return by_function(frame)
+    function, texts = by_function(frame)
+    name = function_name(frame) or UNKNOWN
+    at = f":{frame.line}" if frame.line else ""
+    nth = f" #{frame.nth + 1}" if frame.nth else ""
+    return ((function, frame.file, frame.line),
+            Texts(f"{name} ({file_name(frame)}{at})", f"{name} ({frame.file.lstrip('@=')}{at}{nth})"))
+
+
+def by_file(frame: Frame) -> Identified:
+    """A source file; of code without one, the object."""
+    if not frame.file:
+        return by_object(frame)
+    return ("file", frame.file), Texts(file_name(frame), frame.file.lstrip("@="))
+
+
+def by_object(frame: Frame) -> Identified:
+    """An object file, or all code of Lua."""
+    if frame.object:
+        return ("object", frame.object), Texts(f"[{os.path.basename(frame.object)}]", f"[{frame.object}]")
+    text = LUA_CODE if frame.kind in OF_LUA else frame.function or UNKNOWN
+    return ("object", text), Texts(text, text)
+
+
+IDENTITIES: dict[str, Callable[[Frame], Identified]] = {
+    "function": by_function, "line": by_line, "file": by_file, "object": by_object}
