@@ -1,7 +1,7 @@
 """heaptrack's format, version 3, gzipped: every allocation and free; for heaptrack_print and heaptrack_gui.
 
-A file consists of lines of words; numbers are hexadecimal. `s` defines a string, `i` a place in code, `t` a stack,
-and `a` a kind of allocation (size and stack). `+` and `-` are an allocation and a free, with the number of their
+A file consists of lines of words; numbers are hexadecimal. `s` defines a string, `i` a place in code with the functions
+inlined there, `t` a stack, and `a` a kind of allocation (size and stack). `+` and `-` are an allocation and a free, with the number of their
 kind, and `c` is the time in milliseconds. Definitions are numbered from 1, those of `a` from 0. A resize is written
 as a free and an allocation.
 
@@ -13,7 +13,7 @@ from itertools import chain
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from steve.trace.frames import label
+from steve.trace.frames import function_label
 
 if TYPE_CHECKING:
     from steve.trace.policy import ShownStacks
@@ -30,7 +30,7 @@ class HeaptrackWriter:
         self.shown, self.trace, self.write = shown, shown.trace, write
         self._lines: list[str] = []
         self._strings: dict[str, int] = {"": 0}
-        self._ips: dict[int, int] = {}
+        self._ips: dict[tuple[int, ...], int] = {}
         self._stacks: dict[int, int] = {0: 0}
         self._gathered = bytearray()
 
@@ -41,29 +41,34 @@ class HeaptrackWriter:
             self._lines.append(f"s {len(line.encode('utf-8', 'surrogateescape')):x} {line}")
         return self._strings[text]
 
-    def _ip(self, number: int) -> int:
-        """The number of a frame, defined when first used: address, object, function, file, line."""
-        if number not in self._ips:
-            frame = self.trace.frame(number)
+    def _ip(self, place: tuple[int, ...]) -> int:
+        """The number of a place in code, defined when first used: address, object, and the function, file and line of
+        each frame. place: the frames, those of inlined functions first."""
+        if place not in self._ips:
+            frames = [self.shown.named(number) for number in place]
+            frame = frames[-1]
             module = self._string(frame.object or frame.file)
-            names = f" {self._string(frame.function or label(frame)):x}"
-            names += f" {self._string(frame.file):x} {frame.line:x}" if frame.file else ""
-            self._ips[number] = len(self._ips) + 1
-            self._lines.append(f"i {frame.ip or number:x} {module:x}{names}")
-        return self._ips[number]
+            names = [f"{self._string(function_label(frame)):x} {self._string(frame.file):x} {frame.line:x}"
+                     for frame in frames]
+            self._ips[place] = len(self._ips) + 1
+            self._lines.append(f"i {frame.ip or place[-1]:x} {module:x} {' '.join(names)}")
+        return self._ips[place]
 
     def _stack(self, stack: int) -> int:
         """The number of a stack as it is shown, defined when first used: its innermost frame and the stack of its
         callers."""
         innermost = shown = self.shown.stack(stack)
-        missing: list[int] = []
+        missing: list[tuple[int, tuple[int, ...], int]] = []
         while shown not in self._stacks:
-            missing.append(shown)
-            shown = self.shown.outer(shown)
-        for known in reversed(missing):
-            ip = self._ip(self.shown.frame(known))
+            known, shown, frames = shown, self.shown.outer(shown), [self.shown.frame(shown)]
+            while shown and self.shown.is_inlined(frames[-1]):
+                frames.append(self.shown.frame(shown))
+                shown = self.shown.outer(shown)
+            missing.append((known, tuple(frames), shown))
+        for known, place, callers in reversed(missing):
+            ip = self._ip(place)
             self._stacks[known] = len(self._stacks)
-            self._lines.append(f"t {ip:x} {self._stacks[self.shown.outer(known)]:x}")
+            self._lines.append(f"t {ip:x} {self._stacks[callers]:x}")
         return self._stacks[innermost]
 
     def _flush(self) -> None:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from collections.abc import Iterable, Iterator
 
 from steve.export.profile import METRICS, Profile
-from steve.trace.frames import label
+from steve.trace.frames import function_label
 
 # field numbers of message Profile
 SAMPLE_TYPE, SAMPLE, LOCATION, FUNCTION, STRING, DURATION, COMMENT, DEFAULT = 1, 2, 4, 5, 6, 10, 13, 14
@@ -62,29 +62,37 @@ class Encoder:
         return block(FUNCTION, number(1, self._functions[name, file]) + number(2, text) + number(3, text)
                      + number(4, self._string(file)))
 
-    def _location(self, frame_id: int) -> Iterator[bytes]:
-        """A location, preceded by its function if that is new. The number of the location is that of its frame plus
-        1."""
+    def _line(self, frame_id: int) -> tuple[bytes, bytes]:
+        """A line of a location, and the function that has to precede it if it is new."""
         frame = self.profile.frame(frame_id) if frame_id else None
-        name = "(no stack)" if frame is None else frame.function or label(frame)
-        key = name, frame.file if frame else ""
+        name = "(no stack)" if frame is None else function_label(frame)
+        key, new = (name, frame.file if frame else ""), b""
         if key not in self._functions:
-            yield self._function(*key)
-        line = number(1, self._functions[key]) + number(2, frame.line if frame else 0)
-        yield block(LOCATION, number(1, frame_id + 1) + number(3, frame.ip if frame else 0) + block(4, line))
+            new = self._function(*key)
+        return number(1, self._functions[key]) + number(2, frame.line if frame else 0), new
+
+    def _location(self, place: tuple[int, ...], location: int) -> Iterator[bytes]:
+        """A location, preceded by its functions if they are new. place: its frames, those of inlined functions
+        first."""
+        frame, lines = self.profile.frame(place[-1]) if place[-1] else None, []
+        for frame_id in place:
+            line, new = self._line(frame_id)
+            lines.append(block(4, line))
+            yield new
+        yield block(LOCATION, number(1, location) + number(3, frame.ip if frame else 0) + b"".join(lines))
 
     def encode(self) -> Iterator[bytes]:
         """The message, in pieces."""
         for metric in METRICS:
             kind = number(1, self._string(metric.name)) + number(2, self._string(metric.unit))
             yield block(SAMPLE_TYPE, kind)
-        used = self.profile.used_frames()
-        codes = {frame: varint(frame + 1) for frame in used}
+        locations: dict[tuple[int, ...], int] = {}
         for sample in self.profile.samples():
-            locations = block(1, b"".join([codes[frame] for frame in self.profile.frames(sample.stack)]))
-            yield block(SAMPLE, locations + packed(2, sample.values))
-        for frame in used:
-            yield from self._location(frame)
+            places = self.profile.shown.places(self.profile.frames(sample.stack))
+            ids = [varint(locations.setdefault(place, len(locations) + 1)) for place in places]
+            yield block(SAMPLE, block(1, b"".join(ids)) + packed(2, sample.values))
+        for place, location in locations.items():
+            yield from self._location(place, location)
         yield number(COMMENT, self._string(self.profile.command))
         yield number(DURATION, self.profile.trace.stats()["nanoseconds"])
         yield number(DEFAULT, self._string("alloc_space"))
