@@ -41,12 +41,13 @@ def file_name(frame: Frame) -> str:
 def short_name(name: str) -> str:
     """A name of C++ or Rust without the hash of Rust and, if it is long, without the arguments of templates."""
     name = RUST_HASH.sub("", name)
+    elided = name
     while len(name) > LONG:
-        shorter = TEMPLATE.sub(ELIDED, name)
-        if shorter == name:
+        elided, before = TEMPLATE.sub(ELIDED, elided), elided
+        if elided == before:
             break
-        name = shorter
-    return name.replace(ELIDED, "<...>")
+        name = elided.replace(ELIDED, "<...>")
+    return name
 
 
 def function_name(frame: Frame) -> str:

@@ -4,7 +4,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 from __future__ import annotations
 
-from array import array
+import os
 from collections.abc import Callable
 from itertools import groupby
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
@@ -16,7 +16,7 @@ from steve.trace.policy import Policy, ShownStacks, is_own
 if TYPE_CHECKING:
     import numpy as np
 
-    from steve.trace._memtrace import Trace
+    from steve.trace._memtrace import Frame, Trace
 
 SITE = ("the stack without functions that only allocate; a table shows as many frames as it takes to tell its rows "
         "apart")
@@ -68,17 +68,22 @@ class Sites:
         self._owners: dict[str, tuple[str, int, int]] = {}
 
     def frame_text(self, number: int) -> str:
-        """The text of a frame. Two functions of Lua that have the same text are told apart by a number: `f#2` is the
-        second function that begins on its line."""
+        """The text of a frame. If functions have the same text, all but the first seen have the whole path of their
+        file or, of Lua, a number: `f#2` is the second function that begins on its line."""
         if number not in self._texts:
             frame = self.shown.named(number)
-            text = frame_text(frame) if frame is not None else ""
-            if frame is not None and is_lua(frame):
-                owner = frame.file, frame.defined, frame.nth
-                if self._owners.setdefault(text, owner) != owner:
-                    text = frame_text(frame._replace(function=f"{frame.function}#{frame.nth + 1}"))
-            self._texts[number] = text or "???"
+            self._texts[number] = "???" if frame is None else self._told_apart(frame)
         return self._texts[number]
+
+    def _told_apart(self, frame: Frame) -> str:
+        text, place = frame_text(frame), frame.file or frame.object
+        owner = (place, frame.defined, frame.nth) if is_lua(frame) else (place, 0, 0)
+        first = self._owners.setdefault(text, owner)
+        if first == owner:
+            return text
+        if first[0] != place:
+            return text.replace(f"({os.path.basename(place)}", f"({place.lstrip('@=')}")
+        return frame_text(frame._replace(function=f"{frame.function}#{frame.nth + 1}"))
 
     def _is_own(self, number: int) -> bool:
         if number not in self._own:

@@ -1,0 +1,117 @@
+"""Rows that --by sums up, texts that tell rows apart, and short names.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Callable
+
+import pytest
+from conftest import Steve
+
+from steve.terminal.tables import StackText, told_apart
+from steve.trace.frames import function_label, short_name
+from steve.trace.policy import ShownStacks
+
+# two functions of one name in two files of C, two in one Lua file, and a recursion
+SCRIPT = """\
+stack main@m.c:1 init@one/a.c:5
+stack main@m.c:1 init@two/a.c:5
+stack main@m.c:1 new@@app.lua:12/10
+stack main@m.c:1 new@@app.lua:22/20
+stack main@m.c:1 down@m.c:9 down@m.c:9 down@m.c:9
+N 4096 16 1
+N 8192 32 2
+N 12288 64 3
+N 16384 128 4
+N 20480 256 5
+end exit
+"""
+
+
+def rows(steve: Steve, *options: str) -> dict[str, int]:
+    found = json.loads(steve("sites", "--json", *options, "t.ljt").out)
+    assert len({row["site"] for row in found}) == len(found)
+    return {row["site"]: row["bytes"] for row in found}
+
+
+@pytest.mark.parametrize("by, expected", [
+    ("function", {"init (one/a.c)": 16, "init (two/a.c)": 32, "new (app.lua:10)": 64, "new (app.lua:20)": 128,
+                  "down (m.c)": 256}),
+    ("line", {"init (one/a.c:5)": 16, "init (two/a.c:5)": 32, "new (app.lua:12)": 64, "new (app.lua:22)": 128,
+              "down (m.c:9)": 256}),
+    ("file", {"one/a.c": 16, "two/a.c": 32, "app.lua": 192, "m.c": 256}),
+    ("type", {"unknown": 496}), ("thread", {"thread 1": 496})])
+def test_rows(by: str, expected: dict[str, int], steve: Steve, trace: Callable[..., Path]) -> None:
+    trace(SCRIPT)
+    assert rows(steve, "--by", by) == expected
+
+
+def test_calls_that_read_the_same_are_one_frame(steve: Steve, trace: Callable[..., Path]) -> None:
+    trace(SCRIPT)
+    assert rows(steve)["down (m.c:9) x3 < main (m.c:1)"] == 256
+
+
+@pytest.mark.parametrize("command", ("sites", "leaks", "diff"))
+def test_a_list_that_is_cut_has_the_sums_of_all(command: str, steve: Steve, trace: Callable[..., Path]) -> None:
+    trace(SCRIPT)
+    trace("end exit\n", "empty.ljt")
+    files = ("empty.ljt", "t.ljt") if command == "diff" else ("t.ljt",)
+    key, text = ("bytes_b", "place") if command == "diff" else ("bytes", "site")
+    found = json.loads(steve(command, "--json", "-n", "2", *files).out)
+    assert [row[key] for row in found] == [256, 128, 112] and found[-1][text] == "others (3)"
+    assert "others (3)" in steve(command, "--top", "2", *files).out
+
+
+def test_files_of_one_name_are_told_apart(steve: Steve, trace: Callable[..., Path]) -> None:
+    trace(SCRIPT)
+    found = rows(steve)
+    assert (found["init (a.c:5) < main (m.c:1)"], found["init (two/a.c:5) < main (m.c:1)"]) == (16, 32)
+
+
+def test_findings_have_no_rows_by_type(steve: Steve, trace: Callable[..., Path]) -> None:
+    trace(SCRIPT)
+    assert steve("findings", "--by", "file", "t.ljt").returncode == 0
+    assert steve("findings", "--by", "type", "t.ljt").returncode == 2
+
+
+def test_texts_are_told_apart() -> None:
+    """As many frames as it takes, `least` at least; a stack that begins another is shown as a whole."""
+    texts = [StackText(parts.split(), least) for parts, least in (
+        ("a b c d", 1), ("a b e d", 1), ("x y z", 1), ("p q r", 2), ("k l", 1), ("k l m n", 1))]
+    assert list(told_apart(texts).values()) == ["a < b < c", "a < b < e", "k < l", "k < l < m", "p < q", "x"]
+    assert told_apart([]) == {}
+
+
+@pytest.mark.parametrize("name, short", [
+    ("main", "main"), ("std::vector<int>::push_back(int)", "std::vector<int>::push_back(int)"),
+    ("std::map<std::string, std::vector<std::pair<int, double>>>::emplace(int)", "std::map<std::string, std::vector<...>>::emplace(int)"),
+    ("core::ptr::drop_in_place::h0123456789abcdef", "core::ptr::drop_in_place"),
+    ("std::basic_ostream<char, std::char_traits<char> >& std::operator<< <char>(std::ostream&)",
+     "std::basic_ostream<...>& std::operator<< <...>(std::ostream&)")])
+def test_short_names(name: str, short: str) -> None:
+    assert short_name(name) == short
+
+
+def lua(function: str, defined: int, nth: int = 0) -> Any:
+    return SimpleNamespace(kind="lua", function=function, file="@/src/app.lua", line=9, defined=defined, nth=nth,
+                           object="", ip=1)
+
+
+@pytest.mark.parametrize("frame, text", [
+    (lua("new", 10), "new (app.lua:10)"), (lua("new", 10, 1), "new (app.lua:10 #2)"),
+    (lua("/src/app.lua:7", 7), "app.lua:7"), (lua("main chunk", 0), "main chunk (app.lua)")])
+def test_names_of_lua_functions(frame: Any, text: str) -> None:
+    assert function_label(frame) == text
+
+
+def test_functions_that_were_inlined_belong_to_a_place() -> None:
+    kinds = {1: "host", 2: "host", 3: "inlined", 4: "inlined", 5: "inlined"}
+    trace = SimpleNamespace(
+        stack=lambda number: (number - 1, number) if 0 < number <= 5 else None,
+        frame=lambda number: SimpleNamespace(kind=kinds[number], function=f"f{number}", object="/bin/x"))
+    shown = ShownStacks(trace)  # type: ignore[arg-type]
+    assert shown.places(shown.ids(5)) == [(5, 4, 3, 2), (1,)]
+    assert shown.places(shown.ids(3)) == [(3, 2), (1,)]
+    assert shown.places([5, 4]) == [(5, 4)]
