@@ -123,7 +123,7 @@ def test_as_memcheck(tmp_path: Path, ending: str) -> None:
     found, expected = sums(trace), of_memcheck([*LEAKY, ending])
     assert all(found[key] == expected[key] for key in ("lost", "indirect", "bytes"))
     assert found["lost"] == 332 + (1000 if ending == "return" else 0) and found["indirect"] == 64
-    rows = {row["site"].split(" ")[0]: row for row in leaks(trace)}
+    rows = {row["site"].split(" ")[0]: row for row in leaks(trace, "--by", "function")}
     assert rows["leave(void*)"]["lost"] == 300 and rows["stay(void*)"]["reachable"] == 100
     own = rows["allocate_dtv"]  # of ld.so, for a thread; a pointer to its beginning may be left over on a stack
     assert found["possible"] - own["possible"] == expected["possible"] - own["bytes"] == 500
