@@ -199,9 +199,14 @@ def of_callgrind(path: Path, known: View) -> View:
         pytest.skip("callgrind_annotate is not installed (package valgrind)")
     text = good(["callgrind_annotate", "--inclusive=yes", "--threshold=100", "--show=alloc_space",
                  exported(path, "callgrind")]).text
+    rows: dict[tuple[str, str], int] = {}  # the viewer has two rows if a file is in the current folder
+    for amount, file, name in re.findall(
+            r"^\s*([\d,]+) \([ \d.]+%\)\s+(\?\?\?|[^:\s]+):(.*?)(?: \[.*\])?$", text, re.M):
+        key = Path(file).name, name
+        rows[key] = max(rows.get(key, 0), int(amount.replace(",", "")))
     totals: Counter[str] = Counter()
-    for amount, name in re.findall(r"^\s*([\d,]+) \([ \d.]+%\)\s+(?:\?\?\?|[^:\s]+):(.*?)(?: \[.*\])?$", text, re.M):
-        totals[plain(name)] += int(amount.replace(",", ""))
+    for (_, name), amount in rows.items():
+        totals[plain(name)] += amount
     return View(dict(totals), known.leaves, known.roots)
 
 
