@@ -6,6 +6,7 @@ was readable, with the trouble in `problem`.
 """
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,10 @@ from steve.trace._memtrace import Trace
 from steve.kernels._profile import Profile
 from steve.system.errors import TraceError
 from steve.terminal.progress import Progress
+from steve.terminal.tables import StackText, told_apart
 from steve.trace.frames import is_native
 from steve.analysis.rules import DEFAULTS, limits
-from steve.trace.policy import ShownStacks
+from steve.trace.policy import ShownStacks, is_own
 from steve.trace.frames import frame_text
 from steve.analysis.totals import extent, is_complete, is_least
 
@@ -87,10 +89,11 @@ def clean(text: str, limit: int = NAME_LIMIT) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def site_name(frames: list[Any]) -> str:
-    """The innermost three shown frames, innermost first."""
-    names = [shown_frame(f) if f is None or not f.function or not is_native(f) else f.function for f in frames[:3]]
-    return clean(" ← ".join(names)) if names else "no stack recorded"
+def site_name(frames: list[Any]) -> StackText:
+    """The name of a site: the names of its frames, innermost first."""
+    names = [shown_frame(f) if f is None or not f.function or not is_native(f) else f.function for f in frames]
+    own = (i for i, f in enumerate(frames, 1) if f is None or is_own(f))
+    return StackText(names or ["no stack recorded"], next(own, 1))
 
 
 def shown_frame(frame: Any) -> str:
@@ -98,13 +101,19 @@ def shown_frame(frame: Any) -> str:
     return "unknown" if frame is None else clean(frame_text(frame))
 
 
-def named_site(shown: ShownStacks, stacks: np.ndarray, stack: int) -> Site:
-    """The Site of a stack id."""
-    frames = [shown.trace.frame(number) for number in shown.ids(stack) if number]
+def named_sites(shown: ShownStacks, stacks: np.ndarray, numbers: Iterable[int]) -> dict[int, Site]:
+    """The Sites of stack ids. Their names have as many frames as it takes to tell them apart."""
+    frames = {stack: shown.frames(stack) for stack in numbers}
+    names = {stack: site_name(found) for stack, found in frames.items()}
+    apart = told_apart(list(names.values()))
+    return {stack: Site(stack, clean(apart[names[stack]].replace(" < ", " ← ")), texts_of(found), _row(stacks[stack]))
+            for stack, found in frames.items()}
+
+
+def texts_of(frames: list[Any]) -> list[str]:
+    """The texts of the first frames of a stack, and the number of the others."""
     texts = [shown_frame(frame) for frame in frames[:FRAMES_SHOWN]]
-    if len(frames) > FRAMES_SHOWN:
-        texts.append(f"… {len(frames) - FRAMES_SHOWN} more")
-    return Site(stack, site_name(frames), texts, _row(stacks[stack]))
+    return texts + [f"… {len(frames) - FRAMES_SHOWN} more"] * (len(frames) > FRAMES_SHOWN)
 
 
 def _row(record: np.void) -> dict[str, int]:
@@ -167,7 +176,8 @@ def collect(trace: Trace, path: str, sites: int = 60, quiet: bool = False) -> Tr
     _feed(trace, profile, found, quiet)
     stacks, heaps, stats, totals = profile.stacks(), profile.heaps(), trace.stats(), profile.totals()
     map_blocks, map_bytes = profile.lifetime_map()
-    shown = ShownStacks(trace)
+    leading, listed = sorted(_leading_by_rule(found.rows(), MOST_FOUND)), interesting(stacks, sites)
+    named = named_sites(ShownStacks(trace), stacks, {*leading, *listed})
     return TraceData(
         path=path,
         info={clean(k): clean(v, 1000) for k, v in trace.info().items()},
@@ -177,8 +187,8 @@ def collect(trace: Trace, path: str, sites: int = 60, quiet: bool = False) -> Tr
         stacks=stacks,
         found=found.rows(),
         judged_bytes=found.bytes(),
-        found_sites=[named_site(shown, stacks, i) for i in sorted(_leading_by_rule(found.rows(), MOST_FOUND))],
-        sites=[named_site(shown, stacks, i) for i in interesting(stacks, sites)],
+        found_sites=[named[i] for i in leading],
+        sites=[named[i] for i in listed],
         heaps=[(_heap_name(trace, i), _row(heaps[i])) for i in range(len(heaps)) if heaps["blocks"][i]],
         marks=_marks(trace, profile),
         map_blocks=map_blocks,

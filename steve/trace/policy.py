@@ -214,6 +214,10 @@ class ShownStacks:
             shown = self._outer[shown]
         return ids or [0]
 
+    def frames(self, stack: int) -> list[Frame]:
+        """The shown frames of a recorded stack, innermost first; [] if it is unknown or none."""
+        return [self.named(number) for number in self.ids(stack) if number]
+
     def table(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """All stacks read so far: arrays of the results of stack(), outer() and frame(), by stack id. They are
         copies."""

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from steve.trace import frames
+from steve.trace.policy import Policy, ShownStacks
 from steve.system.errors import SteveError
 from steve.export.folded import NOWHERE
 from steve.profilers.sysprof.samples import LFUNC, STATES
@@ -50,11 +51,17 @@ def state_of(trace: Trace, stack: int, vm: str) -> int:
     return STATES.index(NAMES.get(vm, vm))
 
 
+def shown_stacks(trace: Trace) -> ShownStacks:
+    """The stacks of samples as they are shown: with all frames of the inner end, because that code takes the time."""
+    return ShownStacks(trace, Policy(keep_alloc_fns=True))
+
+
 def folded(trace: Trace, found: list[Weighed]) -> dict[tuple[str, ...], int]:
     """Instructions by stack. A stack is the names of its frames, root first."""
     result: dict[tuple[str, ...], int] = {}
+    shown = shown_stacks(trace)
     for sample in found:
-        names = tuple(frames.label(f) for f in reversed(trace.stack_frames(sample.stack))) or (NOWHERE,)
+        names = tuple(map(frames.label, reversed(shown.frames(sample.stack)))) or (NOWHERE,)
         result[names] = result.get(names, 0) + sample.weight
     return result
 
@@ -67,14 +74,15 @@ def states(found: list[Weighed]) -> dict[str, int]:
     return counts
 
 
-def whole_stack(trace: Trace, stack: int) -> list[Frame]:
-    """The frames of a stack as sysprof describes them, root first: a Lua function by its chunk and first line."""
+def whole_stack(shown: ShownStacks, stack: int) -> list[Frame]:
+    """The shown frames of a stack as sysprof describes them, root first: a Lua function by its chunk and first line."""
     return [Frame(True, f.file or "?", f.defined) if frames.is_lua(f) else Frame(False, frames.label(f))
-            for f in reversed(trace.stack_frames(stack))]
+            for f in reversed(shown.frames(stack))]
 
 
 def write(trace: Trace, found: list[Weighed], writer: SysprofWriter) -> None:
     """Write all samples to a file of sysprof."""
+    shown = shown_stacks(trace)
     interval = min(sample.weight for sample in found)
     for sample in found:
-        writer.sample(sample.state, whole_stack(trace, sample.stack), max(1, round(sample.weight / interval)))
+        writer.sample(sample.state, whole_stack(shown, sample.stack), max(1, round(sample.weight / interval)))
