@@ -13,27 +13,9 @@
 static const struct {
     const char *name, *package;
 } s_ours[] = {
-    {"null", ""},
-    {"optimal", ""},
-    {"bump", ""},
-    {"firstfit", ""},
-    {"nextfit", ""},
-    {"bestfit", ""},
-    {"buddy", ""},
-    {"tlsf", ""},
-    {"jeff", ""},
-    {"jeff-compact", ""},
-    {"jeff-coalesce", ""},
-    {"glibc", "libc6"},
-    {"jemalloc", "libjemalloc-dev"},
-    {"mimalloc", "libmimalloc-dev"},
-    {"luajit", "libluajit-5.1-dev"},
-    {"tcmalloc", "libgoogle-perftools-dev"},
-    {"tbbmalloc", "libtbb-dev"},
-    {"boost", "libboost-dev"},
-    {"scudo", "libclang-rt-14-dev"},
-    {"musl", "libc.a of musl-dev"},
-    {"dlmalloc", "source package wasi-libc (drivers/allocators/fetch-dlmalloc, configure --with-dlmalloc)"},
+#define ALLOCATOR(name, group, calls, package) {name, package},
+#include "drivers/allocators/allocators.def"
+#undef ALLOCATOR
 };
 enum { OURS = sizeof s_ours / sizeof s_ours[0] };
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -23,11 +24,19 @@ SOURCE = Path(os.environ.get("LJTRACE_SRCDIR", "."))
 REPLAY = shutil.which("steve-replay") or "steve-replay"
 BAD = str(BUILD / "drivers/test/bad.so")
 SKELETON = str(BUILD / "drivers/test/skeleton.so")
-REAL = ["glibc", "jemalloc", "mimalloc", "luajit", "tcmalloc", "tbbmalloc", "boost", "musl", "dlmalloc", "scudo"]
-TAGGED = ["firstfit", "nextfit", "bestfit", "tlsf"]
-JEFF = ["jeff", "jeff-compact", "jeff-coalesce"]
-OWN = ["bump", *TAGGED, "buddy", *JEFF, "example_user"]
-ALL = ["null", "optimal", *OWN, *REAL]
+
+
+def allocators(*words: str) -> list[str]:
+    """The drivers in drivers/allocators/allocators.def of these groups, or with such calls."""
+    text = (SOURCE / "drivers/allocators/allocators.def").read_text()
+    return [row[0] for row in re.findall(r'^ALLOCATOR\("(.+?)", (\w+), (\w+),', text, re.M) if {*row} & {*words}]
+
+
+REAL = allocators("LIBRARY")
+TAGGED = allocators("TAGGED")
+JEFF = allocators("JEFF")
+OWN = [*allocators("REFERENCE", "TAGGED", "JEFF"), "example_user"]
+ALL = [*allocators("BOUND"), *OWN, *REAL]
 
 
 def replay(*args: object, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:

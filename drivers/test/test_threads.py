@@ -15,11 +15,11 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 from ops_tools import (  # noqa: E402
-    ALL, BAD, BUILD, Model, parse_result, random_ops, read_model, replay, threaded_ops,
+    ALL, BAD, BUILD, Model, allocators, parse_result, random_ops, read_model, replay, threaded_ops,
 )
 
 LIST = {d["name"]: d for d in json.loads(replay("--list", "--json").stdout)}
-OWN_LOCKS = {"null", "glibc", "jemalloc", "mimalloc", "tcmalloc", "tbbmalloc", "scudo"}
+OWN_LOCKS = set(allocators("PARALLEL"))
 
 
 def run(path: Path, driver: str, *args: object, **kw: object) -> subprocess.CompletedProcess[str]:
