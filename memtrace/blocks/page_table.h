@@ -29,7 +29,7 @@ void page_table_free(struct page_table *t);
 /* Set the value of a page, which is not 0; false when out of memory. */
 bool page_table_set(struct page_table *t, uint64_t page, uint64_t value);
 void page_table_delete(struct page_table *t, uint64_t page);
-/* Set the value of an entry that page_table_entry returned and that is not free. */
+/* Delete an entry that page_table_entry returned and that is not free. */
 void page_table_delete_entry(struct page_table *t, struct page_entry *e);
 
 static inline uint64_t page_table_home(const struct page_table *t, uint64_t page)

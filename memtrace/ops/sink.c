@@ -3,14 +3,13 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "memtrace/ops/sink.h"
+#include "memtrace/base/compression.h"
 #include "memtrace/base/error.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#define LEVEL 3
 
 bool ops_sink_init(struct ops_sink *s, int fd, bool compress)
 {
@@ -20,7 +19,7 @@ bool ops_sink_init(struct ops_sink *s, int fd, bool compress)
     s->zstd = ZSTD_createCCtx();
     s->packed = malloc(ZSTD_CStreamOutSize());
     if (s->zstd && s->packed) {
-        ZSTD_CCtx_setParameter(s->zstd, ZSTD_c_compressionLevel, LEVEL);
+        ZSTD_CCtx_setParameter(s->zstd, ZSTD_c_compressionLevel, COMPRESSION_LEVEL);
         ZSTD_CCtx_setParameter(s->zstd, ZSTD_c_checksumFlag, 1);
         return true;
     }

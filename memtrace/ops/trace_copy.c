@@ -9,6 +9,7 @@
  */
 #include "memtrace/ops/trace_copy.h"
 #include "memtrace/base/array.h"
+#include "memtrace/base/compression.h"
 #include "memtrace/base/error.h"
 #include "memtrace/format/records.h"
 #include "memtrace/ops/binary.h"
@@ -17,8 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
-
-#define LEVEL 1
 
 struct ops_copier {
     struct mt_reader *trace;
@@ -211,7 +210,7 @@ static void append_stream(struct ops_copier *c, const struct buffer *s, size_t e
     if (!buffer_reserve(&c->payload, room))
         return;
     if (raw)
-        stored = ZSTD_compressCCtx(c->zstd, c->payload.p, room, s->data, raw, LEVEL);
+        stored = ZSTD_compressCCtx(c->zstd, c->payload.p, room, s->data, raw, COMPRESSION_LEVEL);
     if (ZSTD_isError(stored)) {
         c->payload.failed = true;
         return;

@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "memtrace/write/chunk_writer.h"
+#include "memtrace/base/compression.h"
 #include "memtrace/base/error.h"
 #include "memtrace/format/records.h"
 #include "memtrace/write/chunk_queue.h"
@@ -48,7 +49,7 @@ void chunk_writer_init(struct chunk_writer *o, int fd, int level)
 {
     uint8_t header[FILE_HEADER_SIZE];
     *o = (struct chunk_writer){
-        .fd = fd, .level = level ? level : 1, .start = now(), .zstd = ZSTD_createCCtx()};
+        .fd = fd, .level = level ? level : COMPRESSION_LEVEL, .start = now(), .zstd = ZSTD_createCCtx()};
     if (!o->zstd)
         mt_fail_memory(&o->err);
     file_header_pack(header);
