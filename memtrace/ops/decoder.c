@@ -139,7 +139,7 @@ static bool look_at_list(struct ops_decoder *d, struct input *in, const struct o
                          struct mt_error *err)
 {
     return id_list_read(&d->survivors, d->raw, b->size, b->total) ||
-           corrupt(in, err, "the list of blocks that are never freed is none");
+           corrupt(in, err, "the list of blocks that are never freed is invalid");
 }
 
 /* Read and decompress the next block. */
@@ -241,7 +241,7 @@ static int take_some(struct ops_decoder *d, struct input *in, struct op *ops, un
     }
     d->total += left - d->left;
     if (d->left == 0 && (d->at.p != d->at.end || d->shapes.run || d->shapes.after != TOKEN_RUN)) {
-        corrupt(in, err, "the block before it has another length than its operations");
+        corrupt(in, err, "the length of the block before it does not match its operations");
         return MT_ERROR;
     }
     return (int)(out - ops);

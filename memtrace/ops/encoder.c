@@ -166,7 +166,7 @@ static inline uint8_t *put_any(uint8_t *to, struct ops_predictor *p, const struc
 static void refuse(const struct ops_encoder *e, struct ops_sink *sink, const struct op *op)
 {
     if (!ops_allowed(e->kind, op->code))
-        mt_fail(&sink->err, MT_E_FORMAT, sink->written, "operation %u cannot stand in this kind of file",
+        mt_fail(&sink->err, MT_E_FORMAT, sink->written, "operation %u is not allowed in this kind of file",
                 op->code);
     else
         mt_fail(&sink->err, MT_E_FORMAT, sink->written, "%u is too large for a thread", op->thread);

@@ -59,7 +59,7 @@ const char *ops_copy_header_unpack(const uint8_t in[OPS_COPY_HEADER], bool *resi
     if (in[8] != OPS_ACCESS)
         return "unknown kind of file";
     if (in[9] > OPS_COPY_RESIZES || in[10] != OPS_CHUNKS || in[11])
-        return "the file's header asks for what is not known";
+        return "the file's header has unknown properties";
     return NULL;
 }
 

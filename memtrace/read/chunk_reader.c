@@ -169,7 +169,7 @@ static enum chunk_result check_order(struct mt_reader *r, const struct chunk_hea
     if (h->first_event == b->next_event && h->first_handle == b->dec.handles)
         return CHUNK_DONE;
     if (!salvaging(r) || h->first_event < b->next_event || h->first_handle < b->dec.handles)
-        return damaged(r, b->chunk_offset, "a chunk is missing or doubled before here");
+        return damaged(r, b->chunk_offset, "a chunk is missing or duplicate before this place");
     decoder_lose(&b->dec, h->first_handle - b->dec.handles);
     b->lost += h->first_event - b->next_event;
     b->next_event = h->first_event;
@@ -333,7 +333,8 @@ static enum chunk_result apply_chunk(struct mt_reader *r, const struct chunk_hea
     case CHUNK_SURVIVORS:
         return reader_read_survivors(r, sizes[0])
                    ? CHUNK_DONE
-                   : damaged(r, r->binary.chunk_offset, "the blocks left at the end are wrong");
+                   : damaged(r, r->binary.chunk_offset,
+                             "the list of blocks that are live at the end is wrong");
     case CHUNK_END:
         return read_end(r, sizes[0]);
     default:

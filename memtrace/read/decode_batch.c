@@ -187,7 +187,7 @@ __attribute__((always_inline)) static inline bool pack_miss(struct packing *k, s
     const uint64_t codes = misses & MISS_WORDS ? cursor_uvarint(&d->streams[STREAM_CODES]) : 0;
     struct word_state *first = &d->book.lines[line];
     if (line == NO_LINE || misses > (MISS_SEGMENT | MISS_WORDS) || codes >> first->words * WORD_BITS) {
-        d->wrong = "a segment is not defined or not as it can be";
+        d->wrong = "a segment is undefined or invalid";
         return false;
     }
     if (!know_segments(d))
@@ -208,7 +208,7 @@ static size_t end_early(struct decoder *d, const struct packing *k, struct mt_ev
     if (d->wrong)
         return 0;
     if (k->line == NO_LINE)
-        d->wrong = "a segment is guessed that has not been seen";
+        d->wrong = "a segment is predicted that never ran";
     else if (k->wrong)
         d->wrong = "an access lies in no live block";
     else if (k->whole >= 0)

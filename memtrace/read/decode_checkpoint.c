@@ -17,12 +17,12 @@ static bool same(const struct decoder *d, const struct rec_block *r)
 static const char *enter(struct decoder *d, const struct rec_block *r)
 {
     if (r->slot >= MAX_LIVE_BLOCKS || r->slot > d->block_count + (uint64_t)MAX_CHUNK_EVENTS)
-        return "a live block has a slot that cannot be";
+        return "a live block has an invalid slot";
     if (!decoder_reserve_slot(d, r->slot))
         return "out of memory for live blocks";
     if (d->blocks[r->slot].heap != NO_HEAP || r->handle >= d->handles || !span_fits(r->addr, r->size) ||
         r->heap >= d->defs->heaps.count)
-        return "a live block is not as it can be";
+        return "a live block is invalid";
     d->blocks[r->slot] = (struct live_block){r->addr, r->size, r->handle, (uint32_t)r->heap};
     d->live++;
     return NULL;
@@ -31,7 +31,7 @@ static const char *enter(struct decoder *d, const struct rec_block *r)
 static const char *begin(struct decoder *d, struct cursor *c, struct rec_checkpoint *r, bool replace)
 {
     if (cursor_byte(c) != REC_CHECKPOINT || !get_checkpoint(c, r))
-        return "live blocks do not begin with their number";
+        return "the list of live blocks does not begin with their number";
     if (r->before == 0) {
         d->checkpoint_blocks = 0;
         if (replace)
@@ -53,10 +53,10 @@ const char *decoder_checkpoint(struct decoder *d, struct cursor *c, bool replace
         else if (replace)
             wrong = enter(d, &r);
         else if (!same(d, &r))
-            wrong = "a live block is not what the events before say";
+            wrong = "a live block differs from the events before";
     }
     if (!wrong && !replace && begun.blocks != d->live)
-        wrong = "live blocks are not as many as the events before say";
+        wrong = "the number of live blocks differs from that of the events before";
     d->checkpoint_whole = !wrong && d->checkpoint_blocks == begun.blocks;
     return wrong;
 }

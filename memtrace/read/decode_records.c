@@ -221,7 +221,7 @@ static enum rare_result apply_vm(struct decoder *d, const struct rec_vm *r, stru
 static enum rare_result apply_sample(struct decoder *d, const struct rec_sample *r, struct mt_event *ev)
 {
     if (r->heap >= d->defs->heaps.count || r->vm >= MT_VMS || r->stack >= d->defs->stacks.count || !r->weight)
-        return fail(d, "a sample has an unknown heap, state or stack, or stands for nothing");
+        return fail(d, "a sample has an unknown heap, state or stack, or no weight");
     set_event(d, ev, MT_SAMPLE, (uint32_t)r->stack);
     ev->heap = (uint32_t)r->heap;
     ev->how = (uint8_t)r->vm;
@@ -270,7 +270,7 @@ static enum rare_result apply_freed(struct decoder *d, const struct rec_freed *r
     if (!is_site(d, r->site, r->kind, r->size) || r->heap >= d->defs->heaps.count)
         return fail(d, "an access to freed memory names a site or heap that is not defined");
     if (r->handle >= d->handles || r->offset > r->addr)
-        return fail(d, "an access to freed memory names a block that never was");
+        return fail(d, "an access to freed memory names a block that never existed");
     set_event(d, ev, (enum mt_kind)r->kind, (uint32_t)r->site);
     ev->addr = r->addr;
     ev->size = r->size;

@@ -192,7 +192,7 @@ static size_t decode_run(struct decoder *d, struct mt_event *ev, size_t room)
             if (!take_word(d, &run, &first[i], &places[i]))
                 d->wrong = "an access lies in no live block";
         if (line == NO_LINE)
-            d->wrong = "a segment is guessed that has not been seen";
+            d->wrong = "a segment is predicted that never ran";
         if (!d->wrong)
             made += count_events(d, make_events(d, &run, ev + made, line, places));
         d->prev_line = line;
@@ -236,7 +236,7 @@ static size_t decode_miss(struct decoder *d, struct mt_event *ev)
     uint64_t codes = d->misses & MISS_WORDS ? cursor_uvarint(&d->streams[STREAM_CODES]) : 0;
     struct word_state *first = &d->book.lines[line];
     if (line == NO_LINE || d->misses > (MISS_SEGMENT | MISS_WORDS) || codes >> first->words * WORD_BITS) {
-        d->wrong = "a segment is not defined or not as it can be";
+        d->wrong = "a segment is undefined or invalid";
         return 0;
     }
     for (uint32_t i = 0; i < first->words && !d->wrong; i++)

@@ -79,7 +79,7 @@ static const char *apply_base(struct defs *d, const struct rec_base *r, bool sal
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         uint64_t have = kinds[i].table->count;
         if (kinds[i].count != have && !salvage)
-            return "definitions are missing or doubled before this chunk";
+            return "definitions are missing or duplicate before this chunk";
         if (kinds[i].count < have || kinds[i].count - have > MAX_HOLE)
             return "definitions before this chunk do not fit";
         for (; have < kinds[i].count; have++)
@@ -202,7 +202,7 @@ static const char *apply_info(struct defs *d, const struct rec_info *r)
 static const char *fill_segments(struct defs *d, uint64_t segment, bool salvage)
 {
     if (segment < d->segments.count || segment - d->segments.count > MAX_HOLE)
-        return "segment is doubled or far off";
+        return "segment is defined twice or out of order";
     if (segment != d->segments.count && !salvage)
         return "segments are missing before this one";
     while (d->segments.count < segment)
@@ -271,7 +271,7 @@ static const char *take_segment(struct defs *d, struct cursor *c, bool salvage, 
         return "segment's accesses are cut off";
     const struct mt_segment s = {accesses, (uint32_t)r.accesses, r.words > UINT32_MAX ? 0 : (uint32_t)r.words,
                                  r.instructions > UINT32_MAX ? UINT32_MAX : (uint32_t)r.instructions};
-    return segment_is_good(&s, d->sites.count) ? add_segment(d, &s) : "segment is not as it can be";
+    return segment_is_good(&s, d->sites.count) ? add_segment(d, &s) : "segment is invalid";
 }
 
 static uint32_t count_uvarints(struct text t)

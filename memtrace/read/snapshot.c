@@ -46,7 +46,7 @@ static const char *take_object(struct snapshots *s, const struct rec_object *r, 
 {
     bool good = r->type != MT_TYPE_UNKNOWN && (r->type <= MT_TYPE_UDATA || r->type == MT_TYPE_OTHER);
     if (!good || r->flags > (DEAD | ROOT) || r->name >= defs->strings.count)
-        return "an object of a snapshot is not as it can be";
+        return "an object of a snapshot is invalid";
     if (s->part.n_objects >= MAX_SNAPSHOT_ITEMS ||
         !array_reserve(&s->objects, &s->objects_room, s->part.n_objects + 1, sizeof *s->objects))
         return s_no_memory;
@@ -64,7 +64,7 @@ static const char *take_link(struct snapshots *s, const struct rec_link *r, cons
     bool is_string = r->kind == MT_LINK_UPVALUE || r->kind == MT_LINK_VALUE;
     if (r->kind >= MT_LINK_KINDS || r->weak > 1 || r->name > UINT32_MAX ||
         (is_string && r->name >= defs->strings.count))
-        return "a link of a snapshot is not as it can be";
+        return "a link of a snapshot is invalid";
     if (s->part.n_links >= MAX_SNAPSHOT_ITEMS ||
         !array_reserve(&s->links, &s->links_room, s->part.n_links + 1, sizeof *s->links))
         return s_no_memory;

@@ -127,7 +127,7 @@ static void test_wrong_accesses(void **state)
 {
     const uint8_t both = MISS_SEGMENT | MISS_WORDS;
     const uint64_t none = UINT64_MAX - 1;
-    const char *segment = "segment is not defined", *block = "no live block";
+    const char *segment = "segment is undefined or invalid", *block = "no live block";
     one_run((struct run){both, 0, WORD_BLOCK, 0, 0, 0}, segment);
     one_run((struct run){both, 1 + 1, WORD_BLOCK, 0, 0, 0}, segment);
     one_run((struct run){both, 1 + 5, WORD_BLOCK, 0, 0, 0}, segment);
@@ -146,7 +146,7 @@ static void test_wrong_accesses(void **state)
     one_run((struct run){both, 1 + 3, WORD_BLOCK, 0, 0, 16}, "ends before its events do");
     one_run((struct run){both, 1 + 3, WORD_BLOCK, 0, 0, UINT64_MAX}, "ends before its events do");
     one_run((struct run){both, 1 + 3, WORD_FOREIGN, 0, none, 0}, "ends before its events do");
-    one_run((struct run){1 << 3, 1 + 3, 0, 0, none, 0}, "segment is guessed that has not been seen");
+    one_run((struct run){1 << 3, 1 + 3, 0, 0, none, 0}, "segment is predicted that never ran");
     one_run((struct run){2 << 3 | both, 1 + 3, WORD_BLOCK, 0, 0, 0}, "more accesses than the chunk has");
     one_run((struct run){31 << 3 | both, 1 + 3, WORD_BLOCK, 0, 0, 0}, "more accesses than the chunk has");
 }
@@ -237,8 +237,8 @@ static void test_wrong_records(void **state)
     RARE_ERROR(freed, "not defined", 0, 1, MT_LOAD, 64, 4, 0, 0, 0);
     RARE_ERROR(freed, "not defined", 0, 0, MT_MARK, 64, 8, 0, 0, 0);
     RARE_ERROR(freed, "not defined", 0, 1, MT_LOAD, 64, 8, 0, 0, 1);
-    RARE_ERROR(freed, "never was", 0, 1, MT_LOAD, 64, 8, 1, 0, 0);
-    RARE_ERROR(freed, "never was", 0, 1, MT_LOAD, 64, 8, 0, 65, 0);
+    RARE_ERROR(freed, "never existed", 0, 1, MT_LOAD, 64, 8, 1, 0, 0);
+    RARE_ERROR(freed, "never existed", 0, 1, MT_LOAD, 64, 8, 0, 65, 0);
     RARE_ERROR(inherit, "slot that is not free", 0, 0, 64, 1, 0, 0, 0);
     RARE_ERROR(inherit, "not defined", 0, 1, 64, 1, 1, 0, 0);
     RARE_ERROR(site, "unknown record", 0, 0, 8, MT_LOAD);
@@ -294,18 +294,18 @@ static void test_wrong_segments(void **state)
                             word[] = {{1, 0, 0}, {1, 2, 0}}, long_way[] = {{1, 0, 0}, {1, 1, INT64_MAX}};
     segment_error((struct rec_segment){0, 2, 2, 1}, good, 2, "");
     segment_error((struct rec_segment){1, 2, 2, 1}, good, 2, "missing before");
-    segment_error((struct rec_segment){UINT64_MAX, 2, 2, 1}, good, 2, "far off");
-    segment_error((struct rec_segment){0, 0, 0, 1}, good, 0, "not as it can be");
-    segment_error((struct rec_segment){0, 2, 1, 1}, good, 2, "not as it can be");
-    segment_error((struct rec_segment){0, 2, 3, 1}, good, 2, "not as it can be");
-    segment_error((struct rec_segment){0, 2, UINT64_MAX, 1}, good, 2, "not as it can be");
-    segment_error((struct rec_segment){0, 2, 2, 256}, good, 2, "not as it can be");
+    segment_error((struct rec_segment){UINT64_MAX, 2, 2, 1}, good, 2, "out of order");
+    segment_error((struct rec_segment){0, 0, 0, 1}, good, 0, "invalid");
+    segment_error((struct rec_segment){0, 2, 1, 1}, good, 2, "invalid");
+    segment_error((struct rec_segment){0, 2, 3, 1}, good, 2, "invalid");
+    segment_error((struct rec_segment){0, 2, UINT64_MAX, 1}, good, 2, "invalid");
+    segment_error((struct rec_segment){0, 2, 2, 256}, good, 2, "invalid");
     segment_error((struct rec_segment){0, 65, 2, 1}, good, 2, "too long");
     segment_error((struct rec_segment){0, 3, 2, 1}, good, 2, "cut off");
-    segment_error((struct rec_segment){0, 2, 1, 1}, far, 2, "not as it can be");
-    segment_error((struct rec_segment){0, 2, 2, 1}, unknown, 2, "not as it can be");
+    segment_error((struct rec_segment){0, 2, 1, 1}, far, 2, "invalid");
+    segment_error((struct rec_segment){0, 2, 2, 1}, unknown, 2, "invalid");
     segment_error((struct rec_segment){0, 2, 2, 1}, below, 2, "cut off");
-    segment_error((struct rec_segment){0, 2, 2, 1}, word, 2, "not as it can be");
+    segment_error((struct rec_segment){0, 2, 2, 1}, word, 2, "invalid");
     segment_error((struct rec_segment){0, 2, 2, 1}, long_way, 2, "cut off");
 }
 
@@ -317,7 +317,7 @@ static void test_wrong_base(void **state)
     expect_error(&c, MT_E_CORRUPT, "begin with their base");
     put_base(&c.streams[0], &(struct rec_base){UINT64_MAX, 1, 1, 1, 1, 0});
     add_chunk(&c, (struct chunk_header){.type = CHUNK_DEFS});
-    expect_error(&c, MT_E_CORRUPT, "missing or doubled");
+    expect_error(&c, MT_E_CORRUPT, "missing or duplicate");
 }
 
 /* Headers with correct checksums and impossible sizes are refused before memory is allocated. */

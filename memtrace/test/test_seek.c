@@ -422,18 +422,18 @@ static void test_wrong_states(void **state)
     const struct rec_block good = {0, 0, 4096, 16, 0};
     wrong_checkpoint((struct rec_checkpoint){1, 0}, good, "before its END"); /* this is the only error */
     wrong_checkpoint((struct rec_checkpoint){0, 0}, good, "too many");
-    wrong_checkpoint((struct rec_checkpoint){2, 0}, good, "not as many");
+    wrong_checkpoint((struct rec_checkpoint){2, 0}, good, "number of live blocks");
     wrong_checkpoint((struct rec_checkpoint){2, 1}, good, "part of the live blocks is missing");
     wrong_checkpoint((struct rec_checkpoint){1, 0}, (struct rec_block){1, 0, 4096, 16, 0},
-                     "not what the events");
+                     "differs from the events");
     wrong_checkpoint((struct rec_checkpoint){1, 0}, (struct rec_block){0, 1, 4096, 16, 0},
-                     "not what the events");
+                     "differs from the events");
     wrong_checkpoint((struct rec_checkpoint){1, 0}, (struct rec_block){0, 0, 4095, 16, 0},
-                     "not what the events");
+                     "differs from the events");
     wrong_checkpoint((struct rec_checkpoint){1, 0}, (struct rec_block){0, 0, 4096, 17, 0},
-                     "not what the events");
+                     "differs from the events");
     wrong_checkpoint((struct rec_checkpoint){1, 0}, (struct rec_block){0, 0, 4096, 16, 1},
-                     "not what the events");
+                     "differs from the events");
 }
 
 int main(void)

@@ -274,12 +274,12 @@ static void test_crafted(void **state)
         {{{"\0\7", 2}}, false, true, NULL}, /* another block: found by a comparison with the events */
         {{{"\1\0", 2}, {"\0", 1}}, false, true, NULL},
         {{{"\1", 1}, {"\0\0", 2}}, false, true, NULL},
-        {{{"\0", 1}}, false, true, "left at the end"}, /* not as many as live */
-        {{{"\0\0\0", 3}}, false, true, "left at the end"},
-        {{{"\2\0", 2}}, false, false, "left at the end"},
-        {{{"\0\x80", 2}}, false, false, "left at the end"},
-        {{{"\0\xff\xff\xff\xff\xff\xff\xff\xff\xff\1", 11}}, false, false, "left at the end"},
-        {{{"\0\0", 2}, {"\0", 1}}, false, false, "left at the end"}, /* one more than was said */
+        {{{"\0", 1}}, false, true, "live at the end"}, /* not as many as live */
+        {{{"\0\0\0", 3}}, false, true, "live at the end"},
+        {{{"\2\0", 2}}, false, false, "live at the end"},
+        {{{"\0\x80", 2}}, false, false, "live at the end"},
+        {{{"\0\xff\xff\xff\xff\xff\xff\xff\xff\xff\1", 11}}, false, false, "live at the end"},
+        {{{"\0\0", 2}, {"\0", 1}}, false, false, "live at the end"}, /* one more than was said */
         {{{"\0\0", 2}}, true, true, "out of order"},
     };
     (void)state;

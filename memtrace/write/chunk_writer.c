@@ -34,7 +34,7 @@ static void write_all(struct chunk_writer *o, const uint8_t *p, size_t n)
             continue;
         if (done <= 0) {
             const char *remedy =
-                done < 0 && errno == EPIPE ? "its reader is gone" : "make room and trace again";
+                done < 0 && errno == EPIPE ? "its reader has ended" : "make room and trace again";
             mt_fail(&o->err, MT_E_IO, o->written, "cannot write the trace: %s; it ends here, %s",
                     strerror(done < 0 ? errno : ENOSPC), remedy);
             return;
