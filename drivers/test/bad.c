@@ -1,12 +1,11 @@
-/* bad.c - a driver that misbehaves as $BAD_DRIVER says, to test what steve-replay makes of it.
+/* bad.c - a driver that misbehaves as $BAD_DRIVER says, to test the reaction of steve-replay.
  *
- * crash: writes through a null pointer in the 100th malloc; loop: never comes back from it; exit: ends the
- * process; escape: gives memory outside of the heap; overlap: gives one block again and again; sleep: each
- * malloc takes 20000 ns by the clock; noinit: cannot start; moves: hands out handles and slides unlocked
- * blocks down when full; spoils: the same, and changes a byte of the lowest one; alone, stuck: crashes or
- * hangs in a free by another thread than that which called malloc first; outside: has a table that it asks
- * the kernel for; greedy: crashes when it is asked for more than 1 MiB; modest, boastful: believes that the
- * largest block it can give is half, or twice, of what it is.
+ * crash: writes through a null pointer in the 100th malloc; loop: never returns from it; exit: ends the process;
+ * escape: returns memory outside of the heap; overlap: returns the same block repeatedly; sleep: each malloc takes
+ * 20000 ns by the clock; noinit: cannot start; moves: returns handles, and moves unlocked blocks down when full;
+ * spoils: the same, and changes a byte of the lowest one; alone, stuck: crashes or hangs in a free by another thread
+ * than the one that called malloc first; outside: has a table that it requests from the kernel; greedy: crashes when
+ * more than 1 MiB is requested; modest, boastful: reports half, or twice, the size of its largest block.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "drivers/sdk/driver.h"
@@ -28,8 +27,8 @@ struct entry {
 static const char *s_way;
 static char *s_base, *s_top, *s_end;
 static unsigned s_calls;
-static pid_t s_thread;               /* that called malloc first */
-static struct entry s_entries[MOST]; /* in order of address; at = NULL: dead */
+static pid_t s_thread;               /* the thread that called malloc first */
+static struct entry s_entries[MOST]; /* ordered by address; at = NULL: freed */
 static unsigned s_count;
 static char s_outside[64];
 static void *s_table;
@@ -137,7 +136,7 @@ static void *bad_where(void *ref)
     return moves() ? ((struct entry *)ref)->at : ref;
 }
 
-/* Slide live blocks down to the first locked one; entries stay where they are, being the handles. */
+/* Move live blocks down to the first locked one. Entries stay where they are, because they are the handles. */
 static bool bad_compact(size_t wanted)
 {
     char *to = s_base;

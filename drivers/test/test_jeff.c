@@ -1,8 +1,8 @@
 /* test_jeff.c - Jeff: every byte and every link, before and after each compaction.
  *
- * Random operations on blocks filled with a pattern of their own. After each compaction, and now and then
- * between, the chain of blocks must cover the heap without holes, the slots hold exactly the free blocks,
- * locked blocks must be where they were, and every byte what it was.
+ * Random operations on blocks, each filled with a pattern of its own. After each compaction, and sometimes between,
+ * the chain of blocks must cover the heap without holes, the slots must have exactly the free blocks, locked blocks
+ * must not have moved, and every byte must be unchanged.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
@@ -19,7 +19,7 @@ struct block_made {
     struct jeff_block *handle;
     size_t size;
     unsigned char pattern;
-    char *fixed; /* where it was locked, NULL: not locked */
+    char *fixed; /* its address while it is locked, otherwise NULL */
 };
 
 struct world {
@@ -43,7 +43,7 @@ static void check_bytes(const struct block_made *b)
             fail_msg("byte %zu of a block of %zu bytes was changed", i, b->size);
 }
 
-/* The blocks by address, without a hole, from the base to the top. */
+/* The blocks by address cover everything from the base to the top. */
 static void check_chain(const struct jeff *j)
 {
     const char *at = j->base;
@@ -165,7 +165,7 @@ static void test_coalescing(void **state)
     play(true, true);
 }
 
-/* Compaction makes one piece of what is free, but for locked blocks; the largest block is what it says. */
+/* Compaction joins all free memory, except between locked blocks; the largest block is as reported. */
 static void test_largest(void **state)
 {
     _Alignas(16) static char heap[4096];
@@ -185,7 +185,7 @@ static void test_largest(void **state)
     assert_ptr_equal(b[9]->memory, heap + 7 * 320);
     assert_int_equal(j.free_blocks, 1);
     size_t largest = jeff_largest(&j);
-    assert_int_equal(largest, jeff_gap(&j) / 16 * 16); /* a header is spare */
+    assert_int_equal(largest, jeff_gap(&j) / 16 * 16); /* there is a spare header */
     assert_null(jeff_malloc(&j, largest + 1));
     assert_ptr_equal(jeff_malloc(&j, largest)->memory, heap + 8 * 320);
     assert_int_equal(jeff_largest(&j), 3 * 320);
@@ -209,7 +209,7 @@ static void test_weak_lock(void **state)
     assert_ptr_equal(jeff_weak_lock(b), heap);
 }
 
-/* A pass with a limit of time ends early, says so, and the next ones go on to the end. */
+/* A pass with a time limit ends early and reports that; the next ones continue to the end. */
 static void test_time_limit(void **state)
 {
     enum { SIZE = 256 << 20, PIECE = 4096, COUNT = SIZE / PIECE / 2 };

@@ -1,4 +1,4 @@
-/* test_picture.c - the map of the heap in cells, and what is drawn of it.
+/* test_picture.c - the map of the heap in cells, and the pictures drawn from it.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
@@ -31,7 +31,7 @@ static void test_map_covers_cells(void **state)
         assert_true(share(&m, i, LAYER_USED) == 0.0f);
 }
 
-/* Random blocks against a byte array. */
+/* Random blocks, compared with a byte array. */
 static void test_map_equals_bytes(void **state)
 {
     static unsigned char bytes[EXTENT];
@@ -111,7 +111,7 @@ static void test_states_differ(void **state)
     }
 }
 
-/* Each spot of the grid once, and each step of the Hilbert curve to a neighbour. */
+/* Each position of the grid occurs once, and each step of the Hilbert curve is to a neighbour. */
 static void check_layout(enum layout layout, int columns, int rows)
 {
     struct spot *s = layout_make(layout, columns, rows);
@@ -137,7 +137,7 @@ static void test_layouts_cover_the_grid(void **state)
     }
 }
 
-/* Read and written glow in colours of their own; a locked cell has an outline and its inside. */
+/* Read and written memory glows in colours of its own; a locked cell has an outline, and its colour inside. */
 static void test_accesses_and_outlines(void **state)
 {
     struct frame f;
@@ -164,7 +164,8 @@ static uint32_t pixel_of(const struct canvas *c, int x, int y)
     return c->pixels[y * c->width + x];
 }
 
-/* Live 1/4 and resident 1/2 of the full height: filled to there, and a line at twice that. */
+/* Live bytes are 1/4 and resident bytes 1/2 of the full height: the curve is filled to there, and there is a line
+ * at twice that. */
 static void test_strip_to_scale(void **state)
 {
     struct canvas c;
@@ -187,7 +188,7 @@ static void test_strip_to_scale(void **state)
     assert_true(strip_fragmentation(250, 500) == 1.0 && strip_fragmentation(0, 9) == 0);
 }
 
-/* Against the formula of BT.601 in floating point; a pixel of the 2 x 2 counts a quarter. */
+/* Compared with the formula of BT.601 in floating point; each pixel of 2 x 2 counts a quarter. */
 static void test_yuv_of_colours(void **state)
 {
     static const uint32_t colours[] = {0x000000, 0xffffff, 0xff0000, 0x00ff00, 0x0000ff, 0xd0463b, 0x2c7a45};

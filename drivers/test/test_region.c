@@ -1,7 +1,7 @@
-/* test_region.c - the heap's small operating system: what is mapped where, and that it is bounded.
+/* test_region.c - the memory calls of the heap: what is mapped where, and that it is bounded.
  *
- * One region serves all tests of this file; each leaves it empty. The break, once moved, changes where
- * mappings go, so its test comes last.
+ * One region serves all tests of this file; each leaves it empty. Once the break has been moved, mappings are placed
+ * differently, so its test comes last.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
@@ -143,8 +143,7 @@ static void test_break(void **state)
     region_unmap(base + SIZE - REGION_PAGE, REGION_PAGE);
 }
 
-/* A reservation costs nothing; what is used of it counts, up to the heap's size, and is thought of in order.
- */
+/* A reservation costs nothing. Its usable parts count, up to the size of the heap, and have positions in order. */
 static void test_reservation_counts_what_is_used(void **state)
 {
     size_t before = region_committed(), room = SIZE - before;

@@ -1,4 +1,4 @@
-/* test_tables.c - handles, times, numbers, the random choice, the driver table's check, the clock, firstfit.
+/* test_tables.c - handles, times, numbers, the random choice, the check of the driver table, the clock, firstfit.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
@@ -47,7 +47,7 @@ static void test_handles_faults(void **state)
     handles_delete(h);
 }
 
-/* One handle on each page: refused before much memory is taken. */
+/* One handle on each page is rejected before much memory is taken. */
 static void test_handles_too_sparse(void **state)
 {
     struct handles *h = handles_new(0);
@@ -113,13 +113,13 @@ static bool s_freed[BLOCKS * (ROUNDS + 1)];
 
 static void note_freed(void *ref, uint32_t id)
 {
-    assert_false(s_freed[id]); /* no two blocks that live have the same number */
+    assert_false(s_freed[id]); /* no two live blocks have the same number */
     s_freed[id] = true;
 }
 
 static const struct steve_driver s_frees = {.name = "frees", .free = note_freed};
 
-/* A round has ended with BLOCKS live blocks, numbered after those of the rounds before. */
+/* Begin with BLOCKS live blocks after a round, numbered after those of the rounds before. */
 static void fill_round(struct engine *e)
 {
     for (uint32_t i = 0; i < BLOCKS; i++)
@@ -134,8 +134,8 @@ static struct engine killing_engine(struct shared *shared, struct block *blocks,
     return e;
 }
 
-/* Each block, and each pair of neighbours, is killed as often as any other: within 5 standard deviations of
- * what an even choice of half of the blocks gives. The seeds are fixed, so is the result. */
+/* Each block, and each pair of neighbours, is freed equally often, within 5 standard deviations of an even choice
+ * of half of the blocks. The seeds are fixed, so the result is, too. */
 static void test_kill_is_even(void **state)
 {
     static struct shared shared;
@@ -160,7 +160,7 @@ static void test_kill_is_even(void **state)
     }
 }
 
-/* Round after round: the exact share dies, of old blocks and new ones, and numbers never meet. */
+/* In each round exactly the requested share is freed, of old and new blocks, and numbers are never equal. */
 static void test_kill_over_rounds(void **state)
 {
     static struct shared shared;
@@ -188,7 +188,7 @@ static void test_kill_over_rounds(void **state)
 
 static void test_load_faults(void **state)
 {
-    struct steve_driver d = steve_driver; /* firstfit's */
+    struct steve_driver d = steve_driver; /* of firstfit */
     assert_null(load_fault(&d));
     d.version++;
     assert_non_null(strstr(load_fault(&d), "version"));

@@ -1,9 +1,9 @@
 /* test_threads.c - the replay on real threads, on allocators that are simple enough to be checked.
  *
- * In one process, without steve-replay's own, so that ThreadSanitizer can watch it (`make tsan-drivers`): one
- * allocator locks for itself, the other has plain counters that only the replay's lock protects. An ops file
- * in which threads hand blocks to each other is replayed; what the threads did in all, every byte of every
- * block and what is live at the barriers are compared with a model that does the same in one thread.
+ * The replay runs in the test's own process, so that ThreadSanitizer can watch it (`make tsan-drivers`). One
+ * allocator locks for itself, the other has plain counters that only the replay's lock protects. An ops file in which
+ * threads pass blocks to each other is replayed. The sums over the threads, every byte of every block and the live
+ * bytes at the barriers are compared with a model that does the same in one thread.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
@@ -26,7 +26,7 @@
 
 enum { OPS = 20000, MOST_LIVE = 400, THREADS = 5, HEAP = 64 << 20 };
 
-/* What is live after each operation, and in all. */
+/* The live bytes after each operation, and the sums. */
 struct model {
     uint64_t live[OPS];
     uint64_t news, frees, resizes;
@@ -187,7 +187,7 @@ static void test_allocator_that_is_locked(void **state)
     assert_int_equal(s_calls, s_model.news + s_model.frees + 2 * s_model.resizes);
 }
 
-/* At every barrier, and at the end, the same is live as in one thread. */
+/* At every barrier, and at the end, the live bytes are those of one thread. */
 static void test_barriers(void **state)
 {
     const struct steve_driver *const drivers[] = {&s_shared, &s_serial};
@@ -203,7 +203,7 @@ static void test_barriers(void **state)
     }
 }
 
-/* All threads end when there is no room for one of them, also those that wait at a barrier. */
+/* All threads end when there is no room for one of them, including those that wait at a barrier. */
 static void test_no_room(void **state)
 {
     for (int i = 0; i < 2; i++) {
