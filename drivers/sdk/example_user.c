@@ -1,26 +1,26 @@
-/* example_user.c - an example driver written against the documented user_* functions: bins of free pieces.
+/* example_user.c - an example driver written with the documented user_* functions: bins of free pieces.
  *
- * Shows how an allocator comes to steve-replay in the original way; user_shim.c makes the driver of it.
- * Each piece of the heap begins with its size and the size of the piece below, so that user_free joins
- * neighbours without looking for them. Free pieces lie in lists, one for each power of two; user_malloc takes
- * the first of its list that is large enough, else one of the next list that is not empty. Blocks do not
- * move, so lock and unlock have nothing to do.
+ * It shows how a driver is written with the original's interface; user_shim.c makes the driver of it. Each piece of
+ * the heap begins with its size and the size of the piece below, so that user_free can join neighbours without a
+ * search. Free pieces are in lists, one for each power of two. user_malloc uses the first piece of its list that is
+ * large enough, otherwise one of the next list that is not empty. Blocks do not move, so lock and unlock do nothing.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "plot.h"
 
 #define UNIT ((size_t)16)
-#define LEAST (2 * UNIT) /* of a piece */
+#define LEAST (2 * UNIT) /* minimum size of a piece */
 #define USED ((size_t)1) /* flag in size */
 enum { BINS = 32 };
 
 struct piece {
-    size_t below, size;        /* of the piece below (0: none) and of this one, in bytes, headers included */
-    struct piece *next, *prev; /* in the list, if it is free; else the block begins here */
+    /* sizes of the piece below (0: none) and of this one, in bytes, with headers */
+    size_t below, size;
+    struct piece *next, *prev; /* neighbours in the list if it is free; otherwise the block begins here */
 };
 
 static char *g_heap;
-static struct piece *g_end; /* no piece: closes the heap, counts as used */
+static struct piece *g_end; /* end of the heap: not a piece, but marked as used */
 static struct piece *g_bins[BINS];
 
 static struct piece *above(struct piece *p)
@@ -85,14 +85,14 @@ bool user_handle_oom(int size, uint32_t *op_time)
     TIMER_DECL;
 
     TIMER_START;
-    bool ok = false; /* neighbours are always joined: nothing is left to do */
+    bool ok = false; /* neighbours are always joined, so nothing is left to do */
     TIMER_END;
     if (op_time)
         *op_time = TIMER_ELAPSED;
     return ok;
 }
 
-/* A free piece of at least `need` bytes, or NULL. */
+/* Find a free piece of at least `need` bytes, or NULL. */
 static struct piece *find(size_t need)
 {
     for (unsigned bin = bin_of(need); bin < BINS; bin++)
@@ -102,7 +102,7 @@ static struct piece *find(size_t need)
     return NULL;
 }
 
-/* Make a free piece a used one; what it has too much becomes a piece of its own. */
+/* Make a free piece a used one. The rest becomes a piece of its own. */
 static void *use(struct piece *p, size_t need)
 {
     size_t rest = p->size - need;
@@ -133,7 +133,7 @@ void *user_malloc(int size, uint32_t handle, uint32_t *op_time, void **memaddres
     return block;
 }
 
-/* A used piece becomes a free one, together with its free neighbours. */
+/* Make a used piece a free one, joined with its free neighbours. */
 static void put_back(struct piece *p)
 {
     struct piece *next = above(p), *before = (struct piece *)((char *)p - p->below);

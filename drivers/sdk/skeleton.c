@@ -1,11 +1,11 @@
-/* skeleton.c - where a new driver starts: a whole one, of the simplest allocator that frees.
+/* skeleton.c - the start for a new driver: a complete one, with the simplest allocator that frees.
  *
- * Copy this file, put your allocator behind the functions, build it as a shared object
+ * Copy this file, put your allocator into the functions, build it as a shared object
  *     cc -O2 -fPIC -shared -I/usr/local/include/steve -o mine.so mine.c
- * and try it with
+ * and test it with
  *     steve-replay --allocator ./mine.so --allocstats some-ops -o result --check
- * docs/writing-a-driver.md tells more. This one hands out slots of one size and keeps the free ones in a
- * list; it refuses blocks larger than a slot.
+ * docs/writing-a-driver.md explains more. This allocator returns slots of one size and keeps free slots in a list. It
+ * rejects blocks larger than a slot.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #if __has_include("drivers/sdk/driver.h")
@@ -23,8 +23,8 @@ struct slot {
 static char *s_top, *s_end;
 static struct slot *s_free;
 
-/* The heap is yours from here on: `size` zeroed bytes at `base`. Keep your bookkeeping in it too, so
- * that what it costs is seen. */
+/* The heap is yours from now on: `size` zeroed bytes at `base`. Keep your bookkeeping data in it, too, so that its
+ * size is measured. */
 static bool my_init(void *base, size_t size)
 {
     s_top = base;
@@ -33,7 +33,7 @@ static bool my_init(void *base, size_t size)
     return size >= SLOT;
 }
 
-/* NULL when there is no room; never take memory from anywhere else. */
+/* Return NULL if there is no room. Never allocate memory elsewhere. */
 static void *my_malloc(size_t size, uint32_t id)
 {
     if (size > SLOT)
@@ -56,19 +56,19 @@ static void my_free(void *ref, uint32_t id)
     s_free = s;
 }
 
-/* Optional: what the block really has. The difference to what was asked for is shown as overhead. */
+/* Optional: the usable size of the block. The difference to the requested size is shown as overhead. */
 static size_t my_usable(void *ref)
 {
     return SLOT;
 }
 
-/* Optional, but an allocator that works in the heap by itself should tell how far it has come. */
+/* Optional, but an allocator that works in the heap by itself should report which part of the heap it uses. */
 static void *my_highest(void)
 {
     return s_top;
 }
 
-/* Optional: say exactly what is free, if you can. */
+/* Optional: report exactly what is free, if you can. */
 static bool my_walk(struct steve_walk *out)
 {
     out->free = (size_t)(s_end - s_top);
@@ -81,8 +81,8 @@ static bool my_walk(struct steve_walk *out)
     return true;
 }
 
-/* What is left out is NULL: this allocator never moves blocks, so it needs no lock and unlock, and it
- * has no way to make room. */
+/* Functions that are missing here are NULL: this allocator never moves blocks, so it needs no lock and unlock, and
+ * it has no way to make room. */
 const struct steve_driver steve_driver = {
     .version = STEVE_DRIVER_VERSION,
     .size = sizeof steve_driver,

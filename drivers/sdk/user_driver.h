@@ -1,9 +1,9 @@
-/* user_driver.h - the user_* functions that a driver source of the documented kind defines.
+/* user_driver.h - the user_* functions that a source of a driver in the original's form defines.
  *
  * A source that defines these and is linked with user_shim.c becomes a driver of steve-replay:
  *     cc -O2 -fPIC -shared -I... -o mine.so mine.c user_shim.c
- * The macros TIMER_* measure nanoseconds. The shim passes no op_time (NULL): steve-replay times the whole
- * call, the same way for every allocator.
+ * The macros TIMER_* measure nanoseconds. The shim passes no op_time (NULL), because steve-replay times the whole call,
+ * in the same way for every allocator.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef DRIVERS_SDK_USER_DRIVER_H
@@ -21,23 +21,23 @@
 extern "C" {
 #endif
 
-/* Start on a heap of at most 4 GiB - 1; write a name for file names into `name` (63 letters at most). */
+/* Start on a heap of at most 4 GiB - 1. Write a name for file names into `name` (at most 63 letters). */
 bool user_init(uint32_t heap_size, void *heap, char *name);
 void user_destroy(void);
 
-/* Out of memory for `size` bytes: make room if possible. True: it was. */
+/* There is no room for `size` bytes: make room if possible. True if there is room now. */
 bool user_handle_oom(int size, uint32_t *op_time);
 
-/* A block or, for an allocator with handles, its handle; NULL: no room. With memaddress, the block's address.
- */
+/* Return a block or, in an allocator with handles, its handle; NULL if there is no room. memaddress gets the
+ * address of the block. */
 void *user_malloc(int size, uint32_t handle, uint32_t *op_time, void **memaddress);
 void user_free(void *ptr, uint32_t handle, uint32_t *op_time);
 
-/* Fix a block and give its address; let it move again. */
+/* Prevent a block from moving and return its address; allow it to move again. */
 void *user_lock(void *ptr);
 void user_unlock(void *ptr);
 
-/* Highest address in use, NULL if that is not known. */
+/* Highest address in use, NULL if not known. */
 void *user_highest_address(bool full_calculation);
 
 #ifdef __cplusplus

@@ -1,9 +1,8 @@
-/* user_shim.c - makes a driver of a source written against the user_* functions.
+/* user_shim.c - makes a driver of a source that defines the user_* functions.
  *
- * Link it with such a source into one shared object. Sizes are int and heaps uint32_t there: larger
- * ones are refused. Two things that a driver's table must say are not part of the user_* functions and are
- * given when this file is compiled: -DUSER_NAME='"name"', and -DUSER_MOVES for an allocator whose
- * user_malloc gives handles (else it is taken to give addresses).
+ * Link it with such a source into one shared object. Sizes are int and heaps uint32_t there, so larger ones are
+ * rejected. Two properties of a driver are not part of the user_* functions and are given when this file is compiled:
+ * -DUSER_NAME='"name"', and -DUSER_MOVES for an allocator whose user_malloc returns handles and not addresses.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "driver.h"
