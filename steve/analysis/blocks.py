@@ -69,11 +69,6 @@ def is_whole(args: argparse.Namespace) -> bool:
     return args.where is None and args.begin is None and args.end is None
 
 
-def divides(args: argparse.Namespace) -> bool:
-    """Do the arguments ask for parts of the whole trace, and can it be read in some?"""
-    return asked(args) and is_whole(args) and has_parts(path_of(args))
-
-
 class Blocks:
     """The blocks that the arguments choose.
 
@@ -225,6 +220,17 @@ class Blocks:
         if chosen is None and self.test is not None:
             chosen = self._choose()
         return self._run(make, chosen, in_parts)
+
+    def over_trace(self, make: "Callable[[], Analysis]", in_parts: bool = True) -> Any:
+        """The result of an analysis that reads all that a trace delivers; by several workers if the arguments request
+        them and `in_parts` is true. Unless all blocks are chosen, it is made of open_chosen() by one process."""
+        from steve.kernels._accesses import Walk
+        self.args.divided = in_parts
+        if self.is_whole():
+            return self._run(make, None)
+        self.trace = self.open_chosen()
+        with Progress(self.command, self.args.quiet) as progress:
+            return analyse_whole(Walk(self.trace, tick=progress), make)
 
     def _choose(self) -> "Selection":
         from steve.kernels._lives import Selection

@@ -8,10 +8,10 @@ import os
 import sys
 from typing import Any
 
-from steve.parallel import processes, rounds
+from steve.parallel import processes
 from steve.terminal import arguments
 from steve.trace import source
-from steve.analysis.blocks import WHERE_HELP, Blocks, add_choice, divides
+from steve.analysis.blocks import WHERE_HELP, Blocks, add_choice
 from steve.system.errors import UsageError
 from steve.system.output import Output
 from steve.system.messages import note
@@ -70,22 +70,23 @@ def stem_of(args: argparse.Namespace) -> str:
     return args.file.removesuffix("-ops")
 
 
-def lifetimes_of(args: argparse.Namespace, operations: source.Operations) -> tuple[Any, tuple]:
-    """Read all operations, with -j in parallel: (the source, the result of steve.kernels._totals.lifetimes_of)."""
+def lifetimes_of(args: argparse.Namespace, chosen: Blocks, operations: source.Operations) -> tuple[Any, tuple]:
+    """Read all operations, with -j in parallel: (the source, the result of steve.kernels._totals.Lifetimes)."""
     from steve.kernels import _totals
-    last = operations.open()
-    if hasattr(last, "points") and divides(args):
-        with processes.Pool(args) as pool, Progress(NAME, args.quiet) as progress:
-            return rounds.lifetimes_of(rounds.path_of(args), pool, progress)
+    if not chosen.is_whole() or not operations.is_ops():
+        found = chosen.over_trace(_totals.Lifetimes)
+        return chosen.trace, found
+    file = operations.open()
     with Progress(NAME, args.quiet) as progress:
-        return last, _totals.lifetimes_of(last, progress)
+        return file, _totals.lifetimes_of(file, progress)
 
 
 def run(args: argparse.Namespace) -> int:
     from steve.analysis.lifetimes import RANGES, Lifetimes
     stem = stem_of(args)
-    operations = Blocks(NAME, args, again=True).operations()
-    last, (accesses, unmatched, blocks) = lifetimes_of(args, operations)
+    chosen = Blocks(NAME, args, again=True)
+    operations = chosen.operations()
+    last, (accesses, unmatched, blocks) = lifetimes_of(args, chosen, operations)
     lifetimes = Lifetimes(accesses, blocks, args.compat)
     ranges = [lifetimes.histogram(low, high) for low, high in RANGES]
     files = write_files(args, stem, operations, lifetimes, unmatched)

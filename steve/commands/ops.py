@@ -5,19 +5,23 @@ SPDX-License-Identifier: GPL-2.0-or-later
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING
 
 from steve.analysis import blocks
-from steve.parallel import processes, rounds
+from steve.parallel import processes
+from steve.parallel.rounds import has_parts, path_of
 from steve.terminal import arguments
 from steve.trace import source
 from steve.system.errors import UsageError
 from steve.system.output import Output, wrote
 from steve.system.messages import note
+from steve.system.tempfiles import scratch_folder
 from steve.terminal.progress import Progress
 
 if TYPE_CHECKING:
+    from steve.parallel.rounds import Whole
     from steve.trace._memtrace import OpsFile, Trace
 
 NAME = "ops"
@@ -62,20 +66,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="for classic text: write the bytes of the first Steve, where live blocks may overlap")
 
 
-def whole(args: argparse.Namespace, out: Output, form: str) -> tuple[Trace, dict]:
-    """Translate in one walk over the trace. Returns the trace and counts of events left out, as the other ways do."""
-    from steve.kernels import _ops
-    trace = blocks.Blocks(NAME, args).open_chosen()
-    with Progress(NAME, args.quiet) as progress:
-        return trace, _ops.write_ops(trace, out.fd, progress, form=form, resizes=args.resize,
-                                          threads=args.threads, times=args.times)
-
-
-def in_parts(args: argparse.Namespace, out: Output, form: str) -> tuple[rounds.Whole, dict]:
-    """Translate parts of the trace in parallel."""
-    with processes.Pool(args) as pool, Progress(NAME, args.quiet) as progress:
-        return rounds.write_ops(rounds.path_of(args), out.fd, pool, progress, form=form, resizes=args.resize,
-                               folder=out.folder)
+def translated(args: argparse.Namespace, out: Output, form: str) -> tuple[Trace | Whole, dict]:
+    """Translate a memtrace. Returns the trace and counts of events left out, as the other way does."""
+    from steve.analysis.operations import Operations
+    in_parts = not (form == "zstd" or args.threads or args.times or is_copied(args, form))
+    chosen = blocks.Blocks(NAME, args)
+    with ExitStack() as stack:
+        # the workers of a cluster need not see this folder
+        folder = None if args.jobs == 1 or args.scheduler or not in_parts else stack.enter_context(scratch_folder(".steve-", out.folder))
+        make = partial(Operations, out.fd, form, args.resize, args.threads, args.times, folder)
+        counts = chosen.over_trace(make, in_parts)
+    return chosen.trace, counts
 
 
 def converted(args: argparse.Namespace, out: Output, form: str) -> tuple[OpsFile, dict]:
@@ -106,17 +107,9 @@ def check_compat(args: argparse.Namespace) -> None:
 
 
 def is_copied(args: argparse.Namespace, form: str) -> bool:
-    """Can the accesses be copied without decoding them? That is faster than translating parts in parallel."""
+    """Can the accesses be copied without decoding them? That is faster than translating shards in parallel."""
     from steve.kernels import _ops
-    return form == "binary" and _ops.copies(source.open_trace(args))
-
-
-def way_of(args: argparse.Namespace, form: str) -> Callable[..., tuple[Trace | OpsFile | rounds.Whole, dict]]:
-    """The function above that translates FILE."""
-    if source.holds_operations(args.file):
-        return converted
-    divisible = form != "zstd" and not (args.threads or args.times) and blocks.divides(args)
-    return in_parts if divisible and not is_copied(args, form) else whole
+    return form == "binary" and has_parts(path_of(args)) and _ops.copies(source.open_trace(args))
 
 
 def run(args: argparse.Namespace) -> int:
@@ -125,7 +118,8 @@ def run(args: argparse.Namespace) -> int:
     output = args.output or source.result_name(args.file, "-ops")
     form = source.form_of(args, output)
     with Output(output, binary=form != "text") as out:
-        trace, counts = way_of(args, form)(args, out, form)
+        way = converted if source.holds_operations(args.file) else translated
+        trace, counts = way(args, out, form)
     if trace.problem is None:
         wrote(NAME, output, args.output, "for steve lockops, histogram and steve-replay", args.quiet)
     remark = source.unmatched_note(trace, counts)

@@ -10,13 +10,12 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from steve.analysis import blocks
-from steve.parallel import processes, rounds
+from steve.parallel import processes
 from steve.terminal import arguments
 from steve.terminal import listing
 from steve.trace import source
 from steve.terminal.listing import count
 from steve.system.output import Output
-from steve.terminal.progress import Progress
 
 if TYPE_CHECKING:
     from steve.kernels._totals import Summary
@@ -69,20 +68,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="number of sites in each table (default: 10)")
 
 
-def walk(args: argparse.Namespace) -> tuple[Any, Any]:
-    """Read the trace, with -j in parallel: (the trace, its summary)."""
-    from steve.kernels import _totals
-    if blocks.divides(args):
-        with processes.Pool(args) as pool, Progress(NAME, args.quiet) as progress:
-            return rounds.summary_of(rounds.path_of(args), pool, progress)
-    trace = blocks.Blocks(NAME, args).open_chosen()
-    with Progress(NAME, args.quiet) as progress:
-        return trace, _totals.Summary(trace, progress)
-
-
 def run(args: argparse.Namespace) -> int:
     from steve.analysis import totals
-    trace, summary = walk(args)
+    from steve.kernels import _totals
+    chosen = blocks.Blocks(NAME, args)
+    summary = chosen.over_trace(_totals.Summary)
+    trace = chosen.trace
     figures = totals.summary_object(trace, summary)
     with Output(args.output or "-") as out:
         if args.json:

@@ -16,6 +16,7 @@
 #include "steve/kernels/accesses/sharing.h"
 #include "steve/kernels/accesses/states.h"
 #include "steve/kernels/accesses/workingset.h"
+#include "steve/kernels/base/survey.h"
 #include "steve/kernels/base/walk.h"
 #include "steve/kernels/lines/line_segments.h"
 #include "steve/kernels/lines/lua_lines.h"
@@ -28,7 +29,6 @@
 #include "steve/kernels/locks/stack.h"
 #include "steve/kernels/totals/check.h"
 #include "steve/kernels/totals/classic_text.h"
-#include "steve/kernels/totals/part_sizes.h"
 #include "steve/kernels/totals/summary.h"
 
 /* ---- kernels of events --------------------------------------------------------------------- */
@@ -124,7 +124,7 @@ static void totals(void)
     check_init(&check);
     walk_over(feed_check, &check, 0);
     check_free(&check);
-    survey_init(&survey, false);
+    survey_init(&survey, SURVEY_HANDLES | SURVEY_OWNERS | SURVEY_SPLIT);
     walk_over(feed_survey, &survey, 0);
     survey_free(&survey);
     must(profile);

@@ -4,7 +4,7 @@
 from libc.stdint cimport uint8_t, uint64_t
 
 from steve.trace._memtrace cimport Trace
-from steve.trace.cmemtrace cimport mt_event, mt_live_block_t
+from steve.trace.cmemtrace cimport mt_batch, mt_event, mt_live_block_t
 
 cdef extern from "steve/kernels/base/walk.h" nogil:
     struct walk:
@@ -37,6 +37,8 @@ cdef class Walk:
     cdef bint step(self, const mt_event **events, const mt_event **shown, size_t *n) except -1
     cdef int meet(self, const mt_event *mark) except -1
     cdef bint read(self) except -1
+    cdef bint next_batch(self, mt_batch *batch) except -1
+    cdef int count(self) except -1
 
 
 cdef class Analysis:

@@ -15,10 +15,10 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 import numpy as np
 
-from libc.stdint cimport UINT16_MAX, UINT64_MAX, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
+from libc.stdint cimport UINT16_MAX, UINT64_MAX, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memset
 
-from steve.kernels.records cimport array_of, distance, enough
+from steve.kernels.records cimport array_of, data_of, distance, enough
 from steve.trace._memtrace cimport Trace
 from steve.trace.cmemtrace cimport *
 
@@ -256,10 +256,22 @@ cdef class Walk:
             return True
         if not Trace.next(self.trace, &self.events, &self.n):
             return False
+        self.count()
+        return True
+
+    cdef bint next_batch(self, mt_batch *batch) except -1:
+        """The next events as a batch, of a walk over all that the trace delivers; false at the end."""
+        if not self.trace.next_batch(batch):
+            return False
+        self.count()
+        return True
+
+    cdef int count(self) except -1:
+        """Count a batch, and show progress from time to time."""
         self.walked += 1
         if self.tick is not None and self.walked % TICK == 0:
             self.tick(*self.trace.progress())
-        return True
+        return 0
 
 
 cdef size_t to_mark(const mt_event *events, size_t n) nogil:
@@ -631,11 +643,6 @@ cdef class Sharing(Analysis):
                 self.tests + self.s.lines.tests, self.s.lines.changes)
 
 
-cdef void *data_of(array) except? NULL:
-    """Where the elements are."""
-    return <void *><uintptr_t>array.ctypes.data
-
-
 def summed(one, other):
     """Rows by number added up, as many as the longer has."""
     rows = np.zeros(max(len(one), len(other)), one.dtype)
@@ -726,32 +733,3 @@ cdef class States(Analysis):
 
 NO_STATE = (0, len(VM_NAMES), 0)
 INSTRUCTIONS = STATE.names.index("instructions") - 3
-
-
-# -- Which stack made the block that each slot holds. --------------------------------------------------------
-
-cdef extern from "steve/kernels/lives/slot_owners.h" nogil:
-    struct owners:
-        uint32_t *slots
-        size_t n_slots
-    void owners_init(owners *o)
-    void owners_free(owners *o)
-    bint owners_feed(owners *o, const mt_event *events, size_t n)
-
-
-def owners_of(Trace trace):
-    """What a part of a trace that is read to its end does to the owners of slots: an array (u4) by slot, as
-    steve/kernels/lives/slot_owners.h says."""
-    cdef owners o
-    cdef const mt_event *events
-    cdef size_t n
-    cdef bint ok
-    owners_init(&o)
-    try:
-        while trace.next(&events, &n):
-            with nogil:
-                ok = owners_feed(&o, events, n)
-            enough(ok)
-        return array_of(o.slots, o.n_slots, np.dtype("u4"))
-    finally:
-        owners_free(&o)

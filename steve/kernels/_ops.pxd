@@ -15,6 +15,7 @@ cdef class Operations:
     cdef unsigned batches
     cdef bint given, by_batch
 
+    cdef int enter(self, checkpoint) except -1
     cdef int next(self, const op **ops, size_t *n) except -1
     cdef int write(self, ops_writer *w, ops_form form, op_quota *q) except -1
     cdef int write_each(self, ops_writer *w, op_quota *q) except -1

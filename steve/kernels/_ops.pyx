@@ -53,6 +53,11 @@ cdef class Operations:
     def __dealloc__(self):
         op_source_free(self.s)
 
+    cdef int enter(self, checkpoint) except -1:
+        """Begin where a shard does: see steve.parallel.checkpoints, with handles."""
+        cdef const uint64_t[::1] known = checkpoint.handles
+        return enough(op_source_begin(self.s, &known[0] if len(known) else NULL, len(known), checkpoint.next_handle))
+
     cdef int next(self, const op **ops, size_t *n) except -1:
         """The next operations: 1, or 0 at the end."""
         cdef const mt_event *events
@@ -364,19 +369,18 @@ def dump(str path, int fd, *, bint salvage=False):
         free(out)
 
 
-def write_ops_piece(Trace trace, int fd, handles, uint64_t next_handle, uint64_t skip, uint64_t count, *,
-                    piece, str form="text", bint resizes=False):
-    """Write `count` operations of what the trace will deliver, after `skip` that another piece holds.
+def write_ops_piece(Trace trace, int fd, checkpoint, uint64_t skip, uint64_t count, *, piece, str form="text",
+                    bint resizes=False):
+    """Write `count` operations of a shard and of the shards after it, without the first `skip`. Fewer are written where
+    the trace ends. Returns the number of accesses to no block.
 
-    handles: by slot, plus 1, of the blocks that live here (0 = none); next_handle: of the next New. piece:
-    (operations in the pieces before, is it the first, the last). There may be fewer: then the trace ended before.
-    Returns how many accesses to no block it met."""
+    checkpoint: of steve.parallel.checkpoints, with handles. piece: (operations in the pieces before, is it the first
+    piece, is it the last piece)."""
     cdef Operations source = Operations(trace, None, resizes)
     cdef OpsWriter writer = OpsWriter(fd, form, False, piece)
-    cdef const uint64_t[::1] known = handles
     cdef op_quota quota
     quota.skip, quota.left = skip, count
-    enough(op_source_begin(source.s, &known[0] if len(known) else NULL, len(known), next_handle))
+    source.enter(checkpoint)
     while source.write(writer.w, writer.form, &quota):
         pass
     if piece[2]:

@@ -7,14 +7,16 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 import numpy as np
 
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
-from steve.kernels._ops cimport Operations, system_ok, ticked
+from steve.kernels._accesses cimport Analysis, Walk
+from steve.kernels._ops cimport Operations, system_ok
 from steve.kernels.ckernels cimport *
-from steve.kernels.records cimport array_of, enough
+from steve.kernels.records cimport array_of, data_of, enough
 from steve.trace._memtrace cimport Trace
 from steve.trace.cmemtrace cimport *
 from steve.trace.cops cimport *
@@ -33,67 +35,81 @@ STACK = np.asarray(stack_layout).dtype
 LIFETIME = np.asarray(lifetime_layout).dtype
 
 
-cdef class Summary:
-    """Totals of a trace, from one walk over it; see steve/kernels/totals/summary.h for what is counted how."""
+cdef class Summary(Analysis):
+    """Totals of a trace; steve/kernels/totals/summary.h defines them. The result is the object itself."""
     cdef summary s
 
-    def __cinit__(self, Trace trace, tick=None):
-        cdef mt_batch batch
-        cdef uint32_t stacks
-        cdef unsigned batches = 0
-        cdef bint ok
+    def __cinit__(self):
         summary_init(&self.s)
-        if trace.midway:
-            self.enter(trace)
-        while trace.next_batch(&batch):
-            stacks = mt_count_stacks(trace.r)
-            with nogil:
-                ok = summary_feed_batch(&self.s, &batch, stacks)
-            enough(ok)
-            ticked(trace, tick, &batches)
-        summary_finish(&self.s)
 
     def __dealloc__(self):
         summary_free(&self.s)
 
-    cdef int enter(self, Trace trace) except -1:
-        """Take the blocks that live where the trace is read from."""
+    def begin(self, Walk walk, checkpoint):
         cdef mt_live_block_t block
         cdef uint32_t slot
-        mt_read_checkpoint(trace.r)
-        for slot in range(mt_count_slots(trace.r)):
-            if mt_get_live_block(trace.r, slot, &block):
+        if checkpoint is None or not walk.trace.midway:
+            return
+        for slot in range(mt_count_slots(walk.trace.r)):
+            if mt_get_live_block(walk.trace.r, slot, &block):
                 enough(summary_enter(&self.s, &block))
-        return 0
+
+    def feed(self, Walk walk):
+        cdef mt_batch batch
+        cdef uint32_t stacks
+        cdef bint ok
+        while walk.next_batch(&batch):
+            stacks = mt_count_stacks(walk.trace.r)
+            with nogil:
+                ok = summary_feed_batch(&self.s, &batch, stacks)
+            enough(ok)
+        summary_finish(&self.s)
+
+    def partial(self):
+        """The fields of struct summary_partial: totals as bytes, the others as arrays."""
+        blocks = array_of(self.s.blocks, self.s.room, BLOCK)
+        live = np.flatnonzero(blocks["state"] == <int>SUMMARY_LIVE).astype("u4")
+        return (PyBytes_FromStringAndSize(<char *>&self.s.totals, sizeof(summary_totals)), self.stacks(),
+                array_of(self.s.ended, self.s.n_ended, np.dtype("u4")), live, blocks[live])
+
+    def merge(self, partials):
+        for partial in partials:
+            self.join(partial)
+
+    cdef int join(self, partial) except -1:
+        cdef summary_partial shard
+        cdef bytes totals
+        totals, stacks, ended, live, blocks = partial
+        shard.totals = <const summary_totals *><const char *>totals
+        shard.stacks, shard.n_stacks = <const summary_stack *>data_of(stacks), len(stacks)
+        shard.ended, shard.n_ended = <const uint32_t *>data_of(ended), len(ended)
+        shard.live, shard.n_live = <const uint32_t *>data_of(live), len(live)
+        shard.blocks = <const summary_block *>data_of(blocks)
+        return enough(summary_join(&self.s, &shard))
+
+    def result(self):
+        return self
 
     @property
     def threads(self):
-        """How many threads made events."""
+        """Number of threads with events."""
         return summary_threads(&self.s)
 
     @property
     def events(self):
         """Events by kind name."""
-        return {name: self.s.events[i] for i, name in enumerate(KIND_NAMES)}
+        return {name: self.s.totals.events[i] for i, name in enumerate(KIND_NAMES)}
 
     @property
     def totals(self):
         """allocated, freed, read, written, live_bytes, live_blocks, peak_bytes, peak_blocks, lost,
         last_event."""
-        cdef summary *s = &self.s
-        return {"allocated": s.allocated, "freed": s.freed,
-                "read": s.accessed[<int>MT_LOAD] + s.accessed[<int>MT_MODIFY],
-                "written": s.accessed[<int>MT_STORE] + s.accessed[<int>MT_MODIFY],
-                "live_bytes": s.live_bytes, "live_blocks": s.live_blocks, "peak_bytes": s.peak_bytes,
-                "peak_blocks": s.peak_blocks, "lost": s.lost, "last_event": s.last_event}
-
-    def part(self):
-        """What a summary of a part of a trace has to tell, all in one dictionary; see steve.parallel.rounds."""
-        blocks = array_of(self.s.blocks, self.s.room, BLOCK)
-        live = np.flatnonzero(blocks["state"] == <int>SUMMARY_LIVE)
-        return {"events": self.events, "totals": self.totals, "stacks": self.stacks(),
-                "threads": array_of(self.s.threads, 1024, np.dtype("u8")), "live": live,
-                "blocks": blocks[live], "ended": array_of(self.s.ended, self.s.n_ended, np.dtype("u4"))}
+        cdef summary_totals *t = &self.s.totals
+        return {"allocated": t.allocated, "freed": t.freed,
+                "read": t.accessed[<int>MT_LOAD] + t.accessed[<int>MT_MODIFY],
+                "written": t.accessed[<int>MT_STORE] + t.accessed[<int>MT_MODIFY],
+                "live_bytes": t.live_bytes, "live_blocks": t.live_blocks, "peak_bytes": t.peak_bytes,
+                "peak_blocks": t.peak_blocks, "lost": t.lost, "last_event": t.last_event}
 
     def stacks(self):
         """An array with a row for each stack id: news, resizes, bytes, live_blocks, live_bytes (u8)."""
@@ -102,31 +118,76 @@ cdef class Summary:
 
 # -- What blocks live through: counted, and written. ---------------------------------------------------------
 
-cdef object feed_lifetimes(Operations source, lifetimes *l):
-    """What lifetimes_of returns."""
-    cdef const op *ops
-    cdef size_t n
-    cdef bint ok
-    while source.next(&ops, &n):
-        with nogil:
-            ok = lifetimes_feed(l, ops, n)
-        enough(ok)
-    lifetimes_finish(l)
-    return l.accesses, l.unmatched, array_of(l.blocks, l.n, LIFETIME)
+cdef class Lifetimes(Analysis):
+    """Accesses during the life of each block: (accesses, unmatched, array of LIFETIME). The array has the fields handle,
+    own, other (u8), and one element for each block in the order of their N.
+
+    A shard counts what is accessed in it during the lives of its blocks; the sums over the shards are those of the
+    trace."""
+    cdef lifetimes l
+    cdef Operations source
+    cdef object merged
+    needs = ("split_handles",)
+
+    def __cinit__(self):
+        enough(lifetimes_init(&self.l))
+
+    def __dealloc__(self):
+        lifetimes_free(&self.l)
+
+    def begin(self, Walk walk, checkpoint):
+        self.source = Operations(walk.trace, walk.tick)
+        if checkpoint is not None:
+            self.source.enter(checkpoint)
+            self.enter(checkpoint.handles)
+
+    cdef int enter(self, handles) except -1:
+        """Make the blocks known that live where the shard begins."""
+        cdef const uint64_t[::1] known = handles
+        cdef op born
+        cdef size_t i
+        memset(&born, 0, sizeof(born))
+        born.code = OP_NEW
+        for i in range(len(known)):
+            if known[i]:
+                born.handle = known[i] - 1
+                enough(lifetimes_feed(&self.l, &born, 1))
+        return 0
+
+    def feed(self, Walk walk):
+        cdef const op *ops
+        cdef size_t n
+        cdef bint ok
+        while self.source.next(&ops, &n):
+            with nogil:
+                ok = lifetimes_feed(&self.l, ops, n)
+            enough(ok)
+        lifetimes_finish(&self.l)
+
+    def partial(self):
+        return self.l.accesses, self.l.unmatched, array_of(self.l.blocks, self.l.n, LIFETIME)
+
+    def merge(self, partials):
+        parts = list(partials)
+        accesses, unmatched = (sum(part[i] for part in parts) for i in (0, 1))
+        n = max((int(part[2]["handle"].max()) + 1 for part in parts if len(part[2])), default=0)
+        rows = np.zeros(n, LIFETIME)
+        rows["handle"] = np.arange(len(rows))
+        for _, _, own in parts:  # a handle occurs only once in each
+            for name in ("own", "other"):
+                rows[name][own["handle"]] += own[name]
+        self.merged = accesses, unmatched, rows
+
+    def result(self):
+        return self.partial() if self.merged is None else self.merged
 
 
 def lifetimes_of(origin, tick=None):
-    """Own and other accesses of each block.
-
-    Returns (accesses, unmatched, array); the array has the fields handle, own, other (u8), one element for
-    each block in the order of their N."""
-    cdef Operations source = Operations(origin, tick)
-    cdef lifetimes l
-    enough(lifetimes_init(&l))
-    try:
-        return feed_lifetimes(source, &l)
-    finally:
-        lifetimes_free(&l)
+    """The result of Lifetimes of an OpsFile or a whole Trace."""
+    cdef Lifetimes found = Lifetimes()
+    found.source = Operations(origin, tick)
+    found.feed(None)
+    return found.result()
 
 
 cdef size_t rows_left(size_t at, size_t n):
@@ -181,47 +242,30 @@ def write_lifetime_lines(int fd, blocks, order, *, bint compat, bint macro, uint
         free(t.out)
 
 
-def lifetimes_piece(Trace trace, handles, uint64_t next_handle):
-    """As lifetimes_of, of a part of a trace: of its own blocks and of those that live where it begins, each with what
-    it and others are accessed within the part. handles, next_handle: as of write_ops_piece."""
-    cdef Operations source = Operations(trace, None)
-    cdef const uint64_t[::1] known = handles
-    cdef lifetimes l
-    cdef op born
-    cdef size_t i
-    cdef bint ok = True
-    enough(op_source_begin(source.s, &known[0] if len(known) else NULL, len(known), next_handle))
-    memset(&born, 0, sizeof(born))
-    born.code = OP_NEW
-    enough(lifetimes_init(&l))
-    try:
-        for i in range(len(known)):
-            born.handle = known[i] - 1
-            if known[i]:
-                ok = ok and lifetimes_feed(&l, &born, 1)
-        enough(ok)
-        return feed_lifetimes(source, &l)
-    finally:
-        lifetimes_free(&l)
+# -- What a shard changes that the shards after it need to know. ---------------------------------------------
 
-
-# -- What has to be known of a part before those after it can be read alone. ---------------------------------
-
-def survey_of(Trace trace, *, bint resizes=True, tick=None):
-    """(operations, handles given out, array by slot of what it holds at the end: see steve/kernels/totals/part_sizes.h)."""
+def survey_of(Trace trace, needs):
+    """(operations, handles made, handles by slot, owners by slot) of a trace that is read to its end: see
+    steve/kernels/base/survey.h. needs: see steve.parallel.checkpoints; arrays that are not needed are empty."""
     cdef survey s
     cdef const mt_event *events
     cdef size_t n
-    cdef unsigned batches = 0
     cdef bint ok
+    cdef unsigned wanted = 0
+    if "handles" in needs or "split_handles" in needs:
+        wanted |= SURVEY_HANDLES
+    if "split_handles" in needs:
+        wanted |= SURVEY_SPLIT
+    if "owners" in needs:
+        wanted |= SURVEY_OWNERS
     mt_pass_accesses(trace.r)
-    survey_init(&s, resizes)
+    survey_init(&s, wanted)
     try:
         while trace.next(&events, &n):
             with nogil:
                 ok = survey_feed(&s, events, n)
             enough(ok)
-            ticked(trace, tick, &batches)
-        return s.operations + trace.stats()["passed"], s.handles, array_of(s.slots, s.n_slots, np.dtype("u8"))
+        return (s.operations + trace.stats()["passed"], s.handles, array_of(s.handle_of, s.n_handle_of, np.dtype("u8")),
+                array_of(s.owner_of, s.n_owner_of, np.dtype("u4")))
     finally:
         survey_free(&s)

@@ -137,12 +137,15 @@ cdef extern from "steve/kernels/totals/lifetime_text.h" nogil:
     void lifetext_pairs(textout *out, const lifetime *blocks, size_t n, bint ahead)
     void lifetext_lines(const lifetext *t, const int64_t *order, size_t n)
 
-cdef extern from "steve/kernels/totals/part_sizes.h" nogil:
+cdef extern from "steve/kernels/base/survey.h" nogil:
+    enum:
+        SURVEY_HANDLES, SURVEY_OWNERS, SURVEY_SPLIT
     struct survey:
         uint64_t operations, handles
-        uint64_t *slots
-        size_t n_slots
-    void survey_init(survey *s, bint resizes)
+        uint64_t *handle_of
+        uint32_t *owner_of
+        size_t n_handle_of, n_owner_of
+    void survey_init(survey *s, unsigned wanted)
     void survey_free(survey *s)
     bint survey_feed(survey *s, const mt_event *events, size_t n)
 
@@ -153,22 +156,34 @@ cdef extern from "steve/kernels/totals/summary.h" nogil:
     struct summary_block:
         uint64_t size
         uint32_t stack, state
-    struct summary:
+    struct summary_totals:
         uint64_t events[12]
         uint64_t accessed[9]
         uint64_t allocated, freed, lost, last_event
         int64_t live_bytes, live_blocks, peak_bytes, peak_blocks
+        uint64_t threads[1024]
+    struct summary:
+        summary_totals totals
         summary_block *blocks
         size_t room
         uint32_t *ended
         size_t n_ended
         summary_stack *stacks
         size_t n_stacks
-        uint64_t threads[1024]
+    struct summary_partial:
+        const summary_totals *totals
+        const summary_stack *stacks
+        size_t n_stacks
+        const uint32_t *ended
+        size_t n_ended
+        const uint32_t *live
+        const summary_block *blocks
+        size_t n_live
     void summary_init(summary *s)
     bint summary_enter(summary *s, const mt_live_block_t *live)
     bint summary_feed(summary *s, const mt_event *events, size_t n, uint32_t stacks)
     bint summary_feed_batch(summary *s, const mt_batch *batch, uint32_t stacks)
     void summary_finish(summary *s)
+    bint summary_join(summary *whole, const summary_partial *shard)
     unsigned summary_threads(const summary *s)
     void summary_free(summary *s)

@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 from cpython.buffer cimport PyBUF_READ
 from cpython.memoryview cimport PyMemoryView_FromMemory
+from libc.stdint cimport uintptr_t
 
 
 cdef inline int enough(bint ok) except -1:
@@ -23,6 +24,11 @@ cdef inline object view_of(const void *data, size_t n, object dtype):
 cdef inline object array_of(const void *data, size_t n, object dtype):
     """A copy of n records."""
     return view_of(data, n, dtype).copy()
+
+
+cdef inline void *data_of(array) except? NULL:
+    """The address of the elements of a numpy array, which must be contiguous."""
+    return <void *><uintptr_t>array.ctypes.data
 
 
 cdef inline size_t distance(const void *record, const void *field):

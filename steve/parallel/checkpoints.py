@@ -1,18 +1,21 @@
-"""What is known where a shard of a trace begins, besides the trace's own list of live blocks.
+"""What an analysis knows at the beginning of a shard, besides the trace's own list of live blocks.
 
-An analysis names what it needs; a round that passes over the accesses then finds what each shard does to it
-(survey()), and added up from the first shard to the last this gives the checkpoints.
+An analysis names what it needs. A round that skips the accesses then finds for each shard what it changes (survey()).
+Added up from the first shard to the last, these changes give the checkpoints.
 
-    operations  operations before the shard, and in it
-    owners      the stack + 1 that made the block of each slot, 0 if there is none
-    threads     what each thread did last, as steve.kernels._lives.THREAD; only where there are Lua heaps
-    definitions all that the trace defines, as the analysis makes it of the trace (its function know())
+    operations     number of operations before the shard, in it, and in all shards
+    handles        handle + 1 of the block in each slot, 0 if there is none, and the handle of the next block
+    split_handles  the same for an ops file in which a Resize is an F and an N with the next handle. Such a Resize is
+                   two operations
+    owners         stack + 1 of the New of the block in each slot, 0 if there is none
+    threads        what each thread did last, as steve.kernels._lives.THREAD; only in traces with Lua heaps
+    definitions    all that the trace defines, as the function know() of the analysis makes it of the trace
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -21,80 +24,88 @@ if TYPE_CHECKING:
     from steve.parallel.rounds import View
     from steve.system.errors import TraceError
 
-OWNER_SAME, OWNER_MADE = 0, 2  # of steve/kernels/lives/slot_owners.h
+SLOT_NONE, SLOT_MADE = 1, 2  # of steve/kernels/base/survey.h
 
 
 @dataclass
 class Checkpoint:
-    """See above. view: the shard; first_handle: of its first New; count: its operations."""
+    """See above. view: the shard; first_handle: the handle of its first New; count: its operations; total: those of
+    all shards."""
     view: View
     first_handle: int
     operations: int = 0
     count: int = 0
+    total: int = 0
+    next_handle: int = 0
+    handles: np.ndarray | None = None
     owners: np.ndarray | None = None
     threads: np.ndarray | None = None
     definitions: Any = None
 
 
 class Surveyed(NamedTuple):
-    """What a shard does to what is needed; None: it was not asked for."""
-    operations: int | None = None
+    """What a shard changes. made: number of handles; handles, owners: of steve/kernels/base/survey.h. None, or an empty
+    array: it is not needed."""
+    operations: int = 0
+    made: int = 0
+    handles: np.ndarray | None = None
     owners: np.ndarray | None = None
     threads: np.ndarray | None = None
 
 
 def survey(view: View, needs: tuple[str, ...]) -> tuple[Surveyed, TraceError | None, dict]:
-    """Task: survey a shard. Accesses are looked at only to count operations up to a mark, and near the end of the shard
-    for threads."""
+    """Task: survey a shard. It reads accesses only where it must: to count operations up to a mark, and near the end of
+    the shard for threads."""
     from steve.kernels import _accesses, _totals
     trace, window = view.open(), view.window()
-    operations = owners = threads = None
-    if "owners" in needs:
-        trace.pass_accesses()
-        owners = _accesses.owners_of(trace)
-    elif window is None:
-        operations = _totals.survey_of(trace)[0]
+    if window is not None and "operations" in needs:
+        found = Surveyed(_accesses.Walk(trace, window).finish())
     else:
-        operations = _accesses.Walk(trace, window).finish()
+        found = Surveyed(*_totals.survey_of(trace, needs))
     if "threads" in needs and any(trace.heap(i).kind == "lua" for i in range(trace.counts()["heaps"])):
-        threads = threads_at_end(view)
-    return Surveyed(operations, owners, threads), trace.problem, trace.stats()
+        found = found._replace(threads=threads_at_end(view))
+    return found, trace.problem, trace.stats()
 
 
-def owners_after(before: np.ndarray, part: np.ndarray) -> np.ndarray:
-    """The owners where a shard ends; part: of its survey."""
+def slots_after(before: np.ndarray, changes: np.ndarray | None, first: int) -> np.ndarray:
+    """Handles or owners at the end of a shard, of those at its beginning; changes: of its survey; first: what is added to
+    the numbers there."""
     import numpy as np
-    after = np.zeros(max(len(before), len(part)), "u4")
+    if changes is None:
+        return before
+    after = np.zeros(max(len(before), len(changes)), before.dtype)
     after[:len(before)] = before
-    known = np.flatnonzero(part != OWNER_SAME)
-    after[known] = part[known] - (OWNER_MADE - 1)
+    after[:len(changes)][changes == SLOT_NONE] = 0
+    made = np.flatnonzero(changes >= SLOT_MADE)
+    after[made] = changes[made] - SLOT_MADE + first + 1
     return after
 
 
 def threads_at_end(view: View) -> np.ndarray:
-    """What threads did last in a part. Only which instruction they executed last takes accesses to know: those of the
-    last chunk, and if these do not tell it of all threads that there were, the part is read backwards, from point to
-    point, until that is known."""
+    """What each thread did last in a shard.
+
+    Only its last instruction needs accesses: those of the last chunk. If some threads have none there, the shard is read
+    backwards, from seek point to seek point, until the last instructions of all threads are known."""
     import numpy as np
     from steve.kernels._lives import AT_BEFORE, followed_threads, known_threads, met_threads
-    part = view.open()
-    part.pass_to_last(1)
-    threads = followed_threads(part)
-    met = met_threads(part)
-    rows = before_part(len(met))
+    shard = view.open()
+    shard.pass_to_last(1)
+    threads = followed_threads(shard)
+    met = met_threads(shard)
+    rows = before_shard(len(met))
     rows[:len(threads)] = threads
     for point in range(view.end - 1, view.first - 1, -1):
         if not np.any(met & (rows["by"] == AT_BEFORE)):
             break
-        told = followed_threads(view._replace(first=point, end=point + 1).open())
-        new = np.flatnonzero((rows["by"][:len(told)] == AT_BEFORE) & (told["by"] != AT_BEFORE))
+        found = followed_threads(view._replace(first=point, end=point + 1).open())
+        new = np.flatnonzero((rows["by"][:len(found)] == AT_BEFORE) & (found["by"] != AT_BEFORE))
         for name in ("by", "at"):
-            rows[name][new] = told[name][new]
+            rows[name][new] = found[name][new]
     return known_threads(rows)
 
 
-def before_part(n: int) -> np.ndarray:
-    """n threads that are as before a part."""
+def before_shard(n: int) -> np.ndarray:
+    """The rows of n threads that do nothing in a shard."""
     import numpy as np
     from steve.kernels._lives import AS_BEFORE, AT_BEFORE, THREAD
     rows = np.zeros(n, THREAD)
@@ -104,20 +115,22 @@ def before_part(n: int) -> np.ndarray:
     return rows
 
 
-def threads_after(before: np.ndarray, part: np.ndarray) -> np.ndarray:
-    """What threads did last where a part ends; part: of followed_threads()."""
+def threads_after(before: np.ndarray, changes: np.ndarray | None) -> np.ndarray:
+    """What each thread did last at the end of a shard; before: at its beginning; changes: of followed_threads()."""
+    if changes is None:
+        return before
     import numpy as np
     from steve.kernels._lives import AS_BEFORE, AT_BEFORE
-    after = np.zeros(max(len(before), len(part)), before.dtype)
+    after = np.zeros(max(len(before), len(changes)), before.dtype)
     after[:len(before)] = before
-    rows, old = after[:len(part)], after[:len(part)].copy()
-    for names, known in ((("by", "at"), part["by"] != AT_BEFORE),
-                         (("made_stack", "made_heap"), part["made_heap"] != AS_BEFORE),
-                         (("collects", "then_stack", "then_heap"), part["collects"] != AS_BEFORE)):
+    rows, old = after[:len(changes)], after[:len(changes)].copy()
+    for names, known in ((("by", "at"), changes["by"] != AT_BEFORE),
+                         (("made_stack", "made_heap"), changes["made_heap"] != AS_BEFORE),
+                         (("collects", "then_stack", "then_heap"), changes["collects"] != AS_BEFORE)):
         for name in names:
-            rows[name][known] = part[name][known]
-    # the collector began to work before anything was made there
-    then = (part["collects"] != AS_BEFORE) & (part["then_heap"] == AS_BEFORE)
+            rows[name][known] = changes[name][known]
+    # the collector began to work before the thread made anything in the shard
+    then = (changes["collects"] != AS_BEFORE) & (changes["then_heap"] == AS_BEFORE)
     for name, made in (("then_stack", "made_stack"), ("then_heap", "made_heap")):
         rows[name][then] = old[made][then]
     return after
@@ -125,15 +138,19 @@ def threads_after(before: np.ndarray, part: np.ndarray) -> np.ndarray:
 
 def checkpoints_of(shards: list[tuple[View, int]], earlier: list[Surveyed],
                    surveys: list[Surveyed]) -> list[Checkpoint]:
-    """Where each shard begins; shards: with the handle of its first New; earlier: of what comes before the first."""
+    """The checkpoint of each shard. shards: with the handle of the first New of each; earlier: surveys of the shards
+    before the first."""
     import numpy as np
     from steve.kernels._lives import THREAD
-    operations, owners, threads, found = 0, np.zeros(0, "u4"), np.zeros(0, THREAD), []
+    now = Checkpoint(shards[0][0], 0, total=sum(surveyed.operations for surveyed in surveys),
+                     handles=np.zeros(0, "u8"), owners=np.zeros(0, "u4"), threads=np.zeros(0, THREAD))
+    found = []
     for i, surveyed in enumerate([*earlier, *surveys]):
         if i >= len(earlier):
             view, handle = shards[i - len(earlier)]
-            found.append(Checkpoint(view, handle, operations, surveyed.operations or 0, owners, threads))
-        operations += surveyed.operations or 0
-        owners = owners if surveyed.owners is None else owners_after(owners, surveyed.owners)
-        threads = threads if surveyed.threads is None else threads_after(threads, surveyed.threads)
+            found.append(replace(now, view=view, first_handle=handle, count=surveyed.operations))
+        now = replace(now, operations=now.operations + surveyed.operations, next_handle=now.next_handle + surveyed.made,
+                      handles=slots_after(now.handles, surveyed.handles, now.next_handle),
+                      owners=slots_after(now.owners, surveyed.owners, 0),
+                      threads=threads_after(now.threads, surveyed.threads))
     return found

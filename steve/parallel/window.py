@@ -136,7 +136,7 @@ def search(rounds: "Rounds", begin: Optional[str], end: Optional[str]) -> Option
     """Where a window lies in a trace, SteveError if a mark does not come. None: it is damaged before the first mark,
     and whoever reads it as a whole will tell."""
     result = Search(begin, end)
-    for i, found in enumerate(rounds.first(find, begin, end)):
+    for i, found in enumerate(rounds.each(find, begin, end)):
         result.add(i, found)
     window = result.window
     if rounds.problem is None:

@@ -18,6 +18,8 @@ import reference
 from conftest import BUILD, Steve
 from reference import Event, Rules
 from steve.kernels import _lives, _locks, _totals
+from steve.kernels._accesses import Walk
+from steve.parallel.rounds import analyse_whole
 from steve.trace._memtrace import FREE, LOAD, MODIFY, NEW, Trace
 from steve.trace.line_numbers import LineNumbers
 from steve.trace.places import Places
@@ -61,7 +63,7 @@ def test_more_live_blocks_than_stay_near(tmp_path: Path) -> None:
                 live[row["handle"]] = row["addr"], row["size"]
             addr, size = live.pop(row["handle"]) if row["kind"] == FREE else live[row["handle"]]
             assert addr <= row["addr"] < addr + size
-    summary = _totals.Summary(Trace(str(path)))
+    summary = analyse_whole(Walk(Trace(str(path))), _totals.Summary)
     assert summary.events["new"] - summary.events["free"] == len(live) == 40000
 
 
@@ -83,7 +85,7 @@ def test_full_locks(tmp_path: Path, trace: Path, history: list[Event], compat: b
 
 
 def test_summary(trace: Path, history: list[Event]) -> None:
-    summary = _totals.Summary(Trace(str(trace)))
+    summary = analyse_whole(Walk(Trace(str(trace))), _totals.Summary)
     letters = Counter(event.letter for event in history)
     assert [summary.events[name] for name in ("new", "free", "resize", "load", "store", "modify")] == \
         [letters[letter] for letter in LETTERS]

@@ -12,6 +12,7 @@ import tempfile
 import time
 from argparse import Namespace
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from collections.abc import Iterator
 from typing import Any
@@ -25,8 +26,11 @@ from conftest import BUILD, Steve, make_trace
 from histories import histories
 from reference import Event
 from steve.analysis import totals
+from steve.analysis.operations import Operations
 from steve.kernels import _ops, _totals
+from steve.kernels._accesses import Walk
 from steve.parallel import processes, rounds
+from steve.parallel.rounds import analyse_whole
 from steve.trace._memtrace import Trace
 from steve.system.errors import SteveError
 
@@ -50,9 +54,15 @@ def silent(done: int, total: int) -> None:
 
 def ops_in_parts(path: Path, form: str, resizes: bool) -> bytes:
     with tempfile.TemporaryFile() as file:
-        rounds.write_ops(str(path), file.fileno(), Here(), silent, form=form, resizes=resizes, folder=None)
+        rounds.Rounds(str(path), Here(), silent).run(partial(Operations, file.fileno(), form, resizes))
         file.seek(0)
         return file.read()
+
+
+def summary_in_parts(path: str) -> tuple[rounds.Whole, _totals.Summary]:
+    shards = rounds.Rounds(path, Here(), silent)
+    summary = shards.run(_totals.Summary)
+    return shards.whole(), summary
 
 
 def ops_in_one(path: Path, form: str, resizes: bool) -> bytes:
@@ -76,8 +86,8 @@ def test_random_summaries(history: list[Event], chunk: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = make_trace(Path(folder) / "t.ljt", reference.script(history), chunk, 1)
         one = Trace(str(path))
-        expected = _totals.Summary(one)
-        whole, summary = rounds.summary_of(str(path), Here(), silent)
+        expected = analyse_whole(Walk(one), _totals.Summary)
+        whole, summary = summary_in_parts(str(path))
         assert totals.summary_object(whole, summary) == totals.summary_object(one, expected)
         assert summary.stacks().tolist() == expected.stacks().tolist()
 
@@ -88,7 +98,7 @@ def test_random_lifetimes(history: list[Event], chunk: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = make_trace(Path(folder) / "t.ljt", reference.script(history), chunk, 1)
         accesses, unmatched, expected = _totals.lifetimes_of(Trace(str(path)))
-        _, found = rounds.lifetimes_of(str(path), Here(), silent)
+        found = rounds.Rounds(str(path), Here(), silent).run(_totals.Lifetimes)
         assert (accesses, unmatched, expected.tolist()) == (*found[:2], found[2].tolist())
 
 
@@ -105,8 +115,8 @@ def test_summaries_of_damaged_traces(tmp_path: Path) -> None:
         data[at] ^= 0x10
         path = rounds.Salvaged(tmp_path / "t.ljt")
         one = Trace(str(path), salvage=True)
-        expected = _totals.Summary(one)
-        found, summary = rounds.summary_of(path, Here(), silent)
+        expected = analyse_whole(Walk(one), _totals.Summary)
+        found, summary = summary_in_parts(path)
         assert totals.summary_object(found, summary) == totals.summary_object(one, expected)
         heap = expected.totals
         assert 0 <= heap["live_bytes"] <= heap["peak_bytes"] and 0 <= heap["live_blocks"] <= heap["peak_blocks"]

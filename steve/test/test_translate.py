@@ -15,6 +15,7 @@ from histories import histories, operations
 from reference import Event, Op
 from steve import cli
 from steve.kernels import _accesses, _check, _locks, _ops, _totals
+from steve.kernels._accesses import Walk
 from steve.parallel.rounds import analyse_whole
 from steve.trace._memtrace import OpsFile, Trace
 
@@ -286,7 +287,7 @@ def test_locks_of_a_memtrace_equal_those_of_its_ops(tmp_path: Path) -> None:
 def test_summary(history: list[Event]) -> None:
     expected = reference.totals(history)
     with tempfile.TemporaryDirectory() as folder:
-        summary = _totals.Summary(Trace(str(as_binary(folder, history, 0))))
+        summary = analyse_whole(Walk(Trace(str(as_binary(folder, history, 0)))), _totals.Summary)
     found = {**summary.events, **summary.totals}
     assert {name: found[name] for name in expected} == expected
     stacks = summary.stacks()

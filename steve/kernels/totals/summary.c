@@ -51,8 +51,8 @@ static bool leave(struct summary *s, uint32_t slot)
     if (state == SUMMARY_NONE)
         return true;
     block->state = SUMMARY_NONE;
-    s->live_bytes -= (int64_t)block->size;
-    s->live_blocks--;
+    s->totals.live_bytes -= (int64_t)block->size;
+    s->totals.live_blocks--;
     if (state == SUMMARY_BEFORE)
         return note_ended(s, slot);
     made->live_blocks--;
@@ -69,13 +69,13 @@ static bool begin(struct summary *s, const struct mt_event *e)
     if (!array_grow(&s->blocks, &s->room, (size_t)e->slot + 1, sizeof *s->blocks) || !leave(s, e->slot))
         return false;
     s->blocks[e->slot] = (struct summary_block){e->size, stack, SUMMARY_LIVE};
-    s->allocated += e->size;
-    s->live_bytes += (int64_t)e->size;
-    s->live_blocks++;
-    if (s->live_bytes > s->peak_bytes)
-        s->peak_bytes = s->live_bytes;
-    if (s->live_blocks > s->peak_blocks)
-        s->peak_blocks = s->live_blocks;
+    s->totals.allocated += e->size;
+    s->totals.live_bytes += (int64_t)e->size;
+    s->totals.live_blocks++;
+    if (s->totals.live_bytes > s->totals.peak_bytes)
+        s->totals.peak_bytes = s->totals.live_bytes;
+    if (s->totals.live_blocks > s->totals.peak_blocks)
+        s->totals.peak_blocks = s->totals.live_blocks;
     made->bytes += e->size;
     made->live_blocks++;
     made->live_bytes += e->size;
@@ -85,7 +85,7 @@ static bool begin(struct summary *s, const struct mt_event *e)
 /* The block of a slot, or its size of so far, ends. */
 static bool end(struct summary *s, uint32_t slot, uint64_t size)
 {
-    s->freed += size;
+    s->totals.freed += size;
     return array_grow(&s->blocks, &s->room, (size_t)slot + 1, sizeof *s->blocks) && leave(s, slot);
 }
 
@@ -101,7 +101,7 @@ static bool heap_event(struct summary *s, const struct mt_event *e)
         s->stacks[known_stack(s, e->ref)].resizes++;
         return end(s, e->slot, e->old_size) && begin(s, e);
     case MT_LOST:
-        s->lost += e->size;
+        s->totals.lost += e->size;
         return true;
     default:
         return true;
@@ -115,7 +115,7 @@ static inline bool is_access(const struct mt_event *e)
 
 static inline void note_thread(struct summary *s, uint16_t thread)
 {
-    s->threads[thread / 64] |= UINT64_C(1) << thread % 64;
+    s->totals.threads[thread / 64] |= UINT64_C(1) << thread % 64;
 }
 
 bool summary_feed(struct summary *s, const struct mt_event *events, size_t n, uint32_t stacks)
@@ -127,15 +127,15 @@ bool summary_feed(struct summary *s, const struct mt_event *events, size_t n, ui
     for (size_t i = 0; i < n; i++) {
         const struct mt_event *e = &events[i];
 
-        s->events[e->kind]++;
+        s->totals.events[e->kind]++;
         note_thread(s, e->thread);
         if (is_access(e))
-            s->accessed[e->kind] += e->size;
+            s->totals.accessed[e->kind] += e->size;
         else if (!heap_event(s, e))
             return false;
     }
     if (n)
-        s->last_event = events[n - 1].time;
+        s->totals.last_event = events[n - 1].time;
     return true;
 }
 
@@ -174,7 +174,7 @@ bool summary_feed_batch(struct summary *s, const struct mt_batch *p, uint32_t st
             continue;
         }
         places = count_segment(s, &p->segments[step->segment], step, places);
-        s->last_event = step->time;
+        s->totals.last_event = step->time;
         if (step->thread != thread)
             note_thread(s, step->thread);
         thread = step->thread;
@@ -185,8 +185,8 @@ bool summary_feed_batch(struct summary *s, const struct mt_batch *p, uint32_t st
 static void add_accesses(struct summary *s, const struct access_sums *sums)
 {
     for (unsigned kind = 0; kind < 3; kind++) {
-        s->events[MT_LOAD + kind] += sums->counts[kind];
-        s->accessed[MT_LOAD + kind] += sums->bytes[kind];
+        s->totals.events[MT_LOAD + kind] += sums->counts[kind];
+        s->totals.accessed[MT_LOAD + kind] += sums->bytes[kind];
     }
 }
 
@@ -205,11 +205,73 @@ void summary_finish(struct summary *s)
     add_accesses(s, &sums);
 }
 
+/* ---- shards -------------------------------------------------------------------------------- */
+
+static void join_totals(struct summary_totals *t, const struct summary_totals *shard)
+{
+    int64_t peak_bytes = t->live_bytes + shard->peak_bytes, peak_blocks = t->live_blocks + shard->peak_blocks;
+
+    for (unsigned kind = 0; kind < MT_KINDS; kind++) {
+        t->events[kind] += shard->events[kind];
+        t->accessed[kind] += shard->accessed[kind];
+    }
+    t->allocated += shard->allocated;
+    t->freed += shard->freed;
+    t->lost += shard->lost;
+    t->last_event = shard->last_event;
+    t->peak_bytes = peak_bytes > t->peak_bytes ? peak_bytes : t->peak_bytes;
+    t->peak_blocks = peak_blocks > t->peak_blocks ? peak_blocks : t->peak_blocks;
+    t->live_bytes += shard->live_bytes;
+    t->live_blocks += shard->live_blocks;
+    for (unsigned i = 0; i < 1024; i++)
+        t->threads[i] |= shard->threads[i];
+}
+
+static void join_stack(struct summary_stack *s, const struct summary_stack *shard)
+{
+    s->news += shard->news;
+    s->resizes += shard->resizes;
+    s->bytes += shard->bytes;
+    s->live_blocks += shard->live_blocks;
+    s->live_bytes += shard->live_bytes;
+}
+
+/* A block of an earlier shard ended: it no longer lives at its stack. The totals of the shard count that already. Of a
+ * damaged trace, no earlier shard may have made it. */
+static void leave_stack(struct summary *s, uint32_t slot)
+{
+    struct summary_block *block = &s->blocks[slot];
+
+    if (slot >= s->room || block->state != SUMMARY_LIVE)
+        return;
+    s->stacks[block->stack].live_blocks--;
+    s->stacks[block->stack].live_bytes -= block->size;
+    block->state = SUMMARY_NONE;
+}
+
+bool summary_join(struct summary *whole, const struct summary_partial *shard)
+{
+    if (shard->n_stacks > whole->n_stacks &&
+        !array_grow(&whole->stacks, &whole->n_stacks, shard->n_stacks, sizeof *whole->stacks))
+        return false;
+    join_totals(&whole->totals, shard->totals);
+    for (size_t i = 0; i < shard->n_stacks; i++)
+        join_stack(&whole->stacks[i], &shard->stacks[i]);
+    for (size_t i = 0; i < shard->n_ended; i++)
+        leave_stack(whole, shard->ended[i]);
+    for (size_t i = 0; i < shard->n_live; i++) {
+        if (!array_grow(&whole->blocks, &whole->room, (size_t)shard->live[i] + 1, sizeof *whole->blocks))
+            return false;
+        whole->blocks[shard->live[i]] = shard->blocks[i];
+    }
+    return true;
+}
+
 unsigned summary_threads(const struct summary *s)
 {
     unsigned n = 0;
 
     for (size_t i = 0; i < 1024; i++)
-        n += bits_count(s->threads[i]);
+        n += bits_count(s->totals.threads[i]);
     return n;
 }

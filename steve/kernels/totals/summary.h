@@ -4,12 +4,12 @@
  * the new size in the bytes, not in the blocks; the peak does not see both at once. Sites are allocation
  * stacks; a resized block belongs to the stack that resized it. Memory: O(live blocks + stacks).
  *
- * The walk may begin in the middle of a trace. Blocks that lived before are entered first; those that end are
- * listed by slot, and all that is said of live blocks and bytes is relative to the beginning. steve.parts
- * joins such summaries.
+ * A shard of a trace begins with the blocks that live there, which are entered. Its totals of live blocks and bytes, and
+ * their peaks, are differences to the beginning of the shard. It lists the slots of the entered blocks that end in it.
+ * summary_join adds the shards of a trace, from the first to the last.
  *
- * Of a trace that is damaged, the New of a block may be missing, or its Free: the first is not counted among
- * the live ones, the other no longer when its slot is taken.
+ * In a damaged trace, the New or the Free of a block may be missing. A block without New is never counted as live. A block
+ * without Free is live until another block is made in its slot.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef STEVE_KERNELS_TOTALS_SUMMARY_H
@@ -26,39 +26,58 @@ struct summary_stack {
     uint64_t live_blocks, live_bytes; /* made here and live now; at the end: never freed */
 };
 
+/* SUMMARY_BEFORE: the block lived where the shard begins, and its stack is not known. */
 enum summary_state { SUMMARY_NONE, SUMMARY_BEFORE, SUMMARY_LIVE };
 
 struct summary_block {
     uint64_t size;
-    uint32_t stack, state; /* state: SUMMARY_BEFORE = it lived at the beginning, and its stack is not known */
+    uint32_t stack, state;
 };
 
-struct summary {
+struct summary_totals {
     uint64_t events[MT_KINDS];
     uint64_t accessed[MT_KINDS]; /* bytes, by kind of access */
     uint64_t allocated, freed;   /* bytes */
+    uint64_t lost;               /* number of events that the trace reports as missing */
+    uint64_t last_event;         /* instructions at the last event */
     int64_t live_bytes, live_blocks, peak_bytes, peak_blocks;
-    uint64_t lost;                /* events missing where the trace says so */
-    uint64_t last_event;          /* guest instructions at the last event */
+    uint64_t threads[1024]; /* bit set of thread numbers */
+};
+
+struct summary {
+    struct summary_totals totals;
     struct summary_block *blocks; /* by slot */
     size_t room;
-    uint32_t *ended; /* slots whose block lived before the beginning and ended */
+    uint32_t *ended; /* slots of entered blocks that ended, in their order */
     size_t n_ended, ended_room;
     struct summary_stack *stacks; /* by stack id */
     size_t n_stacks;
-    uint64_t threads[1024]; /* bit set of thread numbers */
-    struct words words;     /* with how often each ran and is not yet among the events */
+    struct words words; /* with the executions that are not yet counted in totals.events */
+};
+
+/* The summary of a shard. */
+struct summary_partial {
+    const struct summary_totals *totals;
+    const struct summary_stack *stacks;
+    size_t n_stacks;
+    const uint32_t *ended; /* as of struct summary */
+    size_t n_ended;
+    const uint32_t *live; /* slots of the blocks that were made or resized in the shard and live at its end */
+    const struct summary_block *blocks; /* these blocks */
+    size_t n_live;
 };
 
 void summary_init(struct summary *s);
-/* A block lives where the walk begins. False when out of memory. */
+/* Enter a block that lives where the shard begins. False when out of memory. */
 bool summary_enter(struct summary *s, const struct mt_live_block *live);
-/* stacks: how many the reader knows. False when out of memory. */
+/* stacks: number of stacks that the reader knows. False when out of memory. */
 bool summary_feed(struct summary *s, const struct mt_event *events, size_t n, uint32_t stacks);
-/* The same for a batch: nothing is done for an access, little for a word. summary_finish must follow at the end.
- */
+/* The same for a batch, in time proportional to the words of its segments. After the last one, summary_finish must be
+ * called. */
 bool summary_feed_batch(struct summary *s, const struct mt_batch *batch, uint32_t stacks);
 void summary_finish(struct summary *s);
+/* Add the next shard of a trace to the summary of the shards before it. False when out of memory. */
+bool summary_join(struct summary *whole, const struct summary_partial *shard);
 unsigned summary_threads(const struct summary *s);
 void summary_free(struct summary *s);
 
