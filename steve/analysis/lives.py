@@ -12,7 +12,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from steve.analysis.filter import fields_of, parse
@@ -109,7 +109,15 @@ class LifeAnalysis:
     def feed(self, walk: Walk) -> None:
         self._take(self.lives.batches(), self.places)
 
-    def _take(self, batches: Iterator[np.ndarray], places: Places) -> None:
+    def take_batch(self, walk: Walk) -> None:
+        batch = self.lives.take_batch(walk)
+        if batch is not None:
+            self._take([batch], self.places)
+
+    def fed(self, walk: Walk) -> None:
+        self._take(self.lives.rest(), self.places)
+
+    def _take(self, batches: Iterable[np.ndarray], places: Places) -> None:
         """Give lives to the fold."""
         for batch in batches:
             keep = None if self._test is None else self._test(batch, places)

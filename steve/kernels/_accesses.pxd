@@ -31,16 +31,21 @@ cdef class Walk:
     cdef size_t n
     cdef unsigned walked
     cdef uint64_t live_bytes
+    cdef mt_batch batch  # that advance() has read
 
     cdef int enter(self) except -1
     cdef bint next(self, const mt_event **events, size_t *n) except -1
     cdef bint step(self, const mt_event **events, const mt_event **shown, size_t *n) except -1
     cdef int meet(self, const mt_event *mark) except -1
     cdef bint read(self) except -1
-    cdef bint next_batch(self, mt_batch *batch) except -1
+    cdef bint advance(self) except -1
     cdef int count(self) except -1
 
 
 cdef class Analysis:
+    cdef object merged
+
+    cdef int begin_shard(self, checkpoint) except -1
+    cdef int enter(self, Walk walk, const mt_live_block_t *block) except -1
     cdef bint is_done(self)
-    cdef int take(self, const mt_event *events, size_t n) except -1
+    cdef bint take(self, const mt_event *events, size_t n) noexcept nogil

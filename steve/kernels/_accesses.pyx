@@ -259,9 +259,9 @@ cdef class Walk:
         self.count()
         return True
 
-    cdef bint next_batch(self, mt_batch *batch) except -1:
-        """The next events as a batch, of a walk over all that the trace delivers; false at the end."""
-        if not self.trace.next_batch(batch):
+    cdef bint advance(self) except -1:
+        """Read the next events as a batch, in a walk without window and selection; false at the end."""
+        if not self.trace.next_batch(&self.batch):
             return False
         self.count()
         return True
@@ -373,33 +373,65 @@ cdef class Chosen(Trace):
 
 
 cdef class Analysis:
-    """What becomes of the events of a trace: of the whole in one shard, or of several shards.
+    """What is made of the events of a trace: of the whole trace as one shard, or of several shards.
 
-    begin(walk, checkpoint)  where a shard begins; checkpoint: what is known there, None for the whole trace
-    feed(walk)               its events
-    partial()                what came of the shard, to be sent to another process
-    merge(partials)          of a fresh analysis: take in the partials of all shards, in their order
-    end(time, between)       all was fed or merged. time: when the program ended, in instructions, 0 if that is not
-                             known; between: only events between two marks were
-    result()                 what the analysis finds
+    begin(walk, checkpoint)  the beginning of a shard; checkpoint: see steve.parallel.checkpoints, None for the whole trace
+    feed(walk)               all events of the shard
+    partial()                the result of the shard, to be sent to another process
+    merge(partials)          called for a new object instead of begin and feed: the partials of all shards in their order
+    end(time, between)       after feed of the whole trace, or after merge. time: when the program ended, in
+                             instructions, 0 if that is not known; between: only events between two marks were fed
+    result()                 the result of the whole trace
 
-    know(whole)              before merge, if definitions are needed, and before the end of what was merged: a trace that
-                             was read to its end
+    know(whole)              whole: a trace that was read to its end. Called before merge if definitions are needed, and
+                             before end if there were shards
 
-    needs: what a checkpoint has to say, see steve.parallel.checkpoints. onward: is a shard read beyond its end?
-    freed: with accesses to freed memory?"""
+    take_batch(walk), fed(walk)  of an analysis that can be fed together with others: one batch; after the last batch
+
+    needs: what a checkpoint must contain. onward: is a shard read beyond its end? freed: with accesses to freed memory?
+
+    A subclass implements enter() if it needs the blocks that live at the beginning of a shard, take() for events, and
+    merge(), which may leave the result in `merged`."""
     needs = ()
     onward = False
     freed = False
 
     def begin(self, Walk walk, checkpoint):
-        pass
+        cdef mt_live_block_t block
+        cdef uint32_t slot
+        if checkpoint is None:
+            return
+        self.begin_shard(checkpoint)
+        for slot in range(mt_count_slots(walk.trace.r)):
+            if mt_get_live_block(walk.trace.r, slot, &block):
+                self.enter(walk, &block)
+
+    cdef int begin_shard(self, checkpoint) except -1:
+        return 0
+
+    cdef int enter(self, Walk walk, const mt_live_block_t *block) except -1:
+        """A block lives where the shard begins."""
+        return 0
 
     def feed(self, Walk walk):
         cdef const mt_event *events
         cdef size_t n
+        cdef bint ok
         while not self.is_done() and walk.next(&events, &n):
-            self.take(events, n)
+            with nogil:
+                ok = self.take(events, n)
+            enough(ok)
+
+    cdef bint is_done(self):
+        """Are no more events needed?"""
+        return False
+
+    cdef bint take(self, const mt_event *events, size_t n) noexcept nogil:
+        """The next events; false when out of memory."""
+        return True
+
+    def fed(self, Walk walk):
+        pass
 
     def know(self, whole):
         pass
@@ -407,12 +439,17 @@ cdef class Analysis:
     def end(self, uint64_t time, bint between):
         pass
 
-    cdef bint is_done(self):
-        """Is nothing more wanted of the events?"""
-        return False
+    def result(self):
+        return self.partial() if self.merged is None else self.merged
 
-    cdef int take(self, const mt_event *events, size_t n) except -1:
-        return 0
+
+def feed_together(Walk walk, analyses):
+    """Feed analyses with the events of one walk, without window and selection."""
+    while walk.advance():
+        for analysis in analyses:
+            analysis.take_batch(walk)
+    for analysis in analyses:
+        analysis.fed(walk)
 
 
 # -- Fields of blocks. ---------------------------------------------------------------------------------------
@@ -425,34 +462,27 @@ cdef class Fields(Analysis):
     cdef fields f
     cdef object group_of
     cdef size_t n_groups
-    cdef list merged
+    cdef const uint32_t[::1] known  # by slot: group + 1 of the block that lives where the shard begins
     needs = ("owners",)
 
     def __cinit__(self, group_of, largest):
         cdef const uint32_t[::1] groups = np.append(group_of, 0).astype("u4")
         cdef const uint64_t[::1] sizes = np.append(largest, 0).astype("u8")
-        self.group_of, self.n_groups, self.merged = np.asarray(groups), len(largest), []
+        self.group_of, self.n_groups = np.asarray(groups), len(largest)
         enough(fields_init(&self.f, &groups[0], len(group_of), &sizes[0], self.n_groups))
 
     def __dealloc__(self):
         fields_free(&self.f)
 
-    def begin(self, Walk walk, checkpoint):
-        cdef mt_live_block_t block
-        cdef uint32_t slot
-        cdef const uint32_t[::1] known
-        if checkpoint is None:
-            return
-        known = groups_by_slot(checkpoint.owners, self.group_of[:-1])
-        for slot in range(mt_count_slots(walk.trace.r)):
-            if mt_get_live_block(walk.trace.r, slot, &block):
-                enough(fields_enter(&self.f, &block, known[slot] if slot < <size_t>len(known) else 0))
+    cdef int begin_shard(self, checkpoint) except -1:
+        self.known = groups_by_slot(checkpoint.owners, self.group_of[:-1])
+        return 0
 
-    cdef int take(self, const mt_event *events, size_t n) except -1:
-        cdef bint ok
-        with nogil:
-            ok = fields_feed(&self.f, events, n)
-        return enough(ok)
+    cdef int enter(self, Walk walk, const mt_live_block_t *block) except -1:
+        return enough(fields_enter(&self.f, block, self.known[block.slot] if block.slot < <size_t>len(self.known) else 0))
+
+    cdef bint take(self, const mt_event *events, size_t n) noexcept nogil:
+        return fields_feed(&self.f, events, n)
 
     def partial(self):
         cdef size_t i
@@ -461,10 +491,7 @@ cdef class Fields(Analysis):
 
     def merge(self, partials):
         for maps in partials:
-            self.merged = [added_maps(*both) for both in zip(self.merged, maps)] if self.merged else maps
-
-    def result(self):
-        return self.merged or self.partial()
+            self.merged = maps if self.merged is None else [added_maps(*both) for both in zip(self.merged, maps)]
 
 
 def groups_by_slot(owners, group_of):
@@ -489,7 +516,6 @@ cdef class WorkingSet(Analysis):
     has those that begin in it, and reads on for the end of the last."""
     cdef workingset w
     cdef uint64_t length
-    cdef object merged
     needs = ("operations",)
     onward = True
 
@@ -510,11 +536,8 @@ cdef class WorkingSet(Analysis):
     cdef bint is_done(self):
         return workingset_is_done(&self.w)
 
-    cdef int take(self, const mt_event *events, size_t n) except -1:
-        cdef bint ok
-        with nogil:
-            ok = workingset_feed(&self.w, events, n)
-        return enough(ok)
+    cdef bint take(self, const mt_event *events, size_t n) noexcept nogil:
+        return workingset_feed(&self.w, events, n)
 
     def partial(self):
         enough(workingset_finish(&self.w))
@@ -522,9 +545,6 @@ cdef class WorkingSet(Analysis):
 
     def merge(self, partials):
         self.merged = np.concatenate([np.empty(0, WINDOW), *partials])
-
-    def result(self):
-        return self.partial() if self.merged is None else self.merged
 
 
 # -- Reuse distances. ----------------------------------------------------------------------------------------
@@ -540,11 +560,8 @@ cdef class Reuse(Analysis):
     def __dealloc__(self):
         reuse_free(&self.r)
 
-    cdef int take(self, const mt_event *events, size_t n) except -1:
-        cdef bint ok
-        with nogil:
-            ok = reuse_feed(&self.r, events, n)
-        return enough(ok)
+    cdef bint take(self, const mt_event *events, size_t n) noexcept nogil:
+        return reuse_feed(&self.r, events, n)
 
     def partial(self):
         cdef uint64_t[::1] lasts = np.zeros(self.r.map.live + 1, "u8")
@@ -575,6 +592,7 @@ cdef class Sharing(Analysis):
     cdef object rows
     cdef list found
     cdef uint64_t tests
+    cdef const uint32_t[::1] owners  # of a checkpoint
     needs = ("owners",)
 
     def __cinit__(self):
@@ -584,23 +602,19 @@ cdef class Sharing(Analysis):
     def __dealloc__(self):
         sharing_free(&self.s)
 
-    def begin(self, Walk walk, checkpoint):
-        cdef mt_live_block_t block
-        cdef uint32_t slot
-        cdef const uint32_t[::1] known
-        if checkpoint is None:
-            return
-        known = checkpoint.owners
+    cdef int begin_shard(self, checkpoint) except -1:
+        self.owners = checkpoint.owners
         self.s.part = self.s.lines.part = True
-        for slot in range(min(mt_count_slots(walk.trace.r), <uint32_t>len(known))):
-            if known[slot] and mt_get_live_block(walk.trace.r, slot, &block) and walk.w.mine[slot]:
-                enough(sharingparts_enter(&self.s, &block, known[slot] - 1))
+        return 0
 
-    cdef int take(self, const mt_event *events, size_t n) except -1:
-        cdef bint ok
-        with nogil:
-            ok = sharing_feed(&self.s, events, n)
-        return enough(ok)
+    cdef int enter(self, Walk walk, const mt_live_block_t *block) except -1:
+        cdef uint32_t slot = block.slot
+        if slot < <size_t>len(self.owners) and self.owners[slot] and walk.w.mine[slot]:
+            enough(sharingparts_enter(&self.s, block, self.owners[slot] - 1))
+        return 0
+
+    cdef bint take(self, const mt_event *events, size_t n) noexcept nogil:
+        return sharing_feed(&self.s, events, n)
 
     def partial(self):
         cdef sharing *s = &self.s
@@ -676,13 +690,10 @@ cdef class States(Analysis):
         self.s.part = checkpoint is not None
         self.from_mark = walk.window is not None
 
-    cdef int take(self, const mt_event *events, size_t n) except -1:
-        cdef bint ok
+    cdef bint take(self, const mt_event *events, size_t n) noexcept nogil:
         if self.from_mark:
             self.s.time, self.from_mark = events[0].time, False
-        with nogil:
-            ok = states_feed(&self.s, events, n)
-        return enough(ok)
+        return states_feed(&self.s, events, n)
 
     def partial(self):
         """(array of STATE, see steve/kernels/accesses/states.h; {thread: row it is in at the end}, times of the first and

@@ -70,7 +70,7 @@ cdef class Check(Analysis):
     and their findings are what it finds. If anything is broken, in a shard or between two, the result is None: what
     follows from a breach depends on all after it, and one reader has to tell."""
     cdef check c
-    cdef object begins, merged
+    cdef object begins
     cdef bint of_all  # every event of the trace that the reader delivers is walked over
     cdef Walk walk
 
@@ -82,16 +82,17 @@ cdef class Check(Analysis):
         check_free(&self.c)
 
     def begin(self, Walk walk, checkpoint):
-        cdef mt_live_block_t block
-        cdef uint32_t slot
         self.walk = walk
-        if checkpoint is None:
-            return
+        Analysis.begin(self, walk, checkpoint)
+        if checkpoint is not None:
+            self.begins = self.state()
+
+    cdef int begin_shard(self, checkpoint) except -1:
         self.c.next_handle = checkpoint.first_handle
-        for slot in range(mt_count_slots(walk.trace.r)):
-            if mt_get_live_block(walk.trace.r, slot, &block):
-                enough(check_enter(&self.c, &block, walk.w.mine[slot]))
-        self.begins = self.state()
+        return 0
+
+    cdef int enter(self, Walk walk, const mt_live_block_t *block) except -1:
+        return enough(check_enter(&self.c, block, walk.w.mine[block.slot]))
 
     def feed(self, Walk walk):
         """Verify all events, and report those that count."""

@@ -18,7 +18,8 @@ from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from steve.kernels.records cimport distance, view_of
+from steve.kernels._accesses cimport Walk
+from steve.kernels.records cimport distance, enough, view_of
 from steve.trace._memtrace cimport Trace
 from steve.trace.cmemtrace cimport *
 
@@ -85,7 +86,7 @@ cdef extern from "steve/kernels/base/life.h" nogil:
         uint64_t handle, size, bytes, resizes, first_size, most, moves, copied, born_allocated, died_allocated
         uint64_t born, died, born_time, died_time, first_use, last_use, loads, stores, modifies
         uint64_t bytes_read, bytes_written, used, news, peak, peak_bytes
-        uint32_t stack, heap
+        uint32_t stack, heap, last_stack
         uint16_t thread, free_thread
         uint8_t how, freed, shared, type, inherited, reach
 
@@ -221,7 +222,7 @@ cdef class Lives:
     lives are added to as they end: batches() then has none of them."""
     cdef lives l
     cdef lives_totals began
-    cdef bint is_part
+    cdef bint is_part, handed
     cdef luacode code
     cdef linework work
     cdef faults met
@@ -278,22 +279,30 @@ cdef class Lives:
             yield view_of(self.l.out, self.l.n_out, LIFE)
             self.l.n_out = 0
 
-    def take(self, batch):
-        """Walk over a batch of events that the caller has read: an array of the lives that end in it, good until the
-        next call."""
-        cdef const uint8_t[::1] raw = batch.view(np.uint8)
-        self.l.n_out = 0
-        if len(batch):
-            self.feed(<const mt_event *>&raw[0], len(batch))
+    def take_batch(self, Walk walk):
+        """Take the batch that another walk over the trace has read. Returns the lives that have ended when there are
+        enough of them, as an array that is good until the next call; else None."""
+        self.drop()
+        self.feed_batch(&walk.batch)
+        if self.l.n_out < ENOUGH:
+            return None
+        self.handed = True
         return view_of(self.l.out, self.l.n_out, LIFE)
 
     def rest(self):
         """Iterate over the other lives when all was taken, as batches() does."""
-        self.l.n_out = 0
+        self.drop()
         lives_end(&self.l, end_of(self.trace))
-        while self.finish():
+        while True:
             yield view_of(self.l.out, self.l.n_out, LIFE)
             self.l.n_out = 0
+            if not self.finish():
+                return
+
+    cdef void drop(self):
+        """Forget the lives that take_batch() has returned."""
+        if self.handed:
+            self.l.n_out, self.handed = 0, False
 
     cdef int enter(self) except -1:
         """Know the blocks that live where the part begins."""
@@ -336,22 +345,23 @@ cdef class Lives:
     cdef bint walk_batch(self) except -1:
         """The same, without marks that count."""
         cdef mt_batch batch
-        cdef uint32_t sites
-        cdef bint ok, seek_errors = self.errors is not None
         while self.l.n_out < ENOUGH:
             if not self.trace.next_batch(&batch):
                 return False
-            sites = mt_count_sites(self.trace.r)
-            if self.lines is not None:
-                self.learn()
-            with nogil:
-                ok = lives_feed_batch(&self.l, &batch, sites)
-                if ok and seek_errors:
-                    ok = faults_add(&self.met, batch.events, batch.n_events)
-            if not ok:
-                raise MemoryError
+            self.feed_batch(&batch)
             self.pause()
         return True
+
+    cdef int feed_batch(self, const mt_batch *batch) except -1:
+        cdef uint32_t sites = mt_count_sites(self.trace.r)
+        cdef bint ok, seek_errors = self.errors is not None
+        if self.lines is not None:
+            self.learn()
+        with nogil:
+            ok = lives_feed_batch(&self.l, batch, sites)
+            if ok and seek_errors:
+                ok = faults_add(&self.met, batch.events, batch.n_events)
+        return enough(ok)
 
     cdef int pause(self) except -1:
         """A batch of events is done: now and then tell of it, and look for interrupts."""

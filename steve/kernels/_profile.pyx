@@ -1,12 +1,16 @@
 # cython: language_level=3, boundscheck=False
-"""profile: the kernel of `steve report` for Python: batches of events in, numpy arrays out.
+"""The kernel of `steve report` for Python.
 
-Only a door: profile.h says what is gathered and what each number means. The column names below follow the
-order of the fields there, which are all 64-bit integers; a wrong count is caught when the module is loaded.
+steve/kernels/lives/profile.h says what each number means. The column names below follow the order of the fields there,
+which are all 64-bit integers; a wrong number of columns is found when the module is loaded.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+
+from steve.kernels._accesses cimport Analysis, Walk
+from steve.kernels.records cimport array_of, enough
+from steve.trace.cmemtrace cimport *
 
 
 cdef extern from "steve/kernels/base/timeline.h" nogil:
@@ -14,11 +18,14 @@ cdef extern from "steve/kernels/base/timeline.h" nogil:
         pass
 
 
+cdef extern from "steve/kernels/base/life.h" nogil:
+    struct life:
+        pass
+
+
 cdef extern from "steve/kernels/lives/profile.h" nogil:
     enum: PROFILE_SIZES
     enum: PROFILE_LIFETIMES
-    struct mt_event:
-        pass
     struct profile:
         pass
     struct profile_tally:
@@ -29,7 +36,8 @@ cdef extern from "steve/kernels/lives/profile.h" nogil:
         pass
     profile *profile_new(uint32_t bins)
     void profile_free(profile *p)
-    bint profile_feed(profile *p, const mt_event *events, size_t n, uint32_t stacks, uint32_t heaps)
+    bint profile_feed_batch(profile *p, const mt_batch *batch, uint32_t stacks, uint32_t heaps)
+    void profile_add_lives(profile *p, const life *lives, size_t n)
     void profile_finish(profile *p)
     const profile_totals *profile_get_totals "profile_totals"(const profile *p)
     const profile_tally *profile_stacks(const profile *p, size_t *n)
@@ -62,18 +70,13 @@ if (TALLY.itemsize, BIN.itemsize, MARK.itemsize, TOTALS.itemsize) != (
     raise ImportError("steve.kernels._profile: column names and profile.h disagree")
 
 
-cdef object copied(const void *data, size_t n, object dtype):
-    """A numpy array of its own with the n elements at `data`."""
-    if n == 0:
-        return np.zeros(0, dtype)
-    return np.frombuffer((<const char *>data)[:n * <size_t>dtype.itemsize], dtype).copy()
+cdef class Profile(Analysis):
+    """Sums by stack and heap, and the heap over time. The result is the object itself.
 
-
-cdef class Profile:
-    """Feed it every batch of a trace, finish it, read the results."""
+    It is an analysis of a whole trace only. It is also a fold (steve.analysis.reducers) of the lives of all blocks."""
 
     cdef profile *p
-    cdef bint finished
+    numbered = False
 
     def __cinit__(self, int bins=600):
         if bins < 2 or bins % 2:
@@ -85,62 +88,62 @@ cdef class Profile:
     def __dealloc__(self):
         profile_free(self.p)
 
-    def feed(self, batch, uint32_t stacks, uint32_t heaps):
-        """batch: contiguous numpy array of struct mt_event, as steve.trace._memtrace gives them; stacks and
-        heaps: how many of each the trace has defined by now."""
-        cdef const unsigned char[::1] raw = batch.view(np.uint8)
-        cdef size_t n = batch.shape[0]
+    def take_batch(self, Walk walk):
+        cdef uint32_t stacks = mt_count_stacks(walk.trace.r), heaps = mt_count_heaps(walk.trace.r)
         cdef bint ok
-        if self.finished:
-            raise ValueError("the profile is finished")
-        if raw.shape[0] != <Py_ssize_t>(n * sizeof(mt_event)):
-            raise ValueError("not an array of events")
+        with nogil:
+            ok = profile_feed_batch(self.p, &walk.batch, stacks, heaps)
+        enough(ok)
+
+    def add(self, batch, keep):
+        """Add lives. keep: None, because no selection is made here."""
+        cdef const uint8_t[::1] raw
+        cdef size_t n = len(batch)
         if n == 0:
             return
+        raw = batch.view(np.uint8)
         with nogil:
-            ok = profile_feed(self.p, <const mt_event *>&raw[0], n, stacks, heaps)
-        if not ok:
-            raise MemoryError()
+            profile_add_lives(self.p, <const life *>&raw[0], n)
 
-    def finish(self):
-        """Account for the blocks still live. Once; nothing can be fed afterwards."""
-        if not self.finished:
-            profile_finish(self.p)
-        self.finished = True
+    def end(self, uint64_t time, bint between):
+        profile_finish(self.p)
+
+    def result(self):
+        return self
 
     def totals(self):
         """Dictionary of the names in TOTALS."""
-        row = copied(profile_get_totals(self.p), 1, TOTALS)[0]
+        row = array_of(profile_get_totals(self.p), 1, TOTALS)[0]
         return {name: int(row[name]) for name in TOTALS.names}
 
     def stacks(self):
         """Array of TALLY by stack id."""
         cdef size_t n
         cdef const profile_tally *data = profile_stacks(self.p, &n)
-        return copied(data, n, TALLY)
+        return array_of(data, n, TALLY)
 
     def heaps(self):
         """Array of TALLY by heap id."""
         cdef size_t n
         cdef const profile_tally *data = profile_heaps(self.p, &n)
-        return copied(data, n, TALLY)
+        return array_of(data, n, TALLY)
 
     def timeline(self):
         """Array of BIN in order."""
         cdef size_t n
         cdef const timeline_bin *data = profile_timeline(self.p, &n)
-        return copied(data, n, BIN)
+        return array_of(data, n, BIN)
 
     def marks(self):
         """Array of MARK: the first ones of the trace."""
         cdef size_t n
         cdef const profile_mark *data = profile_marks(self.p, &n)
-        return copied(data, n, MARK)
+        return array_of(data, n, MARK)
 
     def lifetime_map(self):
         """(blocks, bytes): uint64 arrays [size bin, lifetime bin]; the last lifetime bin is `never freed`."""
         shape = (PROFILE_SIZES, PROFILE_LIFETIMES)
         cells = PROFILE_SIZES * PROFILE_LIFETIMES
         u8 = np.dtype("u8")
-        return (copied(profile_map_blocks(self.p), cells, u8).reshape(shape),
-                copied(profile_map_bytes(self.p), cells, u8).reshape(shape))
+        return (array_of(profile_map_blocks(self.p), cells, u8).reshape(shape),
+                array_of(profile_map_bytes(self.p), cells, u8).reshape(shape))

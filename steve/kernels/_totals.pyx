@@ -21,6 +21,7 @@ from steve.trace._memtrace cimport Trace
 from steve.trace.cmemtrace cimport *
 from steve.trace.cops cimport *
 
+from steve.kernels._accesses import feed_together
 from steve.trace._memtrace import KIND_NAMES
 
 # Cython compares the offsets of all fields with those of the struct.
@@ -45,24 +46,20 @@ cdef class Summary(Analysis):
     def __dealloc__(self):
         summary_free(&self.s)
 
-    def begin(self, Walk walk, checkpoint):
-        cdef mt_live_block_t block
-        cdef uint32_t slot
-        if checkpoint is None or not walk.trace.midway:
-            return
-        for slot in range(mt_count_slots(walk.trace.r)):
-            if mt_get_live_block(walk.trace.r, slot, &block):
-                enough(summary_enter(&self.s, &block))
+    cdef int enter(self, Walk walk, const mt_live_block_t *block) except -1:
+        return enough(not walk.trace.midway or summary_enter(&self.s, block))
 
     def feed(self, Walk walk):
-        cdef mt_batch batch
-        cdef uint32_t stacks
+        feed_together(walk, [self])
+
+    def take_batch(self, Walk walk):
+        cdef uint32_t stacks = mt_count_stacks(walk.trace.r)
         cdef bint ok
-        while walk.next_batch(&batch):
-            stacks = mt_count_stacks(walk.trace.r)
-            with nogil:
-                ok = summary_feed_batch(&self.s, &batch, stacks)
-            enough(ok)
+        with nogil:
+            ok = summary_feed_batch(&self.s, &walk.batch, stacks)
+        enough(ok)
+
+    def fed(self, Walk walk):
         summary_finish(&self.s)
 
     def partial(self):
@@ -126,7 +123,6 @@ cdef class Lifetimes(Analysis):
     trace."""
     cdef lifetimes l
     cdef Operations source
-    cdef object merged
     needs = ("split_handles",)
 
     def __cinit__(self):
@@ -139,9 +135,9 @@ cdef class Lifetimes(Analysis):
         self.source = Operations(walk.trace, walk.tick)
         if checkpoint is not None:
             self.source.enter(checkpoint)
-            self.enter(checkpoint.handles)
+            self.enter_blocks(checkpoint.handles)
 
-    cdef int enter(self, handles) except -1:
+    cdef int enter_blocks(self, handles) except -1:
         """Make the blocks known that live where the shard begins."""
         cdef const uint64_t[::1] known = handles
         cdef op born
@@ -177,9 +173,6 @@ cdef class Lifetimes(Analysis):
             for name in ("own", "other"):
                 rows[name][own["handle"]] += own[name]
         self.merged = accesses, unmatched, rows
-
-    def result(self):
-        return self.partial() if self.merged is None else self.merged
 
 
 def lifetimes_of(origin, tick=None):

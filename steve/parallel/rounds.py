@@ -265,9 +265,24 @@ def analyse(view: View, make: "Callable[[], Analysis]", chosen: Any,
 
 def analyse_whole(walk: "Walk", make: "Callable[[], Analysis]") -> Any:
     """The result of an analysis of a whole trace, which is one shard, in this process."""
-    analysis, window = make(), walk.window
+    analysis = make()
     analysis.begin(walk, None)
     analysis.feed(walk)
+    return _result(analysis, walk)
+
+
+def analyse_together(walk: "Walk", *analyses: "Analysis") -> List[Any]:
+    """The results of several analyses of a whole trace that are fed by one walk; see Analysis.take_batch."""
+    from steve.kernels._accesses import feed_together
+    for analysis in analyses:
+        analysis.begin(walk, None)
+    feed_together(walk, analyses)
+    return [_result(analysis, walk) for analysis in analyses]
+
+
+def _result(analysis: "Analysis", walk: "Walk") -> Any:
+    """The result after the whole trace was fed."""
+    window = walk.window
     to_mark = window is not None and window.now == "after"
     analysis.end(0 if to_mark else end_of(walk.trace), window is not None)
     return analysis.result()

@@ -1,21 +1,26 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Read a trace once and keep what its report needs: steve.kernels._profile's aggregates with names put to them.
+"""Reads a trace for the report: all its analyses are fed in one walk, and their results get names.
 
-Memory is bounded by live blocks, stacks and bins. A trace that is cut off or damaged gives the report of what
-was readable, with the trouble in `problem`.
+The findings and the lives of blocks are those of the commands. Only the profile (steve.kernels._profile) is the report's
+own. Memory is bounded by live blocks, stacks and bins. If a trace is truncated or damaged, the report covers what could
+be read, and `problem` says what is wrong.
 """
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from steve.kernels._lives import Findings, Lives
-from steve.trace._memtrace import Trace
+from steve.analysis.lives import LifeAnalysis
+from steve.kernels._accesses import Walk
+from steve.kernels._lives import Findings
 from steve.kernels._profile import Profile
+from steve.parallel.rounds import analyse_together
+from steve.trace._memtrace import Trace
 from steve.system.errors import TraceError
 from steve.terminal.progress import Progress
 from steve.terminal.tables import StackText, told_apart
@@ -157,23 +162,31 @@ def _heap_name(trace: Trace, number: int) -> str:
     return names.get(kind, kind) + (f" {heap.id:#x}" if heap is not None and heap.id else "")
 
 
-def _feed(trace: Trace, profile: Profile, found: Findings, quiet: bool) -> None:
-    walk = Lives(trace)
+class _Both:
+    """The fold of two folds that take the same lives."""
+
+    numbered = False
+
+    def __init__(self, *folds: Any) -> None:
+        self.folds = folds
+
+    def add(self, batch: np.ndarray, keep: np.ndarray | None) -> None:
+        for fold in self.folds:
+            fold.add(batch, keep)
+
+
+def _analyse(trace: Trace, quiet: bool) -> tuple[Profile, Findings]:
+    """Read the trace to its end."""
+    profile, found = Profile(BINS), Findings(limits(DEFAULTS))
+    lives = LifeAnalysis(partial(_Both, found, profile))
     with Progress("report", quiet) as progress:
-        for batch in trace.batches():
-            known = trace.counts()
-            profile.feed(batch, known["stacks"], known["heaps"])
-            found.add(walk.take(batch))
-            progress(*trace.progress())
-    profile.finish()
-    for lives in walk.rest():
-        found.add(lives)
+        analyse_together(Walk(trace, tick=progress), profile, lives)
+    return profile, found
 
 
 def collect(trace: Trace, path: str, sites: int = 60, quiet: bool = False) -> TraceData:
     """Read a trace, called `path`, to its end. TraceError if nothing of it can be read."""
-    profile, found = Profile(BINS), Findings(limits(DEFAULTS))
-    _feed(trace, profile, found, quiet)
+    profile, found = _analyse(trace, quiet)
     stacks, heaps, stats, totals = profile.stacks(), profile.heaps(), trace.stats(), profile.totals()
     map_blocks, map_bytes = profile.lifetime_map()
     leading, listed = sorted(_leading_by_rule(found.rows(), MOST_FOUND)), interesting(stacks, sites)

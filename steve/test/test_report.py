@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from allocstats_files import record, series, write
-from conftest import Steve, make_trace
+from conftest import BUILD, Steve, make_trace
 from histories import histories
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -23,6 +24,7 @@ from hypothesis import strategies as st
 from steve.allocstats.parse import read_allocstats
 from steve.allocstats.result import fragmentation
 
+MKLOAD = Path(BUILD) / "steve" / "test" / "mkload"
 VOID = {"meta", "input", "img", "br", "link", "hr"}
 STACKS = "stack main f malloc\nstack main g malloc\nstack main h lj_alloc\n"
 
@@ -436,21 +438,13 @@ def test_bad_input(steve: Steve, trace: Callable[..., Path], no_leftovers: Calla
     assert not no_leftovers() and not (steve.folder / "report.html").exists()
 
 
-def test_profile_counts_every_event_of_large_batches() -> None:
-    """Batches of a million events, fed repeatedly: none is lost."""
-    import numpy as np
-    from steve.trace._memtrace import event_dtype
-    from steve.kernels._profile import Profile
-
-    events = 1_000_000
-    batch = np.zeros(events, event_dtype())
-    batch["kind"][:1000], batch["slot"][:1000], batch["size"] = 0, np.arange(1000), 8
-    batch["kind"][1000:], batch["slot"][1000:] = 3, np.arange(events - 1000) % 1000
-    profile = Profile(400)
-    for _ in range(5):
-        profile.feed(batch, 1, 1)
-    profile.finish()
-    assert profile.totals()["operations"] == 5 * events
+def test_every_event_of_many_batches_is_counted(steve: Steve, tmp_path: Path) -> None:
+    """The bins of the timeline end within segments, and nothing is lost there."""
+    subprocess.run([MKLOAD, tmp_path / "t.ljt", "5000000", "500"], check=True)
+    totals = json.loads(steve("report", "t.ljt", "--json").out)["totals"]
+    events = json.loads(steve("summary", "t.ljt", "--json").out)["events"]
+    assert {kind: totals[kind] for kind in events} == events
+    assert totals["operations"] == sum(events.values()) >= 5_000_000
 
 
 def test_findings_are_those_of_the_command(steve: Steve, trace: Callable[..., Path]) -> None:

@@ -26,12 +26,13 @@ struct life {
     uint64_t news;             /* of other blocks during its life */
     uint64_t peak, peak_bytes; /* its bytes at that peak of the heap, the last one before its death */
     uint32_t stack, heap;
+    uint32_t last_stack; /* of its last Resize; of its New if it has none */
     uint16_t thread, free_thread; /* free_thread: 0 if never freed */
     uint8_t how, freed, shared;   /* shared: accessed by another thread than made it */
     uint8_t type;                 /* enum mt_type: what it held, as far as the trace tells */
     uint8_t inherited;            /* it was there when the trace began: 0 or enum life_inherited */
     uint8_t reach;    /* enum mt_reach: how the program could reach it when it ended, if that is known */
-    uint8_t spare[6]; /* 0 */
+    uint8_t spare[2]; /* 0 */
 };
 
 #endif

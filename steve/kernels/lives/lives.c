@@ -91,6 +91,7 @@ static inline void tell(struct life *restrict to, const struct lives *restrict l
                         .peak_bytes = b->peak_bytes,
                         .stack = b->stack,
                         .heap = b->heap,
+                        .last_stack = b->last_stack,
                         .thread = b->thread,
                         .free_thread = ending->thread,
                         .how = b->how & LIVES_HOW,
@@ -176,7 +177,7 @@ static void begin_life(const struct lives *l, struct lives_block *b, const struc
     b->shift = usedparts_shift(e->size);
     b->live = true;
     b->touched = b->shared = b->type = b->reach = b->earlier = 0;
-    b->stack = e->ref;
+    b->stack = b->last_stack = e->ref;
     b->heap = e->heap;
     b->handle = e->handle;
     b->size = b->bytes = b->first_size = b->most = e->size;
@@ -227,6 +228,7 @@ static void block_resize(struct lives *l, struct lives_block *b, const struct mt
     b->use.parts = usedparts_resized(b->use.parts, b->size, e->size);
     b->shift = usedparts_shift(e->size);
     b->addr = e->addr;
+    b->last_stack = e->ref;
     b->size = e->size;
     b->bytes += e->size;
     heap_grew(l, e->size);

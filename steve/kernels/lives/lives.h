@@ -45,7 +45,7 @@ struct lives_block {
     uint8_t live : 1, touched : 1;
     uint8_t shared, type, reach;
     uint8_t earlier; /* made before this part of a trace: see lives_parts.h */
-    uint32_t stack, heap;
+    uint32_t stack, heap, last_stack; /* as in struct life */
     uint64_t handle, size, bytes, resizes, born, born_time, born_allocated, news, peak, peak_bytes;
     uint64_t first_size, most, moves, copied;
 };

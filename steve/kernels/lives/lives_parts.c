@@ -96,6 +96,7 @@ static void add_resizes(struct lives_block *b, const struct lives_piece *p)
     b->addr = piece->addr;
     b->size = piece->size;
     b->bytes += piece->bytes;
+    b->last_stack = piece->resizes ? piece->last_stack : b->last_stack;
     b->resizes += piece->resizes;
     b->moves += piece->moves;
     b->copied += piece->copied;

@@ -11,10 +11,9 @@
 #include <string.h>
 
 struct block {
-    uint64_t size, born; /* born: number of the New */
-    uint64_t reads, writes, bytes_read, bytes_written;
+    uint64_t size;
     uint32_t stack, heap;
-    bool live, inherited; /* inherited: by a forked child, whose parent may have used it */
+    bool live;
 };
 
 struct tallies {
@@ -33,6 +32,7 @@ struct profile {
     uint64_t map_blocks[PROFILE_SIZES][PROFILE_LIFETIMES];
     uint64_t map_bytes[PROFILE_SIZES][PROFILE_LIFETIMES];
     struct profile_mark marks[PROFILE_MARKS];
+    struct words words;
 };
 
 struct profile *profile_new(uint32_t bins)
@@ -53,6 +53,7 @@ void profile_free(struct profile *p)
     free(p->stacks.at);
     free(p->heaps.at);
     free(p->blocks);
+    words_free(&p->words);
     free(p);
 }
 
@@ -126,28 +127,6 @@ static void tally_end(struct profile_tally *y, uint64_t size)
     y->live_bytes -= size;
 }
 
-/* The block's history is over, by Free or by the end of the trace. */
-static void tally_accesses(struct profile_tally *y, const struct block *b)
-{
-    y->reads += b->reads;
-    y->writes += b->writes;
-    y->bytes_read += b->bytes_read;
-    y->bytes_written += b->bytes_written;
-    y->unread_blocks += !b->inherited && !b->reads;
-    y->unread_bytes += b->inherited || b->reads ? 0 : b->size;
-    y->unwritten_blocks += !b->inherited && !b->writes;
-    y->unwritten_bytes += b->inherited || b->writes ? 0 : b->size;
-}
-
-static void count_history(struct profile *p, const struct block *b, unsigned lifetime_bin)
-{
-    unsigned size_bin = b->size ? 63 - __builtin_clzll(b->size) : 0;
-    p->map_blocks[size_bin][lifetime_bin]++;
-    p->map_bytes[size_bin][lifetime_bin] += b->size;
-    tally_accesses(&p->stacks.at[b->stack], b);
-    tally_accesses(&p->heaps.at[b->heap], b);
-}
-
 /* ---- heap events --------------------------------------------------------------------------- */
 
 static void note_peak(struct profile *p)
@@ -190,11 +169,10 @@ static void end(struct profile *p, const struct block *b)
 static void on_new(struct profile *p, const struct mt_event *e)
 {
     struct block *b = &p->blocks[e->slot];
-    *b = (struct block){.born = p->totals.operations,
-                        .stack = known_id(&p->stacks, e->ref),
-                        .heap = known_id(&p->heaps, e->heap),
-                        .live = true,
-                        .inherited = e->implied};
+    if (b->live)
+        end(p, b);
+    *b = (struct block){
+        .stack = known_id(&p->stacks, e->ref), .heap = known_id(&p->heaps, e->heap), .live = true};
     begin(p, b, e->size);
     p->stacks.at[b->stack].blocks++;
     p->heaps.at[b->heap].blocks++;
@@ -215,38 +193,14 @@ static void on_resize(struct profile *p, const struct mt_event *e)
     note_peak(p);
 }
 
-static void count_free(struct profile_tally *y, uint64_t lifetime)
-{
-    y->frees++;
-    y->lifetimes += lifetime;
-}
-
 static void on_free(struct profile *p, const struct mt_event *e)
 {
     struct block *b = live_block(p, e->slot);
     if (!b)
         return;
-    uint64_t lifetime = p->totals.operations - b->born;
     end(p, b);
-    count_free(&p->stacks.at[b->stack], lifetime);
-    count_free(&p->heaps.at[b->heap], lifetime);
-    count_history(p, b, 63 - __builtin_clzll(lifetime | 1));
     p->timeline.open.frees++;
     b->live = false;
-}
-
-static void on_access(struct profile *p, const struct mt_event *e)
-{
-    struct block *b = live_block(p, e->slot);
-    uint64_t reads = e->kind != MT_STORE, writes = e->kind != MT_LOAD;
-    p->timeline.open.reads += reads;
-    p->timeline.open.writes += writes;
-    if (!b)
-        return;
-    b->reads += reads;
-    b->writes += writes;
-    b->bytes_read += reads * e->size;
-    b->bytes_written += writes * e->size;
 }
 
 /* ---- the pass ------------------------------------------------------------------------------ */
@@ -288,6 +242,13 @@ static void on_heap(struct profile *p, const struct mt_event *e)
         on_resize(p, e);
 }
 
+/* In the open bin of the timeline. */
+static void count_access(struct profile *p, unsigned kind)
+{
+    p->timeline.open.reads += kind != MT_STORE;
+    p->timeline.open.writes += kind != MT_LOAD;
+}
+
 static bool take(struct profile *p, const struct mt_event *e)
 {
     p->totals.events[e->kind]++;
@@ -299,7 +260,7 @@ static bool take(struct profile *p, const struct mt_event *e)
     if (e->kind == MT_NEW && !room_for_block(p, e->slot))
         return false;
     if (e->kind >= MT_LOAD)
-        on_access(p, e);
+        count_access(p, e->kind);
     else
         on_heap(p, e);
     end_operation(p);
@@ -316,17 +277,107 @@ bool profile_feed(struct profile *p, const struct mt_event *events, size_t n, ui
     return true;
 }
 
+/* A segment ran, of which a bin of the timeline ends within, or some words lay in no block. */
+static void take_accesses(struct profile *p, const struct mt_batch *batch, const struct mt_step *step,
+                          const struct mt_place *places)
+{
+    const struct mt_segment_word *segment = &batch->segments[step->segment];
+    const struct mt_segment_access *a = &batch->accesses[segment->first];
+
+    for (const struct mt_segment_access *last = a + segment->count; a < last; a++) {
+        if (places[a->word].slot == MT_NO_SLOT)
+            continue;
+        p->totals.events[a->kind]++;
+        count_access(p, a->kind);
+        end_operation(p);
+    }
+}
+
+static void take_segment(struct profile *p, const struct mt_batch *batch, const struct mt_step *step,
+                         const struct mt_place *places)
+{
+    const uint64_t *counts = p->words.sums[step->segment].all.counts;
+
+    p->totals.time = step->time;
+    if (step->count != batch->segments[step->segment].count ||
+        p->totals.operations + step->count >= p->timeline.next) {
+        take_accesses(p, batch, step, places);
+        return;
+    }
+    for (unsigned kind = 0; kind < 3; kind++)
+        p->totals.events[MT_LOAD + kind] += counts[kind];
+    p->timeline.open.reads += counts[0] + counts[MT_MODIFY - MT_LOAD];
+    p->timeline.open.writes += counts[MT_STORE - MT_LOAD] + counts[MT_MODIFY - MT_LOAD];
+    p->totals.operations += step->count;
+}
+
+bool profile_feed_batch(struct profile *p, const struct mt_batch *batch, uint32_t stacks, uint32_t heaps)
+{
+    const struct mt_place *places = batch->places;
+    const struct mt_event *events = batch->events;
+
+    if (!words_learn(&p->words, batch))
+        return false;
+    for (const struct mt_step *step = batch->steps; step < batch->steps + batch->n_steps; step++) {
+        if (step->segment != MT_STEP_EVENTS) {
+            take_segment(p, batch, step, places);
+            places += batch->segments[step->segment].words;
+        } else if (profile_feed(p, events, step->count, stacks, heaps)) {
+            events += step->count;
+        } else {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- lives --------------------------------------------------------------------------------- */
+
+static void tally_life(struct profile_tally *y, const struct life *life)
+{
+    bool unread = !life->inherited && !(life->loads | life->modifies);
+    bool unwritten = !life->inherited && !(life->stores | life->modifies);
+
+    y->frees += life->freed;
+    y->lifetimes += life->freed ? life->died - life->born : 0;
+    y->reads += life->loads + life->modifies;
+    y->writes += life->stores + life->modifies;
+    y->bytes_read += life->bytes_read;
+    y->bytes_written += life->bytes_written;
+    y->unread_blocks += unread;
+    y->unread_bytes += unread ? life->size : 0;
+    y->unwritten_blocks += unwritten;
+    y->unwritten_bytes += unwritten ? life->size : 0;
+}
+
+static unsigned log2_of(uint64_t value)
+{
+    return 63 - (unsigned)__builtin_clzll(value | 1);
+}
+
+void profile_add_lives(struct profile *p, const struct life *lives, size_t n)
+{
+    for (const struct life *life = lives; life < lives + n; life++) {
+        unsigned size = log2_of(life->size);
+        unsigned lifetime = life->freed ? log2_of(life->died - life->born) : PROFILE_FOREVER;
+
+        p->map_blocks[size][lifetime]++;
+        p->map_bytes[size][lifetime] += life->size;
+        tally_life(&p->stacks.at[known_id(&p->stacks, life->last_stack)], life);
+        tally_life(&p->heaps.at[known_id(&p->heaps, life->heap)], life);
+    }
+}
+
 static void settle(struct profile *p, struct tallies *t)
 {
     for (size_t i = 0; i < t->used; i++)
-        changing(p, t, i);
+        changing(p, t, (uint32_t)i);
 }
 
 void profile_finish(struct profile *p)
 {
-    for (size_t i = 0; i < p->slots; i++)
-        if (p->blocks[i].live)
-            count_history(p, &p->blocks[i], PROFILE_FOREVER);
+    struct timeline_now moment = now(p);
+
     settle(p, &p->stacks);
     settle(p, &p->heaps);
     for (size_t i = 0; i < p->heaps.used; i++) {
@@ -335,7 +386,6 @@ void profile_finish(struct profile *p)
     }
     p->totals.live_bytes = p->live_bytes;
     p->totals.live_blocks = p->live_blocks;
-    struct timeline_now moment = now(p);
     timeline_finish(&p->timeline, &moment);
 }
 

@@ -1,34 +1,36 @@
-/* profile.h - one pass over a trace that gathers what the report shows.
+/* profile.h - what the report shows of a heap and no other analysis has: sums by stack and heap, and the heap over time.
  *
- * Everything is an aggregate of bounded size: totals, a timeline of a fixed number of bins, a histogram of
- * lifetimes, a map of size x lifetime, and tallies by allocation stack and by heap. Memory is O(most live
- * blocks + stacks + heaps + bins), never O(events): live blocks are kept by the reader's slot, which is
- * reused. The kernel trusts the reader's promises about slots and reference ids and checks nothing of the
- * format.
+ * A walk feeds it the events, of which it needs New, Free, Resize and the numbers of accesses, and the lives of the
+ * blocks (steve/kernels/lives/lives.h), which have the accesses to each block. A resized block belongs to the stack of
+ * its last Resize, as in the summary.
  *
- * An operation is one event of the kinds New to Modify; operations are numbered from 0. A block's lifetime is
- * the difference of the numbers of its Free and its New, so at least 1. A read is a Load or Modify, a write a
- * Store or Modify. A Resize keeps the block, its stack and its age.
+ * All results are sums of bounded size. Memory is O(most live blocks + stacks + heaps + bins).
+ *
+ * An operation is an event of the kinds New to Modify; operations are numbered from 0. A read is a Load or Modify, a
+ * write a Store or Modify.
+ *
+ * In a damaged trace, the Free of a block may be missing. Such a block is live until another block is made in its slot.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #ifndef STEVE_KERNELS_LIVES_PROFILE_H
 #define STEVE_KERNELS_LIVES_PROFILE_H
 
-#include "memtrace/memtrace.h"
+#include "steve/kernels/base/life.h"
+#include "steve/kernels/base/segment_sums.h"
 #include "steve/kernels/base/timeline.h"
 
 #define PROFILE_SIZES 64     /* bin k: sizes 2^k to 2^(k+1)-1; size 0 is in bin 0 */
 #define PROFILE_LIFETIMES 65 /* bin k: lifetimes 2^k to 2^(k+1)-1 operations */
 #define PROFILE_FOREVER 64   /* the last bin: never freed */
-#define PROFILE_MARKS 100    /* named points kept; more are counted only */
+#define PROFILE_MARKS 100    /* number of marks that are kept */
 
 /* All that happened to the blocks of one stack or one heap. Only uint64_t, so that it can be seen as an array
  * with named columns. */
 struct profile_tally {
-    uint64_t blocks, resizes, bytes;  /* News and Resizes made here, and the bytes both asked for */
+    uint64_t blocks, resizes, bytes;  /* News and Resizes, and the bytes that both requested */
     uint64_t frees;                   /* of blocks that belonged here */
-    uint64_t live_blocks, live_bytes; /* now; after profile_finish: at the end */
+    uint64_t live_blocks, live_bytes; /* at this moment; after profile_finish: at the end */
     uint64_t peak_blocks, peak_bytes; /* live when the whole heap was largest */
     uint64_t reads, writes, bytes_read, bytes_written;
     uint64_t unread_blocks, unread_bytes;       /* never read between New and Free or the end; no inherited ones */
@@ -51,8 +53,8 @@ struct profile_totals {
     uint64_t peak_operation, peak_time, peak_allocated, peak_blocks;
     uint64_t most_blocks; /* the most live blocks, perhaps at another time */
     uint64_t time;        /* instructions at the last event */
-    uint64_t lost;        /* events the recorder says are missing */
-    uint64_t marks;       /* all of them, also those not kept */
+    uint64_t lost;        /* number of events that the trace reports as missing */
+    uint64_t marks;       /* number of all marks; only the first PROFILE_MARKS are kept */
 };
 
 struct profile;
@@ -61,11 +63,15 @@ struct profile;
 struct profile *profile_new(uint32_t bins);
 void profile_free(struct profile *p);
 
-/* Take n events in trace order; stacks and heaps: how many of each the reader knows by now (ids beyond count
- * as 0). false: out of memory, the profile can only be freed. */
+/* Feed n events in trace order. stacks, heaps: how many of each the reader has defined; an id beyond counts as 0. False:
+ * out of memory, and the profile can only be freed. */
 bool profile_feed(struct profile *p, const struct mt_event *events, size_t n, uint32_t stacks,
                   uint32_t heaps);
-/* Count the blocks still live as never freed and close the timeline. Nothing may be fed afterwards. */
+/* The same for a batch, in time proportional to its steps. */
+bool profile_feed_batch(struct profile *p, const struct mt_batch *batch, uint32_t stacks, uint32_t heaps);
+/* Add the lives of blocks whose ends were fed, or that live at the end. */
+void profile_add_lives(struct profile *p, const struct life *lives, size_t n);
+/* All events and lives were added: close the timeline. */
 void profile_finish(struct profile *p);
 
 /* Results, valid after profile_finish until profile_free. Arrays belong to the profile. */
