@@ -40,11 +40,11 @@ class LogBins:
         np.add.at(self.sums[:, 1], number, weights.astype("i8"))
 
     def join(self, other: "LogBins") -> None:
-        """Add what others hold."""
+        """Add other bins."""
         self.sums += other.sums
 
     def __iter__(self) -> Iterator[Bin]:
-        """Those that hold any."""
+        """The bins that are not empty."""
         for i, (count, weight) in enumerate(self.sums.tolist()):
             if count:
                 yield 1 << i >> 1, (1 << i) - 1, count, weight
@@ -78,13 +78,13 @@ class LinearBins:
         np.add.at(self.sums[:, 1], number, weights.astype("i8"))
 
     def join(self, other: "LinearBins") -> None:
-        """Add what others hold; the width is the wider one's."""
+        """Add other bins. The width becomes the larger of both."""
         self._reach(other.width * self.MOST - 1)
         other._reach(self.width * self.MOST - 1)
         self.sums += other.sums
 
     def __iter__(self) -> Iterator[Bin]:
-        """All up to the last that holds any."""
+        """All bins up to the last that is not empty."""
         import numpy as np
         held = np.flatnonzero(self.sums[:, 0])
         for i in range(int(held[-1]) + 1 if len(held) else 0):

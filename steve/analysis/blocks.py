@@ -1,8 +1,8 @@
-"""What the analyses of blocks have in common: which blocks they look at, and the walk over their lives.
+"""Which blocks of a trace the arguments of a command choose, and the analyses of these blocks.
 
---where chooses blocks by what they are like; --from and --to cut the trace at named points, as if it began
-with an empty heap and ended there. Counting accesses by who made them needs to know beforehand which blocks
-count, so with --where the trace is then read twice.
+--where chooses blocks by their properties. --from and --to cut the trace at marks, as if it began with an empty heap at
+the first and ended at the second. An analysis of accesses must know beforehand which blocks count, so with --where the
+trace is read twice.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -59,7 +59,7 @@ def add_choice(parser: argparse.ArgumentParser) -> None:
 
 
 def add_parts(parser: argparse.ArgumentParser) -> None:
-    """-j, --scheduler, of commands whose analyses can be made of parts of a trace."""
+    """-j, --scheduler, for commands whose analyses can be made of shards."""
     processes.add_arguments(parser)
     parser.set_defaults(divided=True)
 
@@ -82,9 +82,8 @@ class Blocks:
 
     def __init__(self, command: str, args: argparse.Namespace, again: bool = False,
                  by_line: bool = False, errors: "Optional[Faults]" = None) -> None:
-        """again: the caller will read the trace once more. by_line: in the walk that counts (with --where
-        the one after the choice) do so in lives.line_work(), by the lines whose numbers are in `lines`.
-        errors: is told of the errors of the program, of a whole trace only; it needs `again`."""
+        """again: the caller will read the trace once more. by_line: count accesses by line, in lives.line_work(); `lines`
+        numbers the lines. errors: collects the errors of the program, if all blocks are chosen; it needs `again`."""
         self.errors = errors if is_whole(args) else None
         self.command, self.args, self.by_line = command, args, by_line
         self.policy = policy.of_arguments(args)
@@ -96,17 +95,17 @@ class Blocks:
         self._searched = False
 
     def open_again(self, freed: bool = False, snapshots: bool = False) -> "Trace":
-        """The trace from its beginning; freed: with accesses to freed memory; snapshots: keeping those."""
+        """The trace from its beginning. freed: with accesses to freed memory; snapshots: with snapshots."""
         assert self._files is not None
         return self._files.open_trace(freed, snapshots)
 
     def is_whole(self) -> bool:
-        """Does nothing narrow down what is looked at?"""
+        """Are all blocks chosen?"""
         return is_whole(self.args)
 
     def open_chosen(self) -> "Trace":
-        """The trace from its beginning, as if it held only the chosen blocks between the marks. To find these
-        takes a walk over their lives, the first time."""
+        """The trace from its beginning, as if it held only the chosen blocks between the marks. With --where, the first
+        call walks over the lives of all blocks to choose them."""
         if self.is_whole():
             return self._open()
         from steve.kernels._accesses import Chosen
@@ -118,12 +117,12 @@ class Blocks:
         return trace
 
     def operations(self) -> "Union[source.Operations, Chosen]":
-        """For what takes an ops file or a memtrace: the operations of the chosen blocks."""
+        """The operations of the chosen blocks, for functions that accept an ops file or a memtrace."""
         assert self._files is not None
         return self._files if self.is_whole() else Chosen(self, self._files)
 
     def window(self) -> Optional[Window]:
-        """The part of the trace between the marks, to be walked through; None if there are none."""
+        """A new window between the marks; None if no marks are given."""
         wanted = self.args.begin is not None or self.args.end is not None
         return Window(self.args.begin, self.args.end) if wanted else None
 
@@ -133,7 +132,7 @@ class Blocks:
         return self._files.open_trace(freed=self.errors is not None)
 
     def batches(self) -> "Iterator[tuple[np.ndarray, Optional[np.ndarray]]]":
-        """Batches of lives, each with an array that says which are chosen, or None for all."""
+        """Batches of lives, each with an array that selects the chosen ones, or None for all."""
         from steve.kernels._lives import Lives
         self.trace, window = self._open(), self.window()
         self.places = Places(self.trace, self.policy)
@@ -147,9 +146,9 @@ class Blocks:
 
     def fold(self, make: "Callable[[], Fold]", chosen: "Optional[Selection]" = None,
              threads: bool = False) -> Any:
-        """The fold that make() makes (see steve.analysis.reducers), of the chosen lives; by several processors if the arguments
-        ask for them. chosen: is filled with the blocks that --where chooses. threads: afterwards
-        lives.thread_accesses() is of the chosen blocks only; else of all."""
+        """The fold that make() makes (see steve.analysis.reducers), of the chosen lives; by several workers if the
+        arguments request them. chosen: gets the blocks that --where chooses. threads: lives.thread_accesses() then counts
+        only accesses to the chosen blocks; else to all."""
         again = self.test is not None and (threads or self.by_line)
         found = self._lives(make, where=self.args.where, choose=again or chosen is not None,
                             errors=self.errors is not None, threads=threads and not again,
@@ -164,13 +163,13 @@ class Blocks:
         return found.fold
 
     def _lives(self, make: "Callable[[], Fold]", **how: Any) -> LifeAnalysis:
-        """The analysis of lives that was made of the trace."""
+        """An analysis of lives, made of the trace."""
         found = self._run(partial(LifeAnalysis, make, policy=self.policy, **how), None)
         self.lives, self.lines, self.places = found.lives, found.lines, found.places
         return found
 
     def _run(self, make: "Callable[[], Analysis]", chosen: "Optional[Selection]", in_parts: bool = True) -> Any:
-        """The result of an analysis of the trace."""
+        """The result of an analysis of the trace. chosen: of these blocks only."""
         from steve.kernels._accesses import Walk
         if in_parts and self._in_parts():
             with Pool(self.args) as pool, Progress(self.command, self.args.quiet) as progress:
@@ -188,7 +187,7 @@ class Blocks:
         return result
 
     def _in_parts(self) -> bool:
-        """Is work in parts asked for, and can the trace have some? Between marks that takes to find them first."""
+        """Are shards requested and possible? With marks, the shards that contain these are first found."""
         if not getattr(self.args, "divided", False) or not asked(self.args) or not has_parts(path_of(self.args)):
             return False
         if self.window() is None:
@@ -203,20 +202,20 @@ class Blocks:
             return located(rounds, self.args.begin, self.args.end)
 
     def sum_by(self, *keys: str, chosen: "Optional[Selection]" = None) -> List[Any]:
-        """The sums of the chosen lives by each key (see steve.kernels._lives.Groups), one array for each; chosen: as of
+        """The sums of the chosen lives by each key (see steve.kernels._lives.Groups), one table for each. chosen: as for
         fold()."""
         return self.fold(partial(Sums, *keys), chosen).rows(self.totals["peak"])
 
     def sum_with_accesses(self, *keys: str) -> List[Any]:
-        """The same; afterwards lives.thread_accesses() and, by line, line_work() are of the chosen blocks only."""
+        """The same. lives.thread_accesses() and, by line, line_work() then count only accesses to the chosen blocks."""
         return self.fold(partial(Sums, *keys), threads=True).rows(self.totals["peak"])
 
     def over_events(self, make: "Callable[[], Analysis]", chosen: "Optional[Selection]" = None,
                     in_parts: bool = True) -> Any:
         """The result of the analysis of events that make() makes (steve.kernels._accesses.Analysis), of the chosen
-        blocks; by several processors if the arguments ask for them and `in_parts` is true.
+        blocks; by several workers if the arguments request them and `in_parts` is true.
 
-        chosen: what an earlier sum_by() found; without it, --where takes a walk over the lives first."""
+        chosen: as an earlier sum_by() has filled it. Without it, --where first needs a walk over the lives."""
         if chosen is None and self.test is not None:
             chosen = self._choose()
         return self._run(make, chosen, in_parts)
@@ -239,7 +238,7 @@ class Blocks:
         return chosen
 
     def title(self, what: str) -> str:
-        """A heading that says of what trace and what blocks."""
+        """A heading with the name of the trace and the choice of blocks."""
         parts = [f"{self.trace.name}: {what}"]
         parts += [f"where {self.args.where}"] if self.args.where is not None else []
         parts += [f"from '{self.args.begin}'"] if self.args.begin is not None else []
@@ -247,12 +246,12 @@ class Blocks:
         return ", ".join(parts)
 
     def verdict(self) -> int:
-        """What was wrong with the trace; the exit status."""
+        """Report what was wrong with the trace; return the exit status."""
         return source.verdict(self.command, self.trace)
 
 
 class Chosen:
-    """Operations of the chosen blocks of a memtrace: to be used like source.Operations."""
+    """Operations of the chosen blocks of a memtrace, with the functions of source.Operations."""
 
     def __init__(self, chosen: Blocks, files: source.Operations) -> None:
         if files.is_ops():
@@ -265,11 +264,11 @@ class Chosen:
     open_trace = open
 
 
-FEW_ROWS = 4096  # rows that are made numbers of Python's at a time: each is twenty times as large then
+FEW_ROWS = 4096  # rows converted to Python numbers at a time, because each then takes twenty times the memory
 
 
 def merged(rows: "Union[np.ndarray, Table]", key_of: Callable[[int], Hashable]) -> Dict[Hashable, Dict[str, int]]:
-    """Rows by number summed over the numbers with the same key; rows that are all 0 are left out."""
+    """Sums of the rows whose numbers have the same key, by key. Rows that are all 0 are left out."""
     result: Dict[Hashable, Dict[str, int]] = {}
     numbers, rows = nonzero_rows(rows)
     names = rows.dtype.names

@@ -6,12 +6,12 @@ r"""The filter language of the analyses: `--where 'size >= 1Ki and lifetime < 10
     relation   = "=" | "==" | "!=" | "<" | "<=" | ">" | ">="
     value      = FIELD | NUMBER [ ( "k" | "M" | "G" | "Ki" | "Mi" | "Gi" ) [ "B" ] | "%" ]
 
-A STRING stands in single or double quotes; \' and \" are quotes within, all else stands for itself. NUMBER%
-goes with utilisation only.
+A STRING is enclosed in single or double quotes; \' and \" are quotes within it, and all other characters are
+themselves. NUMBER% is allowed with utilisation only.
 
-A filter becomes a function from a batch of lives (steve.kernels._lives) to an array that says which blocks to keep.
-~ looks for a regular expression anywhere in the text. Texts are looked at once for each stack or heap, not
-for each block. Nothing of an expression is ever executed as code.
+A filter becomes a function from a batch of lives (steve.kernels._lives) to an array that selects blocks. ~ searches for
+a regular expression anywhere in the text. A text is tested once for each stack or heap, not for each block. No part of an
+expression is ever executed as code.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -100,8 +100,8 @@ TOKEN = re.compile(r"""(?P<space>\s+) | (?P<number>\d+(?:\.\d+)?)(?P<unit>%|[A-Z
 
 
 class Token(NamedTuple):
-    """kind: number, share (a number in percent), word, sign, string or end; value: what it stands for; column:
-    from 1."""
+    """kind: number, share (a number in percent), word, sign, string or end; value: its value; column:
+    counted from 1."""
     kind: str
     value: Any
     column: int
@@ -112,7 +112,7 @@ def wrong(column: int, message: str) -> UsageError:
 
 
 def number_of(match: "re.Match[str]", column: int) -> Token:
-    """A number: an int where it is whole, so that large ones stay exact."""
+    """The token of a number. Whole numbers are int, so that large ones stay exact."""
     if match["unit"] == "%":
         return Token("share", float(match["number"]) / 100, column)
     unit = UNITS.get((match["unit"] or "").removesuffix("B"))
@@ -124,7 +124,7 @@ def number_of(match: "re.Match[str]", column: int) -> Token:
 
 
 def token_of(match: "re.Match[str]", column: int) -> Token:
-    """What a match of TOKEN, no space, stands for."""
+    """The token of a match of TOKEN that is not space."""
     if match["number"] is not None:
         return number_of(match, column)
     if match["word"] or match["sign"]:
@@ -283,7 +283,7 @@ def comparison(left: Callable[[Any], Any], relation: Callable[[Any, Any], Any],
 
 
 def matcher(relation: str, text: Token) -> Callable[[str], bool]:
-    """What a relation asks of a text."""
+    """The test of a text that a relation and a STRING make."""
     if "~" not in relation:
         return lambda found: (found == text.value) == (relation != "!=")
     try:
@@ -294,7 +294,7 @@ def matcher(relation: str, text: Token) -> Callable[[str], bool]:
 
 
 def text_match(field: str, matches: Callable[[str], bool]) -> "Test":
-    """A test by a table that says for each stack, heap or way of allocation whether its text matches."""
+    """A test that keeps a table with the result for each stack, heap or way of allocation."""
     table: Dict[int, bool] = {}
     key = TEXTS[field][1]
 
@@ -309,7 +309,7 @@ def text_match(field: str, matches: Callable[[str], bool]) -> "Test":
 
 
 def parse(text: str) -> "Test":
-    """The test that an expression stands for. UsageError with the column of what is wrong."""
+    """The test that an expression defines. UsageError with the column of a mistake."""
     return Parser(text).whole()
 
 

@@ -64,7 +64,7 @@ def write_statistics(out: "Output", lifetimes: Lifetimes, unmatched: int) -> Non
     by_micro = lifetimes.micro.argsort(kind="stable")
     out.write("\nOps per handle (sorted by micro lifetime):\n")
     write_lines(out, lifetimes, by_micro, macro=False)
-    # as one stable sort after the other, so that equal ones stand by micro lifetime
+    # two stable sorts, so that blocks with equal macro lifetimes are in the order of micro lifetimes
     by_macro = by_micro[lifetimes.macro[by_micro].argsort(kind="stable")]
     out.write("\nOps per handle (sorted by macro lifetime):\n")
     write_lines(out, lifetimes, by_macro, macro=True)

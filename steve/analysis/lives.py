@@ -1,12 +1,12 @@
 """An analysis of the lives of blocks, in one shard or in several: see steve.kernels._accesses.Analysis.
 
-Lives go to a fold (steve.analysis.reducers). A shard knows where it begins which blocks live there, and how large the
-heap is. What it makes and ends goes to its fold; of blocks that cross its borders it reports pieces, which are joined in
-the order of the shards (steve/kernels/lives/lives_parts.h says how) and then go to the fold of the whole.
+Lives go to a fold (steve.analysis.reducers). A shard knows which blocks live at its beginning, and the size of the heap.
+Lives that begin and end in a shard go to its fold. Of lives that cross its borders it reports pieces, which are joined
+in the order of the shards (steve/kernels/lives/lives_parts.h defines how) and then go to the fold of the whole.
 
-Where a filter or a fold needs the numbers of operations, a checkpoint has to say how many there are before. Counting by
-line needs to know who made the blocks that live where a shard begins, what threads did last, and the numbers of all
-lines.
+If a filter or a fold needs the numbers of operations, a checkpoint must contain the number before the shard. Counting
+by line needs the stacks of the blocks that live at the beginning of a shard, what threads did last, and the numbers of
+all lines.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -42,7 +42,7 @@ class Partial(NamedTuple):
 
 
 class Nothing:
-    """The fold of a walk that is made for what the kernel counts."""
+    """The fold of a walk of which only the counts of the kernel are needed."""
 
     numbered = False
 
@@ -57,12 +57,12 @@ class Nothing:
 
 
 class LifeAnalysis:
-    """What a fold makes of the lives that a filter takes.
+    """What a fold makes of the lives that a filter selects.
 
-    Its result is itself. Then there are fold, lives (as steve.kernels._lives.Lives, with totals and what it counted),
-    chosen: a Selection of what the filter took, if `choose`; met: Faults, if `errors`; lines: a LineNumbers, if
-    `by_line`. threads: shards report accesses by thread. selected: part() of the Selection without whose blocks no
-    others exist. policy: how stacks are shown."""
+    The result is the object itself, with fold; lives, which has the totals and counts of steve.kernels._lives.Lives;
+    chosen, a Selection of what the filter selected, if `choose`; met, the Faults, if `errors`; lines, a LineNumbers, if
+    `by_line`. threads: shards report accesses by thread. selected: the part() of a Selection; other blocks are treated
+    as if they did not exist. policy: how stacks are shown."""
 
     onward = False
 
@@ -135,7 +135,7 @@ class LifeAnalysis:
     # ---- the whole ------------------------------------------------------------------------------
 
     def know(self, whole: Whole) -> KnownLines | None:
-        """The trace was read to its end: its definitions are known."""
+        """See Analysis. Returns the numbers of all lines, if shards need them."""
         self._trace, self.places = whole, Places(whole, self._policy)
         if not self._by_line or self.lines is not None:
             return None
@@ -159,7 +159,7 @@ class LifeAnalysis:
             self.lives.add_lines(shard.lines)
         self.chosen.join(shard.chosen)
         self.met.join(shard.errors)
-        # blocks that were made before and ended in this shard: it knows their stacks
+        # of blocks from earlier shards that ended in this one, whose trace defines their stacks
         self._take(self.lives.batches(), None if self._test is None else Places(shard.view.open(), self._policy))
 
     def end(self, time: int, between: bool) -> None:

@@ -1,16 +1,14 @@
 """Errors of the traced program in its use of the heap, as `steve findings` shows them.
 
-Accesses to freed memory, accesses that begin in a block and end behind it or lie beside one, and bad frees. What happens in one
-place in one way is one context, as in memcheck; the first case of each is told in full, with the block
-concerned: where it was made and where it was freed. Memory is O(contexts): the walk over the lives picks the
-errors up; the trace is read once more, for these blocks alone, only if there are errors at all.
+These are accesses to freed memory, accesses that begin in a block and end after it or lie beside a block, and bad frees.
+Errors of the same kind at the same place form one context, as in memcheck. The first error of each context is shown in
+full, with the block concerned: where it was made and where it was freed. The walk over the lives collects the errors. If
+there are any, the trace is read once more for the blocks concerned. Memory is O(contexts).
 
-The C library's string functions read whole vectors, beyond the ends of blocks and before their beginnings, and
-so may any aligned load, for it stays within a page and the program with what it may read: such loads are
-excused, as memcheck excuses them.
+The string functions of the C library read whole vectors, which may begin before a block and end after it. Aligned loads
+may do so too, because they stay within a page. Such loads are no errors here, nor are they in memcheck.
 
-It knows no more than the trace: an access that is further from every block than the recorder looks is no access to
-one.
+Only what the trace contains can be found: an access far from every block is not recorded.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -46,8 +44,8 @@ OF_BADFREE = {"double": "double_free", "invalid": "invalid_free", "inside": "ins
 
 
 class Context(NamedTuple):
-    """One way of going wrong in one place: finding (a key of TITLES), kind of event, stack (of a bad free) or
-    site, by a system call?; how often; the first case."""
+    """Errors of one kind at one place: finding (a key of TITLES), kind of event, stack (of a bad free) or site, whether a
+    system call made them, their number, and the first of them."""
     finding: str
     kind: str
     ref: int
@@ -94,34 +92,34 @@ def first_case(e: np.void, count: int) -> Context:
 
 
 class Faults:
-    """The errors that walks over a trace come by (take is for steve.kernels._lives.Lives), by kind, manner and place."""
+    """The errors found in walks over a trace, by kind, manner and place. take() is for steve.kernels._lives.Lives."""
 
     def __init__(self) -> None:
         self._found: Dict[Tuple[int, int, int], List] = {}
 
     def take(self, cases: np.ndarray, counts: np.ndarray) -> None:
-        """Keep the cases of a walk: the first event of each, and how many there are."""
+        """Keep the contexts of a walk: the first event of each, and their numbers of errors."""
         self.join([(cases[i:i + 1], count) for i, count in enumerate(counts.tolist())])
 
     def part(self) -> List[Tuple[np.ndarray, int]]:
-        """For join(): the first case of each sort, as an array of one, and how many there are."""
+        """The state for join(): the first error of each context, as an array of length 1, and the number of errors."""
         return [(np.array([event]), count) for event, count in self._found.values()]
 
     def join(self, part: List[Tuple[np.ndarray, int]]) -> None:
-        """Add what was met in the next part of the trace."""
+        """Add the part() of the next shard."""
         for cases, count in part:
             event = cases[0]
             key = (int(event["kind"]), int(event["how"]), int(event["ref"]))
             self._found.setdefault(key, [event, 0])[1] += count
 
     def contexts(self, trace: "Trace") -> List[Context]:
-        """All contexts, in order of their first case. Loads of string functions are excused."""
+        """All contexts, in the order of their first errors, without loads of string functions."""
         cases = [first_case(event, count) for event, count in self._found.values()]
         return [c for c in cases if not (c.kind == "load" and not c.kernel and reads_vectors(trace, c.ref))]
 
 
 def stories(trace: "Trace", handles: List[int], tick: Callable[[int, int], None]) -> Dict[int, Story]:
-    """What became of some blocks: a walk over a fresh trace."""
+    """The stories of some blocks, from a walk over a trace that was just opened."""
     wanted = np.array(sorted(set(handles)), "u8")
     known: Dict[int, Story] = {}
     trace.pass_accesses()
@@ -161,7 +159,7 @@ def described(trace: "Trace", context: Context, known: Dict[int, Story],
 def read(found: List[Context], trace: "Trace", open_trace: "Callable[[], Trace]",
          tick: Callable[[int, int], None]) -> List[dict]:
     """The findings of a trace, one object for each key of TITLES that was found: finding, title, rule, errors
-    (how many cases), contexts. open_trace() opens it afresh."""
+    (their number), contexts. open_trace() opens the trace again."""
     from steve.trace.places import Places
     handles = [c.handle for c in found if c.handle is not None]
     known = stories(open_trace(), handles, tick) if handles else {}
@@ -180,7 +178,7 @@ def read(found: List[Context], trace: "Trace", open_trace: "Callable[[], Trace]"
 
 
 def place_of(offset: int, size: Optional[int]) -> str:
-    """Where an address is that lies so many bytes from the beginning of a block."""
+    """A description of an address that is so many bytes from the beginning of a block."""
     if offset < 0:
         return f"{-offset:,} bytes before"
     return f"{offset:,} bytes into" if size is None or offset < size or size == 0 else f"{offset - size:,} bytes after"

@@ -21,7 +21,7 @@ Sums = Dict[int, Tuple[int, int]]  # stack: bytes of reachable objects, of unrea
 
 
 class Survivors:
-    """The fold (see steve.analysis.reducers): the lives that did not end, of Lua heaps or not."""
+    """The fold (see steve.analysis.reducers) of the lives that did not end, of all heaps."""
 
     numbered = False
 
@@ -40,7 +40,7 @@ class Survivors:
         self._kept += part
 
     def of_lua(self, trace: "Trace") -> "np.ndarray":
-        """Those of Lua heaps, by handle."""
+        """The lives in Lua heaps, by handle."""
         import numpy as np
         heaps = [trace.heap(i) for i in range(trace.counts()["heaps"])]
         lua = [i for i, heap in enumerate(heaps) if heap is not None and heap.kind == "lua"]
@@ -49,14 +49,14 @@ class Survivors:
 
 
 class LastOfEach:
-    """The last snapshot of each heap among those read so far. Only their objects are kept."""
+    """The last snapshot of each heap that was read so far. Older ones are dropped."""
 
     def __init__(self, trace: "Trace") -> None:
         self._trace, self._seen = trace, 0
         self._number: Dict[int, int] = {}
 
     def look(self) -> None:
-        """Snapshots that were read since; they stand before the events read last."""
+        """Find the snapshots that were read since the last call. They precede the events that were read last."""
         while (snapshot := self._trace.snapshot(self._seen)) is not None:
             if snapshot.heap in self._number:
                 self._trace.forget_snapshot(self._number[snapshot.heap])
@@ -68,10 +68,10 @@ class LastOfEach:
 
 
 class Addresses:
-    """The addresses of blocks, whose handles are sorted, as of the end; and the snapshots taken until then."""
+    """The addresses of blocks at the end of the trace, and the snapshots until then. handles: sorted."""
 
     def __init__(self, handles: "np.ndarray", trace: "Trace", window: "Optional[Window]") -> None:
-        """Reads the trace, with a window to its end only."""
+        """Read the trace, up to the end of a window."""
         import numpy as np
         self._handles, self.found = handles, np.zeros(len(handles), "u8")
         self.taken = LastOfEach(trace)
@@ -86,7 +86,7 @@ class Addresses:
         self.taken.look()
 
     def _note(self, batch: "np.ndarray") -> None:
-        """Of several addresses of a block the last stays. Objects, for which this is, do not move."""
+        """Keep the last address of each block. The objects that are searched for do not move."""
         import numpy as np
         events = batch[np.isin(batch["kind"], kinds("new", "resize"))]
         at = np.searchsorted(self._handles, events["handle"])
@@ -109,7 +109,7 @@ def kinds(*names: str) -> List[int]:
 
 
 def reached(snapshot: "Snapshot") -> "np.ndarray":
-    """Which objects of a snapshot strong links from the roots lead to."""
+    """Which objects of a snapshot are reachable from the roots by strong links?"""
     import numpy as np
     from steve.snapshots._graph import shortest
     links = snapshot.links[snapshot.links["weak"] == 0]

@@ -1,12 +1,13 @@
-"""Folds: what analyses make of the lives of blocks, in one walk or in parts that are joined.
+"""Folds: what analyses make of the lives of blocks, in one walk or in shards that are joined.
 
-    fold.add(batch, keep)        batches of steve.kernels._lives, each with an array of which to take, or None: all
-    fold.part(peak)              what came of it, to be sent to another process; peak: number of the last one there
-    fold.join(part, peak)        take in what came of another part; peak: of steve.kernels._lives.WholeLives.add()
-    fold.numbered                does it need numbers of operations, not only how many lie between them?
+    fold.add(batch, keep)   add a batch of steve.kernels._lives. keep: an array that selects lives, or None for all
+    fold.part(peak)         the state of a shard's fold, to be sent to another process; peak: number of the shard's last
+                            peak
+    fold.join(part, peak)   add the state of the fold of the next shard; peak: of steve.kernels._lives.WholeLives.add()
+    fold.numbered           does it need the numbers of operations in the trace, or only differences of them?
 
-The same must come of all lives whether one fold was given them or several were joined. What makes a fold goes to
-other processes, too: a class or function of a module, or a functools.partial of one.
+The result must be the same whether one fold gets all lives or several folds are joined. The function that makes a fold
+is sent to other processes, so it must be a class or function of a module, or a functools.partial of one.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -18,11 +19,11 @@ if TYPE_CHECKING:
     from steve.kernels._lives import Groups
 
     Rule = Callable[[np.ndarray], np.ndarray]
-    Wish = Union[str, Tuple[str, Optional[Rule]]]
+    Key = Union[str, Tuple[str, Optional[Rule]]]
 
 
 class Table(NamedTuple):
-    """Rows of sums, those that are not empty, and the number that each is of, in order."""
+    """The rows of sums that are not empty, and the number that each belongs to, in order."""
     numbers: "np.ndarray"
     rows: "np.ndarray"
 
@@ -42,32 +43,33 @@ class Fold(Protocol):
 
 
 def both(one: "Optional[np.ndarray]", other: "Optional[np.ndarray]") -> "Optional[np.ndarray]":
-    """Of two arrays that say which to take, the one that says both; None: all."""
+    """The selection of lives that both of two selections contain. None selects all."""
     if one is None or other is None:
         return other if one is None else one
     return one & other
 
 
 def columns(records: "np.ndarray", *names: str) -> "np.ndarray":
-    """Some fields of records, to be kept. What numpy gives for a list of names is a view of the whole, and so is
-    its copy: of a life ten times as many bytes as are wanted."""
+    """A copy of some fields of records. numpy's own copy of a list of fields has the size of the whole records, ten times
+    as many bytes for a life."""
     from numpy.lib.recfunctions import repack_fields
     return repack_fields(records[list(names)])
 
 
 def sums_of_all(fold: Fold) -> "Optional[Groups]":
-    """Sums.of_all() of a fold that is no more than that; else None."""
+    """Sums.of_all() of a fold that is exactly a Sums; else None."""
     return fold.of_all() if type(fold) is Sums else None
 
 
 class Sums:
-    """Sums by a key of steve.kernels._lives.Groups, or several: each of all lives, or (key, rule) of those it finds."""
+    """Sums by keys of steve.kernels._lives.Groups. A key alone sums all lives; (key, rule) sums those that the rule
+    selects."""
 
     numbered = False
 
-    def __init__(self, *wishes: "Wish") -> None:
+    def __init__(self, *keys: "Key") -> None:
         from steve.kernels._lives import Groups
-        pairs = [(wish, None) if isinstance(wish, str) else wish for wish in wishes]
+        pairs = [(key, None) if isinstance(key, str) else key for key in keys]
         self._sums = [(Groups(key), rule) for key, rule in pairs]
 
     def add(self, batch: "np.ndarray", keep: "Optional[np.ndarray]") -> None:
@@ -75,7 +77,7 @@ class Sums:
             groups.add(batch, both(keep, None if rule is None else rule(batch)))
 
     def of_all(self) -> "Optional[Groups]":
-        """The sums, if they are by one key and of all lives: a walk may then add those itself (steve.kernels._lives.Lives)."""
+        """The sums, if they are by one key and of all lives. Then a walk can add the lives itself (steve.kernels._lives.Lives)."""
         groups, rule = self._sums[0]
         return groups if len(self._sums) == 1 and rule is None else None
 
@@ -87,5 +89,5 @@ class Sums:
             groups.join(sums, peak)
 
     def rows(self, peak: int) -> List[Table]:
-        """The sums, a table for each that was asked for; peak: number of the heap's last one."""
+        """A table of sums for each key; peak: number of the last peak of the heap."""
         return [Table(*groups.table(peak)) for groups, _ in self._sums]

@@ -1,12 +1,11 @@
 """The totals of a trace: the object that `steve summary --json` prints and other tools count on.
 
-Definitions: `bytes` are those the program asked for; a resize adds its new size to `allocated` and its old
-size to `freed`, and is no block of its own. read and written count a modify in both. instructions and
-seconds are those of the whole run if the trace says so, else of the part that is there; between marks
-those between. threads: threads
-with events; states: Lua states. complete: the trace was read to a proper end and nothing is missing in it. program: how
-the program ended. dropped: events missing; dropped_at_least: there may be more, because once --max-size was reached
-accesses were no longer recorded, and so not counted.
+Definitions: `bytes` are those that the program requested. A resize adds its new size to `allocated` and its old size to
+`freed`, and makes no block. read and written both count a modify. instructions and seconds are those of the whole run if
+the trace has them, else up to its last event; between marks, those between. threads: number of threads with events;
+states: number of Lua states. complete: the trace has a proper end and no events are missing. program: how the program
+ended. dropped: number of missing events; dropped_at_least: there may be more, because accesses after --max-size was
+reached were not counted.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -21,16 +20,16 @@ PROGRAM_EVENTS = ("new", "free", "resize", "load", "store", "modify")
 
 
 def is_complete(trace: "Trace", lost: int) -> bool:
-    """True if a trace read to its end holds all that happened. Classic text cannot tell that it was cut."""
+    """Does a trace that was read to its end have all events? A truncated classic text cannot be recognised."""
     stats = trace.stats()
     ended = stats["is_text"] or stats["ending"] not in ("unknown", "limit")
     return trace.problem is None and ended and not stats["damaged_chunks"] and not lost
 
 
 def program_end(trace: "Trace") -> dict:
-    """How the program ended, which is another thing than whether its trace is complete. `ended`: exit (`status` is
-    its exit status), signal (`signal` is its name), exec (another program took its place), killed (SIGKILL, most
-    likely: nothing else ends program and recorder at once) or unknown."""
+    """How the program ended, whether or not its trace is complete. `ended`: exit (`status` is its exit status), signal
+    (`signal` is its name), exec (the process executed another program), killed (most likely by SIGKILL, because nothing
+    else ends program and recorder at the same time) or unknown."""
     facts, ending = trace.info(), trace.stats()["ending"]
     status, number = facts.get("exit_status", ""), facts.get("signal", "")
     if number.isdigit():
@@ -42,14 +41,14 @@ def program_end(trace: "Trace") -> dict:
 
 
 def program_end_text(end: dict) -> str:
-    """The same for people."""
+    """The same as text."""
     if end["ended"] == "exit":
         return f"exit status {end['status']}"
     return f"{end['signal']}" if end["ended"] == "signal" else end["ended"]
 
 
 def extent(stats: dict, totals: dict) -> dict:
-    """Instructions and seconds: of the whole run, of the part that is there, or between two marks."""
+    """Instructions and seconds: of the whole run, up to the last event, or between two marks."""
     if stats.get("between"):
         return {"instructions": stats["instructions"], "seconds": stats["nanoseconds"] / 1e9}
     return {"instructions": stats["totals"]["instructions"] or stats["instructions"] or totals["last_event"],
@@ -57,12 +56,12 @@ def extent(stats: dict, totals: dict) -> dict:
 
 
 def is_least(stats: dict) -> bool:
-    """Is the number of dropped events only the least that it can be?"""
+    """Can the number of dropped events be larger than counted?"""
     return stats["ending"] == "limit"
 
 
 def dropped_text(dropped: int, at_least: bool) -> str:
-    """That number for people."""
+    """That number as text."""
     return f"{'at least ' if at_least else ''}{dropped:,}"
 
 

@@ -6,10 +6,10 @@
     windows.feed(walk)
     found = windows.result()
 
-A Walk gives the events of a trace, or of a part of it between marks, with those of blocks that were not
-selected hidden; an Analysis is fed with one, of the whole trace or of a shard. A Chosen is a Trace that delivers only what was chosen, for
-whatever reads a Trace. steve/kernels/base/walk.h, fields.h, workingset.h, reuse.h,
-sharing.h and states.h say what is counted.
+A Walk delivers the events of a trace or a shard, between marks if there are any, and hides those of blocks that are not
+selected. An Analysis is fed by a Walk. A Chosen is a Trace that delivers only chosen events, for functions that read a
+Trace. The headers walk.h in steve/kernels/base/, and fields.h, workingset.h, reuse.h, sharing.h and states.h in
+steve/kernels/accesses/ define what is counted.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -125,13 +125,13 @@ cdef extern from "steve/kernels/accesses/states.h" nogil:
     void states_finish(states *s, uint64_t time)
 
 cdef extern from "steve/kernels/accesses/sharing_parts.h" nogil:
-    struct sharing_told:
+    struct sharing_reported:
         pass
     struct sharing_piece:
         pass
-    struct sharing_part_told "sharing_part":
-        const sharing_told *told
-        size_t n_told
+    struct sharing_part_report "sharing_part":
+        const sharing_reported *reported
+        size_t n_reported
         const sharing_use *uses
         const sharing_piece *pieces
         size_t n_pieces
@@ -141,8 +141,8 @@ cdef extern from "steve/kernels/accesses/sharing_parts.h" nogil:
         uint16_t first_thread, thread
     bint sharingparts_enter(sharing *s, const mt_live_block_t *live, uint32_t stack)
     bint sharingparts_finish(sharing *s)
-    size_t sharingparts_tell(const sharing *s, sharing_told *told, sharing_use *uses)
-    bint sharingparts_add(sharing *whole, const sharing_part_told *part)
+    size_t sharingparts_report(const sharing *s, sharing_reported *reported, sharing_use *uses)
+    bint sharingparts_add(sharing *whole, const sharing_part_report *part)
 
 # Cython compares the offsets of all fields with those of the struct.
 cdef fields_cell a_cell
@@ -175,11 +175,11 @@ cdef enum:
 
 
 cdef class Walk:
-    """The events of a Trace that count; to be walked over once.
+    """One walk over the events of a Trace that count.
 
-    window, tick: as of steve.kernels._lives.Lives. selected: None, or (an array of bits by handle, how many). part: a part
-    of the trace is to be read, of which blocks count that were made before, from the handle `since` on; live_bytes:
-    theirs, where it begins."""
+    window, tick: as for steve.kernels._lives.Lives. selected: None, or (an array of bits by handle, number of bits). part: a
+    shard is read, in which blocks made before it count too, if their handles are at least `since`; live_bytes: the bytes
+    of these at its beginning."""
     def __cinit__(self, Trace trace, window=None, selected=None, tick=None, bint part=False,
                   uint64_t since=0):
         cdef const uint8_t[::1] view
@@ -210,7 +210,7 @@ cdef class Walk:
         walk_free(&self.w)
 
     cdef bint next(self, const mt_event **events, size_t *n) except -1:
-        """The next events, up to and with a mark if marks matter; false at the end."""
+        """The next events that count, at most up to and with the next mark if there is a window. False at the end."""
         cdef const mt_event *plain
         while self.step(&plain, events, n):
             if events[0] != NULL:
@@ -218,7 +218,7 @@ cdef class Walk:
         return False
 
     cdef bint step(self, const mt_event **events, const mt_event **shown, size_t *n) except -1:
-        """The same, with events that do not count: `shown` are those with such ones hidden, NULL if none counts."""
+        """The same, but all events. shown: these events with those that do not count hidden; NULL if none counts."""
         cdef bint counts = self.state == "within"
         if self.state == "after" or not self.read():
             return False
@@ -234,7 +234,7 @@ cdef class Walk:
         return True
 
     def finish(self):
-        """Walk on to the end: how many operations there were."""
+        """Walk to the end. Returns the number of operations."""
         cdef const mt_event *events
         cdef size_t n, i
         cdef uint64_t count = 0
@@ -251,7 +251,7 @@ cdef class Walk:
         return 0
 
     cdef bint read(self) except -1:
-        """Have events at hand; false at the end."""
+        """Read events if there are none left. False at the end."""
         if self.n > 0:
             return True
         if not Trace.next(self.trace, &self.events, &self.n):
@@ -275,7 +275,7 @@ cdef class Walk:
 
 
 cdef size_t to_mark(const mt_event *events, size_t n) nogil:
-    """How many events there are up to and with the next mark."""
+    """The number of events up to and with the next mark."""
     cdef size_t i = 0
     while i < n and events[i].kind != MT_MARK:
         i += 1
@@ -283,9 +283,10 @@ cdef size_t to_mark(const mt_event *events, size_t n) nogil:
 
 
 cdef class Chosen(Trace):
-    """A Trace that delivers only the events of some blocks, or those between two marks, as if no others were.
+    """A Trace that delivers only the events of chosen blocks, or those between two marks, as if there were no others.
 
-    Made like a Trace; choose() before it is read. Events of no block (marks, lost events) stay."""
+    It is made like a Trace. choose() has to be called before it is read. Events that belong to no block (marks, lost
+    events) are delivered too."""
     cdef Walk walk
     cdef object window, bits
     cdef readonly uint64_t bad_frees
@@ -296,11 +297,11 @@ cdef class Chosen(Trace):
     cdef mt_step step
 
     def choose(self, window=None, selected=None):
-        """window: as of steve.kernels._lives.Lives, with verify(name); selected: as of Walk. One of them is given."""
+        """window: as for steve.kernels._lives.Lives, with verify(name); selected: as for Walk. One of them is not None."""
         self.walk, self.window, self.points = Walk(self, window, selected), window, [(0, 0)]
 
     cdef int next(self, const mt_event **events, size_t *n) except -1:
-        """As Trace.next; SteveError if a mark of the window did not come."""
+        """As Trace.next. SteveError if a mark of the window did not occur."""
         while self.walk.next(events, n):
             self.note(events[0], n[0])
             with nogil:
@@ -324,7 +325,7 @@ cdef class Chosen(Trace):
         return 0
 
     cdef int next_batch(self, mt_batch *batch) except -1:
-        """The same in a batch: as events, for what a segment holds is not all chosen."""
+        """The same in a batch, as single events, because not all accesses of a segment may be chosen."""
         if self.n_waiting == 0 and not self.next(&self.waiting, &self.n_waiting):
             return 0
         memset(batch, 0, sizeof(batch[0]))
@@ -337,7 +338,7 @@ cdef class Chosen(Trace):
         return 1
 
     cdef int note(self, const mt_event *events, size_t n) except -1:
-        """Events are shown."""
+        """Note events that are delivered."""
         self.last_time = events[n - 1].time
         stats = Trace.stats(self)
         if stats["instructions"] > self.points[-1][0]:
@@ -455,10 +456,10 @@ def feed_together(Walk walk, analyses):
 # -- Fields of blocks. ---------------------------------------------------------------------------------------
 
 cdef class Fields(Analysis):
-    """What of each group's blocks is accessed: a list of (bytes of a cell, blocks, array of CELL).
+    """Which parts of the blocks of each group are accessed: a list of (bytes of a cell, blocks, array of CELL).
 
-    group_of: an array (u4) with the group of each stack, 2^32 - 1 for none; largest: an array (u8) with the most bytes
-    that a block of each group has."""
+    group_of: an array (u4) with the group of each stack, 2^32 - 1 for none; largest: an array (u8) with the size of the
+    largest block of each group."""
     cdef fields f
     cdef object group_of
     cdef size_t n_groups
@@ -495,14 +496,14 @@ cdef class Fields(Analysis):
 
 
 def groups_by_slot(owners, group_of):
-    """The group + 1 of each slot's block, 0 for none; 2^32 - 1 is no group."""
+    """The group + 1 of the block in each slot, 0 for none. 2^32 - 1 is no group."""
     groups = np.zeros(max(len(group_of), int(owners.max(initial=0))) + 1, "u4")
     groups[1:len(group_of) + 1] = group_of + np.uint32(1)
     return groups[owners]
 
 
 def added_maps(one, other):
-    """The map of one group in two shards."""
+    """The sum of the maps of one group in two shards."""
     cell, made, cells = one
     for name in cells.dtype.names:
         cells[name] += other[2][name]
@@ -512,8 +513,8 @@ def added_maps(one, other):
 # -- The working set. ----------------------------------------------------------------------------------------
 
 cdef class WorkingSet(Analysis):
-    """An array of WINDOW, one for each `length` operations. Windows are counted from the beginning of the trace: a shard
-    has those that begin in it, and reads on for the end of the last."""
+    """An array of WINDOW, one for each `length` operations. Windows are counted from the beginning of the trace. A shard
+    makes those that begin in it, and reads on to the end of the last one."""
     cdef workingset w
     cdef uint64_t length
     needs = ("operations",)
@@ -585,9 +586,9 @@ cdef class Reuse(Analysis):
 # -- Sharing between threads. --------------------------------------------------------------------------------
 
 cdef class Sharing(Analysis):
-    """An array of SHARING by stack id; one of SHARED_LINE, in no order; of how many lines it was examined whether they
-    are falsely shared; how often another thread made the next access. What a shard reports is in
-    steve/kernels/accesses/sharing_parts.h."""
+    """An array of SHARING by stack id; an array of SHARED_LINE, in no order; the number of lines that were examined for
+    false sharing; how often the next access was made by another thread. steve/kernels/accesses/sharing_parts.h defines what a
+    shard reports."""
     cdef sharing s
     cdef object rows
     cdef list found
@@ -620,23 +621,23 @@ cdef class Sharing(Analysis):
         cdef sharing *s = &self.s
         cdef size_t n_uses
         enough(sharingparts_finish(s))
-        told = np.empty(s.lines.map.live * sizeof(sharing_told) // 8, "u8")
+        reported = np.empty(s.lines.map.live * sizeof(sharing_reported) // 8, "u8")
         uses = np.empty(s.lines.n_uses * sizeof(sharing_use) // 8, "u8")
-        n_uses = sharingparts_tell(s, <sharing_told *>data_of(told), <sharing_use *>data_of(uses))
+        n_uses = sharingparts_report(s, <sharing_reported *>data_of(reported), <sharing_use *>data_of(uses))
         return {"rows": array_of(s.rows, s.rows_room, SHARING),
                 "found": array_of(s.lines.found, s.lines.n_found, SHARED_LINE), "tests": s.lines.tests,
-                "told": told, "uses": uses[:n_uses * sizeof(sharing_use) // 8],
+                "reported": reported, "uses": uses[:n_uses * sizeof(sharing_use) // 8],
                 "pieces": array_of(s.pieces, s.n_pieces * sizeof(sharing_piece) // 8, np.dtype("u8")),
                 "clocks": array_of(s.lines.clocks, s.lines.clocks_room, np.dtype("u8")),
                 "changes": (s.lines.changes, s.lines.first_thread, s.lines.thread)}
 
     def merge(self, partials):
-        cdef sharing_part_told p
+        cdef sharing_part_report p
         for part in partials:
-            told, uses, pieces, clocks = (np.require(part[name], "u8", "CA") for name in (
-                "told", "uses", "pieces", "clocks"))
-            p.told = <const sharing_told *>data_of(told)
-            p.n_told = 8 * len(told) // sizeof(sharing_told)
+            reported, uses, pieces, clocks = (np.require(part[name], "u8", "CA") for name in (
+                "reported", "uses", "pieces", "clocks"))
+            p.reported = <const sharing_reported *>data_of(reported)
+            p.n_reported = 8 * len(reported) // sizeof(sharing_reported)
             p.uses = <const sharing_use *>data_of(uses)
             p.pieces = <const sharing_piece *>data_of(pieces)
             p.n_pieces = 8 * len(pieces) // sizeof(sharing_piece)
@@ -671,8 +672,9 @@ def summed(one, other):
 cdef class States(Analysis):
     """An array of STATE; the first row is of no state.
 
-    A shard does not know what state a thread is in before an event says so, and counts apart, by thread, what the
-    thread does meanwhile. The time up to a shard's first event goes to the thread that ran last before."""
+    At the beginning of a shard, the states of threads are not known. Until an event sets the state of a thread, the shard
+    counts for this thread in a row of its own. The time up to the first event of a shard belongs to the thread that ran
+    last before it."""
     cdef states s
     cdef bint from_mark  # the time begins with the first event, which has not come yet
     cdef dict rows       # of what was merged, by (heap, vm, trace)
@@ -696,8 +698,8 @@ cdef class States(Analysis):
         return states_feed(&self.s, events, n)
 
     def partial(self):
-        """(array of STATE, see steve/kernels/accesses/states.h; {thread: row it is in at the end}, times of the first and
-        the last event, thread of the last), or None if nothing happens."""
+        """(array of STATE, see steve/kernels/accesses/states.h; {thread: row of its state at the end}, times of the first and
+        the last event, thread of the last event), or None if there are no events."""
         if not self.s.began:
             return None
         now = {thread: self.s.now[thread] for thread in range(UINT16_MAX + 1) if self.s.now[thread]}
@@ -710,18 +712,18 @@ cdef class States(Analysis):
                 self.add(*part)
 
     def add(self, found, now, first, last, thread):
-        """Take in what happens in the next shard."""
+        """Add the next shard."""
         if self.time is None:
             self.first_time = self.time = first
         self.pass_time(first)
         keys = [self.now.get(row[0], NO_STATE) if row[1] == STATES_BEFORE else row[:3] for row in found.tolist()]
         for key, row in zip(keys[1:], found.tolist()[1:]):
             self.rows[key] = [a + b for a, b in zip(self.rows.get(key, [0] * len(row)), row[3:])]
-        self.now.update((who, keys[row]) for who, row in now.items())
+        self.now.update((number, keys[row]) for number, row in now.items())
         self.time, self.thread = last, thread
 
     def pass_time(self, time):
-        """The time up to then goes to the thread that ran last."""
+        """Add the time until then to the thread that ran last."""
         if self.time is not None and time > self.time:
             self.rows[self.now.get(self.thread, NO_STATE)][INSTRUCTIONS] += time - self.time
             self.time = time

@@ -59,16 +59,16 @@ cdef object finding_dict(const check_finding *finding):
 
 
 cdef class Check(Analysis):
-    """The invariants of a trace, and which events break them that count.
+    """The invariants of a trace, and the events that break them.
 
     The result is {"events": n, "live": blocks, "kinds": {kind: n}, "rules": {rule of RULES: finding}, "crossing":
     finding, "left": the bytes of an array as of Trace.survivors()}; a finding is {"count": 0} or the count with the
     first event concerned.
 
-    A shard takes the blocks that live where it begins from the trace's own list, and verifies what follows; the next
-    one's list must be what it ends with. So, from the first shard to the last, all have begun as one reader would have,
-    and their findings are what it finds. If anything is broken, in a shard or between two, the result is None: what
-    follows from a breach depends on all after it, and one reader has to tell."""
+    A shard begins with the trace's own list of live blocks, and verifies what follows. The blocks that live at its end must
+    be those in the list of the next shard. Then every shard has begun in the state that one reader would have had, and
+    together they find the same. If anything is broken, in a shard or between two, the result is None, because the effects
+    of a breach depend on all events after it; then one reader must read the trace."""
     cdef check c
     cdef object begins
     cdef bint of_all  # every event of the trace that the reader delivers is walked over
@@ -95,7 +95,7 @@ cdef class Check(Analysis):
         return enough(check_enter(&self.c, block, walk.w.mine[block.slot]))
 
     def feed(self, Walk walk):
-        """Verify all events, and report those that count."""
+        """Verify all events, and report breaches of those that count."""
         cdef check_ids ids
         cdef const mt_event *events
         cdef const mt_event *shown
@@ -111,10 +111,10 @@ cdef class Check(Analysis):
             enough(ok)
 
     def partial(self):
-        """The result, and besides "begin" and "end", states that must equal those of the shards before and after;
-        "walked", the events that there are where any counts, and "read", how many the reader delivered, None if not all
-        of them are walked over; "first_time" and "last_time", of all, None if there are none; "left" is (News and
-        Resizes, slots of blocks that live, their ordinals: LIVED_BEFORE if not made nor resized here)."""
+        """The result, with further keys. "begin" and "end": states that must equal those of the neighbouring shards.
+        "walked": number of events from the first that counts. "read": number of events that the reader delivered, None if
+        not all are walked over. "first_time" and "last_time": of all events, None if there are none. "left": (number of
+        News and Resizes, slots of live blocks, their ordinals; LIVED_BEFORE if not made or resized here)."""
         cdef check *c = &self.c
         all_count = self.walk.window is None and self.walk.w.since == 0
         return {**self.findings(), "left": self.left(), "begin": self.begins, "end": self.state(), "walked": c.n_events,
@@ -144,7 +144,7 @@ cdef class Check(Analysis):
         return self.c.ordinals, slots, blocks["ordinal"][slots]
 
     cdef object state(self):
-        """What all that follows depends on: (next handle, a digest of the blocks that live)."""
+        """The state on which all further checks depend: (next handle, a digest of the live blocks)."""
         import hashlib
         blocks = array_of(self.c.blocks, self.c.room, BLOCK)
         live = np.flatnonzero(blocks["live"])
@@ -157,7 +157,7 @@ cdef class Check(Analysis):
 # -- Shards of a trace. --------------------------------------------------------------------------------------
 
 def is_sound(parts):
-    """Is nothing broken in shards, nor between them?"""
+    """Are all shards, and the borders between them, without breaches?"""
     time = 0
     for part in parts:
         if part["read"] not in (None, part["walked"]) or any(found["count"] for found in part["rules"].values()):
@@ -170,7 +170,7 @@ def is_sound(parts):
 
 
 def left_by(parts):
-    """What the last of them leaves. A block that is not made nor resized in a shard keeps the ordinal it had."""
+    """The ordinals of the blocks that live at the end. A block that is not made or resized in a shard keeps its ordinal."""
     made, slots, ordinals = 0, np.empty(0, int), np.empty(0, "u8")
     for part in parts:
         n, now, found = part["left"]
@@ -181,7 +181,7 @@ def left_by(parts):
 
 
 def joined(parts):
-    """Sound shards, as the result of the whole."""
+    """The result of the whole from that of sound shards."""
     walked, crossing = 0, {"count": 0}
     for part in parts:
         found = part["crossing"]

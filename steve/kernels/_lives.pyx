@@ -7,7 +7,7 @@
         by_stack.add(batch, batch["size"] >= 1024)
     rows = by_stack.rows(lives.totals()["peak"])
 
-The walk and the sums run outside Python; steve/kernels/lives/lives.h and groups.h say what each field means.
+The walk and the sums run outside Python. steve/kernels/lives/lives.h and groups.h define each field.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -187,7 +187,7 @@ MADE = np.dtype({"names": ["blocks", "bytes"], "formats": [("u8", LINEWORK_KINDS
                  "itemsize": sizeof(linework_made)})
 
 cdef enum:
-    ENOUGH = 8192  # records worth handing out
+    ENOUGH = 8192  # records in a batch
     TICK = 256     # batches of events between two calls of tick
 
 
@@ -202,24 +202,24 @@ def accesses_of(counts, sizes):
 
 
 def end_of(trace):
-    """When the program of a trace that was read to its end ended, in instructions; 0 if that is not known."""
+    """The time in instructions at which the program of a trace ended, after all was read; 0 if it is not known."""
     return 0 if trace.problem is not None else trace.stats()["totals"]["instructions"]
 
 
 cdef class Lives:
     """One walk over a Trace.
 
-    window: None, or an object whose state(mark name) says after each named point whether events count from
-    there on: "before", "within" or "after" (then the walk ends); `begins_within` says how it begins.
-    selected: None, or a Selection: the other blocks do not exist. tick: as everywhere. lines: None, or a
-    steve.trace.line_numbers.LineNumbers: count for lines, see line_work(), and not for sites. errors: None, or a
-    function that at the end of the walk is given the cases of errors of the program (steve/kernels/lives/faults.h), an array
-    of the first event of each and one of how many there are; those to freed memory only if the trace was opened so.
-    It needs a walk without window and lines.
-    part: None, or the operations before the part of the trace that is to be read, which then neither begins with
-    an empty heap nor ends the lives of blocks that live on; see piece(). begins: of such a part with lines, what
-    enter_lines() needs to know. since: of such a part, the first handle that counts. sums: None, or Groups that all
-    lives are added to as they end: batches() then has none of them."""
+    window: None, or a steve.parallel.window.Window; the walk ends when its state is "after".
+    selected: None, or a Selection; other blocks are treated as if they did not exist.
+    tick: None, or a function that is called with the progress from time to time.
+    lines: None, or a steve.trace.line_numbers.LineNumbers; then accesses count for lines, see line_work(), and not for sites.
+    errors: None, or a function that is called at the end of the walk with the errors of the program
+    (steve/kernels/lives/faults.h): an array of the first event of each case, and one of the numbers of events. Accesses to
+    freed memory are found if the trace was opened with them. It needs a walk without window and lines.
+    part: None, or the number of operations before the shard that is read. A shard begins with the blocks that live there,
+    and does not end the lives of those that live on; see piece(). begins: of a shard with lines, the arguments of
+    enter_lines(). since: of a shard, the first handle that counts.
+    sums: None, or Groups to which all lives are added; batches() is then empty."""
     cdef lives l
     cdef lives_totals began
     cdef bint is_part, handed
@@ -265,12 +265,12 @@ cdef class Lives:
         faults_free(&self.met)
 
     def batches(self):
-        """Iterate over the lives as arrays of LIFE, each good until the next is asked for; blocks come when
-        they are freed, the others at the end."""
+        """Iterate over the lives as arrays of LIFE, each valid until the next is requested: first blocks that are freed, in
+        the order of their Frees, then the others."""
         while self.walk():
             yield view_of(self.l.out, self.l.n_out, LIFE)
             self.l.n_out = 0
-        self.tell_errors()
+        self.report_errors()
         yield view_of(self.l.out, self.l.n_out, LIFE)
         self.l.n_out = 0
         if self.state != "after":
@@ -281,7 +281,7 @@ cdef class Lives:
 
     def take_batch(self, Walk walk):
         """Take the batch that another walk over the trace has read. Returns the lives that have ended when there are
-        enough of them, as an array that is good until the next call; else None."""
+        enough of them, as an array that is valid until the next call; else None."""
         self.drop()
         self.feed_batch(&walk.batch)
         if self.l.n_out < ENOUGH:
@@ -290,7 +290,7 @@ cdef class Lives:
         return view_of(self.l.out, self.l.n_out, LIFE)
 
     def rest(self):
-        """Iterate over the other lives when all was taken, as batches() does."""
+        """Iterate over the other lives, as batches() does, after the last take_batch()."""
         self.drop()
         lives_end(&self.l, end_of(self.trace))
         while True:
@@ -305,7 +305,7 @@ cdef class Lives:
             self.l.n_out, self.handed = 0, False
 
     cdef int enter(self) except -1:
-        """Know the blocks that live where the part begins."""
+        """Enter the blocks that live at the beginning of the shard."""
         cdef mt_live_block_t block
         cdef uint32_t slot
         mt_read_checkpoint(self.trace.r)
@@ -316,7 +316,7 @@ cdef class Lives:
         return 0
 
     def piece(self):
-        """What batches() of a part did not tell, for WholeLives.add(): bytes, of no use but that."""
+        """What is known of the blocks that cross a border of the shard, as bytes for WholeLives.add()."""
         if not livesparts_finish(&self.l):
             raise MemoryError
         return (PyBytes_FromStringAndSize(<char *>self.l.pieces, self.l.n_pieces * sizeof(lives_piece)),
@@ -324,13 +324,13 @@ cdef class Lives:
                 PyBytes_FromStringAndSize(<char *>&self.began, sizeof(lives_totals)))
 
     cdef bint finish(self) except -1:
-        """Have records of blocks that live at the end; false when there are no more."""
+        """Make records of blocks that live at the end. False when there are no more."""
         if not lives_finish(&self.l):
             raise MemoryError
         return self.l.n_out > 0
 
     cdef bint walk(self) except -1:
-        """Read on until there are enough records; false at the end."""
+        """Read on until there are enough records. False at the end."""
         cdef const mt_event *events
         cdef size_t n
         if self.window is None:
@@ -343,7 +343,7 @@ cdef class Lives:
         return True
 
     cdef bint walk_batch(self) except -1:
-        """The same, without marks that count."""
+        """The same, without a window."""
         cdef mt_batch batch
         while self.l.n_out < ENOUGH:
             if not self.trace.next_batch(&batch):
@@ -364,7 +364,7 @@ cdef class Lives:
         return enough(ok)
 
     cdef int pause(self) except -1:
-        """A batch of events is done: now and then tell of it, and look for interrupts."""
+        """Count a batch. From time to time, show progress and handle signals."""
         self.walked += 1
         if self.walked % TICK == 0:
             PyErr_CheckSignals()
@@ -372,8 +372,8 @@ cdef class Lives:
                 self.tick(*self.trace.progress())
         return 0
 
-    cdef int tell_errors(self) except -1:
-        """Hand on what was met of errors of the program."""
+    cdef int report_errors(self) except -1:
+        """Report the errors of the program."""
         if self.errors is not None:
             self.errors(view_of(self.met.first, self.met.n, event_dtype()).copy(),
                         view_of(self.met.counts, self.met.n, np.dtype("u8")).copy())
@@ -403,7 +403,7 @@ cdef class Lives:
         return 0
 
     cdef int learn(self) except -1:
-        """Number the lines of what the reader has defined by now."""
+        """Number the lines of what the reader has defined so far."""
         cdef uint32_t stacks = mt_count_stacks(self.trace.r), sites = mt_count_sites(self.trace.r)
         cdef uint32_t protos = self.code.n_protos
         cdef linework_map known
@@ -424,7 +424,7 @@ cdef class Lives:
         return dict(self.l.totals)
 
     def site_accesses(self):
-        """An array of ACCESSES by site id, of the blocks that were walked over."""
+        """An array of ACCESSES by site id, to the blocks of this walk."""
         rows = view_of(self.l.sites, self.l.sites_room, BY_KIND)
         return accesses_of(rows["counts"], rows["bytes"])
 
@@ -443,7 +443,7 @@ cdef class Lives:
 
 
 cdef size_t to_mark(const mt_event *events, size_t n) nogil:
-    """How many events there are up to and with the next mark."""
+    """The number of events up to and with the next mark."""
     cdef size_t i = 0
     while i < n and events[i].kind != MT_MARK:
         i += 1
@@ -471,7 +471,7 @@ cdef extern from "steve/kernels/lines/lines_parts.h" nogil:
     bint lineparts_add(linework *whole, const uint32_t *pieces, size_t n)
     bint lineparts_add_pages(linework *whole, const linepage *pages, size_t n)
 
-# Of struct luacode_thread; what AS_BEFORE stands for is as it was before the part
+# Of struct luacode_thread; AS_BEFORE: as it was before the shard
 cdef luacode_thread a_thread
 THREAD = np.dtype({
     "names": ["by", "at", "made_stack", "made_heap", "then_stack", "then_heap", "collects"], "formats": ["u4"] * 7,
@@ -484,7 +484,7 @@ AT_BEFORE, AS_BEFORE = LUACODE_BEFORE, <uint32_t>LUACODE_NONE
 
 
 cdef int enter_code(luacode *code, Trace trace) except -1:
-    """Know the blocks that live where a part begins."""
+    """Enter the blocks that live at the beginning of a shard."""
     cdef mt_live_block_t block
     cdef uint32_t slot
     for slot in range(mt_count_slots(trace.r)):
@@ -494,8 +494,8 @@ cdef int enter_code(luacode *code, Trace trace) except -1:
 
 
 def followed_threads(Trace trace):
-    """What threads did last in a part that is read to its end: an array of THREAD, without the ends of which nothing
-    is known. Where accesses are passed over nothing is known of instructions."""
+    """What each thread did last in a shard that is read to its end: an array of THREAD, up to the last thread of which
+    anything is known. Where accesses are skipped, the last instructions are not known."""
     cdef luacode code
     cdef mt_batch batch
     cdef bint ok, passed = False
@@ -523,20 +523,19 @@ def followed_threads(Trace trace):
 
 
 def met_threads(Trace trace):
-    """By thread: can it have done something in what was read?"""
+    """By thread: may it have events in what was read?"""
     return np.array([mt_met_thread(trace.r, thread) for thread in range(LUACODE_THREADS)], bool)
 
 
 def known_threads(threads):
-    """The rows up to the last of a thread that did anything."""
+    """The rows up to the last thread that did anything."""
     known = np.flatnonzero((threads["by"] != AT_BEFORE) | (threads["made_heap"] != AS_BEFORE)
                            | (threads["collects"] != AS_BEFORE))
     return threads[:known[-1] + 1 if len(known) else 0].copy()
 
 
 cdef int enter_lines(Lives self, begins) except -1:
-    """Know what lives where a part begins. begins: of each slot the stack + 1 that made its block, 0 if none; an
-    array of THREAD."""
+    """Enter the blocks that live at the beginning of a shard. begins: the owners and the threads of a checkpoint."""
     cdef const uint32_t[::1] owners = np.append(begins[0], np.uint32(0))
     cdef const uint8_t[::1] threads = np.frombuffer(begins[1].tobytes() + b"\0", "u1")
     cdef mt_live_block_t block
@@ -560,16 +559,16 @@ cdef object pages_of(const linepages *pages):
 
 
 def line_piece(Lives lives):
-    """What lines did in a part, after its piece(), for WholeLines.add()."""
+    """The counts by line of a shard, for WholeLines.add(). To be called after piece()."""
     work, made = lives.line_work()
     return (view_of(lives.work.pieces, lives.work.n_pieces, np.dtype("u4")).copy(), pages_of(&lives.work.pages),
             work.copy(), made.copy())
 
 
 cdef class WholeLines:
-    """What lines do in a trace that was read in parts: of line_piece()s, added in the order of the parts.
+    """The counts by line of a trace, from the line_piece() of each shard, added in their order.
 
-    trace: one that was read to its end; lines: as of Lives, the same that the parts had."""
+    trace: one that was read to its end; lines: as for Lives, the same as for the shards."""
     cdef luacode code
     cdef linework work
     cdef Trace trace
@@ -602,7 +601,7 @@ cdef class WholeLines:
                 sums[name] += rows[name]
 
     def line_work(self):
-        """As of Lives, when all lives were told."""
+        """As of Lives, after all lives were added."""
         cdef size_t n = self.work.map.n_lines
         if not linework_catch_up(&self.work):
             raise MemoryError
@@ -618,10 +617,10 @@ cdef class WholeLines:
 # -- Parts of a trace joined. --------------------------------------------------------------------------------
 
 cdef class WholeLives:
-    """The lives of a trace that was read in parts: pieces of Lives.piece() added in the order of the parts.
+    """The lives of a trace, from the Lives.piece() of each shard, added in their order.
 
-    After each add(), batches() tells the blocks that crossed a border and ended in that part; finish() those that
-    live at the end."""
+    After each add(), batches() has the blocks of earlier shards that ended in that shard; finish() has those that live at
+    the end."""
     cdef lives l
     cdef object threads
     cdef WholeLines lines
@@ -631,7 +630,7 @@ cdef class WholeLives:
         self.threads = np.zeros(0, ACCESSES)
 
     def count_lines(self, WholeLines lines not None):
-        """Count what lines make there; before the first add()."""
+        """Also count by line. To be called before the first add()."""
         self.lines = lines
         self.l.lines = &lines.work
 
@@ -639,7 +638,7 @@ cdef class WholeLives:
         lives_free(&self.l)
 
     def add(self, piece):
-        """The number of the last peak of the heap if it is in this part, else 0."""
+        """Add a piece. Returns the number of the last peak of the heap if it is in this shard, else 0."""
         cdef const uint8_t[::1] pieces, totals, began
         cdef uint64_t peak = self.l.totals.peak
         cdef const lives_piece *first = NULL
@@ -660,7 +659,7 @@ cdef class WholeLives:
         self.l.n_out = 0
 
     def finish(self, uint64_t end):
-        """Batches of the blocks that live at the end, whose time, see end_of(), is 0 between marks."""
+        """Batches of the blocks that live at the end. end: of end_of(); 0 between marks."""
         lives_end(&self.l, end)
         while True:
             if not lives_finish(&self.l):
@@ -673,22 +672,22 @@ cdef class WholeLives:
         return dict(self.l.totals)
 
     def add_threads(self, rows):
-        """Add what Lives.thread_accesses() tells of a part."""
+        """Add the Lives.thread_accesses() of a shard."""
         if len(rows) > len(self.threads):
             self.threads, rows = rows.copy(), self.threads
         for name in ACCESSES.names:
             self.threads[name][:len(rows)] += rows[name]
 
     def add_lines(self, piece):
-        """Add what line_piece() tells of the part whose piece was added last."""
+        """Add the line_piece() of the shard whose piece was added last."""
         self.lines.add(piece)
 
     def line_work(self):
-        """As of Lives, when all lives were told."""
+        """As of Lives, after all lives were added."""
         return self.lines.line_work()
 
     def thread_accesses(self):
-        """As of Lives, of what was added."""
+        """As of Lives."""
         return self.threads
 
 
@@ -706,7 +705,7 @@ cdef class Selection:
         return &view[0]
 
     def add(self, batch, keep):
-        """Take in the blocks of a batch of lives for which `keep` is true."""
+        """Add the blocks of a batch of lives for which `keep` is true."""
         if len(batch) == 0:
             return
         self.reach(int(batch["handle"].max()))
@@ -716,17 +715,17 @@ cdef class Selection:
         lives_mark(&bits[0], self.n_bits, <const life *>&raw[0], &kept[0], len(batch))
 
     def as_bits(self):
-        """(array of bits by handle, how many bits), for steve.kernels._accesses.Walk."""
+        """(array of bits by handle, number of bits), for steve.kernels._accesses.Walk."""
         return self.array, self.n_bits
 
     def part(self):
-        """(place, array), for join(): what there is of the set, without the empty ends."""
+        """(position, array), for join(): the bytes of the set without zeros at both ends."""
         held = np.flatnonzero(self.array)
         first, end = (int(held[0]), int(held[-1]) + 1) if len(held) else (0, 0)
         return first, self.array[first:end].copy()
 
     def join(self, part):
-        """Take in the part() of another set."""
+        """Add the part() of another set."""
         first, bits = part
         if len(bits):
             self.reach(8 * (first + len(bits)) - 1)
@@ -744,7 +743,7 @@ cdef class Selection:
 # -- Sums over lives. ----------------------------------------------------------------------------------------
 
 cdef class TakesLives:
-    """What adds lives up: add() gives them to take()."""
+    """The base of sums of lives: add() passes them to take()."""
 
     cdef bint take(self, const life *lives, const uint8_t *keep, size_t n) nogil:
         """keep: a byte for each life, or NULL: all. False: out of memory."""
@@ -782,11 +781,11 @@ cdef class Groups(TakesLives):
         return groups_add(&self.g, lives, keep, n)
 
     def part(self, uint64_t peak):
-        """(keys, rows), for join(): what table() gives."""
+        """(keys, rows), for join(): the result of table()."""
         return self.table(peak)
 
     def join(self, part, uint64_t peak):
-        """Add the part() of sums over another part of the trace; peak: of WholeLives.add()."""
+        """Add the part() of another shard. peak: of WholeLives.add()."""
         cdef const uint32_t[::1] keys
         cdef const uint8_t[::1] raw
         cdef size_t n = len(part[0])
@@ -797,7 +796,7 @@ cdef class Groups(TakesLives):
             raise MemoryError
 
     def table(self, uint64_t peak):
-        """(keys that any lives have, in order, array of GROUP for them); peak: the number of the heap's last peak, from
+        """(keys that occur, in order, array of GROUP for them). peak: the number of the last peak of the heap, from
         Lives.totals()."""
         groups_settle(&self.g, peak)
         keys = view_of(self.g.keys, self.g.n, np.dtype("u4"))
@@ -805,7 +804,7 @@ cdef class Groups(TakesLives):
         return keys[order], view_of(self.g.rows, self.g.n, GROUP)[order]
 
     def rows(self, uint64_t peak):
-        """An array of GROUP by key, of all keys up to the last that has lives."""
+        """An array of GROUP by key, up to the last key that occurs."""
         keys, rows = self.table(peak)
         found = np.zeros(int(keys[-1]) + 1 if len(keys) else 0, GROUP)
         found[keys] = rows
@@ -854,13 +853,13 @@ cdef class Findings(TakesLives):
         return findings_add(&self.f, lives, keep, n)
 
     def part(self, uint64_t peak):
-        """(bytes looked at, stacks, their rows), for join()."""
+        """(bytes of all blocks examined, stacks, their rows), for join()."""
         rows = self.rows()
         stacks = np.flatnonzero(rows["blocks"].any(axis=1)).astype("u4")
         return self.f.bytes, stacks, rows[stacks]
 
     def join(self, part, uint64_t peak):
-        """Add the part() of another part of the trace."""
+        """Add the part() of another shard."""
         cdef const uint32_t[::1] stacks
         cdef const uint8_t[::1] raw
         cdef size_t n = len(part[1])
@@ -876,5 +875,5 @@ cdef class Findings(TakesLives):
         return view_of(self.f.rows, self.f.n, FOUND).copy()
 
     def bytes(self):
-        """Bytes of all blocks that were looked at."""
+        """Bytes of all blocks that were examined."""
         return self.f.bytes

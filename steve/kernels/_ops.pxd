@@ -19,7 +19,7 @@ cdef class Operations:
     cdef int next(self, const op **ops, size_t *n) except -1
     cdef int write(self, ops_writer *w, ops_form form, op_quota *q) except -1
     cdef int write_each(self, ops_writer *w, op_quota *q) except -1
-    cdef int tell_unfreed(self, OpsWriter writer) except -1
+    cdef int write_unfreed(self, OpsWriter writer) except -1
     cdef int failed(self) except -1
     cdef int expect_accesses(self) except -1
     cdef int count(self, unsigned batches) except -1

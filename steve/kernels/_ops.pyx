@@ -1,10 +1,10 @@
 # cython: language_level=3, boundscheck=False
 """The kernels for Python: whole walks over a trace or an ops file, at the speed of C.
 
-Every function walks its source once, outside Python, and hands back counts. Sources are Trace and OpsFile of
-steve.trace._memtrace; a source that ends early keeps the reason in its `problem`, and what came before it is
-complete. tick(done, total), where there is one, is called now and then with bytes of input. Files are given
-as descriptors; steve.system.output makes and names them.
+Every function walks over its source once, outside Python, and returns counts. Sources are Trace and OpsFile of
+steve.trace._memtrace. If a source ends early, its `problem` has the reason, and all before it was processed. tick(done,
+total) is called from time to time with bytes of input. Files are given as descriptors; steve.system.output makes and
+names them.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -33,7 +33,7 @@ cdef uint64_t ALL = <uint64_t>-1  # operations: more than there are
 
 
 cdef class Operations:
-    """The operations of a Trace or an OpsFile, to be walked over once."""
+    """One walk over the operations of a Trace or an OpsFile."""
     def __cinit__(self, origin, tick=None, bint resizes=False, bint threads=False, bint times=False):
         cdef op_source_options wishes
         wishes.resizes, wishes.threads, wishes.times = resizes, threads, times
@@ -79,7 +79,7 @@ cdef class Operations:
         return result
 
     cdef int write(self, ops_writer *w, ops_form form, op_quota *q) except -1:
-        """Write the next operations, of all that come q.left after q.skip; 0 at their end."""
+        """Write the next operations: q.left of them, after the first q.skip. 0 at the end."""
         cdef int result = MT_MORE
         cdef unsigned i
         if q.left == 0:
@@ -110,8 +110,8 @@ cdef class Operations:
             ops_write(w, ops + passed, n)
         return 1
 
-    cdef int tell_unfreed(self, OpsWriter writer) except -1:
-        """At the end of a trace, of which all was written: which blocks it does not free."""
+    cdef int write_unfreed(self, OpsWriter writer) except -1:
+        """After a whole trace was written, also write which blocks it does not free."""
         cdef bint ok = True
         if self.trace is not None and writer.form == OPS_BINARY:
             with nogil:
@@ -178,7 +178,7 @@ cdef class OpsWriter:
 # -- An ops file made of a trace without decoding its accesses. ----------------------------------------------
 
 def copies(origin):
-    """Are the operations of this source copied to a binary file, and not written one by one?"""
+    """Can the operations of this source be copied to a binary file, instead of being written one by one?"""
     return type(origin) is Trace and ops_can_copy((<Trace>origin).r)
 
 
@@ -222,7 +222,7 @@ def write_ops(origin, int fd, tick=None, *, str form="text", bint resizes=False,
     quota.skip, quota.left = 0, ALL
     while source.write(writer.w, writer.form, &quota):
         pass
-    source.tell_unfreed(writer)
+    source.write_unfreed(writer)
     writer.finish()
     return {"ops": ALL - quota.left, "stray": op_source_stray(source.s)}
 
@@ -384,6 +384,6 @@ def write_ops_piece(Trace trace, int fd, checkpoint, uint64_t skip, uint64_t cou
     while source.write(writer.w, writer.form, &quota):
         pass
     if piece[2]:
-        source.tell_unfreed(writer)
+        source.write_unfreed(writer)
     writer.finish()
     return op_source_stray(source.s)

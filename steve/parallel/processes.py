@@ -1,9 +1,8 @@
-"""Parts of one trace, worked on side by side: by processes here (-j) or by a Dask cluster (--scheduler).
+"""Workers that read the parts of a trace in parallel: processes (-j) or a Dask cluster (--scheduler).
 
-A trace can be read from several points on (steve.trace._memtrace.Trace.points); a task is a function of a module,
-called with a path, a first and an end point and whatever else it needs, so that it can be sent elsewhere.
-Results come in the order of the parts, and only a few are waited for at a time. What tasks do and how their
-results are joined is told in steve.parallel.rounds; here is only who does the work.
+A trace can be read from each of its seek points. A task is a function of a module and its arguments, so that it can be
+sent to another process. The results come in the order of the tasks, and only a limited number of tasks is submitted
+ahead. steve.parallel.rounds defines the tasks and merges their results.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -24,10 +23,10 @@ if TYPE_CHECKING:
 
     from steve.trace._memtrace import Trace
 
-PARTS_EACH = 4  # parts for each worker, so that none waits long for the last
+PARTS_EACH = 4  # parts for each worker, so that no worker waits long for another at the end
 ADDRESS = re.compile(r"((tcp|tls|ws|wss)://)?(\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]]+):(?P<port>[0-9]{1,5})")
-CLUSTER_PATIENCE = 10.0  # seconds after which to look whether a cluster still has workers
-PR_SET_PDEATHSIG = 1  # of prctl(2): a signal for when the parent has ended
+CLUSTER_PATIENCE = 10.0  # seconds between two checks whether a cluster still has workers
+PR_SET_PDEATHSIG = 1  # of prctl(2): requests a signal when the parent ends
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,7 +46,7 @@ def jobs(text: str) -> int:
 
 
 def address(text: str) -> str:
-    """The argument of --scheduler. Dask's client leaves threads and messages behind where it is none."""
+    """The argument of --scheduler. It is checked here, because Dask's client does not end cleanly after a bad one."""
     match = ADDRESS.fullmatch(text)
     if match is None or not 0 < int(match["port"]) < 65536:
         raise argparse.ArgumentTypeError(f"'{text}' is no address of a scheduler like tcp://127.0.0.1:8786")
@@ -55,7 +54,7 @@ def address(text: str) -> str:
 
 
 class Part(NamedTuple):
-    """Points of a trace: first to end; bytes: of the file up to its end, for progress."""
+    """The seek points from first to end (without it). bytes: the file offset of its end, for progress."""
     first: int
     end: int
     bytes: int
@@ -63,8 +62,8 @@ class Part(NamedTuple):
 
 def split(trace: "Trace", n: int, sound: Optional[int] = None, first: int = 0,
           end: Optional[int] = None) -> List[Part]:
-    """At most n parts of about the same number of bytes; together they are the trace from point `first` up to point
-    `end` (None: its end). sound: they begin at the first so many points only."""
+    """Divide the trace from seek point `first` to seek point `end` (None: its end) into at most n parts of about the same
+    number of bytes. sound: parts begin only at the first `sound` points."""
     offsets = [*(point[2] for point in trace.seek_points()), trace.progress()[1]]
     end = len(offsets) - 1 if end is None else end
     begins = range(first, end if sound is None else max(min(end, sound), first + 1))
@@ -74,7 +73,7 @@ def split(trace: "Trace", n: int, sound: Optional[int] = None, first: int = 0,
 
 
 class Pool:
-    """Workers. `with Pool(args) as pool: for result in pool.run(function, tasks)`; n: how many there are."""
+    """Workers. `with Pool(args) as pool: for result in pool.run(function, tasks)`. n: the number of workers."""
 
     n: int
 
@@ -100,9 +99,9 @@ class Pool:
         for child in children:
             child.terminate()
         for child in children:
-            child.join()  # then nothing is written any more
+            child.join()  # after this, nothing more is written
         if manager:
-            manager.join()  # or it closes a pipe while Python, as it ends, writes to it
+            manager.join()  # else it may close a pipe to which Python writes when it ends
 
     def _submit(self, function: Callable[..., Any], task: Tuple[Any, ...]) -> Any:
         if self.remote:
@@ -134,9 +133,10 @@ class Pool:
 
 
 def fork_workers(n: int) -> "ProcessPoolExecutor":
-    """n processes, all begun; no signal comes between the beginning of one and its being known.
+    """n processes, all started. Signals are blocked meanwhile, so that every process that was started is known.
 
-    What they need is loaded here, for it is a sixth of the start of the many commands that do without."""
+    The modules are imported here, because they take a sixth of the time to start a command, and most commands do not
+    need them."""
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
     workers = ProcessPoolExecutor(n, multiprocessing.get_context("fork"), begin_worker, (os.getpid(),))
@@ -146,8 +146,8 @@ def fork_workers(n: int) -> "ProcessPoolExecutor":
 
 
 def begin_worker(parent: int) -> None:
-    """In a worker, where signals still wait: they end it at once, but for the interrupt, which is the
-    parent's to pass on; and it does not outlive the parent, whatever ends that."""
+    """Initialise a worker, in which signals are still blocked. Signals end it at once, except an interrupt, which the
+    parent handles. The worker ends when the parent does."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
@@ -158,13 +158,13 @@ def begin_worker(parent: int) -> None:
 
 
 def connect(address: str) -> Tuple[Any, int]:
-    """A client of a Dask cluster and how many tasks it works on at a time. How long it waits for the
-    scheduler is Dask's setting distributed.comm.timeouts.connect."""
+    """A client of a Dask cluster, and the number of tasks that it runs at a time. Dask's setting
+    distributed.comm.timeouts.connect is the time that it waits for the scheduler."""
     try:
         from distributed import Client
     except ImportError:
         raise SteveError("--scheduler needs the package python3-distributed") from None
-    logging.disable()  # of what goes wrong we tell ourselves, in a line
+    logging.disable()  # errors are reported here, in one line
     try:
         client = Client(address, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:
@@ -177,8 +177,8 @@ def connect(address: str) -> Tuple[Any, int]:
 
 
 def cluster_result(client: Any, address: str, future: Any) -> Any:
-    """What a task of a cluster gives. SteveError if more workers were killed at it than Dask allows, if none are left,
-    for which Dask would wait for ever, and if the scheduler does not come back (see connect)."""
+    """The result of a task on a cluster. SteveError if it killed more workers than Dask allows, if no workers are left
+    (Dask would wait forever), or if the scheduler does not come back (see connect)."""
     from asyncio import CancelledError
     from distributed.scheduler import KilledWorker
     alone = False

@@ -1,9 +1,9 @@
-"""Between two marks: --from and --to, for one reader and for parts of a trace (steve.parallel.rounds).
+"""The window between two marks (--from and --to), for one reader and for shards (steve.parallel.rounds).
 
-A window is told of all marks in order, and says what counts. Parts cannot tell alone whether they lie within it. So a
-round that passes over the accesses looks for its ends (located); what lies outside is then read by nobody, and a part
-that holds an end walks through it with a window of its own. Blocks made before have smaller numbers (`since`) than
-those that count.
+A window gets the names of all marks in order, and says which events count. A shard alone cannot know whether it lies
+within the window. So a round that skips the accesses finds the shards with the two marks (located). Shards outside are
+then not read, and a shard that contains a mark has a window of its own. Blocks that were made before the window have
+smaller handles (`since`) than those that count.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from steve.parallel.processes import Part
     from steve.parallel.rounds import Rounds, View
 
-TOLD = 20  # names of marks in a message
+SHOWN = 20  # names of marks in a message
 
 
 class Window:
@@ -32,7 +32,7 @@ class Window:
         return self.now
 
     def state(self, mark: str) -> str:
-        """Told of each mark until the end: before, within or after?"""
+        """The position after a mark: before, within or after. To be called for each mark until the end."""
         self.seen[mark] = None
         if self.now == "within" and mark == self.last:
             self.now = "after"
@@ -41,29 +41,30 @@ class Window:
         return self.now
 
     def verify(self, name: str) -> None:
-        """The trace was read: SteveError if a mark did not come."""
+        """To be called after the trace was read. SteveError if a mark of the window did not occur."""
         missing = self.first if self.now == "before" else self.last if self.now == "within" else None
         if missing is None:
             return
-        known = ", ".join(f"'{mark}'" for mark in list(self.seen)[:TOLD]) or "none"
-        behind = f" after '{self.first}'" if self.first is not None and self.now == "within" else ""
-        raise SteveError(f"{name}: no mark '{missing}'{behind}; marks in the trace: {known}")
+        known = ", ".join(f"'{mark}'" for mark in list(self.seen)[:SHOWN]) or "none"
+        after = f" after '{self.first}'" if self.first is not None and self.now == "within" else ""
+        raise SteveError(f"{name}: no mark '{missing}'{after}; marks in the trace: {known}")
 
 
 class Cut(NamedTuple):
-    """What counts of a part: blocks from the handle `since` on, what comes behind the first mark `begin`, and what
-    comes before the next mark `end`."""
+    """What counts of a shard: blocks from the handle `since` on, and events after the first mark `begin` and before the
+    next mark `end`. None: the shard contains no such mark."""
     since: int
     begin: Optional[str] = None
     end: Optional[str] = None
 
     def window(self) -> Optional[Window]:
-        """To be walked through; None if no end of it is in this part."""
+        """The window in this shard; None if the shard contains neither mark."""
         return None if self.begin is None and self.end is None else Window(self.begin, self.end)
 
 
 class Span(NamedTuple):
-    """Where a window lies: parts before it, parts that hold it, and as of Cut for the first and the last of these."""
+    """Where a window lies: the shards before it, the shards that contain it, and the fields of Cut for the first and the
+    last of these."""
     earlier: "List[Part]"
     parts: "List[Part]"
     since: int
@@ -71,22 +72,22 @@ class Span(NamedTuple):
     end: Optional[str]
 
     def cut(self, i: int, onward: bool = False) -> Cut:
-        """Of part i; onward: of that and all behind it."""
+        """The cut of shard i; onward: of that shard and all after it."""
         ends = onward or i + 1 == len(self.parts)
         return Cut(self.since, self.begin if i == 0 else None, self.end if ends else None)
 
 
 class Found(NamedTuple):
-    """What a part tells. since: News of the trace before the first mark `begin`, None if it is not here; end: is there
-    a mark `end`; behind: is there one behind `begin`; names: the first TOLD marks."""
+    """The marks in a shard. since: number of News in the trace before the first mark `begin`, None if it does not occur
+    here; end: does a mark `end` occur; closed: does one occur after `begin`; names: the first SHOWN marks."""
     since: Optional[int]
     end: bool
-    behind: bool
+    closed: bool
     names: List[str]
 
 
 def find(view: "View", begin: Optional[str], end: Optional[str]) -> "Tuple[Found, Optional[TraceError], dict]":
-    """Task: the ends of a window in a part."""
+    """Task: find the ends of a window in a shard."""
     import numpy as np
     from steve.trace._memtrace import MARK, NEW
     trace = view.open()
@@ -100,7 +101,7 @@ def find(view: "View", begin: Optional[str], end: Optional[str]) -> "Tuple[Found
         for i in np.flatnonzero(batch["kind"] == MARK).tolist():
             mark = trace.string(int(batch["ref"][i]))
             any_end |= mark == end
-            if len(names) < TOLD:
+            if len(names) < SHOWN:
                 names[mark] = None
             if window.now == "before" and window.state(mark) == "within":
                 since = handles + int(np.count_nonzero(made[:i]))
@@ -111,7 +112,7 @@ def find(view: "View", begin: Optional[str], end: Optional[str]) -> "Tuple[Found
 
 
 class Search:
-    """The window as the parts tell of it, in their order."""
+    """The position of a window, from what was found in the shards, in their order."""
 
     def __init__(self, begin: Optional[str], end: Optional[str]) -> None:
         self.window = Window(begin, end)
@@ -119,11 +120,11 @@ class Search:
         self.first, self.last, self.since = 0, 0, 0
 
     def add(self, i: int, found: Found) -> None:
-        """What part i tells."""
+        """Add what was found in shard i."""
         window = self.window
         window.seen.update(dict.fromkeys(found.names))
         if window.now == "before" and found.since is not None:
-            window.now = "after" if found.behind else "within"
+            window.now = "after" if found.closed else "within"
             self.first, self.since = i, found.since
         elif window.now == "within" and found.end:
             window.now = "after"
@@ -133,8 +134,8 @@ class Search:
 
 
 def search(rounds: "Rounds", begin: Optional[str], end: Optional[str]) -> Optional[Span]:
-    """Where a window lies in a trace, SteveError if a mark does not come. None: it is damaged before the first mark,
-    and whoever reads it as a whole will tell."""
+    """Where a window lies in a trace. SteveError if a mark does not occur. None: the trace is damaged before the first
+    mark, and one reader has to read it and report that."""
     result = Search(begin, end)
     for i, found in enumerate(rounds.each(find, begin, end)):
         result.add(i, found)
@@ -148,7 +149,7 @@ def search(rounds: "Rounds", begin: Optional[str], end: Optional[str]) -> Option
 
 
 def located(rounds: "Rounds", begin: Optional[str], end: Optional[str]) -> Optional[Span]:
-    """The same, with as many parts as workers want within it."""
+    """The same, but the window is divided into as many shards as the workers need."""
     span = search(rounds, begin, end)
     if span is None or not rounds.divide(span.parts[0].first, span.parts[-1].end):
         return span
@@ -157,7 +158,7 @@ def located(rounds: "Rounds", begin: Optional[str], end: Optional[str]) -> Optio
 
 
 def walked(trace: Any, window: Optional[Window]) -> Any:
-    """A trace of which all was read, or what comes before the end of a window."""
+    """The trace, after it was read to its end, or to the end of a window."""
     from steve.kernels._accesses import Walk
     if window is None:
         trace.skim()

@@ -23,7 +23,7 @@ bool sharingparts_enter(struct sharing *s, const struct mt_live_block *live, uin
     return true;
 }
 
-static bool tell(struct sharing *s, const struct sharing_block *b, bool freed)
+static bool put_piece(struct sharing *s, const struct sharing_block *b, bool freed)
 {
     if (!array_grow(&s->pieces, &s->pieces_room, s->n_pieces + 1, sizeof *s->pieces))
         return false;
@@ -35,7 +35,7 @@ static bool tell(struct sharing *s, const struct sharing_block *b, bool freed)
 bool sharingparts_end(struct sharing *s, struct sharing_block *b)
 {
     b->live = false;
-    return !b->earlier || tell(s, b, true);
+    return !b->earlier || put_piece(s, b, true);
 }
 
 static void copy_list(const struct sharinglines *l, uint32_t index, struct sharing_use **to, uint32_t *n)
@@ -55,7 +55,7 @@ static bool copy_one(const struct sharinglines *l, uint32_t index, struct sharin
     return true;
 }
 
-static void tell_line(const struct sharinglines *l, uint64_t number, uint32_t index, struct sharing_told *t,
+static void report_line(const struct sharinglines *l, uint64_t number, uint32_t index, struct sharing_reported *t,
                       struct sharing_use **to)
 {
     const struct sharing_line *line = &l->lines[index];
@@ -63,7 +63,7 @@ static void tell_line(const struct sharinglines *l, uint64_t number, uint32_t in
     bool ended = head->ended;
     uint32_t run = ended ? head->run : line->run == head->first ? SHARING_NONE : line->run;
 
-    *t = (struct sharing_told){
+    *t = (struct sharing_reported){
         .number = number, .first_place = head->place, .place = line->place, .ended = ended};
     copy_one(l, head->first, to);
     copy_list(l, ended ? head->counted : line->counted, to, &t->head_counted);
@@ -78,19 +78,19 @@ static void tell_line(const struct sharinglines *l, uint64_t number, uint32_t in
 bool sharingparts_finish(struct sharing *s)
 {
     for (size_t i = 0; i < s->blocks_room; i++)
-        if (s->blocks[i].live && !tell(s, &s->blocks[i], false))
+        if (s->blocks[i].live && !put_piece(s, &s->blocks[i], false))
             return false;
     return true;
 }
 
-size_t sharingparts_tell(const struct sharing *s, struct sharing_told *told, struct sharing_use *uses)
+size_t sharingparts_report(const struct sharing *s, struct sharing_reported *reported, struct sharing_use *uses)
 {
     const struct sharinglines *l = &s->lines;
     struct sharing_use *to = uses;
 
     for (size_t i = 0; i <= l->map.mask; i++)
         if (l->map.entries[i].key != 0)
-            tell_line(l, l->map.entries[i].key - 1, l->map.entries[i].index, told++, &to);
+            report_line(l, l->map.entries[i].key - 1, l->map.entries[i].index, reported++, &to);
     return (size_t)(to - uses);
 }
 
@@ -141,7 +141,7 @@ static void run_counts(struct sharinglines *l, struct sharing_line *line)
 }
 
 /* The first run of a part: the next of the episode, or more of its last one, or the first of an episode. */
-static bool add_first(struct sharinglines *l, struct sharing_line *line, const struct sharing_told *t,
+static bool add_first(struct sharinglines *l, struct sharing_line *line, const struct sharing_reported *t,
                       struct reading *r)
 {
     uint16_t before = line->place.thread;
@@ -166,7 +166,7 @@ static bool add_first(struct sharinglines *l, struct sharing_line *line, const s
     return true;
 }
 
-static bool add_last_episode(struct sharinglines *l, struct sharing_line *line, const struct sharing_told *t,
+static bool add_last_episode(struct sharinglines *l, struct sharing_line *line, const struct sharing_reported *t,
                              struct reading *r)
 {
     if (!sharinglines_end(l, t->number, line))
@@ -179,7 +179,7 @@ static bool add_last_episode(struct sharinglines *l, struct sharing_line *line, 
     return true;
 }
 
-static bool add_line(struct sharinglines *l, const struct sharing_told *t, struct reading *r)
+static bool add_line(struct sharinglines *l, const struct sharing_reported *t, struct reading *r)
 {
     struct sharing_line *line = sharinglines_at(l, t->number);
 
@@ -211,8 +211,8 @@ static bool add_lines(struct sharinglines *l, const struct sharing_part *p)
     if (!array_grow(&l->clocks, &l->clocks_room, p->n_clocks, sizeof *l->clocks))
         return false;
     r.clocks = l->clocks;
-    for (size_t i = 0; i < p->n_told; i++)
-        if (!add_line(l, &p->told[i], &r))
+    for (size_t i = 0; i < p->n_reported; i++)
+        if (!add_line(l, &p->reported[i], &r))
             return false;
     for (size_t i = 0; i < p->n_clocks; i++)
         l->clocks[i] += p->clocks[i];

@@ -1,15 +1,13 @@
-/* sharing_parts.h - memory that several threads access in a trace that is read in parts, each apart from the
- * others.
+/* sharing_parts.h - sharing of memory between threads in shards of a trace.
  *
- * A part does not know which thread used a line, or accessed a block, last before it. So of each line it keeps apart the
- * first run, what else there was of the first episode, and, if that ended in this part, what there was of the
- * last; episodes that begin and end in the part it decides itself. Of a block that crosses one of its borders it
- * tells a piece: by whom it was accessed first, and when it was first seen to be shared. Added in the order of
- * the parts (sharingparts_add) to a struct sharing of the whole trace these give what one reader finds. The
- * clocks of threads begin at 0 in each part; the whole knows what they were before.
+ * A shard does not know which thread used a line or accessed a block last before it. So it reports for each line: the first
+ * run, the rest of the first episode and, if that ended in the shard, the last episode. Episodes that begin and end in the
+ * shard are decided there. For a block that crosses a border it reports a piece: the thread that accessed the block first,
+ * and when it was first found to be shared. Added in the order of the shards (sharingparts_add) to a struct sharing of the
+ * whole trace, these give the result of one reader. The clocks of threads begin at 0 in each shard; the whole adds their
+ * values before it.
  *
- * Told lines, uses and pieces are handed from one process to another as they are. A part has O(live blocks +
- * lines accessed).
+ * Reported lines, uses and pieces are sent between processes as bytes. A shard has O(live blocks + lines accessed).
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef STEVE_KERNELS_ACCESSES_SHARING_PARTS_H
@@ -17,26 +15,26 @@
 
 #include "steve/kernels/accesses/sharing.h"
 
-/* A line in a part. Its uses follow those of the lines before: the first run; those of the first episode that
- * count; its last run; the last run of the last episode; those of it that count. */
-struct sharing_told {
+/* A line in a shard. Its uses follow those of the lines before, in this order: the first run; the counted ones of the first
+ * episode; its last run; the last run of the last episode; the counted ones of the last episode. */
+struct sharing_reported {
     uint64_t number;
     struct sharing_place first_place, place; /* of the first and the last access */
     struct sharing_first first;              /* of the last episode, if the first ended here */
-    uint32_t head_counted, counted;          /* so many uses */
+    uint32_t head_counted, counted;          /* numbers of counted uses */
     bool head_run, ended, run;               /* is there a last run? did the first episode end here? */
 };
 
 struct sharing_piece {
     struct sharing_block block;
     uint32_t slot;
-    bool freed; /* it ended in this part; else it lives on */
+    bool freed; /* it ended in this shard; else it lives on */
 };
 
-/* What a part reports. */
+/* The report of a shard. */
 struct sharing_part {
-    const struct sharing_told *told;
-    size_t n_told;
+    const struct sharing_reported *reported;
+    size_t n_reported;
     const struct sharing_use *uses;
     const struct sharing_piece *pieces;
     size_t n_pieces;
@@ -46,17 +44,18 @@ struct sharing_part {
     uint16_t first_thread, thread;
 };
 
-/* All return false when out of memory. A block lives where the part begins, made by a stack. */
+/* All return false when out of memory. Enter a block that lives at the beginning of the shard; stack: of its New. */
 bool sharingparts_enter(struct sharing *s, const struct mt_live_block *live, uint32_t stack);
-/* The part is over: pieces are complete. */
+/* At the end of the shard: complete the pieces. */
 bool sharingparts_finish(struct sharing *s);
-/* Into told[lines.map.live] and uses[], for at most lines.n_uses; how many of these there are. */
-size_t sharingparts_tell(const struct sharing *s, struct sharing_told *told, struct sharing_use *uses);
+/* Write the lines to reported[lines.map.live] and their uses to uses[], which has room for lines.n_uses. Returns the number
+ * of uses. */
+size_t sharingparts_report(const struct sharing *s, struct sharing_reported *reported, struct sharing_use *uses);
 
 /* For sharing.c: a block was freed. */
 bool sharingparts_end(struct sharing *s, struct sharing_block *b);
 
-/* Add what the next part reports; its rows, and what it found, are added by the caller. */
+/* Add the report of the next shard. The caller adds its rows and the lines that it found. */
 bool sharingparts_add(struct sharing *whole, const struct sharing_part *part);
 
 #endif

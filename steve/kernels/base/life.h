@@ -1,4 +1,4 @@
-/* life.h - what is known of a block when its life is over; steve/kernels/lives/lives.h tells it.
+/* life.h - what is known of a block when its life is over; steve/kernels/lives/lives.h makes these records.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef STEVE_KERNELS_BASE_LIFE_H
@@ -6,18 +6,18 @@
 
 #include <stdint.h>
 
-/* Who made what was there when a trace began: the process that was forked, or this one. */
+/* Of a block that lived when the trace began: made by the process that forked this one, or by this process. */
 enum life_inherited { LIFE_INHERITED = 1, LIFE_EARLIER };
 
 struct life {
     uint64_t handle;
     uint64_t size;  /* at the end of its life */
-    uint64_t bytes; /* asked for by New and Resizes */
+    uint64_t bytes; /* requested by New and Resizes */
     uint64_t resizes;
     uint64_t first_size, most; /* at its New; the most it ever had */
     uint64_t moves, copied;    /* Resizes that gave it another address, and the bytes kept by them */
-    uint64_t born_allocated, died_allocated; /* bytes asked for by all blocks up to then */
-    uint64_t born, died;           /* numbers of New and Free, or of operations in all if never freed */
+    uint64_t born_allocated, died_allocated; /* bytes requested for all blocks until then */
+    uint64_t born, died;           /* numbers of New and Free; if never freed, died is the number of all operations */
     uint64_t born_time, died_time; /* in instructions */
     uint64_t first_use, last_use;  /* numbers of accesses; both = died if there is none */
     uint64_t loads, stores, modifies;
@@ -29,7 +29,7 @@ struct life {
     uint32_t last_stack; /* of its last Resize; of its New if it has none */
     uint16_t thread, free_thread; /* free_thread: 0 if never freed */
     uint8_t how, freed, shared;   /* shared: accessed by another thread than made it */
-    uint8_t type;                 /* enum mt_type: what it held, as far as the trace tells */
+    uint8_t type;                 /* enum mt_type: what it contained, as far as the trace has it */
     uint8_t inherited;            /* it was there when the trace began: 0 or enum life_inherited */
     uint8_t reach;    /* enum mt_reach: how the program could reach it when it ended, if that is known */
     uint8_t spare[2]; /* 0 */

@@ -1,10 +1,9 @@
-/* prefetch.h - what a batch will need of an array with one element for each live block, asked for before.
+/* prefetch.h - prefetches what a batch will need of an array with one element for each live block.
  *
- * Blocks are made, freed and met in any order, and what is kept of ten thousand of them is more than the
- * nearer caches hold: a kernel that takes them one after the other waits for each. A batch tells all of its
- * slots before the first is needed, so they are asked for and come while others are worked on: those of
- * events a few events before, since all of a batch at once drive each other out; those of words together. It
- * changes nothing but time.
+ * Blocks are accessed in any order, and the elements of ten thousand of them do not fit into the first caches, so a kernel
+ * would wait for each. All slots of a batch are known before the first is needed, so their elements can be prefetched:
+ * those of events a few events ahead, because all at once would evict each other; those of words all at once. Results do
+ * not depend on it.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef STEVE_KERNELS_BASE_PREFETCH_H
@@ -17,11 +16,10 @@
 #include "memtrace/reader.h"
 
 #define AHEAD_LINE 64        /* bytes of a cache line, mostly */
-#define AHEAD_EVENTS 16      /* how far */
-#define AHEAD_NEAR (4 << 20) /* bytes of an array that stays near by being used */
+#define AHEAD_EVENTS 16      /* number of events to look ahead */
+#define AHEAD_NEAR (4 << 20) /* bytes of an array that stays in the caches without prefetching */
 
-/* An array by slot, `room` elements of `size` bytes, of which `need` bytes are wanted, from the first `past`
- * on. */
+/* An array by slot: `room` elements of `size` bytes, of which `need` bytes from offset `past` on are prefetched. */
 struct ahead {
     const void *array;
     size_t room, size, past, need;

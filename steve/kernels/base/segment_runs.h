@@ -1,10 +1,10 @@
 /* segment_runs.h - how often each segment of a batch ran, for sums by thread and by site.
  *
- * What executions of a segment do alike, such as loads of so many bytes by its sites, is added up once for
- * all of them: not for each one, since numbers that are changed again and again wait for each other. A thread
- * is given what a run does in all, for threads may alternate at every step. Nearly always all words of a
- * segment lie in blocks; those that do not are counted, and taken off. Which segments ran is listed, so that
- * taking the sum costs no more than the steps did. Memory: O(segments).
+ * All executions of a segment add the same numbers to its sites, so they are added once for all executions in a batch.
+ * Adding them at each execution would be slower, because each addition to a number waits for the one before. The sums of a
+ * thread are added at each execution, because threads may alternate at every step. Nearly always all words of a segment
+ * lie in blocks; those that do not are counted and subtracted. The segments that ran are listed, so that the time is
+ * proportional to the steps. Memory: O(segments).
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef STEVE_KERNELS_BASE_SEGMENT_RUNS_H
@@ -19,10 +19,10 @@ struct segment_runs {
 };
 
 void segment_runs_free(struct segment_runs *r);
-/* Know all segments of a batch; false when out of memory. */
+/* Learn all segments of a batch. False when out of memory. */
 bool segment_runs_learn(struct segment_runs *r, const struct mt_batch *p);
 
-/* A segment ran in a thread, whose sums are told. */
+/* A segment ran in a thread; thread: its sums. */
 static inline void segment_runs_add(struct segment_runs *r, uint32_t id, struct access_sums *thread)
 {
     struct word_sum *word = &r->words.sums[id];
@@ -32,14 +32,14 @@ static inline void segment_runs_add(struct segment_runs *r, uint32_t id, struct 
     access_sums_add(thread, &word->all, 1);
 }
 
-/* But a word of it did not count. */
+/* A word of that segment did not count. */
 static inline void segment_runs_absent(struct segment_runs *r, uint32_t id, struct access_sums *thread)
 {
     r->words.sums[id].absent++;
     access_sums_add(thread, &r->words.sums[id].own, UINT64_MAX); /* -1 */
 }
 
-/* Add what ran to the sums of its sites, and forget it; sites that are not known count as number 0. */
+/* Add all runs to the sums of their sites, and set them to 0. Unknown sites count as number 0. */
 void segment_runs_settle(struct segment_runs *r, const struct mt_batch *p, struct access_sums *sites,
                          size_t n_sites);
 

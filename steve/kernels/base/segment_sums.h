@@ -1,8 +1,8 @@
-/* segment_sums.h - what one run of a segment does to memory, by its words: so many loads of so many bytes...
+/* segment_sums.h - the numbers and bytes of the accesses of one run of a segment, by its words.
  *
- * A batch (mt_next_batch) tells only which segment ran and where its words lay. Whoever adds up
- * accesses by block, by thread or in all needs no more than these sums, which are made once for each segment.
- * Memory: O(segments), which is code, not events.
+ * A batch (mt_next_batch) has for each step the segment that ran and the places of its words. For sums of accesses by
+ * block, by thread or in all, these numbers are enough. They are made once for each segment. Memory: O(segments), which
+ * depends on the code of the program, not on the number of events.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef STEVE_KERNELS_BASE_SEGMENT_SUMS_H
@@ -10,7 +10,7 @@
 
 #include "memtrace/memtrace.h"
 
-/* Accesses by kind, from MT_LOAD: how many, of how many bytes. */
+/* Numbers and bytes of accesses by kind, from MT_LOAD. */
 struct access_sums {
     uint64_t counts[3], bytes[3];
 };
@@ -23,13 +23,13 @@ static inline void access_sums_add(struct access_sums *to, const struct access_s
     }
 }
 
-/* One word of a segment; what belongs to the segment stands in its first word's. */
+/* One word of a segment. The first word also has what belongs to the whole segment. */
 struct word_sum {
-    uint64_t runs;          /* for the caller: how often the segment ran, */
-    uint64_t absent;        /* and in how many of those runs the word did not count */
-    struct access_sums own; /* what the word does in a run */
-    struct access_sums all; /* and what the segment does */
-    bool first;             /* of its segment */
+    uint64_t runs;          /* for the caller: number of runs of the segment, */
+    uint64_t absent;        /* and of those in which the word did not count */
+    struct access_sums own; /* of the word in a run */
+    struct access_sums all; /* of the segment in a run */
+    bool first;             /* is it the first word of its segment? */
 };
 
 struct words {
@@ -38,7 +38,7 @@ struct words {
 };
 
 void words_free(struct words *w);
-/* Know all segments of a batch; false when out of memory. */
+/* Learn all segments of a batch. False when out of memory. */
 bool words_learn_more(struct words *w, const struct mt_batch *p);
 
 static inline bool words_learn(struct words *w, const struct mt_batch *p)

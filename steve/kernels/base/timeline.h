@@ -25,7 +25,7 @@ struct timeline_bin {
     uint64_t news, frees;   /* in this bin */
 };
 
-/* The heap at one moment, as the timeline is told it. */
+/* The heap at one moment. */
 struct timeline_now {
     uint64_t operations, time, allocated, live_bytes, live_blocks;
 };
@@ -45,7 +45,7 @@ void timeline_turn(struct timeline *t, const struct timeline_now *now);
 /* Close the open bin if it has any operation. */
 void timeline_finish(struct timeline *t, const struct timeline_now *now);
 
-/* The live sums grew: keep the most. */
+/* The live sums grew: keep the largest. */
 static inline void timeline_grew(struct timeline *t, uint64_t live_bytes, uint64_t live_blocks)
 {
     if (live_bytes > t->open.live_bytes_most)

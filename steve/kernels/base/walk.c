@@ -1,4 +1,4 @@
-/* walk.c - the events of the blocks that were chosen; see walk.h.
+/* walk.c - the events of chosen blocks; see walk.h.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "steve/kernels/base/walk.h"
@@ -32,7 +32,7 @@ bool walk_enter(struct walk *w, const struct mt_live_block *live)
     return true;
 }
 
-/* Does the event belong to a chosen block? A New decides it for the block's life, which a Free ends. */
+/* Does the event belong to a chosen block? That is decided at the New, for the life of the block. */
 static bool counts(struct walk *w, const struct mt_event *e)
 {
     bool mine;
@@ -61,7 +61,7 @@ const struct mt_event *walk_filter(struct walk *w, const struct mt_event *events
     return w->copy;
 }
 
-/* Does it say more of a block that lives? */
+/* Does it only describe a live block? */
 static bool is_news(const struct mt_event *e)
 {
     return e->kind == MT_TYPE || e->kind == MT_REACH;

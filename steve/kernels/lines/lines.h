@@ -1,15 +1,14 @@
-/* lines.h - what each line of the program does with blocks: makes them, and touches its own and others'.
+/* lines.h - the blocks that each line of the program makes, and its accesses to its own blocks and to others.
  *
- * Lines are numbers from 0, dense, given by the caller: which line a stack, a site and an instruction of a
- * Lua prototype (a place of struct luacode) is at. A block is its line's *own*: the line of the stack that
- * made it, which a Resize does not change. An access counts for the line that makes it: that of the Lua
- * instruction, where luacode knows one, else that of the site.
+ * Lines are dense numbers from 0. The caller gives the line of each stack, site and instruction of a Lua prototype (a place
+ * of struct luacode). A block is the *own* block of the line of its New's stack; a Resize does not change that. An access
+ * counts for the line of the Lua instruction, if luacode knows one, else for the line of the site.
  *
- * Distinct blocks: pairs of a line and a block that it accessed; exact, since a block is forgotten when it
- * dies and its handle never comes again. A block remembers the few lines that touched it first; those of a
- * block that many lines touch stand in a table, behind a memo. Distinct cache lines: pairs of a line of the
- * program and a line of 64 bytes of the address space; exact: line_pages.h. An access over a border touches
- * all the cache lines it lies in. What segments do: line_segments.h.
+ * Distinct blocks are pairs of a line and a block that it accessed. The number is exact, because the pairs of a block are
+ * dropped when it is freed, and its handle never occurs again. A block keeps the few lines that touched it first. Further
+ * lines are in a table, with a memo of recent pairs before it. Distinct cache lines are pairs of a line of the program and
+ * 64 bytes of the address space; the number is exact too: line_pages.h. An access across borders touches all its cache
+ * lines. For the accesses of segments see line_segments.h.
  *
  * Memory: O(lines + live blocks x lines that touch them + pages x lines that touch them).
  *
@@ -34,7 +33,7 @@
 #define LINEWORK_REACH 64 /* bytes of a cache line */
 #define LINEWORK_NONE UINT32_MAX
 
-/* Accesses by kind, from MT_LOAD: how many, of how many bytes. */
+/* Numbers and bytes of accesses by kind, from MT_LOAD. */
 struct linework_accesses {
     uint64_t counts[3], bytes[3];
 };
@@ -45,7 +44,7 @@ struct linework_row {
     uint64_t blocks, cache_lines; /* distinct ones */
 };
 
-/* Blocks made by a line, and the bytes that their News and Resizes asked for; not with its accesses, which
+/* The blocks that a line makes, and the bytes requested by their News and Resizes; apart from its accesses, because those
  * are counted far more often. */
 struct linework_made {
     uint64_t blocks[LINEWORK_KINDS], bytes[LINEWORK_KINDS];
@@ -54,11 +53,11 @@ struct linework_made {
 /* A live block, by slot. */
 struct linework_block {
     uint32_t own; /* line; plus 1, 0 = no block lives here */
-    /* those that touched it first, LINEWORK_NONE behind them; the last: of the others, the one met last */
+    /* lines that touched it first, then LINEWORK_NONE; the last element: of the other lines, the latest */
     uint32_t few[LINEWORK_FEW + 1];
     uint32_t many; /* index + 1 of one of the others, in the table of pairs; 0 = there is none */
     uint8_t n;     /* lines in `few`, without its last */
-    bool earlier;  /* made before this part of a trace: see lines_parts.h */
+    bool earlier;  /* made before this shard: see lines_parts.h */
 };
 
 /* Four lines, to be compared at once. */
@@ -114,7 +113,7 @@ struct linework {
     size_t segments_room, touches_room, sums_room;
     uint32_t n_segments, n_touches; /* that are known, */
     bool learned_lua;               /* and was Lua followed when they were learned? */
-    uint32_t *pieces;               /* of a part of a trace: see lines_parts.h */
+    uint32_t *pieces;               /* of a shard: see lines_parts.h */
     size_t n_pieces, pieces_room;
 };
 
@@ -126,7 +125,7 @@ bool linework_learn(struct linework *w, const struct linework_map *map);
 
 /* Forget what is known of the many lines of a block. */
 void linework_forget_many(struct linework *w, uint32_t slot);
-/* Count a block whose life is over: its New's stack, what it held (enum mt_type), how many bytes its News and
+/* Count a block whose life is over: its New's stack, what it contained (enum mt_type), how many bytes its News and
  * Resizes asked for. */
 void linework_count_made(struct linework *w, uint32_t stack, uint32_t heap, uint8_t type, uint64_t bytes);
 /* A line that is not among the few of a block, nor is there room. */

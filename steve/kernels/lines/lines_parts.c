@@ -17,7 +17,7 @@ bool lineparts_enter(struct linework *w, uint32_t slot, uint32_t stack)
     return true;
 }
 
-/* A line that touched a block of a piece: the whole counts that. */
+/* A line touched a block of a piece; the whole counts the pair. */
 static void put(struct linework *w, uint32_t line)
 {
     w->pieces[w->n_pieces++] = line;
@@ -33,7 +33,7 @@ static size_t count_lines(const struct linework *w, const struct linework_block 
     return n;
 }
 
-static bool tell(struct linework *w, uint32_t slot, bool ended)
+static bool put_piece(struct linework *w, uint32_t slot, bool ended)
 {
     const struct linework_block *b = &w->blocks[slot];
     size_t n = count_lines(w, b);
@@ -53,13 +53,13 @@ static bool tell(struct linework *w, uint32_t slot, bool ended)
 
 bool lineparts_end(struct linework *w, uint32_t slot)
 {
-    return tell(w, slot, true);
+    return put_piece(w, slot, true);
 }
 
 bool lineparts_finish(struct linework *w)
 {
     for (uint32_t slot = 0; slot < w->blocks_room; slot++)
-        if (w->blocks[slot].own && w->blocks[slot].n && !tell(w, slot, false))
+        if (w->blocks[slot].own && w->blocks[slot].n && !put_piece(w, slot, false))
             return false;
     return true;
 }

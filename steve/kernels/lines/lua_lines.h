@@ -1,19 +1,20 @@
 /* lua_lines.h - which Lua instruction makes an access.
  *
- * Each instruction that LuaJIT's interpreter executes is loaded, 4 bytes, from the block of its prototype.
- * That load and what its thread does to blocks of Lua heaps until the next such load belong to the
- * instruction: also what library functions, the collector's steps and the compiler do on its behalf. In
- * machine code of a trace the site itself has a Lua frame, and counts as it is; what C does then belongs to
- * the call (MT_CALL), or, if none was told since, to the trace's last access. While the thread's virtual
- * machine is in the collector's state, that is instead what the thread had made last, if it was in the same
- * heap: the check for a step stands at the start of a trace or loop, where nothing is made. What a thread
- * does to blocks of other heaps stays with its site.
+ * Before LuaJIT's interpreter executes an instruction, it loads its 4 bytes from the block of its prototype. That load, and
+ * all accesses of its thread to blocks of Lua heaps until the next such load, belong to the instruction. They include those
+ * of library functions, of steps of the collector and of the compiler.
  *
- * So what is known of a thread is what it did last of each sort. Where a trace is read in parts each of these
- * is as it was before, until the thread does such a thing: luacode_begin_part, luacode_thread.
+ * In machine code of a trace, the site itself has a Lua frame, and the access belongs to the site. Accesses by C code that
+ * it calls belong to the call (MT_CALL) or, if there is no call since, to the last access of the trace. While the virtual
+ * machine of the thread is in the collector's state, they belong instead to the last block that the thread made, if that is
+ * in the same heap: the check for a step is at the start of a trace or loop, where no blocks are made. Accesses to blocks of
+ * other heaps belong to their sites.
  *
- * Up to the first Lua heap there is nothing to follow but what is made, and no block is looked at, but
- * each has its place, for it may live on. Prototypes lie in Lua heaps.
+ * So the state of a thread is its last event of each sort. At the beginning of a shard, each of these is as before the shard,
+ * until the thread has such an event: luacode_begin_part, luacode_thread.
+ *
+ * Before the first Lua heap, only News are followed, and each block gets its element, because it may live on. Prototypes are
+ * in Lua heaps.
  *
  * A place is an instruction of a prototype: first place of the prototype + number of the instruction. Memory:
  * O(live blocks + instructions).
@@ -34,7 +35,7 @@ struct luacode_proto {
 };
 
 /* Whose an access is: its own site's, that of an instruction (a place), of a call on a trace or of what was
- * made (a stack), or of the last access of a trace (a site). LUACODE_BEFORE: of a part, as before it. */
+ * made (a stack), or of the last access of a trace (a site). LUACODE_BEFORE: of a shard, as before it. */
 enum luacode_by { LUACODE_OWN, LUACODE_PLACE, LUACODE_STACK, LUACODE_SITE, LUACODE_BEFORE };
 struct luacode_at {
     uint32_t by; /* enum luacode_by */
@@ -50,7 +51,7 @@ struct luacode_made {
 struct luacode_thread {
     struct luacode_at now;
     struct luacode_made made, made_then; /* its last New; its last when the collector's state began */
-    /* heap whose collector works, plus 1; 0 = none; LUACODE_NONE: of a part, as before it */
+    /* heap whose collector works, plus 1; 0 = none; LUACODE_NONE: of a shard, as before it */
     uint32_t collects;
 };
 
@@ -89,7 +90,7 @@ bool luacode_init(struct luacode *c,
 void luacode_free(struct luacode *c);
 /* Take over what the reader has defined; before each batch. False: out of memory. */
 bool luacode_learn(struct luacode *c);
-/* Does an instruction of a prototype stand so many bytes behind its block's address? */
+/* Is there an instruction of a prototype at this offset in its block? */
 static inline bool luacode_place(const struct luacode_proto *p, uint64_t offset, uint32_t *place)
 {
     uint64_t at = offset - p->offset, number = at / LUACODE_INSTRUCTION;

@@ -1,9 +1,9 @@
-/* faults.h - the events that are errors of the program, summed up by what they are and where.
+/* faults.h - events that are errors of the program, counted by kind and place.
  *
- * Bad frees, accesses to freed memory, and accesses that begin in a block and end behind it; of the last,
- * aligned loads are excused (steve/analysis/program_errors.py says why). Segments of a batch lie whole in their blocks,
- * so only its events need to be looked at. Those of one kind, manner (all that shares a byte with `how`) and
- * place (`ref`) are one case: the first of them is kept, and how many there are. Memory: O(cases).
+ * These are bad frees, accesses to freed memory, and accesses that begin in a block and end after it, except aligned loads
+ * (see steve/analysis/program_errors.py). Segments of a batch lie whole in their blocks, so only single events can be
+ * errors. Events of the same kind, manner (the byte with `how`) and place (`ref`) form one case, of which the first event
+ * and the number of events are kept. Memory: O(cases).
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef STEVE_KERNELS_LIVES_FAULTS_H
@@ -19,9 +19,9 @@ struct faults {
     size_t n, first_room, counts_room;
 };
 
-bool faults_init(struct faults *f); /* false: out of memory; free it then, too */
+bool faults_init(struct faults *f); /* false: out of memory; faults_free is still needed */
 void faults_free(struct faults *f);
-/* Sum up the errors among n events. False: out of memory. */
+/* Count the errors among n events. False: out of memory. */
 bool faults_add(struct faults *f, const struct mt_event *events, size_t n);
 
 #endif

@@ -30,7 +30,7 @@ struct findings_limits {
     uint64_t short_life, min_life, chain, min_size; /* operations, operations, Resizes, bytes */
 };
 
-/* What the rules find of a stack: blocks, and their bytes at the end of their lives. */
+/* The blocks of a stack that each rule finds, and their bytes at the end of their lives. */
 struct findings_row {
     uint64_t blocks[FINDINGS_RULES], bytes[FINDINGS_RULES];
 };
@@ -39,16 +39,16 @@ struct findings {
     struct findings_limits limits;
     struct findings_row *rows; /* by stack */
     size_t n, room;
-    uint64_t bytes; /* of all blocks looked at */
+    uint64_t bytes; /* of all blocks examined */
 };
 
 void findings_init(struct findings *f, const struct findings_limits *limits);
 void findings_free(struct findings *f);
-/* The rules that find a life: a bit for each. */
+/* A bit for each rule that finds a life. */
 unsigned findings_of(const struct findings_limits *limits, const struct life *life);
-/* keep: a byte for each life, NULL = all. False when out of memory. */
+/* keep: a byte for each life; NULL = all. False when out of memory. */
 bool findings_add(struct findings *f, const struct life *lives, const uint8_t *keep, size_t n);
-/* Add n rows, each with its stack, of another part of a trace. False when out of memory. */
+/* Add n rows of another shard, each with its stack. False when out of memory. */
 bool findings_merge(struct findings *f, const uint32_t *stacks, const struct findings_row *rows, size_t n);
 
 #endif

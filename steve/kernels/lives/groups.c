@@ -1,4 +1,4 @@
-/* groups.c - lives of blocks added up; see groups.h.
+/* groups.c - sums of lives of blocks; see groups.h.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "steve/kernels/lives/groups.h"

@@ -1,4 +1,4 @@
-/* groups.h - lives of blocks added up by a number they have: stack, thread, type.
+/* groups.h - sums of lives of blocks by a number that they have: stack, thread or type.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef STEVE_KERNELS_LIVES_GROUPS_H
@@ -12,7 +12,7 @@ enum groups_key { GROUPS_BY_STACK, GROUPS_BY_THREAD, GROUPS_BY_FREE_THREAD, GROU
 /* Sums over the blocks of a group. Only uint64_t, so that it can be seen as an array with named columns. */
 struct group {
     uint64_t blocks, resizes;
-    uint64_t bytes;                   /* asked for by New and Resizes */
+    uint64_t bytes;                   /* requested by New and Resizes */
     uint64_t size;                    /* at the end of life */
     uint64_t frees, foreign;          /* foreign: freed by another thread than made it */
     uint64_t live_blocks, live_bytes; /* never freed */
@@ -29,7 +29,7 @@ struct group {
     uint64_t peak, peak_bytes; /* bytes live at that peak; of an older peak: see groups_settle */
 };
 
-/* A trace can have many more stacks than such as make blocks: rows are those of keys that were met, in that order. */
+/* Only keys that occur have rows, in the order of their first lives, because a trace can have many stacks without blocks. */
 struct groups {
     struct group *rows;
     uint32_t *keys; /* of the rows */
@@ -43,16 +43,16 @@ void groups_init(struct groups *g, enum groups_key key);
 void groups_free(struct groups *g);
 /* keep: a byte for each life, NULL = all. False when out of memory. */
 bool groups_add(struct groups *g, const struct life *lives, const uint8_t *keep, size_t n);
-/* Add n settled rows, each with its key, of another part of a trace; peak: the number here of the peak that
- * they are of, 0 if it is no peak here. False when out of memory. */
+/* Add n settled rows of another shard, each with its key. peak: the number in this sum of the peak that the rows are of, 0
+ * if it is no peak here. False when out of memory. */
 bool groups_merge(struct groups *g, const uint32_t *keys, const struct group *rows, size_t n, uint64_t peak);
-/* All lives are added: forget what was live at peaks before the last, whose number is given. */
+/* After all lives were added: remove what was live at peaks before the last one. peak: its number. */
 void groups_settle(struct groups *g, uint64_t peak);
 
-/* A row for a key that has none; NULL when out of memory. */
+/* Add a row for a key that has none. NULL when out of memory. */
 struct group *groups_begin_row(struct groups *g, uint32_t key);
 
-/* ---- inline, for lives.c adds each life as it ends -------------------------------------------- */
+/* ---- inline, because lives.c adds each life that ends -------------------------------------------- */
 
 static inline uint32_t groups_key_of(enum groups_key key, const struct life *life)
 {

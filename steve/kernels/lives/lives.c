@@ -1,6 +1,6 @@
 /* lives.c - the life of each block; see lives.h.
  *
- * What a block held at the peak of the heap must not cost a walk over all blocks at every new peak: peaks are
+ * To know the bytes of each block at the peak of the heap without a walk over all blocks at every new peak, peaks are
  * numbered, and a block notes its bytes the first time they change after a peak.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
@@ -54,12 +54,12 @@ static void heap_grew(struct lives *l, uint64_t bytes)
     }
 }
 
-/* Write the record of a block that ended at a moment; with each field, so that it is not cleared before. */
-static inline void tell(struct life *restrict to, const struct lives *restrict l,
+/* Write the record of a block that ended at a moment. All fields are set, so it need not be cleared before. */
+static inline void write_life(struct life *restrict to, const struct lives *restrict l,
                         const struct lives_block *restrict b, const struct lives_moment *restrict at,
                         const struct lives_ending *restrict ending)
 {
-    static const struct lives_use s_none; /* of a block that is not touched, what is there is far away */
+    static const struct lives_use s_none; /* without accesses, the block's own `use` is not loaded into the cache */
     const struct lives_use *use = b->touched ? &b->use : &s_none;
     const uint64_t *n = use->counts, *bytes = use->bytes_of;
     uint64_t now = l->before + at->operations;
@@ -104,13 +104,13 @@ static inline void tell(struct life *restrict to, const struct lives *restrict l
                         .reach = b->reach};
 }
 
-/* No record is written: the compiler hands over what the sum takes. */
+/* The compiler removes the fields that the sum does not use. */
 static bool add_life(struct lives *l, const struct lives_block *b, const struct lives_moment *at,
                      const struct lives_ending *ending)
 {
     struct life life;
 
-    tell(&life, l, b, at, ending);
+    write_life(&life, l, b, at, ending);
     return groups_take(l->sums, &life);
 }
 
@@ -119,7 +119,7 @@ static bool put_life(struct lives *l, const struct lives_block *b, const struct 
 {
     if (!array_grow(&l->out, &l->out_room, l->n_out + 1, sizeof *l->out))
         return false;
-    tell(&l->out[l->n_out++], l, b, at, ending);
+    write_life(&l->out[l->n_out++], l, b, at, ending);
     return true;
 }
 
@@ -166,7 +166,7 @@ bool lives_is_selected(const struct lives *l, uint64_t handle)
            (!l->selected || (handle < l->n_selected && (l->selected[handle / 8] >> handle % 8 & 1)));
 }
 
-/* All that a New tells; each field by itself, since clearing all of them first took as long as the rest. */
+/* Set the fields of a new block one by one, because clearing all of them first took as long as all the rest. */
 static void begin_life(const struct lives *l, struct lives_block *b, const struct mt_event *e)
 {
     if (!l->lines)
@@ -205,7 +205,7 @@ static bool block_new(struct lives *l, const struct mt_event *e)
     return !l->lines || linework_begin(l->lines, e->slot, e->ref);
 }
 
-/* What a Resize does beside giving another size. */
+/* Count a Resize. */
 static void note_growth(struct lives_block *b, const struct mt_event *e)
 {
     if (e->addr != e->old_addr) {
@@ -242,8 +242,8 @@ static inline void count(struct access_sums *a, unsigned kind, uint64_t size)
     a->bytes[kind] += size;
 }
 
-/* The first access that is seen of a block. Of one made earlier, this thread stands for its maker:
- * lives_parts.h. */
+/* The first access to a block. If the block was made before the shard, this thread is noted instead of the one that made
+ * it: lives_parts.h. */
 static inline void first_access(struct lives_block *b, uint64_t now, uint16_t thread)
 {
     b->touched = true;
@@ -339,7 +339,7 @@ size_t lives_feed(struct lives *l, const struct mt_event *events, size_t n, uint
     return i < n ? i + 1 : n;
 }
 
-/* What a segment does to a block with one access. */
+/* One access of a segment to a block. */
 static inline void segment_access(struct lives_block *b, const struct mt_segment_access *a, uint64_t offset,
                                   uint64_t now, uint16_t thread)
 {
@@ -358,14 +358,14 @@ static inline struct lives_block *block_at(struct lives *l, uint32_t slot)
     return slot < l->room && l->blocks[slot].live ? &l->blocks[slot] : NULL;
 }
 
-/* Where a word lies; block: NULL, or one that counts. */
+/* The position of a word; block: NULL, or one that counts. */
 struct used {
     struct lives_block *block;
     uint64_t offset;
-    uint64_t operations; /* that an access is: 0 outside of all blocks, else 1 */
+    uint64_t operations; /* number of operations of an access: 0 outside of all blocks, else 1 */
 };
 
-/* A word of a segment that lies in no block that counts. */
+/* A word of a segment lies in no block that counts. */
 static void miss_word(struct lives *l, const struct mt_batch *p, const struct mt_step *step, unsigned word)
 {
     segment_runs_absent(&l->runs, step->segment + word, &l->threads[step->thread]);
@@ -409,7 +409,7 @@ static inline void feed_segment(struct lives *l, const struct mt_batch *p, const
     l->totals.time = step->time;
 }
 
-/* A segment ran: what that is to lines. False when out of memory. */
+/* A segment ran: count it for lines. False when out of memory. */
 static bool feed_lines(struct lives *l, const struct mt_batch *p, const struct mt_step *step,
                        const struct mt_place *places)
 {
@@ -418,18 +418,18 @@ static bool feed_lines(struct lives *l, const struct mt_batch *p, const struct m
     return line_segments_ran(l->lines, p, step, places);
 }
 
-/* What a batch will need of blocks: with a linework that does not include what accesses change. */
+/* The memory of blocks that a batch will need; with a linework, without what accesses change. */
 static struct ahead ahead_of(const struct lives *l, size_t past, size_t need)
 {
     return (struct ahead){l->blocks, l->room, sizeof *l->blocks, past, need};
 }
 
-static void ask_for_words(const struct lives *l, const struct mt_batch *p)
+static void prefetch_words(const struct lives *l, const struct mt_batch *p)
 {
     ahead_words(l->lines ? linework_ahead(l->lines) : ahead_of(l, 0, 2 * AHEAD_LINE), p);
 }
 
-static inline void ask_for_events(const struct lives *l, const struct mt_batch *p,
+static inline void prefetch_events(const struct lives *l, const struct mt_batch *p,
                                   const struct mt_event *next, unsigned n)
 {
     const size_t past = l->lines ? sizeof(struct lives_use) : 0;
@@ -447,7 +447,7 @@ bool lives_feed_batch(struct lives *l, const struct mt_batch *p, uint32_t sites)
     if (!reserve_sums(l, sites) || !segment_runs_learn(&l->runs, p) ||
         (l->lines && !line_segments_learn(l->lines, p)))
         return false;
-    ask_for_words(l, p);
+    prefetch_words(l, p);
     for (const struct mt_step *step = p->steps; step < p->steps + p->n_steps; step++) {
         if (step->segment != MT_STEP_EVENTS) {
             if (!l->lines)
@@ -456,7 +456,7 @@ bool lives_feed_batch(struct lives *l, const struct mt_batch *p, uint32_t sites)
                 return false;
             places += p->segments[step->segment].words;
         } else {
-            ask_for_events(l, p, events, step->count);
+            prefetch_events(l, p, events, step->count);
             for (const struct mt_event *end = events + step->count; events < end; events++)
                 if (!feed_event(l, events))
                     return false;

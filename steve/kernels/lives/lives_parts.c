@@ -1,4 +1,4 @@
-/* lives_parts.c - lives of blocks in parts of a trace; see lives_parts.h.
+/* lives_parts.c - lives of blocks in shards of a trace; see lives_parts.h.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "steve/kernels/lives/lives_parts.h"
@@ -6,7 +6,7 @@
 #include "memtrace/base/array.h"
 #include "steve/kernels/lines/lines_parts.h"
 
-/* ---- a part -------------------------------------------------------------------------------- */
+/* ---- a shard ------------------------------------------------------------------------------- */
 
 bool livesparts_enter(struct lives *l, const struct mt_live_block *live)
 {
@@ -20,7 +20,7 @@ bool livesparts_enter(struct lives *l, const struct mt_live_block *live)
                                                  .size = live->size,
                                                  .heap = live->heap,
                                                  .shift = usedparts_shift(live->size),
-                                                 .type = LIVESPARTS_UNTOLD,
+                                                 .type = LIVESPARTS_SAME,
                                                  .earlier = true,
                                                  .live = true};
     l->totals.live_blocks++;
@@ -29,7 +29,7 @@ bool livesparts_enter(struct lives *l, const struct mt_live_block *live)
     return true;
 }
 
-static bool tell(struct lives *l, struct lives_block *b, uint16_t thread, bool freed)
+static bool add_piece_of(struct lives *l, struct lives_block *b, uint16_t thread, bool freed)
 {
     uint32_t slot = (uint32_t)(b - l->blocks);
 
@@ -49,13 +49,13 @@ static bool tell(struct lives *l, struct lives_block *b, uint16_t thread, bool f
 
 bool livesparts_end(struct lives *l, struct lives_block *b, uint16_t thread)
 {
-    return (!l->lines || lineparts_end(l->lines, (uint32_t)(b - l->blocks))) && tell(l, b, thread, true);
+    return (!l->lines || lineparts_end(l->lines, (uint32_t)(b - l->blocks))) && add_piece_of(l, b, thread, true);
 }
 
-/* Did nothing happen to it? */
+/* Did nothing happen to a block in the shard? */
 static bool is_idle(const struct lives_block *b)
 {
-    return b->earlier && !b->touched && b->resizes == 0 && b->type == LIVESPARTS_UNTOLD &&
+    return b->earlier && !b->touched && b->resizes == 0 && b->type == LIVESPARTS_SAME &&
            b->reach == MT_REACH_FULL;
 }
 
@@ -64,7 +64,7 @@ bool livesparts_finish(struct lives *l)
     for (size_t i = 0; i < l->room; i++) {
         struct lives_block *b = &l->blocks[i];
 
-        if (b->live && !is_idle(b) && !tell(l, b, 0, false))
+        if (b->live && !is_idle(b) && !add_piece_of(l, b, 0, false))
             return false;
     }
     return !l->lines || lineparts_finish(l->lines);
@@ -103,8 +103,7 @@ static void add_resizes(struct lives_block *b, const struct lives_piece *p)
     b->most = piece->most > b->most ? piece->most : b->most;
 }
 
-/* The bytes it had at the last peak. at_peak: number of the part's last peak, if that is one of the whole;
- * else 0. */
+/* Set the bytes at the last peak. at_peak: number of the shard's last peak, if that is a peak of the whole; else 0. */
 static void set_peak(const struct lives *whole, struct lives_block *b, const struct lives_block *piece,
                      uint64_t at_peak)
 {
@@ -116,7 +115,7 @@ static void set_peak(const struct lives *whole, struct lives_block *b, const str
     b->peak_bytes = at_peak && piece->peak == at_peak ? piece->peak_bytes : 0;
 }
 
-/* A block of the part that lives on. */
+/* A block that was made in the shard lives on. */
 static bool enter(struct lives *whole, const struct lives_piece *p, uint64_t at_peak)
 {
     struct lives_block *b;
@@ -134,7 +133,7 @@ static bool enter(struct lives *whole, const struct lives_piece *p, uint64_t at_
     return true;
 }
 
-/* A block of before was freed. */
+/* A block from an earlier shard was freed. */
 static bool end(struct lives *whole, struct lives_block *b, const struct lives_piece *p)
 {
     const struct lives_totals *t = &whole->totals;
@@ -153,18 +152,18 @@ static bool add_piece(struct lives *whole, const struct lives_piece *p, uint64_t
         return enter(whole, p, at_peak);
     b = p->slot < whole->room ? &whole->blocks[p->slot] : NULL;
     if (!b || !b->live || b->handle != p->block.handle)
-        return true; /* the list of live blocks of the part was wrong */
+        return true; /* the shard's list of live blocks was wrong */
     set_peak(whole, b, &p->block, at_peak);
     add_accesses(b, &p->block, whole->totals.operations);
     add_resizes(b, p);
-    if (p->block.type != LIVESPARTS_UNTOLD)
+    if (p->block.type != LIVESPARTS_SAME)
         b->type = p->block.type;
     if (p->block.reach != MT_REACH_FULL)
         b->reach = p->block.reach;
     return !p->freed || end(whole, b, p);
 }
 
-/* All pieces are added. */
+/* After all pieces were added. */
 static void add_totals(struct lives_totals *t, const struct lives_totals *part,
                        const struct lives_totals *began)
 {

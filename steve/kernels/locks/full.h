@@ -1,22 +1,19 @@
 /* full.h - fine-grained locks from the segment of accesses, in one walk over the operations.
  *
- * Every block has a life counter: 0 when it is new, `gain` more for each operation on the block, `decay` less
- * (not below 0) for each operation on any other; New and Free of others count, its own do not; a Resize is an
- * operation like an access and is kept. It is locked while the counter is above `threshold`; L and U stand
- * before the operation at which that changes. A block that is never freed is never locked, and a block that
- * dies locked is not unlocked first, unless that is asked for. The first Steve's gain is 1, decay 0.5,
- * threshold 0.
+ * Every block has a life counter. It is 0 for a new block, gains `gain` with each operation on the block, and loses `decay`
+ * (not below 0) with each operation on any other block. The New and Free of other blocks count, its own do not. A Resize is
+ * an operation like an access, and is kept. The block is locked while the counter is above `threshold`; L and U are written
+ * before the operation at which that changes. A block that is never freed is never locked. A block that is locked when it
+ * is freed is not unlocked first, unless that is requested. In the first Steve, gain is 1, decay 0.5, threshold 0.
  *
- * The counter is a leaky bucket, so that one number says all: `end`, the level that the leak, which has taken
- * index * decay so far, has to reach to empty it. The *deadline* is the index at which life falls to the
- * threshold if the block is left alone. Locked blocks wait in a ring of lists by deadline. One whose deadline
- * is beyond the ring, or was put off meanwhile, is looked at again at most every LOCKFULL_RING operations;
- * since an operation adds gain / decay + 1 to one deadline and every waiting block uses up 1 per operation,
- * no more than that many blocks wait on average, and the whole is linear.
+ * The counter is a leaky bucket. The leak is index * decay so far; a single number, `end`, is the leak at which the bucket is
+ * empty. The *deadline* is the index at which the counter falls to the threshold if no operation on the block follows.
+ * Locked blocks are in a ring of lists by deadline. A block whose deadline is beyond the ring, or was postponed, is examined
+ * again at most every LOCKFULL_RING operations. An operation adds gain / decay + 1 to one deadline, and each block in the
+ * ring uses 1 per operation. So no more than that many blocks are in the ring on average, and the time is linear.
  *
- * Several events may fall on one index. All are given, U before L, by handle; with `compat` only that of the
- * largest handle: the first Steve kept one event for each index, the last one it met, and met the handles in
- * ascending order.
+ * Several events can have the same index. All are written, U before L, by handle. With `compat`, only that of the largest
+ * handle is written: the first Steve kept the last event for each index, and went through the handles in ascending order.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef STEVE_KERNELS_LOCKS_FULL_H
@@ -33,7 +30,7 @@ struct lockfull_block {
     int64_t end;             /* level of the leak at which life is 0 */
     uint32_t previous, next; /* in its list of the ring */
     uint16_t slot;           /* that list */
-    bool locked;             /* it stands in the ring */
+    bool locked;             /* it is in the ring */
     bool live;
     bool mortal; /* it will be freed */
 };

@@ -1,18 +1,17 @@
 /* stack.h - locks from call stacks: a block is locked while a function that touches it is on the stack.
  *
- * What a memtrace tells: the functions that make each access (functions.h: of C by the access's site, of Lua
- * by the instruction), and the whole stack of each New, Free and Resize. So an access by function f in thread
- * t pins the block to (t, f), and the pin is taken away before the first later New, Free or Resize of t whose
- * stack does not contain f: only then is it known that f has returned. The function of Lua that t runs then
- * counts as on the stack, and the collector while t's virtual machine is in that state. A block is locked
- * while it has pins, of whichever threads. This is the least that is certain to cover the true time on the
- * stack at the grain of heap operations: recursion, two functions that cannot be told apart, and time between
- * the return and the next heap operation all lengthen it. Code of which nothing is known counts as returned
- * by the next heap operation. An empty stack tells nothing, and takes no pin away. Frames beyond the
- * recorder's
- * --stack-depth look as if they had returned.
+ * A memtrace has the functions that make each access (functions.h: of C by the site, of Lua by the instruction), and the
+ * whole stack of each New, Free and Resize. An access by function f in thread t pins the block to (t, f). The pin is removed
+ * before the first later New, Free or Resize of t whose stack does not contain f, because only then is it known that f has
+ * returned. The Lua function that t runs counts as being on the stack, and so does the collector while t's virtual machine
+ * is in its state. A block is locked while it has pins of any threads.
  *
- * Heap operations come out as in memtrace/ops/source.h (a Resize as F and N; the new block has no pins).
+ * These are the shortest locks that certainly include the true time on the stack. Recursion, functions that cannot be
+ * distinguished, and the time between a return and the next heap operation make them longer. Unknown code counts as having
+ * returned at the next heap operation. An empty stack removes no pins. Frames beyond the recorder's --stack-depth seem to
+ * have returned.
+ *
+ * Heap operations are written as in memtrace/ops/source.h (a Resize as F and N; the new block has no pins).
  * Amortised O(1) for an access while few functions touch one block between heap operations; O(stack depth)
  * for a heap operation. Memory: O(live blocks + pins + threads x names).
  *

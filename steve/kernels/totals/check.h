@@ -3,11 +3,11 @@
  * What a trace promises (memtrace/memtrace.h) is verified against a model of its own: live blocks do not
  * overlap, handles count 0, 1, 2... in order of the News, a slot holds one block at a time, every Free and
  * Resize names the block as it is, every access begins inside the block it names, time does not go back, ids
- * are defined. An access that begins inside and ends beyond its block is the program's doing and counted
- * apart. Damage of the file itself is found by the reader.
+ * are defined. An access that begins inside and ends beyond its block is an error of the program, and counted separately.
+ * Damage of the file itself is found by the reader.
  *
- * All events make the model, but only of those that are *shown* is told what is wrong with them: a filter
- * shows the events of some blocks, or those between two marks (steve/kernels/base/walk.h).
+ * All events change the model, but only breaches by *shown* events are reported. With a filter, these are the events of
+ * chosen blocks, or those between two marks (steve/kernels/base/walk.h).
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef STEVE_KERNELS_TOTALS_CHECK_H
