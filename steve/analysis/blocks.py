@@ -26,7 +26,7 @@ from steve.analysis.filter import explained, parse
 if TYPE_CHECKING:
     import numpy as np
 
-    from steve.kernels._accesses import Analysis
+    from steve.kernels._walk import Analysis
     from steve.kernels._lives import Lives, Selection, WholeLives
     from steve.trace._memtrace import Trace
     from steve.analysis.program_errors import Faults
@@ -170,7 +170,7 @@ class Blocks:
 
     def _run(self, make: "Callable[[], Analysis]", chosen: "Optional[Selection]", in_parts: bool = True) -> Any:
         """The result of an analysis of the trace. chosen: of these blocks only."""
-        from steve.kernels._accesses import Walk
+        from steve.kernels._walk import Walk
         if in_parts and self._in_parts():
             with Pool(self.args) as pool, Progress(self.command, self.args.quiet) as progress:
                 rounds = Rounds(path_of(self.args), pool, progress, self._span)
@@ -212,7 +212,7 @@ class Blocks:
 
     def over_events(self, make: "Callable[[], Analysis]", chosen: "Optional[Selection]" = None,
                     in_parts: bool = True) -> Any:
-        """The result of the analysis of events that make() makes (steve.kernels._accesses.Analysis), of the chosen
+        """The result of the analysis of events that make() makes (steve.kernels._walk.Analysis), of the chosen
         blocks; by several workers if the arguments request them and `in_parts` is true.
 
         chosen: as an earlier sum_by() has filled it. Without it, --where first needs a walk over the lives."""
@@ -223,7 +223,7 @@ class Blocks:
     def over_trace(self, make: "Callable[[], Analysis]", in_parts: bool = True) -> Any:
         """The result of an analysis that reads all that a trace delivers; by several workers if the arguments request
         them and `in_parts` is true. Unless all blocks are chosen, it is made of open_chosen() by one process."""
-        from steve.kernels._accesses import Walk
+        from steve.kernels._walk import Walk
         self.args.divided = in_parts
         if self.is_whole():
             return self._run(make, None)

@@ -1,4 +1,4 @@
-"""An analysis of the lives of blocks, in one shard or in several: see steve.kernels._accesses.Analysis.
+"""An analysis of the lives of blocks, in one shard or in several: see steve.kernels._walk.Analysis.
 
 Lives go to a fold (steve.analysis.reducers). A shard knows which blocks live at its beginning, and the size of the heap.
 Lives that begin and end in a shard go to its fold. Of lives that cross its borders it reports pieces, which are joined
@@ -24,7 +24,7 @@ from steve.trace.policy import Policy
 if TYPE_CHECKING:
     import numpy as np
 
-    from steve.kernels._accesses import Walk
+    from steve.kernels._walk import Walk
     from steve.parallel.checkpoints import Checkpoint
     from steve.parallel.rounds import View, Whole
 

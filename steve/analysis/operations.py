@@ -1,4 +1,4 @@
-"""Writes the operations of a trace as an ops file: an analysis as of steve.kernels._accesses.Analysis.
+"""Writes the operations of a trace as an ops file: an analysis as of steve.kernels._walk.Analysis.
 
 A shard writes a piece of the file, and merging appends the pieces. The handles of a piece continue those of the pieces
 before it, so a survey has to count them first. The binary form consists of blocks with a fixed number of operations, so
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from steve.kernels._accesses import Walk
+    from steve.kernels._walk import Walk
     from steve.parallel.checkpoints import Checkpoint
     from steve.parallel.rounds import Whole
 

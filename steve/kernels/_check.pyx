@@ -7,7 +7,7 @@ import numpy as np
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
-from steve.kernels._accesses cimport Analysis, Walk, walk_hide_blockless
+from steve.kernels._walk cimport Analysis, Walk, walk_hide_blockless
 from steve.kernels.records cimport array_of, enough
 from steve.trace.cmemtrace cimport *
 

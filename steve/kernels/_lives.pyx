@@ -18,7 +18,7 @@ from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from steve.kernels._accesses cimport Walk
+from steve.kernels._walk cimport Walk
 from steve.kernels.records cimport distance, enough, view_of
 from steve.trace._memtrace cimport Trace
 from steve.trace.cmemtrace cimport *
@@ -188,6 +188,7 @@ MADE = np.dtype({"names": ["blocks", "bytes"], "formats": [("u8", LINEWORK_KINDS
 
 cdef enum:
     ENOUGH = 8192  # records in a batch
+    FEW = 1024     # the same, where several analyses share a walk and its memory
     TICK = 256     # batches of events between two calls of tick
 
 
@@ -284,7 +285,7 @@ cdef class Lives:
         enough of them, as an array that is valid until the next call; else None."""
         self.drop()
         self.feed_batch(&walk.batch)
-        if self.l.n_out < ENOUGH:
+        if self.l.n_out < FEW:
             return None
         self.handed = True
         return view_of(self.l.out, self.l.n_out, LIFE)
@@ -715,7 +716,7 @@ cdef class Selection:
         lives_mark(&bits[0], self.n_bits, <const life *>&raw[0], &kept[0], len(batch))
 
     def as_bits(self):
-        """(array of bits by handle, number of bits), for steve.kernels._accesses.Walk."""
+        """(array of bits by handle, number of bits), for steve.kernels._walk.Walk."""
         return self.array, self.n_bits
 
     def part(self):

@@ -8,7 +8,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
-from steve.kernels._accesses cimport Analysis, Walk
+from steve.kernels._walk cimport Analysis, Walk
 from steve.kernels.records cimport array_of, enough
 from steve.trace.cmemtrace cimport *
 

@@ -13,7 +13,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
-from steve.kernels._accesses cimport Analysis, Walk
+from steve.kernels._walk cimport Analysis, Walk
 from steve.kernels._ops cimport Operations, system_ok
 from steve.kernels.ckernels cimport *
 from steve.kernels.records cimport array_of, data_of, enough
@@ -21,7 +21,7 @@ from steve.trace._memtrace cimport Trace
 from steve.trace.cmemtrace cimport *
 from steve.trace.cops cimport *
 
-from steve.kernels._accesses import feed_together
+from steve.kernels._walk import feed_together
 from steve.trace._memtrace import KIND_NAMES
 
 # Cython compares the offsets of all fields with those of the struct.

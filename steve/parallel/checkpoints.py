@@ -56,10 +56,10 @@ class Surveyed(NamedTuple):
 def survey(view: View, needs: tuple[str, ...]) -> tuple[Surveyed, TraceError | None, dict]:
     """Task: survey a shard. It reads accesses only where it must: to count operations up to a mark, and near the end of
     the shard for threads."""
-    from steve.kernels import _accesses, _totals
+    from steve.kernels import _totals, _walk
     trace, window = view.open(), view.window()
     if window is not None and "operations" in needs:
-        found = Surveyed(_accesses.Walk(trace, window).finish())
+        found = Surveyed(_walk.Walk(trace, window).finish())
     else:
         found = Surveyed(*_totals.survey_of(trace, needs))
     if "threads" in needs and any(trace.heap(i).kind == "lua" for i in range(trace.counts()["heaps"])):

@@ -1,6 +1,6 @@
 """Runs an analysis over a trace: in this process, or divided into shards that workers read.
 
-An analysis (steve.kernels._accesses.Analysis) knows how to begin at the start of a shard, and how to merge the partial
+An analysis (steve.kernels._walk.Analysis) knows how to begin at the start of a shard, and how to merge the partial
 results of all shards into exactly the result of the whole trace. A shard is a range of the trace between two seek
 points; for one process, the whole trace is the only shard. What limits a shard is in its View, so that an analysis need
 not know it: the marks of --from and --to, and the size at which a file that is still being written is read.
@@ -24,7 +24,7 @@ from steve.parallel.processes import PARTS_EACH, Part, Pool, split
 if TYPE_CHECKING:
     import argparse
 
-    from steve.kernels._accesses import Analysis, Walk
+    from steve.kernels._walk import Analysis, Walk
     from steve.kernels._lives import Selection
     from steve.trace._memtrace import Trace
     from steve.system.errors import TraceError
@@ -249,7 +249,7 @@ def analyse(view: View, make: "Callable[[], Analysis]", chosen: Any,
             checkpoint: Checkpoint) -> "Tuple[Any, Optional[TraceError], dict]":
     """Task: the partial result of an analysis for a shard. chosen: the part() of a Selection, or None for all
     blocks."""
-    from steve.kernels._accesses import Walk
+    from steve.kernels._walk import Walk
     from steve.kernels._lives import Selection
     bits = None
     if chosen is not None:
@@ -273,7 +273,7 @@ def analyse_whole(walk: "Walk", make: "Callable[[], Analysis]") -> Any:
 
 def analyse_together(walk: "Walk", *analyses: "Analysis") -> List[Any]:
     """The results of several analyses of a whole trace that are fed by one walk; see Analysis.take_batch."""
-    from steve.kernels._accesses import feed_together
+    from steve.kernels._walk import feed_together
     for analysis in analyses:
         analysis.begin(walk, None)
     feed_together(walk, analyses)

@@ -159,7 +159,7 @@ def located(rounds: "Rounds", begin: Optional[str], end: Optional[str]) -> Optio
 
 def walked(trace: Any, window: Optional[Window]) -> Any:
     """The trace, after it was read to its end, or to the end of a window."""
-    from steve.kernels._accesses import Walk
+    from steve.kernels._walk import Walk
     if window is None:
         trace.skim()
     else:

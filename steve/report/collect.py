@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from steve.analysis.lives import LifeAnalysis
-from steve.kernels._accesses import Walk
+from steve.kernels._walk import Walk
 from steve.kernels._lives import Findings
 from steve.kernels._profile import Profile
 from steve.parallel.rounds import analyse_together

@@ -18,7 +18,7 @@ import reference
 from conftest import BUILD, Steve
 from reference import Event, Rules
 from steve.kernels import _lives, _locks, _totals
-from steve.kernels._accesses import Walk
+from steve.kernels._walk import Walk
 from steve.parallel.rounds import analyse_whole
 from steve.trace._memtrace import FREE, LOAD, MODIFY, NEW, Trace
 from steve.trace.line_numbers import LineNumbers

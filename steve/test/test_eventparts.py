@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from conftest import Steve, make_trace
 from reference_lives import STACKS, Run, script
 from steve.analysis import blocks
-from steve.kernels import _accesses
+from steve.kernels import _accesses, _walk
 from steve.parallel import rounds
 from steve.kernels._lives import Selection
 from test_analyses import run_steve, runs
@@ -49,7 +49,7 @@ def choice(path: Path, where: str | None) -> Selection | None:
     return chosen
 
 
-def both(path: Path, where: str | None, make: Callable[[], _accesses.Analysis]) -> tuple[Any, Any]:
+def both(path: Path, where: str | None, make: Callable[[], _walk.Analysis]) -> tuple[Any, Any]:
     """The results of one walk and of parts."""
     return (blocks.Blocks("test", arguments(path, where)).over_events(make),
             rounds.Rounds(str(path), Here(), silent).run(make, choice(path, where)))

@@ -28,7 +28,7 @@ from reference import Event
 from steve.analysis import totals
 from steve.analysis.operations import Operations
 from steve.kernels import _ops, _totals
-from steve.kernels._accesses import Walk
+from steve.kernels._walk import Walk
 from steve.parallel import processes, rounds
 from steve.parallel.rounds import analyse_whole
 from steve.trace._memtrace import Trace

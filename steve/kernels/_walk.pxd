@@ -1,4 +1,4 @@
-# _accesses.pxd - what other Cython modules may use of steve.kernels._accesses.
+# _walk.pxd - what other Cython modules may use of steve.kernels._walk.
 #
 # SPDX-License-Identifier: GPL-2.0-or-later
 from libc.stdint cimport uint8_t, uint64_t
