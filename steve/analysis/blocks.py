@@ -82,8 +82,9 @@ class Blocks:
 
     def __init__(self, command: str, args: argparse.Namespace, again: bool = False,
                  by_line: bool = False, errors: "Optional[Faults]" = None) -> None:
-        """again: the caller will read the trace once more. by_line: count accesses by line, in lives.line_work(); `lines`
-        numbers the lines. errors: collects the errors of the program, if all blocks are chosen; it needs `again`."""
+        """again: the caller will read the trace once more. by_line: count accesses by line, in lives.line_work();
+        `lines` numbers the lines. errors: collects the errors of the program, if all blocks are chosen; it needs
+        `again`."""
         self.errors = errors if is_whole(args) else None
         self.command, self.args, self.by_line = command, args, by_line
         self.policy = policy.of_arguments(args)
@@ -147,8 +148,8 @@ class Blocks:
     def fold(self, make: "Callable[[], Fold]", chosen: "Optional[Selection]" = None,
              threads: bool = False) -> Any:
         """The fold that make() makes (see steve.analysis.reducers), of the chosen lives; by several workers if the
-        arguments request them. chosen: gets the blocks that --where chooses. threads: lives.thread_accesses() then counts
-        only accesses to the chosen blocks; else to all."""
+        arguments request them. chosen: gets the blocks that --where chooses. threads: lives.thread_accesses() then
+        counts only accesses to the chosen blocks; else to all."""
         again = self.test is not None and (threads or self.by_line)
         found = self._lives(make, where=self.args.where, choose=again or chosen is not None,
                             errors=self.errors is not None, threads=threads and not again,
@@ -202,8 +203,8 @@ class Blocks:
             return located(rounds, self.args.begin, self.args.end)
 
     def sum_by(self, *keys: str, chosen: "Optional[Selection]" = None) -> List[Any]:
-        """The sums of the chosen lives by each key (see steve.kernels._lives.Groups), one table for each. chosen: as for
-        fold()."""
+        """The sums of the chosen lives by each key (see steve.kernels._lives.Groups), one table for each. chosen: as
+        for fold()."""
         return self.fold(partial(Sums, *keys), chosen).rows(self.totals["peak"])
 
     def sum_with_accesses(self, *keys: str) -> List[Any]:

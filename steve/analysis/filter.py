@@ -10,8 +10,8 @@ A STRING is enclosed in single or double quotes; \' and \" are quotes within it,
 themselves. NUMBER% is allowed with utilisation only.
 
 A filter becomes a function from a batch of lives (steve.kernels._lives) to an array that selects blocks. ~ searches for
-a regular expression anywhere in the text. A text is tested once for each stack or heap, not for each block. No part of an
-expression is ever executed as code.
+a regular expression anywhere in the text. A text is tested once for each stack or heap, not for each block. No part
+of an expression is ever executed as code.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

@@ -1,9 +1,9 @@
 """Errors of the traced program in its use of the heap, as `steve findings` shows them.
 
-These are accesses to freed memory, accesses that begin in a block and end after it or lie beside a block, and bad frees.
-Errors of the same kind at the same place form one context, as in memcheck. The first error of each context is shown in
-full, with the block concerned: where it was made and where it was freed. The walk over the lives collects the errors. If
-there are any, the trace is read once more for the blocks concerned. Memory is O(contexts).
+These are accesses to freed memory, accesses that begin in a block and end after it or lie beside a block, and bad
+frees. Errors of the same kind at the same place form one context, as in memcheck. The first error of each context is
+shown in full, with the block concerned: where it was made and where it was freed. The walk over the lives collects
+the errors. If there are any, the trace is read once more for the blocks concerned. Memory is O(contexts).
 
 The string functions of the C library read whole vectors, which may begin before a block and end after it. Aligned loads
 may do so too, because they stay within a page. Such loads are no errors here, nor are they in memcheck.
@@ -44,8 +44,8 @@ OF_BADFREE = {"double": "double_free", "invalid": "invalid_free", "inside": "ins
 
 
 class Context(NamedTuple):
-    """Errors of one kind at one place: finding (a key of TITLES), kind of event, stack (of a bad free) or site, whether a
-    system call made them, their number, and the first of them."""
+    """Errors of one kind at one place: finding (a key of TITLES), kind of event, stack (of a bad free) or site,
+    whether a system call made them, their number, and the first of them."""
     finding: str
     kind: str
     ref: int

@@ -50,8 +50,8 @@ def both(one: "Optional[np.ndarray]", other: "Optional[np.ndarray]") -> "Optiona
 
 
 def columns(records: "np.ndarray", *names: str) -> "np.ndarray":
-    """A copy of some fields of records. numpy's own copy of a list of fields has the size of the whole records, ten times
-    as many bytes for a life."""
+    """A copy of some fields of records. numpy's own copy of a list of fields has the size of the whole records, ten
+    times as many bytes for a life."""
     from numpy.lib.recfunctions import repack_fields
     return repack_fields(records[list(names)])
 
@@ -77,7 +77,8 @@ class Sums:
             groups.add(batch, both(keep, None if rule is None else rule(batch)))
 
     def of_all(self) -> "Optional[Groups]":
-        """The sums, if they are by one key and of all lives. Then a walk can add the lives itself (steve.kernels._lives.Lives)."""
+        """The sums, if they are by one key and of all lives. Then a walk can add the lives itself
+        (steve.kernels._lives.Lives)."""
         groups, rule = self._sums[0]
         return groups if len(self._sums) == 1 and rule is None else None
 

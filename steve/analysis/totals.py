@@ -1,11 +1,11 @@
 """The totals of a trace: the object that `steve summary --json` prints and other tools count on.
 
 Definitions: `bytes` are those that the program requested. A resize adds its new size to `allocated` and its old size to
-`freed`, and makes no block. read and written both count a modify. instructions and seconds are those of the whole run if
-the trace has them, else up to its last event; between marks, those between. threads: number of threads with events;
-states: number of Lua states. complete: the trace has a proper end and no events are missing. program: how the program
-ended. dropped: number of missing events; dropped_at_least: there may be more, because accesses after --max-size was
-reached were not counted.
+`freed`, and makes no block. read and written both count a modify. instructions and seconds are those of the whole
+run if the trace has them, else up to its last event; between marks, those between. threads: number of threads with
+events; states: number of Lua states. complete: the trace has a proper end and no events are missing. program: how
+the program ended. dropped: number of missing events; dropped_at_least: there may be more, because accesses after
+--max-size was reached were not counted.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

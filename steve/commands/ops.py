@@ -72,8 +72,9 @@ def translated(args: argparse.Namespace, out: Output, form: str) -> tuple[Trace 
     in_parts = not (form == "zstd" or args.threads or args.times or is_copied(args, form))
     chosen = blocks.Blocks(NAME, args)
     with ExitStack() as stack:
-        # the workers of a cluster need not see this folder
-        folder = None if args.jobs == 1 or args.scheduler or not in_parts else stack.enter_context(scratch_folder(".steve-", out.folder))
+        folder = None
+        if in_parts and args.jobs != 1 and not args.scheduler:  # the workers of a cluster need not see a folder
+            folder = stack.enter_context(scratch_folder(".steve-", out.folder))
         make = partial(Operations, out.fd, form, args.resize, args.threads, args.times, folder)
         counts = chosen.over_trace(make, in_parts)
     return chosen.trace, counts

@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False
 """The analyses of accesses for Python (steve.kernels._walk has the protocol), and traces of chosen blocks.
 
-A Chosen is a Trace that delivers only chosen events, for functions that read a Trace. The headers fields.h, workingset.h,
-reuse.h, sharing.h and states.h in steve/kernels/accesses/ define what is counted.
+A Chosen is a Trace that delivers only chosen events, for functions that read a Trace. The headers fields.h,
+workingset.h, reuse.h, sharing.h and states.h in steve/kernels/accesses/ define what is counted.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -180,7 +180,8 @@ cdef class Chosen(Trace):
     cdef mt_step step
 
     def choose(self, window=None, selected=None):
-        """window: as for steve.kernels._lives.Lives, with verify(name); selected: as for Walk. One of them is not None."""
+        """window: as for steve.kernels._lives.Lives, with verify(name); selected: as for Walk. One of them is not
+        None."""
         self.walk, self.window, self.points = Walk(self, window, selected), window, [(0, 0)]
 
     cdef int next(self, const mt_event **events, size_t *n) except -1:
@@ -316,8 +317,8 @@ def added_maps(one, other):
 # -- The working set. ----------------------------------------------------------------------------------------
 
 cdef class WorkingSet(Analysis):
-    """An array of WINDOW, one for each `length` operations. Windows are counted from the beginning of the trace. A shard
-    makes those that begin in it, and reads on to the end of the last one."""
+    """An array of WINDOW, one for each `length` operations. Windows are counted from the beginning of the trace. A
+    shard makes those that begin in it, and reads on to the end of the last one."""
     cdef workingset w
     cdef uint64_t length
     needs = ("operations",)
@@ -354,8 +355,8 @@ cdef class WorkingSet(Analysis):
 # -- Reuse distances. ----------------------------------------------------------------------------------------
 
 cdef class Reuse(Analysis):
-    """{"touches", "cold", "bins"}: bins[0] counts distance 0, bins[i] 2^(i-1) to 2^i - 1 lines. A shard reports the lines
-    in the order of their first touches and of their last."""
+    """{"touches", "cold", "bins"}: bins[0] counts distance 0, bins[i] 2^(i-1) to 2^i - 1 lines. A shard reports the
+    lines in the order of their first touches and of their last."""
     cdef reuse r
 
     def __cinit__(self, int line_shift=6, uint64_t rate=1):
@@ -390,8 +391,8 @@ cdef class Reuse(Analysis):
 
 cdef class Sharing(Analysis):
     """An array of SHARING by stack id; an array of SHARED_LINE, in no order; the number of lines that were examined for
-    false sharing; how often the next access was made by another thread. steve/kernels/accesses/sharing_parts.h defines what a
-    shard reports."""
+    false sharing; how often the next access was made by another thread. steve/kernels/accesses/sharing_parts.h
+    defines what a shard reports."""
     cdef sharing s
     cdef object rows
     cdef list found
@@ -475,9 +476,9 @@ def summed(one, other):
 cdef class States(Analysis):
     """An array of STATE; the first row is of no state.
 
-    At the beginning of a shard, the states of threads are not known. Until an event sets the state of a thread, the shard
-    counts for this thread in a row of its own. The time up to the first event of a shard belongs to the thread that ran
-    last before it."""
+    At the beginning of a shard, the states of threads are not known. Until an event sets the state of a thread, the
+    shard counts for this thread in a row of its own. The time up to the first event of a shard belongs to the thread
+    that ran last before it."""
     cdef states s
     cdef bint from_mark  # the time begins with the first event, which has not come yet
     cdef dict rows       # of what was merged, by (heap, vm, trace)
@@ -501,8 +502,8 @@ cdef class States(Analysis):
         return states_feed(&self.s, events, n)
 
     def partial(self):
-        """(array of STATE, see steve/kernels/accesses/states.h; {thread: row of its state at the end}, times of the first and
-        the last event, thread of the last event), or None if there are no events."""
+        """(array of STATE, see steve/kernels/accesses/states.h; {thread: row of its state at the end}, times of the
+        first and the last event, thread of the last event), or None if there are no events."""
         if not self.s.began:
             return None
         now = {thread: self.s.now[thread] for thread in range(UINT16_MAX + 1) if self.s.now[thread]}

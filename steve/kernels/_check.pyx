@@ -65,10 +65,10 @@ cdef class Check(Analysis):
     finding, "left": the bytes of an array as of Trace.survivors()}; a finding is {"count": 0} or the count with the
     first event concerned.
 
-    A shard begins with the trace's own list of live blocks, and verifies what follows. The blocks that live at its end must
-    be those in the list of the next shard. Then every shard has begun in the state that one reader would have had, and
-    together they find the same. If anything is broken, in a shard or between two, the result is None, because the effects
-    of a breach depend on all events after it; then one reader must read the trace."""
+    A shard begins with the trace's own list of live blocks, and verifies what follows. The blocks that live at its
+    end must be those in the list of the next shard. Then every shard has begun in the state that one reader would
+    have had, and together they find the same. If anything is broken, in a shard or between two, the result is None,
+    because the effects of a breach depend on all events after it; then one reader must read the trace."""
     cdef check c
     cdef object begins
     cdef bint of_all  # every event of the trace that the reader delivers is walked over
@@ -112,9 +112,9 @@ cdef class Check(Analysis):
 
     def partial(self):
         """The result, with further keys. "begin" and "end": states that must equal those of the neighbouring shards.
-        "walked": number of events from the first that counts. "read": number of events that the reader delivered, None if
-        not all are walked over. "first_time" and "last_time": of all events, None if there are none. "left": (number of
-        News and Resizes, slots of live blocks, their ordinals; LIVED_BEFORE if not made or resized here)."""
+        "walked": number of events from the first that counts. "read": number of events that the reader delivered,
+        None if not all are walked over. "first_time" and "last_time": of all events, None if there are none. "left":
+        (number of News and Resizes, slots of live blocks, their ordinals; LIVED_BEFORE if not made or resized here)."""
         cdef check *c = &self.c
         all_count = self.walk.window is None and self.walk.w.since == 0
         return {**self.findings(), "left": self.left(), "begin": self.begins, "end": self.state(), "walked": c.n_events,
@@ -170,7 +170,8 @@ def is_sound(parts):
 
 
 def left_by(parts):
-    """The ordinals of the blocks that live at the end. A block that is not made or resized in a shard keeps its ordinal."""
+    """The ordinals of the blocks that live at the end. A block that is not made or resized in a shard keeps its
+    ordinal."""
     made, slots, ordinals = 0, np.empty(0, int), np.empty(0, "u8")
     for part in parts:
         n, now, found = part["left"]

@@ -213,12 +213,13 @@ cdef class Lives:
     window: None, or a steve.parallel.window.Window; the walk ends when its state is "after".
     selected: None, or a Selection; other blocks are treated as if they did not exist.
     tick: None, or a function that is called with the progress from time to time.
-    lines: None, or a steve.trace.line_numbers.LineNumbers; then accesses count for lines, see line_work(), and not for sites.
-    errors: None, or a function that is called at the end of the walk with the errors of the program
-    (steve/kernels/lives/faults.h): an array of the first event of each case, and one of the numbers of events. Accesses to
-    freed memory are found if the trace was opened with them. It needs a walk without window and lines.
-    part: None, or the number of operations before the shard that is read. A shard begins with the blocks that live there,
-    and does not end the lives of those that live on; see piece(). begins: of a shard with lines, the arguments of
+    lines: None, or a steve.trace.line_numbers.LineNumbers; then accesses count for lines, see line_work(), and not
+    for sites. errors: None, or a function that is called at the end of the walk with the errors of the program
+    (steve/kernels/lives/faults.h): an array of the first event of each case, and one of the numbers of events.
+    Accesses to freed memory are found if the trace was opened with them. It needs a walk without window and lines.
+    part: None, or the number of operations before the shard that is read. A shard begins with the blocks that live
+    there, and does not end the lives of those that live on; see piece(). begins: of a shard with lines, the
+    arguments of
     enter_lines(). since: of a shard, the first handle that counts.
     sums: None, or Groups to which all lives are added; batches() is then empty."""
     cdef lives l
@@ -266,8 +267,8 @@ cdef class Lives:
         faults_free(&self.met)
 
     def batches(self):
-        """Iterate over the lives as arrays of LIFE, each valid until the next is requested: first blocks that are freed, in
-        the order of their Frees, then the others."""
+        """Iterate over the lives as arrays of LIFE, each valid until the next is requested: first blocks that are
+        freed, in the order of their Frees, then the others."""
         while self.walk():
             yield view_of(self.l.out, self.l.n_out, LIFE)
             self.l.n_out = 0
@@ -620,8 +621,8 @@ cdef class WholeLines:
 cdef class WholeLives:
     """The lives of a trace, from the Lives.piece() of each shard, added in their order.
 
-    After each add(), batches() has the blocks of earlier shards that ended in that shard; finish() has those that live at
-    the end."""
+    After each add(), batches() has the blocks of earlier shards that ended in that shard; finish() has those that
+    live at the end."""
     cdef lives l
     cdef object threads
     cdef WholeLines lines
@@ -838,8 +839,8 @@ FOUND = np.dtype({"names": ["blocks", "bytes"], "formats": [("u8", FINDINGS_RULE
 
 
 cdef class Findings(TakesLives):
-    """A steve.analysis.reducers.Fold: what the rules of steve/kernels/lives/findings.h find, by stack. limits: a dict with the fields of
-    struct findings_limits."""
+    """A steve.analysis.reducers.Fold: what the rules of steve/kernels/lives/findings.h find, by stack. limits: a
+    dict with the fields of struct findings_limits."""
     cdef findings_t f
     numbered = False
 

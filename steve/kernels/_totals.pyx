@@ -116,8 +116,8 @@ cdef class Summary(Analysis):
 # -- What blocks live through: counted, and written. ---------------------------------------------------------
 
 cdef class Lifetimes(Analysis):
-    """Accesses during the life of each block: (accesses, unmatched, array of LIFETIME). The array has the fields handle,
-    own, other (u8), and one element for each block in the order of their N.
+    """Accesses during the life of each block: (accesses, unmatched, array of LIFETIME). The array has the fields
+    handle, own, other (u8), and one element for each block in the order of their N.
 
     A shard counts what is accessed in it during the lives of its blocks; the sums over the shards are those of the
     trace."""

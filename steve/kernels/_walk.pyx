@@ -25,9 +25,9 @@ cdef enum:
 cdef class Walk:
     """One walk over the events of a Trace that count.
 
-    window, tick: as for steve.kernels._lives.Lives. selected: None, or (an array of bits by handle, number of bits). part: a
-    shard is read, in which blocks made before it count too, if their handles are at least `since`; live_bytes: the bytes
-    of these at its beginning."""
+    window, tick: as for steve.kernels._lives.Lives. selected: None, or (an array of bits by handle, number of bits).
+    part: a shard is read, in which blocks made before it count too, if their handles are at least `since`;
+    live_bytes: the bytes of these at its beginning."""
     def __cinit__(self, Trace trace, window=None, selected=None, tick=None, bint part=False,
                   uint64_t since=0):
         cdef const uint8_t[::1] view
@@ -133,10 +133,12 @@ cdef size_t to_mark(const mt_event *events, size_t n) nogil:
 cdef class Analysis:
     """What is made of the events of a trace: of the whole trace as one shard, or of several shards.
 
-    begin(walk, checkpoint)  the beginning of a shard; checkpoint: see steve.parallel.checkpoints, None for the whole trace
+    begin(walk, checkpoint)  the beginning of a shard; checkpoint: see steve.parallel.checkpoints, None for the
+                             whole trace
     feed(walk)               all events of the shard
     partial()                the result of the shard, to be sent to another process
-    merge(partials)          called for a new object instead of begin and feed: the partials of all shards in their order
+    merge(partials)          called for a new object instead of begin and feed: the partials of all shards
+                             in their order
     end(time, between)       after feed of the whole trace, or after merge. time: when the program ended, in
                              instructions, 0 if that is not known; between: only events between two marks were fed
     result()                 the result of the whole trace

@@ -68,8 +68,8 @@ def survey(view: View, needs: tuple[str, ...]) -> tuple[Surveyed, TraceError | N
 
 
 def slots_after(before: np.ndarray, changes: np.ndarray | None, first: int) -> np.ndarray:
-    """Handles or owners at the end of a shard, of those at its beginning; changes: of its survey; first: what is added to
-    the numbers there."""
+    """Handles or owners at the end of a shard, of those at its beginning; changes: of its survey; first: what is
+    added to the numbers there."""
     import numpy as np
     if changes is None:
         return before
@@ -84,8 +84,8 @@ def slots_after(before: np.ndarray, changes: np.ndarray | None, first: int) -> n
 def threads_at_end(view: View) -> np.ndarray:
     """What each thread did last in a shard.
 
-    Only its last instruction needs accesses: those of the last chunk. If some threads have none there, the shard is read
-    backwards, from seek point to seek point, until the last instructions of all threads are known."""
+    Only its last instruction needs accesses: those of the last chunk. If some threads have none there, the shard is
+    read backwards, from seek point to seek point, until the last instructions of all threads are known."""
     import numpy as np
     from steve.kernels._lives import AT_BEFORE, followed_threads, known_threads, met_threads
     shard = view.open()

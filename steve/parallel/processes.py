@@ -62,8 +62,8 @@ class Part(NamedTuple):
 
 def split(trace: "Trace", n: int, sound: Optional[int] = None, first: int = 0,
           end: Optional[int] = None) -> List[Part]:
-    """Divide the trace from seek point `first` to seek point `end` (None: its end) into at most n parts of about the same
-    number of bytes. sound: parts begin only at the first `sound` points."""
+    """Divide the trace from seek point `first` to seek point `end` (None: its end) into at most n parts of about the
+    same number of bytes. sound: parts begin only at the first `sound` points."""
     offsets = [*(point[2] for point in trace.seek_points()), trace.progress()[1]]
     end = len(offsets) - 1 if end is None else end
     begins = range(first, end if sound is None else max(min(end, sound), first + 1))

@@ -63,8 +63,8 @@ class Cut(NamedTuple):
 
 
 class Span(NamedTuple):
-    """Where a window lies: the shards before it, the shards that contain it, and the fields of Cut for the first and the
-    last of these."""
+    """Where a window lies: the shards before it, the shards that contain it, and the fields of Cut for the first and
+    the last of these."""
     earlier: "List[Part]"
     parts: "List[Part]"
     since: int

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Reads a trace for the report: all its analyses are fed in one walk, and their results get names.
 
-The findings and the lives of blocks are those of the commands. Only the profile (steve.kernels._profile) is the report's
-own. Memory is bounded by live blocks, stacks and bins. If a trace is truncated or damaged, the report covers what could
-be read, and `problem` says what is wrong.
+The findings and the lives of blocks are those of the commands. Only the profile (steve.kernels._profile) is the
+report's own. Memory is bounded by live blocks, stacks and bins. If a trace is truncated or damaged, the report
+covers what could be read, and `problem` says what is wrong.
 """
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ class Site:
 @dataclass
 class TraceData:
     """All that the report says of a trace. `stacks` is TALLY by stack id, `sites` the named ones of
-    interest, `found` what each rule of steve.analysis.rules finds by stack id (blocks and bytes), of `judged_bytes` in all,
-    `found_sites` the sites that lead by a rule."""
+    interest, `found` what each rule of steve.analysis.rules finds by stack id (blocks and bytes), of `judged_bytes`
+    in all, `found_sites` the sites that lead by a rule."""
 
     path: str
     info: dict[str, str]

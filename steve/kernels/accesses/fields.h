@@ -6,7 +6,8 @@
  * is O(groups + live blocks) however large the blocks are. An access beyond the end of its block counts up to
  * the end.
  *
- * At the beginning of a shard, the stacks of the blocks that live there come from a survey: steve/kernels/base/survey.h.
+ * At the beginning of a shard, the stacks of the blocks that live there come from a survey:
+ * steve/kernels/base/survey.h.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef STEVE_KERNELS_ACCESSES_FIELDS_H

@@ -1,11 +1,11 @@
 /* sharing_parts.h - sharing of memory between threads in shards of a trace.
  *
- * A shard does not know which thread used a line or accessed a block last before it. So it reports for each line: the first
- * run, the rest of the first episode and, if that ended in the shard, the last episode. Episodes that begin and end in the
- * shard are decided there. For a block that crosses a border it reports a piece: the thread that accessed the block first,
- * and when it was first found to be shared. Added in the order of the shards (sharingparts_add) to a struct sharing of the
- * whole trace, these give the result of one reader. The clocks of threads begin at 0 in each shard; the whole adds their
- * values before it.
+ * A shard does not know which thread used a line or accessed a block last before it. So it reports for each line:
+ * the first run, the rest of the first episode and, if that ended in the shard, the last episode. Episodes that
+ * begin and end in the shard are decided there. For a block that crosses a border it reports a piece: the thread
+ * that accessed the block first, and when it was first found to be shared. Added in the order of the shards
+ * (sharingparts_add) to a struct sharing of the whole trace, these give the result of one reader. The clocks of
+ * threads begin at 0 in each shard; the whole adds their values before it.
  *
  * Reported lines, uses and pieces are sent between processes as bytes. A shard has O(live blocks + lines accessed).
  *
@@ -15,8 +15,8 @@
 
 #include "steve/kernels/accesses/sharing.h"
 
-/* A line in a shard. Its uses follow those of the lines before, in this order: the first run; the counted ones of the first
- * episode; its last run; the last run of the last episode; the counted ones of the last episode. */
+/* A line in a shard. Its uses follow those of the lines before, in this order: the first run; the counted ones of
+ * the first episode; its last run; the last run of the last episode; the counted ones of the last episode. */
 struct sharing_reported {
     uint64_t number;
     struct sharing_place first_place, place; /* of the first and the last access */
@@ -48,8 +48,8 @@ struct sharing_part {
 bool sharingparts_enter(struct sharing *s, const struct mt_live_block *live, uint32_t stack);
 /* At the end of the shard: complete the pieces. */
 bool sharingparts_finish(struct sharing *s);
-/* Write the lines to reported[lines.map.live] and their uses to uses[], which has room for lines.n_uses. Returns the number
- * of uses. */
+/* Write the lines to reported[lines.map.live] and their uses to uses[], which has room for lines.n_uses. Returns the
+ * number of uses. */
 size_t sharingparts_report(const struct sharing *s, struct sharing_reported *reported, struct sharing_use *uses);
 
 /* For sharing.c: a block was freed. */

@@ -1,9 +1,9 @@
 /* prefetch.h - prefetches what a batch will need of an array with one element for each live block.
  *
- * Blocks are accessed in any order, and the elements of ten thousand of them do not fit into the first caches, so a kernel
- * would wait for each. All slots of a batch are known before the first is needed, so their elements can be prefetched:
- * those of events a few events ahead, because all at once would evict each other; those of words all at once. Results do
- * not depend on it.
+ * Blocks are accessed in any order, and the elements of ten thousand of them do not fit into the first caches, so a
+ * kernel would wait for each. All slots of a batch are known before the first is needed, so their elements can be
+ * prefetched: those of events a few events ahead, because all at once would evict each other; those of words all at
+ * once. Results do not depend on it.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef STEVE_KERNELS_BASE_PREFETCH_H

@@ -1,10 +1,10 @@
 /* segment_runs.h - how often each segment of a batch ran, for sums by thread and by site.
  *
  * All executions of a segment add the same numbers to its sites, so they are added once for all executions in a batch.
- * Adding them at each execution would be slower, because each addition to a number waits for the one before. The sums of a
- * thread are added at each execution, because threads may alternate at every step. Nearly always all words of a segment
- * lie in blocks; those that do not are counted and subtracted. The segments that ran are listed, so that the time is
- * proportional to the steps. Memory: O(segments).
+ * Adding them at each execution would be slower, because each addition to a number waits for the one before. The
+ * sums of a thread are added at each execution, because threads may alternate at every step. Nearly always all words
+ * of a segment lie in blocks; those that do not are counted and subtracted. The segments that ran are listed, so
+ * that the time is proportional to the steps. Memory: O(segments).
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef STEVE_KERNELS_BASE_SEGMENT_RUNS_H

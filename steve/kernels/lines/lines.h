@@ -1,14 +1,14 @@
 /* lines.h - the blocks that each line of the program makes, and its accesses to its own blocks and to others.
  *
- * Lines are dense numbers from 0. The caller gives the line of each stack, site and instruction of a Lua prototype (a place
- * of struct luacode). A block is the *own* block of the line of its New's stack; a Resize does not change that. An access
- * counts for the line of the Lua instruction, if luacode knows one, else for the line of the site.
+ * Lines are dense numbers from 0. The caller gives the line of each stack, site and instruction of a Lua prototype
+ * (a place of struct luacode). A block is the *own* block of the line of its New's stack; a Resize does not change
+ * that. An access counts for the line of the Lua instruction, if luacode knows one, else for the line of the site.
  *
- * Distinct blocks are pairs of a line and a block that it accessed. The number is exact, because the pairs of a block are
- * dropped when it is freed, and its handle never occurs again. A block keeps the few lines that touched it first. Further
- * lines are in a table, with a memo of recent pairs before it. Distinct cache lines are pairs of a line of the program and
- * 64 bytes of the address space; the number is exact too: line_pages.h. An access across borders touches all its cache
- * lines. For the accesses of segments see line_segments.h.
+ * Distinct blocks are pairs of a line and a block that it accessed. The number is exact, because the pairs of a
+ * block are dropped when it is freed, and its handle never occurs again. A block keeps the few lines that touched it
+ * first. Further lines are in a table, with a memo of recent pairs before it. Distinct cache lines are pairs of a
+ * line of the program and 64 bytes of the address space; the number is exact too: line_pages.h. An access across
+ * borders touches all its cache lines. For the accesses of segments see line_segments.h.
  *
  * Memory: O(lines + live blocks x lines that touch them + pages x lines that touch them).
  *
@@ -44,8 +44,8 @@ struct linework_row {
     uint64_t blocks, cache_lines; /* distinct ones */
 };
 
-/* The blocks that a line makes, and the bytes requested by their News and Resizes; apart from its accesses, because those
- * are counted far more often. */
+/* The blocks that a line makes, and the bytes requested by their News and Resizes; apart from its accesses, because
+ * those are counted far more often. */
 struct linework_made {
     uint64_t blocks[LINEWORK_KINDS], bytes[LINEWORK_KINDS];
 };

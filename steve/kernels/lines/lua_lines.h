@@ -1,20 +1,20 @@
 /* lua_lines.h - which Lua instruction makes an access.
  *
- * Before LuaJIT's interpreter executes an instruction, it loads its 4 bytes from the block of its prototype. That load, and
- * all accesses of its thread to blocks of Lua heaps until the next such load, belong to the instruction. They include those
- * of library functions, of steps of the collector and of the compiler.
+ * Before LuaJIT's interpreter executes an instruction, it loads its 4 bytes from the block of its prototype. That
+ * load, and all accesses of its thread to blocks of Lua heaps until the next such load, belong to the instruction.
+ * They include those of library functions, of steps of the collector and of the compiler.
  *
- * In machine code of a trace, the site itself has a Lua frame, and the access belongs to the site. Accesses by C code that
- * it calls belong to the call (MT_CALL) or, if there is no call since, to the last access of the trace. While the virtual
- * machine of the thread is in the collector's state, they belong instead to the last block that the thread made, if that is
- * in the same heap: the check for a step is at the start of a trace or loop, where no blocks are made. Accesses to blocks of
- * other heaps belong to their sites.
+ * In machine code of a trace, the site itself has a Lua frame, and the access belongs to the site. Accesses by C
+ * code that it calls belong to the call (MT_CALL) or, if there is no call since, to the last access of the trace.
+ * While the virtual machine of the thread is in the collector's state, they belong instead to the last block that
+ * the thread made, if that is in the same heap: the check for a step is at the start of a trace or loop, where no
+ * blocks are made. Accesses to blocks of other heaps belong to their sites.
  *
- * So the state of a thread is its last event of each sort. At the beginning of a shard, each of these is as before the shard,
- * until the thread has such an event: luacode_begin_part, luacode_thread.
+ * So the state of a thread is its last event of each sort. At the beginning of a shard, each of these is as before
+ * the shard, until the thread has such an event: luacode_begin_part, luacode_thread.
  *
- * Before the first Lua heap, only News are followed, and each block gets its element, because it may live on. Prototypes are
- * in Lua heaps.
+ * Before the first Lua heap, only News are followed, and each block gets its element, because it may live on.
+ * Prototypes are in Lua heaps.
  *
  * A place is an instruction of a prototype: first place of the prototype + number of the instruction. Memory:
  * O(live blocks + instructions).

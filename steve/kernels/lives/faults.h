@@ -1,9 +1,9 @@
 /* faults.h - events that are errors of the program, counted by kind and place.
  *
- * These are bad frees, accesses to freed memory, and accesses that begin in a block and end after it, except aligned loads
- * (see steve/analysis/program_errors.py). Segments of a batch lie whole in their blocks, so only single events can be
- * errors. Events of the same kind, manner (the byte with `how`) and place (`ref`) form one case, of which the first event
- * and the number of events are kept. Memory: O(cases).
+ * These are bad frees, accesses to freed memory, and accesses that begin in a block and end after it, except aligned
+ * loads (see steve/analysis/program_errors.py). Segments of a batch lie whole in their blocks, so only single events
+ * can be errors. Events of the same kind, manner (the byte with `how`) and place (`ref`) form one case, of which the
+ * first event and the number of events are kept. Memory: O(cases).
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef STEVE_KERNELS_LIVES_FAULTS_H

@@ -29,7 +29,8 @@ struct group {
     uint64_t peak, peak_bytes; /* bytes live at that peak; of an older peak: see groups_settle */
 };
 
-/* Only keys that occur have rows, in the order of their first lives, because a trace can have many stacks without blocks. */
+/* Only keys that occur have rows, in the order of their first lives, because a trace can have many stacks without
+ * blocks. */
 struct groups {
     struct group *rows;
     uint32_t *keys; /* of the rows */
@@ -43,8 +44,8 @@ void groups_init(struct groups *g, enum groups_key key);
 void groups_free(struct groups *g);
 /* keep: a byte for each life, NULL = all. False when out of memory. */
 bool groups_add(struct groups *g, const struct life *lives, const uint8_t *keep, size_t n);
-/* Add n settled rows of another shard, each with its key. peak: the number in this sum of the peak that the rows are of, 0
- * if it is no peak here. False when out of memory. */
+/* Add n settled rows of another shard, each with its key. peak: the number in this sum of the peak that the rows are
+ * of, 0 if it is no peak here. False when out of memory. */
 bool groups_merge(struct groups *g, const uint32_t *keys, const struct group *rows, size_t n, uint64_t peak);
 /* After all lives were added: remove what was live at peaks before the last one. peak: its number. */
 void groups_settle(struct groups *g, uint64_t peak);

@@ -242,8 +242,8 @@ static inline void count(struct access_sums *a, unsigned kind, uint64_t size)
     a->bytes[kind] += size;
 }
 
-/* The first access to a block. If the block was made before the shard, this thread is noted instead of the one that made
- * it: lives_parts.h. */
+/* The first access to a block. If the block was made before the shard, this thread is noted instead of the one that
+ * made it: lives_parts.h. */
 static inline void first_access(struct lives_block *b, uint64_t now, uint16_t thread)
 {
     b->touched = true;

@@ -1,14 +1,14 @@
 /* lives.h - the life of each block: one record for each block, when its life ends.
  *
  * One walk over the events. A live block has an entry by the reader's slot. When it is freed, or when the trace ends, a
- * record is written (steve/kernels/base/life.h). Analyses sum up the records (groups.h) or test them one by one. They do
- * not keep blocks, so memory is O(live blocks + sites + threads). If only one sum over all lives is needed, the walk adds
- * them to it and writes no records.
+ * record is written (steve/kernels/base/life.h). Analyses sum up the records (groups.h) or test them one by one.
+ * They do not keep blocks, so memory is O(live blocks + sites + threads). If only one sum over all lives is needed,
+ * the walk adds them to it and writes no records.
  *
  * An operation is an event of the kinds New to Modify; operations are numbered from 0. A block belongs to the
  * stack and thread of its New for life; its Resizes count as bytes asked for, and it has the size of the last
- * one. Accesses beyond the block's end count, but the bytes there are not used bytes. Events of blocks whose New was not
- * fed are ignored.
+ * one. Accesses beyond the block's end count, but the bytes there are not used bytes. Events of blocks whose New was
+ * not fed are ignored.
  *
  * With a linework, accesses count only for lines of the program: sites, records and totals then have no accesses.
  *
@@ -93,15 +93,15 @@ struct lives {
 void lives_init(struct lives *l, const uint8_t *selected, uint64_t n_selected);
 void lives_free(struct lives *l);
 
-/* Feed events up to and with the next MT_MARK, or all n. Returns how many; SIZE_MAX when out of memory. sites: number of
- * sites that the reader knows. */
+/* Feed events up to and with the next MT_MARK, or all n. Returns how many; SIZE_MAX when out of memory. sites:
+ * number of sites that the reader knows. */
 size_t lives_feed(struct lives *l, const struct mt_event *events, size_t n, uint32_t sites);
 /* Feed a whole batch, without regard to marks. */
 bool lives_feed_batch(struct lives *l, const struct mt_batch *batch, uint32_t sites);
 /* The trace ends at a time, in instructions. A time before the last event has no effect. */
 void lives_end(struct lives *l, uint64_t time);
-/* Write records of blocks that still live, a limited number at each call; none when there are no more. Nothing may be fed
- * afterwards. False when out of memory. */
+/* Write records of blocks that still live, a limited number at each call; none when there are no more. Nothing may
+ * be fed afterwards. False when out of memory. */
 bool lives_finish(struct lives *l);
 
 /* For lives_parts.c. Note the bytes that a block had at the last peak, before they change. Write the record of a block

@@ -1,15 +1,15 @@
 /* lives_parts.h - lives of blocks in shards of a trace.
  *
- * The blocks that live at the beginning of a shard are entered first (livesparts_enter). Lives that begin and end in the
- * shard are written as records. For a block that crosses a border, the shard reports a piece: what happened to the block
- * in the shard. Pieces are added in the order of the shards (livesparts_add) to a struct lives of the whole trace. It
- * keeps the blocks that live between two shards, and writes the same records as one walk would.
+ * The blocks that live at the beginning of a shard are entered first (livesparts_enter). Lives that begin and end in
+ * the shard are written as records. For a block that crosses a border, the shard reports a piece: what happened to
+ * the block in the shard. Pieces are added in the order of the shards (livesparts_add) to a struct lives of the
+ * whole trace. It keeps the blocks that live between two shards, and writes the same records as one walk would.
  *
- * Numbers in a piece count from the beginning of the shard. A shard does not know two things of a block made earlier. The
- * first is which of its parts had been used; struct usedparts_map has the effect of the block's Resizes on them. The second
- * is the thread that made it; `thread` is the one that accessed it first in the shard, and `shared` is set if others
- * accessed it too. The size of the heap at the beginning of a shard is known, so a peak of the shard is a peak of the whole
- * if it is higher than all before.
+ * Numbers in a piece count from the beginning of the shard. A shard does not know two things of a block made
+ * earlier. The first is which of its parts had been used; struct usedparts_map has the effect of the block's Resizes
+ * on them. The second is the thread that made it; `thread` is the one that accessed it first in the shard, and
+ * `shared` is set if others accessed it too. The size of the heap at the beginning of a shard is known, so a peak of
+ * the shard is a peak of the whole if it is higher than all before.
  *
  * Pieces are sent between processes as bytes. A shard has O(live blocks) of them: none for a block without events.
  *
@@ -38,8 +38,8 @@ bool livesparts_finish(struct lives *l);
 /* For lives.c: a block made earlier was freed. */
 bool livesparts_end(struct lives *l, struct lives_block *b, uint16_t thread);
 
-/* Add the pieces of the next shard to the whole, with the shard's totals. began: the totals after all blocks were entered.
- * Records are written to whole->out. False when out of memory. */
+/* Add the pieces of the next shard to the whole, with the shard's totals. began: the totals after all blocks were
+ * entered. Records are written to whole->out. False when out of memory. */
 bool livesparts_add(struct lives *whole, const struct lives_piece *pieces, size_t n,
                     const struct lives_totals *part, const struct lives_totals *began);
 

@@ -1,4 +1,5 @@
-/* profile.h - what the report shows of a heap and no other analysis has: sums by stack and heap, and the heap over time.
+/* profile.h - what the report shows of a heap and no other analysis has: sums by stack and heap, and the heap over
+ * time.
  *
  * A walk feeds it the events, of which it needs New, Free, Resize and the numbers of accesses, and the lives of the
  * blocks (steve/kernels/lives/lives.h), which have the accesses to each block. A resized block belongs to the stack of
@@ -63,8 +64,8 @@ struct profile;
 struct profile *profile_new(uint32_t bins);
 void profile_free(struct profile *p);
 
-/* Feed n events in trace order. stacks, heaps: how many of each the reader has defined; an id beyond counts as 0. False:
- * out of memory, and the profile can only be freed. */
+/* Feed n events in trace order. stacks, heaps: how many of each the reader has defined; an id beyond counts as 0.
+ * False: out of memory, and the profile can only be freed. */
 bool profile_feed(struct profile *p, const struct mt_event *events, size_t n, uint32_t stacks,
                   uint32_t heaps);
 /* The same for a batch, in time proportional to its steps. */

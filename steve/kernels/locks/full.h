@@ -1,19 +1,22 @@
 /* full.h - fine-grained locks from the segment of accesses, in one walk over the operations.
  *
- * Every block has a life counter. It is 0 for a new block, gains `gain` with each operation on the block, and loses `decay`
- * (not below 0) with each operation on any other block. The New and Free of other blocks count, its own do not. A Resize is
- * an operation like an access, and is kept. The block is locked while the counter is above `threshold`; L and U are written
- * before the operation at which that changes. A block that is never freed is never locked. A block that is locked when it
- * is freed is not unlocked first, unless that is requested. In the first Steve, gain is 1, decay 0.5, threshold 0.
+ * Every block has a life counter. It is 0 for a new block, gains `gain` with each operation on the block, and loses
+ * `decay` (not below 0) with each operation on any other block. The New and Free of other blocks count, its own do
+ * not. A Resize is an operation like an access, and is kept. The block is locked while the counter is above
+ * `threshold`; L and U are written before the operation at which that changes. A block that is never freed is never
+ * locked. A block that is locked when it is freed is not unlocked first, unless that is requested. In the first
+ * Steve, gain is 1, decay 0.5, threshold 0.
  *
- * The counter is a leaky bucket. The leak is index * decay so far; a single number, `end`, is the leak at which the bucket is
- * empty. The *deadline* is the index at which the counter falls to the threshold if no operation on the block follows.
- * Locked blocks are in a ring of lists by deadline. A block whose deadline is beyond the ring, or was postponed, is examined
- * again at most every LOCKFULL_RING operations. An operation adds gain / decay + 1 to one deadline, and each block in the
- * ring uses 1 per operation. So no more than that many blocks are in the ring on average, and the time is linear.
+ * The counter is a leaky bucket. The leak is index * decay so far; a single number, `end`, is the leak at which the
+ * bucket is empty. The *deadline* is the index at which the counter falls to the threshold if no operation on the
+ * block follows. Locked blocks are in a ring of lists by deadline. A block whose deadline is beyond the ring, or was
+ * postponed, is examined again at most every LOCKFULL_RING operations. An operation adds gain / decay + 1 to one
+ * deadline, and each block in the ring uses 1 per operation. So no more than that many blocks are in the ring on
+ * average, and the time is linear.
  *
- * Several events can have the same index. All are written, U before L, by handle. With `compat`, only that of the largest
- * handle is written: the first Steve kept the last event for each index, and went through the handles in ascending order.
+ * Several events can have the same index. All are written, U before L, by handle. With `compat`, only that of the
+ * largest handle is written: the first Steve kept the last event for each index, and went through the handles in
+ * ascending order.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef STEVE_KERNELS_LOCKS_FULL_H

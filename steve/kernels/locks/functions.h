@@ -1,16 +1,18 @@
 /* functions.h - which functions make an access, and which are on a call stack: as numbers.
  *
- * A C function is identified by its name. Code without names counts as one function for each object, and code without an
- * object is FUNCTIONS_UNKNOWN. A Lua function is identified by its file and the line where it begins, because prototypes and
- * the frames of stacks and of traces all have these. Functions that begin in the same line of a file are one.
+ * A C function is identified by its name. Code without names counts as one function for each object, and code
+ * without an object is FUNCTIONS_UNKNOWN. A Lua function is identified by its file and the line where it begins,
+ * because prototypes and the frames of stacks and of traces all have these. Functions that begin in the same line of
+ * a file are one.
  *
- * An access to a block of a Lua heap is made by the Lua function of its instruction (steve/kernels/lines/lua_lines.h), in
- * place of LuaJIT's code without names. While the virtual machine is in the collector's state, it is made by
- * FUNCTIONS_COLLECTOR. A C function with a name also counts. An access to another block is made only by the code of its site.
+ * An access to a block of a Lua heap is made by the Lua function of its instruction
+ * (steve/kernels/lines/lua_lines.h), in place of LuaJIT's code without names. While the virtual machine is in the
+ * collector's state, it is made by FUNCTIONS_COLLECTOR. A C function with a name also counts. An access to another
+ * block is made only by the code of its site.
  *
- * After a Lua function has returned to C, or has made a tail call to a library function, what its thread does still belongs
- * to its last instruction. So the function that a thread *runs* is that of the last Lua instruction, whether or not it is
- * on the stack.
+ * After a Lua function has returned to C, or has made a tail call to a library function, what its thread does still
+ * belongs to its last instruction. So the function that a thread *runs* is that of the last Lua instruction, whether
+ * or not it is on the stack.
  *
  * Memory: O(live blocks + frames + instructions of Lua + functions).
  *

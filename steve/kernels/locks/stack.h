@@ -1,15 +1,15 @@
 /* stack.h - locks from call stacks: a block is locked while a function that touches it is on the stack.
  *
- * A memtrace has the functions that make each access (functions.h: of C by the site, of Lua by the instruction), and the
- * whole stack of each New, Free and Resize. An access by function f in thread t pins the block to (t, f). The pin is removed
- * before the first later New, Free or Resize of t whose stack does not contain f, because only then is it known that f has
- * returned. The Lua function that t runs counts as being on the stack, and so does the collector while t's virtual machine
- * is in its state. A block is locked while it has pins of any threads.
+ * A memtrace has the functions that make each access (functions.h: of C by the site, of Lua by the instruction), and
+ * the whole stack of each New, Free and Resize. An access by function f in thread t pins the block to (t, f). The
+ * pin is removed before the first later New, Free or Resize of t whose stack does not contain f, because only then
+ * is it known that f has returned. The Lua function that t runs counts as being on the stack, and so does the
+ * collector while t's virtual machine is in its state. A block is locked while it has pins of any threads.
  *
  * These are the shortest locks that certainly include the true time on the stack. Recursion, functions that cannot be
- * distinguished, and the time between a return and the next heap operation make them longer. Unknown code counts as having
- * returned at the next heap operation. An empty stack removes no pins. Frames beyond the recorder's --stack-depth seem to
- * have returned.
+ * distinguished, and the time between a return and the next heap operation make them longer. Unknown code counts as
+ * having returned at the next heap operation. An empty stack removes no pins. Frames beyond the recorder's
+ * --stack-depth seem to have returned.
  *
  * Heap operations are written as in memtrace/ops/source.h (a Resize as F and N; the new block has no pins).
  * Amortised O(1) for an access while few functions touch one block between heap operations; O(stack depth)
@@ -74,8 +74,8 @@ struct lockstack {
 /* reader: the one that the events come from. False when out of memory; free it then, too. */
 bool lockstack_init(struct lockstack *l, const struct mt_reader *reader, bool unlock_before_free);
 void lockstack_free(struct lockstack *l);
-/* shown: the n events, or as many with those hidden that do not count (steve/kernels/base/walk.h), or NULL: none of them counts.
- * What does not count still tells which instructions of Lua run. False when out of memory. */
+/* shown: the n events, or as many with those hidden that do not count (steve/kernels/base/walk.h), or NULL: none of
+ * them counts. What does not count still tells which instructions of Lua run. False when out of memory. */
 bool lockstack_feed(struct lockstack *l, const struct mt_event *events, const struct mt_event *shown,
                     size_t n);
 

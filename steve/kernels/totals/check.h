@@ -3,8 +3,8 @@
  * What a trace promises (memtrace/memtrace.h) is verified against a model of its own: live blocks do not
  * overlap, handles count 0, 1, 2... in order of the News, a slot holds one block at a time, every Free and
  * Resize names the block as it is, every access begins inside the block it names, time does not go back, ids
- * are defined. An access that begins inside and ends beyond its block is an error of the program, and counted separately.
- * Damage of the file itself is found by the reader.
+ * are defined. An access that begins inside and ends beyond its block is an error of the program, and counted
+ * separately. Damage of the file itself is found by the reader.
  *
  * All events change the model, but only breaches by *shown* events are reported. With a filter, these are the events of
  * chosen blocks, or those between two marks (steve/kernels/base/walk.h).

@@ -4,12 +4,12 @@
  * the new size in the bytes, not in the blocks; the peak does not see both at once. Sites are allocation
  * stacks; a resized block belongs to the stack that resized it. Memory: O(live blocks + stacks).
  *
- * A shard of a trace begins with the blocks that live there, which are entered. Its totals of live blocks and bytes, and
- * their peaks, are differences to the beginning of the shard. It lists the slots of the entered blocks that end in it.
- * summary_join adds the shards of a trace, from the first to the last.
+ * A shard of a trace begins with the blocks that live there, which are entered. Its totals of live blocks and bytes,
+ * and their peaks, are differences to the beginning of the shard. It lists the slots of the entered blocks that end
+ * in it. summary_join adds the shards of a trace, from the first to the last.
  *
- * In a damaged trace, the New or the Free of a block may be missing. A block without New is never counted as live. A block
- * without Free is live until another block is made in its slot.
+ * In a damaged trace, the New or the Free of a block may be missing. A block without New is never counted as live. A
+ * block without Free is live until another block is made in its slot.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef STEVE_KERNELS_TOTALS_SUMMARY_H
