@@ -80,20 +80,31 @@ static void pack_stream(struct chunk_writer *o, const struct buffer *s, size_t e
     store_u32(o->payload.data + entry + 4, (uint32_t)stored);
 }
 
+/* Begin a payload with a stream table of n entries, which are filled in later. */
+static void begin_payload(struct chunk_writer *o, unsigned n)
+{
+    buffer_reset(&o->payload);
+    if (buffer_reserve(&o->payload, 8 * n))
+        o->payload.p += 8 * n;
+}
+
+static void end_payload(struct chunk_writer *o, struct chunk_header *h)
+{
+    if (o->payload.failed)
+        mt_fail_memory(&o->err);
+    h->stored_size = (uint32_t)buffer_size(&o->payload);
+}
+
 static void pack_payload(struct chunk_writer *o, struct chunk_header *h, const struct buffer *streams)
 {
     unsigned n = chunk_streams(h->type);
     h->raw_size = 0;
-    buffer_reset(&o->payload);
-    if (buffer_reserve(&o->payload, 8 * n))
-        o->payload.p += 8 * n;
+    begin_payload(o, n);
     for (unsigned i = 0; i < n && !o->payload.failed; i++) {
         pack_stream(o, &streams[i], 8 * i);
         h->raw_size += (uint32_t)buffer_size(&streams[i]);
     }
-    if (o->payload.failed)
-        mt_fail_memory(&o->err);
-    h->stored_size = (uint32_t)buffer_size(&o->payload);
+    end_payload(o, h);
 }
 
 static void note_chunk(struct chunk_writer *o, const struct chunk_header *h)
@@ -118,23 +129,62 @@ static bool refused(struct chunk_writer *o, const struct chunk_header *h)
     return o->full;
 }
 
-static void write_chunk(struct chunk_writer *o, struct chunk_header *h, const struct buffer *streams)
+/* Write the payload with its header, whose sizes and time are filled in. */
+static void write_payload(struct chunk_writer *o, struct chunk_header *h)
 {
     uint8_t header[CHUNK_HEADER_SIZE];
+    h->payload_hash = XXH3_64bits(o->payload.data, h->stored_size);
+    chunk_header_pack(h, header);
+    note_chunk(o, h);
+    write_all(o, header, sizeof header);
+    write_all(o, o->payload.data, h->stored_size);
+}
+
+static void write_chunk(struct chunk_writer *o, struct chunk_header *h, const struct buffer *streams)
+{
     if (o->err.code == MT_E_NONE)
         pack_payload(o, h, streams);
     if (refused(o, h))
         return;
     if (o->err.code == MT_E_NONE) {
         h->nanoseconds = chunk_writer_nanoseconds(o);
-        h->payload_hash = XXH3_64bits(o->payload.data, h->stored_size);
-        chunk_header_pack(h, header);
-        note_chunk(o, h);
-        write_all(o, header, sizeof header);
-        write_all(o, o->payload.data, h->stored_size);
+        write_payload(o, h);
     }
     if (o->err.code != MT_E_NONE)
         o->dropped += h->events;
+}
+
+/* Append a stream that is compressed already to the payload. */
+static void append_stored(struct chunk_writer *o, const uint8_t *from, uint32_t raw, uint32_t stored,
+                          size_t entry)
+{
+    buffer_append(&o->payload, from, stored);
+    if (o->payload.failed)
+        return;
+    store_u32(o->payload.data + entry, raw);
+    store_u32(o->payload.data + entry + 4, stored);
+}
+
+void chunk_writer_copy(struct chunk_writer *o, const struct chunk_header *h, const uint8_t *payload,
+                       const struct buffer *const *anew)
+{
+    const unsigned n = chunk_streams(h->type);
+    const uint8_t *from = payload + 8 * n;
+    struct chunk_header copy = *h;
+    copy.raw_size = 0;
+    begin_payload(o, n);
+    for (unsigned i = 0; i < n && !o->payload.failed; i++) {
+        const uint32_t raw = load_u32(payload + 8 * i), stored = load_u32(payload + 8 * i + 4);
+        if (anew[i])
+            pack_stream(o, anew[i], 8 * i);
+        else
+            append_stored(o, from, raw, stored, 8 * i);
+        copy.raw_size += anew[i] ? (uint32_t)buffer_size(anew[i]) : raw;
+        from += stored;
+    }
+    end_payload(o, &copy);
+    if (o->err.code == MT_E_NONE)
+        write_payload(o, &copy);
 }
 
 void chunk_writer_put(struct chunk_writer *o, struct chunk_header *h, struct buffer *streams)

@@ -39,6 +39,11 @@ void chunk_writer_free(struct chunk_writer *o);
  * them. */
 void chunk_writer_put(struct chunk_writer *o, struct chunk_header *h, struct buffer *streams);
 
+/* Write a chunk that is a copy of one in another file, whose header and payload are given; the copy has its positions
+ * and its time. anew: for each stream NULL, or what it is replaced by. Not while a thread writes. */
+void chunk_writer_copy(struct chunk_writer *o, const struct chunk_header *h, const uint8_t *payload,
+                       const struct buffer *const *anew);
+
 /* Let a thread compress and write the following chunks, if one can be started. From then on, `written`, `dropped`
  * and `err` are exact only after chunk_writer_wait; before, they may not include the last chunks. With a size
  * limit, no thread is used, because the exact size is needed after each chunk. */

@@ -25,7 +25,7 @@ class Tree:
 
 
 TREES = [
-    Tree("memtrace", "libmemtrace_a-", (("base",), ("format", "blocks"), ("read", "write"), ("ops",))),
+    Tree("memtrace", "libmemtrace_a-", (("base",), ("format", "blocks"), ("read", "write"), ("rewrite", "ops"))),
     Tree("ljtrace/tool", "ljtrace_amd64_linux-",
          (("base",), ("ring",), ("stacks",), ("luajit/core",), ("luajit/jit",), ("luajit/stack",),
           ("luajit/state",), ("luajit/snapshot",), ("luajit/heap",), ("heaps",), ("instrument",), ("syscalls",),
