@@ -177,6 +177,8 @@ enum mt_frame_kind {
 };
 
 #define MT_NO_HANDLE UINT64_MAX
+#define MT_NEVER UINT64_MAX
+#define MT_BUILD_ID_MOST 64
 
 /* One event.
  *
@@ -251,10 +253,21 @@ struct mt_frame {
     uint32_t line;                   /* 0 = not known */
     uint32_t defined;                /* Lua functions: line on which the function begins; 0 = not known */
     uint32_t trace;                  /* number of the trace it runs in, 0 = none */
+    uint32_t module;                 /* of a frame that was read: id of its mt_module + 1, 0 = not known */
     uint16_t nth; /* Lua functions: number of functions of the file that begin on the same line
                                         and precede this one; UINT16_MAX = that many or more */
     uint8_t kind;                    /* enum mt_frame_kind */
     uint8_t approximate;             /* 1 = the line is that of a nearby instruction, else 0 */
+};
+/* An object file that is or was mapped into the program. The address of its code in the file is ip - bias. */
+struct mt_module {
+    uint64_t start, size; /* of its code in memory */
+    uint64_t bias;
+    uint64_t mapped,
+        unmapped;          /* from when to when, in guest instructions; unmapped = MT_NEVER: it still is */
+    uint32_t object;       /* string id of its path */
+    uint8_t build_id_size; /* 0 = it has none, or it is not known */
+    uint8_t build_id[MT_BUILD_ID_MOST];
 };
 struct mt_stack {
     uint32_t parent; /* stack id of the caller, below this stack's id; 0 = this is the outermost frame */

@@ -153,6 +153,7 @@ const struct mt_site *mt_site(const struct mt_reader *r, uint32_t id);
 const struct mt_heap *mt_heap(const struct mt_reader *r, uint32_t id);
 const struct mt_proto *mt_proto(const struct mt_reader *r, uint32_t id);
 const struct mt_trace *mt_trace(const struct mt_reader *r, uint32_t id);
+const struct mt_module *mt_module(const struct mt_reader *r, uint32_t id);
 uint32_t mt_count_strings(const struct mt_reader *r);
 uint32_t mt_count_frames(const struct mt_reader *r);
 uint32_t mt_count_stacks(const struct mt_reader *r);
@@ -160,6 +161,7 @@ uint32_t mt_count_sites(const struct mt_reader *r);
 uint32_t mt_count_heaps(const struct mt_reader *r);
 uint32_t mt_count_protos(const struct mt_reader *r);
 uint32_t mt_count_traces(const struct mt_reader *r);
+uint32_t mt_count_modules(const struct mt_reader *r);
 
 /* Snapshots read so far, with MT_OPEN_SNAPSHOTS; NULL out of range. Memory: 24 bytes an object, 16 a link. */
 const struct mt_snapshot *mt_snapshot(const struct mt_reader *r, uint32_t i);

@@ -57,6 +57,11 @@ uint32_t mt_writer_stack(struct mt_writer *w, uint32_t parent, uint32_t frame);
 uint32_t mt_writer_site(struct mt_writer *w, const struct mt_site *s); /* a new id each call */
 uint32_t mt_writer_heap(struct mt_writer *w, const struct mt_heap *h); /* a new id each call */
 
+/* An object file was mapped at the current time; m->unmapped is ignored. And: the one that begins at `start` is no
+ * longer mapped. */
+void mt_writer_module(struct mt_writer *w, const struct mt_module *m);
+void mt_writer_unmapped(struct mt_writer *w, uint64_t start);
+
 /* Define a proto, whose block is the live one of `heap` at addr; without such a block nothing is defined. The handle
  * and heap in *p are ignored; its lines are copied. */
 void mt_writer_proto(struct mt_writer *w, uint64_t addr, uint32_t heap, const struct mt_proto *p);

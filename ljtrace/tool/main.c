@@ -60,6 +60,7 @@
 #include "ljtrace/tool/ring/accesses.h"
 #include "ljtrace/tool/session/requests.h"
 #include "ljtrace/tool/session/trace_name.h"
+#include "ljtrace/tool/stacks/modules.h"
 #include "ljtrace/tool/stacks/unwind.h"
 #include "ljtrace/tool/syscalls/syscalls.h"
 #include "ljtrace/tool/syscalls/threads.h"
@@ -133,6 +134,7 @@ static void on_unmapped(Addr a, SizeT len)
     lt_image_unmapped(a, len);
     lt_observe_unmapped(a, len);
     lt_leak_scan_unmapped(a, len);
+    lt_modules_unmapped(a, len);
 }
 
 /* Memory was mapped by the program or for it. Valgrind's own malloc is not seen here; its superblocks may
@@ -142,8 +144,17 @@ static void on_mapped(Addr a, SizeT len, Bool rr, Bool ww, Bool xx, ULong handle
     RING_PUT(mapped, .addr = a, .size = len);
     on_unmapped(a, len); /* whatever was mapped there before is gone */
     lt_observe_mapped();
+    if (handle)
+        lt_modules_update();
     if (xx)
         lt_forget_frames();
+}
+
+/* Memory that the program has when it starts. */
+static void on_startup(Addr a, SizeT len, Bool rr, Bool ww, Bool xx, ULong handle)
+{
+    if (handle)
+        lt_modules_update();
 }
 
 static void finish(void)
@@ -178,6 +189,7 @@ static void pre_clo_init(void)
     VG_(track_start_client_code)(on_thread_runs);
     lt_thread_init();
     lt_turns_init();
+    VG_(track_new_mem_startup)(on_startup);
     VG_(track_new_mem_mmap)(on_mapped);
     VG_(track_die_mem_munmap)(on_unmapped);
     lt_options_init();

@@ -51,6 +51,14 @@ void line_text(struct line *l, const char *field, struct text v)
     l->text[l->len] = 0;
 }
 
+void line_bytes(struct line *l, const char *field, struct text v)
+{
+    l->len += (size_t)snprintf(l->text + l->len, 64, " %s=", field);
+    for (uint64_t i = 0; i < v.len && l->len + 64 < LINE_MAX_BYTES; i++)
+        l->len += (size_t)snprintf(l->text + l->len, 3, "%02x", (unsigned char)v.bytes[i]);
+    l->text[l->len] = 0;
+}
+
 #define LINE_U line_number
 #define LINE_T line_number
 #define LINE_STRING line_number
@@ -62,6 +70,7 @@ void line_text(struct line *l, const char *field, struct text v)
 #define LINE_IP line_hex
 #define LINE_Z(l, field, v) line_hex(l, field, (uint64_t)(v))
 #define LINE_TEXT line_text
+#define LINE_BYTES line_bytes
 #define LINE_KIND(l, field, v) line_word(l, field, mt_kind_name((enum mt_kind)(v)))
 #define LINE_HOW(l, field, v) line_word(l, field, mt_how_name((enum mt_how)(v)))
 #define LINE_HEAPKIND(l, field, v) line_word(l, field, mt_heap_kind_name((enum mt_heap_kind)(v)))

@@ -38,6 +38,7 @@ enum record_code {
 #define FIELD_IP uint64_t
 #define FIELD_T uint64_t
 #define FIELD_TEXT struct text
+#define FIELD_BYTES struct text
 #define FIELD_KIND uint64_t
 #define FIELD_HOW uint64_t
 #define FIELD_HEAPKIND uint64_t
@@ -97,6 +98,7 @@ static inline void put_TEXT(struct buffer *b, struct text v)
     buffer_append(b, v.bytes, v.len);
 }
 
+#define put_BYTES put_TEXT
 #define put_STRING put_U
 #define put_FRAME put_U
 #define put_STACK put_U
@@ -153,6 +155,7 @@ static inline struct text get_TEXT(struct cursor *c)
     return t;
 }
 
+#define get_BYTES get_TEXT
 #define get_STRING get_U
 #define get_FRAME get_U
 #define get_STACK get_U
@@ -208,6 +211,7 @@ void line_number(struct line *l, const char *field, uint64_t v);
 void line_hex(struct line *l, const char *field, uint64_t v);
 void line_word(struct line *l, const char *field, const char *word);
 void line_text(struct line *l, const char *field, struct text v);
+void line_bytes(struct line *l, const char *field, struct text v);
 
 #define NO_ID UINT64_MAX
 

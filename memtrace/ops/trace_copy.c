@@ -348,6 +348,8 @@ static bool take_definition(struct cursor *in, struct buffer *out)
         PASS(LUAFRAME, luaframe)
         PASS(PROTO, proto)
         PASS(TRACE, trace)
+        PASS(MODULE, module)
+        PASS(UNMAPPED, unmapped)
         PASS(NTH, nth)
     case REC_SITE:
         return take_site(in, out);

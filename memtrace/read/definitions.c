@@ -103,6 +103,50 @@ static const char *apply_string(struct defs *d, const struct rec_string *r)
     return NULL;
 }
 
+static const char *apply_module(struct defs *d, const struct rec_module *r)
+{
+    if (r->object >= d->strings.count || r->build_id.len > MT_BUILD_ID_MOST)
+        return "object file with a name that is not defined, or with a build id that is too long";
+    if (r->start + r->size < r->start)
+        return "object file beyond the address space";
+    struct mt_module *m = table_add(&d->modules);
+    if (!m)
+        return no_memory;
+    *m = (struct mt_module){.start = r->start,
+                            .size = r->size,
+                            .bias = r->bias,
+                            .mapped = r->time,
+                            .unmapped = MT_NEVER,
+                            .object = (uint32_t)r->object,
+                            .build_id_size = (uint8_t)r->build_id.len};
+    memcpy(m->build_id, r->build_id.bytes, r->build_id.len);
+    return NULL;
+}
+
+/* The object file may be one that was lost with a damaged chunk. */
+static const char *apply_unmapped(struct defs *d, const struct rec_unmapped *r)
+{
+    for (uint32_t i = d->modules.count; i-- > 0;) {
+        struct mt_module *m = table_at(&d->modules, i);
+        if (m->start == r->start && m->unmapped == MT_NEVER) {
+            m->unmapped = r->time;
+            break;
+        }
+    }
+    return NULL;
+}
+
+/* The object file mapped last that contains a code address, as id + 1; 0 = not known. */
+static uint32_t module_of(const struct defs *d, uint32_t object, uint64_t ip)
+{
+    for (uint32_t i = d->modules.count; object && i > 0; i--) {
+        const struct mt_module *m = table_at(&d->modules, i - 1);
+        if (m->object == object && ip - m->start < m->size)
+            return i;
+    }
+    return 0;
+}
+
 static const char *apply_frame(struct defs *d, const struct rec_frame *r)
 {
     uint64_t n = d->strings.count;
@@ -115,7 +159,8 @@ static const char *apply_frame(struct defs *d, const struct rec_frame *r)
                            .function = (uint32_t)r->function,
                            .file = (uint32_t)r->file,
                            .object = (uint32_t)r->object,
-                           .line = (uint32_t)r->line};
+                           .line = (uint32_t)r->line,
+                           .module = module_of(d, (uint32_t)r->object, r->ip)};
     return NULL;
 }
 
@@ -364,6 +409,8 @@ static const char *apply_record(struct defs *d, struct cursor *c, bool salvage, 
         DEFINITION(PROTO, proto, protos)
         DEFINITION(TRACE, trace, traces)
         DEFINITION(NTH, nth, frames)
+        DEFINITION(MODULE, module, modules)
+        DEFINITION(UNMAPPED, unmapped, modules)
     default:
         return "unknown record among definitions";
     }
@@ -394,7 +441,8 @@ bool defs_init(struct defs *d)
                        .segments.item_size = sizeof(struct defined_segment),
                        .accesses.item_size = sizeof(struct mt_access),
                        .protos.item_size = sizeof(struct mt_proto),
-                       .traces.item_size = sizeof(struct mt_trace)};
+                       .traces.item_size = sizeof(struct mt_trace),
+                       .modules.item_size = sizeof(struct mt_module)};
     return table_add(&d->strings) && table_add(&d->frames) && table_add(&d->stacks) && table_add(&d->sites) &&
            table_add(&d->heaps);
 }
@@ -411,5 +459,6 @@ void defs_free(struct defs *d)
     table_free(&d->accesses);
     table_free(&d->protos);
     table_free(&d->traces);
+    table_free(&d->modules);
     arena_free(&d->text);
 }

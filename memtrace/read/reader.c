@@ -283,6 +283,16 @@ uint32_t mt_count_protos(const struct mt_reader *r)
     return r->defs.protos.count;
 }
 
+const struct mt_module *mt_module(const struct mt_reader *r, uint32_t id)
+{
+    return table_at(&r->defs.modules, id);
+}
+
+uint32_t mt_count_modules(const struct mt_reader *r)
+{
+    return r->defs.modules.count;
+}
+
 uint32_t mt_count_traces(const struct mt_reader *r)
 {
     return r->defs.traces.count;

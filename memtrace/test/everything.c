@@ -67,6 +67,21 @@ static void define_accesses(struct world *o)
     o->segment[1] = mt_writer_segment(o->w, &(struct mt_segment){more, 3, 2, 9});
 }
 
+/* Two object files, of which one is unmapped again. */
+static void define_modules(struct world *o)
+{
+    const struct mt_module stays = {.start = 0x4000,
+                                    .size = 0x80,
+                                    .bias = 0x3000,
+                                    .object = o->name,
+                                    .build_id_size = 3,
+                                    .build_id = {1, 0, 255}};
+    const struct mt_module goes = {.start = 0x9000, .size = 0x10, .bias = 0x9000, .object = o->name};
+    mt_writer_module(o->w, &stays);
+    mt_writer_module(o->w, &goes);
+    mt_writer_unmapped(o->w, 0x9000);
+}
+
 static void define(struct world *o)
 {
     mt_writer_info(o->w, "command", "everything");
@@ -74,6 +89,7 @@ static void define(struct world *o)
     o->lua = mt_writer_heap(o->w, &(struct mt_heap){.id = 0xabc, .kind = MT_HEAP_LUA});
     o->custom = mt_writer_heap(o->w, &(struct mt_heap){.id = 0xdef, .kind = MT_HEAP_CUSTOM});
     o->mapped = mt_writer_heap(o->w, &(struct mt_heap){.id = 1, .kind = MT_HEAP_MMAP});
+    define_modules(o);
     define_stacks(o);
     define_accesses(o);
 }

@@ -24,6 +24,7 @@ bool writer_defs_init(struct mt_writer *w)
     w->sites.item_size = sizeof(struct mt_site);
     w->heaps.item_size = sizeof(struct mt_heap);
     w->infos.item_size = sizeof(struct info);
+    w->modules.item_size = sizeof(struct mt_module);
     if (!intern_init(&w->strings) || !intern_init(&w->stacks))
         return false;
     uint32_t no_stack[2] = {UINT32_MAX, UINT32_MAX};
@@ -39,6 +40,7 @@ void writer_defs_free(struct mt_writer *w)
     table_free(&w->sites);
     table_free(&w->heaps);
     table_free(&w->infos);
+    table_free(&w->modules);
     buffer_free(&w->defs);
 }
 
@@ -235,6 +237,40 @@ void mt_writer_info(struct mt_writer *w, const char *key, const char *value)
     define_info(w, k, mt_writer_string(w, value, strlen(value)));
 }
 
+void mt_writer_module(struct mt_writer *w, const struct mt_module *m)
+{
+    struct buffer *b = writer_def_buffer(w, w->modules.count);
+    struct mt_module module = *m;
+    if (!b)
+        return;
+    module.unmapped = MT_NEVER;
+    module.object = known(m->object, w->counts.strings);
+    if (module.build_id_size > MT_BUILD_ID_MOST)
+        module.build_id_size = 0;
+    if (module.start + module.size < module.start)
+        module.size = 0;
+    if (keep(w, &w->modules, &module))
+        put_module(b, &(struct rec_module){module.object,
+                                           {(const char *)module.build_id, module.build_id_size},
+                                           module.start,
+                                           module.size,
+                                           module.bias,
+                                           w->totals.instructions});
+}
+
+void mt_writer_unmapped(struct mt_writer *w, uint64_t start)
+{
+    for (uint32_t i = w->modules.count; i-- > 0;) {
+        struct mt_module *m = table_at(&w->modules, i);
+        struct buffer *b = m->start == start && m->unmapped == MT_NEVER ? writer_def_buffer(w, 0) : NULL;
+        if (!b)
+            continue;
+        m->unmapped = w->totals.instructions;
+        put_unmapped(b, &(struct rec_unmapped){start, w->totals.instructions});
+        return;
+    }
+}
+
 /* -- copies for a fork -- */
 
 static bool copy_interned(struct mt_writer *to, const struct mt_writer *from)
@@ -242,6 +278,11 @@ static bool copy_interned(struct mt_writer *to, const struct mt_writer *from)
     const struct intern_entry **strings = intern_by_id(&from->strings);
     for (uint32_t i = 1; strings && i < from->strings.count; i++)
         mt_writer_string(to, (const char *)from->strings.keys.data + strings[i]->offset, strings[i]->len);
+    for (uint32_t i = 0; i < from->modules.count; i++) {
+        const struct mt_module *m = table_at(&from->modules, i);
+        if (m->unmapped == MT_NEVER)
+            mt_writer_module(to, m);
+    }
     for (uint32_t i = 0; i < from->frames.count; i++)
         mt_writer_frame(to, table_at(&from->frames, i));
     for (uint32_t i = 1; i < from->stacks.count; i++) {

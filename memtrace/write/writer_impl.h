@@ -47,6 +47,7 @@ struct mt_writer {
     struct buffer defs;           /* DEFS chunk being built */
     struct intern strings, stacks;
     struct table frames, sites, heaps, infos; /* definitions that are not interned, kept for forks */
+    struct table modules;                     /* likewise; those that are mapped have unmapped = MT_NEVER */
     struct table protos, traces;              /* likewise; prototypes as struct kept_proto */
     uint8_t *types;                           /* enum mt_type of live blocks, by slot */
     uint32_t types_room;

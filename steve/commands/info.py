@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def describe(trace: Trace) -> dict:
-    """The object of --json: file, format, recording (the recorder's facts), ending, sizes and counts."""
+    """The object of --json: file, format, recording (the recorder's facts), ending, sizes, counts and object files."""
     stats = trace.stats()
     stored = stats["bytes_total"] or stats["bytes_read"]
     return {
@@ -76,6 +76,7 @@ def describe(trace: Trace) -> dict:
         "dropped": stats["totals"]["dropped"],
         "dropped_at_least": is_least(stats),
         "accesses_elsewhere": stats["totals"]["foreign"],
+        "modules": [module._asdict() for module in trace.modules()],
     }
 
 
@@ -106,4 +107,8 @@ def text(facts: dict, to_terminal: bool) -> str:
     rows += [("instructions", number(facts["instructions"])), ("seconds", f"{facts['seconds']:.3f}"),
              ("dropped events", dropped_text(facts["dropped"], facts["dropped_at_least"])),
              ("accesses outside blocks", number(facts["accesses_elsewhere"]))]
-    return render([table(os.path.basename(facts["file"]), rows)], to_terminal)
+    tables = [table(os.path.basename(facts["file"]), rows)]
+    if facts["modules"]:
+        tables.append(table("object files and their build ids",
+                            [(module["object"], module["build_id"] or "-") for module in facts["modules"]]))
+    return render(tables, to_terminal)

@@ -39,12 +39,14 @@ BADFREE_NAMES = tuple(mt_badfree_name(<mt_badfree>b).decode() for b in range(MT_
 HOW_MASK, IMPLIED, KERNEL, BEYOND, FREED = 15, 16, 32, 64, 128
 LINK_NAMES = tuple(mt_link_kind_name(<mt_link_kind>k).decode() for k in range(MT_LINK_KINDS))
 HOW_NAMES = tuple(mt_how_name(<mt_how>how).decode() for how in range(MT_HOWS))
+cdef uint64_t NEVER = 0xffffffffffffffff  # MT_NEVER
 OPS_HINTS = {None: OPS_UNKNOWN, "ops": OPS_ACCESS, "lockops": OPS_LOCK}
 
 Frame = namedtuple("Frame", "ip function file object line defined kind approximate trace nth",
                    defaults=(0, "host", False, 0, 0))
 Proto = namedtuple("Proto", "handle heap function file defined offset lines nth")
 JitTrace = namedtuple("JitTrace", "heap number addr size time frame")
+Module = namedtuple("Module", "object build_id start size bias mapped unmapped")
 Snapshot = namedtuple("Snapshot", "name heap time total internal event objects links")
 Site = namedtuple("Site", "ip frame size kind")
 Heap = namedtuple("Heap", "id kind")
@@ -337,7 +339,7 @@ cdef class Trace:
         return {"strings": mt_count_strings(self.r), "frames": mt_count_frames(self.r),
                 "stacks": mt_count_stacks(self.r), "sites": mt_count_sites(self.r),
                 "heaps": mt_count_heaps(self.r), "protos": mt_count_protos(self.r),
-                "traces": mt_count_traces(self.r)}
+                "traces": mt_count_traces(self.r), "modules": mt_count_modules(self.r)}
 
     def string(self, uint32_t id):
         """The string with an id, "" if there is none. Bytes that are not UTF-8 become \\xNN."""
@@ -368,6 +370,18 @@ cdef class Trace:
         where it starts), or None."""
         cdef const mt_trace *t = mt_get_trace(self.r, id)
         return None if t == NULL else JitTrace(t.heap, t.number, t.addr, t.size, t.time, t.frame)
+
+    def modules(self):
+        """The object files that were mapped, in order: Module(object, build_id, start, size, bias, mapped, unmapped).
+        build_id: in hexadecimal, "" if there is none; start, size: of the code in memory; bias: address in memory less
+        address in the file; mapped, unmapped: in instructions, unmapped is None if it was mapped to the end."""
+        cdef const mt_module *m
+        found = []
+        for i in range(mt_count_modules(self.r)):
+            m = mt_get_module(self.r, i)
+            found.append(Module(self.string(m.object), m.build_id[:m.build_id_size].hex(), m.start, m.size, m.bias,
+                                m.mapped, None if m.unmapped == NEVER else m.unmapped))
+        return found
 
     def snapshot(self, uint32_t number):
         """The snapshot with a number from 0, or None: Snapshot(name, heap id, time, total, internal, events before

@@ -38,7 +38,7 @@ cdef extern from "memtrace/memtrace.h" nogil:
 
     struct mt_frame:
         uint64_t ip
-        uint32_t function, file, object, line, defined, trace
+        uint32_t function, file, object, line, defined, trace, module
         uint16_t nth
         uint8_t kind, approximate
 
@@ -63,6 +63,12 @@ cdef extern from "memtrace/memtrace.h" nogil:
     struct mt_trace:
         uint64_t addr, size, time
         uint32_t heap, number, frame
+
+    struct mt_module:
+        uint64_t start, size, bias, mapped, unmapped
+        uint32_t object
+        uint8_t build_id_size
+        uint8_t build_id[64]
 
     struct mt_object:
         uint64_t addr, size
@@ -141,6 +147,8 @@ cdef extern from "memtrace/memtrace.h" nogil:
     const mt_trace *mt_get_trace "mt_trace"(const mt_reader *r, uint32_t id)
     uint32_t mt_count_protos(const mt_reader *r)
     uint32_t mt_count_traces(const mt_reader *r)
+    const mt_module *mt_get_module "mt_module"(const mt_reader *r, uint32_t id)
+    uint32_t mt_count_modules(const mt_reader *r)
     uint32_t mt_count_strings(const mt_reader *r)
     uint32_t mt_count_frames(const mt_reader *r)
     uint32_t mt_count_stacks(const mt_reader *r)
