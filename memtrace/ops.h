@@ -1,14 +1,13 @@
-/* ops.h - ops and lockops files: what allocators are replayed from.
+/* ops.h - reads and writes ops and lockops files, the input of a replay.
  *
  * An ops file is a memtrace reduced to handles: `HANDLE OP ADDR SIZE` per line. Two kinds share the
  * syntax and differ in what `L` means:
  *   ops      N new, F free, R resize, L load, S store, M modify
  *   lockops  N new, F free, R resize, L lock, U unlock, O compact
- * A resize keeps the handle and gives the new address and size. Lines that begin with '#' are comments, but
- * `# thread N` and `# time N` tell which thread does the operations that follow, and when.
- * There is a compact binary form of both (docs/ops-format.md), which says itself which kind it is.
- * The reader takes text and binary, plain and zstd files and "-".
- * Text is read at full speed with bounds checks; an error names file, line and what was expected.
+ * A resize keeps the handle and gives the new address and size. Lines that begin with '#' are comments, except
+ * `# thread N` and `# time N`, which give the thread and the time of the operations that follow.
+ * Both kinds also have a compact binary form (docs/ops-format.md), whose header gives the kind.
+ * The reader accepts text and binary, plain and zstd files, and "-".
  */
 #ifndef MEMTRACE_OPS_H
 #define MEMTRACE_OPS_H
@@ -46,41 +45,41 @@ struct op {
     uint64_t addr;
     uint64_t size;
     uint32_t code;   /* enum ops_code */
-    uint32_t thread; /* who does it, up to OPS_MOST_THREADS; 0 = the file does not say */
-    uint64_t time;   /* instructions executed until then or shortly before; 0 = the file does not say */
+    uint32_t thread; /* 1 to OPS_MOST_THREADS; 0 = the file does not say */
+    uint64_t time;   /* instructions executed before it, or shortly before; 0 = the file does not say */
 };
 #define OPS_MOST_THREADS 65535
 
 struct ops_reader;
 
-/* A hint that a binary file contradicts is an error. */
+/* Open a file. It is an error if a binary file is of another kind than `hint`. NULL on error, with *err filled. */
 struct ops_reader *ops_open(const char *path, enum ops_kind hint, struct mt_error *err);
 enum ops_kind ops_reader_kind(const struct ops_reader *r);
 bool ops_reader_is_binary(const struct ops_reader *r);
 /* The next operations in file order; as mt_next. For text mt_error.offset is the line number, from 1. */
 int ops_next(struct ops_reader *r, const struct op **ops, size_t *n);
-/* Before the first ops_next: leave out loads, stores and modifies of a binary file, and tell of the others
- * perhaps no address (0), which is faster. Text has them all the same. */
+/* Call before the first ops_next: leave out loads, stores and modifies of a binary file. This is faster. The other
+ * operations may have the address 0. Has no effect on text. */
 void ops_pass_accesses(struct ops_reader *r);
-/* Before the first ops_next: have it refuse a second N of a live handle, and an F or R of a handle that is not
- * live, as damage at that operation. False: out of memory. */
+/* Call before the first ops_next: a second N of a live handle, and an F or R of a handle that is not live, are then
+ * damage at that operation. False when out of memory. */
 bool ops_reader_check(struct ops_reader *r);
-/* With ops_reader_check: the N and R until now that made a block at the address of a live one. */
+/* With ops_reader_check: how many N and R so far made a block at the address of a live one. */
 uint64_t ops_reader_shared(const struct ops_reader *r);
-/* The line, from 1, of operation i of those that the last ops_next gave; 0 if the file is binary. */
+/* The line, from 1, of operation i of the array that the last ops_next returned; 0 if the file is binary. */
 uint64_t ops_reader_line(const struct ops_reader *r, size_t i);
-/* The trace in a file that ops_copier_new made; NULL: this is no such file. It is the reader's, and may be
- * read in its place. */
+/* The trace in a file that ops_copier_new made; NULL for other files. The reader owns it. The caller may read it
+ * instead of calling ops_next. */
 struct mt_reader *ops_reader_trace(struct ops_reader *r);
-/* Is a Resize of that trace an R, and not an F and an N? */
+/* Is a Resize of that trace one R, instead of an F and an N? */
 bool ops_reader_resizes(const struct ops_reader *r);
 const struct mt_error *ops_reader_error(const struct ops_reader *r);
 uint64_t ops_reader_bytes(const struct ops_reader *r, uint64_t *total);
 void ops_close(struct ops_reader *r);
 
-/* The blocks that are never freed, as the end of a file at `path` tells them: *n ordinals, ascending, the
- * caller's to free. False: it does not, or cannot be sought in, or is damaged there. That they are right
- * shows when the file is read. */
+/* Read the list of blocks that are never freed, which is at the end of a file: *n ordinals in ascending order, which
+ * the caller frees. False if the file has no list, is not seekable, or is damaged there. The list is checked against
+ * the operations when these are read. */
 bool ops_read_survivors(const char *path, uint64_t **ordinals, size_t *n);
 
 enum ops_form { OPS_TEXT, OPS_TEXT_ZSTD, OPS_BINARY };
@@ -90,21 +89,21 @@ struct ops_writer;
  * threads and times are written where they change, so not at all if all are 0. The kind (not OPS_UNKNOWN) matters for
  * OPS_BINARY only, which accepts no operations of the other kind. */
 struct ops_writer *ops_writer_open(int fd, enum ops_form form, enum ops_kind kind, struct mt_error *err);
-/* A piece of a file that several writers make one after the other, or at the same time: the bytes of all
- * pieces in order are those of one writer. Only the last one may hold a number of operations that is no
- * multiple of OPS_PIECE. OPS_TEXT_ZSTD has no pieces. */
+/* A piece of a file that several writers make, one after the other or at the same time. All pieces, in order, are the
+ * file that one writer would make. Each piece but the last has a multiple of OPS_PIECE operations. OPS_TEXT_ZSTD
+ * cannot be written in pieces. */
 #define OPS_PIECE 262144
 struct ops_piece {
     uint64_t before;  /* operations in the pieces before this one */
-    bool first, last; /* which holds the file's header, which its end */
+    bool first, last; /* the first has the file's header, the last its end */
 };
 struct ops_writer *ops_writer_piece(int fd, enum ops_form form, enum ops_kind kind, struct ops_piece piece,
                                     struct mt_error *err);
 void ops_write(struct ops_writer *w, const struct op *ops, size_t n);
 
-/* Programs do the same again and again. A *shape* is a run of accesses whose blocks and addresses follow from
- * a few words; writing its executions is several times faster than writing their accesses, and the binary
- * form of them smaller. The operations read back are the same. */
+/* A *shape* is a run of accesses whose blocks and addresses can be computed from a few words. Programs execute the
+ * same shapes again and again. Writing the executions of a shape is several times faster than writing their accesses,
+ * and takes fewer bytes in binary form. Readers get the same operations. */
 #define OPS_SHAPE_MOST 64
 #define OPS_SHAPE_WORDS 21
 struct ops_part {
@@ -116,49 +115,47 @@ struct ops_part {
 struct ops_word {
     uint64_t addr, handle;
 };
-/* Tell of a shape: 1 .. OPS_SHAPE_MOST parts, 1 .. OPS_SHAPE_WORDS words, each used by a part. Returns by
- * what number executions name it. 0: this form has no shapes (text), or out of memory, which
- * ops_writer_finish tells. */
+/* Define a shape of 1 to OPS_SHAPE_MOST parts and 1 to OPS_SHAPE_WORDS words, each used by a part. Returns its number,
+ * or 0 if the form has no shapes (text) or memory is out; the latter is reported by ops_writer_finish. */
 uint32_t ops_writer_shape(struct ops_writer *w, const struct ops_part *parts, unsigned count, unsigned words);
 
-/* Of which shape the executions of a segment (reader.h) are. */
+/* The shape to which the executions of a segment (reader.h) belong. */
 struct ops_shape_of {
     uint32_t shape;  /* 0 = not known */
-    uint32_t absent; /* bit i: word i of the segment is not of the shape, for it lies in no block */
+    uint32_t absent; /* bit i: the shape lacks word i of the segment, because it is in no block */
 };
-/* What was read of a trace, of no known thread and time, and is not yet written. */
+/* Steps that were read from a trace, without threads and times, and are not yet written. */
 struct ops_executions {
     const struct mt_step *step, *end;
-    const struct mt_place *places;     /* of their words, one after the other */
+    const struct mt_place *places;     /* of the words of all steps, in order */
     const struct ops_shape_of *shapes; /* by segment */
     size_t n_shapes;
-    const uint64_t *handles; /* by slot: of the block that lives there, plus 1; 0 = none */
+    const uint64_t *handles; /* by slot: handle of the live block + 1; 0 = none */
     size_t slots;
-    uint64_t left; /* operations to write, at most */
+    uint64_t left; /* at most so many operations are written */
 };
-/* Write the next steps in binary form, up to one that is no execution of the shape that is known, goes beyond
- * `left`, or has to be written operation by operation because the block of the file ends within it. step,
- * places and left tell how far that came. */
+/* Write the next steps in binary form. Ends before a step that is not an execution of a known shape, that exceeds
+ * `left`, or that has to be written as single operations because the file's block of operations ends within it. step,
+ * places and left are advanced. */
 void ops_write_executions(struct ops_writer *w, struct ops_executions *x);
 
-/* After all operations of a binary file of accesses, if it is known: which of its blocks are never freed, in
- * the whole file. A block is named by its ordinal, how many N stand before its own; they ascend. Nothing in
- * other files, and in pieces that are not the last. */
+/* Call after all operations of a binary ops file, if it is known which blocks of the whole file are never freed.
+ * ordinals: for each of these blocks, in ascending order, the number of N before its own. Has no effect on other files,
+ * and on pieces other than the last. */
 void ops_writer_survivors(struct ops_writer *w, const uint64_t *ordinals, size_t n);
 
-/* The operations of a trace in a binary file of their own, written several times faster than one by one, for
- * accesses are copied as they stand in the trace, and are decoded by who reads them: the operations read back
- * are those of the trace, without threads and times. The trace is one that has just been opened, and stays
- * the caller's. */
+/* Makes a binary ops file from a trace, several times faster than by single operations, because the encoded accesses
+ * are copied. Readers get the operations of the trace, without threads and times. The trace must have just been
+ * opened; the caller still owns it. */
 struct ops_copier;
-/* Can it be? Not if it is text, or read with MT_OPEN_SALVAGE or in parts. */
+/* Is that possible? Not if the trace is text, or read with MT_OPEN_SALVAGE or in parts. */
 bool ops_can_copy(const struct mt_reader *trace);
 struct ops_copier *ops_copier_new(struct mt_reader *trace, int fd, bool resizes, struct mt_error *err);
-/* Copy the next chunk. MT_MORE; MT_END also when writing has failed; MT_ERROR when reading has, see
- * mt_reader_error: the file then has all that comes before. */
+/* Copy the next chunk. Returns MT_MORE; MT_END at the end, and when writing has failed; MT_ERROR when reading has
+ * failed (see mt_reader_error): the file then has all that precedes the error. */
 int ops_copier_next(struct ops_copier *c);
 uint64_t ops_copier_operations(const struct ops_copier *c); /* so far */
-/* Write what ends the file; as ops_writer_finish. */
+/* Write the end of the file. Returns and frees as ops_writer_finish. */
 int ops_copier_finish(struct ops_copier *c, struct mt_error *err);
 
 int ops_writer_finish(struct ops_writer *w, struct mt_error *err);

@@ -1,14 +1,14 @@
-/* stream.h - segments that ran, one behind the other in memory, as a recorder hands them to the writer.
+/* stream.h - the form in which a recorder passes executed segments to the writer.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Of each segment there is its id, MT_STREAM_ID bytes, and then its words, of each the lowest MT_STREAM_WORD
- * bytes. That is enough: a word is an address of user space and a distance that fits 32 bits, so that it is
- * its lowest 48 bits with their sign. (An address that no memory can have, whose access faults, may so be
- * told as another.) Nothing is aligned; all is native-endian, which is little-endian. Who writes words one
- * after the other can write 8 bytes of each: the next one goes over what is too much.
+ * A stream is a sequence of segments. Each has its id (MT_STREAM_ID bytes), then the lowest MT_STREAM_WORD bytes of
+ * each of its words. These suffice, because a word is an address in user space plus a distance of 32 bits: it is the
+ * sign extension of its lowest 48 bits. (An access to an address outside of that range faults. It may be recorded with
+ * another address.) Nothing is aligned. Numbers are little-endian. A writer may store 8 bytes for each word, because
+ * the next word overwrites the surplus.
  *
- * What is no segment is the caller's, and has 1 << 31 or more in the place of the id.
+ * The caller may put other data between segments. They begin with a number of 1 << 31 or more instead of an id.
  */
 #ifndef MEMTRACE_STREAM_H
 #define MEMTRACE_STREAM_H
@@ -19,7 +19,7 @@
 enum {
     MT_STREAM_ID = 4,
     MT_STREAM_WORD = 6,
-    MT_STREAM_BEYOND = 2 /* bytes behind the last word that are written */
+    MT_STREAM_BEYOND = 2 /* bytes after the last word that may be written */
 };
 
 typedef uint32_t mt_stream_half __attribute__((aligned(1), may_alias));
@@ -36,13 +36,13 @@ static inline uint32_t mt_stream_id(const uint8_t *at)
     return *(const mt_stream_half *)at;
 }
 
-/* The word at an address. Two bytes before it are loaded, too: those are the stream's as well. */
+/* The word at an address. Also loads the two bytes before it, which always belong to the stream. */
 static inline uint64_t mt_stream_word(const uint8_t *at)
 {
     return (uint64_t)((int64_t) * (const mt_stream_whole *)(at - 2) >> 16);
 }
 
-/* Write an id, or a word; where the next one comes. */
+/* Write an id, or a word. Both return the address of what follows. */
 static inline uint8_t *mt_stream_put_id(uint8_t *at, uint32_t id)
 {
     *(mt_stream_half *)at = id;

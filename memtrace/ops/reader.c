@@ -41,7 +41,7 @@ struct ops_reader {
     uint64_t passed; /* operations given before the present batch, where they are checked */
     struct mt_error err;
     struct op ops[OPS_BATCH];
-    uint64_t lines[OPS_BATCH]; /* of text: where the operations stand */
+    uint64_t lines[OPS_BATCH]; /* of text: the lines of the operations */
 };
 
 enum line_result { LINE_EMPTY, LINE_OP, LINE_WRONG };
@@ -81,7 +81,7 @@ static enum line_result split_line(const uint8_t *p, struct op *op, char *letter
     p = skip_spaces(p);
     if (*p == '\n' || *p == '#')
         return LINE_EMPTY;
-    if (!read_number(&p, &op->handle) || op->handle == UINT64_MAX) /* which stands for none */
+    if (!read_number(&p, &op->handle) || op->handle == UINT64_MAX) /* which means none */
         return LINE_WRONG;
     p = skip_spaces(p);
     *letter = (char)*p;

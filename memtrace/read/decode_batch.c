@@ -25,7 +25,7 @@ struct packing {
 
 /* Are `extent` > 0 bytes from `addr` in the block? The result is negative if not. There are no branches, and
  * several results can be joined by `|`. The result is also negative for offsets of half the address space or more,
- * and for extents above INT32_MAX, which stand for words that never fit. */
+ * and for extents above INT32_MAX, which mark words that never fit. */
 static inline int64_t lies_whole(const struct live_block *b, uint64_t addr, uint32_t extent)
 {
     const uint64_t offset = addr - b->base, room = b->size - offset;

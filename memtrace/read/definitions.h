@@ -1,7 +1,7 @@
 /* definitions.h - definitions read from a trace: strings, frames, stacks, sites, heaps, facts.
  *
- * Held in pages that never move, so that pointers given out stay valid. Every reference is checked here:
- * an id points back to a definition that exists.
+ * They are kept in pages that never move, so that pointers to them stay valid. Every id in a definition is checked:
+ * it must refer to an earlier definition.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -12,12 +12,12 @@
 #include "memtrace/format/records.h"
 #include "memtrace/memtrace.h"
 
-/* A segment's accesses stand one after the other in defs.accesses. */
+/* A segment. Its accesses are consecutive in defs.accesses. */
 struct defined_segment {
     uint32_t first, count, words;
 };
 
-/* Strings' bytes, in pieces that never move. */
+/* The bytes of strings, in pieces that never move. */
 struct arena {
     struct arena_piece *last;
     size_t used, size;
@@ -41,8 +41,8 @@ struct record_hook {
     struct line buffer;
 };
 
-/* Apply the records of a DEFS chunk. With salvage, definitions lost before it become unknown ones. What is
- * wrong is returned in words, NULL = all is well. */
+/* Apply the records of a DEFS chunk. With salvage, definitions lost before it become unknown ones. Returns a
+ * description of the error, or NULL. */
 const char *defs_apply(struct defs *d, struct cursor *c, bool salvage, struct record_hook *hook);
 
 static inline const char *defs_string(const struct defs *d, uint32_t id)

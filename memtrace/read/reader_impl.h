@@ -24,9 +24,9 @@ struct places {
     size_t room;
 };
 
-/* Who is handed each chunk of events and of definitions, once it was found sound: its header, its payload as
- * stored, and, of definitions, of events' tokens and rare records, what that decompresses to. The chunk of
- * events has just begun, and is to be decoded by the taker. */
+/* A function that gets each chunk after the reader has checked and applied it: header, payload as it is in the file,
+ * and the decompressed streams one after the other, with their sizes. Of EVENTS chunks, only the tokens and rare records
+ * are decompressed; the decoder has begun the chunk, and the function has to decode its rare records. */
 struct chunk_taker {
     void (*take)(void *context, const struct chunk_header *h, const uint8_t *payload, const uint8_t *raw,
                  const uint32_t *sizes);
@@ -40,17 +40,18 @@ struct binary_reader {
     bool in_chunk;
     uint64_t chunk_offset;
     uint64_t next_event; /* events in the file before the next chunk */
-    uint64_t lost;       /* events known to be missing and not yet told */
+    uint64_t lost;       /* events known to be missing and not yet reported */
     bool seen_end, seen_index;
     bool moved;      /* not all chunks before were read: reading began in the middle */
-    uint64_t chunks; /* those before, in a number */
+    uint64_t chunks; /* a hash of the index entries of all chunks so far */
     bool adrift;     /* the live blocks are not known: the next checkpoint lists them */
     uint64_t index_offset;
-    struct id_list survivors;   /* looked at, not kept */
-    struct places seek_points, defs; /* once asked for: where reading can begin; all DEFS chunks */
+    struct id_list survivors; /* the state of checking the list */
+    struct places seek_points,
+        defs;                   /* filled on the first request: where reading can begin; all DEFS chunks */
     uint64_t defs_end;          /* DEFS chunks before this offset have been applied */
-    uint64_t stop;              /* chunks from this offset on are not wanted */
-    uint64_t pass_until;        /* accesses of chunks before this offset are not wanted */
+    uint64_t stop;              /* reading ends before this offset */
+    uint64_t pass_until;        /* accesses of chunks before this offset are skipped */
     uint8_t *raw;               /* streams of the current chunk */
     size_t raw_capacity;
     ZSTD_DCtx *zstd;
@@ -79,35 +80,35 @@ struct mt_reader {
     struct text_reader text;
     char **notes;
     uint32_t note_count;
-    struct batch *batch; /* once asked for */
+    struct batch *batch; /* NULL until the first request */
     struct mt_event events[READER_BATCH];
 };
 
-/* Read the next events into r->events; *n of them. As mt_next. */
+/* Read the next *n events into r->events. Returns as mt_next. */
 int binary_next(struct mt_reader *r, size_t *n);
 int text_next(struct mt_reader *r, size_t *n);
 
-/* Look at the file header, which is in the window. */
+/* Check the file header, which is in the input's window. */
 int binary_begin(struct mt_reader *r);
-/* The same where chunks follow. */
+/* The same for input that begins with a chunk. */
 int binary_begin_chunks(struct mt_reader *r);
 
-/* A reader of the chunks that follow in the input of an ops file, which it takes over. NULL on error, with
- * *err filled; the input is closed then. */
+/* A reader of the chunks that follow in the input of an ops file. The reader owns the input. NULL on error, with
+ * *err filled; the input is then closed. */
 struct mt_reader *reader_of_ops(struct input *in, struct mt_error *err);
 
-/* Begin anew at a chunk, with no blocks. MT_OK or MT_ERROR. */
+/* Continue at a chunk, without live blocks. MT_OK or MT_ERROR. */
 int binary_go(struct mt_reader *r, const struct mt_seek_point *to);
-/* Read one chunk that is not EVENTS, or any if there is a taker. MT_MORE, MT_END or MT_ERROR. */
+/* Read one chunk, which must not be EVENTS unless there is a taker. MT_MORE, MT_END or MT_ERROR. */
 int binary_chunk(struct mt_reader *r);
 
-/* Take a SURVIVORS chunk: is it one, and are there as many as live? Which they are is for who needs them to see.
- */
+/* Check a SURVIVORS chunk: is it well-formed, and does it list as many blocks as are live? */
 bool reader_read_survivors(struct mt_reader *r, uint32_t size);
-/* May a chunk of this type come? Behind SURVIVORS chunks there are no events, and all of them come before END. */
+/* May a chunk of this type follow? After SURVIVORS chunks there are no events, and all of them are before END. */
 bool reader_fits_survivors(const struct mt_reader *r, uint8_t type);
 
-/* Can it be sought in? The header at an offset, reading staying where it is; false if there is none. */
+/* Is the input seekable? And: read the chunk header at an offset, without changing the position; false if there is
+ * none. */
 bool reader_is_plain(const struct mt_reader *r);
 bool reader_header_at(const struct mt_reader *r, uint64_t offset, struct chunk_header *h);
 

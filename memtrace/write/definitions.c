@@ -1,8 +1,7 @@
 /* definitions.c - definitions of the writer: strings, frames, stacks, sites, heaps, facts.
  *
- * They collect in a chunk of their own, which is written before the EVENTS chunk that may use them. An id
- * that cannot be right (a caller's error) is written as 0, "not known", so that no file is made that a
- * reader rejects.
+ * They are collected in a chunk of their own, which is written before the EVENTS chunk that may use them. An id
+ * that is out of range (an error of the caller) is written as 0, "not known", so that readers accept the file.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -175,7 +174,7 @@ uint32_t mt_writer_site(struct mt_writer *w, const struct mt_site *s)
     return (uint32_t)w->counts.sites++;
 }
 
-/* A site of an access is told by its distance from that of the access before. */
+/* Write the accesses of a segment. Each has the difference of its site's id from that of the access before. */
 static void put_accesses(struct buffer *b, const struct mt_segment *s)
 {
     uint32_t last = 0;
@@ -294,7 +293,7 @@ static bool copy_interned(struct mt_writer *to, const struct mt_writer *from)
     return strings;
 }
 
-/* Those that were fused are not: the callers know nothing of them. */
+/* Fused segments are not copied, because callers do not know them. */
 static void copy_segments(struct mt_writer *to, const struct mt_writer *from)
 {
     const struct codebook *e = &from->enc.book;
