@@ -215,7 +215,10 @@ def run(args: argparse.Namespace) -> int:
     asked = args.where is not None and "inherited" in fields_of(args.where)
     found = chosen.fold(partial(Leaks, is_live if asked else is_leak, rollups.key_of(args.by)))
     rollup = rollups.of_arguments(args, chosen.places)
-    live, made = map(rollup.merged, found.sums.rows(chosen.totals["peak"]))
+    alive, everything = found.sums.rows(chosen.totals["peak"])
+    live = rollup.merged(alive, ("live_bytes", "live_blocks", "lifetimes", "blocks"))
+    made = rollup.merged(everything, ("blocks",))
+    del chosen.lives, found.sums, alive, everything  # frees as much memory as the rest will need
     reach = reachability(chosen, found, rollup)
     title = heading(live, reach)
     if not asked and "forked_from_pid" in chosen.trace.info():

@@ -68,7 +68,9 @@ def run(args: argparse.Namespace) -> int:
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args)
     sums, = chosen.sum_by(rollups.key_of(args.by))
+    del chosen.lives  # frees as much memory as the rest will need
     rollup = rollups.of_arguments(args, chosen.places)
     rows = rollups.SummedRows(rollup, rollup.merged(sums), row_of)
+    del sums
     listing.write_ranked(args, chosen.title("allocation sites"), rows.ranked(args.sort), rollups.headed(COLUMNS, args.by))
     return chosen.verdict()

@@ -24,10 +24,9 @@ from steve.trace._memtrace import Trace
 from steve.system.errors import TraceError
 from steve.terminal.progress import Progress
 from steve.terminal.tables import StackText, told_apart
-from steve.trace.frames import is_native
 from steve.analysis.rules import DEFAULTS, limits
 from steve.trace.policy import ShownStacks, is_own
-from steve.trace.frames import frame_text
+from steve.trace.frames import frame_text, is_native
 from steve.analysis.totals import extent, is_complete, is_least
 
 BINS = 400

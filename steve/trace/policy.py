@@ -21,7 +21,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from steve.trace.frames import LUA_KINDS, short_name
+from steve.trace.frames import is_native, short_name
 
 if TYPE_CHECKING:
     import argparse
@@ -36,7 +36,6 @@ INTERNAL = "lj_"                    # prefix of functions that only LuaJIT calls
 API = ("lua_", "luaL_")             # prefixes of the functions of LuaJIT's C API
 STARTS = frozenset(("main", "start_thread"))
 BELOW_MAIN = re.compile(r"\(below main\)|_start|__libc_start_(main|call_main).*|(__)?clone[23]?|thread_start")
-OF_LUA = LUA_KINDS | {"fast", "c", "vm"}  # kinds of frames that Lua or its virtual machine has
 CUT = "cut"                         # the kind of the frame at which the recorder cut a stack
 INLINED = "inlined"                 # the kind of functions that a compiler inlined in that of the next frame
 
@@ -134,7 +133,7 @@ def category(frame: Frame | None, more: tuple[str, ...] = ()) -> int:
         return PLAIN
     if frame.kind == CUT:
         return CUT_OFF
-    if frame.kind in OF_LUA:
+    if not is_native(frame):
         return ALLOCATES if frame.kind in ("c", "fast") and only_allocates(frame, more) else LUA
     if _is_preloaded(frame.object):
         return GLUE
@@ -157,16 +156,37 @@ def category(frame: Frame | None, more: tuple[str, ...] = ()) -> int:
 START_CODE, EMPTY, STARTED, IN_LUA, HIDDEN = (1 << i for i in range(5))
 
 
+class State(NamedTuple):
+    """What the policy needs to know of a stack. machine: the number of the object that calls the outermost frame of Lua;
+    innermost: that of the innermost frame. 0: none."""
+    flags: int
+    machine: int
+    innermost: int
+
+
+class Step(NamedTuple):
+    """What an innermost frame makes of a stack, given the state of its callers. state: the number of its own state;
+    ends: the shown stack has no callers; skips: the innermost frame of the callers is not shown; drops: the shown
+    stack is that of the callers."""
+    state: int
+    ends: bool
+    skips: bool
+    drops: bool
+
+
 class ShownStacks:
     """The stacks of a trace as views show them.
 
     A shown stack is named by the id of a recorded stack, that of which its innermost frame is the innermost. Each
-    recorded stack is looked at once, after the stack of its callers. Memory: 21 bytes for each stack."""
+    recorded stack is looked at once, after the stack of its callers. Memory: 16 bytes for each stack."""
 
     def __init__(self, trace: Trace, policy: Policy = Policy()) -> None:
         self.trace, self.policy = trace, policy
         self._shown, self._outer, self._frames = array("I", [0]), array("I", [0]), array("I", [0])
-        self._flags, self._machines = bytearray([START_CODE | EMPTY]), array("I", [0])
+        self._states = array("I", [0])
+        self._known = [State(START_CODE | EMPTY, 0, 0)]
+        self._numbers = {self._known[0]: 0}
+        self._steps: dict[tuple[int, int], Step] = {}  # by the state of the callers and the frame
         self._categories: dict[int, int] = {}
         self._inlined: set[int] = set()
         self._objects: dict[str, int] = {"": 0}
@@ -237,44 +257,43 @@ class ShownStacks:
 
     def _reach(self, stack: int) -> bool:
         """Look at all stacks up to this one, as far as the trace has defined them; false if it is not defined."""
-        for each in range(len(self._shown), stack + 1):
+        shown, outer, frames, states, steps = self._shown, self._outer, self._frames, self._states, self._steps
+        for each in range(len(shown), stack + 1):
             entry = self.trace.stack(each)
             if entry is None:
                 return False
-            self._append(each, entry[0] if entry[0] < each else 0, entry[1])
+            callers, frame = entry
+            callers = callers if callers < each else 0
+            step = steps.get((states[callers], frame)) or self._step(states[callers], frame)
+            outer.append(0 if step.ends else outer[callers] if step.skips else callers)
+            shown.append(shown[callers] if step.drops else each)
+            frames.append(frame)
+            states.append(step.state)
         return True
 
-    def _append(self, stack: int, callers: int, frame: int) -> None:
-        kind, of_callers = self._category(frame), self._flags[callers]
-        flags = of_callers & (STARTED | IN_LUA)
-        if of_callers & START_CODE and kind == BELOW:
+    def _step(self, of_callers: int, frame: int) -> Step:
+        """What a frame adds to callers with the state of this number."""
+        kind, known, keeps = self._category(frame), self._known[of_callers], self.policy.keep_alloc_fns
+        flags, machine, native = known.flags & (STARTED | IN_LUA), known.machine, self._object_of.get(frame, 0)
+        if known.flags & START_CODE and kind == BELOW:
             flags |= START_CODE | EMPTY
         if kind == CUT_OFF:
             flags |= STARTED | EMPTY
-        machine = self._machines[callers]
         if kind == LUA:
-            if not flags & IN_LUA and callers:
-                machine = self._native_object(self._frames[callers])
+            machine = machine if flags & IN_LUA else known.innermost
             flags |= IN_LUA
-        is_machine = kind in (LUAJIT, LUAJIT_API) or kind == NAMELESS and self._is_in(frame, machine)
-        if (kind == GLUE or is_machine and flags & IN_LUA) and not self.policy.keep_alloc_fns:
+        is_machine = kind in (LUAJIT, LUAJIT_API) or kind == NAMELESS and machine != 0 and native == machine
+        if (kind == GLUE or is_machine and flags & IN_LUA) and not keeps:
             flags |= HIDDEN
         starts = kind == START and not flags & STARTED
-        self._outer.append(0 if starts else self._visible(callers))
-        self._flags.append(flags | STARTED if starts else flags)
-        self._machines.append(machine)
-        self._frames.append(frame)
-        drops = flags & HIDDEN or kind in (ALLOCATES, LUAJIT)
-        if drops and not self.policy.keep_alloc_fns and not of_callers & EMPTY:
-            self._shown.append(self._shown[callers])
-        else:
-            self._shown.append(stack)
-
-    def _visible(self, callers: int) -> int:
-        """The shown stack of which these callers are the rest, after a frame that is shown."""
-        if self._flags[callers] & START_CODE:
-            return 0
-        return self._outer[callers] if self._flags[callers] & HIDDEN else callers
+        state = State(flags | STARTED if starts else flags, machine, native)
+        number = self._numbers.setdefault(state, len(self._known))
+        if number == len(self._known):
+            self._known.append(state)
+        drops = (flags & HIDDEN or kind in (ALLOCATES, LUAJIT)) and not keeps and not known.flags & EMPTY
+        self._steps[of_callers, frame] = Step(number, starts or bool(known.flags & START_CODE),
+                                              bool(known.flags & HIDDEN), bool(drops))
+        return self._steps[of_callers, frame]
 
     def _category(self, frame: int) -> int:
         if frame not in self._categories:
@@ -282,14 +301,6 @@ class ShownStacks:
             self._categories[frame] = category(found, self.policy.alloc_fns)
             if found is not None and found.kind == INLINED:
                 self._inlined.add(frame)
-            if found is not None and found.kind not in OF_LUA:
+            if found is not None and is_native(found):
                 self._object_of[frame] = self._objects.setdefault(found.object, len(self._objects))
         return self._categories[frame]
-
-    def _native_object(self, frame: int) -> int:
-        """The number of the object of a native frame; 0 for a frame of Lua."""
-        return self._object_of.get(frame, 0)
-
-    def _is_in(self, frame: int, machine: int) -> bool:
-        """Does a native frame belong to the object with this number?"""
-        return machine != 0 and self._native_object(frame) == machine

@@ -9,8 +9,8 @@ import os
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from steve.trace.frames import file_name, function_name, is_lua
-from steve.trace.policy import OF_LUA, short_in_table
+from steve.trace.frames import file_name, function_name, is_lua, is_native
+from steve.trace.policy import short_in_table
 from steve.trace.stacks import Sites
 
 if TYPE_CHECKING:
@@ -97,15 +97,17 @@ class Rollup:
         frames = [self.places.line_frame(stack) for stack in keys.tolist()]
         return np.array([self._number(frame) for frame in frames], "u4")
 
-    def merged(self, sums: Sums) -> Sums:
-        """Sums by stack, type or thread summed by row. Of columns that begin with `most` the greatest is taken."""
+    def merged(self, sums: Sums, columns: Sequence[str] = ()) -> Sums:
+        """Sums by stack, type or thread summed by row. Of columns that begin with `most` the greatest is taken.
+        columns: only these; (): all."""
         import numpy as np
         numbers, rows = self.numbers(sums.numbers), sums.rows
         order = np.argsort(numbers, kind="stable")
         starts = np.flatnonzero(np.diff(numbers[order].astype("i8"), prepend=-1))
-        found = np.zeros(len(starts), rows.dtype)
+        names = columns or rows.dtype.names
+        found = np.zeros(len(starts), [(name, rows.dtype[name]) for name in names])
         if len(starts):
-            for name in rows.dtype.names:
+            for name in names:
                 found[name] = reducer(name).reduceat(rows[name][order], starts)
         return Sums(numbers[order[starts]], found)
 
@@ -139,36 +141,40 @@ class SummedRows:
 
     make: makes the columns of a row from its sums. The column `key` is the text of the row."""
 
-    def __init__(self, rollup: Rollup, sums: Sums, make: Callable[[dict], dict], key: str = "site") -> None:
+    def __init__(self, rollup: Rollup, sums: Sums, make: Callable[[dict], dict], key: str = "site",
+                 order: np.ndarray | None = None) -> None:
+        """order: indices into the sums; None: all, as they are."""
+        import numpy as np
         self.rollup, self.sums, self.make, self.key = rollup, sums, make, key
+        self.order = np.arange(len(sums.numbers), dtype="u4") if order is None else order
 
     def __len__(self) -> int:
-        return len(self.sums.numbers)
+        return len(self.order)
 
     def __getitem__(self, some: slice) -> list[dict]:
-        made = zip(self.sums.numbers[some].tolist(), self._made(some))
+        made = zip(self.sums.numbers[self.order[some]].tolist(), self._made(some))
         return [{**row, self.key: self.rollup.text(number)} for number, row in made]
 
     def _made(self, some: slice) -> Iterator[dict]:
         """The rows without their texts."""
         names = self.sums.rows.dtype.names
-        return (self.make(dict(zip(names, values))) for values in self.sums.rows[some].tolist())
+        return (self.make(dict(zip(names, values))) for values in self.sums.rows[self.order[some]].tolist())
 
     def ranked(self, order: str) -> SummedRows:
         """The same rows sorted by a column, the largest first; by the text column alphabetically."""
         import numpy as np
         if order == self.key:
-            indices = sorted(range(len(self)), key=lambda i: str(self.rollup.text(int(self.sums.numbers[i]))))
+            numbers = self.sums.numbers[self.order].tolist()
+            indices = np.array(sorted(range(len(self)), key=lambda i: self.rollup.text(numbers[i])), "u4")
         else:
-            values = [-(row[order] or 0) for first in range(0, len(self), FEW)
-                      for row in self._made(slice(first, first + FEW))]
-            indices = sorted(range(len(self)), key=values.__getitem__)
-        at = np.array(indices, "i8")
-        return SummedRows(self.rollup, Sums(self.sums.numbers[at], self.sums.rows[at]), self.make, self.key)
+            values = np.array([row[order] or 0 for first in range(0, len(self), FEW)
+                               for row in self._made(slice(first, first + FEW))])
+            indices = np.argsort(-values, kind="stable")
+        return SummedRows(self.rollup, self.sums, self.make, self.key, self.order[indices])
 
     def rest(self, first: int) -> dict:
         """One row for all rows from an index on."""
-        rows = self.sums.rows[first:]
+        rows = self.sums.rows[self.order[first:]]
         found = {name: reducer(name).reduce(rows[name]).item() for name in rows.dtype.names}
         return {**self.make(found), self.key: f"others ({len(rows):,})"}
 
@@ -219,7 +225,7 @@ def by_object(frame: Frame) -> Identified:
     """An object file, or all code of Lua."""
     if frame.object:
         return ("object", frame.object), Texts(f"[{os.path.basename(frame.object)}]", f"[{frame.object}]")
-    text = LUA_CODE if frame.kind in OF_LUA else frame.function or UNKNOWN
+    text = LUA_CODE if not is_native(frame) else frame.function or UNKNOWN
     return ("object", text), Texts(text, text)
 
 
