@@ -12,6 +12,7 @@ from steve.analysis.blocks import WHERE_HELP, Blocks, add_choice
 from steve.system.errors import UsageError
 from steve.system.output import Output, check_ending, wrote
 from steve.system.messages import note
+from steve.trace import policy
 
 NAME = "report"
 HELP = "write one self-contained HTML file about a trace"
@@ -54,6 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--json", action="store_true", help="write the numbers as JSON instead of the page"
     )
     add_choice(parser)
+    policy.add_arguments(parser)
     parser.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
 
 
@@ -112,7 +114,8 @@ def run(args: argparse.Namespace) -> int:
         check_ending(args.output, "the report is a page of HTML", ".html", ".htm")
     if not 0 <= args.sites <= 2000:
         raise UsageError("--sites: give a number from 0 to 2000")
-    data = collect(Blocks(NAME, args).open_chosen(), args.file, args.sites, args.quiet)
+    chosen = Blocks(NAME, args)
+    data = collect(chosen.open_chosen(), args.file, args.sites, args.quiet, chosen.policy)
     whole = True
     if args.json:
         with Output(args.output or "-") as out:

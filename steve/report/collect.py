@@ -25,7 +25,7 @@ from steve.system.errors import TraceError
 from steve.terminal.progress import Progress
 from steve.terminal.tables import StackText, told_apart
 from steve.analysis.rules import DEFAULTS, limits
-from steve.trace.policy import ShownStacks, is_own
+from steve.trace.policy import Policy, ShownStacks, is_own
 from steve.trace.frames import frame_text, is_native
 from steve.analysis.totals import extent, is_complete, is_least
 
@@ -110,8 +110,8 @@ def named_sites(shown: ShownStacks, stacks: np.ndarray, numbers: Iterable[int]) 
     frames = {stack: shown.frames(stack) for stack in numbers}
     names = {stack: site_name(found) for stack, found in frames.items()}
     apart = told_apart(list(names.values()))
-    return {stack: Site(stack, clean(apart[names[stack]].replace(" < ", " ← ")), texts_of(found), _row(stacks[stack]))
-            for stack, found in frames.items()}
+    return {stack: Site(stack, clean(apart[names[stack]].replace(" < ", " ← ")), texts_of(found),
+                        _row(stacks[stack])) for stack, found in frames.items()}
 
 
 def texts_of(frames: list[Any]) -> list[str]:
@@ -183,13 +183,15 @@ def _analyse(trace: Trace, quiet: bool) -> tuple[Profile, Findings]:
     return profile, found
 
 
-def collect(trace: Trace, path: str, sites: int = 60, quiet: bool = False) -> TraceData:
-    """Read a trace, called `path`, to its end. TraceError if nothing of it can be read."""
+def collect(trace: Trace, path: str, sites: int = 60, quiet: bool = False,
+            policy: Policy = Policy()) -> TraceData:
+    """Read a trace, called `path`, to its end. TraceError if nothing of it can be read. policy: how stacks are
+    shown."""
     profile, found = _analyse(trace, quiet)
     stacks, heaps, stats, totals = profile.stacks(), profile.heaps(), trace.stats(), profile.totals()
     map_blocks, map_bytes = profile.lifetime_map()
     leading, listed = sorted(_leading_by_rule(found.rows(), MOST_FOUND)), interesting(stacks, sites)
-    named = named_sites(ShownStacks(trace), stacks, {*leading, *listed})
+    named = named_sites(ShownStacks(trace, policy), stacks, {*leading, *listed})
     return TraceData(
         path=path,
         info={clean(k): clean(v, 1000) for k, v in trace.info().items()},

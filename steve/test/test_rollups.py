@@ -115,3 +115,13 @@ def test_functions_that_were_inlined_belong_to_a_place() -> None:
     assert shown.places(shown.ids(5)) == [(5, 4, 3, 2), (1,)]
     assert shown.places(shown.ids(3)) == [(3, 2), (1,)]
     assert shown.places([5, 4]) == [(5, 4)]
+
+
+def test_report_leaves_out_what_is_named(steve: Steve, trace: Callable[..., Path]) -> None:
+    trace(SCRIPT)
+    whole, shorter = (json.loads(steve("report", "t.ljt", "--json", *options).out)["sites"]
+                      for options in ((), ("--alloc-fn", "init")))
+    assert {site["frames"][0] for site in whole} == {"init (a.c:5)", "new (app.lua:12)", "new (app.lua:22)",
+                                                     "down (m.c:9)"}
+    assert {site["frames"][0] for site in shorter} == {"main (m.c:1)", "new (app.lua:12)", "new (app.lua:22)",
+                                                       "down (m.c:9)"}
