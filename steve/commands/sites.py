@@ -72,5 +72,6 @@ def run(args: argparse.Namespace) -> int:
     rollup = rollups.of_arguments(args, chosen.places)
     rows = rollups.SummedRows(rollup, rollup.merged(sums), row_of)
     del sums
-    listing.write_ranked(args, chosen.title("allocation sites"), rows.ranked(args.sort), rollups.headed(COLUMNS, args.by))
+    columns = rollups.headed(COLUMNS, args.by)
+    listing.write_ranked(args, chosen.title("allocation sites"), rows.ranked(args.sort), columns)
     return chosen.verdict()

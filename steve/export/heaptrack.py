@@ -1,9 +1,9 @@
 """heaptrack's format, version 3, gzipped: every allocation and free; for heaptrack_print and heaptrack_gui.
 
-A file consists of lines of words; numbers are hexadecimal. `s` defines a string, `i` a place in code with the functions
-inlined there, `t` a stack, and `a` a kind of allocation (size and stack). `+` and `-` are an allocation and a free, with the number of their
-kind, and `c` is the time in milliseconds. Definitions are numbered from 1, those of `a` from 0. A resize is written
-as a free and an allocation.
+A file consists of lines of words; numbers are hexadecimal. `s` defines a string, `i` a place in code with the
+functions inlined there, `t` a stack, and `a` a kind of allocation (size and stack). `+` and `-` are an allocation and
+a free, with the number of their kind, and `c` is the time in milliseconds. Definitions are numbered from 1, those of
+`a` from 0. A resize is written as a free and an allocation.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

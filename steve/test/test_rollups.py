@@ -86,7 +86,8 @@ def test_texts_are_told_apart() -> None:
 
 @pytest.mark.parametrize("name, short", [
     ("main", "main"), ("std::vector<int>::push_back(int)", "std::vector<int>::push_back(int)"),
-    ("std::map<std::string, std::vector<std::pair<int, double>>>::emplace(int)", "std::map<std::string, std::vector<...>>::emplace(int)"),
+    ("std::map<std::string, std::vector<std::pair<int, double>>>::emplace(int)",
+     "std::map<std::string, std::vector<...>>::emplace(int)"),
     ("core::ptr::drop_in_place::h0123456789abcdef", "core::ptr::drop_in_place"),
     ("std::basic_ostream<char, std::char_traits<char> >& std::operator<< <char>(std::ostream&)",
      "std::basic_ostream<...>& std::operator<< <...>(std::ostream&)")])

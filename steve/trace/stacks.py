@@ -92,8 +92,8 @@ class Sites:
         return self._own[number]
 
     def text(self, stack: int) -> StackText:
-        """The text of the site of a stack: `function (file:line) < its caller < ...`. Calls of the same text in a row are
-        one with their number: `f (a.c:7) x31`."""
+        """The text of the site of a stack: `function (file:line) < its caller < ...`. Calls of the same text in a row
+        are one with their number: `f (a.c:7) x31`."""
         ids = self.shown.ids(stack)
         parts, least = [], 0
         for text, run in groupby(ids, self.frame_text):
