@@ -216,7 +216,7 @@ def of_heaptrack(path: Path) -> View:
         pytest.skip("heaptrack_print is not installed (package heaptrack)")
     result = path.with_name("stacks")
     good(["heaptrack_print", "-F", result, "--flamegraph-cost-type", "allocations", exported(path, "heaptrack")])
-    return view(folded(result.read_text()))
+    return view(folded(result.read_text().replace("; ", " ")))
 
 
 def of_flame(path: Path, known: View) -> View:
@@ -251,11 +251,47 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return found
 
 
+DEEP = """
+#include <stdlib.h>
+static void *down(int n) { return n ? down(n - 1) : malloc(100); }
+static void alpha(void) { for (int i = 0; i < 10; i++) free(down(30)); }
+static void beta(void) { for (int i = 0; i < 20; i++) free(down(30)); }
+int main(void) { alpha(); beta(); return 0; }
+"""
+
+
+@pytest.fixture(scope="module")
+def deep(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Traces of a recursion 30 deep, from two callers: with whole stacks, and with stacks of at most 12 frames."""
+    folder = tmp_path_factory.mktemp("deep")
+    (folder / "p.c").write_text(DEEP)
+    good(["gcc", "-g", "-O0", "-o", folder / "p", folder / "p.c"])
+    whole, cut = (record(folder / f"{name}.ljt", [folder / "p"], "--trace-mem=no", *options).path
+                  for name, options in (("whole", ()), ("cut", ("--stack-depth=12",))))
+    return whole, cut
+
+
+def test_the_callers_of_a_deep_recursion(deep: tuple[Path, Path]) -> None:
+    rows = json.loads(steve("sites", "--json", deep[0]).text)
+    assert [(row["blocks"], row["site"].split(" < ")[1].split()[0]) for row in rows] == [(20, "beta"), (10, "alpha")]
+    assert all(f"{name} (p.c:" in " ".join(steve("sites", deep[0]).text.split()) for name in ("alpha", "beta"))
+    known = of_sites(deep[0], "bytes")
+    assert of_callgrind(deep[0], known).totals == known.totals == {"down": 3000, "alpha": 1000, "beta": 2000,
+                                                                   "main": 3000}
+
+
+@pytest.mark.parametrize("form", ("sites", "flame", "folded", "speedscope", "dhat", "pprof", "heaptrack"))
+def test_a_cut_stack_says_so(form: str, deep: tuple[Path, Path]) -> None:
+    known = of_sites(deep[1], "bytes")
+    found = known if form == "sites" else of_flame(deep[1], known) if form == "flame" else \
+        of_heaptrack(deep[1]) if form == "heaptrack" else VIEWS[form](deep[1])
+    assert (found.leaves, found.roots) == ({"down"}, {"[cut at 12]"})
+
+
 FUNCTIONS = {"c": ("main", "parse", "plan", "cache", "node_new", "make"),
              "cpp": ("main", "fill", "grow", "name"),
              "lua": ("main", "lua_pcall", "main chunk", "leaf", "a", "b")}
 SKIPPED_LEAVES = ("malloc", "zmalloc", "operator new(unsigned long)", "lj_mem_realloc")
-RECURSIVE = {"main chunk"}  # in stacks of compiled code; callgrind's format counts functions that call themselves twice
 VIEWS = {"folded": of_folded, "speedscope": of_speedscope, "dhat": of_dhat, "pprof": of_pprof}
 
 
@@ -265,9 +301,9 @@ def test_bytes_by_function(form: str, program: str, traces: dict[str, Path]) -> 
     known = of_sites(traces[program], "bytes")
     found = VIEWS[form](traces[program]) if form in VIEWS else \
         (of_flame if form == "flame" else of_callgrind)(traces[program], known)
-    names = {*FUNCTIONS[program]} - (RECURSIVE if form == "callgrind" else set())
     missing = sum(known.totals.values()) // 1000 if form == "flame" else 0  # narrow boxes are not drawn
-    assert all(known.totals[name] - missing <= found.totals[name] <= known.totals[name] for name in names)
+    assert all(known.totals[name] - missing <= found.totals[name] <= known.totals[name]
+               for name in FUNCTIONS[program])
     assert (found.leaves, found.roots) == (known.leaves, known.roots)
 
 

@@ -1,7 +1,8 @@
 """callgrind's format: costs by function and line, with the calls between them; for callgrind_annotate and kcachegrind.
 
-Costs are sums over allocated blocks, not instructions. The inclusive cost of a call is counted once for each
-stack, even if a function recurses. https://valgrind.org/docs/manual/cl-format.html
+Costs are sums over allocated blocks, not instructions. The inclusive cost of a call is counted once for each stack,
+even if a function recurses. Calls of a function by itself are not written, because viewers would add their costs to
+its own. https://valgrind.org/docs/manual/cl-format.html
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -42,7 +43,8 @@ class Graph:
         function, line = stack[0]
         bump(self.own.setdefault(function, {}), line, costs)
         self.total = [a + b for a, b in zip(self.total, costs)]
-        edges = {(caller, at, callee, first) for (callee, first), (caller, at) in zip(stack, stack[1:])}
+        edges = {(caller, at, callee, first) for (callee, first), (caller, at) in zip(stack, stack[1:])
+                 if caller != callee}
         for caller, at, callee, first in edges:
             self.own.setdefault(caller, {})
             bump(self.calls.setdefault(caller, {}), (at, callee, first), [1, *costs])
