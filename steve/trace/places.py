@@ -127,7 +127,8 @@ class Places:
         """The line of a stack, with the function name of its own frame."""
         number = self.line_frame(stack)
         if number not in self._found:
-            self._found[number] = found_line(self.trace.frame(number))
+            frame = self.trace.frame(number)
+            self._found[number] = found_line(frame) if frame is not None else Found(NOWHERE)
         return self._found[number]
 
     def _add_frame(self, number: int, callers: tuple[int, int]) -> tuple[int, int]:
