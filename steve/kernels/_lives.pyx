@@ -14,7 +14,6 @@ SPDX-License-Identifier: GPL-2.0-or-later
 import numpy as np
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
@@ -189,7 +188,6 @@ MADE = np.dtype({"names": ["blocks", "bytes"], "formats": [("u8", LINEWORK_KINDS
 cdef enum:
     ENOUGH = 8192  # records in a batch
     FEW = 1024     # the same, where several analyses share a walk and its memory
-    TICK = 256     # batches of events between two calls of tick
 
 
 def accesses_of(counts, sizes):
@@ -219,8 +217,7 @@ cdef class Lives:
     Accesses to freed memory are found if the trace was opened with them. It needs a walk without window and lines.
     part: None, or the number of operations before the shard that is read. A shard begins with the blocks that live
     there, and does not end the lives of those that live on; see piece(). begins: of a shard with lines, the
-    arguments of
-    enter_lines(). since: of a shard, the first handle that counts.
+    arguments of enter_lines(). since: of a shard, the first handle that counts.
     sums: None, or Groups to which all lives are added; batches() is then empty."""
     cdef lives l
     cdef lives_totals began
@@ -229,17 +226,16 @@ cdef class Lives:
     cdef linework work
     cdef faults met
     cdef Trace trace
-    cdef object window, tick, selected, lines, errors
+    cdef Walk walk
+    cdef object selected, lines, errors
     cdef Groups sums
     cdef const uint32_t[::1] of_stacks, of_sites, of_places  # the kernel's
-    cdef readonly object state
-    cdef unsigned walked
 
     def __cinit__(self, Trace trace, window=None, Selection selected=None, tick=None, lines=None,
                   errors=None, part=None, begins=None, uint64_t since=0, Groups sums=None):
         self.errors, self.sums = errors, sums
-        self.trace, self.window, self.selected, self.tick, self.lines = trace, window, selected, tick, lines
-        self.state = "within" if window is None else window.begin()
+        self.trace, self.selected, self.lines = trace, selected, lines
+        self.walk = Walk(trace, window, None, tick)
         if selected is None:
             lives_init(&self.l, NULL, 0)
         else:
@@ -269,13 +265,13 @@ cdef class Lives:
     def batches(self):
         """Iterate over the lives as arrays of LIFE, each valid until the next is requested: first blocks that are
         freed, in the order of their Frees, then the others."""
-        while self.walk():
+        while self.read():
             yield view_of(self.l.out, self.l.n_out, LIFE)
             self.l.n_out = 0
         self.report_errors()
         yield view_of(self.l.out, self.l.n_out, LIFE)
         self.l.n_out = 0
-        if self.state != "after":
+        if self.walk.state != "after":
             lives_end(&self.l, end_of(self.trace))
         while not self.is_part and self.finish():
             yield view_of(self.l.out, self.l.n_out, LIFE)
@@ -331,27 +327,20 @@ cdef class Lives:
             raise MemoryError
         return self.l.n_out > 0
 
-    cdef bint walk(self) except -1:
+    cdef bint read(self) except -1:
         """Read on until there are enough records. False at the end."""
         cdef const mt_event *events
         cdef size_t n
-        if self.window is None:
-            return self.walk_batch()
+        cdef bint counts
         while self.l.n_out < ENOUGH:
-            if self.state == "after" or not self.trace.next(&events, &n):
-                return False
-            self.feed(events, n)
-            self.pause()
-        return True
-
-    cdef bint walk_batch(self) except -1:
-        """The same, without a window."""
-        cdef mt_batch batch
-        while self.l.n_out < ENOUGH:
-            if not self.trace.next_batch(&batch):
-                return False
-            self.feed_batch(&batch)
-            self.pause()
+            if self.walk.window is None:
+                if not self.walk.advance():
+                    return False
+                self.feed_batch(&self.walk.batch)
+            else:
+                if not self.walk.advance_to_mark(&events, &n, &counts):
+                    return False
+                self.feed(events, n, counts)
         return True
 
     cdef int feed_batch(self, const mt_batch *batch) except -1:
@@ -365,15 +354,6 @@ cdef class Lives:
                 ok = faults_add(&self.met, batch.events, batch.n_events)
         return enough(ok)
 
-    cdef int pause(self) except -1:
-        """Count a batch. From time to time, show progress and handle signals."""
-        self.walked += 1
-        if self.walked % TICK == 0:
-            PyErr_CheckSignals()
-            if self.tick is not None:
-                self.tick(*self.trace.progress())
-        return 0
-
     cdef int report_errors(self) except -1:
         """Report the errors of the program."""
         if self.errors is not None:
@@ -381,28 +361,20 @@ cdef class Lives:
                         view_of(self.met.counts, self.met.n, np.dtype("u8")).copy())
         return 0
 
-    cdef int feed(self, const mt_event *events, size_t n) except -1:
-        cdef size_t used
+    cdef int feed(self, const mt_event *events, size_t n, bint counts) except -1:
+        """Feed events up to a mark."""
         cdef uint32_t sites = mt_count_sites(self.trace.r)
+        cdef bint ok = True
         if self.lines is not None:
             self.learn()
-        while n > 0 and self.state != "after":
-            if self.state == "within":
-                with nogil:
-                    used = lives_feed(&self.l, events, n, sites)
-            else:
-                used = to_mark(events, n)
-                if self.lines is not None and not luacode_pass(&self.code, events, used):
-                    raise MemoryError
-            if used > n:
-                raise MemoryError
-            if events[used - 1].kind == MT_MARK and self.window is not None:
-                self.state = self.window.state(self.trace.string(events[used - 1].ref))
-                if self.state == "after":
-                    lives_end(&self.l, events[used - 1].time)
-            events += used
-            n -= used
-        return 0
+        with nogil:
+            if counts:
+                ok = lives_feed(&self.l, events, n, sites) == n
+            elif self.l.lines != NULL:
+                ok = luacode_pass(&self.code, events, n)
+        if self.walk.state == "after":
+            lives_end(&self.l, events[n - 1].time)
+        return enough(ok)
 
     cdef int learn(self) except -1:
         """Number the lines of what the reader has defined so far."""
@@ -442,14 +414,6 @@ cdef class Lives:
         """The same by thread number."""
         rows = view_of(self.l.threads, self.l.threads_room, BY_KIND)
         return accesses_of(rows["counts"], rows["bytes"])
-
-
-cdef size_t to_mark(const mt_event *events, size_t n) nogil:
-    """The number of events up to and with the next mark."""
-    cdef size_t i = 0
-    while i < n and events[i].kind != MT_MARK:
-        i += 1
-    return i + 1 if i < n else n
 
 
 # -- Counts by line, whole and in parts of a trace. ----------------------------------------------------------

@@ -36,6 +36,7 @@ cdef class Walk:
     cdef int enter(self) except -1
     cdef bint next(self, const mt_event **events, size_t *n) except -1
     cdef bint step(self, const mt_event **events, const mt_event **shown, size_t *n) except -1
+    cdef bint advance_to_mark(self, const mt_event **events, size_t *n, bint *counts) except -1
     cdef int meet(self, const mt_event *mark) except -1
     cdef bint read(self) except -1
     cdef bint advance(self) except -1

@@ -12,6 +12,7 @@ only translate a trace do not need.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport uint32_t, uint64_t
 
 from steve.kernels.records cimport enough
@@ -67,7 +68,18 @@ cdef class Walk:
 
     cdef bint step(self, const mt_event **events, const mt_event **shown, size_t *n) except -1:
         """The same, but all events. shown: these events with those that do not count hidden; NULL if none counts."""
-        cdef bint counts = self.state == "within"
+        cdef bint counts
+        if not self.advance_to_mark(events, n, &counts):
+            return False
+        shown[0] = events[0] if counts else NULL
+        if counts and self.filters:
+            shown[0] = walk_filter(&self.w, events[0], n[0])
+            enough(shown[0] != NULL)
+        return True
+
+    cdef bint advance_to_mark(self, const mt_event **events, size_t *n, bint *counts) except -1:
+        """The same, without regard to the selection. counts: do these events lie in the window?"""
+        counts[0] = self.state == "within"
         if self.state == "after" or not self.read():
             return False
         events[0], n[0] = self.events, self.n if self.window is None else to_mark(self.events, self.n)
@@ -75,10 +87,6 @@ cdef class Walk:
         self.n -= n[0]
         if self.window is not None and events[0][n[0] - 1].kind == MT_MARK:
             self.meet(&events[0][n[0] - 1])
-        shown[0] = events[0] if counts else NULL
-        if counts and self.filters:
-            shown[0] = walk_filter(&self.w, events[0], n[0])
-            enough(shown[0] != NULL)
         return True
 
     def finish(self):
@@ -115,10 +123,12 @@ cdef class Walk:
         return True
 
     cdef int count(self) except -1:
-        """Count a batch, and show progress from time to time."""
+        """Count a batch. From time to time, handle signals and show progress."""
         self.walked += 1
-        if self.tick is not None and self.walked % TICK == 0:
-            self.tick(*self.trace.progress())
+        if self.walked % TICK == 0:
+            PyErr_CheckSignals()
+            if self.tick is not None:
+                self.tick(*self.trace.progress())
         return 0
 
 
