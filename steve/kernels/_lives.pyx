@@ -503,12 +503,13 @@ def known_threads(threads):
 cdef int enter_lines(Lives self, begins) except -1:
     """Enter the blocks that live at the beginning of a shard. begins: the owners and the threads of a checkpoint."""
     cdef const uint32_t[::1] owners = np.append(begins[0], np.uint32(0))
-    cdef const uint8_t[::1] threads = np.frombuffer(begins[1].tobytes() + b"\0", "u1")
+    cdef bytes known = b"" if begins[1] is None else begins[1].tobytes()
+    cdef const uint8_t[::1] threads = np.frombuffer(known + b"\0", "u1")
     cdef mt_live_block_t block
     cdef uint32_t slot, stack
     self.learn()
     enter_code(&self.code, self.trace)
-    memcpy(self.code.threads, &threads[0], len(begins[1]) * sizeof(luacode_thread))
+    memcpy(self.code.threads, &threads[0], len(known))
     for slot in range(mt_count_slots(self.trace.r)):
         if mt_get_live_block(self.trace.r, slot, &block) and lives_is_selected(&self.l, block.handle):
             stack = max(owners[slot], <uint32_t>1) - 1 if slot + 1 < len(owners) else 0

@@ -115,13 +115,16 @@ def before_shard(n: int) -> np.ndarray:
     return rows
 
 
-def threads_after(before: np.ndarray, changes: np.ndarray | None) -> np.ndarray:
-    """What each thread did last at the end of a shard; before: at its beginning; changes: of followed_threads()."""
+def threads_after(before: np.ndarray | None, changes: np.ndarray | None) -> np.ndarray | None:
+    """What each thread did last at the end of a shard. before: at its beginning, None if nothing is known; changes: of
+    followed_threads()."""
     if changes is None:
         return before
     import numpy as np
     from steve.kernels._lives import AS_BEFORE, AT_BEFORE
-    after = np.zeros(max(len(before), len(changes)), before.dtype)
+    if before is None:
+        before = changes[:0]
+    after = np.zeros(max(len(before), len(changes)), changes.dtype)
     after[:len(before)] = before
     rows, old = after[:len(changes)], after[:len(changes)].copy()
     for names, known in ((("by", "at"), changes["by"] != AT_BEFORE),
@@ -141,9 +144,8 @@ def checkpoints_of(shards: list[tuple[View, int]], earlier: list[Surveyed],
     """The checkpoint of each shard. shards: with the handle of the first New of each; earlier: surveys of the shards
     before the first."""
     import numpy as np
-    from steve.kernels._lives import THREAD
     now = Checkpoint(shards[0][0], 0, total=sum(surveyed.operations for surveyed in surveys),
-                     handles=np.zeros(0, "u8"), owners=np.zeros(0, "u4"), threads=np.zeros(0, THREAD))
+                     handles=np.zeros(0, "u8"), owners=np.zeros(0, "u4"))
     found = []
     for i, surveyed in enumerate([*earlier, *surveys]):
         if i >= len(earlier):

@@ -250,9 +250,9 @@ def analyse(view: View, make: "Callable[[], Analysis]", chosen: Any,
     """Task: the partial result of an analysis for a shard. chosen: the part() of a Selection, or None for all
     blocks."""
     from steve.kernels._walk import Walk
-    from steve.kernels._lives import Selection
     bits = None
     if chosen is not None:
+        from steve.kernels._lives import Selection
         selection = Selection()
         selection.join(chosen)
         bits = selection.as_bits()
