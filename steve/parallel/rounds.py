@@ -42,7 +42,7 @@ def asked(args: "argparse.Namespace") -> bool:
 class Salvaged(str):
     """The path of a trace that is read with --salvage.
 
-    Shards begin only before its first damaged chunk. One reader has to read all that follows, because only it can tell
+    Shards begin only before its first damaged chunk. One reader has to read all that follows, because only it knows
     what became of the blocks that were made or freed in a damaged chunk."""
 
 

@@ -183,13 +183,13 @@ void reuse_order(const struct reuse *r, uint64_t *to)
             *to++ = r->lines[r->at[time] - 1];
 }
 
-/* A line comes to be the one touched last. */
+/* Make a line the one that was touched last. */
 static bool move_up(struct reuse *r, uint64_t line)
 {
     uint32_t index = livemap_find(&r->map, line);
 
     if (index == LIVEMAP_NONE)
-        return true; /* it was not among the first touches: the part tells nonsense */
+        return true; /* it is not among the first touches: the report of the shard is wrong */
     if (r->now == r->tree_size && !renumber(r))
         return false;
     lift(r, index);

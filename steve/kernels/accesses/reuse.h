@@ -10,10 +10,10 @@
  * With a rate R above 1 only lines whose hash is a multiple of R are followed, and distances are multiplied
  * by R: spatially hashed sampling (Waldspurger and others, SHARDS, FAST 2015).
  *
- * In a part of a trace the first touch of a line has a distance that only the whole knows. So a part tells
- * which lines it touched, in the order of their first touches and in that of their last; touching them in the
- * first order gives the whole these distances, and in the second, uncounted, the order that it goes on from
- * (the joining of PARDA: Niu, Dinan, Lu and Sadayappan, IPDPS 2012).
+ * In a shard, the distance of the first touch of a line is not known. So a shard reports the lines that it touched, in
+ * the order of their first touches and in that of their last ones. The whole touches them in the first order, which
+ * gives the missing distances, and then in the second order without counting, which gives the tree at the end of the
+ * shard (as PARDA: Niu, Dinan, Lu and Sadayappan, IPDPS 2012).
  *
  * An access that lies in two lines counts as two touches. Lines are those of the address space.
  *

@@ -30,8 +30,8 @@
  * null model, with both moments evenly spread over turns of equal length L: u L is left and v L is over, the spans
  * are (2 - u - v) L, at once means u + v <= 2/9, which has probability 2/81; 1/8 is taken, for turns are not
  * equal. Of r + m returns r are seen at once: chance = P(Binomial(r + m, 1/8) >= r). Lines are found with chance
- * at most SHARING_CHANCE; as many lines are examined, that has to be multiplied by their number (`tests`) by whoever
- * reads the result.
+ * at most SHARING_CHANCE. Because many lines are examined, the reader of the result has to multiply that by their
+ * number (`tests`).
  *
  * O(1) for each access; at the end of a run and of an episode more with the threads on the line.
  *

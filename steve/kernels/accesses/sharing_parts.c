@@ -55,8 +55,8 @@ static bool copy_one(const struct sharinglines *l, uint32_t index, struct sharin
     return true;
 }
 
-static void report_line(const struct sharinglines *l, uint64_t number, uint32_t index, struct sharing_reported *t,
-                      struct sharing_use **to)
+static void report_line(const struct sharinglines *l, uint64_t number, uint32_t index,
+                        struct sharing_reported *t, struct sharing_use **to)
 {
     const struct sharing_line *line = &l->lines[index];
     const struct sharing_head *head = &l->heads[index];
@@ -83,7 +83,8 @@ bool sharingparts_finish(struct sharing *s)
     return true;
 }
 
-size_t sharingparts_report(const struct sharing *s, struct sharing_reported *reported, struct sharing_use *uses)
+size_t sharingparts_report(const struct sharing *s, struct sharing_reported *reported,
+                           struct sharing_use *uses)
 {
     const struct sharinglines *l = &s->lines;
     struct sharing_use *to = uses;
@@ -166,8 +167,8 @@ static bool add_first(struct sharinglines *l, struct sharing_line *line, const s
     return true;
 }
 
-static bool add_last_episode(struct sharinglines *l, struct sharing_line *line, const struct sharing_reported *t,
-                             struct reading *r)
+static bool add_last_episode(struct sharinglines *l, struct sharing_line *line,
+                             const struct sharing_reported *t, struct reading *r)
 {
     if (!sharinglines_end(l, t->number, line))
         return false;

@@ -50,7 +50,8 @@ bool sharingparts_enter(struct sharing *s, const struct mt_live_block *live, uin
 bool sharingparts_finish(struct sharing *s);
 /* Write the lines to reported[lines.map.live] and their uses to uses[], which has room for lines.n_uses. Returns the
  * number of uses. */
-size_t sharingparts_report(const struct sharing *s, struct sharing_reported *reported, struct sharing_use *uses);
+size_t sharingparts_report(const struct sharing *s, struct sharing_reported *reported,
+                           struct sharing_use *uses);
 
 /* For sharing.c: a block was freed. */
 bool sharingparts_end(struct sharing *s, struct sharing_block *b);

@@ -1,14 +1,12 @@
 /* states.h - what happens while Lua's virtual machines are in each of their states.
  *
- * A thread is in the state that the last MT_STATE it made told, of the Lua heap that told it; before the
- * first one it is in none. Instructions between two events belong to the state of the thread of the first:
- * the traced threads run one at a time, and each turn ends with an event or soon after one. So the
- * instructions of all rows add up to those of the events walked over, whatever the threads do. Heap events
- * and accesses belong to the state of their own thread. Memory: O(states + traces + threads).
+ * The state of a thread, and its Lua heap, are those of its last MT_STATE; before the first one it has none.
+ * Instructions between two events belong to the state of the thread of the first event, because the traced threads run
+ * one at a time, and each turn ends with an event or soon after one. So the instructions of all rows add up to those of
+ * the trace. Heap events and accesses belong to the state of their own thread. Memory: O(states + traces + threads).
  *
- * In a part of a trace a thread that has told nothing yet is in the state it was in before, whichever that
- * is: such a row has vm STATES_BEFORE and the thread in the place of the heap. Time counts from the part's
- * first event.
+ * At the beginning of a shard, the state of a thread is not known until its first MT_STATE. The row for it has vm
+ * STATES_BEFORE, and the thread in the place of the heap. Time counts from the first event of the shard.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef STEVE_KERNELS_ACCESSES_STATES_H

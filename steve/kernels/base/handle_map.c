@@ -63,7 +63,7 @@ uint32_t livemap_add(struct livemap *m, uint64_t handle)
     return index;
 }
 
-/* Empty entry `hole` and move up what would no longer be found behind it. */
+/* Empty entry `hole`, and move up the entries after it that would no longer be found. */
 static void close_hole(struct livemap *m, size_t hole)
 {
     size_t i = hole;

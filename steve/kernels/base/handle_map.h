@@ -1,9 +1,9 @@
 /* handle_map.h - from the handles of live blocks to small dense numbers.
  *
- * An ops file names blocks by handles that only grow; the kernels keep one record for each *live* block in an
- * array. This maps the one to the index of the other and gives the indices of dead blocks out again, so that
- * memory follows the live blocks alone. A hash table with linear probing, at most half full. Blocks made one
- * after the other are mostly used and freed together, so eight successive handles stand side by side.
+ * The handles of an ops file only increase, but the kernels keep one record for each *live* block in an array. This
+ * maps a handle to the index of the record. Indices of freed blocks are used again, so that memory is proportional
+ * to the live blocks. It is a hash table with linear probing, at most half full. Blocks that are made one after the
+ * other are mostly used and freed together, so eight successive handles are adjacent.
  * Handles 0 ... UINT64_MAX - 1.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */

@@ -17,7 +17,7 @@ struct life {
     uint64_t first_size, most; /* at its New; the most it ever had */
     uint64_t moves, copied;    /* Resizes that gave it another address, and the bytes kept by them */
     uint64_t born_allocated, died_allocated; /* bytes requested for all blocks until then */
-    uint64_t born, died;           /* numbers of New and Free; if never freed, died is the number of all operations */
+    uint64_t born, died; /* numbers of New and Free; if never freed, died is the number of all operations */
     uint64_t born_time, died_time; /* in instructions */
     uint64_t first_use, last_use;  /* numbers of accesses; both = died if there is none */
     uint64_t loads, stores, modifies;
@@ -26,7 +26,7 @@ struct life {
     uint64_t news;             /* of other blocks during its life */
     uint64_t peak, peak_bytes; /* its bytes at that peak of the heap, the last one before its death */
     uint32_t stack, heap;
-    uint32_t last_stack; /* of its last Resize; of its New if it has none */
+    uint32_t last_stack;          /* of its last Resize; of its New if it has none */
     uint16_t thread, free_thread; /* free_thread: 0 if never freed */
     uint8_t how, freed, shared;   /* shared: accessed by another thread than made it */
     uint8_t type;                 /* enum mt_type: what it contained, as far as the trace has it */

@@ -37,8 +37,8 @@ __attribute__((always_inline)) static inline void ahead_slot(const struct ahead 
     fetch_soon(element + a.need - 1);
 }
 
-/* The blocks of those n of the batch's events that are AHEAD_EVENTS behind the next: of all kinds, for those
- * that have no block have slot 0. */
+/* Prefetch the blocks of n of the batch's events, AHEAD_EVENTS after the next one. Events without a block have slot
+ * 0. */
 __attribute__((always_inline)) static inline void ahead_events(const struct ahead a, const struct mt_batch *p,
                                                                const struct mt_event *next, unsigned n)
 {
@@ -52,8 +52,8 @@ __attribute__((always_inline)) static inline void ahead_events(const struct ahea
         ahead_slot(a, next->slot);
 }
 
-/* The blocks of the segments' words, of which many one after the other lie in one. Most are met again and
- * again, so that it pays for large arrays only. */
+/* Prefetch the blocks of the segments' words. Successive words often lie in the same block, and most blocks are
+ * accessed repeatedly, so it is of use only for large arrays. */
 __attribute__((always_inline)) static inline void ahead_words(const struct ahead a, const struct mt_batch *p)
 {
     uint32_t last = MT_NO_SLOT;

@@ -1,8 +1,7 @@
 /* text_writer.h - numbers and letters to a descriptor, fast.
  *
- * A buffer of 256 KB in front of write(2), the only place where the kernels put text out. The first error of
- * the system is kept and everything after it is dropped; textout_finish tells. Locale and formats play no
- * part.
+ * A buffer of 256 KB before write(2), through which the kernels write all text. After the first error of the system,
+ * everything is dropped, and textout_finish returns that error. The locale has no effect.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef STEVE_KERNELS_BASE_TEXT_WRITER_H

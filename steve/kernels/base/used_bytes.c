@@ -56,8 +56,7 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* What lies behind a block of a size is lost: parts that begin behind its end, whatever they came to be
- * since. */
+/* The block shrinks to a size: parts that begin after its end are lost, whatever later Resizes do. */
 static void cut(struct usedparts_map *m, uint64_t size)
 {
     m->end = least(m->end, round_up(size, usedparts_shift(size)));

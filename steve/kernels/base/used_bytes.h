@@ -41,8 +41,8 @@ uint64_t usedparts_resized(uint64_t parts, uint64_t from, uint64_t to);
 /* Bytes of the used parts of a block; the last part may be cut by the end of the block. */
 uint64_t usedparts_bytes(uint64_t parts, uint64_t size);
 
-/* What Resizes one after the other do to used parts: each comes to be the bytes around it at the coarsest
- * shift met, [begin, begin + 2^coarse), cut at `end`; or is lost, if it begins at `kept` or behind. */
+/* The effect of a series of Resizes on used parts: each part becomes the bytes around it at the coarsest shift of the
+ * series, [begin, begin + 2^coarse), cut at `end`. It is lost if it begins at `kept` or after. */
 struct usedparts_map {
     uint64_t kept, end; /* bytes; UINT64_MAX: no bound */
     uint8_t first;      /* shift before the first Resize */

@@ -33,7 +33,7 @@ void linepages_free(struct linepages *p)
         free(p->tables[i].entries);
 }
 
-/* From an entry on, that of a page and a line, or a free one: which may be that behind the last. */
+/* The entry of a page and a line, searched from an entry on, or a free entry, possibly the one after the last. */
 static inline struct linepage *seek(struct linepage *entry, uint64_t page, uint32_t line)
 {
     while ((entry->page != page || entry->line != line) && entry->touched)
@@ -80,7 +80,7 @@ static void move_homes(struct linepages *p, const struct linepages_table *t, str
     }
 }
 
-/* Have what the first of n touches in its table, and tell what of it was not there. False: out of memory. */
+/* Add the first of n touches to its table. fresh: what of it was not there before. False: out of memory. */
 static bool add(struct linepages *p, struct linepages_late *late, size_t n, struct linepages_fresh *fresh)
 {
     const struct linepage *what = &late->what;

@@ -24,7 +24,7 @@ struct __attribute__((packed, aligned(4))) linepage {
 
 /* Open addressing, at most three quarters full. */
 struct linepages_table {
-    struct linepage *entries; /* behind the last a free one, where looking for one ends */
+    struct linepage *entries; /* after the last one there is a free one, which ends a search */
     size_t room, n;           /* how many there are; in use */
 };
 

@@ -60,8 +60,8 @@ static void add_touch(struct linework *w, uint32_t first, const struct mt_segmen
     sums->bytes[a->kind - MT_LOAD] += a->size;
 }
 
-/* The accesses of a segment, for which there is room. Where Lua is followed what sets its line stands by
- * itself, and before it and behind it are different touches. */
+/* Add the accesses of a segment, for which there is room. If Lua is followed, an access that sets the line of Lua is a
+ * touch of its own, and the accesses before and after it are in different touches. */
 static void add_accesses(struct linework *w, const struct mt_segment_access *a, unsigned n, bool split)
 {
     uint32_t first = w->n_touches;

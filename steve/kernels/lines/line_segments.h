@@ -1,11 +1,11 @@
 /* line_segments.h - what executions of a segment do to blocks, by line.
  *
- * Most of what lines.h counts comes in segments, which tell site, kind and size once for all executions.
- * So the line of a site, which never changes, is looked up once, and what one word of a segment does at one
- * line within 64 bytes is one *touch*: the same block and at most two cache lines, both of them touched,
- * whichever accesses lie between. Where a touch is its sites' own an execution counts that alone;
- * line_segments_settle makes rows of it. What belongs to whatever Lua instruction the thread is at goes to the
- * rows at once. Memory: O(accesses of segments), which is code, not events.
+ * Most accesses come in segments, which have site, kind and size once for all executions. So the line of a site, which
+ * never changes, is looked up once. The accesses of one word of a segment at one line within 64 bytes form one *touch*:
+ * they are in the same block, and in at most two cache lines. If the accesses of a touch belong to their sites, an
+ * execution is only counted, and line_segments_settle adds the counts to the rows. If they belong to the Lua
+ * instruction of the thread, they are added to the rows at once. Memory: O(accesses of segments), which depends on
+ * the code of the program, not on the number of events.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef STEVE_KERNELS_LINES_LINE_SEGMENTS_H
@@ -109,7 +109,7 @@ static inline bool line_segments_sites(struct linework *w, const struct linework
     return true;
 }
 
-/* A segment ran that is all machine code of traces: its last access tells where the thread is. */
+/* A segment ran that is all machine code of traces: the position of the thread is that of its last access. */
 static inline void line_segments_stay(struct luacode *c, const struct mt_segment_access *a, unsigned n,
                                       const struct mt_place *places, uint16_t thread)
 {

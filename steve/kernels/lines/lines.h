@@ -106,7 +106,7 @@ struct linework {
     struct linepages_late late[LINEWORK_LATE]; /* not among those pages yet, but on their way: */
     unsigned n_late;                           /* how many */
     uint64_t memo[LINEWORK_MEMO]; /* cache line << LINEWORK_LINE_BITS | line, plus 1, met lately */
-    uint64_t memo_end;            /* cache lines that it can tell are below this */
+    uint64_t memo_end;            /* the memo can only have cache lines below this */
     struct linework_segment *segments;
     struct linework_touch *touches;
     struct linework_accesses *sums; /* what a touch does in one execution */
@@ -126,7 +126,7 @@ bool linework_learn(struct linework *w, const struct linework_map *map);
 /* Forget what is known of the many lines of a block. */
 void linework_forget_many(struct linework *w, uint32_t slot);
 /* Count a block whose life is over: its New's stack, what it contained (enum mt_type), how many bytes its News and
- * Resizes asked for. */
+ * Resizes requested. */
 void linework_count_made(struct linework *w, uint32_t stack, uint32_t heap, uint8_t type, uint64_t bytes);
 /* A line that is not among the few of a block, nor is there room. */
 bool linework_met_many(struct linework *w, struct linework_block *b, uint32_t line, uint64_t *blocks);
@@ -230,7 +230,7 @@ static inline bool linework_met_block(struct linework *w, struct linework_block 
 }
 
 /* Cache lines of one page: a bit for each. They count when linework_catch_up was called. The table of pages
- * is often too large for the processor's caches: several are asked for before the first is needed. */
+ * is often too large for the processor's caches, so several entries are prefetched. */
 static inline bool linework_met_page(struct linework *w, uint64_t page, uint64_t bits, uint32_t line)
 {
     w->late[w->n_late++] = linepages_begin(&w->pages, page, bits, line);
@@ -285,7 +285,7 @@ static inline void linework_count(struct linework_accesses *a, const struct line
     }
 }
 
-/* An access. Blocks that do not live, and those whose New was not told, do not count. */
+/* An access. Accesses to blocks that do not live, or whose News were not fed, do not count. */
 static inline bool linework_access(struct linework *w, const struct mt_event *e)
 {
     struct linework_block *b = linework_block_at(w, e->slot);

@@ -14,7 +14,7 @@
 
 /* Of one stack. Only uint64_t, so that it can be seen as an array with named columns. */
 struct holding {
-    uint64_t bytes, blocks; /* asked for in all; a resized block counts once, its bytes with each size */
+    uint64_t bytes, blocks; /* requested in all; a resized block counts once, its bytes with each size */
     uint64_t held, held_blocks;
     uint64_t most, most_blocks; /* when this stack held most bytes */
     uint64_t peak, peak_blocks; /* when the heap did; of an older peak before holdings_finish */

@@ -56,10 +56,10 @@ static void heap_grew(struct lives *l, uint64_t bytes)
 
 /* Write the record of a block that ended at a moment. All fields are set, so it need not be cleared before. */
 static inline void write_life(struct life *restrict to, const struct lives *restrict l,
-                        const struct lives_block *restrict b, const struct lives_moment *restrict at,
-                        const struct lives_ending *restrict ending)
+                              const struct lives_block *restrict b, const struct lives_moment *restrict at,
+                              const struct lives_ending *restrict ending)
 {
-    static const struct lives_use s_none; /* without accesses, the block's own `use` is not loaded into the cache */
+    static const struct lives_use s_none; /* so that `use` of a block without accesses is not loaded */
     const struct lives_use *use = b->touched ? &b->use : &s_none;
     const uint64_t *n = use->counts, *bytes = use->bytes_of;
     uint64_t now = l->before + at->operations;
@@ -430,7 +430,7 @@ static void prefetch_words(const struct lives *l, const struct mt_batch *p)
 }
 
 static inline void prefetch_events(const struct lives *l, const struct mt_batch *p,
-                                  const struct mt_event *next, unsigned n)
+                                   const struct mt_event *next, unsigned n)
 {
     const size_t past = l->lines ? sizeof(struct lives_use) : 0;
 

@@ -6,7 +6,7 @@
  * the walk adds them to it and writes no records.
  *
  * An operation is an event of the kinds New to Modify; operations are numbered from 0. A block belongs to the
- * stack and thread of its New for life; its Resizes count as bytes asked for, and it has the size of the last
+ * stack and thread of its New for life; its Resizes count as requested bytes, and it has the size of the last
  * one. Accesses beyond the block's end count, but the bytes there are not used bytes. Events of blocks whose New was
  * not fed are ignored.
  *
@@ -43,7 +43,7 @@ struct lives_block {
     uint8_t how, shift; /* how: enum mt_how | LIVES_INHERITED; shift: a part is 2^shift bytes */
     uint8_t live : 1, touched : 1;
     uint8_t shared, type, reach;
-    uint8_t earlier; /* made before this shard: see lives_parts.h */
+    uint8_t earlier;                  /* made before this shard: see lives_parts.h */
     uint32_t stack, heap, last_stack; /* as in struct life */
     uint64_t handle, size, bytes, resizes, born, born_time, born_allocated, news, peak, peak_bytes;
     uint64_t first_size, most, moves, copied;
@@ -69,7 +69,7 @@ struct lives_ending {
 
 struct lives {
     struct lives_totals totals;
-    uint64_t before; /* operations before the first event fed, because records have numbers of the whole trace */
+    uint64_t before; /* operations before the first event fed: records have numbers of the whole trace */
     struct lives_block *blocks; /* by slot */
     size_t room;
     struct groups *sums; /* NULL, or the caller's, to which lives are added instead of writing records */
@@ -79,7 +79,7 @@ struct lives {
     struct access_sums *sites, *threads; /* by site id, by thread number */
     size_t sites_room, threads_room;
     struct segment_runs runs; /* of a batch, whose accesses are not yet added to the sites */
-    struct linework *lines;  /* NULL, or the caller's; it and its luacode must learn before each batch */
+    struct linework *lines;   /* NULL, or the caller's; it and its luacode must learn before each batch */
     const uint8_t *selected; /* a bit for each handle; NULL = all blocks */
     uint64_t n_selected;     /* handles that have a bit; those beyond are not selected */
     uint64_t since;          /* blocks with smaller handles are not selected */

@@ -49,7 +49,8 @@ static bool add_piece_of(struct lives *l, struct lives_block *b, uint16_t thread
 
 bool livesparts_end(struct lives *l, struct lives_block *b, uint16_t thread)
 {
-    return (!l->lines || lineparts_end(l->lines, (uint32_t)(b - l->blocks))) && add_piece_of(l, b, thread, true);
+    return (!l->lines || lineparts_end(l->lines, (uint32_t)(b - l->blocks))) &&
+           add_piece_of(l, b, thread, true);
 }
 
 /* Did nothing happen to a block in the shard? */

@@ -113,7 +113,7 @@ static struct profile_tally *changing(struct profile *p, struct tallies *t, uint
     return y;
 }
 
-/* A size was asked for; the block is live here. */
+/* A New or Resize requested a size; the block is live here. */
 static void tally_begin(struct profile_tally *y, uint64_t size)
 {
     y->bytes += size;

@@ -58,7 +58,7 @@ struct lockfull {
     uint64_t *due; /* handles to unlock here */
     size_t n_due, due_room;
     struct op *out; /* what the last lockfull_feed made */
-    uint64_t *at;   /* which operation each of them stands before, or is */
+    uint64_t *at;   /* the number of the operation at or before which each of them happens */
     size_t n_out, out_room, at_room;
     uint64_t locks, unlocks;
     uint64_t unmatched; /* accesses to handles that are not live */

@@ -1,7 +1,7 @@
 /* functions.c - functions of accesses and stacks as numbers; see functions.h.
  *
- * Frames and sites are asked for again and again: their numbers are kept. When memory ends, a function that
- * was not met before is FUNCTIONS_UNKNOWN.
+ * The numbers of frames and sites are kept, because they are needed repeatedly. When out of memory, a new function is
+ * FUNCTIONS_UNKNOWN.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "steve/kernels/locks/functions.h"

@@ -237,7 +237,7 @@ static bool close_scope(struct lockstack *l, struct lockstack_scope *scope)
     return true;
 }
 
-/* A heap operation of a thread tells by its stack which functions have returned. */
+/* At a heap operation of a thread, its stack shows which functions have returned. */
 static bool learn(struct lockstack *l, const struct mt_event *e)
 {
     struct lockstack_thread *t;

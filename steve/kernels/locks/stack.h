@@ -71,11 +71,11 @@ struct lockstack {
     bool unlock_before_free;
 };
 
-/* reader: the one that the events come from. False when out of memory; free it then, too. */
+/* reader: the one that the events come from. False when out of memory; lockstack_free is still needed. */
 bool lockstack_init(struct lockstack *l, const struct mt_reader *reader, bool unlock_before_free);
 void lockstack_free(struct lockstack *l);
 /* shown: the n events, or as many with those hidden that do not count (steve/kernels/base/walk.h), or NULL: none of
- * them counts. What does not count still tells which instructions of Lua run. False when out of memory. */
+ * them counts. The others are still needed to follow the instructions of Lua. False when out of memory. */
 bool lockstack_feed(struct lockstack *l, const struct mt_event *events, const struct mt_event *shown,
                     size_t n);
 

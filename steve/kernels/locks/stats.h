@@ -1,9 +1,9 @@
 /* stats.h - what locks mean for a compacting allocator: how much is locked, for how long, what may move.
  *
- * Fed with the operations of a lockops file (N, F, R, L, U) and for each the number of the operation that it
- * stands before or is. Gives samples over time at equal distances (when there are too many, every other one
- * is dropped and the distance doubled), means weighted by time, and how long locks are held: a histogram by
- * powers of two. A lock is held from L to U or F, or to the end. What is not locked can be moved.
+ * It is fed the operations of a lockops file (N, F, R, L, U), each with the number of the operation at or before
+ * which it happens. The results are samples over time at equal distances (when there are too many, every other one
+ * is dropped and the distance doubled), means weighted by time, and a histogram by powers of two of how long locks
+ * are held. A lock is held from L to U or F, or to the end. Blocks that are not locked can be moved.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef STEVE_KERNELS_LOCKS_STATS_H

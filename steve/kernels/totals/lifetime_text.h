@@ -1,7 +1,7 @@
 /* lifetime_text.h - lifetimes of blocks as the text of the first Steve's files: -lifetime and -statistics.
  *
- * In a kernel because there are three of them for each block of the trace. Numbers come out as Python's
- * formatting has them. Which order the blocks have, and what stands around them, is steve.lifetimes's.
+ * This is a kernel because there are three numbers for each block of the trace. They are written as Python would format
+ * them. steve/analysis/lifetimes.py sorts the blocks, and writes the text around them.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef STEVE_KERNELS_TOTALS_LIFETIME_TEXT_H
@@ -10,8 +10,7 @@
 #include "steve/kernels/base/text_writer.h"
 #include "steve/kernels/totals/lifetimes.h"
 
-/* Which lifetime a line tells: other / own accesses with two decimals, or (own + other) / all in whole per
- * cent. */
+/* The lifetime in a line: other / own accesses with two decimals, or (own + other) / all in whole percent. */
 enum lifetext_kind { LIFETEXT_MICRO, LIFETEXT_MACRO };
 
 struct lifetext {

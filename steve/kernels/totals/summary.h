@@ -1,8 +1,8 @@
 /* summary.h - totals of a trace: events, bytes, blocks, and where blocks were made.
  *
- * Byte counts are of what the program asked for. A Resize counts as a free of the old and an allocation of
- * the new size in the bytes, not in the blocks; the peak does not see both at once. Sites are allocation
- * stacks; a resized block belongs to the stack that resized it. Memory: O(live blocks + stacks).
+ * Bytes are those that the program requested. In bytes, a Resize counts as a free of the old size and an allocation of
+ * the new one; the peak never includes both. In blocks, it does not count. Sites are allocation stacks; a resized block
+ * belongs to the stack of its last Resize. Memory: O(live blocks + stacks).
  *
  * A shard of a trace begins with the blocks that live there, which are entered. Its totals of live blocks and bytes,
  * and their peaks, are differences to the beginning of the shard. It lists the slots of the entered blocks that end
@@ -22,7 +22,7 @@ struct mt_live_block;
 /* One allocation stack. */
 struct summary_stack {
     uint64_t news, resizes;           /* blocks made, blocks resized, here */
-    uint64_t bytes;                   /* asked for by those */
+    uint64_t bytes;                   /* requested by those */
     uint64_t live_blocks, live_bytes; /* made here and live now; at the end: never freed */
 };
 
