@@ -139,6 +139,8 @@ def fork_workers(n: int) -> "ProcessPoolExecutor":
     need them."""
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
+
+    import numpy  # noqa: F401 (all workers need it, and share it if it is loaded before they are forked)
     workers = ProcessPoolExecutor(n, multiprocessing.get_context("fork"), begin_worker, (os.getpid(),))
     with blocked():
         workers.submit(os.getpid)
