@@ -10,8 +10,8 @@
  *
  * These rules hold for all functions:
  *   - init is called once and first, destroy once and last.
- *   - Sizes are in bytes and >= 1. A ref is live from malloc or realloc until free. free, lock, unlock, where and usable
- *     are called with live refs only. A block may be freed while it is locked.
+ *   - Sizes are in bytes and >= 1. A ref is live from malloc or realloc until free. free, lock, unlock, where and
+ *     usable are called with live refs only. A block may be freed while it is locked.
  *   - The address of a block is a multiple of STEVE_ALIGNMENT, and live blocks do not overlap.
  *   - lock and unlock are called in pairs for a ref and are not nested. Between them the block must not move.
  *   - `id` is a number below 2^32 that no other live block has; numbers are reused. (While a block is resized with a
