@@ -207,7 +207,8 @@ def joined(reader: Reader, stack: int) -> tuple[list[int], bool]:
     frames = reader.stack_frames(stack)
     names = [f.function for f in frames]
     lua = [i for i, f in enumerate(frames) if f.kind in ("lua", "lua-inlined")]
-    around = bool(lua) and frames[0].kind in ("host", "inlined") and "lua_pcall" in names[lua[-1]:] and "main" in names[lua[-1]:]
+    below = names[lua[-1]:] if lua else []
+    around = bool(below) and frames[0].kind in ("host", "inlined") and "lua_pcall" in below and "main" in below
     return [frames[i].line for i in lua], around and names.index("lua_pcall") < names.index("main")
 
 
