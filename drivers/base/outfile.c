@@ -4,7 +4,7 @@
 #include "config.h"
 #include "drivers/base/outfile.h"
 #include "drivers/base/tempfile.h"
-#include "drivers/supervisor/options.h"
+#include "drivers/base/exit_status.h"
 
 #include <errno.h>
 #include <fcntl.h>

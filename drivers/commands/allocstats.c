@@ -9,14 +9,14 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-static void write_points(FILE *out, const struct findings *r)
+static void write_points(FILE *out, const struct measurements *r)
 {
     for (uint64_t i = 0; i < r->count; i++)
         result_point(out, &r->points[i], i == 0);
     fprintf(out, "]\n");
 }
 
-static void print_json(const struct session *s, const struct findings *r)
+static void print_json(const struct session *s, const struct measurements *r)
 {
     printf("{\"driver\": ");
     json_string(stdout, s->info.name);
@@ -30,7 +30,7 @@ static void print_json(const struct session *s, const struct findings *r)
            r->total_ops ? (double)r->batch_cpu / (double)r->total_ops : 0.0);
 }
 
-static void print_text(const struct session *s, const struct findings *r)
+static void print_text(const struct session *s, const struct measurements *r)
 {
     if (!r->complete && r->total_ops == 0) { /* the error has been printed */
         printf("%s: no whole replay; %s says why\n", s->info.name, s->options->output);
@@ -44,7 +44,7 @@ static void print_text(const struct session *s, const struct findings *r)
 
 static int measure(struct session *s, struct result_file *f)
 {
-    struct findings r;
+    struct measurements r;
     int status = passes_run(s, &r);
     result_header(f->out, s, &r);
     write_points(f->out, &r);

@@ -36,13 +36,13 @@ static bool copy_open_list(FILE *out, const char *path)
 }
 
 /* The last data point is the requested one, unless the file has fewer operations. */
-static void write_last(FILE *out, const struct findings *r, uint64_t op_limit)
+static void write_last(FILE *out, const struct measurements *r, uint64_t op_limit)
 {
     const struct point *p = r->count ? &r->points[r->count - 1] : NULL;
     if (p && p->op_index == op_limit)
         result_point(out, p, op_limit == 0);
     else
-        fprintf(stderr, "steve-replay: no record: there are only %" PRIu64 " operations (N and F)\n",
+        fprintf(stderr, "steve-replay: no record: there are only %" PRIu64 " operations (N, F and R)\n",
                 r->total_ops);
     fprintf(out, "]\n");
 }
@@ -50,7 +50,7 @@ static void write_last(FILE *out, const struct findings *r, uint64_t op_limit)
 static int add_record(struct session *s, struct result_file *f)
 {
     const struct options *o = s->options;
-    struct findings r;
+    struct measurements r;
     int status = passes_run(s, &r);
     r.theoretical = o->theoretical;
     bool good = true;

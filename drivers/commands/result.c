@@ -69,7 +69,7 @@ static void put_per_op(FILE *out, const char *name, uint64_t nanoseconds, uint64
 }
 
 /* The list of CPU times of all complete replays. */
-static void put_passes(FILE *out, const struct findings *r)
+static void put_passes(FILE *out, const struct measurements *r)
 {
     if (!r->total_ops)
         return;
@@ -79,7 +79,7 @@ static void put_passes(FILE *out, const struct findings *r)
     fprintf(out, "]\n");
 }
 
-static void put_run(FILE *out, const struct session *s, const struct findings *r)
+static void put_run(FILE *out, const struct session *s, const struct measurements *r)
 {
     const struct plan_facts *f = &s->plan.facts;
     put_number(out, "live_peak", f->live_peak);
@@ -100,7 +100,7 @@ static void put_run(FILE *out, const struct session *s, const struct findings *r
     put_truth(out, "heap_raised", s->heap_raised);
 }
 
-static void put_driver(FILE *out, const struct session *s, const struct findings *r)
+static void put_driver(FILE *out, const struct session *s, const struct measurements *r)
 {
     put_text(out, "driver_version", s->info.package);
     put_truth(out, "confined", confinement_holds(s->info.confinement));
@@ -110,7 +110,7 @@ static void put_driver(FILE *out, const struct session *s, const struct findings
     put_text(out, "touch", touch_names[s->job.touch]);
 }
 
-static void put_times(FILE *out, const struct findings *r, const char *name, const struct latency *t)
+static void put_times(FILE *out, const struct measurements *r, const char *name, const struct latency *t)
 {
     static const unsigned permille[] = {500, 900, 990, 999};
     static const char *const labels[] = {"p50", "p90", "p99", "p999"};
@@ -147,7 +147,7 @@ static void put_threads_space(FILE *out, const struct threads_space *s)
 }
 
 /* The replay on threads. Waiting times are shares of the time of all threads. */
-static void put_threads(FILE *out, const struct findings *r)
+static void put_threads(FILE *out, const struct measurements *r)
 {
     const struct threads_result *t = &r->threaded;
     uint64_t ops = t->news + t->frees + t->resizes;
@@ -171,7 +171,7 @@ static void put_threads(FILE *out, const struct findings *r)
     put_threads_space(out, &r->threads_space);
 }
 
-static void put_clock(FILE *out, const struct findings *r)
+static void put_clock(FILE *out, const struct measurements *r)
 {
     put_text(out, "clock", r->clock_counter ? "rdtscp" : "clock_gettime");
     put_per_op(out, "clock_cost", r->clock_cost, 1000);
@@ -189,7 +189,7 @@ static void put_clock(FILE *out, const struct findings *r)
 }
 
 /* The original's measure of space: the average share of the heap that the largest block would take. */
-static double largest_share(const struct session *s, const struct findings *r)
+static double largest_share(const struct session *s, const struct measurements *r)
 {
     double sum = 0;
     for (uint64_t i = 0; i < r->count; i++)
@@ -197,7 +197,7 @@ static double largest_share(const struct session *s, const struct findings *r)
     return r->count ? sum / (double)r->count / (double)s->job.heap * 100 : 0;
 }
 
-static void put_space(FILE *out, const struct session *s, const struct findings *r)
+static void put_space(FILE *out, const struct session *s, const struct measurements *r)
 {
     const struct plan_facts *f = &s->plan.facts;
     for (int i = 1; i <= FRAGMENTATION_MEASURES; i++)
@@ -208,7 +208,7 @@ static void put_space(FILE *out, const struct session *s, const struct findings 
     put_number(out, "robson_bound", fragmentation_robson(f->live_peak, f->largest));
 }
 
-void result_header(FILE *out, const struct session *s, const struct findings *r)
+void result_header(FILE *out, const struct session *s, const struct measurements *r)
 {
     put_text(out, "driver", s->info.name);
     put_text(out, "opsfile", s->options->ops);

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
 #include "drivers/film/ffmpeg.h"
-#include "drivers/supervisor/options.h"
+#include "drivers/base/exit_status.h"
 
 #include <errno.h>
 #include <fcntl.h>

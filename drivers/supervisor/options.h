@@ -4,12 +4,11 @@
 #ifndef DRIVERS_SUPERVISOR_OPTIONS_H
 #define DRIVERS_SUPERVISOR_OPTIONS_H
 
+#include "drivers/base/exit_status.h"
 #include "drivers/base/shared.h"
 
 #include <stdbool.h>
 #include <stdint.h>
-
-enum { EXIT_DONE = 0, EXIT_BAD = 1, EXIT_USAGE = 2, EXIT_NO_ROOM = 2 };
 
 enum { MOST_STILLS = 64 };
 

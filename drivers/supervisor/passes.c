@@ -8,6 +8,7 @@
 #include "drivers/supervisor/find_driver.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,14 +22,14 @@ struct timings {
 };
 
 /* Keep the exit status of the first error. */
-static int trouble(struct session *s, struct findings *r)
+static int trouble(struct session *s, struct measurements *r)
 {
     r->complete = false;
     session_describe(s, r->error, sizeof r->error);
     return session_complain(s);
 }
 
-static void keep_batch(const struct shared *b, struct findings *r, bool first)
+static void keep_batch(const struct shared *b, struct measurements *r, bool first)
 {
     if (first || b->cpu < r->batch_cpu)
         r->batch_cpu = b->cpu;
@@ -54,7 +55,7 @@ static bool goes_on(const struct session *s, const struct shared *b, uint32_t i)
     return i + 1 < s->options->passes && !is_long;
 }
 
-static enum job_status run_batches(struct session *s, struct findings *r)
+static enum job_status run_batches(struct session *s, struct measurements *r)
 {
     enum job_status status;
     uint32_t i = 0;
@@ -80,7 +81,7 @@ static struct session null_session(const struct session *s)
 
 /* Measure the same operations without an allocator. Not for runs of several rounds, because they end only when
  * memory runs out. */
-static void run_null(const struct session *s, struct findings *r)
+static void run_null(const struct session *s, struct measurements *r)
 {
     struct session null = null_session(s);
     if (s->options->legacy && s->options->op_limit) /* only the header contains the result */
@@ -108,7 +109,7 @@ static enum job_status run_on_threads(struct session *s, enum job_kind kind)
     return status;
 }
 
-static enum job_status run_threads_space(struct session *s, struct findings *r)
+static enum job_status run_threads_space(struct session *s, struct measurements *r)
 {
     enum job_status status = run_on_threads(s, JOB_THREADS_SPACE);
     r->threads_space = s->shared->threads_space;
@@ -128,7 +129,7 @@ static enum job_status run_threads(struct session *s, struct threads_result *bes
 }
 
 /* Measure how long threads wait for each other without an allocator. */
-static void run_null_threads(const struct session *s, struct findings *r)
+static void run_null_threads(const struct session *s, struct measurements *r)
 {
     struct threads_result best = {0};
     struct session null = null_session(s);
@@ -137,7 +138,7 @@ static void run_null_threads(const struct session *s, struct findings *r)
     shared_delete(null.shared, null.shared_fd);
 }
 
-static int run_threads_passes(struct session *s, struct findings *r)
+static int run_threads_passes(struct session *s, struct measurements *r)
 {
     if (s->options->threads != THREADS_REPLAY)
         return EXIT_DONE;
@@ -174,7 +175,7 @@ static bool keep_points(struct session *s, enum job_kind job, struct timings *t,
     return true;
 }
 
-static bool run_timed(struct session *s, struct findings *r, struct timings *t)
+static bool run_timed(struct session *s, struct measurements *r, struct timings *t)
 {
     if (!make_room(t))
         return false;
@@ -217,7 +218,7 @@ static uint64_t median(const struct timings *t, uint64_t i, size_t offset)
 }
 
 /* Add the times to the points of the space run. */
-static void join_times(struct findings *r, const struct timings *t)
+static void join_times(struct measurements *r, const struct timings *t)
 {
     for (uint64_t i = 0; i < r->count && i < t->count; i++) {
         struct point *p = &r->points[i];
@@ -229,7 +230,7 @@ static void join_times(struct findings *r, const struct timings *t)
     }
 }
 
-static void join_pieces(struct findings *r, const struct timings *t)
+static void join_pieces(struct measurements *r, const struct timings *t)
 {
     for (uint64_t i = 0; i < r->count && i < t->count; i++) {
         r->points[i].batch_time = median(t, i, offsetof(struct point, batch_time));
@@ -237,7 +238,7 @@ static void join_pieces(struct findings *r, const struct timings *t)
     }
 }
 
-static bool run_space(struct session *s, struct findings *r, uint64_t room)
+static bool run_space(struct session *s, struct measurements *r, uint64_t room)
 {
     enum job_status status = session_run(s, JOB_SPACE, room, -1);
     r->count = s->shared ? s->shared->count : 0;
@@ -261,7 +262,7 @@ static void set_points(struct session *s, uint64_t total)
         s->job.interval = total > points ? (total + points - 1) / points : 1;
 }
 
-static void note_outside(const struct session *s, const struct findings *r)
+static void note_outside(const struct session *s, const struct measurements *r)
 {
     if (r->outside && confinement_holds(s->info.confinement))
         fprintf(stderr,
@@ -271,18 +272,18 @@ static void note_outside(const struct session *s, const struct findings *r)
 }
 
 /* A run of several rounds should end because memory runs out: warn if it did not. */
-static void note_rounds(const struct session *s, const struct findings *r)
+static void note_rounds(const struct session *s, const struct measurements *r)
 {
     if (s->job.kill_percent && r->rounds == s->job.rounds && !s->options->quiet)
         fprintf(stderr, "steve-replay: %s: stopped after %" PRIu64 " rounds with memory left (--rounds)\n",
                 s->info.name, r->rounds);
 }
 
-int passes_run(struct session *s, struct findings *r)
+int passes_run(struct session *s, struct measurements *r)
 {
     int status = EXIT_DONE;
     struct timings t = {.passes = s->options->passes};
-    *r = (struct findings){.theoretical = s->plan.facts.live_peak, .complete = true};
+    *r = (struct measurements){.theoretical = s->plan.facts.live_peak, .complete = true};
     enum job_status batch = run_batches(s, r);
     if (batch != STATUS_DONE)
         status = trouble(s, r);

@@ -10,10 +10,11 @@
 #ifndef DRIVERS_SUPERVISOR_PASSES_H
 #define DRIVERS_SUPERVISOR_PASSES_H
 
-#include "drivers/commands/result.h"
+#include "drivers/supervisor/measurements.h"
+#include "drivers/supervisor/session.h"
 
 /* Do all runs and fill in *r. The caller frees r->points. Returns the exit status. After an error, which has been
  * printed, *r has the results so far. */
-int passes_run(struct session *s, struct findings *r);
+int passes_run(struct session *s, struct measurements *r);
 
 #endif
