@@ -8,7 +8,7 @@
 #ifndef LJTRACE_COLLECTOR_FEED_IMPL_H
 #define LJTRACE_COLLECTOR_FEED_IMPL_H
 
-#include "ljtrace/collector/debuginfo.h"
+#include "ljtrace/symbols/debuginfo.h"
 #include "ljtrace/collector/feed.h"
 #include "ljtrace/collector/map.h"
 #include "ljtrace/collector/snapshot.h"

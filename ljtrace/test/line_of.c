@@ -7,7 +7,7 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include "ljtrace/collector/debuginfo.h"
+#include "ljtrace/symbols/debuginfo.h"
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -2,7 +2,7 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The collector looks up source lines in the objects' files (collector/debuginfo.h). Files of the system do
+ * The collector looks up source lines in the objects' files (symbols/debuginfo.h). Files of the system do
  * not change while programs run, so they are opened by their paths when the first line is needed. Other files
  * may be removed or rebuilt at any time, so the collector opens them when they are mapped (RAW_LOADED). The
  * collector sees the file system as it was when the program started. If the program has changed its root or

@@ -25,7 +25,7 @@ static void object_mapped(const HChar *path)
 /* Reads all source lines of an object when it is mapped. That takes a third of a program's start, and ends the
  * program ("I can't recover") where the debug information has a form that this Valgrind does not know: split
  * DWARF, type units, DWARF 5 of clang. The collector reads lines instead, of what is needed
- * (collector/debuginfo.h). The object is the first argument; the others are not looked at. */
+ * (symbols/debuginfo.h). The object is the first argument; the others are not looked at. */
 void __wrap_vgModuleLocal_read_debuginfo_dwarf3(const DebugInfo *object)
 {
     object_mapped(VG_(DebugInfo_get_filename)(object));

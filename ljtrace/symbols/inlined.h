@@ -5,8 +5,8 @@
  * The unit's tree of entries is read once, when the first of its addresses is looked up. Names are made for the
  * calls that are looked up only.
  */
-#ifndef COLLECTOR_INLINED_H
-#define COLLECTOR_INLINED_H
+#ifndef LJTRACE_SYMBOLS_INLINED_H
+#define LJTRACE_SYMBOLS_INLINED_H
 
 #include <elfutils/libdw.h>
 #include <stdint.h>

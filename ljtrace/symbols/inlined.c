@@ -5,8 +5,8 @@
  * An entry's offset lies between the offsets of the entry around it and of what follows that. So the namespaces
  * and classes around a function are found in the same way as the calls around an address: see nesting.h.
  */
-#include "ljtrace/collector/inlined.h"
-#include "ljtrace/collector/nesting.h"
+#include "ljtrace/symbols/inlined.h"
+#include "ljtrace/symbols/nesting.h"
 #include <dwarf.h>
 #include <libiberty/demangle.h>
 #include <stdbool.h>

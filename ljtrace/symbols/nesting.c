@@ -2,7 +2,7 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include "ljtrace/collector/nesting.h"
+#include "ljtrace/symbols/nesting.h"
 #include <stdlib.h>
 
 bool nesting_add(struct nesting *n, uint64_t from, uint64_t to, uint32_t value)

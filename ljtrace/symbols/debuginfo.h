@@ -13,10 +13,10 @@
  * while the program runs. If a file is mapped under the name of an earlier one, the earlier one is closed. A
  * file with lines stays open.
  *
- * The names of functions that are not inlined come from the tool, which has the symbols.
+ * While a program is recorded, the names of functions that are not inlined come from the tool, which has the symbols.
  */
-#ifndef COLLECTOR_DEBUGINFO_H
-#define COLLECTOR_DEBUGINFO_H
+#ifndef LJTRACE_SYMBOLS_DEBUGINFO_H
+#define LJTRACE_SYMBOLS_DEBUGINFO_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -42,6 +42,9 @@ void debuginfo_mapped(struct debuginfo *d, const char *object, const char *path)
  * for the address. *frames is valid until the next call. */
 size_t debuginfo_find(struct debuginfo *d, const char *object, uint64_t address,
                       const struct debuginfo_frame **frames);
+/* The name of the function that contains an address, demangled, from the symbol table of the object's file or of its
+ * separate debug file. `object` must be a path here. NULL = not known. The name is valid until the next call. */
+const char *debuginfo_function(struct debuginfo *d, const char *object, uint64_t address);
 /* Call `report` for each object whose debug information could not be read, with the object's name and the
  * reason in English. */
 void debuginfo_problems(const struct debuginfo *d,

@@ -2,13 +2,14 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include "ljtrace/collector/debuginfo.h"
-#include "ljtrace/collector/inlined.h"
-#include "ljtrace/collector/nesting.h"
+#include "ljtrace/symbols/debuginfo.h"
+#include "ljtrace/symbols/inlined.h"
+#include "ljtrace/symbols/nesting.h"
 #include <dwarf.h>
 #include <elfutils/libdw.h>
 #include <elfutils/libdwfl.h>
 #include <fcntl.h>
+#include <libiberty/demangle.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,6 +41,11 @@ struct object {
     struct unit *units;
     size_t count, capacity;
     struct nesting code; /* addresses of the debug information; values are indexes of units */
+    /* For names of functions: the file once more, as it is closed if it has no lines. */
+    bool symbols_looked_into;
+    Dwfl *symbols;
+    Dwfl_Module *module; /* NULL: there are no symbols */
+    uint64_t module_bias;
 };
 
 struct debuginfo {
@@ -47,6 +53,7 @@ struct debuginfo {
     /* The result of the last look-up. */
     struct debuginfo_frame *frames;
     size_t count, capacity;
+    char *function; /* the last name that was returned */
 };
 
 /* Does the folder `front` + `folder` + `back` contain a readable file of this name? */
@@ -237,6 +244,8 @@ static void keep_up(struct object *o)
 static void free_object(struct object *o)
 {
     close_object(o);
+    if (o->symbols)
+        dwfl_end(o->symbols);
     free(o->units);
     free(o->path);
     free(o);
@@ -279,6 +288,7 @@ void debuginfo_free(struct debuginfo *d)
         free_object(o);
     }
     free(d->frames);
+    free(d->function);
     free(d);
 }
 
@@ -361,6 +371,41 @@ size_t debuginfo_find(struct debuginfo *d, const char *object, uint64_t address,
     add_frames(d, inlined_of(o, &o->units[number], &unit), address + o->shift, innermost);
     *frames = d->frames;
     return d->count;
+}
+
+/* Open the file for its symbols. */
+static void look_into_symbols(struct object *o)
+{
+    GElf_Addr bias = 0;
+    o->symbols_looked_into = true;
+    o->symbols = dwfl_begin(&s_callbacks);
+    Dwfl_Module *module = o->symbols ? dwfl_report_offline(o->symbols, o->path, o->path, -1) : NULL;
+    if (!module)
+        return;
+    dwfl_report_end(o->symbols, NULL, NULL);
+    if (dwfl_module_getelf(module, &bias) && dwfl_module_getsymtab(module) > 0) {
+        o->module = module;
+        o->module_bias = bias;
+    }
+}
+
+const char *debuginfo_function(struct debuginfo *d, const char *object, uint64_t address)
+{
+    struct object *o = find_object(d, object);
+    GElf_Off offset;
+    GElf_Sym symbol;
+    if (o && !o->symbols_looked_into)
+        look_into_symbols(o);
+    const char *name = o && o->module ? dwfl_module_addrinfo(o->module, address + o->module_bias, &offset,
+                                                             &symbol, NULL, NULL, NULL)
+                                      : NULL;
+    if (!name || (symbol.st_size && offset >= symbol.st_size))
+        return NULL;
+    free(d->function);
+    d->function = cplus_demangle(name, DMGL_ANSI | DMGL_PARAMS);
+    if (!d->function)
+        d->function = strdup(name);
+    return d->function;
 }
 
 void debuginfo_mapped(struct debuginfo *d, const char *object, const char *path)

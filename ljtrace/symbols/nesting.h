@@ -6,8 +6,8 @@
  * Add all ranges, then sort them once; after that, the innermost range that contains a number is found by a
  * binary search.
  */
-#ifndef COLLECTOR_NESTING_H
-#define COLLECTOR_NESTING_H
+#ifndef LJTRACE_SYMBOLS_NESTING_H
+#define LJTRACE_SYMBOLS_NESTING_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,0 +1,17 @@
+/* build_id.h - the build id of an object file.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef LJTRACE_SYMBOLS_BUILD_ID_H
+#define LJTRACE_SYMBOLS_BUILD_ID_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { BUILD_ID_MOST = 64 };
+
+/* Read the build id of a file into `id`. Returns its size, 0 if there is none, if it is longer than BUILD_ID_MOST, or
+ * if the file cannot be read. */
+size_t build_id_read(const char *path, uint8_t id[BUILD_ID_MOST]);
+
+#endif
