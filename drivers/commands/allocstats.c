@@ -4,6 +4,7 @@
 #include "config.h"
 #include "drivers/base/json.h"
 #include "drivers/commands/commands.h"
+#include "drivers/commands/result.h"
 #include "drivers/supervisor/passes.h"
 
 #include <inttypes.h>

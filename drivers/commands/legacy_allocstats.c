@@ -7,6 +7,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
 #include "drivers/commands/commands.h"
+#include "drivers/commands/result.h"
 #include "drivers/supervisor/passes.h"
 
 #include <errno.h>

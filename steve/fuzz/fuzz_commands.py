@@ -34,9 +34,9 @@ OF_TRACES = (
     ("lines", "--from", "a", "--to", "b"), ("workingset", "--window", "2", "--to", "b"), ("temporaries",), ("resizes",),
     ("globals", "--share", "1"), ("lifetimes", "--by-size", "--unit", "nanoseconds"), ("heat",), ("fields",),
     ("sharing",), ("workingset", "--window", "3"), ("reuse",), ("findings", "--json"), ("check", "--csv"),
-    ("check", "--where", "stores > 0", "--from", "a"), ("dump",), ("memtrace",), ("ops", "--threads", "--times"),
-    ("ops", "--binary", "--where", "freed"), ("lockops", "--stack", "--stats"), ("lockops", "--full"),
-    ("lockops", "--simple"), ("universe",),
+    ("check", "--where", "stores > 0", "--from", "a"), ("dump",), ("symbolize",), ("memtrace",),
+    ("ops", "--threads", "--times"), ("ops", "--binary", "--where", "freed"), ("lockops", "--stack", "--stats"),
+    ("lockops", "--full"), ("lockops", "--simple"), ("universe",),
     ("export", "--format", "pprof"), ("export", "--format", "heaptrack"), ("export", "--format", "massif"),
     ("export", "--format", "dhat"), ("export", "--format", "callgrind"), ("export", "--format", "memprof"),
     ("export", "--format", "sysprof"), ("flame",), ("report",), ("memprof",), ("sysprof",))

@@ -16,8 +16,8 @@ from steve.cli import COMMANDS
 
 FOLDER = Path(os.environ["LJTRACE_SRCDIR"], "steve", "test", "golden")
 UPDATE = bool(os.environ.get("GOLDEN_UPDATE"))
-# commands whose text output is tested with other files, those of allocators and of profilers
-ELSEWHERE = {"allocstats", "graphs", "animate", "memprof", "sysprof"}
+# commands whose output is tested with other files: of allocators, of profilers, and of programs
+ELSEWHERE = {"allocstats", "graphs", "animate", "memprof", "sysprof", "symbolize"}
 CASES = {
     "diff": ["diff", "app.ljt", "other.ljt"], "diff-line": ["diff", "--by", "line", "app.ljt", "other.ljt"],
     "lockops-full": ["lockops", "--full", "app.ljt", "-o", "-"],
