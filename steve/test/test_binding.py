@@ -52,7 +52,7 @@ def test_definitions(trace: Callable[..., Path]) -> None:
     assert [frame.function for frame in reader.stack_frames(3)] == ["malloc", "make", "main"]
     assert reader.stack(1)[0] == 0 and reader.stack_frames(0) == []
     assert reader.counts() == {"strings": reader.counts()["strings"], "frames": 4, "stacks": 4, "sites": 2,
-                               "heaps": 2, "protos": 0, "traces": 0}
+                               "heaps": 2, "protos": 0, "traces": 0, "modules": 0}
     for missing in (reader.frame, reader.stack, reader.site, reader.heap, reader.proto, reader.jit_trace):
         assert missing(4000000000) is None
     assert reader.string(4000000000) == ""
