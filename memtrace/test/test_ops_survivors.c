@@ -39,12 +39,12 @@ static void drop(struct file *f)
     free(f->bytes.data);
 }
 
-/* The list of a file. *told is the result of ops_read_survivors. */
-static uint64_t *told_by(const void *data, size_t size, size_t *n, bool *told)
+/* The list of a file. *has_list is the result of ops_read_survivors. */
+static uint64_t *list_of(const void *data, size_t size, size_t *n, bool *has_list)
 {
     uint64_t *list;
     int fd = memory_file(data, size);
-    *told = ops_read_survivors(memory_path(fd), &list, n);
+    *has_list = ops_read_survivors(memory_path(fd), &list, n);
     close(fd);
     return list;
 }
@@ -52,9 +52,9 @@ static uint64_t *told_by(const void *data, size_t size, size_t *n, bool *told)
 static void expect_silent(const void *data, size_t size)
 {
     size_t n;
-    bool told;
-    uint64_t *list = told_by(data, size, &n, &told);
-    assert_false(told);
+    bool has_list;
+    uint64_t *list = list_of(data, size, &n, &has_list);
+    assert_false(has_list);
     assert_null(list);
     assert_int_equal(n, 0);
 }
@@ -63,9 +63,9 @@ static void check_list(size_t ops, const uint64_t *list, size_t n_list)
 {
     struct file f = make(ops, OPS_BINARY, OPS_ACCESS, list, n_list);
     size_t n;
-    bool told;
-    uint64_t *found = told_by(f.bytes.data, f.bytes.size, &n, &told);
-    assert_true(told);
+    bool has_list;
+    uint64_t *found = list_of(f.bytes.data, f.bytes.size, &n, &has_list);
+    assert_true(has_list);
     assert_int_equal(n, n_list);
     if (n)
         assert_memory_equal(found, list, n * sizeof *list);
@@ -76,7 +76,7 @@ static void check_list(size_t ops, const uint64_t *list, size_t n_list)
     drop(&f);
 }
 
-static void test_what_was_told_is_read(void **state)
+static void test_the_list_that_was_written_is_read(void **state)
 {
     enum { MANY = 2 * ID_LIST_MOST + 5 };
     static uint64_t all[MANY], some[MANY / 300];
@@ -107,9 +107,9 @@ static void test_others_are_silent(void **state)
         drop(&f);
     }
     static const struct op op = {.code = OP_NEW};
-    struct bytes untold = packed(&op, 1, OPS_BINARY, OPS_ACCESS);
-    expect_silent(untold.data, untold.size);
-    free(untold.data);
+    struct bytes without_list = packed(&op, 1, OPS_BINARY, OPS_ACCESS);
+    expect_silent(without_list.data, without_list.size);
+    free(without_list.data);
     expect_silent("", 0);
     assert_false(ops_read_survivors("/nonexistent", &(uint64_t *){NULL}, &(size_t){0}));
 }
@@ -254,7 +254,7 @@ static void test_only_where_they_belong(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_was_told_is_read),
+        cmocka_unit_test(test_the_list_that_was_written_is_read),
         cmocka_unit_test(test_others_are_silent),
         cmocka_unit_test(test_pieces),
         cmocka_unit_test(test_damage),

@@ -48,21 +48,21 @@ def readable_up_to_there(path: Path, some: bool = True) -> None:
 # -- the collector -------------------------------------------------------------------------------
 
 
-def while_it_runs(path: Path, happening: Callable[[], object], told: bool) -> None:
+def while_it_runs(path: Path, happening: Callable[[], object], informed: bool) -> None:
     """Record a program and call `happening` once it is running. The program ends when the user was informed
-    (if `told`), and does the same as without the recorder. There is only one message."""
+    (if `informed`), and does the same as without the recorder. There is only one message."""
     stop, said = path.with_name("stop"), path.with_name("said")
     argv = [CONDUCT, "until", stop]
     command = [*recorder(path), *argv]
     with open(said, "wb") as err, started(command, stdout=subprocess.PIPE, stderr=err) as process:
         wait_for(lambda: path.exists() and path.stat().st_size >= WRITTEN, "the recording is at work")
         happening()
-        wait_for(lambda: not told or b"recording ended" in said.read_bytes(), "the user is told")
+        wait_for(lambda: not informed or b"recording ended" in said.read_bytes(), "the user is informed")
         stop.touch()
         out, _ = process.communicate(timeout=SECONDS)
     done = Done(process.returncode, out, said.read_bytes())
     same(done, run(argv))
-    assert sum("recording ended" in m for m in messages(done)) == told, done.complaint
+    assert sum("recording ended" in m for m in messages(done)) == informed, done.complaint
 
 
 def test_collector_is_killed(tmp_path: Path) -> None:
@@ -71,14 +71,14 @@ def test_collector_is_killed(tmp_path: Path) -> None:
     def kill() -> None:
         collector, = collectors_of(path)
         os.kill(collector, signal.SIGKILL)
-    while_it_runs(path, kill, told=True)
+    while_it_runs(path, kill, informed=True)
     readable_up_to_there(path)
 
 
 def test_output_is_removed(tmp_path: Path) -> None:
     """The user removed the file. The program continues normally, and no file with that name appears."""
     path = tmp_path / "t.ljt"
-    while_it_runs(path, path.unlink, told=False)
+    while_it_runs(path, path.unlink, informed=False)
     wait_for(lambda: not collectors_of(path), "the collector has ended")
     assert not path.exists()
 
