@@ -1,4 +1,4 @@
-/* intern.h - assigns ids to byte strings; equal strings have equal ids. The writer uses it for strings and stacks.
+/* intern.h - assigns ids to byte strings; equal strings have equal ids. The writer uses it for strings.
  *
  * Ids count from 0 in the order in which strings are first added. Each string is copied, and none is ever removed.
  *

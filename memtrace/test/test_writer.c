@@ -344,9 +344,33 @@ static void test_names(void **state)
     assert_string_equal(mt_ending_name(MT_ENDING_STOPPED), "stopped");
 }
 
+/* The parent of stack i in test_equal_stacks: chains, and parents with many stacks. */
+static uint32_t parent_of(uint32_t i)
+{
+    return i % 3 ? i - 1 : i / 7 * 3;
+}
+
+/* Equal stacks have one id, the first of a parent like the others. */
+static void test_equal_stacks(void **state)
+{
+    enum { COUNT = 30000, FRAMES = 100 };
+    struct mt_writer *w = new_writer(memory_file("", 0), 0);
+    for (uint32_t i = 1; i < COUNT + FRAMES; i++)
+        mt_writer_frame(w, &(struct mt_frame){.ip = i});
+    for (uint32_t i = 1; i < COUNT; i++)
+        assert_int_equal(mt_writer_stack(w, parent_of(i), i), i);
+    for (uint32_t i = 1; i < COUNT; i++)
+        assert_int_equal(mt_writer_stack(w, parent_of(i), i), i);
+    for (uint32_t round = 0; round < 2; round++)
+        for (uint32_t i = 0; i < FRAMES; i++)
+            assert_int_equal(mt_writer_stack(w, 5, COUNT + i), COUNT + i);
+    assert_int_equal(mt_writer_finish(w, MT_ENDING_EXIT, NULL), MT_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_equal_stacks),
         cmocka_unit_test(test_literal_bytes),
         cmocka_unit_test(test_dump),
         cmocka_unit_test(test_definitions),

@@ -24,17 +24,14 @@ bool writer_defs_init(struct mt_writer *w)
     w->heaps.item_size = sizeof(struct mt_heap);
     w->infos.item_size = sizeof(struct info);
     w->modules.item_size = sizeof(struct mt_module);
-    if (!intern_init(&w->strings) || !intern_init(&w->stacks))
-        return false;
-    uint32_t no_stack[2] = {UINT32_MAX, UINT32_MAX};
-    return intern(&w->strings, "", 0, &is_new) == 0 &&
-           intern(&w->stacks, no_stack, sizeof no_stack, &is_new) == 0;
+    return intern_init(&w->strings) && intern(&w->strings, "", 0, &is_new) == 0 &&
+           stack_table_init(&w->stacks);
 }
 
 void writer_defs_free(struct mt_writer *w)
 {
     intern_free(&w->strings);
-    intern_free(&w->stacks);
+    stack_table_free(&w->stacks);
     table_free(&w->frames);
     table_free(&w->sites);
     table_free(&w->heaps);
@@ -142,17 +139,18 @@ uint32_t mt_writer_frame(struct mt_writer *w, const struct mt_frame *f)
 uint32_t mt_writer_stack(struct mt_writer *w, uint32_t parent, uint32_t frame)
 {
     bool is_new = false;
-    uint32_t key[2] = {known(parent, w->counts.stacks), known(frame, w->counts.frames)};
+    parent = known(parent, w->counts.stacks);
+    frame = known(frame, w->counts.frames);
     if (writer_failed(w))
         return 0;
-    uint32_t id = intern(&w->stacks, key, sizeof key, &is_new);
-    if (id == INTERN_FAILED) {
+    uint32_t id = stack_table_id(&w->stacks, parent, frame, &is_new);
+    if (id == STACK_TABLE_FAILED) {
         mt_fail_memory(&w->out.err);
         return 0;
     }
     struct buffer *b = is_new ? writer_def_buffer(w, w->counts.stacks) : NULL;
     if (b) {
-        put_stack(b, &(struct rec_stack){key[0], key[1]});
+        put_stack(b, &(struct rec_stack){parent, frame});
         w->counts.stacks++;
     }
     return id;
@@ -284,11 +282,8 @@ static bool copy_interned(struct mt_writer *to, const struct mt_writer *from)
     }
     for (uint32_t i = 0; i < from->frames.count; i++)
         mt_writer_frame(to, table_at(&from->frames, i));
-    for (uint32_t i = 1; i < from->stacks.count; i++) {
-        uint32_t key[2];
-        memcpy(key, from->stacks.keys.data + i * sizeof key, sizeof key);
-        mt_writer_stack(to, key[0], key[1]);
-    }
+    for (uint32_t i = 1; i < from->stacks.count; i++)
+        mt_writer_stack(to, from->stacks.nodes[i].parent, from->stacks.nodes[i].frame);
     free(strings);
     return strings;
 }

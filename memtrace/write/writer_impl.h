@@ -13,6 +13,7 @@
 #include "memtrace/format/records.h"
 #include "memtrace/write/chunk_writer.h"
 #include "memtrace/write/encoder.h"
+#include "memtrace/write/stack_table.h"
 
 /* Number of definitions written so far, by kind, as in the BASE record. */
 struct def_counts {
@@ -45,7 +46,8 @@ struct mt_writer {
     struct containers containers; /* with the same notes */
     struct released released;     /* blocks that ended together with their container */
     struct buffer defs;           /* DEFS chunk being built */
-    struct intern strings, stacks;
+    struct intern strings;
+    struct stack_table stacks;
     struct table frames, sites, heaps, infos; /* definitions that are not interned, kept for forks */
     struct table modules;                     /* likewise; those that are mapped have unmapped = MT_NEVER */
     struct table protos, traces;              /* likewise; prototypes as struct kept_proto */
