@@ -48,7 +48,7 @@ struct entry {
     struct lt_spot allocating;                              /* on a trace: the place of the call, */
     SizeT size;                                             /* the size requested, */
     ULong version;                                          /* and the version of what was known of it */
-    UWord sum;                                              /* of the stack, for --check-stacks */
+    UWord sum;                                              /* of the stack; 0 without --check-stacks */
     struct word function[MOST_FUNCTIONS], word[MOST_WORDS]; /* word: padded with copies of the first */
     struct thread thread[MOST_THREADS];
 };
@@ -233,8 +233,8 @@ static Bool holds(const struct entry *m, const struct lt_vm *vm, const struct lt
 static struct entry *look_up(const struct lt_vm *vm, struct lt_cache_key *b, SizeT size)
 {
     b->place = place_of(vm, b);
-    UWord hash = hash_of(vm, b);
-    UInt set = set_of(hash), tag = tag_of(hash);
+    b->hash = hash_of(vm, b);
+    UInt set = set_of(b->hash), tag = tag_of(b->hash);
     for (UInt k = 0; k < WAYS; k++)
         if (s_tag[set][k] == tag && holds(&s_cache[set][k], vm, b, size))
             return &s_cache[set][k];
@@ -360,6 +360,7 @@ static Bool add_function(struct entry *m, const struct lt_vm *vm, const struct l
     return True;
 }
 
+/* Fill an entry from what was noted. Returns false if it cannot be used; it is empty then. */
 static Bool fill(struct entry *m, const struct lt_vm *vm, const struct lt_cache_key *b)
 {
     Bool all = True;
@@ -376,37 +377,34 @@ static Bool fill(struct entry *m, const struct lt_vm *vm, const struct lt_cache_
         m->count = 0;
     for (UInt i = m->count; i % WORDS_AT_ONCE; i++)
         m->word[i] = m->word[0];
+    VG_(memcpy)(m->key, b->word, sizeof m->key);
     return m->count > 0;
 }
 
-/* Put an entry into its set, in place of another. Returns its number. */
-static UInt put(const struct entry *made, UWord hash)
-{
-    UInt set = set_of(hash), way = s_victim++ % WAYS;
-    struct entry *m = &s_cache[set][way];
-    *m = *made;
-    s_tag[set][way] = tag_of(hash);
-    follow(m);
-    return id_of(m);
-}
-
-void lt_stack_cache_keep(const struct lt_cache_key *b, const struct lt_vm *vm, SizeT size,
+void lt_stack_cache_keep(struct lt_cache_key *b, const struct lt_vm *vm, SizeT size,
                          const struct lt_stack *host, struct lt_stack *stack)
 {
     for (UInt i = 1; i < host->depth; i++)
         lt_stack_cache_note_return(host->sps[i], host->ips[i]);
     if (!b->usable || s_notes.failed || (b->word[KEY_JIT] && !(vm->allocating.trace && vm->layout->recorder)))
         return;
-    static struct entry made;
-    if (!fill(&made, vm, b))
-        return;
-    VG_(memcpy)(made.key, b->word, sizeof made.key);
-    if (s_notes.frames && (*frames_of(b) == 0 || s_notes.frames < *frames_of(b)))
+    if (s_notes.frames && (*frames_of(b) == 0 || s_notes.frames < *frames_of(b))) {
         *frames_of(b) = s_notes.frames;
-    made.allocating = vm->allocating;
-    made.size = size;
-    made.version = b->word[KEY_JIT] ? lt_trace_version(vm, &made.allocating, size) : 0;
-    made.sum = sum_of(stack);
-    stack->id = put(&made, hash_of(vm, b));
+        b->hash = hash_of(vm, b);
+    }
+    UInt set = set_of(b->hash), way = s_victim % WAYS;
+    struct entry *m = &s_cache[set][way];
+    if (!fill(m, vm, b))
+        return;
+    s_victim++;
+    m->allocating = vm->allocating;
+    m->size = size;
+    m->version = b->word[KEY_JIT] ? lt_trace_version(vm, &m->allocating, size) : 0;
+    m->sum = lt_options.recheck ? sum_of(stack) : 0;
+    m->next = NULL;
+    m->again = False;
+    s_tag[set][way] = tag_of(b->hash);
+    follow(m);
+    stack->id = id_of(m);
     RING_PUT(stack, .number = stack->id, .ips = (const uint64_t *)stack->ips, .ips_count = stack->depth);
 }

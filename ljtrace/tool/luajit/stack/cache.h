@@ -39,7 +39,7 @@ void lt_stack_cache_cut(UInt frames);
 void lt_stack_cache_give_up(void);
 /* The walk is complete: it has joined the C stack `host` into `stack`. Make an entry and write the stack into
  * the ring under the entry's number. */
-void lt_stack_cache_keep(const struct lt_cache_key *b, const struct lt_vm *vm, SizeT size,
+void lt_stack_cache_keep(struct lt_cache_key *b, const struct lt_vm *vm, SizeT size,
                          const struct lt_stack *host, struct lt_stack *stack);
 /* For --check-stacks: is this the stack of the entry with that id? */
 Bool lt_stack_cache_is(UInt id, const struct lt_stack *stack);

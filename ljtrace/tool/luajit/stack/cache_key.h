@@ -33,6 +33,7 @@ struct lt_cache_key {
     /* The upper end of the C stack, which is readable from the stack pointer up to here. */
     Addr c_to;
     UWord place; /* hash of the code that allocates */
+    UWord hash;  /* of the stack, as cache.c makes it */
     Bool usable; /* False: the stack cannot be cached */
 };
 

@@ -256,11 +256,19 @@ static Bool use_thread(struct walk *w, Addr L)
     return lt_guest_readable(stack, bytes);
 }
 
+/* Is it the state's main thread, which nothing has resumed? The VM keeps it in front of the global state in one block,
+ * so no other thread is that near. */
+static Bool is_main_thread(const struct walk *w)
+{
+    const UInt least = w->vm->at->thread_size + sizeof(UInt); /* its size is the last field of a thread */
+    return w->L < w->vm->g && w->vm->g - w->L < 2 * least;
+}
+
 /* At the bottom of a coroutine, continue with the thread that has resumed it. Returns false if there is none,
  * or if it is not known. */
 static Bool go_on_with_resumer(struct walk *w)
 {
-    if (!w->outermost || w->cframe)
+    if (!w->outermost || w->cframe || is_main_thread(w))
         return False;
     struct lt_resumer r = lt_find_resumer(w->vm, w->host, w->outermost);
     if (!r.L || r.L == w->L || !use_thread(w, r.L))
