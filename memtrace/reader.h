@@ -62,11 +62,11 @@ struct mt_segment_word {
     uint8_t words;   /* first word only: words of the segment */
     uint8_t own;     /* accesses of this word */
 };
-/* Address of a word's lowest access. All accesses of the word lie whole in the block of that slot. */
+/* Where a word of a segment was: the address of its lowest access, and the slot (as in struct mt_event) of the block
+ * that contains all its accesses. MT_NO_SLOT: its accesses were to no block and do not count. */
 struct mt_place {
     uint64_t addr;
-    uint32_t
-        slot; /* as in struct mt_event; MT_NO_SLOT: the word touched no block, its accesses do not count */
+    uint32_t slot;
 };
 #define MT_NO_SLOT UINT32_MAX
 /* One step of a batch: a segment ran, or some single events follow. */

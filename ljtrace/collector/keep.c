@@ -1,4 +1,4 @@
-/* keep.c - see keep.h.
+/* keep.c - keep the last part of a recording: begin new parts, rename and remove old ones.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

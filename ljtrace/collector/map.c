@@ -1,4 +1,4 @@
-/* map.c - see map.h.
+/* map.c - a hash table from 64-bit keys to 32-bit numbers, with open addressing.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -1,4 +1,4 @@
-/* sink.c - see sink.h.
+/* sink.c - open the collector's output: a file, standard output, or a process that makes text or runs a command.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -1,4 +1,4 @@
-/* snapshot.c - see snapshot.h.
+/* snapshot.c - number the objects and names of a snapshot, and write their records to the memtrace.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -1,4 +1,4 @@
-/* stacks.c - see stacks.h.
+/* stacks.c - define the frames of code addresses and the stacks made of them, each once.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -1,4 +1,4 @@
-/* text.c - see text.h.
+/* text.c - read a memtrace that is being written, and print its events as classic text.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

@@ -1,4 +1,4 @@
-/* lua_calibrate.c - see lua_calibrate.h. (guest preload)
+/* lua_calibrate.c - measure the offsets of LuaJIT's structures with a scratch state. (guest preload)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

@@ -1,4 +1,4 @@
-/* lua_parser.c - see lua_parser.h. (guest preload)
+/* lua_parser.c - find the field of Lua's lexer that holds the current line. (guest preload)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

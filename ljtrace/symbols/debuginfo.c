@@ -1,4 +1,4 @@
-/* debuginfo.c - see debuginfo.h.
+/* debuginfo.c - look up code addresses with elfutils' libdw.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

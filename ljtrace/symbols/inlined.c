@@ -1,4 +1,4 @@
-/* inlined.c - see inlined.h.
+/* inlined.c - read the inlined functions of a compilation unit from its tree of entries.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

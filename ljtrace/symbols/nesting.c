@@ -1,4 +1,4 @@
-/* nesting.c - see nesting.h.
+/* nesting.c - sort ranges that lie within each other, and find the innermost one that contains a number.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -1,8 +1,8 @@
 /* dump.c - a whole trace as lines of text, for people and goldens.
  *
- * Definitions and totals print as memtrace/format/records.def has them; events print as readers see them, with handles and
- * addresses instead of slots and differences. The INDEX is left out: it repeats the rest and changes with
- * the version of zstd.
+ * Definitions and totals are printed with the fields of memtrace/format/records.def. Events are printed as readers get
+ * them: with handles and addresses instead of slots and differences. The INDEX is omitted, because it repeats the rest
+ * and changes with the version of zstd.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

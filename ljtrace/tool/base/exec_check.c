@@ -1,4 +1,4 @@
-/* exec_check.c - see exec_check.h. (host side, no libc)
+/* exec_check.c - predict whether the kernel can execute a file, and its error if it cannot. (host side, no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

@@ -1,4 +1,4 @@
-/* guest_memory.c - see guest_memory.h. (host side, no libc)
+/* guest_memory.c - read the program's memory; what is not readable is read as zero. (host side, no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -1,4 +1,4 @@
-/* hiding.c - see hiding.h. (host side, no libc)
+/* hiding.c - the thread whose allocations are not recorded. (host side, no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -1,4 +1,4 @@
-/* system_files.c - see system_files.h. (host side, no libc)
+/* system_files.c - make the path by which the collector finds a file of the system. (host side, no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

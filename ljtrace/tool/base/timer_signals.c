@@ -1,4 +1,4 @@
-/* timer_signals.c - see timer_signals.h. (host side, no libc)
+/* timer_signals.c - deliver the last signal of a timer before the timer is stopped. (host side, no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

@@ -1,4 +1,4 @@
-/* vex_settings.c - see vex_settings.h. (host side, no libc)
+/* vex_settings.c - set the options of Valgrind's translator that this tool needs. (host side, no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

@@ -27,8 +27,9 @@
 struct block {
     struct block *next;
     UWord addr;
-    UWord
-        base; /* what Valgrind's allocator knows it by: less than addr if it is aligned more than that can */
+    /* The address of the block in Valgrind's allocator. It is less than addr if the program asked for a larger
+     * alignment than that allocator has. */
+    UWord base;
     SizeT size : 63;
     SizeT hidden : 1; /* neither the block nor its resizes and its free are recorded */
 };

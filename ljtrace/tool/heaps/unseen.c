@@ -1,4 +1,4 @@
-/* unseen.c - see unseen.h. (host side, no libc)
+/* unseen.c - warn the user if the program maps memory but hardly any block is recorded. (host side, no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

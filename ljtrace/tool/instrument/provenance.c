@@ -1,4 +1,4 @@
-/* provenance.c - see provenance.h. (host side, no libc)
+/* provenance.c - follow the assignments of a superblock: from what is each temporary computed? (host side, no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -1,4 +1,4 @@
-/* sample.c - see sample.h. (host side, no libc)
+/* sample.c - count instructions, and record the stack after each interval. (host side, no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

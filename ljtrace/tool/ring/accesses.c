@@ -1,4 +1,4 @@
-/* accesses.c - see accesses.h. (host side, no libc)
+/* accesses.c - are accesses recorded now? (host side, no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

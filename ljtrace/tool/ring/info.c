@@ -1,4 +1,4 @@
-/* info.c - see info.h. (host side, no libc)
+/* info.c - write pairs of key and value into the ring. (host side, no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

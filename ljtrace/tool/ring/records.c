@@ -1,4 +1,4 @@
-/* records.c - see records.h. (host side, no libc)
+/* records.c - the put functions that are generated from ljtrace/protocol/ring.def. (host side, no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -1,4 +1,4 @@
-/* rollback.c - see rollback.h. (host side, no libc)
+/* rollback.c - remove the accesses of a watched allocator from the ring when it returns. (host side, no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -1,4 +1,4 @@
-/* end.c - see end.h. (host side, no libc)
+/* end.c - end the recording, and record how the program ended. (host side, no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

@@ -1,4 +1,4 @@
-/* futex.c - see futex.h. (host side, no libc)
+/* futex.c - report which words a futex call reads and writes. (host side, no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

@@ -1,4 +1,5 @@
-/* threads.c - see threads.h. (host side, no libc)
+/* threads.c - note the current thread in the ring when it changes, and record the names of threads. (host side, no
+ * libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

@@ -1,4 +1,4 @@
-/* turns.c - see turns.h. (host side, no libc)
+/* turns.c - make threads take turns. (host side, no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

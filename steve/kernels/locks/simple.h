@@ -27,8 +27,8 @@ struct locksimple {
     struct livemap live;
     struct locksimple_life *lives; /* by index of the live block */
     size_t room;
-    struct locksimple_life
-        *long_ones; /* after locksimple_finish: the blocks that stay unlocked, by ordinal */
+    /* After locksimple_finish: the blocks that stay unlocked, by ordinal. */
+    struct locksimple_life *long_ones;
     size_t n_long, long_room;
     uint64_t news, accesses, unmatched;
     uint64_t threshold; /* in thousandths of all accesses */

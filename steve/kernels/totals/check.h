@@ -31,8 +31,8 @@ enum check_rule {
 
 struct check_block {
     uint64_t handle, addr, size;
-    uint64_t
-        ordinal; /* as of mt_survivors, from the first event fed on; CHECK_BEFORE if it lived there already */
+    /* As of mt_survivors, counted from the first event that was fed; CHECK_BEFORE if the block was live before. */
+    uint64_t ordinal;
     bool live, shown; /* shown: by its New */
 };
 #define CHECK_BEFORE UINT64_MAX

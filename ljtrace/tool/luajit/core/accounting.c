@@ -1,4 +1,4 @@
-/* accounting.c - see accounting.h. (host side, no libc)
+/* accounting.c - count the bytes of each Lua state, and keep its blocks that are not objects. (host side, no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

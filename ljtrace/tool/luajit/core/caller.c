@@ -1,4 +1,4 @@
-/* caller.c - see caller.h. (host side, no libc)
+/* caller.c - find which of several Lua states with one heap calls the allocator. (host side, no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

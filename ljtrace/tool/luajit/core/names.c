@@ -1,4 +1,4 @@
-/* names.c - see names.h. (host side, no libc)
+/* names.c - give keys to frames of Lua, and write the names and lines that belong to them. (host side, no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

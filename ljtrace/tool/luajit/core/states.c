@@ -1,4 +1,4 @@
-/* states.c - see states.h. (host side, no libc)
+/* states.c - the table of the Lua states, and what happens when one begins or ends. (host side, no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

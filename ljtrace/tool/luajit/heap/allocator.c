@@ -1,4 +1,4 @@
-/* allocator.c - see allocator.h. (host side, no libc)
+/* allocator.c - observe the calls of Lua allocator functions, and record the blocks. (host side, no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

@@ -1,4 +1,4 @@
-/* assembler.c - see assembler.h. (host side, no libc)
+/* assembler.c - note where the assembler puts the code of each intermediate instruction. (host side, no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

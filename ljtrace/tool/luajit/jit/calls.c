@@ -1,4 +1,4 @@
-/* calls.c - see calls.h. (host side, no libc)
+/* calls.c - generate the code that records a trace's call of a C function. (host side, no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

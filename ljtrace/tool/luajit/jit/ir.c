@@ -1,4 +1,4 @@
-/* ir.c - see ir.h. (host side, no libc)
+/* ir.c - read the intermediate instructions of a trace, and find those that create strings. (host side, no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

@@ -1,4 +1,4 @@
-/* loop_copies.c - see loop_copies.h. (host side, no libc)
+/* loop_copies.c - repeat the work of the loop optimisation, to find the original of each copy. (host side, no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

@@ -1,4 +1,5 @@
-/* recorder.c - see recorder.h. (host side, no libc)
+/* recorder.c - note the steps of LuaJIT's recorder, and find the step of an intermediate instruction. (host side,
+ * no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

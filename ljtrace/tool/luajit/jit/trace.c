@@ -1,4 +1,4 @@
-/* trace.c - see trace.h. (host side, no libc)
+/* trace.c - find the Lua lines of a trace's machine code and of the blocks that it allocates. (host side, no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

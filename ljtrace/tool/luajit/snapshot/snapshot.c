@@ -1,4 +1,4 @@
-/* snapshot.c - see snapshot.h. (host side, no libc)
+/* snapshot.c - walk over all objects of a state, and write them and their references. (host side, no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

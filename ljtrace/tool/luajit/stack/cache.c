@@ -1,4 +1,5 @@
-/* cache.c - see cache.h. (host side, no libc)
+/* cache.c - keep joined stacks with the words that were read for them, and find one that reads the same. (host
+ * side, no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

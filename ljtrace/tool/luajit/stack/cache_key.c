@@ -1,4 +1,4 @@
-/* cache_key.c - see cache_key.h. (host side, no libc)
+/* cache_key.c - read the values on which a joined stack depends, apart from words on the stacks. (host side, no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -1,4 +1,4 @@
-/* coroutine.c - see coroutine.h. (host side, no libc)
+/* coroutine.c - find the thread that has resumed a coroutine, by the next C frame of the VM. (host side, no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

@@ -1,4 +1,4 @@
-/* parser.c - see parser.h. (host side, no libc)
+/* parser.c - find the line of a chunk that Lua's parser is at. (host side, no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

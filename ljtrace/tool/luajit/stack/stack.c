@@ -1,4 +1,4 @@
-/* stack.c - see stack.h. (host side, no libc)
+/* stack.c - take the stack of a state and join it with the C stack. (host side, no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

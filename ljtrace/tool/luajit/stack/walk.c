@@ -1,4 +1,4 @@
-/* walk.c - see walk.h. (host side, no libc)
+/* walk.c - walk over the frames of a Lua stack, from the innermost to the outermost. (host side, no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

@@ -1,4 +1,4 @@
-/* types.c - see types.h. (host side, no libc)
+/* types.c - find the types of blocks in Lua heaps, by their contents or by the pointers to them. (host side, no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -1,4 +1,4 @@
-/* vmstate.c - see vmstate.h. (host side, no libc)
+/* vmstate.c - watch the words with the states of the VMs, and record their changes. (host side, no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

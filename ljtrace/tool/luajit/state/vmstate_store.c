@@ -1,4 +1,4 @@
-/* vmstate_store.c - see vmstate_store.h. (host side, no libc)
+/* vmstate_store.c - generate the code for stores that may change the state of a Lua VM. (host side, no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
