@@ -1,4 +1,5 @@
-"""test_documents - the documents for developers name files, folders and functions that exist.
+"""test_documents - the documents for developers name files, folders and functions that exist; no link of a
+document is broken.
 
 A name in backquotes is a file if it ends like a source or a document, and a folder if it ends with a slash. It is a
 whole path or the end of one; NAME and FOLDER stand for any. Names in backquotes and parentheses after a file are in
@@ -12,7 +13,8 @@ from pathlib import Path
 import pytest
 from support import SOURCE
 
-DOCUMENTS = ("HACKING.md", "docs/architecture.md", "docs/internals/recorder.md")
+DOCUMENTS = ("HACKING.md", "docs/architecture.md", "docs/internals/recorder.md", "docs/internals/steve.md",
+             "docs/internals/testing.md")
 FILE = re.compile(r"`([\w./-]+\.(?:c|h|def|in|py|pyx|pxd|am|ac|md|lua))`(?:\s+\(((?:`[\w ]+`(?:,\s+)?)+)\))?")
 FOLDER = re.compile(r"`([\w./-]+)/`")
 PLACEHOLDER = re.compile(r"`[\w./*-]*\b(?:NAME|FOLDER)\b[\w./*-]*`")
@@ -43,11 +45,41 @@ def missing(text: str, paths: list[str]) -> list[str]:
     return found
 
 
+def anchor(heading: str) -> str:
+    """The anchor that a heading gets."""
+    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+
+
+def broken_links(path: Path) -> list[str]:
+    """The links of a document to files, folders and headings that do not exist."""
+    found = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", path.read_text()):
+        name, _, wanted = target.partition("#")
+        to = path.parent / name if name else path
+        if "://" in target:
+            continue
+        if not to.exists() or wanted and wanted not in map(anchor, re.findall(r"^#+ (.*)$", to.read_text(), re.M)):
+            found.append(target)
+    return found
+
+
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_documents_name_what_exists(document: str) -> None:
     text = (SOURCE / document).read_text()
     assert len(FILE.findall(text)) > 20
     assert missing(text, sources()) == []
+
+
+def test_links_lead_somewhere() -> None:
+    documents = [SOURCE / path for path in sources() if path.endswith(".md")]
+    broken = {str(path.relative_to(SOURCE)): broken_links(path) for path in documents}
+    assert len(documents) > 20 and {name: links for name, links in broken.items() if links} == {}
+
+
+def test_broken_links_are_found(tmp_path: Path) -> None:
+    path = tmp_path / "page.md"
+    path.write_text("# One thing\n[a](#one-thing) [b](page.md#one-thing) [c](https://x.org/#y) [d](#other) [e](gone.md)\n")
+    assert broken_links(path) == ["#other", "gone.md"]
 
 
 def test_missing_names_are_found() -> None:
