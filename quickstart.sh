@@ -99,6 +99,6 @@ tell "the ops with locks: coarse (by lifetime) and fine-grained (by access)" app
 tell "how long blocks live, in operations: most die young" \
     app-macro-histogram-*.png app-statistics app-lifetime
 tell "memory and time of each allocator along the run" app-ops-*-allocstats
-tell "the allocators compared: time of an operation, and the largest block still to be had" app.png
+tell "the allocators compared: time of an operation, and the largest block that can still be allocated" app.png
 tell "film of the heap: where blocks come, stay and go" app-animation.avi
 tell "the report: open it in a browser" app.html

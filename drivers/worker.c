@@ -76,7 +76,7 @@ static void tell_info(struct shared *b)
 static bool prepare_heap(struct shared *b)
 {
     if (!region_reserve(b->job.heap)) {
-        fail(b, "a heap of this size cannot be had from the system: give a smaller --heap");
+        fail(b, "the system has no room for a heap of this size: give a smaller --heap");
         return false;
     }
     if (b->job.flags & STEVE_RESERVES)

@@ -59,8 +59,8 @@ static void slide(struct jeff *j, struct jeff_block *b, char *to)
     j->moved += jeff_usable(b);
 }
 
-/* Remove all free blocks in the order of their headers, which can be prefetched. Along the chain, each would have
- * to be waited for. */
+/* Remove all free blocks in the order of their headers, which the processor can prefetch. Following the links from
+ * block to block would wait for each header. */
 static void drop_free(struct jeff *j)
 {
     jeff_forget_free(j);

@@ -118,7 +118,7 @@ static const char *unit_of(const struct film_size *f)
     return f->time == FILM_OPS ? "operations" : film_time_names[f->time];
 }
 
-static void tell_json(const struct session *s, const char *path, uint64_t frames, bool whole)
+static void print_json(const struct session *s, const char *path, uint64_t frames, bool whole)
 {
     const struct film_size *f = &s->job.film;
     printf("{\"driver\": ");
@@ -132,11 +132,11 @@ static void tell_json(const struct session *s, const char *path, uint64_t frames
            s->job.heap, whole ? "true" : "false");
 }
 
-static void tell(const struct session *s, const char *path, uint64_t frames)
+static void print_result(const struct session *s, const char *path, uint64_t frames)
 {
     bool whole = s->shared->status == STATUS_DONE;
     if (s->options->json)
-        tell_json(s, path, frames, whole);
+        print_json(s, path, frames, whole);
     else if (!s->options->quiet && s->job.film.kind != FILM_MOVIE)
         printf("%s: %s%s\n", s->info.name, path, whole ? "" : ", up to where memory ran out");
     else if (!s->options->quiet)
@@ -145,12 +145,12 @@ static void tell(const struct session *s, const char *path, uint64_t frames)
                whole ? "" : ", up to where memory ran out");
 }
 
-static bool make_and_tell(struct session *s, const char *path, enum film_kind kind)
+static bool make_and_print(struct session *s, const char *path, enum film_kind kind)
 {
     uint64_t frames;
     if (!make(s, path, kind, &frames))
         return false;
-    tell(s, path, frames);
+    print_result(s, path, frames);
     return true;
 }
 
@@ -183,7 +183,7 @@ static bool make_stills(struct session *s)
     for (unsigned i = 0; i < o->at_count || i == 0; i++) {
         uint64_t op = o->at_count ? o->at[i] : last;
         s->job.film.at = op < last ? op : last;
-        if (!make_and_tell(s, still_name(o, op, room, sizeof room), FILM_STILL))
+        if (!make_and_print(s, still_name(o, op, room, sizeof room), FILM_STILL))
             return false;
     }
     return true;
@@ -193,7 +193,7 @@ static bool make_poster(struct session *s, const char *path)
 {
     uint64_t columns = (uint64_t)poster_columns((int)s->options->width);
     s->job.film.per_frame = at_least_1((s->job.film.total + columns - 1) / columns);
-    return make_and_tell(s, path, FILM_POSTER);
+    return make_and_print(s, path, FILM_POSTER);
 }
 
 static int make_files(struct session *s, const char *film)
@@ -202,7 +202,7 @@ static int make_files(struct session *s, const char *film)
     int status = survey(s);
     if (status == EXIT_BAD || s->job.total_ops == 0)
         return status;
-    if (film && !make_and_tell(s, film, FILM_MOVIE))
+    if (film && !make_and_print(s, film, FILM_MOVIE))
         return EXIT_BAD;
     if (o->still && !make_stills(s))
         return EXIT_BAD;
@@ -220,7 +220,7 @@ int command_memplot(const struct options *o)
         return EXIT_BAD;
     int status = session_open(&s, o);
     if (status == -1 && o->time == FILM_INSTRUCTIONS && !s.plan.facts.schedule.times) {
-        fprintf(stderr, "steve-replay: %s: does not tell instructions: make it again by steve ops --times\n",
+        fprintf(stderr, "steve-replay: %s: has no instructions: make it again by steve ops --times\n",
                 o->ops);
         status = EXIT_BAD;
     }

@@ -12,16 +12,16 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LOOKS = 256 };
+enum { LOOKS = 256 }; /* how often a replay looks at the number of resident bytes */
 
 struct measure {
     struct engine *e;
     struct probe probes[PROBE_WAYS];
     /* data point whose largest block is being searched, by way; NULL: none */
     struct point *probed[PROBE_WAYS];
-    unsigned way; /* next way to use: if it is busy, it is the oldest */
+    unsigned way; /* next way to use; if it is busy, its search is the oldest one */
     uint64_t used, usable, locked, blocks;
-    uint64_t asked; /* bytes of N since the last data point */
+    uint64_t asked; /* bytes of the News since the last data point */
     uint64_t hint;  /* largest block according to the allocator */
     struct audit audit;
 };
@@ -69,7 +69,7 @@ static bool kept(void *ctx, const struct block *b, void *address, uint64_t bytes
 {
     struct measure *m = ctx;
     bool inside = region_holds(address, bytes) || m->e->driver->confinement == STEVE_NOT_CONFINED;
-    /* `made` reports blocks outside */
+    /* made() reports blocks outside of the heap */
     return !address || !inside || guard_kept(m->e->shared, b, address, bytes);
 }
 

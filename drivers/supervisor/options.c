@@ -196,7 +196,7 @@ static const struct specification s_options[] = {
      .help = "what a frame has as much of as any other: operations, allocated bytes, or\n"
              "instructions of the program (of a file made by steve ops --times)"},
     {"extent", 0, BYTES, "BYTES", FIELD(extent),
-     .help = "draw so much of the heap (default: as far as blocks lie)"},
+     .help = "draw this much of the heap (default: up to the highest block)"},
     {"strip", 0, BYTES, "BYTES", FIELD(strip),
      .help = "full height of the strip in film and picture (default: the most bytes that\n"
              "are live or resident)"},

@@ -27,7 +27,7 @@ struct op_source {
     uint64_t *unseen; /* handles of blocks whose Free is missing, in a damaged trace that is salvaged */
     size_t n_unseen, unseen_room;
     uint64_t next_handle;
-    uint64_t stray;
+    uint64_t unmatched;
     bool out_of_memory;
     struct op_source_options options;
     uint64_t time; /* last time given to an operation */
@@ -107,7 +107,7 @@ static struct op *put_free(struct op_source *s, struct op *out, const struct mt_
     uint64_t handle = handle_in(s, e->slot);
 
     if (handle == NO_HANDLE) {
-        s->stray++;
+        s->unmatched++;
         return out;
     }
     s->handles[e->slot] = 0;
@@ -119,7 +119,7 @@ static inline struct op *put_access(struct op_source *s, struct op *out, const s
     uint64_t handle = handle_in(s, e->slot);
 
     if (handle == NO_HANDLE) {
-        s->stray++;
+        s->unmatched++;
         return out;
     }
     return put(out, handle, (enum ops_code)(OP_LOAD + (e->kind - MT_LOAD)), e->addr, e->size);
@@ -205,7 +205,7 @@ static struct op *translate_segment(struct op_source *s, struct op *out, const s
         uint64_t handle = handle_in(s, place->slot);
 
         if (handle == NO_HANDLE) {
-            s->stray += place->slot != MT_NO_SLOT;
+            s->unmatched += place->slot != MT_NO_SLOT;
             continue;
         }
         out->handle = handle;
@@ -408,7 +408,7 @@ void op_source_skip_accesses(struct op_source *s)
         ops_pass_accesses(s->ops);
 }
 
-uint64_t op_source_stray(const struct op_source *s)
+uint64_t op_source_unmatched(const struct op_source *s)
 {
-    return s->stray;
+    return s->unmatched;
 }

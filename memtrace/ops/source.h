@@ -56,6 +56,6 @@ bool op_source_begin(struct op_source *s, const uint64_t *handles, size_t n, uin
 void op_source_skip_accesses(struct op_source *s);
 
 /* Number of accesses to slots without live blocks. It is 0 for every trace that the reader accepts. */
-uint64_t op_source_stray(const struct op_source *s);
+uint64_t op_source_unmatched(const struct op_source *s);
 
 #endif

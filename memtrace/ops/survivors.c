@@ -65,9 +65,9 @@ static bool read_from_trace(const char *path, uint64_t **ordinals, size_t *n)
     struct ops_reader *r = ops_open(path, OPS_ACCESS, &err);
     *ordinals = NULL;
     *n = 0;
-    bool told = r && mt_survivors(ops_reader_trace(r), ordinals, n);
+    bool good = r && mt_survivors(ops_reader_trace(r), ordinals, n);
     ops_close(r);
-    return told;
+    return good;
 }
 
 bool ops_read_survivors(const char *path, uint64_t **ordinals, size_t *n)

@@ -358,7 +358,7 @@ static const struct {
     CASE(DEFINED AGAIN RUN_30, 31, false),                /* the run is longer than the block */
     CASE(DEFINED AGAIN RUN_30, 33, false),                /* shorter */
     CASE(DEFINED RUN_30, 31, false),                      /* nothing has followed the shape yet */
-    CASE(DEFINED "\x80", 1, false),                       /* an empty token behind the last operation */
+    CASE(DEFINED "\x80", 1, false),                       /* an empty token after the last operation */
     CASE(DEFINED "\x80" DEFINED, 2, false),               /* a run of none */
     CASE("\xf8", 30, false),                              /* a run of nothing */
     CASE("\x82\1\0", 1, false),                           /* a shape that is not defined */

@@ -30,12 +30,12 @@ static void test_uvarint_bytes(void **state)
 }
 
 /* The same number, whatever bytes follow. */
-static void check_followed(uint64_t v, size_t behind)
+static void check_followed(uint64_t v, size_t more)
 {
     uint8_t out[UVARINT_MAX_BYTES + 16];
     memset(out, 0xff, sizeof out);
     const uint8_t *end = uvarint_write(out, v);
-    struct cursor c = {.p = out, .end = end + behind}, any = c;
+    struct cursor c = {.p = out, .end = end + more}, any = c;
     assert_true(cursor_uvarint(&c) == v && cursor_uvarint_any(&any) == v);
     assert_false(c.bad || any.bad);
     assert_ptr_equal(c.p, end);
@@ -54,20 +54,20 @@ static void check_any(uint64_t v)
         assert_int_equal(out[i], 0xff);
 }
 
-static void check_number(uint64_t v, size_t behind)
+static void check_number(uint64_t v, size_t more)
 {
-    check_followed(v, behind);
+    check_followed(v, more);
     check_any(v);
 }
 
 static void test_uvarint_followed(void **state)
 {
     uint64_t seed = 7;
-    for (size_t behind = 0; behind < 12; behind++)
+    for (size_t more = 0; more < 12; more++)
         for (unsigned bits = 0; bits < 64; bits++) {
-            check_number(UINT64_MAX >> bits, behind);
-            check_number((random_next(&seed) | UINT64_C(1) << 63) >> bits, behind);
-            check_number(UINT64_C(1) << bits, behind);
+            check_number(UINT64_MAX >> bits, more);
+            check_number((random_next(&seed) | UINT64_C(1) << 63) >> bits, more);
+            check_number(UINT64_C(1) << bits, more);
         }
 }
 

@@ -89,7 +89,7 @@ def chosen_programs(folder: Path, small: bool, names: List[str]) -> Tuple[List[P
 
 def speeds(folder: Path, small: bool, names: List[str]) -> Dict[str, Any]:
     """The table, printed while it is made: {programs: {name: {events, rates}}, left_out: {name: why},
-    means: geometric means by command}. A rate or mean is None where there is nothing to be told."""
+    means: geometric means by command}. A rate or mean is None if it could not be measured."""
     programs, left_out = chosen_programs(folder, small, names)
     idle = record(folder, Program("idle", "c", ("true",)))
     starts = {title: seconds(arguments, idle.with_suffix(f".{form}"))
@@ -100,7 +100,7 @@ def speeds(folder: Path, small: bool, names: List[str]) -> Dict[str, Any]:
         trace = record(folder, program)
         events = count_events(trace)
         if events < FEWEST[small]:
-            left_out[program.name] = f"makes {events:,} events, of which nothing can be told"
+            left_out[program.name] = f"makes {events:,} events, too few to be measured"
         else:
             rows[program.name] = {"events": events, "rates": measure(trace, events, starts)}
             print(line(program.name, events, rows[program.name]["rates"]), flush=True)

@@ -138,7 +138,7 @@ def tokens(text: str) -> List[Token]:
     while at < len(text):
         match = TOKEN.match(text, at)
         if match is None:
-            why = "the quote is not closed" if text[at] in "\"'" else "texts stand in quotes"
+            why = "the quote is not closed" if text[at] in "\"'" else "a text must be in quotes"
             raise wrong(at + 1, f"'{text[at:at + 10]}' makes no sense here; {why}")
         if not match["space"]:
             result.append(token_of(match, at + 1))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Operations:
-    """The result is {"ops": number of operations, "stray": number of accesses to no block}.
+    """The result is {"ops": number of operations, "unmatched": number of accesses to no block}.
 
     fd: the descriptor that they are written to. form: text, zstd or binary. resizes: a Resize as R, not as F and N.
     threads, times: of a whole trace, with the thread and the time of each operation. folder: where workers write their
@@ -37,7 +37,7 @@ class Operations:
         self._how = {"form": form, "resizes": resizes}
         self._besides = {"threads": threads, "times": times}
         self._checkpoint: Checkpoint | None = None
-        self._counts = {"ops": 0, "stray": 0}
+        self._counts = {"ops": 0, "unmatched": 0}
         self._piece: str | bytes | None = None
 
     @property
@@ -65,9 +65,9 @@ class Operations:
         if begin == end and not first:
             return
         with tempfile.NamedTemporaryFile(dir=self._folder, delete=self._folder is None) as file:
-            stray = _ops.write_ops_piece(walk.trace, file.fileno(), known, begin - known.operations, end - begin,
+            unmatched = _ops.write_ops_piece(walk.trace, file.fileno(), known, begin - known.operations, end - begin,
                                          piece=(begin, first, last), **self._how)
-            self._counts = {"ops": end - begin, "stray": stray}
+            self._counts = {"ops": end - begin, "unmatched": unmatched}
             self._piece = file.name if self._folder is not None else Path(file.name).read_bytes()
 
     def partial(self) -> tuple[str | bytes, dict] | None:
@@ -83,7 +83,7 @@ class Operations:
                 piece, counts = partial
                 append(self._fd, piece)
                 # only damage makes accesses to no block, so all of them are in the last piece
-                self._counts = {"ops": self._counts["ops"] + counts["ops"], "stray": counts["stray"]}
+                self._counts = {"ops": self._counts["ops"] + counts["ops"], "unmatched": counts["unmatched"]}
 
     def end(self, time: int, between: bool) -> None:
         pass

@@ -29,13 +29,13 @@ STRING_FUNCTION = re.compile(r"(__)?(raw)?(str|mem|wcs|wmem|stp)")
 # as glibc calls those for a kind of processor, which static programs hold themselves
 VECTOR_FUNCTION = re.compile(r"__(raw)?(str|mem|wcs|wmem|stp)\w*_(sse|avx|evex)\w*$")
 TITLES = {
-    "freed_access": ("Accesses to freed memory", "to memory that a block had and gave up, and no other has taken"),
-    "beyond_end": ("Accesses beyond a block's end", "begin in a block and end behind it"),
+    "freed_access": ("Accesses to freed memory", "to memory that a block had, and that no other block has used since"),
+    "beyond_end": ("Accesses beyond a block's end", "begin in a block and end after it"),
     "beside_block": ("Accesses beside a block", "begin at most a few bytes (16, or --redzone) before or after a block of "
                      "malloc, and in no other"),
     "double_free": ("Double frees", "the block is dead, or was moved away"),
     "invalid_free": ("Invalid frees", "no block begins there, as far as is known"),
-    "inside_free": ("Frees inside a block", "the address is behind the block's beginning"),
+    "inside_free": ("Frees inside a block", "the address is after the block's beginning"),
     "wrong_heap_free": ("Frees to a wrong heap", "the block belongs to another heap"),
     "mismatched_free": ("Mismatched frees", "made and freed by functions that do not belong together"),
 }
@@ -127,12 +127,13 @@ def stories(trace: "Trace", handles: List[int], tick: Callable[[int, int], None]
         kind = batch["kind"]
         heap = batch[(kind == NEW) | (kind == FREE) | (kind == RESIZE)]
         for event in heap[np.isin(heap["handle"], wanted)]:
-            tell(known, event)
+            add_event(known, event)
         tick(*trace.progress())
     return known
 
 
-def tell(known: Dict[int, Story], event: np.void) -> None:
+def add_event(known: Dict[int, Story], event: np.void) -> None:
+    """Update the story of the event's block."""
     handle, size, stack = int(event["handle"]), int(event["size"]), int(event["ref"])
     story = known.get(handle, Story(size, 0, 0))
     if event["kind"] == NEW:

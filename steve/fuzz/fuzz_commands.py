@@ -156,7 +156,7 @@ def main() -> int:
     dice, seeds = random.Random(seed), sorted(args.seeds.iterdir())
     data, runs, found = {path: path.read_bytes() for path in seeds}, 0, 0
     args.keep.mkdir(parents=True, exist_ok=True)
-    told, nowhere = os.fdopen(os.dup(1), "w"), os.open(os.devnull, os.O_WRONLY)
+    output, nowhere = os.fdopen(os.dup(1), "w"), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     end = time.monotonic() + args.seconds
     while time.monotonic() < end:
@@ -174,7 +174,7 @@ def main() -> int:
             found += 1
             trial.rename(args.keep / f"{found}{ending}")
             print(f"FOUND by steve {' '.join(command)} on {args.keep}/{found}{ending}: {wrong}", file=sys.stderr)
-    print(f"commands: {runs} inputs in {args.seconds:g} s (seed {seed}): {found or 'nothing'} found", file=told,
+    print(f"commands: {runs} inputs in {args.seconds:g} s (seed {seed}): {found or 'nothing'} found", file=output,
           flush=True)
     return 1 if found else 0
 

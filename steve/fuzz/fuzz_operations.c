@@ -1,9 +1,9 @@
 /* fuzz_operations.c - fuzz target: any bytes as a memtrace and as an ops file, through the kernels of
  * operations.
- * What is never freed full locks are told by a walk, and by the file itself, which may say anything.
  *
- * Like fuzz_kernels.c, for those who see operations: lifetimes and the locks made from them. The rules of
- * locks differ with the kind of file, so that all are tried.
+ * Like fuzz_kernels.c, but for the kernels that process operations: lifetimes, and the locks made from them. The rules
+ * of locks depend on the kind of the file, so all kinds are tried. Full locks need the list of blocks that are never
+ * freed. It is taken once from a walk, and once from the file, where it may be wrong.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef _GNU_SOURCE

@@ -204,7 +204,7 @@ cdef object copy_operations(Trace trace, int fd, object tick, bint resizes):
             written = ops_copier_finish(c, &err)
     if written == MT_ERROR:
         raise WriteError(err.text.decode("utf-8", "backslashreplace"))
-    return {"ops": total, "stray": 0}
+    return {"ops": total, "unmatched": 0}
 
 
 def write_ops(origin, int fd, tick=None, *, str form="text", bint resizes=False, bint threads=False,
@@ -213,7 +213,7 @@ def write_ops(origin, int fd, tick=None, *, str form="text", bint resizes=False,
     threads, times: with the thread and the time of each; copy: in the binary form with accesses as the trace has
     them, where copies() is true.
 
-    Returns {"ops", "stray"}: how many, and accesses to no block."""
+    Returns {"ops", "unmatched"}: how many, and accesses to no block."""
     if copy and form == "binary" and not (threads or times) and copies(origin):
         return copy_operations(origin, fd, tick, resizes)
     cdef Operations source = Operations(origin, tick, resizes, threads, times)
@@ -224,7 +224,7 @@ def write_ops(origin, int fd, tick=None, *, str form="text", bint resizes=False,
         pass
     source.write_unfreed(writer)
     writer.finish()
-    return {"ops": ALL - quota.left, "stray": op_source_stray(source.s)}
+    return {"ops": ALL - quota.left, "unmatched": op_source_unmatched(source.s)}
 
 
 cdef size_t keep_heap_ops(op *out, const op *ops, size_t n) nogil:
@@ -386,4 +386,4 @@ def write_ops_piece(Trace trace, int fd, checkpoint, uint64_t skip, uint64_t cou
     if piece[2]:
         source.write_unfreed(writer)
     writer.finish()
-    return op_source_stray(source.s)
+    return op_source_unmatched(source.s)

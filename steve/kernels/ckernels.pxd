@@ -39,7 +39,7 @@ cdef extern from "memtrace/ops/source.h" nogil:
     bint op_source_begin(op_source *s, const uint64_t *handles, size_t n, uint64_t next_handle)
     bint op_source_out_of_memory(const op_source *s)
     void op_source_skip_accesses(op_source *s)
-    uint64_t op_source_stray(const op_source *s)
+    uint64_t op_source_unmatched(const op_source *s)
 
 cdef extern from "steve/kernels/locks/find_survivors.h" nogil:
     struct unfreed:

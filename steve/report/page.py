@@ -139,7 +139,7 @@ def _charts(data: TraceData) -> list[Chart]:
             "lifetime",
             "Lifetimes",
             "How many operations blocks lived, from New to Free. Blocks never freed have "
-            "no lifetime and stand apart.",
+            "no lifetime and are shown separately.",
             lifetimes(data),
         ),
         Chart(

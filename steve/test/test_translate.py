@@ -54,7 +54,7 @@ def test_ops_of_text(history: list[Event]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         text, counts, stats = ops_of(as_text(folder, history), text=True)
     assert text == reference.ops_text(expected)
-    assert (counts["ops"], counts["stray"]) == (len(expected), 0)
+    assert (counts["ops"], counts["unmatched"]) == (len(expected), 0)
     assert (stats["unmatched_access"], stats["unmatched_free"]) == (accesses, frees)
 
 

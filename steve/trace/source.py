@@ -103,7 +103,7 @@ def verdict(command: str, source: Trace | OpsFile) -> int:
 def unmatched_note(source: Trace | OpsFile, counts: dict | None = None) -> str:
     """A remark on events that match no live block, and on frees that were inserted because a New overlapped a live
     block; "" if there are none of either. counts: the numbers of further unmatched accesses that a kernel found."""
-    accesses = (counts or {}).get("unmatched", 0) + (counts or {}).get("stray", 0)
+    accesses = (counts or {}).get("unmatched", 0)
     frees = implied = 0
     if hasattr(source, "stats"):
         stats = source.stats()

@@ -345,11 +345,11 @@ static UInt find_allocation(const struct lt_vm *vm, const struct lt_spot *spot, 
     wanted.rank = rank_of(spot, spot->ip, kind_of(vm, spot, size));
     wanted.base_slot = base_slot(vm, spot->trace);
     if (wanted.from >= recorded && spot->snap > snaps) {
-        UInt behind;
-        Bool is_last = next >= end || !original_of(vm, spot, next, wanted.base_slot, &behind);
+        UInt following;
+        Bool is_last = next >= end || !original_of(vm, spot, next, wanted.base_slot, &following);
         if (!original_of(vm, spot, spot->snap, wanted.base_slot, &wanted.from))
             return lt_trace_places(vm, spot, to, max);
-        wanted.to = is_last || behind <= wanted.from ? 0xffffffff : behind;
+        wanted.to = is_last || following <= wanted.from ? 0xffffffff : following;
     }
     UInt n = lt_recording_places(vm, &wanted, to, max);
     return n ? n : lt_trace_places(vm, spot, to, max);
