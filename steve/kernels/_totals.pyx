@@ -25,14 +25,12 @@ from steve.kernels._walk import feed_together
 from steve.trace._memtrace import KIND_NAMES
 
 # Cython compares the offsets of all fields with those of the struct.
-cdef summary_block a_block
 cdef summary_stack a_stack
 cdef lifetime a_lifetime
-cdef summary_block[::1] block_layout = <summary_block[:1]>&a_block
 cdef summary_stack[::1] stack_layout = <summary_stack[:1]>&a_stack
 cdef lifetime[::1] lifetime_layout = <lifetime[:1]>&a_lifetime
-BLOCK = np.asarray(block_layout).dtype
 STACK = np.asarray(stack_layout).dtype
+LIVE_AT = np.dtype((np.void, sizeof(live_at)))
 LIFETIME = np.asarray(lifetime_layout).dtype
 
 
@@ -64,10 +62,10 @@ cdef class Summary(Analysis):
 
     def partial(self):
         """The fields of struct summary_partial: totals as bytes, the others as arrays."""
-        blocks = array_of(self.s.blocks, self.s.room, BLOCK)
-        live = np.flatnonzero(blocks["state"] == <int>SUMMARY_LIVE).astype("u4")
+        enough(live_blocks_list(&self.s.blocks))
         return (PyBytes_FromStringAndSize(<char *>&self.s.totals, sizeof(summary_totals)), self.stacks(),
-                array_of(self.s.ended, self.s.n_ended, np.dtype("u4")), live, blocks[live])
+                array_of(self.s.blocks.ended, self.s.blocks.n_ended, np.dtype("u4")),
+                array_of(self.s.blocks.list, self.s.blocks.n_list, LIVE_AT))
 
     def merge(self, partials):
         for partial in partials:
@@ -76,12 +74,11 @@ cdef class Summary(Analysis):
     cdef int join(self, partial) except -1:
         cdef summary_partial shard
         cdef bytes totals
-        totals, stacks, ended, live, blocks = partial
+        totals, stacks, ended, blocks = partial
         shard.totals = <const summary_totals *><const char *>totals
         shard.stacks, shard.n_stacks = <const summary_stack *>data_of(stacks), len(stacks)
         shard.ended, shard.n_ended = <const uint32_t *>data_of(ended), len(ended)
-        shard.live, shard.n_live = <const uint32_t *>data_of(live), len(live)
-        shard.blocks = <const summary_block *>data_of(blocks)
+        shard.list, shard.n_list = <const live_at *>data_of(blocks), len(blocks)
         return enough(summary_join(&self.s, &shard))
 
     def result(self):

@@ -149,13 +149,19 @@ cdef extern from "steve/kernels/base/survey.h" nogil:
     void survey_free(survey *s)
     bint survey_feed(survey *s, const mt_event *events, size_t n)
 
+cdef extern from "steve/kernels/base/live_blocks.h" nogil:
+    struct live_at:
+        pass
+    struct live_blocks:
+        const uint32_t *ended
+        size_t n_ended
+        const live_at *list
+        size_t n_list
+    bint live_blocks_list(live_blocks *b)
+
 cdef extern from "steve/kernels/totals/summary.h" nogil:
     struct summary_stack:
         uint64_t news, resizes, bytes, live_blocks, live_bytes
-    enum: SUMMARY_LIVE
-    struct summary_block:
-        uint64_t size
-        uint32_t stack, state
     struct summary_totals:
         uint64_t events[12]
         uint64_t accessed[9]
@@ -164,10 +170,7 @@ cdef extern from "steve/kernels/totals/summary.h" nogil:
         uint64_t threads[1024]
     struct summary:
         summary_totals totals
-        summary_block *blocks
-        size_t room
-        uint32_t *ended
-        size_t n_ended
+        live_blocks blocks
         summary_stack *stacks
         size_t n_stacks
     struct summary_partial:
@@ -176,9 +179,8 @@ cdef extern from "steve/kernels/totals/summary.h" nogil:
         size_t n_stacks
         const uint32_t *ended
         size_t n_ended
-        const uint32_t *live
-        const summary_block *blocks
-        size_t n_live
+        const live_at *list
+        size_t n_list
     void summary_init(summary *s)
     bint summary_enter(summary *s, const mt_live_block_t *live)
     bint summary_feed(summary *s, const mt_event *events, size_t n, uint32_t stacks)

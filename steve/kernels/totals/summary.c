@@ -3,7 +3,6 @@
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "steve/kernels/totals/summary.h"
 
-#include "memtrace/base/array.h"
 #include "steve/kernels/base/bits.h"
 
 void summary_init(struct summary *s)
@@ -13,8 +12,7 @@ void summary_init(struct summary *s)
 
 void summary_free(struct summary *s)
 {
-    free(s->blocks);
-    free(s->ended);
+    live_blocks_free(&s->blocks);
     free(s->stacks);
     words_free(&s->words);
 }
@@ -26,35 +24,22 @@ static uint32_t known_stack(const struct summary *s, uint32_t stack)
 
 bool summary_enter(struct summary *s, const struct mt_live_block *live)
 {
-    if (!array_grow(&s->blocks, &s->room, (size_t)live->slot + 1, sizeof *s->blocks))
-        return false;
-    s->blocks[live->slot] = (struct summary_block){live->size, 0, SUMMARY_BEFORE};
-    return true;
+    return live_blocks_enter(&s->blocks, live);
 }
 
-/* A block that was made before the beginning: its stack is not known here. */
-static bool note_ended(struct summary *s, uint32_t slot)
+/* What lived in a slot, if anything did, no longer does. The stack of a block of before the shard is not known. */
+static bool leave(struct summary *s, struct live_block *block)
 {
-    if (!array_grow(&s->ended, &s->ended_room, s->n_ended + 1, sizeof *s->ended))
-        return false;
-    s->ended[s->n_ended++] = slot;
-    return true;
-}
-
-/* What lived in a slot, if anything did, no longer does. */
-static bool leave(struct summary *s, uint32_t slot)
-{
-    struct summary_block *block = &s->blocks[slot];
     struct summary_stack *made = &s->stacks[block->stack];
     uint32_t state = block->state;
 
-    if (state == SUMMARY_NONE)
+    if (state == LIVE_NONE)
         return true;
-    block->state = SUMMARY_NONE;
+    block->state = LIVE_NONE;
     s->totals.live_bytes -= (int64_t)block->size;
     s->totals.live_blocks--;
-    if (state == SUMMARY_BEFORE)
-        return note_ended(s, slot);
+    if (state == LIVE_BEFORE)
+        return live_blocks_note_ended(&s->blocks, (uint32_t)(block - s->blocks.at));
     made->live_blocks--;
     made->live_bytes -= block->size;
     return true;
@@ -65,10 +50,11 @@ static bool begin(struct summary *s, const struct mt_event *e)
 {
     uint32_t stack = known_stack(s, e->ref);
     struct summary_stack *made = &s->stacks[stack];
+    struct live_block *block = live_blocks_reach(&s->blocks, e->slot);
 
-    if (!array_grow(&s->blocks, &s->room, (size_t)e->slot + 1, sizeof *s->blocks) || !leave(s, e->slot))
+    if (!block || !leave(s, block))
         return false;
-    s->blocks[e->slot] = (struct summary_block){e->size, stack, SUMMARY_LIVE};
+    *block = (struct live_block){.size = e->size, .stack = stack, .state = LIVE_HERE};
     s->totals.allocated += e->size;
     s->totals.live_bytes += (int64_t)e->size;
     s->totals.live_blocks++;
@@ -85,8 +71,10 @@ static bool begin(struct summary *s, const struct mt_event *e)
 /* The block of a slot, or its size of so far, ends. */
 static bool end(struct summary *s, uint32_t slot, uint64_t size)
 {
+    struct live_block *block = live_blocks_reach(&s->blocks, slot);
+
     s->totals.freed += size;
-    return array_grow(&s->blocks, &s->room, (size_t)slot + 1, sizeof *s->blocks) && leave(s, slot);
+    return block && leave(s, block);
 }
 
 static bool heap_event(struct summary *s, const struct mt_event *e)
@@ -236,17 +224,16 @@ static void join_stack(struct summary_stack *s, const struct summary_stack *shar
     s->live_bytes += shard->live_bytes;
 }
 
-/* A block of an earlier shard ended: it no longer lives at its stack. The totals of the shard count that already. Of a
- * damaged trace, no earlier shard may have made it. */
+/* A block of an earlier shard ended: it no longer lives at its stack. The totals of the shard count that already. */
 static void leave_stack(struct summary *s, uint32_t slot)
 {
-    struct summary_block *block = &s->blocks[slot];
+    struct live_block *block = live_blocks_found(&s->blocks, slot);
 
-    if (slot >= s->room || block->state != SUMMARY_LIVE)
+    if (!block)
         return;
     s->stacks[block->stack].live_blocks--;
     s->stacks[block->stack].live_bytes -= block->size;
-    block->state = SUMMARY_NONE;
+    block->state = LIVE_NONE;
 }
 
 bool summary_join(struct summary *whole, const struct summary_partial *shard)
@@ -259,12 +246,7 @@ bool summary_join(struct summary *whole, const struct summary_partial *shard)
         join_stack(&whole->stacks[i], &shard->stacks[i]);
     for (size_t i = 0; i < shard->n_ended; i++)
         leave_stack(whole, shard->ended[i]);
-    for (size_t i = 0; i < shard->n_live; i++) {
-        if (!array_grow(&whole->blocks, &whole->room, (size_t)shard->live[i] + 1, sizeof *whole->blocks))
-            return false;
-        whole->blocks[shard->live[i]] = shard->blocks[i];
-    }
-    return true;
+    return live_blocks_join(&whole->blocks, shard->list, shard->n_list);
 }
 
 unsigned summary_threads(const struct summary *s)

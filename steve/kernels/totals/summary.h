@@ -5,8 +5,8 @@
  * belongs to the stack of its last Resize. Memory: O(live blocks + stacks).
  *
  * A shard of a trace begins with the blocks that live there, which are entered. Its totals of live blocks and bytes,
- * and their peaks, are differences to the beginning of the shard. It lists the slots of the entered blocks that end
- * in it. summary_join adds the shards of a trace, from the first to the last.
+ * and their peaks, are differences to the beginning of the shard. summary_join adds the shards of a trace, from the
+ * first to the last.
  *
  * In a damaged trace, the New or the Free of a block may be missing. A block without New is never counted as live. A
  * block without Free is live until another block is made in its slot.
@@ -15,23 +15,14 @@
 #ifndef STEVE_KERNELS_TOTALS_SUMMARY_H
 #define STEVE_KERNELS_TOTALS_SUMMARY_H
 
+#include "steve/kernels/base/live_blocks.h"
 #include "steve/kernels/base/segment_sums.h"
-
-struct mt_live_block;
 
 /* One allocation stack. */
 struct summary_stack {
     uint64_t news, resizes;           /* blocks made, blocks resized, here */
     uint64_t bytes;                   /* requested by those */
     uint64_t live_blocks, live_bytes; /* made here and live now; at the end: never freed */
-};
-
-/* SUMMARY_BEFORE: the block lived where the shard begins, and its stack is not known. */
-enum summary_state { SUMMARY_NONE, SUMMARY_BEFORE, SUMMARY_LIVE };
-
-struct summary_block {
-    uint64_t size;
-    uint32_t stack, state;
 };
 
 struct summary_totals {
@@ -46,10 +37,7 @@ struct summary_totals {
 
 struct summary {
     struct summary_totals totals;
-    struct summary_block *blocks; /* by slot */
-    size_t room;
-    uint32_t *ended; /* slots of entered blocks that ended, in their order */
-    size_t n_ended, ended_room;
+    struct live_blocks blocks;
     struct summary_stack *stacks; /* by stack id */
     size_t n_stacks;
     struct words words; /* with the executions that are not yet counted in totals.events */
@@ -60,11 +48,10 @@ struct summary_partial {
     const struct summary_totals *totals;
     const struct summary_stack *stacks;
     size_t n_stacks;
-    const uint32_t *ended; /* as of struct summary */
+    const uint32_t *ended; /* of struct live_blocks */
     size_t n_ended;
-    const uint32_t *live; /* slots of the blocks that were made or resized in the shard and live at its end */
-    const struct summary_block *blocks; /* these blocks */
-    size_t n_live;
+    const struct live_at *list;
+    size_t n_list;
 };
 
 void summary_init(struct summary *s);

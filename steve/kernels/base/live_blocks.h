@@ -1,0 +1,64 @@
+/* live_blocks.h - the live blocks by slot, with the heap and the stack that each belongs to: of a trace, or of a shard.
+ *
+ * Analyses that count live blocks by stack share this. A shard begins with the blocks that live there, whose stacks
+ * are not known (LIVE_BEFORE). It lists the slots of those that end in it, in their order (`ended`). A Resize ends a
+ * block too, and makes another one in the same slot. At the end of the shard, live_blocks_list makes a list of the
+ * blocks that were made in it. Shards are joined in their order: the caller removes the blocks that ended, whose stacks
+ * the shards before them know, then calls live_blocks_join.
+ *
+ * Memory: O(most live blocks).
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef STEVE_KERNELS_BASE_LIVE_BLOCKS_H
+#define STEVE_KERNELS_BASE_LIVE_BLOCKS_H
+
+#include "memtrace/base/array.h"
+#include "memtrace/memtrace.h"
+
+enum live_state { LIVE_NONE, LIVE_BEFORE, LIVE_HERE };
+
+struct live_block {
+    uint64_t size;
+    uint32_t stack;
+    uint32_t heap : 30, state : 2;
+};
+
+/* A block that was made in a shard and lives at its end. */
+struct live_at {
+    struct live_block block;
+    uint32_t slot;
+};
+
+struct live_blocks {
+    struct live_block *at; /* by slot */
+    size_t room;
+    uint32_t *ended;
+    size_t n_ended, ended_room;
+    struct live_at *list;
+    size_t n_list, list_room;
+};
+
+void live_blocks_free(struct live_blocks *b);
+/* Enter a block that lives where the shard begins. False when out of memory. */
+bool live_blocks_enter(struct live_blocks *b, const struct mt_live_block *live);
+/* List the blocks that were made in the shard and live now. False when out of memory. */
+bool live_blocks_list(struct live_blocks *b);
+/* Add the list of the next shard. False when out of memory. */
+bool live_blocks_join(struct live_blocks *whole, const struct live_at *list, size_t n);
+
+/* What lives in a slot; NULL when out of memory. It is valid until the next call. */
+static inline struct live_block *live_blocks_reach(struct live_blocks *b, uint32_t slot)
+{
+    return array_grow(&b->at, &b->room, (size_t)slot + 1, sizeof *b->at) ? &b->at[slot] : NULL;
+}
+
+/* List a block of before the shard that ends. False when out of memory. */
+bool live_blocks_note_ended(struct live_blocks *b, uint32_t slot);
+
+/* The block in a slot, which ended in a later shard; NULL if there is none, because the trace is damaged. */
+static inline struct live_block *live_blocks_found(struct live_blocks *b, uint32_t slot)
+{
+    return slot < b->room && b->at[slot].state == LIVE_HERE ? &b->at[slot] : NULL;
+}
+
+#endif
