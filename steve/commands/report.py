@@ -9,6 +9,7 @@ import json
 from typing import Any
 
 from steve.analysis.blocks import WHERE_HELP, Blocks, add_choice
+from steve.parallel import processes
 from steve.system.errors import UsageError
 from steve.system.output import Output, check_ending, wrote
 from steve.system.messages import note
@@ -55,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--json", action="store_true", help="write the numbers as JSON instead of the page"
     )
     add_choice(parser)
+    processes.add_arguments(parser)
     policy.add_arguments(parser)
     parser.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
 
@@ -115,7 +117,7 @@ def run(args: argparse.Namespace) -> int:
     if not 0 <= args.sites <= 2000:
         raise UsageError("--sites: give a number from 0 to 2000")
     chosen = Blocks(NAME, args)
-    data = collect(chosen.open_chosen(), args.file, args.sites, args.quiet, chosen.policy)
+    data = collect(chosen, args.sites)
     whole = True
     if args.json:
         with Output(args.output or "-") as out:

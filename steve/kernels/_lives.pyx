@@ -294,7 +294,7 @@ cdef class Lives:
         while True:
             yield view_of(self.l.out, self.l.n_out, LIFE)
             self.l.n_out = 0
-            if not self.finish():
+            if self.is_part or not self.finish():
                 return
 
     cdef void drop(self):

@@ -6,10 +6,12 @@ which are all 64-bit integers; a wrong number of columns is found when the modul
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from steve.kernels._walk cimport Analysis, Walk
-from steve.kernels.records cimport array_of, enough
+from steve.kernels.ckernels cimport live_at, live_blocks
+from steve.kernels.records cimport array_of, data_of, enough
 from steve.trace.cmemtrace cimport *
 
 
@@ -34,8 +36,33 @@ cdef extern from "steve/kernels/lives/profile.h" nogil:
         pass
     struct profile_totals:
         pass
+    struct profile_shard:
+        uint64_t width
+    struct profile_rows:
+        const uint32_t *ids
+        const profile_tally *rows
+        size_t n
+        uint32_t known
+    struct profile_partial:
+        const profile_shard *shard
+        profile_rows stacks, heaps
+        const timeline_bin *bins
+        size_t n_bins
+        const profile_mark *marks
+        const uint64_t *map_blocks
+        const uint64_t *map_bytes
+        const uint32_t *ended
+        size_t n_ended
+        const live_at *list
+        size_t n_list
     profile *profile_new(uint32_t bins)
     void profile_free(profile *p)
+    void profile_begin_shard(profile *p, uint64_t operations, uint64_t total)
+    bint profile_enter(profile *p, const mt_live_block_t *live)
+    bint profile_finish_shard(profile *p, profile_shard *shard)
+    bint profile_join(profile *whole, const profile_partial *shard)
+    bint profile_fits(const profile *p)
+    const live_blocks *profile_blocks(const profile *p)
     bint profile_feed_batch(profile *p, const mt_batch *batch, uint32_t stacks, uint32_t heaps)
     void profile_add_lives(profile *p, const life *lives, size_t n)
     void profile_finish(profile *p)
@@ -49,6 +76,7 @@ cdef extern from "steve/kernels/lives/profile.h" nogil:
 
 import numpy as np
 
+from steve.system.errors import SteveError
 from steve.trace._memtrace import KIND_NAMES
 
 TALLY = np.dtype([(name, "u8") for name in (
@@ -64,6 +92,7 @@ TOTALS = np.dtype([(name, "u8") for name in (
     *EVENTS, "operations", "allocated", "freed", "bytes_read", "bytes_written", "live_bytes", "live_blocks",
     "peak_bytes", "peak_operation", "peak_time", "peak_allocated", "peak_blocks", "most_blocks", "time", "lost",
     "marks")])
+LIVE_AT = np.dtype((np.void, sizeof(live_at)))
 
 if (TALLY.itemsize, BIN.itemsize, MARK.itemsize, TOTALS.itemsize) != (
         sizeof(profile_tally), sizeof(timeline_bin), sizeof(profile_mark), sizeof(profile_totals)):
@@ -73,9 +102,12 @@ if (TALLY.itemsize, BIN.itemsize, MARK.itemsize, TOTALS.itemsize) != (
 cdef class Profile(Analysis):
     """Sums by stack and heap, and the heap over time. The result is the object itself.
 
-    It is an analysis of a whole trace only. It is also a fold (steve.analysis.reducers) of the lives of all blocks."""
+    It is also a fold (steve.analysis.reducers) of the lives of all blocks. The partial() of a shard includes those that
+    were added there."""
 
     cdef profile *p
+    cdef object name
+    needs = ("operations",)
     numbered = False
 
     def __cinit__(self, int bins=600):
@@ -87,6 +119,13 @@ cdef class Profile(Analysis):
 
     def __dealloc__(self):
         profile_free(self.p)
+
+    cdef int begin_shard(self, checkpoint) except -1:
+        profile_begin_shard(self.p, checkpoint.operations, checkpoint.total)
+        return 0
+
+    cdef int enter(self, Walk walk, const mt_live_block_t *block) except -1:
+        return enough(not walk.trace.midway or profile_enter(self.p, block))
 
     def take_batch(self, Walk walk):
         cdef uint32_t stacks = mt_count_stacks(walk.trace.r), heaps = mt_count_heaps(walk.trace.r)
@@ -105,7 +144,44 @@ cdef class Profile(Analysis):
         with nogil:
             profile_add_lives(self.p, <const life *>&raw[0], n)
 
+    def part(self, peak):
+        pass
+
+    def join(self, part, peak):
+        pass
+
+    def partial(self):
+        """The fields of struct profile_partial: `shard` as bytes, the others as arrays."""
+        cdef profile_shard shard
+        cdef const live_blocks *blocks = profile_blocks(self.p)
+        enough(profile_finish_shard(self.p, &shard))
+        return (PyBytes_FromStringAndSize(<char *>&shard, sizeof(shard)), used_rows(self.stacks()),
+                used_rows(self.heaps()), self.timeline(), self.marks(), *self.lifetime_map(),
+                array_of(blocks.ended, blocks.n_ended, np.dtype("u4")), array_of(blocks.list, blocks.n_list, LIVE_AT))
+
+    def merge(self, partials):
+        for partial in partials:
+            self.join_shard(partial)
+
+    cdef int join_shard(self, partial) except -1:
+        cdef profile_partial to
+        cdef bytes shard
+        shard, stacks, heaps, bins, marks, map_blocks, map_bytes, ended, blocks = partial
+        to.shard = <const profile_shard *><const char *>shard
+        to.stacks, to.heaps = rows_of(stacks), rows_of(heaps)
+        to.bins, to.n_bins = <const timeline_bin *>data_of(bins), len(bins)
+        to.marks = <const profile_mark *>data_of(marks)
+        to.map_blocks, to.map_bytes = <const uint64_t *>data_of(map_blocks), <const uint64_t *>data_of(map_bytes)
+        to.ended, to.n_ended = <const uint32_t *>data_of(ended), len(ended)
+        to.list, to.n_list = <const live_at *>data_of(blocks), len(blocks)
+        return enough(profile_join(self.p, &to))
+
+    def know(self, whole):
+        self.name = whole.name
+
     def end(self, uint64_t time, bint between):
+        if self.name is not None and not profile_fits(self.p):
+            raise SteveError(f"{self.name}: is damaged, but its checksums are right; read it without -j")
         profile_finish(self.p)
 
     def result(self):
@@ -147,3 +223,16 @@ cdef class Profile(Analysis):
         u8 = np.dtype("u8")
         return (array_of(profile_map_blocks(self.p), cells, u8).reshape(shape),
                 array_of(profile_map_bytes(self.p), cells, u8).reshape(shape))
+
+
+def used_rows(rows):
+    """(ids, their rows, number of all ids) of those tallies that are not 0."""
+    ids = np.flatnonzero(rows.view("u8").reshape(len(rows), len(TALLY))[:, :-1].any(axis=1)).astype("u4")
+    return ids, rows[ids], len(rows)
+
+
+cdef profile_rows rows_of(found):
+    cdef profile_rows to
+    ids, rows, to.known = found
+    to.ids, to.rows, to.n = <const uint32_t *>data_of(ids), <const profile_tally *>data_of(rows), len(ids)
+    return to

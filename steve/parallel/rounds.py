@@ -211,7 +211,7 @@ class Rounds:
             done += 1
             self.stats.append(stats)
             if stats["damaged_chunks"] and part is not self.parts[-1]:
-                raise SteveError(f"{self.name}: is damaged where no checksum tells it; read it without -j")
+                raise SteveError(f"{self.name}: is damaged, but its checksums are right; read it without -j")
             yield part, result
             self._show(part, begin, share)
             if problem is not None:
@@ -268,20 +268,6 @@ def analyse_whole(walk: "Walk", make: "Callable[[], Analysis]") -> Any:
     analysis = make()
     analysis.begin(walk, None)
     analysis.feed(walk)
-    return _result(analysis, walk)
-
-
-def analyse_together(walk: "Walk", *analyses: "Analysis") -> List[Any]:
-    """The results of several analyses of a whole trace that are fed by one walk; see Analysis.take_batch."""
-    from steve.kernels._walk import feed_together
-    for analysis in analyses:
-        analysis.begin(walk, None)
-    feed_together(walk, analyses)
-    return [_result(analysis, walk) for analysis in analyses]
-
-
-def _result(analysis: "Analysis", walk: "Walk") -> Any:
-    """The result after the whole trace was fed."""
     window = walk.window
     to_mark = window is not None and window.now == "after"
     analysis.end(0 if to_mark else end_of(walk.trace), window is not None)

@@ -7,27 +7,30 @@ covers what could be read, and `problem` says what is wrong.
 """
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from steve.analysis.lives import LifeAnalysis
-from steve.kernels._walk import Walk
 from steve.kernels._lives import Findings
 from steve.kernels._profile import Profile
-from steve.parallel.rounds import analyse_together
-from steve.trace._memtrace import Trace
+from steve.kernels._walk import feed_together
 from steve.system.errors import TraceError
-from steve.terminal.progress import Progress
 from steve.terminal.tables import StackText, told_apart
 from steve.analysis.rules import DEFAULTS, limits
-from steve.trace.policy import Policy, ShownStacks, is_own
+from steve.trace.policy import ShownStacks, is_own
 from steve.trace.frames import frame_text, is_native
 from steve.analysis.totals import extent, is_complete, is_least
+
+if TYPE_CHECKING:
+    from steve.analysis.blocks import Blocks
+    from steve.kernels._walk import Walk
+    from steve.parallel.checkpoints import Checkpoint
+    from steve.parallel.rounds import Whole
+    from steve.trace._memtrace import Trace
 
 BINS = 400
 FRAMES_SHOWN = 32
@@ -154,7 +157,7 @@ def _leading_by_rule(found: np.ndarray, most: int) -> set[int]:
     return {stack for bytes_found in found["bytes"].T for stack in _leading(bytes_found, every, most)}
 
 
-def _heap_name(trace: Trace, number: int) -> str:
+def _heap_name(trace: Trace | Whole, number: int) -> str:
     heap = trace.heap(number)
     names = {"malloc": "C heap (malloc)", "lua": "Lua state", "mmap": "mmap", "custom": "custom pool"}
     kind = "malloc" if heap is None else heap.kind
@@ -173,27 +176,72 @@ class _Both:
         for fold in self.folds:
             fold.add(batch, keep)
 
+    def part(self, peak: int) -> list[Any]:
+        return [fold.part(peak) for fold in self.folds]
 
-def _analyse(trace: Trace, quiet: bool) -> tuple[Profile, Findings]:
-    """Read the trace to its end."""
-    profile, found = Profile(BINS), Findings(limits(DEFAULTS))
-    lives = LifeAnalysis(partial(_Both, found, profile))
-    with Progress("report", quiet) as progress:
-        analyse_together(Walk(trace, tick=progress), profile, lives)
-    return profile, found
+    def join(self, part: list[Any], peak: int) -> None:
+        for fold, of_fold in zip(self.folds, part):
+            fold.join(of_fold, peak)
 
 
-def collect(trace: Trace, path: str, sites: int = 60, quiet: bool = False,
-            policy: Policy = Policy()) -> TraceData:
-    """Read a trace, called `path`, to its end. TraceError if nothing of it can be read. policy: how stacks are
-    shown."""
-    profile, found = _analyse(trace, quiet)
+class ReportAnalysis:
+    """The analyses of the report, fed by one walk: an analysis as of steve.kernels._walk.Analysis. The result is the
+    object itself, with profile and found, which are complete. bins: the most
+    that the timeline has."""
+
+    onward, freed = False, False
+    needs = Profile.needs
+
+    def __init__(self, bins: int = BINS) -> None:
+        self.profile, self.found = Profile(bins), Findings(limits(DEFAULTS))
+        self._lives = LifeAnalysis(lambda: _Both(self.found, self.profile))
+
+    def begin(self, walk: Walk, checkpoint: Checkpoint | None) -> None:
+        self.profile.begin(walk, checkpoint)
+        self._lives.begin(walk, checkpoint)
+
+    def feed(self, walk: Walk) -> None:
+        feed_together(walk, (self.profile, self._lives))
+
+    def partial(self) -> tuple:
+        return self.profile.partial(), self._lives.partial()
+
+    def know(self, whole: Whole) -> None:
+        self.profile.know(whole)
+        self._lives.know(whole)
+
+    def merge(self, partials: Iterable[tuple]) -> None:
+        self._lives.merge(self._joined(partials))
+
+    def _joined(self, partials: Iterable[tuple]) -> Iterator[Any]:
+        """The partial results of the lives. Each one is yielded after the profile knows the stacks of its shard."""
+        for profile, lives in partials:
+            self.profile.merge([profile])
+            yield lives
+
+    def end(self, time: int, between: bool) -> None:
+        self._lives.end(time, between)
+        self.profile.end(time, between)
+
+    def result(self) -> ReportAnalysis:
+        return self
+
+
+def collect(chosen: Blocks, sites: int = 60) -> TraceData:
+    """Read the trace of a report to its end. TraceError if nothing of it can be read. sites: greatest number of
+    them."""
+    found = chosen.over_trace(ReportAnalysis)
+    return _described(chosen, found.profile, found.found, sites)
+
+
+def _described(chosen: Blocks, profile: Profile, found: Findings, sites: int) -> TraceData:
+    trace = chosen.trace
     stacks, heaps, stats, totals = profile.stacks(), profile.heaps(), trace.stats(), profile.totals()
     map_blocks, map_bytes = profile.lifetime_map()
     leading, listed = sorted(_leading_by_rule(found.rows(), MOST_FOUND)), interesting(stacks, sites)
-    named = named_sites(ShownStacks(trace, policy), stacks, {*leading, *listed})
+    named = named_sites(ShownStacks(trace, chosen.policy), stacks, {*leading, *listed})
     return TraceData(
-        path=path,
+        path=chosen.args.file,
         info={clean(k): clean(v, 1000) for k, v in trace.info().items()},
         stats=stats,
         totals=totals,
@@ -215,7 +263,7 @@ def collect(trace: Trace, path: str, sites: int = 60, quiet: bool = False,
     )
 
 
-def _marks(trace: Trace, profile: Profile) -> list[tuple[int, int, str]]:
+def _marks(trace: Trace | Whole, profile: Profile) -> list[tuple[int, int, str]]:
     """(operation, instructions, name) of the first named points."""
     return [
         (int(m["operation"]), int(m["time"]), clean(trace.string(int(m["string"])))) for m in profile.marks()

@@ -22,17 +22,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reference
+import reference_lives
 from conftest import BUILD, Steve, make_trace
 from histories import histories
 from reference import Event
+from reference_lives import Run
 from steve.analysis import totals
 from steve.analysis.operations import Operations
 from steve.kernels import _ops, _totals
 from steve.kernels._walk import Walk
 from steve.parallel import processes, rounds
 from steve.parallel.rounds import analyse_whole
+from steve.report.collect import ReportAnalysis
 from steve.trace._memtrace import Trace
 from steve.system.errors import SteveError
+from test_analyses import runs
 
 MKLOAD = Path(BUILD) / "steve" / "test" / "mkload"
 SECONDS = 1800  # timeout for what takes about a second on an idle machine
@@ -100,6 +104,39 @@ def test_random_lifetimes(history: list[Event], chunk: int) -> None:
         accesses, unmatched, expected = _totals.lifetimes_of(Trace(str(path)))
         found = rounds.Rounds(str(path), Here(), silent).run(_totals.Lifetimes)
         assert (accesses, unmatched, expected.tolist()) == (*found[:2], found[2].tolist())
+
+
+def report_of(analysis: ReportAnalysis) -> list:
+    """All numbers of a report, without what is internal to the kernel."""
+    profile = analysis.profile
+    tallies = [[row[:-1] for row in rows.tolist()] for rows in (profile.stacks(), profile.heaps())]
+    return [profile.totals(), *tallies, profile.timeline().tolist(), profile.marks().tolist(),
+            *(numbers.tolist() for numbers in profile.lifetime_map()), analysis.found.bytes(),
+            [(stack, row.tobytes()) for stack, row in enumerate(analysis.found.rows()) if any(row["blocks"])]]
+
+
+@settings(max_examples=80, deadline=None)
+@given(runs(marks=True), st.sampled_from((1, 3, 8)), st.sampled_from((2, 4, 400)))
+def test_random_reports(run: Run, chunk: int, bins: int) -> None:
+    """bins: with few, the timeline's bins are wider than shards."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = make_trace(Path(folder) / "t.ljt", reference_lives.script(run), chunk, 1)
+        make = partial(ReportAnalysis, bins)
+        expected = analyse_whole(Walk(Trace(str(path))), make)
+        assert report_of(rounds.Rounds(str(path), Here(), silent).run(make)) == report_of(expected)
+
+
+def test_report_by_processes(steve: Steve, large: Path, tmp_path: Path) -> None:
+    (tmp_path / "cut.ljt").write_bytes(large.read_bytes()[:large.stat().st_size * 2 // 3])
+    data = bytearray(large.read_bytes())
+    data[len(data) // 2] ^= 1
+    (tmp_path / "bad.ljt").write_bytes(data)
+    for more in ([large], ["cut.ljt"], ["bad.ljt"], ["bad.ljt", "--salvage"]):
+        for way in (["--json"], ["-o", "-"]):
+            one, *others = (steve("report", *way, "-j", jobs, *more) for jobs in (1, 2, 4))
+            assert one.returncode == (more != [large]) and one.out != ""
+            for many in others:
+                assert (many.returncode, many.out, many.err) == (one.returncode, one.out, one.err)
 
 
 def test_summaries_of_damaged_traces(tmp_path: Path) -> None:

@@ -13,6 +13,22 @@ bool timeline_init(struct timeline *t, uint32_t capacity)
     return t->bins != NULL;
 }
 
+uint64_t timeline_width(const struct timeline *t, uint64_t total)
+{
+    uint64_t width = 1;
+
+    while (total / width >= t->capacity)
+        width *= 2;
+    return width;
+}
+
+void timeline_begin(struct timeline *t, uint64_t operations, uint64_t total)
+{
+    t->begin = operations;
+    t->width = timeline_width(t, total);
+    t->next = (operations / t->width + 1) * t->width;
+}
+
 void timeline_destroy(struct timeline *t)
 {
     free(t->bins);
@@ -66,7 +82,17 @@ void timeline_turn(struct timeline *t, const struct timeline_now *now)
 
 void timeline_finish(struct timeline *t, const struct timeline_now *now)
 {
-    uint64_t start = t->used ? t->bins[t->used - 1].operations_end : 0;
+    uint64_t start = t->used ? t->bins[t->used - 1].operations_end : t->begin;
     if (now->operations > start)
         close_bin(t, now);
+}
+
+void timeline_append(struct timeline *t, const struct timeline_bin *bin)
+{
+    struct timeline_bin *last = t->used ? &t->bins[t->used - 1] : NULL;
+
+    if (last && last->operations_end % t->width)
+        *last = merged(*last, *bin);
+    else if (t->used < t->capacity)
+        t->bins[t->used++] = *bin;
 }

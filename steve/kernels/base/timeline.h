@@ -4,6 +4,10 @@
  * as many, so that between half of the bins and all of them are in use at the end. No extreme is lost by
  * merging: the most of two bins is the most of their union.
  *
+ * A shard of a trace is told how many operations are in the trace and before the shard. Its bins then have the width
+ * and the borders that those of the whole trace have at the end. Where a bin crosses a border of shards, each shard
+ * has a part of it; timeline_append merges them.
+ *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #ifndef STEVE_KERNELS_BASE_TIMELINE_H
@@ -33,6 +37,7 @@ struct timeline_now {
 struct timeline {
     struct timeline_bin *bins;
     uint32_t capacity, used; /* bins; the last used one may be open */
+    uint64_t begin;          /* operations before the first bin */
     uint64_t width;          /* operations in a bin */
     uint64_t next;           /* the operation count at which the open bin ends */
     struct timeline_bin open;
@@ -40,6 +45,12 @@ struct timeline {
 
 bool timeline_init(struct timeline *t, uint32_t capacity);
 void timeline_destroy(struct timeline *t);
+/* Begin where a shard does, after so many operations of `total`. */
+void timeline_begin(struct timeline *t, uint64_t operations, uint64_t total);
+/* The width that the bins have after `total` operations. */
+uint64_t timeline_width(const struct timeline *t, uint64_t total);
+/* Add the next bin of a shard, all of whose bins have t->width. */
+void timeline_append(struct timeline *t, const struct timeline_bin *bin);
 /* The open bin has its `width` operations (now->operations == t->next): close it and open another. */
 void timeline_turn(struct timeline *t, const struct timeline_now *now);
 /* Close the open bin if it has any operation. */

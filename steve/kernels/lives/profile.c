@@ -10,12 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct block {
-    uint64_t size;
-    uint32_t stack, heap;
-    bool live;
-};
-
 struct tallies {
     struct profile_tally *at;
     size_t used, capacity;
@@ -25,9 +19,9 @@ struct profile {
     struct profile_totals totals;
     struct timeline timeline;
     struct tallies stacks, heaps;
-    struct block *blocks; /* by slot */
-    size_t slots;
-    uint64_t epoch; /* number of times the peak was raised */
+    struct live_blocks blocks;
+    uint64_t ended_at_peak; /* of struct profile_shard */
+    uint64_t epoch;         /* number of times the peak was raised */
     uint64_t live_bytes, live_blocks;
     uint64_t map_blocks[PROFILE_SIZES][PROFILE_LIFETIMES];
     uint64_t map_bytes[PROFILE_SIZES][PROFILE_LIFETIMES];
@@ -52,7 +46,7 @@ void profile_free(struct profile *p)
     timeline_destroy(&p->timeline);
     free(p->stacks.at);
     free(p->heaps.at);
-    free(p->blocks);
+    live_blocks_free(&p->blocks);
     words_free(&p->words);
     free(p);
 }
@@ -84,19 +78,9 @@ static bool room_for_tallies(struct tallies *t, uint32_t known)
     return make_room((void **)&t->at, &t->capacity, sizeof *t->at, t->used - 1);
 }
 
-static bool room_for_block(struct profile *p, uint32_t slot)
-{
-    return make_room((void **)&p->blocks, &p->slots, sizeof *p->blocks, slot);
-}
-
 static uint32_t known_id(const struct tallies *t, uint32_t id)
 {
     return id < t->used ? id : 0;
-}
-
-static struct block *live_block(struct profile *p, uint32_t slot)
-{
-    return slot < p->slots && p->blocks[slot].live ? &p->blocks[slot] : NULL;
 }
 
 /* ---- tallies ------------------------------------------------------------------------------- */
@@ -138,6 +122,7 @@ static void note_peak(struct profile *p)
     if (p->live_bytes <= t->peak_bytes)
         return;
     p->epoch++;
+    p->ended_at_peak = p->blocks.n_ended;
     t->peak_bytes = p->live_bytes;
     t->peak_blocks = p->live_blocks;
     t->peak_operation = t->operations;
@@ -146,7 +131,7 @@ static void note_peak(struct profile *p)
 }
 
 /* The block `b`, whose stack and heap are set, begins to be of `size` bytes. */
-static void begin(struct profile *p, struct block *b, uint64_t size)
+static void begin(struct profile *p, struct live_block *b, uint64_t size)
 {
     tally_begin(changing(p, &p->stacks, b->stack), size);
     tally_begin(changing(p, &p->heaps, b->heap), size);
@@ -156,51 +141,53 @@ static void begin(struct profile *p, struct block *b, uint64_t size)
     p->totals.allocated += size;
 }
 
-/* It is not of that size any more. */
-static void end(struct profile *p, const struct block *b)
+/* It is not of that size any more. The stack of a block that was made before the shard is not known. */
+static bool end(struct profile *p, const struct live_block *b)
 {
-    tally_end(changing(p, &p->stacks, b->stack), b->size);
-    tally_end(changing(p, &p->heaps, b->heap), b->size);
     p->live_bytes -= b->size;
     p->live_blocks--;
     p->totals.freed += b->size;
+    if (b->state == LIVE_BEFORE)
+        return live_blocks_note_ended(&p->blocks, (uint32_t)(b - p->blocks.at));
+    tally_end(changing(p, &p->stacks, b->stack), b->size);
+    tally_end(changing(p, &p->heaps, b->heap), b->size);
+    return true;
 }
 
-static void on_new(struct profile *p, const struct mt_event *e)
+static bool on_new(struct profile *p, const struct mt_event *e)
 {
-    struct block *b = &p->blocks[e->slot];
-    if (b->live)
-        end(p, b);
-    *b = (struct block){
-        .stack = known_id(&p->stacks, e->ref), .heap = known_id(&p->heaps, e->heap), .live = true};
+    struct live_block *b = live_blocks_reach(&p->blocks, e->slot);
+    if (!b || (b->state != LIVE_NONE && !end(p, b)))
+        return false;
+    *b = (struct live_block){
+        .stack = known_id(&p->stacks, e->ref), .heap = known_id(&p->heaps, e->heap), .state = LIVE_HERE};
     begin(p, b, e->size);
     p->stacks.at[b->stack].blocks++;
     p->heaps.at[b->heap].blocks++;
     p->timeline.open.news++;
     note_peak(p);
+    return true;
 }
 
-static void on_resize(struct profile *p, const struct mt_event *e)
+static bool on_resize(struct profile *p, const struct mt_event *e, struct live_block *b)
 {
-    struct block *b = live_block(p, e->slot);
-    if (!b)
-        return;
-    end(p, b);
+    if (!end(p, b))
+        return false;
     b->stack = known_id(&p->stacks, e->ref);
+    b->state = LIVE_HERE;
     begin(p, b, e->size);
     p->stacks.at[b->stack].resizes++;
     p->heaps.at[b->heap].resizes++;
     note_peak(p);
+    return true;
 }
 
-static void on_free(struct profile *p, const struct mt_event *e)
+static bool on_free(struct profile *p, struct live_block *b)
 {
-    struct block *b = live_block(p, e->slot);
-    if (!b)
-        return;
-    end(p, b);
+    bool ok = end(p, b);
     p->timeline.open.frees++;
-    b->live = false;
+    b->state = LIVE_NONE;
+    return ok;
 }
 
 /* ---- the pass ------------------------------------------------------------------------------ */
@@ -232,14 +219,14 @@ static void end_operation(struct profile *p)
     }
 }
 
-static void on_heap(struct profile *p, const struct mt_event *e)
+static bool on_heap(struct profile *p, const struct mt_event *e)
 {
+    struct live_block *b = e->slot < p->blocks.room ? &p->blocks.at[e->slot] : NULL;
     if (e->kind == MT_NEW)
-        on_new(p, e);
-    else if (e->kind == MT_FREE)
-        on_free(p, e);
-    else
-        on_resize(p, e);
+        return on_new(p, e);
+    if (!b || b->state == LIVE_NONE)
+        return true;
+    return e->kind == MT_FREE ? on_free(p, b) : on_resize(p, e, b);
 }
 
 /* In the open bin of the timeline. */
@@ -257,12 +244,10 @@ static bool take(struct profile *p, const struct mt_event *e)
         on_other(p, e);
         return true;
     }
-    if (e->kind == MT_NEW && !room_for_block(p, e->slot))
-        return false;
     if (e->kind >= MT_LOAD)
         count_access(p, e->kind);
-    else
-        on_heap(p, e);
+    else if (!on_heap(p, e))
+        return false;
     end_operation(p);
     return true;
 }
@@ -389,6 +374,167 @@ void profile_finish(struct profile *p)
     timeline_finish(&p->timeline, &moment);
 }
 
+/* ---- shards -------------------------------------------------------------------------------- */
+
+void profile_begin_shard(struct profile *p, uint64_t operations, uint64_t total)
+{
+    p->totals.operations = operations;
+    timeline_begin(&p->timeline, operations, total);
+}
+
+bool profile_enter(struct profile *p, const struct mt_live_block *live)
+{
+    if (!live_blocks_enter(&p->blocks, live))
+        return false;
+    p->live_bytes += live->size;
+    p->live_blocks++;
+    p->totals.peak_bytes = p->live_bytes;
+    p->totals.most_blocks = p->live_blocks;
+    timeline_grew(&p->timeline, p->live_bytes, p->live_blocks);
+    return true;
+}
+
+bool profile_finish_shard(struct profile *p, struct profile_shard *shard)
+{
+    struct timeline_now moment = now(p);
+
+    settle(p, &p->stacks);
+    settle(p, &p->heaps);
+    timeline_finish(&p->timeline, &moment);
+    p->totals.live_bytes = p->live_bytes;
+    p->totals.live_blocks = p->live_blocks;
+    *shard = (struct profile_shard){p->totals, p->timeline.width, p->epoch > 0, p->ended_at_peak};
+    return live_blocks_list(&p->blocks);
+}
+
+/* Blocks of earlier shards ended: they no longer live at their stacks and heaps. */
+static void forget(struct profile *p, const uint32_t *ended, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct live_block *b = live_blocks_found(&p->blocks, ended[i]);
+
+        if (!b)
+            continue;
+        tally_end(&p->stacks.at[b->stack], b->size);
+        tally_end(&p->heaps.at[b->heap], b->size);
+        b->state = LIVE_NONE;
+    }
+}
+
+static void join_peak(struct tallies *t, const struct profile_rows *shard)
+{
+    for (size_t i = 0; i < t->used; i++) {
+        t->at[i].peak_blocks = t->at[i].live_blocks;
+        t->at[i].peak_bytes = t->at[i].live_bytes;
+    }
+    for (size_t i = 0; i < shard->n; i++) {
+        t->at[shard->ids[i]].peak_blocks += shard->rows[i].peak_blocks;
+        t->at[shard->ids[i]].peak_bytes += shard->rows[i].peak_bytes;
+    }
+}
+
+/* All but the peak. */
+static void join_tallies(struct tallies *t, const struct profile_rows *shard)
+{
+    for (size_t i = 0; i < shard->n; i++) {
+        struct profile_tally *y = &t->at[shard->ids[i]];
+        const struct profile_tally *more = &shard->rows[i];
+
+        y->blocks += more->blocks;
+        y->resizes += more->resizes;
+        y->bytes += more->bytes;
+        y->frees += more->frees;
+        y->live_blocks += more->live_blocks;
+        y->live_bytes += more->live_bytes;
+        y->reads += more->reads;
+        y->writes += more->writes;
+        y->bytes_read += more->bytes_read;
+        y->bytes_written += more->bytes_written;
+        y->unread_blocks += more->unread_blocks;
+        y->unread_bytes += more->unread_bytes;
+        y->unwritten_blocks += more->unwritten_blocks;
+        y->unwritten_bytes += more->unwritten_bytes;
+        y->lifetimes += more->lifetimes;
+    }
+}
+
+static void join_timeline(struct profile *p, const struct profile_partial *shard)
+{
+    p->timeline.width = shard->shard->width;
+    for (size_t i = 0; i < shard->n_bins; i++) {
+        struct timeline_bin bin = shard->bins[i];
+
+        bin.allocated_end += p->totals.allocated;
+        timeline_append(&p->timeline, &bin);
+    }
+}
+
+static void join_marks(struct profile *p, const struct profile_partial *shard)
+{
+    for (uint64_t i = 0; i < shard->shard->totals.marks; i++, p->totals.marks++)
+        if (p->totals.marks < PROFILE_MARKS)
+            p->marks[p->totals.marks] = shard->marks[i];
+}
+
+static void join_totals(struct profile *p, const struct profile_totals *shard, bool is_peak)
+{
+    struct profile_totals *t = &p->totals;
+
+    if (is_peak) {
+        t->peak_bytes = shard->peak_bytes;
+        t->peak_blocks = shard->peak_blocks;
+        t->peak_operation = shard->peak_operation;
+        t->peak_time = shard->peak_time;
+        t->peak_allocated = t->allocated + shard->peak_allocated;
+    }
+    for (unsigned kind = 0; kind < MT_KINDS; kind++)
+        t->events[kind] += shard->events[kind];
+    t->most_blocks = shard->most_blocks > t->most_blocks ? shard->most_blocks : t->most_blocks;
+    t->time = shard->time > t->time ? shard->time : t->time;
+    t->operations = shard->operations;
+    t->allocated += shard->allocated;
+    t->freed += shard->freed;
+    t->lost += shard->lost;
+    p->live_bytes = shard->live_bytes;
+    p->live_blocks = shard->live_blocks;
+}
+
+static void join_map(uint64_t *map, const uint64_t *shard)
+{
+    for (size_t i = 0; i < PROFILE_SIZES * PROFILE_LIFETIMES; i++)
+        map[i] += shard[i];
+}
+
+bool profile_join(struct profile *whole, const struct profile_partial *partial)
+{
+    const struct profile_shard *shard = partial->shard;
+    bool is_peak = shard->risen && shard->totals.peak_bytes > whole->totals.peak_bytes;
+    size_t before_peak = is_peak ? shard->ended_at_peak : 0;
+
+    if (!room_for_tallies(&whole->stacks, partial->stacks.known) ||
+        !room_for_tallies(&whole->heaps, partial->heaps.known))
+        return false;
+    forget(whole, partial->ended, before_peak);
+    if (is_peak) {
+        join_peak(&whole->stacks, &partial->stacks);
+        join_peak(&whole->heaps, &partial->heaps);
+    }
+    forget(whole, partial->ended + before_peak, partial->n_ended - before_peak);
+    join_tallies(&whole->stacks, &partial->stacks);
+    join_tallies(&whole->heaps, &partial->heaps);
+    join_timeline(whole, partial);
+    join_marks(whole, partial);
+    join_totals(whole, &shard->totals, is_peak);
+    join_map(&whole->map_blocks[0][0], partial->map_blocks);
+    join_map(&whole->map_bytes[0][0], partial->map_bytes);
+    return live_blocks_join(&whole->blocks, partial->list, partial->n_list);
+}
+
+bool profile_fits(const struct profile *p)
+{
+    return p->timeline.width == timeline_width(&p->timeline, p->totals.operations);
+}
+
 /* ---- results ------------------------------------------------------------------------------- */
 
 const struct profile_totals *profile_totals(const struct profile *p)
@@ -428,4 +574,9 @@ const uint64_t *profile_map_blocks(const struct profile *p)
 const uint64_t *profile_map_bytes(const struct profile *p)
 {
     return &p->map_bytes[0][0];
+}
+
+const struct live_blocks *profile_blocks(const struct profile *p)
+{
+    return &p->blocks;
 }

@@ -12,12 +12,17 @@
  *
  * In a damaged trace, the Free of a block may be missing. Such a block is live until another block is made in its slot.
  *
+ * A shard of a trace begins with the blocks that live there (profile_enter). Its tallies count the blocks that are made
+ * in it, and differences to its beginning. The size of the heap at its beginning is known, so a peak of the shard is
+ * the peak of the trace if it is higher than all before. profile_join adds the shards, from the first to the last.
+ *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #ifndef STEVE_KERNELS_LIVES_PROFILE_H
 #define STEVE_KERNELS_LIVES_PROFILE_H
 
 #include "steve/kernels/base/life.h"
+#include "steve/kernels/base/live_blocks.h"
 #include "steve/kernels/base/segment_sums.h"
 #include "steve/kernels/base/timeline.h"
 
@@ -58,12 +63,47 @@ struct profile_totals {
     uint64_t marks;       /* number of all marks; only the first PROFILE_MARKS are kept */
 };
 
+/* Numbers of a shard. Numbers of operations, times and the heap are those of the trace; the other totals are those of
+ * the shard. */
+struct profile_shard {
+    struct profile_totals totals;
+    uint64_t width;         /* of a bin of the timeline */
+    uint64_t risen;         /* did the heap become larger than at the beginning of the shard? */
+    uint64_t ended_at_peak; /* number of blocks made before the shard that had ended at its peak */
+};
+
+/* The tallies of a shard that are not 0, with their ids. known: the number of ids. */
+struct profile_rows {
+    const uint32_t *ids;
+    const struct profile_tally *rows;
+    size_t n;
+    uint32_t known;
+};
+
+/* The profile of a shard. */
+struct profile_partial {
+    const struct profile_shard *shard;
+    struct profile_rows stacks, heaps;
+    const struct timeline_bin *bins;
+    size_t n_bins;
+    const struct profile_mark *marks;
+    const uint64_t *map_blocks, *map_bytes;
+    const uint32_t *ended; /* of struct live_blocks */
+    size_t n_ended;
+    const struct live_at *list;
+    size_t n_list;
+};
+
 struct profile;
 
 /* `bins` (2 or more, even) bounds the timeline. NULL when out of memory. */
 struct profile *profile_new(uint32_t bins);
 void profile_free(struct profile *p);
 
+/* Begin at a shard, after so many operations of `total`. */
+void profile_begin_shard(struct profile *p, uint64_t operations, uint64_t total);
+/* Enter a block that lives where the shard begins. False when out of memory. */
+bool profile_enter(struct profile *p, const struct mt_live_block *live);
 /* Feed n events in trace order. stacks, heaps: how many of each the reader has defined; an id beyond counts as 0.
  * False: out of memory, and the profile can only be freed. */
 bool profile_feed(struct profile *p, const struct mt_event *events, size_t n, uint32_t stacks,
@@ -72,10 +112,17 @@ bool profile_feed(struct profile *p, const struct mt_event *events, size_t n, ui
 bool profile_feed_batch(struct profile *p, const struct mt_batch *batch, uint32_t stacks, uint32_t heaps);
 /* Add the lives of blocks whose ends were fed, or that live at the end. */
 void profile_add_lives(struct profile *p, const struct life *lives, size_t n);
-/* All events and lives were added: close the timeline. */
+/* All events and lives, or all shards, were added: close the timeline. */
 void profile_finish(struct profile *p);
+/* Instead of that, in a shard. Fills in `shard`. False when out of memory. */
+bool profile_finish_shard(struct profile *p, struct profile_shard *shard);
+/* Add the next shard to the profile of the shards before it. False when out of memory. */
+bool profile_join(struct profile *whole, const struct profile_partial *shard);
+/* After all shards were added: did these have the right width of bins? It is wrong if the number of operations was not
+ * what the shards were told. */
+bool profile_fits(const struct profile *p);
 
-/* Results, valid after profile_finish until profile_free. Arrays belong to the profile. */
+/* Results, valid after profile_finish or profile_finish_shard until profile_free. Arrays belong to the profile. */
 const struct profile_totals *profile_totals(const struct profile *p);
 const struct profile_tally *profile_stacks(const struct profile *p, size_t *n); /* by stack id */
 const struct profile_tally *profile_heaps(const struct profile *p, size_t *n);  /* by heap id */
@@ -85,5 +132,7 @@ const struct profile_mark *profile_marks(const struct profile *p, size_t *n);
  */
 const uint64_t *profile_map_blocks(const struct profile *p);
 const uint64_t *profile_map_bytes(const struct profile *p);
+/* Of a shard, the blocks that cross its borders. */
+const struct live_blocks *profile_blocks(const struct profile *p);
 
 #endif
