@@ -42,7 +42,7 @@ static size_t escape(char *to, unsigned char c)
     return (size_t)snprintf(to, 5, "\\x%02x", c);
 }
 
-void line_text(struct line *l, const char *field, struct text v)
+static void line_text(struct line *l, const char *field, struct text v)
 {
     l->len += (size_t)snprintf(l->text + l->len, 64, " %s=\"", field);
     for (uint64_t i = 0; i < v.len && l->len + 64 < LINE_MAX_BYTES; i++)
@@ -51,7 +51,7 @@ void line_text(struct line *l, const char *field, struct text v)
     l->text[l->len] = 0;
 }
 
-void line_bytes(struct line *l, const char *field, struct text v)
+static void line_bytes(struct line *l, const char *field, struct text v)
 {
     l->len += (size_t)snprintf(l->text + l->len, 64, " %s=", field);
     for (uint64_t i = 0; i < v.len && l->len + 64 < LINE_MAX_BYTES; i++)

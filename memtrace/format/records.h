@@ -210,8 +210,6 @@ void line_start(struct line *l, const char *name, uint64_t id);
 void line_number(struct line *l, const char *field, uint64_t v);
 void line_hex(struct line *l, const char *field, uint64_t v);
 void line_word(struct line *l, const char *field, const char *word);
-void line_text(struct line *l, const char *field, struct text v);
-void line_bytes(struct line *l, const char *field, struct text v);
 
 #define NO_ID UINT64_MAX
 

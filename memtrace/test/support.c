@@ -36,15 +36,6 @@ struct bytes memory_bytes(int fd)
     return b;
 }
 
-struct bytes file_bytes(const char *path)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    assert_true(fd >= 0);
-    struct bytes b = memory_bytes(fd);
-    close(fd);
-    return b;
-}
-
 static void append_events(struct reading *out, const struct mt_event *events, size_t n)
 {
     out->events = realloc(out->events, (out->count + n) * sizeof *events);

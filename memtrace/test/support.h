@@ -24,8 +24,6 @@ int memory_file(const void *data, size_t size);
 const char *memory_path(int fd);
 /* The whole contents; free with free(). */
 struct bytes memory_bytes(int fd);
-/* The same for the file with this path, which must exist. */
-struct bytes file_bytes(const char *path);
 
 /* The result of reading a file to its end. */
 struct reading {

@@ -18,11 +18,33 @@ static ULong s_executed; /* instructions executed, counted by generated code */
 static ULong s_due, s_last;
 static ULong s_paused; /* s_executed when the pause began, plus 1; 0 = no pause */
 
+/* Take a sample. Called from generated code. */
+static void take_sample(void)
+{
+    static struct lt_stack stack;
+    ThreadId tid = VG_(get_running_tid)();
+    ULong weight = s_executed - s_last;
+    if (s_paused)
+        return;
+    s_due = s_executed + lt_options.sample;
+    if (weight == 0) /* before the program's first instruction */
+        return;
+    s_last = s_executed;
+    struct lt_vm *vm = lt_vm_running(tid);
+    if (vm)
+        lt_take_sampled_stack(tid, vm, &stack);
+    else
+        lt_take_stack(tid, &stack);
+    RING_PUT(sample, .vm = vm ? lt_machine_state(vm) : MT_VM_C, .heap = vm ? vm->ud : 0,
+             .instructions = lt_ring->instructions, .weight = weight, .ips = (const uint64_t *)stack.ips,
+             .ips_count = stack.depth);
+}
+
 void lt_sample_check(IRSB *out)
 {
     IRExpr *executed = lt_ir_load(out, &s_executed), *due = lt_ir_load(out, &s_due);
     IRDirty *call =
-        unsafeIRDirty_0_N(0, "lt_sample_take", VG_(fnptr_to_fnentry)(lt_sample_take), mkIRExprVec_0());
+        unsafeIRDirty_0_N(0, "lt_take_sample", VG_(fnptr_to_fnentry)(take_sample), mkIRExprVec_0());
     call->guard = lt_ir_assign(out, Ity_I1, IRExpr_Binop(Iop_CmpLE64U, due, executed));
     addStmtToIRSB(out, IRStmt_Dirty(call));
 }
@@ -42,25 +64,4 @@ void lt_sample_pause(Bool pause)
         s_executed = s_paused - 1;
         s_paused = 0;
     }
-}
-
-void lt_sample_take(void)
-{
-    static struct lt_stack stack;
-    ThreadId tid = VG_(get_running_tid)();
-    ULong weight = s_executed - s_last;
-    if (s_paused)
-        return;
-    s_due = s_executed + lt_options.sample;
-    if (weight == 0) /* before the program's first instruction */
-        return;
-    s_last = s_executed;
-    struct lt_vm *vm = lt_vm_running(tid);
-    if (vm)
-        lt_take_sampled_stack(tid, vm, &stack);
-    else
-        lt_take_stack(tid, &stack);
-    RING_PUT(sample, .vm = vm ? lt_machine_state(vm) : MT_VM_C, .heap = vm ? vm->ud : 0,
-             .instructions = lt_ring->instructions, .weight = weight, .ips = (const uint64_t *)stack.ips,
-             .ips_count = stack.depth);
 }

@@ -19,7 +19,5 @@ void lt_sample_check(IRSB *out);
 void lt_sample_count(IRSB *out, UInt n);
 /* Begin or end a pause. What runs in between is the recorder's own work and is not counted. */
 void lt_sample_pause(Bool pause);
-/* Take a sample. Called from generated code. */
-void lt_sample_take(void);
 
 #endif

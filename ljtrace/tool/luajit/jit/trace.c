@@ -138,7 +138,8 @@ Bool lt_trace_spot(const struct lt_vm *vm, Addr ip, struct lt_spot *spot)
     return True;
 }
 
-struct lt_vm *lt_trace_owner(Addr ip, struct lt_spot *spot)
+/* Find the state and the trace that contain a code address; NULL = none. */
+static struct lt_vm *owner_of(Addr ip, struct lt_spot *spot)
 {
     struct lt_vm *vm = lt_vm_first();
     while (vm && !lt_trace_spot(vm, ip, spot))
@@ -159,7 +160,10 @@ static ULong frame_link(const struct lt_vm *vm, Addr trace, Addr map, UInt entri
     return 0;
 }
 
-UInt lt_trace_places(const struct lt_vm *vm, const struct lt_spot *spot, struct lt_place *to, UInt max)
+/* The places according to the snapshot: the place of the code (approximate, since the snapshot precedes it),
+ * and those of the functions inlined around it, innermost first. The last one runs at the base of the trace.
+ * Returns their number. */
+static UInt snapshot_places(const struct lt_vm *vm, const struct lt_spot *spot, struct lt_place *to, UInt max)
 {
     Addr map = lt_vm_ref(vm, spot->trace + vm->at->trace_snapmap) + 4 * (Addr)lt_vm_u32(spot->snap);
     UInt entries = (UInt)lt_guest_number(spot->snap + 10, 1), n = 0;
@@ -205,7 +209,7 @@ static UInt recorded_places(const struct lt_vm *vm, const struct lt_spot *spot, 
     struct lt_ir ir = lt_ir_of(vm, spot->trace);
     UInt number = lt_asm_ref(vm, spot), n;
     if (number == LT_ASM_AROUND || (number != LT_ASM_UNKNOWN && number == lt_ir_loop(&ir))) {
-        n = lt_trace_places(vm, spot, to, max);
+        n = snapshot_places(vm, spot, to, max);
         to[0].approximate = False;
         return n;
     }
@@ -214,19 +218,20 @@ static UInt recorded_places(const struct lt_vm *vm, const struct lt_spot *spot, 
     return number ? lt_recording_of(vm, spot->number, number, base_slot(vm, spot->trace), to, max) : 0;
 }
 
+/* If the code address is in a trace, write its Lua line into the ring, else return false. */
 static Bool name_code(Addr ip, Bool accesses)
 {
     struct lt_spot spot;
     struct lt_place place;
-    const struct lt_vm *vm = lt_trace_owner(ip, &spot);
+    const struct lt_vm *vm = owner_of(ip, &spot);
     if (!vm ||
-        (recorded_places(vm, &spot, accesses, &place, 1) == 0 && lt_trace_places(vm, &spot, &place, 1) == 0))
+        (recorded_places(vm, &spot, accesses, &place, 1) == 0 && snapshot_places(vm, &spot, &place, 1) == 0))
         return False;
     lt_name_code(vm, ip, &place);
     return True;
 }
 
-Bool lt_trace_name(Addr ip)
+static Bool name_access(Addr ip)
 {
     return name_code(ip, True);
 }
@@ -348,11 +353,11 @@ static UInt find_allocation(const struct lt_vm *vm, const struct lt_spot *spot, 
         UInt following;
         Bool is_last = next >= end || !original_of(vm, spot, next, wanted.base_slot, &following);
         if (!original_of(vm, spot, spot->snap, wanted.base_slot, &wanted.from))
-            return lt_trace_places(vm, spot, to, max);
+            return snapshot_places(vm, spot, to, max);
         wanted.to = is_last || following <= wanted.from ? 0xffffffff : following;
     }
     UInt n = lt_recording_places(vm, &wanted, to, max);
-    return n ? n : lt_trace_places(vm, spot, to, max);
+    return n ? n : snapshot_places(vm, spot, to, max);
 }
 
 /* A cache of allocations. Its version changes with new calls in the range, with recordings and with freed
@@ -380,7 +385,7 @@ UInt lt_trace_allocation(const struct lt_vm *vm, const struct lt_spot *spot, Siz
     if (!holds(m, vm, spot, size)) {
         UInt n = recorded_places(vm, spot, False, to, max);
         if (n == 0)
-            n = size ? find_allocation(vm, spot, size, to, max) : lt_trace_places(vm, spot, to, max);
+            n = size ? find_allocation(vm, spot, size, to, max) : snapshot_places(vm, spot, to, max);
         if (n > MET_PLACES)
             return n;
         *m = (struct met){.spot = *spot, .vm = vm, .size = size, .count = n};
@@ -396,5 +401,5 @@ UInt lt_trace_allocation(const struct lt_vm *vm, const struct lt_spot *spot, Siz
 
 void lt_trace_init(void)
 {
-    lt_run_time_code_named_by(lt_trace_name);
+    lt_run_time_code_named_by(name_access);
 }

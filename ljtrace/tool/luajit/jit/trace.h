@@ -2,7 +2,7 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The main file of this folder. Begin at lt_trace_name (accesses) and lt_trace_allocation (blocks), in
+ * The main file of this folder. Begin at name_code (accesses) and lt_trace_allocation (blocks), in
  * trace.c.
  */
 #ifndef LJTRACE_TOOL_LUAJIT_JIT_TRACE_H
@@ -15,19 +15,11 @@
 Bool lt_trace_spot(const struct lt_vm *vm, Addr ip, struct lt_spot *spot);
 /* Is a spot that was found before still valid? */
 Bool lt_trace_still(const struct lt_vm *vm, const struct lt_spot *spot);
-/* Find the state and the trace that contain a code address; NULL = none. */
-struct lt_vm *lt_trace_owner(Addr ip, struct lt_spot *spot);
 
-/* If the code address is in a trace, write its Lua line into the ring, else return false. */
-Bool lt_trace_name(Addr ip);
-/* The same for an instruction that calls: its line is that of the call, not that of an operand that it
- * loads. */
+/* If the code address is in a trace, write its Lua line into the ring, else return false. The address is that of an
+ * instruction that calls: its line is that of the call, not that of an operand that it loads. */
 Bool lt_trace_name_call(Addr ip);
 
-/* The places according to the snapshot: the place of the code (approximate, since the snapshot precedes it),
- * and those of the functions inlined around it, innermost first. The last one runs at the base of the trace.
- * Returns their number. */
-UInt lt_trace_places(const struct lt_vm *vm, const struct lt_spot *spot, struct lt_place *to, UInt max);
 /* The places of a call, as the bytecode that it was recorded from. size: that of the block that it allocates,
  * 0 = none. If the mapping of the trace's code is not known, the recorded steps are searched for a bytecode
  * that creates a block of that size. */

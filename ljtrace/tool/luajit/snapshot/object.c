@@ -27,7 +27,8 @@ UInt string_length(const struct lt_vm *vm, Addr string)
     return lt_vm_u32(string + vm->layout->string_header - back);
 }
 
-ULong string_bytes(const struct lt_vm *vm, Addr string)
+/* The size of a string object. */
+static ULong string_bytes(const struct lt_vm *vm, Addr string)
 {
     UInt form = vm->string_forms, exact = form & 3 ? form & 1 : form & 4;
     ULong n = string_length(vm, string);

@@ -58,8 +58,6 @@ ULong object_bytes(const struct snapshot *u, Addr object);
 void object_parts(const struct snapshot *u, Addr object, Addr part[2]);
 /* Is the object garbage? */
 Bool object_is_dead(const struct snapshot *u, Addr object);
-/* The size of a string object. */
-ULong string_bytes(const struct lt_vm *vm, Addr string);
 /* The length of a string's text. */
 UInt string_length(const struct lt_vm *vm, Addr string);
 

@@ -57,42 +57,6 @@ static Bool is_any_assembling(void)
     return vm != NULL;
 }
 
-/* Notice when the VM begins or ends to assemble. It is not known where the assembler keeps its count before
- * it stores to it, so all stores are looked up while it assembles. */
-static void note_assembly(struct lt_vm *vm)
-{
-    Bool now = lt_machine_state(vm) == MT_VM_ASM;
-    if (now == vm->assembling || !vm->layout->recorder)
-        return;
-    vm->assembling = now;
-    if (now) {
-        lt_recording_done(vm);
-        lt_asm_begin(vm);
-    } else {
-        lt_asm_end(vm);
-    }
-    lt_watch_all();
-}
-
-static void note_state(struct lt_vm *vm)
-{
-    note_assembly(vm);
-    if (vm->stores < LESSONS && ++vm->stores == LESSONS)
-        lt_watch_all();
-    vm->unreported = True;
-    if (lt_options.trace_mem)
-        lt_ring_call_back(write_states);
-    else
-        write_state(vm);
-}
-
-void lt_watch_report_all(void)
-{
-    for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
-        if (vm->stores)
-            write_state(vm);
-}
-
 /* Does the tool have to see all stores of constants to the state? It has to while it learns, and if one of
  * these constants means the assembler. */
 static Bool must_see(const struct lt_vm *vm)
@@ -111,6 +75,50 @@ static void watch(const struct lt_vm *vm)
         mark(recorder_word(vm), LT_WATCH_HIT);
 }
 
+/* Rebuild the table. */
+static void watch_all(void)
+{
+    VG_(memset)(lt_watch_table, is_any_assembling() ? LT_WATCH_CALLS : 0, sizeof lt_watch_table);
+    for (const struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
+        watch(vm);
+}
+
+/* Notice when the VM begins or ends to assemble. It is not known where the assembler keeps its count before
+ * it stores to it, so all stores are looked up while it assembles. */
+static void note_assembly(struct lt_vm *vm)
+{
+    Bool now = lt_machine_state(vm) == MT_VM_ASM;
+    if (now == vm->assembling || !vm->layout->recorder)
+        return;
+    vm->assembling = now;
+    if (now) {
+        lt_recording_done(vm);
+        lt_asm_begin(vm);
+    } else {
+        lt_asm_end(vm);
+    }
+    watch_all();
+}
+
+static void note_state(struct lt_vm *vm)
+{
+    note_assembly(vm);
+    if (vm->stores < LESSONS && ++vm->stores == LESSONS)
+        watch_all();
+    vm->unreported = True;
+    if (lt_options.trace_mem)
+        lt_ring_call_back(write_states);
+    else
+        write_state(vm);
+}
+
+void lt_watch_report_all(void)
+{
+    for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
+        if (vm->stores)
+            write_state(vm);
+}
+
 static void watch_begin(struct lt_vm *vm)
 {
     uint64_t states = 0;
@@ -126,13 +134,6 @@ static void watch_end(struct lt_vm *vm)
 {
     if (lt_options.lua_states)
         RING_PUT(machine, .addr = state_word(vm), .heap = vm->ud);
-}
-
-void lt_watch_all(void)
-{
-    VG_(memset)(lt_watch_table, is_any_assembling() ? LT_WATCH_CALLS : 0, sizeof lt_watch_table);
-    for (const struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
-        watch(vm);
 }
 
 Bool lt_watch_is_state_word(Addr a)
@@ -191,5 +192,5 @@ Bool lt_watch_is_recorder(Long displacement)
 
 void lt_watch_init(void)
 {
-    lt_vm_hook(&(struct lt_vm_hooks){.begins = watch_begin, .ends = watch_end, .ended = lt_watch_all});
+    lt_vm_hook(&(struct lt_vm_hooks){.begins = watch_begin, .ends = watch_end, .ended = watch_all});
 }

@@ -26,8 +26,6 @@ extern UChar lt_watch_table[LT_WATCH_SLOTS];
 
 /* Write the states of all VMs into the ring: a trace begins in the middle of the program. */
 void lt_watch_report_all(void);
-/* Rebuild the table, after a state has ended. */
-void lt_watch_all(void);
 /* Called after a store. displacement: that of its address, or 0 if the address is not a register plus a
  * constant. If accesses are recorded, the change is written into the ring before the next superblock, because
  * nothing may be written in the middle of a segment; otherwise at once. */
