@@ -35,7 +35,7 @@ TREES = [
           (".",))),
 ]
 # programs and libraries that share nothing but a protocol and the public headers of the layers named
-APART = {"ljtrace/tool": (), "ljtrace/preload": (), "ljtrace/symbols": (),
+APART = {"ljtrace/tool": (), "ljtrace/preload": (), "ljtrace/native": (), "ljtrace/symbols": (),
          "ljtrace/collector": ("ljtrace/symbols", "memtrace"), "drivers": ("memtrace",),
          "memtrace": ()}
 

@@ -1,0 +1,205 @@
+/* code_objects.c - find and identify the objects of code addresses. (see code_objects.h)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * _dl_find_object of glibc 2.35 finds objects without a lock. An object is the one that is known if its link map, its
+ * addresses and the first bytes of its .eh_frame_hdr are the same. Since even these can agree by chance, each dlclose
+ * begins a new epoch, and a number is valid only in the epoch in which it was given.
+ *
+ * Records of objects are written once and then published by one atomic store.
+ */
+#define _GNU_SOURCE
+#include "ljtrace/native/code_objects.h"
+#include <dlfcn.h>
+#include <elf.h>
+#include <gnu/libc-version.h>
+#include <link.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
+
+enum { RECORDS = 4096, SLOTS = 2048, PROBES = 16, IDENTITY = 32, PAGE = 4096 };
+
+/* An object that was met. All but `number` is constant. */
+struct record {
+    const struct link_map *map;
+    const void *begin, *end, *header, *dynamic;
+    unsigned char identity[IDENTITY]; /* the first bytes of .eh_frame_hdr */
+    _Atomic uint64_t number;          /* the epoch in the high half, the number in the low half */
+};
+
+static struct record s_records[RECORDS];
+static _Atomic uint32_t s_used;
+static _Atomic(struct record *) s_slots[SLOTS]; /* by the object's first address */
+static _Atomic uint32_t s_epoch, s_last_number, s_mistakes;
+
+/* The bytes of .eh_frame_hdr that are compared; those on its first page. */
+static size_t identity_size(const void *header)
+{
+    const size_t left = PAGE - (size_t)((uintptr_t)header % PAGE);
+    return left < IDENTITY ? left : IDENTITY;
+}
+
+static bool is_same(const struct record *r, const struct dl_find_object *found)
+{
+    return r->map == found->dlfo_link_map && r->begin == found->dlfo_map_start &&
+           r->end == found->dlfo_map_end && r->header == found->dlfo_eh_frame &&
+           r->dynamic == found->dlfo_link_map->l_ld &&
+           memcmp(r->identity, found->dlfo_eh_frame, identity_size(found->dlfo_eh_frame)) == 0;
+}
+
+static struct record *make_record(const struct dl_find_object *found)
+{
+    if (atomic_load_explicit(&s_used, memory_order_relaxed) >= RECORDS)
+        return NULL;
+    const uint32_t n = atomic_fetch_add(&s_used, 1);
+    if (n >= RECORDS)
+        return NULL;
+    struct record *r = &s_records[n];
+    r->map = found->dlfo_link_map;
+    r->begin = found->dlfo_map_start;
+    r->end = found->dlfo_map_end;
+    r->header = found->dlfo_eh_frame;
+    r->dynamic = found->dlfo_link_map->l_ld;
+    memcpy(r->identity, found->dlfo_eh_frame, identity_size(found->dlfo_eh_frame));
+    atomic_store_explicit(&r->number, UINT64_MAX, memory_order_relaxed); /* of no epoch */
+    return r;
+}
+
+/* The record of an object, made if it is new. NULL: there is no room. */
+static struct record *record_of(const struct dl_find_object *found)
+{
+    const uint64_t hash = (uint64_t)(uintptr_t)found->dlfo_map_start / PAGE * 0x9e3779b97f4a7c15ULL;
+    struct record *made = NULL;
+    for (unsigned i = 0; i < PROBES;) {
+        _Atomic(struct record *) *slot = &s_slots[((hash >> 40) + i) % SLOTS];
+        struct record *r = atomic_load_explicit(slot, memory_order_acquire);
+        if (r && is_same(r, found))
+            return r;
+        if (r && r->begin != found->dlfo_map_start) {
+            i++;
+            continue;
+        }
+        if (!made && !(made = make_record(found)))
+            return NULL;
+        if (atomic_compare_exchange_strong(slot, &r, made))
+            return made;
+        /* another thread was first: look at what it has put there */
+    }
+    return NULL;
+}
+
+/* The number of the object, a new one if the epoch is new. */
+static uint32_t number_of(const struct dl_find_object *found)
+{
+    struct record *r = record_of(found);
+    if (!r)
+        return CODE_NO_NUMBER;
+    uint64_t number = atomic_load_explicit(&r->number, memory_order_acquire);
+    const uint32_t epoch = atomic_load_explicit(&s_epoch, memory_order_acquire);
+    while (number != CODE_PERMANENT && number >> 32 != epoch) {
+        if (atomic_load_explicit(&s_last_number, memory_order_relaxed) >= CODE_NUMBERS - 1)
+            return CODE_NO_NUMBER;
+        const uint64_t next = (uint64_t)epoch << 32 | (atomic_fetch_add(&s_last_number, 1) + 1);
+        if (atomic_compare_exchange_strong(&r->number, &number, next))
+            number = next;
+    }
+    return (uint32_t)number < CODE_NUMBERS ? (uint32_t)number : CODE_NO_NUMBER;
+}
+
+static bool find(uint64_t ip, struct dl_find_object *found)
+{
+    return _dl_find_object((void *)(uintptr_t)ip, found) == 0 && found->dlfo_eh_frame && found->dlfo_link_map;
+}
+
+uint32_t code_object_number(uint64_t ip)
+{
+    struct dl_find_object found;
+    return find(ip, &found) ? number_of(&found) : CODE_NO_OBJECT;
+}
+
+/* The loaded and readable segment that contains an address: from *begin to *end. */
+static bool find_segment(const struct dl_find_object *found, const uint8_t *at, const uint8_t **begin,
+                         const uint8_t **end)
+{
+    const uint8_t *image = found->dlfo_map_start;
+    const ElfW(Ehdr) *elf = (const void *)image;
+    if (memcmp(elf->e_ident, ELFMAG, SELFMAG) != 0 || elf->e_phentsize != sizeof(ElfW(Phdr)) ||
+        elf->e_phoff > PAGE || elf->e_phoff + (size_t)elf->e_phnum * sizeof(ElfW(Phdr)) > PAGE)
+        return false;
+    const ElfW(Phdr) *segment = (const void *)(image + elf->e_phoff);
+    for (unsigned i = 0; i < elf->e_phnum; i++, segment++) {
+        *begin = (const uint8_t *)found->dlfo_link_map->l_addr + segment->p_vaddr;
+        *end = *begin + segment->p_filesz;
+        if (segment->p_type == PT_LOAD && (segment->p_flags & PF_R) && at >= *begin && at < *end)
+            return *begin >= image && *end <= (const uint8_t *)found->dlfo_map_end;
+    }
+    return false;
+}
+
+uint32_t code_object_sections(uint64_t ip, struct eh_sections *s)
+{
+    struct dl_find_object found;
+    const uint8_t *begin;
+    if (!find(ip, &found))
+        return CODE_NO_OBJECT;
+    const uint32_t number = number_of(&found);
+    s->header = found.dlfo_eh_frame;
+    if (!find_segment(&found, s->header, &begin, &s->header_end))
+        return CODE_NO_OBJECT;
+    const uint8_t *frames = eh_frames_of(s->header, s->header_end);
+    if (!frames || !find_segment(&found, frames, &s->frames_begin, &s->frames_end))
+        return CODE_NO_OBJECT;
+    if (s->frames_end - s->frames_begin > INT32_MAX)
+        s->frames_end = s->frames_begin + INT32_MAX;
+    return number;
+}
+
+/* Make the object of an address permanent. */
+static void make_permanent(uint64_t address)
+{
+    struct dl_find_object found;
+    struct record *r = find(address, &found) ? record_of(&found) : NULL;
+    if (r)
+        atomic_store_explicit(&r->number, CODE_PERMANENT, memory_order_release);
+}
+
+/* The objects that are loaded when the program starts are never unmapped. This one is among them if it comes before libc
+ * in the list; otherwise it was loaded by dlopen, perhaps like others in the list. */
+static __attribute__((constructor)) void find_permanent_objects(void)
+{
+    struct dl_find_object self, libc;
+    bool self_seen = false;
+    if (!find((uint64_t)(uintptr_t)&find_permanent_objects, &self) ||
+        !find((uint64_t)(uintptr_t)&gnu_get_libc_version, &libc))
+        return;
+    for (const struct link_map *map = _r_debug.r_map; map && map != libc.dlfo_link_map; map = map->l_next)
+        self_seen |= map == self.dlfo_link_map;
+    make_permanent((uint64_t)(uintptr_t)&gnu_get_libc_version);
+    make_permanent((uint64_t)(uintptr_t)&_dl_find_object);
+    if (_r_debug.r_map)
+        make_permanent((uint64_t)(uintptr_t)_r_debug.r_map->l_ld);
+    for (const struct link_map *map = self_seen ? _r_debug.r_map : NULL; map; map = map->l_next)
+        make_permanent((uint64_t)(uintptr_t)map->l_ld);
+}
+
+void code_objects_closed(void)
+{
+    struct dl_find_object found;
+    const uint32_t used = atomic_load(&s_used);
+    atomic_fetch_add(&s_epoch, 1);
+    /* an object that a constructor opened before ours ran may have been thought permanent */
+    for (uint32_t i = 0; i < used && i < RECORDS; i++) {
+        struct record *r = &s_records[i];
+        if (atomic_load_explicit(&r->number, memory_order_acquire) == CODE_PERMANENT && r->begin &&
+            !(find((uint64_t)(uintptr_t)r->begin, &found) && is_same(r, &found))) {
+            atomic_store(&r->number, UINT64_MAX);
+            atomic_fetch_add(&s_mistakes, 1);
+        }
+    }
+}
+
+uint32_t code_objects_mistakes(void)
+{
+    return atomic_load_explicit(&s_mistakes, memory_order_acquire);
+}

@@ -1,0 +1,26 @@
+/* dlclose.c - notice that an object is closed.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * This definition replaces that of libc for the whole program. Rules of frames that were found before are void
+ * afterwards: another object may be mapped at the same place.
+ */
+#define _GNU_SOURCE
+#include "ljtrace/native/code_objects.h"
+#include <dlfcn.h>
+#include <stddef.h>
+
+typedef int dlclose_function(void *);
+
+__attribute__((visibility("default"))) int dlclose(void *handle)
+{
+    static _Atomic(dlclose_function *) real;
+    dlclose_function *f = real;
+    if (!f)
+        real = f = (dlclose_function *)dlsym(RTLD_NEXT, "dlclose");
+    /* before and after: other threads may load objects as soon as the place is free */
+    code_objects_closed();
+    const int result = f ? f(handle) : -1;
+    code_objects_closed();
+    return result;
+}
