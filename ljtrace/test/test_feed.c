@@ -117,6 +117,53 @@ static void accesses_inside_allocators_are_dropped(void **state)
     assert_int_equal(s->event[3].thread, 1);
 }
 
+/* An allocator function may call another one: accesses count again when the outermost call has ended. */
+static void calls_of_allocators_are_nested(void **state)
+{
+    struct session *s = *state;
+    define_load_store(s);
+    PUT_EVENT(s, RAW_NEW, 0, 0x5000, MT_HOW_LUA, 0x10000, 32, 0);
+    PUT(s, RAW_ENTER, 0, 0);
+    PUT(s, RAW_ENTER, 0, 0);
+    PUT(s, RAW_LEAVE, 0, 0);
+    put_run(s, 0x10000, 0x10004);
+    PUT(s, RAW_LEAVE, 0, 0);
+    PUT(s, RAW_LEAVE, 0, 0); /* of a call that had begun before the recording */
+    put_run(s, 0x10010, 0x10014);
+    read_back(s);
+    assert_int_equal(s->events, 3);
+    assert_event(s, 1, MT_LOAD, 0, 0x10010);
+    assert_event(s, 2, MT_STORE, 0, 0x10014);
+}
+
+/* Put a segment of `count` loads of a byte, all from one word. */
+static void put_segment(struct session *s, uint32_t count)
+{
+    uint64_t words[1 + 3 * (MT_SEGMENT_MOST + 1)] = {raw_pair(count, 1)};
+    for (uint32_t i = 0; i < count; i++) {
+        words[1 + 3 * i] = 0x1000 + i;
+        words[2 + 3 * i] = raw_pair(1, RAW_LOAD);
+        words[3 + 3 * i] = raw_pair(i, 0);
+    }
+    put(s, RAW_DEFINE, 0, words, 1 + 3 * count);
+}
+
+static void segments_have_a_largest_length(void **state)
+{
+    struct session *s = *state;
+    put_segment(s, MT_SEGMENT_MOST);
+    PUT_EVENT(s, RAW_NEW, 0, RAW_HEAP_C, MT_HOW_MALLOC, 0x10000, 100, 0);
+    s->used = (size_t)(mt_stream_put_word(mt_stream_put_id(s->slab + s->used, 0), 0x10000) - s->slab);
+    assert_null(feed_slab(s->feed, s->slab, s->used));
+    s->used = 0;
+    put_segment(s, MT_SEGMENT_MOST + 1);
+    assert_non_null(feed_slab(s->feed, s->slab, s->used));
+    s->used = 0;
+    read_back(s);
+    assert_int_equal(s->events, 1 + MT_SEGMENT_MOST);
+    assert_event(s, MT_SEGMENT_MOST, MT_LOAD, 0, 0x10000 + MT_SEGMENT_MOST - 1);
+}
+
 static void accesses_can_be_switched_off(void **state)
 {
     struct session *s = *state;
@@ -215,6 +262,17 @@ static void exec_is_an_ending_unless_it_fails(void **state)
     assert_string_equal(mt_string(s->reader, s->event[0].ref), "mark");
 }
 
+static void an_unknown_ending_is_an_ending(void **state)
+{
+    struct session *s = *state;
+    PUT(s, RAW_END, MT_ENDINGS, 1);
+    assert_null(feed_slab(s->feed, s->slab, s->used));
+    assert_true(feed_ended(s->feed));
+    assert_int_equal(feed_ending(s->feed), MT_ENDING_UNKNOWN);
+    s->used = 0;
+    read_back(s);
+}
+
 /* Feeding a record of these words is an error. */
 static void assert_refused(struct session *s, const uint64_t *words, size_t bytes)
 {
@@ -235,6 +293,8 @@ static void nonsense_is_refused(void **state)
     const uint64_t bad_slot[2] = {raw_header(RAW_SLOT, RING_HEAP_SLOTS, 1), 0x5000};
     const uint64_t state_change[3] = {raw_state_header()};
     const uint64_t whole[2] = {raw_header(RAW_SLOT, 0, 1), 0x5000};
+    const uint64_t large[RING_MARGIN_BYTES / 8 + 1] = {raw_header(RAW_POINTERS, 0, RING_MARGIN_BYTES / 8)};
+    assert_refused(s, large, sizeof large);
     assert_refused(s, bad_slot, sizeof bad_slot);
     assert_refused(s, &unknown, sizeof unknown);
     assert_refused(s, &no_segment, sizeof no_segment);
@@ -272,6 +332,24 @@ static void declared_heaps_are_cut_and_renamed(void **state)
     assert_event(s, 4, MT_RESIZE, 1, 0x20000);
     assert_event(s, 5, MT_FREE, 0, 0x1000);
     assert_int_equal(s->event[5].size, 40);
+}
+
+/* Where a heap gets a second number, the first means the same heap; otherwise it is free for another. */
+static void a_renamed_heap_may_keep_its_number(void **state)
+{
+    struct session *s = *state;
+    PUT_EVENT(s, RAW_NEW, 0, 0x5000, MT_HOW_LUA, 0x10000, 8, 0);
+    PUT(s, RAW_RENAME, 1, 0x5000, 0x6000);
+    PUT_EVENT(s, RAW_NEW, 0, 0x5000, MT_HOW_LUA, 0x20000, 8, 0);
+    PUT_EVENT(s, RAW_NEW, 0, 0x6000, MT_HOW_LUA, 0x30000, 8, 0);
+    PUT(s, RAW_RENAME, 0, 0x6000, 0x7000);
+    PUT_EVENT(s, RAW_NEW, 0, 0x6000, MT_HOW_LUA, 0x40000, 8, 0);
+    PUT_EVENT(s, RAW_NEW, 0, 0x7000, MT_HOW_LUA, 0x50000, 8, 0);
+    read_back(s);
+    const uint32_t heap[] = {1, 1, 1, 2, 1};
+    assert_int_equal(s->events, 5);
+    for (size_t i = 0; i < s->events; i++)
+        assert_int_equal(s->event[i].heap, heap[i]);
 }
 
 static void focus_is_each_threads_own(void **state)
@@ -400,14 +478,18 @@ int main(void)
         cmocka_unit_test_setup_teardown(frames_may_change_their_meaning, setup, teardown),
         cmocka_unit_test_setup_teardown(stacks_are_written_once, setup, teardown),
         cmocka_unit_test_setup_teardown(accesses_inside_allocators_are_dropped, setup, teardown),
+        cmocka_unit_test_setup_teardown(calls_of_allocators_are_nested, setup, teardown),
+        cmocka_unit_test_setup_teardown(segments_have_a_largest_length, setup, teardown),
         cmocka_unit_test_setup_teardown(accesses_can_be_switched_off, setup, teardown),
         cmocka_unit_test_setup_teardown(slots_are_numbers_of_heaps, setup, teardown),
         cmocka_unit_test_setup_teardown(closed_heaps_free_their_blocks, setup, teardown),
         cmocka_unit_test_setup_teardown(system_calls_touch_what_is_heap, setup, teardown),
         cmocka_unit_test_setup_teardown(frees_have_their_function, setup, teardown),
         cmocka_unit_test_setup_teardown(exec_is_an_ending_unless_it_fails, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_unknown_ending_is_an_ending, setup, teardown),
         cmocka_unit_test_setup_teardown(nonsense_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(declared_heaps_are_cut_and_renamed, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_renamed_heap_may_keep_its_number, setup, teardown),
         cmocka_unit_test_setup_teardown(focus_is_each_threads_own, setup, teardown),
         cmocka_unit_test_setup_teardown(reports_are_requested_once, setup, teardown),
         cmocka_unit_test_setup_teardown(snapshots_are_numbered, setup, teardown),

@@ -56,7 +56,6 @@ static void line_bytes(struct line *l, const char *field, struct text v)
     l->len += (size_t)snprintf(l->text + l->len, 64, " %s=", field);
     for (uint64_t i = 0; i < v.len && l->len + 64 < LINE_MAX_BYTES; i++)
         l->len += (size_t)snprintf(l->text + l->len, 3, "%02x", (unsigned char)v.bytes[i]);
-    l->text[l->len] = 0;
 }
 
 #define LINE_U line_number

@@ -280,6 +280,29 @@ static void test_fork_takes_containers_along(void **state)
     reading_free(&parents);
 }
 
+/* What a forked child inherits of the blocks that ended with their containers: it may free each of them, once. */
+static void test_fork_takes_pieces_along(void **state)
+{
+    (void)state;
+    struct made m = begin(NULL), child = {.fd = memory_file(NULL, 0)};
+    block(&m, MALLOC, 0x1000, 0x1000);
+    block(&m, POOL, 0x1100, 0x40);
+    block(&m, POOL, 0x1200, 0x40);
+    mt_writer_block_free(m.w, 0x1000, MALLOC, 0);
+    child.w = mt_writer_fork(m.w, child.fd, NULL, NULL);
+    assert_non_null(child.w);
+    for (int i = 0; i < 2; i++) {
+        mt_writer_block_free(child.w, 0x1100, POOL, 0);
+        mt_writer_block_free(child.w, 0x1200, POOL, 0);
+    }
+    struct reading got = end(&child), parents = end(&m);
+    assert_int_equal(got.count, 2);
+    for (size_t i = 0; i < got.count; i++)
+        assert_int_equal(got.events[i].kind, MT_BADFREE);
+    reading_free(&got);
+    reading_free(&parents);
+}
+
 /* -- limits -- */
 
 static void test_mapped(void **state)
@@ -353,6 +376,7 @@ int main(void)
         cmocka_unit_test(test_what_is_no_piece),
         cmocka_unit_test(test_random),
         cmocka_unit_test(test_fork_takes_containers_along),
+        cmocka_unit_test(test_fork_takes_pieces_along),
         cmocka_unit_test(test_pieces_freed_after_their_container),
         cmocka_unit_test(test_piece_made_again),
         cmocka_unit_test(test_pieces_never_freed),

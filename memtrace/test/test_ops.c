@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <zstd.h>
 
@@ -183,18 +184,49 @@ static void test_missing_file(void **state)
     o = read_path("/", OPS_UNKNOWN);
     assert_int_equal(o.err.code, MT_E_IO);
     assert_non_null(strstr(o.err.text, "folder"));
+    o = read_path("/proc/self/mem", OPS_UNKNOWN); /* can be opened, but not be read at its beginning */
+    assert_int_equal(o.err.code, MT_E_IO);
+    assert_non_null(strstr(o.err.text, "cannot read"));
 }
 
-static struct bytes write_ops(const struct op *ops, size_t n)
+static struct bytes write_ops(const struct op *ops, size_t n, enum ops_form form)
 {
     struct mt_error err;
     int fd = memory_file("", 0);
-    struct ops_writer *w = ops_writer_open(fd, OPS_TEXT, OPS_ACCESS, &err);
+    struct ops_writer *w = ops_writer_open(fd, form, OPS_ACCESS, &err);
     ops_write(w, ops, n);
     assert_int_equal(ops_writer_finish(w, &err), MT_OK);
     struct bytes b = memory_bytes(fd);
     close(fd);
     return b;
+}
+
+/* A file may come through a pipe, byte by byte. */
+static void test_bytes_one_by_one(void **state)
+{
+    static const struct op op = {0, 4096, 8, OP_NEW, 0, 0};
+    struct bytes file = write_ops(&op, 1, OPS_BINARY);
+    char path[40];
+    int ends[2], status;
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        for (size_t i = 0; i < file.size; i++, usleep(1000))
+            if (write(ends[1], file.data + i, 1) != 1)
+                _exit(1);
+        _exit(0);
+    }
+    close(ends[1]);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", ends[0]);
+    struct ops got = read_path(path, OPS_UNKNOWN);
+    assert_int_equal(got.result, MT_END);
+    assert_int_equal(got.count, 1);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    close(ends[0]);
+    free(got.ops);
+    free(file.data);
 }
 
 static void test_write_bytes(void **state)
@@ -207,7 +239,7 @@ static void test_write_bytes(void **state)
     static const char expected[] =
         "0 N 0 0\n9 F 10 99\n100 L 101 1000\n7 S 18446744073709551615 5\n"
         "1 M 2 3\n1 L 0 0\n1 U 0 0\n1 O 0 0\n1 R 64 9\n";
-    struct bytes b = write_ops(ops, sizeof ops / sizeof *ops);
+    struct bytes b = write_ops(ops, sizeof ops / sizeof *ops, OPS_TEXT);
     assert_int_equal(b.size, strlen(expected));
     assert_memory_equal(b.data, expected, b.size);
     free(b.data);
@@ -231,7 +263,7 @@ static void test_roundtrip(void **state)
     struct op *ops = calloc(COUNT, sizeof *ops);
     for (size_t i = 0; i < COUNT; i++)
         ops[i] = random_op(&seed);
-    struct bytes text = write_ops(ops, COUNT);
+    struct bytes text = write_ops(ops, COUNT, OPS_TEXT);
     size_t room = ZSTD_compressBound(text.size);
     uint8_t *packed = malloc(room);
     size_t n = ZSTD_compress(packed, room, text.data, text.size, 1);
@@ -307,9 +339,9 @@ int main(void)
         cmocka_unit_test(test_access_ops),      cmocka_unit_test(test_lock_ops),
         cmocka_unit_test(test_kind_by_content), cmocka_unit_test(test_kind_by_name),
         cmocka_unit_test(test_wrong),           cmocka_unit_test(test_long_lines),
-        cmocka_unit_test(test_missing_file),    cmocka_unit_test(test_write_bytes),
-        cmocka_unit_test(test_roundtrip),       cmocka_unit_test(test_write_error),
-        cmocka_unit_test(test_checked),
+        cmocka_unit_test(test_missing_file),    cmocka_unit_test(test_bytes_one_by_one),
+        cmocka_unit_test(test_write_bytes),     cmocka_unit_test(test_roundtrip),
+        cmocka_unit_test(test_write_error),     cmocka_unit_test(test_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

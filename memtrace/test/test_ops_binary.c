@@ -175,9 +175,10 @@ static void test_other_kind(void **state)
     struct mt_error err;
     int fd = memory_file("", 0);
     struct ops_writer *w = ops_writer_open(fd, OPS_BINARY, OPS_ACCESS, &err);
-    ops_write(w, &(struct op){.code = OP_UNLOCK}, 1);
+    ops_write(w, (const struct op[]){{.code = OP_NEW}, {.code = OP_UNLOCK}}, 2);
     assert_int_equal(ops_writer_finish(w, &err), MT_ERROR);
     assert_int_equal(err.code, MT_E_FORMAT);
+    assert_string_equal(err.text, "operation 6 is not allowed in this kind of file");
     close(fd);
 }
 

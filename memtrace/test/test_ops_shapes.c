@@ -375,6 +375,8 @@ static const struct {
     CASE("\x83\1\1\2\0\x08\4", 1, false),                 /* codes of more words than there are */
     CASE("\x83\1\1\2\0\x08\2\0\0", 1, false),             /* no word is 0 back */
     CASE("\x83\1\1\2\0\x08\2\x10\0", 1, false),           /* or 16 */
+    CASE("\x83\1\1\2\0\x08\2\0", 1, false),               /* nor if nothing follows it */
+    CASE("\x83\1\1\2\0\x08\2\x10", 1, false),
     CASE("\x83\1\1\2\0\x08\2\x0f\0", 1, true),
     CASE("\x83\1\1\2\0\x08\3\2\2", 1, true),
     CASE("\x83\1\1\2\0", 1, false), /* cut off */

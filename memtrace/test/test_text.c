@@ -4,9 +4,13 @@
  */
 #include "memtrace/test/support.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <zstd.h>
 
 static void expect(const struct reading *r, size_t i, enum mt_kind kind, uint64_t handle, uint64_t addr,
@@ -202,14 +206,64 @@ static void test_large_and_zstd(void **state)
     free(text);
 }
 
+static void on_alarm(int signal)
+{
+    (void)signal;
+}
+
+/* A process that writes a trace into a pipe after many signals have interrupted the reader. */
+static pid_t write_late(const int to[2], const char *text)
+{
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        usleep(200000);
+        _exit(write(to[1], text, strlen(text)) != (ssize_t)strlen(text));
+    }
+    close(to[1]);
+    return child;
+}
+
+static void test_interrupted_reading(void **state)
+{
+    const struct itimerval often = {{0, 5000}, {0, 5000}}, never = {0};
+    const struct sigaction action = {.sa_handler = on_alarm}; /* without SA_RESTART */
+    int to[2], status;
+    char path[40];
+    assert_int_equal(pipe(to), 0);
+    pid_t child = write_late(to, ">>> N 100 8\n>>> F 100 0\n");
+    snprintf(path, sizeof path, "/proc/self/fd/%d", to[0]);
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &often, NULL);
+    struct mt_error err = {0};
+    const struct mt_event *events;
+    size_t n, count = 0;
+    struct mt_reader *r = mt_open(path, MT_OPEN_TEXT, &err);
+    while (r && mt_next(r, &events, &n) == MT_MORE)
+        count += n;
+    setitimer(ITIMER_REAL, &never, NULL);
+    assert_int_equal(count, 2);
+    mt_close(r);
+    close(to[0]);
+    while (waitpid(child, &status, 0) < 0)
+        ;
+    assert_int_equal(status, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain),          cmocka_unit_test(test_mixed),
-        cmocka_unit_test(test_wrong),          cmocka_unit_test(test_numbers_at_the_limit),
-        cmocka_unit_test(test_unmatched),      cmocka_unit_test(test_overlap),
-        cmocka_unit_test(test_not_a_trace),    cmocka_unit_test(test_long_lines),
-        cmocka_unit_test(test_large_and_zstd), cmocka_unit_test(test_nul_letter),
+        cmocka_unit_test(test_plain),
+        cmocka_unit_test(test_mixed),
+        cmocka_unit_test(test_wrong),
+        cmocka_unit_test(test_numbers_at_the_limit),
+        cmocka_unit_test(test_unmatched),
+        cmocka_unit_test(test_overlap),
+        cmocka_unit_test(test_not_a_trace),
+        cmocka_unit_test(test_long_lines),
+        cmocka_unit_test(test_large_and_zstd),
+        cmocka_unit_test(test_nul_letter),
+        cmocka_unit_test(test_interrupted_reading),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
