@@ -252,11 +252,15 @@ static void test_what_stays(void **state)
     struct mt_error err;
     const struct ops_part parts[] = {{8, 0, OP_LOAD, 0}, {8, 0, OP_LOAD, 1}};
     struct ops_writer *w = ops_writer_open(memory_file("", 0), OPS_BINARY, OPS_ACCESS, &err);
-    const struct ops_shape_of shapes[] = {
-        {0, 0}, {ops_writer_shape(w, parts, 2, 2), 0}, {ops_writer_shape(w, parts, 1, 1), 2}, {0, 0}};
+    const struct ops_shape_of shapes[] = {{0, 0},
+                                          {ops_writer_shape(w, parts, 2, 2), 0},
+                                          {ops_writer_shape(w, parts, 1, 1), 2},
+                                          {0, 0},
+                                          {ops_writer_shape(w, parts, 1, 1), 1}};
     const uint64_t handles[] = {7, 0};
     const struct mt_place both[] = {{64, 0}, {72, 0}}, dead[] = {{64, 0}, {72, 1}},
-                          one[] = {{64, 0}, {0, MT_NO_SLOT}}, none[] = {{0, MT_NO_SLOT}, {0, MT_NO_SLOT}};
+                          one[] = {{64, 0}, {0, MT_NO_SLOT}}, last[] = {{0, MT_NO_SLOT}, {64, 0}},
+                          none[] = {{0, MT_NO_SLOT}, {0, MT_NO_SLOT}};
     const struct {
         uint32_t segment;
         const struct mt_place *places;
@@ -264,10 +268,12 @@ static void test_what_stays(void **state)
         bool taken;
     } cases[] = {{1, both, 2, true},   {1, both, 1, false}, {1, dead, 2, false}, {1, one, 2, false},
                  {2, one, 2, true},    {2, both, 2, false}, {2, none, 2, false}, {3, both, 2, false},
-                 {99, both, 2, false}, {0, both, 2, false}};
+                 {99, both, 2, false}, {0, both, 2, false}, {4, last, 2, true},  {4, both, 2, false},
+                 {4, one, 2, false}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const struct mt_step step = {.segment = cases[i].segment, .count = cases[i].segment == 2 ? 1 : 2};
-        struct ops_executions x = {&step, &step + 1, cases[i].places, shapes, 4, handles, 2, cases[i].left};
+        const struct mt_step step = {.segment = cases[i].segment,
+                                     .count = shapes[cases[i].segment % 5].absent ? 1 : 2};
+        struct ops_executions x = {&step, &step + 1, cases[i].places, shapes, 5, handles, 2, cases[i].left};
         ops_write_executions(w, &x);
         assert_int_equal(x.step - &step, cases[i].taken);
         assert_int_equal(x.places - cases[i].places, cases[i].taken ? 2 : 0);
