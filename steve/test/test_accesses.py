@@ -199,21 +199,23 @@ def test_diff(first: Run, second: Run) -> None:
             assert site not in rows or (row[f"{key}_a"], row[f"{key}_b"]) == (a, b)
 
 
-NEW = ("resizes", "globals", "lifetimes", "heat", "fields", "sharing", "workingset", "reuse")
+COMMANDS = ("resizes", "globals", "lifetimes", "heat", "fields", "sharing", "workingset", "reuse", "sites", "lines",
+            "threads", "leaks", "temporaries", "findings")
 
 
-@pytest.mark.parametrize("command", NEW)
-def test_every_new_analysis(steve: Steve, trace, tmp_path, command: str) -> None:
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_analysis(steve: Steve, trace, tmp_path, command: str) -> None:
     run: Run = [Step(Event("N", 4096, 8), 1, 0, 0), "m", Step(Event("N", 8192, 8), 1, 0, 0),
                 Step(Event("L", 8192, 8), 2, 0, 0), Step(Event("R", 8192, 9, 8192), 2, 0, 0)]
     path = trace(reference.script(run))
     assert steve(command, "t.ljt").returncode == 0
-    assert "\n" in steve(command, "t.ljt", "--csv").out
+    if command != "findings":
+        assert "\n" in steve(command, "t.ljt", "--csv").out
     piped = steve(command, "-", "--json", "--where", "size > 1", stdin=path.read_bytes())
     assert piped.returncode == 0 and piped.out == steve(command, "t.ljt", "--json").out
     assert "columns (names of JSON" in steve(command, "--help").out
     result = steve(command, "t.ljt", "--from", "m", "--to", "x")
-    assert result.returncode == 1 and "no mark 'x' after 'm'" in result.err
+    assert result.returncode == 1 and "no mark 'x' after 'm'; marks in the trace: 'm'" in result.err
     assert steve(command, "t.ljt", "--sort", "colour").returncode == 2
     (tmp_path / "cut.ljt").write_bytes(path.read_bytes()[:-30])
     assert steve(command, "cut.ljt", "-o", "out").returncode == 1

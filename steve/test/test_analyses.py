@@ -290,22 +290,6 @@ def test_forms(steve: Steve, trace) -> None:
     assert "(nothing)" in steve("leaks", path, "--where", "freed").out
 
 
-@pytest.mark.parametrize("command", ("sites", "lines", "threads", "leaks", "temporaries", "findings"))
-def test_every_analysis(steve: Steve, trace, tmp_path: Path, command: str) -> None:
-    run: Run = [Step(Event("N", 4096, 8), 1, 0, 0), "m", Step(Event("L", 4096, 8), 1, 0, 0)]
-    path = trace(reference.script(run))
-    assert steve(command, "t.ljt").returncode == 0
-    piped = steve(command, "-", "--json", "--where", "size > 1", stdin=path.read_bytes())
-    assert piped.returncode == 0 and piped.out == steve(command, "t.ljt", "--json").out
-    assert "columns (names of JSON" in steve(command, "--help").out
-    result = steve(command, "t.ljt", "--from", "m", "--to", "x")
-    assert result.returncode == 1 and "no mark 'x' after 'm'; marks in the trace: 'm'" in result.err
-    assert steve(command, "t.ljt", "--sort", "colour").returncode == 2
-    (tmp_path / "cut.ljt").write_bytes(path.read_bytes()[:-30])
-    assert steve(command, "cut.ljt", "-o", "out").returncode == 1
-    assert steve(command, "missing").returncode == 1
-
-
 def test_without_accesses_rules_about_them_are_left_out(steve: Steve, trace) -> None:
     trace("N 4096 8\nF 4096\nend exit\n")
     result = steve("findings", "t.ljt")
