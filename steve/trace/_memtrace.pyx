@@ -406,19 +406,6 @@ cdef class Trace:
         cdef const mt_stack *s = mt_get_stack(self.r, id)
         return None if s == NULL else (s.parent, s.frame)
 
-    def stack_table(self):
-        """All stacks read so far: (parents, frames), two arrays of u4 indexed by stack id. The id of a parent is lower
-        than that of its child; stack 0 has parent 0 and frame 0."""
-        import numpy as np
-        cdef const mt_stack *s
-        cdef uint32_t id, n = mt_count_stacks(self.r)
-        table = np.zeros((2, max(n, 1)), "u4")
-        cdef uint32_t[:, ::1] to = table
-        for id in range(1, n):
-            s = mt_get_stack(self.r, id)
-            to[0, id], to[1, id] = s.parent if s.parent < id else 0, s.frame
-        return table[0], table[1]
-
     def stack_ids(self, uint32_t id):
         """The ids of the frames of a stack, innermost first; [0] for stack 0 and for an unknown stack."""
         cdef const mt_stack *s = mt_get_stack(self.r, id)
