@@ -25,8 +25,8 @@ void stacks_free(struct stacks *s)
 static bool same_frame(const struct mt_frame *a, const struct mt_frame *b)
 {
     return a->ip == b->ip && a->function == b->function && a->file == b->file && a->object == b->object &&
-           a->line == b->line && a->defined == b->defined && a->nth == b->nth && a->trace == b->trace && a->kind == b->kind &&
-           a->approximate == b->approximate;
+           a->line == b->line && a->defined == b->defined && a->nth == b->nth && a->trace == b->trace &&
+           a->kind == b->kind && a->approximate == b->approximate;
 }
 
 /* Does this address have exactly these frames? */

@@ -2,8 +2,8 @@
  *
  *     line_of OBJECT ADDRESS [OTHER]
  *
- * Prints FILE:LINE, or `unknown`, with the inlined functions before it: `inner FILE:LINE < outer FILE:LINE < FILE:LINE`.
- * With OTHER it prints once more, when that file has taken OBJECT's place.
+ * Prints FILE:LINE, or `unknown`, with the inlined functions before it: `inner FILE:LINE < outer FILE:LINE <
+ * FILE:LINE`. With OTHER it prints once more, after that file was moved to OBJECT.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -459,6 +459,29 @@ static void states_are_written_when_they_change(void **state)
     assert_int_equal(s->events, 6);
 }
 
+/* Define the Lua frame that a key means from now on. */
+static void put_lua_frame(struct session *s, uint64_t key, uint32_t line)
+{
+    PUT(s, RAW_LUAFRAME, 0, key, key, raw_pair(line, 1), raw_pair(MT_FRAME_LUA, 0), raw_pair(4, 0),
+        'n' | 'a' << 8);
+}
+
+static void calls_have_the_line_that_their_key_means_now(void **state)
+{
+    struct session *s = *state;
+    put_lua_frame(s, 0x2000, 10);
+    PUT(s, RAW_CALL, 0, 0x2000);
+    put_lua_frame(s, 0x2000, 11);
+    PUT(s, RAW_CALL, 0, 0x2000);
+    PUT(s, RAW_CALL, 0, 0x2000); /* readers know its line */
+    read_back(s);
+    assert_int_equal(s->events, 2);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(s->event[i].kind, MT_CALL);
+        assert_int_equal(mt_frame(s->reader, mt_stack(s->reader, s->event[i].ref)->frame)->line, 10 + i);
+    }
+}
+
 static void samples_are_weighed(void **state)
 {
     struct session *s = *state;
@@ -494,6 +517,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(reports_are_requested_once, setup, teardown),
         cmocka_unit_test_setup_teardown(snapshots_are_numbered, setup, teardown),
         cmocka_unit_test_setup_teardown(states_are_written_when_they_change, setup, teardown),
+        cmocka_unit_test_setup_teardown(calls_have_the_line_that_their_key_means_now, setup, teardown),
         cmocka_unit_test_setup_teardown(samples_are_weighed, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

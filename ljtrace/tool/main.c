@@ -27,8 +27,8 @@
  * session/       the trace's name, facts, client requests and monitor commands, forked children, the end
  *
  * Translated code calls functions of observed allocators, so instrument/ comes after heaps/. What a folder needs of one
- * that is listed after it is a hook: lt_vm_hook, lt_option_add, lt_run_time_code_named_by, lt_before_block_ends. regtest/cases/test_layers.py
- * compares the order with the symbols that the object files use.
+ * that is listed after it is a hook: lt_vm_hook, lt_option_add, lt_run_time_code_named_by, lt_before_block_ends.
+ * regtest/cases/test_layers.py compares the order with the symbols that the object files use.
  */
 #include "config.h"
 #include "ljtrace/tool/base/guest_memory.h"

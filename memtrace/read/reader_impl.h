@@ -25,8 +25,8 @@ struct places {
 };
 
 /* A function that gets each chunk after the reader has checked and applied it: header, payload as it is in the file,
- * and the decompressed streams one after the other, with their sizes. Of EVENTS chunks, only the tokens and rare records
- * are decompressed; the decoder has begun the chunk, and the function has to decode its rare records. */
+ * and the decompressed streams one after the other, with their sizes. Of EVENTS chunks, only the tokens and rare
+ * records are decompressed; the decoder has begun the chunk, and the function has to decode its rare records. */
 struct chunk_taker {
     void (*take)(void *context, const struct chunk_header *h, const uint8_t *payload, const uint8_t *raw,
                  const uint32_t *sizes);

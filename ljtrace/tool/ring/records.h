@@ -3,7 +3,8 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * Generated from ljtrace/protocol/ring.def: a field that a record does not have is an error of the compiler.
- * lt_put_fast_NAME is inline, for heap events; of all records but the FAST_RECORDs there is a function lt_ring_put_NAME.
+ * lt_put_fast_NAME is inline, for heap events; of all records but the FAST_RECORDs there is a function
+ * lt_ring_put_NAME.
  */
 #ifndef LJTRACE_TOOL_RING_RECORDS_H
 #define LJTRACE_TOOL_RING_RECORDS_H

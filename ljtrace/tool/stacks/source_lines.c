@@ -1,4 +1,5 @@
-/* source_lines.c - source lines are the collector's work: functions that replace Valgrind's (--wrap). (host side, no libc)
+/* source_lines.c - switches Valgrind's reader of source lines off, by functions that replace its own (--wrap). (host
+ * side, no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

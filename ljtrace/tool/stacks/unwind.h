@@ -16,8 +16,8 @@
 void lt_take_stack(ThreadId tid, struct lt_stack *stack);
 /* The same with at most `limit` frames, not marked as cut. */
 void lt_take_stack_to(ThreadId tid, struct lt_stack *stack, UInt limit);
-/* Continue after the last frame of the stack, up to one frame more than --stack-depth. The next frame is one whose caller's stack pointer is `sp`: its
- * return address and the saved frame pointer are just below that. */
+/* Continue after the last frame of the stack, up to one frame more than --stack-depth. The next frame is one whose
+ * caller's stack pointer is `sp`: its return address and the saved frame pointer are just below that. */
 void lt_resume_stack(ThreadId tid, struct lt_stack *stack, Addr sp);
 /* Is the address in executable memory that belongs to no object? */
 Bool lt_is_run_time_code(Addr ip);
