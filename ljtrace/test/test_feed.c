@@ -482,6 +482,21 @@ static void calls_have_the_line_that_their_key_means_now(void **state)
     }
 }
 
+/* The time of a trace is that of all instructions so far: those of the segments, and the others that the tool counts. */
+static void traces_have_the_time_when_they_are_met(void **state)
+{
+    struct session *s = *state;
+    define_load_store(s);
+    PUT_EVENT(s, RAW_NEW, 0, 0x5000, MT_HOW_LUA, 0x10000, 32, 0);
+    put_run(s, 0x10000, 0x10008);
+    put_run(s, 0x10000, 0x10008);
+    PUT(s, RAW_TRACE, 0, 0x5000, 7, 0x3000, 64, 100, 0);
+    read_back(s);
+    const struct mt_trace *t = mt_trace(s->reader, 0);
+    assert_true(t && t->number == 7 && t->addr == 0x3000 && t->size == 64 && t->heap == 1);
+    assert_int_equal(t->time, 100 + 2 * 5);
+}
+
 static void samples_are_weighed(void **state)
 {
     struct session *s = *state;
@@ -518,6 +533,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(snapshots_are_numbered, setup, teardown),
         cmocka_unit_test_setup_teardown(states_are_written_when_they_change, setup, teardown),
         cmocka_unit_test_setup_teardown(calls_have_the_line_that_their_key_means_now, setup, teardown),
+        cmocka_unit_test_setup_teardown(traces_have_the_time_when_they_are_met, setup, teardown),
         cmocka_unit_test_setup_teardown(samples_are_weighed, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
