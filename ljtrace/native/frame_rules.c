@@ -18,11 +18,6 @@ struct entry {
 static struct entry s_entries[SETS][WAYS] __attribute__((aligned(64)));
 static _Atomic uint32_t s_mistakes; /* those of code_objects.h after which the cache was cleared */
 
-static uint32_t object_number(frame_rule rule)
-{
-    return (uint32_t)(rule >> 41);
-}
-
 static bool fits(int64_t value, unsigned bits)
 {
     return value >= -(1LL << (bits - 1)) && value < 1LL << (bits - 1);
@@ -93,8 +88,7 @@ static void keep(uint64_t ip, frame_rule rule)
     atomic_store_explicit(&set[0].check, ip ^ rule, memory_order_relaxed);
 }
 
-/* Find the rule in the object's sections, and keep it. */
-static __attribute__((noinline)) frame_rule find_rule(uint64_t ip)
+frame_rule frame_new_rule(uint64_t ip)
 {
     struct eh_sections sections;
     struct eh_rules rules;
@@ -104,8 +98,10 @@ static __attribute__((noinline)) frame_rule find_rule(uint64_t ip)
         return FRAME_UNKNOWN;
     if (eh_frame_rules(&sections, ip, &rules))
         rule = pack(&rules, &sections);
-    if (number != CODE_NO_NUMBER)
-        keep(ip, rule | (uint64_t)number << 41);
+    if (number == CODE_NO_NUMBER)
+        return rule | (uint64_t)(CODE_NUMBERS - 1) << 41; /* no object has this number */
+    rule |= (uint64_t)number << 41;
+    keep(ip, rule);
     return rule;
 }
 
@@ -123,17 +119,15 @@ void frame_rules_check(void)
     atomic_store_explicit(&s_mistakes, mistakes, memory_order_release);
 }
 
-frame_rule frame_rule_of(uint64_t ip)
+frame_rule frame_kept_rule(uint64_t ip)
 {
     struct entry *set = set_of(ip);
     for (unsigned way = 0; way < WAYS; way++) {
         const frame_rule rule = atomic_load_explicit(&set[way].rule, memory_order_relaxed);
-        if ((atomic_load_explicit(&set[way].check, memory_order_relaxed) ^ rule) != ip)
-            continue;
-        if (object_number(rule) == CODE_PERMANENT || object_number(rule) == code_object_number(ip))
+        if ((atomic_load_explicit(&set[way].check, memory_order_relaxed) ^ rule) == ip)
             return rule;
     }
-    return find_rule(ip);
+    return frame_new_rule(ip);
 }
 
 bool frame_full_rules(uint64_t ip, struct eh_rules *rules, struct eh_sections *sections)

@@ -49,10 +49,18 @@ static inline int64_t frame_cfa_offset(frame_rule rule)
     return (int64_t)(rule << 23) >> 40;
 }
 
+/* The number of the object that the rule is from (code_objects.h): the rule holds as long as that object is loaded. */
+static inline uint32_t frame_object(frame_rule rule)
+{
+    return (uint32_t)(rule >> 41);
+}
+
 /* Begin a walk: forget what is no longer valid. */
 void frame_rules_check(void);
-/* The rule for the instruction at `ip`. */
-frame_rule frame_rule_of(uint64_t ip);
+/* The rule for the instruction at `ip`: one that was kept, which holds if its object is still loaded. */
+frame_rule frame_kept_rule(uint64_t ip);
+/* The rule for it, from the object that is there now. */
+frame_rule frame_new_rule(uint64_t ip);
 /* All rules for it, and the sections that the expressions in them lie in. False: there are none. */
 bool frame_full_rules(uint64_t ip, struct eh_rules *rules, struct eh_sections *sections);
 

@@ -11,6 +11,7 @@
  * invalid first argument the error tells it and nothing is changed. Every sandbox permits this call.
  */
 #include "ljtrace/native/stack_memory.h"
+#include "ljtrace/native/kernel.h"
 #include <errno.h>
 #include <sys/syscall.h>
 
@@ -26,30 +27,17 @@ static __thread __attribute__((tls_model("initial-exec"))) uint64_t t_low, t_hig
 /* Where the thread's stack ends; 0 = not yet known. */
 static __thread __attribute__((tls_model("initial-exec"))) uint64_t t_end;
 
-/* A system call without errno. */
-static long call_kernel(long number, long a, long b, long c, long d)
-{
-    register long r10 __asm__("r10") = d;
-    long result;
-    __asm__ volatile("syscall"
-                     : "=a"(result)
-                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10)
-                     : "rcx", "r11", "memory");
-    return result;
-}
-
 static bool page_is_readable(uint64_t address)
 {
-    return call_kernel(SYS_rt_sigprocmask, ~0L, (long)(address & ~(uint64_t)(PAGE - 1)), 0, 8) == -EINVAL;
+    return kernel_call(SYS_rt_sigprocmask, ~0L, (long)(address & ~(uint64_t)(PAGE - 1)), 0, 8, 0, 0) ==
+           -EINVAL;
 }
 
 static uint64_t end_of_stack(void)
 {
-    uint64_t control_block;
-    if (call_kernel(SYS_gettid, 0, 0, 0, 0) == call_kernel(SYS_getpid, 0, 0, 0, 0))
-        return (uint64_t)(uintptr_t)__libc_stack_end;
-    __asm__("mov %%fs:0, %0" : "=r"(control_block));
-    return control_block;
+    const bool is_first =
+        kernel_call(SYS_gettid, 0, 0, 0, 0, 0, 0) == kernel_call(SYS_getpid, 0, 0, 0, 0, 0, 0);
+    return is_first ? (uint64_t)(uintptr_t)__libc_stack_end : kernel_thread();
 }
 
 /* Are all pages from the one of `sp` to that before `low` readable? From the top: a guard page is found at once. */

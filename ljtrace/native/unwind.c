@@ -6,11 +6,14 @@
  * need more (those of a signal, of the dynamic linker, of hand-written code), all registers are computed. If one of them
  * was lost on the way, the walk begins anew inside this function, where all are known, and follows all.
  *
+ * Frames that are the same as in the last stack of the thread are not walked but compared: see last_stack.h.
+ *
  * Start reading at native_unwind.
  */
 #include "ljtrace/native/unwind.h"
 #include "ljtrace/native/eh_expression.h"
 #include "ljtrace/native/frame_rules.h"
+#include "ljtrace/native/last_stack.h"
 #include "ljtrace/native/stack_memory.h"
 #include <stdbool.h>
 
@@ -18,12 +21,22 @@ enum { THREE = 1u << EH_RIP | 1u << EH_RSP | 1u << EH_RBP };
 enum { ROUNDS = 16 }; /* at most so many frames of this file lie below the caller's */
 
 /* What became of a step to the caller. */
-enum step { STEP_DONE, STEP_ENDED /* no caller, or none that can be found */, STEP_UNKNOWN_REGISTER };
+enum step {
+    STEP_DONE,
+    STEP_ENDED /* no caller, or none that can be found */,
+    STEP_UNKNOWN_REGISTER,
+    STEP_UNUSUAL /* it needs all registers */
+};
 
 struct walk {
     uint64_t *ips, *sps;
     uint32_t n, most;
     struct stack_memory memory;
+    struct last_stack *last; /* NULL: not used */
+    uint32_t seek;           /* the frame of the last stack to compare with next */
+    /* Frames of this walk that are the same as in the last stack: from frame `from` of this one and `same` of that, up to
+     * before `same_end`. Nothing is the same if same_end is 0. */
+    uint32_t from, same, same_end;
 };
 
 /* A register of the caller, as its rule says. False: it cannot be known. */
@@ -102,16 +115,6 @@ static void add_frame(struct walk *w, uint64_t ip, uint64_t sp)
     w->sps[w->n++] = sp;
 }
 
-/* Walk on with all registers, from a frame that is not yet in the stack. */
-static void walk_with_all(struct walk *w, struct eh_registers *r)
-{
-    while (w->n < w->most) {
-        add_frame(w, r->value[EH_RIP], r->value[EH_RSP]);
-        if (step_with_all(w, r) != STEP_DONE)
-            return;
-    }
-}
-
 /* The registers here. All that a caller expects to be unchanged are known. */
 static inline __attribute__((always_inline)) void get_registers(struct eh_registers *r)
 {
@@ -141,41 +144,163 @@ static __attribute__((noinline)) bool walk_from_here(struct walk *w, uint64_t sp
     if (r.value[EH_RSP] != sp)
         return false;
     w->n = 0;
-    walk_with_all(w, &r);
+    while (w->n < w->most) {
+        add_frame(w, r.value[EH_RIP], r.value[EH_RSP]);
+        if (step_with_all(w, &r) != STEP_DONE)
+            break;
+    }
     return true;
 }
 
-/* Walk with three registers. True: the walk is complete. False: the frame at *at, which is the last of the stack so far,
- * has unusual rules. */
+/* -- the last stack -------------------------------------------------------------------------------- */
+
+/* How the walk came to a frame. */
+struct arrival {
+    uint64_t word; /* see last_stack.h */
+    uint8_t object;
+};
+
+/* What was the same ends: note of these frames what is noted of all others. */
+static void end_same(struct walk *w)
+{
+    const uint32_t n = w->same_end - w->same;
+    for (uint32_t i = 0; w->same_end && i < n && w->from + i < LAST_FRAMES; i++) {
+        w->last->new_bp[w->from + i] = w->last->bp[w->same + i];
+        w->last->new_word[w->from + i] = w->last->word[w->same + i];
+        w->last->new_object[w->from + i] = w->last->object[w->same + i];
+    }
+    w->same_end = 0;
+}
+
+/* Note the next frame, which was not in the last stack, or where the step to it must be done anew. */
+static void note_frame(struct walk *w, uint64_t bp, struct arrival arrival)
+{
+    if (!w->last)
+        return;
+    end_same(w);
+    if (w->n < LAST_FRAMES) {
+        w->last->new_bp[w->n] = bp;
+        w->last->new_word[w->n] = arrival.word;
+        w->last->new_object[w->n] = arrival.object;
+    }
+}
+
+/* Is the next frame in the last stack? */
+static bool find_in_last(struct walk *w, const struct native_registers *at)
+{
+    struct last_stack *last = w->last;
+    while (w->seek < LAST_FRAMES && last->sp[w->seek] < at->sp)
+        w->seek++;
+    return w->seek < LAST_FRAMES && last->sp[w->seek] == at->sp && last->ip[w->seek] == at->ip &&
+           last->bp[w->seek] == at->bp;
+}
+
+/* Add the next frame, which is in the last stack, and those outside of it as long as they are the same. *at becomes the
+ * last one that was added. */
+static void add_same(struct walk *w, struct native_registers *at)
+{
+    const struct last_stack *last = w->last;
+    uint32_t i = w->seek, n = w->n;
+    if (w->same_end != i) {
+        end_same(w);
+        w->from = n;
+        w->same = i;
+    }
+    do {
+        w->ips[n] = last->ip[i];
+        w->sps[n++] = last->sp[i++];
+    } while (i < LAST_FRAMES && n < w->most && last_stack_step_is_same(last, i));
+    w->n = n;
+    w->seek = w->same_end = i;
+    *at = (struct native_registers){last->ip[i - 1], last->sp[i - 1], last->bp[i - 1]};
+}
+
+/* The walk has ended: keep its stack. */
+static void keep_stack(struct walk *w)
+{
+    struct last_stack *last = w->last;
+    if (w->same_end && (w->same_end == LAST_FRAMES || w->n == w->most)) {
+        last_stack_keep(last, w->ips, w->sps, w->from, w->same);
+        return;
+    }
+    end_same(w);
+    last_stack_keep(last, w->ips, w->sps, w->n, LAST_FRAMES);
+}
+
+/* -- the walk -------------------------------------------------------------------------------------- */
+
+/* The rule for the instruction at `ip`, and the object that it is from as an index of the last stack. LAST_OBJECTS: the
+ * step cannot be kept. */
+static inline __attribute__((always_inline)) frame_rule rule_of(struct walk *w, uint64_t ip, uint32_t *object)
+{
+    const frame_rule rule = frame_kept_rule(ip);
+    *object = 0;
+    if (__builtin_expect(frame_object(rule) == CODE_PERMANENT, 1))
+        return rule;
+    if (w->last) {
+        *object = last_stack_object(w->last, frame_object(rule), ip);
+        if (*object != LAST_OBJECTS)
+            return rule;
+    }
+    *object = LAST_OBJECTS;
+    return frame_object(rule) == code_object_number(ip) ? rule : frame_new_rule(ip);
+}
+
+/* What the step to the caller depends on besides the return address. */
+static struct arrival arrival_of(const struct walk *w, enum frame_kind kind, uint32_t object, uint64_t cfa,
+                                 uint64_t word)
+{
+    const bool knows = stack_memory_knows(&w->memory, cfa - 8) && stack_memory_knows(&w->memory, word);
+    if (!knows || object == LAST_OBJECTS || kind == FRAME_SAVED_CFA)
+        return (struct arrival){0, 0};
+    return (struct arrival){word, (uint8_t)object};
+}
+
+/* Step from *at to its caller. */
+static inline __attribute__((always_inline)) enum step step(struct walk *w, struct native_registers *at,
+                                                            struct arrival *arrival)
+{
+    uint32_t object;
+    const frame_rule rule = rule_of(w, at->ip, &object);
+    const enum frame_kind kind = frame_kind(rule);
+    uint64_t cfa, ip, bp_at;
+    if (kind == FRAME_FROM_SP)
+        cfa = at->sp + (uint64_t)frame_cfa_offset(rule);
+    else if (kind == FRAME_FROM_BP)
+        cfa = at->bp + (uint64_t)frame_cfa_offset(rule);
+    else if (kind != FRAME_SAVED_CFA)
+        return kind == FRAME_OTHER ? STEP_UNUSUAL : STEP_ENDED;
+    else if (!stack_memory_read(&w->memory, at->bp + (uint64_t)frame_cfa_offset(rule), &cfa))
+        return STEP_ENDED;
+    if (cfa <= at->sp || !stack_memory_read(&w->memory, cfa - 8, &ip) || ip == 0)
+        return STEP_ENDED;
+    bp_at = cfa - 8;
+    if (frame_bp(rule) != BP_SAME) {
+        bp_at = (frame_bp(rule) == BP_FROM_CFA ? cfa : at->bp) + (uint64_t)frame_bp_offset(rule);
+        if (!stack_memory_read(&w->memory, bp_at, &at->bp))
+            return STEP_ENDED;
+    }
+    *arrival = arrival_of(w, kind, object, cfa, bp_at);
+    at->ip = ip - 1;
+    at->sp = cfa;
+    return STEP_DONE;
+}
+
+/* Walk with three registers from *at, which is the next frame of the stack. True: the walk is complete. False: the frame
+ * at *at, which is the last of the stack so far, has unusual rules. */
 static bool walk_with_three(struct walk *w, struct native_registers *at)
 {
-    uint64_t ip = at->ip, sp = at->sp, bp = at->bp;
+    struct arrival arrival = {0, 0};
     while (w->n < w->most) {
-        add_frame(w, ip, sp);
-        const frame_rule rule = frame_rule_of(ip);
-        const enum frame_kind kind = frame_kind(rule);
-        uint64_t cfa, saved_bp = bp;
-        if (kind == FRAME_FROM_SP)
-            cfa = sp + (uint64_t)frame_cfa_offset(rule);
-        else if (kind == FRAME_FROM_BP)
-            cfa = bp + (uint64_t)frame_cfa_offset(rule);
-        else if (kind == FRAME_SAVED_CFA) {
-            if (!stack_memory_read(&w->memory, bp + (uint64_t)frame_cfa_offset(rule), &cfa))
-                return true;
-        } else {
-            *at = (struct native_registers){ip, sp, bp};
-            return kind != FRAME_OTHER;
+        if (w->last && find_in_last(w, at))
+            add_same(w, at);
+        else {
+            note_frame(w, at->bp, arrival);
+            add_frame(w, at->ip, at->sp);
         }
-        if (cfa <= sp || !stack_memory_read(&w->memory, cfa - 8, &ip) || ip == 0)
-            return true;
-        if (frame_bp(rule) != BP_SAME &&
-            !stack_memory_read(&w->memory,
-                               (frame_bp(rule) == BP_FROM_CFA ? cfa : bp) + (uint64_t)frame_bp_offset(rule),
-                               &saved_bp))
-            return true;
-        ip--;
-        sp = cfa;
-        bp = saved_bp;
+        const enum step done = step(w, at, &arrival);
+        if (done != STEP_DONE)
+            return done == STEP_ENDED;
     }
     return true;
 }
@@ -189,12 +314,14 @@ static __attribute__((noinline)) enum step cross(struct walk *w, struct native_r
     r.value[EH_RSP] = at->sp;
     r.value[EH_RBP] = at->bp;
     for (;;) {
-        const enum step step = step_with_all(w, &r);
-        if (step != STEP_DONE)
-            return step;
+        const enum step done = step_with_all(w, &r);
+        if (done != STEP_DONE)
+            return done;
         *at = (struct native_registers){r.value[EH_RIP], r.value[EH_RSP], r.value[EH_RBP]};
-        if (w->n == w->most || frame_kind(frame_rule_of(at->ip)) != FRAME_OTHER)
+        uint32_t object;
+        if (w->n == w->most || frame_kind(rule_of(w, at->ip, &object)) != FRAME_OTHER)
             return STEP_DONE;
+        note_frame(w, at->bp, (struct arrival){0, 0});
         add_frame(w, at->ip, at->sp);
     }
 }
@@ -203,10 +330,10 @@ static void walk_from(struct walk *w, struct native_registers at, bool can_resta
 {
     const uint64_t start = at.sp;
     while (!walk_with_three(w, &at)) {
-        const enum step step = cross(w, &at);
-        if (step == STEP_UNKNOWN_REGISTER && can_restart)
-            walk_from_here(w, start);
-        if (step != STEP_DONE)
+        const enum step done = cross(w, &at);
+        if (done == STEP_UNKNOWN_REGISTER && can_restart && walk_from_here(w, start))
+            w->last = NULL; /* other registers decided, too */
+        if (done != STEP_DONE)
             return;
     }
 }
@@ -218,9 +345,17 @@ uint32_t native_unwind(const struct native_registers *from, uint64_t *ips, uint6
     if (!from) {
         const uint64_t *frame = __builtin_frame_address(0); /* the saved rbp, and the return address */
         here = (struct native_registers){frame[1] - 1, (uint64_t)(uintptr_t)(frame + 2), frame[0]};
+        from = &here;
     }
     frame_rules_check();
-    w.memory = stack_memory_from(from ? from->sp : here.sp);
-    walk_from(&w, from ? *from : here, !from);
+    w.memory = stack_memory_from(from->sp);
+    struct last_stack *last = w.last = last_stack_begin(from->sp, &w.memory);
+    if (last)
+        w.seek = last->first;
+    walk_from(&w, *from, from == &here);
+    if (w.last)
+        keep_stack(&w);
+    if (last)
+        last_stack_end(last);
     return w.n;
 }

@@ -25,7 +25,7 @@
 
 /* How many stacks were compared, and how many of them differed. */
 static _Atomic int s_compared, s_wrong;
-static uint32_t s_depth; /* of the last stack */
+static _Atomic uint32_t s_depth; /* of the last stack */
 
 __attribute__((noinline)) void unwind_compare(void)
 {
@@ -71,6 +71,59 @@ static void recursion(void **state)
 {
     (void)state;
     expect_same(at_several_depths);
+}
+
+/* A tree of calls in which each stack shares a different part with the one before. */
+static uint64_t s_seed = 1;
+
+static uint32_t dice(uint32_t below)
+{
+    s_seed = s_seed * 6364136223846793005ULL + 1442695040888963407ULL;
+    return (uint32_t)(s_seed >> 33) % below;
+}
+
+static void branch(int depth);
+
+static __attribute__((noinline)) int small_frame(int depth)
+{
+    branch(depth - 1);
+    return depth;
+}
+
+static __attribute__((noinline)) int aligned_frame(int depth)
+{
+    volatile char line[64] __attribute__((aligned(64)));
+    line[0] = 1;
+    branch(depth - 1);
+    return line[0];
+}
+
+static __attribute__((noinline)) int variable_frame(int depth)
+{
+    volatile char *block = alloca(dice(100) + 1);
+    block[0] = 1;
+    branch(depth - 1);
+    return block[0];
+}
+
+static __attribute__((noinline)) void branch(int depth)
+{
+    int (*const kinds[])(int) = {small_frame, aligned_frame, variable_frame};
+    for (uint32_t i = depth > 0 ? dice(3) : 0; i > 0; i--)
+        s_depth += (uint32_t)kinds[dice(3)](depth);
+    unwind_compare();
+}
+
+static void trees(void)
+{
+    for (int i = 0; i < 3000; i++)
+        branch(40);
+}
+
+static void stacks_that_share_frames(void **state)
+{
+    (void)state;
+    expect_same(trees);
 }
 
 static __attribute__((noinline)) void with_alloca(size_t size)
@@ -271,6 +324,41 @@ static void signals_at_any_instruction(void **state)
     assert_int_equal(s_wrong, 0);
 }
 
+static sigjmp_buf s_back;
+
+static void jump_back(int signal)
+{
+    (void)signal;
+    siglongjmp(s_back, 1);
+}
+
+static __attribute__((noinline)) void walk_for_ever(void)
+{
+    uint64_t ips[CHECK_DEPTH], sps[CHECK_DEPTH];
+    for (;;)
+        s_depth = native_unwind(NULL, ips, sps, CHECK_DEPTH);
+}
+
+static void leave_walks(void)
+{
+    struct itimerval soon = {{0, 0}, {0, 200}};
+    signal(SIGPROF, jump_back);
+    for (volatile int i = 0; i < 200; i++) {
+        if (sigsetjmp(s_back, 1) == 0) {
+            setitimer(ITIMER_PROF, &soon, NULL);
+            recurse(i % 30 + 10, walk_for_ever);
+        }
+        recurse(i % 30, unwind_compare);
+    }
+    signal(SIGPROF, SIG_IGN);
+}
+
+static void walks_left_by_longjmp(void **state)
+{
+    (void)state;
+    expect_same(leave_walks);
+}
+
 /* -- threads, coroutines, libraries ---------------------------------------------------------------- */
 
 static void *thread(void *argument)
@@ -442,6 +530,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(recursion),
+        cmocka_unit_test(walks_left_by_longjmp),
+        cmocka_unit_test(stacks_that_share_frames),
         cmocka_unit_test(frames_of_variable_size),
         cmocka_unit_test(hand_written_code),
         cmocka_unit_test(callbacks),
