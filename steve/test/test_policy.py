@@ -6,8 +6,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from steve.trace.policy import ALLOC_FUNCTIONS, Policy, ShownStacks, glob, known_alloc_functions, only_allocates
-from steve.trace.frames import frame_text
+from steve.trace.policy import ALLOC_FUNCTIONS, Policy, ShownStacks, glob, is_own, known_alloc_functions, only_allocates
+from steve.trace.frames import frame_text, without_return_type
 
 LUAJIT, LIBRARY, LIBC = "/usr/bin/luajit", "/usr/lib/libfoo.so", "/usr/lib/libc.so.6"
 
@@ -53,6 +53,15 @@ CUT = SimpleNamespace(kind="cut", function="[cut at 12]", object="", file="", li
     ([], []),
     ([host("malloc", LIBRARY)], ["malloc (libfoo.so)"]),
     ([host("malloc", LIBRARY), host("operator new(unsigned long)", LIBRARY), host("parse", "/bin/x")], ["parse (x)"]),
+    # what functions that only allocate call; but constructors that an allocator calls are not their part
+    ([host("malloc", LIBRARY), *in_c("raw", "pool", "xmalloc", "parse")], ["parse (x)"]),
+    ([host("malloc", LIBRARY), *in_c("raw", "xmalloc")], ["xmalloc (x)"]),
+    ([host("operator new(unsigned long)", LIBRARY),
+      *in_c("row::row()", "void std::allocator_traits<std::allocator<row> >::construct<row>(row*)", "fill(int)")],
+     ["row::row() (x)", "void std::allocator_traits<std::allocator<row> >::construct<row>(row*) (x)", "fill(int) (x)"]),
+    # the type that a template's instance returns is no part of its name
+    ([host("malloc", LIBRARY), *in_c("int* std::__detail::_Hashtable_alloc<int>::_M_allocate_node<int>(int)", "f")],
+     ["f (x)"]),
     ([host("", "/bin/x"), host("", "/bin/x")], ["0x123 (x)", "0x123 (x)"]),
     # nothing but functions that allocate: the outermost of them
     ([host("malloc", LIBRARY), host("operator new(unsigned long)", LIBRARY)],
@@ -140,3 +149,29 @@ def test_a_frame_has_the_name_of_its_file_without_the_folder() -> None:
     frame = SimpleNamespace(kind="lua", function="main chunk", object="", file="/src/app.lua", line=3,
                             ip=0)
     assert frame_text(frame) == "main chunk (app.lua:3)"
+
+
+@pytest.mark.parametrize("name, expected", [
+    ("main", "main"), ("(below main)", "(below main)"), ("main chunk", "main chunk"),
+    ("operator new(unsigned long)", "operator new(unsigned long)"),
+    ("a::operator unsigned long() const", "a::operator unsigned long() const"),
+    ("std::pair<int const, long>* f<a (*)(b), 3>(int)", "f<a (*)(b), 3>(int)"),
+    ("unsigned long a::(anonymous namespace)::g<int>(int) const", "a::(anonymous namespace)::g<int>(int) const"),
+    ("auto f()::{lambda(auto:1)#1}::operator()<int>(int) const", "f()::{lambda(auto:1)#1}::operator()<int>(int) const"),
+    ("bool std::operator< <char>(char, char)", "std::operator< <char>(char, char)"),
+    ("std::ostream& operator<< <char>(std::ostream&, char)", "operator<< <char>(std::ostream&, char)"),
+    ("<fn(&u8) -> u8 as core::ops::FnOnce<()>>::call_once", "<fn(&u8) -> u8 as core::ops::FnOnce<()>>::call_once"),
+])
+def test_the_type_that_a_function_returns(name: str, expected: str) -> None:
+    assert without_return_type(name) == expected
+
+
+@pytest.mark.parametrize("name, own", [
+    ("main", True), ("std::sort(int*)", False), ("void std::vector<int>::_M_realloc_insert<int>(int)", False),
+    ("standard::f()", True), ("shop::list<std::string>::add()", True), ("__cxa_allocate_exception", False),
+    ("<alloc::vec::Vec<u64>>::with_capacity", False), ("<p::Square as core::fmt::Debug>::fmt", True),
+    ("<&mut core::fmt::Formatter as core::fmt::Write>::write_str", False), ("<u8 as p::Shape>::area", True),
+    ("<fn() as core::ops::function::FnOnce<()>>::call_once", False), ("<p::pool::Pool<u64>>::fill", True),
+])
+def test_own_code(name: str, own: bool) -> None:
+    assert bool(is_own(host(name, "/bin/x"))) is own

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -47,6 +48,23 @@ def short_name(name: str) -> str:
         if elided == before:
             break
         name = elided.replace(ELIDED, "<...>")
+    return name
+
+
+@lru_cache(maxsize=1 << 14)
+def without_return_type(name: str) -> str:
+    """A name of C++ without the type that the function returns, which only names of instances of templates have."""
+    depth = start = 0
+    for at, char in enumerate(name):
+        if depth == 0 and (char == "(" and not name.startswith("(anonymous namespace)", at)
+                           or name.startswith("operator", at) and name[at - 1:at] in ("", ":", " ")):
+            return name[start:]
+        if char in "<([{":
+            depth += 1
+        elif char in ")]}" or char == ">" and name[at - 1] != "-":
+            depth -= 1
+        elif char == " " and depth == 0:
+            start = at + 1
     return name
 
 

@@ -1,9 +1,10 @@
 """The policy of all views and exports: which frames of a stack they show.
 
-A stack begins at the code that needed the memory. Frames that only allocate are left out at its inner end: malloc and
-its relatives, wrappers of them (alloc_functions.txt lists those that are well known, --alloc-fn adds others), and
-LuaJIT's own code that works for a line of Lua. Frames of the recorder's preloaded library are left out everywhere, and
-so is LuaJIT's own code between frames of Lua. If nothing else is in a stack, the outermost frame that allocates stays.
+A stack begins at the code that needed the memory. Functions that only allocate are left out at its inner end, with all
+that they call: malloc and its relatives, wrappers of them (alloc_functions.txt lists those that are well known,
+--alloc-fn adds others), and LuaJIT's own code that works for a line of Lua. Frames of the recorder's preloaded library
+are left out everywhere, and so is LuaJIT's own code between frames of Lua. If nothing else is in a stack, the outermost
+frame that allocates stays.
 
 A stack ends at the start of the program or thread: main or start_thread. What calls these is left out, and code that
 runs before or after main ends where the C library's start code calls it. A stack that the recorder cut ends at the frame
@@ -21,7 +22,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from steve.trace.frames import is_native, short_name
+from steve.trace.frames import is_native, short_name, without_return_type
 
 if TYPE_CHECKING:
     import argparse
@@ -36,6 +37,7 @@ INTERNAL = "lj_"                    # prefix of functions that only LuaJIT calls
 API = ("lua_", "luaL_")             # prefixes of the functions of LuaJIT's C API
 STARTS = frozenset(("main", "start_thread"))
 BELOW_MAIN = re.compile(r"\(below main\)|_start|__libc_start_(main|call_main).*|(__)?clone[23]?|thread_start")
+RUNS_CODE = re.compile(r"::(construct|destroy)[<(]")  # functions of allocators that call constructors or destructors
 CUT = "cut"                         # the kind of the frame at which the recorder cut a stack
 INLINED = "inlined"                 # the kind of functions that a compiler inlined in that of the next frame
 
@@ -51,8 +53,8 @@ class Policy(NamedTuple):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add --alloc-fn, --keep-alloc-fns and --names."""
     parser.add_argument("--alloc-fn", metavar="PATTERN", dest="alloc_fns", action="append", default=[],
-                        help="leave out functions of this name, too, at the inner end of stacks; * is any text; may "
-                        "be repeated")
+                        help="leave out functions of this name, too, and what they call, at the inner end of stacks; "
+                        "* is any text; may be repeated")
     parser.add_argument("--keep-alloc-fns", action="store_true", help="show the functions that only allocate")
     parser.add_argument("--names", choices=("short", "full"),
                         help="elide the arguments of templates in long names, and hashes of Rust, or show whole names "
@@ -94,7 +96,8 @@ def _alloc_names(more: tuple[str, ...]) -> re.Pattern[str]:
 
 def only_allocates(frame: Frame, more: tuple[str, ...] = ()) -> bool:
     """Is it a frame of a function that only allocates? more: patterns of --alloc-fn."""
-    return bool(frame.function) and _alloc_names(more).fullmatch(frame.function) is not None
+    pattern, name = _alloc_names(more), frame.function
+    return bool(name) and bool(pattern.fullmatch(name) or pattern.fullmatch(without_return_type(name)))
 
 
 @lru_cache(maxsize=4096)
@@ -109,7 +112,11 @@ def _is_luajit(object_name: str) -> bool:
 
 RUNTIME = ("libc.so", "libc-", "libstdc++.so", "libc++.so", "libc++abi.so", "libgcc_s.so", "ld-linux", "ld-2",
            "libpthread.so", "libpthread-", "ld-musl")  # beginnings of the names of runtime libraries' files
-LIBRARY_NAMES = ("std::", "__gnu_cxx::", "core::", "alloc::", "operator ")  # of functions of C++ and Rust libraries
+# Beginnings of names in the C++ and Rust libraries, also of Rust's types and of references to them, as in
+# `<&alloc::vec::Vec<u8> as core::ops::deref::Deref>::deref`. A function of Rust's own types is its library's.
+LIBRARY_NAME = re.compile(r"(std|__gnu_cxx|core|alloc|hashbrown|__rustc)::|operator |__cxa_|<[&*]?(mut |const )?"
+                          r"((std|core|alloc|hashbrown)::|(\[|\(|fn|str|bool|char|[iuf](8|16|32|64|128|size))\b.* as "
+                          r"(std|core|alloc|hashbrown)::)")
 
 
 def is_of_runtime(frame: Frame) -> bool:
@@ -119,11 +126,13 @@ def is_of_runtime(frame: Frame) -> bool:
 
 def is_own(frame: Frame) -> bool:
     """Is it a frame of the program's own code, which no standard library contains?"""
-    return not (is_of_runtime(frame) or frame.kind in (CUT, "vm", "fast") or frame.function.startswith(LIBRARY_NAMES))
+    return not (is_of_runtime(frame) or frame.kind in (CUT, "vm", "fast") or
+                LIBRARY_NAME.match(without_return_type(frame.function)))
 
 
-# Kinds of frames, as far as the policy distinguishes them.
-(PLAIN, ALLOCATES, GLUE, START, BELOW, CUT_OFF, LUA, LUAJIT, LUAJIT_API, NAMELESS) = range(10)
+# Kinds of frames, as far as the policy distinguishes them. CONSTRUCTS: a function of an allocator that calls constructors
+# or destructors, which may allocate themselves.
+(PLAIN, ALLOCATES, CONSTRUCTS, GLUE, START, BELOW, CUT_OFF, LUA, LUAJIT, LUAJIT_API, NAMELESS) = range(11)
 
 
 def category(frame: Frame | None, more: tuple[str, ...] = ()) -> int:
@@ -141,7 +150,7 @@ def category(frame: Frame | None, more: tuple[str, ...] = ()) -> int:
     if name in STARTS:
         return START
     if only_allocates(frame, more):
-        return ALLOCATES
+        return CONSTRUCTS if RUNS_CODE.search(name) else ALLOCATES
     if name.startswith(API):
         return LUAJIT_API
     if name.startswith(INTERNAL) or _is_luajit(frame.object):
@@ -152,8 +161,9 @@ def category(frame: Frame | None, more: tuple[str, ...] = ()) -> int:
 
 
 # Flags of a stack. START_CODE: it has frames of start code only. EMPTY: no frame of it can begin a stack. STARTED: it
-# has a frame at which stacks end. IN_LUA: it has a frame of Lua. HIDDEN: its innermost frame is never shown.
-START_CODE, EMPTY, STARTED, IN_LUA, HIDDEN = (1 << i for i in range(5))
+# has a frame at which stacks end. IN_LUA: it has a frame of Lua. HIDDEN: its innermost frame is never shown. ALLOCATING:
+# a function that only allocates calls its innermost frame, or is it.
+START_CODE, EMPTY, STARTED, IN_LUA, HIDDEN, ALLOCATING = (1 << i for i in range(6))
 
 
 class State(NamedTuple):
@@ -274,7 +284,10 @@ class ShownStacks:
     def _step(self, of_callers: int, frame: int) -> Step:
         """What a frame adds to callers with the state of this number."""
         kind, known, keeps = self._category(frame), self._known[of_callers], self.policy.keep_alloc_fns
-        flags, machine, native = known.flags & (STARTED | IN_LUA), known.machine, self._object_of.get(frame, 0)
+        flags, machine = known.flags & (STARTED | IN_LUA | ALLOCATING), known.machine
+        native = self._object_of.get(frame, 0)
+        if kind == ALLOCATES:
+            flags |= ALLOCATING
         if known.flags & START_CODE and kind == BELOW:
             flags |= START_CODE | EMPTY
         if kind == CUT_OFF:
@@ -290,7 +303,8 @@ class ShownStacks:
         number = self._numbers.setdefault(state, len(self._known))
         if number == len(self._known):
             self._known.append(state)
-        drops = (flags & HIDDEN or kind in (ALLOCATES, LUAJIT)) and not keeps and not known.flags & EMPTY
+        drops = (flags & (HIDDEN | ALLOCATING) or kind in (CONSTRUCTS, LUAJIT)) and not keeps and \
+            not known.flags & EMPTY
         self._steps[of_callers, frame] = Step(number, starts or bool(known.flags & START_CODE),
                                               bool(known.flags & HIDDEN), bool(drops))
         return self._steps[of_callers, frame]
