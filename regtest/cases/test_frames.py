@@ -5,19 +5,14 @@ compared with `steve sites`.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
-import gzip
-import html
 import json
 import re
-import shutil
-from collections import Counter
-from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 from support import good, record, steve
+from views import BLOCKS, STACKS, of_callgrind, of_flame, of_heaptrack_print, of_sites, view
 
 C = """
 #include <stdlib.h>
@@ -68,172 +63,6 @@ for i = 1, 50 do M.a(40) co() end
 """
 
 
-class View(NamedTuple):
-    """What a view says of a trace. totals: by function, inclusive. leaves, roots: names of functions."""
-    totals: dict[str, int]
-    leaves: set[str]
-    roots: set[str]
-
-
-def plain(text: str) -> str:
-    """The name of a function without its place and its parameters; of code without a name, the object."""
-    text = re.sub(r" x\d+$", "", html.unescape(text))
-    nameless = re.fullmatch(r"(?:0x[0-9a-f]+|\?\?\?) \((?:in )?([^()]*)\)", text)
-    if nameless:
-        return f"[{Path(nameless[1]).name}]"
-    text = re.sub(r" [^ ;]+\.lua(:\d+)?$", "", text)
-    return text if text.startswith("(") else text.split("(")[0].rstrip()
-
-
-def view(stacks: Iterable[tuple[list[str], int]]) -> View:
-    """The view that shows these stacks, outermost frame first, each with its weight."""
-    totals: Counter[str] = Counter()
-    leaves, roots = set(), set()
-    for names, weight in stacks:
-        if not weight:
-            continue
-        found = [plain(name) for name in names]
-        totals.update(dict.fromkeys(found, weight))
-        leaves.add(found[-1])
-        roots.add(found[0])
-    return View(dict(totals), leaves, roots)
-
-
-def of_sites(path: Path, key: str) -> View:
-    rows = json.loads(steve("sites", "--json", path).text)
-    return view((row["site"].split(" < ")[::-1], row[key]) for row in rows)
-
-
-def exported(path: Path, form: str, *options: str) -> Path:
-    result = path.with_name(f"{path.name}.{form}.gz" if form in ("pprof", "heaptrack") else f"{path.name}.{form}")
-    done = steve("export", "--format", form, *options, "-o", result, path)
-    assert done.status == 0, done.complaint
-    return result
-
-
-def folded(text: str) -> Iterator[tuple[list[str], int]]:
-    for line in text.splitlines():
-        stack, _, weight = line.rpartition(" ")
-        yield stack.split(";"), int(weight)
-
-
-def of_folded(path: Path) -> View:
-    return view(folded(exported(path, "folded").read_text()))
-
-
-def of_speedscope(path: Path) -> View:
-    data = json.loads(exported(path, "speedscope").read_text())
-    names = [frame["name"] for frame in data["shared"]["frames"]]
-    profile = next(one for one in data["profiles"] if one["name"] == "alloc_space")
-    return view(([names[i] for i in stack], weight) for stack, weight in zip(profile["samples"], profile["weights"]))
-
-
-def of_dhat(path: Path) -> View:
-    data = json.loads(exported(path, "dhat").read_text())
-    texts = [re.sub(r"^0x[0-9a-f]+: ", "", text) for text in data["ftbl"]]
-    return view(([texts[i] for i in point["fs"]][::-1], point["tb"]) for point in data["pps"])
-
-
-def fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """The fields of a protobuf message."""
-    at = 0
-
-    def varint() -> int:
-        nonlocal at
-        value = shift = 0
-        while True:
-            byte = data[at]
-            at += 1
-            value |= (byte & 127) << shift
-            shift += 7
-            if byte < 128:
-                return value
-
-    while at < len(data):
-        key = varint()
-        if key & 7 == 0:
-            yield key >> 3, varint()
-        else:
-            size = varint()
-            yield key >> 3, data[at:at + size]
-            at += size
-
-
-def numbers(packed: bytes) -> list[int]:
-    """Packed numbers of protobuf: each is written as if it were a field."""
-    found, value, shift = [], 0, 0
-    for byte in packed:
-        value |= (byte & 127) << shift
-        shift += 7
-        if byte < 128:
-            found.append(value)
-            value = shift = 0
-    return found
-
-
-def of_pprof(path: Path) -> View:
-    texts: list[str] = []
-    functions: dict[int, int] = {}
-    locations: dict[int, list[int]] = {}
-    samples: list[tuple[list[int], list[int]]] = []
-    for field, value in fields(gzip.decompress(exported(path, "pprof").read_bytes())):
-        if field == 6:
-            texts.append(value.decode())  # type: ignore[union-attr]
-        elif field == 5:
-            of_function = dict(fields(value))  # type: ignore[arg-type]
-            functions[of_function[1]] = of_function[2]  # type: ignore[index, assignment]
-        elif field == 4:
-            parts = list(fields(value))  # type: ignore[arg-type]
-            number = next(part for key, part in parts if key == 1)
-            locations[number] = [dict(fields(part))[1] for key, part in parts if key == 4]  # type: ignore
-        elif field == 2:
-            of_sample = dict(fields(value))  # type: ignore[arg-type]
-            samples.append((numbers(of_sample[1]), numbers(of_sample[2])))  # type: ignore[arg-type]
-    return view(([texts[functions[function]] for location in stack for function in locations[location]][::-1],
-                 values[1]) for stack, values in samples)
-
-
-def of_callgrind(path: Path, known: View) -> View:
-    """The inclusive totals as callgrind_annotate prints them. It shows neither leaves nor roots."""
-    if shutil.which("callgrind_annotate") is None:
-        pytest.skip("callgrind_annotate is not installed (package valgrind)")
-    text = good(["callgrind_annotate", "--inclusive=yes", "--threshold=100", "--show=alloc_space",
-                 exported(path, "callgrind")]).text
-    rows: dict[tuple[str, str], int] = {}  # the viewer has two rows if a file is in the current folder
-    for amount, file, name in re.findall(
-            r"^\s*([\d,]+) \([ \d.]+%\)\s+(\?\?\?|[^:\s]+):(.*?)(?: \[.*\])?$", text, re.M):
-        key = Path(file).name, name
-        rows[key] = max(rows.get(key, 0), int(amount.replace(",", "")))
-    totals: Counter[str] = Counter()
-    for (_, name), amount in rows.items():
-        totals[plain(name)] += amount
-    return View(dict(totals), known.leaves, known.roots)
-
-
-def of_heaptrack(path: Path) -> View:
-    """The blocks by function, as heaptrack_print counts them."""
-    if shutil.which("heaptrack_print") is None:
-        pytest.skip("heaptrack_print is not installed (package heaptrack)")
-    result = path.with_name("stacks")
-    good(["heaptrack_print", "-F", result, "--flamegraph-cost-type", "allocations", exported(path, "heaptrack")])
-    return view(folded(result.read_text().replace("; ", " ")))
-
-
-def of_flame(path: Path, known: View) -> View:
-    """The inclusive totals as the boxes of a flame graph have them; a function below itself counts once."""
-    done = steve("flame", "--metric", "alloc_space", "-o", "-", path)
-    boxes = re.findall(r'data-n="([^"]*)" data-s="(\d+)" data-w="(\d+)" data-d="(\d+)"', done.text)
-    totals: Counter[str] = Counter()
-    open_boxes: list[str] = []
-    for name, _, width, depth in boxes:
-        del open_boxes[int(depth):]
-        if plain(name) not in open_boxes:
-            totals[plain(name)] += int(width)
-        open_boxes.append(plain(name))
-    roots = {plain(name) for name, _, _, depth in boxes if depth == "1"}
-    return View(dict(totals), known.leaves, roots)
-
-
 @pytest.fixture(scope="module")
 def traces(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("frames")
@@ -275,16 +104,16 @@ def test_the_callers_of_a_deep_recursion(deep: tuple[Path, Path]) -> None:
     rows = json.loads(steve("sites", "--json", deep[0]).text)
     assert [(row["blocks"], row["site"].split(" < ")[1].split()[0]) for row in rows] == [(20, "beta"), (10, "alpha")]
     assert all(f"{name} (p.c:" in " ".join(steve("sites", deep[0]).text.split()) for name in ("alpha", "beta"))
-    known = of_sites(deep[0], "bytes")
-    assert of_callgrind(deep[0], known).totals == known.totals == {"down": 3000, "alpha": 1000, "beta": 2000,
+    assert of_callgrind(deep[0]) == view(of_sites(deep[0])).totals == {"down": 3000, "alpha": 1000, "beta": 2000,
                                                                    "main": 3000}
 
 
-@pytest.mark.parametrize("form", ("sites", "flame", "folded", "speedscope", "dhat", "pprof", "heaptrack"))
+@pytest.mark.parametrize("form", (*STACKS, "sites", "flame"))
 def test_a_cut_stack_says_so(form: str, deep: tuple[Path, Path]) -> None:
-    known = of_sites(deep[1], "bytes")
-    found = known if form == "sites" else of_flame(deep[1], known) if form == "flame" else \
-        of_heaptrack(deep[1]) if form == "heaptrack" else VIEWS[form](deep[1])
+    if form == "flame":
+        assert of_flame(deep[1]).roots == {"[cut at 12]"}
+        return
+    found = view((STACKS[form] if form in STACKS else of_sites)(deep[1]))
     assert (found.leaves, found.roots) == ({"down"}, {"[cut at 12]"})
 
 
@@ -292,24 +121,27 @@ FUNCTIONS = {"c": ("main", "parse", "plan", "cache", "node_new", "make"),
              "cpp": ("main", "fill", "grow", "name"),
              "lua": ("main", "lua_pcall", "main chunk", "leaf", "a", "b")}
 SKIPPED_LEAVES = ("malloc", "zmalloc", "operator new(unsigned long)", "lj_mem_realloc")
-VIEWS = {"folded": of_folded, "speedscope": of_speedscope, "dhat": of_dhat, "pprof": of_pprof}
 
 
 @pytest.mark.parametrize("program", FUNCTIONS)
-@pytest.mark.parametrize("form", [*VIEWS, "flame", "callgrind"])
+@pytest.mark.parametrize("form", sorted(STACKS.keys() - {"heaptrack"}) + ["flame", "callgrind"])
 def test_bytes_by_function(form: str, program: str, traces: dict[str, Path]) -> None:
-    known = of_sites(traces[program], "bytes")
-    found = VIEWS[form](traces[program]) if form in VIEWS else \
-        (of_flame if form == "flame" else of_callgrind)(traces[program], known)
-    missing = sum(known.totals.values()) // 1000 if form == "flame" else 0  # narrow boxes are not drawn
-    assert all(known.totals[name] - missing <= found.totals[name] <= known.totals[name]
-               for name in FUNCTIONS[program])
-    assert (found.leaves, found.roots) == (known.leaves, known.roots)
+    known, missing = view(of_sites(traces[program])), 0
+    if form == "flame":
+        boxes = of_flame(traces[program])
+        totals, missing = boxes.totals, sum(known.totals.values()) // 1000  # narrow boxes are not drawn
+        assert boxes.roots == known.roots
+    elif form == "callgrind":
+        totals = of_callgrind(traces[program])
+    else:
+        totals, *ends = view(STACKS[form](traces[program]))
+        assert ends == [known.leaves, known.roots]
+    assert all(known.totals[name] - missing <= totals[name] <= known.totals[name] for name in FUNCTIONS[program])
 
 
 @pytest.mark.parametrize("program", ("c", "cpp"))
 def test_blocks_by_function(program: str, traces: dict[str, Path]) -> None:
-    known, found = of_sites(traces[program], "blocks"), of_heaptrack(traces[program])
+    known, found = view(of_sites(traces[program], BLOCKS)), view(of_heaptrack_print(traces[program]))
     assert {name: found.totals[name] for name in FUNCTIONS[program]} == {
         name: known.totals[name] for name in FUNCTIONS[program]}
 
@@ -317,7 +149,7 @@ def test_blocks_by_function(program: str, traces: dict[str, Path]) -> None:
 @pytest.mark.parametrize("program", FUNCTIONS)
 def test_leaf_and_root(program: str, traces: dict[str, Path]) -> None:
     """No stack begins with a function that only allocates, and all that main calls is below main."""
-    known = of_sites(traces[program], "bytes")
+    known = view(of_sites(traces[program]))
     assert not known.leaves & {*SKIPPED_LEAVES}
     assert "main" in known.roots and not known.roots & {"(below main)", "_start", "__libc_start_main@@GLIBC_2.34"}
     everything = sum(row["bytes"] for row in json.loads(steve("sites", "--json", traces[program]).text))
