@@ -126,15 +126,14 @@ def build(folder: Path, compiler: str, source: str, *options: str) -> Path:
 
 
 def made(trace: Path, file: str) -> list[list[Place]]:
-    """The frames in the program's own file of each block that is made there. Functions with internal linkage have no
-    linkage name, so that their parameters may be missing."""
+    """The frames in the program's own file of each block that is made there."""
     stacks = (reader.stack_frames(int(event["ref"])) for reader, event in events(trace, (NEW,)))
-    own = ([(f.kind, f.function.removesuffix("(int)"), f.line) for f in frames if f.file.endswith(file)] for frames in stacks)
+    own = ([(f.kind, f.function, f.line) for f in frames if f.file.endswith(file)] for frames in stacks)
     return [frames for frames in own if frames]
 
 
-ROWS_MADE = [[("inlined", "rows::maker::make", line(ROWS, "new")),
-              ("inlined", f"rows::{function}", line(ROWS, f"in {function.split('::')[-1]}")),
+ROWS_MADE = [[("inlined", "rows::maker::make(int)", line(ROWS, "new")),
+              ("inlined", f"rows::{function}(int)", line(ROWS, f"in {function.split('::')[-1]}")),
               ("host", "main", line(ROWS, call))]
              for function, call in (("(anonymous namespace)::first", "first"), ("second", "second"),
                                     ("(anonymous namespace)::first", "third"))]
