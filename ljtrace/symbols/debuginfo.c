@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "ljtrace/symbols/debuginfo.h"
+#include "ljtrace/symbols/functions.h"
 #include "ljtrace/symbols/inlined.h"
 #include "ljtrace/symbols/nesting.h"
 #include <dwarf.h>
@@ -44,8 +45,8 @@ struct object {
     /* For names of functions: the file once more, as it is closed if it has no lines. */
     bool symbols_looked_into;
     Dwfl *symbols;
-    Dwfl_Module *module; /* NULL: there are no symbols */
-    uint64_t module_bias;
+    struct functions *functions; /* NULL: there are no symbols */
+    uint64_t symbols_bias;       /* address of a symbol - file's address */
 };
 
 struct debuginfo {
@@ -244,6 +245,7 @@ static void keep_up(struct object *o)
 static void free_object(struct object *o)
 {
     close_object(o);
+    functions_free(o->functions);
     if (o->symbols)
         dwfl_end(o->symbols);
     free(o->units);
@@ -383,23 +385,19 @@ static void look_into_symbols(struct object *o)
     if (!module)
         return;
     dwfl_report_end(o->symbols, NULL, NULL);
-    if (dwfl_module_getelf(module, &bias) && dwfl_module_getsymtab(module) > 0) {
-        o->module = module;
-        o->module_bias = bias;
+    if (dwfl_module_getelf(module, &bias)) {
+        o->functions = functions_new(module);
+        o->symbols_bias = bias;
     }
 }
 
 const char *debuginfo_function(struct debuginfo *d, const char *object, uint64_t address)
 {
     struct object *o = find_object(d, object);
-    GElf_Off offset;
-    GElf_Sym symbol;
     if (o && !o->symbols_looked_into)
         look_into_symbols(o);
-    const char *name = o && o->module ? dwfl_module_addrinfo(o->module, address + o->module_bias, &offset,
-                                                             &symbol, NULL, NULL, NULL)
-                                      : NULL;
-    if (!name || (symbol.st_size && offset >= symbol.st_size))
+    const char *name = o && o->functions ? functions_find(o->functions, address + o->symbols_bias) : NULL;
+    if (!name)
         return NULL;
     free(d->function);
     d->function = cplus_demangle(name, DMGL_ANSI | DMGL_PARAMS);
