@@ -18,16 +18,16 @@ enum { PLACES = 1024 };
 
 static struct place {
     _Atomic uint64_t owner; /* the control block of a thread; 0: none yet */
-    _Atomic(struct last_stack *) stack;
+    _Atomic(struct last_stack *) stacks; /* one of each kind */
 } s_places[PLACES];
 
-static __thread __attribute__((tls_model("initial-exec"))) struct last_stack *t_last;
+static __thread __attribute__((tls_model("initial-exec"))) struct last_stack *t_stacks;
 static __thread __attribute__((tls_model("initial-exec"))) bool t_has_none;
 
-static struct last_stack *map_one(void)
+static struct last_stack *map_stacks(void)
 {
-    const long result = kernel_call(SYS_mmap, 0, sizeof(struct last_stack), PROT_READ | PROT_WRITE,
-                                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    const long result = kernel_call(SYS_mmap, 0, LAST_KINDS * sizeof(struct last_stack),
+                                    PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return result < 0 && result > -4096 ? NULL : (struct last_stack *)result;
 }
 
@@ -38,10 +38,10 @@ static struct last_stack *claim(void)
     for (unsigned i = 0; i < PLACES; i++) {
         uint64_t owner = atomic_load(&s_places[i].owner);
         if (owner == self)
-            return atomic_load(&s_places[i].stack);
+            return atomic_load(&s_places[i].stacks);
         if (owner == 0 && atomic_compare_exchange_strong(&s_places[i].owner, &owner, self)) {
-            atomic_store(&s_places[i].stack, map_one());
-            return atomic_load(&s_places[i].stack);
+            atomic_store(&s_places[i].stacks, map_stacks());
+            return atomic_load(&s_places[i].stacks);
         }
     }
     return NULL;
@@ -56,21 +56,18 @@ static void forget(struct last_stack *last)
     last->mistakes = code_objects_mistakes();
 }
 
-struct last_stack *last_stack_begin(uint64_t sp, const struct stack_memory *memory)
+struct last_stack *last_stack_begin(enum last_kind kind, uint64_t sp, const struct stack_memory *memory)
 {
-    if (!t_last) {
-        if (t_has_none)
-            return NULL;
-        struct last_stack *last = claim();
-        if (last)
-            forget(last);
-        else
-            t_has_none = true;
-        t_last = last;
-        if (!last)
-            return NULL;
+    if (!t_stacks && !t_has_none) {
+        struct last_stack *stacks = claim();
+        for (unsigned i = 0; stacks && i < LAST_KINDS; i++)
+            forget(&stacks[i]);
+        t_has_none = !stacks;
+        t_stacks = stacks;
     }
-    struct last_stack *last = t_last;
+    if (!t_stacks)
+        return NULL;
+    struct last_stack *last = &t_stacks[kind];
     if (last->walking) {
         /* a walk further in on the same stack was left by longjmp: it will not go on */
         const bool left =

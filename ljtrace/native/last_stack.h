@@ -36,9 +36,13 @@ struct last_stack {
     uint32_t valid;                 /* bit i: objects[i] was seen to be loaded in this walk */
 };
 
+/* Walks that begin at the caller, and those from given registers: the latter continue stacks of the former, so each kind
+ * has its own last stack. */
+enum last_kind { LAST_FROM_CALLER, LAST_FROM_REGISTERS, LAST_KINDS };
+
 /* The last stack of this thread, for a walk that begins at `sp`. NULL: there is none, or the walk that uses it was
  * interrupted by this one. */
-struct last_stack *last_stack_begin(uint64_t sp, const struct stack_memory *memory);
+struct last_stack *last_stack_begin(enum last_kind kind, uint64_t sp, const struct stack_memory *memory);
 
 static inline void last_stack_end(struct last_stack *last)
 {

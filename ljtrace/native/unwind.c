@@ -342,6 +342,7 @@ uint32_t native_unwind(const struct native_registers *from, uint64_t *ips, uint6
 {
     struct native_registers here;
     struct walk w = {.ips = ips, .sps = sps, .most = most};
+    const enum last_kind kind = from ? LAST_FROM_REGISTERS : LAST_FROM_CALLER;
     if (!from) {
         const uint64_t *frame = __builtin_frame_address(0); /* the saved rbp, and the return address */
         here = (struct native_registers){frame[1] - 1, (uint64_t)(uintptr_t)(frame + 2), frame[0]};
@@ -349,7 +350,7 @@ uint32_t native_unwind(const struct native_registers *from, uint64_t *ips, uint6
     }
     frame_rules_check();
     w.memory = stack_memory_from(from->sp);
-    struct last_stack *last = w.last = last_stack_begin(from->sp, &w.memory);
+    struct last_stack *last = w.last = last_stack_begin(kind, from->sp, &w.memory);
     if (last)
         w.seek = last->first;
     walk_from(&w, *from, from == &here);

@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/time.h>
+#include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -296,8 +297,11 @@ static uint64_t s_work;
 static void work(void)
 {
     char text[64];
+    struct timespec time;
     snprintf(text, sizeof text, "%d %g", (int)s_work, (double)s_work);
     free(malloc(100 + s_work++ % 1000));
+    for (int i = 0; i < 20; i++)
+        clock_gettime(CLOCK_MONOTONIC, &time); /* code of the kernel's, the vdso */
     with_alignment(100);
 }
 
