@@ -346,6 +346,22 @@ const char *handle_exec(struct feed *f, const struct ring_exec *r)
     return NULL;
 }
 
+const char *handle_forked(struct feed *f, const struct ring_forked *r)
+{
+    feed_time(f, r->instructions);
+    if (r->name.bytes >= sizeof f->fork_socket)
+        return "fork with a name that is too long";
+    memcpy(f->fork_socket, r->name.at, r->name.bytes);
+    f->fork_socket[r->name.bytes] = 0;
+    f->request = FEED_FORK;
+    return NULL;
+}
+
+const char *feed_fork_socket(const struct feed *f)
+{
+    return f->fork_socket;
+}
+
 const char *handle_end(struct feed *f, const struct ring_end *r)
 {
     feed_time(f, r->instructions);

@@ -22,8 +22,10 @@ struct feed *feed_new(struct mt_writer *w);
  * lost then. */
 const char *feed_slab(struct feed *f, const uint8_t *slab, size_t size);
 /* The request of the tool in the records processed, if there was one. It is returned only once. */
-enum feed_request { FEED_NONE, FEED_STATUS, FEED_SNAPSHOT };
+enum feed_request { FEED_NONE, FEED_STATUS, FEED_SNAPSHOT, FEED_FORK };
 enum feed_request feed_take_request(struct feed *f);
+/* The socket to which the child of the last FEED_FORK connects; valid until the next slab. */
+const char *feed_fork_socket(const struct feed *f);
 /* Set the time. uncounted: the header's counter, which counts the instructions of code whose accesses are not
  * recorded. */
 void feed_time(struct feed *f, uint64_t uncounted);

@@ -2,9 +2,9 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Valgrind knows the function of each code address. A frame also has its address in the object's file, for
- * which debuginfo.c looks up the line and the functions that were inlined there. Frames of Lua are handled by
- * feed_lua.c.
+ * A frame has its address in the object's file, for which debuginfo.c looks up the line and the functions that were
+ * inlined there. Valgrind knows the name of the function; for the native library it is looked up, too. Frames of Lua are
+ * handled by feed_lua.c.
  */
 #include "ljtrace/collector/feed_impl.h"
 #include <stdio.h>
@@ -52,11 +52,22 @@ static uint32_t find_frames(struct feed *f, struct mt_frame *frame, struct raw_t
     return (uint32_t)inlined + 1;
 }
 
+/* The function of a frame, as the recorder or the object's symbols name it. */
+static uint32_t function_of(struct feed *f, const struct ring_frame *r)
+{
+    if (r->function.bytes || !r->in_file || !r->object.bytes)
+        return mt_writer_string(f->writer, r->function.at, r->function.bytes);
+    char *object = copy_text(r->object);
+    const char *name = debuginfo_function(f->debuginfo, object, r->in_file);
+    free(object);
+    return name ? string_of(f, name) : 0;
+}
+
 const char *handle_frame(struct feed *f, const struct ring_frame *r)
 {
     struct mt_frame frame[FRAMES_MOST] = {{
         .ip = r->ip,
-        .function = mt_writer_string(f->writer, r->function.at, r->function.bytes),
+        .function = function_of(f, r),
         .object = mt_writer_string(f->writer, r->object.at, r->object.bytes),
     }};
     uint32_t count = 1;

@@ -63,6 +63,7 @@ struct feed {
     bool off;                   /* the running thread's accesses are not recorded */
     bool switched_off;          /* those of all threads are not recorded */
     enum feed_request request;  /* not yet answered */
+    char fork_socket[40];
     uint8_t unfocused[1 << 16]; /* by thread: it is outside the functions of --toggle-fn */
     uint8_t inside[1 << 16];    /* by thread: how many watched allocators it is inside */
 };

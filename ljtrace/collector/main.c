@@ -12,22 +12,25 @@
  * file can no longer be written, the collector reports the reason to the tool and ends.
  */
 #define _GNU_SOURCE
+#include "ljtrace/collector/channel.h"
 #include "ljtrace/collector/feed.h"
 #include "ljtrace/collector/keep.h"
 #include "ljtrace/collector/sink.h"
+#include "ljtrace/collector/trace_name.h"
 #include "ljtrace/protocol/ring.h"
 #include <errno.h>
 #include <stdbool.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <signal.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -51,11 +54,14 @@ struct settings {
 
 /* The state of this process. */
 struct collector {
-    int socket;
+    struct channel channel;
     struct sink sink;
+    const char *pattern; /* the name of the output before %p is expanded */
     const char *name;
     char process[64]; /* "PID@START" of the traced process */
-    struct ring_header *ring; /* only its field `full` is written here */
+    int pid;
+    bool native;              /* it is recorded by the native library, without Valgrind */
+    struct ring_header *ring; /* also channel.ring */
     struct mt_writer *writer;
     struct feed *feed;
     struct settings settings;
@@ -73,7 +79,7 @@ static void send_final(const struct collector *c, const char *what, const char *
 {
     char text[400];
     int n = snprintf(text, sizeof text, "%s %s: %s", what, c->name, why);
-    if (n > 0 && send(c->socket, text, strlen(text), MSG_NOSIGNAL) < 0)
+    if (n > 0 && send(c->channel.socket, text, strlen(text), MSG_NOSIGNAL) < 0)
         return; /* the tool is gone */
 }
 
@@ -99,7 +105,7 @@ static void close_others(int *keep, size_t n)
  * terminal. */
 static void close_all_but(const struct collector *c, int ring)
 {
-    int keep[5] = {ring, c->socket};
+    int keep[5] = {ring, c->channel.socket};
     size_t n = 2;
     if (c->name[0] == '|' || strcmp(c->name, "-") == 0) {
         keep[n++] = STDOUT_FILENO;
@@ -174,32 +180,6 @@ static int consume(struct collector *c, uint32_t slab, uint64_t bytes)
     return !wrong;
 }
 
-/* Receive `size` bytes and, if they are sent along, two descriptors. Returns 0 if the tool is gone. */
-static int receive(int socket, void *to, size_t size, int fds[2])
-{
-    union {
-        char bytes[CMSG_SPACE(2 * sizeof(int))];
-        struct cmsghdr align;
-    } control;
-    for (size_t have = 0; have < size;) {
-        struct iovec part = {(char *)to + have, size - have};
-        struct msghdr message = {.msg_iov = &part,
-                                 .msg_iovlen = 1,
-                                 .msg_control = control.bytes,
-                                 .msg_controllen = sizeof control};
-        ssize_t n = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return 0;
-        have += (size_t)n;
-        const struct cmsghdr *c = CMSG_FIRSTHDR(&message);
-        if (fds && c && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(2 * sizeof(int)))
-            memcpy(fds, CMSG_DATA(c), 2 * sizeof(int));
-    }
-    return 1;
-}
-
 /* Feed the slab that was being written when the tool vanished, up to the cursor. If the cursor is outside the
  * current slab, the tool was just changing slabs, and the new one is empty. */
 static int consume_tail(struct collector *c)
@@ -215,7 +195,7 @@ static int consume_tail(struct collector *c)
 /* Send one byte to the tool. */
 static int say(const struct collector *c, char what)
 {
-    return send(c->socket, &what, 1, MSG_NOSIGNAL) == 1;
+    return send(c->channel.socket, &what, 1, MSG_NOSIGNAL) == 1;
 }
 
 static int serve(struct collector *c);
@@ -226,15 +206,16 @@ static bool receive_name(struct collector *c)
 {
     struct ring_token token;
     char *name, *end;
-    if (!receive(c->socket, &token, sizeof token, NULL) || token.slab != RING_FORK)
+    if (!channel_receive(&c->channel, &token, sizeof token, NULL) || token.slab != RING_FORK)
         return false;
     name = calloc(1, (size_t)token.bytes + 1);
-    if (!name || !receive(c->socket, name, token.bytes, NULL))
+    if (!name || !channel_receive(&c->channel, name, token.bytes, NULL))
         return false;
-    if (!sink_process((int)strtol(name, &end, 10), c->process, sizeof c->process))
+    c->pid = (int)strtol(name, &end, 10);
+    if (!sink_process(c->pid, c->process, sizeof c->process))
         c->process[0] = 0;
-    c->name = *end ? end + 1 : end;
-    return true;
+    c->name = c->native ? trace_name_of_child(c->pattern, c->name, c->pid) : *end ? end + 1 : end;
+    return c->name != NULL;
 }
 
 /* Begin the file with the identity of the process: its next image recognises the file by it (RING_TAKEN). */
@@ -252,7 +233,7 @@ static void begin_writing(struct collector *c)
 static bool open_sink(struct collector *c, bool draft)
 {
     /* The program does not have our socket: to the user, this number names no descriptor. */
-    bool ours = sink_descriptor(c->name) == c->socket;
+    bool ours = sink_descriptor(c->name) == c->channel.socket;
     if (!ours && sink_open(&c->sink, c->name, c->settings.text, draft, c->process)) {
         if (!c->settings.keep_last || sink_is_replaceable(&c->sink))
             return true;
@@ -267,17 +248,30 @@ static bool open_sink(struct collector *c, bool draft)
     return false;
 }
 
+/* Write where a native child comes from, as the tool does for its children. */
+static void write_origin(struct collector *c, const char *file, int pid)
+{
+    char number[16];
+    snprintf(number, sizeof number, "%d", pid);
+    mt_writer_info(c->writer, "forked_from_pid", number);
+    mt_writer_info(c->writer, "forked_from_file", file);
+    snprintf(number, sizeof number, "%d", c->pid);
+    mt_writer_info(c->writer, "pid", number);
+}
+
 /* Called in a fork of the collector: release the parent's ring and file and become the child's collector. The
  * child's file is a draft until the child turns out not to be just on its way to exec another program. */
 static int become_childs(struct collector *c, const int fds[2])
 {
     const struct mt_writer_options options = writer_options(c);
     struct mt_error err = {0};
-    close(c->socket);
+    const char *parents = c->name;
+    const int parent = c->pid;
+    close(c->channel.socket);
     sink_leave(&c->sink);
     munmap(c->ring, RING_BYTES);
-    c->socket = fds[1];
-    c->ring = receive_name(c) ? map_ring(fds[0]) : NULL;
+    c->channel.socket = fds[1];
+    c->ring = c->channel.ring = receive_name(c) ? map_ring(fds[0]) : NULL;
     if (!c->ring || !open_sink(c, true))
         return 1;
     c->writer = mt_writer_fork(c->writer, c->sink.fd, &options, &err);
@@ -288,6 +282,10 @@ static int become_childs(struct collector *c, const int fds[2])
     }
     feed_rebind(c->feed, c->writer);
     begin_writing(c);
+    if (c->native) {
+        channel_use_memory(&c->channel, c->pid);
+        write_origin(c, parents, parent);
+    }
     c->last_slab = c->begun = RING_SLABS;
     c->forked = true;
     return serve(c) ? 0 : 1;
@@ -304,6 +302,15 @@ static void follow_fork(struct collector *c, const int fds[2])
     close(fds[1]);
 }
 
+/* The program has announced a fork in its ring. A copy of this process waits for the child. */
+static void follow_native_fork(struct collector *c)
+{
+    int fds[2];
+    mt_writer_flush(c->writer);
+    if (fork() == 0)
+        _exit(channel_accept(feed_fork_socket(c->feed), fds) ? become_childs(c, fds) : 1);
+}
+
 /* Answer RAW_REPORT with a line about the state of the recording. */
 static void report(const struct collector *c)
 {
@@ -316,7 +323,7 @@ static void report(const struct collector *c)
     int n = snprintf(
         text, sizeof text, "%c%" PRIu64 " events, %" PRIu64 " live blocks, %" PRIu64 " bytes written%c",
         RING_REPORT, events, t.events[MT_NEW] - t.events[MT_FREE], mt_writer_bytes(c->writer), RING_REPORT);
-    if (send(c->socket, text, (size_t)n, MSG_NOSIGNAL) < 0)
+    if (send(c->channel.socket, text, (size_t)n, MSG_NOSIGNAL) < 0)
         return; /* the tool is gone: the next receive fails */
 }
 
@@ -324,6 +331,10 @@ static void report(const struct collector *c)
 static void answer_request(struct collector *c)
 {
     enum feed_request request = feed_take_request(c->feed);
+    if (request == FEED_FORK) {
+        follow_native_fork(c);
+        return;
+    }
     if (request == FEED_SNAPSHOT || c->settings.text)
         mt_writer_flush(c->writer);
     if (request != FEED_NONE)
@@ -348,18 +359,11 @@ static int until_writing(const struct collector *c)
     return passed < FLUSH_MILLISECONDS ? (int)(FLUSH_MILLISECONDS - passed) : 0;
 }
 
-/* Wait for a token, at most so long. Returns true if there is one, or the socket has ended. */
-static bool has_token(const struct collector *c, int milliseconds)
-{
-    struct pollfd socket = {.fd = c->socket, .events = POLLIN};
-    return poll(&socket, 1, milliseconds) != 0;
-}
-
 /* The number of bytes of the current slab that are final.
  * Tokens are checked after the header was read: a token that came before may announce a fork, and bytes after
  * the fork must not be fed before it. If the tool has moved the cursor back meanwhile, `cursor` may be from
  * before that and `held` from after it; they are read again then. */
-static uint64_t settled_bytes(const struct collector *c, uint32_t *slab)
+static uint64_t settled_bytes(struct collector *c, uint32_t *slab)
 {
     const volatile struct ring_header *ring = c->ring;
     uint64_t cursor, held, rewinds;
@@ -374,7 +378,7 @@ static uint64_t settled_bytes(const struct collector *c, uint32_t *slab)
         return 0; /* bytes outside this slab may be taken back */
     cursor = held ? held : cursor;
     bool same = *slab == ring->current && cursor >= start && cursor <= start + RING_SLAB_BYTES;
-    return same && *slab != c->last_slab && !has_token(c, 0) ? cursor - start : 0;
+    return same && *slab != c->last_slab && !channel_has_token(&c->channel, 0) ? cursor - start : 0;
 }
 
 /* Feed the final bytes of the current slab and write all events so far to the file. Returns false like
@@ -404,12 +408,12 @@ static int collect(struct collector *c)
     clock_gettime(CLOCK_MONOTONIC, &c->wrote);
     for (;;) {
         const int wait = until_writing(c);
-        if (wait == 0 || !has_token(c, wait)) {
+        if (wait == 0 || !channel_has_token(&c->channel, wait)) {
             if (!write_so_far(c))
                 return 0;
             continue;
         }
-        if (!receive(c->socket, &token, sizeof token, fds))
+        if (!channel_token(&c->channel, &token, fds))
             break;
         sink_reap(&c->sink);
         if (token.slab == RING_FORK) {
@@ -421,7 +425,7 @@ static int collect(struct collector *c)
             return 0;
         c->last_slab = token.slab;
         c->begun = RING_SLABS;
-        say(c, RING_SLAB_FREE); /* the tool may be gone */
+        channel_release(&c->channel);
         answer_request(c);
         if (feed_ended(c->feed))
             return 1;
@@ -455,7 +459,7 @@ static void note(const struct collector *c, const char *text)
     int n = snprintf(bytes, sizeof bytes, "%c%s", RING_NOTE, text);
     size_t size = n < 0 ? 0 : (size_t)n < sizeof bytes - 1 ? (size_t)n : sizeof bytes - 2;
     bytes[size++] = RING_NOTE;
-    if (send(c->socket, bytes, size, MSG_NOSIGNAL) < 0)
+    if (send(c->channel.socket, bytes, size, MSG_NOSIGNAL) < 0)
         return; /* the tool is gone */
 }
 
@@ -476,6 +480,30 @@ static void note_parts(const struct collector *c)
         note(c, text);
 }
 
+/* The program of the native library has ended: write how. The launcher knows the status of its own child; others have
+ * announced it, or were killed by a signal. */
+static enum mt_ending native_ending(const struct collector *c)
+{
+    const uint32_t exiting = c->ring->exiting;
+    const int status = c->ring->ended ? c->ring->status : exiting ? W_EXITCODE((int)(exiting & 0xff), 0) : 0;
+    char number[16];
+    if (feed_ending(c->feed) == MT_ENDING_EXEC || (!c->ring->ended && !exiting))
+        return feed_ending(c->feed);
+    snprintf(number, sizeof number, "%d", WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
+    mt_writer_info(c->writer, WIFEXITED(status) ? "exit_status" : "signal", number);
+    return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL ? MT_ENDING_KILLED : MT_ENDING_EXIT;
+}
+
+/* The launcher does not know the name. */
+static void note_name(const struct collector *c)
+{
+    char text[900];
+    if (!c->native || c->forked || strcmp(c->name, "-") == 0)
+        return;
+    snprintf(text, sizeof text, "memtrace written to %s", c->name);
+    note(c, text);
+}
+
 /* End the file, whatever happened before. If a child was forked only to exec another program, its file is
  * removed. */
 static int finish(struct collector *c, int complete)
@@ -484,7 +512,8 @@ static int finish(struct collector *c, int complete)
     if (!feed_ended(c->feed))
         feed_time(c->feed, c->ring->instructions);
     uint64_t dropped = mt_writer_limited(c->writer);
-    enum mt_ending ending = dropped ? MT_ENDING_LIMIT : feed_ending(c->feed);
+    enum mt_ending ending = c->native ? native_ending(c) : feed_ending(c->feed);
+    ending = dropped ? MT_ENDING_LIMIT : ending;
     if (c->sink.draft && ending == MT_ENDING_EXEC)
         sink_discard(&c->sink);
     else
@@ -492,11 +521,13 @@ static int finish(struct collector *c, int complete)
     note_missing_lines(c);
     note_parts(c);
     const char *wrong = end_file(c, ending, &err);
+    if (!wrong)
+        note_name(c);
     if (complete && wrong)
         send_final(c, "cannot write", wrong);
     else if (complete && dropped)
         send_limit(c, dropped);
-    shutdown(c->socket, SHUT_RDWR); /* The tool need not wait until all memory is freed. */
+    shutdown(c->channel.socket, SHUT_RDWR); /* The tool need not wait until all memory is freed. */
     feed_free(c->feed);
     return complete && !wrong;
 }
@@ -545,7 +576,7 @@ static int run(struct collector *c)
 
 /* The arguments of the collector. */
 struct arguments {
-    const char *ring, *socket, *level, *out, *pid, *text, *max_size, *freed, *beside, *keep;
+    const char *ring, *socket, *level, *out, *pid, *text, *max_size, *freed, *beside, *keep, *native;
 };
 
 /* Find the values of the arguments, which are pairs `NAME VALUE`. All are required. */
@@ -556,7 +587,7 @@ static bool find_arguments(struct arguments *a, int argc, char **argv)
     } all[] = {{"--ring", &a->ring},         {"--socket", &a->socket}, {"--level", &a->level},
                {"--out", &a->out},           {"--pid", &a->pid},       {"--text", &a->text},
                {"--max-size", &a->max_size}, {"--freed", &a->freed},   {"--beside", &a->beside},
-               {"--keep", &a->keep}};
+               {"--keep", &a->keep},         {"--native", &a->native}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (!option(argc, argv, all[i].name, all[i].value))
             return false;
@@ -570,17 +601,20 @@ static bool parse(struct collector *c, int argc, char **argv, int *ring)
     if (!find_arguments(&a, argc, argv))
         return false;
     *ring = atoi(a.ring);
-    c->socket = atoi(a.socket);
+    c->channel.socket = atoi(a.socket);
     c->settings = (struct settings){.level = atoi(a.level),
                                     .text = atoi(a.text) != 0,
                                     .freed = atoi(a.freed) != 0,
                                     .beside = (uint32_t)atoi(a.beside),
                                     .keep_last = strcmp(a.keep, "last") == 0,
                                     .max_size = strtoull(a.max_size, NULL, 10)};
-    c->name = a.out;
-    if (!sink_process(atoi(a.pid), c->process, sizeof c->process))
+    c->pattern = a.out;
+    c->pid = atoi(a.pid);
+    c->native = atoi(a.native) != 0;
+    c->name = c->native ? trace_name_expand(a.out, c->pid) : a.out;
+    if (!sink_process(c->pid, c->process, sizeof c->process))
         c->process[0] = 0;
-    return true;
+    return c->name != NULL;
 }
 
 int main(int argc, char **argv)
@@ -588,14 +622,16 @@ int main(int argc, char **argv)
     struct collector c = {.last_slab = RING_SLABS, .begun = RING_SLABS};
     int ring;
     if (!parse(&c, argc, argv, &ring)) {
-        fprintf(stderr, "ljtrace-collector is run by valgrind --tool=ljtrace, not by hand\n");
+        fprintf(stderr, "ljtrace-collector is run by valgrind --tool=ljtrace and ljtrace run, not by hand\n");
         return 2;
     }
     close_all_but(&c, ring);
     while (open("/dev/null", O_RDWR) >= 0 && fcntl(STDERR_FILENO, F_GETFD) < 0)
         ; /* descriptors opened from here on are not 0, 1 or 2 */
-    fcntl(c.socket, F_SETFD, FD_CLOEXEC);
-    c.ring = map_ring(ring);
+    fcntl(c.channel.socket, F_SETFD, FD_CLOEXEC);
+    c.ring = c.channel.ring = map_ring(ring);
+    if (c.ring && c.native)
+        channel_use_memory(&c.channel, c.pid);
     if (!c.ring) {
         send_final(&c, "cannot record to", "the tool and the collector are of different versions");
         return 1;

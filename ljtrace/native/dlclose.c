@@ -12,6 +12,9 @@
 
 typedef int dlclose_function(void *);
 
+/* What else has to be done then (session.c). Programs that only unwind have no such function. */
+__attribute__((weak)) void native_object_closed(void);
+
 __attribute__((visibility("default"))) int dlclose(void *handle)
 {
     static _Atomic(dlclose_function *) real;
@@ -22,5 +25,7 @@ __attribute__((visibility("default"))) int dlclose(void *handle)
     code_objects_closed();
     const int result = f ? f(handle) : -1;
     code_objects_closed();
+    if (native_object_closed)
+        native_object_closed();
     return result;
 }

@@ -1,13 +1,16 @@
-/* ring.h - the protocol between the tool and the collector.
+/* ring.h - the protocol between a recorder and the collector.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The tool (inside Valgrind, without libc) writes records into a ring of slabs in shared memory. The
+ * The recorder is the tool (inside Valgrind, without libc) or the native library in the program; "the tool" below means
+ * either. It writes records into a ring of slabs in shared memory. The
  * collector (an ordinary program on another core) reads them. The cursor is in the shared header, and is
  * advanced only after the bytes before it are written. So if the tool is killed, everything up to the cursor
  * can still be read. A socket carries a token for each full slab to the collector, and a byte for each
  * emptied slab back; its end of file means that the other side is gone. The collector writes only one word of
  * the header, `full`, which the tool polls.
+ * A program may close all its descriptors, so the native library has none: slabs are handed over by two counters in the
+ * header, `filled` and `consumed`, on which the other side waits (futex).
  *
  * Both sides are built together, so this protocol has no compatibility rules; RING_VERSION only catches a
  * broken installation. It knows nothing of the memtrace format.
@@ -33,7 +36,7 @@
 #include <stdint.h>
 
 #define RING_MAGIC 0x676e697274726a6cULL /* "ljrtring" */
-#define RING_VERSION 14
+#define RING_VERSION 15
 
 /* Slabs are large, so that tokens are rare: each token may wake the other process. RING_FEWEST_SLABS are used
  * if there is not enough memory. */
@@ -62,6 +65,17 @@ struct ring_header {
     uint64_t rewinds;
     /* Written by the collector: 1 = the file has reached --max-size and gets no more events. */
     uint32_t full;
+
+    /* The rest is used only without a socket. */
+    uint32_t filled;   /* slabs filled since the start; written by the library, which fills them in turn */
+    uint32_t consumed; /* slabs of them that the collector has read; written by the collector */
+    uint32_t bytes[RING_SLABS]; /* bytes of the slabs filled last */
+    uint32_t begun;             /* 1 = the library was loaded and records */
+    uint32_t collector;         /* process id of the collector; 0 = it has ended */
+    uint32_t ended; /* written by the launcher: 1 = the program has ended, with this status of waitpid */
+    int32_t status;
+    uint32_t
+        exiting; /* written by the library: 256 + the status that the program is about to exit with; 0 = none */
 };
 
 /* From the tool to the collector: a full slab. Or RING_FORK: the process forks at this point, and the token

@@ -64,7 +64,7 @@ void lt_put_new(Addr addr, SizeT size, Addr heap, UInt how, const struct lt_stac
     lt_blocks_seen.bytes += size;
     note_block(addr, size, how);
     r.slot = slot_of(heap);
-    lt_put_fast_new(&r);
+    ring_put_new(&r);
 }
 
 void lt_put_free(Addr addr, Addr heap, UInt how, const struct lt_stack *stack)
@@ -73,7 +73,7 @@ void lt_put_free(Addr addr, Addr heap, UInt how, const struct lt_stack *stack)
         .how = how, .addr = addr, .instructions = lt_ring->instructions, .stack = reference(stack)};
     before_end();
     r.slot = slot_of(heap);
-    lt_put_fast_free(&r);
+    ring_put_free(&r);
 }
 
 void lt_put_resize(Addr old, Addr addr, SizeT size, Addr heap, UInt how, const struct lt_stack *stack)
@@ -87,12 +87,12 @@ void lt_put_resize(Addr old, Addr addr, SizeT size, Addr heap, UInt how, const s
     note_block(addr, size, how);
     before_end();
     r.slot = slot_of(heap);
-    lt_put_fast_resize(&r);
+    ring_put_resize(&r);
 }
 
 void lt_put_type(Addr addr, Addr heap, UInt type)
 {
-    lt_put_fast_type(&(struct ring_type){.slot = slot_of(heap), .type = type, .addr = addr});
+    ring_put_type(&(struct ring_type){.slot = slot_of(heap), .type = type, .addr = addr});
 }
 
 void lt_put_trim(Addr heap, Addr addr, SizeT size, const struct lt_stack *stack)

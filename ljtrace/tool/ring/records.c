@@ -7,7 +7,7 @@
 #define RECORD(NAME, name, fields)                                                                           \
     void lt_ring_put_##name(const struct ring_##name *r)                                                     \
     {                                                                                                        \
-        lt_put_fast_##name(r);                                                                               \
+        ring_put_##name(r);                                                                                  \
     }
 #define FAST_RECORD(NAME, name, fields)
 #include "ljtrace/protocol/ring.def"

@@ -173,6 +173,8 @@ static void exec_collector(Int memfd, Int socket, const HChar *out)
                            beside,
                            "--keep",
                            lt_options.keep_last ? "last" : "first",
+                           "--native",
+                           "0",
                            NULL};
     lt_setsid();
     lt_default_signals();

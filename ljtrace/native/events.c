@@ -1,0 +1,186 @@
+/* events.c - writes the heap events of all threads to the ring, each with its stack.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * A signal handler may interrupt an event of its own thread and allocate. It must not wait for the ring's lock, which its
+ * thread has. Its events are deferred until the interrupted event is complete: before the lock is released, so that their
+ * order is still right. If a handler leaves by siglongjmp, the interrupted event never completes; the next event of the
+ * thread sees this by its stack pointer, and completes it.
+ */
+#define _GNU_SOURCE
+#include "ljtrace/native/events.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MOST_DEFERRED = 64, MOST_THREADS = 0xffff };
+
+/* The state of a thread. Stacks of threads may be small, so what is large is in memory of its own. */
+NATIVE_THREAD_LOCAL struct thread {
+    uint32_t number; /* 0 = none yet */
+    bool locked;     /* this thread has the ring's lock */
+    /* The stack pointer of the event that is being recorded; 0 = there is none. */
+    uint64_t recording;
+    struct native_taken *taken; /* its own event, then those that are deferred; NULL = no memory so far */
+    uint32_t deferred_count;    /* at most MOST_DEFERRED */
+} s_self;
+
+static uint32_t s_threads; /* number of threads so far */
+static uint32_t s_running; /* the thread of the last event in the ring */
+static uint64_t s_dropped; /* events of signal handlers that were too many to defer */
+
+static void put_thread(void)
+{
+    struct thread *t = &s_self;
+    if (!t->number) {
+        t->number = s_threads < MOST_THREADS ? ++s_threads : MOST_THREADS;
+        native_thread_begins();
+    }
+    if (t->number == s_running)
+        return;
+    s_running = t->number;
+    NATIVE_PUT(thread, .thread = t->number);
+}
+
+uint32_t native_thread(void)
+{
+    return s_self.number;
+}
+
+void native_event_put(const struct native_taken *t)
+{
+    const struct native_event *e = &t->event;
+    if (e->kind == NATIVE_NOTHING)
+        return;
+    const struct raw_stack stack = native_stack(t->ips, t->depth);
+    const uint64_t now = native_now();
+    if (e->kind == NATIVE_NEW)
+        NATIVE_PUT(new, .how = e->how, .addr = e->addr, .size = e->size, .instructions = now, .stack = stack);
+    else if (e->kind == NATIVE_FREE)
+        NATIVE_PUT(free, .how = e->how, .addr = e->addr, .instructions = now, .stack = stack);
+    else if (e->kind == NATIVE_RESIZE)
+        NATIVE_PUT(resize, .how = e->how, .old = e->old, .addr = e->addr, .size = e->size,
+                   .instructions = now, .stack = stack);
+}
+
+bool native_event_lock(void)
+{
+    if (!native_ring_lock())
+        return false;
+    s_self.locked = true;
+    put_thread();
+    return true;
+}
+
+void native_event_end(void)
+{
+    struct thread *t = &s_self;
+    for (uint32_t i = 0; t->locked && i < t->deferred_count; i++)
+        native_event_put(&t->taken[1 + i]);
+    t->deferred_count = 0;
+    if (t->locked) {
+        t->locked = false;
+        native_ring_unlock();
+    }
+    t->recording = 0;
+}
+
+/* Is the event of this thread that is not complete one that will be completed? Not if its frame on the stack is gone. */
+static bool is_interrupted(uint64_t sp)
+{
+    stack_t alternate;
+    if (sp < s_self.recording)
+        return true;
+    return sigaltstack(NULL, &alternate) == 0 && (alternate.ss_flags & SS_ONSTACK);
+}
+
+/* One frame more than recorded is requested, to know whether the stack has more. */
+static void take_stack(struct native_taken *t, const struct native_registers *from)
+{
+    const uint32_t most = native_options.depth;
+    t->depth = most ? native_unwind(from, t->ips, t->sps, most + 1) : 0;
+    if (t->depth > most)
+        t->ips[most] = RAW_CUT;
+}
+
+/* The event of a signal handler that has interrupted another one. Returns NULL if there are too many. */
+static struct native_taken *defer(const struct native_registers *from)
+{
+    struct thread *t = &s_self;
+    if (t->deferred_count == MOST_DEFERRED) {
+        __atomic_add_fetch(&s_dropped, 1, __ATOMIC_RELAXED);
+        return NULL;
+    }
+    struct native_taken *taken = &t->taken[1 + t->deferred_count++];
+    take_stack(taken, from);
+    return taken;
+}
+
+struct native_taken *native_event_begin(const struct native_registers *from, bool *deferred)
+{
+    struct thread *t = &s_self;
+    *deferred = t->recording && is_interrupted(from->sp);
+    if (*deferred)
+        return defer(from);
+    if (t->recording)
+        native_event_end();
+    t->recording = from->sp;
+    if (!t->taken)
+        t->taken = native_memory((1 + MOST_DEFERRED) * sizeof *t->taken);
+    if (!t->taken) {
+        t->recording = 0;
+        return NULL;
+    }
+    take_stack(t->taken, from);
+    return t->taken;
+}
+
+void native_record(const struct native_event *e, const struct native_registers *from)
+{
+    const int error = errno;
+    bool deferred;
+    struct native_taken *t = native_event_begin(from, &deferred);
+    if (t)
+        t->event = *e;
+    if (t && !deferred) {
+        if (native_event_lock())
+            native_event_put(t);
+        native_event_end();
+    }
+    errno = error;
+}
+
+bool native_enter(uint64_t sp)
+{
+    struct thread *t = &s_self;
+    if (t->recording && is_interrupted(sp)) {
+        __atomic_add_fetch(&s_dropped, 1, __ATOMIC_RELAXED);
+        return false;
+    }
+    if (t->recording)
+        native_event_end();
+    t->recording = sp;
+    if (native_event_lock())
+        return true;
+    t->recording = 0;
+    return false;
+}
+
+void native_leave(void)
+{
+    native_event_end();
+}
+
+void native_events_anew(void)
+{
+    s_self.locked = false;
+    s_self.recording = 0;
+    s_self.deferred_count = 0;
+}
+
+uint64_t native_events_dropped(void)
+{
+    return __atomic_load_n(&s_dropped, __ATOMIC_RELAXED);
+}

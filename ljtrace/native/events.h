@@ -1,0 +1,59 @@
+/* events.h - heap events of the native recorder.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef LJTRACE_NATIVE_EVENTS_H
+#define LJTRACE_NATIVE_EVENTS_H
+
+#include "ljtrace/native/native.h"
+#include "ljtrace/native/unwind.h"
+
+/* A call of an allocation function of the C heap. */
+struct native_event {
+    enum native_event_kind { NATIVE_NOTHING, NATIVE_NEW, NATIVE_FREE, NATIVE_RESIZE } kind;
+    uint32_t how; /* enum mt_how */
+    uint64_t old; /* RESIZE: where the block was */
+    uint64_t addr;
+    uint64_t size;
+};
+
+/* An event with the stack of its caller; the allocation function is the innermost frame. */
+struct native_taken {
+    struct native_event event;
+    uint32_t depth;
+    uint64_t ips[NATIVE_MOST_FRAMES + 1], sps[NATIVE_MOST_FRAMES + 1];
+};
+
+/* The registers of the function in which this is used. */
+#define NATIVE_HERE                                                                                          \
+    ({                                                                                                       \
+        struct native_registers r;                                                                           \
+        __asm__ volatile("lea 0(%%rip), %0; mov %%rsp, %1; mov %%rbp, %2"                                    \
+                         : "=r"(r.ip), "=r"(r.sp), "=r"(r.bp));                                              \
+        r;                                                                                                   \
+    })
+
+/* Record an event. from: the registers of the allocation function. Keeps errno. */
+void native_record(const struct native_event *e, const struct native_registers *from);
+
+/* The same in steps, for an event that has to be complete before another thread records one. Begin it: returns where it
+ * belongs, with its stack; NULL = it is not recorded. *deferred: filling in the event is all that remains to be done.
+ * Otherwise native_event_end has to follow and, if native_event_lock returns true, native_event_put before it. */
+struct native_taken *native_event_begin(const struct native_registers *from, bool *deferred);
+bool native_event_lock(void);
+void native_event_put(const struct native_taken *t);
+void native_event_end(void);
+
+/* Begin and end an event of another kind: the ring is locked between, and the running thread is known. sp: the stack
+ * pointer. Returns false if it is not recorded. */
+bool native_enter(uint64_t sp);
+void native_leave(void);
+/* This is a forked child with a ring of its own: there are no events that are not complete. */
+void native_events_anew(void);
+
+/* The number of the running thread, from 1; 0 = it has recorded nothing. */
+uint32_t native_thread(void);
+/* The number of events that could not be recorded. */
+uint64_t native_events_dropped(void);
+
+#endif

@@ -1,0 +1,254 @@
+/* heap.c - replaces the allocation functions of libc by ones that call them and record what they did.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * The replaced functions are those that the dynamic loader finds next, libc's or another allocator's. dlsym may allocate
+ * before they are known; it gets memory that is never freed.
+ *
+ * The operators of C++ call malloc. The first call of malloc inside an operator is the block of the operator, so it is
+ * recorded as made by `new`, and no other.
+ */
+#define _GNU_SOURCE
+#include "ljtrace/native/heap.h"
+#include "ljtrace/native/events.h"
+#include "memtrace/memtrace.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <string.h>
+
+enum { EARLY_BYTES = 1 << 16, EARLY_ALIGN = 16, PAGE = 4096 };
+
+/* What an operator of C++ that is running makes or frees next; 0 = none is running. */
+NATIVE_THREAD_LOCAL uint8_t s_how;
+
+#define RECORD_NEW(how_, addr_, size_)                                                                       \
+    if (native_is_on()) {                                                                                    \
+        const struct native_registers here = NATIVE_HERE;                                                    \
+        native_record(                                                                                       \
+            &(struct native_event){NATIVE_NEW, .how = how_, .addr = (uint64_t)(addr_), .size = size_},       \
+            &here);                                                                                          \
+    }
+#define RECORD_FREE(how_, addr_)                                                                             \
+    if (native_is_on()) {                                                                                    \
+        const struct native_registers here = NATIVE_HERE;                                                    \
+        native_record(&(struct native_event){NATIVE_FREE, .how = how_, .addr = (uint64_t)(addr_)}, &here);   \
+    }
+
+/* -- the replaced functions -- */
+
+static struct real {
+    void *(*malloc)(size_t);
+    void *(*calloc)(size_t, size_t);
+    void *(*realloc)(void *, size_t);
+    void (*free)(void *);
+    void *(*memalign)(size_t, size_t);
+    int (*posix_memalign)(void **, size_t, size_t);
+    void *(*aligned_alloc)(size_t, size_t);
+    void *(*valloc)(size_t);
+    void *(*pvalloc)(size_t);
+    void *(*reallocarray)(void *, size_t, size_t);
+} s_real;
+
+static bool s_finding; /* this thread is looking for them: dlsym may allocate */
+static char s_early[EARLY_BYTES] __attribute__((aligned(EARLY_ALIGN)));
+static size_t s_early_used;
+
+static bool is_early(const void *p)
+{
+    return (const char *)p >= s_early && (const char *)p < s_early + sizeof s_early;
+}
+
+static void *early_memory(size_t size)
+{
+    const size_t bytes = (size + EARLY_ALIGN - 1) & ~(size_t)(EARLY_ALIGN - 1);
+    if (size > sizeof s_early || bytes > sizeof s_early - s_early_used)
+        return NULL;
+    s_early_used += bytes;
+    return s_early + s_early_used - bytes;
+}
+
+static void find_real(void)
+{
+    static const struct {
+        const char *name;
+        size_t at;
+    } all[] = {{"malloc", offsetof(struct real, malloc)},
+               {"calloc", offsetof(struct real, calloc)},
+               {"realloc", offsetof(struct real, realloc)},
+               {"memalign", offsetof(struct real, memalign)},
+               {"posix_memalign", offsetof(struct real, posix_memalign)},
+               {"aligned_alloc", offsetof(struct real, aligned_alloc)},
+               {"valloc", offsetof(struct real, valloc)},
+               {"pvalloc", offsetof(struct real, pvalloc)},
+               {"reallocarray", offsetof(struct real, reallocarray)},
+               {"free", offsetof(struct real, free)}};
+    s_finding = true;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        void *function = dlsym(RTLD_NEXT, all[i].name);
+        memcpy((char *)&s_real + all[i].at, &function, sizeof function);
+    }
+    s_finding = false;
+}
+
+/* Are the real functions known? */
+static inline bool is_ready(void)
+{
+    if (s_real.free)
+        return true;
+    if (!s_finding)
+        find_real();
+    return s_real.free != NULL;
+}
+
+bool native_operator_begins(uint32_t how)
+{
+    const bool outermost = !s_how;
+    if (outermost)
+        s_how = (uint8_t)how;
+    return outermost;
+}
+
+void native_operator_ends(void)
+{
+    s_how = 0;
+}
+
+static uint32_t how_of(enum mt_how how)
+{
+    const uint32_t chosen = s_how ? s_how : how;
+    s_how = 0;
+    return chosen;
+}
+
+NATIVE_PUBLIC void *malloc(size_t size)
+{
+    if (!is_ready())
+        return early_memory(size);
+    const uint32_t how = how_of(MT_HOW_MALLOC);
+    void *p = s_real.malloc(size);
+    if (p)
+        RECORD_NEW(how, p, size);
+    return p;
+}
+
+NATIVE_PUBLIC void *calloc(size_t count, size_t size)
+{
+    if (!is_ready())
+        return early_memory(count * size);
+    void *p = s_real.calloc(count, size);
+    if (p)
+        RECORD_NEW(MT_HOW_CALLOC, p, count * size);
+    return p;
+}
+
+NATIVE_PUBLIC void free(void *p)
+{
+    if (!p || is_early(p) || !is_ready())
+        return;
+    const uint32_t how = how_of(MT_HOW_MALLOC);
+    RECORD_FREE(how, p);
+    s_real.free(p);
+}
+
+/* What realloc(p, size) has done: it has returned q. */
+static struct native_event resized(void *p, size_t size, void *q)
+{
+    if (!q)
+        return (struct native_event){NATIVE_FREE, .how = MT_HOW_MALLOC, .addr = (uint64_t)p};
+    return (struct native_event){NATIVE_RESIZE, MT_HOW_MALLOC, (uint64_t)p, (uint64_t)q, size};
+}
+
+/* The ring is locked until the block has its new place: another thread may get the old one at once. */
+static void *resize(void *p, size_t size, const struct native_registers *here)
+{
+    bool deferred;
+    struct native_taken *t = native_event_begin(here, &deferred);
+    const bool locked = t && !deferred && native_event_lock();
+    void *q = s_real.realloc(p, size);
+    const int error = errno;
+    const bool failed = !q && size;
+    if (t && (locked || deferred)) {
+        t->event = failed ? (struct native_event){NATIVE_NOTHING} : resized(p, size, q);
+        if (locked)
+            native_event_put(t);
+    }
+    if (t && !deferred)
+        native_event_end();
+    errno = error;
+    return q;
+}
+
+NATIVE_PUBLIC void *realloc(void *p, size_t size)
+{
+    if (is_early(p)) {
+        const size_t rest = (size_t)(s_early + sizeof s_early - (char *)p);
+        void *q = malloc(size);
+        if (q)
+            memcpy(q, p, size < rest ? size : rest);
+        return q;
+    }
+    if (!is_ready())
+        return p ? NULL : early_memory(size);
+    if (p && native_is_on()) {
+        const struct native_registers here = NATIVE_HERE;
+        return resize(p, size, &here);
+    }
+    void *q = s_real.realloc(p, size);
+    if (q && !p)
+        RECORD_NEW(MT_HOW_MALLOC, q, size);
+    return q;
+}
+
+NATIVE_PUBLIC void *reallocarray(void *p, size_t count, size_t size)
+{
+    size_t total;
+    if (__builtin_mul_overflow(count, size, &total)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return realloc(p, total);
+}
+
+NATIVE_PUBLIC void *memalign(size_t align, size_t size)
+{
+    void *p = is_ready() && s_real.memalign ? s_real.memalign(align, size) : NULL;
+    const uint32_t how = how_of(MT_HOW_MEMALIGN);
+    if (p)
+        RECORD_NEW(how, p, size);
+    return p;
+}
+
+NATIVE_PUBLIC void *aligned_alloc(size_t align, size_t size)
+{
+    void *p = is_ready() && s_real.aligned_alloc ? s_real.aligned_alloc(align, size) : NULL;
+    const uint32_t how = how_of(MT_HOW_MEMALIGN);
+    if (p)
+        RECORD_NEW(how, p, size);
+    return p;
+}
+
+NATIVE_PUBLIC int posix_memalign(void **to, size_t align, size_t size)
+{
+    const int result = is_ready() && s_real.posix_memalign ? s_real.posix_memalign(to, align, size) : ENOMEM;
+    if (result == 0)
+        RECORD_NEW(MT_HOW_MEMALIGN, *to, size);
+    return result;
+}
+
+NATIVE_PUBLIC void *valloc(size_t size)
+{
+    void *p = is_ready() && s_real.valloc ? s_real.valloc(size) : NULL;
+    if (p)
+        RECORD_NEW(MT_HOW_MEMALIGN, p, size);
+    return p;
+}
+
+NATIVE_PUBLIC void *pvalloc(size_t size)
+{
+    void *p = is_ready() && s_real.pvalloc ? s_real.pvalloc(size) : NULL;
+    const size_t pages = size ? (size + PAGE - 1) / PAGE * PAGE : PAGE;
+    if (p)
+        RECORD_NEW(MT_HOW_MEMALIGN, p, pages);
+    return p;
+}

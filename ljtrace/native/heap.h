@@ -1,0 +1,16 @@
+/* heap.h - how operators of C++ announce their blocks to the functions of the C heap.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef LJTRACE_NATIVE_HEAP_H
+#define LJTRACE_NATIVE_HEAP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* An operator begins: the next block that this thread allocates or frees is of this kind, enum mt_how. Returns false if
+ * another operator has called this one; then only the other one ends. */
+bool native_operator_begins(uint32_t how);
+void native_operator_ends(void);
+
+#endif

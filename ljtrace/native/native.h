@@ -1,0 +1,100 @@
+/* native.h - the native recorder: what its parts offer to each other.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * The library libljtrace-native.so is preloaded into the program (ljtrace run) and writes the records of ring.def into a
+ * ring in shared memory, as the Valgrind tool does. The collector is the same program.
+ *
+ * One ring and one lock serve all threads. The collector is a single thread and needs longer for an event than the lock
+ * is held, so more rings would not make a full recording faster. The order of events is the order in which their threads
+ * have the lock: a free is recorded before it is done and an allocation after it, so an address's history is in order.
+ *
+ * Nothing here allocates by malloc or takes a lock of libc. A signal handler may interrupt an event of its thread and
+ * allocate; its events wait until the interrupted one is complete (events.c).
+ */
+#ifndef LJTRACE_NATIVE_NATIVE_H
+#define LJTRACE_NATIVE_NATIVE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ljtrace/protocol/ring.h"
+
+/* The largest number of frames of a stack, as under Valgrind (--stack-depth). */
+enum { NATIVE_MOST_FRAMES = 500 };
+
+/* A function that programs may call or that replaces one of libc. */
+#define NATIVE_PUBLIC __attribute__((visibility("default")))
+/* Thread-local variables are in the static block, since dynamic ones are allocated by malloc. */
+#define NATIVE_THREAD_LOCAL static __thread __attribute__((tls_model("initial-exec")))
+
+/* -- ring.c -- */
+
+/* Use the ring in this shared memory file of RING_BYTES bytes, in place of the one used before. Returns false if it cannot
+ * be mapped. */
+bool native_ring_map(int memfd);
+/* Hand the current slab over to the collector. Only while the ring is locked. */
+void native_ring_flush(void);
+/* The program is about to exit with this status. */
+void native_ring_exiting(int status);
+/* Is this process recorded? */
+bool native_is_on(void);
+/* Begin an event. Returns false if it is not recorded: there is no ring, it has ended, or this is a child process that
+ * was forked. native_ring_lock waits; nothing may be recorded by this thread between it and native_ring_unlock that uses
+ * them too. */
+bool native_ring_lock(void);
+void native_ring_unlock(void);
+/* Room for a record of so many bytes, and that it is complete. Only while the ring is locked. */
+raw_word *native_ring_reserve(uint32_t bytes);
+void native_ring_commit(uint32_t bytes);
+/* The time of an event in nanoseconds since the recording began. It never decreases while the ring is locked. */
+uint64_t native_now(void);
+
+/* Append a record: NATIVE_PUT(mark, .name = native_text("x")). Fields not given are 0. Only while the ring is locked. */
+#define NATIVE_PUT(name, ...) native_put_##name(&(struct ring_##name){__VA_ARGS__})
+#define RECORD(NAME, name, fields) void native_put_##name(const struct ring_##name *r);
+#include "ljtrace/protocol/ring.def"
+
+struct raw_text native_text(const char *text);
+void native_put_fact(const char *key, const char *value);
+void native_put_number(const char *key, uint64_t number);
+
+/* Memory that is never freed; NULL = there is none. */
+void *native_memory(size_t size);
+
+/* -- stacks.c -- */
+
+/* The stack of n code addresses, innermost first, each that of an instruction (a return address less 1). Writes what is
+ * new of it. n is at most NATIVE_MOST_FRAMES. Only while the ring is locked. */
+struct raw_stack native_stack(const uint64_t *ips, uint32_t n);
+/* Objects were unmapped: code addresses may mean something else from now on. */
+void native_stacks_forget(void);
+
+/* -- names.c -- */
+
+/* Write what a code address is, unless that was done before. Only while the ring is locked. */
+void native_name(uint64_t ip);
+void native_names_forget(void);
+
+/* -- session.c -- */
+
+/* dlclose was called. */
+void native_object_closed(void);
+/* The running thread records its first event. The ring is locked. */
+void native_thread_begins(void);
+
+/* The options of the recording, and its process. */
+struct native_options {
+    uint32_t depth;
+    bool forks; /* forked children are recorded, too */
+    uint32_t process;
+};
+extern struct native_options native_options;
+
+/* -- fork.c -- */
+
+/* From now on a forked child gets a ring and a trace of its own. */
+void native_follow_forks(void);
+
+#endif

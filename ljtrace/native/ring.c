@@ -1,0 +1,226 @@
+/* ring.c - the native library's end of the ring: its memory, its lock and its records.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * ljtrace/protocol/ring.h describes the ring. The lock is a futex with the three states of Drepper, "Futexes Are Tricky":
+ * free, taken, and taken while others wait.
+ *
+ * A child process that was forked shares the ring with its parent, whatever function has forked it. A private page that
+ * the kernel wipes at a fork tells both apart at the cost of one load for each event.
+ */
+#define _GNU_SOURCE
+#include "ljtrace/native/native.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define RING_RESERVE(bytes) native_ring_reserve(bytes)
+#define RING_COMMIT(bytes) native_ring_commit(bytes)
+#define RING_COPY(to, from, n) memcpy(to, from, n)
+#include "ljtrace/protocol/put.h"
+
+enum { LOCK_FREE, LOCK_TAKEN, LOCK_WAITED_FOR };
+enum { SPINS = 100, PAGE = 4096 };
+
+static struct ring_header *s_ring;
+/* 1 in the process that records; 0 in its forked children. NULL = the recording has not begun, or has ended. */
+static const volatile uint32_t *s_alive;
+static uint32_t *s_page; /* the page of s_alive */
+static uint32_t s_lock;
+static uint64_t s_start, s_last; /* nanoseconds */
+
+static long futex(uint32_t *word, int what, uint32_t value, const struct timespec *most)
+{
+    return syscall(SYS_futex, word, what, value, most, NULL, 0);
+}
+
+void *native_memory(size_t size)
+{
+    void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return at == MAP_FAILED ? NULL : at;
+}
+
+static uint64_t clock_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+uint64_t native_now(void)
+{
+    const uint64_t now = clock_now() - s_start;
+    return s_last = now > s_last ? now : s_last;
+}
+
+static uint64_t slab_address(uint32_t slab)
+{
+    return s_ring->slabs + (uint64_t)slab * RING_SLAB_BYTES;
+}
+
+/* The collector must see each store before the next one. */
+static void use_slab(uint32_t slab)
+{
+    __atomic_store_n(&s_ring->current, slab, __ATOMIC_RELEASE);
+    s_ring->limit = slab_address(slab) + RING_SLAB_BYTES - RING_MARGIN_BYTES;
+    __atomic_store_n(&s_ring->cursor, slab_address(slab), __ATOMIC_RELEASE);
+}
+
+bool native_ring_map(int memfd)
+{
+    uint32_t *page = s_page ? s_page : native_memory(PAGE);
+    struct ring_header *ring = mmap(NULL, RING_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
+    if (!page || madvise(page, PAGE, MADV_WIPEONFORK) != 0 || ring == MAP_FAILED ||
+        ring->magic != RING_MAGIC || ring->version != RING_VERSION)
+        return false;
+    *page = 1;
+    s_page = page;
+    s_lock = LOCK_FREE;
+    if (!s_start)
+        s_start = clock_now();
+    if (s_ring)
+        munmap(s_ring, RING_BYTES);
+    ring->slabs = (uint64_t)ring + RING_HEADER_BYTES;
+    s_ring = ring;
+    use_slab(0);
+    ring->begun = 1;
+    s_alive = page;
+    return true;
+}
+
+bool native_is_on(void)
+{
+    return s_alive && *s_alive;
+}
+
+static void wait_for_lock(void)
+{
+    for (int i = 0; i < SPINS; i++) {
+        uint32_t expected = LOCK_FREE;
+        if (__atomic_load_n(&s_lock, __ATOMIC_RELAXED) == LOCK_FREE &&
+            __atomic_compare_exchange_n(&s_lock, &expected, LOCK_TAKEN, false, __ATOMIC_ACQUIRE,
+                                        __ATOMIC_RELAXED))
+            return;
+        __builtin_ia32_pause();
+    }
+    while (__atomic_exchange_n(&s_lock, LOCK_WAITED_FOR, __ATOMIC_ACQUIRE) != LOCK_FREE)
+        futex(&s_lock, FUTEX_WAIT_PRIVATE, LOCK_WAITED_FOR, NULL);
+}
+
+bool native_ring_lock(void)
+{
+    uint32_t expected = LOCK_FREE;
+    if (!native_is_on())
+        return false;
+    if (!__atomic_compare_exchange_n(&s_lock, &expected, LOCK_TAKEN, false, __ATOMIC_ACQUIRE,
+                                     __ATOMIC_RELAXED))
+        wait_for_lock();
+    if (native_is_on())
+        return true;
+    native_ring_unlock();
+    return false;
+}
+
+void native_ring_unlock(void)
+{
+    if (__atomic_exchange_n(&s_lock, LOCK_FREE, __ATOMIC_RELEASE) == LOCK_WAITED_FOR)
+        futex(&s_lock, FUTEX_WAKE_PRIVATE, 1, NULL);
+}
+
+/* Stop recording: the collector is gone. */
+static void stop(void)
+{
+    s_alive = NULL;
+}
+
+static bool collector_is_gone(void)
+{
+    const uint32_t pid = __atomic_load_n(&s_ring->collector, __ATOMIC_RELAXED);
+    return pid == 0 || (syscall(SYS_kill, pid, 0) < 0 && errno == ESRCH);
+}
+
+/* Wait until the collector has read the oldest slab. */
+static void wait_for_room(void)
+{
+    const struct timespec second = {1, 0};
+    for (;;) {
+        const uint32_t consumed = __atomic_load_n(&s_ring->consumed, __ATOMIC_ACQUIRE);
+        if (s_ring->filled - consumed < RING_SLABS)
+            return;
+        if (futex(&s_ring->consumed, FUTEX_WAIT, consumed, &second) < 0 && errno == ETIMEDOUT &&
+            collector_is_gone()) {
+            stop();
+            return;
+        }
+    }
+}
+
+static void next_slab(void)
+{
+    const int error = errno;
+    const uint32_t slab = s_ring->current;
+    s_ring->bytes[slab] = (uint32_t)(s_ring->cursor - slab_address(slab));
+    __atomic_add_fetch(&s_ring->filled, 1, __ATOMIC_RELEASE);
+    futex(&s_ring->filled, FUTEX_WAKE, INT_MAX, NULL);
+    wait_for_room();
+    use_slab((slab + 1) % RING_SLABS);
+    errno = error;
+}
+
+void native_ring_flush(void)
+{
+    next_slab();
+}
+
+void native_ring_exiting(int status)
+{
+    if (native_is_on())
+        s_ring->exiting = 256 + (uint32_t)(status & 0xff);
+}
+
+raw_word *native_ring_reserve(uint32_t bytes)
+{
+    (void)bytes; /* at most the margin */
+    if (s_ring->cursor >= s_ring->limit)
+        next_slab();
+    return (raw_word *)s_ring->cursor;
+}
+
+void native_ring_commit(uint32_t bytes)
+{
+    __atomic_store_n(&s_ring->cursor, s_ring->cursor + bytes, __ATOMIC_RELEASE);
+}
+
+#define RECORD(NAME, name, fields)                                                                           \
+    void native_put_##name(const struct ring_##name *r)                                                      \
+    {                                                                                                        \
+        ring_put_##name(r);                                                                                  \
+    }
+#include "ljtrace/protocol/ring.def"
+
+struct raw_text native_text(const char *text)
+{
+    return (struct raw_text){text, (uint32_t)strlen(text)};
+}
+
+void native_put_fact(const char *key, const char *value)
+{
+    NATIVE_PUT(info, .key = native_text(key), .value = native_text(value));
+}
+
+void native_put_number(const char *key, uint64_t number)
+{
+    char digits[24], *at = digits + sizeof digits;
+    *--at = 0;
+    do
+        *--at = (char)('0' + number % 10);
+    while (number /= 10);
+    native_put_fact(key, at);
+}

@@ -1,0 +1,256 @@
+/* session.c - begins the recording when the library is loaded; threads, unloaded objects, exec.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * The collector writes how the program has ended, since no code of the program runs last for sure.
+ */
+#define _GNU_SOURCE
+#include "ljtrace/native/session.h"
+#include "config.h"
+#include "ljtrace/native/events.h"
+#include "memtrace/memtrace.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { NAME_BYTES = 16, TEXT_BYTES = 8192 };
+
+struct native_options native_options;
+
+static pthread_key_t s_thread_ends;
+static char s_usual[NAME_BYTES]; /* the name of threads that nobody has named: the program's */
+
+/* -- threads -- */
+
+/* Write the thread's name, if it has one of its own. The ring is locked. */
+static void put_name(void)
+{
+    char name[NAME_BYTES] = "", key[] = "thread      ";
+    if (prctl(PR_GET_NAME, name) != 0 || !name[0] || strcmp(name, s_usual) == 0)
+        return;
+    char *at = key + sizeof key - 1;
+    uint32_t number = native_thread();
+    for (*at = 0; number; number /= 10)
+        *--at = (char)('0' + number % 10);
+    memmove(key + strlen("thread "), at, strlen(at) + 1);
+    native_put_fact(key, name);
+}
+
+static void thread_ends(void *any)
+{
+    (void)any;
+    if (!native_ring_lock())
+        return;
+    put_name();
+    native_ring_unlock();
+}
+
+void native_thread_begins(void)
+{
+    pthread_setspecific(s_thread_ends, &native_options); /* any value: the key has a destructor */
+}
+
+/* -- objects -- */
+
+void native_object_closed(void)
+{
+    if (!native_ring_lock())
+        return;
+    native_stacks_forget();
+    native_ring_unlock();
+}
+
+/* -- exec -- */
+
+/* A child of vfork shares the memory of its parent, but its exec does not end the parent's program. */
+static bool is_own_process(void)
+{
+    return native_is_on() && (uint32_t)syscall(SYS_getpid) == native_options.process;
+}
+
+/* The program is about to be replaced; begins = false: that has failed. */
+static void put_exec(bool begins)
+{
+    if (!is_own_process() || !native_ring_lock())
+        return;
+    if (begins)
+        put_name();
+    NATIVE_PUT(exec, .begins = begins, .instructions = native_now());
+    native_ring_unlock();
+}
+
+#define EXEC(name, parameters, arguments)                                                                    \
+    NATIVE_PUBLIC int name parameters                                                                        \
+    {                                                                                                        \
+        int(*real) parameters = (int(*) parameters)dlsym(RTLD_NEXT, #name);                                  \
+        put_exec(true);                                                                                      \
+        const int result = real arguments;                                                                   \
+        put_exec(false);                                                                                     \
+        return result;                                                                                       \
+    }
+EXEC(execve, (const char *path, char *const argv[], char *const envp[]), (path, argv, envp))
+EXEC(execv, (const char *path, char *const argv[]), (path, argv))
+EXEC(execvp, (const char *file, char *const argv[]), (file, argv))
+EXEC(execvpe, (const char *file, char *const argv[], char *const envp[]), (file, argv, envp))
+EXEC(fexecve, (int fd, char *const argv[], char *const envp[]), (fd, argv, envp))
+
+/* The arguments of execl and its relatives, up to NULL, as the array argv. The rest of the list follows. */
+#define COLLECT(first, count, list)                                                                          \
+    size_t count = 1;                                                                                        \
+    va_list list;                                                                                            \
+    va_start(list, first);                                                                                   \
+    while (va_arg(list, const char *))                                                                       \
+        count++;                                                                                             \
+    va_end(list);                                                                                            \
+    char *argv[count + 1];                                                                                   \
+    va_start(list, first);                                                                                   \
+    argv[0] = (char *)(uintptr_t)first;                                                                      \
+    for (size_t i = 1; i <= count; i++)                                                                      \
+        argv[i] = va_arg(list, char *);
+
+NATIVE_PUBLIC int execl(const char *path, const char *first, ...)
+{
+    COLLECT(first, count, list)
+    va_end(list);
+    return execv(path, argv);
+}
+
+NATIVE_PUBLIC int execlp(const char *file, const char *first, ...)
+{
+    COLLECT(first, count, list)
+    va_end(list);
+    return execvp(file, argv);
+}
+
+NATIVE_PUBLIC int execle(const char *path, const char *first, ...)
+{
+    COLLECT(first, count, list)
+    char *const *environment = va_arg(list, char *const *);
+    va_end(list);
+    return execve(path, argv, environment);
+}
+
+/* -- exit -- */
+
+static void on_exit_status(int status, void *any)
+{
+    (void)any;
+    native_ring_exiting(status);
+}
+
+NATIVE_PUBLIC void _exit(int status)
+{
+    if (is_own_process())
+        native_ring_exiting(status);
+    for (;;)
+        syscall(SYS_exit_group, status);
+}
+
+NATIVE_PUBLIC void _Exit(int status)
+{
+    _exit(status);
+}
+
+/* -- the beginning -- */
+
+/* The command line with a space between arguments, or a link of /proc. Returns the text. */
+static const char *read_command(char *to)
+{
+    const int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? 0 : read(fd, to, TEXT_BYTES - 1);
+    if (fd >= 0)
+        close(fd);
+    while (n > 0 && to[n - 1] == 0)
+        n--;
+    for (ssize_t i = 0; i < n; i++)
+        if (to[i] == 0)
+            to[i] = ' ';
+    to[n > 0 ? n : 0] = 0;
+    return to;
+}
+
+static const char *read_executable(char *to)
+{
+    const ssize_t n = readlink("/proc/self/exe", to, TEXT_BYTES - 1);
+    to[n > 0 ? n : 0] = 0;
+    return to;
+}
+
+static void put_facts(void)
+{
+    static char text[TEXT_BYTES];
+    native_put_fact("tool", "ljtrace " PACKAGE_VERSION);
+    native_put_fact("recorder", "native");
+    native_put_fact("time_unit", "nanoseconds");
+    native_put_number("pid", native_options.process);
+    native_put_fact("command", read_command(text));
+    native_put_fact("executable", read_executable(text));
+    native_put_number("start_unix_seconds", (uint64_t)time(NULL));
+    native_put_fact("trace_mem", "no");
+    native_put_fact("trace_freed", "no");
+    native_put_number("stack_depth", native_options.depth);
+}
+
+/* Find a variable of the environment. Returns NULL if it is not set. */
+static char *find_variable(char **environment, const char *name)
+{
+    const size_t n = strlen(name);
+    for (char **at = environment; *at; at++)
+        if (strncmp(*at, name, n) == 0 && (*at)[n] == '=')
+            return *at + n + 1;
+    return NULL;
+}
+
+/* Remove a variable from the environment. */
+static void forget_variable(char **environment, const char *name)
+{
+    const size_t n = strlen(name);
+    char **to = environment;
+    for (char **from = environment; *from; from++)
+        if (strncmp(*from, name, n) != 0 || (*from)[n] != '=')
+            *to++ = *from;
+    *to = NULL;
+}
+
+/* Give LD_PRELOAD its former value in place, which is a part of the present one. */
+static void restore_preload(char **environment, const char *former)
+{
+    char *present = find_variable(environment, "LD_PRELOAD");
+    if (former[0] == '=' && present)
+        memcpy(present, former + 1, strlen(former));
+    else
+        forget_variable(environment, "LD_PRELOAD");
+}
+
+/* This constructor runs before all others, also before libc's, so it does not use libc's environment. */
+__attribute__((constructor)) static void begin(int argc, char **argv, char **environment)
+{
+    char *text = find_variable(environment, NATIVE_VARIABLE), *at = text;
+    (void)argc, (void)argv;
+    if (!text)
+        return;
+    const int memfd = (int)strtol(at, &at, 10);
+    native_options.depth = (uint32_t)strtoul(at + (*at == ':'), &at, 10);
+    native_options.forks = strtoul(at + (*at == ':'), &at, 10) != 0;
+    char *former = at + (*at == ':');
+    restore_preload(environment, former);
+    forget_variable(environment, NATIVE_VARIABLE);
+    native_options.process = (uint32_t)getpid();
+    const bool mapped = native_options.depth <= NATIVE_MOST_FRAMES && native_ring_map(memfd);
+    close(memfd);
+    prctl(PR_GET_NAME, s_usual);
+    if (!mapped || pthread_key_create(&s_thread_ends, thread_ends) != 0 || !native_ring_lock())
+        return;
+    on_exit(on_exit_status, NULL);
+    native_follow_forks();
+    put_facts();
+    native_ring_unlock();
+}

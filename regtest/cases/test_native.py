@@ -1,0 +1,240 @@
+"""test_native - `ljtrace run` records the C heap at native speed and leaves the program as it is.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import json
+import os
+import re
+import signal
+import struct
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from support import (APP_C, APP_LUA, BUILD, NATIVE, SECONDS, Done, Trace, collectors_of, good, record, run, settled,
+                     started, steve, wait_for)
+
+CONDUCT = NATIVE / "conduct"
+OWN_LINE = re.compile(rb"^ljtrace: ")
+SAME = {
+    "app.lua": ["luajit", APP_LUA, "0.2"],
+    "app.c": [APP_C, "500"],
+    "lua os.exit": ["luajit", "-e", "io.write('bye') os.exit(9)"],
+    "sizes and alignments beyond all bounds": [NATIVE / "extremes"],
+    "no such program": [Path("/nonexistent/program")],
+    **{mode: [CONDUCT, mode] for mode in ("exit3", "segv", "kill", "abort", "term", "fork", "threads", "exec",
+                                          "exit-in-thread", "handler", "timer")},
+}
+
+
+def native(path: Path, *options: str) -> list[object]:
+    """The command line that records the program after it into a file."""
+    return ["ljtrace", "run", f"--out={path}", *options]
+
+
+def natively(path: Path, argv: list[object], *options: str, **how: object) -> Trace:
+    done = run([*native(path, *options), *argv], **how)  # type: ignore[arg-type]
+    assert path.exists(), done.complaint
+    if done.status == -signal.SIGKILL:
+        settled(path)
+    return Trace(path, done).check()
+
+
+def without_own_lines(done: Done) -> bytes:
+    return b"".join(x for x in done.err.splitlines(keepends=True) if not OWN_LINE.match(x))
+
+
+@pytest.mark.parametrize("name", [name for name in SAME if name != "no such program"])
+def test_outputs_and_status(name: str, tmp_path: Path) -> None:
+    trace, plain = natively(tmp_path / "t.ljt", SAME[name]), run(SAME[name])
+    assert (trace.run.status, trace.run.out, without_own_lines(trace.run)) == (plain.status, plain.out, plain.err)
+
+
+def test_program_that_does_not_exist(tmp_path: Path) -> None:
+    done = run([*native(tmp_path / "t.ljt"), *SAME["no such program"]])
+    assert done.status == 127 and "/nonexistent/program" in done.complaint
+
+
+@pytest.mark.parametrize("mode,ending,how", [
+    ("exit3", "exit", "exit status 3"), ("exit-in-thread", "exit", None), ("kill", "killed", "SIGKILL"),
+    ("abort", "exit", "SIGABRT"), ("segv", "exit", "SIGSEGV"), ("exec", "exec", "exec")])
+def test_trace_says_how_it_ended(mode: str, ending: str, how: str | None, tmp_path: Path) -> None:
+    trace = natively(tmp_path / "t.ljt", [CONDUCT, mode])
+    assert trace.ending() == ending
+    assert any(e[0] == "new" and e[3] == "1234" for e in trace.events()), "the last block before the end"
+    assert how is None or re.search(rf"program ended +{how}", steve("info", trace.path).text)
+
+
+def sizes(trace: Trace) -> Counter[tuple[str, str]]:
+    """How many events of each kind and size there are."""
+    return Counter((e[0], e[3]) for e in trace.events() if e[0] in ("new", "free", "resize"))
+
+
+@pytest.mark.parametrize("argv", [[APP_C, "500"], [NATIVE / "heaps"], [CONDUCT, "exit3"]], ids=["app", "heaps", "conduct"])
+def test_the_same_events_as_under_valgrind(argv: list[object], tmp_path: Path) -> None:
+    ours = natively(tmp_path / "n.ljt", argv)
+    theirs = record(tmp_path / "v.ljt", argv, "--trace-mem=no", "--heap=malloc")
+    assert sizes(ours) == sizes(theirs)
+
+
+def test_every_way_to_allocate(tmp_path: Path) -> None:
+    """The events and kinds of each function of C and C++, compared with those under Valgrind."""
+    source = tmp_path / "ways.cpp"
+    source.write_text("""
+        #include <cstdlib>
+        #include <malloc.h>
+        #include <new>
+        struct alignas(64) wide { char c[64]; };
+        int main() {
+            free(malloc(101)); free(calloc(3, 34)); free(realloc(malloc(103), 5000)); free(realloc(nullptr, 104));
+            free(memalign(64, 105)); free(aligned_alloc(64, 128)); free(valloc(107)); free(pvalloc(108));
+            free(reallocarray(nullptr, 2, 55)); void *p; if (posix_memalign(&p, 64, 111) == 0) free(p);
+            delete new char; delete[] new char[113]; delete new wide; delete[] new wide[3];
+            delete new (std::nothrow) long; p = malloc(115); p = realloc(p, 0); free(nullptr);
+        }""")
+    good(["g++", "-std=c++17", "-O0", "-o", tmp_path / "ways", source])
+    kinds = {}
+    for name, trace in (("native", natively(tmp_path / "n.ljt", [tmp_path / "ways"])),
+                        ("valgrind", record(tmp_path / "v.ljt", [tmp_path / "ways"]))):
+        kinds[name] = Counter((e[0], e[3], e[5]) for e in trace.events() if e[0] in ("new", "free", "resize"))
+    assert kinds["native"] == kinds["valgrind"]
+
+
+def test_threads(tmp_path: Path) -> None:
+    trace = natively(tmp_path / "t.ljt", [CONDUCT, "threads"])
+    assert len({e[7] for e in trace.events() if e[0] == "new"}) == 5
+
+
+def own_sentinels(trace: Trace) -> int:
+    """How many blocks of work() in conduct.c this process has made."""
+    return len([e for e in trace.events() if e[0] == "new" and e[3] == "1234"])
+
+
+def test_forked_child_has_a_trace_of_its_own(tmp_path: Path) -> None:
+    """The child's events are not in the parent's trace, and what it inherits is in its own."""
+    parent = natively(tmp_path / "t.ljt", [CONDUCT, "fork"])
+    assert own_sentinels(parent) == 1
+    wait_for(lambda: list(tmp_path.glob("t.*.ljt")), "the child's trace is complete")
+    child, = tmp_path.glob("t.*.ljt")
+    settled(child)
+    trace = Trace(child, parent.run).check()
+    assert own_sentinels(trace) == 2, "the inherited block and its own"
+    facts = json.loads(steve("info", "--json", child).text)
+    assert str(parent.path) in json.dumps(facts)
+    assert re.search(r"program ended +exit status 7", steve("info", child).text)
+
+
+def test_forked_children_that_are_not_recorded(tmp_path: Path) -> None:
+    natively(tmp_path / "t.ljt", [CONDUCT, "fork"], "--trace-fork=no")
+    assert [p.name for p in tmp_path.iterdir()] == ["t.ljt"]
+
+
+def test_child_that_executes_another_program_has_no_trace(tmp_path: Path) -> None:
+    trace = natively(tmp_path / "t.ljt", ["sh", "-c", "/bin/echo a; /bin/echo b"])
+    assert trace.run.out == b"a\nb\n"
+    wait_for(lambda: not [p for p in tmp_path.iterdir() if p.name.endswith(".part")], "drafts are gone")
+
+
+@pytest.mark.parametrize("preload", [None, "", "libm.so.6"])
+def test_environment_and_descriptors(preload: str | None, tmp_path: Path) -> None:
+    """The program sees neither the library's variables nor its descriptors."""
+    script = "env | sort; ls /proc/self/fd; set -- /proc/$$/fd/*; echo $#"
+    command = ["env", "-u", "LD_PRELOAD" if preload is None else "_", *([] if preload is None else [f"LD_PRELOAD={preload}"])]
+    plain = run([*command, "sh", "-c", script])
+    ours = run([*command, *native(tmp_path / "t.ljt"), "sh", "-c", script])
+    assert ours.out == plain.out
+
+
+def test_program_that_closes_all_descriptors(tmp_path: Path) -> None:
+    script = "import os; os.closerange(3, 4096); x = [bytes(70021) for _ in range(2000)]; print(len(x))"
+    trace = natively(tmp_path / "t.ljt", [sys.executable, "-c", script], env={"PYTHONMALLOC": "malloc"})
+    assert trace.run.out == b"2000\n"
+    assert sum(int(e[3]) > 70000 for e in trace.events() if e[0] == "new") >= 2000
+
+
+def counted(counts: Path) -> tuple[int, int]:
+    """The News and Frees that teller has counted."""
+    data = counts.read_bytes() if counts.exists() else b""
+    new, _, _, _, free = struct.unpack("=5Q", data) if len(data) == 40 else (0,) * 5
+    return new, free
+
+
+@pytest.mark.parametrize("attempt", range(int(os.environ.get("LJTRACE_FAULTS") or 3)))
+def test_sigkill_loses_nothing(attempt: int, tmp_path: Path) -> None:
+    """teller counts its events in a file that outlives it. It is killed after it has counted some thousands."""
+    path, counts = tmp_path / "t.ljt", tmp_path / "counts"
+    with started([*native(path), NATIVE / "teller", counts]) as process:
+        wait_for(lambda: counted(counts)[0] > 1000 * attempt, "teller works")
+        pid = next(int(p.name) for p in Path("/proc").glob("[0-9]*")
+                   if (p / "cmdline").exists() and (p / "cmdline").read_bytes().startswith(os.fsencode(NATIVE / "teller")))
+        os.kill(pid, signal.SIGKILL)
+        assert process.wait(timeout=SECONDS) == -signal.SIGKILL
+    trace = Trace(path, Done(0, b"", b"")).check()
+    kinds = Counter(e[0] for e in trace.events() if e[3] == "70021")
+    new, free = counted(counts)
+    # each event is in the ring before the program goes on; teller counts after that
+    assert new <= kinds["new"] <= new + 1 and free <= kinds["free"] <= free + 1
+
+
+def test_the_launcher_is_killed(tmp_path: Path) -> None:
+    """The program goes on, and its trace is complete."""
+    path, stop = tmp_path / "t.ljt", tmp_path / "stop"
+    with started([*native(path), CONDUCT, "until", stop], stdout=subprocess.PIPE) as process:
+        wait_for(path.exists, "the recording has begun")
+        wait_for(lambda: path.stat().st_size > 1000, "events are written")
+        process.kill()
+        process.wait()
+        stop.touch()
+        settled(path)
+    assert Trace(path, Done(0, b"", b"")).check().counts()["new"] > 0
+
+
+def test_the_collector_is_killed(tmp_path: Path) -> None:
+    path, stop = tmp_path / "t.ljt", tmp_path / "stop"
+    with started([*native(path), CONDUCT, "until", stop], stderr=subprocess.PIPE) as process:
+        wait_for(lambda: collectors_of(path), "the collector runs")
+        wait_for(lambda: path.exists() and path.stat().st_size > 1000, "events are written")
+        os.kill(collectors_of(path)[0], signal.SIGKILL)
+        stop.touch()
+        assert process.wait(timeout=SECONDS) == 0
+        assert process.stderr is not None and b"collector was killed" in process.stderr.read()
+
+
+def test_unwritable_output(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    done = run([*native(Path("/nonexistent/t.ljt")), "touch", mark])
+    assert done.status == 125 and not mark.exists()
+    assert "/nonexistent/t.ljt" in done.complaint and "--out=FILE" in done.complaint
+
+
+def test_static_program(tmp_path: Path) -> None:
+    done = run([*native(tmp_path / "t.ljt"), NATIVE / "conduct-static", "exit3"])
+    assert done.status == 3 and "nothing was recorded" in done.complaint
+
+
+def test_max_size(tmp_path: Path) -> None:
+    done = run([*native(tmp_path / "t.ljt", "--max-size=64k"), APP_C, "100000"])
+    assert "--max-size was reached" in done.complaint
+    assert (tmp_path / "t.ljt").stat().st_size <= 65536
+
+
+def test_facts(tmp_path: Path) -> None:
+    trace = natively(tmp_path / "t.%p.ljt".replace("%p", "1"), ["true"])
+    facts = json.loads(steve("info", "--json", trace.path).text)
+    assert "native" in json.dumps(facts) and "nanoseconds" in json.dumps(facts)
+
+
+@pytest.mark.parametrize("option", ["--stack-depth=501", "--compress=0", "--max-size=1", "--keep=some", "--out=", "--strange"])
+def test_wrong_options(option: str) -> None:
+    done = run(["ljtrace", "run", option, "true"])
+    assert done.status == 125 and option.partition("=")[0].strip("-") in done.complaint
+
+
+def test_help_and_version() -> None:
+    assert "--stack-depth=N" in good(["ljtrace", "run", "--help"]).text
+    assert good(["ljtrace", "run", "--version"]).text.startswith("ljtrace ")
+    assert run(["ljtrace", "run"]).status == 125
+    assert (BUILD / "ljtrace/ljtrace-run").exists()
