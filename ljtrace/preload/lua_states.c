@@ -12,7 +12,7 @@
  * are not changed.
  */
 #include "ljtrace/ljtrace.h"
-#include "ljtrace/preload/lua_calibrate.h"
+#include "ljtrace/calibrate/lua_calibrate.h"
 #include "ljtrace/protocol/luajit_offsets.h"
 #include <errno.h>
 #include <stddef.h>
@@ -65,6 +65,11 @@ static void hide(int on)
     VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_HIDE, on, 0, 0, 0, 0);
 }
 
+int lua_peek(uint64_t at, void *to, size_t n)
+{
+    return VALGRIND_DO_CLIENT_REQUEST_EXPR(0, LJTRACE_REQUEST_PEEK, at, to, n, 0, 0) == n;
+}
+
 static uint32_t number_of(const struct image *image)
 {
     return image ? (uint32_t)(image - s_images) + 1 : 0;
@@ -74,17 +79,13 @@ static uint32_t number_of(const struct image *image)
  * Lua, or none. NULL = all were found. */
 static const char *find_api(const struct image *image, struct lua_api *api)
 {
-    static const char *const names[] = {"luaL_newstate",   "lua_getallocf", "lua_close",
-                                        "luaJIT_setmode",  "lua_setallocf", "luaL_openlibs",
-                                        "luaL_loadbuffer", "lua_pcall",     "lua_pushcclosure",
-                                        "lua_topointer",   "lua_settop",    "lua_tointeger"};
-    enum { FUNCTIONS = sizeof names / sizeof *names };
-    void *at[FUNCTIONS] = {0};
-    VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_LUA_FUNCTIONS, number_of(image), names, FUNCTIONS, at, 0);
+    void *at[LUA_API_FUNCTIONS] = {0};
+    VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_LUA_FUNCTIONS, number_of(image), lua_api_names,
+                                    LUA_API_FUNCTIONS, at, 0);
     __builtin_memcpy(api, at, sizeof at);
-    for (unsigned i = 0; i < FUNCTIONS; i++)
+    for (unsigned i = 0; i < LUA_API_FUNCTIONS; i++)
         if (!at[i])
-            return names[i];
+            return lua_api_names[i];
     return 0;
 }
 

@@ -35,7 +35,8 @@ TREES = [
           (".",))),
 ]
 # programs and libraries that share nothing but a protocol and the public headers of the layers named
-APART = {"ljtrace/tool": (), "ljtrace/preload": (), "ljtrace/native": (), "ljtrace/symbols": (),
+APART = {"ljtrace/tool": (), "ljtrace/calibrate": (), "ljtrace/preload": ("ljtrace/calibrate",),
+         "ljtrace/native": (), "ljtrace/symbols": (),
          "ljtrace/collector": ("ljtrace/symbols", "memtrace"), "drivers": ("memtrace",),
          "memtrace": ()}
 

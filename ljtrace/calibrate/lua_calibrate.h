@@ -1,4 +1,4 @@
-/* lua_calibrate.h - find the offsets at which a build of LuaJIT keeps its state. (guest preload)
+/* lua_calibrate.h - find the offsets at which a build of LuaJIT keeps its state. (in the program)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
@@ -6,8 +6,8 @@
  * result, struct lua_layout, is what the tool needs to read Lua stacks. Nothing here is used after the probe
  * of an image.
  */
-#ifndef PRELOAD_LUA_CALIBRATE_H
-#define PRELOAD_LUA_CALIBRATE_H
+#ifndef LJTRACE_CALIBRATE_LUA_CALIBRATE_H
+#define LJTRACE_CALIBRATE_LUA_CALIBRATE_H
 
 #include "ljtrace/protocol/lua_layout.h"
 #include <stddef.h>
@@ -15,7 +15,7 @@
 typedef void *alloc_function(void *ud, void *ptr, size_t osize, size_t nsize);
 typedef int c_function(void *L);
 
-/* The functions of one LuaJIT image. Only pointers, in the order of the names in find_api (lua_states.c). */
+/* The functions of one LuaJIT image. Only pointers, in the order of lua_api_names. */
 struct lua_api {
     void *(*newstate)(void);
     alloc_function *(*getallocf)(void *L, void **ud);
@@ -30,6 +30,12 @@ struct lua_api {
     void (*settop)(void *L, int top);
     ptrdiff_t (*tointeger)(void *L, int index);
 };
+enum { LUA_API_FUNCTIONS = sizeof(struct lua_api) / sizeof(void *) };
+extern const char *const lua_api_names[LUA_API_FUNCTIONS];
+
+/* Read memory that may not be mapped. Returns 1 if all of it was read. The library that this code is linked into
+ * defines it. */
+int lua_peek(uint64_t at, void *to, size_t n);
 
 /* Fill `to` by running a script in the scratch state L. No other code may use L; the caller closes it.
  * Not reentrant. This code runs once per image, so most of its cost is that Valgrind translates it: it is

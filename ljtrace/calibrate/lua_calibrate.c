@@ -1,4 +1,4 @@
-/* lua_calibrate.c - measure the offsets of LuaJIT's structures with a scratch state. (guest preload)
+/* lua_calibrate.c - measure the offsets of LuaJIT's structures with a scratch state. (in the program)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
@@ -10,16 +10,19 @@
  * script.
  *
  * Nothing is derived from version numbers or sizes, because builds in which these are equal still differ.
- * Nothing but the scratch state is changed. Memory at a guessed address is read by the tool
- * (LJTRACE_REQUEST_PEEK), never here.
+ * Nothing but the scratch state is changed. Memory at a guessed address is read by lua_peek.
  *
  * Start reading at lua_calibrate, at the end.
  */
-#include "ljtrace/preload/lua_calibrate.h"
-#include "ljtrace/ljtrace.h"
-#include "ljtrace/preload/lua_parser.h"
+#include "ljtrace/calibrate/lua_calibrate.h"
+#include "ljtrace/calibrate/lua_parser.h"
 #include "ljtrace/protocol/luajit_offsets.h"
 #include "memtrace/memtrace.h"
+
+const char *const lua_api_names[LUA_API_FUNCTIONS] = {"luaL_newstate",   "lua_getallocf", "lua_close",
+                                                      "luaJIT_setmode",  "lua_setallocf", "luaL_openlibs",
+                                                      "luaL_loadbuffer", "lua_pcall",     "lua_pushcclosure",
+                                                      "lua_topointer",   "lua_settop",    "lua_tointeger"};
 
 enum { STACK_WORDS = 128, SAMPLE = 1024, GLOBAL_MAX = 16384, FRAME_MAX = 128, GCT_PROTO = 7, GCT_TRACE = 9 };
 
@@ -102,16 +105,10 @@ static uint64_t word_at(const void *at, uint32_t size)
     return v;
 }
 
-/* Read memory that may not be mapped. Returns 1 if all of it was read. */
-static int peek(uint64_t at, void *to, size_t n)
-{
-    return VALGRIND_DO_CLIENT_REQUEST_EXPR(0, LJTRACE_REQUEST_PEEK, at, to, n, 0, 0) == n;
-}
-
 static uint64_t peek_word(uint64_t at, uint32_t size)
 {
     uint64_t v = 0;
-    return peek(at, &v, size) ? v : 0;
+    return lua_peek(at, &v, size) ? v : 0;
 }
 
 /* -- sampling -- */
@@ -120,13 +117,13 @@ static void sample(enum situation in, void *L)
 {
     struct seen *seen = &s.seen[in];
     seen->L = (uint64_t)L;
-    peek(s.g, seen->g, SAMPLE);
+    lua_peek(s.g, seen->g, SAMPLE);
     seen->cframe = peek_word((uint64_t)L + offsets()->thread_cframe, 8) & ~3ULL;
     uint64_t base = peek_word((uint64_t)L + offsets()->thread_base, word_size());
     seen->link = peek_word(base - word_size(), word_size());
     for (uint64_t i = 0, at = (uint64_t)__builtin_frame_address(0); i < STACK_WORDS; i++)
-        peek(at + 8 * i, &seen->stack[i], 8);
-    peek(seen->cframe, seen->frame, FRAME_MAX);
+        lua_peek(at + 8 * i, &seen->stack[i], 8);
+    lua_peek(seen->cframe, seen->frame, FRAME_MAX);
     seen->taken = 1;
 }
 

@@ -1,4 +1,4 @@
-/* lua_parser.c - find the field of Lua's lexer that holds the current line. (guest preload)
+/* lua_parser.c - find the field of Lua's lexer that holds the current line. (in the program)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
@@ -9,8 +9,7 @@
  *
  * In a build for which this fails, allocations of the parser are attributed to the line that called load.
  */
-#include "ljtrace/preload/lua_parser.h"
-#include "ljtrace/ljtrace.h"
+#include "ljtrace/calibrate/lua_parser.h"
 
 enum { STRINGS = 3, PIECE = 512, PIECES = 32, STATE = 256, FIRST_LENGTH = 500, LENGTH_STEP = 100 };
 
@@ -25,15 +24,10 @@ static struct {
     uint8_t state[STRINGS][STATE];
 } s;
 
-static int peek(uint64_t at, void *to, size_t n)
-{
-    return VALGRIND_DO_CLIENT_REQUEST_EXPR(0, LJTRACE_REQUEST_PEEK, at, to, n, 0, 0) == n;
-}
-
 static uint64_t peek_word(uint64_t at)
 {
     uint64_t v = 0;
-    return peek(at, &v, sizeof v) ? v : 0;
+    return lua_peek(at, &v, sizeof v) ? v : 0;
 }
 
 static int is_lexer(uint64_t at, uint64_t function, uint64_t L)
@@ -47,7 +41,7 @@ static int is_lexer(uint64_t at, uint64_t function, uint64_t L)
 static uint64_t find_lexer(uint64_t from)
 {
     uint64_t word[PIECE / 8 + 1];
-    for (int piece = 0; piece < PIECES && peek(from, word, sizeof word); piece++, from += PIECE)
+    for (int piece = 0; piece < PIECES && lua_peek(from, word, sizeof word); piece++, from += PIECE)
         for (int i = 0; i < PIECE / 8; i++)
             if (is_lexer(from + 8 * (uint64_t)i, word[i], word[i + 1]))
                 return from + 8 * (uint64_t)i;
@@ -61,7 +55,7 @@ static void *on_allocation(void *ud, void *ptr, size_t osize, size_t nsize)
         size_t least = s.known->string_header + FIRST_LENGTH + LENGTH_STEP * (size_t)i + 1;
         if (!ptr && nsize >= least && nsize < least + 8 && !s.at[i]) {
             s.at[i] = find_lexer((uint64_t)__builtin_frame_address(0));
-            if (!s.at[i] || !peek(s.at[i], s.state[i], STATE))
+            if (!s.at[i] || !lua_peek(s.at[i], s.state[i], STATE))
                 s.at[i] = 0;
         }
     }
