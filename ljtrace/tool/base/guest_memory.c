@@ -3,9 +3,8 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "ljtrace/tool/base/guest_memory.h"
-#include "pub_tool_aspacemgr.h"
+#include "ljtrace/tool/base/segments.h"
 #include "pub_tool_libcbase.h"
-#include "pub_tool_vki.h"
 
 enum { RANGES = 8 };
 
@@ -30,17 +29,27 @@ void lt_guest_forget(void)
 
 static Bool look_up(Addr a, SizeT n)
 {
-    const NSegment *s = VG_(am_find_nsegment)(a);
-    if (!s || !s->hasR || !(s->kind & (SkFileC | SkAnonC | SkShmC)))
+    Addr from, to;
+    if (!lt_segment_readable(a, n, &from, &to))
         return False;
-    if (a + n - 1 > s->end)
-        return VG_(am_is_valid_for_client)(a, n, VKI_PROT_READ);
-    s_range[s_next].from = s->start;
-    s_range[s_next].to = s->end + 1;
+    if (from == to)
+        return True;
+    s_range[s_next].from = from;
+    s_range[s_next].to = to;
     s_next = (s_next + 1) % RANGES;
     if (s_ranges < RANGES)
         s_ranges++;
     return True;
+}
+
+void lt_guest_doubt(Addr a)
+{
+    if (lt_segments_are_exact)
+        return;
+    lt_guest_pages[(a >> LT_GUEST_PAGE_BITS) % LT_GUEST_PAGES] = 0;
+    for (UInt i = 0; i < s_ranges; i++)
+        if (a >= s_range[i].from && a < s_range[i].to)
+            s_range[i].from = s_range[i].to = 0;
 }
 
 Bool lt_guest_readable(Addr a, SizeT n)

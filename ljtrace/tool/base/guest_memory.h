@@ -20,6 +20,8 @@ extern UWord lt_guest_pages[LT_GUEST_PAGES];
 void lt_guest_forget(void);
 /* How often that was called: memory found readable is readable as long as this number is the same. */
 extern UInt lt_guest_turn;
+/* A pointer is only a guess: do not rely on what was found earlier about its page, if that may have changed. */
+void lt_guest_doubt(Addr a);
 /* Is this range readable? */
 Bool lt_guest_readable(Addr a, SizeT n);
 /* Are these n bytes in one page that is known to be readable? */

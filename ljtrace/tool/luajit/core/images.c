@@ -47,17 +47,22 @@ static const DebugInfo *object_of(Addr f)
     return VG_(find_DebugInfo)(VG_(current_DiEpoch)(), f);
 }
 
-UInt lt_image_add(Addr f)
+Bool lt_object_code(Addr f, Addr *from, Addr *to)
 {
     const DebugInfo *object = object_of(f);
+    if (!object)
+        return False;
+    *from = VG_(DebugInfo_get_text_avma)(object);
+    *to = *from + VG_(DebugInfo_get_text_size)(object);
+    return True;
+}
+
+UInt lt_image_add(Addr f)
+{
     UInt i = 0;
     while (i < LUA_MAX_IMAGES && s_image[i].to)
         i++;
-    if (!object || i == LUA_MAX_IMAGES)
-        return 0;
-    s_image[i].from = VG_(DebugInfo_get_text_avma)(object);
-    s_image[i].to = s_image[i].from + VG_(DebugInfo_get_text_size)(object);
-    return i + 1;
+    return i < LUA_MAX_IMAGES && lt_object_code(f, &s_image[i].from, &s_image[i].to) ? i + 1 : 0;
 }
 
 const HChar *lt_image_file(UInt image)

@@ -12,6 +12,8 @@
 #include "ljtrace/protocol/lua_layout.h"
 #include "pub_tool_basics.h"
 
+/* The code of the object that contains f. Returns false if no object is known there. */
+Bool lt_object_code(Addr f, Addr *from, Addr *to);
 /* The image that contains the function f; 0 = none that is known. */
 UInt lt_image_of(Addr f);
 /* Register an image for the object that contains f. Returns 0 if no object is known there, or if there are

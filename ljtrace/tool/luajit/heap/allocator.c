@@ -22,7 +22,6 @@
 #include "ljtrace/tool/ring/records.h"
 #include "ljtrace/tool/ring/rollback.h"
 #include "memtrace/memtrace.h"
-#include "pub_tool_debuginfo.h"
 #include "pub_tool_libcassert.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_libcprint.h"
@@ -128,10 +127,9 @@ void lt_lua_watch(Addr f, enum lua_allocator whose, UInt image)
         return;
     }
     struct watched *w = &s_watched[s_count++];
-    DebugInfo *di = VG_(find_DebugInfo)(VG_(current_DiEpoch)(), f);
+    Addr from, to;
     *w = (struct watched){.f = f, .image = image};
-    if (whose != LUA_ALLOCATOR_PROGRAMS && di) {
-        Addr from = VG_(DebugInfo_get_text_avma)(di), to = from + VG_(DebugInfo_get_text_size)(di);
+    if (whose != LUA_ALLOCATOR_PROGRAMS && lt_object_code(f, &from, &to)) {
         lt_image_code(from, to);
         if (whose == LUA_ALLOCATOR_OWN)
             w->from = from, w->to = to;

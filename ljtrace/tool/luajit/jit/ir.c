@@ -67,7 +67,7 @@ static Bool has_result(const struct lt_ir *ir, UInt number)
 UInt lt_ir_strings(const struct lt_ir *ir, UInt from, UInt to, UInt concatenation)
 {
     UInt count = 0;
-    for (UInt i = from; i < to && i < ir->end; i++) {
+    for (UInt i = from > FIRST_REF ? from : FIRST_REF + 1; i < to && i < ir->end; i++) {
         Int op = (Int)field(ir, i, IR_OPCODE, 1) - (Int)concatenation;
         if (type_of(ir, i) == TYPE_STRING && has_result(ir, i))
             count += op == 0 || op == PART_OF_STRING || op == STRING_OF_MEMORY || op >= STRING_OF_NUMBER;

@@ -13,6 +13,7 @@
 /* Is this word of the VM's frame the thread that runs in it? */
 static Bool leads_back(const struct lt_vm *vm, Addr L, Addr cframe)
 {
+    lt_guest_doubt(L);
     return L && (lt_guest_number(L + vm->at->thread_cframe, 8) & ~(Addr)3) == cframe &&
            lt_vm_gct(vm, L) == GCT_THREAD;
 }

@@ -173,6 +173,7 @@ static enum mt_type object_type(const struct lt_vm *vm, Addr o, SizeT size)
 static enum mt_type part_of(const struct lt_vm *vm, Addr object, Addr block, SizeT size)
 {
     const struct luajit_offsets *at = vm->at;
+    lt_guest_doubt(object);
     if (object & 7 || !lt_guest_readable(object, at->tab_bytes))
         return MT_TYPE_UNKNOWN;
     UInt gct = lt_vm_gct(vm, object);
@@ -245,6 +246,7 @@ static Bool is_buffer_text(const struct lt_vm *vm, const struct lt_pending *p)
     SizeT header = vm->at->udata_bytes;
     for (UInt i = 0; i < p->words; i++) {
         Addr udata = p->at_hand[i] - header;
+        lt_guest_doubt(udata);
         if (!(udata & 7) && lt_guest_readable(udata, header + 24) && lt_vm_gct(vm, udata) == GCT_UDATA &&
             lt_guest_number(udata + vm->at->ffid, 1) == UDATA_BUFFER &&
             lt_guest_number(udata + header + 16, 8) == p->block)
