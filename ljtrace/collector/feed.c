@@ -175,7 +175,7 @@ const char *handle_rename(struct feed *f, const struct ring_rename *r)
 
 const char *handle_stack(struct feed *f, const struct ring_stack *r)
 {
-    if (r->number == 0 || r->number > RING_KEPT_STACKS)
+    if (r->number == 0 || r->number > RING_STACK_NUMBERS)
         return "stack with a number that can not be";
     stacks_keep(&f->stacks, r->number, r->ips, r->ips_count);
     return NULL;
@@ -421,7 +421,7 @@ static inline struct raw_text read_text(struct rest *rest, uint64_t bytes)
         return "record with a part of an item at its end";
 #define STACK(x)                                                                                             \
     r.x = (struct raw_stack){raw->argument, more, (const uint64_t *)rest.at};                                \
-    if (raw->argument > RING_KEPT_STACKS)                                                                    \
+    if (raw->argument > RING_STACK_NUMBERS)                                                                    \
         return "event with a stack's number that can not be";
 #include "ljtrace/protocol/ring.def"
 

@@ -18,7 +18,7 @@ void stacks_free(struct stacks *s)
     map_clear(&s->frame_of);
     free(s->frames);
     free(s->last);
-    for (uint32_t i = 0; i <= RING_KEPT_STACKS; i++)
+    for (uint32_t i = 0; i <= RING_STACK_NUMBERS; i++)
         free(s->kept[i].ip);
 }
 

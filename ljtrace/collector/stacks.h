@@ -46,7 +46,7 @@ struct stacks {
         uint64_t *ip;
         uint32_t count, capacity;
         uint32_t stack, meanings; /* the stack's id when `meanings` had this value */
-    } kept[RING_KEPT_STACKS + 1];
+    } kept[RING_STACK_NUMBERS + 1];
 };
 
 void stacks_init(struct stacks *s, struct mt_writer *w);
@@ -56,7 +56,7 @@ void stacks_define(struct stacks *s, uint64_t key, const struct mt_frame *f, uin
 uint32_t stacks_frame(struct stacks *s, uint64_t ip);
 /* The id of the stack of n addresses, innermost first. */
 uint32_t stacks_intern(struct stacks *s, const uint64_t *ips, uint32_t n);
-/* Store n addresses under a number from 1 to RING_KEPT_STACKS, replacing those stored before. */
+/* Store n addresses under a number from 1 to RING_STACK_NUMBERS, replacing those stored before. */
 void stacks_keep(struct stacks *s, uint32_t number, const uint64_t *ips, uint32_t n);
 /* The id of the stack whose addresses are stored under a number; 0, the empty stack, if there are none. */
 uint32_t stacks_kept(struct stacks *s, uint32_t number);

@@ -9,6 +9,7 @@
  */
 #define _GNU_SOURCE
 #include "ljtrace/native/events.h"
+#include "ljtrace/native/lua_stack.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -21,6 +22,7 @@ enum { MOST_DEFERRED = 64, MOST_THREADS = 0xffff };
 NATIVE_THREAD_LOCAL struct thread {
     uint32_t number; /* 0 = none yet */
     bool locked;     /* this thread has the ring's lock */
+    uint32_t details; /* it is inside so many allocator functions of Lua */
     /* The stack pointer of the event that is being recorded; 0 = there is none. */
     uint64_t recording;
     struct native_taken *taken; /* its own event, then those that are deferred; NULL = no memory so far */
@@ -54,7 +56,9 @@ void native_event_put(const struct native_taken *t)
     const struct native_event *e = &t->event;
     if (e->kind == NATIVE_NOTHING)
         return;
-    const struct raw_stack stack = native_stack(t->ips, t->depth);
+    struct raw_stack stack;
+    if (!t->from.sp || !lua_stack_take(&t->from, &stack))
+        stack = native_stack(t->ips, t->depth);
     const uint64_t now = native_now();
     if (e->kind == NATIVE_NEW)
         NATIVE_PUT(new, .how = e->how, .addr = e->addr, .size = e->size, .instructions = now, .stack = stack);
@@ -100,6 +104,7 @@ static bool is_interrupted(uint64_t sp)
 static void take_stack(struct native_taken *t, const struct native_registers *from)
 {
     const uint32_t most = native_options.depth;
+    t->from = *from;
     t->depth = most ? native_unwind(from, t->ips, t->sps, most + 1) : 0;
     if (t->depth > most)
         t->ips[most] = RAW_CUT;
@@ -115,12 +120,16 @@ static struct native_taken *defer(const struct native_registers *from)
     }
     struct native_taken *taken = &t->taken[1 + t->deferred_count++];
     take_stack(taken, from);
+    taken->from.sp = 0;
     return taken;
 }
 
 struct native_taken *native_event_begin(const struct native_registers *from, bool *deferred)
 {
     struct thread *t = &s_self;
+    *deferred = false;
+    if (t->details)
+        return NULL;
     *deferred = t->recording && is_interrupted(from->sp);
     if (*deferred)
         return defer(from);
@@ -178,6 +187,17 @@ void native_events_anew(void)
     s_self.locked = false;
     s_self.recording = 0;
     s_self.deferred_count = 0;
+    s_self.details = 0;
+}
+
+void native_details_begin(void)
+{
+    s_self.details++;
+}
+
+void native_details_end(void)
+{
+    s_self.details--;
 }
 
 uint64_t native_events_dropped(void)

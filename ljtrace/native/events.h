@@ -20,6 +20,7 @@ struct native_event {
 /* An event with the stack of its caller; the allocation function is the innermost frame. */
 struct native_taken {
     struct native_event event;
+    struct native_registers from; /* sp 0 = they are not valid any more */
     uint32_t depth;
     uint64_t ips[NATIVE_MOST_FRAMES + 1], sps[NATIVE_MOST_FRAMES + 1];
 };
@@ -50,6 +51,11 @@ bool native_enter(uint64_t sp);
 void native_leave(void);
 /* This is a forked child with a ring of its own: there are no events that are not complete. */
 void native_events_anew(void);
+
+/* The running thread is inside an allocator function of Lua: the blocks of malloc that it makes are details of that, and
+ * are not recorded. */
+void native_details_begin(void);
+void native_details_end(void);
 
 /* The number of the running thread, from 1; 0 = it has recorded nothing. */
 uint32_t native_thread(void);

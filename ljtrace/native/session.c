@@ -8,6 +8,8 @@
 #include "ljtrace/native/session.h"
 #include "config.h"
 #include "ljtrace/native/events.h"
+#include "ljtrace/native/lua_stack.h"
+#include "ljtrace/native/lua_states.h"
 #include "memtrace/memtrace.h"
 
 #include <dlfcn.h>
@@ -65,6 +67,7 @@ void native_object_closed(void)
     if (!native_ring_lock())
         return;
     native_stacks_forget();
+    lua_stack_forget();
     native_ring_unlock();
 }
 
@@ -253,4 +256,5 @@ __attribute__((constructor)) static void begin(int argc, char **argv, char **env
     native_follow_forks();
     put_facts();
     native_ring_unlock();
+    lua_states_init();
 }

@@ -113,6 +113,9 @@ enum raw_heap_kind { RAW_KIND_CUSTOM, RAW_KIND_MMAP, RAW_HEAP_KINDS };
 /* The most stacks that have a number. */
 enum { RING_KEPT_STACKS = 8192 };
 
+/* The native recorder has two kinds of stacks: those of C, and above them those of C and Lua. */
+enum { RING_STACK_NUMBERS = 2 * RING_KEPT_STACKS };
+
 /* Slots are short numbers of heaps, for headers. A slot is the C heap's until RAW_SLOT changes it. */
 enum { RING_HEAP_SLOTS = 64 };
 

@@ -36,7 +36,7 @@ TREES = [
 ]
 # programs and libraries that share nothing but a protocol and the public headers of the layers named
 APART = {"ljtrace/tool": (), "ljtrace/calibrate": (), "ljtrace/preload": ("ljtrace/calibrate",),
-         "ljtrace/native": (), "ljtrace/symbols": (),
+         "ljtrace/native": ("ljtrace/calibrate", "ljtrace/tool"), "ljtrace/symbols": (),
          "ljtrace/collector": ("ljtrace/symbols", "memtrace"), "drivers": ("memtrace",),
          "memtrace": ()}
 

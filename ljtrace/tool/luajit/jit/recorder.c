@@ -10,8 +10,6 @@
  */
 #include "ljtrace/tool/luajit/jit/recorder.h"
 #include "ljtrace/tool/luajit/core/images.h"
-#include "ljtrace/tool/luajit/stack/stack.h"
-#include "ljtrace/tool/luajit/state/vmstate.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_mallocfree.h"
 
@@ -183,31 +181,82 @@ Bool lt_recording_works(const struct lt_vm *vm, Addr cframe)
     return known;
 }
 
-void lt_recording_step(struct lt_vm *vm)
+static struct lt_recording *recording_of(struct lt_vm *vm)
 {
-    Addr J = vm->g + vm->layout->recorder, L = lt_vm_ref(vm, vm->g + vm->layout->cur_l);
-    UInt trace = (UInt)lt_guest_number(J + vm->at->trace_number, 2);
-    UInt first = lt_vm_u32(J + vm->at->trace_nins);
-    Addr base = lt_vm_ref(vm, L + vm->at->thread_base), pc = lt_vm_ref(vm, J + vm->at->recorder_pc);
     if (!vm->recording)
         vm->recording = VG_(calloc)("ljtrace.recording", 1, sizeof *vm->recording);
-    struct lt_recording *r = vm->recording;
-    struct steps *now = r->of[r->trace];
-    learn_site(r, site_of(lt_vm_cframe(vm)));
-    if (trace && (trace != r->trace || !now || (now->count && first < now->step[now->count - 1].first)))
-        begin_trace(r, trace);
+    return vm->recording;
+}
+
+static Addr compiler_of(const struct lt_vm *vm)
+{
+    return vm->g + vm->layout->recorder;
+}
+
+/* The number of the trace that is being recorded; 0 = it is not set yet. */
+static UInt trace_of(const struct lt_vm *vm)
+{
+    return (UInt)lt_guest_number(compiler_of(vm) + vm->at->trace_number, 2);
+}
+
+static Bool is_new_trace(const struct lt_recording *r, UInt trace, UInt first)
+{
+    const struct steps *now = r->of[r->trace];
+    return trace && (trace != r->trace || !now || (now->count && first < now->step[now->count - 1].first));
+}
+
+/* Take the step that begins, at this base. */
+static void take_last(const struct lt_vm *vm, struct lt_recording *r, UInt first, Addr base)
+{
     r->last.first = first;
     r->last_base = base;
-    take_frames(vm, pc, base, &r->last);
+    take_frames(vm, lt_vm_ref(vm, compiler_of(vm) + vm->at->recorder_pc), base, &r->last);
     r->has_last = True;
+}
+
+void lt_recording_step(struct lt_vm *vm)
+{
+    Addr L = lt_vm_ref(vm, vm->g + vm->layout->cur_l), base = lt_vm_ref(vm, L + vm->at->thread_base);
+    UInt trace = trace_of(vm), first = lt_vm_u32(compiler_of(vm) + vm->at->trace_nins);
+    struct lt_recording *r = recording_of(vm);
+    learn_site(r, site_of(lt_vm_cframe(vm)));
+    if (is_new_trace(r, trace, first))
+        begin_trace(r, trace);
+    take_last(vm, r, first, base);
     if (trace)
+        add_step(r, &r->last, base);
+}
+
+static Addr cframe_before(const struct lt_vm *vm, Addr cframe)
+{
+    return lt_guest_number(cframe + vm->layout->cframe_prev, 8) & ~(Addr)3;
+}
+
+/* The event's handler has a frame of its own, above that of the function that is recorded; and the VM has two more
+ * frames on the C stack than the interpreter: those of the compiler and of the handler. */
+void lt_recording_event(struct lt_vm *vm, Addr L)
+{
+    Addr frame = lt_vm_ref(vm, L + vm->at->thread_base) - 8;
+    Addr compiler = cframe_before(vm, lt_guest_number(L + vm->at->thread_cframe, 8) & ~(Addr)3);
+    UInt trace = trace_of(vm), first = lt_vm_u32(compiler_of(vm) + vm->at->trace_nins);
+    struct lt_recording *r = recording_of(vm);
+    if (!trace || !is_frame(frame) || (link_of(vm, frame) & 3) != LINK_C)
+        return;
+    Addr base = frame - (Addr)(link_of(vm, frame) & ~(Long)7) + 8;
+    Bool begins = is_new_trace(r, trace, first);
+    learn_site(r, site_of(compiler));
+    learn_site(r, site_of(cframe_before(vm, compiler)));
+    take_last(vm, r, first, base);
+    if (begins)
+        begin_trace(r, trace);
+    else
         add_step(r, &r->last, base);
 }
 
 void lt_recording_done(struct lt_vm *vm)
 {
     struct lt_recording *r = vm->recording;
-    UInt trace = (UInt)lt_guest_number(vm->g + vm->layout->recorder + vm->at->trace_number, 2);
+    UInt trace = trace_of(vm);
     if (r && trace && trace != r->trace && r->has_last)
         begin_trace(r, trace);
 }

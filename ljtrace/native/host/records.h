@@ -1,0 +1,16 @@
+/* records.h - the time and the stack of an event of the code that is shared with the tool.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef LJTRACE_NATIVE_HOST_RECORDS_H
+#define LJTRACE_NATIVE_HOST_RECORDS_H
+
+#include "ljtrace/protocol/ring.h"
+#include "ljtrace/tool/base/call_stack.h"
+
+/* Take the time of an event, for all its records. Only while the ring is locked. */
+void host_set_time(void);
+/* The stack of an event in the ring. */
+struct raw_stack host_stack(const struct lt_stack *stack);
+
+#endif

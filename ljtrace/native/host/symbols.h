@@ -1,0 +1,14 @@
+/* symbols.h - look up a function that an object exports.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef LJTRACE_NATIVE_HOST_SYMBOLS_H
+#define LJTRACE_NATIVE_HOST_SYMBOLS_H
+
+#include <link.h>
+
+/* The function of this name in this object; NULL = it exports none. dlsym would also search the objects that this one
+ * needs, take a lock and allocate. */
+void *host_symbol(const struct link_map *object, const char *name);
+
+#endif

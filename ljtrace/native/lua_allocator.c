@@ -1,0 +1,167 @@
+/* lua_allocator.c - see lua_allocator.h.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * The function's entry is patched (lua_patch.h), so LuaJIT's own allocator remains the one that lua_getallocf returns and
+ * lua_close compares, and the blocks from before a state is known are recorded like all others. What an event is, is
+ * decided by the code that the Valgrind tool uses, too: ljtrace/tool/luajit/heap/allocator.c.
+ *
+ * LuaJIT's own allocator calls nothing but the kernel, so the ring is locked during the call, once for entry and return.
+ * An allocator of the program may wait for locks of the program, so the ring is not locked during its calls.
+ */
+#include "ljtrace/native/lua_allocator.h"
+#include "ljtrace/native/host/registers.h"
+#include "ljtrace/native/lua_event.h"
+#include "ljtrace/native/lua_patch.h"
+#include "ljtrace/native/native.h"
+#include "ljtrace/tool/base/guest_memory.h"
+#include "ljtrace/tool/luajit/heap/allocator.h"
+#include "ljtrace/tool/ring/ring.h"
+#include "pub_tool_libcprint.h"
+
+enum { MOST_FUNCTIONS = 16 };
+
+/* A watched function; patch comes first. */
+struct watched {
+    struct lua_patch patch;
+    bool is_own;
+};
+
+static struct watched s_watched[MOST_FUNCTIONS];
+static uint32_t s_count;
+
+/* The state that this thread closes. */
+NATIVE_THREAD_LOCAL struct {
+    Addr stack; /* 0 = none */
+    UInt size;
+    bool is_freed; /* of the stack */
+} t_closing;
+
+typedef void *allocate_function(void *ud, void *ptr, size_t osize, size_t nsize);
+
+/* The registers that a function preserves, and its return address, as they are on the stack. */
+struct saved {
+    uint64_t rbx, rbp, r12, r13, r14, r15, return_address;
+};
+
+void lua_allocator_closing(uint64_t stack, uint32_t size)
+{
+    t_closing.stack = stack;
+    t_closing.size = size;
+    t_closing.is_freed = false;
+}
+
+/* While a state is closed it uses memory that it has freed: what was readable may not be so any more. */
+static void note_end_of_stack(const void *ptr, size_t nsize)
+{
+    if (t_closing.is_freed)
+        lt_guest_forget();
+    else if (nsize == 0 && ptr && lt_guest_number(t_closing.stack, t_closing.size) == (ULong)ptr)
+        t_closing.is_freed = true;
+}
+
+void lua_allocator_unloaded(uint64_t from, uint64_t to)
+{
+    for (uint32_t i = 0; i < s_count; i++)
+        if ((uint64_t)s_watched[i].patch.function >= from && (uint64_t)s_watched[i].patch.function < to)
+            s_watched[i].patch.function = NULL;
+}
+
+static void set_registers(const struct watched *w, const struct saved *s)
+{
+    VexGuestAMD64State *r = &host_registers;
+    host_at_entry = True;
+    r->guest_RIP = (ULong)w->patch.function;
+    r->guest_RSP = (ULong)&s->return_address;
+    r->guest_RBX = s->rbx;
+    r->guest_RBP = s->rbp;
+    r->guest_R12 = s->r12;
+    r->guest_R13 = s->r13;
+    r->guest_R14 = s->r14;
+    r->guest_R15 = s->r15;
+}
+
+/* Returns false if the return of this call is not awaited. */
+static bool enter(void *ud, void *ptr, size_t osize, size_t nsize)
+{
+    host_registers.guest_RDI = (ULong)ud;
+    host_registers.guest_RSI = (ULong)ptr;
+    host_registers.guest_RDX = osize;
+    host_registers.guest_RCX = nsize;
+    lt_ring->return_sp = 0;
+    lt_lua_enter(&host_registers);
+    return lt_ring->return_sp == host_registers.guest_RSP + sizeof(Addr);
+}
+
+static void leave(void *result)
+{
+    host_registers.guest_RAX = (ULong)result;
+    lt_lua_return(&host_registers);
+}
+
+static void *call_own(allocate_function *original, void *ud, void *ptr, size_t osize, size_t nsize,
+                      bool awaited)
+{
+    void *result = original(ud, ptr, osize, nsize);
+    if (awaited)
+        leave(result);
+    lua_event_end();
+    return result;
+}
+
+__attribute__((used)) static void *on_call(void *ud, void *ptr, size_t osize, size_t nsize,
+                                           const struct watched *w, const struct saved *s)
+{
+    allocate_function *original = (allocate_function *)w->patch.original;
+    if (!lua_event_begin())
+        return original(ud, ptr, osize, nsize);
+    set_registers(w, s);
+    if (t_closing.stack)
+        note_end_of_stack(ptr, nsize);
+    const bool awaited = enter(ud, ptr, osize, nsize);
+    if (w->is_own)
+        return call_own(original, ud, ptr, osize, nsize, awaited);
+    lua_event_end();
+    native_details_begin();
+    void *result = original(ud, ptr, osize, nsize);
+    native_details_end();
+    if (awaited && lua_event_begin()) {
+        set_registers(w, s);
+        leave(result);
+        lua_event_end();
+    }
+    return result;
+}
+
+/* Save the registers; the function's arguments and the fifth, the patch, stay where they are. */
+__attribute__((naked)) static void entry(void)
+{
+    __asm__("push %r15\n push %r14\n push %r13\n push %r12\n push %rbp\n push %rbx\n"
+            ".cfi_adjust_cfa_offset 48\n"
+            "mov %rsp, %r9\n"
+            "sub $8, %rsp\n"
+            ".cfi_adjust_cfa_offset 8\n"
+            "call on_call\n"
+            "add $56, %rsp\n"
+            ".cfi_adjust_cfa_offset -56\n"
+            "ret\n");
+}
+
+void lua_allocator_watch(void *function, enum lua_allocator whose, uint32_t image)
+{
+    uint32_t i = 0;
+    while (i < s_count && s_watched[i].patch.function != function)
+        i++;
+    if (lua_event_begin()) {
+        lt_lua_watch((Addr)function, whose, image);
+        lua_event_end();
+    }
+    if (i < s_count || i == MOST_FUNCTIONS)
+        return;
+    struct watched *w = &s_watched[s_count++];
+    w->patch = (struct lua_patch){.function = function, .image = image};
+    w->is_own = whose == LUA_ALLOCATOR_OWN;
+    const char *why = lua_patch(&w->patch, (void *)entry);
+    if (why)
+        VG_(umsg)("ljtrace: the blocks of a Lua allocator function are not recorded: %s\n", why);
+}

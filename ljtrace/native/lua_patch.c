@@ -1,0 +1,225 @@
+/* lua_patch.c - see lua_patch.h.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * A jump needs five bytes. The instructions that contain these bytes are moved. An address relative to the instruction is
+ * adjusted; a short jump becomes a long one. If another instruction of the moved ones is relative, or if one of them is
+ * the target of a jump among them, the function remains as it is.
+ */
+#include "ljtrace/native/lua_patch.h"
+#include "ljtrace/native/kernel.h"
+#include <Zydis/Zydis.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+enum { JUMP = 5, SLOT = 128, ENTRY = 32, PAGE = 4096, LONGEST = 15 };
+enum { FARTHEST = 0x70000000, STEP = 0x10000 };
+enum { MAP_NOT_OVER_ANOTHER = 0x100000 /* MAP_FIXED_NOREPLACE */ };
+
+/* The page with moved code that was used last. */
+static uint8_t *s_page;
+static uint32_t s_used;
+
+/* Moved instructions. */
+struct moved {
+    uint8_t code[SLOT - ENTRY];
+    uint32_t bytes;
+    uint8_t *at; /* where they will be */
+    const uint8_t *from;
+    uint32_t taken; /* bytes of the original instructions */
+};
+
+static bool is_near(const uint8_t *a, const uint8_t *b)
+{
+    const int64_t distance = a - b;
+    return distance > -(int64_t)FARTHEST && distance < FARTHEST;
+}
+
+static uint8_t *map_at(uint8_t *hint)
+{
+    long at = kernel_call(SYS_mmap, (long)hint, PAGE, PROT_READ | PROT_EXEC,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NOT_OVER_ANOTHER, -1, 0);
+    if (at < 0)
+        return NULL;
+    if ((uint8_t *)at == hint)
+        return hint;
+    kernel_call(SYS_munmap, at, PAGE, 0, 0, 0, 0);
+    return NULL;
+}
+
+/* Map a page that a jump from the function can reach; NULL = there is no room. */
+static uint8_t *map_near(uint8_t *function)
+{
+    uint8_t *middle = (uint8_t *)((uintptr_t)function & ~(uintptr_t)(STEP - 1)), *at;
+    for (uintptr_t distance = STEP; distance < FARTHEST; distance += STEP) {
+        if ((uintptr_t)middle > distance + STEP && (at = map_at(middle - distance)))
+            return at;
+        if ((at = map_at(middle + distance)))
+            return at;
+    }
+    return NULL;
+}
+
+static uint8_t *new_slot(uint8_t *function)
+{
+    if (!s_page || s_used + SLOT > PAGE || !is_near(s_page, function)) {
+        s_page = map_near(function);
+        s_used = 0;
+    }
+    if (!s_page)
+        return NULL;
+    s_used += SLOT;
+    return s_page + s_used - SLOT;
+}
+
+static bool protect(uint8_t *from, uint32_t bytes, int how)
+{
+    const uintptr_t first = (uintptr_t)from & ~(uintptr_t)(PAGE - 1), last = (uintptr_t)from + bytes - 1;
+    return kernel_call(SYS_mprotect, (long)first, (long)((last & ~(uintptr_t)(PAGE - 1)) + PAGE - first), how,
+                       0, 0, 0) == 0;
+}
+
+static void put(struct moved *m, const void *bytes, uint32_t n)
+{
+    memcpy(m->code + m->bytes, bytes, n);
+    m->bytes += n;
+}
+
+/* Append a relative address of four bytes, the last of an instruction. */
+static bool put_target(struct moved *m, const uint8_t *target)
+{
+    const int64_t distance = target - (m->at + m->bytes + 4);
+    const int32_t relative = (int32_t)distance;
+    put(m, &relative, 4);
+    return distance == relative;
+}
+
+/* Move a jump or call to a relative address: with one byte, or with four. */
+static bool move_branch(struct moved *m, const ZydisDecodedInstruction *i, const uint8_t *at)
+{
+    const uint8_t *target = at + i->length + i->raw.imm[0].value.s;
+    if (target > m->from && target < m->from + JUMP + LONGEST)
+        return false;
+    if (i->raw.imm[0].size == 32) {
+        put(m, at, i->raw.imm[0].offset);
+        return i->raw.imm[0].offset + 4 == i->length && put_target(m, target);
+    }
+    if (i->raw.imm[0].size != 8 || i->length != 2)
+        return false;
+    if ((at[0] & 0xf0) == 0x70)
+        put(m, (uint8_t[]){0x0f, (uint8_t)(0x80 | (at[0] & 0x0f))}, 2);
+    else if (at[0] == 0xeb)
+        put(m, (uint8_t[]){0xe9}, 1);
+    else
+        return false;
+    return put_target(m, target);
+}
+
+/* Move an instruction that has an address relative to its end. */
+static bool move_address(struct moved *m, const ZydisDecodedInstruction *i, const uint8_t *at)
+{
+    uint8_t code[LONGEST];
+    const int64_t distance = i->raw.disp.value + (at - (m->at + m->bytes));
+    const int32_t relative = (int32_t)distance;
+    if (i->raw.disp.size != 32)
+        return false;
+    memcpy(code, at, i->length);
+    memcpy(code + i->raw.disp.offset, &relative, 4);
+    put(m, code, i->length);
+    return distance == relative;
+}
+
+static bool move_one(struct moved *m, const ZydisDecodedInstruction *i, const uint8_t *at)
+{
+    if (m->bytes + i->length + 8 > sizeof m->code - 14)
+        return false;
+    if (!(i->attributes & ZYDIS_ATTRIB_IS_RELATIVE)) {
+        put(m, at, i->length);
+        return true;
+    }
+    return i->raw.imm[0].is_relative ? move_branch(m, i, at) : move_address(m, i, at);
+}
+
+static bool ends_function(const ZydisDecodedInstruction *i)
+{
+    return i->meta.category == ZYDIS_CATEGORY_RET || i->meta.category == ZYDIS_CATEGORY_UNCOND_BR;
+}
+
+/* Are the bytes after an instruction that ends the function, up to JUMP, its padding? Functions are aligned to 16. */
+static bool is_padded(const struct moved *m)
+{
+    return ((uintptr_t)m->from & 15) == 0 && m->taken < JUMP;
+}
+
+static const char *move_all(struct moved *m)
+{
+    ZydisDecoder decoder;
+    ZydisDecodedInstruction i;
+    if (ZYAN_FAILED(ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64)))
+        return "the decoder of instructions does not work";
+    for (bool ended = false; m->taken < JUMP; m->taken += i.length) {
+        const uint8_t *at = m->from + m->taken;
+        if (ended)
+            return is_padded(m) ? NULL : "it is too short";
+        if (ZYAN_FAILED(ZydisDecoderDecodeInstruction(&decoder, NULL, at, LONGEST, &i)))
+            return "its first instructions are not known";
+        if (!move_one(m, &i, at))
+            return "its first instructions cannot be moved";
+        ended = ends_function(&i);
+    }
+    return NULL;
+}
+
+/* Write a jump to any address. Returns its size. */
+static uint32_t write_jump(uint8_t *to, const void *target)
+{
+    static const uint8_t code[] = {0xff, 0x25, 0, 0, 0, 0}; /* jmp *0(%rip) */
+    memcpy(to, code, sizeof code);
+    memcpy(to + sizeof code, &target, sizeof target);
+    return sizeof code + sizeof target;
+}
+
+/* In a slot: `mov p, %r8` and a jump to the wrapper; then, at ENTRY, the moved instructions and a jump to those that
+ * follow them. */
+static bool write_slot(uint8_t *slot, const struct moved *m, const struct lua_patch *p, void *wrapper)
+{
+    static const uint8_t load[] = {0x49, 0xb8};
+    if (!protect(slot, SLOT, PROT_READ | PROT_WRITE | PROT_EXEC))
+        return false;
+    memcpy(slot, load, sizeof load);
+    memcpy(slot + sizeof load, &p, sizeof p);
+    write_jump(slot + sizeof load + sizeof p, wrapper);
+    memcpy(slot + ENTRY, m->code, m->bytes);
+    write_jump(slot + ENTRY + m->bytes, m->from + m->taken);
+    return protect(slot, SLOT, PROT_READ | PROT_EXEC);
+}
+
+/* Functions are aligned, so other threads see the jump as a whole. */
+static bool write_entry(uint8_t *function, const uint8_t *slot)
+{
+    uint64_t word;
+    const int32_t relative = (int32_t)(slot - (function + JUMP));
+    memcpy(&word, function, sizeof word);
+    memcpy(&word, (uint8_t[]){0xe9}, 1);
+    memcpy((uint8_t *)&word + 1, &relative, 4);
+    if (!protect(function, sizeof word, PROT_READ | PROT_WRITE | PROT_EXEC))
+        return false;
+    __atomic_store_n((uint64_t *)function, word, __ATOMIC_SEQ_CST);
+    return protect(function, sizeof word, PROT_READ | PROT_EXEC);
+}
+
+const char *lua_patch(struct lua_patch *p, void *wrapper)
+{
+    uint8_t *function = p->function, *slot = new_slot(function);
+    if (!slot)
+        return "there is no free memory near it";
+    struct moved m = {.at = slot + ENTRY, .from = function};
+    const char *why = move_all(&m);
+    if (why)
+        return why;
+    p->original = slot + ENTRY;
+    if (!write_slot(slot, &m, p, wrapper) || !write_entry(function, slot))
+        return "its memory cannot be changed";
+    return NULL;
+}

@@ -1,0 +1,25 @@
+/* lua_patch.h - call another function in place of one of the program's.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * Calls within an object do not pass its PLT, so they cannot be interposed. Therefore the function's first instructions
+ * are replaced by a jump. They are moved to memory nearby, from where the rest of the function follows.
+ */
+#ifndef LJTRACE_NATIVE_LUA_PATCH_H
+#define LJTRACE_NATIVE_LUA_PATCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A patched function. */
+struct lua_patch {
+    void *function; /* as the program knows it */
+    void *original; /* what it did: callable in its place */
+    uint32_t image; /* for the wrapper */
+};
+
+/* Let calls of p->function call `wrapper`, which gets p as its fifth argument; so the function may have at most four.
+ * Sets p->original. Returns NULL, or why it is not possible; then nothing is changed. */
+const char *lua_patch(struct lua_patch *p, void *wrapper);
+
+#endif

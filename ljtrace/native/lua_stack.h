@@ -1,0 +1,17 @@
+/* lua_stack.h - stacks of the C heap's events in programs that run Lua.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef LJTRACE_NATIVE_LUA_STACK_H
+#define LJTRACE_NATIVE_LUA_STACK_H
+
+#include "ljtrace/native/native.h"
+#include "ljtrace/native/unwind.h"
+
+/* Take the stack of the calling thread, joined of Lua and C, from these registers on. Returns false if no Lua runs there.
+ * The stack is valid up to the next call. Only while the ring is locked. */
+bool lua_stack_take(const struct native_registers *from, struct raw_stack *stack);
+/* Objects were unmapped: code addresses may mean something else from now on. Only while the ring is locked. */
+void lua_stack_forget(void);
+
+#endif

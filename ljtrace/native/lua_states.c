@@ -1,0 +1,355 @@
+/* lua_states.c - see lua_states.h.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * The functions that create and close states are patched in whatever object they are (lua_patch.h). As under Valgrind
+ * (ljtrace/preload/lua_states.c), each LuaJIT is probed before its first state: a scratch state shows its allocator and
+ * where this build keeps its state.
+ */
+#include "ljtrace/native/lua_states.h"
+#include "ljtrace/calibrate/lua_calibrate.h"
+#include "ljtrace/native/host/images.h"
+#include "ljtrace/native/host/symbols.h"
+#include "ljtrace/native/lua_allocator.h"
+#include "ljtrace/native/lua_event.h"
+#include "ljtrace/native/lua_patch.h"
+#include "ljtrace/native/lua_steps.h"
+#include "ljtrace/tool/base/guest_memory.h"
+#include "ljtrace/tool/base/hiding.h"
+#include "ljtrace/tool/base/options.h"
+#include "ljtrace/tool/luajit/core/images.h"
+#include "ljtrace/tool/luajit/core/states.h"
+#include "ljtrace/tool/luajit/heap/allocator.h"
+#include "ljtrace/tool/luajit/jit/assembler.h"
+#include "ljtrace/tool/luajit/jit/recorder.h"
+#include "ljtrace/tool/luajit/jit/trace.h"
+#include "ljtrace/tool/luajit/state/types.h"
+#include "pub_tool_libcprint.h"
+#include "pub_tool_threadstate.h"
+#include <errno.h>
+#include <link.h>
+#include <string.h>
+
+/* A LuaJIT image. */
+struct image {
+    struct lua_api api; /* the functions as they were */
+    struct lua_layout layout;
+    alloc_function *own; /* LuaJIT's own allocator; NULL = not known */
+    struct lua_steps_api steps;
+    uint64_t from, to; /* its code */
+    bool is_known;
+};
+
+enum { MOST_PATCHES = 4 * LUA_MAX_IMAGES + 1 };
+
+static struct image s_images[LUA_MAX_IMAGES]; /* index: the number - 1 */
+static struct lua_patch s_patches[MOST_PATCHES];
+static uint32_t s_patch_count;
+static int s_lock;
+NATIVE_THREAD_LOCAL bool t_probing;
+NATIVE_THREAD_LOCAL uint32_t t_depth; /* of calls of functions that create states */
+
+int lua_peek(uint64_t at, void *to, size_t n)
+{
+    lt_guest_doubt(at);
+    return lt_guest_read(at, to, n);
+}
+
+/* -- probing -- */
+
+static void hide(bool on)
+{
+    t_probing = on;
+    if (lua_event_begin()) {
+        lt_hide(VG_(get_running_tid)(), on);
+        lua_event_end();
+    }
+}
+
+/* What a function of the image did before it was patched. */
+static void *unpatched(void *function)
+{
+    for (uint32_t i = 0; i < s_patch_count; i++)
+        if (s_patches[i].function == function)
+            return s_patches[i].original;
+    return function;
+}
+
+/* Find the functions of an image. Returns the name of the first that is missing. NULL = all were found. */
+static const char *find_api(uint32_t number, struct lua_api *api)
+{
+    void *at[LUA_API_FUNCTIONS];
+    const char *missing = NULL;
+    lt_image_functions(number, lua_api_names, LUA_API_FUNCTIONS, (Addr *)at);
+    for (uint32_t i = LUA_API_FUNCTIONS; i-- > 0;) {
+        if (!at[i])
+            missing = lua_api_names[i];
+        at[i] = unpatched(at[i]);
+    }
+    memcpy(api, at, sizeof at);
+    return missing;
+}
+
+static void try_state(struct image *image, uint32_t number)
+{
+    const struct lua_api *api = &image->api;
+    void *L, *ud;
+    if (!(L = api->newstate()))
+        return;
+    image->own = api->getallocf(L, &ud);
+    lua_allocator_watch((void *)image->own, ud ? LUA_ALLOCATOR_OWN : LUA_ALLOCATOR_OWN_ENDING_ANYWHERE,
+                        number);
+    if (image->layout.known) {
+        lua_calibrate(api, L, &image->layout);
+        lua_steps_find(api, L, &image->layout, number, &image->steps);
+    }
+    api->close(L);
+}
+
+static void probe(struct image *image, uint32_t number)
+{
+    const char *missing = find_api(number, &image->api);
+    image->layout.known = !missing;
+    if (image->api.newstate && image->api.getallocf && image->api.close)
+        try_state(image, number);
+    else
+        image->layout.heap_unknown = 1;
+    if (image->api.setmode && missing)
+        VG_(snprintf)(image->layout.text, LUA_LAYOUT_TEXT, "%s is not among its symbols", missing);
+    if (lua_event_begin()) {
+        lt_vm_layout(&image->layout, number);
+        lua_event_end();
+    }
+}
+
+/* The image that contains a function, probed when it is seen first. NULL if it is not known. */
+static struct image *know(void *function)
+{
+    const int error = errno;
+    while (__atomic_exchange_n(&s_lock, 1, __ATOMIC_ACQUIRE))
+        ;
+    uint32_t number = lt_image_of((Addr)function);
+    if (!number)
+        number = lt_image_add((Addr)function);
+    struct image *image = number ? &s_images[number - 1] : NULL;
+    if (image && !image->is_known) {
+        memset(image, 0, sizeof *image);
+        lt_object_code((Addr)function, &image->from, &image->to);
+        hide(true);
+        probe(image, number);
+        hide(false);
+        image->is_known = true;
+    }
+    __atomic_store_n(&s_lock, 0, __ATOMIC_RELEASE);
+    errno = error;
+    return image;
+}
+
+/* -- states -- */
+
+/* The global state of a thread; 0 if the layout is not known. */
+static uint64_t global_of(void *L, const struct image *image)
+{
+    if (!image->layout.known)
+        return 0;
+    const char *at = (const char *)L + luajit_offsets((int)image->layout.gc64)->thread_global;
+    return image->layout.gc64 ? *(const uint64_t *)at : *(const uint32_t *)at;
+}
+
+/* L: any thread of a state. */
+static void announce(void *L, const struct image *image)
+{
+    void *ud = NULL;
+    if (!L || !image || !image->layout.known)
+        return;
+    image->api.getallocf(L, &ud);
+    if (!lua_event_begin())
+        return;
+    lt_vm_announce(global_of(L, image), lt_lua_heap((Addr)ud), (UInt)(image - s_images) + 1);
+    lua_event_end();
+}
+
+/* Small numbers mean LuaJIT's own allocator. */
+static bool is_function(const void *f)
+{
+    return (uintptr_t)f >= 65536;
+}
+
+static void watch_programs(void *f, const struct image *image)
+{
+    if (is_function(f) && image && (alloc_function *)f != image->own)
+        lua_allocator_watch(f, LUA_ALLOCATOR_PROGRAMS, (uint32_t)(image - s_images) + 1);
+}
+
+/* The outermost function that creates a state has returned it. */
+static void begin_state(void *L, const struct image *image)
+{
+    announce(L, image);
+    if (L && image && t_depth == 0)
+        lua_steps_attach(&image->api, &image->steps, L);
+}
+
+static void *on_new_state(void *f, void *ud, void *unused, void *unused2, const struct lua_patch *p)
+{
+    void *(*original)(void *f, void *ud) = (void *(*)(void *, void *))p->original;
+    (void)unused, (void)unused2;
+    if (t_probing || !native_is_on())
+        return original(f, ud);
+    const struct image *image = know(p->function);
+    watch_programs(f, image);
+    t_depth++;
+    void *L = original(f, ud);
+    t_depth--;
+    begin_state(L, image);
+    return L;
+}
+
+static void *on_new_own_state(void *unused, void *unused2, void *unused3, void *unused4,
+                              const struct lua_patch *p)
+{
+    void *(*original)(void) = (void *(*)(void))p->original;
+    (void)unused, (void)unused2, (void)unused3, (void)unused4;
+    if (t_probing || !native_is_on())
+        return original();
+    const struct image *image = know(p->function);
+    t_depth++;
+    void *L = original();
+    t_depth--;
+    begin_state(L, image);
+    return L;
+}
+
+static void on_set_allocator(void *L, void *f, void *ud, void *unused, const struct lua_patch *p)
+{
+    void (*original)(void *L, void *f, void *ud) = (void (*)(void *, void *, void *))p->original;
+    void *old = NULL;
+    (void)unused;
+    if (t_probing || !native_is_on()) {
+        original(L, f, ud);
+        return;
+    }
+    const struct image *image = know(p->function);
+    watch_programs(f, image);
+    if (image && image->api.getallocf)
+        image->api.getallocf(L, &old);
+    original(L, f, ud);
+    if (image && image->api.getallocf && lua_event_begin()) {
+        lt_lua_heap_moved(lt_lua_heap((Addr)old), lt_lua_heap((Addr)ud));
+        lua_event_end();
+    }
+    announce(L, image);
+}
+
+/* LuaJIT's own allocator unmaps its memory with all blocks that are left. Any other allocator is called to free each
+ * block, and may serve other states too. */
+static void on_close(void *L, void *unused, void *unused2, void *unused3, const struct lua_patch *p)
+{
+    void (*original)(void *L) = (void (*)(void *))p->original;
+    void *ud = NULL;
+    (void)unused, (void)unused2, (void)unused3;
+    if (t_probing || !native_is_on()) {
+        original(L);
+        return;
+    }
+    const struct image *image = know(p->function);
+    const bool known = image && image->api.getallocf;
+    const bool is_own = known && image->api.getallocf(L, &ud) == image->own;
+    const uint64_t g = known ? global_of(L, image) : 0;
+    const struct luajit_offsets *at = luajit_offsets((int)(image && image->layout.gc64));
+    if (g)
+        lua_allocator_closing(g - image->layout.thread_size + at->thread_stack, at->ref);
+    original(L);
+    lua_allocator_closing(0, 0);
+    if (known && lua_event_begin()) {
+        lt_lua_state_closed(lt_lua_heap((Addr)ud), g, is_own);
+        lua_event_end();
+    }
+}
+
+/* -- finding the functions -- */
+
+static bool is_patched(const void *function)
+{
+    for (uint32_t i = 0; i < s_patch_count; i++)
+        if (s_patches[i].function == function)
+            return true;
+    return false;
+}
+
+/* Returns NULL, or why the function remains as it is. */
+static const char *patch(void *function, void *wrapper)
+{
+    if (s_patch_count == MOST_PATCHES)
+        return "there are too many";
+    struct lua_patch *p = &s_patches[s_patch_count];
+    p->function = function;
+    const char *why = lua_patch(p, wrapper);
+    if (!why)
+        s_patch_count++;
+    return why;
+}
+
+static void observe(const struct link_map *object, const char *name, void *wrapper)
+{
+    void *function = host_symbol(object, name);
+    const char *why = function && !is_patched(function) ? patch(function, wrapper) : NULL;
+    if (why)
+        VG_(umsg)
+        ("ljtrace: %s of %s cannot be observed: %s\n", name,
+         object->l_name[0] ? object->l_name : "the program", why);
+}
+
+static void look(void)
+{
+    for (const struct link_map *object = _r_debug.r_map; object; object = object->l_next) {
+        if (!host_symbol(object, "lua_newstate") || !host_symbol(object, "lua_close"))
+            continue;
+        observe(object, "lua_newstate", (void *)on_new_state);
+        observe(object, "luaL_newstate", (void *)on_new_own_state);
+        observe(object, "lua_setallocf", (void *)on_set_allocator);
+        observe(object, "lua_close", (void *)on_close);
+    }
+}
+
+static void forget_patches(uint64_t from, uint64_t to)
+{
+    for (uint32_t i = 0; i < s_patch_count; i++)
+        if ((uint64_t)s_patches[i].function >= from && (uint64_t)s_patches[i].function < to)
+            s_patches[i].function = NULL;
+}
+
+/* The dynamic linker calls this function for debuggers when it has loaded or unloaded objects. */
+static void on_objects_changed(void *unused, void *unused2, void *unused3, void *unused4,
+                               const struct lua_patch *p)
+{
+    const int error = errno;
+    (void)unused, (void)unused2, (void)unused3, (void)unused4;
+    ((void (*)(void))p->original)();
+    if (_r_debug.r_state != RT_CONSISTENT || !native_is_on())
+        return;
+    if (lua_event_begin()) {
+        const UInt gone = host_images_unloaded();
+        for (uint32_t i = 0; i < LUA_MAX_IMAGES; i++)
+            if (gone & 1U << i) {
+                forget_patches(s_images[i].from, s_images[i].to);
+                lua_allocator_unloaded(s_images[i].from, s_images[i].to);
+                s_images[i].is_known = false;
+            }
+        lua_event_end();
+    }
+    look();
+    errno = error;
+}
+
+void lua_states_init(void)
+{
+    lt_options.stack_depth = (Int)native_options.depth;
+    lt_recording_init();
+    lt_asm_init();
+    lt_types_init();
+    lt_trace_init();
+    look();
+    const char *why = patch((void *)_r_debug.r_brk, (void *)on_objects_changed);
+    if (why)
+        VG_(umsg)("ljtrace: a LuaJIT that the program loads later is not recorded: %s\n", why);
+}

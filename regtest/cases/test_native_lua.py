@@ -1,0 +1,141 @@
+"""test_native_lua - LuaJIT's heaps at native speed: the same lines as under Valgrind, and programs remain as they are.
+
+The programs run without a collection and without sinking, so that both recordings see the same allocations. Blocks of
+the compiler itself are not compared: when it compiles depends on addresses.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from steve.trace._memtrace import FREE, NEW, RESIZE, TYPE, TYPE_NAMES, Frame
+from steve.trace._memtrace import Trace as Reader
+from support import SOURCE, Trace, record, run
+
+BENCH = {"trees.lua": "7", "closures.lua": "300", "strings.lua": "2", "objects.lua": "4", "parsing.lua": "10",
+         "coroutines.lua": "300"}
+SCRIPTS = ("jit_allocs.lua", "jit_strings.lua", "json.lua", "matrix.lua", "queens.lua", "coroutines_deep.lua")
+PROGRAMS = {**{name: ["luajit", "-O-sink", "-e", "collectgarbage('stop')", SOURCE / "regtest/bench" / name, work]
+               for name, work in BENCH.items()},
+            **{name: ["luajit", "-O-sink", "-e", "collectgarbage('stop')", SOURCE / "regtest/lua" / name]
+               for name in SCRIPTS}}
+COMPILERS = ("jit", "trace", "buffer", "other", "unknown", "strtab")
+
+
+def natively(path: Path, argv: list[object], cwd: Path | None = None) -> Trace:
+    done = run(["ljtrace", "run", f"--out={path}", *argv], cwd=cwd)
+    assert path.exists(), done.complaint
+    return Trace(path, done).check()
+
+
+def line(frames: list[Frame]) -> str:
+    """FILE:LINE of the innermost frame that has one."""
+    return next((f"{f.file}:{f.line}" for f in frames if f.kind in ("lua", "lua-inlined", "vm") and f.line), "")
+
+
+def by_line(path: Path) -> tuple[Counter, Counter]:
+    """Allocations and bytes of Lua heaps by line, without the compiler's own."""
+    reader, sizes, stacks, types = Reader(str(path)), {}, {}, {}
+    for batch in reader.batches():
+        for event in batch[(batch["kind"] == NEW) | (batch["kind"] == TYPE)]:
+            handle = int(event["handle"])
+            if event["kind"] == TYPE:
+                types[handle] = TYPE_NAMES[int(event["ref"])]
+            elif event["heap"]:
+                sizes[handle], stacks[handle] = int(event["size"]), int(event["ref"])
+    lines = {stack: line(reader.stack_frames(stack)) for stack in set(stacks.values())}
+    counts, sums = Counter(), Counter()
+    for handle, size in sizes.items():
+        if types.get(handle, "unknown") not in COMPILERS:
+            counts[lines[stacks[handle]]] += 1
+            sums[lines[stacks[handle]]] += size
+    return counts, sums
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_lines_equal_those_under_valgrind(name: str, tmp_path: Path) -> None:
+    """The function that the recorder attaches to a state has no line, so places without one are not compared."""
+    under_valgrind = record(tmp_path / "v.ljt", PROGRAMS[name], "--trace-mem=no")
+    trace = natively(tmp_path / "n.ljt", PROGRAMS[name])
+    assert (trace.run.out, trace.run.status) == (under_valgrind.run.out, under_valgrind.run.status)
+    counts, sums = by_line(trace.path)
+    wanted_counts, wanted_sums = by_line(under_valgrind.path)
+    assert wanted_counts.total() > 500
+    for got, wanted, least in ((counts, wanted_counts, 1), (sums, wanted_sums, 128)):
+        del got[""], wanted[""]
+        wrong = {x: (got[x], wanted[x]) for x in got | wanted if abs(got[x] - wanted[x]) > max(least, wanted[x] / 100)}
+        assert not wrong
+        assert got.total() == pytest.approx(wanted.total(), rel=0.002)
+
+
+def test_stacks_join_lua_and_c(tmp_path: Path) -> None:
+    program = tmp_path / "p.lua"
+    program.write_text("local function made(i) return {i} end\n"
+                       "local keep = {}\n"
+                       "for i = 1, 200 do keep[i % 3 + 1] = made(i) end\n"
+                       "('x'):gsub('x', function() keep[9] = {1, 2, 3, 4} end)\n")
+    reader = Reader(str(natively(tmp_path / "t.ljt", ["luajit", program]).path))
+    found = Counter()
+    for batch in reader.batches():
+        for event in batch[batch["kind"] == NEW]:
+            frames = reader.stack_frames(int(event["ref"]))
+            lua = tuple(f.line for f in frames if f.kind in ("lua", "lua-inlined"))
+            if lua and frames[-1].function in ("_start", "__libc_start_main", "main"):
+                found[lua] += 1
+    assert found[1, 3] == 200 and found[4, 4] >= 1
+
+
+def test_scripts_do_the_same(tmp_path: Path) -> None:
+    """All scripts, one after the other in one process."""
+    folder = SOURCE / "regtest/lua"
+    argv = ["luajit", "run.lua", *sorted(x.name for x in folder.glob("*.lua") if x.name != "run.lua")]
+    trace, plain = natively(tmp_path / "t.ljt", argv, cwd=folder), run(argv, cwd=folder)
+    assert (trace.run.status, trace.run.out) == (plain.status, plain.out)
+
+
+COUNTED = """\
+local keep = {}
+for i = 1, 3000 do keep[i] = {i, tostring(i)} end
+for i = 1, 3000, 2 do keep[i] = nil end
+collectgarbage() collectgarbage()
+print(collectgarbage("count") * 1024)
+os.exit(0)
+"""
+
+
+def test_live_bytes_equal_what_lua_counts(tmp_path: Path) -> None:
+    program = tmp_path / "p.lua"
+    program.write_text(COUNTED)
+    trace = natively(tmp_path / "t.ljt", ["luajit", program])
+    live: dict[int, int] = {}
+    for batch in Reader(str(trace.path)).batches():
+        for event in batch[batch["heap"] != 0]:
+            if event["kind"] in (NEW, RESIZE):
+                live[int(event["handle"])] = int(event["size"])
+            elif event["kind"] == FREE:
+                live.pop(int(event["handle"]), None)
+    assert sum(live.values()) == pytest.approx(float(trace.run.out), abs=2048)
+
+
+SHARED = """\
+import ctypes
+for i in range(2):
+    lua = ctypes.CDLL("libluajit-5.1.so.2")
+    lua.luaL_newstate.restype = ctypes.c_void_p
+    states = [ctypes.c_void_p(lua.luaL_newstate()) for _ in range(3)]
+    for n, state in enumerate(states):
+        lua.luaL_openlibs(state)
+        assert not lua.luaL_loadstring(state, b"local t = {}\\nfor i = 1, 500 do\\n  t[i] = {i}\\nend")
+        assert not lua.lua_pcall(state, 0, 0, 0)
+    for state in states:
+        lua.lua_close(state)
+"""
+
+
+def test_several_states_of_a_library_loaded_later(tmp_path: Path) -> None:
+    path = natively(tmp_path / "t.ljt", [sys.executable, "-c", SHARED]).path
+    counts = Counter({place.split(":")[-1]: n for place, n in by_line(path)[0].items()})
+    assert counts["3"] >= 2 * 3 * 500
