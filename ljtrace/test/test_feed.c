@@ -459,6 +459,24 @@ static void states_are_written_when_they_change(void **state)
     assert_int_equal(s->events, 6);
 }
 
+/* A negative state is a known one if the machine has declared so many states; any other one is C code. */
+static void undeclared_states_are_c(void **state)
+{
+    struct session *s = *state;
+    const uint64_t states = MT_VM_GC | MT_VM_INTERP << 4 | (uint64_t)MT_VM_EXIT << 8;
+    PUT(s, RAW_MACHINE, 2, 0x1000, 0xaa, states);
+    put_state(s, 0x1000, -2, 10);
+    put_state(s, 0x1000, -3, 11);
+    put_state(s, 0x1000, -1, 12);
+    put_state(s, 0x1000, INT32_MIN, 13);
+    read_back(s);
+    assert_int_equal(s->events, 4);
+    assert_state(s, 0, 10, 1, MT_VM_INTERP);
+    assert_state(s, 1, 11, 1, MT_VM_C);
+    assert_state(s, 2, 12, 1, MT_VM_GC);
+    assert_state(s, 3, 13, 1, MT_VM_C);
+}
+
 /* Define the Lua frame that a key means from now on. */
 static void put_lua_frame(struct session *s, uint64_t key, uint32_t line)
 {
@@ -534,6 +552,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(states_are_written_when_they_change, setup, teardown),
         cmocka_unit_test_setup_teardown(calls_have_the_line_that_their_key_means_now, setup, teardown),
         cmocka_unit_test_setup_teardown(traces_have_the_time_when_they_are_met, setup, teardown),
+        cmocka_unit_test_setup_teardown(undeclared_states_are_c, setup, teardown),
         cmocka_unit_test_setup_teardown(samples_are_weighed, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
