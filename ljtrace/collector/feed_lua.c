@@ -227,7 +227,7 @@ const char *handle_sample(struct feed *f, const struct ring_sample *r)
     if (r->vm >= MT_VMS || r->weight == 0)
         return "sample with an unknown state or of no weight";
     feed_time(f, r->instructions);
-    mt_writer_sample(f->writer, r->heap ? feed_heap(f, r->heap) : 0, (enum mt_vm)r->vm,
+    mt_writer_sample(f->writer, feed_heap(f, r->heap), (enum mt_vm)r->vm,
                      stacks_intern(&f->stacks, r->ips, r->ips_count), r->weight);
     return NULL;
 }

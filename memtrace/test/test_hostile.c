@@ -391,6 +391,29 @@ static void test_versions(void **state)
     expect_error(&c, MT_E_CORRUPT, "file header is wrong");
 }
 
+/* After a checkpoint that contradicts the events before, no block is known: its free is lost. */
+static void test_wrong_checkpoint(void **state)
+{
+    struct craft c = {0};
+    begin_events(&c);
+    end_events(&c, 1);
+    put_checkpoint(&c.streams[0], &(struct rec_checkpoint){.blocks = 1});
+    put_block(&c.streams[0], &(struct rec_block){.slot = 0, .handle = 0, .addr = 8192, .size = 16});
+    add_chunk(&c, (struct chunk_header){.type = CHUNK_CHECKPOINT, .first_event = 1, .first_handle = 1});
+    buffer_byte(&c.streams[STREAM_TOKENS], 0);
+    put_free(&c.streams[STREAM_RARE], &(struct rec_free){0});
+    buffer_byte(&c.streams[STREAM_TOKENS], 0);
+    put_stop(&c.streams[STREAM_RARE], &(struct rec_stop){});
+    add_chunk(&c,
+              (struct chunk_header){.type = CHUNK_EVENTS, .events = 1, .first_event = 1, .first_handle = 1});
+    struct reading got = read_bytes(c.file.data, c.file.size, MT_OPEN_SALVAGE);
+    assert_true(got.count >= 1 && got.events[0].kind == MT_NEW);
+    for (size_t i = 1; i < got.count; i++)
+        assert_int_equal(got.events[i].kind, MT_LOST);
+    reading_free(&got);
+    expect_error(&c, MT_E_CORRUPT, "a live block differs from the events before");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -407,6 +430,7 @@ int main(void)
         cmocka_unit_test(test_wrong_stream_sizes),
         cmocka_unit_test(test_wrong_end),
         cmocka_unit_test(test_versions),
+        cmocka_unit_test(test_wrong_checkpoint),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
