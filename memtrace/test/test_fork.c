@@ -355,6 +355,28 @@ static void test_foreign_pages(void **state)
     close(fd);
 }
 
+/* What remains of a large freed block when a part of its inside is used again: the bytes before it, and those after it
+ * in two parts. */
+static void test_large_freed_blocks_are_cut(void **state)
+{
+    const uint64_t base = 1 << 24, size = 1 << 20, used = base + 4096;
+    const uint64_t freed[] = {base,         used - 1,        used + 112,     base + 65535,
+                              base + 65536, base + size / 2, base + size - 1};
+    struct freed_blocks g;
+    assert_true(freed_init(&g, false));
+    assert_true(freed_add(&g, &(struct block){.base = base, .size = size, .handle = 5}));
+    freed_cover(&g, used, 100);
+    for (size_t i = 0; i < sizeof freed / sizeof *freed; i++) {
+        const struct block *dead = freed_find(&g, freed[i]);
+        assert_true(dead && dead->handle == 5 && freed_base(&g, dead) == base);
+    }
+    assert_null(freed_find(&g, used));
+    assert_null(freed_find(&g, used + 99));
+    assert_null(freed_find(&g, base + size));
+    assert_int_equal(freed_at(&g, base)->handle, 5);
+    freed_destroy(&g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -367,6 +389,7 @@ int main(void)
         cmocka_unit_test(test_freed_are_cut),
         cmocka_unit_test(test_cut_freed_equal_bytes),
         cmocka_unit_test(test_foreign_pages),
+        cmocka_unit_test(test_large_freed_blocks_are_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
