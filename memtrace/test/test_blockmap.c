@@ -1,10 +1,11 @@
-/* test_blockmap.c - compares the block map with a linear search through all blocks.
+/* test_blockmap.c - compares the block map, and the map of overlapping blocks, with a linear search through all blocks.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "memtrace/test/support.h"
 
 #include "memtrace/blocks/blockmap.h"
+#include "memtrace/blocks/overlay.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -207,13 +208,70 @@ static void test_nothing_left(void **state)
     blockmap_destroy(&m);
 }
 
+/* -- blocks that may overlap -- */
+
+/* The newest block of the model that contains an address or, if not `whole`, begins there; ages by slot. */
+static uint32_t newest(const struct model *s, const uint64_t *age, uint64_t addr, bool whole)
+{
+    uint32_t best = NO_SLOT;
+    for (uint32_t i = 0; i < MAX_BLOCKS; i++)
+        if (s->live[i] && (whole ? addr - s->base[i] < s->size[i] : addr == s->base[i]) &&
+            (best == NO_SLOT || age[i] > age[best]))
+            best = i;
+    return best;
+}
+
+/* An address in the range where the blocks are; half of them in its beginning, where many overlap. */
+static uint64_t random_address(uint64_t *seed)
+{
+    return 0x10000 + random_below(seed, random_below(seed, 2) ? 256 : 1 << 14);
+}
+
+static void compare(const struct overlay *o, const struct model *s, const uint64_t *age, uint64_t addr)
+{
+    assert_int_equal(overlay_find(o, addr), newest(s, age, addr, true));
+    assert_int_equal(overlay_at(o, addr), newest(s, age, addr, false));
+}
+
+static void test_overlapping(void **state)
+{
+    struct model s = {0};
+    struct overlay o;
+    uint64_t age[MAX_BLOCKS] = {0}, seed = 1, live = 0;
+    overlay_init(&o);
+    for (uint64_t step = 1; step < 20000; step++) {
+        uint32_t slot = random_below(&seed, MAX_BLOCKS);
+        if (s.live[slot]) {
+            overlay_remove(&o, slot);
+            s.live[slot] = false;
+            live--;
+        } else if (live < MAX_BLOCKS / 2) {
+            const uint64_t base = random_address(&seed),
+                           size = random_below(&seed, 1 << random_below(&seed, 13));
+            slot = overlay_add(&o, base, size, 0, step);
+            assert_true(slot < MAX_BLOCKS && !s.live[slot]);
+            s.live[slot] = true;
+            s.base[slot] = base;
+            s.size[slot] = size;
+            age[slot] = step;
+            live++;
+        }
+        for (int i = 0; i < 8; i++)
+            compare(&o, &s, age, random_address(&seed));
+        compare(&o, &s, age, s.base[slot]);
+        compare(&o, &s, age, s.base[slot] + s.size[slot]);
+        assert_int_equal(o.live, live);
+    }
+    overlay_destroy(&o);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_crowded),      cmocka_unit_test(test_pages),
         cmocka_unit_test(test_large),        cmocka_unit_test(test_whole_space),
         cmocka_unit_test(test_slots),        cmocka_unit_test(test_everything_in_one_block),
-        cmocka_unit_test(test_nothing_left),
+        cmocka_unit_test(test_nothing_left), cmocka_unit_test(test_overlapping),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
