@@ -157,7 +157,10 @@ static void put_bad(struct buffer *b, int what)
     struct rec_object bad_object = object;
     struct rec_link link = {0};
     struct rec_snapend end = {1, 1};
-    put_snapshot(b, &(struct rec_snapshot){.name = what == 0, .heap = what == 1, .objects = what == 2});
+    put_snapshot(b, &(struct rec_snapshot){.name = what == 0,
+                                           .heap = what == 1,
+                                           .objects = what == 2 || what == 18,
+                                           .links = what == 18});
     bad_object.type = what == 3 ? MT_TYPES : what == 4 ? MT_TYPE_STACK : what == 5 ? 0 : MT_TYPE_STR;
     bad_object.flags = what == 6 ? 4 : 0;
     bad_object.name = what == 7;
@@ -224,7 +227,7 @@ static void test_hostile(void **state)
     check_crafted(&b, buffer_size(&b), true, "good"); /* truncated: it has no END */
     for (size_t size = 0; size < buffer_size(&b); size++)
         check_cut(&b, size);
-    for (int what = 0; what < 18; what++) {
+    for (int what = 0; what < 19; what++) {
         char name[16];
         snprintf(name, sizeof name, "case %d", what);
         buffer_reset(&b);
