@@ -48,12 +48,12 @@ cdef extern from "steve/kernels/accesses/workingset.h" nogil:
     void workingset_free(workingset *w)
 
 cdef extern from "steve/kernels/base/handle_map.h" nogil:
-    struct livemap:
+    struct handle_map:
         size_t live
 
 cdef extern from "steve/kernels/accesses/reuse.h" nogil:
     struct reuse:
-        livemap map
+        handle_map map
         uint64_t touches, cold
         uint64_t bins[65]
         uint64_t *lines
@@ -75,7 +75,7 @@ cdef extern from "steve/kernels/accesses/sharing_lines.h" nogil:
         double chance
         sharing_side sides[2]
     struct sharinglines:
-        livemap map
+        handle_map map
         uint64_t *clocks
         size_t clocks_room, n_uses
         uint64_t changes

@@ -33,24 +33,24 @@ static uint32_t next_random(uint32_t *state)
 }
 
 /* Handles are added and removed at random; indices stay below the greatest number that lived at once. */
-static void test_livemap(void **unused)
+static void test_handle_map(void **unused)
 {
     static uint32_t index_of[HANDLES];
     static bool live[HANDLES];
-    struct livemap map;
+    struct handle_map map;
     uint32_t random = 1, most = 0, now = 0;
 
-    assert_true(livemap_init(&map));
+    assert_true(handle_map_init(&map));
     for (int i = 0; i < 200000; i++) {
         uint32_t h = next_random(&random) % HANDLES;
         uint64_t handle = (uint64_t)h * 0x100000001u;
 
-        assert_int_equal(livemap_find(&map, handle), live[h] ? index_of[h] : LIVEMAP_NONE);
+        assert_int_equal(handle_map_find(&map, handle), live[h] ? index_of[h] : HANDLE_MAP_NONE);
         if (live[h]) {
-            assert_int_equal(livemap_remove(&map, handle), index_of[h]);
+            assert_int_equal(handle_map_remove(&map, handle), index_of[h]);
             now--;
         } else {
-            index_of[h] = livemap_add(&map, handle);
+            index_of[h] = handle_map_add(&map, handle);
             now++;
         }
         live[h] = !live[h];
@@ -58,7 +58,7 @@ static void test_livemap(void **unused)
         assert_true(!live[h] || index_of[h] < most);
     }
     assert_int_equal(map.live, now);
-    livemap_free(&map);
+    handle_map_free(&map);
 }
 
 static bool any_overlap(const struct interval *ranges, uint64_t start, uint64_t last)
@@ -70,31 +70,31 @@ static bool any_overlap(const struct interval *ranges, uint64_t start, uint64_t 
 }
 
 /* The average distance of entries from their home positions. */
-static double mean_distance(const struct livemap *map)
+static double mean_distance(const struct handle_map *map)
 {
     size_t sum = 0, n = 0;
 
     for (size_t i = 0; i <= map->mask; i++) {
         if (map->entries[i].key == 0)
             continue;
-        sum += (i - livemap_home(map, map->entries[i].key)) & map->mask;
+        sum += (i - handle_map_home(map, map->entries[i].key)) & map->mask;
         n++;
     }
     return (double)sum / (double)n;
 }
 
 /* Keys that differ in their upper half, as pairs of a block and a line do, must spread over many home positions. */
-static void test_livemap_of_pairs(void **unused)
+static void test_handle_map_of_pairs(void **unused)
 {
-    struct livemap map;
+    struct handle_map map;
 
     (void)unused;
-    assert_true(livemap_init(&map));
+    assert_true(handle_map_init(&map));
     for (uint64_t slot = 0; slot < 10000; slot++)
         for (uint64_t line = 0; line < 20; line++)
-            assert_int_not_equal(livemap_add(&map, slot << 32 | line), LIVEMAP_NONE);
+            assert_int_not_equal(handle_map_add(&map, slot << 32 | line), HANDLE_MAP_NONE);
     assert_true(mean_distance(&map) < 16);
-    livemap_free(&map);
+    handle_map_free(&map);
 }
 
 static void test_intervals(void **unused)
@@ -321,8 +321,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_used_parts_mapped),
-        cmocka_unit_test(test_livemap),
-        cmocka_unit_test(test_livemap_of_pairs),
+        cmocka_unit_test(test_handle_map),
+        cmocka_unit_test(test_handle_map_of_pairs),
         cmocka_unit_test(test_intervals),
         cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_write_error_is_kept),

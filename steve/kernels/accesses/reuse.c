@@ -23,12 +23,12 @@ bool reuse_init(struct reuse *r, uint8_t shift, uint64_t rate)
     r->shift = shift;
     r->rate = rate;
     r->last_line = UINT64_MAX;
-    return livemap_init(&r->map) && make_tree(r, FIRST_TREE);
+    return handle_map_init(&r->map) && make_tree(r, FIRST_TREE);
 }
 
 void reuse_free(struct reuse *r)
 {
-    livemap_free(&r->map);
+    handle_map_free(&r->map);
     free(r->times);
     free(r->lines);
     free(r->at);
@@ -119,9 +119,9 @@ static void touch_again(struct reuse *r, uint32_t index)
 
 static bool touch_first(struct reuse *r, uint64_t line, uint32_t *index)
 {
-    *index = livemap_add(&r->map, line);
+    *index = handle_map_add(&r->map, line);
     r->cold++;
-    if (*index == LIVEMAP_NONE ||
+    if (*index == HANDLE_MAP_NONE ||
         !array_grow(&r->times, &r->times_room, (size_t)*index + 1, sizeof *r->times) ||
         !array_grow(&r->lines, &r->lines_room, (size_t)*index + 1, sizeof *r->lines))
         return false;
@@ -135,8 +135,8 @@ static bool touch(struct reuse *r, uint64_t line)
 
     if (r->now == r->tree_size && !renumber(r))
         return false;
-    index = livemap_find(&r->map, line);
-    if (index != LIVEMAP_NONE)
+    index = handle_map_find(&r->map, line);
+    if (index != HANDLE_MAP_NONE)
         touch_again(r, index);
     else if (!touch_first(r, line, &index))
         return false;
@@ -186,9 +186,9 @@ void reuse_order(const struct reuse *r, uint64_t *to)
 /* Make a line the one that was touched last. */
 static bool move_up(struct reuse *r, uint64_t line)
 {
-    uint32_t index = livemap_find(&r->map, line);
+    uint32_t index = handle_map_find(&r->map, line);
 
-    if (index == LIVEMAP_NONE)
+    if (index == HANDLE_MAP_NONE)
         return true; /* it is not among the first touches: the report of the shard is wrong */
     if (r->now == r->tree_size && !renumber(r))
         return false;

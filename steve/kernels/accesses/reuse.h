@@ -29,7 +29,7 @@
 struct reuse {
     uint8_t shift;      /* a line is 2^shift bytes */
     uint64_t rate;      /* one line of so many is followed */
-    struct livemap map; /* from line numbers to indices of times */
+    struct handle_map map; /* from line numbers to indices of times */
     uint32_t *times;    /* of the last touch, by index; 1 ... tree_size */
     uint32_t *at;       /* by time: the line's index + 1; 0 = no line was touched last then */
     uint32_t *tree;     /* sums of ones (Fenwick) */

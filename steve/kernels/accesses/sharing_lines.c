@@ -11,12 +11,12 @@ bool sharinglines_init(struct sharinglines *l)
 {
     memset(l, 0, sizeof *l);
     l->spare = SHARING_NONE;
-    return livemap_init(&l->map) && array_grow(&l->clocks, &l->clocks_room, 1, sizeof *l->clocks);
+    return handle_map_init(&l->map) && array_grow(&l->clocks, &l->clocks_room, 1, sizeof *l->clocks);
 }
 
 void sharinglines_free(struct sharinglines *l)
 {
-    livemap_free(&l->map);
+    handle_map_free(&l->map);
     free(l->lines);
     free(l->heads);
     free(l->uses);
@@ -306,12 +306,13 @@ bool sharinglines_end(struct sharinglines *l, uint64_t number, struct sharing_li
 
 struct sharing_line *sharinglines_at(struct sharinglines *l, uint64_t number)
 {
-    uint32_t index = livemap_find(&l->map, number);
+    uint32_t index = handle_map_find(&l->map, number);
 
-    if (index != LIVEMAP_NONE)
+    if (index != HANDLE_MAP_NONE)
         return &l->lines[index];
-    index = livemap_add(&l->map, number);
-    if (index == LIVEMAP_NONE || !array_grow(&l->lines, &l->lines_room, (size_t)index + 1, sizeof *l->lines))
+    index = handle_map_add(&l->map, number);
+    if (index == HANDLE_MAP_NONE ||
+        !array_grow(&l->lines, &l->lines_room, (size_t)index + 1, sizeof *l->lines))
         return NULL;
     l->lines[index] = (struct sharing_line){.run = SHARING_NONE, .counted = SHARING_NONE};
     return &l->lines[index];
@@ -436,7 +437,7 @@ void sharinglines_note(struct sharinglines *l, struct sharing_use *use, const st
 bool sharinglines_finish(struct sharinglines *l)
 {
     for (size_t i = 0; i <= l->map.mask; i++) {
-        const struct livemap_entry *entry = &l->map.entries[i];
+        const struct handle_map_entry *entry = &l->map.entries[i];
 
         if (entry->key != 0 && !sharinglines_end(l, entry->key - 1, &l->lines[entry->index]))
             return false;

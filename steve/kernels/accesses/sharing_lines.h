@@ -110,7 +110,7 @@ struct sharing_found {
 };
 
 struct sharinglines {
-    struct livemap map; /* from line numbers to lines */
+    struct handle_map map; /* from line numbers to lines */
     struct sharing_line *lines;
     size_t lines_room;
     struct sharing_head *heads; /* of a part, by index of the line */
@@ -165,8 +165,8 @@ static inline bool sharinglines_tick(struct sharinglines *l, uint16_t thread)
 static inline bool sharinglines_visit(struct sharinglines *l, uint64_t number, struct sharing_place place,
                                       struct sharing_use **use)
 {
-    uint32_t index = livemap_find(&l->map, number);
-    struct sharing_line *line = index == LIVEMAP_NONE ? NULL : &l->lines[index];
+    uint32_t index = handle_map_find(&l->map, number);
+    struct sharing_line *line = index == HANDLE_MAP_NONE ? NULL : &l->lines[index];
 
     if (!line || line->place.thread != place.thread || line->run != SHARING_NONE)
         return sharinglines_visit_any(l, number, place, use);

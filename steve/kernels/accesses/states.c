@@ -9,7 +9,7 @@ bool states_init(struct states *s)
 {
     memset(s, 0, sizeof *s);
     s->now = calloc(UINT16_MAX + 1, sizeof *s->now);
-    if (!livemap_init(&s->known) || !s->now || !array_grow(&s->rows, &s->room, 1, sizeof *s->rows))
+    if (!handle_map_init(&s->known) || !s->now || !array_grow(&s->rows, &s->room, 1, sizeof *s->rows))
         return false;
     s->rows[0].vm = MT_VMS;
     s->n = 1;
@@ -18,7 +18,7 @@ bool states_init(struct states *s)
 
 void states_free(struct states *s)
 {
-    livemap_free(&s->known);
+    handle_map_free(&s->known);
     free(s->rows);
     free(s->now);
 }
@@ -26,12 +26,12 @@ void states_free(struct states *s)
 /* The row with a key, a new one like `empty` if it is the first; 0: out of memory. */
 static uint32_t row_at(struct states *s, uint64_t key, const struct states_row *empty)
 {
-    uint32_t i = livemap_find(&s->known, key);
+    uint32_t i = handle_map_find(&s->known, key);
 
-    if (i != LIVEMAP_NONE)
+    if (i != HANDLE_MAP_NONE)
         return i + 1;
-    i = livemap_add(&s->known, key);
-    if (i == LIVEMAP_NONE || !array_grow(&s->rows, &s->room, (size_t)i + 2, sizeof *s->rows))
+    i = handle_map_add(&s->known, key);
+    if (i == HANDLE_MAP_NONE || !array_grow(&s->rows, &s->room, (size_t)i + 2, sizeof *s->rows))
         return 0;
     s->rows[i + 1] = *empty;
     s->n = (size_t)i + 2;

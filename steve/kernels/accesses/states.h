@@ -29,7 +29,7 @@ struct states_row {
 struct states {
     struct states_row *rows;
     size_t n, room;
-    struct livemap known; /* from heap, vm and trace to the row */
+    struct handle_map known; /* from heap, vm and trace to the row */
     uint32_t *now;        /* row by thread; 0: in none */
     uint64_t time;
     uint16_t thread; /* that ran last */

@@ -13,7 +13,7 @@ bool workingset_init(struct workingset *w, uint64_t length)
     w->length = length;
     w->wanted = UINT64_MAX;
     w->last_page = UINT64_MAX;
-    return livemap_init(&w->map);
+    return handle_map_init(&w->map);
 }
 
 void workingset_begin(struct workingset *w, uint64_t live_bytes, uint64_t operations, uint64_t skip,
@@ -33,7 +33,7 @@ bool workingset_is_done(const struct workingset *w)
 
 void workingset_free(struct workingset *w)
 {
-    livemap_free(&w->map);
+    handle_map_free(&w->map);
     free(w->pages);
     free(w->touched);
     free(w->windows);
@@ -45,10 +45,10 @@ static struct workingset_page *page_at(struct workingset *w, uint64_t number)
     struct workingset_page *page;
 
     if (number != w->last_page) {
-        w->last_index = livemap_find(&w->map, number);
-        if (w->last_index == LIVEMAP_NONE)
-            w->last_index = livemap_add(&w->map, number);
-        if (w->last_index == LIVEMAP_NONE ||
+        w->last_index = handle_map_find(&w->map, number);
+        if (w->last_index == HANDLE_MAP_NONE)
+            w->last_index = handle_map_add(&w->map, number);
+        if (w->last_index == HANDLE_MAP_NONE ||
             !array_grow(&w->pages, &w->pages_room, (size_t)w->last_index + 1, sizeof *w->pages))
             return NULL;
         w->last_page = number;

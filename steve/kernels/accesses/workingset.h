@@ -33,7 +33,7 @@ struct workingset {
     uint64_t skip;   /* operations yet to come before the first window */
     uint64_t wanted; /* no more windows than these */
     uint64_t now, number, live_bytes;
-    struct livemap map; /* from page numbers to pages */
+    struct handle_map map; /* from page numbers to pages */
     struct workingset_page *pages;
     size_t pages_room;
     uint64_t last_page; /* most accesses are to the page of the one before */

@@ -8,7 +8,7 @@
 
 #include "memtrace/base/array.h"
 
-bool livemap_init(struct livemap *m)
+bool handle_map_init(struct handle_map *m)
 {
     memset(m, 0, sizeof *m);
     m->mask = 1023;
@@ -16,15 +16,15 @@ bool livemap_init(struct livemap *m)
     return m->entries != NULL;
 }
 
-void livemap_free(struct livemap *m)
+void handle_map_free(struct handle_map *m)
 {
     free(m->entries);
     free(m->spare);
 }
 
-static void insert(struct livemap *m, uint64_t key, uint32_t index)
+static void insert(struct handle_map *m, uint64_t key, uint32_t index)
 {
-    size_t i = livemap_home(m, key);
+    size_t i = handle_map_home(m, key);
 
     while (m->entries[i].key != 0)
         i = (i + 1) & m->mask;
@@ -32,11 +32,11 @@ static void insert(struct livemap *m, uint64_t key, uint32_t index)
     m->entries[i].index = index;
 }
 
-static bool make_bigger(struct livemap *m)
+static bool make_bigger(struct handle_map *m)
 {
-    struct livemap_entry *old = m->entries;
+    struct handle_map_entry *old = m->entries;
     size_t n = m->mask + 1;
-    struct livemap_entry *bigger = calloc(2 * n, sizeof *bigger);
+    struct handle_map_entry *bigger = calloc(2 * n, sizeof *bigger);
 
     if (!bigger)
         return false;
@@ -49,14 +49,14 @@ static bool make_bigger(struct livemap *m)
     return true;
 }
 
-uint32_t livemap_add(struct livemap *m, uint64_t handle)
+uint32_t handle_map_add(struct handle_map *m, uint64_t handle)
 {
     uint32_t index;
 
     if (2 * (m->live + 1) > m->mask + 1 && !make_bigger(m))
-        return LIVEMAP_NONE;
-    if (handle == UINT64_MAX || (m->n_spare == 0 && m->next == LIVEMAP_NONE))
-        return LIVEMAP_NONE;
+        return HANDLE_MAP_NONE;
+    if (handle == UINT64_MAX || (m->n_spare == 0 && m->next == HANDLE_MAP_NONE))
+        return HANDLE_MAP_NONE;
     index = m->n_spare ? m->spare[--m->n_spare] : m->next++;
     insert(m, handle + 1, index);
     m->live++;
@@ -64,7 +64,7 @@ uint32_t livemap_add(struct livemap *m, uint64_t handle)
 }
 
 /* Empty entry `hole`, and move up the entries after it that would no longer be found. */
-static void close_hole(struct livemap *m, size_t hole)
+static void close_hole(struct handle_map *m, size_t hole)
 {
     size_t i = hole;
 
@@ -74,7 +74,7 @@ static void close_hole(struct livemap *m, size_t hole)
         i = (i + 1) & m->mask;
         if (m->entries[i].key == 0)
             break;
-        home = livemap_home(m, m->entries[i].key);
+        home = handle_map_home(m, m->entries[i].key);
         if (((i - home) & m->mask) >= ((i - hole) & m->mask)) {
             m->entries[hole] = m->entries[i];
             hole = i;
@@ -83,15 +83,15 @@ static void close_hole(struct livemap *m, size_t hole)
     m->entries[hole].key = 0;
 }
 
-uint32_t livemap_remove(struct livemap *m, uint64_t handle)
+uint32_t handle_map_remove(struct handle_map *m, uint64_t handle)
 {
-    size_t i = livemap_home(m, handle + 1);
+    size_t i = handle_map_home(m, handle + 1);
     uint32_t index;
 
     while (m->entries[i].key != 0 && m->entries[i].key != handle + 1)
         i = (i + 1) & m->mask;
     if (m->entries[i].key == 0)
-        return LIVEMAP_NONE;
+        return HANDLE_MAP_NONE;
     index = m->entries[i].index;
     close_hole(m, i);
     m->live--;

@@ -14,15 +14,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LIVEMAP_NONE UINT32_MAX
+#define HANDLE_MAP_NONE UINT32_MAX
 
-struct livemap_entry {
+struct handle_map_entry {
     uint64_t key; /* handle + 1; 0 = free */
     uint32_t index;
 };
 
-struct livemap {
-    struct livemap_entry *entries;
+struct handle_map {
+    struct handle_map_entry *entries;
     size_t mask; /* number of entries - 1 */
     size_t live;
     uint32_t *spare; /* indices given back */
@@ -30,31 +30,31 @@ struct livemap {
     uint32_t next; /* smallest index never given out */
 };
 
-bool livemap_init(struct livemap *m); /* false: out of memory */
-void livemap_free(struct livemap *m);
+bool handle_map_init(struct handle_map *m); /* false: out of memory */
+void handle_map_free(struct handle_map *m);
 
-/* A new handle: its index, or LIVEMAP_NONE when out of memory or for UINT64_MAX, which is no handle. The
+/* A new handle: its index, or HANDLE_MAP_NONE when out of memory or for UINT64_MAX, which is no handle. The
  * handle must not be live. */
-uint32_t livemap_add(struct livemap *m, uint64_t handle);
-/* A handle dies: the index it had, or LIVEMAP_NONE. */
-uint32_t livemap_remove(struct livemap *m, uint64_t handle);
+uint32_t handle_map_add(struct handle_map *m, uint64_t handle);
+/* A handle dies: the index it had, or HANDLE_MAP_NONE. */
+uint32_t handle_map_remove(struct handle_map *m, uint64_t handle);
 
-static inline size_t livemap_home(const struct livemap *m, uint64_t key)
+static inline size_t handle_map_home(const struct handle_map *m, uint64_t key)
 {
     return (size_t)(((key >> 3) * 0x9E3779B97F4A7C15u >> 32 << 3) + (key & 7)) & m->mask;
 }
 
-/* The index of a handle, or LIVEMAP_NONE. */
-static inline uint32_t livemap_find(const struct livemap *m, uint64_t handle)
+/* The index of a handle, or HANDLE_MAP_NONE. */
+static inline uint32_t handle_map_find(const struct handle_map *m, uint64_t handle)
 {
-    size_t i = livemap_home(m, handle + 1);
+    size_t i = handle_map_home(m, handle + 1);
 
     while (m->entries[i].key != 0) {
         if (m->entries[i].key == handle + 1)
             return m->entries[i].index;
         i = (i + 1) & m->mask;
     }
-    return LIVEMAP_NONE;
+    return HANDLE_MAP_NONE;
 }
 
 #endif

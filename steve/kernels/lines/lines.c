@@ -9,12 +9,12 @@ bool linework_init(struct linework *w, struct luacode *code)
 {
     memset(w, 0, sizeof *w);
     w->code = code;
-    return livemap_init(&w->pairs) && linepages_init(&w->pages);
+    return handle_map_init(&w->pairs) && linepages_init(&w->pages);
 }
 
 void linework_free(struct linework *w)
 {
-    livemap_free(&w->pairs);
+    handle_map_free(&w->pairs);
     free(w->rows);
     free(w->made);
     free(w->blocks);
@@ -63,20 +63,20 @@ void linework_forget_many(struct linework *w, uint32_t slot)
         b->many = w->next[i];
         if (*recalled(w, w->key[i]) == w->key[i] + 1)
             *recalled(w, w->key[i]) = 0;
-        livemap_remove(&w->pairs, w->key[i]);
+        handle_map_remove(&w->pairs, w->key[i]);
     }
 }
 
 /* One of the many lines of a block: known, or to be kept; *is_new. False: out of memory. */
 static bool keep_pair(struct linework *w, struct linework_block *b, uint64_t key, bool *is_new)
 {
-    uint32_t i = livemap_find(&w->pairs, key);
+    uint32_t i = handle_map_find(&w->pairs, key);
 
-    *is_new = i == LIVEMAP_NONE;
+    *is_new = i == HANDLE_MAP_NONE;
     if (!*is_new)
         return true;
-    i = livemap_add(&w->pairs, key);
-    if (i == LIVEMAP_NONE || !array_grow(&w->next, &w->next_room, (size_t)i + 1, sizeof *w->next) ||
+    i = handle_map_add(&w->pairs, key);
+    if (i == HANDLE_MAP_NONE || !array_grow(&w->next, &w->next_room, (size_t)i + 1, sizeof *w->next) ||
         !array_grow(&w->key, &w->key_room, (size_t)i + 1, sizeof *w->key))
         return false;
     w->next[i] = b->many;

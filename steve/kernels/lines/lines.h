@@ -97,7 +97,7 @@ struct linework {
     size_t rows_room, made_room;
     struct linework_block *blocks; /* by slot */
     size_t blocks_room;
-    struct livemap pairs; /* slot << 32 | line */
+    struct handle_map pairs; /* slot << 32 | line */
     uint32_t *next;       /* by index of a pair: the block's next, plus 1 */
     uint64_t *key;        /* of the pair */
     size_t next_room, key_room;

@@ -11,12 +11,12 @@ bool luacode_init(struct luacode *c, const struct mt_reader *reader)
 {
     *c = (struct luacode){.reader = reader};
     c->threads = calloc(LUACODE_THREADS, sizeof *c->threads);
-    return livemap_init(&c->handles) && c->threads;
+    return handle_map_init(&c->handles) && c->threads;
 }
 
 void luacode_free(struct luacode *c)
 {
-    livemap_free(&c->handles);
+    handle_map_free(&c->handles);
     free(c->protos);
     free(c->proto_of);
     free(c->blocks);
@@ -61,20 +61,20 @@ static bool learn_heaps(struct luacode *c)
  * luacode_block. */
 static uint32_t held_by(const struct luacode *c, uint64_t live)
 {
-    uint32_t i = live && c->n_protos ? livemap_find(&c->handles, live - 1) : LIVEMAP_NONE;
+    uint32_t i = live && c->n_protos ? handle_map_find(&c->handles, live - 1) : HANDLE_MAP_NONE;
 
-    return i == LIVEMAP_NONE ? 0 : c->proto_of[i] + 1;
+    return i == HANDLE_MAP_NONE ? 0 : c->proto_of[i] + 1;
 }
 
 /* A prototype's instructions get places. Of several with one handle the last one counts. */
 static bool add_proto(struct luacode *c, uint32_t id)
 {
     const struct mt_proto *p = mt_proto(c->reader, id);
-    uint32_t i = livemap_find(&c->handles, p->handle);
+    uint32_t i = handle_map_find(&c->handles, p->handle);
 
-    if (i == LIVEMAP_NONE)
-        i = livemap_add(&c->handles, p->handle);
-    if (i == LIVEMAP_NONE ||
+    if (i == HANDLE_MAP_NONE)
+        i = handle_map_add(&c->handles, p->handle);
+    if (i == HANDLE_MAP_NONE ||
         !array_grow(&c->proto_of, &c->proto_of_room, (size_t)i + 1, sizeof *c->proto_of) ||
         !array_grow(&c->protos, &c->protos_room, (size_t)id + 1, sizeof *c->protos) ||
         p->count >= LUACODE_NONE - 1 - c->n_places)

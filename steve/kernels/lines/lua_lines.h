@@ -68,7 +68,7 @@ struct luacode {
     struct luacode_proto *protos; /* by prototype id */
     uint32_t n_protos, n_places;
     size_t protos_room;
-    struct livemap handles; /* of the blocks of prototypes */
+    struct handle_map handles; /* of the blocks of prototypes */
     uint32_t *proto_of;     /* by index of the handle */
     size_t proto_of_room;
     struct luacode_block *blocks; /* by slot */

@@ -8,12 +8,12 @@
 bool faults_init(struct faults *f)
 {
     memset(f, 0, sizeof *f);
-    return livemap_init(&f->known);
+    return handle_map_init(&f->known);
 }
 
 void faults_free(struct faults *f)
 {
-    livemap_free(&f->known);
+    handle_map_free(&f->known);
     free(f->first);
     free(f->counts);
 }
@@ -45,24 +45,24 @@ static uint64_t key_of(const struct mt_event *e)
     return (uint64_t)e->ref << 16 | (unsigned)e->kind << 8 | manner;
 }
 
-/* A case that was not met before: its index, or LIVEMAP_NONE when out of memory. */
+/* A case that was not met before: its index, or HANDLE_MAP_NONE when out of memory. */
 static uint32_t begin_case(struct faults *f, uint64_t key, const struct mt_event *e)
 {
     if (!array_grow(&f->first, &f->first_room, f->n + 1, sizeof *f->first) ||
         !array_grow(&f->counts, &f->counts_room, f->n + 1, sizeof *f->counts))
-        return LIVEMAP_NONE;
+        return HANDLE_MAP_NONE;
     f->first[f->n++] = *e;
-    return livemap_add(&f->known, key);
+    return handle_map_add(&f->known, key);
 }
 
 static bool count_fault(struct faults *f, const struct mt_event *e)
 {
     uint64_t key = key_of(e);
-    uint32_t i = livemap_find(&f->known, key);
+    uint32_t i = handle_map_find(&f->known, key);
 
-    if (i == LIVEMAP_NONE)
+    if (i == HANDLE_MAP_NONE)
         i = begin_case(f, key, e);
-    if (i == LIVEMAP_NONE)
+    if (i == HANDLE_MAP_NONE)
         return false;
     f->counts[i]++;
     return true;

@@ -13,7 +13,7 @@
 #include "steve/kernels/base/handle_map.h"
 
 struct faults {
-    struct livemap known;   /* ref << 16 | kind << 8 | manner: index of its case */
+    struct handle_map known; /* ref << 16 | kind << 8 | manner: index of its case */
     struct mt_event *first; /* by index, which is the order of first events */
     uint64_t *counts;
     size_t n, first_room, counts_room;

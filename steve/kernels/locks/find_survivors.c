@@ -9,12 +9,12 @@
 bool unfreed_init(struct unfreed *u)
 {
     memset(u, 0, sizeof *u);
-    return livemap_init(&u->live);
+    return handle_map_init(&u->live);
 }
 
 void unfreed_free(struct unfreed *u)
 {
-    livemap_free(&u->live);
+    handle_map_free(&u->live);
     free(u->ordinal);
     free(u->by_slot);
     free(u->list);
@@ -31,13 +31,13 @@ static bool note(struct unfreed *u, uint64_t ordinal)
 /* An N for a handle that still lives ends the earlier block without a free. */
 static bool block_new(struct unfreed *u, uint64_t handle)
 {
-    uint32_t old = livemap_remove(&u->live, handle);
+    uint32_t old = handle_map_remove(&u->live, handle);
     uint32_t i;
 
-    if (old != LIVEMAP_NONE && !note(u, u->ordinal[old]))
+    if (old != HANDLE_MAP_NONE && !note(u, u->ordinal[old]))
         return false;
-    i = livemap_add(&u->live, handle);
-    if (i == LIVEMAP_NONE || !array_grow(&u->ordinal, &u->room, (size_t)i + 1, sizeof *u->ordinal))
+    i = handle_map_add(&u->live, handle);
+    if (i == HANDLE_MAP_NONE || !array_grow(&u->ordinal, &u->room, (size_t)i + 1, sizeof *u->ordinal))
         return false;
     u->ordinal[i] = u->news++;
     return true;
@@ -49,7 +49,7 @@ bool unfreed_feed(struct unfreed *u, const struct op *ops, size_t n)
         if (ops[i].code == OP_NEW && !block_new(u, ops[i].handle))
             return false;
         if (ops[i].code == OP_FREE)
-            livemap_remove(&u->live, ops[i].handle);
+            handle_map_remove(&u->live, ops[i].handle);
     }
     return true;
 }

@@ -14,7 +14,7 @@
 #include "steve/kernels/base/handle_map.h"
 
 struct unfreed {
-    struct livemap live;
+    struct handle_map live;
     uint64_t *ordinal; /* by index of the live block */
     size_t room;
     uint64_t *by_slot; /* of a trace: the ordinal of the block that lives there, plus 1; 0 = none */

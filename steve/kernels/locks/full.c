@@ -5,7 +5,7 @@
 
 #include "memtrace/base/array.h"
 
-#define NONE LIVEMAP_NONE
+#define NONE HANDLE_MAP_NONE
 #define SLOT(index) ((size_t)(index) & (LOCKFULL_RING - 1))
 
 bool lockfull_init(struct lockfull *l, const uint64_t *unfreed, size_t n_unfreed, struct lockfull_rules rules)
@@ -15,12 +15,12 @@ bool lockfull_init(struct lockfull *l, const uint64_t *unfreed, size_t n_unfreed
         l->ring[i] = NONE;
     l->mortals = (struct mortals){.unfreed = unfreed, .n_unfreed = n_unfreed};
     l->rules = rules;
-    return livemap_init(&l->live);
+    return handle_map_init(&l->live);
 }
 
 void lockfull_free(struct lockfull *l)
 {
-    livemap_free(&l->live);
+    handle_map_free(&l->live);
     free(l->blocks);
     free(l->due);
     free(l->out);
@@ -317,18 +317,18 @@ static inline bool access_run(struct lockfull *l, uint32_t b, uint32_t n)
 
 static bool new_handle(struct lockfull *l, const struct op *op)
 {
-    uint32_t old = livemap_remove(&l->live, op->handle), b;
+    uint32_t old = handle_map_remove(&l->live, op->handle), b;
 
     if (old != NONE)
         retire(l, old);
-    b = livemap_add(&l->live, op->handle);
+    b = handle_map_add(&l->live, op->handle);
     return b != NONE && block_new(l, b, op);
 }
 
 /* A Resize is an operation like an access; it is given after the lock events. */
 static bool resize_handle(struct lockfull *l, const struct op *op)
 {
-    uint32_t b = livemap_find(&l->live, op->handle);
+    uint32_t b = handle_map_find(&l->live, op->handle);
 
     l->unmatched += b == NONE;
     if (!(b == NONE ? others_or_none(l) : block_access(l, b)) || !reserve(l, 1))
@@ -350,7 +350,7 @@ static inline uint32_t run_length(const struct op *ops, size_t n)
 
 static inline bool use_handle(struct lockfull *l, uint64_t handle, uint32_t n)
 {
-    uint32_t b = livemap_find(&l->live, handle);
+    uint32_t b = handle_map_find(&l->live, handle);
 
     if (b != NONE)
         return access_run(l, b, n);
@@ -366,7 +366,7 @@ static bool step(struct lockfull *l, const struct op *op)
     if (op->code == OP_NEW)
         ok = new_handle(l, op);
     else if (op->code == OP_FREE)
-        ok = block_free(l, livemap_remove(&l->live, op->handle), op);
+        ok = block_free(l, handle_map_remove(&l->live, op->handle), op);
     else
         ok = resize_handle(l, op);
     l->index++;

@@ -46,7 +46,7 @@ struct lockfull_rules {
 
 struct lockfull {
     struct lockfull_rules rules;
-    struct livemap live;           /* of an ops file: where a handle's block is */
+    struct handle_map live;        /* of an ops file: where a handle's block is */
     struct lockfull_block *blocks; /* by that, or by slot */
     size_t room;
     uint32_t ring[LOCKFULL_RING];

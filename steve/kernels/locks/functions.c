@@ -14,13 +14,13 @@ bool functions_init(struct functions *f, const struct mt_reader *reader)
 {
     memset(f, 0, sizeof *f);
     f->reader = reader;
-    return luacode_init(&f->code, reader) && livemap_init(&f->known);
+    return luacode_init(&f->code, reader) && handle_map_init(&f->known);
 }
 
 void functions_free(struct functions *f)
 {
     luacode_free(&f->code);
-    livemap_free(&f->known);
+    handle_map_free(&f->known);
     free(f->frames);
     free(f->places);
 }
@@ -34,11 +34,11 @@ size_t functions_count(const struct functions *f)
 
 static uint32_t number_of(struct functions *f, uint64_t key)
 {
-    uint32_t i = livemap_find(&f->known, key);
+    uint32_t i = handle_map_find(&f->known, key);
 
-    if (i == LIVEMAP_NONE)
-        i = livemap_add(&f->known, key);
-    return i == LIVEMAP_NONE ? FUNCTIONS_UNKNOWN : i + FUNCTIONS_FIRST;
+    if (i == HANDLE_MAP_NONE)
+        i = handle_map_add(&f->known, key);
+    return i == HANDLE_MAP_NONE ? FUNCTIONS_UNKNOWN : i + FUNCTIONS_FIRST;
 }
 
 static uint32_t number_of_lua(struct functions *f, uint32_t file, uint32_t defined)

@@ -35,7 +35,7 @@ struct functions_makers {
 struct functions {
     const struct mt_reader *reader;
     struct luacode code;
-    struct livemap known; /* by what a function is known by: number, less FUNCTIONS_FIRST */
+    struct handle_map known; /* by what a function is known by: number, less FUNCTIONS_FIRST */
     uint32_t *frames;     /* number by frame, plus 1; 0 = not determined yet */
     uint32_t *places;     /* number by place of steve/kernels/lines/lua_lines.h */
     size_t frames_room, places_room;

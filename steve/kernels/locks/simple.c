@@ -10,12 +10,12 @@ bool locksimple_init(struct locksimple *s, uint64_t threshold, bool compat)
     memset(s, 0, sizeof *s);
     s->threshold = threshold;
     s->compat = compat;
-    return livemap_init(&s->live);
+    return handle_map_init(&s->live);
 }
 
 void locksimple_free(struct locksimple *s)
 {
-    livemap_free(&s->live);
+    handle_map_free(&s->live);
     free(s->lives);
     free(s->long_ones);
 }
@@ -51,13 +51,13 @@ static bool end_life(struct locksimple *s, uint32_t i)
 
 static bool block_new(struct locksimple *s, uint64_t handle)
 {
-    uint32_t old = livemap_remove(&s->live, handle);
+    uint32_t old = handle_map_remove(&s->live, handle);
     uint32_t i;
 
-    if (old != LIVEMAP_NONE && !end_life(s, old))
+    if (old != HANDLE_MAP_NONE && !end_life(s, old))
         return false;
-    i = livemap_add(&s->live, handle);
-    if (i == LIVEMAP_NONE || !array_grow(&s->lives, &s->room, (size_t)i + 1, sizeof *s->lives))
+    i = handle_map_add(&s->live, handle);
+    if (i == HANDLE_MAP_NONE || !array_grow(&s->lives, &s->room, (size_t)i + 1, sizeof *s->lives))
         return false;
     s->lives[i] = (struct locksimple_life){.ordinal = s->news++, .span = s->accesses};
     return true;
@@ -65,16 +65,16 @@ static bool block_new(struct locksimple *s, uint64_t handle)
 
 static bool block_free(struct locksimple *s, uint64_t handle)
 {
-    uint32_t i = livemap_remove(&s->live, handle);
+    uint32_t i = handle_map_remove(&s->live, handle);
 
-    return i == LIVEMAP_NONE || end_life(s, i);
+    return i == HANDLE_MAP_NONE || end_life(s, i);
 }
 
 static void block_access(struct locksimple *s, uint64_t handle)
 {
-    uint32_t i = livemap_find(&s->live, handle);
+    uint32_t i = handle_map_find(&s->live, handle);
 
-    if (i == LIVEMAP_NONE) {
+    if (i == HANDLE_MAP_NONE) {
         s->unmatched++;
         return;
     }
@@ -134,12 +134,12 @@ bool locksimple_writer_init(struct locksimple_writer *w, const struct locksimple
     memset(w, 0, sizeof *w);
     w->plan = plan;
     w->unlock_before_free = unlock_before_free;
-    return livemap_init(&w->locked);
+    return handle_map_init(&w->locked);
 }
 
 void locksimple_writer_free(struct locksimple_writer *w)
 {
-    livemap_free(&w->locked);
+    handle_map_free(&w->locked);
 }
 
 /* A lock or unlock of a block at an operation on it. */
@@ -153,10 +153,10 @@ static struct op *put(struct op *out, const struct op *at, enum ops_code code)
 static struct op *lock_new(struct locksimple_writer *w, const struct op *op, struct op *out)
 {
     if (w->unlock_before_free)
-        livemap_remove(&w->locked, op->handle);
+        handle_map_remove(&w->locked, op->handle);
     if (stays_unlocked(w))
         return out;
-    if (w->unlock_before_free && livemap_add(&w->locked, op->handle) == LIVEMAP_NONE)
+    if (w->unlock_before_free && handle_map_add(&w->locked, op->handle) == HANDLE_MAP_NONE)
         w->out_of_memory = true;
     w->locks++;
     return put(out, op, OP_LOCK);
@@ -165,7 +165,7 @@ static struct op *lock_new(struct locksimple_writer *w, const struct op *op, str
 /* What a heap operation becomes. */
 static struct op *write_heap(struct locksimple_writer *w, const struct op *op, struct op *out)
 {
-    if (op->code == OP_FREE && livemap_remove(&w->locked, op->handle) != LIVEMAP_NONE)
+    if (op->code == OP_FREE && handle_map_remove(&w->locked, op->handle) != HANDLE_MAP_NONE)
         out = put(out, op, OP_UNLOCK);
     *out = *op;
     out++->addr = 0;

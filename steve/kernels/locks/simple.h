@@ -24,7 +24,7 @@ struct locksimple_life {
 };
 
 struct locksimple {
-    struct livemap live;
+    struct handle_map live;
     struct locksimple_life *lives; /* by index of the live block */
     size_t room;
     /* After locksimple_finish: the blocks that stay unlocked, by ordinal. */
@@ -47,7 +47,7 @@ struct locksimple_writer {
     size_t next_long;
     uint64_t news, locks, index; /* index: operations walked over */
     bool unlock_before_free;
-    struct livemap locked; /* live blocks that are locked, kept for unlock_before_free only */
+    struct handle_map locked; /* live blocks that are locked, kept for unlock_before_free only */
     bool out_of_memory;
 };
 

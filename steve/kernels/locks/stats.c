@@ -9,12 +9,12 @@ bool lockstats_init(struct lockstats *s)
 {
     memset(s, 0, sizeof *s);
     s->distance = 1;
-    return livemap_init(&s->live);
+    return handle_map_init(&s->live);
 }
 
 void lockstats_free(struct lockstats *s)
 {
-    livemap_free(&s->live);
+    handle_map_free(&s->live);
     free(s->blocks);
 }
 
@@ -87,9 +87,9 @@ static void unlock(struct lockstats *s, struct lockstats_block *b)
 
 static void block_free(struct lockstats *s, uint64_t handle)
 {
-    uint32_t index = livemap_remove(&s->live, handle);
+    uint32_t index = handle_map_remove(&s->live, handle);
 
-    if (index == LIVEMAP_NONE)
+    if (index == HANDLE_MAP_NONE)
         return;
     s->died_locked += s->blocks[index].locked;
     unlock(s, &s->blocks[index]);
@@ -102,8 +102,8 @@ static bool block_new(struct lockstats *s, const struct op *op)
     uint32_t index;
 
     block_free(s, op->handle);
-    index = livemap_add(&s->live, op->handle);
-    if (index == LIVEMAP_NONE || !array_grow(&s->blocks, &s->room, (size_t)index + 1, sizeof *s->blocks))
+    index = handle_map_add(&s->live, op->handle);
+    if (index == HANDLE_MAP_NONE || !array_grow(&s->blocks, &s->room, (size_t)index + 1, sizeof *s->blocks))
         return false;
     s->blocks[index] = (struct lockstats_block){.size = op->size};
     s->blocks_made++;
@@ -121,9 +121,9 @@ static void block_resize(struct lockstats *s, struct lockstats_block *b, uint64_
 
 static void change(struct lockstats *s, const struct op *op)
 {
-    uint32_t index = livemap_find(&s->live, op->handle);
+    uint32_t index = handle_map_find(&s->live, op->handle);
 
-    if (index == LIVEMAP_NONE)
+    if (index == HANDLE_MAP_NONE)
         return;
     if (op->code == OP_LOCK)
         lock(s, &s->blocks[index]);

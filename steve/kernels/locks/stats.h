@@ -27,7 +27,7 @@ struct lockstats_block {
 };
 
 struct lockstats {
-    struct livemap live;
+    struct handle_map live;
     struct lockstats_block *blocks;
     size_t room;
     struct lockstats_sample state; /* now */

@@ -8,12 +8,12 @@
 bool lifetimes_init(struct lifetimes *l)
 {
     memset(l, 0, sizeof *l);
-    return livemap_init(&l->live);
+    return handle_map_init(&l->live);
 }
 
 void lifetimes_free(struct lifetimes *l)
 {
-    livemap_free(&l->live);
+    handle_map_free(&l->live);
     free(l->ordinal);
     free(l->blocks);
 }
@@ -27,9 +27,9 @@ static void end_life(struct lifetimes *l, uint32_t i)
 
 static void block_free(struct lifetimes *l, uint64_t handle)
 {
-    uint32_t i = livemap_remove(&l->live, handle);
+    uint32_t i = handle_map_remove(&l->live, handle);
 
-    if (i != LIVEMAP_NONE)
+    if (i != HANDLE_MAP_NONE)
         end_life(l, i);
 }
 
@@ -38,8 +38,8 @@ static bool block_new(struct lifetimes *l, uint64_t handle)
     uint32_t i;
 
     block_free(l, handle);
-    i = livemap_add(&l->live, handle);
-    if (i == LIVEMAP_NONE || !array_grow(&l->ordinal, &l->room, (size_t)i + 1, sizeof *l->ordinal) ||
+    i = handle_map_add(&l->live, handle);
+    if (i == HANDLE_MAP_NONE || !array_grow(&l->ordinal, &l->room, (size_t)i + 1, sizeof *l->ordinal) ||
         !array_grow(&l->blocks, &l->blocks_room, l->n + 1, sizeof *l->blocks))
         return false;
     l->ordinal[i] = l->n;
@@ -49,9 +49,9 @@ static bool block_new(struct lifetimes *l, uint64_t handle)
 
 static void block_access(struct lifetimes *l, uint64_t handle)
 {
-    uint32_t i = livemap_find(&l->live, handle);
+    uint32_t i = handle_map_find(&l->live, handle);
 
-    if (i == LIVEMAP_NONE) {
+    if (i == HANDLE_MAP_NONE) {
         l->unmatched++;
         return;
     }

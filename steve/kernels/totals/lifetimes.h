@@ -16,7 +16,7 @@ struct lifetime {
 };
 
 struct lifetimes {
-    struct livemap live;
+    struct handle_map live;
     uint64_t *ordinal; /* by index of the live block: its place in blocks */
     size_t room;
     struct lifetime *blocks; /* in order of the N; `other` of a live block holds the accesses before it */
