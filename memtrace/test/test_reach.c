@@ -180,6 +180,20 @@ static void test_left_over(void **state)
     assert_int_equal(r.of[1], MT_REACH_FULL);
 }
 
+/* Only the page of a word decides whether it is regarded as malloc's memory, not the next one. */
+static void test_page_before(void **state)
+{
+    (void)state;
+    int fd = memory_file("", 0);
+    struct mt_writer *w = two_blocks(fd, 16);
+    mt_writer_pointer(w, HEAP - 8, HEAP, false);
+    mt_writer_pointer(w, HEAP + 4088, HEAP + 128, false);
+    mt_writer_reach(w);
+    struct result r = read_reached(w, fd);
+    assert_int_equal(r.of[0], MT_REACH_FULL);
+    assert_int_equal(r.of[1], MT_REACH_LOST);
+}
+
 /* A Lua heap's memory holds what it points to, in and outside of its blocks; its own blocks have no class. */
 static void test_lua(void **state)
 {
@@ -255,9 +269,9 @@ static void test_limited(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random),    cmocka_unit_test(test_circles), cmocka_unit_test(test_bounds),
-        cmocka_unit_test(test_left_over), cmocka_unit_test(test_lua),     cmocka_unit_test(test_pool),
-        cmocka_unit_test(test_limited),
+        cmocka_unit_test(test_random),    cmocka_unit_test(test_circles),     cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_left_over), cmocka_unit_test(test_lua),         cmocka_unit_test(test_pool),
+        cmocka_unit_test(test_limited),   cmocka_unit_test(test_page_before),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -367,6 +367,25 @@ static void test_equal_stacks(void **state)
     assert_int_equal(mt_writer_finish(w, MT_ENDING_EXIT, NULL), MT_OK);
 }
 
+/* A system call's access beside a block is an error of the program; one to no block at all is only counted. */
+static void test_system_calls_beside_blocks(void **state)
+{
+    const struct mt_writer_options options = {.beside = 16};
+    int fd = memory_file("", 0);
+    struct mt_writer *w = mt_writer_new(fd, &options, NULL);
+    mt_writer_block_new(w, 0x1000, 64, 0, MT_HOW_MALLOC, 0);
+    mt_writer_touch(w, MT_LOAD, 0x1040, 4);
+    mt_writer_touch(w, MT_STORE, 0x9000, 4);
+    struct reading got = finish_trace(w, fd);
+    assert_int_equal(got.count, 2);
+    assert_true(got.events[1].kind == MT_LOAD && got.events[1].beyond && got.events[1].freed);
+    assert_int_equal(got.events[1].addr, 0x1040);
+    assert_int_equal(got.events[1].offset, 64);
+    assert_int_equal(got.stats.totals.freed, 1);
+    assert_int_equal(got.stats.totals.foreign, 1);
+    reading_free(&got);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -382,6 +401,7 @@ int main(void)
         cmocka_unit_test(test_writing_fails_later),
         cmocka_unit_test(test_pipe),
         cmocka_unit_test(test_names),
+        cmocka_unit_test(test_system_calls_beside_blocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
