@@ -36,7 +36,7 @@ def test_known_pattern(mode: str, least: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode,least", [("vector", 11), ("part", 10), ("mask", 6), ("gather", 3), ("lanes8", 6),
-                                        ("string", 23), ("runs", 194), ("far", 3), ("both", 16), ("turns", 18), ("x87", 11),
+                                        ("string", 23), ("runs", 194), ("far", 3), ("border", 3), ("both", 16), ("turns", 18), ("x87", 11),
                                         ("atomic16", 3), ("kernel", 9)])
 def test_all_but_plain_accesses(mode: str, least: int, tmp_path: Path) -> None:
     """Vectors, masks, repeated strings, distant addresses, helper functions of the translator, 16-byte locks,

@@ -1,7 +1,7 @@
 /* wide.c - accesses that are not plain loads and stores of a register: vectors, masks, strings, states,
  * kernel.
  *
- *     wide MODE     vector part mask gather lanes8 string runs far both turns state x87 atomic16 kernel
+ *     wide MODE     vector part mask gather lanes8 string runs far border both turns state x87 atomic16 kernel
  *
  * Prints the events that the instruction set (or the system call) defines, in the form of pattern.c: `B block
  * address size` for each block, then `LETTER block offset size`. Needs AVX2; exit status 77 without it.
@@ -201,6 +201,24 @@ static int far(void)
     return 0;
 }
 
+/* Blocks before which there is address space without blocks. An access to the beginning of one shares its word with an
+ * access to the memory below, which comes first. The code is translated when it runs on memory that is no heap. */
+static __attribute__((noinline)) void below_first(char *p)
+{
+    __asm__ volatile("movb -0x7000(%0), %%al\n\tmovb (%0), %%al" ::"r"(p) : "rax", "memory");
+}
+
+static int border(void)
+{
+    static char elsewhere[0x8000];
+    for (size_t i = 0; i < 3; i++) {
+        below_first(elsewhere + 0x7000);
+        below_first(s_block[1] + i);
+        expect('L', 1, i, 1);
+    }
+    return 0;
+}
+
 /* Two functions of the same code: whether they are met on the heap first or on the stack, it is the heap's
  * accesses that count. */
 static __attribute__((noinline)) void heap_first(char *p)
@@ -336,17 +354,18 @@ static int kernel(void)
 static const struct {
     const char *name;
     int (*run)(void);
-} s_modes[] = {{"vector", vector},     {"part", part},     {"mask", mask},   {"gather", gather},
-               {"lanes8", lanes8},     {"string", string}, {"runs", runs},   {"far", far},
-               {"both", both},         {"turns", turns},   {"state", state}, {"x87", x87},
-               {"atomic16", atomic16}, {"kernel", kernel}};
+} s_modes[] = {{"vector", vector},     {"part", part},     {"mask", mask},    {"gather", gather},
+               {"lanes8", lanes8},     {"string", string}, {"runs", runs},    {"far", far},
+               {"both", both},         {"turns", turns},   {"state", state},  {"x87", x87},
+               {"atomic16", atomic16}, {"kernel", kernel}, {"border", border}};
 
 int main(int argc, char **argv)
 {
     if (!__builtin_cpu_supports("avx2"))
         return 77;
+    const bool apart = argc == 2 && strcmp(argv[1], "border") == 0;
     for (int i = 0; i < BLOCKS; i++)
-        s_block[i] = malloc(s_size[i]);
+        s_block[i] = apart ? aligned_alloc(1 << 20, s_size[i]) : malloc(s_size[i]);
     for (size_t i = 0; i < sizeof s_modes / sizeof *s_modes; i++)
         if (argc == 2 && strcmp(argv[1], s_modes[i].name) == 0) {
             if (s_modes[i].run() != 0)
