@@ -22,7 +22,8 @@ from steve.system.errors import TraceError
 from steve.terminal.tables import StackText, told_apart
 from steve.analysis.rules import DEFAULTS, limits
 from steve.trace.policy import ShownStacks, is_own
-from steve.trace.frames import frame_text, is_native
+from steve.trace.frames import frame_text, is_native, short_name
+from steve.trace.stacks import Sites
 from steve.analysis.totals import extent, is_complete, is_least
 
 if TYPE_CHECKING:
@@ -54,9 +55,9 @@ class Site:
 
 @dataclass
 class TraceData:
-    """All that the report says of a trace. `stacks` is TALLY by stack id, `sites` the named ones of
-    interest, `found` what each rule of steve.analysis.rules finds by stack id (blocks and bytes), of `judged_bytes`
-    in all, `found_sites` the sites that lead by a rule."""
+    """All that the report says of a trace. `stacks` is TALLY by site, at the id of a stack that stands for it, `sites`
+    the named ones of interest, `found` what each rule of steve.analysis.rules finds by site (blocks and bytes), of
+    `judged_bytes` in all, `found_sites` the sites that lead by a rule."""
 
     path: str
     info: dict[str, str]
@@ -98,14 +99,19 @@ def clean(text: str, limit: int = NAME_LIMIT) -> str:
 
 def site_name(frames: list[Any]) -> StackText:
     """The name of a site: the names of its frames, innermost first."""
-    names = [shown_frame(f) if f is None or not f.function or not is_native(f) else f.function for f in frames]
+    names = [shown_frame(f) if f is None or not f.function or not is_native(f) else short_name(f.function)
+             for f in frames]
     own = (i for i, f in enumerate(frames, 1) if f is None or is_own(f))
     return StackText(names or ["no stack recorded"], next(own, 1))
 
 
 def shown_frame(frame: Any) -> str:
-    """What is known of a frame, fit for showing."""
-    return "unknown" if frame is None else clean(frame_text(frame))
+    """What is known of a frame, fit for showing. A long name is shown without the arguments of its templates, so that its
+    place is not cut off."""
+    if frame is None:
+        return "unknown"
+    text = frame_text(frame)
+    return clean(text if len(text) <= NAME_LIMIT else frame_text(frame._replace(function=short_name(frame.function))))
 
 
 def named_sites(shown: ShownStacks, stacks: np.ndarray, numbers: Iterable[int]) -> dict[int, Site]:
@@ -125,6 +131,14 @@ def texts_of(frames: list[Any]) -> list[str]:
 
 def _row(record: np.void) -> dict[str, int]:
     return {name: int(record[name]) for name in record.dtype.names if name != "epoch"}
+
+
+def by_site(rows: np.ndarray, sites: Sites) -> np.ndarray:
+    """Sums over the stacks of each site, at the id of the stack that stands for it (Sites.of). rows: by stack id."""
+    sums, of_stacks = np.zeros_like(rows), sites.of(np.arange(len(rows)))
+    for name in rows.dtype.names:
+        np.add.at(sums[name], of_stacks, rows[name])
+    return sums
 
 
 def interesting(stacks: np.ndarray, most: int) -> list[int]:
@@ -236,10 +250,11 @@ def collect(chosen: Blocks, sites: int = 60) -> TraceData:
 
 def _described(chosen: Blocks, profile: Profile, found: Findings, sites: int) -> TraceData:
     trace = chosen.trace
-    stacks, heaps, stats, totals = profile.stacks(), profile.heaps(), trace.stats(), profile.totals()
+    heaps, stats, totals, of_trace = profile.heaps(), trace.stats(), profile.totals(), Sites(trace, chosen.policy)
+    stacks, by_rule = by_site(profile.stacks(), of_trace), by_site(found.rows(), of_trace)
     map_blocks, map_bytes = profile.lifetime_map()
-    leading, listed = sorted(_leading_by_rule(found.rows(), MOST_FOUND)), interesting(stacks, sites)
-    named = named_sites(ShownStacks(trace, chosen.policy), stacks, {*leading, *listed})
+    leading, listed = sorted(_leading_by_rule(by_rule, MOST_FOUND)), interesting(stacks, sites)
+    named = named_sites(of_trace.shown, stacks, {*leading, *listed})
     return TraceData(
         path=chosen.args.file,
         info={clean(k): clean(v, 1000) for k, v in trace.info().items()},
@@ -247,7 +262,7 @@ def _described(chosen: Blocks, profile: Profile, found: Findings, sites: int) ->
         totals=totals,
         timeline=profile.timeline(),
         stacks=stacks,
-        found=found.rows(),
+        found=by_rule,
         judged_bytes=found.bytes(),
         found_sites=[named[i] for i in leading],
         sites=[named[i] for i in listed],
