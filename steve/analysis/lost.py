@@ -1,4 +1,4 @@
-"""Which blocks that live at the end the program could still reach, by allocation site.
+"""Which blocks that live at the end the program could still reach, by allocation site, type or thread.
 
 The recorder looks at the end for pointers to blocks of malloc and of custom heaps (memtrace/blocks/reach.h); blocks of
 other heaps are not judged. Memory is O(stacks of live blocks).
@@ -17,17 +17,19 @@ if TYPE_CHECKING:
     from steve.trace._memtrace import Trace
 
 JUDGED = ("malloc", "custom")  # kinds of heaps
-ROW = [("stack", "u4"), ("heap", "u4"), ("reach", "u4"), ("bytes", "u8")]
+KEYS = ("row", "stack", "heap", "reach")
+ROW = [*((key, "u4") for key in KEYS), ("bytes", "u8")]
 MERGE_ROWS = 1 << 16
 
 
 class Reached:
-    """The fold (see steve.analysis.reducers): blocks and bytes by stack, heap and way, of the lives that a rule finds."""
+    """The fold (see steve.analysis.reducers): bytes by row, stack, heap and way, of the lives that a rule finds. key: the
+    number of a life that names its row."""
 
     numbered = False
 
-    def __init__(self, rule: "Callable[[np.ndarray], np.ndarray]") -> None:
-        self._rule = rule
+    def __init__(self, rule: "Callable[[np.ndarray], np.ndarray]", key: str = "stack") -> None:
+        self._rule, self._key = rule, key
         self._rows: "List[np.ndarray]" = []
         self._merged = self._waiting = 0
 
@@ -37,6 +39,7 @@ class Reached:
         rows = np.zeros(len(lives), ROW)
         for name in ("stack", "heap", "reach"):
             rows[name] = lives[name]
+        rows["row"] = lives[self._key]
         rows["bytes"] = lives["size"]
         self._take([rows])
 
@@ -56,9 +59,9 @@ class Reached:
     def _merge(self) -> None:
         """Make one row of those that are alike."""
         import numpy as np
-        rows = np.sort(np.concatenate(self._rows), order=("stack", "heap", "reach")) if self._rows else []
+        rows = np.sort(np.concatenate(self._rows), order=KEYS) if self._rows else []
         if len(rows):
-            keys = rows[["stack", "heap", "reach"]]
+            keys = rows[list(KEYS)]
             first = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
             sums = np.add.reduceat(rows["bytes"], first)
             rows = rows[first]
@@ -66,8 +69,8 @@ class Reached:
             self._rows = [rows]
         self._merged, self._waiting = len(rows), 0
 
-    def by_stack(self, trace: "Trace") -> Table:
-        """Bytes by stack: a column for each way in which blocks can be reached, under the name that the trace gives it, and
+    def by_row(self, trace: "Trace") -> Table:
+        """Bytes by row: a column for each way in which blocks can be reached, under the name that the trace gives it, and
         `runtime`: what the C and C++ libraries keep for themselves, whatever way. Blocks that are not judged count nowhere."""
         import numpy as np
         from steve.trace._memtrace import REACH_NAMES
@@ -75,14 +78,15 @@ class Reached:
         rows = self._rows[0] if self._rows else np.zeros(0, ROW)
         judged = [heap for heap in np.unique(rows["heap"]).tolist() if heap_kind(trace, heap) in JUDGED]
         rows = rows[np.isin(rows["heap"], judged)]
-        numbers, index = np.unique(rows["stack"], return_inverse=True)
+        numbers, index = np.unique(rows["row"], return_inverse=True)
         found = np.zeros(len(numbers), [(name, "u8") for name in (*REACH_NAMES, "runtime")])
         for number, name in enumerate(REACH_NAMES):
             mine = rows["reach"] == number
             np.add.at(found[name], index[mine], rows["bytes"][mine])
+        stacks, of_row = np.unique(rows["stack"], return_inverse=True)
         runtime = Runtime(trace)
-        own = np.array([runtime.owns(stack) for stack in numbers.tolist()], bool)
-        np.add.at(found["runtime"], index[own[index]], rows["bytes"][own[index]])
+        own = np.array([runtime.owns(stack) for stack in stacks.tolist()], bool)[of_row]
+        np.add.at(found["runtime"], index[own], rows["bytes"][own])
         return Table(numbers, found)
 
 

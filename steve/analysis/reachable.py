@@ -17,21 +17,23 @@ if TYPE_CHECKING:
     from steve.trace._memtrace import Snapshot, Trace
     from steve.parallel.window import Window
 
-Sums = Dict[int, Tuple[int, int]]  # stack: bytes of reachable objects, of unreachable ones
+Sums = Dict[int, Tuple[int, int]]  # stack, type or thread: bytes of reachable objects, of unreachable ones
 
 
 class Survivors:
-    """The fold (see steve.analysis.reducers) of the lives that did not end, of all heaps."""
+    """The fold (see steve.analysis.reducers) of the lives that did not end, of all heaps. key: what they will be summed by,
+    the name of a number of a life."""
 
     numbered = False
 
-    def __init__(self) -> None:
+    def __init__(self, key: str = "stack") -> None:
+        self.key = key
         self._kept: "List[np.ndarray]" = []
 
     def add(self, batch: "np.ndarray", keep: "np.ndarray | None") -> None:
         live = batch["freed"] == 0
         kept = batch[live if keep is None else live & keep]
-        self._kept.append(columns(kept, "handle", "heap", "stack", "born_time"))
+        self._kept.append(columns(kept, "handle", "heap", self.key, "born_time"))
 
     def part(self, peak: int) -> "List[np.ndarray]":
         return self._kept
@@ -117,27 +119,27 @@ def reached(snapshot: "Snapshot") -> "np.ndarray":
                     np.flatnonzero(snapshot.objects["root"])) != -2
 
 
-def add_up(lives: "np.ndarray", addresses: "np.ndarray", snapshot: "Snapshot", sums: Sums) -> None:
-    """Add the objects of a snapshot whose blocks are among the lives to the sums of their stacks."""
+def add_up(lives: "np.ndarray", key: str, addresses: "np.ndarray", snapshot: "Snapshot", sums: Sums) -> None:
+    """Add the objects of a snapshot whose blocks are among the lives to the sums by the lives' number `key`."""
     import numpy as np
     mine = (lives["heap"] == snapshot.heap) & (lives["born_time"] <= snapshot.time)
     order = np.argsort(snapshot.objects["addr"])
     objects, alive = snapshot.objects[order], reached(snapshot)[order]
     at = np.searchsorted(objects["addr"], addresses[mine])
-    for stack, address, i in zip(lives["stack"][mine].tolist(), addresses[mine].tolist(), at.tolist()):
+    for number, address, i in zip(lives[key][mine].tolist(), addresses[mine].tolist(), at.tolist()):
         if i < len(objects) and int(objects["addr"][i]) == address:
-            reachable, lost = sums.get(stack, (0, 0))
+            reachable, lost = sums.get(number, (0, 0))
             size = int(objects["size"][i])
-            sums[stack] = (reachable + size, lost) if alive[i] else (reachable, lost + size)
+            sums[number] = (reachable + size, lost) if alive[i] else (reachable, lost + size)
 
 
-def sums_of(lives: "np.ndarray", trace: "Trace", window: "Optional[Window]") -> "Optional[Sums]":
-    """The sums of the survivors, by stack; None if no state of theirs has a snapshot by the end of the window.
+def sums_of(lives: "np.ndarray", trace: "Trace", window: "Optional[Window]", key: str = "stack") -> "Optional[Sums]":
+    """The sums of the survivors, by their number `key`; None if no state of theirs has a snapshot by the end of the window.
     trace: from its beginning, with snapshots."""
     import numpy as np
     addresses = Addresses(lives["handle"], trace, window)
     taken = [s for s in addresses.taken.snapshots() if np.any(lives["heap"] == s.heap)]
     sums: Sums = {}
     for snapshot in taken:
-        add_up(lives, addresses.found, snapshot, sums)
+        add_up(lives, key, addresses.found, snapshot, sums)
     return sums if taken else None

@@ -92,8 +92,8 @@ class Leaks:
     numbered = False
 
     def __init__(self, rule: Callable[[np.ndarray], np.ndarray], key: str) -> None:
-        self.sums, self.survivors = Sums((key, rule), key), Survivors()
-        self.reached = Reached(rule)
+        self.sums, self.survivors = Sums((key, rule), key), Survivors(key)
+        self.reached = Reached(rule, key)
 
     def add(self, batch: np.ndarray, keep: np.ndarray | None) -> None:
         """Add the lives of a batch that the mask `keep` selects; None: all."""
@@ -127,37 +127,35 @@ class Reachability(NamedTuple):
 LOST = ("lost", "indirect", "possible")
 
 
-def lua_by_stack(chosen: blocks.Blocks, survivors: Survivors) -> rollups.Sums | None:
-    """Bytes of reachable and of unreachable Lua objects, by stack; None if there is no snapshot."""
+def of_lua(chosen: blocks.Blocks, survivors: Survivors) -> rollups.Sums | None:
+    """Bytes of reachable and of unreachable Lua objects, by what the survivors are summed by; None if there is no snapshot."""
     import numpy as np
     lives = survivors.of_lua(chosen.trace)
     if not len(lives):
         return None
-    found = sums_of(lives, chosen.open_again(snapshots=True), chosen.window())
+    found = sums_of(lives, chosen.open_again(snapshots=True), chosen.window(), survivors.key)
     if found is None:
         return None
     numbers = np.array(sorted(found), "u4")
-    rows = np.array([found[stack] for stack in numbers.tolist()], [("reachable", "u8"), ("unreachable", "u8")])
+    rows = np.array([found[number] for number in numbers.tolist()], [("reachable", "u8"), ("unreachable", "u8")])
     return rollups.Sums(numbers, rows)
 
 
-def c_by_stack(chosen: blocks.Blocks, reached: Reached) -> rollups.Sums | None:
-    """Bytes of C blocks by stack and reachability; None if the recorder did not search for pointers, or if the
+def of_c(chosen: blocks.Blocks, reached: Reached) -> rollups.Sums | None:
+    """Bytes of C blocks by reachability, and by what `reached` is by; None if the recorder did not search for pointers, or if the
     analysis ends at a mark."""
     if chosen.trace.info().get("reach") != "done" or chosen.args.end is not None:
         return None
-    return rollups.Sums(*reached.by_stack(chosen.trace))
+    return rollups.Sums(*reached.by_row(chosen.trace))
 
 
 def reachability(chosen: blocks.Blocks, found: Leaks, rollup: rollups.Rollup) -> Reachability:
-    """How the blocks can be reached, which is known by stack only."""
-    if rollup.key != "stack":
-        return Reachability(None, None)
-    lua, c = lua_by_stack(chosen, found.survivors), c_by_stack(chosen, found.reached)
+    """How the blocks can be reached."""
+    lua, c = of_lua(chosen, found.survivors), of_c(chosen, found.reached)
     return Reachability(lua and rollup.merged(lua), c and rollup.merged(c))
 
 
-def of_c(reach: Reachability) -> str:
+def c_text(reach: Reachability) -> str:
     """The part of the heading about C blocks, "" if nothing is known."""
     if reach.c is None or not len(reach.c.numbers):
         return ""
@@ -171,7 +169,7 @@ def of_c(reach: Reachability) -> str:
 def heading(live: rollups.Sums, reach: Reachability) -> str:
     """The heading of the table. live: sums of the blocks alive at the end."""
     count, size = (int(live.rows[key].sum()) for key in ("live_blocks", "live_bytes"))
-    title = f"{count:,} blocks of {size:,} bytes never freed{of_c(reach)}"
+    title = f"{count:,} blocks of {size:,} bytes never freed{c_text(reach)}"
     if reach.lua is None:
         return title
     held, lost = (int(reach.lua.rows[key].sum()) for key in ("reachable", "unreachable"))
