@@ -177,3 +177,42 @@ def test_roll_ups_have_the_same_sum(by: str, program: str, traces: dict[str, Pat
     rows = json.loads(steve("sites", "--json", "--by", by, "--top", "1", traces[program]).text)
     assert {key: sum(row[key] for row in rows) for key in totals} == totals
     assert len(rows) == 1 or re.fullmatch(r"others \([\d,]+\)", rows[1]["site"])
+
+
+@pytest.mark.parametrize("program, function", (("c", "make"), ("lua", "leaf")))
+def test_a_function_is_selected_by_the_text_of_its_row(program: str, function: str, traces: dict[str, Path]) -> None:
+    rows = json.loads(steve("sites", "--json", "--by=function", traces[program]).text)
+    row = next(row for row in rows if row["site"].split(" ")[0] == function)
+    for text in (row["site"], function):
+        found = json.loads(steve("sites", "--json", "--by=function", "--where", f'function = "{text}"',
+                                 traces[program]).text)
+        assert [(one["site"], one["blocks"], one["bytes"]) for one in found] == [
+            (row["site"], row["blocks"], row["bytes"])]
+
+
+LEAKY = """
+#include <pthread.h>
+#include <stdlib.h>
+static void *volatile kept;
+static void *run(void *p) { void *volatile lost = malloc(24); lost = NULL; kept = malloc(96); return lost ? lost : p; }
+int main(void)
+{
+    pthread_t t;
+    void *volatile lost = malloc(10);
+    lost = NULL;
+    pthread_create(&t, NULL, run, NULL);
+    pthread_join(t, NULL);
+    return lost != NULL;
+}
+"""
+
+
+def test_reachability_in_roll_ups(tmp_path: Path) -> None:
+    (tmp_path / "p.c").write_text(LEAKY)
+    good(["gcc", "-g", "-O0", "-pthread", "-o", tmp_path / "p", tmp_path / "p.c"])
+    trace = record(tmp_path / "t.ljt", [tmp_path / "p"]).path
+    rows = {by: json.loads(steve("leaks", "--json", "--by", by, trace).text) for by in ("stack", "thread", "type")}
+    sums = {by: {key: sum(row[key] for row in rows[by]) for key in ("lost", "possible", "reachable")} for by in rows}
+    assert sums["thread"] == sums["type"] == sums["stack"] and sums["stack"]["lost"] == 10 + 24
+    lost = {row["site"]: (row["lost"], row["reachable"]) for row in rows["thread"]}
+    assert lost["thread 1"][0] == 10 and lost["thread 2"] == (24, 96)

@@ -17,6 +17,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 import operator
 import re
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Set, Tuple
 
 from steve.system.errors import UsageError, meant
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     Batch = np.ndarray
     Test = Callable[[Batch, Places], np.ndarray]
+    Match = Callable[[Collection[str]], bool]
 
 DEEPEST = 50  # parentheses and nots within each other
 
@@ -84,7 +86,7 @@ FLAGS: Dict[str, Tuple[str, Callable[[Any], Any]]] = {
 TEXTS: Dict[str, Tuple[str, str]] = {  # what it is, and the number in a life that it depends on
     "site": ("its site, the whole stack as it is shown, as in `steve sites --json`", "stack"),
     "stack": ("all frames of its stack", "stack"),
-    "function": ("function of its line, as in `steve lines`", "stack"),
+    "function": ("function of its line, as in `steve lines`; also with its file, as --by=function shows it", "stack"),
     "file": ("file of its line", "stack"),
     "heap": ("kind of its heap: malloc, lua, mmap, custom", "heap"),
     "type": ("what it holds, of a Lua heap: str, tab, func, proto...", "type"),
@@ -282,18 +284,18 @@ def comparison(left: Callable[[Any], Any], relation: Callable[[Any, Any], Any],
     return test
 
 
-def matcher(relation: str, text: Token) -> Callable[[str], bool]:
-    """The test of a text that a relation and a STRING make."""
+def matcher(relation: str, text: Token) -> "Match":
+    """The test of the texts of one thing that a relation and a STRING make."""
     if "~" not in relation:
-        return lambda found: (found == text.value) == (relation != "!=")
+        return lambda found: (text.value in found) == (relation != "!=")
     try:
         pattern = re.compile(text.value)
     except re.error as error:
         raise wrong(text.column, f"'{text.value}' is no regular expression: {error}") from None
-    return lambda found: (pattern.search(found) is not None) == (relation == "~")
+    return lambda found: any(map(pattern.search, found)) == (relation == "~")
 
 
-def text_match(field: str, matches: Callable[[str], bool]) -> "Test":
+def text_match(field: str, matches: "Match") -> "Test":
     """A test that keeps a table with the result for each stack, heap or way of allocation."""
     table: Dict[int, bool] = {}
     key = TEXTS[field][1]
@@ -303,7 +305,7 @@ def text_match(field: str, matches: Callable[[str], bool]) -> "Test":
         ids, where = np.unique(batch[key], return_inverse=True)
         for number in ids.tolist():
             if number not in table:
-                table[number] = matches(places.text(field, number))
+                table[number] = matches(places.texts(field, number))
         return np.array([table[number] for number in ids.tolist()], bool)[where]
     return test
 

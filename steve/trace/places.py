@@ -9,12 +9,13 @@ SPDX-License-Identifier: GPL-2.0-or-later
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, NamedTuple
 
 from steve.terminal.tables import StackText
 from steve.trace.frames import LUA_KINDS, frame_text
 from steve.trace.policy import Policy
+from steve.trace.rollups import by_function
 from steve.trace.stacks import Inherited, Sites
 
 if TYPE_CHECKING:
@@ -90,10 +91,13 @@ class Places:
             "heap": self.heap_kind, "how": lambda how: HOW_NAMES[how],
             "type": lambda number: TYPE_NAMES[number]}
 
-    def text(self, field: str, number: int) -> str:
-        """The text of a number in a text field of the filter: a stack, a heap, a way of allocation or a type.
-        field: one of steve.analysis.filter.TEXTS."""
-        return self._texts[field](number)
+    def texts(self, field: str, number: int) -> Collection[str]:
+        """The texts of a number in a text field of the filter: a stack, a heap, a way of allocation or a type. A function
+        has those of its row in a list, too. field: one of steve.analysis.filter.TEXTS."""
+        text, frame = self._texts[field](number), None
+        if field == "function":
+            frame = self.trace.frame(self.line_frame(number))
+        return (text, *by_function(frame)[1]) if frame is not None else (text,)
 
     def site_name(self, stack: int) -> StackText:
         """The text of a stack's allocation site."""
