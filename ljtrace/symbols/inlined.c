@@ -16,9 +16,14 @@ enum { MOST_LEVELS = 500 };
 struct call {
     Dwarf_Off entry;
     uint32_t around; /* the call that contains it */
-    uint32_t line;
-    char *function; /* NULL: not yet looked up */
+    uint32_t known;  /* index of what is known of it, plus 1; 0 = it was not yet looked up */
+};
+
+/* A call that was looked up; most calls never are. */
+struct known {
+    char *function; /* NULL: out of memory */
     const char *file;
+    uint32_t line;
 };
 
 struct inlined {
@@ -27,6 +32,8 @@ struct inlined {
     Dwarf *dwarf;    /* the file that contains the unit */
     struct call *calls;
     uint32_t count, capacity;
+    struct known *known;
+    uint32_t known_count, known_capacity;
     struct nesting code; /* addresses; values are indexes of calls */
     struct scopes *scopes;
 };
@@ -35,6 +42,7 @@ struct inlined {
 
 struct reading {
     struct inlined *to;
+    uint64_t named; /* entries that names refer to: functions and types */
     bool no_memory, damaged;
 };
 
@@ -75,9 +83,20 @@ static bool add_code(struct inlined *s, Dwarf_Die *die, uint32_t call)
 
 static void read_children(struct reading *r, Dwarf_Die *die, uint32_t around, Dwarf_Off end, unsigned level);
 
+/* Read the entries in a namespace, class or function. It is kept if names refer to any of them. */
+static void read_scope(struct reading *r, Dwarf_Die *die, uint32_t around, Dwarf_Off end, unsigned level)
+{
+    const uint64_t before = r->named;
+    r->no_memory = !scopes_add(r->to->scopes, die, end);
+    read_children(r, die, around, end, level);
+    if (r->named == before)
+        scopes_drop_last(r->to->scopes);
+}
+
 /* around: the call that contains the entry. end: the offset of what follows it. */
 static void read_entry(struct reading *r, Dwarf_Die *die, uint32_t around, Dwarf_Off end, unsigned level)
 {
+    const bool is_parent = level < MOST_LEVELS && dwarf_haschildren(die) == 1;
     switch (dwarf_tag(die)) {
     case DW_TAG_inlined_subroutine:
         around = add_call(r->to, die, around);
@@ -91,9 +110,12 @@ static void read_entry(struct reading *r, Dwarf_Die *die, uint32_t around, Dwarf
     case DW_TAG_structure_type:
     case DW_TAG_class_type:
     case DW_TAG_union_type:
-        if (dwarf_haschildren(die) == 1)
-            r->no_memory = !scopes_add(r->to->scopes, die, end);
-        break;
+        if (is_parent)
+            read_scope(r, die, around, end, level + 1);
+        /* fall through */
+    case DW_TAG_enumeration_type:
+        r->named++;
+        return;
     case DW_TAG_lexical_block:
     case DW_TAG_try_block:
     case DW_TAG_catch_block:
@@ -102,7 +124,7 @@ static void read_entry(struct reading *r, Dwarf_Die *die, uint32_t around, Dwarf
     default:
         return;
     }
-    if (level < MOST_LEVELS)
+    if (is_parent)
         read_children(r, die, around, end, level + 1);
 }
 
@@ -155,8 +177,9 @@ void inlined_free(struct inlined *s)
 {
     if (!s)
         return;
-    for (uint32_t i = 0; i < s->count; i++)
-        free(s->calls[i].function);
+    for (uint32_t i = 0; i < s->known_count; i++)
+        free(s->known[i].function);
+    free(s->known);
     free(s->calls);
     nesting_free(&s->code);
     scopes_free(s->scopes);
@@ -192,20 +215,28 @@ static const char *file_of(struct inlined *s, uint32_t number)
                : NULL;
 }
 
-static void look_up(struct inlined *s, struct call *c)
+/* Look a call up for the first time. Returns false when out of memory. */
+static bool look_up(struct inlined *s, struct call *c)
 {
     Dwarf_Die die;
-    if (!dwarf_offdie(s->dwarf, c->entry, &die))
-        return;
-    c->function = scopes_name(s->scopes, &die);
-    c->line = number_of(&die, DW_AT_call_line);
-    c->file = c->line ? file_of(s, number_of(&die, DW_AT_call_file)) : NULL;
+    struct known k = {0};
+    if (!reserve((void **)&s->known, s->known_count, &s->known_capacity, sizeof *s->known))
+        return false;
+    if (dwarf_offdie(s->dwarf, c->entry, &die)) {
+        k.function = scopes_name(s->scopes, &die);
+        k.line = number_of(&die, DW_AT_call_line);
+        k.file = k.line ? file_of(s, number_of(&die, DW_AT_call_file)) : NULL;
+    }
+    s->known[s->known_count++] = k;
+    c->known = s->known_count;
+    return true;
 }
 
 struct inlined_call inlined_call(struct inlined *s, uint32_t call)
 {
     struct call *c = &s->calls[call];
-    if (!c->function)
-        look_up(s, c);
-    return (struct inlined_call){c->function ? c->function : "", c->file, c->line};
+    if (!c->known && !look_up(s, c))
+        return (struct inlined_call){.function = ""};
+    const struct known *k = &s->known[c->known - 1];
+    return (struct inlined_call){k->function ? k->function : "", k->file, k->line};
 }

@@ -59,6 +59,14 @@ bool scopes_add(struct scopes *s, Dwarf_Die *die, Dwarf_Off to)
     return nesting_add(&s->inner, dwarf_dieoffset(die) + 1, to, s->count++);
 }
 
+void scopes_drop_last(struct scopes *s)
+{
+    if (s->count) {
+        s->count--;
+        s->inner.count--;
+    }
+}
+
 void scopes_sort(struct scopes *s)
 {
     nesting_sort(&s->inner);

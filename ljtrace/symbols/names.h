@@ -20,6 +20,8 @@ struct scopes *scopes_new(const Dwarf_Die *unit);
 void scopes_free(struct scopes *s);
 /* Add a namespace, class or function. to: the offset of what follows the entry. Returns false when out of memory. */
 bool scopes_add(struct scopes *s, Dwarf_Die *die, Dwarf_Off to);
+/* Remove the entry that was added last. */
+void scopes_drop_last(struct scopes *s);
 /* Sort the entries after the last one was added. */
 void scopes_sort(struct scopes *s);
 /* The name of the function that an entry of the unit refers to, "" if it has none. The caller frees it. Returns NULL when
