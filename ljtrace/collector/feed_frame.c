@@ -113,7 +113,8 @@ size_t feed_missing_lines(const struct feed *f, char *to, size_t room)
     debuginfo_problems(f->debuginfo, add_missing, &m);
     if (!m.objects)
         return 0;
-    int n = snprintf(to, room, "no source lines, as the debug information cannot be read, of %s", m.text);
+    int n = snprintf(to, room, "functions or lines are missing, as debug information cannot be read, of %s",
+                     m.text);
     if (n > 0 && (size_t)n < room && m.shown < m.objects)
         n += snprintf(to + n, room - (size_t)n, "%s%u more", m.shown ? " and " : "", m.objects - m.shown);
     return n < 0 ? 0 : (size_t)n < room ? (size_t)n : room - 1;

@@ -6,8 +6,10 @@
 #include "ljtrace/symbols/functions.h"
 #include "ljtrace/symbols/inlined.h"
 #include "ljtrace/symbols/nesting.h"
+#include "ljtrace/symbols/uncompressed.h"
 #include <dwarf.h>
 #include <elfutils/libdw.h>
+#include <elfutils/libdwelf.h>
 #include <elfutils/libdwfl.h>
 #include <fcntl.h>
 #include <libiberty/demangle.h>
@@ -38,6 +40,8 @@ struct object {
     Dwfl *dwfl; /* NULL: the object has no lines */
     Dwarf *dwarf;
     const char *problem; /* why lines are missing; NULL = none are */
+    char *missing;       /* a file with a part of the debug information that is not there; NULL = none */
+    unsigned more;       /* the number of other such files */
     uint64_t shift;      /* debug information's address - file's address */
     struct unit *units;
     size_t count, capacity;
@@ -100,7 +104,12 @@ static int find_debuginfo(Dwfl_Module *module, void **data, const char *name, Dw
 {
     if (!is_known_build(module) && !is_known_link(file, link))
         return -1;
-    return dwfl_standard_find_debuginfo(module, data, name, base, file, link, crc, found);
+    const int fd = dwfl_standard_find_debuginfo(module, data, name, base, file, link, crc, found);
+    const int copy = uncompressed_copy(fd);
+    if (copy < 0)
+        return fd;
+    close(fd);
+    return copy;
 }
 
 static const Dwfl_Callbacks s_callbacks = {
@@ -177,6 +186,38 @@ static bool has_sections(Elf *elf)
     return false;
 }
 
+/* A file with a part of the debug information is missing. folder: where it should be, if its name is relative. */
+static void note_missing(struct object *o, const char *folder, const char *name)
+{
+    char path[PATH_MAX];
+    const bool relative = folder && name[0] != '/';
+    if (o->missing) {
+        o->more++;
+        return;
+    }
+    snprintf(path, sizeof path, "%s%s%s", relative ? folder : "", relative ? "/" : "", name);
+    o->missing = strdup(path);
+}
+
+/* dwz moves what several objects have in common to another file. */
+static void find_common(struct object *o)
+{
+    const char *name;
+    const void *id;
+    if (dwelf_dwarf_gnu_debugaltlink(o->dwarf, &name, &id) > 0 && !dwarf_getalt(o->dwarf))
+        note_missing(o, NULL, name);
+}
+
+/* Make the object's file one that libelf can read. */
+static void uncompress(struct object *o)
+{
+    const int fd = o->fd >= 0 ? o->fd : open(o->path, O_RDONLY | O_CLOEXEC);
+    const int copy = uncompressed_copy(fd);
+    o->fd = copy >= 0 ? copy : fd;
+    if (copy >= 0)
+        close(fd);
+}
+
 /* Open the debug information and find how its addresses differ from the file's. Returns NULL if there is
  * none. */
 static Dwarf *open_dwarf(struct object *o)
@@ -184,6 +225,7 @@ static Dwarf *open_dwarf(struct object *o)
     GElf_Addr elf_bias = 0;
     Dwarf_Addr dwarf_bias = 0;
     Elf *elf;
+    uncompress(o);
     Dwfl_Module *module = dwfl_report_offline(o->dwfl, o->path, o->path, o->fd);
     if (module)
         o->fd = -1; /* libdwfl owns it now */
@@ -218,9 +260,10 @@ static void look_into(struct object *o)
 {
     o->dwfl = dwfl_begin(&s_callbacks);
     o->dwarf = o->dwfl ? open_dwarf(o) : NULL;
-    if (o->dwarf)
+    if (o->dwarf) {
         add_units(o);
-    else
+        find_common(o);
+    } else
         close_object(o);
     o->looked_into = true;
 }
@@ -249,6 +292,7 @@ static void free_object(struct object *o)
     if (o->symbols)
         dwfl_end(o->symbols);
     free(o->units);
+    free(o->missing);
     free(o->path);
     free(o);
 }
@@ -311,6 +355,16 @@ static void find_line(struct object *o, Dwarf_Die *unit, uint64_t address, struc
     frame->line = frame->file ? (uint32_t)number : 0;
 }
 
+/* A unit of which only the skeleton is in the object. */
+static void note_split(struct object *o, const Dwarf_Die *die)
+{
+    Dwarf_Die unit = *die;
+    Dwarf_Attribute name, folder;
+    if (dwarf_attr(&unit, DW_AT_dwo_name, &name) || dwarf_attr(&unit, DW_AT_GNU_dwo_name, &name))
+        note_missing(o, dwarf_formstring(dwarf_attr(&unit, DW_AT_comp_dir, &folder)),
+                     dwarf_formstring(&name));
+}
+
 /* The inlined functions of a unit, NULL if they are not known. If debug information is split, they are in another
  * file. */
 static struct inlined *inlined_of(struct object *o, struct unit *unit, const Dwarf_Die *die)
@@ -321,6 +375,8 @@ static struct inlined *inlined_of(struct object *o, struct unit *unit, const Dwa
     unit->read = true;
     if (dwarf_cu_info(die->cu, NULL, NULL, NULL, &split, NULL, NULL, NULL) != 0)
         return NULL;
+    if (!split.cu)
+        note_split(o, die);
     unit->inlined = inlined_new(split.cu ? &split : die, die, &o->problem);
     return unit->inlined;
 }
@@ -422,10 +478,23 @@ void debuginfo_mapped(struct debuginfo *d, const char *object, const char *path)
     o->mapped = true;
 }
 
+static void report_missing(const struct object *o,
+                           void (*report)(void *ctx, const char *object, const char *why), void *ctx)
+{
+    char text[PATH_MAX + 64];
+    if (o->more)
+        snprintf(text, sizeof text, "%s and %u more of its files are missing", o->missing, o->more);
+    else
+        snprintf(text, sizeof text, "its file %s is missing", o->missing);
+    report(ctx, o->path, text);
+}
+
 void debuginfo_problems(const struct debuginfo *d,
                         void (*report)(void *ctx, const char *object, const char *why), void *ctx)
 {
     for (const struct object *o = d->objects; o; o = o->next)
         if (o->problem)
             report(ctx, o->path, o->problem);
+        else if (o->missing)
+            report_missing(o, report, ctx);
 }

@@ -45,8 +45,8 @@ size_t debuginfo_find(struct debuginfo *d, const char *object, uint64_t address,
 /* The name of the function that contains an address, demangled, from the symbol table of the object's file or of its
  * separate debug file. `object` must be a path here. NULL = not known. The name is valid until the next call. */
 const char *debuginfo_function(struct debuginfo *d, const char *object, uint64_t address);
-/* Call `report` for each object whose debug information could not be read, with the object's name and the
- * reason in English. */
+/* Call `report` for each object whose debug information, or a part of it, could not be read, with the object's name
+ * and the reason in English. */
 void debuginfo_problems(const struct debuginfo *d,
                         void (*report)(void *ctx, const char *object, const char *why), void *ctx);
 

@@ -194,7 +194,7 @@ def test_debug_information_that_cannot_be_read(tmp_path: Path, program: Path) ->
     good(["objcopy", "--update-section", ".debug_abbrev=wrong", far], cwd=tmp_path)
     path = tmp_path / "lines.ljt"
     done = good([*recorder(path), program, far])
-    message = f"no source lines, as the debug information cannot be read, of {far} (invalid DWARF)"
+    message = f"functions or lines are missing, as debug information cannot be read, of {far} (invalid DWARF)"
     assert done.complaint.count(f"ljtrace: {message}") == 1 and "memtrace written" in done.complaint
     assert sites_in(path) == [f"made_far_down (far.so) < {CALLER}"]
     assert json.loads(steve("info", "--json", path).text)["recording"]["missing_lines"] == message

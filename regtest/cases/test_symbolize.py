@@ -153,3 +153,92 @@ def test_wrong_use_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, w
     done = run(["steve", "symbolize", *words])
     assert done.status == status and text in done.complaint
     assert (tmp_path / "t.ljt").read_bytes() == before and not (tmp_path / "x.ljt").exists()
+
+
+# -- forms of debug information, and files that are missing ----------------------------------------
+
+
+def objcopy_can(folder: Path, option: str) -> bool:
+    shutil.copy(folder / "app", folder / "copy")
+    return run(["objcopy", option, folder / "copy"]).status == 0
+
+
+@pytest.mark.parametrize("form", ["zlib", "zlib-gnu", "zstd"])
+@pytest.mark.parametrize("separate", [False, True], ids=["within", "separate"])
+def test_compressed_sections(tmp_path: Path, form: str, separate: bool) -> None:
+    """libelf before 0.189 cannot read sections compressed by zstd."""
+    program, debug = compiled(tmp_path, "-g"), tmp_path / "debug"
+    option = f"--compress-debug-sections={form}"
+    if not objcopy_can(tmp_path, option):
+        pytest.skip(f"objcopy has no {option} (package binutils)")
+    good(["objcopy", option, program])
+    if separate:
+        stripped(program, debug)
+    trace = record(tmp_path / "t.ljt", [program])
+    assert "missing, as debug information" not in trace.run.complaint
+    debug.mkdir(exist_ok=True)
+    facts = symbolize(trace.path, tmp_path / "named.ljt", "--debug-dir", debug)
+    assert facts["problems"] == {}
+    assert_named(tmp_path / "named.ljt")
+    if not separate:
+        assert_named(trace.path)
+
+
+def test_damaged_compressed_sections(tmp_path: Path) -> None:
+    """Whatever such a section contains, the program is recorded, and its symbols are known."""
+    program = compiled(tmp_path, "-g")
+    if not objcopy_can(tmp_path, "--compress-debug-sections=zstd"):
+        pytest.skip("objcopy has no --compress-debug-sections=zstd (package binutils)")
+    good(["objcopy", "--compress-debug-sections=zstd", program])
+    header = next(row for row in good(["readelf", "-SW", program]).text.splitlines() if " .debug_info " in row)
+    offset, size = (int(word, 16) for word in header.split(" PROGBITS ")[1].split()[1:3])
+    data = bytearray(program.read_bytes())
+    data[offset + 24:offset + size] = bytes(size - 24)
+    program.write_bytes(data)
+    trace = record(tmp_path / "t.ljt", [program]).path
+    facts = symbolize(trace, tmp_path / "named.ljt")
+    assert list(facts["problems"]) == [str(program)]
+    assert sites(tmp_path / "named.ljt")[100].startswith("first (app)")
+
+
+def test_files_of_split_debug_information_that_are_missing_are_named(tmp_path: Path) -> None:
+    """The lines are in the program itself, but not the inlined functions."""
+    program = compiled(tmp_path, "-g", "-gsplit-dwarf")
+    names = [path.name for path in tmp_path.glob("*.dwo")]
+    for name in names:
+        (tmp_path / name).rename(tmp_path / f"{name}.away")
+    trace = record(tmp_path / "t.ljt", [program])
+    missing = f"{program} (its file {tmp_path / names[0]} is missing)"
+    assert len(names) == 1 and missing in trace.run.complaint
+    done = good(["steve", "symbolize", "-o", tmp_path / "one.ljt", trace.path])
+    assert f"its file {tmp_path / names[0]} is missing" in done.complaint
+    assert sites(tmp_path / "one.ljt")[100].startswith(f"first {place('made')} < main"), sites(tmp_path / "one.ljt")
+    (tmp_path / f"{names[0]}.away").rename(tmp_path / names[0])
+    assert symbolize(trace.path, tmp_path / "two.ljt")["problems"] == {}
+    assert_named(tmp_path / "two.ljt")
+
+
+def test_the_common_file_of_dwz(tmp_path: Path) -> None:
+    if not shutil.which("dwz"):
+        pytest.skip("dwz is not installed (package dwz)")
+    program = compiled(tmp_path, "-g", "-gdwarf-4")
+    shutil.copy(program, tmp_path / "other")
+    good(["dwz", "-m", "common", "app", "other"], cwd=tmp_path)
+    assert " .gnu_debugaltlink " in good(["readelf", "-SW", program]).text
+    trace = record(tmp_path / "t.ljt", [program]).path
+    assert symbolize(trace, tmp_path / "one.ljt")["problems"] == {}
+    assert_named(trace)
+    assert_named(tmp_path / "one.ljt")
+    (tmp_path / "common").unlink()
+    facts = symbolize(trace, tmp_path / "two.ljt")
+    assert list(facts["problems"]) == [str(program)] and "common is missing" in facts["problems"][str(program)]
+
+
+def test_an_object_that_is_gone_is_named(tmp_path: Path) -> None:
+    program = compiled(tmp_path, "-g")
+    trace = record(tmp_path / "t.ljt", [program]).path
+    wanted = build_id(program)
+    program.unlink()
+    done = good(["steve", "symbolize", "-o", tmp_path / "named.ljt", trace])
+    assert f"{program}: no file with the build id {wanted} was found; --debug-dir" in done.complaint
+    assert_named(tmp_path / "named.ljt")
