@@ -253,6 +253,8 @@ static void test_wrong_records(void **state)
         expect_error(&c, MT_E_CORRUPT, what);                                                                \
     } while (0)
 
+static const char s_long_id[MT_BUILD_ID_MOST + 1];
+
 static void test_wrong_definitions(void **state)
 {
     DEF_ERROR(frame, "not defined", 0, 1, 0, 0, 0);
@@ -267,8 +269,30 @@ static void test_wrong_definitions(void **state)
     DEF_ERROR(trace, "not defined", 1, 1, 4096, 64, 0, 0);                 /* of a heap */
     DEF_ERROR(trace, "not defined", 0, 1, 4096, 64, 0, 1);                 /* of a frame */
     DEF_ERROR(trace, "not defined", 0, UINT64_C(1) << 32, 4096, 64, 0, 0); /* its number */
+    DEF_ERROR(module, "not defined", 1, {NULL, 0}, 4096, 64, 0, 0);
+    DEF_ERROR(module, "too long", 0, {s_long_id, sizeof s_long_id}, 4096, 64, 0, 0);
+    DEF_ERROR(module, "beyond the address space", 0, {NULL, 0}, UINT64_MAX - 8, 64, 0, 0);
     DEF_ERROR(string, "NUL", {"a\0b", 3});
     DEF_ERROR(new, "unknown record", 0, 0, 0, 0, 0, 0, 0);
+}
+
+/* What a damaged file can have lost: a chunk with some of the records. Only the end of the trace is missing. */
+static void test_odd_modules(void **state)
+{
+    struct craft c = {0};
+    struct buffer *b = &c.streams[0];
+    put_base(b, &(struct rec_base){1, 1, 1, 1, 1, 0});
+    put_unmapped(b, &(struct rec_unmapped){4096, 1});
+    put_module(b, &(struct rec_module){.start = 4096, .size = 64, .bias = UINT64_MAX, .time = 9});
+    put_module(b, &(struct rec_module){.start = 4096, .size = UINT64_MAX - 4096, .time = 5});
+    put_module(b, &(struct rec_module){.start = 0, .size = 0});
+    put_unmapped(b, &(struct rec_unmapped){4096, 1});
+    put_unmapped(b, &(struct rec_unmapped){4096, UINT64_MAX});
+    put_unmapped(b, &(struct rec_unmapped){4096, 2});
+    put_frame(b, &(struct rec_frame){UINT64_MAX, 0, 0, 0, 0});
+    put_frame(b, &(struct rec_frame){4100, 0, 0, 0, 0});
+    add_chunk(&c, (struct chunk_header){.type = CHUNK_DEFS});
+    expect_error(&c, MT_E_TRUNCATED, "");
 }
 
 /* A segment after two sites; its accesses follow it. */
@@ -425,6 +449,7 @@ int main(void)
         cmocka_unit_test(test_wrong_event_count),
         cmocka_unit_test(test_wrong_records),
         cmocka_unit_test(test_wrong_definitions),
+        cmocka_unit_test(test_odd_modules),
         cmocka_unit_test(test_wrong_base),
         cmocka_unit_test(test_wrong_headers),
         cmocka_unit_test(test_wrong_stream_sizes),
