@@ -2,7 +2,8 @@
 
 Costs are sums over allocated blocks, not instructions. The inclusive cost of a call is counted once for each stack,
 even if a function recurses. Calls of a function by itself are not written, because viewers would add their costs to
-its own. https://valgrind.org/docs/manual/cl-format.html
+its own. An inlined function is a function of its own: the format's fi= and fe= would give its lines, without its name,
+to the function that it was inlined in. https://valgrind.org/docs/manual/cl-format.html
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
