@@ -166,7 +166,8 @@ def objcopy_can(folder: Path, option: str) -> bool:
 @pytest.mark.parametrize("form", ["zlib", "zlib-gnu", "zstd"])
 @pytest.mark.parametrize("separate", [False, True], ids=["within", "separate"])
 def test_compressed_sections(tmp_path: Path, form: str, separate: bool) -> None:
-    """libelf before 0.189 cannot read sections compressed by zstd."""
+    """libelf before 0.189 cannot read sections compressed by zstd. Neither can Valgrind 3.19, which then has no symbols
+    of the object either, so that its names are known only afterwards."""
     program, debug = compiled(tmp_path, "-g"), tmp_path / "debug"
     option = f"--compress-debug-sections={form}"
     if not objcopy_can(tmp_path, option):
@@ -180,7 +181,7 @@ def test_compressed_sections(tmp_path: Path, form: str, separate: bool) -> None:
     facts = symbolize(trace.path, tmp_path / "named.ljt", "--debug-dir", debug)
     assert facts["problems"] == {}
     assert_named(tmp_path / "named.ljt")
-    if not separate:
+    if not separate and form != "zstd":
         assert_named(trace.path)
 
 
