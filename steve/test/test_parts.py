@@ -107,9 +107,10 @@ def test_random_lifetimes(history: list[Event], chunk: int) -> None:
 
 
 def report_of(analysis: ReportAnalysis) -> list:
-    """All numbers of a report, without what is internal to the kernel."""
+    """All numbers of a report, without what is internal to the kernel, and without rows that are 0."""
     profile = analysis.profile
-    tallies = [[row[:-1] for row in rows.tolist()] for rows in (profile.stacks(), profile.heaps())]
+    tallies = [[(number, row[:-1]) for number, row in enumerate(rows.tolist()) if any(row[:-1])]
+               for rows in (profile.stacks(), profile.heaps())]
     return [profile.totals(), *tallies, profile.timeline().tolist(), profile.marks().tolist(),
             *(numbers.tolist() for numbers in profile.lifetime_map()), analysis.found.bytes(),
             [(stack, row.tobytes()) for stack, row in enumerate(analysis.found.rows()) if any(row["blocks"])]]

@@ -85,6 +85,8 @@ void timeline_finish(struct timeline *t, const struct timeline_now *now)
     uint64_t start = t->used ? t->bins[t->used - 1].operations_end : t->begin;
     if (now->operations > start)
         close_bin(t, now);
+    else if (t->used && start % t->width) /* the last shard had no operations, but perhaps later events */
+        t->bins[t->used - 1].time_end = now->time;
 }
 
 void timeline_append(struct timeline *t, const struct timeline_bin *bin)
