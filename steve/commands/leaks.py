@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from steve.analysis import blocks
 from steve.terminal import listing
-from steve.analysis.reducers import Sums
+from steve.analysis.reducers import Sums, Table, columns
 from steve.terminal.listing import Column
 from steve.trace import policy, rollups
 from steve.analysis.lost import Reached
@@ -214,9 +214,10 @@ def run(args: argparse.Namespace) -> int:
     found = chosen.fold(partial(Leaks, is_live if asked else is_leak, rollups.key_of(args.by)))
     rollup = rollups.of_arguments(args, chosen.places)
     alive, everything = found.sums.rows(chosen.totals["peak"])
+    everything = Table(everything.numbers, columns(everything.rows, "blocks"))
+    del chosen.lives, found.sums  # all but one column of all sums is freed before the stacks are named
     live = rollup.merged(alive, ("live_bytes", "live_blocks", "lifetimes", "blocks"))
     made = rollup.merged(everything, ("blocks",))
-    del chosen.lives, found.sums, alive, everything  # frees as much memory as the rest will need
     reach = reachability(chosen, found, rollup)
     title = heading(live, reach)
     if not asked and "forked_from_pid" in chosen.trace.info():

@@ -19,11 +19,12 @@ void groups_free(struct groups *g)
 struct group *groups_begin_row(struct groups *g, uint32_t key)
 {
     if (!array_grow(&g->row_of, &g->row_of_room, (size_t)key + 1, sizeof *g->row_of) ||
-        !array_grow(&g->keys, &g->keys_room, g->n + 1, sizeof *g->keys) ||
-        !array_grow_used(&g->rows, &g->n, &g->room, g->n + 1, sizeof *g->rows))
+        !array_reserve(&g->keys, &g->keys_room, g->n + 1, sizeof *g->keys) ||
+        !array_reserve(&g->rows, &g->room, g->n + 1, sizeof *g->rows))
         return NULL;
-    g->keys[g->n - 1] = key;
-    g->row_of[key] = (uint32_t)g->n;
+    g->rows[g->n] = (struct group){0}; /* only this row, because memory that is not written is not used */
+    g->keys[g->n] = key;
+    g->row_of[key] = (uint32_t)++g->n;
     return &g->rows[g->n - 1];
 }
 
