@@ -18,7 +18,7 @@ from steve.analysis.lives import LifeAnalysis, Nothing
 from steve.analysis.reducers import Sums, Table
 from steve.parallel.window import Window, located
 from steve.parallel.processes import Pool
-from steve.parallel.rounds import Rounds, analyse_whole, asked, has_parts, path_of
+from steve.parallel.rounds import Only, Rounds, analyse_whole, asked, has_parts, path_of
 from steve.trace.places import Places
 from steve.terminal.progress import Progress
 from steve.analysis.filter import explained, parse
@@ -109,18 +109,23 @@ class Blocks:
         call walks over the lives of all blocks to choose them."""
         if self.is_whole():
             return self._open()
-        from steve.kernels._accesses import Chosen
-        if self.test is not None and self._selection is None:
-            self._selection = self._choose()
-        trace = self._files.open_trace(kind=Chosen) if self._files is not None \
-            else source.open_trace(self.args, Chosen)
-        trace.choose(self.window(), None if self._selection is None else self._selection.as_bits())
+        from steve.kernels._accesses import ChosenTrace
+        selection = self._selected()
+        trace = self._files.open_trace(kind=ChosenTrace) if self._files is not None \
+            else source.open_trace(self.args, ChosenTrace)
+        trace.choose(self.window(), None if selection is None else selection.as_bits())
         return trace
 
-    def operations(self) -> "Union[source.Operations, Chosen]":
+    def _selected(self) -> "Optional[Selection]":
+        """The blocks that --where chooses; None without --where."""
+        if self.test is not None and self._selection is None:
+            self._selection = self._choose()
+        return self._selection
+
+    def operations(self) -> "Union[source.Operations, ChosenOperations]":
         """The operations of the chosen blocks, for functions that accept an ops file or a memtrace."""
         assert self._files is not None
-        return self._files if self.is_whole() else Chosen(self, self._files)
+        return self._files if self.is_whole() else ChosenOperations(self, self._files)
 
     def window(self) -> Optional[Window]:
         """A new window between the marks; None if no marks are given."""
@@ -169,20 +174,27 @@ class Blocks:
         self.lives, self.lines, self.places = found.lives, found.lines, found.places
         return found
 
-    def _run(self, make: "Callable[[], Analysis]", chosen: "Optional[Selection]", in_parts: bool = True) -> Any:
-        """The result of an analysis of the trace. chosen: of these blocks only."""
+    def _run(self, make: "Callable[[], Analysis]", chosen: "Optional[Selection]", in_parts: bool = True,
+             alone: bool = False) -> Any:
+        """The result of an analysis of the trace. chosen: of these blocks only; alone: as if there were no others."""
+        if not in_parts or not self._in_parts():
+            return self._run_here(make, chosen, alone)
+        only = Only(None if chosen is None else chosen.part()) if alone else None
+        with Pool(self.args) as pool, Progress(self.command, self.args.quiet) as progress:
+            rounds = Rounds(path_of(self.args), pool, progress, self._span, only)
+            result = rounds.run(make, None if alone else chosen)
+            self.trace = rounds.whole()
+        self.places = Places(self.trace, self.policy)
+        return result
+
+    def _run_here(self, make: "Callable[[], Analysis]", chosen: "Optional[Selection]", alone: bool) -> Any:
+        """The same in this process."""
         from steve.kernels._walk import Walk
-        if in_parts and self._in_parts():
-            with Pool(self.args) as pool, Progress(self.command, self.args.quiet) as progress:
-                rounds = Rounds(path_of(self.args), pool, progress, self._span)
-                result = rounds.run(make, chosen)
-                self.trace = rounds.whole()
-            self.places = Places(self.trace, self.policy)
-            return result
-        self.trace, window = self._open(), self.window()
+        self.trace, window = (self.open_chosen(), None) if alone else (self._open(), self.window())
+        bits = None if alone or chosen is None else chosen.as_bits()
         self.places = Places(self.trace, self.policy)
         with Progress(self.command, self.args.quiet) as progress:
-            result = analyse_whole(Walk(self.trace, window, None if chosen is None else chosen.as_bits(), progress), make)
+            result = analyse_whole(Walk(self.trace, window, bits, progress), make)
         if window is not None and self.trace.problem is None:
             window.verify(self.trace.name)
         return result
@@ -222,15 +234,10 @@ class Blocks:
         return self._run(make, chosen, in_parts)
 
     def over_trace(self, make: "Callable[[], Analysis]", in_parts: bool = True) -> Any:
-        """The result of an analysis that reads all that a trace delivers; by several workers if the arguments request
-        them and `in_parts` is true. Unless all blocks are chosen, it is made of open_chosen() by one process."""
-        from steve.kernels._walk import Walk
+        """The result of an analysis that reads all that a trace delivers: all of it, or what open_chosen() delivers. By
+        several workers if the arguments request them and `in_parts` is true."""
         self.args.divided = in_parts
-        if self.is_whole():
-            return self._run(make, None)
-        self.trace = self.open_chosen()
-        with Progress(self.command, self.args.quiet) as progress:
-            return analyse_whole(Walk(self.trace, tick=progress), make)
+        return self._run(make, None if self.is_whole() else self._selected(), alone=not self.is_whole())
 
     def _choose(self) -> "Selection":
         from steve.kernels._lives import Selection
@@ -251,7 +258,7 @@ class Blocks:
         return source.verdict(self.command, self.trace)
 
 
-class Chosen:
+class ChosenOperations:
     """Operations of the chosen blocks of a memtrace, with the functions of source.Operations."""
 
     def __init__(self, chosen: Blocks, files: source.Operations) -> None:

@@ -61,7 +61,7 @@ class Operations:
         grain = _ops.PIECE if self._how["form"] == "binary" else 1
         begin, end = (min(-(-at // grain) * grain, known.total) for at in (known.operations,
                                                                            known.operations + known.count))
-        first, last = known.operations == 0 and known.view.first == 0, end == known.total
+        first, last = known.first, end == known.total
         if begin == end and not first:
             return
         with tempfile.NamedTemporaryFile(dir=self._folder, delete=self._folder is None) as file:

@@ -110,7 +110,7 @@ def check_compat(args: argparse.Namespace) -> None:
 def is_copied(args: argparse.Namespace, form: str) -> bool:
     """Can the accesses be copied without decoding them? That is faster than translating shards in parallel."""
     from steve.kernels import _ops
-    return form == "binary" and has_parts(path_of(args)) and _ops.copies(source.open_trace(args))
+    return form == "binary" and blocks.is_whole(args) and has_parts(path_of(args)) and _ops.copies(source.open_trace(args))
 
 
 def run(args: argparse.Namespace) -> int:

@@ -165,13 +165,15 @@ SHARED_LINE = np.dtype({
     "itemsize": sizeof(sharing_found)})
 
 
-cdef class Chosen(Trace):
-    """A Trace that delivers only the events of chosen blocks, or those between two marks, as if there were no others.
+cdef class ChosenTrace(Trace):
+    """A Trace, or a shard of it, that delivers only the events of chosen blocks, or those between two marks, as if there
+    were no others.
 
-    It is made like a Trace. choose() has to be called before it is read. Events that belong to no block (marks, lost
-    events) are delivered too."""
+    It is made like a Trace. choose() has to be called before it is read, and after read_range(). Events that belong to
+    no block (marks, lost events) are delivered too."""
     cdef Walk walk
     cdef object window, bits
+    cdef bint part
     cdef readonly uint64_t bad_frees
     cdef uint64_t last_time
     cdef list points
@@ -179,10 +181,14 @@ cdef class Chosen(Trace):
     cdef size_t n_waiting
     cdef mt_step step
 
-    def choose(self, window=None, selected=None):
-        """window: as for steve.kernels._lives.Lives, with verify(name); selected: as for Walk. One of them is not
-        None."""
-        self.walk, self.window, self.points = Walk(self, window, selected), window, [(0, 0)]
+    def choose(self, window=None, selected=None, *, bint part=False, uint64_t since=0):
+        """window: as for steve.kernels._lives.Lives, with verify(name); selected, part, since: as for Walk."""
+        self.walk = Walk(self, window, selected, None, part, since)
+        self.walk.filters = True
+        self.window, self.part, self.points = window, part, [(0, 0)]
+
+    cdef bint live_block(self, uint32_t slot, mt_live_block_t *block):
+        return Trace.live_block(self, slot, block) and (self.walk is None or self.walk.w.mine[slot])
 
     cdef int next(self, const mt_event **events, size_t *n) except -1:
         """As Trace.next. SteveError if a mark of the window did not occur."""
@@ -237,24 +243,37 @@ cdef class Chosen(Trace):
             self.bad_frees += events[i].kind == MT_BADFREE
 
     def stats(self):
-        """As of a Trace, but unmatched_* are those of what was chosen. Between marks there is `between`, true, with
-        instructions and nanoseconds of the time between, and the ending is "mark" if a mark ended it."""
+        """As of a Trace, but unmatched_* are those of what was chosen. Between marks, see stats_between(); a shard has
+        `clock`, what that function needs of each shard."""
         result = Trace.stats(self)
         result["unmatched_free"], result["unmatched_access"] = self.bad_frees, 0
-        if self.window is not None:
-            self.of_window(result)
+        clock = self.walk.begun, self.last_time, self.points
+        if self.part:
+            result["clock"] = clock
+        elif self.window is not None:
+            stats_between(result, [clock], self.walk.state == "after")
         return result
 
-    def of_window(self, result):
-        ended = self.walk.state == "after"
-        whole = [] if ended else [(result["totals"]["instructions"], result["totals"]["nanoseconds"])]
-        times, clock = zip(*self.points, *[point for point in whole if point > self.points[-1]])
-        last = self.last_time if ended else result["totals"]["instructions"] or self.last_time
-        begin, end = np.interp((self.walk.begun, last), times, clock)
-        result["instructions"], result["nanoseconds"] = last - self.walk.begun, round(end - begin)
-        result["totals"]["dropped"], result["between"] = 0, True
-        if ended:
-            result["ending"] = "mark"
+
+def stats_between(stats, clocks, ended):
+    """Make stats of a trace those of the time between marks: there is `between`, true, with instructions and
+    nanoseconds of the time between, and the ending is "mark" if a mark ended it (ended).
+
+    clocks: of each shard (time of the mark where the window begins, 0 if that is not in the shard; time of the last
+    event, 0 if there is none; pairs of instructions and nanoseconds)."""
+    begun, last = max(clock[0] for clock in clocks), max(clock[1] for clock in clocks)
+    points = [(0, 0)]
+    for _, _, more in clocks:
+        points += [point for point in more if point[0] > points[-1][0]]
+    whole = stats["totals"]["instructions"], stats["totals"]["nanoseconds"]
+    if not ended:
+        points += [whole] if whole > points[-1] else []
+        last = whole[0] or last
+    begin, end = np.interp((begun, last), *zip(*points))
+    stats["instructions"], stats["nanoseconds"] = last - begun, round(end - begin)
+    stats["totals"]["dropped"], stats["between"] = 0, True
+    if ended:
+        stats["ending"] = "mark"
 
 
 # -- Fields of blocks. ---------------------------------------------------------------------------------------

@@ -308,7 +308,7 @@ cdef class Lives:
         cdef uint32_t slot
         mt_read_checkpoint(self.trace.r)
         for slot in range(mt_count_slots(self.trace.r)):
-            if mt_get_live_block(self.trace.r, slot, &block) and not livesparts_enter(&self.l, &block):
+            if self.trace.live_block(slot, &block) and not livesparts_enter(&self.l, &block):
                 raise MemoryError
         self.began = self.l.totals
         return 0

@@ -236,7 +236,8 @@ def write_lifetime_lines(int fd, blocks, order, *, bint compat, bint macro, uint
 
 def survey_of(Trace trace, needs):
     """(operations, handles made, handles by slot, owners by slot) of a trace that is read to its end: see
-    steve/kernels/base/survey.h. needs: see steve.parallel.checkpoints; arrays that are not needed are empty."""
+    steve/kernels/base/survey.h. needs: see steve.parallel.checkpoints; arrays that are not needed are empty. Of a
+    ChosenTrace, accesses are read if operations are needed, because only some of them count."""
     cdef survey s
     cdef const mt_event *events
     cdef size_t n
@@ -248,7 +249,8 @@ def survey_of(Trace trace, needs):
         wanted |= SURVEY_SPLIT
     if "owners" in needs:
         wanted |= SURVEY_OWNERS
-    mt_pass_accesses(trace.r)
+    if type(trace) is Trace or "operations" not in needs:
+        mt_pass_accesses(trace.r)
     survey_init(&s, wanted)
     try:
         while trace.next(&events, &n):

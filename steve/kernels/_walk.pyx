@@ -50,7 +50,7 @@ cdef class Walk:
         cdef uint32_t slot
         mt_read_checkpoint(self.trace.r)
         for slot in range(mt_count_slots(self.trace.r)):
-            if mt_get_live_block(self.trace.r, slot, &block):
+            if self.trace.live_block(slot, &block):
                 enough(walk_enter(&self.w, &block))
                 self.live_bytes += block.size if self.w.mine[slot] else 0
         return 0
@@ -173,7 +173,7 @@ cdef class Analysis:
             return
         self.begin_shard(checkpoint)
         for slot in range(mt_count_slots(walk.trace.r)):
-            if mt_get_live_block(walk.trace.r, slot, &block):
+            if walk.trace.live_block(slot, &block):
                 self.enter(walk, &block)
 
     cdef int begin_shard(self, checkpoint) except -1:

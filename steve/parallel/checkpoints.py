@@ -29,10 +29,11 @@ SLOT_NONE, SLOT_MADE = 1, 2  # of steve/kernels/base/survey.h
 
 @dataclass
 class Checkpoint:
-    """See above. view: the shard; first_handle: the handle of its first New; count: its operations; total: those of
-    all shards."""
+    """See above. view: the shard; first_handle: the handle of its first New; first: is it the first shard; count: its
+    operations; total: those of all shards."""
     view: View
     first_handle: int
+    first: bool
     operations: int = 0
     count: int = 0
     total: int = 0
@@ -144,13 +145,13 @@ def checkpoints_of(shards: list[tuple[View, int]], earlier: list[Surveyed],
     """The checkpoint of each shard. shards: with the handle of the first New of each; earlier: surveys of the shards
     before the first."""
     import numpy as np
-    now = Checkpoint(shards[0][0], 0, total=sum(surveyed.operations for surveyed in surveys),
+    now = Checkpoint(shards[0][0], 0, True, total=sum(surveyed.operations for surveyed in surveys),
                      handles=np.zeros(0, "u8"), owners=np.zeros(0, "u4"))
     found = []
     for i, surveyed in enumerate([*earlier, *surveys]):
         if i >= len(earlier):
             view, handle = shards[i - len(earlier)]
-            found.append(replace(now, view=view, first_handle=handle, count=surveyed.operations))
+            found.append(replace(now, view=view, first_handle=handle, first=not found, count=surveyed.operations))
         now = replace(now, operations=now.operations + surveyed.operations, next_handle=now.next_handle + surveyed.made,
                       handles=slots_after(now.handles, surveyed.handles, now.next_handle),
                       owners=slots_after(now.owners, surveyed.owners, 0),

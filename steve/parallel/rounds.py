@@ -14,7 +14,7 @@ the first damage, so that the last shard holds all of it.
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import os
-from typing import TYPE_CHECKING, Any, Callable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Type
 
 from steve.system.errors import SteveError
 from steve.parallel.checkpoints import Checkpoint, Surveyed, checkpoints_of, survey
@@ -24,6 +24,9 @@ from steve.parallel.processes import PARTS_EACH, Part, Pool, split
 if TYPE_CHECKING:
     import argparse
 
+    import numpy as np
+
+    from steve.kernels._accesses import ChosenTrace
     from steve.kernels._walk import Analysis, Walk
     from steve.kernels._lives import Selection
     from steve.trace._memtrace import Trace
@@ -51,9 +54,10 @@ def path_of(args: "argparse.Namespace") -> str:
     return Salvaged(args.file) if args.salvage else args.file
 
 
-def open_whole(path: str, freed: bool = False) -> "Trace":
+def open_whole(path: str, freed: bool = False, kind: "Optional[Type[Trace]]" = None) -> "Trace":
+    """The trace. kind: Trace or a subclass."""
     from steve.trace._memtrace import Trace
-    return Trace(str(path), salvage=isinstance(path, Salvaged), freed=freed)
+    return (kind or Trace)(str(path), salvage=isinstance(path, Salvaged), freed=freed)
 
 
 def sound_seek_points(trace: "Trace", path: str) -> int:
@@ -66,36 +70,66 @@ def has_parts(path: str) -> bool:
     return path != "-" and os.path.isfile(path) and sound_seek_points(open_whole(path), path) > 1
 
 
+class Only(NamedTuple):
+    """The blocks that shards deliver as if there were no others. selected: the part() of a Selection; None: all that
+    the cut of a shard leaves."""
+    selected: Any
+
+
 class View(NamedTuple):
     """A shard, as it is sent to a worker: the seek points from first to end (without it), and what of them counts.
 
-    growing: of a file that is still being written, the size up to which it is read; None for other files."""
+    growing: of a file that is still being written, the size up to which it is read; None for other files. only: None if
+    the shard delivers the events that do not count, too."""
     path: str
     first: int
     end: int
     cut: Cut = Cut(0)
     growing: Optional[int] = None
+    only: Optional[Only] = None
 
     def open(self, freed: bool = False) -> "Trace":
         """A trace that delivers this shard. freed: with accesses to freed memory."""
         from steve.trace._memtrace import GROWING
         if self.growing is not None:
             GROWING[str(self.path)] = self.growing
+        if self.only is not None:
+            return self._open_chosen(freed, self.only)
         trace = open_whole(self.path, freed)
         trace.read_range(self.first, self.end)
         return trace
 
+    def _open_chosen(self, freed: bool, only: Only) -> "ChosenTrace":
+        from steve.kernels._accesses import ChosenTrace
+        trace = open_whole(self.path, freed, ChosenTrace)
+        trace.read_range(self.first, self.end)
+        trace.choose(self.cut.window(), bits_of(only.selected), part=True, since=self.cut.since)
+        return trace
+
     def window(self) -> "Optional[Window]":
-        """The marks between which the shard counts; None if all of it does."""
-        return self.cut.window()
+        """The marks between which what the shard delivers counts; None if all of it does."""
+        return self.cut.window() if self.only is None else None
+
+
+def bits_of(selected: Any) -> "Optional[Tuple[np.ndarray, int]]":
+    """The as_bits() of the Selection whose part() was sent; None for None."""
+    if selected is None:
+        return None
+    from steve.kernels._lives import Selection
+    selection = Selection()
+    selection.join(selected)
+    return selection.as_bits()
 
 
 class Whole:
     """A trace whose shards were read, for those who expect a Trace that was read to its end. trace: one whose last
     shard was read."""
 
-    def __init__(self, trace: "Trace", problem: "Optional[TraceError]", stats: List[dict]) -> None:
-        self.trace = trace
+    def __init__(self, trace: "Trace", problem: "Optional[TraceError]", stats: List[dict], before: int,
+                 ended: Optional[bool]) -> None:
+        """before: number of events before the first shard. ended: did a mark end the analysis, which was of what lies
+        between marks? None if it was not."""
+        self.trace, self._before, self._ended = trace, before, ended
         self.name, self.problem, self._parts = trace.name, problem, stats
 
     def stats(self) -> dict:
@@ -106,6 +140,10 @@ class Whole:
             result[name] = max(part[name] for part in self._parts)
         for name in ("events", "unmatched_free", "unmatched_access"):
             result[name] = sum(part[name] for part in self._parts)
+        result["events"] += self._before
+        if self._ended is not None:
+            from steve.kernels._accesses import stats_between
+            stats_between(result, [part["clock"] for part in self._parts], self._ended)
         return result
 
     def __getattr__(self, name: str) -> Any:
@@ -117,12 +155,13 @@ class Rounds:
     """A trace, its shards and the workers.
 
     In a round, each shard up to a damaged one is read once. span: of steve.parallel.window.located(); the shards then
-    lie between two marks, and `earlier` are those before the first mark."""
+    lie between two marks, and `earlier` are those before the first mark. only: see View."""
 
-    def __init__(self, path: str, pool: Pool, progress: "Progress", span: "Optional[Span]" = None) -> None:
+    def __init__(self, path: str, pool: Pool, progress: "Progress", span: "Optional[Span]" = None,
+                 only: Optional[Only] = None) -> None:
         from steve.trace._memtrace import GROWING
         self.path, self.pool, self.progress = type(path)(os.path.abspath(path)), pool, progress
-        self.name, self.span = path, span
+        self.name, self.span, self.only = path, span, only
         self._trace = open_whole(path)
         self._growing = GROWING.get(str(path))
         self._sound, self._points = sound_seek_points(self._trace, path), len(self._trace.seek_points())
@@ -152,22 +191,23 @@ class Rounds:
         """The view of shard i; onward: together with all shards after it."""
         part = self.parts[i]
         cut = Cut(0) if self.span is None else self.span.cut(i, onward)
-        return View(self.path, part.first, self._points if onward else part.end, cut, self._growing)
+        return View(self.path, part.first, self._points if onward else part.end, cut, self._growing, self.only)
 
     # ---- an analysis ----------------------------------------------------------------------------
 
     def run(self, make: "Callable[[], Analysis]", chosen: "Optional[Selection]" = None) -> Any:
         """The result of the analysis that make() makes; chosen: of these blocks only."""
         analysis, share = make(), 0.0
-        bits = None if chosen is None else chosen.part()
+        selected = None if chosen is None else chosen.part()
         if analysis.needs:
             share = SURVEY
-        more = [(make, bits, checkpoint) for checkpoint in self._checkpoints(analysis, share)]
+        more = [(make, selected, checkpoint) for checkpoint in self._checkpoints(analysis, share)]
         analysis.merge(partial for _, partial in self._each(analyse, more, share, 1 - share, analysis.onward))
         whole = self.whole()
         analysis.know(whole)
-        to_mark = self.span is not None and self.span.end is not None
-        analysis.end(0 if to_mark else end_of(whole), self.span is not None)
+        span = self.span if self.only is None else None
+        to_mark = span is not None and span.end is not None
+        analysis.end(0 if to_mark else end_of(whole), span is not None)
         return analysis.result()
 
     def _checkpoints(self, analysis: "Analysis", share: float) -> List[Checkpoint]:
@@ -239,7 +279,9 @@ class Rounds:
             if not isinstance(self.path, Salvaged):  # nothing that is needed of it depends on its accesses
                 trace.pass_accesses()
             self._last = part, walked(trace, view.window())
-        return Whole(self._last[1], self.problem, self.stats)
+        ended = self.span.end is not None if self.only is not None and self.span is not None else None
+        before = 0 if self.span is None else self.span.events
+        return Whole(self._last[1], self.problem, self.stats, before, ended)
 
 
 # ---- an analysis in a worker, and in one process -----------------------------------------------
@@ -250,14 +292,8 @@ def analyse(view: View, make: "Callable[[], Analysis]", chosen: Any,
     """Task: the partial result of an analysis for a shard. chosen: the part() of a Selection, or None for all
     blocks."""
     from steve.kernels._walk import Walk
-    bits = None
-    if chosen is not None:
-        from steve.kernels._lives import Selection
-        selection = Selection()
-        selection.join(chosen)
-        bits = selection.as_bits()
     analysis = make()
-    walk = Walk(view.open(analysis.freed), view.window(), bits, part=True, since=view.cut.since)
+    walk = Walk(view.open(analysis.freed), view.window(), bits_of(chosen), part=True, since=view.cut.since)
     analysis.begin(walk, checkpoint)
     analysis.feed(walk)
     return analysis.partial(), walk.trace.problem, walk.trace.stats()

@@ -63,9 +63,10 @@ class Cut(NamedTuple):
 
 
 class Span(NamedTuple):
-    """Where a window lies: the shards before it, the shards that contain it, and the fields of Cut for the first and
-    the last of these."""
+    """Where a window lies: the shards before it and the number of events in them, the shards that contain it, and the
+    fields of Cut for the first and the last of these."""
     earlier: "List[Part]"
+    events: int
     parts: "List[Part]"
     since: int
     begin: Optional[str]
@@ -145,7 +146,8 @@ def search(rounds: "Rounds", begin: Optional[str], end: Optional[str]) -> Option
     if window.now == "before":
         return None
     held = rounds.parts[result.first:result.last + 1]
-    return Span(rounds.parts[:result.first], held, result.since, begin, end if window.now == "after" else None)
+    events = sum(stats["events"] + stats["passed"] for stats in rounds.stats[:result.first])
+    return Span(rounds.parts[:result.first], events, held, result.since, begin, end if window.now == "after" else None)
 
 
 def located(rounds: "Rounds", begin: Optional[str], end: Optional[str]) -> Optional[Span]:
@@ -154,7 +156,9 @@ def located(rounds: "Rounds", begin: Optional[str], end: Optional[str]) -> Optio
     if span is None or not rounds.divide(span.parts[0].first, span.parts[-1].end):
         return span
     finer = search(rounds, begin, end)
-    return None if finer is None else finer._replace(earlier=span.earlier + finer.earlier)
+    if finer is None:
+        return None
+    return finer._replace(earlier=span.earlier + finer.earlier, events=span.events + finer.events)
 
 
 def walked(trace: Any, window: Optional[Window]) -> Any:

@@ -21,15 +21,17 @@ from hypothesis import strategies as st
 import test_lineparts
 from conftest import Steve, make_trace
 from reference_lives import Run, script
-from steve.analysis import blocks
-from steve.kernels import _accesses, _check
+from steve.analysis import blocks, totals
+from steve.analysis.operations import Operations
+from steve.kernels import _accesses, _check, _totals
 from steve.parallel import processes, window
+from steve.report.collect import ReportAnalysis
 from steve.system.errors import SteveError
 from steve.trace._memtrace import Trace
 from test_analyses import run_steve, runs
 from test_eventparts import plain_sharing, stateful
 from test_liveparts import CHUNKS, DIVIDED, Everything, Parts, Sums, by_key, eventful, line_of
-from test_parts import Here, silent
+from test_parts import Here, report_of, silent
 
 RUNS = settings(max_examples=40, deadline=None)
 ENDS = ((None, "b"), ("a", None), ("b", None), ("b", "b"), ("a", "b"), (None, "a"))
@@ -128,6 +130,45 @@ def test_random_lines(chunk: int, where: str | None, ends: Ends, steps: int, cho
         assert many == one
 
 
+def summary_of(chosen: blocks.Blocks) -> list:
+    summary = chosen.over_trace(_totals.Summary)
+    return [totals.summary_object(chosen.trace, summary), summary.stacks().tolist()]
+
+
+def lifetimes_of(chosen: blocks.Blocks) -> list:
+    accesses, unmatched, found = chosen.over_trace(_totals.Lifetimes)
+    return [accesses, unmatched, found.tolist()]
+
+
+def ops_of(chosen: blocks.Blocks, form: str, resizes: bool) -> list:
+    with tempfile.TemporaryFile() as file:
+        counts = chosen.over_trace(partial(Operations, file.fileno(), form, resizes))
+        file.seek(0)
+        return [counts, file.read()]
+
+
+# analyses that treat the chosen blocks as if there were no others
+ALONE = {
+    "summary": summary_of,
+    "lifetimes": lifetimes_of,
+    "report": lambda chosen: report_of(chosen.over_trace(partial(ReportAnalysis, 4))),
+    "text": partial(ops_of, form="text", resizes=False),
+    "binary": partial(ops_of, form="binary", resizes=False),
+    "resizes": partial(ops_of, form="binary", resizes=True),
+}
+
+
+@pytest.mark.parametrize("what", ALONE)
+@RUNS
+@given(runs(marks=True), CHUNKS, st.sampled_from(WHERES), st.sampled_from(ENDS), st.randoms(use_true_random=False))
+def test_random_traces_of_chosen_blocks(what: str, run: Run, chunk: int, where: str | None, ends: Ends,
+                                        choose: random.Random) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = make_trace(Path(folder) / "t.ljt", stateful(run, choose), chunk, 1)
+        one, many = both(path, where, ends, ALONE[what])
+        assert many == one
+
+
 # ---- commands -----------------------------------------------------------------------------------
 
 
@@ -178,6 +219,30 @@ def same(steve: Steve, *line: Any) -> tuple[int, str]:
     return one.returncode, one.err
 
 
+CHOSEN = (["--where", "size >= 100 and (not freed or site ~ 'parse')"], ["--from", "3", "--to", "round"],
+          ["--from", "8", "--where", "size >= 100 and born > 200"], ["--to", "12"], ["--where", "size > 1 and size < 1"])
+WRITERS = {"ops": (["--text"], ["--binary"], ["--binary", "--resize"]), "summary": ([], ["--json"]),
+           "histogram": (["--json", "--parts", "none"],), "report": (["--json"], [])}
+
+
+@pytest.mark.parametrize("command", WRITERS)
+def test_what_chosen_blocks_make(steve: Steve, trace: Path, command: str) -> None:
+    for more in CHOSEN:
+        for way in WRITERS[command]:
+            results = []
+            for jobs in ("1", "3"):
+                done = steve(command, *way, *more, "-j", jobs, *(() if command == "histogram" else ("-o", "result")), trace)
+                results.append((done.returncode, done.out, done.err, written(steve.folder / "result")))
+            assert results[1] == results[0] and results[0][0] == 0
+
+
+def written(path: Path) -> bytes:
+    """The content of a result, which is then removed; nothing if there is none."""
+    content = path.read_bytes() if path.exists() else b""
+    path.unlink(missing_ok=True)
+    return content
+
+
 def test_marks_that_do_not_come(steve: Steve, trace: Path) -> None:
     for ends in (("--from", "nowhere"), ("--to", "nowhere"), ("--from", "15", "--to", "14")):
         status, message = same(steve, "sites", "--json", *ends, trace)
@@ -193,7 +258,9 @@ def test_damage(steve: Steve, trace: Path, tmp_path: Path) -> None:
         bad[len(data) * place // 20] ^= 1
         (tmp_path / "bad.ljt").write_bytes(bad)
         (tmp_path / "cut.ljt").write_bytes(data[:len(data) * place // 20])
-        for line in (["sites"], ["states"], ["workingset", "--window", "300"], ["lines"]):
+        for line in (["sites"], ["states"], ["workingset", "--window", "300"], ["lines"], ["summary"]):
             for file in (["bad.ljt"], ["cut.ljt"], ["bad.ljt", "--salvage"]):
                 status, message = same(steve, *line, "--json", *file, "--from", "7", "--to", "13")
                 assert (status, message == "") == ((0, True) if place == 17 else (1, False))
+        for file in (["bad.ljt"], ["cut.ljt"], ["bad.ljt", "--salvage"]):
+            same(steve, "report", "--json", *file, "--from", "7", "--to", "13")

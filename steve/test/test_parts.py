@@ -203,12 +203,20 @@ def test_histogram_by_processes(steve: Steve, large: Path) -> None:
         subprocess.run(["cmp", f"r1-{name}", f"r2-{name}"], cwd=steve.folder, check=True)
 
 
-def test_parts_of_what_is_chosen_or_no_memtrace(steve: Steve, large: Path, tmp_path: Path) -> None:
-    """In these cases one process does all the work."""
+def test_what_is_no_memtrace(steve: Steve, tmp_path: Path) -> None:
+    """In this case one process does all the work."""
     (tmp_path / "a-ops").write_text("0 N 64 8\n0 L 64 4\n")
-    for name, more in (("a-ops", []), (large, ["--where", "size > 100"])):
-        line = ["histogram", "--json", "--parts", "none", name, *more]
-        assert steve(*line, "-j", "2").out == steve(*line).out != ""
+    line = ["histogram", "--json", "--parts", "none", "a-ops"]
+    assert steve(*line, "-j", "2").out == steve(*line).out != ""
+
+
+@pytest.mark.parametrize("form", ([], ["--text"], ["--resize"]), ids=" ".join)
+def test_ops_of_chosen_blocks(steve: Steve, large: Path, form: list[str]) -> None:
+    """With more operations than a block of a binary file."""
+    for name, jobs in (("one", []), ("parts", ["-j", "2"])):
+        assert steve("ops", *form, *jobs, "--where", "size > 100", "-o", name, large).returncode == 0
+    assert (steve.folder / "one").stat().st_size > 0
+    subprocess.run(["cmp", "one", "parts"], cwd=steve.folder, check=True)
 
 
 def test_damaged_in_the_middle(steve: Steve, large: Path, tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 # _memtrace.pxd - the part of steve.trace._memtrace that other Cython modules may use.
 #
 # SPDX-License-Identifier: GPL-2.0-or-later
-from steve.trace.cmemtrace cimport mt_error, mt_event, mt_batch, mt_reader
+from libc.stdint cimport uint32_t
+
+from steve.trace.cmemtrace cimport mt_error, mt_event, mt_batch, mt_live_block_t, mt_reader
 from steve.trace.cops cimport op, ops_reader
 
 
@@ -13,6 +15,7 @@ cdef class Trace:
     cdef int next(self, const mt_event **events, size_t *n) except -1
     cdef int next_batch(self, mt_batch *batch) except -1
     cdef int next_shown(self, const mt_event **events, const mt_event **shown, size_t *n) except -1
+    cdef bint live_block(self, uint32_t slot, mt_live_block_t *block)
     cdef int failed(self) except -1
 
 

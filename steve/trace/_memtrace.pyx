@@ -207,6 +207,11 @@ cdef class Trace:
         shown[0] = events[0]
         return result
 
+    cdef bint live_block(self, uint32_t slot, mt_live_block_t *block):
+        """The block that lives in a slot where a shard begins; false if there is none, or if a subclass hides it. To be
+        called before the first event."""
+        return mt_get_live_block(self.r, slot, block)
+
     cdef int failed(self) except -1:
         """Store the reader's error in `problem` and return 0. Raise it instead if nothing was read or if what was
         read cannot be trusted."""
