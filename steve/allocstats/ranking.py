@@ -47,7 +47,7 @@ class Row:
 
 
 @dataclass
-class Table:
+class Ranking:
     """A ranking. title: "Speed" or "Space"; unit: that of average and median; rows: from best to worst; rules: "honest"
     or "compat"."""
 
@@ -125,7 +125,7 @@ def _shared_places(matrix: np.ndarray) -> np.ndarray:
     return places
 
 
-def _honest(title: str, unit: str, files: list[AllocStats], matrix: np.ndarray, sign: float) -> Table:
+def _honest(title: str, unit: str, files: list[AllocStats], matrix: np.ndarray, sign: float) -> Ranking:
     known = ~np.isnan(matrix)
     places = _shared_places(sign * matrix)
     size = known.sum(axis=0)
@@ -150,7 +150,7 @@ def _honest(title: str, unit: str, files: list[AllocStats], matrix: np.ndarray, 
                 median,
             )
         )
-    return Table(title, unit, sorted(rows, key=lambda r: r.penalty_count), "honest")
+    return Ranking(title, unit, sorted(rows, key=lambda r: r.penalty_count), "honest")
 
 
 # drivers that are not real allocators, and what they are
@@ -172,7 +172,7 @@ def unranked(files: list[AllocStats]) -> list[str]:
     return [f"{name} {UNREAL[name]}; it is drawn but not ranked" for name in UNREAL if name in out]
 
 
-def honest_tables(files: list[AllocStats]) -> list[Table]:
+def honest_tables(files: list[AllocStats]) -> list[Ranking]:
     """The tables Speed and Space by the default rules, for the allocators that ranked() returns. SteveError if the
     files are of different programs."""
     _check(files)
@@ -220,7 +220,7 @@ def _file_order_places(matrix: np.ndarray, reverse: bool) -> np.ndarray:
     return places
 
 
-def _compat(title: str, unit: str, files: list[AllocStats], matrix: np.ndarray, reverse: bool) -> Table:
+def _compat(title: str, unit: str, files: list[AllocStats], matrix: np.ndarray, reverse: bool) -> Ranking:
     n, m = matrix.shape
     places = _file_order_places(matrix, reverse)
     best = matrix.max(axis=0) if reverse else matrix.min(axis=0)
@@ -244,10 +244,10 @@ def _compat(title: str, unit: str, files: list[AllocStats], matrix: np.ndarray, 
         )
         for i, stats in enumerate(files)
     ]
-    return Table(title, unit, sorted(rows, key=lambda r: r.penalty_count), "compat")
+    return Ranking(title, unit, sorted(rows, key=lambda r: r.penalty_count), "compat")
 
 
-def compat_tables(files: list[AllocStats]) -> list[Table]:
+def compat_tables(files: list[AllocStats]) -> list[Ranking]:
     """The tables Speed and Space by the first Steve's rules. SteveError if the files are of different programs."""
     _check(files)
     times = _padded(files, [repeat_frees(stats) for stats in files])

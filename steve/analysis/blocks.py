@@ -18,7 +18,7 @@ from steve.analysis.lives import LifeAnalysis, Nothing
 from steve.analysis.reducers import Sums, Table
 from steve.parallel.window import Window, located
 from steve.parallel.processes import Pool
-from steve.parallel.rounds import Only, Rounds, analyse_whole, asked, has_parts, path_of
+from steve.parallel.rounds import Only, Rounds, analyse_whole, has_parts, path_of, requests_workers
 from steve.trace.places import Places
 from steve.terminal.progress import Progress
 from steve.analysis.filter import explained, parse
@@ -201,7 +201,9 @@ class Blocks:
 
     def _in_parts(self) -> bool:
         """Are shards requested and possible? With marks, the shards that contain these are first found."""
-        if not getattr(self.args, "divided", False) or not asked(self.args) or not has_parts(path_of(self.args)):
+        if not getattr(self.args, "divided", False) or not requests_workers(self.args):
+            return False
+        if not has_parts(path_of(self.args)):
             return False
         if self.window() is None:
             return True

@@ -10,7 +10,7 @@ import os
 from typing import Any
 
 from steve.allocstats.parse import AllocStats, failure, read_allocstats, read_results
-from steve.allocstats.ranking import Table, compat_tables, honest_tables, unranked
+from steve.allocstats.ranking import Ranking, compat_tables, honest_tables, unranked
 from steve.allocstats.result import summarise
 from steve.system.errors import UsageError
 from steve.plots.allocators import draw_multiple, draw_single
@@ -82,7 +82,7 @@ def _warn(files: list[AllocStats], quiet: bool) -> None:
         note(NAME, warning, quiet)
 
 
-def _report(args: argparse.Namespace, figures: list[str], files: list[AllocStats], tables: list[Table]) -> None:
+def _report(args: argparse.Namespace, figures: list[str], files: list[AllocStats], tables: list[Ranking]) -> None:
     """Print the tables and the names of the figures."""
     if args.json:
         value: dict[str, Any] = {

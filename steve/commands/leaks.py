@@ -210,8 +210,8 @@ def shown(reach: Reachability, by: str) -> tuple[Column, ...]:
 def run(args: argparse.Namespace) -> int:
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args, again=True)
-    asked = args.where is not None and "inherited" in fields_of(args.where)
-    found = chosen.fold(partial(Leaks, is_live if asked else is_leak, rollups.key_of(args.by)))
+    by_inherited = args.where is not None and "inherited" in fields_of(args.where)
+    found = chosen.fold(partial(Leaks, is_live if by_inherited else is_leak, rollups.key_of(args.by)))
     rollup = rollups.of_arguments(args, chosen.places)
     alive, everything = found.sums.rows(chosen.totals["peak"])
     everything = Table(everything.numbers, columns(everything.rows, "blocks"))
@@ -220,7 +220,7 @@ def run(args: argparse.Namespace) -> int:
     made = rollup.merged(everything, ("blocks",))
     reach = reachability(chosen, found, rollup)
     title = heading(live, reach)
-    if not asked and "forked_from_pid" in chosen.trace.info():
+    if not by_inherited and "forked_from_pid" in chosen.trace.info():
         title += "; inherited blocks are left out (--where inherited)"
     make = partial(row_of, total=int(live.rows["live_bytes"].sum()))
     rows = rollups.SummedRows(rollup, joined(live, made, reach), make).ranked(args.sort)

@@ -13,7 +13,7 @@ from steve.analysis import blocks
 from steve.terminal import listing
 from steve.analysis.bins import KINDS, LogBins
 from steve.terminal.listing import Column
-from steve.parallel.rounds import asked
+from steve.parallel.rounds import requests_workers
 from steve.system.messages import note
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def in_bytes(batch: np.ndarray) -> np.ndarray:
 MEASURES: dict[str, Measure] = {"operations": in_operations, "instructions": in_instructions, "bytes": in_bytes}
 
 
-class Table:
+class LifetimeBins:
     """The fold that makes bins of lifetimes for each class of sizes. Without by_size, all sizes are class 0."""
 
     numbered = False
@@ -157,14 +157,14 @@ def rows_of(size: int | None, bins: list, total: int) -> list[dict]:
     return rows
 
 
-def table_of(chosen: blocks.Blocks, args: argparse.Namespace) -> Table:
+def table_of(chosen: blocks.Blocks, args: argparse.Namespace) -> LifetimeBins:
     """The table of the selected blocks. For nanoseconds the trace is read sequentially, as only a reader of the whole
     trace knows the times of all chunks."""
     if args.unit in MEASURES:
-        return chosen.fold(partial(Table, MEASURES[args.unit], args.bins, args.by_size))
-    if asked(args):
+        return chosen.fold(partial(LifetimeBins, MEASURES[args.unit], args.bins, args.by_size))
+    if requests_workers(args):
         note(NAME, "with --unit nanoseconds the trace is not divided; one processor reads it", args.quiet)
-    table = Table(Clock(chosen).lifetimes, args.bins, args.by_size)
+    table = LifetimeBins(Clock(chosen).lifetimes, args.bins, args.by_size)
     for batch, keep in chosen.batches():
         table.add(batch, keep)
     return table

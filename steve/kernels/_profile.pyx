@@ -99,7 +99,7 @@ if (TALLY.itemsize, BIN.itemsize, MARK.itemsize, TOTALS.itemsize) != (
     raise ImportError("steve.kernels._profile: column names and profile.h disagree")
 
 
-cdef class Profile(Analysis):
+cdef class HeapProfile(Analysis):
     """Sums by stack and heap, and the heap over time. The result is the object itself.
 
     It is also a fold (steve.analysis.reducers) of the lives of all blocks. The partial() of a shard includes those that

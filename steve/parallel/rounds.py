@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 SURVEY = 0.2  # share of the work that a survey is, for the progress shown
 
 
-def asked(args: "argparse.Namespace") -> bool:
+def requests_workers(args: "argparse.Namespace") -> bool:
     """Do the arguments request several workers?"""
     return args.jobs != 1 or args.scheduler is not None
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import math
 
-from steve.allocstats.ranking import Row, Table
+from steve.allocstats.ranking import Row, Ranking
 
 KINDS = ("text", "markdown", "latex", "json")
 HEADINGS = ("allocator", "penalty(c) %", "penalty(w) %", "best %", "worst %", "average", "median", "points %")
@@ -30,7 +30,7 @@ def _cells(row: Row) -> list[str]:
     ]
 
 
-def _heading(table: Table) -> list[str]:
+def _heading(table: Ranking) -> list[str]:
     return [f"{name} {table.unit}" if name in ("average", "median") else name for name in HEADINGS]
 
 
@@ -45,12 +45,12 @@ def aligned(lines: list[list[str]]) -> str:
     return "\n".join([rows[0], "-" * len(rows[0]), *rows[1:]])
 
 
-def _text(table: Table) -> str:
+def _text(table: Ranking) -> str:
     body = aligned([_heading(table)] + [_cells(row) for row in table.rows])
     return f"{table.title} ({table.rules} rules)\n{body}\n"
 
 
-def _markdown(table: Table) -> str:
+def _markdown(table: Ranking) -> str:
     lines = [_heading(table), ["---"] + ["---:"] * (len(HEADINGS) - 1)] + [_cells(row) for row in table.rows]
     body = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
     return f"### {table.title} ({table.rules} rules)\n\n{body}\n"
@@ -74,7 +74,7 @@ def _escape(text: str) -> str:
     return "".join(_LATEX.get(char, char) for char in text)
 
 
-def _latex(table: Table) -> str:
+def _latex(table: Ranking) -> str:
     lines = [_heading(table)] + [_cells(row) for row in table.rows]
     rows = ["  " + " & ".join(map(_escape, line)) + r" \\" for line in lines]
     columns = "l" + "r" * (len(HEADINGS) - 1)
@@ -95,7 +95,7 @@ def _latex(table: Table) -> str:
     )
 
 
-def render_tables(tables: list[Table], kind: str) -> str:
+def render_tables(tables: list[Ranking], kind: str) -> str:
     """All tables as text. kind: one of KINDS. The text ends with a newline."""
     if kind == "json":
         return json.dumps([table.as_dict() for table in tables], indent=2) + "\n"

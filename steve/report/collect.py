@@ -16,7 +16,7 @@ import numpy as np
 
 from steve.analysis.lives import LifeAnalysis
 from steve.kernels._lives import Findings
-from steve.kernels._profile import Profile
+from steve.kernels._profile import HeapProfile
 from steve.kernels._walk import feed_together
 from steve.system.errors import TraceError
 from steve.terminal.tables import StackText, told_apart
@@ -204,10 +204,10 @@ class ReportAnalysis:
     that the timeline has."""
 
     onward, freed = False, False
-    needs = Profile.needs
+    needs = HeapProfile.needs
 
     def __init__(self, bins: int = BINS) -> None:
-        self.profile, self.found = Profile(bins), Findings(limits(DEFAULTS))
+        self.profile, self.found = HeapProfile(bins), Findings(limits(DEFAULTS))
         self._lives = LifeAnalysis(lambda: _Both(self.found, self.profile))
 
     def begin(self, walk: Walk, checkpoint: Checkpoint | None) -> None:
@@ -248,7 +248,7 @@ def collect(chosen: Blocks, sites: int = 60) -> TraceData:
     return _described(chosen, found.profile, found.found, sites)
 
 
-def _described(chosen: Blocks, profile: Profile, found: Findings, sites: int) -> TraceData:
+def _described(chosen: Blocks, profile: HeapProfile, found: Findings, sites: int) -> TraceData:
     trace = chosen.trace
     heaps, stats, totals, of_trace = profile.heaps(), trace.stats(), profile.totals(), Sites(trace, chosen.policy)
     stacks, by_rule = by_site(profile.stacks(), of_trace), by_site(found.rows(), of_trace)
@@ -278,7 +278,7 @@ def _described(chosen: Blocks, profile: Profile, found: Findings, sites: int) ->
     )
 
 
-def _marks(trace: Trace | Whole, profile: Profile) -> list[tuple[int, int, str]]:
+def _marks(trace: Trace | Whole, profile: HeapProfile) -> list[tuple[int, int, str]]:
     """(operation, instructions, name) of the first named points."""
     return [
         (int(m["operation"]), int(m["time"]), clean(trace.string(int(m["string"])))) for m in profile.marks()

@@ -9,7 +9,7 @@ import numpy as np
 from markupsafe import Markup
 
 from steve.allocstats.parse import AllocStats, read_results
-from steve.allocstats.ranking import UNREAL, Table, honest_tables, unranked
+from steve.allocstats.ranking import UNREAL, Ranking, honest_tables, unranked
 from steve.allocstats.result import (
     Summary,
     fragmentation,
@@ -32,7 +32,7 @@ class Comparison:
 
     opsfile: str
     summaries: list[Summary]
-    tables: list[Table]
+    tables: list[Ranking]
     styles: dict[str, tuple[str, str]]
     memory: Markup | None
     memory_name: str

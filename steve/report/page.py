@@ -24,7 +24,7 @@ SIZE_CAP = 3 << 20
 
 
 @dataclass(frozen=True)
-class Metric:
+class HeaderNumber:
     """A number of the header with its definition."""
 
     name: str
@@ -68,15 +68,15 @@ def completeness(data: TraceData) -> str:
     return _ENDINGS.get(ending, f"The trace ended: {ending}.") + missing
 
 
-def _bytes_metric(name: str, value: int, meaning: str) -> Metric:
-    return Metric(name, human_bytes(value), f"{value:,} bytes", meaning)
+def _bytes_metric(name: str, value: int, meaning: str) -> HeaderNumber:
+    return HeaderNumber(name, human_bytes(value), f"{value:,} bytes", meaning)
 
 
-def _count_metric(name: str, value: int, meaning: str) -> Metric:
-    return Metric(name, human_count(value), f"{value:,}", meaning)
+def _count_metric(name: str, value: int, meaning: str) -> HeaderNumber:
+    return HeaderNumber(name, human_count(value), f"{value:,}", meaning)
 
 
-def _heap_metrics(data: TraceData) -> list[Metric]:
+def _heap_metrics(data: TraceData) -> list[HeaderNumber]:
     t = data.totals
     peak = f"the most bytes live at once, as asked for, first at operation {t['peak_operation']:,}"
     strays = f"blocks freed; {data.stats['unmatched_free']:,} more frees were of no block"
@@ -92,7 +92,7 @@ def _heap_metrics(data: TraceData) -> list[Metric]:
     ]
 
 
-def _access_metrics(data: TraceData) -> list[Metric]:
+def _access_metrics(data: TraceData) -> list[HeaderNumber]:
     t = data.totals
     return [
         _bytes_metric("read", t["bytes_read"], f"by {t['load']:,} loads and the {t['modify']:,} modifies"),
@@ -100,14 +100,14 @@ def _access_metrics(data: TraceData) -> list[Metric]:
     ]
 
 
-def _run_metrics(data: TraceData) -> list[Metric]:
+def _run_metrics(data: TraceData) -> list[HeaderNumber]:
     took = data.stats["totals"]["nanoseconds"] or data.stats["nanoseconds"]
     rows = []
     if data.instructions:
         rows.append(_count_metric("instructions", data.instructions, "guest instructions executed"))
     if took:
         rows.append(
-            Metric("time under the tracer", human_ns(took), f"{took:,} ns", "wall clock, slowed by tracing")
+            HeaderNumber("time under the tracer", human_ns(took), f"{took:,} ns", "wall clock, slowed by tracing")
         )
     if data.totals["badfree"]:
         bad = data.totals["badfree"]
@@ -115,7 +115,7 @@ def _run_metrics(data: TraceData) -> list[Metric]:
     return rows
 
 
-def metrics(data: TraceData) -> list[Metric]:
+def metrics(data: TraceData) -> list[HeaderNumber]:
     """The totals with a definition each; those the trace knows nothing of are left out."""
     return _heap_metrics(data) + (_access_metrics(data) if data.accesses else []) + _run_metrics(data)
 
