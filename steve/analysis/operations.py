@@ -16,20 +16,21 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from steve.kernels._walk import Analysis
+
 if TYPE_CHECKING:
     from steve.kernels._walk import Walk
     from steve.parallel.checkpoints import Checkpoint
-    from steve.parallel.rounds import Whole
 
 
-class Operations:
+class Operations(Analysis):
     """The result is {"ops": number of operations, "unmatched": number of accesses to no block}.
 
     fd: the descriptor that they are written to. form: text, zstd or binary. resizes: a Resize as R, not as F and N.
     threads, times: of a whole trace, with the thread and the time of each operation. folder: where workers write their
     pieces; None: they send them as bytes."""
 
-    onward, freed = True, False
+    onward = True
 
     def __init__(self, fd: int, form: str, resizes: bool, threads: bool = False, times: bool = False,
                  folder: str | None = None) -> None:
@@ -74,9 +75,6 @@ class Operations:
         """The piece, as bytes or as the name of a file that holds it, and its counts; None if there is no piece."""
         return None if self._piece is None else (self._piece, self._counts)
 
-    def know(self, whole: Whole) -> None:
-        pass
-
     def merge(self, partials: Iterable[tuple[str | bytes, dict] | None]) -> None:
         for partial in partials:
             if partial is not None:
@@ -84,9 +82,6 @@ class Operations:
                 append(self._fd, piece)
                 # only damage makes accesses to no block, so all of them are in the last piece
                 self._counts = {"ops": self._counts["ops"] + counts["ops"], "unmatched": counts["unmatched"]}
-
-    def end(self, time: int, between: bool) -> None:
-        pass
 
     def result(self) -> dict:
         return self._counts

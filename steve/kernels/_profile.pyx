@@ -125,7 +125,7 @@ cdef class HeapProfile(Analysis):
         return 0
 
     cdef int enter(self, Walk walk, const mt_live_block_t *block) except -1:
-        return enough(not walk.trace.midway or profile_enter(self.p, block))
+        return enough(profile_enter(self.p, block))
 
     def take_batch(self, Walk walk):
         cdef uint32_t stacks = mt_count_stacks(walk.trace.r), heaps = mt_count_heaps(walk.trace.r)

@@ -45,7 +45,7 @@ cdef class Summary(Analysis):
         summary_free(&self.s)
 
     cdef int enter(self, Walk walk, const mt_live_block_t *block) except -1:
-        return enough(not walk.trace.midway or summary_enter(&self.s, block))
+        return enough(summary_enter(&self.s, block))
 
     def feed(self, Walk walk):
         feed_together(walk, [self])

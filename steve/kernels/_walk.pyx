@@ -172,6 +172,8 @@ cdef class Analysis:
         if checkpoint is None:
             return
         self.begin_shard(checkpoint)
+        if not walk.trace.midway:
+            return
         for slot in range(mt_count_slots(walk.trace.r)):
             if walk.trace.live_block(slot, &block):
                 self.enter(walk, &block)

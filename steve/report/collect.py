@@ -17,7 +17,7 @@ import numpy as np
 from steve.analysis.lives import LifeAnalysis
 from steve.kernels._lives import Findings
 from steve.kernels._profile import HeapProfile
-from steve.kernels._walk import feed_together
+from steve.kernels._walk import Analysis, feed_together
 from steve.system.errors import TraceError
 from steve.terminal.tables import StackText, told_apart
 from steve.analysis.rules import DEFAULTS, limits
@@ -198,12 +198,10 @@ class _Both:
             fold.join(of_fold, peak)
 
 
-class ReportAnalysis:
-    """The analyses of the report, fed by one walk: an analysis as of steve.kernels._walk.Analysis. The result is the
-    object itself, with profile and found, which are complete. bins: the most
-    that the timeline has."""
+class ReportAnalysis(Analysis):
+    """The analyses of the report, fed by one walk. The result is the object itself, with profile and found. bins: the
+    most that the timeline has."""
 
-    onward, freed = False, False
     needs = HeapProfile.needs
 
     def __init__(self, bins: int = BINS) -> None:
