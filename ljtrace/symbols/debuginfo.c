@@ -186,17 +186,19 @@ static bool has_sections(Elf *elf)
     return false;
 }
 
-/* A file with a part of the debug information is missing. folder: where it should be, if its name is relative. */
+/* A file with a part of the debug information was not read. Note it if it is missing; libdw also does not read every
+ * form of such files. folder: where it should be, if its name is relative. */
 static void note_missing(struct object *o, const char *folder, const char *name)
 {
     char path[PATH_MAX];
     const bool relative = folder && name[0] != '/';
-    if (o->missing) {
-        o->more++;
-        return;
-    }
     snprintf(path, sizeof path, "%s%s%s", relative ? folder : "", relative ? "/" : "", name);
-    o->missing = strdup(path);
+    if (relative && access(path, R_OK) == 0)
+        return;
+    if (o->missing)
+        o->more++;
+    else
+        o->missing = strdup(path);
 }
 
 /* dwz moves what several objects have in common to another file. */
