@@ -356,7 +356,7 @@ static int check_trace(void)
     const struct seen *seen = &s.seen[ON_TRACE];
     uint64_t table = peek_word(s.g + s.to->traces, 8);
     uint64_t trace = peek_word(table + (uint64_t)s.trace * size, size);
-    uint64_t code = peek_word(trace + offsets()->trace_code, size),
+    uint64_t code = peek_word(trace + offsets()->trace_code, 8),
              bytes = peek_word(trace + offsets()->trace_code_bytes, 4);
     uint64_t start = peek_word(trace + offsets()->trace_startpc, size);
     if (!line_of(s.script[1], start + 4))

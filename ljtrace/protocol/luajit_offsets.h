@@ -72,6 +72,7 @@
     X(trace_start, 64, 48)                                                                                   \
     X(trace_startpc, 72, 52)                                                                                 \
     X(trace_code_bytes, 84, 60)                                                                              \
+    /* Eight bytes in all builds: machine code may be anywhere. */                                            \
     X(trace_code, 88, 64)                                                                                    \
     X(trace_number, 104, 80)                                                                                 \
     /* The instruction that is being recorded, in the structure of the compiler. */                          \

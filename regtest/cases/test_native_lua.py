@@ -14,6 +14,8 @@ import pytest
 from steve.trace._memtrace import FREE, NEW, RESIZE, TYPE, TYPE_NAMES, Frame
 from steve.trace._memtrace import Trace as Reader
 from support import SOURCE, Trace, record, run
+from test_lua_lines import EXPECTED, KNOWN, script, typed_lines
+from test_luajit_variants import FOLDER, UNKNOWN, VARIANTS
 
 BENCH = {"trees.lua": "7", "closures.lua": "300", "strings.lua": "2", "objects.lua": "4", "parsing.lua": "10",
          "coroutines.lua": "300"}
@@ -139,3 +141,17 @@ def test_several_states_of_a_library_loaded_later(tmp_path: Path) -> None:
     path = natively(tmp_path / "t.ljt", [sys.executable, "-c", SHARED]).path
     counts = Counter({place.split(":")[-1]: n for place, n in by_line(path)[0].items()})
     assert counts["3"] >= 2 * 3 * 500
+
+
+@pytest.mark.parametrize("name", [name for name in VARIANTS if name not in UNKNOWN])
+@pytest.mark.parametrize("option", ["-jon", "-joff"])
+def test_lines_of_other_builds(name: str, option: str, tmp_path: Path) -> None:
+    interpreter = FOLDER / name / "luajit"
+    if not interpreter.exists():
+        pytest.skip(f"LuaJIT `{name}` is not in {FOLDER}: `make luajit-variants` builds it")
+    if name == "nojit" and option == "-jon":
+        pytest.skip("has no JIT compiler")
+    trace = natively(tmp_path / "t.ljt", [interpreter, option, script(tmp_path, KNOWN)])
+    assert trace.run.status == 0
+    counts = typed_lines(trace.path)
+    assert {key: counts[key] for key in EXPECTED} == EXPECTED

@@ -119,7 +119,7 @@ void lt_asm_end(struct lt_vm *vm)
     struct lt_assembly *as = vm->assembly;
     if (!as || !as->running)
         return;
-    Addr J = compiler_of(vm), start = lt_vm_ref(vm, J + vm->at->trace_code);
+    Addr J = compiler_of(vm), start = lt_guest_number(J + vm->at->trace_code, sizeof(Addr));
     UInt bytes = lt_vm_u32(J + vm->at->trace_code_bytes);
     struct code **of = &as->of[as->trace];
     as->running = False;

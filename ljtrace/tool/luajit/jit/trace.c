@@ -50,7 +50,7 @@ static Addr
 static Addr code_of(const struct lt_vm *vm, Addr trace, UInt *bytes)
 {
     *bytes = lt_vm_u32(trace + vm->at->trace_code_bytes);
-    return lt_vm_ref(vm, trace + vm->at->trace_code);
+    return lt_guest_number(trace + vm->at->trace_code, sizeof(Addr));
 }
 
 static Bool is_trace(const struct lt_vm *vm, Addr trace, UInt number)
