@@ -514,14 +514,17 @@ static int finish(struct collector *c, int complete)
     uint64_t dropped = mt_writer_limited(c->writer);
     enum mt_ending ending = c->native ? native_ending(c) : feed_ending(c->feed);
     ending = dropped ? MT_ENDING_LIMIT : ending;
+    const bool nothing = c->native && !c->ring->begun; /* the library was not loaded */
     if (c->sink.draft && ending == MT_ENDING_EXEC)
         sink_discard(&c->sink);
-    else
+    else if (!nothing)
         sink_publish(&c->sink, c->process);
     note_missing_lines(c);
     note_parts(c);
-    const char *wrong = end_file(c, ending, &err);
-    if (!wrong)
+    if (nothing)
+        sink_remove(&c->sink);
+    const char *wrong = nothing ? sink_close(&c->sink) : end_file(c, ending, &err);
+    if (!wrong && !nothing)
         note_name(c);
     if (complete && wrong)
         send_final(c, "cannot write", wrong);

@@ -200,6 +200,12 @@ void sink_discard(struct sink *s)
         unlink(s->draft);
 }
 
+void sink_remove(struct sink *s)
+{
+    if (sink_is_replaceable(s))
+        unlink(s->draft ? s->draft : s->name);
+}
+
 void sink_leave(struct sink *s)
 {
     close(s->fd);

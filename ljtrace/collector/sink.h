@@ -46,6 +46,8 @@ bool sink_open(struct sink *s, const char *name, bool text, bool draft, const ch
 bool sink_publish(struct sink *s, const char *process);
 /* Remove a draft. */
 void sink_discard(struct sink *s);
+/* Remove the output if it is a file. */
+void sink_remove(struct sink *s);
 /* Reap children that have ended: those that read the output, and others that this process has forked. */
 void sink_reap(struct sink *s);
 /* Close the output and wait for the processes that read it. Returns NULL, or what went wrong with them. */

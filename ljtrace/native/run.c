@@ -45,6 +45,7 @@ struct run {
     int memfd, socket; /* socket: to the collector */
     pid_t child, collector;
     bool collector_ended;
+    int failure;           /* from the child: the error if it cannot execute the program */
     int gate;              /* writing to it lets the child execute the program */
     sigset_t usual;        /* signals that were blocked before, */
     bool ignores_children; /* and whether SIGCHLD was ignored: the program inherits both */
@@ -192,7 +193,7 @@ static bool make_ring(struct run *r)
 }
 
 /* In the child: wait until the collector is ready, then become the program. */
-static void become_program(const struct run *r, int gate)
+static void become_program(const struct run *r, int gate, int failure)
 {
     char library[PATH_MAX], variable[2 * PATH_MAX], preload[2 * PATH_MAX], go;
     const char *former = getenv("LD_PRELOAD");
@@ -213,23 +214,26 @@ static void become_program(const struct run *r, int gate)
     sigprocmask(SIG_SETMASK, &r->usual, NULL);
     execvp(r->program[0], r->program);
     const int error = errno;
-    complain("cannot run %s: %s", r->program[0], strerror(error));
+    if (write(failure, &error, sizeof error) < 0)
+        complain("cannot run %s: %s", r->program[0], strerror(error));
     _exit(error == ENOENT ? NOT_FOUND : NOT_EXECUTABLE);
 }
 
 /* Fork the child that will be the program. */
 static bool fork_child(struct run *r)
 {
-    int gate[2];
-    if (pipe2(gate, O_CLOEXEC) != 0)
+    int gate[2], failure[2];
+    if (pipe2(gate, O_CLOEXEC) != 0 || pipe2(failure, O_CLOEXEC) != 0)
         return false;
     r->child = fork();
     if (r->child == 0) {
         close(gate[1]);
-        become_program(r, gate[0]);
+        become_program(r, gate[0], failure[1]);
     }
     close(gate[0]);
+    close(failure[1]);
     r->gate = gate[1];
+    r->failure = failure[0];
     return r->child > 0;
 }
 
@@ -406,12 +410,17 @@ int main(int argc, char **argv)
     if (write(r.gate, "", 1) != 1)
         return FAILED;
     close(r.gate);
+    int error = 0;
+    while (read(r.failure, &error, sizeof error) < 0 && errno == EINTR)
+        ;
     const int status = wait_for_program(&r, &signals);
     const bool begun = r.ring->begun;
     put_end(&r, status);
     show_messages(&r);
     reap_collector(&r, 0);
-    if (!begun)
+    if (error)
+        complain("cannot run %s: %s", r.program[0], strerror(error));
+    else if (!begun)
         complain("nothing was recorded: the library was not loaded. Static and set-user-id programs do not "
                  "load it; "
                  "use valgrind --tool=ljtrace");

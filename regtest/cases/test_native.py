@@ -56,6 +56,7 @@ def test_outputs_and_status(name: str, tmp_path: Path) -> None:
 def test_program_that_does_not_exist(tmp_path: Path) -> None:
     done = run([*native(tmp_path / "t.ljt"), *SAME["no such program"]])
     assert done.status == 127 and "/nonexistent/program" in done.complaint
+    assert not list(tmp_path.iterdir()), "there is no trace of nothing"
 
 
 @pytest.mark.parametrize("mode,ending,how", [
@@ -213,6 +214,7 @@ def test_unwritable_output(tmp_path: Path) -> None:
 def test_static_program(tmp_path: Path) -> None:
     done = run([*native(tmp_path / "t.ljt"), NATIVE / "conduct-static", "exit3"])
     assert done.status == 3 and "nothing was recorded" in done.complaint
+    assert not list(tmp_path.iterdir())
 
 
 def test_max_size(tmp_path: Path) -> None:
