@@ -1,4 +1,4 @@
-/* channel.c - see channel.h: tokens of a socket, and counters with futexes.
+/* channel.c - receives tokens from a socket, or filled slabs by counters in shared memory.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

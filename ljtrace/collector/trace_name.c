@@ -1,4 +1,4 @@
-/* trace_name.c - see trace_name.h: expands the patterns in --out of `ljtrace run`.
+/* trace_name.c - expands the patterns in --out of `ljtrace run`.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

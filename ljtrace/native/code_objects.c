@@ -1,4 +1,4 @@
-/* code_objects.c - find and identify the objects of code addresses. (see code_objects.h)
+/* code_objects.c - find and identify the objects of code addresses.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

@@ -1,4 +1,4 @@
-/* eh_expression.c - evaluate DWARF expressions. (see eh_expression.h)
+/* eh_expression.c - evaluate DWARF expressions.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

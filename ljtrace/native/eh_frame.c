@@ -1,4 +1,4 @@
-/* eh_frame.c - read .eh_frame. (see eh_frame.h)
+/* eh_frame.c - read .eh_frame.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

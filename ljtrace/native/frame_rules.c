@@ -1,4 +1,4 @@
-/* frame_rules.c - pack the rules of .eh_frame and keep them. (see frame_rules.h)
+/* frame_rules.c - pack the rules of .eh_frame and keep them.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

@@ -1,4 +1,4 @@
-/* last_stack.c - memory for the last stacks of threads. (see last_stack.h)
+/* last_stack.c - memory for the last stacks of threads.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

@@ -1,4 +1,4 @@
-/* lua_allocator.c - see lua_allocator.h.
+/* lua_allocator.c - observes the calls of a Lua allocator function.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

@@ -1,4 +1,4 @@
-/* lua_patch.c - see lua_patch.h.
+/* lua_patch.c - puts a jump to another function at the beginning of one of the program's.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

@@ -1,4 +1,4 @@
-/* lua_states.c - see lua_states.h.
+/* lua_states.c - finds the Lua states of the program, and notices when they end.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

@@ -1,4 +1,4 @@
-/* lua_steps.c - see lua_steps.h.
+/* lua_steps.c - has LuaJIT's compiler report each bytecode that it records.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -1,4 +1,4 @@
-/* stack_memory.c - which memory the walk of a stack may read. (see stack_memory.h)
+/* stack_memory.c - which memory the walk of a stack may read.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

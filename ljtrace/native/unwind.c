@@ -1,4 +1,4 @@
-/* unwind.c - walk the stack. (see unwind.h)
+/* unwind.c - walk the stack.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

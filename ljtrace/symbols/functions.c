@@ -1,4 +1,4 @@
-/* functions.c - see functions.h.
+/* functions.c - the functions in the symbol table of an object file, by address.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -1,4 +1,4 @@
-/* names.c - see names.h.
+/* names.c - names functions by the entries of a compilation unit's debug information.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

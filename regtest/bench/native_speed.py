@@ -21,11 +21,12 @@ import tempfile
 import time
 from pathlib import Path
 
+from programs import c_source
 from table import geometric_mean
 
 HERE = Path(__file__).resolve().parent
-WORK = {"trees": 17, "strings": 40, "tables": 4000, "cdata": 1500, "coroutines": 60000, "closures": 20000,
-        "sorting": 20000, "hashing": 60000, "parsing": 1500, "objects": 400}
+WORK = {"trees": 17, "strings": 200, "tables": 1500, "cdata": 300, "coroutines": 2000000, "closures": 1000000,
+        "sorting": 200000, "hashing": 800000, "parsing": 20000, "objects": 10000}
 SOURCE = """#include <pthread.h>
 #include <stdlib.h>
 static void *work(void *seed) {
@@ -66,7 +67,10 @@ def programs(folder: Path) -> dict[str, list[str]]:
                     "select sum(length(b)) from t group by a%1000 limit 1;\n")
     found["sqlite3"] = ["sqlite3", ":memory:", f".read {rows}"]
     found["perl"] = ["/usr/bin/perl", "-e", "my %h; $h{$_ % 50000} .= $_ for 1..1500000; print scalar keys %h"]
-    found["cc1"] = ["cc", "-O2", "-c", "-o", "/dev/null", str(folder / "threads.c")]
+    code = folder / "code.c"
+    code.write_text(c_source(150))
+    compiler = subprocess.run(["cc", "-print-prog-name=cc1"], capture_output=True, text=True, check=True).stdout.strip()
+    found["cc1"] = [compiler, "-quiet", "-O1", "-o", "/dev/null", str(code)]
     return {name: command for name, command in found.items() if shutil.which(command[0])}
 
 

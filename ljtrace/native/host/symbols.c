@@ -1,4 +1,4 @@
-/* symbols.c - see symbols.h.
+/* symbols.c - looks up a function that an object exports.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -1,4 +1,4 @@
-/* segments.c - see segments.h. (host side, no libc)
+/* segments.c - which memory of the program is readable. (host side, no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
