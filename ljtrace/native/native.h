@@ -48,8 +48,6 @@ void native_ring_unlock(void);
 /* Room for a record of so many bytes, and that it is complete. Only while the ring is locked. */
 raw_word *native_ring_reserve(uint32_t bytes);
 void native_ring_commit(uint32_t bytes);
-/* The time of an event in nanoseconds since the recording began. It never decreases while the ring is locked. */
-uint64_t native_now(void);
 
 /* Append a record: NATIVE_PUT(mark, .name = native_text("x")). Fields not given are 0. Only while the ring is locked. */
 #define NATIVE_PUT(name, ...) native_put_##name(&(struct ring_##name){__VA_ARGS__})
@@ -62,6 +60,13 @@ void native_put_number(const char *key, uint64_t number);
 
 /* Memory that is never freed; NULL = there is none. */
 void *native_memory(size_t size);
+
+/* -- clock.c -- */
+
+/* The recording begins, here or in a forked child, whose time continues its parent's. */
+void native_clock_begin(void);
+/* The time of an event in nanoseconds since the recording began; it never decreases. Only while the ring is locked. */
+uint64_t native_now(void);
 
 /* -- stacks.c -- */
 

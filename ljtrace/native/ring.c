@@ -34,7 +34,6 @@ static struct ring_header *s_ring;
 static const volatile uint32_t *s_alive;
 static uint32_t *s_page; /* the page of s_alive */
 static uint32_t s_lock;
-static uint64_t s_start, s_last; /* nanoseconds */
 
 static long futex(uint32_t *word, int what, uint32_t value, const struct timespec *most)
 {
@@ -45,19 +44,6 @@ void *native_memory(size_t size)
 {
     void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return at == MAP_FAILED ? NULL : at;
-}
-
-static uint64_t clock_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
-uint64_t native_now(void)
-{
-    const uint64_t now = clock_now() - s_start;
-    return s_last = now > s_last ? now : s_last;
 }
 
 static uint64_t slab_address(uint32_t slab)
@@ -83,8 +69,7 @@ bool native_ring_map(int memfd)
     *page = 1;
     s_page = page;
     s_lock = LOCK_FREE;
-    if (!s_start)
-        s_start = clock_now();
+    native_clock_begin();
     if (s_ring)
         munmap(s_ring, RING_BYTES);
     ring->slabs = (uint64_t)ring + RING_HEADER_BYTES;
