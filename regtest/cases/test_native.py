@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from steve.trace._memtrace import NEW
+from steve.trace._memtrace import Trace as Reader
 from support import (APP_C, APP_LUA, BUILD, NATIVE, SECONDS, Done, Trace, collectors_of, good, record, run, settled,
                      started, steve, wait_for)
 
@@ -224,9 +226,19 @@ def test_max_size(tmp_path: Path) -> None:
 
 
 def test_facts(tmp_path: Path) -> None:
-    trace = natively(tmp_path / "t.%p.ljt".replace("%p", "1"), ["true"])
-    facts = json.loads(steve("info", "--json", trace.path).text)
-    assert "native" in json.dumps(facts) and "nanoseconds" in json.dumps(facts)
+    trace = natively(tmp_path / "t.ljt", [CONDUCT, "exit3"])
+    assert json.loads(steve("info", "--json", trace.path).text)["recording"]["recorder"] == "native"
+    assert json.loads(steve("summary", "--json", trace.path).text)["time_unit"] == "nanoseconds"
+    assert re.search(r"^nanoseconds +[1-9]", steve("summary", trace.path).text, re.MULTILINE)
+
+
+def test_time_passes(tmp_path: Path) -> None:
+    """The times of events are those of the clock on the wall: between two allocations the program sleeps for a second."""
+    script = "import time; x = bytes(70000); time.sleep(1); y = bytes(90000)"
+    trace = natively(tmp_path / "t.ljt", [sys.executable, "-c", script], env={"PYTHONMALLOC": "malloc"})
+    made = {int(e["size"]): int(e["time"]) for batch in Reader(str(trace.path)).batches() for e in batch[batch["kind"] == NEW]}
+    first, second = (max(time for size, time in made.items() if size in range(least, least + 100)) for least in (70000, 90000))
+    assert 0.9e9 < second - first < 60e9
 
 
 @pytest.mark.parametrize("option", ["--stack-depth=501", "--compress=0", "--max-size=1", "--keep=some", "--out=", "--strange"])

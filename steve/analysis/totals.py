@@ -47,6 +47,11 @@ def program_end_text(end: dict) -> str:
     return f"{end['signal']}" if end["ended"] == "signal" else end["ended"]
 
 
+def time_unit(trace: "Trace") -> str:
+    """What the times of events count: instructions or, in a trace of the native recorder, nanoseconds."""
+    return "nanoseconds" if trace.info().get("time_unit") == "nanoseconds" else "instructions"
+
+
 def extent(stats: dict, totals: dict) -> dict:
     """Instructions and seconds: of the whole run, up to the last event, or between two marks."""
     if stats.get("between"):
@@ -81,6 +86,7 @@ def summary_object(trace: "Trace", summary: "Summary") -> dict:
         "threads": summary.threads,
         "states": sum(heap.kind == "lua" for heap in heaps),
         "complete": is_complete(trace, totals["lost"]),
+        "time_unit": time_unit(trace),
         "program": program_end(trace),
         "dropped": max(stats["totals"]["dropped"], totals["lost"]),
         "dropped_at_least": is_least(stats),

@@ -104,7 +104,7 @@ def text(facts: dict, to_terminal: bool) -> str:
              ("bytes per event", "-" if density is None else f"{density:.3f}"),
              ("blocks", number(facts["blocks"]))]
     rows += [(name, number(value)) for name, value in facts["definitions"].items()]
-    rows += [("instructions", number(facts["instructions"])), ("seconds", f"{facts['seconds']:.3f}"),
+    rows += [(facts["recording"].get("time_unit", "instructions"), number(facts["instructions"])), ("seconds", f"{facts['seconds']:.3f}"),
              ("dropped events", dropped_text(facts["dropped"], facts["dropped_at_least"])),
              ("accesses outside blocks", number(facts["accesses_elsewhere"]))]
     tables = [table(os.path.basename(facts["file"]), rows)]

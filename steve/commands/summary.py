@@ -30,6 +30,7 @@ KEYS = (
     ("blocks", "numbers of blocks: total (all made; a resize makes none), peak_live, live_at_end"),
     ("unmatched", "events in the file that match no block: free, access"),
     ("instructions", "instructions executed by the program; with --from or --to, between the marks"),
+    ("time_unit", "what `instructions` and the times of events count: instructions; nanoseconds in a trace of ljtrace run"),
     ("seconds", "the same in wall-clock time of the recording; interpolated at marks"),
     ("threads", "number of threads with events"), ("states", "number of Lua states"),
     ("complete", "true if the trace has a proper end and no events are missing"),
@@ -113,7 +114,7 @@ def other_rows(figures: dict) -> list:
     from steve.analysis.totals import dropped_text, program_end_text
     return [("unmatched frees", number(figures["unmatched"]["free"])),
             ("unmatched accesses", number(figures["unmatched"]["access"])),
-            ("instructions", number(figures["instructions"])),
+            (figures["time_unit"], number(figures["instructions"])),
             ("seconds", f"{figures['seconds']:.3f}"),
             ("threads", number(figures["threads"])),
             ("Lua states", number(figures["states"])),

@@ -130,6 +130,8 @@ def memory_over_time(data: TraceData) -> list[Drawing]:
     have."""
     drawings = []
     for key, column, peak, name, label, ticks in _AXES:
+        if key == "instructions" and data.time_unit != key:
+            name = f"{data.time_unit} since the start"
         if len(data.timeline) and data.timeline[column][-1] > 0:
             drawings.append(Drawing(key, name, _memory_plot(data, column, peak, name, label, ticks)))
     return drawings

@@ -24,7 +24,7 @@ from steve.analysis.rules import DEFAULTS, limits
 from steve.trace.policy import ShownStacks, is_own
 from steve.trace.frames import frame_text, is_native, short_name
 from steve.trace.stacks import Sites
-from steve.analysis.totals import extent, is_complete, is_least
+from steve.analysis.totals import extent, is_complete, is_least, time_unit
 
 if TYPE_CHECKING:
     from steve.analysis.blocks import Blocks
@@ -77,6 +77,7 @@ class TraceData:
     dropped: int
     dropped_at_least: bool
     instructions: int
+    time_unit: str
     problem: TraceError | None
 
     @property
@@ -272,6 +273,7 @@ def _described(chosen: Blocks, profile: HeapProfile, found: Findings, sites: int
         dropped=max(stats["totals"]["dropped"], totals["lost"]),
         dropped_at_least=is_least(stats),
         instructions=extent(stats, {"last_event": totals["time"]})["instructions"],
+        time_unit=time_unit(trace),
         problem=trace.problem,
     )
 

@@ -103,7 +103,7 @@ def _access_metrics(data: TraceData) -> list[HeaderNumber]:
 def _run_metrics(data: TraceData) -> list[HeaderNumber]:
     took = data.stats["totals"]["nanoseconds"] or data.stats["nanoseconds"]
     rows = []
-    if data.instructions:
+    if data.instructions and data.time_unit == "instructions":
         rows.append(_count_metric("instructions", data.instructions, "guest instructions executed"))
     if took:
         rows.append(
