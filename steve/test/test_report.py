@@ -393,6 +393,7 @@ def test_heap_events_only(steve: Steve, trace: Callable[..., Path]) -> None:
     assert steve("report", "t.ljt", "-o", "r.html").returncode == 0
     text = " ".join(checked_page(steve.folder / "r.html").text)
     assert "Never freed:" in text and "Never accessed:" not in text and "holds no accesses" in text
+    assert "never read" not in text
 
 
 def test_cut_trace_is_reported_up_to_the_cut(steve: Steve, trace: Callable[..., Path]) -> None:
