@@ -4,7 +4,7 @@
  * as many, so that between half of the bins and all of them are in use at the end. No extreme is lost by
  * merging: the most of two bins is the most of their union.
  *
- * A shard of a trace is told how many operations are in the trace and before the shard. Its bins then have the width
+ * A shard of a trace gets the numbers of operations in the trace and before the shard. Its bins then have the width
  * and the borders that those of the whole trace have at the end. Where a bin crosses a border of shards, each shard
  * has a part of it; timeline_append merges them.
  *
