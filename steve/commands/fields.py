@@ -6,17 +6,19 @@ from __future__ import annotations
 
 import argparse
 from functools import partial
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from steve.analysis import blocks
 from steve.terminal import listing
 from steve.terminal.listing import Column, count
+from steve.trace import policy
 from steve.trace.stacks import SITE
 
 if TYPE_CHECKING:
     import numpy as np
     from steve.analysis.reducers import Table
+    from steve.terminal.tables import StackText
 
 NAME = "fields"
 HELP = "show which bytes of a site's blocks are read and written"
@@ -49,6 +51,7 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
+    policy.add_arguments(parser)
     parser.add_argument("--sites", metavar="N", type=count, default=5,
                         help="show the N sites with most bytes (default: 5)")
     listing.add_arguments(parser, COLUMNS, None)
@@ -73,17 +76,17 @@ def rows_of(site: str, largest: int, found: tuple) -> list[dict]:
             for first, end, counts in runs(cells)]
 
 
-def grouped(stacks: Table, chosen: blocks.Blocks, most: int) -> tuple:
+def grouped(stacks: Table, site_name: Callable[[int], StackText], most: int) -> tuple:
     """Select the `most` sites with most bytes: (their names, the size of the largest block of each, an array that maps
     stack ids to indices of the first list, 2**32 - 1 for other sites)."""
     import numpy as np
-    sums = blocks.merged(stacks, chosen.places.site_name)
+    sums = blocks.merged(stacks, site_name)
     sites = sorted(sums, key=lambda site: (-sums[site]["bytes"], str(site)))[:most]
     number: dict[object, int] = {site: i for i, site in enumerate(sites)}
     numbers = stacks.numbers.tolist()
     group_of = np.full(numbers[-1] + 1 if numbers else 0, 2**32 - 1, "u4")
     for stack in numbers:
-        group_of[stack] = number.get(chosen.places.site_name(stack), 2**32 - 1)
+        group_of[stack] = number.get(site_name(stack), 2**32 - 1)
     return sites, [sums[site]["most"] for site in sites], group_of
 
 
@@ -94,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
     chosen = blocks.Blocks(NAME, args, again=True)
     selection = None if chosen.test is None else Selection()
     stacks, = chosen.sum_by("stack", chosen=selection)
-    sites, largest, group_of = grouped(stacks, chosen, args.sites)
+    sites, largest, group_of = grouped(stacks, chosen.places.listed_sites(args), args.sites)
     maps = chosen.over_events(partial(_accesses.Fields, group_of, largest), selection)
     rows = [row for site, most, found in zip(sites, largest, maps) for row in rows_of(site, most, found)]
     listing.write(args, chosen.title("fields"), rows, COLUMNS)

@@ -100,7 +100,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         value = DEFAULTS[name.replace("-", "_")]
         parser.add_argument(f"--{name}", metavar="N", type=kind, default=value, help=f"{what} (default: {value})")
     listing.add_arguments(parser, COLUMNS, "bytes")
-    rollups.add_arguments(parser, rollups.BY_STACK)
+    rollups.add_arguments(parser)
     blocks.add_parts(parser)
 
 
@@ -134,11 +134,11 @@ def errors_of(chosen: blocks.Blocks, met: Faults, args: argparse.Namespace) -> l
 
 
 def sums_of(chosen: blocks.Blocks, rules: list[Rule], args: argparse.Namespace) -> tuple:
-    """(for each rule an array by stack with the fields blocks and size, for the blocks it finds; bytes of all selected
-    blocks)."""
+    """(for each rule an array by stack, thread or type, as --by needs, with the fields blocks and size, for the blocks it
+    finds; bytes of all selected blocks)."""
     import numpy as np
     from steve.kernels._lives import Findings
-    found = chosen.fold(partial(Findings, limits(vars(args))))
+    found = chosen.fold(partial(Findings, limits(vars(args)), rollups.key_of(args.by)))
     rows = found.rows()
     sums = []
     for number in (RULES.index(rule) for rule in rules):
@@ -153,7 +153,7 @@ def row_of(found: dict, total: int) -> dict:
 
 
 def finding(rule: Rule, sums: Table, total: int, chosen: blocks.Blocks) -> dict:
-    """The object of --json for one rule, with the rows of its sites. sums: the blocks it finds, by stack; total: bytes
+    """The object of --json for one rule, with the rows of its sites. sums: the blocks it finds, by stack, thread or type; total: bytes
     of all selected blocks."""
     rollup = rollups.of_arguments(chosen.args, chosen.places)
     sites = rollups.SummedRows(rollup, rollup.merged(rollups.Sums(*sums)), partial(row_of, total=total))

@@ -14,10 +14,13 @@ from steve.terminal import listing
 from steve.commands.findings import percent
 from steve.analysis.reducers import both, columns
 from steve.terminal.listing import Column, count
+from steve.trace import policy
 from steve.trace.stacks import SITE
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from steve.terminal.tables import StackText
 
 NAME = "globals"
 HELP = "show blocks that live nearly as long as the program, as globals do"
@@ -47,6 +50,7 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
+    policy.add_arguments(parser)
     parser.add_argument("--share", metavar="N", type=percent, default=90,
                         help="least lifetime, in percent of all operations (default: 90)")
     parser.add_argument("--accesses", metavar="N", type=count, default=1,
@@ -119,7 +123,7 @@ def candidates(chosen: blocks.Blocks, args: argparse.Namespace) -> np.ndarray:
     return found.lives(chosen.totals["operations"])
 
 
-def ranked(lives: np.ndarray, order: str, site_name: Callable[[int], str]) -> np.ndarray:
+def ranked(lives: np.ndarray, order: str, site_name: Callable[[int], StackText]) -> np.ndarray:
     """The lives sorted as listing.ranked() would sort their rows, without making a dictionary for each. order: the key
     of the sort column."""
     import numpy as np
@@ -142,8 +146,9 @@ def numbers(lives: np.ndarray, column: str) -> np.ndarray:
 class Rows:
     """A list of rows that makes each row on demand."""
 
-    def __init__(self, chosen: blocks.Blocks, lives: np.ndarray) -> None:
-        self._chosen, self._lives = chosen, lives
+    def __init__(self, lives: np.ndarray, operations: int, site_name: Callable[[int], StackText]) -> None:
+        """operations: their number in the whole trace."""
+        self._lives, self._operations, self._site_name = lives, operations, site_name
 
     def __len__(self) -> int:
         return len(self._lives)
@@ -154,17 +159,18 @@ class Rows:
 
     def _row(self, life: dict) -> dict:
         """The row of one life."""
-        total = self._chosen.totals["operations"]
         return {**{name: life[name] for name in ("handle", "loads", "stores", "modifies", "freed")},
-                "bytes": life["size"], "share": blocks.share(life["died"] - life["born"], total),
+                "bytes": life["size"], "share": blocks.share(life["died"] - life["born"], self._operations),
                 "accesses": life["loads"] + life["stores"] + life["modifies"],
-                "site": self._chosen.places.site_name(life["stack"])}
+                "site": self._site_name(life["stack"])}
 
 
 def run(args: argparse.Namespace) -> int:
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args)
-    lives = ranked(candidates(chosen, args), args.sort, chosen.places.site_name)
+    found = candidates(chosen, args)
+    site_name = chosen.places.listed_sites(args)
+    lives = ranked(found, args.sort, site_name)
     title = f"{len(lives):,} blocks of {int(lives['size'].sum()):,} bytes live for {args.share:g}% or more"
-    listing.write_ranked(args, chosen.title(title), Rows(chosen, lives), COLUMNS)
+    listing.write_ranked(args, chosen.title(title), Rows(lives, chosen.totals["operations"], site_name), COLUMNS)
     return chosen.verdict()

@@ -12,6 +12,7 @@ from steve.analysis import blocks
 from steve.terminal import listing
 from steve.terminal.listing import Column
 from steve.terminal.tables import StackText
+from steve.trace import policy
 from steve.trace.stacks import SITE
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
+    policy.add_arguments(parser)
     listing.add_arguments(parser, COLUMNS, "interleaved")
     blocks.add_parts(parser)
 
@@ -166,6 +168,6 @@ def run(args: argparse.Namespace) -> int:
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args)
     result = chosen.over_events(_accesses.Sharing)
-    rows = rows_of(result, chosen.places.site_name)
+    rows = rows_of(result, chosen.places.listed_sites(args))
     listing.write(args, chosen.title("sharing between threads") + warning(result[3]), rows, COLUMNS)
     return chosen.verdict()

@@ -792,7 +792,7 @@ cdef extern from "steve/kernels/lives/findings.h" nogil:
         findings_row *rows
         size_t n
         uint64_t bytes
-    void findings_init(findings_t *f, const findings_limits *limits)
+    void findings_init(findings_t *f, const findings_limits *limits, groups_key key)
     void findings_free(findings_t *f)
     bint findings_add(findings_t *f, const life *lives, const uint8_t *keep, size_t n)
     bint findings_merge(findings_t *f, const uint32_t *stacks, const findings_row *rows, size_t n)
@@ -804,14 +804,14 @@ FOUND = np.dtype({"names": ["blocks", "bytes"], "formats": [("u8", FINDINGS_RULE
 
 
 cdef class Findings(TakesLives):
-    """A steve.analysis.reducers.Fold: what the rules of steve/kernels/lives/findings.h find, by stack. limits: a
-    dict with the fields of struct findings_limits."""
+    """A steve.analysis.reducers.Fold: what the rules of steve/kernels/lives/findings.h find, by a key of
+    Groups. limits: a dict with the fields of struct findings_limits."""
     cdef findings_t f
     numbered = False
 
-    def __cinit__(self, limits):
+    def __cinit__(self, limits, str key="stack"):
         cdef findings_limits numbers = limits
-        findings_init(&self.f, &numbers)
+        findings_init(&self.f, &numbers, KEYS[key])
 
     def __dealloc__(self):
         findings_free(&self.f)
@@ -820,25 +820,25 @@ cdef class Findings(TakesLives):
         return findings_add(&self.f, lives, keep, n)
 
     def part(self, uint64_t peak):
-        """(bytes of all blocks examined, stacks, their rows), for join()."""
+        """(bytes of all blocks examined, keys, their rows), for join()."""
         rows = self.rows()
-        stacks = np.flatnonzero(rows["blocks"].any(axis=1)).astype("u4")
-        return self.f.bytes, stacks, rows[stacks]
+        keys = np.flatnonzero(rows["blocks"].any(axis=1)).astype("u4")
+        return self.f.bytes, keys, rows[keys]
 
     def join(self, part, uint64_t peak):
         """Add the part() of another shard."""
-        cdef const uint32_t[::1] stacks
+        cdef const uint32_t[::1] keys
         cdef const uint8_t[::1] raw
         cdef size_t n = len(part[1])
         self.f.bytes += <uint64_t>part[0]
         if n == 0:
             return
-        stacks, raw = part[1], np.ascontiguousarray(part[2]).view(np.uint8)
-        if not findings_merge(&self.f, &stacks[0], <const findings_row *>&raw[0], n):
+        keys, raw = part[1], np.ascontiguousarray(part[2]).view(np.uint8)
+        if not findings_merge(&self.f, &keys[0], <const findings_row *>&raw[0], n):
             raise MemoryError
 
     def rows(self):
-        """An array of FOUND by stack."""
+        """An array of FOUND by key."""
         return view_of(self.f.rows, self.f.n, FOUND).copy()
 
     def bytes(self):

@@ -11,6 +11,7 @@ import pytest
 from conftest import Steve
 
 from steve.terminal.tables import StackText, told_apart
+from steve.trace._memtrace import TYPE_NAMES
 from steve.trace.frames import function_label, short_name
 from steve.trace.policy import ShownStacks
 
@@ -28,6 +29,8 @@ N 16384 128 4
 N 20480 256 5
 end exit
 """
+
+TAB = TYPE_NAMES.index("tab")
 
 
 def rows(steve: Steve, *options: str) -> dict[str, int]:
@@ -70,10 +73,27 @@ def test_files_of_one_name_are_told_apart(steve: Steve, trace: Callable[..., Pat
     assert (found["init (a.c:5) < main (m.c:1)"], found["init (two/a.c:5) < main (m.c:1)"]) == (16, 32)
 
 
-def test_findings_have_no_rows_by_type(steve: Steve, trace: Callable[..., Path]) -> None:
-    trace(SCRIPT)
-    assert steve("findings", "--by", "file", "t.ljt").returncode == 0
-    assert steve("findings", "--by", "type", "t.ljt").returncode == 2
+@pytest.mark.parametrize("by, expected", [
+    ("file", {"one/a.c": 16, "two/a.c": 32, "app.lua": 192, "m.c": 256}),
+    ("type", {"unknown": 112, "tab": 384}), ("thread", {"thread 1": 368, "thread 2": 128})])
+@pytest.mark.parametrize("shards", ((), ("-j", "2")))
+def test_findings_have_the_rows_of_sites(by: str, expected: dict[str, int], shards: tuple[str, ...], steve: Steve,
+                                         trace: Callable[..., Path]) -> None:
+    """The rule finds all blocks, so its rows have the sums of `steve sites`."""
+    trace(SCRIPT.replace("N 16384 128 4", "thread 2\nN 16384 128 4\nthread 1")
+          .replace("end exit", f"type 16384 0 {TAB}\ntype 20480 0 {TAB}\nend exit"))
+    found = json.loads(steve("findings", "--json", "--rules", "never_freed", "--by", by, *shards, "t.ljt").out)
+    assert {row["site"]: row["bytes"] for row in found[0]["sites"]} == expected == rows(steve, "--by", by)
+
+
+@pytest.mark.parametrize("command, accesses", (
+    ("fields", "L 4096 8"), ("globals", "L 4096 8"), ("sharing", "L 4096 8\nthread 2\nL 4096 8")))
+def test_lists_of_sites_leave_out_what_is_named(command: str, accesses: str, steve: Steve,
+                                                trace: Callable[..., Path]) -> None:
+    trace(SCRIPT.replace("end exit", f"{accesses}\nend exit"))
+    for options, sites in (((), "init (a.c:5) < main (m.c:1)"), (("--alloc-fn", "init"), "main (m.c:1)")):
+        found = json.loads(steve(command, "--json", *options, "t.ljt").out)
+        assert sites in {row["site"] for row in found}
 
 
 def test_texts_are_told_apart() -> None:

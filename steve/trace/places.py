@@ -10,15 +10,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from steve.terminal.tables import StackText
 from steve.trace.frames import LUA_KINDS, frame_text
-from steve.trace.policy import Policy
+from steve.trace.policy import Policy, short_in_table
 from steve.trace.rollups import by_function
 from steve.trace.stacks import Inherited, Sites
 
 if TYPE_CHECKING:
+    import argparse
+
     from steve.trace._memtrace import Frame, Trace
 
 
@@ -104,6 +107,12 @@ class Places:
         if stack not in self._site_names:
             self._site_names[stack] = self.sites.text(stack)
         return self._site_names[stack]
+
+    def listed_sites(self, args: argparse.Namespace) -> Callable[[int], StackText]:
+        """The same for a list, which may have short names. args: with those of steve.trace.policy."""
+        if not short_in_table(args):
+            return self.site_name
+        return lru_cache(maxsize=None)(Sites(self.trace, self.sites.shown.policy._replace(short=True)).text)
 
     def stack_text(self, stack: int) -> str:
         """The text of all frames of a stack, innermost first."""

@@ -22,15 +22,14 @@ if TYPE_CHECKING:
 
 BY = ("stack", "function", "line", "file", "object", "type", "thread")
 FEW = 4096  # rows that are made at a time
-BY_STACK = BY[:5]  # those that depend on the stack alone
 LUA_CODE = "Lua code"
 UNKNOWN = "(unknown)"
 
 
-def add_arguments(parser: argparse.ArgumentParser, choices: Sequence[str] = BY) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add --by."""
-    parser.add_argument("--by", choices=choices, default=choices[0],
-                        help=f"what a row is (default: {choices[0]}); function, line, file and object are those of "
+    parser.add_argument("--by", choices=BY, default=BY[0],
+                        help=f"what a row is (default: {BY[0]}); function, line, file and object are those of "
                         "`steve lines`")
 
 

@@ -5,10 +5,11 @@
 
 #include "memtrace/base/array.h"
 
-void findings_init(struct findings *f, const struct findings_limits *limits)
+void findings_init(struct findings *f, const struct findings_limits *limits, enum groups_key key)
 {
     memset(f, 0, sizeof *f);
     f->limits = *limits;
+    f->key = key;
 }
 
 void findings_free(struct findings *f)
@@ -55,10 +56,10 @@ unsigned findings_of(const struct findings_limits *limits, const struct life *li
            (unsigned)!life->freed << FINDINGS_NEVER_FREED;
 }
 
-/* Have a row for a stack; false when out of memory. */
-static inline bool reach(struct findings *f, uint32_t stack)
+/* Have a row for a key; false when out of memory. */
+static inline bool reach(struct findings *f, uint32_t key)
 {
-    return array_grow_used(&f->rows, &f->n, &f->room, (size_t)stack + 1, sizeof *f->rows);
+    return array_grow_used(&f->rows, &f->n, &f->room, (size_t)key + 1, sizeof *f->rows);
 }
 
 static void add(struct findings_row *row, unsigned rules, uint64_t bytes)
@@ -74,24 +75,26 @@ static void add(struct findings_row *row, unsigned rules, uint64_t bytes)
 bool findings_add(struct findings *f, const struct life *lives, const uint8_t *keep, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
+        const uint32_t key = groups_key_of(f->key, &lives[i]);
+
         if (keep && !keep[i])
             continue;
-        if (!reach(f, lives[i].stack))
+        if (!reach(f, key))
             return false;
         f->bytes += lives[i].size;
-        add(&f->rows[lives[i].stack], findings_of(&f->limits, &lives[i]), lives[i].size);
+        add(&f->rows[key], findings_of(&f->limits, &lives[i]), lives[i].size);
     }
     return true;
 }
 
-bool findings_merge(struct findings *f, const uint32_t *stacks, const struct findings_row *rows, size_t n)
+bool findings_merge(struct findings *f, const uint32_t *keys, const struct findings_row *rows, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        if (!reach(f, stacks[i]))
+        if (!reach(f, keys[i]))
             return false;
         for (unsigned rule = 0; rule < FINDINGS_RULES; rule++) {
-            f->rows[stacks[i]].blocks[rule] += rows[i].blocks[rule];
-            f->rows[stacks[i]].bytes[rule] += rows[i].bytes[rule];
+            f->rows[keys[i]].blocks[rule] += rows[i].blocks[rule];
+            f->rows[keys[i]].bytes[rule] += rows[i].bytes[rule];
         }
     }
     return true;

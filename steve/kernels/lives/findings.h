@@ -1,8 +1,8 @@
 /* findings.h - which lives of blocks deserve a look: the rules of `steve findings` and the report, and what they find
- * by the stack of the New.
+ * by the stack or thread of the New, or by the type.
  *
  * A life is looked at once for all rules. Shares of a life are compared as doubles, as Python's numbers are.
- * Memory: O(stacks).
+ * Memory: O(largest key).
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef STEVE_KERNELS_LIVES_FINDINGS_H
@@ -30,25 +30,26 @@ struct findings_limits {
     uint64_t short_life, min_life, chain, min_size; /* operations, operations, Resizes, bytes */
 };
 
-/* The blocks of a stack that each rule finds, and their bytes at the end of their lives. */
+/* The blocks of a stack, thread or type that each rule finds, and their bytes at the end of their lives. */
 struct findings_row {
     uint64_t blocks[FINDINGS_RULES], bytes[FINDINGS_RULES];
 };
 
 struct findings {
     struct findings_limits limits;
-    struct findings_row *rows; /* by stack */
+    enum groups_key key;
+    struct findings_row *rows; /* by key */
     size_t n, room;
     uint64_t bytes; /* of all blocks examined */
 };
 
-void findings_init(struct findings *f, const struct findings_limits *limits);
+void findings_init(struct findings *f, const struct findings_limits *limits, enum groups_key key);
 void findings_free(struct findings *f);
 /* A bit for each rule that finds a life. */
 unsigned findings_of(const struct findings_limits *limits, const struct life *life);
 /* keep: a byte for each life; NULL = all. False when out of memory. */
 bool findings_add(struct findings *f, const struct life *lives, const uint8_t *keep, size_t n);
-/* Add n rows of another shard, each with its stack. False when out of memory. */
-bool findings_merge(struct findings *f, const uint32_t *stacks, const struct findings_row *rows, size_t n);
+/* Add n rows of another shard, each with its key. False when out of memory. */
+bool findings_merge(struct findings *f, const uint32_t *keys, const struct findings_row *rows, size_t n);
 
 #endif
