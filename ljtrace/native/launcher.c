@@ -1,0 +1,228 @@
+/* launcher.c - options, the ring, the collector and its messages, for the commands `ljtrace run` and `ljtrace attach`.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * The collector is a child of the command, in a session of its own, so that signals of the terminal do not reach it.
+ */
+#define _GNU_SOURCE
+#include "ljtrace/native/launcher.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MOST_DEPTH = 500, SMALLEST = 64 << 10 };
+
+void complain(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fputs("ljtrace: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+}
+
+/* -- options -- */
+
+bool launcher_is_number(const char *text, long least, long most)
+{
+    char *end;
+    const long n = strtol(text, &end, 10);
+    return end != text && !*end && n >= least && n <= most;
+}
+
+/* Convert a size with a suffix k, m or g to a number of bytes, as text. Returns NULL if it is none. */
+static const char *size_of(const char *text)
+{
+    static char bytes[24];
+    static const char units[] = "kmg";
+    char *end;
+    errno = 0;
+    unsigned long long n = strtoull(text, &end, 10);
+    const char *unit = *end ? strchr(units, *end | 0x20) : NULL;
+    const unsigned shift = unit ? 10 * (unsigned)(unit - units + 1) : 0;
+    if (end == text || errno || text[0] == '-' || end[unit != NULL] || n > ULLONG_MAX >> (shift + 4) ||
+        n << shift < SMALLEST)
+        return NULL;
+    snprintf(bytes, sizeof bytes, "%llu", n << shift);
+    return bytes;
+}
+
+const char *launcher_option(struct launcher_options *o, const char *name, const char *value)
+{
+    if (strcmp(name, "out") == 0) {
+        o->out = value;
+        return *value && strcmp(value, "|") != 0 ? NULL : "--out needs a file name, -, or |COMMAND";
+    }
+    if (strcmp(name, "stack-depth") == 0) {
+        o->depth = value;
+        return launcher_is_number(value, 0, MOST_DEPTH) ? NULL : "--stack-depth takes a number from 0 to 500";
+    }
+    if (strcmp(name, "compress") == 0) {
+        o->level = value;
+        return launcher_is_number(value, 1, 19) ? NULL : "--compress takes a number from 1 to 19";
+    }
+    if (strcmp(name, "max-size") == 0) {
+        o->max_size = size_of(value);
+        return o->max_size ? NULL : "--max-size takes a number of bytes, 64k or more, such as 500m or 2g";
+    }
+    o->keep = value;
+    return strcmp(value, "first") == 0 || strcmp(value, "last") == 0 ? NULL : "--keep is first or last";
+}
+
+bool launcher_part(char *to, size_t room, const char *name)
+{
+    char self[PATH_MAX];
+    const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n <= 0)
+        return false;
+    self[n] = 0;
+    *strrchr(self, '/') = 0;
+    return snprintf(to, room, "%s/%s", self, name) < (int)room;
+}
+
+/* -- the ring -- */
+
+static bool make_ring(struct launcher *l)
+{
+    l->memfd = memfd_create("ljtrace-ring", MFD_CLOEXEC);
+    if (l->memfd < 0 || ftruncate(l->memfd, (off_t)RING_BYTES) != 0)
+        return false;
+    l->ring = mmap(NULL, RING_HEADER_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, l->memfd, 0);
+    if (l->ring == MAP_FAILED)
+        return false;
+    l->ring->magic = RING_MAGIC;
+    l->ring->version = RING_VERSION;
+    return true;
+}
+
+bool launcher_make_ring(struct launcher *l)
+{
+    if (make_ring(l))
+        return true;
+    complain("cannot begin the recording: %s; it needs shared memory of %llu bytes", strerror(errno),
+             (unsigned long long)RING_BYTES);
+    return false;
+}
+
+/* -- the collector -- */
+
+/* In the child: become the collector. */
+static void become_collector(const struct launcher *l, int socket)
+{
+    char path[PATH_MAX], ring[16], fd[16], pid[16];
+    const size_t length = strlen(l->options.out);
+    const bool text = length > 4 && strcmp(l->options.out + length - 4, ".txt") == 0;
+    snprintf(ring, sizeof ring, "%d", fcntl(l->memfd, F_DUPFD, 3));
+    snprintf(fd, sizeof fd, "%d", fcntl(socket, F_DUPFD, 3));
+    snprintf(pid, sizeof pid, "%d", l->process);
+    /* clang-format off */
+    const char *argv[] = {"ljtrace-collector", "--ring", ring, "--socket", fd, "--level", l->options.level,
+                          "--out", l->options.out, "--pid", pid, "--text", text ? "1" : "0",
+                          "--max-size", l->options.max_size, "--freed", "0", "--beside", "0",
+                          "--keep", l->options.keep, "--native", "1", NULL};
+    /* clang-format on */
+    setsid();
+    unsetenv("LD_PRELOAD");
+    unsetenv("LD_AUDIT");
+    sigprocmask(SIG_SETMASK, &l->usual, NULL);
+    if (launcher_part(path, sizeof path, "ljtrace-collector"))
+        execv(path, (char **)argv);
+    _exit(LAUNCHER_FAILED);
+}
+
+static bool fork_collector(struct launcher *l)
+{
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
+        return false;
+    l->collector = fork();
+    if (l->collector == 0)
+        become_collector(l, pair[1]);
+    close(pair[1]);
+    l->socket = pair[0];
+    return l->collector > 0;
+}
+
+/* Wait until the collector has opened its output. Returns false, after a message, if it cannot. */
+static bool wait_until_ready(const struct launcher *l)
+{
+    char first = 0;
+    while (read(l->socket, &first, 1) < 0 && errno == EINTR)
+        ;
+    if (first == RING_READY)
+        return true;
+    if (first == RING_BUSY)
+        complain("%s is being written by another recording; give another name with --out=FILE",
+                 l->options.out);
+    else if (!first)
+        complain("the collector did not start; is the installation complete?");
+    else {
+        fprintf(stderr, "ljtrace: %c", first);
+        char rest[600];
+        const ssize_t n = read(l->socket, rest, sizeof rest - 1);
+        rest[n > 0 ? n : 0] = 0;
+        fprintf(stderr, "%s; give a writable file with --out=FILE\n", rest);
+    }
+    return false;
+}
+
+bool launcher_start_collector(struct launcher *l)
+{
+    if (fork_collector(l))
+        return wait_until_ready(l);
+    complain("cannot start the collector: %s", strerror(errno));
+    return false;
+}
+
+void launcher_reap(struct launcher *l, int how)
+{
+    int status;
+    if (l->collector_ended || waitpid(l->collector, &status, how) != l->collector)
+        return;
+    l->collector_ended = true;
+    l->ring->collector = 0; /* the program does not wait for it */
+    if (WIFSIGNALED(status))
+        complain("the collector was killed by signal %d; the program ran on unrecorded", WTERMSIG(status));
+}
+
+void launcher_put_end(const struct launcher *l, int status)
+{
+    l->ring->status = status;
+    __atomic_store_n(&l->ring->ended, 1, __ATOMIC_RELEASE);
+    syscall(SYS_futex, &l->ring->filled, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+/* Notes are between RING_NOTE, and its last words follow. */
+void launcher_show_messages(const struct launcher *l)
+{
+    char bytes[4096], line[1200];
+    size_t used = 0;
+    bool noting = false;
+    ssize_t n;
+    while ((n = read(l->socket, bytes, sizeof bytes)) > 0 || (n < 0 && errno == EINTR))
+        for (ssize_t i = 0; i < n; i++) {
+            if (bytes[i] != RING_NOTE && used < sizeof line - 1) {
+                line[used++] = bytes[i];
+                continue;
+            }
+            line[used] = 0;
+            if (noting)
+                complain("%s", line);
+            noting = !noting;
+            used = 0;
+        }
+    line[used] = 0;
+    if (used)
+        complain("%s", line);
+}

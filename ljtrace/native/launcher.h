@@ -1,0 +1,75 @@
+/* launcher.h - what `ljtrace run` and `ljtrace attach` share: options, the ring, the collector and its messages.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef LJTRACE_NATIVE_LAUNCHER_H
+#define LJTRACE_NATIVE_LAUNCHER_H
+
+#include "ljtrace/protocol/ring.h"
+
+#include <getopt.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+/* The exit status of these commands if they fail themselves, as that of env and nohup. */
+enum { LAUNCHER_FAILED = 125 };
+
+/* The options of both commands; values of NULL are not set. */
+struct launcher_options {
+    const char *out, *depth, *level, *max_size, *keep;
+};
+#define LAUNCHER_DEFAULTS                                                                                    \
+    {                                                                                                        \
+        "ljtrace.%p.ljt", "200", "1", "0", "first"                                                           \
+    }
+
+/* Their entries in the table for getopt_long, each with the value `value`, and the lines of the help text. */
+#define LAUNCHER_OPTIONS(value)                                                                              \
+    {"out", required_argument, NULL, value}, {"stack-depth", required_argument, NULL, value},                \
+        {"compress", required_argument, NULL, value}, {"max-size", required_argument, NULL, value},          \
+    {                                                                                                        \
+        "keep", required_argument, NULL, value                                                               \
+    }
+#define LAUNCHER_HELP                                                                                        \
+    "  --out=FILE         write the memtrace to FILE (ljtrace.%p.ljt); %p is the process id,\n"              \
+    "                     %q{VAR} the value of an environment variable; - is standard output\n"              \
+    "  --stack-depth=N    record at most N frames of a stack, 0 to 500 (200)\n"                              \
+    "  --compress=N       zstd level of the file, 1 to 19 (1)\n"                                             \
+    "  --max-size=SIZE    end the recording at this size of the file, such as 500m or 2g\n"                  \
+    "  --keep=first|last  which part of a longer recording is kept at --max-size (first)\n"
+
+/* The ring and the collector of a recording. */
+struct launcher {
+    struct launcher_options options;
+    struct ring_header *ring;
+    int memfd, socket; /* socket: to the collector */
+    pid_t process;     /* the program */
+    pid_t collector;
+    bool collector_ended;
+    sigset_t usual; /* signals that were blocked before, for the processes that are started */
+};
+
+/* Write a message of the command. */
+void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Is the text a number from least to most? */
+bool launcher_is_number(const char *text, long least, long most);
+/* Store the value of one of LAUNCHER_OPTIONS. Returns what is wrong with it; NULL = nothing. */
+const char *launcher_option(struct launcher_options *o, const char *name, const char *value);
+/* The path of a file beside this program, where the collector and the library are. */
+bool launcher_part(char *to, size_t room, const char *name);
+
+/* Make the ring. Returns false, after a message, if that is not possible. */
+bool launcher_make_ring(struct launcher *l);
+/* Start the collector and wait until it has opened its output. Returns false, after a message, if it cannot. */
+bool launcher_start_collector(struct launcher *l);
+/* Look whether the collector has ended, with WNOHANG, or wait for it. If it could, it has sent why. */
+void launcher_reap(struct launcher *l, int how);
+/* Tell the collector that the program has ended with this status of waitpid. */
+void launcher_put_end(const struct launcher *l, int status);
+/* Show what the collector sends until it ends. */
+void launcher_show_messages(const struct launcher *l);
+
+#endif
