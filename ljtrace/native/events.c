@@ -10,6 +10,7 @@
 #define _GNU_SOURCE
 #include "ljtrace/native/events.h"
 #include "ljtrace/native/lua_stack.h"
+#include "ljtrace/native/sample.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -51,12 +52,20 @@ uint32_t native_thread(void)
     return s_self.number;
 }
 
-void native_event_put(const struct native_taken *t)
+/* One frame more than recorded is requested, to know whether the stack has more. */
+static void take_stack(struct native_taken *t)
 {
-    const struct native_event *e = &t->event;
-    if (e->kind == NATIVE_NOTHING)
-        return;
+    const uint32_t most = native_options.depth;
+    t->depth = most ? native_unwind(&t->from, t->ips, t->sps, most + 1) : 0;
+    if (t->depth > most)
+        t->ips[most] = RAW_CUT;
+}
+
+static void put(struct native_taken *t, const struct native_event *e)
+{
     struct raw_stack stack;
+    if (t->depth == NATIVE_NO_DEPTH)
+        take_stack(t);
     if (!t->from.sp || !lua_stack_take(&t->from, &stack))
         stack = native_stack(t->ips, t->depth);
     const uint64_t now = native_now();
@@ -67,6 +76,26 @@ void native_event_put(const struct native_taken *t)
     else if (e->kind == NATIVE_RESIZE)
         NATIVE_PUT(resize, .how = e->how, .old = e->old, .addr = e->addr, .size = e->size,
                    .instructions = now, .stack = stack);
+}
+
+/* A resize ends one block and makes another, each of which is recorded or not. */
+static void put_sampled(struct native_taken *t)
+{
+    const struct native_event *e = &t->event;
+    const uint64_t ended = e->kind == NATIVE_FREE ? e->addr : e->kind == NATIVE_RESIZE ? e->old : 0;
+    const bool begins = e->kind == NATIVE_NEW || (e->kind == NATIVE_RESIZE && e->chosen);
+    if (ended && native_sample_remove(ended))
+        put(t, &(struct native_event){NATIVE_FREE, .how = e->how, .addr = ended});
+    if (begins && native_sample_add(e->addr, 0))
+        put(t, &(struct native_event){NATIVE_NEW, .how = e->how, .addr = e->addr, .size = e->size});
+}
+
+void native_event_put(struct native_taken *t)
+{
+    if (native_sample_mean)
+        put_sampled(t);
+    else if (t->event.kind != NATIVE_NOTHING)
+        put(t, &t->event);
 }
 
 bool native_event_lock(void)
@@ -100,16 +129,6 @@ static bool is_interrupted(uint64_t sp)
     return sigaltstack(NULL, &alternate) == 0 && (alternate.ss_flags & SS_ONSTACK);
 }
 
-/* One frame more than recorded is requested, to know whether the stack has more. */
-static void take_stack(struct native_taken *t, const struct native_registers *from)
-{
-    const uint32_t most = native_options.depth;
-    t->from = *from;
-    t->depth = most ? native_unwind(from, t->ips, t->sps, most + 1) : 0;
-    if (t->depth > most)
-        t->ips[most] = RAW_CUT;
-}
-
 /* The event of a signal handler that has interrupted another one. Returns NULL if there are too many. */
 static struct native_taken *defer(const struct native_registers *from)
 {
@@ -119,7 +138,8 @@ static struct native_taken *defer(const struct native_registers *from)
         return NULL;
     }
     struct native_taken *taken = &t->taken[1 + t->deferred_count++];
-    take_stack(taken, from);
+    taken->from = *from;
+    take_stack(taken);
     taken->from.sp = 0;
     return taken;
 }
@@ -142,7 +162,10 @@ struct native_taken *native_event_begin(const struct native_registers *from, boo
         t->recording = 0;
         return NULL;
     }
-    take_stack(t->taken, from);
+    t->taken->from = *from;
+    t->taken->depth = NATIVE_NO_DEPTH;
+    if (!native_sample_mean)
+        take_stack(t->taken); /* without the lock; in a sample it may not be needed */
     return t->taken;
 }
 
@@ -153,6 +176,8 @@ void native_record(const struct native_event *e, const struct native_registers *
     struct native_taken *t = native_event_begin(from, &deferred);
     if (t)
         t->event = *e;
+    if (t && deferred && e->kind == NATIVE_NEW && native_sample_mean)
+        native_sample_expect(e->addr);
     if (t && !deferred) {
         if (native_event_lock())
             native_event_put(t);

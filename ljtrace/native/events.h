@@ -15,13 +15,16 @@ struct native_event {
     uint64_t old; /* RESIZE: where the block was */
     uint64_t addr;
     uint64_t size;
+    bool chosen; /* RESIZE, in a sample: the new block is recorded */
 };
+
+enum { NATIVE_NO_DEPTH = UINT32_MAX };
 
 /* An event with the stack of its caller; the allocation function is the innermost frame. */
 struct native_taken {
     struct native_event event;
     struct native_registers from; /* sp 0 = they are not valid any more */
-    uint32_t depth;
+    uint32_t depth;               /* NATIVE_NO_DEPTH: the stack is not taken yet */
     uint64_t ips[NATIVE_MOST_FRAMES + 1], sps[NATIVE_MOST_FRAMES + 1];
 };
 
@@ -42,7 +45,7 @@ void native_record(const struct native_event *e, const struct native_registers *
  * Otherwise native_event_end has to follow and, if native_event_lock returns true, native_event_put before it. */
 struct native_taken *native_event_begin(const struct native_registers *from, bool *deferred);
 bool native_event_lock(void);
-void native_event_put(const struct native_taken *t);
+void native_event_put(struct native_taken *t);
 void native_event_end(void);
 
 /* Begin and end an event of another kind: the ring is locked between, and the running thread is known. sp: the stack

@@ -9,6 +9,7 @@
  */
 #define _GNU_SOURCE
 #include "ljtrace/native/events.h"
+#include "ljtrace/native/sample.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -145,6 +146,7 @@ static void begin_child(int socket, int memfd)
         ;
     native_options.process = (uint32_t)getpid();
     native_events_anew();
+    native_sample_forked();
     if (ready == RING_READY)
         native_ring_map(memfd);
 }

@@ -11,6 +11,7 @@
 #define _GNU_SOURCE
 #include "ljtrace/native/heap.h"
 #include "ljtrace/native/events.h"
+#include "ljtrace/native/sample.h"
 #include "memtrace/memtrace.h"
 
 #include <dlfcn.h>
@@ -23,7 +24,7 @@ enum { EARLY_BYTES = 1 << 16, EARLY_ALIGN = 16, PAGE = 4096 };
 NATIVE_THREAD_LOCAL uint8_t s_how;
 
 #define RECORD_NEW(how_, addr_, size_)                                                                       \
-    if (native_is_on()) {                                                                                    \
+    if (native_sample_chooses(size_) && native_is_on()) {                                                    \
         const struct native_registers here = NATIVE_HERE;                                                    \
         native_record(                                                                                       \
             &(struct native_event){NATIVE_NEW, .how = how_, .addr = (uint64_t)(addr_), .size = size_},       \
@@ -101,6 +102,11 @@ static inline bool is_ready(void)
     return s_real.free != NULL;
 }
 
+void native_heap_begin(void)
+{
+    is_ready();
+}
+
 bool native_operator_begins(uint32_t how)
 {
     const bool outermost = !s_how;
@@ -121,8 +127,13 @@ static uint32_t how_of(enum mt_how how)
     return chosen;
 }
 
+/* The countdown passes over nothing, and no block is lacking, before the real functions are known. */
 NATIVE_PUBLIC void *malloc(size_t size)
 {
+    if (native_sample_passes(size)) {
+        s_how = 0;
+        return s_real.malloc(size);
+    }
     if (!is_ready())
         return early_memory(size);
     const uint32_t how = how_of(MT_HOW_MALLOC);
@@ -136,9 +147,12 @@ NATIVE_PUBLIC void *calloc(size_t count, size_t size)
 {
     if (!is_ready())
         return early_memory(count * size);
+    size_t total;
+    if (__builtin_mul_overflow(count, size, &total) || native_sample_passes(total))
+        return s_real.calloc(count, size);
     void *p = s_real.calloc(count, size);
     if (p)
-        RECORD_NEW(MT_HOW_CALLOC, p, count * size);
+        RECORD_NEW(MT_HOW_CALLOC, p, total);
     return p;
 }
 
@@ -147,20 +161,21 @@ NATIVE_PUBLIC void free(void *p)
     if (!p || is_early(p) || !is_ready())
         return;
     const uint32_t how = how_of(MT_HOW_MALLOC);
-    RECORD_FREE(how, p);
+    if (!native_sample_lacks((uint64_t)p))
+        RECORD_FREE(how, p);
     s_real.free(p);
 }
 
 /* What realloc(p, size) has done: it has returned q. */
-static struct native_event resized(void *p, size_t size, void *q)
+static struct native_event resized(void *p, size_t size, void *q, bool chosen)
 {
     if (!q)
         return (struct native_event){NATIVE_FREE, .how = MT_HOW_MALLOC, .addr = (uint64_t)p};
-    return (struct native_event){NATIVE_RESIZE, MT_HOW_MALLOC, (uint64_t)p, (uint64_t)q, size};
+    return (struct native_event){NATIVE_RESIZE, MT_HOW_MALLOC, (uint64_t)p, (uint64_t)q, size, chosen};
 }
 
 /* The ring is locked until the block has its new place: another thread may get the old one at once. */
-static void *resize(void *p, size_t size, const struct native_registers *here)
+static void *resize(void *p, size_t size, bool chosen, const struct native_registers *here)
 {
     bool deferred;
     struct native_taken *t = native_event_begin(here, &deferred);
@@ -169,7 +184,7 @@ static void *resize(void *p, size_t size, const struct native_registers *here)
     const int error = errno;
     const bool failed = !q && size;
     if (t && (locked || deferred)) {
-        t->event = failed ? (struct native_event){NATIVE_NOTHING} : resized(p, size, q);
+        t->event = failed ? (struct native_event){NATIVE_NOTHING} : resized(p, size, q, chosen);
         if (locked)
             native_event_put(t);
     }
@@ -191,8 +206,11 @@ NATIVE_PUBLIC void *realloc(void *p, size_t size)
     if (!is_ready())
         return p ? NULL : early_memory(size);
     if (p && native_is_on()) {
+        const bool chosen = native_sample_chooses(size);
+        if (!chosen && native_sample_lacks((uint64_t)p))
+            return s_real.realloc(p, size);
         const struct native_registers here = NATIVE_HERE;
-        return resize(p, size, &here);
+        return resize(p, size, chosen, &here);
     }
     void *q = s_real.realloc(p, size);
     if (q && !p)

@@ -8,6 +8,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Find the functions that are replaced, if that was not done yet. */
+void native_heap_begin(void);
+
 /* An operator begins: the next block that this thread allocates or frees is of this kind, enum mt_how. Returns false if
  * another operator has called this one; then only the other one ends. */
 bool native_operator_begins(uint32_t how);

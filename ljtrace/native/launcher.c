@@ -41,10 +41,9 @@ bool launcher_is_number(const char *text, long least, long most)
     return end != text && !*end && n >= least && n <= most;
 }
 
-/* Convert a size with a suffix k, m or g to a number of bytes, as text. Returns NULL if it is none. */
-static const char *size_of(const char *text)
+const char *launcher_size(const char *text, unsigned long long least)
 {
-    static char bytes[24];
+    char *bytes;
     static const char units[] = "kmg";
     char *end;
     errno = 0;
@@ -52,10 +51,9 @@ static const char *size_of(const char *text)
     const char *unit = *end ? strchr(units, *end | 0x20) : NULL;
     const unsigned shift = unit ? 10 * (unsigned)(unit - units + 1) : 0;
     if (end == text || errno || text[0] == '-' || end[unit != NULL] || n > ULLONG_MAX >> (shift + 4) ||
-        n << shift < SMALLEST)
+        n << shift < least)
         return NULL;
-    snprintf(bytes, sizeof bytes, "%llu", n << shift);
-    return bytes;
+    return asprintf(&bytes, "%llu", n << shift) < 0 ? NULL : bytes;
 }
 
 const char *launcher_option(struct launcher_options *o, const char *name, const char *value)
@@ -73,7 +71,7 @@ const char *launcher_option(struct launcher_options *o, const char *name, const 
         return launcher_is_number(value, 1, 19) ? NULL : "--compress takes a number from 1 to 19";
     }
     if (strcmp(name, "max-size") == 0) {
-        o->max_size = size_of(value);
+        o->max_size = launcher_size(value, SMALLEST);
         return o->max_size ? NULL : "--max-size takes a number of bytes, 64k or more, such as 500m or 2g";
     }
     o->keep = value;

@@ -8,18 +8,28 @@
  *
  * LuaJIT's own allocator calls nothing but the kernel, so the ring is locked during the call, once for entry and return.
  * An allocator of the program may wait for locks of the program, so the ring is not locked during its calls.
+ *
+ * In a sample, a call of LuaJIT's own allocator that neither makes nor ends a recorded block takes a few instructions.
  */
 #include "ljtrace/native/lua_allocator.h"
 #include "ljtrace/native/host/registers.h"
 #include "ljtrace/native/lua_event.h"
 #include "ljtrace/native/lua_patch.h"
 #include "ljtrace/native/native.h"
+#include "ljtrace/native/sample.h"
 #include "ljtrace/tool/base/guest_memory.h"
+#include "ljtrace/tool/luajit/core/caller.h"
+#include "ljtrace/tool/luajit/core/names.h"
 #include "ljtrace/tool/luajit/heap/allocator.h"
+#include "ljtrace/tool/luajit/state/types.h"
 #include "ljtrace/tool/ring/ring.h"
 #include "pub_tool_libcprint.h"
+#include "pub_tool_threadstate.h"
+#include <stddef.h>
 
 enum { MOST_FUNCTIONS = 16 };
+/* Why calls need attention: a state is being closed; the last recorded block has no type yet. */
+enum { CLOSES = 1, SETTLES = 2 };
 
 /* A watched function; patch comes first. */
 struct watched {
@@ -46,6 +56,7 @@ struct saved {
 
 void lua_allocator_closing(uint64_t stack, uint32_t size)
 {
+    native_countdown.attends = stack ? native_countdown.attends | CLOSES : native_countdown.attends & ~CLOSES;
     t_closing.stack = stack;
     t_closing.size = size;
     t_closing.is_freed = false;
@@ -97,6 +108,8 @@ static void leave(void *result)
 {
     host_registers.guest_RAX = (ULong)result;
     lt_lua_return(&host_registers);
+    if (native_sample_mean && native_countdown.chosen)
+        native_countdown.attends |= SETTLES;
 }
 
 static void *call_own(allocate_function *original, void *ud, void *ptr, size_t osize, size_t nsize,
@@ -109,6 +122,40 @@ static void *call_own(allocate_function *original, void *ud, void *ptr, size_t o
     return result;
 }
 
+/* The call of an allocator of the program, without recording. */
+static void *call_programs(allocate_function *original, void *ud, void *ptr, size_t osize, size_t nsize)
+{
+    native_details_begin();
+    void *result = original(ud, ptr, osize, nsize);
+    native_details_end();
+    return result;
+}
+
+/* In a sample: is the call recorded? The state's last recorded block has been filled in by now, and gets its type. */
+static bool is_sampled(void *ud, void *ptr, size_t osize, size_t nsize)
+{
+    const bool made = native_sample_draw(nsize), ends = ptr && native_sample_holds((uint64_t)ptr);
+    if (native_countdown.attends & SETTLES) {
+        struct lt_vm *vm =
+            lt_vm_caller(VG_(get_running_tid)(), lt_lua_heap((Addr)ud), host_registers.guest_RSP);
+        if (vm)
+            lt_types_settle(vm, nsize ? 0 : (Addr)ptr, osize);
+        native_countdown.attends &= ~SETTLES;
+    }
+    if (!made && !ends && ptr && !nsize) {
+        lt_proto_gone((Addr)ptr);
+        native_sample_remove((uint64_t)ptr);
+    }
+    return made || ends;
+}
+
+static void *call_unsampled(const struct watched *w, void *ud, void *ptr, size_t osize, size_t nsize)
+{
+    allocate_function *original = (allocate_function *)w->patch.original;
+    lua_event_end();
+    return w->is_own ? original(ud, ptr, osize, nsize) : call_programs(original, ud, ptr, osize, nsize);
+}
+
 __attribute__((used)) static void *on_call(void *ud, void *ptr, size_t osize, size_t nsize,
                                            const struct watched *w, const struct saved *s)
 {
@@ -118,23 +165,57 @@ __attribute__((used)) static void *on_call(void *ud, void *ptr, size_t osize, si
     set_registers(w, s);
     if (t_closing.stack)
         note_end_of_stack(ptr, nsize);
-    const bool awaited = enter(ud, ptr, osize, nsize);
+    if (native_sample_mean && !is_sampled(ud, ptr, osize, nsize))
+        return call_unsampled(w, ud, ptr, osize, nsize);
+    const bool chosen = native_countdown.chosen, awaited = enter(ud, ptr, osize, nsize);
     if (w->is_own)
         return call_own(original, ud, ptr, osize, nsize, awaited);
     lua_event_end();
-    native_details_begin();
-    void *result = original(ud, ptr, osize, nsize);
-    native_details_end();
+    void *result = call_programs(original, ud, ptr, osize, nsize);
     if (awaited && lua_event_begin()) {
         set_registers(w, s);
+        native_countdown.chosen = chosen;
         leave(result);
         lua_event_end();
     }
     return result;
 }
 
+#define TEXT_OF(x) #x
+#define TEXT(x) TEXT_OF(x)
+
+_Static_assert(offsetof(struct native_countdown, left) == 0 &&
+                   offsetof(struct native_countdown, attends) == 8 &&
+                   offsetof(struct watched, patch.original) == 8 && SAMPLE_FILTER_BITS == 20,
+               "these numbers are in the code below");
+
+/* A call of LuaJIT's own allocator: go on to it if no attention is needed, the bitmap lacks the block, and the countdown
+ * passes over the new size. A countdown of 0 passes over nothing. */
+__attribute__((naked)) static void entry_own(void)
+{
+    __asm__(
+        "mov native_countdown@gottpoff(%rip), %r9\n add %fs:0, %r9\n"
+        "cmpl $0, 8(%r9)\n jne 2f\n"
+        "test %rsi, %rsi\n je 1f\n"
+        "mov %rsi, %rax\n shr $" TEXT(
+            SAMPLE_UNIT_SHIFT) ", %rax\n"
+                               "mov %rsi, %r10\n shr $" TEXT(
+                                   SAMPLE_REGION_SHIFT) ", %r10\n"
+                                                        "imul $" TEXT(
+                                                            SAMPLE_MIX) ", %r10, %r10\n xor %r10, %rax\n and "
+                                                                        "$0xfffff, %eax\n"
+                                                                        "mov %eax, %r10d\n shr $6, %r10d\n "
+                                                                        "lea native_sample_filter(%rip), "
+                                                                        "%r11\n"
+                                                                        "mov (%r11, %r10, 8), %r10\n bt "
+                                                                        "%rax, %r10\n jc 2f\n"
+                                                                        "1: cmp (%r9), %rcx\n jae 2f\n sub "
+                                                                        "%rcx, (%r9)\n jmp *8(%r8)\n"
+                                                                        "2: jmp entry\n");
+}
+
 /* Save the registers; the function's arguments and the fifth, the patch, stay where they are. */
-__attribute__((naked)) static void entry(void)
+__attribute__((naked, used)) static void entry(void)
 {
     __asm__("push %r15\n push %r14\n push %r13\n push %r12\n push %rbp\n push %rbx\n"
             ".cfi_adjust_cfa_offset 48\n"
@@ -161,7 +242,7 @@ void lua_allocator_watch(void *function, enum lua_allocator whose, uint32_t imag
     struct watched *w = &s_watched[s_count++];
     w->patch = (struct lua_patch){.function = function, .image = image};
     w->is_own = whose == LUA_ALLOCATOR_OWN;
-    const char *why = lua_patch(&w->patch, (void *)entry);
+    const char *why = lua_patch(&w->patch, w->is_own ? (void *)entry_own : (void *)entry);
     if (why)
         VG_(umsg)("ljtrace: the blocks of a Lua allocator function are not recorded: %s\n", why);
 }

@@ -8,8 +8,10 @@
 #include "ljtrace/native/session.h"
 #include "config.h"
 #include "ljtrace/native/events.h"
+#include "ljtrace/native/heap.h"
 #include "ljtrace/native/lua_stack.h"
 #include "ljtrace/native/lua_states.h"
+#include "ljtrace/native/sample.h"
 #include "memtrace/memtrace.h"
 
 #include <dlfcn.h>
@@ -200,6 +202,10 @@ static void put_facts(void)
     native_put_fact("trace_mem", "no");
     native_put_fact("trace_freed", "no");
     native_put_number("stack_depth", native_options.depth);
+    if (!native_sample_mean)
+        return;
+    native_put_number("sample_mean", native_sample_mean);
+    native_put_number("sample_seed", native_sample_seed());
 }
 
 /* Find a variable of the environment. Returns NULL if it is not set. */
@@ -243,6 +249,7 @@ __attribute__((constructor)) static void begin(int argc, char **argv, char **env
     const int memfd = (int)strtol(at, &at, 10);
     native_options.depth = (uint32_t)strtoul(at + (*at == ':'), &at, 10);
     native_options.forks = strtoul(at + (*at == ':'), &at, 10) != 0;
+    const uint64_t mean = strtoull(at + (*at == ':'), &at, 10), seed = strtoull(at + (*at == ':'), &at, 10);
     char *former = at + (*at == ':');
     restore_preload(environment, former);
     forget_variable(environment, NATIVE_VARIABLE);
@@ -254,6 +261,9 @@ __attribute__((constructor)) static void begin(int argc, char **argv, char **env
         return;
     on_exit(on_exit_status, NULL);
     native_follow_forks();
+    native_heap_begin();
+    if (mean)
+        native_sample_begin(mean, seed);
     put_facts();
     native_ring_unlock();
     lua_states_init();

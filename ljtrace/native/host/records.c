@@ -8,6 +8,7 @@
 #include "ljtrace/tool/ring/records.h"
 #include "ljtrace/native/host/records.h"
 #include "ljtrace/native/native.h"
+#include "ljtrace/native/sample.h"
 #include "ljtrace/tool/base/hash.h"
 #include "ljtrace/tool/ring/heap_events.h"
 
@@ -27,7 +28,21 @@ static void put_stack(const struct ring_stack *r)
     native_put_stack(&own);
 }
 
+static void put_close(const struct ring_close *r)
+{
+    native_sample_heap_ended(r->heap);
+    native_put_close(r);
+}
+
+static void put_rename(const struct ring_rename *r)
+{
+    native_sample_heap_moved(r->from, r->to);
+    native_put_rename(r);
+}
+
 #define native_put_stack put_stack
+#define native_put_close put_close
+#define native_put_rename put_rename
 #define RECORD(NAME, name, fields)                                                                           \
     void lt_ring_put_##name(const struct ring_##name *r)                                                     \
     {                                                                                                        \
@@ -56,6 +71,8 @@ struct raw_stack host_stack(const struct lt_stack *stack)
 void lt_put_new(Addr addr, SizeT size, Addr heap, UInt how, const struct lt_stack *stack)
 {
     UInt slot = slot_of(heap);
+    if (native_sample_mean && !native_sample_add(addr, heap))
+        return;
     NATIVE_PUT(new, .slot = slot, .how = how, .addr = addr, .size = size, .instructions = s_ring.instructions,
                .stack = host_stack(stack));
 }
@@ -63,6 +80,8 @@ void lt_put_new(Addr addr, SizeT size, Addr heap, UInt how, const struct lt_stac
 void lt_put_free(Addr addr, Addr heap, UInt how, const struct lt_stack *stack)
 {
     UInt slot = slot_of(heap);
+    if (native_sample_mean && !native_sample_remove(addr))
+        return;
     NATIVE_PUT(free, .slot = slot, .how = how, .addr = addr, .instructions = s_ring.instructions,
                .stack = host_stack(stack));
 }
@@ -70,12 +89,25 @@ void lt_put_free(Addr addr, Addr heap, UInt how, const struct lt_stack *stack)
 void lt_put_resize(Addr old, Addr addr, SizeT size, Addr heap, UInt how, const struct lt_stack *stack)
 {
     UInt slot = slot_of(heap);
+    if (native_sample_mean) {
+        lt_put_free(old, heap, how, stack);
+        if (native_countdown.chosen)
+            lt_put_new(addr, size, heap, how, stack);
+        return;
+    }
     NATIVE_PUT(resize, .slot = slot, .how = how, .old = old, .addr = addr, .size = size,
                .instructions = s_ring.instructions, .stack = host_stack(stack));
+}
+
+void lt_await_free(Addr addr)
+{
+    native_sample_await(addr);
 }
 
 void lt_put_type(Addr addr, Addr heap, UInt type)
 {
     UInt slot = slot_of(heap);
+    if (native_sample_mean && !native_sample_holds(addr))
+        return;
     NATIVE_PUT(type, .slot = slot, .type = type, .addr = addr);
 }

@@ -15,6 +15,8 @@
 void lt_put_new(Addr addr, SizeT size, Addr heap, UInt how, const struct lt_stack *stack);
 void lt_put_free(Addr addr, Addr heap, UInt how, const struct lt_stack *stack);
 void lt_put_resize(Addr old, Addr addr, SizeT size, Addr heap, UInt how, const struct lt_stack *stack);
+/* The end of this block must be seen: what is known of its contents is not true of the next block there. */
+void lt_await_free(Addr addr);
 /* What the block holds: enum mt_type. */
 void lt_put_type(Addr addr, Addr heap, UInt type);
 /* Of a range of a heap: only it remains; it is gone; it has moved. */

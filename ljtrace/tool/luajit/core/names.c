@@ -7,6 +7,7 @@
  */
 #include "ljtrace/tool/luajit/core/names.h"
 #include "ljtrace/tool/base/hash.h"
+#include "ljtrace/tool/ring/heap_events.h"
 #include "ljtrace/tool/ring/records.h"
 #include "memtrace/memtrace.h"
 #include "pub_tool_libcbase.h"
@@ -181,6 +182,7 @@ static struct proto *know(const struct lt_vm *vm, Addr proto)
     p->nth = number_on_line(vm, proto, p->chunk);
     VG_(OSetGen_Insert)(s_protos, p);
     ++*starts(proto);
+    lt_await_free(proto);
     return p;
 }
 
