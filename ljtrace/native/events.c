@@ -202,6 +202,23 @@ bool native_enter(uint64_t sp)
     return false;
 }
 
+enum native_chance native_try_enter(uint64_t sp)
+{
+    struct thread *t = &s_self;
+    if (!native_is_on() || (t->recording && is_interrupted(sp)))
+        return NATIVE_NEVER;
+    if (t->recording)
+        native_event_end();
+    t->recording = sp;
+    t->locked = native_ring_try_lock();
+    if (t->locked) {
+        put_thread();
+        return NATIVE_ENTERED;
+    }
+    t->recording = 0;
+    return NATIVE_LATER;
+}
+
 void native_leave(void)
 {
     native_event_end();

@@ -52,6 +52,13 @@ void native_event_end(void);
  * pointer. Returns false if it is not recorded. */
 bool native_enter(uint64_t sp);
 void native_leave(void);
+/* Begin an event in the handler of a signal. It does not wait long for the ring. */
+enum native_chance {
+    NATIVE_ENTERED, /* native_leave has to follow */
+    NATIVE_NEVER,   /* it is not recorded: the recorder itself was interrupted, or is off */
+    NATIVE_LATER    /* the ring is in use */
+};
+enum native_chance native_try_enter(uint64_t sp);
 /* This is a forked child with a ring of its own: there are no events that are not complete. */
 void native_events_anew(void);
 

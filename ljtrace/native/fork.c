@@ -10,6 +10,7 @@
 #define _GNU_SOURCE
 #include "ljtrace/native/events.h"
 #include "ljtrace/native/sample.h"
+#include "ljtrace/native/stack_sampler.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -147,8 +148,8 @@ static void begin_child(int socket, int memfd)
     native_options.process = (uint32_t)getpid();
     native_events_anew();
     native_sample_forked();
-    if (ready == RING_READY)
-        native_ring_map(memfd);
+    if (ready == RING_READY && native_ring_map(memfd))
+        stack_sampler_anew();
 }
 
 static void in_child(void)

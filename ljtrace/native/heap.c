@@ -12,6 +12,8 @@
 #include "ljtrace/native/heap.h"
 #include "ljtrace/native/events.h"
 #include "ljtrace/native/sample.h"
+#include "ljtrace/native/lua_stack.h"
+#include "ljtrace/native/stack_sampler.h"
 #include "memtrace/memtrace.h"
 
 #include <dlfcn.h>
@@ -180,8 +182,14 @@ static void *resize(void *p, size_t size, bool chosen, const struct native_regis
     bool deferred;
     struct native_taken *t = native_event_begin(here, &deferred);
     const bool locked = t && !deferred && native_event_lock();
+    if (locked)
+        stack_sampler_lend();
     void *q = s_real.realloc(p, size);
     const int error = errno;
+    if (locked) {
+        lua_stack_begin(&t->from);
+        stack_sampler_return();
+    }
     const bool failed = !q && size;
     if (t && (locked || deferred)) {
         t->event = failed ? (struct native_event){NATIVE_NOTHING} : resized(p, size, q, chosen);

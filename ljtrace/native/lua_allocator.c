@@ -17,6 +17,7 @@
 #include "ljtrace/native/lua_patch.h"
 #include "ljtrace/native/native.h"
 #include "ljtrace/native/sample.h"
+#include "ljtrace/native/stack_sampler.h"
 #include "ljtrace/tool/base/guest_memory.h"
 #include "ljtrace/tool/luajit/core/caller.h"
 #include "ljtrace/tool/luajit/core/names.h"
@@ -115,7 +116,9 @@ static void leave(void *result)
 static void *call_own(allocate_function *original, void *ud, void *ptr, size_t osize, size_t nsize,
                       bool awaited)
 {
+    stack_sampler_lend();
     void *result = original(ud, ptr, osize, nsize);
+    stack_sampler_return();
     if (awaited)
         leave(result);
     lua_event_end();

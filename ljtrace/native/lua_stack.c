@@ -5,26 +5,62 @@
 #include "ljtrace/native/lua_stack.h"
 #include "ljtrace/native/host/records.h"
 #include "ljtrace/native/host/registers.h"
+#include "ljtrace/tool/base/guest_memory.h"
 #include "ljtrace/tool/luajit/core/caller.h"
 #include "ljtrace/tool/luajit/stack/stack.h"
 #include "ljtrace/tool/stacks/unwind.h"
+#include "memtrace/memtrace.h"
 #include "pub_tool_threadstate.h"
+
+void lua_stack_begin(const struct native_registers *from)
+{
+    host_at_entry = False;
+    host_registers.guest_RIP = from->ip;
+    host_registers.guest_RSP = from->sp;
+    host_registers.guest_RBP = from->bp;
+}
 
 bool lua_stack_take(const struct native_registers *from, struct raw_stack *stack)
 {
     static struct lt_stack taken;
     if (!lt_vm_first())
         return false;
-    host_at_entry = False;
-    host_registers.guest_RIP = from->ip;
-    host_registers.guest_RSP = from->sp;
-    host_registers.guest_RBP = from->bp;
+    lua_stack_begin(from);
     struct lt_vm *vm = lt_vm_running(VG_(get_running_tid)());
     if (!vm)
         return false;
     lt_take_lua_stack(VG_(get_running_tid)(), vm, 0, &taken);
     *stack = host_stack(&taken);
     return true;
+}
+
+/* All registers that a walk at any instruction needs. */
+static void set_registers(const ucontext_t *at)
+{
+    const greg_t *from = at->uc_mcontext.gregs;
+    VexGuestAMD64State *r = &host_registers;
+    host_at_entry = False;
+    r->guest_RIP = (ULong)from[REG_RIP];
+    r->guest_RSP = (ULong)from[REG_RSP];
+    r->guest_RBP = (ULong)from[REG_RBP];
+    r->guest_RBX = (ULong)from[REG_RBX];
+    r->guest_RDX = (ULong)from[REG_RDX];
+}
+
+void lua_stack_sample(const ucontext_t *at, struct lua_sample *sample)
+{
+    static struct lt_stack taken;
+    const ThreadId tid = VG_(get_running_tid)();
+    lt_guest_forget();
+    if (at)
+        set_registers(at);
+    struct lt_vm *vm = lt_vm_first() ? lt_vm_running(tid) : NULL;
+    if (vm)
+        lt_take_sampled_stack(tid, vm, &taken);
+    else
+        lt_take_stack(tid, &taken);
+    *sample = (struct lua_sample){vm ? lt_machine_state(vm) : MT_VM_C, vm ? vm->ud : 0,
+                                  (const uint64_t *)taken.ips, taken.depth};
 }
 
 void lua_stack_forget(void)

@@ -14,6 +14,7 @@
 #include "ljtrace/native/lua_event.h"
 #include "ljtrace/native/lua_patch.h"
 #include "ljtrace/native/lua_steps.h"
+#include "ljtrace/native/stack_sampler.h"
 #include "ljtrace/tool/base/guest_memory.h"
 #include "ljtrace/tool/base/hiding.h"
 #include "ljtrace/tool/base/options.h"
@@ -60,6 +61,7 @@ int lua_peek(uint64_t at, void *to, size_t n)
 static void hide(bool on)
 {
     t_probing = on;
+    stack_sampler_hide(on);
     if (lua_event_begin()) {
         lt_hide(VG_(get_running_tid)(), on);
         lua_event_end();
@@ -256,6 +258,10 @@ static void on_close(void *L, void *unused, void *unused2, void *unused3, const 
     const bool is_own = known && image->api.getallocf(L, &ud) == image->own;
     const uint64_t g = known ? global_of(L, image) : 0;
     const struct luajit_offsets *at = luajit_offsets((int)(image && image->layout.gc64));
+    if (g && lua_event_begin()) {
+        lt_vm_closing(g, VG_(get_running_tid)());
+        lua_event_end();
+    }
     if (g)
         lua_allocator_closing(g - image->layout.thread_size + at->thread_stack, at->ref);
     original(L);

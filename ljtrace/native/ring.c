@@ -27,7 +27,7 @@
 #include "ljtrace/protocol/put.h"
 
 enum { LOCK_FREE, LOCK_TAKEN, LOCK_WAITED_FOR };
-enum { SPINS = 100, PAGE = 4096 };
+enum { SPINS = 100, PATIENCE = 10 /* milliseconds */, PAGE = 4096 };
 
 static struct ring_header *s_ring;
 /* 1 in the process that records; 0 in its forked children. NULL = the recording has not begun, or has ended. */
@@ -110,6 +110,22 @@ bool native_ring_lock(void)
     if (native_is_on())
         return true;
     native_ring_unlock();
+    return false;
+}
+
+bool native_ring_try_lock(void)
+{
+    const struct timespec millisecond = {0, 1000000};
+    for (int i = 0; i < PATIENCE; i++) {
+        if (__atomic_exchange_n(&s_lock, LOCK_WAITED_FOR, __ATOMIC_ACQUIRE) != LOCK_FREE) {
+            futex(&s_lock, FUTEX_WAIT_PRIVATE, LOCK_WAITED_FOR, &millisecond);
+            continue;
+        }
+        if (native_is_on())
+            return true;
+        native_ring_unlock();
+        return false;
+    }
     return false;
 }
 

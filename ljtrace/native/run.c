@@ -22,12 +22,16 @@
 /* Exit statuses, as those of env and nohup. */
 enum { NOT_EXECUTABLE = 126, NOT_FOUND = 127 };
 #define SAMPLE_MEAN "524288" /* bytes, of --sample without a value */
+/* The limits of the time between two samples, in nanoseconds. */
+#define SHORTEST_SAMPLE 100000ULL
+#define LONGEST_SAMPLE 60000000000ULL
 
 /* The program and what it inherits. */
 struct run {
     struct launcher launcher;
     bool forks; /* forked children are recorded, too */
     const char *sample_mean, *sample_seed; /* 0 = all is recorded; 0 = any */
+    unsigned long long stacks; /* nanoseconds from one sample of the stacks to the next; 0 = none */
     char **program;
     int failure;           /* from the child: the error if it cannot execute the program */
     int gate;              /* writing to it lets the child execute the program */
@@ -38,6 +42,8 @@ static const char s_usage[] =
     "usage: ljtrace run [OPTIONS] PROGRAM [ARGUMENTS]\n"
     "Record all heap events of a program at native speed, without Valgrind.\n"
     "\n" LAUNCHER_HELP
+    "  --sample-stacks=TIME  record the stack of each thread after each TIME of its CPU time, such\n"
+    "                     as 10ms\n"
     "  --trace-fork=no    do not record children that the program forks; else each has a file\n"
     "                     with its process id in the name\n"
     "  --sample[=SIZE]    record a sample: of each SIZE bytes that are allocated, one on average\n"
@@ -47,6 +53,25 @@ static const char s_usage[] =
     "  --version          show the version\n";
 
 /* -- options -- */
+
+/* Convert a time with a unit to nanoseconds; 0 is 0. Returns false if it is none, or beyond the limits. */
+static bool time_of(const char *text, unsigned long long *nanoseconds)
+{
+    static const struct {
+        const char *name;
+        unsigned long long ns;
+    } units[] = {{"us", 1000}, {"ms", 1000000}, {"s", 1000000000}};
+    char *end;
+    const unsigned long long n = strtoull(text, &end, 10);
+    *nanoseconds = 0;
+    if (strcmp(text, "0") == 0)
+        return true;
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (end != text && text[0] != '-' && strcmp(end, units[i].name) == 0 &&
+            n <= LONGEST_SAMPLE / units[i].ns)
+            *nanoseconds = n * units[i].ns;
+    return *nanoseconds >= SHORTEST_SAMPLE;
+}
 
 /* Store the value of an option. Returns what is wrong with it; NULL = nothing. */
 static const char *set_option(struct run *r, const char *name, const char *value)
@@ -59,6 +84,10 @@ static const char *set_option(struct run *r, const char *name, const char *value
         r->sample_seed = value;
         return launcher_is_number(value, 1, LONG_MAX) ? NULL : "--sample-seed takes a number, 1 or more";
     }
+    if (strcmp(name, "sample-stacks") == 0)
+        return time_of(value, &r->stacks) ? NULL
+                                          : "--sample-stacks takes a CPU time with a unit, 100us or more, "
+                                            "such as 10ms; 0 = no samples";
     if (strcmp(name, "trace-fork") != 0)
         return launcher_option(&r->launcher.options, name, value);
     r->forks = strcmp(value, "yes") == 0;
@@ -70,6 +99,7 @@ static int parse(struct run *r, int argc, char **argv)
 {
     enum { OTHER, HELP, VERSION };
     static const struct option all[] = {LAUNCHER_OPTIONS(OTHER),
+                                        {"sample-stacks", required_argument, NULL, OTHER},
                                         {"trace-fork", required_argument, NULL, OTHER},
                                         {"sample", optional_argument, NULL, OTHER},
                                         {"sample-seed", required_argument, NULL, OTHER},
@@ -114,8 +144,8 @@ static void become_program(const struct run *r, int gate, int failure)
         complain("cannot start the program: %s", strerror(errno));
         _exit(LAUNCHER_FAILED);
     }
-    snprintf(variable, sizeof variable, "%d:%s:%d:%s:%s:%s%s", memfd, r->launcher.options.depth, r->forks,
-             r->sample_mean, r->sample_seed, former ? "=" : "-", former ? former : "");
+    snprintf(variable, sizeof variable, "%d:%s:%d:%s:%s:%llu:%s%s", memfd, r->launcher.options.depth,
+             r->forks, r->sample_mean, r->sample_seed, r->stacks, former ? "=" : "-", former ? former : "");
     snprintf(preload, sizeof preload, "%s%s%s", library, former ? ":" : "", former ? former : "");
     setenv(NATIVE_VARIABLE, variable, 1);
     setenv("LD_PRELOAD", preload, 1);

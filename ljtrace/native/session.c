@@ -12,6 +12,7 @@
 #include "ljtrace/native/lua_stack.h"
 #include "ljtrace/native/lua_states.h"
 #include "ljtrace/native/sample.h"
+#include "ljtrace/native/stack_sampler.h"
 #include "memtrace/memtrace.h"
 
 #include <dlfcn.h>
@@ -60,6 +61,7 @@ static void thread_ends(void *any)
 void native_thread_begins(void)
 {
     pthread_setspecific(s_thread_ends, &native_options); /* any value: the key has a destructor */
+    stack_sampler_join();
 }
 
 /* -- objects -- */
@@ -202,6 +204,8 @@ static void put_facts(void)
     native_put_fact("trace_mem", "no");
     native_put_fact("trace_freed", "no");
     native_put_number("stack_depth", native_options.depth);
+    if (native_options.stacks)
+        native_put_number("sample_stacks", native_options.stacks);
     if (!native_sample_mean)
         return;
     native_put_number("sample_mean", native_sample_mean);
@@ -250,6 +254,7 @@ __attribute__((constructor)) static void begin(int argc, char **argv, char **env
     native_options.depth = (uint32_t)strtoul(at + (*at == ':'), &at, 10);
     native_options.forks = strtoul(at + (*at == ':'), &at, 10) != 0;
     const uint64_t mean = strtoull(at + (*at == ':'), &at, 10), seed = strtoull(at + (*at == ':'), &at, 10);
+    native_options.stacks = strtoull(at + (*at == ':'), &at, 10);
     char *former = at + (*at == ':');
     restore_preload(environment, former);
     forget_variable(environment, NATIVE_VARIABLE);
@@ -267,4 +272,5 @@ __attribute__((constructor)) static void begin(int argc, char **argv, char **env
     put_facts();
     native_ring_unlock();
     lua_states_init();
+    stack_sampler_init(native_options.stacks);
 }

@@ -5,9 +5,10 @@
 #ifndef LJTRACE_NATIVE_SESSION_H
 #define LJTRACE_NATIVE_SESSION_H
 
-/* LJTRACE_NATIVE=RING:DEPTH:FORKS:MEAN:SEED:PRELOAD. RING is the descriptor of the ring's memory. DEPTH is the most frames of a
- * stack. FORKS is 1 if forked children are recorded, too. MEAN is the mean number of bytes between samples,
- * 0 = all is recorded. SEED is that of the sample, 0 = any. PRELOAD is the value that LD_PRELOAD had before, after a sign:
+/* LJTRACE_NATIVE=RING:DEPTH:FORKS:MEAN:SEED:STACKS:PRELOAD. RING is the descriptor of the ring's memory. DEPTH is the
+ * most frames of a stack. FORKS is 1 if forked children are recorded, too. MEAN is the mean number of bytes between
+ * samples, 0 = all is recorded. SEED is that of the sample, 0 = any. STACKS is the CPU time between samples of the stacks
+ * in nanoseconds, 0 = none. PRELOAD is the value that LD_PRELOAD had before, after a sign:
  * `=`, or `-` if it was not set. The library removes the variable and restores LD_PRELOAD, so that the program does not
  * see them. */
 #define NATIVE_VARIABLE "LJTRACE_NATIVE"

@@ -75,6 +75,7 @@ def has_samples(args: argparse.Namespace) -> bool:
 
 def of_samples(args: argparse.Namespace) -> Measured:
     """The samples of a memtrace."""
+    from steve.analysis.totals import time_unit
     from steve.flame.tree import sorted_stacks
     from steve.profilers.sysprof import traced
     if (args.where, args.begin, args.end) != (None, None, None):
@@ -82,7 +83,7 @@ def of_samples(args: argparse.Namespace) -> Measured:
     trace = source.open_trace(args)
     with Progress(NAME, args.quiet) as progress:
         found = traced.collect(trace, progress)
-    return sorted_stacks(traced.folded(trace, found)), SAMPLES, "instructions", source.verdict(NAME, trace)
+    return sorted_stacks(traced.folded(trace, found)), SAMPLES, time_unit(trace), source.verdict(NAME, trace)
 
 
 def of_trace(args: argparse.Namespace) -> Measured:

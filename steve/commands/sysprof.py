@@ -19,7 +19,8 @@ HELP = "fold the stacks of a sampling profile, as luajit-parse-sysprof does"
 EXAMPLES = """\
 FILE is a file of sysprof (version 2 or 1) or a memtrace recorded with --sample-stacks.
 Folded stacks are lines `root;...;leaf N`, with C and Lua frames in one stack, for flamegraph.pl, speedscope and
-`steve flame`. Samples of a memtrace are weighted by instructions.
+`steve flame`. Samples of a memtrace are weighted by instructions, those of ljtrace run by nanoseconds of
+CPU time.
 
 examples:
   steve sysprof sysprof.bin -o app.folded && steve flame app.folded
@@ -78,7 +79,7 @@ def states_text(counts: dict[str, int], as_json: bool) -> str:
 
 
 def from_trace(args: argparse.Namespace, out: Output) -> int:
-    """Write the samples of a memtrace, weighted by instructions; return the exit status."""
+    """Write the samples of a memtrace, by weight; return the exit status."""
     from steve.profilers.sysprof import traced
     trace = source.open_trace(args)
     with Progress(NAME, args.quiet) as progress:

@@ -1,6 +1,6 @@
 """Samples from a memtrace: whole stacks of C and Lua, with the state of the virtual machine.
 
-A sample of a memtrace has a weight, a number of instructions. Files of sysprof have no weights: a sample is written
+A sample of a memtrace has a weight: a number of instructions, or nanoseconds in a trace of ljtrace run. Files of sysprof have no weights: a sample is written
 there several times, its weight divided by the smallest weight (the sampling interval of the recording).
 
 SPDX-License-Identifier: GPL-2.0-or-later
@@ -24,7 +24,7 @@ NAMES = {"C": "CFUNC", "FAST": "FFUNC"}  # sysprof's names of LuaJIT's states, w
 
 
 class Weighed(NamedTuple):
-    """All samples of one stack and state. stack: its id; state: index of STATES; weight: instructions."""
+    """All samples of one stack and state. stack: its id; state: index of STATES; weight: instructions or nanoseconds."""
     stack: int
     state: int
     weight: int
@@ -57,7 +57,7 @@ def shown_stacks(trace: Trace) -> ShownStacks:
 
 
 def folded(trace: Trace, found: list[Weighed]) -> dict[tuple[str, ...], int]:
-    """Instructions by stack. A stack is the names of its frames, root first."""
+    """Weights by stack. A stack is the names of its frames, root first."""
     result: dict[tuple[str, ...], int] = {}
     shown = shown_stacks(trace)
     for sample in found:
@@ -67,7 +67,7 @@ def folded(trace: Trace, found: list[Weighed]) -> dict[tuple[str, ...], int]:
 
 
 def states(found: list[Weighed]) -> dict[str, int]:
-    """Instructions by the name of the state, in the order of STATES."""
+    """Weights by the name of the state, in the order of STATES."""
     counts = dict.fromkeys(STATES, 0)
     for sample in found:
         counts[STATES[sample.state]] += sample.weight

@@ -25,10 +25,16 @@ static struct lt_vm *with_global(Addr ud, Addr g)
     return vm;
 }
 
+/* May the thread read the state's memory? */
+static Bool is_readable_by(const struct lt_vm *vm, ThreadId tid)
+{
+    return !vm->closed_by || vm->closed_by == tid;
+}
+
 /* Where the state's VM was entered last on the thread's stack, at sp or above; ~0 = it was not. */
 static Addr entered_at(const struct lt_vm *vm, ThreadId tid, Addr sp)
 {
-    Addr cframe = lt_vm_cframe(vm);
+    Addr cframe = is_readable_by(vm, tid) ? lt_vm_cframe(vm) : 0;
     return cframe >= sp && cframe < VG_(thread_get_stack_max)(tid) ? cframe : ~(Addr)0;
 }
 
@@ -87,7 +93,7 @@ struct lt_vm *lt_vm_running(ThreadId tid)
     Addr sp = VG_(get_SP)(tid), innermost = VG_(thread_get_stack_max)(tid);
     struct lt_vm *found = NULL;
     for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next) {
-        Addr cframe = lt_vm_cframe(vm);
+        Addr cframe = is_readable_by(vm, tid) ? lt_vm_cframe(vm) : 0;
         if (cframe >= sp && cframe < innermost) {
             innermost = cframe;
             found = vm;

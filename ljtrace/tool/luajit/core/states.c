@@ -90,6 +90,7 @@ static struct lt_vm *announce(Addr g, Addr ud, UInt image)
     }
     vm->g = g;
     vm->ended = False;
+    vm->closed_by = 0;
     vm->ud = ud;
     vm->image = image;
     vm->layout = &s_layout[image];
@@ -163,6 +164,13 @@ static void end_those(Bool (*is_meant)(const struct lt_vm *vm, Addr a, Addr b), 
 static Bool is_state_of_heap(const struct lt_vm *vm, Addr ud, Addr g)
 {
     return vm->ud == ud && (g == 0 || vm->g == g);
+}
+
+void lt_vm_closing(Addr g, UInt thread)
+{
+    for (struct lt_vm *vm = s_vms; vm; vm = vm->next)
+        if (vm->g == g)
+            vm->closed_by = thread;
 }
 
 void lt_vm_closed(Addr ud, Addr g)

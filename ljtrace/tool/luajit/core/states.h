@@ -55,6 +55,7 @@ struct lt_vm {
     struct _VgHashTable *internal; /* blocks that are not objects */
     ULong internal_bytes;
     Bool ended; /* lua_close was called */
+    UInt closed_by; /* the thread that closes it; 0 = none. Other threads must not read its memory. */
     /* A snapshot's sums were right, so gc and string_table are where it assumed them to be. */
     Bool places_sure;
     /* Requested while the state was busy with an object (ljtrace/tool/luajit/snapshot/snapshot.h). */
@@ -88,6 +89,8 @@ struct lt_vm *lt_vm_first_block(Addr block, SizeT size, Addr ud, UInt image);
 /* The state of a heap. NULL if none is known, or if several have this heap and it is not clear which is
  * meant. */
 struct lt_vm *lt_vm_of(Addr ud);
+/* A thread closes a state. */
+void lt_vm_closing(Addr g, UInt thread);
 /* States were closed. g: the state; 0 = all states of the heap. */
 void lt_vm_closed(Addr ud, Addr g);
 /* How many states have this heap. */

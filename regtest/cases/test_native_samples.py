@@ -1,0 +1,160 @@
+"""test_native_samples - `ljtrace run --sample-stacks`: stacks of C and Lua by CPU time, and programs remain as they are.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from steve.trace._memtrace import SAMPLE
+from steve.trace._memtrace import Trace as Reader
+from support import APP_C, NATIVE, SOURCE, Trace, run, steve, wait_for
+
+PAYLOAD = SOURCE / "regtest/native/payload.lua"
+ROUNDS = {"": 60000, "-joff": 15000}
+FLAGS = {"jit": [], "interpreter": ["-joff"]}
+LUA_LINE, C_LINE = 18, 16  # of payload.lua: where each of the two is called
+
+
+def sampled(path: Path, argv: list[object], *options: str, interval: str = "1ms", cwd: Path | None = None) -> Trace:
+    done = run(["ljtrace", "run", f"--sample-stacks={interval}", *options, f"--out={path}", *argv], cwd=cwd)
+    assert path.exists(), done.complaint
+    return Trace(path, done).check()
+
+
+def folded(path: Path) -> dict[tuple[str, ...], int]:
+    rows = json.loads(steve("sysprof", path, "--json").text)
+    return {tuple(row["stack"]): row["samples"] for row in rows}
+
+
+def by_thread(path: Path) -> Counter:
+    """Weights of samples by thread."""
+    sums: Counter = Counter()
+    for batch in Reader(str(path)).batches():
+        for event in batch[batch["kind"] == SAMPLE]:
+            sums[int(event["thread"])] += int(event["size"])
+    return sums
+
+
+@pytest.mark.parametrize("flags", FLAGS.values(), ids=FLAGS)
+def test_c_and_lua_in_one_stack(flags: list[str], tmp_path: Path) -> None:
+    argv = ["luajit", *flags, PAYLOAD, NATIVE / "payload.so", ROUNDS["".join(flags)]]
+    trace = sampled(tmp_path / "t.ljt", argv)
+    assert (trace.run.status, trace.run.out) == (0, run(argv).out)
+    stacks = folded(trace.path)
+    lua = {s: n for s, n in stacks.items() if any("lua_payload" in f for f in s)}
+    c = {s: n for s, n in stacks.items() if "c_payload" in s}
+    assert lua and c and not set(lua) & set(c)
+    for stack in (*lua, *c):
+        main = next(i for i, frame in enumerate(stack) if frame.startswith("main chunk"))
+        assert {"main", "lua_pcall"} <= set(stack[:main])
+    assert {f for s in c for f in s if "payload.lua" in f} == {f"main chunk payload.lua:{C_LINE}"}
+    assert all(f"payload.lua:{LUA_LINE}" in " ".join(s) for s in lua if sum("lua_payload" in f for f in s) > 3)
+    assert all(s[-depth:] == ("c_payload",) * depth for s in c if (depth := s.count("c_payload") - 1))
+    known = sum(n for s, n in stacks.items() if s[0] == "main")
+    assert known > 0.9 * sum(stacks.values())
+    states = json.loads(steve("sysprof", trace.path, "--mode=default", "--json").text)
+    assert sum(states.values()) == sum(stacks.values())
+    assert states["LFUNC" if flags else "TRACE"] > 0.2 * sum(states.values())
+
+
+BURN = """\
+import resource, sys
+n = 0
+while resource.getrusage(resource.RUSAGE_SELF).ru_utime < 0.5:
+    n += sum(range(1000))
+used = resource.getrusage(resource.RUSAGE_SELF)
+print(used.ru_utime + used.ru_stime)
+"""
+
+
+def test_weights_are_the_cpu_time(tmp_path: Path) -> None:
+    """Without the time in the recorder, which is little: Python has its own allocator."""
+    trace = sampled(tmp_path / "t.ljt", [sys.executable, "-c", BURN], interval="2ms")
+    used = float(trace.run.out) * 1e9
+    assert 0.6 * used < sum(by_thread(trace.path).values()) < 1.1 * used
+
+
+THREADS = """\
+import hashlib, threading
+def work(rounds):
+    hashlib.pbkdf2_hmac("sha256", b"password", b"salt", rounds)
+threads = [threading.Thread(target=work, args=(800_000 * n,)) for n in (1, 3)]
+for t in threads: t.start()
+for t in threads: t.join()
+"""
+
+
+def test_each_thread_by_its_own_clock(tmp_path: Path) -> None:
+    trace = sampled(tmp_path / "t.ljt", [sys.executable, "-c", THREADS])
+    (_, most), (_, less) = by_thread(trace.path).most_common(2)
+    assert most / less == pytest.approx(3, rel=0.4)
+
+
+BLOCKED = """\
+import signal
+signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+"""
+
+
+def test_programs_that_block_all_signals(tmp_path: Path) -> None:
+    trace = sampled(tmp_path / "t.ljt", [sys.executable, "-c", BLOCKED + BURN], interval="4ms")
+    assert sum(by_thread(trace.path).values()) > 0.6 * float(trace.run.out) * 1e9
+
+
+def test_forked_children(tmp_path: Path) -> None:
+    program = "import os\nif os.fork(): os.wait()\nelse:\n " + BURN.replace("\n", "\n ")
+    done = run(["ljtrace", "run", "--sample-stacks=2ms", f"--out={tmp_path}/%p.ljt", sys.executable, "-c", program])
+    assert done.status == 0
+    wait_for(lambda: len(list(tmp_path.glob("*.ljt"))) == 2, "the child's file is complete")
+    sums = sorted(sum(by_thread(path).values()) for path in tmp_path.glob("*.ljt"))
+    assert len(sums) == 2 and sums[1] > 0.6 * float(done.out) * 1e9 > 3 * sums[0]
+
+
+ALLOCATES = """\
+local keep = {}
+for n = 1, 6 do
+  for i = 1, 200000 do keep[i] = {i, i} end
+end
+"""
+
+
+def test_time_in_the_allocator_is_the_programs(tmp_path: Path) -> None:
+    """The ring is locked while LuaJIT's allocator runs."""
+    script = tmp_path / "a.lua"
+    script.write_text(ALLOCATES)
+    for flags in FLAGS.values():
+        trace = sampled(tmp_path / "t.ljt", ["luajit", *flags, script])
+        stacks = folded(trace.path)
+        assert sum(n for s, n in stacks.items() if s[0] == "main") > 0.9 * sum(stacks.values())
+        assert sum(n for s, n in stacks.items() if any("a.lua:3" in f for f in s)) > 0.5 * sum(stacks.values())
+
+
+def test_scripts_do_the_same(tmp_path: Path) -> None:
+    """All scripts in one process, interrupted as often as the kernel can."""
+    folder = SOURCE / "regtest/lua"
+    argv = ["luajit", "run.lua", *sorted(x.name for x in folder.glob("*.lua") if x.name != "run.lua")]
+    trace, plain = sampled(tmp_path / "t.ljt", argv, interval="100us", cwd=folder), run(argv, cwd=folder)
+    assert (trace.run.status, trace.run.out) == (plain.status, plain.out)
+
+
+def test_views(tmp_path: Path) -> None:
+    argv = ["luajit", PAYLOAD, NATIVE / "payload.so", ROUNDS[""]]
+    path = sampled(tmp_path / "t.ljt", argv).path
+    steve("flame", path, "-o", tmp_path / "s.svg")
+    assert "nanoseconds" in (tmp_path / "s.svg").read_text()
+    steve("export", "--format=sysprof", path, "-o", tmp_path / "s.bin")
+    assert "c_payload" in steve("sysprof", tmp_path / "s.bin").text
+
+
+def test_no_samples(tmp_path: Path) -> None:
+    assert not by_thread(sampled(tmp_path / "t.ljt", [APP_C, "200"], interval="0").path)
+
+
+@pytest.mark.parametrize("interval", ["", "10", "1us", "99us", "-5ms", "61s", "10m", "ms", "18446744073709551617s"])
+def test_wrong_intervals(interval: str, tmp_path: Path) -> None:
+    done = run(["ljtrace", "run", f"--sample-stacks={interval}", f"--out={tmp_path}/t.ljt", "true"])
+    assert done.status == 125 and "--sample-stacks takes a CPU time" in done.complaint
