@@ -80,7 +80,7 @@ static void test_roundtrip(void **state)
 }
 
 /* More objects than one chunk can have, in two snapshots. */
-static void test_parts(void **state)
+static void test_shards(void **state)
 {
     enum { MANY = 2000000 };
     int fd = memory_file("", 0);
@@ -262,7 +262,7 @@ static void test_dump(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_roundtrip), cmocka_unit_test(test_parts),   cmocka_unit_test(test_cut_short),
+        cmocka_unit_test(test_roundtrip), cmocka_unit_test(test_shards),  cmocka_unit_test(test_cut_short),
         cmocka_unit_test(test_sample),    cmocka_unit_test(test_hostile), cmocka_unit_test(test_dump),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

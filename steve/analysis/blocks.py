@@ -18,7 +18,7 @@ from steve.analysis.lives import LifeAnalysis, Nothing
 from steve.analysis.reducers import Sums, Table
 from steve.parallel.window import Window, located
 from steve.parallel.processes import Pool
-from steve.parallel.rounds import Only, Rounds, analyse_whole, has_parts, path_of, requests_workers
+from steve.parallel.rounds import Only, Rounds, analyse_whole, has_shards, path_of, requests_workers
 from steve.trace.places import Places
 from steve.terminal.progress import Progress
 from steve.analysis.filter import explained, parse
@@ -58,7 +58,7 @@ def add_choice(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--to", dest="end", metavar="MARK", help="end at a named point of the program")
 
 
-def add_parts(parser: argparse.ArgumentParser) -> None:
+def add_shards(parser: argparse.ArgumentParser) -> None:
     """-j, --scheduler, for commands whose analyses can be made of shards."""
     processes.add_arguments(parser)
     parser.set_defaults(divided=True)
@@ -174,10 +174,10 @@ class Blocks:
         self.lives, self.lines, self.places = found.lives, found.lines, found.places
         return found
 
-    def _run(self, make: "Callable[[], Analysis]", chosen: "Optional[Selection]", in_parts: bool = True,
+    def _run(self, make: "Callable[[], Analysis]", chosen: "Optional[Selection]", in_shards: bool = True,
              alone: bool = False) -> Any:
         """The result of an analysis of the trace. chosen: of these blocks only; alone: as if there were no others."""
-        if not in_parts or not self._in_parts():
+        if not in_shards or not self._in_shards():
             return self._run_here(make, chosen, alone)
         only = Only(None if chosen is None else chosen.part()) if alone else None
         with Pool(self.args) as pool, Progress(self.command, self.args.quiet) as progress:
@@ -199,11 +199,11 @@ class Blocks:
             window.verify(self.trace.name)
         return result
 
-    def _in_parts(self) -> bool:
+    def _in_shards(self) -> bool:
         """Are shards requested and possible? With marks, the shards that contain these are first found."""
         if not getattr(self.args, "divided", False) or not requests_workers(self.args):
             return False
-        if not has_parts(path_of(self.args)):
+        if not has_shards(path_of(self.args)):
             return False
         if self.window() is None:
             return True
@@ -226,19 +226,19 @@ class Blocks:
         return self.fold(partial(Sums, *keys), threads=True).rows(self.totals["peak"])
 
     def over_events(self, make: "Callable[[], Analysis]", chosen: "Optional[Selection]" = None,
-                    in_parts: bool = True) -> Any:
+                    in_shards: bool = True) -> Any:
         """The result of the analysis of events that make() makes (steve.kernels._walk.Analysis), of the chosen
-        blocks; by several workers if the arguments request them and `in_parts` is true.
+        blocks; by several workers if the arguments request them and `in_shards` is true.
 
         chosen: as an earlier sum_by() has filled it. Without it, --where first needs a walk over the lives."""
         if chosen is None and self.test is not None:
             chosen = self._choose()
-        return self._run(make, chosen, in_parts)
+        return self._run(make, chosen, in_shards)
 
-    def over_trace(self, make: "Callable[[], Analysis]", in_parts: bool = True) -> Any:
+    def over_trace(self, make: "Callable[[], Analysis]", in_shards: bool = True) -> Any:
         """The result of an analysis that reads all that a trace delivers: all of it, or what open_chosen() delivers. By
-        several workers if the arguments request them and `in_parts` is true."""
-        self.args.divided = in_parts
+        several workers if the arguments request them and `in_shards` is true."""
+        self.args.divided = in_shards
         return self._run(make, None if self.is_whole() else self._selected(), alone=not self.is_whole())
 
     def _choose(self) -> "Selection":

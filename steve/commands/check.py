@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
     arguments.add_output(parser, "the default")
     arguments.add_facts(parser)
-    blocks.add_parts(parser)
+    blocks.add_shards(parser)
 
 
 def checked(chosen: blocks.Blocks) -> dict:
@@ -69,7 +69,7 @@ def checked(chosen: blocks.Blocks) -> dict:
         report = None if found is None else report_of(chosen, found)
         if report is not None and report["sound"]:
             return report
-        found = chosen.over_events(_check.Check, in_parts=False)
+        found = chosen.over_events(_check.Check, in_shards=False)
     return report_of(chosen, found)
 
 

@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     policy.add_arguments(parser)
     rollups.add_arguments(parser)
     listing.add_arguments(parser, COLUMNS, "bytes_change")
-    blocks.add_parts(parser)
+    blocks.add_shards(parser)
 
 
 def measured(chosen: blocks.Blocks) -> dict[str, dict]:

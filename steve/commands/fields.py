@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sites", metavar="N", type=count, default=5,
                         help="show the N sites with most bytes (default: 5)")
     listing.add_arguments(parser, COLUMNS, None)
-    blocks.add_parts(parser)
+    blocks.add_shards(parser)
 
 
 def runs(cells: np.ndarray) -> Iterator[tuple]:

@@ -101,7 +101,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(f"--{name}", metavar="N", type=kind, default=value, help=f"{what} (default: {value})")
     listing.add_arguments(parser, COLUMNS, "bytes")
     rollups.add_arguments(parser)
-    blocks.add_parts(parser)
+    blocks.add_shards(parser)
 
 
 def rules_of(args: argparse.Namespace) -> list[Rule]:

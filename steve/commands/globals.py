@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--accesses", metavar="N", type=count, default=1,
                         help="least number of accesses to the block (default: 1)")
     listing.add_arguments(parser, COLUMNS, "accesses")
-    blocks.add_parts(parser)
+    blocks.add_shards(parser)
 
 
 # the fields of a life that are shown or compared
@@ -104,7 +104,7 @@ class Candidates:
         return self._kept
 
     def join(self, part: list[np.ndarray], peak: int) -> None:
-        """Add the state of the fold of the next part of the trace."""
+        """Add the state of the fold of the next shard."""
         self._kept += part
 
     def lives(self, operations: int) -> np.ndarray:

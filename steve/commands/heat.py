@@ -48,7 +48,7 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
     listing.add_arguments(parser, COLUMNS, None)
-    blocks.add_parts(parser)
+    blocks.add_shards(parser)
 
 
 def class_of(traffic: np.ndarray, sizes: np.ndarray) -> np.ndarray:
@@ -85,7 +85,7 @@ class Classes:
         return self._sums
 
     def join(self, part: dict[str, np.ndarray], peak: int) -> None:
-        """Add the state of the fold of the next part of the trace."""
+        """Add the state of the fold of the next shard."""
         for name in self.NAMES:
             self._sums[name] += part[name]
 

@@ -68,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     policy.add_arguments(parser)
     listing.add_arguments(parser, COLUMNS, "bytes")
     rollups.add_arguments(parser)
-    blocks.add_parts(parser)
+    blocks.add_shards(parser)
 
 
 def is_live(batch: np.ndarray) -> np.ndarray:
@@ -106,7 +106,7 @@ class Leaks:
         return self.sums.part(peak), self.survivors.part(peak), self.reached.part(peak)
 
     def join(self, part: tuple, peak: int) -> None:
-        """Add the state of the fold of the next part of the trace."""
+        """Add the state of the fold of the next shard."""
         self.sums.join(part[0], peak)
         self.survivors.join(part[1], peak)
         self.reached.join(part[2], peak)

@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--bins", choices=tuple(KINDS), default="log", help="kind of bins (default: log)")
     parser.add_argument("--by-size", action="store_true", help="separate rows for each power of two of the sizes")
     listing.add_arguments(parser, COLUMNS, None)
-    blocks.add_parts(parser)
+    blocks.add_shards(parser)
 
 
 class Clock:
@@ -131,7 +131,7 @@ class LifetimeBins:
         return self.classes
 
     def join(self, part: dict[int, Any], peak: int) -> None:
-        """Add the state of the fold of the next part of the trace."""
+        """Add the state of the fold of the next shard."""
         for size, bins in part.items():
             self.classes.setdefault(size, self.make()).join(bins)
 

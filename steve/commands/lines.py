@@ -70,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
     policy.add_arguments(parser)
     listing.add_arguments(parser, COLUMNS, "alloc_bytes")
-    blocks.add_parts(parser)
+    blocks.add_shards(parser)
 
 
 def empty(line: Line) -> dict:

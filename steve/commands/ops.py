@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from steve.analysis import blocks
 from steve.parallel import processes
-from steve.parallel.rounds import has_parts, path_of
+from steve.parallel.rounds import has_shards, path_of
 from steve.terminal import arguments
 from steve.trace import source
 from steve.system.errors import UsageError
@@ -69,14 +69,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def translated(args: argparse.Namespace, out: Output, form: str) -> tuple[Trace | Whole, dict]:
     """Translate a memtrace. Returns the trace and counts of events left out, as the other way does."""
     from steve.analysis.operations import Operations
-    in_parts = not (form == "zstd" or args.threads or args.times or is_copied(args, form))
+    in_shards = not (form == "zstd" or args.threads or args.times or is_copied(args, form))
     chosen = blocks.Blocks(NAME, args)
     with ExitStack() as stack:
         folder = None
-        if in_parts and args.jobs != 1 and not args.scheduler:  # the workers of a cluster need not see a folder
+        if in_shards and args.jobs != 1 and not args.scheduler:  # the workers of a cluster need not see a folder
             folder = stack.enter_context(scratch_folder(".steve-", out.folder))
         make = partial(Operations, out.fd, form, args.resize, args.threads, args.times, folder)
-        counts = chosen.over_trace(make, in_parts)
+        counts = chosen.over_trace(make, in_shards)
     return chosen.trace, counts
 
 
@@ -110,7 +110,7 @@ def check_compat(args: argparse.Namespace) -> None:
 def is_copied(args: argparse.Namespace, form: str) -> bool:
     """Can the accesses be copied without decoding them? That is faster than translating shards in parallel."""
     from steve.kernels import _ops
-    return form == "binary" and blocks.is_whole(args) and has_parts(path_of(args)) and _ops.copies(source.open_trace(args))
+    return form == "binary" and blocks.is_whole(args) and has_shards(path_of(args)) and _ops.copies(source.open_trace(args))
 
 
 def run(args: argparse.Namespace) -> int:

@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     policy.add_arguments(parser)
     listing.add_arguments(parser, COLUMNS, "copied")
     rollups.add_arguments(parser)
-    blocks.add_parts(parser)
+    blocks.add_shards(parser)
 
 
 def row_of(found: dict) -> dict:

@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sample", metavar="N", type=positive, default=1,
                         help="follow one line in N (default: 1, exact)")
     listing.add_arguments(parser, COLUMNS, None)
-    blocks.add_parts(parser)
+    blocks.add_shards(parser)
 
 
 def rows_of(found: dict, args: argparse.Namespace) -> list[dict]:

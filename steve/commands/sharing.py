@@ -71,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
     policy.add_arguments(parser)
     listing.add_arguments(parser, COLUMNS, "interleaved")
-    blocks.add_parts(parser)
+    blocks.add_shards(parser)
 
 
 def ranges(bits: int, offset: int) -> str:

@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     policy.add_arguments(parser)
     listing.add_arguments(parser, COLUMNS, "bytes")
     rollups.add_arguments(parser)
-    blocks.add_parts(parser)
+    blocks.add_shards(parser)
 
 
 def row_of(found: dict) -> dict:

@@ -57,7 +57,7 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
     listing.add_arguments(parser, COLUMNS, "instructions")
-    blocks.add_parts(parser)
+    blocks.add_shards(parser)
 
 
 def starts_of(trace: Trace) -> dict[tuple[int, int], str]:

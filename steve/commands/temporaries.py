@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="count blocks freed within N operations, instead of before the next New")
     listing.add_arguments(parser, COLUMNS, "temporaries")
     rollups.add_arguments(parser)
-    blocks.add_parts(parser)
+    blocks.add_shards(parser)
 
 
 def are_temporary(batch: np.ndarray, within: int | None) -> np.ndarray:

@@ -39,7 +39,7 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
     listing.add_arguments(parser, COLUMNS, "alloc_bytes")
-    blocks.add_parts(parser)
+    blocks.add_shards(parser)
 
 
 def join(made: dict, freed: dict, accessed: dict, names: dict[str, str]) -> list[dict]:

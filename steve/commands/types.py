@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
     policy.add_arguments(parser)
     listing.add_arguments(parser, COLUMNS, "bytes")
-    blocks.add_parts(parser)
+    blocks.add_shards(parser)
 
 
 def row_of(name: str, found: dict, total: int) -> dict:

@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--window", metavar="N", type=positive, default=WINDOW,
                         help=f"operations of a window (default: {WINDOW})")
     listing.add_arguments(parser, COLUMNS, None)
-    blocks.add_parts(parser)
+    blocks.add_shards(parser)
 
 
 def run(args: argparse.Namespace) -> int:

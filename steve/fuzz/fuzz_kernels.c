@@ -23,7 +23,7 @@
 #include "steve/kernels/lives/faults.h"
 #include "steve/kernels/lives/groups.h"
 #include "steve/kernels/lives/lives.h"
-#include "steve/kernels/lives/lives_parts.h"
+#include "steve/kernels/lives/lives_shards.h"
 #include "steve/kernels/lives/profile.h"
 #include "steve/kernels/locks/full.h"
 #include "steve/kernels/locks/stack.h"
@@ -280,18 +280,18 @@ static void add_part(struct lives *whole, uint32_t first)
     if (r && mt_seek_points(r, &points, &n) == MT_OK && mt_read_range(r, first, first + 1) == MT_OK) {
         mt_read_checkpoint(r);
         for (uint32_t slot = 0; slot < mt_count_slots(r); slot++)
-            must(!mt_live_block(r, slot, &block) || livesparts_enter(&l, &block));
+            must(!mt_live_block(r, slot, &block) || lives_shard_enter(&l, &block));
         began = l.totals;
         while (mt_next_batch(r, &batch) == MT_MORE)
             must(lives_feed_batch(&l, &batch, mt_count_sites(r)));
-        must(livesparts_finish(&l) && livesparts_add(whole, l.pieces, l.n_pieces, &l.totals, &began));
+        must(lives_shard_finish(&l) && lives_shard_add(whole, l.pieces, l.n_pieces, &l.totals, &began));
     }
     lives_free(&l);
     mt_close(r);
 }
 
 /* Lives of a trace in as many parts as there can be. */
-static void lives_in_parts(void)
+static void lives_in_shards(void)
 {
     struct mt_error err;
     struct mt_reader *r = mt_open(s_path, 0, &err);
@@ -484,7 +484,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     accesses();
     texts();
     lives_of(&chosen);
-    lives_in_parts();
+    lives_in_shards();
     lines_of();
     batches();
     fields_of(&chosen);

@@ -118,7 +118,7 @@ cdef extern from "steve/kernels/accesses/states.h" nogil:
     bint states_feed(states *s, const mt_event *events, size_t n)
     void states_finish(states *s, uint64_t time)
 
-cdef extern from "steve/kernels/accesses/sharing_parts.h" nogil:
+cdef extern from "steve/kernels/accesses/sharing_shards.h" nogil:
     struct sharing_reported:
         pass
     struct sharing_piece:
@@ -133,10 +133,10 @@ cdef extern from "steve/kernels/accesses/sharing_parts.h" nogil:
         size_t n_clocks
         uint64_t changes
         uint16_t first_thread, thread
-    bint sharingparts_enter(sharing *s, const mt_live_block_t *live, uint32_t stack)
-    bint sharingparts_finish(sharing *s)
-    size_t sharingparts_report(const sharing *s, sharing_reported *reported, sharing_use *uses)
-    bint sharingparts_add(sharing *whole, const sharing_part_report *part)
+    bint sharing_shard_enter(sharing *s, const mt_live_block_t *live, uint32_t stack)
+    bint sharing_shard_finish(sharing *s)
+    size_t sharing_shard_report(const sharing *s, sharing_reported *reported, sharing_use *uses)
+    bint sharing_shard_add(sharing *whole, const sharing_part_report *part)
 
 # Cython compares the offsets of all fields with those of the struct.
 cdef fields_cell a_cell
@@ -410,7 +410,7 @@ cdef class Reuse(Analysis):
 
 cdef class Sharing(Analysis):
     """An array of SHARING by stack id; an array of SHARED_LINE, in no order; the number of lines that were examined for
-    false sharing; how often the next access was made by another thread. steve/kernels/accesses/sharing_parts.h
+    false sharing; how often the next access was made by another thread. steve/kernels/accesses/sharing_shards.h
     defines what a shard reports."""
     cdef sharing s
     cdef object rows
@@ -434,7 +434,7 @@ cdef class Sharing(Analysis):
     cdef int enter(self, Walk walk, const mt_live_block_t *block) except -1:
         cdef uint32_t slot = block.slot
         if slot < <size_t>len(self.owners) and self.owners[slot] and walk.w.mine[slot]:
-            enough(sharingparts_enter(&self.s, block, self.owners[slot] - 1))
+            enough(sharing_shard_enter(&self.s, block, self.owners[slot] - 1))
         return 0
 
     cdef bint take(self, const mt_event *events, size_t n) noexcept nogil:
@@ -443,10 +443,10 @@ cdef class Sharing(Analysis):
     def partial(self):
         cdef sharing *s = &self.s
         cdef size_t n_uses
-        enough(sharingparts_finish(s))
+        enough(sharing_shard_finish(s))
         reported = np.empty(s.lines.map.live * sizeof(sharing_reported) // 8, "u8")
         uses = np.empty(s.lines.n_uses * sizeof(sharing_use) // 8, "u8")
-        n_uses = sharingparts_report(s, <sharing_reported *>data_of(reported), <sharing_use *>data_of(uses))
+        n_uses = sharing_shard_report(s, <sharing_reported *>data_of(reported), <sharing_use *>data_of(uses))
         return {"rows": array_of(s.rows, s.rows_room, SHARING),
                 "found": array_of(s.lines.found, s.lines.n_found, SHARED_LINE), "tests": s.lines.tests,
                 "reported": reported, "uses": uses[:n_uses * sizeof(sharing_use) // 8],
@@ -470,7 +470,7 @@ cdef class Sharing(Analysis):
             self.rows = summed(self.rows, part["rows"])
             self.found.append(part["found"])
             self.tests += part["tests"]
-            enough(sharingparts_add(&self.s, &p))
+            enough(sharing_shard_add(&self.s, &p))
 
     def end(self, uint64_t time, bint between):
         enough(sharing_finish(&self.s))

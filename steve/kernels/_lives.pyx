@@ -136,10 +136,10 @@ cdef extern from "steve/kernels/lives/lives.h" nogil:
     bint lives_is_selected(const lives *l, uint64_t handle)
     void lives_mark(uint8_t *set, uint64_t n_bits, const life *lives, const uint8_t *keep, size_t n)
 
-cdef extern from "steve/kernels/lives/lives_parts.h" nogil:
-    bint livesparts_enter(lives *l, const mt_live_block_t *live)
-    bint livesparts_finish(lives *l)
-    bint livesparts_add(lives *whole, const lives_piece *pieces, size_t n, const lives_totals *part,
+cdef extern from "steve/kernels/lives/lives_shards.h" nogil:
+    bint lives_shard_enter(lives *l, const mt_live_block_t *live)
+    bint lives_shard_finish(lives *l)
+    bint lives_shard_add(lives *whole, const lives_piece *pieces, size_t n, const lives_totals *part,
                         const lives_totals *began)
 
 cdef extern from "steve/kernels/lives/faults.h" nogil:
@@ -308,14 +308,14 @@ cdef class Lives:
         cdef uint32_t slot
         mt_read_checkpoint(self.trace.r)
         for slot in range(mt_count_slots(self.trace.r)):
-            if self.trace.live_block(slot, &block) and not livesparts_enter(&self.l, &block):
+            if self.trace.live_block(slot, &block) and not lives_shard_enter(&self.l, &block):
                 raise MemoryError
         self.began = self.l.totals
         return 0
 
     def piece(self):
         """What is known of the blocks that cross a border of the shard, as bytes for WholeLives.add()."""
-        if not livesparts_finish(&self.l):
+        if not lives_shard_finish(&self.l):
             raise MemoryError
         return (PyBytes_FromStringAndSize(<char *>self.l.pieces, self.l.n_pieces * sizeof(lives_piece)),
                 PyBytes_FromStringAndSize(<char *>&self.l.totals, sizeof(lives_totals)),
@@ -432,10 +432,10 @@ cdef extern from "steve/kernels/lines/line_pages.h" nogil:
     size_t linepages_count(const linepages *p)
     void linepages_copy(const linepages *p, linepage *to)
 
-cdef extern from "steve/kernels/lines/lines_parts.h" nogil:
-    bint lineparts_enter(linework *w, uint32_t slot, uint32_t stack)
-    bint lineparts_add(linework *whole, const uint32_t *pieces, size_t n)
-    bint lineparts_add_pages(linework *whole, const linepage *pages, size_t n)
+cdef extern from "steve/kernels/lines/lines_shards.h" nogil:
+    bint lines_shard_enter(linework *w, uint32_t slot, uint32_t stack)
+    bint lines_shard_add(linework *whole, const uint32_t *pieces, size_t n)
+    bint lines_shard_add_pages(linework *whole, const linepage *pages, size_t n)
 
 # Of struct luacode_thread; AS_BEFORE: as it was before the shard
 cdef luacode_thread a_thread
@@ -513,7 +513,7 @@ cdef int enter_lines(Lives self, begins) except -1:
     for slot in range(mt_count_slots(self.trace.r)):
         if mt_get_live_block(self.trace.r, slot, &block) and lives_is_selected(&self.l, block.handle):
             stack = max(owners[slot], <uint32_t>1) - 1 if slot + 1 < len(owners) else 0
-            if not lineparts_enter(&self.work, slot, stack):
+            if not lines_shard_enter(&self.work, slot, stack):
                 raise MemoryError
     return 0
 
@@ -560,8 +560,8 @@ cdef class WholeLines:
         cdef const uint32_t[::1] pieces = np.append(piece[0], np.uint32(0))
         cdef const uint8_t[::1] pages = np.append(piece[1], np.uint8(0))
         cdef size_t n_pages = len(piece[1]) // sizeof(linepage)
-        if (not lineparts_add(&self.work, &pieces[0], len(piece[0]))
-                or not lineparts_add_pages(&self.work, <const linepage *>&pages[0], n_pages)):
+        if (not lines_shard_add(&self.work, &pieces[0], len(piece[0]))
+                or not lines_shard_add_pages(&self.work, <const linepage *>&pages[0], n_pages)):
             raise MemoryError
         for sums, rows in zip(self.sums, piece[2:]):
             for name in sums.dtype.names:
@@ -581,7 +581,7 @@ cdef class WholeLines:
         return work, made
 
 
-# -- Parts of a trace joined. --------------------------------------------------------------------------------
+# -- Shards of a trace joined. -------------------------------------------------------------------------------
 
 cdef class WholeLives:
     """The lives of a trace, from the Lives.piece() of each shard, added in their order.
@@ -614,7 +614,7 @@ cdef class WholeLives:
         n = len(pieces) // sizeof(lives_piece)
         if n:
             first = <const lives_piece *>&pieces[0]
-        if not livesparts_add(&self.l, first, n, <const lives_totals *>&totals[0],
+        if not lives_shard_add(&self.l, first, n, <const lives_totals *>&totals[0],
                               <const lives_totals *>&began[0]):
             raise MemoryError
         return self.l.totals.peak if self.l.totals.peak != peak else 0

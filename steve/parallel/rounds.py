@@ -65,7 +65,7 @@ def sound_seek_points(trace: "Trace", path: str) -> int:
     return trace.sound_seek_points() if isinstance(path, Salvaged) else len(trace.seek_points())
 
 
-def has_parts(path: str) -> bool:
+def has_shards(path: str) -> bool:
     """Can the file be divided into several shards?"""
     return path != "-" and os.path.isfile(path) and sound_seek_points(open_whole(path), path) > 1
 

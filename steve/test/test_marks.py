@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import test_lineparts
+import test_line_shards
 from conftest import Steve, make_trace
 from reference_lives import Run, script
 from steve.analysis import blocks, totals
@@ -29,9 +29,9 @@ from steve.report.collect import ReportAnalysis
 from steve.system.errors import SteveError
 from steve.trace._memtrace import Trace
 from test_analyses import run_steve, runs
-from test_eventparts import plain_sharing, stateful
-from test_liveparts import CHUNKS, DIVIDED, Everything, Parts, Sums, by_key, eventful, line_of
-from test_parts import Here, report_of, silent
+from test_event_shards import plain_sharing, stateful
+from test_live_shards import CHUNKS, DIVIDED, Everything, Shards, Sums, by_key, eventful, line_of
+from test_shards import Here, report_of, silent
 
 RUNS = settings(max_examples=40, deadline=None)
 ENDS = ((None, "b"), ("a", None), ("b", None), ("b", "b"), ("a", "b"), (None, "a"))
@@ -43,7 +43,7 @@ Ends = tuple[str | None, str | None]
 @pytest.fixture(autouse=True, scope="module")
 def here() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(blocks, "Pool", Parts)
+        patch.setattr(blocks, "Pool", Shards)
         yield
 
 
@@ -120,8 +120,8 @@ def test_random_events(what: str, run: Run, chunk: int, where: str | None, ends:
 def test_random_lines(chunk: int, where: str | None, ends: Ends, steps: int, choose: random.Random) -> None:
     def lines(chosen: blocks.Blocks) -> list[dict]:
         sums, = chosen.sum_with_accesses("stack")
-        return test_lineparts.rows(sums, chosen.lives, chosen.lines)
-    program = test_lineparts.program(choose, steps).splitlines(keepends=True)
+        return test_line_shards.rows(sums, chosen.lives, chosen.lines)
+    program = test_line_shards.program(choose, steps).splitlines(keepends=True)
     for name in "abb":
         program.insert(choose.randint(5, len(program) - 1), f"mark {name}\n")
     with tempfile.TemporaryDirectory() as folder:

@@ -22,9 +22,9 @@ from steve.analysis import blocks
 from steve.kernels import _accesses
 from steve.parallel import rounds
 from steve.commands import sharing
-from test_eventparts import choice, plain_sharing
-from test_liveparts import CHUNKS, arguments
-from test_parts import Here, silent
+from test_event_shards import choice, plain_sharing
+from test_live_shards import CHUNKS, arguments
+from test_shards import Here, silent
 
 RUNS = settings(max_examples=100, deadline=None)
 PAGE = 4096

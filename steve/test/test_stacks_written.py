@@ -26,7 +26,7 @@ from steve.export.csv import table
 from steve.flame.tree import Box, Stacks, boxes, sorted_stacks
 from steve.trace.frames import label
 from steve.trace.policy import ShownStacks
-from test_liveparts import arguments
+from test_live_shards import arguments
 
 FRAMES = ("main", "a", "b", "b@x.c:3", "b@x.c:4", "work@@app.lua:12/10", "malloc", "[lib.so]")
 Plain = list[tuple[list[int], tuple[int, ...]]]  # frames, innermost first, and values

@@ -4,7 +4,7 @@
 #include "steve/kernels/accesses/sharing.h"
 
 #include "memtrace/base/array.h"
-#include "steve/kernels/accesses/sharing_parts.h"
+#include "steve/kernels/accesses/sharing_shards.h"
 #include "steve/kernels/base/walk.h"
 
 bool sharing_init(struct sharing *s)
@@ -26,7 +26,7 @@ static bool block_new(struct sharing *s, const struct mt_event *e)
     if (!array_grow(&s->blocks, &s->blocks_room, (size_t)e->slot + 1, sizeof *s->blocks) ||
         !array_grow(&s->rows, &s->rows_room, (size_t)e->ref + 1, sizeof *s->rows))
         return false;
-    if (s->blocks[e->slot].live && !sharingparts_end(s, &s->blocks[e->slot])) /* its Free was lost */
+    if (s->blocks[e->slot].live && !sharing_shard_end(s, &s->blocks[e->slot])) /* its Free was lost */
         return false;
     s->blocks[e->slot] = (struct sharing_block){.size = e->size, .stack = e->ref, .live = true};
     s->rows[e->ref].blocks++;
@@ -98,7 +98,7 @@ static bool step(struct sharing *s, const struct mt_event *e)
     if (!b)
         return true;
     if (e->kind == MT_FREE)
-        return sharingparts_end(s, b);
+        return sharing_shard_end(s, b);
     if (e->kind == MT_RESIZE)
         b->size = e->size;
     else if (!e->freed)

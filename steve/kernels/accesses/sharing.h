@@ -4,7 +4,7 @@
  * accesses. Of each line of 64 bytes sharing_lines.h keeps what each thread does to it, and decides whether it
  * is falsely shared.
  *
- * A trace may be read in parts: sharing_parts.h.
+ * A trace may be read in parts: sharing_shards.h.
  *
  * Memory O(live blocks + lines accessed + stacks), and more for each line that several threads access.
  *

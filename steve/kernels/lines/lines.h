@@ -57,7 +57,7 @@ struct linework_block {
     uint32_t few[LINEWORK_FEW + 1];
     uint32_t many; /* index + 1 of one of the others, in the table of pairs; 0 = there is none */
     uint8_t n;     /* lines in `few`, without its last */
-    bool earlier;  /* made before this shard: see lines_parts.h */
+    bool earlier;  /* made before this shard: see lines_shards.h */
 };
 
 /* Four lines, to be compared at once. */
@@ -113,7 +113,7 @@ struct linework {
     size_t segments_room, touches_room, sums_room;
     uint32_t n_segments, n_touches; /* that are known, */
     bool learned_lua;               /* and was Lua followed when they were learned? */
-    uint32_t *pieces;               /* of a shard: see lines_parts.h */
+    uint32_t *pieces;               /* of a shard: see lines_shards.h */
     size_t n_pieces, pieces_room;
 };
 

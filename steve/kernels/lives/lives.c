@@ -10,7 +10,7 @@
 #include "steve/kernels/base/prefetch.h"
 #include "steve/kernels/base/walk.h"
 #include "steve/kernels/lines/line_segments.h"
-#include "steve/kernels/lives/lives_parts.h"
+#include "steve/kernels/lives/lives_shards.h"
 
 #define PIECE 8192 /* records of lives_finish */
 
@@ -152,7 +152,7 @@ static bool block_free(struct lives *l, struct lives_block *b, const struct mt_e
 {
     const struct lives_ending ending = {true, e->thread};
 
-    if (!(b->earlier ? livesparts_end(l, b, e->thread) : end_life(l, b, &ending)))
+    if (!(b->earlier ? lives_shard_end(l, b, e->thread) : end_life(l, b, &ending)))
         return false;
     l->totals.live_bytes -= b->size;
     l->totals.live_blocks--;
@@ -243,7 +243,7 @@ static inline void count(struct access_sums *a, unsigned kind, uint64_t size)
 }
 
 /* The first access to a block. If the block was made before the shard, this thread is noted instead of the one that
- * made it: lives_parts.h. */
+ * made it: lives_shards.h. */
 static inline void first_access(struct lives_block *b, uint64_t now, uint16_t thread)
 {
     b->touched = true;

@@ -12,7 +12,7 @@
  *
  * With a linework, accesses count only for lines of the program: sites, records and totals then have no accesses.
  *
- * Used bytes are counted in 64 parts of a block: steve/kernels/base/used_bytes.h. For shards, see lives_parts.h.
+ * Used bytes are counted in 64 parts of a block: steve/kernels/base/used_bytes.h. For shards, see lives_shards.h.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef STEVE_KERNELS_LIVES_LIVES_H
@@ -43,7 +43,7 @@ struct lives_block {
     uint8_t how, shift; /* how: enum mt_how | LIVES_INHERITED; shift: a part is 2^shift bytes */
     uint8_t live : 1, touched : 1;
     uint8_t shared, type, reach;
-    uint8_t earlier;                  /* made before this shard: see lives_parts.h */
+    uint8_t earlier;                  /* made before this shard: see lives_shards.h */
     uint32_t stack, heap, last_stack; /* as in struct life */
     uint64_t handle, size, bytes, resizes, born, born_time, born_allocated, news, peak, peak_bytes;
     uint64_t first_size, most, moves, copied;
@@ -85,7 +85,7 @@ struct lives {
     uint64_t since;          /* blocks with smaller handles are not selected */
     struct usedparts_map *maps; /* by slot, of blocks made earlier */
     size_t maps_room;
-    struct lives_piece *pieces; /* of a shard; see lives_parts.h */
+    struct lives_piece *pieces; /* of a shard; see lives_shards.h */
     size_t n_pieces, pieces_room;
 };
 
@@ -104,7 +104,7 @@ void lives_end(struct lives *l, uint64_t time);
  * be fed afterwards. False when out of memory. */
 bool lives_finish(struct lives *l);
 
-/* For lives_parts.c. Note the bytes that a block had at the last peak, before they change. Write the record of a block
+/* For lives_shards.c. Note the bytes that a block had at the last peak, before they change. Write the record of a block
  * that ended at a moment; false when out of memory. The present moment. Is a handle selected? */
 void lives_note_peak(const struct lives *l, struct lives_block *b);
 bool lives_retire(struct lives *l, struct lives_block *b, const struct lives_moment *at,

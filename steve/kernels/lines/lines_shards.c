@@ -1,7 +1,7 @@
-/* lines_parts.c - what lines do with blocks in parts of a trace; see lines_parts.h.
+/* lines_shards.c - what lines do with blocks in parts of a trace; see lines_shards.h.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
-#include "steve/kernels/lines/lines_parts.h"
+#include "steve/kernels/lines/lines_shards.h"
 
 #include "memtrace/base/array.h"
 
@@ -9,7 +9,7 @@
 
 /* ---- a part -------------------------------------------------------------------------------- */
 
-bool lineparts_enter(struct linework *w, uint32_t slot, uint32_t stack)
+bool lines_shard_enter(struct linework *w, uint32_t slot, uint32_t stack)
 {
     if (!linework_begin(w, slot, stack))
         return false;
@@ -51,12 +51,12 @@ static bool put_piece(struct linework *w, uint32_t slot, bool ended)
     return true;
 }
 
-bool lineparts_end(struct linework *w, uint32_t slot)
+bool lines_shard_end(struct linework *w, uint32_t slot)
 {
     return put_piece(w, slot, true);
 }
 
-bool lineparts_finish(struct linework *w)
+bool lines_shard_finish(struct linework *w)
 {
     for (uint32_t slot = 0; slot < w->blocks_room; slot++)
         if (w->blocks[slot].own && w->blocks[slot].n && !put_piece(w, slot, false))
@@ -88,7 +88,7 @@ static bool add_piece(struct linework *whole, const uint32_t *head, const uint32
     return true;
 }
 
-bool lineparts_add(struct linework *whole, const uint32_t *pieces, size_t n)
+bool lines_shard_add(struct linework *whole, const uint32_t *pieces, size_t n)
 {
     size_t at = 0;
 
@@ -100,7 +100,7 @@ bool lineparts_add(struct linework *whole, const uint32_t *pieces, size_t n)
     return true;
 }
 
-bool lineparts_add_pages(struct linework *whole, const struct linepage *pages, size_t n)
+bool lines_shard_add_pages(struct linework *whole, const struct linepage *pages, size_t n)
 {
     for (const struct linepage *p = pages; p < pages + n; p++)
         if (p->line < whole->map.n_lines && !linework_met_page(whole, p->page, p->touched, p->line))

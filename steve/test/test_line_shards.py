@@ -1,4 +1,4 @@
-"""`steve lines` computed in parts equals that of one walk: random traces of Lua programs with threads,
+"""`steve lines` computed in shards equals that of one walk: random traces of Lua programs with threads,
 divided wherever possible, and the command with processes.
 
 SPDX-License-Identifier: GPL-2.0-or-later
@@ -18,7 +18,7 @@ from conftest import Steve, make_trace
 from steve.analysis import blocks
 from steve.commands import lines
 from test_analyses import run_steve
-from test_liveparts import CHUNKS, Many, Parts, arguments, rich  # noqa: F401 (a fixture)
+from test_live_shards import CHUNKS, Many, Shards, arguments, rich  # noqa: F401 (a fixture)
 
 WHERES = (None, "size >= 30 and lifetime < 40", "not freed or shared", "function = 'f'")
 GC, TRACE = 2, 7  # constants of enum mt_vm
@@ -122,12 +122,12 @@ def of_one(path: Path, where: str | None) -> list[dict]:
     return rows(sums, one.lives, one.lines)
 
 
-class Few(Parts):
+class Few(Shards):
     """A list of the parts of a trace that has few seek points."""
     n = 1
 
 
-def of_parts(path: Path, where: str | None, pool: type[Parts]) -> list[dict]:
+def of_shards(path: Path, where: str | None, pool: type[Shards]) -> list[dict]:
     many = Many(path, where, threads=True, pool=pool, by_line=True)
     sums, = many.sum_with_accesses("stack")
     return rows(sums, many.lives, many.lines)
@@ -139,8 +139,8 @@ def test_random_lines(chunk: int, where: str | None, steps: int, choose: random.
     with tempfile.TemporaryDirectory() as folder:
         path = make_trace(Path(folder) / "t.ljt", program(choose, steps), chunk, 1)
         expected = of_one(path, where)
-        assert of_parts(path, where, Parts) == expected
-        assert of_parts(path, where, Few) == expected
+        assert of_shards(path, where, Shards) == expected
+        assert of_shards(path, where, Few) == expected
 
 
 @settings(max_examples=30, deadline=None)
@@ -155,7 +155,7 @@ def test_lua_that_begins_late(chunk: int, steps: int, choose: random.Random) -> 
         alone = make_trace(Path(folder) / "alone.ljt", late, chunk, 1)
         later = make_trace(Path(folder) / "later.ljt", early + late, chunk, 1)
         expected = of_lua(of_one(alone, None))
-        assert of_lua(of_one(later, None)) == of_lua(of_parts(later, None, Parts)) == expected
+        assert of_lua(of_one(later, None)) == of_lua(of_shards(later, None, Shards)) == expected
 
 
 def test_blocks_from_before_lua(tmp_path: Path) -> None:

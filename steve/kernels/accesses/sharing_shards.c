@@ -1,7 +1,7 @@
-/* sharing_parts.c - memory that several threads access in parts of a trace; see sharing_parts.h.
+/* sharing_shards.c - memory that several threads access in parts of a trace; see sharing_shards.h.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
-#include "steve/kernels/accesses/sharing_parts.h"
+#include "steve/kernels/accesses/sharing_shards.h"
 
 #include "memtrace/base/array.h"
 
@@ -13,7 +13,7 @@ static bool reach(struct sharing *s, uint32_t stack)
 
 /* ---- a part -------------------------------------------------------------------------------- */
 
-bool sharingparts_enter(struct sharing *s, const struct mt_live_block *live, uint32_t stack)
+bool sharing_shard_enter(struct sharing *s, const struct mt_live_block *live, uint32_t stack)
 {
     if (!array_grow(&s->blocks, &s->blocks_room, (size_t)live->slot + 1, sizeof *s->blocks) ||
         !reach(s, stack))
@@ -32,7 +32,7 @@ static bool put_piece(struct sharing *s, const struct sharing_block *b, bool fre
     return true;
 }
 
-bool sharingparts_end(struct sharing *s, struct sharing_block *b)
+bool sharing_shard_end(struct sharing *s, struct sharing_block *b)
 {
     b->live = false;
     return !b->earlier || put_piece(s, b, true);
@@ -75,7 +75,7 @@ static void report_line(const struct sharinglines *l, uint64_t number, uint32_t 
     copy_list(l, line->counted, to, &t->counted);
 }
 
-bool sharingparts_finish(struct sharing *s)
+bool sharing_shard_finish(struct sharing *s)
 {
     for (size_t i = 0; i < s->blocks_room; i++)
         if (s->blocks[i].live && !put_piece(s, &s->blocks[i], false))
@@ -83,8 +83,8 @@ bool sharingparts_finish(struct sharing *s)
     return true;
 }
 
-size_t sharingparts_report(const struct sharing *s, struct sharing_reported *reported,
-                           struct sharing_use *uses)
+size_t sharing_shard_report(const struct sharing *s, struct sharing_reported *reported,
+                            struct sharing_use *uses)
 {
     const struct sharinglines *l = &s->lines;
     struct sharing_use *to = uses;
@@ -266,7 +266,7 @@ static bool add_pieces(struct sharing *whole, const struct sharing_part *part)
     return true;
 }
 
-bool sharingparts_add(struct sharing *whole, const struct sharing_part *part)
+bool sharing_shard_add(struct sharing *whole, const struct sharing_part *part)
 {
     return add_lines(&whole->lines, part) && add_pieces(whole, part);
 }

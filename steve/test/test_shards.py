@@ -1,4 +1,4 @@
-"""Work in parts gives the same bytes as work in one piece: random traces, a larger one, a Dask cluster,
+"""Work in shards gives the same bytes as work in one piece: random traces, a larger one, a Dask cluster,
 damage.
 
 SPDX-License-Identifier: GPL-2.0-or-later
@@ -56,14 +56,14 @@ def silent(done: int, total: int) -> None:
     """A progress that shows nothing."""
 
 
-def ops_in_parts(path: Path, form: str, resizes: bool) -> bytes:
+def ops_in_shards(path: Path, form: str, resizes: bool) -> bytes:
     with tempfile.TemporaryFile() as file:
         rounds.Rounds(str(path), Here(), silent).run(partial(Operations, file.fileno(), form, resizes))
         file.seek(0)
         return file.read()
 
 
-def summary_in_parts(path: str) -> tuple[rounds.Whole, _totals.Summary]:
+def summary_in_shards(path: str) -> tuple[rounds.Whole, _totals.Summary]:
     shards = rounds.Rounds(path, Here(), silent)
     summary = shards.run(_totals.Summary)
     return shards.whole(), summary
@@ -81,7 +81,7 @@ def ops_in_one(path: Path, form: str, resizes: bool) -> bytes:
 def test_random_ops(history: list[Event], chunk: int, form: str, resizes: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = make_trace(Path(folder) / "t.ljt", reference.script(history), chunk, 1)
-        assert ops_in_parts(path, form, resizes) == ops_in_one(path, form, resizes)
+        assert ops_in_shards(path, form, resizes) == ops_in_one(path, form, resizes)
 
 
 @settings(max_examples=60, deadline=None)
@@ -91,7 +91,7 @@ def test_random_summaries(history: list[Event], chunk: int) -> None:
         path = make_trace(Path(folder) / "t.ljt", reference.script(history), chunk, 1)
         one = Trace(str(path))
         expected = analyse_whole(Walk(one), _totals.Summary)
-        whole, summary = summary_in_parts(str(path))
+        whole, summary = summary_in_shards(str(path))
         assert totals.summary_object(whole, summary) == totals.summary_object(one, expected)
         assert summary.stacks().tolist() == expected.stacks().tolist()
 
@@ -154,7 +154,7 @@ def test_summaries_of_damaged_traces(tmp_path: Path) -> None:
         path = rounds.Salvaged(tmp_path / "t.ljt")
         one = Trace(str(path), salvage=True)
         expected = analyse_whole(Walk(one), _totals.Summary)
-        found, summary = summary_in_parts(path)
+        found, summary = summary_in_shards(path)
         assert totals.summary_object(found, summary) == totals.summary_object(one, expected)
         heap = expected.totals
         assert 0 <= heap["live_bytes"] <= heap["peak_bytes"] and 0 <= heap["live_blocks"] <= heap["peak_blocks"]

@@ -1,4 +1,4 @@
-"""Lives of blocks computed in parts equal those of one walk: random traces divided wherever possible, all
+"""Lives of blocks computed in shards equal those of one walk: random traces divided wherever possible, all
 fields of all lives, filters, sums, errors of the program; and whole commands with processes.
 
 SPDX-License-Identifier: GPL-2.0-or-later
@@ -25,7 +25,7 @@ from steve.trace._memtrace import Trace
 from steve.cli import COMMANDS, load, make_parser
 from steve.analysis.program_errors import Faults
 from test_analyses import run_steve, runs
-from test_parts import Here
+from test_shards import Here
 
 RUNS = settings(max_examples=80, deadline=None)
 CHUNKS = st.sampled_from((1, 2, 5))
@@ -75,13 +75,13 @@ def arguments(path: Path, where: str | None = None) -> Namespace:
                      scheduler=None)
 
 
-class Parts(Here):
+class Shards(Here):
     """A Pool that works here."""
 
     def __init__(self, args: Namespace) -> None:
         pass
 
-    def __enter__(self) -> Parts:
+    def __enter__(self) -> Shards:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -92,11 +92,11 @@ class Many(blocks.Blocks):
     """Blocks of a trace that is read in as many parts as there can be, even if that is one."""
 
     def __init__(self, path: Path, where: str | None = None, chosen: Selection | None = None, threads: bool = False,
-                 pool: type[Parts] = Parts, errors: Faults | None = None, **more: Any) -> None:
+                 pool: type[Shards] = Shards, errors: Faults | None = None, **more: Any) -> None:
         super().__init__("test", arguments(path, where), again=errors is not None, errors=errors, **more)
         self._wanted, self._pool = {"chosen": chosen, "threads": threads}, pool
 
-    def _in_parts(self) -> bool:
+    def _in_shards(self) -> bool:
         return True
 
     def fold(self, make: Any, **_: Any) -> Any:

@@ -1,14 +1,14 @@
-/* lives_parts.c - lives of blocks in shards of a trace; see lives_parts.h.
+/* lives_shards.c - lives of blocks in shards of a trace; see lives_shards.h.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
-#include "steve/kernels/lives/lives_parts.h"
+#include "steve/kernels/lives/lives_shards.h"
 
 #include "memtrace/base/array.h"
-#include "steve/kernels/lines/lines_parts.h"
+#include "steve/kernels/lines/lines_shards.h"
 
 /* ---- a shard ------------------------------------------------------------------------------- */
 
-bool livesparts_enter(struct lives *l, const struct mt_live_block *live)
+bool lives_shard_enter(struct lives *l, const struct mt_live_block *live)
 {
     if (!lives_is_selected(l, live->handle))
         return true;
@@ -47,9 +47,9 @@ static bool add_piece_of(struct lives *l, struct lives_block *b, uint16_t thread
     return true;
 }
 
-bool livesparts_end(struct lives *l, struct lives_block *b, uint16_t thread)
+bool lives_shard_end(struct lives *l, struct lives_block *b, uint16_t thread)
 {
-    return (!l->lines || lineparts_end(l->lines, (uint32_t)(b - l->blocks))) &&
+    return (!l->lines || lines_shard_end(l->lines, (uint32_t)(b - l->blocks))) &&
            add_piece_of(l, b, thread, true);
 }
 
@@ -60,7 +60,7 @@ static bool is_idle(const struct lives_block *b)
            b->reach == MT_REACH_FULL;
 }
 
-bool livesparts_finish(struct lives *l)
+bool lives_shard_finish(struct lives *l)
 {
     for (size_t i = 0; i < l->room; i++) {
         struct lives_block *b = &l->blocks[i];
@@ -68,7 +68,7 @@ bool livesparts_finish(struct lives *l)
         if (b->live && !is_idle(b) && !add_piece_of(l, b, 0, false))
             return false;
     }
-    return !l->lines || lineparts_finish(l->lines);
+    return !l->lines || lines_shard_finish(l->lines);
 }
 
 /* ---- the whole ----------------------------------------------------------------------------- */
@@ -180,8 +180,8 @@ static void add_totals(struct lives_totals *t, const struct lives_totals *part,
         t->time = part->time;
 }
 
-bool livesparts_add(struct lives *whole, const struct lives_piece *pieces, size_t n,
-                    const struct lives_totals *part, const struct lives_totals *began)
+bool lives_shard_add(struct lives *whole, const struct lives_piece *pieces, size_t n,
+                     const struct lives_totals *part, const struct lives_totals *began)
 {
     bool higher = part->peak > 0 && part->peak_bytes > whole->totals.peak_bytes;
 

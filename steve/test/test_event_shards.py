@@ -1,4 +1,4 @@
-"""States, working sets, fields, sharing and reuse computed in parts equal those of one walk: random traces
+"""States, working sets, fields, sharing and reuse computed in shards equal those of one walk: random traces
 divided wherever possible, and the commands with processes.
 
 SPDX-License-Identifier: GPL-2.0-or-later
@@ -22,8 +22,8 @@ from steve.kernels import _accesses, _walk
 from steve.parallel import rounds
 from steve.kernels._lives import Selection
 from test_analyses import run_steve, runs
-from test_liveparts import CHUNKS, arguments, rich  # noqa: F401 (a fixture)
-from test_parts import Here, silent
+from test_live_shards import CHUNKS, arguments, rich  # noqa: F401 (a fixture)
+from test_shards import Here, silent
 
 RUNS = settings(max_examples=60, deadline=None)
 WHERES = (None, "size >= 30 and lifetime < 20", "not freed")

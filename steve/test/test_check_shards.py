@@ -1,5 +1,5 @@
-"""`steve check` reports the same for parts as for the whole: random traces divided wherever possible, the
-command with processes, damage, and violations that no single part can see.
+"""`steve check` reports the same for shards as for the whole: random traces divided wherever possible, the
+command with processes, damage, and violations that no single shard can see.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -21,15 +21,15 @@ from steve.parallel import rounds
 from steve.trace._memtrace import Trace
 from steve.commands import check
 from test_analyses import runs
-from test_liveparts import CHUNKS, arguments, rich  # noqa: F401 (a fixture)
-from test_parts import Here, large, silent  # noqa: F401 (a fixture)
+from test_live_shards import CHUNKS, arguments, rich  # noqa: F401 (a fixture)
+from test_shards import Here, large, silent  # noqa: F401 (a fixture)
 
 
 def in_one(path: Path) -> dict:
     return blocks.Blocks("check", arguments(path)).over_events(_check.Check)
 
 
-def in_parts(path: Path) -> dict | None:
+def in_shards(path: Path) -> dict | None:
     return rounds.Rounds(str(path), Here(), silent).run(_check.Check)
 
 
@@ -38,7 +38,7 @@ def in_parts(path: Path) -> dict | None:
 def test_random_traces(run: Run, chunk: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = make_trace(Path(folder) / "t.ljt", script(run), chunk, 1)
-        assert in_parts(path) == in_one(path)
+        assert in_shards(path) == in_one(path)
         assert in_one(path)["left"] == Trace(str(path)).survivors().tobytes()
 
 
@@ -51,7 +51,7 @@ def same(steve: Steve, path: Path, *more: str) -> Any:
 
 def test_by_processes(steve: Steve, rich: Path, large: Path) -> None:  # noqa: F811
     for path in (rich, large):
-        assert same(steve, path).returncode == 0 and in_parts(path) == in_one(path)
+        assert same(steve, path).returncode == 0 and in_shards(path) == in_one(path)
     assert json.loads(steve("check", "--json", "-j", "2", rich).out)["crossing"]["count"] > 100
 
 

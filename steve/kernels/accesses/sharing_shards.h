@@ -1,17 +1,17 @@
-/* sharing_parts.h - sharing of memory between threads in shards of a trace.
+/* sharing_shards.h - sharing of memory between threads in shards of a trace.
  *
  * A shard does not know which thread used a line or accessed a block last before it. So it reports for each line:
  * the first run, the rest of the first episode and, if that ended in the shard, the last episode. Episodes that
  * begin and end in the shard are decided there. For a block that crosses a border it reports a piece: the thread
  * that accessed the block first, and when it was first found to be shared. Added in the order of the shards
- * (sharingparts_add) to a struct sharing of the whole trace, these give the result of one reader. The clocks of
+ * (sharing_shard_add) to a struct sharing of the whole trace, these give the result of one reader. The clocks of
  * threads begin at 0 in each shard; the whole adds their values before it.
  *
  * Reported lines, uses and pieces are sent between processes as bytes. A shard has O(live blocks + lines accessed).
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef STEVE_KERNELS_ACCESSES_SHARING_PARTS_H
-#define STEVE_KERNELS_ACCESSES_SHARING_PARTS_H
+#ifndef STEVE_KERNELS_ACCESSES_SHARING_SHARDS_H
+#define STEVE_KERNELS_ACCESSES_SHARING_SHARDS_H
 
 #include "steve/kernels/accesses/sharing.h"
 
@@ -45,18 +45,18 @@ struct sharing_part {
 };
 
 /* All return false when out of memory. Enter a block that lives at the beginning of the shard; stack: of its New. */
-bool sharingparts_enter(struct sharing *s, const struct mt_live_block *live, uint32_t stack);
+bool sharing_shard_enter(struct sharing *s, const struct mt_live_block *live, uint32_t stack);
 /* At the end of the shard: complete the pieces. */
-bool sharingparts_finish(struct sharing *s);
+bool sharing_shard_finish(struct sharing *s);
 /* Write the lines to reported[lines.map.live] and their uses to uses[], which has room for lines.n_uses. Returns the
  * number of uses. */
-size_t sharingparts_report(const struct sharing *s, struct sharing_reported *reported,
-                           struct sharing_use *uses);
+size_t sharing_shard_report(const struct sharing *s, struct sharing_reported *reported,
+                            struct sharing_use *uses);
 
 /* For sharing.c: a block was freed. */
-bool sharingparts_end(struct sharing *s, struct sharing_block *b);
+bool sharing_shard_end(struct sharing *s, struct sharing_block *b);
 
 /* Add the report of the next shard. The caller adds its rows and the lines that it found. */
-bool sharingparts_add(struct sharing *whole, const struct sharing_part *part);
+bool sharing_shard_add(struct sharing *whole, const struct sharing_part *part);
 
 #endif
