@@ -6,6 +6,7 @@
 #include "memtrace/test/support_ops.h"
 
 #include "memtrace/ops/op_coding.h"
+#include "memtrace/ops/segment_shapes.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -429,6 +430,31 @@ static void test_random_payloads(void **state)
     }
 }
 
+/* Each combination of absent words of a segment is defined once, in whatever order the combinations occur. */
+static void test_combinations(void **state)
+{
+    const struct mt_segment_word words[] = {{.first = 0, .words = 3, .count = 3}, {0}, {0}};
+    const struct mt_segment_access accesses[] = {
+        {0, 8, 0, MT_LOAD, 0}, {0, 8, 0, MT_STORE, 1}, {0, 8, 0, MT_MODIFY, 2}};
+    const struct mt_batch batch = {.segments = words, .accesses = accesses, .n_segments = 3};
+    struct mt_error err;
+    struct opshapes shapes = {0};
+    uint32_t known[7] = {0};
+    uint64_t seed = 5;
+    int fd = memory_file("", 0);
+    struct ops_writer *w = ops_writer_open(fd, OPS_BINARY, OPS_ACCESS, &err);
+    for (unsigned i = 0; i < 1000; i++) {
+        const uint32_t absent = i < 14 ? i % 7 : (uint32_t)random_below(&seed, 7);
+        opshapes_find(&shapes, w, &batch, 0, absent);
+        assert_int_equal(shapes.latest[0].absent, absent);
+        assert_true(i < 7 ? !known[absent] : known[absent] == shapes.latest[0].shape);
+        known[absent] = shapes.latest[0].shape;
+    }
+    opshapes_free(&shapes);
+    assert_int_equal(ops_writer_finish(w, &err), MT_OK);
+    close(fd);
+}
+
 /* A text writer has no shapes and returns that. */
 static void test_text(void **state)
 {
@@ -443,10 +469,15 @@ static void test_text(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_read_back),        cmocka_unit_test(test_pieces),
-        cmocka_unit_test(test_batches),          cmocka_unit_test(test_what_stays),
-        cmocka_unit_test(test_passing_accesses), cmocka_unit_test(test_crafted),
-        cmocka_unit_test(test_random_payloads),  cmocka_unit_test(test_text),
+        cmocka_unit_test(test_read_back),
+        cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_batches),
+        cmocka_unit_test(test_what_stays),
+        cmocka_unit_test(test_passing_accesses),
+        cmocka_unit_test(test_crafted),
+        cmocka_unit_test(test_random_payloads),
+        cmocka_unit_test(test_combinations),
+        cmocka_unit_test(test_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
