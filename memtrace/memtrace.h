@@ -224,7 +224,11 @@ struct mt_event {
         uint64_t old_addr; /* RESIZE */
         uint64_t offset;   /* accesses */
     };
-    uint64_t old_size; /* RESIZE */
+    union {
+        uint64_t old_size; /* RESIZE */
+        double
+            weight; /* NEW, FREE: the number of blocks that this one stands for: memtrace/sample.h; 0 = only itself */
+    };
     uint32_t ref;
     uint16_t thread;     /* from 1 */
     uint8_t kind;        /* enum mt_kind */

@@ -1,8 +1,8 @@
 """The command line `steve COMMAND ...`: find the subcommand, run it, report its errors.
 
 A static list names the subcommands. Each one is a module of steve.commands, imported only when it is
-requested (--help imports all of them). Nothing here depends on what a subcommand does, with two exceptions:
-which subcommands start allocators, and which arguments name input files.
+requested (--help imports all of them). Nothing here depends on what a subcommand does, with three exceptions:
+which subcommands start allocators, which can read samples, and which arguments name input files.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -18,6 +18,7 @@ from typing import NoReturn
 from steve.system import interrupts, memory_limit, standard_streams
 from steve.system.errors import SteveError, meant
 from steve.system.messages import complain
+from steve.system import samples
 
 COMMANDS = ("info", "summary", "sites", "lines", "types", "states", "threads", "leaks", "temporaries",
             "resizes", "globals", "lifetimes", "heat", "fields", "sharing", "workingset", "reuse", "findings",
@@ -26,6 +27,10 @@ COMMANDS = ("info", "summary", "sites", "lines", "types", "states", "threads", "
 
 # commands that start allocators: these reserve more address space than they use, so memory is not limited
 UNBOUND = ("allocstats", "animate")
+
+# commands that can read a sample of the blocks: their numbers are estimates then, or are those of the file
+ESTIMATES = ("info", "summary", "sites", "lines", "types", "threads", "leaks", "lifetimes", "findings", "diff", "check",
+             "dump", "symbolize", "report", "export", "flame")
 
 # names of the arguments whose values are input files
 INPUTS = ("file", "ops", "first", "second", "names", "diff_file", "allocstats", "film")
@@ -94,6 +99,7 @@ def guarded(name: str, argv: Sequence[str]) -> int:
     """Run a subcommand and return its exit status. Every expected failure becomes one line on stderr."""
     try:
         command = load(name)
+        samples.begin(None if command.NAME in ESTIMATES else f"steve {name}")
         args = make_parser(command).parse_args(argv)
         protect_inputs(args)
         return int(command.run(args))

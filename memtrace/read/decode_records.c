@@ -5,6 +5,7 @@
 #include "memtrace/read/decode_records.h"
 #include "memtrace/base/prefetch.h"
 #include "memtrace/blocks/blockmap.h"
+#include "memtrace/sample.h"
 
 #include <stdlib.h>
 
@@ -62,6 +63,14 @@ static void set_block(struct mt_event *ev, const struct live_block *b, uint64_t 
     ev->slot = (uint32_t)slot;
 }
 
+/* The same for an event that makes or ends the block. */
+static void set_life(struct decoder *d, struct mt_event *ev, const struct live_block *b, uint64_t slot)
+{
+    set_block(ev, b, slot);
+    if (d->defs->sample_mean)
+        ev->weight = mt_sample_weight(d->defs->sample_mean, b->size);
+}
+
 /* Add a new or resized block to the recently accessed places, because it is likely to be accessed next. */
 static void remember(struct decoder *d, uint64_t slot)
 {
@@ -84,7 +93,7 @@ static enum rare_result apply_new(struct decoder *d, const struct rec_new *r, st
     struct live_block *b = &d->blocks[r->slot];
     *b = (struct live_block){r->addr, r->size, d->handles++, (uint32_t)r->heap};
     set_event(d, ev, MT_NEW, (uint32_t)r->stack);
-    set_block(ev, b, r->slot);
+    set_life(d, ev, b, r->slot);
     ev->how = (uint8_t)r->how;
     remember(d, r->slot);
     d->live++;
@@ -115,7 +124,7 @@ static enum rare_result apply_free(struct decoder *d, const struct rec_free *r, 
     if (r->stack >= d->defs->stacks.count || r->implied > 1)
         return fail(d, "a free names a stack that is not defined");
     set_event(d, ev, MT_FREE, (uint32_t)r->stack);
-    set_block(ev, b, r->slot);
+    set_life(d, ev, b, r->slot);
     ev->implied = (uint8_t)r->implied;
     *b = (struct live_block){.heap = NO_HEAP};
     d->live--;

@@ -5,6 +5,7 @@
 #include "memtrace/read/definitions.h"
 #include "memtrace/format/chunk.h"
 #include "memtrace/format/codebook.h"
+#include "memtrace/sample.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -240,6 +241,8 @@ static const char *apply_info(struct defs *d, const struct rec_info *r)
     if (!i)
         return no_memory;
     *i = (struct info){(uint32_t)r->key, (uint32_t)r->value};
+    if (strcmp(defs_string(d, i->key), MT_INFO_SAMPLE_MEAN) == 0)
+        d->sample_mean = strtoull(defs_string(d, i->value), NULL, 10);
     return NULL;
 }
 

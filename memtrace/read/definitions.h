@@ -29,6 +29,7 @@ struct defs {
     struct table segments, accesses; /* of struct defined_segment, struct mt_access */
     struct arena text;
     uint16_t nth; /* of the Lua function that the next record is about */
+    uint64_t sample_mean; /* a fact: see memtrace/sample.h; 0 = none */
 };
 
 bool defs_init(struct defs *d);

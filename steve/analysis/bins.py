@@ -2,7 +2,7 @@
 
 Log bins are powers of two: 0, 1, 2-3, 4-7... Linear bins are equally wide; their width is the smallest power
 of two with which MOST of them are enough, found by putting pairs together as larger numbers come. Each bin has
-two sums: how many, and of a weight. Numbers are from 0 to 2^63 - 1.
+two sums: of counts, 1 for each number by default, and of a weight. Numbers are from 0 to 2^63 - 1.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -33,10 +33,10 @@ class LogBins:
             values[high] >>= np.uint64(step)
         return result + (values > 0)
 
-    def add(self, values: "np.ndarray", weights: "np.ndarray") -> None:
+    def add(self, values: "np.ndarray", weights: "np.ndarray", counts: "np.ndarray | None" = None) -> None:
         import numpy as np
         number = self.numbers(values)
-        np.add.at(self.sums[:, 0], number, 1)
+        np.add.at(self.sums[:, 0], number, 1 if counts is None else counts.astype("i8"))
         np.add.at(self.sums[:, 1], number, weights.astype("i8"))
 
     def join(self, other: "LogBins") -> None:
@@ -68,13 +68,13 @@ class LinearBins:
             self.sums = np.concatenate((pairs, np.zeros_like(pairs)))
             self.width *= 2
 
-    def add(self, values: "np.ndarray", weights: "np.ndarray") -> None:
+    def add(self, values: "np.ndarray", weights: "np.ndarray", counts: "np.ndarray | None" = None) -> None:
         import numpy as np
         if len(values) == 0:
             return
         self._reach(int(values.max()))
         number = (values // np.asarray(self.width, values.dtype)).astype("i8")
-        np.add.at(self.sums[:, 0], number, 1)
+        np.add.at(self.sums[:, 0], number, 1 if counts is None else counts.astype("i8"))
         np.add.at(self.sums[:, 1], number, weights.astype("i8"))
 
     def join(self, other: "LinearBins") -> None:

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, Dict, Hashable, Iterator, List, Optional, Union
 
 from steve.parallel import processes
+from steve.system import samples
 from steve.trace import policy, source
 from steve.system.errors import UsageError
 from steve.trace.line_numbers import LineNumbers
@@ -253,7 +254,7 @@ class Blocks:
         parts += [f"where {self.args.where}"] if self.args.where is not None else []
         parts += [f"from '{self.args.begin}'"] if self.args.begin is not None else []
         parts += [f"to '{self.args.end}'"] if self.args.end is not None else []
-        return ", ".join(parts)
+        return ", ".join(parts) + samples.remark()
 
     def verdict(self) -> int:
         """Report what was wrong with the trace; return the exit status."""

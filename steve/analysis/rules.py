@@ -18,6 +18,8 @@ class Rule(NamedTuple):
     title: str
     words: str
     of_accesses: bool = True
+    of_all: bool = True
+    """Does it need every block, so that it cannot be judged in a sample?"""
 
     def text(self, thresholds: Mapping[str, float]) -> str:
         """The rule in words, with its thresholds."""
@@ -41,7 +43,8 @@ RULES = (
     Rule("idle_tail", "Long idle before the end",
          "accessed, but not in the last {idle:g}% of a life of at least {min_life} operations"),
     Rule("resize_chain", "Resized again and again", "one block, resized {chain} times or more", False),
-    Rule("never_freed", "Never freed", "live when the trace ended; at a normal exit much of this is meant", False),
+    Rule("never_freed", "Never freed", "live when the trace ended; at a normal exit much of this is meant", False,
+         False),
 )
 # shares in percent; lifetimes in operations, sizes in bytes
 DEFAULTS = {"early": 10, "late": 50, "idle": 90, "utilisation": 50, "short": 100, "chain": 8,

@@ -12,10 +12,17 @@ SPDX-License-Identifier: GPL-2.0-or-later
 import signal
 from typing import TYPE_CHECKING
 
+from steve.system import samples
+
 if TYPE_CHECKING:
     from steve.kernels._totals import Summary
     from steve.trace._memtrace import Trace
 
+# of a sample: the numbers that are estimates, with their names in the kernel
+VARIANCES = {"events": {"new": "news", "free": "frees"},
+             "bytes": {"allocated": "allocated", "freed": "freed", "peak_live": "peak_bytes",
+                       "live_at_end": "live_bytes"},
+             "blocks": {"total": "news", "peak_live": "peak_blocks", "live_at_end": "live_blocks"}}
 PROGRAM_EVENTS = ("new", "free", "resize", "load", "store", "modify")
 
 
@@ -73,6 +80,7 @@ def dropped_text(dropped: int, at_least: bool) -> str:
 def summary_object(trace: "Trace", summary: "Summary") -> dict:
     """The totals of a trace that `summary` has walked over."""
     stats, events, totals = trace.stats(), summary.events, summary.totals
+    variances = summary.variances
     heaps = [trace.heap(i) for i in range(trace.counts()["heaps"])]
     return {
         "events": {name: events[name] for name in PROGRAM_EVENTS},
@@ -90,4 +98,6 @@ def summary_object(trace: "Trace", summary: "Summary") -> dict:
         "program": program_end(trace),
         "dropped": max(stats["totals"]["dropped"], totals["lost"]),
         "dropped_at_least": is_least(stats),
+        **samples.facts({group: {name: round(max(variances[of], 0) ** 0.5, 1) for name, of in names.items()}
+                         for group, names in VARIANCES.items()}),
     }

@@ -5,6 +5,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 import argparse
 
 from steve.analysis import blocks
+from steve.system import samples
 from steve.terminal import arguments
 from steve.terminal import listing
 from steve.trace import policy, rollups, source
@@ -22,6 +23,8 @@ COLUMNS = tuple(column for key, head, what in MEASURES for column in (
     Column(f"{key}_a", "", f"{what}, in the first trace"), Column(f"{key}_b", "", f"{what}, in the second"),
     Column(f"{key}_change", head, f"{key}_b minus {key}_a"))) + (
     Column("place", "where", f"{SITE}; or what --by names", True),)
+# the variances of measures that are estimates, in a sample of the blocks
+ESTIMATES = ("variance_blocks", "variance_bytes", "variance_peak_bytes", "variance_live_bytes")
 ACCESSES = ("loads", "stores", "modifies")
 EXAMPLES = f"""\
 Rows are matched by their names, so the two traces may come from different builds. Rows without any change are left
@@ -56,8 +59,10 @@ def measured(chosen: blocks.Blocks) -> dict[str, dict]:
     found: dict[str, dict] = {}
     for number, row in zip(numbers.tolist(), rows):
         known = found.setdefault(rollup.text(number), dict.fromkeys((key for key, _, _ in MEASURES), 0))
-        for key in known:
+        for key, _, _ in MEASURES:
             known[key] += sum(int(row[name]) for name in ACCESSES) if key == "accesses" else int(row[key])
+        for key in ESTIMATES:
+            known[key] = known.get(key, 0) + float(row[key])
     return found
 
 
@@ -67,7 +72,12 @@ def row_of(place: str, first: dict, second: dict) -> dict:
     for key, _, _ in MEASURES:
         a, b = first.get(key, 0), second.get(key, 0)
         row.update({f"{key}_a": a, f"{key}_b": b, f"{key}_change": b - a})
-    return row
+    variances = {}
+    for key in ESTIMATES:
+        a, b = first.get(key, 0), second.get(key, 0)
+        variances.update({f"{key}_a": a, f"{key}_b": b, f"{key}_change": a + b})
+    columns = {key.removeprefix("variance_"): key.removeprefix("variance_") for key in variances}
+    return {**row, **samples.standard_errors(variances, columns)}
 
 
 def changed(first: dict[str, dict], second: dict[str, dict]) -> list[dict]:

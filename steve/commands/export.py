@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from steve.analysis import blocks
 from steve.terminal import arguments
+from steve.system import samples
 from steve.trace import policy, source
 from steve.system.errors import UsageError
+from steve.system.messages import note
 from steve.system.output import Output, wrote
 from steve.terminal.progress import Progress
 
@@ -130,6 +132,7 @@ def run_dhat(args: argparse.Namespace, out: Output) -> int:
 
 def run_heaptrack(args: argparse.Namespace, out: Output) -> int:
     from steve.export.heaptrack import HeaptrackWriter
+    samples.begin("a heaptrack file")
     trace = without_accesses(blocks.Blocks(NAME, args))
     with Progress(NAME, args.quiet) as progress, os.fdopen(os.dup(out.fd), "wb") as file, \
             gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:
@@ -140,6 +143,7 @@ def run_heaptrack(args: argparse.Namespace, out: Output) -> int:
 def run_memprof(args: argparse.Namespace, out: Output) -> int:
     from steve.profilers.memprof.traced import Traced
     from steve.profilers.memprof.writer import MemprofWriter
+    samples.begin("a file of memprof")
     trace, writer = blocks.Blocks(NAME, args).open_chosen(), MemprofWriter(out.fd)
     with Progress(NAME, args.quiet) as progress:
         Traced(trace, args.heap, progress).feed(writer)
@@ -216,5 +220,7 @@ def run(args: argparse.Namespace) -> int:
     target = args.output or ("-" if args.file == "-" else args.file + known.ending)
     with Output(target, binary=known.ending.endswith(BINARY)) as out:
         status = known.run(args, out)
+    if samples.mean():
+        note(NAME, f"the numbers are{samples.remark().replace('(', '').replace(')', '')}", args.quiet)
     wrote(NAME, target, args.output, f"for {known.meaning.split(': ')[0]}", args.quiet)
     return status

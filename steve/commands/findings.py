@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from steve.analysis import blocks
+from steve.system import samples
 from steve.terminal import listing
 from steve.system.errors import UsageError
 from steve.terminal.listing import Column, count
@@ -46,6 +47,8 @@ ERROR_COLUMNS = (
     Column("freed_at", "", "the stack of its Free", True),
 )
 RULE = Column("finding", "", "the rule", True)
+# columns with standard errors in a sample of the blocks, and their sums
+ESTIMATES = {"blocks": "blocks", "bytes": "size"}
 EXAMPLES = f"""\
 A block can be found by several rules. The output shows each rule with its thresholds:
 {chr(10).join(listing.entry(rule.key, rule.text(DEFAULTS), 16) for rule in RULES)}
@@ -142,14 +145,16 @@ def sums_of(chosen: blocks.Blocks, rules: list[Rule], args: argparse.Namespace) 
     rows = found.rows()
     sums = []
     for number in (RULES.index(rule) for rule in rules):
-        sums.append(np.zeros(len(rows), [("blocks", "u8"), ("size", "u8")]))
-        sums[-1]["blocks"], sums[-1]["size"] = rows["blocks"][:, number], rows["bytes"][:, number]
+        sums.append(np.zeros(len(rows), [("blocks", "u8"), ("size", "u8"), ("variance_blocks", "f8"), ("variance_size", "f8")]))
+        for name, column in (("blocks", "blocks"), ("size", "bytes")):
+            sums[-1][name], sums[-1][f"variance_{name}"] = rows[column][:, number], rows[f"variance_{column}"][:, number]
     return sums, found.bytes()
 
 
 def row_of(found: dict, total: int) -> dict:
     """The columns of a site. found: the sums over its blocks; total: bytes of all selected blocks."""
-    return {"blocks": found["blocks"], "bytes": found["size"], "share": blocks.share(found["size"], total)}
+    return {"blocks": found["blocks"], "bytes": found["size"], "share": blocks.share(found["size"], total),
+            **samples.standard_errors(found, ESTIMATES)}
 
 
 def finding(rule: Rule, sums: Table, total: int, chosen: blocks.Blocks) -> dict:
@@ -158,9 +163,10 @@ def finding(rule: Rule, sums: Table, total: int, chosen: blocks.Blocks) -> dict:
     rollup = rollups.of_arguments(chosen.args, chosen.places)
     sites = rollups.SummedRows(rollup, rollup.merged(rollups.Sums(*sums)), partial(row_of, total=total))
     size = int(sums.rows["size"].sum())
+    found = samples.standard_errors({name: float(sums.rows[name].sum()) for name in sums.rows.dtype.names}, ESTIMATES)
     return {"finding": rule.key, "title": rule.title, "rule": rule.text(vars(chosen.args)),
             "blocks": int(sums.rows["blocks"].sum()), "bytes": size,
-            "share": blocks.share(size, total), "sites": sites.ranked(chosen.args.sort)}
+            "share": blocks.share(size, total), "sites": sites.ranked(chosen.args.sort), **samples.facts(found.get("standard_errors", {}))}
 
 
 def heading(found: dict) -> str:
@@ -196,6 +202,8 @@ def write(args: argparse.Namespace, chosen: blocks.Blocks, errors: list[dict], f
         for found in errors + findings:
             rows = "contexts" if "contexts" in found else "sites"
             found[rows] = list(listing.cut(found[rows], args.top)[:])
+            if samples.mean() and rows == "sites":
+                found[rows] = listing.estimated(found[rows])
     with Output(args.output or "-") as out:
         if args.json:
             out.write(json.dumps(errors + findings, indent=1) + "\n")
@@ -205,14 +213,20 @@ def write(args: argparse.Namespace, chosen: blocks.Blocks, errors: list[dict], f
             out.write(text(chosen, errors, findings, args, left_out))
 
 
+def is_judged(rule: Rule, chosen: blocks.Blocks) -> bool:
+    """Does the trace have what the rule is about?"""
+    return (chosen.totals["accesses"] > 0 or not rule.of_accesses) and not (rule.of_all and samples.mean())
+
+
 def left_out_of(chosen: blocks.Blocks, missing: list[str], args: argparse.Namespace) -> str:
     """A remark on requested rules that cannot be evaluated, "" if there are none: rules about accesses if the trace has
     none, accesses to freed memory, errors in a part of the trace."""
     errors = wants_errors(args)
-    parts = [f"the trace holds no accesses; left out: {', '.join(missing)}"] if missing else []
+    why = "is a sample of the blocks" if samples.mean() else "holds no accesses"
+    parts = [f"the trace {why}; left out: {', '.join(missing)}"] if missing else []
     if names_errors(args) and not errors:
         parts.append("errors are found in the whole trace only; left out with --where, --from and --to")
-    if errors and chosen.trace.info().get("trace_freed") == "no":
+    if errors and chosen.trace.info().get("trace_freed") == "no" and not samples.mean():
         parts.append("freed memory was not watched (--trace-freed=no): accesses to it are not reported, "
                      "and double frees are reported as invalid ones")
     return "; ".join(parts)
@@ -226,7 +240,7 @@ def run(args: argparse.Namespace) -> int:
     met = Faults()
     chosen = blocks.Blocks(NAME, args, again=True, errors=met if wants_errors(args) else None)
     sums, total = sums_of(chosen, rules, args)
-    judged = [chosen.totals["accesses"] > 0 or not rule.of_accesses for rule in rules]
+    judged = [is_judged(rule, chosen) for rule in rules]
     missing = [rule.key for rule, kept in zip(rules, judged) if not kept]
     left_out = left_out_of(chosen, missing, args)
     findings = [finding(rule, blocks.nonzero_rows(rows), total, chosen)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from steve.analysis import blocks
 from steve.profilers import files
 from steve.terminal import arguments
+from steve.system import samples
 from steve.trace import policy, source
 from steve.system.errors import UsageError
 from steve.system.output import Output, check_ending, wrote
@@ -116,7 +117,7 @@ def run(args: argparse.Namespace) -> int:
     from steve.flame.draw import Drawing
     check_ending(args.output, "a flame graph is an SVG file", ".svg")
     stacks, what, unit, status = stacks_of(args)
-    drawing = Drawing(stacks, args.title or f"{os.path.basename(args.file)}: {what}", unit)
+    drawing = Drawing(stacks, args.title or f"{os.path.basename(args.file)}: {what}{samples.remark()}", unit)
     target = args.output or ("-" if args.file == "-" else args.file + ".svg")
     with Output(target) as out:
         for piece in drawing.svg():

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from steve.analysis import blocks
+from steve.system import samples
 from steve.terminal import listing
 from steve.analysis.reducers import Sums, Table, columns
 from steve.terminal.listing import Column
@@ -44,6 +45,8 @@ COLUMNS = (
            "streams and libstdc++'s memory for exceptions; null if the recorder did not search for pointers"),
     Column("site", "site", f"{SITE}; or what --by names", True),
 )
+# columns with standard errors in a sample of the blocks, and their sums
+ESTIMATES = {"bytes": "bytes", "blocks": "blocks", "made": "made"}
 EXAMPLES = f"""\
 With --to, the end is that mark: --from A --to B lists the blocks made after A and still alive at B. Programs leave
 many blocks unfreed at a normal exit on purpose. Therefore the recorder searches for pointers to the blocks when the
@@ -179,7 +182,8 @@ def heading(live: rollups.Sums, reach: Reachability) -> str:
 def joined(live: rollups.Sums, made: rollups.Sums, reach: Reachability) -> rollups.Sums:
     """All that is known of the blocks alive at the end. made: sums of all blocks."""
     columns = {"bytes": (live, "live_bytes"), "blocks": (live, "live_blocks"), "lifetimes": (live, "lifetimes"),
-               "lives": (live, "blocks"), "made": (made, "blocks")}
+               "lives": (live, "blocks"), "made": (made, "blocks"), "variance_bytes": (live, "variance_live_bytes"),
+               "variance_blocks": (live, "variance_live_blocks"), "variance_made": (made, "variance_blocks")}
     if reach.lua is not None:
         columns.update(lua_reachable=(reach.lua, "reachable"), unreachable=(reach.lua, "unreachable"))
     if reach.c is not None:
@@ -193,7 +197,7 @@ def row_of(found: dict, total: int) -> dict:
     return {"bytes": found["bytes"], "blocks": found["blocks"], "share": blocks.share(found["bytes"], total),
             "made": found["made"], "mean_age": blocks.mean(found["lifetimes"], found["lives"]),
             **{key: found.get(key) for key in (*LOST, "unreachable", "runtime")},
-            "reachable": sum(reachable) if reachable else None}
+            "reachable": sum(reachable) if reachable else None, **samples.standard_errors(found, ESTIMATES)}
 
 
 def shown(reach: Reachability, by: str) -> tuple[Column, ...]:
@@ -214,10 +218,11 @@ def run(args: argparse.Namespace) -> int:
     found = chosen.fold(partial(Leaks, is_live if by_inherited else is_leak, rollups.key_of(args.by)))
     rollup = rollups.of_arguments(args, chosen.places)
     alive, everything = found.sums.rows(chosen.totals["peak"])
-    everything = Table(everything.numbers, columns(everything.rows, "blocks"))
+    everything = Table(everything.numbers, columns(everything.rows, "blocks", "variance_blocks"))
     del chosen.lives, found.sums  # all but one column of all sums is freed before the stacks are named
-    live = rollup.merged(alive, ("live_bytes", "live_blocks", "lifetimes", "blocks"))
-    made = rollup.merged(everything, ("blocks",))
+    live = rollup.merged(alive, ("live_bytes", "live_blocks", "lifetimes", "blocks", "variance_live_bytes",
+                                  "variance_live_blocks"))
+    made = rollup.merged(everything, ("blocks", "variance_blocks"))
     reach = reachability(chosen, found, rollup)
     title = heading(live, reach)
     if not by_inherited and "forked_from_pid" in chosen.trace.info():

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from steve.analysis import blocks
+from steve.system import samples
+from steve.system.errors import UsageError
 from steve.terminal import listing
 from steve.analysis.bins import KINDS, LogBins
 from steve.terminal.listing import Column
@@ -40,6 +42,9 @@ COLUMNS = (
     Column("cumulative", "% up to here",
            "blocks of the same sizes in this row and all rows before it, in percent of all blocks of these sizes"),
 )
+# columns with standard errors in a sample of the blocks
+ESTIMATES = {"blocks": "blocks", "bytes": "bytes"}
+NO_VARIANCE = {"variance_blocks": 0, "variance_bytes": 0}
 EXAMPLES = f"""\
 The life of a block is the time from its New to its Free or, if it is never freed, to the end. Units:
 {chr(10).join(listing.entry(name, what, 14) for name, what in UNITS.items())}
@@ -115,16 +120,20 @@ class LifetimeBins:
     def __init__(self, measure: Measure, bins: str, by_size: bool) -> None:
         self.measure, self.make, self.by_size = measure, KINDS[bins], by_size
         self.classes: dict[int, Any] = {}
+        self.variances: dict[int, Any] = {}  # of the blocks and bytes of each bin, in a sample of the blocks
 
     def add(self, batch: np.ndarray, keep: np.ndarray | None) -> None:
         """Add the lives of a batch that the mask `keep` selects; None: all."""
         import numpy as np
+        from steve.kernels._lives import scaled
         batch = batch if keep is None else batch[keep]
         lives, sizes = self.measure(batch), batch["size"]
+        (counts, of_counts), (amounts, of_amounts) = scaled(batch), scaled(batch, "size")
         number = LogBins.numbers(sizes) if self.by_size else np.zeros(len(sizes), "i8")
         for size in np.unique(number).tolist():
             here = number == size
-            self.classes.setdefault(size, self.make()).add(lives[here], sizes[here])
+            self.classes.setdefault(size, self.make()).add(lives[here], amounts[here], counts[here])
+            self.variances.setdefault(size, self.make()).add(lives[here], of_amounts[here], of_counts[here])
 
     def part(self, peak: int) -> dict[int, Any]:
         """The state of this fold, for join()."""
@@ -140,20 +149,23 @@ class LifetimeBins:
         result: list[dict] = []
         total = sum(count for bins in self.classes.values() for _, _, count, _ in bins)
         for size, bins in sorted(self.classes.items()):
-            result += rows_of(size if self.by_size else None, list(bins), total)
+            errors = {first: {"variance_blocks": of_blocks, "variance_bytes": of_bytes}
+                      for first, _, of_blocks, of_bytes in self.variances[size]} if samples.mean() else {}
+            result += rows_of(size if self.by_size else None, list(bins), total, errors)
         return result
 
 
-def rows_of(size: int | None, bins: list, total: int) -> list[dict]:
+def rows_of(size: int | None, bins: list, total: int, variances: dict[int, dict]) -> list[dict]:
     """The rows of one class of sizes. size: its number, None: all sizes; bins: (first, last, blocks, bytes) of each;
-    total: all blocks."""
+    total: all blocks; variances: of a sample, by the first lifetime of a bin."""
     rows, so_far, own = [], 0, sum(count for _, _, count, _ in bins)
     for first, last, count, weight in bins:
         so_far += count
         rows.append({"from_size": 1 << size >> 1 if size is not None else 0,
                      "to_size": (1 << size) - 1 if size is not None else None,
                      "from": first, "to": last, "blocks": count, "bytes": weight,
-                     "share": blocks.share(count, total), "cumulative": blocks.share(so_far, own)})
+                     "share": blocks.share(count, total), "cumulative": blocks.share(so_far, own),
+                     **samples.standard_errors(variances.get(first, NO_VARIANCE), ESTIMATES)})
     return rows
 
 
@@ -180,5 +192,8 @@ def run(args: argparse.Namespace) -> int:
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args)
     table = table_of(chosen, args)
+    if samples.mean() and args.unit in ("operations", "bytes"):
+        raise UsageError(f"{chosen.trace.name}: is a sample of the blocks, which does not know all {args.unit} of a life; give "
+                         "--unit instructions, which are nanoseconds there")
     listing.write(args, chosen.title(f"lifetimes in {args.unit}"), table.rows(), shown(args))
     return chosen.verdict()

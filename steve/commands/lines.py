@@ -8,6 +8,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from steve.analysis import blocks
+from steve.system import samples
 from steve.terminal import listing
 from steve.terminal.listing import Column
 from steve.trace import policy
@@ -51,6 +52,9 @@ COLUMNS = (
     Column("line", "", "line number, 0 if unknown"),
     Column("place", "line", "", True),
 )
+# columns with standard errors in a sample of the blocks, and their sums
+ESTIMATES = {"allocs": "blocks", "alloc_bytes": "bytes", "frees": "frees", "live_bytes_at_peak": "peak_bytes",
+             "live_bytes_at_end": "live_bytes", "live_blocks_at_end": "live_blocks"}
 EXAMPLES = f"""\
 An allocation is attributed to the innermost Lua function in its stack or, if there is none, to the innermost frame
 that has a name and does not belong to the allocator. An access is attributed to the line of its instruction. Accesses
@@ -122,7 +126,8 @@ def add_lives(rows: dict[Line, dict], sums: Table, lines: LineNumbers) -> None:
             mean_lifetime=blocks.mean(found["lifetimes"], found["blocks"]),
             allocs=found["blocks"], alloc_bytes=found["bytes"], frees=found["frees"],
             resizes=found["resizes"], live_bytes_at_peak=found["peak_bytes"],
-            live_bytes_at_end=found["live_bytes"], live_blocks_at_end=found["live_blocks"])
+            live_bytes_at_end=found["live_bytes"], live_blocks_at_end=found["live_blocks"],
+            **samples.standard_errors(found, ESTIMATES))
 
 
 def run(args: argparse.Namespace) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 
 from steve.analysis.blocks import WHERE_HELP, Blocks, add_choice
 from steve.parallel import processes
+from steve.system import samples
 from steve.system.errors import UsageError
 from steve.system.output import Output, check_ending, wrote
 from steve.system.messages import note
@@ -66,6 +67,7 @@ def _as_json(data: Any) -> dict[str, Any]:
 
     sites = [{"stack": s.stack, "name": s.name, "frames": s.frames, **s.tally} for s in data.sites]
     return {
+        **{key: value for key, value in samples.facts({}).items() if key != "standard_errors"},
         "trace": data.path,
         "info": data.info,
         "complete": data.complete,

@@ -5,6 +5,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 import argparse
 
 from steve.analysis import blocks
+from steve.system import samples
 from steve.terminal import listing
 from steve.terminal.listing import Column
 from steve.trace import policy, rollups
@@ -32,6 +33,9 @@ COLUMNS = (
     Column("shared", "", "number of these blocks that a thread other than their maker accessed"),
     Column("site", "site", f"{SITE}; or what --by names", True),
 )
+# columns with standard errors in a sample of the blocks, and their sums
+ESTIMATES = {"blocks": "blocks", "bytes": "bytes", "frees": "frees", "live_bytes_at_peak": "peak_bytes",
+             "live_bytes_at_end": "live_bytes", "live_blocks_at_end": "live_blocks"}
 EXAMPLES = f"""\
 A block belongs to the site of its New for all its life, no matter where it is resized or freed. (In the tables of
 `steve summary`, it belongs to the site that resized it last.)
@@ -61,7 +65,7 @@ def row_of(found: dict) -> dict:
             "live_bytes_at_peak": found["peak_bytes"], "live_bytes_at_end": found["live_bytes"],
             "live_blocks_at_end": found["live_blocks"], "largest": found["most_bytes"],
             "mean_lifetime": blocks.mean(found["lifetimes"], found["blocks"]),
-            "utilisation": blocks.share(found["used"], found["size"])}
+            "utilisation": blocks.share(found["used"], found["size"]), **samples.standard_errors(found, ESTIMATES)}
 
 
 def run(args: argparse.Namespace) -> int:

@@ -13,6 +13,7 @@ from steve.analysis import blocks
 from steve.parallel import processes
 from steve.terminal import arguments
 from steve.terminal import listing
+from steve.system import samples
 from steve.trace import source
 from steve.terminal.listing import count
 from steve.system.output import Output
@@ -36,7 +37,11 @@ KEYS = (
     ("complete", "true if the trace has a proper end and no events are missing"),
     ("program", "how the program ended: ended (exit, signal, exec, killed, unknown), exit status, name of the signal"),
     ("dropped", "number of missing events"),
-    ("dropped_at_least", "true if more may be missing: accesses after --max-size was reached were not counted"))
+    ("dropped_at_least", "true if more may be missing: accesses after --max-size was reached were not counted"),
+    ("estimated", "true if the trace is a sample of the blocks, else absent, like the next two; then numbers of News and "
+     "Frees, blocks and bytes are estimates"),
+    ("sample_mean", "bytes of which one on average was chosen, with its block"),
+    ("standard_errors", "those of events, bytes and blocks"))
 TABLE = (
     ("bytes", "bytes that News and Resizes at the site requested"),
     ("blocks", "blocks made at the site"),
@@ -100,7 +105,7 @@ def totals_table(trace: Trace, figures: dict) -> Any:
     rows = [(f"{name} events", number(events[name])) for name in events]
     rows += [(f"bytes {words(name)}", number(value), size(value)) for name, value in amounts.items()]
     rows += [(f"blocks {words(name)}", number(value)) for name, value in blocks.items()]
-    return facts(trace.name, rows + other_rows(figures), values="right")
+    return facts(trace.name + samples.remark(), rows + other_rows(figures), values="right")
 
 
 def words(name: str) -> str:

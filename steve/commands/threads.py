@@ -5,6 +5,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 import argparse
 
 from steve.analysis import blocks
+from steve.system import samples
 from steve.terminal import listing
 from steve.terminal.listing import Column
 
@@ -26,6 +27,9 @@ COLUMNS = (
     Column("bytes_read", "", "bytes that the thread reads"),
     Column("bytes_written", "", "bytes that the thread writes"),
 )
+# columns with standard errors in a sample of the blocks, and their sums
+ESTIMATES = {"allocs": "blocks", "alloc_bytes": "bytes", "live_bytes_at_peak": "peak_bytes",
+             "live_bytes_at_end": "live_bytes"}
 EXAMPLES = f"""\
 {listing.explained(COLUMNS)}
 
@@ -52,10 +56,13 @@ def join(made: dict, freed: dict, accessed: dict, names: dict[str, str]) -> list
     for thread, found in made.items():
         rows[thread].update(allocs=found["blocks"], alloc_bytes=found["bytes"],
                             live_bytes_at_peak=found["peak_bytes"], live_bytes_at_end=found["live_bytes"],
-                            shared_blocks=found["shared"])
+                            shared_blocks=found["shared"],
+                            **samples.standard_errors(found, ESTIMATES))
     for thread, found in freed.items():
         if found["frees"]:
             rows[thread].update(frees=found["frees"], foreign_frees=found["foreign"])
+            errors = samples.standard_errors(found, {"frees": "frees"}).get("standard_errors", {})
+            rows[thread].setdefault("standard_errors", {}).update(errors)
     return list(rows.values())
 
 

@@ -5,6 +5,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 import argparse
 
 from steve.analysis import blocks
+from steve.system import samples
 from steve.terminal import listing
 from steve.terminal.listing import Column
 from steve.trace import policy
@@ -33,6 +34,9 @@ COLUMNS = (
            "udata), a part of one (array and hash of tables, stack of threads), data of LuaJIT itself (strtab; buffer, "
            "also that of a string.buffer; jit, global), other; unknown: not reported, as for blocks of C heaps", True),
 )
+# columns with standard errors in a sample of the blocks, and their sums
+ESTIMATES = {"blocks": "blocks", "bytes": "bytes", "frees": "frees", "live_bytes_at_peak": "peak_bytes",
+             "live_bytes_at_end": "live_bytes", "live_blocks_at_end": "live_blocks"}
 EXAMPLES = f"""\
 A block has the type that was reported last. ljtrace reports it once, when LuaJIT initialises the block.
 
@@ -61,7 +65,7 @@ def row_of(name: str, found: dict, total: int) -> dict:
             "live_bytes_at_peak": found["peak_bytes"], "live_bytes_at_end": found["live_bytes"],
             "live_blocks_at_end": found["live_blocks"], "largest": found["most"],
             "mean_lifetime": blocks.mean(found["lifetimes"], found["blocks"]),
-            "utilisation": blocks.share(found["used"], found["size"])}
+            "utilisation": blocks.share(found["used"], found["size"]), **samples.standard_errors(found, ESTIMATES)}
 
 
 def run(args: argparse.Namespace) -> int:

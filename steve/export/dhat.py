@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from steve.analysis.blocks import FEW_ROWS
 from steve.export.paths import frames_of, in_order
+from steve.system import samples
 from steve.trace.frames import frame_line
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def dhat(history: Holdings, shown: ShownStacks) -> Iterator[str]:
     facts, points, (_, peak_time) = trace.info(), Points(history, shown), history.peak
     pid = facts.get("pid", "")
     head = {"dhatFileVersion": 2, "mode": "heap", "verb": "Allocated", "bklt": True, "bkacc": True,
-            "tu": "instrs", "Mtu": "Minstr", "tuth": 500, "cmd": facts.get("command", trace.name),
+            "tu": "instrs", "Mtu": "Minstr", "tuth": 500, "cmd": facts.get("command", trace.name) + samples.remark(),
             "pid": int(pid) if pid.isdecimal() else 0, "te": history.time, "tg": peak_time}
     yield json.dumps(head)[:-1] + ', "pps": ['
     for i, point in enumerate(points.json()):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from steve.system import samples
 from steve.trace.frames import frame_line
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ def massif(shown: ShownStacks, snapshots: list[Snapshot], peak: Held, again: Hol
     """The text of the file, in pieces. peak: what stacks held at the peak; again: a second walk over the trace, not
     begun, which finds what they held at the other snapshots."""
     trace = shown.trace
-    trees, command = Trees(shown), " ".join(trace.info().get("command", trace.name).split())
+    trees, command = Trees(shown), " ".join(trace.info().get("command", trace.name).split()) + samples.remark()
     yield f"desc: steve export --format=massif\ncmd: {command}\ntime_unit: i\n"
     for number, snapshot in enumerate(snapshots):
         yield (f"#-----------\nsnapshot={number}\n#-----------\ntime={snapshot.time}\n"

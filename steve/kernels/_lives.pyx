@@ -85,9 +85,11 @@ cdef extern from "steve/kernels/base/life.h" nogil:
         uint64_t handle, size, bytes, resizes, first_size, most, moves, copied, born_allocated, died_allocated
         uint64_t born, died, born_time, died_time, first_use, last_use, loads, stores, modifies
         uint64_t bytes_read, bytes_written, used, news, peak, peak_bytes
+        double weight
         uint32_t stack, heap, last_stack
         uint16_t thread, free_thread
         uint8_t how, freed, shared, type, inherited, reach
+    uint64_t life_scaled(const life *l, uint64_t x)
 
 cdef extern from "steve/kernels/lives/groups.h" nogil:
     enum groups_key:
@@ -96,6 +98,8 @@ cdef extern from "steve/kernels/lives/groups.h" nogil:
         uint64_t blocks, resizes, bytes, size, frees, foreign, live_blocks, live_bytes, loads, stores, modifies
         uint64_t bytes_read, bytes_written, used, shared, lifetimes, most_bytes, most, resized, moves, copied
         uint64_t first_size, last_size, most_resizes, peak, peak_bytes
+        double variance_blocks, variance_bytes, variance_frees, variance_live_blocks, variance_live_bytes
+        double variance_peak_bytes
     struct groups:
         group *rows
         uint32_t *keys
@@ -658,6 +662,22 @@ cdef class WholeLives:
         return self.threads
 
 
+def scaled(batch, str name=None):
+    """(numbers, variances): a field of lives, None: their number 1, multiplied by the weights that lives have in a sample
+    of the blocks, and what each adds to the variance of a sum (memtrace/sample.h). Arrays of u8 and f8."""
+    values = np.ones(len(batch), "u8") if name is None else batch[name].astype("u8")
+    if len(batch) == 0:
+        return values, np.zeros(0)
+    cdef const uint8_t[::1] raw = np.ascontiguousarray(batch).view(np.uint8)
+    cdef const life *lives = <const life *>&raw[0]
+    cdef uint64_t[::1] numbers = values.copy()
+    cdef size_t i
+    for i in range(len(batch)):
+        numbers[i] = life_scaled(&lives[i], numbers[i])
+    found = np.asarray(numbers)
+    return found, found.astype("f8") * (found - values).astype("f8")
+
+
 cdef class Selection:
     """A set of blocks: a bit for each handle."""
     cdef object array
@@ -788,6 +808,8 @@ cdef extern from "steve/kernels/lives/findings.h" nogil:
     struct findings_row:
         uint64_t blocks[1]
         uint64_t bytes[1]
+        double variance_blocks[1]
+        double variance_bytes[1]
     struct findings_t "findings":
         findings_row *rows
         size_t n
@@ -798,8 +820,10 @@ cdef extern from "steve/kernels/lives/findings.h" nogil:
     bint findings_merge(findings_t *f, const uint32_t *stacks, const findings_row *rows, size_t n)
 
 cdef findings_row a_found
-FOUND = np.dtype({"names": ["blocks", "bytes"], "formats": [("u8", FINDINGS_RULES)] * 2,
-                  "offsets": [distance(&a_found, &a_found.blocks), distance(&a_found, &a_found.bytes)],
+FOUND = np.dtype({"names": ["blocks", "bytes", "variance_blocks", "variance_bytes"],
+                  "formats": [("u8", FINDINGS_RULES)] * 2 + [("f8", FINDINGS_RULES)] * 2,
+                  "offsets": [distance(&a_found, &a_found.blocks), distance(&a_found, &a_found.bytes),
+                              distance(&a_found, &a_found.variance_blocks), distance(&a_found, &a_found.variance_bytes)],
                   "itemsize": sizeof(findings_row)})
 
 

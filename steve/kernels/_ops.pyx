@@ -130,6 +130,8 @@ cdef class Operations:
         return 0
 
     cdef int count(self, unsigned batches) except -1:
+        if self.trace is not None:
+            self.trace.note_sample()
         self.batches += batches
         if self.tick is not None and self.batches >= TICK:
             self.batches = 0

@@ -105,6 +105,11 @@ cdef class Summary(Analysis):
                 "live_bytes": t.live_bytes, "live_blocks": t.live_blocks, "peak_bytes": t.peak_bytes,
                 "peak_blocks": t.peak_blocks, "lost": t.lost, "last_event": t.last_event}
 
+    @property
+    def variances(self):
+        """The fields of struct summary_variances."""
+        return dict(self.s.variances)
+
     def stacks(self):
         """An array with a row for each stack id: news, resizes, bytes, live_blocks, live_bytes (u8)."""
         return array_of(self.s.stacks, self.s.n_stacks, STACK)

@@ -168,8 +168,11 @@ cdef extern from "steve/kernels/totals/summary.h" nogil:
         uint64_t allocated, freed, lost, last_event
         int64_t live_bytes, live_blocks, peak_bytes, peak_blocks
         uint64_t threads[1024]
+    struct summary_variances:
+        double allocated, freed, news, frees, live_bytes, live_blocks, peak_bytes, peak_blocks
     struct summary:
         summary_totals totals
+        summary_variances variances
         live_blocks blocks
         summary_stack *stacks
         size_t n_stacks

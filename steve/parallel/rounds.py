@@ -67,7 +67,19 @@ def sound_seek_points(trace: "Trace", path: str) -> int:
 
 def has_shards(path: str) -> bool:
     """Can the file be divided into several shards?"""
-    return path != "-" and os.path.isfile(path) and sound_seek_points(open_whole(path), path) > 1
+    return (path != "-" and os.path.isfile(path) and sound_seek_points(open_whole(path), path) > 1
+            and not is_sample(path))
+
+
+def is_sample(path: str) -> bool:
+    """Is the trace a sample of the blocks? Estimates are not made in shards: such traces are small."""
+    from steve.system.errors import TraceError
+    trace = open_whole(path)
+    try:
+        trace.probe()
+    except TraceError:
+        return False
+    return trace.sample_mean > 0
 
 
 class Only(NamedTuple):

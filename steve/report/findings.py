@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from steve.system import samples
 from steve.terminal.units import human_bytes
 from steve.report.collect import MOST_FOUND, Site, TraceData
 from steve.analysis.rules import DEFAULTS, RULES, Rule
@@ -53,7 +54,8 @@ def _finding(data: TraceData, rule: Rule, least: int) -> Finding:
 def findings(data: TraceData) -> list[Finding]:
     """All findings that have any block; those about accesses only if the trace holds accesses."""
     least = threshold(data)
-    found = [_finding(data, rule, least) for rule in RULES if data.accesses or not rule.of_accesses]
+    found = [_finding(data, rule, least) for rule in RULES
+             if (data.accesses or not rule.of_accesses) and not (rule.of_all and samples.mean())]
     return [finding for finding in found if finding.blocks]
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from steve.system import samples
 from steve.system.errors import SteveError
 from steve.terminal.units import human_bytes, human_count, human_ns, human_ns_or_less
 from steve.report.charts import Drawing, blocks_over_time, lifetimes, memory_over_time, size_lifetime_map
@@ -65,7 +66,15 @@ def completeness(data: TraceData) -> str:
     if data.stats["is_text"]:
         return "A classic text trace: it does not say how the program ended." + missing
     ending = str(data.stats["ending"])
-    return _ENDINGS.get(ending, f"The trace ended: {ending}.") + missing
+    return _ENDINGS.get(ending, f"The trace ended: {ending}.") + missing + estimated()
+
+
+def estimated() -> str:
+    """A sentence on numbers that are estimates; "" if the trace is no sample of the blocks."""
+    if not samples.mean():
+        return ""
+    return (f" The numbers of blocks and bytes are estimated from a sample: one of {samples.mean():,} bytes that were "
+            "allocated was chosen, with its block. Operations are the recorded ones.")
 
 
 def _bytes_metric(name: str, value: int, meaning: str) -> HeaderNumber:

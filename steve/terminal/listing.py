@@ -14,6 +14,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from steve.system import samples
 from steve.terminal import arguments
 from steve.system.errors import UsageError, meant
 from steve.system.output import Output
@@ -60,7 +61,7 @@ class Summed(list):
     def rest(self, first: int) -> dict:
         """One row for all rows from an index on."""
         rows = self[first:]
-        sums = {key: sum(row[key] for row in rows) for key in rows[0] if key != self.key}
+        sums = {key: sum(row[key] for row in rows) for key in rows[0] if key not in (self.key, "standard_errors")}
         return {**sums, self.key: f"others ({len(rows):,})"}
 
 
@@ -69,6 +70,18 @@ def cut(rows: Rows, most: int | None) -> Rows:
     if most is None or len(rows) <= most:
         return rows
     return [*rows[:most], *([rows.rest(most)] if hasattr(rows, "rest") else [])]
+
+
+# What rows also have if the trace is a sample of the blocks.
+ESTIMATE_COLUMNS = (
+    Column("estimated", "", "true: the trace is a sample of the blocks, and the numbers are estimates"),
+    Column("sample_mean", "", "bytes of which one on average was chosen, with its block"),
+    Column("standard_errors", "", "the standard errors of columns, by their names", is_group=True))
+
+
+def estimated(rows: list[dict]) -> list[dict]:
+    """The rows with the columns of ESTIMATE_COLUMNS."""
+    return [{**row, **samples.facts(row.get("standard_errors", {}))} for row in rows]
 
 
 def recorded(columns: Sequence[Column]) -> list[Column]:
@@ -159,7 +172,7 @@ def table(title: str, rows: list[dict], columns: Sequence[Column], order: str | 
 
 def csv_parts(rows: Rows, columns: Sequence[Column]) -> Iterator[str]:
     """The text of the CSV file, BATCH rows at a time."""
-    keys = [column.key for column in recorded(columns)]
+    keys = [column.key for column in recorded(columns)] + ["sample_mean"] * (samples.mean() > 0)
     yield _csv_lines([keys])
     for some in _batches(rows):
         yield _csv_lines([by_name(row[key]) if isinstance(row[key], dict) else row[key] for key in keys]
@@ -180,6 +193,7 @@ def csv_text(rows: Rows, columns: Sequence[Column]) -> str:
 def json_parts(rows: Rows, columns: Sequence[Column]) -> Iterator[str]:
     """The text that json.dumps(rows, indent=1) returns, BATCH rows at a time."""
     keys = [column.key for column in recorded(columns)]
+    keys += [column.key for column in ESTIMATE_COLUMNS if samples.mean()]
     before = "["
     for some in _batches(rows):
         yield before + json.dumps([{key: row[key] for key in keys} for row in some], indent=1)[1:-2]
@@ -188,7 +202,8 @@ def json_parts(rows: Rows, columns: Sequence[Column]) -> Iterator[str]:
 
 
 def _batches(rows: Rows) -> Iterator[list[dict]]:
-    return (rows[i:i + BATCH] for i in range(0, len(rows), BATCH))
+    batches = (rows[i:i + BATCH] for i in range(0, len(rows), BATCH))
+    return map(estimated, batches) if samples.mean() else batches
 
 
 def facts_csv(found: dict[str, Any]) -> str:

@@ -23,6 +23,7 @@ from steve.trace.cmemtrace cimport *
 from steve.trace.cops cimport *
 
 from steve.system.errors import TraceError
+from steve.system import samples
 
 cdef extern from "config.h":
     const char *PACKAGE_VERSION
@@ -187,6 +188,7 @@ cdef class Trace:
         PyErr_CheckSignals()
         with nogil:
             result = mt_next(self.r, events, n)
+        self.note_sample()
         return self.failed() if result == MT_ERROR else result
 
     cdef int next_batch(self, mt_batch *batch) except -1:
@@ -197,7 +199,14 @@ cdef class Trace:
         PyErr_CheckSignals()
         with nogil:
             result = mt_next_batch(self.r, batch)
+        self.note_sample()
         return self.failed() if result == MT_ERROR else result
+
+    cdef int note_sample(self) except -1:
+        """See steve.system.samples.met."""
+        if mt_sample_mean(self.r):
+            samples.met(self.name, mt_sample_mean(self.r))
+        return 0
 
     cdef int next_shown(self, const mt_event **events, const mt_event **shown, size_t *n) except -1:
         """As next(), for consumers that also need the events that a filter hides. shown: the same batch with the
@@ -329,6 +338,12 @@ cdef class Trace:
             facts[text_of(key)] = text_of(value)
             i += 1
         return facts
+
+    @property
+    def sample_mean(self):
+        """The mean number of bytes between samples, if what was read so far says that this is a sample of the blocks
+        (memtrace/sample.h); else 0."""
+        return mt_sample_mean(self.r)
 
     def damages(self):
         """With salvage: one line for each of the first 100 damaged chunks, with its offset and the damage."""

@@ -16,6 +16,7 @@ import sys
 import tempfile
 from typing import IO, TYPE_CHECKING
 
+from steve.system import samples
 from steve.system.messages import complain
 from steve.system.errors import SteveError, TraceError, UsageError
 from steve.system.output import is_special
@@ -38,7 +39,20 @@ def add_trace(parser: argparse.ArgumentParser, what: str = TRACE_HELP) -> None:
 def open_trace(args: argparse.Namespace, kind: type[Trace] | None = None) -> Trace:
     """Open the memtrace that the arguments of add_trace() name. kind: Trace or a subclass."""
     from steve.trace._memtrace import Trace
+    refuse_sample(args.file, args.file, args.salvage)
     return (kind or Trace)(args.file, salvage=args.salvage, overlaps=keeps_overlaps(args))
+
+
+def refuse_sample(path: str, name: str, salvage: bool) -> None:
+    """SteveError if the command needs every block, and the file is a sample of the blocks. Reads its beginning; of a pipe
+    this is found when it is read."""
+    from steve.trace._memtrace import Trace
+    if not samples.refuses() or not os.path.isfile(path):
+        return
+    try:
+        Trace(path, name, salvage=salvage).probe()
+    except TraceError:
+        pass  # the caller will report it
 
 
 def keeps_overlaps(args: argparse.Namespace) -> bool:
@@ -174,6 +188,7 @@ class Operations:
                    kind: type[Trace] | None = None) -> Trace:
         """Open the file anew as a memtrace. freed, snapshots: see Trace; kind: Trace or a subclass."""
         from steve.trace._memtrace import Trace
+        refuse_sample(self._path, self.name, self.salvage)
         return (kind or Trace)(self._path, self.name, salvage=self.salvage, freed=freed, snapshots=snapshots,
                                overlaps=self.overlaps)
 

@@ -4,6 +4,8 @@
 #ifndef STEVE_KERNELS_BASE_LIFE_H
 #define STEVE_KERNELS_BASE_LIFE_H
 
+#include "memtrace/sample.h"
+
 #include <stdint.h>
 
 /* Of a block that lived when the trace began: made by the process that forked this one, or by this process. */
@@ -25,6 +27,7 @@ struct life {
     uint64_t used;             /* bytes ever accessed */
     uint64_t news;             /* of other blocks during its life */
     uint64_t peak, peak_bytes; /* its bytes at that peak of the heap, the last one before its death */
+    double weight; /* the number of blocks that it stands for: memtrace/sample.h; 0 = only itself */
     uint32_t stack, heap;
     uint32_t last_stack;          /* of its last Resize; of its New if it has none */
     uint16_t thread, free_thread; /* free_thread: 0 if never freed */
@@ -34,5 +37,11 @@ struct life {
     uint8_t reach;    /* enum mt_reach: how the program could reach it when it ended, if that is known */
     uint8_t spare[2]; /* 0 */
 };
+
+/* A number of the life, multiplied by its weight. */
+static inline uint64_t life_scaled(const struct life *life, uint64_t x)
+{
+    return mt_scaled(life->weight, life->handle, x);
+}
 
 #endif

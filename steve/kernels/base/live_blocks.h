@@ -13,12 +13,14 @@
 #define STEVE_KERNELS_BASE_LIVE_BLOCKS_H
 
 #include "memtrace/base/array.h"
-#include "memtrace/memtrace.h"
+#include "memtrace/sample.h"
 
 enum live_state { LIVE_NONE, LIVE_BEFORE, LIVE_HERE };
 
 struct live_block {
-    uint64_t size;
+    uint64_t size;     /* bytes, and */
+    uint64_t blocks;   /* blocks, in a sample those that it stands for (memtrace/sample.h) */
+    uint64_t recorded; /* its own bytes */
     uint32_t stack;
     uint32_t heap : 30, state : 2;
 };
@@ -37,6 +39,16 @@ struct live_blocks {
     struct live_at *list;
     size_t n_list, list_room;
 };
+
+/* The block that a New or a Resize makes, with its sizes; of a Resize, with the weight 0. */
+static inline struct live_block live_block_of(const struct mt_event *e)
+{
+    const double weight = mt_event_weight(e);
+
+    return (struct live_block){.size = mt_scaled(weight, e->handle, e->size),
+                               .blocks = mt_scaled(weight, e->handle, 1),
+                               .recorded = e->size};
+}
 
 void live_blocks_free(struct live_blocks *b);
 /* Enter a block that lives where the shard begins. False when out of memory. */

@@ -37,13 +37,14 @@ bool linework_learn(struct linework *w, const struct linework_map *map)
 
 /* ---- blocks -------------------------------------------------------------------------------- */
 
-void linework_count_made(struct linework *w, uint32_t stack, uint32_t heap, uint8_t type, uint64_t bytes)
+void linework_count_made(struct linework *w, uint32_t stack, uint32_t heap, uint8_t type, uint64_t blocks,
+                         uint64_t bytes)
 {
     struct linework_made *made = &w->made[linework_line(w->map.stacks, w->map.n_stacks, stack)];
     uint8_t of_heap = heap < w->code->n_heaps ? w->code->kinds[heap] : MT_HEAP_LUA;
     unsigned kind = of_heap == MT_HEAP_LUA ? type : MT_TYPES + of_heap;
 
-    made->blocks[kind]++;
+    made->blocks[kind] += blocks;
     made->bytes[kind] += bytes;
 }
 

@@ -127,7 +127,8 @@ bool linework_learn(struct linework *w, const struct linework_map *map);
 void linework_forget_many(struct linework *w, uint32_t slot);
 /* Count a block whose life is over: its New's stack, what it contained (enum mt_type), how many bytes its News and
  * Resizes requested. */
-void linework_count_made(struct linework *w, uint32_t stack, uint32_t heap, uint8_t type, uint64_t bytes);
+void linework_count_made(struct linework *w, uint32_t stack, uint32_t heap, uint8_t type, uint64_t blocks,
+                         uint64_t bytes);
 /* A line that is not among the few of a block, nor is there room. */
 bool linework_met_many(struct linework *w, struct linework_block *b, uint32_t line, uint64_t *blocks);
 /* More than one cache line. */

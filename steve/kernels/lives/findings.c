@@ -62,13 +62,17 @@ static inline bool reach(struct findings *f, uint32_t key)
     return array_grow_used(&f->rows, &f->n, &f->room, (size_t)key + 1, sizeof *f->rows);
 }
 
-static void add(struct findings_row *row, unsigned rules, uint64_t bytes)
+static void add(struct findings_row *row, unsigned rules, const struct life *life)
 {
+    const uint64_t blocks = life_scaled(life, 1), bytes = life_scaled(life, life->size);
+
     for (; rules; rules &= rules - 1) {
         unsigned rule = (unsigned)__builtin_ctz(rules);
 
-        row->blocks[rule]++;
+        row->blocks[rule] += blocks;
         row->bytes[rule] += bytes;
+        row->variance_blocks[rule] += mt_scaled_variance(blocks, 1);
+        row->variance_bytes[rule] += mt_scaled_variance(bytes, life->size);
     }
 }
 
@@ -81,8 +85,8 @@ bool findings_add(struct findings *f, const struct life *lives, const uint8_t *k
             continue;
         if (!reach(f, key))
             return false;
-        f->bytes += lives[i].size;
-        add(&f->rows[key], findings_of(&f->limits, &lives[i]), lives[i].size);
+        f->bytes += life_scaled(&lives[i], lives[i].size);
+        add(&f->rows[key], findings_of(&f->limits, &lives[i]), &lives[i]);
     }
     return true;
 }

@@ -33,6 +33,8 @@ struct findings_limits {
 /* The blocks of a stack, thread or type that each rule finds, and their bytes at the end of their lives. */
 struct findings_row {
     uint64_t blocks[FINDINGS_RULES], bytes[FINDINGS_RULES];
+    /* in a sample of the blocks; else, and in shards, 0 */
+    double variance_blocks[FINDINGS_RULES], variance_bytes[FINDINGS_RULES];
 };
 
 struct findings {

@@ -3,6 +3,8 @@
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "steve/kernels/lives/groups.h"
 
+#include <stddef.h>
+
 void groups_init(struct groups *g, enum groups_key key)
 {
     memset(g, 0, sizeof *g);
@@ -40,7 +42,7 @@ static void merge(struct group *g, const struct group *row, uint64_t peak)
 {
     struct group before = *g;
 
-    for (size_t i = 0; i < sizeof *g / sizeof(uint64_t); i++)
+    for (size_t i = 0; i < offsetof(struct group, variance_blocks) / sizeof(uint64_t); i++)
         ((uint64_t *)g)[i] += ((const uint64_t *)row)[i];
     g->most_bytes = before.most_bytes;
     g->most = before.most;
@@ -50,7 +52,7 @@ static void merge(struct group *g, const struct group *row, uint64_t peak)
     groups_keep_most(&g->most_resizes, row->most_resizes);
     g->peak = before.peak;
     g->peak_bytes = before.peak_bytes;
-    groups_add_peak(g, peak, peak ? row->peak_bytes : 0);
+    groups_add_peak(g, peak, peak ? row->peak_bytes : 0, 0);
 }
 
 bool groups_merge(struct groups *g, const uint32_t *keys, const struct group *rows, size_t n, uint64_t peak)
@@ -69,5 +71,5 @@ void groups_settle(struct groups *g, uint64_t peak)
 {
     for (size_t i = 0; i < g->n; i++)
         if (g->rows[i].peak != peak)
-            g->rows[i].peak = g->rows[i].peak_bytes = 0;
+            g->rows[i].peak = g->rows[i].peak_bytes = 0, g->rows[i].variance_peak_bytes = 0;
 }

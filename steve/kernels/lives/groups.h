@@ -9,7 +9,7 @@
 
 enum groups_key { GROUPS_BY_STACK, GROUPS_BY_THREAD, GROUPS_BY_FREE_THREAD, GROUPS_BY_TYPE };
 
-/* Sums over the blocks of a group. Only uint64_t, so that it can be seen as an array with named columns. */
+/* Sums over the blocks of a group: an array with named columns. */
 struct group {
     uint64_t blocks, resizes;
     uint64_t bytes;                   /* requested by New and Resizes */
@@ -27,6 +27,10 @@ struct group {
     uint64_t first_size, last_size;
     uint64_t most_resizes;     /* of one block */
     uint64_t peak, peak_bytes; /* bytes live at that peak; of an older peak: see groups_settle */
+    /* In a sample of the blocks all of these are estimates, but for those named `most`; these are the variances of
+     * some. They are 0 otherwise, and in shards. */
+    double variance_blocks, variance_bytes, variance_frees, variance_live_blocks, variance_live_bytes;
+    double variance_peak_bytes;
 };
 
 /* Only keys that occur have rows, in the order of their first lives, because a trace can have many stacks without
@@ -64,14 +68,31 @@ static inline uint32_t groups_key_of(enum groups_key key, const struct life *lif
     return key == GROUPS_BY_THREAD ? life->thread : life->free_thread;
 }
 
-static inline void groups_add_peak(struct group *g, uint64_t peak, uint64_t bytes)
+static inline void groups_add_peak(struct group *g, uint64_t peak, uint64_t bytes, double variance)
 {
     if (peak > g->peak) {
         g->peak = peak;
         g->peak_bytes = 0;
+        g->variance_peak_bytes = 0;
     }
-    if (peak == g->peak)
+    if (peak == g->peak) {
         g->peak_bytes += bytes;
+        g->variance_peak_bytes += variance;
+    }
+}
+
+static inline void groups_add_variances(struct group *g, const struct life *life, uint64_t blocks)
+{
+    const double of_blocks = mt_scaled_variance(blocks, 1);
+
+    g->variance_blocks += of_blocks;
+    g->variance_bytes += mt_scaled_variance(life_scaled(life, life->bytes), life->bytes);
+    if (life->freed) {
+        g->variance_frees += of_blocks;
+        return;
+    }
+    g->variance_live_blocks += of_blocks;
+    g->variance_live_bytes += mt_scaled_variance(life_scaled(life, life->size), life->size);
 }
 
 static inline void groups_add_accesses(struct group *g, const struct life *life)
@@ -106,19 +127,24 @@ static inline void groups_add_resizes(struct group *g, const struct life *life)
 
 static inline void groups_add_life(struct group *g, const struct life *life)
 {
-    g->blocks++;
-    g->bytes += life->bytes;
-    g->size += life->size;
-    g->frees += life->freed;
-    g->foreign += life->freed && life->free_thread != life->thread;
-    g->live_blocks += !life->freed;
-    g->live_bytes += life->freed ? 0 : life->size;
-    g->lifetimes += life->died - life->born;
+    const uint64_t blocks = life_scaled(life, 1), size = life_scaled(life, life->size),
+                   at_peak = life_scaled(life, life->peak_bytes);
+
+    g->blocks += blocks;
+    g->bytes += life_scaled(life, life->bytes);
+    g->size += size;
+    g->frees += life->freed ? blocks : 0;
+    g->foreign += life->freed && life->free_thread != life->thread ? blocks : 0;
+    g->live_blocks += life->freed ? 0 : blocks;
+    g->live_bytes += life->freed ? 0 : size;
+    g->lifetimes += (life->died - life->born) * blocks;
     groups_keep_most(&g->most_bytes, life->size);
     groups_keep_most(&g->most, life->most);
     groups_add_resizes(g, life);
     groups_add_accesses(g, life);
-    groups_add_peak(g, life->peak, life->peak_bytes);
+    groups_add_peak(g, life->peak, at_peak, mt_scaled_variance(at_peak, life->peak_bytes));
+    if (life->weight != 0)
+        groups_add_variances(g, life, blocks);
 }
 
 /* The row of a key; NULL when out of memory. */

@@ -4,6 +4,7 @@
 #include "steve/kernels/lives/holdings.h"
 
 #include "memtrace/base/array.h"
+#include "memtrace/sample.h"
 
 void holdings_init(struct holdings *h)
 {
@@ -64,8 +65,8 @@ static void block_free(struct holdings *h, struct holdings_block *b)
     struct holding *row = &h->rows[b->row - 1];
 
     note_peak(h, row);
-    row->held_blocks--;
-    row->lifetime += h->time - b->born;
+    row->held_blocks -= b->blocks;
+    row->lifetime += (h->time - b->born) * b->blocks;
     change(h, row, b->size, 0);
     b->row = 0;
 }
@@ -75,19 +76,23 @@ static bool block_new(struct holdings *h, const struct mt_event *e)
     struct holdings_block *b;
     struct holding *row;
     uint32_t index = row_of(h, e->ref);
+    const double weight = mt_event_weight(e);
 
     if (index == 0 || !array_grow(&h->blocks, &h->blocks_room, (size_t)e->slot + 1, sizeof *h->blocks))
         return false;
     b = &h->blocks[e->slot];
     if (b->row)
         block_free(h, b);
-    *b = (struct holdings_block){.size = e->size, .born = h->time, .row = index};
+    *b = (struct holdings_block){.size = mt_scaled(weight, e->handle, e->size),
+                                 .blocks = mt_scaled(weight, e->handle, 1),
+                                 .born = h->time,
+                                 .row = index};
     row = &h->rows[index - 1];
     note_peak(h, row);
-    row->bytes += e->size;
-    row->blocks++;
-    row->held_blocks++;
-    change(h, row, 0, e->size);
+    row->bytes += b->size;
+    row->blocks += b->blocks;
+    row->held_blocks += b->blocks;
+    change(h, row, 0, b->size);
     return true;
 }
 
@@ -197,5 +202,5 @@ void holdings_finish(struct holdings *h, uint64_t time)
         note_peak(h, &h->rows[i]);
     for (size_t i = 0; i < h->blocks_room; i++)
         if (h->blocks[i].row)
-            h->rows[h->blocks[i].row - 1].lifetime += h->time - h->blocks[i].born;
+            h->rows[h->blocks[i].row - 1].lifetime += (h->time - h->blocks[i].born) * h->blocks[i].blocks;
 }

@@ -24,7 +24,8 @@ struct holding {
 };
 
 struct holdings_block {
-    uint64_t size, born;
+    uint64_t size, blocks; /* in a sample, estimates: memtrace/sample.h */
+    uint64_t born;
     uint32_t row; /* of its stack, plus 1; 0 = no block lives here */
 };
 

@@ -34,6 +34,12 @@ void lives_free(struct lives *l)
 
 /* ---- births and deaths --------------------------------------------------------------------- */
 
+/* A number of a block, multiplied by its weight. */
+static inline uint64_t scaled(const struct lives_block *b, uint64_t x)
+{
+    return mt_scaled(b->weight, b->handle, x);
+}
+
 void lives_note_peak(const struct lives *l, struct lives_block *b)
 {
     if (b->peak == l->totals.peak)
@@ -89,6 +95,7 @@ static inline void write_life(struct life *restrict to, const struct lives *rest
                         .news = at->news - b->news,
                         .peak = b->peak,
                         .peak_bytes = b->peak_bytes,
+                        .weight = b->weight,
                         .stack = b->stack,
                         .heap = b->heap,
                         .last_stack = b->last_stack,
@@ -127,7 +134,7 @@ bool lives_retire(struct lives *l, struct lives_block *b, const struct lives_mom
                   const struct lives_ending *ending)
 {
     if (l->lines)
-        linework_count_made(l->lines, b->stack, b->heap, b->type, b->bytes);
+        linework_count_made(l->lines, b->stack, b->heap, b->type, scaled(b, 1), scaled(b, b->bytes));
     b->live = false;
     return l->sums ? add_life(l, b, at, ending) : put_life(l, b, at, ending);
 }
@@ -152,11 +159,14 @@ static bool block_free(struct lives *l, struct lives_block *b, const struct mt_e
 {
     const struct lives_ending ending = {true, e->thread};
 
+    const uint64_t blocks = scaled(b, 1);
+
     if (!(b->earlier ? lives_shard_end(l, b, e->thread) : end_life(l, b, &ending)))
         return false;
-    l->totals.live_bytes -= b->size;
-    l->totals.live_blocks--;
-    l->totals.frees++;
+    l->totals.live_bytes -= scaled(b, b->size);
+    l->totals.live_blocks -= blocks;
+    l->totals.frees += blocks;
+    l->totals.operations += blocks - 1; /* the caller counts one */
     return true;
 }
 
@@ -181,10 +191,11 @@ static void begin_life(const struct lives *l, struct lives_block *b, const struc
     b->heap = e->heap;
     b->handle = e->handle;
     b->size = b->bytes = b->first_size = b->most = e->size;
-    b->born = l->totals.operations;
     b->born_time = e->time;
-    b->born_allocated = l->totals.allocated + e->size;
-    b->news = l->totals.news + 1;
+    b->weight = mt_event_weight(e);
+    b->born = l->totals.operations + scaled(b, 1) - 1; /* of the blocks that it stands for, the last one's */
+    b->born_allocated = l->totals.allocated + scaled(b, e->size);
+    b->news = l->totals.news + scaled(b, 1);
     b->peak = l->totals.peak;
     b->peak_bytes = b->resizes = b->moves = b->copied = 0;
 }
@@ -199,9 +210,10 @@ static bool block_new(struct lives *l, const struct mt_event *e)
     if (b->live && !block_free(l, b, e))
         return false;
     begin_life(l, b, e);
-    l->totals.news++;
-    l->totals.live_blocks++;
-    heap_grew(l, e->size);
+    l->totals.news += scaled(b, 1);
+    l->totals.live_blocks += scaled(b, 1);
+    l->totals.operations += scaled(b, 1) - 1; /* the caller counts one */
+    heap_grew(l, scaled(b, e->size));
     return !l->lines || linework_begin(l->lines, e->slot, e->ref);
 }
 
@@ -224,14 +236,14 @@ static void block_resize(struct lives *l, struct lives_block *b, const struct mt
     lives_note_peak(l, b);
     note_growth(b, e);
     l->totals.resizes++;
-    l->totals.live_bytes -= b->size;
+    l->totals.live_bytes -= scaled(b, b->size);
     b->use.parts = usedparts_resized(b->use.parts, b->size, e->size);
     b->shift = usedparts_shift(e->size);
     b->addr = e->addr;
     b->last_stack = e->ref;
     b->size = e->size;
     b->bytes += e->size;
-    heap_grew(l, e->size);
+    heap_grew(l, scaled(b, e->size));
 }
 
 /* ---- accesses ------------------------------------------------------------------------------ */

@@ -12,6 +12,9 @@
  *
  * With a linework, accesses count only for lines of the program: sites, records and totals then have no accesses.
  *
+ * In a sample of the blocks, records have the numbers of the recorded block and its weight (memtrace/sample.h);
+ * sums are made of the products. The totals are estimates, and so are the numbers of operations.
+ *
  * Used bytes are counted in 64 parts of a block: steve/kernels/base/used_bytes.h. For shards, see lives_shards.h.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
@@ -47,6 +50,7 @@ struct lives_block {
     uint32_t stack, heap, last_stack; /* as in struct life */
     uint64_t handle, size, bytes, resizes, born, born_time, born_allocated, news, peak, peak_bytes;
     uint64_t first_size, most, moves, copied;
+    double weight; /* of struct life */
 };
 
 struct lives_totals {

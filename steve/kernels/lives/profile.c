@@ -98,17 +98,17 @@ static struct profile_tally *changing(struct profile *p, struct tallies *t, uint
 }
 
 /* A New or Resize requested a size; the block is live here. */
-static void tally_begin(struct profile_tally *y, uint64_t size)
+static void tally_begin(struct profile_tally *y, const struct live_block *b)
 {
-    y->bytes += size;
-    y->live_blocks++;
-    y->live_bytes += size;
+    y->bytes += b->size;
+    y->live_blocks += b->blocks;
+    y->live_bytes += b->size;
 }
 
-static void tally_end(struct profile_tally *y, uint64_t size)
+static void tally_end(struct profile_tally *y, const struct live_block *b)
 {
-    y->live_blocks--;
-    y->live_bytes -= size;
+    y->live_blocks -= b->blocks;
+    y->live_bytes -= b->size;
 }
 
 /* ---- heap events --------------------------------------------------------------------------- */
@@ -130,27 +130,26 @@ static void note_peak(struct profile *p)
     t->peak_allocated = t->allocated;
 }
 
-/* The block `b`, whose stack and heap are set, begins to be of `size` bytes. */
-static void begin(struct profile *p, struct live_block *b, uint64_t size)
+/* The block `b` begins to be of its size. */
+static void begin(struct profile *p, const struct live_block *b)
 {
-    tally_begin(changing(p, &p->stacks, b->stack), size);
-    tally_begin(changing(p, &p->heaps, b->heap), size);
-    b->size = size;
-    p->live_bytes += size;
-    p->live_blocks++;
-    p->totals.allocated += size;
+    tally_begin(changing(p, &p->stacks, b->stack), b);
+    tally_begin(changing(p, &p->heaps, b->heap), b);
+    p->live_bytes += b->size;
+    p->live_blocks += b->blocks;
+    p->totals.allocated += b->size;
 }
 
 /* It is not of that size any more. The stack of a block that was made before the shard is not known. */
 static bool end(struct profile *p, const struct live_block *b)
 {
     p->live_bytes -= b->size;
-    p->live_blocks--;
+    p->live_blocks -= b->blocks;
     p->totals.freed += b->size;
     if (b->state == LIVE_BEFORE)
         return live_blocks_note_ended(&p->blocks, (uint32_t)(b - p->blocks.at));
-    tally_end(changing(p, &p->stacks, b->stack), b->size);
-    tally_end(changing(p, &p->heaps, b->heap), b->size);
+    tally_end(changing(p, &p->stacks, b->stack), b);
+    tally_end(changing(p, &p->heaps, b->heap), b);
     return true;
 }
 
@@ -159,12 +158,14 @@ static bool on_new(struct profile *p, const struct mt_event *e)
     struct live_block *b = live_blocks_reach(&p->blocks, e->slot);
     if (!b || (b->state != LIVE_NONE && !end(p, b)))
         return false;
-    *b = (struct live_block){
-        .stack = known_id(&p->stacks, e->ref), .heap = known_id(&p->heaps, e->heap), .state = LIVE_HERE};
-    begin(p, b, e->size);
-    p->stacks.at[b->stack].blocks++;
-    p->heaps.at[b->heap].blocks++;
-    p->timeline.open.news++;
+    *b = live_block_of(e);
+    b->stack = known_id(&p->stacks, e->ref);
+    b->heap = known_id(&p->heaps, e->heap);
+    b->state = LIVE_HERE;
+    begin(p, b);
+    p->stacks.at[b->stack].blocks += b->blocks;
+    p->heaps.at[b->heap].blocks += b->blocks;
+    p->timeline.open.news += b->blocks;
     note_peak(p);
     return true;
 }
@@ -173,9 +174,12 @@ static bool on_resize(struct profile *p, const struct mt_event *e, struct live_b
 {
     if (!end(p, b))
         return false;
+    const uint32_t heap = b->heap;
+    *b = live_block_of(e);
     b->stack = known_id(&p->stacks, e->ref);
+    b->heap = heap;
     b->state = LIVE_HERE;
-    begin(p, b, e->size);
+    begin(p, b);
     p->stacks.at[b->stack].resizes++;
     p->heaps.at[b->heap].resizes++;
     note_peak(p);
@@ -185,7 +189,7 @@ static bool on_resize(struct profile *p, const struct mt_event *e, struct live_b
 static bool on_free(struct profile *p, struct live_block *b)
 {
     bool ok = end(p, b);
-    p->timeline.open.frees++;
+    p->timeline.open.frees += b->blocks;
     b->state = LIVE_NONE;
     return ok;
 }
@@ -238,7 +242,7 @@ static void count_access(struct profile *p, unsigned kind)
 
 static bool take(struct profile *p, const struct mt_event *e)
 {
-    p->totals.events[e->kind]++;
+    p->totals.events[e->kind] += mt_scaled(mt_event_weight(e), e->handle, 1);
     p->totals.time = e->time;
     if (e->kind > MT_MODIFY) {
         on_other(p, e);
@@ -323,16 +327,18 @@ static void tally_life(struct profile_tally *y, const struct life *life)
     bool unread = !life->inherited && !(life->loads | life->modifies);
     bool unwritten = !life->inherited && !(life->stores | life->modifies);
 
-    y->frees += life->freed;
-    y->lifetimes += life->freed ? life->died - life->born : 0;
+    const uint64_t blocks = life_scaled(life, 1), bytes = life_scaled(life, life->size);
+
+    y->frees += life->freed ? blocks : 0;
+    y->lifetimes += life->freed ? (life->died - life->born) * blocks : 0;
     y->reads += life->loads + life->modifies;
     y->writes += life->stores + life->modifies;
     y->bytes_read += life->bytes_read;
     y->bytes_written += life->bytes_written;
-    y->unread_blocks += unread;
-    y->unread_bytes += unread ? life->size : 0;
-    y->unwritten_blocks += unwritten;
-    y->unwritten_bytes += unwritten ? life->size : 0;
+    y->unread_blocks += unread ? blocks : 0;
+    y->unread_bytes += unread ? bytes : 0;
+    y->unwritten_blocks += unwritten ? blocks : 0;
+    y->unwritten_bytes += unwritten ? bytes : 0;
 }
 
 static unsigned log2_of(uint64_t value)
@@ -346,8 +352,8 @@ void profile_add_lives(struct profile *p, const struct life *lives, size_t n)
         unsigned size = log2_of(life->size);
         unsigned lifetime = life->freed ? log2_of(life->died - life->born) : PROFILE_FOREVER;
 
-        p->map_blocks[size][lifetime]++;
-        p->map_bytes[size][lifetime] += life->size;
+        p->map_blocks[size][lifetime] += life_scaled(life, 1);
+        p->map_bytes[size][lifetime] += life_scaled(life, life->size);
         tally_life(&p->stacks.at[known_id(&p->stacks, life->last_stack)], life);
         tally_life(&p->heaps.at[known_id(&p->heaps, life->heap)], life);
     }
@@ -415,8 +421,8 @@ static void forget(struct profile *p, const uint32_t *ended, size_t n)
 
         if (!b)
             continue;
-        tally_end(&p->stacks.at[b->stack], b->size);
-        tally_end(&p->heaps.at[b->heap], b->size);
+        tally_end(&p->stacks.at[b->stack], b);
+        tally_end(&p->heaps.at[b->heap], b);
         b->state = LIVE_NONE;
     }
 }

@@ -37,12 +37,41 @@ static bool leave(struct summary *s, struct live_block *block)
         return true;
     block->state = LIVE_NONE;
     s->totals.live_bytes -= (int64_t)block->size;
-    s->totals.live_blocks--;
+    s->totals.live_blocks -= (int64_t)block->blocks;
+    s->variances.live_bytes -= mt_scaled_variance(block->size, block->recorded);
+    s->variances.live_blocks -= mt_scaled_variance(block->blocks, 1);
     if (state == LIVE_BEFORE)
         return live_blocks_note_ended(&s->blocks, (uint32_t)(block - s->blocks.at));
-    made->live_blocks--;
+    made->live_blocks -= block->blocks;
     made->live_bytes -= block->size;
     return true;
+}
+
+/* A block has begun to live: is the heap larger than ever? */
+static void note_peaks(struct summary *s)
+{
+    struct summary_totals *t = &s->totals;
+    struct summary_variances *v = &s->variances;
+
+    if (t->live_bytes > t->peak_bytes) {
+        t->peak_bytes = t->live_bytes;
+        v->peak_bytes = v->live_bytes;
+    }
+    if (t->live_blocks > t->peak_blocks) {
+        t->peak_blocks = t->live_blocks;
+        v->peak_blocks = v->live_blocks;
+    }
+}
+
+static void add_variances(struct summary_variances *v, const struct live_block *block)
+{
+    const double bytes = mt_scaled_variance(block->size, block->recorded);
+    const double blocks = mt_scaled_variance(block->blocks, 1);
+
+    v->allocated += bytes;
+    v->live_bytes += bytes;
+    v->news += blocks;
+    v->live_blocks += blocks;
 }
 
 /* A block, or a new size of one, begins to live. */
@@ -54,17 +83,17 @@ static bool begin(struct summary *s, const struct mt_event *e)
 
     if (!block || !leave(s, block))
         return false;
-    *block = (struct live_block){.size = e->size, .stack = stack, .state = LIVE_HERE};
-    s->totals.allocated += e->size;
-    s->totals.live_bytes += (int64_t)e->size;
-    s->totals.live_blocks++;
-    if (s->totals.live_bytes > s->totals.peak_bytes)
-        s->totals.peak_bytes = s->totals.live_bytes;
-    if (s->totals.live_blocks > s->totals.peak_blocks)
-        s->totals.peak_blocks = s->totals.live_blocks;
-    made->bytes += e->size;
-    made->live_blocks++;
-    made->live_bytes += e->size;
+    *block = live_block_of(e);
+    block->stack = stack;
+    block->state = LIVE_HERE;
+    s->totals.allocated += block->size;
+    s->totals.live_bytes += (int64_t)block->size;
+    s->totals.live_blocks += (int64_t)block->blocks;
+    add_variances(&s->variances, block);
+    note_peaks(s);
+    made->bytes += block->size;
+    made->live_blocks += block->blocks;
+    made->live_bytes += block->size;
     return true;
 }
 
@@ -77,14 +106,26 @@ static bool end(struct summary *s, uint32_t slot, uint64_t size)
     return block && leave(s, block);
 }
 
+/* What a Free ends, in a sample. */
+static void add_freed_variances(struct summary_variances *v, const struct mt_event *e, uint64_t blocks,
+                                uint64_t bytes)
+{
+    v->frees += mt_scaled_variance(blocks, 1);
+    v->freed += mt_scaled_variance(bytes, e->size);
+}
+
 static bool heap_event(struct summary *s, const struct mt_event *e)
 {
+    const double weight = mt_event_weight(e);
+    const uint64_t blocks = mt_scaled(weight, e->handle, 1), bytes = mt_scaled(weight, e->handle, e->size);
+
     switch (e->kind) {
     case MT_NEW:
-        s->stacks[known_stack(s, e->ref)].news++;
+        s->stacks[known_stack(s, e->ref)].news += blocks;
         return begin(s, e);
     case MT_FREE:
-        return end(s, e->slot, e->size);
+        add_freed_variances(&s->variances, e, blocks, bytes);
+        return end(s, e->slot, bytes);
     case MT_RESIZE:
         s->stacks[known_stack(s, e->ref)].resizes++;
         return end(s, e->slot, e->old_size) && begin(s, e);
@@ -115,7 +156,7 @@ bool summary_feed(struct summary *s, const struct mt_event *events, size_t n, ui
     for (size_t i = 0; i < n; i++) {
         const struct mt_event *e = &events[i];
 
-        s->totals.events[e->kind]++;
+        s->totals.events[e->kind] += mt_scaled(mt_event_weight(e), e->handle, 1);
         note_thread(s, e->thread);
         if (is_access(e))
             s->totals.accessed[e->kind] += e->size;

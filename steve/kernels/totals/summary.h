@@ -8,6 +8,8 @@
  * and their peaks, are differences to the beginning of the shard. summary_join adds the shards of a trace, from the
  * first to the last.
  *
+ * In a sample of the blocks (memtrace/sample.h), the numbers of News and Frees, of blocks and of bytes are estimates.
+ *
  * In a damaged trace, the New or the Free of a block may be missing. A block without New is never counted as live. A
  * block without Free is live until another block is made in its slot.
  *
@@ -35,8 +37,14 @@ struct summary_totals {
     uint64_t threads[1024]; /* bit set of thread numbers */
 };
 
+/* The variances of totals that are estimates. */
+struct summary_variances {
+    double allocated, freed, news, frees, live_bytes, live_blocks, peak_bytes, peak_blocks;
+};
+
 struct summary {
     struct summary_totals totals;
+    struct summary_variances variances; /* not in shards */
     struct live_blocks blocks;
     struct summary_stack *stacks; /* by stack id */
     size_t n_stacks;
