@@ -353,12 +353,13 @@ struct mt_snapshot {
 
 /* How a trace ended. */
 enum mt_ending {
-    MT_ENDING_UNKNOWN, /* no END chunk: the file is still being written, or its writer was killed */
-    MT_ENDING_EXIT,    /* the program ended by itself */
-    MT_ENDING_KILLED,  /* the tracer was killed; every event until then is in the file */
-    MT_ENDING_EXEC,    /* the program was replaced by execve */
-    MT_ENDING_LIMIT,   /* --max-size reached */
-    MT_ENDING_STOPPED, /* tracing was ended on request */
+    MT_ENDING_UNKNOWN,  /* no END chunk: the file is still being written, or its writer was killed */
+    MT_ENDING_EXIT,     /* the program ended by itself */
+    MT_ENDING_KILLED,   /* the tracer was killed; every event until then is in the file */
+    MT_ENDING_EXEC,     /* the program was replaced by execve */
+    MT_ENDING_LIMIT,    /* --max-size reached */
+    MT_ENDING_STOPPED,  /* tracing was ended on request */
+    MT_ENDING_DETACHED, /* the recorder left the program, which went on */
     MT_ENDINGS
 };
 

@@ -30,11 +30,16 @@ struct mt_writer_options {
     uint32_t beside;
     /* Do not remember freed blocks: accesses to them then count as foreign, and a second free is an invalid one. */
     bool forget_freed;
+    /* The program had blocks before the trace began. A Free or Resize of an address in no live block is counted
+     * (mt_writer_older) and writes no event. */
+    bool attached;
 };
 
 /* Write to an open descriptor (seekable or not; the caller closes it). opts may be NULL. */
 struct mt_writer *mt_writer_new(int fd, const struct mt_writer_options *opts, struct mt_error *err);
 void mt_writer_info(struct mt_writer *w, const char *key, const char *value);
+/* How many Frees and Resizes were of blocks that are older than the trace. */
+uint64_t mt_writer_older(const struct mt_writer *w);
 
 /* A new writer for the trace of a forked child of w's process. It has all definitions of w under the same ids. Its
  * trace begins, at w's time and in w's thread, with a New for each block that is live in w (`implied`, with the stack
@@ -73,7 +78,7 @@ void mt_writer_time(struct mt_writer *w, uint64_t instructions);
 
 /* Heap events. A New that overlaps live blocks first frees these; since no correct allocator does that, they count as
  * dropped in the totals. A Free or Resize of an address where no block of `heap` begins is written as MT_BADFREE; such
- * a Resize is then a New. The last 65536 freed blocks are remembered until another block covers them, in order to
+ * a Resize is then a New (but see `attached`). The last 65536 freed blocks are remembered until another block covers them, in order to
  * detect double frees and accesses to freed memory. */
 void mt_writer_block_new(struct mt_writer *w, uint64_t addr, uint64_t size, uint32_t heap, enum mt_how how,
                          uint32_t stack);

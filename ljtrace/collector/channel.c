@@ -40,10 +40,11 @@ static bool is_closed(int socket)
     return poll(&one, 1, 0) != 0 && (one.revents & (POLLHUP | POLLERR | POLLNVAL));
 }
 
-/* Has the program ended? As long as there is a launcher, it says so, since it knows the status. */
+/* Has the program ended? As long as there is a launcher that is its parent, it says so, since it knows the status. */
 static bool has_ended(const struct channel *c)
 {
-    return load(&c->ring->ended) || (c->process >= 0 && is_readable(c->process, 0) && is_closed(c->socket));
+    return load(&c->ring->ended) ||
+           (c->process >= 0 && is_readable(c->process, 0) && (c->ring->attached || is_closed(c->socket)));
 }
 
 /* Is there a filled slab, or has the program ended? */

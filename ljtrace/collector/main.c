@@ -49,6 +49,7 @@ struct settings {
     /* An access so many bytes beside a block is an error; 0 = none is. */
     uint32_t beside;
     uint64_t max_size; /* limit of the file in bytes; 0 = none */
+    bool attached;     /* the program had begun before the recording */
     bool keep_last;    /* when the limit is reached, keep the last part */
 };
 
@@ -148,6 +149,7 @@ static struct mt_writer_options writer_options(const struct collector *c)
     return (struct mt_writer_options){.level = c->settings.level,
                                       .forget_freed = !c->settings.freed,
                                       .beside = c->settings.beside,
+                                      .attached = c->settings.attached,
                                       .background = !c->settings.text && !c->settings.keep_last,
                                       .chunk_events = c->settings.text ? TEXT_CHUNK_EVENTS : 0};
 }
@@ -487,11 +489,21 @@ static enum mt_ending native_ending(const struct collector *c)
     const uint32_t exiting = c->ring->exiting;
     const int status = c->ring->ended ? c->ring->status : exiting ? W_EXITCODE((int)(exiting & 0xff), 0) : 0;
     char number[16];
-    if (feed_ending(c->feed) == MT_ENDING_EXEC || (!c->ring->ended && !exiting))
+    if (feed_ended(c->feed) || feed_ending(c->feed) == MT_ENDING_EXEC || (!c->ring->ended && !exiting))
         return feed_ending(c->feed);
     snprintf(number, sizeof number, "%d", WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
     mt_writer_info(c->writer, WIFEXITED(status) ? "exit_status" : "signal", number);
     return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL ? MT_ENDING_KILLED : MT_ENDING_EXIT;
+}
+
+/* Write how many frees and resizes were of blocks that are older than the trace. */
+static void note_older(const struct collector *c)
+{
+    char number[24];
+    if (!c->settings.attached)
+        return;
+    snprintf(number, sizeof number, "%" PRIu64, mt_writer_older(c->writer));
+    mt_writer_info(c->writer, "older_frees", number);
 }
 
 /* The launcher does not know the name. */
@@ -520,6 +532,7 @@ static int finish(struct collector *c, int complete)
     else if (!nothing)
         sink_publish(&c->sink, c->process);
     note_missing_lines(c);
+    note_older(c);
     note_parts(c);
     if (nothing)
         sink_remove(&c->sink);
@@ -635,6 +648,7 @@ int main(int argc, char **argv)
     c.ring = c.channel.ring = map_ring(ring);
     if (c.ring && c.native)
         channel_use_memory(&c.channel, c.pid);
+    c.settings.attached = c.ring && c.ring->attached;
     if (!c.ring) {
         send_final(&c, "cannot record to", "the tool and the collector are of different versions");
         return 1;

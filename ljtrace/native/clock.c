@@ -47,6 +47,11 @@ void native_clock_begin(void)
     s_base.time = kernel_now();
 }
 
+void native_clock_restart(void)
+{
+    s_start = s_last = 0;
+}
+
 /* Read the kernel's clock, and measure the rate of the counter if enough time has passed. */
 static uint64_t read_both(void)
 {

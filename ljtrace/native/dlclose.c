@@ -14,13 +14,15 @@ typedef int dlclose_function(void *);
 
 /* What else has to be done then (session.c). Programs that only unwind have no such function. */
 __attribute__((weak)) void native_object_closed(void);
+/* The next definition of a function (session.c). */
+__attribute__((weak)) void *native_next(const char *name);
 
 __attribute__((visibility("default"))) int dlclose(void *handle)
 {
     static _Atomic(dlclose_function *) real;
     dlclose_function *f = real;
     if (!f)
-        real = f = (dlclose_function *)dlsym(RTLD_NEXT, "dlclose");
+        real = f = (dlclose_function *)(native_next ? native_next("dlclose") : dlsym(RTLD_NEXT, "dlclose"));
     /* before and after: other threads may load objects as soon as the place is free */
     code_objects_closed();
     const int result = f ? f(handle) : -1;

@@ -9,6 +9,7 @@
  */
 #define _GNU_SOURCE
 #include "ljtrace/native/events.h"
+#include "ljtrace/native/got.h"
 #include "ljtrace/native/lua_stack.h"
 #include "ljtrace/native/sample.h"
 
@@ -155,6 +156,8 @@ struct native_taken *native_event_begin(const struct native_registers *from, boo
         return defer(from);
     if (t->recording)
         native_event_end();
+    if (__builtin_expect(got_is_late, 0))
+        got_catch_up();
     t->recording = from->sp;
     if (!t->taken)
         t->taken = native_memory((1 + MOST_DEFERRED) * sizeof *t->taken);
@@ -230,6 +233,11 @@ void native_events_anew(void)
     s_self.recording = 0;
     s_self.deferred_count = 0;
     s_self.details = 0;
+}
+
+void native_events_restart(void)
+{
+    s_running = 0;
 }
 
 void native_details_begin(void)

@@ -67,6 +67,8 @@ void native_events_anew(void);
 void native_details_begin(void);
 void native_details_end(void);
 
+/* Another recording begins: no thread was named in it. */
+void native_events_restart(void);
 /* The number of the running thread, from 1; 0 = it has recorded nothing. */
 uint32_t native_thread(void);
 /* The number of events that could not be recorded. */

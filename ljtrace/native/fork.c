@@ -54,7 +54,7 @@ static void make_name(void)
 static void before_fork(void)
 {
     const int error = errno;
-    s_announced = native_is_on() && native_enter(NATIVE_HERE.sp);
+    s_announced = native_is_on() && native_options.forks && native_enter(NATIVE_HERE.sp);
     if (s_announced) {
         make_name();
         NATIVE_PUT(forked, .instructions = native_now(), .name = native_text(s_name));
@@ -167,6 +167,7 @@ static void in_child(void)
 
 void native_follow_forks(void)
 {
-    if (native_options.forks)
-        pthread_atfork(before_fork, in_parent, in_child);
+    static bool registered;
+    if (native_options.forks && !registered)
+        registered = pthread_atfork(before_fork, in_parent, in_child) == 0;
 }

@@ -16,7 +16,6 @@
 #include "ljtrace/native/stack_sampler.h"
 #include "memtrace/memtrace.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <string.h>
 
@@ -88,7 +87,7 @@ static void find_real(void)
                {"free", offsetof(struct real, free)}};
     s_finding = true;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        void *function = dlsym(RTLD_NEXT, all[i].name);
+        void *function = native_next(all[i].name);
         memcpy((char *)&s_real + all[i].at, &function, sizeof function);
     }
     s_finding = false;

@@ -8,6 +8,7 @@
  */
 #include "ljtrace/native/lua_states.h"
 #include "ljtrace/calibrate/lua_calibrate.h"
+#include "ljtrace/native/got.h"
 #include "ljtrace/native/host/images.h"
 #include "ljtrace/native/host/symbols.h"
 #include "ljtrace/native/lua_allocator.h"
@@ -333,6 +334,7 @@ static void on_objects_changed(void *unused, void *unused2, void *unused3, void 
     ((void (*)(void))p->original)();
     if (_r_debug.r_state != RT_CONSISTENT || !native_is_on())
         return;
+    got_objects_changed();
     if (lua_event_begin()) {
         const UInt gone = host_images_unloaded();
         for (uint32_t i = 0; i < LUA_MAX_IMAGES; i++)
@@ -349,7 +351,13 @@ static void on_objects_changed(void *unused, void *unused2, void *unused3, void 
 
 void lua_states_init(void)
 {
+    static bool initialized;
     lt_options.stack_depth = (Int)native_options.depth;
+    if (initialized) {
+        look();
+        return;
+    }
+    initialized = true;
     lt_recording_init();
     lt_asm_init();
     lt_types_init();

@@ -71,6 +71,12 @@ void native_name(uint64_t ip)
     NATIVE_PUT(frame, .ip = ip, .object = path, .in_file = ip - o.dlfo_link_map->l_addr);
 }
 
+void native_names_restart(void)
+{
+    memset(s_named, 0, sizeof s_named);
+    s_count = 0;
+}
+
 /* Write which of the reported objects are no longer mapped, and name all addresses again. */
 void native_names_forget(void)
 {

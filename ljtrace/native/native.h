@@ -34,6 +34,10 @@ enum { NATIVE_MOST_FRAMES = 500 };
 /* Use the ring in this shared memory file of RING_BYTES bytes, in place of the one used before. Returns false if it cannot
  * be mapped. */
 bool native_ring_map(int memfd);
+/* The same, while other threads may use the one from before. */
+bool native_ring_attach(int memfd);
+/* Record no more, and hand what was recorded over to the collector. Only while the ring is locked. */
+void native_ring_detach(void);
 /* Hand the current slab over to the collector. Only while the ring is locked. */
 void native_ring_flush(void);
 /* The program is about to exit with this status. */
@@ -67,6 +71,8 @@ void *native_memory(size_t size);
 
 /* The recording begins, here or in a forked child, whose time continues its parent's. */
 void native_clock_begin(void);
+/* The next recording begins at 0. */
+void native_clock_restart(void);
 /* The time of an event in nanoseconds since the recording began; it never decreases. Only while the ring is locked. */
 uint64_t native_now(void);
 
@@ -75,6 +81,8 @@ uint64_t native_now(void);
 /* The stack of n code addresses, innermost first, each that of an instruction (a return address less 1). Writes what is
  * new of it. n is at most NATIVE_MOST_FRAMES. Only while the ring is locked. */
 struct raw_stack native_stack(const uint64_t *ips, uint32_t n);
+/* Another recording begins: it knows nothing of what was written in the last. */
+void native_stacks_restart(void);
 /* Objects were unmapped: code addresses may mean something else from now on. */
 void native_stacks_forget(void);
 
@@ -83,9 +91,18 @@ void native_stacks_forget(void);
 /* Write what a code address is, unless that was done before. Only while the ring is locked. */
 void native_name(uint64_t ip);
 void native_names_forget(void);
+void native_names_restart(void);
 
 /* -- session.c -- */
 
+/* The function of that name which this library's replaces: what the dynamic linker finds next or, if the library was
+ * loaded while the program ran, what the program called before. */
+void *native_next(const char *name);
+/* Begin a recording into this ring. attached: the program had begun before it. mean, seed: of a sample; 0 = all blocks are
+ * recorded. Returns false if that is not possible. */
+bool native_begin(int memfd, bool attached, uint64_t mean, uint64_t seed);
+/* End it: the program goes on. */
+void native_end(void);
 /* dlclose was called. */
 void native_object_closed(void);
 /* The running thread records its first event. The ring is locked. */

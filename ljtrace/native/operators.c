@@ -9,13 +9,12 @@
 #include "ljtrace/native/native.h"
 #include "memtrace/memtrace.h"
 
-#include <dlfcn.h>
 #include <stdlib.h>
 
 /* Find the next function of that name. A program that calls an operator has one. */
 static void *next(const char *name)
 {
-    void *function = dlsym(RTLD_NEXT, name);
+    void *function = native_next(name);
     if (!function)
         abort();
     return function;

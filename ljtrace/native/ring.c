@@ -59,7 +59,8 @@ static void use_slab(uint32_t slab)
     __atomic_store_n(&s_ring->cursor, slab_address(slab), __ATOMIC_RELEASE);
 }
 
-bool native_ring_map(int memfd)
+/* Use this memory as the ring. */
+static bool map_ring(int memfd)
 {
     uint32_t *page = s_page ? s_page : native_memory(PAGE);
     struct ring_header *ring = mmap(NULL, RING_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
@@ -68,7 +69,6 @@ bool native_ring_map(int memfd)
         return false;
     *page = 1;
     s_page = page;
-    s_lock = LOCK_FREE;
     native_clock_begin();
     if (s_ring)
         munmap(s_ring, RING_BYTES);
@@ -78,6 +78,12 @@ bool native_ring_map(int memfd)
     ring->begun = 1;
     s_alive = page;
     return true;
+}
+
+bool native_ring_map(int memfd)
+{
+    s_lock = LOCK_FREE;
+    return map_ring(memfd);
 }
 
 bool native_is_on(void)
@@ -99,14 +105,19 @@ static void wait_for_lock(void)
         futex(&s_lock, FUTEX_WAIT_PRIVATE, LOCK_WAITED_FOR, NULL);
 }
 
-bool native_ring_lock(void)
+static void take_lock(void)
 {
     uint32_t expected = LOCK_FREE;
-    if (!native_is_on())
-        return false;
     if (!__atomic_compare_exchange_n(&s_lock, &expected, LOCK_TAKEN, false, __ATOMIC_ACQUIRE,
                                      __ATOMIC_RELAXED))
         wait_for_lock();
+}
+
+bool native_ring_lock(void)
+{
+    if (!native_is_on())
+        return false;
+    take_lock();
     if (native_is_on())
         return true;
     native_ring_unlock();
@@ -178,6 +189,21 @@ static void next_slab(void)
 void native_ring_flush(void)
 {
     next_slab();
+}
+
+bool native_ring_attach(int memfd)
+{
+    take_lock();
+    const bool mapped = map_ring(memfd);
+    native_ring_unlock();
+    return mapped;
+}
+
+void native_ring_detach(void)
+{
+    next_slab();
+    stop();
+    s_ring->detached = 1;
 }
 
 void native_ring_exiting(int status)

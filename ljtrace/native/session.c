@@ -8,6 +8,7 @@
 #include "ljtrace/native/session.h"
 #include "config.h"
 #include "ljtrace/native/events.h"
+#include "ljtrace/native/got.h"
 #include "ljtrace/native/heap.h"
 #include "ljtrace/native/lua_stack.h"
 #include "ljtrace/native/lua_states.h"
@@ -31,6 +32,9 @@ enum { NAME_BYTES = 16, TEXT_BYTES = 8192 };
 struct native_options native_options;
 
 static pthread_key_t s_thread_ends;
+static bool s_preloaded;         /* by ljtrace run */
+static bool s_is_late;           /* the library was loaded while the program ran */
+static bool s_prepared;          /* the handlers are registered */
 static char s_usual[NAME_BYTES]; /* the name of threads that nobody has named: the program's */
 
 /* -- threads -- */
@@ -97,7 +101,7 @@ static void put_exec(bool begins)
 #define EXEC(name, parameters, arguments)                                                                    \
     NATIVE_PUBLIC int name parameters                                                                        \
     {                                                                                                        \
-        int(*real) parameters = (int(*) parameters)dlsym(RTLD_NEXT, #name);                                  \
+        int(*real) parameters = (int(*) parameters)native_next(#name);                                       \
         put_exec(true);                                                                                      \
         const int result = real arguments;                                                                   \
         put_exec(false);                                                                                     \
@@ -191,12 +195,14 @@ static const char *read_executable(char *to)
     return to;
 }
 
-static void put_facts(void)
+static void put_facts(bool attached)
 {
     static char text[TEXT_BYTES];
     native_put_fact("tool", "ljtrace " PACKAGE_VERSION);
     native_put_fact("recorder", "native");
     native_put_fact("time_unit", "nanoseconds");
+    if (attached)
+        native_put_fact("attached", "yes");
     native_put_number("pid", native_options.process);
     native_put_fact("command", read_command(text));
     native_put_fact("executable", read_executable(text));
@@ -210,6 +216,63 @@ static void put_facts(void)
         return;
     native_put_number("sample_mean", native_sample_mean);
     native_put_number("sample_seed", native_sample_seed());
+}
+
+/* Register what is called at the end of threads, at exits and at forks: once. */
+static bool prepare(void)
+{
+    if (!s_prepared)
+        s_prepared =
+            pthread_key_create(&s_thread_ends, thread_ends) == 0 && on_exit(on_exit_status, NULL) == 0;
+    if (s_prepared)
+        native_follow_forks();
+    return s_prepared;
+}
+
+/* The name of the first thread. */
+static void read_usual_name(void)
+{
+    const int fd = open("/proc/self/comm", O_RDONLY | O_CLOEXEC);
+    const ssize_t n = fd < 0 ? 0 : read(fd, s_usual, sizeof s_usual - 1);
+    if (fd >= 0)
+        close(fd);
+    s_usual[n > 0 && s_usual[n - 1] == '\n' ? n - 1 : 0] = 0;
+}
+
+bool native_begin(int memfd, bool attached, uint64_t mean, uint64_t seed)
+{
+    native_options.process = (uint32_t)getpid();
+    read_usual_name();
+    s_is_late = attached && !s_preloaded;
+    native_clock_restart();
+    if (!(attached ? native_ring_attach(memfd) : native_ring_map(memfd)))
+        return false;
+    if (!prepare() || !native_ring_lock())
+        return false;
+    native_events_restart();
+    native_stacks_restart();
+    native_heap_begin();
+    if (mean)
+        native_sample_begin(mean, seed);
+    put_facts(attached);
+    native_ring_unlock();
+    lua_states_init();
+    stack_sampler_init(native_options.stacks);
+    return true;
+}
+
+void native_end(void)
+{
+    if (!native_ring_lock())
+        return;
+    NATIVE_PUT(end, .ending = MT_ENDING_DETACHED, .instructions = native_now());
+    native_ring_detach();
+    native_ring_unlock();
+}
+
+void *native_next(const char *name)
+{
+    return s_is_late ? got_function(name) : dlsym(RTLD_NEXT, name);
 }
 
 /* Find a variable of the environment. Returns NULL if it is not set. */
@@ -258,19 +321,8 @@ __attribute__((constructor)) static void begin(int argc, char **argv, char **env
     char *former = at + (*at == ':');
     restore_preload(environment, former);
     forget_variable(environment, NATIVE_VARIABLE);
-    native_options.process = (uint32_t)getpid();
-    const bool mapped = native_options.depth <= NATIVE_MOST_FRAMES && native_ring_map(memfd);
+    s_preloaded = true;
+    if (native_options.depth <= NATIVE_MOST_FRAMES)
+        native_begin(memfd, false, mean, seed);
     close(memfd);
-    prctl(PR_GET_NAME, s_usual);
-    if (!mapped || pthread_key_create(&s_thread_ends, thread_ends) != 0 || !native_ring_lock())
-        return;
-    on_exit(on_exit_status, NULL);
-    native_follow_forks();
-    native_heap_begin();
-    if (mean)
-        native_sample_begin(mean, seed);
-    put_facts();
-    native_ring_unlock();
-    lua_states_init();
-    stack_sampler_init(native_options.stacks);
 }

@@ -56,6 +56,12 @@ struct raw_stack native_stack(const uint64_t *ips, uint32_t n)
     return (struct raw_stack){.number = add(set, hash, ips, n)};
 }
 
+void native_stacks_restart(void)
+{
+    memset(s_kept, 0, sizeof s_kept);
+    native_names_restart();
+}
+
 void native_stacks_forget(void)
 {
     memset(s_kept, 0, sizeof s_kept);

@@ -36,7 +36,7 @@
 #include <stdint.h>
 
 #define RING_MAGIC 0x676e697274726a6cULL /* "ljrtring" */
-#define RING_VERSION 15
+#define RING_VERSION 16
 
 /* Slabs are large, so that tokens are rare: each token may wake the other process. RING_FEWEST_SLABS are used
  * if there is not enough memory. */
@@ -76,6 +76,8 @@ struct ring_header {
     int32_t status;
     uint32_t
         exiting; /* written by the library: 256 + the status that the program is about to exit with; 0 = none */
+    uint32_t attached; /* written by the launcher: 1 = the program had begun before the recording */
+    uint32_t detached; /* written by the library: 1 = it records no more, and the program goes on */
 };
 
 /* From the tool to the collector: a full slab. Or RING_FORK: the process forks at this point, and the token

@@ -67,5 +67,5 @@ const char *mt_frame_kind_name(enum mt_frame_kind k)
 
 const char *mt_ending_name(enum mt_ending e)
 {
-    NAME_OF(MT_ENDINGS, e, "unknown", "exit", "killed", "exec", "limit", "stopped");
+    NAME_OF(MT_ENDINGS, e, "unknown", "exit", "killed", "exec", "limit", "stopped", "detached");
 }

@@ -40,6 +40,20 @@ void writer_bad_free(struct mt_writer *w, uint64_t addr, uint32_t heap, uint32_t
         put_bad(w, dead ? MT_BADFREE_DOUBLE : MT_BADFREE_INVALID, dead, addr, heap, stack);
 }
 
+bool writer_is_older(struct mt_writer *w, uint64_t addr)
+{
+    if (!w->attached || writer_failed(w) || blockmap_find(&w->map, addr) != NO_SLOT ||
+        freed_at(&w->freed, addr))
+        return false;
+    w->older++;
+    return true;
+}
+
+uint64_t mt_writer_older(const struct mt_writer *w)
+{
+    return w->older;
+}
+
 /* The family of functions that `how` belongs to: malloc, calloc, realloc and memalign share one function to free. */
 static enum mt_how family(enum mt_how how)
 {

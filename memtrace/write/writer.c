@@ -50,6 +50,7 @@ struct mt_writer *mt_writer_new(int fd, const struct mt_writer_options *opts, st
     w->thread = 1;
     w->background = opts->background;
     w->beside = opts->beside;
+    w->attached = opts->attached;
     w->checkpoint_interval = opts->checkpoint_interval;
     w->chunk_events = opts->chunk_events ? opts->chunk_events : DEFAULT_CHUNK_EVENTS;
     if (w->chunk_events > MAX_CHUNK_EVENTS)
@@ -301,7 +302,8 @@ static void free_how(struct mt_writer *w, uint64_t addr, uint32_t heap, enum mt_
     stack = known_stack(w, stack);
     uint32_t slot = writer_slot_at(w, addr, heap);
     if (slot == NO_SLOT) {
-        if (!writer_free_container(w, addr, heap, stack) && !released_take(&w->released, addr, heap))
+        if (!writer_free_container(w, addr, heap, stack) && !released_take(&w->released, addr, heap) &&
+            !writer_is_older(w, addr))
             writer_bad_free(w, addr, heap, stack);
         return;
     }
@@ -345,8 +347,11 @@ void mt_writer_block_resize(struct mt_writer *w, uint64_t old_addr, uint64_t add
         return;
     }
     if (slot == NO_SLOT) {
-        if (!writer_free_container(w, old_addr, heap, stack))
+        if (!writer_free_container(w, old_addr, heap, stack)) {
+            if (writer_is_older(w, old_addr))
+                return;
             writer_bad_free(w, old_addr, heap, stack);
+        }
         mt_writer_block_new(w, addr, size, heap, how, stack);
         return;
     }

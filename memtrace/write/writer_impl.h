@@ -73,6 +73,8 @@ struct mt_writer {
     uint64_t chunk_first_event, chunk_first_handle, chunk_instructions;
     uint64_t handles;
     uint32_t beside; /* as in struct mt_writer_options */
+    bool attached;   /* the same */
+    uint64_t older;  /* Frees and Resizes of blocks that are older than the trace */
     uint32_t checkpoint_interval,
         chunks_since_checkpoint; /* EVENTS chunks: minimum between checkpoints; since the last */
     uint64_t checkpoint_written; /* size of the file after the last checkpoint */
@@ -144,6 +146,8 @@ void writer_take_over(struct mt_writer *w, const struct block *block, bool inher
 
 /* Write the error of a free of an address at which no block of `heap` begins. */
 void writer_bad_free(struct mt_writer *w, uint64_t addr, uint32_t heap, uint32_t stack);
+/* Is this the address of a block from before the trace (mt_writer_options)? It is counted then. */
+bool writer_is_older(struct mt_writer *w, uint64_t addr);
 /* Write an error if a live block is freed or resized by functions of another family than it was allocated by.
  * `how` is the family; MT_HOWS = unknown. */
 void writer_check_how(struct mt_writer *w, uint32_t slot, enum mt_how how, uint32_t stack);

@@ -36,7 +36,7 @@ def is_complete(trace: "Trace", lost: int) -> bool:
 def program_end(trace: "Trace") -> dict:
     """How the program ended, whether or not its trace is complete. `ended`: exit (`status` is its exit status), signal
     (`signal` is its name), exec (the process executed another program), killed (most likely by SIGKILL, because nothing
-    else ends program and recorder at the same time) or unknown."""
+    else ends program and recorder at the same time), detached (the program went on) or unknown."""
     facts, ending = trace.info(), trace.stats()["ending"]
     status, number = facts.get("exit_status", ""), facts.get("signal", "")
     if number.isdigit():
@@ -44,7 +44,7 @@ def program_end(trace: "Trace") -> dict:
         return {"ended": "signal", "status": None, "signal": names.get(int(number), f"signal {number}")}
     if status.isdigit():
         return {"ended": "exit", "status": int(status), "signal": None}
-    return {"ended": ending if ending in ("exec", "killed") else "unknown", "status": None, "signal": None}
+    return {"ended": ending if ending in ("exec", "killed", "detached") else "unknown", "status": None, "signal": None}
 
 
 def program_end_text(end: dict) -> str:
@@ -57,6 +57,11 @@ def program_end_text(end: dict) -> str:
 def time_unit(trace: "Trace") -> str:
     """What the times of events count: instructions or, in a trace of the native recorder, nanoseconds."""
     return "nanoseconds" if trace.info().get("time_unit") == "nanoseconds" else "instructions"
+
+
+def older_frees(trace: "Trace") -> int:
+    """Frees and resizes of blocks that the program had before the recorder was attached to it; they are no events."""
+    return int(trace.info().get("older_frees", 0))
 
 
 def extent(stats: dict, totals: dict) -> dict:
@@ -90,6 +95,7 @@ def summary_object(trace: "Trace", summary: "Summary") -> dict:
         "blocks": {"total": events["new"], "peak_live": totals["peak_blocks"],
                    "live_at_end": totals["live_blocks"]},
         "unmatched": {"free": stats["unmatched_free"], "access": stats["unmatched_access"]},
+        "older_frees": older_frees(trace),
         **extent(stats, totals),
         "threads": summary.threads,
         "states": sum(heap.kind == "lua" for heap in heaps),

@@ -30,12 +30,13 @@ KEYS = (
      "its old one as freed), peak_live, live_at_end; read and written by accesses, a modify counts in both"),
     ("blocks", "numbers of blocks: total (all made; a resize makes none), peak_live, live_at_end"),
     ("unmatched", "events in the file that match no block: free, access"),
+    ("older_frees", "frees and resizes of blocks from before ljtrace attach; they are not among the events"),
     ("instructions", "instructions executed by the program; with --from or --to, between the marks"),
     ("time_unit", "what `instructions` and the times of events count: instructions; nanoseconds in a trace of ljtrace run"),
     ("seconds", "the same in wall-clock time of the recording; interpolated at marks"),
     ("threads", "number of threads with events"), ("states", "number of Lua states"),
     ("complete", "true if the trace has a proper end and no events are missing"),
-    ("program", "how the program ended: ended (exit, signal, exec, killed, unknown), exit status, name of the signal"),
+    ("program", "how the program ended: ended (exit, signal, exec, killed, detached, unknown), exit status, name of the signal"),
     ("dropped", "number of missing events"),
     ("dropped_at_least", "true if more may be missing: accesses after --max-size was reached were not counted"),
     ("estimated", "true if the trace is a sample of the blocks, else absent, like the next two; then numbers of News and "
@@ -119,6 +120,7 @@ def other_rows(figures: dict) -> list:
     from steve.analysis.totals import dropped_text, program_end_text
     return [("unmatched frees", number(figures["unmatched"]["free"])),
             ("unmatched accesses", number(figures["unmatched"]["access"])),
+            *([("frees of older blocks", number(figures["older_frees"]))] if figures["older_frees"] else []),
             (figures["time_unit"], number(figures["instructions"])),
             ("seconds", f"{figures['seconds']:.3f}"),
             ("threads", number(figures["threads"])),

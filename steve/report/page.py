@@ -50,6 +50,7 @@ _ENDINGS = {
     "exec": "The program was replaced by another (exec); every event up to then is here.",
     "limit": "Tracing ended at --max-size; later events are not here.",
     "stopped": "Tracing was ended on request; later events are not here.",
+    "detached": "The recorder was detached; the program went on.",
     "unknown": "The trace has no end: the program is still running, or the recorder was killed.",
 }
 

@@ -107,7 +107,7 @@ def test_summary_object(steve: Steve, trace: Maker) -> None:
         "bytes": {"allocated": 420, "freed": 164, "peak_live": 356, "live_at_end": 256, "read": 16,
                   "written": 16},
         "blocks": {"total": 2, "peak_live": 2, "live_at_end": 1},
-        "unmatched": {"free": 1, "access": 0},
+        "unmatched": {"free": 1, "access": 0}, "older_frees": 0,
         "instructions": 900, "time_unit": "instructions", "threads": 2, "states": 1, "complete": True, "dropped": 0,
         "dropped_at_least": False,
         "program": {"ended": "unknown", "status": None, "signal": None}}

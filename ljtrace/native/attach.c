@@ -1,0 +1,315 @@
+/* attach.c - the commands `ljtrace attach` and `ljtrace detach`: record a program that runs already.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * The library is loaded into the program (inject.c), and gets the ring's memory over a socket. Then this process waits
+ * for the end of the program or of the recording, or for a signal or the end of --seconds, and has the library detach.
+ * `ljtrace detach` does only that; the process of `ljtrace attach` may have been killed.
+ */
+#define _GNU_SOURCE
+#include "config.h"
+#include "ljtrace/native/attached.h"
+#include "ljtrace/native/inject.h"
+#include "ljtrace/native/launcher.h"
+#include "ljtrace/native/target.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { LONGEST = 1 << 30 /* seconds */, LOOK = 500 /* milliseconds */ };
+
+struct attach {
+    struct launcher launcher;
+    bool forks;          /* forked children are recorded, too */
+    const char *seconds; /* how long to record; NULL = no limit */
+    struct target target;
+    char library[PATH_MAX];
+    char socket_name[64];
+    pid_t server; /* the child that passes the ring's memory on */
+    int signals;  /* signalfd */
+};
+
+static const char s_attach_usage[] =
+    "usage: ljtrace attach [OPTIONS] PID\n"
+    "Record the heap events of a running process from now on, until it ends, Ctrl-C,\n"
+    "`ljtrace detach PID` or the end of --seconds. The process goes on.\n"
+    "\n" LAUNCHER_HELP "  --seconds=N        detach after N seconds\n"
+    "  --trace-fork=no    do not record children that the program forks; else each has a file\n"
+    "                     with its process id in the name\n"
+    "  -h, --help         show this text\n"
+    "  --version          show the version\n";
+
+static const char s_detach_usage[] = "usage: ljtrace detach PID\n"
+                                     "End the recording of a process. The process goes on.\n"
+                                     "\n"
+                                     "  -h, --help         show this text\n"
+                                     "  --version          show the version\n";
+
+/* -- the command line -- */
+
+/* Store the value of an option. Returns what is wrong with it; NULL = nothing. */
+static const char *set_option(struct attach *a, const char *name, const char *value)
+{
+    if (strcmp(name, "seconds") == 0) {
+        a->seconds = value;
+        return launcher_is_number(value, 1, LONGEST) ? NULL : "--seconds takes a number from 1";
+    }
+    if (strcmp(name, "trace-fork") != 0)
+        return launcher_option(&a->launcher.options, name, value);
+    a->forks = strcmp(value, "yes") == 0;
+    return a->forks || strcmp(value, "no") == 0 ? NULL : "--trace-fork is yes or no";
+}
+
+/* Parse the command line of `attach` or `detach`. Returns -1, or the exit status if that was all. */
+static int parse(struct attach *a, bool attaches, int argc, char **argv)
+{
+    enum { OTHER, HELP, VERSION };
+    static const struct option all[] = {LAUNCHER_OPTIONS(OTHER),
+                                        {"seconds", required_argument, NULL, OTHER},
+                                        {"trace-fork", required_argument, NULL, OTHER},
+                                        {"help", no_argument, NULL, HELP},
+                                        {"version", no_argument, NULL, VERSION},
+                                        {0}};
+    const char *command = attaches ? "attach" : "detach";
+    int index, c;
+    a->launcher.options = (struct launcher_options)LAUNCHER_DEFAULTS;
+    a->forks = true;
+    while ((c = getopt_long(argc, argv, "h", attaches ? all : all + 7, &index)) != -1) {
+        const char *wrong = NULL;
+        if (c == HELP || c == 'h')
+            return fputs(attaches ? s_attach_usage : s_detach_usage, stdout) < 0;
+        if (c == VERSION)
+            return puts("ljtrace " PACKAGE_VERSION) < 0;
+        if (c != OTHER || (wrong = set_option(a, all[index].name, optarg))) {
+            if (wrong)
+                complain("%s", wrong);
+            fprintf(stderr, "Try `ljtrace %s --help`.\n", command);
+            return LAUNCHER_FAILED;
+        }
+    }
+    if (argc - optind != 1 || !launcher_is_number(argv[optind], 1, INT_MAX)) {
+        complain("one process id is needed; try `ljtrace %s --help`", command);
+        return LAUNCHER_FAILED;
+    }
+    a->launcher.process = (pid_t)strtol(argv[optind], NULL, 10);
+    return -1;
+}
+
+/* -- the ring's memory -- */
+
+/* In the child: send the memory to the first process that connects, which is the program. */
+static void serve(const struct attach *a, int listener)
+{
+    union {
+        char bytes[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } control = {{0}};
+    char byte = 0;
+    struct iovec part = {&byte, 1};
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control};
+    struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+    struct ucred other = {0};
+    socklen_t n = sizeof other;
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof a->launcher.memfd);
+    memcpy(CMSG_DATA(c), &a->launcher.memfd, sizeof a->launcher.memfd);
+    for (int fd; (fd = accept(listener, NULL, NULL)) >= 0; close(fd))
+        if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &other, &n) == 0 && other.pid == a->launcher.process)
+            _exit(sendmsg(fd, &message, MSG_NOSIGNAL) == 1 ? 0 : 1);
+    _exit(1);
+}
+
+/* Start a child that waits for the program at an abstract socket. */
+static bool start_server(struct attach *a)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    const int n = snprintf(a->socket_name, sizeof a->socket_name, "ljtrace-attach-%d-%ld%09ld",
+                           a->launcher.process, (long)now.tv_sec, now.tv_nsec);
+    const int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    memcpy(address.sun_path + 1, a->socket_name, (size_t)n);
+    const socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+    if (listener < 0 || bind(listener, (struct sockaddr *)&address, size) != 0 || listen(listener, 4) != 0)
+        return false;
+    a->server = fork();
+    if (a->server == 0)
+        serve(a, listener);
+    close(listener);
+    return a->server > 0;
+}
+
+static void stop_server(const struct attach *a)
+{
+    kill(a->server, SIGKILL);
+    waitpid(a->server, NULL, 0);
+}
+
+/* -- the program -- */
+
+static const char *what_failed(long result)
+{
+    switch (result) {
+    case ATTACHED_BUSY:
+        return "it is recorded already; end that recording first: ljtrace detach";
+    case ATTACHED_NO_RING:
+        return "it cannot reach this process: it is in another network namespace (a container); run ljtrace "
+               "inside of "
+               "it";
+    default:
+        return "its recording cannot begin; it needs 32 MiB of address space";
+    }
+}
+
+/* Load the library and begin. Returns false after a message. */
+static bool begin(struct attach *a)
+{
+    char text[128];
+    long result = 0;
+    if (!start_server(a)) {
+        complain("cannot attach: %s", strerror(errno));
+        return false;
+    }
+    snprintf(text, sizeof text, "%s:%s:%d", a->socket_name, a->launcher.options.depth, a->forks);
+    const char *wrong = inject(&a->target, a->library, ATTACHED_BEGIN, text, &result);
+    stop_server(a);
+    if (!wrong && result != ATTACHED_DONE)
+        wrong = what_failed(result);
+    if (wrong)
+        complain("cannot attach to process %d: %s", a->target.pid, wrong);
+    return !wrong;
+}
+
+/* Have the library detach. Returns false after a message, if the process has not ended. */
+static bool end(struct attach *a)
+{
+    long result = 0;
+    target_find_library(&a->target);
+    const char *wrong =
+        a->target.library.base ? inject(&a->target, a->library, ATTACHED_END, "", &result) : NULL;
+    if (!target_lives(a->target.pid))
+        return true;
+    if (!wrong && (result == ATTACHED_NOT || !a->target.library.base))
+        wrong = "it is not recorded";
+    if (wrong)
+        complain("cannot detach from process %d: %s", a->target.pid, wrong);
+    return !wrong;
+}
+
+/* -- waiting -- */
+
+static void block_signals(struct attach *a)
+{
+    static const int signals[] = {SIGCHLD, SIGINT, SIGQUIT, SIGTERM, SIGHUP};
+    sigset_t set;
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        sigaddset(&set, signals[i]);
+    sigprocmask(SIG_BLOCK, &set, &a->launcher.usual);
+    a->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    signal(SIGCHLD, SIG_DFL);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+static int64_t milliseconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Is there a signal that ends the recording? */
+static bool is_asked_to_end(const struct attach *a)
+{
+    struct signalfd_siginfo info;
+    while (read(a->signals, &info, sizeof info) == (ssize_t)sizeof info)
+        if (info.ssi_signo != SIGCHLD)
+            return true;
+    return false;
+}
+
+/* Has the process executed another program? */
+static bool is_replaced(struct attach *a)
+{
+    target_find_library(&a->target);
+    return !a->target.library.base && target_lives(a->target.pid);
+}
+
+/* Wait until the recording has to be ended. Returns false if the program or the collector has ended before. */
+static bool wait_until_end(struct attach *a)
+{
+    const int64_t until =
+        a->seconds ? milliseconds() + 1000 * (int64_t)strtol(a->seconds, NULL, 10) : INT64_MAX;
+    const int process = (int)syscall(SYS_pidfd_open, a->target.pid, 0);
+    struct pollfd both[] = {{.fd = a->signals, .events = POLLIN}, {.fd = process, .events = POLLIN}};
+    for (;;) {
+        const int64_t left = until - milliseconds();
+        if (left <= 0 || is_asked_to_end(a))
+            return true;
+        launcher_reap(&a->launcher, WNOHANG);
+        if (a->launcher.collector_ended || (process >= 0 && both[1].revents) || !target_lives(a->target.pid))
+            return false;
+        if (is_replaced(a)) {
+            launcher_put_end(&a->launcher, 0);
+            return false;
+        }
+        poll(both, 2, left < LOOK ? (int)left : LOOK);
+    }
+}
+
+/* -- the commands -- */
+
+static int attach(struct attach *a)
+{
+    struct launcher *l = &a->launcher;
+    block_signals(a);
+    if (!launcher_make_ring(l))
+        return LAUNCHER_FAILED;
+    l->ring->attached = 1;
+    if (!launcher_start_collector(l))
+        return LAUNCHER_FAILED;
+    const bool begun = begin(a);
+    if (!begun)
+        launcher_put_end(l, 0);
+    else {
+        complain("recording process %d; Ctrl-C or `ljtrace detach %d` ends it", l->process, l->process);
+        const bool asked = wait_until_end(a);
+        if ((asked || l->collector_ended) && target_lives(l->process) && !l->ring->detached)
+            end(a);
+    }
+    launcher_show_messages(l);
+    launcher_reap(l, 0);
+    return begun ? 0 : LAUNCHER_FAILED;
+}
+
+int main(int argc, char **argv)
+{
+    static struct attach a;
+    const bool attaches = argc > 1 && strcmp(argv[1], "attach") == 0;
+    const int done = parse(&a, attaches, argc - 1, argv + 1);
+    if (done >= 0)
+        return done;
+    if (!launcher_part(a.library, sizeof a.library, "libljtrace-native.so")) {
+        complain("cannot find the library beside this program");
+        return LAUNCHER_FAILED;
+    }
+    if (!target_open(&a.target, a.launcher.process, a.library))
+        return LAUNCHER_FAILED;
+    if (attaches)
+        return attach(&a);
+    return end(&a) ? 0 : LAUNCHER_FAILED;
+}

@@ -1,0 +1,95 @@
+/* attached.c - what `ljtrace attach` and `ljtrace detach` call in a running program.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * The functions are called by a thread that was somewhere else, so they leave errno alone (inject.c does) and use nothing
+ * that may wait for a lock of the program.
+ */
+#define _GNU_SOURCE
+#include "ljtrace/native/attached.h"
+#include "ljtrace/native/got.h"
+#include "ljtrace/native/native.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+/* Is the process at the other end this user's or root's? The name of a socket may be anybody's. */
+static bool is_trusted(int socket)
+{
+    struct ucred other;
+    socklen_t n = sizeof other;
+    return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &other, &n) == 0 &&
+           (other.uid == 0 || other.uid == geteuid());
+}
+
+static int receive_descriptor(int socket)
+{
+    union {
+        char bytes[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } control;
+    char byte;
+    int fd = -1;
+    struct iovec part = {&byte, 1};
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control};
+    ssize_t n;
+    while ((n = recvmsg(socket, &message, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR)
+        ;
+    const struct cmsghdr *c = n == 1 ? CMSG_FIRSTHDR(&message) : NULL;
+    if (c && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof fd))
+        memcpy(&fd, CMSG_DATA(c), sizeof fd);
+    return fd;
+}
+
+/* Get the ring's memory over the abstract socket of that name. */
+static int receive_ring(const char *name, size_t n)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int memfd = -1;
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || n + 1 > sizeof address.sun_path)
+        return -1;
+    memcpy(address.sun_path + 1, name, n);
+    const socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + n);
+    if (connect(fd, (struct sockaddr *)&address, size) == 0 && is_trusted(fd))
+        memfd = receive_descriptor(fd);
+    close(fd);
+    return memfd;
+}
+
+/* text: NAME:DEPTH:FORKS, the socket and the options as in NATIVE_VARIABLE. */
+NATIVE_PUBLIC int ljtrace_native_attach(const char *text)
+{
+    const size_t n = strcspn(text, ":");
+    char *at = (char *)(uintptr_t)text + n;
+    if (native_is_on())
+        return ATTACHED_BUSY;
+    native_options.depth = (uint32_t)strtoul(at + (*at == ':'), &at, 10);
+    native_options.forks = strtoul(at + (*at == ':'), &at, 10) != 0;
+    native_options.stacks = 0;
+    const int memfd = receive_ring(text, n);
+    if (memfd < 0)
+        return ATTACHED_NO_RING;
+    const bool begun = native_options.depth <= NATIVE_MOST_FRAMES && native_begin(memfd, true, 0, 0);
+    close(memfd);
+    if (!begun)
+        return ATTACHED_FAILED;
+    got_redirect();
+    return ATTACHED_DONE;
+}
+
+NATIVE_PUBLIC int ljtrace_native_detach(const char *text)
+{
+    (void)text;
+    got_restore();
+    if (!native_is_on())
+        return ATTACHED_NOT;
+    native_end();
+    return ATTACHED_DONE;
+}

@@ -1,0 +1,356 @@
+/* got.c - redirect the program's calls of allocation functions to this library, and back.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * Each relocation that names a function which this library exports is looked at: the entry of a PLT, or a pointer. It is
+ * changed if it points to the function that the program calls otherwise, or if the PLT has not been used yet. Nothing
+ * has to be remembered for the way back: each pointer to this library then gets the function of the program.
+ *
+ * The dynamic linker protects most pointers from being written when it has written them (RELRO). So a pointer there
+ * that can still be written belongs to an object that is being loaded: it is left for later, as changing the protection
+ * now would harm the dynamic linker. /proc/self/maps shows which memory can be written.
+ */
+#define _GNU_SOURCE
+#include "ljtrace/native/got.h"
+#include "ljtrace/native/host/symbols.h"
+#include "ljtrace/native/kernel.h"
+#include "ljtrace/native/native.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+enum { PAGE = 4096, MOST_RANGES = 1 << 16, MOST_ATTEMPTS = 1 << 20 };
+
+bool got_is_late;
+
+static bool s_redirected;
+static int s_lock;
+static uint32_t s_attempts; /* to redirect the pointers of objects that were loaded last */
+
+/* Memory that can be written, in order. */
+static struct range {
+    uint64_t from, to;
+} * s_ranges;
+static uint32_t s_range_count;
+
+/* An object whose pointers are redirected or restored. */
+struct object {
+    const struct link_map *map;
+    const ElfW(Sym) * symbols;
+    const char *names;
+    uint64_t relro_from, relro_to; /* whole pages */
+    uint64_t from, to;
+};
+
+static const struct link_map *self(void)
+{
+    struct dl_find_object found;
+    return _dl_find_object((void *)self, &found) == 0 ? found.dlfo_link_map : NULL;
+}
+
+/* -- writable memory -- */
+
+static uint64_t read_hex(const char **at, const char *end)
+{
+    uint64_t number = 0;
+    for (; *at < end; ++*at) {
+        const char c = **at;
+        if (c >= '0' && c <= '9')
+            number = number << 4 | (uint64_t)(c - '0');
+        else if (c >= 'a' && c <= 'f')
+            number = number << 4 | (uint64_t)(c - 'a' + 10);
+        else
+            break;
+    }
+    return number;
+}
+
+/* A line of /proc/self/maps: FROM-TO rwxp ... */
+static void note_line(const char *at, const char *end)
+{
+    struct range r;
+    r.from = read_hex(&at, end);
+    at++;
+    r.to = read_hex(&at, end);
+    if (end - at > 2 && at[2] == 'w' && s_range_count < MOST_RANGES)
+        s_ranges[s_range_count++] = r;
+}
+
+/* Only the begin of a line matters, so long lines may be cut. */
+static bool read_maps(void)
+{
+    char bytes[PAGE], line[64];
+    size_t used = 0;
+    const long fd = kernel_call(SYS_open, (long)"/proc/self/maps", O_RDONLY | O_CLOEXEC, 0, 0, 0, 0);
+    long n;
+    if (!s_ranges)
+        s_ranges = native_memory(MOST_RANGES * sizeof *s_ranges);
+    s_range_count = 0;
+    while (fd >= 0 && s_ranges && (n = kernel_call(SYS_read, fd, (long)bytes, sizeof bytes, 0, 0, 0)) > 0)
+        for (long i = 0; i < n; i++) {
+            if (bytes[i] == '\n') {
+                note_line(line, line + used);
+                used = 0;
+            } else if (used < sizeof line)
+                line[used++] = bytes[i];
+        }
+    if (fd >= 0)
+        kernel_call(SYS_close, fd, 0, 0, 0, 0, 0);
+    return s_range_count > 0;
+}
+
+static bool is_writable(uint64_t at)
+{
+    uint32_t low = 0, high = s_range_count;
+    while (low < high) {
+        const uint32_t middle = (low + high) / 2;
+        if (s_ranges[middle].to <= at)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < s_range_count && at >= s_ranges[low].from;
+}
+
+/* -- pointers -- */
+
+static bool protect(uint64_t at, int how)
+{
+    const uint64_t page = at & ~(uint64_t)(PAGE - 1);
+    return kernel_call(SYS_mprotect, (long)page, PAGE, how, 0, 0, 0) == 0;
+}
+
+static void set_pointer(uint64_t at, uint64_t value)
+{
+    const bool writable = is_writable(at);
+    if (!writable && !protect(at, PROT_READ | PROT_WRITE))
+        return;
+    __atomic_store_n((uint64_t *)at, value, __ATOMIC_RELEASE);
+    if (!writable)
+        protect(at, PROT_READ);
+}
+
+/* The function of the program with that name, whatever object defines it first. */
+static uint64_t programs(const char *name, const struct link_map *own)
+{
+    for (const struct link_map *map = _r_debug.r_map; map; map = map->l_next) {
+        void *function = map != own ? host_symbol(map, name) : NULL;
+        if (function)
+            return (uint64_t)function;
+    }
+    return 0;
+}
+
+/* Functions that free come first when pointers are redirected, and last when they are restored: a block whose New is
+ * recorded has its Free recorded, too. */
+enum group { FREES, RESIZES, OTHERS, GROUPS };
+
+static enum group group_of(const char *name)
+{
+    if (strncmp(name, "free", 4) == 0 || strncmp(name, "_Zd", 3) == 0)
+        return FREES;
+    return strncmp(name, "realloc", 7) == 0 ? RESIZES : OTHERS;
+}
+
+/* What the walk over the objects has to do and has done. */
+struct pass {
+    bool redirect, done;
+    enum group group;
+    const struct link_map *own;
+};
+
+/* Redirect one pointer, or restore it. Returns false if it has to be done later. */
+static bool change(const struct object *o, const ElfW(Rela) * r, const struct pass *p)
+{
+    const uint32_t type = ELF64_R_TYPE(r->r_info);
+    const ElfW(Sym) *symbol = &o->symbols[ELF64_R_SYM(r->r_info)];
+    const uint64_t at = o->map->l_addr + r->r_offset;
+    if ((type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT && type != R_X86_64_64) || r->r_addend ||
+        !ELF64_R_SYM(r->r_info))
+        return true;
+    const char *name = o->names + symbol->st_name;
+    const uint64_t ours = group_of(name) == p->group ? (uint64_t)host_symbol(p->own, name) : 0;
+    const uint64_t theirs = ours ? programs(name, p->own) : 0;
+    if (!theirs)
+        return true;
+    if (at >= o->relro_from && at < o->relro_to && is_writable(at))
+        return false;
+    const uint64_t value = *(const volatile uint64_t *)at;
+    const bool unused = type == R_X86_64_JUMP_SLOT && value >= o->from && value < o->to;
+    if (p->redirect ? value == theirs || unused : value == ours)
+        set_pointer(at, p->redirect ? ours : theirs);
+    return true;
+}
+
+/* -- objects -- */
+
+static uint64_t address(const struct link_map *map, uint64_t a)
+{
+    return a < map->l_addr ? a + map->l_addr : a;
+}
+
+/* Redirect or restore the pointers of a table of relocations. */
+static bool change_table(const struct object *o, uint64_t table, uint64_t bytes, const struct pass *p)
+{
+    bool done = true;
+    const ElfW(Rela) *r = (const void *)table;
+    for (uint64_t i = 0; table && i < bytes / sizeof *r; i++)
+        done &= change(o, r + i, p);
+    return done;
+}
+
+static bool change_object(struct object *o, const struct pass *p)
+{
+    uint64_t rela = 0, rela_bytes = 0, plt = 0, plt_bytes = 0;
+    for (const ElfW(Dyn) *d = o->map->l_ld; d && d->d_tag != DT_NULL; d++) {
+        const uint64_t value = d->d_un.d_val, at = address(o->map, value);
+        if (d->d_tag == DT_SYMTAB)
+            o->symbols = (const void *)at;
+        else if (d->d_tag == DT_STRTAB)
+            o->names = (const void *)at;
+        else if (d->d_tag == DT_RELA)
+            rela = at;
+        else if (d->d_tag == DT_RELASZ)
+            rela_bytes = value;
+        else if (d->d_tag == DT_JMPREL)
+            plt = at;
+        else if (d->d_tag == DT_PLTRELSZ)
+            plt_bytes = value;
+    }
+    if (!o->symbols || !o->names)
+        return true;
+    const bool done = change_table(o, rela, rela_bytes, p);
+    return change_table(o, plt, plt_bytes, p) && done;
+}
+
+/* The object with this dynamic section. */
+static const struct link_map *find_map(const struct dl_phdr_info *info)
+{
+    for (int i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+            for (const struct link_map *map = _r_debug.r_map; map; map = map->l_next)
+                if ((uint64_t)map->l_ld == info->dlpi_addr + info->dlpi_phdr[i].p_vaddr)
+                    return map;
+    return NULL;
+}
+
+static bool is_kernels(const struct link_map *map)
+{
+    return strncmp(map->l_name, "linux-vdso", 10) == 0;
+}
+
+static int see_object(struct dl_phdr_info *info, size_t size, void *any)
+{
+    struct pass *p = any;
+    struct object o = {.map = find_map(info), .from = UINT64_MAX};
+    (void)size;
+    if (!o.map || o.map == p->own || is_kernels(o.map))
+        return 0;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        const uint64_t from = info->dlpi_addr + segment->p_vaddr, to = from + segment->p_memsz;
+        if (segment->p_type == PT_GNU_RELRO) {
+            o.relro_from = from & ~(uint64_t)(PAGE - 1);
+            o.relro_to = to & ~(uint64_t)(PAGE - 1);
+        } else if (segment->p_type == PT_LOAD) {
+            o.from = from < o.from ? from : o.from;
+            o.to = to > o.to ? to : o.to;
+        }
+    }
+    p->done &= change_object(&o, p);
+    return 0;
+}
+
+/* Returns false if something is left to be done. */
+static bool change_all(bool redirect)
+{
+    struct pass p = {redirect, true, FREES, self()};
+    if (!p.own || !read_maps())
+        return true;
+    for (unsigned i = 0; i < GROUPS; i++) {
+        p.group = redirect ? i : GROUPS - 1 - i;
+        dl_iterate_phdr(see_object, &p); /* no object is loaded or unloaded meanwhile */
+    }
+    return p.done;
+}
+
+/* -- from outside -- */
+
+static bool try_lock(void)
+{
+    return !__atomic_exchange_n(&s_lock, 1, __ATOMIC_ACQUIRE);
+}
+
+static void lock(void)
+{
+    while (!try_lock())
+        sched_yield();
+}
+
+static void unlock(void)
+{
+    __atomic_store_n(&s_lock, 0, __ATOMIC_RELEASE);
+}
+
+void got_redirect(void)
+{
+    lock();
+    s_redirected = true;
+    s_attempts = 0;
+    got_is_late = !change_all(true);
+    unlock();
+}
+
+void got_restore(void)
+{
+    lock();
+    if (s_redirected)
+        change_all(false);
+    s_redirected = got_is_late = false;
+    unlock();
+}
+
+void got_objects_changed(void)
+{
+    s_attempts = 0;
+    got_is_late = s_redirected;
+}
+
+/* Less and less often, since an object may stay without protection. */
+void got_catch_up(void)
+{
+    const uint32_t attempt = __atomic_add_fetch(&s_attempts, 1, __ATOMIC_RELAXED);
+    if ((attempt & (attempt - 1)) || !try_lock())
+        return;
+    if (got_is_late && s_redirected) {
+        const bool done = change_all(true);
+        got_is_late = !done && attempt < MOST_ATTEMPTS;
+    }
+    unlock();
+}
+
+/* The first walk over objects ends here: only its lock matters. */
+struct search {
+    const char *name;
+    void *found;
+};
+
+static int search_all(struct dl_phdr_info *info, size_t size, void *any)
+{
+    struct search *s = any;
+    (void)info, (void)size;
+    s->found = (void *)programs(s->name, self());
+    return 1;
+}
+
+void *got_function(const char *name)
+{
+    struct search s = {name, NULL};
+    dl_iterate_phdr(search_all, &s);
+    return s.found;
+}

@@ -1,0 +1,27 @@
+/* got.h - redirect the program's calls of allocation functions to this library, and back.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * A library that is loaded later is not found before libc, so nothing calls its functions by itself. Calls between
+ * objects pass pointers (the global offset tables), which the dynamic linker has written. These are changed.
+ */
+#ifndef LJTRACE_NATIVE_GOT_H
+#define LJTRACE_NATIVE_GOT_H
+
+#include <stdbool.h>
+
+/* Redirect the pointers of all objects to the functions that this library exports. */
+void got_redirect(void);
+/* Let them point to the functions of the program again. */
+void got_restore(void);
+/* Objects were loaded. Their pointers may not be written yet, so they are redirected later, by got_catch_up. */
+void got_objects_changed(void);
+/* Redirect the pointers of new objects. Not while the ring is locked. */
+void got_catch_up(void);
+/* Are there objects whose pointers have to be redirected? */
+extern bool got_is_late;
+
+/* The function of that name that the program calls without this library. NULL = there is none. */
+void *got_function(const char *name);
+
+#endif

@@ -1,0 +1,54 @@
+/* target.h - a running process to attach to: its objects, its functions, and why it may not be possible.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef LJTRACE_NATIVE_TARGET_H
+#define LJTRACE_NATIVE_TARGET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* An object file in the process. */
+struct target_object {
+    uint64_t base;     /* where its ELF header is; 0 = the process does not have it */
+    uint64_t from, to; /* its code */
+};
+
+enum { TARGET_MOST_ALLOCATORS = 8 };
+
+struct target {
+    pid_t pid;
+    struct target_object libc, loader, library; /* library: this recorder's */
+    /* Objects besides libc that define malloc. */
+    struct target_object allocators[TARGET_MOST_ALLOCATORS];
+    uint32_t allocator_count;
+    uint64_t cave; /* code that the process never executes again, with room for TARGET_CAVE_BYTES */
+    /* Functions of libc. */
+    uint64_t dlopen, dlsym, dlerror, errno_location;
+};
+
+enum { TARGET_CAVE_BYTES = 512 };
+
+/* Find out about a process; `library` is the path of the recorder's. Returns false after a message if it cannot be
+ * recorded. */
+bool target_open(struct target *t, pid_t pid, const char *library);
+/* Look again where its recorder's library is. */
+void target_find_library(struct target *t);
+/* Does it still exist, and is it no zombie? */
+bool target_lives(pid_t pid);
+/* Is so much memory below this address the thread's stack? */
+bool target_has_stack(const struct target *t, uint64_t sp, uint64_t bytes);
+
+/* Read memory of the process. */
+bool target_read(const struct target *t, uint64_t at, void *to, size_t n);
+/* The threads of the process. Returns their number, at most `most`. */
+size_t target_threads(const struct target *t, pid_t *to, size_t most);
+
+static inline bool target_is_in(const struct target_object *o, uint64_t address)
+{
+    return address >= o->from && address < o->to;
+}
+
+#endif
