@@ -576,7 +576,7 @@ static int run(struct collector *c)
 {
     const struct mt_writer_options options = writer_options(c);
     struct mt_error err = {0};
-    if (c->process[0] && sink_is_of(c->name, c->process))
+    if (!c->native && c->process[0] && sink_is_of(c->name, c->process))
         return say(c, RING_TAKEN) ? 0 : 1;
     if (!open_sink(c, false))
         return 1;

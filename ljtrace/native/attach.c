@@ -33,7 +33,7 @@ enum { LONGEST = 1 << 30 /* seconds */, LOOK = 500 /* milliseconds */ };
 struct attach {
     struct launcher launcher;
     bool forks;          /* forked children are recorded, too */
-    const char *seconds; /* how long to record; NULL = no limit */
+    double seconds;      /* how long to record; 0 = no limit */
     struct target target;
     char library[PATH_MAX];
     char socket_name[64];
@@ -63,8 +63,11 @@ static const char s_detach_usage[] = "usage: ljtrace detach PID\n"
 static const char *set_option(struct attach *a, const char *name, const char *value)
 {
     if (strcmp(name, "seconds") == 0) {
-        a->seconds = value;
-        return launcher_is_number(value, 1, LONGEST) ? NULL : "--seconds takes a number from 1";
+        char *end;
+        a->seconds = strtod(value, &end);
+        return end != value && !*end && a->seconds > 0 && a->seconds < LONGEST
+                   ? NULL
+                   : "--seconds takes a number above 0, such as 10 or 0.5";
     }
     if (strcmp(name, "trace-fork") != 0)
         return launcher_option(&a->launcher.options, name, value);
@@ -252,8 +255,7 @@ static bool is_replaced(struct attach *a)
 /* Wait until the recording has to be ended. Returns false if the program or the collector has ended before. */
 static bool wait_until_end(struct attach *a)
 {
-    const int64_t until =
-        a->seconds ? milliseconds() + 1000 * (int64_t)strtol(a->seconds, NULL, 10) : INT64_MAX;
+    const int64_t until = a->seconds > 0 ? milliseconds() + (int64_t)(1000 * a->seconds) : INT64_MAX;
     const int process = (int)syscall(SYS_pidfd_open, a->target.pid, 0);
     struct pollfd both[] = {{.fd = a->signals, .events = POLLIN}, {.fd = process, .events = POLLIN}};
     for (;;) {

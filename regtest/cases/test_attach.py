@@ -1,0 +1,265 @@
+"""test_attach - `ljtrace attach` and `ljtrace detach` record a running program and leave it as it is.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import os
+import re
+import signal
+import subprocess
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Iterator
+
+import pytest
+
+from support import NATIVE, Done, Trace, collectors_of, good, run, settled, started, steve, wait_for
+
+LIVING = NATIVE / "living"
+TIMES = int(os.environ.get("LJTRACE_ATTACH_TIMES", "3"))  # how often a test attaches to the same process
+MODES = ("threads", "mallocs", "epoll", "read", "poll", "sleep", "numbers", "fork")
+
+
+@contextmanager
+def living(*argv: object) -> Iterator[subprocess.Popen[bytes]]:
+    """A program that runs until its standard input ends. It must not have been harmed."""
+    with started(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        wait_for(lambda: b"libc.so.6" in Path(f"/proc/{process.pid}/maps").read_bytes(), "the program runs")
+        yield process
+
+
+def ended(process: subprocess.Popen[bytes]) -> Done:
+    out, err = process.communicate(timeout=600)
+    return Done(process.returncode, out, err)
+
+
+def attach(pid: int, path: Path, *options: str) -> Trace:
+    """Record a process until the recorder ends by itself."""
+    done = run(["ljtrace", "attach", f"--out={path}", *options, pid])
+    assert done.status == 0 and path.exists(), done.complaint
+    return Trace(path, done).check()
+
+
+def unharmed(process: subprocess.Popen[bytes]) -> None:
+    done = ended(process)
+    assert (done.status, done.text, done.complaint) == (7, "0 wrong\n", "")
+
+
+def begun(path: Path) -> None:
+    wait_for(lambda: path.exists() and path.stat().st_size > 500, "events are written")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_program_is_unharmed(mode: str, tmp_path: Path) -> None:
+    with living(LIVING, mode) as process:
+        for i in range(TIMES):
+            trace = attach(process.pid, tmp_path / f"{i}.ljt", "--seconds=0.3")
+            assert trace.ending() == "detached"
+            assert process.poll() is None
+            assert (trace.counts()["new"] > 0) == (mode in ("threads", "mallocs"))
+            if mode == "fork":
+                wait_for(lambda: list(tmp_path.glob(f"{i}.*.ljt")), "children have files of their own")
+        unharmed(process)
+
+
+def test_blocks_from_before(tmp_path: Path) -> None:
+    """Their frees are counted, and are neither events nor errors."""
+    with living(LIVING, "threads") as process:
+        trace = attach(process.pid, tmp_path / "t.ljt", "--seconds=0.3")
+        unharmed(process)
+    events = trace.events()
+    live = {e[1] for e in events if e[0] == "new"} - {e[1] for e in events if e[0] == "free"}
+    assert len(live) <= 3 * 64
+    assert not [e for e in events if e[0] == "badfree"]
+    shown = re.search(r"frees of older blocks +([\d,]+)", steve("summary", trace.path).text)
+    assert shown and 100 < int(shown[1].replace(",", "")) < 10000
+    assert re.search("program ended +detached", steve("summary", trace.path).text)
+
+
+def test_threads_are_told_apart(tmp_path: Path) -> None:
+    with living(LIVING, "threads") as process:
+        trace = attach(process.pid, tmp_path / "t.ljt", "--seconds=0.3")
+        unharmed(process)
+    assert len({e[7] for e in trace.events() if e[0] == "new"}) == 3
+    assert "work (living.c" in steve("sites", trace.path).text
+
+
+def test_detach_by_another_command(tmp_path: Path) -> None:
+    path = tmp_path / "t.ljt"
+    with living(LIVING, "threads") as process, \
+            started(["ljtrace", "attach", f"--out={path}", process.pid], stderr=subprocess.PIPE) as recorder:
+        begun(path)
+        again = run(["ljtrace", "attach", f"--out={tmp_path / 'u.ljt'}", process.pid])
+        assert again.status == 125 and "recorded already" in again.complaint
+        good(["ljtrace", "detach", process.pid])
+        assert recorder.wait() == 0
+        assert Trace(path, Done(0, b"", b"")).check().ending() == "detached"
+        again = run(["ljtrace", "detach", process.pid])
+        assert again.status == 125 and "it is not recorded" in again.complaint
+        unharmed(process)
+    assert not (tmp_path / "u.ljt").exists()
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_signal_to_the_recorder(sent: signal.Signals, tmp_path: Path) -> None:
+    path = tmp_path / "t.ljt"
+    with living(LIVING, "threads") as process, \
+            started(["ljtrace", "attach", f"--out={path}", process.pid]) as recorder:
+        begun(path)
+        recorder.send_signal(sent)
+        assert recorder.wait() == 0
+        assert Trace(path, Done(0, b"", b"")).check().ending() == "detached"
+        unharmed(process)
+
+
+def test_program_ends(tmp_path: Path) -> None:
+    path = tmp_path / "t.ljt"
+    with living(LIVING, "threads") as process, \
+            started(["ljtrace", "attach", f"--out={path}", process.pid]) as recorder:
+        begun(path)
+        unharmed(process)
+        assert recorder.wait() == 0
+    assert Trace(path, Done(0, b"", b"")).check().ending() == "exit"
+    assert re.search("program ended +exit status 7", steve("info", path).text)
+
+
+def test_program_is_killed(tmp_path: Path) -> None:
+    path = tmp_path / "t.ljt"
+    with living(LIVING, "threads") as process, \
+            started(["ljtrace", "attach", f"--out={path}", process.pid]) as recorder:
+        begun(path)
+        process.kill()
+        assert recorder.wait() == 0
+    assert Trace(path, Done(0, b"", b"")).check().ending() == "killed"
+
+
+def test_program_executes_another(tmp_path: Path) -> None:
+    path = tmp_path / "t.ljt"
+    with living(LIVING, "exec") as process, \
+            started(["ljtrace", "attach", f"--out={path}", process.pid], stderr=subprocess.PIPE) as recorder:
+        wait_for(lambda: b"libljtrace" in Path(f"/proc/{process.pid}/maps").read_bytes(), "the library is loaded")
+        wait_for(path.exists, "the recording has begun")
+        process.send_signal(signal.SIGUSR1)
+        assert recorder.wait() == 0
+        unharmed(process)
+    assert Trace(path, Done(0, b"", b"")).check().ending() == "exec"
+
+
+def test_recorder_is_killed(tmp_path: Path) -> None:
+    """The collector goes on; another command ends the recording."""
+    path = tmp_path / "t.ljt"
+    with living(LIVING, "threads") as process, \
+            started(["ljtrace", "attach", f"--out={path}", process.pid]) as recorder:
+        begun(path)
+        recorder.kill()
+        recorder.wait()
+        good(["ljtrace", "detach", process.pid])
+        settled(path)
+        assert Trace(path, Done(0, b"", b"")).check().ending() == "detached"
+        attach(process.pid, tmp_path / "u.ljt", "--seconds=0.3")
+        unharmed(process)
+
+
+@pytest.mark.parametrize("attempt", range(8))
+def test_recorder_is_killed_while_it_attaches(attempt: int, tmp_path: Path) -> None:
+    with living(LIVING, "threads") as process:
+        with started(["ljtrace", "attach", f"--out={tmp_path / 't.ljt'}", process.pid]) as recorder:
+            time.sleep(0.02 + 0.01 * attempt)
+            recorder.kill()
+        run(["ljtrace", "detach", process.pid])
+        attach(process.pid, tmp_path / "u.ljt", "--seconds=0.3")
+        unharmed(process)
+
+
+def test_collector_is_killed(tmp_path: Path) -> None:
+    path = tmp_path / "t.ljt"
+    with living(LIVING, "threads") as process, \
+            started(["ljtrace", "attach", f"--out={path}", process.pid], stderr=subprocess.PIPE) as recorder:
+        begun(path)
+        os.kill(collectors_of(path)[0], signal.SIGKILL)
+        complaint = recorder.communicate()[1]
+        assert b"the collector was killed by signal 9" in complaint
+        attach(process.pid, tmp_path / "u.ljt", "--seconds=0.3")
+        unharmed(process)
+
+
+def test_python(tmp_path: Path) -> None:
+    script = "import sys, threading\nwhile not sys.stdin.isatty():\n x = [bytearray(1000) for i in range(1000)]\n" \
+             " import select\n if select.select([0], [], [], 0)[0]: break\nprint('fine')"
+    with living("/usr/bin/python3", "-c", script) as process:
+        for i in range(TIMES):
+            trace = attach(process.pid, tmp_path / f"{i}.ljt", "--seconds=0.3")
+            assert trace.counts()["new"] > 1000
+        done = ended(process)
+    assert (done.status, done.text, done.complaint) == (0, "fine\n", "")
+
+
+# -- what is refused -------------------------------------------------------------------------------------------
+
+
+def refused(pid: object) -> str:
+    done = run(["ljtrace", "attach", "--out=/dev/null", pid])
+    assert done.status == 125
+    return done.complaint
+
+
+def test_process_that_does_not_exist() -> None:
+    with started(["true"]) as process:
+        process.wait()
+    assert "it does not exist" in refused(process.pid)
+
+
+def test_zombie() -> None:
+    with started(["true"]) as process:
+        wait_for(lambda: ") Z " in Path(f"/proc/{process.pid}/stat").read_text(), "it is a zombie")
+        assert "zombie" in refused(process.pid)
+
+
+def test_stopped_process() -> None:
+    with living(LIVING, "read") as process:
+        process.send_signal(signal.SIGSTOP)
+        wait_for(lambda: ") T " in Path(f"/proc/{process.pid}/stat").read_text(), "it is stopped")
+        assert "kill -CONT" in refused(process.pid)
+        process.send_signal(signal.SIGCONT)
+        unharmed(process)
+
+
+def test_static_program(tmp_path: Path) -> None:
+    source = tmp_path / "static.c"
+    source.write_text("#include <unistd.h>\nint main(void) { char c; return (int)read(0, &c, 1); }\n")
+    good(["gcc", "-static", "-o", tmp_path / "static", source])
+    with started([tmp_path / "static"], stdin=subprocess.PIPE) as process:
+        wait_for(lambda: b"static" in Path(f"/proc/{process.pid}/cmdline").read_bytes(), "it runs")
+        assert "static program" in refused(process.pid)
+
+
+def test_other_architecture(tmp_path: Path) -> None:
+    source = tmp_path / "small.c"
+    source.write_text("int main(void) { for (;;) __builtin_ia32_pause(); }\n")
+    if run(["gcc", "-m32", "-o", tmp_path / "small", source]).status != 0:
+        pytest.skip("gcc cannot make programs of 32 bits here")
+    with started([tmp_path / "small"]) as process:
+        assert "not of x86-64" in refused(process.pid)
+
+
+def test_other_user(tmp_path: Path) -> None:
+    """An ordinary user may not attach to a process of root."""
+    with living(LIVING, "read") as process:
+        done = run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all", "ljtrace", "attach",
+                    "--out=/dev/null", process.pid])
+        if "ljtrace" not in done.complaint:
+            pytest.skip(f"cannot become another user: {done.complaint.strip()}")
+        assert done.status == 125 and "run ljtrace as root" in done.complaint
+        unharmed(process)
+
+
+def test_kernel_thread() -> None:
+    if not Path("/proc/2/stat").exists() or Path("/proc/2/cmdline").read_bytes():
+        pytest.skip("process 2 is no kernel thread")
+    assert "kernel thread" in refused(2) or "cannot attach" in refused(2)
+
+
+@pytest.mark.parametrize("argv", [[], ["x"], ["1", "2"], ["--seconds=x", "1"], ["0"], ["-5"]])
+def test_wrong_usage(argv: list[str]) -> None:
+    done = run(["ljtrace", "attach", *argv])
+    assert done.status == 125 and "ljtrace attach --help" in done.complaint
