@@ -516,6 +516,15 @@ static void note_name(const struct collector *c)
     note(c, text);
 }
 
+/* A program that goes on after the recording keeps the ring mapped: return the memory of its slabs to the system. */
+static void release_ring(const struct collector *c)
+{
+    uint8_t *slabs = (uint8_t *)c->ring + RING_HEADER_BYTES;
+    const size_t bytes = RING_BYTES - RING_HEADER_BYTES;
+    if (c->native && feed_ended(c->feed) && mprotect(slabs, bytes, PROT_READ | PROT_WRITE) == 0)
+        madvise(slabs, bytes, MADV_REMOVE);
+}
+
 /* End the file, whatever happened before. If a child was forked only to exec another program, its file is
  * removed. */
 static int finish(struct collector *c, int complete)
@@ -543,6 +552,7 @@ static int finish(struct collector *c, int complete)
         send_final(c, "cannot write", wrong);
     else if (complete && dropped)
         send_limit(c, dropped);
+    release_ring(c);
     shutdown(c->channel.socket, SHUT_RDWR); /* The tool need not wait until all memory is freed. */
     feed_free(c->feed);
     return complete && !wrong;

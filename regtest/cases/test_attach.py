@@ -76,6 +76,17 @@ def test_blocks_from_before(tmp_path: Path) -> None:
     assert re.search("program ended +detached", steve("summary", trace.path).text)
 
 
+def test_memory_after_the_end(tmp_path: Path) -> None:
+    """The ring's 32 MiB are returned to the system."""
+    def shared() -> int:
+        return int(re.findall(r"RssShmem:\s+(\d+)", Path(f"/proc/{process.pid}/status").read_text())[0])
+
+    with living(LIVING, "mallocs") as process:
+        attach(process.pid, tmp_path / "t.ljt", "--seconds=0.3")
+        wait_for(lambda: shared() < 100, "the pages of the ring are free")
+        unharmed(process)
+
+
 def test_threads_are_told_apart(tmp_path: Path) -> None:
     with living(LIVING, "threads") as process:
         trace = attach(process.pid, tmp_path / "t.ljt", "--seconds=0.3")
