@@ -15,7 +15,6 @@
 #include "ljtrace/native/events.h"
 #include "ljtrace/native/lua_stack.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -154,8 +153,8 @@ NATIVE_PUBLIC int pthread_create(pthread_t *thread, const pthread_attr_t *attrib
 {
     static int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
     if (!real)
-        real = (int (*)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *))dlsym(
-            RTLD_NEXT, "pthread_create");
+        real = (int (*)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *))native_next(
+            "pthread_create");
     struct start *s = s_interval && native_is_on() ? native_memory(sizeof *s) : NULL;
     if (!s)
         return real(thread, attributes, function, argument);
@@ -182,7 +181,7 @@ static const sigset_t *without_ours(int how, const sigset_t *set, sigset_t *room
         static int (*real)(int, const sigset_t *, sigset_t *);                                               \
         sigset_t room;                                                                                       \
         if (!real)                                                                                           \
-            real = (int (*)(int, const sigset_t *, sigset_t *))dlsym(RTLD_NEXT, #name);                      \
+            real = (int (*)(int, const sigset_t *, sigset_t *))native_next(#name);                           \
         return real(how, without_ours(how, set, &room), old);                                                \
     }
 SIGMASK(sigprocmask)
