@@ -226,8 +226,7 @@ struct mt_event {
     };
     union {
         uint64_t old_size; /* RESIZE */
-        double
-            weight; /* NEW, FREE: the number of blocks that this one stands for: memtrace/sample.h; 0 = only itself */
+        double weight;     /* NEW, FREE: of a block of a sample, see memtrace/sample.h; else 0 */
     };
     uint32_t ref;
     uint16_t thread;     /* from 1 */

@@ -8,19 +8,28 @@
  * estimated by the sum of x^2 (1-p)/p^2 over the recorded ones. Standard errors are its square root.
  *
  * Analyses count in whole numbers. x/p is rounded up with the probability of its fraction, so the rounding adds no bias
- * either. It is decided by the handle of the block, so all analyses count the same for a block, and sums by any key add
- * up to the same total. A weight of 0 means that the trace is no sample: then x remains x.
+ * either. What decides it is drawn for each block, from its handle and the seed of the sample, and is in the last bits of
+ * the weight. So all analyses count the same for a block, and sums by any key add up to the same total. A weight of 0 means
+ * that the trace is no sample: then x remains x.
  */
 #ifndef MEMTRACE_SAMPLE_H
 #define MEMTRACE_SAMPLE_H
 
 #include "memtrace/memtrace.h"
 
-/* The key of the fact that has the mean number of bytes between samples. */
-#define MT_INFO_SAMPLE_MEAN "sample_mean"
+#include <string.h>
 
-/* The weight of a block; mean: of mt_sample_mean, not 0. */
-double mt_sample_weight(uint64_t mean, uint64_t size);
+/* The keys of the facts. */
+#define MT_INFO_SAMPLE_MEAN "sample_mean"
+#define MT_INFO_SAMPLE_SEED "sample_seed"
+
+/* mean: bytes of which one on average was chosen, 0 = no sample; seed: of the random numbers. */
+struct mt_sample {
+    uint64_t mean, seed;
+};
+
+/* The weight of a block of a sample. */
+double mt_sample_weight(const struct mt_sample *sample, uint64_t handle, uint64_t size);
 
 /* The weight of the block that an event makes or ends. */
 static inline double mt_event_weight(const struct mt_event *e)
@@ -28,8 +37,11 @@ static inline double mt_event_weight(const struct mt_event *e)
     return e->kind == MT_NEW || e->kind == MT_FREE ? e->weight : 0;
 }
 
+/* The bits of a weight that decide how numbers are rounded. */
+#define MT_WEIGHT_DICE ((1u << 20) - 1)
+
 /* x multiplied by the weight of a block. */
-static inline uint64_t mt_scaled(double weight, uint64_t handle, uint64_t x)
+static inline uint64_t mt_scaled(double weight, uint64_t x)
 {
     if (weight == 0)
         return x;
@@ -37,9 +49,9 @@ static inline uint64_t mt_scaled(double weight, uint64_t handle, uint64_t x)
     if (exact >= 0x1p63)
         return x; /* no sample has such a block */
     const uint64_t whole = (uint64_t)exact;
-    uint64_t mixed = (handle + 1) * 0x9e3779b97f4a7c15ULL;
-    mixed = (mixed ^ mixed >> 32) * 0xd6e8feb86659fd93ULL;
-    return whole + (exact - (double)whole > (double)(mixed >> 11) * 0x1p-53);
+    uint64_t bits;
+    memcpy(&bits, &weight, sizeof bits);
+    return whole + (exact - (double)whole > (double)(bits & MT_WEIGHT_DICE) / (MT_WEIGHT_DICE + 1));
 }
 
 /* What a block adds to the variance of a sum to which it adds x, scaled to `scaled`. */

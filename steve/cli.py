@@ -29,8 +29,8 @@ COMMANDS = ("info", "summary", "sites", "lines", "types", "states", "threads", "
 UNBOUND = ("allocstats", "animate")
 
 # commands that can read a sample of the blocks: their numbers are estimates then, or are those of the file
-ESTIMATES = ("info", "summary", "sites", "lines", "types", "threads", "leaks", "lifetimes", "findings", "diff", "check",
-             "dump", "symbolize", "report", "export", "flame")
+ESTIMATES = ("info", "summary", "sites", "lines", "types", "threads", "leaks", "lifetimes", "findings", "diff",
+             "check", "dump", "symbolize", "report", "export", "flame")
 
 # names of the arguments whose values are input files
 INPUTS = ("file", "ops", "first", "second", "names", "diff_file", "allocstats", "film")

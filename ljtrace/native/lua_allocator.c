@@ -134,6 +134,13 @@ static void *call_programs(allocate_function *original, void *ud, void *ptr, siz
     return result;
 }
 
+/* Is it certain that this call of an allocator of the program is not recorded? For LuaJIT's own, entry_own has decided. */
+static bool is_passed(const struct watched *w, const void *ptr, size_t nsize)
+{
+    return !w->is_own && native_sample_mean && !native_countdown.attends &&
+           (!ptr || native_sample_lacks((uint64_t)ptr)) && native_sample_passes(nsize);
+}
+
 /* In a sample: is the call recorded? The state's last recorded block has been filled in by now, and gets its type. */
 static bool is_sampled(void *ud, void *ptr, size_t osize, size_t nsize)
 {
@@ -163,6 +170,8 @@ __attribute__((used)) static void *on_call(void *ud, void *ptr, size_t osize, si
                                            const struct watched *w, const struct saved *s)
 {
     allocate_function *original = (allocate_function *)w->patch.original;
+    if (is_passed(w, ptr, nsize))
+        return call_programs(original, ud, ptr, osize, nsize);
     if (!lua_event_begin())
         return original(ud, ptr, osize, nsize);
     set_registers(w, s);

@@ -5,7 +5,6 @@
 #include "memtrace/read/decode_records.h"
 #include "memtrace/base/prefetch.h"
 #include "memtrace/blocks/blockmap.h"
-#include "memtrace/sample.h"
 
 #include <stdlib.h>
 
@@ -67,8 +66,8 @@ static void set_block(struct mt_event *ev, const struct live_block *b, uint64_t 
 static void set_life(struct decoder *d, struct mt_event *ev, const struct live_block *b, uint64_t slot)
 {
     set_block(ev, b, slot);
-    if (d->defs->sample_mean)
-        ev->weight = mt_sample_weight(d->defs->sample_mean, b->size);
+    if (d->defs->sample.mean)
+        ev->weight = mt_sample_weight(&d->defs->sample, b->handle, b->size);
 }
 
 /* Add a new or resized block to the recently accessed places, because it is likely to be accessed next. */

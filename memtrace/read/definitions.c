@@ -5,7 +5,6 @@
 #include "memtrace/read/definitions.h"
 #include "memtrace/format/chunk.h"
 #include "memtrace/format/codebook.h"
-#include "memtrace/sample.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -242,7 +241,9 @@ static const char *apply_info(struct defs *d, const struct rec_info *r)
         return no_memory;
     *i = (struct info){(uint32_t)r->key, (uint32_t)r->value};
     if (strcmp(defs_string(d, i->key), MT_INFO_SAMPLE_MEAN) == 0)
-        d->sample_mean = strtoull(defs_string(d, i->value), NULL, 10);
+        d->sample.mean = strtoull(defs_string(d, i->value), NULL, 10);
+    if (strcmp(defs_string(d, i->key), MT_INFO_SAMPLE_SEED) == 0)
+        d->sample.seed = strtoull(defs_string(d, i->value), NULL, 10);
     return NULL;
 }
 

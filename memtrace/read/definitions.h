@@ -11,6 +11,7 @@
 #include "memtrace/base/table.h"
 #include "memtrace/format/records.h"
 #include "memtrace/memtrace.h"
+#include "memtrace/sample.h"
 
 /* A segment. Its accesses are consecutive in defs.accesses. */
 struct defined_segment {
@@ -29,7 +30,7 @@ struct defs {
     struct table segments, accesses; /* of struct defined_segment, struct mt_access */
     struct arena text;
     uint16_t nth; /* of the Lua function that the next record is about */
-    uint64_t sample_mean; /* a fact: see memtrace/sample.h; 0 = none */
+    struct mt_sample sample; /* facts */
 };
 
 bool defs_init(struct defs *d);

@@ -344,7 +344,7 @@ const char *mt_info(const struct mt_reader *r, const char *key)
 
 uint64_t mt_sample_mean(const struct mt_reader *r)
 {
-    return r->defs.sample_mean;
+    return r->defs.sample.mean;
 }
 
 void mt_reader_stats(const struct mt_reader *r, struct mt_reader_stats *out)

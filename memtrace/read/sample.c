@@ -19,7 +19,15 @@ static double probability(double x)
     return -t;
 }
 
-double mt_sample_weight(uint64_t mean, uint64_t size)
+/* 0 bytes are never recorded. */
+double mt_sample_weight(const struct mt_sample *sample, uint64_t handle, uint64_t size)
 {
-    return size ? 1 / probability((double)size / (double)mean) : 1; /* 0 bytes are never recorded */
+    double weight = size ? 1 / probability((double)size / (double)sample->mean) : 1;
+    uint64_t bits, dice = (handle + 1) * 0x9e3779b97f4a7c15ULL ^ sample->seed;
+    dice = (dice ^ dice >> 30) * 0xbf58476d1ce4e5b9ULL;
+    dice = (dice ^ dice >> 27) * 0x94d049bb133111ebULL;
+    memcpy(&bits, &weight, sizeof bits);
+    bits = (bits & ~(uint64_t)MT_WEIGHT_DICE) | dice >> 44;
+    memcpy(&weight, &bits, sizeof weight);
+    return weight;
 }

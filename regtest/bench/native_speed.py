@@ -5,7 +5,8 @@
 The programs are Lua's of this folder with more work than under Valgrind, Debian's C programs, and two that do nothing but
 allocate: `malloc`, in one thread, and `threads`, in eight. In each round every program runs under every tool by turns;
 of each the shortest time counts. Printed are seconds without a recorder, and the others as multiples of it: wall clock,
-until the file is complete. A recorder needs a free core for its second process.
+until the file is complete. A recorder needs a free core for its second process. A sample of the blocks (`sample`) hardly
+takes longer, so the multiple of the user CPU time of all processes is printed, too (`sample CPU`).
 
 Nothing here passes or fails: the numbers are for people.
 
@@ -14,6 +15,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 import argparse
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -49,7 +51,8 @@ int main(void) {
 }
 """
 TOOLS = {"none": [], "run": ["ljtrace", "run", "--out=OUT"], "depth 0": ["ljtrace", "run", "--stack-depth=0", "--out=OUT"],
-         "heaptrack": ["heaptrack", "-o", "OUT"]}
+         "sample": ["ljtrace", "run", "--sample", "--out=OUT"], "heaptrack": ["heaptrack", "-o", "OUT"]}
+CPU = "sample CPU"
 
 
 def programs(folder: Path) -> dict[str, list[str]]:
@@ -74,38 +77,50 @@ def programs(folder: Path) -> dict[str, list[str]]:
     return {name: command for name, command in found.items() if shutil.which(command[0])}
 
 
-def seconds(command: list[str]) -> float:
-    """How long a command runs. A failure ends the benchmark."""
-    start = time.monotonic()
+def user_seconds() -> float:
+    """The user CPU time of all commands so far."""
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+
+
+def seconds(command: list[str]) -> tuple[float, float]:
+    """How long a command runs, and its user CPU time. A failure ends the benchmark."""
+    start, cpu = time.monotonic(), user_seconds()
     done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                           env={**os.environ, "DISPLAY": ""})
     if done.returncode:
         sys.exit(f"{' '.join(command)}: status {done.returncode}\n{done.stderr.decode(errors='replace')[-1000:]}")
-    return time.monotonic() - start
+    return time.monotonic() - start, user_seconds() - cpu
 
 
 def measure(all_programs: dict[str, list[str]], runs: int, folder: Path) -> dict[str, dict[str, float]]:
-    """program -> tool -> least seconds"""
+    """program -> tool -> least seconds; for CPU, what has the ratio of the user CPU times to those of `none`"""
     found: dict[str, dict[str, float]] = {name: {} for name in all_programs}
+    times: dict[str, dict[str, float]] = {name: {} for name in all_programs}
     for _ in range(runs):
         for name, command in all_programs.items():
             for tool, words in TOOLS.items():
                 if words and (not shutil.which(words[0]) or (tool == "heaptrack" and command[0] == "luajit")):
                     continue
                 out = [word.replace("OUT", str(folder / f"out.{tool.split()[0]}")) for word in words]
-                found[name][tool] = min(found[name].get(tool, 1e9), seconds([*out, *command]))
+                wall, cpu = seconds([*out, *command])
+                found[name][tool] = min(found[name].get(tool, 1e9), wall)
+                times[name][tool] = min(times[name].get(tool, 1e9), cpu)
+    for name, row in found.items():
+        if "sample" in row:
+            row[CPU] = row["none"] * times[name]["sample"] / max(times[name]["none"], 1e-3)
     return found
 
 
 def show(found: dict[str, dict[str, float]]) -> None:
     """heaptrack sees nothing of Lua's heaps, so it is left out there."""
-    print(f"{'program':12s} {'none':>8s} " + " ".join(f"{tool:>10s}" for tool in TOOLS if tool != "none"))
+    shown = [*(tool for tool in TOOLS if tool != "none"), CPU]
+    print(f"{'program':12s} {'none':>8s} " + " ".join(f"{tool:>10s}" for tool in shown))
     for name, row in found.items():
         print(f"{name:12s} {row['none']:7.2f}s " + " ".join(
-            f"{row[tool] / row['none']:10.2f}" if tool in row else f"{'-':>10s}" for tool in TOOLS if tool != "none"))
+            f"{row[tool] / row['none']:10.2f}" if tool in row else f"{'-':>10s}" for tool in shown))
     for kind, names in (("Lua", WORK), ("C", set(found) - set(WORK))):
         means = {tool: geometric_mean(found[n][tool] / found[n]["none"] for n in names if tool in found.get(n, {}))
-                 for tool in TOOLS if tool != "none"}
+                 for tool in shown}
         print(f"mean of {kind:4s} {'':8s} " + " ".join(f"{m:10.2f}" if m else f"{'-':>10s}" for m in means.values()))
 
 

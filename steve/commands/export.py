@@ -221,6 +221,6 @@ def run(args: argparse.Namespace) -> int:
     with Output(target, binary=known.ending.endswith(BINARY)) as out:
         status = known.run(args, out)
     if samples.mean():
-        note(NAME, f"the numbers are{samples.remark().replace('(', '').replace(')', '')}", args.quiet)
+        note(NAME, f"the numbers are {samples.how()}", args.quiet)
     wrote(NAME, target, args.output, f"for {known.meaning.split(': ')[0]}", args.quiet)
     return status

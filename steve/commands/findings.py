@@ -145,9 +145,11 @@ def sums_of(chosen: blocks.Blocks, rules: list[Rule], args: argparse.Namespace) 
     rows = found.rows()
     sums = []
     for number in (RULES.index(rule) for rule in rules):
-        sums.append(np.zeros(len(rows), [("blocks", "u8"), ("size", "u8"), ("variance_blocks", "f8"), ("variance_size", "f8")]))
+        sums.append(np.zeros(len(rows), [("blocks", "u8"), ("size", "u8"), ("variance_blocks", "f8"),
+                                         ("variance_size", "f8")]))
         for name, column in (("blocks", "blocks"), ("size", "bytes")):
-            sums[-1][name], sums[-1][f"variance_{name}"] = rows[column][:, number], rows[f"variance_{column}"][:, number]
+            sums[-1][name] = rows[column][:, number]
+            sums[-1][f"variance_{name}"] = rows[f"variance_{column}"][:, number]
     return sums, found.bytes()
 
 
@@ -163,10 +165,11 @@ def finding(rule: Rule, sums: Table, total: int, chosen: blocks.Blocks) -> dict:
     rollup = rollups.of_arguments(chosen.args, chosen.places)
     sites = rollups.SummedRows(rollup, rollup.merged(rollups.Sums(*sums)), partial(row_of, total=total))
     size = int(sums.rows["size"].sum())
-    found = samples.standard_errors({name: float(sums.rows[name].sum()) for name in sums.rows.dtype.names}, ESTIMATES)
+    totals = {name: float(sums.rows[name].sum()) for name in sums.rows.dtype.names}
+    errors = samples.standard_errors(totals, ESTIMATES).get("standard_errors", {})
     return {"finding": rule.key, "title": rule.title, "rule": rule.text(vars(chosen.args)),
             "blocks": int(sums.rows["blocks"].sum()), "bytes": size,
-            "share": blocks.share(size, total), "sites": sites.ranked(chosen.args.sort), **samples.facts(found.get("standard_errors", {}))}
+            "share": blocks.share(size, total), "sites": sites.ranked(chosen.args.sort), **samples.facts(errors)}
 
 
 def heading(found: dict) -> str:

@@ -193,7 +193,7 @@ def run(args: argparse.Namespace) -> int:
     chosen = blocks.Blocks(NAME, args)
     table = table_of(chosen, args)
     if samples.mean() and args.unit in ("operations", "bytes"):
-        raise UsageError(f"{chosen.trace.name}: is a sample of the blocks, which does not know all {args.unit} of a life; give "
-                         "--unit instructions, which are nanoseconds there")
+        raise UsageError(f"{chosen.trace.name}: is a sample of the blocks, in which not all {args.unit} of a life are known; "
+                         "give --unit instructions, which are nanoseconds there")
     listing.write(args, chosen.title(f"lifetimes in {args.unit}"), table.rows(), shown(args))
     return chosen.verdict()

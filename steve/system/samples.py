@@ -39,9 +39,14 @@ def mean() -> int:
     return _state["mean"]
 
 
+def how() -> str:
+    """How the numbers were found, as text."""
+    return f"estimated from a sample: one of {mean():,} bytes"
+
+
 def remark() -> str:
-    """The same for a heading; "" if it is no sample."""
-    return f" (estimated from a sample: one of {mean():,} bytes)" if mean() else ""
+    """The same for a heading; "" if the trace is no sample."""
+    return f" ({how()})" if mean() else ""
 
 
 def standard_errors(found: Mapping[str, float], columns: Mapping[str, str]) -> dict:

@@ -61,7 +61,8 @@ class Summed(list):
     def rest(self, first: int) -> dict:
         """One row for all rows from an index on."""
         rows = self[first:]
-        sums = {key: sum(row[key] for row in rows) for key in rows[0] if key not in (self.key, "standard_errors")}
+        texts = (self.key, "standard_errors")
+        sums = {key: sum(row[key] for row in rows) for key in rows[0] if key not in texts}
         return {**sums, self.key: f"others ({len(rows):,})"}
 
 

@@ -27,7 +27,7 @@ struct life {
     uint64_t used;             /* bytes ever accessed */
     uint64_t news;             /* of other blocks during its life */
     uint64_t peak, peak_bytes; /* its bytes at that peak of the heap, the last one before its death */
-    double weight; /* the number of blocks that it stands for: memtrace/sample.h; 0 = only itself */
+    double weight;             /* of a block of a sample: memtrace/sample.h; else 0 */
     uint32_t stack, heap;
     uint32_t last_stack;          /* of its last Resize; of its New if it has none */
     uint16_t thread, free_thread; /* free_thread: 0 if never freed */
@@ -41,7 +41,7 @@ struct life {
 /* A number of the life, multiplied by its weight. */
 static inline uint64_t life_scaled(const struct life *life, uint64_t x)
 {
-    return mt_scaled(life->weight, life->handle, x);
+    return mt_scaled(life->weight, x);
 }
 
 #endif

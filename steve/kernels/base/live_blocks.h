@@ -45,9 +45,8 @@ static inline struct live_block live_block_of(const struct mt_event *e)
 {
     const double weight = mt_event_weight(e);
 
-    return (struct live_block){.size = mt_scaled(weight, e->handle, e->size),
-                               .blocks = mt_scaled(weight, e->handle, 1),
-                               .recorded = e->size};
+    return (struct live_block){
+        .size = mt_scaled(weight, e->size), .blocks = mt_scaled(weight, 1), .recorded = e->size};
 }
 
 void live_blocks_free(struct live_blocks *b);

@@ -83,10 +83,8 @@ static bool block_new(struct holdings *h, const struct mt_event *e)
     b = &h->blocks[e->slot];
     if (b->row)
         block_free(h, b);
-    *b = (struct holdings_block){.size = mt_scaled(weight, e->handle, e->size),
-                                 .blocks = mt_scaled(weight, e->handle, 1),
-                                 .born = h->time,
-                                 .row = index};
+    *b = (struct holdings_block){
+        .size = mt_scaled(weight, e->size), .blocks = mt_scaled(weight, 1), .born = h->time, .row = index};
     row = &h->rows[index - 1];
     note_peak(h, row);
     row->bytes += b->size;

@@ -37,7 +37,7 @@ void lives_free(struct lives *l)
 /* A number of a block, multiplied by its weight. */
 static inline uint64_t scaled(const struct lives_block *b, uint64_t x)
 {
-    return mt_scaled(b->weight, b->handle, x);
+    return mt_scaled(b->weight, x);
 }
 
 void lives_note_peak(const struct lives *l, struct lives_block *b)

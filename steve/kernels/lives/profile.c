@@ -242,7 +242,7 @@ static void count_access(struct profile *p, unsigned kind)
 
 static bool take(struct profile *p, const struct mt_event *e)
 {
-    p->totals.events[e->kind] += mt_scaled(mt_event_weight(e), e->handle, 1);
+    p->totals.events[e->kind] += mt_scaled(mt_event_weight(e), 1);
     p->totals.time = e->time;
     if (e->kind > MT_MODIFY) {
         on_other(p, e);

@@ -117,7 +117,7 @@ static void add_freed_variances(struct summary_variances *v, const struct mt_eve
 static bool heap_event(struct summary *s, const struct mt_event *e)
 {
     const double weight = mt_event_weight(e);
-    const uint64_t blocks = mt_scaled(weight, e->handle, 1), bytes = mt_scaled(weight, e->handle, e->size);
+    const uint64_t blocks = mt_scaled(weight, 1), bytes = mt_scaled(weight, e->size);
 
     switch (e->kind) {
     case MT_NEW:
@@ -156,7 +156,7 @@ bool summary_feed(struct summary *s, const struct mt_event *events, size_t n, ui
     for (size_t i = 0; i < n; i++) {
         const struct mt_event *e = &events[i];
 
-        s->totals.events[e->kind] += mt_scaled(mt_event_weight(e), e->handle, 1);
+        s->totals.events[e->kind] += mt_scaled(mt_event_weight(e), 1);
         note_thread(s, e->thread);
         if (is_access(e))
             s->totals.accessed[e->kind] += e->size;
