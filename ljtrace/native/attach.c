@@ -181,13 +181,14 @@ static const char *what_failed(long result)
 /* Load the library and begin. Returns false after a message. */
 static bool begin(struct attach *a)
 {
-    char text[128];
+    char text[160];
     long result = 0;
     if (!start_server(a)) {
         complain("cannot attach: %s", strerror(errno));
         return false;
     }
-    snprintf(text, sizeof text, "%s:%s:%d", a->socket_name, a->launcher.options.depth, a->forks);
+    snprintf(text, sizeof text, "%s:%s:%d:%s:%s", a->socket_name, a->launcher.options.depth, a->forks,
+             a->launcher.options.sample_mean, a->launcher.options.sample_seed);
     const char *wrong = inject(&a->target, a->library, ATTACHED_BEGIN, text, &result);
     stop_server(a);
     if (!wrong && result != ATTACHED_DONE)

@@ -63,7 +63,7 @@ static int receive_ring(const char *name, size_t n)
     return memfd;
 }
 
-/* text: NAME:DEPTH:FORKS, the socket and the options as in NATIVE_VARIABLE. */
+/* text: NAME:DEPTH:FORKS:MEAN:SEED, the socket and the options as in NATIVE_VARIABLE. */
 NATIVE_PUBLIC int ljtrace_native_attach(const char *text)
 {
     const size_t n = strcspn(text, ":");
@@ -72,11 +72,12 @@ NATIVE_PUBLIC int ljtrace_native_attach(const char *text)
         return ATTACHED_BUSY;
     native_options.depth = (uint32_t)strtoul(at + (*at == ':'), &at, 10);
     native_options.forks = strtoul(at + (*at == ':'), &at, 10) != 0;
+    const uint64_t mean = strtoull(at + (*at == ':'), &at, 10), seed = strtoull(at + (*at == ':'), &at, 10);
     native_options.stacks = 0;
     const int memfd = receive_ring(text, n);
     if (memfd < 0)
         return ATTACHED_NO_RING;
-    const bool begun = native_options.depth <= NATIVE_MOST_FRAMES && native_begin(memfd, true, 0, 0);
+    const bool begun = native_options.depth <= NATIVE_MOST_FRAMES && native_begin(memfd, true, mean, seed);
     close(memfd);
     if (!begun)
         return ATTACHED_FAILED;

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 enum { MOST_DEPTH = 500, SMALLEST = 64 << 10 };
+#define SAMPLE_MEAN "524288" /* bytes, of --sample without a value */
 
 void complain(const char *format, ...)
 {
@@ -41,7 +42,9 @@ bool launcher_is_number(const char *text, long least, long most)
     return end != text && !*end && n >= least && n <= most;
 }
 
-const char *launcher_size(const char *text, unsigned long long least)
+/* Convert a size with a suffix k, m or g to a number of bytes, as text that is kept. Returns NULL if it is none, or less
+ * than `least`. */
+static const char *size_of(const char *text, unsigned long long least)
 {
     char *bytes;
     static const char units[] = "kmg";
@@ -71,8 +74,16 @@ const char *launcher_option(struct launcher_options *o, const char *name, const 
         return launcher_is_number(value, 1, 19) ? NULL : "--compress takes a number from 1 to 19";
     }
     if (strcmp(name, "max-size") == 0) {
-        o->max_size = launcher_size(value, SMALLEST);
+        o->max_size = size_of(value, SMALLEST);
         return o->max_size ? NULL : "--max-size takes a number of bytes, 64k or more, such as 500m or 2g";
+    }
+    if (strcmp(name, "sample") == 0) {
+        o->sample_mean = value ? size_of(value, 1) : SAMPLE_MEAN;
+        return o->sample_mean ? NULL : "--sample takes a number of bytes, such as 512k";
+    }
+    if (strcmp(name, "sample-seed") == 0) {
+        o->sample_seed = value;
+        return launcher_is_number(value, 1, LONG_MAX) ? NULL : "--sample-seed takes a number, 1 or more";
     }
     o->keep = value;
     return strcmp(value, "first") == 0 || strcmp(value, "last") == 0 ? NULL : "--keep is first or last";

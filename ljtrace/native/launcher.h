@@ -20,18 +20,20 @@ enum { LAUNCHER_FAILED = 125 };
 /* The options of both commands; values of NULL are not set. */
 struct launcher_options {
     const char *out, *depth, *level, *max_size, *keep;
+    const char *sample_mean, *sample_seed; /* 0 = all is recorded; 0 = any */
 };
 #define LAUNCHER_DEFAULTS                                                                                    \
     {                                                                                                        \
-        "ljtrace.%p.ljt", "200", "1", "0", "first"                                                           \
+        "ljtrace.%p.ljt", "200", "1", "0", "first", "0", "0"                                                 \
     }
 
 /* Their entries in the table for getopt_long, each with the value `value`, and the lines of the help text. */
 #define LAUNCHER_OPTIONS(value)                                                                              \
     {"out", required_argument, NULL, value}, {"stack-depth", required_argument, NULL, value},                \
         {"compress", required_argument, NULL, value}, {"max-size", required_argument, NULL, value},          \
+        {"keep", required_argument, NULL, value}, {"sample", optional_argument, NULL, value},                \
     {                                                                                                        \
-        "keep", required_argument, NULL, value                                                               \
+        "sample-seed", required_argument, NULL, value                                                        \
     }
 #define LAUNCHER_HELP                                                                                        \
     "  --out=FILE         write the memtrace to FILE (ljtrace.%p.ljt); %p is the process id,\n"              \
@@ -39,7 +41,10 @@ struct launcher_options {
     "  --stack-depth=N    record at most N frames of a stack, 0 to 500 (200)\n"                              \
     "  --compress=N       zstd level of the file, 1 to 19 (1)\n"                                             \
     "  --max-size=SIZE    end the recording at this size of the file, such as 500m or 2g\n"                  \
-    "  --keep=first|last  which part of a longer recording is kept at --max-size (first)\n"
+    "  --keep=first|last  which part of a longer recording is kept at --max-size (first)\n"                  \
+    "  --sample[=SIZE]    record a sample: of each SIZE bytes that are allocated, one on average\n"          \
+    "                     selects its block (512k); steve then shows estimates\n"                            \
+    "  --sample-seed=N    select the same blocks in each run of a program that does the same\n"
 
 /* The ring and the collector of a recording. */
 struct launcher {
@@ -56,9 +61,6 @@ struct launcher {
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Is the text a number from least to most? */
 bool launcher_is_number(const char *text, long least, long most);
-/* Convert a size with a suffix k, m or g to a number of bytes, as text that is kept. Returns NULL if it is none, or less
- * than `least`. */
-const char *launcher_size(const char *text, unsigned long long least);
 /* Store the value of one of LAUNCHER_OPTIONS. Returns what is wrong with it; NULL = nothing. */
 const char *launcher_option(struct launcher_options *o, const char *name, const char *value);
 /* The path of a file beside this program, where the collector and the library are. */

@@ -202,12 +202,13 @@ _Static_assert(offsetof(struct native_countdown, left) == 0 &&
                "these numbers are in the code below");
 
 /* A call of LuaJIT's own allocator: go on to it if no attention is needed, the bitmap lacks the block, and the countdown
- * passes over the new size. A countdown of 0 passes over nothing. */
+ * passes over the new size. If all blocks are recorded, each call needs attention. */
 __attribute__((naked)) static void entry_own(void)
 {
     __asm__(
         "mov native_countdown@gottpoff(%rip), %r9\n add %fs:0, %r9\n"
         "cmpl $0, 8(%r9)\n jne 2f\n"
+        "cmpq $0, native_sample_mean(%rip)\n je 2f\n"
         "test %rsi, %rsi\n je 1f\n"
         "mov %rsi, %rax\n shr $" TEXT(
             SAMPLE_UNIT_SHIFT) ", %rax\n"

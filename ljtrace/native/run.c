@@ -21,7 +21,6 @@
 
 /* Exit statuses, as those of env and nohup. */
 enum { NOT_EXECUTABLE = 126, NOT_FOUND = 127 };
-#define SAMPLE_MEAN "524288" /* bytes, of --sample without a value */
 /* The limits of the time between two samples, in nanoseconds. */
 #define SHORTEST_SAMPLE 100000ULL
 #define LONGEST_SAMPLE 60000000000ULL
@@ -29,8 +28,7 @@ enum { NOT_EXECUTABLE = 126, NOT_FOUND = 127 };
 /* The program and what it inherits. */
 struct run {
     struct launcher launcher;
-    bool forks; /* forked children are recorded, too */
-    const char *sample_mean, *sample_seed; /* 0 = all is recorded; 0 = any */
+    bool forks;                /* forked children are recorded, too */
     unsigned long long stacks; /* nanoseconds from one sample of the stacks to the next; 0 = none */
     char **program;
     int failure;           /* from the child: the error if it cannot execute the program */
@@ -46,9 +44,6 @@ static const char s_usage[] =
     "                     as 10ms\n"
     "  --trace-fork=no    do not record children that the program forks; else each has a file\n"
     "                     with its process id in the name\n"
-    "  --sample[=SIZE]    record a sample: of each SIZE bytes that are allocated, one on average\n"
-    "                     selects its block (512k); steve then shows estimates\n"
-    "  --sample-seed=N    select the same blocks in each run of a program that does the same\n"
     "  -h, --help         show this text\n"
     "  --version          show the version\n";
 
@@ -76,14 +71,6 @@ static bool time_of(const char *text, unsigned long long *nanoseconds)
 /* Store the value of an option. Returns what is wrong with it; NULL = nothing. */
 static const char *set_option(struct run *r, const char *name, const char *value)
 {
-    if (strcmp(name, "sample") == 0) {
-        r->sample_mean = value ? launcher_size(value, 1) : SAMPLE_MEAN;
-        return r->sample_mean ? NULL : "--sample takes a number of bytes, such as 512k";
-    }
-    if (strcmp(name, "sample-seed") == 0) {
-        r->sample_seed = value;
-        return launcher_is_number(value, 1, LONG_MAX) ? NULL : "--sample-seed takes a number, 1 or more";
-    }
     if (strcmp(name, "sample-stacks") == 0)
         return time_of(value, &r->stacks) ? NULL
                                           : "--sample-stacks takes a CPU time with a unit, 100us or more, "
@@ -101,15 +88,12 @@ static int parse(struct run *r, int argc, char **argv)
     static const struct option all[] = {LAUNCHER_OPTIONS(OTHER),
                                         {"sample-stacks", required_argument, NULL, OTHER},
                                         {"trace-fork", required_argument, NULL, OTHER},
-                                        {"sample", optional_argument, NULL, OTHER},
-                                        {"sample-seed", required_argument, NULL, OTHER},
                                         {"help", no_argument, NULL, HELP},
                                         {"version", no_argument, NULL, VERSION},
                                         {0}};
     int index, c;
     r->launcher.options = (struct launcher_options)LAUNCHER_DEFAULTS;
     r->forks = true;
-    r->sample_mean = r->sample_seed = "0";
     while ((c = getopt_long(argc, argv, "+h", all, &index)) != -1) {
         const char *wrong = NULL;
         if (c == HELP || c == 'h')
@@ -145,7 +129,8 @@ static void become_program(const struct run *r, int gate, int failure)
         _exit(LAUNCHER_FAILED);
     }
     snprintf(variable, sizeof variable, "%d:%s:%d:%s:%s:%llu:%s%s", memfd, r->launcher.options.depth,
-             r->forks, r->sample_mean, r->sample_seed, r->stacks, former ? "=" : "-", former ? former : "");
+             r->forks, r->launcher.options.sample_mean, r->launcher.options.sample_seed, r->stacks,
+             former ? "=" : "-", former ? former : "");
     snprintf(preload, sizeof preload, "%s%s%s", library, former ? ":" : "", former ? former : "");
     setenv(NATIVE_VARIABLE, variable, 1);
     setenv("LD_PRELOAD", preload, 1);

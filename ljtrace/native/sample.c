@@ -85,6 +85,11 @@ void native_sample_begin(uint64_t mean, uint64_t seed)
 {
     s_seed = seed ? seed : mixed(__rdtsc() ^ (uint64_t)getpid() << 32 ^ (uint64_t)time(NULL) << 48) >> 1;
     native_sample_mean = mean;
+    if (!s_entries)
+        return;
+    memset(s_lists, 0, sizeof s_lists); /* the blocks of a former recording */
+    memset(native_sample_filter, 0, sizeof native_sample_filter);
+    s_entries = s_free = 0;
 }
 
 void native_sample_forked(void)

@@ -9,7 +9,7 @@
  * countdown decides anew; so the probability of each block depends on its size only.
  *
  * A recorded block is in a table until it ends. A bitmap in front of the table shows that nearly all other blocks are not
- * in it. What is not sampled is recorded as a whole; then the countdown is always 0 and there is no bitmap.
+ * in it. What is not sampled is recorded as a whole; then the mean is 0, and nothing is passed over.
  */
 #ifndef LJTRACE_NATIVE_SAMPLE_H
 #define LJTRACE_NATIVE_SAMPLE_H
@@ -37,7 +37,7 @@ extern SAMPLE_HIDDEN __thread struct native_countdown native_countdown
 extern SAMPLE_HIDDEN uint64_t native_sample_mean; /* bytes; 0 = all blocks are recorded */
 extern SAMPLE_HIDDEN uint64_t native_sample_filter[1 << (SAMPLE_FILTER_BITS - 6)];
 
-/* Sample from now on. */
+/* A recording begins, of a sample or (mean 0) of all blocks. The ring is locked. */
 void native_sample_begin(uint64_t mean, uint64_t seed);
 /* This is a forked child: its sample is independent of its parent's from now on. */
 void native_sample_forked(void);
@@ -47,7 +47,7 @@ uint64_t native_sample_seed(void);
 static inline bool native_sample_passes(uint64_t size)
 {
     struct native_countdown *c = &native_countdown;
-    if (size >= c->left)
+    if (size >= c->left || !native_sample_mean)
         return false;
     c->left -= size;
     return true;

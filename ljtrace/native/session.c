@@ -252,8 +252,7 @@ bool native_begin(int memfd, bool attached, uint64_t mean, uint64_t seed)
     native_events_restart();
     native_stacks_restart();
     native_heap_begin();
-    if (mean)
-        native_sample_begin(mean, seed);
+    native_sample_begin(mean, seed);
     put_facts(attached);
     native_ring_unlock();
     lua_states_init();

@@ -76,6 +76,20 @@ def test_blocks_from_before(tmp_path: Path) -> None:
     assert re.search("program ended +detached", steve("summary", trace.path).text)
 
 
+def test_sample_of_the_blocks(tmp_path: Path) -> None:
+    """A recording of all blocks may follow a sample, and a sample that."""
+    with living(LIVING, "threads") as process:
+        traces = [attach(process.pid, tmp_path / f"{i}.ljt", "--seconds=0.3", *options)
+                  for i, options in enumerate((["--sample=200k"], [], ["--sample=200k"]))]
+        unharmed(process)
+    few, every, again = (trace.counts()["new"] for trace in traces)
+    assert 0 < few < every / 50 and 0 < again < every / 50
+    assert "estimated" in steve("summary", traces[0].path).text
+    assert "estimated" not in steve("summary", traces[1].path).text
+    for trace in traces:
+        assert not [e for e in trace.events() if e[0] == "badfree"]
+
+
 def test_memory_after_the_end(tmp_path: Path) -> None:
     """The ring's 32 MiB are returned to the system."""
     def shared() -> int:
