@@ -34,6 +34,7 @@ static struct ring_header *s_ring;
 static const volatile uint32_t *s_alive;
 static uint32_t *s_page; /* the page of s_alive */
 static uint32_t s_lock;
+NATIVE_THREAD_LOCAL volatile bool t_has_lock;
 
 static long futex(uint32_t *word, int what, uint32_t value, const struct timespec *most)
 {
@@ -83,6 +84,7 @@ static bool map_ring(int memfd)
 bool native_ring_map(int memfd)
 {
     s_lock = LOCK_FREE;
+    t_has_lock = false;
     return map_ring(memfd);
 }
 
@@ -111,6 +113,7 @@ static void take_lock(void)
     if (!__atomic_compare_exchange_n(&s_lock, &expected, LOCK_TAKEN, false, __ATOMIC_ACQUIRE,
                                      __ATOMIC_RELAXED))
         wait_for_lock();
+    t_has_lock = true;
 }
 
 bool native_ring_lock(void)
@@ -127,11 +130,12 @@ bool native_ring_lock(void)
 bool native_ring_try_lock(void)
 {
     const struct timespec millisecond = {0, 1000000};
-    for (int i = 0; i < PATIENCE; i++) {
+    for (int i = 0; i < PATIENCE && !t_has_lock; i++) {
         if (__atomic_exchange_n(&s_lock, LOCK_WAITED_FOR, __ATOMIC_ACQUIRE) != LOCK_FREE) {
             futex(&s_lock, FUTEX_WAIT_PRIVATE, LOCK_WAITED_FOR, &millisecond);
             continue;
         }
+        t_has_lock = true;
         if (native_is_on())
             return true;
         native_ring_unlock();
@@ -142,6 +146,7 @@ bool native_ring_try_lock(void)
 
 void native_ring_unlock(void)
 {
+    t_has_lock = false;
     if (__atomic_exchange_n(&s_lock, LOCK_FREE, __ATOMIC_RELEASE) == LOCK_WAITED_FOR)
         futex(&s_lock, FUTEX_WAKE_PRIVATE, 1, NULL);
 }

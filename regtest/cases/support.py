@@ -24,6 +24,9 @@ import pytest
 SOURCE = Path(os.environ["LJTRACE_SRCDIR"])
 BUILD = Path(os.environ["LJTRACE_BUILDDIR"])
 NATIVE = BUILD / "regtest/native"
+# a chunk for luajit -e: begins to interrupt the program by signal SIGNAL (0 = SIGRTMAX) every 500 microseconds
+INTERRUPTED = (f'local ffi = require "ffi" ffi.cdef "int interrupt(int, int);" '
+               f'assert(ffi.load("{NATIVE}/interrupts.so").interrupt(SIGNAL, 500) == 0)')
 APP_LUA = SOURCE / "examples/app.lua"
 APP_C = BUILD / "examples/app"
 COUNTED_LUA = SOURCE / "regtest/native/counted.lua"
