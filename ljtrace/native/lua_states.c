@@ -13,6 +13,7 @@
 #include "ljtrace/native/host/symbols.h"
 #include "ljtrace/native/lua_allocator.h"
 #include "ljtrace/native/lua_event.h"
+#include "ljtrace/native/lua_misc.h"
 #include "ljtrace/native/lua_patch.h"
 #include "ljtrace/native/lua_steps.h"
 #include "ljtrace/native/stack_sampler.h"
@@ -188,8 +189,10 @@ static void watch_programs(void *f, const struct image *image)
 static void begin_state(void *L, const struct image *image)
 {
     announce(L, image);
-    if (L && image && t_depth == 0)
-        lua_steps_attach(&image->api, &image->steps, L);
+    if (!L || !image || t_depth)
+        return;
+    lua_steps_attach(&image->api, &image->steps, L);
+    lua_misc_add(L);
 }
 
 static void *on_new_state(void *f, void *ud, void *unused, void *unused2, const struct lua_patch *p)

@@ -49,7 +49,8 @@ bool native_is_on(void);
  * them too. */
 bool native_ring_lock(void);
 void native_ring_unlock(void);
-/* The same for signal handlers. Returns false also if the ring is not free after some milliseconds. */
+/* The same for signal handlers. Returns false also if this thread has locked the ring, or if it is not free after some
+ * milliseconds. */
 bool native_ring_try_lock(void);
 /* Room for a record of so many bytes, and that it is complete. Only while the ring is locked. */
 raw_word *native_ring_reserve(uint32_t bytes);
@@ -113,6 +114,7 @@ struct native_options {
     uint32_t depth;
     bool forks; /* forked children are recorded, too */
     uint64_t stacks; /* nanoseconds of CPU time from one sample of the stack to the next; 0 = no samples */
+    bool lua_api;    /* each Lua state gets a global misc */
     uint32_t process;
 };
 extern struct native_options native_options;

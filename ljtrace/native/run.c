@@ -29,6 +29,7 @@ enum { NOT_EXECUTABLE = 126, NOT_FOUND = 127 };
 struct run {
     struct launcher launcher;
     bool forks;                /* forked children are recorded, too */
+    bool lua_api;              /* Lua states get a global misc */
     unsigned long long stacks; /* nanoseconds from one sample of the stacks to the next; 0 = none */
     char **program;
     int failure;           /* from the child: the error if it cannot execute the program */
@@ -42,6 +43,7 @@ static const char s_usage[] =
     "\n" LAUNCHER_HELP
     "  --sample-stacks=TIME  record the stack of each thread after each TIME of its CPU time, such\n"
     "                     as 10ms\n"
+    "  --lua-api          give each Lua state a global misc with the profilers of ljtrace-lua(3)\n"
     "  --trace-fork=no    do not record children that the program forks; else each has a file\n"
     "                     with its process id in the name\n"
     "  -h, --help         show this text\n"
@@ -71,6 +73,10 @@ static bool time_of(const char *text, unsigned long long *nanoseconds)
 /* Store the value of an option. Returns what is wrong with it; NULL = nothing. */
 static const char *set_option(struct run *r, const char *name, const char *value)
 {
+    if (strcmp(name, "lua-api") == 0) {
+        r->lua_api = true;
+        return NULL;
+    }
     if (strcmp(name, "sample-stacks") == 0)
         return time_of(value, &r->stacks) ? NULL
                                           : "--sample-stacks takes a CPU time with a unit, 100us or more, "
@@ -87,6 +93,7 @@ static int parse(struct run *r, int argc, char **argv)
     enum { OTHER, HELP, VERSION };
     static const struct option all[] = {LAUNCHER_OPTIONS(OTHER),
                                         {"sample-stacks", required_argument, NULL, OTHER},
+                                        {"lua-api", no_argument, NULL, OTHER},
                                         {"trace-fork", required_argument, NULL, OTHER},
                                         {"help", no_argument, NULL, HELP},
                                         {"version", no_argument, NULL, VERSION},
@@ -128,9 +135,9 @@ static void become_program(const struct run *r, int gate, int failure)
         complain("cannot start the program: %s", strerror(errno));
         _exit(LAUNCHER_FAILED);
     }
-    snprintf(variable, sizeof variable, "%d:%s:%d:%s:%s:%llu:%s%s", memfd, r->launcher.options.depth,
+    snprintf(variable, sizeof variable, "%d:%s:%d:%s:%s:%llu:%d:%s%s", memfd, r->launcher.options.depth,
              r->forks, r->launcher.options.sample_mean, r->launcher.options.sample_seed, r->stacks,
-             former ? "=" : "-", former ? former : "");
+             r->lua_api, former ? "=" : "-", former ? former : "");
     snprintf(preload, sizeof preload, "%s%s%s", library, former ? ":" : "", former ? former : "");
     setenv(NATIVE_VARIABLE, variable, 1);
     setenv("LD_PRELOAD", preload, 1);

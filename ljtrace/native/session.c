@@ -317,6 +317,7 @@ __attribute__((constructor)) static void begin(int argc, char **argv, char **env
     native_options.forks = strtoul(at + (*at == ':'), &at, 10) != 0;
     const uint64_t mean = strtoull(at + (*at == ':'), &at, 10), seed = strtoull(at + (*at == ':'), &at, 10);
     native_options.stacks = strtoull(at + (*at == ':'), &at, 10);
+    native_options.lua_api = strtoul(at + (*at == ':'), &at, 10) != 0;
     char *former = at + (*at == ':');
     restore_preload(environment, former);
     forget_variable(environment, NATIVE_VARIABLE);

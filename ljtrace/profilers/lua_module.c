@@ -279,6 +279,9 @@ static void put_functions(lua_State *L, const char *name, const luaL_Reg *functi
     lua_setfield(L, -2, name);
 }
 
+int luaopen_ljtrace_misc(lua_State *L);
+void ljtrace_lua_register(lua_State *L);
+
 __attribute__((visibility("default"))) int luaopen_ljtrace_misc(lua_State *L)
 {
     static const luaL_Reg memprof[] = {
@@ -289,4 +292,23 @@ __attribute__((visibility("default"))) int luaopen_ljtrace_misc(lua_State *L)
     put_functions(L, "memprof", memprof);
     put_functions(L, "sysprof", sysprof);
     return 1;
+}
+
+/* Make the global `misc`, and the module known to `require` when the library `package` will be opened. */
+static int put_into(lua_State *L)
+{
+    luaopen_ljtrace_misc(L);
+    lua_setglobal(L, "misc");
+    lua_newtable(L);
+    lua_pushcfunction(L, luaopen_ljtrace_misc);
+    lua_setfield(L, -2, "ljtrace.misc");
+    lua_setfield(L, LUA_REGISTRYINDEX, "_PRELOAD");
+    return 0;
+}
+
+/* For ljtrace run --lua-api: a state was created, and no library is open. If there is no memory, it remains as it is. */
+__attribute__((visibility("default"))) void ljtrace_lua_register(lua_State *L)
+{
+    if (lua_cpcall(L, put_into, NULL))
+        lua_pop(L, 1);
 }

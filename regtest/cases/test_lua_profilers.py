@@ -13,7 +13,7 @@ import luastreams
 from steve.profilers.memprof.reader import MemprofFile, recorded
 from steve.trace._memtrace import FREE, NEW, RESIZE
 from steve.trace._memtrace import Trace as Reader
-from support import NATIVE, SOURCE, Done, good, run, steve
+from support import INTERRUPTED, NATIVE, SOURCE, Done, good, run, steve
 from test_luajit_variants import FOLDER, UNKNOWN, VARIANTS
 
 PAYLOAD = SOURCE / "regtest/native/payload.lua"
@@ -53,7 +53,7 @@ def by_line(records: list[tuple]) -> Counter:
 def test_memprof_values_and_errors(tmp_path: Path) -> None:
     assert lines(lua(tmp_path, """\
 print(misc.memprof.is_running(), misc.memprof.stop())
-print(misc.memprof.start("/nonexistent/x"))
+print(misc.memprof.start("/dev/null/x"))
 print(misc.memprof.start(arg[1]), misc.memprof.is_running())
 print(misc.memprof.start(arg[1]))
 print(misc.memprof.stop(), misc.memprof.is_running())
@@ -64,7 +64,7 @@ print(pcall(misc.memprof.start))
 print((pcall(misc.memprof.start, {})))
 """, tmp_path / "m.bin")) == [
         "false\tnil\tprofiler is not running\t22",
-        "nil\t/nonexistent/x: No such file or directory\t2",
+        "nil\t/dev/null/x: Not a directory\t20",
         "true\ttrue",
         "nil\tprofiler is running already\t22",
         "true\tfalse",
@@ -201,13 +201,14 @@ print(os.time() - start < 10, misc.memprof.stop())
 
 @pytest.mark.parametrize("profiler", ["memprof", "sysprof", "both"])
 def test_scripts_do_the_same(profiler: str, tmp_path: Path) -> None:
-    """All scripts, one after the other in one process."""
+    """All scripts, one after the other in one process; sysprof is interrupted ten times as often as by its timer."""
     folder = SOURCE / "regtest/lua"
     scripts = sorted(x.name for x in folder.glob("*.lua") if x.name != "run.lua")
     start = "require 'ljtrace.misc'"
     if profiler != "sysprof":
         start += f" assert(require 'ljtrace.misc'.memprof.start('{tmp_path}/m.bin'))"
     if profiler != "memprof":
+        start += " " + INTERRUPTED.replace("SIGNAL", "27") if profiler == "sysprof" else ""
         start += f" assert(require 'ljtrace.misc'.sysprof.start{{mode='C', interval=1, path='{tmp_path}/s.bin'}})"
     plain = run(["luajit", "run.lua", *scripts], cwd=folder)
     profiled = run(["luajit", "-e", start, "run.lua", *scripts], cwd=folder)
@@ -224,7 +225,7 @@ def test_sysprof_values_and_errors(tmp_path: Path) -> None:
     assert lines(lua(tmp_path, """\
 local start = misc.sysprof.start
 print(misc.sysprof.stop())
-print(start{mode = "C", path = "/nonexistent/x"})
+print(start{mode = "C", path = "/dev/null/x"})
 print(start{})
 print(start{mode = "X"})
 print(start{mode = "D", interval = 0})
@@ -236,11 +237,11 @@ print(start{mode = "C", path = arg[1]})
 print(start{mode = "C", path = arg[1]})
 print(misc.sysprof.stop())
 print(misc.sysprof.stop())
-print(start{mode = "D", path = "/nonexistent/x"}, misc.sysprof.stop())
+print(start{mode = "D", path = "/dev/null/x"}, misc.sysprof.stop())
 print(pcall(start, 1))
 """, tmp_path / "s.bin")) == [
         "nil\tprofiler is not running\t22",
-        "nil\t/nonexistent/x: No such file or directory\t2",
+        "nil\t/dev/null/x: Not a directory\t20",
         "nil\tprofiler misuse: mode must be D, L or C\t22",
         "nil\tprofiler misuse: mode must be D, L or C\t22",
         *["nil\tprofiler misuse: interval must be a number of milliseconds, 1 or more\t22"] * 3,
@@ -396,6 +397,20 @@ def test_the_header_alone(tmp_path: Path) -> None:
         source.write_text('#include "ljtrace/ljtrace-native.h"\nint main(void) { return luaM_memprof_isrunning(); }\n')
         good([compiler, "-std=c11" if compiler == "gcc" else "-std=c++11", "-Wall", "-Werror", "-pedantic", "-c",
               f"-I{SOURCE}", source, "-o", tmp_path / "x.o"])
+
+
+# -- ljtrace run --lua-api ------------------------------------------------------------------------------
+
+def test_global_misc_on_request(tmp_path: Path) -> None:
+    script = tmp_path / "p.lua"
+    script.write_text('print(misc ~= nil, package.preload["ljtrace.misc"] ~= nil)\n'
+                      'if misc then print(require("ljtrace.misc").memprof.stop())\n'
+                      f'print(misc.memprof.start("{tmp_path}/m.bin"), misc.memprof.stop()) end\n')
+    out = f"--out={tmp_path}/t.ljt"
+    assert lines(run(["ljtrace", "run", out, "luajit", script])) == ["false\tfalse"]
+    assert lines(run(["ljtrace", "run", out, "--lua-api", "luajit", script], env={"LUA_CPATH": ""})) == [
+        "true\ttrue", "nil\tprofiler is not running\t22", "true\ttrue"]
+    luastreams.memprof(tmp_path / "m.bin")
 
 
 # -- other builds ---------------------------------------------------------------------------------------
