@@ -8,6 +8,8 @@
 #define _GNU_SOURCE
 #include "ljtrace/native/attached.h"
 #include "ljtrace/native/got.h"
+#include "ljtrace/native/lua_patch.h"
+#include "ljtrace/native/lua_states.h"
 #include "ljtrace/native/native.h"
 
 #include <errno.h>
@@ -63,7 +65,8 @@ static int receive_ring(const char *name, size_t n)
     return memfd;
 }
 
-/* text: NAME:DEPTH:FORKS:MEAN:SEED, the socket and the options as in NATIVE_VARIABLE. */
+/* text: NAME:DEPTH:FORKS:MEAN:SEED:ADDRESS, the socket, the options as in NATIVE_VARIABLE, and where the thread was
+ * interrupted. */
 NATIVE_PUBLIC int ljtrace_native_attach(const char *text)
 {
     const size_t n = strcspn(text, ":");
@@ -74,6 +77,7 @@ NATIVE_PUBLIC int ljtrace_native_attach(const char *text)
     native_options.forks = strtoul(at + (*at == ':'), &at, 10) != 0;
     const uint64_t mean = strtoull(at + (*at == ':'), &at, 10), seed = strtoull(at + (*at == ':'), &at, 10);
     native_options.stacks = 0;
+    lua_patch_interrupted = strtoull(at + (*at == ':'), NULL, 16);
     const int memfd = receive_ring(text, n);
     if (memfd < 0)
         return ATTACHED_NO_RING;
@@ -82,6 +86,8 @@ NATIVE_PUBLIC int ljtrace_native_attach(const char *text)
     if (!begun)
         return ATTACHED_FAILED;
     got_redirect();
+    lua_states_find();
+    lua_patch_interrupted = 0;
     return ATTACHED_DONE;
 }
 
@@ -91,6 +97,7 @@ NATIVE_PUBLIC int ljtrace_native_detach(const char *text)
     got_restore();
     if (!native_is_on())
         return ATTACHED_NOT;
+    lua_states_end();
     native_end();
     return ATTACHED_DONE;
 }

@@ -8,35 +8,28 @@
  *
  * The dynamic linker protects most pointers from being written when it has written them (RELRO). So a pointer there
  * that can still be written belongs to an object that is being loaded: it is left for later, as changing the protection
- * now would harm the dynamic linker. /proc/self/maps shows which memory can be written.
+ * now would harm the dynamic linker. writable.h knows which memory can be written.
  */
 #define _GNU_SOURCE
 #include "ljtrace/native/got.h"
 #include "ljtrace/native/host/symbols.h"
 #include "ljtrace/native/kernel.h"
-#include "ljtrace/native/native.h"
+#include "ljtrace/native/writable.h"
 
 #include <dlfcn.h>
 #include <elf.h>
-#include <fcntl.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-enum { PAGE = 4096, MOST_RANGES = 1 << 16, MOST_ATTEMPTS = 1 << 20 };
+enum { PAGE = 4096, MOST_ATTEMPTS = 1 << 20 };
 
 bool got_is_late;
 
 static bool s_redirected;
 static int s_lock;
 static uint32_t s_attempts; /* to redirect the pointers of objects that were loaded last */
-
-/* Memory that can be written, in order. */
-static struct range {
-    uint64_t from, to;
-} * s_ranges;
-static uint32_t s_range_count;
 
 /* An object whose pointers are redirected or restored. */
 struct object {
@@ -53,70 +46,6 @@ static const struct link_map *self(void)
     return _dl_find_object((void *)self, &found) == 0 ? found.dlfo_link_map : NULL;
 }
 
-/* -- writable memory -- */
-
-static uint64_t read_hex(const char **at, const char *end)
-{
-    uint64_t number = 0;
-    for (; *at < end; ++*at) {
-        const char c = **at;
-        if (c >= '0' && c <= '9')
-            number = number << 4 | (uint64_t)(c - '0');
-        else if (c >= 'a' && c <= 'f')
-            number = number << 4 | (uint64_t)(c - 'a' + 10);
-        else
-            break;
-    }
-    return number;
-}
-
-/* A line of /proc/self/maps: FROM-TO rwxp ... */
-static void note_line(const char *at, const char *end)
-{
-    struct range r;
-    r.from = read_hex(&at, end);
-    at++;
-    r.to = read_hex(&at, end);
-    if (end - at > 2 && at[2] == 'w' && s_range_count < MOST_RANGES)
-        s_ranges[s_range_count++] = r;
-}
-
-/* Only the begin of a line matters, so long lines may be cut. */
-static bool read_maps(void)
-{
-    char bytes[PAGE], line[64];
-    size_t used = 0;
-    const long fd = kernel_call(SYS_open, (long)"/proc/self/maps", O_RDONLY | O_CLOEXEC, 0, 0, 0, 0);
-    long n;
-    if (!s_ranges)
-        s_ranges = native_memory(MOST_RANGES * sizeof *s_ranges);
-    s_range_count = 0;
-    while (fd >= 0 && s_ranges && (n = kernel_call(SYS_read, fd, (long)bytes, sizeof bytes, 0, 0, 0)) > 0)
-        for (long i = 0; i < n; i++) {
-            if (bytes[i] == '\n') {
-                note_line(line, line + used);
-                used = 0;
-            } else if (used < sizeof line)
-                line[used++] = bytes[i];
-        }
-    if (fd >= 0)
-        kernel_call(SYS_close, fd, 0, 0, 0, 0, 0);
-    return s_range_count > 0;
-}
-
-static bool is_writable(uint64_t at)
-{
-    uint32_t low = 0, high = s_range_count;
-    while (low < high) {
-        const uint32_t middle = (low + high) / 2;
-        if (s_ranges[middle].to <= at)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < s_range_count && at >= s_ranges[low].from;
-}
-
 /* -- pointers -- */
 
 static bool protect(uint64_t at, int how)
@@ -127,7 +56,7 @@ static bool protect(uint64_t at, int how)
 
 static void set_pointer(uint64_t at, uint64_t value)
 {
-    const bool writable = is_writable(at);
+    const bool writable = writable_has(at);
     if (!writable && !protect(at, PROT_READ | PROT_WRITE))
         return;
     __atomic_store_n((uint64_t *)at, value, __ATOMIC_RELEASE);
@@ -178,7 +107,7 @@ static bool change(const struct object *o, const ElfW(Rela) * r, const struct pa
     const uint64_t theirs = ours ? programs(name, p->own) : 0;
     if (!theirs)
         return true;
-    if (at >= o->relro_from && at < o->relro_to && is_writable(at))
+    if (at >= o->relro_from && at < o->relro_to && writable_has(at))
         return false;
     const uint64_t value = *(const volatile uint64_t *)at;
     const bool unused = type == R_X86_64_JUMP_SLOT && value >= o->from && value < o->to;
@@ -270,7 +199,7 @@ static int see_object(struct dl_phdr_info *info, size_t size, void *any)
 static bool change_all(bool redirect)
 {
     struct pass p = {redirect, true, FREES, self()};
-    if (!p.own || !read_maps())
+    if (!p.own || !writable_read())
         return true;
     for (unsigned i = 0; i < GROUPS; i++) {
         p.group = redirect ? i : GROUPS - 1 - i;

@@ -227,6 +227,7 @@ static uint64_t prepare(const struct target *t, struct work *w, struct user_regs
     const uint32_t bytes = extended_bytes();
     restart_call(r);
     save_registers(w, r);
+    snprintf(w->text + strlen(w->text), sizeof w->text - strlen(w->text), ":%llx", r->rip);
     w->resume = r->rsp - RED_ZONE - sizeof r->rip;
     const uint64_t at = (w->resume - sizeof *w) & ~63ULL;
     w->extended = (at - (bytes ? bytes : LEGACY_BYTES)) & ~63ULL;
@@ -315,7 +316,7 @@ const char *inject(const struct target *t, const char *library, const char *func
     const double until = now() + PATIENCE;
     memset(&w, 0, sizeof w);
     if ((size_t)(injected_end - injected_code) > TARGET_CAVE_BYTES || strlen(library) >= sizeof w.library ||
-        strlen(text) >= sizeof w.text)
+        strlen(text) + 20 > sizeof w.text)
         return "a path or text is too long";
     w.dlopen = t->dlopen;
     w.dlsym = t->dlsym;

@@ -7,7 +7,8 @@
 
 #include "ljtrace/native/target.h"
 
-/* Have a thread of the process load the library and call `function` with a text, at a safe point. *result: what it has
+/* Have a thread of the process load the library and call `function` at a safe point. Its
+ * argument is the text, a colon, and the address at which the thread was interrupted, in hexadecimal. *result: what it has
  * returned. Returns NULL, or why it was not called; then the process goes on as before. */
 const char *inject(const struct target *t, const char *library, const char *function, const char *text,
                    long *result);

@@ -17,6 +17,8 @@ enum { JUMP = 5, SLOT = 128, ENTRY = 32, PAGE = 4096, LONGEST = 15 };
 enum { FARTHEST = 0x70000000, STEP = 0x10000 };
 enum { MAP_NOT_OVER_ANOTHER = 0x100000 /* MAP_FIXED_NOREPLACE */ };
 
+uint64_t lua_patch_interrupted;
+
 /* The page with moved code that was used last. */
 static uint8_t *s_page;
 static uint32_t s_used;
@@ -218,6 +220,8 @@ const char *lua_patch(struct lua_patch *p, void *wrapper)
     const char *why = move_all(&m);
     if (why)
         return why;
+    if (lua_patch_interrupted > (uint64_t)function && lua_patch_interrupted < (uint64_t)function + m.taken)
+        return "a thread is just executing its first instructions";
     p->original = slot + ENTRY;
     if (!write_slot(slot, &m, p, wrapper) || !write_entry(function, slot))
         return "its memory cannot be changed";

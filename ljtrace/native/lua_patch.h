@@ -18,6 +18,9 @@ struct lua_patch {
     uint32_t image; /* for the wrapper */
 };
 
+/* Where the running thread was interrupted (ljtrace attach); 0 = it was not. Instructions there are not moved. */
+extern uint64_t lua_patch_interrupted;
+
 /* Let calls of p->function call `wrapper`, which gets p as its fifth argument; so the function may have at most four.
  * Sets p->original. Returns NULL, or why it is not possible; then nothing is changed. */
 const char *lua_patch(struct lua_patch *p, void *wrapper);

@@ -13,6 +13,7 @@
 #include "ljtrace/native/host/symbols.h"
 #include "ljtrace/native/lua_allocator.h"
 #include "ljtrace/native/lua_event.h"
+#include "ljtrace/native/lua_find.h"
 #include "ljtrace/native/lua_misc.h"
 #include "ljtrace/native/lua_patch.h"
 #include "ljtrace/native/lua_steps.h"
@@ -21,12 +22,14 @@
 #include "ljtrace/tool/base/hiding.h"
 #include "ljtrace/tool/base/options.h"
 #include "ljtrace/tool/luajit/core/images.h"
+#include "ljtrace/tool/luajit/core/names.h"
 #include "ljtrace/tool/luajit/core/states.h"
 #include "ljtrace/tool/luajit/heap/allocator.h"
 #include "ljtrace/tool/luajit/jit/assembler.h"
 #include "ljtrace/tool/luajit/jit/recorder.h"
 #include "ljtrace/tool/luajit/jit/trace.h"
 #include "ljtrace/tool/luajit/state/types.h"
+#include "ljtrace/tool/stacks/unwind.h"
 #include "pub_tool_libcprint.h"
 #include "pub_tool_threadstate.h"
 #include <errno.h>
@@ -40,6 +43,7 @@ struct image {
     alloc_function *own; /* LuaJIT's own allocator; NULL = not known */
     struct lua_steps_api steps;
     uint64_t from, to; /* its code */
+    uint64_t place;    /* of a state that has LuaJIT's own allocator: where in a page it begins */
     bool is_known;
 };
 
@@ -101,6 +105,7 @@ static void try_state(struct image *image, uint32_t number)
     if (!(L = api->newstate()))
         return;
     image->own = api->getallocf(L, &ud);
+    image->place = (uint64_t)L % LUA_FIND_PAGE;
     lua_allocator_watch((void *)image->own, ud ? LUA_ALLOCATOR_OWN : LUA_ALLOCATOR_OWN_ENDING_ANYWHERE,
                         number);
     if (image->layout.known) {
@@ -352,11 +357,55 @@ static void on_objects_changed(void *unused, void *unused2, void *unused3, void 
     errno = error;
 }
 
+/* Something that looks like the main thread of a state was found. */
+static void see_candidate(void *L, void *any)
+{
+    const struct image *image = any;
+    void *ud;
+    if (image->api.getallocf(L, &ud) != image->own)
+        return;
+    announce(L, image);
+    for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
+        vm->is_older |= vm->g == global_of(L, image);
+}
+
+void lua_states_find(void)
+{
+    for (const struct link_map *object = _r_debug.r_map; object; object = object->l_next) {
+        void *function = host_symbol(object, "lua_newstate");
+        struct image *image = function && host_symbol(object, "lua_close") ? know(function) : NULL;
+        if (!image || !image->layout.known || !image->own)
+            continue;
+        const struct luajit_offsets *at = luajit_offsets((int)image->layout.gc64);
+        const struct lua_find_shape shape = {image->place, at->gct, at->thread_global, at->ref,
+                                             image->layout.thread_size};
+        lua_find(&shape, see_candidate, image);
+    }
+}
+
+/* What is known is as if the objects were unloaded, but their functions remain patched. */
+void lua_states_end(void)
+{
+    if (!lua_event_begin())
+        return;
+    for (uint32_t i = 0; i < LUA_MAX_IMAGES; i++)
+        if (s_images[i].is_known) {
+            lt_lua_unwatch(s_images[i].from, s_images[i].to);
+            lt_vm_image_gone(i + 1);
+            s_images[i].is_known = false;
+        }
+    lt_forget_frames();
+    lt_protos_forget();
+    lt_traces_forget();
+    lua_event_end();
+}
+
 void lua_states_init(void)
 {
     static bool initialized;
     lt_options.stack_depth = (Int)native_options.depth;
     if (initialized) {
+        host_records_restart();
         look();
         return;
     }

@@ -8,5 +8,9 @@
 /* Observe the functions that create Lua states, in all objects that are loaded, now or later. Once, when the ring is
  * there. */
 void lua_states_init(void);
+/* The program was attached to: find the states that it has. */
+void lua_states_find(void);
+/* The recording is about to end: forget all states. */
+void lua_states_end(void);
 
 #endif

@@ -113,6 +113,7 @@ void native_thread_begins(void);
 struct native_options {
     uint32_t depth;
     bool forks; /* forked children are recorded, too */
+    bool attached;   /* the program had begun before the recording */
     uint64_t stacks; /* nanoseconds of CPU time from one sample of the stack to the next; 0 = no samples */
     bool lua_api;    /* each Lua state gets a global misc */
     uint32_t process;

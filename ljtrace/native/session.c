@@ -242,6 +242,7 @@ static void read_usual_name(void)
 bool native_begin(int memfd, bool attached, uint64_t mean, uint64_t seed)
 {
     native_options.process = (uint32_t)getpid();
+    native_options.attached = attached;
     read_usual_name();
     s_is_late = attached && !s_preloaded;
     native_clock_restart();

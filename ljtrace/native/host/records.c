@@ -51,13 +51,20 @@ static void put_rename(const struct ring_rename *r)
 #define FAST_RECORD(NAME, name, fields)
 #include "ljtrace/protocol/ring.def"
 
+static Addr s_slots[RING_HEAP_SLOTS]; /* the heap of each slot */
+
+void host_records_restart(void)
+{
+    for (UInt i = 0; i < RING_HEAP_SLOTS; i++)
+        s_slots[i] = 0;
+}
+
 /* The slot that stands for the heap in the ring. The slots below these are for other heaps. */
 static UInt slot_of(Addr heap)
 {
-    static Addr slots[RING_HEAP_SLOTS];
     UInt slot = 1 + lt_hash_slot(heap, 5);
-    if (slots[slot] != heap) {
-        slots[slot] = heap;
+    if (s_slots[slot] != heap) {
+        s_slots[slot] = heap;
         NATIVE_PUT(slot, .slot = slot, .heap = heap);
     }
     return slot;

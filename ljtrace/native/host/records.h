@@ -10,6 +10,8 @@
 
 /* Take the time of an event, for all its records. Only while the ring is locked. */
 void host_set_time(void);
+/* Another recording begins: no heap has a slot in it. */
+void host_records_restart(void);
 /* The stack of an event in the ring. */
 struct raw_stack host_stack(const struct lt_stack *stack);
 

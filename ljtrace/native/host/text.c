@@ -6,6 +6,7 @@
  * l, ll and #.
  */
 #include "ljtrace/native/kernel.h"
+#include "ljtrace/native/native.h"
 #include "pub_tool_basics.h"
 #include "pub_tool_libcassert.h"
 #include "pub_tool_libcbase.h"
@@ -134,7 +135,8 @@ UInt VG_(umsg)(const HChar *format, ...)
     va_start(args, format);
     UInt n = print(text, sizeof text, format, &args);
     va_end(args);
-    say(text, n);
+    if (!native_options.attached) /* standard error is the program's; it did not start the recorder */
+        say(text, n);
     return n;
 }
 

@@ -22,7 +22,9 @@ enum {
     LINES_AT_ONCE = 4096,
     SEARCH_LIMIT = 250,
     RECENT_SLOTS = 512,
-    COUNT_SLOTS = 4096
+    COUNT_SLOTS = 4096,
+    MISSED_SLOTS = 256,
+    MOST_SEARCHED = 8192
 };
 
 /* A live prototype. */
@@ -213,10 +215,57 @@ Addr lt_proto_of(const struct lt_vm *vm, Addr function)
     return p ? p->addr : 0;
 }
 
+static Bool looks_like_proto(const struct lt_vm *vm, Addr a, Addr pc)
+{
+    const UInt bytes = lt_vm_u32(a + vm->at->proto_bytes);
+    if (lt_vm_gct(vm, a) != GCT_PROTO || pc - a >= bytes || bytes < vm->at->proto_code)
+        return False;
+    const Addr chunk = lt_vm_ref(vm, a + vm->at->proto_chunk), lines = lt_vm_ref(vm, a + vm->at->proto_lines);
+    lt_guest_doubt(chunk);
+    return lt_guest_readable(chunk, vm->layout->string_header) && lt_vm_gct(vm, chunk) == GCT_STR &&
+           (lines == 0 || lines - a < bytes);
+}
+
+/* Find the prototype before an instruction in a state that is older than the recording: its prototypes were not seen when
+ * they were made. */
+static struct proto *search_proto(const struct lt_vm *vm, Addr pc)
+{
+    static Addr missed[MISSED_SLOTS];
+    Addr *slot = &missed[lt_hash_slot(pc, 8)], a = (pc - vm->at->proto_code) & ~(Addr)7;
+    if (*slot == pc)
+        return NULL;
+    lt_guest_doubt(a);
+    for (UInt i = 0; i < MOST_SEARCHED && lt_guest_readable(a, vm->at->proto_code); i++, a -= 8) {
+        if (looks_like_proto(vm, a, pc))
+            return know(vm, a);
+        if ((a & 4095) < 8)
+            lt_guest_doubt(a - 8);
+    }
+    *slot = pc;
+    return NULL;
+}
+
 Addr lt_proto_holding(const struct lt_vm *vm, Addr pc)
 {
     struct proto *p = proto_at(pc);
+    if (!p && vm->is_older)
+        p = search_proto(vm, pc);
     return p ? p->addr : 0;
+}
+
+static Word any_proto(const void *key, const void *elem)
+{
+    (void)key, (void)elem;
+    return 0;
+}
+
+void lt_protos_forget(void)
+{
+    const Addr any = 0;
+    struct proto *p;
+    while (s_protos && (p = VG_(OSetGen_LookupWithCmp)(s_protos, &any, any_proto)))
+        drop(p);
+    forget_places();
 }
 
 /* -- lines -- */

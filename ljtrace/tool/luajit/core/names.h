@@ -56,6 +56,8 @@ void lt_function_made(const struct lt_vm *vm, Addr function);
 void lt_proto_made(const struct lt_vm *vm, Addr proto);
 /* A block of a Lua heap is being freed. */
 void lt_proto_gone(Addr block);
+/* Forget all prototypes and what was written of them: they may be freed unseen from now on. */
+void lt_protos_forget(void);
 /* How often places were forgotten: what was cached about places under an earlier number may be wrong. */
 UInt lt_places_generation(void);
 

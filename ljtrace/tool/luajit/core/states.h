@@ -43,6 +43,7 @@ struct lt_vm {
     UInt image;
     const struct lua_layout *layout;
     const struct luajit_offsets *at;
+    Bool is_older;   /* the state had begun before the recording */
     UInt stores;     /* stores to its VM state that the tool has seen */
     Bool unreported; /* one of them is not in the ring yet */
     Bool assembling; /* the VM is in the state of assembling */

@@ -399,6 +399,12 @@ UInt lt_trace_allocation(const struct lt_vm *vm, const struct lt_spot *spot, Siz
     return m->count < max ? m->count : max;
 }
 
+void lt_traces_forget(void)
+{
+    VG_(memset)(s_written, 0, sizeof s_written);
+    VG_(memset)(s_spot_ip, 0, sizeof s_spot_ip);
+}
+
 void lt_trace_init(void)
 {
     lt_run_time_code_named_by(name_access);

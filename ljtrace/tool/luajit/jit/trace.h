@@ -36,5 +36,7 @@ void lt_trace_made(const struct lt_spot *spot, UInt type);
 
 /* Name the code of traces in C stacks. */
 void lt_trace_init(void);
+/* Forget which traces were written. */
+void lt_traces_forget(void);
 
 #endif
