@@ -2,10 +2,15 @@
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+import json
 import os
 import re
+import shutil
 import signal
+import socket
 import subprocess
+import tempfile
+import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -288,3 +293,130 @@ def test_kernel_thread() -> None:
 def test_wrong_usage(argv: list[str]) -> None:
     done = run(["ljtrace", "attach", *argv])
     assert done.status == 125 and "ljtrace attach --help" in done.complaint
+
+
+# -- Lua -------------------------------------------------------------------------------------------------------
+
+LOOP = """
+local t, ended = {}, false
+local function fill(n)
+  for i = 1, n do t[i % 100] = { i, tostring(i) } end
+end
+while not ended do
+  fill(200)
+  local f = io.open(STOP)
+  if f then f:close() ended = true end
+end
+print("fine")
+"""
+
+
+def lua_sites(trace: Trace) -> str:
+    """The site that has made most blocks."""
+    return max(json.loads(steve("sites", "--json", trace.path).text), key=lambda row: row["blocks"])["site"]
+
+
+@pytest.mark.parametrize("options", [[], ["-joff"]], ids=["jit", "interpreter"])
+def test_luajit(options: list[str], tmp_path: Path) -> None:
+    """The state is found each time, and the lines of code that was loaded and compiled before are known."""
+    stop, script = tmp_path / "stop", tmp_path / "loop.lua"
+    script.write_text(LOOP.replace("STOP", f"'{stop}'"))
+    with living("luajit", *options, script) as process:
+        for i in range(TIMES):
+            time.sleep(0.2)
+            trace = attach(process.pid, tmp_path / f"{i}.ljt", "--seconds=0.3")
+            assert "fill (loop.lua:4)" in lua_sites(trace)
+            assert '"states": 1' in steve("summary", "--json", trace.path).text
+        stop.touch()
+        done = ended(process)
+    assert (done.status, done.text, done.complaint) == (0, "fine\n", "")
+
+
+def test_neovim(tmp_path: Path) -> None:
+    if not shutil.which("nvim"):
+        pytest.skip("neovim is not installed")
+    stop, script = tmp_path / "stop", tmp_path / "work.lua"
+    script.write_text("""
+local t = {}
+local function tick()
+  for i = 1, 2000 do t[i % 100] = { i, tostring(i) } end
+  if vim.loop.fs_stat('STOP') then io.stdout:write('fine\\n') vim.cmd('qa!') end
+  vim.defer_fn(tick, 5)
+end
+tick()
+""".replace("STOP", str(stop)))
+    with living("nvim", "--headless", "-u", "NONE", "-c", f"luafile {script}") as process:
+        wait_for(lambda: len(os.listdir(f"/proc/{process.pid}/fd")) > 6, "it works")
+        time.sleep(0.5)
+        for i in range(TIMES):
+            trace = attach(process.pid, tmp_path / f"{i}.ljt", "--seconds=0.3")
+            assert "work.lua:4" in lua_sites(trace)
+        stop.touch()
+        done = ended(process)
+    assert (done.status, done.text, done.complaint) == (0, "fine\n", "")
+
+
+NGINX = """
+load_module ROOT/usr/lib/nginx/modules/ndk_http_module.so;
+load_module ROOT/usr/lib/nginx/modules/ngx_http_lua_module.so;
+worker_processes 1; pid DIR/pid; error_log DIR/error.log; daemon off;
+events {}
+http {
+  access_log off; lua_package_path "ROOT/usr/share/lua/5.1/?.lua;;";
+  client_body_temp_path DIR/a; proxy_temp_path DIR/b; fastcgi_temp_path DIR/c; uwsgi_temp_path DIR/d; scgi_temp_path DIR/e;
+  server { listen unix:DIR/http; location / { content_by_lua_block {
+    local t = {}
+    for i = 1, 500 do t[i % 50] = { i, tostring(i) } end
+    ngx.print("hello " .. #t)
+  } } }
+}
+"""
+
+
+class Client(threading.Thread):
+    """Makes requests until it is told to end, and counts those whose answer is wrong."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path, self.ended, self.right, self.wrong = str(path), False, 0, 0
+
+    def answer(self) -> bytes:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(self.path)
+            connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            return connection.makefile("rb").read()
+
+    def run(self) -> None:
+        while not self.ended:
+            if self.answer().endswith(b"\r\n\r\nhello 49"):
+                self.right += 1
+            else:
+                self.wrong += 1
+
+
+def test_nginx_worker_under_load(tmp_path: Path) -> None:
+    """LJTRACE_NGINX_LUA: where Debian's packages libnginx-mod-http-lua, libnginx-mod-http-ndk, libluajit2-5.1-2,
+    lua-resty-core and lua-resty-lrucache are unpacked; they cannot be installed beside luajit."""
+    root = Path(os.environ.get("LJTRACE_NGINX_LUA", "/"))
+    if not shutil.which("nginx") or not (root / "usr/lib/nginx/modules/ngx_http_lua_module.so").exists():
+        pytest.skip("nginx or its Lua module is not installed; LJTRACE_NGINX_LUA may name a folder with it")
+    with tempfile.TemporaryDirectory() as folder:  # the path of a socket is short
+        config = Path(folder, "nginx.conf")
+        user = "user root;\n" if os.geteuid() == 0 else ""
+        config.write_text(user + NGINX.replace("ROOT/", f"{root}/".replace("//", "/")).replace("DIR", folder))
+        with living("env", f"LD_LIBRARY_PATH={root}/usr/lib/x86_64-linux-gnu", "nginx", "-p", folder, "-c",
+                    config) as server:
+            children = Path(f"/proc/{server.pid}/task/{server.pid}/children")
+            wait_for(lambda: Path(folder, "http").exists() and children.read_text().split(), "the server is ready")
+            worker, client = int(children.read_text()), Client(Path(folder, "http"))
+            client.start()
+            try:
+                for i in range(TIMES):
+                    trace = attach(worker, tmp_path / f"{i}.ljt", "--seconds=0.3")
+                    assert "content_by_lua" in lua_sites(trace)
+            finally:
+                client.ended = True
+                client.join()
+            assert client.right > 10 and not client.wrong and int(children.read_text()) == worker
+            server.terminate()
+            assert ended(server).status == 0
