@@ -85,11 +85,13 @@ static int parse(struct attach *a, bool attaches, int argc, char **argv)
                                         {"help", no_argument, NULL, HELP},
                                         {"version", no_argument, NULL, VERSION},
                                         {0}};
+    static const struct option few[] = {
+        {"help", no_argument, NULL, HELP}, {"version", no_argument, NULL, VERSION}, {0}};
     const char *command = attaches ? "attach" : "detach";
     int index, c;
     a->launcher.options = (struct launcher_options)LAUNCHER_DEFAULTS;
     a->forks = true;
-    while ((c = getopt_long(argc, argv, "h", attaches ? all : all + 7, &index)) != -1) {
+    while ((c = getopt_long(argc, argv, "h", attaches ? all : few, &index)) != -1) {
         const char *wrong = NULL;
         if (c == HELP || c == 'h')
             return fputs(attaches ? s_attach_usage : s_detach_usage, stdout) < 0;

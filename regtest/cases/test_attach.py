@@ -289,6 +289,11 @@ def test_kernel_thread() -> None:
     assert "kernel thread" in refused(2) or "cannot attach" in refused(2)
 
 
+def test_detach_has_no_options() -> None:
+    assert run(["ljtrace", "detach", "--seconds=1", "1"]).status == 125
+    assert "usage: ljtrace detach" in good(["ljtrace", "detach", "--help"]).text
+
+
 @pytest.mark.parametrize("argv", [[], ["x"], ["1", "2"], ["--seconds=x", "1"], ["0"], ["-5"]])
 def test_wrong_usage(argv: list[str]) -> None:
     done = run(["ljtrace", "attach", *argv])
