@@ -134,11 +134,24 @@ static void *call_programs(allocate_function *original, void *ud, void *ptr, siz
     return result;
 }
 
-/* Is it certain that this call of an allocator of the program is not recorded? For LuaJIT's own, entry_own has decided. */
-static bool is_passed(const struct watched *w, const void *ptr, size_t nsize)
+/* Does the call free the stack of the state that is being closed, or come after that? LuaJIT itself still uses the memory
+ * where the pointer to the stack is. */
+static bool concerns_end_of_stack(const void *ptr)
 {
-    return !w->is_own && native_sample_mean && !native_countdown.attends &&
-           (!ptr || native_sample_lacks((uint64_t)ptr)) && native_sample_passes(nsize);
+    if (!t_closing.stack)
+        return false;
+    const uint64_t stack = t_closing.size == sizeof(uint64_t) ? *(const uint64_t *)t_closing.stack
+                                                              : *(const uint32_t *)t_closing.stack;
+    return t_closing.is_freed || (ptr && (uint64_t)ptr == stack);
+}
+
+/* In a sample: is it certain, without the ring's lock, that the call is not recorded and need not be seen? entry_own has
+ * decided this for most calls of LuaJIT's own allocator. */
+static bool is_passed(const void *ptr, size_t nsize)
+{
+    return native_sample_mean && !(native_countdown.attends & SETTLES) &&
+           (!ptr || native_sample_lacks((uint64_t)ptr)) && !concerns_end_of_stack(ptr) &&
+           native_sample_passes(nsize);
 }
 
 /* In a sample: is the call recorded? The state's last recorded block has been filled in by now, and gets its type. */
@@ -159,10 +172,9 @@ static bool is_sampled(void *ud, void *ptr, size_t osize, size_t nsize)
     return made || ends;
 }
 
-static void *call_unsampled(const struct watched *w, void *ud, void *ptr, size_t osize, size_t nsize)
+static void *call_passed(const struct watched *w, void *ud, void *ptr, size_t osize, size_t nsize)
 {
     allocate_function *original = (allocate_function *)w->patch.original;
-    lua_event_end();
     return w->is_own ? original(ud, ptr, osize, nsize) : call_programs(original, ud, ptr, osize, nsize);
 }
 
@@ -170,15 +182,17 @@ __attribute__((used)) static void *on_call(void *ud, void *ptr, size_t osize, si
                                            const struct watched *w, const struct saved *s)
 {
     allocate_function *original = (allocate_function *)w->patch.original;
-    if (is_passed(w, ptr, nsize))
-        return call_programs(original, ud, ptr, osize, nsize);
+    if (is_passed(ptr, nsize))
+        return call_passed(w, ud, ptr, osize, nsize);
     if (!lua_event_begin())
         return original(ud, ptr, osize, nsize);
     set_registers(w, s);
     if (t_closing.stack)
         note_end_of_stack(ptr, nsize);
-    if (native_sample_mean && !is_sampled(ud, ptr, osize, nsize))
-        return call_unsampled(w, ud, ptr, osize, nsize);
+    if (native_sample_mean && !is_sampled(ud, ptr, osize, nsize)) {
+        lua_event_end();
+        return call_passed(w, ud, ptr, osize, nsize);
+    }
     const bool chosen = native_countdown.chosen, awaited = enter(ud, ptr, osize, nsize);
     if (w->is_own)
         return call_own(original, ud, ptr, osize, nsize, awaited);
@@ -203,29 +217,22 @@ _Static_assert(offsetof(struct native_countdown, left) == 0 &&
 
 /* A call of LuaJIT's own allocator: go on to it if no attention is needed, the bitmap lacks the block, and the countdown
  * passes over the new size. If all blocks are recorded, each call needs attention. */
+/* clang-format off */
 __attribute__((naked)) static void entry_own(void)
 {
-    __asm__(
-        "mov native_countdown@gottpoff(%rip), %r9\n add %fs:0, %r9\n"
-        "cmpl $0, 8(%r9)\n jne 2f\n"
-        "cmpq $0, native_sample_mean(%rip)\n je 2f\n"
-        "test %rsi, %rsi\n je 1f\n"
-        "mov %rsi, %rax\n shr $" TEXT(
-            SAMPLE_UNIT_SHIFT) ", %rax\n"
-                               "mov %rsi, %r10\n shr $" TEXT(
-                                   SAMPLE_REGION_SHIFT) ", %r10\n"
-                                                        "imul $" TEXT(
-                                                            SAMPLE_MIX) ", %r10, %r10\n xor %r10, %rax\n and "
-                                                                        "$0xfffff, %eax\n"
-                                                                        "mov %eax, %r10d\n shr $6, %r10d\n "
-                                                                        "lea native_sample_filter(%rip), "
-                                                                        "%r11\n"
-                                                                        "mov (%r11, %r10, 8), %r10\n bt "
-                                                                        "%rax, %r10\n jc 2f\n"
-                                                                        "1: cmp (%r9), %rcx\n jae 2f\n sub "
-                                                                        "%rcx, (%r9)\n jmp *8(%r8)\n"
-                                                                        "2: jmp entry\n");
+    __asm__("mov native_countdown@gottpoff(%rip), %r9\n"
+            "cmpl $0, %fs:8(%r9)\n jne 2f\n"
+            "cmpq $0, native_sample_mean(%rip)\n je 2f\n"
+            "test %rsi, %rsi\n je 1f\n"
+            "mov %rsi, %rax\n shr $" TEXT(SAMPLE_UNIT_SHIFT) ", %rax\n"
+            "mov %rsi, %r10\n shr $" TEXT(SAMPLE_REGION_SHIFT) ", %r10\n"
+            "imul $" TEXT(SAMPLE_MIX) ", %r10, %r10\n xor %r10, %rax\n and $0xfffff, %eax\n"
+            "mov %eax, %r10d\n shr $6, %r10d\n lea native_sample_filter(%rip), %r11\n"
+            "mov (%r11, %r10, 8), %r10\n bt %rax, %r10\n jc 2f\n"
+            "1: cmp %fs:(%r9), %rcx\n jae 2f\n sub %rcx, %fs:(%r9)\n jmp *8(%r8)\n"
+            "2: jmp entry\n");
 }
+/* clang-format on */
 
 /* Save the registers; the function's arguments and the fifth, the patch, stay where they are. */
 __attribute__((naked, used)) static void entry(void)
