@@ -213,6 +213,31 @@ def test_collector_is_killed(tmp_path: Path) -> None:
         unharmed(process)
 
 
+@pytest.mark.parametrize("binding", [["-Wl,-z,lazy"], ["-Wl,-z,now", "-Wl,-z,relro"]], ids=["lazy", "now"])
+def test_object_that_is_loaded_later(binding: list[str], tmp_path: Path) -> None:
+    library, source, path = tmp_path / "late.so", tmp_path / "late.c", tmp_path / "t.ljt"
+    source.write_text("#include <stdlib.h>\n"
+                      "void *late(int n) { void *p = realloc(malloc(54321), 65432); free(p); return malloc(n); }\n")
+    good(["gcc", "-shared", "-fPIC", *binding, "-o", library, source])
+    (tmp_path / "main.c").write_text(f"""
+        #include <dlfcn.h>
+        #include <stdio.h>
+        #include <stdlib.h>
+        int main(void) {{
+            getchar();
+            void *(*late)(int) = (void *(*)(int))dlsym(dlopen("{library}", RTLD_LAZY), "late");
+            for (int i = 0; i < 10; i++) {{ free(malloc(77)); free(late(12345)); }}
+            return 7;
+        }}""")
+    good(["gcc", "-o", tmp_path / "main", tmp_path / "main.c"])
+    with living(tmp_path / "main") as process, \
+            started(["ljtrace", "attach", f"--out={path}", process.pid], stderr=subprocess.PIPE) as recorder:
+        assert recorder.stderr is not None and b"recording process" in recorder.stderr.readline()
+        assert ended(process).status == 7 and recorder.wait() == 0
+    made = [e[3] for e in Trace(path, Done(0, b"", b"")).check().events() if e[0] == "new"]
+    assert [made.count(size) for size in ("77", "54321", "12345")] == [10, 10, 10]
+
+
 def test_python(tmp_path: Path) -> None:
     script = "import sys, threading\nwhile not sys.stdin.isatty():\n x = [bytearray(1000) for i in range(1000)]\n" \
              " import select\n if select.select([0], [], [], 0)[0]: break\nprint('fine')"
