@@ -202,7 +202,8 @@ enum mt_frame_kind {
  *   TYPE     handle, slot, addr, size, heap, ref = enum mt_type
  *   STATE    heap, how = enum mt_vm (the new state), ref = trace number (MT_VM_TRACE only)
  *   SAMPLE   heap (of the virtual machine that runs; 0 = none), how = enum mt_vm (meaningless if heap is 0),
- *            ref = stack id, size = guest instructions that the sample represents, at least 1
+ *            ref = stack id, size = guest instructions that the sample represents, at least 1; nanoseconds of the
+ *            thread's CPU time in a trace of the native recorder
  *   CALL     ref = id of a one-frame stack: the Lua line on whose behalf the thread now runs C code. This holds
  *            until the thread's next access from a JIT trace, its next bytecode fetch, or its next CALL. A CALL
  *            is omitted if the last access from the trace before it has the same line

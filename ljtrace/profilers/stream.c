@@ -4,6 +4,7 @@
  */
 #define _GNU_SOURCE
 #include "ljtrace/profilers/stream.h"
+#include "ljtrace/native/kernel.h"
 #include "ljtrace/profilers/functions.h"
 
 #include <dlfcn.h>
@@ -11,6 +12,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 
 enum { TABLE_VERSION = 3 };
 
@@ -22,6 +24,7 @@ void stream_begin(struct stream *s, uint8_t *buffer, size_t room,
     s->room = room;
     s->write = write;
     s->argument = argument;
+    s->process = kernel_call(SYS_getpid, 0, 0, 0, 0, 0, 0);
 }
 
 /* -- bytes -- */
@@ -31,6 +34,8 @@ void stream_flush(struct stream *s)
     const void *data = s->buffer;
     size_t left = s->used;
     s->used = 0;
+    if (kernel_call(SYS_getpid, 0, 0, 0, 0, 0, 0) != s->process)
+        return;
     errno = 0;
     while (left && !s->failed && !s->ended) {
         const size_t done = s->write(&data, left, s->argument);

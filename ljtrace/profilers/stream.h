@@ -25,6 +25,7 @@ struct stream {
     bool failed;
     int error; /* errno of the failure */
     bool ended;
+    long process;      /* that has begun it; a forked child writes nothing, since its file is its parent's */
     uint8_t symbol[3]; /* the headers of symbols between events */
     /* A cache of symbols that were written: the address or number, and what it stood for. */
     struct {

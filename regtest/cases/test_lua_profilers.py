@@ -317,6 +317,23 @@ def test_sysprof_ends_with_the_state(tmp_path: Path) -> None:
     assert len(luastreams.sysprof(tmp_path / "s.bin")[1]) > 10
 
 
+FORKS = '''\
+local ffi = require "ffi"
+ffi.cdef "int fork(void); int waitpid(int, void *, int);"
+assert(misc.memprof.start(arg[1]))
+assert(misc.sysprof.start{mode = "C", interval = 1, path = arg[2]})
+local child, keep, t = ffi.C.fork(), {}, os.clock()
+while os.clock() - t < 0.2 do keep[#keep % 1000 + 1] = {#keep} end
+if child ~= 0 then ffi.C.waitpid(child, nil, 0) end
+'''
+
+
+def test_a_forked_child_leaves_the_files_alone(tmp_path: Path) -> None:
+    lines(lua(tmp_path, FORKS, tmp_path / "m.bin", tmp_path / "s.bin"))
+    assert len(events(luastreams.memprof(tmp_path / "m.bin"))) > 1000
+    assert len(luastreams.sysprof(tmp_path / "s.bin")[1]) > 10
+
+
 # -- the functions for C --------------------------------------------------------------------------------
 
 MEMPROF = """\
