@@ -29,6 +29,16 @@ void mt_close(struct mt_reader *r);
 /* Size of a file that its recorder is still writing, when it was opened; 0 for any other file. Only this much of
  * it is read; then mt_next returns MT_ERROR with MT_E_GROWING. Call it right after mt_open. */
 uint64_t mt_growing_size(const struct mt_reader *r);
+/* Follow a plain binary file while its recorder writes it. The first call comes right after mt_open. Each call makes
+ * available the chunks that are completely there, up to which mt_next reads before it returns MT_END. When the recorder
+ * has ended, or from damage on, the rest of the file is made available and read as without following. */
+enum mt_followed {
+    MT_FOLLOW_ERROR = -1, /* see mt_reader_error */
+    MT_FOLLOW_END,        /* all of the file was made available before */
+    MT_FOLLOW_MORE,       /* there are new chunks */
+    MT_FOLLOW_WAIT        /* there are none yet */
+};
+enum mt_followed mt_follow(struct mt_reader *r);
 /* Read only the first `size` bytes: to read a growing file again, up to its earlier mt_growing_size. Call it right
  * after mt_open. */
 void mt_limit_size(struct mt_reader *r, uint64_t size);

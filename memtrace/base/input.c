@@ -147,6 +147,14 @@ bool input_open(struct input *in, const char *path)
     return in->err.code == MT_E_NONE;
 }
 
+bool input_is_locked(const struct input *in)
+{
+    if (flock(in->fd, LOCK_SH | LOCK_NB) != 0)
+        return errno == EWOULDBLOCK;
+    flock(in->fd, LOCK_UN);
+    return false;
+}
+
 bool input_is_growing(const struct input *in)
 {
     struct stat now;
@@ -154,10 +162,16 @@ bool input_is_growing(const struct input *in)
         return false;
     if (fstat(in->fd, &now) == 0 && (uint64_t)now.st_size > in->file_size)
         return true; /* it was being written, and may have been completed since */
-    if (flock(in->fd, LOCK_SH | LOCK_NB) != 0)
-        return errno == EWOULDBLOCK;
-    flock(in->fd, LOCK_UN);
-    return false;
+    return input_is_locked(in);
+}
+
+void input_extend(struct input *in)
+{
+    struct stat now;
+    if (fstat(in->fd, &now) != 0 || (uint64_t)now.st_size <= in->file_size)
+        return;
+    in->file_size = (uint64_t)now.st_size;
+    in->ended = false;
 }
 
 void input_limit(struct input *in, uint64_t size)

@@ -40,9 +40,12 @@ size_t input_need(struct input *in, size_t n);
 /* Read some more bytes into the window; false at the end or after an error. */
 bool input_more(struct input *in);
 
-/* Is another process writing the file, or was it when the file was opened? The recorder holds a lock while it
- * writes. */
+/* Is another process writing the file? The recorder holds a lock while it writes. */
+bool input_is_locked(const struct input *in);
+/* Is another process writing the file, or was it when the file was opened? */
 bool input_is_growing(const struct input *in);
+/* Read also what was written to a plain file since it was opened. */
+void input_extend(struct input *in);
 /* Regard the first `size` bytes of a plain file as all of it. Called right after input_open. */
 void input_limit(struct input *in, uint64_t size);
 

@@ -141,19 +141,6 @@ void ops_write_executions(struct ops_writer *w, struct ops_executions *x)
     ops_encode_executions(w->binary, &w->sink, x);
 }
 
-static void put_bytes(struct ops_writer *w, const char *s, size_t n)
-{
-    while (n) {
-        if (w->used == BUFFER_SIZE)
-            write_out(w);
-        size_t part = n < BUFFER_SIZE - w->used ? n : BUFFER_SIZE - w->used;
-        memcpy(w->buffer + w->used, s, part);
-        w->used += part;
-        s += part;
-        n -= part;
-    }
-}
-
 void ops_writer_survivors(struct ops_writer *w, const uint64_t *ordinals, size_t n)
 {
     if (w->binary)

@@ -51,6 +51,7 @@ struct binary_reader {
         defs;                   /* filled on the first request: where reading can begin; all DEFS chunks */
     uint64_t defs_end;          /* DEFS chunks before this offset have been applied */
     uint64_t stop;              /* reading ends before this offset */
+    bool following, followed;   /* mt_follow was called; it has made the whole file available */
     uint64_t pass_until;        /* accesses of chunks before this offset are skipped */
     uint8_t *raw;               /* streams of the current chunk */
     size_t raw_capacity;

@@ -207,3 +207,42 @@ void append_chunk(struct bytes *file, struct chunk_header *h, const struct bytes
     append_bytes(file, payload.data, payload.size);
     free(payload.data);
 }
+
+/* -- a random trace -- */
+
+static void random_step(struct mt_writer *w, uint64_t *seed, uint32_t sites)
+{
+    uint64_t addr = 64 * random_below(seed, ADDRESSES);
+    uint32_t site = 1 + (uint32_t)random_below(seed, sites);
+    switch (random_below(seed, 8)) {
+    case 0:
+        mt_writer_block_new(w, addr, random_below(seed, 200), 0, MT_HOW_MALLOC, 0);
+        break;
+    case 1:
+        mt_writer_block_free(w, addr, 0, 0);
+        break;
+    case 2:
+        mt_writer_touch(w, MT_STORE, addr, 100);
+        break;
+    default:
+        addr += random_below(seed, 200);
+        mt_writer_accesses(w, &site, &addr, 1);
+    }
+}
+
+struct bytes simple_trace(uint64_t seed, struct mt_writer_options options)
+{
+    int fd = memory_file("", 0);
+    struct mt_writer *w = mt_writer_new(fd, &options, NULL);
+    assert_non_null(w);
+    for (uint32_t i = 0; i < 2000; i++) {
+        if (i % 100 == 0)
+            mt_writer_site(w, &(struct mt_site){.ip = i, .size = 8, .kind = MT_LOAD + i / 100 % 3});
+        mt_writer_time(w, 10 * i);
+        random_step(w, &seed, 1 + i / 100);
+    }
+    assert_int_equal(mt_writer_finish(w, MT_ENDING_EXIT, NULL), MT_OK);
+    struct bytes file = memory_bytes(fd);
+    close(fd);
+    return file;
+}

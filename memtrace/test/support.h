@@ -63,4 +63,8 @@ void append_chunk(struct bytes *file, struct chunk_header *h, const struct bytes
 void append_file_header(struct bytes *file);
 void append_bytes(struct bytes *b, const void *data, size_t size);
 
+/* A file with 2,000 random events, of blocks at so many addresses, and with definitions up to its end. */
+enum { ADDRESSES = 400 };
+struct bytes simple_trace(uint64_t seed, struct mt_writer_options options);
+
 #endif

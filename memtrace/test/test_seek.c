@@ -11,45 +11,7 @@
 #include <unistd.h>
 #include <zstd.h>
 
-enum { ADDRESSES = 400, CHUNK = 50 };
-
-static void step(struct mt_writer *w, uint64_t *seed, uint32_t sites)
-{
-    uint64_t addr = 64 * random_below(seed, ADDRESSES);
-    uint32_t site = 1 + (uint32_t)random_below(seed, sites);
-    switch (random_below(seed, 8)) {
-    case 0:
-        mt_writer_block_new(w, addr, random_below(seed, 200), 0, MT_HOW_MALLOC, 0);
-        break;
-    case 1:
-        mt_writer_block_free(w, addr, 0, 0);
-        break;
-    case 2:
-        mt_writer_touch(w, MT_STORE, addr, 100);
-        break;
-    default:
-        addr += random_below(seed, 200);
-        mt_writer_accesses(w, &site, &addr, 1);
-    }
-}
-
-/* A random trace with definitions up to its end. */
-static struct bytes make_trace(uint64_t seed, struct mt_writer_options options)
-{
-    int fd = memory_file("", 0);
-    struct mt_writer *w = mt_writer_new(fd, &options, NULL);
-    assert_non_null(w);
-    for (uint32_t i = 0; i < 2000; i++) {
-        if (i % 100 == 0)
-            mt_writer_site(w, &(struct mt_site){.ip = i, .size = 8, .kind = MT_LOAD + i / 100 % 3});
-        mt_writer_time(w, 10 * i);
-        step(w, &seed, 1 + i / 100);
-    }
-    assert_int_equal(mt_writer_finish(w, MT_ENDING_EXIT, NULL), MT_OK);
-    struct bytes file = memory_bytes(fd);
-    close(fd);
-    return file;
-}
+enum { CHUNK = 50 };
 
 static struct mt_reader *open_file(int fd, unsigned flags, const struct mt_seek_point **points, uint32_t *n)
 {
@@ -77,7 +39,7 @@ static void check_part(struct mt_reader *r, const struct reading *whole, const s
 static void test_every_part(void **state)
 {
     struct bytes file =
-        make_trace(1, (struct mt_writer_options){.chunk_events = 50, .checkpoint_interval = 2});
+        simple_trace(1, (struct mt_writer_options){.chunk_events = 50, .checkpoint_interval = 2});
     struct reading whole = read_bytes(file.data, file.size, MT_OPEN_FREED);
     const struct mt_seek_point *points;
     uint32_t n;
@@ -123,7 +85,7 @@ static void check_live(struct mt_reader *r, const struct mt_event *before, size_
 static void test_live_blocks(void **state)
 {
     struct bytes file =
-        make_trace(6, (struct mt_writer_options){.chunk_events = 50, .checkpoint_interval = 2});
+        simple_trace(6, (struct mt_writer_options){.chunk_events = 50, .checkpoint_interval = 2});
     struct reading whole = read_bytes(file.data, file.size, MT_OPEN_FREED);
     const struct mt_seek_point *points;
     uint32_t n;
@@ -168,7 +130,7 @@ static void test_one_part(void **state)
 {
     static uint8_t packed[1 << 20];
     struct bytes file =
-        make_trace(2, (struct mt_writer_options){.chunk_events = 50, .checkpoint_interval = 1});
+        simple_trace(2, (struct mt_writer_options){.chunk_events = 50, .checkpoint_interval = 1});
     size_t size = ZSTD_compress(packed, sizeof packed, file.data, file.size, 1);
     assert_false(ZSTD_isError(size));
     check_one_part(packed, size);
@@ -194,7 +156,7 @@ static void check_without(struct bytes *file, size_t chunk, const struct reading
 static void test_salvage_goes_on(void **state)
 {
     struct bytes file =
-        make_trace(3, (struct mt_writer_options){.chunk_events = 50, .checkpoint_interval = 3});
+        simple_trace(3, (struct mt_writer_options){.chunk_events = 50, .checkpoint_interval = 3});
     struct reading whole = read_bytes(file.data, file.size, MT_OPEN_FREED);
     const struct mt_seek_point *points;
     struct chunk_header h;
@@ -240,7 +202,7 @@ static uint32_t check_sound(int fd, const struct reading *whole)
 static void test_sound_points(void **state)
 {
     struct bytes file =
-        make_trace(7, (struct mt_writer_options){.chunk_events = 50, .checkpoint_interval = 2});
+        simple_trace(7, (struct mt_writer_options){.chunk_events = 50, .checkpoint_interval = 2});
     struct chunk_header h;
     uint32_t before = 1, last = 1;
     for (size_t at = FILE_HEADER_SIZE; at + CHUNK_HEADER_SIZE < file.size;
@@ -312,7 +274,7 @@ static void check_pass_to_last(const struct reading *whole, int fd, uint32_t n)
 static void test_pass_to_last(void **state)
 {
     struct bytes file =
-        make_trace(5, (struct mt_writer_options){.chunk_events = CHUNK, .checkpoint_interval = 2});
+        simple_trace(5, (struct mt_writer_options){.chunk_events = CHUNK, .checkpoint_interval = 2});
     struct reading whole = read_bytes(file.data, file.size, MT_OPEN_FREED);
     int fd = memory_file(file.data, file.size);
     for (uint32_t n = 0; n < 6; n++)
@@ -326,7 +288,7 @@ static void test_pass_to_last(void **state)
 static void test_cut_off(void **state)
 {
     struct bytes file =
-        make_trace(4, (struct mt_writer_options){.chunk_events = 50, .checkpoint_interval = 2});
+        simple_trace(4, (struct mt_writer_options){.chunk_events = 50, .checkpoint_interval = 2});
     struct reading whole = read_bytes(file.data, file.size, MT_OPEN_FREED);
     const struct mt_seek_point *points;
     uint32_t n, all;
@@ -347,7 +309,7 @@ static void test_cut_off(void **state)
 static void test_failed_seek(void **state)
 {
     struct bytes file =
-        make_trace(4, (struct mt_writer_options){.chunk_events = 50, .checkpoint_interval = 2});
+        simple_trace(4, (struct mt_writer_options){.chunk_events = 50, .checkpoint_interval = 2});
     int fd = memory_file(file.data, file.size);
     const struct mt_seek_point *points;
     const struct mt_event *events;

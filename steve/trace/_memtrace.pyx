@@ -152,13 +152,14 @@ cdef class Trace:
     freed: also deliver accesses to freed memory (flag FREED of `how`).
     snapshots: keep the snapshots of Lua heaps, for snapshot().
     overlaps: in classic text, let live blocks overlap (MT_OPEN_OVERLAPS).
+    following: read what the recorder writes from now on, too; see follow().
     Raises TraceError if the file cannot be opened or is not a memtrace.
 
     Attribute problem: None, or the TraceError that ended reading early because the file is truncated or damaged;
     everything before that was delivered. If nothing could be delivered, the error is raised instead."""
 
     def __cinit__(self, str path, str name=None, *, bint salvage=False, bint text=False,
-                  bint freed=False, bint snapshots=False, bint overlaps=False):
+                  bint freed=False, bint snapshots=False, bint overlaps=False, bint following=False):
         cdef mt_error err
         cdef bytes path_bytes = os.fsencode(path)
         cdef const char *c_path = path_bytes
@@ -173,12 +174,23 @@ cdef class Trace:
         if self.r == NULL:
             raise trace_error(path, self.name, &err, False)
         cdef uint64_t growing = mt_growing_size(self.r)
-        if growing:  # every walk over the file reads the same part of it
+        if growing and not following:  # every walk over the file reads the same part of it
             mt_limit_size(self.r, GROWING.setdefault(path, growing))
 
     def __dealloc__(self):
         if self.r != NULL:
             mt_close(self.r)
+
+    def follow(self):
+        """Make available what the recorder has written completely; the events end there until the next call. Returns
+        True if there is something new, False if not yet, None when all of the file was made available. To be called
+        right after the trace was opened with `following`. Raises TraceError if it is not a plain binary file."""
+        cdef mt_followed result
+        with nogil:
+            result = mt_follow(self.r)
+        if result == MT_FOLLOW_ERROR and self.problem is None:
+            raise trace_error(self.path, self.name, mt_reader_error(self.r), False)
+        return None if result in (MT_FOLLOW_ERROR, MT_FOLLOW_END) else result == MT_FOLLOW_MORE
 
     cdef int next(self, const mt_event **events, size_t *n) except -1:
         """Read the next batch: 1, or 0 at the end (then see `problem`)."""

@@ -105,6 +105,9 @@ cdef extern from "memtrace/memtrace.h" nogil:
     mt_reader *mt_open(const char *path, unsigned flags, mt_error *err)
     uint64_t mt_growing_size(const mt_reader *r)
     void mt_limit_size(mt_reader *r, uint64_t size)
+    enum mt_followed:
+        MT_FOLLOW_ERROR, MT_FOLLOW_END, MT_FOLLOW_MORE, MT_FOLLOW_WAIT
+    mt_followed mt_follow(mt_reader *r)
     void mt_close(mt_reader *r)
     int mt_next(mt_reader *r, const mt_event **events, size_t *n)
     enum: MT_STEP_EVENTS
