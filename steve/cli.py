@@ -23,7 +23,7 @@ from steve.system import samples
 COMMANDS = ("info", "summary", "sites", "lines", "types", "states", "threads", "leaks", "temporaries",
             "resizes", "globals", "lifetimes", "heat", "fields", "sharing", "workingset", "reuse", "findings",
             "diff", "check", "dump", "symbolize", "memtrace", "ops", "lockops", "histogram", "allocstats", "graphs", "animate",
-            "report", "export", "flame", "memprof", "sysprof", "universe")
+            "report", "serve", "export", "flame", "memprof", "sysprof", "universe")
 
 # commands that start allocators: these reserve more address space than they use, so memory is not limited
 UNBOUND = ("allocstats", "animate")

@@ -16,7 +16,8 @@
 #include "ljtrace/collector/feed.h"
 #include "ljtrace/collector/keep.h"
 #include "ljtrace/collector/sink.h"
-#include "ljtrace/collector/trace_name.h"
+#include "ljtrace/collector/child_name.h"
+#include "ljtrace/protocol/trace_name.h"
 #include "ljtrace/protocol/ring.h"
 #include <errno.h>
 #include <stdbool.h>

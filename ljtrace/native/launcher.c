@@ -42,9 +42,7 @@ bool launcher_is_number(const char *text, long least, long most)
     return end != text && !*end && n >= least && n <= most;
 }
 
-/* Convert a size with a suffix k, m or g to a number of bytes, as text that is kept. Returns NULL if it is none, or less
- * than `least`. */
-static const char *size_of(const char *text, unsigned long long least)
+const char *launcher_size(const char *text, unsigned long long least)
 {
     char *bytes;
     static const char units[] = "kmg";
@@ -74,11 +72,11 @@ const char *launcher_option(struct launcher_options *o, const char *name, const 
         return launcher_is_number(value, 1, 19) ? NULL : "--compress takes a number from 1 to 19";
     }
     if (strcmp(name, "max-size") == 0) {
-        o->max_size = size_of(value, SMALLEST);
+        o->max_size = launcher_size(value, SMALLEST);
         return o->max_size ? NULL : "--max-size takes a number of bytes, 64k or more, such as 500m or 2g";
     }
     if (strcmp(name, "sample") == 0) {
-        o->sample_mean = value ? size_of(value, 1) : SAMPLE_MEAN;
+        o->sample_mean = value ? launcher_size(value, 1) : SAMPLE_MEAN;
         return o->sample_mean ? NULL : "--sample takes a number of bytes, such as 512k";
     }
     if (strcmp(name, "sample-seed") == 0) {

@@ -61,6 +61,9 @@ struct launcher {
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Is the text a number from least to most? */
 bool launcher_is_number(const char *text, long least, long most);
+/* Convert a size with a suffix k, m or g to a number of bytes, as text that is kept. Returns NULL if it is none, or less
+ * than `least`. */
+const char *launcher_size(const char *text, unsigned long long least);
 /* Store the value of one of LAUNCHER_OPTIONS. Returns what is wrong with it; NULL = nothing. */
 const char *launcher_option(struct launcher_options *o, const char *name, const char *value);
 /* The path of a file beside this program, where the collector and the library are. */

@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #include "config.h"
 #include "ljtrace/native/launcher.h"
+#include "ljtrace/native/serve.h"
 #include "ljtrace/native/session.h"
 
 #include <errno.h>
@@ -28,6 +29,7 @@ enum { NOT_EXECUTABLE = 126, NOT_FOUND = 127 };
 /* The program and what it inherits. */
 struct run {
     struct launcher launcher;
+    struct serve serve;
     bool forks;                /* forked children are recorded, too */
     bool lua_api;              /* Lua states get a global misc */
     unsigned long long stacks; /* nanoseconds from one sample of the stacks to the next; 0 = none */
@@ -45,7 +47,7 @@ static const char s_usage[] =
     "                     as 10ms\n"
     "  --lua-api          give each Lua state a global misc with the profilers of ljtrace-lua(3)\n"
     "  --trace-fork=no    do not record children that the program forks; else each has a file\n"
-    "                     with its process id in the name\n"
+    "                     with its process id in the name\n" SERVE_HELP
     "  -h, --help         show this text\n"
     "  --version          show the version\n";
 
@@ -81,6 +83,9 @@ static const char *set_option(struct run *r, const char *name, const char *value
         return time_of(value, &r->stacks) ? NULL
                                           : "--sample-stacks takes a CPU time with a unit, 100us or more, "
                                             "such as 10ms; 0 = no samples";
+    const char *wrong;
+    if (serve_option(&r->serve, name, value, &wrong))
+        return wrong;
     if (strcmp(name, "trace-fork") != 0)
         return launcher_option(&r->launcher.options, name, value);
     r->forks = strcmp(value, "yes") == 0;
@@ -95,6 +100,7 @@ static int parse(struct run *r, int argc, char **argv)
                                         {"sample-stacks", required_argument, NULL, OTHER},
                                         {"lua-api", no_argument, NULL, OTHER},
                                         {"trace-fork", required_argument, NULL, OTHER},
+                                        SERVE_OPTIONS(OTHER),
                                         {"help", no_argument, NULL, HELP},
                                         {"version", no_argument, NULL, VERSION},
                                         {0}};
@@ -181,6 +187,8 @@ static int wait_for_program(struct run *r, const sigset_t *signals)
         if (sigwaitinfo(signals, &info) < 0)
             continue;
         if (info.si_signo != SIGCHLD) {
+            if (serve_signalled(&r->serve, info.si_signo))
+                continue;
             if (info.si_code <= 0 || (info.si_signo != SIGINT && info.si_signo != SIGQUIT))
                 kill(r->launcher.process, info.si_signo);
             continue;
@@ -231,7 +239,7 @@ int main(int argc, char **argv)
         complain("cannot start the program: %s", strerror(errno));
         return LAUNCHER_FAILED;
     }
-    if (!launcher_start_collector(&r.launcher)) {
+    if (!launcher_start_collector(&r.launcher) || !serve_start(&r.serve, &r.launcher)) {
         close(r.gate); /* the child ends */
         return LAUNCHER_FAILED;
     }
@@ -246,6 +254,7 @@ int main(int argc, char **argv)
     launcher_put_end(&r.launcher, status);
     launcher_show_messages(&r.launcher);
     launcher_reap(&r.launcher, 0);
+    serve_end(&r.serve);
     if (error)
         complain("cannot run %s: %s", r.program[0], strerror(error));
     else if (!begun)

@@ -56,7 +56,7 @@ def with_profile(write: Callable) -> Callable[[argparse.Namespace, Output], int]
     def run(args: argparse.Namespace, out: Output) -> int:
         from steve.export.profile import Profile
         chosen = blocks.Blocks(NAME, args)
-        write(Profile(chosen), args, out)
+        write(Profile.of(chosen), args, out)
         return chosen.verdict()
     return run
 

@@ -100,7 +100,7 @@ def of_allocations(args: argparse.Namespace) -> Measured:
     from steve.export.profile import BY_NAME, Profile
     from steve.flame.tree import Stacks
     chosen, metric = blocks.Blocks(NAME, args), BY_NAME[args.metric or "alloc_space"]
-    folds = Folds(Profile(chosen), metric)
+    folds = Folds(Profile.of(chosen), metric)
     return Stacks(folds, folds.total), metric.name, metric.unit, chosen.verdict()
 
 

@@ -1,7 +1,7 @@
 """pprof's profile.proto, gzipped: for `go tool pprof` and other programs that read its files.
 
 The message has 14 fields of two wire types, few enough to write them without a protobuf library. The sample types
-are those of Go's heap profiles (alloc_objects, alloc_space, inuse_objects, inuse_space) and the other METRICS. There
+are those of Go's heap profiles (alloc_objects, alloc_space, inuse_objects, inuse_space) and the other metrics of the profile. There
 are no mappings, since everything is symbolised. https://github.com/google/pprof/blob/main/proto/profile.proto
 
 SPDX-License-Identifier: GPL-2.0-or-later
@@ -10,7 +10,7 @@ import zlib
 from functools import lru_cache
 from collections.abc import Iterable, Iterator
 
-from steve.export.profile import METRICS, Profile
+from steve.export.profile import Profile
 from steve.trace.frames import function_label
 
 # field numbers of message Profile
@@ -20,8 +20,8 @@ MAX_INT64 = 2**63 - 1
 
 @lru_cache(maxsize=1 << 16)
 def varint(value: int) -> bytes:
-    """A number from 0 to 2^64 - 1, encoded as a varint."""
-    data = bytearray()
+    """A number, encoded as a varint; a negative one as its 64-bit two's complement."""
+    data, value = bytearray(), value & 2**64 - 1
     while value >= 0x80:
         data.append(value & 0x7f | 0x80)
         value >>= 7
@@ -83,7 +83,7 @@ class Encoder:
 
     def encode(self) -> Iterator[bytes]:
         """The message, in pieces."""
-        for metric in METRICS:
+        for metric in self.profile.metrics:
             kind = number(1, self._string(metric.name)) + number(2, self._string(metric.unit))
             yield block(SAMPLE_TYPE, kind)
         locations: dict[tuple[int, ...], int] = {}
@@ -94,8 +94,8 @@ class Encoder:
         for place, location in locations.items():
             yield from self._location(place, location)
         yield number(COMMENT, self._string(self.profile.command))
-        yield number(DURATION, self.profile.trace.stats()["nanoseconds"])
-        yield number(DEFAULT, self._string("alloc_space"))
+        yield number(DURATION, self.profile.nanoseconds)
+        yield number(DEFAULT, self._string(self.profile.default))
         for text in self._strings:
             yield block(STRING, text.encode("utf-8", "surrogateescape"))
 

@@ -4,7 +4,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from steve.analysis import blocks
@@ -15,7 +15,8 @@ from steve.trace.policy import ShownStacks
 if TYPE_CHECKING:
     import numpy as np
 
-    from steve.trace._memtrace import Frame
+    from steve.trace._memtrace import Frame, Trace
+    from steve.trace.policy import Policy
 
 
 class Metric(NamedTuple):
@@ -42,7 +43,7 @@ BY_NAME = {metric.name: metric for metric in METRICS}
 
 
 class Sample(NamedTuple):
-    """stack: its id; values: one for each of METRICS, in that order."""
+    """stack: its id; values: one for each metric of the profile, in that order."""
     stack: int
     values: tuple[int, ...]
 
@@ -50,20 +51,30 @@ class Sample(NamedTuple):
 class Profile:
     """The sums of a trace by stack.
 
-    shown: the stacks as they are shown. stacks: an array of the ids of the shown stacks that allocated, in order.
-    columns: for each of METRICS an array of values, parallel to `stacks`. facts: the trace's facts about its recording
-    (Trace.info)."""
+    shown: the stacks as they are shown. stacks: an array of the ids of the shown stacks that have sums, in order.
+    columns: for each of `metrics` an array of values, parallel to `stacks`. default: the name of the metric that viewers
+    show first. nanoseconds: the time from the first to the last of the events. facts: the trace's facts about its recording (Trace.info)."""
 
-    def __init__(self, chosen: blocks.Blocks) -> None:
-        sums, = chosen.sum_by("stack")
-        del chosen.lives  # frees as much memory as the rest will need
-        self.trace = chosen.trace
+    def __init__(self, trace: Trace, policy: Policy, numbers: np.ndarray, sums: list[np.ndarray],
+                 metrics: Sequence[Metric] = METRICS, default: str = "alloc_space",
+                 nanoseconds: int | None = None) -> None:
+        """numbers: ids of stacks, in order; sums: for each metric an array of their values; nanoseconds: the time of the
+        sums; None: that of the whole trace."""
+        self.trace, self.metrics, self.default = trace, metrics, default
         self.facts: dict[str, str] = self.trace.info()
-        self.shown = ShownStacks(self.trace, chosen.policy)
-        stacks, columns = self.shown.merged(sums.numbers, [sums.rows[metric.key] for metric in METRICS])
+        self.nanoseconds = self.trace.stats()["nanoseconds"] if nanoseconds is None else nanoseconds
+        self.shown = ShownStacks(self.trace, policy)
+        stacks, columns = self.shown.merged(numbers, sums)
         self.stacks: np.ndarray = stacks
         self.columns: list[np.ndarray] = columns
         self._frames: dict[int, Frame] = {}
+
+    @classmethod
+    def of(cls, chosen: blocks.Blocks) -> Profile:
+        """The profile of the chosen blocks of a trace, with METRICS."""
+        sums, = chosen.sum_by("stack")
+        del chosen.lives  # frees as much memory as the rest will need
+        return cls(chosen.trace, chosen.policy, sums.numbers, [sums.rows[metric.key] for metric in METRICS])
 
     def samples(self, order: np.ndarray | None = None) -> Iterator[Sample]:
         """A sample for each stack. order: indices into `stacks`, to select and sort them; None: all, as they are."""

@@ -39,7 +39,8 @@ OF_TRACES = (
     ("lockops", "--full"), ("lockops", "--simple"), ("universe",),
     ("export", "--format", "pprof"), ("export", "--format", "heaptrack"), ("export", "--format", "massif"),
     ("export", "--format", "dhat"), ("export", "--format", "callgrind"), ("export", "--format", "memprof"),
-    ("export", "--format", "sysprof"), ("flame",), ("report",), ("memprof",), ("sysprof",))
+    ("export", "--format", "sysprof"), ("flame",), ("report",),
+    ("serve", "--dump-every", "64", "--dump-high-water", "64"), ("memprof",), ("sysprof",))
 IN_PARTS = ("summary", "ops", "sites", "types", "states", "threads", "leaks", "temporaries", "resizes", "globals",
             "lifetimes", "heat", "fields", "workingset", "findings", "histogram", "check", "lines", "sharing",
             "reuse")  # of traces, with -j

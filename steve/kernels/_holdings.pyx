@@ -22,11 +22,13 @@ cdef extern from "steve/kernels/lives/holdings.h" nogil:
         holding *rows
         uint32_t *stacks
         size_t n
-        uint64_t time, held, peak, peak_time
+        uint64_t time, held, peak, peak_time, bytes
         bint reached
+    struct holdings_until:
+        uint64_t time, bytes, held
     void holdings_init(holdings *h)
     void holdings_free(holdings *h)
-    size_t holdings_feed(holdings *h, const mt_event *events, size_t n, uint64_t until)
+    size_t holdings_feed(holdings *h, const mt_event *events, size_t n, const holdings_until *until)
     bint holdings_feed_batch(holdings *h, const mt_batch *p)
     void holdings_finish(holdings *h, uint64_t time)
 
@@ -39,27 +41,32 @@ HOLDING = np.asarray(holding_layout).dtype
 cdef class Holdings:
     """What each stack holds over time (steve/kernels/lives/holdings.h): one walk over a Trace that was not read before.
 
-    walk() needs no accesses. tick: as of steve.kernels._lives.Lives."""
+    walk() needs no accesses. tick: as of steve.kernels._lives.Lives. sampling: also sum the samples of stacks."""
     cdef holdings h
     cdef Trace trace
     cdef object tick
     cdef const mt_event *events
     cdef size_t n
     cdef unsigned walked
+    cdef bint sampling
+    cdef dict weights  # of samples, by stack
 
-    def __cinit__(self, Trace trace, tick=None):
+    def __cinit__(self, Trace trace, tick=None, *, bint sampling=False):
         self.trace, self.tick = trace, tick
+        self.sampling, self.weights = sampling, {}
         holdings_init(&self.h)
 
     def __dealloc__(self):
         holdings_free(&self.h)
 
-    def walk(self, uint64_t until=UINT64_MAX):
-        """Go on up to and with the first New, Free or Resize at or after a time: True; False if the end came before."""
+    def walk(self, uint64_t until=UINT64_MAX, *, uint64_t allocated=UINT64_MAX, uint64_t held=UINT64_MAX):
+        """Go on up to and with the first New, Free or Resize at or after the time `until`, or after which so many bytes
+        were allocated in all, or are held. Returns False if the end came before."""
+        cdef holdings_until limits = holdings_until(until, allocated, held)
         cdef size_t used
         while self.read():
             with nogil:
-                used = holdings_feed(&self.h, self.events, self.n, until)
+                used = holdings_feed(&self.h, self.events, self.n, &limits)
             if used > self.n:
                 raise MemoryError
             self.events += used
@@ -74,8 +81,18 @@ cdef class Holdings:
             return True
         if not self.trace.next(&self.events, &self.n):
             return False
+        if self.sampling:
+            self.add_samples()
         self.pause()
         return True
+
+    cdef int add_samples(self) except -1:
+        """Add the weights of the samples among the events at hand."""
+        cdef size_t i
+        for i in range(self.n):
+            if self.events[i].kind == MT_SAMPLE:
+                self.weights[self.events[i].ref] = self.weights.get(self.events[i].ref, 0) + self.events[i].size
+        return 0
 
     cdef int pause(self) except -1:
         self.walked += 1
@@ -108,6 +125,11 @@ cdef class Holdings:
         return self.h.held
 
     @property
+    def allocated(self):
+        """Bytes requested until now, in all."""
+        return self.h.bytes
+
+    @property
     def peak(self):
         """The most bytes held until now, and when they were."""
         return self.h.peak, self.h.peak_time
@@ -115,6 +137,10 @@ cdef class Holdings:
     def stacks(self):
         """The ids of the stacks that have blocks, in the order of their first: an array."""
         return array_of(self.h.stacks, self.h.n, np.dtype("u4"))
+
+    def samples(self):
+        """The ids of the stacks that have samples, and the weights of these: two arrays."""
+        return np.array(list(self.weights), "u4"), np.array(list(self.weights.values()), "u8")
 
     def rows(self):
         """An array of HOLDING, for each of stacks()."""

@@ -155,7 +155,7 @@ def test_check(given_choice: tuple) -> None:
 # ---- every command ----------------------------------------------------------------------------
 
 # commands that do not report on blocks, but on the file, on snapshots or on other kinds of files
-OTHERS = {"info", "dump", "symbolize", "universe", "allocstats", "graphs", "animate", "memprof", "sysprof"}
+OTHERS = {"info", "dump", "symbolize", "serve", "universe", "allocstats", "graphs", "animate", "memprof", "sysprof"}
 ARGUMENTS = {
     "diff": ("t.ljt", "--json"), "ops": ("-o", "-"), "memtrace": (), "lockops": ("--full", "--stats", "--json"),
     "histogram": ("--parts", "none", "--json"), "export": ("--format", "folded", "-o", "-"), "flame": ("-o", "-")}

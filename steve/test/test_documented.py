@@ -55,7 +55,7 @@ JSON = {
     "diff": ("t.ljt", "u.ljt"), "lockops": ("--full", "--stats", "t.ljt"), "histogram": ("--parts", "none", "t.ljt"),
     "graphs": ("a-allocstats", "-o", "out.png"), "memprof": ("a.memprof",), "sysprof": ("t.ljt",),
     "globals": ("--share", "1", "t.ljt"), "symbolize": ("-o", "named.ljt", "t.ljt")}
-NO_JSON = {"dump", "memtrace", "ops", "export", "flame"}  # their output has a format of its own
+NO_JSON = {"dump", "memtrace", "ops", "export", "flame", "serve"}  # their output has a format of its own
 DRIVEN = {"allocstats", "animate"}  # these need steve-replay; their output is tested with it
 PAGE = Path(os.environ["LJTRACE_SRCDIR"], "docs", "steve.1")
 # keys that are data, not fields: facts of the recording

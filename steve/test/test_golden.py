@@ -17,7 +17,7 @@ from steve.cli import COMMANDS
 FOLDER = Path(os.environ["LJTRACE_SRCDIR"], "steve", "test", "golden")
 UPDATE = bool(os.environ.get("GOLDEN_UPDATE"))
 # commands whose output is tested with other files: of allocators, of profilers, and of programs
-ELSEWHERE = {"allocstats", "graphs", "animate", "memprof", "sysprof", "symbolize"}
+ELSEWHERE = {"allocstats", "graphs", "animate", "memprof", "sysprof", "symbolize", "serve"}
 CASES = {
     "diff": ["diff", "app.ljt", "other.ljt"], "diff-line": ["diff", "--by", "line", "app.ljt", "other.ljt"],
     "lockops-full": ["lockops", "--full", "app.ljt", "-o", "-"],

@@ -51,7 +51,7 @@ def profile(request: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pr
     for module in ("steve.analysis.blocks", "steve.export.folded", "steve.export.speedscope"):
         monkeypatch.setattr(f"{module}.FEW_ROWS", 7)
     path = make_trace(tmp_path / "t.ljt", script(request.param))
-    return Profile(Blocks("export", arguments(path)))
+    return Profile.of(Blocks("export", arguments(path)))
 
 
 def plain(profile: Profile) -> Plain:

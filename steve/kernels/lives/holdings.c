@@ -88,6 +88,7 @@ static bool block_new(struct holdings *h, const struct mt_event *e)
     row = &h->rows[index - 1];
     note_peak(h, row);
     row->bytes += b->size;
+    h->bytes += b->size;
     row->blocks += b->blocks;
     row->held_blocks += b->blocks;
     change(h, row, 0, b->size);
@@ -101,6 +102,7 @@ static void block_resize(struct holdings *h, struct holdings_block *b, uint64_t 
 
     note_peak(h, row);
     row->bytes += size;
+    h->bytes += size;
     b->size = size;
     change(h, row, before, size);
 }
@@ -125,7 +127,8 @@ static bool take(struct holdings *h, const struct mt_event *e)
     return true;
 }
 
-size_t holdings_feed(struct holdings *h, const struct mt_event *events, size_t n, uint64_t until)
+size_t holdings_feed(struct holdings *h, const struct mt_event *events, size_t n,
+                     const struct holdings_until *until)
 {
     size_t i;
 
@@ -135,7 +138,7 @@ size_t holdings_feed(struct holdings *h, const struct mt_event *events, size_t n
             continue;
         if (!take(h, &events[i]))
             return SIZE_MAX;
-        h->reached = h->time >= until;
+        h->reached = h->time >= until->time || h->bytes >= until->bytes || h->held >= until->held;
     }
     return i;
 }

@@ -1,9 +1,8 @@
-/* trace_name.c - expands the patterns in --out of `ljtrace run`.
+/* trace_name.c - expands the patterns in --out of `ljtrace run` and `ljtrace attach`.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include "ljtrace/collector/trace_name.h"
-#include "ljtrace/collector/sink.h"
+#include "ljtrace/protocol/trace_name.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -42,17 +41,4 @@ char *trace_name_expand(const char *pattern, int pid)
         used += n;
     }
     return used ? strdup(name) : NULL;
-}
-
-char *trace_name_of_child(const char *pattern, const char *parents, int pid)
-{
-    char word[16];
-    if (parents[0] == '|' || sink_descriptor(parents) >= 0)
-        return NULL;
-    char *name = trace_name_expand(pattern, pid);
-    if (!name || strcmp(name, parents) != 0)
-        return name;
-    free(name);
-    snprintf(word, sizeof word, "%d", pid);
-    return sink_variant(parents, word);
 }
