@@ -54,10 +54,10 @@ def running(folder: Path, *options: str) -> Iterator[Program]:
         yield Program(process, errors)
 
 
-def top(source: object, sample: str) -> dict[str, float]:
-    """Go's own list of functions: the flat value of each, as a number."""
+def top(source: object, sample: str, folder: Path) -> dict[str, float]:
+    """Go's own list of functions: the flat value of each, as a number. folder: for files of its own."""
     text = good([GO, "tool", "pprof", "-top", "-nodecount=0", "-nodefraction=0", "-unit=B" if "space" in sample else
-                 "-unit=minimum", f"-sample_index={sample}", source], env={"PPROF_TMPDIR": "/nonexistent"}).text
+                 "-unit=minimum", f"-sample_index={sample}", source], env={"PPROF_TMPDIR": str(folder)}).text
     rows = [line.split() for line in text.splitlines() if re.match(r"\s+[\d.]+\w*\s+[\d.]+%", line)]
     return {row[-1]: float(row[0].rstrip("Bnsmu")) for row in rows}
 
@@ -71,12 +71,12 @@ def fresh(read: "object", expected: float) -> None:
 def test_go_tool_pprof_of_a_running_program(tmp_path: Path) -> None:
     with running(tmp_path, "--http=0", "--sample-stacks=1ms") as program:
         program.step()
-        fresh(lambda: top(program.url + "heap", "inuse_space").get("keep"), STEPS * 1000)
+        fresh(lambda: top(program.url + "heap", "inuse_space", tmp_path).get("keep"), STEPS * 1000)
         program.step()
-        fresh(lambda: top(program.url + "heap", "inuse_space").get("keep"), 2 * STEPS * 1000)
-        allocated = top(program.url + "allocs", "alloc_objects")
+        fresh(lambda: top(program.url + "heap", "inuse_space", tmp_path).get("keep"), 2 * STEPS * 1000)
+        allocated = top(program.url + "allocs", "alloc_objects", tmp_path)
         assert (allocated["keep"], allocated["pass"]) == (2 * STEPS, 2 * STEPS * 9)
-        assert "pass" not in {name for name, value in top(program.url + "heap", "inuse_objects").items() if value}
+        assert "pass" not in {name for name, value in top(program.url + "heap", "inuse_objects", tmp_path).items() if value}
         asking = subprocess.Popen([str(GO), "tool", "pprof", "-top", program.url + "profile?seconds=3"],
                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         while asking.poll() is None:
@@ -101,8 +101,8 @@ def test_dumps(tmp_path: Path) -> None:
     assert "wrote" in said and "4 dumps" in said
     if GO is None:
         pytest.skip("what the dumps hold was not compared: go tool pprof is not installed (package golang-go)")
-    assert top(tmp_path / "t.0002.pb.gz", "inuse_space")["keep"] == STEPS * 1000
-    assert top(tmp_path / "t.0002.pb.gz", "alloc_objects")["pass"] == STEPS * 9
+    assert top(tmp_path / "t.0002.pb.gz", "inuse_space", tmp_path)["keep"] == STEPS * 1000
+    assert top(tmp_path / "t.0002.pb.gz", "alloc_objects", tmp_path)["pass"] == STEPS * 9
 
 
 def test_the_program_is_as_without(tmp_path: Path) -> None:

@@ -25,13 +25,12 @@ NAME = "serve"
 HELP = "serve profiles of a running program to pprof by HTTP, and dump its heap"
 STEP = 0.5     # seconds from one look at a growing file to the next
 FRESH = 1.0    # seconds after which the recorder has written what has happened
-EXAMPLES = """The trace may still be written, by `ljtrace run`, `ljtrace attach` or under Valgrind; what the recorder has written is
-read every half second. The recorder writes once a second. `ljtrace run --http=PORT` and its options --dump-... start this
-command.
+EXAMPLES = """The trace may still be written, by `ljtrace run` or under Valgrind; what the recorder has written is read every half
+second. The recorder writes once a second. The options of `ljtrace run` with the same names start this command.
 
 Addresses, all for GET only:
-  /debug/pprof/heap      blocks in use, with all allocated ones, as Go's programs serve them; ?seconds=N: what changes in
-                         N seconds
+  /debug/pprof/heap      blocks in use, with all allocated ones, as Go's programs serve them; ?seconds=N: what
+                         changes in N seconds
   /debug/pprof/allocs    the same, all allocated blocks first
   /debug/pprof/profile   samples of the stacks in ?seconds=N (default: 30), if the recording has them
   /debug/pprof/cmdline   the command of the program
@@ -82,10 +81,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dump-every", metavar="SIZE", type=size, help="dump after each SIZE bytes allocated")
     parser.add_argument("--dump-high-water", metavar="SIZE", type=size,
                         help="dump when SIZE bytes more are in use than at the previous such dump")
-    parser.add_argument("--dump-to", metavar="NAME", help="begin the names of dumps with NAME (default: FILE without .ljt)")
+    parser.add_argument("--dump-to", metavar="NAME",
+                        help="begin the names of dumps with NAME (default: FILE without .ljt)")
     parser.add_argument("--until-end", action="store_true", help="exit when the recording has ended")
     parser.add_argument("--notify-fd", metavar="N", type=int,
-                        help="write a line to file descriptor N when requests are served, for programs that start this one")
+                        help="write a line to file descriptor N when requests are served (for programs)")
     policy.add_arguments(parser)
     arguments.add_quiet(parser)
 

@@ -53,7 +53,8 @@ class Profile:
 
     shown: the stacks as they are shown. stacks: an array of the ids of the shown stacks that have sums, in order.
     columns: for each of `metrics` an array of values, parallel to `stacks`. default: the name of the metric that viewers
-    show first. nanoseconds: the time from the first to the last of the events. facts: the trace's facts about its recording (Trace.info)."""
+    show first. nanoseconds: the time from the first to the last of the events. facts: the trace's facts about its
+    recording (Trace.info)."""
 
     def __init__(self, trace: Trace, policy: Policy, numbers: np.ndarray, sums: list[np.ndarray],
                  metrics: Sequence[Metric] = METRICS, default: str = "alloc_space",

@@ -84,10 +84,10 @@ def top_of_pprof(path: Path, sample: str) -> dict[str, int]:
 
 def test_pprof(exported: Callable) -> None:
     if not GO_TOOLS:
-        pytest.skip("go tool pprof is not installed (package golang-1.19-go)")
+        pytest.skip("go tool pprof is not installed (package golang-go)")
     path = exported("pprof", ".pb.gz")
     space = top_of_pprof(path, "alloc_space")
-    assert (space["main"], space["outer"], space["inner"], space["work"]) == (ALLOCATED, 1310, 1010, 120)
+    assert (space["main"], space["outer"], space["inner"], space["work (app.lua:10)"]) == (ALLOCATED, 1310, 1010, 120)
     assert top_of_pprof(path, "inuse_space")["main"] == LEFT
     assert top_of_pprof(path, "peak_space")["main"] == PEAK
     assert top_of_pprof(path, "writes")["inner"] == 8
