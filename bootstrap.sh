@@ -12,9 +12,9 @@ cd "$(dirname "$0")"
 packages="build-essential autoconf automake pkg-config valgrind luajit libluajit-5.1-dev libzstd-dev
     libxxhash-dev libdw-dev libiberty-dev libzydis-dev libcmocka-dev cython3 python3 python3-dev python3-numpy python3-matplotlib python3-rich
     python3-jinja2 python3-pytest python3-hypothesis ffmpeg zstd shellcheck libjemalloc-dev libmimalloc-dev"
-# allocators, and programs that tests record, which are left out where there is no such package
+# allocators, and programs for tests, which are left out where there is no such package
 optional="libgoogle-perftools-dev libtbb-dev libboost-dev musl-dev libclang-rt-14-dev
-    python3-distributed libglib2.0-dev musl-tools neovim"
+    black python3-distributed libglib2.0-dev musl-tools neovim"
 
 say() { printf 'bootstrap: %s\n' "$*"; }
 fail() { printf 'bootstrap: %s\n' "$*" >&2; exit 1; }

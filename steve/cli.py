@@ -20,17 +20,67 @@ from steve.system.errors import SteveError, meant
 from steve.system.messages import complain
 from steve.system import samples
 
-COMMANDS = ("info", "summary", "sites", "lines", "types", "states", "threads", "leaks", "temporaries",
-            "resizes", "globals", "lifetimes", "heat", "fields", "sharing", "workingset", "reuse", "findings",
-            "diff", "check", "dump", "symbolize", "memtrace", "ops", "lockops", "histogram", "allocstats", "graphs", "animate",
-            "report", "serve", "export", "flame", "memprof", "sysprof", "universe")
+COMMANDS = (
+    "info",
+    "summary",
+    "sites",
+    "lines",
+    "types",
+    "states",
+    "threads",
+    "leaks",
+    "temporaries",
+    "resizes",
+    "globals",
+    "lifetimes",
+    "heat",
+    "fields",
+    "sharing",
+    "workingset",
+    "reuse",
+    "findings",
+    "diff",
+    "check",
+    "dump",
+    "symbolize",
+    "memtrace",
+    "ops",
+    "lockops",
+    "histogram",
+    "allocstats",
+    "graphs",
+    "animate",
+    "report",
+    "serve",
+    "export",
+    "flame",
+    "memprof",
+    "sysprof",
+    "universe",
+)
 
 # commands that start allocators: these reserve more address space than they use, so memory is not limited
 UNBOUND = ("allocstats", "animate")
 
 # commands that can read a sample of the blocks: their numbers are estimates then, or are those of the file
-ESTIMATES = ("info", "summary", "sites", "lines", "types", "threads", "leaks", "lifetimes", "findings", "diff",
-             "check", "dump", "symbolize", "report", "export", "flame")
+ESTIMATES = (
+    "info",
+    "summary",
+    "sites",
+    "lines",
+    "types",
+    "threads",
+    "leaks",
+    "lifetimes",
+    "findings",
+    "diff",
+    "check",
+    "dump",
+    "symbolize",
+    "report",
+    "export",
+    "flame",
+)
 
 # names of the arguments whose values are input files
 INPUTS = ("file", "ops", "first", "second", "names", "diff_file", "allocstats", "film")
@@ -44,20 +94,26 @@ def load(name: str) -> ModuleType:
 def overview() -> str:
     """The text of `steve --help`."""
     lines = [f"  {name:<13}{load(name).HELP}" for name in COMMANDS]
-    return ("usage: steve COMMAND [ARGUMENT...]\n"
-            "\n"
-            "Translate, analyse and show memtraces: histories of a program's heap.\n"
-            "\n"
-            "commands:\n" + "\n".join(lines) + "\n\n"
-            "`steve help COMMAND` describes a command. Exit status: 0 done, 1 bad input or failure,\n"
-            "2 wrong usage.\n")
+    return (
+        "usage: steve COMMAND [ARGUMENT...]\n"
+        "\n"
+        "Translate, analyse and show memtraces: histories of a program's heap.\n"
+        "\n"
+        "commands:\n" + "\n".join(lines) + "\n\n"
+        "`steve help COMMAND` describes a command. Exit status: 0 done, 1 bad input or failure,\n"
+        "2 wrong usage.\n"
+    )
 
 
 def make_parser(command: ModuleType) -> argparse.ArgumentParser:
     """The parser of one subcommand."""
-    parser = argparse.ArgumentParser(prog=f"steve {command.NAME}", description=command.HELP,
-                                     epilog=getattr(command, "EXAMPLES", None), allow_abbrev=False,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog=f"steve {command.NAME}",
+        description=command.HELP,
+        epilog=getattr(command, "EXAMPLES", None),
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     command.add_arguments(parser)
     return parser
 
@@ -82,6 +138,7 @@ def describe(error: Exception) -> str:
 def die_by(signum: int) -> NoReturn:
     """Remove temporary files, then let signal `signum` end the process as it does by default."""
     from steve.system.tempfiles import remove_all
+
     remove_all()
     signal.signal(signum, signal.SIG_DFL)
     os.kill(os.getpid(), signum)
@@ -91,6 +148,7 @@ def die_by(signum: int) -> NoReturn:
 def protect_inputs(args: argparse.Namespace) -> None:
     """Refuse to overwrite an input file of the command with its result: inputs often cannot be made again."""
     from steve.system.output import protect
+
     given = [getattr(args, name, None) for name in INPUTS]
     protect(path for value in given for path in (value if isinstance(value, list) else [value]) if path is not None)
 
@@ -170,8 +228,11 @@ def dispatch(argv: Sequence[str]) -> int:
         print(overview(), end="")
         return 0
     if argv[0] == "help":
-        return wrong_usage(f"help: unknown command '{argv[1]}'" + meant(argv[1], COMMANDS) if len(argv) == 2 else
-                           "help: give one command")
+        return wrong_usage(
+            f"help: unknown command '{argv[1]}'" + meant(argv[1], COMMANDS)
+            if len(argv) == 2
+            else "help: give one command"
+        )
     if argv[0] == "--version":
         return print_version()
     if argv[0] not in COMMANDS:

@@ -43,8 +43,15 @@ def replay(*args: object, env: dict[str, str] | None = None) -> subprocess.Compl
     """Run steve-replay and return its output as text. If it does not end in time, all its processes are
     killed."""
     words = [REPLAY, *map(str, args)]
-    with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                          env={**os.environ, **(env or {})}, process_group=0) as process:
+    with subprocess.Popen(
+        words,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **(env or {})},
+        process_group=0,
+    ) as process:
         try:
             out, err = process.communicate(timeout=SECONDS)
         except BaseException:
@@ -97,8 +104,9 @@ def read_model(text: str) -> Model:
     return m
 
 
-def random_ops(count: int, seed: int, most_live: int = 200, locks: bool = False, largest: int = 16,
-               resize: float = 0) -> str:
+def random_ops(
+    count: int, seed: int, most_live: int = 200, locks: bool = False, largest: int = 16, resize: float = 0
+) -> str:
     """A valid ops text (with `locks`: lockops) of `count` N, F and (a share `resize`) R operations; sizes
     up to 2^largest."""
     r = random.Random(seed)
@@ -174,8 +182,7 @@ def threaded_ops(count: int, seed: int, threads: int = 4, resize: float = 0.05) 
     return "\n".join(lines) + "\n"
 
 
-def stats(driver: str, ops: Path, out: Path, *args: object, status: int = 0,
-          **kw: object) -> dict[str, object]:
+def stats(driver: str, ops: Path, out: Path, *args: object, status: int = 0, **kw: object) -> dict[str, object]:
     """Run the modern --allocstats and return the parsed result."""
     p = replay("-a", driver, "--allocstats", ops, "-o", out, "--passes", 1, *args, **kw)
     assert p.returncode == status, p.stderr

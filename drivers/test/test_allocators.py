@@ -16,7 +16,16 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 from ops_tools import (  # noqa: E402
-    ALL, BAD, JEFF, TAGGED, Model, moving_ops, parse_result, random_ops, read_model, replay,
+    ALL,
+    BAD,
+    JEFF,
+    TAGGED,
+    Model,
+    moving_ops,
+    parse_result,
+    random_ops,
+    read_model,
+    replay,
 )
 
 LIST = {d["name"]: d for d in json.loads(replay("--list", "--json").stdout)}
@@ -44,12 +53,15 @@ def write(tmp_path: Path, text: str, name: str = "some-ops") -> tuple[Path, Mode
 HOLES = "0 N 0 100\n1 N 0 16\n2 N 0 48\n3 N 0 16\n2 F 0 0\n0 F 0 0\n4 N 0 48\n"
 
 
-@pytest.mark.parametrize(("driver", "chunks", "highest"), [
-    ("firstfit", 3, 256),  # splits the first hole of its list, the one freed last
-    ("bestfit", 2, 256),   # fills the hole that fits
-    ("nextfit", 3, 320),   # goes on where it was: above
-    ("tlsf", 2, 256),      # the list for 64 has just that hole
-])
+@pytest.mark.parametrize(
+    ("driver", "chunks", "highest"),
+    [
+        ("firstfit", 3, 256),  # splits the first hole of its list, the one freed last
+        ("bestfit", 2, 256),  # fills the hole that fits
+        ("nextfit", 3, 320),  # goes on where it was: above
+        ("tlsf", 2, 256),  # the list for 64 has just that hole
+    ],
+)
 def test_choice_of_the_chunk(driver: str, chunks: int, highest: int, tmp_path: Path) -> None:
     last = stats(driver, write(tmp_path, HOLES)[0], "--heap", 65536)["alloc_stats"][-1]
     first = stats(driver, write(tmp_path, "0 N 0 16\n")[0], "--heap", 65536)["alloc_stats"][0]
@@ -94,8 +106,7 @@ def test_jeff_needs_compaction(tmp_path: Path) -> None:
     """In a heap with little room, only the compacting variants complete, with every byte in place."""
     path, model = write(tmp_path, moving_ops(3000, seed=8), "moves-lockops")
     for driver in JEFF:
-        r = stats(driver, path, "--heap", "1.5x", "--check", "--points", 60,
-                  status=2 if driver == "jeff" else 0)
+        r = stats(driver, path, "--heap", "1.5x", "--check", "--points", 60, status=2 if driver == "jeff" else 0)
         assert r["complete"] is (driver != "jeff")
         for p in r["alloc_stats"]:
             assert p["locked"] == model.locked[p["op_index"]]
@@ -136,7 +147,8 @@ def test_resize_of_locked_and_huge_blocks(tmp_path: Path) -> None:
     for driver in ("firstfit", "jeff-compact", "example_user"):
         r = stats(driver, path, "--heap", "2G", "--touch", "none")
         assert [(p["op"], p["used"]) for p in r["alloc_stats"]] == [
-            (op, used) for (op, _), used in zip(model.ops, model.used, strict=True)]
+            (op, used) for (op, _), used in zip(model.ops, model.used, strict=True)
+        ]
         assert r["odd_locks"] == 0
         assert [p["locked"] for p in r["alloc_stats"]] == [0, 600000000, 5, 5, 0]
 
@@ -213,8 +225,10 @@ def test_min_heap_is_the_smallest(driver: str, tmp_path: Path) -> None:
 
 def test_touch(tmp_path: Path) -> None:
     path, _ = write(tmp_path, f"0 N 0 {64 << 20}\n")
-    resident = {t: stats("firstfit", path, "--heap", "1G", "--touch", t)["alloc_stats"][0]["resident"]
-                for t in ("none", "first", "pages", "all")}
+    resident = {
+        t: stats("firstfit", path, "--heap", "1G", "--touch", t)["alloc_stats"][0]["resident"]
+        for t in ("none", "first", "pages", "all")
+    }
     assert resident["none"] <= resident["first"] < 1 << 20
     assert resident["pages"] >= 64 << 20 and resident["all"] >= 64 << 20
 
@@ -225,8 +239,12 @@ def test_accesses_touch_what_the_program_did(tmp_path: Path) -> None:
     size, at = 64 << 20, 1 << 20
     reach = "".join(f"0 S {at + i * 4096} 8\n" for i in range(1000)) + f"0 M {at + size - 4} 4096\n"
     path, _ = write(tmp_path, f"0 N {at} {size}\n{reach}0 L {at + 8 * 4096} 4\n1 N 0 8\n")
-    resident = {a: stats("firstfit", path, "--heap", "1G", "--touch", "none", "--accesses", a,
-                         "--points", 2)["alloc_stats"][1]["resident"] for a in ("no", "yes")}
+    resident = {
+        a: stats("firstfit", path, "--heap", "1G", "--touch", "none", "--accesses", a, "--points", 2)["alloc_stats"][1][
+            "resident"
+        ]
+        for a in ("no", "yes")
+    }
     assert resident["no"] < 1 << 20
     # those at the block's ends may share their page with the allocator's own bytes
     assert 998 * 4096 <= resident["yes"] - resident["no"] <= 1002 * 4096

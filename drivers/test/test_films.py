@@ -24,17 +24,30 @@ LIST = {d["name"]: d for d in json.loads(replay("--list", "--json").stdout)}
 
 
 def ffprobe(path: Path) -> dict[str, str]:
-    out = subprocess.run(["ffprobe", "-v", "error", "-select_streams", "v:0", "-count_frames",
-                          "-show_entries",
-                          "stream=width,height,nb_read_frames,codec_name", "-of", "json", path],
-                         capture_output=True, check=True).stdout
+    out = subprocess.run(
+        [
+            "ffprobe",
+            "-v",
+            "error",
+            "-select_streams",
+            "v:0",
+            "-count_frames",
+            "-show_entries",
+            "stream=width,height,nb_read_frames,codec_name",
+            "-of",
+            "json",
+            path,
+        ],
+        capture_output=True,
+        check=True,
+    ).stdout
     return json.loads(out)["streams"][0]
 
 
 def frame_sums(path: Path) -> list[str]:
-    out = subprocess.run(["ffmpeg", "-v", "error", "-i", path, "-f", "framemd5", "-"], capture_output=True,
-                         text=True,
-                         check=True).stdout
+    out = subprocess.run(
+        ["ffmpeg", "-v", "error", "-i", path, "-f", "framemd5", "-"], capture_output=True, text=True, check=True
+    ).stdout
     return [line.split(",")[-1].strip() for line in out.splitlines() if not line.startswith("#")]
 
 
@@ -43,9 +56,23 @@ def test_film(driver: str, ops: tuple[Path, Model], tmp_path: Path) -> None:
     if not LIST[driver]["available"]:
         pytest.skip(f"{driver}: {LIST[driver]['reason']}")
     film, still = tmp_path / "f.mp4", tmp_path / "f.png"
-    p = replay("-a", driver, "--memplot", ops[0], "-o", film, "--still", still, "--size", "640x360",
-               "--frames", 40,
-               "--heap", "128M", "--json")
+    p = replay(
+        "-a",
+        driver,
+        "--memplot",
+        ops[0],
+        "-o",
+        film,
+        "--still",
+        still,
+        "--size",
+        "640x360",
+        "--frames",
+        40,
+        "--heap",
+        "128M",
+        "--json",
+    )
     assert p.returncode == 0, p.stderr
     told = json.loads(p.stdout.splitlines()[0])
     probe = ffprobe(film)
@@ -60,10 +87,12 @@ def test_film(driver: str, ops: tuple[Path, Model], tmp_path: Path) -> None:
 def test_strip_is_as_high_as_needed(ops: tuple[Path, Model], tmp_path: Path) -> None:
     """Its full height is the maximum of live and resident bytes, not the range of addresses over which an
     allocator spreads blocks."""
+
     def strip(driver: str, *more: object) -> int:
         p = replay("-a", driver, "--memplot", ops[0], "--still", tmp_path / "f.png", "--heap", "128M", "--json", *more)
         assert p.returncode == 0, p.stderr
         return int(json.loads(p.stdout)["strip"])
+
     peak = ops[1].peak
     assert strip("optimal") == peak <= strip("firstfit") < 3 * peak + (1 << 17)
     assert strip("firstfit", "--strip", "5M") == 5 << 20
@@ -72,9 +101,9 @@ def test_strip_is_as_high_as_needed(ops: tuple[Path, Model], tmp_path: Path) -> 
 def test_documented_film_name(ops: tuple[Path, Model], tmp_path: Path) -> None:
     path = tmp_path / "small-ops"
     path.write_text("".join(ops[0].read_text().splitlines(True)[:20]))
-    p = subprocess.run([shutil.which("plot_firstfit"), "--memplot", path, "1000000", "-q"],
-                       capture_output=True, text=True,
-                       check=False)
+    p = subprocess.run(
+        [shutil.which("plot_firstfit"), "--memplot", path, "1000000", "-q"], capture_output=True, text=True, check=False
+    )
     assert p.returncode == 0, p.stderr
     assert int(ffprobe(tmp_path / "small-ops-animation.avi")["nb_read_frames"]) == 20
 
@@ -82,9 +111,21 @@ def test_documented_film_name(ops: tuple[Path, Model], tmp_path: Path) -> None:
 def test_film_of_a_moving_allocator(tmp_path: Path) -> None:
     path = tmp_path / "moves-lockops"
     path.write_text(moving_ops(1500, seed=8))
-    p = replay("-a", BAD, "--memplot", path, "-o", tmp_path / "f.mp4", "--frames", 20, "--size", "640x360",
-               "--heap", "3x",
-               env={"BAD_DRIVER": "moves"})
+    p = replay(
+        "-a",
+        BAD,
+        "--memplot",
+        path,
+        "-o",
+        tmp_path / "f.mp4",
+        "--frames",
+        20,
+        "--size",
+        "640x360",
+        "--heap",
+        "3x",
+        env={"BAD_DRIVER": "moves"},
+    )
     assert p.returncode == 0, p.stderr
     assert len(set(frame_sums(tmp_path / "f.mp4"))) >= 15
 
@@ -103,8 +144,9 @@ def test_film_that_cannot_be_written(ops: tuple[Path, Model], tmp_path: Path) ->
 
 
 def test_missing_ffmpeg(ops: tuple[Path, Model], tmp_path: Path) -> None:
-    p = replay("-a", "bump", "--memplot", ops[0], "-o", tmp_path / "f.mp4", "--heap", "64M",
-               env={"FFMPEG": "/no/ffmpeg"})
+    p = replay(
+        "-a", "bump", "--memplot", ops[0], "-o", tmp_path / "f.mp4", "--heap", "64M", env={"FFMPEG": "/no/ffmpeg"}
+    )
     assert p.returncode == 1 and "cannot run /no/ffmpeg" in p.stderr and "Debian's ffmpeg" in p.stderr
     assert p.stderr.count("\n") == 1
     p = replay("-a", "bump", "--memplot", ops[0], "--still", tmp_path / "f.png", env={"FFMPEG": "none-such"})
@@ -113,8 +155,11 @@ def test_missing_ffmpeg(ops: tuple[Path, Model], tmp_path: Path) -> None:
 
 
 def pixels(path: Path) -> set[tuple[int, int, int]]:
-    raw = subprocess.run(["ffmpeg", "-v", "error", "-i", path, "-f", "rawvideo", "-pix_fmt", "rgb24", "-"],
-                         capture_output=True, check=True).stdout
+    raw = subprocess.run(
+        ["ffmpeg", "-v", "error", "-i", path, "-f", "rawvideo", "-pix_fmt", "rgb24", "-"],
+        capture_output=True,
+        check=True,
+    ).stdout
     return set(zip(raw[0::3], raw[1::3], raw[2::3]))
 
 
@@ -126,8 +171,9 @@ def grid_pixels(path: Path, tmp_path: Path) -> set[tuple[int, int, int]]:
     return pixels(cut)
 
 
-@pytest.mark.parametrize(("driver", "headers"), [("firstfit", True), ("dlmalloc", True), ("optimal", False),
-                                                 ("buddy", False)])
+@pytest.mark.parametrize(
+    ("driver", "headers"), [("firstfit", True), ("dlmalloc", True), ("optimal", False), ("buddy", False)]
+)
 def test_headers_are_told_from_unused_bytes(driver: str, headers: bool, tmp_path: Path) -> None:
     """Blocks without gaps: what is between them are their headers, which are grey if the driver reports
     them."""

@@ -134,8 +134,14 @@ def test_input_is_refused(way: str, small: Path, tmp_path: Path) -> None:
 
 def test_standard_input_and_the_driver_are_inputs(small: Path, tmp_path: Path) -> None:
     with small.open() as stdin:
-        p = subprocess.run([REPLAY, "-q", "-a", "firstfit", "--allocstats", "-", "-o", small], stdin=stdin,
-                           capture_output=True, text=True, check=False, timeout=600)
+        p = subprocess.run(
+            [REPLAY, "-q", "-a", "firstfit", "--allocstats", "-", "-o", small],
+            stdin=stdin,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=600,
+        )
     refused(p)
     mine = tmp_path / "mine.so"
     shutil.copy(SKELETON, mine)

@@ -18,7 +18,15 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 from ops_tools import (  # noqa: E402
-    ALL, BUILD, SKELETON, SOURCE, Model, parse_result, random_ops, replay, stats,
+    ALL,
+    BUILD,
+    SKELETON,
+    SOURCE,
+    Model,
+    parse_result,
+    random_ops,
+    replay,
+    stats,
 )
 
 # -- the documented forms ------------------------------------------------------------------------------
@@ -29,14 +37,16 @@ def test_documented_allocstats(ops: tuple[Path, Model], tmp_path: Path) -> None:
     out = tmp_path / "r"
     plot = shutil.which("plot_firstfit")
     for limit in (0, 10, 1000, 500):
-        p = subprocess.run([plot, "--allocstats", path, out, "100000", str(limit), str(4 * model.peak),
-                            str(model.total)],
-                           capture_output=True, text=True, check=False)
+        p = subprocess.run(
+            [plot, "--allocstats", path, out, "100000", str(limit), str(4 * model.peak), str(model.total)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         assert p.returncode == 0, p.stderr
         r = parse_result(out)
     assert (r["heap_size"], r["theoretical_heap_size"]) == (4 * model.peak, model.total)
-    assert [(p["op_index"], p["used"]) for p in r["alloc_stats"]] == [(i, model.used[i]) for i in (0, 10,
-                                                                                                   1000, 500)]
+    assert [(p["op_index"], p["used"]) for p in r["alloc_stats"]] == [(i, model.used[i]) for i in (0, 10, 1000, 500)]
     assert subprocess.run([plot, "--peakmem", path], capture_output=True, check=False).returncode == 0
 
 
@@ -48,8 +58,9 @@ def test_documented_form_needs_its_header(ops: tuple[Path, Model], tmp_path: Pat
 
 @pytest.mark.parametrize("driver", ALL)
 def test_plot_commands(driver: str, ops: tuple[Path, Model]) -> None:
-    p = subprocess.run([shutil.which(f"plot_{driver}"), "--peakmem", ops[0], "--json"], capture_output=True,
-                       check=False)
+    p = subprocess.run(
+        [shutil.which(f"plot_{driver}"), "--peakmem", ops[0], "--json"], capture_output=True, check=False
+    )
     assert p.returncode == 0 and json.loads(p.stdout)["live_peak"] == ops[1].peak
 
 
@@ -70,8 +81,21 @@ def compiler() -> str:
 def test_user_source_builds_outside(ops: tuple[Path, Model], tmp_path: Path) -> None:
     src = SOURCE / "drivers/sdk"
     so = tmp_path / "mine.so"
-    subprocess.run([compiler(), "-O2", "-fPIC", "-shared", f"-I{src}", '-DUSER_NAME="mine"', "-o", so,
-                    src / "example_user.c", src / "user_shim.c"], check=True)
+    subprocess.run(
+        [
+            compiler(),
+            "-O2",
+            "-fPIC",
+            "-shared",
+            f"-I{src}",
+            '-DUSER_NAME="mine"',
+            "-o",
+            so,
+            src / "example_user.c",
+            src / "user_shim.c",
+        ],
+        check=True,
+    )
     r = stats(str(so), ops[0], tmp_path / "r", "--heap", "64M", "--check", "--points", 20)
     assert r["driver"] == "mine" and r["complete"] is True
 
@@ -83,17 +107,27 @@ def test_skeleton_works(tmp_path: Path) -> None:
     assert stats(SKELETON, path, tmp_path / "r", "--heap", "4M", "--check")["overhead_from"] == "walk"
     src = SOURCE / "drivers/sdk"
     so = tmp_path / "skeleton.so"
-    subprocess.run([compiler(), "-O2", "-fPIC", "-shared", f"-I{src}", "-o", so, src / "skeleton.c"],
-                   check=True)
+    subprocess.run([compiler(), "-O2", "-fPIC", "-shared", f"-I{src}", "-o", so, src / "skeleton.c"], check=True)
     assert stats(str(so), path, tmp_path / "r", "--heap", "4M")["complete"] is True
 
 
 def test_a_strangers_allocator_in_100_lines(tmp_path: Path) -> None:
     """A driver built by a user: the installed skeleton and headers, a folder outside of the tree, the
     documented commands; found by name through $STEVE_DRIVERS."""
-    subprocess.run(["make", "-s", "install-driverincludeHEADERS", "install-driversrcDATA", f"DESTDIR={tmp_path}/root",
-                    "prefix=/usr"], cwd=BUILD, check=True, capture_output=True,
-                   env={k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")})
+    subprocess.run(
+        [
+            "make",
+            "-s",
+            "install-driverincludeHEADERS",
+            "install-driversrcDATA",
+            f"DESTDIR={tmp_path}/root",
+            "prefix=/usr",
+        ],
+        cwd=BUILD,
+        check=True,
+        capture_output=True,
+        env={k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")},
+    )
     source = next((tmp_path / "root").rglob("skeleton.c"))
     headers = next((tmp_path / "root").rglob("driver.h")).parent
     assert len(source.read_text().splitlines()) < 100
@@ -134,8 +168,10 @@ def test_a_crash_in_a_heap_below_the_least_is_no_room(tmp_path: Path) -> None:
     """Such an allocator has a smallest heap, too, and --heap and --min-heap agree on it."""
     (tmp_path / "frail.c").write_text(FRAIL)
     so, ops = tmp_path / "frail.so", tmp_path / "some-ops"
-    subprocess.run([compiler(), "-O2", "-fPIC", "-shared", f"-I{SOURCE / 'drivers/sdk'}", "-o", so, tmp_path / "frail.c"],
-                   check=True)
+    subprocess.run(
+        [compiler(), "-O2", "-fPIC", "-shared", f"-I{SOURCE / 'drivers/sdk'}", "-o", so, tmp_path / "frail.c"],
+        check=True,
+    )
     ops.write_text("0 N 0 100\n0 F 0 0\n")
     found = json.loads(replay("-a", so, "--min-heap", ops, "--json").stdout)
     assert (found["min_heap"], found["step"]) == (100000, 16)
@@ -150,15 +186,29 @@ def test_installed_commands_and_texts(tmp_path: Path) -> None:
     """plot_NAME is in the folder of steve-replay, as steve-replay(1) says, and works there; links between the
     texts work."""
     root = tmp_path / "root"
-    subprocess.run(["make", "-s", "install-binSCRIPTS", "install-nobase_dist_docDATA", f"DESTDIR={root}", "prefix=/usr",
-                    "docdir=/usr/share/doc/ljtrace"], cwd=BUILD, check=True, capture_output=True,
-                   env={k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")})
+    subprocess.run(
+        [
+            "make",
+            "-s",
+            "install-binSCRIPTS",
+            "install-nobase_dist_docDATA",
+            f"DESTDIR={root}",
+            "prefix=/usr",
+            "docdir=/usr/share/doc/ljtrace",
+        ],
+        cwd=BUILD,
+        check=True,
+        capture_output=True,
+        env={k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")},
+    )
     scripts = sorted((root / "usr/bin").glob("plot_*"))
     assert {f"plot_{name}" for name in ALL} == {script.name for script in scripts}
     (root / "usr/bin/steve-replay").symlink_to(BUILD / "drivers/steve-replay")
     ops = tmp_path / "some-ops"
     ops.write_text(random_ops(100, seed=3))
-    done = subprocess.run([root / "usr/bin/plot_firstfit", "--peakmem", ops], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [root / "usr/bin/plot_firstfit", "--peakmem", ops], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0 and done.stdout.startswith("live peak:"), done.stderr
     texts = root / "usr/share/doc/ljtrace"
     for text in texts.rglob("*.md"):
@@ -172,7 +222,8 @@ def test_installed_commands_and_texts(tmp_path: Path) -> None:
 def test_list_shows_foreign_and_broken_drivers(tmp_path: Path) -> None:
     shutil.copy(BUILD / "drivers/bump.so", tmp_path / "other.so")
     (tmp_path / "broken.so").write_text("x")
-    drivers = {d["name"]: d for d in json.loads(replay("--list", "--json",
-                                                       env={"STEVE_DRIVERS": str(tmp_path)}).stdout)}
+    drivers = {
+        d["name"]: d for d in json.loads(replay("--list", "--json", env={"STEVE_DRIVERS": str(tmp_path)}).stdout)
+    }
     assert drivers["other"]["available"] is True
     assert drivers["broken"]["available"] is False and "cannot be opened" in drivers["broken"]["reason"]

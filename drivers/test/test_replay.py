@@ -24,7 +24,18 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 from ops_tools import (  # noqa: E402
-    ALL, BAD, OWN, REAL, SOURCE, Model, moving_ops, parse_result, random_ops, read_model, replay, stats,
+    ALL,
+    BAD,
+    OWN,
+    REAL,
+    SOURCE,
+    Model,
+    moving_ops,
+    parse_result,
+    random_ops,
+    read_model,
+    replay,
+    stats,
 )
 
 LIST = {d["name"]: d for d in json.loads(replay("--list", "--json").stdout)}
@@ -50,22 +61,36 @@ def test_help_version_list() -> None:
         assert LIST[name]["available"] and LIST[name]["confined"]
 
 
-@pytest.mark.parametrize("args", [
-    [], ["--bogus"], ["--peakmem"], ["--allocstats", "x", "-o", "y"], ["-a", "null", "--allocstats", "x"],
-    ["--list", "x"], ["--peakmem", "a", "b"], ["-a", "null", "--allocstats", "x", "-o", "y", "--heap", "0"],
-    ["-a", "null", "--allocstats", "x", "-o", "y", "--heap", "lots"], ["--peakmem", "--list"],
-    ["-a", "null", "--allocstats", "x", "-o", "y", "--killpercent", "101"],
-    ["-a", "null", "--allocstats", "x", "r", "0", "0", "0", "0"], ["-a", "null", "--allocstats", "x", "r",
-                                                                   "0"],
-    ["--min-heap", "x"], ["-a", "null", "--min-heap", "x", "--heap", "4x"],
-    ["-a", "null", "--memplot", "x", "-o", "film.txt"], ["-a", "null", "--memplot", "x", "-o", "f.mp4",
-                                                         "--size", "3x4"],
-    ["-a", "null", "--memplot", "x", "--layout", "spiral"], ["-a", "null", "--memplot", "x", "--time", "days"],
-    ["-a", "null", "--memplot", "x", "--at", "5"], ["-a", "null", "--memplot", "x", "--still", "a.png",
-                                                    "--at", "5,x"],
-    ["-a", "null", "--memplot", "x", "--extent", "0"], ["-a", "null", "--memplot", "x", "--accesses", "2"],
-    ["-a", "null", "--memplot", "x", "--poster", "p.jpg"], ["-a", "null", "--memplot", "x", "--strip", "x"],
-])
+@pytest.mark.parametrize(
+    "args",
+    [
+        [],
+        ["--bogus"],
+        ["--peakmem"],
+        ["--allocstats", "x", "-o", "y"],
+        ["-a", "null", "--allocstats", "x"],
+        ["--list", "x"],
+        ["--peakmem", "a", "b"],
+        ["-a", "null", "--allocstats", "x", "-o", "y", "--heap", "0"],
+        ["-a", "null", "--allocstats", "x", "-o", "y", "--heap", "lots"],
+        ["--peakmem", "--list"],
+        ["-a", "null", "--allocstats", "x", "-o", "y", "--killpercent", "101"],
+        ["-a", "null", "--allocstats", "x", "r", "0", "0", "0", "0"],
+        ["-a", "null", "--allocstats", "x", "r", "0"],
+        ["--min-heap", "x"],
+        ["-a", "null", "--min-heap", "x", "--heap", "4x"],
+        ["-a", "null", "--memplot", "x", "-o", "film.txt"],
+        ["-a", "null", "--memplot", "x", "-o", "f.mp4", "--size", "3x4"],
+        ["-a", "null", "--memplot", "x", "--layout", "spiral"],
+        ["-a", "null", "--memplot", "x", "--time", "days"],
+        ["-a", "null", "--memplot", "x", "--at", "5"],
+        ["-a", "null", "--memplot", "x", "--still", "a.png", "--at", "5,x"],
+        ["-a", "null", "--memplot", "x", "--extent", "0"],
+        ["-a", "null", "--memplot", "x", "--accesses", "2"],
+        ["-a", "null", "--memplot", "x", "--poster", "p.jpg"],
+        ["-a", "null", "--memplot", "x", "--strip", "x"],
+    ],
+)
 def test_wrong_usage_is_2(args: list[str]) -> None:
     p = replay(*args)
     assert p.returncode == 2
@@ -95,17 +120,27 @@ def test_peakmem_names_both_numbers(ops: tuple[Path, Model]) -> None:
     assert data["peak_op"] == model.used.index(model.peak)
 
 
-@pytest.mark.parametrize(("text", "words"), [
-    ("# x\n0 N 16 8\n0 N 16 8\n", "line 3: operation 1 (N): handle 0 is live already"),
-    ("0 N 16 8\n0 F 16 0\n0 F 16 0\n", "line 3: operation 2 (F): handle 0 is not live"),
-    ("0 N 16 8\n7 F 16 0\n", "operation 1 (F): handle 7 is not known"),
-    ("0 N 16 8\n3 L 16 4\n0 S 16 4\n", "operation 1 (L): handle 3 is not known"),
-    ("18446744073709551614 N 16 8\n", "too large"), ("18446744073709551615 N 16 8\n", "line 1"),
-    ("0 N 16 18446744073709551615\n", "not a size"),
-    ("", ""), ("garbage\n", ""), ("0 N 16\n", ""), ("0 N 16 8 9\n", ""), ("0 Q 16 8\n", ""),
-    ("-1 N 16 8\n", ""),
-    ("0 N 16 99999999999999999999999\n", ""), ("\x00\x01\x02\xff" * 50, ""), ("0 F 1 0\n", ""),
-])
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("# x\n0 N 16 8\n0 N 16 8\n", "line 3: operation 1 (N): handle 0 is live already"),
+        ("0 N 16 8\n0 F 16 0\n0 F 16 0\n", "line 3: operation 2 (F): handle 0 is not live"),
+        ("0 N 16 8\n7 F 16 0\n", "operation 1 (F): handle 7 is not known"),
+        ("0 N 16 8\n3 L 16 4\n0 S 16 4\n", "operation 1 (L): handle 3 is not known"),
+        ("18446744073709551614 N 16 8\n", "too large"),
+        ("18446744073709551615 N 16 8\n", "line 1"),
+        ("0 N 16 18446744073709551615\n", "not a size"),
+        ("", ""),
+        ("garbage\n", ""),
+        ("0 N 16\n", ""),
+        ("0 N 16 8 9\n", ""),
+        ("0 Q 16 8\n", ""),
+        ("-1 N 16 8\n", ""),
+        ("0 N 16 99999999999999999999999\n", ""),
+        ("\x00\x01\x02\xff" * 50, ""),
+        ("0 F 1 0\n", ""),
+    ],
+)
 def test_bad_ops_are_1(tmp_path: Path, text: str, words: str) -> None:
     path = tmp_path / "bad-ops"
     path.write_bytes(text.encode("latin-1"))
@@ -154,9 +189,12 @@ def test_sparse_handles_are_refused_quickly(tmp_path: Path) -> None:
 
 
 def test_standard_input(ops: tuple[Path, Model]) -> None:
-    p = subprocess.run([shutil.which("steve-replay") or "", "--peakmem", "-", "--json"],
-                       input=ops[0].read_bytes(),
-                       capture_output=True, check=False)
+    p = subprocess.run(
+        [shutil.which("steve-replay") or "", "--peakmem", "-", "--json"],
+        input=ops[0].read_bytes(),
+        capture_output=True,
+        check=False,
+    )
     assert p.returncode == 0 and json.loads(p.stdout)["live_peak"] == ops[1].peak
 
 
@@ -206,9 +244,13 @@ def test_starved_it_says_no_and_stays_inside(driver: str, tmp_path: Path) -> Non
 def test_same_run_gives_same_space(driver: str, ops: tuple[Path, Model], tmp_path: Path) -> None:
     need(driver)
     keys = ("op_index", "free", "used", "overhead", "maxmem", "committed", "highest")
-    seen = [[tuple(p[k] for k in keys) for p in
-             stats(driver, ops[0], tmp_path / f"r{i}", "--heap", 128 << 20, "--points", 30)["alloc_stats"]]
-            for i in range(2)]
+    seen = [
+        [
+            tuple(p[k] for k in keys)
+            for p in stats(driver, ops[0], tmp_path / f"r{i}", "--heap", 128 << 20, "--points", 30)["alloc_stats"]
+        ]
+        for i in range(2)
+    ]
     assert seen[0] == seen[1]
 
 
@@ -280,15 +322,12 @@ def test_huge_and_empty_blocks(tmp_path: Path) -> None:
 
 
 def test_killpercent_runs_until_memory_is_out(ops: tuple[Path, Model], tmp_path: Path) -> None:
-    a = stats("firstfit", ops[0], tmp_path / "a", "--heap", "4x", "--killpercent", 50, "--points", 50,
-              "--check")
+    a = stats("firstfit", ops[0], tmp_path / "a", "--heap", "4x", "--killpercent", 50, "--points", 50, "--check")
     assert a["rounds"] > 1 and a["complete"] is True and a["total_ops"] > 3000 and a["killed"] > 0
     assert a["alloc_stats"][-1]["op_index"] == a["total_ops"] - 1
-    b = stats("firstfit", ops[0], tmp_path / "b", "--heap", "4x", "--killpercent", 50, "--points", 50,
-              "--seed", 2)
+    b = stats("firstfit", ops[0], tmp_path / "b", "--heap", "4x", "--killpercent", 50, "--points", 50, "--seed", 2)
     assert [p["used"] for p in a["alloc_stats"]] != [p["used"] for p in b["alloc_stats"]]
-    c = stats("firstfit", ops[0], tmp_path / "c", "--heap", "4x", "--killpercent", 100, "--rounds", 3,
-              "--points", 9)
+    c = stats("firstfit", ops[0], tmp_path / "c", "--heap", "4x", "--killpercent", 100, "--rounds", 3, "--points", 9)
     assert c["rounds"] == 3 and c["alloc_stats"][-1]["used"] == ops[1].used[-1]
     for k in (0, 100000):
         assert stats("firstfit", ops[0], tmp_path / "d", "--killpercent", k, "--points", 5)["rounds"] == 1
@@ -309,8 +348,10 @@ def settled(measure: Callable[[], dict[str, object]], good: Callable[[dict[str, 
 
 def test_null_reads_nearly_nothing(ops: tuple[Path, Model], tmp_path: Path) -> None:
     """Much less than reading the clock takes, which every median would show if it were not subtracted."""
-    r = settled(lambda: stats("null", ops[0], tmp_path / "r", "--points", 3),
-                lambda r: max(r["malloc_time_p50"], r["free_time_p50"]) <= r["clock_cost"] / 3)
+    r = settled(
+        lambda: stats("null", ops[0], tmp_path / "r", "--points", 3),
+        lambda r: max(r["malloc_time_p50"], r["free_time_p50"]) <= r["clock_cost"] / 3,
+    )
     assert r["clock_cost"] > 0
     assert r["malloc_time_p50"] <= r["clock_cost"] / 3
     assert r["free_time_p50"] <= r["clock_cost"] / 3
@@ -349,13 +390,15 @@ def test_preempted_samples_are_left_out_and_counted(tmp_path: Path) -> None:
     path.write_text("".join(f"{i} N 0 16\n" for i in range(4000)))
     processor = {min(os.sched_getaffinity(0))}
     mine = os.sched_getaffinity(0)
-    busy = subprocess.Popen([sys.executable, "-c", "while True: pass"],
-                            preexec_fn=lambda: os.sched_setaffinity(0, processor))
+    busy = subprocess.Popen(
+        [sys.executable, "-c", "while True: pass"], preexec_fn=lambda: os.sched_setaffinity(0, processor)
+    )
     try:
         os.sched_setaffinity(0, processor)
-        r = settled(lambda: stats(BAD, path, tmp_path / "r", "--points", 2, "--heap", "256M",
-                                  env={"BAD_DRIVER": "sleep"}),
-                    lambda r: r["malloc_time_preempted"] > 0)
+        r = settled(
+            lambda: stats(BAD, path, tmp_path / "r", "--points", 2, "--heap", "256M", env={"BAD_DRIVER": "sleep"}),
+            lambda r: r["malloc_time_preempted"] > 0,
+        )
     finally:
         os.sched_setaffinity(0, mine)
         busy.kill()
@@ -372,9 +415,10 @@ def test_known_delay_is_measured(ops: tuple[Path, Model], tmp_path: Path) -> Non
         times = sorted(p["current_op_time"] for p in r["alloc_stats"] if p["op"] == "N")
         return times[len(times) // 2]
 
-    r = settled(lambda: stats(BAD, ops[0], tmp_path / "r", "--points", 30, "--heap", "256M",
-                              env={"BAD_DRIVER": "sleep"}),
-                lambda r: max(r["malloc_time_p50"], median_of_points(r)) <= 24000)
+    r = settled(
+        lambda: stats(BAD, ops[0], tmp_path / "r", "--points", 30, "--heap", "256M", env={"BAD_DRIVER": "sleep"}),
+        lambda r: max(r["malloc_time_p50"], median_of_points(r)) <= 24000,
+    )
     for median in (r["malloc_time_p50"], median_of_points(r)):
         assert 19900 <= median <= 24000
     assert r["free_time_p50"] < 10000
@@ -383,17 +427,34 @@ def test_known_delay_is_measured(ops: tuple[Path, Model], tmp_path: Path) -> Non
 # -- misbehaviour ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("way", "words"), [
-    ("crash", "crashed: Segmentation fault"), ("exit", "ended by itself with status 7"),
-    ("loop", "did nothing for 20 s"), ("escape", "is not inside the heap"), ("overlap", "was overwritten"),
-])
+@pytest.mark.parametrize(
+    ("way", "words"),
+    [
+        ("crash", "crashed: Segmentation fault"),
+        ("exit", "ended by itself with status 7"),
+        ("loop", "did nothing for 20 s"),
+        ("escape", "is not inside the heap"),
+        ("overlap", "was overwritten"),
+    ],
+)
 def test_bad_allocator_fails_alone(way: str, words: str, tmp_path: Path) -> None:
     text = random_ops(3000, seed=6)
     path = tmp_path / "ops"
     path.write_text(text)
     patience = ["--timeout", 20] if way == "loop" else []
-    r = stats(BAD, path, tmp_path / "r", *patience, "--check", "--heap", "256M", "--points", 10, status=1,
-              env={"BAD_DRIVER": way})
+    r = stats(
+        BAD,
+        path,
+        tmp_path / "r",
+        *patience,
+        "--check",
+        "--heap",
+        "256M",
+        "--points",
+        10,
+        status=1,
+        env={"BAD_DRIVER": way},
+    )
     assert words in r["error"] and r["complete"] is False
     news = [i for i, (op, _) in enumerate(read_model(text).ops) if op == "N"]
     index = int(re.search(r"at operation (\d+)", r["error"]).group(1))
@@ -426,8 +487,19 @@ def broken(tmp_path: Path, place: str, moves: bool = False) -> Path:
         pytest.skip("no C compiler here")
     words = ("STEVE_MOVES", "where", "where", "unlock") if moves else ("0",) * 4
     (tmp_path / "broken.c").write_text(BROKEN % (place, *words))
-    subprocess.run([cc, "-O2", "-fPIC", "-shared", f"-I{SOURCE / 'drivers/sdk'}", "-o", tmp_path / "broken.so",
-                    tmp_path / "broken.c"], check=True)
+    subprocess.run(
+        [
+            cc,
+            "-O2",
+            "-fPIC",
+            "-shared",
+            f"-I{SOURCE / 'drivers/sdk'}",
+            "-o",
+            tmp_path / "broken.so",
+            tmp_path / "broken.c",
+        ],
+        check=True,
+    )
     return tmp_path / "broken.so"
 
 
@@ -436,15 +508,22 @@ OVERLAPS = "block of 100 bytes at 0x[0-9a-f]+ overlaps the live block of 100 byt
 UNALIGNED = "blocks not aligned to 8 bytes, the first of 100 bytes at 0x[0-9a-f]+"
 
 
-@pytest.mark.parametrize(("place", "moves", "error"), [
-    ("0", False, f"broken: at operation 1: {OVERLAPS}"),
-    ("s_top / 2 / 16 * 16", False, f"broken: at operation 1: {OVERLAPS}"),
-    ("4", False, f"broken: at operation 1: {OVERLAPS}; 2 {UNALIGNED} [(]operation 0[)]"),
-    ("s_top + (s_top ? 4 : 0)", False, f"broken: at operation 1: 2 {UNALIGNED} [(]operation 1[)]"),
-    ("s_top + 2", True, f"broken: at operation 0: 3 {UNALIGNED} [(]operation 0[)]"),
-    ("0", True, "broken: at operation 3: block of 100 bytes at 0x[0-9a-f]+ was overwritten at byte 0 while it "
-                "was live [(]found at the end[)]"),
-])
+@pytest.mark.parametrize(
+    ("place", "moves", "error"),
+    [
+        ("0", False, f"broken: at operation 1: {OVERLAPS}"),
+        ("s_top / 2 / 16 * 16", False, f"broken: at operation 1: {OVERLAPS}"),
+        ("4", False, f"broken: at operation 1: {OVERLAPS}; 2 {UNALIGNED} [(]operation 0[)]"),
+        ("s_top + (s_top ? 4 : 0)", False, f"broken: at operation 1: 2 {UNALIGNED} [(]operation 1[)]"),
+        ("s_top + 2", True, f"broken: at operation 0: 3 {UNALIGNED} [(]operation 0[)]"),
+        (
+            "0",
+            True,
+            "broken: at operation 3: block of 100 bytes at 0x[0-9a-f]+ was overwritten at byte 0 while it "
+            "was live [(]found at the end[)]",
+        ),
+    ],
+)
 def test_check_of_blocks_that_are_never_freed(place: str, moves: bool, error: str, tmp_path: Path) -> None:
     so = broken(tmp_path, place, moves)
     ops = tmp_path / "ops"
@@ -464,8 +543,19 @@ def test_check_lets_neighbours_and_used_again_places_pass(tmp_path: Path) -> Non
 
 def test_memory_taken_past_the_heap_is_found(ops: tuple[Path, Model], tmp_path: Path) -> None:
     """A library that maps memory although its driver says that it works in the heap by itself."""
-    p = replay("-a", BAD, "--allocstats", ops[0], "-o", tmp_path / "r", "--passes", 1, "--heap", "256M",
-               env={"BAD_DRIVER": "outside"})
+    p = replay(
+        "-a",
+        BAD,
+        "--allocstats",
+        ops[0],
+        "-o",
+        tmp_path / "r",
+        "--passes",
+        1,
+        "--heap",
+        "256M",
+        env={"BAD_DRIVER": "outside"},
+    )
     assert p.returncode == 0 and "took 1048576 bytes outside of its heap" in p.stderr
     assert parse_result(tmp_path / "r")["outside_bytes"] == 1 << 20
 
@@ -489,8 +579,9 @@ def test_moving_allocator_compacts_and_keeps_contents(tmp_path: Path) -> None:
     path = tmp_path / "moves-lockops"
     path.write_text(text)
     model = read_model(text)
-    r = stats(BAD, path, tmp_path / "r", "--heap", model.peak * 3, "--check", "--points", 60,
-              env={"BAD_DRIVER": "moves"})
+    r = stats(
+        BAD, path, tmp_path / "r", "--heap", model.peak * 3, "--check", "--points", 60, env={"BAD_DRIVER": "moves"}
+    )
     assert r["complete"] is True
     assert model.total > 3 * model.peak
     assert [p["used"] for p in r["alloc_stats"]] == [model.used[p["op_index"]] for p in r["alloc_stats"]]
@@ -519,8 +610,10 @@ def test_interrupted_leaves_nothing(ops: tuple[Path, Model], tmp_path: Path) -> 
     """No incomplete file and no process is left."""
     args = ["-a", BAD, "--allocstats", ops[0], "-o", tmp_path / "r"]
     mark = f"INTERRUPTED={tmp_path}"
-    p = subprocess.Popen([shutil.which("steve-replay") or "", *args],
-                         env={**os.environ, "BAD_DRIVER": "loop", "INTERRUPTED": str(tmp_path)})
+    p = subprocess.Popen(
+        [shutil.which("steve-replay") or "", *args],
+        env={**os.environ, "BAD_DRIVER": "loop", "INTERRUPTED": str(tmp_path)},
+    )
     wait_for(lambda: os.listdir(tmp_path) and len(workers_of(mark)) >= 2)
     p.terminate()
     assert p.wait(600) == -signal.SIGTERM

@@ -15,7 +15,16 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 from ops_tools import (  # noqa: E402
-    ALL, BAD, BUILD, Model, allocators, parse_result, random_ops, read_model, replay, threaded_ops,
+    ALL,
+    BAD,
+    BUILD,
+    Model,
+    allocators,
+    parse_result,
+    random_ops,
+    read_model,
+    replay,
+    threaded_ops,
 )
 
 LIST = {d["name"]: d for d in json.loads(replay("--list", "--json").stdout)}
@@ -25,8 +34,23 @@ OWN_LOCKS = set(allocators("PARALLEL"))
 def run(path: Path, driver: str, *args: object, **kw: object) -> subprocess.CompletedProcess[str]:
     if driver in LIST and not LIST[driver]["available"]:
         pytest.skip(f"{driver}: {LIST[driver]['reason']}")
-    return replay("-a", driver, "--allocstats", path, "-o", path.parent / "result", "--passes", 1, "--points", 5,
-                  "--heap", "256M", "--threads=replay", *args, **kw)
+    return replay(
+        "-a",
+        driver,
+        "--allocstats",
+        path,
+        "-o",
+        path.parent / "result",
+        "--passes",
+        1,
+        "--points",
+        5,
+        "--heap",
+        "256M",
+        "--threads=replay",
+        *args,
+        **kw,
+    )
 
 
 def result(path: Path, driver: str, *args: object) -> dict[str, object]:
@@ -80,8 +104,14 @@ def test_order_of_a_block(tmp_path: Path) -> None:
     """Threads that pass one block on in a circle wait for each other at every operation."""
     lines = []
     for i in range(3000):
-        lines += [f"# thread {i % 3 + 1}", f"{i} N 0 {i % 300 + 1}", f"# thread {(i + 1) % 3 + 1}",
-                  f"{i} R 0 {i % 500 + 1}", f"# thread {(i + 2) % 3 + 1}", f"{i} F 0 0"]
+        lines += [
+            f"# thread {i % 3 + 1}",
+            f"{i} N 0 {i % 300 + 1}",
+            f"# thread {(i + 1) % 3 + 1}",
+            f"{i} R 0 {i % 500 + 1}",
+            f"# thread {(i + 2) % 3 + 1}",
+            f"{i} F 0 0",
+        ]
     text = "\n".join(lines) + "\n"
     r = result(write(tmp_path, text), "glibc", "--check")
     check_totals(r, text)
@@ -160,8 +190,12 @@ def steve(*args: object) -> subprocess.CompletedProcess[str]:
 def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A trace of four threads that free each other's blocks."""
     folder = tmp_path_factory.mktemp("threads")
-    subprocess.run(["ljtrace", f"--out={folder}/t.ljt", BUILD / "regtest/native/conduct", "threads"], check=True,
-                   capture_output=True, timeout=600)
+    subprocess.run(
+        ["ljtrace", f"--out={folder}/t.ljt", BUILD / "regtest/native/conduct", "threads"],
+        check=True,
+        capture_output=True,
+        timeout=600,
+    )
     return folder / "t.ljt"
 
 

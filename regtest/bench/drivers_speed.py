@@ -37,8 +37,12 @@ class Run:
     def __init__(self, *command: object, **environment: str) -> None:
         start = time.monotonic()
         words = [str(word) for word in command]
-        pid = os.posix_spawnp(words[0], words, {**os.environ, **environment},
-                              file_actions=[(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0)])
+        pid = os.posix_spawnp(
+            words[0],
+            words,
+            {**os.environ, **environment},
+            file_actions=[(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0)],
+        )
         _, status, usage = os.wait4(pid, 0)
         self.status = os.waitstatus_to_exitcode(status)
         self.wall, self.cpu = time.monotonic() - start, usage.ru_utime + usage.ru_stime
@@ -96,8 +100,10 @@ def drivers() -> List[Dict[str, Any]]:
 
 def points_table(folder: Path, ops: Path, count: int, only: str) -> List[Dict[str, Any]]:
     """One row for each allocator, also for those that are missing."""
-    print(f"\n{POINTS:,} data points of {count:,} operations\n"
-          f"{'allocator':<16}{'wall s':>9}{'CPU s':>9}{'M ops/s':>10}{'warm':>9}")
+    print(
+        f"\n{POINTS:,} data points of {count:,} operations\n"
+        f"{'allocator':<16}{'wall s':>9}{'CPU s':>9}{'M ops/s':>10}{'warm':>9}"
+    )
     rows = []
     for driver in drivers():
         if only not in driver["name"]:
@@ -105,8 +111,10 @@ def points_table(folder: Path, ops: Path, count: int, only: str) -> List[Dict[st
         row = {"allocator": driver["name"]}
         if driver["available"]:
             r = with_room(driver["name"], ops, folder / "result", "--points", POINTS, "--timeout", 300)
-            row |= {key: r.get(key) for key in ("wall", "cpu", "failed", "large_heap",
-                                                "replay_time_per_op", "warm_time_per_op", "passes")}
+            row |= {
+                key: r.get(key)
+                for key in ("wall", "cpu", "failed", "large_heap", "replay_time_per_op", "warm_time_per_op", "passes")
+            }
         else:
             row["failed"] = driver["reason"]
         show_points(row)
@@ -123,8 +131,11 @@ def show_points(row: Dict[str, Any]) -> None:
     if row.get("failed"):
         print(f"{row['allocator']:<16}{row['failed']}", flush=True)
         return
-    print(f"{row['allocator']:<16}{row['wall']:>9.1f}{row['cpu']:>9.1f}{rate(row['replay_time_per_op']):>10}"
-          f"{rate(row['warm_time_per_op']):>9}{'  in a heap of 2 GiB' if row['large_heap'] else ''}", flush=True)
+    print(
+        f"{row['allocator']:<16}{row['wall']:>9.1f}{row['cpu']:>9.1f}{rate(row['replay_time_per_op']):>10}"
+        f"{rate(row['warm_time_per_op']):>9}{'  in a heap of 2 GiB' if row['large_heap'] else ''}",
+        flush=True,
+    )
 
 
 def alternating(path: Path) -> Path:
@@ -147,9 +158,11 @@ def harness_table(folder: Path) -> List[Dict[str, Any]]:
     """What the replay itself costs, and mimalloc with it. By chance: few blocks are live, the allocator answers from
     its caches, and half of the operations come as a surprise to the processor, which costs more than all else."""
     print(f"\n{'whole replay, nothing timed':<30}{'mimalloc, M ops/s':>18}{'ns/op':>8}{'of it the replay':>18}")
-    files = (("New or Free by chance", write_ops(folder / "harness-ops", 1_000_000, 1000)),
-             ("New and Free alternate", alternating(folder / "steady-ops")),
-             ("a recorded program", recorded(folder)))
+    files = (
+        ("New or Free by chance", write_ops(folder / "harness-ops", 1_000_000, 1000)),
+        ("New and Free alternate", alternating(folder / "steady-ops")),
+        ("a recorded program", recorded(folder)),
+    )
     rows = []
     for name, ops in files:
         r = allocstats("mimalloc", ops, folder / "result", "--points", 2, "--passes", 9)
@@ -167,10 +180,16 @@ def clock_table(folder: Path) -> Dict[str, Any]:
     ops = write_ops(folder / "clock-ops", 3000, 200)
     null = allocstats("null", ops, folder / "result", "--points", 3, "--passes", 5)
     wait = allocstats(BAD, ops, folder / "result", "--points", 3, "--heap", "256M", BAD_DRIVER="sleep")
-    row = {"clock_cost": null["clock_cost"], "null_malloc": null["malloc_time_p50"],
-           "null_free": null["free_time_p50"], "delay": wait["malloc_time_p50"] - DELAY}
-    print("\nThe clock costs {clock_cost:.1f} ns, subtracted; malloc and free of the null driver then read "
-          "{null_malloc} and {null_free} ns, a wait of 20,000 ns reads {delay:+} ns".format(**row))
+    row = {
+        "clock_cost": null["clock_cost"],
+        "null_malloc": null["malloc_time_p50"],
+        "null_free": null["free_time_p50"],
+        "delay": wait["malloc_time_p50"] - DELAY,
+    }
+    print(
+        "\nThe clock costs {clock_cost:.1f} ns, subtracted; malloc and free of the null driver then read "
+        "{null_malloc} and {null_free} ns, a wait of 20,000 ns reads {delay:+} ns".format(**row)
+    )
     return row
 
 
@@ -183,24 +202,47 @@ def sink(folder: Path) -> Path:
 
 
 def film(folder: Path, ops: Path, size: str, ending: str, frames: int, **environment: str) -> Run:
-    return Run("steve-replay", "-q", "-a", "glibc", "--memplot", ops, "-o", folder / f"film{ending}", "--size", size,
-               "--frames", frames, **environment)
+    return Run(
+        "steve-replay",
+        "-q",
+        "-a",
+        "glibc",
+        "--memplot",
+        ops,
+        "-o",
+        folder / f"film{ending}",
+        "--size",
+        size,
+        "--frames",
+        frames,
+        **environment,
+    )
 
 
 def films_table(folder: Path) -> List[Dict[str, Any]]:
     """What a frame more costs: a film of few frames is subtracted, which leaves out reading and surveying."""
     ops = write_ops(folder / "film-ops", 1_000_000, 20_000)
-    print(f"\n{'film of 1,000,000 operations':<30}{'wall s':>8}{'frames/s':>10}{'CPU ms/frame':>14}{'of it painting':>16}")
+    print(
+        f"\n{'film of 1,000,000 operations':<30}{'wall s':>8}{'frames/s':>10}{'CPU ms/frame':>14}{'of it painting':>16}"
+    )
     rows = []
     for size, ending in (("1280x720", ".mp4"), ("1920x1080", ".mp4"), ("1280x720", ".avi"), ("1280x720", ".webm")):
         few, many = (film(folder, ops, size, ending, n) for n in (10, FRAMES))
         idle = [film(folder, ops, size, ending, n, FFMPEG=str(sink(folder))) for n in (10, FRAMES)]
-        row = {"size": size, "ending": ending, "wall": many.wall, "status": many.status,
-               "rate": (FRAMES - 10) / max(many.wall - few.wall, 1e-3),
-               "cpu": (many.cpu - few.cpu) / (FRAMES - 10) * 1e3,
-               "painting": (idle[1].cpu - idle[0].cpu) / (FRAMES - 10) * 1e3}
-        print(f"{size + ' ' + ending:<30}{row['wall']:>8.1f}{row['rate']:>10.0f}{row['cpu']:>14.1f}"
-              f"{row['painting']:>16.1f}", flush=True)
+        row = {
+            "size": size,
+            "ending": ending,
+            "wall": many.wall,
+            "status": many.status,
+            "rate": (FRAMES - 10) / max(many.wall - few.wall, 1e-3),
+            "cpu": (many.cpu - few.cpu) / (FRAMES - 10) * 1e3,
+            "painting": (idle[1].cpu - idle[0].cpu) / (FRAMES - 10) * 1e3,
+        }
+        print(
+            f"{size + ' ' + ending:<30}{row['wall']:>8.1f}{row['rate']:>10.0f}{row['cpu']:>14.1f}"
+            f"{row['painting']:>16.1f}",
+            flush=True,
+        )
         rows.append(row)
     return rows
 
@@ -214,8 +256,11 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        result: Dict[str, Any] = {"clock": clock_table(folder), "harness": harness_table(folder),
-                                  "films": films_table(folder)}
+        result: Dict[str, Any] = {
+            "clock": clock_table(folder),
+            "harness": harness_table(folder),
+            "films": films_table(folder),
+        }
         ops = write_ops(folder / "some-ops", args.ops, 20_000)
         result["points"] = points_table(folder, ops, args.ops, args.only)
     if args.json:

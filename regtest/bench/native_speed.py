@@ -27,8 +27,18 @@ from programs import c_source
 from table import geometric_mean
 
 HERE = Path(__file__).resolve().parent
-WORK = {"trees": 17, "strings": 200, "tables": 1500, "cdata": 300, "coroutines": 2000000, "closures": 1000000,
-        "sorting": 200000, "hashing": 800000, "parsing": 20000, "objects": 10000}
+WORK = {
+    "trees": 17,
+    "strings": 200,
+    "tables": 1500,
+    "cdata": 300,
+    "coroutines": 2000000,
+    "closures": 1000000,
+    "sorting": 200000,
+    "hashing": 800000,
+    "parsing": 20000,
+    "objects": 10000,
+}
 SOURCE = """#include <pthread.h>
 #include <stdlib.h>
 static void *work(void *seed) {
@@ -50,8 +60,13 @@ int main(void) {
     for (int i = 0; i < THREADS; i++) pthread_join(t[i], 0);
 }
 """
-TOOLS = {"none": [], "run": ["ljtrace", "run", "--out=OUT"], "depth 0": ["ljtrace", "run", "--stack-depth=0", "--out=OUT"],
-         "sample": ["ljtrace", "run", "--sample", "--out=OUT"], "heaptrack": ["heaptrack", "-o", "OUT"]}
+TOOLS = {
+    "none": [],
+    "run": ["ljtrace", "run", "--out=OUT"],
+    "depth 0": ["ljtrace", "run", "--stack-depth=0", "--out=OUT"],
+    "sample": ["ljtrace", "run", "--sample", "--out=OUT"],
+    "heaptrack": ["heaptrack", "-o", "OUT"],
+}
 CPU = "sample CPU"
 
 
@@ -61,13 +76,17 @@ def programs(folder: Path) -> dict[str, list[str]]:
     for name, threads, rounds in (("malloc", 1, 3000000), ("threads", 8, 500000)):
         source, binary = folder / f"{name}.c", folder / name
         source.write_text(SOURCE)
-        subprocess.run(["cc", "-O2", "-g", f"-DTHREADS={threads}", f"-DROUNDS={rounds}", "-o", binary, source,
-                        "-lpthread"], check=True)
+        subprocess.run(
+            ["cc", "-O2", "-g", f"-DTHREADS={threads}", f"-DROUNDS={rounds}", "-o", binary, source, "-lpthread"],
+            check=True,
+        )
         found[name] = [str(binary)]
     rows = folder / "rows.sql"
-    rows.write_text("create table t(a,b);\nwith recursive c(x) as (select 1 union all select x+1 from c where x<400000) "
-                    "insert into t select x, hex(x*x) from c;\nselect count(*) from (select b from t order by b);\n"
-                    "select sum(length(b)) from t group by a%1000 limit 1;\n")
+    rows.write_text(
+        "create table t(a,b);\nwith recursive c(x) as (select 1 union all select x+1 from c where x<400000) "
+        "insert into t select x, hex(x*x) from c;\nselect count(*) from (select b from t order by b);\n"
+        "select sum(length(b)) from t group by a%1000 limit 1;\n"
+    )
     found["sqlite3"] = ["sqlite3", ":memory:", f".read {rows}"]
     found["perl"] = ["/usr/bin/perl", "-e", "my %h; $h{$_ % 50000} .= $_ for 1..1500000; print scalar keys %h"]
     code = folder / "code.c"
@@ -85,8 +104,13 @@ def user_seconds() -> float:
 def seconds(command: list[str]) -> tuple[float, float]:
     """How long a command runs, and its user CPU time. A failure ends the benchmark."""
     start, cpu = time.monotonic(), user_seconds()
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                          env={**os.environ, "DISPLAY": ""})
+    done = subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "DISPLAY": ""},
+    )
     if done.returncode:
         sys.exit(f"{' '.join(command)}: status {done.returncode}\n{done.stderr.decode(errors='replace')[-1000:]}")
     return time.monotonic() - start, user_seconds() - cpu
@@ -116,11 +140,15 @@ def show(found: dict[str, dict[str, float]]) -> None:
     shown = [*(tool for tool in TOOLS if tool != "none"), CPU]
     print(f"{'program':12s} {'none':>8s} " + " ".join(f"{tool:>10s}" for tool in shown))
     for name, row in found.items():
-        print(f"{name:12s} {row['none']:7.2f}s " + " ".join(
-            f"{row[tool] / row['none']:10.2f}" if tool in row else f"{'-':>10s}" for tool in shown))
+        print(
+            f"{name:12s} {row['none']:7.2f}s "
+            + " ".join(f"{row[tool] / row['none']:10.2f}" if tool in row else f"{'-':>10s}" for tool in shown)
+        )
     for kind, names in (("Lua", WORK), ("C", set(found) - set(WORK))):
-        means = {tool: geometric_mean(found[n][tool] / found[n]["none"] for n in names if tool in found.get(n, {}))
-                 for tool in shown}
+        means = {
+            tool: geometric_mean(found[n][tool] / found[n]["none"] for n in names if tool in found.get(n, {}))
+            for tool in shown
+        }
         print(f"mean of {kind:4s} {'':8s} " + " ".join(f"{m:10.2f}" if m else f"{'-':>10s}" for m in means.values()))
 
 

@@ -18,14 +18,18 @@ from programs import Program, all_programs
 from table import geometric_mean
 
 FEWEST = {False: 10_000_000, True: 1_000_000}  # events; by: is it a small run?
-SHORTEST = 0.02                                # shorter times are not meaningful
+SHORTEST = 0.02  # shorter times are not meaningful
 EVENTS = ("new", "free", "resize", "load", "store", "modify")
 NOWHERE = ("--binary", "-o", os.devnull)
 # title -> what it reads, the arguments
 COMMANDS: Dict[str, Tuple[str, Tuple[str, ...]]] = {
-    "summary": ("ljt", ("summary",)), "ops": ("ljt", ("ops", *NOWHERE)), "findings": ("ljt", ("findings",)),
-    "lines": ("ljt", ("lines",)), "sites": ("ljt", ("sites",)),
-    "lockops": ("ljt", ("lockops", "--full", *NOWHERE)), "from ops": ("ops", ("lockops", "--full", *NOWHERE)),
+    "summary": ("ljt", ("summary",)),
+    "ops": ("ljt", ("ops", *NOWHERE)),
+    "findings": ("ljt", ("findings",)),
+    "lines": ("ljt", ("lines",)),
+    "sites": ("ljt", ("sites",)),
+    "lockops": ("ljt", ("lockops", "--full", *NOWHERE)),
+    "from ops": ("ops", ("lockops", "--full", *NOWHERE)),
 }
 
 
@@ -67,8 +71,10 @@ def rate(events: int, time: float) -> "float | None":
 
 def measure(trace: Path, events: int, starts: Dict[str, float]) -> "Dict[str, float | None]":
     """Millions of events a second, by title of the command."""
-    return {title: rate(events, seconds(arguments, trace.with_suffix(f".{form}")) - starts[title])
-            for title, (form, arguments) in COMMANDS.items()}
+    return {
+        title: rate(events, seconds(arguments, trace.with_suffix(f".{form}")) - starts[title])
+        for title, (form, arguments) in COMMANDS.items()
+    }
 
 
 def line(name: str, events: float, rates: Dict[str, Any]) -> str:
@@ -83,8 +89,10 @@ def chosen_programs(folder: Path, small: bool, names: List[str]) -> Tuple[List[P
     for name in names:
         if name not in known:
             sys.exit(f"bench: no program '{name}'; there are: {', '.join(known)}")
-    return ([program for program in programs if not names or program.name in names],
-            {name: why for name, why in absent.items() if not names or name in names})
+    return (
+        [program for program in programs if not names or program.name in names],
+        {name: why for name, why in absent.items() if not names or name in names},
+    )
 
 
 def speeds(folder: Path, small: bool, names: List[str]) -> Dict[str, Any]:
@@ -92,8 +100,7 @@ def speeds(folder: Path, small: bool, names: List[str]) -> Dict[str, Any]:
     means: geometric means by command}. A rate or mean is None if it could not be measured."""
     programs, left_out = chosen_programs(folder, small, names)
     idle = record(folder, Program("idle", "c", ("true",)))
-    starts = {title: seconds(arguments, idle.with_suffix(f".{form}"))
-              for title, (form, arguments) in COMMANDS.items()}
+    starts = {title: seconds(arguments, idle.with_suffix(f".{form}")) for title, (form, arguments) in COMMANDS.items()}
     rows: Dict[str, Dict[str, Any]] = {}
     print(line("M events/s", 0, {}) + "".join(f"{title:>10}" for title in COMMANDS), flush=True)
     for program in programs:

@@ -32,14 +32,30 @@ ROOT = Path(__file__).resolve().parents[2]
 MKLOAD = Path(os.environ.get("LJTRACE_BUILDDIR", "")) / "steve" / "test" / "mkload"
 NOWHERE = ["-o", "/dev/null"]
 COMMANDS: Dict[str, List[str]] = {
-    "summary": ["summary"], "ops --binary": ["ops", "--binary", *NOWHERE], "ops": ["ops", *NOWHERE],
-    "memtrace": ["memtrace", *NOWHERE], "lockops --full": ["lockops", "--full", "--binary", *NOWHERE],
+    "summary": ["summary"],
+    "ops --binary": ["ops", "--binary", *NOWHERE],
+    "ops": ["ops", *NOWHERE],
+    "memtrace": ["memtrace", *NOWHERE],
+    "lockops --full": ["lockops", "--full", "--binary", *NOWHERE],
     "lockops --stack": ["lockops", "--stack", "--binary", *NOWHERE],
-    "lockops --simple": ["lockops", "--simple", "--binary", *NOWHERE], "sites": ["sites"], "lines": ["lines"],
-    "findings": ["findings"], "lifetimes": ["lifetimes"], "heat": ["heat"], "workingset": ["workingset"],
-    "reuse": ["reuse"], "sharing": ["sharing"], "fields": ["fields"], "check": ["check"],
-    "report": ["report", "--json"], "types": ["types"], "states": ["states"],
-    "threads": ["threads"], "leaks": ["leaks"], "temporaries": ["temporaries"], "resizes": ["resizes"],
+    "lockops --simple": ["lockops", "--simple", "--binary", *NOWHERE],
+    "sites": ["sites"],
+    "lines": ["lines"],
+    "findings": ["findings"],
+    "lifetimes": ["lifetimes"],
+    "heat": ["heat"],
+    "workingset": ["workingset"],
+    "reuse": ["reuse"],
+    "sharing": ["sharing"],
+    "fields": ["fields"],
+    "check": ["check"],
+    "report": ["report", "--json"],
+    "types": ["types"],
+    "states": ["states"],
+    "threads": ["threads"],
+    "leaks": ["leaks"],
+    "temporaries": ["temporaries"],
+    "resizes": ["resizes"],
     "globals": ["globals"],
 }
 # The same from what other commands write; the lines of text are the events, but for a few
@@ -77,13 +93,17 @@ def converted(trace: Path, command: str, *arguments: str) -> Path:
 
 def cases(folder: Path, live: int) -> Dict[str, Tuple[List[str], Callable[[int], Path]]]:
     """What is measured: by name the arguments, and a function from a number of events to the input."""
+
     def trace(n: int) -> Path:
         return load(folder, n, live)
+
     found = {name: (arguments, trace) for name, arguments in COMMANDS.items()}
-    found.update((name, (arguments, lambda n: converted(trace(n), "memtrace")))
-                 for name, arguments in FROM_TEXT.items())
-    found.update((name, (arguments, lambda n: converted(trace(n), "ops", "--binary")))
-                 for name, arguments in FROM_OPS.items())
+    found.update(
+        (name, (arguments, lambda n: converted(trace(n), "memtrace"))) for name, arguments in FROM_TEXT.items()
+    )
+    found.update(
+        (name, (arguments, lambda n: converted(trace(n), "ops", "--binary"))) for name, arguments in FROM_OPS.items()
+    )
     return found
 
 
@@ -98,8 +118,14 @@ def speeds(folder: Path, events: int, live: int) -> List[Dict[str, Any]]:
     for name, (arguments, path_of) in cases(folder, live).items():
         start = seconds(arguments, path_of(100))
         small, large = (max(seconds(arguments, path_of(n)) - start, 1e-3) for n in (events // 10, events))
-        rows.append({"command": name, "tenth": events / 10 / small / 1e6, "whole": events / large / 1e6,
-                     "growth": large / small / 10})
+        rows.append(
+            {
+                "command": name,
+                "tenth": events / 10 / small / 1e6,
+                "whole": events / large / 1e6,
+                "growth": large / small / 10,
+            }
+        )
         print("{command:<20}{tenth:>12.1f}{whole:>12.1f}{growth:>12.2f}".format(**rows[-1]), flush=True)
     return rows
 
@@ -110,23 +136,27 @@ def against_python(folder: Path, events: int = 20_000) -> List[Dict[str, Any]]:
     import reference
     from steve.kernels import _locks, _ops
     from steve.trace._memtrace import OpsFile, Trace
+
     path = load(folder, events, 200)
     ops_path = folder / "small-ops"
     Run("steve", "ops", "--text", "-q", "-o", ops_path, path)
-    ops = [reference.Op(int(words[0]), words[1], int(words[2]), int(words[3]))
-           for words in (line.split() for line in ops_path.read_text().splitlines())]
+    ops = [
+        reference.Op(int(words[0]), words[1], int(words[2]), int(words[3]))
+        for words in (line.split() for line in ops_path.read_text().splitlines())
+    ]
     history = [reference.Event(op.letter, op.addr, op.size) for op in ops]
 
     def locks(fd: int) -> None:
         _locks.write_lockops_full(OpsFile(str(ops_path)), _locks.Unfreed(OpsFile(str(ops_path))), fd)
 
     with open(os.devnull, "wb") as null:
-        pairs = (("ops", lambda: reference.translate(history),
-                  lambda: _ops.write_ops(Trace(str(path)), null.fileno())),
-                 ("lockops --full", lambda: reference.lockops_full(ops[:3000], False),
-                  lambda: locks(null.fileno())))
-        return [compared(name, slow, 3000 if "full" in name else len(ops), fast, len(ops))
-                for name, slow, fast in pairs]
+        pairs = (
+            ("ops", lambda: reference.translate(history), lambda: _ops.write_ops(Trace(str(path)), null.fileno())),
+            ("lockops --full", lambda: reference.lockops_full(ops[:3000], False), lambda: locks(null.fileno())),
+        )
+        return [
+            compared(name, slow, 3000 if "full" in name else len(ops), fast, len(ops)) for name, slow, fast in pairs
+        ]
 
 
 def compared(name: str, slow: Any, n_slow: int, fast: Any, n_fast: int) -> Dict[str, Any]:
@@ -145,8 +175,9 @@ def memory(folder: Path, events: int) -> List[Dict[str, Any]]:
     """The most memory at few and at many live blocks."""
     rows = []
     for name, arguments in COMMANDS.items():
-        few, many = (Run("steve", *arguments, "-q", load(folder, events, live)).rss / 1e6
-                     for live in (1_000, 1_000_000))
+        few, many = (
+            Run("steve", *arguments, "-q", load(folder, events, live)).rss / 1e6 for live in (1_000, 1_000_000)
+        )
         rows.append({"command": name, "few": few, "many": many})
         print("{command:<20}{few:>12.0f}{many:>12.0f}".format(**rows[-1]), flush=True)
     return rows
@@ -185,8 +216,13 @@ def table_names(text: str) -> List[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--tables", metavar="LIST", type=table_names, default=list(TABLES),
-                        help=f"which, with commas between (default: {','.join(TABLES)})")
+    parser.add_argument(
+        "--tables",
+        metavar="LIST",
+        type=table_names,
+        default=list(TABLES),
+        help=f"which, with commas between (default: {','.join(TABLES)})",
+    )
     parser.add_argument("--events", type=int, default=40_000_000, help="of the largest trace that is made up")
     parser.add_argument("--small", action="store_true", help="programs do a small part of what they else do")
     parser.add_argument("--program", metavar="NAME", action="append", default=[], help="only this one; again for more")

@@ -80,8 +80,15 @@ def make_program(folder: Path, megabytes: float) -> Path:
     calls += "int main(void) { return (" + " + ".join(f"run{number}(2)" for number in range(count)) + ") == 1; }\n"
     (folder / "main.c").write_text(calls)
     command("gcc", "-g", "-c", "-o", folder / "main.o", folder / "main.c")
-    command("g++", "-no-pie", "-Wl,--build-id,--allow-multiple-definition", "-o", program, folder / "main.o",
-            *(folder / f"unit{number}.o" for number in range(count)))
+    command(
+        "g++",
+        "-no-pie",
+        "-Wl,--build-id,--allow-multiple-definition",
+        "-o",
+        program,
+        folder / "main.o",
+        *(folder / f"unit{number}.o" for number in range(count)),
+    )
     for number in range(count):
         (folder / f"unit{number}.o").unlink()
     return program

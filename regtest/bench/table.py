@@ -12,9 +12,13 @@ from typing import Iterable, Mapping, Sequence
 Row = Mapping[str, Mapping[str, float]]  # tool -> figure -> value
 
 IN_SECONDS = ("native", "none")
-FIGURES = (("events", "M events", 1e-6, 1), ("events_per_second", "M/s", 1e-6, 1),
-           ("bytes_per_event", "B/event", 1, 3), ("tool_memory", "tool MB", 1e-6, 0),
-           ("collector_memory", "coll. MB", 1e-6, 0))
+FIGURES = (
+    ("events", "M events", 1e-6, 1),
+    ("events_per_second", "M/s", 1e-6, 1),
+    ("bytes_per_event", "B/event", 1, 3),
+    ("tool_memory", "tool MB", 1e-6, 0),
+    ("collector_memory", "coll. MB", 1e-6, 0),
+)
 LEGEND = """native and none: seconds. Other tools: times --tool=none. The last five columns: ljtrace, with
 loads and stores. Memory: peaks; the tool's holds the program's as well."""
 MEANS = ("ratio", "bytes_per_event", "events_per_second")

@@ -35,6 +35,7 @@ class BenchError(Exception):
 class Tool:
     """A column of the table: the words before the program's command (OUT stands for its file), and when it is
     used: `only` = "" for all programs, "c" or "lua" for those of a kind, "shortest" for that one alone, once."""
+
     name: str
     words: tuple[str, ...]
     only: str = ""
@@ -50,22 +51,26 @@ def valgrind(name: str, *options: str, label: str = "", only: str = "") -> Tool:
 
 NATIVE = Tool("native", ())
 NONE = valgrind("none")
-TOOLS = (NATIVE, NONE,
-         valgrind("ljtrace", "--out=OUT"),
-         valgrind("ljtrace", "--trace-mem=no", "--out=OUT", label="heap only"),
-         valgrind("ljtrace", "--trace-freed=no", "--out=OUT", label="no freed"),
-         valgrind("ljtrace", "--lua-states=no", "--out=OUT", label="no states", only="lua"),
-         valgrind("ljtrace", "--trace-mem=no", "--lua=no", "--out=OUT", label="heap no lua", only="lua"),
-         valgrind("memcheck"),
-         valgrind("dhat", "--dhat-out-file=OUT"),
-         valgrind("massif", "--massif-out-file=OUT"),
-         valgrind("lackey", "--trace-mem=yes", only="shortest"),
-         Tool("heaptrack", ("heaptrack", "-o", "OUT"), "c"))
+TOOLS = (
+    NATIVE,
+    NONE,
+    valgrind("ljtrace", "--out=OUT"),
+    valgrind("ljtrace", "--trace-mem=no", "--out=OUT", label="heap only"),
+    valgrind("ljtrace", "--trace-freed=no", "--out=OUT", label="no freed"),
+    valgrind("ljtrace", "--lua-states=no", "--out=OUT", label="no states", only="lua"),
+    valgrind("ljtrace", "--trace-mem=no", "--lua=no", "--out=OUT", label="heap no lua", only="lua"),
+    valgrind("memcheck"),
+    valgrind("dhat", "--dhat-out-file=OUT"),
+    valgrind("massif", "--massif-out-file=OUT"),
+    valgrind("lackey", "--trace-mem=yes", only="shortest"),
+    Tool("heaptrack", ("heaptrack", "-o", "OUT"), "c"),
+)
 
 
 @dataclass
 class Run:
     """What one run cost. Memory in bytes; the collector's is 0 where there is none."""
+
     seconds: float
     tool_memory: int
     collector_memory: int
@@ -74,8 +79,11 @@ class Run:
 
 def missing_tools() -> dict[str, str]:
     """Tools that are not here: name -> reason."""
-    return {tool.name: f"{tool.words[0]} is not installed (Debian package {tool.words[0]})"
-            for tool in TOOLS if tool.words and shutil.which(tool.words[0]) is None}
+    return {
+        tool.name: f"{tool.words[0]} is not installed (Debian package {tool.words[0]})"
+        for tool in TOOLS
+        if tool.words and shutil.which(tool.words[0]) is None
+    }
 
 
 def environment(tool: Tool) -> dict[str, str]:
@@ -132,8 +140,9 @@ def watch(process: subprocess.Popen[bytes], start: float, limit: float) -> tuple
         time.sleep(min(POLL_SECONDS, max(seconds / 100, 0.0005)))
 
 
-def run_once(command: list[str], env: Mapping[str, str], stdin: Path | None, err: BinaryIO | int,
-             limit: float) -> tuple[int, Run]:
+def run_once(
+    command: list[str], env: Mapping[str, str], stdin: Path | None, err: BinaryIO | int, limit: float
+) -> tuple[int, Run]:
     with open(stdin or os.devnull, "rb") as source, tempfile.TemporaryFile() as out:
         start = time.monotonic()
         process = subprocess.Popen(command, env=env, stdin=source, stdout=out, stderr=err)

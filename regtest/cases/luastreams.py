@@ -19,7 +19,7 @@ class Bytes:
         value = shift = 0
         while True:
             byte = self.byte()
-            value |= (byte & 0x7f) << shift
+            value |= (byte & 0x7F) << shift
             shift += 7
             if byte < 0x80:
                 return value
@@ -27,10 +27,10 @@ class Bytes:
     def text(self) -> str:
         size = self.uleb()
         self.at += size
-        return self.data[self.at - size:self.at].decode()
+        return self.data[self.at - size : self.at].decode()
 
     def head(self, letters: bytes, version: int) -> None:
-        assert self.data[self.at:self.at + 7] == letters + bytes([version, 0, 0, 0])
+        assert self.data[self.at : self.at + 7] == letters + bytes([version, 0, 0, 0])
         self.at += 7
 
     def symbol(self, kind: int) -> tuple:
@@ -94,9 +94,9 @@ def sysprof(path: Path) -> tuple[list[tuple], list[tuple]]:
 
 
 def number(value: int) -> bytes:
-    groups = [value & 0x7f]
+    groups = [value & 0x7F]
     while value := value >> 7:
-        groups.append(value & 0x7f)
+        groups.append(value & 0x7F)
     return bytes([*(g | 0x80 for g in groups[:-1]), groups[-1]])
 
 

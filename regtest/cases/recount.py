@@ -15,6 +15,7 @@ KINDS = ("new", "free", "resize", "load", "store", "modify")
 @dataclass
 class Block:
     """A block. Numbers of operations count from 0. `last` is that of its last access, -1 if there is none."""
+
     handle: int
     addr: int
     size: int
@@ -91,8 +92,17 @@ class Recount:
         self._ask(number["size"])
         self.news += 1
         self.held += number["size"]
-        self.live[number["handle"]] = Block(number["handle"], number["addr"], number["size"], number["thread"],
-                                            self.operations, self.now, self.allocated, self.news, number["size"])
+        self.live[number["handle"]] = Block(
+            number["handle"],
+            number["addr"],
+            number["size"],
+            number["thread"],
+            self.operations,
+            self.now,
+            self.allocated,
+            self.news,
+            number["size"],
+        )
         self._op(number["handle"], "N", number, number["size"])
 
     def _free(self, kind: str, number: dict[str, int]) -> None:

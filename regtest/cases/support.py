@@ -25,8 +25,10 @@ SOURCE = Path(os.environ["LJTRACE_SRCDIR"])
 BUILD = Path(os.environ["LJTRACE_BUILDDIR"])
 NATIVE = BUILD / "regtest/native"
 # a chunk for luajit -e: begins to interrupt the program by signal SIGNAL (0 = SIGRTMAX) every 500 microseconds
-INTERRUPTED = (f'local ffi = require "ffi" ffi.cdef "int interrupt(int, int);" '
-               f'assert(ffi.load("{NATIVE}/interrupts.so").interrupt(SIGNAL, 500) == 0)')
+INTERRUPTED = (
+    f'local ffi = require "ffi" ffi.cdef "int interrupt(int, int);" '
+    f'assert(ffi.load("{NATIVE}/interrupts.so").interrupt(SIGNAL, 500) == 0)'
+)
 APP_LUA = SOURCE / "examples/app.lua"
 APP_C = BUILD / "examples/app"
 COUNTED_LUA = SOURCE / "regtest/native/counted.lua"
@@ -45,6 +47,7 @@ SENTINELS = ("77711", "77713")
 @dataclass
 class Done:
     """How a program ended: exit status (negative: the signal) and its outputs."""
+
     status: int
     out: bytes
     err: bytes
@@ -74,13 +77,15 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
 
 
 @contextmanager
-def started(argv: Sequence[object], env: Mapping[str, str] | None = None, cwd: Path | None = None,
-            **options: object) -> Iterator[subprocess.Popen[bytes]]:
+def started(
+    argv: Sequence[object], env: Mapping[str, str] | None = None, cwd: Path | None = None, **options: object
+) -> Iterator[subprocess.Popen[bytes]]:
     """Start a command, with the outputs that the options name. What is still running at the end of the block
     is killed."""
     streams = {name: subprocess.DEVNULL for name in ("stdin", "stdout", "stderr")}
-    process = subprocess.Popen([str(a) for a in argv], env={**os.environ, **(env or {})}, cwd=cwd,
-                               process_group=0, **{**streams, **options})  # type: ignore[call-overload]
+    process = subprocess.Popen(
+        [str(a) for a in argv], env={**os.environ, **(env or {})}, cwd=cwd, process_group=0, **{**streams, **options}
+    )  # type: ignore[call-overload]
     try:
         yield process
     finally:
@@ -91,8 +96,13 @@ def started(argv: Sequence[object], env: Mapping[str, str] | None = None, cwd: P
                 stream.close()
 
 
-def run(argv: Sequence[object], env: Mapping[str, str] | None = None, cwd: Path | None = None,
-        stdin: bytes = b"", seconds: int = SECONDS) -> Done:
+def run(
+    argv: Sequence[object],
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    stdin: bytes = b"",
+    seconds: int = SECONDS,
+) -> Done:
     """Run a command to its end, with env added to this process's environment."""
     pipes = {name: subprocess.PIPE for name in ("stdin", "stdout", "stderr")}
     with started(argv, env, cwd, **pipes) as process:
@@ -141,6 +151,7 @@ def words(text: str) -> Iterator[list[str]]:
 @dataclass
 class Trace:
     """A memtrace file and the run that made it."""
+
     path: Path
     run: Done
 
@@ -195,8 +206,9 @@ def monitor(pid: int, command: str) -> str:
     return run(["vgdb", f"--pid={pid}", *command.split()]).text
 
 
-def record(path: Path, argv: Sequence[object], *options: str, env: Mapping[str, str] | None = None,
-           execs: bool = False) -> Trace:
+def record(
+    path: Path, argv: Sequence[object], *options: str, env: Mapping[str, str] | None = None, execs: bool = False
+) -> Trace:
     """Record a program. The caller checks its status; the trace is checked here. execs: the program ends by
     an exec, and does not wait for the collector then."""
     done = run([*recorder(path, *options), *argv], env=env)
@@ -209,8 +221,17 @@ def record(path: Path, argv: Sequence[object], *options: str, env: Mapping[str, 
 def dhat_totals(path: Path, argv: Sequence[object]) -> dict[str, int]:
     """What DHAT counted over a whole run: blocks, bytes, and what was live at the end. Memory that libc holds
     at the end (output buffers) is not freed, as under the recorder."""
-    good([*INSTALLED_VALGRIND, "-q", "--tool=dhat", "--run-libc-freeres=no", "--run-cxx-freeres=no",
-          f"--dhat-out-file={path}", *argv])
+    good(
+        [
+            *INSTALLED_VALGRIND,
+            "-q",
+            "--tool=dhat",
+            "--run-libc-freeres=no",
+            "--run-cxx-freeres=no",
+            f"--dhat-out-file={path}",
+            *argv,
+        ]
+    )
     points = json.loads(path.read_text())["pps"]
     names = {"blocks": "tbk", "bytes": "tb", "end_blocks": "ebk", "end_bytes": "eb"}
     return {name: sum(p[short] for p in points) for name, short in names.items()}

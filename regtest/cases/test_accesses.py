@@ -35,9 +35,25 @@ def test_known_pattern(mode: str, least: int, tmp_path: Path) -> None:
     assert seen(trace) == truth
 
 
-@pytest.mark.parametrize("mode,least", [("vector", 11), ("part", 10), ("mask", 6), ("gather", 3), ("lanes8", 6),
-                                        ("string", 23), ("runs", 194), ("far", 3), ("border", 3), ("both", 16), ("turns", 18), ("x87", 11),
-                                        ("atomic16", 3), ("kernel", 9)])
+@pytest.mark.parametrize(
+    "mode,least",
+    [
+        ("vector", 11),
+        ("part", 10),
+        ("mask", 6),
+        ("gather", 3),
+        ("lanes8", 6),
+        ("string", 23),
+        ("runs", 194),
+        ("far", 3),
+        ("border", 3),
+        ("both", 16),
+        ("turns", 18),
+        ("x87", 11),
+        ("atomic16", 3),
+        ("kernel", 9),
+    ],
+)
 def test_all_but_plain_accesses(mode: str, least: int, tmp_path: Path) -> None:
     """Vectors, masks, repeated strings, distant addresses, helper functions of the translator, 16-byte locks,
     the kernel; code that runs on the stack first, or on the heap first."""
@@ -52,8 +68,22 @@ def test_all_but_plain_accesses(mode: str, least: int, tmp_path: Path) -> None:
 
 # what is written there changes from call to call, and a byte may be by chance what it was, twice; or it has
 # gaps, which the kernel leaves as they are
-PARTLY = ("clock_gettime", "getrandom", "stat", "statfs", "statx", "fstatat", "getrusage", "sysinfo", "times",
-          "control", "getdents64", "sigaltstack", "wait4", "timerfd_gettime")
+PARTLY = (
+    "clock_gettime",
+    "getrandom",
+    "stat",
+    "statfs",
+    "statx",
+    "fstatat",
+    "getrusage",
+    "sysinfo",
+    "times",
+    "control",
+    "getdents64",
+    "sigaltstack",
+    "wait4",
+    "timerfd_gettime",
+)
 
 
 def touched(trace: Trace, kind: str, size: str) -> set[int]:
@@ -140,14 +170,16 @@ def test_processor_states(tmp_path: Path) -> None:
 def test_unused_volatile_loads_are_there(tmp_path: Path) -> None:
     """VEX would remove loads whose value is never used; the tool prevents that without an option."""
     trace = record(tmp_path / "t.ljt", [NATIVE / "pattern", "plain"])
-    assert [a for a in seen(trace) if a[:2] == ("L", 1) and a[3:] == (64, 4)] == \
-        [a for a in expected(trace.run.text) if a[:2] == ("L", 1) and a[3:] == (64, 4)]
+    assert [a for a in seen(trace) if a[:2] == ("L", 1) and a[3:] == (64, 4)] == [
+        a for a in expected(trace.run.text) if a[:2] == ("L", 1) and a[3:] == (64, 4)
+    ]
     assert sum(a[:2] == ("L", 1) and a[3:] == (64, 4) for a in seen(trace)) >= 8
 
 
 def covered(accesses: list[Access], kind: str, block: int) -> set[int]:
-    return {byte for k, b, _, offset, size in accesses if (k, b) == (kind, block)
-            for byte in range(offset, offset + size)}
+    return {
+        byte for k, b, _, offset, size in accesses if (k, b) == (kind, block) for byte in range(offset, offset + size)
+    }
 
 
 def test_memcpy_and_memset_touch_every_byte(tmp_path: Path) -> None:

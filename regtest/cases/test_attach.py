@@ -84,8 +84,10 @@ def test_blocks_from_before(tmp_path: Path) -> None:
 def test_sample_of_the_blocks(tmp_path: Path) -> None:
     """A recording of all blocks may follow a sample, and a sample that."""
     with living(LIVING, "threads") as process:
-        traces = [attach(process.pid, tmp_path / f"{i}.ljt", "--seconds=0.3", *options)
-                  for i, options in enumerate((["--sample=200k"], [], ["--sample=200k"]))]
+        traces = [
+            attach(process.pid, tmp_path / f"{i}.ljt", "--seconds=0.3", *options)
+            for i, options in enumerate((["--sample=200k"], [], ["--sample=200k"]))
+        ]
         unharmed(process)
     few, every, again = (trace.counts()["new"] for trace in traces)
     assert 0 < few < every / 50 and 0 < again < every / 50
@@ -97,6 +99,7 @@ def test_sample_of_the_blocks(tmp_path: Path) -> None:
 
 def test_memory_after_the_end(tmp_path: Path) -> None:
     """The ring's 32 MiB are returned to the system."""
+
     def shared() -> int:
         return int(re.findall(r"RssShmem:\s+(\d+)", Path(f"/proc/{process.pid}/status").read_text())[0])
 
@@ -116,8 +119,9 @@ def test_threads_are_told_apart(tmp_path: Path) -> None:
 
 def test_detach_by_another_command(tmp_path: Path) -> None:
     path = tmp_path / "t.ljt"
-    with living(LIVING, "threads") as process, \
-            started(["ljtrace", "attach", f"--out={path}", process.pid], stderr=subprocess.PIPE) as recorder:
+    with living(LIVING, "threads") as process, started(
+        ["ljtrace", "attach", f"--out={path}", process.pid], stderr=subprocess.PIPE
+    ) as recorder:
         begun(path)
         again = run(["ljtrace", "attach", f"--out={tmp_path / 'u.ljt'}", process.pid])
         assert again.status == 125 and "recorded already" in again.complaint
@@ -133,8 +137,7 @@ def test_detach_by_another_command(tmp_path: Path) -> None:
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_signal_to_the_recorder(sent: signal.Signals, tmp_path: Path) -> None:
     path = tmp_path / "t.ljt"
-    with living(LIVING, "threads") as process, \
-            started(["ljtrace", "attach", f"--out={path}", process.pid]) as recorder:
+    with living(LIVING, "threads") as process, started(["ljtrace", "attach", f"--out={path}", process.pid]) as recorder:
         begun(path)
         recorder.send_signal(sent)
         assert recorder.wait() == 0
@@ -144,8 +147,7 @@ def test_signal_to_the_recorder(sent: signal.Signals, tmp_path: Path) -> None:
 
 def test_program_ends(tmp_path: Path) -> None:
     path = tmp_path / "t.ljt"
-    with living(LIVING, "threads") as process, \
-            started(["ljtrace", "attach", f"--out={path}", process.pid]) as recorder:
+    with living(LIVING, "threads") as process, started(["ljtrace", "attach", f"--out={path}", process.pid]) as recorder:
         begun(path)
         unharmed(process)
         assert recorder.wait() == 0
@@ -155,8 +157,7 @@ def test_program_ends(tmp_path: Path) -> None:
 
 def test_program_is_killed(tmp_path: Path) -> None:
     path = tmp_path / "t.ljt"
-    with living(LIVING, "threads") as process, \
-            started(["ljtrace", "attach", f"--out={path}", process.pid]) as recorder:
+    with living(LIVING, "threads") as process, started(["ljtrace", "attach", f"--out={path}", process.pid]) as recorder:
         begun(path)
         process.kill()
         assert recorder.wait() == 0
@@ -165,8 +166,9 @@ def test_program_is_killed(tmp_path: Path) -> None:
 
 def test_program_executes_another(tmp_path: Path) -> None:
     path = tmp_path / "t.ljt"
-    with living(LIVING, "exec") as process, \
-            started(["ljtrace", "attach", f"--out={path}", process.pid], stderr=subprocess.PIPE) as recorder:
+    with living(LIVING, "exec") as process, started(
+        ["ljtrace", "attach", f"--out={path}", process.pid], stderr=subprocess.PIPE
+    ) as recorder:
         wait_for(lambda: b"libljtrace" in Path(f"/proc/{process.pid}/maps").read_bytes(), "the library is loaded")
         wait_for(path.exists, "the recording has begun")
         process.send_signal(signal.SIGUSR1)
@@ -178,8 +180,7 @@ def test_program_executes_another(tmp_path: Path) -> None:
 def test_recorder_is_killed(tmp_path: Path) -> None:
     """The collector goes on; another command ends the recording."""
     path = tmp_path / "t.ljt"
-    with living(LIVING, "threads") as process, \
-            started(["ljtrace", "attach", f"--out={path}", process.pid]) as recorder:
+    with living(LIVING, "threads") as process, started(["ljtrace", "attach", f"--out={path}", process.pid]) as recorder:
         begun(path)
         recorder.kill()
         recorder.wait()
@@ -203,8 +204,9 @@ def test_recorder_is_killed_while_it_attaches(attempt: int, tmp_path: Path) -> N
 
 def test_collector_is_killed(tmp_path: Path) -> None:
     path = tmp_path / "t.ljt"
-    with living(LIVING, "threads") as process, \
-            started(["ljtrace", "attach", f"--out={path}", process.pid], stderr=subprocess.PIPE) as recorder:
+    with living(LIVING, "threads") as process, started(
+        ["ljtrace", "attach", f"--out={path}", process.pid], stderr=subprocess.PIPE
+    ) as recorder:
         begun(path)
         os.kill(collectors_of(path)[0], signal.SIGKILL)
         complaint = recorder.communicate()[1]
@@ -216,10 +218,13 @@ def test_collector_is_killed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("binding", [["-Wl,-z,lazy"], ["-Wl,-z,now", "-Wl,-z,relro"]], ids=["lazy", "now"])
 def test_object_that_is_loaded_later(binding: list[str], tmp_path: Path) -> None:
     library, source, path = tmp_path / "late.so", tmp_path / "late.c", tmp_path / "t.ljt"
-    source.write_text("#include <stdlib.h>\n"
-                      "void *late(int n) { void *p = realloc(malloc(54321), 65432); free(p); return malloc(n); }\n")
+    source.write_text(
+        "#include <stdlib.h>\n"
+        "void *late(int n) { void *p = realloc(malloc(54321), 65432); free(p); return malloc(n); }\n"
+    )
     good(["gcc", "-shared", "-fPIC", *binding, "-o", library, source])
-    (tmp_path / "main.c").write_text(f"""
+    (tmp_path / "main.c").write_text(
+        f"""
         #include <dlfcn.h>
         #include <stdio.h>
         #include <stdlib.h>
@@ -228,10 +233,12 @@ def test_object_that_is_loaded_later(binding: list[str], tmp_path: Path) -> None
             void *(*late)(int) = (void *(*)(int))dlsym(dlopen("{library}", RTLD_LAZY), "late");
             for (int i = 0; i < 10; i++) {{ free(malloc(77)); free(late(12345)); }}
             return 7;
-        }}""")
+        }}"""
+    )
     good(["gcc", "-o", tmp_path / "main", tmp_path / "main.c"])
-    with living(tmp_path / "main") as process, \
-            started(["ljtrace", "attach", f"--out={path}", process.pid], stderr=subprocess.PIPE) as recorder:
+    with living(tmp_path / "main") as process, started(
+        ["ljtrace", "attach", f"--out={path}", process.pid], stderr=subprocess.PIPE
+    ) as recorder:
         assert recorder.stderr is not None and b"recording process" in recorder.stderr.readline()
         assert ended(process).status == 7 and recorder.wait() == 0
     made = [e[3] for e in Trace(path, Done(0, b"", b"")).check().events() if e[0] == "new"]
@@ -239,8 +246,10 @@ def test_object_that_is_loaded_later(binding: list[str], tmp_path: Path) -> None
 
 
 def test_python(tmp_path: Path) -> None:
-    script = "import sys, threading\nwhile not sys.stdin.isatty():\n x = [bytearray(1000) for i in range(1000)]\n" \
-             " import select\n if select.select([0], [], [], 0)[0]: break\nprint('fine')"
+    script = (
+        "import sys, threading\nwhile not sys.stdin.isatty():\n x = [bytearray(1000) for i in range(1000)]\n"
+        " import select\n if select.select([0], [], [], 0)[0]: break\nprint('fine')"
+    )
     with living("/usr/bin/python3", "-c", script) as process:
         for i in range(TIMES):
             trace = attach(process.pid, tmp_path / f"{i}.ljt", "--seconds=0.3")
@@ -300,8 +309,19 @@ def test_other_architecture(tmp_path: Path) -> None:
 def test_other_user(tmp_path: Path) -> None:
     """An ordinary user may not attach to a process of root."""
     with living(LIVING, "read") as process:
-        done = run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all", "ljtrace", "attach",
-                    "--out=/dev/null", process.pid])
+        done = run(
+            [
+                "setpriv",
+                "--reuid=65534",
+                "--regid=65534",
+                "--clear-groups",
+                "--bounding-set=-all",
+                "ljtrace",
+                "attach",
+                "--out=/dev/null",
+                process.pid,
+            ]
+        )
         if "ljtrace" not in done.complaint:
             pytest.skip(f"cannot become another user: {done.complaint.strip()}")
         assert done.status == 125 and "run ljtrace as root" in done.complaint
@@ -366,7 +386,8 @@ def test_neovim(tmp_path: Path) -> None:
     if not shutil.which("nvim"):
         pytest.skip("neovim is not installed")
     stop, script = tmp_path / "stop", tmp_path / "work.lua"
-    script.write_text("""
+    script.write_text(
+        """
 local t = {}
 local function tick()
   for i = 1, 2000 do t[i % 100] = { i, tostring(i) } end
@@ -374,7 +395,10 @@ local function tick()
   vim.defer_fn(tick, 5)
 end
 tick()
-""".replace("STOP", str(stop)))
+""".replace(
+            "STOP", str(stop)
+        )
+    )
     with living("nvim", "--headless", "-u", "NONE", "-c", f"luafile {script}") as process:
         wait_for(lambda: len(os.listdir(f"/proc/{process.pid}/fd")) > 6, "it works")
         time.sleep(0.5)
@@ -434,8 +458,9 @@ def test_nginx_worker_under_load(tmp_path: Path) -> None:
         config = Path(folder, "nginx.conf")
         user = "user root;\n" if os.geteuid() == 0 else ""
         config.write_text(user + NGINX.replace("ROOT/", f"{root}/".replace("//", "/")).replace("DIR", folder))
-        with living("env", f"LD_LIBRARY_PATH={root}/usr/lib/x86_64-linux-gnu", "nginx", "-p", folder, "-c",
-                    config) as server:
+        with living(
+            "env", f"LD_LIBRARY_PATH={root}/usr/lib/x86_64-linux-gnu", "nginx", "-p", folder, "-c", config
+        ) as server:
             children = Path(f"/proc/{server.pid}/task/{server.pid}/children")
             wait_for(lambda: Path(folder, "http").exists() and children.read_text().split(), "the server is ready")
             worker, client = int(children.read_text()), Client(Path(folder, "http"))

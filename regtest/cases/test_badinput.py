@@ -21,9 +21,13 @@ OPS_COMMANDS = ("lockops", "histogram", "allocstats", "animate")
 def bad_files(folder: Path, trace: Trace) -> dict[str, Path]:
     """name -> a file that is not a complete trace"""
     data = trace.path.read_bytes()
-    contents = {"empty": b"", "foreign": b"\x7fELF\x02\x01\x01" + bytes(500),
-                "truncated": data[:len(data) // 2], "header only": data[:16],
-                "flipped": data[:300] + bytes([data[300] ^ 0x40]) + data[301:]}
+    contents = {
+        "empty": b"",
+        "foreign": b"\x7fELF\x02\x01\x01" + bytes(500),
+        "truncated": data[: len(data) // 2],
+        "header only": data[:16],
+        "flipped": data[:300] + bytes([data[300] ^ 0x40]) + data[301:],
+    }
     files = {"missing": folder / "missing.ljt", "folder": folder}
     for name, content in contents.items():
         files[name] = folder / f"{name.replace(' ', '-')}.ljt"
@@ -58,8 +62,11 @@ def test_bad_trace(command: str, name: str, tmp_path: Path, c_trace: Trace) -> N
 
 
 @pytest.mark.parametrize("command", OPS_COMMANDS)
-@pytest.mark.parametrize("content", [None, b"0 N 16\n", b"0 N 16 32\n0 X 0 0\n", b"\x00\x01\x02binary"],
-                         ids=["missing", "three fields", "unknown op", "binary"])
+@pytest.mark.parametrize(
+    "content",
+    [None, b"0 N 16\n", b"0 N 16 32\n0 X 0 0\n", b"\x00\x01\x02binary"],
+    ids=["missing", "three fields", "unknown op", "binary"],
+)
 def test_bad_ops(command: str, content: bytes | None, tmp_path: Path) -> None:
     path = tmp_path / "bad-ops"
     if content is not None:
@@ -70,10 +77,18 @@ def test_bad_ops(command: str, content: bytes | None, tmp_path: Path) -> None:
     one_clear_line(done.complaint, path)
 
 
-@pytest.mark.parametrize("argv,status", [
-    (["steve"], 2), (["steve", "nonsense"], 2), (["steve", "ops"], 2),
-    (["steve", "ops", "--no-such-option", "x"], 2),
-    (["steve-replay"], 2), (["steve-replay", "--no-such-option"], 2)], ids=lambda x: str(x))
+@pytest.mark.parametrize(
+    "argv,status",
+    [
+        (["steve"], 2),
+        (["steve", "nonsense"], 2),
+        (["steve", "ops"], 2),
+        (["steve", "ops", "--no-such-option", "x"], 2),
+        (["steve-replay"], 2),
+        (["steve-replay", "--no-such-option"], 2),
+    ],
+    ids=lambda x: str(x),
+)
 def test_wrong_usage(argv: list[str], status: int) -> None:
     done = run(argv)
     assert done.status == status and done.complaint and "Traceback" not in done.complaint
@@ -87,9 +102,20 @@ def test_unknown_allocator(tmp_path: Path) -> None:
     assert "nosuchallocator" in done.complaint and "Traceback" not in done.complaint
 
 
-@pytest.mark.parametrize("option", ["--no-such-option", "--trace-mem=perhaps", "--heap=", "--heap=stack",
-                                    "--stack-depth=-1", "--stack-depth=many", "--compress=99", "--out=",
-                                    "--toggle-fn="])
+@pytest.mark.parametrize(
+    "option",
+    [
+        "--no-such-option",
+        "--trace-mem=perhaps",
+        "--heap=",
+        "--heap=stack",
+        "--stack-depth=-1",
+        "--stack-depth=many",
+        "--compress=99",
+        "--out=",
+        "--toggle-fn=",
+    ],
+)
 def test_recorder_refuses_wrong_options(option: str, tmp_path: Path) -> None:
     done = run([*recorder(tmp_path / "t.ljt", option), "/bin/true"], cwd=tmp_path)
     assert done.status == 1

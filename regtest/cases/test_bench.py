@@ -59,8 +59,22 @@ def test_wrong_usage() -> None:
 
 
 def test_speed_of_steve_on_programs(tmp_path: Path) -> None:
-    done = run([sys.executable, "-B", BENCH / "steve_speed.py", "--tables", "programs", "--small",
-                "--program", "tables", "--program", "gzip", "--json", tmp_path / "b.json"])
+    done = run(
+        [
+            sys.executable,
+            "-B",
+            BENCH / "steve_speed.py",
+            "--tables",
+            "programs",
+            "--small",
+            "--program",
+            "tables",
+            "--program",
+            "gzip",
+            "--json",
+            tmp_path / "b.json",
+        ]
+    )
     assert done.status == 0, done.complaint
     result = json.loads((tmp_path / "b.json").read_text())["programs"]
     tables = result["programs"]["tables"]

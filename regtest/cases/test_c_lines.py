@@ -56,9 +56,15 @@ int main(int n, char **a)
 }
 """
 CALLER = "call (program.c:12)"
-WAYS = {"plain": ("-g",), "optimised": ("-g", "-O2"), "old": ("-gdwarf-4",), "compressed": ("-g", "-gz"),
-        "split": ("-g", "-gsplit-dwarf"), "types": ("-g", "-fdebug-types-section"),
-        "split4": ("-gdwarf-4", "-gsplit-dwarf", "-fdebug-types-section")}
+WAYS = {
+    "plain": ("-g",),
+    "optimised": ("-g", "-O2"),
+    "old": ("-gdwarf-4",),
+    "compressed": ("-g", "-gz"),
+    "split": ("-g", "-gsplit-dwarf"),
+    "types": ("-g", "-fdebug-types-section"),
+    "split4": ("-gdwarf-4", "-gsplit-dwarf", "-fdebug-types-section"),
+}
 
 
 @pytest.fixture(scope="module", name="program")
@@ -91,7 +97,7 @@ def sites_in(path: Path) -> list[str]:
 def address_of(far: Path) -> str:
     """The address of made_far_down in the file."""
     symbols = (line.split() for line in good(["nm", "-D", far]).text.splitlines())
-    address, = (words[0] for words in symbols if words[-1] == "made_far_down")
+    (address,) = (words[0] for words in symbols if words[-1] == "made_far_down")
     return address
 
 
@@ -167,8 +173,13 @@ int main()
     return !made_far_down(10);
 }
 """
-FORMS = {"types": ("-fdebug-types-section",), "split": ("-gsplit-dwarf",), "both": ("-gsplit-dwarf", "-fdebug-types-section"),
-         "dwarf5": ("-gdwarf-5",), "dwarf4": ("-gdwarf-4", "-fdebug-types-section")}
+FORMS = {
+    "types": ("-fdebug-types-section",),
+    "split": ("-gsplit-dwarf",),
+    "both": ("-gsplit-dwarf", "-fdebug-types-section"),
+    "dwarf5": ("-gdwarf-5",),
+    "dwarf4": ("-gdwarf-4", "-fdebug-types-section"),
+}
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -183,7 +194,9 @@ def test_forms_that_end_programs_where_valgrind_reads_them(tmp_path: Path, compi
     done = good([*recorder(path), tmp_path / "p"])
     assert "debug information" not in done.complaint
     sites_found = [row["site"] for row in json.loads(steve("sites", "--json", path).text)]
-    assert any(re.search(r"made_far_down\(int\) \(p\.cc:7\) < main \(p\.cc:14\)", site) for site in sites_found), sites_found
+    assert any(
+        re.search(r"made_far_down\(int\) \(p\.cc:7\) < main \(p\.cc:14\)", site) for site in sites_found
+    ), sites_found
 
 
 def test_debug_information_that_cannot_be_read(tmp_path: Path, program: Path) -> None:
@@ -228,8 +241,10 @@ def test_a_library_built_again(tmp_path: Path, program: Path) -> None:
     """A library loaded again from the same path, at the same address."""
     far, later = library(tmp_path, "-g"), library(tmp_path, "-g", name="later", lines_above=10)
     shutil.copy(far, tmp_path / "first.so")
-    assert sites(program, far, later) == [f"made_far_down (far.c:6) < {CALLER}",
-                                          f"made_far_down (later.c:16) < {CALLER}"]
+    assert sites(program, far, later) == [
+        f"made_far_down (far.c:6) < {CALLER}",
+        f"made_far_down (later.c:16) < {CALLER}",
+    ]
     assert line_of(tmp_path / "first.so", far) == [f"{tmp_path}/far.c:4", f"{tmp_path}/later.c:14"]
 
 
@@ -244,14 +259,21 @@ def test_lines_of_the_system(program: Path, tmp_path: Path) -> None:
 def test_lines_under_another_root(program: Path, tmp_path: Path) -> None:
     """In the container, a path of the system leads to another file than the one that the collector finds by
     it."""
-    system, = good(["sh", "-c", "ls /usr/lib/*/libm.so.6"]).text.split()
+    (system,) = good(["sh", "-c", "ls /usr/lib/*/libm.so.6"]).text.split()
     inner = tmp_path / "root" / system[1:]
     inner.parent.mkdir(parents=True)
     (tmp_path / "root" / "proc").mkdir()
     shutil.copy(library(tmp_path, "-g", "-Wl,--section-start=.text=0x30000", name="inner"), inner)
     assert good([BUILD / "ljtrace/test/line_of", system, address_of(inner)]).text != "unknown\n"
     path = tmp_path / "lines.ljt"
-    done = in_own_mounts(f"mount --bind /proc {tmp_path}/root/proc", *recorder(path), program, library(tmp_path),
-                         tmp_path / "root", system, "chroot")
+    done = in_own_mounts(
+        f"mount --bind /proc {tmp_path}/root/proc",
+        *recorder(path),
+        program,
+        library(tmp_path),
+        tmp_path / "root",
+        system,
+        "chroot",
+    )
     assert done.status == 0, done.complaint
     assert sites_in(path) == [f"made_far_down (far.so) < {CALLER}", f"made_far_down (inner.c:6) < {CALLER}"]

@@ -92,8 +92,14 @@ def test_a_program_that_may_not_write_there(tmp_path: Path) -> None:
     """The folder of the file is missing when the second program starts."""
     script = f"rm -rf {tmp_path}/gone; {CONDUCT} exit3; echo $?; exit 4"
     (tmp_path / "gone").mkdir()
-    done = run([*recorder(tmp_path / "gone" / "%p.ljt", "--trace-children=yes",
-                          "--trace-children-skip=*/rm"), "/bin/sh", "-c", script])
+    done = run(
+        [
+            *recorder(tmp_path / "gone" / "%p.ljt", "--trace-children=yes", "--trace-children-skip=*/rm"),
+            "/bin/sh",
+            "-c",
+            script,
+        ]
+    )
     assert (done.status, done.text.splitlines()[-1]) == (4, "3")
     assert done.complaint.count("the program runs on, unrecorded") == 1
 
@@ -138,13 +144,22 @@ def refused(folder: Path) -> list[Path]:
     """Files that the kernel does not execute."""
     program = (NATIVE / "tryexec").read_bytes()
     at = program.index(b"/lib64/ld-linux")
-    return [*special(folder), folder / "not-there", folder / "plain" / "below",
-            made(folder / "plain", program, 0o644), made(folder / "empty", ""), made(folder / "text", "echo text\n"),
-            made(folder / "cut", program[:40]), made(folder / "short", program[:100]),
-            made(folder / "no-loader", program[:at] + b"/gone/" + program[at + 6:]),
-            made(folder / "of-nothing", "#!   \n"), made(folder / "of-no-file", "#!/gone/sh -e\nexit 1\n"),
-            made(folder / "of-long-path", f"#!/{'x' * 300}\n"),
-            made(folder / "of-plain", f"#! {folder}/plain\n"), scripts(folder, 7)]
+    return [
+        *special(folder),
+        folder / "not-there",
+        folder / "plain" / "below",
+        made(folder / "plain", program, 0o644),
+        made(folder / "empty", ""),
+        made(folder / "text", "echo text\n"),
+        made(folder / "cut", program[:40]),
+        made(folder / "short", program[:100]),
+        made(folder / "no-loader", program[:at] + b"/gone/" + program[at + 6 :]),
+        made(folder / "of-nothing", "#!   \n"),
+        made(folder / "of-no-file", "#!/gone/sh -e\nexit 1\n"),
+        made(folder / "of-long-path", f"#!/{'x' * 300}\n"),
+        made(folder / "of-plain", f"#! {folder}/plain\n"),
+        scripts(folder, 7),
+    ]
 
 
 def tried(folder: Path, choice: str, *arguments: object) -> tuple[int, str]:
@@ -164,7 +179,7 @@ def test_files_that_are_not_executed(choice: str, tmp_path: Path) -> None:
     status, text = tried(tmp_path, choice, 0, 0, *files)
     assert status == 3 and len(text.splitlines()) == len(files)
     assert len({line.split(": ")[1] for line in text.splitlines()}) >= 5
-    only, = (tmp_path / "traces").iterdir()
+    (only,) = (tmp_path / "traces").iterdir()
     assert Trace(only, run(["true"])).check().ending() == "exit"
 
 

@@ -14,12 +14,31 @@ from pathlib import Path
 import pytest
 
 from support import (
-    APP_C, APP_LUA, COUNTED_LUA, NATIVE, SENTINELS, SOURCE, Trace, dhat_totals, good, numbers, record,
-    recorder, started, wait_for,
+    APP_C,
+    APP_LUA,
+    COUNTED_LUA,
+    NATIVE,
+    SENTINELS,
+    SOURCE,
+    Trace,
+    dhat_totals,
+    good,
+    numbers,
+    record,
+    recorder,
+    started,
+    wait_for,
 )
 
-COUNTS = {"news": "new", "frees": "free", "resizes": "resize", "new_bytes": "new_bytes",
-          "free_bytes": "free_bytes", "resize_bytes": "resize_bytes", "live_bytes": "live_bytes"}
+COUNTS = {
+    "news": "new",
+    "frees": "free",
+    "resizes": "resize",
+    "new_bytes": "new_bytes",
+    "free_bytes": "free_bytes",
+    "resize_bytes": "resize_bytes",
+    "live_bytes": "live_bytes",
+}
 LUA_RUNS = {
     "jit, whole, heap events only": ([], "1", ["--trace-mem=no"]),
     "jit, a part, with accesses": ([], "0.4", []),
@@ -38,8 +57,9 @@ def counted(how: str, report: Path, flags: list[str], scale: str) -> list[object
 def written_down(path: Path) -> list[Change]:
     """The output of counthook."""
     calls = struct.iter_unpack("=4Q", path.read_bytes())
-    return [("free", ptr, old) if not new else ("resize" if ptr else "new", result, new)
-            for ptr, old, new, result in calls]
+    return [
+        ("free", ptr, old) if not new else ("resize" if ptr else "new", result, new) for ptr, old, new, result in calls
+    ]
 
 
 def of_lua(trace: Trace) -> list[Change]:
@@ -47,8 +67,8 @@ def of_lua(trace: Trace) -> list[Change]:
     changes = [(e[0], int(e[2]), int(e[3])) for e in trace.events() if e[6] == "lua"]
     first, last = (int(size) for size in SENTINELS)
     begin = next(i for i, (kind, _, size) in enumerate(changes) if kind == "new" and 0 <= size - first < 64)
-    after = changes[begin + 1:]
-    return after[:next(i for i, (kind, _, size) in enumerate(after) if kind == "new" and 0 <= size - last < 64)]
+    after = changes[begin + 1 :]
+    return after[: next(i for i, (kind, _, size) in enumerate(after) if kind == "new" and 0 <= size - last < 64)]
 
 
 @pytest.mark.parametrize("name", LUA_RUNS)
@@ -94,8 +114,11 @@ def equal_to_dhat(trace_counts: dict[str, int], empty: int, dhat: dict[str, int]
     assert trace_counts["live_bytes"] == dhat["end_bytes"]
 
 
-@pytest.mark.parametrize("program", [[APP_C], [NATIVE / "allforms"], [NATIVE / "conduct", "threads"],
-                                     LIST_FILES], ids=["app.c", "C++", "threads", "ls"])
+@pytest.mark.parametrize(
+    "program",
+    [[APP_C], [NATIVE / "allforms"], [NATIVE / "conduct", "threads"], LIST_FILES],
+    ids=["app.c", "C++", "threads", "ls"],
+)
 def test_c_totals_equal_dhats(program: list[object], tmp_path: Path) -> None:
     dhat = dhat_totals(tmp_path / "dhat.json", program)
     trace = record(tmp_path / "t.ljt", program)
@@ -117,18 +140,37 @@ def test_the_last_events_are_there_every_time(tmp_path: Path) -> None:
 def test_every_form_of_allocation_is_told_apart(tmp_path: Path) -> None:
     trace = record(tmp_path / "t.ljt", [NATIVE / "allforms"])
     how_by_size = {(e[3], e[5]) for e in trace.events() if e[0] == "new"}
-    for size, how in (("101", "malloc"), ("0", "malloc"), ("105", "calloc"), ("203", "memalign"),
-                      ("384", "memalign"), ("305", "memalign"), ("407", "memalign"), ("501", "new"),
-                      ("66", "new[]"), ("77", "new[]"), ("709", "new[]"), ("711", "new"), ("713", "new[]"),
-                      ("7", "malloc"), ("22", "malloc"), ("551", "malloc"), ("119", "malloc"), ("123", "malloc"),
-                      ("4064", "malloc")):
+    for size, how in (
+        ("101", "malloc"),
+        ("0", "malloc"),
+        ("105", "calloc"),
+        ("203", "memalign"),
+        ("384", "memalign"),
+        ("305", "memalign"),
+        ("407", "memalign"),
+        ("501", "new"),
+        ("66", "new[]"),
+        ("77", "new[]"),
+        ("709", "new[]"),
+        ("711", "new"),
+        ("713", "new[]"),
+        ("7", "malloc"),
+        ("22", "malloc"),
+        ("551", "malloc"),
+        ("119", "malloc"),
+        ("123", "malloc"),
+        ("4064", "malloc"),
+    ):
         assert (size, how) in how_by_size, f"{how}({size})"
     assert all(e[0] != "badfree" for e in trace.events())
     assert "usable 119" in trace.run.text, "not more than was asked for: what lies beyond is not the block"
     assert ("3145728", "9437184") in [(e[4], e[3]) for e in trace.events() if e[0] == "resize"]
     resized = [(e[4], e[3]) for e in trace.events() if e[0] == "resize"]
-    assert resized[-3:] == [("40", "4000"), ("4000", "400"), ("400", "400")] or \
-        {("40", "4000"), ("4000", "400"), ("400", "400")} <= set(resized)
+    assert resized[-3:] == [("40", "4000"), ("4000", "400"), ("400", "400")] or {
+        ("40", "4000"),
+        ("4000", "400"),
+        ("400", "400"),
+    } <= set(resized)
 
 
 def test_heap_choice(tmp_path: Path) -> None:
@@ -149,7 +191,13 @@ def test_a_trace_that_is_being_written(tmp_path: Path) -> None:
     script = "local t, i = {}, 0 while true do i = i + 1 t[i % 1000] = {i, tostring(i)} end"
     with started([*recorder(path), "luajit", "-e", script]):
         wait_for(lambda: path.exists() and path.stat().st_size > 4 << 20, "some of the trace is there")
-        for command in (["sites"], ["check"], ["lines", "--where", "size > 10"], ["sites", "-j2"], ["summary", "--json"]):
+        for command in (
+            ["sites"],
+            ["check"],
+            ["lines", "--where", "size > 10"],
+            ["sites", "-j2"],
+            ["summary", "--json"],
+        ):
             done = good(["steve", *command, path])
             assert "is still being written; it was read up to offset" in done.complaint, command
         assert not json.loads(done.text)["complete"]

@@ -59,7 +59,7 @@ def test_a_forked_child_has_a_trace_of_its_own(tmp_path: Path) -> None:
     assert parent.run.status == 0
     # the file of system()'s child goes when the collector has seen its exec
     wait_for(lambda: len(children(tmp_path)) == 1, "the child has a file")
-    path, = children(tmp_path)
+    (path,) = children(tmp_path)
     settled(path)
     child = Trace(path, parent.run).check()
     assert [e[0] for e in parent.events() if e[3] == OTHER] == []
@@ -81,8 +81,9 @@ def test_the_kernels_accesses_are_exact(tmp_path: Path) -> None:
     length = len(trace.run.out)
     accesses = [(w[0], int(w[3]), int(w[4])) for w in words(trace.view("blocks", BLOCK))]
     assert accesses == [("S", 100, length), ("L", 100, length)]
-    assert ("L", 0, len("/proc/self/comm") + 1) in \
-        [(w[0], int(w[3]), int(w[4])) for w in words(trace.view("blocks", OTHER))]
+    assert ("L", 0, len("/proc/self/comm") + 1) in [
+        (w[0], int(w[3]), int(w[4])) for w in words(trace.view("blocks", OTHER))
+    ]
 
 
 @pytest.mark.parametrize("option", [(), ("--trace-children=yes",)], ids=["", "trace-children"])
@@ -99,7 +100,9 @@ def test_monitor_commands_and_forked_children(option: tuple[str, ...], tmp_path:
             (tmp_path / "stop").touch()
         assert traced.wait(timeout=SECONDS) == 0
     assert ("vgdb reaches them only if" in answers[0], f"recording to {tmp_path}/t." in answers[1]) == (
-        not option, bool(option)), answers
+        not option,
+        bool(option),
+    ), answers
 
 
 def test_monitor_commands(tmp_path: Path) -> None:

@@ -79,14 +79,15 @@ def test_whole_stacks(tmp_path: Path, program: Path) -> None:
     """By default, also of 150 frames, with both callers of the recursion."""
     for levels in (30, 150):
         found = recorded(tmp_path / "t.ljt", program, levels)
-        assert {(names[1:levels + 3], count) for names, count in found.items()} == \
-            {(("down",) * (levels + 1) + (root,), count) for root, count in (("first", 10), ("second", 20))}
+        assert {(names[1 : levels + 3], count) for names, count in found.items()} == {
+            (("down",) * (levels + 1) + (root,), count) for root, count in (("first", 10), ("second", 20))
+        }
         assert all("main" in names and not names[-1].startswith("[cut") for names in found)
 
 
 def test_exactly_where_it_was_cut(tmp_path: Path, program: Path) -> None:
     """A stack of just as many frames as are kept is whole."""
-    whole, = {len(names) for names in recorded(tmp_path / "t.ljt", program, 10)}
+    (whole,) = {len(names) for names in recorded(tmp_path / "t.ljt", program, 10)}
     for depth in (whole + 1, whole, whole - 1, 5, 1):
         found = recorded(tmp_path / "t.ljt", program, 10, f"--stack-depth={depth}")
         mark = (f"[cut at {depth}]",) if depth < whole else ()

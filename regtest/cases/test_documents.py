@@ -13,8 +13,14 @@ from pathlib import Path
 import pytest
 from support import SOURCE
 
-DOCUMENTS = ("HACKING.md", "docs/architecture.md", "docs/internals/native.md", "docs/internals/recorder.md",
-             "docs/internals/steve.md", "docs/internals/testing.md")
+DOCUMENTS = (
+    "HACKING.md",
+    "docs/architecture.md",
+    "docs/internals/native.md",
+    "docs/internals/recorder.md",
+    "docs/internals/steve.md",
+    "docs/internals/testing.md",
+)
 FILE = re.compile(r"`([\w./-]+\.(?:c|h|def|in|py|pyx|pxd|am|ac|md|lua))`(?:\s+\(((?:`[\w ]+`(?:,\s+)?)+)\))?")
 FOLDER = re.compile(r"`([\w./-]+)/`")
 PLACEHOLDER = re.compile(r"`[\w./*-]*\b(?:NAME|FOLDER)\b[\w./*-]*`")
@@ -23,8 +29,11 @@ NOT_SOURCES = {".git", "build", "autom4te.cache"}
 
 def sources() -> list[str]:
     """The paths of all files of the tree, relative to it."""
-    return [str(path.relative_to(SOURCE)) for path in SOURCE.rglob("*")
-            if path.is_file() and not NOT_SOURCES & set(path.relative_to(SOURCE).parts)]
+    return [
+        str(path.relative_to(SOURCE))
+        for path in SOURCE.rglob("*")
+        if path.is_file() and not NOT_SOURCES & set(path.relative_to(SOURCE).parts)
+    ]
 
 
 def ends_with(path: str, end: str) -> bool:
@@ -34,14 +43,20 @@ def ends_with(path: str, end: str) -> bool:
 def missing(text: str, paths: list[str]) -> list[str]:
     """What a document names that the tree does not have."""
     folders = {str(parent) for path in paths for parent in Path(path).parents}
-    found = [f"{name}/" for name in FOLDER.findall(text)
-             if name != "build" and not any(ends_with(folder, name) for folder in folders)]
+    found = [
+        f"{name}/"
+        for name in FOLDER.findall(text)
+        if name != "build" and not any(ends_with(folder, name) for folder in folders)
+    ]
     for name, inside in FILE.findall(PLACEHOLDER.sub("", text)):
         named = [path for path in paths if ends_with(path, name)]
         texts = [(SOURCE / path).read_text() for path in named]
         found += [] if named else [name]
-        found += [f"{name}: {identifier}" for identifier in re.findall(r"`([\w ]+)`", inside)
-                  if not any(re.search(rf"\b{identifier}\b", text) for text in texts)]
+        found += [
+            f"{name}: {identifier}"
+            for identifier in re.findall(r"`([\w ]+)`", inside)
+            if not any(re.search(rf"\b{identifier}\b", text) for text in texts)
+        ]
     return found
 
 
@@ -78,7 +93,9 @@ def test_links_lead_somewhere() -> None:
 
 def test_broken_links_are_found(tmp_path: Path) -> None:
     path = tmp_path / "page.md"
-    path.write_text("# One thing\n[a](#one-thing) [b](page.md#one-thing) [c](https://x.org/#y) [d](#other) [e](gone.md)\n")
+    path.write_text(
+        "# One thing\n[a](#one-thing) [b](page.md#one-thing) [c](https://x.org/#y) [d](#other) [e](gone.md)\n"
+    )
     assert broken_links(path) == ["#other", "gone.md"]
 
 

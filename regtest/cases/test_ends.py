@@ -63,9 +63,16 @@ int main(int n, char **a)
     return 0;
 }
 """
-EXPECTED = {"return": ("exit", 3, None), "_exit": ("exit", 4, None), "thread": ("exit", 5, None),
-            "segv": ("signal", None, "SIGSEGV"), "term": ("signal", None, "SIGTERM"), "abort": ("signal", None, "SIGABRT"),
-            "kill": ("signal", None, "SIGKILL"), "exec": ("exec", None, None)}
+EXPECTED = {
+    "return": ("exit", 3, None),
+    "_exit": ("exit", 4, None),
+    "thread": ("exit", 5, None),
+    "segv": ("signal", None, "SIGSEGV"),
+    "term": ("signal", None, "SIGTERM"),
+    "abort": ("signal", None, "SIGABRT"),
+    "kill": ("signal", None, "SIGKILL"),
+    "exec": ("exec", None, None),
+}
 
 
 def program(folder: Path, source: str) -> Path:
@@ -129,15 +136,21 @@ int main(void)
 def test_inherited_blocks(tmp_path: Path) -> None:
     """The child did not allocate them, so they are not leaks and findings of the child."""
     good([*recorder(tmp_path / "f.ljt"), program(tmp_path, INHERIT)])
-    child, = set(tmp_path.glob("f.*.ljt")) - {tmp_path / "f.ljt"}
+    (child,) = set(tmp_path.glob("f.*.ljt")) - {tmp_path / "f.ljt"}
     Trace(child, run(["true"])).check()
     info = json.loads(steve("info", "--json", child).text)["recording"]
     assert info["forked_from_file"] == str(tmp_path / "f.ljt") and child.name == f"f.{info['pid']}.ljt"
     for options in ((), ("-j2",)):
+
         def blocks(command: str, *more: str) -> int:
             rows = json.loads(steve(command, "--json", *more, *options, child).text)
             return sum(row["blocks"] for row in rows)
-        assert [blocks("leaks"), blocks("leaks", "--where", "inherited"), blocks("sites", "--where", "not inherited")] == [1, 1000, 1]
+
+        assert [
+            blocks("leaks"),
+            blocks("leaks", "--where", "inherited"),
+            blocks("sites", "--where", "not inherited"),
+        ] == [1, 1000, 1]
         findings = json.loads(steve("findings", "--json", *options, child).text)
         assert all(found["blocks"] <= 1 for found in findings)
     assert "inherited blocks are left out" in steve("leaks", child).text

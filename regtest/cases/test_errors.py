@@ -15,12 +15,21 @@ from support import INSTALLED_VALGRIND, NATIVE, SOURCE, good, record, steve
 
 ERRORS = NATIVE / "errors"
 # finding, function: how often
-KNOWN = {("freed_access", "load_freed"): 3, ("freed_access", "store_freed"): 1,
-         ("freed_access", "load_rest"): 1,
-         ("freed_access", "(system call)"): 1, ("beyond_end", "load_across"): 2, ("beyond_end", "store_across"): 1,
-         ("beside_block", "store_after"): 4, ("beside_block", "load_before"): 1, ("beside_block", "(system call)"): 1,
-         ("double_free", "free_twice"): 1, ("inside_free", "free_inside"): 1, ("invalid_free", "free_static"): 1,
-         ("mismatched_free", "free_of_new"): 1}
+KNOWN = {
+    ("freed_access", "load_freed"): 3,
+    ("freed_access", "store_freed"): 1,
+    ("freed_access", "load_rest"): 1,
+    ("freed_access", "(system call)"): 1,
+    ("beyond_end", "load_across"): 2,
+    ("beyond_end", "store_across"): 1,
+    ("beside_block", "store_after"): 4,
+    ("beside_block", "load_before"): 1,
+    ("beside_block", "(system call)"): 1,
+    ("double_free", "free_twice"): 1,
+    ("inside_free", "free_inside"): 1,
+    ("invalid_free", "free_static"): 1,
+    ("mismatched_free", "free_of_new"): 1,
+}
 MEMCHECK = {"InvalidRead", "InvalidWrite", "InvalidFree", "MismatchedFree", "SyscallParam"}
 
 
@@ -34,8 +43,10 @@ def findings(tmp_path_factory: pytest.TempPathFactory) -> list[dict]:
     return found
 
 
-UNWATCHED = {**{k: n for k, n in KNOWN.items() if k[0] not in ("freed_access", "double_free")},
-             ("invalid_free", "free_twice"): 1}
+UNWATCHED = {
+    **{k: n for k, n in KNOWN.items() if k[0] not in ("freed_access", "double_free")},
+    ("invalid_free", "free_twice"): 1,
+}
 
 
 def places(findings: list[dict]) -> Counter[tuple[str, str]]:
@@ -56,7 +67,7 @@ def test_each_tells_its_block(findings: list[dict]) -> None:
     told = {c["at"].split(" (")[0]: c for f in findings for c in f["contexts"] if f["finding"] == "freed_access"}
     assert (told["load_freed"]["offset"], told["load_freed"]["size"]) == (5, 1)
     assert (told["store_freed"]["offset"], told["store_freed"]["size"]) == (8, 4)
-    across, = [c for f in findings if f["finding"] == "beyond_end" for c in f["contexts"] if c["kind"] == "load"]
+    (across,) = [c for f in findings if f["finding"] == "beyond_end" for c in f["contexts"] if c["kind"] == "load"]
     assert (across["offset"], across["size"], across["block_size"]) == (20, 8, 24)
     rest = told.pop("load_rest")
     assert (rest["offset"], rest["block_size"]) == (3000, 4000)
@@ -69,15 +80,19 @@ def test_the_rest_of_reused_memory_stays_freed(tmp_path: Path) -> None:
     """A block at the beginning of a larger freed one reuses only its own bytes."""
     trace = record(tmp_path / "t.ljt", [ERRORS])
     made = [line.split() for line in steve("memtrace", trace.path).text.splitlines() if " N " in line or line[0] == "N"]
-    large, = [int(words[-2], 16) for words in made if words[-1] == "4000"]
-    small, = [int(words[-2], 16) for words in made if words[-1] == "1000"]
+    (large,) = [int(words[-2], 16) for words in made if words[-1] == "4000"]
+    (small,) = [int(words[-2], 16) for words in made if words[-1] == "1000"]
     assert large <= small <= large + 1000, made
 
 
 def test_an_access_beside_a_block_names_the_block_and_the_distance(findings: list[dict], tmp_path: Path) -> None:
-    found, = [f["contexts"] for f in findings if f["finding"] == "beside_block"]
+    (found,) = [f["contexts"] for f in findings if f["finding"] == "beside_block"]
     told = {c["at"].split(" (")[0]: (c["kind"], c["offset"], c["size"], c["block_size"]) for c in found}
-    assert told == {"store_after": ("store", 24, 4, 24), "load_before": ("load", -4, 4, 24), "(system call)": ("store", 24, 4, 24)}
+    assert told == {
+        "store_after": ("store", 24, 4, 24),
+        "load_before": ("load", -4, 4, 24),
+        "(system call)": ("store", 24, 4, 24),
+    }
     assert all("main (errors.c:" in c["made_at"] for c in found)
     shown = steve("findings", "--rules", "errors", record(tmp_path / "t.ljt", [ERRORS]).path).text
     assert "0 bytes after block" in shown and "4 bytes before block" in shown
@@ -103,9 +118,17 @@ int main(void)
 """
 
 
-@pytest.mark.parametrize("options, distance, errors", [
-    ((), "100 + 8", 3), ((), "-1", 3), ((), "100 + 17", 2),
-    (("--redzone=200",), "100 + 17", 3), (("--redzone=200",), "100 + 190", 3), (("--redzone=200",), "-190", 3)])
+@pytest.mark.parametrize(
+    "options, distance, errors",
+    [
+        ((), "100 + 8", 3),
+        ((), "-1", 3),
+        ((), "100 + 17", 2),
+        (("--redzone=200",), "100 + 17", 3),
+        (("--redzone=200",), "100 + 190", 3),
+        (("--redzone=200",), "-190", 3),
+    ],
+)
 def test_red_zones_show_accesses_further_away(options: tuple, distance: str, errors: int, tmp_path: Path) -> None:
     """Without the option, 16 bytes on either side of a block of any size are checked."""
     (tmp_path / "p.c").write_text(FAR)

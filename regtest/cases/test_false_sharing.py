@@ -167,7 +167,7 @@ def shared(folder: Path, *argv: object) -> list[dict]:
 
 @pytest.mark.parametrize("how,where", [("near", "64-67 | 68-71"), ("read", "64-67 read | 68-71")])
 def test_counters_in_one_line(tmp_path: Path, how: str, where: str) -> None:
-    row, = shared(tmp_path, built(tmp_path, COUNTERS), how)
+    (row,) = shared(tmp_path, built(tmp_path, COUNTERS), how)
     assert row["site"].startswith("main (t.c:") and row["lines"] == 1 and row["threads"] == 2
     assert list(row["places"]) == [where] and row["by_chance"] < 0.05
     assert 100_000 <= row["interleaved"] <= 16_000_000

@@ -13,11 +13,18 @@ import pytest
 
 from support import NATIVE, SOURCE, good, record, run
 
-FAMILIES = {"jemalloc": ("libjemalloc.so.2", "free"), "mimalloc": ("libmimalloc.so.2", "mi_free"),
-            "tcmalloc": ("libtcmalloc.so.4", "tc_free"), "tbb": ("libtbbmalloc.so.2", "scalable_free"), "libc": ("", "free")}
+FAMILIES = {
+    "jemalloc": ("libjemalloc.so.2", "free"),
+    "mimalloc": ("libmimalloc.so.2", "mi_free"),
+    "tcmalloc": ("libtcmalloc.so.4", "tc_free"),
+    "tbb": ("libtbbmalloc.so.2", "scalable_free"),
+    "libc": ("", "free"),
+}
 SIZES = {100, 128, 1000, 4096}  # of the blocks in families.c, before they are resized
 OFTEN_MISSING = {"reallocf", "vfree", "free_sized", "free_aligned_sized"}  # in glibc
-LISTED = re.findall(r"^FUNCTION\((\d+), (\w+), (\w+), (\w+)\)", (SOURCE / "ljtrace/protocol/alloc_functions.def").read_text(), re.M)
+LISTED = re.findall(
+    r"^FUNCTION\((\d+), (\w+), (\w+), (\w+)\)", (SOURCE / "ljtrace/protocol/alloc_functions.def").read_text(), re.M
+)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -35,7 +42,12 @@ def test_all_of_a_family(tmp_path: Path, family: str) -> None:
     own = {e[1] for e in trace.events() if e[0] == "new" and int(e[3]) in SIZES}  # others are the libraries'
     kinds = [e[0] for e in trace.events() if e[1] in own or e[0] == "badfree"]
     marks = "".join(called.values())
-    assert [kinds.count(kind) for kind in ("new", "resize", "free", "badfree")] == [marks.count("+"), marks.count("~"), marks.count("-"), 0]
+    assert [kinds.count(kind) for kind in ("new", "resize", "free", "badfree")] == [
+        marks.count("+"),
+        marks.count("~"),
+        marks.count("-"),
+        0,
+    ]
 
 
 MUSL = """
@@ -64,7 +76,14 @@ def test_musl(tmp_path: Path) -> None:
     trace = record(tmp_path / "t.ljt", [tmp_path / "p"])
     assert trace.run.out == b"kept 0 0\n"
     assert [(e[0], e[3]) for e in trace.events()] == [
-        ("new", "100"), ("new", "100"), ("new", "128"), ("resize", "1000"), ("free", "1000"), ("free", "100"), ("free", "128")]
+        ("new", "100"),
+        ("new", "100"),
+        ("new", "128"),
+        ("resize", "1000"),
+        ("free", "1000"),
+        ("free", "100"),
+        ("free", "128"),
+    ]
 
 
 def test_the_list_is_in_the_manual_page() -> None:

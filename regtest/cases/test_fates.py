@@ -19,9 +19,23 @@ FATES = NATIVE / "fates"
 BEFORE, AFTER = "12347", "43211"
 STORMS = int(os.environ.get("LJTRACE_FAULTS") or 1)
 ENDING = ("_exit", "quick_exit", "handled-term")
-LIVING = ("vfork-exec", "posix_spawn", "system", "failing-exec", "sigchld", "wait-any", "close-all",
-          "limit-nofile", "limit-fsize", "dlopen", "sigaltstack", "longjmp", "64-threads", "seccomp",
-          "seccomp-kill")
+LIVING = (
+    "vfork-exec",
+    "posix_spawn",
+    "system",
+    "failing-exec",
+    "sigchld",
+    "wait-any",
+    "close-all",
+    "limit-nofile",
+    "limit-fsize",
+    "dlopen",
+    "sigaltstack",
+    "longjmp",
+    "64-threads",
+    "seccomp",
+    "seccomp-kill",
+)
 
 
 def fate(mode: str, folder: Path) -> Trace:
@@ -91,8 +105,10 @@ def test_everything_at_once(tmp_path: Path) -> None:
 def check_children(folder: Path, count: int) -> None:
     """Their traces are complete once their collectors have ended. Children that executed another program
     leave none."""
+
     def traces() -> list[Path]:
         return [p for p in folder.iterdir() if p.name != "t.ljt"]
+
     wait_for(lambda: len(traces()) == count and all(p.suffix != ".part" for p in traces()), "children have traces")
     for path in traces():
         settled(path)

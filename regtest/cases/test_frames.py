@@ -95,8 +95,10 @@ def deep(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     folder = tmp_path_factory.mktemp("deep")
     (folder / "p.c").write_text(DEEP)
     good(["gcc", "-g", "-O0", "-o", folder / "p", folder / "p.c"])
-    whole, cut = (record(folder / f"{name}.ljt", [folder / "p"], "--trace-mem=no", *options).path
-                  for name, options in (("whole", ()), ("cut", ("--stack-depth=12",))))
+    whole, cut = (
+        record(folder / f"{name}.ljt", [folder / "p"], "--trace-mem=no", *options).path
+        for name, options in (("whole", ()), ("cut", ("--stack-depth=12",)))
+    )
     return whole, cut
 
 
@@ -104,8 +106,11 @@ def test_the_callers_of_a_deep_recursion(deep: tuple[Path, Path]) -> None:
     rows = json.loads(steve("sites", "--json", deep[0]).text)
     assert [(row["blocks"], row["site"].split(" < ")[1].split()[0]) for row in rows] == [(20, "beta"), (10, "alpha")]
     assert all(f"{name} (p.c:" in " ".join(steve("sites", deep[0]).text.split()) for name in ("alpha", "beta"))
-    assert of_callgrind(deep[0]) == view(of_sites(deep[0])).totals == {"down": 3000, "alpha": 1000, "beta": 2000,
-                                                                   "main": 3000}
+    assert (
+        of_callgrind(deep[0])
+        == view(of_sites(deep[0])).totals
+        == {"down": 3000, "alpha": 1000, "beta": 2000, "main": 3000}
+    )
 
 
 @pytest.mark.parametrize("form", (*STACKS, "sites", "flame"))
@@ -117,9 +122,11 @@ def test_a_cut_stack_says_so(form: str, deep: tuple[Path, Path]) -> None:
     assert (found.leaves, found.roots) == ({"down"}, {"[cut at 12]"})
 
 
-FUNCTIONS = {"c": ("main", "parse", "plan", "cache", "node_new", "make"),
-             "cpp": ("main", "fill", "grow", "name"),
-             "lua": ("main", "lua_pcall", "main chunk", "leaf", "a", "b")}
+FUNCTIONS = {
+    "c": ("main", "parse", "plan", "cache", "node_new", "make"),
+    "cpp": ("main", "fill", "grow", "name"),
+    "lua": ("main", "lua_pcall", "main chunk", "leaf", "a", "b"),
+}
 SKIPPED_LEAVES = ("malloc", "zmalloc", "operator new(unsigned long)", "lj_mem_realloc")
 
 
@@ -143,7 +150,8 @@ def test_bytes_by_function(form: str, program: str, traces: dict[str, Path]) -> 
 def test_blocks_by_function(program: str, traces: dict[str, Path]) -> None:
     known, found = view(of_sites(traces[program], BLOCKS)), view(of_heaptrack_print(traces[program]))
     assert {name: found.totals[name] for name in FUNCTIONS[program]} == {
-        name: known.totals[name] for name in FUNCTIONS[program]}
+        name: known.totals[name] for name in FUNCTIONS[program]
+    }
 
 
 @pytest.mark.parametrize("program", FUNCTIONS)
@@ -154,8 +162,11 @@ def test_leaf_and_root(program: str, traces: dict[str, Path]) -> None:
     assert "main" in known.roots and not known.roots & {"(below main)", "_start", "__libc_start_main@@GLIBC_2.34"}
     everything = sum(row["bytes"] for row in json.loads(steve("sites", "--json", traces[program]).text))
     outside = everything - known.totals["main"]
-    assert outside == sum(row["bytes"] for row in json.loads(steve("sites", "--json", traces[program]).text)
-                          if not re.search(r"(^| < )main( \(|$)", row["site"]))
+    assert outside == sum(
+        row["bytes"]
+        for row in json.loads(steve("sites", "--json", traces[program]).text)
+        if not re.search(r"(^| < )main( \(|$)", row["site"])
+    )
     if program != "cpp":  # libstdc++ allocates before main
         assert outside == 0
 
@@ -163,8 +174,11 @@ def test_leaf_and_root(program: str, traces: dict[str, Path]) -> None:
 def test_wrappers(traces: dict[str, Path]) -> None:
     """A table shows as many frames as it takes to tell its rows apart."""
     rows = json.loads(steve("sites", "--json", "--alloc-fn", "make", traces["c"]).text)
-    assert [(row["site"].split(" (")[0], row["blocks"]) for row in rows] == [("node_new", 300), ("node_new", 200), (
-        "node_new", 100)]
+    assert [(row["site"].split(" (")[0], row["blocks"]) for row in rows] == [
+        ("node_new", 300),
+        ("node_new", 200),
+        ("node_new", 100),
+    ]
     table = " ".join(steve("sites", traces["c"]).text.split())
     assert all(f"< {name} (p.c:" in table for name in ("parse", "plan", "cache")) and "main (" not in table
 
@@ -172,8 +186,10 @@ def test_wrappers(traces: dict[str, Path]) -> None:
 @pytest.mark.parametrize("by", ("stack", "function", "line", "file", "object", "type", "thread"))
 @pytest.mark.parametrize("program", FUNCTIONS)
 def test_roll_ups_have_the_same_sum(by: str, program: str, traces: dict[str, Path]) -> None:
-    totals = {key: sum(row[key] for row in json.loads(steve("sites", "--json", traces[program]).text))
-              for key in ("blocks", "bytes")}
+    totals = {
+        key: sum(row[key] for row in json.loads(steve("sites", "--json", traces[program]).text))
+        for key in ("blocks", "bytes")
+    }
     rows = json.loads(steve("sites", "--json", "--by", by, "--top", "1", traces[program]).text)
     assert {key: sum(row[key] for row in rows) for key in totals} == totals
     assert len(rows) == 1 or re.fullmatch(r"others \([\d,]+\)", rows[1]["site"])
@@ -184,10 +200,12 @@ def test_a_function_is_selected_by_the_text_of_its_row(program: str, function: s
     rows = json.loads(steve("sites", "--json", "--by=function", traces[program]).text)
     row = next(row for row in rows if row["site"].split(" ")[0] == function)
     for text in (row["site"], function):
-        found = json.loads(steve("sites", "--json", "--by=function", "--where", f'function = "{text}"',
-                                 traces[program]).text)
+        found = json.loads(
+            steve("sites", "--json", "--by=function", "--where", f'function = "{text}"', traces[program]).text
+        )
         assert [(one["site"], one["blocks"], one["bytes"]) for one in found] == [
-            (row["site"], row["blocks"], row["bytes"])]
+            (row["site"], row["blocks"], row["bytes"])
+        ]
 
 
 LEAKY = """

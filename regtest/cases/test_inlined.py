@@ -105,9 +105,15 @@ int main()
 }
 """
 # The DWARF forms that differ in where the entries of inlined functions are.
-FORMS = {"dwarf5": ("-gdwarf-5",), "dwarf4": ("-gdwarf-4",), "split5": ("-gdwarf-5", "-gsplit-dwarf"),
-         "split4": ("-gdwarf-4", "-gsplit-dwarf"), "types": ("-gdwarf-4", "-fdebug-types-section"),
-         "split and types": ("-gdwarf-4", "-gsplit-dwarf", "-fdebug-types-section"), "compressed": ("-g", "-gz")}
+FORMS = {
+    "dwarf5": ("-gdwarf-5",),
+    "dwarf4": ("-gdwarf-4",),
+    "split5": ("-gdwarf-5", "-gsplit-dwarf"),
+    "split4": ("-gdwarf-4", "-gsplit-dwarf"),
+    "types": ("-gdwarf-4", "-fdebug-types-section"),
+    "split and types": ("-gdwarf-4", "-gsplit-dwarf", "-fdebug-types-section"),
+    "compressed": ("-g", "-gz"),
+}
 Place = tuple[str, str, int]  # kind of frame, function, line
 
 
@@ -132,11 +138,18 @@ def made(trace: Path, file: str) -> list[list[Place]]:
     return [frames for frames in own if frames]
 
 
-ROWS_MADE = [[("inlined", "rows::maker::make(int)", line(ROWS, "new")),
-              ("inlined", f"rows::{function}(int)", line(ROWS, f"in {function.split('::')[-1]}")),
-              ("host", "main", line(ROWS, call))]
-             for function, call in (("(anonymous namespace)::first", "first"), ("second", "second"),
-                                    ("(anonymous namespace)::first", "third"))]
+ROWS_MADE = [
+    [
+        ("inlined", "rows::maker::make(int)", line(ROWS, "new")),
+        ("inlined", f"rows::{function}(int)", line(ROWS, f"in {function.split('::')[-1]}")),
+        ("host", "main", line(ROWS, call)),
+    ]
+    for function, call in (
+        ("(anonymous namespace)::first", "first"),
+        ("second", "second"),
+        ("(anonymous namespace)::first", "third"),
+    )
+]
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -152,21 +165,28 @@ def test_cxx(tmp_path: Path, compiler: str, form: str) -> None:
 def test_c(tmp_path: Path, compiler: str, form: str) -> None:
     """Two calls of one function within another that is inlined itself. An access has the innermost function."""
     trace = record(tmp_path / "t.ljt", [build(tmp_path, compiler, COUNTERS, *FORMS[form])])
-    assert made(trace.path, "p.c") == [[("inlined", "make", line(COUNTERS, "malloc")),
-                                        ("inlined", "twice", line(COUNTERS, call)),
-                                        ("host", "apart", line(COUNTERS, "apart")),
-                                        ("host", "main", line(COUNTERS, "main"))] for call in ("first", "second")]
+    assert made(trace.path, "p.c") == [
+        [
+            ("inlined", "make", line(COUNTERS, "malloc")),
+            ("inlined", "twice", line(COUNTERS, call)),
+            ("host", "apart", line(COUNTERS, "apart")),
+            ("host", "main", line(COUNTERS, "main")),
+        ]
+        for call in ("first", "second")
+    ]
     frames = [reader.frame(reader.site(int(event["ref"])).frame) for reader, event in events(trace.path, (STORE,))]
-    assert [(f.kind, f.function, f.line) for f in frames if f.file.endswith("p.c")] == \
-        2 * [("inlined", "make", line(COUNTERS, "store"))]
+    assert [(f.kind, f.function, f.line) for f in frames if f.file.endswith("p.c")] == 2 * [
+        ("inlined", "make", line(COUNTERS, "store"))
+    ]
 
 
 def test_sites_are_told_apart(tmp_path: Path) -> None:
     """Allocations by the library's templates, on three lines of the program."""
     program = build(tmp_path, "g++", LIBRARY, "-g")
     trace = record(tmp_path / "t.ljt", [program])
-    assert [frames[-1] for frames in made(trace.path, "p.cc")] == \
-        [("host", "main", line(LIBRARY, comment)) for comment in ("shared", "vector", "static", "static")]
+    assert [frames[-1] for frames in made(trace.path, "p.cc")] == [
+        ("host", "main", line(LIBRARY, comment)) for comment in ("shared", "vector", "static", "static")
+    ]
 
 
 def test_split_debug_information_that_is_gone(tmp_path: Path) -> None:
@@ -175,8 +195,9 @@ def test_split_debug_information_that_is_gone(tmp_path: Path) -> None:
     for file in tmp_path.glob("*.dwo"):
         file.unlink()
     trace = record(tmp_path / "t.ljt", [program])
-    assert made(trace.path, "p.c") == 2 * [[("host", "apart", line(COUNTERS, "malloc")),
-                                             ("host", "main", line(COUNTERS, "main"))]]
+    assert made(trace.path, "p.c") == 2 * [
+        [("host", "apart", line(COUNTERS, "malloc")), ("host", "main", line(COUNTERS, "main"))]
+    ]
 
 
 def test_common_debug_information(tmp_path: Path) -> None:
@@ -200,7 +221,7 @@ def test_damaged_debug_information(tmp_path: Path) -> None:
     whole = program.read_bytes()
     header = next(row for row in good(["readelf", "-SW", program]).text.splitlines() if " .debug_info " in row)
     offset, size = (int(word, 16) for word in header.split(" PROGBITS ")[1].split()[1:3])
-    main, = (int(row.split()[0], 16) for row in good(["nm", program]).text.splitlines() if row.endswith(" main"))
+    (main,) = (int(row.split()[0], 16) for row in good(["nm", program]).text.splitlines() if row.endswith(" main"))
     address = next(f"{at:x}" for at in range(main, main + 200) if " < " in look_up(program, f"{at:x}"))
     random = Random(1)
     for _ in range(100):

@@ -47,7 +47,7 @@ def test_the_last_part(tmp_path: Path) -> None:
     for part in (path, earlier):
         steve("check", part)
     all_of_it, last, before = events(whole), events(path), events(earlier)
-    end = all_of_it[len(all_of_it) - len(last) - len(before):]
+    end = all_of_it[len(all_of_it) - len(last) - len(before) :]
     both = np.concatenate((before, last))
     for name in ("kind", "addr", "size"):
         assert np.array_equal(end[name], both[name]), name
@@ -87,6 +87,7 @@ def test_a_child(tmp_path: Path) -> None:
 
     def blocks(where: str) -> int:
         return sum(row["blocks"] for row in json.loads(steve("sites", "--json", child, "--where", where).text))
+
     assert blocks("inherited") == 11 and blocks("earlier and size = 12345") == 1
 
 
@@ -99,8 +100,12 @@ def test_too_much_to_begin_with(tmp_path: Path) -> None:
 
 
 def test_where_it_cannot_be(tmp_path: Path) -> None:
-    for options, complaint in ((["--keep=last"], "needs --max-size"), ([*KEEP, "--text=yes"], "--text=yes"),
-                               (["--keep=last", "--max-size=1m"], "16m or more"), (["--keep=middle"], "first or last")):
+    for options, complaint in (
+        (["--keep=last"], "needs --max-size"),
+        ([*KEEP, "--text=yes"], "--text=yes"),
+        (["--keep=last", "--max-size=1m"], "16m or more"),
+        (["--keep=middle"], "first or last"),
+    ):
         done = run([*recorder(tmp_path / "t.ljt", *options), "true"])
         assert done.status != 0 and complaint in done.complaint
     done = run(["valgrind", "--tool=ljtrace", *KEEP, "--out=|cat > /dev/null", "true"])

@@ -26,19 +26,43 @@ class Tree:
 
 TREES = [
     Tree("memtrace", "libmemtrace_a-", (("base",), ("format", "blocks"), ("read", "write"), ("rewrite", "ops"))),
-    Tree("ljtrace/tool", "ljtrace_amd64_linux-",
-         (("base",), ("ring",), ("stacks",), ("luajit/core",), ("luajit/jit",), ("luajit/stack",),
-          ("luajit/state",), ("luajit/snapshot",), ("luajit/heap",), ("heaps",), ("instrument",), ("syscalls",),
-          ("session",), (".",))),
-    Tree("drivers", "(?:libreplay_a|steve_replay)-",
-         (("heap",), ("base",), ("plan",), ("run",), ("measure",), ("film",), ("supervisor",), ("commands",),
-          (".",))),
+    Tree(
+        "ljtrace/tool",
+        "ljtrace_amd64_linux-",
+        (
+            ("base",),
+            ("ring",),
+            ("stacks",),
+            ("luajit/core",),
+            ("luajit/jit",),
+            ("luajit/stack",),
+            ("luajit/state",),
+            ("luajit/snapshot",),
+            ("luajit/heap",),
+            ("heaps",),
+            ("instrument",),
+            ("syscalls",),
+            ("session",),
+            (".",),
+        ),
+    ),
+    Tree(
+        "drivers",
+        "(?:libreplay_a|steve_replay)-",
+        (("heap",), ("base",), ("plan",), ("run",), ("measure",), ("film",), ("supervisor",), ("commands",), (".",)),
+    ),
 ]
 # programs and libraries that share nothing but a protocol and the public headers of the layers named
-APART = {"ljtrace/tool": (), "ljtrace/calibrate": (), "ljtrace/preload": ("ljtrace/calibrate",),
-         "ljtrace/native": ("ljtrace/calibrate", "ljtrace/tool"), "ljtrace/symbols": (),
-         "ljtrace/collector": ("ljtrace/symbols", "memtrace"), "drivers": ("memtrace",),
-         "memtrace": ()}
+APART = {
+    "ljtrace/tool": (),
+    "ljtrace/calibrate": (),
+    "ljtrace/preload": ("ljtrace/calibrate",),
+    "ljtrace/native": ("ljtrace/calibrate", "ljtrace/tool"),
+    "ljtrace/symbols": (),
+    "ljtrace/collector": ("ljtrace/symbols", "memtrace"),
+    "drivers": ("memtrace",),
+    "memtrace": (),
+}
 
 
 def objects(root: str, prefix: str) -> dict[str, Path]:
@@ -79,8 +103,12 @@ def uses(files: dict[str, Path]) -> list[Use]:
     """Uses of one file's symbols by another file."""
     table = symbols(files)
     owner = {symbol: name for name, (_, offered) in table.items() for symbol in offered}
-    return [Use(name, owner[symbol], symbol) for name, (used, _) in table.items() for symbol in sorted(used)
-            if symbol in owner]
+    return [
+        Use(name, owner[symbol], symbol)
+        for name, (used, _) in table.items()
+        for symbol in sorted(used)
+        if symbol in owner
+    ]
 
 
 def folder(name: str) -> str:
@@ -91,8 +119,11 @@ def upward(tree: Tree, files: dict[str, Path]) -> list[Use]:
     level = {name: i for i, group in enumerate(tree.layers) for name in group}
     unknown = {folder(name) for name in files} - set(level)
     assert not unknown, f"folders of {tree.root} without a layer: {unknown}"
-    return [use for use in uses(files)
-            if folder(use.user) != folder(use.used) and level[folder(use.used)] >= level[folder(use.user)]]
+    return [
+        use
+        for use in uses(files)
+        if folder(use.user) != folder(use.used) and level[folder(use.used)] >= level[folder(use.user)]
+    ]
 
 
 @pytest.mark.parametrize("tree", TREES, ids=lambda tree: tree.root)
@@ -108,8 +139,10 @@ def included(root: str) -> set[tuple[str, str]]:
     found = set()
     for path in sorted((SOURCE / root).rglob("*.[ch]")):
         if "/test/" not in str(path) and "/bench/" not in str(path) and "/fuzz/" not in str(path):
-            found |= {(str(path.relative_to(SOURCE)), header)
-                      for header in re.findall(r'^#include "([^"]*/[^"]*)"', path.read_text(), re.MULTILINE)}
+            found |= {
+                (str(path.relative_to(SOURCE)), header)
+                for header in re.findall(r'^#include "([^"]*/[^"]*)"', path.read_text(), re.MULTILINE)
+            }
     return found
 
 
@@ -117,9 +150,14 @@ def included(root: str) -> set[tuple[str, str]]:
 def test_parts_meet_only_in_their_protocols(root: str) -> None:
     allowed = (root, "ljtrace/protocol" if root.startswith("ljtrace/") else root, *APART[root])
     public = {f"memtrace/{name}.h" for name in ("memtrace", "reader", "writer", "rewrite", "ops", "stream")}
-    wrong = [f"{file} includes {header}" for file, header in sorted(included(root))
-             if header.split("/")[0] in ("memtrace", "ljtrace", "drivers", "steve") and header not in public
-             and header != "ljtrace/ljtrace.h" and not header.startswith(tuple(f"{name}/" for name in allowed))]
+    wrong = [
+        f"{file} includes {header}"
+        for file, header in sorted(included(root))
+        if header.split("/")[0] in ("memtrace", "ljtrace", "drivers", "steve")
+        and header not in public
+        and header != "ljtrace/ljtrace.h"
+        and not header.startswith(tuple(f"{name}/" for name in allowed))
+    ]
     assert not wrong, "\n".join(wrong)
 
 
@@ -143,8 +181,10 @@ def test_the_tool_has_the_same_order() -> None:
 
 def test_a_use_upward_is_found(tmp_path: Path) -> None:
     """Two objects compiled here: base calls a function of ring."""
-    sources = {"base/a": "void upper(void); void lower(void); void lower(void) { upper(); }",
-               "ring/b": "void lower(void); void upper(void); void upper(void) { lower(); }"}
+    sources = {
+        "base/a": "void upper(void); void lower(void); void lower(void) { upper(); }",
+        "ring/b": "void lower(void); void upper(void); void upper(void) { lower(); }",
+    }
     files = {name: tmp_path / f"{folder(name)}.o" for name in sources}
     for name, text in sources.items():
         subprocess.run(["cc", "-c", "-x", "c", "-", "-o", files[name]], input=text, text=True, check=True)

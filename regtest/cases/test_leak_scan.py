@@ -101,10 +101,13 @@ def sums(trace: Path, *options: str) -> dict[str, int]:
 
 
 def of_memcheck(argv: list[object]) -> dict[str, int]:
-    text = run(["valgrind", "--tool=memcheck", "--leak-check=full", "--run-libc-freeres=no", "--run-cxx-freeres=no",
-                *argv]).err.decode()
-    found = {name: int(re.search(rf"{words}: ([\d,]+) bytes", text)[1].replace(",", ""))
-             for words, name in (*CLASSES.items(), ("still reachable", "reachable"))}
+    text = run(
+        ["valgrind", "--tool=memcheck", "--leak-check=full", "--run-libc-freeres=no", "--run-cxx-freeres=no", *argv]
+    ).err.decode()
+    found = {
+        name: int(re.search(rf"{words}: ([\d,]+) bytes", text)[1].replace(",", ""))
+        for words, name in (*CLASSES.items(), ("still reachable", "reachable"))
+    }
     return {**found, "bytes": sum(found.values())}
 
 

@@ -14,8 +14,20 @@ from pathlib import Path
 import pytest
 
 from steve.kernels._lives import Lives
-from steve.trace._memtrace import (CALL, FREE, HOW_NAMES, LOAD, MODIFY, NEW, RESIZE, STATE, STORE, TYPE, TYPE_NAMES,
-                             VM_NAMES)
+from steve.trace._memtrace import (
+    CALL,
+    FREE,
+    HOW_NAMES,
+    LOAD,
+    MODIFY,
+    NEW,
+    RESIZE,
+    STATE,
+    STORE,
+    TYPE,
+    TYPE_NAMES,
+    VM_NAMES,
+)
 from steve.trace._memtrace import Trace as Reader
 from steve.trace.line_numbers import LineNumbers
 from steve.parallel.window import Window
@@ -54,8 +66,9 @@ def functions(path: Path, *options: str) -> dict[tuple[int, str], dict]:
     name."""
     rows = json.loads(steve("lines", path, "--json", *options).text)
     found = [row for row in rows if row["file"].endswith("script.lua")]
-    by_function = {(row["line"], row["function"] if row["function"] in ("main chunk", "parser") else "fill"): row
-                   for row in found}
+    by_function = {
+        (row["line"], row["function"] if row["function"] in ("main chunk", "parser") else "fill"): row for row in found
+    }
     assert len(by_function) == len(found)
     return by_function
 
@@ -77,8 +90,10 @@ def test_counts_are_those_of_the_construction(tmp_path: Path) -> None:
     """Without the JIT. The work of 800 rounds less that of 400 is that of 400."""
     n = 400
     few, many = (lines(recorded(tmp_path, SCRIPT % count, "-joff")) for count in (n, 2 * n))
-    more = {line: {key: many[line][key] - few[line][key] for key in many[line]
-                   if isinstance(many[line][key], int)} for line in (MAKE, READ, FILL, OWN, CALLS, TEXT)}
+    more = {
+        line: {key: many[line][key] - few[line][key] for key in many[line] if isinstance(many[line][key], int)}
+        for line in (MAKE, READ, FILL, OWN, CALLS, TEXT)
+    }
     for line, kind in ((MAKE, "tab"), (OWN, "tab"), (TEXT, "str")):
         assert [rows[line]["kinds"][kind]["allocs"] for rows in (few, many)] == [n, 2 * n]
     assert all(many[line]["allocs"] == 0 for line in (READ, CALLS))
@@ -94,8 +109,10 @@ def test_counts_are_those_of_the_construction(tmp_path: Path) -> None:
 def maker_lines(reader: Reader) -> dict[int, dict[int, int]]:
     """By handle of a prototype's block: the line of each instruction offset."""
     protos = (reader.proto(i) for i in range(reader.counts()["protos"]))
-    return {p.handle: {p.offset + 4 * i: (p.file, line, function_name(p.defined)) for i, line in enumerate(p.lines)}
-            for p in protos}
+    return {
+        p.handle: {p.offset + 4 * i: (p.file, line, function_name(p.defined)) for i, line in enumerate(p.lines)}
+        for p in protos
+    }
 
 
 def function_name(defined: int) -> str:
@@ -110,13 +127,20 @@ class Account:
         reader = Reader(str(path))
         reader.skim()
         self.code, self.reader = maker_lines(reader), Reader(str(path))
-        self.rows: dict = defaultdict(lambda: {"own": [0] * 5, "others": [0] * 5, "blocks": set(), "lines": set(),
-                                               "kinds": defaultdict(lambda: [0, 0])})
+        self.rows: dict = defaultdict(
+            lambda: {
+                "own": [0] * 5,
+                "others": [0] * 5,
+                "blocks": set(),
+                "lines": set(),
+                "kinds": defaultdict(lambda: [0, 0]),
+            }
+        )
         self.sites: dict[int, tuple | None] = {}
-        self.at: dict[int, tuple] = {}      # by thread: the line that it executes, and whether on a trace
-        self.made: dict[int, tuple] = {}    # by thread: line and heap of its last New
+        self.at: dict[int, tuple] = {}  # by thread: the line that it executes, and whether on a trace
+        self.made: dict[int, tuple] = {}  # by thread: line and heap of its last New
         self.collects: dict[int, tuple | None] = {}  # by thread: for which line the collector works on traces
-        self.blocks: dict[int, list] = {}   # by handle: line, type, bytes asked for
+        self.blocks: dict[int, list] = {}  # by handle: line, type, bytes asked for
         for batch in self.reader.batches():
             for values in batch[list(FIELDS)].tolist():
                 self.take(dict(zip(FIELDS, values)))
@@ -217,14 +241,17 @@ def test_every_number_equals_the_slow_account(text: str, jit: str, tmp_path: Pat
         assert [row[key] for key in ACCESSES] == [a + b for a, b in zip(truth["own"], truth["others"])]
         assert (row["blocks_touched"], row["cache_lines_touched"]) == (len(truth["blocks"]), len(truth["lines"]))
         assert {kind: tuple(made.values()) for kind, made in row["kinds"].items()} == {
-            kind: tuple(made) for kind, made in truth["kinds"].items()}
+            kind: tuple(made) for kind, made in truth["kinds"].items()
+        }
 
 
 def test_functions_from_before_a_mark_have_lines_after_it(tmp_path: Path) -> None:
     """Only blocks allocated after the mark count, accessed by a function that existed before."""
-    text = ('local t, keep = require "ljtrace", {}\nlocal function read(x)\n  return x[1]\nend\n'
-            'read({0})\nt.mark("here")\n'
-            "for i = 1, 200 do\n  keep[i] = {i}\n  read(keep[i])\nend\n")
+    text = (
+        'local t, keep = require "ljtrace", {}\nlocal function read(x)\n  return x[1]\nend\n'
+        'read({0})\nt.mark("here")\n'
+        "for i = 1, 200 do\n  keep[i] = {i}\n  read(keep[i])\nend\n"
+    )
     path = recorded(tmp_path, text, "-joff")
     rows = lines(path, "--from", "here")
     assert rows[8]["kinds"]["tab"] == {"allocs": 200, "alloc_bytes": rows[8]["kinds"]["tab"]["alloc_bytes"]}

@@ -190,8 +190,11 @@ class Account:
                 self.on_traces.setdefault(array, Counter())[frame.line] += n
 
 
-@pytest.mark.parametrize("options", [[], ["-O-loop"], ["-O-fuse"], ["-Ohotloop=3", "-Ohotexit=2"]],
-                         ids=lambda options: " ".join(options) or "default")
+@pytest.mark.parametrize(
+    "options",
+    [[], ["-O-loop"], ["-O-fuse"], ["-Ohotloop=3", "-Ohotexit=2"]],
+    ids=lambda options: " ".join(options) or "default",
+)
 def test_accesses_of_traces_are_at_their_lines(options: list[str], tmp_path: Path) -> None:
     trace = record(tmp_path / "t.ljt", ["luajit", *options, script(tmp_path, WORK)])
     assert trace.run.status == 0, trace.run.complaint
@@ -205,8 +208,10 @@ def test_accesses_of_traces_are_at_their_lines(options: list[str], tmp_path: Pat
 
 def test_the_jit_stores_what_the_interpreter_stores(tmp_path: Path) -> None:
     """Loads may be optimised away; the stores of each round to another place in a table are not."""
+
     def stores(option: str) -> Counter:
         counts = Account(record(tmp_path / "t.ljt", ["luajit", option, script(tmp_path, WORK)]).path).stores
         return Counter({k: n for k, n in counts.items() if k < 20 and k != 11})  # 11: three rounds to one place
+
     with_jit, without = stores("-jon"), stores("-joff")
     assert with_jit == without and len(without) == 18 and min(without.values()) > 500

@@ -68,8 +68,12 @@ end
 def test_traces_that_return_below_their_start_keep_the_caller(tmp_path: Path) -> None:
     """A side trace that begins in the function returns from it and calls it again, where it is inlined.
     Allocations are not sunk, because tables that are allocated on both sides of an exit count."""
-    trace = record(tmp_path / "t.ljt", ["luajit", "-e", "collectgarbage('stop')", "-O-sink",
-                                        script(tmp_path, RETURNING)], "--trace-mem=no", "--stack-depth=40")
+    trace = record(
+        tmp_path / "t.ljt",
+        ["luajit", "-e", "collectgarbage('stop')", "-O-sink", script(tmp_path, RETURNING)],
+        "--trace-mem=no",
+        "--stack-depth=40",
+    )
     stacks: dict[int, int] = {}
     seen: Counter = Counter()
     for reader, event in events(trace.path, (NEW, TYPE)):
@@ -134,8 +138,9 @@ def test_buffers_are_no_tables(tmp_path: Path) -> None:
 def test_string_tables_are_no_other_objects(tmp_path: Path) -> None:
     """They begin with pointers to strings; the addresses of some of these look like an object's header."""
     states = 601
-    trace = record(tmp_path / "t.ljt", ["luajit", SOURCE / "regtest/native/manystates.lua", str(states - 1)],
-                   "--trace-mem=no")
+    trace = record(
+        tmp_path / "t.ljt", ["luajit", SOURCE / "regtest/native/manystates.lua", str(states - 1)], "--trace-mem=no"
+    )
     types = sizes_of_types(trace.path)
     tables = Counter(types["strtab"])
     assert len([size for size, n in tables.items() if n == states]) >= 2, tables
@@ -158,8 +163,11 @@ end
 def test_what_the_interpreter_makes_is_not_the_compilers(tmp_path: Path) -> None:
     """While the instructions of the loop are recorded, the interpreter executes each. Its tables, texts and
     functions are counted under their lines only, and the compiler's own blocks under the compiler."""
-    trace = record(tmp_path / "t.ljt", ["luajit", "-Ohotloop=5", "-e", "collectgarbage('stop')",
-                                        script(tmp_path, RECORDED)], "--trace-mem=no")
+    trace = record(
+        tmp_path / "t.ljt",
+        ["luajit", "-Ohotloop=5", "-e", "collectgarbage('stop')", script(tmp_path, RECORDED)],
+        "--trace-mem=no",
+    )
     stacks, made, recording = {}, Counter(), Counter()
     state = ""
     for reader, event in events(trace.path, (NEW, TYPE, STATE)):
@@ -207,15 +215,19 @@ def joined(reader: Reader, stack: int) -> tuple[list[int], bool]:
     frames = reader.stack_frames(stack)
     names = [f.function for f in frames]
     lua = [i for i, f in enumerate(frames) if f.kind in ("lua", "lua-inlined")]
-    below = names[lua[-1]:] if lua else []
+    below = names[lua[-1] :] if lua else []
     around = bool(below) and frames[0].kind in ("host", "inlined") and "lua_pcall" in below and "main" in below
     return [frames[i].line for i in lua], around and names.index("lua_pcall") < names.index("main")
 
 
 @pytest.mark.parametrize("jit", ["-joff", "-jon"])
 def test_blocks_of_c_have_the_lua_stack_that_asked_for_them(jit: str, tmp_path: Path) -> None:
-    trace = record(tmp_path / "t.ljt", ["luajit", jit, "-Ohotloop=5", script(tmp_path, CALLS_C)], "--trace-mem=no",
-                   "--stack-depth=60")
+    trace = record(
+        tmp_path / "t.ljt",
+        ["luajit", jit, "-Ohotloop=5", script(tmp_path, CALLS_C)],
+        "--trace-mem=no",
+        "--stack-depth=60",
+    )
     assert trace.run.status == 0, trace.run.complaint
     news, frees, compiled, files = {}, {}, 0, 0
     for reader, event in events(trace.path, (NEW, FREE)):
@@ -250,8 +262,14 @@ end
 
 @pytest.mark.parametrize("jit", ["-joff", "-jon"])
 def test_mappings_have_the_lua_stack_that_asked_for_them(jit: str, tmp_path: Path) -> None:
-    trace = record(tmp_path / "t.ljt", ["luajit", jit, "-Ohotloop=5", script(tmp_path, MAPS)], "--trace-mem=no",
-                   "--stack-depth=60", "--heap=malloc,luajit,mmap", "--check-stacks=yes")
+    trace = record(
+        tmp_path / "t.ljt",
+        ["luajit", jit, "-Ohotloop=5", script(tmp_path, MAPS)],
+        "--trace-mem=no",
+        "--stack-depth=60",
+        "--heap=malloc,luajit,mmap",
+        "--check-stacks=yes",
+    )
     assert trace.run.status == 0, trace.run.complaint
     news, freed = {}, 0
     for reader, event in events(trace.path, (NEW, FREE)):

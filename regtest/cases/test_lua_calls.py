@@ -17,7 +17,8 @@ from test_lua_lines import events, script
 
 ROUNDS = 400
 
-WORK = """\
+WORK = (
+    """\
 local ffi, new = require "ffi", require "table.new"
 local function block(k) return ffi.new("char[?]", 20000 + 64 * k) end
 local a1, a2, a3, a4, a5, a6, a7, a8 = block(1), block(2), block(3), block(4), block(5), block(6), block(7), block(8)
@@ -45,7 +46,9 @@ for i = 1, %d do
   local z = table.concat(t10, ",", 1, 40 + i %% 2)    --@10
   held[3] = z
 end
-""" % ROUNDS
+"""
+    % ROUNDS
+)
 
 # The block of each mark: C data has 16 bytes before it, of variable size 8 more; texts a header and a NUL.
 FILLED = {k: 20000 + 64 * k + 24 for k in (1, 2, 3, 4, 5, 6, 8)}
@@ -66,8 +69,11 @@ def touching(path: Path, size: int) -> dict[int, dict]:
     them."""
     rows = json.loads(steve("lines", path, "--json", "--where", f"size == {size}").text)
     assert rows, size
-    return {row["line"]: row for row in rows
-            if row["file"].endswith(".lua") and row["loads"] + row["stores"] and FIRST <= row["line"] <= LAST}
+    return {
+        row["line"]: row
+        for row in rows
+        if row["file"].endswith(".lua") and row["loads"] + row["stores"] and FIRST <= row["line"] <= LAST
+    }
 
 
 def recorded(folder: Path, *options: str) -> Path:
@@ -76,8 +82,9 @@ def recorded(folder: Path, *options: str) -> Path:
     return trace.path
 
 
-@pytest.mark.parametrize("options", [["-jon"], ["-O-loop", "-Ohotloop=3", "-Ohotexit=2"], ["-joff"]],
-                         ids=lambda options: " ".join(options))
+@pytest.mark.parametrize(
+    "options", [["-jon"], ["-O-loop", "-Ohotloop=3", "-Ohotexit=2"], ["-joff"]], ids=lambda options: " ".join(options)
+)
 def test_what_c_does_is_at_the_line_of_the_call(options: list[str], tmp_path: Path) -> None:
     path, wanted = recorded(tmp_path, *options), marks()
     for mark, size in FILLED.items():
@@ -91,20 +98,23 @@ def test_what_c_does_is_at_the_line_of_the_call(options: list[str], tmp_path: Pa
 
 def test_c_writes_as_much_with_the_jit_as_without(tmp_path: Path) -> None:
     """C is called equally often, with the same arguments."""
+
     def written(option: str) -> dict[int, int]:
         path = recorded(tmp_path, option)
         return {mark: touching(path, size)[marks()[mark]]["bytes_written"] for mark, size in FILLED.items()}
+
     assert written("-jon") == written("-joff")
 
 
 def test_texts_and_tables_that_c_reads(tmp_path: Path) -> None:
     """The text that is divided, and the table whose elements are joined."""
+
     def read(option: str) -> dict[int, dict[int, dict]]:
         path = recorded(tmp_path, option)
-        sizes = {9: {e["size"] for _, e in events(path, (0,)) if 20200 <= e["size"] - 40 < 20240},
-                 10: {8 * 1301}}
+        sizes = {9: {e["size"] for _, e in events(path, (0,)) if 20200 <= e["size"] - 40 < 20240}, 10: {8 * 1301}}
         assert len(sizes[9]) == 1
         return {mark: touching(path, int(size)) for mark, (size,) in sizes.items()}
+
     wanted = marks()
     for option in ("-jon", "-joff"):
         for mark, rows in read(option).items():
@@ -115,6 +125,7 @@ def test_texts_and_tables_that_c_reads(tmp_path: Path) -> None:
 def test_calls_are_told_on_traces_alone(tmp_path: Path) -> None:
     def calls(option: str) -> int:
         return sum(1 for _ in events(recorded(tmp_path, option), (CALL,)))
+
     assert calls("-joff") == 0 and calls("-jon") > ROUNDS
 
 

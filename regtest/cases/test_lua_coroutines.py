@@ -61,14 +61,19 @@ LINES_BY_C = [6, 11, 16]
 def made(folder: Path, text: str, *options: str, depth: int = 40) -> tuple[Counter, str, Path]:
     """How often blocks were allocated, by the lines of their stacks and whether C's functions are around
     them; the tool's messages."""
-    trace = record(folder / "t.ljt", ["luajit", *options, script(folder, text)], "--trace-mem=no",
-                   f"--stack-depth={depth}", "--check-stacks=yes")
+    trace = record(
+        folder / "t.ljt",
+        ["luajit", *options, script(folder, text)],
+        "--trace-mem=no",
+        f"--stack-depth={depth}",
+        "--check-stacks=yes",
+    )
     assert trace.run.status == 0, trace.run.complaint
     counts: Counter = Counter()
     for reader, event in events(trace.path, (NEW,)):
         if event["size"] == MADE and event["heap"]:
             names = [f.function for f in reader.stack_frames(int(event["ref"]))]
-            around = "lua_pcall" in names and "main" in names[names.index("lua_pcall"):]
+            around = "lua_pcall" in names and "main" in names[names.index("lua_pcall") :]
             counts[tuple(f.line for f in lua_frames(reader, int(event["ref"]))), around] += 1
     return counts, trace.run.complaint, trace.path
 
@@ -78,7 +83,13 @@ def test_the_resumers_stack_stands_below(options: list[str], tmp_path: Path) -> 
     counts, said, path = made(tmp_path, SCRIPT, *options)
     assert counts.keys() == {(tuple(LINES), True)}, counts
     assert 2000 <= counts.total() <= (2000 if options == ["-joff"] else 2020)  # what a trace is left in is done again
-    met = [int(word) for line in said.splitlines() if "Lua stacks, of which" in line for word in line.split() if word.isdigit()]
+    met = [
+        int(word)
+        for line in said.splitlines()
+        if "Lua stacks, of which" in line
+        for word in line.split()
+        if word.isdigit()
+    ]
     assert len(met) == 2 and met[1] >= 0.7 * met[0], said  # kept, and checked by a walk
     reader, event = next((r, e) for r, e in events(path, (NEW,)) if e["size"] == MADE and e["heap"])
     kinds = [(f.kind, f.function) for f in reader.stack_frames(int(event["ref"]))]
@@ -89,7 +100,7 @@ def test_a_short_stack_keeps_the_innermost(tmp_path: Path) -> None:
     counts, _, _ = made(tmp_path, SCRIPT, "-joff", depth=7)
     assert sum(counts.values()) == 2000
     for (lines, _), _ in counts.items():
-        assert 1 <= len(lines) < 5 and list(lines) == LINES[:len(lines)], lines
+        assert 1 <= len(lines) < 5 and list(lines) == LINES[: len(lines)], lines
 
 
 def test_a_coroutine_that_c_resumes(tmp_path: Path) -> None:
@@ -100,8 +111,10 @@ def test_a_coroutine_that_c_resumes(tmp_path: Path) -> None:
 
 def test_what_wrap_makes_is_one_frame_for_each_call(tmp_path: Path) -> None:
     """The result does not depend on the number of coroutines."""
-    text = ("local new, keep = require 'table.new', {}\nfor i = 1, 200 do\n"
-            "  local co = coroutine.wrap(function() keep[1] = new(380, 0) end)\n  co()\nend\n")
+    text = (
+        "local new, keep = require 'table.new', {}\nfor i = 1, 200 do\n"
+        "  local co = coroutine.wrap(function() keep[1] = new(380, 0) end)\n  co()\nend\n"
+    )
     trace = record(tmp_path / "t.ljt", ["luajit", "-joff", script(tmp_path, text)], "--trace-mem=no")
     stacks = Counter(int(e["ref"]) for _, e in events(trace.path, (NEW,)) if e["size"] == MADE and e["heap"])
     assert sum(stacks.values()) == 200 and len(stacks) == 1, stacks

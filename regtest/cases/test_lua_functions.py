@@ -46,8 +46,11 @@ def recorded(folder: Path, text: str, *options: str, name: str = "script.lua") -
 def tables(path: Path, *options: str) -> dict[tuple[str, int], int]:
     """Tables by function and line of the script."""
     rows = json.loads(steve("lines", path, "--json", *options).text)
-    found = [(row["function"], row["line"], row["kinds"].get("tab", {"allocs": 0})["allocs"]) for row in rows
-             if row["file"].endswith("script.lua") and row["function"] != "parser"]
+    found = [
+        (row["function"], row["line"], row["kinds"].get("tab", {"allocs": 0})["allocs"])
+        for row in rows
+        if row["file"].endswith("script.lua") and row["function"] != "parser"
+    ]
     assert len({row[:2] for row in found}) == len(found), "a function of a line has one row"
     return {(function, line): made for function, line, made in found if made}
 
@@ -78,15 +81,22 @@ def test_methods_on_one_line_are_told_apart_and_compared(tmp_path: Path) -> None
 def test_a_function_that_is_loaded_again_is_the_same(tmp_path: Path) -> None:
     """Each time another prototype for the same place in the source; its tables have one row."""
     (tmp_path / "module.lua").write_text("return function() return {} end, function() return {} end\n")
-    path = recorded(tmp_path, f"""\
+    path = recorded(
+        tmp_path,
+        f"""\
 for i = 1, 7 do
   local first, second = dofile("{tmp_path}/module.lua")
   first() second() second()
 end
-""", "-joff")
+""",
+        "-joff",
+    )
     rows = json.loads(steve("lines", path, "--json").text)
-    made = {row["function"]: row["allocs"] for row in rows if row["file"].endswith("module.lua")
-            and row["function"] in ("first", "second")}
+    made = {
+        row["function"]: row["allocs"]
+        for row in rows
+        if row["file"].endswith("module.lua") and row["function"] in ("first", "second")
+    }
     assert made == {"first": 7, "second": 14}
 
 
@@ -110,10 +120,14 @@ def test_names_of_chunks_are_whole(tmp_path: Path) -> None:
     kept."""
     name = "@" + "x" * 2000 + "/script.lua"
     text = "x" * 10_000
-    path = recorded(tmp_path, f"""\
+    path = recorded(
+        tmp_path,
+        f"""\
 for i = 1, 10 do load("return {{}}", "{name}")() end
 for i = 1, 10 do load("return {{}} -- {text}")() end
-""", "-joff")
+""",
+        "-joff",
+    )
     files = {row["file"] for row in json.loads(steve("lines", path, "--json").text)}
     assert name[1:] in files
     assert [len(file) for file in files if file.startswith("return {} -- x")] == [4095]

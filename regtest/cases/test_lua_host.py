@@ -61,22 +61,27 @@ def same_lines(folder: Path, text: str, resumers: dict[int, list[int]]) -> None:
     """All lines of all stacks are those of LuaJIT. LuaJIT knows only the functions of a coroutine itself; a
     trace continues with those that resumed it: `resumers` by innermost line."""
     log = folder / "log"
-    trace = record(folder / "t.ljt", [NATIVE / "luahost", "lines", script(folder, text), log], "--trace-mem=no",
-                   "--stack-depth=60")
+    trace = record(
+        folder / "t.ljt", [NATIVE / "luahost", "lines", script(folder, text), log], "--trace-mem=no", "--stack-depth=60"
+    )
     assert trace.run.status == 0, trace.run.complaint
     truth = [(size, lines + resumers.get(lines[0] if lines else 0, [])) for size, lines in expected(log)]
     seen = told(trace.path)
     start = next(i for i, (_, lines) in enumerate(truth) if lines)
-    assert [size for size, _ in seen[:len(truth)]] == [size for size, _ in truth]
+    assert [size for size, _ in seen[: len(truth)]] == [size for size, _ in truth]
     differ = [(i, t, s) for i, (t, s) in enumerate(zip(truth, seen)) if i >= start and t != s]
     assert not differ, f"{len(differ)} of {len(truth) - start}: {differ[:10]}"
     assert len(truth) - start >= 200 and max(len(lines) for _, lines in truth) >= 2
 
 
 def test_stacks_equal_getinfo_event_for_event(tmp_path: Path) -> None:
-    same_lines(tmp_path, KNOWN.replace("coroutine.yield()", "here(); coroutine.yield()")
-               .replace("routine() end", "routine(); here() end").replace("    keep[11]", "    here(); keep[11]"),
-               {16: [20]})
+    same_lines(
+        tmp_path,
+        KNOWN.replace("coroutine.yield()", "here(); coroutine.yield()")
+        .replace("routine() end", "routine(); here() end")
+        .replace("    keep[11]", "    here(); keep[11]"),
+        {16: [20]},
+    )
 
 
 def test_stacks_equal_getinfo_with_metamethods_and_callbacks(tmp_path: Path) -> None:
@@ -129,16 +134,30 @@ def news_of_line(trace: Path, name: str, line: int) -> Counter:
 
 def test_neovim(tmp_path: Path) -> None:
     text = "local keep = {}\nfor i = 1, 500 do\n  keep[i] = {i}\nend\nvim.cmd('qa!')\n"
-    trace = record(tmp_path / "t.ljt", [host("nvim"), "--headless", "-u", "NONE", "-i", "NONE", "-S",
-                                        script(tmp_path, text)], "--trace-mem=no")
+    trace = record(
+        tmp_path / "t.ljt",
+        [host("nvim"), "--headless", "-u", "NONE", "-i", "NONE", "-S", script(tmp_path, text)],
+        "--trace-mem=no",
+    )
     assert trace.run.status == 0, trace.run.complaint
     assert 500 <= news_of_line(trace.path, "script.lua", 3).total() <= 510
 
 
 def test_sysbench_has_a_state_for_each_thread(tmp_path: Path) -> None:
     text = "function event()\n  local t = {}\n  for i = 1, 50 do\n    t[i] = {i}\n  end\nend\n"
-    trace = record(tmp_path / "t.ljt", [host("sysbench"), script(tmp_path, text), "--events=40", "--time=0",
-                                        "--threads=2", "--thread-init-timeout=600", "run"], "--trace-mem=no")
+    trace = record(
+        tmp_path / "t.ljt",
+        [
+            host("sysbench"),
+            script(tmp_path, text),
+            "--events=40",
+            "--time=0",
+            "--threads=2",
+            "--thread-init-timeout=600",
+            "run",
+        ],
+        "--trace-mem=no",
+    )
     assert trace.run.status == 0, trace.run.complaint
     counts = news_of_line(trace.path, "script.lua", 4)
     assert 40 * 50 <= counts.total() <= 40 * 52 and len(counts) <= 2
@@ -173,12 +192,14 @@ def test_wrk(url: str, tmp_path: Path) -> None:
     """Each request makes a table, which is kept, so every request is in the trace. wrk makes one request to
     check the server, and its last one may not arrive. It ends by the clock, so on a busy machine the test may
     have to repeat it."""
+
     def tables(seconds: int) -> tuple[int, int]:
         before = Answer.served
         argv = [host("wrk"), "-t1", "-c1", f"-d{seconds}s", "-s", script(tmp_path, WRK), url]
         trace = record(tmp_path / "t.ljt", argv, "--trace-mem=no")
         assert trace.run.status == 0, trace.run.complaint
         return news_of_line(trace.path, "script.lua", 4).total(), Answer.served - before
+
     for seconds in (2, 20, 200):
         made, served = tables(seconds)
         assert served <= made <= served + 8

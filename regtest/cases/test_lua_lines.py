@@ -62,8 +62,17 @@ for i = 1, 25 do vararg(i, i) end
 """
 
 # what KNOWN makes, by (type, line)
-EXPECTED = {("tab", 2): 50, ("tab", 4): 40, ("str", 13): 30, ("tab", 16): 20, ("tab", 21): 10,
-            ("func", 21): 10, ("tab", 22): 25, ("thread", 14): 1, ("func", 2): 1}
+EXPECTED = {
+    ("tab", 2): 50,
+    ("tab", 4): 40,
+    ("str", 13): 30,
+    ("tab", 16): 20,
+    ("tab", 21): 10,
+    ("func", 21): 10,
+    ("tab", 22): 25,
+    ("thread", 14): 1,
+    ("func", 2): 1,
+}
 
 
 def typed_lines(path: Path) -> Counter:
@@ -86,8 +95,9 @@ def test_interpreter_lines_are_exact(tmp_path: Path) -> None:
 
 
 def test_stacks_join_lua_and_c(tmp_path: Path) -> None:
-    trace = record(tmp_path / "t.ljt", ["luajit", "-joff", script(tmp_path, KNOWN)], "--trace-mem=no",
-                   "--stack-depth=40")
+    trace = record(
+        tmp_path / "t.ljt", ["luajit", "-joff", script(tmp_path, KNOWN)], "--trace-mem=no", "--stack-depth=40"
+    )
     found = set()
     for reader, event in events(trace.path, (NEW,)):
         frames = lua_frames(reader, int(event["ref"]))
@@ -127,8 +137,19 @@ for i = 1, 9 do
 end
 table.move({1, 2, 3, 4}, 1, 4, 100, keep)
 """
-METAMETHODS = {2: "__add", 3: "__concat", 4: "__div", 5: "__unm", 6: "__lt", 7: "__eq", 8: "__index", 9: "__newindex",
-               10: "__le", 11: "__pow", 12: "__mod"}
+METAMETHODS = {
+    2: "__add",
+    3: "__concat",
+    4: "__div",
+    5: "__unm",
+    6: "__lt",
+    7: "__eq",
+    8: "__index",
+    9: "__newindex",
+    10: "__le",
+    11: "__pow",
+    12: "__mod",
+}
 
 
 @pytest.mark.parametrize("option", ["-joff", "-Ohotloop=2"])
@@ -146,9 +167,18 @@ def test_functions_have_luas_names(option: str, tmp_path: Path) -> None:
     assert built_in == {("[builtin:move]", "move", 20)}
 
 
-PROGRAMS = {"trees.lua": "10", "objects.lua": "60", "closures.lua": "4000", "coroutines.lua": "8000",
-            "strings.lua": "4", "hashing.lua": "4000", "parsing.lua": "300", "sorting.lua": "3000",
-            "tables.lua": "500", "cdata.lua": "120"}
+PROGRAMS = {
+    "trees.lua": "10",
+    "objects.lua": "60",
+    "closures.lua": "4000",
+    "coroutines.lua": "8000",
+    "strings.lua": "4",
+    "hashing.lua": "4000",
+    "parsing.lua": "300",
+    "sorting.lua": "3000",
+    "tables.lua": "500",
+    "cdata.lua": "120",
+}
 
 
 def compiles(reader: Reader, stack: int) -> bool:
@@ -175,23 +205,29 @@ def lines(path: Path) -> Counter:
             if ref not in places:
                 places[ref] = line_and_compiles(reader, ref)
     own = {True: ("jit", "trace", "buffer", "other", "unknown"), False: ("jit", "trace")}
-    return Counter(places[stack][0] for handle, stack in stacks.items()
-                   if types.get(handle, "unknown") not in own[places[stack][1]])
+    return Counter(
+        places[stack][0]
+        for handle, stack in stacks.items()
+        if types.get(handle, "unknown") not in own[places[stack][1]]
+    )
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_lines_with_the_jit_equal_those_without(name: str, tmp_path: Path) -> None:
     """Allocations are not sunk (-O-sink), and nothing is collected, so that the same number is made: a live
     string is not made again."""
+
     def run(option: str) -> Counter:
         program = ["luajit", "-e", "collectgarbage('stop')", option, SOURCE / "regtest/bench" / name, PROGRAMS[name]]
         return lines(record(tmp_path / "t.ljt", program, "--trace-mem=no").path)
+
     with_jit, without = run("-O-sink"), run("-joff")
     both = sum(min(with_jit[line], without[line]) for line in without)
     assert without.total() > 600
     share = both / max(with_jit.total(), without.total())
     assert share >= 0.99, f"{share:.4f}, (line, with, without): " + str(
-        sorted(((x, with_jit[x], without[x]) for x in with_jit | without), key=lambda d: -abs(d[1] - d[2]))[:6])
+        sorted(((x, with_jit[x], without[x]) for x in with_jit | without), key=lambda d: -abs(d[1] - d[2]))[:6]
+    )
 
 
 INLINED = """\
@@ -213,8 +249,9 @@ def test_strings_of_builtin_functions_have_their_lines_on_traces(tmp_path: Path)
     """Two strings per round on line 3, one on lines 6 and 10, and on line 9 in the interpreter only: on the
     trace the number is put into the buffer of line 10. The first calls of a trace may be assigned to another
     line."""
-    trace = record(tmp_path / "t.ljt", ["luajit", "-e", "collectgarbage('stop')", script(tmp_path, INLINED)],
-                   "--trace-mem=no")
+    trace = record(
+        tmp_path / "t.ljt", ["luajit", "-e", "collectgarbage('stop')", script(tmp_path, INLINED)], "--trace-mem=no"
+    )
     counts = typed_lines(trace.path)
     expected = {3: 4000, 6: 2000, 10: 2000}
     found = {line: counts["str", line] for line in (*expected, 9)}

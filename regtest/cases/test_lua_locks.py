@@ -73,9 +73,9 @@ class Account:
         self.code = {p.handle: (range(p.offset, p.offset + 4 * len(p.lines), 4), (p.file, p.defined)) for p in protos}
         self.frames = {i: self.function(reader.frame(i)) for i in range(reader.counts()["frames"])}
         self.stacks: dict[int, frozenset] = {}
-        self.now: dict[int, object] = {}         # by thread: the function of Lua it runs
+        self.now: dict[int, object] = {}  # by thread: the function of Lua it runs
         self.collects: dict[int, bool] = defaultdict(bool)
-        self.pins: dict[int, set] = {}           # by block: (thread, function)
+        self.pins: dict[int, set] = {}  # by block: (thread, function)
         self.by_thread: dict[int, set] = defaultdict(set)  # the blocks that a thread may have pinned
         self.names: dict[int, int] = {}
         self.in_lua: dict[int, bool] = {}

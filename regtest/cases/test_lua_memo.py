@@ -15,8 +15,22 @@ from support import SOURCE, record
 from test_lua_lines import events, lua_frames
 
 SAID = re.compile(r"(\d+) Lua stacks, of which (\d+) came from the cache")
-SCRIPTS = ("coroutines", "ffi_callback", "gc_churn", "jit_allocs", "jit_exits", "jit_flush", "jit_recursion", "load",
-           "meta_call", "meta_gc", "parser", "recursion", "tailcalls", "varargs")
+SCRIPTS = (
+    "coroutines",
+    "ffi_callback",
+    "gc_churn",
+    "jit_allocs",
+    "jit_exits",
+    "jit_flush",
+    "jit_recursion",
+    "load",
+    "meta_call",
+    "meta_gc",
+    "parser",
+    "recursion",
+    "tailcalls",
+    "varargs",
+)
 PROGRAMS = {"closures": 5000, "coroutines": 5000, "trees": 9, "parsing": 200}
 
 
@@ -52,7 +66,8 @@ def test_frames_do_not_take_each_others_names(tmp_path: Path) -> None:
     path.write_text("local keep = {}\n" + "keep[1] = {}\n" * 20000)
     trace = record(tmp_path / "t.ljt", ["luajit", path], "--trace-mem=no", "--check-stacks=yes")
     assert trace.run.status == 0, trace.run.complaint
-    stacks = [[frame.line for frame in lua_frames(reader, int(event["ref"]))]
-              for reader, event in events(trace.path, (NEW,))]
+    stacks = [
+        [frame.line for frame in lua_frames(reader, int(event["ref"]))] for reader, event in events(trace.path, (NEW,))
+    ]
     ours = [lines for lines in stacks if lines and lines[0] > 1]
     assert len(ours) >= 20000 and all(len(lines) == 1 for lines in ours)

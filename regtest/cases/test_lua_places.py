@@ -33,8 +33,12 @@ end
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 12, 45, 60, 150])
 def test_no_stack_is_too_deep_for_the_line(depth: int, tmp_path: Path) -> None:
-    trace = record(tmp_path / "t.ljt", [NATIVE / "luaplaces", "deep", script(tmp_path, DEEP)], "--trace-mem=no",
-                   f"--stack-depth={depth}")
+    trace = record(
+        tmp_path / "t.ljt",
+        [NATIVE / "luaplaces", "deep", script(tmp_path, DEEP)],
+        "--trace-mem=no",
+        f"--stack-depth={depth}",
+    )
     assert trace.run.status == 0, trace.run.complaint
     seen = typed_lines(trace.path)
     assert (seen["tab", 3], seen["tab", 7], seen["func", 8]) == (10, 10, 10)
@@ -64,9 +68,11 @@ def test_without_stacks_there_is_still_the_line(jit: str, tmp_path: Path) -> Non
 @pytest.mark.parametrize("jit", ["-joff", "-jon"])
 def test_lines_do_not_depend_on_the_depth(jit: str, tmp_path: Path) -> None:
     """Nor do blocks of traces, whose machine code is called by the C frames that allocate."""
+
     def lines_at(depth: int) -> Counter:
         program = ["luajit", jit, "-Ohotloop=5", script(tmp_path, KNOWN)]
         return typed_lines(record(tmp_path / "t.ljt", program, "--trace-mem=no", f"--stack-depth={depth}").path)
+
     shallow, deep = lines_at(1), lines_at(100)
     assert shallow == deep and shallow["tab", 2] == 50
 
@@ -93,13 +99,23 @@ of line 15]],
 return outer, t, first, second
 """
 # (type, line) by construction: texts and names at their lines, prototypes at the end of their functions
-COMPILED = {("str", 1): 1, ("str", 3): 1, ("str", 7): 1, ("str", 10): 1, ("str", 13): 2, ("str", 15): 1,
-            ("proto", 8): 1, ("proto", 10): 1, ("proto", 11): 1, ("proto", 18): 1}
+COMPILED = {
+    ("str", 1): 1,
+    ("str", 3): 1,
+    ("str", 7): 1,
+    ("str", 10): 1,
+    ("str", 13): 2,
+    ("str", 15): 1,
+    ("proto", 8): 1,
+    ("proto", 10): 1,
+    ("proto", 11): 1,
+    ("proto", 18): 1,
+}
 LOADERS = {
     "load": "local f = load(io.open(arg[1]):read('*a'), '@chunk.lua')",
     "dofile": "dofile(arg[1])",
     "reader": "local s = io.open(arg[1]):read('*a') local n = 0\n"
-              "local f = load(function() n = n + 1; local piece = s:sub(n * 7 - 6, n * 7) return piece end, '@chunk.lua')",
+    "local f = load(function() n = n + 1; local piece = s:sub(n * 7 - 6, n * 7) return piece end, '@chunk.lua')",
     "coroutine": "coroutine.wrap(function() loadfile(arg[1])() end)()",
     "require": "package.path = arg[1]:gsub('chunk.lua', '?.lua') require 'chunk'",
 }
@@ -124,8 +140,11 @@ def compiled(path: Path, ending: str = "chunk.lua") -> Counter:
 def test_what_the_parser_makes_is_at_the_line_it_compiles(how: str, tmp_path: Path) -> None:
     """Texts that occur for the first time, and prototypes; names may exist already."""
     (tmp_path / "chunk.lua").write_text(CHUNK)
-    trace = record(tmp_path / "t.ljt", ["luajit", "-joff", script(tmp_path, LOADERS[how]), tmp_path / "chunk.lua"],
-                   "--trace-mem=no")
+    trace = record(
+        tmp_path / "t.ljt",
+        ["luajit", "-joff", script(tmp_path, LOADERS[how]), tmp_path / "chunk.lua"],
+        "--trace-mem=no",
+    )
     assert trace.run.status == 0, trace.run.complaint
     seen = compiled(trace.path)
     for key, least in COMPILED.items():
@@ -137,8 +156,12 @@ def test_what_the_parser_makes_is_at_the_line_it_compiles(how: str, tmp_path: Pa
 def test_the_call_that_loads_stands_below_the_parser(tmp_path: Path) -> None:
     (tmp_path / "chunk.lua").write_text(CHUNK)
     text = "local function loads(name)\n  local f = loadfile(name)\n  return f\nend\nlocal f = loads(arg[1])\n"
-    trace = record(tmp_path / "t.ljt", ["luajit", script(tmp_path, text), tmp_path / "chunk.lua"], "--trace-mem=no",
-                   "--stack-depth=60")
+    trace = record(
+        tmp_path / "t.ljt",
+        ["luajit", script(tmp_path, text), tmp_path / "chunk.lua"],
+        "--trace-mem=no",
+        "--stack-depth=60",
+    )
     found = 0
     for reader, event in events(trace.path, (NEW,)):
         frames = reader.stack_frames(int(event["ref"]))
@@ -170,6 +193,7 @@ def test_the_compiler_of_traces_works_for_a_line(tmp_path: Path) -> None:
 
 
 # -- a layout that is not known --
+
 
 def live_bytes_at_marks(path: Path) -> list[tuple[int, int]]:
     """(the program's own figure of what its states hold, sum of the live blocks of Lua heaps) at each mark
@@ -203,8 +227,7 @@ def test_an_unknown_layout_is_said_once_and_harms_nothing(tmp_path: Path) -> Non
     assert reader.counts()["protos"] == reader.counts()["traces"] == 0
     kinds, sizes = Counter(), Counter()
     for reader, event in events(trace.path, (NEW, TYPE)):
-        kinds.update(["type"] if event["kind"] == TYPE else
-                     [f.kind for f in reader.stack_frames(int(event["ref"]))])
+        kinds.update(["type"] if event["kind"] == TYPE else [f.kind for f in reader.stack_frames(int(event["ref"]))])
         sizes[int(event["size"])] += event["kind"] == NEW and not event["heap"]
     assert set(kinds) <= {"host", "inlined"} and sizes[7001] == 1
 
@@ -232,14 +255,18 @@ end
 
 
 def test_states_that_share_an_allocator_have_lines(tmp_path: Path) -> None:
-    trace = record(tmp_path / "t.ljt", [NATIVE / "luaplaces", "shared", script(tmp_path, SHARED)], "--trace-mem=no",
-                   "--stack-depth=60")
+    trace = record(
+        tmp_path / "t.ljt",
+        [NATIVE / "luaplaces", "shared", script(tmp_path, SHARED)],
+        "--trace-mem=no",
+        "--stack-depth=60",
+    )
     assert trace.run.status == 0, trace.run.complaint
     assert len({int(event["heap"]) for _, event in events(trace.path, (NEW,)) if event["heap"]}) == 1
     seen = typed_lines(trace.path)
     assert (seen["tab", 4], seen["str", 6], seen["tab", 10], seen["tab", 14]) == (30, 30, 3 * 20, 500)
     assert sum(n for (kind, _), n in seen.items() if kind == "global") == 5
-    (truth, live), = live_bytes_at_marks(trace.path)
+    ((truth, live),) = live_bytes_at_marks(trace.path)
     assert live == truth
 
 
@@ -279,10 +306,12 @@ def types_by_address(path: Path, until_inherited: bool) -> dict[int, str]:
 
 def child_of(parent: Path) -> Path:
     """The trace of the only child, after its collector has ended."""
+
     def children() -> list[Path]:
         return [path for path in parent.parent.glob(f"{parent.stem}.*.ljt")]
+
     wait_for(children, "there is a trace of the child")
-    path, = children()
+    (path,) = children()
     settled(path)
     return path
 
@@ -298,8 +327,11 @@ def test_a_forked_child_knows_types_lines_and_states(tmp_path: Path) -> None:
     assert len(typed) == len(set(typed)) and len(inherited) - len(typed) <= 1  # the last one made before
     counts = Counter(types_by_address(child, True).values())
     assert counts["tab"] >= 201 and counts["proto"] >= 5 and counts["global"] == 1
-    rows = {row["line"]: row for row in json.loads(steve("lines", child, "--json").text)
-            if row["file"].endswith("script.lua")}
+    rows = {
+        row["line"]: row
+        for row in json.loads(steve("lines", child, "--json").text)
+        if row["file"].endswith("script.lua")
+    }
     assert rows[8]["loads"] >= 50 * 200 * 5 and rows[8]["blocks_touched"] >= 201
     first = next(event["kind"] for _, event in events(child, (STATE, LOAD)))
     assert first == STATE

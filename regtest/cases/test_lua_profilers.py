@@ -22,8 +22,14 @@ ALLOC, FREED, RESIZED = 1, 2, 3
 INTERNAL, LUA, C, TRACE = 1, 2, 3, 4
 
 
-def lua(tmp_path: Path, script: str, *argv: object, flags: list[str] | None = None, under: list[object] | None = None,
-        interpreter: object = "luajit") -> Done:
+def lua(
+    tmp_path: Path,
+    script: str,
+    *argv: object,
+    flags: list[str] | None = None,
+    under: list[object] | None = None,
+    interpreter: object = "luajit",
+) -> Done:
     program = tmp_path / "p.lua"
     program.write_text('local misc = require "ljtrace.misc"\n' + script)
     return run([*(under or []), interpreter, *(flags or []), program, *argv])
@@ -35,6 +41,7 @@ def lines(done: Done) -> list[str]:
 
 
 # -- memprof --------------------------------------------------------------------------------------------
+
 
 def events(records: list[tuple]) -> list[tuple]:
     return [r for r in records if r[0] == "event"]
@@ -51,7 +58,11 @@ def by_line(records: list[tuple]) -> Counter:
 
 
 def test_memprof_values_and_errors(tmp_path: Path) -> None:
-    assert lines(lua(tmp_path, """\
+    assert (
+        lines(
+            lua(
+                tmp_path,
+                """\
 print(misc.memprof.is_running(), misc.memprof.stop())
 print(misc.memprof.start("/dev/null/x"))
 print(misc.memprof.start(arg[1]), misc.memprof.is_running())
@@ -62,17 +73,23 @@ print(misc.memprof.start("/dev/full"))
 print(misc.memprof.start(arg[1], -1))
 print(pcall(misc.memprof.start))
 print((pcall(misc.memprof.start, {})))
-""", tmp_path / "m.bin")) == [
-        "false\tnil\tprofiler is not running\t22",
-        "nil\t/dev/null/x: Not a directory\t20",
-        "true\ttrue",
-        "nil\tprofiler is running already\t22",
-        "true\tfalse",
-        "nil\tprofiler is not running\t22",
-        "nil\t/dev/full: No space left on device\t28",
-        "nil\tprofiler misuse: the duration is not a number of seconds\t22",
-        "false\tbad argument #1 to '?' (string expected, got no value)",
-        "false"]
+""",
+                tmp_path / "m.bin",
+            )
+        )
+        == [
+            "false\tnil\tprofiler is not running\t22",
+            "nil\t/dev/null/x: Not a directory\t20",
+            "true\ttrue",
+            "nil\tprofiler is running already\t22",
+            "true\tfalse",
+            "nil\tprofiler is not running\t22",
+            "nil\t/dev/full: No space left on device\t28",
+            "nil\tprofiler misuse: the duration is not a number of seconds\t22",
+            "false\tbad argument #1 to '?' (string expected, got no value)",
+            "false",
+        ]
+    )
     assert len(events(luastreams.memprof(tmp_path / "m.bin"))) < 20
 
 
@@ -163,11 +180,14 @@ def test_memprof_has_the_events_of_the_native_recorder(flags: list[str], tmp_pat
     lines(lua(tmp_path, KNOWN, path, flags=flags, under=["ljtrace", "run", f"--out={trace}"]))
     seen = []
     for _, kind, _, _, numbers in events(luastreams.memprof(path)):
-        seen.append((kind, numbers[2], numbers[3]) if kind == RESIZED else
-                    (kind, numbers[0], numbers[1] if kind == ALLOC else 0))
+        seen.append(
+            (kind, numbers[2], numbers[3])
+            if kind == RESIZED
+            else (kind, numbers[0], numbers[1] if kind == ALLOC else 0)
+        )
     known = sizes(trace)
-    starts = [i for i in range(len(known)) if known[i:i + 20] == seen[:20]]
-    assert starts and any(known[i:i + len(seen)] == seen for i in starts)
+    starts = [i for i in range(len(known)) if known[i : i + 20] == seen[:20]]
+    assert starts and any(known[i : i + len(seen)] == seen for i in starts)
 
 
 def test_memprof_ends_with_the_state(tmp_path: Path) -> None:
@@ -189,12 +209,16 @@ def test_memprof_on_a_full_disk(tmp_path: Path) -> None:
 
 def test_memprof_for_a_time(tmp_path: Path) -> None:
     path = tmp_path / "m.bin"
-    done = lua(tmp_path, """\
+    done = lua(
+        tmp_path,
+        """\
 assert(misc.memprof.start(arg[1], 1))
 local start = os.time()
 while misc.memprof.is_running() and os.time() - start < 20 do keep = {{}} end
 print(os.time() - start < 10, misc.memprof.stop())
-""", path)
+""",
+        path,
+    )
     assert lines(done) == ["true\tnil\tprofiler is not running\t22"]
     assert len(events(luastreams.memprof(path))) > 1000
 
@@ -221,8 +245,13 @@ def test_scripts_do_the_same(profiler: str, tmp_path: Path) -> None:
 
 # -- sysprof --------------------------------------------------------------------------------------------
 
+
 def test_sysprof_values_and_errors(tmp_path: Path) -> None:
-    assert lines(lua(tmp_path, """\
+    assert (
+        lines(
+            lua(
+                tmp_path,
+                """\
 local start = misc.sysprof.start
 print(misc.sysprof.stop())
 print(start{mode = "C", path = "/dev/null/x"})
@@ -239,20 +268,26 @@ print(misc.sysprof.stop())
 print(misc.sysprof.stop())
 print(start{mode = "D", path = "/dev/null/x"}, misc.sysprof.stop())
 print(pcall(start, 1))
-""", tmp_path / "s.bin")) == [
-        "nil\tprofiler is not running\t22",
-        "nil\t/dev/null/x: Not a directory\t20",
-        "nil\tprofiler misuse: mode must be D, L or C\t22",
-        "nil\tprofiler misuse: mode must be D, L or C\t22",
-        *["nil\tprofiler misuse: interval must be a number of milliseconds, 1 or more\t22"] * 3,
-        "nil\tprofiler misuse: path must be a string\t22",
-        "nil\t/dev/full: No space left on device\t28",
-        "true",
-        "nil\tprofiler is running already\t22",
-        "true",
-        "nil\tprofiler is not running\t22",
-        "true\ttrue",
-        "false\tbad argument #1 to '?' (table expected, got number)"]
+""",
+                tmp_path / "s.bin",
+            )
+        )
+        == [
+            "nil\tprofiler is not running\t22",
+            "nil\t/dev/null/x: Not a directory\t20",
+            "nil\tprofiler misuse: mode must be D, L or C\t22",
+            "nil\tprofiler misuse: mode must be D, L or C\t22",
+            *["nil\tprofiler misuse: interval must be a number of milliseconds, 1 or more\t22"] * 3,
+            "nil\tprofiler misuse: path must be a string\t22",
+            "nil\t/dev/full: No space left on device\t28",
+            "true",
+            "nil\tprofiler is running already\t22",
+            "true",
+            "nil\tprofiler is not running\t22",
+            "true\ttrue",
+            "false\tbad argument #1 to '?' (table expected, got number)",
+        ]
+    )
     table, records = luastreams.sysprof(tmp_path / "s.bin")
     assert {"lua_pcall", "lua_call", "malloc"} <= {s[2] for s in table} and len(records) < 5
 
@@ -269,7 +304,9 @@ for state, n in pairs(r.vmstate) do io.stderr:write(" ", state, "=", n) end
 
 def burn(tmp_path: Path, mode: str, flags: list[str], rounds: int) -> tuple[Done, dict[str, int], int]:
     """Profile payload.lua. Returns the counters of report() and the number of samples as well."""
-    script = BURN.replace("arg[0], arg[3]", f"'{PAYLOAD}', arg[3]").replace("loadfile(arg[0])", f"loadfile('{PAYLOAD}')")
+    script = BURN.replace("arg[0], arg[3]", f"'{PAYLOAD}', arg[3]").replace(
+        "loadfile(arg[0])", f"loadfile('{PAYLOAD}')"
+    )
     done = lua(tmp_path, script, mode, tmp_path / "s.bin", NATIVE / "payload.so", rounds, flags=flags)
     assert done.status == 0, done.complaint
     total, *states = done.err.decode().split()
@@ -312,12 +349,18 @@ def test_sysprof_stacks_of_c_and_lua(tmp_path: Path) -> None:
 
 
 def test_sysprof_ends_with_the_state(tmp_path: Path) -> None:
-    lines(lua(tmp_path, "assert(misc.sysprof.start{mode='C', interval=1, path=arg[1]})\n"
-              "local t = os.clock() while os.clock() - t < 0.2 do end", tmp_path / "s.bin"))
+    lines(
+        lua(
+            tmp_path,
+            "assert(misc.sysprof.start{mode='C', interval=1, path=arg[1]})\n"
+            "local t = os.clock() while os.clock() - t < 0.2 do end",
+            tmp_path / "s.bin",
+        )
+    )
     assert len(luastreams.sysprof(tmp_path / "s.bin")[1]) > 10
 
 
-FORKS = '''\
+FORKS = """\
 local ffi = require "ffi"
 ffi.cdef "int fork(void); int waitpid(int, void *, int);"
 assert(misc.memprof.start(arg[1]))
@@ -325,7 +368,7 @@ assert(misc.sysprof.start{mode = "C", interval = 1, path = arg[2]})
 local child, keep, t = ffi.C.fork(), {}, os.clock()
 while os.clock() - t < 0.2 do keep[#keep % 1000 + 1] = {#keep} end
 if child ~= 0 then ffi.C.waitpid(child, nil, 0) end
-'''
+"""
 
 
 def test_a_forked_child_leaves_the_files_alone(tmp_path: Path) -> None:
@@ -412,25 +455,44 @@ def test_the_header_alone(tmp_path: Path) -> None:
     for compiler, name in (("gcc", "x.c"), ("g++", "x.cc")):
         source = tmp_path / name
         source.write_text('#include "ljtrace/ljtrace-native.h"\nint main(void) { return luaM_memprof_isrunning(); }\n')
-        good([compiler, "-std=c11" if compiler == "gcc" else "-std=c++11", "-Wall", "-Werror", "-pedantic", "-c",
-              f"-I{SOURCE}", source, "-o", tmp_path / "x.o"])
+        good(
+            [
+                compiler,
+                "-std=c11" if compiler == "gcc" else "-std=c++11",
+                "-Wall",
+                "-Werror",
+                "-pedantic",
+                "-c",
+                f"-I{SOURCE}",
+                source,
+                "-o",
+                tmp_path / "x.o",
+            ]
+        )
 
 
 # -- ljtrace run --lua-api ------------------------------------------------------------------------------
 
+
 def test_global_misc_on_request(tmp_path: Path) -> None:
     script = tmp_path / "p.lua"
-    script.write_text('print(misc ~= nil, package.preload["ljtrace.misc"] ~= nil)\n'
-                      'if misc then print(require("ljtrace.misc").memprof.stop())\n'
-                      f'print(misc.memprof.start("{tmp_path}/m.bin"), misc.memprof.stop()) end\n')
+    script.write_text(
+        'print(misc ~= nil, package.preload["ljtrace.misc"] ~= nil)\n'
+        'if misc then print(require("ljtrace.misc").memprof.stop())\n'
+        f'print(misc.memprof.start("{tmp_path}/m.bin"), misc.memprof.stop()) end\n'
+    )
     out = f"--out={tmp_path}/t.ljt"
     assert lines(run(["ljtrace", "run", out, "luajit", script])) == ["false\tfalse"]
     assert lines(run(["ljtrace", "run", out, "--lua-api", "luajit", script], env={"LUA_CPATH": ""})) == [
-        "true\ttrue", "nil\tprofiler is not running\t22", "true\ttrue"]
+        "true\ttrue",
+        "nil\tprofiler is not running\t22",
+        "true\ttrue",
+    ]
     luastreams.memprof(tmp_path / "m.bin")
 
 
 # -- other builds ---------------------------------------------------------------------------------------
+
 
 @pytest.mark.parametrize("name", [name for name in VARIANTS if name not in UNKNOWN])
 @pytest.mark.parametrize("flags", FLAGS.values(), ids=FLAGS)

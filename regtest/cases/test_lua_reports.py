@@ -55,8 +55,11 @@ def test_types(trace: Path) -> None:
     assert found["stack"]["blocks"] == THREADS + 1  # that of the main thread, which is a part of GG_State
     assert TABLES + 2 <= found["tab"]["blocks"] < TABLES + 100  # and those of the libraries
     total = json.loads(steve("summary", "--json", trace).text)
-    for key, whole in (("blocks", total["blocks"]["total"]), ("bytes", total["bytes"]["allocated"]),
-                       ("live_bytes_at_peak", total["bytes"]["peak_live"])):
+    for key, whole in (
+        ("blocks", total["blocks"]["total"]),
+        ("bytes", total["bytes"]["allocated"]),
+        ("live_bytes_at_peak", total["bytes"]["peak_live"]),
+    ):
         assert sum(row[key] for row in found.values()) == whole
     tables = rows("types", trace, "--where", 'type = "tab"')
     assert [(row["type"], row["blocks"]) for row in tables] == [("tab", found["tab"]["blocks"])]
@@ -76,9 +79,14 @@ def test_states_add_up(trace: Path) -> None:
     found = rows("states", trace)
     total = json.loads(steve("summary", "--json", trace).text)
     assert sum(row["instructions"] for row in found) == total["instructions"]
-    for key, whole in (("allocs", total["blocks"]["total"]), ("alloc_bytes", total["bytes"]["allocated"]),
-                       ("free_bytes", total["bytes"]["freed"]), ("bytes_read", total["bytes"]["read"]),
-                       ("loads", total["events"]["load"]), ("frees", total["events"]["free"])):
+    for key, whole in (
+        ("allocs", total["blocks"]["total"]),
+        ("alloc_bytes", total["bytes"]["allocated"]),
+        ("free_bytes", total["bytes"]["freed"]),
+        ("bytes_read", total["bytes"]["read"]),
+        ("loads", total["events"]["load"]),
+        ("frees", total["events"]["free"]),
+    ):
         assert sum(row[key] for row in found) == whole
     busiest = max((row for row in found if row["state"] != "none"), key=lambda row: row["instructions"])
     jit = any(row["state"] == "TRACE" for row in found)
@@ -89,8 +97,12 @@ def test_states_add_up(trace: Path) -> None:
 def test_lines(trace: Path) -> None:
     found = rows("lines", trace)
     total = json.loads(steve("summary", "--json", trace).text)
-    for key, whole in (("allocs", total["blocks"]["total"]), ("loads", total["events"]["load"]),
-                       ("stores", total["events"]["store"]), ("bytes_written", total["bytes"]["written"])):
+    for key, whole in (
+        ("allocs", total["blocks"]["total"]),
+        ("loads", total["events"]["load"]),
+        ("stores", total["events"]["store"]),
+        ("bytes_written", total["bytes"]["written"]),
+    ):
         assert sum(row[key] for row in found) == whole
     lines = by_line(found)
     assert lines[10]["loads"] >= 0.9 * ROUNDS * LENGTH  # the element at least

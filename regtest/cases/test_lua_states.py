@@ -15,13 +15,26 @@ from test_lua_lines import KNOWN, events, script
 from test_lua_places import FORKS, SHARED, child_of
 
 BENCH = SOURCE / "regtest/bench"
-PROGRAMS = {"trees": (BENCH / "trees.lua", "6"), "closures": (BENCH / "closures.lua", "1000"),
-            "coroutines": (BENCH / "coroutines.lua", "2000"), "strings": (BENCH / "strings.lua", "1"),
-            "objects": (BENCH / "objects.lua", "20"), "cdata": (BENCH / "cdata.lua", "20"),
-            "parsing": (BENCH / "parsing.lua", "40")}
-SUMS = {"allocs": ("blocks", "total"), "alloc_bytes": ("bytes", "allocated"), "frees": ("events", "free"),
-        "free_bytes": ("bytes", "freed"), "loads": ("events", "load"), "stores": ("events", "store"),
-        "modifies": ("events", "modify"), "bytes_read": ("bytes", "read"), "bytes_written": ("bytes", "written")}
+PROGRAMS = {
+    "trees": (BENCH / "trees.lua", "6"),
+    "closures": (BENCH / "closures.lua", "1000"),
+    "coroutines": (BENCH / "coroutines.lua", "2000"),
+    "strings": (BENCH / "strings.lua", "1"),
+    "objects": (BENCH / "objects.lua", "20"),
+    "cdata": (BENCH / "cdata.lua", "20"),
+    "parsing": (BENCH / "parsing.lua", "40"),
+}
+SUMS = {
+    "allocs": ("blocks", "total"),
+    "alloc_bytes": ("bytes", "allocated"),
+    "frees": ("events", "free"),
+    "free_bytes": ("bytes", "freed"),
+    "loads": ("events", "load"),
+    "stores": ("events", "store"),
+    "modifies": ("events", "modify"),
+    "bytes_read": ("bytes", "read"),
+    "bytes_written": ("bytes", "written"),
+}
 
 
 def states(path: Path) -> list[dict]:
@@ -72,8 +85,13 @@ def summed(path: Path, column: str) -> Counter:
 @pytest.mark.parametrize("mem", ["yes", "no"])
 def test_every_transition(mem: str, tmp_path: Path) -> None:
     """A call of a C function changes to state C and back."""
-    entries = [summed(record(tmp_path / "t.ljt", ["luajit", "-joff", script(tmp_path, CALLS), n],
-                             f"--trace-mem={mem}").path, "entries") for n in (1000, 3000)]
+    entries = [
+        summed(
+            record(tmp_path / "t.ljt", ["luajit", "-joff", script(tmp_path, CALLS), n], f"--trace-mem={mem}").path,
+            "entries",
+        )
+        for n in (1000, 3000)
+    ]
     assert entries[1]["C"] - entries[0]["C"] == entries[1]["INTERP"] - entries[0]["INTERP"] == 2000
 
 
@@ -81,9 +99,11 @@ def test_every_transition(mem: str, tmp_path: Path) -> None:
 def test_transitions_are_at_their_instruction(mem: str, tmp_path: Path) -> None:
     """The same program in superblocks of one instruction each, so that no change is late. VEX must not run
     both sides of some branches (`chase`), which would be counted."""
+
     def instructions(option: str) -> Counter:
         argv = ["luajit", "-joff", script(tmp_path, CALLS), 5000]
         return summed(record(tmp_path / "t.ljt", argv, option, f"--trace-mem={mem}").path, "instructions")
+
     blocks, single = instructions("--vex-guest-chase=no"), instructions("--vex-guest-max-insns=1")
     assert single["INTERP"] > 5000 * 10
     for state in ("INTERP", "C"):

@@ -87,8 +87,9 @@ def refused(trace: Trace) -> bool:
 
 def test_lines_are_exact_or_refused(variant: Path, tmp_path: Path) -> None:
     off = ["-joff"] if has_jit(variant) else []
-    trace = record(tmp_path / "t.ljt", [variant, *off, script(tmp_path, KNOWN)], "--trace-mem=no",
-                   env=libraries(variant))
+    trace = record(
+        tmp_path / "t.ljt", [variant, *off, script(tmp_path, KNOWN)], "--trace-mem=no", env=libraries(variant)
+    )
     assert trace.run.status == 0
     assert refused(trace) == (variant.parent.name in UNKNOWN), trace.run.complaint
     if refused(trace):
@@ -129,8 +130,12 @@ def test_accesses_of_traces_have_lines(variant: Path, tmp_path: Path) -> None:
 
 def test_the_parser_is_at_its_lines(variant: Path, tmp_path: Path) -> None:
     (tmp_path / "chunk.lua").write_text(CHUNK)
-    trace = record(tmp_path / "t.ljt", [variant, script(tmp_path, LOADERS["dofile"]), tmp_path / "chunk.lua"],
-                   "--trace-mem=no", env=libraries(variant))
+    trace = record(
+        tmp_path / "t.ljt",
+        [variant, script(tmp_path, LOADERS["dofile"]), tmp_path / "chunk.lua"],
+        "--trace-mem=no",
+        env=libraries(variant),
+    )
     seen = compiled(trace.path)
     if variant.parent.name in UNKNOWN:
         assert not seen

@@ -38,9 +38,13 @@ def test_marks_bound_an_analysis(tmp_path: Path) -> None:
     assert '"blocks": 5' in listed  # the 50 tables, and hardly more
 
 
-@pytest.mark.parametrize("why,options", [
-    ("no ffi", ["-e", "package.preload.ffi = function() error('none') end package.loaded.ffi = nil"]),
-    ("under another tool", [])])
+@pytest.mark.parametrize(
+    "why,options",
+    [
+        ("no ffi", ["-e", "package.preload.ffi = function() error('none') end package.loaded.ffi = nil"]),
+        ("under another tool", []),
+    ],
+)
 def test_does_nothing_without_the_recorder(why: str, options: list[str]) -> None:
     tool = [*INSTALLED_VALGRIND, "-q", "--tool=none"] if not options else []
     ask = "local t = require 'ljtrace' t.start() t.mark('x') t.snapshot() t.stop() print(t.running())"

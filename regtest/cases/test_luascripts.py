@@ -24,9 +24,11 @@ def test_there_are_enough() -> None:
 
 
 # the first with the translator's own checks of all that is instrumented
-@pytest.mark.parametrize("flags,options", [([], ["--check-ir=yes"]), (["-joff"], ["--trace-mem=no"]),
-                                           (["-O-sink", "-Ohotloop=3"], ["--trace-mem=no"])],
-                         ids=["jit", "interpreter", "eager jit"])
+@pytest.mark.parametrize(
+    "flags,options",
+    [([], ["--check-ir=yes"]), (["-joff"], ["--trace-mem=no"]), (["-O-sink", "-Ohotloop=3"], ["--trace-mem=no"])],
+    ids=["jit", "interpreter", "eager jit"],
+)
 def test_same_output(flags: list[str], options: list[str], tmp_path: Path) -> None:
     native = run(command(*flags))
     assert native.status == 0 and b"FAILED" not in native.out, native.text[-2000:]

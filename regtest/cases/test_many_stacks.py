@@ -39,13 +39,20 @@ int main(void)
     return kept == 0;
 }
 """
-COMMANDS = {"sites": ("sites",), "leaks": ("leaks",), "flame": ("flame", "-o", "-"), "lines": ("lines",),
-            "folded": ("export", "--format", "folded", "-o", "-"), "pprof": ("export", "--format", "pprof", "-o", "-"),
-            "callgrind": ("export", "--format", "callgrind", "-o", "-"),
-            "speedscope": ("export", "--format", "speedscope", "-o", "-"),
-            "csv": ("export", "--format", "csv", "-o", "-"), "dhat": ("export", "--format", "dhat", "-o", "-"),
-            "massif": ("export", "--format", "massif", "-o", "-"),
-            "heaptrack": ("export", "--format", "heaptrack", "-o", "-")}
+COMMANDS = {
+    "sites": ("sites",),
+    "leaks": ("leaks",),
+    "flame": ("flame", "-o", "-"),
+    "lines": ("lines",),
+    "folded": ("export", "--format", "folded", "-o", "-"),
+    "pprof": ("export", "--format", "pprof", "-o", "-"),
+    "callgrind": ("export", "--format", "callgrind", "-o", "-"),
+    "speedscope": ("export", "--format", "speedscope", "-o", "-"),
+    "csv": ("export", "--format", "csv", "-o", "-"),
+    "dhat": ("export", "--format", "dhat", "-o", "-"),
+    "massif": ("export", "--format", "massif", "-o", "-"),
+    "heaptrack": ("export", "--format", "heaptrack", "-o", "-"),
+}
 # for each stack, of up to 34 frames; where each was kept as these it was 3,000 to 8,000
 MOST_BYTES = 1200
 MORE_BYTES = {"sites": 2000, "lines": 2000}
@@ -57,8 +64,20 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     folder, made = tmp_path_factory.mktemp("stacks"), []
     for levels in (0, LEVELS):
         (folder / "p.c").write_text(TREE)
-        good(["gcc", "-g", "-O1", "-w", "-fno-optimize-sibling-calls", "-fno-builtin", f"-DLEVELS={levels}", "-o",
-              folder / "p", folder / "p.c"])
+        good(
+            [
+                "gcc",
+                "-g",
+                "-O1",
+                "-w",
+                "-fno-optimize-sibling-calls",
+                "-fno-builtin",
+                f"-DLEVELS={levels}",
+                "-o",
+                folder / "p",
+                folder / "p.c",
+            ]
+        )
         trace = record(folder / f"{levels}.ljt", [folder / "p"], "--stack-depth=40", "--trace-mem=no")
         assert trace.run.status == 0, trace.run.complaint
         made.append(trace.path)

@@ -90,9 +90,11 @@ def test_the_bias_leads_to_the_symbol_in_the_file(modules: list[dict[str, Any]],
 
 
 def test_a_forked_child_has_those_of_its_parent(tmp_path: Path) -> None:
-    program = compiled("#include <stdlib.h>\n#include <unistd.h>\n#include <sys/wait.h>\n"
-                       "int main(void) { if (fork() == 0) { free(malloc(8)); _exit(0); } return wait(NULL) < 0; }",
-                       tmp_path / "program")
+    program = compiled(
+        "#include <stdlib.h>\n#include <unistd.h>\n#include <sys/wait.h>\n"
+        "int main(void) { if (fork() == 0) { free(malloc(8)); _exit(0); } return wait(NULL) < 0; }",
+        tmp_path / "program",
+    )
     parent = tmp_path / "t.ljt"
     assert record(parent, [program]).run.status == 0
     child = next(path for path in tmp_path.glob("*.ljt") if path != parent)

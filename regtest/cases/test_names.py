@@ -15,8 +15,19 @@ import pytest
 
 from support import INSTALLED_VALGRIND, SOURCE, good, record
 from views import (
-    BLOCKS, BYTES, STACKS, Stack, dhat_stacks, function, heaptrack_stacks, of_callgrind, of_flame, of_heaptrack_print,
-    of_report, of_sites, view,
+    BLOCKS,
+    BYTES,
+    STACKS,
+    Stack,
+    dhat_stacks,
+    function,
+    heaptrack_stacks,
+    of_callgrind,
+    of_flame,
+    of_heaptrack_print,
+    of_report,
+    of_sites,
+    view,
 )
 
 Totals = dict[str, tuple[int, int]]  # by function: blocks and bytes, with those of the functions that it calls
@@ -25,25 +36,57 @@ FILL = "void shop::fill<...>(...)"  # its whole name has more than 300 character
 HASHES = 1 + 15, 103 * 8 + 15 * 24  # 103 buckets, 15 nodes
 LEDGERS = 4, (1 + 2 + 4 + 8) * 48
 REFUSED = 6, 6 * (72 + 128)  # libstdc++ puts 128 bytes before an exception
-MADE_CXX = [(10, 4000), (20, 20 * 101), (30, 30 * 40), HASHES, LEDGERS, (9, 9 * 64), REFUSED, (31, 31 * 16),
-            (7 + 1, 7 * 25 + 80), (23, 11 * 33 + 12 * 44)]
+MADE_CXX = [
+    (10, 4000),
+    (20, 20 * 101),
+    (30, 30 * 40),
+    HASHES,
+    LEDGERS,
+    (9, 9 * 64),
+    REFUSED,
+    (31, 31 * 16),
+    (7 + 1, 7 * 25 + 80),
+    (23, 11 * 33 + 12 * 44),
+]
 CXX: Totals = {
     "main": (sum(blocks for blocks, _ in MADE_CXX), sum(size for _, size in MADE_CXX)),
-    "shop::vectors()": (10, 4000), "shop::strings()": (20, 2020), "shop::maps()": (30, 1200), "shop::hashes()": HASHES,
-    FILL: LEDGERS, "shop::account::account(int)": (9, 576), "shop::refuse(int)": REFUSED, "shop::grow(int)": (31, 496),
-    "shop::closures()": (8, 255), "shop::inlined()": (23, 891), "shop::(anonymous namespace)::inner(int)": (23, 891),
+    "shop::vectors()": (10, 4000),
+    "shop::strings()": (20, 2020),
+    "shop::maps()": (30, 1200),
+    "shop::hashes()": HASHES,
+    FILL: LEDGERS,
+    "shop::account::account(int)": (9, 576),
+    "shop::refuse(int)": REFUSED,
+    "shop::grow(int)": (31, 496),
+    "shop::closures()": (8, 255),
+    "shop::inlined()": (23, 891),
+    "shop::(anonymous namespace)::inner(int)": (23, 891),
     "shop::(anonymous namespace)::innermost(int)": (23, 891),
 }
 C: Totals = {
-    "main": (97, 8286), "items": (40, 40 * 116), "item_new": (40, 40 * 116), "nested": (30, 30 * 116),
-    "texts": (20, 20 * 26), "copied": (20, 20 * 26), "direct": (30, 30 * 50), "cleared": (6, 6 * 21),
+    "main": (97, 8286),
+    "items": (40, 40 * 116),
+    "item_new": (40, 40 * 116),
+    "nested": (30, 30 * 116),
+    "texts": (20, 20 * 26),
+    "copied": (20, 20 * 26),
+    "direct": (30, 30 * 50),
+    "cleared": (6, 6 * 21),
     "grown": (1, 100 + 200 + 300 + 400 + 500),
 }
 POOL = 1 + 6, 6 * 8 + 6 * 40
 RUST: Totals = {
-    "p::main": (67, 10429), "p::numbers": (10, 8000), "p::texts": (20, 640), "p::table": (1, 16 * 16 + 32),
-    "p::ordered": (1, 192), "p::shapes": (7, 7 * 32), "p::grown": (1, 16), "p::closures": (9, 297),
-    "p::inlined": (11, 484), "p::inner": (11, 484), "p::innermost": (11, 484),
+    "p::main": (67, 10429),
+    "p::numbers": (10, 8000),
+    "p::texts": (20, 640),
+    "p::table": (1, 16 * 16 + 32),
+    "p::ordered": (1, 192),
+    "p::shapes": (7, 7 * 32),
+    "p::grown": (1, 16),
+    "p::closures": (9, 297),
+    "p::inlined": (11, 484),
+    "p::inner": (11, 484),
+    "p::innermost": (11, 484),
 }
 LEAVES = {
     "named.c": {"item_new", "copied", "direct", "grown", "cleared"},
@@ -56,8 +99,11 @@ PROGRAMS: dict[str, tuple[str, tuple[str, ...], Totals]] = {
     "g++": ("named.cc", ("g++", "-O2", "-g"), CXX),
     "clang++": ("named.cc", ("clang++", "-O2", "-g"), CXX),
     "rustc": ("named.rs", ("rustc", "-O", "-g"), {**RUST, "p::pool::Pool<T>::fill": POOL}),
-    "rustc-v0": ("named.rs", ("rustc", "-O", "-g", "-C", "symbol-mangling-version=v0"),
-                 {**RUST, "<p::pool::Pool<[u64; 5]>>::fill": POOL}),
+    "rustc-v0": (
+        "named.rs",
+        ("rustc", "-O", "-g", "-C", "symbol-mangling-version=v0"),
+        {**RUST, "<p::pool::Pool<[u64; 5]>>::fill": POOL},
+    ),
 }
 PACKAGES = {"clang++": "clang", "rustc": "rustc"}
 
@@ -70,8 +116,10 @@ def name(text: str) -> str:
 
 def runs(command: str) -> bool:
     """Is a compiler installed? rustup's command is there without one."""
-    return shutil.which(command) is not None and subprocess.run(
-        [command, "--version"], capture_output=True, check=False).returncode == 0
+    return (
+        shutil.which(command) is not None
+        and subprocess.run([command, "--version"], capture_output=True, check=False).returncode == 0
+    )
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +137,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
             names = ["--crate-name", "p"] if command[0] == "rustc" else []
             good([*command, *names, "-o", known[program], SOURCES / source])
         return known[program]
+
     return make
 
 
@@ -102,6 +151,7 @@ def traced(made: Callable[[str], Path]) -> Callable[[str], Path]:
         if program not in known:
             known[program] = record(path.with_name("t.ljt"), [path], "--trace-mem=no").path
         return known[program]
+
     return trace
 
 
@@ -156,8 +206,10 @@ def test_leaves_and_roots(program: str, traced: Callable[[str], Path]) -> None:
     """Stacks begin at the program's code or at a library's container, and end at main or before it."""
     found = view(of_sites(traced(program)), name)
     assert LEAVES[PROGRAMS[program][0]] <= found.leaves
-    wrong = re.compile(r"(malloc|calloc|realloc|operator new|raw_alloc|pool_alloc|__cxa_alloc|std::(__new_)?allocator|"
-                       r"_*(rust|rdl|rg)_|<?alloc::(alloc|raw_vec)::).*")
+    wrong = re.compile(
+        r"(malloc|calloc|realloc|operator new|raw_alloc|pool_alloc|__cxa_alloc|std::(__new_)?allocator|"
+        r"_*(rust|rdl|rg)_|<?alloc::(alloc|raw_vec)::).*"
+    )
     assert not [leaf for leaf in found.leaves if wrong.match(leaf)]
     assert "main" in found.roots
     assert not [root for root in found.roots if re.match(r"_start|__libc_start|\(below", root)]
@@ -194,14 +246,24 @@ def plain_rust(text: str) -> str:
 def test_dhats_own_recording(program: str, made: Callable[[str], Path], tmp_path: Path) -> None:
     """DHAT counts a block that is resized as another one; here it stays one block. Valgrind 3.19 does not read all of
     clang's DWARF 5, so that DHAT has no inlined functions of it."""
-    good([*INSTALLED_VALGRIND, "-q", "--tool=dhat", "--num-callers=200", "--read-inline-info=yes",
-          f"--dhat-out-file={tmp_path / 'dhat'}", made(program)])
+    good(
+        [
+            *INSTALLED_VALGRIND,
+            "-q",
+            "--tool=dhat",
+            "--num-callers=200",
+            "--read-inline-info=yes",
+            f"--dhat-out-file={tmp_path / 'dhat'}",
+            made(program),
+        ]
+    )
     text, expected = (tmp_path / "dhat").read_text(), dict(PROGRAMS[program][2])
     if program == "gcc":
         expected |= {"main": (97 + 4, 8286), "grown": (5, 1500)}
     blocks, sizes = (known_to(dhat_stacks(text, metric), expected) for metric in (BLOCKS, BYTES))
     assert len(blocks) >= 8 and {key: (blocks[key], sizes[key]) for key in blocks} == {
-        key: pair for key, pair in expected.items() if key in blocks}
+        key: pair for key, pair in expected.items() if key in blocks
+    }
 
 
 @pytest.mark.parametrize("program", [program for program in PROGRAMS if program != "rustc-v0"])
@@ -211,10 +273,11 @@ def test_heaptracks_own_recording(program: str, made: Callable[[str], Path], tmp
         pytest.skip("heaptrack or zstd is not installed (packages heaptrack, zstd)")
     windowless = {"DISPLAY": "", "WAYLAND_DISPLAY": ""}
     good(["heaptrack", "-o", tmp_path / "h", made(program)], env=windowless)
-    file, = tmp_path.glob("h*.zst")
+    (file,) = tmp_path.glob("h*.zst")
     text, expected = good(["zstd", "-dc", file]).out.decode(errors="replace"), dict(PROGRAMS[program][2])
     if program == "gcc":
         expected |= {"main": (97 + 4, 8286), "grown": (5, 1500)}
     blocks, sizes = (known_to(heaptrack_stacks(text, metric), expected) for metric in (BLOCKS, BYTES))
     assert len(blocks) >= 8 and {key: (blocks[key], sizes[key]) for key in blocks} == {
-        key: pair for key, pair in expected.items() if key in blocks}
+        key: pair for key, pair in expected.items() if key in blocks
+    }

@@ -16,8 +16,23 @@ import pytest
 
 from steve.trace._memtrace import NEW
 from steve.trace._memtrace import Trace as Reader
-from support import (APP_C, APP_LUA, BUILD, NATIVE, SECONDS, Done, Trace, collectors_of, good, record, run, settled,
-                     started, steve, wait_for)
+from support import (
+    APP_C,
+    APP_LUA,
+    BUILD,
+    NATIVE,
+    SECONDS,
+    Done,
+    Trace,
+    collectors_of,
+    good,
+    record,
+    run,
+    settled,
+    started,
+    steve,
+    wait_for,
+)
 
 CONDUCT = NATIVE / "conduct"
 OWN_LINE = re.compile(rb"^ljtrace: ")
@@ -27,8 +42,22 @@ SAME = {
     "lua os.exit": ["luajit", "-e", "io.write('bye') os.exit(9)"],
     "sizes and alignments beyond all bounds": [NATIVE / "extremes"],
     "no such program": [Path("/nonexistent/program")],
-    **{mode: [CONDUCT, mode] for mode in ("exit3", "segv", "kill", "abort", "term", "fork", "threads", "exec",
-                                          "exit-in-thread", "handler", "timer")},
+    **{
+        mode: [CONDUCT, mode]
+        for mode in (
+            "exit3",
+            "segv",
+            "kill",
+            "abort",
+            "term",
+            "fork",
+            "threads",
+            "exec",
+            "exit-in-thread",
+            "handler",
+            "timer",
+        )
+    },
 }
 
 
@@ -61,9 +90,17 @@ def test_program_that_does_not_exist(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir()), "there is no trace of nothing"
 
 
-@pytest.mark.parametrize("mode,ending,how", [
-    ("exit3", "exit", "exit status 3"), ("exit-in-thread", "exit", None), ("kill", "killed", "SIGKILL"),
-    ("abort", "exit", "SIGABRT"), ("segv", "exit", "SIGSEGV"), ("exec", "exec", "exec")])
+@pytest.mark.parametrize(
+    "mode,ending,how",
+    [
+        ("exit3", "exit", "exit status 3"),
+        ("exit-in-thread", "exit", None),
+        ("kill", "killed", "SIGKILL"),
+        ("abort", "exit", "SIGABRT"),
+        ("segv", "exit", "SIGSEGV"),
+        ("exec", "exec", "exec"),
+    ],
+)
 def test_trace_says_how_it_ended(mode: str, ending: str, how: str | None, tmp_path: Path) -> None:
     trace = natively(tmp_path / "t.ljt", [CONDUCT, mode])
     assert trace.ending() == ending
@@ -76,7 +113,9 @@ def sizes(trace: Trace) -> Counter[tuple[str, str]]:
     return Counter((e[0], e[3]) for e in trace.events() if e[0] in ("new", "free", "resize"))
 
 
-@pytest.mark.parametrize("argv", [[APP_C, "500"], [NATIVE / "heaps"], [CONDUCT, "exit3"]], ids=["app", "heaps", "conduct"])
+@pytest.mark.parametrize(
+    "argv", [[APP_C, "500"], [NATIVE / "heaps"], [CONDUCT, "exit3"]], ids=["app", "heaps", "conduct"]
+)
 def test_the_same_events_as_under_valgrind(argv: list[object], tmp_path: Path) -> None:
     ours = natively(tmp_path / "n.ljt", argv)
     theirs = record(tmp_path / "v.ljt", argv, "--trace-mem=no", "--heap=malloc")
@@ -86,7 +125,8 @@ def test_the_same_events_as_under_valgrind(argv: list[object], tmp_path: Path) -
 def test_every_way_to_allocate(tmp_path: Path) -> None:
     """The events and kinds of each function of C and C++, compared with those under Valgrind."""
     source = tmp_path / "ways.cpp"
-    source.write_text("""
+    source.write_text(
+        """
         #include <cstdlib>
         #include <malloc.h>
         #include <new>
@@ -97,11 +137,14 @@ def test_every_way_to_allocate(tmp_path: Path) -> None:
             free(reallocarray(nullptr, 2, 55)); void *p; if (posix_memalign(&p, 64, 111) == 0) free(p);
             delete new char; delete[] new char[113]; delete new wide; delete[] new wide[3];
             delete new (std::nothrow) long; p = malloc(115); p = realloc(p, 0); free(nullptr);
-        }""")
+        }"""
+    )
     good(["g++", "-std=c++17", "-O0", "-o", tmp_path / "ways", source])
     kinds = {}
-    for name, trace in (("native", natively(tmp_path / "n.ljt", [tmp_path / "ways"])),
-                        ("valgrind", record(tmp_path / "v.ljt", [tmp_path / "ways"]))):
+    for name, trace in (
+        ("native", natively(tmp_path / "n.ljt", [tmp_path / "ways"])),
+        ("valgrind", record(tmp_path / "v.ljt", [tmp_path / "ways"])),
+    ):
         kinds[name] = Counter((e[0], e[3], e[5]) for e in trace.events() if e[0] in ("new", "free", "resize"))
     assert kinds["native"] == kinds["valgrind"]
 
@@ -121,7 +164,7 @@ def test_forked_child_has_a_trace_of_its_own(tmp_path: Path) -> None:
     parent = natively(tmp_path / "t.ljt", [CONDUCT, "fork"])
     assert own_sentinels(parent) == 1
     wait_for(lambda: list(tmp_path.glob("t.*.ljt")), "the child's trace is complete")
-    child, = tmp_path.glob("t.*.ljt")
+    (child,) = tmp_path.glob("t.*.ljt")
     settled(child)
     trace = Trace(child, parent.run).check()
     assert own_sentinels(trace) == 2, "the inherited block and its own"
@@ -145,7 +188,12 @@ def test_child_that_executes_another_program_has_no_trace(tmp_path: Path) -> Non
 def test_environment_and_descriptors(preload: str | None, tmp_path: Path) -> None:
     """The program sees neither the library's variables nor its descriptors."""
     script = "env | sort; ls /proc/self/fd; set -- /proc/$$/fd/*; echo $#"
-    command = ["env", "-u", "LD_PRELOAD" if preload is None else "_", *([] if preload is None else [f"LD_PRELOAD={preload}"])]
+    command = [
+        "env",
+        "-u",
+        "LD_PRELOAD" if preload is None else "_",
+        *([] if preload is None else [f"LD_PRELOAD={preload}"]),
+    ]
     plain = run([*command, "sh", "-c", script])
     ours = run([*command, *native(tmp_path / "t.ljt"), "sh", "-c", script])
     assert ours.out == plain.out
@@ -171,8 +219,11 @@ def test_sigkill_loses_nothing(attempt: int, tmp_path: Path) -> None:
     path, counts = tmp_path / "t.ljt", tmp_path / "counts"
     with started([*native(path), NATIVE / "teller", counts]) as process:
         wait_for(lambda: counted(counts)[0] > 1000 * attempt, "teller works")
-        pid = next(int(p.name) for p in Path("/proc").glob("[0-9]*")
-                   if (p / "cmdline").exists() and (p / "cmdline").read_bytes().startswith(os.fsencode(NATIVE / "teller")))
+        pid = next(
+            int(p.name)
+            for p in Path("/proc").glob("[0-9]*")
+            if (p / "cmdline").exists() and (p / "cmdline").read_bytes().startswith(os.fsencode(NATIVE / "teller"))
+        )
         os.kill(pid, signal.SIGKILL)
         assert process.wait(timeout=SECONDS) == -signal.SIGKILL
     trace = Trace(path, Done(0, b"", b"")).check()
@@ -236,12 +287,20 @@ def test_time_passes(tmp_path: Path) -> None:
     """The times of events are those of the clock on the wall: between two allocations the program sleeps for a second."""
     script = "import time; x = bytes(70000); time.sleep(1); y = bytes(90000)"
     trace = natively(tmp_path / "t.ljt", [sys.executable, "-c", script], env={"PYTHONMALLOC": "malloc"})
-    made = {int(e["size"]): int(e["time"]) for batch in Reader(str(trace.path)).batches() for e in batch[batch["kind"] == NEW]}
-    first, second = (max(time for size, time in made.items() if size in range(least, least + 100)) for least in (70000, 90000))
+    made = {
+        int(e["size"]): int(e["time"])
+        for batch in Reader(str(trace.path)).batches()
+        for e in batch[batch["kind"] == NEW]
+    }
+    first, second = (
+        max(time for size, time in made.items() if size in range(least, least + 100)) for least in (70000, 90000)
+    )
     assert 0.9e9 < second - first < 60e9
 
 
-@pytest.mark.parametrize("option", ["--stack-depth=501", "--compress=0", "--max-size=1", "--keep=some", "--out=", "--strange"])
+@pytest.mark.parametrize(
+    "option", ["--stack-depth=501", "--compress=0", "--max-size=1", "--keep=some", "--out=", "--strange"]
+)
 def test_wrong_options(option: str) -> None:
     done = run(["ljtrace", "run", option, "true"])
     assert done.status == 125 and option.partition("=")[0].strip("-") in done.complaint

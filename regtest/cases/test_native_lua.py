@@ -17,13 +17,22 @@ from support import SOURCE, Trace, record, run
 from test_lua_lines import EXPECTED, KNOWN, script, typed_lines
 from test_luajit_variants import FOLDER, UNKNOWN, VARIANTS
 
-BENCH = {"trees.lua": "7", "closures.lua": "300", "strings.lua": "2", "objects.lua": "4", "parsing.lua": "10",
-         "coroutines.lua": "300"}
+BENCH = {
+    "trees.lua": "7",
+    "closures.lua": "300",
+    "strings.lua": "2",
+    "objects.lua": "4",
+    "parsing.lua": "10",
+    "coroutines.lua": "300",
+}
 SCRIPTS = ("jit_allocs.lua", "jit_strings.lua", "json.lua", "matrix.lua", "queens.lua", "coroutines_deep.lua")
-PROGRAMS = {**{name: ["luajit", "-O-sink", "-e", "collectgarbage('stop')", SOURCE / "regtest/bench" / name, work]
-               for name, work in BENCH.items()},
-            **{name: ["luajit", "-O-sink", "-e", "collectgarbage('stop')", SOURCE / "regtest/lua" / name]
-               for name in SCRIPTS}}
+PROGRAMS = {
+    **{
+        name: ["luajit", "-O-sink", "-e", "collectgarbage('stop')", SOURCE / "regtest/bench" / name, work]
+        for name, work in BENCH.items()
+    },
+    **{name: ["luajit", "-O-sink", "-e", "collectgarbage('stop')", SOURCE / "regtest/lua" / name] for name in SCRIPTS},
+}
 COMPILERS = ("jit", "trace", "buffer", "other", "unknown", "strtab")
 
 
@@ -75,10 +84,12 @@ def test_lines_equal_those_under_valgrind(name: str, tmp_path: Path) -> None:
 
 def test_stacks_join_lua_and_c(tmp_path: Path) -> None:
     program = tmp_path / "p.lua"
-    program.write_text("local function made(i) return {i} end\n"
-                       "local keep = {}\n"
-                       "for i = 1, 200 do keep[i % 3 + 1] = made(i) end\n"
-                       "('x'):gsub('x', function() keep[9] = {1, 2, 3, 4} end)\n")
+    program.write_text(
+        "local function made(i) return {i} end\n"
+        "local keep = {}\n"
+        "for i = 1, 200 do keep[i % 3 + 1] = made(i) end\n"
+        "('x'):gsub('x', function() keep[9] = {1, 2, 3, 4} end)\n"
+    )
     reader = Reader(str(natively(tmp_path / "t.ljt", ["luajit", program]).path))
     found = Counter()
     for batch in reader.batches():

@@ -92,6 +92,7 @@ end
 
 class Known(NamedTuple):
     """What a line of a program does: the bytes and blocks that it makes, and the bytes that live at the end."""
+
     bytes: int
     blocks: int
     live: int = 0
@@ -99,10 +100,19 @@ class Known(NamedTuple):
 
 PASSED = 4 * sum(100 + i % 400 for i in range(2500))
 KNOWN = {
-    "c": {"small": Known(60000 * 48, 60000, 6000 * 48), "middle": Known(3000000, 1000), "large": Known(3600000, 400),
-          "short_first": Known(600 * 200, 600), "grown": Known(600 * 5000, 600), "passed": Known(PASSED, 10000)},
-    "c++": {"make_node()": Known(40000 * 80, 40000, 5000 * 80), "make_array(int)": Known(3000000, 3000),
-            "make_longs()": Known(400 * 8000, 400)},
+    "c": {
+        "small": Known(60000 * 48, 60000, 6000 * 48),
+        "middle": Known(3000000, 1000),
+        "large": Known(3600000, 400),
+        "short_first": Known(600 * 200, 600),
+        "grown": Known(600 * 5000, 600),
+        "passed": Known(PASSED, 10000),
+    },
+    "c++": {
+        "make_node()": Known(40000 * 80, 40000, 5000 * 80),
+        "make_array(int)": Known(3000000, 3000),
+        "make_longs()": Known(400 * 8000, 400),
+    },
 }
 
 
@@ -126,8 +136,7 @@ def rows_of(path: Path) -> dict[str, dict]:
     out = path.with_suffix(".json")
     assert cli.guarded("lines", ["-q", "--json", "-o", str(out), str(path)]) == 0
     rows = json.loads(out.read_text())
-    return {f"line {row['line']}" if row["function"] == "main chunk" else row["function"]: row
-            for row in rows}
+    return {f"line {row['line']}" if row["function"] == "main chunk" else row["function"]: row for row in rows}
 
 
 def known_of(name: str, path: Path, argv: list[object]) -> dict[str, Known]:
@@ -135,8 +144,11 @@ def known_of(name: str, path: Path, argv: list[object]) -> dict[str, Known]:
     if name in KNOWN:
         return KNOWN[name]
     rows = rows_of(natively(path, argv).path)
-    return {line: Known(row["alloc_bytes"], row["allocs"], row["live_bytes_at_end"]) for line, row in rows.items()
-            if line.startswith("line")}
+    return {
+        line: Known(row["alloc_bytes"], row["allocs"], row["live_bytes_at_end"])
+        for line, row in rows.items()
+        if line.startswith("line")
+    }
 
 
 @pytest.mark.parametrize("name", ["c", "c++", "lua"])
@@ -147,8 +159,10 @@ def test_estimates(name: str, programs: dict[str, list[object]], tmp_path: Path)
     known = {line: what for line, what in known.items() if what.bytes > 0.05 * sum(k.bytes for k in known.values())}
     assert len(known) >= 3
     paths = [tmp_path / f"{seed}.ljt" for seed in range(1, SEEDS + 1)]
-    runs = [[*native(path, f"--sample={MEAN}", f"--sample-seed={seed}"), *programs[name]]
-            for seed, path in enumerate(paths, 1)]
+    runs = [
+        [*native(path, f"--sample={MEAN}", f"--sample-seed={seed}"), *programs[name]]
+        for seed, path in enumerate(paths, 1)
+    ]
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(good, runs))
     found = [rows_of(path) for path in paths]
@@ -163,7 +177,7 @@ def test_estimates(name: str, programs: dict[str, list[object]], tmp_path: Path)
             mean, spread = statistics.mean(values), statistics.stdev(values)
             near = key == "live_bytes_at_end" or abs(mean - truth) <= 0.02 * truth
             assert near, f"{line} {key}: {mean} for {truth}"
-            assert abs(mean - truth) <= 4.5 * spread / SEEDS ** 0.5, f"{line} {key}: {mean} for {truth}"
+            assert abs(mean - truth) <= 4.5 * spread / SEEDS**0.5, f"{line} {key}: {mean} for {truth}"
             assert 0.75 < statistics.mean(errors) / spread < 1.35, f"{line} {key}: errors {errors} for {spread}"
             held[key] += sum(abs(value - truth) <= 1.96 * error for value, error in zip(values, errors))
     for key in ("alloc_bytes", "allocs"):
@@ -174,8 +188,10 @@ def test_totals_of_all_views_agree(programs: dict[str, list[object]], tmp_path: 
     path = tmp_path / "t.ljt"
     good([*native(path, "--sample=2k"), *programs["c"]])
     summary = json.loads(steve("summary", "--json", path).text)
-    views = {view: json.loads(steve(view, "--json", *options, path).text) for view, *options in (
-        ("sites",), ("types",), ("lines",), ("lifetimes", "--unit", "instructions"))}
+    views = {
+        view: json.loads(steve(view, "--json", *options, path).text)
+        for view, *options in (("sites",), ("types",), ("lines",), ("lifetimes", "--unit", "instructions"))
+    }
     assert sum(row["bytes"] for row in views["sites"]) == summary["bytes"]["allocated"]
     assert sum(row["blocks"] for row in views["sites"]) == summary["blocks"]["total"] == summary["events"]["new"]
     assert sum(row["live_bytes_at_peak"] for row in views["sites"]) == summary["bytes"]["peak_live"]
@@ -210,22 +226,29 @@ def sizes(path: Path, least: int = 40) -> Counter[tuple[int, int]]:
     return Counter({key: count for key, count in found.items() if key[1] >= least})
 
 
-@pytest.mark.parametrize("argv", [[NATIVE / "heaps"], [CONDUCT, "exit3"], [CONDUCT, "fork"], [CONDUCT, "threads"]],
-                         ids=["heaps", "exit3", "fork", "threads"])
+@pytest.mark.parametrize(
+    "argv",
+    [[NATIVE / "heaps"], [CONDUCT, "exit3"], [CONDUCT, "fork"], [CONDUCT, "threads"]],
+    ids=["heaps", "exit3", "fork", "threads"],
+)
 def test_a_mean_of_one_byte_is_a_whole_recording(argv: list[object], tmp_path: Path) -> None:
-    sample, whole = (natively(tmp_path / f"{n}.ljt", argv, *options).path
-                     for n, options in enumerate((["--sample=1"], [])))
+    sample, whole = (
+        natively(tmp_path / f"{n}.ljt", argv, *options).path for n, options in enumerate((["--sample=1"], []))
+    )
     assert sizes(sample) == sizes(whole)
 
 
 def test_lua_with_a_mean_of_one_byte(programs: dict[str, list[object]], tmp_path: Path) -> None:
     """Blocks of Lua heaps, with their types."""
     argv = programs["lua"]
-    sample, whole = (natively(tmp_path / f"{n}.ljt", argv, *options).path
-                     for n, options in enumerate((["--sample=1"], [])))
+    sample, whole = (
+        natively(tmp_path / f"{n}.ljt", argv, *options).path for n, options in enumerate((["--sample=1"], []))
+    )
     assert sizes(sample) == sizes(whole)
-    of_sample, of_whole = ({row["type"]: row["blocks"] for row in json.loads(steve("types", "--json", path).text)}
-                           for path in (sample, whole))
+    of_sample, of_whole = (
+        {row["type"]: row["blocks"] for row in json.loads(steve("types", "--json", path).text)}
+        for path in (sample, whole)
+    )
     assert of_sample["func"] == of_whole["func"] and of_sample["tab"] == of_whole["tab"]
 
 
@@ -242,6 +265,7 @@ def test_seed(programs: dict[str, list[object]], tmp_path: Path) -> None:
     def handles(*options: str) -> Counter:
         trace = natively(tmp_path / "t.ljt", programs["c++"], "--sample=1k", *options)
         return sizes(trace.path)
+
     first = handles("--sample-seed=5")
     assert first == handles("--sample-seed=5")
     assert first != handles("--sample-seed=6")
@@ -251,8 +275,17 @@ def test_seed(programs: dict[str, list[object]], tmp_path: Path) -> None:
 def test_facts_and_headings(programs: dict[str, list[object]], tmp_path: Path) -> None:
     sample = natively(tmp_path / "s.ljt", programs["c"], "--sample", "--sample-seed=9").path
     assert {"sample_mean": "524288", "sample_seed": "9"}.items() <= info_of(sample).items()
-    for view in (["summary"], ["sites"], ["lines"], ["types"], ["threads"], ["leaks"], ["findings"],
-                 ["lifetimes", "--unit", "instructions"], ["diff", sample]):
+    for view in (
+        ["summary"],
+        ["sites"],
+        ["lines"],
+        ["types"],
+        ["threads"],
+        ["leaks"],
+        ["findings"],
+        ["lifetimes", "--unit", "instructions"],
+        ["diff", sample],
+    ):
         assert "(estimated from a sample: one of 524,288 bytes)" in steve(*view, sample).text
     whole = natively(tmp_path / "w.ljt", programs["c"]).path
     assert "sample_mean" not in info_of(whole)
@@ -267,12 +300,28 @@ def info_of(path: Path) -> dict[str, str]:
     return reader.info()
 
 
-@pytest.mark.parametrize("command", [["ops"], ["histogram"], ["temporaries"], ["resizes"], ["globals"],
-                                     ["heat"], ["fields"], ["sharing"], ["workingset"], ["reuse"], ["states"], ["memtrace"],
-                                     ["lockops", "--simple"], ["export", "--format", "heaptrack"],
-                                     ["export", "--format", "memprof"]], ids=" ".join)
-def test_what_needs_every_block_refuses(command: list[str], programs: dict[str, list[object]],
-                                        tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["ops"],
+        ["histogram"],
+        ["temporaries"],
+        ["resizes"],
+        ["globals"],
+        ["heat"],
+        ["fields"],
+        ["sharing"],
+        ["workingset"],
+        ["reuse"],
+        ["states"],
+        ["memtrace"],
+        ["lockops", "--simple"],
+        ["export", "--format", "heaptrack"],
+        ["export", "--format", "memprof"],
+    ],
+    ids=" ".join,
+)
+def test_what_needs_every_block_refuses(command: list[str], programs: dict[str, list[object]], tmp_path: Path) -> None:
     sample = natively(tmp_path / "s.ljt", programs["c++"], "--sample").path
     done = run(["steve", *command, "-o", tmp_path / "out", sample])
     assert done.status == 1 and "needs every block" in done.complaint
@@ -280,8 +329,9 @@ def test_what_needs_every_block_refuses(command: list[str], programs: dict[str, 
 
 
 @pytest.mark.parametrize("format_name", ["pprof", "folded", "speedscope", "callgrind", "csv", "dhat", "massif"])
-def test_exports_say_that_they_are_estimates(format_name: str, programs: dict[str, list[object]],
-                                             tmp_path: Path) -> None:
+def test_exports_say_that_they_are_estimates(
+    format_name: str, programs: dict[str, list[object]], tmp_path: Path
+) -> None:
     sample = natively(tmp_path / "s.ljt", programs["c"], "--sample").path
     done = steve("export", "--format", format_name, "-o", tmp_path / "out", sample)
     assert "the numbers are estimated from a sample" in done.complaint

@@ -136,8 +136,13 @@ def test_time_in_the_allocator_is_the_programs(tmp_path: Path) -> None:
 def test_scripts_do_the_same(tmp_path: Path) -> None:
     """All scripts in one process, interrupted ten times as often as by the timer of the recorder."""
     folder = SOURCE / "regtest/lua"
-    argv = ["luajit", "-e", INTERRUPTED.replace("SIGNAL", "0"), "run.lua",
-            *sorted(x.name for x in folder.glob("*.lua") if x.name != "run.lua")]
+    argv = [
+        "luajit",
+        "-e",
+        INTERRUPTED.replace("SIGNAL", "0"),
+        "run.lua",
+        *sorted(x.name for x in folder.glob("*.lua") if x.name != "run.lua"),
+    ]
     trace, plain = sampled(tmp_path / "t.ljt", argv, interval="100us", cwd=folder), run(argv, cwd=folder)
     assert (trace.run.status, trace.run.out) == (plain.status, plain.out)
 

@@ -74,11 +74,15 @@ int main(void)
     return 0;
 }
 """
-WAYS = {"gcc -O0": ("gcc", "-O0"), "gcc -O2": ("gcc", "-O2"),
-        "gcc without frame pointer": ("gcc", "-O3", "-fomit-frame-pointer", "-mavx2"),
-        "gcc with frame pointer": ("gcc", "-O2", "-fno-omit-frame-pointer"),
-        "gcc, sections": ("gcc", "-O2", "-ffunction-sections", "-Wl,--gc-sections", "-static-libgcc"),
-        "clang -O0": ("clang", "-O0"), "clang -O2": ("clang", "-O2", "-fomit-frame-pointer")}
+WAYS = {
+    "gcc -O0": ("gcc", "-O0"),
+    "gcc -O2": ("gcc", "-O2"),
+    "gcc without frame pointer": ("gcc", "-O3", "-fomit-frame-pointer", "-mavx2"),
+    "gcc with frame pointer": ("gcc", "-O2", "-fno-omit-frame-pointer"),
+    "gcc, sections": ("gcc", "-O2", "-ffunction-sections", "-Wl,--gc-sections", "-static-libgcc"),
+    "clang -O0": ("clang", "-O0"),
+    "clang -O2": ("clang", "-O2", "-fomit-frame-pointer"),
+}
 PYTHON = """\
 import ast, collections, ctypes, decimal, json, re, sqlite3, threading, xml.dom.minidom, zlib
 def work():

@@ -221,9 +221,16 @@ def test_a_prefixed_family(option: tuple[str, ...], tmp_path: Path) -> None:
     assert found["store"] == (0 if option else 50)
 
 
-@pytest.mark.parametrize("names, option", [
-    (("get", "put", "grow"), ("--observe-alloc=q_get=malloc", "--observe-alloc=q_put=free", "--observe-alloc=q_grow=realloc")),
-    (("own_malloc", "own_free", "own_realloc"), ("--observe-alloc=q_own_*",))])
+@pytest.mark.parametrize(
+    "names, option",
+    [
+        (
+            ("get", "put", "grow"),
+            ("--observe-alloc=q_get=malloc", "--observe-alloc=q_put=free", "--observe-alloc=q_grow=realloc"),
+        ),
+        (("own_malloc", "own_free", "own_realloc"), ("--observe-alloc=q_own_*",)),
+    ],
+)
 def test_functions_by_pattern(names: tuple[str, ...], option: tuple[str, ...], tmp_path: Path) -> None:
     trace = record(tmp_path / "t.ljt", [own(tmp_path, "q_", *names)], *option)
     assert UNSEEN not in trace.run.complaint
@@ -253,14 +260,21 @@ def test_a_namespace_of_its_own_is_reported(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("option", ["--observe-alloc=__rust_*", "--alloc-prefix=__rust_"])
-@pytest.mark.parametrize("names", [("__rust_", "alloc", "dealloc", "realloc"), (
-    "_RNvCs2pZ_7___rustc", "12___rust_alloc", "14___rust_dealloc", "14___rust_realloc")], ids=["old", "new"])
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("__rust_", "alloc", "dealloc", "realloc"),
+        ("_RNvCs2pZ_7___rustc", "12___rust_alloc", "14___rust_dealloc", "14___rust_realloc"),
+    ],
+    ids=["old", "new"],
+)
 def test_functions_of_rust(names: tuple[str, ...], option: str, tmp_path: Path) -> None:
     """Its realloc has the new size as its fourth argument. The names after the prefix are not those of C
     functions."""
     defines = [f"-D{word}={name}" for word, name in zip(("PREFIX", "MALLOC", "FREE", "REALLOC"), names)]
     text = OWN.replace("(void *p, size_t size REST)", "(void *p, size_t old, size_t align, size_t size)").replace(
-        "(p, 300 GIVEN)", "(p, 100, 8, 333)")
+        "(p, 300 GIVEN)", "(p, 100, 8, 333)"
+    )
     trace = record(tmp_path / "t.ljt", [built(tmp_path, text, *defines)], option)
     assert sizes(trace)[333] == 5 and [blocks_of(trace)[key] for key in ("new", "free", "resize")] == [50, 25, 5]
 
@@ -274,6 +288,12 @@ def test_names_that_nothing_has(tmp_path: Path) -> None:
 
 
 def test_ordinary_programs_are_not_reported(tmp_path: Path) -> None:
-    for number, program in enumerate((["luajit", "-e", "local t = {} for i = 1, 1e5 do t[i] = {} end"], ["ls", "-l", "/"],
-                                      ["perl", "-e", "my @a = (1) x 1000000"], ["true"])):
+    for number, program in enumerate(
+        (
+            ["luajit", "-e", "local t = {} for i = 1, 1e5 do t[i] = {} end"],
+            ["ls", "-l", "/"],
+            ["perl", "-e", "my @a = (1) x 1000000"],
+            ["true"],
+        )
+    ):
         assert UNSEEN not in record(tmp_path / f"{number}.ljt", program, "--trace-mem=no").run.complaint

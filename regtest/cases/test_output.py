@@ -12,7 +12,21 @@ from pathlib import Path
 import pytest
 
 from support import (
-    NATIVE, SECONDS, Done, Trace, collectors_of, good, monitor, numbers, record, recorder, run, settled, started, steve, wait_for,
+    NATIVE,
+    SECONDS,
+    Done,
+    Trace,
+    collectors_of,
+    good,
+    monitor,
+    numbers,
+    record,
+    recorder,
+    run,
+    settled,
+    started,
+    steve,
+    wait_for,
     words,
 )
 
@@ -49,8 +63,7 @@ def test_another_run_replaces_the_file(tmp_path: Path) -> None:
 def test_a_child_that_runs_a_traced_program(tmp_path: Path) -> None:
     """The shell's child is forked and executes another program: one file for the shell, one for the
     program."""
-    done = run([*recorder(tmp_path / "%p.ljt", "--trace-children=yes"), "/bin/sh", "-c",
-                f"{HEAPS} malloclike; exit 3"])
+    done = run([*recorder(tmp_path / "%p.ljt", "--trace-children=yes"), "/bin/sh", "-c", f"{HEAPS} malloclike; exit 3"])
     assert done.status == 3
     traces = images(tmp_path, 2)
     assert sum(any(e[3] == SUPER for e in t.events()) for t in traces) == 1
@@ -173,7 +186,7 @@ def test_size_limit(option: str, tmp_path: Path) -> None:
     assert option == "--trace-mem=yes" or dropped == missing(trace, whole)
     assert f"at least {dropped} events were dropped" in trace.run.complaint
     kept = trace.events()
-    assert [e[:4] for e in kept[:-1]] == [e[:4] for e in whole.events()][:len(kept) - 1]
+    assert [e[:4] for e in kept[:-1]] == [e[:4] for e in whole.events()][: len(kept) - 1]
     assert kept[-1][0] == "lost"
 
 
@@ -208,8 +221,9 @@ def test_child_of_a_process_at_its_limit(tmp_path: Path) -> None:
 def test_control_of_a_process_at_its_limit(killed: bool, tmp_path: Path) -> None:
     """Nothing that follows does harm: commands, the end of the recording, the end of its collector."""
     path, stop, said = tmp_path / "t.ljt", tmp_path / "stop", tmp_path / "said"
-    with open(said, "wb") as err, started([*recorder(path, "--max-size=200k"), LIMITED, LATER, 1000, stop],
-                                          stderr=err) as traced:
+    with open(said, "wb") as err, started(
+        [*recorder(path, "--max-size=200k"), LIMITED, LATER, 1000, stop], stderr=err
+    ) as traced:
         wait_for(lambda: "dropped since --max-size" in monitor(traced.pid, "status"), "the limit is reached")
         for command in ("off", "on", "mark later", "snapshot"):
             monitor(traced.pid, command)
@@ -242,9 +256,11 @@ def offsets(trace: Trace) -> list[int]:
 
 def test_functions_to_watch(tmp_path: Path) -> None:
     """51: after a longjmp, the call ends at the next return."""
+
     def watch(*patterns: str) -> list[int]:
         options = [f"--toggle-fn={p}" for p in patterns]
         return offsets(record(tmp_path / "t.ljt", [HEAPS, "toggle"], *options))
+
     assert watch() == [10, 20, 21, 22, 30, 40, 41, 42, 51, 60, 70, 80]
     assert watch("watched_one") == [20, 21, 22]
     assert watch("watched_*") == [20, 21, 22, 40, 41, 42, 51, 70]
@@ -253,8 +269,10 @@ def test_functions_to_watch(tmp_path: Path) -> None:
 
 def test_functions_of_cxx_to_watch(tmp_path: Path) -> None:
     """By the name in the source, with or without parameters."""
+
     def watch(pattern: str) -> list[int]:
         return offsets(record(tmp_path / "t.ljt", [NATIVE / "methods"], f"--toggle-fn={pattern}"))
+
     assert watch("shop::Till::put") == watch("shop::Till::put(int) const") == watch("shop::*::put") == [10, 11]
     assert watch("shop::Till::operator()") == [20, 21]
     assert watch("shop::each") == watch("shop::each(void (*)(int))") == [10, 11, 30]

@@ -15,8 +15,7 @@ import pytest
 from support import BUILD, SOURCE, Trace, good, run, steve
 
 QUICKSTART = ["sh", SOURCE / "quickstart.sh", "--in-place", BUILD]
-RESULTS = ("app.ljt", "app-ops", "app-lockops", "app-lockopsfull", "app.html", "app.png",
-           "app-animation.avi")
+RESULTS = ("app.ljt", "app-ops", "app-lockops", "app-lockopsfull", "app.html", "app.png", "app-animation.avi")
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
@@ -26,8 +25,7 @@ def letters(ops: Path) -> Counter[str]:
 
 
 @pytest.mark.parametrize("which", ["lua_trace", "c_trace"])
-def test_text_gives_the_same_ops_as_binary(which: str, tmp_path: Path,
-                                               request: pytest.FixtureRequest) -> None:
+def test_text_gives_the_same_ops_as_binary(which: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """A Resize is F and N in classic text, so it is also F and N in ops files made from it."""
     trace: Trace = request.getfixturevalue(which)
     text = tmp_path / "trace.txt"
@@ -95,6 +93,7 @@ def test_quickstart_makes_everything(quickstart: Path) -> None:
 
 def test_quickstart_pictures_show_something(quickstart: Path) -> None:
     from matplotlib import image
+
     pictures = list(quickstart.glob("*.png"))
     for picture in pictures:
         assert picture.read_bytes().startswith(PNG)
@@ -126,3 +125,20 @@ def test_shell_scripts_are_posix() -> None:
         pytest.skip("shellcheck is not installed (Debian package shellcheck)")
     scripts = ("bootstrap.sh", "quickstart.sh", "runtests.sh", ".ci/run")
     good(["shellcheck", *(SOURCE / name for name in scripts)])
+
+
+def test_python_has_the_formatters_style() -> None:
+    """Of one release of the formatter, because each has a style of its own."""
+    version = run(["/usr/bin/black", "--version"]).text if Path("/usr/bin/black").exists() else ""
+    if "23.1." not in version:
+        pytest.skip(f"black 23.1 is not installed (Debian 12's package black): {version or 'there is none'}")
+    good(
+        [
+            "/usr/bin/black",
+            "--check",
+            "--quiet",
+            "--config",
+            SOURCE / "pyproject.toml",
+            *(SOURCE / folder for folder in ("examples", "ljtrace", "memtrace", "drivers", "regtest", "steve")),
+        ]
+    )

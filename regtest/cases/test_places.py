@@ -14,7 +14,17 @@ from typing import Callable, Iterator
 import pytest
 
 from support import (
-    APP_C, NATIVE, SECONDS, Done, Trace, collectors_of, in_own_mounts, recorder, run, started, wait_for,
+    APP_C,
+    NATIVE,
+    SECONDS,
+    Done,
+    Trace,
+    collectors_of,
+    in_own_mounts,
+    recorder,
+    run,
+    started,
+    wait_for,
 )
 
 PROGRAM = [str(APP_C), "300"]
@@ -69,8 +79,9 @@ def test_collector_is_killed(tmp_path: Path) -> None:
     path = tmp_path / "t.ljt"
 
     def kill() -> None:
-        collector, = collectors_of(path)
+        (collector,) = collectors_of(path)
         os.kill(collector, signal.SIGKILL)
+
     while_it_runs(path, kill, informed=True)
     readable_up_to_there(path)
 
@@ -157,8 +168,11 @@ def test_read_only_tmp(option: list[str], tmp_path: Path) -> None:
     folder = tmp_path / "read-only"
     folder.mkdir()
     path = tmp_path / "t.ljt"
-    done = in_own_mounts(f"mount -t tmpfs -o ro,size=4k none '{folder}'; TMPDIR='{folder}'; export TMPDIR",
-                         *recorder(path, *option), *PROGRAM)
+    done = in_own_mounts(
+        f"mount -t tmpfs -o ro,size=4k none '{folder}'; TMPDIR='{folder}'; export TMPDIR",
+        *recorder(path, *option),
+        *PROGRAM,
+    )
     if done.status != 0:
         assert f"failed to create temp file: {folder}/" in done.complaint and done.out == b""
         return

@@ -37,11 +37,17 @@ def dumped(trace: Trace, what: str) -> list[dict[str, str]]:
 def test_malloclike_blocks(tmp_path: Path) -> None:
     trace = record(tmp_path / "t.ljt", [HEAPS, "malloclike"])
     assert history(trace) == [
-        ("new", SUPER, "malloc"), ("free", SUPER, "malloc"), ("new", PIECE, "custom"),
-        ("resize", "2002", "custom"), ("free", "2002", "custom"), BAD,
-        ("new", OTHER, "custom"), ("free", OTHER, "custom")]
+        ("new", SUPER, "malloc"),
+        ("free", SUPER, "malloc"),
+        ("new", PIECE, "custom"),
+        ("resize", "2002", "custom"),
+        ("free", "2002", "custom"),
+        BAD,
+        ("new", OTHER, "custom"),
+        ("free", OTHER, "custom"),
+    ]
     assert accesses(trace, SUPER, PIECE) == [("S", 0, 7), ("S", 1, 5), ("S", 1, 1002)]
-    freed, = [d for d in dumped(trace, "load") if d.get("freed") == "1"]
+    (freed,) = [d for d in dumped(trace, "load") if d.get("freed") == "1"]
     assert freed["offset"] == "3"
     assert dumped(trace, "badfree")[0]["reason"] == "double"
     assert [d["implied"] for d in dumped(trace, "free") if "implied" in d] == ["1", "1"]
@@ -52,12 +58,20 @@ def test_pieces_freed_after_the_block_around_them(tmp_path: Path) -> None:
     """That is legal once, whatever the memory is used for by then."""
     trace = record(tmp_path / "t.ljt", [HEAPS, "outlived"])
     assert history(trace) == [
-        ("new", SUPER, "malloc"), ("free", SUPER, "malloc"), ("new", OTHER, "custom"), ("new", PIECE, "custom"),
-        ("free", OTHER, "custom"), ("free", PIECE, "custom"), ("new", SUPER, "malloc"), ("free", SUPER, "malloc"),
-        BAD, BAD]
+        ("new", SUPER, "malloc"),
+        ("free", SUPER, "malloc"),
+        ("new", OTHER, "custom"),
+        ("new", PIECE, "custom"),
+        ("free", OTHER, "custom"),
+        ("free", PIECE, "custom"),
+        ("new", SUPER, "malloc"),
+        ("free", SUPER, "malloc"),
+        BAD,
+        BAD,
+    ]
 
 
-GCLOSURE = '''
+GCLOSURE = """
 #include <glib-object.h>
 static void called(void) {}
 int main(void)
@@ -70,7 +84,7 @@ int main(void)
     }
     return 0;
 }
-'''
+"""
 
 
 def test_closures_of_glib(tmp_path: Path) -> None:
@@ -97,31 +111,51 @@ def test_memory_pools(tmp_path: Path) -> None:
     trace = record(tmp_path / "t.ljt", [HEAPS, "mempool"])
     assert trace.run.status == 0, "MEMPOOL_EXISTS"
     assert history(trace) == [
-        ("new", SUPER, "malloc"), ("free", SUPER, "malloc"), *[("new", PIECE, "custom")] * 5,
-        ("free", PIECE, "custom"), BAD, ("resize", OTHER, "custom"),
-        ("free", PIECE, "custom"), ("resize", "500", "custom"), ("free", PIECE, "custom"),
-        ("free", "500", "custom"), ("free", OTHER, "custom")]
+        ("new", SUPER, "malloc"),
+        ("free", SUPER, "malloc"),
+        *[("new", PIECE, "custom")] * 5,
+        ("free", PIECE, "custom"),
+        BAD,
+        ("resize", OTHER, "custom"),
+        ("free", PIECE, "custom"),
+        ("resize", "500", "custom"),
+        ("free", PIECE, "custom"),
+        ("free", "500", "custom"),
+        ("free", OTHER, "custom"),
+    ]
 
 
 def test_pieces_of_a_pools_block_go_with_it(tmp_path: Path) -> None:
     trace = record(tmp_path / "t.ljt", [HEAPS, "metapool"], "--heap=malloc,custom,mmap")
     assert history(trace)[-8:] == [
-        ("new", SUPER, "mmap"), ("free", SUPER, "mmap"), ("new", "40000", "custom"),
-        ("free", "40000", "custom"), ("new", PIECE, "custom"), ("new", OTHER, "custom"),
-        ("free", PIECE, "custom"), ("free", OTHER, "custom")]
+        ("new", SUPER, "mmap"),
+        ("free", SUPER, "mmap"),
+        ("new", "40000", "custom"),
+        ("free", "40000", "custom"),
+        ("new", PIECE, "custom"),
+        ("new", OTHER, "custom"),
+        ("free", PIECE, "custom"),
+        ("free", OTHER, "custom"),
+    ]
     assert accesses(trace, PIECE, OTHER) == [("S", 0, 0), ("S", 1, 0)]
 
 
 def test_named_pools(tmp_path: Path) -> None:
     trace = record(tmp_path / "t.ljt", [HEAPS, "named"])
     assert history(trace)[2:] == [
-        ("new", PIECE, "custom"), ("new", OTHER, "custom"), ("resize", "2006", "custom"),
-        ("free", PIECE, "custom"), BAD, ("free", "2006", "custom")]
+        ("new", PIECE, "custom"),
+        ("new", OTHER, "custom"),
+        ("resize", "2006", "custom"),
+        ("free", PIECE, "custom"),
+        BAD,
+        ("free", "2006", "custom"),
+    ]
     assert accesses(trace, PIECE, OTHER) == [("S", 0, 4), ("S", 1, 1003)], "the allocator's own is left out"
     assert dumped(trace, "badfree")[0]["reason"] == "heap"
     assert len(dumped(trace, "heap")) == 2
-    texts = [line.split("=", 2)[-1] for line in steve("dump", trace.path).text.splitlines()
-             if line.startswith("string")]
+    texts = [
+        line.split("=", 2)[-1] for line in steve("dump", trace.path).text.splitlines() if line.startswith("string")
+    ]
     assert any("tiles" in t for t in texts) and any("sprites" in t for t in texts)
 
 
@@ -152,10 +186,20 @@ def own(trace: Trace) -> list[tuple[str, int]]:
 def test_mappings_are_cut_and_moved(tmp_path: Path) -> None:
     trace = record(tmp_path / "t.ljt", [HEAPS, "mappings"], "--heap=mmap")
     assert own(trace) == [
-        ("new", 20 * PAGE), ("resize", 5 * PAGE), ("new", 10 * PAGE), ("resize", 4 * PAGE),
-        ("resize", 9 * PAGE), ("free", 4 * PAGE), ("free", 9 * PAGE), ("new", 7 * PAGE + 11),
-        ("resize", 70 * PAGE), ("resize", 68 * PAGE), ("new", 2 * PAGE), ("free", 2 * PAGE),
-        ("free", 68 * PAGE)]
+        ("new", 20 * PAGE),
+        ("resize", 5 * PAGE),
+        ("new", 10 * PAGE),
+        ("resize", 4 * PAGE),
+        ("resize", 9 * PAGE),
+        ("free", 4 * PAGE),
+        ("free", 9 * PAGE),
+        ("new", 7 * PAGE + 11),
+        ("resize", 70 * PAGE),
+        ("resize", 68 * PAGE),
+        ("new", 2 * PAGE),
+        ("free", 2 * PAGE),
+        ("free", 68 * PAGE),
+    ]
     assert accesses(trace, str(20 * PAGE), str(10 * PAGE)) == [("S", 0, 3), ("S", 1, 2 * PAGE)]
 
 

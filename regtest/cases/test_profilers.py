@@ -102,8 +102,10 @@ def test_samples_are_the_same_in_every_run(tmp_path: Path) -> None:
 
 def test_accesses_do_not_change_the_samples(tmp_path: Path) -> None:
     options = ("--trace-mem=yes", "--trace-mem=no")
-    runs = [record(tmp_path / f"{i}.ljt", [APP_C, "200"], f"--sample-stacks={INTERVAL}", option)
-            for i, option in enumerate(options)]
+    runs = [
+        record(tmp_path / f"{i}.ljt", [APP_C, "200"], f"--sample-stacks={INTERVAL}", option)
+        for i, option in enumerate(options)
+    ]
     first, second = (folded(run.path) for run in runs)
     assert sum(first.values()) == pytest.approx(sum(second.values()), rel=0.01)
 

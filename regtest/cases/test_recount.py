@@ -72,8 +72,13 @@ def test_totals(recorded: tuple[Path, Recount]) -> None:
     found = rows(path, "summary")
     assert found["events"] == {kind: again.totals[kind] for kind in found["events"]}
     assert found["bytes"] == {
-        "allocated": again.allocated, "freed": again.totals["freed"], "peak_live": again.peak,
-        "live_at_end": again.held, "read": again.sum(lambda b: b.read), "written": again.sum(lambda b: b.written)}
+        "allocated": again.allocated,
+        "freed": again.totals["freed"],
+        "peak_live": again.peak,
+        "live_at_end": again.held,
+        "read": again.sum(lambda b: b.read),
+        "written": again.sum(lambda b: b.written),
+    }
 
 
 @pytest.mark.parametrize("command", ("sites", "lines", "types"))
@@ -81,11 +86,18 @@ def test_sums(recorded: tuple[Path, Recount], command: str) -> None:
     path, again = recorded
     found = rows(path, command)
     made, asked = ("allocs", "alloc_bytes") if command == "lines" else ("blocks", "bytes")
-    for key, of in {made: lambda b: 1, asked: lambda b: b.bytes, "resizes": lambda b: b.resizes,
-                    "frees": lambda b: b.freed, "loads": lambda b: b.count["load"],
-                    "stores": lambda b: b.count["store"], "modifies": lambda b: b.count["modify"],
-                    "bytes_read": lambda b: b.read, "bytes_written": lambda b: b.written,
-                    "live_bytes_at_end": lambda b: b.size * (not b.freed)}.items():
+    for key, of in {
+        made: lambda b: 1,
+        asked: lambda b: b.bytes,
+        "resizes": lambda b: b.resizes,
+        "frees": lambda b: b.freed,
+        "loads": lambda b: b.count["load"],
+        "stores": lambda b: b.count["store"],
+        "modifies": lambda b: b.count["modify"],
+        "bytes_read": lambda b: b.read,
+        "bytes_written": lambda b: b.written,
+        "live_bytes_at_end": lambda b: b.size * (not b.freed),
+    }.items():
         assert sum(row[key] for row in found) == again.sum(of), key
     assert sum(row["live_bytes_at_peak"] for row in found) == again.peak
 
@@ -93,8 +105,14 @@ def test_sums(recorded: tuple[Path, Recount], command: str) -> None:
 def test_threads(recorded: tuple[Path, Recount]) -> None:
     path, again = recorded
     for row in rows(path, "threads"):
-        for key, kind in (("allocs", "new"), ("frees", "free"), ("foreign_frees", "foreign"), ("loads", "load"),
-                          ("stores", "store"), ("modifies", "modify")):
+        for key, kind in (
+            ("allocs", "new"),
+            ("frees", "free"),
+            ("foreign_frees", "foreign"),
+            ("loads", "load"),
+            ("stores", "store"),
+            ("modifies", "modify"),
+        ):
             assert row[key] == again.threads[row["thread"], kind], (row["thread"], key)
         assert row["shared_blocks"] == again.sum(lambda b: b.shared, lambda b: b.thread == row["thread"])
 
@@ -102,21 +120,30 @@ def test_threads(recorded: tuple[Path, Recount]) -> None:
 def test_temporaries_resizes_leaks(recorded: tuple[Path, Recount]) -> None:
     path, again = recorded
     assert sum(row["temporaries"] for row in rows(path, "temporaries")) == again.sum(
-        lambda b: b.freed, lambda b: not b.news)
+        lambda b: b.freed, lambda b: not b.news
+    )
     assert sum(row["bytes"] for row in rows(path, "temporaries", "--within", "60")) == again.sum(
-        lambda b: b.bytes, lambda b: b.freed and b.lifetime <= 60)
+        lambda b: b.bytes, lambda b: b.freed and b.lifetime <= 60
+    )
     found = rows(path, "resizes")
-    for key, of in {"resizes": lambda b: b.resizes, "moves": lambda b: b.moves, "copied": lambda b: b.copied,
-                    "resized": lambda b: b.resizes > 0}.items():
+    for key, of in {
+        "resizes": lambda b: b.resizes,
+        "moves": lambda b: b.moves,
+        "copied": lambda b: b.copied,
+        "resized": lambda b: b.resizes > 0,
+    }.items():
         assert sum(row[key] for row in found) == again.sum(of), key
     assert sum(row["bytes"] for row in rows(path, "leaks")) == again.held
     assert {row["handle"] for row in rows(path, "globals", "--share", "60")} == {
-        b.handle for b in again.blocks if b.lifetime >= again.operations * 0.6 and b.accesses}
+        b.handle for b in again.blocks if b.lifetime >= again.operations * 0.6 and b.accesses
+    }
 
 
 UNITS: dict[str, Callable[[Block], int]] = {
-    "operations": lambda b: b.lifetime, "instructions": lambda b: b.died_time - b.born_time,
-    "bytes": lambda b: b.died_allocated - b.born_allocated}
+    "operations": lambda b: b.lifetime,
+    "instructions": lambda b: b.died_time - b.born_time,
+    "bytes": lambda b: b.died_allocated - b.born_allocated,
+}
 
 
 @pytest.mark.parametrize("unit", UNITS)
@@ -126,7 +153,8 @@ def test_lifetimes(recorded: tuple[Path, Recount], unit: str, bins: str) -> None
     found = rows(path, "lifetimes", "--unit", unit, "--bins", bins)
     lives = [UNITS[unit](block) for block in again.blocks]
     assert [row["blocks"] for row in found] == [
-        sum(row["from"] <= life <= row["to"] for life in lives) for row in found]
+        sum(row["from"] <= life <= row["to"] for life in lives) for row in found
+    ]
     assert sum(row["blocks"] for row in found) == len(lives)
 
 
@@ -134,9 +162,11 @@ RULES: dict[str, Callable[[Block], bool]] = {
     "never_touched": lambda b: not b.accesses,
     "never_read": lambda b: b.count["load"] + b.count["modify"] == 0 < b.count["store"],
     "never_written": lambda b: b.count["store"] + b.count["modify"] == 0 < b.count["load"],
-    "short_lived": lambda b: b.freed and b.lifetime <= 100, "resize_chain": lambda b: b.resizes >= 2,
+    "short_lived": lambda b: b.freed and b.lifetime <= 100,
+    "resize_chain": lambda b: b.resizes >= 2,
     "late_first_use": lambda b: b.accesses and b.lifetime >= 1000 and b.first - b.born > b.lifetime * 0.5,
-    "idle_tail": lambda b: b.accesses and b.lifetime >= 1000 and b.died - b.last > b.lifetime * 0.9}
+    "idle_tail": lambda b: b.accesses and b.lifetime >= 1000 and b.died - b.last > b.lifetime * 0.9,
+}
 
 
 def test_findings(recorded: tuple[Path, Recount]) -> None:
@@ -150,11 +180,13 @@ def test_findings(recorded: tuple[Path, Recount]) -> None:
 def test_heat_and_working_set(recorded: tuple[Path, Recount]) -> None:
     path, again = recorded
     for row in rows(path, "heat"):
+
         def is_in(b: Block, low: int = row["from"], high: int | None = row["to"]) -> bool:
             traffic = b.read + b.written
             if not traffic or high == 0:
                 return not traffic and high == 0
             return low <= traffic / max(b.size, 1) and (high is None or traffic / max(b.size, 1) < high)
+
         assert row["blocks"] == again.sum(lambda b: 1, is_in)
         assert row["accesses"] == again.sum(lambda b: b.accesses, is_in)
     windows = rows(path, "workingset", "--window", "5000")
@@ -177,6 +209,9 @@ def test_translators(recorded: tuple[Path, Recount]) -> None:
     found = json.loads((path.parent / "h-lifetime").read_text())
     assert found["mod-op-count"] == total
     assert found["lifetime-ops"] == {str(handle): list(pair) for handle, pair in lives.items()}
-    simple = {line.split()[0] for line in steve("lockops", "-q", "--simple", path, "-o", "-").text.splitlines()
-              if " L " in line}
+    simple = {
+        line.split()[0]
+        for line in steve("lockops", "-q", "--simple", path, "-o", "-").text.splitlines()
+        if " L " in line
+    }
     assert simple == {str(handle) for handle, (own, other) in lives.items() if own + other < total / 2}

@@ -35,8 +35,12 @@ def program(folder: Path, name: str, lines: list[str], end: str = "") -> str:
 
 
 def runner(folder: Path, units: list[str], *names: str, patience: str = "") -> Done:
-    env = {"LJTRACE_BUILDDIR": str(folder), "LJTRACE_SRCDIR": str(folder), "UNIT_TESTS": " ".join(units),
-           **({"LJTRACE_CHECK_PATIENCE": patience} if patience else {})}
+    env = {
+        "LJTRACE_BUILDDIR": str(folder),
+        "LJTRACE_SRCDIR": str(folder),
+        "UNIT_TESTS": " ".join(units),
+        **({"LJTRACE_CHECK_PATIENCE": patience} if patience else {}),
+    }
     return run([sys.executable, SOURCE / "regtest/run", *names], env=env)
 
 
@@ -58,8 +62,11 @@ def test_all_good(tmp_path: Path) -> None:
 
 
 def test_program_that_dies_or_says_too_little_fails(tmp_path: Path) -> None:
-    units = [program(tmp_path, "dies", ["1..2", "ok 1 - a"], "kill -SEGV $$"),
-             program(tmp_path, "short", ["1..2", "ok 1 - a"]), program(tmp_path, "silent", [""])]
+    units = [
+        program(tmp_path, "dies", ["1..2", "ok 1 - a"], "kill -SEGV $$"),
+        program(tmp_path, "short", ["1..2", "ok 1 - a"]),
+        program(tmp_path, "silent", [""]),
+    ]
     done = runner(tmp_path, [*units, "absent"])
     assert (last_line(done), done.status) == ("2 passed, 4 failed, 0 skipped", 1)
 
@@ -90,10 +97,15 @@ def test_file_that_cannot_be_imported_fails(tmp_path: Path) -> None:
 
 def two_at_work(folder: Path, jobs: str, work: str) -> tuple[Done, list[str]]:
     """Run two programs that log when they begin and end and do something in between."""
-    units = [program(folder, name, ["1..1", "ok 1"], f"echo begin >>log\n{work}\necho end >>log")
-             for name in ("one", "two")]
-    env = {"LJTRACE_BUILDDIR": str(folder), "LJTRACE_SRCDIR": str(folder), "UNIT_TESTS": " ".join(units),
-           "LJTRACE_CHECK_JOBS": jobs}
+    units = [
+        program(folder, name, ["1..1", "ok 1"], f"echo begin >>log\n{work}\necho end >>log") for name in ("one", "two")
+    ]
+    env = {
+        "LJTRACE_BUILDDIR": str(folder),
+        "LJTRACE_SRCDIR": str(folder),
+        "UNIT_TESTS": " ".join(units),
+        "LJTRACE_CHECK_JOBS": jobs,
+    }
     done = run([sys.executable, SOURCE / "regtest/run"], env=env, cwd=folder)
     log = folder / "log"
     return done, log.read_text().split() if log.exists() else []
@@ -148,8 +160,13 @@ def test_runner_that_is_ended_ends_its_tests(tmp_path: Path, how: signal.Signals
     else:
         os.makedirs(tmp_path / "steve/test")
         (tmp_path / "steve/test/test_x.py").write_text(WAITS.format(marker=marker, apart="own" in kind))
-    env = {**os.environ, "LJTRACE_BUILDDIR": str(tmp_path), "LJTRACE_SRCDIR": str(tmp_path), "UNIT_TESTS": units,
-           "TMPDIR": str(aside)}
+    env = {
+        **os.environ,
+        "LJTRACE_BUILDDIR": str(tmp_path),
+        "LJTRACE_SRCDIR": str(tmp_path),
+        "UNIT_TESTS": units,
+        "TMPDIR": str(aside),
+    }
     with subprocess.Popen([sys.executable, SOURCE / "regtest/run"], env=env, stdout=subprocess.PIPE) as process:
         wait_for(lambda: runs(marker), "the test runs")
         process.send_signal(how)
@@ -176,7 +193,10 @@ def test_the_fast_tests_exist() -> None:
     """`make check-fast` names test files; each must exist."""
     text = (SOURCE / "regtest/part.am").read_text().replace("\\\n", " ")
     named = [name for line in text.splitlines() if re.match(r"FAST_\w+ =", line) for name in line.split()[2:]]
-    files = [str(path) for suite in ("regtest/cases", "steve/test", "drivers/test", "ljtrace/test", "memtrace/test")
-             for path in (SOURCE / suite).glob("test_*.*")]
+    files = [
+        str(path)
+        for suite in ("regtest/cases", "steve/test", "drivers/test", "ljtrace/test", "memtrace/test")
+        for path in (SOURCE / suite).glob("test_*.*")
+    ]
     assert len(named) > 20
     assert [name for name in named if not any(name in path for path in files)] == []

@@ -16,11 +16,34 @@ import pytest
 from support import NATIVE, SOURCE, good, record, run, steve
 from test_luascripts import command
 
-WAYS = ("protect", "in_place", "opened", "mapped_over", "moved_over", "through_proc", "by_child", "by_thread",
-        "across", "emptied")
+WAYS = (
+    "protect",
+    "in_place",
+    "opened",
+    "mapped_over",
+    "moved_over",
+    "through_proc",
+    "by_child",
+    "by_thread",
+    "across",
+    "emptied",
+)
 FFIMADE = SOURCE / "regtest/native/ffimade.lua"
-PROTECTED = ("whole", "opened_twice", "closed_in_parts", "opened_in_parts", "opened_wider", "writable_all_the_time",
-             "not_readable", "mapped_over", "unmapped", "moved_over", "moved_over_all", "emptied", "many_at_once")
+PROTECTED = (
+    "whole",
+    "opened_twice",
+    "closed_in_parts",
+    "opened_in_parts",
+    "opened_wider",
+    "writable_all_the_time",
+    "not_readable",
+    "mapped_over",
+    "unmapped",
+    "moved_over",
+    "moved_over_all",
+    "emptied",
+    "many_at_once",
+)
 MEMORY = [[], ["--trace-mem=no"]]
 
 

@@ -50,14 +50,28 @@ class Program:
 def running(folder: Path, *options: str) -> Iterator[Program]:
     errors = folder / "errors"
     argv = ["ljtrace", "run", f"--out={folder}/t.ljt", *options, HEAPED, STEPS]
-    with open(errors, "wb") as file, started(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=file) as process:
+    with open(errors, "wb") as file, started(
+        argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=file
+    ) as process:
         yield Program(process, errors)
 
 
 def top(source: object, sample: str, folder: Path) -> dict[str, float]:
     """Go's own list of functions: the flat value of each, as a number. folder: for files of its own."""
-    text = good([GO, "tool", "pprof", "-top", "-nodecount=0", "-nodefraction=0", "-unit=B" if "space" in sample else
-                 "-unit=minimum", f"-sample_index={sample}", source], env={"PPROF_TMPDIR": str(folder)}).text
+    text = good(
+        [
+            GO,
+            "tool",
+            "pprof",
+            "-top",
+            "-nodecount=0",
+            "-nodefraction=0",
+            "-unit=B" if "space" in sample else "-unit=minimum",
+            f"-sample_index={sample}",
+            source,
+        ],
+        env={"PPROF_TMPDIR": str(folder)},
+    ).text
     rows = [line.split() for line in text.splitlines() if re.match(r"\s+[\d.]+\w*\s+[\d.]+%", line)]
     return {row[-1]: float(row[0].rstrip("Bnsmu")) for row in rows}
 
@@ -76,9 +90,15 @@ def test_go_tool_pprof_of_a_running_program(tmp_path: Path) -> None:
         fresh(lambda: top(program.url + "heap", "inuse_space", tmp_path).get("keep"), 2 * STEPS * 1000)
         allocated = top(program.url + "allocs", "alloc_objects", tmp_path)
         assert (allocated["keep"], allocated["pass"]) == (2 * STEPS, 2 * STEPS * 9)
-        assert "pass" not in {name for name, value in top(program.url + "heap", "inuse_objects", tmp_path).items() if value}
-        asking = subprocess.Popen([str(GO), "tool", "pprof", "-top", program.url + "profile?seconds=3"],
-                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        assert "pass" not in {
+            name for name, value in top(program.url + "heap", "inuse_objects", tmp_path).items() if value
+        }
+        asking = subprocess.Popen(
+            [str(GO), "tool", "pprof", "-top", program.url + "profile?seconds=3"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
         while asking.poll() is None:
             program.step()
         text = asking.communicate()[0]
@@ -108,15 +128,22 @@ def test_dumps(tmp_path: Path) -> None:
 def test_the_program_is_as_without(tmp_path: Path) -> None:
     argv = [HEAPED, STEPS]
     plain = run(argv, stdin=b"\n\n")
-    served = run(["ljtrace", "run", f"--out={tmp_path}/t.ljt", "--http=0", "--dump-high-water=10k", *argv], stdin=b"\n\n")
+    served = run(
+        ["ljtrace", "run", f"--out={tmp_path}/t.ljt", "--http=0", "--dump-high-water=10k", *argv], stdin=b"\n\n"
+    )
     assert (plain.status, plain.out) == (served.status, served.out) == (7, b"done\ndone\n")
     assert all(re.match(r"ljtrace: |steve serve: ", line) for line in served.complaint.splitlines())
 
 
-@pytest.mark.parametrize("options, message", [
-    (["--http=nowhere"], "is neither a port nor ADDRESS:PORT"), (["--http=0", "--keep=last", "--max-size=32m"],
-                                                                "need a file that is kept whole, not --keep=last"),
-    (["--dump-every=x"], "--dump-every takes a number of bytes"), (["--dump-signal=KILL"], "is USR1, USR2 or HUP")])
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (["--http=nowhere"], "is neither a port nor ADDRESS:PORT"),
+        (["--http=0", "--keep=last", "--max-size=32m"], "need a file that is kept whole, not --keep=last"),
+        (["--dump-every=x"], "--dump-every takes a number of bytes"),
+        (["--dump-signal=KILL"], "is USR1, USR2 or HUP"),
+    ],
+)
 def test_wrong_options(options: list[str], message: str, tmp_path: Path) -> None:
     """The program does not run."""
     done = run(["ljtrace", "run", f"--out={tmp_path}/t.ljt", *options, "touch", tmp_path / "ran"])
@@ -133,8 +160,9 @@ def test_a_port_in_use(tmp_path: Path) -> None:
 
 def test_without_steve(tmp_path: Path) -> None:
     folders = [folder for folder in os.environ["PATH"].split(":") if not Path(folder, "steve").exists()]
-    done = run([shutil.which("ljtrace"), "run", f"--out={tmp_path}/t.ljt", "--http=0", "true"],
-               env={"PATH": ":".join(folders)})
+    done = run(
+        [shutil.which("ljtrace"), "run", f"--out={tmp_path}/t.ljt", "--http=0", "true"], env={"PATH": ":".join(folders)}
+    )
     assert done.status == 125 and "cannot start steve" in done.complaint
 
 
@@ -142,8 +170,7 @@ def test_a_program_that_is_killed(tmp_path: Path) -> None:
     with running(tmp_path, "--http=0", "--dump-high-water=50k") as program:
         program.step()
         children = Path(f"/proc/{program.process.pid}/task/{program.process.pid}/children").read_text().split()
-        killed = next(int(child) for child in children
-                      if os.path.samefile(f"/proc/{child}/exe", HEAPED))
+        killed = next(int(child) for child in children if os.path.samefile(f"/proc/{child}/exe", HEAPED))
         os.kill(killed, signal.SIGKILL)
         assert program.process.wait(SECONDS) == -signal.SIGKILL
     assert (tmp_path / "t.0001.pb.gz").exists()

@@ -84,9 +84,11 @@ def assert_named(trace: Path) -> None:
 def same_events(one: Path, other: Path) -> bool:
     """Are the totals, and the life of each block, those of the other?"""
     commands = (["summary", "--json", "--top=0"], ["lifetimes", "--json"], ["memtrace"], ["check"])
-    return all(re.sub(r'"?file"?.*', "", good(["steve", *words, one]).text.replace(one.name, "")) ==
-               re.sub(r'"?file"?.*', "", good(["steve", *words, other]).text.replace(other.name, ""))
-               for words in commands)
+    return all(
+        re.sub(r'"?file"?.*', "", good(["steve", *words, one]).text.replace(one.name, ""))
+        == re.sub(r'"?file"?.*', "", good(["steve", *words, other]).text.replace(other.name, ""))
+        for words in commands
+    )
 
 
 @pytest.mark.parametrize("gone", [False, True], ids=["there", "gone"])
@@ -105,8 +107,9 @@ def test_a_stripped_program_is_named_from_its_debug_file(tmp_path: Path, gone: b
     assert same_events(trace, tmp_path / "named.ljt")
 
 
-@pytest.mark.parametrize("options", [["-g"], ["-g", "-gz=zlib"], ["-g", "-gsplit-dwarf"], ["-gdwarf-4"]],
-                         ids=lambda options: options[-1])
+@pytest.mark.parametrize(
+    "options", [["-g"], ["-g", "-gz=zlib"], ["-g", "-gsplit-dwarf"], ["-gdwarf-4"]], ids=lambda options: options[-1]
+)
 def test_a_trace_that_is_named_again_has_the_same_names(tmp_path: Path, options: list[str]) -> None:
     program = compiled(tmp_path, *options)
     trace = record(tmp_path / "t.ljt", [program]).path
@@ -130,22 +133,26 @@ def test_another_object_at_the_same_path_is_not_used(tmp_path: Path) -> None:
 def test_a_trace_that_was_cut_off_is_copied_as_far_as_it_goes(tmp_path: Path) -> None:
     trace = record(tmp_path / "t.ljt", [compiled(tmp_path, "-g")]).path
     data = trace.read_bytes()
-    trace.write_bytes(data[:data.rindex(CHUNK, 0, data.rindex(CHUNK)) + 10])  # within the END chunk
+    trace.write_bytes(data[: data.rindex(CHUNK, 0, data.rindex(CHUNK)) + 10])  # within the END chunk
     done = run(["steve", "symbolize", "-o", tmp_path / "named.ljt", trace])
     assert done.status == 1 and "cut off" in done.complaint
     cut = run(["steve", "sites", "--json", tmp_path / "named.ljt"])
     assert cut.status == 1 and "made" in cut.text
 
 
-@pytest.mark.parametrize("words, status, text", [
-    (["-o", "t.ljt", "t.ljt"], 2, "t.ljt"),
-    (["-o", "x.ljt", "--debug-dir", "nowhere", "t.ljt"], 2, "no such folder"),
-    (["-o", "x.ljt", "-"], 2, "must be a file"),
-    (["-o", "x.ljt", "text"], 1, "classic text"),
-    (["t.ljt"], 2, "-o"),
-])
-def test_wrong_use_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], status: int,
-                              text: str) -> None:
+@pytest.mark.parametrize(
+    "words, status, text",
+    [
+        (["-o", "t.ljt", "t.ljt"], 2, "t.ljt"),
+        (["-o", "x.ljt", "--debug-dir", "nowhere", "t.ljt"], 2, "no such folder"),
+        (["-o", "x.ljt", "-"], 2, "must be a file"),
+        (["-o", "x.ljt", "text"], 1, "classic text"),
+        (["t.ljt"], 2, "-o"),
+    ],
+)
+def test_wrong_use_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], status: int, text: str
+) -> None:
     record(tmp_path / "t.ljt", [compiled(tmp_path, "-g")])
     (tmp_path / "text").write_text(">>> N 4096 8\n>>> F 4096 0\n")
     monkeypatch.chdir(tmp_path)
@@ -194,7 +201,7 @@ def test_damaged_compressed_sections(tmp_path: Path) -> None:
     header = next(row for row in good(["readelf", "-SW", program]).text.splitlines() if " .debug_info " in row)
     offset, size = (int(word, 16) for word in header.split(" PROGBITS ")[1].split()[1:3])
     data = bytearray(program.read_bytes())
-    data[offset + 24:offset + size] = bytes(size - 24)
+    data[offset + 24 : offset + size] = bytes(size - 24)
     program.write_bytes(data)
     trace = record(tmp_path / "t.ljt", [program]).path
     facts = symbolize(trace, tmp_path / "named.ljt")

@@ -24,8 +24,10 @@ SAME = {
     "sizes and alignments beyond all bounds": [NATIVE / "extremes"],
     "operator new without memory": [NATIVE / "refused"],
     "no such program": [Path("/nonexistent/program")],
-    **{mode: [CONDUCT, mode] for mode in ("exit3", "segv", "kill", "abort", "term", "fork", "threads",
-                                          "exit-in-thread", "handler", "timer")},
+    **{
+        mode: [CONDUCT, mode]
+        for mode in ("exit3", "segv", "kill", "abort", "term", "fork", "threads", "exit-in-thread", "handler", "timer")
+    },
     **{f"static {mode}": [NATIVE / "conduct-static", mode] for mode in ("threads", "timer")},
 }
 
@@ -42,15 +44,21 @@ def test_outputs_and_status(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("options", [[], ["--trace-mem=no"]], ids=["accesses", "heap events only"])
-@pytest.mark.parametrize("argv", [["mended"], ["mended", "again"], ["mended", "plain"], ["mended", "made"]],
-                         ids=" ".join)
+@pytest.mark.parametrize(
+    "argv", [["mended"], ["mended", "again"], ["mended", "plain"], ["mended", "made"]], ids=" ".join
+)
 def test_an_access_is_repeated(argv: list[str], options: list[str], tmp_path: Path) -> None:
     """All registers are correct. Valgrind's own tools delay the update of some, which would change the
     sum."""
     program = [NATIVE / argv[0], *argv[1:]]
     same(record(tmp_path / "t.ljt", program, *options).run, run(program))
-    held_back = record(tmp_path / "h.ljt", program, "--px-file-backed=unwindregs-at-mem-access",
-                       "--vex-iropt-register-updates=unwindregs-at-mem-access", *options).run
+    held_back = record(
+        tmp_path / "h.ljt",
+        program,
+        "--px-file-backed=unwindregs-at-mem-access",
+        "--vex-iropt-register-updates=unwindregs-at-mem-access",
+        *options,
+    ).run
     assert held_back.status == 1
 
 
@@ -65,8 +73,17 @@ def test_standard_input_reaches_the_program(tmp_path: Path) -> None:
     assert (done.status, done.out) == (0, b"100000")
 
 
-@pytest.mark.parametrize("mode,ending", [("exit3", "exit"), ("exit-in-thread", "exit"), ("threads", "exit"),
-                                         ("kill", "exit"), ("abort", "exit"), ("segv", "exit")])
+@pytest.mark.parametrize(
+    "mode,ending",
+    [
+        ("exit3", "exit"),
+        ("exit-in-thread", "exit"),
+        ("threads", "exit"),
+        ("kill", "exit"),
+        ("abort", "exit"),
+        ("segv", "exit"),
+    ],
+)
 def test_trace_says_how_it_ended(mode: str, ending: str, tmp_path: Path) -> None:
     """A signal that the program sends itself passes through Valgrind, which has time to end the trace."""
     trace = record(tmp_path / "t.ljt", [CONDUCT, mode])

@@ -34,8 +34,7 @@ def rows(result: dict, kind: str) -> dict[str, int]:
 @pytest.fixture(scope="module", params=FLAGS)
 def trace(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Trace:
     folder = tmp_path_factory.mktemp("universe")
-    done = record(folder / "t.ljt", ["luajit", *FLAGS[request.param], SCRIPT], "--trace-mem=no",
-                  "--universe=at-exit")
+    done = record(folder / "t.ljt", ["luajit", *FLAGS[request.param], SCRIPT], "--trace-mem=no", "--universe=at-exit")
     assert done.run.status == 0 and "ljtrace: snapshot" not in done.run.complaint, done.run.complaint
     return done
 
@@ -168,8 +167,10 @@ def test_leaks_of_lua_are_told_apart(tmp_path: Path) -> None:
 
 def test_more_than_a_million_objects(tmp_path: Path) -> None:
     script = tmp_path / "many.lua"
-    script.write_text("Keep = {} for i = 1, 1100000 do Keep[i] = {} end collectgarbage()\n"
-                      "List = false for i = 1, 100000 do List = {List} end")
+    script.write_text(
+        "Keep = {} for i = 1, 1100000 do Keep[i] = {} end collectgarbage()\n"
+        "List = false for i = 1, 100000 do List = {List} end"
+    )
     trace = record(tmp_path / "t.ljt", ["luajit", script], "--trace-mem=no", "--universe=at-exit")
     found = json.loads(steve("universe", trace.path, "--json", "--top=5").text)
     assert found["unaccounted"] == 0 and found["objects"] > 1_200_000
@@ -181,8 +182,9 @@ def test_every_state_of_a_program_has_its_snapshot(tmp_path: Path) -> None:
     if shutil.which("nvim") is None:
         pytest.skip("nvim is not installed (package neovim)")
     env = {"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path)}
-    trace = record(tmp_path / "t.ljt", ["nvim", "--headless", "-u", "NONE", "+q"], "--trace-mem=no",
-                   "--universe=at-exit", env=env)
+    trace = record(
+        tmp_path / "t.ljt", ["nvim", "--headless", "-u", "NONE", "+q"], "--trace-mem=no", "--universe=at-exit", env=env
+    )
     found = universe(trace.path)
     assert found["unaccounted"] == 0 and found["objects"] > 1000
 
@@ -212,9 +214,13 @@ def test_options_are_checked(tmp_path: Path) -> None:
 def test_broken_memory_ends_the_walk_not_the_program(what: str, tmp_path: Path) -> None:
     """A table is damaged during the snapshot and then repaired: the tool does not crash, and reports it."""
     script = tmp_path / "broken.lua"
-    damage = {"cycle": "w[0] = ffi.cast('uint64_t', p)", "wild": "w[0] = 0x123456789000",
-              "huge": "d[12] = 0x7fffffff d[13] = 0x7fffffff"}[what]
-    script.write_text(f"""\
+    damage = {
+        "cycle": "w[0] = ffi.cast('uint64_t', p)",
+        "wild": "w[0] = 0x123456789000",
+        "huge": "d[12] = 0x7fffffff d[13] = 0x7fffffff",
+    }[what]
+    script.write_text(
+        f"""\
 local ffi, t = require "ffi", require "ljtrace"
 local victim = {{1}}
 local p = tonumber(("%p"):format(victim):sub(3), 16)
@@ -226,7 +232,8 @@ t.snapshot("broken")
 w[0], d[12], d[13] = w0, d12, d13
 t.snapshot("whole")
 print("alive")
-""")
+"""
+    )
     trace = record(tmp_path / "t.ljt", ["luajit", "-joff", script], "--trace-mem=no")
     assert (trace.run.status, trace.run.text) == (0, "alive\n")
     assert "snapshot 'broken'" in trace.run.complaint and "snapshot 'whole'" not in trace.run.complaint
@@ -236,9 +243,11 @@ print("alive")
 def test_the_monitor_takes_snapshots(tmp_path: Path) -> None:
     """While the script waits in its main thread; the file can be read meanwhile."""
     path, stop, script = tmp_path / "t.ljt", tmp_path / "stop", tmp_path / "wait.lua"
-    script.write_text("Keep = {} for i = 1, 300 do Keep[i] = {i} end local ffi = require 'ffi'\n"
-                      "ffi.cdef 'int usleep(unsigned);'\n"
-                      "while not io.open(arg[1]) do ffi.C.usleep(50000) end")
+    script.write_text(
+        "Keep = {} for i = 1, 300 do Keep[i] = {i} end local ffi = require 'ffi'\n"
+        "ffi.cdef 'int usleep(unsigned);'\n"
+        "while not io.open(arg[1]) do ffi.C.usleep(50000) end"
+    )
     with started([*recorder(path, "--trace-mem=no"), "luajit", script, stop]) as traced:
         wait_for(lambda: live_blocks(traced.pid) >= 1000, "the script comes to its loop")
         assert "live blocks" in monitor(traced.pid, "snapshot by hand")

@@ -51,10 +51,12 @@ def test_buffers_hold_their_text(trace: Trace) -> None:
     bytes_in_large = int(printed(trace, "buffers")[0])
     if not bytes_in_large:
         pytest.skip("this LuaJIT has no string.buffer")
-    rows = {row["path"].split(".Keep ")[-1]: row for row in universe(trace, "names")["holders"]
-            if ".Keep " in row["path"]}
-    by_key = {match[1]: row for path, row in rows.items()
-              if (match := re.search(r"\.(\w+) udata string\.buffer$", path))}
+    rows = {
+        row["path"].split(".Keep ")[-1]: row for row in universe(trace, "names")["holders"] if ".Keep " in row["path"]
+    }
+    by_key = {
+        match[1]: row for path, row in rows.items() if (match := re.search(r"\.(\w+) udata string\.buffer$", path))
+    }
     assert bytes_in_large <= by_key["large"]["bytes"] < 2 * bytes_in_large + 1000
     assert by_key["shown"]["bytes"] < 1000 and by_key["shown"]["retained"] > 50000
     assert by_key["lent"]["retained"] < 1000
@@ -70,6 +72,9 @@ def test_keys_of_all_kinds_stand_in_paths(trace: Trace) -> None:
 def test_what_waits_for_a_finaliser_is_a_root(trace: Trace) -> None:
     """Nothing else refers to it; the tables that the waiting threads hold are reached from them."""
     found = universe(trace, "finaliser")
-    held = [row for row in found["holders"]
-            if re.search(r"^udata \S+ <metatable> tab .*\.held upval \S+ <upvalue> tab \S+$", row["path"])]
+    held = [
+        row
+        for row in found["holders"]
+        if re.search(r"^udata \S+ <metatable> tab .*\.held upval \S+ <upvalue> tab \S+$", row["path"])
+    ]
     assert found["unaccounted"] == 0 and len(held) >= 45

@@ -26,6 +26,7 @@ COLUMNS = {BLOCKS: "blocks", BYTES: "bytes"}
 
 class View(NamedTuple):
     """What a view says of a trace. totals: by function, inclusive. leaves, roots: names of functions."""
+
     totals: dict[str, int]
     leaves: set[str]
     roots: set[str]
@@ -123,7 +124,7 @@ def fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
             yield key >> 3, varint()
         else:
             size = varint()
-            yield key >> 3, data[at:at + size]
+            yield key >> 3, data[at : at + size]
             at += size
 
 
@@ -157,8 +158,13 @@ def of_pprof(path: Path, metric: str = BYTES) -> list[Stack]:
         elif field == 2:
             of_sample = dict(fields(value))  # type: ignore[arg-type]
             samples.append((numbers(of_sample[1]), numbers(of_sample[2])))  # type: ignore[arg-type]
-    return [([texts[functions[f]] for location in stack for f in locations[location]][::-1],
-             values[[BLOCKS, BYTES].index(metric)]) for stack, values in samples]
+    return [
+        (
+            [texts[functions[f]] for location in stack for f in locations[location]][::-1],
+            values[[BLOCKS, BYTES].index(metric)],
+        )
+        for stack, values in samples
+    ]
 
 
 def heaptrack_stacks(text: str, metric: str = BYTES) -> list[Stack]:
@@ -188,6 +194,7 @@ def heaptrack_stacks(text: str, metric: str = BYTES) -> list[Stack]:
             place, stack = stacks[stack]
             found += places[place]
         return found[::-1] or ["(no stack)"]
+
     return [(names(stack), weight) for stack, weight in sums.items()]
 
 
@@ -200,35 +207,54 @@ def of_heaptrack_print(path: Path) -> list[Stack]:
     if shutil.which("heaptrack_print") is None:
         pytest.skip("heaptrack_print is not installed (package heaptrack)")
     result = path.with_name("stacks")
-    good(["heaptrack_print", "--shorten-templates=0", "-F", result, "--flamegraph-cost-type", "allocations",
-          exported(path, "heaptrack")])
+    good(
+        [
+            "heaptrack_print",
+            "--shorten-templates=0",
+            "-F",
+            result,
+            "--flamegraph-cost-type",
+            "allocations",
+            exported(path, "heaptrack"),
+        ]
+    )
     return list(folded(result.read_text().replace("; ", " ")))
 
 
 def of_report(path: Path, metric: str = BYTES) -> list[Stack]:
     """The rows of the table of sites in the report."""
     page = steve("report", "-o", "-", path).text
-    table = page[page.index('id="sites"'):]
-    rows = re.findall(r'<tr><td>.*?<ol class="stack">(.*?)</ol>.*?data-v="(\d+)">.*?data-v="(\d+)">',
-                      table[:table.index("</table>")])
-    return [(re.findall("<li>(.*?)</li>", frames)[::-1], int((size, blocks)[metric == BLOCKS]))
-            for frames, size, blocks in rows]
+    table = page[page.index('id="sites"') :]
+    rows = re.findall(
+        r'<tr><td>.*?<ol class="stack">(.*?)</ol>.*?data-v="(\d+)">.*?data-v="(\d+)">', table[: table.index("</table>")]
+    )
+    return [
+        (re.findall("<li>(.*?)</li>", frames)[::-1], int((size, blocks)[metric == BLOCKS]))
+        for frames, size, blocks in rows
+    ]
 
 
 # Views that show whole stacks
 STACKS: dict[str, Callable[[Path, str], list[Stack]]] = {
-    "folded": of_folded, "speedscope": of_speedscope, "dhat": of_dhat, "pprof": of_pprof, "heaptrack": of_heaptrack}
+    "folded": of_folded,
+    "speedscope": of_speedscope,
+    "dhat": of_dhat,
+    "pprof": of_pprof,
+    "heaptrack": of_heaptrack,
+}
 
 
 def of_callgrind(path: Path, metric: str = BYTES, name_of: Callable[[str], str] = plain) -> dict[str, int]:
     """The inclusive totals by function as callgrind_annotate prints them. It shows neither leaves nor roots."""
     if shutil.which("callgrind_annotate") is None:
         pytest.skip("callgrind_annotate is not installed (package valgrind)")
-    text = good(["callgrind_annotate", "--inclusive=yes", "--threshold=100", f"--show={metric}",
-                 exported(path, "callgrind")]).text
+    text = good(
+        ["callgrind_annotate", "--inclusive=yes", "--threshold=100", f"--show={metric}", exported(path, "callgrind")]
+    ).text
     rows: dict[tuple[str, str], int] = {}  # the viewer has two rows if a file is in the current folder
     for amount, file, name in re.findall(
-            r"^\s*([\d,]+) \([ \d.]+%\)\s+(\?\?\?|[^:\s]+):(.*?)(?: \[[^\]]*\])?$", text, re.M):
+        r"^\s*([\d,]+) \([ \d.]+%\)\s+(\?\?\?|[^:\s]+):(.*?)(?: \[[^\]]*\])?$", text, re.M
+    ):
         key = Path(file).name, name
         rows[key] = max(rows.get(key, 0), int(amount.replace(",", "")))
     totals: Counter[str] = Counter()
@@ -239,6 +265,7 @@ def of_callgrind(path: Path, metric: str = BYTES, name_of: Callable[[str], str] 
 
 class Boxes(NamedTuple):
     """What a flame graph shows: inclusive totals by function, and the functions of the outermost boxes."""
+
     totals: dict[str, int]
     roots: set[str]
 
@@ -250,7 +277,7 @@ def of_flame(path: Path, metric: str = BYTES, name_of: Callable[[str], str] = pl
     totals: Counter[str] = Counter()
     open_boxes: list[str] = []
     for name, _, width, depth in boxes:
-        del open_boxes[int(depth):]
+        del open_boxes[int(depth) :]
         if name_of(name) not in open_boxes:
             totals[name_of(name)] += int(width)
         open_boxes.append(name_of(name))

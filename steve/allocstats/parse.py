@@ -83,9 +83,7 @@ def _literal(path: str, line: int, text: str) -> Any:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
         shown = text if len(text) <= 40 else text[:37] + "..."
-        raise _fail(
-            path, line, f"expected a plain value, found {shown!r}; is this an allocstats file?"
-        ) from None
+        raise _fail(path, line, f"expected a plain value, found {shown!r}; is this an allocstats file?") from None
 
 
 def _lines(path: str) -> Iterator[tuple[int, str]]:
@@ -144,9 +142,7 @@ class _Reader:
 
     def _set_header(self, line: int, key: str, value: str) -> None:
         if len(self.header) >= MAX_HEADERS:
-            raise _fail(
-                self.path, line, f"more than {MAX_HEADERS} header values; is this an allocstats file?"
-            )
+            raise _fail(self.path, line, f"more than {MAX_HEADERS} header values; is this an allocstats file?")
         self.header[key] = _literal(self.path, line, value)
 
     def _feed_record(self, line: int, text: str) -> None:

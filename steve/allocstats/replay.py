@@ -59,9 +59,7 @@ class Replay:
         wanted = os.environ.get("STEVE_REPLAY") or "steve-replay"
         program = shutil.which(wanted)
         if program is None:
-            raise SteveError(
-                f"{wanted}: no such program; build it (make), use ./in-place, or set STEVE_REPLAY"
-            )
+            raise SteveError(f"{wanted}: no such program; build it (make), use ./in-place, or set STEVE_REPLAY")
         self.program = os.path.abspath(program)
         self._running: set[subprocess.Popen[str]] = set()
         self._lock = threading.Lock()

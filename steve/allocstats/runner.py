@@ -71,9 +71,7 @@ def heap_bytes(text: str, live_peak: int) -> int:
     try:
         number = float(text[:-1]) if suffix in {"x", *units} else int(text)
     except ValueError:
-        raise SteveError(
-            f"--heap {text}: give bytes (65536, 64K, 10M, 1G) or a multiple of the peak (4x)"
-        ) from None
+        raise SteveError(f"--heap {text}: give bytes (65536, 64K, 10M, 1G) or a multiple of the peak (4x)") from None
     size = number * live_peak if suffix == "x" else number * units.get(suffix, 1)
     if not 1 <= size < 2**46:
         raise SteveError(f"--heap {text}: that is {size:.0f} bytes; give at least 1 and less than 64 TiB")
@@ -147,9 +145,7 @@ def _guarded(driver: Driver, work: Callable[[], T]) -> T | Failure:
         return Failure(plain_name(driver.name), str(error), isinstance(error, GivenUp))
 
 
-def _run_one(
-    replay: Replay, plan: Plan, driver: Driver, heaps: list[int], index: int, scratch: str
-) -> Summary | int:
+def _run_one(replay: Replay, plan: Plan, driver: Driver, heaps: list[int], index: int, scratch: str) -> Summary | int:
     """Replay with heap number `index` and summarise the result file. If the heap is too small, return the index of one
     that is enough.
 

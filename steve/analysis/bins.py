@@ -19,12 +19,14 @@ class LogBins:
 
     def __init__(self) -> None:
         import numpy as np
+
         self.sums = np.zeros((65, 2), "i8")
 
     @staticmethod
     def numbers(values: "np.ndarray") -> "np.ndarray":
         """The bin of each value: its length in bits, exactly."""
         import numpy as np
+
         values = values.astype("u8")
         result = np.zeros(len(values), "i8")
         for step in (32, 16, 8, 4, 2, 1):
@@ -35,6 +37,7 @@ class LogBins:
 
     def add(self, values: "np.ndarray", weights: "np.ndarray", counts: "np.ndarray | None" = None) -> None:
         import numpy as np
+
         number = self.numbers(values)
         np.add.at(self.sums[:, 0], number, 1 if counts is None else counts.astype("i8"))
         np.add.at(self.sums[:, 1], number, weights.astype("i8"))
@@ -57,12 +60,14 @@ class LinearBins:
 
     def __init__(self) -> None:
         import numpy as np
+
         self.sums = np.zeros((self.MOST, 2), "i8")
         self.width = 1
 
     def _reach(self, largest: int) -> None:
         """Double the width until the largest value has a bin."""
         import numpy as np
+
         while largest // self.width >= self.MOST:
             pairs = self.sums.reshape(self.MOST // 2, 2, 2).sum(axis=1)
             self.sums = np.concatenate((pairs, np.zeros_like(pairs)))
@@ -70,6 +75,7 @@ class LinearBins:
 
     def add(self, values: "np.ndarray", weights: "np.ndarray", counts: "np.ndarray | None" = None) -> None:
         import numpy as np
+
         if len(values) == 0:
             return
         self._reach(int(values.max()))
@@ -86,6 +92,7 @@ class LinearBins:
     def __iter__(self) -> Iterator[Bin]:
         """All bins up to the last that is not empty."""
         import numpy as np
+
         held = np.flatnonzero(self.sums[:, 0])
         for i in range(int(held[-1]) + 1 if len(held) else 0):
             count, weight = self.sums[i].tolist()

@@ -81,8 +81,14 @@ class Blocks:
     lines: Optional[LineNumbers]
     totals: Dict[str, int]
 
-    def __init__(self, command: str, args: argparse.Namespace, again: bool = False,
-                 by_line: bool = False, errors: "Optional[Faults]" = None) -> None:
+    def __init__(
+        self,
+        command: str,
+        args: argparse.Namespace,
+        again: bool = False,
+        by_line: bool = False,
+        errors: "Optional[Faults]" = None,
+    ) -> None:
         """again: the caller will read the trace once more. by_line: count accesses by line, in lives.line_work();
         `lines` numbers the lines. errors: collects the errors of the program, if all blocks are chosen; it needs
         `again`."""
@@ -90,8 +96,9 @@ class Blocks:
         self.command, self.args, self.by_line = command, args, by_line
         self.policy = policy.of_arguments(args)
         self.test = parse(args.where) if args.where is not None else None
-        self._files = source.Operations(args.file, args.salvage, source.keeps_overlaps(args)) \
-            if self.test or again else None
+        self._files = (
+            source.Operations(args.file, args.salvage, source.keeps_overlaps(args)) if self.test or again else None
+        )
         self._selection: "Optional[Selection]" = None
         self._span: "Optional[Span]" = None
         self._searched = False
@@ -111,9 +118,13 @@ class Blocks:
         if self.is_whole():
             return self._open()
         from steve.kernels._accesses import ChosenTrace
+
         selection = self._selected()
-        trace = self._files.open_trace(kind=ChosenTrace) if self._files is not None \
+        trace = (
+            self._files.open_trace(kind=ChosenTrace)
+            if self._files is not None
             else source.open_trace(self.args, ChosenTrace)
+        )
         trace.choose(self.window(), None if selection is None else selection.as_bits())
         return trace
 
@@ -141,6 +152,7 @@ class Blocks:
     def batches(self) -> "Iterator[tuple[np.ndarray, Optional[np.ndarray]]]":
         """Batches of lives, each with an array that selects the chosen ones, or None for all."""
         from steve.kernels._lives import Lives
+
         self.trace, window = self._open(), self.window()
         self.places = Places(self.trace, self.policy)
         with Progress(self.command, self.args.quiet) as progress:
@@ -151,15 +163,19 @@ class Blocks:
             window.verify(self.trace.name)
         self.totals = self.lives.totals()
 
-    def fold(self, make: "Callable[[], Fold]", chosen: "Optional[Selection]" = None,
-             threads: bool = False) -> Any:
+    def fold(self, make: "Callable[[], Fold]", chosen: "Optional[Selection]" = None, threads: bool = False) -> Any:
         """The fold that make() makes (see steve.analysis.reducers), of the chosen lives; by several workers if the
         arguments request them. chosen: gets the blocks that --where chooses. threads: lives.thread_accesses() then
         counts only accesses to the chosen blocks; else to all."""
         again = self.test is not None and (threads or self.by_line)
-        found = self._lives(make, where=self.args.where, choose=again or chosen is not None,
-                            errors=self.errors is not None, threads=threads and not again,
-                            by_line=self.by_line and not again)
+        found = self._lives(
+            make,
+            where=self.args.where,
+            choose=again or chosen is not None,
+            errors=self.errors is not None,
+            threads=threads and not again,
+            by_line=self.by_line and not again,
+        )
         self.totals = found.lives.totals()
         if chosen is not None:
             chosen.join(found.chosen.part())
@@ -175,8 +191,9 @@ class Blocks:
         self.lives, self.lines, self.places = found.lives, found.lines, found.places
         return found
 
-    def _run(self, make: "Callable[[], Analysis]", chosen: "Optional[Selection]", in_shards: bool = True,
-             alone: bool = False) -> Any:
+    def _run(
+        self, make: "Callable[[], Analysis]", chosen: "Optional[Selection]", in_shards: bool = True, alone: bool = False
+    ) -> Any:
         """The result of an analysis of the trace. chosen: of these blocks only; alone: as if there were no others."""
         if not in_shards or not self._in_shards():
             return self._run_here(make, chosen, alone)
@@ -191,6 +208,7 @@ class Blocks:
     def _run_here(self, make: "Callable[[], Analysis]", chosen: "Optional[Selection]", alone: bool) -> Any:
         """The same in this process."""
         from steve.kernels._walk import Walk
+
         self.trace, window = (self.open_chosen(), None) if alone else (self._open(), self.window())
         bits = None if alone or chosen is None else chosen.as_bits()
         self.places = Places(self.trace, self.policy)
@@ -226,8 +244,9 @@ class Blocks:
         """The same. lives.thread_accesses() and, by line, line_work() then count only accesses to the chosen blocks."""
         return self.fold(partial(Sums, *keys), threads=True).rows(self.totals["peak"])
 
-    def over_events(self, make: "Callable[[], Analysis]", chosen: "Optional[Selection]" = None,
-                    in_shards: bool = True) -> Any:
+    def over_events(
+        self, make: "Callable[[], Analysis]", chosen: "Optional[Selection]" = None, in_shards: bool = True
+    ) -> Any:
         """The result of the analysis of events that make() makes (steve.kernels._walk.Analysis), of the chosen
         blocks; by several workers if the arguments request them and `in_shards` is true.
 
@@ -244,6 +263,7 @@ class Blocks:
 
     def _choose(self) -> "Selection":
         from steve.kernels._lives import Selection
+
         chosen = Selection()
         self.fold(Sums, chosen)
         return chosen
@@ -285,8 +305,8 @@ def merged(rows: "Union[np.ndarray, Table]", key_of: Callable[[int], Hashable]) 
     names = rows.dtype.names
     most = [name.startswith("most") for name in names]
     for first in range(0, len(numbers), FEW_ROWS):
-        some = numbers[first:first + FEW_ROWS]
-        for number, row in zip(some.tolist(), rows[first:first + FEW_ROWS].tolist()):
+        some = numbers[first : first + FEW_ROWS]
+        for number, row in zip(some.tolist(), rows[first : first + FEW_ROWS].tolist()):
             known = result.setdefault(key_of(number), dict.fromkeys(names, 0))
             for name, value, is_most in zip(names, row, most):
                 known[name] = max(known[name], value) if is_most else known[name] + value
@@ -304,6 +324,7 @@ def nonzero_rows(rows: "Union[np.ndarray, Table]") -> "Table":
 def nonzero_numbers(rows: "np.ndarray") -> "np.ndarray":
     """The numbers of the rows that are not all 0."""
     import numpy as np
+
     any_of = np.zeros(len(rows), bool)
     for name in rows.dtype.names:
         any_of |= rows[name] != 0

@@ -37,6 +37,7 @@ DEEPEST = 50  # parentheses and nots within each other
 def ratio(part: "np.ndarray", whole: "np.ndarray") -> "np.ndarray":
     """part / whole; 0 where the whole is 0."""
     import numpy as np
+
     return part / np.maximum(whole, 1)
 
 
@@ -52,8 +53,10 @@ FIELDS: Dict[str, Tuple[str, Callable[[Any], Any]]] = {
     "died": ("number of the operation that freed it, or of all operations", lambda b: b["died"]),
     "lifetime": ("died - born", lambda b: b["died"] - b["born"]),
     "instructions": ("instructions executed during its life", lambda b: b["died_time"] - b["born_time"]),
-    "allocated": ("bytes that the program asked for during its life",
-                  lambda b: b["died_allocated"] - b["born_allocated"]),
+    "allocated": (
+        "bytes that the program asked for during its life",
+        lambda b: b["died_allocated"] - b["born_allocated"],
+    ),
     "news": ("other blocks made during its life", lambda b: b["news"]),
     "loads": ("loads from it", lambda b: b["loads"]),
     "stores": ("stores to it", lambda b: b["stores"]),
@@ -65,8 +68,10 @@ FIELDS: Dict[str, Tuple[str, Callable[[Any], Any]]] = {
     "bytes_written": ("bytes that its writes wrote", lambda b: b["bytes_written"]),
     "used": ("bytes ever accessed, in parts of 1/64 of the block", lambda b: b["used"]),
     "utilisation": ("used / size", lambda b: ratio(b["used"], b["size"])),
-    "first_use": ("operations from New to the first access; its lifetime if there is none",
-                  lambda b: b["first_use"] - b["born"]),
+    "first_use": (
+        "operations from New to the first access; its lifetime if there is none",
+        lambda b: b["first_use"] - b["born"],
+    ),
     "idle": ("operations from the last access to the end; 0 if there is none", lambda b: b["died"] - b["last_use"]),
     "thread": ("thread that made it", lambda b: b["thread"]),
     "free_thread": ("thread that freed it, 0 if none", lambda b: b["free_thread"]),
@@ -75,12 +80,18 @@ FLAGS: Dict[str, Tuple[str, Callable[[Any], Any]]] = {
     "freed": ("it was freed", lambda b: b["freed"] != 0),
     "live": ("it was never freed", lambda b: b["freed"] == 0),
     "inherited": ("a forked process had it from its parent", lambda b: b["inherited"] == 1),
-    "earlier": ("it was made before the part of the recording that the file has (ljtrace --keep=last)",
-                lambda b: b["inherited"] == 2),
-    "lost": ("no pointer led to it when the program ended, but from other lost blocks (see `steve leaks`)",
-             lambda b: b["reach"] >= 2),
-    "possibly_lost": ("only pointers into the middle of a block led to it then, directly or by way of others",
-                      lambda b: b["reach"] == 1),
+    "earlier": (
+        "it was made before the part of the recording that the file has (ljtrace --keep=last)",
+        lambda b: b["inherited"] == 2,
+    ),
+    "lost": (
+        "no pointer led to it when the program ended, but from other lost blocks (see `steve leaks`)",
+        lambda b: b["reach"] >= 2,
+    ),
+    "possibly_lost": (
+        "only pointers into the middle of a block led to it then, directly or by way of others",
+        lambda b: b["reach"] == 1,
+    ),
     "shared": ("another thread than its maker accessed it", lambda b: b["shared"] != 0),
 }
 TEXTS: Dict[str, Tuple[str, str]] = {  # what it is, and the number in a life that it depends on
@@ -93,17 +104,27 @@ TEXTS: Dict[str, Tuple[str, str]] = {  # what it is, and the number in a life th
     "how": ("how it was made: malloc, calloc, realloc...", "how"),
 }
 UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
-RELATIONS = {"=": operator.eq, "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le,
-             ">": operator.gt, ">=": operator.ge}
-TOKEN = re.compile(r"""(?P<space>\s+) | (?P<number>\d+(?:\.\d+)?)(?P<unit>%|[A-Za-z_]\w*)?
+RELATIONS = {
+    "=": operator.eq,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+TOKEN = re.compile(
+    r"""(?P<space>\s+) | (?P<number>\d+(?:\.\d+)?)(?P<unit>%|[A-Za-z_]\w*)?
                      | (?P<word>[A-Za-z_]\w*) | (?P<sign>==|!=|!~|<=|>=|[=<>~()])
                      | (?P<quote>["'])(?P<string>(?:\\(?P=quote)|(?!(?P=quote)).)*)(?P=quote)""",
-                   re.VERBOSE | re.DOTALL)
+    re.VERBOSE | re.DOTALL,
+)
 
 
 class Token(NamedTuple):
     """kind: number, share (a number in percent), word, sign, string or end; value: its value; column:
     counted from 1."""
+
     kind: str
     value: Any
     column: int
@@ -119,8 +140,11 @@ def number_of(match: "re.Match[str]", column: int) -> Token:
         return Token("share", float(match["number"]) / 100, column)
     unit = UNITS.get((match["unit"] or "").removesuffix("B"))
     if unit is None:
-        raise wrong(column, f"'{match[0]}' has no unit that is known; there are {', '.join(filter(None, UNITS))}, "
-                            "also with B, and %")
+        raise wrong(
+            column,
+            f"'{match[0]}' has no unit that is known; there are {', '.join(filter(None, UNITS))}, "
+            "also with B, and %",
+        )
     value = int(match["number"]) * unit if "." not in match["number"] else float(match["number"]) * unit
     return Token("number", value if isinstance(value, float) or value < 2**64 else float(value), column)
 
@@ -173,8 +197,11 @@ class Parser:
     def whole(self) -> "Test":
         test = self.expression()
         if self.here.kind != "end":
-            raise wrong(self.here.column, f"expected `and`, `or` or the end, not {shown(self.here)}"
-                        + meant(str(self.here.value), ("and", "or", "not")))
+            raise wrong(
+                self.here.column,
+                f"expected `and`, `or` or the end, not {shown(self.here)}"
+                + meant(str(self.here.value), ("and", "or", "not")),
+            )
         return test
 
     def expression(self) -> "Test":
@@ -205,8 +232,9 @@ class Parser:
     def parenthesis(self, opening: Token) -> "Test":
         test = self.expression()
         if not self.at(")"):
-            raise wrong(self.here.column, f"expected ')' for the '(' of column {opening.column}, not "
-                        + shown(self.here))
+            raise wrong(
+                self.here.column, f"expected ')' for the '(' of column {opening.column}, not " + shown(self.here)
+            )
         self.take()
         return test
 
@@ -235,8 +263,10 @@ class Parser:
             return FIELDS[token.value][1]
         known = (*FIELDS, *FLAGS, *TEXTS)
         guess = meant(token.value, known) if token.kind == "word" else ""
-        raise wrong(token.column, f"expected a field or a number, not {shown(token)}"
-                    + (guess or f"; fields are: {', '.join(known)}"))
+        raise wrong(
+            token.column,
+            f"expected a field or a number, not {shown(token)}" + (guess or f"; fields are: {', '.join(known)}"),
+        )
 
     def text_test(self) -> "Test":
         field, relation = self.take(), self.take()
@@ -253,10 +283,13 @@ class Parser:
 def check_text(field: str, text: Token) -> None:
     """UsageError for a text that such a field never has."""
     from steve.trace._memtrace import HEAP_KIND_NAMES, HOW_NAMES, TYPE_NAMES
+
     known = {"heap": HEAP_KIND_NAMES, "how": HOW_NAMES, "type": TYPE_NAMES}.get(field)
     if known is not None and text.value not in known:
-        raise wrong(text.column, f"no {field} is {shown(text)}"
-                    + (meant(text.value, known) or f"; there are: {', '.join(known)}"))
+        raise wrong(
+            text.column,
+            f"no {field} is {shown(text)}" + (meant(text.value, known) or f"; there are: {', '.join(known)}"),
+        )
 
 
 def joined(tests: List["Test"], join: Callable[[Any, Any], Any]) -> "Test":
@@ -265,6 +298,7 @@ def joined(tests: List["Test"], join: Callable[[Any, Any], Any]) -> "Test":
         for other in tests[1:]:
             result = join(result, other(batch, places))
         return result
+
     return test
 
 
@@ -276,11 +310,12 @@ def flag(name: str) -> "Test":
     return lambda batch, places: FLAGS[name][1](batch)
 
 
-def comparison(left: Callable[[Any], Any], relation: Callable[[Any, Any], Any],
-               right: Callable[[Any], Any]) -> "Test":
+def comparison(left: Callable[[Any], Any], relation: Callable[[Any, Any], Any], right: Callable[[Any], Any]) -> "Test":
     def test(batch: "Batch", places: "Places") -> "np.ndarray":
         import numpy as np
+
         return np.broadcast_to(relation(left(batch), right(batch)), len(batch))
+
     return test
 
 
@@ -302,11 +337,13 @@ def text_match(field: str, matches: "Match") -> "Test":
 
     def test(batch: "Batch", places: "Places") -> "np.ndarray":
         import numpy as np
+
         ids, where = np.unique(batch[key], return_inverse=True)
         for number in ids.tolist():
             if number not in table:
                 table[number] = matches(places.texts(field, number))
         return np.array([table[number] for number in ids.tolist()], bool)[where]
+
     return test
 
 

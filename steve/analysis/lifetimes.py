@@ -25,6 +25,7 @@ class Lifetimes:
 
     def __init__(self, accesses: int, blocks: "np.ndarray", compat: bool = False) -> None:
         import numpy as np
+
         self.accesses = accesses
         self.blocks = blocks
         self.compat = compat
@@ -41,6 +42,7 @@ class Lifetimes:
     def histogram(self, low: float, high: float) -> dict:
         """low, high, blocks and the counts of BINS equal bins."""
         import numpy as np
+
         counts, _ = np.histogram(np.minimum(self.within(low, high), 1.0), bins=BINS, range=(low, high))
         return {"low": low, "high": high, "blocks": int(counts.sum()), "bins": counts.tolist()}
 
@@ -54,6 +56,7 @@ def write_lifetime(out: "Output", lifetimes: Lifetimes) -> None:
     """The -lifetime file: one JSON object, {"mod-op-count": N, "lifetime-ops": {"HANDLE": [own, other],
     ...}}."""
     from steve.kernels import _totals
+
     out.write(f'{{"mod-op-count": {lifetimes.accesses}, "lifetime-ops": {{')
     _totals.write_lifetime_pairs(out.fd, lifetimes.blocks)
     out.write("}}")
@@ -74,8 +77,10 @@ def write_statistics(out: "Output", lifetimes: Lifetimes, unmatched: int) -> Non
 def write_lines(out: "Output", lifetimes: Lifetimes, order: "np.ndarray", macro: bool) -> None:
     """One line for each block in the given order: its micro or its macro lifetime."""
     from steve.kernels import _totals
-    _totals.write_lifetime_lines(out.fd, lifetimes.blocks, order, compat=lifetimes.compat, macro=macro,
-                                  accesses=lifetimes.accesses)
+
+    _totals.write_lifetime_lines(
+        out.fd, lifetimes.blocks, order, compat=lifetimes.compat, macro=macro, accesses=lifetimes.accesses
+    )
 
 
 def plot(path: str, lifetimes: Lifetimes, low: float, high: float, title: str) -> None:
@@ -83,6 +88,7 @@ def plot(path: str, lifetimes: Lifetimes, low: float, high: float, title: str) -
     from matplotlib.figure import Figure
 
     from steve.system.output import Output
+
     figure = Figure(figsize=(8, 5), layout="constrained")
     axes = figure.add_subplot()
     axes.hist(lifetimes.within(low, high) * 100, bins=BINS, range=(low * 100, high * 100), color="#0072b2")

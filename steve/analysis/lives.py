@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 class Partial(NamedTuple):
     """What a shard reports. piece: of steve.kernels._lives.Lives; chosen, errors: parts of a Selection and of Faults;
     lines: of steve.kernels._lives.line_piece()."""
+
     view: View
     fold: Any
     piece: tuple
@@ -67,11 +68,20 @@ class LifeAnalysis:
 
     onward = False
 
-    def __init__(self, make: Callable[[], Fold], where: str | None = None, choose: bool = False, errors: bool = False,
-                 threads: bool = False, by_line: bool = False, selected: Any = None,
-                 policy: Policy = Policy()) -> None:
+    def __init__(
+        self,
+        make: Callable[[], Fold],
+        where: str | None = None,
+        choose: bool = False,
+        errors: bool = False,
+        threads: bool = False,
+        by_line: bool = False,
+        selected: Any = None,
+        policy: Policy = Policy(),
+    ) -> None:
         from steve.analysis.program_errors import Faults
         from steve.kernels._lives import Selection
+
         self.fold, self.met, self.chosen = make(), Faults(), Selection()
         self._policy = policy
         self._where, self._choose, self._threads, self._by_line = where, choose, threads, by_line
@@ -94,18 +104,28 @@ class LifeAnalysis:
 
     def begin(self, walk: Walk, checkpoint: Checkpoint | None) -> None:
         from steve.kernels._lives import Lives
+
         self.places = Places(walk.trace, self._policy)
         part: dict[str, Any] = {}
         if checkpoint is not None:
             self._view = checkpoint.view
-            part = {"part": checkpoint.operations, "since": checkpoint.view.cut.since,
-                    "begins": (checkpoint.owners, checkpoint.threads)}
+            part = {
+                "part": checkpoint.operations,
+                "since": checkpoint.view.cut.since,
+                "begins": (checkpoint.owners, checkpoint.threads),
+            }
         elif self._by_line:
             self.lines = LineNumbers(self.places)
         self.lives: Any = Lives(
-            walk.trace, walk.window, self._selected, walk.tick,
+            walk.trace,
+            walk.window,
+            self._selected,
+            walk.tick,
             checkpoint.definitions if checkpoint is not None else self.lines,
-            self.met.take if self.freed else None, sums=sums_of_all(self.fold) if self._test is None else None, **part)
+            self.met.take if self.freed else None,
+            sums=sums_of_all(self.fold) if self._test is None else None,
+            **part,
+        )
 
     def feed(self, walk: Walk) -> None:
         self._take(self.lives.batches(), self.places)
@@ -128,10 +148,18 @@ class LifeAnalysis:
 
     def partial(self) -> Partial:
         from steve.kernels._lives import line_piece
+
         lives = self.lives
         piece, rows = lives.piece(), lives.thread_accesses()
-        return Partial(self._view, self.fold.part(lives.totals()["peak"]), piece, self.chosen.part(), self.met.part(),
-                       used_rows(rows if self._threads else rows[:0]), line_piece(lives) if self._by_line else None)
+        return Partial(
+            self._view,
+            self.fold.part(lives.totals()["peak"]),
+            piece,
+            self.chosen.part(),
+            self.met.part(),
+            used_rows(rows if self._threads else rows[:0]),
+            line_piece(lives) if self._by_line else None,
+        )
 
     # ---- the whole ------------------------------------------------------------------------------
 
@@ -146,6 +174,7 @@ class LifeAnalysis:
 
     def merge(self, partials: Iterable[Partial]) -> None:
         from steve.kernels._lives import WholeLines, WholeLives
+
         self.lives = WholeLives()
         if self.lines is not None:
             self.lives.count_lines(WholeLines(self._trace.trace, self.lines))
@@ -165,6 +194,7 @@ class LifeAnalysis:
 
     def end(self, time: int, between: bool) -> None:
         from steve.kernels._lives import WholeLives
+
         if isinstance(self.lives, WholeLives):
             self._take(self.lives.finish(time), self.places)
 
@@ -175,5 +205,6 @@ class LifeAnalysis:
 def used_rows(rows: np.ndarray) -> np.ndarray:
     """Without the rows after the last that is not empty."""
     import numpy as np
+
     used = np.flatnonzero(rows["loads"] | rows["stores"] | rows["modifies"])
-    return rows[:used[-1] + 1 if len(used) else 0]
+    return rows[: used[-1] + 1 if len(used) else 0]

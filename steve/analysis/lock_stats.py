@@ -26,53 +26,78 @@ COLUMNS = (
     Column("movable_bytes", "bytes", "their bytes"),
 )
 ROWS = 16  # samples in the table
-HOLDS = (Column("from", "held from", "operations"), Column("to", "to", "operations"),
-         Column("locks", "locks", "locks held so long"), Column("share", "%", "of all locks"))
+HOLDS = (
+    Column("from", "held from", "operations"),
+    Column("to", "to", "operations"),
+    Column("locks", "locks", "locks held so long"),
+    Column("share", "%", "of all locks"),
+)
 
 
 def samples_of(stats: "LockStats") -> List[dict]:
     """The state over time, at most 256 rows of COLUMNS."""
-    return [{**row, "blocks_share": blocks.share(row["locked_blocks"], row["live_blocks"]),
-             "bytes_share": blocks.share(row["locked_bytes"], row["live_bytes"]),
-             "movable_blocks": row["live_blocks"] - row["locked_blocks"],
-             "movable_bytes": row["live_bytes"] - row["locked_bytes"]} for row in stats.samples]
+    return [
+        {
+            **row,
+            "blocks_share": blocks.share(row["locked_blocks"], row["live_blocks"]),
+            "bytes_share": blocks.share(row["locked_bytes"], row["live_bytes"]),
+            "movable_blocks": row["live_blocks"] - row["locked_blocks"],
+            "movable_bytes": row["live_bytes"] - row["locked_bytes"],
+        }
+        for row in stats.samples
+    ]
 
 
 def holds_of(stats: "LockStats") -> List[dict]:
     """How long locks were held, in powers of two of operations."""
     holds = stats.holds
-    return [{"from": 1 << i >> 1, "to": (1 << i) - 1, "locks": n, "share": blocks.share(n, sum(holds))}
-            for i, n in enumerate(holds) if n]
+    return [
+        {"from": 1 << i >> 1, "to": (1 << i) - 1, "locks": n, "share": blocks.share(n, sum(holds))}
+        for i, n in enumerate(holds)
+        if n
+    ]
 
 
 def object_of(name: str, stats: "LockStats") -> dict:
     """The object of --json."""
     totals, sums = stats.totals, stats.sums
-    return {"file": name, **totals, "mean_hold": blocks.mean(totals["held"], totals["locks"]),
-            **{f"mean_{key}": blocks.mean(value, totals["operations"]) for key, value in sums.items()},
-            "mean_blocks_share": blocks.share(sums["locked_blocks"], sums["live_blocks"]),
-            "mean_bytes_share": blocks.share(sums["locked_bytes"], sums["live_bytes"]),
-            "holds": holds_of(stats), "time": samples_of(stats)}
+    return {
+        "file": name,
+        **totals,
+        "mean_hold": blocks.mean(totals["held"], totals["locks"]),
+        **{f"mean_{key}": blocks.mean(value, totals["operations"]) for key, value in sums.items()},
+        "mean_blocks_share": blocks.share(sums["locked_blocks"], sums["live_blocks"]),
+        "mean_bytes_share": blocks.share(sums["locked_bytes"], sums["live_bytes"]),
+        "holds": holds_of(stats),
+        "time": samples_of(stats),
+    }
 
 
 def facts_of(found: dict) -> List[tuple]:
     """The lines above the tables."""
-    return [("blocks", f"{found['blocks']:,}"), ("blocks ever locked", f"{found['blocks_locked']:,}"),
-            ("locks", f"{found['locks']:,}"), ("unlocks", f"{found['unlocks']:,}"),
-            ("blocks freed while locked", f"{found['died_locked']:,}"),
-            ("operations", f"{found['operations']:,}"),
-            ("operations a lock is held, on average", listing.cell(found["mean_hold"])),
-            ("longest", f"{found['longest']:,}"),
-            ("% of live blocks locked, on average", listing.cell(found["mean_blocks_share"])),
-            ("% of live bytes locked, on average", listing.cell(found["mean_bytes_share"]))]
+    return [
+        ("blocks", f"{found['blocks']:,}"),
+        ("blocks ever locked", f"{found['blocks_locked']:,}"),
+        ("locks", f"{found['locks']:,}"),
+        ("unlocks", f"{found['unlocks']:,}"),
+        ("blocks freed while locked", f"{found['died_locked']:,}"),
+        ("operations", f"{found['operations']:,}"),
+        ("operations a lock is held, on average", listing.cell(found["mean_hold"])),
+        ("longest", f"{found['longest']:,}"),
+        ("% of live blocks locked, on average", listing.cell(found["mean_blocks_share"])),
+        ("% of live bytes locked, on average", listing.cell(found["mean_bytes_share"])),
+    ]
 
 
 def text(name: str, stats: "LockStats") -> str:
     """Totals, the state over time, how long locks were held."""
     from steve.terminal.tables import facts, render
+
     found = object_of(name, stats)
     every = max(1, -(-len(found["time"]) // ROWS))
-    parts: List[Any] = [facts(f"Locks: {name}", facts_of(found), values="right"),
-                        listing.table("Over time", found["time"][::every], COLUMNS),
-                        listing.table("Operations that locks are held", found["holds"], HOLDS)]
+    parts: List[Any] = [
+        facts(f"Locks: {name}", facts_of(found), values="right"),
+        listing.table("Over time", found["time"][::every], COLUMNS),
+        listing.table("Operations that locks are held", found["holds"], HOLDS),
+    ]
     return render(parts, sys.stdout.isatty())

@@ -35,6 +35,7 @@ class Reached:
 
     def add(self, batch: "np.ndarray", keep: "Optional[np.ndarray]") -> None:
         import numpy as np
+
         lives = batch[both(keep, self._rule(batch))]
         rows = np.zeros(len(lives), ROW)
         for name in ("stack", "heap", "reach"):
@@ -59,6 +60,7 @@ class Reached:
     def _merge(self) -> None:
         """Make one row of those that are alike."""
         import numpy as np
+
         rows = np.sort(np.concatenate(self._rows), order=KEYS) if self._rows else []
         if len(rows):
             keys = rows[list(KEYS)]
@@ -71,9 +73,11 @@ class Reached:
 
     def by_row(self, trace: "Trace") -> Table:
         """Bytes by row: a column for each way in which blocks can be reached, under the name that the trace gives it, and
-        `runtime`: what the C and C++ libraries keep for themselves, whatever way. Blocks that are not judged count nowhere."""
+        `runtime`: what the C and C++ libraries keep for themselves, whatever way. Blocks that are not judged count nowhere.
+        """
         import numpy as np
         from steve.trace._memtrace import REACH_NAMES
+
         self._merge()
         rows = self._rows[0] if self._rows else np.zeros(0, ROW)
         judged = [heap for heap in np.unique(rows["heap"]).tolist() if heap_kind(trace, heap) in JUDGED]
@@ -105,7 +109,9 @@ class Runtime:
 
     def __init__(self, trace: "Trace") -> None:
         self._trace = trace
-        self._all_own: "Inherited[bool]" = Inherited(trace, lambda frame, callers: callers and self._is_own(frame), True)
+        self._all_own: "Inherited[bool]" = Inherited(
+            trace, lambda frame, callers: callers and self._is_own(frame), True
+        )
         self._frames: Dict[int, Tuple[bool, bool, str]] = {}  # is it an allocator's, a library's; its function
 
     def owns(self, stack: int) -> bool:

@@ -32,8 +32,9 @@ class Operations(Analysis):
 
     onward = True
 
-    def __init__(self, fd: int, form: str, resizes: bool, threads: bool = False, times: bool = False,
-                 folder: str | None = None) -> None:
+    def __init__(
+        self, fd: int, form: str, resizes: bool, threads: bool = False, times: bool = False, folder: str | None = None
+    ) -> None:
         self._fd, self._folder = fd, folder
         self._how = {"form": form, "resizes": resizes}
         self._besides = {"threads": threads, "times": times}
@@ -51,6 +52,7 @@ class Operations(Analysis):
 
     def feed(self, walk: Walk) -> None:
         from steve.kernels import _ops
+
         if self._checkpoint is None:
             self._counts = _ops.write_ops(walk.trace, self._fd, walk.tick, **self._how, **self._besides)
         else:
@@ -59,15 +61,24 @@ class Operations(Analysis):
     def _write_piece(self, walk: Walk, known: Checkpoint) -> None:
         """Write the piece that begins in a shard, if any does. The first shard writes the head of the file."""
         from steve.kernels import _ops
+
         grain = _ops.PIECE if self._how["form"] == "binary" else 1
-        begin, end = (min(-(-at // grain) * grain, known.total) for at in (known.operations,
-                                                                           known.operations + known.count))
+        begin, end = (
+            min(-(-at // grain) * grain, known.total) for at in (known.operations, known.operations + known.count)
+        )
         first, last = known.first, end == known.total
         if begin == end and not first:
             return
         with tempfile.NamedTemporaryFile(dir=self._folder, delete=self._folder is None) as file:
-            unmatched = _ops.write_ops_piece(walk.trace, file.fileno(), known, begin - known.operations, end - begin,
-                                         piece=(begin, first, last), **self._how)
+            unmatched = _ops.write_ops_piece(
+                walk.trace,
+                file.fileno(),
+                known,
+                begin - known.operations,
+                end - begin,
+                piece=(begin, first, last),
+                **self._how,
+            )
             self._counts = {"ops": end - begin, "unmatched": unmatched}
             self._piece = file.name if self._folder is not None else Path(file.name).read_bytes()
 

@@ -31,21 +31,29 @@ VECTOR_FUNCTION = re.compile(r"__(raw)?(str|mem|wcs|wmem|stp)\w*_(sse|avx|evex)\
 TITLES = {
     "freed_access": ("Accesses to freed memory", "to memory that a block had, and that no other block has used since"),
     "beyond_end": ("Accesses beyond a block's end", "begin in a block and end after it"),
-    "beside_block": ("Accesses beside a block", "begin at most a few bytes (16, or --redzone) before or after a block of "
-                     "malloc, and in no other"),
+    "beside_block": (
+        "Accesses beside a block",
+        "begin at most a few bytes (16, or --redzone) before or after a block of " "malloc, and in no other",
+    ),
     "double_free": ("Double frees", "the block is dead, or was moved away"),
     "invalid_free": ("Invalid frees", "no block begins there, as far as is known"),
     "inside_free": ("Frees inside a block", "the address is after the block's beginning"),
     "wrong_heap_free": ("Frees to a wrong heap", "the block belongs to another heap"),
     "mismatched_free": ("Mismatched frees", "made and freed by functions that do not belong together"),
 }
-OF_BADFREE = {"double": "double_free", "invalid": "invalid_free", "inside": "inside_free",
-              "heap": "wrong_heap_free", "mismatch": "mismatched_free"}
+OF_BADFREE = {
+    "double": "double_free",
+    "invalid": "invalid_free",
+    "inside": "inside_free",
+    "heap": "wrong_heap_free",
+    "mismatch": "mismatched_free",
+}
 
 
 class Context(NamedTuple):
     """Errors of one kind at one place: finding (a key of TITLES), kind of event, stack (of a bad free) or site,
     whether a system call made them, their number, and the first of them."""
+
     finding: str
     kind: str
     ref: int
@@ -59,6 +67,7 @@ class Context(NamedTuple):
 
 class Story(NamedTuple):
     """A block concerned: its size at the end, the stacks of its New and its Free (0: not known)."""
+
     size: int
     made: int
     freed: int
@@ -85,10 +94,17 @@ def finding_of(kind: int, how: int) -> str:
 def first_case(e: np.void, count: int) -> Context:
     handle = int(e["handle"])
     offset = int(e["offset"].astype("i8")) if e["kind"] != BADFREE else int(e["offset"])
-    return Context(finding_of(int(e["kind"]), int(e["how"])), KIND_NAMES[e["kind"]], int(e["ref"]),
-                   bool(e["how"] & KERNEL) and e["kind"] != BADFREE, count,
-                   None if handle == NO_HANDLE else handle, offset,
-                   0 if e["kind"] == BADFREE else int(e["size"]), int(e["thread"]))
+    return Context(
+        finding_of(int(e["kind"]), int(e["how"])),
+        KIND_NAMES[e["kind"]],
+        int(e["ref"]),
+        bool(e["how"] & KERNEL) and e["kind"] != BADFREE,
+        count,
+        None if handle == NO_HANDLE else handle,
+        offset,
+        0 if e["kind"] == BADFREE else int(e["size"]),
+        int(e["thread"]),
+    )
 
 
 class Faults:
@@ -99,7 +115,7 @@ class Faults:
 
     def take(self, cases: np.ndarray, counts: np.ndarray) -> None:
         """Keep the contexts of a walk: the first event of each, and their numbers of errors."""
-        self.join([(cases[i:i + 1], count) for i, count in enumerate(counts.tolist())])
+        self.join([(cases[i : i + 1], count) for i, count in enumerate(counts.tolist())])
 
     def part(self) -> List[Tuple[np.ndarray, int]]:
         """The state for join(): the first error of each context, as an array of length 1, and the number of errors."""
@@ -144,24 +160,43 @@ def add_event(known: Dict[int, Story], event: np.void) -> None:
         known[handle] = story._replace(size=size)
 
 
-def described(trace: "Trace", context: Context, known: Dict[int, Story],
-              stack_text: Callable[[int], str], access_text: Callable[[int], str]) -> dict:
+def described(
+    trace: "Trace",
+    context: Context,
+    known: Dict[int, Story],
+    stack_text: Callable[[int], str],
+    access_text: Callable[[int], str],
+) -> dict:
     """A context as an object of --json: names for numbers."""
     story = known.get(context.handle) if context.handle is not None else None
-    at = stack_text(context.ref) or "(no stack)" if context.kind == "badfree" else \
-        "(system call)" if context.kernel else access_text(context.ref)
-    return {"count": context.count, "kind": context.kind, "at": at, "size": context.size,
-            "thread": context.thread, "block": context.handle, "offset": context.offset,
-            "block_size": story.size if story else None,
-            "made_at": stack_text(story.made) if story and story.made else None,
-            "freed_at": stack_text(story.freed) if story and story.freed else None}
+    at = (
+        stack_text(context.ref) or "(no stack)"
+        if context.kind == "badfree"
+        else "(system call)"
+        if context.kernel
+        else access_text(context.ref)
+    )
+    return {
+        "count": context.count,
+        "kind": context.kind,
+        "at": at,
+        "size": context.size,
+        "thread": context.thread,
+        "block": context.handle,
+        "offset": context.offset,
+        "block_size": story.size if story else None,
+        "made_at": stack_text(story.made) if story and story.made else None,
+        "freed_at": stack_text(story.freed) if story and story.freed else None,
+    }
 
 
-def read(found: List[Context], trace: "Trace", open_trace: "Callable[[], Trace]",
-         tick: Callable[[int, int], None]) -> List[dict]:
+def read(
+    found: List[Context], trace: "Trace", open_trace: "Callable[[], Trace]", tick: Callable[[int, int], None]
+) -> List[dict]:
     """The findings of a trace, one object for each key of TITLES that was found: finding, title, rule, errors
     (their number), contexts. open_trace() opens the trace again."""
     from steve.trace.places import Places
+
     handles = [c.handle for c in found if c.handle is not None]
     known = stories(open_trace(), handles, tick) if handles else {}
     places = Places(trace)
@@ -169,12 +204,20 @@ def read(found: List[Context], trace: "Trace", open_trace: "Callable[[], Trace]"
     def access_text(site: int) -> str:
         line = places.access_line(site)
         return f"{line.function} ({line.file}:{line.line})" if line.file else line.function
+
     result = []
     for key, (title, rule) in TITLES.items():
         rows = [described(trace, c, known, places.stack_text, access_text) for c in found if c.finding == key]
         if rows:
-            result.append({"finding": key, "title": title, "rule": rule, "errors": sum(r["count"] for r in rows),
-                           "contexts": sorted(rows, key=lambda r: -r["count"])})
+            result.append(
+                {
+                    "finding": key,
+                    "title": title,
+                    "rule": rule,
+                    "errors": sum(r["count"] for r in rows),
+                    "contexts": sorted(rows, key=lambda r: -r["count"]),
+                }
+            )
     return result
 
 
@@ -192,8 +235,9 @@ def lines_of(context: dict) -> List[str]:
     if context["block"] is not None:
         size = f" of {context['block_size']:,} bytes" if context["block_size"] is not None else ""
         lines.append(f"      {place_of(context['offset'], context['block_size'])} block {context['block']}{size}")
-    lines += [f"      {verb} at {context[key]}" for key, verb in (("made_at", "made"), ("freed_at", "freed"))
-              if context[key]]
+    lines += [
+        f"      {verb} at {context[key]}" for key, verb in (("made_at", "made"), ("freed_at", "freed")) if context[key]
+    ]
     return lines
 
 
@@ -201,8 +245,9 @@ def text(findings: List[dict], top: int) -> str:
     """The findings for people; "" if there are none."""
     parts = []
     for found in findings:
-        parts.append(f"{found['title']}: {found['errors']:,} in {len(found['contexts']):,} contexts\n"
-                     f"  ({found['rule']})")
+        parts.append(
+            f"{found['title']}: {found['errors']:,} in {len(found['contexts']):,} contexts\n" f"  ({found['rule']})"
+        )
         parts += [line for context in found["contexts"][:top] for line in lines_of(context)]
         if len(found["contexts"]) > top:
             parts.append(f"  {len(found['contexts']) - top:,} more; --top shows more")

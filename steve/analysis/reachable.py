@@ -44,6 +44,7 @@ class Survivors:
     def of_lua(self, trace: "Trace") -> "np.ndarray":
         """The lives in Lua heaps, by handle."""
         import numpy as np
+
         heaps = [trace.heap(i) for i in range(trace.counts()["heaps"])]
         lua = [i for i, heap in enumerate(heaps) if heap is not None and heap.kind == "lua"]
         lives = np.concatenate(self._kept)
@@ -75,6 +76,7 @@ class Addresses:
     def __init__(self, handles: "np.ndarray", trace: "Trace", window: "Optional[Window]") -> None:
         """Read the trace, up to the end of a window."""
         import numpy as np
+
         self._handles, self.found = handles, np.zeros(len(handles), "u8")
         self.taken = LastOfEach(trace)
         if window is not None:
@@ -90,6 +92,7 @@ class Addresses:
     def _note(self, batch: "np.ndarray") -> None:
         """Keep the last address of each block. The objects that are searched for do not move."""
         import numpy as np
+
         events = batch[np.isin(batch["kind"], kinds("new", "resize"))]
         at = np.searchsorted(self._handles, events["handle"])
         known = at < len(self._handles)
@@ -98,6 +101,7 @@ class Addresses:
 
     def _ends(self, batch: "np.ndarray", trace: "Trace", window: "Window") -> bool:
         import numpy as np
+
         for event in batch[np.isin(batch["kind"], kinds("mark"))]:
             if window.state(trace.string(int(event["ref"]))) == "after":
                 return True
@@ -107,6 +111,7 @@ class Addresses:
 def kinds(*names: str) -> List[int]:
     """The numbers of kinds of events."""
     from steve.trace._memtrace import KIND_NAMES
+
     return [KIND_NAMES.index(name) for name in names]
 
 
@@ -114,14 +119,23 @@ def reached(snapshot: "Snapshot") -> "np.ndarray":
     """Which objects of a snapshot are reachable from the roots by strong links?"""
     import numpy as np
     from steve.snapshots._graph import shortest
+
     links = snapshot.links[snapshot.links["weak"] == 0]
-    return shortest(len(snapshot.objects), links["from"].astype(np.int64), links["to"].astype(np.int64),
-                    np.flatnonzero(snapshot.objects["root"])) != -2
+    return (
+        shortest(
+            len(snapshot.objects),
+            links["from"].astype(np.int64),
+            links["to"].astype(np.int64),
+            np.flatnonzero(snapshot.objects["root"]),
+        )
+        != -2
+    )
 
 
 def add_up(lives: "np.ndarray", key: str, addresses: "np.ndarray", snapshot: "Snapshot", sums: Sums) -> None:
     """Add the objects of a snapshot whose blocks are among the lives to the sums by the lives' number `key`."""
     import numpy as np
+
     mine = (lives["heap"] == snapshot.heap) & (lives["born_time"] <= snapshot.time)
     order = np.argsort(snapshot.objects["addr"])
     objects, alive = snapshot.objects[order], reached(snapshot)[order]
@@ -137,6 +151,7 @@ def sums_of(lives: "np.ndarray", trace: "Trace", window: "Optional[Window]", key
     """The sums of the survivors, by their number `key`; None if no state of theirs has a snapshot by the end of the window.
     trace: from its beginning, with snapshots."""
     import numpy as np
+
     addresses = Addresses(lives["handle"], trace, window)
     taken = [s for s in addresses.taken.snapshots() if np.any(lives["heap"] == s.heap)]
     sums: Sums = {}

@@ -24,12 +24,14 @@ if TYPE_CHECKING:
 
 class Table(NamedTuple):
     """The rows of sums that are not empty, and the number that each belongs to, in order."""
+
     numbers: "np.ndarray"
     rows: "np.ndarray"
 
 
 class Fold(Protocol):
     """See above."""
+
     numbered: bool
 
     def add(self, batch: "np.ndarray", keep: "Optional[np.ndarray]") -> None:
@@ -53,6 +55,7 @@ def columns(records: "np.ndarray", *names: str) -> "np.ndarray":
     """A copy of some fields of records. numpy's own copy of a list of fields has the size of the whole records, ten
     times as many bytes for a life."""
     from numpy.lib.recfunctions import repack_fields
+
     return repack_fields(records[list(names)])
 
 
@@ -69,6 +72,7 @@ class Sums:
 
     def __init__(self, *keys: "Key") -> None:
         from steve.kernels._lives import Groups
+
         pairs = [(key, None) if isinstance(key, str) else key for key in keys]
         self._sums = [(Groups(key), rule) for key, rule in pairs]
 

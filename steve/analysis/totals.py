@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from steve.trace._memtrace import Trace
 
 # of a sample: the numbers that are estimates, with their names in the kernel
-VARIANCES = {"events": {"new": "news", "free": "frees"},
-             "bytes": {"allocated": "allocated", "freed": "freed", "peak_live": "peak_bytes",
-                       "live_at_end": "live_bytes"},
-             "blocks": {"total": "news", "peak_live": "peak_blocks", "live_at_end": "live_blocks"}}
+VARIANCES = {
+    "events": {"new": "news", "free": "frees"},
+    "bytes": {"allocated": "allocated", "freed": "freed", "peak_live": "peak_bytes", "live_at_end": "live_bytes"},
+    "blocks": {"total": "news", "peak_live": "peak_blocks", "live_at_end": "live_blocks"},
+}
 PROGRAM_EVENTS = ("new", "free", "resize", "load", "store", "modify")
 
 
@@ -68,8 +69,10 @@ def extent(stats: dict, totals: dict) -> dict:
     """Instructions and seconds: of the whole run, up to the last event, or between two marks."""
     if stats.get("between"):
         return {"instructions": stats["instructions"], "seconds": stats["nanoseconds"] / 1e9}
-    return {"instructions": stats["totals"]["instructions"] or stats["instructions"] or totals["last_event"],
-            "seconds": (stats["totals"]["nanoseconds"] or stats["nanoseconds"]) / 1e9}
+    return {
+        "instructions": stats["totals"]["instructions"] or stats["instructions"] or totals["last_event"],
+        "seconds": (stats["totals"]["nanoseconds"] or stats["nanoseconds"]) / 1e9,
+    }
 
 
 def is_least(stats: dict) -> bool:
@@ -89,11 +92,15 @@ def summary_object(trace: "Trace", summary: "Summary") -> dict:
     heaps = [trace.heap(i) for i in range(trace.counts()["heaps"])]
     return {
         "events": {name: events[name] for name in PROGRAM_EVENTS},
-        "bytes": {"allocated": totals["allocated"], "freed": totals["freed"],
-                  "peak_live": totals["peak_bytes"], "live_at_end": totals["live_bytes"],
-                  "read": totals["read"], "written": totals["written"]},
-        "blocks": {"total": events["new"], "peak_live": totals["peak_blocks"],
-                   "live_at_end": totals["live_blocks"]},
+        "bytes": {
+            "allocated": totals["allocated"],
+            "freed": totals["freed"],
+            "peak_live": totals["peak_bytes"],
+            "live_at_end": totals["live_bytes"],
+            "read": totals["read"],
+            "written": totals["written"],
+        },
+        "blocks": {"total": events["new"], "peak_live": totals["peak_blocks"], "live_at_end": totals["live_blocks"]},
         "unmatched": {"free": stats["unmatched_free"], "access": stats["unmatched_access"]},
         "older_frees": older_frees(trace),
         **extent(stats, totals),
@@ -104,6 +111,10 @@ def summary_object(trace: "Trace", summary: "Summary") -> dict:
         "program": program_end(trace),
         "dropped": max(stats["totals"]["dropped"], totals["lost"]),
         "dropped_at_least": is_least(stats),
-        **samples.facts({group: {name: round(max(variances[of], 0) ** 0.5, 1) for name, of in names.items()}
-                         for group, names in VARIANCES.items()}),
+        **samples.facts(
+            {
+                group: {name: round(max(variances[of], 0) ** 0.5, 1) for name, of in names.items()}
+                for group, names in VARIANCES.items()
+            }
+        ),
     }

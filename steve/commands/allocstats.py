@@ -136,9 +136,7 @@ def _folder(args: argparse.Namespace) -> str:
     try:
         os.makedirs(folder, exist_ok=True)
     except OSError as error:
-        raise SteveError(
-            f"{folder}: cannot make this folder: {error.strerror}; name another with -o"
-        ) from None
+        raise SteveError(f"{folder}: cannot make this folder: {error.strerror}; name another with -o") from None
     if not os.access(folder, os.W_OK | os.X_OK):
         raise SteveError(f"{folder}: folder is not writable; name another with -o")
     return folder
@@ -148,9 +146,7 @@ def _options(args: argparse.Namespace) -> tuple[str, ...]:
     """The options that are passed to steve-replay unchanged, after a check of their values."""
     limits = {"--passes": (args.passes, 1, 99), "--timeout": (args.timeout, 0, 10**6)}
     return tuple(
-        f"{name}={_number(name, text, low, high)}"
-        for name, (text, low, high) in limits.items()
-        if text is not None
+        f"{name}={_number(name, text, low, high)}" for name, (text, low, high) in limits.items() if text is not None
     )
 
 
@@ -220,9 +216,7 @@ def _table(results: list[Summary]) -> str:
     return aligned([head, *rows])
 
 
-def _as_json(
-    plan: Plan, results: list[Summary], failures: list[Failure], skipped: list[Driver]
-) -> dict[str, Any]:
+def _as_json(plan: Plan, results: list[Summary], failures: list[Failure], skipped: list[Driver]) -> dict[str, Any]:
     return {
         "opsfile": plan.ops,
         "heap_at_start": plan.heap,
@@ -245,9 +239,7 @@ def _status(results: Sequence[object], failures: list[Failure]) -> int:
     return 1 if not results or any(not failure.gave_up for failure in failures) else 0
 
 
-def _report(
-    args: argparse.Namespace, plan: Plan, outcomes: list[Summary | Failure], skipped: list[Driver]
-) -> int:
+def _report(args: argparse.Namespace, plan: Plan, outcomes: list[Summary | Failure], skipped: list[Driver]) -> int:
     """Print the results of replays and the problems; return the exit status."""
     results = [o for o in outcomes if isinstance(o, Summary)]
     failures = [o for o in outcomes if isinstance(o, Failure)]
@@ -272,9 +264,7 @@ def _heap_table(found: list[LeastHeap]) -> str:
     return aligned([head, *rows]) + f"\nthe live peak is {peak}"
 
 
-def _report_heaps(
-    args: argparse.Namespace, outcomes: list[LeastHeap | Failure], skipped: list[Driver]
-) -> int:
+def _report_heaps(args: argparse.Namespace, outcomes: list[LeastHeap | Failure], skipped: list[Driver]) -> int:
     """Print the smallest heaps and the problems; return the exit status."""
     found = [o for o in outcomes if isinstance(o, LeastHeap)]
     failures = [o for o in outcomes if isinstance(o, Failure)]
@@ -314,9 +304,7 @@ def run(args: argparse.Namespace) -> int:
     replay = Replay()
     drivers, skipped = choose(args.allocator, replay.drivers())
     if not drivers:
-        raise SteveError(
-            "no allocator can be used here: " + "; ".join(f"{d.name}: {d.reason}" for d in skipped)
-        )
+        raise SteveError("no allocator can be used here: " + "; ".join(f"{d.name}: {d.reason}" for d in skipped))
     if args.min_heap:
         return _run_min_heap(args, replay, drivers, skipped, cores)
     plan = _plan(args, replay)

@@ -41,18 +41,14 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("ops", metavar="OPS", help="ops or lockops file")
-    parser.add_argument(
-        "-o", "--output", metavar="FILM", help="name of the film (default <ops>-animation.avi)"
-    )
+    parser.add_argument("-o", "--output", metavar="FILM", help="name of the film (default <ops>-animation.avi)")
     parser.add_argument(
         "--allocator",
         metavar="NAME",
         default=os.environ.get("ALLOCATOR") or "firstfit",
         help="allocator to show, or several with commas (default %(default)s)",
     )
-    parser.add_argument(
-        "--heap", metavar="SIZE", help="bytes (K, M, G) or a multiple of the live peak, like 4x"
-    )
+    parser.add_argument("--heap", metavar="SIZE", help="bytes (K, M, G) or a multiple of the live peak, like 4x")
     parser.add_argument("--size", metavar="WxH", help="pixels, like 1280x720")
     parser.add_argument("--fps", metavar="N", help="frames per second")
     parser.add_argument("--frames", metavar="N", help="greatest number of frames")

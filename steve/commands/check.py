@@ -64,6 +64,7 @@ def checked(chosen: blocks.Blocks) -> dict:
     """The object of --json. With -j, the parallel check only decides whether the trace is sound; if it is not, a
     second, sequential check finds the violations."""
     from steve.kernels import _check
+
     found = chosen.over_events(_check.Check)
     if isinstance(chosen.trace, Whole):
         report = None if found is None else report_of(chosen, found)
@@ -75,19 +76,33 @@ def checked(chosen: blocks.Blocks) -> dict:
 
 def report_of(chosen: blocks.Blocks, found: dict) -> dict:
     """The object of --json. found: the result of steve.kernels._check.Check."""
-    rules = {**found["rules"], "totals": totals_finding(chosen, found), "counts": counts_finding(chosen, found),
-             "left": left_finding(chosen, found)}
-    return {"file": chosen.trace.name, "events": found["events"], "live_at_end": found["live"],
-            "sound": not any(finding["count"] for finding in rules.values()), "rules": rules,
-            "crossing": found["crossing"]}
+    rules = {
+        **found["rules"],
+        "totals": totals_finding(chosen, found),
+        "counts": counts_finding(chosen, found),
+        "left": left_finding(chosen, found),
+    }
+    return {
+        "file": chosen.trace.name,
+        "events": found["events"],
+        "live_at_end": found["live"],
+        "sound": not any(finding["count"] for finding in rules.values()),
+        "rules": rules,
+        "crossing": found["crossing"],
+    }
 
 
 def run(args: argparse.Namespace) -> int:
     chosen = blocks.Blocks(NAME, args)
     report = checked(chosen)
     with Output(args.output or "-") as out:
-        out.write(json.dumps(report, indent=2) + "\n" if args.json else
-                  listing.facts_csv(report) if args.csv else text(chosen, report))
+        out.write(
+            json.dumps(report, indent=2) + "\n"
+            if args.json
+            else listing.facts_csv(report)
+            if args.csv
+            else text(chosen, report)
+        )
     return chosen.verdict() or not report["sound"]
 
 
@@ -98,8 +113,11 @@ def totals_finding(chosen: blocks.Blocks, found: dict) -> dict:
     stats = chosen.trace.stats()
     if stats["is_text"] or stats["ending"] == "unknown" or stats["damaged_chunks"]:
         return {"count": 0, "skipped": "the file has no totals for the events read"}
-    wrong = {kind: [stats["totals"]["events"][kind], n] for kind, n in found["kinds"].items()
-             if stats["totals"]["events"][kind] != n}
+    wrong = {
+        kind: [stats["totals"]["events"][kind], n]
+        for kind, n in found["kinds"].items()
+        if stats["totals"]["events"][kind] != n
+    }
     return {"count": len(wrong), **({"stated_and_counted": wrong} if wrong else {})}
 
 
@@ -108,9 +126,11 @@ def counts_finding(chosen: blocks.Blocks, found: dict) -> dict:
     if not chosen.is_whole():
         return dict(CHOSEN)
     stats = chosen.trace.stats()
-    pairs = {"events": (stats["events"], found["events"]),
-             "blocks": (stats["handles"], found["kinds"]["new"]),
-             "live": (stats["live_slots"], found["live"])}
+    pairs = {
+        "events": (stats["events"], found["events"]),
+        "blocks": (stats["handles"], found["kinds"]["new"]),
+        "live": (stats["live_slots"], found["live"]),
+    }
     wrong = {name: list(pair) for name, pair in pairs.items() if pair[0] != pair[1]}
     return {"count": len(wrong), **({"reader_and_check": wrong} if wrong else {})}
 
@@ -120,6 +140,7 @@ def left_finding(chosen: blocks.Blocks, found: dict) -> dict:
     if not chosen.is_whole():
         return dict(CHOSEN)
     import numpy as np
+
     stated = None if chosen.trace.problem else chosen.trace.survivors()
     if stated is None:
         return {"count": 0, "skipped": "the file has no list of the blocks alive at the end, or it cannot be read"}
@@ -130,8 +151,10 @@ def left_finding(chosen: blocks.Blocks, found: dict) -> dict:
 def example(finding: dict) -> str | None:
     """Details of the first violation as text, or None."""
     if "event" in finding:
-        return (f"first at event {finding['event']}: {finding['kind']} handle={finding['handle']} "
-                f"addr={finding['addr']:#x} size={finding['size']}")
+        return (
+            f"first at event {finding['event']}: {finding['kind']} handle={finding['handle']} "
+            f"addr={finding['addr']:#x} size={finding['size']}"
+        )
     for key in ("stated_and_counted", "reader_and_check"):
         if key in finding:
             return ", ".join(f"{name} {a} and {b}" for name, (a, b) in finding[key].items())
@@ -152,8 +175,9 @@ def text(chosen: blocks.Blocks, report: dict) -> str:
     lines = [line(name, finding) for name, finding in report["rules"].items()]
     crossing = report["crossing"]
     if crossing["count"]:
-        lines.append(f"note     {crossing['count']} accesses end beyond the block they begin in; "
-                     + str(example(crossing)))
+        lines.append(
+            f"note     {crossing['count']} accesses end beyond the block they begin in; " + str(example(crossing))
+        )
     verdict = "sound" if report["sound"] else "NOT SOUND"
     heading = chosen.title(f"{report['events']} events, {report['live_at_end']} blocks live at the end")
     lines.append(f"{heading}: {verdict}")

@@ -14,15 +14,22 @@ from steve.trace.stacks import SITE
 
 NAME = "diff"
 HELP = "compare two memtraces: what grew, by allocation site or line"
-MEASURES = (("blocks", "blocks", "blocks made"),
-            ("bytes", "bytes", "bytes that News and Resizes requested"),
-            ("peak_bytes", "at peak", "live bytes at the peak of the whole heap"),
-            ("live_bytes", "at end", "bytes of blocks never freed"),
-            ("accesses", "accesses", "loads, stores and modifications of the blocks"))
-COLUMNS = tuple(column for key, head, what in MEASURES for column in (
-    Column(f"{key}_a", "", f"{what}, in the first trace"), Column(f"{key}_b", "", f"{what}, in the second"),
-    Column(f"{key}_change", head, f"{key}_b minus {key}_a"))) + (
-    Column("place", "where", f"{SITE}; or what --by names", True),)
+MEASURES = (
+    ("blocks", "blocks", "blocks made"),
+    ("bytes", "bytes", "bytes that News and Resizes requested"),
+    ("peak_bytes", "at peak", "live bytes at the peak of the whole heap"),
+    ("live_bytes", "at end", "bytes of blocks never freed"),
+    ("accesses", "accesses", "loads, stores and modifications of the blocks"),
+)
+COLUMNS = tuple(
+    column
+    for key, head, what in MEASURES
+    for column in (
+        Column(f"{key}_a", "", f"{what}, in the first trace"),
+        Column(f"{key}_b", "", f"{what}, in the second"),
+        Column(f"{key}_change", head, f"{key}_b minus {key}_a"),
+    )
+) + (Column("place", "where", f"{SITE}; or what --by names", True),)
 # the variances of measures that are estimates, in a sample of the blocks
 ESTIMATES = ("variance_blocks", "variance_bytes", "variance_peak_bytes", "variance_live_bytes")
 ACCESSES = ("loads", "stores", "modifies")
@@ -53,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def measured(chosen: blocks.Blocks) -> dict[str, dict]:
     """The measures of one trace by place."""
-    sums, = chosen.sum_by(rollups.key_of(chosen.args.by))
+    (sums,) = chosen.sum_by(rollups.key_of(chosen.args.by))
     rollup = rollups.of_arguments(chosen.args, chosen.places)
     numbers, rows = rollup.merged(sums)
     found: dict[str, dict] = {}

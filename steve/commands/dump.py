@@ -44,6 +44,7 @@ def written(fd: int) -> int:
 
 def run(args: argparse.Namespace) -> int:
     from steve.kernels import _ops
+
     failures: list = []
 
     def work() -> None:

@@ -29,6 +29,7 @@ HELP = "write a trace in the format of another viewer"
 
 class Format(NamedTuple):
     """One output format."""
+
     ending: str
     """Appended to the input's name if there is no -o."""
     meaning: str
@@ -53,16 +54,20 @@ def write_all(out: Output, texts: Iterable[str]) -> None:
 
 def with_profile(write: Callable) -> Callable[[argparse.Namespace, Output], int]:
     """Turn a function write(profile, args, out), which writes sums by stack, into a run function of a Format."""
+
     def run(args: argparse.Namespace, out: Output) -> int:
         from steve.export.profile import Profile
+
         chosen = blocks.Blocks(NAME, args)
         write(Profile.of(chosen), args, out)
         return chosen.verdict()
+
     return run
 
 
 def write_pprof(profile: object, args: argparse.Namespace, out: Output) -> None:
     from steve.export.pprof import pprof
+
     for piece in pprof(profile):
         out.write_bytes(piece)
 
@@ -70,23 +75,27 @@ def write_pprof(profile: object, args: argparse.Namespace, out: Output) -> None:
 def write_folded(profile: object, args: argparse.Namespace, out: Output) -> None:
     from steve.export.folded import Folds, lines
     from steve.export.profile import BY_NAME
+
     write_all(out, lines(Folds(profile, BY_NAME[args.metric])))
 
 
 def write_speedscope(profile: object, args: argparse.Namespace, out: Output) -> None:
     from steve.trace._memtrace import VERSION
     from steve.export.speedscope import speedscope
+
     write_all(out, speedscope(profile, VERSION))
 
 
 def write_callgrind(profile: object, args: argparse.Namespace, out: Output) -> None:
     from steve.trace._memtrace import VERSION
     from steve.export.callgrind import callgrind
+
     write_all(out, callgrind(profile, VERSION))
 
 
 def write_csv(profile: object, args: argparse.Namespace, out: Output) -> None:
     from steve.export.csv import table
+
     write_all(out, table(profile))
 
 
@@ -107,6 +116,7 @@ def run_massif(args: argparse.Namespace, out: Output) -> int:
     """Write massif's format, which needs two walks: the second finds the trees of the snapshots."""
     from steve.kernels._holdings import Holdings
     from steve.export.massif import Sampler, held, massif
+
     chosen = blocks.Blocks(NAME, args, again=True)
     trace = without_accesses(chosen)
     with Progress(NAME, args.quiet) as progress:
@@ -121,6 +131,7 @@ def run_massif(args: argparse.Namespace, out: Output) -> int:
 def run_dhat(args: argparse.Namespace, out: Output) -> int:
     from steve.kernels._holdings import Holdings
     from steve.export.dhat import dhat
+
     trace = blocks.Blocks(NAME, args).open_chosen()
     with Progress(NAME, args.quiet) as progress:
         history = Holdings(trace, progress)
@@ -132,10 +143,12 @@ def run_dhat(args: argparse.Namespace, out: Output) -> int:
 
 def run_heaptrack(args: argparse.Namespace, out: Output) -> int:
     from steve.export.heaptrack import HeaptrackWriter
+
     samples.begin("a heaptrack file")
     trace = without_accesses(blocks.Blocks(NAME, args))
-    with Progress(NAME, args.quiet) as progress, os.fdopen(os.dup(out.fd), "wb") as file, \
-            gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:
+    with Progress(NAME, args.quiet) as progress, os.fdopen(os.dup(out.fd), "wb") as file, gzip.GzipFile(
+        "", "wb", 6, file, mtime=0
+    ) as packed:
         HeaptrackWriter(shown_stacks(trace, args), packed.write).run(progress)
     return source.verdict(NAME, trace)
 
@@ -143,6 +156,7 @@ def run_heaptrack(args: argparse.Namespace, out: Output) -> int:
 def run_memprof(args: argparse.Namespace, out: Output) -> int:
     from steve.profilers.memprof.traced import Traced
     from steve.profilers.memprof.writer import MemprofWriter
+
     samples.begin("a file of memprof")
     trace, writer = blocks.Blocks(NAME, args).open_chosen(), MemprofWriter(out.fd)
     with Progress(NAME, args.quiet) as progress:
@@ -154,6 +168,7 @@ def run_memprof(args: argparse.Namespace, out: Output) -> int:
 def run_sysprof(args: argparse.Namespace, out: Output) -> int:
     from steve.profilers.sysprof import traced
     from steve.profilers.sysprof.writer import SysprofWriter
+
     trace, writer = source.open_trace(args), SysprofWriter(out.fd)
     with Progress(NAME, args.quiet) as progress:
         found = traced.collect(trace, progress)
@@ -163,10 +178,12 @@ def run_sysprof(args: argparse.Namespace, out: Output) -> int:
 
 
 FORMATS: dict[str, Format] = {
-    "pprof": Format(".pb.gz", "`go tool pprof`: memory allocated, in use and accessed, by stack",
-                    with_profile(write_pprof), True),
-    "folded": Format(".folded", "folded stacks of one --metric, for flamegraph.pl and speedscope",
-                     with_profile(write_folded), True),
+    "pprof": Format(
+        ".pb.gz", "`go tool pprof`: memory allocated, in use and accessed, by stack", with_profile(write_pprof), True
+    ),
+    "folded": Format(
+        ".folded", "folded stacks of one --metric, for flamegraph.pl and speedscope", with_profile(write_folded), True
+    ),
     "speedscope": Format(".speedscope.json", "https://www.speedscope.app", with_profile(write_speedscope), True),
     "callgrind": Format(".callgrind", "callgrind_annotate, kcachegrind", with_profile(write_callgrind), True),
     "csv": Format(".csv", "a table with a row for each stack", with_profile(write_csv), True),
@@ -177,9 +194,12 @@ FORMATS: dict[str, Format] = {
     "sysprof": Format(".sysprof", "luajit-parse-sysprof: the samples of a trace recorded with them", run_sysprof),
 }
 BINARY = (".gz", ".memprof", ".sysprof")  # file name endings of binary formats
-EXAMPLES = """\
+EXAMPLES = (
+    """\
 formats (in brackets the ending that is added to the name of FILE by default):
-""" + "".join(f"  {name:<12}{known.meaning} ({known.ending})\n" for name, known in FORMATS.items()) + f"""
+"""
+    + "".join(f"  {name:<12}{known.meaning} ({known.ending})\n" for name, known in FORMATS.items())
+    + f"""
 {blocks.WHERE_HELP}
 --where, --from and --to work with: {', '.join(name for name, known in FORMATS.items() if known.chooses)}.
 
@@ -187,27 +207,34 @@ examples:
   steve export --format pprof app.ljt && go tool pprof -top app.ljt.pb.gz
   steve export --format folded --metric peak_space app.ljt -o - | flamegraph.pl >app.svg
 """
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     from steve.export.profile import BY_NAME
+
     source.add_trace(parser)
     arguments.add_output(parser, "default: FILE with another ending")
     parser.add_argument("--format", metavar="FORMAT", required=True, choices=list(FORMATS), help="see below")
     blocks.add_choice(parser)
     policy.add_arguments(parser)
-    parser.add_argument("--metric", metavar="NAME", choices=list(BY_NAME),
-                        help="for folded: " + ", ".join(BY_NAME) + " (default: alloc_space)")
-    parser.add_argument("--heap", choices=("lua", "all"),
-                        help="for memprof: LuaJIT's heaps only (the default), or all")
+    parser.add_argument(
+        "--metric",
+        metavar="NAME",
+        choices=list(BY_NAME),
+        help="for folded: " + ", ".join(BY_NAME) + " (default: alloc_space)",
+    )
+    parser.add_argument("--heap", choices=("lua", "all"), help="for memprof: LuaJIT's heaps only (the default), or all")
 
 
 def check(args: argparse.Namespace) -> None:
     """UsageError for options that would have no effect."""
     known = FORMATS[args.format]
     if not known.chooses and (args.where, args.begin, args.end) != (None, None, None):
-        raise UsageError(f"--format {args.format} writes samples, which belong to no block; --where, --from and --to "
-                         "work with other formats")
+        raise UsageError(
+            f"--format {args.format} writes samples, which belong to no block; --where, --from and --to "
+            "work with other formats"
+        )
     for option, value, formats in (("--metric", args.metric, "folded"), ("--heap", args.heap, "memprof")):
         if value is not None and args.format != formats:
             raise UsageError(f"{option} is for --format {formats}; with --format {args.format} it has no effect")

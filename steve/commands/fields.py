@@ -52,8 +52,9 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
     policy.add_arguments(parser)
-    parser.add_argument("--sites", metavar="N", type=count, default=5,
-                        help="show the N sites with most bytes (default: 5)")
+    parser.add_argument(
+        "--sites", metavar="N", type=count, default=5, help="show the N sites with most bytes (default: 5)"
+    )
     listing.add_arguments(parser, COLUMNS, None)
     blocks.add_shards(parser)
 
@@ -61,6 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def runs(cells: np.ndarray) -> Iterator[tuple]:
     """Each run of equal cells: (index of the first cell, index after the last, counts of one cell)."""
     import numpy as np
+
     edges = np.flatnonzero(cells[1:] != cells[:-1]) + 1
     starts = [0, *edges.tolist()] if len(cells) else []
     for first, end in zip(starts, [*starts[1:], len(cells)]):
@@ -71,15 +73,24 @@ def rows_of(site: str, largest: int, found: tuple) -> list[dict]:
     """The rows of one site. largest: the size of its largest block; found: the result of
     steve.kernels._accesses.Fields for the site."""
     cell, made, cells = found
-    return [{"site": site, "cell": cell, "blocks": made, "offset": first * cell,
-             "bytes": min(end * cell, largest) - first * cell, **counts}
-            for first, end, counts in runs(cells)]
+    return [
+        {
+            "site": site,
+            "cell": cell,
+            "blocks": made,
+            "offset": first * cell,
+            "bytes": min(end * cell, largest) - first * cell,
+            **counts,
+        }
+        for first, end, counts in runs(cells)
+    ]
 
 
 def grouped(stacks: Table, site_name: Callable[[int], StackText], most: int) -> tuple:
     """Select the `most` sites with most bytes: (their names, the size of the largest block of each, an array that maps
     stack ids to indices of the first list, 2**32 - 1 for other sites)."""
     import numpy as np
+
     sums = blocks.merged(stacks, site_name)
     sites = sorted(sums, key=lambda site: (-sums[site]["bytes"], str(site)))[:most]
     number: dict[object, int] = {site: i for i, site in enumerate(sites)}
@@ -93,10 +104,11 @@ def grouped(stacks: Table, site_name: Callable[[int], StackText], most: int) -> 
 def run(args: argparse.Namespace) -> int:
     from steve.kernels import _accesses
     from steve.kernels._lives import Selection
+
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args, again=True)
     selection = None if chosen.test is None else Selection()
-    stacks, = chosen.sum_by("stack", chosen=selection)
+    (stacks,) = chosen.sum_by("stack", chosen=selection)
     sites, largest, group_of = grouped(stacks, chosen.places.listed_sites(args), args.sites)
     maps = chosen.over_events(partial(_accesses.Fields, group_of, largest), selection)
     rows = [row for site, most, found in zip(sites, largest, maps) for row in rows_of(site, most, found)]

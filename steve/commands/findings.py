@@ -92,14 +92,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     policy.add_arguments(parser)
     parser.add_argument("--rules", metavar="LIST", help="only these rules, with commas between")
     for name, kind, what in (
-            ("early", percent, "the first N percent of a life are its beginning"),
-            ("late", percent, "a first access after N percent of a life is late"),
-            ("idle", percent, "an idle end of at least N percent of a life is long"),
-            ("utilisation", percent, "utilisation is low if less than N percent of the bytes are used"),
-            ("short", count, "a life of at most N operations is short"),
-            ("chain", count, "N or more resizes are a chain"),
-            ("min-life", count, "judge the parts of a life only if it has N operations or more"),
-            ("min-size", count, "judge the utilisation only of blocks of N bytes or more")):
+        ("early", percent, "the first N percent of a life are its beginning"),
+        ("late", percent, "a first access after N percent of a life is late"),
+        ("idle", percent, "an idle end of at least N percent of a life is long"),
+        ("utilisation", percent, "utilisation is low if less than N percent of the bytes are used"),
+        ("short", count, "a life of at most N operations is short"),
+        ("chain", count, "N or more resizes are a chain"),
+        ("min-life", count, "judge the parts of a life only if it has N operations or more"),
+        ("min-size", count, "judge the utilisation only of blocks of N bytes or more"),
+    ):
         value = DEFAULTS[name.replace("-", "_")]
         parser.add_argument(f"--{name}", metavar="N", type=kind, default=value, help=f"{what} (default: {value})")
     listing.add_arguments(parser, COLUMNS, "bytes")
@@ -132,6 +133,7 @@ def errors_of(chosen: blocks.Blocks, met: Faults, args: argparse.Namespace) -> l
     """The objects of --json for the errors that the walk found; reads the trace again for their details."""
     from steve.analysis import program_errors
     from steve.terminal.progress import Progress
+
     with Progress(NAME, args.quiet) as progress:
         return program_errors.read(met.contexts(chosen.trace), chosen.trace, chosen.open_again, progress)
 
@@ -141,12 +143,14 @@ def sums_of(chosen: blocks.Blocks, rules: list[Rule], args: argparse.Namespace) 
     finds; bytes of all selected blocks)."""
     import numpy as np
     from steve.kernels._lives import Findings
+
     found = chosen.fold(partial(Findings, limits(vars(args)), rollups.key_of(args.by)))
     rows = found.rows()
     sums = []
     for number in (RULES.index(rule) for rule in rules):
-        sums.append(np.zeros(len(rows), [("blocks", "u8"), ("size", "u8"), ("variance_blocks", "f8"),
-                                         ("variance_size", "f8")]))
+        sums.append(
+            np.zeros(len(rows), [("blocks", "u8"), ("size", "u8"), ("variance_blocks", "f8"), ("variance_size", "f8")])
+        )
         for name, column in (("blocks", "blocks"), ("size", "bytes")):
             sums[-1][name] = rows[column][:, number]
             sums[-1][f"variance_{name}"] = rows[f"variance_{column}"][:, number]
@@ -155,8 +159,12 @@ def sums_of(chosen: blocks.Blocks, rules: list[Rule], args: argparse.Namespace) 
 
 def row_of(found: dict, total: int) -> dict:
     """The columns of a site. found: the sums over its blocks; total: bytes of all selected blocks."""
-    return {"blocks": found["blocks"], "bytes": found["size"], "share": blocks.share(found["size"], total),
-            **samples.standard_errors(found, ESTIMATES)}
+    return {
+        "blocks": found["blocks"],
+        "bytes": found["size"],
+        "share": blocks.share(found["size"], total),
+        **samples.standard_errors(found, ESTIMATES),
+    }
 
 
 def finding(rule: Rule, sums: Table, total: int, chosen: blocks.Blocks) -> dict:
@@ -167,21 +175,32 @@ def finding(rule: Rule, sums: Table, total: int, chosen: blocks.Blocks) -> dict:
     size = int(sums.rows["size"].sum())
     totals = {name: float(sums.rows[name].sum()) for name in sums.rows.dtype.names}
     errors = samples.standard_errors(totals, ESTIMATES).get("standard_errors", {})
-    return {"finding": rule.key, "title": rule.title, "rule": rule.text(vars(chosen.args)),
-            "blocks": int(sums.rows["blocks"].sum()), "bytes": size,
-            "share": blocks.share(size, total), "sites": sites.ranked(chosen.args.sort), **samples.facts(errors)}
+    return {
+        "finding": rule.key,
+        "title": rule.title,
+        "rule": rule.text(vars(chosen.args)),
+        "blocks": int(sums.rows["blocks"].sum()),
+        "bytes": size,
+        "share": blocks.share(size, total),
+        "sites": sites.ranked(chosen.args.sort),
+        **samples.facts(errors),
+    }
 
 
 def heading(found: dict) -> str:
     """The title of the table of one rule."""
-    return (f"{found['title']}: {found['blocks']:,} blocks, {found['bytes']:,} bytes "
-            f"({listing.cell(found['share'])}%)\n  {found['rule']}")
+    return (
+        f"{found['title']}: {found['blocks']:,} blocks, {found['bytes']:,} bytes "
+        f"({listing.cell(found['share'])}%)\n  {found['rule']}"
+    )
 
 
-def text(chosen: blocks.Blocks, errors: list[dict], findings: list[dict], args: argparse.Namespace,
-         left_out: str) -> str:
+def text(
+    chosen: blocks.Blocks, errors: list[dict], findings: list[dict], args: argparse.Namespace, left_out: str
+) -> str:
     """The text output: the errors, then a table for each rule. left_out: a remark on what is missing, or ""."""
     from steve.analysis import program_errors
+
     plain = not sys.stdout.isatty() or args.output not in (None, "-")
     parts = [chosen.title("findings") + "\n"] + ([left_out + "\n"] if left_out else [])
     parts += [program_errors.text(errors, listing.TOP if args.top is None else args.top)] if errors else []
@@ -194,13 +213,17 @@ def csv_text(findings: list[dict]) -> str:
     """A line for each context of errors and for each site."""
     columns = (RULE, *COLUMNS, *ERROR_COLUMNS)
     none = dict.fromkeys(column.key for column in columns)
-    rows = [{**none, "finding": found["finding"], **row}
-            for found in findings for row in found.get("contexts", found.get("sites", []))]
+    rows = [
+        {**none, "finding": found["finding"], **row}
+        for found in findings
+        for row in found.get("contexts", found.get("sites", []))
+    ]
     return listing.csv_text(rows, columns)
 
 
-def write(args: argparse.Namespace, chosen: blocks.Blocks, errors: list[dict], findings: list[dict],
-          left_out: str) -> None:
+def write(
+    args: argparse.Namespace, chosen: blocks.Blocks, errors: list[dict], findings: list[dict], left_out: str
+) -> None:
     if args.json or args.csv:
         for found in errors + findings:
             rows = "contexts" if "contexts" in found else "sites"
@@ -230,14 +253,17 @@ def left_out_of(chosen: blocks.Blocks, missing: list[str], args: argparse.Namesp
     if names_errors(args) and not errors:
         parts.append("errors are found in the whole trace only; left out with --where, --from and --to")
     if errors and chosen.trace.info().get("trace_freed") == "no" and not samples.mean():
-        parts.append("freed memory was not watched (--trace-freed=no): accesses to it are not reported, "
-                     "and double frees are reported as invalid ones")
+        parts.append(
+            "freed memory was not watched (--trace-freed=no): accesses to it are not reported, "
+            "and double frees are reported as invalid ones"
+        )
     return "; ".join(parts)
 
 
 def run(args: argparse.Namespace) -> int:
     from steve.analysis.program_errors import Faults
     from steve.system.messages import note
+
     listing.check(args, COLUMNS)
     rules = rules_of(args)
     met = Faults()
@@ -246,8 +272,9 @@ def run(args: argparse.Namespace) -> int:
     judged = [is_judged(rule, chosen) for rule in rules]
     missing = [rule.key for rule, kept in zip(rules, judged) if not kept]
     left_out = left_out_of(chosen, missing, args)
-    findings = [finding(rule, blocks.nonzero_rows(rows), total, chosen)
-                for rule, rows, kept in zip(rules, sums, judged) if kept]
+    findings = [
+        finding(rule, blocks.nonzero_rows(rows), total, chosen) for rule, rows, kept in zip(rules, sums, judged) if kept
+    ]
     write(args, chosen, errors_of(chosen, met, args), findings, left_out)
     if left_out:
         note(NAME, left_out, args.quiet)

@@ -38,12 +38,17 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     from steve.export.profile import BY_NAME
+
     blocks.add_arguments(parser)
     policy.add_arguments(parser)
     arguments.add_output(parser, "default: FILE.svg")
-    parser.add_argument("--metric", metavar="NAME", choices=[SAMPLES, *BY_NAME],
-                        help="for a memtrace: samples, " + ", ".join(BY_NAME) + " (default: samples if it "
-                             "has any, else alloc_space)")
+    parser.add_argument(
+        "--metric",
+        metavar="NAME",
+        choices=[SAMPLES, *BY_NAME],
+        help="for a memtrace: samples, " + ", ".join(BY_NAME) + " (default: samples if it "
+        "has any, else alloc_space)",
+    )
     parser.add_argument("--title", metavar="TEXT", help="the heading (default: FILE and metric)")
 
 
@@ -53,6 +58,7 @@ Measured = tuple["Stacks", str, str, int]  # stacks; what their weights measure;
 def of_folded(args: argparse.Namespace) -> Measured:
     """The stacks of a file with folded stacks."""
     from steve.flame.tree import parse, sorted_stacks
+
     with open(args.file, encoding="utf-8", errors="backslashreplace") as file:
         return sorted_stacks(parse(file, args.file)), "samples", "samples", 0
 
@@ -61,6 +67,7 @@ def of_sysprof(args: argparse.Namespace) -> Measured:
     """The samples of a file of sysprof."""
     from steve.commands.sysprof import fold_file
     from steve.flame.tree import sorted_stacks
+
     folded, problem = fold_file(args.file)
     return sorted_stacks(folded), "samples", "samples", 1 if problem else 0
 
@@ -79,6 +86,7 @@ def of_samples(args: argparse.Namespace) -> Measured:
     from steve.analysis.totals import time_unit
     from steve.flame.tree import sorted_stacks
     from steve.profilers.sysprof import traced
+
     if (args.where, args.begin, args.end) != (None, None, None):
         raise UsageError("--where, --from and --to select blocks of a memtrace; samples have none")
     trace = source.open_trace(args)
@@ -99,6 +107,7 @@ def of_allocations(args: argparse.Namespace) -> Measured:
     from steve.export.folded import Folds
     from steve.export.profile import BY_NAME, Profile
     from steve.flame.tree import Stacks
+
     chosen, metric = blocks.Blocks(NAME, args), BY_NAME[args.metric or "alloc_space"]
     folds = Folds(Profile.of(chosen), metric)
     return Stacks(folds, folds.total), metric.name, metric.unit, chosen.verdict()
@@ -115,6 +124,7 @@ def stacks_of(args: argparse.Namespace) -> Measured:
 
 def run(args: argparse.Namespace) -> int:
     from steve.flame.draw import Drawing
+
     check_ending(args.output, "a flame graph is an SVG file", ".svg")
     stacks, what, unit, status = stacks_of(args)
     drawing = Drawing(stacks, args.title or f"{os.path.basename(args.file)}: {what}{samples.remark()}", unit)

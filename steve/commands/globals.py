@@ -51,10 +51,16 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
     policy.add_arguments(parser)
-    parser.add_argument("--share", metavar="N", type=percent, default=90,
-                        help="least lifetime, in percent of all operations (default: 90)")
-    parser.add_argument("--accesses", metavar="N", type=count, default=1,
-                        help="least number of accesses to the block (default: 1)")
+    parser.add_argument(
+        "--share",
+        metavar="N",
+        type=percent,
+        default=90,
+        help="least lifetime, in percent of all operations (default: 90)",
+    )
+    parser.add_argument(
+        "--accesses", metavar="N", type=count, default=1, help="least number of accesses to the block (default: 1)"
+    )
     listing.add_arguments(parser, COLUMNS, "accesses")
     blocks.add_shards(parser)
 
@@ -111,6 +117,7 @@ class Candidates:
         """The lives that are long enough, in the order of their ends. operations: the number in the whole trace."""
         import numpy as np
         from steve.kernels._lives import LIFE
+
         self._drop(operations)
         lives = np.concatenate([columns(np.empty(0, LIFE), *KEPT), *self._kept])
         self._kept = []
@@ -127,6 +134,7 @@ def ranked(lives: np.ndarray, order: str, site_name: Callable[[int], StackText])
     """The lives sorted as listing.ranked() would sort their rows, without making a dictionary for each. order: the key
     of the sort column."""
     import numpy as np
+
     stacks, which = np.unique(lives["stack"], return_inverse=True)
     names = [site_name(int(stack)) for stack in stacks]
     place = {name: i for i, name in enumerate(sorted(set(names)))}
@@ -159,10 +167,13 @@ class Rows:
 
     def _row(self, life: dict) -> dict:
         """The row of one life."""
-        return {**{name: life[name] for name in ("handle", "loads", "stores", "modifies", "freed")},
-                "bytes": life["size"], "share": blocks.share(life["died"] - life["born"], self._operations),
-                "accesses": life["loads"] + life["stores"] + life["modifies"],
-                "site": self._site_name(life["stack"])}
+        return {
+            **{name: life[name] for name in ("handle", "loads", "stores", "modifies", "freed")},
+            "bytes": life["size"],
+            "share": blocks.share(life["died"] - life["born"], self._operations),
+            "accesses": life["loads"] + life["stores"] + life["modifies"],
+            "site": self._site_name(life["stack"]),
+        }
 
 
 def run(args: argparse.Namespace) -> int:

@@ -56,12 +56,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="a folder, or the name of the figure; an ending .png, .svg or .pdf selects the format",
     )
-    parser.add_argument(
-        "--format", metavar="LIST", help="png, svg, pdf, or several separated by commas (default png)"
-    )
-    parser.add_argument(
-        "--tables", choices=KINDS, default="text", help="form of the tables (default %(default)s)"
-    )
+    parser.add_argument("--format", metavar="LIST", help="png, svg, pdf, or several separated by commas (default png)")
+    parser.add_argument("--tables", choices=KINDS, default="text", help="form of the tables (default %(default)s)")
     parser.add_argument("--compat", action="store_true", help="rank by the first Steve's rules")
     parser.add_argument("--json", action="store_true", help="print figures, summaries and tables as JSON")
     parser.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
@@ -111,9 +107,7 @@ def _single(args: argparse.Namespace) -> int:
 
 def _check_app(app: str) -> None:
     if app.endswith("-allocstats") and os.path.isfile(app):
-        raise UsageError(
-            f"the first of several arguments is the name of the figure, but {app} is a result file"
-        )
+        raise UsageError(f"the first of several arguments is the name of the figure, but {app} is a result file")
 
 
 def _remarks(files: list[AllocStats], args: argparse.Namespace) -> None:

@@ -28,8 +28,9 @@ COLUMNS = (
     Column("traffic", "", "bytes read and written"),
     Column("traffic_share", "% of traffic", "this traffic in percent of that of all blocks examined"),
     Column("traffic_cumulative", "% and hotter", "traffic of this and all hotter rows, in percent"),
-    Column("never_accessed", "",
-           "bytes of these blocks that were never accessed, measured in units of 1/64 of a block"),
+    Column(
+        "never_accessed", "", "bytes of these blocks that were never accessed, measured in units of 1/64 of a block"
+    ),
 )
 EXAMPLES = f"""\
 The heat of a block is its traffic: the bytes read from it and written to it, divided by its size. The hottest
@@ -55,6 +56,7 @@ def class_of(traffic: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """The class of each block: 0: no traffic; 1: less than its size; 2, 3, 4...: from 1, 2, 4... times its size."""
     import numpy as np
     from steve.analysis.bins import LogBins
+
     times = LogBins.numbers(traffic // np.maximum(sizes, 1))
     return np.where(traffic == 0, 0, np.minimum(times + 1, CLASSES - 1))
 
@@ -67,17 +69,23 @@ class Classes:
 
     def __init__(self) -> None:
         import numpy as np
+
         self._sums = {name: np.zeros(CLASSES, "u8") for name in self.NAMES}
 
     def add(self, batch: np.ndarray, keep: np.ndarray | None) -> None:
         """Add the lives of a batch that the mask `keep` selects; None: all."""
         import numpy as np
+
         batch = batch if keep is None else batch[keep]
         traffic = batch["bytes_read"] + batch["bytes_written"]
         number = class_of(traffic, batch["size"])
-        for name, values in (("blocks", np.uint64(1)), ("bytes", batch["size"]), ("traffic", traffic),
-                             ("accesses", batch["loads"] + batch["stores"] + batch["modifies"]),
-                             ("never_accessed", batch["size"] - batch["used"])):
+        for name, values in (
+            ("blocks", np.uint64(1)),
+            ("bytes", batch["size"]),
+            ("traffic", traffic),
+            ("accesses", batch["loads"] + batch["stores"] + batch["modifies"]),
+            ("never_accessed", batch["size"] - batch["used"]),
+        ):
             np.add.at(self._sums[name], number, values)
 
     def part(self, peak: int) -> dict[str, np.ndarray]:
@@ -110,10 +118,16 @@ def rows_of(sums: list[dict]) -> list[dict]:
         hotter_size += row["bytes"]
         hotter_traffic += row["traffic"]
         if row["blocks"]:
-            rows.append({**bounds(number), **row, "share": blocks.share(row["bytes"], size),
-                         "cumulative": blocks.share(hotter_size, size),
-                         "traffic_share": blocks.share(row["traffic"], traffic),
-                         "traffic_cumulative": blocks.share(hotter_traffic, traffic)})
+            rows.append(
+                {
+                    **bounds(number),
+                    **row,
+                    "share": blocks.share(row["bytes"], size),
+                    "cumulative": blocks.share(hotter_size, size),
+                    "traffic_share": blocks.share(row["traffic"], traffic),
+                    "traffic_cumulative": blocks.share(hotter_traffic, traffic),
+                }
+            )
     return rows
 
 

@@ -44,10 +44,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     source.add_trace(parser, "ops file or memtrace; - is standard input")
     add_choice(parser)
     parser.add_argument("-o", "--output", metavar="STEM", help="common beginning of the names of the files")
-    parser.add_argument("--parts", metavar="LIST", type=part_list, default=PARTS,
-                        help=f"which files to write, of {','.join(PARTS)}, or none (default: all)")
-    parser.add_argument("--compat", action="store_true",
-                        help="count a block without own accesses as having one, as the first Steve did")
+    parser.add_argument(
+        "--parts",
+        metavar="LIST",
+        type=part_list,
+        default=PARTS,
+        help=f"which files to write, of {','.join(PARTS)}, or none (default: all)",
+    )
+    parser.add_argument(
+        "--compat", action="store_true", help="count a block without own accesses as having one, as the first Steve did"
+    )
     arguments.add_json(parser)
     processes.add_arguments(parser)
 
@@ -73,6 +79,7 @@ def stem_of(args: argparse.Namespace) -> str:
 def lifetimes_of(args: argparse.Namespace, chosen: Blocks, operations: source.Operations) -> tuple[Any, tuple]:
     """Read all operations, with -j in parallel: (the source, the result of steve.kernels._totals.Lifetimes)."""
     from steve.kernels import _totals
+
     if not chosen.is_whole() or not operations.is_ops():
         found = chosen.over_trace(_totals.Lifetimes)
         return chosen.trace, found
@@ -83,6 +90,7 @@ def lifetimes_of(args: argparse.Namespace, chosen: Blocks, operations: source.Op
 
 def run(args: argparse.Namespace) -> int:
     from steve.analysis.lifetimes import RANGES, Lifetimes
+
     stem = stem_of(args)
     chosen = Blocks(NAME, args, again=True)
     operations = chosen.operations()
@@ -90,8 +98,7 @@ def run(args: argparse.Namespace) -> int:
     lifetimes = Lifetimes(accesses, blocks, args.compat)
     ranges = [lifetimes.histogram(low, high) for low, high in RANGES]
     files = write_files(args, stem, operations, lifetimes, unmatched)
-    report = {"accesses": accesses, "unmatched": unmatched, "blocks": len(blocks), "ranges": ranges,
-              "files": files}
+    report = {"accesses": accesses, "unmatched": unmatched, "blocks": len(blocks), "ranges": ranges, "files": files}
     print(json.dumps(report, indent=2) if args.json else text(report), end="\n" if args.json else "")
     remark = source.unmatched_note(last, {"unmatched": unmatched})
     if remark:
@@ -99,8 +106,9 @@ def run(args: argparse.Namespace) -> int:
     return source.verdict(NAME, last)
 
 
-def write_files(args: argparse.Namespace, stem: str, operations: source.Operations, lifetimes: object,
-                unmatched: int) -> list:
+def write_files(
+    args: argparse.Namespace, stem: str, operations: source.Operations, lifetimes: object, unmatched: int
+) -> list:
     """Write the requested files; return their names."""
     files = []
     if "json-ops" in args.parts:
@@ -116,6 +124,7 @@ def write_files(args: argparse.Namespace, stem: str, operations: source.Operatio
 
 def write_json_ops(args: argparse.Namespace, path: str, operations: source.Operations) -> str:
     from steve.kernels import _ops
+
     with Output(path) as out, Progress(f"{NAME}: handles", args.quiet) as progress:
         _ops.write_handles(operations.open(), out.fd, progress)
     return path
@@ -124,6 +133,7 @@ def write_json_ops(args: argparse.Namespace, path: str, operations: source.Opera
 def write_with(function: str, path: str, *values: object) -> str:
     """Write a file with a function of steve.analysis.lifetimes; return its name."""
     from steve.analysis import lifetimes
+
     with Output(path) as out:
         getattr(lifetimes, function)(out, *values)
     return path
@@ -132,6 +142,7 @@ def write_with(function: str, path: str, *values: object) -> str:
 def write_plots(args: argparse.Namespace, stem: str, lifetimes: object) -> list:
     """Write a picture for each range that contains blocks; return their names."""
     from steve.analysis.lifetimes import RANGES, plot, range_name
+
     files = []
     for low, high in RANGES:
         if len(lifetimes.within(low, high)) == 0:
@@ -147,10 +158,16 @@ def write_plots(args: argparse.Namespace, stem: str, lifetimes: object) -> list:
 def text(report: dict) -> str:
     """The report as tables."""
     from steve.terminal.tables import columns, facts, number, render
+
     totals = [("blocks", number(report["blocks"])), ("accesses", number(report["accesses"]))]
-    parts = [facts("Lifetimes", totals),
-             columns("Macro lifetime", ("from", "to", "blocks"),
-                     [(f"{r['low']:g}", f"{r['high']:g}", number(r["blocks"])) for r in report["ranges"]])]
+    parts = [
+        facts("Lifetimes", totals),
+        columns(
+            "Macro lifetime",
+            ("from", "to", "blocks"),
+            [(f"{r['low']:g}", f"{r['high']:g}", number(r["blocks"])) for r in report["ranges"]],
+        ),
+    ]
     if report["files"]:
         parts.append(facts("Files", [(name,) for name in report["files"]]))
     return render(parts, sys.stdout.isatty())

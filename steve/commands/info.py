@@ -33,8 +33,10 @@ examples:
 # facts that the recorder notes if the program seems to use an allocator that it does not know
 UNSEEN = ("unseen_mapped_bytes", "unseen_block_bytes", "unseen_reason")
 UNSEEN_NAMES = "--alloc-prefix, --observe-alloc and --heap=mmap"
-UNSEEN_REASONS = {"static": ("a static program without symbols ", "--heap=mmap"),
-                  "copy": ("a program with a library that is loaded twice ", "--heap=mmap")}
+UNSEEN_REASONS = {
+    "static": ("a static program without symbols ", "--heap=mmap"),
+    "copy": ("a program with a library that is loaded twice ", "--heap=mmap"),
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -91,24 +93,40 @@ def text(facts: dict, to_terminal: bool) -> str:
     """The object of --json as a table."""
     from steve.terminal.tables import facts as table
     from steve.terminal.tables import number, render, size
+
     density = facts["bytes_per_event"]
     hidden = ("exit_status", "signal", *UNSEEN)  # shown in another form below
-    recorded = [(key, value) for key, value in facts["recording"].items()
-                if key not in hidden and not key.startswith("thread ")]  # `steve threads` shows names of threads
-    rows = [("format", facts["format"]), *recorded, ("ending", facts["ending"]),
-            ("program ended", program_end_text(facts["program"]))]
+    recorded = [
+        (key, value) for key, value in facts["recording"].items() if key not in hidden and not key.startswith("thread ")
+    ]  # `steve threads` shows names of threads
+    rows = [
+        ("format", facts["format"]),
+        *recorded,
+        ("ending", facts["ending"]),
+        ("program ended", program_end_text(facts["program"])),
+    ]
     rows += [("heap", unseen_text(facts["recording"]))] if UNSEEN[0] in facts["recording"] else []
     rows += [("problem", facts["problem"])] if facts["problem"] else []
-    rows += [("damaged chunks", number(facts["damaged_chunks"])), ("size", size(facts["bytes"])),
-             ("events", number(facts["events"])),
-             ("bytes per event", "-" if density is None else f"{density:.3f}"),
-             ("blocks", number(facts["blocks"]))]
+    rows += [
+        ("damaged chunks", number(facts["damaged_chunks"])),
+        ("size", size(facts["bytes"])),
+        ("events", number(facts["events"])),
+        ("bytes per event", "-" if density is None else f"{density:.3f}"),
+        ("blocks", number(facts["blocks"])),
+    ]
     rows += [(name, number(value)) for name, value in facts["definitions"].items()]
-    rows += [(facts["recording"].get("time_unit", "instructions"), number(facts["instructions"])), ("seconds", f"{facts['seconds']:.3f}"),
-             ("dropped events", dropped_text(facts["dropped"], facts["dropped_at_least"])),
-             ("accesses outside blocks", number(facts["accesses_elsewhere"]))]
+    rows += [
+        (facts["recording"].get("time_unit", "instructions"), number(facts["instructions"])),
+        ("seconds", f"{facts['seconds']:.3f}"),
+        ("dropped events", dropped_text(facts["dropped"], facts["dropped_at_least"])),
+        ("accesses outside blocks", number(facts["accesses_elsewhere"])),
+    ]
     tables = [table(os.path.basename(facts["file"]), rows)]
     if facts["modules"]:
-        tables.append(table("object files and their build ids",
-                            [(module["object"], module["build_id"] or "-") for module in facts["modules"]]))
+        tables.append(
+            table(
+                "object files and their build ids",
+                [(module["object"], module["build_id"] or "-") for module in facts["modules"]],
+            )
+        )
     return render(tables, to_terminal)

@@ -31,18 +31,38 @@ COLUMNS = (
     Column("share", "% of all", "these bytes in percent of those of all blocks listed"),
     Column("made", "made", "all blocks made by the site"),
     Column("mean_age", "age", "operations from their New to the end, on average"),
-    Column("lost", "lost", "C: bytes of blocks to which no pointer existed when the program ended; null, like the "
-           "next two, if the recorder did not search for pointers, and with --by=type or thread"),
+    Column(
+        "lost",
+        "lost",
+        "C: bytes of blocks to which no pointer existed when the program ended; null, like the "
+        "next two, if the recorder did not search for pointers, and with --by=type or thread",
+    ),
     Column("indirect", "indirect", "C: bytes of blocks to which only lost blocks point"),
-    Column("possible", "possible", "C: bytes of possibly lost blocks: only pointers into the middle of a block lead "
-           "to them, directly or through other blocks"),
-    Column("reachable", "reachable", "C: bytes of the other blocks. Lua: bytes of the site's objects, including "
-           "their parts (arrays and hashes of tables, stacks of threads), that are reachable from the roots in the "
-           "last snapshot of their state. null if neither is known"),
-    Column("unreachable", "garbage", "Lua: bytes of objects that are not reachable and only wait for the garbage "
-           "collector; null without a snapshot"),
-    Column("runtime", "runtime", "bytes of blocks that the C or C++ library made for itself, such as buffers of "
-           "streams and libstdc++'s memory for exceptions; null if the recorder did not search for pointers"),
+    Column(
+        "possible",
+        "possible",
+        "C: bytes of possibly lost blocks: only pointers into the middle of a block lead "
+        "to them, directly or through other blocks",
+    ),
+    Column(
+        "reachable",
+        "reachable",
+        "C: bytes of the other blocks. Lua: bytes of the site's objects, including "
+        "their parts (arrays and hashes of tables, stacks of threads), that are reachable from the roots in the "
+        "last snapshot of their state. null if neither is known",
+    ),
+    Column(
+        "unreachable",
+        "garbage",
+        "Lua: bytes of objects that are not reachable and only wait for the garbage "
+        "collector; null without a snapshot",
+    ),
+    Column(
+        "runtime",
+        "runtime",
+        "bytes of blocks that the C or C++ library made for itself, such as buffers of "
+        "streams and libstdc++'s memory for exceptions; null if the recorder did not search for pointers",
+    ),
     Column("site", "site", f"{SITE}; or what --by names", True),
 )
 # columns with standard errors in a sample of the blocks, and their sums
@@ -117,6 +137,7 @@ class Leaks:
 
 class Reachability(NamedTuple):
     """How the blocks alive at the end can be reached, by row of the list. None: unknown."""
+
     lua: rollups.Sums | None
     """Bytes of reachable and of unreachable Lua objects: the columns reachable and unreachable."""
     c: rollups.Sums | None
@@ -133,6 +154,7 @@ LOST = ("lost", "indirect", "possible")
 def of_lua(chosen: blocks.Blocks, survivors: Survivors) -> rollups.Sums | None:
     """Bytes of reachable and of unreachable Lua objects, by what the survivors are summed by; None if there is no snapshot."""
     import numpy as np
+
     lives = survivors.of_lua(chosen.trace)
     if not len(lives):
         return None
@@ -162,8 +184,11 @@ def c_text(reach: Reachability) -> str:
     """The part of the heading about C blocks, "" if nothing is known."""
     if reach.c is None or not len(reach.c.numbers):
         return ""
-    lost = [f"{reach.sum(key):,} {words}" for key, words in
-            (("lost", "bytes lost"), ("indirect", "indirectly"), ("possible", "possibly")) if reach.sum(key)]
+    lost = [
+        f"{reach.sum(key):,} {words}"
+        for key, words in (("lost", "bytes lost"), ("indirect", "indirectly"), ("possible", "possibly"))
+        if reach.sum(key)
+    ]
     known = f"{', '.join(lost) or 'nothing lost'}, {reach.sum('reachable'):,} reachable"
     own = reach.sum("runtime")
     return f"; of C: {known}" + (f"; {own:,} are the runtime libraries' own" if own else "")
@@ -181,9 +206,16 @@ def heading(live: rollups.Sums, reach: Reachability) -> str:
 
 def joined(live: rollups.Sums, made: rollups.Sums, reach: Reachability) -> rollups.Sums:
     """All that is known of the blocks alive at the end. made: sums of all blocks."""
-    columns = {"bytes": (live, "live_bytes"), "blocks": (live, "live_blocks"), "lifetimes": (live, "lifetimes"),
-               "lives": (live, "blocks"), "made": (made, "blocks"), "variance_bytes": (live, "variance_live_bytes"),
-               "variance_blocks": (live, "variance_live_blocks"), "variance_made": (made, "variance_blocks")}
+    columns = {
+        "bytes": (live, "live_bytes"),
+        "blocks": (live, "live_blocks"),
+        "lifetimes": (live, "lifetimes"),
+        "lives": (live, "blocks"),
+        "made": (made, "blocks"),
+        "variance_bytes": (live, "variance_live_bytes"),
+        "variance_blocks": (live, "variance_live_blocks"),
+        "variance_made": (made, "variance_blocks"),
+    }
     if reach.lua is not None:
         columns.update(lua_reachable=(reach.lua, "reachable"), unreachable=(reach.lua, "unreachable"))
     if reach.c is not None:
@@ -194,10 +226,16 @@ def joined(live: rollups.Sums, made: rollups.Sums, reach: Reachability) -> rollu
 def row_of(found: dict, total: int) -> dict:
     """The columns of a site. found: what joined() has of it; total: the bytes of all sites."""
     reachable = [found[key] for key in ("lua_reachable", "reachable") if key in found]
-    return {"bytes": found["bytes"], "blocks": found["blocks"], "share": blocks.share(found["bytes"], total),
-            "made": found["made"], "mean_age": blocks.mean(found["lifetimes"], found["lives"]),
-            **{key: found.get(key) for key in (*LOST, "unreachable", "runtime")},
-            "reachable": sum(reachable) if reachable else None, **samples.standard_errors(found, ESTIMATES)}
+    return {
+        "bytes": found["bytes"],
+        "blocks": found["blocks"],
+        "share": blocks.share(found["bytes"], total),
+        "made": found["made"],
+        "mean_age": blocks.mean(found["lifetimes"], found["lives"]),
+        **{key: found.get(key) for key in (*LOST, "unreachable", "runtime")},
+        "reachable": sum(reachable) if reachable else None,
+        **samples.standard_errors(found, ESTIMATES),
+    }
 
 
 def shown(reach: Reachability, by: str) -> tuple[Column, ...]:
@@ -220,8 +258,9 @@ def run(args: argparse.Namespace) -> int:
     alive, everything = found.sums.rows(chosen.totals["peak"])
     everything = Table(everything.numbers, columns(everything.rows, "blocks", "variance_blocks"))
     del chosen.lives, found.sums  # all but one column of all sums is freed before the stacks are named
-    live = rollup.merged(alive, ("live_bytes", "live_blocks", "lifetimes", "blocks", "variance_live_bytes",
-                                  "variance_live_blocks"))
+    live = rollup.merged(
+        alive, ("live_bytes", "live_blocks", "lifetimes", "blocks", "variance_live_bytes", "variance_live_blocks")
+    )
     made = rollup.merged(everything, ("blocks", "variance_blocks"))
     reach = reachability(chosen, found, rollup)
     title = heading(live, reach)

@@ -39,8 +39,11 @@ COLUMNS = (
     Column("blocks", "blocks", "blocks with such a lifetime and size"),
     Column("bytes", "bytes", "their bytes at the end of their lives"),
     Column("share", "% of blocks", "these blocks in percent of all blocks examined"),
-    Column("cumulative", "% up to here",
-           "blocks of the same sizes in this row and all rows before it, in percent of all blocks of these sizes"),
+    Column(
+        "cumulative",
+        "% up to here",
+        "blocks of the same sizes in this row and all rows before it, in percent of all blocks of these sizes",
+    ),
 )
 # columns with standard errors in a sample of the blocks
 ESTIMATES = {"blocks": "blocks", "bytes": "bytes"}
@@ -63,8 +66,9 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
-    parser.add_argument("--unit", choices=tuple(UNITS), default="operations",
-                        help="unit of lifetimes (default: operations)")
+    parser.add_argument(
+        "--unit", choices=tuple(UNITS), default="operations", help="unit of lifetimes (default: operations)"
+    )
     parser.add_argument("--bins", choices=tuple(KINDS), default="log", help="kind of bins (default: log)")
     parser.add_argument("--by-size", action="store_true", help="separate rows for each power of two of the sizes")
     listing.add_arguments(parser, COLUMNS, None)
@@ -88,6 +92,7 @@ class Clock:
     def at(self, instructions: np.ndarray) -> np.ndarray:
         """The times in nanoseconds (f8) at these instruction counts."""
         import numpy as np
+
         known = sorted(self.points)
         return np.interp(instructions, known, [self.points[i] for i in known])
 
@@ -126,6 +131,7 @@ class LifetimeBins:
         """Add the lives of a batch that the mask `keep` selects; None: all."""
         import numpy as np
         from steve.kernels._lives import scaled
+
         batch = batch if keep is None else batch[keep]
         lives, sizes = self.measure(batch), batch["size"]
         (counts, of_counts), (amounts, of_amounts) = scaled(batch), scaled(batch, "size")
@@ -149,8 +155,14 @@ class LifetimeBins:
         result: list[dict] = []
         total = sum(count for bins in self.classes.values() for _, _, count, _ in bins)
         for size, bins in sorted(self.classes.items()):
-            errors = {first: {"variance_blocks": of_blocks, "variance_bytes": of_bytes}
-                      for first, _, of_blocks, of_bytes in self.variances[size]} if samples.mean() else {}
+            errors = (
+                {
+                    first: {"variance_blocks": of_blocks, "variance_bytes": of_bytes}
+                    for first, _, of_blocks, of_bytes in self.variances[size]
+                }
+                if samples.mean()
+                else {}
+            )
             result += rows_of(size if self.by_size else None, list(bins), total, errors)
         return result
 
@@ -161,11 +173,19 @@ def rows_of(size: int | None, bins: list, total: int, variances: dict[int, dict]
     rows, so_far, own = [], 0, sum(count for _, _, count, _ in bins)
     for first, last, count, weight in bins:
         so_far += count
-        rows.append({"from_size": 1 << size >> 1 if size is not None else 0,
-                     "to_size": (1 << size) - 1 if size is not None else None,
-                     "from": first, "to": last, "blocks": count, "bytes": weight,
-                     "share": blocks.share(count, total), "cumulative": blocks.share(so_far, own),
-                     **samples.standard_errors(variances.get(first, NO_VARIANCE), ESTIMATES)})
+        rows.append(
+            {
+                "from_size": 1 << size >> 1 if size is not None else 0,
+                "to_size": (1 << size) - 1 if size is not None else None,
+                "from": first,
+                "to": last,
+                "blocks": count,
+                "bytes": weight,
+                "share": blocks.share(count, total),
+                "cumulative": blocks.share(so_far, own),
+                **samples.standard_errors(variances.get(first, NO_VARIANCE), ESTIMATES),
+            }
+        )
     return rows
 
 
@@ -184,8 +204,11 @@ def table_of(chosen: blocks.Blocks, args: argparse.Namespace) -> LifetimeBins:
 
 def shown(args: argparse.Namespace) -> tuple:
     """The columns. Without --by-size, those of sizes are hidden in the table."""
-    return COLUMNS if args.by_size else tuple(
-        column._replace(head="") if column.key in ("from_size", "to_size") else column for column in COLUMNS)
+    return (
+        COLUMNS
+        if args.by_size
+        else tuple(column._replace(head="") if column.key in ("from_size", "to_size") else column for column in COLUMNS)
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -193,7 +216,9 @@ def run(args: argparse.Namespace) -> int:
     chosen = blocks.Blocks(NAME, args)
     table = table_of(chosen, args)
     if samples.mean() and args.unit in ("operations", "bytes"):
-        raise UsageError(f"{chosen.trace.name}: is a sample of the blocks, in which not all {args.unit} of a life are known; "
-                         "give --unit instructions, which are nanoseconds there")
+        raise UsageError(
+            f"{chosen.trace.name}: is a sample of the blocks, in which not all {args.unit} of a life are known; "
+            "give --unit instructions, which are nanoseconds there"
+        )
     listing.write(args, chosen.title(f"lifetimes in {args.unit}"), table.rows(), shown(args))
     return chosen.verdict()

@@ -29,9 +29,14 @@ COLUMNS = (
     Column("allocs", "allocs", "blocks made by the line"),
     Column("mean_lifetime", "", "operations from their New to their Free or the end, on average"),
     Column("alloc_bytes", "bytes", "bytes that their News and Resizes requested"),
-    Column("kinds", "", "allocs and alloc_bytes by kind of block: the type of its content in a Lua heap (see steve "
-           "types), else the kind of the heap (malloc, mmap, custom); in JSON {kind: {allocs, alloc_bytes}}, in CSV "
-           "`kind allocs alloc_bytes; ...`, most bytes first", is_group=True),
+    Column(
+        "kinds",
+        "",
+        "allocs and alloc_bytes by kind of block: the type of its content in a Lua heap (see steve "
+        "types), else the kind of the heap (malloc, mmap, custom); in JSON {kind: {allocs, alloc_bytes}}, in CSV "
+        "`kind allocs alloc_bytes; ...`, most bytes first",
+        is_group=True,
+    ),
     Column("frees", "frees", "number of these blocks that were freed, by any line"),
     Column("resizes", "", "number of resizes of these blocks, by any line"),
     Column("live_bytes_at_peak", "at peak", "bytes of these blocks at the peak of the whole heap"),
@@ -42,9 +47,11 @@ COLUMNS = (
     Column("modifies", "", "modifications by the line (one instruction loads and stores)"),
     Column("bytes_read", "", "bytes that the line reads"),
     Column("bytes_written", "", "bytes that the line writes"),
-    *(Column(f"{whose}_{key}", "", f"as {key}, {meaning}")
-      for whose, meaning in (("own", "of blocks that the line itself made"), ("others", "of all other blocks"))
-      for key in ACCESSES),
+    *(
+        Column(f"{whose}_{key}", "", f"as {key}, {meaning}")
+        for whose, meaning in (("own", "of blocks that the line itself made"), ("others", "of all other blocks"))
+        for key in ACCESSES
+    ),
     Column("blocks_touched", "blocks", "distinct blocks that the line accesses"),
     Column("cache_lines_touched", "lines", "distinct cache lines of 64 bytes that the line accesses"),
     Column("function", "", "function; without a name, [object] or (unknown)", True),
@@ -53,8 +60,14 @@ COLUMNS = (
     Column("place", "line", "", True),
 )
 # columns with standard errors in a sample of the blocks, and their sums
-ESTIMATES = {"allocs": "blocks", "alloc_bytes": "bytes", "frees": "frees", "live_bytes_at_peak": "peak_bytes",
-             "live_bytes_at_end": "live_bytes", "live_blocks_at_end": "live_blocks"}
+ESTIMATES = {
+    "allocs": "blocks",
+    "alloc_bytes": "bytes",
+    "frees": "frees",
+    "live_bytes_at_peak": "peak_bytes",
+    "live_bytes_at_end": "live_bytes",
+    "live_blocks_at_end": "live_blocks",
+}
 EXAMPLES = f"""\
 An allocation is attributed to the innermost Lua function in its stack or, if there is none, to the innermost frame
 that has a name and does not belong to the allocator. An access is attributed to the line of its instruction. Accesses
@@ -86,6 +99,7 @@ def empty(line: Line) -> dict:
 def kind_names() -> tuple[str, ...]:
     """The names of the kernel's kinds of blocks, by number; see LINEWORK_KINDS."""
     from steve.trace._memtrace import HEAP_KIND_NAMES, TYPE_NAMES
+
     return TYPE_NAMES + HEAP_KIND_NAMES
 
 
@@ -99,6 +113,7 @@ def kinds_of(made: np.void, names: tuple[str, ...]) -> dict[str, dict[str, int]]
 def accesses_of(work: np.ndarray) -> list[dict[str, int]]:
     """The columns of accesses, in the order of line numbers. work: the kernel's counts by line."""
     from steve.kernels._lives import accesses_of as columns
+
     rows: list[dict[str, int]] = [{} for _ in work]
     for whose in ("own", "others"):
         for row, found in zip(rows, columns(work[f"{whose}_counts"], work[f"{whose}_bytes"]).tolist()):
@@ -115,8 +130,11 @@ def add_work(rows: dict[Line, dict], lives: Lives, lines: LineNumbers) -> None:
         if found["blocks"] or made[number]["blocks"].any():
             line = lines.line(number)
             rows.setdefault(line, empty(line)).update(
-                accesses, kinds=kinds_of(made[number], names), blocks_touched=int(found["blocks"]),
-                cache_lines_touched=int(found["cache_lines"]))
+                accesses,
+                kinds=kinds_of(made[number], names),
+                blocks_touched=int(found["blocks"]),
+                cache_lines_touched=int(found["cache_lines"]),
+            )
 
 
 def add_lives(rows: dict[Line, dict], sums: Table, lines: LineNumbers) -> None:
@@ -124,16 +142,21 @@ def add_lives(rows: dict[Line, dict], sums: Table, lines: LineNumbers) -> None:
     for line, found in blocks.merged(sums, lines.of_stack).items():
         rows.setdefault(line, empty(line)).update(
             mean_lifetime=blocks.mean(found["lifetimes"], found["blocks"]),
-            allocs=found["blocks"], alloc_bytes=found["bytes"], frees=found["frees"],
-            resizes=found["resizes"], live_bytes_at_peak=found["peak_bytes"],
-            live_bytes_at_end=found["live_bytes"], live_blocks_at_end=found["live_blocks"],
-            **samples.standard_errors(found, ESTIMATES))
+            allocs=found["blocks"],
+            alloc_bytes=found["bytes"],
+            frees=found["frees"],
+            resizes=found["resizes"],
+            live_bytes_at_peak=found["peak_bytes"],
+            live_bytes_at_end=found["live_bytes"],
+            live_blocks_at_end=found["live_blocks"],
+            **samples.standard_errors(found, ESTIMATES),
+        )
 
 
 def run(args: argparse.Namespace) -> int:
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args, by_line=True)
-    sums, = chosen.sum_with_accesses("stack")
+    (sums,) = chosen.sum_with_accesses("stack")
     assert chosen.lines is not None
     chosen.lines.reach_all()
     rows: dict[Line, dict[str, Any]] = {}

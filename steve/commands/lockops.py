@@ -79,7 +79,11 @@ examples:
   steve lockops --stack --stats app.ljt
   steve lockops --stats app-lockopsfull
   steve lockops --full --decay 0.1 --unlock-before-free app-ops
-""".replace("{columns}", listing.explained(COLUMNS)).replace("{where}", blocks.WHERE_HELP)
+""".replace(
+    "{columns}", listing.explained(COLUMNS)
+).replace(
+    "{where}", blocks.WHERE_HELP
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -88,18 +92,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     arguments.add_output(parser, "default: FILE without -ops, with -lockops, -lockopsfull or -stack-lockops")
     source.add_form(parser)
     way = parser.add_mutually_exclusive_group()
-    for name, what in (("simple", "lock for life or not at all, by macro lifetime"),
-                       ("full", "lock and unlock by the life counter"),
-                       ("stack", "lock while a function that accesses the block is on the call stack")):
+    for name, what in (
+        ("simple", "lock for life or not at all, by macro lifetime"),
+        ("full", "lock and unlock by the life counter"),
+        ("stack", "lock while a function that accesses the block is on the call stack"),
+    ):
         way.add_argument(f"--{name}", dest="way", action="store_const", const=name, help=what)
-    parser.add_argument("--stats", action="store_true",
-                        help="show what the locks mean for a compacting allocator")
+    parser.add_argument("--stats", action="store_true", help="show what the locks mean for a compacting allocator")
     parser.add_argument("--json", action="store_true", help="write --stats as one JSON object")
     parser.add_argument("--csv", action="store_true", help="write the samples of --stats as comma-separated values")
-    for name, what in (("gain", "added to the life counter by an operation on the block (full; default: 1)"),
-                       ("decay", "subtracted from it by an operation on another block (full; default: 0.5)"),
-                       ("threshold", "the counter above which a block is locked (full; default: 0), or the macro "
-                                     "lifetime below which it is (simple; default: 0.5)")):
+    for name, what in (
+        ("gain", "added to the life counter by an operation on the block (full; default: 1)"),
+        ("decay", "subtracted from it by an operation on another block (full; default: 0.5)"),
+        (
+            "threshold",
+            "the counter above which a block is locked (full; default: 0), or the macro "
+            "lifetime below which it is (simple; default: 0.5)",
+        ),
+    ):
         parser.add_argument(f"--{name}", metavar="X", type=thousandths, help=what)
     parser.add_argument("--unlock-before-free", action="store_true", help="unlock each locked block before its F")
     parser.add_argument("--compat", action="store_true", help="write the bytes of the first Steve, with its losses")
@@ -145,6 +155,7 @@ def run(args: argparse.Namespace) -> int:
     if args.way is None:
         return of_lockops(args)
     from steve.kernels import _locks
+
     output = args.output or (os.devnull if args.stats else source.result_name(args.file, ENDINGS[args.way]))
     args.form = form_of(args, output)
     stats = _locks.LockStats() if args.stats else None
@@ -173,6 +184,7 @@ def of_lockops(args: argparse.Namespace) -> int:
     """Run --stats on a lockops file; return the exit status."""
     from steve.kernels import _locks
     from steve.trace._memtrace import OpsFile
+
     if not blocks.is_whole(args):
         raise UsageError("--where, --from and --to select blocks of a memtrace, not of a lockops file")
     stats, file = _locks.LockStats(), OpsFile(args.file, kind="lockops")
@@ -193,24 +205,36 @@ def report(args: argparse.Namespace, name: str, stats: LockStats) -> None:
             out.write(text(name, stats))
 
 
-def full(args: argparse.Namespace, operations: source.Operations, last: object, fd: int,
-         stats: LockStats | None) -> dict:
+def full(
+    args: argparse.Namespace, operations: source.Operations, last: object, fd: int, stats: LockStats | None
+) -> dict:
     """Write the locks of --full in two walks: the first finds the blocks that are freed. Returns counts of operations
     left out."""
     from steve.kernels import _locks
+
     with Progress("lockops: blocks that are freed", args.quiet) as progress:
         unfreed = _locks.Unfreed(operations.open(), progress)
     with Progress("lockops: locks", args.quiet) as progress:
-        return _locks.write_lockops_full(last, unfreed, fd, rules=life_rules(args), compat=args.compat,
-                                           unlock_before_free=args.unlock_before_free, tick=progress,
-                                           form=args.form, stats=stats)
+        return _locks.write_lockops_full(
+            last,
+            unfreed,
+            fd,
+            rules=life_rules(args),
+            compat=args.compat,
+            unlock_before_free=args.unlock_before_free,
+            tick=progress,
+            form=args.form,
+            stats=stats,
+        )
 
 
-def simple(args: argparse.Namespace, operations: source.Operations, last: object, fd: int,
-           stats: LockStats | None) -> dict:
+def simple(
+    args: argparse.Namespace, operations: source.Operations, last: object, fd: int, stats: LockStats | None
+) -> dict:
     """Write the locks of --simple in two walks: the first measures macro lifetimes. Returns counts of operations left
     out."""
     from steve.kernels import _locks
+
     with Progress("lockops: lifetimes", args.quiet) as progress:
         threshold = 500 if args.threshold is None else args.threshold
         first = operations.open()
@@ -218,17 +242,21 @@ def simple(args: argparse.Namespace, operations: source.Operations, last: object
     if stats is None and hasattr(last, "pass_accesses") and first.problem is None and not args.salvage:
         last.pass_accesses()  # locks are written at News, so only --stats needs the accesses between them
     with Progress("lockops: locks", args.quiet) as progress:
-        return _locks.write_lockops_simple(last, plan, fd, progress, form=args.form,
-                                             unlock_before_free=args.unlock_before_free, stats=stats)
+        return _locks.write_lockops_simple(
+            last, plan, fd, progress, form=args.form, unlock_before_free=args.unlock_before_free, stats=stats
+        )
 
 
-def stack(args: argparse.Namespace, operations: source.Operations, last: object, fd: int,
-          stats: LockStats | None) -> dict:
+def stack(
+    args: argparse.Namespace, operations: source.Operations, last: object, fd: int, stats: LockStats | None
+) -> dict:
     """Write the locks of --stack in one walk. Returns counts of operations left out."""
     from steve.kernels import _locks
+
     with Progress("lockops: locks", args.quiet) as progress:
-        return _locks.write_lockops_stack(last, fd, unlock_before_free=args.unlock_before_free,
-                                            tick=progress, form=args.form, stats=stats)
+        return _locks.write_lockops_stack(
+            last, fd, unlock_before_free=args.unlock_before_free, tick=progress, form=args.form, stats=stats
+        )
 
 
 WAYS = {"full": full, "simple": simple, "stack": stack}

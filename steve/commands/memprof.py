@@ -36,14 +36,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     arguments.add_json(parser)
     parser.add_argument("--leak-only", action="store_true", help="report only what is held at the end")
     parser.add_argument("--human-readable", action="store_true", help="print sizes in KiB, MiB...")
-    parser.add_argument("--heap-snap-interval", metavar="SEC", type=listing.count, default=0,
-                        help="also report every SEC seconds what is held then")
-    parser.add_argument("--dump", action="store_true",
-                        help="show the objects of the trace's last snapshot instead of allocations")
-    parser.add_argument("--today", action="store_true",
-                        help="write lines as Tarantool's current parser does, not as in the first RFC")
-    parser.add_argument("--heap", choices=("lua", "all"), default="lua",
-                        help="for a memtrace: LuaJIT's heaps only (the default), or all heaps")
+    parser.add_argument(
+        "--heap-snap-interval",
+        metavar="SEC",
+        type=listing.count,
+        default=0,
+        help="also report every SEC seconds what is held then",
+    )
+    parser.add_argument(
+        "--dump", action="store_true", help="show the objects of the trace's last snapshot instead of allocations"
+    )
+    parser.add_argument(
+        "--today", action="store_true", help="write lines as Tarantool's current parser does, not as in the first RFC"
+    )
+    parser.add_argument(
+        "--heap",
+        choices=("lua", "all"),
+        default="lua",
+        help="for a memtrace: LuaJIT's heaps only (the default), or all heaps",
+    )
 
 
 class Run:
@@ -51,6 +62,7 @@ class Run:
 
     def __init__(self, args: argparse.Namespace, out: Output) -> None:
         from steve.profilers._ljstream import Heap
+
         self.args, self.out = args, out
         self.report, self.heap = Report(args.today, args.human_readable), Heap()
 
@@ -74,17 +86,21 @@ class Run:
 def read_profile(run: Run) -> int:
     """Report on a file of memprof; return the exit status."""
     from steve.profilers.memprof.reader import MemprofFile
+
     path = run.args.file
     file = MemprofFile(files.contents(path), files.name_of(path))
     if run.args.heap_snap_interval and file.version != 1:
-        raise SteveError(f"{file.name}: version {file.version} has no time marks, which --heap-snap-interval "
-                         "needs; version 1 and memtraces have them")
+        raise SteveError(
+            f"{file.name}: version {file.version} has no time marks, which --heap-snap-interval "
+            "needs; version 1 and memtraces have them"
+        )
     seconds = 0
 
     def second() -> None:
         nonlocal seconds
         seconds += 1
         run.snapshot(seconds)
+
     file.read(run.heap, second)
     run.finish()
     if file.problem is not None:
@@ -95,6 +111,7 @@ def read_profile(run: Run) -> int:
 def read_trace(run: Run) -> int:
     """Report on a memtrace; return the exit status."""
     from steve.profilers.memprof.traced import Traced
+
     trace = source.open_trace(run.args)
     with Progress(NAME, run.args.quiet) as progress:
         Traced(trace, run.args.heap, progress).feed(run.heap, run.snapshot)
@@ -105,6 +122,7 @@ def read_trace(run: Run) -> int:
 def dump(args: argparse.Namespace) -> int:
     """Write the last snapshot of a memtrace (--dump); return the exit status."""
     from steve.snapshots.show import memprof_dump
+
     if files.is_profile(args.file):
         raise SteveError(f"{args.file}: a file of memprof has no snapshots; record a memtrace with one")
     return memprof_dump(NAME, args)

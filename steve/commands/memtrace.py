@@ -32,10 +32,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from steve.kernels import _ops
+
     trace = blocks.Blocks(NAME, args).open_chosen()
     with Output(args.output or "-") as out, Progress(NAME, args.quiet) as progress:
         counts = _ops.write_classic(trace, out.fd, progress)
     if counts["bad_frees"] or counts["others"]:
-        note(NAME, f"{trace.name}: left out what classic text cannot express: frees of no block "
-             f"{counts['bad_frees']}, marks and other events {counts['others']}", args.quiet)
+        note(
+            NAME,
+            f"{trace.name}: left out what classic text cannot express: frees of no block "
+            f"{counts['bad_frees']}, marks and other events {counts['others']}",
+            args.quiet,
+        )
     return source.verdict(NAME, trace)

@@ -62,13 +62,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--resize", action="store_true", help="write a resize as R instead of F and N")
     parser.add_argument("--threads", action="store_true", help="write which thread does each operation")
     parser.add_argument("--times", action="store_true", help="write the times of operations, in instructions")
-    parser.add_argument("--compat", action="store_true",
-                        help="for classic text: write the bytes of the first Steve, where live blocks may overlap")
+    parser.add_argument(
+        "--compat",
+        action="store_true",
+        help="for classic text: write the bytes of the first Steve, where live blocks may overlap",
+    )
 
 
 def translated(args: argparse.Namespace, out: Output, form: str) -> tuple[Trace | Whole, dict]:
     """Translate a memtrace. Returns the trace and counts of events left out, as the other way does."""
     from steve.analysis.operations import Operations
+
     in_shards = not (form == "zstd" or args.threads or args.times or is_copied(args, form))
     chosen = blocks.Blocks(NAME, args)
     with ExitStack() as stack:
@@ -84,9 +88,12 @@ def converted(args: argparse.Namespace, out: Output, form: str) -> tuple[OpsFile
     """Write the operations of an ops or lockops file in another form."""
     from steve.kernels import _ops
     from steve.trace._memtrace import OpsFile
+
     if args.resize or args.threads or args.times or not blocks.is_whole(args):
-        raise UsageError(f"{args.file}: is an ops file, whose operations are written unchanged; --resize, --threads, "
-                         "--times, --where, --from and --to are for memtraces")
+        raise UsageError(
+            f"{args.file}: is an ops file, whose operations are written unchanged; --resize, --threads, "
+            "--times, --where, --from and --to are for memtraces"
+        )
     if args.compat:
         raise UsageError(f"{args.file}: is an ops file; --compat is for classic text traces")
     file = OpsFile(args.file)
@@ -98,19 +105,28 @@ def converted(args: argparse.Namespace, out: Output, form: str) -> tuple[OpsFile
 def check_compat(args: argparse.Namespace) -> None:
     """UsageError if --compat would have no effect. Files that can be read only once are not checked."""
     from steve.trace._memtrace import Trace
+
     if args.resize or args.threads or args.times:
         raise UsageError("--compat writes the bytes of the first Steve, which had no --resize, --threads and --times")
     if args.file == "-" or source.is_pipe(args.file) or source.holds_operations(args.file):
         return
     if not Trace(args.file, salvage=args.salvage).stats()["is_text"]:
-        raise UsageError(f"{args.file}: is a binary memtrace, in which live blocks never overlap; --compat is for "
-                         "classic text traces")
+        raise UsageError(
+            f"{args.file}: is a binary memtrace, in which live blocks never overlap; --compat is for "
+            "classic text traces"
+        )
 
 
 def is_copied(args: argparse.Namespace, form: str) -> bool:
     """Can the accesses be copied without decoding them? That is faster than translating shards in parallel."""
     from steve.kernels import _ops
-    return form == "binary" and blocks.is_whole(args) and has_shards(path_of(args)) and _ops.copies(source.open_trace(args))
+
+    return (
+        form == "binary"
+        and blocks.is_whole(args)
+        and has_shards(path_of(args))
+        and _ops.copies(source.open_trace(args))
+    )
 
 
 def run(args: argparse.Namespace) -> int:

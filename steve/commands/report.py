@@ -34,12 +34,12 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
+    parser.add_argument("file", metavar="TRACE", help="memtrace, binary or classic text; - is standard input")
     parser.add_argument(
-        "file", metavar="TRACE", help="memtrace, binary or classic text; - is standard input"
-    )
-    parser.add_argument(
-        "-o", "--output", metavar="FILE",
-        help="write to FILE; - is standard output (default: TRACE.html; with --json: -)"
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="write to FILE; - is standard output (default: TRACE.html; with --json: -)",
     )
     parser.add_argument(
         "--allocstats",
@@ -53,9 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--sites", metavar="N", type=int, default=60, help="greatest number of sites (default %(default)s)"
     )
     parser.add_argument("--salvage", action="store_true", help="skip damaged chunks and continue after them")
-    parser.add_argument(
-        "--json", action="store_true", help="write the numbers as JSON instead of the page"
-    )
+    parser.add_argument("--json", action="store_true", help="write the numbers as JSON instead of the page")
     add_choice(parser)
     processes.add_arguments(parser)
     policy.add_arguments(parser)
@@ -77,8 +75,7 @@ def _as_json(data: Any) -> dict[str, Any]:
         "heaps": [{"name": name, **tally} for name, tally in data.heaps],
         "sites": sites,
         "findings": [
-            {"finding": f.key, "title": f.title, "rule": f.rule, "blocks": f.blocks, "bytes": f.bytes,
-             "share": f.share}
+            {"finding": f.key, "title": f.title, "rule": f.rule, "blocks": f.blocks, "bytes": f.bytes, "share": f.share}
             for f in findings(data)
         ],
         "lifetimes": {

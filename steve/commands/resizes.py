@@ -46,16 +46,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def row_of(found: dict) -> dict:
     """The columns of a site. found: the sums over its blocks."""
-    return {"resizes": found["resizes"], "resized": found["resized"], "made": found["blocks"],
-            "longest": found["most_resizes"], "moves": found["moves"], "copied": found["copied"],
-            "first_size": blocks.mean(found["first_size"], found["resized"]),
-            "last_size": blocks.mean(found["last_size"], found["resized"])}
+    return {
+        "resizes": found["resizes"],
+        "resized": found["resized"],
+        "made": found["blocks"],
+        "longest": found["most_resizes"],
+        "moves": found["moves"],
+        "copied": found["copied"],
+        "first_size": blocks.mean(found["first_size"], found["resized"]),
+        "last_size": blocks.mean(found["last_size"], found["resized"]),
+    }
 
 
 def run(args: argparse.Namespace) -> int:
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args)
-    sums, = chosen.sum_by(rollups.key_of(args.by))
+    (sums,) = chosen.sum_by(rollups.key_of(args.by))
     rollup = rollups.of_arguments(args, chosen.places)
     numbers, found = rollup.merged(sums)
     resized = found["resizes"] != 0

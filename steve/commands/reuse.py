@@ -51,10 +51,16 @@ def line_bytes(text: str) -> int:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
-    parser.add_argument("--line", metavar="BYTES", type=line_bytes, default=64,
-                        help="bytes of a line, a power of two; 4096 for pages (default: 64)")
-    parser.add_argument("--sample", metavar="N", type=positive, default=1,
-                        help="follow one line in N (default: 1, exact)")
+    parser.add_argument(
+        "--line",
+        metavar="BYTES",
+        type=line_bytes,
+        default=64,
+        help="bytes of a line, a power of two; 4096 for pages (default: 64)",
+    )
+    parser.add_argument(
+        "--sample", metavar="N", type=positive, default=1, help="follow one line in N (default: 1, exact)"
+    )
     listing.add_arguments(parser, COLUMNS, None)
     blocks.add_shards(parser)
 
@@ -66,22 +72,32 @@ def rows_of(found: dict, args: argparse.Namespace) -> list[dict]:
     rows, missed = [], sum(bins) + found["cold"]
     for i in range(last + 1):
         missed -= bins[i]
-        rows.append({"cache_lines": 1 << i, "cache_bytes": args.line << i, "misses": missed * args.sample,
-                     "miss_ratio": blocks.share(missed, found["touches"]),
-                     "from_distance": 1 << (i - 1) if i else 0, "to_distance": (1 << i) - 1,
-                     "touches": bins[i] * args.sample})
+        rows.append(
+            {
+                "cache_lines": 1 << i,
+                "cache_bytes": args.line << i,
+                "misses": missed * args.sample,
+                "miss_ratio": blocks.share(missed, found["touches"]),
+                "from_distance": 1 << (i - 1) if i else 0,
+                "to_distance": (1 << i) - 1,
+                "touches": bins[i] * args.sample,
+            }
+        )
     return rows
 
 
 def title(found: dict, args: argparse.Namespace) -> str:
     """The heading of the table."""
     sampled = f", one line in {args.sample:,} followed" if args.sample > 1 else ""
-    return (f"{found['touches'] * args.sample:,} touches of {found['cold'] * args.sample:,} lines of "
-            f"{args.line} bytes{sampled}")
+    return (
+        f"{found['touches'] * args.sample:,} touches of {found['cold'] * args.sample:,} lines of "
+        f"{args.line} bytes{sampled}"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     from steve.kernels import _accesses
+
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args)
     how = {"line_shift": args.line.bit_length() - 1, "rate": args.sample}

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 NAME = "serve"
 HELP = "serve profiles of a running program to pprof by HTTP, and dump its heap"
-STEP = 0.5     # seconds from one look at a growing file to the next
-FRESH = 1.0    # seconds after which the recorder has written what has happened
+STEP = 0.5  # seconds from one look at a growing file to the next
+FRESH = 1.0  # seconds after which the recorder has written what has happened
 EXAMPLES = """The trace may still be written, by `ljtrace run` or under Valgrind; what the recorder has written is read every half
 second. The recorder writes once a second. The options of `ljtrace run` with the same names start this command.
 
@@ -47,6 +47,7 @@ examples:
 
 class Address(NamedTuple):
     """Where to serve."""
+
     host: str
     port: int
 
@@ -76,16 +77,29 @@ def size(text: str) -> int:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="memtrace, not compressed once more")
-    parser.add_argument("--http", metavar="PORT", type=address,
-                        help="serve on 127.0.0.1:PORT, or on ADDRESS:PORT; port 0 is any free one")
+    parser.add_argument(
+        "--http",
+        metavar="PORT",
+        type=address,
+        help="serve on 127.0.0.1:PORT, or on ADDRESS:PORT; port 0 is any free one",
+    )
     parser.add_argument("--dump-every", metavar="SIZE", type=size, help="dump after each SIZE bytes allocated")
-    parser.add_argument("--dump-high-water", metavar="SIZE", type=size,
-                        help="dump when SIZE bytes more are in use than at the previous such dump")
-    parser.add_argument("--dump-to", metavar="NAME",
-                        help="begin the names of dumps with NAME (default: FILE without .ljt)")
+    parser.add_argument(
+        "--dump-high-water",
+        metavar="SIZE",
+        type=size,
+        help="dump when SIZE bytes more are in use than at the previous such dump",
+    )
+    parser.add_argument(
+        "--dump-to", metavar="NAME", help="begin the names of dumps with NAME (default: FILE without .ljt)"
+    )
     parser.add_argument("--until-end", action="store_true", help="exit when the recording has ended")
-    parser.add_argument("--notify-fd", metavar="N", type=int,
-                        help="write a line to file descriptor N when requests are served (for programs)")
+    parser.add_argument(
+        "--notify-fd",
+        metavar="N",
+        type=int,
+        help="write a line to file descriptor N when requests are served (for programs)",
+    )
     policy.add_arguments(parser)
     arguments.add_quiet(parser)
 
@@ -117,6 +131,7 @@ class Requests:
 def start_server(args: argparse.Namespace, heap: LiveHeap) -> Server | None:
     """Serve the heap, if --http was given."""
     from steve.serve.server import Server
+
     if args.http is None:
         return None
     server = Server(*args.http, heap, args.file)
@@ -152,6 +167,7 @@ def follow(heap: LiveHeap, dumps: Dumps, requests: Requests, args: argparse.Name
 def run(args: argparse.Namespace) -> int:
     from steve.serve.dumps import Dumps
     from steve.serve.heap import LiveHeap
+
     if args.http is None and not (args.dump_every or args.dump_high_water or args.dump_to):
         raise UsageError("nothing to do: give --http=PORT, or --dump-every, --dump-high-water or --dump-to for dumps")
     requests = Requests()

@@ -20,26 +20,37 @@ if TYPE_CHECKING:
 
 NAME = "sharing"
 HELP = "show blocks touched by several threads, and false sharing of lines"
-LEAST = 1000      # interleaved accesses of a line that is reported
+LEAST = 1000  # interleaved accesses of a line that is reported
 BY_CHANCE = 0.05  # greatest expected number of lines with the same evidence by chance
-SHOWN = 3         # places shown in a table
-FEW = 20          # scheduling turns that are too few for conclusions
+SHOWN = 3  # places shown in a table
+FEW = 20  # scheduling turns that are too few for conclusions
 COLUMNS = (
-    Column("interleaved", "interleaved",
-           "accesses to falsely shared lines that would miss because another thread took the line, if the threads "
-           "ran at the same time and alternated at every access: an upper bound of the possible savings"),
+    Column(
+        "interleaved",
+        "interleaved",
+        "accesses to falsely shared lines that would miss because another thread took the line, if the threads "
+        "ran at the same time and alternated at every access: an upper bound of the possible savings",
+    ),
     Column("lines", "lines", "falsely shared lines of 64 bytes"),
-    Column("by_chance", "by chance",
-           "expected number of lines in the whole trace that would show evidence as strong as that of the weakest of "
-           "these lines by chance; null if there are no such lines"),
+    Column(
+        "by_chance",
+        "by chance",
+        "expected number of lines in the whole trace that would show evidence as strong as that of the weakest of "
+        "these lines by chance; null if there are no such lines",
+    ),
     Column("threads", "threads", "most threads that share one of these lines falsely"),
     Column("shared_blocks", "shared", "blocks of the site that several threads accessed"),
     Column("shared_bytes", "bytes", "their bytes when the second thread accessed them first"),
     Column("blocks", "made", "all blocks made by the site"),
     Column("accesses", "accesses", "accesses to all these blocks"),
-    Column("places", "",
-           "the bytes of the blocks that two threads use, `0-3 | 4-7`, with the lines and interleaved accesses of each "
-           "pair; for each line, the two threads are those whose accesses interleave most", True, True),
+    Column(
+        "places",
+        "",
+        "the bytes of the blocks that two threads use, `0-3 | 4-7`, with the lines and interleaved accesses of each "
+        "pair; for each line, the two threads are those whose accesses interleave most",
+        True,
+        True,
+    ),
     Column("shown", "bytes of two threads", "", True),
     Column("site", "site", SITE, True),
 )
@@ -119,8 +130,11 @@ def found_at(found: np.ndarray, tests: int, site_name: Callable[[int], StackText
     """(site, place, numbers) of each falsely shared line, once for each of its one or two sites. found: the lines that
     the kernel found; tests: the number of lines it tested."""
     for line in found[(found["interleaved"] >= LEAST) & (found["chance"] * tests <= BY_CHANCE)]:
-        row = {"interleaved": int(line["interleaved"]), "by_chance": float(line["chance"]) * tests,
-               "threads": int(line["threads"])}
+        row = {
+            "interleaved": int(line["interleaved"]),
+            "by_chance": float(line["chance"]) * tests,
+            "threads": int(line["threads"]),
+        }
         sides = sorted(line["sides"].tolist(), key=first_byte)
         sites = {site_name(side[1]): own for own, side in reversed(list(enumerate(sides)))}
         for site, own in sites.items():
@@ -153,8 +167,11 @@ def rows_of(result: tuple, site_name: Callable[[int], StackText]) -> list[dict]:
     sums, found, tests, _ = result
     lines = by_site(found, tests, site_name)
     none = {"interleaved": 0, "lines": 0, "by_chance": None, "threads": 0, "places": {}}
-    rows = [{**row, **lines.get(site, none), "site": site, "shared_blocks": row["shared"]}
-            for site, row in blocks.merged(sums, site_name).items() if row["shared"] or site in lines]
+    rows = [
+        {**row, **lines.get(site, none), "site": site, "shared_blocks": row["shared"]}
+        for site, row in blocks.merged(sums, site_name).items()
+        if row["shared"] or site in lines
+    ]
     return [{**row, "shown": shown(row["places"])} for row in rows]
 
 
@@ -165,6 +182,7 @@ def warning(changes: int) -> str:
 
 def run(args: argparse.Namespace) -> int:
     from steve.kernels import _accesses
+
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args)
     result = chosen.over_events(_accesses.Sharing)

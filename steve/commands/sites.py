@@ -28,14 +28,21 @@ COLUMNS = (
     Column("modifies", "", "modifications of these blocks (one instruction loads and stores)"),
     Column("bytes_read", "", "bytes read from these blocks"),
     Column("bytes_written", "", "bytes written to these blocks"),
-    Column("utilisation", "used %",
-           "bytes ever accessed (in units of 1/64 of a block) in percent of the blocks' sizes"),
+    Column(
+        "utilisation", "used %", "bytes ever accessed (in units of 1/64 of a block) in percent of the blocks' sizes"
+    ),
     Column("shared", "", "number of these blocks that a thread other than their maker accessed"),
     Column("site", "site", f"{SITE}; or what --by names", True),
 )
 # columns with standard errors in a sample of the blocks, and their sums
-ESTIMATES = {"blocks": "blocks", "bytes": "bytes", "frees": "frees", "live_bytes_at_peak": "peak_bytes",
-             "live_bytes_at_end": "live_bytes", "live_blocks_at_end": "live_blocks"}
+ESTIMATES = {
+    "blocks": "blocks",
+    "bytes": "bytes",
+    "frees": "frees",
+    "live_bytes_at_peak": "peak_bytes",
+    "live_bytes_at_end": "live_bytes",
+    "live_blocks_at_end": "live_blocks",
+}
 EXAMPLES = f"""\
 A block belongs to the site of its New for all its life, no matter where it is resized or freed. (In the tables of
 `steve summary`, it belongs to the site that resized it last.)
@@ -59,19 +66,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def row_of(found: dict) -> dict:
     """The columns of a site. found: the sums over its blocks."""
-    same = ("blocks", "bytes", "resizes", "frees", "loads", "stores", "modifies", "bytes_read",
-            "bytes_written", "shared")
-    return {**{name: found[name] for name in same},
-            "live_bytes_at_peak": found["peak_bytes"], "live_bytes_at_end": found["live_bytes"],
-            "live_blocks_at_end": found["live_blocks"], "largest": found["most_bytes"],
-            "mean_lifetime": blocks.mean(found["lifetimes"], found["blocks"]),
-            "utilisation": blocks.share(found["used"], found["size"]), **samples.standard_errors(found, ESTIMATES)}
+    same = (
+        "blocks",
+        "bytes",
+        "resizes",
+        "frees",
+        "loads",
+        "stores",
+        "modifies",
+        "bytes_read",
+        "bytes_written",
+        "shared",
+    )
+    return {
+        **{name: found[name] for name in same},
+        "live_bytes_at_peak": found["peak_bytes"],
+        "live_bytes_at_end": found["live_bytes"],
+        "live_blocks_at_end": found["live_blocks"],
+        "largest": found["most_bytes"],
+        "mean_lifetime": blocks.mean(found["lifetimes"], found["blocks"]),
+        "utilisation": blocks.share(found["used"], found["size"]),
+        **samples.standard_errors(found, ESTIMATES),
+    }
 
 
 def run(args: argparse.Namespace) -> int:
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args)
-    sums, = chosen.sum_by(rollups.key_of(args.by))
+    (sums,) = chosen.sum_by(rollups.key_of(args.by))
     del chosen.lives  # frees as much memory as the rest will need
     rollup = rollups.of_arguments(args, chosen.places)
     rows = rollups.SummedRows(rollup, rollup.merged(sums), row_of)

@@ -19,9 +19,14 @@ if TYPE_CHECKING:
 NAME = "states"
 HELP = "show instructions, accesses and bytes by state of the Lua virtual machine"
 COLUMNS = (
-    Column("state", "state", "INTERP (interprets bytecode), C (a C function), GC, EXIT (leaves a trace), "
-           "RECORD, OPT and ASM (the JIT compiler), TRACE (runs a trace), FAST (a fast function, in builds of LuaJIT "
-           "that report it); none: no Lua state has reported a state yet", True),
+    Column(
+        "state",
+        "state",
+        "INTERP (interprets bytecode), C (a C function), GC, EXIT (leaves a trace), "
+        "RECORD, OPT and ASM (the JIT compiler), TRACE (runs a trace), FAST (a fast function, in builds of LuaJIT "
+        "that report it); none: no Lua state has reported a state yet",
+        True,
+    ),
     Column("trace", "trace", "number of the trace; 0 in other states"),
     Column("heap", "", "number of the Lua state's heap"),
     Column("entries", "entries", "number of changes from another state to this one"),
@@ -74,6 +79,7 @@ def starts_of(trace: Trace) -> dict[tuple[int, int], str]:
 def run(args: argparse.Namespace) -> int:
     from steve.kernels import _accesses
     from steve.trace._memtrace import VM_NAMES
+
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args)
     found = chosen.over_events(_accesses.States)
@@ -82,7 +88,14 @@ def run(args: argparse.Namespace) -> int:
     for values in found.tolist():
         row = dict(zip(found.dtype.names, values))
         start = starts.get((row["heap"], row["trace"]), "") if row["trace"] else ""
-        rows.append({**row, "state": (*VM_NAMES, "none")[row["vm"]], "starts": start,
-                     "start": os.path.basename(start), "share": blocks.share(row["instructions"], total)})
+        rows.append(
+            {
+                **row,
+                "state": (*VM_NAMES, "none")[row["vm"]],
+                "starts": start,
+                "start": os.path.basename(start),
+                "share": blocks.share(row["instructions"], total),
+            }
+        )
     listing.write(args, chosen.title("states of the Lua virtual machine"), rows, COLUMNS)
     return chosen.verdict()

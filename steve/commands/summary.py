@@ -26,29 +26,44 @@ NAME = "summary"
 HELP = "show totals, peaks and the sites that allocate most"
 KEYS = (
     ("events", "numbers of events: new, free, resize, load, store, modify"),
-    ("bytes", "bytes that the program requested: allocated and freed (a resize counts its new size as allocated and "
-     "its old one as freed), peak_live, live_at_end; read and written by accesses, a modify counts in both"),
+    (
+        "bytes",
+        "bytes that the program requested: allocated and freed (a resize counts its new size as allocated and "
+        "its old one as freed), peak_live, live_at_end; read and written by accesses, a modify counts in both",
+    ),
     ("blocks", "numbers of blocks: total (all made; a resize makes none), peak_live, live_at_end"),
     ("unmatched", "events in the file that match no block: free, access"),
     ("older_frees", "frees and resizes of blocks from before ljtrace attach; they are not among the events"),
     ("instructions", "instructions executed by the program; with --from or --to, between the marks"),
-    ("time_unit", "what `instructions` and the times of events count: instructions; nanoseconds in a trace of ljtrace run"),
+    (
+        "time_unit",
+        "what `instructions` and the times of events count: instructions; nanoseconds in a trace of ljtrace run",
+    ),
     ("seconds", "the same in wall-clock time of the recording; interpolated at marks"),
-    ("threads", "number of threads with events"), ("states", "number of Lua states"),
+    ("threads", "number of threads with events"),
+    ("states", "number of Lua states"),
     ("complete", "true if the trace has a proper end and no events are missing"),
-    ("program", "how the program ended: ended (exit, signal, exec, killed, detached, unknown), exit status, name of the signal"),
+    (
+        "program",
+        "how the program ended: ended (exit, signal, exec, killed, detached, unknown), exit status, name of the signal",
+    ),
     ("dropped", "number of missing events"),
     ("dropped_at_least", "true if more may be missing: accesses after --max-size was reached were not counted"),
-    ("estimated", "true if the trace is a sample of the blocks, else absent, like the next two; then numbers of News and "
-     "Frees, blocks and bytes are estimates"),
+    (
+        "estimated",
+        "true if the trace is a sample of the blocks, else absent, like the next two; then numbers of News and "
+        "Frees, blocks and bytes are estimates",
+    ),
     ("sample_mean", "bytes of which one on average was chosen, with its block"),
-    ("standard_errors", "those of events, bytes and blocks"))
+    ("standard_errors", "those of events, bytes and blocks"),
+)
 TABLE = (
     ("bytes", "bytes that News and Resizes at the site requested"),
     ("blocks", "blocks made at the site"),
     ("resizes", "resizes at the site, of any block"),
     ("live bytes", "bytes live at the end in blocks that the site made or resized last"),
-    ("live blocks", "number of those blocks"))
+    ("live blocks", "number of those blocks"),
+)
 EXAMPLES = f"""\
 A site is an allocation stack without functions that only allocate. A table shows as many frames as it takes to tell
 its rows apart. In these tables, which show where memory was requested, a resized block belongs to the site that
@@ -71,13 +86,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     arguments.add_output(parser, "the default")
     arguments.add_facts(parser)
     processes.add_arguments(parser)
-    parser.add_argument("--top", metavar="N", type=count, default=10,
-                        help="number of sites in each table (default: 10)")
+    parser.add_argument(
+        "--top", metavar="N", type=count, default=10, help="number of sites in each table (default: 10)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     from steve.analysis import totals
     from steve.kernels import _totals
+
     chosen = blocks.Blocks(NAME, args)
     summary = chosen.over_trace(_totals.Summary)
     trace = chosen.trace
@@ -95,6 +112,7 @@ def run(args: argparse.Namespace) -> int:
 def text(trace: Trace, summary: Summary, figures: dict, args: argparse.Namespace) -> str:
     """Totals and the two tables of sites."""
     from steve.terminal.tables import render
+
     parts = [totals_table(trace, figures), *site_tables(trace, summary, args.top)]
     return render(parts, sys.stdout.isatty() and args.output in (None, "-"))
 
@@ -102,6 +120,7 @@ def text(trace: Trace, summary: Summary, figures: dict, args: argparse.Namespace
 def totals_table(trace: Trace, figures: dict) -> Any:
     """The table of totals. figures: the object of --json."""
     from steve.terminal.tables import facts, number, size
+
     events, amounts, blocks = figures["events"], figures["bytes"], figures["blocks"]
     rows = [(f"{name} events", number(events[name])) for name in events]
     rows += [(f"bytes {words(name)}", number(value), size(value)) for name, value in amounts.items()]
@@ -118,30 +137,37 @@ def other_rows(figures: dict) -> list:
     """The rows that count neither events nor bytes nor blocks."""
     from steve.terminal.tables import number
     from steve.analysis.totals import dropped_text, program_end_text
-    return [("unmatched frees", number(figures["unmatched"]["free"])),
-            ("unmatched accesses", number(figures["unmatched"]["access"])),
-            *([("frees of older blocks", number(figures["older_frees"]))] if figures["older_frees"] else []),
-            (figures["time_unit"], number(figures["instructions"])),
-            ("seconds", f"{figures['seconds']:.3f}"),
-            ("threads", number(figures["threads"])),
-            ("Lua states", number(figures["states"])),
-            ("program ended", program_end_text(figures["program"])),
-            ("complete", "yes" if figures["complete"] else "no"),
-            ("dropped events", dropped_text(figures["dropped"], figures["dropped_at_least"]))]
+
+    return [
+        ("unmatched frees", number(figures["unmatched"]["free"])),
+        ("unmatched accesses", number(figures["unmatched"]["access"])),
+        *([("frees of older blocks", number(figures["older_frees"]))] if figures["older_frees"] else []),
+        (figures["time_unit"], number(figures["instructions"])),
+        ("seconds", f"{figures['seconds']:.3f}"),
+        ("threads", number(figures["threads"])),
+        ("Lua states", number(figures["states"])),
+        ("program ended", program_end_text(figures["program"])),
+        ("complete", "yes" if figures["complete"] else "no"),
+        ("dropped events", dropped_text(figures["dropped"], figures["dropped_at_least"])),
+    ]
 
 
 def site_tables(trace: Trace, summary: Summary, top: int) -> list:
     """Two tables: the sites that allocated most bytes, and those with most live bytes at the end."""
     from steve.trace.stacks import by_site
+
     sites = by_site(trace, summary.stacks())
-    tables = (site_table(sites, "bytes", "Most bytes allocated", top),
-              site_table(sites, "live_bytes", "Most bytes live at the end", top))
+    tables = (
+        site_table(sites, "bytes", "Most bytes allocated", top),
+        site_table(sites, "live_bytes", "Most bytes live at the end", top),
+    )
     return [table for table in tables if table is not None]
 
 
 def site_table(sites: list, key: str, title: str, top: int) -> Any:
     """The table of the `top` sites by a column, or None if it is 0 for all sites."""
     from steve.terminal.tables import columns, number
+
     ranked = [site for site in sorted(sites, key=lambda site: -site[key])[:top] if site[key]]
     if not ranked:
         return None

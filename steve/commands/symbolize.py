@@ -36,8 +36,13 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="the memtrace")
-    parser.add_argument("--debug-dir", metavar="DIR", action="append", default=[],
-                        help="look for files here first: DIR/.build-id/xx/rest.debug, or by path or name; may be repeated")
+    parser.add_argument(
+        "--debug-dir",
+        metavar="DIR",
+        action="append",
+        default=[],
+        help="look for files here first: DIR/.build-id/xx/rest.debug, or by path or name; may be repeated",
+    )
     parser.add_argument("-o", "--output", metavar="OUT", help="the copy (required)")
     arguments.add_json(parser)
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress bar and no remarks on stderr")
@@ -46,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def modules_of(path: str, progress: Progress) -> list[Module]:
     """The object files of a trace, all of which is read."""
     from steve.trace._memtrace import Trace
+
     trace = Trace(path)
     trace.pass_accesses()
     trace.skim(progress)
@@ -57,6 +63,7 @@ def modules_of(path: str, progress: Progress) -> list[Module]:
 def run(args: argparse.Namespace) -> int:
     from steve.trace._memtrace import Trace
     from steve.trace._symbols import Symbols
+
     if args.output is None:
         raise UsageError("no file is given for the copy: -o OUT")
     if args.file == "-" or source.is_pipe(args.file):
@@ -77,11 +84,22 @@ def run(args: argparse.Namespace) -> int:
 
 def describe(modules: list[Module], folders: list[str], symbols: Any) -> dict[str, Any]:
     """The object of --json."""
-    rows = [{"object": module.object, "build_id": module.build_id, "file": find_file(module, folders),
-             "addresses": met, "named": named}
-            for module, met, named in zip(modules, symbols.frames, symbols.named)]
-    return {"addresses": sum(row["addresses"] for row in rows), "named": sum(row["named"] for row in rows),
-            "modules": rows, "problems": symbols.problems()}
+    rows = [
+        {
+            "object": module.object,
+            "build_id": module.build_id,
+            "file": find_file(module, folders),
+            "addresses": met,
+            "named": named,
+        }
+        for module, met, named in zip(modules, symbols.frames, symbols.named)
+    ]
+    return {
+        "addresses": sum(row["addresses"] for row in rows),
+        "named": sum(row["named"] for row in rows),
+        "modules": rows,
+        "problems": symbols.problems(),
+    }
 
 
 def report(facts: dict[str, Any], args: argparse.Namespace) -> None:
@@ -89,12 +107,19 @@ def report(facts: dict[str, Any], args: argparse.Namespace) -> None:
     if args.json:
         sys.stdout.write(json.dumps(facts, indent=2) + "\n")
         return
-    note(NAME, f"{facts['named']:,} of {facts['addresses']:,} code addresses of object files have names from these",
-         args.quiet)
+    note(
+        NAME,
+        f"{facts['named']:,} of {facts['addresses']:,} code addresses of object files have names from these",
+        args.quiet,
+    )
     for row in facts["modules"]:
         if row["addresses"] and row["file"] is None:
             wanted = f"with the build id {row['build_id']}" if row["build_id"] else "without a build id"
-            note(NAME, f"{row['object']}: no file {wanted} was found; --debug-dir names folders to look in; its "
-                 f"{row['addresses']:,} addresses stay as they were", args.quiet)
+            note(
+                NAME,
+                f"{row['object']}: no file {wanted} was found; --debug-dir names folders to look in; its "
+                f"{row['addresses']:,} addresses stay as they were",
+                args.quiet,
+            )
     for path, why in facts["problems"].items():
         note(NAME, f"{path}: its debug information cannot be read: {why}", args.quiet)

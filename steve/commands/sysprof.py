@@ -33,15 +33,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     arguments.add_output(parser, "the default")
     parser.add_argument("--states", action="store_true", help="count samples by VM state, not by stack")
     parser.add_argument("--leaf", action="store_true", help="only the innermost frame of each stack")
-    parser.add_argument("--mode", choices=("default", "leaf", "callgraph"),
-                        help="the profiler's own names: default is --states, leaf is --leaf, callgraph is whole "
-                             "stacks (the default)")
+    parser.add_argument(
+        "--mode",
+        choices=("default", "leaf", "callgraph"),
+        help="the profiler's own names: default is --states, leaf is --leaf, callgraph is whole "
+        "stacks (the default)",
+    )
     arguments.add_json(parser)
 
 
 def open_profile(path: str) -> Any:
     """Open a file of sysprof. Raises StreamError."""
     from steve.profilers.sysprof.reader import SysprofFile
+
     return SysprofFile(files.contents(path), files.name_of(path))
 
 
@@ -49,6 +53,7 @@ def fold_file(path: str, leaf: bool = False) -> tuple[dict[tuple[str, ...], int]
     """The samples of a file of sysprof: (counts by stack, None or the error that ended reading early). leaf: reduce
     each stack to its innermost frame."""
     from steve.profilers.sysprof.fold import Folder, add
+
     file, folded = open_profile(path), {}  # type: Any, dict[tuple[str, ...], int]
     folder = Folder(file.symbols)
     for sample in file.samples():
@@ -62,6 +67,7 @@ def fold_file(path: str, leaf: bool = False) -> tuple[dict[tuple[str, ...], int]
 def count_states(path: str) -> tuple[dict[str, int], object]:
     """The samples of a file of sysprof: (counts by VM state, None or the error that ended reading early)."""
     from steve.profilers.sysprof.samples import STATES
+
     file, counts = open_profile(path), dict.fromkeys(STATES, 0)
     for sample in file.samples():
         counts[STATES[sample.state]] += 1
@@ -81,6 +87,7 @@ def states_text(counts: dict[str, int], as_json: bool) -> str:
 def from_trace(args: argparse.Namespace, out: Output) -> int:
     """Write the samples of a memtrace, by weight; return the exit status."""
     from steve.profilers.sysprof import traced
+
     trace = source.open_trace(args)
     with Progress(NAME, args.quiet) as progress:
         found = traced.collect(trace, progress)
@@ -109,6 +116,7 @@ def from_profile(args: argparse.Namespace, out: Output) -> int:
 def folded_text(folded: dict[tuple[str, ...], int], as_json: bool) -> str:
     """Samples by stack, as folded stacks or as JSON."""
     from steve.export.folded import lines
+
     if as_json:
         rows = [{"stack": stack, "samples": n} for stack, n in sorted(folded.items())]
         return json.dumps(rows, indent=1) + "\n"

@@ -44,8 +44,12 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
     policy.add_arguments(parser)
-    parser.add_argument("--within", metavar="N", type=count,
-                        help="count blocks freed within N operations, instead of before the next New")
+    parser.add_argument(
+        "--within",
+        metavar="N",
+        type=count,
+        help="count blocks freed within N operations, instead of before the next New",
+    )
     listing.add_arguments(parser, COLUMNS, "temporaries")
     rollups.add_arguments(parser)
     blocks.add_shards(parser)
@@ -71,9 +75,13 @@ def title(count: int, args: argparse.Namespace) -> str:
 
 def row_of(found: dict) -> dict:
     """The columns of a site. found: the sums over its blocks."""
-    return {"temporaries": found["temporaries"], "bytes": found["bytes"], "made": found["made"],
-            "share": blocks.share(found["temporaries"], found["made"]),
-            "mean_lifetime": blocks.mean(found["lifetimes"], found["temporaries"])}
+    return {
+        "temporaries": found["temporaries"],
+        "bytes": found["bytes"],
+        "made": found["made"],
+        "share": blocks.share(found["temporaries"], found["made"]),
+        "mean_lifetime": blocks.mean(found["lifetimes"], found["temporaries"]),
+    }
 
 
 def run(args: argparse.Namespace) -> int:
@@ -82,8 +90,15 @@ def run(args: argparse.Namespace) -> int:
     tables = sums_of(chosen, args)
     rollup = rollups.of_arguments(args, chosen.places)
     short, made = map(rollup.merged, tables)
-    sums = rollups.joined(short.numbers, {"temporaries": (short, "blocks"), "bytes": (short, "bytes"),
-                                          "lifetimes": (short, "lifetimes"), "made": (made, "blocks")})
+    sums = rollups.joined(
+        short.numbers,
+        {
+            "temporaries": (short, "blocks"),
+            "bytes": (short, "bytes"),
+            "lifetimes": (short, "lifetimes"),
+            "made": (made, "blocks"),
+        },
+    )
     heading = chosen.title(title(int(sums.rows["temporaries"].sum()), args))
     rows = rollups.SummedRows(rollup, sums, row_of).ranked(args.sort)
     listing.write_ranked(args, heading, rows, rollups.headed(COLUMNS, args.by))

@@ -13,7 +13,7 @@ NAME = "threads"
 HELP = "show what each thread makes, frees and accesses"
 COLUMNS = (
     Column("thread", "thread", "the recorder's number of the thread, from 1; 0 if the trace has none"),
-    Column("name", "name", "the name that the program gave it (pthread_setname_np); \"\" if it has none", True),
+    Column("name", "name", 'the name that the program gave it (pthread_setname_np); "" if it has none', True),
     Column("allocs", "allocs", "blocks made by the thread"),
     Column("alloc_bytes", "bytes", "bytes that their News and Resizes requested"),
     Column("frees", "frees", "blocks freed by the thread, no matter which thread made them"),
@@ -28,8 +28,12 @@ COLUMNS = (
     Column("bytes_written", "", "bytes that the thread writes"),
 )
 # columns with standard errors in a sample of the blocks, and their sums
-ESTIMATES = {"allocs": "blocks", "alloc_bytes": "bytes", "live_bytes_at_peak": "peak_bytes",
-             "live_bytes_at_end": "live_bytes"}
+ESTIMATES = {
+    "allocs": "blocks",
+    "alloc_bytes": "bytes",
+    "live_bytes_at_peak": "peak_bytes",
+    "live_bytes_at_end": "live_bytes",
+}
 EXAMPLES = f"""\
 {listing.explained(COLUMNS)}
 
@@ -54,10 +58,14 @@ def join(made: dict, freed: dict, accessed: dict, names: dict[str, str]) -> list
         rows[thread] = dict.fromkeys((column.key for column in COLUMNS), 0)
         rows[thread].update(accessed.get(thread, {}), thread=thread, name=names.get(f"thread {thread}", ""))
     for thread, found in made.items():
-        rows[thread].update(allocs=found["blocks"], alloc_bytes=found["bytes"],
-                            live_bytes_at_peak=found["peak_bytes"], live_bytes_at_end=found["live_bytes"],
-                            shared_blocks=found["shared"],
-                            **samples.standard_errors(found, ESTIMATES))
+        rows[thread].update(
+            allocs=found["blocks"],
+            alloc_bytes=found["bytes"],
+            live_bytes_at_peak=found["peak_bytes"],
+            live_bytes_at_end=found["live_bytes"],
+            shared_blocks=found["shared"],
+            **samples.standard_errors(found, ESTIMATES),
+        )
     for thread, found in freed.items():
         if found["frees"]:
             rows[thread].update(frees=found["frees"], foreign_frees=found["foreign"])

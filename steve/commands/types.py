@@ -28,15 +28,27 @@ COLUMNS = (
     Column("modifies", "", "modifications of these blocks"),
     Column("bytes_read", "", "bytes read from these blocks"),
     Column("bytes_written", "", "bytes written to these blocks"),
-    Column("utilisation", "used %",
-           "bytes ever accessed (in units of 1/64 of a block) in percent of the blocks' sizes"),
-    Column("type", "type", "the content of the blocks: an object (str, upval, thread, proto, func, trace, cdata, tab, "
-           "udata), a part of one (array and hash of tables, stack of threads), data of LuaJIT itself (strtab; buffer, "
-           "also that of a string.buffer; jit, global), other; unknown: not reported, as for blocks of C heaps", True),
+    Column(
+        "utilisation", "used %", "bytes ever accessed (in units of 1/64 of a block) in percent of the blocks' sizes"
+    ),
+    Column(
+        "type",
+        "type",
+        "the content of the blocks: an object (str, upval, thread, proto, func, trace, cdata, tab, "
+        "udata), a part of one (array and hash of tables, stack of threads), data of LuaJIT itself (strtab; buffer, "
+        "also that of a string.buffer; jit, global), other; unknown: not reported, as for blocks of C heaps",
+        True,
+    ),
 )
 # columns with standard errors in a sample of the blocks, and their sums
-ESTIMATES = {"blocks": "blocks", "bytes": "bytes", "frees": "frees", "live_bytes_at_peak": "peak_bytes",
-             "live_bytes_at_end": "live_bytes", "live_blocks_at_end": "live_blocks"}
+ESTIMATES = {
+    "blocks": "blocks",
+    "bytes": "bytes",
+    "frees": "frees",
+    "live_bytes_at_peak": "peak_bytes",
+    "live_bytes_at_end": "live_bytes",
+    "live_blocks_at_end": "live_blocks",
+}
 EXAMPLES = f"""\
 A block has the type that was reported last. ljtrace reports it once, when LuaJIT initialises the block.
 
@@ -59,20 +71,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def row_of(name: str, found: dict, total: int) -> dict:
     """The row of a type. found: the sums over its blocks; total: the bytes of all blocks examined."""
-    same = ("blocks", "bytes", "resizes", "frees", "loads", "stores", "modifies", "bytes_read",
-            "bytes_written")
-    return {**{key: found[key] for key in same}, "type": name, "share": blocks.share(found["bytes"], total),
-            "live_bytes_at_peak": found["peak_bytes"], "live_bytes_at_end": found["live_bytes"],
-            "live_blocks_at_end": found["live_blocks"], "largest": found["most"],
-            "mean_lifetime": blocks.mean(found["lifetimes"], found["blocks"]),
-            "utilisation": blocks.share(found["used"], found["size"]), **samples.standard_errors(found, ESTIMATES)}
+    same = ("blocks", "bytes", "resizes", "frees", "loads", "stores", "modifies", "bytes_read", "bytes_written")
+    return {
+        **{key: found[key] for key in same},
+        "type": name,
+        "share": blocks.share(found["bytes"], total),
+        "live_bytes_at_peak": found["peak_bytes"],
+        "live_bytes_at_end": found["live_bytes"],
+        "live_blocks_at_end": found["live_blocks"],
+        "largest": found["most"],
+        "mean_lifetime": blocks.mean(found["lifetimes"], found["blocks"]),
+        "utilisation": blocks.share(found["used"], found["size"]),
+        **samples.standard_errors(found, ESTIMATES),
+    }
 
 
 def run(args: argparse.Namespace) -> int:
     from steve.trace._memtrace import TYPE_NAMES
+
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args)
-    sums, = chosen.sum_by("type")
+    (sums,) = chosen.sum_by("type")
     found = blocks.merged(sums, TYPE_NAMES.__getitem__)
     total = sum(row["bytes"] for row in found.values())
     rows = [row_of(str(name), row, total) for name, row in found.items()]

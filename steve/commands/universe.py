@@ -34,17 +34,34 @@ examples:
   steve universe app.ljt
   steve universe app.ljt --snapshot 'request 200' --diff 'request 100'
 """
-SUMS = (Column("objects", "objects", ""), Column("bytes", "bytes", ""), Column("dead_objects", "dead", ""),
-        Column("dead_bytes", "dead bytes", ""))
+SUMS = (
+    Column("objects", "objects", ""),
+    Column("bytes", "bytes", ""),
+    Column("dead_objects", "dead", ""),
+    Column("dead_bytes", "dead bytes", ""),
+)
 KINDS = (Column("type", "type", "", True), *SUMS)
 TYPES = (Column("type", "type", "", True), Column("name", "name", "", True), *SUMS)
-SWOLLEN = (Column("more_retained", "more retained", ""), Column("retained", "retained now", ""),
-           Column("object", "object", "", True), Column("path", "path from a root", "", True))
-HOLDERS = (Column("retained", "retained", ""), Column("bytes", "own", ""),
-           Column("object", "object", "", True), Column("path", "path from a root", "", True))
-GROWTH = (Column("more_bytes", "more bytes", ""), Column("more_objects", "more", ""),
-          Column("type", "type", "", True), Column("name", "name", "", True),
-          Column("bytes", "bytes now", ""), Column("objects", "objects now", ""))
+SWOLLEN = (
+    Column("more_retained", "more retained", ""),
+    Column("retained", "retained now", ""),
+    Column("object", "object", "", True),
+    Column("path", "path from a root", "", True),
+)
+HOLDERS = (
+    Column("retained", "retained", ""),
+    Column("bytes", "own", ""),
+    Column("object", "object", "", True),
+    Column("path", "path from a root", "", True),
+)
+GROWTH = (
+    Column("more_bytes", "more bytes", ""),
+    Column("more_objects", "more", ""),
+    Column("type", "type", "", True),
+    Column("name", "name", "", True),
+    Column("bytes", "bytes now", ""),
+    Column("objects", "objects now", ""),
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,45 +69,66 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     arguments.add_output(parser, "the default")
     arguments.add_json(parser)
     parser.add_argument("--snapshot", metavar="NAME", help="snapshot to show, by name or number (default: the last)")
-    parser.add_argument("--diff", metavar="NAME",
-                        help="show what grew since this snapshot of the trace, and what keeps it alive")
-    parser.add_argument("--diff-file", metavar="FILE",
-                        help="show what grew since the last snapshot (or --diff) of FILE")
-    parser.add_argument("--top", metavar="N", type=listing.count, default=listing.TOP,
-                        help=f"rows of each table (default: {listing.TOP})")
+    parser.add_argument(
+        "--diff", metavar="NAME", help="show what grew since this snapshot of the trace, and what keeps it alive"
+    )
+    parser.add_argument(
+        "--diff-file", metavar="FILE", help="show what grew since the last snapshot (or --diff) of FILE"
+    )
+    parser.add_argument(
+        "--top",
+        metavar="N",
+        type=listing.count,
+        default=listing.TOP,
+        help=f"rows of each table (default: {listing.TOP})",
+    )
 
 
 def open_universe(args: argparse.Namespace, path: str, wanted: str | None) -> Universe:
     """Read one snapshot of the trace at `path`. wanted: its name or number; None: the last."""
     from steve.trace._memtrace import Trace
     from steve.snapshots.graph import read
+
     with Progress(NAME, args.quiet) as progress:
         universe = read(Trace(path, salvage=args.salvage, snapshots=True), wanted, progress)
     if len(universe.namesakes) > 1 and wanted != str(universe.number):
         numbers = ", ".join(map(str, universe.namesakes[:20])) + ", ..." * (len(universe.namesakes) > 20)
-        note(NAME, f"{len(universe.namesakes)} snapshots are called '{universe.snapshot.name}', numbers {numbers}; "
-             "the last one is shown", args.quiet)
+        note(
+            NAME,
+            f"{len(universe.namesakes)} snapshots are called '{universe.snapshot.name}', numbers {numbers}; "
+            "the last one is shown",
+            args.quiet,
+        )
     return universe
 
 
 def type_rows(universe: Universe, by_name: bool) -> list[dict]:
     """Rows by type, or by type and name, most bytes first."""
-    rows = [{"type": kind, "name": name, "objects": n, "bytes": size, "dead_objects": dead,
-             "dead_bytes": gone}
-            for (kind, name), (n, size, dead, gone) in universe.groups(by_name).items()]
+    rows = [
+        {"type": kind, "name": name, "objects": n, "bytes": size, "dead_objects": dead, "dead_bytes": gone}
+        for (kind, name), (n, size, dead, gone) in universe.groups(by_name).items()
+    ]
     rows.sort(key=lambda row: (-row["bytes"], row["type"], row["name"]))
     return rows if by_name else [{key: row[key] for key in row if key != "name"} for row in rows]
 
 
 def holder_rows(universe: Universe, numbers: list[int]) -> list[dict]:
     """Rows of objects with their retained sizes and paths."""
-    return [{"retained": int(universe.retained[n]), "bytes": int(universe.objects["size"][n]),
-             "object": universe.label(n), "path": universe.path_text(n)} for n in numbers]
+    return [
+        {
+            "retained": int(universe.retained[n]),
+            "bytes": int(universe.objects["size"][n]),
+            "object": universe.label(n),
+            "path": universe.path_text(n),
+        }
+        for n in numbers
+    ]
 
 
 def largest(universe: Universe, most: int) -> list[int]:
     """The numbers of the `most` objects that retain most bytes."""
     import numpy as np
+
     order = np.lexsort((np.arange(len(universe.objects)), -universe.retained.astype(np.int64)))
     return order[:most].tolist()
 
@@ -98,31 +136,51 @@ def largest(universe: Universe, most: int) -> list[int]:
 def facts(universe: Universe) -> dict:
     """The totals of a snapshot, for --json and the heading."""
     s = universe.snapshot
-    return {"snapshot": s.name, "number": universe.number, "heap": s.heap, "time": s.time, "gc_total": s.total,
-            "objects": len(universe.objects), "object_bytes": universe.bytes, "internal_bytes": s.internal,
-            "unaccounted": universe.unaccounted}
+    return {
+        "snapshot": s.name,
+        "number": universe.number,
+        "heap": s.heap,
+        "time": s.time,
+        "gc_total": s.total,
+        "objects": len(universe.objects),
+        "object_bytes": universe.bytes,
+        "internal_bytes": s.internal,
+        "unaccounted": universe.unaccounted,
+    }
 
 
 def summary(universe: Universe, most: int) -> dict:
     """The object of --json without --diff. most: rows of the last table."""
-    return {**facts(universe), "kinds": type_rows(universe, False), "types": type_rows(universe, True),
-            "holders": holder_rows(universe, largest(universe, most))}
+    return {
+        **facts(universe),
+        "kinds": type_rows(universe, False),
+        "types": type_rows(universe, True),
+        "holders": holder_rows(universe, largest(universe, most)),
+    }
 
 
 def difference(before: Universe, after: Universe, most: int) -> dict:
     """The object of --json with --diff. most: rows of the last two tables."""
     from steve.snapshots.diff import growth, newcomers, swollen
-    return {**facts(after), "since": facts(before), "growth": growth(before, after),
-            "swollen": swollen(before, after, most),
-            "holders": holder_rows(after, newcomers(before, after, most))}
+
+    return {
+        **facts(after),
+        "since": facts(before),
+        "growth": growth(before, after),
+        "swollen": swollen(before, after, most),
+        "holders": holder_rows(after, newcomers(before, after, most)),
+    }
 
 
 def text(result: dict, name: str, most: int, plain: bool) -> str:
     """The result as tables."""
     from steve.terminal.tables import number, printable, render
-    head = (f"{printable(name)}: snapshot '{printable(result['snapshot'])}': {number(result['objects'])} objects of "
-            f"{number(result['object_bytes'])} bytes + {number(result['internal_bytes'])} internal = "
-            f"{number(result['object_bytes'] + result['internal_bytes'])}; gc.total {number(result['gc_total'])}")
+
+    head = (
+        f"{printable(name)}: snapshot '{printable(result['snapshot'])}': {number(result['objects'])} objects of "
+        f"{number(result['object_bytes'])} bytes + {number(result['internal_bytes'])} internal = "
+        f"{number(result['object_bytes'] + result['internal_bytes'])}; gc.total {number(result['gc_total'])}"
+    )
     parts: list[Any] = [head]
     if "growth" in result:
         since = result["since"]["snapshot"]
@@ -146,6 +204,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         result = summary(universe, args.top)
     with Output(args.output or "-") as out:
-        out.write(json.dumps(result, indent=1) + "\n" if args.json
-                  else text(result, universe.trace.name, args.top, True))
+        out.write(
+            json.dumps(result, indent=1) + "\n" if args.json else text(result, universe.trace.name, args.top, True)
+        )
     return source.verdict(NAME, universe.trace)

@@ -47,19 +47,27 @@ def positive(text: str) -> int:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
-    parser.add_argument("--window", metavar="N", type=positive, default=WINDOW,
-                        help=f"operations of a window (default: {WINDOW})")
+    parser.add_argument(
+        "--window", metavar="N", type=positive, default=WINDOW, help=f"operations of a window (default: {WINDOW})"
+    )
     listing.add_arguments(parser, COLUMNS, None)
     blocks.add_shards(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     from steve.kernels import _accesses
+
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args)
     found = chosen.over_events(partial(_accesses.WorkingSet, args.window))
-    rows = [{**row, "instructions": row["time"], "line_bytes": 64 * row["lines"],
-             "share": blocks.share(row["bytes"], row["live_bytes"])}
-            for row in (dict(zip(found.dtype.names, values)) for values in found.tolist())]
+    rows = [
+        {
+            **row,
+            "instructions": row["time"],
+            "line_bytes": 64 * row["lines"],
+            "share": blocks.share(row["bytes"], row["live_bytes"]),
+        }
+        for row in (dict(zip(found.dtype.names, values)) for values in found.tolist())
+    ]
     listing.write(args, chosen.title(f"working set in windows of {args.window:,} operations"), rows, COLUMNS)
     return chosen.verdict()

@@ -12,8 +12,11 @@ from collections.abc import Iterator, Sequence
 from steve.export.profile import METRICS, Profile
 from steve.trace.frames import function_label
 
-EVENTS = [METRICS.index(metric) for metric in METRICS if metric.name in (
-    "alloc_space", "alloc_objects", "inuse_space", "peak_space", "loads", "stores")]
+EVENTS = [
+    METRICS.index(metric)
+    for metric in METRICS
+    if metric.name in ("alloc_space", "alloc_objects", "inuse_space", "peak_space", "loads", "stores")
+]
 Function = tuple[str, str]  # file, name
 Costs = list[int]
 
@@ -44,8 +47,9 @@ class Graph:
         function, line = stack[0]
         bump(self.own.setdefault(function, {}), line, costs)
         self.total = [a + b for a, b in zip(self.total, costs)]
-        edges = {(caller, at, callee, first) for (callee, first), (caller, at) in zip(stack, stack[1:])
-                 if caller != callee}
+        edges = {
+            (caller, at, callee, first) for (callee, first), (caller, at) in zip(stack, stack[1:]) if caller != callee
+        }
         for caller, at, callee, first in edges:
             self.own.setdefault(caller, {})
             bump(self.calls.setdefault(caller, {}), (at, callee, first), [1, *costs])
@@ -81,8 +85,10 @@ def callgrind(profile: Profile, version: str) -> Iterator[str]:
     """The text of the file, in pieces. version: of steve."""
     graph = Graph(profile)
     names = joined([METRICS[column].name for column in EVENTS])  # type: ignore[misc]
-    yield (f"# callgrind format\nversion: 1\ncreator: steve {version}\ncmd: {one_line(profile.command)}\n"
-           f"positions: line\nevents: {names}\nsummary: {joined(graph.total)}\n")
+    yield (
+        f"# callgrind format\nversion: 1\ncreator: steve {version}\ncmd: {one_line(profile.command)}\n"
+        f"positions: line\nevents: {names}\nsummary: {joined(graph.total)}\n"
+    )
     for function in sorted(graph.own):
         yield from function_lines(graph, function)
     yield f"\ntotals: {joined(graph.total)}\n"

@@ -23,9 +23,19 @@ if TYPE_CHECKING:
     from steve.kernels._holdings import Holdings
     from steve.trace.policy import ShownStacks
 
-SUMS = (("tb", "bytes"), ("tbk", "blocks"), ("tl", "lifetime"), ("mb", "most"), ("mbk", "most_blocks"),
-        ("gb", "peak"), ("gbk", "peak_blocks"), ("eb", "held"), ("ebk", "held_blocks"), ("rb", "bytes_read"),
-        ("wb", "bytes_written"))
+SUMS = (
+    ("tb", "bytes"),
+    ("tbk", "blocks"),
+    ("tl", "lifetime"),
+    ("mb", "most"),
+    ("mbk", "most_blocks"),
+    ("gb", "peak"),
+    ("gbk", "peak_blocks"),
+    ("eb", "held"),
+    ("ebk", "held_blocks"),
+    ("rb", "bytes_read"),
+    ("wb", "bytes_written"),
+)
 
 
 def frame_text(shown: ShownStacks, number: int) -> str:
@@ -40,14 +50,19 @@ class Points:
 
     def __init__(self, history: Holdings, shown: ShownStacks) -> None:
         import numpy as np
+
         self.shown = shown
         self.texts: dict[str, int] = {"[root]": 0}
         stacks, rows = history.stacks(), history.rows()
-        self.indices = {number: self.texts.setdefault(frame_text(shown, number), len(self.texts))
-                        for number in frames_of(shown, stacks.tolist())}
+        self.indices = {
+            number: self.texts.setdefault(frame_text(shown, number), len(self.texts))
+            for number in frames_of(shown, stacks.tolist())
+        }
         order = in_order(shown, stacks, self.indices)
-        sums = [np.add.reduceat(rows[column][order.indices], order.starts) if len(rows) else rows[column]
-                for _, column in SUMS]
+        sums = [
+            np.add.reduceat(rows[column][order.indices], order.starts) if len(rows) else rows[column]
+            for _, column in SUMS
+        ]
         most = np.argsort(~sums[0], kind="stable")
         self.sums: list[np.ndarray] = [column[most] for column in sums]
         self.stacks: np.ndarray = stacks[order.indices[order.starts[most]]]  # one stack id of each point
@@ -68,9 +83,20 @@ def dhat(history: Holdings, shown: ShownStacks) -> Iterator[str]:
     trace = shown.trace
     facts, points, (_, peak_time) = trace.info(), Points(history, shown), history.peak
     pid = facts.get("pid", "")
-    head = {"dhatFileVersion": 2, "mode": "heap", "verb": "Allocated", "bklt": True, "bkacc": True,
-            "tu": "instrs", "Mtu": "Minstr", "tuth": 500, "cmd": facts.get("command", trace.name) + samples.remark(),
-            "pid": int(pid) if pid.isdecimal() else 0, "te": history.time, "tg": peak_time}
+    head = {
+        "dhatFileVersion": 2,
+        "mode": "heap",
+        "verb": "Allocated",
+        "bklt": True,
+        "bkacc": True,
+        "tu": "instrs",
+        "Mtu": "Minstr",
+        "tuth": 500,
+        "cmd": facts.get("command", trace.name) + samples.remark(),
+        "pid": int(pid) if pid.isdecimal() else 0,
+        "te": history.time,
+        "tg": peak_time,
+    }
     yield json.dumps(head)[:-1] + ', "pps": ['
     for i, point in enumerate(points.json()):
         yield (", " if i else "") + point

@@ -35,6 +35,7 @@ class Folds:
 
     def __init__(self, profile: Profile, metric: Metric) -> None:
         import numpy as np
+
         values = profile.columns[METRICS.index(metric)]
         self.shown = profile.shown
         stacks, values = profile.stacks[values != 0], values[values != 0]

@@ -48,8 +48,10 @@ class HeaptrackWriter:
             frames = [self.shown.named(number) for number in place]
             frame = frames[-1]
             module = self._string(frame.object or frame.file)
-            names = [f"{self._string(function_label(frame)):x} {self._string(frame.file):x} {frame.line:x}"
-                     for frame in frames]
+            names = [
+                f"{self._string(function_label(frame)):x} {self._string(frame.file):x} {frame.line:x}"
+                for frame in frames
+            ]
             self._ips[place] = len(self._ips) + 1
             self._lines.append(f"i {frame.ip or place[-1]:x} {module:x} {' '.join(names)}")
         return self._ips[place]
@@ -85,6 +87,7 @@ class HeaptrackWriter:
     def run(self, tick: Callable | None = None) -> None:
         """Read the trace and write all of it. tick(done, total): progress in bytes."""
         from steve.kernels._holdings import HeaptrackLines
+
         pieces = HeaptrackLines(self.trace, tick).pieces(self._number)
         first = next(pieces)  # the command is known only after something was read
         command = " ".join(self.trace.info().get("command", self.trace.name).split())

@@ -26,6 +26,7 @@ TOP = "(heap allocation functions) malloc/new/new[], --alloc-fns, etc."
 
 class Snapshot(NamedTuple):
     """The heap at one time. time: instructions; kind: massif's heap_tree, "empty", "detailed" or "peak"."""
+
     time: int
     bytes: int
     kind: str
@@ -64,12 +65,15 @@ class Sampler:
         peak = [Snapshot(peak_time, peak_bytes, "peak")] if peak_bytes else []
         after = [s for s in self.snapshots if peak_time < s.time < history.time]
         end = [Snapshot(history.time, history.held, "empty")] if history.time > peak_time else []
-        return [s._replace(kind="detailed") if i % DETAIL == DETAIL - 1 and s.kind == "empty" else s
-                for i, s in enumerate(before + peak + after + end)]
+        return [
+            s._replace(kind="detailed") if i % DETAIL == DETAIL - 1 and s.kind == "empty" else s
+            for i, s in enumerate(before + peak + after + end)
+        ]
 
 
 class Held(NamedTuple):
     """The bytes that stacks hold: two arrays of the same length, stack ids and bytes."""
+
     stacks: np.ndarray
     bytes: np.ndarray
 
@@ -82,6 +86,7 @@ def held(history: Holdings, column: str) -> Held:
 
 class Node(NamedTuple):
     """A node of the tree: a frame."""
+
     text: str
     depth: int
     bytes: int
@@ -103,13 +108,15 @@ class Trees:
         """The text of a frame."""
         if number not in self._texts:
             frame = self.stacks.named(number) if number else None
-            self._texts[number] = f"{frame.ip:#X}: {frame_line(frame)}".replace("0X", "0x") if frame \
-                else "0x0: (no stack)"
+            self._texts[number] = (
+                f"{frame.ip:#X}: {frame_line(frame)}".replace("0X", "0x") if frame else "0x0: (no stack)"
+            )
         return self._texts[number]
 
     def lines(self, whole: Held) -> Iterator[str]:
         """The lines of the tree of one snapshot."""
         import numpy as np
+
         total = int(whole.bytes.sum())
         known = Held(self.shown[np.where(whole.stacks < len(self.shown), whole.stacks, 0)], whole.bytes)
         yield from self._node(Node(TOP, 0, total, known), total * THRESHOLD)
@@ -117,6 +124,7 @@ class Trees:
     def _split(self, some: Held) -> Iterator[tuple[int, int, np.ndarray]]:
         """Group the stacks by their innermost frames: (frame id, bytes, indices in `some`) of each group."""
         import numpy as np
+
         numbers = self.frames[some.stacks]
         order = numbers.argsort(kind="stable")
         starts = np.flatnonzero(np.diff(numbers[order], prepend=-1))
@@ -143,8 +151,10 @@ class Trees:
                     small.append(below)
             yield f"{' ' * depth}n{len(big) + bool(small)}: {size} {text}\n"
             if small:
-                rest = (f"in {len(small)} place{'s' * (len(small) > 1)}, {'all ' * (len(small) > 1)}below massif's "
-                        "threshold (1.00%)")
+                rest = (
+                    f"in {len(small)} place{'s' * (len(small) > 1)}, {'all ' * (len(small) > 1)}below massif's "
+                    "threshold (1.00%)"
+                )
                 pending.append(Node(rest, depth + 1, sum(small), Held(some.stacks[:0], some.bytes[:0])))
             for below, number, indices in sorted(big, key=lambda one: one[:2]):
                 pending.append(Node(self.text(number), depth + 1, below, self._rest(some, indices)))
@@ -157,8 +167,10 @@ def massif(shown: ShownStacks, snapshots: list[Snapshot], peak: Held, again: Hol
     trees, command = Trees(shown), " ".join(trace.info().get("command", trace.name).split()) + samples.remark()
     yield f"desc: steve export --format=massif\ncmd: {command}\ntime_unit: i\n"
     for number, snapshot in enumerate(snapshots):
-        yield (f"#-----------\nsnapshot={number}\n#-----------\ntime={snapshot.time}\n"
-               f"mem_heap_B={snapshot.bytes}\nmem_heap_extra_B=0\nmem_stacks_B=0\nheap_tree={snapshot.kind}\n")
+        yield (
+            f"#-----------\nsnapshot={number}\n#-----------\ntime={snapshot.time}\n"
+            f"mem_heap_B={snapshot.bytes}\nmem_heap_extra_B=0\nmem_stacks_B=0\nheap_tree={snapshot.kind}\n"
+        )
         if snapshot.kind == "peak":
             yield from trees.lines(peak)
         elif snapshot.kind == "detailed":

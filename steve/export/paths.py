@@ -32,6 +32,7 @@ def frames_of(shown: ShownStacks, stacks: Iterable[int]) -> list[int]:
 
 class Order(NamedTuple):
     """indices: those of the stacks, sorted. starts: the positions in `indices` where a run of equal stacks begins."""
+
     indices: np.ndarray
     starts: np.ndarray
 
@@ -40,6 +41,7 @@ def in_order(shown: ShownStacks, stacks: np.ndarray, ranks: Mapping[int, int], o
     """Sort stacks by the ranks of their frames, compared from the innermost (or outermost) frame on. ranks: by frame
     id; frames of equal rank are equal."""
     import numpy as np
+
     width = (max(ranks.values(), default=0).bit_length() + 7) // 8 or 1
     codes = {number: rank.to_bytes(width, "big") for number, rank in ranks.items()}
     step = -1 if outermost_first else 1

@@ -23,7 +23,7 @@ def varint(value: int) -> bytes:
     """A number, encoded as a varint; a negative one as its 64-bit two's complement."""
     data, value = bytearray(), value & 2**64 - 1
     while value >= 0x80:
-        data.append(value & 0x7f | 0x80)
+        data.append(value & 0x7F | 0x80)
         value >>= 7
     data.append(value)
     return bytes(data)
@@ -59,8 +59,10 @@ class Encoder:
         """Number and encode a function that is used for the first time."""
         self._functions[name, file] = len(self._functions) + 1
         text = self._string(name)
-        return block(FUNCTION, number(1, self._functions[name, file]) + number(2, text) + number(3, text)
-                     + number(4, self._string(file)))
+        return block(
+            FUNCTION,
+            number(1, self._functions[name, file]) + number(2, text) + number(3, text) + number(4, self._string(file)),
+        )
 
     def _line(self, frame_id: int) -> tuple[bytes, bytes]:
         """A line of a location, and the function that has to precede it if it is new."""

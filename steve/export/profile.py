@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 class Metric(NamedTuple):
     """key: column of the sums; unit: "count" or "bytes"; name: the one that viewers show."""
+
     key: str
     unit: str
     name: str
@@ -44,6 +45,7 @@ BY_NAME = {metric.name: metric for metric in METRICS}
 
 class Sample(NamedTuple):
     """stack: its id; values: one for each metric of the profile, in that order."""
+
     stack: int
     values: tuple[int, ...]
 
@@ -56,9 +58,16 @@ class Profile:
     show first. nanoseconds: the time from the first to the last of the events. facts: the trace's facts about its
     recording (Trace.info)."""
 
-    def __init__(self, trace: Trace, policy: Policy, numbers: np.ndarray, sums: list[np.ndarray],
-                 metrics: Sequence[Metric] = METRICS, default: str = "alloc_space",
-                 nanoseconds: int | None = None) -> None:
+    def __init__(
+        self,
+        trace: Trace,
+        policy: Policy,
+        numbers: np.ndarray,
+        sums: list[np.ndarray],
+        metrics: Sequence[Metric] = METRICS,
+        default: str = "alloc_space",
+        nanoseconds: int | None = None,
+    ) -> None:
         """numbers: ids of stacks, in order; sums: for each metric an array of their values; nanoseconds: the time of the
         sums; None: that of the whole trace."""
         self.trace, self.metrics, self.default = trace, metrics, default
@@ -73,7 +82,7 @@ class Profile:
     @classmethod
     def of(cls, chosen: blocks.Blocks) -> Profile:
         """The profile of the chosen blocks of a trace, with METRICS."""
-        sums, = chosen.sum_by("stack")
+        (sums,) = chosen.sum_by("stack")
         del chosen.lives  # frees as much memory as the rest will need
         return cls(chosen.trace, chosen.policy, sums.numbers, [sums.rows[metric.key] for metric in METRICS])
 

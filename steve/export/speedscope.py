@@ -38,12 +38,17 @@ def sampled(profile: Profile, metric: Metric, index: dict[int, str]) -> Iterator
     """The text of the profile of one metric, in pieces. index: by frame id, its index in the list of frames."""
     column = profile.columns[METRICS.index(metric)]
     weights, stacks = column[column != 0], profile.stacks[column != 0]
-    head = {"type": "sampled", "name": metric.name, "unit": "bytes" if metric.unit == "bytes" else "none",
-            "startValue": 0, "endValue": int(weights.sum())}
+    head = {
+        "type": "sampled",
+        "name": metric.name,
+        "unit": "bytes" if metric.unit == "bytes" else "none",
+        "startValue": 0,
+        "endValue": int(weights.sum()),
+    }
 
     def frames() -> Iterator[str]:
         for first in range(0, len(stacks), FEW_ROWS):
-            for stack in stacks[first:first + FEW_ROWS].tolist():
+            for stack in stacks[first : first + FEW_ROWS].tolist():
                 yield "[" + ", ".join([index[number] for number in reversed(profile.frames(stack))]) + "]"
 
     yield json.dumps(head)[:-1]
@@ -55,8 +60,13 @@ def sampled(profile: Profile, metric: Metric, index: dict[int, str]) -> Iterator
 def speedscope(profile: Profile, version: str) -> Iterator[str]:
     """The whole file, in pieces. Metrics whose values are all 0 are left out."""
     used = profile.used_frames()
-    head = {"$schema": SCHEMA, "name": profile.command, "exporter": f"steve {version}", "activeProfileIndex": 0,
-            "shared": {"frames": [frame_entry(profile, number) for number in used]}}
+    head = {
+        "$schema": SCHEMA,
+        "name": profile.command,
+        "exporter": f"steve {version}",
+        "activeProfileIndex": 0,
+        "shared": {"frames": [frame_entry(profile, number) for number in used]},
+    }
     index = {number: str(i) for i, number in enumerate(used)}
     shown = [metric for metric, column in zip(METRICS, profile.columns) if column.any()] or METRICS[:1]
     yield json.dumps(head)[:-1] + ', "profiles": ['

@@ -17,7 +17,7 @@ from steve.terminal.tables import number, printable, size
 
 WIDTH, ROW, TOP, MARGIN = 1200, 18, 64, 10
 NARROWEST = 1 / 3  # pixel
-LETTER = 6.8       # approximate width of a letter, in pixels
+LETTER = 6.8  # approximate width of a letter, in pixels
 
 STYLE = """text{font:12px monospace;fill:#222;pointer-events:none}.h{font:bold 16px sans-serif}.n{font:12px sans-serif}
 rect{stroke:#fff;stroke-width:.5}g.f{cursor:pointer}g.f:hover rect{stroke:#000;stroke-width:1}
@@ -77,22 +77,27 @@ class Drawing:
         x, width = MARGIN + box.start / self.total * self.inner, box.width / self.total * self.inner
         y, letters = TOP + box.depth * ROW, int((width - 6) / LETTER)
         name = printable(box.name)
-        shown = "" if letters < 3 else name if len(name) <= letters else name[:letters - 1] + "…"
-        tip = (f"{name}: {amount(box.width, self.unit)}, {100 * box.width / self.total:.2f} %"
-               + (f"; own {amount(box.own, self.unit)}" if 0 < box.own < box.width else ""))
+        shown = "" if letters < 3 else name if len(name) <= letters else name[: letters - 1] + "…"
+        tip = f"{name}: {amount(box.width, self.unit)}, {100 * box.width / self.total:.2f} %" + (
+            f"; own {amount(box.own, self.unit)}" if 0 < box.own < box.width else ""
+        )
         text = f'<text x="{x + 3:.2f}" y="{y + 13}">{safe(shown)}</text>' if shown else ""
-        return (f'<g class="f" data-n="{safe(name)}" data-s="{box.start}" data-w="{box.width}" '
-                f'data-d="{box.depth}"><title>{safe(tip)}</title><rect x="{x:.2f}" y="{y}" '
-                f'width="{width:.2f}" height="{ROW - 1}" rx="1" fill="{colour(name)}"/>{text}</g>\n')
+        return (
+            f'<g class="f" data-n="{safe(name)}" data-s="{box.start}" data-w="{box.width}" '
+            f'data-d="{box.depth}"><title>{safe(tip)}</title><rect x="{x:.2f}" y="{y}" '
+            f'width="{width:.2f}" height="{ROW - 1}" rx="1" fill="{colour(name)}"/>{text}</g>\n'
+        )
 
     def svg(self) -> Iterator[str]:
         """The text of the file, in pieces."""
         height = TOP + ROW * (1 + max((box.depth for box in self.boxes), default=0)) + MARGIN
         script = SCRIPT % {"inner": self.inner, "margin": MARGIN, "total": self.total, "letter": LETTER}
-        yield (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" '
-               f'height="{height}">\n<style>{STYLE}</style>\n<rect width="100%" height="100%" fill="#fdfdfb"/>\n'
-               f'<text class="h" x="{MARGIN}" y="26">{safe(self.title)}</text>\n<text class="n" x="{MARGIN}" '
-               f'y="46">{safe(amount(self.weight, self.unit))} in all; click a frame to zoom, the first '
-               f'row to go back, / to search</text>\n<text class="n" id="found" x="{WIDTH - 160}" y="46"/>\n')
+        yield (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" '
+            f'height="{height}">\n<style>{STYLE}</style>\n<rect width="100%" height="100%" fill="#fdfdfb"/>\n'
+            f'<text class="h" x="{MARGIN}" y="26">{safe(self.title)}</text>\n<text class="n" x="{MARGIN}" '
+            f'y="46">{safe(amount(self.weight, self.unit))} in all; click a frame to zoom, the first '
+            f'row to go back, / to search</text>\n<text class="n" id="found" x="{WIDTH - 160}" y="46"/>\n'
+        )
         yield from map(self._box, self.boxes)
         yield f"<script><![CDATA[{script}]]></script>\n</svg>\n"

@@ -28,6 +28,7 @@ def parse(lines: Iterable[str], name: str) -> Folded:
 class Box(NamedTuple):
     """A frame in the drawing. depth: 0 is the root. start, width: in the unit of the weights. own: the part of the
     width that is not in frames below."""
+
     name: str
     depth: int
     start: int
@@ -38,6 +39,7 @@ class Box(NamedTuple):
 class Stacks(NamedTuple):
     """Weighted stacks. pairs: the names of a stack from the root on, and its weight; each stack occurs once, and they
     are sorted by their names. total: the sum of the weights."""
+
     pairs: Iterable[tuple[tuple[str, ...], int]]
     total: int
 
@@ -52,6 +54,7 @@ class Opened:
 
     start: its position, in the unit of the weights. next: the position for the next frame below it. own: its own
     weight so far, which is drawn after all frames below. number: the frames opened before it."""
+
     __slots__ = ("name", "start", "next", "own", "number")
 
     def __init__(self, name: str, start: int, number: int) -> None:

@@ -29,29 +29,91 @@ from typing import Dict, List, Tuple
 from steve import cli
 
 OF_TRACES = (
-    ("info",), ("summary", "--json"), ("sites", "--json"), ("lines",), ("types", "--csv"), ("states",),
-    ("threads", "--where", "size > 8 and site ~ 'a'"), ("leaks",), ("leaks", "--from", "a"),
-    ("lines", "--from", "a", "--to", "b"), ("workingset", "--window", "2", "--to", "b"), ("temporaries",), ("resizes",),
-    ("globals", "--share", "1"), ("lifetimes", "--by-size", "--unit", "nanoseconds"), ("heat",), ("fields",),
-    ("sharing",), ("workingset", "--window", "3"), ("reuse",), ("findings", "--json"), ("check", "--csv"),
-    ("check", "--where", "stores > 0", "--from", "a"), ("dump",), ("symbolize",), ("memtrace",),
-    ("ops", "--threads", "--times"), ("ops", "--binary", "--where", "freed"), ("lockops", "--stack", "--stats"),
-    ("lockops", "--full"), ("lockops", "--simple"), ("universe",),
-    ("export", "--format", "pprof"), ("export", "--format", "heaptrack"), ("export", "--format", "massif"),
-    ("export", "--format", "dhat"), ("export", "--format", "callgrind"), ("export", "--format", "memprof"),
-    ("export", "--format", "sysprof"), ("flame",), ("report",),
-    ("serve", "--dump-every", "64", "--dump-high-water", "64"), ("memprof",), ("sysprof",))
-IN_PARTS = ("summary", "ops", "sites", "types", "states", "threads", "leaks", "temporaries", "resizes", "globals",
-            "lifetimes", "heat", "fields", "workingset", "findings", "histogram", "check", "lines", "sharing",
-            "reuse")  # of traces, with -j
-OF_OPS = (("histogram", "--parts", "none", "--json"), ("lockops", "--full"), ("lockops", "--simple", "--compat"),
-          ("lockops", "--full", "--stats", "--json"), ("ops", "--text"), ("ops", "--binary"))
+    ("info",),
+    ("summary", "--json"),
+    ("sites", "--json"),
+    ("lines",),
+    ("types", "--csv"),
+    ("states",),
+    ("threads", "--where", "size > 8 and site ~ 'a'"),
+    ("leaks",),
+    ("leaks", "--from", "a"),
+    ("lines", "--from", "a", "--to", "b"),
+    ("workingset", "--window", "2", "--to", "b"),
+    ("temporaries",),
+    ("resizes",),
+    ("globals", "--share", "1"),
+    ("lifetimes", "--by-size", "--unit", "nanoseconds"),
+    ("heat",),
+    ("fields",),
+    ("sharing",),
+    ("workingset", "--window", "3"),
+    ("reuse",),
+    ("findings", "--json"),
+    ("check", "--csv"),
+    ("check", "--where", "stores > 0", "--from", "a"),
+    ("dump",),
+    ("symbolize",),
+    ("memtrace",),
+    ("ops", "--threads", "--times"),
+    ("ops", "--binary", "--where", "freed"),
+    ("lockops", "--stack", "--stats"),
+    ("lockops", "--full"),
+    ("lockops", "--simple"),
+    ("universe",),
+    ("export", "--format", "pprof"),
+    ("export", "--format", "heaptrack"),
+    ("export", "--format", "massif"),
+    ("export", "--format", "dhat"),
+    ("export", "--format", "callgrind"),
+    ("export", "--format", "memprof"),
+    ("export", "--format", "sysprof"),
+    ("flame",),
+    ("report",),
+    ("serve", "--dump-every", "64", "--dump-high-water", "64"),
+    ("memprof",),
+    ("sysprof",),
+)
+IN_PARTS = (
+    "summary",
+    "ops",
+    "sites",
+    "types",
+    "states",
+    "threads",
+    "leaks",
+    "temporaries",
+    "resizes",
+    "globals",
+    "lifetimes",
+    "heat",
+    "fields",
+    "workingset",
+    "findings",
+    "histogram",
+    "check",
+    "lines",
+    "sharing",
+    "reuse",
+)  # of traces, with -j
+OF_OPS = (
+    ("histogram", "--parts", "none", "--json"),
+    ("lockops", "--full"),
+    ("lockops", "--simple", "--compat"),
+    ("lockops", "--full", "--stats", "--json"),
+    ("ops", "--text"),
+    ("ops", "--binary"),
+)
 COMMANDS: Dict[str, Tuple[Tuple[str, ...], ...]] = {
-    ".ljt": OF_TRACES, ".txt": OF_TRACES, "-ops": OF_OPS,
+    ".ljt": OF_TRACES,
+    ".txt": OF_TRACES,
+    "-ops": OF_OPS,
     "-lockops": (("ops",), ("lockops", "--stats"), ("lockops", "--stats", "--json")),
     ".memprof": (("memprof",), ("memprof", "--json"), ("memprof", "--dump")),
-    ".sysprof": (("sysprof",), ("sysprof", "--states", "--json"), ("flame",)), ".folded": (("flame",),),
-    "-allocstats": (("graphs", "--format", "svg", "--tables", "text"),)}
+    ".sysprof": (("sysprof",), ("sysprof", "--states", "--json"), ("flame",)),
+    ".folded": (("flame",),),
+    "-allocstats": (("graphs", "--format", "svg", "--tables", "text"),),
+}
 HEADER, CHUNK = 16, 72  # bytes of a memtrace's header and of that of a chunk; see docs/memtrace-format.md
 SLOW = 60  # seconds that no small file may take
 STUCK = 5 * SLOW  # after which it is not waited for
@@ -69,9 +131,9 @@ def repaired(data: bytearray) -> bytes:
     digest, at = hasher(), HEADER
     while at + CHUNK <= len(data):
         stored = min(struct.unpack_from("<I", data, at + 16)[0], len(data) - at - CHUNK)
-        body = bytes(data[at + CHUNK:at + CHUNK + stored])
+        body = bytes(data[at + CHUNK : at + CHUNK + stored])
         struct.pack_into("<Q", data, at + 56, digest(body, len(body)))
-        struct.pack_into("<Q", data, at + 64, digest(bytes(data[at:at + 64]), 64))
+        struct.pack_into("<Q", data, at + 64, digest(bytes(data[at : at + 64]), 64))
         at += CHUNK + stored
     return bytes(data)
 
@@ -85,19 +147,19 @@ def changed(data: bytes, others: List[bytes], dice: random.Random) -> bytes:
     for _ in range(dice.randint(1, 6)):
         at, how = dice.randrange(len(result) + 1), dice.randrange(6)
         if how == 0:
-            del result[at:at + dice.choice((1, 1, 2, 8, 64, 1 << 20))]
+            del result[at : at + dice.choice((1, 1, 2, 8, 64, 1 << 20))]
         elif how == 1:
             result[at:at] = dice.choice(NUMBERS)
         elif how == 2 and len(result) > at:
-            result[at] = dice.choice((0, 1, 0x7f, 0x80, 0xff, dice.randrange(256)))
+            result[at] = dice.choice((0, 1, 0x7F, 0x80, 0xFF, dice.randrange(256)))
         elif how == 3 and len(result) > at:
             result[at] ^= 1 << dice.randrange(8)
         elif how == 4:
             other = dice.choice(others)
             begin = dice.randrange(len(other) + 1)
-            result[at:at + dice.choice((0, 8, 64))] = other[begin:begin + dice.choice((4, 16, 256))]
+            result[at : at + dice.choice((0, 8, 64))] = other[begin : begin + dice.choice((4, 16, 256))]
         else:
-            result[at:at] = result[at:at + dice.choice((1, 8, 64))]
+            result[at:at] = result[at : at + dice.choice((1, 8, 64))]
     return bytes(result)
 
 
@@ -175,8 +237,11 @@ def main() -> int:
             found += 1
             trial.rename(args.keep / f"{found}{ending}")
             print(f"FOUND by steve {' '.join(command)} on {args.keep}/{found}{ending}: {wrong}", file=sys.stderr)
-    print(f"commands: {runs} inputs in {args.seconds:g} s (seed {seed}): {found or 'nothing'} found", file=output,
-          flush=True)
+    print(
+        f"commands: {runs} inputs in {args.seconds:g} s (seed {seed}): {found or 'nothing'} found",
+        file=output,
+        flush=True,
+    )
     return 1 if found else 0
 
 

@@ -56,10 +56,21 @@ end exit
 CLASSIC = ">>> N 4096 64\n==1== noise\n>>> S 4096 8\n>>> L 4159 8\n>>> F 4096 0\n>>> F 1 0\n"
 PROTO = 0x40001230
 SYMBOLS = symtab(3, record(0, PROTO, "@test.lua", 0), record(1, 0x7F00AA00, "callback"), record(2, 7, PROTO, 3))
-MEMPROF = stream(b"ljm", 3, record(0x09, PROTO, 10, 0x1000, 100), record(0x0b, PROTO, 12, 0x1000, 100, 0x6000, 300),
-                 record(0x06, 0x6000, 300), record(0x11, 7, 0x5000, 16))
-SYSPROF = stream(b"ljp", 2, bytes([1]) + record(1, PROTO, 10) + b"\x80" + numbers(0x7F00AA00, 0),
-                 bytes([4]) + numbers(0x7F00AA00, 0), record(9, 7, PROTO, 11))
+MEMPROF = stream(
+    b"ljm",
+    3,
+    record(0x09, PROTO, 10, 0x1000, 100),
+    record(0x0B, PROTO, 12, 0x1000, 100, 0x6000, 300),
+    record(0x06, 0x6000, 300),
+    record(0x11, 7, 0x5000, 16),
+)
+SYSPROF = stream(
+    b"ljp",
+    2,
+    bytes([1]) + record(1, PROTO, 10) + b"\x80" + numbers(0x7F00AA00, 0),
+    bytes([4]) + numbers(0x7F00AA00, 0),
+    record(9, 7, PROTO, 11),
+)
 FOLDED = "main;parse;malloc 300\nmain;draw 12\n"
 
 
@@ -70,8 +81,11 @@ def steve(folder: Path, *arguments: str) -> None:
 def main() -> int:
     folder = Path(sys.argv[1])
     for chunk in (0, 3):
-        subprocess.run([str(BUILD / "steve/test/mktrace"), str(folder / f"trace{chunk}.ljt"), str(chunk), "1"],
-                       input=SCRIPT.encode(), check=True)
+        subprocess.run(
+            [str(BUILD / "steve/test/mktrace"), str(folder / f"trace{chunk}.ljt"), str(chunk), "1"],
+            input=SCRIPT.encode(),
+            check=True,
+        )
     (folder / "classic.txt").write_text(CLASSIC)
     for name, form in (("text-ops", "--text"), ("binary-ops", "--binary")):
         steve(folder, "ops", "--resize", form, "trace0.ljt", "-o", name)

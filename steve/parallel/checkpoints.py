@@ -31,6 +31,7 @@ SLOT_NONE, SLOT_MADE = 1, 2  # of steve/kernels/base/survey.h
 class Checkpoint:
     """See above. view: the shard; first_handle: the handle of its first New; first: is it the first shard; count: its
     operations; total: those of all shards."""
+
     view: View
     first_handle: int
     first: bool
@@ -47,6 +48,7 @@ class Checkpoint:
 class Surveyed(NamedTuple):
     """What a shard changes. made: number of handles; handles, owners: of steve/kernels/base/survey.h. None, or an empty
     array: it is not needed."""
+
     operations: int = 0
     made: int = 0
     handles: np.ndarray | None = None
@@ -58,6 +60,7 @@ def survey(view: View, needs: tuple[str, ...]) -> tuple[Surveyed, TraceError | N
     """Task: survey a shard. It reads accesses only where it must: to count operations up to a mark, and near the end of
     the shard for threads."""
     from steve.kernels import _totals, _walk
+
     trace, window = view.open(), view.window()
     if window is not None and "operations" in needs:
         found = Surveyed(_walk.Walk(trace, window).finish())
@@ -72,11 +75,12 @@ def slots_after(before: np.ndarray, changes: np.ndarray | None, first: int) -> n
     """Handles or owners at the end of a shard, of those at its beginning; changes: of its survey; first: what is
     added to the numbers there."""
     import numpy as np
+
     if changes is None:
         return before
     after = np.zeros(max(len(before), len(changes)), before.dtype)
-    after[:len(before)] = before
-    after[:len(changes)][changes == SLOT_NONE] = 0
+    after[: len(before)] = before
+    after[: len(changes)][changes == SLOT_NONE] = 0
     made = np.flatnonzero(changes >= SLOT_MADE)
     after[made] = changes[made] - SLOT_MADE + first + 1
     return after
@@ -89,17 +93,18 @@ def threads_at_end(view: View) -> np.ndarray:
     read backwards, from seek point to seek point, until the last instructions of all threads are known."""
     import numpy as np
     from steve.kernels._lives import AT_BEFORE, followed_threads, known_threads, met_threads
+
     shard = view.open()
     shard.pass_to_last(1)
     threads = followed_threads(shard)
     met = met_threads(shard)
     rows = before_shard(len(met))
-    rows[:len(threads)] = threads
+    rows[: len(threads)] = threads
     for point in range(view.end - 1, view.first - 1, -1):
         if not np.any(met & (rows["by"] == AT_BEFORE)):
             break
         found = followed_threads(view._replace(first=point, end=point + 1).open())
-        new = np.flatnonzero((rows["by"][:len(found)] == AT_BEFORE) & (found["by"] != AT_BEFORE))
+        new = np.flatnonzero((rows["by"][: len(found)] == AT_BEFORE) & (found["by"] != AT_BEFORE))
         for name in ("by", "at"):
             rows[name][new] = found[name][new]
     return known_threads(rows)
@@ -109,6 +114,7 @@ def before_shard(n: int) -> np.ndarray:
     """The rows of n threads that do nothing in a shard."""
     import numpy as np
     from steve.kernels._lives import AS_BEFORE, AT_BEFORE, THREAD
+
     rows = np.zeros(n, THREAD)
     rows["by"] = AT_BEFORE
     for name in ("made_heap", "collects"):
@@ -123,14 +129,17 @@ def threads_after(before: np.ndarray | None, changes: np.ndarray | None) -> np.n
         return before
     import numpy as np
     from steve.kernels._lives import AS_BEFORE, AT_BEFORE
+
     if before is None:
         before = changes[:0]
     after = np.zeros(max(len(before), len(changes)), changes.dtype)
-    after[:len(before)] = before
-    rows, old = after[:len(changes)], after[:len(changes)].copy()
-    for names, known in ((("by", "at"), changes["by"] != AT_BEFORE),
-                         (("made_stack", "made_heap"), changes["made_heap"] != AS_BEFORE),
-                         (("collects", "then_stack", "then_heap"), changes["collects"] != AS_BEFORE)):
+    after[: len(before)] = before
+    rows, old = after[: len(changes)], after[: len(changes)].copy()
+    for names, known in (
+        (("by", "at"), changes["by"] != AT_BEFORE),
+        (("made_stack", "made_heap"), changes["made_heap"] != AS_BEFORE),
+        (("collects", "then_stack", "then_heap"), changes["collects"] != AS_BEFORE),
+    ):
         for name in names:
             rows[name][known] = changes[name][known]
     # the collector began to work before the thread made anything in the shard
@@ -140,20 +149,32 @@ def threads_after(before: np.ndarray | None, changes: np.ndarray | None) -> np.n
     return after
 
 
-def checkpoints_of(shards: list[tuple[View, int]], earlier: list[Surveyed],
-                   surveys: list[Surveyed]) -> list[Checkpoint]:
+def checkpoints_of(
+    shards: list[tuple[View, int]], earlier: list[Surveyed], surveys: list[Surveyed]
+) -> list[Checkpoint]:
     """The checkpoint of each shard. shards: with the handle of the first New of each; earlier: surveys of the shards
     before the first."""
     import numpy as np
-    now = Checkpoint(shards[0][0], 0, True, total=sum(surveyed.operations for surveyed in surveys),
-                     handles=np.zeros(0, "u8"), owners=np.zeros(0, "u4"))
+
+    now = Checkpoint(
+        shards[0][0],
+        0,
+        True,
+        total=sum(surveyed.operations for surveyed in surveys),
+        handles=np.zeros(0, "u8"),
+        owners=np.zeros(0, "u4"),
+    )
     found = []
     for i, surveyed in enumerate([*earlier, *surveys]):
         if i >= len(earlier):
             view, handle = shards[i - len(earlier)]
             found.append(replace(now, view=view, first_handle=handle, first=not found, count=surveyed.operations))
-        now = replace(now, operations=now.operations + surveyed.operations, next_handle=now.next_handle + surveyed.made,
-                      handles=slots_after(now.handles, surveyed.handles, now.next_handle),
-                      owners=slots_after(now.owners, surveyed.owners, 0),
-                      threads=threads_after(now.threads, surveyed.threads))
+        now = replace(
+            now,
+            operations=now.operations + surveyed.operations,
+            next_handle=now.next_handle + surveyed.made,
+            handles=slots_after(now.handles, surveyed.handles, now.next_handle),
+            owners=slots_after(now.owners, surveyed.owners, 0),
+            threads=threads_after(now.threads, surveyed.threads),
+        )
     return found

@@ -31,11 +31,21 @@ PR_SET_PDEATHSIG = 1  # of prctl(2): requests a signal when the parent ends
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """-j N, --scheduler ADDRESS."""
-    parser.add_argument("-j", "--jobs", metavar="N", type=jobs, default=1,
-                        help="work on N parts of the trace at a time; 0: as many as there are processors")
-    parser.add_argument("--scheduler", metavar="tcp://HOST:PORT", type=address,
-                        help="let the workers of this Dask cluster do it; they must see FILE at the same path "
-                        "and have steve installed")
+    parser.add_argument(
+        "-j",
+        "--jobs",
+        metavar="N",
+        type=jobs,
+        default=1,
+        help="work on N parts of the trace at a time; 0: as many as there are processors",
+    )
+    parser.add_argument(
+        "--scheduler",
+        metavar="tcp://HOST:PORT",
+        type=address,
+        help="let the workers of this Dask cluster do it; they must see FILE at the same path "
+        "and have steve installed",
+    )
 
 
 def jobs(text: str) -> int:
@@ -55,13 +65,13 @@ def address(text: str) -> str:
 
 class Part(NamedTuple):
     """The seek points from first to end (without it). bytes: the file offset of its end, for progress."""
+
     first: int
     end: int
     bytes: int
 
 
-def split(trace: "Trace", n: int, sound: Optional[int] = None, first: int = 0,
-          end: Optional[int] = None) -> List[Part]:
+def split(trace: "Trace", n: int, sound: Optional[int] = None, first: int = 0, end: Optional[int] = None) -> List[Part]:
     """Divide the trace from seek point `first` to seek point `end` (None: its end) into at most n parts of about the
     same number of bytes. sound: parts begin only at the first `sound` points."""
     offsets = [*(point[2] for point in trace.seek_points()), trace.progress()[1]]
@@ -116,6 +126,7 @@ class Pool:
     def run(self, function: Callable[..., Any], tasks: Iterable[Tuple[Any, ...]]) -> Iterator[Any]:
         """The results of function(*task) for each task, in their order."""
         from concurrent.futures.process import BrokenProcessPool
+
         waiting: "collections.deque[Any]" = collections.deque()
         try:
             for task in tasks:
@@ -125,8 +136,7 @@ class Pool:
             while waiting:
                 yield self._result(waiting.popleft())
         except BrokenProcessPool:
-            raise SteveError("a worker process was killed, perhaps for want of memory; "
-                             "take a smaller -j") from None
+            raise SteveError("a worker process was killed, perhaps for want of memory; " "take a smaller -j") from None
         finally:
             for future in waiting:
                 future.cancel()
@@ -141,6 +151,7 @@ def fork_workers(n: int) -> "ProcessPoolExecutor":
     from concurrent.futures import ProcessPoolExecutor
 
     import numpy  # noqa: F401 (all workers need it, and share it if it is loaded before they are forked)
+
     workers = ProcessPoolExecutor(n, multiprocessing.get_context("fork"), begin_worker, (os.getpid(),))
     with blocked():
         workers.submit(os.getpid)
@@ -183,6 +194,7 @@ def cluster_result(client: Any, address: str, future: Any) -> Any:
     (Dask would wait forever), or if the scheduler does not come back (see connect)."""
     from asyncio import CancelledError
     from distributed.scheduler import KilledWorker
+
     alone = False
     try:
         while True:

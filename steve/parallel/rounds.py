@@ -57,6 +57,7 @@ def path_of(args: "argparse.Namespace") -> str:
 def open_whole(path: str, freed: bool = False, kind: "Optional[Type[Trace]]" = None) -> "Trace":
     """The trace. kind: Trace or a subclass."""
     from steve.trace._memtrace import Trace
+
     return (kind or Trace)(str(path), salvage=isinstance(path, Salvaged), freed=freed)
 
 
@@ -67,13 +68,15 @@ def sound_seek_points(trace: "Trace", path: str) -> int:
 
 def has_shards(path: str) -> bool:
     """Can the file be divided into several shards?"""
-    return (path != "-" and os.path.isfile(path) and sound_seek_points(open_whole(path), path) > 1
-            and not is_sample(path))
+    return (
+        path != "-" and os.path.isfile(path) and sound_seek_points(open_whole(path), path) > 1 and not is_sample(path)
+    )
 
 
 def is_sample(path: str) -> bool:
     """Is the trace a sample of the blocks? Estimates are not made in shards: such traces are small."""
     from steve.system.errors import TraceError
+
     trace = open_whole(path)
     try:
         trace.probe()
@@ -85,6 +88,7 @@ def is_sample(path: str) -> bool:
 class Only(NamedTuple):
     """The blocks that shards deliver as if there were no others. selected: the part() of a Selection; None: all that
     the cut of a shard leaves."""
+
     selected: Any
 
 
@@ -93,6 +97,7 @@ class View(NamedTuple):
 
     growing: of a file that is still being written, the size up to which it is read; None for other files. only: None if
     the shard delivers the events that do not count, too."""
+
     path: str
     first: int
     end: int
@@ -103,6 +108,7 @@ class View(NamedTuple):
     def open(self, freed: bool = False) -> "Trace":
         """A trace that delivers this shard. freed: with accesses to freed memory."""
         from steve.trace._memtrace import GROWING
+
         if self.growing is not None:
             GROWING[str(self.path)] = self.growing
         if self.only is not None:
@@ -113,6 +119,7 @@ class View(NamedTuple):
 
     def _open_chosen(self, freed: bool, only: Only) -> "ChosenTrace":
         from steve.kernels._accesses import ChosenTrace
+
         trace = open_whole(self.path, freed, ChosenTrace)
         trace.read_range(self.first, self.end)
         trace.choose(self.cut.window(), bits_of(only.selected), part=True, since=self.cut.since)
@@ -128,6 +135,7 @@ def bits_of(selected: Any) -> "Optional[Tuple[np.ndarray, int]]":
     if selected is None:
         return None
     from steve.kernels._lives import Selection
+
     selection = Selection()
     selection.join(selected)
     return selection.as_bits()
@@ -137,8 +145,9 @@ class Whole:
     """A trace whose shards were read, for those who expect a Trace that was read to its end. trace: one whose last
     shard was read."""
 
-    def __init__(self, trace: "Trace", problem: "Optional[TraceError]", stats: List[dict], before: int,
-                 ended: Optional[bool]) -> None:
+    def __init__(
+        self, trace: "Trace", problem: "Optional[TraceError]", stats: List[dict], before: int, ended: Optional[bool]
+    ) -> None:
         """before: number of events before the first shard. ended: did a mark end the analysis, which was of what lies
         between marks? None if it was not."""
         self.trace, self._before, self._ended = trace, before, ended
@@ -155,6 +164,7 @@ class Whole:
         result["events"] += self._before
         if self._ended is not None:
             from steve.kernels._accesses import stats_between
+
             stats_between(result, [part["clock"] for part in self._parts], self._ended)
         return result
 
@@ -169,9 +179,11 @@ class Rounds:
     In a round, each shard up to a damaged one is read once. span: of steve.parallel.window.located(); the shards then
     lie between two marks, and `earlier` are those before the first mark. only: see View."""
 
-    def __init__(self, path: str, pool: Pool, progress: "Progress", span: "Optional[Span]" = None,
-                 only: Optional[Only] = None) -> None:
+    def __init__(
+        self, path: str, pool: Pool, progress: "Progress", span: "Optional[Span]" = None, only: Optional[Only] = None
+    ) -> None:
         from steve.trace._memtrace import GROWING
+
         self.path, self.pool, self.progress = type(path)(os.path.abspath(path)), pool, progress
         self.name, self.span, self.only = path, span, only
         self._trace = open_whole(path)
@@ -245,8 +257,9 @@ class Rounds:
         """The results of task(view, *more) for each shard."""
         return [result for _, result in self._each(task, [more] * len(self.parts), 0.0, 1.0)]
 
-    def _each(self, task: Any, more: Sequence[tuple], begin: float, share: float,
-              onward: bool = False) -> Iterator[Tuple[Part, Any]]:
+    def _each(
+        self, task: Any, more: Sequence[tuple], begin: float, share: float, onward: bool = False
+    ) -> Iterator[Tuple[Part, Any]]:
         """Yield (shard, result of task(view, *more[i])) for each shard i. A task returns (result, problem or None,
         stats).
 
@@ -299,11 +312,13 @@ class Rounds:
 # ---- an analysis in a worker, and in one process -----------------------------------------------
 
 
-def analyse(view: View, make: "Callable[[], Analysis]", chosen: Any,
-            checkpoint: Checkpoint) -> "Tuple[Any, Optional[TraceError], dict]":
+def analyse(
+    view: View, make: "Callable[[], Analysis]", chosen: Any, checkpoint: Checkpoint
+) -> "Tuple[Any, Optional[TraceError], dict]":
     """Task: the partial result of an analysis for a shard. chosen: the part() of a Selection, or None for all
     blocks."""
     from steve.kernels._walk import Walk
+
     analysis = make()
     walk = Walk(view.open(analysis.freed), view.window(), bits_of(chosen), part=True, since=view.cut.since)
     analysis.begin(walk, checkpoint)

@@ -53,6 +53,7 @@ class Window:
 class Cut(NamedTuple):
     """What counts of a shard: blocks from the handle `since` on, and events after the first mark `begin` and before the
     next mark `end`. None: the shard contains no such mark."""
+
     since: int
     begin: Optional[str] = None
     end: Optional[str] = None
@@ -65,6 +66,7 @@ class Cut(NamedTuple):
 class Span(NamedTuple):
     """Where a window lies: the shards before it and the number of events in them, the shards that contain it, and the
     fields of Cut for the first and the last of these."""
+
     earlier: "List[Part]"
     events: int
     parts: "List[Part]"
@@ -81,6 +83,7 @@ class Span(NamedTuple):
 class Found(NamedTuple):
     """The marks in a shard. since: number of News in the trace before the first mark `begin`, None if it does not occur
     here; end: does a mark `end` occur; closed: does one occur after `begin`; names: the first SHOWN marks."""
+
     since: Optional[int]
     end: bool
     closed: bool
@@ -91,6 +94,7 @@ def find(view: "View", begin: Optional[str], end: Optional[str]) -> "Tuple[Found
     """Task: find the ends of a window in a shard."""
     import numpy as np
     from steve.trace._memtrace import MARK, NEW
+
     trace = view.open()
     handles, since, any_end = trace.seek_points()[view.first][1], None, False
     names: Dict[str, None] = {}
@@ -145,9 +149,9 @@ def search(rounds: "Rounds", begin: Optional[str], end: Optional[str]) -> Option
         window.verify(rounds.name)
     if window.now == "before":
         return None
-    held = rounds.parts[result.first:result.last + 1]
-    events = sum(stats["events"] + stats["passed"] for stats in rounds.stats[:result.first])
-    return Span(rounds.parts[:result.first], events, held, result.since, begin, end if window.now == "after" else None)
+    held = rounds.parts[result.first : result.last + 1]
+    events = sum(stats["events"] + stats["passed"] for stats in rounds.stats[: result.first])
+    return Span(rounds.parts[: result.first], events, held, result.since, begin, end if window.now == "after" else None)
 
 
 def located(rounds: "Rounds", begin: Optional[str], end: Optional[str]) -> Optional[Span]:
@@ -164,6 +168,7 @@ def located(rounds: "Rounds", begin: Optional[str], end: Optional[str]) -> Optio
 def walked(trace: Any, window: Optional[Window]) -> Any:
     """The trace, after it was read to its end, or to the end of a window."""
     from steve.kernels._walk import Walk
+
     if window is None:
         trace.skim()
     else:

@@ -142,9 +142,7 @@ def _draw_space(axes: Any, stats: AllocStats, style: dict[str, Any]) -> None:
 
 
 def _figure(plt: Any, title: str, subtitle: str) -> tuple[Any, Any]:
-    figure, axes = plt.subplots(
-        3, 1, figsize=(10, 10.4), sharex=True, gridspec_kw={"height_ratios": [1.15, 0.9, 1.15]}
-    )
+    figure, axes = plt.subplots(3, 1, figsize=(10, 10.4), sharex=True, gridspec_kw={"height_ratios": [1.15, 0.9, 1.15]})
     figure.subplots_adjust(left=0.10, right=0.93, top=0.875, bottom=0.06, hspace=0.27)
     figure.text(0.03, 0.972, title, fontsize=15, fontweight="bold", va="center")
     figure.text(0.03, 0.949, subtitle, color=MUTED, va="center")
@@ -171,10 +169,13 @@ def _legend(axes: Any, **options: Any) -> None:
 
 def _draw_memory_kinds(axes: Any, stats: AllocStats) -> None:
     x = stats.column("op_index")
-    axes.fill_between(
-        x, stats.column("used"), color=MEMORY_COLORS["used"], alpha=0.12, linewidth=0, step="post"
-    )
-    widths = {"highest": 3.8, "committed": 2.2, "resident": 1.2, "used": 1.8}  # different, so that equal curves all show
+    axes.fill_between(x, stats.column("used"), color=MEMORY_COLORS["used"], alpha=0.12, linewidth=0, step="post")
+    widths = {
+        "highest": 3.8,
+        "committed": 2.2,
+        "resident": 1.2,
+        "used": 1.8,
+    }  # different, so that equal curves all show
     for key, width in widths.items():
         if stats.has(key):
             axes.step(

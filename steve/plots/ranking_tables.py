@@ -39,8 +39,7 @@ def aligned(lines: list[list[str]]) -> str:
     right-aligned."""
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
     rows = [
-        "  ".join([line[0].ljust(widths[0])] + [c.rjust(w) for c, w in zip(line[1:], widths[1:])])
-        for line in lines
+        "  ".join([line[0].ljust(widths[0])] + [c.rjust(w) for c, w in zip(line[1:], widths[1:])]) for line in lines
     ]
     return "\n".join([rows[0], "-" * len(rows[0]), *rows[1:]])
 

@@ -58,9 +58,7 @@ def _filter(grid: Grid, frames: list[int]) -> str:
         f"[{i}:v]tpad=stop_mode=clone:stop={longest - n}[t{i}]" if n < longest else f"[{i}:v]null[t{i}]"
         for i, n in enumerate(frames)
     ]
-    places = "|".join(
-        f"{i % grid.columns * grid.width}_{i // grid.columns * grid.height}" for i in range(len(frames))
-    )
+    places = "|".join(f"{i % grid.columns * grid.width}_{i // grid.columns * grid.height}" for i in range(len(frames)))
     inputs = "".join(f"[t{i}]" for i in range(len(frames)))
     stack = f"{inputs}xstack=inputs={len(frames)}:layout={places}:fill=black"
     # pad the picture to its full size in case the last row is not full

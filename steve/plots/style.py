@@ -51,9 +51,7 @@ def allocator_style(name: str) -> dict[str, Any]:
     """Colour and dash pattern of an allocator, as keyword arguments of matplotlib. Those of an unknown allocator are
     computed from its name."""
     number = zlib.crc32(name.encode())
-    color, line = ALLOCATOR_STYLES.get(
-        name, (_OTHERS[number % len(_OTHERS)], (SOLID, DASH, DASHDOT)[number % 3])
-    )
+    color, line = ALLOCATOR_STYLES.get(name, (_OTHERS[number % len(_OTHERS)], (SOLID, DASH, DASHDOT)[number % 3]))
     return {"color": color, "linestyle": line}
 
 

@@ -76,16 +76,13 @@ def _timeline_strips(plot: Plot, data: TraceData, ends: np.ndarray) -> None:
 def _mark_peak(plot: Plot, at: float, peak: int) -> None:
     x, y = plot.x(at), plot.y(peak)
     plot.add(
-        '<line class="peak" x1="{x}" x2="{x}" y1="{y}" y2="{z}"/>'
-        '<circle class="peak" cx="{x}" cy="{y}" r="4"/>',
+        '<line class="peak" x1="{x}" x2="{x}" y1="{y}" y2="{z}"/>' '<circle class="peak" cx="{x}" cy="{y}" r="4"/>',
         x=f"{x:.1f}",
         y=f"{y:.1f}",
         z=plot.height - plot.bottom,
     )
     anchor = "end" if x > plot.width / 2 else "start"
-    plot.label(
-        x + (-8 if anchor == "end" else 8), max(y - 8, 12), f"peak {human_bytes(peak)}", anchor, "peaktext"
-    )
+    plot.label(x + (-8 if anchor == "end" else 8), max(y - 8, 12), f"peak {human_bytes(peak)}", anchor, "peaktext")
 
 
 def _mark_named_points(plot: Plot, data: TraceData, column: int) -> None:
@@ -172,9 +169,7 @@ def _lifetime_plot(
 ) -> Markup:
     used = np.flatnonzero(counts[:FOREVER])
     columns = int(used[-1]) + 1 if used.size else 1
-    plot = Plot(
-        f"Lifetimes of {what}", columns + 2.0, float(counts.max()) * 1.08 or 1.0, height=240, right=44
-    )
+    plot = Plot(f"Lifetimes of {what}", columns + 2.0, float(counts.max()) * 1.08 or 1.0, height=240, right=44)
     plot.y_axis(ticks(plot.y_top, 4), label)
     total = float(counts.sum()) or 1.0
     for k in range(columns):
@@ -211,27 +206,19 @@ def lifetimes(data: TraceData) -> list[Drawing]:
             "blocks",
             _lifetime_plot(data.map_blocks.sum(axis=0), "blocks", human_count, decimal_ticks),
         ),
-        Drawing(
-            "bytes", "bytes", _lifetime_plot(data.map_bytes.sum(axis=0), "bytes", human_bytes, binary_ticks)
-        ),
+        Drawing("bytes", "bytes", _lifetime_plot(data.map_bytes.sum(axis=0), "bytes", human_bytes, binary_ticks)),
     ]
 
 
 # -- size x lifetime ---------------------------------------------------------------------------
 
 
-def _map_cells(
-    plot: Plot, counts: np.ndarray, rows: int, columns: int, label: Callable[[float], str]
-) -> None:
+def _map_cells(plot: Plot, counts: np.ndarray, rows: int, columns: int, label: Callable[[float], str]) -> None:
     top = np.log1p(float(counts.max())) or 1.0
     for size, life in zip(*np.nonzero(counts)):
         column = columns + 1 if life == FOREVER else int(life)
         value = float(counts[size, life])
-        when = (
-            "never freed"
-            if life == FOREVER
-            else f"freed after {_range_text(int(life), human_count)} operations"
-        )
+        when = "never freed" if life == FOREVER else f"freed after {_range_text(int(life), human_count)} operations"
         low = human_bytes(1 << int(size)) if size else "0 B"
         plot.add(
             '<rect class="{kind}" x="{x}" y="{y}" width="{w}" height="{h}" fill-opacity="{o}">'
@@ -250,9 +237,7 @@ def _map_plot(counts: np.ndarray, what: str, label: Callable[[float], str]) -> M
     sizes, lives = np.flatnonzero(counts.sum(axis=1)), np.flatnonzero(counts[:, :FOREVER].sum(axis=0))
     rows = int(sizes[-1]) + 1 if sizes.size else 1
     columns = int(lives[-1]) + 1 if lives.size else 1
-    plot = Plot(
-        f"Size and lifetime of blocks, {what}", columns + 2.0, float(rows), height=70 + 18 * rows, right=44
-    )
+    plot = Plot(f"Size and lifetime of blocks, {what}", columns + 2.0, float(rows), height=70 + 18 * rows, right=44)
     for row in range(0, rows, 2):
         plot.label(plot.left - 8, plot.y(row + 0.5) + 4, human_bytes(1 << row), "end")
     _map_cells(plot, counts, rows, columns, label)

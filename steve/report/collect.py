@@ -100,8 +100,9 @@ def clean(text: str, limit: int = NAME_LIMIT) -> str:
 
 def site_name(frames: list[Any]) -> StackText:
     """The name of a site: the names of its frames, innermost first."""
-    names = [shown_frame(f) if f is None or not f.function or not is_native(f) else short_name(f.function)
-             for f in frames]
+    names = [
+        shown_frame(f) if f is None or not f.function or not is_native(f) else short_name(f.function) for f in frames
+    ]
     own = (i for i, f in enumerate(frames, 1) if f is None or is_own(f))
     return StackText(names or ["no stack recorded"], next(own, 1))
 
@@ -120,8 +121,10 @@ def named_sites(shown: ShownStacks, stacks: np.ndarray, numbers: Iterable[int]) 
     frames = {stack: shown.frames(stack) for stack in numbers}
     names = {stack: site_name(found) for stack, found in frames.items()}
     apart = told_apart(list(names.values()))
-    return {stack: Site(stack, clean(apart[names[stack]].replace(" < ", " ← ")), texts_of(found),
-                        _row(stacks[stack])) for stack, found in frames.items()}
+    return {
+        stack: Site(stack, clean(apart[names[stack]].replace(" < ", " ← ")), texts_of(found), _row(stacks[stack]))
+        for stack, found in frames.items()
+    }
 
 
 def texts_of(frames: list[Any]) -> list[str]:
@@ -280,6 +283,4 @@ def _described(chosen: Blocks, profile: HeapProfile, found: Findings, sites: int
 
 def _marks(trace: Trace | Whole, profile: HeapProfile) -> list[tuple[int, int, str]]:
     """(operation, instructions, name) of the first named points."""
-    return [
-        (int(m["operation"]), int(m["time"]), clean(trace.string(int(m["string"])))) for m in profile.marks()
-    ]
+    return [(int(m["operation"]), int(m["time"]), clean(trace.string(int(m["string"])))) for m in profile.marks()]

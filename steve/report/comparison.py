@@ -97,9 +97,7 @@ def _times_plot(files: list[AllocStats], styles: dict[str, tuple[str, str]]) -> 
     for stats, x, y in series:
         color, dash = styles[stats.driver]
         step = -(-len(x) // MOST_POINTS)
-        plot.line(
-            [(float(a), float(b)) for a, b in zip(x[::step], y[::step])], "series", color, dash, stats.driver
-        )
+        plot.line([(float(a), float(b)) for a, b in zip(x[::step], y[::step])], "series", color, dash, stats.driver)
     plot.x_axis(decimal_ticks(plot.x_top), human_count, "operation (New and Free)")
     return plot.svg()
 

@@ -48,9 +48,7 @@ def _still(film: str, second: float) -> str:
     result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     if result.returncode != 0 or not result.stdout:
         lines = result.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise SteveError(
-            f"{film}: no still at {second:.1f} s: {lines[-1] if lines else 'ffmpeg gave nothing'}"
-        )
+        raise SteveError(f"{film}: no still at {second:.1f} s: {lines[-1] if lines else 'ffmpeg gave nothing'}")
     return "data:image/jpeg;base64," + base64.b64encode(result.stdout).decode("ascii")
 
 

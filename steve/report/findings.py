@@ -54,8 +54,11 @@ def _finding(data: TraceData, rule: Rule, least: int) -> Finding:
 def findings(data: TraceData) -> list[Finding]:
     """All findings that have any block; those about accesses only if the trace holds accesses."""
     least = threshold(data)
-    found = [_finding(data, rule, least) for rule in RULES
-             if (data.accesses or not rule.of_accesses) and not (rule.of_all and samples.mean())]
+    found = [
+        _finding(data, rule, least)
+        for rule in RULES
+        if (data.accesses or not rule.of_accesses) and not (rule.of_all and samples.mean())
+    ]
     return [finding for finding in found if finding.blocks]
 
 

@@ -74,8 +74,10 @@ def estimated() -> str:
     """A sentence on numbers that are estimates; "" if the trace is no sample of the blocks."""
     if not samples.mean():
         return ""
-    return (f" The numbers of blocks and bytes are estimated from a sample: one of {samples.mean():,} bytes that were "
-            "allocated was chosen, with its block. Operations are the recorded ones.")
+    return (
+        f" The numbers of blocks and bytes are estimated from a sample: one of {samples.mean():,} bytes that were "
+        "allocated was chosen, with its block. Operations are the recorded ones."
+    )
 
 
 def _bytes_metric(name: str, value: int, meaning: str) -> HeaderNumber:
@@ -93,9 +95,7 @@ def _heap_metrics(data: TraceData) -> list[HeaderNumber]:
     return [
         _bytes_metric("peak of live memory", t["peak_bytes"], peak),
         _bytes_metric("live at the end", t["live_bytes"], f"in {t['live_blocks']:,} blocks never freed"),
-        _bytes_metric(
-            "allocated", t["allocated"], "all bytes ever asked for; a resize asks for its new size"
-        ),
+        _bytes_metric("allocated", t["allocated"], "all bytes ever asked for; a resize asks for its new size"),
         _count_metric("blocks made", t["new"], f"New events; at most {t['most_blocks']:,} lived at once"),
         _count_metric("frees", t["free"], strays),
         _count_metric("resizes", t["resize"], "reallocations; the block keeps its identity"),
@@ -135,8 +135,7 @@ def _charts(data: TraceData) -> list[Chart]:
         Chart(
             "memory",
             "Memory over time",
-            "The most live bytes in each interval, as the program asked for them. "
-            "Point at the curve for numbers.",
+            "The most live bytes in each interval, as the program asked for them. " "Point at the curve for numbers.",
             memory_over_time(data),
         ),
         Chart(
@@ -168,8 +167,14 @@ def _environment() -> Any:
     environment = jinja2.Environment(
         loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
-    environment.filters.update(bytes=human_bytes, count=human_count, ns=human_ns, ns_or_less=human_ns_or_less,
-                               group=lambda n: f"{n:,}", sentence=lambda text: text[:1].upper() + text[1:])
+    environment.filters.update(
+        bytes=human_bytes,
+        count=human_count,
+        ns=human_ns,
+        ns_or_less=human_ns_or_less,
+        group=lambda n: f"{n:,}",
+        sentence=lambda text: text[:1].upper() + text[1:],
+    )
     return environment
 
 

@@ -30,9 +30,7 @@ def binary_ticks(top: float, most: int = 5) -> list[float]:
 
 def log_ticks(low: float, high: float) -> list[float]:
     """Powers of ten within [low, high]."""
-    return [
-        10.0**k for k in range(math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9) + 1)
-    ]
+    return [10.0**k for k in range(math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9) + 1)]
 
 
 LETTER, GAP = 7.0, 6.0  # pixels: a letter of a label, on average at most, and the least space between two

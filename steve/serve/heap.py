@@ -28,12 +28,14 @@ NEVER = 2**64 - 1
 
 class Limits(NamedTuple):
     """When the walk has to stop: when so many bytes were allocated in all, or are held."""
+
     allocated: int = NEVER
     held: int = NEVER
 
 
 class Sums(NamedTuple):
     """Sums by stack at one moment: stack ids, and an array parallel to them for each of some metrics."""
+
     stacks: np.ndarray
     columns: list[np.ndarray]
     nanoseconds: int
@@ -42,13 +44,15 @@ class Sums(NamedTuple):
     def since(self, before: Sums) -> Sums:
         """What has changed since an earlier moment; bytes and blocks in use may have become fewer."""
         import numpy as np
+
         columns = [column.astype("i8") for column in self.columns]
         at = np.searchsorted(self.stacks, before.stacks)
         for column, earlier in zip(columns, before.columns):
             column[at] -= earlier.astype("i8")
         changed = np.any([column != 0 for column in columns], axis=0)
-        return Sums(self.stacks[changed], [column[changed] for column in columns],
-                    self.nanoseconds - before.nanoseconds)
+        return Sums(
+            self.stacks[changed], [column[changed] for column in columns], self.nanoseconds - before.nanoseconds
+        )
 
 
 class LiveHeap:
@@ -56,10 +60,16 @@ class LiveHeap:
 
     after: is called when the walk stops at `limits`, and sets the next ones."""
 
-    def __init__(self, path: str, policy: Policy, limits: Limits = Limits(),
-                 after: Callable[[LiveHeap], None] = lambda heap: None) -> None:
+    def __init__(
+        self,
+        path: str,
+        policy: Policy,
+        limits: Limits = Limits(),
+        after: Callable[[LiveHeap], None] = lambda heap: None,
+    ) -> None:
         from steve.kernels._holdings import Holdings
         from steve.trace._memtrace import Trace
+
         self.trace = Trace(path, following=True)
         self.policy, self.limits, self.after = policy, limits, after
         self.lock = threading.RLock()
@@ -82,6 +92,7 @@ class LiveHeap:
     def sums(self) -> Sums:
         """The sums of HEAP."""
         import numpy as np
+
         with self.lock:
             rows, stacks = self.history.rows(), self.history.stacks()
             order = np.argsort(stacks)
@@ -90,6 +101,7 @@ class LiveHeap:
     def samples(self) -> Sums:
         """The weights of the samples of stacks: one column."""
         import numpy as np
+
         with self.lock:
             stacks, weights = self.history.samples()
             order = np.argsort(stacks)
@@ -113,6 +125,7 @@ class LiveHeap:
     def heap_profile(self, default: str, before: Sums | None = None) -> bytes:
         """A file for pprof: the heap now, or what has changed since `before`."""
         from steve.export.pprof import pprof
+
         with self.lock:
             now = self.sums()
             return b"".join(pprof(self.profile(now if before is None else now.since(before), HEAP, default)))
@@ -120,6 +133,7 @@ class LiveHeap:
     def cpu_profile(self, before: Sums) -> bytes:
         """A file for pprof: the samples of stacks since `before`."""
         from steve.export.pprof import pprof
+
         with self.lock:
             metric = self.sample_metric()
             return b"".join(pprof(self.profile(self.samples().since(before), (metric,), metric.name)))

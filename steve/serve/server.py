@@ -22,7 +22,7 @@ from steve.serve.heap import LiveHeap
 from steve.system.errors import SteveError
 
 PREFIX = "/debug/pprof/"
-LONGEST = 3600      # seconds of one profile
+LONGEST = 3600  # seconds of one profile
 USUAL_SECONDS = 30  # of a CPU profile, as in Go
 INDEX = f"""\
 {PREFIX}heap               blocks in use, for pprof; ?seconds=N: what changes in N seconds
@@ -45,6 +45,7 @@ class BadRequest(Exception):
 
 class Server(ThreadingHTTPServer):
     """Serves one heap on an address and port; port 0 is any that is free."""
+
     daemon_threads = True
 
     def __init__(self, address: str, port: int, heap: LiveHeap, path: str) -> None:
@@ -94,6 +95,7 @@ def is_local(host: str) -> bool:
 
 class Handler(BaseHTTPRequestHandler):
     """Answers one request."""
+
     server: Server
     server_version = "steve"
 
@@ -164,8 +166,11 @@ class Handler(BaseHTTPRequestHandler):
         heap.catch_up()
         with heap.lock:
             if heap.trace.info().get("sample_stacks", "0") == "0":
-                raise BadRequest(HTTPStatus.NOT_FOUND, "the recording has no samples of stacks; record with "
-                                 "--sample-stacks=10ms, or under Valgrind with --sample-stacks=1000000")
+                raise BadRequest(
+                    HTTPStatus.NOT_FOUND,
+                    "the recording has no samples of stacks; record with "
+                    "--sample-stacks=10ms, or under Valgrind with --sample-stacks=1000000",
+                )
             before = heap.samples()
         heap.complete.wait(seconds)
         heap.catch_up()
@@ -175,8 +180,12 @@ class Handler(BaseHTTPRequestHandler):
         """The page of `steve report`, made by a process of its own, which may take a while."""
         with tempfile.TemporaryDirectory(prefix="steve-") as folder:
             page = os.path.join(folder, "report.html")
-            done = subprocess.run([sys.executable, "-m", "steve", "report", "-q", "-o", page, "--", self.server.path],
-                                  capture_output=True, text=True, check=False)
+            done = subprocess.run(
+                [sys.executable, "-m", "steve", "report", "-q", "-o", page, "--", self.server.path],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
             if not os.path.exists(page):
                 raise SteveError(f"the report could not be made: {done.stderr.strip()}")
             with open(page, "rb") as file:

@@ -24,8 +24,16 @@ def growth(before: Universe, after: Universe) -> list[dict]:
     for key in {**old, **new}:
         then, now = old.get(key, [0, 0, 0, 0]), new.get(key, [0, 0, 0, 0])
         if then[:2] != now[:2]:
-            rows.append({"type": key[0], "name": key[1], "objects": now[0], "more_objects": now[0] - then[0],
-                         "bytes": now[1], "more_bytes": now[1] - then[1]})
+            rows.append(
+                {
+                    "type": key[0],
+                    "name": key[1],
+                    "objects": now[0],
+                    "more_objects": now[0] - then[0],
+                    "bytes": now[1],
+                    "more_bytes": now[1] - then[1],
+                }
+            )
     return sorted(rows, key=lambda row: (-row["more_bytes"], row["type"], row["name"]))
 
 
@@ -62,5 +70,12 @@ def swollen(before: Universe, after: Universe, most: int) -> list[dict]:
     explained[over[more[kept] >= more[over]]] = True
     numbers = np.flatnonzero((more > 0) & ~explained)
     ranked = numbers[np.argsort(-more[numbers], kind="stable")][:most].tolist()
-    return [{"more_retained": int(more[n]), "retained": int(after.retained[n]), "object": after.label(n),
-             "path": after.path_text(n)} for n in ranked]
+    return [
+        {
+            "more_retained": int(more[n]),
+            "retained": int(after.retained[n]),
+            "object": after.label(n),
+            "path": after.path_text(n),
+        }
+        for n in ranked
+    ]

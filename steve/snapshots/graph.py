@@ -31,6 +31,7 @@ class Universe:
 
     def __init__(self, trace: Trace, snapshot: Snapshot, number: int, namesakes: list[int]) -> None:
         from steve.trace._memtrace import LINK_NAMES, TYPE_NAMES
+
         self.trace, self.snapshot = trace, snapshot
         self.number, self.namesakes = number, namesakes
         self.objects, self.links = snapshot.objects, snapshot.links
@@ -75,6 +76,7 @@ class Universe:
         reachable from the roots."""
         if self._retained is None:
             from steve.snapshots._graph import dominators, retained
+
             self._over, order = dominators(len(self.objects), *self._ends(), self.roots)
             self._retained = retained(self.objects["size"], self._over, order)
         return self._retained
@@ -91,6 +93,7 @@ class Universe:
         root is -1. [] if the object cannot be reached."""
         if self._via is None:
             from steve.snapshots._graph import shortest
+
             self._via = shortest(len(self.objects), *self._ends(), self.roots)
         if self._via[number] == -2:
             return []
@@ -115,8 +118,7 @@ class Universe:
         steps = self.path(number)
         if not steps:
             return "(not reached)"
-        return self.label(steps[0][0]) + "".join(
-            f" {self.link_text(link)} {self.label(at)}" for at, link in steps[1:])
+        return self.label(steps[0][0]) + "".join(f" {self.link_text(link)} {self.label(at)}" for at, link in steps[1:])
 
     def groups(self, by_name: bool = False) -> dict[tuple[str, str], list[int]]:
         """Objects counted by type and, if by_name, by name: (type, name or "") -> [live objects, their bytes, dead
@@ -126,10 +128,12 @@ class Universe:
         distinct, group = np.unique(keys, return_inverse=True)
         dead = self.objects["dead"] != 0
         found: dict[tuple[str, str], list[int]] = {}
-        columns = [np.bincount(group, weights, len(distinct)).astype(np.int64) for weights in (
-            ~dead * 1.0, ~dead * self.objects["size"], dead * 1.0, dead * self.objects["size"])]
+        columns = [
+            np.bincount(group, weights, len(distinct)).astype(np.int64)
+            for weights in (~dead * 1.0, ~dead * self.objects["size"], dead * 1.0, dead * self.objects["size"])
+        ]
         for key, *row in zip(distinct.tolist(), *(column.tolist() for column in columns)):
-            name = self.trace.string(key & 0xffffffff) if by_name else ""
+            name = self.trace.string(key & 0xFFFFFFFF) if by_name else ""
             known = found.setdefault((self.type_names[key >> 32], name), [0, 0, 0, 0])
             found[self.type_names[key >> 32], name] = [a + b for a, b in zip(known, row)]
         return found
@@ -178,8 +182,9 @@ def read(trace: Trace, wanted: str | None = None, tick: Callable | None = None) 
     choice = Selection(trace, wanted)
     trace.skim(tick, choice)
     if not choice.names:
-        raise SteveError(f"{trace.name}: has no snapshot; record it with --universe=at-exit or take one with "
-                         "ljtrace.snapshot()")
+        raise SteveError(
+            f"{trace.name}: has no snapshot; record it with --universe=at-exit or take one with " "ljtrace.snapshot()"
+        )
     if choice.best < 0:
         known = ", ".join(f"'{name}'" for name in choice.names[:20]) + ", ..." * (len(choice.names) > 20)
         raise SteveError(f"{trace.name}: no snapshot '{wanted}'; there are: {known}")

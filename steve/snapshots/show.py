@@ -54,7 +54,7 @@ class Dump:
 
     def object_lines(self, number: int) -> Iterator[str]:
         """The lines of one object."""
-        links = self.order[self.starts[number]:self.starts[number + 1]]
+        links = self.order[self.starts[number] : self.starts[number + 1]]
         yield f"@{self.names[number]} holds {self.sizes[number]} bytes and linked with"
         meta = [n for n in links if self.kinds[n] == METATABLE]
         yield f"\tmetatable => {self.target(meta[0]) if meta else 'NULL'}"
@@ -73,6 +73,7 @@ class Dump:
 def memprof_dump(command: str, args: argparse.Namespace) -> int:
     """Run `luajit-parse-memprof --dump`; return the exit status."""
     from steve.trace._memtrace import Trace
+
     trace = Trace(args.file, salvage=args.salvage, snapshots=True)
     with Progress(command, args.quiet) as progress:
         universe = read(trace, None, progress)

@@ -16,7 +16,7 @@ from typing import Any
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 MOMENT = 0.02  # seconds until a lost interrupt is raised again
 
-_held = 0                    # depth of nested held_back() blocks
+_held = 0  # depth of nested held_back() blocks
 _waiting: int | None = None  # the signal that arrived in them, to be raised at the end of the outermost
 
 

@@ -19,8 +19,22 @@ from steve.system.errors import SteveError, UsageError, WriteError
 from steve.system.messages import note
 
 # file name extensions that promise a certain format
-PROMISES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf", ".ps", ".svg", ".html", ".htm", ".json", ".csv", ".avi",
-            ".mp4")
+PROMISES = (
+    ".png",
+    ".jpg",
+    ".jpeg",
+    ".gif",
+    ".webp",
+    ".pdf",
+    ".ps",
+    ".svg",
+    ".html",
+    ".htm",
+    ".json",
+    ".csv",
+    ".avi",
+    ".mp4",
+)
 
 _inputs: list[str] = []  # existing files that Output refuses to replace
 
@@ -39,8 +53,9 @@ class Output:
 
     def __init__(self, path: str, binary: bool = False) -> None:
         if binary and path == "-" and os.isatty(1):
-            raise UsageError("standard output is a terminal, but the result is binary: redirect it, or name a "
-                             "file with -o")
+            raise UsageError(
+                "standard output is a terminal, but the result is binary: redirect it, or name a " "file with -o"
+            )
         self.path = path
         self.name = "standard output" if path == "-" else path
         self.fd = -1
@@ -69,8 +84,9 @@ class Output:
         try:
             self.fd, self._temporary = tempfiles.make_file(f".{base[:100]}.", ".part", folder)
         except OSError as error:
-            raise SteveError(f"{self.path}: cannot write in folder {folder}: {error.strerror}; "
-                             "name another place with -o") from None
+            raise SteveError(
+                f"{self.path}: cannot write in folder {folder}: {error.strerror}; " "name another place with -o"
+            ) from None
         os.fchmod(self.fd, file_mode(self._target))
 
     @property
@@ -87,7 +103,7 @@ class Output:
         view = memoryview(data)
         while view:
             try:
-                view = view[os.write(self.fd, view):]
+                view = view[os.write(self.fd, view) :]
             except OSError as error:
                 raise SteveError(f"{self.name}: {error.strerror}") from None
 

@@ -29,8 +29,10 @@ def refuses() -> bool:
 def met(name: str, sample_mean: int) -> None:
     """A trace of the command is a sample. SteveError if the command needs every block."""
     if _needs:
-        raise SteveError(f"{name}: is a sample of the blocks (one of {sample_mean:,} bytes), and {_needs[0]} needs every "
-                         "block; record without --sample")
+        raise SteveError(
+            f"{name}: is a sample of the blocks (one of {sample_mean:,} bytes), and {_needs[0]} needs every "
+            "block; record without --sample"
+        )
     _state["mean"] = sample_mean
 
 
@@ -55,8 +57,13 @@ def standard_errors(found: Mapping[str, float], columns: Mapping[str, str]) -> d
     found: sums of steve.kernels._lives.Groups; columns: the name there of each column of the row."""
     if not mean():
         return {}
-    return {"standard_errors": {key: round(max(found[f"variance_{name}"], 0) ** 0.5, 1) for key, name in columns.items()
-                                if f"variance_{name}" in found}}
+    return {
+        "standard_errors": {
+            key: round(max(found[f"variance_{name}"], 0) ** 0.5, 1)
+            for key, name in columns.items()
+            if f"variance_{name}" in found
+        }
+    }
 
 
 def facts(errors: dict) -> dict:

@@ -50,8 +50,13 @@ def prepare() -> None:
     if sys.stdout is None:
         sys.stdout = stream(1, "w")
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
-    sys.stderr = Patient(io.FileIO(2, "w", closefd=False), encoding=sys.stdout.encoding,
-                         errors="backslashreplace", write_through=True, line_buffering=True)
+    sys.stderr = Patient(
+        io.FileIO(2, "w", closefd=False),
+        encoding=sys.stdout.encoding,
+        errors="backslashreplace",
+        write_through=True,
+        line_buffering=True,
+    )
 
 
 def give_up_output() -> None:

@@ -12,8 +12,7 @@ def add_quiet(parser: argparse.ArgumentParser) -> None:
 
 def add_output(parser: argparse.ArgumentParser, default: str) -> None:
     """Add -o FILE. default: what the command does without it, for --help."""
-    parser.add_argument("-o", "--output", metavar="FILE",
-                        help=f"write to FILE; - is standard output ({default})")
+    parser.add_argument("-o", "--output", metavar="FILE", help=f"write to FILE; - is standard output ({default})")
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

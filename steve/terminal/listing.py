@@ -19,13 +19,14 @@ from steve.terminal import arguments
 from steve.system.errors import UsageError, meant
 from steve.system.output import Output
 
-TOP = 20          # rows of a table, by default
+TOP = 20  # rows of a table, by default
 SERIES_TOP = 100  # the same for rows with an order of their own, such as a time series
-BATCH = 1000      # rows written at a time
+BATCH = 1000  # rows written at a time
 
 
 class Column(NamedTuple):
     """One column of a listing."""
+
     key: str
     """Key in the row's dictionary, and the name in JSON and CSV."""
     head: str
@@ -77,7 +78,8 @@ def cut(rows: Rows, most: int | None) -> Rows:
 ESTIMATE_COLUMNS = (
     Column("estimated", "", "true: the trace is a sample of the blocks, and the numbers are estimates"),
     Column("sample_mean", "", "bytes of which one on average was chosen, with its block"),
-    Column("standard_errors", "", "the standard errors of columns, by their names", is_group=True))
+    Column("standard_errors", "", "the standard errors of columns, by their names", is_group=True),
+)
 
 
 def estimated(rows: list[dict]) -> list[dict]:
@@ -115,20 +117,29 @@ def add_arguments(parser: argparse.ArgumentParser, columns: Sequence[Column], or
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="write a JSON list of all rows")
     form.add_argument("--csv", action="store_true", help="write comma-separated values, all rows")
-    parser.add_argument("-n", "--top", metavar="N", type=count,
-                        help="only the first N rows "
-                             f"(default: {TOP if order else SERIES_TOP} in a table, else all)")
-    parser.add_argument("--sort", metavar="COLUMN", default=order,
-                        help="the column to sort by, largest first, text alphabetically "
-                             f"(default: {order or 'the order of the rows'})")
+    parser.add_argument(
+        "-n",
+        "--top",
+        metavar="N",
+        type=count,
+        help="only the first N rows " f"(default: {TOP if order else SERIES_TOP} in a table, else all)",
+    )
+    parser.add_argument(
+        "--sort",
+        metavar="COLUMN",
+        default=order,
+        help="the column to sort by, largest first, text alphabetically "
+        f"(default: {order or 'the order of the rows'})",
+    )
 
 
 def check(args: argparse.Namespace, columns: Sequence[Column]) -> None:
     """UsageError if --sort does not name a column that can be sorted."""
     keys = [column.key for column in columns if not column.is_group]
     if args.sort is not None and args.sort not in keys:
-        raise UsageError(f"--sort {args.sort}: no such column"
-                         + (meant(args.sort, keys) or f"; there are: {', '.join(keys)}"))
+        raise UsageError(
+            f"--sort {args.sort}: no such column" + (meant(args.sort, keys) or f"; there are: {', '.join(keys)}")
+        )
 
 
 def ranked(rows: list[dict], columns: Sequence[Column], order: str | None) -> list[dict]:
@@ -164,11 +175,16 @@ def by_name(found: dict[str, dict[str, int]]) -> str:
 def table(title: str, rows: list[dict], columns: Sequence[Column], order: str | None = None) -> Any:
     """A table for steve.terminal.tables.render(). The column it is sorted by is never dropped for lack of room."""
     from steve.terminal.tables import columns as grid
+
     shown = [column for column in columns if column.head]
     body = [[cell(row[column.key]) for column in shown] for row in rows]
-    return grid(title, [column.head for column in shown], body,
-                left=[column.head for column in shown if column.is_text],
-                kept=[column.head for column in shown if column.key == order])
+    return grid(
+        title,
+        [column.head for column in shown],
+        body,
+        left=[column.head for column in shown if column.is_text],
+        kept=[column.head for column in shown if column.key == order],
+    )
 
 
 def csv_parts(rows: Rows, columns: Sequence[Column]) -> Iterator[str]:
@@ -176,8 +192,9 @@ def csv_parts(rows: Rows, columns: Sequence[Column]) -> Iterator[str]:
     keys = [column.key for column in recorded(columns)] + ["sample_mean"] * (samples.mean() > 0)
     yield _csv_lines([keys])
     for some in _batches(rows):
-        yield _csv_lines([by_name(row[key]) if isinstance(row[key], dict) else row[key] for key in keys]
-                         for row in some)
+        yield _csv_lines(
+            [by_name(row[key]) if isinstance(row[key], dict) else row[key] for key in keys] for row in some
+        )
 
 
 def _csv_lines(rows: Iterable[list]) -> str:
@@ -203,7 +220,7 @@ def json_parts(rows: Rows, columns: Sequence[Column]) -> Iterator[str]:
 
 
 def _batches(rows: Rows) -> Iterator[list[dict]]:
-    batches = (rows[i:i + BATCH] for i in range(0, len(rows), BATCH))
+    batches = (rows[i : i + BATCH] for i in range(0, len(rows), BATCH))
     return map(estimated, batches) if samples.mean() else batches
 
 
@@ -226,13 +243,15 @@ def _flat(found: Any, name: str) -> Iterator[tuple[str, Any]]:
         yield name, json.dumps(found) if isinstance(found, bool) else found
 
 
-def text(title: str, rows: Rows, columns: Sequence[Column], top: int | None, plain: bool,
-         order: str | None = None) -> str:
+def text(
+    title: str, rows: Rows, columns: Sequence[Column], top: int | None, plain: bool, order: str | None = None
+) -> str:
     """The table as text, with a remark on the rows left out. top: the number of rows to show; None: TOP. plain:
     without colours."""
     from steve.terminal.tables import render
+
     most = TOP if top is None else top
-    parts = [table(title, list(cut(rows, most)[:most + 1]), columns, order)] if len(rows) else [title, "(nothing)"]
+    parts = [table(title, list(cut(rows, most)[: most + 1]), columns, order)] if len(rows) else [title, "(nothing)"]
     if len(rows) > most:
         parts.append(f"{len(rows) - most:,} more rows; --top shows more")
     return render(parts, not plain)

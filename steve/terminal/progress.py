@@ -43,6 +43,7 @@ class Progress:
     def _show(self) -> None:
         from rich.console import Console
         from rich.progress import Progress as Bar
+
         columns = bar_columns(self.unit)
         self._bar = Bar(*columns, console=Console(stderr=True), transient=True)
         self._task = self._bar.add_task(self.label, total=None)
@@ -52,6 +53,7 @@ class Progress:
 def bar_columns(unit: str) -> list:
     """The columns of the bar: label, bar, amount, rate (bytes only), remaining time."""
     from rich import progress as p
+
     columns: list = [p.TextColumn("{task.description}"), p.BarColumn()]
     if unit == "bytes":
         return columns + [p.DownloadColumn(), p.TransferSpeedColumn(), p.TimeRemainingColumn()]

@@ -18,6 +18,7 @@ LEAST = 24  # a text column is not narrowed below this many characters
 
 class Titled(NamedTuple):
     """A table with a title above it and a remark below it. The title may be wider than the table."""
+
     title: str
     table: Any
     """A renderable of rich."""
@@ -29,6 +30,7 @@ class Titled(NamedTuple):
 class StackText(str):
     """The text of a stack, `frame < caller < ...`. A table shows as many frames as it takes to tell its rows apart, at
     least `least`."""
+
     parts: tuple[str, ...]
     least: int
 
@@ -40,14 +42,14 @@ class StackText(str):
     @property
     def brief(self) -> str:
         """The first `least` frames."""
-        return " < ".join(self.parts[:self.least])
+        return " < ".join(self.parts[: self.least])
 
 
 def told_apart(texts: Sequence[StackText]) -> dict[StackText, str]:
     """The text of each stack, cut to as many frames as it takes to tell it from the others."""
     ordered = sorted(set(texts), key=lambda text: text.parts)
     alike = [0, *(common(one.parts, other.parts) for one, other in zip(ordered, ordered[1:])), 0]
-    return {text: " < ".join(text.parts[:max(text.least, *alike[i:i + 2])]) for i, text in enumerate(ordered)}
+    return {text: " < ".join(text.parts[: max(text.least, *alike[i : i + 2])]) for i, text in enumerate(ordered)}
 
 
 def common(one: Sequence[str], other: Sequence[str]) -> int:
@@ -84,6 +86,7 @@ def facts(title: str, rows: Iterable[Sequence[object]], values: str = "left") ->
     other cells."""
     from rich.table import Table
     from rich.text import Text
+
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     for row in rows:
         name, *rest = [Text(printable(str(cell))) for cell in row]
@@ -91,8 +94,13 @@ def facts(title: str, rows: Iterable[Sequence[object]], values: str = "left") ->
     return Titled(title, table)
 
 
-def columns(title: str, heads: Sequence[str], rows: Iterable[Sequence[object]], left: Container[str] = (),
-            kept: Container[str] = ()) -> Titled:
+def columns(
+    title: str,
+    heads: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    left: Container[str] = (),
+    kept: Container[str] = (),
+) -> Titled:
     """A table with headings. Columns hold numbers, right-aligned, except those whose headings are in `left`: these
     hold text, which is wrapped.
 
@@ -100,8 +108,7 @@ def columns(title: str, heads: Sequence[str], rows: Iterable[Sequence[object]], 
     first column and those with headings in `kept` always stay."""
     body = list(rows)
     apart = told_apart([cell for row in body for cell in row if isinstance(cell, StackText)])
-    cells = [[printable(apart[cell] if isinstance(cell, StackText) else str(cell)) for cell in row]
-             for row in body]
+    cells = [[printable(apart[cell] if isinstance(cell, StackText) else str(cell)) for cell in row] for row in body]
     widths = [needed(head, [row[i] for row in cells], head in left) for i, head in enumerate(heads)]
     shown = fitting(heads, widths, left, kept)
     missing = [head for i, head in enumerate(heads) if i not in shown]
@@ -113,6 +120,7 @@ def columns(title: str, heads: Sequence[str], rows: Iterable[Sequence[object]], 
 def needed(head: str, cells: Iterable[str], is_text: bool) -> int:
     """The least width of a column, in terminal cells."""
     from rich.cells import cell_len
+
     widest = max(map(cell_len, (head, *cells)))
     return max(min(widest, LEAST), cell_len(head)) if is_text else widest
 
@@ -137,10 +145,10 @@ def grid(heads: Sequence[str], cells: Iterable[Sequence[str]], left: Container[s
     from rich import box
     from rich.table import Table
     from rich.text import Text
+
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
     for head in heads:
-        table.add_column(head, justify="left" if head in left else "right", overflow="fold",
-                         no_wrap=head not in left)
+        table.add_column(head, justify="left" if head in left else "right", overflow="fold", no_wrap=head not in left)
     for row in cells:
         table.add_row(*map(Text, row))
     return table
@@ -155,9 +163,17 @@ def render(parts: Iterable[Any], to_terminal: bool) -> str:
     """Render Titled tables, other renderables of rich and strings to text. to_terminal: with colours."""
     from rich.console import Console
     from rich.text import Text
+
     buffer = io.StringIO()
-    console = Console(file=buffer, width=width(), force_terminal=to_terminal, no_color=not to_terminal,
-                      highlight=False, emoji=False, markup=False)
+    console = Console(
+        file=buffer,
+        width=width(),
+        force_terminal=to_terminal,
+        no_color=not to_terminal,
+        highlight=False,
+        emoji=False,
+        markup=False,
+    )
     for part in parts:
         remark = ""
         if isinstance(part, Titled):

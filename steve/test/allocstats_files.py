@@ -24,9 +24,7 @@ alloc_stats = [
 """
 
 
-def record(
-    index: int, op: str = "N", time: float = 10, maxmem: float = 1000, used: int = 100, **more: Any
-) -> dict:
+def record(index: int, op: str = "N", time: float = 10, maxmem: float = 1000, used: int = 100, **more: Any) -> dict:
     """A record for one data point."""
     return {
         "op_index": index,
@@ -43,9 +41,7 @@ def record(
     }
 
 
-def write(
-    folder: Path, driver: str, records: list[dict], ops: str = "app-ops", heap: int = 4096, **header: Any
-) -> str:
+def write(folder: Path, driver: str, records: list[dict], ops: str = "app-ops", heap: int = 4096, **header: Any) -> str:
     """Write a file in the current format; return its path."""
     values = {
         "driver": driver,

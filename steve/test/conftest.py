@@ -26,9 +26,13 @@ MKTRACE = Path(BUILD) / "steve" / "test" / "mktrace"
 def pytest_configure(config: pytest.Config) -> None:
     # Use no database of failing examples in the source folder. Run the same examples every time, new ones
     # only on request (LJTRACE_FAULTS, which `make faults` sets). A busy machine must not fail a test.
-    hypothesis.settings.register_profile("steve", database=None, deadline=None,
-                                         derandomize="LJTRACE_FAULTS" not in os.environ,
-                                         suppress_health_check=[hypothesis.HealthCheck.too_slow])
+    hypothesis.settings.register_profile(
+        "steve",
+        database=None,
+        deadline=None,
+        derandomize="LJTRACE_FAULTS" not in os.environ,
+        suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    )
     hypothesis.settings.load_profile("steve")
     if not BUILD:
         pytest.exit("run these tests inside the build tree: ./in-place python3 -m pytest ...", 2)
@@ -36,8 +40,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def run_group(words: list[str], stdin: bytes = b"", seconds: float = 1800, **more: Any) -> subprocess.CompletedProcess:
     """Run a command to its end. On a timeout or interrupt, end all processes that it has started."""
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          process_group=0, **more) as process:
+    with subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0, **more
+    ) as process:
         try:
             out, err = process.communicate(stdin, timeout=seconds)
         except BaseException:
@@ -76,8 +81,10 @@ def make_trace(path: Path, script: str, chunk_events: int = 0, checkpoint_interv
 def trace(tmp_path: Path) -> Callable[..., Path]:
     """A function trace(script, name="t.ljt", chunk_events=0) that makes a memtrace in the folder of the
     test."""
+
     def make(script: str, name: str = "t.ljt", chunk_events: int = 0) -> Path:
         return make_trace(tmp_path / name, script, chunk_events)
+
     return make
 
 
@@ -104,7 +111,9 @@ def no_leftovers(tmp_path: Path) -> Callable[[], list[str]]:
 @pytest.fixture
 def profile(tmp_path: Path) -> Callable[[bytes], Path]:
     """A function that writes the bytes of a profiler's file and returns its path."""
+
     def write(data: bytes) -> Path:
         (tmp_path / "prof.bin").write_bytes(data)
         return tmp_path / "prof.bin"
+
     return write

@@ -63,6 +63,12 @@ def operations(draw: st.DrawFn, longest: int = 200) -> list[Op]:
             i = draw(st.integers(0, len(live) - 1))
             handle = live.pop(i) if letter == "F" else live[i]
             run = draw(st.integers(1, 8)) if letter == "A" else 1
-            ops += [Op(handle, draw(st.sampled_from("LSM")) if letter == "A" else letter,
-                       BASE + GRID * handle, 0 if letter == "F" else 4)] * run
+            ops += [
+                Op(
+                    handle,
+                    draw(st.sampled_from("LSM")) if letter == "A" else letter,
+                    BASE + GRID * handle,
+                    0 if letter == "F" else 4,
+                )
+            ] * run
     return ops

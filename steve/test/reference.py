@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 class Event(NamedTuple):
     """An event of the program. letter: N F R L S M. old: the former address, for an R."""
+
     letter: str
     addr: int
     size: int
@@ -19,6 +20,7 @@ class Event(NamedTuple):
 
 class Op(NamedTuple):
     """One line of an ops or lockops file."""
+
     handle: int
     letter: str
     addr: int
@@ -47,8 +49,11 @@ def script(history: list[Event], ending: str | None = "exit") -> str:
         if event.letter == "R":
             lines.append(f"R {event.old} {event.addr} {event.size}\n")
         else:
-            lines.append(f"{event.letter} {event.addr} {event.size}\n".replace(" 0\n", "\n")
-                         if event.letter == "F" else f"{event.letter} {event.addr} {event.size}\n")
+            lines.append(
+                f"{event.letter} {event.addr} {event.size}\n".replace(" 0\n", "\n")
+                if event.letter == "F"
+                else f"{event.letter} {event.addr} {event.size}\n"
+            )
     return "".join(lines) + (f"end {ending}\n" if ending else "")
 
 
@@ -111,6 +116,7 @@ def life_of(ops: list[Op], handle: int) -> tuple[int, int] | None:
 
 class Rules(NamedTuple):
     """The parameters of the life counter. unlock: write a U before the F of a locked block."""
+
     gain: float = 1
     decay: float = 0.5
     threshold: float = 0
@@ -192,8 +198,20 @@ def lockops_simple(ops: list[Op], compat: bool, threshold: float = 0.5, unlock: 
 def totals(history: list[Event]) -> dict:
     """The figures of `steve summary` that follow from the history."""
     heap = Heap()
-    t = {"new": 0, "free": 0, "resize": 0, "load": 0, "store": 0, "modify": 0, "allocated": 0, "freed": 0,
-         "read": 0, "written": 0, "peak_bytes": 0, "peak_blocks": 0}
+    t = {
+        "new": 0,
+        "free": 0,
+        "resize": 0,
+        "load": 0,
+        "store": 0,
+        "modify": 0,
+        "allocated": 0,
+        "freed": 0,
+        "read": 0,
+        "written": 0,
+        "peak_bytes": 0,
+        "peak_blocks": 0,
+    }
     for event in history:
         if event.letter in "LSM" and heap.block_at(event.addr) is not None:
             t[{"L": "load", "S": "store", "M": "modify"}[event.letter]] += 1

@@ -15,6 +15,7 @@ from reference_lives import LINES, PLACE_LINES, Block, Lives, Run, Step
 
 class Happening(NamedTuple):
     """An operation on a block. size: that of the block at that time (F, accesses) or afterwards (N, R)."""
+
     letter: str
     step: Step
     block: Block
@@ -31,8 +32,7 @@ class History(Lives):
         super().__init__(run)
 
     def note(self, step: Step, block: Block, old_size: int = 0, old_addr: int = 0, size: int = -1) -> None:
-        self.log.append(Happening(step.event.letter, step, block, block.size if size < 0 else size, old_size,
-                                  old_addr))
+        self.log.append(Happening(step.event.letter, step, block, block.size if size < 0 else size, old_size, old_addr))
 
     def step(self, step: Step) -> None:
         event = step.event
@@ -70,13 +70,20 @@ def working_set(log: list[Happening], length: int, chosen: Chosen) -> list[dict]
     """bytes, lines, blocks, accesses and live_bytes of each window."""
     result, live = [], 0
     for first in range(0, len(log), length):
-        part = [h for h in log[first:first + length] if chosen(h.block)]
+        part = [h for h in log[first : first + length] if chosen(h.block)]
         accesses = [h for h in part if h.letter in "LSM"]
         at = {address for h in accesses for address in touched(h)}
         live += sum({"N": h.size, "R": h.size - h.old_size, "F": -h.size}.get(h.letter, 0) for h in part)
-        result.append({"first": first, "accesses": len(accesses), "bytes": len(at),
-                       "lines": len({address // 64 for address in at}),
-                       "blocks": len({h.block.handle for h in accesses}), "live_bytes": live})
+        result.append(
+            {
+                "first": first,
+                "accesses": len(accesses),
+                "bytes": len(at),
+                "lines": len({address // 64 for address in at}),
+                "blocks": len({h.block.handle for h in accesses}),
+                "live_bytes": live,
+            }
+        )
     return result
 
 
@@ -129,6 +136,7 @@ def shared_blocks(log: list[Happening], chosen: Chosen) -> dict[int, int]:
 class Touch(NamedTuple):
     """An access to a line: the thread's clock; the bytes of the line and of the block; where the line is in the
     block."""
+
     thread: int
     clock: int
     bytes: set[int]
@@ -153,10 +161,18 @@ def touches_by_line(log: list[Happening], chosen: Chosen) -> dict[int, list[Touc
         begin = addresses[handle]
         for line in sorted({address // 64 for address in touched(h)}):
             inside = range(64 * line, 64 * line + 64)
-            result.setdefault(line, []).append(Touch(
-                thread, clocks[thread], {a - 64 * line for a in touched(h) if a in inside}, h.letter in "SM", handle,
-                {a - 64 * line for a in range(begin, begin + max(h.size, 1)) if a in inside}, 64 * line - begin,
-                h.block.stack))
+            result.setdefault(line, []).append(
+                Touch(
+                    thread,
+                    clocks[thread],
+                    {a - 64 * line for a in touched(h) if a in inside},
+                    h.letter in "SM",
+                    handle,
+                    {a - 64 * line for a in range(begin, begin + max(h.size, 1)) if a in inside},
+                    64 * line - begin,
+                    h.block.stack,
+                )
+            )
     return result
 
 
@@ -181,8 +197,10 @@ class Sharer:
         own = [run for run in runs if run[0].thread == thread]
         counted = [run for run in runs[1:-1] if run[0].thread == thread]
         self.thread, self.touches = thread, sum(counted, [])
-        self.returns = [after[0].clock - before[-1].clock - 1 <= (self.span(before) + self.span(after)) // 8
-                        for before, after in zip(own, own[1:])]
+        self.returns = [
+            after[0].clock - before[-1].clock - 1 <= (self.span(before) + self.span(after)) // 8
+            for before, after in zip(own, own[1:])
+        ]
         first, last = self.touches[0], self.touches[-1]
         self.share = sum(map(self.span, counted)) / (last.clock - first.clock + 1)
         self.used = set().union(*(t.bytes for t in self.touches))
@@ -221,8 +239,11 @@ def meetings(sharers: list[Sharer], contested: set[int], kind: int) -> list[tupl
         for other in sharers:
             if other is one or (kind == 0 and not (one.written | other.written) - contested):
                 continue
-            n = min(one.accesses(contested)[kind] * other.share, other.accesses(contested)[kind] * one.share,
-                    one.writes + other.writes)
+            n = min(
+                one.accesses(contested)[kind] * other.share,
+                other.accesses(contested)[kind] * one.share,
+                one.writes + other.writes,
+            )
             best = max(best, (n, one.thread, other.thread), key=lambda best: (best[0], -best[2]))
         result.append(best)
     return result
@@ -236,23 +257,30 @@ def false_line(line: int, runs: list[list[Touch]]) -> tuple[tuple | None, bool]:
         return None, False
     returns = sum((sharer.returns for sharer in sharers), [])
     n, r = len(returns), sum(returns)
-    chance = float(sum(comb(n, k) * Fraction(7 ** (n - k), 8 ** n) for k in range(r, n + 1)))
-    contested = {byte for one in sharers for other in sharers if one is not other
-                 for byte in one.written & other.used}
+    chance = float(sum(comb(n, k) * Fraction(7 ** (n - k), 8**n) for k in range(r, n + 1)))
+    contested = {byte for one in sharers for other in sharers if one is not other for byte in one.written & other.used}
     met = meetings(sharers, contested, 0)
     interleaved = sum(int(m[0]) for m in met) - sum(int(m[0]) for m in meetings(sharers, contested, 1))
     if chance > 0.05 or interleaved < 1:
         return None, True
     most = max(met, key=lambda m: (m[0], -m[1]))
     by_thread = {sharer.thread: sharer for sharer in sharers}
-    return (line, interleaved, r, n - r, sum(m[0] >= 1 for m in met), round(chance, 12),
-            *(by_thread[thread].side(contested) for thread in most[1:])), True
+    return (
+        line,
+        interleaved,
+        r,
+        n - r,
+        sum(m[0] >= 1 for m in met),
+        round(chance, 12),
+        *(by_thread[thread].side(contested) for thread in most[1:]),
+    ), True
 
 
 def false_lines(log: list[Happening], chosen: Chosen) -> tuple[list[tuple], int]:
     """The rows of all reported episodes, sorted, and the number of episodes examined."""
-    judged = [false_line(line, runs) for line, touches in touches_by_line(log, chosen).items()
-            for runs in episodes(touches)]
+    judged = [
+        false_line(line, runs) for line, touches in touches_by_line(log, chosen).items() for runs in episodes(touches)
+    ]
     return sorted(row for row, _ in judged if row), sum(examined for _, examined in judged)
 
 
@@ -263,16 +291,18 @@ def line_work(log: list[Happening], chosen: Chosen) -> dict[tuple, dict[str, obj
     for h in log:
         if not chosen(h.block) or h.letter == "F":
             continue
-        line = (LINES[h.block.stack] if h.letter in "NR" else PLACE_LINES[h.step.place])
-        row = rows.setdefault(line, {"own": [0] * 5, "others": [0] * 5, "blocks": set(), "lines": set(),
-                                     "made": [0, 0]})
+        line = LINES[h.block.stack] if h.letter in "NR" else PLACE_LINES[h.step.place]
+        row = rows.setdefault(
+            line, {"own": [0] * 5, "others": [0] * 5, "blocks": set(), "lines": set(), "made": [0, 0]}
+        )
         if h.letter in "NR":
             row["made"] = [row["made"][0] + (h.letter == "N"), row["made"][1] + h.size]
             continue
         size = h.step.event.size
         found = row["own" if LINES[h.block.stack] == line else "others"]
-        for i, more in enumerate((h.letter == "L", h.letter == "S", h.letter == "M", size * (h.letter in "LM"),
-                                  size * (h.letter in "SM"))):
+        for i, more in enumerate(
+            (h.letter == "L", h.letter == "S", h.letter == "M", size * (h.letter in "LM"), size * (h.letter in "SM"))
+        ):
             found[i] += more
         row["blocks"].add(h.block.handle)
         row["lines"] |= {address // 64 for address in touched(h)}

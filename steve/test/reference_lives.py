@@ -9,10 +9,8 @@ from typing import NamedTuple
 
 from reference import Event
 
-STACKS = ("main parse@parser.lua:10 malloc", "main draw@ui.c:5",
-          "main parse@parser.lua:10 grow@buf.c:7 realloc")
-SITES = ("parse (parser.lua:10) < main", "draw (ui.c:5) < main",
-         "grow (buf.c:7) < parse (parser.lua:10) < main")
+STACKS = ("main parse@parser.lua:10 malloc", "main draw@ui.c:5", "main parse@parser.lua:10 grow@buf.c:7 realloc")
+SITES = ("parse (parser.lua:10) < main", "draw (ui.c:5) < main", "grow (buf.c:7) < parse (parser.lua:10) < main")
 LINES = (("parser.lua", 10, "parse"), ("ui.c", 5, "draw"), ("buf.c", 7, "grow"))
 PLACES = ("draw@ui.c:5", "scan@parser.lua:20")
 PLACE_LINES = (("ui.c", 5, "draw"), ("parser.lua", 20, "scan"))
@@ -20,6 +18,7 @@ PLACE_LINES = (("ui.c", 5, "draw"), ("parser.lua", 20, "scan"))
 
 class Step(NamedTuple):
     """An event, its thread (from 1), and the indices of its stack in STACKS and of its place in PLACES."""
+
     event: Event
     thread: int
     stack: int
@@ -72,8 +71,12 @@ class Block:
 
     def resize(self, event: Event) -> None:
         old, new = granule(self.size), granule(event.size)
-        self.parts = {byte // new for part in self.parts for byte in range(part * old, (part + 1) * old)
-                      if byte // new * new < event.size}
+        self.parts = {
+            byte // new
+            for part in self.parts
+            for byte in range(part * old, (part + 1) * old)
+            if byte // new * new < event.size
+        }
         self.addr, self.size = event.addr, event.size
         self.bytes += event.size
         self.resizes += 1
@@ -97,13 +100,28 @@ class Block:
         self.died, self.news = now, news - self.news_before - 1
 
     def record(self) -> dict[str, int]:
-        return {"handle": self.handle, "size": self.size, "bytes": self.bytes, "resizes": self.resizes,
-                "born": self.born, "died": self.died, "first_use": (self.uses or [self.died])[0],
-                "last_use": (self.uses or [self.died])[-1], "loads": self.count["L"],
-                "stores": self.count["S"], "modifies": self.count["M"], "bytes_read": self.bytes_read,
-                "bytes_written": self.bytes_written, "used": self.used(), "news": self.news,
-                "thread": self.thread, "free_thread": self.free_thread, "freed": int(self.freed),
-                "shared": int(self.shared), "peak_bytes": self.peak_bytes}
+        return {
+            "handle": self.handle,
+            "size": self.size,
+            "bytes": self.bytes,
+            "resizes": self.resizes,
+            "born": self.born,
+            "died": self.died,
+            "first_use": (self.uses or [self.died])[0],
+            "last_use": (self.uses or [self.died])[-1],
+            "loads": self.count["L"],
+            "stores": self.count["S"],
+            "modifies": self.count["M"],
+            "bytes_read": self.bytes_read,
+            "bytes_written": self.bytes_written,
+            "used": self.used(),
+            "news": self.news,
+            "thread": self.thread,
+            "free_thread": self.free_thread,
+            "freed": int(self.freed),
+            "shared": int(self.shared),
+            "peak_bytes": self.peak_bytes,
+        }
 
 
 class Lives:

@@ -55,8 +55,7 @@ def test_reuse(run: Run, line: int, where: tuple) -> None:
 @RUNS
 @given(runs(), filters)
 def test_sharing(run: Run, where: tuple) -> None:
-    expected = {reference.SITES[stack]: n
-                for stack, n in slow.shared_blocks(History(run).log, FILTERS[where]).items()}
+    expected = {reference.SITES[stack]: n for stack, n in slow.shared_blocks(History(run).log, FILTERS[where]).items()}
     assert {row["site"]: row["shared_blocks"] for row in of(run, "sharing", *where)} == expected
 
 
@@ -68,12 +67,14 @@ def test_fields(run: Run, where: tuple) -> None:
     assert all(row["cell"] == 1 for row in rows)
     for stack, site in enumerate(reference.SITES):
         own = [row for row in rows if row["site"] == site]
-        found = {offset: [row["loads"], row["stores"], row["modifies"]] for row in own
-                 for offset in range(row["offset"], row["offset"] + row["bytes"])
-                 if row["loads"] + row["stores"] + row["modifies"]}
+        found = {
+            offset: [row["loads"], row["stores"], row["modifies"]]
+            for row in own
+            for offset in range(row["offset"], row["offset"] + row["bytes"])
+            if row["loads"] + row["stores"] + row["modifies"]
+        }
         assert found == slow.fields(history.log, stack, FILTERS[where])
-        sizes = [h.size for h in history.log
-                 if h.letter in "NR" and h.block.stack == stack and FILTERS[where](h.block)]
+        sizes = [h.size for h in history.log if h.letter in "NR" and h.block.stack == stack and FILTERS[where](h.block)]
         assert sum(row["bytes"] for row in own) == max(sizes, default=0)
 
 
@@ -81,7 +82,10 @@ def test_fields_of_large_blocks(steve: Steve, trace) -> None:
     trace("stack f\nN 65536 1000000 1\nL 65536 8\nS 1065528 8\nend exit\n")
     rows = json.loads(steve("fields", "t.ljt", "--json").out)
     assert [(row["offset"], row["bytes"], row["cell"], row["loads"], row["stores"]) for row in rows] == [
-        (0, 256, 256, 1, 0), (256, 999680 - 256 + 256, 256, 0, 0), (999936, 64, 256, 0, 1)]
+        (0, 256, 256, 1, 0),
+        (256, 999680 - 256 + 256, 256, 0, 0),
+        (999936, 64, 256, 0, 1),
+    ]
 
 
 @RUNS
@@ -97,7 +101,9 @@ def test_resizes(run: Run) -> None:
             handles = [h.block.handle for h in own]
             assert (rows[site]["resizes"], rows[site]["resized"]) == (len(own), len(set(handles)))
             assert (rows[site]["moves"], rows[site]["copied"]) == (
-                len(moved), sum(min(h.size, h.old_size) for h in moved))
+                len(moved),
+                sum(min(h.size, h.old_size) for h in moved),
+            )
             assert rows[site]["longest"] == max(handles.count(handle) for handle in handles)
 
 
@@ -107,28 +113,32 @@ def test_globals(run: Run, share: int) -> None:
     lives = History(run)
     rows = of(run, "globals", "--share", str(share), "--accesses", "2")
     assert {row["handle"]: row["accesses"] for row in rows} == {
-        b.handle: len(b.uses) for b in lives.blocks
-        if len(b.uses) >= 2 and b.died - b.born >= lives.now * (share / 100)}
+        b.handle: len(b.uses) for b in lives.blocks if len(b.uses) >= 2 and b.died - b.born >= lives.now * (share / 100)
+    }
 
 
 def allocated_during(history: History, block: Block) -> int:
     """Bytes requested after the block's New, up to its end."""
     seen = [i for i, h in enumerate(history.log) if h.block is block and h.letter == "N"][0]
     ends = [i for i, h in enumerate(history.log) if h.block is block and h.letter == "F"]
-    return sum(h.size for h in history.log[seen + 1:(ends or [None])[0]] if h.letter in "NR")
+    return sum(h.size for h in history.log[seen + 1 : (ends or [None])[0]] if h.letter in "NR")
 
 
 @RUNS
 @given(runs(), st.sampled_from(("operations", "bytes")), st.sampled_from(("log", "linear")), st.booleans())
 def test_lifetimes(run: Run, unit: str, bins: str, by_size: bool) -> None:
     history = History(run)
-    lives = [(b.died - b.born if unit == "operations" else allocated_during(history, b), b.size)
-             for b in history.blocks]
+    lives = [
+        (b.died - b.born if unit == "operations" else allocated_during(history, b), b.size) for b in history.blocks
+    ]
     rows = of(run, "lifetimes", "--unit", unit, "--bins", bins, *(["--by-size"] if by_size else []))
     assert sum(row["blocks"] for row in rows) == len(lives)
     for row in rows:
-        inside = [size for life, size in lives if row["from"] <= life <= row["to"]
-                  and row["from_size"] <= size <= (row["to_size"] if by_size else size)]
+        inside = [
+            size
+            for life, size in lives
+            if row["from"] <= life <= row["to"] and row["from_size"] <= size <= (row["to_size"] if by_size else size)
+        ]
         assert (row["blocks"], row["bytes"]) == (len(inside), sum(inside))
 
 
@@ -142,8 +152,9 @@ def test_lifetimes_in_time(steve: Steve, trace) -> None:
 
 def test_lives_reach_the_end(steve: Steve, trace) -> None:
     """A block that is never freed lives until the program ends, even if the heap is not used any more."""
-    trace("N 4096 8\nN 8192 8\nF 8192\ntime 40\nmark m\nN 8192 8\ntime 70\nL 8192 8\ntime 100\nend exit\n",
-          chunk_events=1)
+    trace(
+        "N 4096 8\nN 8192 8\nF 8192\ntime 40\nmark m\nN 8192 8\ntime 70\nL 8192 8\ntime 100\nend exit\n", chunk_events=1
+    )
     for jobs in ((), ("-j", "3")):
         for options, lived in (((), (100, 60)), (("--from", "m"), (60,)), (("--to", "m"), (40,))):
             for instructions in lived:
@@ -157,11 +168,12 @@ def test_bins(values: list[int]) -> None:
     for make in (LogBins, LinearBins):
         bins = make()
         for i in range(0, len(values), 7):
-            part = np.array(values[i:i + 7], "u8")
+            part = np.array(values[i : i + 7], "u8")
             bins.add(part, np.ones(len(part), "u8"))
         rows = list(bins)
         assert [count for first, last, count, _ in rows] == [
-            sum(first <= value <= last for value in values) for first, last, _, _ in rows]
+            sum(first <= value <= last for value in values) for first, last, _, _ in rows
+        ]
         assert sum(count for _, _, count, _ in rows) == sum(weight for *_, weight in rows) == len(values)
 
 
@@ -172,8 +184,15 @@ def test_heat(run: Run) -> None:
     rows = of(run, "heat")
     for row in rows:
         heat = [(b, (b.bytes_read + b.bytes_written) / b.size) for b in made]
-        own = [b for b, traffic in heat if (traffic == 0 if row["to"] == 0 else
-               traffic > 0 and row["from"] <= traffic and (row["to"] is None or traffic < row["to"]))]
+        own = [
+            b
+            for b, traffic in heat
+            if (
+                traffic == 0
+                if row["to"] == 0
+                else traffic > 0 and row["from"] <= traffic and (row["to"] is None or traffic < row["to"])
+            )
+        ]
         assert (row["blocks"], row["bytes"]) == (len(own), sum(b.size for b in own))
         assert row["never_accessed"] == sum(b.size - b.used() for b in own)
         assert row["accesses"] == sum(len(b.uses) for b in own)
@@ -185,12 +204,18 @@ def test_heat(run: Run) -> None:
 def test_diff(first: Run, second: Run) -> None:
     sides = [History(first), History(second)]
     with tempfile.TemporaryDirectory() as folder:
-        paths = [make_trace(trace_of(folder, first).with_name(name), reference.script(run))
-                 for name, run in (("a.ljt", first), ("b.ljt", second))]
+        paths = [
+            make_trace(trace_of(folder, first).with_name(name), reference.script(run))
+            for name, run in (("a.ljt", first), ("b.ljt", second))
+        ]
         rows = {row["place"]: row for row in listed(paths[0], "diff", str(paths[1]))}
     measures: list[tuple[str, Callable[[Block], int]]] = [
-        ("blocks", lambda b: 1), ("bytes", lambda b: b.bytes), ("peak_bytes", lambda b: b.peak_bytes),
-        ("live_bytes", lambda b: 0 if b.freed else b.size), ("accesses", lambda b: len(b.uses))]
+        ("blocks", lambda b: 1),
+        ("bytes", lambda b: b.bytes),
+        ("peak_bytes", lambda b: b.peak_bytes),
+        ("live_bytes", lambda b: 0 if b.freed else b.size),
+        ("accesses", lambda b: len(b.uses)),
+    ]
     for stack, site in enumerate(reference.SITES):
         for key, measure in measures:
             a, b = (sum(measure(block) for block in side.blocks if block.stack == stack) for side in sides)
@@ -199,14 +224,33 @@ def test_diff(first: Run, second: Run) -> None:
             assert site not in rows or (row[f"{key}_a"], row[f"{key}_b"]) == (a, b)
 
 
-COMMANDS = ("resizes", "globals", "lifetimes", "heat", "fields", "sharing", "workingset", "reuse", "sites", "lines",
-            "threads", "leaks", "temporaries", "findings")
+COMMANDS = (
+    "resizes",
+    "globals",
+    "lifetimes",
+    "heat",
+    "fields",
+    "sharing",
+    "workingset",
+    "reuse",
+    "sites",
+    "lines",
+    "threads",
+    "leaks",
+    "temporaries",
+    "findings",
+)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_analysis(steve: Steve, trace, tmp_path, command: str) -> None:
-    run: Run = [Step(Event("N", 4096, 8), 1, 0, 0), "m", Step(Event("N", 8192, 8), 1, 0, 0),
-                Step(Event("L", 8192, 8), 2, 0, 0), Step(Event("R", 8192, 9, 8192), 2, 0, 0)]
+    run: Run = [
+        Step(Event("N", 4096, 8), 1, 0, 0),
+        "m",
+        Step(Event("N", 8192, 8), 1, 0, 0),
+        Step(Event("L", 8192, 8), 2, 0, 0),
+        Step(Event("R", 8192, 9, 8192), 2, 0, 0),
+    ]
     path = trace(reference.script(run))
     assert steve(command, "t.ljt").returncode == 0
     if command != "findings":
@@ -225,12 +269,17 @@ def test_every_analysis(steve: Steve, trace, tmp_path, command: str) -> None:
 @pytest.mark.parametrize("command", ("workingset", "reuse", "sharing", "fields"))
 def test_only_what_was_made_after_the_mark_counts(steve: Steve, trace, command: str) -> None:
     before: Run = [Step(Event("N", 4096, 64), 1, 0, 0), Step(Event("L", 4096, 8), 1, 0, 0)]
-    after: Run = [Step(Event("N", 8192, 64), 1, 1, 0), Step(Event("S", 8192, 8), 1, 0, 0),
-                  Step(Event("L", 8200, 8), 2, 0, 0)]
+    after: Run = [
+        Step(Event("N", 8192, 64), 1, 1, 0),
+        Step(Event("S", 8192, 8), 1, 0, 0),
+        Step(Event("L", 8200, 8), 2, 0, 0),
+    ]
     trace(reference.script([*before, "m", Step(Event("L", 4096, 8), 2, 0, 0), *after, "n", *before[1:]]))
     trace(reference.script([*after[:1], *after[1:]]), "alone.ljt")
-    part, alone = (json.loads(steve(command, *arguments, "--json").out)
-                   for arguments in (("t.ljt", "--from", "m", "--to", "n"), ("alone.ljt",)))
+    part, alone = (
+        json.loads(steve(command, *arguments, "--json").out)
+        for arguments in (("t.ljt", "--from", "m", "--to", "n"), ("alone.ljt",))
+    )
     for row in (*part, *alone):
         row.pop("operations", None)  # the load from an older block counts as an operation, too
     assert part == alone and part

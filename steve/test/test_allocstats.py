@@ -122,11 +122,7 @@ def test_failures_do_not_spread(bench: Bench) -> None:
     failed = {f["allocator"]: f["reason"] for f in answer["failed"]}
     assert set(failed) == {"crashing", "mute"}
     given_up = {f["allocator"]: f["reason"] for f in answer["given_up"]}
-    assert (
-        "SIGSEGV" in failed["crashing"]
-        and "given up" in given_up["starved"]
-        and "exit status 1" in failed["mute"]
-    )
+    assert "SIGSEGV" in failed["crashing"] and "given up" in given_up["starved"] and "exit status 1" in failed["mute"]
     assert answer["skipped"] == [{"allocator": "absent", "reason": "no package"}]
     assert "skipped absent: no package" in result.stderr
     names = sorted(path.name for path in bench.folder.glob("*-allocstats"))
@@ -175,9 +171,7 @@ def test_an_old_result_does_not_survive_a_failure(bench: Bench) -> None:
 
 
 def test_environment_of_the_old_scripts(bench: Bench) -> None:
-    result = bench(
-        str(bench.ops), "-o", "results", ALLOCATOR="./drivers/plot_good", KILLPERCENT="30", CORES="2"
-    )
+    result = bench(str(bench.ops), "-o", "results", ALLOCATOR="./drivers/plot_good", KILLPERCENT="30", CORES="2")
     assert result.returncode == 0, result.stderr
     assert (bench.folder / "results" / "app-ops-good-kill30-allocstats").exists()
     single = bench(str(bench.ops), ALLOCATOR="good", KILLPERCENT="100000")
@@ -330,8 +324,9 @@ def test_timeout_and_passes_reach_the_replay(bench: Bench) -> None:
 def test_threads_and_resizes_reach_the_replay(real: Path) -> None:
     """Removing the accesses keeps all else, and real threads perform all operations."""
     ops = real / "app-ops"
-    ops.write_text("# thread 1\n0 N 64 100\n0 S 64 8\n# thread 2\n1 N 512 10\n0 R 1024 300\n"
-                   "# thread 1\n0 F 1024 0\n")
+    ops.write_text(
+        "# thread 1\n0 N 64 100\n0 S 64 8\n# thread 2\n1 N 512 10\n0 R 1024 300\n" "# thread 1\n0 F 1024 0\n"
+    )
     result = subprocess.run(
         ["steve", "allocstats", str(ops), "--allocator", "glibc", "--threads", "replay", "--json"],
         capture_output=True,

@@ -24,8 +24,10 @@ from steve.kernels import _lives
 from steve.trace._memtrace import Trace
 
 RUNS = settings(max_examples=50, deadline=None)
-FIELDS = ("handle size bytes resizes born died first_use last_use loads stores modifies bytes_read "
-          "bytes_written used news thread free_thread freed shared").split()
+FIELDS = (
+    "handle size bytes resizes born died first_use last_use loads stores modifies bytes_read "
+    "bytes_written used news thread free_thread freed shared"
+).split()
 
 
 def scaled(event: Event, scale: int) -> Event:
@@ -38,8 +40,10 @@ def scaled(event: Event, scale: int) -> Event:
 def runs(draw: st.DrawFn, marks: bool = False) -> Run:
     """A strategy for histories with threads, several stacks and places, and the marks a and b once or twice."""
     scale = draw(st.sampled_from((1, 3, 40)))
-    run: Run = [Step(scaled(event, scale), draw(st.integers(1, 3)), draw(st.integers(0, 2)),
-                     draw(st.integers(0, 1))) for event in draw(histories(80))]
+    run: Run = [
+        Step(scaled(event, scale), draw(st.integers(1, 3)), draw(st.integers(0, 2)), draw(st.integers(0, 1)))
+        for event in draw(histories(80))
+    ]
     for name in ("a", "b", "b") if marks else ():
         run.insert(draw(st.integers(0, len(run))), name)
     return run
@@ -54,8 +58,7 @@ def rows_of(lives: Lives) -> dict[int, dict]:
 
 
 def found_rows(batches: List) -> dict[int, dict]:
-    return {int(row["handle"]): {name: int(row[name]) for name in FIELDS}
-            for batch in batches for row in batch}
+    return {int(row["handle"]): {name: int(row[name]) for name in FIELDS} for batch in batches for row in batch}
 
 
 @RUNS
@@ -134,8 +137,9 @@ def test_accesses_of_chosen_blocks_only(run: Run, least: int) -> None:
     for thread in (1, 2, 3):
         nothing = dict.fromkeys(("stores", "allocs", "frees", "shared_blocks", "foreign_frees"), 0)
         row = found.get(thread, nothing)
-        assert row["stores"] == sum(t == thread and letter == "S" for block in chosen
-                                    for _, t, letter, _ in block.by_line)
+        assert row["stores"] == sum(
+            t == thread and letter == "S" for block in chosen for _, t, letter, _ in block.by_line
+        )
         assert row["allocs"] == sum(block.thread == thread for block in chosen)
         assert row["frees"] == sum(block.free_thread == thread for block in chosen)
         assert row["foreign_frees"] == sum(block.free_thread == thread != block.thread for block in chosen)
@@ -151,8 +155,11 @@ def test_leaks_and_sites(run: Run) -> None:
         path = trace_of(folder, run)
         leaks, sites = listed(path, "leaks"), listed(path, "sites")
     live = [block for block in expected.blocks if not block.freed]
-    wanted = {site: sum(block.size for block in live if block.stack == i)
-              for i, site in enumerate(reference.SITES) if any(block.stack == i for block in live)}
+    wanted = {
+        site: sum(block.size for block in live if block.stack == i)
+        for i, site in enumerate(reference.SITES)
+        if any(block.stack == i for block in live)
+    }
     assert {row["site"]: row["bytes"] for row in leaks} == wanted
     assert {row["site"]: row["live_bytes_at_end"] for row in sites if row["live_blocks_at_end"]} == wanted
     for row in sites:
@@ -170,8 +177,9 @@ def test_sums_made_as_lives_end(run: Run, key: str, whole: bool) -> None:
     added, direct = _lives.Groups(key), _lives.Groups(key)
     with tempfile.TemporaryDirectory() as folder:
         path = str(trace_of(folder, run))
-        listing, summed = (_lives.Lives(Trace(path), None if whole else blocks.Window("a", "b"), sums=sums)
-                        for sums in (None, direct))
+        listing, summed = (
+            _lives.Lives(Trace(path), None if whole else blocks.Window("a", "b"), sums=sums) for sums in (None, direct)
+        )
         for batch in listing.batches():
             added.add(batch)
         assert sum(len(batch) for batch in summed.batches()) == 0
@@ -185,19 +193,25 @@ def test_temporaries(run: Run, within: int | None) -> None:
     made = Lives(run).blocks
     short = [b for b in made if b.freed and (b.news == 0 if within is None else b.died - b.born <= within)]
     with tempfile.TemporaryDirectory() as folder:
-        rows = listed(trace_of(folder, run), "temporaries", *(["--within", str(within)] if within is not None
-                                                             else []))
+        rows = listed(trace_of(folder, run), "temporaries", *(["--within", str(within)] if within is not None else []))
     assert {row["site"]: (row["temporaries"], row["bytes"]) for row in rows} == {
         site: (sum(b.stack == i for b in short), sum(b.bytes for b in short if b.stack == i))
-        for i, site in enumerate(reference.SITES) if any(b.stack == i for b in short)}
+        for i, site in enumerate(reference.SITES)
+        if any(b.stack == i for b in short)
+    }
 
 
 RULES = {
     "never_touched": lambda b, life: not b.uses,
     "never_read": lambda b, life: b.count["S"] > 0 and not b.count["L"] + b.count["M"],
     "never_written": lambda b, life: b.count["L"] > 0 and not b.count["S"] + b.count["M"],
-    "written_once": lambda b, life: (b.count["S"] > 0 and not b.count["L"] + b.count["M"] and life >= 12
-                                     and b.bytes_written <= b.size and b.uses[-1] - b.born <= life * 0.4),
+    "written_once": lambda b, life: (
+        b.count["S"] > 0
+        and not b.count["L"] + b.count["M"]
+        and life >= 12
+        and b.bytes_written <= b.size
+        and b.uses[-1] - b.born <= life * 0.4
+    ),
     "short_lived": lambda b, life: b.freed and life <= 7,
     "low_utilisation": lambda b, life: b.uses and b.size >= 20 and b.used() < b.size * 0.3,
     "late_first_use": lambda b, life: b.uses and life >= 12 and b.uses[0] - b.born > life * 0.25,
@@ -246,23 +260,35 @@ WHERES = {
 def test_where(run: Run, expression: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         rows = listed(trace_of(folder, run), "sites", "--where", expression)
-    chosen = [b for b in Lives(run).blocks
-              if WHERES[expression](b)]
+    chosen = [b for b in Lives(run).blocks if WHERES[expression](b)]
     assert sum(row["blocks"] for row in rows) == len(chosen)
     assert sum(row["bytes"] for row in rows) == sum(b.bytes for b in chosen)
 
 
 WRONG = (
-    ("size >", 7, "expected a field or a number"), ("size >= 3 and", 14, "expected a field"),
-    ("(size > 3", 10, "for the '(' of column 1"), ("size = 3 4", 10, "expected `and`"),
-    ("colour = 3", 1, "fields are: size"), ("site = 3", 8, "text in quotes"), ("site > 'x'", 6, "after site"),
-    ("size ~ 3", 6, "expected = !="), ("site ~ '('", 8, "no regular expression"),
+    ("size >", 7, "expected a field or a number"),
+    ("size >= 3 and", 14, "expected a field"),
+    ("(size > 3", 10, "for the '(' of column 1"),
+    ("size = 3 4", 10, "expected `and`"),
+    ("colour = 3", 1, "fields are: size"),
+    ("site = 3", 8, "text in quotes"),
+    ("site > 'x'", 6, "after site"),
+    ("size ~ 3", 6, "expected = !="),
+    ("site ~ '('", 8, "no regular expression"),
     ("size > 'x'", 8, "a field"),
-    ("size > 3; freed", 9, "makes no sense"), ("size > 3KB", 8, "no unit"), ("", 1, "a field"),
-    ("size > 3 AND freed", 10, "did you mean 'and'?"), ("sise > 3", 1, "did you mean 'size'?"),
-    ("lifetime > 5%", 12, "% goes with utilisation"), ("5% < 6", 1, "% goes with"), ("freed = 1", 7, "`and`, `or`"),
-    ("type = 'float'", 8, "there are: "), ("heap != 'Lua'", 9, "did you mean 'lua'?"), ("size > 0x10", 8, "unit"),
-    ("site ~ 'x", 8, "not closed"), ("(" * 60 + "freed" + ")" * 60, 51, "nested more than 50"),
+    ("size > 3; freed", 9, "makes no sense"),
+    ("size > 3KB", 8, "no unit"),
+    ("", 1, "a field"),
+    ("size > 3 AND freed", 10, "did you mean 'and'?"),
+    ("sise > 3", 1, "did you mean 'size'?"),
+    ("lifetime > 5%", 12, "% goes with utilisation"),
+    ("5% < 6", 1, "% goes with"),
+    ("freed = 1", 7, "`and`, `or`"),
+    ("type = 'float'", 8, "there are: "),
+    ("heap != 'Lua'", 9, "did you mean 'lua'?"),
+    ("size > 0x10", 8, "unit"),
+    ("site ~ 'x", 8, "not closed"),
+    ("(" * 60 + "freed" + ")" * 60, 51, "nested more than 50"),
     ("__import__('os')", 1, "fields are"),
 )
 

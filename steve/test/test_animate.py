@@ -121,8 +121,19 @@ def test_several_allocators_have_one_heap(steve: Steve, ops: Path) -> None:
     program = steve.folder / "replay"
     program.write_text(f'#!/bin/sh\necho "$@" >>{calls}\nexec {shutil.which("steve-replay")} "$@"\n')
     program.chmod(0o755)
-    done = steve("animate", "app-ops", "-o", "f.mkv", "--frames", "3", "--size", "640x400", "--allocator",
-                 "firstfit,glibc", env={**os.environ, "STEVE_REPLAY": str(program)})
+    done = steve(
+        "animate",
+        "app-ops",
+        "-o",
+        "f.mkv",
+        "--frames",
+        "3",
+        "--size",
+        "640x400",
+        "--allocator",
+        "firstfit,glibc",
+        env={**os.environ, "STEVE_REPLAY": str(program)},
+    )
     assert done.returncode == 0, done.err
     heaps = [line.split("--heap ")[1].split()[0] for line in calls.read_text().splitlines() if "--memplot" in line]
     known = json.loads(subprocess.run(["steve-replay", "--list", "--json"], capture_output=True, check=True).stdout)
@@ -146,8 +157,9 @@ def test_without_ffmpeg(steve: Steve, ops: Path) -> None:
     """The command fails with one clear line before the replay."""
     done = steve("animate", "app-ops", env={**os.environ, "FFMPEG": "/no/ffmpeg"})
     assert done.returncode == 1
-    assert done.err == ("steve animate: /no/ffmpeg: no such program; films and pictures need it; install the "
-                        "package ffmpeg\n")
+    assert done.err == (
+        "steve animate: /no/ffmpeg: no such program; films and pictures need it; install the " "package ffmpeg\n"
+    )
 
 
 def test_stills_in_the_report(steve: Steve, ops: Path) -> None:

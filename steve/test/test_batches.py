@@ -38,8 +38,11 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def history(trace: Path) -> list[Event]:
     rows = np.concatenate([batch.copy() for batch in Trace(str(trace)).batches()])
-    return [Event(LETTERS[row["kind"]], int(row["addr"]), 0 if row["kind"] == FREE else int(row["size"]))
-            for row in rows if row["kind"] <= MODIFY]
+    return [
+        Event(LETTERS[row["kind"]], int(row["addr"]), 0 if row["kind"] == FREE else int(row["size"]))
+        for row in rows
+        if row["kind"] <= MODIFY
+    ]
 
 
 class Always:
@@ -77,8 +80,7 @@ def test_ops(steve: Steve, trace: Path, history: list[Event]) -> None:
 def test_full_locks(tmp_path: Path, trace: Path, history: list[Event], compat: bool) -> None:
     ops = reference.translate(history)[0]
     with open(tmp_path / "locks", "wb") as out:
-        _locks.write_lockops_full(Trace(str(trace)), _locks.Unfreed(Trace(str(trace))), out.fileno(),
-                                    compat=compat)
+        _locks.write_lockops_full(Trace(str(trace)), _locks.Unfreed(Trace(str(trace))), out.fileno(), compat=compat)
     expected = reference.lockops_full(ops, compat, Rules())
     assert (tmp_path / "locks").read_text() == reference.ops_text(expected)
     assert sum(op.letter == "L" for op in expected) > 100
@@ -87,8 +89,9 @@ def test_full_locks(tmp_path: Path, trace: Path, history: list[Event], compat: b
 def test_summary(trace: Path, history: list[Event]) -> None:
     summary = analyse_whole(Walk(Trace(str(trace))), _totals.Summary)
     letters = Counter(event.letter for event in history)
-    assert [summary.events[name] for name in ("new", "free", "resize", "load", "store", "modify")] == \
-        [letters[letter] for letter in LETTERS]
+    assert [summary.events[name] for name in ("new", "free", "resize", "load", "store", "modify")] == [
+        letters[letter] for letter in LETTERS
+    ]
     read = sum(event.size for event in history if event.letter in "LM")
     written = sum(event.size for event in history if event.letter in "SM")
     assert (summary.totals["read"], summary.totals["written"]) == (read, written)
@@ -102,8 +105,10 @@ def test_lives(trace: Path) -> None:
     assert len(rows[0]) > 100 and rows[0]["loads"].sum() > 100
     np.testing.assert_array_equal(*[np.sort(found, order="handle") for found in rows])
     assert plain.totals() == batched.totals()
-    for plain_sums, batch_sums in ((plain.site_accesses(), batched.site_accesses()),
-                                    (plain.thread_accesses(), batched.thread_accesses())):
+    for plain_sums, batch_sums in (
+        (plain.site_accesses(), batched.site_accesses()),
+        (plain.thread_accesses(), batched.thread_accesses()),
+    ):
         np.testing.assert_array_equal(plain_sums, batch_sums)
 
 
@@ -125,7 +130,8 @@ def test_passed_accesses(trace: Path, history: list[Event]) -> None:
     reader = Trace(str(trace))
     reader.pass_accesses()
     kinds = np.concatenate([batch["kind"].copy() for batch in reader.batches()])
-    assert [LETTERS[kind] for kind in kinds if kind <= MODIFY] == \
-        [event.letter for event in history if event.letter in "NFR"]
+    assert [LETTERS[kind] for kind in kinds if kind <= MODIFY] == [
+        event.letter for event in history if event.letter in "NFR"
+    ]
     assert reader.stats()["passed"] == sum(event.letter in "LSM" for event in history)
     assert NEW in kinds and LOAD not in kinds

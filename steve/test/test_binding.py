@@ -32,7 +32,14 @@ def test_every_field_of_every_kind(trace: Callable[..., Path]) -> None:
     reader = mt.Trace(str(trace(SCRIPT)))
     events = np.concatenate(list(reader.batches(copy=True)))
     assert [mt.KIND_NAMES[kind] for kind in events["kind"]] == [
-        "new", "store", "resize", "badfree", "free", "mark", "lost"]
+        "new",
+        "store",
+        "resize",
+        "badfree",
+        "free",
+        "mark",
+        "lost",
+    ]
     new, store, resize, badfree, free, mark, lost = events
     assert (new["addr"], new["size"], new["handle"], new["time"], new["thread"]) == (4096, 64, 0, 70, 3)
     assert mt.HOW_NAMES[new["how"] & 15] == "malloc" and reader.heap(new["heap"]) == (0x99, "lua")
@@ -51,8 +58,16 @@ def test_definitions(trace: Callable[..., Path]) -> None:
     assert reader.info() == {"command": "app"}
     assert [frame.function for frame in reader.stack_frames(3)] == ["malloc", "make", "main"]
     assert reader.stack(1)[0] == 0 and reader.stack_frames(0) == []
-    assert reader.counts() == {"strings": reader.counts()["strings"], "frames": 4, "stacks": 4, "sites": 2,
-                               "heaps": 2, "protos": 0, "traces": 0, "modules": 0}
+    assert reader.counts() == {
+        "strings": reader.counts()["strings"],
+        "frames": 4,
+        "stacks": 4,
+        "sites": 2,
+        "heaps": 2,
+        "protos": 0,
+        "traces": 0,
+        "modules": 0,
+    }
     for missing in (reader.frame, reader.stack, reader.site, reader.heap, reader.proto, reader.jit_trace):
         assert missing(4000000000) is None
     assert reader.string(4000000000) == ""

@@ -57,7 +57,7 @@ def test_by_processes(steve: Steve, rich: Path, large: Path) -> None:  # noqa: F
 
 def test_damaged_and_cut_off(steve: Steve, rich: Path, tmp_path: Path) -> None:  # noqa: F811
     data = bytearray(rich.read_bytes())
-    (tmp_path / "cut.ljt").write_bytes(data[:len(data) * 2 // 3])
+    (tmp_path / "cut.ljt").write_bytes(data[: len(data) * 2 // 3])
     data[len(data) // 2] ^= 1
     (tmp_path / "bad.ljt").write_bytes(data)
     for name, more in (("cut.ljt", []), ("bad.ljt", []), ("bad.ljt", ["--salvage"])):
@@ -66,11 +66,13 @@ def test_damaged_and_cut_off(steve: Steve, rich: Path, tmp_path: Path) -> None: 
 
 def test_totals_that_are_wrong(rich: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
     """A violation that no part can see: then one reader finds it."""
+
     def checked() -> tuple:
         args = arguments(rich)
         args.jobs, args.divided = 2, True
         chosen = blocks.Blocks("check", args)
         return check.checked(chosen)["sound"], isinstance(chosen.trace, rounds.Whole)
+
     assert checked() == (True, True)
     monkeypatch.setattr(check, "totals_finding", lambda chosen, found: {"count": 1})
     assert checked() == (False, False)

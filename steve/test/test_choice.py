@@ -83,9 +83,11 @@ def test_ops_and_locks(given_choice: tuple) -> None:
         path, options = str(trace_of(folder, run)), chosen_options(window, where)
         assert run_steve("ops", path, "--text", *options) == reference.ops_text(ops)
         assert run_steve("lockops", path, "--full", "--text", *options) == reference.ops_text(
-            reference.lockops_full(ops, False))
+            reference.lockops_full(ops, False)
+        )
         assert run_steve("lockops", path, "--simple", "--text", *options) == reference.ops_text(
-            reference.lockops_simple(ops, False))
+            reference.lockops_simple(ops, False)
+        )
 
 
 @FEWER
@@ -99,8 +101,14 @@ def test_summary(given_choice: tuple) -> None:
         found = json.loads(run_steve("summary", str(path), "--json", *chosen_options(window, where)))
     for name in ("new", "free", "resize", "load", "store", "modify"):
         assert found["events"][name] == expected[name]
-    for name, key in (("allocated", "allocated"), ("freed", "freed"), ("peak_live", "peak_bytes"),
-                      ("live_at_end", "live_bytes"), ("read", "read"), ("written", "written")):
+    for name, key in (
+        ("allocated", "allocated"),
+        ("freed", "freed"),
+        ("peak_live", "peak_bytes"),
+        ("live_at_end", "live_bytes"),
+        ("read", "read"),
+        ("written", "written"),
+    ):
         assert found["bytes"][name] == expected[key]
     assert found["blocks"]["peak_live"] == expected["peak_blocks"]
     # frees that match no block belong to no selected block
@@ -116,8 +124,21 @@ def test_histogram(given_choice: tuple) -> None:
     total, lives = reference.lifetimes(reference.translate(history)[0])
     with tempfile.TemporaryDirectory() as folder:
         path = str(trace_of(folder, run))
-        done = subprocess.run(["steve", "histogram", path, "-q", "--parts", "lifetime", "-o", f"{folder}/x",
-                               *chosen_options(window, where)], capture_output=True, check=True)
+        done = subprocess.run(
+            [
+                "steve",
+                "histogram",
+                path,
+                "-q",
+                "--parts",
+                "lifetime",
+                "-o",
+                f"{folder}/x",
+                *chosen_options(window, where),
+            ],
+            capture_output=True,
+            check=True,
+        )
         found = json.loads(Path(folder, "x-lifetime").read_text())
     assert done.stderr == b"" and found["mod-op-count"] == total
     assert {int(handle): tuple(pair) for handle, pair in found["lifetime-ops"].items()} == lives
@@ -157,8 +178,14 @@ def test_check(given_choice: tuple) -> None:
 # commands that do not report on blocks, but on the file, on snapshots or on other kinds of files
 OTHERS = {"info", "dump", "symbolize", "serve", "universe", "allocstats", "graphs", "animate", "memprof", "sysprof"}
 ARGUMENTS = {
-    "diff": ("t.ljt", "--json"), "ops": ("-o", "-"), "memtrace": (), "lockops": ("--full", "--stats", "--json"),
-    "histogram": ("--parts", "none", "--json"), "export": ("--format", "folded", "-o", "-"), "flame": ("-o", "-")}
+    "diff": ("t.ljt", "--json"),
+    "ops": ("-o", "-"),
+    "memtrace": (),
+    "lockops": ("--full", "--stats", "--json"),
+    "histogram": ("--parts", "none", "--json"),
+    "export": ("--format", "folded", "-o", "-"),
+    "flame": ("-o", "-"),
+}
 
 
 def rows_without(rows: list[dict], *names: str) -> bool:
@@ -174,9 +201,12 @@ NOTHING = {
     "histogram": lambda out: json.loads(out)["blocks"] == 0,
     "lockops": lambda out: json.loads(out)["blocks"] == 0,
     "report": lambda out: json.loads(out)["sites"] == [],
-    "flame": lambda out: "parse" not in out, "export": lambda out: out == "", "ops": lambda out: out == "",
+    "flame": lambda out: "parse" not in out,
+    "export": lambda out: out == "",
+    "ops": lambda out: out == "",
     "memtrace": lambda out: out == "",
-    "check": lambda out: json.loads(out)["live_at_end"] == 0 and json.loads(out)["sound"]}
+    "check": lambda out: json.loads(out)["live_at_end"] == 0 and json.loads(out)["sound"],
+}
 
 
 def command_line(command: str) -> list[str]:
@@ -186,14 +216,19 @@ def command_line(command: str) -> list[str]:
 @pytest.fixture
 def choosable(steve: Steve, trace: Callable[..., Path]) -> Steve:
     """t.ljt: marks at its beginning and end, two threads, three sites, a temporary, a resize, a global."""
+
     def at(letter: str, addr: int, size: int, thread: int, stack: int, old: int = 0) -> Step:
         return Step(Event(letter, addr, size, old), thread, stack, 0)
+
     run: Run = ["start", at("N", 4096, 64, 1, 0), at("N", 8192, 100, 2, 1)]
     run += [at("L", 4096 + 8 * (i % 8), 8, 1 + i % 2, 0) for i in range(40)]
     run += [at("S", 8192, 4, 1, 1), at("N", 12288, 16, 1, 2), at("F", 12288, 0, 1, 2), "empty", "empty"]
     run += [at("R", 16384, 200, 1, 2, 4096), at("M", 16384, 8, 2, 0), at("F", 8192, 0, 1, 1), "end"]
-    trace(reference_lives.script(run).replace("end exit", "time 5000\nmark end\nend exit").replace(
-        "mark end\ntime", "time"))
+    trace(
+        reference_lives.script(run)
+        .replace("end exit", "time 5000\nmark end\nend exit")
+        .replace("mark end\ntime", "time")
+    )
     return steve
 
 
@@ -207,7 +242,8 @@ def plain(out: str) -> str:
     if "rules" in found:
         del found["events"], found["rules"]["totals"], found["rules"]["counts"], found["rules"]["left"]
     return json.dumps({name: value for name, value in found.items() if name != "totals"}) + json.dumps(
-        {name: value for name, value in found.get("totals", {}).items() if "mark" not in name})
+        {name: value for name, value in found.get("totals", {}).items() if "mark" not in name}
+    )
 
 
 @pytest.mark.parametrize("command", [name for name in COMMANDS if name not in OTHERS])
@@ -270,6 +306,7 @@ def test_every_export_takes_a_choice(choosable: Steve, tmp_path: Path, form: str
         assert done.returncode == 0, done.err
         data = (tmp_path / "out").read_bytes()
         return gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
+
     whole = exported()
     assert exported("--where", "size >= 0") == whole and b"parse" in whole and b"draw" in whole
     some = exported("--where", "site ~ 'draw'")

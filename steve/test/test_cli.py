@@ -64,8 +64,17 @@ CLASSIC = """\
 >>> F 8192 0
 """
 
-READERS = (("info",), ("summary",), ("check",), ("dump",), ("memtrace",), ("ops",), ("lockops", "--simple"),
-           ("lockops", "--full"), ("histogram", "--parts", "none"))
+READERS = (
+    ("info",),
+    ("summary",),
+    ("check",),
+    ("dump",),
+    ("memtrace",),
+    ("ops",),
+    ("lockops", "--simple"),
+    ("lockops", "--full"),
+    ("histogram", "--parts", "none"),
+)
 OF_OPS = ("lockops", "histogram")
 
 
@@ -74,8 +83,10 @@ def test_ops_and_classic_text(steve: Steve, trace: Maker, tmp_path: Path) -> Non
     result = steve("ops", "--text", "t.ljt")
     assert result.returncode == 0 and result.out == ""
     assert (tmp_path / "t.ljt-ops").read_text() == OPS
-    assert result.err == ("steve ops: wrote t.ljt-ops: 106 bytes, for steve lockops, histogram and steve-replay\n"
-                          "steve ops: t.ljt: left out what matched no live block: accesses 0, frees 1\n")
+    assert result.err == (
+        "steve ops: wrote t.ljt-ops: 106 bytes, for steve lockops, histogram and steve-replay\n"
+        "steve ops: t.ljt: left out what matched no live block: accesses 0, frees 1\n"
+    )
     assert steve("ops", "-q", "t.ljt", "-o", "-").out == OPS
     result = steve("memtrace", "t.ljt")
     assert (result.out, result.returncode) == (CLASSIC, 0)
@@ -104,13 +115,19 @@ def test_summary_object(steve: Steve, trace: Maker) -> None:
     assert figures.pop("seconds") >= 0
     assert figures == {
         "events": {"new": 2, "free": 1, "resize": 1, "load": 2, "store": 1, "modify": 1},
-        "bytes": {"allocated": 420, "freed": 164, "peak_live": 356, "live_at_end": 256, "read": 16,
-                  "written": 16},
+        "bytes": {"allocated": 420, "freed": 164, "peak_live": 356, "live_at_end": 256, "read": 16, "written": 16},
         "blocks": {"total": 2, "peak_live": 2, "live_at_end": 1},
-        "unmatched": {"free": 1, "access": 0}, "older_frees": 0,
-        "instructions": 900, "time_unit": "instructions", "threads": 2, "states": 1, "complete": True, "dropped": 0,
+        "unmatched": {"free": 1, "access": 0},
+        "older_frees": 0,
+        "instructions": 900,
+        "time_unit": "instructions",
+        "threads": 2,
+        "states": 1,
+        "complete": True,
+        "dropped": 0,
         "dropped_at_least": False,
-        "program": {"ended": "unknown", "status": None, "signal": None}}
+        "program": {"ended": "unknown", "status": None, "signal": None},
+    }
 
 
 @pytest.mark.parametrize("command", ("summary", "check"))
@@ -132,12 +149,14 @@ def test_facts_as_csv(steve: Steve, trace: Maker, command: str) -> None:
 def test_resized_blocks_are_of_the_sites_that_tables_define(steve: Steve, trace: Maker) -> None:
     """In `steve summary` a resized block belongs to the site that resized it last, in `steve sites` to the site
     that made it."""
-    trace("stack main make@a.c:1\nstack main grow@a.c:2\nN 4096 10 1\nN 8192 20 1\nR 4096 12288 100 2\n"
-          "R 12288 4096 300 2\nF 8192 2\nend exit\n")
+    trace(
+        "stack main make@a.c:1\nstack main grow@a.c:2\nN 4096 10 1\nN 8192 20 1\nR 4096 12288 100 2\n"
+        "R 12288 4096 300 2\nF 8192 2\nend exit\n"
+    )
     tables = [line.split()[:5] for line in steve("summary", "t.ljt").out.splitlines() if "(a.c:" in line]
     made, grown = ["30", "2", "0", "0", "0"], ["400", "0", "2", "300", "1"]
     assert tables == [grown, made, grown]
-    site, = json.loads(steve("sites", "--json", "t.ljt").out)
+    (site,) = json.loads(steve("sites", "--json", "t.ljt").out)
     assert (site["bytes"], site["blocks"], site["resizes"], site["live_bytes_at_end"]) == (430, 2, 2, 300)
 
 
@@ -216,8 +235,7 @@ def test_info(steve: Steve, trace: Maker) -> None:
     assert "luajit app.lua" in steve("info", "t.ljt").out
 
 
-@pytest.mark.parametrize("ending,complete", [("exit", True), ("killed", True), ("limit", False),
-                                             ("stopped", True)])
+@pytest.mark.parametrize("ending,complete", [("exit", True), ("killed", True), ("limit", False), ("stopped", True)])
 def test_complete(steve: Steve, trace: Maker, ending: str, complete: bool) -> None:
     trace(f"N 4096 16\nend {ending}\n")
     assert json.loads(steve("summary", "--json", "t.ljt").out)["complete"] is complete
@@ -248,8 +266,21 @@ def test_dump_shows_every_record(steve: Steve, trace: Maker) -> None:
     lines = steve("dump", "t.ljt").out.splitlines()
     names = [line.split()[0] for line in lines]
     assert [name for name in names if name not in ("string", "frame", "stack", "site")] == [
-        "info", "info", "heap", "new", "new", "store", "load", "modify", "resize", "load", "free", "badfree",
-        "mark", "end"]
+        "info",
+        "info",
+        "heap",
+        "new",
+        "new",
+        "store",
+        "load",
+        "modify",
+        "resize",
+        "load",
+        "free",
+        "badfree",
+        "mark",
+        "end",
+    ]
 
 
 def test_check(steve: Steve, trace: Maker) -> None:
@@ -271,10 +302,10 @@ def test_lockops_names_and_bytes(steve: Steve, tmp_path: Path) -> None:
     (tmp_path / "app-ops").write_text(OPS)
     assert steve("lockops", "--full", "--text", "app-ops").returncode == 0
     assert (tmp_path / "app-lockopsfull").read_text() == (
-        "0 N 4096 64\n1 N 8192 100\n0 L 0 0\n1 L 0 0\n0 F 4096 0\n1 U 0 0\n2 N 12288 256\n1 F 8192 0\n")
+        "0 N 4096 64\n1 N 8192 100\n0 L 0 0\n1 L 0 0\n0 F 4096 0\n1 U 0 0\n2 N 12288 256\n1 F 8192 0\n"
+    )
     assert steve("lockops", "--simple", "--text", "app-ops").returncode == 0
-    assert (tmp_path / "app-lockops").read_text() == (
-        "0 N 0 64\n1 N 0 100\n0 F 0 0\n2 N 0 256\n2 L 0 0\n1 F 0 0\n")
+    assert (tmp_path / "app-lockops").read_text() == ("0 N 0 64\n1 N 0 100\n0 F 0 0\n2 N 0 256\n2 L 0 0\n1 F 0 0\n")
 
 
 def test_lockops_from_standard_input_and_a_pipe(steve: Steve, tmp_path: Path) -> None:
@@ -321,7 +352,8 @@ def test_histogram_files(steve: Steve, tmp_path: Path) -> None:
     assert (report["accesses"], report["blocks"]) == (4, 3)
     assert (tmp_path / "app-json-ops").read_text() == "[0, 1, 0, 0, 1, 0, 2, 2, 1]"
     assert (tmp_path / "app-lifetime").read_text() == (
-        '{"mod-op-count": 4, "lifetime-ops": {"0": [2, 1], "1": [1, 3], "2": [1, 0]}}')
+        '{"mod-op-count": 4, "lifetime-ops": {"0": [2, 1], "1": [1, 3], "2": [1, 0]}}'
+    )
     assert (tmp_path / "app-statistics").read_text() == HISTOGRAM_STATISTICS
     last = report["ranges"][-1]
     assert (last["low"], last["high"], last["blocks"], len(last["bins"])) == (0, 1, 3, 75)
@@ -368,9 +400,18 @@ def test_unknown_option(steve: Steve, trace: Maker, command: tuple) -> None:
     assert result.returncode == 2 and "unrecognized arguments: --frobnicate" in result.err
 
 
-@pytest.mark.parametrize("arguments", [
-    ["ops"], ["lockops", "t.ljt"], ["lockops", "--full", "--simple", "t.ljt"], ["summary", "--top", "-1", "t.ljt"],
-    ["histogram", "--parts", "x", "t.ljt"], ["histogram", "-"], []])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["ops"],
+        ["lockops", "t.ljt"],
+        ["lockops", "--full", "--simple", "t.ljt"],
+        ["summary", "--top", "-1", "t.ljt"],
+        ["histogram", "--parts", "x", "t.ljt"],
+        ["histogram", "-"],
+        [],
+    ],
+)
 def test_wrong_usage(steve: Steve, trace: Maker, arguments: list[str]) -> None:
     trace(SCRIPT)
     assert steve(*arguments).returncode == 2
@@ -407,7 +448,7 @@ def test_truncated_trace(steve: Steve, trace: Maker, tmp_path: Path, command: tu
     """The result covers what comes before the cut, the status is 1, and the message names the offset."""
     script = "".join(f"N {4096 + 64 * i} 32\nS {4096 + 64 * i} 4\n" for i in range(500)) + "end exit\n"
     whole = trace(script, chunk_events=100).read_bytes()
-    (tmp_path / "cut.ljt").write_bytes(whole[:len(whole) // 2])
+    (tmp_path / "cut.ljt").write_bytes(whole[: len(whole) // 2])
     result = steve(*command, "cut.ljt", *(("-o", "-") if command[0] in ("ops", "lockops") else ()))
     one_line(result, 1, f"steve {command[0]}: cut.ljt: ", "offset")
     assert result.out.count("\n") > 5
@@ -444,6 +485,7 @@ def test_lockops_of_lockops(steve: Steve, tmp_path: Path) -> None:
 
 def test_help_names_every_command(steve: Steve) -> None:
     from steve.cli import COMMANDS
+
     text = steve("--help").out
     for command in COMMANDS:
         assert f"\n  {command} " in text

@@ -58,9 +58,11 @@ def test_memtrace_to_ops(steve: Steve) -> None:
 
 def test_documented_names(steve: Steve, tmp_path: Path) -> None:
     (tmp_path / "result.app").write_text(MEMTRACE)
-    for command, result in ((("ops", "result.app"), "result.app-ops"),
-                            (("lockops", "--simple", "result.app-ops"), "result.app-lockops"),
-                            (("lockops", "--full", "result.app-ops"), "result.app-lockopsfull")):
+    for command, result in (
+        (("ops", "result.app"), "result.app-ops"),
+        (("lockops", "--simple", "result.app-ops"), "result.app-lockops"),
+        (("lockops", "--full", "result.app-ops"), "result.app-lockopsfull"),
+    ):
         assert steve(*command, "-q").returncode == 0
         assert (tmp_path / result).exists()
 
@@ -73,15 +75,18 @@ def test_full_locks(steve: Steve, tmp_path: Path) -> None:
 
 
 # blocks 0 and 1 are unlocked at the same operation and locked again at different ones; the U of 0 was lost
-TWICE = "0 N 64 8\n1 N 128 8\n2 N 192 8\n0 L 64 4\n1 L 128 4\n0 L 64 4\n" + "2 S 192 4\n" * 9 + \
-    "1 F 128 0\n0 F 64 0\n"
+TWICE = "0 N 64 8\n1 N 128 8\n2 N 192 8\n0 L 64 4\n1 L 128 4\n0 L 64 4\n" + "2 S 192 4\n" * 9 + "1 F 128 0\n0 F 64 0\n"
 
 
 def test_lost_lock_events(steve: Steve) -> None:
     """One event is kept for each index, the last one by handle."""
-    for ops in (OPS, TWICE, "".join(f"{i} N {64 * i} 8\n" for i in range(9)) + "".join(
-            f"{i % 9} L {64 * (i % 9)} 4\n" * (1 + i % 3) for i in range(60)) + "".join(
-            f"{i} F {64 * i} 0\n" for i in range(9))):
+    for ops in (
+        OPS,
+        TWICE,
+        "".join(f"{i} N {64 * i} 8\n" for i in range(9))
+        + "".join(f"{i % 9} L {64 * (i % 9)} 4\n" * (1 + i % 3) for i in range(60))
+        + "".join(f"{i} F {64 * i} 0\n" for i in range(9)),
+    ):
         kept = steve("lockops", "--full", "-", stdin=ops.encode()).out
         compat = steve("lockops", "--full", "--compat", "-", stdin=ops.encode()).out
         assert compat == by_definition(ops)
@@ -103,8 +108,9 @@ def by_definition(text: str) -> str:
             if (life > 0) != locked:
                 locked = life > 0
                 events[i] = f"{handle} {'L' if locked else 'U'} 0 0\n"
-    return "".join(events.get(i, "") + (" ".join(line) + "\n" if line[1] in "NF" else "")
-                   for i, line in enumerate(lines))
+    return "".join(
+        events.get(i, "") + (" ".join(line) + "\n" if line[1] in "NF" else "") for i, line in enumerate(lines)
+    )
 
 
 def test_simple_locks(steve: Steve) -> None:
@@ -114,13 +120,15 @@ def test_simple_locks(steve: Steve) -> None:
     # macro lifetimes: 0: 10/10; 1: (1 + 0) / 10; 2 has no accesses, which the first Steve counted as one:
     # 1/10
     assert steve("lockops", "--simple", "--compat", "-", stdin=ops.encode()).out == (
-        "0 N 0 8\n1 N 0 16\n1 L 0 0\n1 F 0 0\n2 N 0 4\n2 L 0 0\n2 F 0 0\n0 F 0 0\n")
+        "0 N 0 8\n1 N 0 16\n1 L 0 0\n1 F 0 0\n2 N 0 4\n2 L 0 0\n2 F 0 0\n0 F 0 0\n"
+    )
 
 
 @pytest.fixture
 def histogram(steve: Steve, tmp_path: Path) -> Path:
     (tmp_path / "app-ops").write_text(
-        "0 N 64 8\n1 N 128 16\n1 L 128 4\n0 S 64 4\n1 M 128 4\n1 F 128 0\n0 L 64 4\n2 N 192 4\n")
+        "0 N 64 8\n1 N 128 16\n1 L 128 4\n0 S 64 4\n1 M 128 4\n1 F 128 0\n0 L 64 4\n2 N 192 4\n"
+    )
     assert steve("histogram", "--compat", "-q", "app-ops").returncode == 0
     return tmp_path
 
@@ -137,9 +145,14 @@ def test_statistics(histogram: Path) -> None:
     operations."""
     text = (histogram / "app-statistics").read_text()
     lines = [line for line in text.splitlines() if line.startswith("#")]
-    assert lines == ["# 2: 0.00 (own = 1, other = 0)", "# 1: 0.50 (own = 2, other = 1)",
-                     "# 0: 1.00 (own = 2, other = 2)", "# 2: 25% (own = 1, other = 0)",
-                     "# 1: 75% (own = 2, other = 1)", "# 0: 100% (own = 2, other = 2)"]
+    assert lines == [
+        "# 2: 0.00 (own = 1, other = 0)",
+        "# 1: 0.50 (own = 2, other = 1)",
+        "# 0: 1.00 (own = 2, other = 2)",
+        "# 2: 25% (own = 1, other = 0)",
+        "# 1: 75% (own = 2, other = 1)",
+        "# 0: 100% (own = 2, other = 2)",
+    ]
     assert "\nTotal number of ops: 4\n" in text
 
 
@@ -147,7 +160,13 @@ def test_ranges_of_macro_lifetimes(steve: Steve, histogram: Path) -> None:
     """Six ranges of 75 bins. Each range with blocks has a picture, named after the range in thousandths."""
     found = json.loads(steve("histogram", "--compat", "--json", "--parts", "none", "app-ops").out)["ranges"]
     assert [(row["low"], row["high"], len(row["bins"])) for row in found] == [
-        (0, .001, 75), (.0001, .02, 75), (.01, .15, 75), (.75, 1, 75), (.01, 1, 75), (0, 1, 75)]
+        (0, 0.001, 75),
+        (0.0001, 0.02, 75),
+        (0.01, 0.15, 75),
+        (0.75, 1, 75),
+        (0.01, 1, 75),
+        (0, 1, 75),
+    ]
     assert [row["blocks"] for row in found] == [0, 0, 0, 2, 3, 3]
     pictures = {path.name for path in histogram.glob("app-macro-histogram-*.png")}
     assert pictures == {f"app-macro-histogram-{name}.png" for name in ("750-1000", "10-1000", "0-1000")}
@@ -168,10 +187,12 @@ def test_blocks_over_live_blocks(steve: Steve, tmp_path: Path) -> None:
     are counted."""
     (tmp_path / "app").write_text(OVERLAP)
     done = steve("ops", "--compat", "app", "-o", "-")
-    assert (done.out, done.err) == (
-        "0 N 1000 508\n0 S 1400 4\n1 N 1000 18\n1 S 1004 4\n0 S 1400 4\n1 F 1000 0\n", "")
+    assert (done.out, done.err) == ("0 N 1000 508\n0 S 1400 4\n1 N 1000 18\n1 S 1004 4\n0 S 1400 4\n1 F 1000 0\n", "")
     assert steve("ops", "--compat", "-", stdin=OVERLAP.encode()).out == done.out
-    assert steve("lockops", "--full", "--compat", "app", "-o", "-").out == "0 N 1000 508\n1 N 1000 18\n1 L 0 0\n1 F 1000 0\n"
+    assert (
+        steve("lockops", "--full", "--compat", "app", "-o", "-").out
+        == "0 N 1000 508\n1 N 1000 18\n1 L 0 0\n1 F 1000 0\n"
+    )
     done = steve("ops", "app", "-o", "-")
     assert done.out == "0 N 1000 508\n0 S 1400 4\n0 F 1000 0\n1 N 1000 18\n1 S 1004 4\n1 F 1000 0\n"
     assert "accesses 1, frees 0" in done.err and "overlaps: 1 (--compat" in done.err
@@ -181,8 +202,11 @@ def test_compat_where_it_has_nothing_to_do(steve: Steve, tmp_path: Path, trace: 
     (tmp_path / "app-ops").write_text(OPS)
     (tmp_path / "app").write_text(OVERLAP)
     trace("N 4096 16\nend exit\n", name="app.ljt")
-    for arguments, message in ((("app-ops",), "is an ops file"), (("app.ljt",), "is a binary memtrace"),
-                               (("--resize", "app"), "had no --resize")):
+    for arguments, message in (
+        (("app-ops",), "is an ops file"),
+        (("app.ljt",), "is a binary memtrace"),
+        (("--resize", "app"), "had no --resize"),
+    ):
         done = steve("ops", "--compat", *arguments, "-o", "-")
         assert done.returncode == 2 and message in done.err and not done.out
 
@@ -198,7 +222,9 @@ def overlapping_ops(lines: list[tuple[str, int, int]]) -> str:
             result += f"{made} N {addr} {size}\n"
             made += 1
             continue
-        fits = [block for block in live if (block[0] == addr if letter == "F" else block[0] <= addr < block[0] + block[1])]
+        fits = [
+            block for block in live if (block[0] == addr if letter == "F" else block[0] <= addr < block[0] + block[1])
+        ]
         if fits:
             result += f"{fits[-1][2]} {letter} {addr} {0 if letter == 'F' else size}\n"
         if fits and letter == "F":
@@ -206,7 +232,9 @@ def overlapping_ops(lines: list[tuple[str, int, int]]) -> str:
     return result
 
 
-ADDRESSES = st.one_of(st.integers(0, 40), st.integers(4090, 4100), st.sampled_from([0, 256, 4096, 1 << 20, 2**64 - 9]))
+ADDRESSES = st.one_of(
+    st.integers(0, 40), st.integers(4090, 4100), st.sampled_from([0, 256, 4096, 1 << 20, 2**64 - 9])
+)
 SIZES = st.sampled_from([0, 1, 8, 17, 256, 257, 4096, 5000, 1 << 21, 2**63])
 
 
@@ -236,16 +264,22 @@ def test_many_blocks_over_each_other(tmp_path: Path) -> None:
     assert found[30000:] == [f"{10000 + i} F {64 * i} 0" for i in range(5000)]
 
 
-@pytest.mark.parametrize(("text", "words"), [
-    ("0 N 16 8\n0 N 32 8\n0 F 32 0\n", "line 2: operation 1 (N): handle 0 is live already"),
-    ("0 N 16 8\n# a comment\n0 F 16 0\n0 F 16 0\n", "line 4: operation 2 (F): handle 0 is not live"),
-    ("0 N 16 8\n9 R 16 16\n", "line 2: operation 1 (R): handle 9 is not live"),
-])
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("0 N 16 8\n0 N 32 8\n0 F 32 0\n", "line 2: operation 1 (N): handle 0 is live already"),
+        ("0 N 16 8\n# a comment\n0 F 16 0\n0 F 16 0\n", "line 4: operation 2 (F): handle 0 is not live"),
+        ("0 N 16 8\n9 R 16 16\n", "line 2: operation 1 (R): handle 9 is not live"),
+    ],
+)
 def test_handles_that_contradict_each_other_are_refused(steve: Steve, tmp_path: Path, text: str, words: str) -> None:
     """A second N or F of a handle is an error of the ops file, which names the place."""
     (tmp_path / "wrong-ops").write_text(text)
-    for command in (("ops", "wrong-ops", "-o", "out-ops", "--binary"), ("histogram", "wrong-ops", "-o", "out"),
-                    ("lockops", "--full", "wrong-ops", "-o", "out-lockops")):
+    for command in (
+        ("ops", "wrong-ops", "-o", "out-ops", "--binary"),
+        ("histogram", "wrong-ops", "-o", "out"),
+        ("lockops", "--full", "wrong-ops", "-o", "out-lockops"),
+    ):
         done = steve(*command)
         assert done.returncode == 1, (command, done.err)
         assert f"wrong-ops: {words}" in done.err, (command, done.err)

@@ -28,15 +28,40 @@ from steve.parallel.processes import Pool
 
 # commands that read a memtrace, with the arguments that make them write into the folder they run in
 READERS = {
-    "info": ("--json",), "summary": (), "sites": (), "lines": (), "types": (), "states": (), "threads": (),
-    "leaks": (), "temporaries": (), "resizes": (), "globals": (), "lifetimes": (), "heat": (), "fields": (),
-    "sharing": (), "workingset": (), "reuse": (), "findings": (), "check": (), "memtrace": (), "ops": (),
-    "lockops": ("--full",), "histogram": ("--parts", "json-ops,lifetime,statistics"), "report": (),
-    "export": ("--format", "pprof"), "flame": (), "dump": ()}
+    "info": ("--json",),
+    "summary": (),
+    "sites": (),
+    "lines": (),
+    "types": (),
+    "states": (),
+    "threads": (),
+    "leaks": (),
+    "temporaries": (),
+    "resizes": (),
+    "globals": (),
+    "lifetimes": (),
+    "heat": (),
+    "fields": (),
+    "sharing": (),
+    "workingset": (),
+    "reuse": (),
+    "findings": (),
+    "check": (),
+    "memtrace": (),
+    "ops": (),
+    "lockops": ("--full",),
+    "histogram": ("--parts", "json-ops,lifetime,statistics"),
+    "report": (),
+    "export": ("--format", "pprof"),
+    "flame": (),
+    "dump": (),
+}
 SECONDS = 1800  # timeout for what takes about a second on an idle machine
 # show the bar at once instead of after two seconds of work, which would make the test slow
-AT_ONCE = ("import sys, steve.terminal.progress; steve.terminal.progress.PATIENCE = -1.0\n"
-           "from steve.cli import main; sys.exit(main())")
+AT_ONCE = (
+    "import sys, steve.terminal.progress; steve.terminal.progress.PATIENCE = -1.0\n"
+    "from steve.cli import main; sys.exit(main())"
+)
 
 
 def on_terminal(folder: Path, *arguments: object) -> tuple[int, str, bytes]:
@@ -44,9 +69,14 @@ def on_terminal(folder: Path, *arguments: object) -> tuple[int, str, bytes]:
     leader, follower = pty.openpty()
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))
     with open(folder / "stdout", "wb") as out:
-        process = subprocess.Popen([sys.executable, "-c", AT_ONCE, *map(str, arguments)], cwd=folder,
-                                   stdin=subprocess.DEVNULL, stdout=out, stderr=follower,
-                                   env={**os.environ, "TERM": "xterm"})
+        process = subprocess.Popen(
+            [sys.executable, "-c", AT_ONCE, *map(str, arguments)],
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=follower,
+            env={**os.environ, "TERM": "xterm"},
+        )
     os.close(follower)
     got = b""
     while True:
@@ -84,13 +114,14 @@ def test_bar_on_a_terminal(tmp_path: Path, long: Path, command: str) -> None:
 
 
 def test_rate_and_remaining_time(tmp_path: Path) -> None:
-    program = ("import time; from steve.terminal import progress; progress.PATIENCE = -1.0\n"
-               "with progress.Progress('work') as bar:\n"
-               "    for done in range(6):\n        bar(done << 20, 10 << 20); time.sleep(0.05)\n")
+    program = (
+        "import time; from steve.terminal import progress; progress.PATIENCE = -1.0\n"
+        "with progress.Progress('work') as bar:\n"
+        "    for done in range(6):\n        bar(done << 20, 10 << 20); time.sleep(0.05)\n"
+    )
     leader, follower = pty.openpty()
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))
-    process = subprocess.Popen([sys.executable, "-c", program], stderr=follower,
-                               env={**os.environ, "TERM": "xterm"})
+    process = subprocess.Popen([sys.executable, "-c", program], stderr=follower, env={**os.environ, "TERM": "xterm"})
     os.close(follower)
     got = b""
     while select.select([leader], [], [], SECONDS)[0]:
@@ -104,8 +135,9 @@ def test_rate_and_remaining_time(tmp_path: Path) -> None:
 
 
 def test_no_bar_elsewhere_and_when_quiet(tmp_path: Path, long: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", AT_ONCE, "sites", long, "-o", "x"], cwd=tmp_path,
-                          capture_output=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", AT_ONCE, "sites", long, "-o", "x"], cwd=tmp_path, capture_output=True, check=True
+    )
     assert done.stderr == b""
     assert on_terminal(tmp_path, "sites", "-q", long, "-o", "x")[1] == ""
 
@@ -134,9 +166,14 @@ def test_interrupt_leaves_nothing(tmp_path: Path, command: str) -> None:
     ends it."""
     folder = tmp_path / "results"
     folder.mkdir()
-    process = subprocess.Popen(["steve", command, *READERS[command], "-o", "result", "-"], cwd=folder,
-                               stdin=subprocess.PIPE, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
-                               env={**os.environ, "TMPDIR": str(folder)})
+    process = subprocess.Popen(
+        ["steve", command, *READERS[command], "-o", "result", "-"],
+        cwd=folder,
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        env={**os.environ, "TMPDIR": str(folder)},
+    )
     assert process.stdin is not None and process.stderr is not None
     process.stdin.write(CLASSIC)
     process.stdin.flush()
@@ -165,8 +202,7 @@ def parts_at_work(tmp_path: Path) -> subprocess.Popen:
     folder.mkdir()
     mkload = Path(os.environ["LJTRACE_BUILDDIR"]) / "steve" / "test" / "mkload"
     subprocess.run([mkload, trace, "10000000", "500"], check=True)
-    process = subprocess.Popen(["steve", "ops", "-j", "2", "-o", "result", trace], cwd=folder,
-                               stderr=subprocess.PIPE)
+    process = subprocess.Popen(["steve", "ops", "-j", "2", "-o", "result", trace], cwd=folder, stderr=subprocess.PIPE)
     wait_until_there(folder, process)
     return process
 
@@ -180,8 +216,7 @@ def fields_of(pid: str) -> list[str]:
 
 
 def children_of(pid: int) -> list[str]:
-    return [entry for entry in os.listdir("/proc")
-            if entry.isdecimal() and fields_of(entry)[1:2] == [str(pid)]]
+    return [entry for entry in os.listdir("/proc") if entry.isdecimal() and fields_of(entry)[1:2] == [str(pid)]]
 
 
 def is_alive(pid: str) -> bool:
@@ -190,8 +225,7 @@ def is_alive(pid: str) -> bool:
 
 
 @pytest.mark.parametrize("signum", (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
-def test_interrupted_parts_leave_nothing(tmp_path: Path, signum: int,
-                                         parts_at_work: subprocess.Popen) -> None:
+def test_interrupted_parts_leave_nothing(tmp_path: Path, signum: int, parts_at_work: subprocess.Popen) -> None:
     """With -j, temporary pieces of the result are made in its folder. An interrupt removes them."""
     folder = tmp_path / "results"
     parts_at_work.send_signal(signum)
@@ -260,8 +294,7 @@ cli.main([])
 """
 
 
-@pytest.mark.parametrize("program,said", ((CLEANS_UP, b""), (HOLDS_BACK, b"went on\n")),
-                         ids=("lost", "held back"))
+@pytest.mark.parametrize("program,said", ((CLEANS_UP, b""), (HOLDS_BACK, b"went on\n")), ids=("lost", "held back"))
 def test_no_interrupt_is_lost(program: str, said: bytes) -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGTERM, said, b"")

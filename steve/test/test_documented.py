@@ -52,9 +52,15 @@ time 900
 end exit
 """
 JSON = {
-    "diff": ("t.ljt", "u.ljt"), "lockops": ("--full", "--stats", "t.ljt"), "histogram": ("--parts", "none", "t.ljt"),
-    "graphs": ("a-allocstats", "-o", "out.png"), "memprof": ("a.memprof",), "sysprof": ("t.ljt",),
-    "globals": ("--share", "1", "t.ljt"), "symbolize": ("-o", "named.ljt", "t.ljt")}
+    "diff": ("t.ljt", "u.ljt"),
+    "lockops": ("--full", "--stats", "t.ljt"),
+    "histogram": ("--parts", "none", "t.ljt"),
+    "graphs": ("a-allocstats", "-o", "out.png"),
+    "memprof": ("a.memprof",),
+    "sysprof": ("t.ljt",),
+    "globals": ("--share", "1", "t.ljt"),
+    "symbolize": ("-o", "named.ljt", "t.ljt"),
+}
 NO_JSON = {"dump", "memtrace", "ops", "export", "flame", "serve"}  # their output has a format of its own
 DRIVEN = {"allocstats", "animate"}  # these need steve-replay; their output is tested with it
 PAGE = Path(os.environ["LJTRACE_SRCDIR"], "docs", "steve.1")
@@ -85,9 +91,16 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     make_trace(folder / "t.ljt", SCRIPT)
     make_trace(folder / "u.ljt", SCRIPT.replace("N 8192 300", "N 8192 400"))
     (folder / "a-allocstats").write_text(OLD)
-    (folder / "a.memprof").write_bytes(symtab(3, record(0, 64, "@t.lua", 0)) + stream(
-        b"ljm", 3, record(0x09, 64, 10, 0x1000, 100), record(0x0b, 64, 12, 0x1000, 100, 0x6000, 300),
-        record(0x06, 0x6000, 300)))
+    (folder / "a.memprof").write_bytes(
+        symtab(3, record(0, 64, "@t.lua", 0))
+        + stream(
+            b"ljm",
+            3,
+            record(0x09, 64, 10, 0x1000, 100),
+            record(0x0B, 64, 12, 0x1000, 100, 0x6000, 300),
+            record(0x06, 0x6000, 300),
+        )
+    )
     return folder
 
 
@@ -122,8 +135,9 @@ def test_columns(files: Path, command: str) -> None:
     parser = make_parser(load(command))
     if "--csv" not in parser.format_help():
         pytest.fail("has columns and no --csv")
-    arguments = {"diff": ("t.ljt", "u.ljt"), "lockops": ("--full", "--stats", "t.ljt"),
-                 "universe": ("t.ljt",)}.get(command, ("t.ljt",))
+    arguments = {"diff": ("t.ljt", "u.ljt"), "lockops": ("--full", "--stats", "t.ljt"), "universe": ("t.ljt",)}.get(
+        command, ("t.ljt",)
+    )
     head = next(csv.reader(io.StringIO(Steve(files)(command, "--csv", *arguments).out)))
     explained = parser.format_help()
     assert head and undocumented(command, set(head)) == []
@@ -135,10 +149,16 @@ def test_columns(files: Path, command: str) -> None:
 def test_options(command: str) -> None:
     """The page documents every option of a command and no others."""
     text = make_parser(load(command)).format_help().split("\n\n")
-    options = set(re.findall(r"(?<![\w-])--([a-z][a-z-]*)", "\n".join(
-        part for part in text if part.startswith(("options:", "usage:")))))
-    shared = set(re.findall(r"(?:Fl|,) -([a-z][a-z-]*)", re.split(r"^\.It Nm Cm ", plain(PAGE.read_text()),
-                                                           flags=re.MULTILINE)[0]))
+    options = set(
+        re.findall(
+            r"(?<![\w-])--([a-z][a-z-]*)", "\n".join(part for part in text if part.startswith(("options:", "usage:")))
+        )
+    )
+    shared = set(
+        re.findall(
+            r"(?:Fl|,) -([a-z][a-z-]*)", re.split(r"^\.It Nm Cm ", plain(PAGE.read_text()), flags=re.MULTILINE)[0]
+        )
+    )
     shared |= {"csv", "top", "sort", "jobs", "scheduler", "text"}
     # options of the recorder and of Valgrind
     others = {"stack-depth", "sample-stacks", "universe", "tool", "fair-sched"}

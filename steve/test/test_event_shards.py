@@ -36,8 +36,10 @@ def stateful(run: Run, choose: random.Random) -> str:
         at = choose.randint(len(STACKS), len(lines) - 1)
         vm = choose.choice((0, 1, 2, 7))
         lines.insert(at, f"state {choose.choice((1, 2))} {vm}{' 5' if vm == 7 else ''}\n")
-    lines = [line + f"time {10 * i}\n" if i >= len(STACKS) and not line.startswith("end") else line
-             for i, line in enumerate(lines)]
+    lines = [
+        line + f"time {10 * i}\n" if i >= len(STACKS) and not line.startswith("end") else line
+        for i, line in enumerate(lines)
+    ]
     return "heap 0x77 lua\nheap 0x78 lua\n" + "".join(lines)
 
 
@@ -51,8 +53,10 @@ def choice(path: Path, where: str | None) -> Selection | None:
 
 def both(path: Path, where: str | None, make: Callable[[], _walk.Analysis]) -> tuple[Any, Any]:
     """The results of one walk and of parts."""
-    return (blocks.Blocks("test", arguments(path, where)).over_events(make),
-            rounds.Rounds(str(path), Here(), silent).run(make, choice(path, where)))
+    return (
+        blocks.Blocks("test", arguments(path, where)).over_events(make),
+        rounds.Rounds(str(path), Here(), silent).run(make, choice(path, where)),
+    )
 
 
 @RUNS

@@ -45,12 +45,14 @@ PEAK, ALLOCATED, LEFT = 1350, 1000 + 300 + 50 + 70 + 10, 80
 @pytest.fixture
 def exported(steve: Any, trace: Callable) -> Callable[..., Path]:
     """A function exported(format, ending) that exports the small trace."""
+
     def make(form: str, ending: str, *more: str) -> Path:
         path = trace(SCRIPT, "small.ljt")
         done = steve("export", "--format", form, path, *more)
         result = path.with_name("small.ljt" + ending)
         assert done.returncode == 0 and done.err.startswith(f"steve export: wrote {result}: "), done.err
         return result
+
     return make
 
 
@@ -66,7 +68,8 @@ def need(*programs: object) -> None:
 
 def test_folded(exported: Callable) -> None:
     assert exported("folded", ".folded").read_text() == (
-        "main;outer 300\nmain;outer;inner 1010\nmain;work app.lua:12 120\n")
+        "main;outer 300\nmain;outer;inner 1010\nmain;work app.lua:12 120\n"
+    )
     live = exported("folded", ".folded", "--metric", "peak_space").read_text()
     assert live == "main;outer 300\nmain;outer;inner 1000\nmain;work app.lua:12 50\n"
 
@@ -118,10 +121,11 @@ def test_speedscope(exported: Callable) -> None:
 def test_callgrind(exported: Callable) -> None:
     need("callgrind_annotate")
     path = exported("callgrind", ".callgrind")
-    text = run("callgrind_annotate", "--inclusive=yes", "--show=alloc_space", "--threshold=100",
-               "--auto=no", path)
-    inclusive = {name: int(n.replace(",", "")) for n, name in
-                 re.findall(r"^\s*([\d,]+) \([^)]*\)\s+(?:\S+:)(\w+)(?: \[\])?\s*$", text, re.MULTILINE)}
+    text = run("callgrind_annotate", "--inclusive=yes", "--show=alloc_space", "--threshold=100", "--auto=no", path)
+    inclusive = {
+        name: int(n.replace(",", ""))
+        for n, name in re.findall(r"^\s*([\d,]+) \([^)]*\)\s+(?:\S+:)(\w+)(?: \[\])?\s*$", text, re.MULTILINE)
+    }
     assert inclusive["main"] == ALLOCATED and inclusive["outer"] == 1310 and inclusive["inner"] == 1010
 
 
@@ -138,8 +142,9 @@ def test_massif(exported: Callable) -> None:
 
 def test_massif_thins_out_evenly(steve: Any, trace: Callable) -> None:
     """A trace of any length has about a hundred snapshots, evenly spaced, and one exactly at the peak."""
-    script = "".join(f"time {100 * i}\nN {0x1000 + 64 * i} {16 + (i == 700) * 90000}\nF {0x1000 + 64 * i}\n"
-                     for i in range(1, 2000))
+    script = "".join(
+        f"time {100 * i}\nN {0x1000 + 64 * i} {16 + (i == 700) * 90000}\nF {0x1000 + 64 * i}\n" for i in range(1, 2000)
+    )
     path = trace(script + "end exit\n")
     assert steve("export", "--format", "massif", path).returncode == 0
     text = path.with_name(path.name + ".massif").read_text()
@@ -185,7 +190,17 @@ def test_dhat_sums(exported: Callable) -> None:
     by_leaf = {data["ftbl"][p["fs"][0]].split()[1]: p for p in points(path)}
     inner = by_leaf["inner"]
     assert {k: inner[k] for k in ("tb", "tbk", "mb", "mbk", "gb", "gbk", "eb", "ebk", "rb", "wb")} == {
-        "tb": 1010, "tbk": 2, "mb": 1010, "mbk": 2, "gb": 1000, "gbk": 1, "eb": 10, "ebk": 1, "rb": 4, "wb": 8}
+        "tb": 1010,
+        "tbk": 2,
+        "mb": 1010,
+        "mbk": 2,
+        "gb": 1000,
+        "gbk": 1,
+        "eb": 10,
+        "ebk": 1,
+        "rb": 4,
+        "wb": 8,
+    }
     assert inner["tl"] == 3000 + 1000
     assert sum(p["gb"] for p in points(path)) == PEAK and sum(p["eb"] for p in points(path)) == LEFT
 
@@ -196,8 +211,12 @@ def test_dhat_opens_in_its_viewer(exported: Callable, tmp_path: Path) -> None:
     if not (DH_VIEW / "dh_view.js").exists():
         pytest.skip("dh_view.js is not installed (package valgrind)")
     (tmp_path / "drive.js").write_text(DRIVER)
-    done = subprocess.run(["node", tmp_path / "drive.js", DH_VIEW / "dh_view.js",
-                           exported("dhat", ".dhat.json")], capture_output=True, text=True, timeout=600)
+    done = subprocess.run(
+        ["node", tmp_path / "drive.js", DH_VIEW / "dh_view.js", exported("dhat", ".dhat.json")],
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == [ALLOCATED, 4, PEAK, LEFT, 4]
 
@@ -212,8 +231,7 @@ FORMS = ("pprof", "folded", "speedscope", "callgrind", "csv", "dhat", "massif", 
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_trace_cut_off_is_exported_as_far_as_it_goes(form: str, steve: Any, trace: Callable,
-                                                       tmp_path: Path) -> None:
+def test_a_trace_cut_off_is_exported_as_far_as_it_goes(form: str, steve: Any, trace: Callable, tmp_path: Path) -> None:
     path = trace(SCRIPT, "cut.ljt", chunk_events=4)
     path.write_bytes(path.read_bytes()[:-60])
     done = steve("export", "--format", form, path, "-o", tmp_path / "out")

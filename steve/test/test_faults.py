@@ -40,15 +40,20 @@ def test_contexts(steve: Callable, trace: Callable[..., Path]) -> None:
     trace(SCRIPT)
     rows = found(steve)
     assert {key: row["errors"] for key, row in rows.items()} == {
-        "freed_access": 3, "beyond_end": 2, "double_free": 1, "invalid_free": 1, "inside_free": 1}
+        "freed_access": 3,
+        "beyond_end": 2,
+        "double_free": 1,
+        "invalid_free": 1,
+        "inside_free": 1,
+    }
     load, store = rows["freed_access"]["contexts"]
     assert (load["kind"], load["count"], load["offset"], load["block"]) == ("load", 2, 8, 0)
     assert (store["kind"], store["count"], store["size"], store["block_size"]) == ("store", 1, 4, 64)
     assert load["at"] == "use (a.c:3)"
     assert load["made_at"].startswith("make (a.c:1)") and load["freed_at"].startswith("drop (a.c:2)")
-    inside, = rows["inside_free"]["contexts"]
+    (inside,) = rows["inside_free"]["contexts"]
     assert (inside["block"], inside["offset"], inside["freed_at"]) == (1, 8, None)
-    invalid, = rows["invalid_free"]["contexts"]
+    (invalid,) = rows["invalid_free"]["contexts"]
     assert invalid["block"] is None and invalid["block_size"] is None
 
 
@@ -64,10 +69,13 @@ def test_csv_has_every_context(steve: Callable, trace: Callable[..., Path]) -> N
     errors = [row for row in rows if row["count"]]
     reported = [{"finding": key, **context} for key, row in found(steve).items() for context in row["contexts"]]
     assert [{key: row[key] for key in reported[0]} for row in errors] == [
-        {key: "" if value is None else str(value) for key, value in context.items()} for context in reported]
+        {key: "" if value is None else str(value) for key, value in context.items()} for context in reported
+    ]
     assert len(errors) == 7 and {row["site"] for row in errors} == {""}
     sites = [row for row in rows if row["site"]]
-    assert {row["finding"] for row in sites} == {"never_touched", "short_lived", "never_freed"} and {row["at"] for row in sites} == {""}
+    assert {row["finding"] for row in sites} == {"never_touched", "short_lived", "never_freed"} and {
+        row["at"] for row in sites
+    } == {""}
     only = list(csv.DictReader(io.StringIO(steve("findings", "--csv", "--rules", "errors", "--top", "1", "t.ljt").out)))
     assert [row["finding"] for row in only] == list(found(steve)) and all(row["count"] for row in only)
 

@@ -56,18 +56,19 @@ def test_one_form_from_another(made: Steve, tmp_path: Path) -> None:
 def mixed(a: bytes, b: bytes, name: bytes) -> bytes:
     """A file made of the chunks of one file, with the chunks from a given type up to END taken from another."""
     kind, end = b"\xabljtCHK\n" + name, b"\xabljtCHK\n\x03"
-    return a[:a.index(kind)] + b[b.index(kind):b.index(end)] + a[a.index(end):]
+    return a[: a.index(kind)] + b[b.index(kind) : b.index(end)] + a[a.index(end) :]
 
 
 def mixed_blocks(a: bytes, b: bytes) -> bytes:
     """The same for files of blocks: the operations of one file, the list of another."""
     at = [9 + 32 + int.from_bytes(data[17:21], "little") for data in (a, b)]
-    return a[:at[0]] + b[at[1]:]
+    return a[: at[0]] + b[at[1] :]
 
 
 @pytest.mark.parametrize("copied", (True, False))
-def test_a_wrong_list_of_what_is_never_freed(steve: Steve, trace: Callable[..., Path], tmp_path: Path,
-                                             copied: bool) -> None:
+def test_a_wrong_list_of_what_is_never_freed(
+    steve: Steve, trace: Callable[..., Path], tmp_path: Path, copied: bool
+) -> None:
     """An ops file with the list of another file of as many operations: readers that need the list reject it,
     others read on."""
     for name, freed in (("a", 4096), ("b", 8192)):
@@ -104,8 +105,9 @@ def test_a_wrong_list_of_what_is_left(steve: Steve, trace: Callable[..., Path], 
 def test_blocks_whose_free_is_lost(steve: Steve, trace: Callable[..., Path], tmp_path: Path) -> None:
     """A chunk with two Frees is damaged. The blocks in their slots are never freed in the ops file, although
     other blocks use the slots later, and the list in the ops file says so."""
-    path = trace("N 4096 64\nN 8192 64\nF 4096\nF 8192\nN 12288 64\nN 16384 64\nF 12288\nL 16384 8\nend exit\n",
-                 chunk_events=2)
+    path = trace(
+        "N 4096 64\nN 8192 64\nF 4096\nF 8192\nN 12288 64\nN 16384 64\nF 12288\nL 16384 8\nend exit\n", chunk_events=2
+    )
     data, magic = bytearray(path.read_bytes()), b"\xabljtCHK\n\x02"
     data[data.index(magic, data.index(magic) + 1) + 80] ^= 1
     path.write_bytes(data)
@@ -147,8 +149,10 @@ def test_lockops_of_every_form(made: Steve, tmp_path: Path) -> None:
         assert "0 R " in text
         assert made("lockops", way, "b-ops", "-o", "-").out == text
         assert made("lockops", way, "-", "-o", "-", stdin=(tmp_path / "b-ops").read_bytes()).out == text
-    assert made("histogram", "--parts", "none", "b-ops").out.replace("b-ops", "k-ops") \
+    assert (
+        made("histogram", "--parts", "none", "b-ops").out.replace("b-ops", "k-ops")
         == made("histogram", "--parts", "none", "k-ops").out
+    )
 
 
 def test_a_binary_lockops_file_is_no_ops_file(made: Steve) -> None:
@@ -177,11 +181,18 @@ def test_damage(made: Steve, tmp_path: Path) -> None:
     assert result.err.count("\n") == 1
 
 
-@pytest.mark.parametrize("arguments, message", (
-    (("--compat", "--gain", "2", "--full"), "cannot be changed"), (("--simple", "--decay", "1"), "of --full"),
-    (("--full", "--decay", "0"), "above 0"), (("--full", "--gain", "1.2345"), "three decimals"),
-    (("--full", "--gain", "-1"), "gain"), (("--full", "--gain", "1001"), "0 to 1000"),
-    (("--compat", "--unlock-before-free", "--full"), "cannot be changed")))
+@pytest.mark.parametrize(
+    "arguments, message",
+    (
+        (("--compat", "--gain", "2", "--full"), "cannot be changed"),
+        (("--simple", "--decay", "1"), "of --full"),
+        (("--full", "--decay", "0"), "above 0"),
+        (("--full", "--gain", "1.2345"), "three decimals"),
+        (("--full", "--gain", "-1"), "gain"),
+        (("--full", "--gain", "1001"), "0 to 1000"),
+        (("--compat", "--unlock-before-free", "--full"), "cannot be changed"),
+    ),
+)
 def test_wrong_rules_of_locks(made: Steve, arguments: tuple, message: str) -> None:
     result = made("lockops", *arguments, "b-ops")
     assert result.returncode == 2 and message in result.err

@@ -43,6 +43,7 @@ def batches(phases: int, live: int) -> Iterator[np.ndarray]:
     """Batches of lives: a fixed number of blocks live at a time, each for a third of all operations up to its
     end; then another one replaces it."""
     from steve.kernels._lives import LIFE
+
     born = np.arange(live, 2 * live, dtype="u8")
     for phase in range(phases):
         lives = np.zeros(live, LIFE)

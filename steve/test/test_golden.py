@@ -19,16 +19,21 @@ UPDATE = bool(os.environ.get("GOLDEN_UPDATE"))
 # commands whose output is tested with other files: of allocators, of profilers, and of programs
 ELSEWHERE = {"allocstats", "graphs", "animate", "memprof", "sysprof", "symbolize", "serve"}
 CASES = {
-    "diff": ["diff", "app.ljt", "other.ljt"], "diff-line": ["diff", "--by", "line", "app.ljt", "other.ljt"],
+    "diff": ["diff", "app.ljt", "other.ljt"],
+    "diff-line": ["diff", "--by", "line", "app.ljt", "other.ljt"],
     "lockops-full": ["lockops", "--full", "app.ljt", "-o", "-"],
     "lockops-simple": ["lockops", "--simple", "app.ljt", "-o", "-"],
     "lockops-stack": ["lockops", "--stack", "app.ljt", "-o", "-"],
-    "lockops-stats": ["lockops", "--stack", "--stats", "app.ljt"], "ops": ["ops", "app.ljt", "-o", "-"],
+    "lockops-stats": ["lockops", "--stack", "--stats", "app.ljt"],
+    "ops": ["ops", "app.ljt", "-o", "-"],
     "ops-marked": ["ops", "--resize", "--threads", "--times", "app.ljt", "-o", "-"],
-    "globals": ["globals", "--share", "50", "app.ljt"], "temporaries": ["temporaries", "--within", "9", "app.ljt"],
+    "globals": ["globals", "--share", "50", "app.ljt"],
+    "temporaries": ["temporaries", "--within", "9", "app.ljt"],
     "findings": ["findings", "--min-life", "3", "--short", "4", "--chain", "1", "app.ljt"],
-    "workingset": ["workingset", "--window", "5", "app.ljt"], "lifetimes": ["lifetimes", "--by-size", "app.ljt"],
-    "histogram": ["histogram", "--parts", "none", "app.ljt"], "flame": ["flame", "app.ljt", "-o", "-"],
+    "workingset": ["workingset", "--window", "5", "app.ljt"],
+    "lifetimes": ["lifetimes", "--by-size", "app.ljt"],
+    "histogram": ["histogram", "--parts", "none", "app.ljt"],
+    "flame": ["flame", "app.ljt", "-o", "-"],
     "export-folded": ["export", "--format", "folded", "app.ljt", "-o", "-"],
     "export-callgrind": ["export", "--format", "callgrind", "app.ljt", "-o", "-"],
     "export-csv": ["export", "--format", "csv", "app.ljt", "-o", "-"],
@@ -36,9 +41,11 @@ CASES = {
     "export-dhat": ["export", "--format", "dhat", "app.ljt", "-o", "-"],
     "export-speedscope": ["export", "--format", "speedscope", "app.ljt", "-o", "-"],
     "report-json": ["report", "--json", "app.ljt"],
-    "universe": ["universe", "app.ljt"], "window": ["sites", "--from", "request 1", "--to", "request 3", "app.ljt"],
+    "universe": ["universe", "app.ljt"],
+    "window": ["sites", "--from", "request 1", "--to", "request 3", "app.ljt"],
     "where": ["sites", "--where", "size >= 64 and site ~ 'parse'", "app.ljt"],
-    "sysprof-of-a-trace": ["sysprof", "app.ljt"]}
+    "sysprof-of-a-trace": ["sysprof", "app.ljt"],
+}
 COVERED = {line[0] for line in CASES.values()}
 CASES.update({name: [name, "app.ljt"] for name in COMMANDS if name not in COVERED | ELSEWHERE})
 

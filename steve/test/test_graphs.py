@@ -85,15 +85,16 @@ def test_bad_files_are_named_with_their_line(tmp_path: Path, name: str) -> None:
 def test_unclosed_list_and_repeats_are_warned_of(tmp_path: Path) -> None:
     path = tmp_path / "cut"
     path.write_text(
-        OLD.removesuffix("]\n")
-        + ", {'op_index': 0, 'used': 1, 'maxmem': 2, 'current_op_time': 3, 'op': 'N'}\n"
+        OLD.removesuffix("]\n") + ", {'op_index': 0, 'used': 1, 'maxmem': 2, 'current_op_time': 3, 'op': 'N'}\n"
     )
     stats = read_allocstats(str(path))
     assert stats.column("maxmem").tolist()[0] == 2
     assert len(stats.warnings) == 2 and "repeat" in stats.warnings[1] and "not closed" in stats.warnings[0]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(data=st.binary(max_size=300), at=st.integers(0, len(OLD)))
 def test_damaged_files_give_an_error_or_data(tmp_path: Path, data: bytes, at: int) -> None:
     path = tmp_path / "damaged"
@@ -201,7 +202,9 @@ def assert_equal_tables(tables: list, files: list[AllocStats], reference) -> Non
 point = st.tuples(st.sampled_from("NF"), st.integers(0, 5), st.sampled_from([0, 100, 200, 300]))
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(
+    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(runs=st.lists(st.lists(point, min_size=1, max_size=12), min_size=1, max_size=4))
 def test_tables_equal_the_plain_reference(tmp_path: Path, runs: list) -> None:
     files = []
@@ -222,15 +225,19 @@ def test_tables_worked_out_by_hand(tmp_path: Path) -> None:
     files = [read_allocstats(write(tmp_path, "a", a)), read_allocstats(write(tmp_path, "b", b))]
 
     def rows(tables: list) -> list[dict[str, tuple]]:
-        return [{r.allocator: (r.penalty_count, r.penalty_weighted, r.best, r.worst, r.average, r.median)
-                 for r in table.rows} for table in tables]
+        return [
+            {
+                r.allocator: (r.penalty_count, r.penalty_weighted, r.best, r.worst, r.average, r.median)
+                for r in table.rows
+            }
+            for table in tables
+        ]
 
     assert rows(compat_tables(files)) == [
         {"a": (25, 25, 50, 75, 22.5, 20), "b": (25, 12.5, 50, 25, 20, 20)},
         {"a": (37.5, 18.75, 50, 75, 31.25, 50), "b": (12.5, 6.25, 50, 25, 56.25, 50)},
     ]
-    assert rows(honest_tables(files))[0] == {
-        "a": (25, 12.5, 75, 75, 267.25, 30), "b": (25, 12.5, 75, 75, 267.25, 30)}
+    assert rows(honest_tables(files))[0] == {"a": (25, 12.5, 75, 75, 267.25, 30), "b": (25, 12.5, 75, 75, 267.25, 30)}
 
 
 # penalty(c), penalty(w), best, worst, average, median as published; the first two and the last two as
@@ -264,8 +271,14 @@ def test_compat_tables_are_the_published_ones(tmp_path: Path) -> None:
     assert [len(stats) for stats in files] == [590] * 6
     for table, which, places in zip(compat_tables(files), (0, 1), (6, 4)):
         for row in table.rows:
-            found = (int(row.penalty_count), round(row.penalty_weighted, 2), round(row.best, 2), round(row.worst, 2),
-                     int(row.average), int(row.median))
+            found = (
+                int(row.penalty_count),
+                round(row.penalty_weighted, 2),
+                round(row.best, 2),
+                round(row.worst, 2),
+                int(row.average),
+                int(row.median),
+            )
             assert found[:places] == PUBLISHED[row.allocator][which], (table.title, row.allocator)
     assert [row.allocator for row in compat_tables(files)[0].rows] == list(PUBLISHED)
 
@@ -327,9 +340,7 @@ def test_old_file_can_be_drawn(tmp_path: Path) -> None:
 
 
 def test_several_figures_and_tables(tmp_path: Path) -> None:
-    files = [
-        write(tmp_path, name, series(200, k + 1)) for k, name in enumerate(("glibc", "mimalloc", "own_one"))
-    ]
+    files = [write(tmp_path, name, series(200, k + 1)) for k, name in enumerate(("glibc", "mimalloc", "own_one"))]
     result = steve("graphs", "app", *files, "--json", "--format", "png,svg", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     answer = json.loads(result.stdout)
@@ -386,12 +397,18 @@ def test_a_crashed_allocator_does_not_block_the_others(tmp_path: Path) -> None:
     good = [write(tmp_path, name, points) for name in ("good", "fine")]
     crashed = write(tmp_path, "bad", [], complete=False, error="bad: at operation 99: crashed: Segmentation fault")
     half = write(tmp_path, "worse", points, complete=False, error="worse: at operation 3: did nothing for 60 s")
-    short = write(tmp_path, "short", points[:2], complete=False,
-                  error="short: out of memory at operation 2 in a heap of 4096 bytes: give a larger one (--heap)")
+    short = write(
+        tmp_path,
+        "short",
+        points[:2],
+        complete=False,
+        error="short: out of memory at operation 2 in a heap of 4096 bytes: give a larger one (--heap)",
+    )
 
     def graphs(*files: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(["steve", "graphs", str(tmp_path / "app"), *files, "--json"], capture_output=True,
-                              text=True, check=False)
+        return subprocess.run(
+            ["steve", "graphs", str(tmp_path / "app"), *files, "--json"], capture_output=True, text=True, check=False
+        )
 
     done = graphs(crashed, good[0], half, good[1], short)
     assert done.returncode == 1, done.stderr
@@ -404,6 +421,7 @@ def test_a_crashed_allocator_does_not_block_the_others(tmp_path: Path) -> None:
     assert graphs(good[0], short).returncode == 0, "running out of memory is a finding"
     alone = graphs(crashed, half)
     assert alone.returncode == 1 and "no data points: bad" in alone.stderr and alone.stdout == ""
+
 
 def test_titles_and_legends_do_not_meet(tmp_path: Path) -> None:
     """The title of a panel and its legend share a line; the names of what is off the picture are elsewhere."""
@@ -420,8 +438,10 @@ def test_titles_and_legends_do_not_meet(tmp_path: Path) -> None:
         return []
 
     names = ["glibc", "jemalloc", "mimalloc", *(f"a-long-name-{i}" for i in range(4))]
-    files = [read_allocstats(write(tmp_path, name, [record(i, resident=9 << (8 * (n > 3) + 10)) for i in range(9)]))
-             for n, name in enumerate(names)]
+    files = [
+        read_allocstats(write(tmp_path, name, [record(i, resident=9 << (8 * (n > 3) + 10)) for i in range(9)]))
+        for n, name in enumerate(names)
+    ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(allocators, "save", keep)
         allocators.draw_multiple("app", files, "app", ["png"])
@@ -435,8 +455,10 @@ def test_speed_is_that_of_batches_where_all_have_them(tmp_path: Path) -> None:
     """Single operations below the clock's resolution rank by chance; means over many operations do not."""
     quick = [record(i * 10, time=10, batch_ops=10, batch_time=100) for i in range(5)]
     slow = [record(i * 10, time=0, batch_ops=10, batch_time=300) for i in range(5)]
-    files = [read_allocstats(write(tmp_path, name, points, clock_step=10.014))
-             for name, points in (("quick", quick), ("slow", slow))]
+    files = [
+        read_allocstats(write(tmp_path, name, points, clock_step=10.014))
+        for name, points in (("quick", quick), ("slow", slow))
+    ]
     speed = {row.allocator: row for row in honest_tables(files)[0].rows}
     assert (speed["quick"].average, speed["slow"].average) == (10, 30)
     assert (speed["quick"].best, speed["slow"].best) == (100, 0)
@@ -467,8 +489,13 @@ def test_the_report_tells_times_below_the_step(tmp_path: Path) -> None:
     points = [record(i, time=0, batch_ops=1, batch_time=7, resident=4096) for i in range(9)]
     result = write(tmp_path, "quick", points, clock_step=10.014, fragmentation_1=31.25, fragmentation_resident_1=12.5)
     (tmp_path / "memtrace").write_text(">>> N 4096 100\n>>> F 4096 0\n")
-    done = subprocess.run(["steve", "report", "memtrace", "-o", "r.html", "--allocstats", result], cwd=tmp_path,
-                          capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["steve", "report", "memtrace", "-o", "r.html", "--allocstats", result],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "r.html").read_text()
     assert page.count("&lt;10 ns") == 2 and ">7 ns<" in page, "median and 99%, not the mean"

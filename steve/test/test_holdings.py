@@ -43,8 +43,9 @@ def script(choose: random.Random, events: int) -> str:
         elif choose.random() < 0.3:
             lines += [f"{choose.choice('LSM')} {addr + choose.randrange(live[addr])} 1"] * choose.randint(1, 40)
         elif choose.random() < 0.3:
-            to = choose.choice([other for other in range(0x10000, 0x10000 + CELL * CELLS, CELL)
-                                if other not in live or other == addr])
+            to = choose.choice(
+                [other for other in range(0x10000, 0x10000 + CELL * CELLS, CELL) if other not in live or other == addr]
+            )
             del live[addr]
             live[to] = size
             lines.append(f"R {addr} {to} {size} {choose.randint(0, len(STACKS))}")
@@ -87,8 +88,9 @@ class Kept:
             return
         stack, _, born = self.live.get(handle, (event["ref"], 0, event["time"]))
         self.live[handle] = stack, size, born
-        sums = self.sums.setdefault(stack, dict.fromkeys(
-            ("bytes", "blocks", "lifetime", "bytes_read", "bytes_written"), 0))
+        sums = self.sums.setdefault(
+            stack, dict.fromkeys(("bytes", "blocks", "lifetime", "bytes_read", "bytes_written"), 0)
+        )
         sums["bytes"] += size
         sums["blocks"] += kind == "new"
 
@@ -110,8 +112,7 @@ class Kept:
 def rows_of(history: Holdings) -> dict[int, dict[str, int]]:
     rows = history.rows()
     names = [name for name in rows.dtype.names if name != "seen"]
-    return {stack: dict(zip(names, values)) for stack, values in
-            zip(history.stacks().tolist(), rows[names].tolist())}
+    return {stack: dict(zip(names, values)) for stack, values in zip(history.stacks().tolist(), rows[names].tolist())}
 
 
 def held_now(history: Holdings) -> dict[int, int]:
@@ -171,8 +172,10 @@ def plain_lines(trees: Trees, size: int, below: dict, text: str, least: float, d
     for _, number in big:
         yield from plain_lines(trees, *below[number], trees.text(number), least, depth + 1)
     if small:
-        yield (f"{' ' * (depth + 1)}n0: {sum(small)} in {len(small)} place{'s' * (len(small) > 1)}, "
-               f"{'all ' * (len(small) > 1)}below massif's threshold (1.00%)\n")
+        yield (
+            f"{' ' * (depth + 1)}n0: {sum(small)} in {len(small)} place{'s' * (len(small) > 1)}, "
+            f"{'all ' * (len(small) > 1)}below massif's threshold (1.00%)\n"
+        )
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -188,7 +191,8 @@ def test_trees_of_massif(seed: int, tmp_path: Path) -> None:
     trees = Trees(ShownStacks(trace))
     size, below = plain_tree(trace, sizes)
     assert list(trees.lines(Held(np.array(list(sizes), "u4"), np.array(list(sizes.values()), "u8")))) == list(
-        plain_lines(trees, size, below, TOP, size * THRESHOLD))
+        plain_lines(trees, size, below, TOP, size * THRESHOLD)
+    )
 
 
 def test_the_end_has_its_tree(steve: Any, trace: Callable) -> None:
@@ -197,8 +201,9 @@ def test_the_end_has_its_tree(steve: Any, trace: Callable) -> None:
     path = trace(f"stack main\n{blocks}N 0x90000 7 1\ntime 50\nend exit\n")
     assert steve("export", "--format", "massif", path).returncode == 0
     text = path.with_name(path.name + ".massif").read_text()
-    assert re.search(r"mem_heap_B=7\nmem_heap_extra_B=0\nmem_stacks_B=0\nheap_tree=detailed\nn1: 7 .*\n n0: 7 .*main",
-                     text), text
+    assert re.search(
+        r"mem_heap_B=7\nmem_heap_extra_B=0\nmem_stacks_B=0\nheap_tree=detailed\nn1: 7 .*\n n0: 7 .*main", text
+    ), text
 
 
 def test_order_of_stacks(trace: Callable) -> None:
@@ -264,8 +269,9 @@ class Alike(mt.Trace):
 
 def test_frames_that_read_the_same_are_one(trace: Callable) -> None:
     """Stacks whose frames have equal texts are one program point of DHAT."""
-    reader = Alike(str(trace("stack main f\nstack main f\nstack main g\nN 4096 16 1\nN 8192 8 2\nN 12288 30 3\n"
-                             "end exit\n")))
+    reader = Alike(
+        str(trace("stack main f\nstack main f\nstack main g\nN 4096 16 1\nN 8192 8 2\nN 12288 30 3\n" "end exit\n"))
+    )
     history = Holdings(reader)
     history.walk_all()
     history.finish()

@@ -24,6 +24,7 @@ COMMAND_LINE = {"cli.py", "__main__.py"}  # above all folders
 
 class Import(NamedTuple):
     """An import from a folder of the package, and where it is."""
+
     folder: str
     place: str
 
@@ -91,9 +92,10 @@ def test_all_folders_have_a_place_in_the_order() -> None:
 @pytest.mark.parametrize("folder", documented_order())
 def test_no_folder_imports_one_above_it(folder: str) -> None:
     order = documented_order()
-    below = set(order[:order.index(folder) + 1])
-    wrong = sorted(f"{place} imports {other}" for other, place in imports_by_folder().get(folder, ())
-                   if other not in below)
+    below = set(order[: order.index(folder) + 1])
+    wrong = sorted(
+        f"{place} imports {other}" for other, place in imports_by_folder().get(folder, ()) if other not in below
+    )
     assert wrong == []
 
 
@@ -106,11 +108,14 @@ def test_an_import_of_a_folder_above_is_seen() -> None:
 
 
 @pytest.mark.parametrize("command", [["ops", "--binary"], ["dump"], ["info"], ["memtrace"]])
-def test_a_command_that_needs_no_numpy_does_not_load_it(trace: Callable[..., Path], tmp_path: Path,
-                                                        command: list[str]) -> None:
+def test_a_command_that_needs_no_numpy_does_not_load_it(
+    trace: Callable[..., Path], tmp_path: Path, command: list[str]
+) -> None:
     """Loading numpy takes as long as these commands need for a million events."""
-    program = "import sys\nfrom steve.cli import main\nstatus = main(sys.argv[1:])\n" \
-              "print(status, 'numpy' in sys.modules, file=sys.stderr)"
+    program = (
+        "import sys\nfrom steve.cli import main\nstatus = main(sys.argv[1:])\n"
+        "print(status, 'numpy' in sys.modules, file=sys.stderr)"
+    )
     words = [*command, "-o", str(tmp_path / "out"), str(trace("N 4096 8\nF 4096\nend exit\n"))]
     result = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, check=False)
     assert result.stderr.splitlines()[-1] in ("0 False", "None False")

@@ -30,21 +30,51 @@ L 12288 4
 F 8192
 end exit
 """
-TRACE = {"ljt": "binary", "zst": "binary, compressed once more", "text": "classic", "mixed": "classic in other output",
-         "text.zst": "classic, compressed"}
+TRACE = {
+    "ljt": "binary",
+    "zst": "binary, compressed once more",
+    "text": "classic",
+    "mixed": "classic in other output",
+    "text.zst": "classic, compressed",
+}
 OPS = {"ops": "text", "ops.zst": "text, compressed", "binary": "binary"}
 # commands whose output does not depend on what text cannot express: equal for each form of the trace
 COMMANDS = {
-    "sites": ("--json",), "lines": ("--json",), "types": ("--json",), "threads": ("--json",),
-    "leaks": ("--json",), "temporaries": ("--json", "--within", "9"), "globals": ("--json", "--share", "1"),
+    "sites": ("--json",),
+    "lines": ("--json",),
+    "types": ("--json",),
+    "threads": ("--json",),
+    "leaks": ("--json",),
+    "temporaries": ("--json", "--within", "9"),
+    "globals": ("--json", "--share", "1"),
     "heat": ("--json",),
-    "fields": ("--json",), "sharing": ("--json",), "workingset": ("--json",), "reuse": ("--json",),
-    "findings": ("--json",), "lifetimes": ("--json", "--by-size"), "ops": ("--text", "-o", "-"), "memtrace": (),
-    "export": ("--format", "folded", "-o", "-"), "lockops": ("--text", "--stack", "-o", "-")}
-OTHERS = {"info": ("--json",), "summary": ("--json",), "states": ("--json",), "resizes": ("--json",),
-          "check": ("--json",), "dump": (), "report": ("--json",), "flame": ("-o", "-")}
-OF_OPS = {"full": ("lockops", "--full", "-o", "-"), "simple": ("lockops", "--simple", "-o", "-"),
-          "stats": ("lockops", "--full", "--stats", "--json"), "histogram": ("histogram", "--parts", "none", "--json")}
+    "fields": ("--json",),
+    "sharing": ("--json",),
+    "workingset": ("--json",),
+    "reuse": ("--json",),
+    "findings": ("--json",),
+    "lifetimes": ("--json", "--by-size"),
+    "ops": ("--text", "-o", "-"),
+    "memtrace": (),
+    "export": ("--format", "folded", "-o", "-"),
+    "lockops": ("--text", "--stack", "-o", "-"),
+}
+OTHERS = {
+    "info": ("--json",),
+    "summary": ("--json",),
+    "states": ("--json",),
+    "resizes": ("--json",),
+    "check": ("--json",),
+    "dump": (),
+    "report": ("--json",),
+    "flame": ("-o", "-"),
+}
+OF_OPS = {
+    "full": ("lockops", "--full", "-o", "-"),
+    "simple": ("lockops", "--simple", "-o", "-"),
+    "stats": ("lockops", "--full", "--stats", "--json"),
+    "histogram": ("histogram", "--parts", "none", "--json"),
+}
 LABEL = ("file", "trace")
 # each kind is piped to some of the commands
 PIPED = dict(zip(sorted(COMMANDS), itertools.cycle(TRACE)))
@@ -56,10 +86,16 @@ def files(steve: Steve, trace: Callable[..., Path], tmp_path: Path) -> dict[str,
     resized = trace(SCRIPT, "resized.ljt")
     classic = steve("memtrace", resized).out
     lines = [line.split()[1:] for line in classic.splitlines()]
-    path = trace("".join(f"{op} {addr}{'' if op == 'F' else ' ' + size}\n" for op, addr, size in lines) + "end exit\n",
-                 "in.ljt")
-    found = {"ljt": path, "text": tmp_path / "in.txt", "mixed": tmp_path / "in.log", "ops": tmp_path / "in-ops",
-             "binary": tmp_path / "in.binary-ops"}
+    path = trace(
+        "".join(f"{op} {addr}{'' if op == 'F' else ' ' + size}\n" for op, addr, size in lines) + "end exit\n", "in.ljt"
+    )
+    found = {
+        "ljt": path,
+        "text": tmp_path / "in.txt",
+        "mixed": tmp_path / "in.log",
+        "ops": tmp_path / "in-ops",
+        "binary": tmp_path / "in.binary-ops",
+    }
     found["text"].write_text(classic)
     noise = "\n==7== Memcheck, a memory error detector\n>>> this is no event\n>>>N 1 2\n"
     found["mixed"].write_text(noise.join(classic.splitlines(keepends=True)))
@@ -178,7 +214,7 @@ def test_crossing_accesses_are_reported(steve: Steve) -> None:
     assert "1 accesses end beyond the block" in steve("check", "-", stdin=STRAY.encode()).out
     found = {row["finding"]: row for row in json.loads(steve("findings", "--json", "-", stdin=STRAY.encode()).out)}
     assert found["beyond_end"]["errors"] == 1
-    context, = found["beyond_end"]["contexts"]
+    (context,) = found["beyond_end"]["contexts"]
     assert (context["offset"], context["size"], context["block_size"]) == (12, 8, 16)
     assert sum(row["errors"] for row in found.values() if "errors" in row) >= 3
 
@@ -187,4 +223,5 @@ def test_addresses_of_64_bits(steve: Steve) -> None:
     top = 2**64 - 4096
     text = f">>> N {top} 64\n>>> L {top + 60} 4\n>>> N 0 8\n>>> S 0 8\n>>> F {top} 0\n"
     assert steve("ops", "-", stdin=text.encode()).out == (
-        f"0 N {top} 64\n0 L {top + 60} 4\n1 N 0 8\n1 S 0 8\n0 F {top} 0\n")
+        f"0 N {top} 64\n0 L {top + 60} 4\n1 N 0 8\n1 S 0 8\n0 F {top} 0\n"
+    )

@@ -29,6 +29,7 @@ def lifetimes(rows: Rows, compat: bool = False) -> Lifetimes:
 
 def statistics(rows: Rows, accesses: int, compat: bool, unmatched: int) -> str:
     """The expected file of statistics."""
+
     def micro(row: tuple[int, int, int]) -> float:
         return row[2] / max(row[1], 1)
 
@@ -43,11 +44,13 @@ def statistics(rows: Rows, accesses: int, compat: bool, unmatched: int) -> str:
 
     by_micro = sorted(rows, key=micro)
     by_macro = sorted(by_micro, key=macro)
-    return ("\nOps per handle (sorted by micro lifetime):\n"
-            + "".join(f"# {row[0]}: {micro(row):.2f}{tail(row)}" for row in by_micro)
-            + "\nOps per handle (sorted by macro lifetime):\n"
-            + "".join(f"# {row[0]}: {int(macro(row) * 100)}%{tail(row)}" for row in by_macro)
-            + f"\nTotal number of ops: {accesses}\n\nOut of bounds ops ({unmatched} ops):\n[]\n")
+    return (
+        "\nOps per handle (sorted by micro lifetime):\n"
+        + "".join(f"# {row[0]}: {micro(row):.2f}{tail(row)}" for row in by_micro)
+        + "\nOps per handle (sorted by macro lifetime):\n"
+        + "".join(f"# {row[0]}: {int(macro(row) * 100)}%{tail(row)}" for row in by_macro)
+        + f"\nTotal number of ops: {accesses}\n\nOut of bounds ops ({unmatched} ops):\n[]\n"
+    )
 
 
 def written(path: Path, write: Any, *values: Any) -> str:
@@ -65,8 +68,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_lifetime(path: Path, rows: Rows) -> None:
     found = lifetimes(rows)
     pairs = ", ".join(f'"{handle}": [{own}, {other}]' for handle, own, other in rows)
-    assert written(path, write_lifetime, found) \
-        == f'{{"mod-op-count": {found.accesses}, "lifetime-ops": {{{pairs}}}}}'
+    assert written(path, write_lifetime, found) == f'{{"mod-op-count": {found.accesses}, "lifetime-ops": {{{pairs}}}}}'
 
 
 @given(rows=ROWS, compat=st.booleans(), unmatched=st.integers(0, 10**9))
@@ -78,15 +80,15 @@ def test_statistics(path: Path, rows: Rows, compat: bool, unmatched: int) -> Non
 def test_halves_of_a_hundredth(path: Path) -> None:
     """Halves that a double represents exactly are rounded to even; others are a little above or below."""
     rows = [(i, 8 * own, i) for own in (1, 25, 125) for i in range(1, 5000, 2)]
-    assert written(path, write_statistics, lifetimes(rows), 0) \
-        == statistics(rows, lifetimes(rows).accesses, False, 0)
+    assert written(path, write_statistics, lifetimes(rows), 0) == statistics(rows, lifetimes(rows).accesses, False, 0)
 
 
 def test_more_rows_than_are_written_at_once(path: Path) -> None:
     rows = [(i, i % 7, i % 100_003) for i in range(200_000)]
     found = lifetimes(rows)
-    assert json.loads(written(path, write_lifetime, found))["lifetime-ops"] \
-        == {str(handle): [own, other] for handle, own, other in rows}
+    assert json.loads(written(path, write_lifetime, found))["lifetime-ops"] == {
+        str(handle): [own, other] for handle, own, other in rows
+    }
     assert written(path, write_statistics, found, 1) == statistics(rows, found.accesses, False, 1)
 
 

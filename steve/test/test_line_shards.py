@@ -33,14 +33,32 @@ class Program:
 
     def __init__(self, choose: random.Random) -> None:
         self.choose = choose
-        self.lines = ["heap 0x77 lua", "stack main@main.c:1 f@@a.lua:10", "stack main@main.c:1 g@@a.lua:20",
-                      "stack main@main.c:1 grow@buf.c:5", "stack main@main.c:1 g@@a.lua:10"]
+        self.lines = [
+            "heap 0x77 lua",
+            "stack main@main.c:1 f@@a.lua:10",
+            "stack main@main.c:1 g@@a.lua:20",
+            "stack main@main.c:1 grow@buf.c:5",
+            "stack main@main.c:1 g@@a.lua:10",
+        ]
         self.live: dict[int, tuple] = {}  # heap and size by address
         self.protos: dict[int, int] = {}  # instructions by address
 
     def deed(self) -> None:
-        deeds = [self.make, self.make, self.end, self.resize, self.fetch, self.fetch, self.on_trace,
-                 self.in_c, self.in_c, self.in_c, self.call, self.state, self.proto]
+        deeds = [
+            self.make,
+            self.make,
+            self.end,
+            self.resize,
+            self.fetch,
+            self.fetch,
+            self.on_trace,
+            self.in_c,
+            self.in_c,
+            self.in_c,
+            self.call,
+            self.state,
+            self.proto,
+        ]
         if self.choose.random() < 0.3:
             self.lines.append(f"thread {self.choose.choice((1, 1, 2, 3))}")
         self.choose.choice(deeds)()
@@ -69,8 +87,9 @@ class Program:
         if found:
             addr = self.choose.choice(found)
             self.protos[addr] = n = self.choose.randint(1, 10)
-            self.lines.append(f"proto {addr} 1 {PROTO} @a.lua " + " ".join(str(10 + self.choose.randrange(12))
-                                                                          for _ in range(n)))
+            self.lines.append(
+                f"proto {addr} 1 {PROTO} @a.lua " + " ".join(str(10 + self.choose.randrange(12)) for _ in range(n))
+            )
 
     def fetch(self) -> None:
         if self.protos:
@@ -80,8 +99,12 @@ class Program:
     def touch(self, where: str) -> None:
         if self.live:
             addr = self.choose.choice(list(self.live))
-            self.access(where, self.choose.choice("LSM"), addr + self.choose.randrange(self.live[addr][1]),
-                        self.choose.choice((1, 4, 8, 64)))
+            self.access(
+                where,
+                self.choose.choice("LSM"),
+                addr + self.choose.randrange(self.live[addr][1]),
+                self.choose.choice((1, 4, 8, 64)),
+            )
 
     def on_trace(self) -> None:
         self.touch(f"f@@a.lua:{10 + self.choose.randrange(12)}")
@@ -118,18 +141,19 @@ def rows(sums: object, lives: object, numbers: object) -> list[dict]:
 
 def of_one(path: Path, where: str | None) -> list[dict]:
     one = blocks.Blocks("test", arguments(path, where), by_line=True)
-    sums, = one.sum_with_accesses("stack")
+    (sums,) = one.sum_with_accesses("stack")
     return rows(sums, one.lives, one.lines)
 
 
 class Few(Shards):
     """A list of the parts of a trace that has few seek points."""
+
     n = 1
 
 
 def of_shards(path: Path, where: str | None, pool: type[Shards]) -> list[dict]:
     many = Many(path, where, threads=True, pool=pool, by_line=True)
-    sums, = many.sum_with_accesses("stack")
+    (sums,) = many.sum_with_accesses("stack")
     return rows(sums, many.lives, many.lines)
 
 
@@ -147,8 +171,10 @@ def test_random_lines(chunk: int, where: str | None, steps: int, choose: random.
 @given(CHUNKS, st.integers(20, 200), st.randoms(use_true_random=False))
 def test_lua_that_begins_late(chunk: int, steps: int, choose: random.Random) -> None:
     """Events before the first Lua heap, in slots that its blocks use later, do not change the lines of Lua."""
+
     def of_lua(found: list[dict]) -> list[dict]:
         return [row for row in found if row["file"] == "a.lua"]
+
     late = program(choose, steps)
     early = "".join(f"N {addr} 64\nat e@e.c:1\nL {addr} 8\nF {addr}\n" for addr in range(4096, 12288, 512))
     with tempfile.TemporaryDirectory() as folder:
@@ -163,7 +189,9 @@ def test_blocks_from_before_lua(tmp_path: Path) -> None:
     are."""
     made = "stack m@m.c:1\n" + "".join(f"N {4096 + 64 * i} 64 1\n" for i in range(3000))
     used = "".join(f"at u@u.c:2\nL {4096 + 64 * i} 8\n" for i in range(1, 3000))
-    path = make_trace(tmp_path / "t.ljt", made + "heap 0x77 lua\nF 4096\nN 1048576 64 1 1\n" + used + "end exit\n", 50, 1)
+    path = make_trace(
+        tmp_path / "t.ljt", made + "heap 0x77 lua\nF 4096\nN 1048576 64 1 1\n" + used + "end exit\n", 50, 1
+    )
     loads = {row["file"]: row["loads"] for row in of_one(path, None)}
     assert loads == {"m.c": 0, "u.c": 2999}
 
@@ -191,7 +219,7 @@ def test_lua_lines_are_found(lua: Path) -> None:
 
 def test_damaged(steve: Steve, lua: Path, tmp_path: Path) -> None:
     data = bytearray(lua.read_bytes())
-    (tmp_path / "cut.ljt").write_bytes(data[:len(data) * 2 // 3])
+    (tmp_path / "cut.ljt").write_bytes(data[: len(data) * 2 // 3])
     data[len(data) // 2] ^= 1
     (tmp_path / "bad.ljt").write_bytes(data)
     for name in ("cut.ljt", "bad.ljt"):

@@ -25,8 +25,12 @@ def said(row: dict) -> dict:
     made = row["kinds"].get("malloc", {"allocs": 0, "alloc_bytes": 0})
     assert set(row["kinds"]) <= {"malloc"} and (row["allocs"], row["alloc_bytes"]) == tuple(made.values())
     assert all(row[key] == row[f"own_{key}"] + row[f"others_{key}"] for key in ACCESSES)
-    return {**{whose: [row[f"{whose}_{key}"] for key in ACCESSES] for whose in ("own", "others")},
-            "blocks": row["blocks_touched"], "lines": row["cache_lines_touched"], "made": [*made.values()]}
+    return {
+        **{whose: [row[f"{whose}_{key}"] for key in ACCESSES] for whose in ("own", "others")},
+        "blocks": row["blocks_touched"],
+        "lines": row["cache_lines_touched"],
+        "made": [*made.values()],
+    }
 
 
 @RUNS
@@ -37,7 +41,8 @@ def test_line_work(run: Run, least: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         rows = listed(trace_of(folder, run), "lines", *where)
     assert {(row["file"], row["line"], row["function"]): said(row) for row in rows} == {
-        line: {**row, "blocks": len(row["blocks"]), "lines": len(row["lines"])} for line, row in wanted.items()}
+        line: {**row, "blocks": len(row["blocks"]), "lines": len(row["lines"])} for line, row in wanted.items()
+    }
 
 
 def by_line(steve: Steve, *arguments: str) -> dict[int, dict]:
@@ -75,12 +80,19 @@ def test_accesses_over_borders(steve: Steve, trace) -> None:
     """Accesses that cross the end of a cache line, of a page, of many pages, and reach the end of the address
     space."""
     top = 2**64 - 4096
-    trace("stack f@a.c:1\nN 65536 1000000 1\nat f@a.c:1\nL 65599 2\nat f@a.c:2\nS 69631 2\n"
-          f"at f@a.c:3\nM 65600 900000\nat f@a.c:4\nL 65600 64\nN {top} 4096\nat f@a.c:5\nL {top + 4032} 64\n"
-          "end exit\n")
+    trace(
+        "stack f@a.c:1\nN 65536 1000000 1\nat f@a.c:1\nL 65599 2\nat f@a.c:2\nS 69631 2\n"
+        f"at f@a.c:3\nM 65600 900000\nat f@a.c:4\nL 65600 64\nN {top} 4096\nat f@a.c:5\nL {top + 4032} 64\n"
+        "end exit\n"
+    )
     rows = by_line(steve)
     assert {line: row["cache_lines_touched"] for line, row in rows.items() if line} == {
-        1: 2, 2: 2, 3: (965599 // 64 - 65600 // 64 + 1), 4: 1, 5: 1}
+        1: 2,
+        2: 2,
+        3: (965599 // 64 - 65600 // 64 + 1),
+        4: 1,
+        5: 1,
+    }
     assert rows[1]["own_loads"] == 1 and rows[2]["others_stores"] == 1
 
 
@@ -95,11 +107,16 @@ def test_many_pages(steve: Steve, trace) -> None:
 
 
 def test_kinds_by_heap(steve: Steve, trace) -> None:
-    trace("heap 77 lua\nheap 5 custom\nstack f@a.c:1\nN 4096 16 1\nN 8192 32 1 1\nN 12288 8 1 2\nF 8192 0 1\n"
-          "N 8192 40 1 2\nR 12288 16384 9 1 2\nend exit\n")
+    trace(
+        "heap 77 lua\nheap 5 custom\nstack f@a.c:1\nN 4096 16 1\nN 8192 32 1 1\nN 12288 8 1 2\nF 8192 0 1\n"
+        "N 8192 40 1 2\nR 12288 16384 9 1 2\nend exit\n"
+    )
     row = by_line(steve)[1]
-    assert row["kinds"] == {"custom": {"allocs": 2, "alloc_bytes": 57}, "unknown": {"allocs": 1, "alloc_bytes": 32},
-                            "malloc": {"allocs": 1, "alloc_bytes": 16}}
+    assert row["kinds"] == {
+        "custom": {"allocs": 2, "alloc_bytes": 57},
+        "unknown": {"allocs": 1, "alloc_bytes": 32},
+        "malloc": {"allocs": 1, "alloc_bytes": 16},
+    }
     assert list(row["kinds"]) == ["custom", "unknown", "malloc"]
     table = list(csv.DictReader(io.StringIO(steve("lines", "t.ljt", "--csv").out)))
     assert [row["kinds"] for row in table if row["line"] == "1"] == ["custom 2 57; unknown 1 32; malloc 1 16"]

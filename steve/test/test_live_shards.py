@@ -29,10 +29,18 @@ from test_shards import Here
 
 RUNS = settings(max_examples=80, deadline=None)
 CHUNKS = st.sampled_from((1, 2, 5))
-WHERES = (None, "size >= 30 and lifetime < 20", "born >= 10 and died < 60", "not freed and resizes != 0 or shared",
-          "site ~ 'parse' and used < size", "handle < 4 or type = 'tab'", "first_use > 3 or news >= 1",
-          "copied > 0 or moves = 1 or allocated > 200", "thread != free_thread and idle > 2",
-          "function = 'draw' or file ~ 'parser' and size > 20")
+WHERES = (
+    None,
+    "size >= 30 and lifetime < 20",
+    "born >= 10 and died < 60",
+    "not freed and resizes != 0 or shared",
+    "site ~ 'parse' and used < size",
+    "handle < 4 or type = 'tab'",
+    "first_use > 3 or news >= 1",
+    "copied > 0 or moves = 1 or allocated > 200",
+    "thread != free_thread and idle > 2",
+    "function = 'draw' or file ~ 'parser' and size > 20",
+)
 KEYS = ("stack", "thread", "free_thread", "type")
 
 
@@ -71,8 +79,9 @@ class Everything:
 
 
 def arguments(path: Path, where: str | None = None) -> Namespace:
-    return Namespace(file=str(path), where=where, begin=None, end=None, salvage=False, quiet=True, jobs=1,
-                     scheduler=None)
+    return Namespace(
+        file=str(path), where=where, begin=None, end=None, salvage=False, quiet=True, jobs=1, scheduler=None
+    )
 
 
 class Shards(Here):
@@ -91,8 +100,16 @@ class Shards(Here):
 class Many(blocks.Blocks):
     """Blocks of a trace that is read in as many parts as there can be, even if that is one."""
 
-    def __init__(self, path: Path, where: str | None = None, chosen: Selection | None = None, threads: bool = False,
-                 pool: type[Shards] = Shards, errors: Faults | None = None, **more: Any) -> None:
+    def __init__(
+        self,
+        path: Path,
+        where: str | None = None,
+        chosen: Selection | None = None,
+        threads: bool = False,
+        pool: type[Shards] = Shards,
+        errors: Faults | None = None,
+        **more: Any,
+    ) -> None:
         super().__init__("test", arguments(path, where), again=errors is not None, errors=errors, **more)
         self._wanted, self._pool = {"chosen": chosen, "threads": threads}, pool
 
@@ -148,9 +165,9 @@ def test_random_sums(run: Run, chunk: int, where: str | None) -> None:
 def test_random_sums_by_one_key(run: Run, chunk: int, where: str | None, key: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = make_trace(Path(folder) / "t.ljt", script(run), chunk, 1)
-        expected, = blocks.Blocks("test", arguments(path, where)).sum_by(key)
+        (expected,) = blocks.Blocks("test", arguments(path, where)).sum_by(key)
         many = Many(path, where)
-        found, = many.fold(partial(reducers.Sums, key)).rows(many.totals["peak"])
+        (found,) = many.fold(partial(reducers.Sums, key)).rows(many.totals["peak"])
     assert by_key(found) == by_key(expected)
 
 
@@ -182,8 +199,13 @@ def choice(path: Path, where: str | None) -> list[int]:
 def eventful(choose: random.Random, steps: int) -> str:
     """A script with threads, Resizes, types, Lua and mmap heaps, blocks within blocks of a container, bad
     frees, accesses to freed memory and beyond the ends of blocks."""
-    lines = ["stack main parse@parser.lua:10 malloc", "stack main draw@ui.c:5", "stack main grow@buf.c:7 realloc",
-             "heap 0x77 lua", "heap 0x99 mmap"]
+    lines = [
+        "stack main parse@parser.lua:10 malloc",
+        "stack main draw@ui.c:5",
+        "stack main grow@buf.c:7 realloc",
+        "heap 0x77 lua",
+        "heap 0x99 mmap",
+    ]
     live: dict[int, tuple] = {}
     for now in range(steps):
         lines += [f"time {now * 7}", f"thread {choose.randint(1, 3)}"]
@@ -245,17 +267,36 @@ def test_errors_of_the_program(rich: Path) -> None:
 
 # ---- commands -----------------------------------------------------------------------------------
 
-DIVIDED = [name for name in COMMANDS if load(name).__name__ and "--jobs" in make_parser(load(name)).format_help()
-           and make_parser(load(name)).get_default("divided")]
-MORE = {"lifetimes": (["--unit", "bytes", "--by-size"], ["--bins", "linear", "--unit", "instructions"]),
-        "temporaries": (["--within", "50"],), "globals": (["--share", "1"],),
-        "diff": (["--by", "line"],)}
+DIVIDED = [
+    name
+    for name in COMMANDS
+    if load(name).__name__
+    and "--jobs" in make_parser(load(name)).format_help()
+    and make_parser(load(name)).get_default("divided")
+]
+MORE = {
+    "lifetimes": (["--unit", "bytes", "--by-size"], ["--bins", "linear", "--unit", "instructions"]),
+    "temporaries": (["--within", "50"],),
+    "globals": (["--share", "1"],),
+    "diff": (["--by", "line"],),
+}
 CHOICES = ([], ["--where", "size >= 100 and born > 500 and (not freed or site ~ 'parse')"])
 
 
 def test_which_are_divided() -> None:
-    assert {"sites", "findings", "types", "leaks", "temporaries", "resizes", "threads", "heat", "globals",
-            "lifetimes", "diff"} <= {*DIVIDED}
+    assert {
+        "sites",
+        "findings",
+        "types",
+        "leaks",
+        "temporaries",
+        "resizes",
+        "threads",
+        "heat",
+        "globals",
+        "lifetimes",
+        "diff",
+    } <= {*DIVIDED}
 
 
 def line_of(command: str, path: Path) -> list[Any]:
@@ -273,7 +314,7 @@ def test_commands_by_processes(steve: Steve, rich: Path, command: str) -> None:
 
 def test_damaged_and_cut_off(steve: Steve, rich: Path, tmp_path: Path) -> None:
     data = bytearray(rich.read_bytes())
-    (tmp_path / "cut.ljt").write_bytes(data[:len(data) * 2 // 3])
+    (tmp_path / "cut.ljt").write_bytes(data[: len(data) * 2 // 3])
     data[len(data) // 2] ^= 1
     (tmp_path / "bad.ljt").write_bytes(data)
     for name in ("cut.ljt", "bad.ljt"):
@@ -285,7 +326,7 @@ def test_damaged_and_cut_off(steve: Steve, rich: Path, tmp_path: Path) -> None:
 
 def damaged(data: bytes, at: int, path: Path) -> Path:
     """The trace with changed bytes from `at` on."""
-    path.write_bytes(data[:at] + bytes(byte ^ 85 for byte in data[at:at + 40]) + data[at + 40:])
+    path.write_bytes(data[:at] + bytes(byte ^ 85 for byte in data[at : at + 40]) + data[at + 40 :])
     return path
 
 
@@ -312,7 +353,7 @@ def test_salvaged_wherever_damage_is(steve: Steve, rich: Path, tmp_path: Path) -
     # cut off
     places = [12, points[2] + 8, points[2] + 90, points[3] - 50, len(data) - 60]
     files = [damaged(data, at, tmp_path / f"{at}.ljt") for at in places] + [tmp_path / "cut.ljt", rich]
-    files[-2].write_bytes(data[:len(data) * 3 // 4])
+    files[-2].write_bytes(data[: len(data) * 3 // 4])
     assert [sound(path) for path in files[:4]] == [1, 2, 2, 3]
     for path in files:
         one, many = (steve("sites", "--json", "--salvage", "-j", jobs, path) for jobs in ("1", "2"))
@@ -327,4 +368,5 @@ def test_nothing_lives(steve: Steve, tmp_path: Path) -> None:
         line = line_of(command, path)
         assert steve(*line, "-j", "2").out == steve(*line).out
     assert steve("sites", "-j", "2", "-", stdin=path.read_bytes()).out == steve("sites", path).out.replace(
-        str(path), "standard input")
+        str(path), "standard input"
+    )

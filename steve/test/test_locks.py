@@ -37,8 +37,11 @@ def stack_locks(run: Run, unlock_before_free: bool) -> Timed:
         else:
             on_stack = FUNCTIONS[h.step.stack]
             gone = {b: {pin for pin in pins[b] if pin[0] == thread and pin[1] not in on_stack} for b in pins}
-            lines += [(now, f"{names[b]} U 0 0")
-                      for b in sorted(pins, key=lambda b: names[b]) if pins[b] and pins[b] == gone[b]]
+            lines += [
+                (now, f"{names[b]} U 0 0")
+                for b in sorted(pins, key=lambda b: names[b])
+                if pins[b] and pins[b] == gone[b]
+            ]
             pins = {b: pins[b] - gone[b] for b in pins}
         if h.letter in "FR":
             if pins.pop(handle) and unlock_before_free:
@@ -59,8 +62,11 @@ def test_stack(run: Run, unlock: bool) -> None:
     expected = stack_locks(run, unlock)
     with tempfile.TemporaryDirectory() as folder:
         trace_of(folder, run)
-        out = subprocess.run(["steve", "lockops", "--stack", "-o", "-", f"{folder}/t.ljt"]
-                             + ["--unlock-before-free"] * unlock, capture_output=True, check=True).stdout
+        out = subprocess.run(
+            ["steve", "lockops", "--stack", "-o", "-", f"{folder}/t.ljt"] + ["--unlock-before-free"] * unlock,
+            capture_output=True,
+            check=True,
+        ).stdout
     assert out.decode().splitlines() == [line for _, line in expected[:-1]]
 
 
@@ -95,9 +101,19 @@ def statistics(lines: Timed) -> dict:
         if op == "F":
             del sizes[block]
     holds += [before - since for since in locked.values()]
-    return {"blocks": made, "blocks_locked": len(ever), "locks": len(holds), "unlocks": unlocks,
-            "died_locked": died_locked, "operations": before, "held": sum(holds),
-            "longest": max(holds, default=0), "sums": sums, "states": states, "holds": holds}
+    return {
+        "blocks": made,
+        "blocks_locked": len(ever),
+        "locks": len(holds),
+        "unlocks": unlocks,
+        "died_locked": died_locked,
+        "operations": before,
+        "held": sum(holds),
+        "longest": max(holds, default=0),
+        "sums": sums,
+        "states": states,
+        "holds": holds,
+    }
 
 
 def same(found: dict, expected: dict) -> None:
@@ -116,8 +132,9 @@ def same(found: dict, expected: dict) -> None:
 
 
 def json_of(folder: str, *arguments: str) -> dict:
-    result = subprocess.run(["steve", "lockops", "--stats", "--json", *arguments], cwd=folder,
-                            capture_output=True, check=True)
+    result = subprocess.run(
+        ["steve", "lockops", "--stats", "--json", *arguments], cwd=folder, capture_output=True, check=True
+    )
     return json.loads(result.stdout)
 
 
@@ -156,9 +173,15 @@ def test_many_samples_are_thinned_out(steve: Steve, trace) -> None:
     assert not list(steve.folder.glob("*lockops*"))
 
 
-@pytest.mark.parametrize("arguments, message", (
-    ((), "--simple, --full or --stack"), (("--stack", "--gain", "2"), "--stack has no --gain"),
-    (("--full", "--json"), "output formats of --stats"), (("--stats", "-o", "x"), "writes no lockops file")))
+@pytest.mark.parametrize(
+    "arguments, message",
+    (
+        ((), "--simple, --full or --stack"),
+        (("--stack", "--gain", "2"), "--stack has no --gain"),
+        (("--full", "--json"), "output formats of --stats"),
+        (("--stats", "-o", "x"), "writes no lockops file"),
+    ),
+)
 def test_wrong_usage(steve: Steve, trace, arguments: tuple, message: str) -> None:
     trace("N 4096 64\nend exit\n")
     result = steve("lockops", "t.ljt", *arguments)

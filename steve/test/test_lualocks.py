@@ -23,8 +23,12 @@ X1, X10, Y1 = PROTOS
 SITES = {"[vm.so]": "object", "lua_rawget": "C rawget", "f@@x.lua:2/1": X1, "g@@x.lua:11/10": X10, "": None}
 SITE_NAMES = list(SITES)
 STACKS: tuple[tuple[str, ...], ...] = (
-    ("[vm.so]",), ("main", "f@@x.lua:3/1"), ("main", "f@@x.lua:3/1", "[vm.so]", "h@@x.lua:12/10"),
-    ("g@@y.lua:2/1", "lua_rawget"), ("main",))
+    ("[vm.so]",),
+    ("main", "f@@x.lua:3/1"),
+    ("main", "f@@x.lua:3/1", "[vm.so]", "h@@x.lua:12/10"),
+    ("g@@y.lua:2/1", "lua_rawget"),
+    ("main",),
+)
 FUNCTIONS = {**SITES, "main": "C main", "f@@x.lua:3/1": X1, "h@@x.lua:12/10": X10, "g@@y.lua:2/1": Y1}
 CALLS = ("g@@y.lua:2/1", "f@@x.lua:3/1")
 GC, INTERP = 2, 0
@@ -35,6 +39,7 @@ LUA, MALLOC = 1, 0
 class Doing(NamedTuple):
     """One event. what: one of WHATS, or mark a or b; who: the thread, from 1; which, how: depend on `what`;
     heap: the heap."""
+
     what: str
     who: int
     which: int
@@ -49,9 +54,16 @@ RUNS = settings(max_examples=30, deadline=None)
 
 @st.composite
 def stories(draw: st.DrawFn) -> Story:
-    story = [Doing(draw(st.sampled_from(WHATS)), draw(st.integers(1, 2)), draw(st.integers(0, 7)),
-                   draw(st.integers(0, 5)), draw(st.sampled_from((LUA, LUA, MALLOC))))
-             for _ in range(draw(st.integers(0, 90)))]
+    story = [
+        Doing(
+            draw(st.sampled_from(WHATS)),
+            draw(st.integers(1, 2)),
+            draw(st.integers(0, 7)),
+            draw(st.integers(0, 5)),
+            draw(st.sampled_from((LUA, LUA, MALLOC))),
+        )
+        for _ in range(draw(st.integers(0, 90)))
+    ]
     for name in "ab":
         story.insert(draw(st.integers(0, len(story))), Doing(name, 1, 0, 0, 0))
     return story
@@ -206,10 +218,19 @@ def test_of_chosen_blocks(story: Story, heap: int | None, ends: tuple[str, str])
 def test_a_function_of_lua_lets_go_when_it_returns(steve: Steve, trace) -> None:
     """All code belongs to LuaJIT and has no name, so it is on every stack. f returns between the second and the
     third New."""
-    trace("heap 77 lua\nstack [luajit]\nstack [luajit] main@@a.lua:9/0 f@@a.lua:2/1 [luajit]\n"
-          "stack [luajit] main@@a.lua:9/0 [luajit]\n"
-          "N 4096 200 1 1\nproto 4096 1 104 @a.lua/1 2 3\nN 8192 200 1 1\nproto 8192 1 104 @a.lua/0 9 9\n"
-          "N 12288 64 1 1\n"
-          "at [luajit]\nL 8296 4\nL 4200 4\nL 12288 8\nN 16384 64 2 1\nL 8300 4\nN 20480 64 3 1\nend exit\n")
+    trace(
+        "heap 77 lua\nstack [luajit]\nstack [luajit] main@@a.lua:9/0 f@@a.lua:2/1 [luajit]\n"
+        "stack [luajit] main@@a.lua:9/0 [luajit]\n"
+        "N 4096 200 1 1\nproto 4096 1 104 @a.lua/1 2 3\nN 8192 200 1 1\nproto 8192 1 104 @a.lua/0 9 9\n"
+        "N 12288 64 1 1\n"
+        "at [luajit]\nL 8296 4\nL 4200 4\nL 12288 8\nN 16384 64 2 1\nL 8300 4\nN 20480 64 3 1\nend exit\n"
+    )
     assert steve("lockops", "--stack", "-o", "-", "t.ljt").out.splitlines()[3:] == [
-        "1 L 0 0", "0 L 0 0", "2 L 0 0", "3 N 16384 64", "0 U 0 0", "2 U 0 0", "4 N 20480 64"]
+        "1 L 0 0",
+        "0 L 0 0",
+        "2 L 0 0",
+        "3 N 16384 64",
+        "0 U 0 0",
+        "2 U 0 0",
+        "4 N 20480 64",
+    ]

@@ -50,8 +50,9 @@ def runs(draw: st.DrawFn) -> list[Command]:
         elif word == "type" and heap:
             run.append(("type", addr, heap, draw(st.integers(1, len(TYPE_NAMES) - 1))))
         elif word == "state":
-            run.append(("state", draw(st.integers(1, 2)), draw(st.integers(0, len(VM_NAMES) - 1)),
-                        draw(st.integers(1, 3))))
+            run.append(
+                ("state", draw(st.integers(1, 2)), draw(st.integers(0, len(VM_NAMES) - 1)), draw(st.integers(1, 3)))
+            )
         elif word == "thread":
             run.append(("thread", draw(st.integers(1, 3))))
         elif word == "time":
@@ -95,8 +96,9 @@ def states(run: list[Command]) -> dict[tuple, Counter]:
     return rows
 
 
-def happen(rows: dict[tuple, Counter], now: dict[int, tuple], sizes: dict[int, int], thread: int, word: str,
-           numbers: list[int]) -> None:
+def happen(
+    rows: dict[tuple, Counter], now: dict[int, tuple], sizes: dict[int, int], thread: int, word: str, numbers: list[int]
+) -> None:
     """Count one event in the state of its thread."""
     if word == "state":
         heap, vm, trace = numbers
@@ -113,8 +115,13 @@ def happen(rows: dict[tuple, Counter], now: dict[int, tuple], sizes: dict[int, i
         row.update(alloc_bytes=numbers[2], free_bytes=sizes[numbers[0]])
         sizes[numbers[0]] = numbers[2]
     elif word != "type":
-        row.update(loads=word == "L", stores=word == "S", modifies=word == "M",
-                   bytes_read=numbers[1] * (word in "LM"), bytes_written=numbers[1] * (word in "SM"))
+        row.update(
+            loads=word == "L",
+            stores=word == "S",
+            modifies=word == "M",
+            bytes_read=numbers[1] * (word in "LM"),
+            bytes_written=numbers[1] * (word in "SM"),
+        )
 
 
 @RUNS
@@ -126,8 +133,19 @@ def test_states(run: list[Command]) -> None:
     expected[("none", 0, 0)].update()
     assert len(heaps) <= 2 and set(found) == set(expected)
     for key, counts in expected.items():
-        for name in ("entries", "instructions", "allocs", "alloc_bytes", "frees", "free_bytes", "loads", "stores",
-                     "modifies", "bytes_read", "bytes_written"):
+        for name in (
+            "entries",
+            "instructions",
+            "allocs",
+            "alloc_bytes",
+            "frees",
+            "free_bytes",
+            "loads",
+            "stores",
+            "modifies",
+            "bytes_read",
+            "bytes_written",
+        ):
             assert found[key][name] == counts[name], (key, name)
 
 
@@ -147,9 +165,13 @@ def types(run: list[Command]) -> dict[str, Counter]:
         elif word == "type" and numbers[0] in live:
             live[numbers[0]]["type"] = numbers[2]
         elif word in ("L", "S", "M"):
-            live[numbers[0] // GRID * GRID].update(loads=word == "L", stores=word == "S", modifies=word == "M",
-                                                   bytes_read=numbers[1] * (word in "LM"),
-                                                   bytes_written=numbers[1] * (word in "SM"))
+            live[numbers[0] // GRID * GRID].update(
+                loads=word == "L",
+                stores=word == "S",
+                modifies=word == "M",
+                bytes_read=numbers[1] * (word in "LM"),
+                bytes_written=numbers[1] * (word in "SM"),
+            )
     rows: dict[str, Counter] = defaultdict(Counter)
     for block in done:
         end = {} if block["frees"] else {"live_blocks_at_end": 1, "live_bytes_at_end": block["size"]}
@@ -164,6 +186,17 @@ def test_types(run: list[Command]) -> None:
     expected = types(run)
     assert set(found) == set(expected)
     for name, counts in expected.items():
-        for key in ("blocks", "bytes", "resizes", "frees", "live_bytes_at_end", "live_blocks_at_end", "loads", "stores",
-                    "modifies", "bytes_read", "bytes_written"):
+        for key in (
+            "blocks",
+            "bytes",
+            "resizes",
+            "frees",
+            "live_bytes_at_end",
+            "live_blocks_at_end",
+            "loads",
+            "stores",
+            "modifies",
+            "bytes_read",
+            "bytes_written",
+        ):
             assert found[name][key] == counts[key], (name, key)

@@ -51,8 +51,17 @@ def both(path: Path, where: str | None, ends: Ends, analyse: Callable[[blocks.Bl
     """The results of one reader and of several; for an error, its text."""
     results = []
     for jobs in (1, 2):
-        args = Namespace(file=str(path), where=where, begin=ends[0], end=ends[1], salvage=False, quiet=True, jobs=jobs,
-                         scheduler=None, divided=True)
+        args = Namespace(
+            file=str(path),
+            where=where,
+            begin=ends[0],
+            end=ends[1],
+            salvage=False,
+            quiet=True,
+            jobs=jobs,
+            scheduler=None,
+            divided=True,
+        )
         try:
             results.append(analyse(blocks.Blocks("test", args, **more)))
         except SteveError as error:
@@ -66,6 +75,7 @@ def test_random_lives(run: Run, chunk: int, where: str | None, ends: Ends) -> No
     def lives(chosen: blocks.Blocks) -> tuple:
         kept = chosen.fold(Everything).lives(chosen.totals["peak"])
         return kept, {**chosen.totals, "peak": 0}
+
     with tempfile.TemporaryDirectory() as folder:
         one, many = both(make_trace(Path(folder) / "t.ljt", script(run), chunk, 1), where, ends, lives)
         assert many == one
@@ -77,6 +87,7 @@ def test_random_sums(run: Run, chunk: int, where: str | None, ends: Ends) -> Non
     def sums(chosen: blocks.Blocks) -> tuple:
         found = chosen.fold(Sums, threads=True).rows(chosen.totals["peak"])
         return [by_key(rows) for rows in found], blocks.merged(chosen.lives.thread_accesses(), int)
+
     with tempfile.TemporaryDirectory() as folder:
         one, many = both(make_trace(Path(folder) / "t.ljt", script(run), chunk, 1), where, ends, sums)
         assert many == one
@@ -106,10 +117,10 @@ def plain(found: Any, what: str) -> Any:
 @pytest.mark.parametrize("what", EVENTS)
 @RUNS
 @given(runs(marks=True), CHUNKS, st.sampled_from(WHERES), st.sampled_from(ENDS), st.randoms(use_true_random=False))
-def test_random_events(what: str, run: Run, chunk: int, where: str | None, ends: Ends,
-                       choose: random.Random) -> None:
+def test_random_events(what: str, run: Run, chunk: int, where: str | None, ends: Ends, choose: random.Random) -> None:
     def analyse(chosen: blocks.Blocks) -> Any:
         return plain(chosen.over_events(EVENTS[what]), what)
+
     with tempfile.TemporaryDirectory() as folder:
         one, many = both(make_trace(Path(folder) / "t.ljt", stateful(run, choose), chunk, 1), where, ends, analyse)
         assert many == one
@@ -119,8 +130,9 @@ def test_random_events(what: str, run: Run, chunk: int, where: str | None, ends:
 @given(CHUNKS, st.sampled_from(WHERES), st.sampled_from(ENDS), st.integers(1, 150), st.randoms(use_true_random=False))
 def test_random_lines(chunk: int, where: str | None, ends: Ends, steps: int, choose: random.Random) -> None:
     def lines(chosen: blocks.Blocks) -> list[dict]:
-        sums, = chosen.sum_with_accesses("stack")
+        (sums,) = chosen.sum_with_accesses("stack")
         return test_line_shards.rows(sums, chosen.lives, chosen.lines)
+
     program = test_line_shards.program(choose, steps).splitlines(keepends=True)
     for name in "abb":
         program.insert(choose.randint(5, len(program) - 1), f"mark {name}\n")
@@ -161,8 +173,9 @@ ALONE = {
 @pytest.mark.parametrize("what", ALONE)
 @RUNS
 @given(runs(marks=True), CHUNKS, st.sampled_from(WHERES), st.sampled_from(ENDS), st.randoms(use_true_random=False))
-def test_random_traces_of_chosen_blocks(what: str, run: Run, chunk: int, where: str | None, ends: Ends,
-                                        choose: random.Random) -> None:
+def test_random_traces_of_chosen_blocks(
+    what: str, run: Run, chunk: int, where: str | None, ends: Ends, choose: random.Random
+) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = make_trace(Path(folder) / "t.ljt", stateful(run, choose), chunk, 1)
         one, many = both(path, where, ends, ALONE[what])
@@ -197,6 +210,7 @@ def test_no_more_than_the_window_is_read(trace: Path) -> None:
 
 def parts_of(path: Path) -> Any:
     from steve.parallel.rounds import Rounds
+
     pool = Here()
     pool.n = 2
     rounds = Rounds(str(path), pool, silent)
@@ -206,8 +220,11 @@ def parts_of(path: Path) -> Any:
 
 @pytest.mark.parametrize("command", DIVIDED)
 def test_commands_by_processes(steve: Steve, trace: Path, command: str) -> None:
-    for more in (["--from", "3", "--to", "round"], ["--from", "8", "--where", "size >= 100 and born > 200"],
-                 ["--to", "12"]):
+    for more in (
+        ["--from", "3", "--to", "round"],
+        ["--from", "8", "--where", "size >= 100 and born > 200"],
+        ["--to", "12"],
+    ):
         line = [*map(str, line_of(command, trace)), *more, "--json"]
         many = steve(*line, "-j", "2")
         assert (many.returncode, many.out, many.err) == (0, run_steve(*line), "")
@@ -219,10 +236,19 @@ def same(steve: Steve, *line: Any) -> tuple[int, str]:
     return one.returncode, one.err
 
 
-CHOSEN = (["--where", "size >= 100 and (not freed or site ~ 'parse')"], ["--from", "3", "--to", "round"],
-          ["--from", "8", "--where", "size >= 100 and born > 200"], ["--to", "12"], ["--where", "size > 1 and size < 1"])
-WRITERS = {"ops": (["--text"], ["--binary"], ["--binary", "--resize"]), "summary": ([], ["--json"]),
-           "histogram": (["--json", "--parts", "none"],), "report": (["--json"], [])}
+CHOSEN = (
+    ["--where", "size >= 100 and (not freed or site ~ 'parse')"],
+    ["--from", "3", "--to", "round"],
+    ["--from", "8", "--where", "size >= 100 and born > 200"],
+    ["--to", "12"],
+    ["--where", "size > 1 and size < 1"],
+)
+WRITERS = {
+    "ops": (["--text"], ["--binary"], ["--binary", "--resize"]),
+    "summary": ([], ["--json"]),
+    "histogram": (["--json", "--parts", "none"],),
+    "report": (["--json"], []),
+}
 
 
 @pytest.mark.parametrize("command", WRITERS)
@@ -231,7 +257,9 @@ def test_what_chosen_blocks_make(steve: Steve, trace: Path, command: str) -> Non
         for way in WRITERS[command]:
             results = []
             for jobs in ("1", "3"):
-                done = steve(command, *way, *more, "-j", jobs, *(() if command == "histogram" else ("-o", "result")), trace)
+                done = steve(
+                    command, *way, *more, "-j", jobs, *(() if command == "histogram" else ("-o", "result")), trace
+                )
                 results.append((done.returncode, done.out, done.err, written(steve.folder / "result")))
             assert results[1] == results[0] and results[0][0] == 0
 
@@ -257,7 +285,7 @@ def test_damage(steve: Steve, trace: Path, tmp_path: Path) -> None:
         bad = bytearray(data)
         bad[len(data) * place // 20] ^= 1
         (tmp_path / "bad.ljt").write_bytes(bad)
-        (tmp_path / "cut.ljt").write_bytes(data[:len(data) * place // 20])
+        (tmp_path / "cut.ljt").write_bytes(data[: len(data) * place // 20])
         for line in (["sites"], ["states"], ["workingset", "--window", "300"], ["lines"], ["summary"]):
             for file in (["bad.ljt"], ["cut.ljt"], ["bad.ljt", "--salvage"]):
                 status, message = same(steve, *line, "--json", *file, "--from", "7", "--to", "13")

@@ -12,7 +12,7 @@ import pytest
 from steve.system import memory_limit
 
 # half a gigabyte; starting a command needs less than a fifth of it
-LIMITED = ["sh", "-c", "ulimit -v 500000; exec \"$@\"", "sh"]
+LIMITED = ["sh", "-c", 'ulimit -v 500000; exec "$@"', "sh"]
 # one access is to ten terabytes: its data would need more memory than any machine has
 HUGE = ">>> N 4096 64\n>>> S 4096 9999999999998\n>>> L 4104 8\n>>> F 4096 0\n"
 
@@ -35,14 +35,21 @@ def test_available() -> None:
 
 def taken(limit: str, size: int) -> str:
     """The result of a process that requests `size` bytes under `limit`."""
-    program = f"import resource\nfrom steve.system import memory_limit\n{limit}\ntry:\n    bytearray({size})\n    print('had')\n" \
-              "except MemoryError:\n    print('refused')\n"
+    program = (
+        f"import resource\nfrom steve.system import memory_limit\n{limit}\ntry:\n    bytearray({size})\n    print('had')\n"
+        "except MemoryError:\n    print('refused')\n"
+    )
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
 
 
-@pytest.mark.parametrize("limit", ["memory_limit.bound_by(300 << 20)",
-                                   "memory_limit.bound(); memory_limit.bound_by(300 << 20)",
-                                   "memory_limit.bound_by(300 << 20); memory_limit.bound()"])
+@pytest.mark.parametrize(
+    "limit",
+    [
+        "memory_limit.bound_by(300 << 20)",
+        "memory_limit.bound(); memory_limit.bound_by(300 << 20)",
+        "memory_limit.bound_by(300 << 20); memory_limit.bound()",
+    ],
+)
 def test_what_is_behind_the_limit_is_refused(limit: str) -> None:
     assert (taken(limit, 200 << 20), taken(limit, 400 << 20)) == ("had", "refused")
 

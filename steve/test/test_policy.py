@@ -49,58 +49,101 @@ TREE_NAME, CALLER_NAME = "tree (app.lua:7)", "lua_pcall (luajit)"
 CUT = SimpleNamespace(kind="cut", function="[cut at 12]", object="", file="", line=0, ip=0)
 
 
-@pytest.mark.parametrize("frames, expected", [
-    ([], []),
-    ([host("malloc", LIBRARY)], ["malloc (libfoo.so)"]),
-    ([host("malloc", LIBRARY), host("operator new(unsigned long)", LIBRARY), host("parse", "/bin/x")], ["parse (x)"]),
-    # what functions that only allocate call; but constructors that an allocator calls are not their part
-    ([host("malloc", LIBRARY), *in_c("raw", "pool", "xmalloc", "parse")], ["parse (x)"]),
-    ([host("malloc", LIBRARY), *in_c("raw", "xmalloc")], ["xmalloc (x)"]),
-    ([host("operator new(unsigned long)", LIBRARY),
-      *in_c("row::row()", "void std::allocator_traits<std::allocator<row> >::construct<row>(row*)", "fill(int)")],
-     ["row::row() (x)", "void std::allocator_traits<std::allocator<row> >::construct<row>(row*) (x)", "fill(int) (x)"]),
-    # the type that a template's instance returns is no part of its name
-    ([host("malloc", LIBRARY), *in_c("int* std::__detail::_Hashtable_alloc<int>::_M_allocate_node<int>(int)", "f")],
-     ["f (x)"]),
-    ([host("", "/bin/x"), host("", "/bin/x")], ["0x123 (x)", "0x123 (x)"]),
-    # nothing but functions that allocate: the outermost of them
-    ([host("malloc", LIBRARY), host("operator new(unsigned long)", LIBRARY)],
-     ["operator new(unsigned long) (libfoo.so)"]),
-    ([host("malloc", LIBRARY), *in_c("xmalloc"), host("(below main)", LIBC), *in_c("_start")], ["xmalloc (x)"]),
-    # LuaJIT's own code, with and without names, also when it works for a line
-    ([host(), host(), TREE, CALLER], [TREE_NAME, CALLER_NAME]),
-    ([host("lj_mem_realloc"), host("rehashtab"), host("lj_tab_newkey"), TREE, CALLER], [TREE_NAME, CALLER_NAME]),
-    ([host(), of_lua("GC", "vm", 0), of_lua("collectgarbage", "fast", 0), TREE],
-     ["GC", "collectgarbage", TREE_NAME]),
-    ([host(), TREE, host(), host("lua_call"), host(), TREE, CALLER], [TREE_NAME, TREE_NAME, CALLER_NAME]),
-    # linked into a program without symbols: the caller of Lua is LuaJIT
-    ([host("", "/bin/game"), TREE, host("", "/bin/game")], [TREE_NAME, "0x123 (game)"]),
-    # modules in C that allocate through Lua's API or directly, with and without names
-    ([host(), host("lua_createtable"), host("decode", LIBRARY), of_lua("decode", "c", 0), TREE, CALLER],
-     ["decode (libfoo.so)", "decode", TREE_NAME, CALLER_NAME]),
-    ([host("malloc", LIBRARY), host("", LIBRARY), of_lua("decode", "c", 0), TREE, CALLER],
-     ["0x123 (libfoo.so)", "decode", TREE_NAME, CALLER_NAME]),
-    ([host("malloc", LIBRARY), of_lua("malloc", "c", 0), TREE, CALLER], [TREE_NAME, CALLER_NAME]),
-    # a state is created: there is no Lua yet, so the name stays; the frame of the recorder's wrapper is
-    # dropped
-    ([host(), host("lj_state_new"), host("lua_newstate"),
-      host("lua_newstate", "/usr/libexec/valgrind/vgpreload_ljtrace-amd64-linux.so"), host("main")],
-     ["lua_newstate (luajit)", "main (luajit)"]),
-    ([host(), host()], ["0x123 (luajit)"]),
-    ([None, TREE], ["", TREE_NAME]),
-    # the start of the program, of a thread, and code that runs before main
-    ([*in_c("malloc", "parse", "main"), host("(below main)", LIBC), host("__libc_start_main@@GLIBC_2.34", LIBC),
-      *in_c("(below main)")], ["parse (x)", "main (x)"]),
-    ([*in_c("parse", "main"), host("", LIBC), *in_c("_start")], ["parse (x)", "main (x)"]),
-    ([*in_c("work"), host("start_thread", LIBC), host("clone3", LIBC)], ["work (x)", "start_thread (libc.so.6)"]),
-    ([*in_c("init"), host("call_init", LIBC), host("_start", LIBC)], ["init (x)", "call_init (libc.so.6)"]),
-    ([*in_c("main", "again", "main"), host("(below main)", LIBC)], ["main (x)", "again (x)", "main (x)"]),
-    ([host("(below main)", LIBC), *in_c("_start")], ["(below main) (libc.so.6)"]),
-    # stacks that the recorder cut
-    ([*in_c("malloc", "down", "down"), CUT], ["down (x)", "down (x)", "[cut at 12]"]),
-    ([*in_c("malloc", "xmalloc"), CUT], ["xmalloc (x)", "[cut at 12]"]),
-    ([*in_c("malloc", "main", "again"), CUT], ["main (x)", "again (x)", "[cut at 12]"]),
-])
+@pytest.mark.parametrize(
+    "frames, expected",
+    [
+        ([], []),
+        ([host("malloc", LIBRARY)], ["malloc (libfoo.so)"]),
+        (
+            [host("malloc", LIBRARY), host("operator new(unsigned long)", LIBRARY), host("parse", "/bin/x")],
+            ["parse (x)"],
+        ),
+        # what functions that only allocate call; but constructors that an allocator calls are not their part
+        ([host("malloc", LIBRARY), *in_c("raw", "pool", "xmalloc", "parse")], ["parse (x)"]),
+        ([host("malloc", LIBRARY), *in_c("raw", "xmalloc")], ["xmalloc (x)"]),
+        (
+            [
+                host("operator new(unsigned long)", LIBRARY),
+                *in_c(
+                    "row::row()", "void std::allocator_traits<std::allocator<row> >::construct<row>(row*)", "fill(int)"
+                ),
+            ],
+            [
+                "row::row() (x)",
+                "void std::allocator_traits<std::allocator<row> >::construct<row>(row*) (x)",
+                "fill(int) (x)",
+            ],
+        ),
+        # the type that a template's instance returns is no part of its name
+        (
+            [
+                host("malloc", LIBRARY),
+                *in_c("int* std::__detail::_Hashtable_alloc<int>::_M_allocate_node<int>(int)", "f"),
+            ],
+            ["f (x)"],
+        ),
+        ([host("", "/bin/x"), host("", "/bin/x")], ["0x123 (x)", "0x123 (x)"]),
+        # nothing but functions that allocate: the outermost of them
+        (
+            [host("malloc", LIBRARY), host("operator new(unsigned long)", LIBRARY)],
+            ["operator new(unsigned long) (libfoo.so)"],
+        ),
+        ([host("malloc", LIBRARY), *in_c("xmalloc"), host("(below main)", LIBC), *in_c("_start")], ["xmalloc (x)"]),
+        # LuaJIT's own code, with and without names, also when it works for a line
+        ([host(), host(), TREE, CALLER], [TREE_NAME, CALLER_NAME]),
+        ([host("lj_mem_realloc"), host("rehashtab"), host("lj_tab_newkey"), TREE, CALLER], [TREE_NAME, CALLER_NAME]),
+        (
+            [host(), of_lua("GC", "vm", 0), of_lua("collectgarbage", "fast", 0), TREE],
+            ["GC", "collectgarbage", TREE_NAME],
+        ),
+        ([host(), TREE, host(), host("lua_call"), host(), TREE, CALLER], [TREE_NAME, TREE_NAME, CALLER_NAME]),
+        # linked into a program without symbols: the caller of Lua is LuaJIT
+        ([host("", "/bin/game"), TREE, host("", "/bin/game")], [TREE_NAME, "0x123 (game)"]),
+        # modules in C that allocate through Lua's API or directly, with and without names
+        (
+            [host(), host("lua_createtable"), host("decode", LIBRARY), of_lua("decode", "c", 0), TREE, CALLER],
+            ["decode (libfoo.so)", "decode", TREE_NAME, CALLER_NAME],
+        ),
+        (
+            [host("malloc", LIBRARY), host("", LIBRARY), of_lua("decode", "c", 0), TREE, CALLER],
+            ["0x123 (libfoo.so)", "decode", TREE_NAME, CALLER_NAME],
+        ),
+        ([host("malloc", LIBRARY), of_lua("malloc", "c", 0), TREE, CALLER], [TREE_NAME, CALLER_NAME]),
+        # a state is created: there is no Lua yet, so the name stays; the frame of the recorder's wrapper is
+        # dropped
+        (
+            [
+                host(),
+                host("lj_state_new"),
+                host("lua_newstate"),
+                host("lua_newstate", "/usr/libexec/valgrind/vgpreload_ljtrace-amd64-linux.so"),
+                host("main"),
+            ],
+            ["lua_newstate (luajit)", "main (luajit)"],
+        ),
+        ([host(), host()], ["0x123 (luajit)"]),
+        ([None, TREE], ["", TREE_NAME]),
+        # the start of the program, of a thread, and code that runs before main
+        (
+            [
+                *in_c("malloc", "parse", "main"),
+                host("(below main)", LIBC),
+                host("__libc_start_main@@GLIBC_2.34", LIBC),
+                *in_c("(below main)"),
+            ],
+            ["parse (x)", "main (x)"],
+        ),
+        ([*in_c("parse", "main"), host("", LIBC), *in_c("_start")], ["parse (x)", "main (x)"]),
+        ([*in_c("work"), host("start_thread", LIBC), host("clone3", LIBC)], ["work (x)", "start_thread (libc.so.6)"]),
+        ([*in_c("init"), host("call_init", LIBC), host("_start", LIBC)], ["init (x)", "call_init (libc.so.6)"]),
+        ([*in_c("main", "again", "main"), host("(below main)", LIBC)], ["main (x)", "again (x)", "main (x)"]),
+        ([host("(below main)", LIBC), *in_c("_start")], ["(below main) (libc.so.6)"]),
+        # stacks that the recorder cut
+        ([*in_c("malloc", "down", "down"), CUT], ["down (x)", "down (x)", "[cut at 12]"]),
+        ([*in_c("malloc", "xmalloc"), CUT], ["xmalloc (x)", "[cut at 12]"]),
+        ([*in_c("malloc", "main", "again"), CUT], ["main (x)", "again (x)", "[cut at 12]"]),
+    ],
+)
 def test_shown_frames(frames: list[Any], expected: list[str]) -> None:
     assert shown(frames) == expected
 
@@ -108,10 +151,17 @@ def test_shown_frames(frames: list[Any], expected: list[str]) -> None:
 WRAPPED = in_c("malloc", "xmalloc", "make", "node_new", "parse", "main")
 
 
-@pytest.mark.parametrize("policy, first", [
-    (Policy(), "make"), (Policy(("make",)), "node_new"), (Policy(("make", "*_new")), "parse"),
-    (Policy(("ma?e",)), "node_new"), (Policy(("[a-z]*",)), "make"),
-    (Policy(("make",), keep_alloc_fns=True), "malloc")])
+@pytest.mark.parametrize(
+    "policy, first",
+    [
+        (Policy(), "make"),
+        (Policy(("make",)), "node_new"),
+        (Policy(("make", "*_new")), "parse"),
+        (Policy(("ma?e",)), "node_new"),
+        (Policy(("[a-z]*",)), "make"),
+        (Policy(("make",), keep_alloc_fns=True), "malloc"),
+    ],
+)
 def test_patterns(policy: Policy, first: str) -> None:
     assert shown(WRAPPED, policy)[0] == f"{first} (x)"
     assert shown(WRAPPED, policy)[-1] == "main (x)"
@@ -122,16 +172,28 @@ def test_all_frames_are_kept() -> None:
     assert shown(frames, Policy(keep_alloc_fns=True)) == list(map(frame_text, frames))
 
 
-@pytest.mark.parametrize("name", [
-    "malloc", "xmalloc", "g_malloc0_n", "zmalloc", "operator new[](unsigned long)",
-    "std::allocator<int>::allocate(unsigned long)", "std::__new_allocator<int>::allocate(unsigned long, void const*)",
-    "alloc::alloc::exchange_malloc", "__rust_alloc"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "malloc",
+        "xmalloc",
+        "g_malloc0_n",
+        "zmalloc",
+        "operator new[](unsigned long)",
+        "std::allocator<int>::allocate(unsigned long)",
+        "std::__new_allocator<int>::allocate(unsigned long, void const*)",
+        "alloc::alloc::exchange_malloc",
+        "__rust_alloc",
+    ],
+)
 def test_well_known_functions(name: str) -> None:
     assert only_allocates(host(name))
 
 
-@pytest.mark.parametrize("name", ["", "main", "mymalloc_test", "std::vector<int>::push_back(int)", "parse",
-                                  "alloc::vec::Vec<T>::push", "operator+"])
+@pytest.mark.parametrize(
+    "name",
+    ["", "main", "mymalloc_test", "std::vector<int>::push_back(int)", "parse", "alloc::vec::Vec<T>::push", "operator+"],
+)
 def test_other_functions(name: str) -> None:
     assert not only_allocates(host(name))
 
@@ -146,32 +208,49 @@ def test_the_file_of_functions() -> None:
 
 
 def test_a_frame_has_the_name_of_its_file_without_the_folder() -> None:
-    frame = SimpleNamespace(kind="lua", function="main chunk", object="", file="/src/app.lua", line=3,
-                            ip=0)
+    frame = SimpleNamespace(kind="lua", function="main chunk", object="", file="/src/app.lua", line=3, ip=0)
     assert frame_text(frame) == "main chunk (app.lua:3)"
 
 
-@pytest.mark.parametrize("name, expected", [
-    ("main", "main"), ("(below main)", "(below main)"), ("main chunk", "main chunk"),
-    ("operator new(unsigned long)", "operator new(unsigned long)"),
-    ("a::operator unsigned long() const", "a::operator unsigned long() const"),
-    ("std::pair<int const, long>* f<a (*)(b), 3>(int)", "f<a (*)(b), 3>(int)"),
-    ("unsigned long a::(anonymous namespace)::g<int>(int) const", "a::(anonymous namespace)::g<int>(int) const"),
-    ("auto f()::{lambda(auto:1)#1}::operator()<int>(int) const", "f()::{lambda(auto:1)#1}::operator()<int>(int) const"),
-    ("bool std::operator< <char>(char, char)", "std::operator< <char>(char, char)"),
-    ("std::ostream& operator<< <char>(std::ostream&, char)", "operator<< <char>(std::ostream&, char)"),
-    ("<fn(&u8) -> u8 as core::ops::FnOnce<()>>::call_once", "<fn(&u8) -> u8 as core::ops::FnOnce<()>>::call_once"),
-])
+@pytest.mark.parametrize(
+    "name, expected",
+    [
+        ("main", "main"),
+        ("(below main)", "(below main)"),
+        ("main chunk", "main chunk"),
+        ("operator new(unsigned long)", "operator new(unsigned long)"),
+        ("a::operator unsigned long() const", "a::operator unsigned long() const"),
+        ("std::pair<int const, long>* f<a (*)(b), 3>(int)", "f<a (*)(b), 3>(int)"),
+        ("unsigned long a::(anonymous namespace)::g<int>(int) const", "a::(anonymous namespace)::g<int>(int) const"),
+        (
+            "auto f()::{lambda(auto:1)#1}::operator()<int>(int) const",
+            "f()::{lambda(auto:1)#1}::operator()<int>(int) const",
+        ),
+        ("bool std::operator< <char>(char, char)", "std::operator< <char>(char, char)"),
+        ("std::ostream& operator<< <char>(std::ostream&, char)", "operator<< <char>(std::ostream&, char)"),
+        ("<fn(&u8) -> u8 as core::ops::FnOnce<()>>::call_once", "<fn(&u8) -> u8 as core::ops::FnOnce<()>>::call_once"),
+    ],
+)
 def test_the_type_that_a_function_returns(name: str, expected: str) -> None:
     assert without_return_type(name) == expected
 
 
-@pytest.mark.parametrize("name, own", [
-    ("main", True), ("std::sort(int*)", False), ("void std::vector<int>::_M_realloc_insert<int>(int)", False),
-    ("standard::f()", True), ("shop::list<std::string>::add()", True), ("__cxa_allocate_exception", False),
-    ("<alloc::vec::Vec<u64>>::with_capacity", False), ("<p::Square as core::fmt::Debug>::fmt", True),
-    ("<&mut core::fmt::Formatter as core::fmt::Write>::write_str", False), ("<u8 as p::Shape>::area", True),
-    ("<fn() as core::ops::function::FnOnce<()>>::call_once", False), ("<p::pool::Pool<u64>>::fill", True),
-])
+@pytest.mark.parametrize(
+    "name, own",
+    [
+        ("main", True),
+        ("std::sort(int*)", False),
+        ("void std::vector<int>::_M_realloc_insert<int>(int)", False),
+        ("standard::f()", True),
+        ("shop::list<std::string>::add()", True),
+        ("__cxa_allocate_exception", False),
+        ("<alloc::vec::Vec<u64>>::with_capacity", False),
+        ("<p::Square as core::fmt::Debug>::fmt", True),
+        ("<&mut core::fmt::Formatter as core::fmt::Write>::write_str", False),
+        ("<u8 as p::Shape>::area", True),
+        ("<fn() as core::ops::function::FnOnce<()>>::call_once", False),
+        ("<p::pool::Pool<u64>>::fill", True),
+    ],
+)
 def test_own_code(name: str, own: bool) -> None:
     assert bool(is_own(host(name, "/bin/x"))) is own

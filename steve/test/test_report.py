@@ -46,9 +46,7 @@ class Page(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags[tag] += 1
         values = dict(attrs)
-        self.references += [
-            values[key] or "" for key in ("src", "href", "xlink:href", "data") if key in values
-        ]
+        self.references += [values[key] or "" for key in ("src", "href", "xlink:href", "data") if key in values]
         self.ids += [values["id"] or ""] if "id" in values else []
         assert not [key for key in values if key.startswith("on")], "no handlers in attributes"
         if tag not in VOID:
@@ -216,11 +214,11 @@ def compare_sites(answer: dict[str, Any], reference: Reference) -> None:
         assert found[stack]["peak_bytes"] == reference.at_peak.get(stack, 0)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(history=histories(), data=st.data())
-def test_numbers_equal_the_plain_reference(
-    tmp_path: Path, steve: Steve, history: list[Any], data: Any
-) -> None:
+def test_numbers_equal_the_plain_reference(tmp_path: Path, steve: Steve, history: list[Any], data: Any) -> None:
     stacks = data.draw(st.lists(st.integers(1, 3), min_size=len(history), max_size=len(history)))
     script, reference = script_and_reference(history, stacks)
     make_trace(tmp_path / "t.ljt", script, data.draw(st.sampled_from((0, 7))))
@@ -295,9 +293,7 @@ def test_timeline_is_bounded_and_keeps_the_peak(steve: Steve, trace: Callable[..
 
 def test_page_with_everything(steve: Steve, trace: Callable[..., Path]) -> None:
     trace(busy_script(3000))
-    files = [
-        write(steve.folder, name, series(120, k + 1)) for k, name in enumerate(("glibc", "mimalloc", "own"))
-    ]
+    files = [write(steve.folder, name, series(120, k + 1)) for k, name in enumerate(("glibc", "mimalloc", "own"))]
     result = steve("report", "t.ljt", "-o", "r.html", "--allocstats", *files)
     assert result.returncode == 0, result.err
     page = checked_page(steve.folder / "r.html")
@@ -418,9 +414,7 @@ def test_standard_output(steve: Steve, trace: Callable[..., Path]) -> None:
 def test_bad_input(steve: Steve, trace: Callable[..., Path], no_leftovers: Callable[[], list[str]]) -> None:
     trace(busy_script(50))
     (steve.folder / "foreign").write_bytes(b"\x7fELF\x02\x01\x01" + bytes(500))
-    other = write(steve.folder, "a", [record(0)], ops="x-ops"), write(
-        steve.folder, "b", [record(0)], ops="y-ops"
-    )
+    other = write(steve.folder, "a", [record(0)], ops="x-ops"), write(steve.folder, "b", [record(0)], ops="y-ops")
     cases = [
         (("missing.ljt",), 1, "missing.ljt"),
         (("foreign",), 1, "foreign"),
@@ -464,8 +458,11 @@ def test_findings_are_those_of_the_command(steve: Steve, trace: Callable[..., Pa
 def label_spans(drawing: str) -> list[tuple[float, float]]:
     """The left and right ends of the labels below a plot, in pixels for the page's font."""
     from matplotlib.textpath import TextPath
+
     rows: dict[str, list[tuple[float, float]]] = {}
-    for x, y, text in re.findall(r'<text class="label" x="([\d.]+)" y="([\d.]+)" text-anchor="middle">([^<]+)<', drawing):
+    for x, y, text in re.findall(
+        r'<text class="label" x="([\d.]+)" y="([\d.]+)" text-anchor="middle">([^<]+)<', drawing
+    ):
         half = TextPath((0, 0), text, size=12).get_extents().width / 2
         rows.setdefault(y, []).append((float(x) - half, float(x) + half))
     (spans,) = rows.values()
@@ -475,10 +472,13 @@ def label_spans(drawing: str) -> list[tuple[float, float]]:
 @pytest.mark.parametrize("columns", range(1, 64))
 def test_labels_of_lifetimes_never_collide(columns: int) -> None:
     from steve.report.charts import FOREVER, _lifetime_plot, _map_plot, decimal_ticks, human_count
+
     counts = np.zeros((64, FOREVER + 1), "u8")
     counts[3, columns - 1] = counts[3, FOREVER] = 7
-    for drawing in (_lifetime_plot(counts[3], "blocks", human_count, decimal_ticks),
-                    _map_plot(counts, "blocks", human_count)):
+    for drawing in (
+        _lifetime_plot(counts[3], "blocks", human_count, decimal_ticks),
+        _map_plot(counts, "blocks", human_count),
+    ):
         spans = label_spans(str(drawing))
         assert len(spans) >= 2 and "never freed" in drawing
         assert all(left[1] + 3 < right[0] for left, right in zip(spans, spans[1:]))

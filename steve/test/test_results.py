@@ -19,8 +19,9 @@ from test_cli import CLASSIC, OPS, READERS, SCRIPT, Maker, one_line
 
 
 @pytest.mark.parametrize("command", [c for c in READERS if c[0] != "histogram"])
-def test_output_cannot_be_written(steve: Steve, trace: Maker, tmp_path: Path, command: tuple,
-                                  no_leftovers: Callable[[], list[str]]) -> None:
+def test_output_cannot_be_written(
+    steve: Steve, trace: Maker, tmp_path: Path, command: tuple, no_leftovers: Callable[[], list[str]]
+) -> None:
     trace(SCRIPT)
     one_line(steve(*command, "-q", "t.ljt", "-o", "nowhere/result"), 1, "nowhere/result: cannot write in")
     (tmp_path / "folder").mkdir()
@@ -41,9 +42,17 @@ def test_folder_without_write_permission(bound_by_permissions: Steve, trace: Mak
     one_line(result, 1, "closed/x: cannot write in", "Permission denied")
 
 
-@pytest.mark.parametrize("arguments", [
-    ("ops", "x-ops"), ("ops", "x-ops", "-o", "link"), ("sites", "x-ops", "-o", "x-ops"), ("report", "x-ops", "-o", "x-ops"),
-    ("diff", "t.ljt", "x-ops", "-o", "x-ops"), ("export", "--format", "folded", "x-ops", "-o", "./x-ops")])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("ops", "x-ops"),
+        ("ops", "x-ops", "-o", "link"),
+        ("sites", "x-ops", "-o", "x-ops"),
+        ("report", "x-ops", "-o", "x-ops"),
+        ("diff", "t.ljt", "x-ops", "-o", "x-ops"),
+        ("export", "--format", "folded", "x-ops", "-o", "./x-ops"),
+    ],
+)
 def test_no_result_replaces_its_input(steve: Steve, trace: Maker, tmp_path: Path, arguments: tuple) -> None:
     trace(SCRIPT)
     content = trace(SCRIPT, "x-ops").read_bytes()
@@ -55,8 +64,11 @@ def test_no_result_replaces_its_input(steve: Steve, trace: Maker, tmp_path: Path
 def test_only_files_that_are_read_are_inputs(steve: Steve, trace: Maker, tmp_path: Path) -> None:
     """Files with the name of an option's value are not inputs."""
     trace(SCRIPT)
-    for name, arguments in (("text", ("ops", "--text")), ("full", ("lockops", "--full")),
-                            ("loads", ("sites", "--sort", "loads"))):
+    for name, arguments in (
+        ("text", ("ops", "--text")),
+        ("full", ("lockops", "--full")),
+        ("loads", ("sites", "--sort", "loads")),
+    ):
         (tmp_path / name).write_text("old")
         assert steve(*arguments, "-q", "t.ljt", "-o", name).returncode == 0, name
         assert (tmp_path / name).read_bytes() != b"old"
@@ -80,10 +92,10 @@ def test_permissions_and_links_of_results(steve: Steve, trace: Maker, tmp_path: 
 
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
-def test_interrupt_leaves_no_half_file(tmp_path: Path, signum: int,
-                                       no_leftovers: Callable[[], list[str]]) -> None:
-    process = subprocess.Popen(["steve", "ops", "-", "-o", "result"], cwd=tmp_path, stdin=subprocess.PIPE,
-                               stderr=subprocess.PIPE)
+def test_interrupt_leaves_no_half_file(tmp_path: Path, signum: int, no_leftovers: Callable[[], list[str]]) -> None:
+    process = subprocess.Popen(
+        ["steve", "ops", "-", "-o", "result"], cwd=tmp_path, stdin=subprocess.PIPE, stderr=subprocess.PIPE
+    )
     process.stdin.write(CLASSIC.encode() * 50000)
     process.stdin.flush()
     wait_for(no_leftovers)
@@ -105,6 +117,7 @@ def wait_for(condition: Callable[[], object]) -> None:
 def test_reader_that_stops_early(trace: Maker, tmp_path: Path) -> None:
     trace("N 4096 64\n" + "L 4096 4\n" * 200000 + "end exit\n")
     for command in ("memtrace", "dump"):
-        result = subprocess.run(["sh", "-c", f"steve {command} t.ljt | head -n 1"], cwd=tmp_path,
-                                capture_output=True, timeout=600)
+        result = subprocess.run(
+            ["sh", "-c", f"steve {command} t.ljt | head -n 1"], cwd=tmp_path, capture_output=True, timeout=600
+        )
         assert result.stdout.count(b"\n") == 1 and result.stderr == b""

@@ -53,9 +53,7 @@ def test_translations(steve: Steve) -> None:
     (folder / "result.app").write_text(TEXT)
     result = run(folder, "translate-memtrace-to-ops.py", "result.app")
     assert result.returncode == 0, result.stderr
-    assert (folder / "result.app-ops").read_text() == (
-        "0 N 4096 100\n0 S 4100 4\n1 N 8192 7\n0 L 4100 4\n0 F 4096 0\n"
-    )
+    assert (folder / "result.app-ops").read_text() == ("0 N 4096 100\n0 S 4100 4\n1 N 8192 7\n0 L 4100 4\n0 F 4096 0\n")
     assert (folder / "result.app-lockops").read_text().startswith("0 N")
     assert run(folder, "translate-ops-to-locking-lifetime.py", "result.app").returncode == 0
     assert steve("lockops", "--full", "--text", "result.app-ops", "-o", "expected").returncode == 0
@@ -118,12 +116,7 @@ def test_animation(tmp_path: Path, ops: str) -> None:
 
 
 def test_memtrace_run_traces_and_translates(tmp_path: Path) -> None:
-    if (
-        subprocess.run(
-            ["valgrind", "--tool=ljtrace", "--version"], capture_output=True, check=False
-        ).returncode
-        != 0
-    ):
+    if subprocess.run(["valgrind", "--tool=ljtrace", "--version"], capture_output=True, check=False).returncode != 0:
         pytest.skip("valgrind does not know --tool=ljtrace: build the recorder first")
     result = run(
         tmp_path,

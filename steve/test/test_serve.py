@@ -21,12 +21,14 @@ from conftest import Steve
 
 SECONDS = 300
 # inner allocates 100 bytes 10 times, outer 1000 bytes once; the first five blocks of inner are freed in between
-SCRIPT = ("stack main@m.c:1 inner@m.c:5\nstack main@m.c:1 outer@m.c:9\ninfo command app\n"
-          + "".join(f"N {4096 * i} 100 1\nflush\n" for i in range(1, 6))
-          + "".join(f"F {4096 * i} 1\nflush\n" for i in range(1, 6))
-          + "N 409600 1000 2\nflush\n"
-          + "".join(f"N {4096 * i} 100 1\nflush\n" for i in range(1, 6))
-          + "sample 7 2 0 0\nend exit\n")
+SCRIPT = (
+    "stack main@m.c:1 inner@m.c:5\nstack main@m.c:1 outer@m.c:9\ninfo command app\n"
+    + "".join(f"N {4096 * i} 100 1\nflush\n" for i in range(1, 6))
+    + "".join(f"F {4096 * i} 1\nflush\n" for i in range(1, 6))
+    + "N 409600 1000 2\nflush\n"
+    + "".join(f"N {4096 * i} 100 1\nflush\n" for i in range(1, 6))
+    + "sample 7 2 0 0\nend exit\n"
+)
 LAST = {"inner": (10, 1000, 5, 500), "outer": (1, 1000, 1, 1000)}
 
 
@@ -47,7 +49,7 @@ def fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
         key, at = varint(data, at)
         value, at = varint(data, at)
         if key & 7 == 2:
-            yield key >> 3, data[at:at + value]
+            yield key >> 3, data[at : at + value]
             at += value
         else:
             yield key >> 3, value
@@ -63,6 +65,7 @@ def numbers(data: bytes) -> list[int]:
 
 class Decoded(NamedTuple):
     """A profile: the names of its values, the first one to be shown, and the values by the innermost function."""
+
     types: tuple[str, ...]
     default: str
     values: dict[str, tuple[int, ...]]
@@ -92,6 +95,7 @@ def heap(profile: bytes) -> dict[str, tuple[int, ...]]:
 
 # -- dumps --
 
+
 def dumps(folder: Path, name: str = "t") -> list[dict[str, tuple[int, ...]]]:
     files = sorted(folder.glob(f"{name}.*.pb.gz"))
     assert [file.name for file in files] == [f"{name}.{i + 1:04}.pb.gz" for i in range(len(files))]
@@ -105,8 +109,12 @@ def test_dumps_after_so_many_bytes(steve: Steve, trace: Callable[..., Path], tmp
     assert (done.returncode, done.out) == (0, "") and "5 dumps: t.0001.pb.gz to 0005" in done.err
     outer = {"outer": (1, 1000, 1, 1000)}
     assert dumps(tmp_path) == [
-        {"inner": (3, 300, 3, 300)}, {"inner": (5, 500, 5, 500)}, {"inner": (5, 500, 0, 0), **outer},
-        {"inner": (8, 800, 3, 300), **outer}, LAST]
+        {"inner": (3, 300, 3, 300)},
+        {"inner": (5, 500, 5, 500)},
+        {"inner": (5, 500, 0, 0), **outer},
+        {"inner": (8, 800, 3, 300), **outer},
+        LAST,
+    ]
 
 
 def test_dumps_at_high_water(steve: Steve, trace: Callable[..., Path], tmp_path: Path) -> None:
@@ -123,13 +131,17 @@ def test_both_kinds_of_dumps(steve: Steve, trace: Callable[..., Path], tmp_path:
     assert dumps(tmp_path) == [{"main": (5, 500, 0, 0), **outer}, {"main": (6, 600, 1, 100), **outer}]
 
 
-@pytest.mark.parametrize("arguments, message", [
-    (("t.ljt",), "nothing to do: give --http=PORT"),
-    (("t.ljt", "--http", "x"), "'x' is neither a port nor ADDRESS:PORT"),
-    (("t.ljt", "--http", "99999"), "'99999' is neither a port"),
-    (("t.ljt", "--http", "example.org:80"), "is neither a port"),
-    (("t.ljt", "--dump-every", "0"), "'0' is not a number of bytes"),
-    (("t.ljt", "--dump-every", "9e9"), "'9e9' is not a number of bytes")])
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (("t.ljt",), "nothing to do: give --http=PORT"),
+        (("t.ljt", "--http", "x"), "'x' is neither a port nor ADDRESS:PORT"),
+        (("t.ljt", "--http", "99999"), "'99999' is neither a port"),
+        (("t.ljt", "--http", "example.org:80"), "is neither a port"),
+        (("t.ljt", "--dump-every", "0"), "'0' is not a number of bytes"),
+        (("t.ljt", "--dump-every", "9e9"), "'9e9' is not a number of bytes"),
+    ],
+)
 def test_wrong_usage(arguments: tuple[str, ...], message: str, steve: Steve, trace: Callable[..., Path]) -> None:
     trace(SCRIPT)
     done = steve("serve", *arguments)
@@ -147,6 +159,7 @@ def test_what_cannot_be_followed(steve: Steve, tmp_path: Path, trace: Callable[.
 
 # -- a file that grows --
 
+
 class Growing:
     """A trace of SCRIPT that is written in pieces, with the recorder's lock."""
 
@@ -156,7 +169,7 @@ class Growing:
         fcntl.flock(self.file, fcntl.LOCK_EX)
 
     def grow(self, end: int) -> None:
-        self.file.write(self.whole[self.written:end])
+        self.file.write(self.whole[self.written : end])
         self.written = max(self.written, end)
 
     def finish(self) -> None:
@@ -188,8 +201,13 @@ class Served:
 @contextmanager
 def serving(path: Path, *options: str) -> Iterator[Served]:
     ours, theirs = os.pipe()
-    process = subprocess.Popen(["steve", "serve", path, "--http", "0", "--notify-fd", str(theirs), *options],
-                               pass_fds=[theirs], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        ["steve", "serve", path, "--http", "0", "--notify-fd", str(theirs), *options],
+        pass_fds=[theirs],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     os.close(theirs)
     try:
         with open(ours) as reader:
@@ -264,6 +282,7 @@ def test_a_signal_requests_a_dump(growing: Growing, tmp_path: Path) -> None:
 
 # -- addresses --
 
+
 @pytest.fixture
 def served(trace: Callable[..., Path]) -> Iterator[Served]:
     with serving(trace(SCRIPT)) as found:
@@ -287,18 +306,33 @@ def test_other_methods(method: str, served: Served) -> None:
     assert served.ask("/debug/pprof/heap", method)[0] == 405
 
 
-@pytest.mark.parametrize("path, status, message", [
-    ("/etc/passwd", 404, "there is no such page"), ("/debug/pprof/heap/..", 404, "no such page"),
-    ("/debug/pprof/heap?seconds=x", 400, "seconds=x"), ("/debug/pprof/heap?seconds=-1", 400, "seconds=-1"),
-    ("/debug/pprof/heap?seconds=99999", 400, "from 0 to 3600"), ("/debug/pprof/heap?seconds=nan", 400, "seconds=nan"),
-    ("/debug/pprof/profile?seconds=1", 404, "--sample-stacks")])
+@pytest.mark.parametrize(
+    "path, status, message",
+    [
+        ("/etc/passwd", 404, "there is no such page"),
+        ("/debug/pprof/heap/..", 404, "no such page"),
+        ("/debug/pprof/heap?seconds=x", 400, "seconds=x"),
+        ("/debug/pprof/heap?seconds=-1", 400, "seconds=-1"),
+        ("/debug/pprof/heap?seconds=99999", 400, "from 0 to 3600"),
+        ("/debug/pprof/heap?seconds=nan", 400, "seconds=nan"),
+        ("/debug/pprof/profile?seconds=1", 404, "--sample-stacks"),
+    ],
+)
 def test_bad_requests(path: str, status: int, message: str, served: Served) -> None:
     found, text = served.ask(path)
     assert found == status and message in text.decode()
 
 
-@pytest.mark.parametrize("host, status", [
-    ("localhost:1", 200), ("127.0.0.1", 200), ("[::1]:80", 200), ("evil.example", 403), ("127.0.0.1.evil.example", 403)])
+@pytest.mark.parametrize(
+    "host, status",
+    [
+        ("localhost:1", 200),
+        ("127.0.0.1", 200),
+        ("[::1]:80", 200),
+        ("evil.example", 403),
+        ("127.0.0.1.evil.example", 403),
+    ],
+)
 def test_only_local_names(host: str, status: int, served: Served) -> None:
     assert served.ask("/", Host=host)[0] == status
 
@@ -310,15 +344,19 @@ def test_a_port_in_use(served: Served, steve: Steve) -> None:
 
 def test_samples_of_stacks(trace: Callable[..., Path]) -> None:
     with serving(trace(SCRIPT.replace("info command app", "info sample_stacks 7"))) as served:
-        assert decoded(served.ask("/debug/pprof/profile?seconds=0")[1]) == Decoded(("instructions",), "instructions", {})
+        assert decoded(served.ask("/debug/pprof/profile?seconds=0")[1]) == Decoded(
+            ("instructions",), "instructions", {}
+        )
 
 
 def test_many_requests_at_once(growing: Growing, tmp_path: Path) -> None:
     answers: Counter = Counter()
     with serving(tmp_path / "grow.ljt") as served:
+
         def ask() -> None:
             for _ in range(10):
                 answers[served.ask("/debug/pprof/heap")[0]] += 1
+
         threads = [threading.Thread(target=ask) for _ in range(8)]
         for thread in threads:
             thread.start()

@@ -46,6 +46,7 @@ FORMS = (["--text"], ["--binary", "--salvage"], ["--text", "--resize"], ["--resi
 
 class Here:
     """A pool that works in this process, with as many parts as possible."""
+
     n, remote = 100, False
 
     def run(self, function: Any, tasks: Any) -> Iterator[Any]:
@@ -109,11 +110,19 @@ def test_random_lifetimes(history: list[Event], chunk: int) -> None:
 def report_of(analysis: ReportAnalysis) -> list:
     """All numbers of a report, without what is internal to the kernel, and without rows that are 0."""
     profile = analysis.profile
-    tallies = [[(number, row[:-1]) for number, row in enumerate(rows.tolist()) if any(row[:-1])]
-               for rows in (profile.stacks(), profile.heaps())]
-    return [profile.totals(), *tallies, profile.timeline().tolist(), profile.marks().tolist(),
-            *(numbers.tolist() for numbers in profile.lifetime_map()), analysis.found.bytes(),
-            [(stack, row.tobytes()) for stack, row in enumerate(analysis.found.rows()) if any(row["blocks"])]]
+    tallies = [
+        [(number, row[:-1]) for number, row in enumerate(rows.tolist()) if any(row[:-1])]
+        for rows in (profile.stacks(), profile.heaps())
+    ]
+    return [
+        profile.totals(),
+        *tallies,
+        profile.timeline().tolist(),
+        profile.marks().tolist(),
+        *(numbers.tolist() for numbers in profile.lifetime_map()),
+        analysis.found.bytes(),
+        [(stack, row.tobytes()) for stack, row in enumerate(analysis.found.rows()) if any(row["blocks"])],
+    ]
 
 
 @settings(max_examples=80, deadline=None)
@@ -128,7 +137,7 @@ def test_random_reports(run: Run, chunk: int, bins: int) -> None:
 
 
 def test_report_by_processes(steve: Steve, large: Path, tmp_path: Path) -> None:
-    (tmp_path / "cut.ljt").write_bytes(large.read_bytes()[:large.stat().st_size * 2 // 3])
+    (tmp_path / "cut.ljt").write_bytes(large.read_bytes()[: large.stat().st_size * 2 // 3])
     data = bytearray(large.read_bytes())
     data[len(data) // 2] ^= 1
     (tmp_path / "bad.ljt").write_bytes(data)
@@ -236,7 +245,10 @@ def test_salvaged(steve: Steve, large: Path, tmp_path: Path) -> None:
     data[last[2] + (len(data) - last[2]) // 2] ^= 1
     (tmp_path / "bad.ljt").write_bytes(data)
     assert Trace(str(tmp_path / "bad.ljt")).sound_seek_points() > 1
-    commands = [["ops", *form, "-o"] for form in FORMS] + [["summary", "-o"], ["histogram", "--json", "--parts", "none", "-o"]]
+    commands = [["ops", *form, "-o"] for form in FORMS] + [
+        ["summary", "-o"],
+        ["histogram", "--json", "--parts", "none", "-o"],
+    ]
     for command in commands:
         one, many = (steve(*command, f"r{jobs}", "-j", jobs, "--salvage", "bad.ljt") for jobs in (1, 2))
         assert (one.returncode, one.err) == (many.returncode, many.err) and "damaged chunks were left out" in one.err
@@ -246,7 +258,7 @@ def test_salvaged(steve: Steve, large: Path, tmp_path: Path) -> None:
 
 
 def test_cut_off(steve: Steve, large: Path, tmp_path: Path) -> None:
-    (tmp_path / "cut.ljt").write_bytes(large.read_bytes()[:large.stat().st_size * 2 // 3])
+    (tmp_path / "cut.ljt").write_bytes(large.read_bytes()[: large.stat().st_size * 2 // 3])
     one, many = (steve("summary", "-j", jobs, "cut.ljt") for jobs in (1, 2))
     assert one.returncode == many.returncode == 1 and one.err == many.err != "" and one.out == many.out
 
@@ -273,6 +285,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a scheduler with two workers, each of which is a process of its own."""
     pytest.importorskip("distributed", reason="python3-distributed is not installed")
     import dask
+
     patience = {f"distributed.comm.timeouts.{what}": f"{SECONDS}s" for what in ("connect", "tcp")}
     with pytest.MonkeyPatch.context() as patch, dask.config.set(patience):
         patch.setenv(CONNECT, f"{SECONDS}s")
@@ -291,6 +304,7 @@ def started_cluster(folder: Path) -> Iterator[str]:
     def start(what: str, *options: str) -> None:
         command = [sys.executable, "-m", f"distributed.cli.dask_{what}", *options, *common]
         processes.append(subprocess.Popen(command, cwd=folder, stderr=log, stdout=log))
+
     processes: list[subprocess.Popen] = []
     try:
         start("scheduler", "--port", "0")
@@ -319,6 +333,7 @@ def address_in(path: Path, process: subprocess.Popen) -> str:
 
 def wait_for_workers(address: str, n: int) -> None:
     from distributed import Client
+
     with Client(address, set_as_default=False) as client:
         client.wait_for_workers(n, timeout=SECONDS)
 
@@ -329,9 +344,15 @@ def test_on_a_cluster(steve: Steve, large: Path, cluster: str) -> None:
             result = steve("ops", *form, *how, "-o", name, large)
             assert result.returncode == 0, result.err
         subprocess.run(["cmp", "one", "parts"], cwd=steve.folder, check=True)
-    for line in (["summary", "--json"], ["histogram", "--json", "--parts", "none"], ["findings", "--json"],
-                 ["threads", "--json", "--where", "born > 1000 and site ~ 'make'"], ["lines", "--json"],
-                 ["sharing", "--json"], ["reuse", "--json"]):
+    for line in (
+        ["summary", "--json"],
+        ["histogram", "--json", "--parts", "none"],
+        ["findings", "--json"],
+        ["threads", "--json", "--where", "born > 1000 and site ~ 'make'"],
+        ["lines", "--json"],
+        ["sharing", "--json"],
+        ["reuse", "--json"],
+    ):
         assert steve(*line, "--scheduler", cluster, large).out == steve(*line, large).out != ""
 
 
@@ -363,8 +384,19 @@ def test_no_scheduler(steve: Steve, large: Path) -> None:
     assert result.returncode == 1 and "no Dask scheduler answers" in result.err
 
 
-@pytest.mark.parametrize("address", ("", "here", "tcp://127.0.0.1", "tcp://127.0.0.1:0", "127.0.0.1:65536",
-                                     "tcp://127.0.0.1:port", "udp://127.0.0.1:8786", "tcp://a/b:8786"))
+@pytest.mark.parametrize(
+    "address",
+    (
+        "",
+        "here",
+        "tcp://127.0.0.1",
+        "tcp://127.0.0.1:0",
+        "127.0.0.1:65536",
+        "tcp://127.0.0.1:port",
+        "udp://127.0.0.1:8786",
+        "tcp://a/b:8786",
+    ),
+)
 def test_what_is_no_address_of_a_scheduler(steve: Steve, large: Path, address: str) -> None:
     result = steve("summary", "--scheduler", address, large)
     assert result.returncode == 2 and "is no address of a scheduler like tcp://" in result.err

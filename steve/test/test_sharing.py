@@ -41,6 +41,7 @@ def turns(choose: random.Random, steps: int) -> Run:
 
     def step(letter: str, addr: int, size: int, thread: int) -> None:
         run.append(Step(Event(letter, addr, size), thread, choose.randint(0, 2), 0))
+
     while len(run) < steps:
         thread = choose.randint(1, 3)
         if free and (not live or choose.random() < 0.2):
@@ -67,8 +68,10 @@ def test_random_turns(steps: int, chunk: int, where: str | None, choose: random.
         many = rounds.Rounds(str(path), Here(), silent).run(_accesses.Sharing, choice(path, where))
     lines, tests = slow.false_lines(History(run).log, WHERES[where])
     assert plain_sharing(many) == plain_sharing(one)
-    found = [(*line[:5], round(line[5], 12), *((thread, IDS.index(stack), *rest) for thread, stack, *rest in line[6:]))
-             for line in plain_sharing(one)[1]]
+    found = [
+        (*line[:5], round(line[5], 12), *((thread, IDS.index(stack), *rest) for thread, stack, *rest in line[6:]))
+        for line in plain_sharing(one)[1]
+    ]
     threads = [h.step.thread for h in History(run).log if h.letter in "LSM" and WHERES[where](h.block)]
     changes = sum(a != b for a, b in zip(threads, threads[1:]))
     assert (found, *one[2:]) == (lines, tests, changes)
@@ -95,7 +98,7 @@ ONE, TWO = turn(2, f"M {PAGE + 64} 4"), turn(3, f"M {PAGE + 68} 4")
 
 
 def test_neighbouring_counters(steve: Steve, trace: Callable) -> None:
-    row, = rows_of(steve, trace, *BLOCK, *[ONE, TWO] * 5)
+    (row,) = rows_of(steve, trace, *BLOCK, *[ONE, TWO] * 5)
     assert row["site"] == "make (a.c:1) < main"
     assert (row["interleaved"], row["lines"], row["threads"]) == (8000, 1, 2)  # without the first and the last turn
     assert row["by_chance"] == pytest.approx(8.0**-8)
@@ -106,23 +109,36 @@ def test_the_turns_do_not_matter(steve: Steve, trace: Callable) -> None:
     """With the same accesses in more and shorter turns, the number approaches what would interleave."""
     for n in (4, 10, 100):
         short = [turn(thread, f"M {PAGE + 4 * thread} 4", times=20000 // n) for thread in (2, 3)]
-        row, = rows_of(steve, trace, *BLOCK, *short * n)
+        (row,) = rows_of(steve, trace, *BLOCK, *short * n)
         assert row["interleaved"] == 40000 - 2 * 20000 // n
 
 
 def test_a_reader_beside_a_writer(steve: Steve, trace: Callable) -> None:
-    row, = rows_of(steve, trace, *BLOCK, *[turn(2, f"L {PAGE} 8"), turn(3, f"S {PAGE + 60} 4")] * 5)
+    (row,) = rows_of(steve, trace, *BLOCK, *[turn(2, f"L {PAGE} 8"), turn(3, f"S {PAGE + 60} 4")] * 5)
     assert list(row["places"]) == ["0-7 read | 60-63"]
 
 
 def test_small_blocks_of_two_sites_in_one_line(steve: Steve, trace: Callable) -> None:
-    rows = rows_of(steve, trace, "thread 1", f"N {PAGE} 16 1", f"N {PAGE + 32} 16 2",
-                *[turn(2, f"M {PAGE} 4"), turn(3, f"M {PAGE + 32} 8")] * 5)
+    rows = rows_of(
+        steve,
+        trace,
+        "thread 1",
+        f"N {PAGE} 16 1",
+        f"N {PAGE + 32} 16 2",
+        *[turn(2, f"M {PAGE} 4"), turn(3, f"M {PAGE + 32} 8")] * 5,
+    )
     assert {row["site"]: list(row["places"]) for row in rows} == {
         "make (a.c:1) < main": ["0-3 | 0-7 of other (b.c:2)"],
-        "other (b.c:2) < main": ["0-7 | 0-3 of make (a.c:1)"]}
-    rows = rows_of(steve, trace, "thread 1", f"N {PAGE} 16 1", f"N {PAGE + 32} 16 1",
-                *[turn(2, f"M {PAGE} 4"), turn(3, f"M {PAGE + 32} 8")] * 5)
+        "other (b.c:2) < main": ["0-7 | 0-3 of make (a.c:1)"],
+    }
+    rows = rows_of(
+        steve,
+        trace,
+        "thread 1",
+        f"N {PAGE} 16 1",
+        f"N {PAGE + 32} 16 1",
+        *[turn(2, f"M {PAGE} 4"), turn(3, f"M {PAGE + 32} 8")] * 5,
+    )
     assert [list(row["places"]) for row in rows] == [["0-3 | 0-7 of another"]]
 
 
@@ -141,17 +157,25 @@ NOTHING = {
     "handed over once": [*BLOCK, turn(1, f"S {PAGE + 64} 8"), ONE, ONE, TWO, TWO],
     "by each thread once": [*BLOCK, *[turn(thread, f"M {PAGE + 4 * thread} 4") for thread in range(2, 12)]],
     "with a lock in the line": [
-        *BLOCK, *[turn(thread, f"M {PAGE} 4", f"M {PAGE + 4 * thread} 4", f"S {PAGE} 4") for thread in (2, 3)] * 9],
+        *BLOCK,
+        *[turn(thread, f"M {PAGE} 4", f"M {PAGE + 4 * thread} 4", f"S {PAGE} 4") for thread in (2, 3)] * 9,
+    ],
     "freed and made again": [
         f"thread {thread}\nN {PAGE} 64 1\n" + turn(thread, f"M {PAGE + 8 * thread} 4") + f"F {PAGE} 1"
-        for thread in (2, 3) * 9],
+        for thread in (2, 3) * 9
+    ],
     "used now and then": [
-        *BLOCK, f"N {2 * PAGE} 64 1", f"N {3 * PAGE} 64 1",
-        *[turn(thread, f"M {PAGE + 4 * thread} 4") + turn(thread, f"M {thread * PAGE} 4") for thread in (2, 3)] * 9],
+        *BLOCK,
+        f"N {2 * PAGE} 64 1",
+        f"N {3 * PAGE} 64 1",
+        *[turn(thread, f"M {PAGE + 4 * thread} 4") + turn(thread, f"M {thread * PAGE} 4") for thread in (2, 3)] * 9,
+    ],
     "hardly used": [*BLOCK, *[turn(thread, f"M {PAGE + 4 * thread} 4", times=50) for thread in (2, 3)] * 9],
     "a queue": [
-        *BLOCK, *[turn(thread, *(f"{letter} {PAGE + 8 * i} 8" for i in range(16))) for thread, letter in (
-            (2, "S"), (3, "L"))] * 9],
+        *BLOCK,
+        *[turn(thread, *(f"{letter} {PAGE + 8 * i} 8" for i in range(16))) for thread, letter in ((2, "S"), (3, "L"))]
+        * 9,
+    ],
 }
 
 

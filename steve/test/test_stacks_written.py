@@ -89,13 +89,25 @@ def test_speedscope(profile: Profile) -> None:
     profiles = []
     for i, metric in enumerate(METRICS):
         kept = [(frames, values[i]) for frames, values in rows if values[i]]
-        profiles.append({
-            "type": "sampled", "name": metric.name, "unit": "bytes" if metric.unit == "bytes" else "none",
-            "startValue": 0, "endValue": sum(value for _, value in kept), "weights": [value for _, value in kept],
-            "samples": [[used.index(n) for n in reversed(frames)] for frames, _ in kept]})
-    whole = {"$schema": speedscope.SCHEMA, "name": profile.command, "exporter": "steve 1", "activeProfileIndex": 0,
-             "shared": {"frames": [speedscope.frame_entry(profile, n) for n in used]},
-             "profiles": [one for one in profiles if one["samples"]]}
+        profiles.append(
+            {
+                "type": "sampled",
+                "name": metric.name,
+                "unit": "bytes" if metric.unit == "bytes" else "none",
+                "startValue": 0,
+                "endValue": sum(value for _, value in kept),
+                "weights": [value for _, value in kept],
+                "samples": [[used.index(n) for n in reversed(frames)] for frames, _ in kept],
+            }
+        )
+    whole = {
+        "$schema": speedscope.SCHEMA,
+        "name": profile.command,
+        "exporter": "steve 1",
+        "activeProfileIndex": 0,
+        "shared": {"frames": [speedscope.frame_entry(profile, n) for n in used]},
+        "profiles": [one for one in profiles if one["samples"]],
+    }
     assert "".join(speedscope.speedscope(profile, "1")) == json.dumps(whole) + "\n"
 
 
@@ -107,11 +119,12 @@ def test_pprof(profile: Profile, monkeypatch: pytest.MonkeyPatch) -> None:
     assert gzip.decompress(packed) == b"".join(Encoder(profile).encode())
 
 
-def plain_boxes(stacks: dict[tuple[str, ...], int], least: float, prefix: tuple[str, ...] = (),
-                start: int = 0) -> list[Box]:
+def plain_boxes(
+    stacks: dict[tuple[str, ...], int], least: float, prefix: tuple[str, ...] = (), start: int = 0
+) -> list[Box]:
     """The expected boxes of the stacks that begin with `prefix`: the boxes below it side by side, then its own
     weight."""
-    mine = {stack: weight for stack, weight in stacks.items() if stack[:len(prefix)] == prefix}
+    mine = {stack: weight for stack, weight in stacks.items() if stack[: len(prefix)] == prefix}
     width, depth = sum(mine.values()), len(prefix)
     found = [Box(prefix[-1] if prefix else "all", depth, start, width, mine.get(prefix, 0))]
     for name in sorted({stack[depth] for stack in mine if len(stack) > depth}):
@@ -125,8 +138,9 @@ def plain_boxes(stacks: dict[tuple[str, ...], int], least: float, prefix: tuple[
 @pytest.mark.parametrize("least", [0, 1, 30])
 def test_boxes_of_a_flame_graph(seed: int, least: float) -> None:
     choose = random.Random(seed)
-    stacks = {tuple(choose.choice("abc") for _ in range(choose.randint(1, 5))): choose.randint(0, 9)
-              for _ in range(60 * seed)}
+    stacks = {
+        tuple(choose.choice("abc") for _ in range(choose.randint(1, 5))): choose.randint(0, 9) for _ in range(60 * seed)
+    }
     assert boxes(sorted_stacks(stacks), least) == plain_boxes(stacks, least)
 
 

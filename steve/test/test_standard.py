@@ -35,10 +35,16 @@ def shell(steve: Steve, trace: Callable[..., Path]) -> Callable[..., tuple[int, 
     trace(SCRIPT)
 
     def run(arguments: str, redirections: str, program: str = "steve") -> tuple[int, str, str]:
-        done = subprocess.run(["sh", "-c", f"{program} {arguments} {redirections}"], cwd=steve.folder, timeout=600,
-                              capture_output=True, text=True)
+        done = subprocess.run(
+            ["sh", "-c", f"{program} {arguments} {redirections}"],
+            cwd=steve.folder,
+            timeout=600,
+            capture_output=True,
+            text=True,
+        )
         assert "Traceback" not in done.stderr and "Exception ignored" not in done.stderr
         return done.returncode, done.stdout, done.stderr
+
     return run
 
 
@@ -107,8 +113,14 @@ def test_the_replayer(shell: Callable) -> None:
 def test_results_have_the_name_of_their_trace(shell: Callable, steve: Steve) -> None:
     """The result of another trace is not overwritten. The name is reported unless the user chose it."""
     (steve.folder / "other.ljt").write_bytes((steve.folder / "t.ljt").read_bytes())
-    for command, ending in (("report", ".html"), ("flame", ".svg"), ("ops", "-ops"), ("lockops --full", "-lockopsfull"),
-                            ("export --format pprof", ".pb.gz"), ("export --format folded", ".folded")):
+    for command, ending in (
+        ("report", ".html"),
+        ("flame", ".svg"),
+        ("ops", "-ops"),
+        ("lockops --full", "-lockopsfull"),
+        ("export --format pprof", ".pb.gz"),
+        ("export --format folded", ".folded"),
+    ):
         for name in ("t.ljt", "other.ljt"):
             status, _, said = shell(f"{command} {name}", "")
             assert status == 0 and f"wrote {name}{ending}: " in said and (steve.folder / (name + ending)).exists()
@@ -116,28 +128,38 @@ def test_results_have_the_name_of_their_trace(shell: Callable, steve: Steve) -> 
             assert "wrote" not in shell(f"{command} {name} -o chosen{'.html' * (command == 'report')}", "")[2]
 
 
-@pytest.mark.parametrize("arguments, why", [
-    ("flame t.ljt -o x.png", "a flame graph is an SVG file"), ("report t.ljt -o x.pdf", "a page of HTML"),
-    ("report t.ljt --json -o x.html", "--json writes JSON"),
-    ("export --format pprof --metric peak_space t.ljt", "--metric is for --format folded"),
-    ("export --format pprof --heap all t.ljt", "--heap is for --format memprof"),
-    ("report t.ljt --json --film x.avi", "with --json they have no effect")])
-def test_what_would_come_out_otherwise_than_asked_is_refused(arguments: str, why: str, shell: Callable,
-                                                             steve: Steve) -> None:
+@pytest.mark.parametrize(
+    "arguments, why",
+    [
+        ("flame t.ljt -o x.png", "a flame graph is an SVG file"),
+        ("report t.ljt -o x.pdf", "a page of HTML"),
+        ("report t.ljt --json -o x.html", "--json writes JSON"),
+        ("export --format pprof --metric peak_space t.ljt", "--metric is for --format folded"),
+        ("export --format pprof --heap all t.ljt", "--heap is for --format memprof"),
+        ("report t.ljt --json --film x.avi", "with --json they have no effect"),
+    ],
+)
+def test_what_would_come_out_otherwise_than_asked_is_refused(
+    arguments: str, why: str, shell: Callable, steve: Steve
+) -> None:
     status, _, said = shell(arguments, "")
     assert status == 2 and why in said and len(said.splitlines()) == 1
     assert not list(steve.folder.glob("x.*"))
 
 
-@pytest.mark.parametrize("arguments", ["ops --binary -o - t.ljt", "export --format pprof -o - t.ljt",
-                                       "lockops --full --binary -o - t.ljt"])
+@pytest.mark.parametrize(
+    "arguments", ["ops --binary -o - t.ljt", "export --format pprof -o - t.ljt", "lockops --full --binary -o - t.ljt"]
+)
 def test_a_terminal_gets_no_binary(arguments: str, steve: Steve, trace: Callable[..., Path]) -> None:
     trace(SCRIPT)
     leader, follower = pty.openpty()
-    done = subprocess.run(["steve", *arguments.split()], cwd=steve.folder, stdout=follower, stderr=subprocess.PIPE,
-                          text=True, timeout=600)
+    done = subprocess.run(
+        ["steve", *arguments.split()], cwd=steve.folder, stdout=follower, stderr=subprocess.PIPE, text=True, timeout=600
+    )
     os.close(follower)
     os.close(leader)
     assert done.returncode == 2 and "standard output is a terminal" in done.stderr
-    assert subprocess.run(["steve", *arguments.split()], cwd=steve.folder, stdout=subprocess.PIPE,
-                          timeout=600).returncode == 0
+    assert (
+        subprocess.run(["steve", *arguments.split()], cwd=steve.folder, stdout=subprocess.PIPE, timeout=600).returncode
+        == 0
+    )

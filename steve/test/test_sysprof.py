@@ -24,8 +24,14 @@ from test_memprof import harmless, mutated
 
 MAIN, PCALL, VM, PAYLOAD = 0x1000, 0x2000, 0x3000, 0x4000
 FIB, TOP = 0x40001000, 0x40002000
-SYMBOLS = (record(0, TOP, "@pair.lua", 0), record(0, FIB, "@pair.lua", 10), record(1, MAIN, "main"),
-           record(1, PCALL, "lua_pcall"), record(1, VM, "lj_BC_FUNCC"), record(1, PAYLOAD, "c_payload"))
+SYMBOLS = (
+    record(0, TOP, "@pair.lua", 0),
+    record(0, FIB, "@pair.lua", 10),
+    record(1, MAIN, "main"),
+    record(1, PCALL, "lua_pcall"),
+    record(1, VM, "lj_BC_FUNCC"),
+    record(1, PAYLOAD, "c_payload"),
+)
 
 
 def guest(state: int, lua: bytes, *host: int) -> bytes:
@@ -74,18 +80,28 @@ def test_lua_without_a_call_from_c_is_not_lost(steve: Any, profile: Callable) ->
 def test_names_cannot_break_the_form(steve: Any, profile: Callable) -> None:
     """A chunk that is source text with separators, and one that could control a terminal."""
     data = symtab(3, record(0, FIB, "local a;\nreturn a", 0), record(1, MAIN, "\x1b[1mmain")) + stream(
-        b"ljp", 2, guest(1, lua_frame(FIB, 0), MAIN))
+        b"ljp", 2, guest(1, lua_frame(FIB, 0), MAIN)
+    )
     assert steve("sysprof", profile(data)).out == "\\x1b[1mmain;local a, return a:0 1\n"
 
 
 def test_symbols_among_samples(steve: Any, profile: Callable) -> None:
-    data = symtab(3) + stream(b"ljp", 2, record(10, FIB, "@late.lua", 4), record(11, MAIN, "start"),
-                              guest(1, lua_frame(FIB, 4), MAIN), record(12, 3, FIB, 9), record(9, 3, FIB, 9))
+    data = symtab(3) + stream(
+        b"ljp",
+        2,
+        record(10, FIB, "@late.lua", 4),
+        record(11, MAIN, "start"),
+        guest(1, lua_frame(FIB, 4), MAIN),
+        record(12, 3, FIB, 9),
+        record(9, 3, FIB, 9),
+    )
     assert steve("sysprof", profile(data)).out == "TRACE [3] @late.lua:9 1\nstart;@late.lua:4 1\n"
 
 
-@pytest.mark.parametrize("tail,words", [(b"\x0d", "header 0x0d"), (b"\x01\x05", "frame of kind 5"),
-                                        (b"\x00\x80", "cut off"), (b"\x80a", "after the end")])
+@pytest.mark.parametrize(
+    "tail,words",
+    [(b"\x0d", "header 0x0d"), (b"\x01\x05", "frame of kind 5"), (b"\x00\x80", "cut off"), (b"\x80a", "after the end")],
+)
 def test_what_stands_before_damage_is_kept(tail: bytes, words: str, steve: Any, profile: Callable) -> None:
     done = steve("sysprof", profile(DATA[:-1] + tail))
     assert done.returncode == 1 and words in done.err and "offset" in done.err
@@ -120,9 +136,10 @@ def text(frame: Frame) -> str:
     return f"{frame.name}:{frame.line}" if frame.lua else frame.name
 
 
-FRAME = st.one_of(st.builds(Frame, st.just(True), st.sampled_from(["@a.lua", "@b.lua"]), st.integers(0, 9)),
-                  st.builds(Frame, st.just(False), st.sampled_from(["main", "work", "lua_pcall", "lua_call"]),
-                            st.just(0)))
+FRAME = st.one_of(
+    st.builds(Frame, st.just(True), st.sampled_from(["@a.lua", "@b.lua"]), st.integers(0, 9)),
+    st.builds(Frame, st.just(False), st.sampled_from(["main", "work", "lua_pcall", "lua_call"]), st.just(0)),
+)
 
 
 @settings(max_examples=500, deadline=None)
@@ -160,8 +177,7 @@ def boxes_of(path: Path) -> dict:
 def test_flame_graph_of_folded_text_is_safe(steve: Any, tmp_path: Path) -> None:
     (tmp_path / "x.folded").write_text('a<b>&"c";]]><script> 3\na<b>&"c" 1\n\n')
     assert steve("flame", "x.folded").returncode == 0
-    assert boxes_of(tmp_path / "x.folded.svg") == {"all": (0, 4, 0), 'a<b>&"c"': (0, 4, 1),
-                                                  "]]><script>": (0, 3, 2)}
+    assert boxes_of(tmp_path / "x.folded.svg") == {"all": (0, 4, 0), 'a<b>&"c"': (0, 4, 1), "]]><script>": (0, 3, 2)}
     (tmp_path / "bad.folded").write_text("a;b 1\nno number\n")
     done = steve("flame", "bad.folded")
     assert done.returncode == 1 and "line 2" in done.err and not (tmp_path / "bad.folded.svg").exists()
@@ -189,14 +205,16 @@ end exit
 def test_samples_of_a_memtrace(steve: Any, trace: Callable) -> None:
     """Whole stacks, directly and through a file of sysprof, whose frames are functions, not lines."""
     path = trace(SCRIPT)
-    assert steve("sysprof", path).out == ("main;lua_pcall;top pair.lua:3;fib pair.lua:12 3000\n"
-                                          "main;lua_pcall;top pair.lua:4;c_payload 2000\n")
+    assert steve("sysprof", path).out == (
+        "main;lua_pcall;top pair.lua:3;fib pair.lua:12 3000\n" "main;lua_pcall;top pair.lua:4;c_payload 2000\n"
+    )
     states = json.loads(steve("sysprof", "--states", "--json", path).out)
     assert {k: n for k, n in states.items() if n} == {"LFUNC": 2000, "CFUNC": 1000, "GC": 1000, "TRACE": 1000}
     assert steve("export", "--format", "sysprof", path).returncode == 0
     done = steve("sysprof", path.with_name(path.name + ".sysprof"))
-    assert done.out == ("main;lua_pcall;@pair.lua:0;@pair.lua:10 3\n"
-                        "main;lua_pcall;@pair.lua:0;c_payload 2\n"), done.err
+    assert done.out == (
+        "main;lua_pcall;@pair.lua:0;@pair.lua:10 3\n" "main;lua_pcall;@pair.lua:0;c_payload 2\n"
+    ), done.err
 
 
 def test_a_trace_without_samples(steve: Any, trace: Callable) -> None:

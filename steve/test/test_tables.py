@@ -10,10 +10,22 @@ import pytest
 from steve.terminal import listing, tables
 from steve.terminal.listing import Column
 
-COLUMNS = (Column("blocks", "blocks", "x"), Column("bytes", "bytes", "x"), Column("loads", "loads", "x"),
-           Column("stores", "stores", "x"), Column("site", "site", "x", True))
-ROWS = [{"blocks": 1, "bytes": 10**12, "loads": 10**9, "stores": 10**9,
-         "site": "parse (parser.lua:10) < accept (server.lua:20) < main"}]
+COLUMNS = (
+    Column("blocks", "blocks", "x"),
+    Column("bytes", "bytes", "x"),
+    Column("loads", "loads", "x"),
+    Column("stores", "stores", "x"),
+    Column("site", "site", "x", True),
+)
+ROWS = [
+    {
+        "blocks": 1,
+        "bytes": 10**12,
+        "loads": 10**9,
+        "stores": 10**9,
+        "site": "parse (parser.lua:10) < accept (server.lua:20) < main",
+    }
+]
 
 
 def shown(monkeypatch: pytest.MonkeyPatch, width: int, order: Any = None) -> str:
@@ -35,7 +47,7 @@ def test_numbers_make_room_for_texts(monkeypatch: pytest.MonkeyPatch, width: int
     assert max(map(len, table)) <= max(width, 56)  # the text column, the first column and the sort column must stay
     head = next(line for line in table if "blocks" in line)
     column = head.index("site")
-    site = " ".join(line[column:].strip() for line in table[table.index(head) + 2:] if line.strip())
+    site = " ".join(line[column:].strip() for line in table[table.index(head) + 2 :] if line.strip())
     assert site.split() == ROWS[0]["site"].split()  # none of it is cut off
     assert order is None or "stores" in head
     missing = [c.head for c in COLUMNS if c.head not in head]

@@ -69,8 +69,12 @@ def test_ops_of_binary(history: list[Event], chunk: int) -> None:
 
 
 @RUNS
-@given(histories(), st.booleans(), st.sampled_from((("text", False), ("zstd", False), ("binary", False), ("binary", True))),
-       st.sampled_from((0, 1, 7)))
+@given(
+    histories(),
+    st.booleans(),
+    st.sampled_from((("text", False), ("zstd", False), ("binary", False), ("binary", True))),
+    st.sampled_from((0, 1, 7)),
+)
 def test_every_form_of_ops_reads_back(history: list[Event], resizes: bool, form: tuple[str, bool], chunk: int) -> None:
     form, copy = form
     expected = reference.translate(history, resizes)[0]
@@ -98,8 +102,10 @@ def test_binary_lockops_are_the_text(ops: list[Op]) -> None:
             batches = [batch for batch in again.batches(copy=True)]
             assert again.kind == "lockops" and again.binary
         letters = "NFLSMLUOR"
-        return "".join(f"{o['handle']} {letters[o['code']]} {o['addr']} {o['size']}\n"
-                       for batch in batches for o in batch)
+        return "".join(
+            f"{o['handle']} {letters[o['code']]} {o['addr']} {o['size']}\n" for batch in batches for o in batch
+        )
+
     assert with_ops(ops, use) == reference.ops_text(reference.lockops_full(ops, False))
 
 
@@ -126,6 +132,7 @@ def full_locks(ops: list[Op], compat: bool) -> str:
     def use(source: Callable[[], OpsFile]) -> str:
         unfreed = _locks.Unfreed(source())
         return written(lambda fd: _locks.write_lockops_full(source(), unfreed, fd, compat=compat))[0]
+
     return with_ops(ops, use)
 
 
@@ -133,6 +140,7 @@ def simple_locks(ops: list[Op], compat: bool) -> str:
     def use(source: Callable[[], OpsFile]) -> str:
         plan = _locks.SimplePlan(source(), compat=compat)
         return written(lambda fd: _locks.write_lockops_simple(source(), plan, fd))[0]
+
     return with_ops(ops, use)
 
 
@@ -182,12 +190,16 @@ def test_simple_locks(ops: list[Op], compat: bool) -> None:
 
 
 @RUNS
-@given(operations(), st.sampled_from((0.001, 0.5, 1, 7.25)), st.sampled_from((0.25, 1, 1000)),
-       st.sampled_from((0, 0.5, 3)), st.booleans())
+@given(
+    operations(),
+    st.sampled_from((0.001, 0.5, 1, 7.25)),
+    st.sampled_from((0.25, 1, 1000)),
+    st.sampled_from((0, 0.5, 3)),
+    st.booleans(),
+)
 @example(two_blocks(700, 1500), 7.25, 0.25, 3, True)
 @example(many_due_at_once(24), 0.5, 0.25, 0.5, True)
-def test_rules_of_full_locks(ops: list[Op], gain: float, decay: float, threshold: float,
-                             unlock: bool) -> None:
+def test_rules_of_full_locks(ops: list[Op], gain: float, decay: float, threshold: float, unlock: bool) -> None:
     given_rules = ["--gain", gain, "--decay", decay, "--threshold", threshold]
     text = lockops_of(ops, "--full", *given_rules, *(["--unlock-before-free"] if unlock else []))
     # in thousandths, so that the reference uses integers
@@ -242,8 +254,10 @@ def test_ops_files_say_what_is_never_freed(history: list[Event], resizes: bool, 
     expected = reference.lockops_full(reference.translate(history, resizes)[0], False)
     with tempfile.TemporaryDirectory() as folder:
         source = str(as_binary(folder, history, chunk))
-        file = binary_ops(Path(folder) / "x-ops", lambda fd: _ops.write_ops(Trace(source), fd, form="binary",
-                                                                                resizes=resizes, copy=copy))
+        file = binary_ops(
+            Path(folder) / "x-ops",
+            lambda fd: _ops.write_ops(Trace(source), fd, form="binary", resizes=resizes, copy=copy),
+        )
         assert foretold_locks(file) == reference.ops_text(expected)
 
 
@@ -251,9 +265,12 @@ def test_ops_files_say_what_is_never_freed(history: list[Event], resizes: bool, 
 @given(operations())
 def test_copies_of_ops_files_say_it_too(ops: list[Op]) -> None:
     with tempfile.TemporaryDirectory() as folder:
+
         def use(source: Callable[[], OpsFile]) -> str:
-            return foretold_locks(binary_ops(Path(folder) / "x-ops",
-                                             lambda fd: _ops.copy_ops(source(), fd, form="binary")))
+            return foretold_locks(
+                binary_ops(Path(folder) / "x-ops", lambda fd: _ops.copy_ops(source(), fd, form="binary"))
+            )
+
         assert with_ops(ops, use) == reference.ops_text(reference.lockops_full(ops, False))
 
 

@@ -51,14 +51,19 @@ def test_summary(steve: Any, trace: Callable) -> None:
     result = json.loads(steve("universe", "--json", trace(SCRIPT)).out)
     assert (result["snapshot"], result["objects"], result["object_bytes"]) == ("late", 8, 1610)
     assert result["unaccounted"] == 0
-    assert {(r["type"], r["name"]): (r["objects"], r["bytes"], r["dead_objects"], r["dead_bytes"])
-            for r in result["types"]} == {
-        ("thread", ""): (1, 400, 0, 0), ("tab", "cache"): (1, 100, 0, 0), ("tab", ""): (1, 200, 0, 0),
-        ("str", ""): (2, 530, 1, 30), ("cdata", "int[70]"): (1, 300, 0, 0), ("udata", "conn"): (1, 50, 0, 0)}
+    assert {
+        (r["type"], r["name"]): (r["objects"], r["bytes"], r["dead_objects"], r["dead_bytes"]) for r in result["types"]
+    } == {
+        ("thread", ""): (1, 400, 0, 0),
+        ("tab", "cache"): (1, 100, 0, 0),
+        ("tab", ""): (1, 200, 0, 0),
+        ("str", ""): (2, 530, 1, 30),
+        ("cdata", "int[70]"): (1, 300, 0, 0),
+        ("udata", "conn"): (1, 50, 0, 0),
+    }
     holders = {r["object"]: (r["retained"], r["path"]) for r in result["holders"]}
     assert holders["tab cache"] == (1180, "thread 0x4000 .cache tab cache")
-    assert holders["cdata int[70]"] == (
-        300, "thread 0x4000 .cache tab cache .entries tab 0x7000 [7] cdata int[70]")
+    assert holders["cdata int[70]"] == (300, "thread 0x4000 .cache tab cache .entries tab 0x7000 [7] cdata int[70]")
     assert holders["udata conn"][0] == 550 and holders["str 0xb000"] == (0, "(not reached)")
 
 
@@ -77,20 +82,33 @@ def test_text_and_choice(steve: Any, trace: Callable) -> None:
 def test_kinds_are_the_sums_of_types(steve: Any, trace: Callable) -> None:
     result = json.loads(steve("universe", "--json", trace(SCRIPT)).out)
     assert [(k["type"], k["objects"], k["bytes"], k["dead_objects"]) for k in result["kinds"]] == [
-        ("str", 2, 530, 1), ("thread", 1, 400, 0), ("cdata", 1, 300, 0), ("tab", 2, 300, 0), ("udata", 1, 50, 0)]
+        ("str", 2, 530, 1),
+        ("thread", 1, 400, 0),
+        ("cdata", 1, 300, 0),
+        ("tab", 2, 300, 0),
+        ("udata", 1, 50, 0),
+    ]
 
 
 def test_keys_stand_as_lua_writes_them() -> None:
     assert [key_text(k) for k in ("name", "_1", "[12]", "[-3]", "[true]")] == [".name", "._1", "[12]", "[-3]", "[true]"]
     assert [key_text(k) for k in ("1a", "a b", 'a"\\', "x\x1b[31m", "é", "")] == [
-        '["1a"]', '["a b"]', '["a\\"\\\\"]', '["x\\x1b[31m"]', '["é"]', '[""]']
+        '["1a"]',
+        '["a b"]',
+        '["a\\"\\\\"]',
+        '["x\\x1b[31m"]',
+        '["é"]',
+        '[""]',
+    ]
 
 
 def test_of_many_snapshots_one_is_kept(trace: Callable, steve: Any) -> None:
     """Selection by name, by number, and the last. The others have no objects any more, and snapshots of the
     same name are reported."""
+
     def shot(i: int) -> str:
         return f"snapshot s{i % 7} 1 {100 * i} 0\nobject tab {100 * i} - root\nendsnapshot\nmark m\n"
+
     path = trace("heap 0x77 lua\n" + "".join(map(shot, range(1, 31))) + "end exit\n")
     for wanted, number in (("s2", 30), ("s3", 24), (None, 30), ("11", 11)):
         reader = Trace(str(path), snapshots=True)
@@ -138,7 +156,10 @@ def test_who_grew(steve: Any, trace: Callable) -> None:
     keep alive."""
     result = json.loads(steve("universe", "--json", "--diff", "a", trace(GROWN)).out)
     assert [(r["object"], r["more_retained"], r["retained"]) for r in result["swollen"]] == [
-        ("tab K", 675, 765), ("tab cache", 610, 640), ("tab other", 65, 105)]
+        ("tab K", 675, 765),
+        ("tab cache", 610, 640),
+        ("tab other", 65, 105),
+    ]
     assert [(r["object"], r["retained"]) for r in result["holders"]] == [("tab new", 550), ("str 0x3000", 60)]
 
 
@@ -155,8 +176,13 @@ def test_rfc_dump(steve: Any, trace: Callable) -> None:
     lines = done.out.splitlines()
     assert lines[0] == "===== MEMORY SNAPSHOT" and "@LJ_TTAB 0x5000 holds 100 bytes and linked with" in lines
     at = lines.index("@LJ_TTAB 0x5000 holds 100 bytes and linked with")
-    assert lines[at + 1:at + 6] == ["\tmetatable => NULL", "===== ARRAY PART", "\t[1] => LJ_TSTR 0x6000",
-                                    "===== HASH PART", "\t.entries => LJ_TTAB 0x7000"]
+    assert lines[at + 1 : at + 6] == [
+        "\tmetatable => NULL",
+        "===== ARRAY PART",
+        "\t[1] => LJ_TSTR 0x6000",
+        "===== HASH PART",
+        "\t.entries => LJ_TTAB 0x7000",
+    ]
 
 
 def reach(n: int, links: list[tuple[int, int]], roots: set[int], without: int = -1) -> set[int]:
@@ -172,9 +198,14 @@ def reach(n: int, links: list[tuple[int, int]], roots: set[int], without: int = 
     return seen
 
 
-GRAPH = st.integers(1, 12).flatmap(lambda n: st.tuples(
-    st.just(n), st.lists(st.tuples(st.integers(0, n - 1), st.integers(0, n - 1)), max_size=30),
-    st.sets(st.integers(0, n - 1), min_size=1, max_size=3), st.lists(st.integers(0, 99), min_size=n, max_size=n)))
+GRAPH = st.integers(1, 12).flatmap(
+    lambda n: st.tuples(
+        st.just(n),
+        st.lists(st.tuples(st.integers(0, n - 1), st.integers(0, n - 1)), max_size=30),
+        st.sets(st.integers(0, n - 1), min_size=1, max_size=3),
+        st.lists(st.integers(0, 99), min_size=n, max_size=n),
+    )
+)
 
 
 @settings(max_examples=400, deadline=None)
@@ -251,8 +282,7 @@ def test_leaks_are_told_apart(steve: Any, trace: Callable) -> None:
     garbage."""
     path = trace(LEFT)
     assert leaks(steve, path) == {"make": (461, 400, 100), "keep": (40, 0, 0), "waste": (114, 20, 30)}
-    assert leaks(steve, path, "--to", "middle") == {"make": (460, 500, 0), "keep": (40, 0, 0),
-                                                    "waste": (104, 0, 40)}
+    assert leaks(steve, path, "--to", "middle") == {"make": (460, 500, 0), "keep": (40, 0, 0), "waste": (104, 0, 40)}
     assert leaks(steve, path, "--from", "middle") == {"waste": (20, 20, 0)}
     assert leaks(steve, path, "--where", "size = 61") == {"make": (61, 0, 100)}
     title = "objects of Lua: 420 bytes reachable, 130 garbage"

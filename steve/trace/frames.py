@@ -56,8 +56,12 @@ def without_return_type(name: str) -> str:
     """A name of C++ without the type that the function returns, which only names of instances of templates have."""
     depth = start = 0
     for at, char in enumerate(name):
-        if depth == 0 and (char == "(" and not name.startswith("(anonymous namespace)", at)
-                           or name.startswith("operator", at) and name[at - 1:at] in ("", ":", " ")):
+        if depth == 0 and (
+            char == "("
+            and not name.startswith("(anonymous namespace)", at)
+            or name.startswith("operator", at)
+            and name[at - 1 : at] in ("", ":", " ")
+        ):
             return name[start:]
         if char in "<([{":
             depth += 1

@@ -74,6 +74,7 @@ class LineNumbers:
         Returns three arrays of u4, each with one element at least: line numbers indexed by stack id, by site id, and
         by place. A place is an instruction of a prototype, counted through all prototypes in order."""
         import numpy as np
+
         for stack in range(len(self._stacks), stacks):
             self._stacks.append(self._number(self.places.find_stack(stack), STACK))
         for site in range(len(self._sites), sites):
@@ -92,6 +93,7 @@ class LineNumbers:
 @dataclass(frozen=True)
 class KnownLines:
     """The numbers of a whole trace from the beginning, by stack, site and place, and how many lines there are."""
+
     stacks: "np.ndarray"
     sites: "np.ndarray"
     places: "np.ndarray"

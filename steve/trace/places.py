@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 class Line(NamedTuple):
     """A line of source code. file is "" and line is 0 if unknown. function: the name of the function, else that of
     the object in brackets, else "(unknown)"."""
+
     file: str
     line: int
     function: str
@@ -38,6 +39,7 @@ Owner = tuple[str, int, int, str]  # the identity of a Lua function in its sourc
 
 class Found(NamedTuple):
     """A line and, if it is Lua code, the function in the source that contains it."""
+
     line: Line
     owner: Owner | None = None
 
@@ -77,6 +79,7 @@ class Places:
 
     def __init__(self, trace: Trace, policy: Policy = Policy()) -> None:
         from steve.trace._memtrace import HOW_NAMES, TYPE_NAMES
+
         self.trace = trace
         self.sites = Sites(trace, policy._replace(short=False))
         self._lines: list[Line] = []  # by stack
@@ -88,11 +91,14 @@ class Places:
         self._functions: dict[Owner, str] = {}  # names of Lua functions
         self._site_names: dict[int, StackText] = {}
         self._texts: dict[str, Callable[[int], str]] = {
-            "site": self.site_name, "stack": self.stack_text,
+            "site": self.site_name,
+            "stack": self.stack_text,
             "function": lambda stack: self.stack_line(stack).function,
             "file": lambda stack: self.stack_line(stack).file,
-            "heap": self.heap_kind, "how": lambda how: HOW_NAMES[how],
-            "type": lambda number: TYPE_NAMES[number]}
+            "heap": self.heap_kind,
+            "how": lambda how: HOW_NAMES[how],
+            "type": lambda number: TYPE_NAMES[number],
+        }
 
     def texts(self, field: str, number: int) -> Collection[str]:
         """The texts of a number in a text field of the filter: a stack, a heap, a way of allocation or a type. A function
@@ -148,8 +154,9 @@ class Places:
         """The frames of a stack's line, from its innermost frame and those of its callers' line."""
         if number not in self._of_frames:
             frame = self.trace.frame(number)
-            self._of_frames[number] = frame is not None and has_lua_line(frame), \
-                frame is not None and bool(frame.function or frame.file)
+            self._of_frames[number] = frame is not None and has_lua_line(frame), frame is not None and bool(
+                frame.function or frame.file
+            )
         at_lua, named = self._of_frames[number]
         if not at_lua and not named:
             return callers
@@ -165,8 +172,11 @@ class Places:
         if key not in self._of_sites:
             known = self.trace.site(site)
             frame = self.trace.frame(known.frame) if known is not None and known.frame else None
-            owner = owner_of(frame.file, frame.function, frame.defined, frame.nth) \
-                if frame is not None and frame.kind in LUA_KINDS else None
+            owner = (
+                owner_of(frame.file, frame.function, frame.defined, frame.nth)
+                if frame is not None and frame.kind in LUA_KINDS
+                else None
+            )
             self._of_sites[key] = Found(NOWHERE if frame is None else line_of(frame), owner)
         return self._of_sites[key]
 

@@ -32,19 +32,20 @@ if TYPE_CHECKING:
     from steve.trace._memtrace import Frame, Trace
 
 ALLOC_FUNCTIONS = os.path.join(os.path.dirname(__file__), "alloc_functions.txt")
-PRELOADED = "vgpreload_ljtrace"     # prefix of the recorder's preloaded library
-INTERNAL = "lj_"                    # prefix of functions that only LuaJIT calls
-API = ("lua_", "luaL_")             # prefixes of the functions of LuaJIT's C API
+PRELOADED = "vgpreload_ljtrace"  # prefix of the recorder's preloaded library
+INTERNAL = "lj_"  # prefix of functions that only LuaJIT calls
+API = ("lua_", "luaL_")  # prefixes of the functions of LuaJIT's C API
 STARTS = frozenset(("main", "start_thread"))
 BELOW_MAIN = re.compile(r"\(below main\)|_start|__libc_start_(main|call_main).*|(__)?clone[23]?|thread_start")
 RUNS_CODE = re.compile(r"::(construct|destroy)[<(]")  # functions of allocators that call constructors or destructors
-CUT = "cut"                         # the kind of the frame at which the recorder cut a stack
-INLINED = "inlined"                 # the kind of functions that a compiler inlined in that of the next frame
+CUT = "cut"  # the kind of the frame at which the recorder cut a stack
+INLINED = "inlined"  # the kind of functions that a compiler inlined in that of the next frame
 
 
 class Policy(NamedTuple):
     """What the options choose. alloc_fns: further patterns for names of functions that only allocate; keep_alloc_fns:
     show all frames of the inner end; short: elide parts of long names."""
+
     alloc_fns: tuple[str, ...] = ()
     keep_alloc_fns: bool = False
     short: bool = False
@@ -52,19 +53,31 @@ class Policy(NamedTuple):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add --alloc-fn, --keep-alloc-fns and --names."""
-    parser.add_argument("--alloc-fn", metavar="PATTERN", dest="alloc_fns", action="append", default=[],
-                        help="leave out functions of this name, too, and what they call, at the inner end of stacks; "
-                        "* is any text; may be repeated")
+    parser.add_argument(
+        "--alloc-fn",
+        metavar="PATTERN",
+        dest="alloc_fns",
+        action="append",
+        default=[],
+        help="leave out functions of this name, too, and what they call, at the inner end of stacks; "
+        "* is any text; may be repeated",
+    )
     parser.add_argument("--keep-alloc-fns", action="store_true", help="show the functions that only allocate")
-    parser.add_argument("--names", choices=("short", "full"),
-                        help="elide the arguments of templates in long names, and hashes of Rust, or show whole names "
-                        "(default: short in a table on a terminal, else full)")
+    parser.add_argument(
+        "--names",
+        choices=("short", "full"),
+        help="elide the arguments of templates in long names, and hashes of Rust, or show whole names "
+        "(default: short in a table on a terminal, else full)",
+    )
 
 
 def of_arguments(args: argparse.Namespace) -> Policy:
     """The policy that the arguments of add_arguments() choose; the default one if there are no such arguments."""
-    return Policy(tuple(getattr(args, "alloc_fns", ())), getattr(args, "keep_alloc_fns", False),
-                  getattr(args, "names", None) == "short")
+    return Policy(
+        tuple(getattr(args, "alloc_fns", ())),
+        getattr(args, "keep_alloc_fns", False),
+        getattr(args, "names", None) == "short",
+    )
 
 
 def short_in_table(args: argparse.Namespace) -> bool:
@@ -110,13 +123,26 @@ def _is_luajit(object_name: str) -> bool:
     return "luajit" in os.path.basename(object_name)
 
 
-RUNTIME = ("libc.so", "libc-", "libstdc++.so", "libc++.so", "libc++abi.so", "libgcc_s.so", "ld-linux", "ld-2",
-           "libpthread.so", "libpthread-", "ld-musl")  # beginnings of the names of runtime libraries' files
+RUNTIME = (
+    "libc.so",
+    "libc-",
+    "libstdc++.so",
+    "libc++.so",
+    "libc++abi.so",
+    "libgcc_s.so",
+    "ld-linux",
+    "ld-2",
+    "libpthread.so",
+    "libpthread-",
+    "ld-musl",
+)  # beginnings of the names of runtime libraries' files
 # Beginnings of names in the C++ and Rust libraries, also of Rust's types and of references to them, as in
 # `<&alloc::vec::Vec<u8> as core::ops::deref::Deref>::deref`. A function of Rust's own types is its library's.
-LIBRARY_NAME = re.compile(r"(std|__gnu_cxx|core|alloc|hashbrown|__rustc)::|operator |__cxa_|<[&*]?(mut |const )?"
-                          r"((std|core|alloc|hashbrown)::|(\[|\(|fn|str|bool|char|[iuf](8|16|32|64|128|size))\b.* as "
-                          r"(std|core|alloc|hashbrown)::)")
+LIBRARY_NAME = re.compile(
+    r"(std|__gnu_cxx|core|alloc|hashbrown|__rustc)::|operator |__cxa_|<[&*]?(mut |const )?"
+    r"((std|core|alloc|hashbrown)::|(\[|\(|fn|str|bool|char|[iuf](8|16|32|64|128|size))\b.* as "
+    r"(std|core|alloc|hashbrown)::)"
+)
 
 
 def is_of_runtime(frame: Frame) -> bool:
@@ -126,8 +152,11 @@ def is_of_runtime(frame: Frame) -> bool:
 
 def is_own(frame: Frame) -> bool:
     """Is it a frame of the program's own code, which no standard library contains?"""
-    return not (is_of_runtime(frame) or frame.kind in (CUT, "vm", "fast") or
-                LIBRARY_NAME.match(without_return_type(frame.function)))
+    return not (
+        is_of_runtime(frame)
+        or frame.kind in (CUT, "vm", "fast")
+        or LIBRARY_NAME.match(without_return_type(frame.function))
+    )
 
 
 # Kinds of frames, as far as the policy distinguishes them. CONSTRUCTS: a function of an allocator that calls constructors
@@ -169,6 +198,7 @@ START_CODE, EMPTY, STARTED, IN_LUA, HIDDEN, ALLOCATING = (1 << i for i in range(
 class State(NamedTuple):
     """What the policy needs to know of a stack. machine: the number of the object that calls the outermost frame of Lua;
     innermost: that of the innermost frame. 0: none."""
+
     flags: int
     machine: int
     innermost: int
@@ -178,6 +208,7 @@ class Step(NamedTuple):
     """What an innermost frame makes of a stack, given the state of its callers. state: the number of its own state;
     ends: the shown stack has no callers; skips: the innermost frame of the callers is not shown; drops: the shown
     stack is that of the callers."""
+
     state: int
     ends: bool
     skips: bool
@@ -252,6 +283,7 @@ class ShownStacks:
         """All stacks read so far: arrays of the results of stack(), outer() and frame(), by stack id. They are
         copies."""
         import numpy as np
+
         self._reach(self.trace.counts()["stacks"] - 1)
         return np.array(self._shown, "u4"), np.array(self._outer, "u4"), np.array(self._frames, "u4")
 
@@ -259,6 +291,7 @@ class ShownStacks:
         """The sums of numbers of recorded stacks by shown stack: the ids of the shown stacks, in order, and for each
         column an array that is parallel to them."""
         import numpy as np
+
         shown = np.array([self.stack(stack) for stack in stacks.tolist()], "u4")
         order = shown.argsort(kind="stable")
         starts = np.flatnonzero(np.diff(shown[order].astype("i8"), prepend=-1))
@@ -303,10 +336,12 @@ class ShownStacks:
         number = self._numbers.setdefault(state, len(self._known))
         if number == len(self._known):
             self._known.append(state)
-        drops = (flags & (HIDDEN | ALLOCATING) or kind in (CONSTRUCTS, LUAJIT)) and not keeps and \
-            not known.flags & EMPTY
-        self._steps[of_callers, frame] = Step(number, starts or bool(known.flags & START_CODE),
-                                              bool(known.flags & HIDDEN), bool(drops))
+        drops = (
+            (flags & (HIDDEN | ALLOCATING) or kind in (CONSTRUCTS, LUAJIT)) and not keeps and not known.flags & EMPTY
+        )
+        self._steps[of_callers, frame] = Step(
+            number, starts or bool(known.flags & START_CODE), bool(known.flags & HIDDEN), bool(drops)
+        )
         return self._steps[of_callers, frame]
 
     def _category(self, frame: int) -> int:

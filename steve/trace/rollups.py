@@ -28,9 +28,12 @@ UNKNOWN = "(unknown)"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add --by."""
-    parser.add_argument("--by", choices=BY, default=BY[0],
-                        help=f"what a row is (default: {BY[0]}); function, line, file and object are those of "
-                        "`steve lines`")
+    parser.add_argument(
+        "--by",
+        choices=BY,
+        default=BY[0],
+        help=f"what a row is (default: {BY[0]}); function, line, file and object are those of " "`steve lines`",
+    )
 
 
 def key_of(by: str) -> str:
@@ -52,6 +55,7 @@ def joined(numbers: np.ndarray, columns: Mapping[str, tuple[Sums, str]]) -> Sums
     """Columns of several sums by row: for each name the sums and the name that the column has there. A row that is
     missing in sums is 0. numbers: of the rows, in order."""
     import numpy as np
+
     rows = np.zeros(len(numbers), [(name, sums.rows.dtype[column]) for name, (sums, column) in columns.items()])
     for name, (sums, column) in columns.items():
         known = np.isin(numbers, sums.numbers)
@@ -61,12 +65,14 @@ def joined(numbers: np.ndarray, columns: Mapping[str, tuple[Sums, str]]) -> Sums
 
 class Sums(NamedTuple):
     """Sums by stack, type, thread or row: the numbers of these, in order, and the sums."""
+
     numbers: np.ndarray
     rows: np.ndarray
 
 
 class Texts(NamedTuple):
     """Two texts of a row: a short one, and one that also tells it apart from other rows with the same short text."""
+
     short: str
     long: str
 
@@ -82,13 +88,14 @@ class Rollup:
         shown = places.sites.shown
         self._sites = Sites(shown.trace, shown.policy._replace(short=short))
         self._numbers: dict[Hashable, int] = {}  # by what identifies a row
-        self._texts: list[Texts] = []            # by number
-        self._uses: dict[str, int] = {}          # number of rows with a short text
+        self._texts: list[Texts] = []  # by number
+        self._uses: dict[str, int] = {}  # number of rows with a short text
         self._of_frames: dict[int, int] = {}
 
     def numbers(self, keys: np.ndarray) -> np.ndarray:
         """The numbers of the rows of stacks, types or threads."""
         import numpy as np
+
         if self.by == "stack":
             return self._sites.of(keys)
         if self.key != "stack":
@@ -100,6 +107,7 @@ class Rollup:
         """Sums by stack, type or thread summed by row. Of columns that begin with `most` the greatest is taken.
         columns: only these; (): all."""
         import numpy as np
+
         numbers, rows = self.numbers(sums.numbers), sums.rows
         order = np.argsort(numbers, kind="stable")
         starts = np.flatnonzero(np.diff(numbers[order].astype("i8"), prepend=-1))
@@ -116,6 +124,7 @@ class Rollup:
             return self._sites.text(number)
         if self.by == "type":
             from steve.trace._memtrace import TYPE_NAMES
+
             return TYPE_NAMES[number]
         if self.by == "thread":
             return f"thread {number}"
@@ -140,10 +149,17 @@ class SummedRows:
 
     make: makes the columns of a row from its sums. The column `key` is the text of the row."""
 
-    def __init__(self, rollup: Rollup, sums: Sums, make: Callable[[dict], dict], key: str = "site",
-                 order: np.ndarray | None = None) -> None:
+    def __init__(
+        self,
+        rollup: Rollup,
+        sums: Sums,
+        make: Callable[[dict], dict],
+        key: str = "site",
+        order: np.ndarray | None = None,
+    ) -> None:
         """order: indices into the sums; None: all, as they are."""
         import numpy as np
+
         self.rollup, self.sums, self.make, self.key = rollup, sums, make, key
         self.order = np.arange(len(sums.numbers), dtype="u4") if order is None else order
 
@@ -162,12 +178,14 @@ class SummedRows:
     def ranked(self, order: str) -> SummedRows:
         """The same rows sorted by a column, the largest first; by the text column alphabetically."""
         import numpy as np
+
         if order == self.key:
             numbers = self.sums.numbers[self.order].tolist()
             indices = np.array(sorted(range(len(self)), key=lambda i: self.rollup.text(numbers[i])), "u4")
         else:
-            values = np.array([row[order] or 0 for first in range(0, len(self), FEW)
-                               for row in self._made(slice(first, first + FEW))])
+            values = np.array(
+                [row[order] or 0 for first in range(0, len(self), FEW) for row in self._made(slice(first, first + FEW))]
+            )
             indices = np.argsort(-values, kind="stable")
         return SummedRows(self.rollup, self.sums, self.make, self.key, self.order[indices])
 
@@ -181,6 +199,7 @@ class SummedRows:
 def reducer(name: str) -> np.ufunc:
     """How values of a column are combined."""
     import numpy as np
+
     return np.maximum if name.startswith("most") else np.add
 
 
@@ -194,8 +213,10 @@ def by_function(frame: Frame) -> Identified:
     name, file = function_name(frame), file_name(frame)
     if is_lua(frame) and frame.defined:
         nth = f" #{frame.nth + 1}" if frame.nth else ""
-        return ((frame.file, frame.defined, frame.nth),
-                Texts(f"{name} ({file}:{frame.defined})", f"{name} ({frame.file.lstrip('@=')}:{frame.defined}{nth})"))
+        return (
+            (frame.file, frame.defined, frame.nth),
+            Texts(f"{name} ({file}:{frame.defined})", f"{name} ({frame.file.lstrip('@=')}:{frame.defined}{nth})"),
+        )
     place = frame.file or frame.object
     short = f"{name} ({os.path.basename(place)})" if place else name
     return (frame.function, place), Texts(short, f"{name} ({place})" if place else name)
@@ -209,8 +230,10 @@ def by_line(frame: Frame) -> Identified:
     name = function_name(frame) or UNKNOWN
     at = f":{frame.line}" if frame.line else ""
     nth = f" #{frame.nth + 1}" if frame.nth else ""
-    return ((function, frame.file, frame.line),
-            Texts(f"{name} ({file_name(frame)}{at})", f"{name} ({frame.file.lstrip('@=')}{at}{nth})"))
+    return (
+        (function, frame.file, frame.line),
+        Texts(f"{name} ({file_name(frame)}{at})", f"{name} ({frame.file.lstrip('@=')}{at}{nth})"),
+    )
 
 
 def by_file(frame: Frame) -> Identified:
@@ -229,4 +252,8 @@ def by_object(frame: Frame) -> Identified:
 
 
 IDENTITIES: dict[str, Callable[[Frame], Identified]] = {
-    "function": by_function, "line": by_line, "file": by_file, "object": by_object}
+    "function": by_function,
+    "line": by_line,
+    "file": by_file,
+    "object": by_object,
+}

@@ -39,6 +39,7 @@ def add_trace(parser: argparse.ArgumentParser, what: str = TRACE_HELP) -> None:
 def open_trace(args: argparse.Namespace, kind: type[Trace] | None = None) -> Trace:
     """Open the memtrace that the arguments of add_trace() name. kind: Trace or a subclass."""
     from steve.trace._memtrace import Trace
+
     refuse_sample(args.file, args.file, args.salvage)
     return (kind or Trace)(args.file, salvage=args.salvage, overlaps=keeps_overlaps(args))
 
@@ -47,6 +48,7 @@ def refuse_sample(path: str, name: str, salvage: bool) -> None:
     """SteveError if the command needs every block, and the file is a sample of the blocks. Reads its beginning; of a pipe
     this is found when it is read."""
     from steve.trace._memtrace import Trace
+
     if not samples.refuses() or not os.path.isfile(path):
         return
     try:
@@ -64,12 +66,21 @@ def keeps_overlaps(args: argparse.Namespace) -> bool:
 def add_form(parser: argparse.ArgumentParser) -> None:
     """Add --binary and --text: the form of an ops file that the command writes."""
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--text", dest="form", action="store_const", const="text",
-                      help="write text (the default on standard output, pipes and devices), compressed if -o names "
-                      "a file that ends in .zst")
-    form.add_argument("--binary", dest="form", action="store_const", const="binary",
-                      help="write the compact binary form (the default of files); all of steve and steve-replay "
-                      "read both")
+    form.add_argument(
+        "--text",
+        dest="form",
+        action="store_const",
+        const="text",
+        help="write text (the default on standard output, pipes and devices), compressed if -o names "
+        "a file that ends in .zst",
+    )
+    form.add_argument(
+        "--binary",
+        dest="form",
+        action="store_const",
+        const="binary",
+        help="write the compact binary form (the default of files); all of steve and steve-replay " "read both",
+    )
 
 
 def form_of(args: argparse.Namespace, output: str) -> str:
@@ -97,8 +108,11 @@ def verdict(command: str, source: Trace | OpsFile) -> int:
     problem = source.problem
     shared = getattr(source, "shared_addresses", 0)
     if shared:
-        complain(command, f"{source.name}: {shared} N or R make a block at the address of a live one, as in files of "
-                 "`steve ops --compat`; each is a block of its own here")
+        complain(
+            command,
+            f"{source.name}: {shared} N or R make a block at the address of a live one, as in files of "
+            "`steve ops --compat`; each is a block of its own here",
+        )
     if problem is not None and problem.code == "growing":
         complain(command, f"{problem}; the result covers that")
         return 0
@@ -127,14 +141,17 @@ def unmatched_note(source: Trace | OpsFile, counts: dict | None = None) -> str:
     if accesses or frees:
         remarks.append(f"left out what matched no live block: accesses {accesses}, frees {frees}")
     if implied:
-        remarks.append(f"inserted a free of each live block that a new one overlaps: {implied} "
-                       "(--compat keeps both, as the first Steve did)")
+        remarks.append(
+            f"inserted a free of each live block that a new one overlaps: {implied} "
+            "(--compat keeps both, as the first Steve did)"
+        )
     return f"{source.name}: {'; '.join(remarks)}" if remarks else ""
 
 
 def holds_operations(path: str) -> bool:
     """Is it a regular file that begins like an ops or lockops file? Pipes are not read."""
     from steve.trace._memtrace import OpsFile
+
     if path == "-" or not os.path.isfile(path) or os.path.getsize(path) == 0:
         return False
     file = OpsFile(path)
@@ -182,19 +199,22 @@ class Operations:
     def open(self) -> Trace | OpsFile:
         """Open the file anew, at its first operation."""
         from steve.trace._memtrace import OpsFile
+
         return OpsFile(self._path, self.name) if self.is_ops() else self.open_trace()
 
-    def open_trace(self, freed: bool = False, snapshots: bool = False,
-                   kind: type[Trace] | None = None) -> Trace:
+    def open_trace(self, freed: bool = False, snapshots: bool = False, kind: type[Trace] | None = None) -> Trace:
         """Open the file anew as a memtrace. freed, snapshots: see Trace; kind: Trace or a subclass."""
         from steve.trace._memtrace import Trace
+
         refuse_sample(self._path, self.name, self.salvage)
-        return (kind or Trace)(self._path, self.name, salvage=self.salvage, freed=freed, snapshots=snapshots,
-                               overlaps=self.overlaps)
+        return (kind or Trace)(
+            self._path, self.name, salvage=self.salvage, freed=freed, snapshots=snapshots, overlaps=self.overlaps
+        )
 
     def _expect_memtrace(self) -> None:
         """SteveError if the file is not a memtrace."""
         from steve.trace._memtrace import Trace
+
         try:
             Trace(self._path, self.name, salvage=self.salvage).probe()
         except TraceError as error:
@@ -206,6 +226,7 @@ class Operations:
         """Is the first line an operation? An empty file raises SteveError, because only an ending of OPS_ENDINGS can
         make it an ops file."""
         from steve.trace._memtrace import OpsFile
+
         if os.path.exists(self._path) and os.path.getsize(self._path) == 0:
             raise SteveError(f"{self.name}: is empty; an empty ops file has a name that ends with -ops")
         file = OpsFile(self._path, self.name)

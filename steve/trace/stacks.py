@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
     from steve.trace._memtrace import Frame, Trace
 
-SITE = ("the stack without functions that only allocate; a table shows as many frames as it takes to tell its rows "
-        "apart")
+SITE = (
+    "the stack without functions that only allocate; a table shows as many frames as it takes to tell its rows " "apart"
+)
 NO_STACK = "(no stack)"
 
 Known = TypeVar("Known")
@@ -107,6 +108,7 @@ class Sites:
         """The sites of stacks: for each the lowest id of a shown stack of the same text; 0 for stacks without
         frames."""
         import numpy as np
+
         shown, outer, frames = self.shown.table()
         texts: dict[str, int] = {}
         of_frames = np.zeros(int(frames.max(initial=0)) + 1, "u8")
@@ -123,6 +125,7 @@ class Sites:
 def levels(outer: np.ndarray) -> list[np.ndarray]:
     """The ids of stacks by their number of frames, from 1 on. outer: the stack of the callers, by stack id."""
     import numpy as np
+
     depths, jump = (outer == outer).astype("u4"), outer.copy()
     depths[:1] = 0
     while jump.any():
@@ -139,6 +142,7 @@ def by_site(trace: Trace, stacks: np.ndarray) -> list[dict]:
     Returns a dict for each site, in the order of their first stacks: the columns of the array, and `site`, its
     name."""
     import numpy as np
+
     sites, columns = Sites(trace), stacks.dtype.names
     used = np.flatnonzero(np.any([stacks[name] != 0 for name in columns], axis=0))
     sums: dict[int, list[int]] = {}

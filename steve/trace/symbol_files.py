@@ -40,6 +40,7 @@ def find_file(module: Module, folders: Sequence[str]) -> str | None:
     """The file with the debug information of a module, None if there is none. If the module has no build id, it is
     the file at its own path, which then must have none either."""
     from steve.trace._symbols import build_id_of
+
     for path in candidates(module, folders):
         if os.path.isfile(path) and build_id_of(path) == module.build_id and (module.build_id or path == module.object):
             return path

@@ -13,6 +13,7 @@ class Place(NamedTuple):
     """source: one of the constants above. name: the chunk of a Lua line, of the line where a JIT trace begins, or the
     name of a C function. first: the line where the function is defined. line: the line itself. number: the address of
     a C function or the number of a trace."""
+
     source: int
     name: str = ""
     first: int = 0

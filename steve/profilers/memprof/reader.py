@@ -33,6 +33,7 @@ class MemprofFile:
 
     def __init__(self, data: Any, name: str) -> None:
         from steve.profilers._ljstream import Cursor
+
         self.name = name
         self.cursor: Cursor = Cursor(data, name)
         self.symtab_version, self.symbols = symtab.read_symtab(self.cursor)
@@ -61,11 +62,13 @@ class MemprofFile:
         """Deliver all events to `heap`. second() is called at each time mark, which only version 1 has. A StreamError
         is not raised but stored in `problem`."""
         from steve.profilers._ljstream import StreamError, memprof_events
+
         try:
             memprof_events(self.cursor, self.version, heap, self.place, self._symbol, second)
             if self.cursor.at != self.cursor.size:
-                raise self.cursor.error(f"{self.cursor.size - self.cursor.at} bytes after the end of the "
-                                        "events; two files in one?")
+                raise self.cursor.error(
+                    f"{self.cursor.size - self.cursor.at} bytes after the end of the " "events; two files in one?"
+                )
         except StreamError as error:
             self.problem = error
 
@@ -73,6 +76,7 @@ class MemprofFile:
 def recorded(file: MemprofFile) -> list[tuple]:
     """All events in order as tuples, such as ("alloc", place, address, size); for tests and small files."""
     from steve.profilers._ljstream import Heap
+
     events: list[tuple] = []
 
     class Log(Heap):  # type: ignore[misc]

@@ -112,9 +112,17 @@ class Report:
         for kind, title in SECTIONS:
             rows = sorted(heap.rows[kind].items(), key=lambda item: -item[1].num)
             result[title.lower()] = [
-                {"place": self.names.text(place), "events": row.num, "allocated": row.alloc,
-                 "freed": row.free, "overrides": sorted(map(self.names.text, row.overrides))}
-                for place, row in rows]
-        result["heap"] = [{"place": self.names.text(place), "bytes": held, "allocs": allocs, "frees": frees}
-                          for place, held, allocs, frees in self.held(heap)]
+                {
+                    "place": self.names.text(place),
+                    "events": row.num,
+                    "allocated": row.alloc,
+                    "freed": row.free,
+                    "overrides": sorted(map(self.names.text, row.overrides)),
+                }
+                for place, row in rows
+            ]
+        result["heap"] = [
+            {"place": self.names.text(place), "bytes": held, "allocs": allocs, "frees": frees}
+            for place, held, allocs, frees in self.held(heap)
+        ]
         return result

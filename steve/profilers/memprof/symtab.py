@@ -31,12 +31,14 @@ def signed(line: int) -> int:
 class LuaFunction(NamedTuple):
     """chunk: the name as LuaJIT stores it, with its prefix @ or =. first: the line where the function is defined, 0 for
     a main chunk."""
+
     chunk: str
     first: int
 
 
 class TraceStart(NamedTuple):
     """Where a JIT trace begins: the address of the prototype, and the line."""
+
     proto: int
     line: int
 
@@ -100,8 +102,7 @@ def read_symtab(cursor: Cursor) -> tuple[int, Symbols]:
         if kind & FINAL:
             return version, symbols
         if kind > TRACE or (version == 1 and kind != LUA):
-            raise cursor.error(f"a symbol of kind {kind}, unknown in version {version}; the file is damaged",
-                               start)
+            raise cursor.error(f"a symbol of kind {kind}, unknown in version {version}; the file is damaged", start)
         symbols.read(cursor, kind)
 
 

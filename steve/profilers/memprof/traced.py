@@ -41,6 +41,7 @@ class Traced:
         """The events in order, in lists of tuples (kind, stack, old address, old size, address, size, nanoseconds,
         instructions). SteveError at the end if a trace has no event of a Lua heap and only those were requested."""
         from steve.profilers._ljstream import heap_events
+
         for batch in heap_events(self.trace, self._chosen, self.tick):
             self.seen += len(batch)
             yield batch

@@ -14,7 +14,7 @@ from steve.profilers.memprof.places import C, INTERNAL, LUA, TRACE, Place
 VERSION = 3
 ALLOC, FREE, REALLOC = 1, 2, 3
 FIRST_PROTO = 0x1000  # the first of the made-up addresses, which are 16 apart as those of blocks are
-ENOUGH = 1 << 20      # bytes to gather before they are written
+ENOUGH = 1 << 20  # bytes to gather before they are written
 
 
 class MemprofWriter:

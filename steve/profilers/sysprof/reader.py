@@ -16,8 +16,20 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from steve.profilers.memprof import symtab
-from steve.profilers.sysprof.samples import (FRAME_C, FRAME_END, FRAME_FAST, FRAME_LUA, GUEST_STATES, TRACE, CFrame,
-                                   FastFrame, GuestFrame, LuaFrame, Sample, TraceSite)
+from steve.profilers.sysprof.samples import (
+    FRAME_C,
+    FRAME_END,
+    FRAME_FAST,
+    FRAME_LUA,
+    GUEST_STATES,
+    TRACE,
+    CFrame,
+    FastFrame,
+    GuestFrame,
+    LuaFrame,
+    Sample,
+    TraceSite,
+)
 
 if TYPE_CHECKING:
     from steve.profilers._ljstream import Cursor, StreamError
@@ -33,6 +45,7 @@ class SysprofFile:
 
     def __init__(self, data: Any, name: str) -> None:
         from steve.profilers._ljstream import Cursor
+
         self.name = name
         self.cursor: Cursor = Cursor(data, name)
         _, self.symbols = symtab.read_symtab(self.cursor)
@@ -90,6 +103,7 @@ class SysprofFile:
     def samples(self) -> Iterator[Sample]:
         """All samples, in order. `symbols` is the state that applies to the sample just delivered."""
         from steve.profilers._ljstream import StreamError
+
         try:
             yield from self._all()
         except StreamError as error:

@@ -15,22 +15,26 @@ CALLS_LUA = frozenset(("lua_pcall", "lua_call", "lua_cpcall"))  # host functions
 
 class LuaFrame(NamedTuple):
     """A Lua function. proto: the address of its prototype; line: that of its definition."""
+
     proto: int
     line: int
 
 
 class CFrame(NamedTuple):
     """A C function that Lua called."""
+
     address: int
 
 
 class FastFrame(NamedTuple):
     """A builtin function. ffid: its number, which depends on the build of LuaJIT."""
+
     ffid: int
 
 
 class TraceSite(NamedTuple):
     """A JIT trace. proto, line: where it begins."""
+
     number: int
     proto: int
     line: int
@@ -42,6 +46,7 @@ GuestFrame = LuaFrame | CFrame | FastFrame
 class Sample(NamedTuple):
     """One sample. state: index of STATES. lua, host: the two stacks, innermost frame first. trace: only in state
     TRACE."""
+
     state: int
     lua: tuple[GuestFrame, ...] = ()
     host: tuple[int, ...] = ()

@@ -25,6 +25,7 @@ NAMES = {"C": "CFUNC", "FAST": "FFUNC"}  # sysprof's names of LuaJIT's states, w
 
 class Weighed(NamedTuple):
     """All samples of one stack and state. stack: its id; state: index of STATES; weight: instructions or nanoseconds."""
+
     stack: int
     state: int
     weight: int
@@ -35,8 +36,11 @@ def collect(trace: Trace, tick: Callable | None = None) -> list[Weighed]:
     none."""
     from steve.profilers._ljstream import samples
     from steve.trace._memtrace import VM_NAMES
-    found = [Weighed(stack, state_of(trace, stack, VM_NAMES[vm]), weight)
-             for (stack, _, vm), weight in sorted(samples(trace, tick).items())]
+
+    found = [
+        Weighed(stack, state_of(trace, stack, VM_NAMES[vm]), weight)
+        for (stack, _, vm), weight in sorted(samples(trace, tick).items())
+    ]
     if not found:
         raise SteveError(f"{trace.name}: has no samples; record it with --sample-stacks=N")
     return found
@@ -76,8 +80,10 @@ def states(found: list[Weighed]) -> dict[str, int]:
 
 def whole_stack(shown: ShownStacks, stack: int) -> list[Frame]:
     """The shown frames of a stack as sysprof describes them, root first: a Lua function by its chunk and first line."""
-    return [Frame(True, f.file or "?", f.defined) if frames.is_lua(f) else Frame(False, frames.label(f))
-            for f in reversed(shown.frames(stack))]
+    return [
+        Frame(True, f.file or "?", f.defined) if frames.is_lua(f) else Frame(False, frames.label(f))
+        for f in reversed(shown.frames(stack))
+    ]
 
 
 def write(trace: Trace, found: list[Weighed], writer: SysprofWriter) -> None:

@@ -17,11 +17,12 @@ from steve.profilers.sysprof.samples import CALLS_LUA, FRAME_C, FRAME_LUA, GUEST
 VERSION, SYMTAB_VERSION = 2, 3
 LUA_SYMBOL, C_SYMBOL = 10, 11
 FIRST_ADDRESS = 0x1000  # the first of the made-up addresses of functions, which are 16 apart
-ENOUGH = 1 << 20        # bytes to gather before they are written
+ENOUGH = 1 << 20  # bytes to gather before they are written
 
 
 class Frame(NamedTuple):
     """If `lua`, the Lua function defined at line `line` of chunk `name`; else the C function `name`."""
+
     lua: bool
     name: str
     line: int = 0
