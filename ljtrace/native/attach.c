@@ -11,6 +11,7 @@
 #include "ljtrace/native/attached.h"
 #include "ljtrace/native/inject.h"
 #include "ljtrace/native/launcher.h"
+#include "ljtrace/native/serve.h"
 #include "ljtrace/native/target.h"
 
 #include <errno.h>
@@ -32,6 +33,7 @@ enum { LONGEST = 1 << 30 /* seconds */, LOOK = 500 /* milliseconds */ };
 
 struct attach {
     struct launcher launcher;
+    struct serve serve;
     bool forks;          /* forked children are recorded, too */
     double seconds;      /* how long to record; 0 = no limit */
     struct target target;
@@ -47,7 +49,7 @@ static const char s_attach_usage[] =
     "`ljtrace detach PID` or the end of --seconds. The process goes on.\n"
     "\n" LAUNCHER_HELP "  --seconds=N        detach after N seconds\n"
     "  --trace-fork=no    do not record children that the program forks; else each has a file\n"
-    "                     with its process id in the name\n"
+    "                     with its process id in the name\n" SERVE_HELP
     "  -h, --help         show this text\n"
     "  --version          show the version\n";
 
@@ -69,6 +71,9 @@ static const char *set_option(struct attach *a, const char *name, const char *va
                    ? NULL
                    : "--seconds takes a number above 0, such as 10 or 0.5";
     }
+    const char *wrong;
+    if (serve_option(&a->serve, name, value, &wrong))
+        return wrong;
     if (strcmp(name, "trace-fork") != 0)
         return launcher_option(&a->launcher.options, name, value);
     a->forks = strcmp(value, "yes") == 0;
@@ -82,6 +87,7 @@ static int parse(struct attach *a, bool attaches, int argc, char **argv)
     static const struct option all[] = {LAUNCHER_OPTIONS(OTHER),
                                         {"seconds", required_argument, NULL, OTHER},
                                         {"trace-fork", required_argument, NULL, OTHER},
+                                        SERVE_OPTIONS(OTHER),
                                         {"help", no_argument, NULL, HELP},
                                         {"version", no_argument, NULL, VERSION},
                                         {0}};
@@ -173,8 +179,7 @@ static const char *what_failed(long result)
         return "it is recorded already; end that recording first: ljtrace detach";
     case ATTACHED_NO_RING:
         return "it cannot reach this process: it is in another network namespace (a container); run ljtrace "
-               "inside of "
-               "it";
+               "inside of it";
     default:
         return "its recording cannot begin; it needs 32 MiB of address space";
     }
@@ -225,6 +230,8 @@ static void block_signals(struct attach *a)
     sigemptyset(&set);
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
         sigaddset(&set, signals[i]);
+    if (a->serve.signal)
+        sigaddset(&set, a->serve.signal);
     sigprocmask(SIG_BLOCK, &set, &a->launcher.usual);
     a->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     signal(SIGCHLD, SIG_DFL);
@@ -243,7 +250,7 @@ static bool is_asked_to_end(const struct attach *a)
 {
     struct signalfd_siginfo info;
     while (read(a->signals, &info, sizeof info) == (ssize_t)sizeof info)
-        if (info.ssi_signo != SIGCHLD)
+        if (info.ssi_signo != SIGCHLD && !serve_signalled(&a->serve, (int)info.ssi_signo))
             return true;
     return false;
 }
@@ -285,7 +292,7 @@ static int attach(struct attach *a)
     if (!launcher_make_ring(l))
         return LAUNCHER_FAILED;
     l->ring->attached = 1;
-    if (!launcher_start_collector(l))
+    if (!launcher_start_collector(l) || !serve_start(&a->serve, l))
         return LAUNCHER_FAILED;
     const bool begun = begin(a);
     if (!begun)
@@ -298,6 +305,7 @@ static int attach(struct attach *a)
     }
     launcher_show_messages(l);
     launcher_reap(l, 0);
+    serve_end(&a->serve);
     return begun ? 0 : LAUNCHER_FAILED;
 }
 

@@ -1,4 +1,4 @@
-/* serve.c - starts and ends `steve serve` for `ljtrace run`; see serve.h.
+/* serve.c - starts and ends `steve serve` for `ljtrace run` and `ljtrace attach`; see serve.h.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

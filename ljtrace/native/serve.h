@@ -1,4 +1,4 @@
-/* serve.h - profiles of the running program: `ljtrace run` starts `steve serve` for them.
+/* serve.h - profiles of the running program: `ljtrace run` and `ljtrace attach` start `steve serve` for them.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

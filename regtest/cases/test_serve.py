@@ -174,3 +174,24 @@ def test_a_program_that_is_killed(tmp_path: Path) -> None:
         os.kill(killed, signal.SIGKILL)
         assert program.process.wait(SECONDS) == -signal.SIGKILL
     assert (tmp_path / "t.0001.pb.gz").exists()
+
+
+def test_attached(tmp_path: Path) -> None:
+    """Only blocks since the attach are in the profiles; the program is not harmed."""
+    errors = tmp_path / "errors"
+    with started([HEAPED, STEPS], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process, open(errors, "wb") as file:
+        program = Program(process, errors)
+        program.step()
+        attaching = ["ljtrace", "attach", f"--out={tmp_path}/t.ljt", "--http=0", "--dump-signal=USR1", process.pid]
+        with started(attaching, stderr=file) as attach:
+            wait_for(lambda: b"recording process" in errors.read_bytes(), "the recording begins", 60)
+            program.step()
+            profile = f"{program.url}heap"
+            attach.send_signal(signal.SIGUSR1)
+            wait_for((tmp_path / "t.0001.pb.gz").exists, "the requested dump", 60)
+            if GO is not None:
+                fresh(lambda: top(profile, "inuse_space", tmp_path).get("keep"), STEPS * 1000)
+            attach.send_signal(signal.SIGINT)
+            assert attach.wait(SECONDS) == 0
+        program.step()
+        assert program.end() == 7
