@@ -26,8 +26,8 @@ HELP = "serve profiles of a running program to pprof by HTTP, and dump its heap"
 STEP = 0.5  # seconds from one look at a growing file to the next
 FRESH = 1.0  # seconds after which the recorder has written what has happened
 EXAMPLES = """The trace may still be written, by `ljtrace run`, `ljtrace attach` or under Valgrind. What the recorder has written is
-read every half second; the recorder writes once a second. The options of `ljtrace run` and `ljtrace attach` with the same
-names start this command.
+read every half second; the recorder writes once a second. `ljtrace run` and `ljtrace attach` have options of the same
+names, which start this command.
 
 Addresses, all for GET only:
   /debug/pprof/heap      blocks in use, with all allocated ones, as Go's programs serve them; ?seconds=N: what
