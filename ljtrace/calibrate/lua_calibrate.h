@@ -3,13 +3,14 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * Builds of one version differ in these offsets, so they are measured (lua_calibrate.c), not looked up. The
- * result, struct lua_layout, is what the tool needs to read Lua stacks. Nothing here is used after the probe
+ * result, struct lua_layout, is what the tool needs to read Lua stacks. Only lua_global is used after the probe
  * of an image.
  */
 #ifndef LJTRACE_CALIBRATE_LUA_CALIBRATE_H
 #define LJTRACE_CALIBRATE_LUA_CALIBRATE_H
 
 #include "ljtrace/protocol/lua_layout.h"
+#include "ljtrace/protocol/luajit_offsets.h"
 #include <stddef.h>
 
 typedef void *alloc_function(void *ud, void *ptr, size_t osize, size_t nsize);
@@ -41,5 +42,14 @@ int lua_peek(uint64_t at, void *to, size_t n);
  * Not reentrant. This code runs once per image, so most of its cost is that Valgrind translates it: it is
  * compiled for size. */
 __attribute__((cold)) void lua_calibrate(const struct lua_api *api, void *L, struct lua_layout *to);
+
+/* The global state of a thread of the running program; 0 if the layout is not known. */
+static inline uint64_t lua_global(const void *L, const struct lua_layout *layout)
+{
+    if (!layout->known)
+        return 0;
+    const char *at = (const char *)L + luajit_offsets((int)layout->gc64)->thread_global;
+    return layout->gc64 ? *(const uint64_t *)at : *(const uint32_t *)at;
+}
 
 #endif

@@ -156,15 +156,6 @@ static struct image *know(void *function)
 
 /* -- states -- */
 
-/* The global state of a thread; 0 if the layout is not known. */
-static uint64_t global_of(void *L, const struct image *image)
-{
-    if (!image->layout.known)
-        return 0;
-    const char *at = (const char *)L + luajit_offsets((int)image->layout.gc64)->thread_global;
-    return image->layout.gc64 ? *(const uint64_t *)at : *(const uint32_t *)at;
-}
-
 /* L: any thread of a state. */
 static void announce(void *L, const struct image *image)
 {
@@ -174,7 +165,7 @@ static void announce(void *L, const struct image *image)
     image->api.getallocf(L, &ud);
     if (!lua_event_begin())
         return;
-    lt_vm_announce(global_of(L, image), lt_lua_heap((Addr)ud), (UInt)(image - s_images) + 1);
+    lt_vm_announce(lua_global(L, &image->layout), lt_lua_heap((Addr)ud), (UInt)(image - s_images) + 1);
     lua_event_end();
 }
 
@@ -265,7 +256,7 @@ static void on_close(void *L, void *unused, void *unused2, void *unused3, const 
     const struct image *image = know(p->function);
     const bool known = image && image->api.getallocf;
     const bool is_own = known && image->api.getallocf(L, &ud) == image->own;
-    const uint64_t g = known ? global_of(L, image) : 0;
+    const uint64_t g = known ? lua_global(L, &image->layout) : 0;
     const struct luajit_offsets *at = luajit_offsets((int)(image && image->layout.gc64));
     if (g && lua_event_begin()) {
         lt_vm_closing(g, VG_(get_running_tid)());
@@ -366,7 +357,7 @@ static void see_candidate(void *L, void *any)
         return;
     announce(L, image);
     for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
-        vm->is_older |= vm->g == global_of(L, image);
+        vm->is_older |= vm->g == lua_global(L, &image->layout);
 }
 
 void lua_states_find(void)

@@ -13,7 +13,6 @@
  */
 #include "ljtrace/ljtrace.h"
 #include "ljtrace/calibrate/lua_calibrate.h"
-#include "ljtrace/protocol/luajit_offsets.h"
 #include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -96,22 +95,13 @@ static uint32_t watch(alloc_function *f, enum lua_allocator whose, const struct 
                                                      number_of(image), 0, 0);
 }
 
-/* The global state of a thread; 0 if the layout is not known. */
-static uint64_t global_of(void *L, const struct image *image)
-{
-    if (!image->layout.known)
-        return 0;
-    const char *at = (const char *)L + luajit_offsets((int)image->layout.gc64)->thread_global;
-    return image->layout.gc64 ? *(const uint64_t *)at : *(const uint32_t *)at;
-}
-
 /* Inform the tool of a state, since it may not have seen how the state was made. L: any thread of it. */
 static void announce(void *L, const struct image *image)
 {
     void *ud = NULL;
     if (!L || !image || !image->layout.known)
         return;
-    uint64_t g = global_of(L, image);
+    uint64_t g = lua_global(L, &image->layout);
     image->api.getallocf(L, &ud);
     VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_LUA_STATE, g, ud, number_of(image), 0, 0);
 }
@@ -268,7 +258,7 @@ void I_WRAP_SONAME_FNNAME_ZZ(Za, lua_close)(void *L)
     const struct image *image = know((void *)fn.nraddr);
     if (image && image->api.getallocf) {
         is_own = image->api.getallocf(L, &ud) == image->own;
-        g = global_of(L, image);
+        g = lua_global(L, &image->layout);
     }
     if (g)
         VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_HEAP_CLOSING, g, 0, 0, 0, 0);
