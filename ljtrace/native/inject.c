@@ -2,11 +2,11 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * One thread of the process is stopped by ptrace for the time of a look at its stack. At a safe point (safe_point.c) it
+ * ptrace stops one thread after the other, briefly, to inspect its stack. At a safe point (safe_point.c) it
  * is sent to a piece of code that saves its registers, calls dlopen, dlsym and the function, and restores all registers
  * itself. So nothing depends on this process from then on: if it is killed, the thread still goes back to where it was.
  * The code needs room that is executable. It is put over _dl_start, with which the dynamic linker has started the
- * program and which is never executed again. What it works with is on the thread's stack.
+ * program and which is never executed again. Its data (struct work) is on the thread's stack.
  *
  * A system call that was interrupted is made again, as the kernel does after a stop. Some calls, such as epoll_wait, would
  * return EINTR after it, for which not all programs are prepared; they are made again, too. Their timeout begins anew.
@@ -60,7 +60,7 @@ _Static_assert(offsetof(struct work, resume) == 128 && offsetof(struct work, dlo
 
 extern const char injected_code[], injected_end[];
 
-/* Its system call, which does nothing, is the place where this process reads the result. `ret $128` leaves the red zone
+/* The code calls close(-1), which does nothing; ptrace stops there, and the result is read. `ret $128` leaves the red zone
  * below the thread's stack pointer as it is. */
 __asm__(".pushsection .rodata\n"
         "injected_code:\n"
@@ -102,7 +102,7 @@ static void on_alarm(int signal)
     (void)signal; /* it interrupts waitpid */
 }
 
-/* Let waitpid fail with EINTR after this time; 0 = no longer. */
+/* Let waitpid fail with EINTR after this time; 0 stops the timer. */
 static void set_alarm(time_t seconds)
 {
     const struct itimerval timer = {{seconds, 0}, {seconds, 0}};
@@ -312,7 +312,7 @@ const char *inject(const struct target *t, const char *library, const char *func
 {
     static struct work w;
     static pid_t threads[MOST_THREADS];
-    const char *wrong = "it has no thread";
+    const char *wrong = NULL;
     const double until = now() + PATIENCE;
     memset(&w, 0, sizeof w);
     if ((size_t)(injected_end - injected_code) > TARGET_CAVE_BYTES || strlen(library) >= sizeof w.library ||
@@ -334,8 +334,10 @@ const char *inject(const struct target *t, const char *library, const char *func
                 *result = w.result;
                 return wrong;
             }
-        if (!target_lives(t->pid))
+        if (!target_lives(t->pid)) {
+            set_alarm(0);
             return "the process has ended";
+        }
         /* threads that do the same over and over are not met at the same place again and again */
         usleep(100 + (unsigned)(random() % 2000));
     }

@@ -8,20 +8,27 @@
 #include "memtrace/base/error.h"
 #include "memtrace/read/reader_impl.h"
 
+/* Is there a whole header at an offset? The file may have grown since its size was read, so nothing after that counts. */
+static bool has_header(const struct mt_reader *r, uint64_t at)
+{
+    return r->in.file_size >= at && r->in.file_size - at >= CHUNK_HEADER_SIZE;
+}
+
 /* The end of the last chunk that is completely there, from an offset where a chunk begins. */
 static uint64_t end_of_chunks(const struct mt_reader *r, uint64_t at)
 {
     struct chunk_header h;
-    while (reader_header_at(r, at, &h) && h.stored_size <= r->in.file_size - at - CHUNK_HEADER_SIZE)
+    while (has_header(r, at) && reader_header_at(r, at, &h) &&
+           h.stored_size <= r->in.file_size - at - CHUNK_HEADER_SIZE)
         at += CHUNK_HEADER_SIZE + h.stored_size;
     return at;
 }
 
-/* Does a chunk that is no chunk begin here? Reading it reports the damage. */
+/* Is the header at an offset invalid? Reading it reports the damage. */
 static bool is_damaged(const struct mt_reader *r, uint64_t at)
 {
     struct chunk_header h;
-    return r->in.file_size - at >= CHUNK_HEADER_SIZE && !reader_header_at(r, at, &h);
+    return has_header(r, at) && !reader_header_at(r, at, &h);
 }
 
 enum mt_followed mt_follow(struct mt_reader *r)
@@ -32,7 +39,7 @@ enum mt_followed mt_follow(struct mt_reader *r)
         mt_fail(&r->err, MT_E_FORMAT, 0, "cannot be followed: it is not a plain .ljt file");
     if (r->err.code != MT_E_NONE || b->followed)
         return r->err.code != MT_E_NONE ? MT_FOLLOW_ERROR : MT_FOLLOW_END;
-    const bool written = input_is_locked(&r->in); /* before its size: what is written later is not missed */
+    const bool written = input_is_locked(&r->in); /* asked before the size, so that nothing is missed */
     input_extend(&r->in);
     r->stats.bytes_total = r->in.file_size;
     b->stop = end_of_chunks(r, from);

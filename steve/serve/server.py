@@ -1,13 +1,14 @@
-"""The addresses of Go's net/http/pprof for the heap of a program that is being recorded, and the report.
+"""An HTTP server with the pages of Go's net/http/pprof for the heap of a program that is being recorded, and the report.
 
 Only GET is served. A server on a loopback address answers only requests that name such an address, so that a web page
-cannot reach it through a name of its own that leads there.
+cannot reach it by a host name that resolves to the loopback address (DNS rebinding).
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -51,11 +52,13 @@ class Server(ThreadingHTTPServer):
     def __init__(self, address: str, port: int, heap: LiveHeap, path: str) -> None:
         """path: of the trace."""
         self.heap, self.path = heap, path
-        self.is_loopback = ip_address(address).is_loopback
+        ip = ip_address(address)
+        self.is_loopback = ip.is_loopback
+        self.address_family = socket.AF_INET6 if ip.version == 6 else socket.AF_INET
         try:
             super().__init__((address, port), Handler)
         except OSError as error:
-            raise SteveError(f"cannot serve on {address}:{port}: {error.strerror}") from error
+            raise SteveError(f"cannot serve on {address}, port {port}: {error.strerror}") from error
 
     def server_bind(self) -> None:
         """Without the name lookup of HTTPServer."""
@@ -64,8 +67,9 @@ class Server(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        """The address and port."""
-        return f"{self.server_name}:{self.server_port}"
+        """The address and port, as in a URL."""
+        host = f"[{self.server_name}]" if self.address_family == socket.AF_INET6 else self.server_name
+        return f"{host}:{self.server_port}"
 
     def start(self) -> None:
         """Serve in a thread of its own."""

@@ -7,6 +7,7 @@ import gzip
 import http.client
 import os
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -181,8 +182,8 @@ class Served:
 
     def __init__(self, process: subprocess.Popen, address: str) -> None:
         self.process = process
-        self.host, port = address.split(":")
-        self.port = int(port)
+        host, _, port = address.rpartition(":")
+        self.host, self.port = host.strip("[]"), int(port)
 
     def ask(self, path: str, method: str = "GET", **headers: str) -> tuple[int, bytes]:
         connection = http.client.HTTPConnection(self.host, self.port, timeout=SECONDS)
@@ -199,10 +200,10 @@ class Served:
 
 
 @contextmanager
-def serving(path: Path, *options: str) -> Iterator[Served]:
+def serving(path: Path, *options: str, http: str = "0") -> Iterator[Served]:
     ours, theirs = os.pipe()
     process = subprocess.Popen(
-        ["steve", "serve", path, "--http", "0", "--notify-fd", str(theirs), *options],
+        ["steve", "serve", path, "--http", http, "--notify-fd", str(theirs), *options],
         pass_fds=[theirs],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -337,9 +338,20 @@ def test_only_local_names(host: str, status: int, served: Served) -> None:
     assert served.ask("/", Host=host)[0] == status
 
 
+def test_another_address(trace: Callable[..., Path]) -> None:
+    """An address of IPv6 is in brackets."""
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError as error:
+        pytest.skip(f"this machine has no IPv6: {error}")
+    with serving(trace(SCRIPT), http="[::1]:0") as served:
+        assert served.host == "::1" and served.heap() == LAST
+        assert f"http://[::1]:{served.port}/debug/pprof/heap".encode() in served.ask("/")[1]
+
+
 def test_a_port_in_use(served: Served, steve: Steve) -> None:
     done = steve("serve", "t.ljt", "--http", str(served.port))
-    assert done.returncode == 1 and f"cannot serve on 127.0.0.1:{served.port}" in done.err
+    assert done.returncode == 1 and f"cannot serve on 127.0.0.1, port {served.port}" in done.err
 
 
 def test_samples_of_stacks(trace: Callable[..., Path]) -> None:
