@@ -5,11 +5,11 @@
  * A block of `size` bytes was recorded with the probability p = 1 - exp(-size/mean), independently of all others. Its
  * weight is 1/p. A sum of x over all blocks is estimated by the sum of x/p over the recorded ones, and this has no bias
  * (the estimator of Horvitz and Thompson). The variance of the estimate is the sum of x^2 (1-p)/p over all blocks; it is
- * estimated by the sum of x^2 (1-p)/p^2 over the recorded ones. Standard errors are its square root.
+ * estimated by the sum of x^2 (1-p)/p^2 over the recorded ones. The standard error is its square root.
  *
- * Analyses count in whole numbers. x/p is rounded up with the probability of its fraction, so the rounding adds no bias
- * either. What decides it is drawn for each block, from its handle and the seed of the sample, and is in the last bits of
- * the weight. So all analyses count the same for a block, and sums by any key add up to the same total. A weight of 0 means
+ * Analyses count in whole numbers. x/p is rounded up with a probability equal to its fractional part, so the rounding
+ * adds no bias either. The random number for it is derived from the handle of the block and the seed of the sample, and is
+ * stored in the low 20 bits of the weight. So all analyses count the same for a block, and sums by any key add up to the same total. A weight of 0 means
  * that the trace is no sample: then x remains x.
  */
 #ifndef MEMTRACE_SAMPLE_H

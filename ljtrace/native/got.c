@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * Each relocation that names a function which this library exports is looked at: the entry of a PLT, or a pointer. It is
- * changed if it points to the function that the program calls otherwise, or if the PLT has not been used yet. Nothing
- * has to be remembered for the way back: each pointer to this library then gets the function of the program.
+ * changed if it points to the function that the program calls otherwise, or if the PLT has not been used yet. To
+ * restore, no state is needed: every pointer to this library is replaced by the program's function.
  *
  * The dynamic linker protects most pointers from being written when it has written them (RELRO). So a pointer there
  * that can still be written belongs to an object that is being loaded: it is left for later, as changing the protection
@@ -195,7 +195,7 @@ static int see_object(struct dl_phdr_info *info, size_t size, void *any)
     return 0;
 }
 
-/* Returns false if something is left to be done. */
+/* Returns false if a later attempt may do more. */
 static bool change_all(bool redirect)
 {
     struct pass p = {redirect, true, FREES, self()};
@@ -250,7 +250,7 @@ void got_objects_changed(void)
     got_is_late = s_redirected;
 }
 
-/* Less and less often, since an object may stay without protection. */
+/* Attempts number 1, 2, 4, 8 and so on are made, since an object may never become read-only. */
 void got_catch_up(void)
 {
     const uint32_t attempt = __atomic_add_fetch(&s_attempts, 1, __ATOMIC_RELAXED);
@@ -263,7 +263,7 @@ void got_catch_up(void)
     unlock();
 }
 
-/* The first walk over objects ends here: only its lock matters. */
+/* dl_iterate_phdr is called only for the lock that it holds; the callback ends it at the first object. */
 struct search {
     const char *name;
     void *found;

@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * A bit of the bitmap is set before the block is returned to the program, and cleared when its last block has ended. So a
- * thread that has a recorded block sees its bit. Entries of the table are in lists, one for each low part of the bit's
- * number; their memory is kept and used again.
+ * thread that has a recorded block sees its bit. The table is a hash table with chaining, in which the low 18 bits of the
+ * bit's number select the list; the memory of entries is used again.
  */
 #include "ljtrace/native/sample.h"
 
@@ -19,7 +19,7 @@ enum { LISTS = 1 << 18, CHUNK_ENTRIES = 4096, MOST_CHUNKS = 1 << 14 };
 struct entry {
     uint64_t addr, heap;
     uint32_t next;    /* number of the next entry of the list, from 1; 0 = none */
-    bool is_recorded; /* false: only its end is awaited */
+    bool is_recorded; /* false: the block is not in the sample, but its free must be noticed */
 };
 
 __thread struct native_countdown native_countdown __attribute__((tls_model("initial-exec")));
@@ -115,7 +115,7 @@ static uint32_t *list_of(uint64_t addr)
     return &s_lists[native_sample_bit(addr) % LISTS];
 }
 
-/* Where the number of the block's entry is; 0 is there if it has none. */
+/* The link to the block's entry; it is 0 if there is none. */
 static uint32_t *find(uint64_t addr)
 {
     uint32_t *at = list_of(addr);

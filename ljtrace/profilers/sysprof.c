@@ -12,10 +12,10 @@
  *     symbol between samples: 10, 11 or 12, then as in the table
  *
  * In the interpreter, where the current frame and instruction are in registers, these are used only if they fit to each
- * other. If they do not, what was saved last is used; it belongs to the same or to a caller's frame.
+ * other. If they do not, the values saved in the Lua state are used, which are of this frame or of a caller's.
  *
  * The C functions of all loaded objects are in the table at the beginning. Those of objects that are loaded later are
- * written by the handler, before the first sample after that.
+ * written by the handler, before the first sample with a C stack after that.
  */
 #define _GNU_SOURCE
 #include "ljtrace/profilers/sysprof.h"

@@ -16,7 +16,7 @@ _needs: list[str] = []  # what needs every block: at most one text
 
 
 def begin(needs: str | None) -> None:
-    """A command begins. needs: what of it needs every block, as the beginning of a message; None: nothing."""
+    """A command begins. needs: the name of what needs every block, for the error message; None: a sample will do."""
     _state["mean"] = 0
     _needs[:] = [] if needs is None else [needs]
 
