@@ -24,6 +24,7 @@ struct entry {
 
 __thread struct native_countdown native_countdown __attribute__((tls_model("initial-exec")));
 uint64_t native_sample_mean;
+uint32_t native_sample_recording;
 uint64_t native_sample_filter[1 << (SAMPLE_FILTER_BITS - 6)];
 
 static uint64_t s_seed;
@@ -73,6 +74,10 @@ bool native_sample_draw(uint64_t size)
     c->chosen = true;
     if (!native_sample_mean)
         return true;
+    if (c->recording != native_sample_recording) { /* drawn with another mean and seed, or not at all */
+        c->recording = native_sample_recording;
+        c->left = c->random = 0;
+    }
     if (!c->left)
         c->left = distance(c);
     if (native_sample_passes(size))
@@ -85,6 +90,7 @@ void native_sample_begin(uint64_t mean, uint64_t seed)
 {
     s_seed = seed ? seed : mixed(__rdtsc() ^ (uint64_t)getpid() << 32 ^ (uint64_t)time(NULL) << 48) >> 1;
     native_sample_mean = mean;
+    native_sample_recording++;
     if (!s_entries)
         return;
     memset(s_lists, 0, sizeof s_lists); /* the blocks of a former recording */

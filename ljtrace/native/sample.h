@@ -25,16 +25,18 @@
 
 /* Of a thread. lua_allocator.c knows the offsets of left and attends. */
 struct native_countdown {
-    uint64_t left;    /* bytes up to and with the next chosen one; 0 = not drawn yet */
-    uint32_t attends; /* calls of Lua's allocators need attention, recorded or not */
-    bool chosen;      /* the result of the last native_sample_draw */
-    uint64_t random;  /* the state of its generator; 0 = not seeded */
+    uint64_t left;      /* bytes up to and with the next chosen one; 0 = not drawn yet */
+    uint32_t attends;   /* calls of Lua's allocators need attention, recorded or not */
+    bool chosen;        /* the result of the last native_sample_draw */
+    uint64_t random;    /* the state of its generator; 0 = not seeded */
+    uint32_t recording; /* native_sample_recording when left was drawn */
 };
 
 #define SAMPLE_HIDDEN __attribute__((visibility("hidden")))
 extern SAMPLE_HIDDEN __thread struct native_countdown native_countdown
     __attribute__((tls_model("initial-exec")));
 extern SAMPLE_HIDDEN uint64_t native_sample_mean; /* bytes; 0 = all blocks are recorded */
+extern SAMPLE_HIDDEN uint32_t native_sample_recording; /* number of the recording in this process, from 1 */
 extern SAMPLE_HIDDEN uint64_t native_sample_filter[1 << (SAMPLE_FILTER_BITS - 6)];
 
 /* A recording begins, of a sample or (mean 0) of all blocks. The ring is locked. */
@@ -47,7 +49,7 @@ uint64_t native_sample_seed(void);
 static inline bool native_sample_passes(uint64_t size)
 {
     struct native_countdown *c = &native_countdown;
-    if (size >= c->left || !native_sample_mean)
+    if (size >= c->left || c->recording != native_sample_recording || !native_sample_mean)
         return false;
     c->left -= size;
     return true;

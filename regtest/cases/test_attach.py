@@ -67,6 +67,15 @@ def test_program_is_unharmed(mode: str, tmp_path: Path) -> None:
         unharmed(process)
 
 
+def test_samples_of_different_size(tmp_path: Path) -> None:
+    """Threads draw anew in each recording: after a sample of one byte in a gigabyte, a small one has blocks at once."""
+    with living(LIVING, "threads") as process:
+        attach(process.pid, tmp_path / "0.ljt", "--seconds=0.3", "--sample=1g")
+        counts = attach(process.pid, tmp_path / "1.ljt", "--seconds=0.3", "--sample=1k").counts()
+        unharmed(process)
+    assert counts["new"] > 50
+
+
 def test_blocks_from_before(tmp_path: Path) -> None:
     """Their frees are counted, and are neither events nor errors."""
     with living(LIVING, "threads") as process:
