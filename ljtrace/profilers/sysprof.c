@@ -105,8 +105,8 @@ static uint32_t unwind(const struct native_registers *from, uint64_t *ips)
     const uint64_t cframe = machine_cframe(&s.machine), end = cframe + s.machine.layout->cframe_size;
     if (!n || n == most_frames() || !cframe || cframe < sps[n - 1] || !is_run_time_code(ips[n - 1]))
         return n;
-    const struct native_registers behind = {machine_number(end - 8, 8) - 1, end, machine_number(end - 16, 8)};
-    return n + native_unwind(&behind, ips + n, sps + n, most_frames() - n);
+    const struct native_registers outer = {machine_number(end - 8, 8) - 1, end, machine_number(end - 16, 8)};
+    return n + native_unwind(&outer, ips + n, sps + n, most_frames() - n);
 }
 
 static void write_host_stack(const ucontext_t *at)

@@ -437,7 +437,7 @@ http {
 
 
 class Client(threading.Thread):
-    """Makes requests until it is told to end, and counts those whose answer is wrong."""
+    """Makes requests until its end is requested, and counts those whose answer is wrong."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()

@@ -64,14 +64,14 @@ def test_all_errors_are_found(findings: list[dict]) -> None:
 
 
 def test_each_tells_its_block(findings: list[dict]) -> None:
-    told = {c["at"].split(" (")[0]: c for f in findings for c in f["contexts"] if f["finding"] == "freed_access"}
-    assert (told["load_freed"]["offset"], told["load_freed"]["size"]) == (5, 1)
-    assert (told["store_freed"]["offset"], told["store_freed"]["size"]) == (8, 4)
+    reported = {c["at"].split(" (")[0]: c for f in findings for c in f["contexts"] if f["finding"] == "freed_access"}
+    assert (reported["load_freed"]["offset"], reported["load_freed"]["size"]) == (5, 1)
+    assert (reported["store_freed"]["offset"], reported["store_freed"]["size"]) == (8, 4)
     (across,) = [c for f in findings if f["finding"] == "beyond_end" for c in f["contexts"] if c["kind"] == "load"]
     assert (across["offset"], across["size"], across["block_size"]) == (20, 8, 24)
-    rest = told.pop("load_rest")
+    rest = reported.pop("load_rest")
     assert (rest["offset"], rest["block_size"]) == (3000, 4000)
-    for context in told.values():
+    for context in reported.values():
         assert context["block_size"] == 24
         assert "main (errors.c:" in context["made_at"] and "main (errors.c:" in context["freed_at"]
 
@@ -87,8 +87,8 @@ def test_the_rest_of_reused_memory_stays_freed(tmp_path: Path) -> None:
 
 def test_an_access_beside_a_block_names_the_block_and_the_distance(findings: list[dict], tmp_path: Path) -> None:
     (found,) = [f["contexts"] for f in findings if f["finding"] == "beside_block"]
-    told = {c["at"].split(" (")[0]: (c["kind"], c["offset"], c["size"], c["block_size"]) for c in found}
-    assert told == {
+    reported = {c["at"].split(" (")[0]: (c["kind"], c["offset"], c["size"], c["block_size"]) for c in found}
+    assert reported == {
         "store_after": ("store", 24, 4, 24),
         "load_before": ("load", -4, 4, 24),
         "(system call)": ("store", 24, 4, 24),

@@ -335,7 +335,7 @@ def test_sysprof_modes(flags: list[str], tmp_path: Path) -> None:
 
 
 def test_sysprof_stacks_of_c_and_lua(tmp_path: Path) -> None:
-    """All of the recursion in C and in Lua, joined by readers behind lua_pcall."""
+    """All of the recursion in C and in Lua, joined by readers at lua_pcall."""
     burn(tmp_path, "C", ["-joff"], 15000)
     rows = json.loads(steve("sysprof", tmp_path / "s.bin", "--json").text)
     stacks = {tuple(row["stack"]): row["samples"] for row in rows}
