@@ -10,11 +10,13 @@ set -eu
 cd "$(dirname "$0")"
 
 packages="build-essential autoconf automake pkg-config valgrind luajit libluajit-5.1-dev libzstd-dev
-    libxxhash-dev libdw-dev libiberty-dev libzydis-dev libcmocka-dev cython3 python3 python3-dev python3-numpy python3-matplotlib python3-rich
-    python3-jinja2 python3-pytest python3-hypothesis ffmpeg zstd shellcheck libjemalloc-dev libmimalloc-dev"
+    libxxhash-dev libsqlite3-dev libdw-dev libiberty-dev libzydis-dev libcmocka-dev cython3 python3 python3-dev python3-numpy python3-matplotlib python3-rich
+    python3-jinja2 python3-pytest python3-hypothesis ffmpeg zstd shellcheck libjemalloc-dev libmimalloc-dev
+    esbuild node-d3 node-typescript"
 # allocators, and programs for tests, which are left out where there is no such package
 optional="libgoogle-perftools-dev libtbb-dev libboost-dev musl-dev libclang-rt-14-dev
-    black python3-distributed libglib2.0-dev musl-tools neovim"
+    black flake8 python3-distributed libglib2.0-dev musl-tools neovim
+    chromium-driver python3-clang-14 python3-selenium sqlite3 tmux heaptrack zsh"
 
 say() { printf 'bootstrap: %s\n' "$*"; }
 fail() { printf 'bootstrap: %s\n' "$*" >&2; exit 1; }

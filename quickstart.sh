@@ -1,34 +1,43 @@
 #!/bin/sh
 # quickstart.sh - the whole way on one example: record, translate, lock, replay, draw, film, report.
 #
-#     sh quickstart.sh [--scale N] [--in-place BUILD] [FOLDER]
+#     sh quickstart.sh [--scale N] [--in-place BUILD | --installed] [FOLDER]
 #
 # Begins with bootstrap.sh; as root it also installs, so that plain `valgrind --tool=ljtrace` works from then
 # on; else it runs from the build folder. Results go to FOLDER (default quickstart.out), made anew. --scale is
 # the share of the example's requests that is served (default 1); --in-place uses a finished build and neither
-# bootstraps nor installs. The results take about 400 MB.
+# bootstraps nor installs; --installed uses the commands that are installed, and writes to ./quickstart.out. The results
+# take about 400 MB.
 # SPDX-License-Identifier: GPL-2.0-or-later
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 scale=1
 build=
+installed=
 folder=
 
 fail() { printf 'quickstart: %s\n' "$*" >&2; exit 1; }
-usage() { printf 'usage: sh quickstart.sh [--scale N] [--in-place BUILD] [FOLDER]\n' >&2; exit 2; }
+usage() { printf 'usage: sh quickstart.sh [--scale N] [--in-place BUILD | --installed] [FOLDER]\n' >&2; exit 2; }
 
 while [ $# -gt 0 ]; do
     case $1 in
     --scale) [ $# -gt 1 ] || usage; scale=$2; shift ;;
     --in-place) [ $# -gt 1 ] || usage; build=$2; shift ;;
+    --installed) installed=yes ;;
     -*) usage ;;
     *) [ -z "$folder" ] || usage; folder=$1 ;;
     esac
     shift
 done
+if [ -n "$installed" ]; then folder=${folder:-quickstart.out}; fi
 folder=${folder:-$here/quickstart.out}
 
-if [ -n "$build" ]; then
+if [ -n "$installed" ]; then
+    in_place=
+    for command in luajit ljtrace steve steve-replay ffmpeg; do
+        command -v "$command" >/dev/null || fail "$command is not installed; README.md (Install) lists the packages"
+    done
+elif [ -n "$build" ]; then
     [ -x "$build/in-place" ] || fail "$build: no finished build (no in-place script there)"
     in_place="$(cd "$build" && pwd)/in-place"
 else

@@ -23,8 +23,18 @@ static int run(const struct options *o)
         return command_peakmem(o);
     case COMMAND_ALLOCSTATS:
         return o->legacy ? command_legacy_allocstats(o) : command_allocstats(o);
+    case COMMAND_MEASURE:
+        return command_measure(o);
+    case COMMAND_CHECK:
+        return command_check(o);
+    case COMMAND_PLACES:
+        return command_places(o);
     case COMMAND_MIN_HEAP:
         return command_min_heap(o);
+    case COMMAND_SYSTEM:
+        return command_system(o);
+    case COMMAND_RUN:
+        return command_run(o);
     default:
         return command_memplot(o);
     }

@@ -13,8 +13,10 @@
 #include "drivers/heap/raw_syscalls.h"
 #include "drivers/heap/region.h"
 #include "drivers/measure/measure.h"
+#include "drivers/measure/places.h"
 #include "drivers/run/engine.h"
 #include "drivers/run/engine_batch.h"
+#include "drivers/run/system.h"
 #include "drivers/run/threads.h"
 #include "drivers/supervisor/load_driver.h"
 
@@ -52,6 +54,7 @@ static void copy_info(struct shared_info *i, const struct steve_driver *d)
     i->least_heap = d->least_heap;
     i->walks = d->walk != NULL;
     i->tells_usable = d->usable != NULL;
+    i->tells_header = d->header != NULL;
     i->compacts = d->compact != NULL;
 }
 
@@ -94,6 +97,7 @@ static void replay(struct shared *b, struct engine *e)
 {
     switch (b->job.kind) {
     case JOB_FIT:
+    case JOB_ONCE:
         batch_run(e, false);
         break;
     case JOB_BATCH:
@@ -108,6 +112,12 @@ static void replay(struct shared *b, struct engine *e)
     case JOB_THREADS:
     case JOB_THREADS_SPACE:
         threads_run(e);
+        break;
+    case JOB_SYSTEM:
+        system_run(e);
+        break;
+    case JOB_PLACES:
+        places_run(e);
         break;
     case JOB_SPACE:
         measure_run(e);
@@ -124,6 +134,12 @@ static void tell_clock(struct shared *b)
     b->clock_step = (uint64_t)((double)clock_facts.step * clock_facts.nanoseconds * 1000);
 }
 
+/* The driver of the job; that of the process's own malloc if it names none. NULL: it cannot be loaded. */
+static const struct steve_driver *driver_of(struct shared *b)
+{
+    return b->job.driver[0] ? load_driver(b->job.driver, b->text, sizeof b->text) : &system_driver;
+}
+
 static void do_replay(struct shared *b)
 {
     struct engine engine;
@@ -133,7 +149,7 @@ static void do_replay(struct shared *b)
     }
     if (!prepare_heap(b))
         return;
-    const struct steve_driver *d = load_driver(b->job.driver, b->text, sizeof b->text);
+    const struct steve_driver *d = driver_of(b);
     if (!d || !engine_open(&engine, b, d)) {
         fail(b, b->text);
     } else if (!d->init(region_base(), region_size())) {

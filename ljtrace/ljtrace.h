@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Include this in a program to mark points of its run, take snapshots and declare its own allocators when it
- * runs under `valgrind --tool=ljtrace`. Outside Valgrind each request costs a few instructions and does
- * nothing. Needs Valgrind's valgrind.h.
+ * runs under `valgrind --tool=ljtrace`. `ljtrace run` and `ljtrace attach` record marks and snapshots. Otherwise each request
+ * costs a few instructions and does nothing. Needs Valgrind's valgrind.h.
  *
  * Redistribution and use in source and binary forms, with or without modification, are permitted provided
  * that the following conditions are met: 1. Redistributions of source code must retain this list of
@@ -47,18 +47,42 @@ enum ljtrace_request {
     LJTRACE_REQUEST_BYTES          /* of the tool's own preload */
 };
 
+/* The same for `ljtrace run`, whose library defines these functions. They are weak, so programs need not be linked with
+ * anything; and they are found by the global offset table, so the linker does not decide that they are missing. */
+#if defined __x86_64__ && defined __linux__ && defined __GNUC__
+#define LJTRACE_NATIVE(function, name)                                                                       \
+    do {                                                                                                     \
+        void (*ljtrace_function)(const char *);                                                              \
+        __asm__(".weak " #function "\n\tmovq " #function "@GOTPCREL(%%rip), %0" : "=r"(ljtrace_function));   \
+        if (ljtrace_function)                                                                                \
+            ljtrace_function(name);                                                                          \
+    } while (0)
+#else
+#define LJTRACE_NATIVE(function, name)
+#endif
+
 /* Write a named mark into the trace: a point of the run that analyses can refer to. */
-#define LJTRACE_MARK(name) VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_MARK, (name), 0, 0, 0, 0)
+#define LJTRACE_MARK(name)                                                                                   \
+    do {                                                                                                     \
+        const char *ljtrace_mark_name = (name);                                                              \
+        VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_MARK, ljtrace_mark_name, 0, 0, 0, 0);                \
+        LJTRACE_NATIVE(ljtrace_native_mark, ljtrace_mark_name);                                              \
+    } while (0)
 
 /* Switch the recording of accesses on or off. Heap events are always recorded. */
 #define LJTRACE_START() VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_SWITCH, 1, 0, 0, 0, 0)
 #define LJTRACE_STOP() VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_SWITCH, 0, 0, 0, 0, 0)
 
 /* Take a snapshot of all objects of all LuaJIT states (see `steve universe`). It and all events so far are
- * written to the file, so that the file can be read up to here while the program continues. */
+ * written to the file, so that the file can be read up to here while the program continues. `ljtrace run` takes
+ * one of the state that has called this C code, and it is in the file within about a second. */
 #define LJTRACE_SNAPSHOT() LJTRACE_SNAPSHOT_NAMED("snapshot")
 #define LJTRACE_SNAPSHOT_NAMED(name)                                                                         \
-    VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_SNAPSHOT, (name), 0, 0, 0, 0)
+    do {                                                                                                     \
+        const char *ljtrace_snapshot_name = (name);                                                          \
+        VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_SNAPSHOT, ljtrace_snapshot_name, 0, 0, 0, 0);        \
+        LJTRACE_NATIVE(ljtrace_native_snapshot, ljtrace_snapshot_name);                                      \
+    } while (0)
 
 /* A custom allocator. Each pool is a heap of its own, with a name, and is identified by any address that is
  * unique to it. Its memory may come from malloc, mmap or another pool. The block that it came from counts as

@@ -102,6 +102,12 @@ enum mt_how {
 /* Key of the fact that reachability was determined at the end of the program; its value is "done". */
 #define MT_INFO_REACH "reach"
 
+/* How a sample of the blocks was made: see sample.h. mean: of a sample by bytes, the bytes of which one on average was
+ * chosen; every: of a sample by blocks, N. If both are 0, all blocks are recorded. seed: of the random numbers. */
+struct mt_sample {
+    uint64_t mean, seed, every;
+};
+
 /* How the program can reach a block when it ends; see memtrace/blocks/reach.h. Blocks of Lua and mmap heaps are
  * not classified: they are roots, from which other blocks are reached. */
 enum mt_reach {

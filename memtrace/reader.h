@@ -183,9 +183,11 @@ void mt_forget_snapshot(struct mt_reader *r, uint32_t i);
 /* A fact about the recording by its key ("command", "pid", "tool", ...); "" if there is none. If a key occurs several
  * times, its last value counts: the trace of a forked child has the facts of its parent, then its own. */
 const char *mt_info(const struct mt_reader *r, const char *key);
-/* The mean number of bytes between samples, if the trace is a sample of the blocks (memtrace/sample.h), so far as it is
- * read; else 0. */
+/* The mean number of bytes between samples, if the trace is a sample by bytes (memtrace/sample.h), so far as it is read;
+ * else 0. */
 uint64_t mt_sample_mean(const struct mt_reader *r);
+/* N, if the trace is a sample by blocks, of which one of N on average was recorded; else 0. */
+uint64_t mt_sample_every(const struct mt_reader *r);
 /* The i-th fact; false if there are fewer. */
 bool mt_info_at(const struct mt_reader *r, uint32_t i, const char **key, const char **value);
 

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from steve.system import interrupts, memory_limit, standard_streams
-from steve.system.errors import SteveError, meant
+from steve.system.errors import SteveError, TraceError, meant
 from steve.system.messages import complain
 from steve.system import samples
 
@@ -43,15 +43,21 @@ COMMANDS = (
     "check",
     "dump",
     "symbolize",
+    "import",
     "memtrace",
     "ops",
     "lockops",
     "histogram",
     "allocstats",
+    "compare",
     "graphs",
+    "pins",
+    "tune",
+    "synth",
     "animate",
     "report",
     "serve",
+    "top",
     "export",
     "flame",
     "memprof",
@@ -60,7 +66,7 @@ COMMANDS = (
 )
 
 # commands that start allocators: these reserve more address space than they use, so memory is not limited
-UNBOUND = ("allocstats", "animate")
+UNBOUND = ("allocstats", "animate", "compare", "pins", "tune", "synth")
 
 # commands that can read a sample of the blocks: their numbers are estimates then, or are those of the file
 ESTIMATES = (
@@ -78,12 +84,13 @@ ESTIMATES = (
     "dump",
     "symbolize",
     "report",
+    "top",
     "export",
     "flame",
 )
 
 # names of the arguments whose values are input files
-INPUTS = ("file", "ops", "first", "second", "names", "diff_file", "allocstats", "film")
+INPUTS = ("file", "ops", "first", "second", "names", "diff_file", "allocstats", "film", "holdout", "like", "model")
 
 
 def load(name: str) -> ModuleType:
@@ -105,9 +112,37 @@ def overview() -> str:
     )
 
 
+def first_steps() -> str:
+    """What `steve` without arguments says: how to record a program, and the commands to begin with."""
+    return (
+        "usage: steve COMMAND [ARGUMENT...]\n"
+        "\n"
+        "Show what a program does with its memory. Record a run of the program first:\n"
+        "\n"
+        "  valgrind --tool=ljtrace --out=app.ljt luajit app.lua   with every load and store\n"
+        "  ljtrace run --out=app.ljt luajit app.lua               at native speed: allocations only\n"
+        "\n"
+        "Then begin with these three commands:\n"
+        "\n"
+        "  steve summary app.ljt    how much memory the program allocates, and where\n"
+        "  steve findings app.ljt   what looks wrong, and which lines cause it\n"
+        "  steve report app.ljt     everything in one HTML page, app.ljt.html\n"
+        "\n"
+        "`steve --help` lists all commands, `steve help COMMAND` describes one.\n"
+    )
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors name the command that explains the usage."""
+
+    def error(self, message: str) -> NoReturn:
+        command = self.prog.removeprefix("steve ")
+        super().error(f"{message}; `steve help {command}` describes it")
+
+
 def make_parser(command: ModuleType) -> argparse.ArgumentParser:
     """The parser of one subcommand."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=f"steve {command.NAME}",
         description=command.HELP,
         epilog=getattr(command, "EXAMPLES", None),
@@ -153,6 +188,15 @@ def protect_inputs(args: argparse.Namespace) -> None:
     protect(path for value in given for path in (value if isinstance(value, list) else [value]) if path is not None)
 
 
+def explained(error: SteveError) -> object:
+    """The message of an error. A file that is no memtrace may be an ops file; then the message says so."""
+    from steve.trace import source
+
+    if isinstance(error, TraceError) and error.code == "format" and source.holds_operations(error.path):
+        return f"{error.path}: is an ops file; this command reads the memtrace from which `steve ops` made it"
+    return error
+
+
 def guarded(name: str, argv: Sequence[str]) -> int:
     """Run a subcommand and return its exit status. Every expected failure becomes one line on stderr."""
     try:
@@ -162,7 +206,7 @@ def guarded(name: str, argv: Sequence[str]) -> int:
         protect_inputs(args)
         return int(command.run(args))
     except SteveError as error:
-        complain(name, error)
+        complain(name, explained(error))
         return error.status
     except BrokenPipeError:  # the reader of standard output has closed it
         standard_streams.give_up_output()
@@ -220,7 +264,7 @@ def print_version() -> int:
 def dispatch(argv: Sequence[str]) -> int:
     """Run what the first argument names, a subcommand or a general option; return the exit status."""
     if not argv:
-        sys.stderr.write(overview())
+        sys.stderr.write(first_steps())
         return 2
     if argv[0] == "help" and len(argv) == 2 and argv[1] in COMMANDS:
         return dispatch([argv[1], "--help"])

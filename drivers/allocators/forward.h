@@ -11,7 +11,7 @@
 #include "drivers/sdk/driver.h"
 
 /* For init: is the first block in the heap? If not, the library allocated memory before it was confined. */
-static inline bool forward_begins_inside(void *base, size_t size)
+static inline bool forward_first_block_in_heap(void *base, size_t size)
 {
     char *p = FORWARD_MALLOC(1);
     bool inside = p >= (char *)base && p < (char *)base + size;

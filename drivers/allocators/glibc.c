@@ -34,7 +34,7 @@ const struct steve_driver steve_driver = {
     .flags = STEVE_THREADS,
     .least_heap = (size_t)512 << 10,
     .package = gnu_get_libc_version,
-    .init = forward_begins_inside,
+    .init = forward_first_block_in_heap,
     .header = drv_header,
     FORWARDED,
 };

@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { JEFF_SLOTS = 48 };
+enum { JEFF_LISTS = 48 };
 
 /* A header, to which a handle points. It never moves. */
 struct jeff_block {
@@ -31,10 +31,11 @@ struct jeff {
     uint32_t headers;
     uint32_t spare;             /* list of headers without a block, linked by `above` */
     uint32_t lowest, highest;   /* blocks with the lowest and the highest address */
-    uint32_t slots[JEFF_SLOTS]; /* lists of free blocks, one for each power of two from 16 */
-    uint64_t filled;            /* bit set: the list of this slot is not empty */
+    uint32_t lists[JEFF_LISTS]; /* lists of free blocks, one for each power of two from 16 */
+    uint64_t filled;            /* bit set: the list is not empty */
     bool coalesce;              /* join free neighbours when a block is freed */
-    size_t free_bytes, free_blocks, locked_blocks; /* free blocks do not include the gap above top */
+    size_t free_bytes, free_blocks,
+        locked_blocks; /* free blocks do not include the unused memory above top */
     uint64_t compactions, moved;                   /* moved: sum of bytes */
 };
 
@@ -65,7 +66,7 @@ bool jeff_weak_unlock(struct jeff_block *handle);
  * if all was compacted. (jeff_compact.c) */
 bool jeff_compact(struct jeff *j, unsigned milliseconds);
 
-size_t jeff_gap(const struct jeff *j);     /* bytes between the blocks and the headers */
+size_t jeff_unused_bytes(const struct jeff *j); /* bytes between the blocks and the headers */
 size_t jeff_largest(const struct jeff *j); /* largest block that jeff_malloc gives now; 0 = none */
 
 /* -- between jeff.c and jeff_compact.c -- */
@@ -73,11 +74,11 @@ static inline struct jeff_block *jeff_header(const struct jeff *j, uint32_t numb
 {
     return number ? (struct jeff_block *)j->end - number : NULL;
 }
-/* Add a free block of [from, to) to the chain, below the block `above` (NULL: at the top), and to its slot. False,
+/* Add a free block of [from, to) to the chain, below the block `above` (NULL: at the top), and to its list. False,
  * without any change, if there is no header for it. */
 bool jeff_insert_free(struct jeff *j, char *from, char *to, struct jeff_block *above);
 void jeff_remove_free(struct jeff *j, struct jeff_block *b); /* the inverse; the header becomes spare */
-/* Clear all slots at once. All free blocks must then be removed with jeff_remove_forgotten. */
+/* Clear all lists at once. All free blocks must then be removed with jeff_remove_forgotten. */
 void jeff_forget_free(struct jeff *j);
 void jeff_remove_forgotten(struct jeff *j, struct jeff_block *b);
 

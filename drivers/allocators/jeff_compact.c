@@ -3,7 +3,7 @@
  * Compaction is one pass over the blocks in order of address. Each block that is not locked moves down to the end of
  * the block before it. A locked block stays, and the free memory below it becomes one free block. The order of blocks
  * is kept, so that blocks allocated together stay together, and a pass that ends early leaves a valid heap. A pass
- * without a time limit reaches every free block. It therefore clears the slots at once, removes all free blocks
+ * without a time limit reaches every free block. It therefore clears the lists at once, removes all free blocks
  * beforehand and never accesses their memory.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { BETWEEN_LOOKS = 65536 }; /* bytes of work between two readings of the clock */
+enum { BETWEEN_READINGS = 65536 }; /* bytes of work between two readings of the clock */
 
 struct deadline {
     uint64_t end; /* nanoseconds; 0 = none */
@@ -29,7 +29,7 @@ static uint64_t now(void)
 static bool is_over(struct deadline *d, size_t work)
 {
     d->work += work;
-    if (!d->end || d->work < BETWEEN_LOOKS)
+    if (!d->end || d->work < BETWEEN_READINGS)
         return false;
     d->work = 0;
     return now() >= d->end;

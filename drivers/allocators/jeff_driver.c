@@ -67,7 +67,7 @@ static size_t largest_in_one(size_t free)
 /* Compaction is not started if all free memory together is too small. */
 static bool drv_compact(size_t wanted)
 {
-    if (wanted && largest_in_one(s_jeff.free_bytes + jeff_gap(&s_jeff)) < wanted)
+    if (wanted && largest_in_one(s_jeff.free_bytes + jeff_unused_bytes(&s_jeff)) < wanted)
         return false;
     jeff_compact(&s_jeff, 0);
     return jeff_largest(&s_jeff) >= wanted;
@@ -76,9 +76,9 @@ static bool drv_compact(size_t wanted)
 
 static bool drv_walk(struct steve_walk *out)
 {
-    size_t gap = jeff_gap(&s_jeff);
-    *out =
-        (struct steve_walk){s_jeff.free_bytes + gap, s_jeff.free_blocks + (gap > 0), jeff_largest(&s_jeff)};
+    size_t unused = jeff_unused_bytes(&s_jeff);
+    *out = (struct steve_walk){s_jeff.free_bytes + unused, s_jeff.free_blocks + (unused > 0),
+                               jeff_largest(&s_jeff)};
     if (JEFF_COMPACTS && !s_jeff.locked_blocks)
         out->largest = largest_in_one(out->free);
     return true;

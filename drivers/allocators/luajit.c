@@ -62,6 +62,7 @@ const struct steve_driver steve_driver = {
     .name = "luajit",
     .description = "LuaJIT's own allocator, of a fresh Lua state (Debian: libluajit-5.1-2)",
     .confinement = STEVE_BY_SYMBOLS,
+    .flags = STEVE_ALIGNS_TO_8,
     .least_heap = (size_t)256 << 10,
     .package = lj_package,
     .init = lj_init,

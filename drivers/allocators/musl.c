@@ -55,6 +55,6 @@ const struct steve_driver steve_driver = {
     .description = "musl's malloc (mallocng) with its default settings (Debian: musl-dev)",
     .confinement = STEVE_BY_SYSCALLS,
     .least_heap = (size_t)512 << 10,
-    .init = forward_begins_inside,
+    .init = forward_first_block_in_heap,
     FORWARDED,
 };

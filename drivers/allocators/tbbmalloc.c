@@ -21,8 +21,8 @@ const struct steve_driver steve_driver = {
     .name = "tbbmalloc",
     .description = "oneTBB's scalable allocator with its default settings (Debian: libtbb-dev)",
     .confinement = STEVE_BY_SYMBOLS,
-    .flags = STEVE_THREADS,
+    .flags = STEVE_THREADS | STEVE_ALIGNS_TO_SIZE,
     .least_heap = (size_t)4 << 20,
-    .init = forward_begins_inside,
+    .init = forward_first_block_in_heap,
     FORWARDED,
 };

@@ -1,4 +1,4 @@
-/* tcmalloc.c - driver for Debian's tcmalloc (gperftools, libtcmalloc_minimal.so, found at run time).
+/* tcmalloc.c - driver for Debian's tcmalloc (gperftools, libtcmalloc_minimal.so, a shared library that is loaded with the driver).
  *
  * Its calls of sbrk and mmap are served from the heap, including those that it makes while it is loaded. It has its
  * default settings, without profiler. The driver calls the functions with names that only tcmalloc has, because
@@ -26,9 +26,9 @@ const struct steve_driver steve_driver = {
     .name = "tcmalloc",
     .description = "tcmalloc of gperftools with its default settings (Debian: libgoogle-perftools-dev)",
     .confinement = STEVE_BY_SYMBOLS,
-    .flags = STEVE_THREADS,
+    .flags = STEVE_THREADS | STEVE_ALIGNS_TO_SIZE,
     .least_heap = (size_t)16 << 20,
     .package = drv_package,
-    .init = forward_begins_inside,
+    .init = forward_first_block_in_heap,
     FORWARDED,
 };

@@ -7,7 +7,7 @@
 
 static const struct {
     const char *name, *text;
-} s_words[STEVE_CONFINEMENTS] = {
+} s_descriptions[STEVE_CONFINEMENTS] = {
     [STEVE_IN_HEAP] = {"heap", "confined: works inside the heap by itself"},
     [STEVE_BY_SYMBOLS] = {"symbols", "confined: its mmap, sbrk... are answered from the heap"},
     [STEVE_BY_SYSCALLS] = {"syscalls", "confined: its system calls are answered from the heap (seccomp)"},
@@ -16,15 +16,15 @@ static const struct {
 
 const char *confinement_name(uint32_t c)
 {
-    return c < STEVE_CONFINEMENTS ? s_words[c].name : "unknown";
+    return c < STEVE_CONFINEMENTS ? s_descriptions[c].name : "unknown";
 }
 
 const char *confinement_text(uint32_t c)
 {
-    return c < STEVE_CONFINEMENTS ? s_words[c].text : "confinement unknown";
+    return c < STEVE_CONFINEMENTS ? s_descriptions[c].text : "confinement unknown";
 }
 
-bool confinement_holds(uint32_t c)
+bool is_confined(uint32_t c)
 {
     return c < STEVE_NOT_CONFINED;
 }

@@ -9,6 +9,6 @@
 
 const char *confinement_name(uint32_t c); /* "heap", "symbols", "syscalls", "none" */
 const char *confinement_text(uint32_t c); /* a description in one line */
-bool confinement_holds(uint32_t c);
+bool is_confined(uint32_t c);             /* does it keep the allocator in the heap? */
 
 #endif

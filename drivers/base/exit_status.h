@@ -5,6 +5,7 @@
 #define DRIVERS_BASE_EXIT_STATUS_H
 
 /* EXIT_BAD: bad input or a failure. EXIT_NO_ROOM: the allocator ran out of memory. */
-enum { EXIT_DONE = 0, EXIT_BAD = 1, EXIT_USAGE = 2, EXIT_NO_ROOM = 2 };
+/* EXIT_CONTINUE: what a function that returns an exit status returns if the command goes on. */
+enum { EXIT_CONTINUE = -1, EXIT_DONE = 0, EXIT_BAD = 1, EXIT_USAGE = 2, EXIT_NO_ROOM = 2 };
 
 #endif

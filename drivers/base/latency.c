@@ -30,6 +30,17 @@ void latency_add(struct latency *t, uint64_t ns)
         t->most = ns;
 }
 
+void latency_join(struct latency *t, const struct latency *more)
+{
+    t->count += more->count;
+    t->sum += more->sum;
+    t->preempted += more->preempted;
+    for (unsigned i = 0; i < LATENCY_BUCKETS; i++)
+        t->buckets[i] += more->buckets[i];
+    if (more->most > t->most)
+        t->most = more->most;
+}
+
 uint64_t latency_at(const struct latency *t, unsigned permille)
 {
     uint64_t below = 0, wanted = (t->count * permille + 999) / 1000;

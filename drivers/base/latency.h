@@ -17,6 +17,8 @@ struct latency {
     uint32_t buckets[LATENCY_BUCKETS];
 };
 
+/* Add all times of `more` to t. */
+void latency_join(struct latency *t, const struct latency *more);
 void latency_add(struct latency *t, uint64_t nanoseconds);
 /* The smallest time that `permille` of a thousand operations do not exceed; 0 if there are no operations. */
 uint64_t latency_at(const struct latency *t, unsigned permille);

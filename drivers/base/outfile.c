@@ -79,7 +79,7 @@ static void name_aside(struct outfile *f)
         snprintf(f->temporary, sizeof f->temporary, "%s.%ld.part", f->target, (long)getpid());
 }
 
-int outfile_settle(struct outfile *f, const char *path, const char *const *inputs)
+int outfile_resolve(struct outfile *f, const char *path, const char *const *inputs)
 {
     struct stat s;
     f->path = path;
@@ -103,7 +103,7 @@ int outfile_settle(struct outfile *f, const char *path, const char *const *input
         return EXIT_BAD;
     }
     name_aside(f);
-    return -1;
+    return EXIT_CONTINUE;
 }
 
 bool outfile_begin(struct outfile *f)

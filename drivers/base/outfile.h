@@ -19,8 +19,8 @@ struct outfile {
 };
 
 /* Determine where `path` leads, and choose the name of the temporary file. `inputs` are the files that the command
- * reads, ending with NULL ("-" is standard input). Returns -1, or, after printing an error, the exit status. */
-int outfile_settle(struct outfile *f, const char *path, const char *const *inputs);
+ * reads, ending with NULL ("-" is standard input). Returns EXIT_CONTINUE, or, after printing an error, the exit status. */
+int outfile_resolve(struct outfile *f, const char *path, const char *const *inputs);
 
 /* Create the empty temporary file. False after printing an error. */
 bool outfile_begin(struct outfile *f);

@@ -8,10 +8,13 @@
 #ifndef DRIVERS_BASE_SHARED_H
 #define DRIVERS_BASE_SHARED_H
 
+#include "drivers/base/counters.h"
 #include "drivers/base/fragmentation.h"
+#include "drivers/base/islands.h"
 #include "drivers/base/latency.h"
 #include "drivers/base/touch.h"
 #include "drivers/film/layout.h"
+#include "drivers/heap/region.h"
 #include "drivers/plan/plan.h"
 
 #include <limits.h>
@@ -32,7 +35,10 @@ enum job_kind {
     JOB_FILM,          /* replay drawing frames into FRAMES_FD */
     JOB_THREADS,       /* replay on real threads, without timing single operations */
     JOB_THREADS_SPACE, /* as JOB_THREADS, measuring the heap at barriers */
-    JOB_PIECES         /* replay, timing the operations between two data points as one */
+    JOB_PIECES,        /* replay, timing the operations between two data points as one */
+    JOB_PLACES,        /* replay and write where blocks are into FRAMES_FD */
+    JOB_SYSTEM,        /* replay on malloc of the process */
+    JOB_ONCE           /* as JOB_BATCH, once and with counters */
 };
 
 /* The unit of a film's time: N, F and R operations, bytes of N and R, or instructions of the traced program. */
@@ -49,7 +55,8 @@ struct film_size {
     uint64_t total;         /* of the whole replay, in the unit of `time` */
     uint64_t per_frame;     /* the same of one frame */
     uint64_t first;         /* FILM_INSTRUCTIONS: those executed before the film begins */
-    uint64_t start, extent; /* part of the heap that is drawn, in bytes from its start */
+    struct islands islands; /* parts of the heap that are drawn */
+    uint64_t extent;        /* bytes that are drawn */
     uint64_t most;          /* bytes at the full height of the strip */
     uint64_t at;            /* FILM_STILL: the number of operations before the picture */
 };
@@ -68,7 +75,11 @@ struct job {
     uint32_t rounds;       /* passes over the file at most */
     enum touch touch;
     bool check; /* fill blocks with a pattern and compare it when they are freed */
+    uint32_t workers;  /* real threads at most, 0 = as many as the file has */
+    uint64_t fail_nth; /* JOB_SPACE: number of the request for memory, from 1, that is refused; 0 = none */
     struct film_size film;
+    uint64_t places_at; /* JOB_PLACES: after how many operations; 0 = find the worst moment */
+    uint64_t pace;      /* JOB_SYSTEM: nanoseconds that the replay is to take at least, 0 = full speed */
 };
 
 enum job_status {
@@ -97,7 +108,7 @@ struct shared_info {
     char name[64], description[160], package[64], reason[240];
     uint32_t confinement, flags;
     uint64_t least_heap;
-    bool walks, tells_usable, compacts;
+    bool walks, tells_usable, tells_header, compacts;
 };
 
 /* Results of a replay on threads. Times are in nanoseconds and, except `wall`, summed over the threads. */
@@ -110,6 +121,7 @@ struct threads_result {
     /* number of times that a thread yielded the processor inside the allocator */
     uint64_t blocked;
     uint64_t news, frees, resizes, live_at_end;
+    uint64_t remote_frees; /* of blocks that another thread allocated */
 };
 
 /* The heap in a replay on threads, measured at barriers (drivers/run/barrier.h), in bytes. Fragmentation is that
@@ -117,6 +129,21 @@ struct threads_result {
 struct threads_space {
     uint64_t barriers, made, most_used, most_resident;
     struct fragmentation fragmentation;
+};
+
+/* JOB_SYSTEM: the process during the replay. Bytes and nanoseconds. */
+struct system_result {
+    uint64_t baseline; /* resident before the first operation */
+    uint64_t peak, end; /* resident in the whole process: most, and after the last operation */
+    uint64_t mean;      /* of the samples, above the baseline */
+    uint64_t user, system, cpu; /* cpu: both, without taking the samples */
+    uint64_t wall, faults;
+};
+
+/* Space at the moment of the most resident bytes, in bytes. used: requested by live blocks; usable: usable by them;
+ * headers: of their headers. */
+struct space_peak {
+    uint64_t resident, mapped, used, usable, headers;
 };
 
 struct shared {
@@ -135,17 +162,22 @@ struct shared {
     uint64_t highest;                     /* greatest extent of the heap, bytes */
     /* bytes allocated outside of the heap during the replay, JOB_SPACE */
     uint64_t outside;
-    uint64_t most_resident; /* greatest value measured now and then, JOB_SPACE; bytes */
+    struct space_peak peak; /* measured now and then, JOB_SPACE without data points */
     /* range of addresses of blocks, in bytes from the start of the heap */
     uint64_t lowest_block, highest_block;
+    struct islands islands; /* parts of this range with blocks; one for an allocator that moves blocks */
     struct latency times[TIMED_OPS];      /* JOB_TIMED */
     struct fragmentation fragmentation;   /* JOB_SPACE: of what is mapped */
     struct fragmentation in_memory;       /* JOB_SPACE: of resident pages, at the data points */
     uint64_t clock_cost, clock_step;      /* picoseconds */
     uint64_t clock_counter;               /* 1 = time stamp counter */
+    struct region_refusal refusal;        /* JOB_SPACE */
+    struct counters counters;             /* JOB_ONCE */
     uint64_t frames;
+    uint64_t places_at; /* JOB_PLACES: the worst moment, as the number of operations before it */
     struct threads_result threaded;     /* JOB_THREADS */
     struct threads_space threads_space; /* JOB_THREADS_SPACE */
+    struct system_result system;        /* JOB_SYSTEM */
     uint64_t room, count;               /* number of points: room for them, and those stored */
     struct point points[];
 };

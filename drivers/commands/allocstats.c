@@ -64,7 +64,7 @@ int command_allocstats(const struct options *o)
     struct session s;
     struct result_file f;
     int status = session_open(&s, o);
-    if (status == -1 && (status = result_begin(&f, &s)) == -1)
+    if (status == EXIT_CONTINUE && (status = result_begin(&f, &s)) == EXIT_CONTINUE)
         status = measure(&s, &f);
     session_close(&s);
     return status;

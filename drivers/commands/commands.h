@@ -12,6 +12,11 @@ int command_allocstats(const struct options *o); /* allocstats.c */
 int command_legacy_allocstats(
     const struct options *o);                  /* legacy_allocstats.c: --allocstats with six arguments */
 int command_min_heap(const struct options *o); /* min_heap.c */
+int command_check(const struct options *o);    /* check.c */
+int command_measure(const struct options *o);  /* measure.c */
+int command_places(const struct options *o);   /* places.c */
+int command_system(const struct options *o);   /* system.c */
+int command_run(const struct options *o);      /* run_program.c */
 int command_memplot(const struct options *o);  /* memplot.c */
 
 #endif

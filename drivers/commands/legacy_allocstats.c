@@ -72,22 +72,22 @@ int command_legacy_allocstats(const struct options *o)
     struct session s;
     struct result_file f;
     int status = session_open(&s, o);
-    if (status == -1 && !s.job.kill_percent && !plan_cut(&s.plan, o->op_limit + 1)) {
+    if (status == EXIT_CONTINUE && !s.job.kill_percent && !plan_cut(&s.plan, o->op_limit + 1)) {
         fprintf(stderr, "steve-replay: %s: out of memory\n", o->ops);
         status = EXIT_BAD;
     }
-    if (status == -1) {
+    if (status == EXIT_CONTINUE) {
         s.job.facts.steps = s.plan.facts.steps;
         status = result_begin(&f, &s);
     }
-    if (status == -1 && f.file.special && o->op_limit) {
+    if (status == EXIT_CONTINUE && f.file.special && o->op_limit) {
         fprintf(stderr,
                 "steve-replay: %s: is a device or a pipe, to which no record can be added; name a file\n",
                 o->output);
         result_abandon(&f);
         status = EXIT_BAD;
     }
-    if (status == -1)
+    if (status == EXIT_CONTINUE)
         status = add_record(&s, &f);
     session_close(&s);
     return status;

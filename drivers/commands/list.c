@@ -57,8 +57,7 @@ static void print_json(const struct found *f, const struct line *l, bool first)
     json_string(stdout, l->info.description);
     printf(", \"version\": ");
     json_string(stdout, l->info.package);
-    printf(", \"confined\": %s, \"confinement\": ",
-           confinement_holds(l->info.confinement) ? "true" : "false");
+    printf(", \"confined\": %s, \"confinement\": ", is_confined(l->info.confinement) ? "true" : "false");
     json_string(stdout, confinement_name(l->info.confinement));
     printf(", \"least_heap\": %" PRIu64 ", \"walks\": %s, \"moves\": %s}", l->info.least_heap,
            l->info.walks ? "true" : "false", l->info.flags & STEVE_MOVES ? "true" : "false");

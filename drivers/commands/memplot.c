@@ -68,8 +68,10 @@ static struct film_size plan_film(const struct session *s)
 {
     const struct shared *b = s->shared;
     const struct options *o = s->options;
-    uint64_t first = 0, total = total_time(s, &first), reach = b->highest_block - b->lowest_block;
-    uint64_t peak = s->job.facts.live_peak, most = b->most_resident > peak ? b->most_resident : peak;
+    struct islands islands = b->islands;
+    islands_round(&islands);
+    uint64_t first = 0, total = total_time(s, &first), reach = islands_bytes(&islands);
+    uint64_t peak = s->job.facts.live_peak, most = b->peak.resident > peak ? b->peak.resident : peak;
     return (struct film_size){.layout = o->layout,
                               .width = o->width,
                               .height = o->height,
@@ -77,7 +79,7 @@ static struct film_size plan_film(const struct session *s)
                               .first = first,
                               .total = total,
                               .per_frame = at_least_1((total + o->frames - 1) / o->frames),
-                              .start = b->lowest_block,
+                              .islands = islands,
                               .extent = o->extent ? o->extent : reach,
                               .most = o->strip ? o->strip : most};
 }
@@ -163,16 +165,16 @@ static const char *still_name(const struct options *o, uint64_t op, char *room, 
     return room;
 }
 
-/* Check that all files can be written, before the long runs. -1: they can; otherwise the exit status. */
+/* Check that all files can be written, before the long runs. EXIT_CONTINUE: they can; otherwise the exit status. */
 static int check_names(const struct session *s, const char *film)
 {
     const struct options *o = s->options;
     const char *const inputs[] = {o->ops, s->job.driver, NULL};
     char room[4096];
-    int status = film ? encoder_can_write(film, inputs) : -1;
-    for (unsigned i = 0; o->still && status == -1 && (i < o->at_count || i == 0); i++)
+    int status = film ? encoder_can_write(film, inputs) : EXIT_CONTINUE;
+    for (unsigned i = 0; o->still && status == EXIT_CONTINUE && (i < o->at_count || i == 0); i++)
         status = encoder_can_write(still_name(o, o->at[i], room, sizeof room), inputs);
-    return status == -1 && o->poster ? encoder_can_write(o->poster, inputs) : status;
+    return status == EXIT_CONTINUE && o->poster ? encoder_can_write(o->poster, inputs) : status;
 }
 
 static bool make_stills(struct session *s)
@@ -219,12 +221,12 @@ int command_memplot(const struct options *o)
     if (!encoder_there())
         return EXIT_BAD;
     int status = session_open(&s, o);
-    if (status == -1 && o->time == FILM_INSTRUCTIONS && !s.plan.facts.schedule.times) {
+    if (status == EXIT_CONTINUE && o->time == FILM_INSTRUCTIONS && !s.plan.facts.schedule.times) {
         fprintf(stderr, "steve-replay: %s: has no instructions: make it again by steve ops --times\n",
                 o->ops);
         status = EXIT_BAD;
     }
-    if (status == -1 && (status = check_names(&s, film)) == -1)
+    if (status == EXIT_CONTINUE && (status = check_names(&s, film)) == EXIT_CONTINUE)
         status = make_files(&s, film);
     session_close(&s);
     return status;

@@ -95,7 +95,7 @@ int command_min_heap(const struct options *o)
 {
     struct session s;
     int status = session_open(&s, o);
-    if (status == -1)
+    if (status == EXIT_CONTINUE)
         status = search(&s);
     session_close(&s);
     return status;

@@ -13,14 +13,14 @@
 int result_begin(struct result_file *f, const struct session *s)
 {
     const char *const inputs[] = {s->options->ops, s->job.driver, NULL};
-    int status = outfile_settle(&f->file, s->options->output, inputs);
-    if (status != -1)
+    int status = outfile_resolve(&f->file, s->options->output, inputs);
+    if (status != EXIT_CONTINUE)
         return status;
     if (!outfile_begin(&f->file))
         return EXIT_BAD;
     f->out = fopen(f->file.temporary, "we");
     if (f->out)
-        return -1;
+        return EXIT_CONTINUE;
     fprintf(stderr, "steve-replay: %s: cannot be written: %s\n", f->file.path, strerror(errno));
     outfile_abandon(&f->file);
     return EXIT_BAD;
@@ -103,7 +103,7 @@ static void put_run(FILE *out, const struct session *s, const struct measurement
 static void put_driver(FILE *out, const struct session *s, const struct measurements *r)
 {
     put_text(out, "driver_version", s->info.package);
-    put_truth(out, "confined", confinement_holds(s->info.confinement));
+    put_truth(out, "confined", is_confined(s->info.confinement));
     put_text(out, "confinement", confinement_name(s->info.confinement));
     put_number(out, "outside_bytes", r->outside);
     put_text(out, "overhead_from", s->info.walks ? "walk" : s->info.tells_usable ? "usable" : "none");
@@ -168,6 +168,7 @@ static void put_threads(FILE *out, const struct measurements *r)
     put_number(out, "threads_free_count", t->frees);
     put_number(out, "threads_resize_count", t->resizes);
     put_number(out, "threads_live_at_end", t->live_at_end);
+    put_number(out, "threads_remote_frees", t->remote_frees);
     put_threads_space(out, &r->threads_space);
 }
 

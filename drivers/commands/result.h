@@ -24,7 +24,7 @@ struct result_file {
     struct outfile file;
 };
 
-/* Begin to write the file that the options name. Returns -1, or, after printing an error, the exit status. */
+/* Begin to write the file that the options name. Returns EXIT_CONTINUE, or, after printing an error, the exit status. */
 int result_begin(struct result_file *f, const struct session *s);
 /* Put the file in place, or remove it (result_abandon). On error it is removed, too; prints the error and
  * returns false. */

@@ -1,24 +1,29 @@
 /* colours.h - the colours of the pictures of the heap, 0xRRGGBB.
  *
+ * People who do not tell red from green, or blue from yellow, can distinguish the states of memory: used is orange, free
+ * blue, overhead light grey, never used almost black. test_palette.py simulates their sight. Glows are drawn over used
+ * or free memory for half a second.
+ *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef DRIVERS_FILM_COLOURS_H
 #define DRIVERS_FILM_COLOURS_H
 
-enum colours {
+enum colour {
     BACKGROUND_COLOUR = 0x0b0d12,
-    WORDS_COLOUR = 0xd8dce6,
-    STRIP_COLOUR = 0x1f232d,
-    RESIDENT_COLOUR = 0x6f8fd0,
-    FRAGMENTED_COLOUR = 0xf2e394,
-    UNTOUCHED_COLOUR = 0x1a1e28,
-    UNUSED_COLOUR = 0x2c7a45,
-    USED_COLOUR = 0xd0463b,
-    LOCKED_COLOUR = 0xf0c02e,
-    OVERHEAD_COLOUR = 0x8a8f99,
-    FRESH_COLOUR = 0xffffff,
-    GONE_COLOUR = 0x4fb4ff,
-    READ_COLOUR = 0x3fe0d0,
-    WRITTEN_COLOUR = 0xc65cff
+    TEXT_COLOUR = 0xd8dce6,
+    STRIP_COLOUR = 0x1f232d,      /* background of the curves below the map */
+    RESIDENT_COLOUR = 0x56b4e9,   /* resident bytes, of the curve */
+    FRAGMENTED_COLOUR = 0xf2e394, /* resident bytes divided by live ones, of the curve */
+    /* of bytes of the heap */
+    UNTOUCHED_COLOUR = 0x1a1e28, /* never used since the start */
+    UNUSED_COLOUR = 0x0072b2,    /* free now, but used before */
+    USED_COLOUR = 0xe0650a,
+    LOCKED_COLOUR = 0xf0e442,
+    OVERHEAD_COLOUR = 0xa7abb3, /* of the allocator itself */
+    FRESH_COLOUR = 0xffffff,    /* allocated a moment ago */
+    GONE_COLOUR = 0x8fd3ff,     /* freed a moment ago */
+    READ_COLOUR = 0x2fd6a8,
+    WRITTEN_COLOUR = 0xd47fd8,
 };
 
 #endif

@@ -123,13 +123,13 @@ static void run_ffmpeg(const struct encoder *e, const struct kind *k, const char
 int encoder_can_write(const char *path, const char *const *inputs)
 {
     struct outfile file;
-    int status = outfile_settle(&file, path, inputs);
-    if (status != -1)
+    int status = outfile_resolve(&file, path, inputs);
+    if (status != EXIT_CONTINUE)
         return status;
     if (!outfile_begin(&file))
         return EXIT_BAD;
     outfile_abandon(&file);
-    return -1;
+    return EXIT_CONTINUE;
 }
 
 bool encoder_start(struct encoder *e, const char *path, bool still, uint32_t width, uint32_t height,
@@ -139,7 +139,7 @@ bool encoder_start(struct encoder *e, const char *path, bool still, uint32_t wid
     int ends[2];
     /* the file is not an input: encoder_can_write has checked this */
     static const char *const none[] = {NULL};
-    if (outfile_settle(&e->file, path, none) != -1 || !outfile_begin(&e->file))
+    if (outfile_resolve(&e->file, path, none) != EXIT_CONTINUE || !outfile_begin(&e->file))
         return false;
     snprintf(size, sizeof size, "%ux%u", width, height);
     snprintf(rate, sizeof rate, "%u", fps);

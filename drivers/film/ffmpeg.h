@@ -25,7 +25,7 @@ const char *encoder_fault(const char *path, bool still);
 /* Is ffmpeg installed? If not, prints an error. */
 bool encoder_there(void);
 
-/* Check that the file can be created, and remove it again. `inputs`: see drivers/base/outfile.h. Returns -1, or,
+/* Check that the file can be created, and remove it again. `inputs`: see drivers/base/outfile.h. Returns EXIT_CONTINUE, or,
  * after printing an error, the exit status. */
 int encoder_can_write(const char *path, const char *const *inputs);
 

@@ -66,8 +66,8 @@ static void paint_legend(struct frame *f)
                                       {"overhead", OVERHEAD_COLOUR, 0},
                                       {"free", UNUSED_COLOUR, 0},
                                       {"never used", UNTOUCHED_COLOUR, 0},
-                                      {"new", 0xec9f99, 0},
-                                      {"freed", 0x419db5, 0},
+                                      {"new", 0xf3c19d, 0},
+                                      {"freed", 0x56ace0, 0},
                                       {"read", READ_COLOUR, 0},
                                       {"written", WRITTEN_COLOUR, 0}};
     legend_paint(&f->canvas, MARGIN, f->canvas.height - MARGIN - text_height(f), f->scale, keys,
@@ -197,8 +197,10 @@ static void paint_head(struct frame *f, const struct heapmap *m, const struct fr
         add_words(f, line, "  locked %s", legend_bytes(a, facts->locked));
     add_words(f, line, "  top %s/%s", legend_bytes(a, facts->extent), legend_bytes(b, facts->heap));
     add_words(f, line, "  cell %s", legend_bytes(a, m->cell_bytes));
+    if (facts->gaps)
+        add_words(f, line, "  gaps left out: %u", facts->gaps);
     canvas_fill(&f->canvas, 0, 0, f->canvas.width, f->top - 1, BACKGROUND_COLOUR);
-    canvas_text(&f->canvas, MARGIN, MARGIN, f->scale, WORDS_COLOUR, line);
+    canvas_text(&f->canvas, MARGIN, MARGIN, f->scale, TEXT_COLOUR, line);
 }
 
 void frame_pass(struct frame *f, const struct frame_facts *facts)

@@ -26,6 +26,7 @@ struct frame {
 struct frame_facts {
     const char *name;
     uint64_t op, total, used, resident, locked, extent, heap; /* number of operations, and bytes */
+    uint32_t gaps;    /* number of gaps in the heap that are not drawn */
     const char *when; /* the film's time if `op` is not its unit, otherwise "" */
     double done;      /* position in the film's time, 0..1 */
 };

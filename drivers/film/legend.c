@@ -24,7 +24,7 @@ void legend_paint(struct canvas *c, int x, int y, int scale, const struct key *k
             return;
         paint_square(c, x, y, scale, &keys[i]);
         x += (FONT_HEIGHT + 2) * scale;
-        x = canvas_text(c, x, y, scale, WORDS_COLOUR, keys[i].name) + FONT_ADVANCE * scale * 3 / 2;
+        x = canvas_text(c, x, y, scale, TEXT_COLOUR, keys[i].name) + FONT_ADVANCE * scale * 3 / 2;
     }
 }
 

@@ -45,11 +45,11 @@ static uint64_t overhead_of(const struct painter *p, const struct block *b)
     return p->e->driver->usable ? p->e->driver->usable(b->ref) - b->size : 0;
 }
 
-/* Offset of an address from the start of the drawn part. A lower address (there is none) would wrap around and be
- * omitted. */
+/* Offset of an address from the start of what is drawn. An address that is not drawn gets a place outside of the
+ * picture. */
 static uint64_t place_of(const struct painter *p, const char *address)
 {
-    return region_offset(address) - p->e->shared->job.film.start;
+    return islands_place(&p->e->shared->job.film.islands, region_offset(address));
 }
 
 /* Add or remove the header of the block at `at`, as far as it is in the drawn part. */
@@ -217,6 +217,8 @@ static void look(struct painter *p)
     p->facts.op = p->e->ops;
     p->facts.extent = region_extent(p->e->driver);
     p->facts.resident = region_resident();
+    uint32_t islands = p->e->shared->job.film.islands.count;
+    p->facts.gaps = islands ? islands - 1 : 0;
     if (p->e->shared->job.film.time != FILM_OPS)
         time_words(p->when, p->e->shared->job.film.time, p->now);
 }

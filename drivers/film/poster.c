@@ -60,7 +60,7 @@ void poster_words(struct poster *p, const char *name, uint64_t extent, const cha
     if (snprintf(line, sizeof line, "%s   up: address, %s   right: time, %s", name, bytes, time) > letters &&
         snprintf(line, sizeof line, "%s  %s  %s", name, bytes, time) > letters)
         snprintf(line, sizeof line, "%s", name);
-    canvas_text(&p->canvas, p->left, MARGIN, p->scale, WORDS_COLOUR, line);
+    canvas_text(&p->canvas, p->left, MARGIN, p->scale, TEXT_COLOUR, line);
     legend_paint(&p->canvas, p->left, p->top + p->rows + MARGIN, p->scale, keys,
                  sizeof keys / sizeof keys[0]);
 }

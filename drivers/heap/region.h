@@ -52,6 +52,8 @@ uint64_t region_extent(const struct steve_driver *d);
 /* Calls of the allocator are handled here only while capturing is on. */
 void region_capture(bool on);
 bool region_captures(void);
+/* Number of memory calls of the allocator that were handled here. */
+uint64_t region_calls(void);
 
 /* Handle a memory system call as the kernel would: from the region or, if it does not concern the region (files, other
  * addresses, capturing off), by calling the kernel. Used by both ways of capturing. */
@@ -60,6 +62,16 @@ long region_munmap_call(void *p, size_t length);
 long region_mremap_call(void *p, size_t old_length, size_t length, int flags, void *target);
 long region_madvise_call(void *p, size_t length, int advice);
 long region_brk_call(void *end);
+
+/* Requests for memory: a new mapping, a larger one, or a higher break. The one with number `nth` is refused as by a
+ * kernel without memory; 0 = none. */
+struct region_refusal {
+    uint64_t nth;
+    uint64_t requests; /* number of requests so far */
+    bool refused;
+};
+/* Count requests in *r from now on, and refuse as it says. */
+void region_refuse(struct region_refusal *r);
 
 /* Redirect this process's brk, mmap, munmap, mremap and madvise calls to the functions above, permanently. False: the
  * kernel refuses. */

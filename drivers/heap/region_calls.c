@@ -33,6 +33,33 @@ static long release(long result)
     return result;
 }
 
+static struct region_refusal *s_refusal;
+static uint64_t s_calls;
+
+uint64_t region_calls(void)
+{
+    return __atomic_load_n(&s_calls, __ATOMIC_RELAXED);
+}
+
+static void count_call(void)
+{
+    if (region_captures())
+        __atomic_fetch_add(&s_calls, 1, __ATOMIC_RELAXED);
+}
+
+void region_refuse(struct region_refusal *r)
+{
+    s_refusal = r;
+}
+
+/* Count a request for memory, with the lock held. True if it is the one to refuse. */
+static bool is_refused(void)
+{
+    if (!s_refusal || ++s_refusal->requests != s_refusal->nth)
+        return false;
+    return s_refusal->refused = true;
+}
+
 static bool inside(const void *p)
 {
     return region_captures() && (region_holds(p, 1) || reservation_contains(p));
@@ -48,6 +75,9 @@ static bool heap_memory(void *p, int prot, int flags, int fd)
 
 static long map_in_heap(void *p, size_t length, int prot, int flags)
 {
+    bool gives_back = (flags & MAP_FIXED) && prot == PROT_NONE;
+    if (!gives_back && is_refused())
+        return -ENOMEM;
     if ((flags & MAP_FIXED) && reservation_contains(p))
         return prot == PROT_NONE ? region_unmap(p, length) ?: (long)p : region_use(p, length);
     if (prot == PROT_NONE && length > region_size())
@@ -57,7 +87,9 @@ static long map_in_heap(void *p, size_t length, int prot, int flags)
 
 long region_mmap_call(void *p, size_t length, int prot, int flags, int fd, long offset)
 {
-    if (!heap_memory(p, prot, flags, fd))
+    if (heap_memory(p, prot, flags, fd))
+        count_call();
+    else
         return raw_syscall(SYS_mmap, (long)p, (long)length, prot, flags, fd, offset);
     hold();
     return release(map_in_heap(p, length, prot, flags));
@@ -66,6 +98,7 @@ long region_mmap_call(void *p, size_t length, int prot, int flags, int fd, long 
 long region_munmap_call(void *p, size_t length)
 {
     if (inside(p)) {
+        count_call();
         hold();
         return release(region_unmap(p, length));
     }
@@ -78,20 +111,27 @@ long region_mremap_call(void *p, size_t old_length, size_t length, int flags, vo
         return raw_syscall(SYS_mremap, (long)p, (long)old_length, (long)length, flags, (long)target, 0);
     if (flags & MREMAP_FIXED)
         return -EINVAL;
+    count_call();
     hold();
+    if (length > old_length && is_refused())
+        return release(-ENOMEM);
     return release(region_remap(p, old_length, length, flags & MREMAP_MAYMOVE));
 }
 
 long region_madvise_call(void *p, size_t length, int advice)
 {
+    if (inside(p))
+        count_call();
     return raw_syscall(SYS_madvise, (long)p, (long)length, advice, 0, 0, 0);
 }
 
 long region_brk_call(void *end)
 {
     if (region_captures()) {
+        count_call();
         hold();
-        return release(region_break(end));
+        bool grows = (char *)end > (char *)region_break(NULL);
+        return release(region_break(grows && is_refused() ? NULL : end));
     }
     return raw_syscall(SYS_brk, (long)end, 0, 0, 0, 0, 0);
 }

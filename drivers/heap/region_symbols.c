@@ -1,8 +1,9 @@
 /* region_symbols.c - replaces the memory functions of the C library for the allocators under test.
  *
  * steve-replay is linked with -rdynamic, so a driver opened with dlopen finds these functions before those of the C
- * library. While nothing is captured they do the same as in the C library. The break is that of the region while
- * capturing, and is not available otherwise. The C library's own malloc does not call these functions.
+ * library. While nothing is captured they do the same as in the C library. sbrk moves the break of the region while
+ * capturing, and that of the process otherwise; brk fails then. The C library's own malloc does not call these
+ * functions.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
@@ -56,16 +57,21 @@ EXPORTED int madvise(void *p, size_t length, int advice)
 
 EXPORTED int brk(void *end)
 {
-    if (region_captures() && region_break(end) == (long)end)
+    if (region_captures() && region_brk_call(end) == (long)end)
         return 0;
     errno = ENOMEM;
     return -1;
 }
 
+/* sbrk of the C library, under a name that is not replaced here. */
+void *__sbrk(intptr_t increment);
+
 EXPORTED void *sbrk(intptr_t increment)
 {
-    char *old = region_captures() ? (char *)region_break(NULL) : NULL;
-    if (old && region_break(old + increment) == (long)(old + increment))
+    if (!region_captures())
+        return __sbrk(increment);
+    char *old = (char *)region_brk_call(NULL);
+    if (old && region_brk_call(old + increment) == (long)(old + increment))
         return old;
     errno = ENOMEM;
     return (void *)-1;

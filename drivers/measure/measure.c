@@ -20,7 +20,7 @@ struct measure {
     /* data point whose largest block is being searched, by way; NULL: none */
     struct point *probed[PROBE_WAYS];
     unsigned way; /* next way to use; if it is busy, its search is the oldest one */
-    uint64_t used, usable, locked, blocks;
+    uint64_t used, usable, headers, locked, blocks;
     uint64_t asked; /* bytes of the News since the last data point */
     uint64_t hint;  /* largest block according to the allocator */
     struct audit audit;
@@ -31,9 +31,15 @@ static uint64_t usable_of(const struct measure *m, const struct block *b)
     return m->e->driver->usable ? m->e->driver->usable(b->ref) : b->size;
 }
 
-/* Extend the range of the heap that has had blocks. */
-static void note_reach(struct shared *shared, const struct block *b, const char *address)
+static uint64_t header_of(const struct measure *m, const struct block *b)
 {
+    return m->e->driver->header ? m->e->driver->header(b->ref) : 0;
+}
+
+/* Extend the range of the heap that has had blocks. */
+static void note_reach(const struct measure *m, const struct block *b, const char *address)
+{
+    struct shared *shared = m->e->shared;
     if (!address || !region_holds(address, b->size))
         return;
     uint64_t at = region_offset(address);
@@ -41,6 +47,10 @@ static void note_reach(struct shared *shared, const struct block *b, const char 
         shared->lowest_block = at;
     if (at + b->size > shared->highest_block)
         shared->highest_block = at + b->size;
+    if (m->e->driver->flags & STEVE_MOVES) /* they move to where no block was allocated */
+        shared->islands = (struct islands){1, {{shared->lowest_block, shared->highest_block}}};
+    else
+        islands_add(&shared->islands, at, at + b->size);
 }
 
 static bool made(void *ctx, const struct block *b, void *address)
@@ -48,8 +58,9 @@ static bool made(void *ctx, const struct block *b, void *address)
     struct measure *m = ctx;
     m->used += b->size;
     m->usable += usable_of(m, b);
+    m->headers += header_of(m, b);
     m->blocks++;
-    note_reach(m->e->shared, b, address);
+    note_reach(m, b, address);
     return guard_made(m->e->shared, m->e->driver, b, address) && audit_made(&m->audit, b, address);
 }
 
@@ -58,11 +69,11 @@ static bool freeing(void *ctx, const struct block *b, void *address)
     struct measure *m = ctx;
     m->used -= b->size;
     m->usable -= usable_of(m, b);
+    m->headers -= header_of(m, b);
     m->blocks--;
     if (b->fixed)
         m->locked -= b->size;
-    audit_gone(&m->audit, b, address);
-    return guard_kept(m->e->shared, b, address, b->size);
+    return guard_kept(m->e->shared, b, address, b->size) && audit_gone(&m->audit, b, address);
 }
 
 static bool kept(void *ctx, const struct block *b, void *address, uint64_t bytes)
@@ -147,14 +158,14 @@ static bool take_rest(struct measure *m)
     return good;
 }
 
-/* Update the maximum of resident bytes for the scale of pictures. This is done now and then only, because reading
- * them takes time. */
-static void note_resident(const struct engine *e)
+/* Update the space at the moment of the most resident bytes. This is done now and then only, because reading them takes
+ * time. `mapped`: bytes at this moment. */
+static void note_peak(const struct measure *m, uint64_t mapped)
 {
-    struct shared *b = e->shared;
+    struct shared *b = m->e->shared;
     uint64_t every = b->job.facts.steps / LOOKS + 1, now;
-    if (e->ops % every == 0 && (now = region_resident()) > b->most_resident)
-        b->most_resident = now;
+    if (m->e->ops % every == 0 && (now = region_resident()) > b->peak.resident)
+        b->peak = (struct space_peak){now, mapped, m->used, m->usable, m->headers};
 }
 
 static bool done(void *ctx, char op, uint64_t size)
@@ -167,9 +178,10 @@ static bool done(void *ctx, char op, uint64_t size)
     bool maps = m->e->driver->confinement != STEVE_IN_HEAP;
     if (extent > b->highest)
         b->highest = extent;
-    fragmentation_add(&b->fragmentation, op == 'N' ? size : 0, m->used, maps ? region_committed() : extent);
-    if (!b->room) /* without data points, this run only measures the heap for a picture */
-        note_resident(m->e);
+    uint64_t mapped = maps ? region_committed() : extent;
+    fragmentation_add(&b->fragmentation, op == 'N' ? size : 0, m->used, mapped);
+    if (!b->room)
+        note_peak(m, mapped);
     if (!engine_at_point(m->e) || b->count == b->room)
         return true;
     struct point *p = &b->points[b->count];
@@ -207,7 +219,10 @@ void measure_run(struct engine *e)
         return;
     }
     uint64_t outside = outside_heap_bytes();
+    e->shared->refusal.nth = e->shared->job.fail_nth;
+    region_refuse(&e->shared->refusal);
     engine_watched(e, &w);
+    region_refuse(NULL);
     uint64_t now = outside_heap_bytes();
     e->shared->outside = now > outside ? now - outside : 0;
     if (!take_rest(&m))

@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
 #include "drivers/run/audit.h"
+#include "drivers/heap/region.h"
 #include "drivers/run/guard.h"
 
 #include <inttypes.h>
@@ -26,21 +27,63 @@ __attribute__((format(printf, 2, 3))) static void add_text(struct shared *b, con
     va_end(args);
 }
 
+uint64_t audit_alignment(uint32_t flags, uint64_t size)
+{
+    uint64_t most = flags & STEVE_ALIGNS_TO_8 ? 8 : STEVE_ALIGNMENT, align = 1;
+    if (!(flags & STEVE_ALIGNS_TO_SIZE))
+        return most;
+    while (align < most && 2 * align <= size)
+        align *= 2;
+    return align;
+}
+
+/* Bytes of a block that a program may write to; 1 for an empty block. */
+static uint64_t usable_size(const struct engine *e, const struct block *b)
+{
+    uint64_t size = b->size + !b->size, usable = e->driver->usable ? e->driver->usable(b->ref) : size;
+    return usable > size ? usable : size;
+}
+
+/* Is the usable size possible? Otherwise sets the error text. */
+static bool usable_rightly(const struct engine *e, const struct block *b, const void *address)
+{
+    size_t usable = e->driver->usable ? e->driver->usable(b->ref) : b->size;
+    bool inside = e->driver->confinement == STEVE_NOT_CONFINED || region_holds(address, usable);
+    if (usable >= b->size && inside)
+        return true;
+    add_text(e->shared, "block of %" PRIu64 " bytes at %p has %zu usable bytes, %s", b->size, address, usable,
+             inside ? "fewer than requested" : "which reach beyond the heap");
+    return false;
+}
+
 /* A live block of `list` that overlaps b; NULL if there is none. */
 static const struct block *find_overlapped(const struct engine *e, const struct block *list, uint64_t count,
                                            const struct block *b, const char *address)
 {
+    const char *end = address + usable_size(e, b);
     for (uint64_t i = 0; i < count; i++) {
         const struct block *other = &list[i];
         const char *at = other->ref && other != b ? engine_address(e, other) : NULL;
-        if (at && at < address + b->size + !b->size && address < at + other->size + !other->size)
+        if (at && at < end && address < at + usable_size(e, other))
             return other;
     }
     return NULL;
 }
 
-/* Handle a block that shares STEVE_ALIGNMENT bytes with a live block according to the cover. For misaligned blocks
- * that need not be an overlap. If it is one, the error text in shared memory is set and false returned. */
+/* The text of an overlap, with the usable sizes if only these overlap. */
+static void tell_overlap(const struct engine *e, const struct block *b, const char *address,
+                         const struct block *other)
+{
+    const char *at = engine_address(e, other);
+    add_text(e->shared, "block of %" PRIu64 " bytes at %p overlaps the live block of %" PRIu64 " bytes at %p",
+             b->size, (const void *)address, other->size, (const void *)at);
+    if (at >= address + b->size + !b->size || address >= at + other->size + !other->size)
+        add_text(e->shared, " by its usable size (%" PRIu64 " and %" PRIu64 " bytes)", usable_size(e, b),
+                 usable_size(e, other));
+}
+
+/* Handle a block that shares a unit of the cover with a live block. For blocks that are not aligned to it, that need
+ * not be an overlap. If it is one, the error text in shared memory is set and false returned. */
 static bool shares_rightly(const struct engine *e, const struct block *b, const void *address)
 {
     const struct block *other =
@@ -48,50 +91,59 @@ static bool shares_rightly(const struct engine *e, const struct block *b, const 
     if (!other)
         other = find_overlapped(e, e->kept, e->kept_count, b, (const char *)address);
     if (other)
-        add_text(e->shared,
-                 "block of %" PRIu64 " bytes at %p overlaps the live block of %" PRIu64 " bytes at %p",
-                 b->size, address, other->size, engine_address(e, other));
+        tell_overlap(e, b, address, other);
     return !other;
 }
 
 static void note_alignment(struct audit *a, const struct block *b, const void *address)
 {
-    if ((uintptr_t)address % STEVE_ALIGNMENT == 0 || a->misaligned++)
+    uint64_t wanted = audit_alignment(a->e->driver->flags, b->size);
+    if ((uintptr_t)address % wanted == 0 || a->misaligned++)
         return;
     a->first_op = a->e->ops - 1;
     a->first_size = b->size;
     a->first_address = address;
 }
 
-bool audit_made(struct audit *a, const struct block *b, const void *address)
+/* Add the usable bytes of a block to the cover; false, with the error text set, if they overlap another. */
+static bool covers_rightly(struct audit *a, const struct block *b, const void *address)
+{
+    enum cover_answer answer = cover_take(&a->cover, address, usable_size(a->e, b));
+    if (answer == COVER_NO_MEMORY)
+        add_text(a->e->shared, "out of memory for looking for overlaps (--check)");
+    return answer == COVER_FREE || (answer == COVER_TAKEN && shares_rightly(a->e, b, address));
+}
+
+bool audit_made(struct audit *a, const struct block *b, void *address)
 {
     struct shared *shared = a->e->shared;
-    bool good = true;
     if (!shared->job.check || !address)
         return true;
     note_alignment(a, b, address);
-    enum cover_answer answer = a->covers ? cover_take(&a->cover, address, b->size) : COVER_FREE;
-    if (answer == COVER_TAKEN)
-        good = shares_rightly(a->e, b, address);
-    if (answer == COVER_NO_MEMORY) {
-        add_text(shared, "out of memory for looking for overlaps (--check)");
-        good = false;
+    if (usable_rightly(a->e, b, address) && (!a->covers || covers_rightly(a, b, address))) {
+        guard_fill(b, address, b->size, usable_size(a->e, b));
+        return true;
     }
-    if (!good)
-        shared->op_index = a->e->ops - 1; /* the operation that was just done, not the next */
-    return good;
+    shared->op_index = a->e->ops - 1; /* the operation that was just done, not the next */
+    return false;
 }
 
-void audit_gone(struct audit *a, const struct block *b, const void *address)
+bool audit_gone(struct audit *a, const struct block *b, void *address)
 {
-    if (a->covers && address)
-        cover_drop(&a->cover, address, b->size);
+    if (!a->e->shared->job.check || !address)
+        return true;
+    if (!usable_rightly(a->e, b, address))
+        return false;
+    if (a->covers)
+        cover_drop(&a->cover, address, usable_size(a->e, b));
+    return guard_kept(a->e->shared, b, address, usable_size(a->e, b));
 }
 
 static bool all_kept(const struct engine *e, const struct block *list, uint64_t count)
 {
     for (uint64_t i = 0; i < count; i++, e->shared->heartbeat++)
-        if (list[i].ref && !guard_kept(e->shared, &list[i], engine_address(e, &list[i]), list[i].size))
+        if (list[i].ref &&
+            !guard_kept(e->shared, &list[i], engine_address(e, &list[i]), usable_size(e, &list[i])))
             return false;
     return true;
 }
@@ -117,9 +169,9 @@ void audit_end(const struct audit *a)
     if (b->status != STATUS_FAILED)
         b->op_index = a->first_op;
     add_text(b,
-             "%s%" PRIu64 " blocks not aligned to %d bytes, the first of %" PRIu64
+             "%s%" PRIu64 " blocks not aligned to %" PRIu64 " bytes, the first of %" PRIu64
              " bytes at %p (operation %" PRIu64 ")",
-             b->text[0] ? "; " : "", a->misaligned, STEVE_ALIGNMENT, a->first_size, a->first_address,
-             a->first_op);
+             b->text[0] ? "; " : "", a->misaligned, audit_alignment(a->e->driver->flags, a->first_size),
+             a->first_size, a->first_address, a->first_op);
     b->status = STATUS_FAILED;
 }

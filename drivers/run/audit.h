@@ -1,5 +1,8 @@
-/* audit.h - checks for --check: alignment and overlaps of all blocks, and at the end the contents of blocks that are
- * never freed. guard.h compares the contents of blocks that are freed or resized.
+/* audit.h - checks for --check: alignment, usable sizes and overlaps of all blocks, and at the end the contents of
+ * blocks that are never freed. guard.h compares the contents of blocks that are freed or resized.
+ *
+ * A program may write to all usable bytes of a block. Therefore they are filled and compared, too, and may not overlap
+ * another block.
  *
  * A misaligned block does not end the replay, because an overlap may follow. The first one is reported at the end,
  * with the number of all. An overlap ends the replay. Overlaps of blocks that move are found only by their contents.
@@ -22,10 +25,13 @@ struct audit {
 
 /* Without --check, this and the other functions do nothing. False when out of memory. */
 bool audit_open(struct audit *a, const struct engine *e);
-/* Check a new block, or a resized one after audit_gone. If it overlaps another, sets the error text and returns
- * false. */
-bool audit_made(struct audit *a, const struct block *b, const void *address);
-void audit_gone(struct audit *a, const struct block *b, const void *address);
+/* Check a new block, or a resized one after audit_gone. If it overlaps another, or its usable size is wrong, sets the
+ * error text and returns false. */
+bool audit_made(struct audit *a, const struct block *b, void *address);
+/* Check a block that will be freed or resized: false, with the error text set, if its usable bytes were overwritten. */
+bool audit_gone(struct audit *a, const struct block *b, void *address);
+/* The alignment in bytes that a driver with these flags must give a block of `size` bytes. */
+uint64_t audit_alignment(uint32_t flags, uint64_t size);
 /* Set the status and text in shared memory at the end of the replay, if something was wrong. */
 void audit_end(const struct audit *a);
 

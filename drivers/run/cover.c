@@ -4,13 +4,12 @@
 #include "config.h"
 #include "drivers/run/cover.h"
 #include "drivers/heap/raw_syscalls.h"
-#include "drivers/sdk/driver.h"
 
 #include <stddef.h>
 
-enum { PIECE_SHIFT = 30, ADDRESS_BITS = 47, WORD = 64 };
+enum { PIECE_SHIFT = 30, ADDRESS_BITS = 47, WORD = 64, UNIT = 8 };
 static const uint64_t PIECES = (uint64_t)1 << (ADDRESS_BITS - PIECE_SHIFT);
-static const uint64_t PIECE_WORDS = ((uint64_t)1 << PIECE_SHIFT) / STEVE_ALIGNMENT / WORD;
+static const uint64_t PIECE_WORDS = ((uint64_t)1 << PIECE_SHIFT) / UNIT / WORD;
 
 bool cover_open(struct cover *c)
 {
@@ -40,12 +39,12 @@ static uint64_t mask_of(uint64_t from, uint64_t to)
 
 static uint64_t first_bit(const void *address)
 {
-    return (uint64_t)(uintptr_t)address / STEVE_ALIGNMENT;
+    return (uint64_t)(uintptr_t)address / UNIT;
 }
 
 static uint64_t last_bit(const void *address, uint64_t bytes)
 {
-    return ((uint64_t)(uintptr_t)address + bytes - (bytes != 0)) / STEVE_ALIGNMENT;
+    return ((uint64_t)(uintptr_t)address + bytes - (bytes != 0)) / UNIT;
 }
 
 enum cover_answer cover_take(struct cover *c, const void *address, uint64_t bytes)

@@ -1,8 +1,7 @@
 /* cover.h - keeps which addresses are covered by live blocks, to find blocks that overlap when the second one is
  * allocated.
  *
- * There is one bit per STEVE_ALIGNMENT bytes. Blocks begin at multiples of that, so two blocks share a bit exactly if
- * they overlap. The bits are kept in pieces of 1 GiB of addresses, which are allocated when they are first needed.
+ * There is one bit per 8 bytes. If blocks begin at multiples of 8, two blocks share a bit exactly if they overlap. The bits are kept in pieces of 1 GiB of addresses, which are allocated when they are first needed.
  * This does not work for blocks that move, because their addresses change without a call.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */

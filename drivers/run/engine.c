@@ -180,6 +180,15 @@ static __attribute__((noinline)) void touch(struct engine *e, const struct block
         touch_block(address, b->size, e->shared->job.touch);
 }
 
+/* --fail-nth: the first time that the allocator reports no room after its request for memory was refused, the
+ * operation is done again. Memory is then available. */
+static bool should_repeat(struct engine *e, enum pass pass)
+{
+    bool repeat = pass == WATCHED && e->shared->refusal.refused && !e->refused;
+    e->refused |= repeat;
+    return repeat;
+}
+
 ALWAYS_INLINE enum outcome make(struct engine *e, enum pass pass, uint32_t slot, uint64_t size)
 {
     struct block *b = &e->blocks[slot];
@@ -192,6 +201,8 @@ ALWAYS_INLINE enum outcome make(struct engine *e, enum pass pass, uint32_t slot,
         to = clock_ticks();
     e->oom_time = 0;
     if (__builtin_expect(!ref, 0) && engine_make_room(e, wanted))
+        ref = e->driver->malloc(wanted, id);
+    if (__builtin_expect(!ref, 0) && should_repeat(e, pass))
         ref = e->driver->malloc(wanted, id);
     if (__builtin_expect(!ref, 0))
         return NO_ROOM;
@@ -267,6 +278,11 @@ ALWAYS_INLINE enum outcome resize(struct engine *e, enum pass pass, struct block
     uint64_t from = clock_ticks();
     void *ref = engine_resize(e, b->ref, old, size, b->id);
     uint64_t ns = clock_between(from, clock_ticks());
+    if (!ref && should_repeat(e, pass)) {
+        if (!e->watcher->kept(e->watcher->ctx, b, engine_address(e, b), old))
+            return FAILED;
+        ref = engine_resize(e, b->ref, old, size, b->id);
+    }
     if (!ref)
         return NO_ROOM;
     b->ref = ref;
@@ -361,8 +377,8 @@ static bool draw(struct engine *e, struct lottery *l)
 
 static void kill_block(struct engine *e, struct block *b)
 {
-    if (e->watcher)
-        e->watcher->freeing(e->watcher->ctx, b, engine_address(e, b));
+    if (e->watcher && !e->watcher->freeing(e->watcher->ctx, b, engine_address(e, b)))
+        e->spoiled = true;
     e->driver->free(b->ref, b->id);
     b->ref = b->fixed = NULL;
     e->shared->killed++;
@@ -418,7 +434,7 @@ bool engine_kill_blocks(struct engine *e, uint32_t percent)
     cull_kept(e, &l);
     cull_current(e, &l);
     e->first_id += e->shared->job.facts.slots;
-    return true;
+    return !e->spoiled;
 }
 
 bool engine_rewind(struct engine *e)

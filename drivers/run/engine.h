@@ -45,7 +45,8 @@ struct engine {
     uint64_t ops; /* number of N, F and R done */
     uint64_t random;
     uint32_t first_id; /* first id of this round */
-    bool spoiled;      /* compaction moved a locked block or damaged a block; error text set */
+    bool spoiled;      /* a block was damaged by compaction or before the end of a round; error text set */
+    bool refused;      /* WATCHED: a request for memory was refused, and the operation was repeated */
     const struct watcher *watcher;
     uint64_t oom_time;                    /* of the last malloc, nanoseconds */
     uint64_t run_time, run_ops, run_most; /* TIMED: since the last data point */

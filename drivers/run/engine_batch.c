@@ -249,14 +249,18 @@ static void do_warm(struct batch *b)
 static void do_cold(struct batch *b)
 {
     struct shared *shared = b->e->shared;
+    bool room, counts = shared->job.kind == JOB_ONCE;
+    if (counts)
+        counters_start(&shared->counters);
     uint64_t wall = clock_wall(), cpu = clock_thread();
-    bool room;
     do {
         shared->rounds++;
         room = run(b, NULL);
     } while (room && rewind_batch(b));
     shared->cpu = clock_thread() - cpu;
     shared->wall = clock_wall() - wall;
+    if (counts)
+        counters_stop(&shared->counters);
     shared->highest = region_extent(b->driver);
     engine_end(b->e, room ? GOES_ON : NO_ROOM);
 }

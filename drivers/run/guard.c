@@ -22,14 +22,11 @@ static bool escaped(struct shared *b, const struct block *block, const char *add
     return false;
 }
 
-static void write_block(const struct job *j, const struct block *block, volatile unsigned char *p)
+void guard_fill(const struct block *block, void *address, uint64_t from, uint64_t to)
 {
-    if (j->check) {
-        for (uint64_t i = 0; i < block->size; i++)
-            p[i] = pattern(block, i);
-    } else {
-        touch_block(p, block->size, j->touch);
-    }
+    volatile unsigned char *p = address;
+    for (uint64_t i = from; i < to; i++)
+        p[i] = pattern(block, i);
 }
 
 bool guard_made(struct shared *b, const struct steve_driver *d, const struct block *block, void *address)
@@ -38,7 +35,10 @@ bool guard_made(struct shared *b, const struct steve_driver *d, const struct blo
         return true;
     if (d->confinement != STEVE_NOT_CONFINED && !region_holds(address, block->size))
         return escaped(b, block, address);
-    write_block(&b->job, block, address);
+    if (b->job.check)
+        guard_fill(block, address, 0, block->size);
+    else
+        touch_block(address, block->size, b->job.touch);
     return true;
 }
 

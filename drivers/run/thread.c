@@ -28,11 +28,26 @@ static bool fail(struct thread_group *g, const char *text)
     return false;
 }
 
-static const struct run *map_runs(const struct schedule_facts *f)
+/* The runs of the plan's file, as a copy that can be changed. */
+static struct run *map_runs(const struct schedule_facts *f)
 {
-    long p = raw_syscall(SYS_mmap, 0, (long)(f->runs * sizeof(struct run)), PROT_READ,
-                         MAP_SHARED | MAP_POPULATE, PLAN_FD, (long)f->runs_at);
-    return raw_failed(p) ? NULL : (const struct run *)p;
+    long p = raw_syscall(SYS_mmap, 0, (long)(f->runs * sizeof(struct run)), PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_POPULATE, PLAN_FD, (long)f->runs_at);
+    return raw_failed(p) ? NULL : (struct run *)p;
+}
+
+/* Give the runs of all threads to so many workers. Each does its runs in the order of the file. */
+static void fold_runs(struct run *runs, uint32_t count, uint32_t workers)
+{
+    uint32_t next[THREADS_MOST];
+    for (uint32_t i = 0; i < workers; i++)
+        next[i] = NO_RUN;
+    for (uint32_t i = count; i-- > 0;) {
+        uint32_t worker = runs[i].thread % workers;
+        runs[i].thread = worker;
+        runs[i].next = next[worker];
+        next[worker] = i;
+    }
 }
 
 /* Give each step its turn on its block. */
@@ -59,8 +74,11 @@ static void make_threads(struct thread_group *g)
 bool thread_group_open(struct thread_group *g, struct engine *e)
 {
     const struct plan_facts *f = &e->shared->job.facts;
-    *g = (struct thread_group){
-        .e = e, .count = f->schedule.threads, .failed_op = UINT64_MAX, .cut = barrier_first(&e->shared->job)};
+    uint32_t threads = f->schedule.threads, workers = e->shared->job.workers;
+    *g = (struct thread_group){.e = e,
+                               .count = workers && workers < threads ? workers : threads,
+                               .failed_op = UINT64_MAX,
+                               .cut = barrier_first(&e->shared->job)};
     if (g->count == 0 || g->count > THREADS_MOST)
         return fail(g, "replay on threads needs an ops file with 1 to 1024 of them");
     pthread_mutex_init(&g->barrier, NULL);
@@ -72,6 +90,8 @@ bool thread_group_open(struct thread_group *g, struct engine *e)
     g->threads = engine_table(g->count * sizeof *g->threads);
     if (!g->runs || !g->turn || !g->cells || !g->threads)
         return fail(g, "out of memory for the replay's own tables");
+    if (g->count < threads)
+        fold_runs(g->runs, f->schedule.runs, g->count);
     number_steps(g);
     make_threads(g);
     return true;
@@ -175,12 +195,14 @@ static void set_lock(struct thread_group *g, struct cell *c, bool lock)
         d->unlock(c->ref);
 }
 
-/* With --check: fill a block, or check whether it still has the pattern. */
+/* With --check: fill a block, or check whether it still has the pattern. On malloc of the process: write to it, since
+ * the resident memory is measured. */
 static bool fill(struct thread *t, const struct cell *c, uint32_t id)
 {
     struct engine *e = &t->engine;
     const struct block b = {.ref = c->ref, .size = c->size, .id = id};
-    return !e->shared->job.check || guard_made(e->shared, e->driver, &b, engine_address(e, &b));
+    bool is_written = e->shared->job.check || e->shared->job.kind == JOB_SYSTEM;
+    return !is_written || guard_made(e->shared, e->driver, &b, engine_address(e, &b));
 }
 
 static bool is_kept(struct thread *t, const struct cell *c, uint32_t id, uint64_t bytes)
@@ -200,6 +222,7 @@ static enum outcome make(struct thread *t, struct cell *c, uint64_t size, uint32
     c->locked = false;
     if (!c->ref)
         return NO_ROOM;
+    c->maker = t;
     t->bytes += size;
     t->made += size;
     return fill(t, c, id) ? GOES_ON : FAILED;
@@ -210,6 +233,7 @@ static enum outcome drop(struct thread *t, struct cell *c, uint32_t id)
     if (!is_kept(t, c, id, c->size))
         return FAILED;
     t->bytes -= c->size;
+    t->remote_frees += c->maker != t;
     t->group->e->driver->free(c->ref, id);
     c->ref = NULL;
     return GOES_ON;

@@ -11,12 +11,15 @@
 
 enum { CACHE_LINE = 64 };
 
+struct thread;
+
 /* A block, in a cache line of its own, so that threads wait for the allocator and not for each other's tables. */
 struct cell {
     _Alignas(CACHE_LINE) void *ref;
     uint64_t size;
     atomic_uint turn; /* turn of the next step on it */
     uint32_t planned; /* number of steps on it, while they are counted */
+    const struct thread *maker; /* the thread that allocated it */
     bool locked;
 };
 
@@ -39,6 +42,7 @@ struct thread {
     uint64_t counts[STEP_MASK + 1]; /* number of steps done, by code */
     uint64_t bytes; /* bytes allocated less freed; the sum over all threads is the live bytes */
     uint64_t made;  /* bytes allocated */
+    uint64_t remote_frees;
     struct waits for_turn, for_lock;
     uint64_t naps; /* number of system calls made by waiting */
     uint64_t cpu, blocked, ended;
@@ -50,7 +54,7 @@ struct thread {
 
 struct thread_group {
     struct engine *e;
-    const struct run *runs;
+    struct run *runs;
     uint32_t *turn; /* by step: number of earlier steps on its block */
     struct cell *cells;
     struct thread *threads;

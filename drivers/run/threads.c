@@ -150,6 +150,7 @@ static void add_up(const struct thread_group *g, struct threads_result *r)
         r->frees += t->counts[STEP_FREE];
         r->resizes += t->counts[STEP_RESIZE];
         r->live_at_end += t->bytes;
+        r->remote_frees += t->remote_frees;
     }
 }
 

@@ -12,7 +12,8 @@
  *   - init is called once and first, destroy once and last.
  *   - Sizes are in bytes and >= 1. A ref is live from malloc or realloc until free. free, lock, unlock, where and
  *     usable are called with live refs only. A block may be freed while it is locked.
- *   - The address of a block is a multiple of STEVE_ALIGNMENT, and live blocks do not overlap.
+ *   - The address of a block is a multiple of STEVE_ALIGNMENT, or of less if `flags` say so, and live blocks do not
+ *     overlap.
  *   - lock and unlock are called in pairs for a ref and are not nested. Between them the block must not move.
  *   - `id` is a number below 2^32 that no other live block has; numbers are reused. (While a block is resized with a
  *     driver that has no realloc, its old and its new memory have the same id.)
@@ -38,9 +39,9 @@ extern "C" {
 #define STEVE_DRIVER_VERSION 2
 #define STEVE_DRIVER_SYMBOL "steve_driver"
 
-/* The address of every block is a multiple of this. LuaJIT's own allocator has this alignment; malloc of the C
- * library has 16. --check reports blocks with a smaller alignment. */
-#define STEVE_ALIGNMENT 8
+/* The address of a block is a multiple of this, which is the alignment of max_align_t and what malloc of the C library
+ * gives. STEVE_ALIGNS_TO_SIZE and STEVE_ALIGNS_TO_8 demand less. --check reports blocks with a smaller alignment. */
+#define STEVE_ALIGNMENT 16
 
 /* How the allocator is confined to the given heap. */
 enum steve_confinement {
@@ -58,6 +59,10 @@ enum steve_flags {
     STEVE_NO_MEMORY = 2, /* blocks have no memory of their own (null): never access or compare them */
     STEVE_THREADS = 8,   /* malloc, free, realloc and usable may be called by several threads at once; without
                             this, there is only one call at a time, by any thread */
+    /* the address of a block of less than STEVE_ALIGNMENT bytes is a multiple of the greatest power of two that
+       does not exceed its size, which is all that the C standard demands */
+    STEVE_ALIGNS_TO_SIZE = 16,
+    STEVE_ALIGNS_TO_8 = 32, /* addresses are multiples of 8 only */
     STEVE_RESERVES = 4 /* with STEVE_BY_SYMBOLS: reserves more addresses than the heap has by one inaccessible
                             mapping, and maps parts of it again to use them; only these parts count */
 };

@@ -46,7 +46,8 @@ static bool each_folder(bool (*use)(const char *folder, void *ctx), void *ctx)
         if (*folder && use(folder, ctx))
             return true;
     own_folder(own);
-    return use(own, ctx) || use(DRIVER_DIR, ctx);
+    /* installed, it is among the system's commands, of which ld.so is one */
+    return (strcmp(own, COMMAND_DIR) != 0 && use(own, ctx)) || use(DRIVER_DIR, ctx);
 }
 
 struct wanted {

@@ -20,6 +20,11 @@ static const char s_usage[] =
     "       steve-replay --allocator NAME|PATH --allocstats OPS RESULT KILLPERCENT OPLIMIT PEAKMEM\n"
     "                    THEORETICAL_HEAP_SIZE\n"
     "       steve-replay --allocator NAME|PATH --min-heap OPS [--json]\n"
+    "       steve-replay --allocator NAME|PATH --check OPS [--fail-nth=N|each] [--json]\n"
+    "       steve-replay --allocator NAME|PATH --measure OPS [--heap=BYTES|4x]\n"
+    "       steve-replay --allocator NAME|PATH --places OPS -o FILE [--at=OP]\n"
+    "       steve-replay --system OPS [--latency] [--pace=MS] [--threads=replay]\n"
+    "       steve-replay --run -o RESULT -- PROGRAM [ARGUMENT...]\n"
     "       steve-replay --allocator NAME|PATH --memplot OPS [HEAP] [-o FILM] [--still PNG] [options]\n"
     "\n"
     "Replay an ops or lockops file on a real allocator in a heap of a given size.\n"
@@ -108,6 +113,24 @@ static int set_kill(struct options *o, const char *text)
     return OPTIONS_GOOD;
 }
 
+static int set_fail_nth(struct options *o, const char *text)
+{
+    if (strcmp(text, "each") == 0)
+        o->fail_nth = FAIL_EACH;
+    else if (!number_read(text, &o->fail_nth) || !o->fail_nth)
+        return wrong("--fail-nth: '%s' is neither a number of at least 1 nor each", text);
+    return OPTIONS_GOOD;
+}
+
+static int set_pace(struct options *o, const char *text)
+{
+    uint64_t milliseconds;
+    if (!number_read(text, &milliseconds) || milliseconds < 1 || milliseconds > 86400000)
+        return wrong("--pace: '%s' is not a number of milliseconds from 1 to 86400000", text);
+    o->pace = milliseconds * 1000000;
+    return OPTIONS_GOOD;
+}
+
 static int show_version(void)
 {
     puts("steve-replay (" PACKAGE_NAME ") " PACKAGE_VERSION);
@@ -150,6 +173,10 @@ static const struct specification s_options[] = {
     {"allocstats", .kind = COMMAND, .least = COMMAND_ALLOCSTATS},
     {"memplot", .kind = COMMAND, .least = COMMAND_MEMPLOT},
     {"min-heap", .kind = COMMAND, .least = COMMAND_MIN_HEAP},
+    {"measure", .kind = COMMAND, .least = COMMAND_MEASURE},
+    {"places", .kind = COMMAND, .least = COMMAND_PLACES},
+    {"system", .kind = COMMAND, .least = COMMAND_SYSTEM},
+    {"run", .kind = COMMAND, .least = COMMAND_RUN},
     {"list", .kind = COMMAND, .least = COMMAND_LIST},
     {"allocator", 'a', TEXT, "NAME|PATH", FIELD(allocator),
      .help = "the driver; --list names them"},
@@ -179,15 +206,28 @@ static const struct specification s_options[] = {
     {"threads", 0, CHOICE, "replay|merge", FIELD(threads), THREADS_REPLAY,
      .help = "the operations of all threads in one (merge, the default), or besides on\n"
              "real threads: needs a file made by steve ops --threads"},
+    {"workers", 0, NUMBER, "N", FIELD(workers), 1, 1024,
+     "with --threads=replay: on at most N real threads, each doing the operations\n"
+     "of several threads of the file (default: one for each thread of the file)"},
     {"check", 0, FLAG, NULL, FIELD(check),
      .help = "fill blocks with patterns, compare them when they are freed and at the end;\n"
-             "find blocks that overlap or are not aligned to 8 bytes"},
+             "find wrong usable sizes, and blocks that overlap or are not aligned (to 16\n"
+             "bytes, or less if the driver says so); without another command only this"},
+    {"fail-nth", 0, OTHER, "N|each", .set = set_fail_nth,
+     .help = "with --check: refuse the allocator's Nth request for memory after its\n"
+             "start; each: every one of them, in a replay of its own"},
+    {"latency", 0, FLAG, NULL, FIELD(latency),
+     .help = "with --system: also time single operations, in another replay"},
+    {"pace", 0, OTHER, "MS", .set = set_pace,
+     .help = "with --system: spread the operations over so many milliseconds, as the\n"
+             "program did, for options that act after some time"},
     {"timeout", 0, NUMBER, "SECONDS", FIELD(timeout), 0, 1000000,
      "end an allocator that does nothing for so long (default 60, 0: never)"},
     {"still", 0, TEXT, "FILE.png", FIELD(still),
      .help = "picture of the heap after the last operation, or those of --at"},
     {"at", 0, OTHER, "OP[,OP...]", .set = set_at,
-     .help = "after these operations, numbered from 1; if several: FILE-OP.png"},
+     .help = "after these operations, numbered from 1; if several: FILE-OP.png; of\n"
+             "--places one (default: when pages have the most bytes without blocks)"},
     {"poster", 0, TEXT, "FILE.png", FIELD(poster),
      .help = "picture of the whole replay: address upwards, time to the right"},
     {"layout", 0, CHOICE, "rows|hilbert", FIELD(layout), 0,
@@ -250,7 +290,8 @@ static int show_help(void)
 static int set_command(struct options *o, enum command command)
 {
     if (o->command != COMMAND_NONE && o->command != command)
-        return wrong("only one of --peakmem, --allocstats, --min-heap, --memplot and --list");
+        return wrong("only one of --peakmem, --allocstats, --min-heap, --measure, --places, --system, --run, "
+                     "--memplot and --list");
     o->command = command;
     return OPTIONS_GOOD;
 }
@@ -332,6 +373,10 @@ static int set_arguments(struct options *o, int n, char **argument)
 {
     if (o->command == COMMAND_LIST)
         return n == 0 ? OPTIONS_GOOD : wrong("--list takes no file");
+    if (o->command == COMMAND_RUN) {
+        o->words = argument;
+        return n ? OPTIONS_GOOD : wrong("--run: which program?");
+    }
     if (n == 0)
         return wrong("which ops file?");
     o->ops = argument[0];
@@ -344,19 +389,38 @@ static int set_arguments(struct options *o, int n, char **argument)
     return OPTIONS_GOOD;
 }
 
+static bool needs_allocator(enum command c)
+{
+    return c != COMMAND_PEAKMEM && c != COMMAND_LIST && c != COMMAND_SYSTEM && c != COMMAND_RUN;
+}
+
 static int check_whole(const struct options *o)
 {
     if (o->command == COMMAND_NONE)
-        return wrong("what to do? --peakmem, --allocstats, --min-heap, --memplot or --list");
-    if (o->command != COMMAND_PEAKMEM && o->command != COMMAND_LIST && !o->allocator)
+        return wrong("what to do? --peakmem, --allocstats, --min-heap, --check, --measure, --places, --system, "
+                     "--run, --memplot or --list");
+    if (!o->allocator && needs_allocator(o->command))
         return wrong("which allocator? --allocator=NAME; steve-replay --list names them");
     if (o->command == COMMAND_MIN_HEAP && (o->heap || o->heap_factor > 0 || o->kill_percent))
         return wrong("--min-heap finds the heap for one round: no --heap and no --killpercent");
-    if (o->threads == THREADS_REPLAY && (o->command != COMMAND_ALLOCSTATS || o->kill_percent || o->legacy))
-        return wrong("--threads=replay goes with --allocstats -o RESULT and one round only");
+    if (o->command == COMMAND_RUN && !o->output)
+        return wrong("--run needs -o RESULT");
+    if ((o->pace || o->latency) && o->command != COMMAND_SYSTEM)
+        return wrong("--pace and --latency go with --system");
+    if (o->threads == THREADS_REPLAY && o->command == COMMAND_SYSTEM)
+        return o->pace || o->latency ? wrong("--threads=replay has no --pace and no --latency") : OPTIONS_GOOD;
+    if (o->threads == THREADS_REPLAY && o->command != COMMAND_MEASURE &&
+        (o->command != COMMAND_ALLOCSTATS || o->kill_percent || o->legacy))
+        return wrong("--threads=replay goes with --measure, or --allocstats -o RESULT and one round only");
+    if (o->workers && o->threads != THREADS_REPLAY)
+        return wrong("--workers goes with --threads=replay");
+    if (o->fail_nth && o->command != COMMAND_CHECK)
+        return wrong("--fail-nth goes with --check OPS, without another command");
     if (o->time == FILM_INSTRUCTIONS && o->kill_percent)
         return wrong("--time=instructions is that of one round: no --killpercent");
-    if (o->at_count && !o->still)
+    if (o->command == COMMAND_PLACES && (!o->output || o->at_count > 1 || o->kill_percent))
+        return wrong("--places needs -o FILE, and has one --at and one round");
+    if (o->at_count && !o->still && o->command != COMMAND_PLACES)
         return wrong("--at: the pictures' name? --still=FILE.png");
     if (o->command == COMMAND_ALLOCSTATS && !o->output)
         return wrong("where to? -o RESULT");
@@ -406,6 +470,8 @@ int options_read(struct options *o, int argc, char **argv)
                           .touch = TOUCH_PAGES};
     if ((r = read_options(o, argc, argv)) != OPTIONS_GOOD)
         return r;
+    if (o->command == COMMAND_NONE && o->check)
+        o->command = COMMAND_CHECK;
     o->passes_given = o->passes > 0;
     o->passes = o->passes_given ? o->passes : 3;
     if (o->command != COMMAND_NONE && (r = set_arguments(o, argc - optind, argv + optind)) != OPTIONS_GOOD)

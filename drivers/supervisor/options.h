@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 enum { MOST_STILLS = 64 };
+#define FAIL_EACH UINT64_MAX
 
 enum command {
     COMMAND_NONE,
@@ -18,6 +19,11 @@ enum command {
     COMMAND_ALLOCSTATS,
     COMMAND_MEMPLOT,
     COMMAND_MIN_HEAP,
+    COMMAND_PLACES,
+    COMMAND_MEASURE,
+    COMMAND_CHECK, /* --check without another command */
+    COMMAND_SYSTEM,
+    COMMAND_RUN,
     COMMAND_LIST
 };
 
@@ -28,7 +34,7 @@ struct options {
     const char *output;    /* -o or RESULT, NULL: none */
     const char *still;     /* --still */
     const char *poster;    /* --poster */
-    bool json, quiet, check;
+    bool json, quiet, check, latency;
     bool legacy;          /* --allocstats with its six arguments */
     uint64_t op_limit;    /* OPLIMIT */
     uint64_t theoretical; /* THEORETICAL_HEAP_SIZE */
@@ -43,9 +49,14 @@ struct options {
     uint64_t at[MOST_STILLS];
     unsigned at_count;
     uint64_t points, frames, seed;
+    uint64_t pace;  /* nanoseconds that --system takes at least */
+    char **words;   /* --run: the program and its arguments */
     bool passes_given; /* otherwise long passes are not repeated */
     uint32_t kill_percent, rounds, passes, timeout, width, height, fps;
     enum touch touch;
+    uint32_t
+        workers; /* --workers: real threads of a replay on threads at most, 0: one for each of the file */
+    uint64_t fail_nth; /* --fail-nth, 0: not given; FAIL_EACH: each request in turn */
 };
 
 /* The result of options_read if the program is to continue. */

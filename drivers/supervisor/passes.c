@@ -100,7 +100,7 @@ static void run_null(const struct session *s, struct measurements *r)
 }
 
 /* Do a pass on threads, in a heap with room for what allocators reserve for each thread. */
-static enum job_status run_on_threads(struct session *s, enum job_kind kind)
+enum job_status passes_run_on_threads(struct session *s, enum job_kind kind)
 {
     uint64_t heap = s->job.heap;
     s->job.heap += THREADS_HEAP * s->plan.facts.schedule.threads;
@@ -111,7 +111,7 @@ static enum job_status run_on_threads(struct session *s, enum job_kind kind)
 
 static enum job_status run_threads_space(struct session *s, struct measurements *r)
 {
-    enum job_status status = run_on_threads(s, JOB_THREADS_SPACE);
+    enum job_status status = passes_run_on_threads(s, JOB_THREADS_SPACE);
     r->threads_space = s->shared->threads_space;
     return status;
 }
@@ -121,7 +121,7 @@ static enum job_status run_threads(struct session *s, struct threads_result *bes
 {
     enum job_status status = STATUS_DONE;
     for (uint32_t i = 0; i < s->options->passes && status == STATUS_DONE; i++) {
-        status = run_on_threads(s, JOB_THREADS);
+        status = passes_run_on_threads(s, JOB_THREADS);
         if (status == STATUS_DONE && (!best->threads || s->shared->threaded.wall < best->wall))
             *best = s->shared->threaded;
     }
@@ -264,7 +264,7 @@ static void set_points(struct session *s, uint64_t total)
 
 static void note_outside(const struct session *s, const struct measurements *r)
 {
-    if (r->outside && confinement_holds(s->info.confinement))
+    if (r->outside && is_confined(s->info.confinement))
         fprintf(stderr,
                 "steve-replay: %s: took %" PRIu64
                 " bytes outside of its heap (outside_bytes in the result)\n",

@@ -17,4 +17,7 @@
  * printed, *r has the results so far. */
 int passes_run(struct session *s, struct measurements *r);
 
+/* Run a job on threads, with room in the heap for what allocators reserve for each thread. */
+enum job_status passes_run_on_threads(struct session *s, enum job_kind kind);
+
 #endif

@@ -14,7 +14,7 @@ enum { INFO_TIMEOUT = 60 };
 
 bool session_info(const char *path, struct shared_info *info, char *text, size_t size)
 {
-    struct supervisor su = {.label = path, .timeout = INFO_TIMEOUT, .quiet = true};
+    struct supervise_options su = {.label = path, .timeout = INFO_TIMEOUT, .quiet = true};
     int fd;
     struct shared *b = shared_new(0, &fd);
     if (!b) {
@@ -44,7 +44,7 @@ static int find_it(struct session *s)
         return EXIT_BAD;
     }
     if (session_info(s->job.driver, &s->info, text, sizeof text))
-        return -1;
+        return EXIT_CONTINUE;
     fprintf(stderr, "steve-replay: allocator '%s': %s\n", name, text);
     return EXIT_BAD;
 }
@@ -75,7 +75,7 @@ int session_open(struct session *s, const struct options *o)
     char text[4096 + 512];
     *s = (struct session){.options = o, .plan = {.fd = -1}, .shared_fd = -1};
     int r = find_it(s);
-    if (r != -1)
+    if (r != EXIT_CONTINUE)
         return r;
     bool accesses =
         o->accesses == ACCESSES_DEFAULT ? o->command == COMMAND_MEMPLOT : o->accesses == ACCESSES_YES;
@@ -99,9 +99,10 @@ int session_open(struct session *s, const struct options *o)
     s->job.rounds = o->rounds;
     s->job.touch = o->touch;
     s->job.check = o->check;
+    s->job.workers = o->workers;
     if (o->command != COMMAND_MIN_HEAP)
         settle_heap(s);
-    return -1;
+    return EXIT_CONTINUE;
 }
 
 /* Report the driver's minimum, because some allocators crash in a smaller heap instead of failing. */
@@ -126,7 +127,7 @@ void session_close(struct session *s)
 
 enum job_status session_run(struct session *s, enum job_kind kind, uint64_t room, int frames_fd)
 {
-    struct supervisor su = {
+    struct supervise_options su = {
         .label = s->info.name, .timeout = s->options->timeout, .quiet = s->options->quiet};
     shared_delete(s->shared, s->shared_fd);
     s->shared = shared_new(room, &s->shared_fd);
@@ -156,6 +157,10 @@ void session_describe(const struct session *s, char *text, size_t size)
     else
         snprintf(text, size, "%s: at operation %" PRIu64 ": %s", s->info.name, b->op_index,
                  b->text[0] ? b->text : "out of memory");
+    if (!b || !b->refusal.refused)
+        return;
+    size_t length = strlen(text);
+    snprintf(text + length, size - length, " (request %" PRIu64 " for memory was refused)", b->refusal.nth);
 }
 
 int session_complain(const struct session *s)

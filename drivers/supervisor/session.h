@@ -19,7 +19,7 @@ struct session {
     int shared_fd;
 };
 
-/* Prepare for jobs. Returns -1, or, after printing an error, the exit status. */
+/* Prepare for jobs. Returns EXIT_CONTINUE, or, after printing an error, the exit status. */
 int session_open(struct session *s, const struct options *o);
 void session_close(struct session *s);
 

@@ -55,10 +55,11 @@ static pid_t start(int shared_fd, int plan_fd, int frames_fd)
     _exit(127);
 }
 
-static void show_progress(const struct supervisor *s, const struct shared *b, bool end)
+static void show_progress(const struct supervise_options *s, const struct shared *b, bool end)
 {
-    static const char *const names[] = {"open", "fit",     "batch",          "timed", "space",
-                                        "film", "threads", "threads, space", "pieces"};
+    static const char *const names[] = {"open",   "fit",    "batch",   "timed",
+                                        "space",  "film",   "threads", "threads, space",
+                                        "pieces", "places", "system",  "whole"};
     const struct plan_facts *f = &b->job.facts;
     uint64_t total = b->job.total_ops ? b->job.total_ops : f->news + f->frees + f->resizes;
     if (end)
@@ -80,7 +81,7 @@ struct watch {
     bool showing;
 };
 
-static bool too_long(const struct supervisor *s, struct watch *w, const struct shared *b)
+static bool too_long(const struct supervise_options *s, struct watch *w, const struct shared *b)
 {
     uint64_t now = clock_wall(), step = now - w->looked;
     w->looked = now;
@@ -99,7 +100,7 @@ static bool too_long(const struct supervisor *s, struct watch *w, const struct s
 }
 
 /* Wait for the end of the process. True if it ended by itself, with *status. */
-static bool await_end(const struct supervisor *s, const struct shared *b, pid_t child, int *status)
+static bool await_end(const struct supervise_options *s, const struct shared *b, pid_t child, int *status)
 {
     struct watch w = {.started = clock_wall(), .looked = clock_wall()};
     struct timespec pause = {0, 500000};
@@ -121,7 +122,7 @@ static bool await_end(const struct supervisor *s, const struct shared *b, pid_t 
     return in_time;
 }
 
-static void describe_end(const struct supervisor *s, struct shared *b, bool in_time, int status)
+static void describe_end(const struct supervise_options *s, struct shared *b, bool in_time, int status)
 {
     if (!in_time)
         snprintf(b->text, sizeof b->text, "did nothing for %u s (--timeout)", s->timeout);
@@ -134,7 +135,8 @@ static void describe_end(const struct supervisor *s, struct shared *b, bool in_t
     b->status = STATUS_FAILED;
 }
 
-void supervise(const struct supervisor *s, struct shared *shared, int shared_fd, int plan_fd, int frames_fd)
+void supervise(const struct supervise_options *s, struct shared *shared, int shared_fd, int plan_fd,
+               int frames_fd)
 {
     int status = 0;
     shared->owner = getpid();

@@ -9,15 +9,17 @@
 
 #include "drivers/base/shared.h"
 
-struct supervisor {
+struct supervise_options {
     const char *label; /* for messages and the progress line */
     unsigned timeout;  /* seconds without progress, 0 = no timeout */
     bool quiet;        /* no progress line */
 };
 
-/* Run shared->job in a fresh process. fds: the shared memory's, the plan's (-1: none), the frames' (-1: none). The
- * result is shared->status, never STATUS_RUNNING, and shared->text. */
-void supervise(const struct supervisor *s, struct shared *shared, int shared_fd, int plan_fd, int frames_fd);
+/* Run shared->job in a fresh process. shared_fd is the file of the shared memory; plan_fd is the file of the plan, and
+ * frames_fd the pipe for frames of a film; each of these is -1 if there is none. The result is shared->status, which
+ * is never STATUS_RUNNING, and shared->text. */
+void supervise(const struct supervise_options *s, struct shared *shared, int shared_fd, int plan_fd,
+               int frames_fd);
 
 /* Called once at the start of main: sets up the environment of the processes. */
 void supervise_prepare(void);

@@ -2,6 +2,7 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
+#include "drivers/base/islands.h"
 #include "drivers/film/frame.h"
 #include "drivers/film/yuv.h"
 #include "drivers/test/test_units.h"
@@ -219,6 +220,51 @@ static void test_letters_differ(void **state)
     assert_int_equal(font_rows('\x80')[0], 0x1f);
 }
 
+enum { UNIT = 4096, HEAP_UNITS = 16384 };
+
+/* Random ranges, compared with an array of units. */
+static void test_islands_equal_units(void **state)
+{
+    static bool has[HEAP_UNITS];
+    struct islands s = {0};
+    uint64_t gap = LEAST_GAP / UNIT, islands = 0, empty = gap;
+    srand(3);
+    memset(has, 0, sizeof has);
+    for (int i = 0; i < 60; i++) {
+        uint64_t at = (uint64_t)rand() % (HEAP_UNITS - 70), units = 1 + (uint64_t)rand() % 70;
+        islands_add(&s, at * UNIT, (at + units) * UNIT);
+        memset(has + at, 1, units);
+    }
+    for (uint64_t i = 0; i < HEAP_UNITS; i++) {
+        islands += has[i] && empty >= gap;
+        empty = has[i] ? 0 : empty + 1;
+        assert_true(!has[i] || islands_place(&s, i * UNIT + 5) != UINT64_MAX);
+    }
+    assert_int_equal(s.count, islands);
+    assert_true(islands_bytes(&s) < (uint64_t)HEAP_UNITS * UNIT);
+}
+
+static void test_islands_lie_next_to_each_other(void **state)
+{
+    struct islands s = {0};
+    islands_add(&s, 10 * LEAST_GAP, 11 * LEAST_GAP);
+    islands_add(&s, 100, 200);
+    islands_add(&s, 10 * LEAST_GAP - 8, 10 * LEAST_GAP);
+    assert_int_equal(s.count, 2);
+    assert_int_equal(islands_place(&s, 150), 50);
+    assert_int_equal(islands_place(&s, 10 * LEAST_GAP), 108);
+    assert_true(islands_place(&s, 300) == UINT64_MAX && islands_place(&s, 99) == UINT64_MAX);
+    islands_round(&s);
+    assert_int_equal(s.of[0].from, 100);
+    assert_int_equal(s.of[0].to, 2 * UNIT);
+    assert_true(s.of[1].from % UNIT == 0 && s.of[1].to == 11 * LEAST_GAP);
+    for (uint64_t i = 0; i < 3 * MOST_ISLANDS; i++)
+        islands_add(&s, (20 + 3 * i + i % 2) * LEAST_GAP, (20 + 3 * i + i % 2) * LEAST_GAP + 8);
+    assert_int_equal(s.count, MOST_ISLANDS);
+    for (uint64_t i = 0; i < 3 * MOST_ISLANDS; i++)
+        assert_true(islands_place(&s, (20 + 3 * i + i % 2) * LEAST_GAP) != UINT64_MAX);
+}
+
 int run_picture_tests(void)
 {
     const struct CMUnitTest tests[] = {
@@ -227,6 +273,7 @@ int run_picture_tests(void)
         cmocka_unit_test(test_layouts_cover_the_grid), cmocka_unit_test(test_accesses_and_outlines),
         cmocka_unit_test(test_strip_to_scale),         cmocka_unit_test(test_yuv_of_colours),
         cmocka_unit_test(test_states_differ),          cmocka_unit_test(test_letters_differ),
+        cmocka_unit_test(test_islands_equal_units),    cmocka_unit_test(test_islands_lie_next_to_each_other),
     };
     return cmocka_run_group_tests_name("picture", tests, NULL, NULL);
 }

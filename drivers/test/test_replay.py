@@ -505,7 +505,7 @@ def broken(tmp_path: Path, place: str, moves: bool = False) -> Path:
 
 THREE = "0 N 1000 100\n1 N 2000 100\n2 N 3000 100\n"
 OVERLAPS = "block of 100 bytes at 0x[0-9a-f]+ overlaps the live block of 100 bytes at 0x[0-9a-f]+"
-UNALIGNED = "blocks not aligned to 8 bytes, the first of 100 bytes at 0x[0-9a-f]+"
+UNALIGNED = "blocks not aligned to 16 bytes, the first of 100 bytes at 0x[0-9a-f]+"
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,42 @@ def write(tmp_path: Path, text: str, name: str = "some-ops") -> Path:
     return path
 
 
+def remote_frees(text: str, workers: int) -> int:
+    """Frees by another of so many workers than the one that allocated; threads are numbered by their first steps."""
+    numbers: dict[str, int] = {}
+    maker: dict[str, int] = {}
+    now = count = 0
+    for line in text.splitlines():
+        if line.startswith("# thread"):
+            now = numbers.setdefault(line.split()[2], len(numbers)) % workers
+            continue
+        handle, op = line.split()[:2]
+        if op == "N":
+            maker[handle] = now
+        count += op == "F" and maker.pop(handle) != now
+    return count
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 4, 9])
+@pytest.mark.parametrize("driver", ["glibc", "tlsf"])
+def test_workers_and_remote_frees(driver: str, workers: int, tmp_path: Path) -> None:
+    text = threaded_ops(4000, seed=12, threads=4)
+    path = write(tmp_path, text)
+    r = result(path, driver, "--workers", workers, "--check")
+    assert r["thread_count"] == min(workers, 4) and r["threads_remote_frees"] == remote_frees(text, workers)
+    check_totals(r, text)
+    p = replay("-a", driver, "--measure", path, "--threads=replay", "--workers", workers, "--heap=256M")
+    one = json.loads(p.stdout)
+    assert one["threads"] == min(workers, 4) and one["threads_of_file"] == 4
+    assert one["remote_frees"] == r["threads_remote_frees"] and one["operations"] == r["op_count"]
+    assert one["locked_by"] == r["threads_locked_by"] and one["wall_ns"] > 0
+
+
+def test_workers_need_threads(tmp_path: Path) -> None:
+    p = replay("-a", "glibc", "--measure", write(tmp_path, "0 N 4096 10\n"), "--workers=2")
+    assert p.returncode == 2 and "--workers goes with --threads=replay" in p.stderr
+
+
 def check_halts(r: dict[str, object], m: Model) -> None:
     """When all threads wait, the live blocks are those of one thread."""
     step = len(m.used) // 100 + 1
@@ -235,3 +271,54 @@ def test_lockops_of_a_real_trace(real: Path, tmp_path: Path) -> None:
     steve("lockops", "--full", path, "-o", tmp_path / "some-lockopsfull")
     r = result(tmp_path / "some-lockopsfull", "jeff-compact")
     assert r["thread_count"] == 5 and r["lock_count"] > 0
+
+
+# malloc that writes the process and the thread of each thread's first call to the file $CALLERS
+CALLERS = r"""
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+extern void *__libc_malloc(size_t);
+static __thread int seen __attribute__((tls_model("initial-exec")));
+void *malloc(size_t size)
+{
+    if (!seen++) {
+        char line[64];
+        int fd = open(getenv("CALLERS"), O_WRONLY | O_APPEND | O_CREAT, 0600);
+        if (write(fd, line, (size_t)snprintf(line, sizeof line, "%d %d\n", getpid(), gettid())) < 0)
+            abort();
+        close(fd);
+    }
+    return __libc_malloc(size);
+}
+"""
+
+
+@pytest.mark.parametrize(("words", "threads"), [([], 1), (["--threads=replay"], 4)])
+def test_threads_on_malloc_of_the_system(words: list[str], threads: int, tmp_path: Path) -> None:
+    """Each thread of the file calls malloc of the process, and the sums are those of one thread."""
+    text = threaded_ops(4000, seed=12, threads=4)
+    path, callers = write(tmp_path, text), tmp_path / "callers"
+    (tmp_path / "callers.c").write_text(CALLERS)
+    library = tmp_path / "callers.so"
+    subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", library, tmp_path / "callers.c"], check=True)
+    p = replay("--system", path, *words, env={"LD_PRELOAD": str(library), "CALLERS": str(callers)})
+    assert p.returncode == 0, p.stderr
+    m, r = read_model(text), json.loads(p.stdout)
+    assert r["operations"] == len(m.used) and r["live_peak"] == m.peak
+    assert r["peak_resident"] >= r["end_resident"] > 0 and r["cpu_ns"] > 0 and r["wall_ns"] > 0
+    assert (r["mean_resident"] is None) == bool(words)
+    by_process: dict[str, int] = {}
+    for line in callers.read_text().splitlines():
+        process = line.split()[0]
+        by_process[process] = by_process.get(process, 0) + 1
+    assert threads <= max(by_process.values()) <= threads + 1  # and the thread that starts the others
+
+
+def test_threads_on_malloc_of_the_system_cannot_be_timed(tmp_path: Path) -> None:
+    path = write(tmp_path, threaded_ops(100, seed=1))
+    for option in ("--latency", "--pace=10"):
+        p = replay("--system", path, "--threads=replay", option)
+        assert p.returncode == 2 and "--threads=replay has no --pace and no --latency" in p.stderr

@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "ljtrace/collector/feed_impl.h"
+#include "memtrace/sample.h"
 #include "memtrace/stream.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -319,6 +320,7 @@ const char *handle_info(struct feed *f, const struct ring_info *r)
     if (!key || !value)
         abort();
     mt_writer_info(f->writer, key, value);
+    f->sampled |= strcmp(key, MT_INFO_SAMPLE_MEAN) == 0;
     free(key);
     free(value);
     return NULL;

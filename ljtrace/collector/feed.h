@@ -33,6 +33,10 @@ void feed_time(struct feed *f, uint64_t uncounted);
 enum mt_ending feed_ending(const struct feed *f);
 /* Continue with another writer, which has all definitions under the same ids (mt_writer_fork). */
 void feed_rebind(struct feed *f, struct mt_writer *w);
+/* Write which events are missing that the native library has dropped up to now; counts: the ring's, by enum ring_loss. */
+void feed_lost(struct feed *f, const uint64_t *counts);
+/* What follows comes from the ring of a forked child. */
+void feed_other_ring(struct feed *f);
 /* Was the record RAW_END among the records processed? */
 bool feed_ended(const struct feed *f);
 /* Write a line about the objects whose debug information could not be read. Returns its length; 0 = there are

@@ -5,6 +5,9 @@
  * A frame has its address in the object's file, for which debuginfo.c looks up the line and the functions that were
  * inlined there. Valgrind knows the name of the function; for the native library it is looked up, too. Frames of Lua are
  * handled by feed_lua.c.
+ *
+ * Lines of the C library are not looked up for a sample of the blocks. Debian's debug file of it is compressed; reading
+ * it takes 50 ms, more than all else that the collector does for a program that is sampled. `steve symbolize` adds them.
  */
 #include "ljtrace/collector/feed_impl.h"
 #include <stdio.h>
@@ -52,6 +55,17 @@ static uint32_t find_frames(struct feed *f, struct mt_frame *frame, struct raw_t
     return (uint32_t)inlined + 1;
 }
 
+static bool is_c_library(struct raw_text object)
+{
+    static const char *const names[] = {"/libc.so.6", "/ld-linux-x86-64.so.2"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const size_t n = strlen(names[i]);
+        if (object.bytes >= n && memcmp(object.at + object.bytes - n, names[i], n) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* The function of a frame, as the recorder or the object's symbols name it. */
 static uint32_t function_of(struct feed *f, const struct ring_frame *r)
 {
@@ -71,7 +85,7 @@ const char *handle_frame(struct feed *f, const struct ring_frame *r)
         .object = mt_writer_string(f->writer, r->object.at, r->object.bytes),
     }};
     uint32_t count = 1;
-    if (r->in_file && r->object.bytes)
+    if (r->in_file && r->object.bytes && !(f->sampled && is_c_library(r->object)))
         count = find_frames(f, frame, r->object, r->in_file);
     stacks_define(&f->stacks, r->ip, frame, count);
     return NULL;

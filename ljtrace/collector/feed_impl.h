@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * feed.c decodes the stream and handles heaps and accesses; feed_frame.c handles frames of C; feed_module.c handles
- * object files; feed_lua.c handles what is LuaJIT's: frames, types, states, prototypes, traces, snapshots and samples.
+ * object files; feed_lost.c handles events that are missing; feed_lua.c handles what is LuaJIT's: frames, types, states, prototypes, traces, snapshots and samples.
  */
 #ifndef LJTRACE_COLLECTOR_FEED_IMPL_H
 #define LJTRACE_COLLECTOR_FEED_IMPL_H
@@ -60,8 +60,11 @@ struct feed {
     uint32_t machine_count;
     enum mt_ending ending;
     bool ended;
+    bool sampled;               /* only a sample of the blocks is recorded */
     bool off;                   /* the running thread's accesses are not recorded */
     bool switched_off;          /* those of all threads are not recorded */
+    uint64_t lost_in_ring[RING_LOSSES]; /* events that this ring's library has dropped so far */
+    uint64_t lost[RING_LOSSES];         /* with those before the process was forked */
     enum feed_request request;  /* not yet answered */
     char fork_socket[40];
     uint8_t unfocused[1 << 16]; /* by thread: it is outside the functions of --toggle-fn */

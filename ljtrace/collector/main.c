@@ -52,6 +52,7 @@ struct settings {
     uint64_t max_size; /* limit of the file in bytes; 0 = none */
     bool attached;     /* the program had begun before the recording */
     bool keep_last;    /* when the limit is reached, keep the last part */
+    struct mt_sample sample; /* which blocks to record, if the tool sends the events of all */
 };
 
 /* The state of this process. */
@@ -151,6 +152,7 @@ static struct mt_writer_options writer_options(const struct collector *c)
                                       .forget_freed = !c->settings.freed,
                                       .beside = c->settings.beside,
                                       .attached = c->settings.attached,
+                                      .sample = c->settings.sample,
                                       .background = !c->settings.text && !c->settings.keep_last,
                                       .chunk_events = c->settings.text ? TEXT_CHUNK_EVENTS : 0};
 }
@@ -284,6 +286,7 @@ static int become_childs(struct collector *c, const int fds[2])
         return 1;
     }
     feed_rebind(c->feed, c->writer);
+    feed_other_ring(c->feed);
     begin_writing(c);
     if (c->native) {
         channel_use_memory(&c->channel, c->pid);
@@ -497,14 +500,21 @@ static enum mt_ending native_ending(const struct collector *c)
     return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL ? MT_ENDING_KILLED : MT_ENDING_EXIT;
 }
 
-/* Write how many frees and resizes were of blocks that are older than the trace. */
-static void note_older(const struct collector *c)
+static void put_number(const struct collector *c, const char *key, uint64_t n)
 {
     char number[24];
-    if (!c->settings.attached)
-        return;
-    snprintf(number, sizeof number, "%" PRIu64, mt_writer_older(c->writer));
-    mt_writer_info(c->writer, "older_frees", number);
+    snprintf(number, sizeof number, "%" PRIu64, n);
+    mt_writer_info(c->writer, key, number);
+}
+
+/* Write which events are missing, and how many frees and resizes were of blocks whose News are not in the trace. */
+static void note_missing_events(const struct collector *c)
+{
+    feed_lost(c->feed, c->ring->lost);
+    if (c->settings.attached)
+        put_number(c, "older_frees", mt_writer_older(c->writer));
+    if (mt_writer_orphans(c->writer))
+        put_number(c, "orphan_frees", mt_writer_orphans(c->writer));
 }
 
 /* The launcher does not know the name. */
@@ -515,6 +525,15 @@ static void note_name(const struct collector *c)
         return;
     snprintf(text, sizeof text, "memtrace written to %s", c->name);
     note(c, text);
+}
+
+/* A wrapper such as env executes the program that the user means. */
+static void note_exec(const struct collector *c, enum mt_ending ending)
+{
+    if (c->native && !c->forked && ending == MT_ENDING_EXEC)
+        note(c, "the program has executed another one (exec), which is not recorded: the trace ends there. "
+                "Record "
+                "that program itself, and give wrappers first: env VARIABLE=x ljtrace run PROGRAM");
 }
 
 /* A program that goes on after the recording keeps the ring mapped: return the memory of its slabs to the system. */
@@ -542,8 +561,9 @@ static int finish(struct collector *c, int complete)
     else if (!nothing)
         sink_publish(&c->sink, c->process);
     note_missing_lines(c);
-    note_older(c);
+    note_missing_events(c);
     note_parts(c);
+    note_exec(c, ending);
     if (nothing)
         sink_remove(&c->sink);
     const char *wrong = nothing ? sink_close(&c->sink) : end_file(c, ending, &err);
@@ -604,6 +624,7 @@ static int run(struct collector *c)
 /* The arguments of the collector. */
 struct arguments {
     const char *ring, *socket, *level, *out, *pid, *text, *max_size, *freed, *beside, *keep, *native;
+    const char *sample_every, *sample_seed;
 };
 
 /* Find the values of the arguments, which are pairs `NAME VALUE`. All are required. */
@@ -611,10 +632,19 @@ static bool find_arguments(struct arguments *a, int argc, char **argv)
 {
     const struct {
         const char *name, **value;
-    } all[] = {{"--ring", &a->ring},         {"--socket", &a->socket}, {"--level", &a->level},
-               {"--out", &a->out},           {"--pid", &a->pid},       {"--text", &a->text},
-               {"--max-size", &a->max_size}, {"--freed", &a->freed},   {"--beside", &a->beside},
-               {"--keep", &a->keep},         {"--native", &a->native}};
+    } all[] = {{"--ring", &a->ring},
+               {"--socket", &a->socket},
+               {"--level", &a->level},
+               {"--out", &a->out},
+               {"--pid", &a->pid},
+               {"--text", &a->text},
+               {"--max-size", &a->max_size},
+               {"--freed", &a->freed},
+               {"--beside", &a->beside},
+               {"--keep", &a->keep},
+               {"--native", &a->native},
+               {"--sample-every", &a->sample_every},
+               {"--sample-seed", &a->sample_seed}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (!option(argc, argv, all[i].name, all[i].value))
             return false;
@@ -629,12 +659,14 @@ static bool parse(struct collector *c, int argc, char **argv, int *ring)
         return false;
     *ring = atoi(a.ring);
     c->channel.socket = atoi(a.socket);
-    c->settings = (struct settings){.level = atoi(a.level),
-                                    .text = atoi(a.text) != 0,
-                                    .freed = atoi(a.freed) != 0,
-                                    .beside = (uint32_t)atoi(a.beside),
-                                    .keep_last = strcmp(a.keep, "last") == 0,
-                                    .max_size = strtoull(a.max_size, NULL, 10)};
+    c->settings = (struct settings){
+        .level = atoi(a.level),
+        .text = atoi(a.text) != 0,
+        .freed = atoi(a.freed) != 0,
+        .beside = (uint32_t)atoi(a.beside),
+        .keep_last = strcmp(a.keep, "last") == 0,
+        .sample = {.every = strtoull(a.sample_every, NULL, 10), .seed = strtoull(a.sample_seed, NULL, 10)},
+        .max_size = strtoull(a.max_size, NULL, 10)};
     c->pattern = a.out;
     c->pid = atoi(a.pid);
     c->native = atoi(a.native) != 0;

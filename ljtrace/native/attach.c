@@ -180,6 +180,8 @@ static const char *what_failed(long result)
     case ATTACHED_NO_RING:
         return "it cannot reach this process: it is in another network namespace (a container); run ljtrace "
                "inside of it";
+    case ATTACHED_NO_MAPS:
+        return "it cannot read /proc/self/maps; /proc must be mounted where it runs";
     default:
         return "its recording cannot begin; it needs 32 MiB of address space";
     }
@@ -194,8 +196,8 @@ static bool begin(struct attach *a)
         complain("cannot attach: %s", strerror(errno));
         return false;
     }
-    snprintf(text, sizeof text, "%s:%s:%d:%s:%s", a->socket_name, a->launcher.options.depth, a->forks,
-             a->launcher.options.sample_mean, a->launcher.options.sample_seed);
+    snprintf(text, sizeof text, "%s:%s:%d:%s:%s:%llu", a->socket_name, a->launcher.options.depth, a->forks,
+             a->launcher.options.sample_mean, a->launcher.options.sample_seed, a->launcher.options.stacks);
     const char *wrong = inject(&a->target, a->library, ATTACHED_BEGIN, text, &result);
     stop_server(a);
     if (!wrong && result != ATTACHED_DONE)
@@ -323,6 +325,6 @@ int main(int argc, char **argv)
     if (!target_open(&a.target, a.launcher.process, a.library))
         return LAUNCHER_FAILED;
     if (attaches)
-        return attach(&a);
+        return target_permits_calls(&a.target) ? attach(&a) : LAUNCHER_FAILED;
     return end(&a) ? 0 : LAUNCHER_FAILED;
 }

@@ -65,7 +65,7 @@ static int receive_ring(const char *name, size_t n)
     return memfd;
 }
 
-/* text: NAME:DEPTH:FORKS:MEAN:SEED:ADDRESS, the socket, the options as in NATIVE_VARIABLE, and where the thread was
+/* text: NAME:DEPTH:FORKS:MEAN:SEED:STACKS:ADDRESS, the socket, the options as in NATIVE_VARIABLE, and where the thread was
  * interrupted. */
 NATIVE_PUBLIC int ljtrace_native_attach(const char *text)
 {
@@ -76,7 +76,7 @@ NATIVE_PUBLIC int ljtrace_native_attach(const char *text)
     native_options.depth = (uint32_t)strtoul(at + (*at == ':'), &at, 10);
     native_options.forks = strtoul(at + (*at == ':'), &at, 10) != 0;
     const uint64_t mean = strtoull(at + (*at == ':'), &at, 10), seed = strtoull(at + (*at == ':'), &at, 10);
-    native_options.stacks = 0;
+    native_options.stacks = strtoull(at + (*at == ':'), &at, 10);
     lua_patch_interrupted = strtoull(at + (*at == ':'), NULL, 16);
     const int memfd = receive_ring(text, n);
     if (memfd < 0)
@@ -85,7 +85,10 @@ NATIVE_PUBLIC int ljtrace_native_attach(const char *text)
     close(memfd);
     if (!begun)
         return ATTACHED_FAILED;
-    got_redirect();
+    if (!got_redirect()) {
+        ljtrace_native_detach("");
+        return ATTACHED_NO_MAPS;
+    }
     lua_states_find();
     lua_patch_interrupted = 0;
     return ATTACHED_DONE;

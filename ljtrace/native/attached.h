@@ -14,6 +14,7 @@ enum {
     ATTACHED_BUSY,    /* the process is recorded already */
     ATTACHED_NOT,     /* it is not recorded */
     ATTACHED_NO_RING, /* the launcher cannot be reached */
+    ATTACHED_NO_MAPS, /* the process cannot find out which memory it can write */
     ATTACHED_FAILED   /* the recording cannot begin */
 };
 

@@ -1,4 +1,4 @@
-/* cpu_timer.c - a timer on the CPU time of the calling thread.
+/* cpu_timer.c - a timer on the CPU time of a thread.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -13,7 +13,18 @@
 
 #define SECOND 1000000000ULL
 
-bool cpu_timer_start(struct cpu_timer *timer, int signal, uint64_t interval)
+/* The kernel's number of the clock that has the CPU time of a thread, as pthread_getcpuclockid makes it. */
+static long clock_of(int thread)
+{
+    return (long)(((unsigned)~thread << 3) | 6);
+}
+
+int cpu_timer_thread(void)
+{
+    return (int)kernel_call(SYS_gettid, 0, 0, 0, 0, 0, 0);
+}
+
+bool cpu_timer_start(struct cpu_timer *timer, int thread, int signal, uint64_t interval)
 {
     const struct timespec each = {(time_t)(interval / SECOND), (long)(interval % SECOND)};
     const struct itimerspec when = {each, each};
@@ -22,8 +33,8 @@ bool cpu_timer_start(struct cpu_timer *timer, int signal, uint64_t interval)
     memset(&event, 0, sizeof event);
     event.sigev_notify = SIGEV_THREAD_ID;
     event.sigev_signo = signal;
-    event._sigev_un._tid = (int)kernel_call(SYS_gettid, 0, 0, 0, 0, 0, 0);
-    if (kernel_call(SYS_timer_create, CLOCK_THREAD_CPUTIME_ID, (long)&event, (long)&id, 0, 0, 0) != 0)
+    event._sigev_un._tid = thread;
+    if (kernel_call(SYS_timer_create, clock_of(thread), (long)&event, (long)&id, 0, 0, 0) != 0)
         return false;
     *timer = (struct cpu_timer){id, true};
     if (kernel_call(SYS_timer_settime, id, 0, (long)&when, 0, 0, 0) == 0)

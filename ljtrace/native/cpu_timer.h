@@ -1,4 +1,4 @@
-/* cpu_timer.h - a timer on the CPU time of the calling thread, which sends a signal to this thread.
+/* cpu_timer.h - a timer on the CPU time of a thread, which sends a signal to this thread.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
@@ -17,8 +17,11 @@ struct cpu_timer {
     bool exists;
 };
 
-/* Send this signal to the calling thread after each `interval` nanoseconds of its CPU time. False: that is not possible. */
-bool cpu_timer_start(struct cpu_timer *timer, int signal, uint64_t interval);
+/* The calling thread. */
+int cpu_timer_thread(void);
+/* Send this signal to a thread of this process after each `interval` nanoseconds of its CPU time. False: that is not
+ * possible. */
+bool cpu_timer_start(struct cpu_timer *timer, int thread, int signal, uint64_t interval);
 void cpu_timer_stop(struct cpu_timer *timer);
 /* The CPU time of the calling thread in nanoseconds. */
 uint64_t cpu_timer_now(void);

@@ -12,6 +12,7 @@
 #include "ljtrace/native/got.h"
 #include "ljtrace/native/lua_stack.h"
 #include "ljtrace/native/sample.h"
+#include "ljtrace/native/stack_sampler.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -33,19 +34,34 @@ NATIVE_THREAD_LOCAL struct thread {
 
 static uint32_t s_threads; /* number of threads so far */
 static uint32_t s_running; /* the thread of the last event in the ring */
-static uint64_t s_dropped; /* events of signal handlers that were too many to defer */
 
-static void put_thread(void)
+static void know_thread(void)
 {
     struct thread *t = &s_self;
-    if (!t->number) {
-        t->number = s_threads < MOST_THREADS ? ++s_threads : MOST_THREADS;
-        native_thread_begins();
-    }
-    if (t->number == s_running)
+    if (native_options.stacks)
+        stack_sampler_join();
+    if (t->number)
         return;
-    s_running = t->number;
-    NATIVE_PUT(thread, .thread = t->number);
+    t->number = s_threads < MOST_THREADS ? ++s_threads : MOST_THREADS;
+    native_thread_begins();
+}
+
+void native_name_thread(void)
+{
+    if (s_self.number == s_running)
+        return;
+    s_running = s_self.number;
+    NATIVE_PUT(thread, .thread = s_running);
+}
+
+/* Write what precedes an event: which thread runs, and whether events before it are missing. */
+static void put_preface(void)
+{
+    know_thread();
+    if (native_ring_is_dropping())
+        return;
+    native_ring_put_lost();
+    native_name_thread();
 }
 
 uint32_t native_thread(void)
@@ -62,9 +78,16 @@ static void take_stack(struct native_taken *t)
         t->ips[most] = RAW_CUT;
 }
 
+static enum ring_loss loss_of(enum native_event_kind kind)
+{
+    return kind == NATIVE_NEW ? RING_LOST_NEW : kind == NATIVE_FREE ? RING_LOST_FREE : RING_LOST_RESIZE;
+}
+
 static void put(struct native_taken *t, const struct native_event *e)
 {
     struct raw_stack stack;
+    if (native_ring_drops(loss_of(e->kind)))
+        return;
     if (t->depth == NATIVE_NO_DEPTH)
         take_stack(t);
     if (!t->from.sp || !lua_stack_take(&t->from, &stack))
@@ -87,7 +110,7 @@ static void put_sampled(struct native_taken *t)
     const bool begins = e->kind == NATIVE_NEW || (e->kind == NATIVE_RESIZE && e->chosen);
     if (ended && native_sample_remove(ended))
         put(t, &(struct native_event){NATIVE_FREE, .how = e->how, .addr = ended});
-    if (begins && native_sample_add(e->addr, 0))
+    if (begins && !native_ring_drops(RING_LOST_NEW) && native_sample_add(e->addr, 0))
         put(t, &(struct native_event){NATIVE_NEW, .how = e->how, .addr = e->addr, .size = e->size});
 }
 
@@ -99,26 +122,57 @@ void native_event_put(struct native_taken *t)
         put(t, &t->event);
 }
 
+/* Write the deferred events. A handler may add one at any moment, so the count is only set to 0 while it is that of the
+ * events that were written. */
+static void put_deferred(void)
+{
+    struct thread *t = &s_self;
+    uint32_t done = 0, all = __atomic_load_n(&t->deferred_count, __ATOMIC_RELAXED);
+    if (__builtin_expect(all == 0, 1))
+        return;
+    do {
+        while (done < all)
+            native_event_put(&t->taken[1 + done++]);
+    } while (
+        !__atomic_compare_exchange_n(&t->deferred_count, &all, 0, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+}
+
 bool native_event_lock(void)
 {
     if (!native_ring_lock())
         return false;
     s_self.locked = true;
-    put_thread();
+    put_preface();
+    put_deferred();
     return true;
 }
 
+static void unlock(void)
+{
+    struct thread *t = &s_self;
+    if (t->locked) {
+        put_deferred();
+        t->locked = false;
+        native_ring_unlock();
+    } else
+        t->deferred_count = 0; /* nothing is recorded any more */
+}
+
+/* What a handler defers while the ring is being unlocked is written after that. */
 void native_event_end(void)
 {
     struct thread *t = &s_self;
-    for (uint32_t i = 0; t->locked && i < t->deferred_count; i++)
-        native_event_put(&t->taken[1 + i]);
-    t->deferred_count = 0;
-    if (t->locked) {
-        t->locked = false;
-        native_ring_unlock();
+    const uint64_t sp = t->recording;
+    for (;;) {
+        unlock();
+        t->recording = 0;
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);
+        if (__builtin_expect(__atomic_load_n(&t->deferred_count, __ATOMIC_RELAXED) == 0, 1))
+            return;
+        t->recording = sp;
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);
+        native_event_lock();
     }
-    t->recording = 0;
 }
 
 /* Is the event of this thread that is not complete one that will be completed? Not if its frame on the stack is gone. */
@@ -134,11 +188,14 @@ static bool is_interrupted(uint64_t sp)
 static struct native_taken *defer(const struct native_registers *from)
 {
     struct thread *t = &s_self;
-    if (t->deferred_count == MOST_DEFERRED) {
-        __atomic_add_fetch(&s_dropped, 1, __ATOMIC_RELAXED);
+    const uint32_t index = __atomic_fetch_add(&t->deferred_count, 1, __ATOMIC_RELAXED);
+    if (index >= MOST_DEFERRED) {
+        __atomic_sub_fetch(&t->deferred_count, 1, __ATOMIC_RELAXED);
+        native_ring_lose(RING_LOST_IN_HANDLER);
         return NULL;
     }
-    struct native_taken *taken = &t->taken[1 + t->deferred_count++];
+    struct native_taken *taken = &t->taken[1 + index];
+    taken->event.kind = NATIVE_NOTHING; /* until it is filled in */
     taken->from = *from;
     take_stack(taken);
     taken->from.sp = 0;
@@ -193,7 +250,7 @@ bool native_enter(uint64_t sp)
 {
     struct thread *t = &s_self;
     if (t->recording && is_interrupted(sp)) {
-        __atomic_add_fetch(&s_dropped, 1, __ATOMIC_RELAXED);
+        native_ring_lose(RING_LOST_IN_HANDLER);
         return false;
     }
     if (t->recording)
@@ -215,7 +272,7 @@ enum native_chance native_try_enter(uint64_t sp)
     t->recording = sp;
     t->locked = native_ring_try_lock();
     if (t->locked) {
-        put_thread();
+        put_preface();
         return NATIVE_ENTERED;
     }
     t->recording = 0;
@@ -248,9 +305,4 @@ void native_details_begin(void)
 void native_details_end(void)
 {
     s_self.details--;
-}
-
-uint64_t native_events_dropped(void)
-{
-    return __atomic_load_n(&s_dropped, __ATOMIC_RELAXED);
 }

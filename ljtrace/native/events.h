@@ -52,6 +52,9 @@ void native_event_end(void);
  * pointer. Returns false if it is not recorded. */
 bool native_enter(uint64_t sp);
 void native_leave(void);
+/* Write which thread runs, for an event that is not dropped when the ring is full. Between native_enter and
+ * native_leave. */
+void native_name_thread(void);
 /* Begin an event in the handler of a signal. It does not wait long for the ring. */
 enum native_chance {
     NATIVE_ENTERED, /* native_leave has to follow */
@@ -71,7 +74,5 @@ void native_details_end(void);
 void native_events_restart(void);
 /* The number of the running thread, from 1; 0 = it has recorded nothing. */
 uint32_t native_thread(void);
-/* The number of events that could not be recorded. */
-uint64_t native_events_dropped(void);
 
 #endif

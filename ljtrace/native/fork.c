@@ -57,6 +57,7 @@ static void before_fork(void)
     s_announced = native_is_on() && native_options.forks && native_enter(NATIVE_HERE.sp);
     if (s_announced) {
         make_name();
+        native_ring_put_lost();
         NATIVE_PUT(forked, .instructions = native_now(), .name = native_text(s_name));
         native_ring_flush();
     }
@@ -133,6 +134,7 @@ static int make_ring(void)
     }
     ring->magic = RING_MAGIC;
     ring->version = RING_VERSION;
+    ring->drops = native_ring_may_drop();
     munmap(ring, RING_HEADER_BYTES);
     return fd;
 }

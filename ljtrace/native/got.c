@@ -3,7 +3,8 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * Each relocation that names a function which this library exports is looked at: the entry of a PLT, or a pointer. It is
- * changed if it points to the function that the program calls otherwise, or if the PLT has not been used yet. To
+ * changed if it points to the function that the program calls otherwise, or if the PLT has not been used yet. A weak
+ * function that nothing else defines, such as that of LJTRACE_MARK, is 0 otherwise. To
  * restore, no state is needed: every pointer to this library is replaced by the program's function.
  *
  * The dynamic linker protects most pointers from being written when it has written them (RELRO). So a pointer there
@@ -105,7 +106,7 @@ static bool change(const struct object *o, const ElfW(Rela) * r, const struct pa
     const char *name = o->names + symbol->st_name;
     const uint64_t ours = group_of(name) == p->group ? (uint64_t)host_symbol(p->own, name) : 0;
     const uint64_t theirs = ours ? programs(name, p->own) : 0;
-    if (!theirs)
+    if (!ours || (!theirs && ELF64_ST_BIND(symbol->st_info) != STB_WEAK))
         return true;
     if (at >= o->relro_from && at < o->relro_to && writable_has(at))
         return false;
@@ -226,13 +227,14 @@ static void unlock(void)
     __atomic_store_n(&s_lock, 0, __ATOMIC_RELEASE);
 }
 
-void got_redirect(void)
+bool got_redirect(void)
 {
     lock();
-    s_redirected = true;
+    s_redirected = writable_read();
     s_attempts = 0;
-    got_is_late = !change_all(true);
+    got_is_late = s_redirected && !change_all(true);
     unlock();
+    return s_redirected;
 }
 
 void got_restore(void)

@@ -10,8 +10,9 @@
 
 #include <stdbool.h>
 
-/* Redirect the pointers of all objects to the functions that this library exports. */
-void got_redirect(void);
+/* Redirect the pointers of all objects to the functions that this library exports. Returns false if that is not possible,
+ * because /proc/self/maps cannot be read. */
+bool got_redirect(void);
 /* Let them point to the functions of the program again. */
 void got_restore(void);
 /* Objects were loaded. Their pointers may not be written yet, so they are redirected later, by got_catch_up. */

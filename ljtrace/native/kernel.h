@@ -5,7 +5,10 @@
 #ifndef LJTRACE_NATIVE_KERNEL_H
 #define LJTRACE_NATIVE_KERNEL_H
 
+#include <errno.h>
+#include <stdbool.h>
 #include <stdint.h>
+#include <sys/syscall.h>
 
 /* A system call; of an error, the result is -errno. */
 static inline long kernel_call(long number, long a, long b, long c, long d, long e, long f)
@@ -19,6 +22,15 @@ static inline long kernel_call(long number, long a, long b, long c, long d, long
                      : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
                      : "rcx", "r11", "memory");
     return result;
+}
+
+/* Can the page of this address be read? The kernel reads a signal set there before it refuses an operation that does not
+ * exist. */
+enum { KERNEL_PAGE = 4096 };
+static inline bool kernel_can_read(uint64_t address)
+{
+    return kernel_call(SYS_rt_sigprocmask, ~0L, (long)(address & ~(uint64_t)(KERNEL_PAGE - 1)), 0, 8, 0, 0) ==
+           -EINVAL;
 }
 
 /* The address of this thread's control block, to which %fs points. */

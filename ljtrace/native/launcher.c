@@ -22,6 +22,9 @@
 
 enum { MOST_DEPTH = 500, SMALLEST = 64 << 10 };
 #define SAMPLE_MEAN "524288" /* bytes, of --sample without a value */
+/* The limits of the time between two samples of the stacks, in nanoseconds. */
+#define SHORTEST_SAMPLE 100000ULL
+#define LONGEST_SAMPLE 60000000000ULL
 
 void complain(const char *format, ...)
 {
@@ -57,6 +60,25 @@ const char *launcher_size(const char *text, unsigned long long least)
     return asprintf(&bytes, "%llu", n << shift) < 0 ? NULL : bytes;
 }
 
+/* Convert a time with a unit to nanoseconds; 0 is 0. Returns false if it is none, or beyond the limits. */
+static bool time_of(const char *text, unsigned long long *nanoseconds)
+{
+    static const struct {
+        const char *name;
+        unsigned long long ns;
+    } units[] = {{"us", 1000}, {"ms", 1000000}, {"s", 1000000000}};
+    char *end;
+    const unsigned long long n = strtoull(text, &end, 10);
+    *nanoseconds = 0;
+    if (strcmp(text, "0") == 0)
+        return true;
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (end != text && text[0] != '-' && strcmp(end, units[i].name) == 0 &&
+            n <= LONGEST_SAMPLE / units[i].ns)
+            *nanoseconds = n * units[i].ns;
+    return *nanoseconds >= SHORTEST_SAMPLE;
+}
+
 const char *launcher_option(struct launcher_options *o, const char *name, const char *value)
 {
     if (strcmp(name, "out") == 0) {
@@ -82,6 +104,15 @@ const char *launcher_option(struct launcher_options *o, const char *name, const 
     if (strcmp(name, "sample-seed") == 0) {
         o->sample_seed = value;
         return launcher_is_number(value, 1, LONG_MAX) ? NULL : "--sample-seed takes a number, 1 or more";
+    }
+    if (strcmp(name, "sample-stacks") == 0)
+        return time_of(value, &o->stacks) ? NULL
+                                          : "--sample-stacks takes a CPU time with a unit, 100us or more, "
+                                            "such as 10ms; 0 = no samples";
+    if (strcmp(name, "when-full") == 0) {
+        o->when_full = value;
+        return strcmp(value, "wait") == 0 || strcmp(value, "drop") == 0 ? NULL
+                                                                        : "--when-full is wait or drop";
     }
     o->keep = value;
     return strcmp(value, "first") == 0 || strcmp(value, "last") == 0 ? NULL : "--keep is first or last";
@@ -110,6 +141,7 @@ static bool make_ring(struct launcher *l)
         return false;
     l->ring->magic = RING_MAGIC;
     l->ring->version = RING_VERSION;
+    l->ring->drops = strcmp(l->options.when_full, "drop") == 0;
     return true;
 }
 
@@ -137,6 +169,7 @@ static void become_collector(const struct launcher *l, int socket)
     const char *argv[] = {"ljtrace-collector", "--ring", ring, "--socket", fd, "--level", l->options.level,
                           "--out", l->options.out, "--pid", pid, "--text", text ? "1" : "0",
                           "--max-size", l->options.max_size, "--freed", "0", "--beside", "0",
+                          "--sample-every", "0", "--sample-seed", "0",
                           "--keep", l->options.keep, "--native", "1", NULL};
     /* clang-format on */
     setsid();
@@ -210,6 +243,17 @@ void launcher_put_end(const struct launcher *l, int status)
     syscall(SYS_futex, &l->ring->filled, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
+/* The memory is also the program's. */
+static void show_problems(const char *problems)
+{
+    char lines[RING_PROBLEM_BYTES], *rest = lines, *line;
+    memcpy(lines, problems, sizeof lines);
+    lines[sizeof lines - 1] = 0;
+    while ((line = strsep(&rest, "\n")))
+        if (*line)
+            complain("%s", line);
+}
+
 /* Notes are between RING_NOTE, and its last words follow. */
 void launcher_show_messages(const struct launcher *l)
 {
@@ -232,4 +276,5 @@ void launcher_show_messages(const struct launcher *l)
     line[used] = 0;
     if (used)
         complain("%s", line);
+    show_problems(l->ring->problems);
 }

@@ -19,19 +19,21 @@ enum { LAUNCHER_FAILED = 125 };
 
 /* The options of both commands; values of NULL are not set. */
 struct launcher_options {
-    const char *out, *depth, *level, *max_size, *keep;
+    const char *out, *depth, *level, *max_size, *keep, *when_full;
     const char *sample_mean, *sample_seed; /* 0 = all is recorded; 0 = any */
+    unsigned long long stacks; /* nanoseconds from one sample of the stacks to the next; 0 = none */
 };
 #define LAUNCHER_DEFAULTS                                                                                    \
     {                                                                                                        \
-        "ljtrace.%p.ljt", "200", "1", "0", "first", "0", "0"                                                 \
+        "ljtrace.%p.ljt", "200", "1", "0", "first", "wait", "0", "0", 0                                      \
     }
 
 /* Their entries in the table for getopt_long, each with the value `value`, and the lines of the help text. */
 #define LAUNCHER_OPTIONS(value)                                                                              \
     {"out", required_argument, NULL, value}, {"stack-depth", required_argument, NULL, value},                \
         {"compress", required_argument, NULL, value}, {"max-size", required_argument, NULL, value},          \
-        {"keep", required_argument, NULL, value}, {"sample", optional_argument, NULL, value},                \
+        {"keep", required_argument, NULL, value}, {"when-full", required_argument, NULL, value},             \
+        {"sample-stacks", required_argument, NULL, value}, {"sample", optional_argument, NULL, value},       \
     {                                                                                                        \
         "sample-seed", required_argument, NULL, value                                                        \
     }
@@ -42,8 +44,12 @@ struct launcher_options {
     "  --compress=N       zstd level of the file, 1 to 19 (1)\n"                                             \
     "  --max-size=SIZE    end the recording at this size of the file, such as 500m or 2g\n"                  \
     "  --keep=first|last  which part of a longer recording is kept at --max-size (first)\n"                  \
+    "  --when-full=wait|drop  what the program does while the recorder cannot write as fast as it\n"         \
+    "                     allocates: wait, or go on unrecorded; steve then says what is missing (wait)\n"    \
     "  --sample[=SIZE]    record a sample: of each SIZE bytes that are allocated, one on average\n"          \
     "                     selects its block (512k); steve then shows estimates\n"                            \
+    "  --sample-stacks=TIME  record the stack of each thread after each TIME of its CPU time, such\n"        \
+    "                     as 10ms\n"                                                                         \
     "  --sample-seed=N    select the same blocks in each run of a program that does the same\n"
 
 /* The ring and the collector of a recording. */
@@ -77,7 +83,7 @@ bool launcher_start_collector(struct launcher *l);
 void launcher_reap(struct launcher *l, int how);
 /* Tell the collector that the program has ended with this status of waitpid. */
 void launcher_put_end(const struct launcher *l, int status);
-/* Show what the collector sends until it ends. */
+/* Show what the collector sends until it ends, and what the library has reported. */
 void launcher_show_messages(const struct launcher *l);
 
 #endif

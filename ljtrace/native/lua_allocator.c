@@ -154,22 +154,43 @@ static bool is_passed(const void *ptr, size_t nsize)
            native_sample_passes(nsize);
 }
 
-/* In a sample: is the call recorded? The state's last recorded block has been filled in by now, and gets its type. */
+/* The state's last recorded block has been filled in by now, and gets its type. */
+static void settle(void *ud, const void *ptr, size_t osize, size_t nsize)
+{
+    struct lt_vm *vm = lt_vm_caller(VG_(get_running_tid)(), lt_lua_heap((Addr)ud), host_registers.guest_RSP);
+    if (vm)
+        lt_types_settle(vm, nsize ? 0 : (Addr)ptr, osize);
+    native_countdown.attends &= ~SETTLES;
+}
+
+/* In a sample: is the call recorded? */
 static bool is_sampled(void *ud, void *ptr, size_t osize, size_t nsize)
 {
     const bool made = native_sample_draw(nsize), ends = ptr && native_sample_holds((uint64_t)ptr);
-    if (native_countdown.attends & SETTLES) {
-        struct lt_vm *vm =
-            lt_vm_caller(VG_(get_running_tid)(), lt_lua_heap((Addr)ud), host_registers.guest_RSP);
-        if (vm)
-            lt_types_settle(vm, nsize ? 0 : (Addr)ptr, osize);
-        native_countdown.attends &= ~SETTLES;
-    }
+    if (native_countdown.attends & SETTLES)
+        settle(ud, ptr, osize, nsize);
     if (!made && !ends && ptr && !nsize) {
         lt_proto_gone((Addr)ptr);
         native_sample_remove((uint64_t)ptr);
     }
     return made || ends;
+}
+
+/* Is the call dropped, since the ring is full? No stack is taken then, because its names would need room as well. */
+static bool is_dropped(void *ud, const void *ptr, size_t osize, size_t nsize)
+{
+    if (!native_ring_is_dropping() || (!ptr && !nsize))
+        return false;
+    settle(ud, ptr, osize, nsize);
+    if (ptr && !nsize)
+        lt_proto_gone((Addr)ptr);
+    if (!native_sample_mean)
+        native_ring_lose(!nsize ? RING_LOST_FREE : ptr ? RING_LOST_RESIZE : RING_LOST_NEW);
+    if (native_sample_mean && ptr && native_sample_remove((uint64_t)ptr))
+        native_ring_lose(RING_LOST_FREE);
+    if (native_sample_mean && nsize && native_countdown.chosen)
+        native_ring_lose(RING_LOST_NEW);
+    return true;
 }
 
 static void *call_passed(const struct watched *w, void *ud, void *ptr, size_t osize, size_t nsize)
@@ -189,7 +210,7 @@ __attribute__((used)) static void *on_call(void *ud, void *ptr, size_t osize, si
     set_registers(w, s);
     if (t_closing.stack)
         note_end_of_stack(ptr, nsize);
-    if (native_sample_mean && !is_sampled(ud, ptr, osize, nsize)) {
+    if ((native_sample_mean && !is_sampled(ud, ptr, osize, nsize)) || is_dropped(ud, ptr, osize, nsize)) {
         lua_event_end();
         return call_passed(w, ud, ptr, osize, nsize);
     }

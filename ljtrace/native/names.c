@@ -7,10 +7,12 @@
  */
 #define _GNU_SOURCE
 #include "ljtrace/native/native.h"
+#include "memtrace/memtrace.h"
 
 #include <dlfcn.h>
 #include <limits.h>
 #include <link.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <unistd.h>
@@ -55,6 +57,13 @@ static void report(const struct dl_find_object *o, struct raw_text path)
                .bias = o->dlfo_link_map->l_addr, .object = path, .path = path);
 }
 
+static void name_cut(void)
+{
+    char name[40];
+    snprintf(name, sizeof name, RING_CUT_NAME, (int)native_options.depth);
+    NATIVE_PUT(luaframe, .key = RAW_CUT, .kind = MT_FRAME_CUT, .function = native_text(name));
+}
+
 void native_name(uint64_t ip)
 {
     uint64_t *slot = &s_named[(ip * 0x9e3779b97f4a7c15ULL) >> 48];
@@ -62,6 +71,10 @@ void native_name(uint64_t ip)
     if (*slot == ip)
         return;
     *slot = ip;
+    if (ip == RAW_CUT) {
+        name_cut();
+        return;
+    }
     if (_dl_find_object((void *)ip, &o) != 0 || is_vdso(&o)) {
         NATIVE_PUT(frame, .ip = ip);
         return;

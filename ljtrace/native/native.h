@@ -38,6 +38,8 @@ bool native_ring_map(int memfd);
 bool native_ring_attach(int memfd);
 /* Record no more, and hand what was recorded over to the collector. Only while the ring is locked. */
 void native_ring_detach(void);
+/* The recording has ended, and the program is about to forbid system calls: make none for the lock any more. */
+void native_ring_quiet(void);
 /* Hand the current slab over to the collector. Only while the ring is locked. */
 void native_ring_flush(void);
 /* The program is about to exit with this status. */
@@ -52,6 +54,16 @@ void native_ring_unlock(void);
 /* The same for signal handlers. Returns false also if this thread has locked the ring, or if it is not free after some
  * milliseconds. */
 bool native_ring_try_lock(void);
+/* With --when-full=drop: is the ring full, so that events are dropped until it is unlocked? And: is this event dropped? It
+ * is counted then. Only while the ring is locked. */
+bool native_ring_is_dropping(void);
+bool native_ring_drops(enum ring_loss kind);
+/* Count an event that is dropped for any reason. */
+void native_ring_lose(enum ring_loss kind);
+/* Write how many events were dropped, if there were any since it was last written. Only while the ring is locked. */
+void native_ring_put_lost(void);
+/* Was the option --when-full=drop given? */
+bool native_ring_may_drop(void);
 /* Room for a record of so many bytes, and that it is complete. Only while the ring is locked. */
 raw_word *native_ring_reserve(uint32_t bytes);
 void native_ring_commit(uint32_t bytes);
@@ -64,6 +76,8 @@ void native_ring_commit(uint32_t bytes);
 struct raw_text native_text(const char *text);
 void native_put_fact(const char *key, const char *value);
 void native_put_number(const char *key, uint64_t number);
+/* Something is not recorded: a line for the user at the end of the recording, and the fact `problems`. */
+void native_problem(const char *text);
 
 /* Memory that is never freed; NULL = there is none. */
 void *native_memory(size_t size);

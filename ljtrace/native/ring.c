@@ -5,6 +5,10 @@
  * ljtrace/protocol/ring.h describes the ring. The lock is a futex with the three states of Drepper, "Futexes Are Tricky":
  * free, taken, and taken while others wait.
  *
+ * With --when-full=drop, events are dropped as soon as only one slab is free. That one is for records that later events
+ * refer to, such as names, and for those that say how the program goes on, such as forks; these wait if it is full, too.
+ * Whether events are dropped is decided when the ring is locked, so an event is dropped as a whole.
+ *
  * A child process that was forked shares the ring with its parent, whatever function has forked it. A private page that
  * the kernel wipes at a fork tells both apart at the cost of one load for each event.
  */
@@ -35,6 +39,9 @@ static const volatile uint32_t *s_alive;
 static uint32_t *s_page; /* the page of s_alive */
 static uint32_t s_lock;
 NATIVE_THREAD_LOCAL volatile bool t_has_lock;
+static bool s_dropping; /* the ring was full when it was locked last, and events are dropped then */
+static volatile bool s_quiet; /* no system calls are made for the lock */
+static bool s_has_lost; /* events were dropped since the last LOST record */
 
 static long futex(uint32_t *word, int what, uint32_t value, const struct timespec *most)
 {
@@ -74,6 +81,7 @@ static bool map_ring(int memfd)
     if (s_ring)
         munmap(s_ring, RING_BYTES);
     ring->slabs = (uint64_t)ring + RING_HEADER_BYTES;
+    s_has_lost = false;
     s_ring = ring;
     use_slab(0);
     ring->begun = 1;
@@ -93,6 +101,12 @@ bool native_is_on(void)
     return s_alive && *s_alive;
 }
 
+/* The number of slabs that have room, with the current one. */
+static uint32_t free_slabs(void)
+{
+    return RING_SLABS - (s_ring->filled - __atomic_load_n(&s_ring->consumed, __ATOMIC_ACQUIRE));
+}
+
 static void wait_for_lock(void)
 {
     for (int i = 0; i < SPINS; i++) {
@@ -104,7 +118,8 @@ static void wait_for_lock(void)
         __builtin_ia32_pause();
     }
     while (__atomic_exchange_n(&s_lock, LOCK_WAITED_FOR, __ATOMIC_ACQUIRE) != LOCK_FREE)
-        futex(&s_lock, FUTEX_WAIT_PRIVATE, LOCK_WAITED_FOR, NULL);
+        if (!s_quiet)
+            futex(&s_lock, FUTEX_WAIT_PRIVATE, LOCK_WAITED_FOR, NULL);
 }
 
 static void take_lock(void)
@@ -116,15 +131,23 @@ static void take_lock(void)
     t_has_lock = true;
 }
 
+/* The ring was locked. Is this process still recorded? If not, it is unlocked. */
+static bool begin_records(void)
+{
+    if (!native_is_on()) {
+        native_ring_unlock();
+        return false;
+    }
+    s_dropping = s_ring->drops && free_slabs() < 2;
+    return true;
+}
+
 bool native_ring_lock(void)
 {
     if (!native_is_on())
         return false;
     take_lock();
-    if (native_is_on())
-        return true;
-    native_ring_unlock();
-    return false;
+    return begin_records();
 }
 
 bool native_ring_try_lock(void)
@@ -136,10 +159,7 @@ bool native_ring_try_lock(void)
             continue;
         }
         t_has_lock = true;
-        if (native_is_on())
-            return true;
-        native_ring_unlock();
-        return false;
+        return begin_records();
     }
     return false;
 }
@@ -147,7 +167,7 @@ bool native_ring_try_lock(void)
 void native_ring_unlock(void)
 {
     t_has_lock = false;
-    if (__atomic_exchange_n(&s_lock, LOCK_FREE, __ATOMIC_RELEASE) == LOCK_WAITED_FOR)
+    if (__atomic_exchange_n(&s_lock, LOCK_FREE, __ATOMIC_RELEASE) == LOCK_WAITED_FOR && !s_quiet)
         futex(&s_lock, FUTEX_WAKE_PRIVATE, 1, NULL);
 }
 
@@ -196,12 +216,54 @@ void native_ring_flush(void)
     next_slab();
 }
 
+/* -- events that are dropped -- */
+
+bool native_ring_is_dropping(void)
+{
+    return s_dropping;
+}
+
+bool native_ring_drops(enum ring_loss kind)
+{
+    if (s_dropping)
+        native_ring_lose(kind);
+    return s_dropping;
+}
+
+void native_ring_lose(enum ring_loss kind)
+{
+    __atomic_add_fetch(&s_ring->lost[kind], 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&s_has_lost, true, __ATOMIC_RELEASE);
+}
+
+void native_ring_put_lost(void)
+{
+    if (!__atomic_exchange_n(&s_has_lost, false, __ATOMIC_ACQUIRE))
+        return;
+    NATIVE_PUT(lost, .instructions = native_now(), .counts = s_ring->lost, .counts_count = RING_LOSSES);
+}
+
+bool native_ring_may_drop(void)
+{
+    return s_ring->drops;
+}
+
 bool native_ring_attach(int memfd)
 {
+    s_quiet = false;
     take_lock();
     const bool mapped = map_ring(memfd);
     native_ring_unlock();
     return mapped;
+}
+
+/* Threads that have noticed nothing yet get some time to come out of their system calls. */
+void native_ring_quiet(void)
+{
+    const struct timespec pause = {0, 20000000};
+    s_quiet = true;
+    futex(&s_lock, FUTEX_WAKE_PRIVATE, INT_MAX, NULL);
+    nanosleep(&pause, NULL);
 }
 
 void native_ring_detach(void)
@@ -245,6 +307,21 @@ struct raw_text native_text(const char *text)
 void native_put_fact(const char *key, const char *value)
 {
     NATIVE_PUT(info, .key = native_text(key), .value = native_text(value));
+}
+
+void native_problem(const char *text)
+{
+    const bool had_lock = t_has_lock;
+    if (!had_lock && !native_ring_lock())
+        return;
+    const size_t used = strnlen(s_ring->problems, RING_PROBLEM_BYTES), n = strlen(text);
+    if (n + 2 <= RING_PROBLEM_BYTES - used && !memmem(s_ring->problems, used, text, n)) {
+        memcpy(s_ring->problems + used, text, n);
+        s_ring->problems[used + n] = '\n';
+        NATIVE_PUT(info, .key = native_text("problems"), .value = {s_ring->problems, (uint32_t)(used + n)});
+    }
+    if (!had_lock)
+        native_ring_unlock();
 }
 
 void native_put_number(const char *key, uint64_t number)

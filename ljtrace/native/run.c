@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #include "config.h"
 #include "ljtrace/native/launcher.h"
+#include "ljtrace/native/sandbox.h"
 #include "ljtrace/native/serve.h"
 #include "ljtrace/native/session.h"
 
@@ -16,15 +17,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 /* Exit statuses, as those of env and nohup. */
 enum { NOT_EXECUTABLE = 126, NOT_FOUND = 127 };
-/* The limits of the time between two samples, in nanoseconds. */
-#define SHORTEST_SAMPLE 100000ULL
-#define LONGEST_SAMPLE 60000000000ULL
 
 /* The program and what it inherits. */
 struct run {
@@ -32,7 +31,6 @@ struct run {
     struct serve serve;
     bool forks;                /* forked children are recorded, too */
     bool lua_api;              /* Lua states get a global misc */
-    unsigned long long stacks; /* nanoseconds from one sample of the stacks to the next; 0 = none */
     char **program;
     int failure;           /* from the child: the error if it cannot execute the program */
     int gate;              /* writing to it lets the child execute the program */
@@ -43,8 +41,6 @@ static const char s_usage[] =
     "usage: ljtrace run [OPTIONS] PROGRAM [ARGUMENTS]\n"
     "Record all heap events of a program at native speed, without Valgrind.\n"
     "\n" LAUNCHER_HELP
-    "  --sample-stacks=TIME  record the stack of each thread after each TIME of its CPU time, such\n"
-    "                     as 10ms\n"
     "  --lua-api          give each Lua state a global misc with the profilers of ljtrace-lua(3)\n"
     "  --trace-fork=no    do not record children that the program forks; else each has a file\n"
     "                     with its process id in the name\n" SERVE_HELP
@@ -53,25 +49,6 @@ static const char s_usage[] =
 
 /* -- options -- */
 
-/* Convert a time with a unit to nanoseconds; 0 is 0. Returns false if it is none, or beyond the limits. */
-static bool time_of(const char *text, unsigned long long *nanoseconds)
-{
-    static const struct {
-        const char *name;
-        unsigned long long ns;
-    } units[] = {{"us", 1000}, {"ms", 1000000}, {"s", 1000000000}};
-    char *end;
-    const unsigned long long n = strtoull(text, &end, 10);
-    *nanoseconds = 0;
-    if (strcmp(text, "0") == 0)
-        return true;
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
-        if (end != text && text[0] != '-' && strcmp(end, units[i].name) == 0 &&
-            n <= LONGEST_SAMPLE / units[i].ns)
-            *nanoseconds = n * units[i].ns;
-    return *nanoseconds >= SHORTEST_SAMPLE;
-}
-
 /* Store the value of an option. Returns what is wrong with it; NULL = nothing. */
 static const char *set_option(struct run *r, const char *name, const char *value)
 {
@@ -79,10 +56,6 @@ static const char *set_option(struct run *r, const char *name, const char *value
         r->lua_api = true;
         return NULL;
     }
-    if (strcmp(name, "sample-stacks") == 0)
-        return time_of(value, &r->stacks) ? NULL
-                                          : "--sample-stacks takes a CPU time with a unit, 100us or more, "
-                                            "such as 10ms; 0 = no samples";
     const char *wrong;
     if (serve_option(&r->serve, name, value, &wrong))
         return wrong;
@@ -97,7 +70,6 @@ static int parse(struct run *r, int argc, char **argv)
 {
     enum { OTHER, HELP, VERSION };
     static const struct option all[] = {LAUNCHER_OPTIONS(OTHER),
-                                        {"sample-stacks", required_argument, NULL, OTHER},
                                         {"lua-api", no_argument, NULL, OTHER},
                                         {"trace-fork", required_argument, NULL, OTHER},
                                         SERVE_OPTIONS(OTHER),
@@ -134,7 +106,8 @@ static void become_program(const struct run *r, int gate, int failure)
 {
     char library[PATH_MAX], variable[2 * PATH_MAX], preload[2 * PATH_MAX], go;
     const char *former = getenv("LD_PRELOAD");
-    const int memfd = fcntl(r->launcher.memfd, F_DUPFD, 100);
+    const int high = fcntl(r->launcher.memfd, F_DUPFD, 100);
+    const int memfd = high >= 0 ? high : fcntl(r->launcher.memfd, F_DUPFD, 3); /* the limit is lower */
     if (read(gate, &go, 1) != 1)
         _exit(LAUNCHER_FAILED);
     if (memfd < 0 || !launcher_part(library, sizeof library, "libljtrace-native.so")) {
@@ -142,8 +115,8 @@ static void become_program(const struct run *r, int gate, int failure)
         _exit(LAUNCHER_FAILED);
     }
     snprintf(variable, sizeof variable, "%d:%s:%d:%s:%s:%llu:%d:%s%s", memfd, r->launcher.options.depth,
-             r->forks, r->launcher.options.sample_mean, r->launcher.options.sample_seed, r->stacks,
-             r->lua_api, former ? "=" : "-", former ? former : "");
+             r->forks, r->launcher.options.sample_mean, r->launcher.options.sample_seed,
+             r->launcher.options.stacks, r->lua_api, former ? "=" : "-", former ? former : "");
     snprintf(preload, sizeof preload, "%s%s%s", library, former ? ":" : "", former ? former : "");
     setenv(NATIVE_VARIABLE, variable, 1);
     setenv("LD_PRELOAD", preload, 1);
@@ -226,6 +199,23 @@ static sigset_t block_signals(struct run *r)
     return set;
 }
 
+/* The program inherits the seccomp filters of this process. A child finds out whether they permit the recorder's system
+ * calls. */
+static bool may_record(void)
+{
+    int status = 0;
+    if (prctl(PR_GET_SECCOMP) <= 0)
+        return true;
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(sandbox_try(SANDBOX_RECORD | SANDBOX_FORK | SANDBOX_SAMPLE) ? 0 : 1);
+    if (child > 0 && waitpid(child, &status, 0) == child && status == 0)
+        return true;
+    complain("cannot record here: this process runs under a seccomp filter that does not permit the recorder's system "
+             "calls");
+    return false;
+}
+
 int main(int argc, char **argv)
 {
     struct run r = {0};
@@ -233,7 +223,7 @@ int main(int argc, char **argv)
     if (done >= 0)
         return done;
     const sigset_t signals = block_signals(&r);
-    if (!launcher_make_ring(&r.launcher))
+    if (!may_record() || !launcher_make_ring(&r.launcher))
         return LAUNCHER_FAILED;
     if (!fork_child(&r)) {
         complain("cannot start the program: %s", strerror(errno));

@@ -65,7 +65,6 @@ static void thread_ends(void *any)
 void native_thread_begins(void)
 {
     pthread_setspecific(s_thread_ends, &native_options); /* any value: the key has a destructor */
-    stack_sampler_join();
 }
 
 /* -- objects -- */
@@ -210,6 +209,8 @@ static void put_facts(bool attached)
     native_put_fact("trace_mem", "no");
     native_put_fact("trace_freed", "no");
     native_put_number("stack_depth", native_options.depth);
+    if (native_ring_may_drop())
+        native_put_fact("when_full", "drop");
     if (native_options.stacks)
         native_put_number("sample_stacks", native_options.stacks);
     if (!native_sample_mean)
@@ -255,14 +256,16 @@ bool native_begin(int memfd, bool attached, uint64_t mean, uint64_t seed)
     native_heap_begin();
     native_sample_begin(mean, seed);
     put_facts(attached);
+    native_name(RAW_CUT);
     native_ring_unlock();
     lua_states_init();
-    stack_sampler_init(native_options.stacks);
+    stack_sampler_begin(native_options.stacks);
     return true;
 }
 
 void native_end(void)
 {
+    stack_sampler_end();
     if (!native_ring_lock())
         return;
     NATIVE_PUT(end, .ending = MT_ENDING_DETACHED, .instructions = native_now());

@@ -27,12 +27,6 @@ static __thread __attribute__((tls_model("initial-exec"))) uint64_t t_low, t_hig
 /* Where the thread's stack ends; 0 = not yet known. */
 static __thread __attribute__((tls_model("initial-exec"))) uint64_t t_end;
 
-static bool page_is_readable(uint64_t address)
-{
-    return kernel_call(SYS_rt_sigprocmask, ~0L, (long)(address & ~(uint64_t)(PAGE - 1)), 0, 8, 0, 0) ==
-           -EINVAL;
-}
-
 static uint64_t end_of_stack(void)
 {
     const bool is_first =
@@ -44,7 +38,7 @@ static uint64_t end_of_stack(void)
 static bool all_readable(uint64_t sp, uint64_t low)
 {
     for (uint64_t page = low - PAGE; page + PAGE > sp; page -= PAGE)
-        if (!page_is_readable(page))
+        if (!kernel_can_read(page))
             return false;
     return true;
 }
@@ -77,7 +71,7 @@ bool stack_memory_ask(struct stack_memory *memory, uint64_t address, uint64_t *w
     const uint64_t first = address & ~(uint64_t)(PAGE - 1), last = (address + 7) & ~(uint64_t)(PAGE - 1);
     if (first != last || address < PAGE)
         return false; /* no word of a frame crosses a page, because stacks are aligned */
-    if (memory->page != first && !page_is_readable(address))
+    if (memory->page != first && !kernel_can_read(address))
         return false;
     memory->page = first;
     memcpy(word, (const void *)(uintptr_t)address, sizeof *word);

@@ -1,4 +1,4 @@
-/* stack_sampler.h - ljtrace run --sample-stacks: the stack of each thread after each interval of its CPU time.
+/* stack_sampler.h - --sample-stacks: the stack of each thread after each interval of its CPU time.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
@@ -11,8 +11,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Take samples at this interval in nanoseconds; 0 = none. Once, before the program begins. */
-void stack_sampler_init(uint64_t interval);
+/* A recording begins: take samples at this interval in nanoseconds; 0 = none. All threads that there are get timers. Not
+ * while the ring is locked. */
+void stack_sampler_begin(uint64_t interval);
+/* It ends: no thread has a timer any more. */
+void stack_sampler_end(void);
 /* The calling thread is sampled from now on, if samples are taken at all. */
 void stack_sampler_join(void);
 /* This is a forked child with a ring of its own: its thread has no timer. */

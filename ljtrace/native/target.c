@@ -52,13 +52,13 @@ static char state_of(pid_t pid)
     return n && end && end[1] == ' ' ? end[2] : 0;
 }
 
-/* A number of /proc/PID/status; -1 = it does not say. */
-static long status_number(pid_t pid, const char *name)
+long target_status(pid_t pid, const char *folder, const char *name)
 {
-    char line[256];
+    char path[40], line[256];
     long number = -1;
     const size_t n = strlen(name);
-    FILE *f = open_proc(pid, "status");
+    snprintf(path, sizeof path, "%sstatus", folder);
+    FILE *f = open_proc(pid, path);
     while (f && fgets(line, sizeof line, f))
         if (strncmp(line, name, n) == 0 && line[n] == ':')
             number = strtol(line + n + 1, NULL, 10);
@@ -324,7 +324,7 @@ static uint64_t find_cave(const struct target *t)
 
 /* -- whether it is possible -- */
 
-static bool refuse(const struct target *t, const char *why)
+bool target_refuse(const struct target *t, const char *why)
 {
     complain("cannot attach to process %d: %s", t->pid, why);
     return false;
@@ -333,24 +333,24 @@ static bool refuse(const struct target *t, const char *why)
 static bool is_possible_now(const struct target *t)
 {
     const char state = state_of(t->pid);
-    const long tracer = status_number(t->pid, "TracerPid"), process = status_number(t->pid, "Tgid");
+    const long tracer = target_status(t->pid, "", "TracerPid"), process = target_status(t->pid, "", "Tgid");
     char why[256];
     if (!state || process < 0)
-        return refuse(t, "it does not exist");
+        return target_refuse(t, "it does not exist");
     if (state == 'Z' || state == 'X')
-        return refuse(t, "it has ended, and its parent has not taken notice (a zombie)");
+        return target_refuse(t, "it has ended, and its parent has not taken notice (a zombie)");
     if (process != t->pid) {
         snprintf(why, sizeof why, "this is a thread; give the process, which is %ld", process);
-        return refuse(t, why);
+        return target_refuse(t, why);
     }
     if (tracer > 0) {
         snprintf(why, sizeof why, "process %ld traces it, such as gdb or strace; end that first", tracer);
-        return refuse(t, why);
+        return target_refuse(t, why);
     }
     if (state == 'T')
-        return refuse(t, "it is stopped; let it continue by: kill -CONT, or fg in its shell");
+        return target_refuse(t, "it is stopped; let it continue by: kill -CONT, or fg in its shell");
     if (t->pid == getpid())
-        return refuse(t, "this is ljtrace itself");
+        return target_refuse(t, "this is ljtrace itself");
     return true;
 }
 
@@ -394,7 +394,7 @@ static bool refuse_permission(const struct target *t)
                            "sysctl kernel.yama.ptrace_scope=0"
                          : "only its user and root may do that: run ljtrace as root, and in a container with "
                            "CAP_SYS_PTRACE");
-    return refuse(t, why);
+    return target_refuse(t, why);
 }
 
 static bool find_functions(struct target *t)
@@ -418,22 +418,22 @@ bool target_open(struct target *t, pid_t pid, const char *library)
         return refuse_permission(t);
     const char *other = other_architecture(t);
     if (other)
-        return errno == EACCES || errno == EPERM ? refuse_permission(t) : refuse(t, other);
+        return errno == EACCES || errno == EPERM ? refuse_permission(t) : target_refuse(t, other);
     if (t->libc.base && !target_read(t, t->libc.base, &word, sizeof word))
         return refuse_permission(t);
     if (!t->libc.base || !t->loader.base)
-        return refuse(t, "it is a static program, or its C library is not glibc; "
-                         "record it from its start by: valgrind --tool=ljtrace");
+        return target_refuse(t, "it is a static program, or its C library is not glibc; "
+                                "record it from its start by: valgrind --tool=ljtrace");
     if (!sees_file(t, library)) {
         snprintf(why, sizeof why,
                  "it is in another mount namespace (a container), where %s is not the same file; "
                  "run ljtrace inside of it",
                  library);
-        return refuse(t, why);
+        return target_refuse(t, why);
     }
     if (!find_functions(t))
-        return refuse(t, "its C library is older than glibc 2.35; record it from its start by: "
-                         "valgrind --tool=ljtrace");
+        return target_refuse(t, "its C library is older than glibc 2.35; record it from its start by: "
+                                "valgrind --tool=ljtrace");
     find_objects(t, true);
     return true;
 }

@@ -41,6 +41,15 @@ bool target_lives(pid_t pid);
 /* Is so much memory below this address the thread's stack? */
 bool target_has_stack(const struct target *t, uint64_t sp, uint64_t bytes);
 
+/* Do the seccomp filters of its threads permit what the recorder needs? Returns false after a message if not, or if that
+ * cannot be found out. */
+bool target_permits_calls(const struct target *t);
+
+/* Refuse to attach to the process: writes why, and returns false. */
+bool target_refuse(const struct target *t, const char *why);
+/* A number of /proc/PID/NAME/status, where NAME may be empty or a thread's folder; -1 = it does not say. */
+long target_status(pid_t pid, const char *folder, const char *name);
+
 /* Read memory of the process. */
 bool target_read(const struct target *t, uint64_t at, void *to, size_t n);
 /* The threads of the process. Returns their number, at most `most`. */

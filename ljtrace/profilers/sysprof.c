@@ -300,7 +300,7 @@ static bool start_timer(void)
         return false;
     pthread_sigmask(SIG_UNBLOCK, &set, NULL);
     s.thread = pthread_self();
-    if (cpu_timer_start(&s.timer, s.signal, s.options.interval * MILLISECOND))
+    if (cpu_timer_start(&s.timer, cpu_timer_thread(), s.signal, s.options.interval * MILLISECOND))
         return true;
     sigaction(s.signal, &s.former, NULL);
     return false;

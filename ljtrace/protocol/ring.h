@@ -36,7 +36,7 @@
 #include <stdint.h>
 
 #define RING_MAGIC 0x676e697274726a6cULL /* "ljrtring" */
-#define RING_VERSION 16
+#define RING_VERSION 18
 
 /* Slabs are large, so that tokens are rare: each token may wake the other process. RING_FEWEST_SLABS are used
  * if there is not enough memory. */
@@ -47,8 +47,20 @@
  * checks. */
 #define RING_MARGIN_BYTES (64u << 10)
 #define RING_HEADER_BYTES 4096
+#define RING_PROBLEM_BYTES 1024
 #define RING_BYTES (RING_HEADER_BYTES + (uint64_t)RING_SLABS * RING_SLAB_BYTES)
 #define RING_FEWEST_BYTES (RING_HEADER_BYTES + (uint64_t)RING_FEWEST_SLABS * RING_SLAB_BYTES)
+
+/* Events that the native library drops: while the ring is full, by their kinds, and those of signal handlers that were
+ * too many to defer. */
+enum ring_loss {
+    RING_LOST_NEW,
+    RING_LOST_FREE,
+    RING_LOST_RESIZE,
+    RING_LOST_OTHER,
+    RING_LOST_IN_HANDLER,
+    RING_LOSSES
+};
 
 struct ring_header {
     uint64_t magic;
@@ -78,6 +90,10 @@ struct ring_header {
         exiting; /* written by the library: 256 + the status that the program is about to exit with; 0 = none */
     uint32_t attached; /* written by the launcher: 1 = the program had begun before the recording */
     uint32_t detached; /* written by the library: 1 = it records no more, and the program goes on */
+    uint32_t drops;    /* written by the launcher: 1 = events are dropped while the ring is full */
+    uint64_t lost[RING_LOSSES]; /* written by the library: how many events were dropped so far */
+    /* Lines for the user at the end: what was not recorded. Written by the library; each ends with a newline. */
+    char problems[RING_PROBLEM_BYTES];
 };
 
 /* From the tool to the collector: a full slab. Or RING_FORK: the process forks at this point, and the token
@@ -121,8 +137,10 @@ enum { RING_STACK_NUMBERS = 2 * RING_KEPT_STACKS };
 /* Slots are short numbers of heaps, for headers. A slot is the C heap's until RAW_SLOT changes it. */
 enum { RING_HEAP_SLOTS = 64 };
 
-/* Ends a stack, in place of a code address, that has more frames than were recorded. */
+/* Ends a stack, in place of a code address, that has more frames than were recorded. Its name, for printf with the
+ * number of frames that are kept. */
 enum { RAW_CUT = 1 };
+#define RING_CUT_NAME "[cut at %d]"
 
 /* Kinds of accesses. */
 enum raw_access { RAW_LOAD, RAW_STORE, RAW_MODIFY };

@@ -8,6 +8,7 @@
  */
 #include "memtrace/base/error.h"
 #include "memtrace/base/input.h"
+#include "memtrace/format/chunk.h"
 #include "memtrace/ops.h"
 #include "memtrace/ops/binary.h"
 #include "memtrace/ops/check.h"
@@ -124,6 +125,13 @@ static int wrong_line(struct ops_reader *r, const char *what)
     return mt_fail(&r->err, MT_E_CORRUPT, r->line, "line %llu: %s", (unsigned long long)r->line, what);
 }
 
+/* Is it the first line of a memtrace, binary or text? */
+static bool is_of_memtrace(const uint8_t *p)
+{
+    const char *line = (const char *)p; /* ends in '\n' */
+    return strncmp(line, FILE_MAGIC, 4) == 0 || strncmp(line, ">>> ", 4) == 0;
+}
+
 /* The number of a comment that is `says`, a number and nothing else. */
 static bool comment_number(const uint8_t *p, const char *says, uint64_t *v)
 {
@@ -151,6 +159,8 @@ static int take_line(struct ops_reader *r, const uint8_t *p, struct op *op)
 {
     char letter;
     enum line_result result = r->in_comment ? LINE_EMPTY : split_line(p, op, &letter);
+    if (result == LINE_WRONG && r->line == 1 && is_of_memtrace(p))
+        return mt_fail(&r->err, MT_E_CORRUPT, 0, "is a memtrace; `steve ops` makes an ops file of it");
     if (result == LINE_WRONG)
         return wrong_line(r,
                           "expected `HANDLE OP ADDRESS SIZE`, decimal 64-bit numbers; is this an ops file?");

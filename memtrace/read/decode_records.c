@@ -66,7 +66,7 @@ static void set_block(struct mt_event *ev, const struct live_block *b, uint64_t 
 static void set_life(struct decoder *d, struct mt_event *ev, const struct live_block *b, uint64_t slot)
 {
     set_block(ev, b, slot);
-    if (d->defs->sample.mean)
+    if (mt_is_sample(&d->defs->sample))
         ev->weight = mt_sample_weight(&d->defs->sample, b->handle, b->size);
 }
 

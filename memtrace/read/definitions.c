@@ -232,6 +232,16 @@ static const char *apply_heap(struct defs *d, const struct rec_heap *r)
     return NULL;
 }
 
+/* Where the value of a fact that describes the sample belongs; NULL = another fact. */
+static uint64_t *sample_fact(struct mt_sample *sample, const char *key)
+{
+    if (strcmp(key, MT_INFO_SAMPLE_MEAN) == 0)
+        return &sample->mean;
+    if (strcmp(key, MT_INFO_SAMPLE_EVERY) == 0)
+        return &sample->every;
+    return strcmp(key, MT_INFO_SAMPLE_SEED) == 0 ? &sample->seed : NULL;
+}
+
 static const char *apply_info(struct defs *d, const struct rec_info *r)
 {
     if (r->key >= d->strings.count || r->value >= d->strings.count)
@@ -240,10 +250,9 @@ static const char *apply_info(struct defs *d, const struct rec_info *r)
     if (!i)
         return no_memory;
     *i = (struct info){(uint32_t)r->key, (uint32_t)r->value};
-    if (strcmp(defs_string(d, i->key), MT_INFO_SAMPLE_MEAN) == 0)
-        d->sample.mean = strtoull(defs_string(d, i->value), NULL, 10);
-    if (strcmp(defs_string(d, i->key), MT_INFO_SAMPLE_SEED) == 0)
-        d->sample.seed = strtoull(defs_string(d, i->value), NULL, 10);
+    uint64_t *fact = sample_fact(&d->sample, defs_string(d, i->key));
+    if (fact)
+        *fact = strtoull(defs_string(d, i->value), NULL, 10);
     return NULL;
 }
 

@@ -347,6 +347,11 @@ uint64_t mt_sample_mean(const struct mt_reader *r)
     return r->defs.sample.mean;
 }
 
+uint64_t mt_sample_every(const struct mt_reader *r)
+{
+    return r->defs.sample.every;
+}
+
 void mt_reader_stats(const struct mt_reader *r, struct mt_reader_stats *out)
 {
     *out = r->stats;

@@ -438,6 +438,27 @@ static void test_wrong_checkpoint(void **state)
     expect_error(&c, MT_E_CORRUPT, "a live block differs from the events before");
 }
 
+/* A checkpoint that ends before its last block, and nothing more of it before the next events. */
+static void test_unfinished_checkpoint(void **state)
+{
+    struct craft c = {0};
+    (void)state;
+    begin_events(&c);
+    buffer_byte(&c.streams[STREAM_TOKENS], 0);
+    put_new(&c.streams[STREAM_RARE], &(struct rec_new){.slot = 1, .addr = 4096, .size = 16});
+    end_events(&c, 2);
+    put_checkpoint(&c.streams[0], &(struct rec_checkpoint){.blocks = 2});
+    put_block(&c.streams[0], &(struct rec_block){.slot = 0, .handle = 0, .addr = 4096, .size = 16});
+    add_chunk(&c, (struct chunk_header){.type = CHUNK_CHECKPOINT, .first_event = 2, .first_handle = 2});
+    buffer_byte(&c.streams[STREAM_TOKENS], 0);
+    put_free(&c.streams[STREAM_RARE], &(struct rec_free){0});
+    buffer_byte(&c.streams[STREAM_TOKENS], 0);
+    put_stop(&c.streams[STREAM_RARE], &(struct rec_stop){});
+    add_chunk(&c,
+              (struct chunk_header){.type = CHUNK_EVENTS, .events = 1, .first_event = 2, .first_handle = 2});
+    expect_error(&c, MT_E_CORRUPT, "live blocks are missing before these events");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -456,6 +477,7 @@ int main(void)
         cmocka_unit_test(test_wrong_end),
         cmocka_unit_test(test_versions),
         cmocka_unit_test(test_wrong_checkpoint),
+        cmocka_unit_test(test_unfinished_checkpoint),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

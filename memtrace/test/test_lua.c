@@ -112,6 +112,39 @@ static void test_roundtrip(void **state)
     close(fd);
 }
 
+/* Lines are numbers between texts of any length: none overlaps another. */
+static void test_lines_between_names(void **state)
+{
+    static const char text[] = "abcdefgh";
+    enum { NAMES = 8 };
+    int fd = memory_file("", 0);
+    struct mt_writer *w = mt_writer_new(fd, NULL, NULL);
+    uint32_t heap = mt_writer_heap(w, &(struct mt_heap){.id = 1, .kind = MT_HEAP_LUA});
+    (void)state;
+    for (uint32_t i = 0; i < NAMES; i++) {
+        uint32_t name = mt_writer_string(w, text, i + 1);
+        mt_writer_block_new(w, 0x1000 * (i + 1), 200, heap, MT_HOW_LUA, 0);
+        mt_writer_type(w, 0x1000 * (i + 1), heap, MT_TYPE_PROTO);
+        mt_writer_proto(w, 0x1000 * (i + 1), heap,
+                        &(struct mt_proto){.function = name, .offset = 104, .count = 6, .lines = s_lines});
+    }
+    assert_int_equal(mt_writer_finish(w, MT_ENDING_EXIT, NULL), MT_OK);
+    const struct mt_event *events;
+    size_t n;
+    struct mt_reader *r = mt_open(memory_path(fd), 0, NULL);
+    while (mt_next(r, &events, &n) == MT_MORE)
+        ;
+    assert_int_equal(mt_count_protos(r), NAMES);
+    for (uint32_t i = 0; i < NAMES; i++) {
+        const struct mt_proto *p = mt_proto(r, i);
+        assert_int_equal(strlen(mt_string(r, p->function)), i + 1);
+        assert_memory_equal(mt_string(r, p->function), text, i + 1);
+        assert_memory_equal(p->lines, s_lines, sizeof s_lines);
+    }
+    mt_close(r);
+    close(fd);
+}
+
 /* In the trace of a forked child the block of the prototype has another handle. */
 static void test_fork(void **state)
 {
@@ -249,6 +282,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_roundtrip),
+        cmocka_unit_test(test_lines_between_names),
         cmocka_unit_test(test_fork),
         cmocka_unit_test(test_calls),
     };

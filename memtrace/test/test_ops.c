@@ -159,6 +159,7 @@ static void test_wrong(void **state)
     expect_wrong("0 N 1 1\n0 U 0 0\n", OPS_ACCESS, 2, "N F R L S M");
     expect_wrong("0 N 1 1\n0 S 0 0\n", OPS_LOCK, 2, "N F R L U O");
     expect_wrong("0 X 0 0", OPS_UNKNOWN, 1, "N F R L S M");
+    expect_wrong(">>> N 1 2\n", OPS_ACCESS, 0, "is a memtrace; `steve ops`");
 }
 
 static void test_long_lines(void **state)

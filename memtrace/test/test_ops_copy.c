@@ -7,6 +7,7 @@
 #include "memtrace/test/everything.h"
 #include "memtrace/test/support_ops.h"
 
+#include "memtrace/format/records.h"
 #include "memtrace/ops/source.h"
 
 #include <stdio.h>
@@ -195,6 +196,36 @@ static void test_runs_are_joined(void **state)
     check_and_free(trace);
 }
 
+/* Events that the caller reads and gives, as many at a time as there are, have the operations of their trace. */
+static void test_given_events(void **state)
+{
+    struct bytes trace = simple_trace(1, (struct mt_writer_options){.chunk_events = 5000});
+    struct reading read = read_bytes(trace.data, trace.size, 0);
+    struct list expected = operations_of(trace, false), got = {0};
+    struct op_source *s = op_source_new(NULL, NULL, (struct op_source_options){0});
+    const struct op *ops;
+    size_t n;
+    (void)state;
+    assert_true(read.count > MT_STEP_MOST + 6);
+    for (size_t i = 0, piece = 1; i < read.count; i += piece, piece = MT_STEP_MOST + 5) {
+        piece = piece < read.count - i ? piece : read.count - i;
+        op_source_give(s, read.events + i, piece);
+        while (op_source_next(s, &ops, &n) == MT_MORE) {
+            assert_true(got.n + n <= expected.n);
+            keep(&got, ops, n);
+        }
+    }
+    assert_int_equal(got.n, expected.n);
+    for (size_t i = 0; i < got.n; i++)
+        assert_true(got.ops[i].code == expected.ops[i].code && got.ops[i].handle == expected.ops[i].handle &&
+                    got.ops[i].size == expected.ops[i].size);
+    op_source_free(s);
+    free(got.ops);
+    free(expected.ops);
+    reading_free(&read);
+    free(trace.data);
+}
+
 /* -- damage ------------------------------------------------------------------------------------- */
 
 /* The operations read are those of the whole file up to some place, and an error reports that the rest is missing. */
@@ -275,6 +306,48 @@ static void test_damaged_trace(void **state)
     free(trace.data);
 }
 
+/* A new block that is resized, then a chunk with a free of no block: its checksum is right, its records are not. */
+static struct bytes wrong_in_the_second_chunk(void)
+{
+    struct bytes file = {0};
+    append_file_header(&file);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct bytes streams[EVENT_STREAMS] = {{0}};
+        struct buffer rare = {0};
+        put_new(&rare, &(struct rec_new){.slot = i, .addr = 4096, .size = 16});
+        if (i == 0)
+            put_resize(&rare, &(struct rec_resize){.slot = 0, .moved = 4096, .size = 32});
+        else
+            put_free(&rare, &(struct rec_free){.slot = 7});
+        put_stop(&rare, &(struct rec_stop){});
+        streams[STREAM_TOKENS] = (struct bytes){(uint8_t[]){0, 0, 0}, 3};
+        streams[STREAM_RARE] = (struct bytes){rare.data, buffer_size(&rare)};
+        append_chunk(&file,
+                     &(struct chunk_header){
+                         .type = CHUNK_EVENTS, .events = 2, .first_event = 2 * i, .first_handle = i},
+                     streams);
+        buffer_free(&rare);
+    }
+    return file;
+}
+
+/* Nothing of a wrong chunk is counted or copied. */
+static void test_wrong_chunk(void **state)
+{
+    int result;
+    uint64_t operations;
+    struct bytes trace = wrong_in_the_second_chunk(), file = copied(trace, false, &result, &operations);
+    const struct op unread[3] = {{0}};
+    (void)state;
+    assert_int_equal(result, MT_ERROR);
+    assert_int_equal(operations, 3);
+    struct result got = read_back(file.data, file.size, unread, OPS_UNKNOWN);
+    assert_int_equal(got.last, MT_END);
+    assert_int_equal(got.count, 3);
+    free(file.data);
+    free(trace.data);
+}
+
 /* Nothing is copied from a file that is not a binary trace, or that is salvaged. */
 static void test_what_cannot_be_copied(void **state)
 {
@@ -319,11 +392,10 @@ static void test_full_disk(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_everything),
-        cmocka_unit_test(test_runs_are_joined),
-        cmocka_unit_test(test_damaged_file),
-        cmocka_unit_test(test_damaged_trace),
-        cmocka_unit_test(test_what_cannot_be_copied),
+        cmocka_unit_test(test_everything),   cmocka_unit_test(test_runs_are_joined),
+        cmocka_unit_test(test_given_events),
+        cmocka_unit_test(test_damaged_file), cmocka_unit_test(test_damaged_trace),
+        cmocka_unit_test(test_wrong_chunk),  cmocka_unit_test(test_what_cannot_be_copied),
         cmocka_unit_test(test_full_disk),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -61,8 +61,26 @@ static void put_stack_text(struct text *t, const struct mt_reader *r, uint32_t s
 
 static bool has_stack(const struct mt_event *e)
 {
-    return e->kind == MT_NEW || e->kind == MT_FREE || e->kind == MT_RESIZE || e->kind == MT_BADFREE ||
-           e->kind == MT_SAMPLE || e->kind == MT_CALL;
+    switch ((enum mt_kind)e->kind) {
+    case MT_NEW:
+    case MT_FREE:
+    case MT_RESIZE:
+    case MT_BADFREE:
+    case MT_SAMPLE:
+    case MT_CALL:
+        return true;
+    case MT_LOAD:
+    case MT_STORE:
+    case MT_MODIFY:
+    case MT_MARK:
+    case MT_LOST:
+    case MT_TYPE:
+    case MT_STATE:
+    case MT_REACH:
+    case MT_KINDS:
+        break;
+    }
+    return false;
 }
 
 static void put_event_text(struct text *t, const struct mt_reader *r, const struct mt_event *e)

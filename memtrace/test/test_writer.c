@@ -245,6 +245,44 @@ static void test_heap_free(void **state)
     close(fd);
 }
 
+/* The writer cannot know what happened in a gap, so nothing that follows from it is an error of the program or counts as
+ * dropped twice: frees of unknown blocks, within blocks from before, of the same address by another function; and a New
+ * in the place of such a block. What begins and ends after the gap is judged as before. */
+static void test_gap(void **state)
+{
+    int fd = memory_file("", 0);
+    struct mt_writer *w = new_writer(fd, 0);
+    struct mt_totals totals;
+    mt_writer_block_new(w, 0x1000, 64, 0, MT_HOW_MALLOC, 0);
+    mt_writer_block_new(w, 0x2000, 64, 0, MT_HOW_MALLOC, 0);
+    mt_writer_block_new(w, 0x3000, 64, 0, MT_HOW_MALLOC, 0);
+    mt_writer_block_free(w, 0x3000, 0, 0);
+    mt_writer_gap(w, 5, mt_writer_string(w, "full", 4));
+    mt_writer_block_free(w, 0x4000, 0, 0); /* made in the gap */
+    mt_writer_block_resize(w, 0x4000, 0x5000, 8, 0, MT_HOW_MALLOC, 0);
+    mt_writer_block_free(w, 0x1010, 0, 0);                    /* the block at 0x1000 has ended */
+    mt_writer_block_free(w, 0x3000, 0, 0);                    /* made again in the gap */
+    mt_writer_block_new(w, 0x1010, 8, 0, MT_HOW_MALLOC, 0);   /* frees the block at 0x1000 */
+    mt_writer_block_free_as(w, 0x2000, 0, MT_HOW_CXX_NEW, 0); /* another block than before */
+    mt_writer_totals(w, &totals);
+    assert_int_equal(totals.events[MT_BADFREE], 0);
+    assert_int_equal(totals.dropped, 5);
+    assert_int_equal(mt_writer_orphans(w), 4);
+    assert_int_equal(mt_writer_older(w), 0);
+    mt_writer_block_free(w, 0x1014, 0, 0);
+    mt_writer_block_free_as(w, 0x1010, 0, MT_HOW_CXX_NEW, 0);
+    mt_writer_block_free(w, 0x1010, 0, 0);
+    struct reading r = finish_trace(w, fd);
+    static const uint8_t kinds[] = {MT_NEW, MT_NEW,  MT_NEW,     MT_FREE,    MT_LOST, MT_FREE,
+                                    MT_NEW, MT_FREE, MT_BADFREE, MT_BADFREE, MT_FREE, MT_BADFREE};
+    assert_int_equal(r.count, sizeof kinds);
+    for (size_t i = 0; i < r.count; i++)
+        assert_int_equal(r.events[i].kind, kinds[i]);
+    assert_int_equal(r.events[4].size, 5);
+    assert_true(r.events[5].implied);
+    reading_free(&r);
+}
+
 /* Events of one chunk after another reach the file on flush, before the end. */
 static void test_flush(void **state)
 {
@@ -397,6 +435,7 @@ int main(void)
         cmocka_unit_test(test_strange_accesses),
         cmocka_unit_test(test_heap_free),
         cmocka_unit_test(test_flush),
+        cmocka_unit_test(test_gap),
         cmocka_unit_test(test_disk_full),
         cmocka_unit_test(test_writing_fails_later),
         cmocka_unit_test(test_pipe),

@@ -32,6 +32,8 @@ void writer_bad_free(struct mt_writer *w, uint64_t addr, uint32_t heap, uint32_t
     const struct block *here = live_block(w, blockmap_at(&w->map, addr));
     const struct block *around = live_block(w, blockmap_find(&w->map, addr));
     const struct block *dead = freed_at(&w->freed, addr);
+    if (!here && !around && unsampled_is_concerned(&w->unsampled, addr))
+        return;
     if (here)
         put_bad(w, MT_BADFREE_HEAP, here, addr, heap, stack);
     else if (around)
@@ -40,18 +42,29 @@ void writer_bad_free(struct mt_writer *w, uint64_t addr, uint32_t heap, uint32_t
         put_bad(w, dead ? MT_BADFREE_DOUBLE : MT_BADFREE_INVALID, dead, addr, heap, stack);
 }
 
-bool writer_is_older(struct mt_writer *w, uint64_t addr)
+bool writer_lacks_new(struct mt_writer *w, uint64_t addr)
 {
-    if (!w->attached || writer_failed(w) || blockmap_find(&w->map, addr) != NO_SLOT ||
-        freed_at(&w->freed, addr))
+    if (!(w->attached || w->has_gaps) || writer_failed(w))
         return false;
-    w->older++;
+    const struct block *around = live_block(w, blockmap_find(&w->map, addr)),
+                       *dead = freed_at(&w->freed, addr);
+    if ((around && writer_is_certain(w, around)) || (dead && writer_is_certain(w, dead)))
+        return false;
+    if (w->has_gaps)
+        w->orphans++;
+    else
+        w->older++;
     return true;
 }
 
 uint64_t mt_writer_older(const struct mt_writer *w)
 {
     return w->older;
+}
+
+uint64_t mt_writer_orphans(const struct mt_writer *w)
+{
+    return w->orphans;
 }
 
 /* The family of functions that `how` belongs to: malloc, calloc, realloc and memalign share one function to free. */
@@ -64,6 +77,6 @@ void writer_check_how(struct mt_writer *w, uint32_t slot, enum mt_how how, uint3
 {
     struct block b = w->map.blocks[slot];
     enum mt_how made = note_how(b.note);
-    if (how < MT_HOWS && family(how) != family(made))
+    if (how < MT_HOWS && family(how) != family(made) && writer_is_certain(w, &b))
         put_bad(w, MT_BADFREE_MISMATCH, &b, b.base, b.heap, stack);
 }

@@ -23,7 +23,7 @@ static uint64_t now(void)
 
 uint64_t chunk_writer_nanoseconds(const struct chunk_writer *o)
 {
-    return now() - o->start;
+    return o->has_clock ? o->clock : now() - o->start;
 }
 
 static void write_all(struct chunk_writer *o, const uint8_t *p, size_t n)

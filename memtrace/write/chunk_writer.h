@@ -21,6 +21,8 @@ struct chunk_writer {
     uint64_t written;
     uint64_t dropped; /* number of events in chunks that could not be written */
     uint64_t start;   /* value of the monotonic clock at the start, nanoseconds */
+    bool has_clock;   /* the caller sets the clock */
+    uint64_t clock;   /* nanoseconds since the start, then */
     ZSTD_CCtx *zstd;
     struct buffer payload;
     struct buffer index;       /* CHUNK records of the chunks written so far */

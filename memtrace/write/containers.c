@@ -24,9 +24,9 @@ static bool is_of_pieces(const struct mt_writer *w, uint32_t heap)
     return kind == MT_HEAP_CUSTOM || kind == MT_HEAP_LUA;
 }
 
-bool writer_is_material(const struct mt_writer *w, uint32_t slot, uint64_t addr, uint64_t size, uint32_t heap)
+bool writer_is_material(const struct mt_writer *w, const struct block *b, uint64_t addr, uint64_t size,
+                        uint32_t heap)
 {
-    const struct block *b = &w->map.blocks[slot];
     if (b->heap == heap || !is_of_pieces(w, heap))
         return false;
     return addr >= b->base && span_last(addr, size) <= last_of(b);
@@ -42,10 +42,10 @@ void writer_note_released(struct mt_writer *w, uint64_t addr, uint32_t heap)
 static void release(struct mt_writer *w, uint64_t base, uint64_t size, uint32_t stack)
 {
     struct block gone;
-    uint32_t slot;
-    while (!writer_failed(w) && (slot = blockmap_overlap(&w->map, base, size, NO_SLOT)) != NO_SLOT) {
-        gone = w->map.blocks[slot];
-        writer_free_slot(w, slot, stack, WRITER_RELEASED);
+    struct held h;
+    while (!writer_failed(w) && (h = writer_held_overlap(w, base, size, NO_BLOCK)).slot != NO_SLOT) {
+        gone = *writer_held_block(w, h);
+        writer_free_held(w, h, stack, WRITER_RELEASED);
         if (is_of_pieces(w, gone.heap))
             writer_note_released(w, gone.base, gone.heap);
     }
@@ -108,18 +108,18 @@ void writer_copy_containers(struct mt_writer *to, const struct mt_writer *from)
 /* Remove [addr, addr + size) from a block. What remains keeps the block's handle; if two parts remain, the first
  * does. Both keep the stack that allocated the block, because the caller that unmapped a part of it did not
  * allocate the rest. */
-static void cut(struct mt_writer *w, uint32_t slot, uint64_t addr, uint64_t size, uint32_t stack)
+static void cut(struct mt_writer *w, struct held h, uint64_t addr, uint64_t size, uint32_t stack)
 {
-    struct block b = w->map.blocks[slot];
+    struct block b = *writer_held_block(w, h);
     uint64_t end = b.base + b.size, gap_end = addr + size;
     if (b.base >= addr && end <= gap_end) {
-        writer_free_slot(w, slot, stack, WRITER_FREED);
+        writer_free_held(w, h, stack, WRITER_FREED);
         return;
     }
     uint64_t base = b.base < addr ? b.base : gap_end;
     uint64_t left = b.base < addr ? addr - b.base : end - gap_end;
     mt_writer_block_resize(w, b.base, base, left, b.heap, MT_HOW_CUSTOM, stack);
-    w->map.blocks[slot].note = b.note;
+    writer_held_block(w, h)->note = b.note;
     if (b.base < addr && end > gap_end)
         mt_writer_block_new(w, gap_end, end - gap_end, b.heap, note_how(b.note), note_stack(b.note));
 }
@@ -141,33 +141,32 @@ static void cut_container(struct mt_writer *w, const struct block *container, ui
 void mt_writer_unmap(struct mt_writer *w, uint64_t addr, uint64_t size, uint32_t heap, uint32_t stack)
 {
     struct block container;
-    uint32_t slot;
+    struct held h;
     if (size == 0 || addr + size < addr)
         return;
     while (!writer_failed(w) && containers_take_overlap(&w->containers, heap, addr, size, &container))
         cut_container(w, &container, addr, size);
-    while (!writer_failed(w) && (slot = blockmap_overlap(&w->map, addr, size, NO_SLOT)) != NO_SLOT)
-        if (w->map.blocks[slot].heap == heap)
-            cut(w, slot, addr, size, stack);
+    while (!writer_failed(w) && (h = writer_held_overlap(w, addr, size, NO_BLOCK)).slot != NO_SLOT)
+        if (writer_held_block(w, h)->heap == heap)
+            cut(w, h, addr, size, stack);
         else
-            writer_free_slot(w, slot, stack, WRITER_RELEASED);
+            writer_free_held(w, h, stack, WRITER_RELEASED);
 }
 
 void mt_writer_remap(struct mt_writer *w, uint64_t old, uint64_t old_size, uint64_t addr, uint64_t size,
                      uint32_t heap, uint32_t stack)
 {
-    uint32_t slot = writer_failed(w) ? NO_SLOT : blockmap_at(&w->map, old);
-    const struct block *b = slot == NO_SLOT ? NULL : &w->map.blocks[slot];
+    struct held h = writer_held_at(w, old);
+    const struct block *b = h.slot == NO_SLOT ? NULL : writer_held_block(w, h);
     if (b && b->heap == heap && b->size == old_size) {
         if (addr != old)
             mt_writer_unmap(w, addr, size, heap, stack);
         mt_writer_block_resize(w, old, addr, size, heap, MT_HOW_CUSTOM, stack);
         return;
     }
-    slot = writer_failed(w) ? NO_SLOT : blockmap_overlap(&w->map, old, old_size, NO_SLOT);
-    const uint32_t made = slot != NO_SLOT && w->map.blocks[slot].heap == heap
-                              ? w->map.blocks[slot].note
-                              : stack << HOW_BITS | MT_HOW_CUSTOM;
+    h = writer_failed(w) ? NO_BLOCK : writer_held_overlap(w, old, old_size, NO_BLOCK);
+    b = h.slot == NO_SLOT ? NULL : writer_held_block(w, h);
+    const uint32_t made = b && b->heap == heap ? b->note : stack << HOW_BITS | MT_HOW_CUSTOM;
     mt_writer_unmap(w, old, old_size, heap, stack);
     mt_writer_unmap(w, addr, size, heap, stack);
     mt_writer_block_new(w, addr, size, heap, note_how(made), note_stack(made));
@@ -182,13 +181,14 @@ void mt_writer_mapped(struct mt_writer *w, uint64_t addr, uint64_t size)
 void mt_writer_trim(struct mt_writer *w, uint64_t addr, uint64_t size, uint32_t heap, uint32_t stack)
 {
     uint64_t end = addr + size;
-    for (uint32_t slot = 0; slot < w->map.used && !writer_failed(w); slot++) {
-        struct block b = w->map.blocks[slot];
+    struct held h;
+    for (uint64_t i = 0; !writer_failed(w) && (h = writer_held_nth(w, i)).slot != NO_SLOT; i++) {
+        struct block b = *writer_held_block(w, h);
         uint64_t base = b.base > addr ? b.base : addr, last = b.base + b.size < end ? b.base + b.size : end;
         if (b.heap != heap || (base == b.base && last == b.base + b.size))
             continue;
         if (base >= last)
-            writer_free_slot(w, slot, stack, WRITER_FREED);
+            writer_free_held(w, h, stack, WRITER_FREED);
         else
             mt_writer_block_resize(w, b.base, base, last - base, heap, MT_HOW_CUSTOM, stack);
     }

@@ -44,6 +44,7 @@ static inline tally tally_of(uint32_t c)
 /* State of encoding several segments, while no block is allocated or freed. */
 struct batch {
     const struct block *blocks;
+    const struct blockmap *unsampled; /* of struct surroundings */
     tally live, outside; /* counts of words in blocks, and of words in none */
     const struct mt_between *between;
     uint64_t began; /* instructions executed before the batch */
@@ -155,14 +156,28 @@ static bool note_foreign(struct encoder *e, const struct surroundings *in, uint6
     return true;
 }
 
-/* -- words that are as predicted -- */
-
 /* Are all accesses of a word in this block? */
 static inline bool is_inside(const struct block *block, const struct word_state *s, uint64_t lowest)
 {
     const uint64_t highest = lowest - block->base + s->span;
     return __builtin_expect(highest < block->size && highest >= s->span, 1);
 }
+
+/* Is the whole word in a block that the sample leaves out? */
+static inline bool is_unsampled(const struct blockmap *unsampled, const struct word_state *s, uint64_t lowest)
+{
+    const uint32_t slot = unsampled ? blockmap_find(unsampled, lowest) : NO_SLOT;
+    return slot != NO_SLOT && is_inside(&unsampled->blocks[slot], s, lowest);
+}
+
+/* Is the whole word known to be in no recorded block? */
+static inline bool is_elsewhere(const struct encoder *e, const struct batch *b, const struct word_state *s,
+                                uint64_t lowest)
+{
+    return is_foreign(e, s, lowest) || is_unsampled(b->unsampled, s, lowest);
+}
+
+/* -- words that are as predicted -- */
 
 /* Is a word at the predicted place, and is that place in a block? The address is compared first, because a wrong
  * one is then known without waiting for the load of the block. */
@@ -178,7 +193,7 @@ static inline bool take_word(struct encoder *e, struct batch *b, struct word_sta
 {
     uint64_t lowest = value + (uint64_t)(int64_t)s->lowest;
     if (s->mode & MODE_FOREIGN) {
-        if (!is_foreign(e, s, lowest))
+        if (!is_elsewhere(e, b, s, lowest))
             return false;
         b->outside += tally_of(s->counts);
         return true;
@@ -292,6 +307,8 @@ static void warm(struct encoder *e, struct word_state *first)
 static uint32_t find_beside(const struct encoder *e, const struct surroundings *in, uint32_t site,
                             uint64_t addr)
 {
+    if (in->unsampled && blockmap_find(in->unsampled, addr) != NO_SLOT)
+        return NO_SLOT;
     return blockmap_beside(in->live, addr, e->book.sites[site].size, in->beside, 0);
 }
 
@@ -395,7 +412,7 @@ static inline void find_word(struct encoder *e, const struct surroundings *in, c
     const uint32_t slot = find_block(in->live, s, lowest);
     *f = (struct found){.lowest = lowest, .slot = slot};
     if (slot != NO_SLOT ? is_inside(&in->live->blocks[slot], s, lowest)
-                        : is_foreign(e, s, lowest) ||
+                        : is_unsampled(in->unsampled, s, lowest) || is_foreign(e, s, lowest) ||
                               (note_foreign(e, in, lowest) && note_foreign(e, in, lowest + s->span)))
         return;
     find_part(e, in, missed_segment(e, m), word, value, f);
@@ -560,7 +577,7 @@ static inline bool is_quiet(struct encoder *e, struct batch *b, const struct wor
     if (!(first->epoch & QUIET))
         return false;
     for (uint32_t i = 0; i < first->words; i++) {
-        if (!is_foreign(e, &first[i], word_at(words, i) + (uint64_t)(int64_t)first[i].lowest))
+        if (!is_elsewhere(e, b, &first[i], word_at(words, i) + (uint64_t)(int64_t)first[i].lowest))
             return false;
         sum += tally_of(first[i].counts);
     }
@@ -583,7 +600,7 @@ take_words(struct encoder *e, struct batch *b, struct word_state *first, const s
         uint32_t slot = s->slot;
         const uint8_t mode = s->mode;
         if (mode & MODE_FOREIGN) {
-            if (!is_foreign(e, s, lowest))
+            if (!is_elsewhere(e, b, s, lowest))
                 break;
             b->outside += tally_of(s->counts);
             continue;
@@ -767,7 +784,8 @@ size_t encoder_segments(struct encoder *e, const struct surroundings *in, const 
 {
     const uint8_t *at = stream, *const end = stream + n;
     const uint8_t *const stop = stream + (n < ENCODE_BYTES + MT_STREAM_ID ? ids_end(n) : ENCODE_BYTES);
-    struct batch b = {.blocks = in->live->blocks, .between = between, .began = *instructions};
+    struct batch b = {
+        .blocks = in->live->blocks, .unsampled = in->unsampled, .between = between, .began = *instructions};
     const bool watched = fusion_samples(&e->fusion);
     uint32_t last = FUSION_NOTHING;
     check_foreign(e, in);

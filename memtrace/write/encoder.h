@@ -45,6 +45,7 @@ void encoder_start(struct encoder *e, uint64_t time);
 /* The maps in which addresses are searched, and the counters. */
 struct surroundings {
     const struct blockmap *live;
+    const struct blockmap *unsampled; /* blocks that the sample leaves out; NULL = it is no sample */
     const struct freed_blocks *dead;
     struct mt_totals *totals; /* its `instructions` is the current time */
     uint64_t heaps;           /* number of heaps defined */

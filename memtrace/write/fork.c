@@ -10,6 +10,21 @@
 
 enum beginning { FORKED, CONTINUED };
 
+/* The sample leaves out the same blocks. */
+static void take_over_unsampled(struct mt_writer *to, const struct mt_writer *from)
+{
+    const struct blockmap *map = &from->unsampled.map;
+    for (uint32_t slot = 0; to->unsampled.sample.every && slot < map->used; slot++) {
+        if (map->blocks[slot].heap == DEAD_HEAP)
+            continue;
+        if (!unsampled_add(&to->unsampled, &map->blocks[slot]))
+            mt_fail_memory(&to->out.err);
+        to->unsampled.all.news++;
+        to->unsampled.all.allocated += map->blocks[slot].size;
+    }
+    to->unsampled.drawn = from->unsampled.drawn;
+}
+
 /* Write the live blocks of `from`. If the new trace continues it, blocks that were inherited from a parent process
  * stay inherited. */
 static void take_over_blocks(struct mt_writer *to, const struct mt_writer *from, enum beginning how)
@@ -42,6 +57,9 @@ static struct mt_writer *begin(const struct mt_writer *w, int fd, const struct m
     mt_writer_thread(other, w->thread);
     writer_defs_copy(other, w);
     take_over_blocks(other, w, how);
+    take_over_unsampled(other, w);
+    other->has_gaps = w->has_gaps;
+    other->gap_handles = w->has_gaps ? other->handles : 0;
     writer_copy_containers(other, w);
     writer_lua_copy(other, w);
     if (!writer_failed(other))

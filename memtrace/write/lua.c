@@ -84,7 +84,7 @@ static void define_proto(struct mt_writer *w, struct buffer *b, const struct mt_
 
 void mt_writer_proto(struct mt_writer *w, uint64_t addr, uint32_t heap, const struct mt_proto *p)
 {
-    uint32_t slot = writer_slot_at(w, addr, heap);
+    uint32_t slot = w->unsampled.sample.every ? NO_SLOT : writer_slot_at(w, addr, heap);
     struct buffer *b = slot == NO_SLOT ? NULL : writer_def_buffer(w, w->protos.count);
     struct mt_proto proto = *p;
     proto.heap = heap;

@@ -22,36 +22,66 @@ static bool is_left_over(struct mt_writer *w, uint64_t at, bool allocator)
         return false;
     if (allocator || page == w->reach_page)
         return allocator || w->reach_page_is_heap;
-    uint32_t slot = blockmap_overlap(&w->map, page, 1 << PAGE_BITS, NO_SLOT);
+    struct held h = writer_held_overlap(w, page, 1 << PAGE_BITS, NO_BLOCK);
     w->reach_page = page;
-    w->reach_page_is_heap = slot != NO_SLOT && w->map.blocks[slot].heap == 0;
+    w->reach_page_is_heap = h.slot != NO_SLOT && writer_held_block(w, h)->heap == 0;
     return w->reach_page_is_heap;
 }
 
 static bool begin(struct mt_writer *w)
 {
     w->reach_page = UINT64_MAX;
-    if (!w->reach.reached && !writer_failed(w) && !reach_init(&w->reach, w->map.used))
+    w->reach_recorded = w->map.used;
+    if (!w->reach.reached && !writer_failed(w) && !reach_init(&w->reach, w->map.used + w->unsampled.map.used))
         mt_fail_memory(&w->out.err);
     return !writer_failed(w);
+}
+
+/* The node of a block. */
+static uint32_t node_of(const struct mt_writer *w, struct held h)
+{
+    return h.unsampled ? w->reach_recorded + h.slot : h.slot;
+}
+
+/* The block that a pointer to this address may point to: the address is in it or right at its beginning. */
+static struct held target_of(struct mt_writer *w, uint64_t addr)
+{
+    struct held h = {blockmap_candidate(&w->map, addr), false};
+    if (h.slot != NO_SLOT) {
+        const uint64_t offset = addr - w->map.blocks[h.slot].base;
+        if (offset == 0 || offset < w->map.blocks[h.slot].size)
+            return h;
+    }
+    h = (struct held){w->unsampled.sample.every ? blockmap_candidate(&w->unsampled.map, addr) : NO_SLOT,
+                      true};
+    if (h.slot == NO_SLOT)
+        return h;
+    const uint64_t offset = addr - w->unsampled.map.blocks[h.slot].base;
+    return offset == 0 || offset < w->unsampled.map.blocks[h.slot].size ? h : NO_BLOCK;
+}
+
+/* The block that contains a word. */
+static struct held block_around(const struct mt_writer *w, uint64_t at)
+{
+    const struct held recorded = {blockmap_find(&w->map, at), false};
+    return recorded.slot != NO_SLOT ? recorded : (struct held){unsampled_find(&w->unsampled, at), true};
 }
 
 void mt_writer_pointer(struct mt_writer *w, uint64_t at, uint64_t value, bool allocator)
 {
     if (!w->reach.reached && !begin(w))
         return;
-    const uint32_t to = blockmap_candidate(&w->map, value);
-    if (to == NO_SLOT || to >= w->reach.nodes || !is_to_be_reached(w, w->map.blocks[to].heap))
+    const struct held to = target_of(w, value);
+    if (to.slot == NO_SLOT || node_of(w, to) >= w->reach.nodes ||
+        !is_to_be_reached(w, writer_held_block(w, to)->heap))
         return;
-    const uint64_t offset = value - w->map.blocks[to].base;
-    if (offset && offset >= w->map.blocks[to].size)
-        return;
-    const uint32_t from = blockmap_find(&w->map, at);
-    if (from < w->reach.nodes && is_to_be_reached(w, w->map.blocks[from].heap)) {
-        if (!reach_edge(&w->reach, from, to, offset != 0))
+    const uint64_t offset = value - writer_held_block(w, to)->base;
+    const struct held from = block_around(w, at);
+    if (from.slot != NO_SLOT && is_to_be_reached(w, writer_held_block(w, from)->heap)) {
+        if (!reach_edge(&w->reach, node_of(w, from), node_of(w, to), offset != 0))
             mt_fail_memory(&w->out.err);
-    } else if (from != NO_SLOT || !is_left_over(w, at, allocator)) {
-        reach_root(&w->reach, to, offset != 0);
+    } else if (from.slot != NO_SLOT || !is_left_over(w, at, allocator)) {
+        reach_root(&w->reach, node_of(w, to), offset != 0);
     }
 }
 
@@ -59,7 +89,7 @@ void mt_writer_pointer(struct mt_writer *w, uint64_t at, uint64_t value, bool al
 static void write_reached(struct mt_writer *w, const bool *counts)
 {
     struct buffer *b;
-    for (uint32_t slot = 0; slot < w->reach.nodes; slot++) {
+    for (uint32_t slot = 0; slot < w->reach_recorded; slot++) {
         if (!counts[slot] || reach_of(&w->reach, slot) == MT_REACH_FULL)
             continue;
         if (!(b = writer_begin_event(w, MT_REACH)))
@@ -76,9 +106,9 @@ void mt_writer_reach(struct mt_writer *w)
     if (!w->reach.reached && !begin(w))
         return;
     bool *counts = calloc((size_t)w->reach.nodes + 1, sizeof *counts);
-    for (uint32_t slot = 0; counts && slot < w->reach.nodes; slot++) {
-        const struct block *b = &w->map.blocks[slot];
-        counts[slot] = b->heap != DEAD_HEAP && is_to_be_reached(w, b->heap);
+    for (uint32_t node = 0; counts && node < w->reach.nodes; node++) {
+        const struct block *b = writer_held_block(w, writer_held_nth(w, node));
+        counts[node] = b->heap != DEAD_HEAP && is_to_be_reached(w, b->heap);
     }
     if (!counts || !reach_search(&w->reach, counts))
         mt_fail_memory(&w->out.err);

@@ -62,7 +62,7 @@ static void touch_freed_range(struct mt_writer *w, struct touch *t, uint64_t fir
 static void touch_beside(struct mt_writer *w, struct touch *t, uint64_t first, uint64_t last)
 {
     uint32_t slot = blockmap_beside(&w->map, first, 1, w->beside, 0);
-    if (slot == NO_SLOT || freed_find(&w->freed, first))
+    if (slot == NO_SLOT || freed_find(&w->freed, first) || unsampled_find(&w->unsampled, first) != NO_SLOT)
         return;
     struct buffer *out = writer_begin_freed(w);
     if (!out)

@@ -44,7 +44,8 @@ struct mt_writer *mt_writer_new(int fd, const struct mt_writer_options *opts, st
     opts = opts ? opts : &none;
     chunk_writer_init(&w->out, fd, opts->level);
     bool ok = encoder_init(&w->enc) & blockmap_init(&w->map) & freed_init(&w->freed, opts->forget_freed) &
-              writer_defs_init(w) & writer_lua_init(w);
+              unsampled_init(&w->unsampled, &opts->sample, opts->forget_freed) & writer_defs_init(w) &
+              writer_lua_init(w);
     if (!ok)
         mt_fail_memory(&w->out.err);
     w->thread = 1;
@@ -174,11 +175,19 @@ static void keep_container(struct mt_writer *w, const struct block *b)
         mt_fail_memory(&w->out.err);
 }
 
-void writer_free_slot(struct mt_writer *w, uint32_t slot, uint32_t stack, enum writer_freeing why)
+static void count_free(struct mt_writer *w, uint64_t bytes)
+{
+    w->unsampled.all.frees++;
+    w->unsampled.all.freed += bytes;
+}
+
+/* Free a recorded block. */
+static void free_slot(struct mt_writer *w, uint32_t slot, uint32_t stack, enum writer_freeing why)
 {
     struct buffer *b = writer_begin_event(w, MT_FREE);
     if (!b)
         return;
+    count_free(w, w->map.blocks[slot].size);
     put_free(b, &(struct rec_free){w->totals.instructions, slot, why != WRITER_FREED, stack});
     struct block dead = w->map.blocks[slot];
     blockmap_remove(&w->map, slot);
@@ -186,18 +195,56 @@ void writer_free_slot(struct mt_writer *w, uint32_t slot, uint32_t stack, enum w
         keep_container(w, &dead);
     else
         remember_freed(w, &dead);
-    w->totals.dropped += why == WRITER_COVERED;
+    w->totals.dropped += why == WRITER_COVERED && writer_is_certain(w, &dead);
     writer_end_event(w);
 }
 
-/* Free all blocks that a new or moved block of `heap` overlaps. */
-static void free_overlapped(struct mt_writer *w, uint64_t addr, uint64_t size, uint32_t except, uint32_t heap,
-                            uint32_t stack)
+/* End a block that the sample leaves out. As a container it has no handle, because the trace has no event of it. */
+static void free_unsampled(struct mt_writer *w, uint32_t slot, enum writer_freeing why)
 {
-    uint32_t slot;
-    while (!writer_failed(w) && (slot = blockmap_overlap(&w->map, addr, size, except)) != NO_SLOT) {
-        bool material = writer_is_material(w, slot, addr, size, heap);
-        writer_free_slot(w, slot, stack, material ? WRITER_MATERIAL : WRITER_COVERED);
+    struct block dead = w->unsampled.map.blocks[slot];
+    dead.handle = MT_NO_HANDLE;
+    count_free(w, dead.size);
+    if (!unsampled_end(&w->unsampled, slot, why != WRITER_MATERIAL))
+        mt_fail_memory(&w->out.err);
+    if (why == WRITER_MATERIAL)
+        keep_container(w, &dead);
+}
+
+void writer_free_held(struct mt_writer *w, struct held h, uint32_t stack, enum writer_freeing why)
+{
+    if (h.unsampled)
+        free_unsampled(w, h.slot, why);
+    else
+        free_slot(w, h.slot, stack, why);
+}
+
+struct held writer_held_at(const struct mt_writer *w, uint64_t addr)
+{
+    const struct held recorded = {writer_failed(w) ? NO_SLOT : blockmap_at(&w->map, addr), false};
+    if (recorded.slot != NO_SLOT || writer_failed(w))
+        return recorded;
+    return (struct held){unsampled_at(&w->unsampled, addr), true};
+}
+
+struct held writer_held_overlap(const struct mt_writer *w, uint64_t addr, uint64_t size, struct held except)
+{
+    const struct held recorded = {
+        blockmap_overlap(&w->map, addr, size, except.unsampled ? NO_SLOT : except.slot), false};
+    if (recorded.slot != NO_SLOT || !w->unsampled.sample.every)
+        return recorded;
+    return (struct held){
+        blockmap_overlap(&w->unsampled.map, addr, size, except.unsampled ? except.slot : NO_SLOT), true};
+}
+
+/* Free all blocks that a new or moved block of `heap` overlaps. */
+static void free_overlapped(struct mt_writer *w, uint64_t addr, uint64_t size, struct held except,
+                            uint32_t heap, uint32_t stack)
+{
+    struct held h;
+    while (!writer_failed(w) && (h = writer_held_overlap(w, addr, size, except)).slot != NO_SLOT) {
+        bool material = writer_is_material(w, writer_held_block(w, h), addr, size, heap);
+        writer_free_held(w, h, stack, material ? WRITER_MATERIAL : WRITER_COVERED);
     }
 }
 
@@ -231,9 +278,20 @@ static bool enter(struct mt_writer *w, struct rec_new *r)
     return true;
 }
 
+/* The same of memory that blocks had that the sample leaves out. */
+static void cover_unsampled(struct mt_writer *w, uint64_t addr, uint64_t size)
+{
+    if (!w->unsampled.sample.every)
+        return;
+    freed_cover(&w->unsampled.freed, addr, size);
+    if (w->unsampled.freed.failed)
+        mt_fail_memory(&w->out.err);
+}
+
 void writer_cover(struct mt_writer *w, uint64_t addr, uint64_t size)
 {
     freed_cover(&w->freed, addr, size);
+    cover_unsampled(w, addr, size);
     if (w->freed.failed)
         mt_fail_memory(&w->out.err);
 }
@@ -245,10 +303,28 @@ static void clear_ground(struct mt_writer *w, uint64_t addr, uint64_t size, uint
     if (writer_failed(w))
         return;
     if (!freed_take(&w->freed, addr, size)) {
-        free_overlapped(w, addr, size, NO_SLOT, heap, stack);
+        free_overlapped(w, addr, size, NO_BLOCK, heap, stack);
         freed_cover(&w->freed, addr, size);
+        cover_unsampled(w, addr, size);
     }
     if (w->freed.failed)
+        mt_fail_memory(&w->out.err);
+}
+
+static void count_new(struct mt_writer *w, uint64_t bytes)
+{
+    w->unsampled.all.news++;
+    w->unsampled.all.allocated += bytes;
+}
+
+/* The sample does not have this new block. */
+static void leave_out(struct mt_writer *w, const struct rec_new *r)
+{
+    const struct block b = {.base = r->addr,
+                            .size = r->size,
+                            .heap = (uint32_t)r->heap,
+                            .note = (uint32_t)(r->stack << HOW_BITS | r->how)};
+    if (!writer_failed(w) && !unsampled_add(&w->unsampled, &b))
         mt_fail_memory(&w->out.err);
 }
 
@@ -262,11 +338,16 @@ void mt_writer_block_new(struct mt_writer *w, uint64_t addr, uint64_t size, uint
         writer_forget_containers(w, addr, size, heap);
     released_take(&w->released, addr, heap);
     clear_ground(w, addr, size, heap, stack);
+    struct rec_new r = {
+        w->totals.instructions, 0, addr, size, heap, how < MT_HOWS ? how : MT_HOW_CUSTOM, stack};
+    count_new(w, size);
+    if (unsampled_leaves_out(&w->unsampled)) {
+        leave_out(w, &r);
+        return;
+    }
     struct buffer *b = writer_begin_event(w, MT_NEW);
     if (!b)
         return;
-    struct rec_new r = {
-        w->totals.instructions, 0, addr, size, heap, how < MT_HOWS ? how : MT_HOW_CUSTOM, stack};
     if (!enter(w, &r))
         return;
     put_new(b, &r);
@@ -279,6 +360,7 @@ void writer_take_over(struct mt_writer *w, const struct block *block, bool inher
         w->totals.instructions, 0, block->base, block->size, block->heap, note_how(block->note),
         note_stack(block->note)};
     struct buffer *b = writer_begin_event(w, MT_NEW);
+    count_new(w, r.size);
     if (!b || !enter(w, &r))
         return;
     if (inherited)
@@ -295,20 +377,28 @@ uint32_t writer_slot_at(const struct mt_writer *w, uint64_t addr, uint32_t heap)
     return slot != NO_SLOT && w->map.blocks[slot].heap == heap ? slot : NO_SLOT;
 }
 
+/* The block of `heap` that begins at addr. */
+static struct held held_of_heap(struct mt_writer *w, uint64_t addr, uint32_t heap)
+{
+    const struct held h = writer_held_at(w, addr);
+    return h.slot != NO_SLOT && writer_held_block(w, h)->heap == heap ? h : NO_BLOCK;
+}
+
 /* Free a block by a function of this family; MT_HOWS = family unknown. */
 static void free_how(struct mt_writer *w, uint64_t addr, uint32_t heap, enum mt_how how, uint32_t stack)
 {
     heap = known_heap(w, heap);
     stack = known_stack(w, stack);
-    uint32_t slot = writer_slot_at(w, addr, heap);
-    if (slot == NO_SLOT) {
+    const struct held h = held_of_heap(w, addr, heap);
+    if (h.slot == NO_SLOT) {
         if (!writer_free_container(w, addr, heap, stack) && !released_take(&w->released, addr, heap) &&
-            !writer_is_older(w, addr))
+            !writer_lacks_new(w, addr))
             writer_bad_free(w, addr, heap, stack);
         return;
     }
-    writer_check_how(w, slot, how, stack);
-    writer_free_slot(w, slot, stack, WRITER_FREED);
+    if (!h.unsampled)
+        writer_check_how(w, h.slot, how, stack);
+    writer_free_held(w, h, stack, WRITER_FREED);
 }
 
 void mt_writer_block_free(struct mt_writer *w, uint64_t addr, uint32_t heap, uint32_t stack)
@@ -336,19 +426,36 @@ static void move(struct mt_writer *w, uint32_t slot, uint64_t addr, uint64_t siz
     encoder_touch(&w->enc, addr, slot);
 }
 
+static void count_resize(struct mt_writer *w, uint64_t old_size, uint64_t size)
+{
+    struct all_blocks *all = &w->unsampled.all;
+    all->resizes++;
+    all->allocated += size;
+    all->freed += old_size;
+}
+
+/* Move or resize a block that the sample leaves out. */
+static void move_unsampled(struct mt_writer *w, uint32_t slot, uint64_t addr, uint64_t size, uint32_t stack)
+{
+    const uint32_t how = note_how(w->unsampled.map.blocks[slot].note);
+    writer_cover(w, addr, size);
+    if (!unsampled_move(&w->unsampled, slot, addr, size, stack << HOW_BITS | how))
+        mt_fail_memory(&w->out.err);
+}
+
 void mt_writer_block_resize(struct mt_writer *w, uint64_t old_addr, uint64_t addr, uint64_t size,
                             uint32_t heap, enum mt_how how, uint32_t stack)
 {
     heap = known_heap(w, heap);
     stack = known_stack(w, stack);
-    uint32_t slot = writer_slot_at(w, old_addr, heap);
-    if (slot == NO_SLOT && released_take(&w->released, old_addr, heap)) {
+    const struct held h = held_of_heap(w, old_addr, heap);
+    if (h.slot == NO_SLOT && released_take(&w->released, old_addr, heap)) {
         writer_note_released(w, addr, heap);
         return;
     }
-    if (slot == NO_SLOT) {
+    if (h.slot == NO_SLOT) {
         if (!writer_free_container(w, old_addr, heap, stack)) {
-            if (writer_is_older(w, old_addr))
+            if (writer_lacks_new(w, old_addr))
                 return;
             writer_bad_free(w, old_addr, heap, stack);
         }
@@ -356,23 +463,30 @@ void mt_writer_block_resize(struct mt_writer *w, uint64_t old_addr, uint64_t add
         return;
     }
     size = fitting_size(addr, size);
-    writer_check_how(w, slot, how, stack);
-    free_overlapped(w, addr, size, slot, heap, stack);
+    if (!h.unsampled)
+        writer_check_how(w, h.slot, how, stack);
+    free_overlapped(w, addr, size, h, heap, stack);
+    count_resize(w, writer_held_block(w, h)->size, size);
+    if (h.unsampled) {
+        move_unsampled(w, h.slot, addr, size, stack);
+        return;
+    }
     struct buffer *b = writer_begin_event(w, MT_RESIZE);
     if (!b)
         return;
     put_resize(b,
-               &(struct rec_resize){w->totals.instructions, slot, (int64_t)(addr - old_addr), size, stack});
-    move(w, slot, addr, size, stack);
+               &(struct rec_resize){w->totals.instructions, h.slot, (int64_t)(addr - old_addr), size, stack});
+    move(w, h.slot, addr, size, stack);
     writer_end_event(w);
 }
 
 void mt_writer_heap_free(struct mt_writer *w, uint32_t heap, uint32_t stack)
 {
     heap = known_heap(w, heap);
-    for (uint32_t slot = 0; slot < w->map.used; slot++)
-        if (w->map.blocks[slot].heap == heap)
-            writer_free_slot(w, slot, known_stack(w, stack), WRITER_FREED);
+    struct held h;
+    for (uint64_t i = 0; (h = writer_held_nth(w, i)).slot != NO_SLOT; i++)
+        if (writer_held_block(w, h)->heap == heap)
+            writer_free_held(w, h, known_stack(w, stack), WRITER_FREED);
     writer_free_containers(w, heap, known_stack(w, stack));
 }
 
@@ -429,6 +543,13 @@ void mt_writer_lost(struct mt_writer *w, uint64_t events, uint32_t reason_string
     writer_end_event(w);
 }
 
+void mt_writer_gap(struct mt_writer *w, uint64_t events, uint32_t reason_string)
+{
+    mt_writer_lost(w, events, reason_string);
+    w->has_gaps = true;
+    w->gap_handles = w->handles;
+}
+
 /* -- the end -- */
 
 static void put_totals(struct mt_writer *w, enum mt_ending ending)
@@ -455,6 +576,8 @@ static void put_totals(struct mt_writer *w, enum mt_ending ending)
 int mt_writer_finish(struct mt_writer *w, enum mt_ending ending, struct mt_error *err)
 {
     mt_writer_flush(w);
+    writer_all_blocks(w);
+    mt_writer_flush(w);
     chunk_writer_foreground(&w->out);
     if (!writer_failed(w)) {
         writer_end_limited(w);
@@ -469,6 +592,7 @@ int mt_writer_finish(struct mt_writer *w, enum mt_ending ending, struct mt_error
     encoder_destroy(&w->enc);
     blockmap_destroy(&w->map);
     freed_destroy(&w->freed);
+    unsampled_destroy(&w->unsampled);
     containers_destroy(&w->containers);
     released_destroy(&w->released);
     writer_defs_free(w);
@@ -483,6 +607,12 @@ int mt_writer_finish(struct mt_writer *w, enum mt_ending ending, struct mt_error
 const struct mt_error *mt_writer_error(const struct mt_writer *w)
 {
     return &w->out.err;
+}
+
+void mt_writer_clock(struct mt_writer *w, uint64_t nanoseconds)
+{
+    w->out.has_clock = true;
+    w->out.clock = nanoseconds;
 }
 
 uint64_t mt_writer_bytes(const struct mt_writer *w)

@@ -14,6 +14,7 @@
 #include "memtrace/write/chunk_writer.h"
 #include "memtrace/write/encoder.h"
 #include "memtrace/write/stack_table.h"
+#include "memtrace/write/unsampled.h"
 
 /* Number of definitions written so far, by kind, as in the BASE record. */
 struct def_counts {
@@ -43,6 +44,7 @@ struct mt_writer {
     struct encoder enc;
     struct blockmap map; /* the note of a block is stack << HOW_BITS | how */
     struct freed_blocks freed;
+    struct unsampled unsampled;
     struct containers containers; /* with the same notes */
     struct released released;     /* blocks that ended together with their container */
     struct buffer defs;           /* DEFS chunk being built */
@@ -54,6 +56,7 @@ struct mt_writer {
     uint8_t *types;                           /* enum mt_type of live blocks, by slot */
     uint32_t types_room;
     struct reach reach;      /* used while mt_writer_pointer adds pointers to blocks */
+    uint32_t reach_recorded; /* number of nodes that are recorded blocks; they come first */
     uint64_t reach_page;     /* the page examined last... */
     bool reach_page_is_heap; /* ... and whether it has a block of heap 0 */
     uint64_t inherited;      /* number of inherited blocks; they have the first handles */
@@ -75,6 +78,9 @@ struct mt_writer {
     uint32_t beside; /* as in struct mt_writer_options */
     bool attached;   /* the same */
     uint64_t older;  /* Frees and Resizes of blocks that are older than the trace */
+    bool has_gaps;   /* heap events are missing: see mt_writer_gap */
+    uint64_t gap_handles; /* blocks with lower handles were live, or had ended, at the last gap */
+    uint64_t orphans;     /* Frees and Resizes of blocks whose New may be missing */
     uint32_t checkpoint_interval,
         chunks_since_checkpoint; /* EVENTS chunks: minimum between checkpoints; since the last */
     uint64_t checkpoint_written; /* size of the file after the last checkpoint */
@@ -103,8 +109,10 @@ bool writer_segment(void *writer, const struct mt_segment *s);
 /* The maps and counters of the writer, for the encoder. */
 static inline struct surroundings writer_surroundings(struct mt_writer *w)
 {
-    return (struct surroundings){&w->map,   &w->freed,      &w->totals, w->counts.heaps,
-                                 w->beside, writer_segment, w};
+    return (struct surroundings){&w->map,         unsampled_map(&w->unsampled),
+                                 &w->freed,       &w->totals,
+                                 w->counts.heaps, w->beside,
+                                 writer_segment,  w};
 }
 
 /* Write a thread switch, if there was one, before the next event. */
@@ -121,13 +129,39 @@ void writer_end_event(struct mt_writer *w);
  * together with the memory that it is a part of; because another allocator divides it into its own blocks, and it
  * becomes a container. */
 enum writer_freeing { WRITER_FREED, WRITER_COVERED, WRITER_RELEASED, WRITER_MATERIAL };
-void writer_free_slot(struct mt_writer *w, uint32_t slot, uint32_t stack, enum writer_freeing why);
+
+/* A live block: a recorded one, or one that the sample leaves out (unsampled.h). slot: NO_SLOT = none. */
+struct held {
+    uint32_t slot;
+    bool unsampled;
+};
+
+#define NO_BLOCK ((struct held){NO_SLOT, false})
+
+static inline struct block *writer_held_block(struct mt_writer *w, struct held h)
+{
+    return h.unsampled ? &w->unsampled.map.blocks[h.slot] : &w->map.blocks[h.slot];
+}
+
+/* Any block, other than `except`, that overlaps a range. The block that begins at an address. */
+struct held writer_held_overlap(const struct mt_writer *w, uint64_t addr, uint64_t size, struct held except);
+struct held writer_held_at(const struct mt_writer *w, uint64_t addr);
+void writer_free_held(struct mt_writer *w, struct held h, uint32_t stack, enum writer_freeing why);
+
+/* The i-th of all slots, used or not; slot: NO_SLOT = there are fewer. */
+static inline struct held writer_held_nth(const struct mt_writer *w, uint64_t i)
+{
+    if (i < w->map.used)
+        return (struct held){(uint32_t)i, false};
+    return (struct held){i - w->map.used < w->unsampled.map.used ? (uint32_t)(i - w->map.used) : NO_SLOT,
+                         true};
+}
 
 /* [addr, addr + size) is no longer freed memory. */
 void writer_cover(struct mt_writer *w, uint64_t addr, uint64_t size);
 
 /* Does a new block of `heap` make this block a container? It does if it is a part of it and the heaps differ. */
-bool writer_is_material(const struct mt_writer *w, uint32_t slot, uint64_t addr, uint64_t size,
+bool writer_is_material(const struct mt_writer *w, const struct block *b, uint64_t addr, uint64_t size,
                         uint32_t heap);
 enum mt_heap_kind writer_heap_kind(const struct mt_writer *w, uint32_t heap);
 /* Free the container of `heap` that begins at addr, with all blocks in it; false if there is none. */
@@ -146,8 +180,14 @@ void writer_take_over(struct mt_writer *w, const struct block *block, bool inher
 
 /* Write the error of a free of an address at which no block of `heap` begins. */
 void writer_bad_free(struct mt_writer *w, uint64_t addr, uint32_t heap, uint32_t stack);
-/* Is this the address of a block from before the trace (mt_writer_options)? It is counted then. */
-bool writer_is_older(struct mt_writer *w, uint64_t addr);
+/* Is it known that no event of this block is missing? Not of one from before the last gap (mt_writer_gap). */
+static inline bool writer_is_certain(const struct mt_writer *w, const struct block *b)
+{
+    return b->handle >= w->gap_handles;
+}
+/* May the New of the block at this address be missing: is the block from before the trace (mt_writer_options), or was
+ * there a gap? It is counted then. */
+bool writer_lacks_new(struct mt_writer *w, uint64_t addr);
 /* Write an error if a live block is freed or resized by functions of another family than it was allocated by.
  * `how` is the family; MT_HOWS = unknown. */
 void writer_check_how(struct mt_writer *w, uint32_t slot, enum mt_how how, uint32_t stack);
@@ -157,6 +197,9 @@ void writer_survivors_note(struct mt_writer *w, uint32_t slot);
 /* Write the list of live blocks at the end, after all events. */
 void writer_survivors(struct mt_writer *w);
 void writer_survivors_free(struct mt_writer *w);
+
+/* Write the facts about all blocks at the end of a sample by blocks. */
+void writer_all_blocks(struct mt_writer *w);
 
 /* Write a checkpoint if one is due. Called after each EVENTS chunk. */
 void writer_checkpoint(struct mt_writer *w);

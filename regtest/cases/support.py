@@ -13,6 +13,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +23,9 @@ from typing import Callable, Iterator, Mapping, Sequence
 import pytest
 
 SOURCE = Path(os.environ["LJTRACE_SRCDIR"])
+sys.path.insert(0, str(SOURCE / "regtest"))
+import warm  # noqa: E402
+
 BUILD = Path(os.environ["LJTRACE_BUILDDIR"])
 NATIVE = BUILD / "regtest/native"
 # a chunk for luajit -e: begins to interrupt the program by signal SIGNAL (0 = SIGRTMAX) every 500 microseconds
@@ -120,7 +124,10 @@ def wait_for(condition: Callable[[], object], what: str, seconds: float = SECOND
 
 def good(argv: Sequence[object], **options: object) -> Done:
     """Run a command that must succeed."""
-    done = run(argv, **options)  # type: ignore[arg-type]
+    return succeeded(argv, run(argv, **options))  # type: ignore[arg-type]
+
+
+def succeeded(argv: Sequence[object], done: Done) -> Done:
     assert done.status == 0, f"{' '.join(map(str, argv))}: status {done.status}\n{done.complaint[-2000:]}"
     return done
 
@@ -134,8 +141,11 @@ def in_own_mounts(script: str, *argv: object) -> Done:
 
 
 def steve(*args: object, **options: object) -> Done:
-    """Run a steve command that must succeed."""
-    return good(["steve", *args], **options)
+    """Run a steve command that must succeed; without options not in a new process of Python (warm.py)."""
+    if options:
+        return good(["steve", *args], **options)
+    done = warm.steve([os.fspath(a) if isinstance(a, os.PathLike) else str(a) for a in args], seconds=SECONDS)
+    return succeeded(done.args, Done(done.returncode, done.stdout, done.stderr))
 
 
 def numbers(text: str) -> dict[str, int]:
@@ -187,18 +197,28 @@ def settled(path: Path) -> None:
     wait_for(lambda: run([NATIVE / "traceview", "counts", path]).status == 0, f"{path} is complete")
 
 
+def processes() -> Iterator[tuple[int, list[bytes]]]:
+    """All processes, with their arguments; one that ends meanwhile is left out."""
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            yield int(entry.parent.name), entry.read_bytes().split(b"\0")
+        except OSError:
+            continue
+
+
 def collectors_of(path: Path) -> list[int]:
     """The processes that write a trace: they are not children of a test, and have the path among their
     arguments."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words = entry.read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if words[0].endswith(b"ljtrace-collector") and os.fsencode(path) in words:
-            found.append(int(entry.parent.name))
-    return found
+    name = b"ljtrace-collector"
+    return [pid for pid, words in processes() if words[0].endswith(name) and os.fsencode(path) in words]
+
+
+def child_of(parent: int, program: object) -> int:
+    """The child of a process that executes a program."""
+    children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    wanted = os.fsencode(str(program))
+    (pid,) = (pid for pid, words in processes() if str(pid) in children and words[0] == wanted)
+    return pid
 
 
 def monitor(pid: int, command: str) -> str:

@@ -45,6 +45,39 @@ def attach(pid: int, path: Path, *options: str) -> Trace:
     return Trace(path, done).check()
 
 
+def attach_during(pid: int, path: Path, ticks: Path, n: int) -> Trace:
+    """Record a process while it appends n bytes to the file `ticks`, however long that takes on a busy machine."""
+    with started(["ljtrace", "attach", f"--out={path}", pid]) as recorder:
+        begun(path)
+        since = ticks.stat().st_size
+        wait_for(lambda: ticks.stat().st_size >= since + n, f"{n} ticks")
+        good(["ljtrace", "detach", pid])
+        assert recorder.wait() == 0
+    return Trace(path, Done(0, b"", b"")).check()
+
+
+def work_done(pid: int) -> dict[str, int]:
+    """How much each thread has done, except the first one of several: waits, and processor time in milliseconds."""
+    done = {}
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        waits = re.findall(r"^voluntary_ctxt_switches:\s+(\d+)", (task / "status").read_text(), re.MULTILINE)
+        used = (task / "stat").read_text().rpartition(")")[2].split()[11]
+        done[task.name] = int(waits[0]) + 10 * int(used)
+    return {name: n for name, n in done.items() if name != str(pid)} or done
+
+
+def attach_at_work(pid: int, path: Path, *options: str) -> Trace:
+    """Record a process until each of its threads has worked for about a tenth of a second, however long that takes on a
+    busy machine."""
+    with started(["ljtrace", "attach", f"--out={path}", *options, pid]) as recorder:
+        begun(path)
+        before = work_done(pid)
+        wait_for(lambda: all(n >= before[name] + 100 for name, n in work_done(pid).items()), "all threads have worked")
+        good(["ljtrace", "detach", pid])
+        assert recorder.wait() == 0
+    return Trace(path, Done(0, b"", b"")).check()
+
+
 def unharmed(process: subprocess.Popen[bytes]) -> None:
     done = ended(process)
     assert (done.status, done.text, done.complaint) == (7, "0 wrong\n", "")
@@ -58,10 +91,12 @@ def begun(path: Path) -> None:
 def test_program_is_unharmed(mode: str, tmp_path: Path) -> None:
     with living(LIVING, mode) as process:
         for i in range(TIMES):
-            trace = attach(process.pid, tmp_path / f"{i}.ljt", "--seconds=0.3")
+            busy = mode in ("threads", "mallocs")
+            path = tmp_path / f"{i}.ljt"
+            trace = attach_at_work(process.pid, path) if busy else attach(process.pid, path, "--seconds=0.3")
             assert trace.ending() == "detached"
             assert process.poll() is None
-            assert (trace.counts()["new"] > 0) == (mode in ("threads", "mallocs"))
+            assert (trace.counts()["new"] > 0) == busy
             if mode == "fork":
                 wait_for(lambda: list(tmp_path.glob(f"{i}.*.ljt")), "children have files of their own")
         unharmed(process)
@@ -71,7 +106,7 @@ def test_samples_of_different_size(tmp_path: Path) -> None:
     """Threads draw anew in each recording: after a sample of one byte in a gigabyte, a small one has blocks at once."""
     with living(LIVING, "threads") as process:
         attach(process.pid, tmp_path / "0.ljt", "--seconds=0.3", "--sample=1g")
-        counts = attach(process.pid, tmp_path / "1.ljt", "--seconds=0.3", "--sample=1k").counts()
+        counts = attach_at_work(process.pid, tmp_path / "1.ljt", "--sample=1k").counts()
         unharmed(process)
     assert counts["new"] > 50
 
@@ -79,7 +114,7 @@ def test_samples_of_different_size(tmp_path: Path) -> None:
 def test_blocks_from_before(tmp_path: Path) -> None:
     """Their frees are counted, and are neither events nor errors."""
     with living(LIVING, "threads") as process:
-        trace = attach(process.pid, tmp_path / "t.ljt", "--seconds=0.3")
+        trace = attach_at_work(process.pid, tmp_path / "t.ljt")
         unharmed(process)
     events = trace.events()
     live = {e[1] for e in events if e[0] == "new"} - {e[1] for e in events if e[0] == "free"}
@@ -94,7 +129,7 @@ def test_sample_of_the_blocks(tmp_path: Path) -> None:
     """A recording of all blocks may follow a sample, and a sample that."""
     with living(LIVING, "threads") as process:
         traces = [
-            attach(process.pid, tmp_path / f"{i}.ljt", "--seconds=0.3", *options)
+            attach_at_work(process.pid, tmp_path / f"{i}.ljt", *options)
             for i, options in enumerate((["--sample=200k"], [], ["--sample=200k"]))
         ]
         unharmed(process)
@@ -120,7 +155,7 @@ def test_memory_after_the_end(tmp_path: Path) -> None:
 
 def test_threads_are_told_apart(tmp_path: Path) -> None:
     with living(LIVING, "threads") as process:
-        trace = attach(process.pid, tmp_path / "t.ljt", "--seconds=0.3")
+        trace = attach_at_work(process.pid, tmp_path / "t.ljt")
         unharmed(process)
     assert len({e[7] for e in trace.events() if e[0] == "new"}) == 3
     assert "work (living.c" in steve("sites", trace.path).text
@@ -178,8 +213,8 @@ def test_program_executes_another(tmp_path: Path) -> None:
     with living(LIVING, "exec") as process, started(
         ["ljtrace", "attach", f"--out={path}", process.pid], stderr=subprocess.PIPE
     ) as recorder:
-        wait_for(lambda: b"libljtrace" in Path(f"/proc/{process.pid}/maps").read_bytes(), "the library is loaded")
-        wait_for(path.exists, "the recording has begun")
+        # before that the signal could arrive outside of the program's read(), which would then not be interrupted
+        assert recorder.stderr is not None and b"recording process" in recorder.stderr.readline()
         process.send_signal(signal.SIGUSR1)
         assert recorder.wait() == 0
         unharmed(process)
@@ -394,26 +429,25 @@ def test_luajit(options: list[str], tmp_path: Path) -> None:
 def test_neovim(tmp_path: Path) -> None:
     if not shutil.which("nvim"):
         pytest.skip("neovim is not installed")
-    stop, script = tmp_path / "stop", tmp_path / "work.lua"
+    stop, script, ticks = tmp_path / "stop", tmp_path / "work.lua", tmp_path / "ticks"
     script.write_text(
-        """
-local t = {}
+        f"""
+local t, ticks = {{}}, io.open('{ticks}', 'w')
+ticks:setvbuf('no')
 local function tick()
-  for i = 1, 2000 do t[i % 100] = { i, tostring(i) } end
-  if vim.loop.fs_stat('STOP') then io.stdout:write('fine\\n') vim.cmd('qa!') end
+  for i = 1, 2000 do t[i % 100] = {{ i, tostring(i) }} end
+  ticks:write('x')
+  if vim.loop.fs_stat('{stop}') then io.stdout:write('fine\\n') vim.cmd('qa!') end
   vim.defer_fn(tick, 5)
 end
 tick()
-""".replace(
-            "STOP", str(stop)
-        )
+"""
     )
     with living("nvim", "--headless", "-u", "NONE", "-c", f"luafile {script}") as process:
-        wait_for(lambda: len(os.listdir(f"/proc/{process.pid}/fd")) > 6, "it works")
-        time.sleep(0.5)
+        wait_for(lambda: ticks.exists() and ticks.stat().st_size > 9, "it works")
         for i in range(TIMES):
-            trace = attach(process.pid, tmp_path / f"{i}.ljt", "--seconds=0.3")
-            assert "work.lua:4" in lua_sites(trace)
+            trace = attach_during(process.pid, tmp_path / f"{i}.ljt", ticks, 20)
+            assert "work.lua:5" in lua_sites(trace)
         stop.touch()
         done = ended(process)
     assert (done.status, done.text, done.complaint) == (0, "fine\n", "")

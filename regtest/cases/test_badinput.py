@@ -114,6 +114,16 @@ def test_unknown_allocator(tmp_path: Path) -> None:
         "--compress=99",
         "--out=",
         "--toggle-fn=",
+        "--sample-blocks=1/0",
+        "--sample-blocks=0",
+        "--sample-blocks=1/x",
+        "--sample-blocks=2/3",
+        "--sample-blocks=1/",
+        "--sample-blocks=1/-5",
+        "--sample-blocks=1/9999999",
+        "--sample-blocks=",
+        "--sample-seed=0",
+        "--sample-seed=x",
     ],
 )
 def test_recorder_refuses_wrong_options(option: str, tmp_path: Path) -> None:

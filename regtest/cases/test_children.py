@@ -49,6 +49,16 @@ def test_a_setuid_program(tmp_path: Path) -> None:
     assert said.count(f"{program} runs unrecorded: it is a setuid, setgid or setcap program") == 2
 
 
+def test_a_wrapper_that_executes_the_program(tmp_path: Path) -> None:
+    """Without --trace-children=yes the trace ends with the wrapper, and a message says so. There is no message about
+    children that the program starts."""
+    said = run([*recorder(tmp_path / "t.ljt"), "env", CONDUCT, "exit3"])
+    assert said.status == 3
+    assert said.complaint.count(f"{CONDUCT} runs unrecorded: only --trace-children=yes records") == 1
+    quiet = run([*recorder(tmp_path / "s.ljt"), "/bin/sh", "-c", "/bin/true; /bin/true; :"])
+    assert quiet.status == 0 and "unrecorded" not in quiet.complaint
+
+
 def program_32(path: Path) -> Path:
     """A static 32-bit program that exits with status 5: header, one segment, three instructions."""
     size = ELF_32 + PROGRAM_32 + len(EXIT_5)

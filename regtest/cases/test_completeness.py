@@ -188,7 +188,17 @@ def test_a_trace_that_is_being_written(tmp_path: Path) -> None:
     """All walks, and walks by parts, read what the file contains when it is opened, and report that it is
     still being written."""
     path = tmp_path / "t.ljt"
-    script = "local t, i = {}, 0 while true do i = i + 1 t[i % 1000] = {i, tostring(i)} end"
+    # slow after the first events: a command has to read all that is there when it begins
+    script = """
+local ffi = require "ffi"
+ffi.cdef "int usleep(unsigned);"
+local t, i = {}, 0
+while true do
+  i = i + 1
+  t[i % 1000] = {i, tostring(i)}
+  if i > 40000 and i % 10 == 0 then ffi.C.usleep(1000) end
+end
+"""
     with started([*recorder(path), "luajit", "-e", script]):
         wait_for(lambda: path.exists() and path.stat().st_size > 4 << 20, "some of the trace is there")
         for command in (

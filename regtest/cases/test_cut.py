@@ -121,6 +121,16 @@ def test_lua(tmp_path: Path) -> None:
         assert deepest(tmp_path / "t.ljt", argv, f"--stack-depth={depth}") == whole
 
 
+def test_natively(tmp_path: Path, program: Path) -> None:
+    """The native recorder marks stacks of C, and those joined with Lua, in the same way."""
+    good(["ljtrace", "run", f"--out={tmp_path / 'c.ljt'}", program, "1000"])
+    assert stacks(tmp_path / "c.ljt", 100) == {("malloc",) + 199 * ("down",) + ("[cut at 200]",): 30}
+    argv = ["luajit", "-joff", script(tmp_path, LUA), "40"]
+    good(["ljtrace", "run", "--stack-depth=12", f"--out={tmp_path / 'lua.ljt'}", *argv])
+    ends = {names[-1] for names in stacks(tmp_path / "lua.ljt") if "down" in names}
+    assert "[cut at 12]" in ends and not any(end.startswith("0x") for end in ends)
+
+
 def test_every_view_shows_it(tmp_path: Path, program: Path) -> None:
     record(tmp_path / "t.ljt", [program, "30"], "--stack-depth=12")
     folded = steve("export", "--format=folded", tmp_path / "t.ljt", "-o", "-").text

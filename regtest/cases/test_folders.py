@@ -9,7 +9,7 @@ import pytest
 
 from support import SOURCE
 
-FOLDERS = ("memtrace", "ljtrace", "drivers", "steve")
+FOLDERS = ("memtrace", "ljtrace", "drivers", "steve", "regtest")
 GENERATED = {"__pycache__"}
 
 

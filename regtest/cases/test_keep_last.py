@@ -14,7 +14,7 @@ from support import NATIVE, good, record, recorder, run, steve
 KEEPS = NATIVE / "keeps"
 SIZE = 16 << 20
 KEEP = ("--max-size=16m", "--keep=last")
-LARGE, SMALL = 12_000_000, 100_000  # rounds
+LARGE, SMALL = 3_000_000, 100_000  # rounds: 35 MB, so that several parts are dropped, and 1 MB
 
 
 def events(path: Path) -> np.ndarray:

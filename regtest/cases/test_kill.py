@@ -24,17 +24,18 @@ from pathlib import Path
 
 import pytest
 
-from support import NATIVE, SECONDS, Done, Trace, numbers, recorder, run, settled, started, wait_for
+from support import NATIVE, SECONDS, Done, Trace, collectors_of, numbers, recorder, run, settled, started, wait_for
 
 KILLS = int(os.environ.get("LJTRACE_FAULTS") or 3)
 BOUND = 128
 BLOCK, BYTES = "70021", 64
 CYCLE = 2 + 3 * BYTES  # events in a block's life
-LATEST = 2.0  # seconds after the start; the first half second or so is Valgrind's own. Any moment will do
+LATEST = 1.0  # seconds after the start; the first half second or so is Valgrind's own. Any moment will do
+AT_WORK = 0.4  # seconds after the start of the work
 NAMES = ("new", "store", "load", "modify", "free")
 
 
-def told(counts: Path) -> tuple[int, ...]:
+def counted(counts: Path) -> tuple[int, ...]:
     """The counts of teller; zeros if it was killed before it could count."""
     data = counts.read_bytes() if counts.exists() else b""
     return struct.unpack("=5Q", data) if len(data) == 40 else (0,) * 5
@@ -62,17 +63,17 @@ def test_prefixes() -> None:
 def killed_after(seconds: float, events: int, folder: Path) -> tuple[Path, tuple[int, ...]]:
     path, counts = folder / "t.ljt", folder / "counts"
     with started([*recorder(path), NATIVE / "teller", counts]) as process:
-        wait_for(lambda: sum(told(counts)) >= events, "teller is at work")
+        wait_for(lambda: sum(counted(counts)) >= events, "teller is at work")
         time.sleep(seconds)
         process.send_signal(signal.SIGKILL)
         assert process.wait(timeout=SECONDS) == -signal.SIGKILL
-    return path, told(counts)
+    return path, counted(counts)
 
 
 @pytest.mark.parametrize("turn", range(KILLS))
 def test_killed_at_a_random_moment(turn: int, tmp_path: Path) -> None:
     """The first kill is certainly during the work; the others are at any time."""
-    moment = random.Random(turn).uniform(0, LATEST)
+    moment = random.Random(turn).uniform(0, AT_WORK if turn == 0 else LATEST)
     path, truth = killed_after(moment, 1000 if turn == 0 else 0, tmp_path)
     done = sum(truth)
     if not path.exists():  # killed before the recorder had begun
@@ -92,15 +93,8 @@ def test_killed_at_a_random_moment(turn: int, tmp_path: Path) -> None:
 
 
 def collector_of(path: Path) -> int:
-    """The process that writes a file. It is outside of the program's session."""
-    for entry in Path("/proc").iterdir():
-        try:
-            words = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else []
-        except OSError:
-            continue
-        if words and words[0].endswith(b"ljtrace-collector") and bytes(path) in words:
-            return int(entry.name)
-    return 0
+    """The process that writes a file. It is outside of the program's session. 0: there is none."""
+    return next(iter(collectors_of(path)), 0)
 
 
 def read_so_far(path: Path) -> tuple[int, ...]:
@@ -124,10 +118,10 @@ def test_both_killed_lose_nothing_that_is_older_than_the_last_writing(tmp_path: 
     """The program is stopped, so that its events get older. The ring holds much less than a slab of them."""
     path, counts = tmp_path / "t.ljt", tmp_path / "counts"
     with started([*recorder(path), NATIVE / "teller", counts]) as process:
-        wait_for(lambda: sum(told(counts)) >= 1000, "teller is at work")
+        wait_for(lambda: sum(counted(counts)) >= 1000, "teller is at work")
         process.send_signal(signal.SIGSTOP)
         wait_for(lambda: "T" in Path(f"/proc/{process.pid}/stat").read_text().split()[2], "it is held")
-        done = sum(told(counts))
+        done = sum(counted(counts))
         wait_for(lambda: sum(read_so_far(path)) >= done - BOUND, "the file holds what was done before")
         kill_both(process, path)
     found = read_so_far(path)
@@ -141,10 +135,13 @@ def test_both_killed_at_work(turn: int, tmp_path: Path) -> None:
     """The file contains the first events of teller."""
     path, counts = tmp_path / "t.ljt", tmp_path / "counts"
     with started([*recorder(path), NATIVE / "teller", counts]) as process:
-        wait_for(lambda: sum(told(counts)) >= 1000 and sum(read_so_far(path)) > 0, "some of it is written")
-        time.sleep(random.Random(turn).uniform(0, LATEST))
+        wait_for(lambda: sum(counted(counts)) >= 1000, "teller is at work")
+        process.send_signal(signal.SIGSTOP)  # the file must not grow while it is read
+        wait_for(lambda: sum(read_so_far(path)) > 0, "some of it is written")
+        process.send_signal(signal.SIGCONT)
+        time.sleep(random.Random(turn).uniform(0, AT_WORK))
         kill_both(process, path)
-    found, done = read_so_far(path), sum(told(counts))
+    found, done = read_so_far(path), sum(counted(counts))
     assert found == after(sum(found)) and 0 < sum(found) <= done + BOUND
 
 
@@ -155,12 +152,12 @@ def test_a_lua_program_that_was_killed_with_its_collector(tmp_path: Path) -> Non
 local keep = {{}}
 for round = 1, 1e9 do
   for i = 1, 2000 do keep[i] = {{i, tostring(i)}} end
-  if round == 50 then io.open("{ready}", "w"):close() end
+  if round == 10 then io.open("{ready}", "w"):close() end
 end
 """
     with started([*recorder(path), "luajit", "-e", script]) as process:
         wait_for(ready.exists, "it is at work")
-        time.sleep(1.5)
+        time.sleep(AT_WORK)
         kill_both(process, path)
     checked = run(["steve", "check", "--json", path])
     found = json.loads(checked.text)

@@ -13,6 +13,7 @@ import pytest
 from steve.trace._memtrace import FREE, MARK, NEW, RESIZE, STATE, TYPE, TYPE_NAMES, VM_NAMES
 from steve.trace._memtrace import Trace as Reader
 from support import NATIVE, SOURCE, record
+from test_native import natively
 from test_lua_lines import PROGRAMS, compiles, events, lua_frames, script
 
 # -- on traces --
@@ -326,9 +327,14 @@ for i = 1, n do print(string.format("%d %d", before[i] * 1024, after[i] * 1024))
 """
 
 
+@pytest.mark.parametrize("native", [False, True], ids=["valgrind", "native"])
 @pytest.mark.parametrize("options", [["-joff"], ["-Ohotloop=5"], ["-O-sink"]], ids=" ".join)
-def test_live_blocks_are_gc_total_however_the_collector_is_driven(options: list[str], tmp_path: Path) -> None:
-    trace = record(tmp_path / "t.ljt", ["luajit", *options, script(tmp_path, DRIVEN)], "--trace-mem=no")
+def test_live_blocks_are_gc_total_however_the_collector_is_driven(
+    options: list[str], native: bool, tmp_path: Path
+) -> None:
+    program = ["luajit", *options, script(tmp_path, DRIVEN)]
+    path = tmp_path / "t.ljt"
+    trace = natively(path, program) if native else record(path, program, "--trace-mem=no")
     assert trace.run.status == 0, trace.run.complaint
     live: dict[int, int] = {}
     sums = []

@@ -8,11 +8,12 @@ SPDX-License-Identifier: GPL-2.0-or-later
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from steve.trace._memtrace import LOAD, MODIFY, NEW, STATE, TYPE, TYPE_NAMES, VM_NAMES, Frame
 from steve.trace._memtrace import Trace as Reader
-from support import SOURCE, record
+from support import SOURCE, record, steve
 
 LUA_KINDS = ("lua", "lua-inlined")
 
@@ -21,8 +22,20 @@ def events(path: Path, kinds: tuple[int, ...]):
     """(reader, event) of these kinds."""
     reader = Reader(str(path))
     for batch in reader.batches():
-        for event in batch[[kind in kinds for kind in batch["kind"]]]:
+        for event in batch[np.isin(batch["kind"], kinds)]:
             yield reader, event
+
+
+def access_lines(path: Path) -> Counter:
+    """Loads and modifies of Lua code by its line."""
+    reader, counts = Reader(str(path)), Counter()
+    for batch in reader.batches():
+        sites, numbers = np.unique(batch["ref"][np.isin(batch["kind"], (LOAD, MODIFY))], return_counts=True)
+        for site, number in zip(sites.tolist(), numbers.tolist()):
+            frame = reader.frame(reader.site(site).frame)
+            if frame.kind in LUA_KINDS:
+                counts[frame.line] += number
+    return counts
 
 
 def lua_frames(reader: Reader, stack: int) -> list[Frame]:
@@ -193,23 +206,23 @@ def line_and_compiles(reader: Reader, stack: int) -> tuple[int | None, bool]:
 def lines(path: Path) -> Counter:
     """News by line, without the JIT's own. While it records, the interpreter executes the same instructions
     and allocates what the program requests, which counts."""
+    reader = Reader(str(path))
     places: dict[int, tuple[int | None, bool]] = {}  # by stack
     stacks: dict[int, int] = {}
-    types: dict[int, str] = {}
-    for reader, event in events(path, (NEW, TYPE)):
-        handle, ref = int(event["handle"]), int(event["ref"])
-        if event["kind"] == TYPE:
-            types[handle] = TYPE_NAMES[ref]
-        elif event["heap"]:
-            stacks[handle] = ref
-            if ref not in places:
-                places[ref] = line_and_compiles(reader, ref)
+    types: dict[int, int] = {}
+    for batch in reader.batches():
+        news, typed = batch[(batch["kind"] == NEW) & (batch["heap"] != 0)], batch[batch["kind"] == TYPE]
+        for stack in set(news["ref"].tolist()) - places.keys():
+            places[stack] = line_and_compiles(reader, stack)
+        stacks.update(zip(news["handle"].tolist(), news["ref"].tolist()))
+        types.update(zip(typed["handle"].tolist(), typed["ref"].tolist()))
     own = {True: ("jit", "trace", "buffer", "other", "unknown"), False: ("jit", "trace")}
-    return Counter(
-        places[stack][0]
-        for handle, stack in stacks.items()
-        if types.get(handle, "unknown") not in own[places[stack][1]]
-    )
+    counts: Counter = Counter()
+    for (stack, kind), number in Counter((stack, types.get(block)) for block, stack in stacks.items()).items():
+        line, compiling = places[stack]
+        if ("unknown" if kind is None else TYPE_NAMES[kind]) not in own[compiling]:
+            counts[line] += number
+    return counts
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -303,14 +316,24 @@ for i = 1, 100 do sum() end
 """
 
 
+def roots_beside_main(path: Path) -> list[str]:
+    """The stacks that don't begin at the program's main, nor in the code that runs before and after it."""
+    folded = steve("export", "--format=folded", path, "-o", "-").text.splitlines()
+    outside = ("main;", "(below main)", "_dl_start", "_start", "[cut at ")
+    assert any(stack.startswith("main;") for stack in folded)
+    return [stack for stack in folded if not stack.startswith(outside)]
+
+
+@pytest.mark.parametrize("name", ["jit_recursion", "json"])
+def test_stacks_at_trace_exits_begin_at_main(name: str, tmp_path: Path) -> None:
+    """What the compiler allocates for a side trace, below an exit of another trace."""
+    trace = record(tmp_path / "t.ljt", ["luajit", SOURCE / f"regtest/lua/{name}.lua"], "--trace-mem=no").check()
+    assert not roots_beside_main(trace.path)
+
+
 def test_accesses_of_traces_have_lines(tmp_path: Path) -> None:
     """Each round loads at least one element of the table."""
-    trace = record(tmp_path / "t.ljt", ["luajit", script(tmp_path, ACCESSES)])
-    counts: Counter = Counter()
-    for reader, event in events(trace.path, (LOAD, MODIFY)):
-        frame = reader.frame(reader.site(int(event["ref"])).frame)
-        if frame.kind in LUA_KINDS:
-            counts[frame.line] += 1
+    counts = access_lines(record(tmp_path / "t.ljt", ["luajit", script(tmp_path, ACCESSES)]).path)
     assert 90 * 1000 <= counts[6] <= 3 * 100 * 1000
     assert counts[6] > 0.9 * counts.total()
 
@@ -322,9 +345,12 @@ def test_bytecode_loads_tell_lines_in_the_interpreter(tmp_path: Path) -> None:
     reader.skim()
     protos = {p.handle: p for p in map(reader.proto, range(reader.counts()["protos"]))}
     loads: Counter = Counter()
-    for _, event in events(trace.path, (LOAD,)):
-        proto = protos.get(int(event["handle"]))
-        if proto and event["size"] == 4 and event["offset"] >= proto.offset and event["kind"] == LOAD:
-            loads[proto.lines[(int(event["offset"]) - proto.offset) // 4]] += 1
+    for batch in Reader(str(trace.path)).batches():
+        words = batch[(batch["kind"] == LOAD) & (batch["size"] == 4) & np.isin(batch["handle"], [*protos])]
+        places, numbers = np.unique(words[["handle", "offset"]], return_counts=True)
+        for (handle, offset), number in zip(places.tolist(), numbers.tolist()):
+            proto = protos[handle]
+            if offset >= proto.offset:
+                loads[proto.lines[(offset - proto.offset) // 4]] += number
     assert loads[6] % 100_000 == 0 and loads[6] >= 2 * 100_000
     assert loads[2] == 2 * 1000 + 4  # the loop is set up by four instructions

@@ -24,6 +24,7 @@ from support import (
     SECONDS,
     Done,
     Trace,
+    child_of,
     collectors_of,
     good,
     record,
@@ -106,6 +107,14 @@ def test_trace_says_how_it_ended(mode: str, ending: str, how: str | None, tmp_pa
     assert trace.ending() == ending
     assert any(e[0] == "new" and e[3] == "1234" for e in trace.events()), "the last block before the end"
     assert how is None or re.search(rf"program ended +{how}", steve("info", trace.path).text)
+
+
+def test_a_wrapper_that_executes_the_program(tmp_path: Path) -> None:
+    """The trace ends with the wrapper; one message says so."""
+    trace = natively(tmp_path / "t.ljt", ["env", CONDUCT, "exit3"])
+    assert (trace.ending(), trace.run.status) == ("exec", 3)
+    assert trace.run.complaint.count("executed another one (exec), which is not recorded") == 1
+    assert "executed another" not in natively(tmp_path / "s.ljt", ["sh", "-c", "/bin/true; /bin/true; :"]).run.complaint
 
 
 def sizes(trace: Trace) -> Counter[tuple[str, str]]:
@@ -219,11 +228,7 @@ def test_sigkill_loses_nothing(attempt: int, tmp_path: Path) -> None:
     path, counts = tmp_path / "t.ljt", tmp_path / "counts"
     with started([*native(path), NATIVE / "teller", counts]) as process:
         wait_for(lambda: counted(counts)[0] > 1000 * attempt, "teller works")
-        pid = next(
-            int(p.name)
-            for p in Path("/proc").glob("[0-9]*")
-            if (p / "cmdline").exists() and (p / "cmdline").read_bytes().startswith(os.fsencode(NATIVE / "teller"))
-        )
+        pid = child_of(process.pid, NATIVE / "teller")
         os.kill(pid, signal.SIGKILL)
         assert process.wait(timeout=SECONDS) == -signal.SIGKILL
     trace = Trace(path, Done(0, b"", b"")).check()

@@ -5,6 +5,9 @@ the compiler itself are not compared: when it compiles depends on addresses.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+import re
+import shutil
+import json
 import sys
 from collections import Counter
 from pathlib import Path
@@ -13,8 +16,8 @@ import pytest
 
 from steve.trace._memtrace import FREE, NEW, RESIZE, TYPE, TYPE_NAMES, Frame
 from steve.trace._memtrace import Trace as Reader
-from support import SOURCE, Trace, record, run
-from test_lua_lines import EXPECTED, KNOWN, script, typed_lines
+from support import SOURCE, Trace, record, run, steve
+from test_lua_lines import EXPECTED, KNOWN, roots_beside_main, script, typed_lines
 from test_luajit_variants import FOLDER, UNKNOWN, VARIANTS
 
 BENCH = {
@@ -80,6 +83,27 @@ def test_lines_equal_those_under_valgrind(name: str, tmp_path: Path) -> None:
         wrong = {x: (got[x], wanted[x]) for x in got | wanted if abs(got[x] - wanted[x]) > max(least, wanted[x] / 100)}
         assert not wrong
         assert got.total() == pytest.approx(wanted.total(), rel=0.002)
+
+
+def test_sites_of_two_runs_have_the_same_names(tmp_path: Path) -> None:
+    """Functions without a name, as those of a stripped luajit, are known by their addresses in the file: those in memory
+    differ from run to run."""
+    argv = ["luajit", "-joff", SOURCE / "regtest/lua/closures.lua"]
+    for name in ("a.ljt", "b.ljt"):
+        natively(tmp_path / name, argv)
+    sites = [
+        {row["site"]: row["blocks"] for row in json.loads(steve("sites", tmp_path / name, "--json").text)}
+        for name in ("a.ljt", "b.ljt")
+    ]
+    assert sites[0] == sites[1] and len(sites[0]) > 20
+    assert any(re.search(r"0x[0-9a-f]+ \(luajit\)", site) for site in sites[0])
+    assert not any(re.search(r"0x[0-9a-f]{8,} \(luajit\)", site) for site in sites[0])
+
+
+@pytest.mark.parametrize("name", ["jit_recursion", "json"])
+def test_stacks_at_trace_exits_begin_at_main(name: str, tmp_path: Path) -> None:
+    trace = natively(tmp_path / "t.ljt", ["luajit", SOURCE / f"regtest/lua/{name}.lua"])
+    assert not roots_beside_main(trace.path)
 
 
 def test_stacks_join_lua_and_c(tmp_path: Path) -> None:
@@ -166,3 +190,34 @@ def test_lines_of_other_builds(name: str, option: str, tmp_path: Path) -> None:
     assert trace.run.status == 0
     counts = typed_lines(trace.path)
     assert {key: counts[key] for key in EXPECTED} == EXPECTED
+
+
+SYSBENCH = """\
+function event()
+  local t = {}
+  for i = 1, 50 do
+    t[i] = {i}
+  end
+end
+"""
+
+
+def without_numbers(text: str) -> list[str]:
+    """The lines of sysbench's report without its measurements, which differ in each run."""
+    return [re.sub(r"[\d.]+", "0", line).replace(" ", "") for line in text.splitlines()]
+
+
+@pytest.mark.parametrize("option", ["-jon", "-joff"])
+def test_sysbench(option: str, tmp_path: Path) -> None:
+    """A state for each thread; the report, the status and the number of events are those without the recorder."""
+    if not shutil.which("sysbench"):
+        pytest.skip("sysbench is not installed: apt-get install sysbench")
+    program = script(tmp_path, ("jit.off()\n" if option == "-joff" else "") + SYSBENCH)
+    argv = ["sysbench", program, "--events=400", "--time=0", "--threads=3", "--thread-init-timeout=600", "run"]
+    trace, plain = natively(tmp_path / "t.ljt", argv), run(argv)
+    assert trace.run.status == plain.status == 0
+    assert without_numbers(trace.run.text) == without_numbers(plain.text)
+    assert re.search(r"total number of events: +400$", trace.run.text, re.MULTILINE)
+    line = 5 if option == "-joff" else 4
+    counts = Counter({place.split(":")[-1]: n for place, n in by_line(trace.path)[0].items() if ".lua:" in place})
+    assert 400 * 50 <= counts[str(line)] <= 400 * 52

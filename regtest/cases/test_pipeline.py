@@ -15,7 +15,10 @@ import pytest
 from support import BUILD, SOURCE, Trace, good, run, steve
 
 QUICKSTART = ["sh", SOURCE / "quickstart.sh", "--in-place", BUILD]
+PACKAGING = [f"packaging/{name}" for name in ("room", "deb", "check-deb")]
+PACKAGING += [f"debian/tests/{name}" for name in ("native", "readers", "record-report-replay")]
 RESULTS = ("app.ljt", "app-ops", "app-lockops", "app-lockopsfull", "app.html", "app.png", "app-animation.avi")
+PYTHON_FOLDERS = ("examples", "ljtrace", "memtrace", "drivers", "regtest", "steve")
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
@@ -123,8 +126,17 @@ def test_quickstart_refuses_wrong_usage(tmp_path: Path) -> None:
 def test_shell_scripts_are_posix() -> None:
     if shutil.which("shellcheck") is None:
         pytest.skip("shellcheck is not installed (Debian package shellcheck)")
-    scripts = ("bootstrap.sh", "quickstart.sh", "runtests.sh", ".ci/run")
-    good(["shellcheck", *(SOURCE / name for name in scripts)])
+    scripts = ["bootstrap.sh", "quickstart.sh", "runtests.sh", ".ci/run", *PACKAGING]
+    # what a function does that another one calls by its name is not unreachable
+    good(["shellcheck", "-e", "SC2317", *(SOURCE / name for name in scripts)])
+
+
+def test_python_has_no_findings_of_the_linter() -> None:
+    """The rules that `ruff check` has by default: names that are not used or not defined, and errors in syntax."""
+    if shutil.which("flake8") is None:
+        pytest.skip("flake8 is not installed (Debian package flake8)")
+    folders = (SOURCE / folder for folder in PYTHON_FOLDERS)
+    good(["flake8", "--isolated", "--select=E4,E7,E9,F", *folders])
 
 
 def test_python_has_the_formatters_style() -> None:
@@ -139,6 +151,6 @@ def test_python_has_the_formatters_style() -> None:
             "--quiet",
             "--config",
             SOURCE / "pyproject.toml",
-            *(SOURCE / folder for folder in ("examples", "ljtrace", "memtrace", "drivers", "regtest", "steve")),
+            *(SOURCE / folder for folder in PYTHON_FOLDERS),
         ]
     )

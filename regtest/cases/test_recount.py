@@ -175,6 +175,7 @@ def test_findings(recorded: tuple[Path, Recount]) -> None:
     for key, rule in RULES.items():
         assert found[key]["blocks"] == again.sum(lambda b: 1, rule), key
         assert found[key]["bytes"] == again.sum(lambda b: b.size, rule), key
+        assert found[key]["accesses"] == again.sum(lambda b: b.accesses, rule), key
 
 
 def test_heat_and_working_set(recorded: tuple[Path, Recount]) -> None:

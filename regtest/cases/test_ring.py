@@ -10,7 +10,7 @@ from pathlib import Path
 
 from support import BUILD, NATIVE, SOURCE, Done, Trace, run, started, wait_for
 from test_inside import seen, truth
-from test_kill import BOUND, after, recorded, told
+from test_kill import BOUND, after, counted, recorded
 
 BENCH = BUILD / "ljtrace/bench/bench_ring"
 RECORD = SOURCE / "ljtrace/bench/record-ring"
@@ -42,11 +42,11 @@ def test_the_ring_of_a_killed_program_is_kept(tmp_path: Path) -> None:
     """The recording is complete up to the cursor, which ring_tap writes last, some time after the kill."""
     ring, path, counts = (tmp_path / name for name in ("t.ring", "t.ljt", "counts"))
     with started([RECORD, ring, NATIVE / "teller", counts]):
-        wait_for(lambda: sum(told(counts)) >= 1000, "teller is at work")
+        wait_for(lambda: sum(counted(counts)) >= 1000, "teller is at work")
 
     def is_whole() -> bool:
         done = run([BENCH, "-n", "1", "-o", path, ring])
-        return done.status == 0 and sum(recorded(Trace(path, done))) >= sum(told(counts)) - BOUND
+        return done.status == 0 and sum(recorded(Trace(path, done))) >= sum(counted(counts)) - BOUND
 
     wait_for(is_whole, "the ring is written up to the kill")
     seen = recorded(Trace(path, Done(-signal.SIGKILL, b"", b"")).check())

@@ -1,6 +1,6 @@
 -- ffimade.lua - machine code that changes as LuaJIT's does: by mprotect, called from LuaJIT's own code (the
--- FFI's), in all the ways that an area may be opened, written, and closed again. Argument: the way.
--- Prints how many calls did not run the newest code.
+-- FFI's), in all the ways that an area may be opened, written, and closed again. Arguments: the ways, each of which
+-- uses memory of its own. Prints for each how many calls did not run the newest code.
 -- SPDX-License-Identifier: GPL-2.0-or-later
 local ffi = require "ffi"
 ffi.cdef[[
@@ -121,5 +121,9 @@ function ways.many_at_once()
   for i, a in ipairs(all) do expect(a, 100 + i) expect(a + PAGE, 2) end
 end
 
-assert(ways[arg[1]], "no such way")()
-print(wrong .. " wrong")
+assert(arg[1], "no way")
+for _, way in ipairs(arg) do
+  wrong = 0
+  assert(ways[way], "no such way")()
+  print(way .. ": " .. wrong .. " wrong")
+end

@@ -13,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,7 +73,9 @@ class Replay:
             for process in self._running:
                 process.terminate()
 
-    def _started(self, arguments: tuple[str, ...], folder: str | None) -> subprocess.Popen[str]:
+    def _started(
+        self, arguments: tuple[str, ...], folder: str | None, env: Mapping[str, str] | None
+    ) -> subprocess.Popen[str]:
         """Start a process that kill() can stop."""
         with held_back():
             process = subprocess.Popen(
@@ -83,6 +86,7 @@ class Replay:
                 text=True,
                 errors="replace",
                 cwd=folder,
+                env={**os.environ, **env} if env else None,
             )
             with self._lock:
                 self._running.add(process)
@@ -90,9 +94,10 @@ class Replay:
                     process.terminate()
         return process
 
-    def run(self, *arguments: str, folder: str | None = None) -> Outcome:
-        """Run steve-replay to its end, in `folder` if given. A replay that fails does not raise; see Outcome."""
-        with self._started(arguments, folder) as process:
+    def run(self, *arguments: str, folder: str | None = None, env: Mapping[str, str] | None = None) -> Outcome:
+        """Run steve-replay to its end, in `folder` if given, with `env` added to the environment. A replay that fails
+        does not raise; see Outcome."""
+        with self._started(arguments, folder, env) as process:
             try:
                 output, errors = process.communicate()
             except BaseException:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from steve.allocstats.intervals import median
 from steve.allocstats.parse import AllocStats
 from steve.terminal.units import human_bytes
 
@@ -24,7 +25,10 @@ class Summary:
     median_ns, p99_ns: of single operations.
     median_below_step, p99_below_step: the number is less than the clock's resolution, so only that is known.
     replay_ns: time per operation of a whole replay without single timings, the least of the passes.
-    replay_spread: percent by which the slowest pass took longer than the fastest.
+    With several rounds it is their median.
+    replay_spread: percent by which the slowest pass, or round, took longer than the fastest.
+    replay_interval: the median of the passes, or rounds, and the ends of its 95% interval; None with fewer than three.
+    rounds: how many files were combined.
     fragmentation: percent by which the mapped bytes exceed the live bytes, averaged over the bytes allocated (the
     first measure of Johnstone and Wilson).
     fragmentation_resident: the same for resident pages, measured at the data points."""
@@ -51,6 +55,8 @@ class Summary:
     confined: str | None
     replay_ns: float | None
     replay_spread: float | None
+    replay_interval: list[float] | None
+    rounds: int
     fragmentation: float | None
     fragmentation_resident: float | None
 
@@ -112,13 +118,21 @@ def _number(stats: AllocStats, key: str) -> float | None:
     return float(value) if isinstance(value, (int, float)) else None
 
 
-def _spread(stats: AllocStats) -> float | None:
-    """The percentage by which the slowest pass took longer than the fastest; None if there are fewer than two
-    passes."""
+def _replays(stats: AllocStats) -> list[float]:
+    """The time per operation of each pass, or round; [] if the file does not record it."""
     times = stats.header.get("replay_times_per_op")
-    if not isinstance(times, list) or len(times) < 2 or not all(isinstance(t, (int, float)) for t in times):
-        return None
-    return (max(times) / min(times) - 1) * 100 if min(times) > 0 else None
+    if not isinstance(times, list) or not all(isinstance(t, (int, float)) for t in times):
+        return []
+    return [float(time) for time in times]
+
+
+def _spread(times: list[float]) -> float | None:
+    """The percentage by which the slowest took longer than the fastest; None if there are fewer than two."""
+    return (max(times) / min(times) - 1) * 100 if len(times) > 1 and min(times) > 0 else None
+
+
+def _replay_interval(times: list[float]) -> list[float] | None:
+    return median(times).as_list() if len(times) > 2 else None
 
 
 def fragmentation(stats: AllocStats) -> np.ndarray | None:
@@ -136,7 +150,7 @@ def fragmentation(stats: AllocStats) -> np.ndarray | None:
 
 def summarise(stats: AllocStats) -> Summary:
     """Reduce a result file to its Summary."""
-    mean, median, p99 = _times(stats)
+    mean, middle, p99 = _times(stats)
     step = clock_step(stats)
     least = step - 0.5 if step else 0.0  # times are whole nanoseconds
     if batch_points(stats).any():
@@ -157,15 +171,17 @@ def summarise(stats: AllocStats) -> Summary:
         resident=_most(stats, "resident"),
         overhead=_most(stats, "overhead"),
         mean_ns=mean,
-        median_ns=median,
+        median_ns=middle,
         p99_ns=p99,
         clock_step=step,
-        median_below_step=median < least,
+        median_below_step=middle < least,
         p99_below_step=p99 < least,
         smallest_maxmem=int(stats.column("maxmem").min()),
         confined=None if confined is None else str(confined),
         replay_ns=_number(stats, "replay_time_per_op"),
-        replay_spread=_spread(stats),
+        replay_spread=_spread(_replays(stats)),
+        replay_interval=_replay_interval(_replays(stats)),
+        rounds=int(stats.header.get("rounds", 1)),
         fragmentation=None if stats.driver == "null" else _number(stats, "fragmentation_1"),
         fragmentation_resident=_number(stats, "fragmentation_resident_1"),
     )

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Hashable, Iterator, List,
 
 from steve.parallel import processes
 from steve.system import samples
-from steve.trace import policy, source
+from steve.trace import missing, policy, source
 from steve.system.errors import UsageError
+from steve.system.messages import note
 from steve.trace.line_numbers import LineNumbers
 from steve.analysis.lives import LifeAnalysis, Nothing
-from steve.analysis.reducers import Sums, Table
+from steve.analysis.folds import Sums, Table
 from steve.parallel.window import Window, located
 from steve.parallel.processes import Pool
 from steve.parallel.rounds import Only, Rounds, analyse_whole, has_shards, path_of, requests_workers
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from steve.kernels._lives import Lives, Selection, WholeLives
     from steve.trace._memtrace import Trace
     from steve.analysis.program_errors import Faults
-    from steve.analysis.reducers import Fold
+    from steve.analysis.folds import Fold
     from steve.parallel.window import Span
     from steve.parallel.rounds import Whole
 
@@ -164,7 +165,7 @@ class Blocks:
         self.totals = self.lives.totals()
 
     def fold(self, make: "Callable[[], Fold]", chosen: "Optional[Selection]" = None, threads: bool = False) -> Any:
-        """The fold that make() makes (see steve.analysis.reducers), of the chosen lives; by several workers if the
+        """The fold that make() makes (see steve.analysis.folds), of the chosen lives; by several workers if the
         arguments request them. chosen: gets the blocks that --where chooses. threads: lives.thread_accesses() then
         counts only accesses to the chosen blocks; else to all."""
         again = self.test is not None and (threads or self.by_line)
@@ -178,11 +179,11 @@ class Blocks:
         )
         self.totals = found.lives.totals()
         if chosen is not None:
-            chosen.join(found.chosen.part())
+            chosen.add_shard(found.chosen.shard_result())
         if self.errors is not None:
-            self.errors.join(found.met.part())
+            self.errors.add_shard(found.met.shard_result())
         if again:
-            self._lives(Nothing, threads=True, by_line=self.by_line, selected=found.chosen.part())
+            self._lives(Nothing, threads=True, by_line=self.by_line, selected=found.chosen.shard_result())
         return found.fold
 
     def _lives(self, make: "Callable[[], Fold]", **how: Any) -> LifeAnalysis:
@@ -197,7 +198,7 @@ class Blocks:
         """The result of an analysis of the trace. chosen: of these blocks only; alone: as if there were no others."""
         if not in_shards or not self._in_shards():
             return self._run_here(make, chosen, alone)
-        only = Only(None if chosen is None else chosen.part()) if alone else None
+        only = Only(None if chosen is None else chosen.shard_result()) if alone else None
         with Pool(self.args) as pool, Progress(self.command, self.args.quiet) as progress:
             rounds = Rounds(path_of(self.args), pool, progress, self._span, only)
             result = rounds.run(make, None if alone else chosen)
@@ -274,11 +275,22 @@ class Blocks:
         parts += [f"where {self.args.where}"] if self.args.where is not None else []
         parts += [f"from '{self.args.begin}'"] if self.args.begin is not None else []
         parts += [f"to '{self.args.end}'"] if self.args.end is not None else []
-        return ", ".join(parts) + samples.remark()
+        return ", ".join(parts) + samples.remark() + imported_remark(self.trace.info()) + missing.remark(self.trace)
 
-    def verdict(self) -> int:
-        """Report what was wrong with the trace; return the exit status."""
+    def verdict(self, counts_accesses: bool = False) -> int:
+        """Report what was wrong with the trace; return the exit status. counts_accesses: the result says little if the
+        trace has no accesses, so say that, too."""
+        lacking = missing.accesses(self.trace) if counts_accesses else ""
+        if lacking:
+            note(self.command, f"{self.trace.name}: {lacking}", self.args.quiet)
         return source.verdict(self.command, self.trace)
+
+
+def imported_remark(facts: Dict[str, str]) -> str:
+    """What the recording of another program lacks, for a heading; "" for a trace that was not imported."""
+    if "imported_from" not in facts:
+        return ""
+    return f" (imported from {facts['imported_from']}, without {facts.get('lacks', '')})"
 
 
 class ChosenOperations:

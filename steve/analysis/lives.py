@@ -1,6 +1,6 @@
 """An analysis of the lives of blocks, in one shard or in several: see steve.kernels._walk.Analysis.
 
-Lives go to a fold (steve.analysis.reducers). A shard knows which blocks live at its beginning, and the size of the
+Lives go to a fold (steve.analysis.folds). A shard knows which blocks live at its beginning, and the size of the
 heap. Lives that begin and end in a shard go to its fold. Of lives that cross its borders it reports pieces, which
 are joined in the order of the shards (steve/kernels/lives/lives_shards.h defines how) and then go to the fold of the
 whole.
@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from steve.analysis.filter import fields_of, parse
-from steve.analysis.reducers import Fold, sums_of_all
+from steve.analysis.folds import Fold, unfiltered_groups_of
 from steve.trace.line_numbers import KnownLines, LineNumbers
 from steve.trace.places import Places
 from steve.trace.policy import Policy
@@ -46,15 +46,15 @@ class Partial(NamedTuple):
 class Nothing:
     """The fold of a walk of which only the counts of the kernel are needed."""
 
-    numbered = False
+    needs_operation_numbers = False
 
     def add(self, batch: np.ndarray, keep: np.ndarray | None) -> None:
         pass
 
-    def part(self, peak: int) -> None:
+    def shard_result(self, peak: int) -> None:
         return None
 
-    def join(self, part: None, peak: int) -> None:
+    def add_shard(self, result: None, peak: int) -> None:
         pass
 
 
@@ -63,7 +63,7 @@ class LifeAnalysis:
 
     The result is the object itself, with fold; lives, which has the totals and counts of steve.kernels._lives.Lives;
     chosen, a Selection of what the filter selected, if `choose`; met, the Faults, if `errors`; lines, a LineNumbers, if
-    `by_line`. threads: shards report accesses by thread. selected: the part() of a Selection; other blocks are treated
+    `by_line`. threads: shards report accesses by thread. selected: the shard_result() of a Selection; other blocks are treated
     as if they did not exist. policy: how stacks are shown."""
 
     onward = False
@@ -88,7 +88,7 @@ class LifeAnalysis:
         self._test = None if where is None else parse(where)
         self._selected = Selection() if selected is not None else None
         if self._selected is not None:
-            self._selected.join(selected)
+            self._selected.add_shard(selected)
         self.freed = errors
         self.lines: LineNumbers | None = None
 
@@ -97,7 +97,7 @@ class LifeAnalysis:
         """See steve.parallel.checkpoints."""
         if self._by_line:
             return ("owners", "threads", "definitions")
-        numbered = self.fold.numbered or {"born", "died"} & fields_of(self._where or "")
+        numbered = self.fold.needs_operation_numbers or {"born", "died"} & fields_of(self._where or "")
         return ("operations",) if numbered else ()
 
     # ---- a shard --------------------------------------------------------------------------------
@@ -123,7 +123,7 @@ class LifeAnalysis:
             walk.tick,
             checkpoint.definitions if checkpoint is not None else self.lines,
             self.met.take if self.freed else None,
-            sums=sums_of_all(self.fold) if self._test is None else None,
+            sums=unfiltered_groups_of(self.fold) if self._test is None else None,
             **part,
         )
 
@@ -153,10 +153,10 @@ class LifeAnalysis:
         piece, rows = lives.piece(), lives.thread_accesses()
         return Partial(
             self._view,
-            self.fold.part(lives.totals()["peak"]),
+            self.fold.shard_result(lives.totals()["peak"]),
             piece,
-            self.chosen.part(),
-            self.met.part(),
+            self.chosen.shard_result(),
+            self.met.shard_result(),
             used_rows(rows if self._threads else rows[:0]),
             line_piece(lives) if self._by_line else None,
         )
@@ -183,12 +183,12 @@ class LifeAnalysis:
 
     def _join(self, shard: Partial) -> None:
         peak = self.lives.add(shard.piece)
-        self.fold.join(shard.fold, peak)
+        self.fold.add_shard(shard.fold, peak)
         self.lives.add_threads(shard.threads)
         if shard.lines is not None:
             self.lives.add_lines(shard.lines)
-        self.chosen.join(shard.chosen)
-        self.met.join(shard.errors)
+        self.chosen.add_shard(shard.chosen)
+        self.met.add_shard(shard.errors)
         # of blocks from earlier shards that ended in this one, whose trace defines their stacks
         self._take(self.lives.batches(), None if self._test is None else Places(shard.view.open(), self._policy))
 

@@ -7,7 +7,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 from typing import TYPE_CHECKING, Callable, Dict, List, Optional, Tuple
 
-from steve.analysis.reducers import Table, both
+from steve.analysis.folds import Table, both
 from steve.trace.policy import is_of_runtime, only_allocates
 from steve.trace.stacks import Inherited
 
@@ -23,10 +23,10 @@ MERGE_ROWS = 1 << 16
 
 
 class Reached:
-    """The fold (see steve.analysis.reducers): bytes by row, stack, heap and way, of the lives that a rule finds. key: the
+    """The fold (see steve.analysis.folds): bytes by row, stack, heap and way, of the lives that a rule finds. key: the
     number of a life that names its row."""
 
-    numbered = False
+    needs_operation_numbers = False
 
     def __init__(self, rule: "Callable[[np.ndarray], np.ndarray]", key: str = "stack") -> None:
         self._rule, self._key = rule, key
@@ -44,12 +44,12 @@ class Reached:
         rows["bytes"] = lives["size"]
         self._take([rows])
 
-    def part(self, peak: int) -> "List[np.ndarray]":
+    def shard_result(self, peak: int) -> "List[np.ndarray]":
         self._merge()
         return self._rows
 
-    def join(self, part: "List[np.ndarray]", peak: int) -> None:
-        self._take(part)
+    def add_shard(self, result: "List[np.ndarray]", peak: int) -> None:
+        self._take(result)
 
     def _take(self, rows: "List[np.ndarray]") -> None:
         self._rows += rows

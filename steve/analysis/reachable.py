@@ -9,7 +9,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 from typing import TYPE_CHECKING, Dict, List, Optional, Tuple
 
-from steve.analysis.reducers import columns
+from steve.analysis.folds import columns
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,10 +21,10 @@ Sums = Dict[int, Tuple[int, int]]  # stack, type or thread: bytes of reachable o
 
 
 class Survivors:
-    """The fold (see steve.analysis.reducers) of the lives that did not end, of all heaps. key: what they will be summed by,
+    """The fold (see steve.analysis.folds) of the lives that did not end, of all heaps. key: what they will be summed by,
     the name of a number of a life."""
 
-    numbered = False
+    needs_operation_numbers = False
 
     def __init__(self, key: str = "stack") -> None:
         self.key = key
@@ -35,11 +35,11 @@ class Survivors:
         kept = batch[live if keep is None else live & keep]
         self._kept.append(columns(kept, "handle", "heap", self.key, "born_time"))
 
-    def part(self, peak: int) -> "List[np.ndarray]":
+    def shard_result(self, peak: int) -> "List[np.ndarray]":
         return self._kept
 
-    def join(self, part: "List[np.ndarray]", peak: int) -> None:
-        self._kept += part
+    def add_shard(self, result: "List[np.ndarray]", peak: int) -> None:
+        self._kept += result
 
     def of_lua(self, trace: "Trace") -> "np.ndarray":
         """The lives in Lua heaps, by handle."""

@@ -1,7 +1,8 @@
 """The rules by which blocks deserve a look: of `steve findings` and of the report.
 
 A finding is a statement about the trace, not advice: a block that is never read may be padding that is meant to be.
-Each rule has its words and thresholds here; steve/kernels/lives/findings.c says which lives a rule finds, and counts them.
+Each rule has its words and thresholds here. RULES judge a block by its own life: steve/kernels/lives/findings.c says which
+lives a rule finds, and counts them. SITE_RULES judge what a site does in the whole run: steve/analysis/site_rules.py.
 Blocks that were there when the trace began (a forked child's inherited ones, or those of a recording that kept its last
 part) are found by none: they may have been used before.
 
@@ -13,11 +14,12 @@ MOST = 2**64 - 1
 
 
 class Rule(NamedTuple):
-    """key; title; the rule in words, with thresholds in braces; does it need accesses?"""
+    """key; title; the rule in words, with thresholds in braces; what usually helps; does it need accesses?"""
 
     key: str
     title: str
     words: str
+    help: str
     of_accesses: bool = True
     of_all: bool = True
     """Does it need every block, so that it cannot be judged in a sample?"""
@@ -29,37 +31,105 @@ class Rule(NamedTuple):
 
 # in the order of enum findings_rule
 RULES = (
-    Rule("never_touched", "Never accessed", "no access from New to Free or the end"),
-    Rule("never_read", "Written, never read", "stores but no load and no modification"),
+    Rule(
+        "never_touched",
+        "Never accessed",
+        "no access from New to Free or the end",
+        "allocate the block where it is first needed, or not at all",
+    ),
+    Rule(
+        "never_read",
+        "Written, never read",
+        "stores but no load and no modification",
+        "do not compute and store what nobody reads, or store it only on request",
+    ),
     Rule(
         "never_written",
         "Read, never written",
         "loads but no store and no modification; what it holds came from the allocator or the system",
+        "initialise the block if it was not calloc or the system that filled it; share one constant block of zeros",
     ),
     Rule(
         "written_once",
         "Written once, then idle",
         "never read, no more bytes written than it has, all in the first {early:g}% of a life of at least "
         "{min_life} operations",
+        "make the data when it is asked for, and free it after its last use",
     ),
-    Rule("short_lived", "Short-lived", "freed at most {short} operations after its New", False),
+    Rule(
+        "short_lived",
+        "Short-lived",
+        "freed at most {short} operations after its New",
+        "use a variable on the stack, or keep one block and use it again",
+        False,
+    ),
     Rule(
         "low_utilisation",
         "Low utilisation",
         "{min_size} bytes or more, accessed, but less than {utilisation:g}% of them (in parts of 1/64)",
+        "allocate what is used: smaller buffers, or rarely used fields in a block of their own",
     ),
     Rule(
-        "late_first_use", "Late first use", "first access after {late:g}% of a life of at least {min_life} operations"
+        "late_first_use",
+        "Late first use",
+        "first access after {late:g}% of a life of at least {min_life} operations",
+        "allocate the block just before its first use",
     ),
     Rule(
         "idle_tail",
         "Long idle before the end",
         "accessed, but not in the last {idle:g}% of a life of at least {min_life} operations",
+        "free the block after its last use; in Lua, set the last reference to nil",
     ),
-    Rule("resize_chain", "Resized again and again", "one block, resized {chain} times or more", False),
     Rule(
-        "never_freed", "Never freed", "live when the trace ended; at a normal exit much of this is meant", False, False
+        "resize_chain",
+        "Resized again and again",
+        "one block, resized {chain} times or more",
+        "reserve the final size at once, or let the size grow by a factor instead of by a constant",
+        False,
     ),
+    Rule(
+        "never_freed",
+        "Never freed",
+        "live when the trace ended; at a normal exit much of this is meant",
+        "free the blocks whose number depends on the input; see `steve leaks` for what is still reachable",
+        False,
+        False,
+    ),
+)
+SITE_RULES = (
+    Rule(
+        "growth",
+        "Growing",
+        "the bytes alive grow in each of {parts} equal parts of the run up to its last New, or of the second half of that, in "
+        "all by {growth} or more; in the heap of a garbage collector only if it has run at least {parts} times",
+        "remove what is no longer needed from the list, table or cache that holds the blocks, or bound its size",
+        False,
+    ),
+    Rule(
+        "temporary_line",
+        "Hot line of temporaries",
+        "{hot:g}% of all blocks or more, at least {least_hot}, of which {brief:g}% are freed before the next New or within "
+        "{short} operations; in the heap of a garbage collector, before twice the peak of live bytes is requested",
+        "move the block out of the loop and use it again, or use the stack; in Lua, reuse one table",
+        False,
+    ),
+    Rule(
+        "capacity",
+        "Unused capacity",
+        "{spare:g}% of all bytes or more, at least {least_spare}, are the unused rest of blocks of at least {min_size} bytes "
+        "of which no more than the first {capacity:g}% was ever accessed",
+        "reserve what is needed, let the size grow by a smaller factor, or shrink the container when it is complete",
+    ),
+)
+# only judged if the operations are replayed
+PINNED_PAGES = Rule(
+    "pinned_pages",
+    "Pinned pages",
+    "when most is lost in a replay on the chosen allocator, the blocks keep pages of 4 KiB in use that have at least "
+    "{pinned} times their bytes, and {least_pinned} bytes more",
+    "allocate blocks that live long before or apart from those that do not: an arena, a pool, or at the start",
+    False,
 )
 # shares in percent; lifetimes in operations, sizes in bytes
 DEFAULTS = {
@@ -71,6 +141,16 @@ DEFAULTS = {
     "chain": 8,
     "min_life": 1000,
     "min_size": 64,
+    "parts": 5,
+    "growth": 64 << 10,
+    "hot": 10,
+    "least_hot": 1000,
+    "brief": 90,
+    "capacity": 25,
+    "spare": 5,
+    "least_spare": 64 << 10,
+    "pinned": 8,
+    "least_pinned": 64 << 10,
 }
 
 
@@ -85,3 +165,12 @@ def limits(thresholds: Mapping[str, float]) -> Dict[str, float]:
         "min_size": thresholds["min_size"],
     }
     return {**shares, **{name: min(number, MOST) for name, number in numbers.items()}}
+
+
+def site_limits(thresholds: Mapping[str, float]) -> Dict[str, float]:
+    """Thresholds as the kernel of the rules about sites has them (struct site_rules_limits)."""
+    return {
+        "capacity": thresholds["capacity"] / 100,
+        "short_life": min(thresholds["short"], MOST),
+        "min_size": min(thresholds["min_size"], MOST),
+    }

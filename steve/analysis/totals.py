@@ -5,7 +5,7 @@ Definitions: `bytes` are those that the program requested. A resize adds its new
 run if the trace has them, else up to its last event; between marks, those between. threads: number of threads with
 events; states: number of Lua states. complete: the trace has a proper end and no events are missing. program: how
 the program ended. dropped: number of missing events; dropped_at_least: there may be more, because accesses after
---max-size was reached were not counted.
+--max-size was reached were not counted; lost: of the missing ones, those that the native recorder has dropped.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -13,6 +13,7 @@ import signal
 from typing import TYPE_CHECKING
 
 from steve.system import samples
+from steve.trace import missing
 
 if TYPE_CHECKING:
     from steve.kernels._totals import Summary
@@ -20,10 +21,33 @@ if TYPE_CHECKING:
 
 # of a sample: the numbers that are estimates, with their names in the kernel
 VARIANCES = {
-    "events": {"new": "news", "free": "frees"},
-    "bytes": {"allocated": "allocated", "freed": "freed", "peak_live": "peak_bytes", "live_at_end": "live_bytes"},
+    "events": {
+        "new": "news",
+        "free": "frees",
+        "resize": "resizes",
+        "load": "loads",
+        "store": "stores",
+        "modify": "modifies",
+    },
+    "bytes": {
+        "allocated": "allocated",
+        "freed": "freed",
+        "peak_live": "peak_bytes",
+        "live_at_end": "live_bytes",
+        "read": "read",
+        "written": "written",
+    },
     "blocks": {"total": "news", "peak_live": "peak_blocks", "live_at_end": "live_blocks"},
 }
+# the facts about all blocks at the end of a sample by blocks, with their names in the object
+EXACT = {
+    "all_news": "new_events",
+    "all_frees": "free_events",
+    "all_resizes": "resize_events",
+    "all_allocated": "bytes_allocated",
+    "all_freed": "bytes_freed",
+}
+TIME_UNITS = ("instructions", "nanoseconds", "events")
 PROGRAM_EVENTS = ("new", "free", "resize", "load", "store", "modify")
 
 
@@ -56,13 +80,23 @@ def program_end_text(end: dict) -> str:
 
 
 def time_unit(trace: "Trace") -> str:
-    """What the times of events count: instructions or, in a trace of the native recorder, nanoseconds."""
-    return "nanoseconds" if trace.info().get("time_unit") == "nanoseconds" else "instructions"
+    """What the times of events count: instructions; in a trace of the native recorder, nanoseconds; in an imported trace
+    of a recording without times, events."""
+    unit = trace.info().get("time_unit", "instructions")
+    return unit if unit in TIME_UNITS else "instructions"
 
 
 def older_frees(trace: "Trace") -> int:
     """Frees and resizes of blocks that the program had before the recorder was attached to it; they are no events."""
     return int(trace.info().get("older_frees", 0))
+
+
+def exact(trace: "Trace", stats: dict) -> dict:
+    """What the program did with all blocks, if the trace is a sample and has these numbers. They are not those between two
+    marks."""
+    facts = trace.info()
+    found = {name: int(facts[key]) for key, name in EXACT.items() if key in facts and not stats.get("between")}
+    return {"exact": found} if found else {}
 
 
 def extent(stats: dict, totals: dict) -> dict:
@@ -111,10 +145,12 @@ def summary_object(trace: "Trace", summary: "Summary") -> dict:
         "program": program_end(trace),
         "dropped": max(stats["totals"]["dropped"], totals["lost"]),
         "dropped_at_least": is_least(stats),
+        **missing.facts(trace),
         **samples.facts(
             {
                 group: {name: round(max(variances[of], 0) ** 0.5, 1) for name, of in names.items()}
                 for group, names in VARIANCES.items()
             }
         ),
+        **exact(trace, stats),
     }

@@ -20,6 +20,7 @@ from steve.allocstats.runner import heap_bytes, round_up
 from steve.system.errors import SteveError, UsageError
 from steve.plots.sidebyside import join_films, plan_grid
 from steve.system.messages import note
+from steve.terminal.arguments import suggest
 from steve.system.tempfiles import scratch_folder
 
 NAME = "animate"
@@ -52,10 +53,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--size", metavar="WxH", help="pixels, like 1280x720")
     parser.add_argument("--fps", metavar="N", help="frames per second")
     parser.add_argument("--frames", metavar="N", help="greatest number of frames")
-    parser.add_argument("--layout", metavar="HOW", help="how addresses are laid out: rows (default) or hilbert")
-    parser.add_argument(
+    layout = parser.add_argument(
+        "--layout", metavar="HOW", help="how addresses are laid out: rows (default) or hilbert"
+    )
+    suggest(layout, ("rows", "hilbert"))
+    time = parser.add_argument(
         "--time", metavar="WHAT", help="the time axis: each frame covers as many ops (default), bytes or instructions"
     )
+    suggest(time, ("ops", "bytes", "instructions"))
     parser.add_argument(
         "--accesses", choices=("yes", "no"), help="perform the loads and stores of OPS, and show them (default yes)"
     )

@@ -6,6 +6,7 @@ import argparse
 import json
 
 from steve.analysis import blocks
+from steve.trace import missing
 from steve.terminal import arguments
 from steve.terminal import listing
 from steve.system.output import Output
@@ -31,8 +32,9 @@ CHOSEN = {"count": 0, "skipped": "checked for the whole trace only"}
 EXAMPLES = f"""\
 Exit status 0 if all rules hold, 1 if not. Accesses that begin inside a block and end beyond it are counted
 (crossing), but they are errors of the program, not of the trace. --json prints an object: file, events,
-live_at_end, sound, rules (for each rule count, the number of violations, and details of the first one) and
-crossing; --csv prints the same as lines key,value.
+live_at_end, sound, rules (for each rule count, the number of violations, and details of the first one),
+crossing and, if the native recorder has dropped events, lost (how many of each kind); --csv prints the same as
+lines key,value. A trace from which events are missing is sound, but what it says of blocks may be incomplete.
 
 rules:
 {chr(10).join(listing.entry(name, what, 9) for name, what in RULES.items())}
@@ -89,6 +91,7 @@ def report_of(chosen: blocks.Blocks, found: dict) -> dict:
         "sound": not any(finding["count"] for finding in rules.values()),
         "rules": rules,
         "crossing": found["crossing"],
+        **missing.facts(chosen.trace),
     }
 
 
@@ -178,6 +181,8 @@ def text(chosen: blocks.Blocks, report: dict) -> str:
         lines.append(
             f"note     {crossing['count']} accesses end beyond the block they begin in; " + str(example(crossing))
         )
+    if "lost" in report:
+        lines.append(f"note     {missing.text(chosen.trace)}")
     verdict = "sound" if report["sound"] else "NOT SOUND"
     heading = chosen.title(f"{report['events']} events, {report['live_at_end']} blocks live at the end")
     lines.append(f"{heading}: {verdict}")

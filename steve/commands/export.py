@@ -8,13 +8,13 @@ import argparse
 import gzip
 import os
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from steve.analysis import blocks
 from steve.terminal import arguments
 from steve.system import samples
 from steve.trace import policy, source
-from steve.system.errors import UsageError
+from steve.system.errors import UsageError, meant
 from steve.system.messages import note
 from steve.system.output import Output, wrote
 from steve.terminal.progress import Progress
@@ -34,10 +34,12 @@ class Format(NamedTuple):
     """Appended to the input's name if there is no -o."""
     meaning: str
     """Text for --help."""
-    run: Callable[[argparse.Namespace, Output], int]
-    """Writes the file; returns the exit status."""
+    run: Callable[[argparse.Namespace, Any], int]
+    """Writes the file, an Output, or the folder, given by its path; returns the exit status."""
     chooses: bool = False
     """Do --where, --from and --to apply?"""
+    is_folder: bool = False
+    """Is the result a folder of files?"""
 
 
 def write_all(out: Output, texts: Iterable[str]) -> None:
@@ -153,6 +155,17 @@ def run_heaptrack(args: argparse.Namespace, out: Output) -> int:
     return source.verdict(NAME, trace)
 
 
+def run_perfetto(args: argparse.Namespace, out: Output) -> int:
+    from steve.export.perfetto import TraceEvents, perfetto
+
+    samples.begin("a file for Perfetto")
+    trace = without_accesses(blocks.Blocks(NAME, args))
+    with Progress(NAME, args.quiet) as progress:
+        found = TraceEvents(trace, progress)
+    write_all(out, perfetto(found))
+    return source.verdict(NAME, trace)
+
+
 def run_memprof(args: argparse.Namespace, out: Output) -> int:
     from steve.profilers.memprof.traced import Traced
     from steve.profilers.memprof.writer import MemprofWriter
@@ -177,6 +190,40 @@ def run_sysprof(args: argparse.Namespace, out: Output) -> int:
     return source.verdict(NAME, trace)
 
 
+def write_tables(args: argparse.Namespace, writer: Any) -> int:
+    """Write the tables of the trace with a writer of steve.export.tables."""
+    from steve.commands import lines
+    from steve.export.tables import write_tables as write_all_tables
+
+    chosen = blocks.Blocks(NAME, args, again=True, by_line=True)
+    columns = [c.key for c in lines.COLUMNS if not (c.is_text or c.is_group or c.key == "line")]
+    with writer:
+        trace = write_all_tables(
+            without_accesses(chosen),
+            chosen.open_chosen,
+            policy.of_arguments(args),
+            writer,
+            (columns, lambda: lines.measured(chosen)),
+            lambda what: Progress(f"{NAME}: {what}", args.quiet),
+        )
+        writer.finish()
+    return source.verdict(NAME, trace)
+
+
+def run_sqlite(args: argparse.Namespace, out: Output) -> int:
+    from steve.export.sqlite import Database
+
+    samples.begin("a database")
+    return write_tables(args, Database(out.working_path))
+
+
+def run_tables(args: argparse.Namespace, folder: str) -> int:
+    from steve.export.csv_tables import Folder
+
+    samples.begin("tables of blocks")
+    return write_tables(args, Folder(folder))
+
+
 FORMATS: dict[str, Format] = {
     "pprof": Format(
         ".pb.gz", "`go tool pprof`: memory allocated, in use and accessed, by stack", with_profile(write_pprof), True
@@ -187,13 +234,18 @@ FORMATS: dict[str, Format] = {
     "speedscope": Format(".speedscope.json", "https://www.speedscope.app", with_profile(write_speedscope), True),
     "callgrind": Format(".callgrind", "callgrind_annotate, kcachegrind", with_profile(write_callgrind), True),
     "csv": Format(".csv", "a table with a row for each stack", with_profile(write_csv), True),
+    "sqlite": Format(".sqlite", "sqlite3: every block, in tables with views", run_sqlite, True),
+    "tables": Format("-tables", "pandas, DuckDB: the same tables as CSV files in a folder", run_tables, True, True),
     "dhat": Format(".dhat.json", "Valgrind's dh_view.html", run_dhat, True),
     "massif": Format(".massif", "ms_print, massif-visualizer: the heap over time", run_massif, True),
     "heaptrack": Format(".heaptrack.gz", "heaptrack_print, heaptrack_gui: every allocation", run_heaptrack, True),
+    "perfetto": Format(
+        ".trace.json", "https://ui.perfetto.dev: the heap, rates, states and marks over time", run_perfetto, True
+    ),
     "memprof": Format(".memprof", "luajit-parse-memprof: the events of LuaJIT's heaps", run_memprof, True),
     "sysprof": Format(".sysprof", "luajit-parse-sysprof: the samples of a trace recorded with them", run_sysprof),
 }
-BINARY = (".gz", ".memprof", ".sysprof")  # file name endings of binary formats
+BINARY = (".gz", ".memprof", ".sysprof", ".sqlite")  # file name endings of binary formats
 EXAMPLES = (
     """\
 formats (in brackets the ending that is added to the name of FILE by default):
@@ -201,13 +253,24 @@ formats (in brackets the ending that is added to the name of FILE by default):
     + "".join(f"  {name:<12}{known.meaning} ({known.ending})\n" for name, known in FORMATS.items())
     + f"""
 {blocks.WHERE_HELP}
---where, --from and --to work with: {', '.join(name for name, known in FORMATS.items() if known.chooses)}.
+--where, --from and --to work with all formats but {', '.join(n for n, known in FORMATS.items() if not known.chooses)}.
 
 examples:
   steve export --format pprof app.ljt && go tool pprof -top app.ljt.pb.gz
+  steve export --format speedscope,sqlite app.ljt
   steve export --format folded --metric peak_space app.ljt -o - | flamegraph.pl >app.svg
 """
 )
+
+
+def formats(text: str) -> list[str]:
+    """argparse type: names of FORMATS with commas between."""
+    names = list(dict.fromkeys(text.split(",")))
+    for name in names:
+        if name not in FORMATS:
+            known = meant(name, FORMATS) or f" (choose from {', '.join(FORMATS)})"
+            raise argparse.ArgumentTypeError(f"invalid choice: '{name}'{known}")
+    return names
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -215,7 +278,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     source.add_trace(parser)
     arguments.add_output(parser, "default: FILE with another ending")
-    parser.add_argument("--format", metavar="FORMAT", required=True, choices=list(FORMATS), help="see below")
+    format_option = parser.add_argument(
+        "--format",
+        metavar="FORMAT",
+        dest="formats",
+        required=True,
+        type=formats,
+        help="see below; several with commas between",
+    )
+    arguments.suggest(format_option, FORMATS, are_list=True)
     blocks.add_choice(parser)
     policy.add_arguments(parser)
     parser.add_argument(
@@ -228,26 +299,42 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def check(args: argparse.Namespace) -> None:
-    """UsageError for options that would have no effect."""
-    known = FORMATS[args.format]
-    if not known.chooses and (args.where, args.begin, args.end) != (None, None, None):
-        raise UsageError(
-            f"--format {args.format} writes samples, which belong to no block; --where, --from and --to "
-            "work with other formats"
-        )
-    for option, value, formats in (("--metric", args.metric, "folded"), ("--heap", args.heap, "memprof")):
-        if value is not None and args.format != formats:
-            raise UsageError(f"{option} is for --format {formats}; with --format {args.format} it has no effect")
+    """UsageError for options that would have no effect, and for one output of several formats."""
+    for name in args.formats:
+        if not FORMATS[name].chooses and (args.where, args.begin, args.end) != (None, None, None):
+            raise UsageError(
+                f"--format {name} writes samples, which belong to no block; --where, --from and --to "
+                "work with other formats"
+            )
+    for option, value, name in (("--metric", args.metric, "folded"), ("--heap", args.heap, "memprof")):
+        if value is not None and name not in args.formats:
+            given = ",".join(args.formats)
+            raise UsageError(f"{option} is for --format {name}; with --format {given} it has no effect")
+    if len(args.formats) > 1 and (args.output is not None or args.file == "-"):
+        raise UsageError("several formats go to files beside FILE, which has to be a file, without -o")
+
+
+def write(args: argparse.Namespace, name: str) -> int:
+    """Write one format; return the exit status."""
+    known = FORMATS[name]
+    samples.begin(None)  # a format before this one may refuse samples
+    target = args.output or ("-" if args.file == "-" else args.file + known.ending)
+    if known.is_folder:
+        if target == "-":
+            raise UsageError(f"--format {name} makes a folder; name one with -o")
+        status = known.run(args, target)
+    else:
+        with Output(target, binary=known.ending.endswith(BINARY)) as out:
+            status = known.run(args, out)
+    if samples.are_read():
+        note(NAME, f"the numbers are {samples.how()}", args.quiet)
+    if known.is_folder and args.output is None:
+        note(NAME, f"wrote the folder {target}, for {known.meaning.split(': ')[0]}", args.quiet)
+    wrote(NAME, target, args.output, f"for {known.meaning.split(': ')[0]}", args.quiet)
+    return status
 
 
 def run(args: argparse.Namespace) -> int:
     check(args)
-    known = FORMATS[args.format]
     args.metric, args.heap = args.metric or "alloc_space", args.heap or "lua"
-    target = args.output or ("-" if args.file == "-" else args.file + known.ending)
-    with Output(target, binary=known.ending.endswith(BINARY)) as out:
-        status = known.run(args, out)
-    if samples.mean():
-        note(NAME, f"the numbers are {samples.how()}", args.quiet)
-    wrote(NAME, target, args.output, f"for {known.meaning.split(': ')[0]}", args.quiet)
-    return status
+    return max(write(args, name) for name in args.formats)

@@ -17,7 +17,7 @@ from steve.trace.stacks import SITE
 
 if TYPE_CHECKING:
     import numpy as np
-    from steve.analysis.reducers import Table
+    from steve.analysis.folds import Table
     from steve.terminal.tables import StackText
 
 NAME = "fields"
@@ -113,4 +113,4 @@ def run(args: argparse.Namespace) -> int:
     maps = chosen.over_events(partial(_accesses.Fields, group_of, largest), selection)
     rows = [row for site, most, found in zip(sites, largest, maps) for row in rows_of(site, most, found)]
     listing.write(args, chosen.title("fields"), rows, COLUMNS)
-    return chosen.verdict()
+    return chosen.verdict(counts_accesses=True)

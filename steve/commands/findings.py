@@ -7,22 +7,24 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import textwrap
 from functools import partial
 from typing import TYPE_CHECKING
 
 from steve.analysis import blocks
+from steve.commands import pins
 from steve.system import samples
-from steve.terminal import listing
+from steve.terminal import arguments, listing
 from steve.system.errors import UsageError
 from steve.terminal.listing import Column, count
 from steve.trace import policy, rollups
 from steve.system.output import Output
-from steve.analysis.rules import DEFAULTS, RULES, Rule, limits
+from steve.analysis.folds import Together
+from steve.analysis.rules import DEFAULTS, PINNED_PAGES, RULES, SITE_RULES, Rule, limits, site_limits
 from steve.trace.stacks import SITE
 
 if TYPE_CHECKING:
     from steve.analysis.program_errors import Faults
-    from steve.analysis.reducers import Table
 
 NAME = "findings"
 ERRORS = "errors"
@@ -31,7 +33,9 @@ HELP = "show blocks that deserve a look: never read, hardly used, long idle..."
 COLUMNS = (
     Column("blocks", "blocks", "blocks of the site that the rule finds"),
     Column("bytes", "bytes", "their bytes at the end of their lives"),
+    Column("accesses", "accesses", "loads, stores and modifies of these blocks"),
     Column("share", "% of bytes", "these bytes in percent of the bytes of all blocks examined"),
+    Column("slope", "", "of growth: bytes in 1,000 operations"),
     Column("site", "site", f"{SITE}; or what --by names", True),
 )
 ERROR_COLUMNS = (
@@ -51,9 +55,9 @@ RULE = Column("finding", "", "the rule", True)
 ESTIMATES = {"blocks": "blocks", "bytes": "size"}
 EXAMPLES = f"""\
 A block can be found by several rules. The output shows each rule with its thresholds:
-{chr(10).join(listing.entry(rule.key, rule.text(DEFAULTS), 16) for rule in RULES)}
---json: a list with an object for each rule: finding, title, rule, blocks, bytes, share, and the list sites
-with the columns below. --csv: one line for each rule and site, and for each context of errors.
+{chr(10).join(listing.entry(rule.key, rule.text(DEFAULTS), 16) for rule in (PINNED_PAGES, *SITE_RULES, *RULES))}
+--json: a list with an object for each rule: finding, title, rule, help (what usually helps), blocks, bytes, accesses,
+share, and the list sites with the columns below. --csv: a line for each rule and site, and for each context of errors.
 The errors of the program (rule `errors`) come first: accesses to freed memory, accesses beyond the end of a block or
 beside a block of malloc, and double, invalid, inside, wrong-heap and mismatched frees. Errors made at the same place
 form one context. Loads beyond the end of a block are not reported if they are aligned to their size or made by
@@ -62,6 +66,7 @@ whole trace only, so they are not shown with --where, --from or --to.
 --json: the list begins with objects for errors: finding, title, rule, errors and the list contexts with the columns
 of errors below. --csv: the first column is `finding`; then come the columns of sites and those of errors, and those
 that do not apply to a line are empty. --top limits the sites and the contexts of each rule.
+The rule pinned_pages is evaluated with --allocator, which replays the operations (see `steve pins --help`).
 Rules about accesses are left out, with a remark, if the trace has no accesses.
 
 {listing.explained(COLUMNS)}
@@ -72,6 +77,7 @@ columns of errors:
 {blocks.WHERE_HELP}
 examples:
   steve findings app.ljt
+  steve findings app.ljt --allocator glibc --by line
   steve findings app.ljt --utilisation 25 --min-size 1024 --rules low_utilisation
 """
 
@@ -90,7 +96,8 @@ def percent(text: str) -> float:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
     policy.add_arguments(parser)
-    parser.add_argument("--rules", metavar="LIST", help="only these rules, with commas between")
+    rules = parser.add_argument("--rules", metavar="LIST", help="only these rules, with commas between")
+    arguments.suggest(rules, (rule.key for rule in RULES), are_list=True)
     for name, kind, what in (
         ("early", percent, "the first N percent of a life are its beginning"),
         ("late", percent, "a first access after N percent of a life is late"),
@@ -99,11 +106,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("short", count, "a life of at most N operations is short"),
         ("chain", count, "N or more resizes are a chain"),
         ("min-life", count, "judge the parts of a life only if it has N operations or more"),
-        ("min-size", count, "judge the utilisation only of blocks of N bytes or more"),
+        ("min-size", count, "judge the utilisation and the capacity only of blocks of N bytes or more"),
+        ("parts", count, "bytes that grow in N equal parts of the run, one after the other, are growth"),
+        ("growth", count, "growth is N bytes or more in all"),
+        ("hot", percent, "a site that makes N percent of all blocks is hot"),
+        ("brief", percent, "a site makes temporaries if N percent of its blocks are freed at once"),
+        ("capacity", percent, "capacity is unused if less than the first N percent of a block is accessed"),
+        ("spare", percent, "unused capacity matters from N percent of the bytes of all blocks on"),
     ):
         value = DEFAULTS[name.replace("-", "_")]
         parser.add_argument(f"--{name}", metavar="N", type=kind, default=value, help=f"{what} (default: {value})")
     listing.add_arguments(parser, COLUMNS, "bytes")
+    parser.add_argument(
+        "--allocator", metavar="A", help="also find pinned pages in a replay on allocator A, as `steve pins` does"
+    )
     rollups.add_arguments(parser)
     blocks.add_shards(parser)
 
@@ -111,12 +127,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def rules_of(args: argparse.Namespace) -> list[Rule]:
     """The rules that --rules names."""
     if args.rules is None:
-        return list(RULES)
-    known = {rule.key: rule for rule in RULES}
+        return [*([PINNED_PAGES] if args.allocator else []), *SITE_RULES, *RULES]
+    known = {rule.key: rule for rule in (PINNED_PAGES, *SITE_RULES, *RULES)}
     unknown = [key for key in args.rules.split(",") if key not in known and key != ERRORS]
     if unknown:
         raise UsageError(f"--rules: no rule '{unknown[0]}'; there are: {', '.join((ERRORS, *known))}")
+    if PINNED_PAGES.key in args.rules.split(",") and not args.allocator:
+        raise UsageError(f"--rules {PINNED_PAGES.key}: needs a replay; --allocator names one, such as glibc")
     return [known[key] for key in args.rules.split(",") if key != ERRORS]
+
+
+def check_replay(args: argparse.Namespace) -> None:
+    """UsageError if --allocator does not go with other options."""
+    if args.allocator and not blocks.is_whole(args):
+        raise UsageError("--allocator: the whole trace is replayed, so --where, --from and --to do not go with it")
+    if args.allocator and rollups.key_of(args.by) != "stack":
+        raise UsageError(f"--allocator: pages are found by stack, so --by {args.by} does not go with it")
 
 
 def names_errors(args: argparse.Namespace) -> bool:
@@ -138,23 +164,61 @@ def errors_of(chosen: blocks.Blocks, met: Faults, args: argparse.Namespace) -> l
         return program_errors.read(met.contexts(chosen.trace), chosen.trace, chosen.open_again, progress)
 
 
-def sums_of(chosen: blocks.Blocks, rules: list[Rule], args: argparse.Namespace) -> tuple:
-    """(for each rule an array by stack, thread or type, as --by needs, with the fields blocks and size, for the blocks it
-    finds; bytes of all selected blocks)."""
-    import numpy as np
-    from steve.kernels._lives import Findings
+def thresholds_of(args: argparse.Namespace) -> dict:
+    """The thresholds of all rules; those that no option sets are the defaults."""
+    return {**DEFAULTS, **{name: getattr(args, name) for name in DEFAULTS if hasattr(args, name)}}
 
-    found = chosen.fold(partial(Findings, limits(vars(args)), rollups.key_of(args.by)))
-    rows = found.rows()
-    sums = []
-    for number in (RULES.index(rule) for rule in rules):
-        sums.append(
-            np.zeros(len(rows), [("blocks", "u8"), ("size", "u8"), ("variance_blocks", "f8"), ("variance_size", "f8")])
-        )
-        for name, column in (("blocks", "blocks"), ("size", "bytes")):
-            sums[-1][name] = rows[column][:, number]
-            sums[-1][f"variance_{name}"] = rows[f"variance_{column}"][:, number]
-    return sums, found.bytes()
+
+class Found:
+    """What the rules find, from one walk. rules: those of interest; size: bytes of all selected blocks."""
+
+    def __init__(self, chosen: blocks.Blocks, rules: list[Rule], args: argparse.Namespace) -> None:
+        from steve.kernels._lives import Findings, SiteSums
+
+        key, thresholds = rollups.key_of(args.by), thresholds_of(args)
+        makers = [partial(Findings, limits(thresholds), key)]
+        self._pins = pins.worst_by_stack(args) if PINNED_PAGES in rules else None
+        if set(rules) & {PINNED_PAGES, *SITE_RULES}:
+            makers.append(partial(SiteSums, site_limits(thresholds), key))
+        self._folds = chosen.fold(partial(together, makers)).folds
+        self._keys, self._rows = self._folds[0].table()
+        self.size = self._folds[0].bytes()
+        self._chosen, self._thresholds = chosen, thresholds
+
+    def by_row(self, rule: Rule) -> tuple[rollups.Rollup, rollups.Sums]:
+        """The sums over the blocks that a rule finds, by row of the list: blocks, size, accesses; the variances of a sample;
+        the slope of growth."""
+        rollup = rollups.of_arguments(self._chosen.args, self._chosen.places)
+        return rollup, self._of_blocks(rule, rollup) if rule in RULES else self._of_sites(rule, rollup)
+
+    def _of_blocks(self, rule: Rule, rollup: rollups.Rollup) -> rollups.Sums:
+        import numpy as np
+
+        number, names = RULES.index(rule), {"blocks": "blocks", "size": "bytes", "accesses": "accesses"}
+        columns = {**names, "variance_blocks": "variance_blocks", "variance_size": "variance_bytes"}
+        sums = np.zeros(len(self._rows), [(name, self._rows.dtype[column].base) for name, column in columns.items()])
+        for name, column in columns.items():
+            sums[name] = self._rows[column][:, number]
+        some = blocks.nonzero_numbers(sums)
+        return rollup.merged(rollups.Sums(self._keys[some], sums[some]))
+
+    def _of_sites(self, rule: Rule, rollup: rollups.Rollup) -> rollups.Sums:
+        import numpy as np
+
+        from steve.analysis import site_rules
+
+        sums = rollup.merged(rollups.Sums(*self._folds[1].table(self._chosen.totals["operations"])))
+        if rule == PINNED_PAGES:
+            return site_rules.pinned_pages(rollup.merged(self._pins), sums, self._thresholds)
+        run = site_rules.run_of(self._folds[1], sums.rows, self._chosen.totals)
+        found = site_rules.JUDGES[rule.key](sums.rows, run, self._thresholds)
+        some = np.flatnonzero(found["size"])
+        return rollups.Sums(sums.numbers[some], found[some])
+
+
+def together(makers: list) -> Together:
+    """The fold of the folds that functions make."""
+    return Together(*(make() for make in makers))
 
 
 def row_of(found: dict, total: int) -> dict:
@@ -162,37 +226,53 @@ def row_of(found: dict, total: int) -> dict:
     return {
         "blocks": found["blocks"],
         "bytes": found["size"],
+        "accesses": found["accesses"],
         "share": blocks.share(found["size"], total),
+        "slope": found.get("slope"),
         **samples.standard_errors(found, ESTIMATES),
     }
 
 
-def finding(rule: Rule, sums: Table, total: int, chosen: blocks.Blocks) -> dict:
-    """The object of --json for one rule, with the rows of its sites. sums: the blocks it finds, by stack, thread or type; total: bytes
-    of all selected blocks."""
-    rollup = rollups.of_arguments(chosen.args, chosen.places)
-    sites = rollups.SummedRows(rollup, rollup.merged(rollups.Sums(*sums)), partial(row_of, total=total))
-    size = int(sums.rows["size"].sum())
+def finding(rule: Rule, found: Found, chosen: blocks.Blocks) -> dict:
+    """The object of --json for one rule, with the rows of its sites."""
+    rollup, sums = found.by_row(rule)
+    sites = rollups.SummedRows(rollup, sums, partial(row_of, total=found.size))
     totals = {name: float(sums.rows[name].sum()) for name in sums.rows.dtype.names}
     errors = samples.standard_errors(totals, ESTIMATES).get("standard_errors", {})
+    size = int(sums.rows["size"].sum())
     return {
         "finding": rule.key,
         "title": rule.title,
-        "rule": rule.text(vars(chosen.args)),
+        "rule": rule.text(thresholds_of(chosen.args)),
+        "help": rule.help,
         "blocks": int(sums.rows["blocks"].sum()),
         "bytes": size,
-        "share": blocks.share(size, total),
+        "accesses": int(sums.rows["accesses"].sum()),
+        "share": blocks.share(size, found.size),
         "sites": sites.ranked(chosen.args.sort),
         **samples.facts(errors),
     }
+
+
+def lines(text: str) -> str:
+    """A text as indented lines of a heading."""
+    return textwrap.fill(text, 118, initial_indent="  ", subsequent_indent="  ")
 
 
 def heading(found: dict) -> str:
     """The title of the table of one rule."""
     return (
         f"{found['title']}: {found['blocks']:,} blocks, {found['bytes']:,} bytes "
-        f"({listing.cell(found['share'])}%)\n  {found['rule']}"
+        f"({listing.cell(found['share'])}%), {found['accesses']:,} accesses\n"
+        f"{lines(found['rule'])}\n{lines('what usually helps: ' + found['help'])}"
     )
+
+
+def columns_of(found: dict) -> tuple[Column, ...]:
+    """The columns of the table of one rule: only that of growth shows the slope."""
+    if found["finding"] != "growth":
+        return COLUMNS
+    return tuple(column._replace(head="bytes per 1,000 ops") if column.key == "slope" else column for column in COLUMNS)
 
 
 def text(
@@ -205,7 +285,8 @@ def text(
     parts = [chosen.title("findings") + "\n"] + ([left_out + "\n"] if left_out else [])
     parts += [program_errors.text(errors, listing.TOP if args.top is None else args.top)] if errors else []
     for found in findings:
-        parts.append(listing.text(heading(found), found["sites"], rollups.headed(COLUMNS, args.by), args.top, plain))
+        columns = rollups.headed(columns_of(found), args.by)
+        parts.append(listing.text(heading(found), found["sites"], columns, args.top, plain))
     return "\n".join(parts)
 
 
@@ -228,7 +309,7 @@ def write(
         for found in errors + findings:
             rows = "contexts" if "contexts" in found else "sites"
             found[rows] = list(listing.cut(found[rows], args.top)[:])
-            if samples.mean() and rows == "sites":
+            if samples.are_read() and rows == "sites":
                 found[rows] = listing.estimated(found[rows])
     with Output(args.output or "-") as out:
         if args.json:
@@ -241,18 +322,18 @@ def write(
 
 def is_judged(rule: Rule, chosen: blocks.Blocks) -> bool:
     """Does the trace have what the rule is about?"""
-    return (chosen.totals["accesses"] > 0 or not rule.of_accesses) and not (rule.of_all and samples.mean())
+    return (chosen.totals["accesses"] > 0 or not rule.of_accesses) and not (rule.of_all and samples.are_read())
 
 
 def left_out_of(chosen: blocks.Blocks, missing: list[str], args: argparse.Namespace) -> str:
     """A remark on requested rules that cannot be evaluated, "" if there are none: rules about accesses if the trace has
     none, accesses to freed memory, errors in a part of the trace."""
     errors = wants_errors(args)
-    why = "is a sample of the blocks" if samples.mean() else "holds no accesses"
+    why = "is a sample of the blocks" if samples.are_read() else "holds no accesses"
     parts = [f"the trace {why}; left out: {', '.join(missing)}"] if missing else []
     if names_errors(args) and not errors:
         parts.append("errors are found in the whole trace only; left out with --where, --from and --to")
-    if errors and chosen.trace.info().get("trace_freed") == "no" and not samples.mean():
+    if errors and chosen.trace.info().get("trace_freed") == "no" and not samples.are_read():
         parts.append(
             "freed memory was not watched (--trace-freed=no): accesses to it are not reported, "
             "and double frees are reported as invalid ones"
@@ -265,16 +346,15 @@ def run(args: argparse.Namespace) -> int:
     from steve.system.messages import note
 
     listing.check(args, COLUMNS)
+    check_replay(args)
     rules = rules_of(args)
     met = Faults()
     chosen = blocks.Blocks(NAME, args, again=True, errors=met if wants_errors(args) else None)
-    sums, total = sums_of(chosen, rules, args)
+    found = Found(chosen, rules, args)
     judged = [is_judged(rule, chosen) for rule in rules]
     missing = [rule.key for rule, kept in zip(rules, judged) if not kept]
     left_out = left_out_of(chosen, missing, args)
-    findings = [
-        finding(rule, blocks.nonzero_rows(rows), total, chosen) for rule, rows, kept in zip(rules, sums, judged) if kept
-    ]
+    findings = [finding(rule, found, chosen) for rule, kept in zip(rules, judged) if kept]
     write(args, chosen, errors_of(chosen, met, args), findings, left_out)
     if left_out:
         note(NAME, left_out, args.quiet)

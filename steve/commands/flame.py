@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from steve.analysis import blocks
 from steve.profilers import files
@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--title", metavar="TEXT", help="the heading (default: FILE and metric)")
 
 
-Measured = tuple["Stacks", str, str, int]  # stacks; what their weights measure; the unit; the exit status
+Measured: TypeAlias = "tuple[Stacks, str, str, int]"  # stacks; what their weights measure; the unit; the exit status
 
 
 def of_folded(args: argparse.Namespace) -> Measured:
@@ -106,11 +106,11 @@ def of_allocations(args: argparse.Namespace) -> Measured:
     """The allocations of a memtrace."""
     from steve.export.folded import Folds
     from steve.export.profile import BY_NAME, Profile
-    from steve.flame.tree import Stacks
+    from steve.flame import tree
 
     chosen, metric = blocks.Blocks(NAME, args), BY_NAME[args.metric or "alloc_space"]
     folds = Folds(Profile.of(chosen), metric)
-    return Stacks(folds, folds.total), metric.name, metric.unit, chosen.verdict()
+    return tree.Stacks(folds, folds.total), metric.name, metric.unit, chosen.verdict()
 
 
 def stacks_of(args: argparse.Namespace) -> Measured:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from steve.analysis import blocks
 from steve.terminal import listing
 from steve.commands.findings import percent
-from steve.analysis.reducers import both, columns
+from steve.analysis.folds import both, columns
 from steve.terminal.listing import Column, count
 from steve.trace import policy
 from steve.trace.stacks import SITE
@@ -77,7 +77,7 @@ class Candidates:
     for the operations so far is too short for all of them, so it can be dropped at once. Few blocks remain, because
     all that remain must have lived at the same time for shares above one half."""
 
-    numbered = True
+    needs_operation_numbers = True
 
     def __init__(self, share: float, accesses: int) -> None:
         """share: the least lifetime as a fraction of all operations; accesses: the least number of accesses."""
@@ -105,13 +105,13 @@ class Candidates:
         self._n = sum(map(len, self._kept))
         self._room = 2 * self._n + LEAST_ROOM
 
-    def part(self, peak: int) -> list[np.ndarray]:
+    def shard_result(self, peak: int) -> list[np.ndarray]:
         """The state of this fold, for join()."""
         return self._kept
 
-    def join(self, part: list[np.ndarray], peak: int) -> None:
+    def add_shard(self, result: list[np.ndarray], peak: int) -> None:
         """Add the state of the fold of the next shard."""
-        self._kept += part
+        self._kept += result
 
     def lives(self, operations: int) -> np.ndarray:
         """The lives that are long enough, in the order of their ends. operations: the number in the whole trace."""

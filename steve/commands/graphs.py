@@ -12,11 +12,13 @@ from typing import Any
 from steve.allocstats.parse import AllocStats, failure, read_allocstats, read_results
 from steve.allocstats.ranking import Ranking, compat_tables, honest_tables, unranked
 from steve.allocstats.result import summarise
+from steve.allocstats.rounds import combine_rounds
 from steve.system.errors import UsageError
 from steve.plots.allocators import draw_multiple, draw_single
-from steve.plots.style import parse_formats, stem_of
+from steve.plots.style import FORMATS, parse_formats, stem_of
+from steve.terminal import arguments
 from steve.terminal.units import human_bytes
-from steve.plots.ranking_tables import KINDS, render_tables
+from steve.plots.ranking_tables import KINDS, aligned, render_tables
 from steve.system.messages import note
 
 NAME = "graphs"
@@ -30,6 +32,12 @@ data point the n allocators get ranks j = 0 .. n-1. With m data points:
   best, worst   percent of the points at which the allocator came first and last
   average, median  of x
   points        percent of the points the allocator reached
+Several files of one allocator, from repeated runs with the same ops file and heap, are combined: the numbers are
+medians, and the figure has bands, the 95% intervals. A third table has the time of an operation in whole replays, in
+which single operations are not timed: the median of the rounds, or of the passes of one file, with its interval.
+
+In the panel of times, the grey area is below the step of the clock. Single operations are not drawn there.
+
 By default an allocator is ranked only at the points that it reached, and equal values share their ranks. --compat
 uses the first Steve's rules: short files are padded with 0, and equal values keep the order of the files.
 
@@ -39,6 +47,7 @@ ranked, and the exit status is 1. An allocator that ran out of memory is drawn u
 examples:
   steve graphs app.ljt-ops-jemalloc-kill0-allocstats
   steve graphs app app.ljt-ops-*-kill0-allocstats --format png,svg --tables markdown
+  steve graphs app round*/app.ljt-ops-*-kill0-allocstats
 """
 
 
@@ -56,7 +65,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="a folder, or the name of the figure; an ending .png, .svg or .pdf selects the format",
     )
-    parser.add_argument("--format", metavar="LIST", help="png, svg, pdf, or several separated by commas (default png)")
+    formats = parser.add_argument(
+        "--format", metavar="LIST", help="png, svg, pdf, or several separated by commas (default png)"
+    )
+    arguments.suggest(formats, FORMATS, are_list=True)
     parser.add_argument("--tables", choices=KINDS, default="text", help="form of the tables (default %(default)s)")
     parser.add_argument("--compat", action="store_true", help="rank by the first Steve's rules")
     parser.add_argument("--json", action="store_true", help="print figures, summaries and tables as JSON")
@@ -78,6 +90,19 @@ def _warn(files: list[AllocStats], quiet: bool) -> None:
         note(NAME, warning, quiet)
 
 
+def _replays(files: list[AllocStats]) -> str:
+    """A table of the time of an operation in whole replays, the shortest first; "" if no file has it."""
+    facts = [one for one in map(summarise, files) if one.replay_interval]
+    if not facts:
+        return ""
+    rows = [
+        [one.allocator, *(f"{value:,.1f}" for value in one.replay_interval or []), f"{one.rounds}"]
+        for one in sorted(facts, key=lambda one: one.replay_interval or [])
+    ]
+    head = ["allocator", "median ns", "from", "to (95%)", "files"]
+    return f"\nReplays (time of an operation where none is timed singly)\n{aligned([head, *rows])}\n"
+
+
 def _report(args: argparse.Namespace, figures: list[str], files: list[AllocStats], tables: list[Ranking]) -> None:
     """Print the tables and the names of the figures."""
     if args.json:
@@ -90,6 +115,8 @@ def _report(args: argparse.Namespace, figures: list[str], files: list[AllocStats
         return
     if tables and not args.quiet:
         print(render_tables(tables, args.tables), end="")
+        if args.tables == "text":
+            print(_replays(files), end="")
     for path in figures:
         note(NAME, f"wrote {path}", args.quiet)
 
@@ -125,6 +152,7 @@ def _multiple(args: argparse.Namespace) -> int:
     files, left_out = read_results(args.names[1:])
     for sentence in left_out:
         note(NAME, sentence)
+    files = files if args.compat else combine_rounds(files)
     _warn(files, args.quiet)
     _remarks(files, args)
     tables = compat_tables(files) if args.compat else honest_tables(files)

@@ -64,7 +64,7 @@ def class_of(traffic: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 class Classes:
     """The fold that sums blocks, bytes, accesses, traffic and never_accessed for each class, coldest first."""
 
-    numbered = False
+    needs_operation_numbers = False
     NAMES = ("blocks", "bytes", "accesses", "traffic", "never_accessed")
 
     def __init__(self) -> None:
@@ -88,14 +88,14 @@ class Classes:
         ):
             np.add.at(self._sums[name], number, values)
 
-    def part(self, peak: int) -> dict[str, np.ndarray]:
+    def shard_result(self, peak: int) -> dict[str, np.ndarray]:
         """The state of this fold, for join()."""
         return self._sums
 
-    def join(self, part: dict[str, np.ndarray], peak: int) -> None:
+    def add_shard(self, result: dict[str, np.ndarray], peak: int) -> None:
         """Add the state of the fold of the next shard."""
         for name in self.NAMES:
-            self._sums[name] += part[name]
+            self._sums[name] += result[name]
 
     def rows(self) -> list[dict]:
         """The sums of each class, coldest first."""
@@ -136,4 +136,4 @@ def run(args: argparse.Namespace) -> int:
     chosen = blocks.Blocks(NAME, args)
     rows = rows_of(chosen.fold(Classes).rows())
     listing.write(args, chosen.title("heat of blocks"), rows, COLUMNS)
-    return chosen.verdict()
+    return chosen.verdict(counts_accesses=True)

@@ -44,13 +44,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     source.add_trace(parser, "ops file or memtrace; - is standard input")
     add_choice(parser)
     parser.add_argument("-o", "--output", metavar="STEM", help="common beginning of the names of the files")
-    parser.add_argument(
+    parts = parser.add_argument(
         "--parts",
         metavar="LIST",
         type=part_list,
         default=PARTS,
         help=f"which files to write, of {','.join(PARTS)}, or none (default: all)",
     )
+    arguments.suggest(parts, (*PARTS, "none"), are_list=True)
     parser.add_argument(
         "--compat", action="store_true", help="count a block without own accesses as having one, as the first Steve did"
     )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from steve.analysis import blocks
 from steve.system import samples
 from steve.terminal import listing
-from steve.analysis.reducers import Sums, Table, columns
+from steve.analysis.folds import Sums, Table, columns
 from steve.terminal.listing import Column
 from steve.trace import policy, rollups
 from steve.analysis.lost import Reached
@@ -112,7 +112,7 @@ class Leaks:
     rule: a function from a batch of lives to the mask of those that count as alive at the end. key: what sums are
     by."""
 
-    numbered = False
+    needs_operation_numbers = False
 
     def __init__(self, rule: Callable[[np.ndarray], np.ndarray], key: str) -> None:
         self.sums, self.survivors = Sums((key, rule), key), Survivors(key)
@@ -124,15 +124,15 @@ class Leaks:
         self.survivors.add(batch, keep)
         self.reached.add(batch, keep)
 
-    def part(self, peak: int) -> tuple:
+    def shard_result(self, peak: int) -> tuple:
         """The state of this fold, for join()."""
-        return self.sums.part(peak), self.survivors.part(peak), self.reached.part(peak)
+        return self.sums.shard_result(peak), self.survivors.shard_result(peak), self.reached.shard_result(peak)
 
-    def join(self, part: tuple, peak: int) -> None:
+    def add_shard(self, result: tuple, peak: int) -> None:
         """Add the state of the fold of the next shard."""
-        self.sums.join(part[0], peak)
-        self.survivors.join(part[1], peak)
-        self.reached.join(part[2], peak)
+        self.sums.add_shard(result[0], peak)
+        self.survivors.add_shard(result[1], peak)
+        self.reached.add_shard(result[2], peak)
 
 
 class Reachability(NamedTuple):

@@ -120,7 +120,7 @@ MEASURES: dict[str, Measure] = {"operations": in_operations, "instructions": in_
 class LifetimeBins:
     """The fold that makes bins of lifetimes for each class of sizes. Without by_size, all sizes are class 0."""
 
-    numbered = False
+    needs_operation_numbers = False
 
     def __init__(self, measure: Measure, bins: str, by_size: bool) -> None:
         self.measure, self.make, self.by_size = measure, KINDS[bins], by_size
@@ -133,21 +133,21 @@ class LifetimeBins:
         from steve.kernels._lives import scaled
 
         batch = batch if keep is None else batch[keep]
-        lives, sizes = self.measure(batch), batch["size"]
+        lives, number = self.measure(batch), LogBins.numbers(batch["size"]) if self.by_size else None
         (counts, of_counts), (amounts, of_amounts) = scaled(batch), scaled(batch, "size")
-        number = LogBins.numbers(sizes) if self.by_size else np.zeros(len(sizes), "i8")
-        for size in np.unique(number).tolist():
-            here = number == size
+        for size in [0] if number is None else np.unique(number).tolist():
+            here = slice(None) if number is None else number == size
             self.classes.setdefault(size, self.make()).add(lives[here], amounts[here], counts[here])
-            self.variances.setdefault(size, self.make()).add(lives[here], of_amounts[here], of_counts[here])
+            if samples.are_read():
+                self.variances.setdefault(size, self.make()).add(lives[here], of_amounts[here], of_counts[here])
 
-    def part(self, peak: int) -> dict[int, Any]:
+    def shard_result(self, peak: int) -> dict[int, Any]:
         """The state of this fold, for join()."""
         return self.classes
 
-    def join(self, part: dict[int, Any], peak: int) -> None:
+    def add_shard(self, result: dict[int, Any], peak: int) -> None:
         """Add the state of the fold of the next shard."""
-        for size, bins in part.items():
+        for size, bins in result.items():
             self.classes.setdefault(size, self.make()).join(bins)
 
     def rows(self) -> list[dict]:
@@ -160,7 +160,7 @@ class LifetimeBins:
                     first: {"variance_blocks": of_blocks, "variance_bytes": of_bytes}
                     for first, _, of_blocks, of_bytes in self.variances[size]
                 }
-                if samples.mean()
+                if samples.are_read()
                 else {}
             )
             result += rows_of(size if self.by_size else None, list(bins), total, errors)
@@ -215,7 +215,7 @@ def run(args: argparse.Namespace) -> int:
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args)
     table = table_of(chosen, args)
-    if samples.mean() and args.unit in ("operations", "bytes"):
+    if samples.are_read() and args.unit in ("operations", "bytes"):
         raise UsageError(
             f"{chosen.trace.name}: is a sample of the blocks, in which not all {args.unit} of a life are known; "
             "give --unit instructions, which are nanoseconds there"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from steve.kernels._lives import Lives
-    from steve.analysis.reducers import Table
+    from steve.analysis.folds import Table
     from steve.trace.line_numbers import LineNumbers
 
 NAME = "lines"
@@ -67,6 +67,7 @@ ESTIMATES = {
     "live_bytes_at_peak": "peak_bytes",
     "live_bytes_at_end": "live_bytes",
     "live_blocks_at_end": "live_blocks",
+    "resizes": "resizes",
 }
 EXAMPLES = f"""\
 An allocation is attributed to the innermost Lua function in its stack or, if there is none, to the innermost frame
@@ -153,14 +154,20 @@ def add_lives(rows: dict[Line, dict], sums: Table, lines: LineNumbers) -> None:
         )
 
 
-def run(args: argparse.Namespace) -> int:
-    listing.check(args, COLUMNS)
-    chosen = blocks.Blocks(NAME, args, by_line=True)
+def measured(chosen: blocks.Blocks) -> list[dict]:
+    """The rows of the chosen blocks, which count by line."""
     (sums,) = chosen.sum_with_accesses("stack")
     assert chosen.lines is not None
     chosen.lines.reach_all()
     rows: dict[Line, dict[str, Any]] = {}
     add_lives(rows, sums, chosen.lines)
     add_work(rows, chosen.lives, chosen.lines)
-    listing.write(args, chosen.title("lines"), list(rows.values()), COLUMNS)
+    return list(rows.values())
+
+
+def run(args: argparse.Namespace) -> int:
+    listing.check(args, COLUMNS)
+    chosen = blocks.Blocks(NAME, args, by_line=True)
+    rows = measured(chosen)
+    listing.write(args, chosen.title("lines"), rows, COLUMNS)
     return chosen.verdict()

@@ -6,28 +6,37 @@ from __future__ import annotations
 
 import argparse
 import json
+import webbrowser
+from functools import partial
+from pathlib import Path
 from typing import Any
 
-from steve.analysis.blocks import WHERE_HELP, Blocks, add_choice
+from steve.analysis.blocks import WHERE_HELP, Blocks, add_choice, is_whole
+from steve.commands import pins
 from steve.parallel import processes
 from steve.system import samples
 from steve.system.errors import UsageError
 from steve.system.output import Output, check_ending, wrote
 from steve.system.messages import note
-from steve.trace import policy
+from steve.trace import policy, source
 
 NAME = "report"
-HELP = "write one self-contained HTML file about a trace"
+HELP = "write one self-contained HTML file about a trace, or about what changed from one to another"
 EXAMPLES = f"""\
-The page shows totals with their definitions, memory over time, lifetimes, size x lifetime, the allocation sites,
-findings with their thresholds and, with --allocstats, a comparison of allocators. It loads nothing from the network
-and is never larger than 3 MiB. For a truncated trace, the report covers the events before the cut; the command prints
-a warning and exits with status 1. With --where or marks, the report covers only the selected blocks, as if there were
-no others.
+The page shows totals with their definitions, a part to explore (flame graph, tree and tables of any window of the run),
+memory over time, lifetimes, size x lifetime, the allocation sites, findings with their thresholds and, with
+--allocstats, a comparison of allocators. It loads nothing from the network and is never larger than 5 MiB. For a
+truncated trace, the report covers the events before the cut; the command prints a warning and exits with status 1. With
+--where or marks, the report covers only the selected blocks, as if there were no others.
+
+With a second trace, the page shows what changed from the first to it: totals, both timelines over each other,
+aligned at the marks that both have, a flame graph with what grew in red and what shrank in blue, and tables by stack,
+function, line, file, object, type and thread. The numbers are those of `steve diff`.
 
 {WHERE_HELP}
 examples:
-  steve report app.ljt
+  steve report app.ljt --open
+  steve report before.ljt after.ljt -o changes.html
   steve report app.ljt -o app.html --allocstats app.ljt-ops-*-allocstats --film app.ljt-ops-animation.avi
 """
 
@@ -35,11 +44,12 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("file", metavar="TRACE", help="memtrace, binary or classic text; - is standard input")
+    parser.add_argument("second", metavar="B", nargs="?", help="another memtrace: show what changed to it from TRACE")
     parser.add_argument(
         "-o",
         "--output",
         metavar="FILE",
-        help="write to FILE; - is standard output (default: TRACE.html; with --json: -)",
+        help="write to FILE; - is standard output (default: TRACE.html, of two traces B.changes.html; with --json: -)",
     )
     parser.add_argument(
         "--allocstats",
@@ -48,9 +58,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="results of `steve allocstats` for this program",
     )
+    parser.add_argument(
+        "--allocator", metavar="A", help="replay on allocator A, to find sites that keep its pages in use"
+    )
     parser.add_argument("--film", metavar="FILM", help="show stills of this film of `steve animate`")
     parser.add_argument(
         "--sites", metavar="N", type=int, default=60, help="greatest number of sites (default %(default)s)"
+    )
+    parser.add_argument("--no-source", action="store_true", help="leave out the program's source files")
+    parser.add_argument("--open", action="store_true", help="show the page in the browser")
+    parser.add_argument(
+        "-f", "--force", action="store_true", help="replace FILE even if it is the report of another trace"
     )
     parser.add_argument("--salvage", action="store_true", help="skip damaged chunks and continue after them")
     parser.add_argument("--json", action="store_true", help="write the numbers as JSON instead of the page")
@@ -65,7 +83,7 @@ def _as_json(data: Any) -> dict[str, Any]:
 
     sites = [{"stack": s.stack, "name": s.name, "frames": s.frames, **s.tally} for s in data.sites]
     return {
-        **{key: value for key, value in samples.facts({}).items() if key != "standard_errors"},
+        **samples.facts(data.standard_errors),
         "trace": data.path,
         "info": data.info,
         "complete": data.complete,
@@ -75,7 +93,17 @@ def _as_json(data: Any) -> dict[str, Any]:
         "heaps": [{"name": name, **tally} for name, tally in data.heaps],
         "sites": sites,
         "findings": [
-            {"finding": f.key, "title": f.title, "rule": f.rule, "blocks": f.blocks, "bytes": f.bytes, "share": f.share}
+            {
+                "finding": f.key,
+                "title": f.title,
+                "rule": f.rule,
+                "help": f.help,
+                "blocks": f.blocks,
+                "bytes": f.bytes,
+                "accesses": f.accesses,
+                "share": f.share,
+                **({"standard_errors": f.standard_errors} if f.standard_errors else {}),
+            }
             for f in findings(data)
         ],
         "lifetimes": {
@@ -85,8 +113,38 @@ def _as_json(data: Any) -> dict[str, Any]:
     }
 
 
-def _write(args: argparse.Namespace, data: Any) -> bool:
-    """Write the page. False if a result of --allocstats is left out because its allocator failed."""
+def _path(args: argparse.Namespace) -> str:
+    """Where the page is written."""
+    if args.second:
+        return args.output or args.second + ".changes.html"
+    return args.output or ("-" if args.file == "-" else args.file + ".html")
+
+
+def _check_target(args: argparse.Namespace) -> None:
+    """UsageError if the page would replace the report of another trace."""
+    from steve.report.page import trace_name, trace_of_report
+
+    path = _path(args)
+    name = trace_name(args.file) + (f" to {trace_name(args.second)}" if args.second else "")
+    if args.open and path == "-":
+        raise UsageError("--open shows a file; name one with -o")
+    other = "" if args.force else trace_of_report(path)
+    if other and other != name:
+        raise UsageError(f"{path}: is the report of {other}; -f replaces it, and -o names another file")
+
+
+def _write(args: argparse.Namespace, page: bytes) -> None:
+    """Write a page, and show it if the arguments request it."""
+    path = _path(args)
+    with Output(path) as out:
+        out.write_bytes(page)
+    wrote(NAME, path, args.output, "for any browser", args.quiet)
+    if args.open and not webbrowser.open(Path(path).resolve().as_uri()):
+        note(NAME, f"{path}: no browser was found to show it", args.quiet)
+
+
+def _write_report(args: argparse.Namespace, data: Any) -> bool:
+    """Write the page of one trace. False if a result of --allocstats is left out because its allocator failed."""
     from steve.report.comparison import compare
     from steve.report.filmstrip import filmstrip
     from steve.report.page import render
@@ -94,12 +152,29 @@ def _write(args: argparse.Namespace, data: Any) -> bool:
     comparison = compare(args.allocstats) if args.allocstats else None
     for warning in comparison.warnings if comparison else []:
         note(NAME, warning, args.quiet)
-    page = render(data, comparison, filmstrip(args.film) if args.film else None)
-    path = args.output or ("-" if args.file == "-" else args.file + ".html")
-    with Output(path) as out:
-        out.write_bytes(page)
-    wrote(NAME, path, args.output, "for any browser", args.quiet)
+    _write(args, render(data, comparison, filmstrip(args.film) if args.film else None))
     return comparison is None or not comparison.failed
+
+
+def _write_changes(args: argparse.Namespace) -> int:
+    """Write the page of what changed between two traces; returns the exit status."""
+    from steve.report import changes
+
+    for name in ("json", "allocstats", "film", "allocator"):
+        if getattr(args, name):
+            hint = "; use `steve diff --json`" if name == "json" else ""
+            raise UsageError(f"--{name} does not go with two traces{hint}")
+    check_ending(args.output, "the report is a page of HTML", ".html", ".htm")
+    _check_target(args)
+    sides, status = [], 0
+    for path in (args.file, args.second):
+        if path == "-" or source.is_pipe(path):
+            raise UsageError(f"{path}: is read twice, so it has to be a file")
+        each = argparse.Namespace(**{**vars(args), "file": path})
+        sides.append(changes.side(partial(Blocks, NAME, each)))
+        status = max(status, source.verdict(NAME, sides[-1].trace))
+    _write(args, changes.render(*sides))
+    return status
 
 
 def run(args: argparse.Namespace) -> int:
@@ -107,6 +182,8 @@ def run(args: argparse.Namespace) -> int:
     case."""
     from steve.report.collect import collect
 
+    if args.second:
+        return _write_changes(args)
     if args.json:
         check_ending(args.output, "--json writes JSON", ".json")
         if args.allocstats or args.film:
@@ -115,14 +192,21 @@ def run(args: argparse.Namespace) -> int:
         check_ending(args.output, "the report is a page of HTML", ".html", ".htm")
     if not 0 <= args.sites <= 2000:
         raise UsageError("--sites: give a number from 0 to 2000")
+    if args.json and args.open:
+        raise UsageError("--open shows the page; --json writes none")
+    if not args.json:
+        _check_target(args)
+    if args.allocator and not is_whole(args):
+        raise UsageError("--allocator: the whole trace is replayed, so --where, --from and --to do not go with it")
+    pages = pins.worst_by_stack(args) if args.allocator else None
     chosen = Blocks(NAME, args)
-    data = collect(chosen, args.sites)
+    data = collect(chosen, args.sites, not args.no_source and not args.json, pages)
     whole = True
     if args.json:
         with Output(args.output or "-") as out:
             out.write(json.dumps(_as_json(data), indent=2) + "\n")
     else:
-        whole = _write(args, data)
+        whole = _write_report(args, data)
     if data.problem is not None:
         note(NAME, f"{data.problem}; the report covers what comes before it")
     return 1 if data.problem is not None or data.stats["damaged_chunks"] or not whole else 0

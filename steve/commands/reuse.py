@@ -104,4 +104,4 @@ def run(args: argparse.Namespace) -> int:
     found = chosen.over_events(partial(_accesses.Reuse, **how))
     rows = rows_of(found, args) if found["touches"] else []
     listing.write(args, chosen.title(title(found, args)), rows, COLUMNS)
-    return chosen.verdict()
+    return chosen.verdict(counts_accesses=True)

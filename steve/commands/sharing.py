@@ -188,4 +188,4 @@ def run(args: argparse.Namespace) -> int:
     result = chosen.over_events(_accesses.Sharing)
     rows = rows_of(result, chosen.places.listed_sites(args))
     listing.write(args, chosen.title("sharing between threads") + warning(result[3]), rows, COLUMNS)
-    return chosen.verdict()
+    return chosen.verdict(counts_accesses=True)

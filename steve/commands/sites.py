@@ -42,6 +42,7 @@ ESTIMATES = {
     "live_bytes_at_peak": "peak_bytes",
     "live_bytes_at_end": "live_bytes",
     "live_blocks_at_end": "live_blocks",
+    **{key: key for key in ("resizes", "loads", "stores", "modifies", "bytes_read", "bytes_written")},
 }
 EXAMPLES = f"""\
 A block belongs to the site of its New for all its life, no matter where it is resized or freed. (In the tables of

@@ -14,6 +14,7 @@ from steve.parallel import processes
 from steve.terminal import arguments
 from steve.terminal import listing
 from steve.system import samples
+from steve.trace import missing
 from steve.trace import source
 from steve.terminal.listing import count
 from steve.system.output import Output
@@ -37,7 +38,8 @@ KEYS = (
     ("instructions", "instructions executed by the program; with --from or --to, between the marks"),
     (
         "time_unit",
-        "what `instructions` and the times of events count: instructions; nanoseconds in a trace of ljtrace run",
+        "what `instructions` and the times of events count: instructions; nanoseconds in a trace of ljtrace run; events "
+        "in an imported one without times",
     ),
     ("seconds", "the same in wall-clock time of the recording; interpolated at marks"),
     ("threads", "number of threads with events"),
@@ -48,14 +50,25 @@ KEYS = (
         "how the program ended: ended (exit, signal, exec, killed, detached, unknown), exit status, name of the signal",
     ),
     ("dropped", "number of missing events"),
+    (
+        "lost",
+        "of these, the events that ljtrace run dropped (--when-full=drop): allocations, frees, resizes, others, "
+        "in_handlers; absent if there are none",
+    ),
     ("dropped_at_least", "true if more may be missing: accesses after --max-size was reached were not counted"),
     (
         "estimated",
-        "true if the trace is a sample of the blocks, else absent, like the next two; then numbers of News and "
-        "Frees, blocks and bytes are estimates",
+        "true if the trace is a sample of the blocks, else absent, like the next two; then numbers of "
+        "events, blocks and bytes are estimates",
     ),
-    ("sample_mean", "bytes of which one on average was chosen, with its block"),
+    ("sample_mean", "bytes of which one on average was chosen, with its block; or"),
+    ("sample_every", "blocks of which one on average was recorded"),
     ("standard_errors", "those of events, bytes and blocks"),
+    (
+        "exact",
+        "what all blocks did, as valgrind --tool=ljtrace --sample-blocks counted it: new_events, free_events, "
+        "resize_events, bytes_allocated, bytes_freed; absent if the trace does not have it",
+    ),
 )
 TABLE = (
     ("bytes", "bytes that News and Resizes at the site requested"),
@@ -119,13 +132,21 @@ def text(trace: Trace, summary: Summary, figures: dict, args: argparse.Namespace
 
 def totals_table(trace: Trace, figures: dict) -> Any:
     """The table of totals. figures: the object of --json."""
+    from steve.analysis.blocks import imported_remark
     from steve.terminal.tables import facts, number, size
 
     events, amounts, blocks = figures["events"], figures["bytes"], figures["blocks"]
-    rows = [(f"{name} events", number(events[name])) for name in events]
-    rows += [(f"bytes {words(name)}", number(value), size(value)) for name, value in amounts.items()]
-    rows += [(f"blocks {words(name)}", number(value)) for name, value in blocks.items()]
-    return facts(trace.name + samples.remark(), rows + other_rows(figures), values="right")
+    errors = figures.get("standard_errors", {})
+
+    def shown(group: str, name: str) -> str:
+        return listing.estimate(figures[group][name], errors.get(group, {}).get(name))
+
+    rows = [(f"{name} events", shown("events", name)) for name in events]
+    rows += [(f"bytes {words(name)}", shown("bytes", name), size(value)) for name, value in amounts.items()]
+    rows += [(f"blocks {words(name)}", shown("blocks", name)) for name in blocks]
+    rows += [(words(f"exact {name}"), number(value)) for name, value in figures.get("exact", {}).items()]
+    title = trace.name + samples.remark() + imported_remark(trace.info()) + missing.remark(trace)
+    return facts(title, rows + other_rows(figures), values="right")
 
 
 def words(name: str) -> str:
@@ -149,6 +170,7 @@ def other_rows(figures: dict) -> list:
         ("program ended", program_end_text(figures["program"])),
         ("complete", "yes" if figures["complete"] else "no"),
         ("dropped events", dropped_text(figures["dropped"], figures["dropped_at_least"])),
+        *[(f"dropped {words(kind)}", number(n)) for kind, n in figures.get("lost", {}).items() if n],
     ]
 
 

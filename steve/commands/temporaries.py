@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from steve.analysis import blocks
 from steve.terminal import listing
-from steve.analysis.reducers import Sums, Table
+from steve.analysis.folds import Sums, Table
 from steve.terminal.listing import Column, count
 from steve.trace import policy, rollups
 from steve.trace.stacks import SITE

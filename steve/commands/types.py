@@ -48,6 +48,7 @@ ESTIMATES = {
     "live_bytes_at_peak": "peak_bytes",
     "live_bytes_at_end": "live_bytes",
     "live_blocks_at_end": "live_blocks",
+    **{key: key for key in ("resizes", "loads", "stores", "modifies", "bytes_read", "bytes_written")},
 }
 EXAMPLES = f"""\
 A block has the type that was reported last. ljtrace reports it once, when LuaJIT initialises the block.

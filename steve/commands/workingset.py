@@ -70,4 +70,4 @@ def run(args: argparse.Namespace) -> int:
         for row in (dict(zip(found.dtype.names, values)) for values in found.tolist())
     ]
     listing.write(args, chosen.title(f"working set in windows of {args.window:,} operations"), rows, COLUMNS)
-    return chosen.verdict()
+    return chosen.verdict(counts_accesses=True)

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING
 from steve.analysis.blocks import FEW_ROWS
 from steve.export.paths import frames_of, in_order
 from steve.system import samples
+from steve.trace import missing
 from steve.trace.frames import frame_line
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from steve.kernels._holdings import Holdings
     from steve.trace.policy import ShownStacks
 
@@ -92,7 +91,7 @@ def dhat(history: Holdings, shown: ShownStacks) -> Iterator[str]:
         "tu": "instrs",
         "Mtu": "Minstr",
         "tuth": 500,
-        "cmd": facts.get("command", trace.name) + samples.remark(),
+        "cmd": facts.get("command", trace.name) + samples.remark() + missing.remark(trace),
         "pid": int(pid) if pid.isdecimal() else 0,
         "te": history.time,
         "tg": peak_time,

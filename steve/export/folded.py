@@ -7,16 +7,12 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from steve.analysis.blocks import FEW_ROWS
 from steve.export.paths import frames_of, in_order
 from steve.export.profile import METRICS, Metric, Profile
 from steve.trace.frames import label
 from steve.terminal.tables import printable
-
-if TYPE_CHECKING:
-    import numpy as np
 
 NOWHERE = "(no stack)"
 Pair = tuple[tuple[str, ...], int]  # names, root first, and a sum

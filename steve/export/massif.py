@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from steve.system import samples
+from steve.trace import missing
 from steve.trace.frames import frame_line
 
 if TYPE_CHECKING:
@@ -164,7 +165,8 @@ def massif(shown: ShownStacks, snapshots: list[Snapshot], peak: Held, again: Hol
     """The text of the file, in pieces. peak: what stacks held at the peak; again: a second walk over the trace, not
     begun, which finds what they held at the other snapshots."""
     trace = shown.trace
-    trees, command = Trees(shown), " ".join(trace.info().get("command", trace.name).split()) + samples.remark()
+    command = " ".join(trace.info().get("command", trace.name).split()) + samples.remark() + missing.remark(trace)
+    trees = Trees(shown)
     yield f"desc: steve export --format=massif\ncmd: {command}\ntime_unit: i\n"
     for number, snapshot in enumerate(snapshots):
         yield (

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from steve.analysis import blocks
 from steve.export.paths import frames_of
 from steve.system import samples
+from steve.trace import missing
 from steve.trace.policy import ShownStacks
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ class Profile:
     @property
     def command(self) -> str:
         """The traced command or, if unknown, the name of the trace; with a remark if the numbers are estimates."""
-        return self.facts.get("command", self.trace.name) + samples.remark()
+        return self.facts.get("command", self.trace.name) + samples.remark() + missing.remark(self.trace)
 
     def frame(self, number: int) -> Frame:
         """The frame with an id. Frame 0 is that of unknown stacks."""

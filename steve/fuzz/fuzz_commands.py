@@ -68,8 +68,11 @@ OF_TRACES = (
     ("export", "--format", "callgrind"),
     ("export", "--format", "memprof"),
     ("export", "--format", "sysprof"),
+    ("export", "--format", "sqlite"),
+    ("export", "--format", "perfetto"),
     ("flame",),
     ("report",),
+    ("top", "--accesses"),
     ("serve", "--dump-every", "64", "--dump-high-water", "64"),
     ("memprof",),
     ("sysprof",),
@@ -167,7 +170,9 @@ def output_of(command: Tuple[str, ...], path: Path) -> Tuple[str, ...]:
     """Options that keep what it writes out of the way; standard output is gone anyhow."""
     if command[0] == "graphs":
         return ("-o", str(path.with_name("plot.svg")))
-    only_prints = command[0] in ("histogram", "memprof") or command[:2] == ("lockops", "--stats")
+    if "sqlite" in command:
+        return ("-o", str(path.with_name("database.sqlite")))
+    only_prints = command[0] in ("histogram", "memprof", "top") or command[:2] == ("lockops", "--stats")
     return () if only_prints else ("-o", os.devnull)
 
 

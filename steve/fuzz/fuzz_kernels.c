@@ -20,6 +20,7 @@
 #include "steve/kernels/base/walk.h"
 #include "steve/kernels/lines/line_segments.h"
 #include "steve/kernels/lines/lua_lines.h"
+#include "steve/kernels/lives/cells.h"
 #include "steve/kernels/lives/faults.h"
 #include "steve/kernels/lives/groups.h"
 #include "steve/kernels/lives/lives.h"
@@ -66,6 +67,12 @@ static void feed_check(void *k, struct mt_reader *r, const struct mt_event *even
 static void feed_profile(void *k, struct mt_reader *r, const struct mt_event *events, size_t n)
 {
     must(profile_feed(k, events, n, mt_count_stacks(r), mt_count_heaps(r)));
+}
+
+static void feed_cells(void *k, struct mt_reader *r, const struct mt_event *events, size_t n)
+{
+    (void)r;
+    must(cells_feed(k, events, n));
 }
 
 static void feed_survey(void *k, struct mt_reader *r, const struct mt_event *events, size_t n)
@@ -117,6 +124,7 @@ static void totals(void)
     struct check check;
     struct survey survey;
     struct profile *profile = profile_new(8);
+    struct cells cells;
 
     summary_init(&summary);
     walk_over(feed_summary, &summary, 0);
@@ -131,6 +139,10 @@ static void totals(void)
     walk_over(feed_profile, profile, 0);
     profile_finish(profile);
     profile_free(profile);
+    cells_init(&cells, 20);
+    walk_over(feed_cells, &cells, 0);
+    must(cells_finish(&cells));
+    cells_free(&cells);
 }
 
 static void accesses(void)

@@ -173,7 +173,7 @@ cdef class ChosenTrace(Trace):
     no block (marks, lost events) are delivered too."""
     cdef Walk walk
     cdef object window, bits
-    cdef bint part
+    cdef bint shard
     cdef readonly uint64_t bad_frees
     cdef uint64_t last_time
     cdef list points
@@ -181,11 +181,11 @@ cdef class ChosenTrace(Trace):
     cdef size_t n_waiting
     cdef mt_step step
 
-    def choose(self, window=None, selected=None, *, bint part=False, uint64_t since=0):
-        """window: as for steve.kernels._lives.Lives, with verify(name); selected, part, since: as for Walk."""
-        self.walk = Walk(self, window, selected, None, part, since)
+    def choose(self, window=None, selected=None, *, bint shard=False, uint64_t since=0):
+        """window: as for steve.kernels._lives.Lives, with verify(name); selected, shard, since: as for Walk."""
+        self.walk = Walk(self, window, selected, None, shard, since)
         self.walk.filters = True
-        self.window, self.part, self.points = window, part, [(0, 0)]
+        self.window, self.shard, self.points = window, shard, [(0, 0)]
 
     cdef bint live_block(self, uint32_t slot, mt_live_block_t *block):
         return Trace.live_block(self, slot, block) and (self.walk is None or self.walk.w.mine[slot])
@@ -248,7 +248,7 @@ cdef class ChosenTrace(Trace):
         result = Trace.stats(self)
         result["unmatched_free"], result["unmatched_access"] = self.bad_frees, 0
         clock = self.walk.begun, self.last_time, self.points
-        if self.part:
+        if self.shard:
             result["clock"] = clock
         elif self.window is not None:
             stats_between(result, [clock], self.walk.state == "after")

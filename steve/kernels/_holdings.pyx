@@ -5,7 +5,8 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 import numpy as np
 
-from libc.stdint cimport UINT64_MAX, uint32_t, uint64_t
+from libc.stdint cimport UINT16_MAX, UINT64_MAX, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
 
 from steve.kernels.records cimport array_of, enough
 from steve.trace._memtrace cimport Trace
@@ -13,6 +14,10 @@ from steve.trace.cmemtrace cimport *
 
 cdef enum:
     TICK = 256  # batches of events between two calls of tick
+
+cdef extern from "memtrace/sample.h" nogil:
+    double mt_event_weight(const mt_event *e)
+    uint64_t mt_scaled(double weight, uint64_t x)
 
 cdef extern from "steve/kernels/lives/holdings.h" nogil:
     struct holding:
@@ -38,10 +43,78 @@ cdef holding[::1] holding_layout = <holding[:1]>&a_holding
 HOLDING = np.asarray(holding_layout).dtype
 
 
+cdef struct thread_row:
+    uint64_t allocs, bytes, frees, time, weight, state
+
+cdef thread_row a_thread_row
+cdef thread_row[::1] thread_layout = <thread_row[:1]>&a_thread_row
+THREAD = np.asarray(thread_layout).dtype
+
+
+cdef class Activity:
+    """What threads and virtual machines do: by thread, the News, the bytes of News and Resizes, the Frees, the time, and the
+    weights of samples; by state of the virtual machine, the time and the weights.
+
+    The time between two events belongs to the thread of the first one, and to the state of that thread."""
+    cdef thread_row *threads
+    cdef uint64_t times[MT_VMS + 1]
+    cdef uint64_t weights[MT_VMS + 1]
+    cdef uint64_t time
+    cdef uint64_t blocks  # that the latest block stands for, in a sample; by blocks, as all of them
+    cdef uint16_t thread
+
+    def __cinit__(self):
+        self.blocks = 1
+        self.threads = <thread_row *>calloc(UINT16_MAX + 1, sizeof(thread_row))
+        enough(self.threads != NULL)
+
+    def __dealloc__(self):
+        free(self.threads)
+
+    cdef void add(self, const mt_event *events, size_t n) noexcept nogil:
+        cdef size_t i
+        cdef const mt_event *e
+        cdef thread_row *row
+        for i in range(n):
+            e = &events[i]
+            if e.time > self.time:
+                row = &self.threads[self.thread]
+                row.time += e.time - self.time
+                self.times[row.state] += e.time - self.time
+                self.time = e.time
+            self.thread = e.thread
+            row = &self.threads[e.thread]
+            if e.kind == MT_NEW:
+                self.blocks = mt_scaled(mt_event_weight(e), 1)
+                row.allocs += self.blocks
+                row.bytes += mt_scaled(mt_event_weight(e), e.size)
+            elif e.kind == MT_RESIZE:
+                row.bytes += self.blocks * e.size
+            elif e.kind == MT_FREE:
+                row.frees += mt_scaled(mt_event_weight(e), 1)
+            elif e.kind == MT_STATE:
+                row.state = 1 + min(e.how & 15, MT_VMS - 1)
+            elif e.kind == MT_SAMPLE:
+                row.weight += e.size
+                self.weights[1 + min(e.how & 15, MT_VMS - 1) if e.heap else 0] += e.size
+
+    def by_thread(self):
+        """The numbers of the threads that did something, and an array of THREAD for them."""
+        rows = array_of(self.threads, UINT16_MAX + 1, THREAD)
+        used = np.flatnonzero(rows["allocs"] | rows["frees"] | rows["time"] | rows["weight"])
+        return used, rows[used]
+
+    def by_state(self):
+        """Arrays of the times and the weights of samples: of no state, and of each state of mt_vm."""
+        return (np.array([self.times[i] for i in range(MT_VMS + 1)], "u8"),
+                np.array([self.weights[i] for i in range(MT_VMS + 1)], "u8"))
+
+
 cdef class Holdings:
     """What each stack holds over time (steve/kernels/lives/holdings.h): one walk over a Trace that was not read before.
 
-    walk() needs no accesses. tick: as of steve.kernels._lives.Lives. sampling: also sum the samples of stacks."""
+    walk() needs no accesses. tick: as of steve.kernels._lives.Lives. sampling: also sum the samples of stacks. activity:
+    None, or an Activity that gets all events but accesses."""
     cdef holdings h
     cdef Trace trace
     cdef object tick
@@ -50,9 +123,10 @@ cdef class Holdings:
     cdef unsigned walked
     cdef bint sampling
     cdef dict weights  # of samples, by stack
+    cdef Activity activity
 
-    def __cinit__(self, Trace trace, tick=None, *, bint sampling=False):
-        self.trace, self.tick = trace, tick
+    def __cinit__(self, Trace trace, tick=None, *, bint sampling=False, Activity activity=None):
+        self.trace, self.tick, self.activity = trace, tick, activity
         self.sampling, self.weights = sampling, {}
         holdings_init(&self.h)
 
@@ -81,17 +155,19 @@ cdef class Holdings:
             return True
         if not self.trace.next(&self.events, &self.n):
             return False
-        if self.sampling:
-            self.add_samples()
+        self.see(self.events, self.n)
         self.pause()
         return True
 
-    cdef int add_samples(self) except -1:
-        """Add the weights of the samples among the events at hand."""
+    cdef int see(self, const mt_event *events, size_t n) except -1:
+        """Add the weights of samples, and what threads do."""
         cdef size_t i
-        for i in range(self.n):
-            if self.events[i].kind == MT_SAMPLE:
-                self.weights[self.events[i].ref] = self.weights.get(self.events[i].ref, 0) + self.events[i].size
+        if self.activity is not None:
+            self.activity.add(events, n)
+        if self.sampling:
+            for i in range(n):
+                if events[i].kind == MT_SAMPLE:
+                    self.weights[events[i].ref] = self.weights.get(events[i].ref, 0) + events[i].size
         return 0
 
     cdef int pause(self) except -1:
@@ -102,13 +178,22 @@ cdef class Holdings:
 
     def walk_all(self):
         """Go to the end, and count accesses on the way."""
+        while self.advance():
+            self.pause()
+
+    def advance(self, unsigned batches=1):
+        """Go on by so many batches, and count the accesses that the trace delivers. False at the end."""
         cdef mt_batch batch
         cdef bint ok
-        while self.trace.next_batch(&batch):
+        while batches > 0:
+            if not self.trace.next_batch(&batch):
+                return False
             with nogil:
                 ok = holdings_feed_batch(&self.h, &batch)
             enough(ok)
-            self.pause()
+            self.see(batch.events, batch.n_events)
+            batches -= 1
+        return True
 
     def finish(self):
         """The walk is at its end: reckon in the trace's."""

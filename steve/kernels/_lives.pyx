@@ -84,7 +84,7 @@ cdef extern from "steve/kernels/base/life.h" nogil:
     struct life:
         uint64_t handle, size, bytes, resizes, first_size, most, moves, copied, born_allocated, died_allocated
         uint64_t born, died, born_time, died_time, first_use, last_use, loads, stores, modifies
-        uint64_t bytes_read, bytes_written, used, news, peak, peak_bytes
+        uint64_t bytes_read, bytes_written, used, extent, news, peak, peak_bytes
         double weight
         uint32_t stack, heap, last_stack
         uint16_t thread, free_thread
@@ -99,7 +99,8 @@ cdef extern from "steve/kernels/lives/groups.h" nogil:
         uint64_t bytes_read, bytes_written, used, shared, lifetimes, most_bytes, most, resized, moves, copied
         uint64_t first_size, last_size, most_resizes, peak, peak_bytes
         double variance_blocks, variance_bytes, variance_frees, variance_live_blocks, variance_live_bytes
-        double variance_peak_bytes
+        double variance_peak_bytes, variance_resizes, variance_loads, variance_stores, variance_modifies
+        double variance_bytes_read, variance_bytes_written
     struct groups:
         group *rows
         uint32_t *keys
@@ -128,7 +129,7 @@ cdef extern from "steve/kernels/lives/lives.h" nogil:
         access_sums *threads
         size_t sites_room, threads_room
         linework *lines
-        uint64_t before, since
+        uint64_t before, since, times
         lives_piece *pieces
         size_t n_pieces
     void lives_init(lives *l, const uint8_t *selected, uint64_t n_selected)
@@ -201,6 +202,15 @@ def accesses_of(counts, sizes):
         result[name] = counts[:, i]
     result["bytes_read"] = sizes[:, 0] + sizes[:, 2]
     result["bytes_written"] = sizes[:, 1] + sizes[:, 2]
+    return result
+
+
+def estimated(rows, times):
+    """An array of recorded numbers multiplied by the weight of all blocks, in a sample by blocks (lives.h)."""
+    if times == 1:
+        return rows
+    result = rows.copy()
+    result.view("u8")[...] *= np.uint64(times)
     return result
 
 
@@ -403,7 +413,7 @@ cdef class Lives:
 
     def site_accesses(self):
         """An array of ACCESSES by site id, to the blocks of this walk."""
-        rows = view_of(self.l.sites, self.l.sites_room, BY_KIND)
+        rows = estimated(view_of(self.l.sites, self.l.sites_room, BY_KIND), self.l.times)
         return accesses_of(rows["counts"], rows["bytes"])
 
     def line_work(self):
@@ -412,11 +422,11 @@ cdef class Lives:
         line_segments_settle(&self.work)
         if not linework_catch_up(&self.work):
             raise MemoryError
-        return view_of(self.work.rows, n, LINEWORK), view_of(self.work.made, n, MADE)
+        return estimated(view_of(self.work.rows, n, LINEWORK), self.l.times), view_of(self.work.made, n, MADE)
 
     def thread_accesses(self):
         """The same by thread number."""
-        rows = view_of(self.l.threads, self.l.threads_room, BY_KIND)
+        rows = estimated(view_of(self.l.threads, self.l.threads_room, BY_KIND), self.l.times)
         return accesses_of(rows["counts"], rows["bytes"])
 
 
@@ -705,15 +715,15 @@ cdef class Selection:
         """(array of bits by handle, number of bits), for steve.kernels._walk.Walk."""
         return self.array, self.n_bits
 
-    def part(self):
-        """(position, array), for join(): the bytes of the set without zeros at both ends."""
+    def shard_result(self):
+        """(position, array), for add_shard(): the bytes of the set without zeros at both ends."""
         held = np.flatnonzero(self.array)
         first, end = (int(held[0]), int(held[-1]) + 1) if len(held) else (0, 0)
         return first, self.array[first:end].copy()
 
-    def join(self, part):
-        """Add the part() of another set."""
-        first, bits = part
+    def add_shard(self, result):
+        """Add the shard_result() of another set."""
+        first, bits = result
         if len(bits):
             self.reach(8 * (first + len(bits)) - 1)
             self.array[first:first + len(bits)] |= bits
@@ -767,18 +777,18 @@ cdef class Groups(TakesLives):
     cdef bint take(self, const life *lives, const uint8_t *keep, size_t n) nogil:
         return groups_add(&self.g, lives, keep, n)
 
-    def part(self, uint64_t peak):
-        """(keys, rows), for join(): the result of table()."""
+    def shard_result(self, uint64_t peak):
+        """(keys, rows), for add_shard(): the result of table()."""
         return self.table(peak)
 
-    def join(self, part, uint64_t peak):
-        """Add the part() of another shard. peak: of WholeLives.add()."""
+    def add_shard(self, result, uint64_t peak):
+        """Add the shard_result() of another shard. peak: of WholeLives.add()."""
         cdef const uint32_t[::1] keys
         cdef const uint8_t[::1] raw
-        cdef size_t n = len(part[0])
+        cdef size_t n = len(result[0])
         if n == 0:
             return
-        keys, raw = part[0], np.ascontiguousarray(part[1]).view(np.uint8)
+        keys, raw = result[0], np.ascontiguousarray(result[1]).view(np.uint8)
         if not groups_merge(&self.g, &keys[0], <const group *>&raw[0], n, peak):
             raise MemoryError
 
@@ -800,6 +810,11 @@ cdef class Groups(TakesLives):
 
 # -- Blocks that deserve a look. -----------------------------------------------------------------------------
 
+cdef extern from "steve/kernels/lives/keyed_rows.h" nogil:
+    struct keyed_rows:
+        uint32_t *keys
+        size_t n
+
 cdef extern from "steve/kernels/lives/findings.h" nogil:
     enum: FINDINGS_RULES
     struct findings_limits:
@@ -808,11 +823,12 @@ cdef extern from "steve/kernels/lives/findings.h" nogil:
     struct findings_row:
         uint64_t blocks[1]
         uint64_t bytes[1]
+        uint64_t accesses[1]
         double variance_blocks[1]
         double variance_bytes[1]
     struct findings_t "findings":
         findings_row *rows
-        size_t n
+        keyed_rows of_keys
         uint64_t bytes
     void findings_init(findings_t *f, const findings_limits *limits, groups_key key)
     void findings_free(findings_t *f)
@@ -820,18 +836,19 @@ cdef extern from "steve/kernels/lives/findings.h" nogil:
     bint findings_merge(findings_t *f, const uint32_t *stacks, const findings_row *rows, size_t n)
 
 cdef findings_row a_found
-FOUND = np.dtype({"names": ["blocks", "bytes", "variance_blocks", "variance_bytes"],
-                  "formats": [("u8", FINDINGS_RULES)] * 2 + [("f8", FINDINGS_RULES)] * 2,
+FOUND = np.dtype({"names": ["blocks", "bytes", "accesses", "variance_blocks", "variance_bytes"],
+                  "formats": [("u8", FINDINGS_RULES)] * 3 + [("f8", FINDINGS_RULES)] * 2,
                   "offsets": [distance(&a_found, &a_found.blocks), distance(&a_found, &a_found.bytes),
+                              distance(&a_found, &a_found.accesses),
                               distance(&a_found, &a_found.variance_blocks), distance(&a_found, &a_found.variance_bytes)],
                   "itemsize": sizeof(findings_row)})
 
 
 cdef class Findings(TakesLives):
-    """A steve.analysis.reducers.Fold: what the rules of steve/kernels/lives/findings.h find, by a key of
+    """A steve.analysis.folds.Fold: what the rules of steve/kernels/lives/findings.h find, by a key of
     Groups. limits: a dict with the fields of struct findings_limits."""
     cdef findings_t f
-    numbered = False
+    needs_operation_numbers = False
 
     def __cinit__(self, limits, str key="stack"):
         cdef findings_limits numbers = limits
@@ -843,28 +860,114 @@ cdef class Findings(TakesLives):
     cdef bint take(self, const life *lives, const uint8_t *keep, size_t n) nogil:
         return findings_add(&self.f, lives, keep, n)
 
-    def part(self, uint64_t peak):
-        """(bytes of all blocks examined, keys, their rows), for join()."""
-        rows = self.rows()
-        keys = np.flatnonzero(rows["blocks"].any(axis=1)).astype("u4")
-        return self.f.bytes, keys, rows[keys]
+    def shard_result(self, uint64_t peak):
+        """(bytes of all blocks examined, keys, their rows), for add_shard()."""
+        return self.f.bytes, *self.table()
 
-    def join(self, part, uint64_t peak):
-        """Add the part() of another shard."""
+    def add_shard(self, result, uint64_t peak):
+        """Add the shard_result() of another shard."""
         cdef const uint32_t[::1] keys
         cdef const uint8_t[::1] raw
-        cdef size_t n = len(part[1])
-        self.f.bytes += <uint64_t>part[0]
+        cdef size_t n = len(result[1])
+        self.f.bytes += <uint64_t>result[0]
         if n == 0:
             return
-        keys, raw = part[1], np.ascontiguousarray(part[2]).view(np.uint8)
+        keys, raw = result[1], np.ascontiguousarray(result[2]).view(np.uint8)
         if not findings_merge(&self.f, &keys[0], <const findings_row *>&raw[0], n):
             raise MemoryError
 
-    def rows(self):
-        """An array of FOUND by key."""
-        return view_of(self.f.rows, self.f.n, FOUND).copy()
+    def table(self):
+        """(keys that occur, in order, array of FOUND for them)."""
+        keys = view_of(self.f.of_keys.keys, self.f.of_keys.n, np.dtype("u4"))
+        order = np.argsort(keys, kind="stable")
+        return keys[order], view_of(self.f.rows, self.f.of_keys.n, FOUND)[order]
 
     def bytes(self):
         """Bytes of all blocks that were examined."""
         return self.f.bytes
+
+
+# -- Sums by site. -------------------------------------------------------------------------------------------
+
+cdef extern from "steve/kernels/lives/site_rules.h" nogil:
+    enum: SITE_RULES_PARTS
+    struct site_rules_limits:
+        double capacity
+        uint64_t short_life, min_size
+    struct site_rules_row:
+        pass
+    struct site_rules:
+        site_rules_row *rows
+        keyed_rows of_keys
+        uint64_t width, last_new
+        uint64_t collected[1]
+    void site_rules_init(site_rules *s, const site_rules_limits *limits, groups_key key)
+    void site_rules_free(site_rules *s)
+    bint site_rules_add(site_rules *s, const life *lives, const uint8_t *keep, size_t n)
+    void site_rules_widen(site_rules *s, uint64_t width)
+    void site_rules_cover(site_rules *s, uint64_t operations)
+    bint site_rules_merge(site_rules *s, const uint32_t *keys, const site_rules_row *rows, size_t n,
+                          const uint64_t *collected)
+
+# struct site_rules_row; `made`, `brief` and `spare` have blocks, bytes and accesses
+SITE_SUMS = np.dtype([("made", "u8", 3), ("brief", "u8", 3), ("spare", "u8", 3), ("managed", "u8"), ("frees", "u8"),
+                      ("held", "f8"), ("bytes", "i8", SITE_RULES_PARTS + 1), ("blocks", "i8", SITE_RULES_PARTS + 1)])
+assert SITE_SUMS.itemsize == sizeof(site_rules_row)
+
+
+cdef class SiteSums(TakesLives):
+    """A steve.analysis.folds.Fold: what the rules about sites need (steve/kernels/lives/site_rules.h), by a key of Groups.
+    limits: a dict with the fields of struct site_rules_limits."""
+    cdef site_rules s
+    needs_operation_numbers = True
+
+    def __cinit__(self, limits, str key="stack"):
+        cdef site_rules_limits numbers = limits
+        site_rules_init(&self.s, &numbers, KEYS[key])
+
+    def __dealloc__(self):
+        site_rules_free(&self.s)
+
+    cdef bint take(self, const life *lives, const uint8_t *keep, size_t n) nogil:
+        return site_rules_add(&self.s, lives, keep, n)
+
+    def shard_result(self, uint64_t peak):
+        """(width of the parts, last_new(), collected(), keys, rows), for add_shard()."""
+        return self.s.width, self.s.last_new, self.collected(), *self.table(0)
+
+    def add_shard(self, result, uint64_t peak):
+        """Add the shard_result() of another shard."""
+        cdef SiteSums other
+        cdef const uint32_t[::1] keys
+        cdef const uint8_t[::1] raw
+        cdef const uint64_t[::1] collected = result[2]
+        width, last_new, _, numbers, rows = result
+        self.s.last_new = max(self.s.last_new, <uint64_t>last_new)
+        other = SiteSums({"capacity": 0, "short_life": 0, "min_size": 0})
+        other.s.width = width
+        keys, raw = np.append(numbers, np.uint32(0)), np.append(rows, np.zeros(1, SITE_SUMS)).view(np.uint8)
+        if not site_rules_merge(&other.s, &keys[0], <const site_rules_row *>&raw[0], len(numbers), &collected[0]):
+            raise MemoryError
+        site_rules_widen(&other.s, self.s.width)
+        site_rules_widen(&self.s, width)
+        if not site_rules_merge(&self.s, other.s.of_keys.keys, other.s.rows, other.s.of_keys.n, other.s.collected):
+            raise MemoryError
+
+    def table(self, uint64_t operations):
+        """(keys that occur, in order, array of SITE_SUMS for them), in parts of a run of so many operations."""
+        site_rules_cover(&self.s, operations)
+        keys = view_of(self.s.of_keys.keys, self.s.of_keys.n, np.dtype("u4"))
+        order = np.argsort(keys, kind="stable")
+        return keys[order], view_of(self.s.rows, self.s.of_keys.n, SITE_SUMS)[order]
+
+    def width(self):
+        """Operations of a part of the run."""
+        return self.s.width
+
+    def last_new(self):
+        """The number of the operation of the last New."""
+        return self.s.last_new
+
+    def collected(self):
+        """By part: the objects of a garbage collector that were freed in it."""
+        return view_of(self.s.collected, SITE_RULES_PARTS, np.dtype("u8")).copy()

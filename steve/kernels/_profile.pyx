@@ -11,7 +11,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from steve.kernels._walk cimport Analysis, Walk
 from steve.kernels.ckernels cimport live_at, live_blocks
-from steve.kernels.records cimport array_of, data_of, enough
+from steve.kernels.records cimport array_of, data_of, enough, view_of
 from steve.trace.cmemtrace cimport *
 
 
@@ -64,11 +64,11 @@ cdef extern from "steve/kernels/lives/profile.h" nogil:
     bint profile_fits(const profile *p)
     const live_blocks *profile_blocks(const profile *p)
     bint profile_feed_batch(profile *p, const mt_batch *batch, uint32_t stacks, uint32_t heaps)
-    void profile_add_lives(profile *p, const life *lives, size_t n)
+    bint profile_add_lives(profile *p, const life *lives, size_t n)
     void profile_finish(profile *p)
     const profile_totals *profile_get_totals "profile_totals"(const profile *p)
-    const profile_tally *profile_stacks(const profile *p, size_t *n)
-    const profile_tally *profile_heaps(const profile *p, size_t *n)
+    profile_rows profile_stacks(const profile *p)
+    profile_rows profile_heaps(const profile *p)
     const timeline_bin *profile_timeline(const profile *p, size_t *n)
     const profile_mark *profile_marks(const profile *p, size_t *n)
     const uint64_t *profile_map_blocks(const profile *p)
@@ -82,7 +82,9 @@ from steve.trace._memtrace import KIND_NAMES
 TALLY = np.dtype([(name, "u8") for name in (
     "blocks", "resizes", "bytes", "frees", "live_blocks", "live_bytes", "peak_blocks", "peak_bytes", "reads",
     "writes", "bytes_read", "bytes_written", "unread_blocks", "unread_bytes", "unwritten_blocks",
-    "unwritten_bytes", "lifetimes", "epoch")])
+    "unwritten_bytes", "lifetimes")] + [("variance_" + name, "f8") for name in (
+    "blocks", "resizes", "bytes", "frees", "live_blocks", "live_bytes", "peak_blocks", "peak_bytes",
+    "reads", "writes", "bytes_read", "bytes_written")] + [("epoch", "u8")])
 BIN = np.dtype([(name, "u8") for name in (
     "operations_end", "time_end", "allocated_end", "live_bytes_end", "live_bytes_most", "live_blocks_end",
     "live_blocks_most", "reads", "writes", "news", "frees")])
@@ -102,13 +104,13 @@ if (TALLY.itemsize, BIN.itemsize, MARK.itemsize, TOTALS.itemsize) != (
 cdef class HeapProfile(Analysis):
     """Sums by stack and heap, and the heap over time. The result is the object itself.
 
-    It is also a fold (steve.analysis.reducers) of the lives of all blocks. The partial() of a shard includes those that
+    It is also a fold (steve.analysis.folds) of the lives of all blocks. The partial() of a shard includes those that
     were added there."""
 
     cdef profile *p
     cdef object name
     needs = ("operations",)
-    numbered = False
+    needs_operation_numbers = False
 
     def __cinit__(self, int bins=600):
         if bins < 2 or bins % 2:
@@ -138,16 +140,18 @@ cdef class HeapProfile(Analysis):
         """Add lives. keep: None, because no selection is made here."""
         cdef const uint8_t[::1] raw
         cdef size_t n = len(batch)
+        cdef bint ok
         if n == 0:
             return
         raw = batch.view(np.uint8)
         with nogil:
-            profile_add_lives(self.p, <const life *>&raw[0], n)
+            ok = profile_add_lives(self.p, <const life *>&raw[0], n)
+        enough(ok)
 
-    def part(self, peak):
+    def shard_result(self, peak):
         pass
 
-    def join(self, part, peak):
+    def add_shard(self, result, peak):
         pass
 
     def partial(self):
@@ -155,8 +159,8 @@ cdef class HeapProfile(Analysis):
         cdef profile_shard shard
         cdef const live_blocks *blocks = profile_blocks(self.p)
         enough(profile_finish_shard(self.p, &shard))
-        return (PyBytes_FromStringAndSize(<char *>&shard, sizeof(shard)), used_rows(self.stacks()),
-                used_rows(self.heaps()), self.timeline(), self.marks(), *self.lifetime_map(),
+        return (PyBytes_FromStringAndSize(<char *>&shard, sizeof(shard)), known_rows(profile_stacks(self.p)),
+                known_rows(profile_heaps(self.p)), self.timeline(), self.marks(), *self.lifetime_map(),
                 array_of(blocks.ended, blocks.n_ended, np.dtype("u4")), array_of(blocks.list, blocks.n_list, LIVE_AT))
 
     def merge(self, partials):
@@ -193,16 +197,12 @@ cdef class HeapProfile(Analysis):
         return {name: int(row[name]) for name in TOTALS.names}
 
     def stacks(self):
-        """Array of TALLY by stack id."""
-        cdef size_t n
-        cdef const profile_tally *data = profile_stacks(self.p, &n)
-        return array_of(data, n, TALLY)
+        """(ids of the stacks with blocks, in order, and their TALLY)."""
+        return known_rows(profile_stacks(self.p))[:2]
 
     def heaps(self):
-        """Array of TALLY by heap id."""
-        cdef size_t n
-        cdef const profile_tally *data = profile_heaps(self.p, &n)
-        return array_of(data, n, TALLY)
+        """The same of heaps."""
+        return known_rows(profile_heaps(self.p))[:2]
 
     def timeline(self):
         """Array of BIN in order."""
@@ -225,10 +225,11 @@ cdef class HeapProfile(Analysis):
                 array_of(profile_map_bytes(self.p), cells, u8).reshape(shape))
 
 
-def used_rows(rows):
-    """(ids, their rows, number of all ids) of those tallies that are not 0."""
-    ids = np.flatnonzero(rows.view("u8").reshape(len(rows), len(TALLY))[:, :-1].any(axis=1)).astype("u4")
-    return ids, rows[ids], len(rows)
+cdef tuple known_rows(profile_rows of):
+    """(ids, in order, their rows, number of all ids)."""
+    ids = array_of(of.ids, of.n, np.dtype("u4"))
+    order = np.argsort(ids)
+    return ids[order], view_of(of.rows, of.n, TALLY)[order], of.known
 
 
 cdef profile_rows rows_of(found):

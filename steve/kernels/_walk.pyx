@@ -27,9 +27,9 @@ cdef class Walk:
     """One walk over the events of a Trace that count.
 
     window, tick: as for steve.kernels._lives.Lives. selected: None, or (an array of bits by handle, number of bits).
-    part: a shard is read, in which blocks made before it count too, if their handles are at least `since`;
+    shard: a shard is read, in which blocks made before it count too, if their handles are at least `since`;
     live_bytes: the bytes of these at its beginning."""
-    def __cinit__(self, Trace trace, window=None, selected=None, tick=None, bint part=False,
+    def __cinit__(self, Trace trace, window=None, selected=None, tick=None, bint shard=False,
                   uint64_t since=0):
         cdef const uint8_t[::1] view
         self.trace, self.window, self.tick = trace, window, tick
@@ -42,7 +42,7 @@ cdef class Walk:
             view = self.bits
             walk_init(&self.w, &view[0], n_bits)
         self.w.since = since
-        if part:
+        if shard:
             self.enter()
 
     cdef int enter(self) except -1:

@@ -170,6 +170,7 @@ cdef extern from "steve/kernels/totals/summary.h" nogil:
         uint64_t threads[1024]
     struct summary_variances:
         double allocated, freed, news, frees, live_bytes, live_blocks, peak_bytes, peak_blocks
+        double resizes, loads, stores, modifies, read, written
     struct summary:
         summary_totals totals
         summary_variances variances

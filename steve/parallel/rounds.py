@@ -82,7 +82,7 @@ def is_sample(path: str) -> bool:
         trace.probe()
     except TraceError:
         return False
-    return trace.sample_mean > 0
+    return trace.is_sample
 
 
 class Only(NamedTuple):
@@ -122,7 +122,7 @@ class View(NamedTuple):
 
         trace = open_whole(self.path, freed, ChosenTrace)
         trace.read_range(self.first, self.end)
-        trace.choose(self.cut.window(), bits_of(only.selected), part=True, since=self.cut.since)
+        trace.choose(self.cut.window(), bits_of(only.selected), shard=True, since=self.cut.since)
         return trace
 
     def window(self) -> "Optional[Window]":
@@ -137,7 +137,7 @@ def bits_of(selected: Any) -> "Optional[Tuple[np.ndarray, int]]":
     from steve.kernels._lives import Selection
 
     selection = Selection()
-    selection.join(selected)
+    selection.add_shard(selected)
     return selection.as_bits()
 
 
@@ -222,7 +222,7 @@ class Rounds:
     def run(self, make: "Callable[[], Analysis]", chosen: "Optional[Selection]" = None) -> Any:
         """The result of the analysis that make() makes; chosen: of these blocks only."""
         analysis, share = make(), 0.0
-        selected = None if chosen is None else chosen.part()
+        selected = None if chosen is None else chosen.shard_result()
         if analysis.needs:
             share = SURVEY
         more = [(make, selected, checkpoint) for checkpoint in self._checkpoints(analysis, share)]
@@ -320,7 +320,7 @@ def analyse(
     from steve.kernels._walk import Walk
 
     analysis = make()
-    walk = Walk(view.open(analysis.freed), view.window(), bits_of(chosen), part=True, since=view.cut.since)
+    walk = Walk(view.open(analysis.freed), view.window(), bits_of(chosen), shard=True, since=view.cut.since)
     analysis.begin(walk, checkpoint)
     analysis.feed(walk)
     return analysis.partial(), walk.trace.problem, walk.trace.stats()

@@ -7,7 +7,9 @@ In the first panel, a line is the mean time of the operations between two data p
 median over 1/100 of the points, so that the lines of several allocators can be distinguished. A dot is a single
 operation. It is drawn only if it took longer than the resolution of the clock, since shorter times are unknown. Files
 of the first Steve have no mean times; for them the line is the running median over 1/30 of the single operations.
-Nothing is interpolated: where a file has no number, nothing is drawn.
+The grey area has the times below that resolution. Files of repeated replays are one line with a band, which is the 95%
+interval of the median of the rounds, smoothed likewise. Nothing is interpolated: where a file has no number, nothing is
+drawn.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -29,8 +31,8 @@ from steve.allocstats.result import (
     summarise,
     timed_points,
 )
-from steve.plots.style import MEMORY_COLORS, MUTED, binary_step, distinct_styles, drawing, save
-from steve.terminal.units import human_bytes, human_count, human_ns
+from steve.plots.style import FAINT, MEMORY_COLORS, MUTED, binary_step, distinct_styles, drawing, save
+from steve.terminal.units import human_bytes, human_count, human_ns, human_ns_or_less
 
 MEMORY_LABELS = {
     "highest": "up to the highest address in use",
@@ -109,6 +111,29 @@ def _draw_dots(axes: Any, stats: AllocStats, mask: np.ndarray, color: str, alpha
     )
 
 
+def _draw_step(axes: Any, files: list[AllocStats]) -> None:
+    """Mark the times below the resolution of the clock, once the limits of the axis are known."""
+    step = max((clock_step(stats) or 0.0 for stats in files), default=0.0)
+    low, high = axes.get_ylim()
+    if not low < step < high:
+        return
+    axes.axhspan(low, step, color=FAINT, alpha=0.45, linewidth=0, zorder=0)
+    axes.set_ylim(low, high)
+    text = f"below the step of the clock, {human_ns(step)}: known of means only"
+    at = (0.995, step)
+    axes.text(*at, text, transform=axes.get_yaxis_transform(), color=MUTED, fontsize=8, ha="right", va="top", zorder=4)
+
+
+def _draw_band(axes: Any, stats: AllocStats, color: str) -> None:
+    """The intervals of the means between data points, if there were several rounds."""
+    if not stats.has("batch_low"):
+        return
+    mask = batch_points(stats)
+    ends = [np.maximum(stats.column(key)[mask], LEAST_TIME) for key in ("batch_low", "batch_high")]
+    low, high = (running_median(end, len(end) // 100) for end in ends)
+    axes.fill_between(stats.column("op_index")[mask], low, high, color=color, alpha=0.22, linewidth=0, zorder=2)
+
+
 def mean_times(stats: AllocStats) -> tuple[np.ndarray, np.ndarray]:
     """The line of the time panel: (op_index, nanoseconds), as the head of this file describes."""
     mask, window = batch_points(stats), 100
@@ -125,6 +150,7 @@ def _draw_times(axes: Any, stats: AllocStats, style: dict[str, Any], label: str,
     x, y = mean_times(stats)
     if len(y):
         axes.plot(x, y, label=label, zorder=3, **style)
+    _draw_band(axes, stats, style["color"])
 
 
 def _draw_space(axes: Any, stats: AllocStats, style: dict[str, Any]) -> None:
@@ -164,6 +190,12 @@ def _legend(axes: Any, **options: Any) -> None:
         )
 
 
+def _rounds(files: list[AllocStats]) -> str:
+    """For the subtitle: how many rounds there are, if there are several."""
+    most = max(int(stats.header.get("rounds", 1)) for stats in files)
+    return f" · medians of {most} rounds with bands of 95%" if most > 1 else ""
+
+
 # -- one allocator -----------------------------------------------------------------------------
 
 
@@ -193,6 +225,7 @@ def _draw_times_by_op(axes: Any, stats: AllocStats) -> None:
     if means:
         x, y = mean_times(stats)
         axes.plot(x, y, color="#1b1e23", label="mean of all between two points", zorder=3)
+        _draw_band(axes, stats, "#1b1e23")
     names = {"N": ("New", "#0072b2"), "F": ("Free", "#d55e00")}
     for letter, (label, color) in names.items():
         mask = timed_points(stats) & (stats.ops == letter)
@@ -210,12 +243,15 @@ def draw_single(stats: AllocStats, stem: str, formats: list[str]) -> list[str]:
     state = "" if facts.complete else " · ended early: out of memory"
     subtitle = (
         f"{facts.points:,} data points · heap {human_bytes(facts.heap)} · live peak "
-        f"{human_bytes(facts.live_peak)} · mean {human_ns(facts.mean_ns)} per operation{state}"
+        f"{human_bytes(facts.live_peak)} · mean {human_ns(facts.mean_ns)} per operation, of single ones p50 "
+        f"{human_ns_or_less(facts.median_ns, facts.median_below_step, facts.clock_step)}, p99 "
+        f"{human_ns_or_less(facts.p99_ns, facts.p99_below_step, facts.clock_step)}{_rounds([stats])}{state}"
     )
     with drawing() as plt:
         figure, (times, space, memory) = _figure(plt, f"{stats.driver} on {stats.opsfile}", subtitle)
         _draw_times_by_op(times, stats)
         _time_axis(times)
+        _draw_step(times, [stats])
         _legend(times, ncol=3)
         _draw_space(space, stats, distinct_styles([stats.driver])[stats.driver])
         _space_axis(space)
@@ -280,6 +316,7 @@ def draw_multiple(app: str, files: list[AllocStats], stem: str, formats: list[st
     heap = human_bytes(heaps[0]) + (f" to {human_bytes(heaps[-1])}" if len(heaps) > 1 else "")
     dead = [stats.driver for stats in files if not is_complete(stats)]
     subtitle = f"{len(files)} allocators · {files[0].opsfile} · heap {heap}"
+    subtitle += _rounds(files)
     subtitle += f" · out of memory (x): {', '.join(dead)}" if dead else ""
     with drawing() as plt:
         figure, (times, space, memory) = _figure(plt, app, subtitle)
@@ -287,6 +324,7 @@ def draw_multiple(app: str, files: list[AllocStats], stem: str, formats: list[st
             _draw_times(times, stats, styles[stats.driver], stats.driver, 0.3)
             _draw_space(space, stats, styles[stats.driver])
         _time_axis(times)
+        _draw_step(times, files)
         _space_axis(space)
         _memory_axis(memory, _draw_spans(memory, files, styles))
         _legend(memory)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from steve.system.errors import SteveError
 
 LEAST_TILE = (320, 200)  # pixels
+BACKGROUND = "0x0b0d12"  # that of the films (drivers/film/colours.h)
 _CODECS = {
     ".png": ["-frames:v", "1", "-update", "1"],
     ".mp4": ["-c:v", "libx264", "-preset", "veryfast", "-crf", "20"],
@@ -26,12 +27,14 @@ _CODECS = {
 
 @dataclass(frozen=True)
 class Grid:
-    """A grid of tiles. width, height: of one tile, in pixels."""
+    """A grid of tiles. width, height: of one tile, in pixels. whole: width and height of the film, in which the tiles
+    may leave a margin at the right and below."""
 
     columns: int
     rows: int
     width: int
     height: int
+    whole: tuple[int, int]
 
     @property
     def size(self) -> str:
@@ -40,10 +43,12 @@ class Grid:
 
 
 def plan_grid(tiles: int, width: int, height: int) -> Grid:
-    """A grid of `tiles` >= 1 tiles in width x height pixels. SteveError if the tiles would be too small."""
-    columns = math.ceil(math.sqrt(tiles))
+    """A grid of `tiles` >= 1 tiles in width x height pixels: three are in one row if it is wide enough, others in as
+    many columns as rows, or one more. SteveError if the tiles would be too small."""
+    in_one_row = tiles == 3 and width // tiles >= LEAST_TILE[0]
+    columns = tiles if in_one_row else math.ceil(math.sqrt(tiles))
     rows = math.ceil(tiles / columns)
-    grid = Grid(columns, rows, width // columns // 2 * 2, height // rows // 2 * 2)
+    grid = Grid(columns, rows, width // columns // 2 * 2, height // rows // 2 * 2, (width // 2 * 2, height // 2 * 2))
     if grid.width < LEAST_TILE[0] or grid.height < LEAST_TILE[1]:
         least = f"{columns * LEAST_TILE[0]}x{rows * LEAST_TILE[1]}"
         raise SteveError(f"{tiles} films side by side need --size {least} at least")
@@ -60,9 +65,9 @@ def _filter(grid: Grid, frames: list[int]) -> str:
     ]
     places = "|".join(f"{i % grid.columns * grid.width}_{i // grid.columns * grid.height}" for i in range(len(frames)))
     inputs = "".join(f"[t{i}]" for i in range(len(frames)))
-    stack = f"{inputs}xstack=inputs={len(frames)}:layout={places}:fill=black"
-    # pad the picture to its full size in case the last row is not full
-    pad = f"pad={grid.columns * grid.width}:{grid.rows * grid.height}"
+    stack = f"{inputs}xstack=inputs={len(frames)}:layout={places}:fill={BACKGROUND}"
+    # the last row may not be full, and the size not a multiple of that of a tile
+    pad = f"pad={grid.whole[0]}:{grid.whole[1]}:color={BACKGROUND}"
     return ";".join([*held, f"{stack},{pad}" if len(frames) > 1 else f"{inputs}{pad}"])
 
 

@@ -9,21 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from steve.analysis import site_rules
+from steve.analysis.folds import Together
 from steve.analysis.lives import LifeAnalysis
-from steve.kernels._lives import Findings
+from steve.kernels._cells import BlockCells
+from steve.kernels._lives import Findings, SiteSums
 from steve.kernels._profile import HeapProfile
 from steve.kernels._walk import Analysis, feed_together
+from steve.system import samples
 from steve.system.errors import TraceError
 from steve.terminal.tables import StackText, told_apart
-from steve.analysis.rules import DEFAULTS, limits
+from steve.analysis.rules import DEFAULTS, PINNED_PAGES, RULES, SITE_RULES, limits, site_limits
+from steve.report.sources import Sources
+from steve.report.windows import NAME_LIMIT, clean, explorable, heap_name
 from steve.trace.policy import ShownStacks, is_own
 from steve.trace.frames import frame_text, is_native, short_name
-from steve.trace.stacks import Sites
+from steve.trace.rollups import Rollup, Sums
 from steve.analysis.totals import extent, is_complete, is_least, time_unit
 
 if TYPE_CHECKING:
@@ -36,7 +43,21 @@ if TYPE_CHECKING:
 BINS = 400
 FRAMES_SHOWN = 32
 MOST_FOUND = 12  # sites of each rule
-NAME_LIMIT = 160
+VARIANCE = "variance_"
+FOUND_VARIANCES = ("variance_blocks", "variance_bytes")  # of what a rule finds, in a sample of the blocks
+# totals that are estimates in a sample of the blocks, with their columns in the tallies of the heaps
+TOTALS = {
+    "new": "blocks",
+    "free": "frees",
+    "resize": "resizes",
+    "allocated": "bytes",
+    "peak_bytes": "peak_bytes",
+    "peak_blocks": "peak_blocks",
+    "live_bytes": "live_bytes",
+    "live_blocks": "live_blocks",
+    "bytes_read": "bytes_read",
+    "bytes_written": "bytes_written",
+}
 
 
 @dataclass
@@ -46,7 +67,7 @@ class Site:
     stack: int
     name: str
     frames: list[str]
-    tally: dict[str, int]
+    tally: dict[str, Any]
 
     def mean_lifetime(self) -> float | None:
         """Operations from New to Free, over the freed blocks; None if none was freed."""
@@ -55,24 +76,29 @@ class Site:
 
 @dataclass
 class TraceData:
-    """All that the report says of a trace. `stacks` is TALLY by site, at the id of a stack that stands for it, `sites`
-    the named ones of interest, `found` what each rule of steve.analysis.rules finds by site (blocks and bytes), of
-    `judged_bytes` in all, `found_sites` the sites that lead by a rule."""
+    """All that the report says of a trace. `standard_errors`: of totals, in a sample of the blocks. `tallies` is TALLY by
+    site, `sites` the named ones of interest, `explorable` the data of
+    steve.report.windows, `found` what each rule of steve.analysis.rules finds by site, by the rule's key
+    (steve.analysis.site_rules.FOUND, and FOUND_VARIANCES for rules about blocks), of `judged_bytes` in all,
+    `found_sites` the sites that lead by a rule, by number."""
 
     path: str
     info: dict[str, str]
     stats: dict[str, Any]
     totals: dict[str, int]
+    standard_errors: dict[str, float]
     timeline: np.ndarray
-    stacks: np.ndarray
-    found: np.ndarray
+    tallies: Sums
+    found: dict[str, Sums]
     judged_bytes: int
-    found_sites: list[Site]
+    found_sites: dict[int, Site]
+    lines: dict[int, str]
     sites: list[Site]
-    heaps: list[tuple[str, dict[str, int]]]
+    heaps: list[tuple[str, dict[str, Any]]]
     marks: list[tuple[int, int, str]]
     map_blocks: np.ndarray
     map_bytes: np.ndarray
+    explorable: str
     complete: bool
     dropped: int
     dropped_at_least: bool
@@ -91,20 +117,33 @@ class TraceData:
         return self.info.get("command") or Path(self.path).name
 
 
-def clean(text: str, limit: int = NAME_LIMIT) -> str:
-    """Text of a trace fit for showing: printable, valid and not longer than `limit`."""
-    text = text.encode("utf-8", "replace").decode()
-    text = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
-    return text if len(text) <= limit else text[: limit - 1] + "…"
-
-
 def site_name(frames: list[Any]) -> StackText:
-    """The name of a site: the names of its frames, innermost first."""
-    names = [
-        shown_frame(f) if f is None or not f.function or not is_native(f) else short_name(f.function) for f in frames
-    ]
-    own = (i for i, f in enumerate(frames, 1) if f is None or is_own(f))
-    return StackText(names or ["no stack recorded"], next(own, 1))
+    """The name of a site: the names of its frames, innermost first. Calls of one name in a row are one with their number:
+    `tree x7`."""
+    parts, least = [], 0
+    for name, run in groupby(frames, name_of):
+        calls = list(run)
+        if not least and any(frame is None or is_own(frame) for frame in calls):
+            least = len(parts) + 1
+        parts.append(times(name, len(calls)))
+    return StackText(parts or ["no stack recorded"], least or 1)
+
+
+def name_of(frame: Any) -> str:
+    """The name of a frame in that of a site."""
+    if frame is None or not frame.function or not is_native(frame):
+        return shown_frame(frame)
+    return short_name(frame.function)
+
+
+def times(text: str, calls: int) -> str:
+    """The text of so many calls in a row."""
+    return f"{text} x{calls}" if calls > 1 else text
+
+
+def runs(texts: list[str]) -> list[str]:
+    """Texts of frames, those of calls in a row as one."""
+    return [times(text, len(list(run))) for text, run in groupby(texts)]
 
 
 def shown_frame(frame: Any) -> str:
@@ -116,14 +155,14 @@ def shown_frame(frame: Any) -> str:
     return clean(text if len(text) <= NAME_LIMIT else frame_text(frame._replace(function=short_name(frame.function))))
 
 
-def named_sites(shown: ShownStacks, stacks: np.ndarray, numbers: Iterable[int]) -> dict[int, Site]:
-    """The Sites of stack ids. Their names have as many frames as it takes to tell them apart."""
-    frames = {stack: shown.frames(stack) for stack in numbers}
-    names = {stack: site_name(found) for stack, found in frames.items()}
+def named_sites(shown: ShownStacks, tallies: Sums, numbers: Iterable[int]) -> dict[int, Site]:
+    """The Sites with numbers. Their names have as many frames as it takes to tell them apart."""
+    frames = {site: shown.frames(site) for site in numbers}
+    names = {site: site_name(found) for site, found in frames.items()}
     apart = told_apart(list(names.values()))
     return {
-        stack: Site(stack, clean(apart[names[stack]].replace(" < ", " ← ")), texts_of(found), _row(stacks[stack]))
-        for stack, found in frames.items()
+        site: Site(site, clean(apart[names[site]].replace(" < ", " ← ")), texts_of(found), _row(tallies.of(site)))
+        for site, found in frames.items()
     }
 
 
@@ -133,22 +172,23 @@ def texts_of(frames: list[Any]) -> list[str]:
     return texts + [f"… {len(frames) - FRAMES_SHOWN} more"] * (len(frames) > FRAMES_SHOWN)
 
 
-def _row(record: np.void) -> dict[str, int]:
-    return {name: int(record[name]) for name in record.dtype.names if name != "epoch"}
+def _row(record: np.void) -> dict[str, Any]:
+    """A tally; in a sample of the blocks, with its standard errors."""
+    names = [name for name in record.dtype.names if name != "epoch" and not name.startswith(VARIANCE)]
+    found = {name: float(record[name]) for name in record.dtype.names if name.startswith(VARIANCE)}
+    return {**{name: int(record[name]) for name in names}, **samples.standard_errors(found, {n: n for n in names})}
 
 
-def by_site(rows: np.ndarray, sites: Sites) -> np.ndarray:
-    """Sums over the stacks of each site, at the id of the stack that stands for it (Sites.of). rows: by stack id."""
-    sums, of_stacks = np.zeros_like(rows), sites.of(np.arange(len(rows)))
-    for name in rows.dtype.names:
-        np.add.at(sums[name], of_stacks, rows[name])
-    return sums
+def _standard_errors(heaps: np.ndarray) -> dict[str, float]:
+    """Of the totals of a sample; {} if the trace is none. heaps: TALLY by heap."""
+    found = {name: float(heaps[name].sum()) for name in heaps.dtype.names if name.startswith(VARIANCE)}
+    return samples.standard_errors(found, TOTALS).get("standard_errors", {})
 
 
-def interesting(stacks: np.ndarray, most: int) -> list[int]:
-    """Stack ids with the most bytes, and those that lead in another respect; by bytes, at most about 2 *
-    most."""
-    used = np.flatnonzero(stacks["bytes"] + stacks["blocks"])
+def interesting(tallies: Sums, most: int) -> list[int]:
+    """The sites with the most bytes, and those that lead in another respect; by bytes, at most about 2 * most."""
+    rows = tallies.rows
+    used = np.flatnonzero(rows["bytes"] + rows["blocks"])
     chosen: dict[int, None] = {}
     for key, count in (
         ("bytes", most),
@@ -158,69 +198,74 @@ def interesting(stacks: np.ndarray, most: int) -> list[int]:
         ("unread_bytes", most // 4),
         ("unwritten_bytes", most // 4),
     ):
-        chosen.update(_leading(stacks[key], used, count))
+        chosen.update(_leading(rows[key], used, count))
     chosen.update((int(i), None) for i in used[:most] if len(chosen) < most)
-    return sorted(chosen, key=lambda i: (-int(stacks["bytes"][i]), i))
+    return [int(tallies.numbers[i]) for i in sorted(chosen, key=lambda i: (-int(rows["bytes"][i]), i))]
 
 
 def _leading(values: np.ndarray, among: np.ndarray, count: int) -> dict[int, None]:
-    """The ids with the greatest values, at most so many; none whose value is 0."""
+    """The indices with the greatest values, at most so many; none whose value is 0."""
     order = among[np.argsort(values[among], kind="stable")[::-1][:count]]
     return {int(i): None for i in order if values[i]}
 
 
-def _leading_by_rule(found: np.ndarray, most: int) -> set[int]:
-    """Stack ids with the most bytes that some rule finds, at most so many for each."""
-    every = np.arange(len(found))
-    return {stack for bytes_found in found["bytes"].T for stack in _leading(bytes_found, every, most)}
+def _leading_by_rule(found: dict[str, Sums], most: int) -> set[int]:
+    """The sites with the most bytes that some rule finds, at most so many for each."""
+    return {
+        int(sums.numbers[i])
+        for sums in found.values()
+        for i in _leading(sums.rows["size"], np.arange(len(sums.numbers)), most)
+    }
 
 
-def _heap_name(trace: Trace | Whole, number: int) -> str:
-    heap = trace.heap(number)
-    names = {"malloc": "C heap (malloc)", "lua": "Lua state", "mmap": "mmap", "custom": "custom pool"}
-    kind = "malloc" if heap is None else heap.kind
-    return names.get(kind, kind) + (f" {heap.id:#x}" if heap is not None and heap.id else "")
-
-
-class _Both:
-    """The fold of two folds that take the same lives."""
-
-    numbered = False
-
-    def __init__(self, *folds: Any) -> None:
-        self.folds = folds
-
-    def add(self, batch: np.ndarray, keep: np.ndarray | None) -> None:
-        for fold in self.folds:
-            fold.add(batch, keep)
-
-    def part(self, peak: int) -> list[Any]:
-        return [fold.part(peak) for fold in self.folds]
-
-    def join(self, part: list[Any], peak: int) -> None:
-        for fold, of_fold in zip(self.folds, part):
-            fold.join(of_fold, peak)
+def _found_by_rule(analysis: ReportAnalysis, rollup: Rollup, pins: Sums | None) -> dict[str, Sums]:
+    """What each rule finds by site, by its key. pins: see collect()."""
+    (numbers, rows), found = rollup.merged(Sums(*analysis.found.table())), {}
+    for number, rule in enumerate(RULES):
+        some = np.flatnonzero(rows["blocks"][:, number])
+        sums = np.zeros(len(some), [*site_rules.FOUND, *((name, "f8") for name in FOUND_VARIANCES)])
+        columns = {
+            "blocks": "blocks",
+            "size": "bytes",
+            "accesses": "accesses",
+            **{name: name for name in FOUND_VARIANCES},
+        }
+        for name, column in columns.items():
+            sums[name] = rows[column][some, number]
+        found[rule.key] = Sums(numbers[some], sums)
+    totals = analysis.life_totals()
+    sites = rollup.merged(Sums(*analysis.site_sums.table(totals["operations"])))
+    run = site_rules.run_of(analysis.site_sums, sites.rows, totals)
+    if pins is not None:
+        found[PINNED_PAGES.key] = site_rules.pinned_pages(rollup.merged(pins), sites, DEFAULTS)
+    for rule in SITE_RULES:
+        judged = site_rules.JUDGES[rule.key](sites.rows, run, DEFAULTS)
+        some = np.flatnonzero(judged["size"])
+        found[rule.key] = Sums(sites.numbers[some], judged[some])
+    return found
 
 
 class ReportAnalysis(Analysis):
-    """The analyses of the report, fed by one walk. The result is the object itself, with profile and found. bins: the
-    most that the timeline has."""
+    """The analyses of the report, fed by one walk. The result is the object itself, with profile, cells and found. bins:
+    the most that the timeline has."""
 
     needs = HeapProfile.needs
 
     def __init__(self, bins: int = BINS) -> None:
-        self.profile, self.found = HeapProfile(bins), Findings(limits(DEFAULTS))
-        self._lives = LifeAnalysis(lambda: _Both(self.found, self.profile))
+        self.profile, self.cells, self.found = HeapProfile(bins), BlockCells(), Findings(limits(DEFAULTS))
+        self.site_sums = SiteSums(site_limits(DEFAULTS))
+        self._lives = LifeAnalysis(lambda: Together(self.found, self.site_sums, self.profile))
 
     def begin(self, walk: Walk, checkpoint: Checkpoint | None) -> None:
         self.profile.begin(walk, checkpoint)
+        self.cells.begin(walk, checkpoint)
         self._lives.begin(walk, checkpoint)
 
     def feed(self, walk: Walk) -> None:
-        feed_together(walk, (self.profile, self._lives))
+        feed_together(walk, (self.profile, self.cells, self._lives))
 
     def partial(self) -> tuple:
-        return self.profile.partial(), self._lives.partial()
+        return self.profile.partial(), self.cells.partial(), self._lives.partial()
 
     def know(self, whole: Whole) -> None:
         self.profile.know(whole)
@@ -231,47 +276,60 @@ class ReportAnalysis(Analysis):
 
     def _joined(self, partials: Iterable[tuple]) -> Iterator[Any]:
         """The partial results of the lives. Each one is yielded after the profile knows the stacks of its shard."""
-        for profile, lives in partials:
+        for profile, cells, lives in partials:
             self.profile.merge([profile])
+            self.cells.merge([cells])
             yield lives
 
     def end(self, time: int, between: bool) -> None:
         self._lives.end(time, between)
         self.profile.end(time, between)
+        self.cells.end(time, between)
+
+    def life_totals(self) -> dict[str, int]:
+        """The fields of struct lives_totals."""
+        return self._lives.lives.totals()
 
     def result(self) -> ReportAnalysis:
         return self
 
 
-def collect(chosen: Blocks, sites: int = 60) -> TraceData:
+def collect(chosen: Blocks, sites: int = 60, with_source: bool = True, pins: Sums | None = None) -> TraceData:
     """Read the trace of a report to its end. TraceError if nothing of it can be read. sites: greatest number of
-    them."""
+    them. with_source: look for the program's source files. pins: the pages of a replay by stack
+    (steve.commands.pins.worst_by_stack)."""
     found = chosen.over_trace(ReportAnalysis)
-    return _described(chosen, found.profile, found.found, sites)
+    return _described(chosen, found, sites, with_source, pins)
 
 
-def _described(chosen: Blocks, profile: HeapProfile, found: Findings, sites: int) -> TraceData:
-    trace = chosen.trace
-    heaps, stats, totals, of_trace = profile.heaps(), trace.stats(), profile.totals(), Sites(trace, chosen.policy)
-    stacks, by_rule = by_site(profile.stacks(), of_trace), by_site(found.rows(), of_trace)
+def _described(chosen: Blocks, analysis: ReportAnalysis, sites: int, with_source: bool, pins: Sums | None) -> TraceData:
+    trace, profile, found = chosen.trace, analysis.profile, analysis.found
+    heaps, stats, totals, of_trace = profile.heaps(), trace.stats(), profile.totals(), chosen.places.sites
+    rollup = Rollup("stack", chosen.places, sites=of_trace)
+    tallies, by_rule = rollup.merged(Sums(*profile.stacks())), _found_by_rule(analysis, rollup, pins)
     map_blocks, map_bytes = profile.lifetime_map()
-    leading, listed = sorted(_leading_by_rule(by_rule, MOST_FOUND)), interesting(stacks, sites)
-    named = named_sites(of_trace.shown, stacks, {*leading, *listed})
+    leading, listed = sorted(_leading_by_rule(by_rule, MOST_FOUND)), interesting(tallies, sites)
+    named = named_sites(of_trace.shown, tallies, {*leading, *listed})
+    marks = _marks(trace, profile)
+    sources = _sources(chosen) if with_source else None
     return TraceData(
         path=chosen.args.file,
         info={clean(k): clean(v, 1000) for k, v in trace.info().items()},
         stats=stats,
         totals=totals,
         timeline=profile.timeline(),
-        stacks=stacks,
+        tallies=tallies,
         found=by_rule,
         judged_bytes=found.bytes(),
-        found_sites=[named[i] for i in leading],
+        found_sites={i: named[i] for i in leading},
+        lines={i: clean(chosen.places.sites.frame_text(chosen.places.line_frame(i))) for i in leading},
         sites=[named[i] for i in listed],
-        heaps=[(_heap_name(trace, i), _row(heaps[i])) for i in range(len(heaps)) if heaps["blocks"][i]],
-        marks=_marks(trace, profile),
+        standard_errors=_standard_errors(heaps[1]),
+        heaps=[(heap_name(trace, i), _row(row)) for i, row in zip(heaps[0].tolist(), heaps[1]) if row["blocks"]],
+        marks=marks,
         map_blocks=map_blocks,
         map_bytes=map_bytes,
+        explorable=explorable(trace, chosen.places, analysis.cells, profile, marks, tallies, sources),
         complete=is_complete(trace, totals["lost"]),
         dropped=max(stats["totals"]["dropped"], totals["lost"]),
         dropped_at_least=is_least(stats),
@@ -279,6 +337,12 @@ def _described(chosen: Blocks, profile: HeapProfile, found: Findings, sites: int
         time_unit=time_unit(trace),
         problem=trace.problem,
     )
+
+
+def _sources(chosen: Blocks) -> Sources:
+    """What finds the source files of the trace."""
+    began = chosen.trace.info().get("start_unix_seconds", "")
+    return Sources(chosen.args.file, int(began) if began.isdigit() else 0)
 
 
 def _marks(trace: Trace | Whole, profile: HeapProfile) -> list[tuple[int, int, str]]:

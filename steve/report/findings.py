@@ -4,27 +4,32 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from steve.system import samples
 from steve.terminal.units import human_bytes
-from steve.report.collect import MOST_FOUND, Site, TraceData
-from steve.analysis.rules import DEFAULTS, RULES, Rule
+from steve.report.collect import FOUND_VARIANCES, MOST_FOUND, Site, TraceData
+from steve.analysis.rules import DEFAULTS, PINNED_PAGES, RULES, SITE_RULES, Rule
 
 SHARE, LEAST = 0.001, 1024
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A rule in words, what it found in all, its share of the bytes of all blocks in percent, and the sites above the
-    threshold as (site, blocks, bytes); hidden: how many more there are."""
+    """A rule in words, what usually helps, what it found in all, its share of the bytes of all blocks in percent, and the
+    sites above the threshold as (site, its line, blocks, bytes, accesses); hidden: how many more there are."""
 
     key: str
     title: str
     rule: str
+    help: str
     blocks: int
     bytes: int
+    accesses: int
     share: float
-    sites: list[tuple[Site, int, int]]
+    sites: list[tuple[Site, str, int, int, int]]
     hidden: int
+    standard_errors: dict[str, float]  # of blocks and bytes, in a sample of the blocks; else {}
 
 
 def threshold(data: TraceData) -> int:
@@ -32,32 +37,45 @@ def threshold(data: TraceData) -> int:
     return max(LEAST, int(SHARE * data.judged_bytes))
 
 
+def _standard_errors(rows: np.ndarray) -> dict[str, float]:
+    found = {name: float(rows[name].sum()) for name in FOUND_VARIANCES if name in rows.dtype.names}
+    return samples.standard_errors(found, {"blocks": "blocks", "bytes": "bytes"}).get("standard_errors", {})
+
+
 def _finding(data: TraceData, rule: Rule, least: int) -> Finding:
-    number = RULES.index(rule)
-    blocks, size = data.found["blocks"][:, number], data.found["bytes"][:, number]
-    sites = [site for site in data.found_sites if size[site.stack] >= least]
-    sites.sort(key=lambda site: -int(size[site.stack]))
-    shown = [(s, int(blocks[s.stack]), int(size[s.stack])) for s in sites[:MOST_FOUND]]
-    total = int(size.sum())
+    numbers, rows = data.found[rule.key]
+    above = np.flatnonzero(rows["size"] >= least)
+    above = above[np.argsort(-rows["size"][above].astype("i8"), kind="stable")]
+    named = [(data.found_sites[int(numbers[i])], rows[i]) for i in above[:MOST_FOUND].tolist()]
+    total = int(rows["size"].sum())
     return Finding(
         rule.key,
         rule.title,
         rule.text(DEFAULTS),
-        int(blocks.sum()),
+        rule.help,
+        int(rows["blocks"].sum()),
         total,
+        int(rows["accesses"].sum()),
         round(100 * total / (data.judged_bytes or 1), 2),
-        shown,
-        int((size >= least).sum()) - len(shown),
+        [
+            (site, data.lines[site.stack], int(row["blocks"]), int(row["size"]), int(row["accesses"]))
+            for site, row in named
+        ],
+        len(above) - len(named),
+        _standard_errors(rows),
     )
 
 
 def findings(data: TraceData) -> list[Finding]:
-    """All findings that have any block; those about accesses only if the trace holds accesses."""
+    """All findings that have any block, those of the whole run of a site first; those about accesses only if the trace
+    holds accesses."""
     least = threshold(data)
     found = [
         _finding(data, rule, least)
-        for rule in RULES
-        if (data.accesses or not rule.of_accesses) and not (rule.of_all and samples.mean())
+        for rule in (PINNED_PAGES, *SITE_RULES, *RULES)
+        if rule.key in data.found
+        and (data.accesses or not rule.of_accesses)
+        and not (rule.of_all and samples.are_read())
     ]
     return [finding for finding in found if finding.blocks]
 

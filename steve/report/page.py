@@ -7,21 +7,28 @@ are shown.
 """
 from __future__ import annotations
 
+import html
+import os
+import re
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
+
+from markupsafe import Markup
 
 from steve.system import samples
 from steve.system.errors import SteveError
 from steve.terminal.units import human_bytes, human_count, human_ns, human_ns_or_less
 from steve.report.charts import Drawing, blocks_over_time, lifetimes, memory_over_time, size_lifetime_map
-from steve.report.collect import TraceData
+from steve.report.collect import TraceData, clean, runs
 from steve.report.comparison import Comparison
 from steve.report.filmstrip import Filmstrip
 from steve.report.findings import findings, threshold_text
 from steve.analysis.totals import dropped_text
 
-SIZE_CAP = 3 << 20
+SIZE_CAP = 5 << 20
+SCRIPT = "report/page.js"  # of the explorable part
 
 
 @dataclass(frozen=True)
@@ -72,41 +79,53 @@ def completeness(data: TraceData) -> str:
 
 def estimated() -> str:
     """A sentence on numbers that are estimates; "" if the trace is no sample of the blocks."""
-    if not samples.mean():
+    if not samples.are_read():
         return ""
     return (
-        f" The numbers of blocks and bytes are estimated from a sample: one of {samples.mean():,} bytes that were "
-        "allocated was chosen, with its block. Operations are the recorded ones."
+        f" The numbers of blocks, bytes and accesses are {samples.how()} was recorded on average. Operations are the "
+        "recorded ones."
     )
 
 
-def _bytes_metric(name: str, value: int, meaning: str) -> HeaderNumber:
-    return HeaderNumber(name, human_bytes(value), f"{value:,} bytes", meaning)
+def _estimate(text: str, value: int, error: float) -> str:
+    """A number as text, with its standard error in percent if it is an estimate that has one."""
+    return f"{text} ±{error / value:.0%}" if error and value else text
 
 
-def _count_metric(name: str, value: int, meaning: str) -> HeaderNumber:
-    return HeaderNumber(name, human_count(value), f"{value:,}", meaning)
+def _bytes_metric(name: str, value: int, meaning: str, error: float = 0) -> HeaderNumber:
+    return HeaderNumber(name, _estimate(human_bytes(value), value, error), f"{value:,} bytes", meaning)
+
+
+def _count_metric(name: str, value: int, meaning: str, error: float = 0) -> HeaderNumber:
+    return HeaderNumber(name, _estimate(human_count(value), value, error), f"{value:,}", meaning)
 
 
 def _heap_metrics(data: TraceData) -> list[HeaderNumber]:
-    t = data.totals
+    t, error = data.totals, {**dict.fromkeys(data.totals, 0.0), **data.standard_errors}
     peak = f"the most bytes live at once, as asked for, first at operation {t['peak_operation']:,}"
     strays = f"blocks freed; {data.stats['unmatched_free']:,} more frees were of no block"
     return [
-        _bytes_metric("peak of live memory", t["peak_bytes"], peak),
-        _bytes_metric("live at the end", t["live_bytes"], f"in {t['live_blocks']:,} blocks never freed"),
-        _bytes_metric("allocated", t["allocated"], "all bytes ever asked for; a resize asks for its new size"),
-        _count_metric("blocks made", t["new"], f"New events; at most {t['most_blocks']:,} lived at once"),
-        _count_metric("frees", t["free"], strays),
-        _count_metric("resizes", t["resize"], "reallocations; the block keeps its identity"),
+        _bytes_metric("peak of live memory", t["peak_bytes"], peak, error["peak_bytes"]),
+        _bytes_metric(
+            "live at the end", t["live_bytes"], f"in {t['live_blocks']:,} blocks never freed", error["live_bytes"]
+        ),
+        _bytes_metric(
+            "allocated", t["allocated"], "all bytes ever asked for; a resize asks for its new size", error["allocated"]
+        ),
+        _count_metric("blocks made", t["new"], f"New events; at most {t['most_blocks']:,} lived at once", error["new"]),
+        _count_metric("frees", t["free"], strays, error["free"]),
+        _count_metric("resizes", t["resize"], "reallocations; the block keeps its identity", error["resize"]),
     ]
 
 
 def _access_metrics(data: TraceData) -> list[HeaderNumber]:
-    t = data.totals
+    t, error = data.totals, data.standard_errors
+    read = f"by {t['load']:,} loads and the {t['modify']:,} modifies"
     return [
-        _bytes_metric("read", t["bytes_read"], f"by {t['load']:,} loads and the {t['modify']:,} modifies"),
-        _bytes_metric("written", t["bytes_written"], f"by {t['store']:,} stores and the modifies"),
+        _bytes_metric("read", t["bytes_read"], read, error.get("bytes_read", 0)),
+        _bytes_metric(
+            "written", t["bytes_written"], f"by {t['store']:,} stores and the modifies", error.get("bytes_written", 0)
+        ),
     ]
 
 
@@ -160,7 +179,33 @@ def _charts(data: TraceData) -> list[Chart]:
     ]
 
 
-def _environment() -> Any:
+def trace_name(path: str) -> str:
+    """The name of a trace in its report."""
+    return "standard input" if path == "-" else clean(os.path.abspath(path), 4096)
+
+
+def trace_of_report(path: str) -> str:
+    """The name of the trace whose report a file is; "" if it is none."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            found = re.search(r'<meta name="steve-trace" content="([^"]*)">', file.read(16384))
+    except (OSError, ValueError):
+        return ""
+    return html.unescape(found[1]) if found else ""
+
+
+@lru_cache(maxsize=None)
+def script(name: str) -> str:
+    """A script that was bundled when steve was built."""
+    import steve
+
+    for folder in steve.__path__:
+        if (Path(folder) / name).is_file():
+            return (Path(folder) / name).read_text(encoding="utf-8")
+    raise SteveError(f"{name}: is missing in {' and '.join(steve.__path__)}: build or install steve again")
+
+
+def environment() -> Any:
     import jinja2
 
     loader = jinja2.FileSystemLoader(str(Path(__file__).parent))
@@ -168,6 +213,7 @@ def _environment() -> Any:
         loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
     environment.filters.update(
+        runs=runs,
         bytes=human_bytes,
         count=human_count,
         ns=human_ns,
@@ -180,22 +226,25 @@ def _environment() -> Any:
 
 def _render(data: TraceData, sites: int, comparison: Comparison | None, film: Filmstrip | None) -> str:
     text: str = (
-        _environment()
+        environment()
         .get_template("report.html.j2")
         .render(
             data=data,
+            name=trace_name(data.path),
             totals=data.totals,
             whole=data.complete,
             sentence=completeness(data),
             metrics=metrics(data),
             charts=_charts(data) if len(data.timeline) else [],
             sites=data.sites[:sites],
-            all_sites=int((data.stacks["bytes"] + data.stacks["blocks"] > 0).sum()),
+            all_sites=int((data.tallies.rows["bytes"] + data.tallies.rows["blocks"] > 0).sum()),
             findings=findings(data),
             threshold=threshold_text(data),
             comparison=comparison,
             film=film,
             cap=SIZE_CAP,
+            explorable=data.explorable,
+            script=Markup(script(SCRIPT)) if data.explorable else "",
         )
     )
     return text

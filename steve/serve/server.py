@@ -185,7 +185,7 @@ class Handler(BaseHTTPRequestHandler):
         with tempfile.TemporaryDirectory(prefix="steve-") as folder:
             page = os.path.join(folder, "report.html")
             done = subprocess.run(
-                [sys.executable, "-m", "steve", "report", "-q", "-o", page, "--", self.server.path],
+                [sys.executable, "-B", "-m", "steve", "report", "-q", "-o", page, "--", self.server.path],
                 capture_output=True,
                 text=True,
                 check=False,

@@ -94,6 +94,14 @@ class Output:
         """The folder of the result, for files that belong next to it; None if it is written directly."""
         return os.path.dirname(self._target) if self._temporary is not None else None
 
+    @property
+    def working_path(self) -> str:
+        """The path of the file while it is written, for libraries that open files by name. UsageError if there is no
+        such file."""
+        if self._temporary is None:
+            raise UsageError(f"{self.name}: is written piece by piece, but the result needs a file; name one with -o")
+        return self._temporary
+
     def write(self, text: str) -> None:
         """Write text as UTF-8. Lone surrogates become the bytes they were decoded from (surrogateescape)."""
         self.write_bytes(text.encode("utf-8", "surrogateescape"))

@@ -1,5 +1,6 @@
-"""Traces that are a sample of the blocks (ljtrace run --sample): what a command makes of them, and how it says so.
+"""Traces that are a sample of the blocks: what a command makes of them, and how it says so.
 
+There are samples by bytes (ljtrace run --sample) and by blocks (valgrind --tool=ljtrace --sample-blocks);
 memtrace/sample.h says how numbers are estimated. The kernels do that; this module knows whether the trace that the
 command reads is a sample. A command that needs every block refuses such a trace.
 
@@ -8,16 +9,30 @@ SPDX-License-Identifier: GPL-2.0-or-later
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from steve.system.errors import SteveError
 
-_state = {"mean": 0}
+
+class Sample(NamedTuple):
+    """How a trace was sampled. mean: of a sample by bytes, the mean number of bytes between samples; every: of a sample by
+    blocks, N if each block was recorded with the probability 1/N; both 0: the trace has all blocks."""
+
+    mean: int = 0
+    every: int = 0
+
+    def how(self) -> str:
+        """What was recorded, as text."""
+        return f"one of {self.mean:,} bytes" if self.mean else f"one of {self.every:,} blocks"
+
+
+_state = {"sample": Sample()}
 _needs: list[str] = []  # what needs every block: at most one text
 
 
 def begin(needs: str | None) -> None:
     """A command begins. needs: the name of what needs every block, for the error message; None: a sample will do."""
-    _state["mean"] = 0
+    _state["sample"] = Sample()
     _needs[:] = [] if needs is None else [needs]
 
 
@@ -26,36 +41,47 @@ def refuses() -> bool:
     return bool(_needs)
 
 
-def met(name: str, sample_mean: int) -> None:
+def met(name: str, mean: int, every: int) -> None:
     """A trace of the command is a sample. SteveError if the command needs every block."""
+    sample = Sample(mean, every)
     if _needs:
         raise SteveError(
-            f"{name}: is a sample of the blocks (one of {sample_mean:,} bytes), and {_needs[0]} needs every "
-            "block; record without --sample"
+            f"{name}: is a sample of the blocks ({sample.how()}), and {_needs[0]} needs every block; record without "
+            f"--{'sample' if mean else 'sample-blocks'}"
         )
-    _state["mean"] = sample_mean
+    _state["sample"] = sample
 
 
-def mean() -> int:
-    """The mean number of bytes between samples of the trace that the command has read; 0 if it is no sample."""
-    return _state["mean"]
+def are_read() -> bool:
+    """Is the trace that the command has read a sample?"""
+    return any(_state["sample"])
+
+
+def recorded() -> str:
+    """What was recorded, as text."""
+    return _state["sample"].how()
 
 
 def how() -> str:
     """How the numbers were found, as text."""
-    return f"estimated from a sample: one of {mean():,} bytes"
+    return f"estimated from a sample: {recorded()}"
 
 
 def remark() -> str:
     """The same for a heading; "" if the trace is no sample."""
-    return f" ({how()})" if mean() else ""
+    return f" ({how()})" if are_read() else ""
+
+
+def fact() -> dict[str, int]:
+    """How the trace was sampled, with the key of the fact: `sample_mean` or `sample_every`; {} if it is no sample."""
+    return {f"sample_{key}": value for key, value in _state["sample"]._asdict().items() if value}
 
 
 def standard_errors(found: Mapping[str, float], columns: Mapping[str, str]) -> dict:
     """The part of a row with the standard errors of its columns; {} if the trace is no sample.
 
     found: sums of steve.kernels._lives.Groups; columns: the name there of each column of the row."""
-    if not mean():
+    if not are_read():
         return {}
     return {
         "standard_errors": {
@@ -69,4 +95,4 @@ def standard_errors(found: Mapping[str, float], columns: Mapping[str, str]) -> d
 def facts(errors: dict) -> dict:
     """The keys that say in an object of --json that its numbers are estimated; {} if the trace is no sample. errors: the
     standard errors, with the names that the numbers have."""
-    return {"estimated": True, "sample_mean": mean(), "standard_errors": errors} if mean() else {}
+    return {"estimated": True, **fact(), "standard_errors": errors} if are_read() else {}

@@ -1,8 +1,10 @@
-"""Arguments shared by many subcommands: the output file, the output format, --quiet.
+"""Arguments shared by many subcommands: the output file, the output format, --quiet. And what the shell can
+complete as the value of an option.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import argparse
+from collections.abc import Iterable
 
 
 def add_quiet(parser: argparse.ArgumentParser) -> None:
@@ -25,3 +27,16 @@ def add_facts(parser: argparse.ArgumentParser) -> None:
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="write one JSON object instead of text")
     form.add_argument("--csv", action="store_true", help="write lines key,value; nested keys are joined by dots")
+
+
+def suggest(action: argparse.Action, words: Iterable[str], are_list: bool = False) -> None:
+    """Set what the shell completes as the value of an option without `choices`. are_list: the value is a list of
+    these words, with commas between."""
+    setattr(action, "suggested", (tuple(words), are_list))
+
+
+def suggested(action: argparse.Action) -> tuple[tuple[str, ...], bool]:
+    """The words that the shell completes as the value of an option, and whether it is a list of them."""
+    if action.choices is not None:
+        return tuple(str(word) for word in action.choices), False
+    return getattr(action, "suggested", ((), False))

@@ -77,7 +77,8 @@ def cut(rows: Rows, most: int | None) -> Rows:
 # What rows also have if the trace is a sample of the blocks.
 ESTIMATE_COLUMNS = (
     Column("estimated", "", "true: the trace is a sample of the blocks, and the numbers are estimates"),
-    Column("sample_mean", "", "bytes of which one on average was chosen, with its block"),
+    Column("sample_mean", "", "bytes of which one on average was chosen, with its block; or"),
+    Column("sample_every", "", "blocks of which one on average was recorded"),
     Column("standard_errors", "", "the standard errors of columns, by their names", is_group=True),
 )
 
@@ -110,9 +111,11 @@ def count(text: str) -> int:
     return int(text)
 
 
-def add_arguments(parser: argparse.ArgumentParser, columns: Sequence[Column], order: str | None) -> None:
+def add_arguments(
+    parser: argparse.ArgumentParser, columns: Sequence[Column], order: str | None
+) -> argparse._MutuallyExclusiveGroup:
     """Add -o, --json, --csv, --top and --sort. order: the key of the default sort column; None: the rows have an
-    order of their own."""
+    order of their own. Returns the group of the options that name a form of output."""
     arguments.add_output(parser, "the default")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="write a JSON list of all rows")
@@ -124,18 +127,25 @@ def add_arguments(parser: argparse.ArgumentParser, columns: Sequence[Column], or
         type=count,
         help="only the first N rows " f"(default: {TOP if order else SERIES_TOP} in a table, else all)",
     )
-    parser.add_argument(
+    sort = parser.add_argument(
         "--sort",
         metavar="COLUMN",
         default=order,
         help="the column to sort by, largest first, text alphabetically "
         f"(default: {order or 'the order of the rows'})",
     )
+    arguments.suggest(sort, sortable(columns))
+    return form
+
+
+def sortable(columns: Sequence[Column]) -> list[str]:
+    """The names of the columns that rows can be sorted by."""
+    return [column.key for column in columns if not column.is_group]
 
 
 def check(args: argparse.Namespace, columns: Sequence[Column]) -> None:
     """UsageError if --sort does not name a column that can be sorted."""
-    keys = [column.key for column in columns if not column.is_group]
+    keys = sortable(columns)
     if args.sort is not None and args.sort not in keys:
         raise UsageError(
             f"--sort {args.sort}: no such column" + (meant(args.sort, keys) or f"; there are: {', '.join(keys)}")
@@ -167,6 +177,11 @@ def cell(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
+def estimate(value: Any, error: float | None) -> str:
+    """The same of a number that may be an estimate, with its standard error in percent. error: None = it has none."""
+    return f"{cell(value)} ±{error / value:.0%}" if error and value else cell(value)
+
+
 def by_name(found: dict[str, dict[str, int]]) -> str:
     """A dictionary of dictionaries as text for one cell: `name number number; ...`."""
     return "; ".join(" ".join((name, *map(str, numbers.values()))) for name, numbers in found.items())
@@ -177,7 +192,9 @@ def table(title: str, rows: list[dict], columns: Sequence[Column], order: str | 
     from steve.terminal.tables import columns as grid
 
     shown = [column for column in columns if column.head]
-    body = [[cell(row[column.key]) for column in shown] for row in rows]
+    body = [
+        [estimate(row[column.key], row.get("standard_errors", {}).get(column.key)) for column in shown] for row in rows
+    ]
     return grid(
         title,
         [column.head for column in shown],
@@ -189,7 +206,7 @@ def table(title: str, rows: list[dict], columns: Sequence[Column], order: str | 
 
 def csv_parts(rows: Rows, columns: Sequence[Column]) -> Iterator[str]:
     """The text of the CSV file, BATCH rows at a time."""
-    keys = [column.key for column in recorded(columns)] + ["sample_mean"] * (samples.mean() > 0)
+    keys = [column.key for column in recorded(columns)] + list(samples.fact())
     yield _csv_lines([keys])
     for some in _batches(rows):
         yield _csv_lines(
@@ -211,7 +228,7 @@ def csv_text(rows: Rows, columns: Sequence[Column]) -> str:
 def json_parts(rows: Rows, columns: Sequence[Column]) -> Iterator[str]:
     """The text that json.dumps(rows, indent=1) returns, BATCH rows at a time."""
     keys = [column.key for column in recorded(columns)]
-    keys += [column.key for column in ESTIMATE_COLUMNS if samples.mean()]
+    keys += list(samples.facts({}))
     before = "["
     for some in _batches(rows):
         yield before + json.dumps([{key: row[key] for key in keys} for row in some], indent=1)[1:-2]
@@ -221,7 +238,7 @@ def json_parts(rows: Rows, columns: Sequence[Column]) -> Iterator[str]:
 
 def _batches(rows: Rows) -> Iterator[list[dict]]:
     batches = (rows[i : i + BATCH] for i in range(0, len(rows), BATCH))
-    return map(estimated, batches) if samples.mean() else batches
+    return map(estimated, batches) if samples.are_read() else batches
 
 
 def facts_csv(found: dict[str, Any]) -> str:

@@ -16,7 +16,9 @@ from typing import Any
 import hypothesis
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[2] / "regtest")]
+import warm  # noqa: E402
+
 sys.dont_write_bytecode = True
 
 BUILD = os.environ.get("LJTRACE_BUILDDIR", "")
@@ -52,22 +54,30 @@ def run_group(words: list[str], stdin: bytes = b"", seconds: float = 1800, **mor
 
 
 class Steve:
-    """Runs `steve` in one folder. A call returns the result of subprocess.run, with text output."""
+    """Runs `steve` in one folder. A call returns the result of subprocess.run, with text output.
 
-    def __init__(self, folder: Path) -> None:
+    forked: a command that needs no more than arguments and the folder does not start Python anew (warm.py)."""
+
+    def __init__(self, folder: Path, forked: bool = True) -> None:
         self.folder = folder
         self.prefix: list[str] = []
+        self.forked = forked
 
     def __call__(self, *arguments: object, stdin: bytes = b"", **more: Any) -> subprocess.CompletedProcess:
-        result = run_group([*self.prefix, "steve", *map(str, arguments)], stdin, cwd=self.folder, **more)
+        words = [*map(str, arguments)]
+        if self.forked and not (self.prefix or stdin or more):
+            result = warm.steve(words, self.folder)
+        else:
+            result = run_group([*self.prefix, "steve", *words], stdin, cwd=self.folder, **more)
         result.out = result.stdout.decode("utf-8", "surrogateescape")
         result.err = result.stderr.decode("utf-8", "surrogateescape")
         return result
 
 
 @pytest.fixture
-def steve(tmp_path: Path) -> Steve:
-    return Steve(tmp_path)
+def steve(tmp_path: Path, request: pytest.FixtureRequest) -> Steve:
+    """In files of tests that have FRESH, each command is a new process of Python."""
+    return Steve(tmp_path, not hasattr(request.module, "FRESH"))
 
 
 def make_trace(path: Path, script: str, chunk_events: int = 0, checkpoint_interval: int = 0) -> Path:

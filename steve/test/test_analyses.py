@@ -230,10 +230,16 @@ def test_findings(run: Run) -> None:
         rows = listed(trace_of(folder, run), "findings", *THRESHOLDS)
     found = {row["finding"]: row for row in rows if "sites" in row}  # test_faults has the tests of the other findings
     accesses = any(b.uses for b in made)
-    assert set(found) == (set(RULES) if accesses else {"short_lived", "resize_chain", "never_freed"})
+    of_sites = {"growth", "temporary_line"}  # test_site_rules has their tests
+    without = {"short_lived", "resize_chain", "never_freed"}
+    assert set(found) == (set(RULES) | of_sites | {"capacity"} if accesses else without | of_sites)
     for key, row in found.items():
+        if key not in RULES:
+            assert row["blocks"] == 0 and not row["sites"]
+            continue
         wanted = [b for b in made if RULES[key](b, b.died - b.born)]
         assert (row["blocks"], row["bytes"]) == (len(wanted), sum(b.size for b in wanted))
+        assert row["accesses"] == sum(len(b.uses) for b in wanted)
         assert row["blocks"] == sum(site["blocks"] for site in row["sites"])
 
 
@@ -319,7 +325,7 @@ def test_forms(steve: Steve, trace) -> None:
 def test_without_accesses_rules_about_them_are_left_out(steve: Steve, trace) -> None:
     trace("N 4096 8\nF 4096\nend exit\n")
     result = steve("findings", "t.ljt")
-    assert "the trace holds no accesses; left out: never_touched" in result.out + result.err
+    assert "the trace holds no accesses; left out: capacity, never_touched" in result.out + result.err
     assert "Short-lived: 1 blocks" in result.out
     assert steve("findings", "t.ljt", "--rules", "x").returncode == 2
     assert steve("findings", "t.ljt", "--idle", "101").returncode == 2

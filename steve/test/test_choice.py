@@ -176,7 +176,24 @@ def test_check(given_choice: tuple) -> None:
 # ---- every command ----------------------------------------------------------------------------
 
 # commands that do not report on blocks, but on the file, on snapshots or on other kinds of files
-OTHERS = {"info", "dump", "symbolize", "serve", "universe", "allocstats", "graphs", "animate", "memprof", "sysprof"}
+OTHERS = {
+    "info",
+    "dump",
+    "symbolize",
+    "import",
+    "serve",
+    "top",
+    "universe",
+    "allocstats",
+    "compare",
+    "pins",
+    "tune",
+    "synth",
+    "graphs",
+    "animate",
+    "memprof",
+    "sysprof",
+}
 ARGUMENTS = {
     "diff": ("t.ljt", "--json"),
     "ops": ("-o", "-"),

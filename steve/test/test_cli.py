@@ -12,6 +12,9 @@ from collections.abc import Callable
 import pytest
 
 from conftest import Steve
+from steve.cli import COMMANDS
+
+FRESH = True  # each command is a new process of Python
 
 Maker = Callable[..., Path]
 
@@ -382,6 +385,20 @@ def one_line(result: subprocess.CompletedProcess, status: int, *words: str) -> N
         assert word in result.err
 
 
+def test_first_steps(steve: Steve) -> None:
+    """`steve` alone shows three commands, each with an example, and all of them exist."""
+    result = steve()
+    assert result.returncode == 2 and result.out == ""
+    shown = re.findall(r"^  steve (\w+) app\.ljt ", result.err, re.M)
+    assert len(shown) == 3 and set(shown) <= set(COMMANDS)
+
+
+def test_wrong_usage_names_the_help(steve: Steve) -> None:
+    for arguments in (["sites"], ["sites", "--frobnicate", "x"], ["export", "x"]):
+        result = steve(*arguments)
+        assert result.returncode == 2 and f"`steve help {arguments[0]}`" in result.err
+
+
 @pytest.mark.parametrize("arguments", [["--frobnicate"], ["frobnicate"]])
 def test_unknown_command(steve: Steve, arguments: list[str]) -> None:
     one_line(steve(*arguments), 2, arguments[0], "steve --help")
@@ -484,8 +501,6 @@ def test_lockops_of_lockops(steve: Steve, tmp_path: Path) -> None:
 
 
 def test_help_names_every_command(steve: Steve) -> None:
-    from steve.cli import COMMANDS
-
     text = steve("--help").out
     for command in COMMANDS:
         assert f"\n  {command} " in text
@@ -497,3 +512,28 @@ def test_help_names_every_command(steve: Steve) -> None:
 
 def test_version(steve: Steve) -> None:
     assert steve("--version").out.startswith("steve ")
+
+
+def test_lists_of_the_tests_lack_no_command() -> None:
+    """A new command is in the lists of commands that other tests go through, or is named here."""
+    lists: dict[str, set[str]] = {
+        "steve/test/test_conduct.py": {"symbolize", "universe", "diff", "serve", "top"},
+        "steve/test/test_input_kinds.py": {"symbolize", "universe", "diff", "serve", "top"},
+        "steve/fuzz/fuzz_commands.py": {"diff"},
+    }
+    of_other_files = {
+        "import",
+        "memprof",
+        "sysprof",
+        "allocstats",
+        "compare",
+        "graphs",
+        "animate",
+        "pins",
+        "tune",
+        "synth",
+    }
+    for name, left_out in lists.items():
+        text = (Path(__file__).parents[2] / name).read_text()
+        named = {command for command in COMMANDS if f'"{command}"' in text}
+        assert set(COMMANDS) - named <= left_out | of_other_files, name

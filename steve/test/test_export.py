@@ -227,7 +227,7 @@ def test_csv(exported: Callable) -> None:
     assert rows[2]["stack"] == "main;work app.lua:12" and int(rows[0]["writes"]) == 8
 
 
-FORMS = ("pprof", "folded", "speedscope", "callgrind", "csv", "dhat", "massif", "heaptrack")
+FORMS = ("pprof", "folded", "speedscope", "callgrind", "csv", "dhat", "massif", "heaptrack", "sqlite", "perfetto")
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -251,6 +251,21 @@ def test_an_empty_trace(steve: Any, trace: Callable, tmp_path: Path) -> None:
     for form in FORMS:
         done = steve("export", "--format", form, path, "-o", tmp_path / "out")
         assert (done.returncode, done.err) == (0, ""), form
+
+
+def test_several_formats(steve: Any, trace: Callable) -> None:
+    path = trace(SCRIPT, "small.ljt")
+    done = steve("export", "--format", "heaptrack,folded,csv", path, "--metric", "peak_space")
+    assert done.returncode == 0 and len(done.err.splitlines()) == 3, done.err
+    for form, ending in (("folded", ".folded"), ("csv", ".csv")):
+        options = ("--metric", "peak_space") if form == "folded" else ()
+        alone = steve("export", "--format", form, path, "-o", "-", *options).out
+        assert path.with_name(f"small.ljt{ending}").read_text() == alone
+    for line in (("--format", "csv,folded", path, "-o", "x"), ("--format", "csv,folded", "-")):
+        done = steve("export", *line)
+        assert done.returncode == 2 and "several formats go to files beside FILE" in done.err
+    done = steve("export", "--format", "csv,foldet", path)
+    assert done.returncode == 2 and "did you mean 'folded'?" in done.err
 
 
 def test_wrong_usage(steve: Any, trace: Callable) -> None:

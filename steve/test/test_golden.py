@@ -17,7 +17,8 @@ from steve.cli import COMMANDS
 FOLDER = Path(os.environ["LJTRACE_SRCDIR"], "steve", "test", "golden")
 UPDATE = bool(os.environ.get("GOLDEN_UPDATE"))
 # commands whose output is tested with other files: of allocators, of profilers, and of programs
-ELSEWHERE = {"allocstats", "graphs", "animate", "memprof", "sysprof", "symbolize", "serve"}
+ELSEWHERE = {"allocstats", "compare", "graphs", "animate", "pins", "tune", "memprof", "sysprof", "symbolize", "serve"}
+ELSEWHERE |= {"synth", "top", "import"}
 CASES = {
     "diff": ["diff", "app.ljt", "other.ljt"],
     "diff-line": ["diff", "--by", "line", "app.ljt", "other.ljt"],
@@ -71,7 +72,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_golden(folder: Path, name: str) -> None:
-    done = Steve(folder)(*CASES[name])
+    done = Steve(folder, forked=False)(*CASES[name])
     assert done.returncode == 0, done.err
     text, golden = settled(done.out), FOLDER / f"{name}.golden"
     if UPDATE:

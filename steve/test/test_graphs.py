@@ -15,9 +15,11 @@ from allocstats_files import OLD, record, series, write
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from steve.allocstats.intervals import median
 from steve.allocstats.parse import AllocStats, read_allocstats
 from steve.allocstats.ranking import compat_tables, honest_tables, unranked
 from steve.allocstats.result import summarise
+from steve.allocstats.rounds import combine_rounds
 from steve.system.errors import SteveError
 
 
@@ -483,6 +485,77 @@ def test_dots_only_above_the_step(tmp_path: Path) -> None:
     lines = [line for line in drawn if line.get_marker() != "."]
     assert [list(line.get_ydata()) for line in dots] == [[20, 500]]
     assert [list(line.get_ydata()) for line in lines] == [[7] * 5]
+
+
+def rounds_of(tmp_path: Path, driver: str, base: float, count: int = 7) -> list[str]:
+    """Files of repeated replays, whose times between data points are base, base + 1, ..., in no order."""
+    paths = []
+    for number in range(count):
+        folder = tmp_path / f"round{number}"
+        folder.mkdir(exist_ok=True)
+        mean = base + number * 3 % count
+        points = [record(i * 10, time=0, batch_ops=10, batch_time=10 * mean) for i in range(300)]
+        paths.append(write(folder, driver, points, clock_step=10.014, replay_time_per_op=mean))
+    return paths
+
+
+def test_rounds_are_combined_to_medians_with_intervals(tmp_path: Path) -> None:
+    files = [read_allocstats(path) for path in rounds_of(tmp_path, "glibc", 20)]
+    (one,) = combine_rounds(files)
+    facts = summarise(one)
+    assert (facts.rounds, facts.replay_ns, facts.mean_ns, len(one)) == (7, 23, 23, 300)
+    assert facts.replay_interval is not None and facts.replay_interval[0] == 23
+    ends = (one.column("batch_low")[0], one.column("batch_high")[0])
+    assert ends == tuple(facts.replay_interval[1:]) and 20 <= ends[0] <= 21 and 25 <= ends[1] <= 26
+    assert ends == tuple(median([float(n) for n in range(20, 27)]).as_list()[1:]), "the same rule as for one number"
+
+
+def test_files_of_other_replays_are_not_combined(tmp_path: Path) -> None:
+    points = [record(i) for i in range(5)]
+    folders = [tmp_path / name for name in ("a", "b", "c", "d")]
+    for folder in folders:
+        folder.mkdir()
+    paths = [
+        write(folders[0], "glibc", points),
+        write(folders[1], "glibc", points, heap=8192),
+        write(folders[2], "glibc", points[:4]),
+        write(folders[3], "jemalloc", points),
+    ]
+    files = [read_allocstats(path) for path in paths]
+    assert [id(one) for one in combine_rounds(files)] == [id(one) for one in files]
+
+
+def test_figures_of_rounds_have_bands_and_mark_the_step_of_the_clock(tmp_path: Path) -> None:
+    from steve.plots import allocators
+
+    figures = []
+    files = [
+        read_allocstats(path)
+        for name, base in (("glibc", 5), ("jemalloc", 20))
+        for path in rounds_of(tmp_path, name, base)
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(allocators, "save", lambda figure, *_: figures.append(figure) or [])
+        allocators.draw_multiple("app", combine_rounds(files), "app", ["png"])
+        allocators.draw_single(combine_rounds(files)[0], "one", ["png"])
+    for figure, bands in zip(figures, (2, 1)):
+        times = figure.axes[0]
+        assert len(times.collections) == bands
+        assert any("below the step of the clock, 10 ns" in text.get_text() for text in times.texts)
+        assert any("medians of 7 rounds" in text.get_text() for text in figure.texts)
+    assert any("p50 <10 ns, p99 <10 ns" in text.get_text() for text in figures[1].texts)
+
+
+def test_the_command_combines_rounds(tmp_path: Path) -> None:
+    paths = rounds_of(tmp_path, "glibc", 20) + rounds_of(tmp_path, "jemalloc", 40)
+    done = steve("graphs", "app", *paths, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert ["glibc", "23.0", "21.0", "25.0", "7"] in lines and ["jemalloc", "43.0", "41.0", "45.0", "7"] in lines
+    found = json.loads(steve("graphs", "app", *paths, "--json", cwd=tmp_path).stdout)
+    assert [(one["allocator"], one["rounds"]) for one in found["files"]] == [("glibc", 7), ("jemalloc", 7)]
+    compat = json.loads(steve("graphs", "app", *paths, "--json", "--compat", cwd=tmp_path).stdout)
+    assert len(compat["files"]) == 14
 
 
 def test_the_report_tells_times_below_the_step(tmp_path: Path) -> None:

@@ -179,6 +179,48 @@ def test_every_kind_of_operations(steve: Steve, files: dict[str, Path], command:
             assert (done.returncode, outcome(done.out)) == (0, expected), (kind, way, done.err)
 
 
+# ---- files of the other kind, and traces without what a command counts -------------------------
+
+
+@pytest.mark.parametrize("command", ["summary", "info", "sites", "heat", "report", "findings"])
+def test_an_ops_file_is_named_as_such(steve: Steve, files: dict[str, Path], command: str) -> None:
+    for kind in OPS:
+        done = steve(command, files[kind])
+        assert done.returncode == 1
+        assert done.err.endswith(
+            f"{files[kind]}: is an ops file; this command reads the memtrace from which " "`steve ops` made it\n"
+        )
+
+
+@pytest.mark.parametrize("command", ["allocstats", "animate", "compare"])
+def test_a_memtrace_is_named_as_such(steve: Steve, files: dict[str, Path], command: str) -> None:
+    for kind in ("ljt", "zst", "text"):
+        done = steve(command, files[kind])
+        assert done.returncode == 1
+        assert "is a memtrace; `steve ops` makes an ops file of it" in done.err
+
+
+@pytest.mark.parametrize(
+    "facts, why",
+    [
+        ("info recorder native\ninfo trace_mem no\n", "`ljtrace run` and `ljtrace attach` do not record them"),
+        ("info trace_mem no\n", "it was recorded with --trace-mem=no; record without that option"),
+        ("info imported_from mtrace\ninfo lacks accesses, threads\n", "it was imported from mtrace"),
+        ("info trace_mem yes\n", None),
+    ],
+)
+def test_commands_that_count_accesses_say_if_there_are_none(
+    steve: Steve, trace: Callable[..., Path], facts: str, why: str | None
+) -> None:
+    path = trace(facts + "N 4096 64\nF 4096\nend exit\n")
+    for command in ("heat", "fields", "sharing", "workingset", "reuse"):
+        done = steve(command, path)
+        assert done.returncode == 0
+        assert (why in done.err and "has no loads and stores" in done.err) if why else not done.err
+        assert not steve(command, "-q", path).err
+    assert not steve("sites", path).err
+
+
 # ---- classic text with what fits no block -------------------------------------------------------
 
 STRAY = """\

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from conftest import Steve, make_trace
 from reference_lives import STACKS, Run, script
-from steve.analysis import blocks, reducers
+from steve.analysis import blocks, folds
 from steve.kernels._lives import LIFE, Selection
 from steve.trace._memtrace import Trace
 from steve.cli import COMMANDS, load, make_parser
@@ -47,7 +47,7 @@ KEYS = ("stack", "thread", "free_thread", "type")
 class Everything:
     """The fold that keeps all lives. Peaks are marked by whether they are the last one."""
 
-    numbered = True
+    needs_operation_numbers = True
 
     def __init__(self) -> None:
         self.kept: list[np.ndarray] = []
@@ -55,18 +55,18 @@ class Everything:
     def add(self, batch: np.ndarray, keep: np.ndarray | None) -> None:
         self.kept.append((batch if keep is None else batch[keep]).copy())
 
-    def part(self, peak: int) -> np.ndarray:
+    def shard_result(self, peak: int) -> np.ndarray:
         lives = np.concatenate(self.kept)
         lives["peak_bytes"][lives["peak"] != peak] = 0
         return lives
 
-    def join(self, part: np.ndarray, peak: int) -> None:
-        part["peak"] = peak
-        self.kept.append(part)
+    def add_shard(self, result: np.ndarray, peak: int) -> None:
+        result["peak"] = peak
+        self.kept.append(result)
 
     def lives(self, peak: int) -> list[dict]:
         """All lives, sorted by handle. Allocated bytes are counted from the start of the block's life."""
-        lives = self.part(peak)
+        lives = self.shard_result(peak)
         lives = lives[np.argsort(lives["handle"])]
         lives["died_allocated"] -= lives["born_allocated"]
         lives["born_allocated"] = 0
@@ -167,11 +167,11 @@ def test_random_sums_by_one_key(run: Run, chunk: int, where: str | None, key: st
         path = make_trace(Path(folder) / "t.ljt", script(run), chunk, 1)
         (expected,) = blocks.Blocks("test", arguments(path, where)).sum_by(key)
         many = Many(path, where)
-        (found,) = many.fold(partial(reducers.Sums, key)).rows(many.totals["peak"])
+        (found,) = many.fold(partial(folds.Sums, key)).rows(many.totals["peak"])
     assert by_key(found) == by_key(expected)
 
 
-class Sums(reducers.Sums):
+class Sums(folds.Sums):
     """The fold Sums with the keys of this test."""
 
     def __init__(self) -> None:

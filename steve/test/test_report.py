@@ -5,6 +5,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 from collections import Counter
@@ -62,14 +63,15 @@ class Page(HTMLParser):
         self.open.pop()
 
     def handle_data(self, data: str) -> None:
-        self.text.append(data)
+        if self.open[-1:] != ["script"]:
+            self.text.append(data)
 
 
 def checked_page(path: Path) -> Page:
     """The page, after a check that it is complete and self-contained."""
     text = path.read_text(encoding="utf-8")
     page = Page(text)
-    assert text.startswith("<!DOCTYPE html>") and len(text.encode()) <= 3 << 20
+    assert text.startswith("<!DOCTYPE html>") and len(text.encode()) <= 5 << 20
     outside = [r for r in page.references if not r.startswith(("#", "data:image/jpeg;base64,"))]
     assert not outside and "@import" not in text and "url(" not in text
     assert len(page.ids) == len(set(page.ids))
@@ -349,7 +351,7 @@ def test_hostile_names_stay_text(steve: Steve, trace: Callable[..., Path]) -> No
     )
     assert steve("report", "<evil>.ljt", "-o", "r.html").returncode == 0
     page = checked_page(steve.folder / "r.html")
-    assert page.tags["script"] == 1, "only the page's own"
+    assert page.tags["script"] == 2, "only the page's own, and its data"
     assert any("alert(1)" in text for text in page.text)
 
 
@@ -483,3 +485,43 @@ def test_labels_of_lifetimes_never_collide(columns: int) -> None:
         assert len(spans) >= 2 and "never freed" in drawing
         assert all(left[1] + 3 < right[0] for left, right in zip(spans, spans[1:]))
         assert spans[-1][1] < 960, "the last label is cut"
+
+
+# -- where the page goes -----------------------------------------------------------------------
+
+
+def test_the_report_of_another_trace_is_kept(steve: Steve, trace: Callable[..., Path]) -> None:
+    """Unless -f is given. The report of the same trace is replaced, and so is what is no report."""
+    for name in ("a & b.ljt", "c.ljt"):
+        trace(STACKS + "thread 1\nN 4096 16 1\nend exit\n", name)
+    (steve.folder / "r.html").write_text("no report")
+    assert steve("report", "a & b.ljt", "-o", "r.html").returncode == 0
+    assert steve("report", "a & b.ljt", "-o", "r.html").returncode == 0
+    kept = (steve.folder / "r.html").read_bytes()
+    refused = steve("report", "c.ljt", "-o", "r.html")
+    assert refused.returncode == 2 and "a & b.ljt; -f replaces it" in refused.err
+    assert (steve.folder / "r.html").read_bytes() == kept
+    assert steve("report", "c.ljt", "-o", "r.html", "-f").returncode == 0
+    assert (steve.folder / "r.html").read_bytes() != kept
+
+
+def test_open(steve: Steve, trace: Callable[..., Path]) -> None:
+    """--open shows the page in the browser that BROWSER names."""
+    trace(STACKS + "thread 1\nN 4096 16 1\nend exit\n")
+    browser = steve.folder / "browser"
+    browser.write_text('#!/bin/sh\necho "$1" >"$0.shown"\n')
+    browser.chmod(0o755)
+    shown = steve("report", "t.ljt", "--open", env={**os.environ, "BROWSER": f"{browser} %s"})
+    assert shown.returncode == 0
+    assert (steve.folder / "browser.shown").read_text() == (steve.folder / "t.ljt.html").as_uri() + "\n"
+    for wrong in (["--json"], ["-o", "-"]):
+        assert steve("report", "t.ljt", "--open", *wrong).returncode == 2
+
+
+def test_calls_in_a_row_are_one(steve: Steve, trace: Callable[..., Path]) -> None:
+    """A function that calls itself is shown once, with the number of calls."""
+    trace("stack main tree tree tree leaf malloc\nthread 1\nN 4096 16 1\nend exit\n")
+    assert steve("report", "t.ljt").returncode == 0
+    text = "".join(checked_page(steve.folder / "t.ljt.html").text)
+    assert "tree x3" in text and "tree ← tree" not in text
+    assert json.loads(steve("report", "t.ljt", "--json").out)["sites"][0]["frames"] == ["leaf", *["tree"] * 3, "main"]

@@ -19,6 +19,9 @@ from typing import NamedTuple
 
 import pytest
 from conftest import Steve
+from steve.serve.heap import LiveHeap, Sums
+from steve.serve.server import Server
+from steve.trace.policy import Policy
 
 SECONDS = 300
 # inner allocates 100 bytes 10 times, outer 1000 bytes once; the first five blocks of inner are freed in between
@@ -180,8 +183,9 @@ class Growing:
 class Served:
     """`steve serve` for a file, and its answers."""
 
-    def __init__(self, process: subprocess.Popen, address: str) -> None:
-        self.process = process
+    process: subprocess.Popen
+
+    def __init__(self, address: str) -> None:
         host, _, port = address.rpartition(":")
         self.host, self.port = host.strip("[]"), int(port)
 
@@ -212,7 +216,9 @@ def serving(path: Path, *options: str, http: str = "0") -> Iterator[Served]:
     os.close(theirs)
     try:
         with open(ours) as reader:
-            yield Served(process, reader.readline().strip())
+            served = Served(reader.readline().strip())
+            served.process = process
+            yield served
     finally:
         process.kill()
         process.communicate()
@@ -242,20 +248,42 @@ def test_a_growing_trace(growing: Growing, tmp_path: Path) -> None:
         assert served.process.wait(SECONDS) == 0
 
 
+class Watched(LiveHeap):
+    """A heap that reports when a period has begun."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(str(path), Policy())
+        self.begun = threading.Event()
+
+    def sums(self) -> Sums:
+        found = super().sums()
+        self.begun.set()
+        return found
+
+
 def test_what_changes_in_a_while(growing: Growing, tmp_path: Path) -> None:
+    """Served by this process, because only the server knows when the period of a request begins."""
     growing.grow(len(growing.whole) // 3)
-    with serving(tmp_path / "grow.ljt") as served:
+    file = tmp_path / "grow.ljt"
+    watched = Watched(file)
+    with Server("127.0.0.1", 0, watched, str(file)) as server:
+        server.start()
+        served = Served(server.address)
         before = served.heap().get("inner", (0, 0, 0, 0))
+        watched.begun.clear()
         found: list[dict] = []
         asking = threading.Thread(target=lambda: found.append(served.heap("/debug/pprof/allocs?seconds=3600")))
         asking.start()
-        while served.heap().get("inner", (0,))[0] < 10:
-            growing.grow(len(growing.whole))
-            time.sleep(0.1)
-        growing.finish()  # the rest of the 3,600 seconds is not waited for
+        assert watched.begun.wait(SECONDS)
+        growing.grow(len(growing.whole))
+        growing.finish()
+        while not watched.complete.is_set():  # as `steve serve` does; the rest of the 3,600 seconds is not waited for
+            watched.catch_up()
         asking.join(SECONDS)
-        assert found[0]["inner"] == tuple(now - then for now, then in zip(LAST["inner"], before))
-        assert found[0]["outer"] == LAST["outer"]
+        server.shutdown()
+    assert 0 < before[0] < 10
+    assert found[0]["inner"] == tuple(now - then for now, then in zip(LAST["inner"], before))
+    assert found[0]["outer"] == LAST["outer"]
 
 
 def test_a_recorder_that_was_killed(growing: Growing, tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from reference import Event
 from reference_lives import Run
 from steve.analysis import totals
 from steve.analysis.operations import Operations
+from steve.kernels._cells import BlockCells
 from steve.kernels import _ops, _totals
 from steve.kernels._walk import Walk
 from steve.parallel import processes, rounds
@@ -107,12 +108,18 @@ def test_random_lifetimes(history: list[Event], chunk: int) -> None:
         assert (accesses, unmatched, expected.tolist()) == (*found[:2], found[2].tolist())
 
 
+def cells_by_group(cells: BlockCells) -> list:
+    """The cells, with groups instead of their numbers."""
+    groups = cells.groups().tolist()
+    return sorted((groups[group], *row) for group, *row in cells.cells().tolist())
+
+
 def report_of(analysis: ReportAnalysis) -> list:
     """All numbers of a report, without what is internal to the kernel, and without rows that are 0."""
-    profile = analysis.profile
+    profile, cells = analysis.profile, analysis.cells
     tallies = [
-        [(number, row[:-1]) for number, row in enumerate(rows.tolist()) if any(row[:-1])]
-        for rows in (profile.stacks(), profile.heaps())
+        [(number, row[:-1]) for number, row in zip(numbers.tolist(), rows.tolist()) if any(row[:-1])]
+        for numbers, rows in (profile.stacks(), profile.heaps())
     ]
     return [
         profile.totals(),
@@ -121,7 +128,12 @@ def report_of(analysis: ReportAnalysis) -> list:
         profile.marks().tolist(),
         *(numbers.tolist() for numbers in profile.lifetime_map()),
         analysis.found.bytes(),
-        [(stack, row.tobytes()) for stack, row in enumerate(analysis.found.rows()) if any(row["blocks"])],
+        cells.width(),
+        cells_by_group(cells),
+        [part.tobytes() for part in analysis.found.table()],
+        analysis.site_sums.width(),
+        analysis.site_sums.collected().tolist(),
+        [part.tobytes() for part in analysis.site_sums.table(analysis.life_totals()["operations"])],
     ]
 
 
@@ -184,7 +196,7 @@ def test_parts_are_many() -> None:
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A trace with several seek points, and with several blocks of binary ops in each part."""
     path = tmp_path_factory.mktemp("parts") / "large.ljt"
-    subprocess.run([MKLOAD, path, "10000000", "500"], check=True)
+    subprocess.run([MKLOAD, path, "8500000", "500"], check=True)
     assert len(Trace(str(path)).seek_points()) > 2
     return path
 

@@ -68,6 +68,9 @@ def test_messages_that_nobody_gets(command: str, shell: Callable) -> None:
     for nowhere in ("2>&-", "2>/dev/full"):
         status, out, _ = shell(arguments_of(command), f"{options} {nowhere}")
         assert (status, out) == usual[:2]
+
+
+def test_errors_that_nobody_gets(shell: Callable) -> None:
     assert shell("nope", "2>&-")[0] == 2 and shell("sites nope.ljt", "2>/dev/full")[0] == 1
 
 
@@ -90,9 +93,10 @@ def test_help_that_cannot_be_written(arguments: str, shell: Callable) -> None:
     assert shell(arguments, "2>&-")[0] == 0
 
 
-def test_help_of_a_command(shell: Callable) -> None:
+def test_help_of_a_command(shell: Callable, steve: Steve) -> None:
     for command in COMMANDS:
-        assert shell(f"help {command}", "") == shell(f"{command} --help", "")
+        texts = [(done.returncode, done.out, done.err) for done in (steve("help", command), steve(command, "--help"))]
+        assert texts[0] == texts[1] and texts[0][0] == 0 and texts[0][1]
     status, _, said = shell("help site", "")
     assert status == 2 and "did you mean 'sites'" in said
     assert shell("help sites lines", "")[0] == 2

@@ -14,7 +14,7 @@ from conftest import make_trace
 from histories import histories, operations
 from reference import Event, Op
 from steve import cli
-from steve.kernels import _accesses, _check, _locks, _ops, _totals
+from steve.kernels import _check, _locks, _ops, _totals
 from steve.kernels._walk import Walk
 from steve.parallel.rounds import analyse_whole
 from steve.trace._memtrace import OpsFile, Trace

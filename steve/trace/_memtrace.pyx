@@ -216,8 +216,8 @@ cdef class Trace:
 
     cdef int note_sample(self) except -1:
         """See steve.system.samples.met."""
-        if mt_sample_mean(self.r):
-            samples.met(self.name, mt_sample_mean(self.r))
+        if self.is_sample:
+            samples.met(self.name, mt_sample_mean(self.r), mt_sample_every(self.r))
         return 0
 
     cdef int next_shown(self, const mt_event **events, const mt_event **shown, size_t *n) except -1:
@@ -353,9 +353,19 @@ cdef class Trace:
 
     @property
     def sample_mean(self):
-        """The mean number of bytes between samples, if what was read so far says that this is a sample of the blocks
+        """The mean number of bytes between samples, if what was read so far says that this is a sample by bytes
         (memtrace/sample.h); else 0."""
         return mt_sample_mean(self.r)
+
+    @property
+    def sample_every(self):
+        """N, if what was read so far says that this is a sample by blocks, of which one of N was recorded; else 0."""
+        return mt_sample_every(self.r)
+
+    @property
+    def is_sample(self):
+        """Does what was read so far say that this is a sample of the blocks (memtrace/sample.h)?"""
+        return mt_sample_mean(self.r) > 0 or mt_sample_every(self.r) > 0
 
     def damages(self):
         """With salvage: one line for each of the first 100 damaged chunks, with its offset and the damage."""

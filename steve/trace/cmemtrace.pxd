@@ -158,6 +158,7 @@ cdef extern from "memtrace/memtrace.h" nogil:
     uint32_t mt_count_sites(const mt_reader *r)
     uint32_t mt_count_heaps(const mt_reader *r)
     uint64_t mt_sample_mean(const mt_reader *r)
+    uint64_t mt_sample_every(const mt_reader *r)
     bint mt_info_at(const mt_reader *r, uint32_t i, const char **key, const char **value)
     void mt_get_stats "mt_reader_stats"(const mt_reader *r, mt_reader_stats_t *out)
     const char *mt_damage(const mt_reader *r, uint32_t i)

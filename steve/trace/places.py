@@ -122,7 +122,7 @@ class Places:
 
     def stack_text(self, stack: int) -> str:
         """The text of all frames of a stack, innermost first."""
-        return " < ".join(frame_text(frame) for frame in self.trace.stack_frames(stack))
+        return " < ".join(frame_text(self.sites.shown.in_file(frame)) for frame in self.trace.stack_frames(stack))
 
     def heap_kind(self, heap: int) -> str:
         """The name of a heap's kind, "" if the heap is unknown."""

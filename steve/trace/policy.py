@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from steve.trace._memtrace import Frame, Trace
+    from steve.trace._memtrace import Frame, Module, Trace
 
 ALLOC_FUNCTIONS = os.path.join(os.path.dirname(__file__), "alloc_functions.txt")
 PRELOADED = "vgpreload_ljtrace"  # prefix of the recorder's preloaded library
@@ -232,6 +232,7 @@ class ShownStacks:
         self._inlined: set[int] = set()
         self._objects: dict[str, int] = {"": 0}
         self._object_of: dict[int, int] = {}
+        self._modules: dict[str, list[Module]] = {}  # by object
 
     def stack(self, stack: int) -> int:
         """The shown stack of a recorded stack; 0 if it is unknown or none."""
@@ -246,11 +247,24 @@ class ShownStacks:
         return self._frames[shown]
 
     def named(self, frame: int) -> Frame | None:
-        """The frame with an id, with the name that the policy chooses; None if it is unknown."""
+        """The frame with an id, with the name that the policy chooses; None if it is unknown. A function without a name
+        is known by its address, which is that in the object's file: the address in memory differs from run to run."""
         found = self.trace.frame(frame)
-        if found is None or not self.policy.short:
-            return found
-        return found._replace(function=short_name(found.function))
+        if found is None:
+            return None
+        found = self.in_file(found)
+        return found._replace(function=short_name(found.function)) if self.policy.short else found
+
+    def in_file(self, frame: Frame) -> Frame:
+        """A frame of a function without a name has the address in the object's file, if it is known where that was."""
+        if frame.function or not frame.object:
+            return frame
+        if not self._modules.get(frame.object):
+            self._modules[frame.object] = [module for module in self.trace.modules() if module.object == frame.object]
+        for module in self._modules[frame.object]:
+            if module.start <= frame.ip < module.start + module.size:
+                return frame._replace(ip=frame.ip - module.bias)
+        return frame
 
     def is_inlined(self, frame: int) -> bool:
         """Is it a frame of a function that a compiler inlined in the function of the next frame?"""

@@ -69,6 +69,10 @@ class Sums(NamedTuple):
     numbers: np.ndarray
     rows: np.ndarray
 
+    def of(self, number: int) -> np.void:
+        """The row of a number, which must have one."""
+        return self.rows[self.numbers.searchsorted(number)]
+
 
 class Texts(NamedTuple):
     """Two texts of a row: a short one, and one that also tells it apart from other rows with the same short text."""
@@ -82,11 +86,12 @@ class Rollup:
 
     Sums by self.key are summed by row. For "stack", the number of a row is a site (Sites.of)."""
 
-    def __init__(self, by: str, places: Places, short: bool = False) -> None:
+    def __init__(self, by: str, places: Places, short: bool = False, sites: Sites | None = None) -> None:
+        """sites: of the trace, if they are known; by default they are found anew."""
         self.by, self.places = by, places
         self.key = key_of(by)
         shown = places.sites.shown
-        self._sites = Sites(shown.trace, shown.policy._replace(short=short))
+        self._sites = Sites(shown.trace, shown.policy._replace(short=short)) if sites is None else sites
         self._numbers: dict[Hashable, int] = {}  # by what identifies a row
         self._texts: list[Texts] = []  # by number
         self._uses: dict[str, int] = {}  # number of rows with a short text
@@ -101,7 +106,7 @@ class Rollup:
         if self.key != "stack":
             return keys
         frames = [self.places.line_frame(stack) for stack in keys.tolist()]
-        return np.array([self._number(frame) for frame in frames], "u4")
+        return np.array([self.of_frame(frame) for frame in frames], "u4")
 
     def merged(self, sums: Sums, columns: Sequence[str] = ()) -> Sums:
         """Sums by stack, type or thread summed by row. Of columns that begin with `most` the greatest is taken.
@@ -131,8 +136,8 @@ class Rollup:
         texts = self._texts[number]
         return texts.short if self._uses[texts.short] == 1 else texts.long
 
-    def _number(self, number: int) -> int:
-        """The number of the row of a frame."""
+    def of_frame(self, number: int) -> int:
+        """The number of the row of the frame with an id."""
         if number not in self._of_frames:
             frame = self._sites.shown.named(number) if number else None
             identity, texts = IDENTITIES[self.by](frame) if frame is not None else (None, Texts(UNKNOWN, UNKNOWN))

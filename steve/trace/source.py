@@ -17,6 +17,7 @@ import tempfile
 from typing import IO, TYPE_CHECKING
 
 from steve.system import samples
+from steve.trace import missing
 from steve.system.messages import complain
 from steve.system.errors import SteveError, TraceError, UsageError
 from steve.system.output import is_special
@@ -106,6 +107,9 @@ def result_name(path: str, ending: str) -> str:
 def verdict(command: str, source: Trace | OpsFile) -> int:
     """Report on stderr what was wrong with a source that was read to its end; return the exit status."""
     problem = source.problem
+    lacking = missing.text(source) if hasattr(source, "info") else ""
+    if lacking:
+        complain(command, f"{source.name}: {lacking}")
     shared = getattr(source, "shared_addresses", 0)
     if shared:
         complain(

@@ -67,6 +67,7 @@ class Sites:
         self._texts: dict[int, str] = {0: NO_STACK}
         self._own: dict[int, bool] = {}
         self._owners: dict[str, tuple[str, int, int]] = {}
+        self._tree: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None = None
 
     def frame_text(self, number: int) -> str:
         """The text of a frame. If functions have the same text, all but the first seen have the whole path of their
@@ -109,6 +110,20 @@ class Sites:
         frames."""
         import numpy as np
 
+        shown, sites, _, _ = self.tree()
+        return sites[shown[np.where(stacks < len(shown), stacks, 0)]]
+
+    def tree(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """All stacks as a tree of sites, as arrays by stack id: the shown stack of each, and for a shown stack its
+        site, the site of its callers (0: none) and the id of its innermost frame. They are kept until the trace has more
+        stacks."""
+        if self._tree is None or len(self._tree[0]) != self.trace.counts()["stacks"]:
+            self._tree = self._new_tree()
+        return self._tree
+
+    def _new_tree(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        import numpy as np
+
         shown, outer, frames = self.shown.table()
         texts: dict[str, int] = {}
         of_frames = np.zeros(int(frames.max(initial=0)) + 1, "u8")
@@ -119,7 +134,7 @@ class Sites:
             keys = sites[outer[level]].astype("u8") << np.uint64(32) | of_frames[frames[level]]
             _, first, which = np.unique(keys, return_index=True, return_inverse=True)
             sites[level] = level[first][which]
-        return sites[shown[np.where(stacks < len(shown), stacks, 0)]]
+        return shown, sites, sites[outer], frames
 
 
 def levels(outer: np.ndarray) -> list[np.ndarray]:

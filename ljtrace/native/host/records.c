@@ -77,31 +77,33 @@ struct raw_stack host_stack(const struct lt_stack *stack)
 
 void lt_put_new(Addr addr, SizeT size, Addr heap, UInt how, const struct lt_stack *stack)
 {
-    UInt slot = slot_of(heap);
-    if (native_sample_mean && !native_sample_add(addr, heap))
+    if (native_ring_drops(RING_LOST_NEW) || (native_sample_mean && !native_sample_add(addr, heap)))
         return;
+    UInt slot = slot_of(heap);
     NATIVE_PUT(new, .slot = slot, .how = how, .addr = addr, .size = size, .instructions = s_ring.instructions,
                .stack = host_stack(stack));
 }
 
 void lt_put_free(Addr addr, Addr heap, UInt how, const struct lt_stack *stack)
 {
-    UInt slot = slot_of(heap);
-    if (native_sample_mean && !native_sample_remove(addr))
+    if ((native_sample_mean && !native_sample_remove(addr)) || native_ring_drops(RING_LOST_FREE))
         return;
+    UInt slot = slot_of(heap);
     NATIVE_PUT(free, .slot = slot, .how = how, .addr = addr, .instructions = s_ring.instructions,
                .stack = host_stack(stack));
 }
 
 void lt_put_resize(Addr old, Addr addr, SizeT size, Addr heap, UInt how, const struct lt_stack *stack)
 {
-    UInt slot = slot_of(heap);
     if (native_sample_mean) {
         lt_put_free(old, heap, how, stack);
         if (native_countdown.chosen)
             lt_put_new(addr, size, heap, how, stack);
         return;
     }
+    if (native_ring_drops(RING_LOST_RESIZE))
+        return;
+    UInt slot = slot_of(heap);
     NATIVE_PUT(resize, .slot = slot, .how = how, .old = old, .addr = addr, .size = size,
                .instructions = s_ring.instructions, .stack = host_stack(stack));
 }
@@ -113,8 +115,8 @@ void lt_await_free(Addr addr)
 
 void lt_put_type(Addr addr, Addr heap, UInt type)
 {
-    UInt slot = slot_of(heap);
-    if (native_sample_mean && !native_sample_holds(addr))
+    if ((native_sample_mean && !native_sample_holds(addr)) || native_ring_drops(RING_LOST_OTHER))
         return;
+    UInt slot = slot_of(heap);
     NATIVE_PUT(type, .slot = slot, .type = type, .addr = addr);
 }

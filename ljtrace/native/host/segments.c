@@ -17,11 +17,6 @@ enum { PAGE = 4096 };
 
 const Bool lt_segments_are_exact = False;
 
-static Bool page_is_readable(Addr page)
-{
-    return kernel_call(SYS_rt_sigprocmask, ~0L, (long)page, 0, 8, 0, 0) == -EINVAL;
-}
-
 Bool lt_segment_readable(Addr a, SizeT n, Addr *from, Addr *to)
 {
     *from = a & ~(Addr)(PAGE - 1);
@@ -29,7 +24,7 @@ Bool lt_segment_readable(Addr a, SizeT n, Addr *from, Addr *to)
     if (a >> 47)
         return False;
     for (Addr page = *from; page < *to; page += PAGE)
-        if (!page_is_readable(page))
+        if (!kernel_can_read(page))
             return False;
     return True;
 }

@@ -26,6 +26,26 @@ void *VG_(memset)(void *to, Int c, SizeT n)
     return memset(to, c, n);
 }
 
+void *VG_(memmove)(void *to, const void *from, SizeT n)
+{
+    return memmove(to, from, n);
+}
+
+Int VG_(memcmp)(const void *a, const void *b, SizeT n)
+{
+    return memcmp(a, b, n);
+}
+
+HChar *VG_(strchr)(const HChar *s, HChar c)
+{
+    return strchr(s, c);
+}
+
+HChar *VG_(strncpy)(HChar *to, const HChar *from, SizeT n)
+{
+    return strncpy(to, from, n);
+}
+
 SizeT VG_(strlen)(const HChar *s)
 {
     return strlen(s);

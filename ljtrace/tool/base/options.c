@@ -37,7 +37,7 @@ static struct hook {
 } s_hook[MOST_HOOKS];
 static UInt s_hooked;
 
-enum { SMALLEST = 64 << 10, LEAST_SAMPLE = 1000, MOST_REDZONE = 4096 };
+enum { SMALLEST = 64 << 10, LEAST_SAMPLE = 1000, MOST_REDZONE = 4096, SCARCEST_BLOCKS = 1000000 };
 
 static const struct {
     const HChar *name;
@@ -87,6 +87,34 @@ static Bool parse_size(const HChar *text, ULong *bytes)
         return False;
     *bytes = (ULong)n << shift;
     return True;
+}
+
+/* Parse a number of decimal digits only. */
+static Bool parse_number(const HChar *text, Long least, Long most, ULong *number)
+{
+    HChar *end;
+    Long n = VG_(strtoll10)(text, &end);
+    if (!VG_(isdigit)(*text) || *end != 0 || n < least || n > most)
+        return False;
+    *number = (ULong)n;
+    return True;
+}
+
+/* Parse the part of the blocks to record: 1/N. 1/1 means all of them. */
+static Bool parse_part(const HChar *text, ULong *every)
+{
+    if (VG_(strncmp)(text, "1/", 2) != 0 || !parse_number(text + 2, 1, SCARCEST_BLOCKS, every))
+        return False;
+    *every = *every == 1 ? 0 : *every;
+    return True;
+}
+
+/* A seed that is another one in each run. */
+static ULong random_seed(void)
+{
+    struct vki_timeval now;
+    VG_(gettimeofday)(&now, NULL);
+    return (((ULong)now.tv_sec * 1000000 + (ULong)now.tv_usec) ^ ((ULong)VG_(getpid)() << 32)) >> 1;
 }
 
 void lt_option_add(const HChar *name, Bool (*parse)(const HChar *value), const HChar *wrong)
@@ -145,6 +173,14 @@ static Bool process_option(const HChar *arg)
         if (!parse_size(text, &lt_options.sample) || (lt_options.sample && lt_options.sample < LEAST_SAMPLE))
             VG_(fmsg_bad_option)
         (arg, "--sample-stacks takes a number of instructions, 1000 or more; 0 = no samples\n");
+    } else if VG_STR_CLO (arg, "--sample-blocks", text) {
+        if (!parse_part(text, &lt_options.sample_blocks))
+            VG_(fmsg_bad_option)
+        (arg, "--sample-blocks takes the part of the blocks to record, 1/N, N being 1 to 1000000, such as "
+              "1/100\n");
+    } else if VG_STR_CLO (arg, "--sample-seed", text) {
+        if (!parse_number(text, 1, (Long)(~(ULong)0 >> 1), &lt_options.sample_seed))
+            VG_(fmsg_bad_option)(arg, "--sample-seed takes a number, 1 or more\n");
     } else if VG_BOOL_CLO (arg, "--lua", lt_options.lua) {
     } else if VG_BOOL_CLO (arg, "--lua-states", lt_options.lua_states) {
     } else if VG_BOOL_CLO (arg, "--check-stacks", lt_options.recheck) {
@@ -195,6 +231,11 @@ static void print_usage(void)
      "    --stack-depth=N           stack frames kept for each heap event, 0 to %d; the innermost\n"
      "                              Lua line is always among them [200]\n"
      "    --sample-stacks=N         take the call stack every N instructions (1000 or more) [no]\n"
+     "    --sample-blocks=1/N       record all events of every Nth block on average, and none of the "
+     "others;\n"
+     "                              steve estimates the numbers of all blocks from them [1/1]\n"
+     "    --sample-seed=N           choose the same blocks in each run with the same N [another in each "
+     "run]\n"
      "    --universe=at-exit|no     take a snapshot of all Lua objects when a state ends [no]\n"
      "    --compress=N              zstd level of the trace, 1 to 19 [1]\n",
      LT_MAX_DEPTH);
@@ -238,6 +279,9 @@ void lt_options_check(void)
     refuse_if(keep && lt_options.max_size < SMALLEST_TO_KEEP,
               "--keep=last needs --max-size=SIZE of 16m or more");
     refuse_if(keep && lt_options.text, "--keep=last cannot be given with --text=yes");
+    refuse_if(lt_options.sample_blocks && lt_options.text, "--sample-blocks cannot be given with --text=yes");
+    if (!lt_options.sample_seed)
+        lt_options.sample_seed = random_seed();
 }
 
 void lt_options_for_successors(void)

@@ -34,6 +34,8 @@ struct lt_options {
     Bool text;        /* --text: classic text */
     Bool snapshot_at_exit; /* --universe=at-exit: a snapshot of all Lua objects when a state ends */
     ULong sample;     /* --sample-stacks: instructions between two samples, 0 = no samples */
+    /* --sample-blocks=1/N: N; 0 = record all blocks. --sample-seed: of the random numbers by which they are chosen. */
+    ULong sample_blocks, sample_seed;
     Bool leak_scan;   /* --leak-scan: find the blocks that can be reached at the end */
     Bool keep_last;   /* --keep=last: if the trace exceeds max_size, keep its last part */
     ULong max_size;   /* --max-size: bytes of the memtrace, 0 = no limit */

@@ -20,6 +20,7 @@
  * omitted.
  */
 #include "ljtrace/tool/base/self_modifying.h"
+#include "ljtrace/tool/base/core.h"
 #include "ljtrace/tool/base/guest_memory.h"
 #include "ljtrace/tool/base/options.h"
 #include "libvex_guest_amd64.h"
@@ -30,11 +31,8 @@
 
 enum { MAX_SHARED = 64, LONGEST_PATH = 64, DONTNEED = 4, FREE_LAZILY = 8, REMOVE = 9, OPENAT2 = 437 };
 
-/* The core's wrappers of system calls call this function. Tool headers declare it only as a client request,
- * so configure looks for it. Without it all checks remain. */
-#if LT_CAN_DISCARD
-void VG_(discard_translations)(Addr start, ULong range, const HChar *who);
-#else
+/* configure looks for this function. Without it all checks remain. */
+#if !LT_CAN_DISCARD
 static void VG_(discard_translations)(Addr start, ULong range, const HChar *who)
 {
 }

@@ -10,16 +10,14 @@
  * that it works for static programs too.
  */
 #include "ljtrace/tool/base/timer_signals.h"
+#include "ljtrace/tool/base/core.h"
 #include "pub_tool_vki.h"
 #include "pub_tool_vkiscnums.h"
 
 enum { SIGNALS_AT_ONCE = 4 }; /* a poll delivers one signal, and others may be delivered before the timer's */
 
-/* The core's wrappers of kill and similar calls use this function. No tool header declares it, so configure
- * looks for it. Without it signals are delivered when Valgrind polls next. */
-#if LT_CAN_POLL
-void VG_(poll_signals)(ThreadId tid);
-#else
+/* configure looks for this function. Without it signals are delivered when Valgrind polls next. */
+#if !LT_CAN_POLL
 static void VG_(poll_signals)(ThreadId tid)
 {
 }

@@ -13,6 +13,7 @@
  * accesses are recorded.
  */
 #include "ljtrace/tool/base/vex_settings.h"
+#include "ljtrace/tool/base/core.h"
 #include "ljtrace/tool/base/options.h"
 #include "pub_tool_options.h"
 
@@ -22,9 +23,6 @@ void lt_vex_defaults(void)
     VG_(clo_vex_control).iropt_register_updates_default = VexRegUpdAllregsAtMemAccess;
     VG_(clo_px_file_backed) = VexRegUpdAllregsAtMemAccess;
 }
-
-/* The settings that VEX uses after its start, which is at the first translation. From its main_globals.h. */
-extern VexControl vex_control;
 
 void lt_vex_be_precise(void)
 {

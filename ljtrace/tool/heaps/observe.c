@@ -8,6 +8,7 @@
  * signal handler interrupts a call, calls inside the handler are on another level.
  */
 #include "ljtrace/tool/heaps/observe.h"
+#include "ljtrace/tool/base/core.h"
 #include "ljtrace/tool/base/guest_memory.h"
 #include "ljtrace/tool/base/options.h"
 #include "ljtrace/tool/base/raw_syscalls.h"
@@ -34,15 +35,6 @@
 #include "pub_tool_tooliface.h"
 #include "pub_tool_vki.h"
 #include "pub_tool_vkiscnums.h"
-
-/* Functions of Valgrind's core; no tool header declares them. See ljtrace/tool/luajit/core/images.c. */
-typedef struct {
-    Addr main;
-} SymAVMAs;
-extern Int VG_(cl_exec_fd); /* the program's file */
-Int VG_(DebugInfo_syms_howmany)(const DebugInfo *di);
-void VG_(DebugInfo_syms_getidx)(const DebugInfo *di, Int i, SymAVMAs *at, UInt *size, const HChar **name,
-                                const HChar ***others, Bool *is_text, Bool *is_indirect, Bool *is_global);
 
 enum {
     MOST_NAMES = 32,

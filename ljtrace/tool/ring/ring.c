@@ -142,7 +142,8 @@ enum { LEAST_BESIDE = 16 };
 /* In the grandchild: become the collector. */
 static void exec_collector(Int memfd, Int socket, const HChar *out)
 {
-    HChar path[VKI_PATH_MAX], mem[16], sock[16], level[16], pid[16], max_size[32], beside[16];
+    HChar path[VKI_PATH_MAX], mem[16], sock[16], level[16], pid[16], max_size[32], beside[16], every[24],
+        seed[24];
     VG_(snprintf)(path, sizeof path, "%s/%s", VG_(libdir), COLLECTOR_NAME);
     /* dup2 to the same number would keep close-on-exec, so make copies. They must not be standard
      * descriptors, which the collector may have to write to. */
@@ -151,6 +152,8 @@ static void exec_collector(Int memfd, Int socket, const HChar *out)
     VG_(sprintf)(level, "%d", lt_options.level);
     VG_(sprintf)(pid, "%d", s_traced);
     VG_(sprintf)(max_size, "%llu", lt_options.max_size);
+    VG_(sprintf)(every, "%llu", lt_options.sample_blocks);
+    VG_(sprintf)(seed, "%llu", lt_options.sample_seed);
     VG_(sprintf)(beside, "%d", lt_options.redzone > LEAST_BESIDE ? lt_options.redzone : LEAST_BESIDE);
     const HChar *argv[] = {path,
                            "--ring",
@@ -175,6 +178,10 @@ static void exec_collector(Int memfd, Int socket, const HChar *out)
                            lt_options.keep_last ? "last" : "first",
                            "--native",
                            "0",
+                           "--sample-every",
+                           every,
+                           "--sample-seed",
+                           seed,
                            NULL};
     lt_setsid();
     lt_default_signals();

@@ -16,6 +16,7 @@
 #include "ljtrace/tool/ring/info.h"
 #include "ljtrace/tool/session/trace_name.h"
 #include "ljtrace/tool/syscalls/buffers.h"
+#include "ljtrace/tool/syscalls/exec.h"
 #include "pub_tool_libcfile.h"
 #include "pub_tool_libcproc.h"
 
@@ -67,6 +68,7 @@ static void in_parent(ThreadId tid)
 static void in_child(ThreadId tid)
 {
     lt_buffers_forget();
+    lt_exec_in_child();
     if (!lt_ring_alive())
         return;
     const HChar *name = s_memfd < 0 ? NULL : lt_name_child();

@@ -28,4 +28,8 @@ void lt_put_facts(void)
     lt_put_number("stack_depth", lt_options.stack_depth);
     if (lt_options.sample)
         lt_put_number("sample_stacks", lt_options.sample);
+    if (!lt_options.sample_blocks)
+        return;
+    lt_put_number("sample_every", lt_options.sample_blocks);
+    lt_put_number("sample_seed", lt_options.sample_seed);
 }

@@ -112,7 +112,7 @@ static Bool is(const HChar *word, const HChar *name)
     return word && VG_(strcmp)(word, name) == 0;
 }
 
-static Bool is_command(const HChar *word)
+static Bool needs_recording(const HChar *word)
 {
     static const HChar *const names[] = {"on", "off", "mark", "snapshot", "stop"};
     for (UInt i = 0; i < sizeof names / sizeof *names; i++)
@@ -138,7 +138,7 @@ static Bool obey(const HChar *text)
     const HChar *word = VG_(strtok_r)(copy, " ", &rest);
     if (is(word, "help"))
         print_commands();
-    else if (is(word, "status") || (is_command(word) && !lt_ring_alive()))
+    else if (is(word, "status") || (needs_recording(word) && !lt_ring_alive()))
         print_status();
     else if (is(word, "on") || is(word, "off"))
         turn(is(word, "on"));

@@ -335,7 +335,7 @@ static void note_end(struct lt_stack *stack)
 void lt_name_cut(void)
 {
     HChar text[40];
-    VG_(snprintf)(text, sizeof text, "[cut at %d]", lt_options.stack_depth);
+    VG_(snprintf)(text, sizeof text, RING_CUT_NAME, lt_options.stack_depth);
     RING_PUT(luaframe, .key = RAW_CUT, .kind = MT_FRAME_CUT, .function = lt_text(text));
 }
 

@@ -15,6 +15,7 @@
  * threads cannot open descriptors either; every other way would change the program's memory or files.
  */
 #include "ljtrace/tool/syscalls/exec.h"
+#include "ljtrace/tool/base/core.h"
 #include "ljtrace/tool/base/exec_check.h"
 #include "ljtrace/tool/base/guest_memory.h"
 #include "libvex_guest_amd64.h"
@@ -28,12 +29,8 @@
 
 enum { LONGEST_PATH = 4096 };
 
-/* The option --trace-children, and the path of the launcher that the core runs at each exec. Both belong to
- * the core and are not declared in headers for tools: configure looks for them. */
-#if LT_CAN_CHOOSE
-extern Bool VG_(clo_trace_children);
-extern const HChar *VG_(name_of_launcher);
-#else
+/* configure looks for these variables. */
+#if !LT_CAN_CHOOSE
 static Bool VG_(clo_trace_children);
 static const HChar *VG_(name_of_launcher);
 #endif
@@ -42,6 +39,8 @@ static const HChar *VG_(name_of_launcher);
 static Bool s_taken_back;
 /* The errno with which the running exec is made to fail; 0 = it is not. */
 static UInt s_error;
+/* The process was forked from the program that is recorded. */
+static Bool s_is_child;
 /* The limits on descriptors before they were changed. */
 static struct vki_rlimit s_descriptors;
 
@@ -74,6 +73,18 @@ static void run_unrecorded(const HChar *path, const HChar *reason)
     s_taken_back = True;
 }
 
+void lt_exec_in_child(void)
+{
+    s_is_child = True;
+}
+
+/* A wrapper such as env executes the program that the user means. */
+static void say_unrecorded(const HChar *path)
+{
+    if (LT_CAN_CHOOSE && !s_is_child && VG_(clo_verbosity) > 0)
+        VG_(umsg)("ljtrace: %s runs unrecorded: only --trace-children=yes records executed programs\n", path);
+}
+
 void lt_exec_before(UInt number, const UWord *args)
 {
     static struct lt_exec_obstacle obstacle;
@@ -88,9 +99,11 @@ void lt_exec_before(UInt number, const UWord *args)
         VG_(umsg)("ljtrace: %s cannot be executed: Valgrind must be able to read it (chmod +r)\n", path);
     if (error)
         make_fail(error);
-    else if (VG_(clo_trace_children) && !is_valgrind_there())
+    else if (!VG_(clo_trace_children))
+        say_unrecorded(path);
+    else if (!is_valgrind_there())
         run_unrecorded(path, "Valgrind does not exist under this root directory");
-    else if (VG_(clo_trace_children) && obstacle.reason)
+    else if (obstacle.reason)
         run_unrecorded(obstacle.path, obstacle.reason);
 }
 

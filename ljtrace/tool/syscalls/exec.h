@@ -15,6 +15,8 @@
 void lt_exec_before(UInt number, const UWord *args);
 /* Call when the system call has returned. */
 void lt_exec_after(ThreadId tid, UInt number, Long result);
+/* Call in a forked child. It mostly executes another program, so that it is not worth a message. */
+void lt_exec_in_child(void);
 /* Was --trace-children=yes given? Only then do Valgrind's monitor commands reach forked children. */
 Bool lt_exec_traces_children(void);
 

@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "ljtrace/tool/syscalls/turns.h"
+#include "ljtrace/tool/base/core.h"
 #include "ljtrace/tool/base/prefault.h"
 #include "ljtrace/tool/base/raw_syscalls.h"
 #include "pub_tool_basics.h"
@@ -15,7 +16,6 @@ enum { WAIT_NANOSECONDS = 100000, WHOLE_TURN = 90000 /* superblocks; a turn has 
 struct sched_lock;
 void __real_vgModuleLocal_acquire_sched_lock(struct sched_lock *lock);
 void __wrap_vgModuleLocal_acquire_sched_lock(struct sched_lock *lock);
-Int VG_(count_living_threads)(void); /* a function of the core */
 
 static ULong s_begun; /* superblocks run when this turn began */
 /* The kernel's number of the thread whose turn is over; 0 = none. */

@@ -25,6 +25,7 @@ struct life {
     uint64_t loads, stores, modifies;
     uint64_t bytes_read, bytes_written;
     uint64_t used;             /* bytes ever accessed */
+    uint64_t extent;           /* from the beginning to the last of these */
     uint64_t news;             /* of other blocks during its life */
     uint64_t peak, peak_bytes; /* its bytes at that peak of the heap, the last one before its death */
     double weight;             /* of a block of a sample: memtrace/sample.h; else 0 */

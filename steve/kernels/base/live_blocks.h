@@ -21,6 +21,9 @@ struct live_block {
     uint64_t size;     /* bytes, and */
     uint64_t blocks;   /* blocks, in a sample those that it stands for (memtrace/sample.h) */
     uint64_t recorded; /* its own bytes */
+    uint64_t requested,
+        resizes;   /* so far: its own bytes by its New and Resizes, and how many of these there were */
+    double weight; /* of a sample; else 0 */
     uint32_t stack;
     uint32_t heap : 30, state : 2;
 };
@@ -40,13 +43,39 @@ struct live_blocks {
     size_t n_list, list_room;
 };
 
-/* The block that a New or a Resize makes, with its sizes; of a Resize, with the weight 0. */
+/* The block that a New makes, with its sizes. */
 static inline struct live_block live_block_of(const struct mt_event *e)
 {
     const double weight = mt_event_weight(e);
 
-    return (struct live_block){
-        .size = mt_scaled(weight, e->size), .blocks = mt_scaled(weight, 1), .recorded = e->size};
+    return (struct live_block){.size = mt_scaled(weight, e->size),
+                               .blocks = mt_scaled(weight, 1),
+                               .recorded = e->size,
+                               .requested = e->size,
+                               .weight = weight};
+}
+
+/* The block that a Resize makes of another one. If that did not live, its New is missing in a damaged trace. */
+static inline struct live_block live_block_resized(const struct live_block *b, const struct mt_event *e)
+{
+    const double weight = b->state == LIVE_NONE ? 0 : b->weight;
+
+    return (struct live_block){.size = mt_scaled(weight, e->size),
+                               .blocks = mt_scaled(weight, 1),
+                               .recorded = e->size,
+                               .requested = (b->state == LIVE_NONE ? 0 : b->requested) + e->size,
+                               .resizes = (b->state == LIVE_NONE ? 0 : b->resizes) + 1,
+                               .weight = weight};
+}
+
+/* By what the variance of a sum grows when a block adds x to it, after it has added `before`. All that a block adds is
+ * in the sample or nothing is. */
+static inline double live_block_variance(const struct live_block *b, uint64_t before, uint64_t x)
+{
+    const uint64_t after = before + x;
+
+    return mt_scaled_variance(mt_scaled(b->weight, after), after) -
+           mt_scaled_variance(mt_scaled(b->weight, before), before);
 }
 
 void live_blocks_free(struct live_blocks *b);

@@ -43,17 +43,24 @@ uint64_t usedparts_bytes(uint64_t parts, uint64_t size)
     return used;
 }
 
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+uint64_t usedparts_extent(uint64_t parts, uint64_t size)
+{
+    uint64_t used = parts & within(size);
+
+    return used ? least((uint64_t)(64 - __builtin_clzll(used)) << usedparts_shift(size), size) : 0;
+}
+
 /* The next multiple of 2^shift; UINT64_MAX if there is none. */
 static uint64_t round_up(uint64_t value, uint8_t shift)
 {
     uint64_t rest = ((uint64_t)1 << shift) - 1;
 
     return value > UINT64_MAX - rest ? UINT64_MAX : (value + rest) & ~rest;
-}
-
-static uint64_t least(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
 }
 
 /* The block shrinks to a size: parts that begin after its end are lost, whatever later Resizes do. */

@@ -40,6 +40,8 @@ static inline uint64_t usedparts_within(uint8_t shift, uint64_t first, uint64_t 
 uint64_t usedparts_resized(uint64_t parts, uint64_t from, uint64_t to);
 /* Bytes of the used parts of a block; the last part may be cut by the end of the block. */
 uint64_t usedparts_bytes(uint64_t parts, uint64_t size);
+/* Bytes from the beginning of a block to the end of its last used part. */
+uint64_t usedparts_extent(uint64_t parts, uint64_t size);
 
 /* The effect of a series of Resizes on used parts: each part becomes the bytes around it at the coarsest shift of the
  * series, [begin, begin + 2^coarse), cut at `end`. It is lost if it begins at `kept` or after. */

@@ -62,20 +62,20 @@ const struct mt_event *walk_filter(struct walk *w, const struct mt_event *events
 }
 
 /* Does it only describe a live block? */
-static bool is_news(const struct mt_event *e)
+static bool describes_live_block(const struct mt_event *e)
 {
     return e->kind == MT_TYPE || e->kind == MT_REACH;
 }
 
-static bool is_news_of_mine(const struct walk *w, const struct mt_event *e)
+static bool describes_selected_block(const struct walk *w, const struct mt_event *e)
 {
-    return is_news(e) && e->slot < w->room && w->mine[e->slot];
+    return describes_live_block(e) && e->slot < w->room && w->mine[e->slot];
 }
 
 static bool is_left(const struct walk *w, const struct mt_event *e)
 {
-    if (is_news(e))
-        return is_news_of_mine(w, e);
+    if (describes_live_block(e))
+        return describes_selected_block(w, e);
     return e->kind != WALK_OTHER && (e->kind != MT_BADFREE || !w->selected);
 }
 
@@ -92,6 +92,6 @@ size_t walk_pack(struct walk *w, size_t n)
 void walk_hide_blockless(struct walk *w, size_t n)
 {
     for (size_t i = 0; w->selected && i < n; i++)
-        if (w->copy[i].kind > MT_MODIFY && !is_news_of_mine(w, &w->copy[i]))
+        if (w->copy[i].kind > MT_MODIFY && !describes_selected_block(w, &w->copy[i]))
             w->copy[i].kind = WALK_OTHER;
 }

@@ -3,8 +3,6 @@
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "steve/kernels/lives/findings.h"
 
-#include "memtrace/base/array.h"
-
 void findings_init(struct findings *f, const struct findings_limits *limits, enum groups_key key)
 {
     memset(f, 0, sizeof *f);
@@ -15,6 +13,7 @@ void findings_init(struct findings *f, const struct findings_limits *limits, enu
 void findings_free(struct findings *f)
 {
     free(f->rows);
+    keyed_rows_free(&f->of_keys);
 }
 
 /* The rules about a life that has accesses and is long enough for shares of it to mean something. */
@@ -56,21 +55,25 @@ unsigned findings_of(const struct findings_limits *limits, const struct life *li
            (unsigned)!life->freed << FINDINGS_NEVER_FREED;
 }
 
-/* Have a row for a key; false when out of memory. */
-static inline bool reach(struct findings *f, uint32_t key)
+/* The row of a key, which is made if there is none. NULL when out of memory. */
+static inline struct findings_row *reach(struct findings *f, uint32_t key)
 {
-    return array_grow_used(&f->rows, &f->n, &f->room, (size_t)key + 1, sizeof *f->rows);
+    size_t index;
+
+    return keyed_rows_reach(&f->of_keys, key, &f->rows, sizeof *f->rows, &index) ? &f->rows[index] : NULL;
 }
 
 static void add(struct findings_row *row, unsigned rules, const struct life *life)
 {
-    const uint64_t blocks = life_scaled(life, 1), bytes = life_scaled(life, life->size);
+    const uint64_t blocks = life_scaled(life, 1), bytes = life_scaled(life, life->size),
+                   accesses = life_scaled(life, life->loads + life->stores + life->modifies);
 
     for (; rules; rules &= rules - 1) {
         unsigned rule = (unsigned)__builtin_ctz(rules);
 
         row->blocks[rule] += blocks;
         row->bytes[rule] += bytes;
+        row->accesses[rule] += accesses;
         row->variance_blocks[rule] += mt_scaled_variance(blocks, 1);
         row->variance_bytes[rule] += mt_scaled_variance(bytes, life->size);
     }
@@ -79,14 +82,15 @@ static void add(struct findings_row *row, unsigned rules, const struct life *lif
 bool findings_add(struct findings *f, const struct life *lives, const uint8_t *keep, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        const uint32_t key = groups_key_of(f->key, &lives[i]);
+        struct findings_row *row;
 
         if (keep && !keep[i])
             continue;
-        if (!reach(f, key))
+        row = reach(f, groups_key_of(f->key, &lives[i]));
+        if (!row)
             return false;
         f->bytes += life_scaled(&lives[i], lives[i].size);
-        add(&f->rows[key], findings_of(&f->limits, &lives[i]), &lives[i]);
+        add(row, findings_of(&f->limits, &lives[i]), &lives[i]);
     }
     return true;
 }
@@ -94,11 +98,14 @@ bool findings_add(struct findings *f, const struct life *lives, const uint8_t *k
 bool findings_merge(struct findings *f, const uint32_t *keys, const struct findings_row *rows, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        if (!reach(f, keys[i]))
+        struct findings_row *row = reach(f, keys[i]);
+
+        if (!row)
             return false;
         for (unsigned rule = 0; rule < FINDINGS_RULES; rule++) {
-            f->rows[keys[i]].blocks[rule] += rows[i].blocks[rule];
-            f->rows[keys[i]].bytes[rule] += rows[i].bytes[rule];
+            row->blocks[rule] += rows[i].blocks[rule];
+            row->bytes[rule] += rows[i].bytes[rule];
+            row->accesses[rule] += rows[i].accesses[rule];
         }
     }
     return true;

@@ -2,12 +2,13 @@
  * by the stack or thread of the New, or by the type.
  *
  * A life is looked at once for all rules. Shares of a life are compared as doubles, as Python's numbers are.
- * Memory: O(largest key).
+ * Memory: O(keys that occur), and 4 bytes for each key.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef STEVE_KERNELS_LIVES_FINDINGS_H
 #define STEVE_KERNELS_LIVES_FINDINGS_H
 
+#include "steve/kernels/lives/keyed_rows.h"
 #include "steve/kernels/lives/lives.h"
 
 /* In the order of the table in steve/analysis/rules.py, which says in words what each finds. */
@@ -30,9 +31,10 @@ struct findings_limits {
     uint64_t short_life, min_life, chain, min_size; /* operations, operations, Resizes, bytes */
 };
 
-/* The blocks of a stack, thread or type that each rule finds, and their bytes at the end of their lives. */
+/* The blocks of a stack, thread or type that each rule finds, their bytes at the end of their lives, and the accesses
+ * to them. */
 struct findings_row {
-    uint64_t blocks[FINDINGS_RULES], bytes[FINDINGS_RULES];
+    uint64_t blocks[FINDINGS_RULES], bytes[FINDINGS_RULES], accesses[FINDINGS_RULES];
     /* in a sample of the blocks; else, and in shards, 0 */
     double variance_blocks[FINDINGS_RULES], variance_bytes[FINDINGS_RULES];
 };
@@ -40,8 +42,8 @@ struct findings_row {
 struct findings {
     struct findings_limits limits;
     enum groups_key key;
-    struct findings_row *rows; /* by key */
-    size_t n, room;
+    struct findings_row *rows;
+    struct keyed_rows of_keys;
     uint64_t bytes; /* of all blocks examined */
 };
 

@@ -30,7 +30,8 @@ struct group {
     /* In a sample of the blocks all of these are estimates, but for those named `most`; these are the variances of
      * some. They are 0 otherwise, and in shards. */
     double variance_blocks, variance_bytes, variance_frees, variance_live_blocks, variance_live_bytes;
-    double variance_peak_bytes;
+    double variance_peak_bytes, variance_resizes, variance_loads, variance_stores, variance_modifies;
+    double variance_bytes_read, variance_bytes_written;
 };
 
 /* Only keys that occur have rows, in the order of their first lives, because a trace can have many stacks without
@@ -81,29 +82,41 @@ static inline void groups_add_peak(struct group *g, uint64_t peak, uint64_t byte
     }
 }
 
+/* What the block adds to the variance of a sum to which it adds x. */
+static inline double groups_variance(const struct life *life, uint64_t x)
+{
+    return mt_scaled_variance(life_scaled(life, x), x);
+}
+
 static inline void groups_add_variances(struct group *g, const struct life *life, uint64_t blocks)
 {
     const double of_blocks = mt_scaled_variance(blocks, 1);
 
     g->variance_blocks += of_blocks;
-    g->variance_bytes += mt_scaled_variance(life_scaled(life, life->bytes), life->bytes);
+    g->variance_bytes += groups_variance(life, life->bytes);
+    g->variance_resizes += groups_variance(life, life->resizes);
+    g->variance_loads += groups_variance(life, life->loads);
+    g->variance_stores += groups_variance(life, life->stores);
+    g->variance_modifies += groups_variance(life, life->modifies);
+    g->variance_bytes_read += groups_variance(life, life->bytes_read);
+    g->variance_bytes_written += groups_variance(life, life->bytes_written);
     if (life->freed) {
         g->variance_frees += of_blocks;
         return;
     }
     g->variance_live_blocks += of_blocks;
-    g->variance_live_bytes += mt_scaled_variance(life_scaled(life, life->size), life->size);
+    g->variance_live_bytes += groups_variance(life, life->size);
 }
 
 static inline void groups_add_accesses(struct group *g, const struct life *life)
 {
-    g->loads += life->loads;
-    g->stores += life->stores;
-    g->modifies += life->modifies;
-    g->bytes_read += life->bytes_read;
-    g->bytes_written += life->bytes_written;
-    g->used += life->used;
-    g->shared += life->shared;
+    g->loads += life_scaled(life, life->loads);
+    g->stores += life_scaled(life, life->stores);
+    g->modifies += life_scaled(life, life->modifies);
+    g->bytes_read += life_scaled(life, life->bytes_read);
+    g->bytes_written += life_scaled(life, life->bytes_written);
+    g->used += life_scaled(life, life->used);
+    g->shared += life_scaled(life, life->shared);
 }
 
 static inline void groups_keep_most(uint64_t *most, uint64_t value)
@@ -116,12 +129,12 @@ static inline void groups_add_resizes(struct group *g, const struct life *life)
 {
     if (life->resizes == 0)
         return;
-    g->resized++;
-    g->resizes += life->resizes;
-    g->moves += life->moves;
-    g->copied += life->copied;
-    g->first_size += life->first_size;
-    g->last_size += life->size;
+    g->resized += life_scaled(life, 1);
+    g->resizes += life_scaled(life, life->resizes);
+    g->moves += life_scaled(life, life->moves);
+    g->copied += life_scaled(life, life->copied);
+    g->first_size += life_scaled(life, life->first_size);
+    g->last_size += life_scaled(life, life->size);
     groups_keep_most(&g->most_resizes, life->resizes);
 }
 

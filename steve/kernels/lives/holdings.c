@@ -83,8 +83,11 @@ static bool block_new(struct holdings *h, const struct mt_event *e)
     b = &h->blocks[e->slot];
     if (b->row)
         block_free(h, b);
-    *b = (struct holdings_block){
-        .size = mt_scaled(weight, e->size), .blocks = mt_scaled(weight, 1), .born = h->time, .row = index};
+    *b = (struct holdings_block){.size = mt_scaled(weight, e->size),
+                                 .blocks = mt_scaled(weight, 1),
+                                 .born = h->time,
+                                 .weight = weight,
+                                 .row = index};
     row = &h->rows[index - 1];
     note_peak(h, row);
     row->bytes += b->size;
@@ -95,10 +98,10 @@ static bool block_new(struct holdings *h, const struct mt_event *e)
     return true;
 }
 
-static void block_resize(struct holdings *h, struct holdings_block *b, uint64_t size)
+static void block_resize(struct holdings *h, struct holdings_block *b, uint64_t to)
 {
     struct holding *row = &h->rows[b->row - 1];
-    uint64_t before = b->size;
+    uint64_t before = b->size, size = mt_scaled(b->weight, to);
 
     note_peak(h, row);
     row->bytes += size;
@@ -147,8 +150,8 @@ static void count_access(struct holdings *h, const struct holdings_block *b, uin
 {
     struct holding *row = &h->rows[b->row - 1];
 
-    row->bytes_read += kind != MT_STORE ? size : 0;
-    row->bytes_written += kind != MT_LOAD ? size : 0;
+    row->bytes_read += kind != MT_STORE ? mt_scaled(b->weight, size) : 0;
+    row->bytes_written += kind != MT_LOAD ? mt_scaled(b->weight, size) : 0;
 }
 
 static bool take_any(struct holdings *h, const struct mt_event *e)

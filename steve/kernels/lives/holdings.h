@@ -26,6 +26,7 @@ struct holding {
 struct holdings_block {
     uint64_t size, blocks; /* in a sample, estimates: memtrace/sample.h */
     uint64_t born;
+    double weight;
     uint32_t row; /* of its stack, plus 1; 0 = no block lives here */
 };
 

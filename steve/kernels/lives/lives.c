@@ -17,6 +17,7 @@
 void lives_init(struct lives *l, const uint8_t *selected, uint64_t n_selected)
 {
     memset(l, 0, sizeof *l);
+    l->times = 1;
     l->selected = selected;
     l->n_selected = n_selected;
 }
@@ -92,6 +93,7 @@ static inline void write_life(struct life *restrict to, const struct lives *rest
                         .bytes_read = bytes[0] + bytes[2],
                         .bytes_written = bytes[1] + bytes[2],
                         .used = use->parts ? usedparts_bytes(use->parts, b->size) : 0,
+                        .extent = use->parts ? usedparts_extent(use->parts, b->size) : 0,
                         .news = at->news - b->news,
                         .peak = b->peak,
                         .peak_bytes = b->peak_bytes,
@@ -210,6 +212,7 @@ static bool block_new(struct lives *l, const struct mt_event *e)
     if (b->live && !block_free(l, b, e))
         return false;
     begin_life(l, b, e);
+    l->times = scaled(b, 1);
     l->totals.news += scaled(b, 1);
     l->totals.live_blocks += scaled(b, 1);
     l->totals.operations += scaled(b, 1) - 1; /* the caller counts one */
@@ -235,7 +238,8 @@ static void block_resize(struct lives *l, struct lives_block *b, const struct mt
         usedparts_map_add(&l->maps[b - l->blocks], b->size, e->size);
     lives_note_peak(l, b);
     note_growth(b, e);
-    l->totals.resizes++;
+    l->totals.resizes += scaled(b, 1);
+    l->totals.operations += scaled(b, 1) - 1; /* the caller counts one */
     l->totals.live_bytes -= scaled(b, b->size);
     b->use.parts = usedparts_resized(b->use.parts, b->size, e->size);
     b->shift = usedparts_shift(e->size);
@@ -276,7 +280,8 @@ static inline void block_access(struct lives *l, struct lives_block *b, const st
     b->use.bytes_of[kind] += e->size;
     b->use.parts |= usedparts_of(b->shift, e->offset, e->offset + e->size - (e->size > 0));
     b->shared |= b->thread != e->thread;
-    l->totals.accesses++;
+    l->totals.accesses += l->times;
+    l->totals.operations += l->times - 1; /* the caller counts one */
     count(&l->threads[e->thread], kind, e->size);
     count(&l->sites[e->ref < l->sites_room ? e->ref : 0], kind, e->size);
 }
@@ -374,14 +379,14 @@ static inline struct lives_block *block_at(struct lives *l, uint32_t slot)
 struct used {
     struct lives_block *block;
     uint64_t offset;
-    uint64_t operations; /* number of operations of an access: 0 outside of all blocks, else 1 */
+    uint64_t operations; /* that an access counts: 0 outside of all blocks, else 1 or lives.times */
 };
 
 /* A word of a segment lies in no block that counts. */
 static void miss_word(struct lives *l, const struct mt_batch *p, const struct mt_step *step, unsigned word)
 {
     segment_runs_absent(&l->runs, step->segment + word, &l->threads[step->thread]);
-    l->totals.accesses -= p->segments[step->segment + word].own;
+    l->totals.accesses -= l->times * p->segments[step->segment + word].own;
 }
 
 static inline void find_words(struct lives *l, const struct mt_batch *p, const struct mt_step *step,
@@ -390,7 +395,8 @@ static inline void find_words(struct lives *l, const struct mt_batch *p, const s
     for (unsigned i = 0; i < n; i++) {
         struct lives_block *b = block_at(l, places[i].slot);
 
-        to[i] = (struct used){b, b ? places[i].addr - b->addr : 0, places[i].slot != MT_NO_SLOT};
+        to[i] =
+            (struct used){b, b ? places[i].addr - b->addr : 0, places[i].slot != MT_NO_SLOT ? l->times : 0};
         if (b)
             b->shared |= b->thread != step->thread && (b->touched || !b->earlier);
         else
@@ -408,7 +414,7 @@ static inline void feed_segment(struct lives *l, const struct mt_batch *p, const
     struct used words[MT_SEGMENT_WORDS];
 
     segment_runs_add(&l->runs, step->segment, &l->threads[step->thread]);
-    l->totals.accesses += segment->count;
+    l->totals.accesses += l->times * segment->count;
     find_words(l, p, step, places, segment->words, words);
     for (const struct mt_segment_access *end = a + segment->count; a < end; a++) {
         const struct used *word = &words[a->word];
@@ -417,7 +423,7 @@ static inline void feed_segment(struct lives *l, const struct mt_batch *p, const
             segment_access(word->block, a, word->offset + a->offset, now, step->thread);
         now += word->operations;
     }
-    l->totals.operations += step->count;
+    l->totals.operations += l->times * step->count;
     l->totals.time = step->time;
 }
 
@@ -425,7 +431,7 @@ static inline void feed_segment(struct lives *l, const struct mt_batch *p, const
 static bool feed_lines(struct lives *l, const struct mt_batch *p, const struct mt_step *step,
                        const struct mt_place *places)
 {
-    l->totals.operations += step->count;
+    l->totals.operations += l->times * step->count;
     l->totals.time = step->time;
     return line_segments_ran(l->lines, p, step, places);
 }

@@ -74,6 +74,9 @@ struct lives_ending {
 struct lives {
     struct lives_totals totals;
     uint64_t before; /* operations before the first event fed: records have numbers of the whole trace */
+    /* In a sample by blocks, the weight of each block, else 1. Operations and totals count it for each access; sites,
+     * threads and lines have the recorded accesses. */
+    uint64_t times;
     struct lives_block *blocks; /* by slot */
     size_t room;
     struct groups *sums; /* NULL, or the caller's, to which lives are added instead of writing records */

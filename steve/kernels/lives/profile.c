@@ -6,13 +6,16 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "steve/kernels/lives/profile.h"
+#include "steve/kernels/lives/keyed_rows.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+/* Tallies of the stacks or heaps that have any, because all callers of a stack are stacks, too. */
 struct tallies {
-    struct profile_tally *at;
-    size_t used, capacity;
+    struct profile_tally *rows;
+    struct keyed_rows of_ids;
+    uint32_t known; /* ids below are defined */
 };
 
 struct profile {
@@ -23,6 +26,7 @@ struct profile {
     uint64_t ended_at_peak; /* of struct profile_shard */
     uint64_t epoch;         /* number of times the peak was raised */
     uint64_t live_bytes, live_blocks;
+    bool sampled; /* blocks have weights */
     uint64_t map_blocks[PROFILE_SIZES][PROFILE_LIFETIMES];
     uint64_t map_bytes[PROFILE_SIZES][PROFILE_LIFETIMES];
     struct profile_mark marks[PROFILE_MARKS];
@@ -39,59 +43,58 @@ struct profile *profile_new(uint32_t bins)
     return p;
 }
 
+static void tallies_free(struct tallies *t)
+{
+    free(t->rows);
+    keyed_rows_free(&t->of_ids);
+}
+
 void profile_free(struct profile *p)
 {
     if (!p)
         return;
     timeline_destroy(&p->timeline);
-    free(p->stacks.at);
-    free(p->heaps.at);
+    tallies_free(&p->stacks);
+    tallies_free(&p->heaps);
     live_blocks_free(&p->blocks);
     words_free(&p->words);
     free(p);
 }
 
-/* ---- room ---------------------------------------------------------------------------------- */
+/* ---- tallies ------------------------------------------------------------------------------- */
 
-/* Grow an array of `size`-byte elements to hold index `want`; new ones are zero. */
-static bool make_room(void **array, size_t *capacity, size_t size, size_t want)
+/* Ids below `known` are defined. */
+static void know_ids(struct tallies *t, uint32_t known)
 {
-    if (want < *capacity)
-        return true;
-    size_t more = *capacity ? *capacity : 64;
-    while (more <= want)
-        more *= 2;
-    char *grown = realloc(*array, more * size);
-    if (!grown)
-        return false;
-    memset(grown + *capacity * size, 0, (more - *capacity) * size);
-    *array = grown;
-    *capacity = more;
-    return true;
-}
-
-/* Room for ids below `known`, and always for id 0. */
-static bool room_for_tallies(struct tallies *t, uint32_t known)
-{
-    if (known > t->used || t->used == 0)
-        t->used = known ? known : 1;
-    return make_room((void **)&t->at, &t->capacity, sizeof *t->at, t->used - 1);
+    t->known = known > t->known ? known : t->known;
 }
 
 static uint32_t known_id(const struct tallies *t, uint32_t id)
 {
-    return id < t->used ? id : 0;
+    return id < t->known ? id : 0;
 }
 
-/* ---- tallies ------------------------------------------------------------------------------- */
+/* The tally of an id; NULL when out of memory. It is valid until the next call. */
+static struct profile_tally *tally_reach(struct tallies *t, uint32_t id)
+{
+    size_t index;
+    return keyed_rows_reach(&t->of_ids, id, &t->rows, sizeof *t->rows, &index) ? &t->rows[index] : NULL;
+}
+
+/* That of an id that has one. */
+static struct profile_tally *tally_found(const struct tallies *t, uint32_t id)
+{
+    return &t->rows[t->of_ids.row_of[id] - 1];
+}
 
 /* A tally is about to change: if the peak rose since it last did, its sums were those of the peak. */
-static struct profile_tally *changing(struct profile *p, struct tallies *t, uint32_t id)
+static struct profile_tally *changing(const struct profile *p, struct profile_tally *y)
 {
-    struct profile_tally *y = &t->at[id];
     if (y->epoch != p->epoch) {
         y->peak_blocks = y->live_blocks;
         y->peak_bytes = y->live_bytes;
+        y->variance_peak_blocks = y->variance_live_blocks;
+        y->variance_peak_bytes = y->variance_live_bytes;
         y->epoch = p->epoch;
     }
     return y;
@@ -103,12 +106,29 @@ static void tally_begin(struct profile_tally *y, const struct live_block *b)
     y->bytes += b->size;
     y->live_blocks += b->blocks;
     y->live_bytes += b->size;
+    y->variance_bytes += live_block_variance(b, b->requested - b->recorded, b->recorded);
+    y->variance_live_blocks += mt_scaled_variance(b->blocks, 1);
+    y->variance_live_bytes += mt_scaled_variance(b->size, b->recorded);
 }
 
 static void tally_end(struct profile_tally *y, const struct live_block *b)
 {
     y->live_blocks -= b->blocks;
     y->live_bytes -= b->size;
+    y->variance_live_blocks -= mt_scaled_variance(b->blocks, 1);
+    y->variance_live_bytes -= mt_scaled_variance(b->size, b->recorded);
+}
+
+static void tally_new(struct profile_tally *y, const struct live_block *b)
+{
+    y->blocks += b->blocks;
+    y->variance_blocks += mt_scaled_variance(b->blocks, 1);
+}
+
+static void tally_resize(struct profile_tally *y, const struct live_block *b)
+{
+    y->resizes += b->blocks;
+    y->variance_resizes += live_block_variance(b, b->resizes - 1, 1);
 }
 
 /* ---- heap events --------------------------------------------------------------------------- */
@@ -130,14 +150,23 @@ static void note_peak(struct profile *p)
     t->peak_allocated = t->allocated;
 }
 
-/* The block `b` begins to be of its size. */
-static void begin(struct profile *p, const struct live_block *b)
+/* The block `b` begins to be of its size. count: counts what made it so, for its stack and heap. False when out of
+ * memory. */
+static bool begin(struct profile *p, const struct live_block *b,
+                  void (*count)(struct profile_tally *y, const struct live_block *b))
 {
-    tally_begin(changing(p, &p->stacks, b->stack), b);
-    tally_begin(changing(p, &p->heaps, b->heap), b);
+    struct profile_tally *of[] = {tally_reach(&p->stacks, b->stack), tally_reach(&p->heaps, b->heap)};
+
+    if (!of[0] || !of[1])
+        return false;
+    for (unsigned i = 0; i < 2; i++) {
+        tally_begin(changing(p, of[i]), b);
+        count(of[i], b);
+    }
     p->live_bytes += b->size;
     p->live_blocks += b->blocks;
     p->totals.allocated += b->size;
+    return true;
 }
 
 /* It is not of that size any more. The stack of a block that was made before the shard is not known. */
@@ -148,8 +177,8 @@ static bool end(struct profile *p, const struct live_block *b)
     p->totals.freed += b->size;
     if (b->state == LIVE_BEFORE)
         return live_blocks_note_ended(&p->blocks, (uint32_t)(b - p->blocks.at));
-    tally_end(changing(p, &p->stacks, b->stack), b);
-    tally_end(changing(p, &p->heaps, b->heap), b);
+    tally_end(changing(p, tally_found(&p->stacks, b->stack)), b);
+    tally_end(changing(p, tally_found(&p->heaps, b->heap)), b);
     return true;
 }
 
@@ -162,9 +191,9 @@ static bool on_new(struct profile *p, const struct mt_event *e)
     b->stack = known_id(&p->stacks, e->ref);
     b->heap = known_id(&p->heaps, e->heap);
     b->state = LIVE_HERE;
-    begin(p, b);
-    p->stacks.at[b->stack].blocks += b->blocks;
-    p->heaps.at[b->heap].blocks += b->blocks;
+    if (!begin(p, b, tally_new))
+        return false;
+    p->sampled |= b->weight != 0;
     p->timeline.open.news += b->blocks;
     note_peak(p);
     return true;
@@ -175,13 +204,12 @@ static bool on_resize(struct profile *p, const struct mt_event *e, struct live_b
     if (!end(p, b))
         return false;
     const uint32_t heap = b->heap;
-    *b = live_block_of(e);
+    *b = live_block_resized(b, e);
     b->stack = known_id(&p->stacks, e->ref);
     b->heap = heap;
     b->state = LIVE_HERE;
-    begin(p, b);
-    p->stacks.at[b->stack].resizes++;
-    p->heaps.at[b->heap].resizes++;
+    if (!begin(p, b, tally_resize))
+        return false;
     note_peak(p);
     return true;
 }
@@ -233,23 +261,35 @@ static bool on_heap(struct profile *p, const struct mt_event *e)
     return e->kind == MT_FREE ? on_free(p, b) : on_resize(p, e, b);
 }
 
-/* In the open bin of the timeline. */
-static void count_access(struct profile *p, unsigned kind)
+/* How often an event of the block in a slot counts. */
+static uint64_t times_at(const struct profile *p, uint32_t slot)
 {
-    p->timeline.open.reads += kind != MT_STORE;
-    p->timeline.open.writes += kind != MT_LOAD;
+    return p->sampled && slot < p->blocks.room ? mt_scaled(p->blocks.at[slot].weight, 1) : 1;
+}
+
+/* An access to the block in a slot: count it in the totals and in the open bin of the timeline. */
+static void count_access(struct profile *p, unsigned kind, uint32_t slot)
+{
+    const uint64_t times = times_at(p, slot);
+
+    p->totals.events[kind] += times;
+    p->timeline.open.reads += kind != MT_STORE ? times : 0;
+    p->timeline.open.writes += kind != MT_LOAD ? times : 0;
 }
 
 static bool take(struct profile *p, const struct mt_event *e)
 {
-    p->totals.events[e->kind] += mt_scaled(mt_event_weight(e), 1);
+    if (e->kind > MT_MODIFY || e->kind <= MT_FREE)
+        p->totals.events[e->kind] += mt_scaled(mt_event_weight(e), 1);
+    else if (e->kind == MT_RESIZE)
+        p->totals.events[MT_RESIZE] += times_at(p, e->slot);
     p->totals.time = e->time;
     if (e->kind > MT_MODIFY) {
         on_other(p, e);
         return true;
     }
     if (e->kind >= MT_LOAD)
-        count_access(p, e->kind);
+        count_access(p, e->kind, e->slot);
     else if (!on_heap(p, e))
         return false;
     end_operation(p);
@@ -258,15 +298,15 @@ static bool take(struct profile *p, const struct mt_event *e)
 
 bool profile_feed(struct profile *p, const struct mt_event *events, size_t n, uint32_t stacks, uint32_t heaps)
 {
-    if (!room_for_tallies(&p->stacks, stacks) || !room_for_tallies(&p->heaps, heaps))
-        return false;
+    know_ids(&p->stacks, stacks);
+    know_ids(&p->heaps, heaps);
     for (size_t i = 0; i < n; i++)
         if (events[i].kind < MT_KINDS && !take(p, &events[i]))
             return false;
     return true;
 }
 
-/* A segment ran, of which a bin of the timeline ends within, or some words lay in no block. */
+/* A segment ran, of which a bin of the timeline ends within, or some words lay in no block, or blocks have weights. */
 static void take_accesses(struct profile *p, const struct mt_batch *batch, const struct mt_step *step,
                           const struct mt_place *places)
 {
@@ -276,8 +316,7 @@ static void take_accesses(struct profile *p, const struct mt_batch *batch, const
     for (const struct mt_segment_access *last = a + segment->count; a < last; a++) {
         if (places[a->word].slot == MT_NO_SLOT)
             continue;
-        p->totals.events[a->kind]++;
-        count_access(p, a->kind);
+        count_access(p, a->kind, places[a->word].slot);
         end_operation(p);
     }
 }
@@ -288,7 +327,7 @@ static void take_segment(struct profile *p, const struct mt_batch *batch, const 
     const uint64_t *counts = p->words.sums[step->segment].all.counts;
 
     p->totals.time = step->time;
-    if (step->count != batch->segments[step->segment].count ||
+    if (p->sampled || step->count != batch->segments[step->segment].count ||
         p->totals.operations + step->count >= p->timeline.next) {
         take_accesses(p, batch, step, places);
         return;
@@ -322,6 +361,23 @@ bool profile_feed_batch(struct profile *p, const struct mt_batch *batch, uint32_
 
 /* ---- lives --------------------------------------------------------------------------------- */
 
+/* The accesses to a block. */
+static void tally_uses(struct profile_tally *y, const struct life *life)
+{
+    const uint64_t own[] = {life->loads + life->modifies, life->stores + life->modifies, life->bytes_read,
+                            life->bytes_written};
+    uint64_t *const sums[] = {&y->reads, &y->writes, &y->bytes_read, &y->bytes_written};
+    double *const variances[] = {&y->variance_reads, &y->variance_writes, &y->variance_bytes_read,
+                                 &y->variance_bytes_written};
+
+    for (unsigned i = 0; i < 4; i++) {
+        const uint64_t scaled = life_scaled(life, own[i]);
+
+        *sums[i] += scaled;
+        *variances[i] += mt_scaled_variance(scaled, own[i]);
+    }
+}
+
 static void tally_life(struct profile_tally *y, const struct life *life)
 {
     bool unread = !life->inherited && !(life->loads | life->modifies);
@@ -331,10 +387,8 @@ static void tally_life(struct profile_tally *y, const struct life *life)
 
     y->frees += life->freed ? blocks : 0;
     y->lifetimes += life->freed ? (life->died - life->born) * blocks : 0;
-    y->reads += life->loads + life->modifies;
-    y->writes += life->stores + life->modifies;
-    y->bytes_read += life->bytes_read;
-    y->bytes_written += life->bytes_written;
+    y->variance_frees += life->freed ? mt_scaled_variance(blocks, 1) : 0;
+    tally_uses(y, life);
     y->unread_blocks += unread ? blocks : 0;
     y->unread_bytes += unread ? bytes : 0;
     y->unwritten_blocks += unwritten ? blocks : 0;
@@ -346,7 +400,7 @@ static unsigned log2_of(uint64_t value)
     return 63 - (unsigned)__builtin_clzll(value | 1);
 }
 
-void profile_add_lives(struct profile *p, const struct life *lives, size_t n)
+bool profile_add_lives(struct profile *p, const struct life *lives, size_t n)
 {
     for (const struct life *life = lives; life < lives + n; life++) {
         unsigned size = log2_of(life->size);
@@ -354,15 +408,20 @@ void profile_add_lives(struct profile *p, const struct life *lives, size_t n)
 
         p->map_blocks[size][lifetime] += life_scaled(life, 1);
         p->map_bytes[size][lifetime] += life_scaled(life, life->size);
-        tally_life(&p->stacks.at[known_id(&p->stacks, life->last_stack)], life);
-        tally_life(&p->heaps.at[known_id(&p->heaps, life->heap)], life);
+        struct profile_tally *stack = tally_reach(&p->stacks, known_id(&p->stacks, life->last_stack));
+        struct profile_tally *heap = tally_reach(&p->heaps, known_id(&p->heaps, life->heap));
+        if (!stack || !heap)
+            return false;
+        tally_life(stack, life);
+        tally_life(heap, life);
     }
+    return true;
 }
 
-static void settle(struct profile *p, struct tallies *t)
+static void settle(const struct profile *p, struct tallies *t)
 {
-    for (size_t i = 0; i < t->used; i++)
-        changing(p, t, (uint32_t)i);
+    for (size_t i = 0; i < t->of_ids.n; i++)
+        changing(p, &t->rows[i]);
 }
 
 void profile_finish(struct profile *p)
@@ -371,9 +430,9 @@ void profile_finish(struct profile *p)
 
     settle(p, &p->stacks);
     settle(p, &p->heaps);
-    for (size_t i = 0; i < p->heaps.used; i++) {
-        p->totals.bytes_read += p->heaps.at[i].bytes_read;
-        p->totals.bytes_written += p->heaps.at[i].bytes_written;
+    for (size_t i = 0; i < p->heaps.of_ids.n; i++) {
+        p->totals.bytes_read += p->heaps.rows[i].bytes_read;
+        p->totals.bytes_written += p->heaps.rows[i].bytes_written;
     }
     p->totals.live_bytes = p->live_bytes;
     p->totals.live_blocks = p->live_blocks;
@@ -421,21 +480,33 @@ static void forget(struct profile *p, const uint32_t *ended, size_t n)
 
         if (!b)
             continue;
-        tally_end(&p->stacks.at[b->stack], b);
-        tally_end(&p->heaps.at[b->heap], b);
+        tally_end(tally_found(&p->stacks, b->stack), b);
+        tally_end(tally_found(&p->heaps, b->heap), b);
         b->state = LIVE_NONE;
     }
 }
 
+/* Have tallies for those of a shard. False when out of memory. */
+static bool reach_all(struct tallies *t, const struct profile_rows *shard)
+{
+    know_ids(t, shard->known);
+    for (size_t i = 0; i < shard->n; i++)
+        if (!tally_reach(t, shard->ids[i]))
+            return false;
+    return true;
+}
+
 static void join_peak(struct tallies *t, const struct profile_rows *shard)
 {
-    for (size_t i = 0; i < t->used; i++) {
-        t->at[i].peak_blocks = t->at[i].live_blocks;
-        t->at[i].peak_bytes = t->at[i].live_bytes;
+    for (size_t i = 0; i < t->of_ids.n; i++) {
+        t->rows[i].peak_blocks = t->rows[i].live_blocks;
+        t->rows[i].peak_bytes = t->rows[i].live_bytes;
     }
     for (size_t i = 0; i < shard->n; i++) {
-        t->at[shard->ids[i]].peak_blocks += shard->rows[i].peak_blocks;
-        t->at[shard->ids[i]].peak_bytes += shard->rows[i].peak_bytes;
+        struct profile_tally *y = tally_found(t, shard->ids[i]);
+
+        y->peak_blocks += shard->rows[i].peak_blocks;
+        y->peak_bytes += shard->rows[i].peak_bytes;
     }
 }
 
@@ -443,7 +514,7 @@ static void join_peak(struct tallies *t, const struct profile_rows *shard)
 static void join_tallies(struct tallies *t, const struct profile_rows *shard)
 {
     for (size_t i = 0; i < shard->n; i++) {
-        struct profile_tally *y = &t->at[shard->ids[i]];
+        struct profile_tally *y = tally_found(t, shard->ids[i]);
         const struct profile_tally *more = &shard->rows[i];
 
         y->blocks += more->blocks;
@@ -517,8 +588,7 @@ bool profile_join(struct profile *whole, const struct profile_partial *partial)
     bool is_peak = shard->risen && shard->totals.peak_bytes > whole->totals.peak_bytes;
     size_t before_peak = is_peak ? shard->ended_at_peak : 0;
 
-    if (!room_for_tallies(&whole->stacks, partial->stacks.known) ||
-        !room_for_tallies(&whole->heaps, partial->heaps.known))
+    if (!reach_all(&whole->stacks, &partial->stacks) || !reach_all(&whole->heaps, &partial->heaps))
         return false;
     forget(whole, partial->ended, before_peak);
     if (is_peak) {
@@ -548,16 +618,19 @@ const struct profile_totals *profile_totals(const struct profile *p)
     return &p->totals;
 }
 
-const struct profile_tally *profile_stacks(const struct profile *p, size_t *n)
+static struct profile_rows rows_of(const struct tallies *t)
 {
-    *n = p->stacks.used;
-    return p->stacks.at;
+    return (struct profile_rows){t->of_ids.keys, t->rows, t->of_ids.n, t->known};
 }
 
-const struct profile_tally *profile_heaps(const struct profile *p, size_t *n)
+struct profile_rows profile_stacks(const struct profile *p)
 {
-    *n = p->heaps.used;
-    return p->heaps.at;
+    return rows_of(&p->stacks);
+}
+
+struct profile_rows profile_heaps(const struct profile *p)
+{
+    return rows_of(&p->heaps);
 }
 
 const struct timeline_bin *profile_timeline(const struct profile *p, size_t *n)

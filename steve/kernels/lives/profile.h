@@ -5,7 +5,8 @@
  * blocks (steve/kernels/lives/lives.h), which have the accesses to each block. A resized block belongs to the stack of
  * its last Resize, as in the summary.
  *
- * All results are sums of bounded size. Memory is O(most live blocks + stacks + heaps + bins).
+ * All results are sums of bounded size. Memory is O(most live blocks + stacks with blocks + heaps + bins), and 4 bytes
+ * for each other stack.
  *
  * An operation is an event of the kinds New to Modify; operations are numbered from 0. A read is a Load or Modify, a
  * write a Store or Modify.
@@ -31,8 +32,9 @@
 #define PROFILE_FOREVER 64   /* the last bin: never freed */
 #define PROFILE_MARKS 100    /* number of marks that are kept */
 
-/* All that happened to the blocks of one stack or one heap. Only uint64_t, so that it can be seen as an array
- * with named columns. */
+/* All that happened to the blocks of one stack or one heap. All fields have 8 bytes, so that it can be seen as an
+ * array with named columns. In a sample of the blocks all of these are estimates; the variances are those of some. They
+ * are 0 otherwise, and in shards. */
 struct profile_tally {
     uint64_t blocks, resizes, bytes;  /* News and Resizes, and the bytes that both requested */
     uint64_t frees;                   /* of blocks that belonged here */
@@ -42,7 +44,10 @@ struct profile_tally {
     uint64_t unread_blocks, unread_bytes;       /* never read between New and Free or the end; no inherited ones */
     uint64_t unwritten_blocks, unwritten_bytes; /* never written */
     uint64_t lifetimes;                         /* sum over freed blocks, in operations */
-    uint64_t epoch;                             /* internal: the peak that peak_* belongs to */
+    double variance_blocks, variance_resizes, variance_bytes, variance_frees;
+    double variance_live_blocks, variance_live_bytes, variance_peak_blocks, variance_peak_bytes;
+    double variance_reads, variance_writes, variance_bytes_read, variance_bytes_written;
+    uint64_t epoch; /* internal: the peak that peak_* belongs to */
 };
 
 struct profile_mark {
@@ -72,7 +77,7 @@ struct profile_shard {
     uint64_t ended_at_peak; /* number of blocks made before the shard that had ended at its peak */
 };
 
-/* The tallies of a shard that are not 0, with their ids. known: the number of ids. */
+/* Tallies with their ids. known: the number of ids that are defined. */
 struct profile_rows {
     const uint32_t *ids;
     const struct profile_tally *rows;
@@ -110,8 +115,8 @@ bool profile_feed(struct profile *p, const struct mt_event *events, size_t n, ui
                   uint32_t heaps);
 /* The same for a batch, in time proportional to its steps. */
 bool profile_feed_batch(struct profile *p, const struct mt_batch *batch, uint32_t stacks, uint32_t heaps);
-/* Add the lives of blocks whose ends were fed, or that live at the end. */
-void profile_add_lives(struct profile *p, const struct life *lives, size_t n);
+/* Add the lives of blocks whose ends were fed, or that live at the end. False when out of memory. */
+bool profile_add_lives(struct profile *p, const struct life *lives, size_t n);
 /* All events and lives, or all shards, were added: close the timeline. */
 void profile_finish(struct profile *p);
 /* Instead of that, in a shard. Fills in `shard`. False when out of memory. */
@@ -124,8 +129,9 @@ bool profile_fits(const struct profile *p);
 
 /* Results, valid after profile_finish or profile_finish_shard until profile_free. Arrays belong to the profile. */
 const struct profile_totals *profile_totals(const struct profile *p);
-const struct profile_tally *profile_stacks(const struct profile *p, size_t *n); /* by stack id */
-const struct profile_tally *profile_heaps(const struct profile *p, size_t *n);  /* by heap id */
+struct profile_rows
+profile_stacks(const struct profile *p); /* those that have any block or life; in any order */
+struct profile_rows profile_heaps(const struct profile *p);
 const struct timeline_bin *profile_timeline(const struct profile *p, size_t *n);
 const struct profile_mark *profile_marks(const struct profile *p, size_t *n);
 /* [size bin][lifetime bin]: number of blocks, and their bytes; PROFILE_SIZES x PROFILE_LIFETIMES, row by row.

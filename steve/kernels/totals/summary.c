@@ -14,6 +14,7 @@ void summary_free(struct summary *s)
 {
     live_blocks_free(&s->blocks);
     free(s->stacks);
+    free(s->uses);
     words_free(&s->words);
 }
 
@@ -65,70 +66,124 @@ static void note_peaks(struct summary *s)
 
 static void add_variances(struct summary_variances *v, const struct live_block *block)
 {
-    const double bytes = mt_scaled_variance(block->size, block->recorded);
-    const double blocks = mt_scaled_variance(block->blocks, 1);
-
-    v->allocated += bytes;
-    v->live_bytes += bytes;
-    v->news += blocks;
-    v->live_blocks += blocks;
+    v->allocated += live_block_variance(block, block->requested - block->recorded, block->recorded);
+    v->live_bytes += mt_scaled_variance(block->size, block->recorded);
+    v->live_blocks += mt_scaled_variance(block->blocks, 1);
 }
 
-/* A block, or a new size of one, begins to live. */
-static bool begin(struct summary *s, const struct mt_event *e)
+/* Put a block, or a new size of one, in a slot. */
+static void begin(struct summary *s, struct live_block *slot, struct live_block block, uint32_t stack)
 {
-    uint32_t stack = known_stack(s, e->ref);
     struct summary_stack *made = &s->stacks[stack];
+
+    *slot = block;
+    slot->stack = stack;
+    slot->state = LIVE_HERE;
+    s->totals.allocated += block.size;
+    s->totals.live_bytes += (int64_t)block.size;
+    s->totals.live_blocks += (int64_t)block.blocks;
+    add_variances(&s->variances, &block);
+    note_peaks(s);
+    made->bytes += block.size;
+    made->live_blocks += block.blocks;
+    made->live_bytes += block.size;
+}
+
+static void count_uses(struct summary *s, double weight, const struct access_sums *uses)
+{
+    struct summary_variances *v = &s->variances;
+    double *counted[] = {&v->loads, &v->stores, &v->modifies};
+    const uint64_t read = uses->bytes[0] + uses->bytes[2], written = uses->bytes[1] + uses->bytes[2];
+
+    for (unsigned kind = 0; kind < 3; kind++) {
+        const uint64_t n = mt_scaled(weight, uses->counts[kind]);
+
+        s->totals.events[MT_LOAD + kind] += n;
+        s->totals.accessed[MT_LOAD + kind] += mt_scaled(weight, uses->bytes[kind]);
+        *counted[kind] += mt_scaled_variance(n, uses->counts[kind]);
+    }
+    v->read += mt_scaled_variance(mt_scaled(weight, read), read);
+    v->written += mt_scaled_variance(mt_scaled(weight, written), written);
+}
+
+/* In a sample, count the accesses to the block that lived in a slot. */
+static void settle_uses(struct summary *s, const struct live_block *block)
+{
+    const size_t slot = (size_t)(block - s->blocks.at);
+
+    if (slot >= s->n_uses)
+        return;
+    count_uses(s, block->weight, &s->uses[slot]);
+    s->uses[slot] = (struct access_sums){0};
+}
+
+/* The accesses to the block in a slot; NULL when out of memory. */
+static struct access_sums *uses_at(struct summary *s, uint32_t slot)
+{
+    return array_grow(&s->uses, &s->n_uses, (size_t)slot + 1, sizeof *s->uses) ? &s->uses[slot] : NULL;
+}
+
+static bool on_new(struct summary *s, const struct mt_event *e)
+{
+    const struct live_block made = live_block_of(e);
     struct live_block *block = live_blocks_reach(&s->blocks, e->slot);
+    const uint32_t stack = known_stack(s, e->ref);
 
     if (!block || !leave(s, block))
         return false;
-    *block = live_block_of(e);
-    block->stack = stack;
-    block->state = LIVE_HERE;
-    s->totals.allocated += block->size;
-    s->totals.live_bytes += (int64_t)block->size;
-    s->totals.live_blocks += (int64_t)block->blocks;
-    add_variances(&s->variances, block);
-    note_peaks(s);
-    made->bytes += block->size;
-    made->live_blocks += block->blocks;
-    made->live_bytes += block->size;
+    settle_uses(s, block);
+    s->sampled |= made.weight != 0;
+    s->stacks[stack].news += made.blocks;
+    s->variances.news += mt_scaled_variance(made.blocks, 1);
+    begin(s, block, made, stack);
     return true;
 }
 
-/* The block of a slot, or its size of so far, ends. */
-static bool end(struct summary *s, uint32_t slot, uint64_t size)
+static bool on_free(struct summary *s, const struct mt_event *e)
 {
-    struct live_block *block = live_blocks_reach(&s->blocks, slot);
+    const double weight = mt_event_weight(e);
+    struct live_block *block = live_blocks_reach(&s->blocks, e->slot);
 
-    s->totals.freed += size;
-    return block && leave(s, block);
+    if (!block)
+        return false;
+    s->totals.freed += mt_scaled(weight, e->size);
+    s->variances.frees += mt_scaled_variance(mt_scaled(weight, 1), 1);
+    if (block->state != LIVE_NONE)
+        s->variances.freed += live_block_variance(block, block->requested - block->recorded, block->recorded);
+    settle_uses(s, block);
+    return leave(s, block);
 }
 
-/* What a Free ends, in a sample. */
-static void add_freed_variances(struct summary_variances *v, const struct mt_event *e, uint64_t blocks,
-                                uint64_t bytes)
+/* The events of this kind are counted here. */
+static bool on_resize(struct summary *s, const struct mt_event *e)
 {
-    v->frees += mt_scaled_variance(blocks, 1);
-    v->freed += mt_scaled_variance(bytes, e->size);
+    struct live_block *block = live_blocks_reach(&s->blocks, e->slot), resized;
+    const uint32_t stack = known_stack(s, e->ref);
+
+    if (!block)
+        return false;
+    resized = live_block_resized(block, e);
+    s->totals.events[MT_RESIZE] += resized.blocks;
+    s->stacks[stack].resizes += resized.blocks;
+    s->totals.freed += mt_scaled(resized.weight, e->old_size);
+    s->variances.resizes += live_block_variance(&resized, resized.resizes - 1, 1);
+    if (block->state != LIVE_NONE)
+        s->variances.freed += live_block_variance(block, block->requested - block->recorded, block->recorded);
+    if (!leave(s, block))
+        return false;
+    begin(s, block, resized, stack);
+    return true;
 }
 
 static bool heap_event(struct summary *s, const struct mt_event *e)
 {
-    const double weight = mt_event_weight(e);
-    const uint64_t blocks = mt_scaled(weight, 1), bytes = mt_scaled(weight, e->size);
-
     switch (e->kind) {
     case MT_NEW:
-        s->stacks[known_stack(s, e->ref)].news += blocks;
-        return begin(s, e);
+        return on_new(s, e);
     case MT_FREE:
-        add_freed_variances(&s->variances, e, blocks, bytes);
-        return end(s, e->slot, bytes);
+        return on_free(s, e);
     case MT_RESIZE:
-        s->stacks[known_stack(s, e->ref)].resizes++;
-        return end(s, e->slot, e->old_size) && begin(s, e);
+        return on_resize(s, e);
     case MT_LOST:
         s->totals.lost += e->size;
         return true;
@@ -147,6 +202,23 @@ static inline void note_thread(struct summary *s, uint16_t thread)
     s->totals.threads[thread / 64] |= UINT64_C(1) << thread % 64;
 }
 
+/* An access that is no part of a segment. */
+static bool on_access(struct summary *s, const struct mt_event *e)
+{
+    if (s->sampled && !e->freed) {
+        struct access_sums *uses = uses_at(s, e->slot);
+
+        if (uses) {
+            uses->counts[e->kind - MT_LOAD]++;
+            uses->bytes[e->kind - MT_LOAD] += e->size;
+        }
+        return uses != NULL;
+    }
+    s->totals.events[e->kind]++;
+    s->totals.accessed[e->kind] += e->size;
+    return true;
+}
+
 bool summary_feed(struct summary *s, const struct mt_event *events, size_t n, uint32_t stacks)
 {
     size_t wanted = stacks ? stacks : 1;
@@ -156,11 +228,10 @@ bool summary_feed(struct summary *s, const struct mt_event *events, size_t n, ui
     for (size_t i = 0; i < n; i++) {
         const struct mt_event *e = &events[i];
 
-        s->totals.events[e->kind] += mt_scaled(mt_event_weight(e), 1);
         note_thread(s, e->thread);
-        if (is_access(e))
-            s->totals.accessed[e->kind] += e->size;
-        else if (!heap_event(s, e))
+        if (!is_access(e) && e->kind != MT_RESIZE)
+            s->totals.events[e->kind] += mt_scaled(mt_event_weight(e), 1);
+        if (!(is_access(e) ? on_access(s, e) : heap_event(s, e)))
             return false;
     }
     if (n)
@@ -176,15 +247,30 @@ static void count_absent(struct word_sum *sums, uint32_t words, const struct mt_
 }
 
 /* A segment ran. Nearly always all of its words lay in blocks: then one number counts it. */
-static inline const struct mt_place *count_segment(struct summary *s, const struct mt_segment_word *segment,
-                                                   const struct mt_step *step, const struct mt_place *places)
+static inline void count_segment(struct summary *s, const struct mt_segment_word *segment,
+                                 const struct mt_step *step, const struct mt_place *places)
 {
     struct word_sum *sums = &s->words.sums[step->segment];
 
     sums->runs++;
     if (step->count != segment->count)
         count_absent(sums, segment->words, places);
-    return places + segment->words;
+}
+
+/* A segment ran in a sample: its accesses count for the blocks. False when out of memory. */
+static bool use_segment(struct summary *s, const struct mt_segment_word *segment, const struct mt_step *step,
+                        const struct mt_place *places)
+{
+    for (uint32_t w = 0; w < segment->words; w++) {
+        struct access_sums *uses;
+
+        if (places[w].slot == MT_NO_SLOT)
+            continue;
+        if (!(uses = uses_at(s, places[w].slot)))
+            return false;
+        access_sums_add(uses, &s->words.sums[step->segment + w].own, 1);
+    }
+    return true;
 }
 
 bool summary_feed_batch(struct summary *s, const struct mt_batch *p, uint32_t stacks)
@@ -202,7 +288,11 @@ bool summary_feed_batch(struct summary *s, const struct mt_batch *p, uint32_t st
             events += step->count;
             continue;
         }
-        places = count_segment(s, &p->segments[step->segment], step, places);
+        if (!s->sampled)
+            count_segment(s, &p->segments[step->segment], step, places);
+        else if (!use_segment(s, &p->segments[step->segment], step, places))
+            return false;
+        places += p->segments[step->segment].words;
         s->totals.last_event = step->time;
         if (step->thread != thread)
             note_thread(s, step->thread);
@@ -232,6 +322,8 @@ void summary_finish(struct summary *s)
         w->absent = w->runs = 0;
     }
     add_accesses(s, &sums);
+    for (size_t slot = 0; slot < s->n_uses && slot < s->blocks.room; slot++)
+        settle_uses(s, &s->blocks.at[slot]);
 }
 
 /* ---- shards -------------------------------------------------------------------------------- */

@@ -8,7 +8,7 @@
  * and their peaks, are differences to the beginning of the shard. summary_join adds the shards of a trace, from the
  * first to the last.
  *
- * In a sample of the blocks (memtrace/sample.h), the numbers of News and Frees, of blocks and of bytes are estimates.
+ * In a sample of the blocks (memtrace/sample.h), the numbers of heap events, accesses, blocks and bytes are estimates.
  *
  * In a damaged trace, the New or the Free of a block may be missing. A block without New is never counted as live. A
  * block without Free is live until another block is made in its slot.
@@ -40,6 +40,7 @@ struct summary_totals {
 /* The variances of totals that are estimates. */
 struct summary_variances {
     double allocated, freed, news, frees, live_bytes, live_blocks, peak_bytes, peak_blocks;
+    double resizes, loads, stores, modifies, read, written;
 };
 
 struct summary {
@@ -49,6 +50,10 @@ struct summary {
     struct summary_stack *stacks; /* by stack id */
     size_t n_stacks;
     struct words words; /* with the executions that are not yet counted in totals.events */
+    bool sampled;       /* blocks have weights */
+    struct access_sums
+        *uses; /* in a sample, by slot: accesses to the live block, not yet counted in the totals */
+    size_t n_uses;
 };
 
 /* The summary of a shard. */

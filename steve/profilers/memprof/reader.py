@@ -20,7 +20,7 @@ from steve.profilers.memprof import symtab
 from steve.profilers.memprof.places import C, INSIDE, INTERNAL, LUA, Place
 
 if TYPE_CHECKING:
-    from steve.profilers._ljstream import Cursor, Heap, StreamError
+    from steve.profilers._ljstream import Heap, StreamError
 
 MAGIC = b"ljm"
 VERSIONS = (1, 3)

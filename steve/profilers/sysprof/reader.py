@@ -32,7 +32,7 @@ from steve.profilers.sysprof.samples import (
 )
 
 if TYPE_CHECKING:
-    from steve.profilers._ljstream import Cursor, StreamError
+    from steve.profilers._ljstream import StreamError
 
 MAGIC = b"ljp"
 VERSIONS = (1, 2)

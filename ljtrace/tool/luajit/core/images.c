@@ -7,21 +7,12 @@
  * they find nothing in an object whose file was replaced, or that was opened by a relative path.
  */
 #include "ljtrace/tool/luajit/core/images.h"
+#include "ljtrace/tool/base/core.h"
 #include "ljtrace/tool/base/options.h"
 #include "ljtrace/tool/base/vex_settings.h"
 #include "ljtrace/tool/luajit/core/states.h"
 #include "pub_tool_debuginfo.h"
 #include "pub_tool_libcbase.h"
-
-/* Functions of Valgrind's core, which it uses to redirect functions; no tool header declares them. On amd64
- * an address is all that a symbol has. In older versions these functions have one argument less, which does
- * no harm. */
-typedef struct {
-    Addr main;
-} SymAVMAs;
-Int VG_(DebugInfo_syms_howmany)(const DebugInfo *di);
-void VG_(DebugInfo_syms_getidx)(const DebugInfo *di, Int i, SymAVMAs *at, UInt *size, const HChar **name,
-                                const HChar ***others, Bool *is_text, Bool *is_indirect, Bool *is_global);
 
 enum { MAX_RANGES = 16 };
 

@@ -169,6 +169,12 @@ UInt lt_snapshot_take(const HChar *name)
     return n;
 }
 
+Bool lt_snapshot_of(struct lt_vm *vm, const HChar *name)
+{
+    lt_guest_forget();
+    return !vm->ended && take(vm, name, False);
+}
+
 UInt lt_snapshot_request(const HChar *name)
 {
     UInt waiting = 0;

@@ -16,7 +16,9 @@
 /* Take a snapshot of each known state. name: for the readers of the trace. Returns the number of
  * snapshots. */
 UInt lt_snapshot_take(const HChar *name);
-/* The same at a moment that the program did not choose. A state may just be creating or freeing an object;
+/* Take one of this state, which the calling thread executes. Returns false if that is not possible. */
+Bool lt_snapshot_of(struct lt_vm *vm, const HChar *name);
+/* As lt_snapshot_take, at a moment that the program did not choose. A state may just be creating or freeing an object;
  * then its lists and sums are not consistent. The snapshot of such a state is postponed until the state
  * allocates, which it does only when everything is in its place; if the sums are still wrong, until the next
  * time. Returns the number of postponed snapshots. */

@@ -67,11 +67,13 @@ static void join(const struct lt_stack *host, const struct lua_frames *lua, stru
         to->ips[to->depth++] = RAW_CUT;
 }
 
-/* Some of the VM's code cannot be unwound (exits of traces). Continue at the first of its frames that the
- * unwinder has not reached. */
-static void go_on_behind_machine(ThreadId tid, const struct lt_vm *vm, struct lt_stack *host)
+/* The VM's code at the exit of a trace cannot be unwound. Continue at the first of the VM's frames that the
+ * unwinder has not reached. A C stack that was only cut is left as it is. */
+static void continue_after_trace_exit(ThreadId tid, const struct lt_vm *vm, struct lt_stack *host)
 {
-    Addr cframe = lt_vm_cframe(vm), reached = host->depth ? host->sps[host->depth - 1] : ~(Addr)0;
+    if (!host->depth || host->depth > room())
+        return;
+    Addr cframe = lt_vm_cframe(vm), reached = host->sps[host->depth - 1];
     for (UInt i = 0; i < LT_MOST_FRAMES && cframe && cframe <= reached; i++)
         cframe = lt_guest_number(cframe + vm->layout->cframe_prev, 8) & ~(Addr)3;
     if (cframe > reached)
@@ -80,7 +82,7 @@ static void go_on_behind_machine(ThreadId tid, const struct lt_vm *vm, struct lt
 
 /* A trace's code has no unwind information. Continue the C stack at the VM's frame. The trace's own frame is
  * removed, since the Lua frames represent it; its code address is returned. */
-static Addr go_on_behind_trace(ThreadId tid, const struct lt_vm *vm, struct lt_stack *host)
+static Addr continue_after_trace(ThreadId tid, const struct lt_vm *vm, struct lt_stack *host)
 {
     if (!host->depth || !host->in_run_time_code)
         return 0;
@@ -93,7 +95,7 @@ static Addr go_on_behind_trace(ThreadId tid, const struct lt_vm *vm, struct lt_s
 }
 
 /* One more than the frames that there is room for after the C functions that the VM has called. */
-static UInt room_behind(const struct lt_stack *host, Addr cframe)
+static UInt room_below(const struct lt_stack *host, Addr cframe)
 {
     UInt above = 0;
     while (above < host->depth && above < room() && host->sps[above] < cframe)
@@ -111,13 +113,13 @@ static void take_stack(ThreadId tid, struct lt_vm *vm, SizeT size, Bool sampled,
     /* On a trace, the stack has to reach the trace's frame. */
     lt_take_stack_to(tid, host, on_trace ? LT_MOST_FRAMES : room() + 1);
     lua.count = lua.lined = 0;
-    Addr code = go_on_behind_trace(tid, vm, host);
-    if (sampled && !code)
-        go_on_behind_machine(tid, vm, host);
+    Addr code = continue_after_trace(tid, vm, host);
+    if (!code)
+        continue_after_trace_exit(tid, vm, host);
     sampled = sampled && !code && host->depth && host->sps[0] == lt_vm_cframe(vm);
     if (sampled)
         get_registers(tid, &live);
-    lua.wanted = room_behind(host, lt_vm_cframe(vm));
+    lua.wanted = room_below(host, lt_vm_cframe(vm));
     lt_walk_lua(vm, host, sampled ? &live : NULL, code, size, &lua);
     join(host, &lua, stack);
 }

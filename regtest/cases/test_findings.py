@@ -1,0 +1,211 @@
+"""test_findings - the rules about sites find what was planted, in C and in Lua, and nothing in the mended programs; nor
+in programs in which there is nothing to find.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from support import SOURCE, Trace, record, steve
+
+RULES = ("growth", "temporary_line", "capacity")
+C = """\
+#include <stdlib.h>
+#include <string.h>
+static volatile long sink;
+struct item { struct item *next; long number; };
+static struct item *items;
+static char *buffers[64];
+static void remember(long i) {
+    struct item *it = malloc(sizeof *it);
+    it->number = i;
+    it->next = items;
+#ifdef MENDED
+    if (items) { it->next = items->next; free(items); }
+#endif
+    items = it;
+}
+static long measure(long i) {
+#ifdef MENDED
+    char text[48];
+#else
+    char *text = malloc(48);
+#endif
+    text[0] = (char)i;
+    text[1] = 0;
+    long n = (long)strlen(text);
+#ifndef MENDED
+    free(text);
+#endif
+    return n;
+}
+static void fill(long i) {
+#ifdef MENDED
+    enum { ROOM = 128 };
+#else
+    enum { ROOM = 8192 };
+#endif
+    free(buffers[i % 64]);
+    buffers[i % 64] = malloc(ROOM);
+    memset(buffers[i % 64], (int)i, 100);
+}
+int main(void) {
+    char *table = calloc(1, 4096);
+    for (long i = 0; i < 12000; i++) {
+        remember(i);
+        sink += measure(i);
+        if (i % 4 == 0) fill(i / 4);
+        for (long j = 0; j < 60; j++) sink += table[(i * j) & 4095]++;
+    }
+    for (int i = 0; i < 64; i++) free(buffers[i]);
+    free(table);
+    return 0;
+}
+"""
+LUA = """\
+local mended = arg[1] == "mended"
+local cache, point = {}, {x = 0, y = 0}
+
+local function remember(i)
+    if not mended then
+        cache[i] = {name = "entry", i}
+    elseif i % 1000 == 0 then
+        cache = {name = "entry", i}
+    end
+end
+
+local function step(i)
+    if mended then
+        point.x, point.y = i, i + 1
+    else
+        point = {x = i, y = i + 1}
+    end
+    return point.x + point.y
+end
+
+local sum, pieces = 0, {}
+for i = 1, 12000 do
+    if i % 4 == 0 then
+        remember(i)
+    end
+    for j = 1, 25 do
+        sum = sum + step(j)
+    end
+    pieces[i % 40] = "line " .. i
+end
+"""
+PYTHON = """\
+import ast, collections, json
+text = open(json.__file__).read()
+words = collections.Counter()
+for turn in range(12):
+    words.update(type(node).__name__ for node in ast.walk(ast.parse(text)))
+    found = json.loads(json.dumps({str(i): [i, str(i), {"a": i / 3}] for i in range(400)}))
+    sorted(found.items(), key=lambda pair: pair[0][::-1])
+"""
+
+
+def found_in(trace: Trace, by: str = "line") -> dict[str, list[dict]]:
+    """The rows of each rule."""
+    done = steve("findings", "--json", "--by", by, "--rules", ",".join(RULES), trace.path)
+    return {finding["finding"]: finding["sites"] for finding in json.loads(done.text)}
+
+
+def names(found: dict[str, list[dict]]) -> dict[str, list[str]]:
+    return {rule: [row["site"] for row in rows] for rule, rows in found.items()}
+
+
+def line_of(text: str, what: str) -> int:
+    return 1 + next(i for i, line in enumerate(text.splitlines()) if what in line)
+
+
+@pytest.fixture(scope="module", params=["planted", "mended"])
+def c_trace(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[bool, Trace]:
+    folder = tmp_path_factory.mktemp("findings")
+    (folder / "app.c").write_text(C)
+    options = ["-DMENDED"] if request.param == "mended" else []
+    subprocess.run(["gcc", "-g", "-O0", "-o", folder / "app", folder / "app.c", *options], check=True)
+    return request.param == "planted", record(folder / "t.ljt", [folder / "app"])
+
+
+def test_c(c_trace: tuple[bool, Trace]) -> None:
+    planted, trace = c_trace
+    found = found_in(trace)
+    if not planted:
+        assert names(found) == {rule: [] for rule in RULES}
+        return
+    assert names(found) == {
+        "growth": [f"remember (app.c:{line_of(C, 'malloc(sizeof')})"],
+        "temporary_line": [f"measure (app.c:{line_of(C, 'malloc(48)')})"],
+        "capacity": [f"fill (app.c:{line_of(C, 'malloc(ROOM)')})"],
+    }
+    (grown,), (brief,), (spare,) = (found[rule] for rule in RULES)
+    assert grown["bytes"] == 16 * grown["blocks"] and 5000 < grown["blocks"] < 12000
+    assert (
+        grown["accesses"] >= 24000 and 16 * 12000 * 0.9 < grown["slope"] / 1000 * operations(trace) < 16 * 12000 * 1.1
+    )
+    assert (brief["blocks"], brief["bytes"]) == (12000, 12000 * 48) and brief["accesses"] >= 24000
+    assert (spare["blocks"], spare["bytes"]) == (3000, 3000 * (8192 - 128))
+
+
+def operations(trace: Trace) -> int:
+    totals = json.loads(steve("report", "--json", trace.path).text)["totals"]
+    return sum(totals[name] for name in ("new", "free", "resize", "load", "store", "modify"))
+
+
+def test_the_report_has_the_same(c_trace: tuple[bool, Trace]) -> None:
+    planted, trace = c_trace
+    report = {f["finding"]: f for f in json.loads(steve("report", "--json", trace.path).text)["findings"]}
+    assert {rule for rule in RULES if rule in report} == (set(RULES) if planted else set())
+    for finding in json.loads(steve("findings", "--json", "--rules", ",".join(RULES), trace.path).text):
+        if planted:
+            for key in ("title", "rule", "help", "blocks", "bytes", "accesses", "share"):
+                assert finding[key] == report[finding["finding"]][key]
+
+
+@pytest.mark.parametrize("flags", [[], ["-joff"]], ids=["jit", "interpreter"])
+def test_lua(flags: list[str], tmp_path: Path) -> None:
+    (tmp_path / "app.lua").write_text(LUA)
+    found = {
+        way: found_in(record(tmp_path / f"{way}.ljt", ["luajit", *flags, tmp_path / "app.lua", way]))
+        for way in ("planted", "mended")
+    }
+    assert names(found["planted"]) == {
+        "growth": [f"remember (app.lua:{line_of(LUA, 'cache[i] =')})"],
+        "temporary_line": [f"step (app.lua:{line_of(LUA, 'point = {x = i')})"],
+        "capacity": [],
+    }
+    (grown,) = found["planted"]["growth"]
+    assert 100 * 1400 < grown["bytes"] < 160 * 3000
+    assert names(found["mended"]) == {rule: [] for rule in RULES}
+
+
+def test_nothing_in_sqlite(tmp_path: Path) -> None:
+    lines = ["create table item(id integer primary key, name text, kind int); create index k on item(kind);"]
+    for turn in range(12):
+        rows = [f"insert into item values({i}, 'name {i * 7919 % 1000}', {i * 31 % 17});" for i in range(60)]
+        lines += ["begin;", *rows, "commit;", "select kind, count(*), max(name) from item group by kind order by 2;"]
+        lines += ["update item set name = name || kind where id % 3 = 0;", "delete from item;"]
+    (tmp_path / "app.sql").write_text("\n".join(lines))
+    trace = record(tmp_path / "t.ljt", ["sqlite3", "-batch", ":memory:", f".read {tmp_path / 'app.sql'}"])
+    for by in ("stack", "line"):
+        assert names(found_in(trace, by)) == {rule: [] for rule in RULES}
+
+
+def test_nothing_in_python(tmp_path: Path) -> None:
+    trace = record(tmp_path / "t.ljt", ["/usr/bin/python3", "-I", "-S", "-c", PYTHON])
+    for by in ("stack", "line"):
+        assert names(found_in(trace, by)) == {rule: [] for rule in RULES}
+
+
+def test_only_known_garbage_in_the_lua_programs(tmp_path: Path) -> None:
+    """Two of the programs make garbage on purpose, in loops of 100,000 and more."""
+    scripts = sorted(path for path in (SOURCE / "regtest/lua").glob("*.lua") if path.name != "run.lua")
+    trace = record(tmp_path / "t.ljt", ["luajit", SOURCE / "regtest/lua/run.lua", *scripts])
+    found = names(found_in(trace))
+    assert found["growth"] == found["capacity"] == []
+    assert len(found["temporary_line"]) == 2
+    assert all("(gc_churn.lua:" in site or "(jit_allocs.lua:" in site for site in found["temporary_line"])

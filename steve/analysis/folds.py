@@ -1,0 +1,117 @@
+"""Folds: what analyses make of the lives of blocks, in one walk or in shards that are joined.
+
+The result must be the same whether one fold gets all lives or several folds are joined. The function that makes a fold
+is sent to other processes, so it must be a class or function of a module, or a functools.partial of one.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+from typing import TYPE_CHECKING, Any, Callable, List, NamedTuple, Optional, Protocol, Tuple, Union
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from steve.kernels._lives import Groups
+
+    Rule = Callable[[np.ndarray], np.ndarray]
+    Key = Union[str, Tuple[str, Optional[Rule]]]
+
+
+class Table(NamedTuple):
+    """The rows of sums that are not empty, and the number that each belongs to, in order."""
+
+    numbers: "np.ndarray"
+    rows: "np.ndarray"
+
+
+class Fold(Protocol):
+    """What analyses are made of. A shard has a fold of its own, whose state is sent to the process that joins them."""
+
+    # Are the numbers of operations in the whole trace needed, or only differences of them? The numbers of a shard's
+    # operations are known after the shards before it were counted.
+    needs_operation_numbers: bool
+
+    def add(self, batch: "np.ndarray", keep: "Optional[np.ndarray]") -> None:
+        """Add lives (steve.kernels._lives). keep: a mask that selects some of them; None: all."""
+
+    def shard_result(self, peak: int) -> Any:
+        """The state of a shard's fold, to be sent to another process. peak: the number of the shard's last peak."""
+
+    def add_shard(self, result: Any, peak: int) -> None:
+        """Add the state of the fold of the next shard. peak: the number of the last peak of the
+        heap if it is in that shard, else 0."""
+
+
+def both(one: "Optional[np.ndarray]", other: "Optional[np.ndarray]") -> "Optional[np.ndarray]":
+    """The selection of lives that both of two selections contain. None selects all."""
+    if one is None or other is None:
+        return other if one is None else one
+    return one & other
+
+
+def columns(records: "np.ndarray", *names: str) -> "np.ndarray":
+    """A copy of some fields of records. numpy's own copy of a list of fields has the size of the whole records, ten
+    times as many bytes for a life."""
+    from numpy.lib.recfunctions import repack_fields
+
+    return repack_fields(records[list(names)])
+
+
+def unfiltered_groups_of(fold: Fold) -> "Optional[Groups]":
+    """Sums.unfiltered_groups() of a fold that is exactly a Sums; else None."""
+    return fold.unfiltered_groups() if type(fold) is Sums else None
+
+
+class Sums:
+    """Sums by keys of steve.kernels._lives.Groups. A key alone sums all lives; (key, rule) sums those that the rule
+    selects."""
+
+    needs_operation_numbers = False
+
+    def __init__(self, *keys: "Key") -> None:
+        from steve.kernels._lives import Groups
+
+        pairs = [(key, None) if isinstance(key, str) else key for key in keys]
+        self._sums = [(Groups(key), rule) for key, rule in pairs]
+
+    def add(self, batch: "np.ndarray", keep: "Optional[np.ndarray]") -> None:
+        for groups, rule in self._sums:
+            groups.add(batch, both(keep, None if rule is None else rule(batch)))
+
+    def unfiltered_groups(self) -> "Optional[Groups]":
+        """The sums, if they are by one key and of all lives. Then a walk can add the lives itself
+        (steve.kernels._lives.Lives)."""
+        groups, rule = self._sums[0]
+        return groups if len(self._sums) == 1 and rule is None else None
+
+    def shard_result(self, peak: int) -> List[tuple]:
+        return [groups.shard_result(peak) for groups, _ in self._sums]
+
+    def add_shard(self, result: List[tuple], peak: int) -> None:
+        for (groups, _), sums in zip(self._sums, result):
+            groups.add_shard(sums, peak)
+
+    def rows(self, peak: int) -> List[Table]:
+        """A table of sums for each key; peak: number of the last peak of the heap."""
+        return [Table(*groups.table(peak)) for groups, _ in self._sums]
+
+
+class Together:
+    """The fold of several folds that take the same lives."""
+
+    def __init__(self, *folds: Any) -> None:
+        self.folds = folds
+
+    @property
+    def needs_operation_numbers(self) -> bool:
+        return any(fold.needs_operation_numbers for fold in self.folds)
+
+    def add(self, batch: "np.ndarray", keep: "Optional[np.ndarray]") -> None:
+        for fold in self.folds:
+            fold.add(batch, keep)
+
+    def shard_result(self, peak: int) -> List[Any]:
+        return [fold.shard_result(peak) for fold in self.folds]
+
+    def add_shard(self, result: List[Any], peak: int) -> None:
+        for fold, of_fold in zip(self.folds, result):
+            fold.add_shard(of_fold, peak)

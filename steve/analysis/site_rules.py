@@ -1,0 +1,114 @@
+"""The rules that judge what a site does in the whole run (SITE_RULES of steve.analysis.rules), from the sums of
+steve/kernels/lives/site_rules.h.
+
+Growth compares what is alive at moments of the run, up to its last New: many programs free everything at their end. An
+object that a garbage collector has not yet freed is alive, so such objects count only if the collector has run often
+enough.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from steve.trace.rollups import Sums
+
+if TYPE_CHECKING:
+    from steve.kernels._lives import SiteSums
+
+FEWEST_PARTS = 9  # before the last New, which leaves at least as many operations as the Frees at the end of the run
+PEAKS_HELD, PEAKS_REQUESTED = 2, 8  # of temporaries in the heap of a garbage collector
+FOUND = [("blocks", "u8"), ("size", "u8"), ("accesses", "u8"), ("slope", "f8")]
+BLOCKS, BYTES, ACCESSES = range(3)
+
+
+class Run(NamedTuple):
+    """What the rules need to know of the whole run. collected: by part, the objects that a garbage collector freed."""
+
+    before_frees: int  # operations up to the last New
+    allocated: int  # bytes requested
+    peak_bytes: int
+    width: int  # of a part, in operations
+    collected: np.ndarray
+    blocks: int
+    bytes: int  # of all blocks that are judged
+
+
+def run_of(sums: SiteSums, rows: np.ndarray, totals: Mapping[str, int]) -> Run:
+    """rows: of all sites; totals: of steve.kernels._lives.Lives."""
+    made = rows["made"].sum(axis=0, dtype="u8")
+    known = (totals[name] for name in ("allocated", "peak_bytes"))
+    return Run(sums.last_new() + 1, *known, sums.width(), sums.collected(), int(made[BLOCKS]), int(made[BYTES]))
+
+
+def _found(rows: np.ndarray, mask: np.ndarray, sums: np.ndarray) -> np.ndarray:
+    """Rows of FOUND, empty where the mask is false. sums: blocks, bytes and accesses, by row."""
+    found = np.zeros(len(rows), FOUND)
+    for name, column in (("blocks", BLOCKS), ("size", BYTES), ("accesses", ACCESSES)):
+        found[name][mask] = sums[mask, column]
+    return found
+
+
+def growth(rows: np.ndarray, run: Run, thresholds: Mapping[str, float]) -> np.ndarray:
+    """By row, what the rule finds: blocks and bytes by which it grows, accesses to all its blocks, and the slope, in
+    bytes in 1,000 operations. What grows in the whole run may do so in rounds that are as long as a fifth of it."""
+    parts = -(-run.before_frees // run.width)
+    steps = parts - 2  # between the beginning of the second part and that of the last
+    found = np.zeros(len(rows), FOUND)
+    if parts < FEWEST_PARTS or steps < thresholds["parts"]:
+        return found
+    enough = np.count_nonzero(run.collected[: parts - 1]) >= thresholds["parts"]
+    for judged in (steps, max(int(thresholds["parts"]), -(-steps // 2))):
+        one = _growth_in(rows, np.linspace(parts - 1 - judged, parts - 1, int(thresholds["parts"]) + 1), thresholds)
+        one["slope"] = np.round(1000 * one["size"] / (judged * run.width), 2)
+        found = np.where((found["size"] == 0) & (enough | (rows["managed"] == 0)), one, found)
+    return found
+
+
+def _growth_in(rows: np.ndarray, moments: np.ndarray, thresholds: Mapping[str, float]) -> np.ndarray:
+    """By row, what grows between any two consecutive moments, which are numbers of parts of the run."""
+    at = moments.round().astype(int)
+    alive, blocks = (np.cumsum(rows[name], axis=1)[:, at] for name in ("bytes", "blocks"))
+    grown, least = alive[:, -1] - alive[:, 0], np.diff(alive, axis=1).min(axis=1)
+    steady = (least > 0) & (4 * (len(at) - 1) * least >= grown)
+    mask = steady & (grown >= thresholds["growth"]) & (4 * grown >= alive[:, -1])
+    more = np.maximum(blocks[:, -1] - blocks[:, 0], 0)
+    return _found(rows, mask, np.column_stack([more, grown, rows["made"][:, ACCESSES].astype("i8")]))
+
+
+def temporary_line(rows: np.ndarray, run: Run, thresholds: Mapping[str, float]) -> np.ndarray:
+    """By row, the temporaries of hot sites; of the heap of a garbage collector, all blocks that are freed."""
+    made, frees = rows["made"][:, BLOCKS], rows["frees"]
+    hot = (made >= thresholds["least_hot"]) & (100 * made >= thresholds["hot"] * run.blocks)
+    enough = thresholds["brief"] / 100 * made
+    brief = rows["brief"][:, BLOCKS] >= enough
+    rounds = run.allocated >= PEAKS_REQUESTED * run.peak_bytes
+    soon = rows["held"] <= frees * (PEAKS_HELD * float(run.peak_bytes))
+    collected = (rows["managed"] == made) & (frees >= enough) & soon & rounds
+    sums = np.where(brief[:, None], rows["brief"], rows["made"])
+    return _found(rows, hot & (brief | collected), sums)
+
+
+def capacity(rows: np.ndarray, run: Run, thresholds: Mapping[str, float]) -> np.ndarray:
+    """By row, the blocks with unused capacity, and its bytes."""
+    unused = rows["spare"][:, BYTES]
+    enough = (unused >= thresholds["least_spare"]) & (100 * unused >= thresholds["spare"] * run.bytes)
+    return _found(rows, enough, rows["spare"])
+
+
+def pinned_pages(pins: Sums, sites: Sums, thresholds: Mapping[str, float]) -> Sums:
+    """By row, what the rule finds: the blocks, and the bytes of pages beyond their own. pins: the rows of
+    steve.allocstats.pins.pinned; sites: SITE_SUMS of the same rows and others."""
+    size, pinned = pins.rows["bytes"], pins.rows["pinned"]
+    some = np.flatnonzero((pinned >= thresholds["pinned"] * size) & (pinned - size >= thresholds["least_pinned"]))
+    found = np.zeros(len(some), FOUND)
+    found["blocks"], found["size"] = pins.rows["blocks"][some], (pinned - size)[some].round()
+    known = np.searchsorted(sites.numbers, pins.numbers[some])
+    found["accesses"] = sites.rows["made"][known, ACCESSES]
+    return Sums(pins.numbers[some], found)
+
+
+JUDGES = {"growth": growth, "temporary_line": temporary_line, "capacity": capacity}

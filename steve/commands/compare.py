@@ -1,0 +1,339 @@
+"""steve compare: measure allocators on one program repeatedly, and rank them where a difference is certain.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from typing import Any
+
+from steve.allocstats.compare import COUNTS, HARDWARE, LATENCIES, SPACES, Comparison, Entry, compare
+from steve.allocstats.intervals import Median, Places
+from steve.allocstats.replay import Driver, Replay, choose
+from steve.allocstats.runner import Failure, heap_bytes
+from steve.allocstats.throughput import Curve, Throughput, throughput
+from steve.plots.comparison import draw_comparison
+from steve.plots.ranking_tables import aligned
+from steve.plots.style import FORMATS, parse_formats, stem_of
+from steve.plots.throughput import draw_throughput
+from steve.system.errors import SteveError, UsageError
+from steve.system.messages import note
+from steve.terminal import arguments
+from steve.terminal.progress import Progress
+from steve.terminal.units import human_bytes, human_count, human_ns
+
+NAME = "compare"
+HELP = "rank allocators on an ops file by repeated measurements, with intervals"
+EXAMPLES = """\
+Every allocator is measured once in each round, in fresh processes and in random order. The table has medians over the
+rounds with 95% intervals (bootstrap). All allocators have a heap of the same size. OPS-compare.png shows time against
+space, the frontier, and the latencies of single operations.
+
+columns of the table:
+  place     2-4: two allocators are certainly faster, and all but four certainly slower; equal ranges are ties. A
+            difference is certain if it does not vanish in the interval of the differences within the rounds
+  time      CPU time of an operation in a replay without single timings, without what the replay itself costs
+  p50 to max  times of single operations; `<10 ns`: less than the step of the clock
+  resident  most bytes in pages that were touched; space: its place in order of these
+  mapped    bytes obtained from the system at that moment
+  inside    percent of the resident bytes that are in blocks beyond the requested sizes (internal fragmentation)
+  headers   percent that are headers of blocks
+  outside   percent in pages between blocks: free chunks, tables, headers that the allocator does not tell
+  faults    page faults
+  mem.calls  calls of mmap, munmap, mremap, madvise and brk for the heap; other system calls are not counted
+
+With --threads=1,2,4 the threads of OPS (steve ops --threads) are replayed on so many real ones instead, and the table
+and the figure OPS-threads.png show operations in a second. Operations on one block keep their order. columns: remote,
+frees by another thread than that which allocated, by operations; waited, share of the threads' time for operations of
+others on the same block; locked, for the lock that the replay holds if an allocator supports no threads.
+
+examples:
+  steve compare app-ops --threads 1,2,4,8 --allocator null,glibc,jemalloc,mimalloc
+  steve compare app.ljt-ops
+  steve compare app.ljt-ops --allocator glibc,jemalloc,mimalloc --rounds 21 -o why.svg
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("ops", metavar="OPS", help="ops or lockops file")
+    parser.add_argument("--allocator", metavar="A,B|all", default="all", help="as for allocstats (default %(default)s)")
+    parser.add_argument(
+        "--heap",
+        metavar="SIZE",
+        default="4x",
+        help="bytes (K, M, G) or a multiple of the live peak (default %(default)s)",
+    )
+    parser.add_argument(
+        "--rounds", metavar="N", default="11", help="measurements of each allocator, 5 to 999 (default %(default)s)"
+    )
+    parser.add_argument(
+        "--seed", metavar="N", default="1", help="seed of the order in the rounds (default %(default)s)"
+    )
+    parser.add_argument(
+        "--threads", metavar="LIST", help="throughput on so many real threads: numbers from 1 to 1024 with commas"
+    )
+    parser.add_argument("--timeout", metavar="SECONDS", help="as for allocstats")
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="PATH",
+        help="a folder, or the name of the figure; an ending .png, .svg or .pdf selects the format (default "
+        "OPS-compare.png)",
+    )
+    formats = parser.add_argument(
+        "--format", metavar="LIST", help="png, svg, pdf, or several separated by commas (default png)"
+    )
+    arguments.suggest(formats, FORMATS, are_list=True)
+    parser.add_argument("--json", action="store_true", help="print all numbers as JSON")
+    parser.add_argument("-q", "--quiet", action="store_true", help="no progress, no table")
+
+
+def _number(option: str, text: str, low: int, high: int) -> int:
+    if not text.isdecimal() or not low <= int(text) <= high:
+        raise UsageError(f"{option}: '{text}' is not a number from {low} to {high}")
+    return int(text)
+
+
+def _target(args: argparse.Namespace) -> tuple[str, list[str]]:
+    """The name of the figure without its ending, and its formats."""
+    default = os.path.basename(args.ops) + ("-threads" if args.threads else "-compare")
+    output = args.output
+    if output is None:
+        stem, ending = os.path.join(os.path.dirname(args.ops), default), None
+    elif os.path.isdir(output) or output.endswith("/"):
+        stem, ending = os.path.join(output, default), None
+    else:
+        stem, ending = stem_of(output)
+    return stem, parse_formats(args.format) if args.format else [ending or "png"]
+
+
+# -- the table ---------------------------------------------------------------------------------
+
+
+def _range(place: tuple[int, int] | None) -> str:
+    if place is None:
+        return "-"
+    return str(place[0]) if place[0] == place[1] else f"{place[0]}-{place[1]}"
+
+
+def _with_interval(one: Median) -> str:
+    return f"{one.value:.1f} [{one.low:.1f}, {one.high:.1f}] ns"
+
+
+def _latency(one: Median | None, step: float) -> str:
+    if one is None:
+        return "-"
+    return f"<{human_ns(step)}" if one.value < step - 0.5 else human_ns(one.value)
+
+
+def _bytes(one: Median | None) -> str:
+    return "-" if one is None else human_bytes(one.value)
+
+
+def _shares(entry: Entry) -> list[str]:
+    """Percent of the resident bytes inside of blocks beyond their sizes, in headers, and outside of blocks."""
+    resident, used, usable, headers = (entry.median(key) for key in ("resident", "used", "usable", "headers"))
+    if resident is None or used is None or not resident.value:
+        return ["-"] * 3
+    inside = usable.value - used.value if usable else None
+    of_headers = headers.value if headers else None
+    rest = resident.value - used.value - (inside or 0) - (of_headers or 0)
+    return ["-" if n is None else f"{100 * n / resident.value:.1f}%" for n in (inside, of_headers, max(rest, 0))]
+
+
+def _count(one: Median | None) -> str:
+    return "-" if one is None else f"{one.value:,.0f}"
+
+
+def _row(entry: Entry, result: Comparison, time: Places, space: Places) -> list[str]:
+    return [
+        _range(time.place.get(entry.name)),
+        entry.name,
+        _with_interval(entry.time),
+        *(_latency(entry.median(key), result.clock_step) for key in LATENCIES),
+        _range(space.place.get(entry.name)),
+        _bytes(entry.median("resident")),
+        _bytes(entry.median("mapped")),
+        *_shares(entry),
+        _count(entry.median("minor_faults")),
+        _count(entry.median("memory_calls")),
+    ]
+
+
+HEADINGS = (
+    "place",
+    "allocator",
+    "time [95% interval]",
+    "p50",
+    "p99",
+    "p99.9",
+    "max",
+    "space",
+    "resident",
+    "mapped",
+    "inside",
+    "headers",
+    "outside",
+    "faults",
+    "mem.calls",
+)
+
+
+def _table(result: Comparison) -> str:
+    time, space = result.places("time"), result.places("resident")
+    rows = [_row(entry, result, time, space) for entry in sorted(result.entries, key=lambda e: e.time.value)]
+    left_out = sum(sum(entry.values("left_out") or []) for entry in result.entries)
+    lines = [
+        aligned([list(HEADINGS), *rows]),
+        f"heap {human_bytes(result.heap)} for all, live peak {human_bytes(result.live_peak)}; {result.rounds} rounds; "
+        f"taken off for the replay itself: {_with_interval(result.null_ns)} per operation",
+        f"the clock's step is {human_ns(result.clock_step)} and its reading, which is taken off, takes "
+        f"{human_ns(result.clock_cost)}; {left_out:,.0f} single timings were left out because the thread was preempted",
+        f"the frontier of time and space: {', '.join(entry.name for entry in result.frontier())}",
+    ]
+    missing = result.without_hardware()
+    if missing:
+        lines.append(f"this machine does not give counters of {', '.join(missing)}".replace("_", " "))
+    return "\n".join(lines)
+
+
+# -- JSON --------------------------------------------------------------------------------------
+
+
+def _list(one: Median | None) -> list[float] | None:
+    return None if one is None else one.as_list()
+
+
+def _entry_as_json(entry: Entry) -> dict[str, Any]:
+    keys = (*LATENCIES, *SPACES, *COUNTS, *HARDWARE)
+    return {
+        "allocator": entry.name,
+        "time_ns": entry.time.as_list(),
+        **{key: _list(entry.median(key)) for key in keys},
+        "rounds": entry.rounds,
+    }
+
+
+def _places_as_json(places: Places) -> dict[str, Any]:
+    return {
+        "order": places.order,
+        "places": {name: list(place) for name, place in places.place.items()},
+        "certain": [list(pair) for pair in places.better],
+    }
+
+
+def _as_json(result: Comparison, figures: list[str], skipped: list[Driver]) -> dict[str, Any]:
+    return {
+        "opsfile": result.ops,
+        "heap": result.heap,
+        "live_peak": result.live_peak,
+        "rounds": result.rounds,
+        "null_time_ns": result.null_ns.as_list(),
+        "clock_step_ns": result.clock_step,
+        "clock_cost_ns": result.clock_cost,
+        "results": [_entry_as_json(entry) for entry in result.entries],
+        "time": _places_as_json(result.places("time")),
+        "space": _places_as_json(result.places("resident")),
+        "frontier": [entry.name for entry in result.frontier()],
+        "failed": [{"allocator": f.allocator, "reason": f.reason} for f in result.failures],
+        "skipped": [{"allocator": d.name, "reason": d.reason} for d in skipped],
+        "figures": figures,
+    }
+
+
+# -- throughput on threads -----------------------------------------------------------------------
+
+
+def _throughput_table(result: Throughput) -> str:
+    most = result.threads[-1]
+
+    def cell(curve: Curve, count: int) -> str:
+        rate = curve.rate(count)
+        return f"{human_count(rate.value)} [{human_count(rate.low)}, {human_count(rate.high)}]"
+
+    head = ["allocator", *(f"{count} thr." for count in result.threads), "remote", "waited", "locked"]
+    rows = [
+        [
+            curve.name,
+            *(cell(curve, count) for count in result.threads),
+            f"{100 * curve.remote(most):.1f}%",
+            f"{100 * curve.share(most, 'waited_ns'):.1f}%",
+            f"{100 * curve.share(most, 'lock_waited_ns'):.1f}%",
+        ]
+        for curve in sorted(result.curves, key=lambda one: -one.rate(most).value)
+    ]
+    return aligned([head, *rows]) + (
+        f"\noperations in a second, medians of {result.rounds} rounds with 95% intervals; remote, waited and locked "
+        f"with {most} threads; OPS has {result.threads_of_file}"
+    )
+
+
+def _throughput_as_json(result: Throughput, figures: list[str], skipped: list[Driver]) -> dict[str, Any]:
+    return {
+        "opsfile": result.ops,
+        "rounds": result.rounds,
+        "threads": result.threads,
+        "threads_of_file": result.threads_of_file,
+        "results": [
+            {
+                "allocator": curve.name,
+                "rates": {str(count): curve.rate(count).as_list() for count in result.threads},
+                "rounds": {str(count): curve.rounds[count] for count in result.threads},
+            }
+            for curve in result.curves
+        ],
+        "failed": [{"allocator": f.allocator, "reason": f.reason} for f in result.failures],
+        "skipped": [{"allocator": d.name, "reason": d.reason} for d in skipped],
+        "figures": figures,
+    }
+
+
+def _workers(text: str) -> list[int]:
+    return sorted({_number("--threads", part.strip(), 1, 1024) for part in text.split(",")})
+
+
+def _report(args: argparse.Namespace, figures: list[str], failures: list[Failure], skipped: list[Driver]) -> int:
+    """Print the problems and the names of the figures; return the exit status."""
+    for driver in skipped:
+        note(NAME, f"skipped {driver.name}: {driver.reason}", args.quiet)
+    for failure in failures:
+        note(NAME, f"{'no result of' if failure.gave_up else 'failed'} {failure.allocator}: {failure.reason}")
+    for path in figures:
+        note(NAME, f"wrote {path}", args.quiet)
+    return 1 if any(not failure.gave_up for failure in failures) else 0
+
+
+def run(args: argparse.Namespace) -> int:
+    """Exit status 0, or 1 if an allocator failed for another reason than running out of memory."""
+    rounds, seed = _number("--rounds", args.rounds, 5, 999), _number("--seed", args.seed, 0, 2**63)
+    options = () if args.timeout is None else (f"--timeout={_number('--timeout', args.timeout, 0, 10**6)}",)
+    stem, formats = _target(args)
+    replay = Replay()
+    drivers, skipped = choose(args.allocator, replay.drivers())
+    if not os.path.exists(args.ops):
+        raise SteveError(f"{args.ops}: no such file; `steve ops` makes one from a trace")
+    peak = replay.live_peak(args.ops)
+    if peak == 0:
+        raise SteveError(f"{args.ops}: allocates nothing; there is nothing to replay")
+    heap = heap_bytes(args.heap, peak)
+    with Progress("compare", args.quiet, "measurements") as progress:
+        if args.threads:
+            workers = _workers(args.threads)
+            options += (f"--heap={max([heap, *(driver.least_heap for driver in drivers)])}",)
+            curves = throughput(replay, args.ops, drivers, workers, rounds, seed, options, progress)
+        else:
+            result = compare(replay, args.ops, drivers, heap, rounds, seed, options, progress)
+    if args.threads:
+        figures, failures = draw_throughput(curves, stem, formats), curves.failures
+        answer, table = _throughput_as_json(curves, figures, skipped), _throughput_table(curves)
+    else:
+        figures, failures = draw_comparison(result, stem, formats), result.failures
+        answer, table = _as_json(result, figures, skipped), _table(result)
+    if args.json:
+        print(json.dumps(answer, indent=2, allow_nan=False))
+    elif not args.quiet:
+        print(table)
+    return _report(args, figures, failures, skipped)

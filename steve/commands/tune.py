@@ -1,0 +1,406 @@
+"""steve tune: search for the options of an allocator that suit a program.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from steve.commands import ops as ops_command
+from steve.plots.ranking_tables import aligned
+from steve.plots.style import parse_formats, stem_of
+from steve.system.errors import SteveError, UsageError
+from steve.system.messages import note
+from steve.system.output import Output
+from steve.system.tempfiles import scratch_folder
+from steve.terminal import arguments
+from steve.terminal.progress import Progress
+from steve.terminal.units import human_bytes, human_ns
+
+if TYPE_CHECKING:
+    from steve.allocstats.intervals import Median
+    from steve.allocstats.replay import Replay
+    from steve.tune.choice import Choice
+    from steve.tune.measure import Bench
+    from steve.tune.options import OptionSet
+    from steve.tune.verify import Check
+
+NAME = "tune"
+HELP = "search for the options of an allocator that suit a program"
+GOALS = ("rss", "time", "p99", "balance")
+SEARCH_SHARE = 0.5  # of the budget
+NAMED = 5  # option sets that were not tried, in the text
+EXAMPLES = """\
+FILE is a memtrace or an ops file. Its News, Frees and Resizes are replayed on malloc of the system (steve-replay
+--system), with the library of the allocator in LD_PRELOAD and its options in the environment, as programs get them.
+The allocator requests memory from the system and returns it there, so its options have the effect that they have in a
+program. Blocks of Lua heaps and of a program's own heaps are left out, since no library replaces their allocators.
+
+The search replays the first half of the file. Its best option sets, and the defaults of all allocators, are then
+replayed on the whole file and on the second half, which was not searched. An option set is recommended only if it is
+better than the defaults of its allocator and than the reference on both; if none is, keep the defaults of the
+reference. The table says why the others are not recommended. With --holdout=FILE, the search replays the whole file,
+and FILE takes the place of the second half.
+
+Every replay is a new process; those to be compared take turns in random order. Figures are medians, with the 95%
+interval of the bootstrap.
+
+--goal: rss is the most resident memory, time is the CPU time of the replay including that of the system, p99 is the
+time that 99% of the calls of malloc and of free do not exceed, balance is the geometric mean of rss and time.
+
+Some options act after some time: they are marked in the result. A replay takes less time than the program did, so
+give the duration of the program with --duration. The replay then takes as long.
+
+No replay begins after --budget. What was not tried for lack of time is printed; the time of --verify is not in it.
+
+--verify runs the command with and without the options, and compares its peak of resident memory and its CPU time with
+the prediction: `confirmed` means that the prediction is within 10%. If the defaults are to be kept, the options are
+those of the best other row.
+
+examples:
+  steve tune app.ljt
+  steve tune app.ljt --allocators=jemalloc,glibc --goal=balance --budget=2m
+  steve tune app.ljt --verify='./app --load=test.data' -o tuned.png
+"""
+
+
+def seconds_of(text: str) -> float:
+    """An amount of time: 90, 90s, 10m, 1h."""
+    units = {"s": 1, "m": 60, "h": 3600}
+    number, unit = (text[:-1], text[-1]) if text[-1:] in units else (text, "s")
+    try:
+        value = float(number) * units[unit]
+    except ValueError:
+        value = 0
+    if not 0 < value < 1e7:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a time like 90s, 10m or 1h")
+    return value
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("file", metavar="FILE", help="memtrace or ops file")
+    parser.add_argument("--allocators", metavar="A,B", help="those to try (default: all that have a table of options)")
+    parser.add_argument(
+        "--reference", metavar="A", default="glibc", help="the allocator of the program today (default: glibc)"
+    )
+    parser.add_argument("--goal", choices=GOALS, default="rss", help="what to minimise (default %(default)s)")
+    parser.add_argument(
+        "--budget", type=seconds_of, default=600.0, metavar="TIME", help="how long it may take (default 10m)"
+    )
+    parser.add_argument(
+        "--holdout", metavar="FILE", help="choose among the best by this file instead of the second half"
+    )
+    parser.add_argument(
+        "--duration", type=seconds_of, metavar="TIME", help="how long the program takes: the replay takes as long"
+    )
+    parser.add_argument("--verify", metavar="COMMAND", help="run the program to check the prediction")
+    parser.add_argument(
+        "-o", "--output", metavar="PATH", help="the figure; .png, .svg or .pdf (default FILE-tuned.png)"
+    )
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    arguments.add_quiet(parser)
+
+
+@dataclass
+class Result:
+    """What is printed."""
+
+    choice: Choice
+    checks: list[Check] = field(default_factory=list)
+    figure: list[str] = field(default_factory=list)
+
+
+def _percent(value: float) -> str:
+    return f"{100 * (value - 1):+.1f}%"
+
+
+def _change(one: Median | None) -> str:
+    """A change with its interval, which one replay does not have."""
+    if one is None:
+        return "-"
+    return _percent(one.value) + (f" ({_percent(one.low)} to {_percent(one.high)})" if one.count > 1 else "")
+
+
+def _chosen(args: argparse.Namespace, replay: Replay) -> tuple[list[OptionSet], OptionSet]:
+    """The defaults of the allocators to try, that of the reference first, and the reference."""
+    from steve.tune.measure import missing_library
+    from steve.tune.options import OptionSet, find_tables
+
+    tables = {table.name: table for table in find_tables(replay.ask("--list", "--json"))}
+    names = args.allocators.split(",") if args.allocators else list(tables)
+    usable = []
+    for name in dict.fromkeys([args.reference, *names]):
+        if name not in tables:
+            raise UsageError(f"no table of options for allocator '{name}'; there are: {', '.join(tables)}")
+        if not missing_library(tables[name]):
+            usable.append(OptionSet(tables[name]))
+        elif args.allocators or name == args.reference:
+            raise SteveError(f"{name}: {tables[name].library} is not found: install Debian's {tables[name].package}")
+        else:
+            note(NAME, f"left out {name}: it needs Debian's {tables[name].package}", args.quiet)
+    return usable, usable[0]
+
+
+def ops_of(path: str, folder: str, quiet: bool) -> str:
+    """An ops file with the malloc blocks of a memtrace; an ops file as it is."""
+    from steve.trace import source
+
+    if not os.path.exists(path):
+        raise SteveError(f"{path}: no such file")
+    if source.holds_operations(path):
+        return path
+    made = os.path.join(folder, os.path.basename(path) + "-malloc-ops")
+    args = argparse.Namespace(
+        file=path,
+        salvage=False,
+        quiet=quiet,
+        where='heap = "malloc"',
+        begin=None,
+        end=None,
+        divided=True,
+        resize=True,
+        threads=True,
+        times=False,
+        compat=False,
+        jobs=1,
+        scheduler=None,
+    )
+    with Output(made) as out:
+        ops_command.translated(args, out, "binary")
+    return made
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The files to search, to report, and to check the result on; what the last one is called; whether the program has
+    several threads."""
+
+    searched: str
+    whole: str
+    rest: str
+    rest_name: str
+    threads: bool
+
+
+def _parts(args: argparse.Namespace, folder: str) -> Parts:
+    """The files to replay."""
+    from steve.analysis import opsarrays
+
+    whole = ops_of(args.file, folder, args.quiet)
+    everything = opsarrays.read(whole)
+    if not len(everything.code):
+        raise SteveError(f"{args.file}: malloc has no blocks in it, so no options have an effect")
+    paths = [os.path.join(folder, name) for name in ("whole", "first", "second")]
+    opsarrays.write_binary(paths[0], everything)
+    threads = everything.thread.max() > 1 and not (everything.thread == 0).any()
+    if args.holdout:
+        return Parts(paths[0], paths[0], ops_of(args.holdout, folder, args.quiet), args.holdout, threads)
+    for path, half in zip(paths[1:], opsarrays.halves(everything)):
+        opsarrays.write_binary(path, half)
+    return Parts(paths[1], paths[0], paths[2], "the second half of the file", threads)
+
+
+def _bench(args: argparse.Namespace, replay: Replay, parts: Parts, ops: str) -> Bench:
+    """The bench for one of the files. Half of the file takes half of --duration."""
+    from steve.tune.measure import Bench
+
+    if parts.threads:
+        if args.duration is not None or args.goal == "p99":
+            raise UsageError(f"{args.file}: has several threads, for which there is no --duration and no --goal=p99")
+        return Bench(replay, ops, False, ("--threads=replay",))
+    if args.duration is None:
+        return Bench(replay, ops, args.goal == "p99")
+    part = 1.0 if args.holdout or ops == parts.whole else 0.5
+    return Bench(replay, ops, args.goal == "p99", (f"--pace={max(1, round(1000 * part * args.duration))}",))
+
+
+def _measured(args: argparse.Namespace, replay: Replay, folder: str, tick: Callable[[], None]) -> Choice:
+    from steve.tune.choice import choose
+    from steve.tune.search import Search
+
+    begun = time.monotonic()
+    defaults, reference = _chosen(args, replay)
+    parts = _parts(args, folder)
+    searched, whole, held_out = (_bench(args, replay, parts, ops) for ops in (parts.searched, parts.whole, parts.rest))
+    whole.measure([reference], 1, math.inf, tick)
+    if whole.samples[reference].failure:
+        raise SteveError(f"{reference.name}: {whole.samples[reference].failure}")
+    search_end = time.monotonic() + SEARCH_SHARE * (begun + args.budget - time.monotonic())
+    found = Search(searched, defaults, reference, args.goal, tick).run(parts.threads, search_end)
+    benches = (searched, whole, held_out)
+    return choose(args.goal, defaults, found, benches, parts.rest_name, begun + args.budget, tick)
+
+
+def _draw(args: argparse.Namespace, choice: Choice) -> list[str]:
+    from steve.plots.tuned import draw_tuned
+
+    stem, kind = stem_of(args.output or args.file + "-tuned.png")
+    title = f"{os.path.basename(args.file)}: allocators and options"
+    return draw_tuned(choice, title, stem, parse_formats(kind or "png"))
+
+
+# -- text --------------------------------------------------------------------------------------
+
+
+def _table(choice: Choice) -> str:
+    from steve.allocstats.intervals import median
+
+    bench, rows = choice.whole, []
+    latency = choice.goal == "p99"
+    for number, one in enumerate(choice.rows, 1):
+        space, cpu = bench.resident(one, choice.reference), median(bench.samples[one].cpu)
+        rows.append(
+            [
+                str(number),
+                human_bytes(space.value),
+                human_ns(cpu.value),
+                *([human_ns(median(bench.samples[one].p99).value)] if latency else []),
+                _change(choice.change(bench, one)),
+                _change(choice.change(choice.held_out, one)),
+                one.name,
+                choice.verdict(one),
+            ]
+        )
+    p99 = ["p99"] if latency else []
+    goal = choice.goal
+    head = ["", "resident", "CPU time", *p99, f"{goal}, whole file", f"{goal}, held out", "options", "verdict"]
+    return aligned([head, *rows])
+
+
+def _advice(choice: Choice) -> list[str]:
+    one, reference = choice.recommended, choice.reference
+    if one == reference:
+        lines = [f"keep the defaults of {reference.name}: no option set is certainly better for {choice.goal}"]
+        best = choice.contender
+        if best != reference:
+            lines.append(f"  the best of the others, {best.name}: {choice.verdict(best)}")
+        return lines
+    rss, cpu = (choice.change(choice.whole, one, goal) for goal in ("rss", "time"))
+    calls = one.calls()
+    lines = [
+        f"best for {choice.goal}: {one.name}",
+        f"  set it by:  {one.shell() or 'nothing to set'}",
+        *([f"  or call:    {' '.join(calls)}"] if calls and len(calls) == len(one.settings) else []),
+        f"  on this trace, against {reference.name}: {choice.goal} {_change(choice.change(choice.whole, one))}; "
+        f"on {choice.held_out_name} {_change(choice.change(choice.held_out, one))}",
+        f"  resident memory of the replay {_change(rss)}, its CPU time {_change(cpu)}",
+    ]
+    if one.timed:
+        lines.append(f"  {', '.join(one.timed)}: acts after some time; give --duration, or check it with --verify")
+    return lines
+
+
+def _left_out(choice: Choice) -> list[str]:
+    """What there was no time for."""
+    found, lines = choice.found, []
+    if found.not_tried:
+        names = ", ".join(one.name for one in found.not_tried[:NAMED])
+        more = f", and {len(found.not_tried) - NAMED} more" if len(found.not_tried) > NAMED else ""
+        lines.append(
+            f"not tried for lack of time: {len(found.not_tried)} of {found.tried + len(found.not_tried)} option sets "
+            f"({names}{more}); a longer --budget tries more"
+        )
+    if choice.not_replayed:
+        names = ", ".join(one.name for one in choice.not_replayed)
+        lines.append(f"not replayed on the whole file for lack of time: {names}")
+    return lines
+
+
+def _verdicts(checks: list[Check]) -> list[str]:
+    lines = []
+    for check in checks:
+        show = human_ns if check.name == "CPU time" else human_bytes
+        outcome = "confirmed" if check.confirmed else "not confirmed"
+        lines.append(
+            f"{check.name} of the program with {check.options.name}: {outcome}: predicted {show(check.predicted)}, "
+            f"measured {show(check.measured.value)} ({show(check.measured.low)} to {show(check.measured.high)}), "
+            f"{100 * check.error:+.1f}%; with the reference "
+            f"{show(check.reference.value)}"
+        )
+    return lines
+
+
+def _text(result: Result) -> str:
+    choice = result.choice
+    lines = [_table(choice), "", *_advice(choice)]
+    for allocator, options in choice.found.ineffective.items():
+        lines.append(f"no effect on this trace: {allocator} {', '.join(options)}")
+    lines += _left_out(choice)
+    lines += _verdicts(result.checks)
+    lines += [f"figure: {path}" for path in result.figure]
+    return "\n".join(lines)
+
+
+# -- JSON --------------------------------------------------------------------------------------
+
+
+def _row_as_json(choice: Choice, one: OptionSet) -> dict[str, Any]:
+    from steve.allocstats.intervals import median
+
+    bench = choice.whole
+    held_out = choice.change(choice.held_out, one)
+    return {
+        "allocator": one.allocator.name,
+        "options": dict(one.settings),
+        "environment": one.shell(),
+        "resident": bench.resident(one, choice.reference).as_dict(),
+        "cpu_ns": median(bench.samples[one].cpu).as_dict(),
+        "p99_ns": median(bench.samples[one].p99).as_dict() if bench.samples[one].p99 else None,
+        "page_faults": median(bench.samples[one].faults).value,
+        "ratio": bench.ratio(one, choice.reference, choice.goal).as_dict(),
+        "held_out": held_out.as_dict() if held_out else None,
+        "verdict": choice.verdict(one),
+    }
+
+
+def _as_json(args: argparse.Namespace, result: Result) -> dict[str, Any]:
+    choice, found = result.choice, result.choice.found
+    one = choice.recommended
+    return {
+        "file": args.file,
+        "goal": choice.goal,
+        "reference": choice.reference.name,
+        "recommended": {**_row_as_json(choice, one), "calls": one.calls(), "timed": one.timed},
+        "rows": [_row_as_json(choice, row) for row in choice.rows],
+        "held_out_part": choice.held_out_name,
+        "best_of_search": found.finalists[0].name if found.finalists else None,
+        "tried": found.tried,
+        "not_tried": [row.name for row in found.not_tried],
+        "not_replayed": [row.name for row in choice.not_replayed],
+        "no_effect": found.ineffective,
+        "unusable": {row.name: reason for row, reason in found.unusable.items()},
+        "verified": [check.as_dict() for check in result.checks],
+        "figure": result.figure,
+    }
+
+
+def run(args: argparse.Namespace) -> int:
+    """Exit status 0; 1 if --verify did not confirm the prediction."""
+    from steve.allocstats.replay import Replay
+    from steve.tune.verify import verify
+
+    replay = Replay()
+    with scratch_folder("steve-tune-") as folder, Progress("tune", args.quiet, "replays") as progress:
+        done = [0]
+
+        def tick() -> None:
+            done[0] += 1
+            progress(done[0])
+
+        choice = _measured(args, replay, folder, tick)
+        result = Result(choice)
+        if args.verify:
+            result.checks = verify(replay, args.verify, choice.whole, choice.reference, choice.contender)
+    result.figure = _draw(args, choice)
+    for one, reason in choice.found.unusable.items():
+        note(NAME, f"cannot be used: {one.name}: {reason}", args.quiet)
+    print(json.dumps(_as_json(args, result), indent=2) if args.json else _text(result))
+    return 0 if all(check.confirmed for check in result.checks) else 1

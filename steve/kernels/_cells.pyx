@@ -1,0 +1,140 @@
+# cython: language_level=3, boundscheck=False
+"""The sums of which `steve report` makes the numbers of any window: see steve/kernels/lives/cells.h.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+from libc.stdint cimport uint64_t
+
+from steve.kernels._walk cimport Analysis, Walk
+from steve.kernels.records cimport array_of, data_of, enough
+from steve.trace.cmemtrace cimport mt_batch, mt_event, mt_live_block_t
+
+
+cdef extern from "steve/kernels/lives/cells.h" nogil:
+    enum: CELLS_BINS
+    struct cells_group:
+        pass
+    struct cell:
+        pass
+    struct cells_other:
+        pass
+    struct cells_survivor:
+        pass
+    struct cells:
+        uint64_t operations, width
+        const cell *cells
+        const cells_group *groups
+        const cells_other *others
+        const cells_survivor *survivors
+        size_t n_cells, n_groups, n_others, n_survivors
+    struct cells_partial:
+        uint64_t operations, width
+        const cell *cells
+        const cells_group *groups
+        const cells_other *others
+        const cells_survivor *survivors
+        size_t n_cells, n_groups, n_others, n_survivors
+    void cells_init(cells *c, size_t most)
+    void cells_free(cells *c)
+    void cells_begin_shard(cells *c, uint64_t operations, uint64_t total)
+    bint cells_enter(cells *c, const mt_live_block_t *live)
+    bint cells_feed(cells *c, const mt_event *events, size_t n)
+    bint cells_feed_batch(cells *c, const mt_batch *batch)
+    bint cells_finish(cells *c)
+    bint cells_list_survivors(cells *c)
+    bint cells_join(cells *whole, const cells_partial *shard)
+
+import numpy as np
+
+MOST = 2000000  # cells of 80 bytes
+SUMS = ("news", "allocated", "frees", "freed", "reads", "writes", "bytes_read", "bytes_written")
+GROUP = np.dtype([("stack", "u4"), ("heap", "u4"), ("thread", "u2"), ("type", "u2")])
+CELL = np.dtype([("group", "u4"), ("made", "u2"), ("bin", "u2"), *((name, "u8") for name in SUMS)])
+OTHER = np.dtype((np.void, sizeof(cells_other)))
+SURVIVOR = np.dtype((np.void, sizeof(cells_survivor)))
+
+if (GROUP.itemsize, CELL.itemsize) != (sizeof(cells_group), sizeof(cell)):
+    raise ImportError("steve.kernels._cells: column names and cells.h disagree")
+
+
+cdef class BlockCells(Analysis):
+    """What happened to the blocks of each group, by bin. The result is the object itself. most: see cells.h."""
+
+    cdef cells c
+    needs = ("operations",)
+
+    def __cinit__(self, size_t most=MOST):
+        cells_init(&self.c, most)
+
+    def __dealloc__(self):
+        cells_free(&self.c)
+
+    cdef int begin_shard(self, checkpoint) except -1:
+        cells_begin_shard(&self.c, checkpoint.operations, checkpoint.total)
+        return 0
+
+    cdef int enter(self, Walk walk, const mt_live_block_t *block) except -1:
+        return enough(cells_enter(&self.c, block))
+
+    cdef bint take(self, const mt_event *events, size_t n) noexcept nogil:
+        return cells_feed(&self.c, events, n)
+
+    def take_batch(self, Walk walk):
+        cdef bint ok
+        with nogil:
+            ok = cells_feed_batch(&self.c, &walk.batch)
+        enough(ok)
+
+    def partial(self):
+        """(operations, width, cells, groups, others, survivors)."""
+        cdef bint ok
+        with nogil:
+            ok = cells_finish(&self.c) and cells_list_survivors(&self.c)
+        enough(ok)
+        return (self.c.operations, self.c.width, array_of(self.c.cells, self.c.n_cells, CELL), self.groups(),
+                array_of(self.c.others, self.c.n_others, OTHER),
+                array_of(self.c.survivors, self.c.n_survivors, SURVIVOR))
+
+    def merge(self, partials):
+        for partial in partials:
+            self.join_shard(partial)
+
+    cdef int join_shard(self, partial) except -1:
+        cdef cells_partial to
+        cdef bint ok
+        operations, width, found, groups, others, survivors = partial
+        to.operations, to.width = operations, width
+        to.cells, to.n_cells = <const cell *>data_of(found), len(found)
+        to.groups, to.n_groups = <const cells_group *>data_of(groups), len(groups)
+        to.others, to.n_others = <const cells_other *>data_of(others), len(others)
+        to.survivors, to.n_survivors = <const cells_survivor *>data_of(survivors), len(survivors)
+        with nogil:
+            ok = cells_join(&self.c, &to)
+        return enough(ok)
+
+    def end(self, uint64_t time, bint between):
+        cdef bint ok
+        with nogil:
+            ok = cells_finish(&self.c)
+        enough(ok)
+
+    def result(self):
+        return self
+
+    def width(self):
+        """Operations in a bin."""
+        return self.c.width
+
+    def operations(self):
+        """Number of all operations."""
+        return self.c.operations
+
+    def groups(self):
+        """Array of GROUP by number."""
+        return array_of(self.c.groups, self.c.n_groups, GROUP)
+
+    def cells(self):
+        """Array of CELL, without those of which all sums are 0, by group and bins."""
+        found = array_of(self.c.cells, self.c.n_cells, CELL)
+        found = found[found.view("u8").reshape(len(found), CELL.itemsize // 8)[:, 1:].any(axis=1)]
+        return found[np.lexsort((found["bin"], found["made"], found["group"]))]

@@ -1,0 +1,630 @@
+/* cells.c - what happened to the blocks of each group in each bin; see cells.h.
+ *
+ * Accesses are summed up in the block until the bin ends, because finding a cell takes longer than an access.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include "steve/kernels/lives/cells.h"
+
+#include "memtrace/base/array.h"
+#include "steve/kernels/base/live_blocks.h"
+#include "steve/kernels/base/prefetch.h"
+
+void cells_init(struct cells *c, size_t most)
+{
+    *c = (struct cells){.width = 1, .next = 1, .most = most};
+}
+
+void cells_free(struct cells *c)
+{
+    free(c->cells);
+    free(c->of_cells.at);
+    free(c->of_groups.at);
+    free(c->groups);
+    free(c->latest);
+    free(c->blocks);
+    free(c->others);
+    free(c->survivors);
+    words_free(&c->words);
+}
+
+/* ---- hashes -------------------------------------------------------------------------------- */
+
+static size_t hash_of(uint64_t a, uint64_t b)
+{
+    uint64_t h = (a ^ b * 0x9e3779b97f4a7c15u) * 0xff51afd7ed558ccdu;
+
+    return (size_t)(h ^ h >> 32);
+}
+
+static size_t hash_of_cell(uint32_t group, uint16_t made, uint16_t bin)
+{
+    return hash_of(group, (uint64_t)made << 16 | bin);
+}
+
+static size_t hash_of_group(const struct cells_group *g)
+{
+    return hash_of((uint64_t)g->stack << 32 | g->heap, (uint64_t)g->thread << 16 | g->type);
+}
+
+/* The element with a hash that is not yet in use. */
+static uint32_t *free_place(struct cells_index *index, size_t hash)
+{
+    size_t i = hash & (index->room - 1);
+
+    while (index->at[i])
+        i = (i + 1) & (index->room - 1);
+    return &index->at[i];
+}
+
+static bool index_clear(struct cells_index *index, size_t room)
+{
+    free(index->at);
+    index->at = calloc(room, sizeof *index->at);
+    index->room = index->at ? room : 0;
+    return index->at != NULL;
+}
+
+/* Make the index at least twice as large as n + 1 elements. *again: it was made anew, and is empty. */
+static bool index_reserve(struct cells_index *index, size_t n, bool *again)
+{
+    size_t room = index->room ? index->room : 1024;
+
+    while (room < 2 * (n + 1))
+        room *= 2;
+    *again = room != index->room;
+    return !*again || index_clear(index, room);
+}
+
+static bool reserve_cells(struct cells *c)
+{
+    bool again;
+
+    if (!array_reserve(&c->cells, &c->cells_room, c->n_cells + 1, sizeof *c->cells) ||
+        !index_reserve(&c->of_cells, c->n_cells, &again))
+        return false;
+    for (size_t i = 0; again && i < c->n_cells; i++) {
+        const struct cell *cell = &c->cells[i];
+        *free_place(&c->of_cells, hash_of_cell(cell->group, cell->made, cell->bin)) = (uint32_t)i + 1;
+    }
+    return true;
+}
+
+static bool reserve_groups(struct cells *c)
+{
+    bool again;
+
+    if (!array_reserve(&c->groups, &c->groups_room, c->n_groups + 1, sizeof *c->groups) ||
+        !array_grow(&c->latest, &c->latest_room, c->n_groups + 1, sizeof *c->latest) ||
+        !index_reserve(&c->of_groups, c->n_groups, &again))
+        return false;
+    for (size_t i = 0; again && i < c->n_groups; i++)
+        *free_place(&c->of_groups, hash_of_group(&c->groups[i])) = (uint32_t)i + 1;
+    return true;
+}
+
+/* ---- cells and groups ---------------------------------------------------------------------- */
+
+/* The sums of a cell, which is made if there is none. NULL when out of memory. Valid until the next call. */
+static struct cells_sums *find_cell(struct cells *c, uint32_t group, uint16_t made, uint16_t bin)
+{
+    if (!reserve_cells(c))
+        return NULL;
+    size_t mask = c->of_cells.room - 1, i = hash_of_cell(group, made, bin) & mask;
+
+    for (; c->of_cells.at[i]; i = (i + 1) & mask) {
+        struct cell *cell = &c->cells[c->of_cells.at[i] - 1];
+        if (cell->group == group && cell->made == made && cell->bin == bin)
+            return &cell->sums;
+    }
+    c->cells[c->n_cells] = (struct cell){.group = group, .made = made, .bin = bin};
+    c->of_cells.at[i] = (uint32_t)++c->n_cells;
+    return &c->cells[c->n_cells - 1].sums;
+}
+
+/* The cell of what happens now to a block; of blocks that were made in the present bin it is known by group. */
+static struct cells_sums *cell_now(struct cells *c, uint32_t group, uint16_t made)
+{
+    struct cells_sums *sums;
+
+    if (made != c->now)
+        return find_cell(c, group, made, c->now);
+    if (c->latest[group]) {
+        struct cell *cell = &c->cells[c->latest[group] - 1];
+        if (cell->bin == c->now && cell->made == c->now)
+            return &cell->sums;
+    }
+    sums = find_cell(c, group, made, c->now);
+    if (sums)
+        c->latest[group] =
+            (uint32_t)((const struct cell *)((const char *)sums - offsetof(struct cell, sums)) - c->cells) +
+            1;
+    return sums;
+}
+
+/* The number of a group, which is made if there is none. False when out of memory. */
+static bool find_group(struct cells *c, const struct cells_group *wanted, uint32_t *number)
+{
+    if (!reserve_groups(c))
+        return false;
+    size_t mask = c->of_groups.room - 1, i = hash_of_group(wanted) & mask;
+
+    for (; c->of_groups.at[i]; i = (i + 1) & mask) {
+        const struct cells_group *g = &c->groups[c->of_groups.at[i] - 1];
+        *number = c->of_groups.at[i] - 1;
+        if (g->stack == wanted->stack && g->heap == wanted->heap && g->thread == wanted->thread &&
+            g->type == wanted->type)
+            return true;
+    }
+    *number = (uint32_t)c->n_groups;
+    c->latest[c->n_groups] = 0;
+    c->groups[c->n_groups++] = *wanted;
+    c->of_groups.at[i] = *number + 1;
+    return true;
+}
+
+static void add_sums(struct cells_sums *to, const struct cells_sums *what)
+{
+    to->news += what->news;
+    to->allocated += what->allocated;
+    to->frees += what->frees;
+    to->freed += what->freed;
+    to->reads += what->reads;
+    to->writes += what->writes;
+    to->bytes_read += what->bytes_read;
+    to->bytes_written += what->bytes_written;
+}
+
+/* ---- wider bins ---------------------------------------------------------------------------- */
+
+/* Merge the cells of each two bins. */
+static bool merge_cells(struct cells *c)
+{
+    size_t n = c->n_cells;
+
+    if (c->of_cells.room && !index_clear(&c->of_cells, c->of_cells.room))
+        return false;
+    c->n_cells = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct cell cell = c->cells[i]; /* the merged cells are never more than those read */
+        struct cells_sums *sums = find_cell(c, cell.group, cell.made / 2, cell.bin / 2);
+
+        if (!sums)
+            return false;
+        add_sums(sums, &cell.sums);
+    }
+    return true;
+}
+
+static void begin_bin(struct cells *c)
+{
+    c->now = (uint16_t)(c->operations / c->width);
+    c->next = (c->operations / c->width + 1) * c->width;
+}
+
+static bool widen(struct cells *c)
+{
+    if (!merge_cells(c))
+        return false;
+    for (size_t slot = 0; slot < c->blocks_room; slot++) {
+        c->blocks[slot].made /= 2;
+        c->blocks[slot].bin /= 2;
+    }
+    for (size_t i = 0; i < c->n_others; i++)
+        c->others[i].bin /= 2;
+    if (c->latest)
+        memset(c->latest, 0, c->latest_room * sizeof *c->latest);
+    c->width *= 2;
+    begin_bin(c);
+    return true;
+}
+
+/* Merge bins as long as there are too many cells. */
+static bool bound_cells(struct cells *c)
+{
+    while (c->n_cells > c->most && c->now > 0)
+        if (!widen(c))
+            return false;
+    return true;
+}
+
+/* An operation was counted with which a bin begins. */
+static bool turn(struct cells *c)
+{
+    if (c->operations == CELLS_BINS * c->width && !widen(c))
+        return false;
+    begin_bin(c);
+    return bound_cells(c);
+}
+
+static inline bool end_operation(struct cells *c)
+{
+    return ++c->operations != c->next || turn(c);
+}
+
+/* ---- blocks -------------------------------------------------------------------------------- */
+
+static struct cells_other *put_other(struct cells *c, const struct cells_block *b, uint16_t bin)
+{
+    if (!array_reserve(&c->others, &c->others_room, c->n_others + 1, sizeof *c->others))
+        return NULL;
+    c->others[c->n_others] = (struct cells_other){.slot = (uint32_t)(b - c->blocks), .bin = bin};
+    return &c->others[c->n_others++];
+}
+
+/* The sums of what happened to a block in a bin. NULL when out of memory. what: CELLS_... */
+static struct cells_sums *sums_of(struct cells *c, const struct cells_block *b, uint16_t bin, uint8_t what)
+{
+    struct cells_other *other;
+
+    if (b->state == LIVE_HERE)
+        return bin == c->now ? cell_now(c, b->group, b->made) : find_cell(c, b->group, b->made, bin);
+    other = put_other(c, b, bin);
+    if (!other)
+        return NULL;
+    other->what = what;
+    return &other->sums;
+}
+
+/* Add the accesses to a block to its cell. */
+static bool settle(struct cells *c, struct cells_block *b)
+{
+    struct cells_sums *sums;
+
+    if (!(b->reads | b->writes))
+        return true;
+    sums = sums_of(c, b, b->bin, 0);
+    if (!sums)
+        return false;
+    add_sums(sums, &(struct cells_sums){.reads = b->count * b->reads,
+                                        .writes = b->count * b->writes,
+                                        .bytes_read = b->count * b->bytes_read,
+                                        .bytes_written = b->count * b->bytes_written});
+    b->reads = b->writes = b->bytes_read = b->bytes_written = 0;
+    return true;
+}
+
+static struct cells_block *block_at(struct cells *c, uint32_t slot)
+{
+    return slot < c->blocks_room && c->blocks[slot].state != LIVE_NONE ? &c->blocks[slot] : NULL;
+}
+
+static bool on_free(struct cells *c, struct cells_block *b)
+{
+    struct cells_sums *sums = settle(c, b) ? sums_of(c, b, c->now, CELLS_ENDED) : NULL;
+
+    if (!sums)
+        return false;
+    sums->frees += b->count;
+    sums->freed += b->size;
+    b->state = LIVE_NONE;
+    return true;
+}
+
+static bool on_new(struct cells *c, const struct mt_event *e)
+{
+    const struct cells_group group = {.stack = e->ref, .heap = e->heap, .thread = e->thread};
+    const struct live_block made = live_block_of(e);
+    struct cells_block *b;
+    struct cells_sums *sums;
+    uint32_t number;
+
+    if (!array_grow(&c->blocks, &c->blocks_room, (size_t)e->slot + 1, sizeof *c->blocks))
+        return false;
+    b = &c->blocks[e->slot];
+    if ((b->state != LIVE_NONE && !on_free(c, b)) || !find_group(c, &group, &number))
+        return false;
+    *b = (struct cells_block){.size = made.size,
+                              .count = (uint32_t)made.blocks,
+                              .group = number,
+                              .made = c->now,
+                              .bin = c->now,
+                              .state = LIVE_HERE};
+    sums = cell_now(c, number, c->now);
+    if (!sums)
+        return false;
+    sums->news += b->count;
+    sums->allocated += b->size;
+    return true;
+}
+
+static bool on_resize(struct cells *c, struct cells_block *b, uint64_t size)
+{
+    struct cells_sums *sums = sums_of(c, b, c->now, CELLS_RESIZED);
+
+    if (!sums)
+        return false;
+    sums->allocated += b->count * size;
+    sums->freed += b->size;
+    b->size = b->count * size;
+    b->resized = true;
+    return true;
+}
+
+/* The type of a block of this trace or shard became known. */
+static bool retype(struct cells *c, struct cells_block *b, uint16_t type)
+{
+    struct cells_group group = c->groups[b->group];
+    struct cells_sums *from, *to;
+    uint32_t number;
+
+    if (b->resized || group.type == type)
+        return true;
+    group.type = type;
+    if (!settle(c, b) || !find_group(c, &group, &number) ||
+        !(from = find_cell(c, b->group, b->made, b->made)))
+        return false;
+    from->news -= b->count;
+    from->allocated -= b->size;
+    b->group = number;
+    if (!(to = find_cell(c, number, b->made, b->made)))
+        return false;
+    to->news += b->count;
+    to->allocated += b->size;
+    return true;
+}
+
+static bool on_type(struct cells *c, const struct mt_event *e)
+{
+    struct cells_block *b = block_at(c, e->slot);
+    struct cells_other *other;
+
+    if (!b)
+        return true;
+    if (b->state == LIVE_HERE)
+        return retype(c, b, (uint16_t)e->ref);
+    if (!settle(c, b) || !(other = put_other(c, b, c->now)))
+        return false;
+    other->what = CELLS_TYPED;
+    other->type = (uint8_t)e->ref;
+    return true;
+}
+
+/* ---- accesses ------------------------------------------------------------------------------ */
+
+/* The block with which accesses in the present bin are counted. NULL when out of memory. */
+static inline struct cells_block *accessed(struct cells *c, struct cells_block *b)
+{
+    if (b->bin != c->now) {
+        if (!settle(c, b))
+            return NULL;
+        b->bin = c->now;
+    }
+    return b;
+}
+
+static bool on_access(struct cells *c, struct cells_block *b, unsigned kind, uint64_t size)
+{
+    if (!accessed(c, b))
+        return false;
+    b->reads += kind != MT_STORE;
+    b->writes += kind != MT_LOAD;
+    b->bytes_read += kind != MT_STORE ? size : 0;
+    b->bytes_written += kind != MT_LOAD ? size : 0;
+    return true;
+}
+
+static bool add_word(struct cells *c, struct cells_block *b, const struct access_sums *own)
+{
+    if (!accessed(c, b))
+        return false;
+    b->reads += own->counts[0] + own->counts[2];
+    b->writes += own->counts[1] + own->counts[2];
+    b->bytes_read += own->bytes[0] + own->bytes[2];
+    b->bytes_written += own->bytes[1] + own->bytes[2];
+    return true;
+}
+
+/* ---- the walk ------------------------------------------------------------------------------ */
+
+static bool on_operation(struct cells *c, const struct mt_event *e)
+{
+    struct cells_block *b;
+
+    if (e->kind == MT_NEW)
+        return on_new(c, e);
+    b = block_at(c, e->slot);
+    if (!b)
+        return true;
+    if (e->kind == MT_FREE)
+        return on_free(c, b);
+    return e->kind == MT_RESIZE ? on_resize(c, b, e->size) : on_access(c, b, e->kind, e->size);
+}
+
+bool cells_feed(struct cells *c, const struct mt_event *events, size_t n)
+{
+    for (const struct mt_event *e = events; e < events + n; e++) {
+        if (e->kind == MT_TYPE && !on_type(c, e))
+            return false;
+        if (e->kind <= MT_MODIFY && !(on_operation(c, e) && end_operation(c)))
+            return false;
+    }
+    return true;
+}
+
+/* A segment ran in which a bin ends, or some of whose words lay in no block. */
+static bool take_accesses(struct cells *c, const struct mt_batch *batch, const struct mt_step *step,
+                          const struct mt_place *places)
+{
+    const struct mt_segment_word *segment = &batch->segments[step->segment];
+    const struct mt_segment_access *a = &batch->accesses[segment->first];
+
+    for (const struct mt_segment_access *last = a + segment->count; a < last; a++) {
+        struct cells_block *b = block_at(c, places[a->word].slot);
+
+        if (places[a->word].slot == MT_NO_SLOT)
+            continue;
+        if ((b && !on_access(c, b, a->kind, a->size)) || !end_operation(c))
+            return false;
+    }
+    return true;
+}
+
+static bool take_segment(struct cells *c, const struct mt_batch *batch, const struct mt_step *step,
+                         const struct mt_place *places)
+{
+    const struct mt_segment_word *segment = &batch->segments[step->segment];
+
+    if (step->count != segment->count || c->operations + step->count >= c->next)
+        return take_accesses(c, batch, step, places);
+    for (unsigned i = 0; i < segment->words; i++) {
+        struct cells_block *b = block_at(c, places[i].slot);
+
+        if (b && !add_word(c, b, &c->words.sums[step->segment + i].own))
+            return false;
+    }
+    c->operations += step->count;
+    return true;
+}
+
+bool cells_feed_batch(struct cells *c, const struct mt_batch *batch)
+{
+    const struct ahead ahead = {c->blocks, c->blocks_room, sizeof *c->blocks, 0, sizeof *c->blocks};
+    const struct mt_place *places = batch->places;
+    const struct mt_event *events = batch->events;
+
+    if (!words_learn(&c->words, batch))
+        return false;
+    ahead_words(ahead, batch);
+    for (const struct mt_step *step = batch->steps; step < batch->steps + batch->n_steps; step++) {
+        if (step->segment != MT_STEP_EVENTS) {
+            if (!take_segment(c, batch, step, places))
+                return false;
+            places += batch->segments[step->segment].words;
+        } else if (cells_feed(c, events, step->count)) {
+            events += step->count;
+        } else {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool cells_finish(struct cells *c)
+{
+    for (size_t slot = 0; slot < c->blocks_room; slot++)
+        if (c->blocks[slot].state != LIVE_NONE && !settle(c, &c->blocks[slot]))
+            return false;
+    return bound_cells(c);
+}
+
+/* ---- shards -------------------------------------------------------------------------------- */
+
+void cells_begin_shard(struct cells *c, uint64_t operations, uint64_t total)
+{
+    c->operations = operations;
+    while (total / c->width >= CELLS_BINS)
+        c->width *= 2;
+    begin_bin(c);
+}
+
+bool cells_enter(struct cells *c, const struct mt_live_block *live)
+{
+    if (!array_grow(&c->blocks, &c->blocks_room, (size_t)live->slot + 1, sizeof *c->blocks))
+        return false;
+    c->blocks[live->slot] =
+        (struct cells_block){.size = live->size, .count = 1, .bin = c->now, .state = LIVE_BEFORE};
+    return true;
+}
+
+bool cells_list_survivors(struct cells *c)
+{
+    c->n_survivors = 0;
+    for (size_t slot = 0; slot < c->blocks_room; slot++) {
+        if (c->blocks[slot].state != LIVE_HERE)
+            continue;
+        if (!array_reserve(&c->survivors, &c->survivors_room, c->n_survivors + 1, sizeof *c->survivors))
+            return false;
+        c->survivors[c->n_survivors++] = (struct cells_survivor){c->blocks[slot], (uint32_t)slot};
+    }
+    return true;
+}
+
+static bool join_other(struct cells *c, const struct cells_other *other, unsigned shift)
+{
+    struct cells_block *b = block_at(c, other->slot);
+    struct cells_sums *sums;
+
+    if (!b)
+        return true;
+    if (other->what & CELLS_TYPED)
+        return retype(c, b, other->type);
+    sums = find_cell(c, b->group, b->made, (uint16_t)(other->bin >> shift));
+    if (!sums)
+        return false;
+    add_sums(sums, &other->sums);
+    b->resized |= (other->what & CELLS_RESIZED) != 0;
+    if (other->what & CELLS_ENDED)
+        b->state = LIVE_NONE;
+    return true;
+}
+
+static bool join_cells(struct cells *c, const struct cells_partial *shard, const uint32_t *groups,
+                       unsigned shift)
+{
+    for (size_t i = 0; i < shard->n_cells; i++) {
+        const struct cell *cell = &shard->cells[i];
+        struct cells_sums *sums = find_cell(c, groups[cell->group], (uint16_t)(cell->made >> shift),
+                                            (uint16_t)(cell->bin >> shift));
+
+        if (!sums)
+            return false;
+        add_sums(sums, &cell->sums);
+    }
+    return true;
+}
+
+static bool join_survivors(struct cells *c, const struct cells_partial *shard, const uint32_t *groups,
+                           unsigned shift)
+{
+    for (size_t i = 0; i < shard->n_survivors; i++) {
+        const struct cells_survivor *s = &shard->survivors[i];
+
+        if (!array_grow(&c->blocks, &c->blocks_room, (size_t)s->slot + 1, sizeof *c->blocks))
+            return false;
+        c->blocks[s->slot] = s->block;
+        c->blocks[s->slot].group = groups[s->block.group];
+        c->blocks[s->slot].made = (uint16_t)(s->block.made >> shift);
+        c->blocks[s->slot].bin = (uint16_t)(s->block.bin >> shift);
+    }
+    return true;
+}
+
+/* Of two widths, log2 of their ratio; 0 if the first is not smaller. */
+static unsigned shift_between(uint64_t width, uint64_t wider)
+{
+    unsigned shift = 0;
+
+    while (width << shift < wider)
+        shift++;
+    return shift;
+}
+
+static bool join_all(struct cells *whole, const struct cells_partial *shard, uint32_t *groups)
+{
+    unsigned shift;
+
+    while (whole->width < shard->width)
+        if (!widen(whole))
+            return false;
+    shift = shift_between(shard->width, whole->width);
+    for (size_t i = 0; i < shard->n_groups; i++)
+        if (!find_group(whole, &shard->groups[i], &groups[i]))
+            return false;
+    for (size_t i = 0; i < shard->n_others; i++)
+        if (!join_other(whole, &shard->others[i], shift))
+            return false;
+    if (!join_cells(whole, shard, groups, shift) || !join_survivors(whole, shard, groups, shift))
+        return false;
+    whole->operations = shard->operations;
+    begin_bin(whole);
+    return bound_cells(whole);
+}
+
+bool cells_join(struct cells *whole, const struct cells_partial *shard)
+{
+    uint32_t *groups = malloc((shard->n_groups + 1) * sizeof *groups);
+    bool ok = groups && join_all(whole, shard, groups);
+
+    free(groups);
+    return ok;
+}

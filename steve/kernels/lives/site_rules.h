@@ -1,0 +1,60 @@
+/* site_rules.h - sums that the rules about sites need: temporaries, unused capacity, and how the live bytes grow.
+ *
+ * The rules of findings.h judge a block by its own life. These judge what a site does in the whole run: see
+ * steve/analysis/site_rules.py. The run is divided into at most SITE_RULES_PARTS equal parts. Their width in operations
+ * doubles whenever there would be more, so at the end there are more than half as many. What is alive at the beginning
+ * of a part does not depend on the width at the time when a block was added.
+ * Memory: O(keys that occur). Not for samples of the blocks: weights are not used.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef STEVE_KERNELS_LIVES_SITE_RULES_H
+#define STEVE_KERNELS_LIVES_SITE_RULES_H
+
+#include "steve/kernels/lives/groups.h"
+#include "steve/kernels/lives/keyed_rows.h"
+
+#define SITE_RULES_PARTS 32
+
+struct site_rules_limits {
+    double capacity; /* a share: 0 to 1 */
+    uint64_t short_life, min_size;
+};
+
+/* Sums over blocks; bytes are those at the end of life, but of `spare` those that are not used. */
+struct site_rules_sums {
+    uint64_t blocks, bytes, accesses;
+};
+
+struct site_rules_row {
+    struct site_rules_sums made;
+    struct site_rules_sums brief; /* freed before the next New, or after a short life */
+    struct site_rules_sums spare; /* only a small first part was ever accessed */
+    uint64_t managed, frees;      /* blocks: objects of a garbage collector; freed */
+    double held; /* sum over the freed ones: bytes requested for all blocks during their lives */
+    /* Changes of what is alive: [i] is that between the beginning of part i - 1, without it, and that of part i. */
+    int64_t bytes[SITE_RULES_PARTS + 1], blocks[SITE_RULES_PARTS + 1];
+};
+
+struct site_rules {
+    struct site_rules_limits limits;
+    enum groups_key key;
+    struct site_rules_row *rows;
+    struct keyed_rows of_keys;
+    uint64_t width;                       /* of a part, in operations */
+    uint64_t last_new;                    /* number of the last New's operation */
+    uint64_t collected[SITE_RULES_PARTS]; /* by part: objects of a garbage collector that were freed */
+};
+
+void site_rules_init(struct site_rules *s, const struct site_rules_limits *limits, enum groups_key key);
+void site_rules_free(struct site_rules *s);
+/* keep: a byte for each life; NULL = all. False when out of memory. */
+bool site_rules_add(struct site_rules *s, const struct life *lives, const uint8_t *keep, size_t n);
+/* Make the parts wider until they have at least a width, or until they cover so many operations. */
+void site_rules_widen(struct site_rules *s, uint64_t width);
+void site_rules_cover(struct site_rules *s, uint64_t operations);
+/* Add n rows of another shard, each with its key, and its collected[]; both have the same width. False when out of
+ * memory. */
+bool site_rules_merge(struct site_rules *s, const uint32_t *keys, const struct site_rules_row *rows, size_t n,
+                      const uint64_t *collected);
+
+#endif

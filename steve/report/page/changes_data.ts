@@ -1,0 +1,82 @@
+// changes_data.ts - the data of the page of changes, as steve/report/changes.py writes them: base64 of zlib of JSON.
+// SPDX-License-Identifier: GPL-2.0-or-later
+import type { Named } from "./data";
+import { inflated } from "./data";
+import type { Sums, Tree } from "./tree";
+import { childrenOf, sumsOf } from "./tree";
+
+export interface Side {
+  name: string;
+  command: string;
+  operations: number;
+  timeline: { ends: number[]; times: number[]; bytes: number[]; blocks: number[]; allocated: number[] };
+  marks: [number, string][];
+}
+
+/** Columns by measure, of both traces. */
+interface Columns {
+  a: number[][];
+  b: number[][];
+}
+
+export interface RowColumns extends Columns {
+  text: string[];
+  others: number;
+  othersA: number[];
+  othersB: number[];
+}
+
+export interface Changes {
+  sides: [Side, Side];
+  /** Marks of both: the operation in A and in B, and the name. */
+  anchors: [number, number, string][];
+  /** Key and text. */
+  measures: [string, string][];
+  tree: { parent: number[]; frame: number[]; leaves: number[] } & Columns & Named;
+  rows: Record<string, RowColumns>;
+}
+
+/** A row of a table. */
+export interface Change {
+  text: string;
+  a: number;
+  b: number;
+}
+
+export const change = (row: Change): number => row.b - row.a;
+
+/** The rows whose measure differs, the largest change first. */
+export function movers(rows: RowColumns, measure: number): Change[] {
+  const a = rows.a[measure] ?? [], b = rows.b[measure] ?? [];
+  return rows.text.map((text, i) => ({ text, a: a[i] as number, b: b[i] as number })).filter(change)
+    .sort((x, y) => Math.abs(change(y)) - Math.abs(change(x)) || x.text.localeCompare(y.text));
+}
+
+/** The sums of all rows. */
+export function totalOf(rows: RowColumns, measure: number): Change {
+  const sum = (values: number[][], others: number[]): number =>
+    (values[measure] ?? []).reduce((total, value) => total + value, others[measure] as number);
+  return { text: "total", a: sum(rows.a, rows.othersA), b: sum(rows.b, rows.othersB) };
+}
+
+/** The tree with the sums of a measure: of both traces, and the widths, which are the larger of the two at each leaf. */
+export interface Compared {
+  tree: Tree;
+  a: Sums;
+  b: Sums;
+  width: Sums;
+}
+
+export function treeOf(data: Changes): Tree {
+  const { parent, frame, leaves } = data.tree;
+  return { parent, frame, leaves, children: childrenOf(parent) };
+}
+
+export function compared(data: Changes, tree: Tree, measure: number): Compared {
+  const a = Float64Array.from(data.tree.a[measure] ?? []), b = Float64Array.from(data.tree.b[measure] ?? []);
+  return { tree, a: sumsOf(tree, a), b: sumsOf(tree, b), width: sumsOf(tree, a.map((value, i) => Math.max(value, b[i] as number))) };
+}
+
+export async function load(base64: string): Promise<Changes> {
+  return JSON.parse(new TextDecoder().decode(await inflated(base64))) as Changes;
+}

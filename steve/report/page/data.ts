@@ -1,0 +1,130 @@
+// data.ts - the data of the page, as steve/report/windows.py writes them.
+//
+// Base64 of zlib of: the length of the JSON text (4 bytes, little-endian), the text, and columns of numbers, one after the
+// other, as varints. The columns have one number for each cell: the difference of its group to that of the cell before, the
+// bin in which the blocks were made, the number of bins from there to the bin in which something happened, and the sums
+// that SUMS names. SPDX-License-Identifier: GPL-2.0-or-later
+
+export const SUMS = ["news", "allocated", "frees", "freed", "reads", "writes", "bytesRead", "bytesWritten"] as const;
+export type Sum = typeof SUMS[number];
+
+/** The roll-ups that depend on a frame. */
+export const FRAME_ROLLUPS = ["function", "line", "file", "object"] as const;
+export type FrameRollup = typeof FRAME_ROLLUPS[number];
+
+/** Those that depend on the group of the blocks. */
+export const GROUP_ROLLUPS = ["kind", "heap", "thread"] as const;
+export type GroupRollup = typeof GROUP_ROLLUPS[number];
+
+/** Of a frame that stands for a kind of blocks, instead of the kind of its code. */
+export const KIND = 4;
+
+/** A source file: its row in the roll-up by file, its name, and its text; or why there is none. */
+export interface Source {
+  file: number;
+  path: string;
+  text: string;
+  missing: string;
+}
+
+/** What the JSON text has. Columns are parallel arrays. */
+interface Head {
+  operations: number;
+  width: number;
+  cells: number;
+  sites: number;
+  folded: number;
+  timeline: { ends: number[]; times: number[]; bytes: number[]; blocks: number[]; allocated: number[] };
+  marks: [number, string][];
+  nodes: { parent: number[]; frame: number[]; own: number[]; unread: number[] };
+  /** What the times of the timeline count: "instructions", "nanoseconds" or "events". */
+  timeUnit: string;
+  /** Does the trace have loads and stores? */
+  accesses: boolean;
+  groups: { node: number[] } & Record<GroupRollup, number[]>;
+  kinds: string[];
+  heaps: string[];
+  codes: string[];
+  frames: { text: string[]; code: number[]; lineNumber: number[] } & Record<FrameRollup, number[]>;
+  rows: Record<FrameRollup, string[]>;
+  sources: Source[];
+}
+
+/** What has frames with texts and kinds of code. */
+export interface Named {
+  frames: { text: string[]; code: number[] };
+}
+
+export interface Cells {
+  n: number;
+  group: Float64Array;
+  made: Float64Array;
+  bin: Float64Array;
+  sums: Record<Sum, Float64Array>;
+}
+
+export interface Data extends Head {
+  bins: number;
+  table: Cells;
+}
+
+export async function inflated(base64: string): Promise<Uint8Array> {
+  const text = atob(base64);
+  const bytes = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+/** Reads columns of varints, one after the other. */
+export class Columns {
+  private at: number;
+
+  constructor(private readonly bytes: Uint8Array, first: number) {
+    this.at = first;
+  }
+
+  next(n: number): Float64Array {
+    const column = new Float64Array(n);
+    for (let i = 0; i < n; i++) {
+      let value = 0, scale = 1, byte = 0;
+      do {
+        byte = this.bytes[this.at++] as number;
+        value += (byte & 127) * scale;
+        scale *= 128;
+      } while (byte > 127);
+      column[i] = value;
+    }
+    return column;
+  }
+}
+
+/** Frames for the kinds of blocks, after those of the stacks, for trees that show them. */
+function addKinds(head: Head): void {
+  const { frames, kinds } = head;
+  for (const kind of kinds) {
+    frames.text.push(kind);
+    frames.code.push(KIND);
+    frames.lineNumber.push(0);
+    for (const by of FRAME_ROLLUPS) frames[by].push(-1);
+  }
+}
+
+export function parsed(bytes: Uint8Array): Data {
+  const length = new DataView(bytes.buffer, bytes.byteOffset).getUint32(0, true);
+  const head = JSON.parse(new TextDecoder().decode(bytes.subarray(4, 4 + length))) as Head;
+  addKinds(head);
+  const columns = new Columns(bytes, 4 + length);
+  const group = columns.next(head.cells), made = columns.next(head.cells), bin = columns.next(head.cells);
+  for (let i = 0; i < head.cells; i++) {
+    group[i] += i ? group[i - 1] as number : 0;
+    bin[i] += made[i] as number;
+  }
+  const sums = {} as Record<Sum, Float64Array>;
+  for (const name of SUMS) sums[name] = columns.next(head.cells);
+  return { ...head, bins: Math.ceil(head.operations / head.width), table: { n: head.cells, group, made, bin, sums } };
+}
+
+export async function load(base64: string): Promise<Data> {
+  return parsed(await inflated(base64));
+}

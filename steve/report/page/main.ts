@@ -1,0 +1,271 @@
+// main.ts - the explorable part of the report: reads the data, and shows the same selection in all views.
+// SPDX-License-Identifier: GPL-2.0-or-later
+import type { Data } from "./data";
+import { load } from "./data";
+import { byId, make } from "./dom";
+import { Flame } from "./flame";
+import { bytesText, countText, exactText, shareText } from "./format";
+import type { Filter, Metric, Rollup, Unit } from "./query";
+import { maskOf, masked, METRICS, sumsByGroup, total } from "./query";
+import { rowsOf, rowText } from "./rollups";
+import { showSource } from "./source";
+import type { State } from "./state";
+import { fromFragment, initialState, isFragment, toFragment, VIEWS } from "./state";
+import { showTable } from "./table";
+import { Timeline, timesName } from "./timeline";
+import type { Sums, Tree } from "./tree";
+import { invertedTree, pathOf, plainTree, search, sumsOf } from "./tree";
+import { TreeView } from "./treeview";
+
+const METRIC_TEXTS: Record<Metric, string> = {
+  live: "live at its end", allocated: "allocated in it", freed: "freed in it",
+  growth: "growth: made in it, alive at its end", reads: "read in it", writes: "written in it",
+};
+const SHORT_TEXTS: Record<Metric, string> = {
+  live: "live at the end", allocated: "allocated", freed: "freed", growth: "growth", reads: "read", writes: "written",
+};
+
+class Page {
+  private state: State;
+  private readonly trees = new Map<string, Tree>();
+  private readonly timeline: Timeline;
+  private readonly flame: Flame;
+  private readonly treeView: TreeView;
+  private waiting = false;
+
+  constructor(private readonly data: Data) {
+    this.state = fromFragment(data, location.hash);
+    this.timeline = new Timeline(data, (window, dragging) => this.choose({ window }, dragging));
+    this.flame = new Flame(data, {
+      zoom: node => this.choose({ zoom: pathOf(this.tree(), this.data, node) }),
+      filter: frame => this.addFilter(this.filterOf(frame)),
+    });
+    this.treeView = new TreeView(data);
+    const times = byId<HTMLSelectElement>("explore-axis").options[1];
+    if (times) times.text = timesName(data);
+    for (const option of byId<HTMLSelectElement>("explore-metric").options)
+      option.disabled = !data.accesses && (option.value === "reads" || option.value === "writes");
+    this.listen();
+  }
+
+  /** The tree of stacks in the form that is chosen; each form is made once. */
+  private tree(): Tree {
+    const { inverted, kinds } = this.state, key = `${inverted} ${kinds}`;
+    const tree = this.trees.get(key) ?? (inverted ? invertedTree : plainTree)(this.data, kinds);
+    this.trees.set(key, tree);
+    return tree;
+  }
+
+  private listen(): void {
+    for (const key of ["metric", "unit", "scope", "axis", "split"] as const) {
+      const control = byId<HTMLSelectElement>(`explore-${key}`);
+      control.addEventListener("change", () => this.choose({ [key]: control.value } as Partial<State>));
+    }
+    const box = byId<HTMLInputElement>("explore-search");
+    box.addEventListener("input", () => this.choose({ search: box.value }));
+    const file = byId<HTMLSelectElement>("explore-file");
+    file.addEventListener("change", () => this.choose({ file: file.value }));
+    for (const key of ["inverted", "kinds"] as const) {
+      const box = byId<HTMLInputElement>(`explore-${key}`);
+      box.addEventListener("change", () => this.choose({ [key]: box.checked, zoom: [] }));
+    }
+    for (const view of VIEWS)
+      byId(`explore-tab-${view}`).addEventListener("click", () => this.choose({ view }));
+    byId("explore-tabs").addEventListener("keydown", event => this.tabKey(event));
+    byId("explore-reset").addEventListener("click", () => this.choose(initialState(this.data)));
+    document.addEventListener("keydown", event => this.key(event));
+    addEventListener("hashchange", () => {
+      if (isFragment(location.hash)) this.restore();
+    });
+  }
+
+  private restore(): void {
+    this.state = fromFragment(this.data, location.hash);
+    this.show(false);
+  }
+
+  private choose(change: Partial<State>, dragging = false): void {
+    this.state = { ...this.state, ...change };
+    if (dragging) {
+      if (this.waiting) return;
+      this.waiting = true;
+      requestAnimationFrame(() => {
+        this.waiting = false;
+        this.show(true);
+      });
+      return;
+    }
+    this.show(false);
+    this.remember();
+  }
+
+  private remember(): void {
+    const fragment = toFragment(this.data, this.state);
+    if (fragment || isFragment(location.hash))
+      history.replaceState(null, "", fragment || location.pathname + location.search);
+  }
+
+  private filterOf(frame: number): Filter {
+    const { frames, kinds } = this.data, kind = frame - (frames.text.length - kinds.length);
+    return kind < 0 ? { by: "function", row: frames.function[frame] as number } : { by: "kind", row: kind };
+  }
+
+  private addFilter(filter: Filter): void {
+    if (this.state.filters.some(each => each.by === filter.by && each.row === filter.row)) return;
+    this.choose({ filters: [...this.state.filters, filter], zoom: [] });
+  }
+
+  private readonly unitText = (value: number): string => this.state.unit === "bytes" ? bytesText(value) : countText(value);
+
+  /** Show the state in all views. */
+  show(dragging: boolean): void {
+    const begun = performance.now(), { data, state } = this, tree = this.tree();
+    const mask = maskOf(data, state.filters);
+    const byGroup = masked(sumsByGroup(data, state.window, state.metric, state.unit, state.scope), mask);
+    const sums = sumsOf(tree, byGroup), found = search(tree, sums, data, state.search);
+    this.showControls();
+    this.showWindow();
+    this.showTotals(mask);
+    this.showFilters();
+    byId("explore-found").textContent = found
+      ? `${this.unitText(found.value)}, ${shareText(found.value, sums.total[0] as number)}` : "";
+    if (!dragging) this.timeline.show(state, mask);
+    this.showView(tree, sums, byGroup, found, mask);
+    document.documentElement.dataset.exploreMs = (performance.now() - begun).toFixed(1);
+  }
+
+  private showView(tree: Tree, sums: Sums, byGroup: Float64Array, found: ReturnType<typeof search>, mask: Uint8Array): void {
+    const { view } = this.state;
+    const parts = ["flame", "tree", "source"];
+    for (const part of [...parts, "rows"]) byId(`explore-${part}`).hidden = part !== (parts.includes(view) ? view : "rows");
+    byId("explore-direction").hidden = view !== "flame" && view !== "tree";
+    if (view === "flame")
+      this.flame.show({ tree, sums, found, zoom: this.nodeAt(tree, this.state.zoom), unit: this.unitText });
+    else if (view === "tree") this.treeView.show(tree, sums, found, this.unitText);
+    else if (view === "source") showSource(this.data, this.state, mask);
+    else this.showRollup(view, byGroup);
+  }
+
+  private showRollup(by: Rollup, byGroup: Float64Array): void {
+    showTable({
+      by, rows: rowsOf(this.data, by, byGroup), whole: total(byGroup), search: this.state.search, unit: this.unitText,
+      filter: row => this.addFilter({ by, row: row.row }),
+    });
+  }
+
+  /** The node that a path of texts leads to, as far as it leads. */
+  private nodeAt(tree: Tree, path: string[]): number {
+    let node = 0;
+    for (const text of path) {
+      const next = tree.children[node]?.find(child => this.data.frames.text[tree.frame[child] as number] === text);
+      if (next === undefined) break;
+      node = next;
+    }
+    return node;
+  }
+
+  private showControls(): void {
+    const { state } = this;
+    for (const key of ["metric", "unit", "scope", "axis", "split"] as const) byId<HTMLSelectElement>(`explore-${key}`).value = state[key];
+    const accesses = state.metric === "reads" || state.metric === "writes";
+    const counted = byId<HTMLSelectElement>("explore-unit").options[1];
+    if (counted) counted.text = accesses ? "accesses" : "blocks";
+    byId<HTMLSelectElement>("explore-scope").disabled = state.metric === "growth";
+    for (const key of ["inverted", "kinds"] as const) byId<HTMLInputElement>(`explore-${key}`).checked = state[key];
+    const box = byId<HTMLInputElement>("explore-search");
+    if (box.value !== state.search) box.value = state.search;
+    for (const view of VIEWS) {
+      const tab = byId(`explore-tab-${view}`), chosen = view === state.view;
+      tab.setAttribute("aria-selected", String(chosen));
+      tab.tabIndex = chosen ? 0 : -1;
+    }
+    byId("explore-panel").setAttribute("aria-labelledby", `explore-tab-${state.view}`);
+  }
+
+  private showWindow(): void {
+    const { data, state: { window } } = this;
+    const from = window.first * data.width, to = Math.min(window.last * data.width, data.operations);
+    const whole = window.first === 0 && window.last === data.bins;
+    byId("explore-window").textContent = `${whole ? "The whole run: operations" : "Operations"} ${exactText(from)} to ` +
+      `${exactText(to)} of ${exactText(data.operations)}; steps of ${exactText(data.width)}.`;
+  }
+
+  /** All metrics of the window, in both units. */
+  private showTotals(mask: Uint8Array): void {
+    const { data, state } = this;
+    const value = (metric: Metric, unit: Unit): number =>
+      total(masked(sumsByGroup(data, state.window, metric, unit, state.scope), mask));
+    byId("explore-totals").replaceChildren(...METRICS.map(metric => {
+      const bytes = value(metric, "bytes"), blocks = value(metric, "blocks");
+      const isAccess = metric === "reads" || metric === "writes", counted = isAccess ? "accesses" : "blocks";
+      if (isAccess && !data.accesses)
+        return make("div", { class: "x-total" }, make("dt", {}, SHORT_TEXTS[metric]), make("dd", {}, "–"),
+          make("dd", { class: "muted" }, "not recorded"));
+      return make("div", { class: metric === state.metric ? "x-total x-chosen" : "x-total" },
+        make("dt", { title: METRIC_TEXTS[metric] }, SHORT_TEXTS[metric]),
+        make("dd", { "data-total": `${metric}.bytes`, "data-v": String(bytes), title: `${exactText(bytes)} bytes` }, bytesText(bytes)),
+        make("dd", { "data-total": `${metric}.blocks`, "data-v": String(blocks), class: "muted", title: exactText(blocks) },
+          `${countText(blocks)} ${counted}`));
+    }));
+  }
+
+  private showFilters(): void {
+    const { data, state } = this;
+    byId("explore-filters").replaceChildren(...state.filters.map(filter => {
+      const text = `${filter.by}: ${rowText(data, filter.by, filter.row)}`;
+      const chip = make("button", { type: "button", class: "x-chip", "aria-label": `remove the filter ${text}` }, `${text} ×`);
+      chip.addEventListener("click", () => this.choose({ filters: state.filters.filter(each => each !== filter), zoom: [] }));
+      return chip;
+    }));
+    const from = initialState(data);
+    byId<HTMLButtonElement>("explore-reset").disabled = toFragment(data, state) === toFragment(data, from);
+  }
+
+  private tabKey(event: KeyboardEvent): void {
+    const step = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
+    if (!step) return;
+    const view = VIEWS[(VIEWS.indexOf(this.state.view) + step + VIEWS.length) % VIEWS.length];
+    if (view) {
+      this.choose({ view });
+      byId(`explore-tab-${view}`).focus();
+    }
+    event.preventDefault();
+  }
+
+  /** Keys that work everywhere but in fields of text. */
+  private key(event: KeyboardEvent): void {
+    const target = event.target as HTMLElement;
+    if (event.ctrlKey || event.metaKey || event.altKey || target.matches("input[type=search], select")) return;
+    const view = VIEWS[Number(event.key) - 1];
+    if (event.key === "/") byId("explore-search").focus();
+    else if (event.key === "i") this.choose({ inverted: !this.state.inverted, zoom: [] });
+    else if (event.key === "k") this.choose({ kinds: !this.state.kinds, zoom: [] });
+    else if (event.key === "m") this.choose({ metric: METRICS[(METRICS.indexOf(this.state.metric) + 1) % METRICS.length] ?? "live" });
+    else if (event.key === "0") this.choose({ window: { first: 0, last: this.data.bins } });
+    else if (view) this.choose({ view });
+    else return;
+    event.preventDefault();
+  }
+}
+
+async function begin(): Promise<void> {
+  const source = document.getElementById("explore-data");
+  if (!source) return;
+  const data = await load((source.textContent ?? "").trim());
+  byId("explore").hidden = false;
+  const page = new Page(data);
+  page.show(false);
+  if (data.folded)
+    byId("explore-folded").textContent = `${exactText(data.folded)} of ${exactText(data.sites)} sites are too small to be ` +
+      "shown one by one; they are summed up as “others” below their callers.";
+  if (isFragment(location.hash)) byId("explore").scrollIntoView();
+  document.documentElement.dataset.explore = "ready";
+}
+
+begin().catch((error: unknown) => {
+  const place = document.getElementById("explore-failed");
+  if (place) {
+    place.hidden = false;
+    place.textContent = `This browser cannot show the explorable part of the report: ${String(error)}`;
+  }
+});

@@ -1,0 +1,122 @@
+// query.ts - the sums of a window, by group: all numbers of the page come from here.
+// SPDX-License-Identifier: GPL-2.0-or-later
+import type { Data, FrameRollup, GroupRollup, Sum } from "./data";
+import { GROUP_ROLLUPS } from "./data";
+
+export const METRICS = ["live", "allocated", "freed", "growth", "reads", "writes"] as const;
+export type Metric = typeof METRICS[number];
+export type Unit = "bytes" | "blocks";
+export type Scope = "all" | "made";
+export type Rollup = FrameRollup | GroupRollup;
+
+export function isOfGroups(by: Rollup): by is GroupRollup {
+  return (GROUP_ROLLUPS as readonly string[]).includes(by);
+}
+
+/** The bins from first to before last. */
+export interface Window {
+  first: number;
+  last: number;
+}
+
+/** Only blocks of a row of a roll-up; of a frame's roll-up, those with such a frame anywhere in their stack. */
+export interface Filter {
+  by: Rollup;
+  row: number;
+}
+
+/** What is summed up: columns that are added and subtracted. */
+const COLUMNS: Record<Metric, Record<Unit, [Sum, Sum?]>> = {
+  live: { bytes: ["allocated", "freed"], blocks: ["news", "frees"] },
+  allocated: { bytes: ["allocated"], blocks: ["news"] },
+  freed: { bytes: ["freed"], blocks: ["frees"] },
+  growth: { bytes: ["allocated", "freed"], blocks: ["news", "frees"] },
+  reads: { bytes: ["bytesRead"], blocks: ["reads"] },
+  writes: { bytes: ["bytesWritten"], blocks: ["writes"] },
+};
+
+/** The sums of a metric in a window, by group. Live bytes are those at the end of the window, so they count all that was
+ * before. Growth is what was made in the window and lives at its end. With the scope "made", only blocks that were made in
+ * the window count, as with `steve --from --to`. */
+export function sumsByGroup(data: Data, window: Window, metric: Metric, unit: Unit, scope: Scope): Float64Array {
+  const { n, group, made, bin, sums } = data.table;
+  const [plus, minus] = COLUMNS[metric][unit];
+  const added = sums[plus], taken = minus && sums[minus];
+  const since = metric === "growth" || scope === "made" ? window.first : 0;
+  const from = metric === "live" ? 0 : window.first;
+  const found = new Float64Array(data.groups.node.length);
+  for (let i = 0; i < n; i++) {
+    const at = bin[i] as number;
+    if (at >= window.last || at < from || (made[i] as number) < since) continue;
+    found[group[i] as number] += (added[i] as number) - (taken ? taken[i] as number : 0);
+  }
+  return found;
+}
+
+/** Live bytes at the end of each bin, and bytes allocated in it, of the groups that a mask chooses. */
+export function overTime(data: Data, mask: Uint8Array): { live: Float64Array; allocated: Float64Array } {
+  const { n, group, bin, sums } = data.table;
+  const live = new Float64Array(data.bins), allocated = new Float64Array(data.bins);
+  for (let i = 0; i < n; i++) {
+    if (!mask[group[i] as number]) continue;
+    const at = bin[i] as number;
+    allocated[at] += sums.allocated[i] as number;
+    live[at] += (sums.allocated[i] as number) - (sums.freed[i] as number);
+  }
+  for (let i = 1; i < data.bins; i++) live[i] += live[i - 1] as number;
+  return { live, allocated };
+}
+
+/** Live bytes at the end of each bin, by row of a roll-up, of the groups that a mask chooses. The rows that ever have most
+ * come first, at most so many; the others are one row, -1. */
+export function liveByRow(data: Data, mask: Uint8Array, by: GroupRollup, most: number): Map<number, Float64Array> {
+  const { n, group, bin, sums } = data.table, of = data.groups[by], found = new Map<number, Float64Array>();
+  for (let i = 0; i < n; i++) {
+    const at = group[i] as number;
+    if (!mask[at]) continue;
+    const row = of[at] as number, live = found.get(row) ?? new Float64Array(data.bins);
+    live[bin[i] as number] += (sums.allocated[i] as number) - (sums.freed[i] as number);
+    found.set(row, live);
+  }
+  for (const live of found.values()) for (let i = 1; i < data.bins; i++) live[i] += live[i - 1] as number;
+  const ranked = [...found].map(([row, live]) => ({ row, live, peak: live.reduce((a, b) => Math.max(a, b), 0) }))
+    .filter(({ peak }) => peak > 0).sort((a, b) => b.peak - a.peak || a.row - b.row);
+  const kept = new Map(ranked.slice(0, most).map(({ row, live }) => [row, live])), rest = ranked.slice(most);
+  if (rest.length)
+    kept.set(-1, Float64Array.from({ length: data.bins }, (_, i) => rest.reduce((sum, { live }) => sum + (live[i] as number), 0)));
+  return kept;
+}
+
+/** By node: is it, or a caller of it, in a row of a roll-up? */
+function nodesWithin(data: Data, by: FrameRollup, row: number): Uint8Array {
+  const { parent, frame } = data.nodes, rows = data.frames[by];
+  const within = new Uint8Array(parent.length);
+  for (let i = 1; i < parent.length; i++)
+    within[i] = rows[frame[i] as number] === row ? 1 : within[parent[i] as number] as number;
+  return within;
+}
+
+/** By group: is it chosen by all filters? */
+export function maskOf(data: Data, filters: Filter[]): Uint8Array {
+  const { node } = data.groups;
+  const mask = new Uint8Array(node.length).fill(1);
+  for (const { by, row } of filters) {
+    const within = isOfGroups(by) ? null : nodesWithin(data, by, row);
+    const own = isOfGroups(by) ? null : data.frames[by];
+    for (let i = 0; i < mask.length; i++) {
+      const at = node[i] as number;
+      const chosen = within && own ? within[at] === 1 || own[data.nodes.own[at] as number] === row
+        : isOfGroups(by) && data.groups[by][i] === row;
+      if (!chosen) mask[i] = 0;
+    }
+  }
+  return mask;
+}
+
+export function masked(values: Float64Array, mask: Uint8Array): Float64Array {
+  return values.map((value, i) => mask[i] ? value : 0);
+}
+
+export function total(values: Float64Array): number {
+  return values.reduce((sum, value) => sum + value, 0);
+}

@@ -1,0 +1,56 @@
+// rollups.ts - the sums of a selection by function, line, file, object, kind, heap and thread.
+// SPDX-License-Identifier: GPL-2.0-or-later
+import type { Data } from "./data";
+import type { Rollup } from "./query";
+import { isOfGroups } from "./query";
+import { plainTree, sumsOf } from "./tree";
+
+/** self: what the row's own code allocated; all sum up to 100%. inclusive: with what it called; null where there are no
+ * callers. */
+export interface Row {
+  row: number;
+  text: string;
+  self: number;
+  inclusive: number | null;
+}
+
+/** Each stack counts once for each row that is anywhere in it. rows: by frame. totals: of the tree of the data. */
+export function inclusiveOf(data: Data, rows: number[], totals: Float64Array): Map<number, number> {
+  const { parent, frame } = data.nodes;
+  const found = new Map<number, number>();
+  for (let i = 1; i < parent.length; i++) {
+    const row = rows[frame[i] as number] as number;
+    let above = parent[i] as number;
+    while (above > 0 && rows[frame[above] as number] !== row) above = parent[above] as number;
+    if (above === 0 && totals[i]) found.set(row, (found.get(row) ?? 0) + (totals[i] as number));
+  }
+  return found;
+}
+
+function add(to: Map<number, number>, row: number, value: number): void {
+  if (value) to.set(row, (to.get(row) ?? 0) + value);
+}
+
+export function rowText(data: Data, by: Rollup, row: number): string {
+  if (by === "thread") return `thread ${row}`;
+  return (by === "kind" ? data.kinds : by === "heap" ? data.heaps : data.rows[by])[row] ?? "";
+}
+
+/** The rows with a value, the largest first. */
+export function rowsOf(data: Data, by: Rollup, byGroup: Float64Array): Row[] {
+  const { node } = data.groups, self = new Map<number, number>();
+  let inclusive: Map<number, number> | null = null;
+  if (isOfGroups(by)) {
+    byGroup.forEach((value, i) => add(self, data.groups[by][i] as number, value));
+  } else {
+    const rows = data.frames[by], own = data.nodes.own;
+    byGroup.forEach((value, i) => add(self, rows[own[node[i] as number] as number] as number, value));
+    inclusive = inclusiveOf(data, data.frames[by], sumsOf(plainTree(data), byGroup).total);
+  }
+  const numbers = new Set([...self.keys(), ...(inclusive?.keys() ?? [])]);
+  const found = [...numbers].map(row => ({
+    row, text: rowText(data, by, row), self: self.get(row) ?? 0,
+    inclusive: inclusive && Math.max(inclusive.get(row) ?? 0, self.get(row) ?? 0),
+  }));
+  return found.sort((a, b) => b.self - a.self || (b.inclusive ?? 0) - (a.inclusive ?? 0) || a.text.localeCompare(b.text));
+}

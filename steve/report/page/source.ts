@@ -1,0 +1,113 @@
+// source.ts - a source file with the numbers of the window beside each line.
+//
+// Reads and writes are those of the blocks that the line made. SPDX-License-Identifier: GPL-2.0-or-later
+import type { Data, Source } from "./data";
+import { byId, make } from "./dom";
+import { bytesText, countText, exactText } from "./format";
+import type { State } from "./state";
+import { masked, sumsByGroup } from "./query";
+import { inclusiveOf } from "./rollups";
+import { plainTree, sumsOf } from "./tree";
+
+const NEAR = 12;          // lines shown around a line with numbers
+const ALL_LINES = 1500;   // a file of so many lines is shown whole
+
+/** What a column shows of the window. */
+interface Column {
+  name: string;
+  title: string;
+  text: (value: number) => string;
+  byLine: Map<number, number>;
+}
+
+/** By frame: its line, if it is in the file; else 0. */
+function linesOf(data: Data, file: number): number[] {
+  return data.frames.lineNumber.map((line, frame) => data.frames.file[frame] === file ? line : 0);
+}
+
+/** Sums by line of what each node's own code made. */
+function ownSums(data: Data, lines: number[], byNode: ArrayLike<number>): Map<number, number> {
+  const found = new Map<number, number>();
+  for (let node = 0; node < data.nodes.own.length; node++) {
+    const line = lines[data.nodes.own[node] as number] as number;
+    if (line && byNode[node]) found.set(line, (found.get(line) ?? 0) + (byNode[node] as number));
+  }
+  return found;
+}
+
+function columnsOf(data: Data, state: State, mask: Uint8Array, lines: number[]): Column[] {
+  const tree = plainTree(data);
+  const sums = (metric: State["metric"], unit: State["unit"]) =>
+    sumsOf(tree, masked(sumsByGroup(data, state.window, metric, unit, state.scope), mask));
+  const own = (metric: State["metric"], unit: State["unit"]) => ownSums(data, lines, sums(metric, unit).self);
+  const whole = inclusiveOf(data, lines, sums("allocated", "bytes").total);
+  whole.delete(0);
+  const columns = [
+    { name: "blocks", title: "blocks made by the line in the window", text: countText, byLine: own("allocated", "blocks") },
+    { name: "bytes", title: "bytes allocated by the line in the window", text: bytesText, byLine: own("allocated", "bytes") },
+    { name: "with callees", title: "bytes allocated by the line and what it calls in the window", text: bytesText, byLine: whole },
+    { name: "live", title: "bytes live at the end of the window", text: bytesText, byLine: own("live", "bytes") },
+    { name: "read", title: "bytes read in the window from blocks that the line made", text: bytesText, byLine: own("reads", "bytes") },
+    { name: "written", title: "bytes written in the window to blocks that the line made", text: bytesText, byLine: own("writes", "bytes") },
+    { name: "never read", title: "bytes of the line's blocks that were never read in the whole run", text: bytesText,
+      byLine: ownSums(data, lines, data.nodes.unread) },
+  ];
+  return columns.filter(({ byLine }, i) => i < 2 || byLine.size);
+}
+
+/** The lines of a long file that are near one with numbers. */
+function shownLines(n: number, columns: Column[]): Set<number> {
+  const shown = new Set<number>();
+  if (n <= ALL_LINES) for (let line = 1; line <= n; line++) shown.add(line);
+  for (const { byLine } of columns)
+    for (const line of byLine.keys())
+      for (let near = Math.max(line - NEAR, 1); near <= Math.min(line + NEAR, n); near++) shown.add(near);
+  return shown;
+}
+
+/** The class of columns that are left out where the page is narrow. */
+function narrow(column: Column): string {
+  return column.name === "bytes" ? "" : " x-more";
+}
+
+function lineRow(number: number, text: string, columns: Column[], heat: number): HTMLElement {
+  const cells = columns.map(column => {
+    const value = column.byLine.get(number), name = `n${narrow(column)}`;
+    return make("td", value ? { class: name, title: exactText(value), "data-v": String(value) } : { class: name },
+      value ? column.text(value) : "");
+  });
+  const strip = make("td", { class: "x-heat" });
+  if (heat) strip.style.setProperty("--heat", (0.15 + 0.85 * Math.sqrt(heat)).toFixed(2));
+  return make("tr", { "data-line": String(number) }, ...cells, strip, make("td", { class: "x-line" }, String(number)),
+    make("td", { class: "x-text" }, text));
+}
+
+/** The file of the state; else the first that is there. */
+function chosen(data: Data, state: State): Source | undefined {
+  return data.sources.find(source => source.path === state.file) ?? data.sources.find(source => !source.missing) ?? data.sources[0];
+}
+
+export function showSource(data: Data, state: State, mask: Uint8Array): void {
+  const source = chosen(data, state), select = byId<HTMLSelectElement>("explore-file");
+  const options = [...data.sources].sort((a, b) => Number(!!a.missing) - Number(!!b.missing));
+  select.replaceChildren(...options.map(each => make("option", { value: each.path }, each.path + (each.missing ? " (not shown)" : ""))));
+  const about = byId("explore-missing"), table = byId("explore-code");
+  table.replaceChildren();
+  about.textContent = source ? source.missing && `${source.path}: ${source.missing}.` : "The report has no source files.";
+  if (!source) return;
+  select.value = source.path;
+  if (source.missing) return;
+  const lines = linesOf(data, source.file), columns = columnsOf(data, state, mask, lines);
+  const texts = source.text.split("\n"), shown = shownLines(texts.length, columns), bytes = columns[1]?.byLine;
+  const most = Math.max(1, ...bytes?.values() ?? []), rows: HTMLElement[] = [];
+  let before = 0;
+  for (const number of [...shown].sort((a, b) => a - b)) {
+    if (number !== before + 1) rows.push(make("tr", { class: "muted" }, make("td", { colspan: String(columns.length + 3) }, "⋯")));
+    rows.push(lineRow(number, texts[number - 1] ?? "", columns, (bytes?.get(number) ?? 0) / most));
+    before = number;
+  }
+  const heads = columns.map(column =>
+    make("th", { scope: "col", title: column.title, class: narrow(column) }, column.name));
+  table.replaceChildren(make("thead", {}, make("tr", {}, ...heads, make("th", {}), make("th", {}, "line"), make("th", {}, source.path))),
+    make("tbody", {}, ...rows));
+}

@@ -1,0 +1,115 @@
+// state.ts - what the reader of the page has chosen, and its form in the fragment of the address.
+//
+// #explore:from=3&to=9&metric=growth ...: only what differs from the beginning. Nodes and rows are named by their texts, so
+// that an address fits the same trace reported again. SPDX-License-Identifier: GPL-2.0-or-later
+import type { Data } from "./data";
+import { FRAME_ROLLUPS, GROUP_ROLLUPS } from "./data";
+import type { Filter, Metric, Rollup, Scope, Unit, Window } from "./query";
+import { isOfGroups, METRICS } from "./query";
+import { rowText } from "./rollups";
+
+export const ROLLUPS: Rollup[] = [...FRAME_ROLLUPS, ...GROUP_ROLLUPS];
+export const VIEWS = ["flame", "tree", "source", ...ROLLUPS] as const;
+export type View = typeof VIEWS[number];
+
+/** What the timeline is drawn over. */
+export const AXES = ["operations", "instructions"] as const;
+export type Axis = typeof AXES[number];
+
+/** What the live bytes of the timeline are divided by. */
+export const SPLITS = ["none", ...GROUP_ROLLUPS] as const;
+export type Split = typeof SPLITS[number];
+
+export interface State {
+  window: Window;
+  metric: Metric;
+  unit: Unit;
+  scope: Scope;
+  view: View;
+  inverted: boolean;
+  /** Is the kind of blocks a frame of the flame graph and the tree? */
+  kinds: boolean;
+  axis: Axis;
+  split: Split;
+  search: string;
+  /** The name of the source file that is shown; "": the first. */
+  file: string;
+  filters: Filter[];
+  /** The frames from the root to the node to which the flame graph is zoomed. */
+  zoom: string[];
+}
+
+export function initialState(data: Data): State {
+  return {
+    window: { first: 0, last: data.bins }, metric: "allocated", unit: "bytes", scope: "all", view: "flame",
+    inverted: false, kinds: false, axis: "operations", split: "none", search: "", file: "", filters: [], zoom: [],
+  };
+}
+
+const MARK = "#explore:";
+const UNITS: Unit[] = ["bytes", "blocks"];
+const SCOPES: Scope[] = ["all", "made"];
+
+function one<T extends string>(values: readonly T[], text: string | null, otherwise: T): T {
+  return values.find(value => value === text) ?? otherwise;
+}
+
+export function toFragment(data: Data, state: State): string {
+  const begin = initialState(data), fields = new URLSearchParams();
+  if (state.window.first !== 0 || state.window.last !== data.bins) {
+    fields.set("from", String(state.window.first * data.width));
+    fields.set("to", String(state.window.last * data.width));
+  }
+  for (const key of ["metric", "unit", "scope", "view", "axis", "split", "search"] as const)
+    if (state[key] !== begin[key]) fields.set(key, state[key]);
+  if (state.file) fields.set("name", state.file); // "file" is a filter
+  for (const key of ["inverted", "kinds"] as const) if (state[key]) fields.set(key, "1");
+  for (const { by, row } of state.filters) fields.append(by, rowText(data, by, row));
+  for (const frame of state.zoom) fields.append("zoom", frame);
+  const text = fields.toString();
+  return text && MARK + text;
+}
+
+export function isFragment(fragment: string): boolean {
+  return fragment.startsWith(MARK);
+}
+
+/** A limited whole number of bins. */
+function binOf(data: Data, text: string | null, least: number, otherwise: number): number {
+  const bin = text === null ? otherwise : Math.round(Number(text) / data.width);
+  return Number.isFinite(bin) ? Math.min(Math.max(bin, least), data.bins) : otherwise;
+}
+
+function filtersOf(data: Data, fields: URLSearchParams): Filter[] {
+  const found: Filter[] = [];
+  for (const by of ROLLUPS) {
+    const rows = isOfGroups(by) ? [...new Set(data.groups[by])] : data.rows[by].map((_, i) => i);
+    for (const text of fields.getAll(by)) {
+      const row = rows.find(each => rowText(data, by, each) === text);
+      if (row !== undefined) found.push({ by, row });
+    }
+  }
+  return found;
+}
+
+export function fromFragment(data: Data, fragment: string): State {
+  const begin = initialState(data);
+  if (!isFragment(fragment)) return begin;
+  const fields = new URLSearchParams(fragment.slice(MARK.length));
+  const first = Math.min(binOf(data, fields.get("from"), 0, 0), data.bins - 1);
+  return {
+    window: { first, last: binOf(data, fields.get("to"), first + 1, data.bins) },
+    metric: one(METRICS, fields.get("metric"), begin.metric),
+    unit: one(UNITS, fields.get("unit"), begin.unit),
+    scope: one(SCOPES, fields.get("scope"), begin.scope),
+    view: one(VIEWS, fields.get("view"), begin.view),
+    inverted: fields.get("inverted") === "1",
+    kinds: fields.get("kinds") === "1",
+    axis: one(AXES, fields.get("axis"), begin.axis),
+    split: one(SPLITS, fields.get("split"), begin.split),
+    search: fields.get("search") ?? "",
+    file: fields.get("name") ?? "",
+    filters: filtersOf(data, fields),
+    zoom: fields.getAll("zoom"),
+  };
+}

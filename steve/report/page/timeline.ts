@@ -1,0 +1,217 @@
+// timeline.ts - the heap over the run, always in view, with the brush that chooses the window.
+//
+// The brush moves in steps of bins, because the sums of the page are known by bin. The two sliders below do the same for
+// the keyboard. SPDX-License-Identifier: GPL-2.0-or-later
+import { brushX } from "d3-brush";
+import { scaleLinear } from "d3-scale";
+import type { Linear } from "d3-scale";
+import { event, select } from "d3-selection";
+import type { BrushEvent } from "d3-selection";
+import type { Data } from "./data";
+import { interpolated } from "./axis";
+import { byId, make, shape } from "./dom";
+import { bytesText, countText, exactText, timeText } from "./format";
+import type { Window } from "./query";
+import { liveByRow, overTime } from "./query";
+import { rowText } from "./rollups";
+import type { Axis, Split, State } from "./state";
+
+const LEFT = 62, RIGHT = 12, TOP = 16, CURVE = 84, RATE = 30, GAP = 8, AXIS = 20;
+const HEIGHT = TOP + CURVE + GAP + RATE + AXIS;
+export const LETTER = 7.2;
+const BANDS = 6; // with a colour each; the others are one band
+
+/** What the second axis is called. */
+export function timesName(data: Data): string {
+  return data.timeUnit === "nanoseconds" ? "time" : data.timeUnit;
+}
+
+/** The path of a curve in steps, as an area or as a line. */
+export function steps(ends: ArrayLike<number>, values: ArrayLike<number>, x: (value: number) => number, y: Linear,
+  area = true): string {
+  const begin = area ? 0 : values[0] ?? 0;
+  let path = `M${x(0).toFixed(1)},${y(begin).toFixed(1)}`, before = 0;
+  for (let i = 0; i < ends.length; i++) {
+    const at = y(values[i] as number).toFixed(1), end = ends[i] as number;
+    path += `L${x(before).toFixed(1)},${at}L${x(end).toFixed(1)},${at}`;
+    before = end;
+  }
+  return area ? `${path}L${x(before).toFixed(1)},${y(0).toFixed(1)}Z` : path;
+}
+
+/** Labels from left to right that leave a gap to the one before. */
+export function withoutCollisions<T>(labels: T[], at: (label: T) => number, text: (label: T) => string): T[] {
+  let end = -Infinity;
+  return labels.filter(label => {
+    const half = text(label).length * LETTER / 2;
+    if (at(label) - half < end + 8) return false;
+    end = at(label) + half;
+    return true;
+  });
+}
+
+export class Timeline {
+  private readonly svg = byId<SVGSVGElement>("explore-timeline");
+  private readonly from = byId<HTMLInputElement>("explore-from");
+  private readonly to = byId<HTMLInputElement>("explore-to");
+  private window: Window;
+  private mask: Uint8Array;
+  private axisName: Axis = "operations";
+  private split: Split = "none";
+  private bands = new Map<number, Float64Array>();
+  private scale = scaleLinear();
+  private drawing = false;
+  private readonly ends: number[];
+
+  constructor(private readonly data: Data, private readonly chosen: (window: Window, dragging: boolean) => void) {
+    this.window = { first: 0, last: data.bins };
+    this.mask = new Uint8Array(data.groups.node.length).fill(1);
+    this.ends = Array.from({ length: data.bins }, (_, i) => Math.min((i + 1) * data.width, data.operations));
+    for (const slider of [this.from, this.to]) slider.max = String(data.bins);
+    this.from.addEventListener("input", () => {
+      const first = Math.min(Number(this.from.value), data.bins - 1);
+      this.choose({ first, last: Math.max(this.window.last, first + 1) });
+    });
+    this.to.addEventListener("input", () => {
+      const last = Math.max(Number(this.to.value), 1);
+      this.choose({ first: Math.min(this.window.first, last - 1), last });
+    });
+    new ResizeObserver(() => this.draw()).observe(this.svg.parentElement as Element);
+  }
+
+  /** The pixel of an operation. */
+  private readonly x = (operation: number): number => {
+    const { ends, times } = this.data.timeline;
+    return this.scale(this.axisName === "operations" ? operation : interpolated(ends, times, operation));
+  };
+
+  private operationAt(pixel: number): number {
+    const { ends, times } = this.data.timeline, value = this.scale.invert(pixel);
+    return this.axisName === "operations" ? value : interpolated(times, ends, value);
+  }
+
+  /** Show a window, and what the filters leave of the heap. */
+  show(state: State, mask: Uint8Array): void {
+    this.axisName = state.axis;
+    this.split = state.split;
+    this.window = state.window;
+    this.mask = mask;
+    this.bands = this.split === "none" ? new Map<number, Float64Array>() : liveByRow(this.data, mask, this.split, BANDS);
+    this.showKey();
+    this.draw();
+  }
+
+  private choose(window: Window): void {
+    if (window.first !== this.window.first || window.last !== this.window.last) this.chosen(window, false);
+  }
+
+  private draw(): void {
+    const width = (this.svg.parentElement as Element).clientWidth;
+    if (width < 50) return;
+    this.svg.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
+    this.svg.setAttribute("width", String(width));
+    this.svg.setAttribute("height", String(HEIGHT));
+    const { times } = this.data.timeline;
+    const last = this.axisName === "operations" ? this.data.operations : times[times.length - 1] as number;
+    this.scale = scaleLinear().domain([0, last || 1]).range([LEFT, width - RIGHT]);
+    this.svg.replaceChildren(...this.curves(), ...this.rates(), ...this.marks(width), ...this.axis(width), this.brush(width));
+    this.from.value = String(this.window.first);
+    this.to.value = String(this.window.last);
+    this.from.setAttribute("aria-valuetext", `from operation ${this.window.first * this.data.width}`);
+    this.to.setAttribute("aria-valuetext", `to operation ${Math.min(this.window.last * this.data.width, this.data.operations)}`);
+  }
+
+  private bandName(row: number): string {
+    return row < 0 || this.split === "none" ? "others" : rowText(this.data, this.split, row);
+  }
+
+  /** The bands with their colours, and what is live in each at the end of the window. */
+  private showKey(): void {
+    const last = this.window.last - 1;
+    byId("explore-bands").replaceChildren(...[...this.bands].map(([row, live], i) => {
+      const value = live[last] as number;
+      return make("span", { "data-band": this.bandName(row), "data-v": String(value), title: `${exactText(value)} bytes` },
+        make("i", { class: `x-band${i}` }), `${this.bandName(row)} ${bytesText(value)}`);
+    }));
+  }
+
+  /** What is live, one band upon the other. */
+  private stacked(y: Linear): SVGElement[] {
+    const below = new Float64Array(this.data.bins), found: SVGElement[] = [];
+    for (const [i, [row, live]] of [...this.bands].entries()) {
+      for (let bin = 0; bin < below.length; bin++) below[bin] += live[bin] as number;
+      const band = shape("path", { class: `x-band${i}`, d: steps(this.ends, below, this.x, y) });
+      band.append(shape("title", {}, this.bandName(row)));
+      found.unshift(band); // the lower ones are drawn over the higher ones
+    }
+    return found;
+  }
+
+  private curves(): SVGElement[] {
+    const { ends, bytes } = this.data.timeline;
+    const y = scaleLinear().domain([0, Math.max(...bytes, 1)]).range([TOP + CURVE, TOP]);
+    const found = [shape("text", { x: LEFT - 6, y: TOP + 9, "text-anchor": "end" }, bytesText(Math.max(...bytes))),
+      shape("text", { x: LEFT - 6, y: TOP + CURVE, "text-anchor": "end" }, "0 B"),
+      shape("text", { x: LEFT, y: TOP - 5 }, "live bytes"),
+      ...this.stacked(y),
+      shape("path", { class: this.bands.size ? "x-outline" : "x-live", d: steps(ends, bytes, this.x, y) })];
+    if (this.mask.includes(0) && !this.bands.size)
+      found.push(shape("path", { class: "x-part", d: steps(this.ends, overTime(this.data, this.mask).live, this.x, y) }));
+    return found;
+  }
+
+  private rates(): SVGElement[] {
+    const { allocated } = overTime(this.data, this.mask), base = TOP + CURVE + GAP + RATE;
+    const y = scaleLinear().domain([0, Math.max(...allocated, 1)]).range([base, base - RATE]);
+    return [shape("path", { class: "x-rate", d: steps(this.ends, allocated, this.x, y) }),
+      shape("text", { x: LEFT - 6, y: base - RATE / 2 + 4, "text-anchor": "end" }, "allocated")];
+  }
+
+  private marks(width: number): SVGElement[] {
+    const at = (mark: [number, string]): number => Math.min(Math.max(this.x(mark[0]), LEFT + mark[1].length * LETTER / 2),
+      width - RIGHT - mark[1].length * LETTER / 2);
+    const beside = this.data.marks.filter(mark => this.x(mark[0]) - mark[1].length * LETTER / 2 > LEFT + 80);
+    const lines = this.data.marks.map(([operation, name]) => {
+      const line = shape("line", { class: "x-mark", x1: this.x(operation), x2: this.x(operation), y1: TOP, y2: HEIGHT - AXIS });
+      line.append(shape("title", {}, `mark ${name}`));
+      return line;
+    });
+    const labels = withoutCollisions(beside, at, mark => mark[1])
+      .map(mark => shape("text", { x: at(mark), y: TOP - 5, "text-anchor": "middle" }, mark[1]));
+    return [...lines, ...labels];
+  }
+
+  private axis(width: number): SVGElement[] {
+    const y = HEIGHT - AXIS, name = this.axisName === "operations" ? this.axisName : timesName(this.data);
+    const text = name === "time" ? timeText : countText;
+    const ticks = this.scale.ticks(Math.max(2, Math.floor(width / 110)))
+      .filter(tick => this.scale(tick) < width - RIGHT - name.length * LETTER - 24);
+    return [shape("line", { class: "x-axis", x1: LEFT, x2: width - RIGHT, y1: y, y2: y }),
+      ...ticks.map(tick => shape("text", { x: this.scale(tick), y: y + 14, "text-anchor": "middle" }, text(tick))),
+      shape("text", { x: width - RIGHT, y: y + 14, "text-anchor": "end" }, name)];
+  }
+
+  private brush(width: number): SVGElement {
+    const group = shape("g", { class: "x-brush", "aria-hidden": "true" });
+    const pixel = (bin: number): number => this.x(Math.min(bin * this.data.width, this.data.operations));
+    const brush = brushX().extent([[LEFT, TOP], [width - RIGHT, HEIGHT - AXIS]]).handleSize(10)
+      .on("brush end", () => { if (event.sourceEvent && !this.drawing) this.brushed(event); });
+    this.drawing = true; // moving the brush is an event, too
+    select(group).call(brush).call(brush.move, [pixel(this.window.first), pixel(this.window.last)]);
+    this.drawing = false;
+    return group;
+  }
+
+  /** A window of whole bins. The caller draws the brush anew only when the mouse is let go. */
+  private brushed(event: BrushEvent): void {
+    const ended = event.type === "end";
+    if (!event.selection) {
+      if (ended) this.chosen({ first: 0, last: this.data.bins }, false);
+      return;
+    }
+    const [a, b] = event.selection.map(pixel => Math.round(this.operationAt(pixel) / this.data.width)) as [number, number];
+    const first = Math.min(Math.max(a, 0), this.data.bins - 1);
+    const window = { first, last: Math.min(Math.max(b, first + 1), this.data.bins) };
+    this.chosen(window, !ended);
+  }
+}

@@ -1,0 +1,101 @@
+// tree.ts - the tree of stacks, from main to the allocating function or inverted, with the sums of a selection.
+// SPDX-License-Identifier: GPL-2.0-or-later
+import type { Data, Named } from "./data";
+
+/** A tree whose parents have smaller numbers than their children; node 0 is the root. leaves: for each group of the data,
+ * the node to which its values belong, with all nodes above it. */
+export interface Tree {
+  parent: number[];
+  frame: number[];
+  leaves: number[];
+  children: number[][];
+}
+
+/** The values of a selection by node. */
+export interface Sums {
+  self: Float64Array;
+  total: Float64Array;
+}
+
+export function childrenOf(parent: number[]): number[][] {
+  const children: number[][] = parent.map(() => []);
+  for (let i = 1; i < parent.length; i++) children[parent[i] as number]?.push(i);
+  return children;
+}
+
+/** Makes nodes by parent and frame. */
+class Maker {
+  private readonly known = new Map<string, number>();
+
+  constructor(readonly parent: number[], readonly frame: number[]) {}
+
+  child(parent: number, frame: number): number {
+    const key = `${parent} ${frame}`, known = this.known.get(key);
+    if (known !== undefined) return known;
+    this.known.set(key, this.parent.length);
+    this.parent.push(parent);
+    this.frame.push(frame);
+    return this.parent.length - 1;
+  }
+}
+
+/** The number of the frame that stands for a kind of blocks; these come after the frames of stacks. */
+function frameOfKind(data: Data, group: number): number {
+  return data.frames.text.length - data.kinds.length + (data.groups.kind[group] as number);
+}
+
+/** From main to the allocating functions. kinds: with the kind of the blocks as the last frame. */
+export function plainTree(data: Data, kinds = false): Tree {
+  const { node } = data.groups, maker = new Maker(data.nodes.parent.slice(), data.nodes.frame.slice());
+  const { parent, frame } = maker;
+  const leaves = kinds ? node.map((at, group) => maker.child(at, frameOfKind(data, group))) : node;
+  return { parent, frame, leaves, children: childrenOf(parent) };
+}
+
+/** From the allocating functions to main. kinds: with the kind of the blocks as the first frame. */
+export function invertedTree(data: Data, kinds = false): Tree {
+  const maker = new Maker([0], [0]), { parent, frame } = maker;
+  const leaves = data.groups.node.map((leaf, group) => {
+    let at = kinds ? maker.child(0, frameOfKind(data, group)) : 0;
+    for (let node = leaf; node > 0; node = data.nodes.parent[node] as number)
+      at = maker.child(at, data.nodes.frame[node] as number);
+    return at;
+  });
+  return { parent, frame, leaves, children: childrenOf(parent) };
+}
+
+export function sumsOf(tree: Tree, byGroup: Float64Array): Sums {
+  const self = new Float64Array(tree.parent.length);
+  byGroup.forEach((value, i) => {
+    self[tree.leaves[i] as number] += value;
+  });
+  const total = self.slice();
+  for (let i = total.length - 1; i > 0; i--) total[tree.parent[i] as number] += total[i] as number;
+  return { self, total };
+}
+
+/** What a search finds: by frame, whether it matches, and the values of all stacks with such a frame. */
+export interface Found {
+  frames: Uint8Array;
+  value: number;
+}
+
+export function search(tree: Tree, sums: Sums, data: Named, text: string): Found | null {
+  if (!text) return null;
+  const wanted = text.toLowerCase();
+  const frames = Uint8Array.from(data.frames.text, name => name.toLowerCase().includes(wanted) ? 1 : 0);
+  const within = new Uint8Array(tree.parent.length);
+  let value = 0;
+  for (let i = 1; i < within.length; i++) {
+    within[i] = (frames[tree.frame[i] as number] as number) | (within[tree.parent[i] as number] as number);
+    if (within[i]) value += sums.self[i] as number;
+  }
+  return { frames, value };
+}
+
+/** The texts of the frames from the root to a node. */
+export function pathOf(tree: Tree, data: Named, node: number): string[] {
+  const path: string[] = [];
+  for (let at = node; at > 0; at = tree.parent[at] as number) path.push(data.frames.text[tree.frame[at] as number] ?? "");
+  return path.reverse();
+}

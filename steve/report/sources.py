@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The texts of the program's source files for the report, if they are those that ran.
+
+A file is taken to be the one that ran if it was changed last before the recording began and, for compiled code, also
+before its object file was. If a trace does not say when it began, no source is shown. Relative names are looked up from
+the current folder and from that of the trace.
+"""
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from steve.trace.frames import is_native
+
+if TYPE_CHECKING:
+    from steve.trace._memtrace import Frame
+
+MOST_FILE = 1 << 20  # bytes of a file
+MOST_BYTES = 3 << 20  # of all files
+
+
+@dataclass(frozen=True)
+class Source:
+    """A source file: its row in the roll-up by file, its path, and its text; or why there is none."""
+
+    file: int
+    path: str
+    text: str
+    missing: str
+
+
+class Sources:
+    """Finds the sources of one trace. began: Unix time at which the recording began, 0 if it is not known."""
+
+    def __init__(self, trace: str, began: int) -> None:
+        self._folders = (".", os.path.dirname(trace) or ".")
+        self._began = began
+        self._left = MOST_BYTES
+
+    def of_frames(self, frames: Iterable[tuple[int, Frame | None]]) -> Iterator[Source]:
+        """The sources of frames, each with its row in the roll-up by file. The most important frames come first."""
+        met: set[int] = set()
+        for row, frame in frames:
+            if frame is not None and frame.file and frame.line and row not in met:
+                met.add(row)
+                yield self._source(row, frame)
+
+    def _source(self, row: int, frame: Frame) -> Source:
+        name = frame.file.lstrip("@") if not is_native(frame) else frame.file
+        path = next(filter(os.path.isfile, (os.path.join(folder, name) for folder in self._folders)), "")
+        missing = self._objection(path, frame)
+        if missing:
+            return Source(row, name, "", missing)
+        with open(path, encoding="utf-8", errors="replace") as file:
+            text = file.read()
+        self._left -= len(text)
+        return Source(row, name, text, "")
+
+    def _objection(self, path: str, frame: Frame) -> str:
+        """Why a file is not shown; "" if it is."""
+        if not path:
+            return "the file was not found when the report was written"
+        if not self._began:
+            return "the trace does not say when it began, so the file may be another than the one that ran"
+        found = os.stat(path)
+        limits = [self._began]
+        if is_native(frame) and os.path.isfile(frame.object):
+            limits.append(int(os.stat(frame.object).st_mtime))
+        if found.st_mtime >= min(limits) + 1:
+            return "the file was changed after the program was built or started"
+        if found.st_size > min(MOST_FILE, self._left):
+            return "the file is too large for the report"
+        return "" if os.access(path, os.R_OK) else "the file cannot be read"

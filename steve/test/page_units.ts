@@ -1,0 +1,133 @@
+// page_units.ts - unit tests of the report's script, run by test_explore.py with `node --test`.
+// SPDX-License-Identifier: GPL-2.0-or-later
+import assert from "node:assert";
+import test from "node:test";
+import type { Changes } from "../report/page/changes_data";
+import { compared, movers, totalOf, treeOf } from "../report/page/changes_data";
+import type { Data, Sum } from "../report/page/data";
+import { Columns, SUMS } from "../report/page/data";
+import { interpolated } from "../report/page/axis";
+import { bytesText, shareText, timeText } from "../report/page/format";
+import { liveByRow, maskOf, sumsByGroup } from "../report/page/query";
+import { rowsOf } from "../report/page/rollups";
+import { fromFragment, initialState, toFragment } from "../report/page/state";
+import { invertedTree, pathOf, plainTree, search, sumsOf } from "../report/page/tree";
+
+type Row = [group: number, made: number, bin: number, sums: Partial<Record<Sum, number>>];
+
+/** main calls f, which calls itself, and g; three groups: f by threads 1 and 2, g by thread 1. */
+function example(rows: Row[]): Data {
+  const sums = {} as Record<Sum, Float64Array>;
+  for (const name of SUMS) sums[name] = Float64Array.from(rows, row => row[3][name] ?? 0);
+  return {
+    operations: 40, width: 10, bins: 4, cells: rows.length, sites: 2, folded: 0,
+    timeline: { ends: [40], times: [40], bytes: [1], blocks: [1], allocated: [1] }, marks: [],
+    nodes: { parent: [0, 0, 1, 2, 1], frame: [0, 0, 1, 1, 2], own: [0, 0, 1, 1, 2], unread: [0, 0, 0, 0, 0] }, sources: [],
+    groups: { node: [3, 3, 4], thread: [1, 2, 1], kind: [0, 0, 0], heap: [0, 1, 1] }, kinds: ["malloc"], heaps: ["C", "pool"],
+    timeUnit: "instructions", accesses: true, codes: [],
+    frames: { text: ["main", "f", "g", "malloc"], code: [0, 0, 0, 4], lineNumber: [1, 2, 3, 0], function: [0, 1, 2, -1], line: [0, 1, 2, -1],
+      file: [0, 0, 0, -1], object: [0, 0, 0, -1] },
+    rows: { function: ["main", "f", "g"], line: ["main", "f", "g"], file: ["a.c"], object: ["a"] },
+    table: { n: rows.length, group: Float64Array.from(rows, row => row[0]), made: Float64Array.from(rows, row => row[1]),
+      bin: Float64Array.from(rows, row => row[2]), sums },
+  };
+}
+
+const data = example([
+  [0, 0, 0, { news: 2, allocated: 100, reads: 1, bytesRead: 4 }], [0, 0, 2, { frees: 1, freed: 40, reads: 5, bytesRead: 20 }],
+  [1, 1, 1, { news: 1, allocated: 10 }], [1, 1, 3, { frees: 1, freed: 10 }],
+  [2, 2, 2, { news: 1, allocated: 7, writes: 3, bytesWritten: 3 }],
+]);
+
+test("windows", () => {
+  const sums = (first: number, last: number, metric: "live" | "allocated" | "freed" | "growth" | "reads", scope: "all" | "made" = "all") =>
+    [...sumsByGroup(data, { first, last }, metric, "bytes", scope)];
+  assert.deepEqual(sums(0, 4, "allocated"), [100, 10, 7]);
+  assert.deepEqual(sums(1, 3, "allocated"), [0, 10, 7]);
+  assert.deepEqual(sums(1, 3, "freed"), [40, 0, 0]);
+  assert.deepEqual(sums(1, 3, "freed", "made"), [0, 0, 0]);
+  assert.deepEqual(sums(1, 3, "live"), [60, 10, 7]);
+  assert.deepEqual(sums(1, 3, "growth"), [0, 10, 7]);
+  assert.deepEqual(sums(1, 4, "growth"), [0, 0, 7]);
+  assert.deepEqual(sums(1, 4, "reads"), [20, 0, 0]);
+  assert.deepEqual(sums(1, 4, "reads", "made"), [0, 0, 0]);
+});
+
+test("live bytes by row", () => {
+  const all = Uint8Array.of(1, 1, 1), rows = (mask: Uint8Array, by: "kind" | "heap" | "thread", most: number) =>
+    [...liveByRow(data, mask, by, most)].map(([row, live]) => [row, ...live]);
+  assert.deepEqual(rows(all, "kind", 6), [[0, 100, 110, 77, 67]]);
+  assert.deepEqual(rows(all, "heap", 6), [[0, 100, 100, 60, 60], [1, 0, 10, 17, 7]]);
+  assert.deepEqual(rows(all, "heap", 1), [[0, 100, 100, 60, 60], [-1, 0, 10, 17, 7]]);
+  assert.deepEqual(rows(Uint8Array.of(0, 1, 0), "thread", 6), [[2, 0, 10, 10, 0]]);
+});
+
+test("trees", () => {
+  const values = Float64Array.of(100, 10, 7), plain = plainTree(data), inverted = invertedTree(data);
+  assert.deepEqual([...sumsOf(plain, values).total], [117, 117, 110, 110, 7]);
+  const sums = sumsOf(inverted, values);
+  assert.equal(sums.total[0], 117);
+  assert.deepEqual(pathOf(inverted, data, inverted.leaves[0] as number), ["f", "f", "main"]);
+  const kinds = plainTree(data, true), under = sumsOf(kinds, values);
+  assert.deepEqual(pathOf(kinds, data, kinds.leaves[0] as number), ["main", "f", "f", "malloc"]);
+  assert.equal(kinds.leaves[0], kinds.leaves[1]);
+  assert.deepEqual([under.total[0], under.self[kinds.leaves[0] as number]], [117, 110]);
+  const first = invertedTree(data, true);
+  assert.deepEqual(pathOf(first, data, first.leaves[2] as number), ["malloc", "g", "main"]);
+  assert.equal(search(plain, sumsOf(plain, values), data, "F")?.value, 110);
+  assert.equal(search(plain, sumsOf(plain, values), data, ""), null);
+});
+
+test("roll-ups", () => {
+  const rows = rowsOf(data, "function", Float64Array.of(100, 10, 7));
+  assert.deepEqual(rows.map(row => [row.text, row.self, row.inclusive]), [["f", 110, 110], ["g", 7, 7], ["main", 0, 117]]);
+  assert.deepEqual(rowsOf(data, "thread", Float64Array.of(100, 10, 7)).map(row => [row.text, row.self]),
+    [["thread 1", 107], ["thread 2", 10]]);
+});
+
+test("filters", () => {
+  assert.deepEqual([...maskOf(data, [{ by: "function", row: 1 }])], [1, 1, 0]);
+  assert.deepEqual([...maskOf(data, [{ by: "function", row: 1 }, { by: "thread", row: 2 }])], [0, 1, 0]);
+  assert.deepEqual([...maskOf(data, [])], [1, 1, 1]);
+});
+
+test("addresses", () => {
+  const state = { ...initialState(data), window: { first: 1, last: 3 }, search: "a&b=#", filters: [{ by: "function" as const, row: 1 }],
+    zoom: ["main", "f"], inverted: true, kinds: true, axis: "instructions" as const, split: "heap" as const };
+  assert.equal(toFragment(data, initialState(data)), "");
+  assert.deepEqual(fromFragment(data, toFragment(data, state)), state);
+  for (const wrong of ["#explore:from=x&to=-5&metric=none&function=nobody", "#sites", "", "#explore:from=99999"])
+    assert.ok(fromFragment(data, wrong).window.last <= 4);
+});
+
+test("axes", () => {
+  const ends = [10, 20, 40], times = [100, 100, 500];
+  assert.deepEqual([0, 5, 10, 15, 30, 40, 99].map(x => interpolated(ends, times, x)), [0, 50, 100, 100, 300, 500, 500]);
+  assert.deepEqual([50, 100, 300].map(x => interpolated(times, ends, x)), [5, 10, 30]);
+});
+
+test("numbers", () => {
+  assert.deepEqual([...new Columns(Uint8Array.of(5, 172, 2), 0).next(2)], [5, 300]);
+  assert.equal(bytesText(1536), "1.50 KiB");
+  assert.equal(bytesText(0), "0 B");
+  assert.equal(shareText(1, 3), "33.3%");
+  assert.equal(shareText(1, 30000), "<0.1%");
+});
+
+test("changes: the largest come first, and the widths are the larger of both", () => {
+  const rows = { text: ["same", "less", "more"], a: [[5, 9, 0]], b: [[5, 2, 8]], others: 2, othersA: [3], othersB: [1] };
+  assert.deepStrictEqual(movers(rows, 0).map(row => row.text), ["more", "less"]);
+  assert.deepStrictEqual(totalOf(rows, 0), { text: "total", a: 17, b: 16 });
+  const data = {
+    tree: { parent: [0, 0, 1, 1], frame: [0, 1, 2, 3], leaves: [2, 3], a: [[9, 0]], b: [[2, 8]],
+      frames: { text: ["all", "main", "less", "more"], code: [0, 0, 0, 0] } },
+  } as unknown as Changes;
+  const found = compared(data, treeOf(data), 0);
+  assert.deepStrictEqual([...found.width.total], [17, 17, 9, 8]);
+  assert.deepStrictEqual([...found.a.total], [9, 9, 9, 0]);
+  assert.deepStrictEqual([...found.b.total], [10, 10, 2, 8]);
+});
+
+test("times", () => {
+  assert.deepEqual([0, 999, 1500, 2.5e6, 1.25e9, 6e10].map(timeText), ["0 ns", "999 ns", "1.50 µs", "2.50 ms", "1.25 s", "60.0 s"]);
+});

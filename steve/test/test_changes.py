@@ -1,0 +1,161 @@
+"""The page of `steve report A B` in headless Chromium: its numbers are those of `steve diff --json`.
+
+Screenshots are written to the folder LJTRACE_SCREENSHOTS, if that is set, to be looked at.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Steve, make_trace
+from steve.analysis.differences import MEASURES
+from steve.report import changes
+from steve.trace.rollups import BY
+from test_explore import Page, driver, history, needs_browser  # noqa: F401  driver is a fixture
+
+KEYS = [key for key, _, _ in MEASURES]
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Steve, Path]:
+    folder = tmp_path_factory.mktemp("changes")
+    make_trace(folder / "a.ljt", history(3))
+    text = history(4).replace("main@app.c:11 draw@ui.c:20", "main@app.c:11 paint@ui.c:25 shade@ui.c:9")
+    make_trace(folder / "b.ljt", text.replace("mark m7\n", "").replace("mark m9\n", "mark extra\n"))
+    steve = Steve(folder)
+    assert steve("report", "a.ljt", "b.ljt", "-q").returncode == 0
+    return steve, folder / "b.ljt.changes.html"
+
+
+@pytest.fixture
+def page(compared: tuple[Steve, Path], driver: Any) -> Page:  # noqa: F811
+    found = Page(driver, compared[1])
+    found.size(1200)
+    return found.open()
+
+
+def shown(page: Page) -> dict[str, tuple[int, int]]:
+    """The rows of the table in order: A and B."""
+    rows = page.driver.execute_script(
+        "return [...document.querySelectorAll('#explore-table tr[data-row]')]"
+        ".map(row => [row.dataset.row, Number(row.dataset.a), Number(row.dataset.b)])"
+    )
+    return {text: (a, b) for text, a, b in rows}
+
+
+@needs_browser
+@pytest.mark.parametrize("by", BY)
+def test_tables(compared: tuple[Steve, Path], page: Page, by: str) -> None:
+    rows = json.loads(compared[0]("diff", "a.ljt", "b.ljt", "--json", "--by", by).out)
+    page.find(f"#explore-tab-{by}").click()
+    for key in KEYS:
+        page.choose("metric", key)
+        assert shown(page) == {r["place"]: (r[f"{key}_a"], r[f"{key}_b"]) for r in rows if r[f"{key}_change"]}
+        total = page.find(f"[data-total='{key}']")
+        change = int(total.get_attribute("data-b")) - int(total.get_attribute("data-a"))
+        assert change == sum(row[f"{key}_change"] for row in rows)
+        order = [abs(b - a) for a, b in shown(page).values()]
+        assert order == sorted(order, reverse=True)
+    page.picture(f"changes-{by}", "#changes")
+    assert page.complaints() == []
+
+
+@needs_browser
+def test_flame_graph(compared: tuple[Steve, Path], page: Page) -> None:
+    """The root has the sums; arrow keys lead to frames, whose change is a text, too."""
+    rows = json.loads(compared[0]("diff", "a.ljt", "b.ljt", "--json", "--by", "stack").out)
+    change = sum(row["bytes_change"] for row in rows)
+    page.picture("changes-flame", "#explore h2")
+    about = page.find("#explore-about")
+    assert about.text.startswith("all: " + ("+" if change > 0 else "−")) and f"{abs(change):,}" in about.text
+    canvas = page.find("#explore-canvas")
+    page.driver.execute_script("arguments[0].focus()", canvas)
+    canvas.send_keys("\ue015")
+    assert about.text.startswith("main (app.c:1")
+    canvas.send_keys("\ue007")
+    assert "zoom=main" in page.driver.execute_script("return location.hash")
+    canvas.send_keys("\ue003")
+    assert page.driver.execute_script("return location.hash") == ""
+    page.find("#explore-search").send_keys("shade")
+    assert page.find("#explore-found").text == "1 frames"
+
+
+@needs_browser
+def test_address_and_keys(page: Page) -> None:
+    body = page.find("body")
+    body.send_keys("m")
+    body.send_keys("4")
+    wanted = page.driver.execute_script("return location.hash")
+    assert wanted == "#changes:measure=peak_bytes&view=line"
+    before = shown(page)
+    page.find("#changes-aligned").click()
+    wanted = page.driver.execute_script("return location.hash")
+    page.open(wanted)
+    assert shown(page) == before and not page.find("#changes-aligned").is_selected()
+    page.find("#explore-reset").click()
+    assert page.find("#explore-flame").is_displayed() and page.find("#changes-aligned").is_selected()
+
+
+@needs_browser
+def test_timelines(page: Page) -> None:
+    """Aligned, there are the marks of both; otherwise operations are counted."""
+    texts = [text.text for text in page.all("#changes-time text")]
+    assert "m0" in texts and "m7" not in texts and "extra" not in texts and "operations" not in texts
+    assert len(page.all("#changes-time line.x-mark")) == 39 and "39 marks" in page.find("#changes-about-time").text
+    page.find("#changes-aligned").click()
+    texts = [text.text for text in page.all("#changes-time text")]
+    assert "operations" in texts and not page.all("#changes-time line.x-mark")
+
+
+@needs_browser
+@pytest.mark.parametrize("width, dark", [(360, False), (1200, True), (360, True)])
+def test_sizes(page: Page, width: int, dark: bool) -> None:
+    """Nothing is wider than the page."""
+    page.size(width, 900, dark)
+    for view in ("flame", "stack"):
+        page.open(f"#changes:view={view}")
+        wide = page.driver.execute_script("return document.documentElement.scrollWidth")
+        assert wide <= width
+        for place, name in (("h1", "top"), ("#changes", "changes")):
+            page.picture(f"changes-{view}-{name}-{width}{'-dark' if dark else ''}", place)
+
+
+def test_marks_are_matched() -> None:
+    def side(*marks: str) -> changes.Side:
+        return changes.Side("", "", 0, {}, [(10 * i, name) for i, name in enumerate(marks)], {}, {}, None)
+
+    found = changes.anchors(side("a", "b", "turn", "turn", "c"), side("a", "turn", "x", "turn", "turn", "c"))
+    assert [name for _, _, name in found] == ["a", "turn", "turn", "c"]
+    assert all(one < other for one, other in zip(found, found[1:]))
+
+
+def test_options(compared: tuple[Steve, Path]) -> None:
+    steve = compared[0]
+    for option in (["--json"], ["--film", "x"], ["--allocator", "glibc"], ["--allocstats", "x"]):
+        result = steve("report", "a.ljt", "b.ljt", *option)
+        assert result.returncode == 2 and "does not go with two traces" in result.err
+    assert steve("report", "-", "b.ljt", stdin=b"").returncode == 2
+    assert steve("report", "b.ljt", "a.ljt", "-o", "b.ljt.changes.html").returncode == 2
+    assert steve("report", "a.ljt", "b.ljt", "-q").returncode == 0
+
+
+def test_many_sites_are_folded(monkeypatch: pytest.MonkeyPatch, compared: tuple[Steve, Path]) -> None:
+    """The sums stay the same."""
+    rows = {f"f{i}": dict.fromkeys(KEYS, i) for i in range(9)}
+    monkeypatch.setattr(changes, "MOST_ROWS", 4)
+    found = changes.rows_of(rows, {"f1": dict.fromkeys(KEYS, 5)})
+    assert found["others"] == 5 and len(found["text"]) == 4
+    assert sum(found["a"][0]) + found["othersA"][0] == 36 and sum(found["b"][0]) + found["othersB"][0] == 5
+    monkeypatch.setattr(changes, "MOST_SITES", 2)
+    import numpy as np
+
+    sites = {(("main", 0), (f"f{i}", 0), (f"g{i}", 0)): np.full(len(KEYS), i, "u8") for i in range(9)}
+    sides = [changes.Side("", "", 0, {}, [], {}, each, None) for each in (sites, {})]
+    tree = changes.tree_of(*sides)
+    assert len(tree["leaves"]) == 9 and sum(tree["a"][0]) == 36 and sum(tree["b"][0]) == 0
+    assert tree["frames"]["text"][-1] == "others" and len(tree["parent"]) == 7

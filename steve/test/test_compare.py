@@ -1,0 +1,223 @@
+"""steve compare: intervals, places and ties, the heap for all, and that repetitions do not contradict each other.
+
+A small substitute for steve-replay plays allocators with known times. The real program is used in the last tests.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from steve.allocstats.intervals import median, places
+
+STAND_IN = """#!/usr/bin/python3
+import json, os, random, sys
+
+TIMES = {"null": 5, "fast": 20, "twin": 20, "slow": 40, "hungry": 30, "starved": 1, "broken": 1}
+args = sys.argv[1:]
+if "--list" in args:
+    print(json.dumps([{"name": n, "available": True, "reason": "", "least_heap": 0} for n in TIMES]))
+elif "--peakmem" in args:
+    print(json.dumps({"live_peak": 10000}))
+else:
+    name, heap = args[args.index("-a") + 1], int(args[args.index("--heap") + 1])
+    with open(os.environ["CALLS"], "a") as log:
+        log.write(f"{name} {heap}\\n")
+    if name == "starved" or name == "hungry" and heap < 60000:
+        sys.exit("steve-replay: out of memory" and 2)
+    if name == "broken":
+        sys.stderr.write("steve-replay: broken: at operation 3: crashed\\n")
+        sys.exit(1)
+    cpu = int(1000 * (TIMES[name] + random.uniform(0, 2)))
+    space = {"fast": 30000, "slow": 20000}.get(name, 30000)
+    print(json.dumps({"driver": name, "heap": heap, "confined": True, "operations": 1000, "cpu_ns": cpu, "wall_ns": cpu,
+        "minor_faults": 3, "major_faults": 0, "yields": 0, "preemptions": 0, "memory_calls": 7, "cycles": None,
+        "instructions": None, "cache_misses": None, "dtlb_misses": None, "p50_ns": 5, "p99_ns": 50, "p999_ns": 100,
+        "max_ns": 1000, "timed": 990, "left_out": 10, "clock_step_ns": 10.0, "clock_cost_ns": 30.0, "live_peak": 10000,
+        "resident": space, "mapped": 40000, "used": 10000, "usable": 12000, "headers": 800, "outside": 0}))
+"""
+
+
+def test_intervals_contain_the_median_and_shrink() -> None:
+    chance = random.Random(1)
+    few, many = ([chance.gauss(100, 10) for _ in range(n)] for n in (9, 200))
+    for values in (few, many):
+        one = median(values)
+        assert min(values) <= one.low <= one.value <= one.high <= max(values)
+    assert median(many).high - median(many).low < (median(few).high - median(few).low) / 2
+    assert median([7.0]).as_list() == [7, 7, 7]
+
+
+def test_the_level_of_the_intervals() -> None:
+    """Almost 95 of 100 intervals contain the true median."""
+    chance = random.Random(2)
+    hits = 0
+    for _ in range(300):
+        one = median([chance.gauss(0, 1) for _ in range(21)])
+        hits += one.low <= 0 <= one.high
+    assert hits >= 0.89 * 300
+
+
+def test_places_and_ties() -> None:
+    chance = random.Random(3)
+
+    def rounds(mean: float) -> list[float]:
+        return [mean + chance.uniform(-1, 1) for _ in range(11)]
+
+    found = places({"c": rounds(30), "a": rounds(10), "b": rounds(10.1), "d": rounds(50)})
+    assert found.order[2:] == ["c", "d"]
+    assert found.place == {"a": (1, 2), "b": (1, 2), "c": (3, 3), "d": (4, 4)}
+    assert ("a", "b") not in found.better and ("b", "a") not in found.better and ("b", "c") in found.better
+
+
+def test_what_slows_a_whole_round_is_no_difference() -> None:
+    """The noise of the machine is greater than the difference, but the same for all in a round."""
+    chance = random.Random(4)
+    load = [chance.uniform(0, 100) for _ in range(11)]
+    found = places({"a": [10 + x for x in load], "b": [11 + x + chance.uniform(-0.5, 0.5) for x in load]})
+    assert found.better == [("a", "b")]
+
+
+@pytest.fixture(name="stand_in")
+def _stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    program = tmp_path / "stand-in"
+    program.write_text(STAND_IN)
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("STEVE_REPLAY", str(program))
+    monkeypatch.setenv("CALLS", str(tmp_path / "calls"))
+    (tmp_path / "app-ops").write_text("0 N 4096 100\n0 F 4096 0\n")
+    return tmp_path
+
+
+def compare(*words: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["steve", "compare", *map(str, words)], capture_output=True, text=True, check=False)
+
+
+def test_rounds_heap_and_ranking(stand_in: Path) -> None:
+    done = compare(stand_in / "app-ops", "--allocator", "fast,twin,slow,hungry", "--rounds", 9, "--json")
+    result = json.loads(done.stdout)
+    assert done.returncode == 0, done.stderr
+    assert 60000 <= result["heap"] < 63000 + 4096, "the least of the series in which all complete"
+    assert result["time"]["places"] == {"fast": [1, 2], "twin": [1, 2], "hungry": [3, 3], "slow": [4, 4]}
+    assert result["space"]["places"]["slow"] == [1, 1] and result["space"]["places"]["fast"] == [2, 4]
+    assert result["frontier"][-1] == "slow" and len(result["frontier"]) == 2
+    by_name = {one["allocator"]: one for one in result["results"]}
+    value, low, high = by_name["slow"]["time_ns"]
+    assert 33 < low <= value <= high < 37, "without the cost of the null driver"
+    assert 5 <= result["null_time_ns"][0] <= 7 and by_name["slow"]["usable"] == [12000] * 3
+    assert by_name["slow"]["cycles"] is None and len(by_name["slow"]["rounds"]) == 9
+    calls = [line.split() for line in (stand_in / "calls").read_text().splitlines()]
+    measured = [name for name, heap in calls if int(heap) == result["heap"]][-5 * 9 :]
+    orders = {tuple(measured[i : i + 5]) for i in range(0, 45, 5)}
+    assert all(sorted(order) == ["fast", "hungry", "null", "slow", "twin"] for order in orders) and len(orders) > 3
+    assert Path(result["figures"][0]).read_bytes()[:4] == b"\x89PNG"
+    assert result["figures"] == [str(stand_in / "app-ops-compare.png")]
+
+
+def test_the_table(stand_in: Path) -> None:
+    done = compare(stand_in / "app-ops", "--allocator", "fast,slow", "--rounds", 5, "-o", stand_in / "x.svg")
+    lines = done.stdout.splitlines()
+    assert done.returncode == 0 and lines[0].split()[:2] == ["place", "allocator"]
+    fast = lines[2]
+    assert fast.startswith("1") and "<10 ns" in fast and " 6.7%  " in fast and " 2.7%  " in fast and " 57.3%  " in fast
+    assert "100 single timings were left out" in done.stdout and "the clock's step is 10 ns" in done.stdout
+    assert "the frontier of time and space: fast, slow" in done.stdout
+    assert lines[-1] == "this machine does not give counters of cycles, instructions, cache misses, dtlb misses"
+    assert (stand_in / "x.svg").exists() and "wrote" in done.stderr
+
+
+def test_failures_do_not_stop_the_others(stand_in: Path) -> None:
+    done = compare(stand_in / "app-ops", "--allocator", "fast,starved,broken", "--rounds", 5)
+    assert done.returncode == 1 and "fast" in done.stdout
+    assert "no result of starved: out of memory in every heap" in done.stderr
+    assert "failed broken: broken: at operation 3: crashed" in done.stderr
+    done = compare(stand_in / "app-ops", "--allocator", "starved", "--rounds", 5)
+    assert done.returncode == 1 and "no allocator gave a result" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "error"),
+    [
+        (["--rounds", "4"], 2, "--rounds: '4' is not a number from 5 to 999"),
+        (["--seed", "x"], 2, "--seed"),
+        (["--format", "gif"], 2, "--format"),
+        (["--allocator", "none"], 2, "unknown allocator"),
+    ],
+)
+def test_wrong_usage(words: list[str], status: int, error: str, stand_in: Path) -> None:
+    done = compare(stand_in / "app-ops", *words)
+    assert done.returncode == status and error in done.stderr
+
+
+# -- with the real steve-replay ----------------------------------------------------------------
+
+
+def _ops(path: Path) -> Path:
+    chance, live, lines = random.Random(9), [], []
+    for handle in range(20000):
+        lines.append(f"{handle} N {4096 + 64 * handle} {int(2 ** chance.uniform(3, 11))}")
+        live.append(handle)
+        if len(live) > 500:
+            lines.append(f"{live.pop(chance.randrange(len(live)))} F 0 0")
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+TEN = ("glibc", "jemalloc", "mimalloc", "tcmalloc", "tbbmalloc", "luajit", "tlsf", "boost", "firstfit", "buddy")
+
+
+@pytest.mark.skipif(not shutil.which("steve-replay"), reason="steve-replay is not built")
+def test_three_repetitions_do_not_contradict_each_other(tmp_path: Path) -> None:
+    ops = _ops(tmp_path / "app-ops")
+    listed = subprocess.run(["steve-replay", "--list", "--json"], capture_output=True, text=True, check=True).stdout
+    names = [one["name"] for one in json.loads(listed) if one["available"] and one["name"] in TEN]
+    if len(names) < 5:
+        pytest.skip(f"only {', '.join(names)} of the allocators to compare are there")
+    results = []
+    for seed in (1, 2, 3):
+        done = compare(ops, "--allocator", ",".join(names), "--seed", seed, "--json", "-q")
+        assert done.returncode == 0, done.stderr
+        results.append(json.loads(done.stdout))
+    for measure in ("time", "space"):
+        certain = [{(a, b) for a, b in one[measure]["certain"]} for one in results]
+        assert all(certain), "some differences are certain"
+        claimed = set().union(*certain)
+        print(measure, [len(pairs) for pairs in certain], file=sys.stderr)
+        assert not {(b, a) for a, b in claimed} & claimed
+    for one in results:
+        for entry in one["results"]:
+            assert entry["resident"][0] >= entry["used"][0] and entry["mapped"][0] > 0
+            assert entry["usable"] is None or entry["usable"][0] >= entry["used"][0]
+            assert 0 <= entry["p50_ns"][0] <= entry["p99_ns"][0] <= entry["p999_ns"][0] <= entry["max_ns"][0]
+            assert entry["minor_faults"][0] > 10
+
+
+@pytest.mark.skipif(not shutil.which("steve-replay"), reason="steve-replay is not built")
+def test_throughput_on_threads(tmp_path: Path) -> None:
+    chance, lines = random.Random(5), []
+    for handle in range(3000):
+        lines += [f"# thread {chance.randrange(3) + 1}", f"{handle} N {4096 + 64 * handle} 40"]
+        lines += [f"# thread {chance.randrange(3) + 1}", f"{handle} F 0 0"]
+    ops = tmp_path / "app-ops"
+    ops.write_text("\n".join(lines) + "\n")
+    done = compare(ops, "--threads", "1,2,3", "--allocator", "null,glibc,tlsf", "--rounds", 5, "--json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["threads"] == [1, 2, 3] and result["threads_of_file"] == 3
+    for one in result["results"]:
+        for threads, (value, low, high) in one["rates"].items():
+            assert 0 < low <= value <= high and len(one["rounds"][threads]) == 5
+        assert one["rounds"]["1"][0]["remote_frees"] == 0 < one["rounds"]["3"][0]["remote_frees"]
+        assert (one["rounds"]["2"][0]["locked_by"] == "replay") == (one["allocator"] == "tlsf")
+    assert result["figures"] == [str(tmp_path / "app-ops-threads.png")]
+    done = compare(ops, "--threads", "2", "--allocator", "glibc", "--rounds", 5)
+    assert done.returncode == 0 and done.stdout.split()[:3] == ["allocator", "2", "thr."]
+    assert compare(ops, "--threads", "0").returncode == 2

@@ -1,0 +1,130 @@
+"""Completion in real shells: what bash and zsh make of a line of `steve` when Tab is pressed.
+
+A shell runs in a pseudo terminal. Tab completes the line; then `print -r --` or `echo` is put before it, so that the
+shell prints the completed line.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+from collections.abc import Iterator
+
+import pytest
+
+from conftest import BUILD
+from steve.cli import COMMANDS
+from steve.completion import bash, options_of, zsh
+
+FOLDER = Path(BUILD, "steve")
+ALL = "\x1b*"  # in bash, inserts all completions
+SECONDS = 60
+# what is typed, and the line after Tab
+UNIQUE = (
+    ("steve summ", "steve summary"),
+    ("steve help exp", "steve help export"),
+    ("steve --ver", "steve --version"),
+    ("steve sites --alloc", "steve sites --alloc-fn"),
+    ("steve sites --sort mean", "steve sites --sort mean_lifetime"),
+    ("steve sites --sort=mean", "steve sites --sort=mean_lifetime"),
+    ("steve export --format per", "steve export --format perfetto"),
+    ("steve export --format=pprof,spee", "steve export --format=pprof,speedscope"),
+    ("steve findings --rules never_r", "steve findings --rules never_read"),
+    ("steve sites odd", "steve sites odd\\ name.ljt"),
+    ("steve sites -o odd", "steve sites -o odd\\ name.ljt"),
+)
+
+
+class Shell:
+    """An interactive shell in a pseudo terminal."""
+
+    def __init__(self, command: list[str], folder: Path, setup: str) -> None:
+        self.process, self.terminal = pty.fork()
+        if self.process == 0:
+            os.chdir(folder)
+            os.environ.update(TERM="dumb", PS1="> ", HISTFILE="", HOME=str(folder))
+            os.execvp(command[0], command)
+        self.send(f"stty -echo; {setup}; echo rea''dy\r")
+        self.read_to(r"ready\r\n")
+
+    def send(self, text: str) -> None:
+        os.write(self.terminal, text.encode())
+
+    def read_to(self, pattern: str) -> re.Match:
+        """Read the shell's output until the pattern is found in it."""
+        seen, end = "", time.monotonic() + SECONDS
+        while time.monotonic() < end:
+            if select.select([self.terminal], [], [], 1)[0]:
+                seen += os.read(self.terminal, 65536).decode(errors="replace")
+                found = re.search(pattern, seen)
+                if found:
+                    return found
+        raise AssertionError(f"no {pattern} in {seen!r}")
+
+    def completed(self, line: str, key: str) -> str:
+        """The line after a key."""
+        self.send(line + key)
+        time.sleep(0.3)  # the shell reads what follows as text typed later
+        self.send("\x05 ]]'\x01print_line '[[\x05\r")
+        return self.read_to(r"<\[\[(.*?) *\]\]>")[1]
+
+    def end(self) -> None:
+        os.kill(self.process, signal.SIGKILL)
+        os.waitpid(self.process, 0)
+        os.close(self.terminal)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "odd name.ljt").touch()
+    return tmp_path
+
+
+@pytest.fixture
+def in_bash(folder: Path) -> Iterator[Shell]:
+    setup = f". {FOLDER}/steve.bash; print_line() {{ printf '<%s>\\n' \"$1\"; }}; bind 'set enable-bracketed-paste off'"
+    shell = Shell(["bash", "--norc", "--noprofile", "-i"], folder, setup)
+    yield shell
+    shell.end()
+
+
+@pytest.fixture
+def in_zsh(folder: Path) -> Iterator[Shell]:
+    if shutil.which("zsh") is None:
+        pytest.skip("zsh is not installed")
+    setup = (
+        f"bindkey -e; fpath=({FOLDER} $fpath); autoload -U compinit; compinit -u -D; unset zle_bracketed_paste; "
+        "print_line() { printf '<%s>\\n' \"$1\" }"
+    )
+    shell = Shell(["zsh", "-f", "-i"], folder, setup)
+    yield shell
+    shell.end()
+
+
+def test_bash_completes_what_is_unique(in_bash: Shell) -> None:
+    assert {line: in_bash.completed(line, "\t") for line, _ in UNIQUE} == dict(UNIQUE)
+
+
+def test_zsh_completes_what_is_unique(in_zsh: Shell) -> None:
+    assert {line: in_zsh.completed(line, "\t") for line, _ in UNIQUE} == dict(UNIQUE)
+
+
+def test_bash_knows_all_commands_and_options(in_bash: Shell) -> None:
+    assert set(COMMANDS) < set(in_bash.completed("steve ", ALL).split())
+    assert in_bash.completed("steve help ", ALL).split()[2:] == sorted(COMMANDS)
+    long = sorted(name for option in options_of("sites") for name in option.names if name.startswith("--"))
+    assert in_bash.completed("steve sites --", ALL).split()[2:] == long
+    assert in_bash.completed("steve sites --top ", ALL) == "steve sites --top"
+
+
+def test_scripts_are_those_of_the_commands() -> None:
+    """The scripts that the build has made are not older than the commands."""
+    assert (FOLDER / "steve.bash").read_text() == bash()
+    assert (FOLDER / "_steve").read_text() == zsh()
+    subprocess.run(["bash", "-n", FOLDER / "steve.bash"], check=True)

@@ -1,0 +1,477 @@
+"""The explorable part of the report: units of its script by node, and the built page in headless Chromium.
+
+Screenshots of the views are written to the folder LJTRACE_SCREENSHOTS, if that is set, to be looked at.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import random
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Steve, make_trace
+from test_windows import page_data
+
+SOURCES = Path(__file__).parents[1] / "report" / "page"
+WIDTH = 64  # operations between two marks: one bin or several
+BEGAN = 1700000000  # when the recording began
+STACKS = (
+    "main@app.c:10 parse@parse.c:5 grow@buf.c:7 malloc",
+    "main@app.c:11 draw@ui.c:20 malloc",
+    "main@app.c:12 load@@app.lua:3/1 step@@app.lua:9/7 malloc",
+    "main@app.c:13 walk@walk.c:1 walk@walk.c:1 walk@walk.c:2 malloc",
+)
+needs_browser = pytest.mark.skipif(
+    shutil.which("chromium") is None
+    or shutil.which("chromedriver") is None
+    or importlib.util.find_spec("selenium") is None,
+    reason="Debian's chromium, chromium-driver or python3-selenium is missing",
+)
+
+
+def history(seed: int) -> str:
+    """A script of mktrace: blocks of several stacks, heaps, threads and types, with a mark every WIDTH operations."""
+    choose, live, lines, operations = random.Random(seed), [], [f"stack {stack}" for stack in STACKS], 0
+    lines += ["heap 0x77 lua", f"info start_unix_seconds {BEGAN}"]
+    addr = 4096
+    while operations < 40 * WIDTH:
+        if operations % WIDTH == 0:
+            lines.append(f"mark m{operations // WIDTH}")
+        lines += [f"thread {choose.randint(1, 2)}", f"time {operations * 10}"]
+        what = choose.random()
+        if what < 0.4 or not live:
+            stack, size = choose.randint(1, len(STACKS)), choose.randint(1, 400)
+            lines.append(f"N {addr} {size} {stack} {int(stack == 3)}")
+            if stack == 3:
+                lines.append(f"type {addr} 1 {choose.choice((1, 8))}")
+            live.append((addr, size, int(stack == 3)))
+            addr += 4096
+        elif what < 0.65:
+            at, _, heap = live.pop(choose.randrange(len(live)))
+            lines.append(f"F {at} 1 {heap}")
+        elif what < 0.7:
+            i = choose.randrange(len(live))
+            at, _, heap = live[i]
+            live[i] = at, choose.randint(1, 900), heap
+            lines.append(f"R {at} {at} {live[i][1]} 2 {heap}")
+        else:
+            at, _, _ = choose.choice(live)
+            lines.append(f"{choose.choice('LLSM')} {at} 1")
+        operations += 1
+    return "\n".join([*lines, f"mark m{operations // WIDTH}", "end exit"]) + "\n"
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="node is missing")
+def test_units(tmp_path: Path) -> None:
+    """steve/test/page_units.ts, by `node --test`."""
+    bundle = tmp_path / "units.mjs"
+    subprocess.run(
+        [
+            "esbuild",
+            "--bundle",
+            "--platform=node",
+            "--format=esm",
+            "--log-level=warning",
+            f"--outfile={bundle}",
+            str(Path(__file__).parent / "page_units.ts"),
+        ],
+        check=True,
+    )
+    found = subprocess.run(["node", "--test", str(bundle)], capture_output=True, text=True)
+    assert found.returncode == 0, found.stdout + found.stderr
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> tuple[Steve, Path]:
+    folder = tmp_path_factory.mktemp("report")
+    make_trace(folder / "app.ljt", history(7))
+    for name, changed in (("app.lua", BEGAN - 9), ("buf.c", BEGAN + 9)):
+        (folder / name).write_text("".join(f"-- line {i} of </script>\n" for i in range(1, 12)))
+        os.utime(folder / name, (changed, changed))
+    steve = Steve(folder)
+    assert steve("report", "app.ljt", "-q").returncode == 0
+    return steve, folder / "app.ljt.html"
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    for argument in (
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--window-size=1200,1000",
+        f"--user-data-dir={tmp_path_factory.mktemp('chromium')}",
+    ):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    found = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
+    yield found
+    found.quit()
+
+
+class Page:
+    """The page in a browser."""
+
+    def __init__(self, driver: Any, path: Path) -> None:
+        self.driver, self.path = driver, path
+
+    def open(self, fragment: str = "") -> Page:
+        from selenium.webdriver.support.ui import WebDriverWait
+
+        self.driver.get("about:blank")
+        self.driver.get(self.path.as_uri() + fragment)
+        WebDriverWait(self.driver, 20).until(
+            lambda driver: driver.execute_script("return document.documentElement.dataset.explore") == "ready"
+        )
+        return self
+
+    def size(self, width: int, height: int = 1000, dark: bool = False) -> None:
+        self.driver.execute_cdp_cmd(
+            "Emulation.setDeviceMetricsOverride",
+            {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False},
+        )
+        self.driver.execute_cdp_cmd(
+            "Emulation.setEmulatedMedia",
+            {"features": [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]},
+        )
+
+    def find(self, selector: str) -> Any:
+        return self.driver.find_element("css selector", selector)
+
+    def all(self, selector: str) -> list[Any]:
+        return self.driver.find_elements("css selector", selector)
+
+    def total(self, name: str) -> int:
+        return int(float(self.find(f"[data-total='{name}']").get_attribute("data-v")))
+
+    def choose(self, control: str, value: str) -> None:
+        from selenium.webdriver.support.ui import Select
+
+        Select(self.find(f"#explore-{control}")).select_by_value(value)
+
+    def rows(self) -> dict[str, float]:
+        """The rows of the roll-up that is shown."""
+        return {
+            row.get_attribute("data-row"): float(row.find_element("css selector", "td.n").get_attribute("data-v"))
+            for row in self.all("#explore-table tr[data-row]")
+        }
+
+    def picture(self, name: str, place: str = "#explore h2") -> None:
+        folder = os.environ.get("LJTRACE_SCREENSHOTS")
+        if folder:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            self.driver.execute_script("document.querySelector(arguments[0]).scrollIntoView()", place)
+            self.driver.save_screenshot(str(Path(folder) / f"{name}.png"))
+
+    def complaints(self) -> list[str]:
+        """What the console says, and requests to hosts."""
+        urls = [
+            json.loads(entry["message"])["message"]["params"].get("request", {}).get("url", "")
+            for entry in self.driver.get_log("performance")
+            if "requestWillBeSent" in entry["message"]
+        ]
+        return [entry["message"] for entry in self.driver.get_log("browser")] + [
+            url for url in urls if not url.startswith(("file:", "data:", "about:", "blob:", "chrome"))
+        ]
+
+
+@pytest.fixture
+def page(report: tuple[Steve, Path], driver: Any) -> Page:
+    found = Page(driver, report[1])
+    found.size(1200)
+    return found.open()
+
+
+@needs_browser
+def test_every_view(page: Page) -> None:
+    parts = ("flame", "tree", "source", "rows")
+    for view in (*parts[:3], "function", "line", "file", "object", "kind", "heap", "thread"):
+        page.find(f"#explore-tab-{view}").click()
+        shown = [part for part in parts if page.find(f"#explore-{part}").is_displayed()]
+        assert shown == [view if view in parts else "rows"]
+        page.picture(view)
+    assert page.complaints() == []
+
+
+@needs_browser
+@pytest.mark.parametrize("seed", range(3))
+def test_windows(report: tuple[Steve, Path], page: Page, seed: int) -> None:
+    """The numbers of a window are those of summary, sites and lines between the marks."""
+    choose, steve = random.Random(seed), report[0]
+    first, last = sorted(choose.sample(range(41), 2))
+    between = ("app.ljt", "--from", f"m{first}", "--to", f"m{last}", "--json") if last < 41 else ()
+    page.open(f"#explore:from={first * WIDTH}&to={last * WIDTH}&scope=made")
+    summary = json.loads(steve("summary", *between).out)
+    sites = json.loads(steve("sites", *between, "--by", "function").out)
+    sites = {row["site"]: row for row in (sites["rows"] if isinstance(sites, dict) else sites)}
+    events, amounts = summary["events"], summary["bytes"]
+    assert page.total("allocated.bytes") == amounts["allocated"]
+    assert page.total("allocated.blocks") == events["new"]
+    assert page.total("freed.bytes") == amounts["freed"] and page.total("freed.blocks") == events["free"]
+    assert page.total("live.bytes") == page.total("growth.bytes") == amounts["live_at_end"]
+    assert page.total("reads.bytes") == amounts["read"] and page.total("writes.bytes") == amounts["written"]
+    assert page.total("reads.blocks") == events["load"] + events["modify"]
+    page.find("#explore-tab-function").click()
+    for metric, key in (
+        ("allocated", "bytes"),
+        ("growth", "live_bytes_at_end"),
+        ("reads", "bytes_read"),
+        ("writes", "bytes_written"),
+    ):
+        page.choose("metric", metric)
+        assert {k: v for k, v in page.rows().items() if v} == {k: row[key] for k, row in sites.items() if row[key]}
+    page.find("#explore-tab-line").click()
+    lines = json.loads(steve("lines", *between).out)
+    lines = {
+        f"{row['function']} ({os.path.basename(row['file']).lstrip('@')}:{row['line']})": row["alloc_bytes"]
+        for row in (lines["rows"] if isinstance(lines, dict) else lines)
+    }
+    page.choose("metric", "allocated")
+    assert {k: v for k, v in page.rows().items() if v} == {k: v for k, v in lines.items() if v}
+
+
+@needs_browser
+def test_brush(page: Page) -> None:
+    """Dragging over the timeline chooses a window, and a click chooses the whole run again."""
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    whole = page.total("allocated.bytes")
+    svg = page.find("#explore-timeline")
+    middle = svg.size["width"] // 2
+    page.find("#explore-reset")
+    ActionChains(page.driver).move_to_element_with_offset(
+        page.find(".x-brush .handle--w"), 0, 0
+    ).click_and_hold().move_by_offset(middle // 2, 0).release().perform()
+    assert 0 < page.total("allocated.bytes") < whole
+    assert (
+        "from=" in page.driver.current_url
+        and float(page.driver.execute_script("return document.documentElement.dataset.exploreMs")) < 100
+    )
+    page.picture("brushed")
+    page.find("#explore-reset").click()
+    assert page.total("allocated.bytes") == whole
+
+
+@needs_browser
+def test_sums(page: Page) -> None:
+    """Every roll-up sums up to the total; main contains everything."""
+    for view in ("function", "line", "file", "object", "kind", "heap", "thread"):
+        page.find(f"#explore-tab-{view}").click()
+        assert sum(page.rows().values()) == page.total("allocated.bytes")
+        assert page.find("#explore-table tr.x-sum:last-child td:nth-child(3)").text == "100.0%"
+    page.find("#explore-tab-function").click()
+    main = page.find("#explore-table tr[data-row^='main']")
+    assert [cell.text for cell in main.find_elements("css selector", "td")][-1] == "100.0%"
+
+
+@needs_browser
+def test_filters_and_search(page: Page) -> None:
+    whole = page.total("allocated.bytes")
+    page.find("#explore-tab-function").click()
+    grow = next(name for name in page.rows() if name.startswith("grow"))
+    value = page.rows()[grow]
+    page.find("#explore-search").send_keys("grow")
+    assert page.find("#explore-found").text.endswith(f"{100 * value / whole:.1f}%")
+    page.find("#explore-search").clear()
+    page.find("#explore-search").send_keys(" \b")
+    page.find(f"#explore-table tr[data-row='{grow}'] button").click()
+    assert page.total("allocated.bytes") == value < whole
+    page.find("#explore-filters button").click()
+    assert page.total("allocated.bytes") == whole
+
+
+@needs_browser
+def test_keyboard(page: Page) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    body = page.find("body")
+    body.send_keys("4")
+    assert page.find("#explore-tab-function").get_attribute("aria-selected") == "true"
+    body.send_keys("1")
+    body.send_keys("m")
+    assert page.find("#explore-metric").get_attribute("value") == "freed"
+    canvas = page.find("#explore-canvas")
+    canvas.send_keys(Keys.ARROW_DOWN)
+    first = page.find("#explore-about").text
+    assert first.startswith("main (app.c:1")
+    canvas.send_keys(Keys.ARROW_RIGHT)
+    assert page.find("#explore-about").text != first
+    canvas.send_keys(Keys.ENTER)
+    assert "zoom=" in page.driver.current_url
+    page.picture("zoomed")
+    canvas.send_keys(Keys.BACKSPACE)
+    assert "zoom=" not in page.driver.current_url
+    body.send_keys("i")
+    assert page.find("#explore-inverted").is_selected()
+    page.picture("inverted")
+    page.find("#explore-from").send_keys(Keys.ARROW_RIGHT)
+    assert "from=" in page.driver.current_url
+    body.send_keys("0")
+    assert "from=" not in page.driver.current_url
+    body.send_keys("2")
+    row = page.find("#explore-tree [role=treeitem]")
+    row.send_keys(Keys.ARROW_LEFT)
+    assert page.find("#explore-tree [role=treeitem]").get_attribute("aria-expanded") == "false"
+    body.send_keys("/")
+    assert page.driver.switch_to.active_element.get_attribute("id") == "explore-search"
+
+
+@needs_browser
+def test_source(page: Page, report: tuple[Steve, Path]) -> None:
+    """The lines of a file that ran have the numbers of `steve lines`; another version of a file is not shown."""
+    lines = json.loads(report[0]("lines", "app.ljt", "--json").out)
+    made = {row["line"]: row for row in lines if row["file"] == "@app.lua" and row["alloc_bytes"]}
+    page.find("#explore-tab-source").click()
+    assert page.find("#explore-file").get_attribute("value") == "app.lua"
+    rows = {int(row.get_attribute("data-line")): row for row in page.all("#explore-code tr[data-line]")}
+    assert rows[9].text.endswith("-- line 9 of </script>") and len(rows) == 12
+    found = {}
+    for number, row in rows.items():
+        cells = [cell.get_attribute("data-v") for cell in row.find_elements("css selector", "td")]
+        if cells[1]:
+            found[number] = [int(cells[i] or 0) for i in (0, 1, 3)]
+    keys = ("allocs", "alloc_bytes", "live_bytes_at_end")
+    assert found == {number: [row[key] for key in keys] for number, row in made.items()}
+    for name, why in (("buf.c", "was changed after"), ("ui.c", "was not found")):
+        page.choose("file", name)
+        assert why in page.find("#explore-missing").text and page.all("#explore-code tr") == []
+
+
+def test_without_source(report: tuple[Steve, Path]) -> None:
+    """--no-source leaves the texts out."""
+    head, _ = page_data(report[0]("report", "app.ljt", "-o", "-", "--no-source").out)
+    assert head["sources"] == []
+
+
+@needs_browser
+def test_kinds_and_axis(page: Page) -> None:
+    """The kind of blocks as the last frame, by which the page can be filtered, and the timeline over instructions."""
+    from selenium.webdriver.common.keys import Keys
+
+    page.find("#explore-tab-kind").click()
+    kinds = page.rows()
+    page.find("#explore-tab-flame").click()
+    page.find("body").send_keys("k")
+    canvas, about = page.find("#explore-canvas"), ""
+    while page.find("#explore-about").text != about:
+        about = page.find("#explore-about").text
+        canvas.send_keys(Keys.ARROW_DOWN)
+    kind = about.split(":")[0]
+    assert kind in kinds
+    page.picture("kinds")
+    canvas.send_keys("f")
+    assert page.find("#explore-filters button").text == f"kind: {kind} ×"
+    assert page.total("allocated.bytes") == kinds[kind]
+    before = page.find("#explore-window").text
+    page.choose("axis", "instructions")
+    assert "instructions" in page.find("#explore-timeline").text and page.find("#explore-window").text == before
+    page.picture("instructions")
+
+
+@needs_browser
+def test_live_bytes_divided(page: Page, report: tuple[Steve, Path]) -> None:
+    """The live bytes of the timeline by kind, heap and thread are those of `steve sites --where`, at each moment."""
+    steve = report[0]
+
+    def bands() -> dict[str, int]:
+        return {
+            b.get_attribute("data-band"): int(b.get_attribute("data-v")) for b in page.all("#explore-bands [data-band]")
+        }
+
+    def live(where: str, *options: str) -> int:
+        return json.loads(steve("summary", "app.ljt", "--json", *options, "--where", where).out)["bytes"]["live_at_end"]
+
+    assert bands() == {}
+    page.choose("split", "heap")
+    assert bands() == {"C heap (malloc)": live('heap = "malloc"'), "Lua state 0x77": live('heap = "lua"')}
+    page.choose("split", "thread")
+    assert bands() == {f"thread {n}": live(f"thread = {n}") for n in (1, 2)}
+    page.open(f"#explore:to={20 * WIDTH}&split=kind&axis=instructions")
+    found = bands()
+    assert found["malloc"] == live('heap = "malloc"', "--to", "m20") and len(found) > 2
+    assert sum(found.values()) == page.total("live.bytes")
+    assert len(page.all("#explore-timeline path[class^=x-band]")) == len(found)
+    page.picture("divided")
+    page.find("#explore-tab-heap").click()
+    page.choose("metric", "live")
+    assert page.rows()["C heap (malloc)"] == found["malloc"]
+    page.find("#explore-table tr[data-row='C heap (malloc)'] button").click()
+    assert bands() == {"malloc": found["malloc"]}
+    assert page.complaints() == []
+
+
+@needs_browser
+def test_a_trace_without_accesses(driver: Any, tmp_path: Path) -> None:
+    """Reads and writes are not recorded, which is not the same as 0; and nothing is called never read."""
+    lines = [line for line in history(3).splitlines() if line[:2] not in ("L ", "S ", "M ")]
+    make_trace(tmp_path / "t.ljt", "\n".join(lines) + "\n")
+    done = Steve(tmp_path)("report", "t.ljt", "-q")
+    assert done.returncode == 0, done.err
+    page = Page(driver, tmp_path / "t.ljt.html").open()
+    texts = [total.text.split("\n") for total in page.all("#explore-totals .x-total")]
+    assert texts[4:] == [["read", "–", "not recorded"], ["written", "–", "not recorded"]]
+    disabled = [o.get_attribute("value") for o in page.all("#explore-metric option") if not o.is_enabled()]
+    assert disabled == ["reads", "writes"]
+    head, _ = page_data((tmp_path / "t.ljt.html").read_text())
+    assert not any(head["nodes"]["unread"]) and not head["accesses"]
+    assert page.complaints() == []
+
+
+def test_times_of_other_recorders(tmp_path: Path) -> None:
+    """The page knows what the times of the trace count."""
+    for facts, unit in (("", "instructions"), ("info time_unit nanoseconds\n", "nanoseconds")):
+        make_trace(tmp_path / "t.ljt", facts + history(1))
+        head, _ = page_data(Steve(tmp_path)("report", "t.ljt", "-o", "-").out)
+        assert head["timeUnit"] == unit
+
+
+@needs_browser
+def test_address(page: Page) -> None:
+    """The address restores the view."""
+    page.choose("metric", "growth")
+    page.choose("unit", "blocks")
+    page.find("#explore-tab-kind").click()
+    page.find("#explore-table tr[data-row] button").click()
+    page.find("#explore-from").send_keys("\ue014\ue014\ue014")
+    before = page.total("growth.blocks"), page.rows(), page.find("#explore-window").text
+    fragment = "#" + page.driver.current_url.split("#")[1]
+    page.open(fragment)
+    assert (page.total("growth.blocks"), page.rows(), page.find("#explore-window").text) == before
+    assert page.find("#explore-metric").get_attribute("value") == "growth"
+    assert len(page.all("#explore-filters button")) == 1
+
+
+@needs_browser
+@pytest.mark.parametrize("width, dark", [(360, False), (1200, True), (360, True)])
+def test_sizes(page: Page, width: int, dark: bool) -> None:
+    """Nothing is wider than the page, whatever its width; dark colours are dark."""
+    page.size(width, 900, dark)
+    for view in ("flame", "tree", "source", "function"):
+        page.open(f"#explore:view={view}&unit=bytes")
+        page.find(f"#explore-tab-{view}").click()
+        wide = page.driver.execute_script("return document.documentElement.scrollWidth")
+        assert wide <= width
+        page.picture(f"{view}-{width}{'-dark' if dark else ''}")
+    colour = page.driver.execute_script("return getComputedStyle(document.body).backgroundColor")
+    assert (colour == "rgb(20, 23, 27)") == dark
+
+
+@needs_browser
+def test_printing(page: Page) -> None:
+    """In print there are no controls, and the whole page is printed."""
+    page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    assert not page.find("#explore-metric").is_displayed() and page.find("#explore-totals").is_displayed()
+    page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})

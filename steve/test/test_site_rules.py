@@ -1,0 +1,149 @@
+"""The rules that judge what a site does in the whole run: their sums against the slow reference, and their decisions.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import tempfile
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from reference_lives import Block, Lives, Run, granule
+from steve.analysis import site_rules
+from steve.analysis.rules import DEFAULTS, site_limits
+from steve.kernels._lives import SITE_SUMS, SiteSums
+from steve.kernels import _lives
+from steve.trace._memtrace import Trace
+from test_analyses import RUNS, runs, trace_of
+
+PARTS = 32
+HALF = PARTS // 2
+THRESHOLDS = {**DEFAULTS, "capacity": 40, "short": 7, "min_size": 20}
+
+
+def extent(block: Block) -> int:
+    """Bytes to the end of the last part of the block that was used."""
+    used = [part for part in block.parts if part * granule(block.size) < block.size]
+    return min((max(used) + 1) * granule(block.size), block.size) if used else 0
+
+
+def summed(blocks: list[Block], size: str = "size") -> list[int]:
+    sizes = [b.size - extent(b) if size == "unused" else b.size for b in blocks]
+    return [len(blocks), sum(sizes), sum(len(b.uses) for b in blocks)]
+
+
+@RUNS
+@given(runs())
+def test_sums(run: Run) -> None:
+    """The parts of the run become wider while the lives are added."""
+    expected = Lives(run)
+    sums, stacks = SiteSums(site_limits(THRESHOLDS)), {}
+    with tempfile.TemporaryDirectory() as folder:
+        lives = _lives.Lives(Trace(str(trace_of(folder, run))))
+        for batch in lives.batches():
+            sums.add(batch)
+            stacks.update(zip(batch["handle"].tolist(), batch["stack"].tolist()))
+    keys, rows = sums.table(expected.now)
+    width = sums.width()
+    assert HALF * width < max(expected.now, HALF + 1) and expected.now <= PARTS * width
+    assert sums.last_new() == max((block.born for block in expected.blocks), default=0)
+    assert keys.tolist() == sorted(set(stacks.values()))
+    for key, row in zip(keys.tolist(), rows):
+        own = [block for block in expected.blocks if stacks[block.handle] == key]
+        spare = [b for b in own if b.size >= 20 and 0 < extent(b) < 0.4 * b.size]
+        assert row["made"].tolist() == summed(own)
+        assert row["brief"].tolist() == summed([b for b in own if b.freed and (b.news == 0 or b.died - b.born <= 7)])
+        assert row["spare"].tolist() == summed(spare, "unused")
+        assert row["frees"] == sum(b.freed for b in own) and row["managed"] == 0
+        for part in range(-(-expected.now // width)):
+            at = part * width
+            alive = [b for b in own if b.born <= at and (not b.freed or b.died > at)]
+            assert np.cumsum(row["bytes"])[part] == sum(b.size for b in alive)
+            assert np.cumsum(row["blocks"])[part] == len(alive)
+
+
+def run_of(**facts: object) -> site_rules.Run:
+    """A run of 1,600 operations in 16 parts up to its last New, in all of which a garbage collector has freed something."""
+    usual = site_rules.Run(1600, 10**9, 10**6, 100, np.ones(PARTS, "u8"), 100_000, 10**8)
+    return usual._replace(**facts)
+
+
+def rows_of(alive: list[int], **columns: object) -> np.ndarray:
+    """A site with so many bytes alive at the beginnings of the parts, and then none."""
+    rows = np.zeros(1, SITE_SUMS)
+    rows["bytes"] = np.diff([0, *alive, *[0] * (PARTS + 1 - len(alive))])
+    for name, value in columns.items():
+        rows[name] = value
+    return rows
+
+
+STEADY = [10_000 * part for part in range(16)]
+# What is alive, what grows, and in how many parts: 14 for the whole run without its first part, 7 for the second half
+COURSES = {
+    "steady": (STEADY, 140_000, 14),
+    "from the middle on": ([max(0, part - 8) * 10_000 for part in range(16)], 70_000, 7),
+    "in rounds of three parts": ([part // 3 * 30_000 for part in range(16)], 150_000, 14),
+    "a fifth without": ([*STEADY[:9], *[STEADY[8]] * 4, *STEADY[13:]], 0, 1),
+    "a fifth with little": ([*STEADY[:9], *[STEADY[8] + 1000 * i for i in range(4)], *STEADY[13:]], 0, 1),
+    "only to the middle": ([min(part, 8) * 10_000 for part in range(16)], 0, 1),
+    "too little": ([part * 4000 for part in range(16)], 0, 1),
+    "little of what is alive": ([10**6 + 10_000 * part for part in range(16)], 0, 1),
+    "falling": (STEADY[::-1], 0, 1),
+}
+
+
+@pytest.mark.parametrize("course", COURSES)
+def test_growth(course: str) -> None:
+    alive, grown, parts = COURSES[course]
+    (found,) = site_rules.growth(rows_of(alive), run_of(), DEFAULTS)
+    assert (found["size"], found["slope"]) == (grown, round(grown / (100 * parts) * 1000, 2))
+
+
+def test_growth_of_objects_needs_rounds_of_the_collector() -> None:
+    rows = rows_of(STEADY, managed=100)
+    assert site_rules.growth(rows, run_of(), DEFAULTS)["size"] == 140_000
+    seldom = np.zeros(PARTS, "u8")
+    seldom[[8, 9, 12, 14]] = 1000
+    assert site_rules.growth(rows, run_of(collected=seldom), DEFAULTS)["size"] == 0
+    assert site_rules.growth(rows_of(STEADY), run_of(collected=seldom), DEFAULTS)["size"] == 140_000
+
+
+def test_growth_needs_parts() -> None:
+    short = run_of(before_frees=8, width=1)
+    assert site_rules.growth(rows_of(STEADY), short, DEFAULTS)["size"] == 0
+    assert site_rules.growth(rows_of(STEADY), run_of(), {**DEFAULTS, "parts": 14})["size"] == 140_000
+    assert site_rules.growth(rows_of(STEADY), run_of(), {**DEFAULTS, "parts": 15})["size"] == 0
+
+
+@pytest.mark.parametrize(
+    "made, brief, share, is_found",
+    [(10_000, 9000, 10, True), (9999, 9999, 10, False), (10_000, 8999, 10, False), (999, 999, 0, False)],
+)
+def test_a_hot_line(made: int, brief: int, share: int, is_found: bool) -> None:
+    rows = rows_of([], made=(made, 8 * made, 3), brief=(brief, 8 * brief, 2), frees=brief)
+    (found,) = site_rules.temporary_line(rows, run_of(), {**DEFAULTS, "hot": share})
+    assert found.tolist() == ((brief, 8 * brief, 2, 0.0) if is_found else (0, 0, 0, 0.0))
+
+
+@pytest.mark.parametrize(
+    "held, requested, managed, is_found",
+    [
+        (2e10, 8 * 10**6, 10_000, True),
+        (2.1e10, 8 * 10**6, 10_000, False),
+        (2e10, 7 * 10**6, 10_000, False),
+        (2e10, 8 * 10**6, 0, False),
+    ],
+)
+def test_a_hot_line_in_the_heap_of_a_collector(held: float, requested: int, managed: int, is_found: bool) -> None:
+    rows = rows_of([], made=(10_000, 80_000, 3), frees=10_000, held=held, managed=managed)
+    (found,) = site_rules.temporary_line(rows, run_of(allocated=requested), DEFAULTS)
+    assert found["blocks"] == (10_000 if is_found else 0)
+
+
+@pytest.mark.parametrize(
+    "unused, size, is_found", [(65536, 10**6, True), (65535, 10**6, False), (65536, 10**8, False)]
+)
+def test_capacity(unused: int, size: int, is_found: bool) -> None:
+    rows = rows_of([], spare=(100, unused, 7))
+    (found,) = site_rules.capacity(rows, run_of(bytes=size), DEFAULTS)
+    assert found.tolist() == ((100, unused, 7, 0.0) if is_found else (0, 0, 0, 0.0))

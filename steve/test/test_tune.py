@@ -1,0 +1,385 @@
+"""steve tune: the tables of options, the statistics, the search, and predictions that a real program confirms.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from steve.allocstats.intervals import median, ratio
+from steve.allocstats.replay import Outcome, Replay
+from steve.analysis import opsarrays
+from steve.tune.choice import Choice, choose
+from steve.tune.measure import Bench, missing_library
+from steve.tune.options import Allocator, OptionSet, find_tables, read_table
+from steve.tune.search import Search, combined, drawn, singles
+
+SOURCE = Path(os.environ["LJTRACE_SRCDIR"])
+TABLES = sorted((SOURCE / "drivers" / "allocators").glob("*.toml"))
+
+# a program whose memory is that of its heap: sizes from a fixed sequence, every third block is kept
+PROGRAM = r"""
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <stdio.h>
+int main(int argc, char **argv)
+{
+    static char *kept[40000];
+    uint32_t x = 1;
+    for (int i = 0; i < 120000; i++) {
+        x = x * 1664525u + 1013904223u;
+        size_t size = 16 + (x >> 8) % 1500;
+        int slot = i % 40000;
+        if (argc > 1)
+            printf("%d N 0 %zu\n", i, size);
+        char *p = malloc(size);
+        memset(p, 1, size);
+        char *old = kept[slot];
+        kept[slot] = p;
+        if (old && argc > 1)
+            printf("%d F 0 0\n", i - 40000);
+        free(old);
+    }
+    return 0;
+}
+"""
+
+
+def allocators() -> dict[str, Allocator]:
+    """Those that have a table and whose library is installed."""
+    found = find_tables(Replay().ask("--list", "--json"))
+    return {one.name: one for one in found if not missing_library(one)}
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the program `grow` and of the ops file `grow-ops`, which has exactly its operations."""
+    folder = tmp_path_factory.mktemp("tune")
+    (folder / "grow.c").write_text(PROGRAM)
+    subprocess.run(["cc", "-O1", "-fno-builtin-malloc", "-o", "grow", "grow.c"], cwd=folder, check=True)
+    with open(folder / "grow-ops", "w") as out:
+        subprocess.run(["./grow", "text"], cwd=folder, check=True, stdout=out)
+    return folder
+
+
+def tune(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run steve tune in the folder."""
+    return subprocess.run(
+        ["steve", "tune", *arguments], cwd=folder, capture_output=True, text=True, check=False, timeout=600
+    )
+
+
+@pytest.mark.parametrize("path", TABLES, ids=lambda path: path.stem)
+def test_tables_can_be_read_and_name_no_option_twice(path: Path) -> None:
+    table = read_table(str(path), path.stem)
+    names = [option.name for option in table.options]
+    assert names and len(set(names)) == len(names)
+    for option in table.options:
+        assert option.values and option.default not in option.values and option.meaning
+        assert option.environment or table.variable
+        assert not option.call or "{value}" in option.call
+
+
+def test_options_that_no_allocator_knows_are_not_in_the_tables(program: Path) -> None:
+    """jemalloc reports unknown options; mimalloc lists the known ones; the others have them in their libraries."""
+    known = allocators()
+    if "jemalloc" in known:
+        for one in singles(known["jemalloc"], True):
+            env = {"LD_PRELOAD": one.allocator.library, **one.environment()}
+            assert subprocess.run(["/bin/true"], env=env, capture_output=True, check=True).stderr == b"", one.name
+    if "mimalloc" in known:
+        env = {"LD_PRELOAD": known["mimalloc"].library, "MIMALLOC_VERBOSE": "1"}
+        text = subprocess.run(["/bin/true"], env=env, capture_output=True, check=True).stderr.decode()
+        for option in known["mimalloc"].options:
+            assert f"'{option.name}': {option.default}" in text
+    text = subprocess.run(
+        ["/lib64/ld-linux-x86-64.so.2", "--list-tunables"], capture_output=True, check=True
+    ).stdout.decode()
+    for option in known["glibc"].options:
+        assert f"glibc.malloc.{option.name}:" in text
+
+
+def test_environment_and_calls_of_an_option_set() -> None:
+    jemalloc = read_table(str(SOURCE / "drivers/allocators/jemalloc.toml"), "jemalloc")
+    one = OptionSet(jemalloc).with_setting("narenas", "1").with_setting("dirty_decay_ms", "0")
+    assert one.name == "jemalloc dirty_decay_ms=0 narenas=1"
+    assert one.shell() == "LD_PRELOAD=libjemalloc.so.2 MALLOC_CONF=dirty_decay_ms:0,narenas:1"
+    assert one.timed == ["dirty_decay_ms"] and not one.is_default
+    assert one.with_setting("narenas", "2").settings == (("dirty_decay_ms", "0"), ("narenas", "2"))
+    mimalloc = read_table(str(SOURCE / "drivers/allocators/mimalloc.toml"), "mimalloc")
+    one = OptionSet(mimalloc).with_setting("allow_decommit", "0")
+    assert one.shell() == "LD_PRELOAD=libmimalloc.so.2.0 MIMALLOC_ALLOW_DECOMMIT=0"
+    assert one.calls() == ["mi_option_set(mi_option_allow_decommit, 0);"]
+
+
+def test_candidates_combine_different_options_of_one_allocator() -> None:
+    tables = [read_table(str(path), path.stem) for path in TABLES]
+    alone = [one for table in tables for one in singles(table, False)]
+    assert all(len(one.settings) == 1 and not one.allocator.option(one.settings[0][0]).threads for one in alone)
+    pairs = combined(alone)
+    assert pairs and all(len(one.settings) in (2, 3) for one in pairs)
+    glibc = [one for one in alone if one.allocator.name == "glibc"]
+    assert drawn(glibc, 5, random.Random(1)) == drawn(glibc, 5, random.Random(1)) != []
+
+
+def test_intervals_contain_the_median_and_shrink_with_more_values() -> None:
+    source = random.Random(1)
+    few, many = ([source.gauss(100, 5) for _ in range(n)] for n in (5, 200))
+    for values in (few, many):
+        found = median(values)
+        assert found.low <= found.value <= found.high
+    assert median(many).high - median(many).low < median(few).high - median(few).low
+    assert median(few) == median(few)  # a fixed seed
+    half = ratio([value / 2 for value in many], many)
+    assert half.low < 0.5 < half.high < 0.6
+
+
+class PretendedReplay:
+    """Replays that take a second of a pretended clock. cost(part, settings) is their peak of resident memory, settings
+    being the value of GLIBC_TUNABLES."""
+
+    def __init__(self, cost: Callable[[str, str], float]) -> None:
+        self.cost, self.now, self.source = cost, 1000.0, random.Random(1)
+
+    def run(self, *arguments: str, env: dict[str, str]) -> Outcome:
+        """Answer as steve-replay --system does."""
+        self.now += 1
+        peak = 1e6 * self.cost(arguments[1], env.get("GLIBC_TUNABLES", "")) + self.source.uniform(-500, 500)
+        answer = {"process_peak": peak, "peak_resident": peak, "cpu_ns": 1e6, "page_faults": peak / 4096}
+        return Outcome(0, json.dumps(answer), "", False)
+
+
+def chosen(monkeypatch: pytest.MonkeyPatch, cost: Callable[[str, str], float], budget: float) -> tuple[Choice, float]:
+    """Search among the options of glibc with pretended costs; the choice, and how long it took."""
+    replay = PretendedReplay(cost)
+    monkeypatch.setattr(time, "monotonic", lambda: replay.now)
+    glibc = OptionSet(read_table(str(SOURCE / "drivers/allocators/glibc.toml"), "glibc"))
+    benches = tuple(Bench(replay, part, False) for part in ("searched", "whole", "rest"))  # type: ignore
+    begun = replay.now
+    benches[1].measure([glibc], 1, 1e18, lambda: None)
+    found = Search(benches[0], [glibc], glibc, "rss", lambda: None).run(False, begun + budget / 2)
+    return choose("rss", [glibc], found, benches, "the rest", begun + budget, lambda: None), replay.now - begun
+
+
+def misleading(part: str, settings: str) -> float:
+    """top_pad=4096 is the best in the first half only; mxfast=0 is better everywhere, but not as much."""
+    factor = 1.0
+    if "top_pad=4096" in settings:
+        factor *= {"searched": 0.7, "whole": 1.05, "rest": 1.1}[part]
+    return factor * (0.95 if "mxfast=0" in settings else 1)
+
+
+def test_an_option_that_is_good_in_the_first_half_only_is_not_recommended(monkeypatch: pytest.MonkeyPatch) -> None:
+    choice, _ = chosen(monkeypatch, misleading, 2000)
+    assert "top_pad=4096" in choice.found.finalists[0].name
+    assert choice.recommended.name == "glibc mxfast=0"
+    assert choice.rows[0] == choice.recommended and choice.verdict(choice.recommended) == "recommended"
+    for one in choice.rows:
+        if "top_pad=4096" in one.name:
+            assert choice.verdict(one).startswith("not better than glibc on the ")
+    changes = [choice.change(bench, choice.recommended) for bench in (choice.whole, choice.held_out)]
+    assert all(change and abs(change.value - 0.95) < 0.001 and change.high < 1 for change in changes)
+
+
+@pytest.mark.parametrize("bad", ["whole", "rest"])
+def test_the_defaults_are_kept_if_nothing_is_better_on_both_parts(bad: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Better on one of both is not enough, and a difference that counts as none is none."""
+
+    def cost(part: str, settings: str) -> float:
+        return 0.999 if "mxfast=0" in settings and part == bad else 0.9 if settings and part != bad else 1.0
+
+    choice, _ = chosen(monkeypatch, cost, 2000)
+    assert choice.recommended == choice.reference != choice.contender
+    part = {"whole": "the whole file", "rest": "the rest"}[bad]
+    assert choice.verdict(choice.contender) == f"not better than glibc on {part}"
+
+
+@pytest.mark.parametrize("budget", [0.5, 3, 10, 40, 150, 700])
+def test_a_budget_is_exceeded_by_one_replay_at_most(budget: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    choice, seconds = chosen(monkeypatch, misleading, budget)
+    assert seconds <= max(budget, 1) + 1
+    tried, found = set(choice.searched.samples), choice.found
+    assert found.tried == len(tried) and not tried & set(found.not_tried)
+    assert set(singles(choice.reference.allocator, False)) <= tried | set(found.not_tried)
+    assert bool(found.not_tried) == (budget < 700)
+    for one in choice.rows:  # what was replayed too rarely is not recommended
+        if min(choice.whole.count(one), choice.held_out.count(one)) < 5:
+            assert one != choice.recommended or one == choice.reference
+
+
+def test_of_two_allocators_each_is_compared_with_its_own_defaults_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An allocator that is better as it is does not make its options good."""
+    replay = PretendedReplay(lambda _, settings: 1.0)
+    monkeypatch.setattr(time, "monotonic", lambda: replay.now)
+    names = ("glibc", "mimalloc")
+    glibc, other = (OptionSet(read_table(str(SOURCE / f"drivers/allocators/{name}.toml"), name)) for name in names)
+    with_option = other.with_setting("allow_decommit", "0")
+    benches = [Bench(replay, part, False) for part in ("searched", "whole", "rest")]  # type: ignore
+    for bench in benches:
+        bench.measure([glibc, other, with_option], 6, 1e18, lambda: None)
+        for one, peak in ((other, 0.8), (with_option, 0.8001)):
+            bench.samples[one].resident = [peak * 1e6 + number for number in range(6)]
+    found = Search(benches[0], [glibc, other], glibc, "rss", lambda: None).run(False, 0)
+    choice = Choice("rss", glibc, found, *benches, "the rest", [with_option, glibc, other])
+    assert choice.recommended == other
+    assert choice.verdict(with_option) == "not better than mimalloc on the whole file"
+
+
+def test_the_second_half_begins_with_the_blocks_that_live_then(tmp_path: Path) -> None:
+    (tmp_path / "ops").write_text("0 N 0 10\n1 N 0 20\n0 R 0 30\n1 F 0 0\n2 N 0 5\n0 F 0 0\n2 F 0 0\n3 N 0 1\n")
+    first, second = opsarrays.halves(opsarrays.read(str(tmp_path / "ops")))
+    assert first.handle.tolist() == [0, 1, 0, 1]
+    assert list(zip(second.code.tolist(), second.handle.tolist(), second.size.tolist())) == [
+        (opsarrays.NEW, 0, 30),
+        (opsarrays.NEW, 2, 5),
+        (opsarrays.FREE, 0, 0),
+        (opsarrays.FREE, 2, 0),
+        (opsarrays.NEW, 3, 1),
+    ]
+    for write in (opsarrays.write, opsarrays.write_binary):
+        write(str(tmp_path / "second"), second)
+        again = opsarrays.read(str(tmp_path / "second"))
+        assert all((a == b).all() for a, b in zip(again, second))
+
+
+def test_the_replay_on_the_system_shows_what_options_do(program: Path) -> None:
+    """A heap that asks for 16 MiB more each time touches no more; without thread caches jemalloc is slower, not larger;
+    a preloaded library is what is measured."""
+    known, replay = allocators(), Replay()
+    bench = Bench(replay, str(program / "grow-ops"), True)
+    glibc = OptionSet(known["glibc"])
+    candidates = [glibc, glibc.with_setting("mmap_threshold", "131072"), *(OptionSet(a) for a in known.values())]
+    assert bench.measure(dict.fromkeys(candidates), 3, 1e18, lambda: None) == list(dict.fromkeys(candidates))
+    peak = replay.live_peak(str(program / "grow-ops"))
+    for samples in bench.samples.values():
+        assert len(samples.resident) == len(samples.cpu) == len(samples.p99) == 3 and not samples.failure
+        assert all(value > peak for value in samples.resident)
+    assert len({round(median(bench.samples[OptionSet(a)].resident).value / 2**18) for a in known.values()}) > 1
+
+
+def test_a_pace_makes_the_replay_last(program: Path) -> None:
+    done = subprocess.run(
+        ["steve-replay", "--system", str(program / "grow-ops"), "--pace=700"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    slow = json.loads(done.stdout)
+    assert slow["wall_ns"] < 700e6 and slow["operations"] == 200000  # the waits are not in it
+
+
+def test_run_measures_the_program_and_not_steve(program: Path) -> None:
+    peaks = []
+    for words in (["/bin/true"], ["./grow"]):
+        subprocess.run(["steve-replay", "--run", "-o", "result", "--", *words], cwd=program, check=True)
+        found = json.loads((program / "result").read_text())
+        assert found["status"] == 0
+        peaks.append(found["peak_resident"])
+    assert peaks[0] < 4 << 20 < 30 << 20 < peaks[1]
+    subprocess.run(["steve-replay", "--run", "-o", "result", "--", "sh", "-c", "exit 3"], cwd=program, check=True)
+    assert json.loads((program / "result").read_text())["status"] == 3
+
+
+def test_prediction_is_confirmed_by_the_program(program: Path) -> None:
+    """The whole way, with a budget that is too short for all candidates."""
+    done = tune(program, "grow-ops", "--budget=25s", "--json", "--verify=./grow", "-o", "frontier.png")
+    result = json.loads(done.stdout)
+    memory = result["verified"][0]
+    assert memory["quantity"] == "peak resident memory" and memory["confirmed"], memory
+    assert abs(memory["error"]) < 0.1
+    recommended = result["recommended"]
+    assert result["reference"] == "glibc" and recommended["verdict"] == "recommended"
+    if recommended["allocator"] != "glibc" or recommended["options"]:
+        assert recommended["ratio"]["high"] < 1 and recommended["held_out"]["high"] < 1
+    defaults = {row["allocator"] for row in result["rows"] if not row["options"]}
+    assert set(allocators()) - set(result["not_replayed"]) == defaults >= {"glibc"}
+    assert all(row["resident"]["low"] <= row["resident"]["median"] <= row["resident"]["high"] for row in result["rows"])
+    assert (program / "frontier.png").read_bytes().startswith(b"\x89PNG")
+    assert done.returncode == (0 if all(check["confirmed"] for check in result["verified"]) else 1)
+
+
+SQL = """
+create table t(id integer primary key, k text, v text);
+with recursive c(x) as (select 1 union all select x+1 from c where x<15000)
+    insert into t select x, hex(x*2654435761 % 4294967296), hex(zeroblob(x%400)) from c;
+create index tk on t(k);
+delete from t where id%3=0;
+select count(*) from t a join t b on a.k=b.k;
+"""
+PYTHON = """
+texts = ["x" * (600 + 37 * i % 5000) for i in range(6000)]
+kept = {i: text for i, text in enumerate(texts) if i % 3}
+del texts
+joined = "".join(kept.values())
+more = [joined[i:i + 900 + i % 700] for i in range(0, len(joined), 1500)]
+"""
+PROGRAMS = {
+    "sqlite3": "sqlite3 :memory: '.read q.sql'",
+    "python3": "/usr/bin/python3 w.py",
+    "luajit": f"luajit {SOURCE / 'examples' / 'cache_server.lua'} 20000",
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_predictions_for_real_programs_are_confirmed(name: str, tmp_path: Path) -> None:
+    """Each is recorded, and tuned among allocators that have other peaks than the C library."""
+    command = PROGRAMS[name]
+    if not shutil.which(command.split()[0]):
+        pytest.skip(f"{name} is not installed")
+    (tmp_path / "q.sql").write_text(SQL)
+    (tmp_path / "w.py").write_text(PYTHON)
+    recorder = "exec valgrind --tool=ljtrace --out=t.ljt"
+    subprocess.run(["sh", "-c", f"{recorder} {command}"], cwd=tmp_path, check=True, capture_output=True, timeout=300)
+    names = [name for name in ("jemalloc", "tcmalloc") if name in allocators()]
+    if not names:
+        pytest.skip("neither libjemalloc2 nor libtcmalloc-minimal4 is installed")
+    options = ("--budget=5s", "--goal=time", "--json", f"--allocators={','.join(names)}")
+    result = json.loads(tune(tmp_path, "t.ljt", *options, f"--verify={command}").stdout)
+    memory = result["verified"][0]
+    assert memory["confirmed"] and abs(memory["error"]) < 0.1, memory
+
+
+def test_a_prediction_that_does_not_hold_is_not_confirmed(program: Path) -> None:
+    """The program does something else than the trace."""
+    options = ("--budget=5s", "--allocators=glibc,jemalloc", "--goal=time")
+    if "jemalloc" not in allocators():
+        pytest.skip("libjemalloc2 is not installed")
+    text = (program / "grow-ops").read_text().replace(" N 0 ", " N 0 9")  # other blocks: far more memory
+    (program / "other-ops").write_text(text)
+    done = tune(program, "other-ops", *options, "--reference=jemalloc", "--json", "--verify=./grow")
+    result = json.loads(done.stdout)
+    memory = result["verified"][0]
+    wrong = abs(memory["predicted"] - memory["measured"]["median"]) > 0.1 * memory["measured"]["median"]
+    assert memory["confirmed"] == (not wrong)
+    assert done.returncode == (0 if all(check["confirmed"] for check in result["verified"]) else 1)
+
+
+def test_a_failing_command_is_an_error(program: Path) -> None:
+    done = tune(program, "grow-ops", "--budget=2s", "--allocators=glibc", "--verify=exit 4")
+    assert done.returncode == 1 and "the command ended with status 4" in done.stderr
+
+
+def test_wrong_usage(program: Path, tmp_path: Path) -> None:
+    (tmp_path / "none-ops").write_text("# thread 1\n")
+    assert "no table of options" in tune(program, "grow-ops", "--allocators=bump").stderr
+    assert "no such file" in tune(program, "missing").stderr
+    assert "malloc has no blocks" in tune(tmp_path, "none-ops").stderr
+    assert "is not a time" in tune(program, "grow-ops", "--budget=soon").stderr
+
+
+@pytest.mark.skipif(not shutil.which("luajit"), reason="luajit is not installed")
+def test_the_cache_server_answers() -> None:
+    done = subprocess.run(
+        ["luajit", SOURCE / "examples/cache_server.lua", "3000"], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.startswith("3000 requests, ")

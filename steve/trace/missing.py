@@ -1,0 +1,69 @@
+"""Events that a trace lacks, as its facts state.
+
+The native recorder may drop events: with --when-full=drop while its ring is full, or in signal handlers. What is known of
+blocks is incomplete then, which every command says. Loads and stores are missing if they were not recorded, which the
+commands say that count them.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from steve.trace._memtrace import Trace
+
+KINDS = {
+    "allocations": "allocations",
+    "frees": "frees",
+    "resizes": "resizes",
+    "others": "types of blocks and samples of stacks",
+    "in_handlers": "in signal handlers",
+}
+
+
+def counts(trace: Trace) -> dict[str, int]:
+    """The number of missing events of each kind of KINDS; {} if none are missing."""
+    facts = trace.info()
+    found = {kind: int(facts.get(f"lost_{kind}", 0)) for kind in KINDS}
+    return found if any(found.values()) else {}
+
+
+def facts(trace: Trace) -> dict:
+    """The key of an object of --json that has these numbers; {} if no events are missing."""
+    found = counts(trace)
+    return {"lost": found} if found else {}
+
+
+def text(trace: Trace) -> str:
+    """What is missing, and what that means for the results; "" if nothing is."""
+    found = counts(trace)
+    parts = [f"{n:,} {KINDS[kind]}" for kind, n in found.items() if n]
+    return (
+        f"{sum(found.values()):,} events are missing, which the recorder has dropped ({', '.join(parts)}): a block "
+        "whose allocation is missing is not counted, and one whose free is missing counts as live until its memory is "
+        "used again"
+        if found
+        else ""
+    )
+
+
+def remark(trace: Trace) -> str:
+    """The same in short for a heading; "" if nothing is missing."""
+    total = sum(counts(trace).values())
+    return f" ({total:,} events are missing)" if total else ""
+
+
+def accesses(trace: Trace) -> str:
+    """That the trace has no loads and stores, and how they are recorded; "" if they were recorded or nothing is known of
+    that."""
+    facts = trace.info()
+    if facts.get("recorder") == "native":
+        why = "`ljtrace run` and `ljtrace attach` do not record them; `valgrind --tool=ljtrace` does"
+    elif facts.get("trace_mem") == "no":
+        why = "it was recorded with --trace-mem=no; record without that option"
+    elif "accesses" in facts.get("lacks", "").split(", "):
+        why = f"it was imported from {facts['imported_from']}; `valgrind --tool=ljtrace` records them"
+    else:
+        return ""
+    return f"the trace has no loads and stores, which this command counts: {why}"

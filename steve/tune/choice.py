@@ -1,0 +1,127 @@
+"""Which of the best option sets of the search to recommend.
+
+The search ranks candidates on one part of the trace, and some win there by chance, or because that part is different
+from the rest. So its best candidates are replayed again, on the whole file and on the held-out part that the search has
+not seen, in turns with the defaults of all allocators. A candidate is recommended only if it is certainly better there
+than the defaults of its allocator, and than the reference: on the whole file, which shows what it saves, and on the
+held-out part, which shows that the saving is not peculiar to what was searched. Of several such candidates, the one
+that is best on the whole file is recommended; without any, the defaults of the reference are.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from steve.allocstats.intervals import Median
+from steve.tune.measure import Bench
+from steve.tune.options import OptionSet
+from steve.tune.search import CLOSE, Found, ranked
+
+ROUNDS, LEAST_ROUNDS = 11, 5
+
+
+@dataclass
+class Choice:
+    """The candidates of the search, with their replays of three parts: the searched one, the whole file, and the
+    held-out one, which is called `held_out_name`. candidates: the best of the search and all defaults."""
+
+    goal: str
+    reference: OptionSet
+    found: Found
+    searched: Bench
+    whole: Bench
+    held_out: Bench
+    held_out_name: str
+    candidates: list[OptionSet]
+
+    @cached_property
+    def rows(self) -> list[OptionSet]:
+        """The candidates by what they cost on the whole file, the best first."""
+        return ranked(self.whole, self.whole.measured(self.candidates), self.reference, self.goal)
+
+    @cached_property
+    def objections(self) -> dict[OptionSet, str]:
+        """By row, why an option set cannot be recommended; "" if nothing speaks against it."""
+        return {one: self._objection(one) for one in self.rows}
+
+    @property
+    def recommended(self) -> OptionSet:
+        """The best of the confirmed candidates; the reference if there is none."""
+        return next((one for one in self.rows if not self.objections[one]), self.reference)
+
+    @property
+    def not_replayed(self) -> list[OptionSet]:
+        """The candidates that there was no time to replay on the whole file."""
+        return [one for one in self.candidates if one not in self.whole.samples]
+
+    @property
+    def contender(self) -> OptionSet:
+        """The recommended option set; without one, the best that is not the reference, if there is any."""
+        others = [self.recommended, *self.rows]
+        return next((one for one in others if one != self.reference), self.reference)
+
+    def verdict(self, one: OptionSet) -> str:
+        """What became of a row."""
+        if one == self.recommended:
+            return "recommended"
+        return self.objections[one] or "confirmed, but another one is better"
+
+    def change(self, bench: Bench, one: OptionSet, goal: str | None = None) -> Median | None:
+        """The ratio of an option set to the reference; None if one of them was not replayed."""
+        known = bench.count(one) and bench.count(self.reference)
+        return bench.ratio(one, self.reference, goal or self.goal) if known else None
+
+    def _objection(self, one: OptionSet) -> str:
+        if one == self.reference:
+            return "the reference"
+        for base in dict.fromkeys([self.reference, OptionSet(one.allocator)]):
+            for bench, part in ((self.whole, "the whole file"), (self.held_out, self.held_out_name)):
+                if base != one and (reason := self._shortfall(bench, one, base, part)):
+                    return reason
+        return ""
+
+    def _shortfall(self, bench: Bench, one: OptionSet, base: OptionSet, part: str) -> str:
+        """Why an option set is not certainly better than another one on a part; "" if it is."""
+        replays = min(bench.count(one), bench.count(base))
+        if replays and not self._gains(bench, one, base):
+            return f"not better than {base.name} on {part}"
+        return "replayed too few times for lack of time" if replays < LEAST_ROUNDS else ""
+
+    def _gains(self, bench: Bench, one: OptionSet, base: OptionSet) -> bool:
+        """Does an option set certainly cost less than another one, by more than what counts as equal?"""
+        change = bench.ratio(one, base, self.goal)
+        return change.high < 1 and change.value <= 1 - CLOSE
+
+
+def _final(found: Found, defaults: list[OptionSet]) -> list[OptionSet]:
+    """The option sets to replay again, the most important first: the reference, which is the first of the defaults; the
+    best of the search, with the defaults of its allocator; the other defaults; the other candidates."""
+    best = [one for finalist in found.finalists[:1] for one in (OptionSet(finalist.allocator), finalist)]
+    wanted = dict.fromkeys([defaults[0], *best, *defaults, *found.finalists])
+    return [one for one in wanted if one not in found.unusable]
+
+
+def choose(
+    goal: str,
+    defaults: list[OptionSet],
+    found: Found,
+    benches: tuple[Bench, Bench, Bench],
+    held_out_name: str,
+    deadline: float,
+    tick: Callable[[], None],
+) -> Choice:
+    """Replay the best of the search again, until the deadline at most. defaults: those of all allocators, the reference
+    first. benches: on the part that was searched, the whole file and the held-out part."""
+    searched, whole, held_out = benches
+    held_out.measure(defaults[:1], 1, deadline, tick)
+    room = int((deadline - time.monotonic()) / (whole.each + held_out.each) / (LEAST_ROUNDS + 1))
+    final = _final(found, defaults)
+    chosen = final[: max(1, room)]
+    for _ in range(ROUNDS):
+        whole.measure(chosen, 1, deadline, tick)
+        held_out.measure(chosen, 1, deadline, tick)
+    return Choice(goal, defaults[0], found, searched, whole, held_out, held_out_name, final)

@@ -1,0 +1,137 @@
+"""Replays of an ops file on malloc of the system, with options of allocators in the environment.
+
+steve-replay --system is a process of its own for each replay. What is compared is measured in rounds, each of which
+replays every candidate once, in an order drawn from a fixed seed, so that a machine that becomes slower for a while
+affects all of them.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+from __future__ import annotations
+
+import json
+import random
+import statistics
+import subprocess
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from steve.allocstats.intervals import Median, median, ratio
+from steve.allocstats.replay import Replay
+from steve.tune.options import Allocator, OptionSet
+
+SEED = 1
+GOALS = ("rss", "time", "p99", "balance")
+
+
+@dataclass
+class Samples:
+    """What was measured of one option set: a value for each replay.
+
+    resident: most resident bytes of the whole process. own: resident bytes before the first operation. cpu: CPU time
+    of the replay in ns. p99: of malloc or free in ns, the greater. faults: page faults. failure: why it cannot be
+    used, "" if it can."""
+
+    resident: list[float] = field(default_factory=list)
+    own: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
+    p99: list[float] = field(default_factory=list)
+    faults: list[float] = field(default_factory=list)
+    failure: str = ""
+
+    def of(self, goal: str) -> list[float]:
+        """The values of one of the goals rss, time and p99."""
+        return {"rss": self.resident, "time": self.cpu, "p99": self.p99}[goal]
+
+    def add(self, result: dict) -> None:
+        """Enter what steve-replay --system printed."""
+        self.resident.append(result["process_peak"])
+        self.own.append(result["process_peak"] - result["peak_resident"])
+        self.cpu.append(result["cpu_ns"])
+        self.faults.append(result["page_faults"])
+        if "malloc" in result:
+            self.p99.append(max(result["malloc"]["p99"], result["free"]["p99"], 1))
+
+
+class Bench:
+    """Measurements on one ops file. latency: also time single operations."""
+
+    def __init__(self, replay: Replay, ops: str, latency: bool, options: tuple[str, ...] = ()) -> None:
+        self.replay, self.ops = replay, ops
+        self.arguments = ("--system", ops, "-q", *(["--latency"] if latency else []), *options)
+        self.samples: dict[OptionSet, Samples] = {}
+        self.replays, self.seconds = 0, 0.0
+        self._random = random.Random(SEED)
+
+    @property
+    def each(self) -> float:
+        """Seconds that a replay takes, on average."""
+        return max(self.seconds / max(self.replays, 1), 1e-6)
+
+    def once(self, candidate: OptionSet) -> None:
+        """Replay once with these options. A failure is kept with the candidate."""
+        samples = self.samples.setdefault(candidate, Samples())
+        if samples.failure:
+            return
+        preload = {"LD_PRELOAD": candidate.allocator.library} if candidate.allocator.library else {}
+        begun = time.monotonic()
+        outcome = self.replay.run(*self.arguments, env={**preload, **candidate.environment()})
+        self.seconds += time.monotonic() - begun
+        self.replays += 1
+        if outcome.status != 0:
+            samples.failure = outcome.message
+            return
+        samples.add(json.loads(outcome.output))
+
+    def measure(
+        self, candidates: Iterable[OptionSet], rounds: int, deadline: float, tick: Callable[[], None]
+    ) -> list[OptionSet]:
+        """Replay each candidate `rounds` times, in random order. No replay begins after the deadline. Returns the
+        candidates that have been measured, now or before."""
+        chosen = list(candidates)
+        for _ in range(rounds):
+            for candidate in self._random.sample(chosen, len(chosen)):
+                if time.monotonic() >= deadline:
+                    return self.measured(chosen)
+                self.once(candidate)
+                tick()
+        return self.measured(chosen)
+
+    def measured(self, candidates: Iterable[OptionSet]) -> list[OptionSet]:
+        """Those of the candidates that have been measured."""
+        return [one for one in candidates if self.count(one)]
+
+    def count(self, candidate: OptionSet) -> int:
+        """How many replays of a candidate succeeded."""
+        return len(self.samples[candidate].resident) if candidate in self.samples else 0
+
+    def score(self, candidate: OptionSet, reference: OptionSet, goal: str) -> float:
+        """How good a candidate is in proportion to the reference: less is better."""
+        if goal == "balance":
+            return (self.score(candidate, reference, "rss") * self.score(candidate, reference, "time")) ** 0.5
+        mine, base = (statistics.median(self.samples[one].of(goal)) for one in (candidate, reference))
+        return mine / max(base, 1e-9)
+
+    def ratio(self, candidate: OptionSet, reference: OptionSet, goal: str) -> Median:
+        """The same for the goals rss, time and p99, with an interval; that of balance is of products."""
+        if goal != "balance":
+            return ratio(self.samples[candidate].of(goal), self.samples[reference].of(goal))
+        products = [
+            [(r * c) ** 0.5 for r, c in zip(self.samples[one].resident, self.samples[one].cpu)]
+            for one in (candidate, reference)
+        ]
+        return ratio(*products)
+
+    def resident(self, candidate: OptionSet, reference: OptionSet) -> Median:
+        """Resident bytes of heap and allocator: those of the process without those that the process of the reference
+        had before the first operation."""
+        own = median(self.samples[reference].own).value
+        return median([max(0.0, value - own) for value in self.samples[candidate].resident])
+
+
+def missing_library(allocator: Allocator) -> bool:
+    """Does the dynamic linker not find the library of the allocator? It only warns about that."""
+    if not allocator.library:
+        return False
+    found = subprocess.run(["/bin/true"], env={"LD_PRELOAD": allocator.library}, capture_output=True, check=False)
+    return b"cannot be preloaded" in found.stderr

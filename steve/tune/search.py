@@ -1,0 +1,177 @@
+"""Which option sets to replay, and which of them are the best on a part of the trace: successive halving.
+
+The first rung has every value of every option alone. Each rung replays its candidates some times more and keeps the
+best third. After the first rung, the settings that were best alone are combined, and pairs and triples of those that
+had an effect are drawn at random. The defaults of all allocators stay in to the end, since everything is compared with
+them.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+from __future__ import annotations
+
+import itertools
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from steve.allocstats.intervals import ratio
+from steve.tune.measure import Bench, Samples
+from steve.tune.options import Allocator, OptionSet
+
+RUNGS = ((3, 0.4), (4, 0.3), (8, 0.3))  # additional replays of each candidate, and the part of the time
+LEAST_KEPT, FINALISTS, DRAWN, COMBINED = 8, 6, 10, 4
+SEED = 1
+SAME = 0.005  # a difference of this part or less counts as none
+CLOSE = 0.003  # scores whose difference is less may be ranked by the number of settings
+
+
+@dataclass
+class Found:
+    """What the search found. finalists: best first. tried: how many option sets. not_tried: those for which the time
+    was too short. unusable: with the reasons. ineffective: settings without an effect, by allocator."""
+
+    finalists: list[OptionSet]
+    tried: int
+    not_tried: list[OptionSet] = field(default_factory=list)
+    unusable: dict[OptionSet, str] = field(default_factory=dict)
+    ineffective: dict[str, list[str]] = field(default_factory=dict)
+
+
+def singles(allocator: Allocator, threads: bool) -> list[OptionSet]:
+    """Every value of every option alone. threads: also of options that need several threads."""
+    return [
+        OptionSet(allocator).with_setting(option.name, value)
+        for option in allocator.options
+        if threads or not option.threads
+        for value in option.values
+    ]
+
+
+def joined(sets: list[OptionSet]) -> OptionSet:
+    """One set with all settings of several."""
+    whole = sets[0]
+    for name, value in [setting for one in sets[1:] for setting in one.settings]:
+        whole = whole.with_setting(name, value)
+    return whole
+
+
+def drawn(alone: list[OptionSet], count: int, source: random.Random) -> list[OptionSet]:
+    """Pairs and triples of different options, drawn at random."""
+    by_option: dict[str, list[OptionSet]] = {}
+    for one in alone:
+        by_option.setdefault(one.settings[0][0], []).append(one)
+    if len(by_option) < 2:
+        return []
+    found = []
+    for _ in range(count):
+        names = source.sample(sorted(by_option), min(source.choice((2, 3)), len(by_option)))
+        found.append(joined([source.choice(by_option[name]) for name in names]))
+    return list(dict.fromkeys(found))
+
+
+def combined(best: list[OptionSet]) -> list[OptionSet]:
+    """Pairs and triples of the best single settings, of different options of one allocator each."""
+    found = []
+    for allocator in dict.fromkeys(one.allocator for one in best):
+        mine: dict[str, OptionSet] = {}
+        for one in best:
+            if one.allocator == allocator and len(one.settings) == 1:
+                mine.setdefault(one.settings[0][0], one)
+        few = list(mine.values())[:COMBINED]
+        found += [joined(list(some)) for n in (2, 3) for some in itertools.combinations(few, n)]
+    return found
+
+
+def ranked(bench: Bench, candidates: list[OptionSet], reference: OptionSet, goal: str) -> list[OptionSet]:
+    """The candidates, best first. Of almost equal ones, the one with fewer settings is better."""
+    scores = {one: bench.score(one, reference, goal) for one in candidates}
+    return sorted(candidates, key=lambda one: (round(scores[one] / CLOSE), len(one.settings), scores[one]))
+
+
+class Search:
+    """One search on one bench. tick is called after each replay."""
+
+    def __init__(
+        self, bench: Bench, defaults: list[OptionSet], reference: OptionSet, goal: str, tick: Callable[[], None]
+    ) -> None:
+        self.bench, self.defaults, self.reference, self.goal, self.tick = bench, defaults, reference, goal, tick
+        self.source = random.Random(SEED)
+
+    def ranked(self, candidates: list[OptionSet]) -> list[OptionSet]:
+        """The candidates, best first."""
+        return ranked(self.bench, candidates, self.reference, self.goal)
+
+    def room(self, seconds: float, rounds: int) -> int:
+        """How many candidates can be replayed so many times in that time, as the replays so far took."""
+        return int(seconds / self.bench.each / rounds)
+
+    def first_candidates(self, alone: list[OptionSet], seconds: float, deadline: float) -> list[OptionSet]:
+        """Those of the settings that the first rung has time for. The defaults are replayed once before, the reference
+        first."""
+        for default in self.defaults:
+            self.bench.measure([default], 1, deadline, self.tick)
+        room = self.room(seconds, 2)
+        return alone if room >= len(alone) else self.source.sample(alone, room)
+
+    def more_candidates(self, alone: list[OptionSet], ineffective: dict[str, list[str]]) -> list[OptionSet]:
+        """Combinations of the best of the settings that had an effect, and some drawn at random. alone: best first."""
+        useful = [one for one in alone if one.settings[0][0] not in ineffective.get(one.allocator.name, ())]
+        found = combined(useful)
+        for allocator in dict.fromkeys(one.allocator for one in useful):
+            found += drawn([one for one in useful if one.allocator == allocator], DRAWN, self.source)
+        return list(dict.fromkeys(found))
+
+    def ineffective(self, alone: list[OptionSet]) -> dict[str, list[str]]:
+        """The options none of whose values changed memory, page faults or time, by allocator."""
+        changed: dict[tuple[str, str], bool] = {}
+        for one in alone:
+            key = (one.allocator.name, one.settings[0][0])
+            changed[key] = changed.get(key, False) or self.differs(one, OptionSet(one.allocator))
+        found: dict[str, list[str]] = {}
+        for (allocator, option), is_changed in changed.items():
+            if not is_changed:
+                found.setdefault(allocator, []).append(option)
+        return found
+
+    def differs(self, one: OptionSet, default: OptionSet) -> bool:
+        """Does an option set differ measurably from the defaults of its allocator, or is that not known?"""
+        mine, base = self.bench.samples[one], self.bench.samples.get(default, Samples())
+        if not mine.resident or not base.resident:
+            return True
+        for values, others in ((mine.resident, base.resident), (mine.faults, base.faults)):
+            if abs(ratio(values, others).value - 1) > SAME:
+                return True
+        time_ratio = ratio(mine.cpu, base.cpu)
+        return time_ratio.low > 1 + SAME or time_ratio.high < 1 - SAME
+
+    def run(self, threads: bool, deadline: float) -> Found:
+        """Search until the deadline, at most. SteveError if the reference cannot be replayed."""
+        begun = time.monotonic()
+        seconds = max(0.0, deadline - begun)
+        considered = [one for default in self.defaults for one in singles(default.allocator, threads)]
+        candidates = self.first_candidates(considered, seconds * RUNGS[0][1], deadline)
+        ineffective: dict[str, list[str]] = {}
+        ranked: list[OptionSet] = []
+        share = 0.0
+        for number, (rounds, part) in enumerate(RUNGS):
+            share += part
+            until = begun + seconds * share
+            usable = self.bench.measure(dict.fromkeys([*self.defaults, *candidates]), rounds, until, self.tick)
+            ranked = self.ranked(usable) if self.bench.measured([self.reference]) else []
+            candidates = ranked[: max(LEAST_KEPT, len(ranked) // 3)]
+            if number == 0:
+                alone = [one for one in ranked if len(one.settings) == 1]
+                ineffective = self.ineffective(alone)
+                more = self.more_candidates(alone, ineffective)
+                considered += more
+                room = max(0, self.room(seconds * RUNGS[1][1], 2) - len(candidates))
+                candidates = list(dict.fromkeys([*candidates, *more[:room]]))
+        samples = self.bench.samples
+        return Found(
+            ranked[:FINALISTS],
+            len(samples),
+            [one for one in dict.fromkeys(considered) if one not in samples],
+            {one: of.failure for one, of in samples.items() if of.failure},
+            ineffective,
+        )

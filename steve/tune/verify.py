@@ -1,0 +1,99 @@
+"""Run the program itself with and without the options, and compare it with what the replay predicts.
+
+The replay shows a difference between two allocators or option sets. The rest of the program, with its code and its
+stacks, is the same with both. So the prediction for the program is what it took with the reference, plus that
+difference.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+from __future__ import annotations
+
+import json
+import os
+import random
+from dataclasses import dataclass
+from typing import Any
+
+from steve.allocstats.intervals import Median, median
+from steve.allocstats.replay import Replay
+from steve.system.errors import SteveError
+from steve.system.tempfiles import scratch_folder
+from steve.tune.measure import Bench
+from steve.tune.options import OptionSet
+
+RUNS = 5
+TOLERANCE = 0.10
+SEED = 1
+
+
+@dataclass(frozen=True)
+class Check:
+    """One quantity, resident bytes or CPU time in ns: of the program with the reference, as predicted with the
+    options, and as measured with them."""
+
+    name: str
+    options: OptionSet
+    reference: Median
+    predicted: float
+    measured: Median
+
+    @property
+    def error(self) -> float:
+        """By what part of the measured value the prediction is wrong."""
+        return (self.predicted - self.measured.value) / self.measured.value if self.measured.value else 0.0
+
+    @property
+    def confirmed(self) -> bool:
+        """Is the prediction within 10% of what was measured?"""
+        return abs(self.error) <= TOLERANCE
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "quantity": self.name,
+            "options": self.options.name,
+            "reference": self.reference.as_dict(),
+            "predicted": self.predicted,
+            "measured": self.measured.as_dict(),
+            "error": self.error,
+            "confirmed": self.confirmed,
+        }
+
+
+def run_program(replay: Replay, command: str, options: OptionSet, result: str) -> dict[str, Any]:
+    """Run the command once in a shell, without its standard output. SteveError if it fails."""
+    env = {"STEVE_PRELOAD": options.allocator.library, **options.environment()}
+    outcome = replay.run("--run", "-o", result, "--", "/bin/sh", "-c", f"exec >/dev/null; {command}", env=env)
+    if outcome.status != 0:
+        raise SteveError(f"--verify: {outcome.message}")
+    with open(result, encoding="utf-8") as file:
+        found = json.load(file)
+    if found["status"] != 0:
+        raise SteveError(f"--verify: the command ended with status {found['status']}: {outcome.message}")
+    return found
+
+
+def programs(replay: Replay, command: str, options: list[OptionSet]) -> dict[OptionSet, list[dict[str, Any]]]:
+    """Run the command several times with each option set, in an order drawn from a fixed seed."""
+    source = random.Random(SEED)
+    found: dict[OptionSet, list[dict[str, Any]]] = {one: [] for one in options}
+    with scratch_folder("steve-tune-") as folder:
+        for _ in range(RUNS):
+            for one in source.sample(options, len(options)):
+                found[one].append(run_program(replay, command, one, os.path.join(folder, "result")))
+    return found
+
+
+def verify(replay: Replay, command: str, bench: Bench, reference: OptionSet, options: OptionSet) -> list[Check]:
+    """Compare the program with the replay `bench`, which has measured both option sets."""
+    runs = programs(replay, command, list(dict.fromkeys([reference, options])))
+    mine, base = bench.samples[options], bench.samples[reference]
+    checks = []
+    for name, key, replayed, before in (
+        ("peak resident memory", lambda r: r["peak_resident"], mine.resident, base.resident),
+        ("CPU time", lambda r: r["user_ns"] + r["system_ns"], mine.cpu, base.cpu),
+    ):
+        of_reference = median([key(run) for run in runs[reference]])
+        predicted = of_reference.value + median(replayed).value - median(before).value
+        checks.append(Check(name, options, of_reference, predicted, median([key(run) for run in runs[options]])))
+    return checks
