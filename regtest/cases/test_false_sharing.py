@@ -125,7 +125,7 @@ SHORT = """
 #include <pthread.h>
 #include <stdlib.h>
 static volatile int *cell;
-static void *run(void *at) { volatile int *p = at; for (int i = 0; i < 1000000; i++) (*p)++; return NULL; }
+static void *run(void *at) { volatile int *p = at; for (int i = 0; i < 3000000; i++) (*p)++; return NULL; }
 int main(int n, char **argv)
 {
     pthread_t a, b;
@@ -175,7 +175,7 @@ def test_counters_in_one_line(tmp_path: Path, how: str, where: str) -> None:
 
 @pytest.mark.parametrize("how", ["near", "far"])
 def test_threads_that_are_soon_done(tmp_path: Path, how: str) -> None:
-    """Threads that run for a tenth of a second each alternate all the same."""
+    """Threads that have some seven turns each alternate all the same."""
     found = shared(tmp_path, built(tmp_path, SHORT), how)
     assert [row["lines"] for row in found] == ([1] if how == "near" else [])
 
