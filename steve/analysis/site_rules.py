@@ -17,7 +17,7 @@ import numpy as np
 from steve.trace.rollups import Sums
 
 if TYPE_CHECKING:
-    from steve.kernels._lives import SiteSums
+    from steve.kernels._site_sums import SiteSums
 
 FEWEST_PARTS = 9  # before the last New, which leaves at least as many operations as the Frees at the end of the run
 PEAKS_HELD, PEAKS_REQUESTED = 2, 8  # of temporaries in the heap of a garbage collector

@@ -173,7 +173,7 @@ class Found:
     """What the rules find, from one walk. rules: those of interest; size: bytes of all selected blocks."""
 
     def __init__(self, chosen: blocks.Blocks, rules: list[Rule], args: argparse.Namespace) -> None:
-        from steve.kernels._lives import Findings, SiteSums
+        from steve.kernels._site_sums import Findings, SiteSums
 
         key, thresholds = rollups.key_of(args.by), thresholds_of(args)
         makers = [partial(Findings, limits(thresholds), key)]

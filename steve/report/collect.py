@@ -19,7 +19,7 @@ from steve.analysis import site_rules
 from steve.analysis.folds import Together
 from steve.analysis.lives import LifeAnalysis
 from steve.kernels._cells import BlockCells
-from steve.kernels._lives import Findings, SiteSums
+from steve.kernels._site_sums import Findings, SiteSums
 from steve.kernels._profile import HeapProfile
 from steve.kernels._walk import Analysis, feed_together
 from steve.system import samples

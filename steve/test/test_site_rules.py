@@ -11,7 +11,7 @@ from hypothesis import given
 from reference_lives import Block, Lives, Run, granule
 from steve.analysis import site_rules
 from steve.analysis.rules import DEFAULTS, site_limits
-from steve.kernels._lives import SITE_SUMS, SiteSums
+from steve.kernels._site_sums import SITE_SUMS, SiteSums
 from steve.kernels import _lives
 from steve.trace._memtrace import Trace
 from test_analyses import RUNS, runs, trace_of

@@ -1,0 +1,182 @@
+# cython: language_level=3, boundscheck=False
+"""Sums of lives that the rules of `steve findings` need: what they find in blocks, and what a site does in the whole run.
+
+    found = Findings(limits)
+    for batch in lives.batches():
+        found.add(batch)
+    keys, rows = found.table()
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import numpy as np
+
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+
+from steve.kernels._lives cimport groups_key, life, TakesLives
+from steve.kernels.records cimport distance, view_of
+
+from steve.kernels._lives import KEYS
+
+# -- Blocks that deserve a look. -----------------------------------------------------------------------------
+
+cdef extern from "steve/kernels/lives/keyed_rows.h" nogil:
+    struct keyed_rows:
+        uint32_t *keys
+        size_t n
+
+cdef extern from "steve/kernels/lives/findings.h" nogil:
+    enum: FINDINGS_RULES
+    struct findings_limits:
+        double early, late, idle, utilisation
+        uint64_t short_life, min_life, chain, min_size
+    struct findings_row:
+        uint64_t blocks[1]
+        uint64_t bytes[1]
+        uint64_t accesses[1]
+        double variance_blocks[1]
+        double variance_bytes[1]
+    struct findings_t "findings":
+        findings_row *rows
+        keyed_rows of_keys
+        uint64_t bytes
+    void findings_init(findings_t *f, const findings_limits *limits, groups_key key)
+    void findings_free(findings_t *f)
+    bint findings_add(findings_t *f, const life *lives, const uint8_t *keep, size_t n)
+    bint findings_merge(findings_t *f, const uint32_t *stacks, const findings_row *rows, size_t n)
+
+cdef findings_row a_found
+FOUND = np.dtype({"names": ["blocks", "bytes", "accesses", "variance_blocks", "variance_bytes"],
+                  "formats": [("u8", FINDINGS_RULES)] * 3 + [("f8", FINDINGS_RULES)] * 2,
+                  "offsets": [distance(&a_found, &a_found.blocks), distance(&a_found, &a_found.bytes),
+                              distance(&a_found, &a_found.accesses),
+                              distance(&a_found, &a_found.variance_blocks), distance(&a_found, &a_found.variance_bytes)],
+                  "itemsize": sizeof(findings_row)})
+
+
+cdef class Findings(TakesLives):
+    """A steve.analysis.folds.Fold: what the rules of steve/kernels/lives/findings.h find, by a key of
+    Groups. limits: a dict with the fields of struct findings_limits."""
+    cdef findings_t f
+    needs_operation_numbers = False
+
+    def __cinit__(self, limits, str key="stack"):
+        cdef findings_limits numbers = limits
+        findings_init(&self.f, &numbers, KEYS[key])
+
+    def __dealloc__(self):
+        findings_free(&self.f)
+
+    cdef bint take(self, const life *lives, const uint8_t *keep, size_t n) nogil:
+        return findings_add(&self.f, lives, keep, n)
+
+    def shard_result(self, uint64_t peak):
+        """(bytes of all blocks examined, keys, their rows), for add_shard()."""
+        return self.f.bytes, *self.table()
+
+    def add_shard(self, result, uint64_t peak):
+        """Add the shard_result() of another shard."""
+        cdef const uint32_t[::1] keys
+        cdef const uint8_t[::1] raw
+        cdef size_t n = len(result[1])
+        self.f.bytes += <uint64_t>result[0]
+        if n == 0:
+            return
+        keys, raw = result[1], np.ascontiguousarray(result[2]).view(np.uint8)
+        if not findings_merge(&self.f, &keys[0], <const findings_row *>&raw[0], n):
+            raise MemoryError
+
+    def table(self):
+        """(keys that occur, in order, array of FOUND for them)."""
+        keys = view_of(self.f.of_keys.keys, self.f.of_keys.n, np.dtype("u4"))
+        order = np.argsort(keys, kind="stable")
+        return keys[order], view_of(self.f.rows, self.f.of_keys.n, FOUND)[order]
+
+    def bytes(self):
+        """Bytes of all blocks that were examined."""
+        return self.f.bytes
+
+
+# -- Sums by site. -------------------------------------------------------------------------------------------
+
+cdef extern from "steve/kernels/lives/site_rules.h" nogil:
+    enum: SITE_RULES_PARTS
+    struct site_rules_limits:
+        double capacity
+        uint64_t short_life, min_size
+    struct site_rules_row:
+        pass
+    struct site_rules:
+        site_rules_row *rows
+        keyed_rows of_keys
+        uint64_t width, last_new
+        uint64_t collected[1]
+    void site_rules_init(site_rules *s, const site_rules_limits *limits, groups_key key)
+    void site_rules_free(site_rules *s)
+    bint site_rules_add(site_rules *s, const life *lives, const uint8_t *keep, size_t n)
+    void site_rules_widen(site_rules *s, uint64_t width)
+    void site_rules_cover(site_rules *s, uint64_t operations)
+    bint site_rules_merge(site_rules *s, const uint32_t *keys, const site_rules_row *rows, size_t n,
+                          const uint64_t *collected)
+
+# struct site_rules_row; `made`, `brief` and `spare` have blocks, bytes and accesses
+SITE_SUMS = np.dtype([("made", "u8", 3), ("brief", "u8", 3), ("spare", "u8", 3), ("managed", "u8"), ("frees", "u8"),
+                      ("held", "f8"), ("bytes", "i8", SITE_RULES_PARTS + 1), ("blocks", "i8", SITE_RULES_PARTS + 1)])
+assert SITE_SUMS.itemsize == sizeof(site_rules_row)
+
+
+cdef class SiteSums(TakesLives):
+    """A steve.analysis.folds.Fold: what the rules about sites need (steve/kernels/lives/site_rules.h), by a key of Groups.
+    limits: a dict with the fields of struct site_rules_limits."""
+    cdef site_rules s
+    needs_operation_numbers = True
+
+    def __cinit__(self, limits, str key="stack"):
+        cdef site_rules_limits numbers = limits
+        site_rules_init(&self.s, &numbers, KEYS[key])
+
+    def __dealloc__(self):
+        site_rules_free(&self.s)
+
+    cdef bint take(self, const life *lives, const uint8_t *keep, size_t n) nogil:
+        return site_rules_add(&self.s, lives, keep, n)
+
+    def shard_result(self, uint64_t peak):
+        """(width of the parts, last_new(), collected(), keys, rows), for add_shard()."""
+        return self.s.width, self.s.last_new, self.collected(), *self.table(0)
+
+    def add_shard(self, result, uint64_t peak):
+        """Add the shard_result() of another shard."""
+        cdef SiteSums other
+        cdef const uint32_t[::1] keys
+        cdef const uint8_t[::1] raw
+        cdef const uint64_t[::1] collected = result[2]
+        width, last_new, _, numbers, rows = result
+        self.s.last_new = max(self.s.last_new, <uint64_t>last_new)
+        other = SiteSums({"capacity": 0, "short_life": 0, "min_size": 0})
+        other.s.width = width
+        keys, raw = np.append(numbers, np.uint32(0)), np.append(rows, np.zeros(1, SITE_SUMS)).view(np.uint8)
+        if not site_rules_merge(&other.s, &keys[0], <const site_rules_row *>&raw[0], len(numbers), &collected[0]):
+            raise MemoryError
+        site_rules_widen(&other.s, self.s.width)
+        site_rules_widen(&self.s, width)
+        if not site_rules_merge(&self.s, other.s.of_keys.keys, other.s.rows, other.s.of_keys.n, other.s.collected):
+            raise MemoryError
+
+    def table(self, uint64_t operations):
+        """(keys that occur, in order, array of SITE_SUMS for them), in parts of a run of so many operations."""
+        site_rules_cover(&self.s, operations)
+        keys = view_of(self.s.of_keys.keys, self.s.of_keys.n, np.dtype("u4"))
+        order = np.argsort(keys, kind="stable")
+        return keys[order], view_of(self.s.rows, self.s.of_keys.n, SITE_SUMS)[order]
+
+    def width(self):
+        """Operations of a part of the run."""
+        return self.s.width
+
+    def last_new(self):
+        """The number of the operation of the last New."""
+        return self.s.last_new
+
+    def collected(self):
+        """By part: the objects of a garbage collector that were freed in it."""
+        return view_of(self.s.collected, SITE_RULES_PARTS, np.dtype("u8")).copy()
