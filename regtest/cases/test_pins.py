@@ -154,10 +154,30 @@ def test_equals_a_count_of_pages(at: str, traces: dict[str, Path], tmp_path: Pat
     assert abs(sum(row["pinned"] for row in found.values()) - total) <= 2
 
 
-def test_rows_by_function_and_thread(traces: dict[str, Path]) -> None:
-    (row,) = json.loads(steve("pins", traces["pinned"], "--by", "object", "--at", "end", "--json").text)
-    assert row["site"] == "[pinned]" and row["blocks"] == 313
-    assert "survivor" in steve("pins", traces["pinned"]).text
+@pytest.mark.parametrize(
+    "by, name",
+    [
+        ("function", "survivor (pinned.c)"),
+        ("line", "survivor (pinned.c:7)"),
+        ("file", "pinned.c"),
+        ("object", "[pinned]"),
+        ("thread", "thread 1"),
+        ("type", "unknown"),
+    ],
+)
+def test_rows(by: str, name: str, traces: dict[str, Path]) -> None:
+    """The rows are those of `steve sites` and `steve findings`."""
+    options = (traces["pinned"], "--by", by, "--json")
+    (row,) = json.loads(steve("pins", *options, "--at", "end").text)
+    live = {row["site"]: row["live_blocks_at_end"] for row in json.loads(steve("sites", *options).text)}
+    assert row["site"] == name and row["blocks"] == live[name] == 313
+    found = json.loads(steve("findings", *options, "--allocator", "glibc", "--rules", "pinned_pages").text)
+    wasted = [
+        (row["site"], row["pinned"] - row["bytes"])
+        for row in json.loads(steve("pins", *options).text)
+        if row["pinned"] >= 8 * row["bytes"]
+    ]
+    assert [(site["site"], site["bytes"]) for site in found[0]["sites"]] == wasted
 
 
 @pytest.mark.parametrize(
@@ -209,7 +229,6 @@ def test_the_rule_needs_a_replay_of_all(traces: dict[str, Path]) -> None:
     for options in (
         ["--rules", "pinned_pages"],
         ["--allocator", "glibc", "--where", "freed"],
-        ["--allocator", "glibc", "--by", "type"],
     ):
         assert run(["steve", "findings", traces["pinned"], *options]).status == 2
     assert run(["steve", "report", traces["pinned"], "--json", "--allocator", "glibc", "--where", "freed"]).status == 2

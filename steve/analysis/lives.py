@@ -116,12 +116,13 @@ class LifeAnalysis:
             }
         elif self._by_line:
             self.lines = LineNumbers(self.places)
+        known = self.lines if checkpoint is None else checkpoint.definitions
         self.lives: Any = Lives(
             walk.trace,
             walk.window,
             self._selected,
             walk.tick,
-            checkpoint.definitions if checkpoint is not None else self.lines,
+            known if self._by_line else None,
             self.met.take if self.freed else None,
             sums=unfiltered_groups_of(self.fold) if self._test is None else None,
             **part,
@@ -173,15 +174,20 @@ class LifeAnalysis:
         return KnownLines(*self.lines.reach(0, 0, 0), self.lines.count())
 
     def merge(self, partials: Iterable[Partial]) -> None:
+        self.begin_merge()
+        for partial in partials:
+            self.join(partial)
+
+    def begin_merge(self) -> None:
+        """Begin as merge() does; join() then adds the shards one by one."""
         from steve.kernels._lives import WholeLines, WholeLives
 
         self.lives = WholeLives()
         if self.lines is not None:
             self.lives.count_lines(WholeLines(self._trace.trace, self.lines))
-        for partial in partials:
-            self._join(partial)
 
-    def _join(self, shard: Partial) -> None:
+    def join(self, shard: Partial) -> None:
+        """Add the next shard."""
         peak = self.lives.add(shard.piece)
         self.fold.add_shard(shard.fold, peak)
         self.lives.add_threads(shard.threads)

@@ -33,7 +33,7 @@ HELP = "show blocks that deserve a look: never read, hardly used, long idle..."
 COLUMNS = (
     Column("blocks", "blocks", "blocks of the site that the rule finds"),
     Column("bytes", "bytes", "their bytes at the end of their lives"),
-    Column("accesses", "accesses", "loads, stores and modifies of these blocks"),
+    Column("accesses", "accesses", "loads, stores and modifies of these blocks; none if they were not recorded"),
     Column("share", "% of bytes", "these bytes in percent of the bytes of all blocks examined"),
     Column("slope", "", "of growth: bytes in 1,000 operations"),
     Column("site", "site", f"{SITE}; or what --by names", True),
@@ -141,8 +141,6 @@ def check_replay(args: argparse.Namespace) -> None:
     """UsageError if --allocator does not go with other options."""
     if args.allocator and not blocks.is_whole(args):
         raise UsageError("--allocator: the whole trace is replayed, so --where, --from and --to do not go with it")
-    if args.allocator and rollups.key_of(args.by) != "stack":
-        raise UsageError(f"--allocator: pages are found by stack, so --by {args.by} does not go with it")
 
 
 def names_errors(args: argparse.Namespace) -> bool:
@@ -177,7 +175,7 @@ class Found:
 
         key, thresholds = rollups.key_of(args.by), thresholds_of(args)
         makers = [partial(Findings, limits(thresholds), key)]
-        self._pins = pins.worst_by_stack(args) if PINNED_PAGES in rules else None
+        self._pins = pins.worst_by(key, args) if PINNED_PAGES in rules else None
         if set(rules) & {PINNED_PAGES, *SITE_RULES}:
             makers.append(partial(SiteSums, site_limits(thresholds), key))
         self._folds = chosen.fold(partial(together, makers)).folds
@@ -221,12 +219,13 @@ def together(makers: list) -> Together:
     return Together(*(make() for make in makers))
 
 
-def row_of(found: dict, total: int) -> dict:
-    """The columns of a site. found: the sums over its blocks; total: bytes of all selected blocks."""
+def row_of(found: dict, total: int, accesses: bool) -> dict:
+    """The columns of a site. found: the sums over its blocks; total: bytes of all selected blocks; accesses: were they
+    recorded?"""
     return {
         "blocks": found["blocks"],
         "bytes": found["size"],
-        "accesses": found["accesses"],
+        "accesses": found["accesses"] if accesses else None,
         "share": blocks.share(found["size"], total),
         "slope": found.get("slope"),
         **samples.standard_errors(found, ESTIMATES),
@@ -236,7 +235,8 @@ def row_of(found: dict, total: int) -> dict:
 def finding(rule: Rule, found: Found, chosen: blocks.Blocks) -> dict:
     """The object of --json for one rule, with the rows of its sites."""
     rollup, sums = found.by_row(rule)
-    sites = rollups.SummedRows(rollup, sums, partial(row_of, total=found.size))
+    accesses = chosen.totals["accesses"] > 0
+    sites = rollups.SummedRows(rollup, sums, partial(row_of, total=found.size, accesses=accesses))
     totals = {name: float(sums.rows[name].sum()) for name in sums.rows.dtype.names}
     errors = samples.standard_errors(totals, ESTIMATES).get("standard_errors", {})
     size = int(sums.rows["size"].sum())
@@ -247,7 +247,7 @@ def finding(rule: Rule, found: Found, chosen: blocks.Blocks) -> dict:
         "help": rule.help,
         "blocks": int(sums.rows["blocks"].sum()),
         "bytes": size,
-        "accesses": int(sums.rows["accesses"].sum()),
+        "accesses": int(sums.rows["accesses"].sum()) if accesses else None,
         "share": blocks.share(size, found.size),
         "sites": sites.ranked(chosen.args.sort),
         **samples.facts(errors),
@@ -261,18 +261,21 @@ def lines(text: str) -> str:
 
 def heading(found: dict) -> str:
     """The title of the table of one rule."""
+    accesses = "accesses not recorded" if found["accesses"] is None else f"{found['accesses']:,} accesses"
     return (
         f"{found['title']}: {found['blocks']:,} blocks, {found['bytes']:,} bytes "
-        f"({listing.cell(found['share'])}%), {found['accesses']:,} accesses\n"
+        f"({listing.cell(found['share'])}%), {accesses}\n"
         f"{lines(found['rule'])}\n{lines('what usually helps: ' + found['help'])}"
     )
 
 
 def columns_of(found: dict) -> tuple[Column, ...]:
-    """The columns of the table of one rule: only that of growth shows the slope."""
-    if found["finding"] != "growth":
-        return COLUMNS
-    return tuple(column._replace(head="bytes per 1,000 ops") if column.key == "slope" else column for column in COLUMNS)
+    """The columns of the table of one rule: only that of growth shows the slope; accesses are shown if they were
+    recorded."""
+    heads = {"slope": "bytes per 1,000 ops" if found["finding"] == "growth" else ""}
+    if found["accesses"] is None:
+        heads["accesses"] = ""
+    return tuple(column._replace(head=heads.get(column.key, column.head)) for column in COLUMNS)
 
 
 def text(

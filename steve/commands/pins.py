@@ -81,21 +81,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 class Makers:
-    """The stacks that made the blocks, by the numbers of the operations (New, Free, Resize) of a trace."""
+    """What made the blocks, by the numbers of the operations (New, Free, Resize) of a trace. key: of
+    steve.trace.rollups.key_of; numbers: of the stacks, the threads or, for News, the types of the blocks."""
 
-    def __init__(self, trace: Trace, quiet: bool) -> None:
+    def __init__(self, trace: Trace, key: str, quiet: bool) -> None:
         import numpy as np
 
-        from steve.trace._memtrace import FREE, NEW, RESIZE
+        from steve.trace._memtrace import FREE, NEW, RESIZE, TYPE
 
-        parts: list[np.ndarray] = []
+        field = "thread" if key == "thread" else "ref"
+        parts = [np.zeros(0, "u4")]
+        of_news, of_types = [np.zeros((2, 0), "u8")], [np.zeros((2, 0), "u8")]  # with handles
+        operations = 0
         with Progress(NAME, quiet) as progress:
             for batch in trace.batches():
                 progress(trace)
                 kinds = batch["kind"]
                 of_heap = batch[(kinds == NEW) | (kinds == FREE) | (kinds == RESIZE)]
-                parts.append(of_heap["ref"].astype("u4"))
-        self.stacks = np.concatenate(parts) if parts else np.zeros(0, "u4")
+                parts.append(of_heap[field].astype("u4"))
+                if key == "type":
+                    made, types = np.flatnonzero(of_heap["kind"] == NEW), batch[kinds == TYPE]
+                    of_news.append(np.stack((of_heap["handle"][made], (operations + made).astype("u8"))))
+                    of_types.append(np.stack((types["handle"], types["ref"].astype("u8"))))
+                operations += len(of_heap)
+        self.numbers = np.concatenate(parts)
+        if key == "type":
+            (handles, numbers), (typed, found) = np.concatenate(of_news, axis=1), np.concatenate(of_types, axis=1)
+            self.numbers[:] = 0
+            self.numbers[numbers[np.searchsorted(handles, typed)]] = found  # News are in the order of their handles
 
 
 def write_ops(args: argparse.Namespace, path: str) -> None:
@@ -142,16 +155,16 @@ def check_file(path: str) -> None:
         raise UsageError(f"{path}: is an ops file, which has no sites; give the memtrace")
 
 
-def worst_by_stack(args: argparse.Namespace) -> rollups.Sums:
-    """The rows of steve.allocstats.pins.pinned by stack, when the pages of args.allocator have the most bytes more than the
-    live blocks on them. args: those of any command that reads a trace."""
+def worst_by(key: str, args: argparse.Namespace) -> rollups.Sums:
+    """The rows of steve.allocstats.pins.pinned by stack, type or thread, when the pages of args.allocator have the most
+    bytes more than the live blocks on them. args: those of any command that reads a trace."""
     from steve.allocstats import pins
 
     check_file(args.file)
     with scratch_folder("steve-pins-") as folder:
         places = pins.read(replayed(argparse.Namespace(**vars(args), at="worst", heap=None), folder))
-    makers = Makers(source.open_trace(args), args.quiet)
-    return rollups.Sums(*pins.pinned(places, makers.stacks[places.born.astype("i8")]))
+    makers = Makers(source.open_trace(args), key, args.quiet)
+    return rollups.Sums(*pins.pinned(places, makers.numbers[places.born.astype("i8")]))
 
 
 def row_of(found: dict) -> dict:
@@ -175,13 +188,13 @@ def run(args: argparse.Namespace) -> int:
     with scratch_folder("steve-pins-") as folder:
         places = pins.read(replayed(args, folder))
     trace = source.open_trace(args)
-    makers = Makers(trace, args.quiet)
+    makers = Makers(trace, rollups.key_of(args.by), args.quiet)
     rollup = rollups.of_arguments(args, Places(trace, policy.of_arguments(args)))
-    keys = makers.stacks[places.born.astype("i8")]
+    keys = makers.numbers[places.born.astype("i8")]
     numbers, rows = pins.pinned(places, rollup.numbers(keys) if len(keys) else keys)
     title = (
         f"{trace.name}: sites that keep pages in use; {args.allocator} after {places.operations:,} of "
-        f"{len(makers.stacks):,} operations: {human_bytes(pins.PAGE * len(places.page))} of pages for "
+        f"{len(makers.numbers):,} operations: {human_bytes(pins.PAGE * len(places.page))} of pages for "
         f"{human_bytes(int(places.size.sum()))} of blocks"
     )
     found = rollups.SummedRows(rollup, rollups.Sums(numbers, rows), row_of)

@@ -198,7 +198,7 @@ def run(args: argparse.Namespace) -> int:
         _check_target(args)
     if args.allocator and not is_whole(args):
         raise UsageError("--allocator: the whole trace is replayed, so --where, --from and --to do not go with it")
-    pages = pins.worst_by_stack(args) if args.allocator else None
+    pages = pins.worst_by("stack", args) if args.allocator else None
     chosen = Blocks(NAME, args)
     data = collect(chosen, args.sites, not args.no_source and not args.json, pages)
     whole = True

@@ -2,7 +2,7 @@
 """The analyses of accesses for Python (steve.kernels._walk has the protocol), and traces of chosen blocks.
 
 A Chosen is a Trace that delivers only chosen events, for functions that read a Trace. The headers fields.h,
-workingset.h, reuse.h, sharing.h and states.h in steve/kernels/accesses/ define what is counted.
+workingset.h, reuse.h, sharing.h, states.h and gc_time.h in steve/kernels/accesses/ define what is counted.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -16,6 +16,7 @@ from steve.kernels.records cimport array_of, data_of, distance, enough
 from steve.trace._memtrace cimport Trace
 from steve.trace.cmemtrace cimport *
 
+from steve.kernels._walk import feed_together
 from steve.trace._memtrace import VM_NAMES
 
 cdef extern from "steve/kernels/accesses/fields.h" nogil:
@@ -118,6 +119,28 @@ cdef extern from "steve/kernels/accesses/states.h" nogil:
     bint states_feed(states *s, const mt_event *events, size_t n)
     void states_finish(states *s, uint64_t time)
 
+cdef extern from "steve/kernels/accesses/gc_time.h" nogil:
+    enum:
+        GC_TIME_BINS
+        GC_TIME_COLLECTS
+        GC_TIME_BEFORE
+    struct gc_time_row:
+        uint64_t thread, bin, time
+    struct gc_time:
+        uint64_t *bins
+        uint64_t operations, width, time, first_time, first_operations
+        gc_time_row *before
+        size_t n
+        uint8_t *now
+        uint16_t thread
+        bint began
+    bint gc_time_init(gc_time *g)
+    void gc_time_free(gc_time *g)
+    void gc_time_begin_shard(gc_time *g, uint64_t operations, uint64_t total)
+    bint gc_time_feed(gc_time *g, const mt_batch *batch)
+    void gc_time_add(gc_time *g, uint64_t operation, uint64_t time)
+    bint gc_time_finish(gc_time *g, uint64_t time)
+
 cdef extern from "steve/kernels/accesses/sharing_shards.h" nogil:
     struct sharing_reported:
         pass
@@ -145,16 +168,19 @@ cdef sharing_row a_sharing
 cdef sharing_side a_side
 cdef sharing_found a_line
 cdef states_row a_state
+cdef gc_time_row a_time
 cdef fields_cell[::1] cell_layout = <fields_cell[:1]>&a_cell
 cdef workingset_window[::1] window_layout = <workingset_window[:1]>&a_window
 cdef sharing_row[::1] sharing_layout = <sharing_row[:1]>&a_sharing
 cdef sharing_side[::1] side_layout = <sharing_side[:1]>&a_side
 cdef states_row[::1] state_layout = <states_row[:1]>&a_state
+cdef gc_time_row[::1] time_layout = <gc_time_row[:1]>&a_time
 CELL = np.asarray(cell_layout).dtype
 WINDOW = np.asarray(window_layout).dtype
 SHARING = np.asarray(sharing_layout).dtype
 SIDE = np.asarray(side_layout).dtype
 STATE = np.asarray(state_layout).dtype
+GC_TIME = np.asarray(time_layout).dtype
 # struct sharing_found has structs in an array, of which Cython makes no view
 SHARED_LINE = np.dtype({
     "names": ["line", "interleaved", "at_once", "late", "threads", "chance", "sides"],
@@ -569,3 +595,106 @@ cdef class States(Analysis):
 
 NO_STATE = (0, len(VM_NAMES), 0)
 INSTRUCTIONS = STATE.names.index("instructions") - 3
+
+
+# -- The course of a run. ------------------------------------------------------------------------------------
+
+cdef class Course(Analysis):
+    """What a timeline shows besides the heap: instructions of Lua's garbage collectors by bin of operations
+    (steve/kernels/accesses/gc_time.h), and the wall clock, which the trace has at the end of each chunk. The result is the
+    object itself."""
+    cdef gc_time g
+    cdef uint64_t nanoseconds  # at the end of the chunk that is read
+    cdef list points           # pairs of operations and nanoseconds
+    cdef dict collects         # of what was merged: does a thread collect?
+    cdef object last           # of what was merged: time of the last event, and its thread
+    needs = ("operations",)
+
+    def __cinit__(self):
+        enough(gc_time_init(&self.g))
+        self.points, self.collects = [], {}
+
+    def __dealloc__(self):
+        gc_time_free(&self.g)
+
+    cdef int begin_shard(self, checkpoint) except -1:
+        gc_time_begin_shard(&self.g, checkpoint.operations, checkpoint.total)
+        return 0
+
+    def feed(self, Walk walk):
+        feed_together(walk, (self,))
+
+    def take_batch(self, Walk walk):
+        cdef mt_reader_stats_t stats
+        cdef bint ok
+        mt_get_stats(walk.trace.r, &stats)
+        self.note(stats.nanoseconds)
+        with nogil:
+            ok = gc_time_feed(&self.g, &walk.batch)
+        enough(ok)
+
+    cdef int note(self, uint64_t nanoseconds) except -1:
+        """A chunk with this clock is read; that before it is at its end."""
+        if nanoseconds != self.nanoseconds:
+            if self.nanoseconds:
+                self.points.append((self.g.operations, self.nanoseconds))
+            self.nanoseconds = nanoseconds
+        return 0
+
+    def partial(self):
+        """(operations, points, None or what add() needs)"""
+        self.note(0)
+        if not self.g.began:
+            return self.g.operations, self.points, None
+        states = array_of(self.g.now, UINT16_MAX + 1, np.dtype("u1"))
+        known = np.flatnonzero(states != GC_TIME_BEFORE)
+        return self.g.operations, self.points, (
+            self.g.width, self.bins(), array_of(self.g.before, self.g.n, GC_TIME),
+            dict(zip(known.tolist(), (states[known] == GC_TIME_COLLECTS).tolist())),
+            self.g.first_time, self.g.first_operations, self.g.time, self.g.thread)
+
+    def merge(self, partials):
+        for operations, points, found in partials:
+            self.points += points
+            if found is not None:
+                self.add(*found)
+            self.g.operations = operations
+
+    def add(self, width, bins, before, states, first_time, first_operations, time, thread):
+        """Add the next shard."""
+        self.pass_time(first_time, first_operations)
+        for i in np.flatnonzero(bins).tolist():
+            gc_time_add(&self.g, i * width, bins[i])
+        for row in before.tolist():
+            if self.collects.get(row[0]):
+                gc_time_add(&self.g, row[1] * width, row[2])
+        self.collects.update(states)
+        self.last = time, thread
+
+    def pass_time(self, time, operations):
+        """Add the time until then to the thread that ran last."""
+        if self.last is not None and time > self.last[0] and self.collects.get(self.last[1]):
+            gc_time_add(&self.g, operations, time - self.last[0])
+
+    def end(self, uint64_t time, bint between):
+        self.note(0)
+        if not between and time:
+            self.pass_time(time, self.g.operations)
+        enough(gc_time_finish(&self.g, 0 if between or self.last is not None else time))
+
+    def result(self):
+        return self
+
+    def bins(self):
+        """Array of the instructions of garbage collectors, by bin."""
+        return array_of(self.g.bins, GC_TIME_BINS, np.dtype("u8"))
+
+    def collected(self, uint64_t width, size_t n):
+        """The same in n bins of a width in operations that is a multiple of the own one; what is after them is in the
+        last."""
+        bins = np.minimum(np.arange(GC_TIME_BINS, dtype="u8") * self.g.width // width, max(n, 1) - 1)
+        return np.array(np.bincount(bins.astype("i8"), self.bins().astype("f8"), n), "u8") if n else np.zeros(0, "u8")
+
+    def clock(self):
+        """Pairs of operations and nanoseconds, in order; [] if the trace has no clock."""
+        return [point for point, after in zip(self.points, [*self.points[1:], None]) if after is None or after[0] > point[0]]

@@ -56,7 +56,7 @@ Path = tuple[tuple[str, int], ...]
 @dataclass
 class Side:
     """One of the two traces. rows: the measures by the text of a row, by roll-up; sites: the measures by the frames of
-    a stack from main on, each with its text and kind of code."""
+    a stack from main on, each with its text and kind of code; accesses: were they recorded?"""
 
     name: str
     command: str
@@ -65,7 +65,13 @@ class Side:
     marks: list[tuple[int, str]]
     rows: dict[str, dict[str, dict]]
     sites: dict[Path, np.ndarray]
+    accesses: bool
     trace: Trace | None
+
+    @property
+    def label(self) -> str:
+        """The name without its folder."""
+        return os.path.basename(self.name)
 
     @property
     def problem(self) -> str:
@@ -112,14 +118,16 @@ def side(opened: Callable[[], Blocks]) -> Side:
     sites = sites_of(tables[0], places)
     chosen = opened()
     profile = chosen.over_trace(partial(ProfileAlone, BINS))
+    totals = profile.totals()
     return Side(
         trace_name(chosen.args.file),
         clean(chosen.trace.info().get("command", ""), 200),
-        int(profile.totals()["operations"]),
+        int(totals["operations"]),
         timeline_of(profile),
         [(int(m["operation"]), clean(chosen.trace.string(int(m["string"])))) for m in profile.marks()],
         rows,
         sites,
+        any(totals[kind] for kind in ("load", "store", "modify")),
         chosen.trace,
     )
 
@@ -223,11 +231,23 @@ def anchors(first: Side, second: Side) -> list[tuple[int, int, str]]:
     return found
 
 
+def measures_of(first: Side, second: Side) -> dict[str, str]:
+    """The measures that both traces have, with their texts."""
+    both = first.accesses and second.accesses
+    return {key: text for key, text in TEXTS.items() if key != "accesses" or both}
+
+
+def not_recorded(first: Side, second: Side) -> str:
+    """Which trace has no accesses; "" if both have them."""
+    missing = [name for name, side in (("A", first), ("B", second)) if not side.accesses]
+    return f"not recorded in {' and '.join(missing)}" if missing else ""
+
+
 def data_of(first: Side, second: Side) -> str:
     """The data of the page, as base64 of compressed JSON."""
     sides = [
         {
-            "name": side.name,
+            "name": side.label,
             "command": side.command,
             "operations": side.operations,
             "timeline": side.timeline,
@@ -238,7 +258,8 @@ def data_of(first: Side, second: Side) -> str:
     data = {
         "sides": sides,
         "anchors": anchors(first, second),
-        "measures": [(key, TEXTS[key]) for key in KEYS],
+        "measures": list(measures_of(first, second).items()),
+        "accesses": not_recorded(first, second),
         "tree": tree_of(first, second),
         "rows": {by: rows_of(first.rows[by], second.rows[by]) for by in BY},
     }
@@ -253,8 +274,9 @@ def render(first: Side, second: Side) -> bytes:
         .get_template("changes.html.j2")
         .render(
             sides=[first, second],
-            measures=TEXTS,
-            title=second.command or os.path.basename(second.name),
+            measures=measures_of(first, second),
+            commands=(first.command, second.command) if first.command != second.command else ("", ""),
+            title=second.command or second.label,
             by=BY,
             data=data_of(first, second),
             script=Markup(script(SCRIPT)),

@@ -7,8 +7,10 @@ covers what could be read, and `problem` says what is wrong.
 """
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,20 +18,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steve.analysis import site_rules
+from steve.analysis.blocks import is_whole
 from steve.analysis.folds import Together
-from steve.analysis.lives import LifeAnalysis
+from steve.analysis.lives import LifeAnalysis, Nothing
+from steve.kernels._accesses import Course
 from steve.kernels._cells import BlockCells
-from steve.kernels._site_sums import Findings, SiteSums
+from steve.kernels._lives import accesses_of
 from steve.kernels._profile import HeapProfile
+from steve.kernels._site_sums import Findings, SiteSums
 from steve.kernels._walk import Analysis, feed_together
 from steve.system import samples
 from steve.system.errors import TraceError
 from steve.terminal.tables import StackText, told_apart
 from steve.analysis.rules import DEFAULTS, PINNED_PAGES, RULES, SITE_RULES, limits, site_limits
 from steve.report.sources import Sources
-from steve.report.windows import NAME_LIMIT, clean, explorable, heap_name
+from steve.report.windows import NAME_LIMIT, Work, clean, explorable, heap_name, timeline_of
 from steve.trace.policy import ShownStacks, is_own
-from steve.trace.frames import frame_text, is_native, short_name
+from steve.trace.frames import frame_text, is_native, short_name, without_return_type
 from steve.trace.rollups import Rollup, Sums
 from steve.analysis.totals import extent, is_complete, is_least, time_unit
 
@@ -39,9 +44,11 @@ if TYPE_CHECKING:
     from steve.parallel.checkpoints import Checkpoint
     from steve.parallel.rounds import Whole
     from steve.trace._memtrace import Trace
+    from steve.trace.places import Places
 
 BINS = 400
 FRAMES_SHOWN = 32
+LONG_NAME = 600  # characters of a name that tells sites apart
 MOST_FOUND = 12  # sites of each rule
 VARIANCE = "variance_"
 FOUND_VARIANCES = ("variance_blocks", "variance_bytes")  # of what a rule finds, in a sample of the blocks
@@ -133,12 +140,19 @@ def name_of(frame: Any) -> str:
     """The name of a frame in that of a site."""
     if frame is None or not frame.function or not is_native(frame):
         return shown_frame(frame)
-    return short_name(frame.function)
+    return short_name(without_return_type(frame.function))
 
 
 def times(text: str, calls: int) -> str:
     """The text of so many calls in a row."""
     return f"{text} x{calls}" if calls > 1 else text
+
+
+def line_text(places: Places, site: int) -> str:
+    """The text of the line of a site."""
+    number = places.line_frame(site)
+    frame = places.sites.shown.named(number) if number else None
+    return shown_frame(frame) if frame is not None else clean(places.sites.frame_text(number))
 
 
 def runs(texts: list[str]) -> list[str]:
@@ -159,11 +173,41 @@ def named_sites(shown: ShownStacks, tallies: Sums, numbers: Iterable[int]) -> di
     """The Sites with numbers. Their names have as many frames as it takes to tell them apart."""
     frames = {site: shown.frames(site) for site in numbers}
     names = {site: site_name(found) for site, found in frames.items()}
-    apart = told_apart(list(names.values()))
+    texts = fitting(told_apart(list(names.values())))
     return {
-        site: Site(site, clean(apart[names[site]].replace(" < ", " ← ")), texts_of(found), _row(tallies.of(site)))
-        for site, found in frames.items()
+        site: Site(site, texts[names[site]], texts_of(found), _row(tallies.of(site))) for site, found in frames.items()
     }
+
+
+def fitting(apart: dict[StackText, str]) -> dict[StackText, str]:
+    """Names fit for showing. A long one is shown without frames in its middle if it then still is the only such name.
+    apart: of told_apart()."""
+    whole = {name: " ← ".join(parts_of(name, text)) for name, text in apart.items()}
+    short = {name: without_middle(parts_of(name, text)) for name, text in apart.items()}
+    uses = Counter(short.values())
+    return {
+        name: clean(text)
+        if len(text) <= NAME_LIMIT
+        else clean(short[name] if uses[short[name]] == 1 else text, LONG_NAME)
+        for name, text in whole.items()
+    }
+
+
+def parts_of(name: StackText, text: str) -> tuple[str, ...]:
+    """The frames of a name that are in its text, which is cut after one of them."""
+    n = 0
+    while n < len(name.parts) and len(" < ".join(name.parts[:n])) < len(text):
+        n += 1
+    return name.parts[:n]
+
+
+def without_middle(parts: tuple[str, ...]) -> str:
+    """The first frame, and as many of the last ones as there is room for, at least one."""
+    last, room = len(parts) - 1, NAME_LIMIT - len(parts[0]) - len(parts[-1])
+    while last > 1 and len(parts[last - 1]) + 3 <= room:
+        last -= 1
+        room -= len(parts[last]) + 3
+    return " ← ".join((parts[0], *(["…"] if last > 1 else []), *parts[max(last, 1) :]))
 
 
 def texts_of(frames: list[Any]) -> list[str]:
@@ -246,49 +290,85 @@ def _found_by_rule(analysis: ReportAnalysis, rollup: Rollup, pins: Sums | None) 
 
 
 class ReportAnalysis(Analysis):
-    """The analyses of the report, fed by one walk. The result is the object itself, with profile, cells and found. bins:
-    the most that the timeline has."""
+    """The analyses of the report, fed by one walk. The result is the object itself, with profile, cells, course and found.
+    bins: the most that the timeline has; by_line: count the accesses of each line."""
 
-    needs = HeapProfile.needs
-
-    def __init__(self, bins: int = BINS) -> None:
-        self.profile, self.cells, self.found = HeapProfile(bins), BlockCells(), Findings(limits(DEFAULTS))
+    def __init__(self, bins: int = BINS, by_line: bool = False) -> None:
+        self.profile, self.cells, self.course = HeapProfile(bins), BlockCells(), Course()
+        self.found = Findings(limits(DEFAULTS))
         self.site_sums = SiteSums(site_limits(DEFAULTS))
         self._lives = LifeAnalysis(lambda: Together(self.found, self.site_sums, self.profile))
+        # accesses count either for blocks or for lines
+        self._lines = LifeAnalysis(Nothing, by_line=True) if by_line else None
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return (*HeapProfile.needs, *(self._lines.needs if self._lines is not None else ()))
 
     def begin(self, walk: Walk, checkpoint: Checkpoint | None) -> None:
         self.profile.begin(walk, checkpoint)
         self.cells.begin(walk, checkpoint)
+        self.course.begin(walk, checkpoint)
         self._lives.begin(walk, checkpoint)
+        if self._lines is not None:
+            self._lines.begin(walk, checkpoint)
 
     def feed(self, walk: Walk) -> None:
-        feed_together(walk, (self.profile, self.cells, self._lives))
+        lines = [self._lines] if self._lines is not None else []
+        feed_together(walk, (self.profile, self.cells, self.course, self._lives, *lines))
 
     def partial(self) -> tuple:
-        return self.profile.partial(), self.cells.partial(), self._lives.partial()
+        lines = self._lines.partial() if self._lines is not None else None
+        return self.profile.partial(), self.cells.partial(), self.course.partial(), lines, self._lives.partial()
 
-    def know(self, whole: Whole) -> None:
+    def know(self, whole: Whole) -> Any:
         self.profile.know(whole)
         self._lives.know(whole)
+        return self._lines.know(whole) if self._lines is not None else None
 
     def merge(self, partials: Iterable[tuple]) -> None:
-        self._lives.merge(self._joined(partials))
-
-    def _joined(self, partials: Iterable[tuple]) -> Iterator[Any]:
-        """The partial results of the lives. Each one is yielded after the profile knows the stacks of its shard."""
-        for profile, cells, lives in partials:
-            self.profile.merge([profile])
+        self._lives.begin_merge()
+        if self._lines is not None:
+            self._lines.begin_merge()
+        for profile, cells, course, lines, lives in partials:
+            self.profile.merge([profile])  # it knows the stacks of the shard before lives are added
             self.cells.merge([cells])
-            yield lives
+            self.course.merge([course])
+            if self._lines is not None:
+                self._lines.join(lines)
+            self._lives.join(lives)
 
     def end(self, time: int, between: bool) -> None:
         self._lives.end(time, between)
+        if self._lines is not None:
+            self._lines.end(time, between)
         self.profile.end(time, between)
         self.cells.end(time, between)
+        self.course.end(time, between)
 
     def life_totals(self) -> dict[str, int]:
         """The fields of struct lives_totals."""
         return self._lives.lives.totals()
+
+    def work(self) -> Work:
+        """Bytes that each line reads and writes, by file and line; {} if lines are not counted."""
+        found: Work = {}
+        if self._lines is None or self._lines.lines is None:
+            return found
+        lines = self._lines.lines
+        lines.reach_all()
+        work, _ = self._lines.lives.line_work()
+        counts, sizes = (work[f"own_{name}"] + work[f"others_{name}"] for name in ("counts", "bytes"))
+        sums = accesses_of(counts, sizes)
+        for number in np.flatnonzero(sums["bytes_read"] + sums["bytes_written"]).tolist():
+            line = lines.line(number)
+            if line.file and line.line:
+                of_file = found.setdefault(line.file, {})
+                read, written = of_file.get(line.line, (0, 0))
+                of_file[line.line] = read + int(sums["bytes_read"][number]), written + int(
+                    sums["bytes_written"][number]
+                )
+        return found
 
     def result(self) -> ReportAnalysis:
         return self
@@ -297,8 +377,8 @@ class ReportAnalysis(Analysis):
 def collect(chosen: Blocks, sites: int = 60, with_source: bool = True, pins: Sums | None = None) -> TraceData:
     """Read the trace of a report to its end. TraceError if nothing of it can be read. sites: greatest number of
     them. with_source: look for the program's source files. pins: the pages of a replay by stack
-    (steve.commands.pins.worst_by_stack)."""
-    found = chosen.over_trace(ReportAnalysis)
+    (steve.commands.pins.worst_by)."""
+    found = chosen.over_trace(partial(ReportAnalysis, by_line=with_source))
     return _described(chosen, found, sites, with_source, pins)
 
 
@@ -322,14 +402,24 @@ def _described(chosen: Blocks, analysis: ReportAnalysis, sites: int, with_source
         found=by_rule,
         judged_bytes=found.bytes(),
         found_sites={i: named[i] for i in leading},
-        lines={i: clean(chosen.places.sites.frame_text(chosen.places.line_frame(i))) for i in leading},
+        lines={i: line_text(chosen.places, i) for i in leading},
         sites=[named[i] for i in listed],
         standard_errors=_standard_errors(heaps[1]),
         heaps=[(heap_name(trace, i), _row(row)) for i, row in zip(heaps[0].tolist(), heaps[1]) if row["blocks"]],
         marks=marks,
         map_blocks=map_blocks,
         map_bytes=map_bytes,
-        explorable=explorable(trace, chosen.places, analysis.cells, profile, marks, tallies, sources),
+        explorable=explorable(
+            trace,
+            chosen.places,
+            analysis.cells,
+            timeline_of(profile),
+            course_of(chosen, analysis),
+            marks,
+            tallies,
+            sources,
+            analysis.work(),
+        ),
         complete=is_complete(trace, totals["lost"]),
         dropped=max(stats["totals"]["dropped"], totals["lost"]),
         dropped_at_least=is_least(stats),
@@ -337,6 +427,18 @@ def _described(chosen: Blocks, analysis: ReportAnalysis, sites: int, with_source
         time_unit=time_unit(trace),
         problem=trace.problem,
     )
+
+
+def course_of(chosen: Blocks, analysis: ReportAnalysis) -> dict[str, Any]:
+    """What the timeline shows besides the heap, for the page: the instructions of garbage collectors by its bins, and
+    the wall clock."""
+    ends = analysis.profile.timeline()["operations_end"]
+    width = int(ends[0]) if len(ends) else 1  # all but the last have it
+    clock = analysis.course.clock() if is_whole(chosen.args) and time_unit(chosen.trace) != "nanoseconds" else []
+    return {
+        "collected": analysis.course.collected(width, len(ends)).tolist(),
+        "clock": [list(column) for column in zip(*clock)] or [[], []],
+    }
 
 
 def _sources(chosen: Blocks) -> Sources:

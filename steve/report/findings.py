@@ -17,7 +17,8 @@ SHARE, LEAST = 0.001, 1024
 @dataclass(frozen=True)
 class Finding:
     """A rule in words, what usually helps, what it found in all, its share of the bytes of all blocks in percent, and the
-    sites above the threshold as (site, its line, blocks, bytes, accesses); hidden: how many more there are."""
+    sites above the threshold as (site, its line, blocks, bytes, accesses); hidden: how many more there are. accesses: None
+    if they were not recorded."""
 
     key: str
     title: str
@@ -25,7 +26,7 @@ class Finding:
     help: str
     blocks: int
     bytes: int
-    accesses: int
+    accesses: int | None
     share: float
     sites: list[tuple[Site, str, int, int, int]]
     hidden: int
@@ -55,7 +56,7 @@ def _finding(data: TraceData, rule: Rule, least: int) -> Finding:
         rule.help,
         int(rows["blocks"].sum()),
         total,
-        int(rows["accesses"].sum()),
+        int(rows["accesses"].sum()) if data.accesses else None,
         round(100 * total / (data.judged_bytes or 1), 2),
         [
             (site, data.lines[site.stack], int(row["blocks"]), int(row["size"]), int(row["accesses"]))

@@ -19,13 +19,16 @@ if TYPE_CHECKING:
 
 MOST_FILE = 1 << 20  # bytes of a file
 MOST_BYTES = 3 << 20  # of all files
+NO_ROW = -1  # of a file without frames
 
 
 @dataclass(frozen=True)
 class Source:
-    """A source file: its row in the roll-up by file, its path, and its text; or why there is none."""
+    """A source file: its row in the roll-up by file, its name in the trace, its path, and its text; or why there is
+    none."""
 
     file: int
+    name: str
     path: str
     text: str
     missing: str
@@ -39,35 +42,41 @@ class Sources:
         self._began = began
         self._left = MOST_BYTES
 
-    def of_frames(self, frames: Iterable[tuple[int, Frame | None]]) -> Iterator[Source]:
-        """The sources of frames, each with its row in the roll-up by file. The most important frames come first."""
-        met: set[int] = set()
+    def of_frames(self, frames: Iterable[tuple[int, Frame | None]], others: Iterable[str] = ()) -> Iterator[Source]:
+        """The sources of frames, each with its row in the roll-up by file. The most important frames come first.
+        others: names of files that may have no frame; they are left out if they are not shown."""
+        met: set[str] = set()
         for row, frame in frames:
-            if frame is not None and frame.file and frame.line and row not in met:
-                met.add(row)
-                yield self._source(row, frame)
+            if frame is not None and frame.file and frame.line and frame.file not in met:
+                met.add(frame.file)
+                yield self._source(row, frame.file, frame.object if is_native(frame) else "")
+        for name in others:
+            if name not in met:
+                found = self._source(NO_ROW, name, "")
+                if not found.missing:
+                    yield found
 
-    def _source(self, row: int, frame: Frame) -> Source:
-        name = frame.file.lstrip("@") if not is_native(frame) else frame.file
-        path = next(filter(os.path.isfile, (os.path.join(folder, name) for folder in self._folders)), "")
-        missing = self._objection(path, frame)
+    def _source(self, row: int, name: str, object_file: str) -> Source:
+        shown = name.lstrip("@")
+        path = next(filter(os.path.isfile, (os.path.join(folder, shown) for folder in self._folders)), "")
+        missing = self._objection(path, object_file)
         if missing:
-            return Source(row, name, "", missing)
+            return Source(row, name, shown, "", missing)
         with open(path, encoding="utf-8", errors="replace") as file:
             text = file.read()
         self._left -= len(text)
-        return Source(row, name, text, "")
+        return Source(row, name, shown, text, "")
 
-    def _objection(self, path: str, frame: Frame) -> str:
-        """Why a file is not shown; "" if it is."""
+    def _objection(self, path: str, object_file: str) -> str:
+        """Why a file is not shown; "" if it is. object_file: that was compiled from it, "" if none is known."""
         if not path:
             return "the file was not found when the report was written"
         if not self._began:
             return "the trace does not say when it began, so the file may be another than the one that ran"
         found = os.stat(path)
         limits = [self._began]
-        if is_native(frame) and os.path.isfile(frame.object):
-            limits.append(int(os.stat(frame.object).st_mtime))
+        if os.path.isfile(object_file):
+            limits.append(int(os.stat(object_file).st_mtime))
         if found.st_mtime >= min(limits) + 1:
             return "the file was changed after the program was built or started"
         if found.st_size > min(MOST_FILE, self._left):

@@ -237,26 +237,46 @@ def timeline_of(profile: HeapProfile) -> dict[str, list[int]]:
     }
 
 
-def sources_of(frames: Frames, sources: Sources | None, own: np.ndarray, bytes_of: np.ndarray) -> list[dict[str, Any]]:
+Work = dict[str, dict[int, tuple[int, int]]]  # by file and line: bytes that the line reads and writes
+
+
+def sources_of(
+    frames: Frames, sources: Sources | None, own: np.ndarray, bytes_of: np.ndarray, work: Work
+) -> list[dict[str, Any]]:
     """The source files for JSON, those of the most bytes first. own: the frame of each node to which its blocks belong;
     bytes_of: of each node."""
     rows = frames.file_rows()
     order = np.argsort(-np.bincount(own, bytes_of, len(rows)), kind="stable")
-    found = sources.of_frames(rows[i] for i in order.tolist()) if sources is not None else ()
-    return [{"file": s.file, "path": clean(s.path), "text": s.text, "missing": s.missing} for s in found]
+    others = sorted(work, key=lambda file: -sum(map(sum, work[file].values())))
+    found = sources.of_frames((rows[i] for i in order.tolist()), others) if sources is not None else ()
+    return [
+        {
+            "file": source.file,
+            "path": clean(source.path),
+            "text": source.text,
+            "missing": source.missing,
+            "work": []
+            if source.missing
+            else [(line, *sums) for line, sums in sorted(work.get(source.name, {}).items())],
+        }
+        for source in found
+    ]
 
 
 def explorable(
     trace: Trace | Whole,
     places: Places,
     found: BlockCells,
-    profile: HeapProfile,
+    timeline: dict[str, list[int]],
+    course: dict[str, Any],
     marks: list[tuple[int, int, str]],
     tallies: Sums,
     sources: Sources | None,
+    work: Work,
 ) -> str:
-    """The data as base64; "" if the trace has no operation. tallies: by site, of which
-    unread_bytes are shown; sources: None: no source is shown."""
+    """The data as base64; "" if the trace has no operation. timeline: of timeline_of(); course: what else the timeline
+    shows; tallies: by site, of which unread_bytes are shown; sources: None: no source is shown;
+    work: what lines access."""
     cells, groups = found.cells(), found.groups()
     if not len(cells):
         return ""
@@ -286,7 +306,8 @@ def explorable(
     rows, numbers = np.unique(keys, axis=0, return_inverse=True)
     head = {
         "operations": found.operations(),
-        "timeline": timeline_of(profile),
+        "timeline": timeline,
+        **course,
         "marks": [[operation, name] for operation, _, name in marks],
         "nodes": {
             "parent": nodes.parents.tolist(),
@@ -307,7 +328,7 @@ def explorable(
         "codes": CODE,
         "sites": len(all_sites),
         "folded": len(all_sites) - len(kept),
-        "sources": sources_of(frames, sources, own, bytes_of),
+        "sources": sources_of(frames, sources, own, bytes_of, work),
     }
     head |= frames.object()
     for shift in range(9):

@@ -6,7 +6,7 @@ import type { Changes } from "../report/page/changes_data";
 import { compared, movers, totalOf, treeOf } from "../report/page/changes_data";
 import type { Data, Sum } from "../report/page/data";
 import { Columns, SUMS } from "../report/page/data";
-import { interpolated } from "../report/page/axis";
+import { collectedIn, interpolated, shareCollected } from "../report/page/axis";
 import { bytesText, shareText, timeText } from "../report/page/format";
 import { liveByRow, maskOf, sumsByGroup } from "../report/page/query";
 import { rowsOf } from "../report/page/rollups";
@@ -21,7 +21,7 @@ function example(rows: Row[]): Data {
   for (const name of SUMS) sums[name] = Float64Array.from(rows, row => row[3][name] ?? 0);
   return {
     operations: 40, width: 10, bins: 4, cells: rows.length, sites: 2, folded: 0,
-    timeline: { ends: [40], times: [40], bytes: [1], blocks: [1], allocated: [1] }, marks: [],
+    timeline: { ends: [40], times: [40], bytes: [1], blocks: [1], allocated: [1] }, marks: [], collected: [0], clock: [[], []],
     nodes: { parent: [0, 0, 1, 2, 1], frame: [0, 0, 1, 1, 2], own: [0, 0, 1, 1, 2], unread: [0, 0, 0, 0, 0] }, sources: [],
     groups: { node: [3, 3, 4], thread: [1, 2, 1], kind: [0, 0, 0], heap: [0, 1, 1] }, kinds: ["malloc"], heaps: ["C", "pool"],
     timeUnit: "instructions", accesses: true, codes: [],
@@ -51,6 +51,13 @@ test("windows", () => {
   assert.deepEqual(sums(1, 4, "growth"), [0, 0, 7]);
   assert.deepEqual(sums(1, 4, "reads"), [20, 0, 0]);
   assert.deepEqual(sums(1, 4, "reads", "made"), [0, 0, 0]);
+});
+
+test("garbage collection", () => {
+  const timeline = { ends: [10, 20, 30, 35], times: [100, 100, 300, 400], bytes: [], blocks: [], allocated: [] };
+  const run = { ...data, timeline, collected: [25, 0, 100, 100] };
+  assert.deepEqual(shareCollected(run), [0.25, 0, 0.5, 1]);
+  assert.deepEqual([collectedIn(run, 0, 35), collectedIn(run, 10, 30), collectedIn(run, 30, 35)], [225, 100, 100]);
 });
 
 test("live bytes by row", () => {
@@ -129,5 +136,5 @@ test("changes: the largest come first, and the widths are the larger of both", (
 });
 
 test("times", () => {
-  assert.deepEqual([0, 999, 1500, 2.5e6, 1.25e9, 6e10].map(timeText), ["0 ns", "999 ns", "1.50 µs", "2.50 ms", "1.25 s", "60.0 s"]);
+  assert.deepEqual([0, 999, 1500, 2.5e6, 1.25e9, 6e10].map(timeText), ["0", "999 ns", "1.50 µs", "2.50 ms", "1.25 s", "60.0 s"]);
 });

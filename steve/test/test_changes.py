@@ -125,9 +125,26 @@ def test_sizes(page: Page, width: int, dark: bool) -> None:
             page.picture(f"changes-{view}-{name}-{width}{'-dark' if dark else ''}", place)
 
 
+@needs_browser
+@pytest.mark.parametrize("which, says", [("AB", "not recorded in A and B"), ("B", "not recorded in B")])
+def test_without_accesses(which: str, says: str, driver: Any, tmp_path: Path) -> None:  # noqa: F811
+    """What is not recorded is no change. Both traces are named."""
+    for name in "AB":
+        lines = [line for line in history(3).splitlines() if name not in which or line[:2] not in ("L ", "S ", "M ")]
+        make_trace(tmp_path / f"{name}.ljt", "\n".join(lines) + "\n")
+    assert Steve(tmp_path)("report", "A.ljt", "B.ljt", "-q").returncode == 0
+    page = Page(driver, tmp_path / "B.ljt.changes.html").open()
+    texts = [total.text.split("\n") for total in page.all("#explore-totals .x-total")]
+    assert texts[-1] == ["accesses to blocks", "–", says] and len(texts) == len(KEYS)
+    assert [o.get_attribute("value") for o in page.all("#explore-metric option")] == KEYS[:-1]
+    assert all(f"{name}.ljt" in page.find("header").text for name in "AB")
+    assert "A: A.ljt" in page.find(".x-key").text and "B: B.ljt" in page.find(".x-key").text
+    assert page.complaints() == []
+
+
 def test_marks_are_matched() -> None:
     def side(*marks: str) -> changes.Side:
-        return changes.Side("", "", 0, {}, [(10 * i, name) for i, name in enumerate(marks)], {}, {}, None)
+        return changes.Side("", "", 0, {}, [(10 * i, name) for i, name in enumerate(marks)], {}, {}, True, None)
 
     found = changes.anchors(side("a", "b", "turn", "turn", "c"), side("a", "turn", "x", "turn", "turn", "c"))
     assert [name for _, _, name in found] == ["a", "turn", "turn", "c"]
@@ -155,7 +172,7 @@ def test_many_sites_are_folded(monkeypatch: pytest.MonkeyPatch, compared: tuple[
     import numpy as np
 
     sites = {(("main", 0), (f"f{i}", 0), (f"g{i}", 0)): np.full(len(KEYS), i, "u8") for i in range(9)}
-    sides = [changes.Side("", "", 0, {}, [], {}, each, None) for each in (sites, {})]
+    sides = [changes.Side("", "", 0, {}, [], {}, each, True, None) for each in (sites, {})]
     tree = changes.tree_of(*sides)
     assert len(tree["leaves"]) == 9 and sum(tree["a"][0]) == 36 and sum(tree["b"][0]) == 0
     assert tree["frames"]["text"][-1] == "others" and len(tree["parent"]) == 7

@@ -1,4 +1,4 @@
-"""Completion in real shells: what bash and zsh make of a line of `steve` when Tab is pressed.
+"""Completion in real shells: what bash and zsh make of a line of `steve`, `ljtrace` or `steve-replay` when Tab is pressed.
 
 A shell runs in a pseudo terminal. Tab completes the line; then `print -r --` or `echo` is put before it, so that the
 shell prints the completed line.
@@ -19,11 +19,13 @@ from collections.abc import Iterator
 import pytest
 
 from conftest import BUILD
+from steve import completion_help
 from steve.cli import COMMANDS
 from steve.completion import bash, options_of, zsh
 
 FOLDER = Path(BUILD, "steve")
 ALL = "\x1b*"  # in bash, inserts all completions
+PROGRAMS = ("steve", "ljtrace", "steve-replay")
 SECONDS = 60
 # what is typed, and the line after Tab
 UNIQUE = (
@@ -38,6 +40,16 @@ UNIQUE = (
     ("steve findings --rules never_r", "steve findings --rules never_read"),
     ("steve sites odd", "steve sites odd\\ name.ljt"),
     ("steve sites -o odd", "steve sites -o odd\\ name.ljt"),
+    ("ljtrace att", "ljtrace attach"),
+    ("ljtrace run --lua-a", "ljtrace run --lua-api"),
+    ("ljtrace run --keep=fi", "ljtrace run --keep=first"),
+    ("ljtrace run --out=odd", "ljtrace run --out=odd\\ name.ljt"),
+    ("ljtrace run --lua-api cat odd", "ljtrace run --lua-api cat odd\\ name.ljt"),
+    ("ljtrace --trace-mem=n", "ljtrace --trace-mem=no"),
+    ("ljtrace --heap=malloc,cus", "ljtrace --heap=malloc,custom"),
+    ("steve-replay --memp", "steve-replay --memplot"),
+    ("steve-replay --peakmem odd", "steve-replay --peakmem odd\\ name.ljt"),
+    ("steve-replay --allocator=jeff-comp", "steve-replay --allocator=jeff-compact"),
 )
 
 
@@ -88,7 +100,8 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def in_bash(folder: Path) -> Iterator[Shell]:
-    setup = f". {FOLDER}/steve.bash; print_line() {{ printf '<%s>\\n' \"$1\"; }}; bind 'set enable-bracketed-paste off'"
+    sources = "; ".join(f". {FOLDER}/{name}.bash" for name in PROGRAMS)
+    setup = f"{sources}; print_line() {{ printf '<%s>\\n' \"$1\"; }}; bind 'set enable-bracketed-paste off'"
     shell = Shell(["bash", "--norc", "--noprofile", "-i"], folder, setup)
     yield shell
     shell.end()
@@ -127,4 +140,19 @@ def test_scripts_are_those_of_the_commands() -> None:
     """The scripts that the build has made are not older than the commands."""
     assert (FOLDER / "steve.bash").read_text() == bash()
     assert (FOLDER / "_steve").read_text() == zsh()
-    subprocess.run(["bash", "-n", FOLDER / "steve.bash"], check=True)
+    for name in PROGRAMS:
+        subprocess.run(["bash", "-n", FOLDER / f"{name}.bash"], check=True)
+    for program in (completion_help.ljtrace(), completion_help.replay()):
+        assert (FOLDER / f"{program.name}.bash").read_text() == completion_help.bash(program)
+        assert (FOLDER / f"_{program.name}").read_text() == completion_help.zsh(program)
+
+
+def test_options_of_help() -> None:
+    """Every option that --help prints is known, with what follows it."""
+    for program in (completion_help.ljtrace(), completion_help.replay()):
+        for command, options in program.options.items():
+            text = completion_help.printed(program.name, *filter(None, [command]), "--help")
+            known = {name: option for option in options for name in option.names}
+            for name, value in re.findall(r"^ {2,4}(?:-\w,? +)?(--[\w-]+)(\[?=)?", text, re.M):
+                assert known[name].takes_value == bool(value), (program.name, command, name)
+            assert all(option.help for option in options if command), command

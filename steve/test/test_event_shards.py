@@ -21,6 +21,7 @@ from steve.analysis import blocks
 from steve.kernels import _accesses, _walk
 from steve.parallel import rounds
 from steve.kernels._lives import Selection
+from steve.trace._memtrace import VM_NAMES
 from test_analyses import run_steve, runs
 from test_live_shards import CHUNKS, arguments, rich  # noqa: F401 (a fixture)
 from test_shards import Here, silent
@@ -66,6 +67,21 @@ def test_random_states(run: Run, chunk: int, where: str | None, choose: random.R
         path = make_trace(Path(folder) / "t.ljt", stateful(run, choose), chunk, 1)
         one, many = both(path, where, _accesses.States)
     assert many.tolist() == one.tolist()
+
+
+@RUNS
+@given(runs(), CHUNKS, st.randoms(use_true_random=False))
+def test_random_garbage_collections(run: Run, chunk: int, choose: random.Random) -> None:
+    """The bins sum up to what the state GC has, in the whole and in parts."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = make_trace(Path(folder) / "t.ljt", stateful(run, choose), chunk, 1)
+        states, _ = both(path, None, _accesses.States)
+        one, many = both(path, None, _accesses.Course)
+    assert many.bins().tolist() == one.bins().tolist() and many.clock() == one.clock()
+    assert int(one.bins().sum()) == int(states["instructions"][states["vm"] == VM_NAMES.index("GC")].sum())
+    operations = sum(line[0] in "NFRLSM" and line[1] == " " for line in script(run).splitlines())
+    for width, bins in ((512, 1 + operations // 512), (1024, 1), (1 << 40, 3)):
+        assert int(one.collected(width, bins).sum()) == int(one.bins().sum())
 
 
 @RUNS

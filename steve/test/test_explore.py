@@ -30,6 +30,7 @@ STACKS = (
     "main@app.c:12 load@@app.lua:3/1 step@@app.lua:9/7 malloc",
     "main@app.c:13 walk@walk.c:1 walk@walk.c:1 walk@walk.c:2 malloc",
 )
+PLACES = ("step@@app.lua:9/7", "load@@app.lua:4/1", "draw@ui.c:20")  # of the accesses
 needs_browser = pytest.mark.skipif(
     shutil.which("chromium") is None
     or shutil.which("chromedriver") is None
@@ -47,6 +48,8 @@ def history(seed: int) -> str:
         if operations % WIDTH == 0:
             lines.append(f"mark m{operations // WIDTH}")
         lines += [f"thread {choose.randint(1, 2)}", f"time {operations * 10}"]
+        if operations % 90 in (0, 30):
+            lines.append(f"state 1 {2 - operations % 90 // 15}")  # the garbage collector; the interpreter
         what = choose.random()
         if what < 0.4 or not live:
             stack, size = choose.randint(1, len(STACKS)), choose.randint(1, 400)
@@ -65,6 +68,7 @@ def history(seed: int) -> str:
             lines.append(f"R {at} {at} {live[i][1]} 2 {heap}")
         else:
             at, _, _ = choose.choice(live)
+            lines.append(f"at {PLACES[operations % len(PLACES)]}")
             lines.append(f"{choose.choice('LLSM')} {at} 1")
         operations += 1
     return "\n".join([*lines, f"mark m{operations // WIDTH}", "end exit"]) + "\n"
@@ -345,9 +349,41 @@ def test_source(page: Page, report: tuple[Steve, Path]) -> None:
             found[number] = [int(cells[i] or 0) for i in (0, 1, 3)]
     keys = ("allocs", "alloc_bytes", "live_bytes_at_end")
     assert found == {number: [row[key] for key in keys] for number, row in made.items()}
+    heads = [head.text for head in page.all("#explore-code thead th")]
+    for head, key in (("reads", "bytes_read"), ("writes", "bytes_written")):
+        at = heads.index(head)
+        done = {
+            number: int(row.find_elements("css selector", "td")[at].get_attribute("data-v") or 0)
+            for number, row in rows.items()
+        }
+        of_lines = {row["line"]: row[key] for row in lines if row["file"] == "@app.lua"}
+        assert any(done.values()) and done == {number: of_lines.get(number, 0) for number in rows}
     for name, why in (("buf.c", "was changed after"), ("ui.c", "was not found")):
         page.choose("file", name)
         assert why in page.find("#explore-missing").text and page.all("#explore-code tr") == []
+
+
+@needs_browser
+def test_garbage_collection_and_clock(page: Page, report: tuple[Steve, Path]) -> None:
+    """The strip of the timeline is what `steve states` says of the state GC; the third axis is the wall clock."""
+    states = {row["state"]: row for row in json.loads(report[0]("states", "app.ljt", "--json").out)}
+    shown = page.find("#explore-collected")
+    assert int(shown.get_attribute("data-v")) == states["GC"]["instructions"] > 0
+    share = 100 * states["GC"]["instructions"] / sum(row["instructions"] for row in states.values())
+    assert shown.text == f"Garbage collection: {share:.1f}% of the instructions."
+    assert len(page.all("#explore-timeline rect.x-gc")) > 9
+    parts = []
+    for window in ("to=640", "from=640&to=1280", "from=1280"):
+        page.open(f"#explore:{window}")
+        parts.append(int(page.find("#explore-collected").get_attribute("data-v")))
+    assert sum(parts) == states["GC"]["instructions"] and all(parts)
+    page.open()
+    head, _ = page_data(report[1].read_text())
+    operations, nanoseconds = head["clock"]
+    assert operations[-1] == head["operations"] and nanoseconds == sorted(nanoseconds) and nanoseconds[-1] > 0
+    page.choose("axis", "clock")
+    assert "wall clock" in page.find("#explore-timeline").text and "axis=clock" in page.driver.current_url
+    page.picture("clock")
 
 
 def test_without_source(report: tuple[Steve, Path]) -> None:

@@ -131,6 +131,9 @@ def report_of(analysis: ReportAnalysis) -> list:
         cells.width(),
         cells_by_group(cells),
         [part.tobytes() for part in analysis.found.table()],
+        analysis.work(),
+        analysis.course.bins().tolist(),
+        analysis.course.clock(),
         analysis.site_sums.width(),
         analysis.site_sums.collected().tolist(),
         [part.tobytes() for part in analysis.site_sums.table(analysis.life_totals()["operations"])],
@@ -143,7 +146,7 @@ def test_random_reports(run: Run, chunk: int, bins: int) -> None:
     """bins: with few, the timeline's bins are wider than shards."""
     with tempfile.TemporaryDirectory() as folder:
         path = make_trace(Path(folder) / "t.ljt", reference_lives.script(run), chunk, 1)
-        make = partial(ReportAnalysis, bins)
+        make = partial(ReportAnalysis, bins, True)
         expected = analyse_whole(Walk(Trace(str(path))), make)
         assert report_of(rounds.Rounds(str(path), Here(), silent).run(make)) == report_of(expected)
 

@@ -1,4 +1,6 @@
-// axis.ts - operations and instructions on the axis of the timeline. SPDX-License-Identifier: GPL-2.0-or-later
+// axis.ts - operations, instructions and time on the axis of the timeline, and the garbage collection over it.
+// SPDX-License-Identifier: GPL-2.0-or-later
+import type { Data } from "./data";
 
 /** The value of a curve of straight lines through (0, 0) and the points (xs[i], ys[i]). */
 export function interpolated(xs: number[], ys: number[], x: number): number {
@@ -11,4 +13,19 @@ export function interpolated(xs: number[], ys: number[], x: number): number {
   const x0 = low ? xs[low - 1] as number : 0, y0 = low ? ys[low - 1] as number : 0;
   const x1 = xs[low] as number, y1 = ys[low] as number;
   return x1 > x0 ? y0 + (y1 - y0) * Math.min(Math.max((x - x0) / (x1 - x0), 0), 1) : y1;
+}
+
+/** The share of the time of each bin of the timeline that garbage collectors ran. */
+export function shareCollected(data: Data): number[] {
+  const { times } = data.timeline;
+  return data.collected.map((value, i) => {
+    const passed = (times[i] as number) - (i ? times[i - 1] as number : 0);
+    return passed > 0 ? Math.min(value / passed, 1) : 0;
+  });
+}
+
+/** What garbage collectors ran within the bins of the timeline from an operation to another. */
+export function collectedIn(data: Data, from: number, to: number): number {
+  const { ends } = data.timeline;
+  return data.collected.reduce((sum, value, i) => sum + ((ends[i] as number) > from && (ends[i] as number) <= to ? value : 0), 0);
 }

@@ -132,6 +132,9 @@ class Page {
   }
 
   private showTotals(): void {
+    const missing = this.data.accesses;
+    const without = make("div", { class: "x-total" }, make("dt", {}, "accesses to blocks"), make("dd", {}, "–"),
+      make("dd", { class: "muted" }, missing));
     byId("explore-totals").replaceChildren(...this.data.measures.map(([key, text], i) => {
       const total = totalOf(this.data.rows.stack as Changes["rows"][string], i);
       const unit = key.endsWith("bytes") ? bytesText : countText;
@@ -139,7 +142,7 @@ class Page {
         "data-a": String(total.a), "data-b": String(total.b) }, signedText(change(total), unit));
       return make("div", { class: `x-total${key === this.state.measure ? " x-chosen" : ""}` }, make("dt", {}, text), value,
         make("dd", { class: "x-pair" }, `${percentText(total)}: ${unit(total.a)} to ${unit(total.b)}`));
-    }));
+    }), ...(missing ? [without] : []));
   }
 
   private showTime(): void {

@@ -32,6 +32,8 @@ export interface Changes {
   anchors: [number, number, string][];
   /** Key and text. */
   measures: [string, string][];
+  /** Which trace has no accesses; "": both have them, and they are a measure. */
+  accesses: string;
   tree: { parent: number[]; frame: number[]; leaves: number[] } & Columns & Named;
   rows: Record<string, RowColumns>;
 }

@@ -25,6 +25,8 @@ export interface Source {
   path: string;
   text: string;
   missing: string;
+  /** Lines, and the bytes that each of them reads and writes in the whole run. */
+  work: [line: number, read: number, written: number][];
 }
 
 /** What the JSON text has. Columns are parallel arrays. */
@@ -36,6 +38,10 @@ interface Head {
   folded: number;
   timeline: { ends: number[]; times: number[]; bytes: number[]; blocks: number[]; allocated: number[] };
   marks: [number, string][];
+  /** By bin of the timeline, what garbage collectors ran, in the unit of its times; all 0 if there was none. */
+  collected: number[];
+  /** Operations, and nanoseconds of the wall clock at their end; empty if the trace has no clock. */
+  clock: [number[], number[]];
   nodes: { parent: number[]; frame: number[]; own: number[]; unread: number[] };
   /** What the times of the timeline count: "instructions", "nanoseconds" or "events". */
   timeUnit: string;

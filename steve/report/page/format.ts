@@ -15,7 +15,7 @@ function scaled(value: number, step: number, units: string[]): string {
 
 export const bytesText = (value: number): string => scaled(value, 1024, BINARY);
 export const countText = (value: number): string => scaled(value, 1000, DECIMAL);
-export const timeText = (nanoseconds: number): string => nanoseconds < 1e9
+export const timeText = (nanoseconds: number): string => nanoseconds === 0 ? "0" : nanoseconds < 1e9
   ? scaled(nanoseconds, 1000, ["ns", "µs", "ms"]) : `${(nanoseconds / 1e9).toFixed(nanoseconds < 1e10 ? 2 : 1)} s`;
 export const exactText = (value: number): string => Math.round(value).toLocaleString("en-US");
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 import type { Data } from "./data";
 import { load } from "./data";
+import { collectedIn, interpolated } from "./axis";
 import { byId, make } from "./dom";
 import { Flame } from "./flame";
 import { bytesText, countText, exactText, shareText } from "./format";
@@ -10,7 +11,7 @@ import { maskOf, masked, METRICS, sumsByGroup, total } from "./query";
 import { rowsOf, rowText } from "./rollups";
 import { showSource } from "./source";
 import type { State } from "./state";
-import { fromFragment, initialState, isFragment, toFragment, VIEWS } from "./state";
+import { AXES, fromFragment, hasAxis, initialState, isFragment, toFragment, VIEWS } from "./state";
 import { showTable } from "./table";
 import { Timeline, timesName } from "./timeline";
 import type { Sums, Tree } from "./tree";
@@ -43,6 +44,8 @@ class Page {
     this.treeView = new TreeView(data);
     const times = byId<HTMLSelectElement>("explore-axis").options[1];
     if (times) times.text = timesName(data);
+    for (const option of byId<HTMLSelectElement>("explore-axis").options)
+      option.hidden = option.disabled = !AXES.some(axis => axis === option.value && hasAxis(data, axis));
     for (const option of byId<HTMLSelectElement>("explore-metric").options)
       option.disabled = !data.accesses && (option.value === "reads" || option.value === "writes");
     this.listen();
@@ -188,6 +191,18 @@ class Page {
     const whole = window.first === 0 && window.last === data.bins;
     byId("explore-window").textContent = `${whole ? "The whole run: operations" : "Operations"} ${exactText(from)} to ` +
       `${exactText(to)} of ${exactText(data.operations)}; steps of ${exactText(data.width)}.`;
+    this.showCollected(from, to);
+  }
+
+  /** What garbage collectors ran in the window. */
+  private showCollected(from: number, to: number): void {
+    const { data } = this, value = collectedIn(data, from, to), { ends, times } = data.timeline;
+    const text = byId("explore-collected");
+    text.hidden = !data.collected.some(each => each > 0);
+    const passed = interpolated(ends, times, to) - interpolated(ends, times, from), name = timesName(data);
+    text.dataset.v = String(value);
+    text.title = `${exactText(value)} ${name === "time" ? "ns" : name}`;
+    text.textContent = `Garbage collection: ${shareText(value, passed)} of the ${name}.`;
   }
 
   /** All metrics of the window, in both units. */

@@ -1,6 +1,7 @@
 // source.ts - a source file with the numbers of the window beside each line.
 //
-// Reads and writes are those of the blocks that the line made. SPDX-License-Identifier: GPL-2.0-or-later
+// Reads and writes are both those of the blocks that the line made, in the window, and those that the line itself does, in
+// the whole run. SPDX-License-Identifier: GPL-2.0-or-later
 import type { Data, Source } from "./data";
 import { byId, make } from "./dom";
 import { bytesText, countText, exactText } from "./format";
@@ -35,7 +36,12 @@ function ownSums(data: Data, lines: number[], byNode: ArrayLike<number>): Map<nu
   return found;
 }
 
-function columnsOf(data: Data, state: State, mask: Uint8Array, lines: number[]): Column[] {
+/** What the lines themselves read (1) or write (2). */
+function workOf(source: Source, which: 1 | 2): Map<number, number> {
+  return new Map(source.work.filter(row => row[which]).map(row => [row[0], row[which]]));
+}
+
+function columnsOf(data: Data, state: State, mask: Uint8Array, lines: number[], source: Source): Column[] {
   const tree = plainTree(data);
   const sums = (metric: State["metric"], unit: State["unit"]) =>
     sumsOf(tree, masked(sumsByGroup(data, state.window, metric, unit, state.scope), mask));
@@ -47,10 +53,12 @@ function columnsOf(data: Data, state: State, mask: Uint8Array, lines: number[]):
     { name: "bytes", title: "bytes allocated by the line in the window", text: bytesText, byLine: own("allocated", "bytes") },
     { name: "with callees", title: "bytes allocated by the line and what it calls in the window", text: bytesText, byLine: whole },
     { name: "live", title: "bytes live at the end of the window", text: bytesText, byLine: own("live", "bytes") },
-    { name: "read", title: "bytes read in the window from blocks that the line made", text: bytesText, byLine: own("reads", "bytes") },
-    { name: "written", title: "bytes written in the window to blocks that the line made", text: bytesText, byLine: own("writes", "bytes") },
+    { name: "blocks read", title: "bytes read in the window from blocks that the line made", text: bytesText, byLine: own("reads", "bytes") },
+    { name: "blocks written", title: "bytes written in the window to blocks that the line made", text: bytesText, byLine: own("writes", "bytes") },
     { name: "never read", title: "bytes of the line's blocks that were never read in the whole run", text: bytesText,
       byLine: ownSums(data, lines, data.nodes.unread) },
+    { name: "reads", title: "bytes that the line reads in the whole run, from any block", text: bytesText, byLine: workOf(source, 1) },
+    { name: "writes", title: "bytes that the line writes in the whole run, to any block", text: bytesText, byLine: workOf(source, 2) },
   ];
   return columns.filter(({ byLine }, i) => i < 2 || byLine.size);
 }
@@ -82,9 +90,24 @@ function lineRow(number: number, text: string, columns: Column[], heat: number):
     make("td", { class: "x-text" }, text));
 }
 
-/** The file of the state; else the first that is there. */
+/** The file of the state; else the first that is there, one that is no part of the system if possible. */
 function chosen(data: Data, state: State): Source | undefined {
-  return data.sources.find(source => source.path === state.file) ?? data.sources.find(source => !source.missing) ?? data.sources[0];
+  const there = data.sources.filter(source => !source.missing);
+  return data.sources.find(source => source.path === state.file) ?? there.find(source => !source.path.startsWith("/usr/")) ??
+    there[0] ?? data.sources[0];
+}
+
+let shownPath = "";
+
+/** Show the line with the most bytes, or else the first with numbers, unless the file was shown before. */
+function scrollTo(path: string, columns: Column[], table: HTMLElement): void {
+  if (path === shownPath) return;
+  shownPath = path;
+  const byLine = columns.map(column => column.byLine).find((_, i) => columns[i]?.name === "bytes" && columns[i]?.byLine.size)
+    ?? columns.find(column => column.byLine.size)?.byLine;
+  const line = [...byLine ?? []].reduce((most, each) => each[1] > most[1] ? each : most, [0, 0])[0];
+  const row = table.querySelector<HTMLElement>(`tr[data-line="${line}"]`), region = table.parentElement;
+  if (row && region) region.scrollTop = row.offsetTop - region.clientHeight / 3;
 }
 
 export function showSource(data: Data, state: State, mask: Uint8Array): void {
@@ -97,7 +120,7 @@ export function showSource(data: Data, state: State, mask: Uint8Array): void {
   if (!source) return;
   select.value = source.path;
   if (source.missing) return;
-  const lines = linesOf(data, source.file), columns = columnsOf(data, state, mask, lines);
+  const lines = linesOf(data, source.file), columns = columnsOf(data, state, mask, lines, source);
   const texts = source.text.split("\n"), shown = shownLines(texts.length, columns), bytes = columns[1]?.byLine;
   const most = Math.max(1, ...bytes?.values() ?? []), rows: HTMLElement[] = [];
   let before = 0;
@@ -110,4 +133,5 @@ export function showSource(data: Data, state: State, mask: Uint8Array): void {
     make("th", { scope: "col", title: column.title, class: narrow(column) }, column.name));
   table.replaceChildren(make("thead", {}, make("tr", {}, ...heads, make("th", {}), make("th", {}, "line"), make("th", {}, source.path))),
     make("tbody", {}, ...rows));
+  scrollTo(source.path, columns, table);
 }

@@ -13,8 +13,13 @@ export const VIEWS = ["flame", "tree", "source", ...ROLLUPS] as const;
 export type View = typeof VIEWS[number];
 
 /** What the timeline is drawn over. */
-export const AXES = ["operations", "instructions"] as const;
+export const AXES = ["operations", "instructions", "clock"] as const;
 export type Axis = typeof AXES[number];
+
+/** Does the trace have what an axis shows? */
+export function hasAxis(data: Data, axis: Axis): boolean {
+  return axis !== "clock" || data.clock[0].length > 0;
+}
 
 /** What the live bytes of the timeline are divided by. */
 export const SPLITS = ["none", ...GROUP_ROLLUPS] as const;
@@ -96,6 +101,7 @@ export function fromFragment(data: Data, fragment: string): State {
   const begin = initialState(data);
   if (!isFragment(fragment)) return begin;
   const fields = new URLSearchParams(fragment.slice(MARK.length));
+  const axis = one(AXES, fields.get("axis"), begin.axis);
   const first = Math.min(binOf(data, fields.get("from"), 0, 0), data.bins - 1);
   return {
     window: { first, last: binOf(data, fields.get("to"), first + 1, data.bins) },
@@ -105,7 +111,7 @@ export function fromFragment(data: Data, fragment: string): State {
     view: one(VIEWS, fields.get("view"), begin.view),
     inverted: fields.get("inverted") === "1",
     kinds: fields.get("kinds") === "1",
-    axis: one(AXES, fields.get("axis"), begin.axis),
+    axis: hasAxis(data, axis) ? axis : begin.axis,
     split: one(SPLITS, fields.get("split"), begin.split),
     search: fields.get("search") ?? "",
     file: fields.get("name") ?? "",

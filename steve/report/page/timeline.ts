@@ -8,7 +8,7 @@ import type { Linear } from "d3-scale";
 import { event, select } from "d3-selection";
 import type { BrushEvent } from "d3-selection";
 import type { Data } from "./data";
-import { interpolated } from "./axis";
+import { interpolated, shareCollected } from "./axis";
 import { byId, make, shape } from "./dom";
 import { bytesText, countText, exactText, timeText } from "./format";
 import type { Window } from "./query";
@@ -17,7 +17,7 @@ import { rowText } from "./rollups";
 import type { Axis, Split, State } from "./state";
 
 const LEFT = 62, RIGHT = 12, TOP = 16, CURVE = 84, RATE = 30, GAP = 8, AXIS = 20;
-const HEIGHT = TOP + CURVE + GAP + RATE + AXIS;
+const STRIP = 12; // of the garbage collection
 export const LETTER = 7.2;
 const BANDS = 6; // with a colour each; the others are one band
 
@@ -62,11 +62,15 @@ export class Timeline {
   private scale = scaleLinear();
   private drawing = false;
   private readonly ends: number[];
+  private readonly collects: boolean;
+  private readonly height: number;
 
   constructor(private readonly data: Data, private readonly chosen: (window: Window, dragging: boolean) => void) {
     this.window = { first: 0, last: data.bins };
     this.mask = new Uint8Array(data.groups.node.length).fill(1);
     this.ends = Array.from({ length: data.bins }, (_, i) => Math.min((i + 1) * data.width, data.operations));
+    this.collects = data.collected.some(value => value > 0);
+    this.height = TOP + CURVE + GAP + RATE + (this.collects ? GAP / 2 + STRIP : 0) + AXIS;
     for (const slider of [this.from, this.to]) slider.max = String(data.bins);
     this.from.addEventListener("input", () => {
       const first = Math.min(Number(this.from.value), data.bins - 1);
@@ -79,15 +83,21 @@ export class Timeline {
     new ResizeObserver(() => this.draw()).observe(this.svg.parentElement as Element);
   }
 
+  /** Operations, and what the axis has at their end; null: the axis has the operations themselves. */
+  private points(): [number[], number[]] | null {
+    const { timeline: { ends, times }, clock } = this.data;
+    return this.axisName === "operations" ? null : this.axisName === "clock" ? clock : [ends, times];
+  }
+
   /** The pixel of an operation. */
   private readonly x = (operation: number): number => {
-    const { ends, times } = this.data.timeline;
-    return this.scale(this.axisName === "operations" ? operation : interpolated(ends, times, operation));
+    const points = this.points();
+    return this.scale(points ? interpolated(points[0], points[1], operation) : operation);
   };
 
   private operationAt(pixel: number): number {
-    const { ends, times } = this.data.timeline, value = this.scale.invert(pixel);
-    return this.axisName === "operations" ? value : interpolated(times, ends, value);
+    const points = this.points(), value = this.scale.invert(pixel);
+    return points ? interpolated(points[1], points[0], value) : value;
   }
 
   /** Show a window, and what the filters leave of the heap. */
@@ -108,13 +118,12 @@ export class Timeline {
   private draw(): void {
     const width = (this.svg.parentElement as Element).clientWidth;
     if (width < 50) return;
-    this.svg.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
+    this.svg.setAttribute("viewBox", `0 0 ${width} ${this.height}`);
     this.svg.setAttribute("width", String(width));
-    this.svg.setAttribute("height", String(HEIGHT));
-    const { times } = this.data.timeline;
-    const last = this.axisName === "operations" ? this.data.operations : times[times.length - 1] as number;
+    this.svg.setAttribute("height", String(this.height));
+    const points = this.points(), last = points ? points[1][points[1].length - 1] as number : this.data.operations;
     this.scale = scaleLinear().domain([0, last || 1]).range([LEFT, width - RIGHT]);
-    this.svg.replaceChildren(...this.curves(), ...this.rates(), ...this.marks(width), ...this.axis(width), this.brush(width));
+    this.svg.replaceChildren(...this.curves(), ...this.rates(), ...this.collections(), ...this.marks(width), ...this.axis(width), this.brush(width));
     this.from.value = String(this.window.first);
     this.to.value = String(this.window.last);
     this.from.setAttribute("aria-valuetext", `from operation ${this.window.first * this.data.width}`);
@@ -167,12 +176,24 @@ export class Timeline {
       shape("text", { x: LEFT - 6, y: base - RATE / 2 + 4, "text-anchor": "end" }, "allocated")];
   }
 
+  /** A strip that is the darker, the larger the share of the garbage collection is. */
+  private collections(): SVGElement[] {
+    if (!this.collects) return [];
+    const { ends } = this.data.timeline, top = TOP + CURVE + GAP + RATE + GAP / 2, found: SVGElement[] = [];
+    for (const [i, share] of shareCollected(this.data).entries()) {
+      if (!share) continue;
+      const begin = this.x(i ? ends[i - 1] as number : 0), width = Math.max(this.x(ends[i] as number) - begin, 0.5);
+      found.push(shape("rect", { class: "x-gc", x: begin, y: top, width, height: STRIP, "fill-opacity": (0.15 + 0.85 * share).toFixed(2) }));
+    }
+    return [...found, shape("text", { x: LEFT - 6, y: top + STRIP - 2, "text-anchor": "end" }, "GC")];
+  }
+
   private marks(width: number): SVGElement[] {
     const at = (mark: [number, string]): number => Math.min(Math.max(this.x(mark[0]), LEFT + mark[1].length * LETTER / 2),
       width - RIGHT - mark[1].length * LETTER / 2);
     const beside = this.data.marks.filter(mark => this.x(mark[0]) - mark[1].length * LETTER / 2 > LEFT + 80);
     const lines = this.data.marks.map(([operation, name]) => {
-      const line = shape("line", { class: "x-mark", x1: this.x(operation), x2: this.x(operation), y1: TOP, y2: HEIGHT - AXIS });
+      const line = shape("line", { class: "x-mark", x1: this.x(operation), x2: this.x(operation), y1: TOP, y2: this.height - AXIS });
       line.append(shape("title", {}, `mark ${name}`));
       return line;
     });
@@ -182,8 +203,9 @@ export class Timeline {
   }
 
   private axis(width: number): SVGElement[] {
-    const y = HEIGHT - AXIS, name = this.axisName === "operations" ? this.axisName : timesName(this.data);
-    const text = name === "time" ? timeText : countText;
+    const y = this.height - AXIS;
+    const name = this.axisName === "operations" ? this.axisName : this.axisName === "clock" ? "wall clock" : timesName(this.data);
+    const text = name === "time" || name === "wall clock" ? timeText : countText;
     const ticks = this.scale.ticks(Math.max(2, Math.floor(width / 110)))
       .filter(tick => this.scale(tick) < width - RIGHT - name.length * LETTER - 24);
     return [shape("line", { class: "x-axis", x1: LEFT, x2: width - RIGHT, y1: y, y2: y }),
@@ -194,7 +216,7 @@ export class Timeline {
   private brush(width: number): SVGElement {
     const group = shape("g", { class: "x-brush", "aria-hidden": "true" });
     const pixel = (bin: number): number => this.x(Math.min(bin * this.data.width, this.data.operations));
-    const brush = brushX().extent([[LEFT, TOP], [width - RIGHT, HEIGHT - AXIS]]).handleSize(10)
+    const brush = brushX().extent([[LEFT, TOP], [width - RIGHT, this.height - AXIS]]).handleSize(10)
       .on("brush end", () => { if (event.sourceEvent && !this.drawing) this.brushed(event); });
     this.drawing = true; // moving the brush is an event, too
     select(group).call(brush).call(brush.move, [pixel(this.window.first), pixel(this.window.last)]);
