@@ -286,11 +286,16 @@ static const char *call(const struct target *t, pid_t thread, struct user_regs_s
 /* Try it with one thread. Returns false if that was not at a safe point, or has ended. */
 static bool try_thread(const struct target *t, pid_t thread, struct work *w, const char **wrong)
 {
+    static char why[256];
     struct user_regs_struct r;
     if (ptrace(PTRACE_SEIZE, thread, NULL, (void *)PTRACE_O_TRACESYSGOOD) != 0) {
-        if (errno != ESRCH)
-            *wrong = strerror(errno);
-        return errno != ESRCH;
+        const int error = errno;
+        if (error == ESRCH)
+            return false;
+        /* EPERM: another process traces it, or the thread is just ending */
+        const bool is_traced = error == EPERM && !target_is_untraced(t, why, sizeof why);
+        *wrong = is_traced ? why : strerror(error);
+        return is_traced || error != EPERM;
     }
     const bool safe = interrupt(thread) && ptrace(PTRACE_GETREGS, thread, NULL, &r) == 0 &&
                       !has_signal(t, thread) && safe_point(t, thread, &r);
@@ -327,6 +332,7 @@ const char *inject(const struct target *t, const char *library, const char *func
     strcpy(w.text, text);
     set_alarm(PATIENCE);
     for (unsigned round = 0; now() < until; round++) {
+        wrong = NULL;
         const size_t n = target_threads(t, threads, MOST_THREADS);
         for (size_t i = 0; i < n; i++)
             if (try_thread(t, threads[i], &w, &wrong)) {
@@ -342,5 +348,5 @@ const char *inject(const struct target *t, const char *library, const char *func
         usleep(100 + (unsigned)(random() % 2000));
     }
     set_alarm(0);
-    return "no thread came to a point where it may load a library within 10 seconds";
+    return wrong ? wrong : "no thread came to a point where it may load a library within 10 seconds";
 }

@@ -23,7 +23,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { MOST_TABLE = 16 << 20 };
+enum { MOST_TABLE = 16 << 20, MOST_THREADS = 4096, TRACER_LOOKS = 2000 /* one each millisecond */ };
 
 bool target_read(const struct target *t, uint64_t at, void *to, size_t n)
 {
@@ -85,6 +85,56 @@ size_t target_threads(const struct target *t, pid_t *to, size_t most)
     if (d)
         closedir(d);
     return n;
+}
+
+/* -- who else traces it -- */
+
+/* The process that traces a thread of the process; 0 = there is none. */
+static long tracer_of(const struct target *t)
+{
+    static pid_t threads[MOST_THREADS];
+    const size_t n = target_threads(t, threads, MOST_THREADS);
+    long tracer = 0;
+    for (size_t i = 0; i < n && tracer <= 0; i++) {
+        char folder[32];
+        snprintf(folder, sizeof folder, "task/%d/", threads[i]);
+        tracer = target_status(t->pid, folder, "TracerPid");
+    }
+    return tracer > 0 ? tracer : 0;
+}
+
+/* The name of a process; empty if it has ended. */
+static void name_process(long pid, char *to, size_t n)
+{
+    FILE *f = open_proc((pid_t)pid, "comm");
+    if (!f || !fgets(to, (int)n, f))
+        *to = 0;
+    to[strcspn(to, "\n")] = 0;
+    if (f)
+        fclose(f);
+}
+
+bool target_is_untraced(const struct target *t, char *why, size_t n)
+{
+    char name[32] = "ljtrace";
+    long tracer = 0;
+    for (int i = 0; i < TRACER_LOOKS && strncmp(name, "ljtrace", 7) == 0; i++) {
+        if (i)
+            usleep(1000);
+        if (!(tracer = tracer_of(t)))
+            return true;
+        name_process(tracer, name, sizeof name);
+        if (!*name) /* it has ended, so it traces nothing */
+            strcpy(name, "ljtrace");
+    }
+    if (strncmp(name, "ljtrace", 7) == 0)
+        snprintf(why, n,
+                 "another ljtrace, process %ld, has been attaching or detaching for 2 seconds; try again, or "
+                 "end it",
+                 tracer);
+    else
+        snprintf(why, n, "process %ld (%s) traces it; end that first", tracer, name);
+    return false;
 }
 
 /* -- its objects -- */
@@ -333,7 +383,7 @@ bool target_refuse(const struct target *t, const char *why)
 static bool is_possible_now(const struct target *t)
 {
     const char state = state_of(t->pid);
-    const long tracer = target_status(t->pid, "", "TracerPid"), process = target_status(t->pid, "", "Tgid");
+    const long process = target_status(t->pid, "", "Tgid");
     char why[256];
     if (!state || process < 0)
         return target_refuse(t, "it does not exist");
@@ -343,10 +393,8 @@ static bool is_possible_now(const struct target *t)
         snprintf(why, sizeof why, "this is a thread; give the process, which is %ld", process);
         return target_refuse(t, why);
     }
-    if (tracer > 0) {
-        snprintf(why, sizeof why, "process %ld traces it, such as gdb or strace; end that first", tracer);
+    if (!target_is_untraced(t, why, sizeof why))
         return target_refuse(t, why);
-    }
     if (state == 'T')
         return target_refuse(t, "it is stopped; let it continue by: kill -CONT, or fg in its shell");
     if (t->pid == getpid())

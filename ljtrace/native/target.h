@@ -38,6 +38,9 @@ bool target_open(struct target *t, pid_t pid, const char *library);
 void target_find_library(struct target *t);
 /* Does it still exist, and is it no zombie? */
 bool target_lives(pid_t pid);
+/* Does no other process trace a thread of it? Another ljtrace does that for some milliseconds, when it attaches or
+ * detaches, and is waited for, for at most 2 seconds. `why` gets the reason if not. */
+bool target_is_untraced(const struct target *t, char *why, size_t n);
 /* Is so much memory below this address the thread's stack? */
 bool target_has_stack(const struct target *t, uint64_t sp, uint64_t bytes);
 

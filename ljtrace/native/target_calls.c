@@ -56,8 +56,11 @@ static bool check_filters(const struct target *t, pid_t thread)
     bool readable = false;
     const char *denied = NULL;
     bool stopped = false;
-    for (int i = 0; i < ATTEMPTS && !stopped; i++)
+    for (int i = 0; i < ATTEMPTS && !stopped; i++) {
+        if (!target_is_untraced(t, why, sizeof why))
+            return target_refuse(t, why);
         stopped = stop(thread);
+    }
     if (stopped) {
         denied = denied_call(thread, &readable);
         ptrace(PTRACE_DETACH, thread, NULL, NULL);

@@ -9,6 +9,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -329,6 +330,53 @@ def test_stopped_process() -> None:
         wait_for(lambda: ") T " in Path(f"/proc/{process.pid}/stat").read_text(), "it is stopped")
         assert "kill -CONT" in refused(process.pid)
         process.send_signal(signal.SIGCONT)
+        unharmed(process)
+
+
+TRACER = """\
+import ctypes, sys
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.prctl(15, sys.argv[1].encode(), 0, 0, 0) == 0  # PR_SET_NAME
+assert libc.ptrace(0x4206, int(sys.argv[2]), 0, 0) == 0, ctypes.get_errno()  # PTRACE_SEIZE
+print("traced", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def traced(pid: int, name: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A process of a name that traces another one until its standard input ends."""
+    argv = [sys.executable, "-c", TRACER, name, pid]
+    with started(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as tracer:
+        assert tracer.stdout is not None and tracer.stdout.readline() == b"traced\n"
+        yield tracer
+
+
+def test_traced_process() -> None:
+    with living(LIVING, "read") as process:
+        with traced(process.pid, "gdb") as tracer:
+            assert f"process {tracer.pid} (gdb) traces it" in refused(process.pid)
+        with traced(process.pid, "ljtrace-attach") as tracer:
+            assert f"another ljtrace, process {tracer.pid}, has been attaching" in refused(process.pid)
+        unharmed(process)
+
+
+def test_another_recorder_is_waited_for(tmp_path: Path) -> None:
+    """One that is just attaching or detaching, which takes some milliseconds."""
+    path = tmp_path / "t.ljt"
+    with living(LIVING, "mallocs") as process:
+        with (
+            traced(process.pid, "ljtrace-attach") as tracer,
+            started(["ljtrace", "attach", f"--out={path}", process.pid], stderr=subprocess.PIPE) as recorder,
+        ):
+            # clock_nanosleep: it waits
+            wait_for(lambda: Path(f"/proc/{recorder.pid}/syscall").read_text().startswith("230 "), "the recorder waits")
+            tracer.kill()
+            wait_for(lambda: recorder.poll() is not None or path.exists() and path.stat().st_size > 500, "it ends")
+            assert recorder.poll() is None
+            good(["ljtrace", "detach", process.pid])
+            assert recorder.wait() == 0
+        assert Trace(path, Done(0, b"", b"")).check().ending() == "detached"
         unharmed(process)
 
 
