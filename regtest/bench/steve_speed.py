@@ -57,6 +57,10 @@ COMMANDS: Dict[str, List[str]] = {
     "temporaries": ["temporaries"],
     "resizes": ["resizes"],
     "globals": ["globals"],
+    **{
+        f"export {name}": ["export", "--format", name, *NOWHERE]
+        for name in ("pprof", "speedscope", "dhat", "massif", "heaptrack", "perfetto")
+    },
 }
 # The same from what other commands write; the lines of text are the events, but for a few
 FROM_TEXT = {"text: ops": ["ops", "--binary", *NOWHERE], "text: summary": ["summary"]}
@@ -98,6 +102,7 @@ def cases(folder: Path, live: int) -> Dict[str, Tuple[List[str], Callable[[int],
         return load(folder, n, live)
 
     found = {name: (arguments, trace) for name, arguments in COMMANDS.items()}
+    found["export sqlite"] = ["export", "--format", "sqlite", "-o", str(folder / "blocks.sqlite")], trace
     found.update(
         (name, (arguments, lambda n: converted(trace(n), "memtrace"))) for name, arguments in FROM_TEXT.items()
     )

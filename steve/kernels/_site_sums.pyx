@@ -164,10 +164,15 @@ cdef class SiteSums(TakesLives):
 
     def table(self, uint64_t operations):
         """(keys that occur, in order, array of SITE_SUMS for them), in parts of a run of so many operations."""
-        site_rules_cover(&self.s, operations)
-        keys = view_of(self.s.of_keys.keys, self.s.of_keys.n, np.dtype("u4"))
+        keys, rows = self.unordered(operations)
         order = np.argsort(keys, kind="stable")
-        return keys[order], view_of(self.s.rows, self.s.of_keys.n, SITE_SUMS)[order]
+        return keys[order], rows[order]
+
+    def unordered(self, uint64_t operations):
+        """The same in no order, and no copy: valid as long as this object does not change."""
+        site_rules_cover(&self.s, operations)
+        return (view_of(self.s.of_keys.keys, self.s.of_keys.n, np.dtype("u4")),
+                view_of(self.s.rows, self.s.of_keys.n, SITE_SUMS))
 
     def width(self):
         """Operations of a part of the run."""

@@ -33,6 +33,7 @@ from steve.terminal.tables import StackText, told_apart
 from steve.analysis.rules import DEFAULTS, PINNED_PAGES, RULES, SITE_RULES, limits, site_limits
 from steve.report.sources import Sources
 from steve.report.windows import NAME_LIMIT, Work, clean, explorable, heap_name, timeline_of
+from steve.trace.line_numbers import AccessLines
 from steve.trace.policy import ShownStacks, is_own
 from steve.trace.frames import frame_text, is_native, short_name, without_return_type
 from steve.trace.rollups import Rollup, Sums
@@ -278,14 +279,21 @@ def _found_by_rule(analysis: ReportAnalysis, rollup: Rollup, pins: Sums | None) 
             sums[name] = rows[column][some, number]
         found[rule.key] = Sums(numbers[some], sums)
     totals = analysis.life_totals()
-    sites = rollup.merged(Sums(*analysis.site_sums.table(totals["operations"])))
-    run = site_rules.run_of(analysis.site_sums, sites.rows, totals)
+    table = Sums(*analysis.site_sums.unordered(totals["operations"]))
+    run = site_rules.run_of(analysis.site_sums, table.rows, totals)
     if pins is not None:
-        found[PINNED_PAGES.key] = site_rules.pinned_pages(rollup.merged(pins), sites, DEFAULTS)
-    for rule in SITE_RULES:
-        judged = site_rules.JUDGES[rule.key](sites.rows, run, DEFAULTS)
-        some = np.flatnonzero(judged["size"])
-        found[rule.key] = Sums(sites.numbers[some], judged[some])
+        found[PINNED_PAGES.key] = site_rules.pinned_pages(
+            rollup.merged(pins), rollup.merged(table, ("made",)), DEFAULTS
+        )
+    parts: dict[str, list[Sums]] = {rule.key: [] for rule in SITE_RULES}
+    for sites in rollup.merged_in_parts(table):
+        for key, of_rule in parts.items():
+            judged = site_rules.JUDGES[key](sites.rows, run, DEFAULTS)
+            some = np.flatnonzero(judged["size"])
+            of_rule.append(Sums(sites.numbers[some], judged[some]))
+    for key, of_rule in parts.items():
+        none = Sums(np.zeros(0, "u4"), np.zeros(0, site_rules.FOUND))
+        found[key] = Sums(*(np.concatenate(columns) for columns in zip(none, *of_rule)))
     return found
 
 
@@ -299,7 +307,7 @@ class ReportAnalysis(Analysis):
         self.site_sums = SiteSums(site_limits(DEFAULTS))
         self._lives = LifeAnalysis(lambda: Together(self.found, self.site_sums, self.profile))
         # accesses count either for blocks or for lines
-        self._lines = LifeAnalysis(Nothing, by_line=True) if by_line else None
+        self._lines = LifeAnalysis(Nothing, by_line=True, numbers=AccessLines) if by_line else None
 
     @property
     def needs(self) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 BY = ("stack", "function", "line", "file", "object", "type", "thread")
 FEW = 4096  # rows that are made at a time
+MANY = 1 << 14  # rows that are merged at a time
 LUA_CODE = "Lua code"
 UNKNOWN = "(unknown)"
 
@@ -49,6 +50,18 @@ def headed(columns: Sequence[Column], by: str, key: str = "site") -> tuple[Colum
 def of_arguments(args: argparse.Namespace, places: Places) -> Rollup:
     """The roll-up that the arguments choose, for a list. args: with those of steve.trace.policy."""
     return Rollup(args.by, places, short_in_table(args))
+
+
+def summed(rows: np.ndarray, order: np.ndarray, starts: np.ndarray, columns: Sequence[str] = ()) -> np.ndarray:
+    """Rows summed from each start to the next one. order: indices of rows; columns: only these; (): all."""
+    import numpy as np
+
+    names = columns or rows.dtype.names
+    found = np.zeros(len(starts), [(name, rows.dtype[name]) for name in names])
+    if len(starts):
+        for name in names:
+            found[name] = reducer(name).reduceat(rows[name][order], starts)
+    return found
 
 
 def joined(numbers: np.ndarray, columns: Mapping[str, tuple[Sums, str]]) -> Sums:
@@ -113,15 +126,22 @@ class Rollup:
         columns: only these; (): all."""
         import numpy as np
 
-        numbers, rows = self.numbers(sums.numbers), sums.rows
+        numbers = self.numbers(sums.numbers)
         order = np.argsort(numbers, kind="stable")
         starts = np.flatnonzero(np.diff(numbers[order].astype("i8"), prepend=-1))
-        names = columns or rows.dtype.names
-        found = np.zeros(len(starts), [(name, rows.dtype[name]) for name in names])
-        if len(starts):
-            for name in names:
-                found[name] = reducer(name).reduceat(rows[name][order], starts)
-        return Sums(numbers[order[starts]], found)
+        return Sums(numbers[order[starts]], summed(sums.rows, order, starts, columns))
+
+    def merged_in_parts(self, sums: Sums, most: int = MANY) -> Iterator[Sums]:
+        """The same in parts of at most so many rows, for sums with long rows."""
+        import numpy as np
+
+        numbers = self.numbers(sums.numbers)
+        order = np.argsort(numbers, kind="stable")
+        starts = np.flatnonzero(np.diff(numbers[order].astype("i8"), prepend=-1))
+        for first in range(0, len(starts), most):
+            begin, end = starts[first], starts[first + most] if first + most < len(starts) else len(order)
+            some, inner = order[begin:end], starts[first : first + most] - begin
+            yield Sums(numbers[some[inner]], summed(sums.rows, some, inner))
 
     def text(self, number: int) -> str:
         """The text of a row, once the numbers of all rows are known."""
