@@ -729,7 +729,7 @@ cdef class Selection:
 cdef class TakesLives:
     """The base of sums of lives: add() passes them to take()."""
 
-    cdef bint take(self, const life *lives, const uint8_t *keep, size_t n) nogil:
+    cdef bint take(self, const life *lives, const uint8_t *keep, size_t n) noexcept nogil:
         """keep: a byte for each life, or NULL: all. False: out of memory."""
         return False
 
@@ -761,7 +761,7 @@ cdef class Groups(TakesLives):
     def __dealloc__(self):
         groups_free(&self.g)
 
-    cdef bint take(self, const life *lives, const uint8_t *keep, size_t n) nogil:
+    cdef bint take(self, const life *lives, const uint8_t *keep, size_t n) noexcept nogil:
         return groups_add(&self.g, lives, keep, n)
 
     def shard_result(self, uint64_t peak):

@@ -229,7 +229,7 @@ def write_ops(origin, int fd, tick=None, *, str form="text", bint resizes=False,
     return {"ops": ALL - quota.left, "unmatched": op_source_unmatched(source.s)}
 
 
-cdef size_t keep_heap_ops(op *out, const op *ops, size_t n) nogil:
+cdef size_t keep_heap_ops(op *out, const op *ops, size_t n) noexcept nogil:
     """Copy what is no access; how many."""
     cdef size_t i, kept = 0
     for i in range(n):
@@ -290,7 +290,7 @@ def copy_ops(OpsFile file, int fd, tick=None, *, str form="text"):
         unfreed_free(&left)
 
 
-cdef void put_handles(textout *out, const op *ops, size_t n, bint first) nogil:
+cdef void put_handles(textout *out, const op *ops, size_t n, bint first) noexcept nogil:
     """Handles as the inside of a JSON list."""
     cdef size_t i
     for i in range(n):

@@ -66,7 +66,7 @@ cdef class Findings(TakesLives):
     def __dealloc__(self):
         findings_free(&self.f)
 
-    cdef bint take(self, const life *lives, const uint8_t *keep, size_t n) nogil:
+    cdef bint take(self, const life *lives, const uint8_t *keep, size_t n) noexcept nogil:
         return findings_add(&self.f, lives, keep, n)
 
     def shard_result(self, uint64_t peak):
@@ -137,7 +137,7 @@ cdef class SiteSums(TakesLives):
     def __dealloc__(self):
         site_rules_free(&self.s)
 
-    cdef bint take(self, const life *lives, const uint8_t *keep, size_t n) nogil:
+    cdef bint take(self, const life *lives, const uint8_t *keep, size_t n) noexcept nogil:
         return site_rules_add(&self.s, lives, keep, n)
 
     def shard_result(self, uint64_t peak):

@@ -132,7 +132,7 @@ cdef class Walk:
         return 0
 
 
-cdef size_t to_mark(const mt_event *events, size_t n) nogil:
+cdef size_t to_mark(const mt_event *events, size_t n) noexcept nogil:
     """The number of events up to and with the next mark."""
     cdef size_t i = 0
     while i < n and events[i].kind != MT_MARK:

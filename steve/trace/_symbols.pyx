@@ -24,7 +24,7 @@ def build_id_of(str path):
     return id[:size].hex()
 
 
-cdef void note_problem(void *context, const char *object, const char *why):
+cdef void note_problem(void *context, const char *object, const char *why) noexcept:
     (<dict>context)[os.fsdecode(object)] = why.decode(errors="replace")
 
 
@@ -120,5 +120,5 @@ cdef class Symbols:
         return n
 
 
-cdef size_t find_names(void *context, const mt_reader *r, const mt_frame *frame, mt_name *names):
+cdef size_t find_names(void *context, const mt_reader *r, const mt_frame *frame, mt_name *names) noexcept:
     return (<Symbols>context).find(r, frame, names)
