@@ -171,7 +171,7 @@ static void fini(Int status)
     lt_report_checked_stacks();
     lt_snapshot_take_due();
     if (lt_options.snapshot_at_exit && lt_ring_alive())
-        lt_snapshot_take("at exit");
+        lt_snapshot_at_exit();
     lt_thread_put_name(VG_(get_running_tid)());
     lt_leak_scan_finish(VG_(get_running_tid)());
     lt_end_when_known(finish);

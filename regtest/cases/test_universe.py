@@ -193,6 +193,18 @@ def test_no_snapshot_unless_asked_for(tmp_path: Path) -> None:
     trace = record(tmp_path / "t.ljt", ["luajit", "-e", "x = {}"], "--trace-mem=no")
     done = run(["steve", "universe", trace.path])
     assert done.status == 1 and "--universe=at-exit" in done.complaint
+    assert "--universe=at-exit" in run(["steve", "leaks", trace.path]).complaint
+
+
+def test_what_a_closed_state_had_is_alive_at_its_mark(tmp_path: Path) -> None:
+    script = tmp_path / "kept.lua"
+    script.write_text("local kept = {}\nfor i = 1, 500 do\n  kept[i] = {i}\nend\n")
+    trace = record(tmp_path / "t.ljt", ["luajit", script], "--trace-mem=no", "--universe=at-exit")
+    at_end = json.loads(steve("leaks", trace.path, "--by=line", "--json").text)
+    assert not any("kept.lua" in row["site"] for row in at_end)
+    found = json.loads(steve("leaks", trace.path, "--by=line", "--json", "--to=at exit").text)
+    (row,) = (row for row in found if "kept.lua:3" in row["site"])
+    assert row["blocks"] >= 500 and 0 < row["unreachable"] <= row["bytes"]  # the chunk has returned
 
 
 def test_without_lua_a_snapshot_is_refused_aloud(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from steve.analysis import blocks
-from steve.system import samples
+from steve.system import messages, samples
 from steve.terminal import listing
 from steve.analysis.folds import Sums, Table, columns
 from steve.terminal.listing import Column
@@ -22,6 +22,7 @@ from steve.analysis.filter import fields_of
 
 if TYPE_CHECKING:
     import numpy as np
+    from steve.trace._memtrace import Trace
 
 NAME = "leaks"
 HELP = "show the blocks that were never freed, by allocation site"
@@ -82,6 +83,7 @@ examples:
   steve leaks app.ljt
   steve leaks app.ljt --sort lost
   steve leaks app.ljt --where lost
+  steve leaks app.ljt --to 'at exit'
   steve leaks server.ljt --from 'request 100' --to 'request 200'
 """
 
@@ -172,6 +174,18 @@ def of_c(chosen: blocks.Blocks, reached: Reached) -> rollups.Sums | None:
     if chosen.trace.info().get("reach") != "done" or chosen.args.end is not None:
         return None
     return rollups.Sums(*reached.by_row(chosen.trace))
+
+
+CLOSED = (
+    "Lua freed all its objects when its state was closed, so none is listed. In a recording with --universe=at-exit, "
+    "--to 'at exit' lists those that were alive before; `steve sites --sort live_bytes_at_peak` lists those at the peak"
+)
+
+
+def is_lua_closed(trace: Trace, survivors: Survivors) -> bool:
+    """Whether the trace has Lua heaps, and nothing in them is alive at the end, as after lua_close."""
+    heaps = [trace.heap(number) for number in range(trace.counts()["heaps"])]
+    return any(heap is not None and heap.kind == "lua" for heap in heaps) and not len(survivors.of_lua(trace))
 
 
 def reachability(chosen: blocks.Blocks, found: Leaks, rollup: rollups.Rollup) -> Reachability:
@@ -269,4 +283,6 @@ def run(args: argparse.Namespace) -> int:
     make = partial(row_of, total=int(live.rows["live_bytes"].sum()))
     rows = rollups.SummedRows(rollup, joined(live, made, reach), make).ranked(args.sort)
     listing.write_ranked(args, chosen.title(title), rows, shown(reach, args.by))
+    if chosen.is_whole() and is_lua_closed(chosen.trace, found.survivors):
+        messages.note(NAME, CLOSED, args.quiet)
     return chosen.verdict()

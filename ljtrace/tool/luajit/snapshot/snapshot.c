@@ -175,6 +175,22 @@ Bool lt_snapshot_of(struct lt_vm *vm, const HChar *name)
     return !vm->ended && take(vm, name, False);
 }
 
+/* The mark is for what selects blocks by time: what is alive at it, the program has not released. */
+static void take_at_exit(struct lt_vm *vm)
+{
+    take(vm, "at exit", False);
+    RING_PUT(mark, .instructions = lt_ring->instructions, .name = lt_text("at exit"));
+}
+
+void lt_snapshot_at_exit(void)
+{
+    mention_option();
+    lt_guest_forget();
+    for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
+        if (!vm->ended)
+            take_at_exit(vm);
+}
+
 UInt lt_snapshot_request(const HChar *name)
 {
     UInt waiting = 0;
@@ -214,6 +230,6 @@ void lt_snapshot_state_ends(Addr g)
     if (vm->snapshot_due && lt_ring_alive())
         take(vm, s_due_name, False);
     if (lt_options.snapshot_at_exit && lt_ring_alive())
-        take(vm, "at exit", False);
+        take_at_exit(vm);
     vm->ended = True;
 }
