@@ -34,13 +34,12 @@ KINDS = ("robson", "ratchet", "ramp", "sawtooth", "random", "producer-consumer")
 UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 POINTS = 150
 EXAMPLES = """\
---like describes a trace by distributions: of sizes, of lifetimes, of the order of sizes, in 16 phases. It writes
-operations that follow them, and prints how far they are from the original: Kolmogorov-Smirnov distances from 0 (the
-same) to 1, those of lifetimes also by size class. Blocks that are freed together in the original are freed apart: see
-the distance of runs of Frees. --save-model writes the description, a JSON file that can be changed; --model makes
-operations of it.
+--like describes a trace by distributions in 16 phases: of sizes, of lifetimes, of what follows what, of the lengths of
+runs of Frees. It writes operations that follow them, and prints how far they are from the original: Kolmogorov-Smirnov
+distances from 0 (the same) to 1, those of lifetimes also by size class. --save-model writes the description, a JSON
+file that can be changed; --model makes operations of it.
   --threads  so many threads, each with a program like the original
-  --times    so many times as many operations
+  --times    about so many times as many operations
   --stretch  blocks live so many times as long, so more are live at once
 
 KIND is a program that is difficult for allocators:
@@ -98,7 +97,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", metavar="FILE", help="a description that --save-model wrote")
     parser.add_argument("--save-model", metavar="FILE", help="write the description of the trace to this file")
     parser.add_argument("--threads", type=count_of, metavar="N", help="number of threads (default 1)")
-    parser.add_argument("--times", type=factor_of, metavar="X", help="so many times as many operations")
+    parser.add_argument("--times", type=factor_of, metavar="X", help="about so many times as many operations")
     parser.add_argument("--stretch", type=factor_of, metavar="X", help="lifetimes so many times as long")
     parser.add_argument("--live", type=size_of, metavar="SIZE", help="of KIND: most bytes live at once (default 16M)")
     parser.add_argument("--largest", type=size_of, metavar="SIZE", help="of KIND: the largest block (default 256K)")

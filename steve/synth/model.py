@@ -1,10 +1,12 @@
 """A description of a trace by distributions, with its parameters in a file that people can read and change.
 
-The trace is divided into phases of equally many operations. In each phase, blocks belong to classes: a size that
-occurs often is a class of its own, other sizes share the class of their power of two. A class has quantiles of its
-sizes and of its lifetimes (in operations), and the part of its blocks that are never freed. The order of sizes is a
-Markov chain of the classes. Large blocks are few, and decide how much memory is needed, so they are described one by
-one. A Resize is described as a Free and a New.
+The trace is divided into phases, each of which makes as many blocks. In each phase, blocks belong to classes: a size
+that occurs often is a class of its own, other sizes share the class of their power of two. Blocks that are freed soon
+are short, and have classes of their own. What the program does is a Markov chain: which class a block is made of, which
+of the short blocks is freed, and that some others are, depends on what the program did last. What is freed late is
+described by class, phase of origin, lifetime, and the length of the run of Frees. Large blocks are few, and decide how
+much memory is needed, so they are described one by one, and so are long runs of Frees. A Resize is described as a Free
+and a New. Time is the number of blocks made.
 
 The file is JSON: docs/internals/steve.md describes it.
 
@@ -13,8 +15,8 @@ SPDX-License-Identifier: GPL-2.0-or-later
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from steve.analysis.opsarrays import FREE, NEW, RESIZE, Ops
 from steve.system.errors import SteveError
@@ -24,31 +26,65 @@ if TYPE_CHECKING:
 
 PHASES, OFTEN, QUANTILES = 16, 48, 33
 LARGE = 1 / 200  # part of the live peak from which a block is large
-FORMAT = "steve synth model 1"
+BURST = 128  # least length of a run of late Frees that is described by itself
+CONTEXT = 2  # last symbols on which the next one depends
+SOON = 8  # a block is short if it is freed before so many others are made
+SHORT, FREED, RUN = " short", "freed ", "run "  # parts of names of classes and symbols
+FORMAT = "steve synth model 2"
+
+
+@dataclass(frozen=True)
+class Freed:
+    """Blocks of a class that a phase frees late, in runs of Frees of about the same length. phase: the number of the
+    phase that makes them. run: a power of two, the least length of the run. lifetimes: quantiles, or all if they are
+    few."""
+
+    phase: int
+    run: int
+    blocks: int
+    lifetimes: list[float]
 
 
 @dataclass(frozen=True)
 class Class:
-    """A class of blocks in a phase. sizes, lifetimes: quantiles from the least to the greatest, of which lifetimes
-    are of freed blocks. immortal: the part that is never freed. next: how often a block of each class follows."""
+    """A class of blocks in a phase. blocks: made in the phase. sizes: their quantiles, or all if they are few. freed: what
+    the phase frees late."""
 
     name: str
     blocks: int
     sizes: list[float]
-    lifetimes: list[float]
-    immortal: float
-    next: dict[str, int]
+    freed: list[Freed]
 
 
 @dataclass(frozen=True)
 class Phase:
-    """A part of the trace: operations in it, and the classes of the blocks that are made in it. large: the large blocks
-    by themselves, each with the operation of the phase that makes it, its size, and its lifetime, -1 for never freed.
-    """
+    """A part of the trace: the blocks that are made in it, by classes.
 
-    operations: int
+    next: after the last symbols, how often each symbol follows. A symbol is what the program does: the name of a class,
+    of which a block is made; `freed 2`, the Free of the short block than which two are younger; `run 4`, a run of late
+    Frees, with the power of two that is the least length. runs: quantiles of these lengths by power of two. bursts:
+    longer runs by themselves, with moments of the phase and lengths. large: large blocks by themselves, each with the
+    moment of the phase that makes it, its size, and its lifetime (-1: never freed)."""
+
+    blocks: int
     classes: list[Class]
+    next: dict[str, dict[str, int]]
+    runs: dict[str, list[float]]
+    bursts: list[list[int]]
     large: list[list[int]]
+
+
+def _rows(opening: str, rows: list[str], closing: str) -> str:
+    """Texts of rows, each on its line."""
+    return opening + ("\n  " + ",\n  ".join(rows) if rows else "") + closing
+
+
+def _phase_as_text(phase: Phase) -> str:
+    columns = asdict(phase)
+    following = [f"{json.dumps(context)}: {json.dumps(row)}" for context, row in columns.pop("next").items()]
+    parts = [f'"blocks": {columns.pop("blocks")}', f'"runs": {json.dumps(columns.pop("runs"))}']
+    parts += [_rows(f'"{key}": [', [json.dumps(row) for row in rows], "]") for key, rows in columns.items()]
+    return " {" + ",\n  ".join([*parts, _rows('"next": {', following, "}")]) + "}"
 
 
 @dataclass(frozen=True)
@@ -62,8 +98,10 @@ class Model:
     phases: list[Phase]
 
     def as_text(self) -> str:
-        """The file."""
-        return json.dumps({"format": FORMAT, **asdict(self)}, indent=1) + "\n"
+        """The file, with a line for each class and each context."""
+        facts = {"format": FORMAT, "source": self.source, "operations": self.operations, "blocks": self.blocks}
+        head = json.dumps({**facts, "live_peak": self.live_peak})[:-1]
+        return head + ',\n"phases": [\n' + ",\n".join(_phase_as_text(phase) for phase in self.phases) + "\n]}\n"
 
 
 @dataclass(frozen=True)
@@ -114,57 +152,178 @@ def lives_of(ops: Ops) -> Lives:
     return Lives(np.array(size, "i8"), np.array(born, "i8"), np.array(died, "i8"), now)
 
 
+def power_below(value: int) -> int:
+    """The greatest power of two that is not above a number from 1 on."""
+    return 1 << (value.bit_length() - 1)
+
+
+@dataclass
+class _Late:
+    """The late Frees: the block, the moment, the power of two that is not above the length of the run, and that length
+    if the block is the first of the run, otherwise 0."""
+
+    block: list[int] = field(default_factory=list)
+    moment: list[int] = field(default_factory=list)
+    run: list[int] = field(default_factory=list)
+    length: list[int] = field(default_factory=list)
+
+    def end_run(self) -> int:
+        """Make a run of the blocks that are in none yet; returns its length, 0 if there are no such blocks."""
+        length = len(self.block) - len(self.run)
+        if length:
+            self.run += [power_below(length)] * length
+            self.length += [length] + [0] * (length - 1)
+        return length
+
+
+class _Reader:
+    """Finds what a program does: symbols with their moments, and late Frees. names: the classes of the blocks, "" of
+    large ones."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.names = names
+        self.symbols: list[tuple[int, str]] = []
+        self.late = _Late()
+        self.short: list[int] = []  # live blocks
+        self.now = -1
+
+    def _add(self, symbol: str, moment: int) -> None:
+        """Add a symbol, after the run of late Frees before it."""
+        length = self.late.end_run()
+        if 0 < length < BURST:
+            self.symbols.append((self.late.moment[-1], f"{RUN}{power_below(length)}"))
+        self.symbols.append((moment, symbol))
+
+    def new(self, block: int) -> None:
+        """A block is made."""
+        self.now = block
+        name = self.names[block]
+        if name:
+            self._add(name, block)
+        if name.endswith(SHORT):
+            self.short.append(block)
+
+    def free(self, block: int) -> None:
+        """A block is freed."""
+        name = self.names[block]
+        if name.endswith(SHORT):
+            index = self.short.index(block)
+            self._add(f"{FREED}{len(self.short) - 1 - index}", self.now)
+            del self.short[index]
+        elif name:
+            self.late.block.append(block)
+            self.late.moment.append(self.now)
+
+    def read(self, lives: Lives) -> None:
+        """All of a trace."""
+        import numpy as np
+
+        event = np.zeros(lives.operations, "i8")
+        event[lives.born] = np.arange(len(lives.born))
+        freed = np.flatnonzero(lives.died >= 0)
+        event[lives.died[freed]] = ~freed
+        for block in event.tolist():
+            if block >= 0:
+                self.new(block)
+            else:
+                self.free(~block)
+        if 0 < self.late.end_run() < BURST:
+            self.symbols.append((self.now, f"{RUN}{self.late.run[-1]}"))
+
+
+def _following(symbols: list[tuple[int, str]], edges: np.ndarray) -> list[dict[str, dict[str, int]]]:
+    """How often each symbol follows, for each phase and each context."""
+    import numpy as np
+
+    phases = (np.searchsorted(edges, [moment for moment, _ in symbols], side="right") - 1).tolist()
+    found: list[dict[str, dict[str, int]]] = [{} for _ in edges[1:]]
+    context: tuple[str, ...] = ()
+    for phase, (_, symbol) in zip(phases, symbols):
+        counts = found[phase].setdefault(", ".join(context), {})
+        counts[symbol] = counts.get(symbol, 0) + 1
+        context = (*context, symbol)[-CONTEXT:]
+    return found
+
+
 def _classes(size: np.ndarray) -> np.ndarray:
     """The class of each block, as text."""
     import numpy as np
 
     values, inverse, counts = np.unique(size, return_inverse=True, return_counts=True)
-    often = values[np.argsort(-counts, kind="stable")[:OFTEN]]
+    often = set(values[np.argsort(-counts, kind="stable")[:OFTEN]].tolist())
     power = np.ceil(np.log2(np.maximum(values, 1))).astype(int)
-    names = np.array(
-        [str(value) if value in set(often.tolist()) else f"to {1 << p}" for value, p in zip(values.tolist(), power)]
-    )
+    names = np.array([str(value) if value in often else f"to {1 << p}" for value, p in zip(values.tolist(), power)])
     return names[inverse]
 
 
 def _quantiles(values: np.ndarray) -> list[float]:
-    """Quantiles at equal distances; a single number if all are equal, none if there are no values."""
+    """Quantiles at equal distances; a single number if all are equal; the values themselves if they are few."""
     import numpy as np
 
     if not len(values) or values.min() == values.max():
         return [float(value) for value in values[:1]]
+    if len(values) < QUANTILES:
+        return [float(value) for value in np.sort(values)]
     return [float(value) for value in np.quantile(values, np.linspace(0, 1, QUANTILES)).round(1)]
 
 
-def _large(lives: Lives, chosen: np.ndarray, begin: int) -> list[list[int]]:
-    """The large blocks of a phase."""
-    import numpy as np
+@dataclass(frozen=True)
+class _Facts:
+    """What the phases are described from. block, moment, run, length: the columns of _Late."""
 
-    lifetime = np.where(lives.died >= 0, lives.died - lives.born, -1)
-    columns = (lives.born[chosen] - begin, lives.size[chosen], lifetime[chosen])
-    return [list(row) for row in zip(*(column.tolist() for column in columns))]
+    lives: Lives
+    names: np.ndarray
+    edges: np.ndarray
+    block: np.ndarray
+    moment: np.ndarray
+    run: np.ndarray
+    length: np.ndarray
 
+    def freed(self, chosen: np.ndarray) -> list[Freed]:
+        """What is to be known of some late Frees of one phase."""
+        import numpy as np
 
-def _classes_of(names: np.ndarray, following: np.ndarray, lives: Lives, chosen: np.ndarray) -> list[Class]:
-    """The classes of the blocks `chosen`, most frequent first."""
-    import numpy as np
+        origin = np.searchsorted(self.edges, self.block[chosen], side="right") - 1
+        lifetime, run = self.moment[chosen] - self.block[chosen], self.run[chosen]
+        found = []
+        for phase, power in sorted(set(zip(origin.tolist(), run.tolist()))):
+            mine = (origin == phase) & (run == power)
+            found.append(Freed(phase, power, int(mine.sum()), _quantiles(lifetime[mine])))
+        return found
 
-    classes = []
-    for name in np.unique(names[chosen]):
-        mine = chosen & (names == name)
-        freed = mine & (lives.died >= 0)
-        after, counts = np.unique(following[mine], return_counts=True)
-        classes.append(
-            Class(
-                str(name),
-                int(mine.sum()),
-                _quantiles(lives.size[mine]),
-                _quantiles(lives.died[freed] - lives.born[freed]),
-                round(1 - float(freed.sum() / mine.sum()), 6),
-                {str(one): int(count) for one, count in zip(after, counts) if one},
-            )
-        )
-    return sorted(classes, key=lambda one: -one.blocks)
+    def large(self, low: int, high: int) -> list[list[int]]:
+        """The large blocks of a phase."""
+        import numpy as np
+
+        few = low + np.flatnonzero(self.names[low:high] == "")
+        columns = (few - low, self.lives.size[few], self.lifetime(few))
+        return [list(row) for row in zip(*(column.tolist() for column in columns))]
+
+    def lifetime(self, blocks: np.ndarray) -> np.ndarray:
+        """Lifetimes in blocks made, -1 for never freed."""
+        import numpy as np
+
+        died = self.lives.died[blocks]
+        return np.where(died >= 0, np.searchsorted(self.lives.born, died) - 1 - blocks, -1)
+
+    def phase(self, low: int, high: int, following: dict[str, dict[str, int]]) -> Phase:
+        """The phase that makes the blocks from `low` on and below `high`."""
+        import numpy as np
+
+        late = np.flatnonzero((self.moment >= low) & (self.moment < high))
+        of, names, sizes = self.names[self.block[late]], self.names[low:high], self.lives.size[low:high]
+        classes = []
+        for name in np.unique(np.concatenate([names[names != ""], of])).tolist():
+            mine = names == name
+            freed = self.freed(late[of == name])
+            classes.append(Class(name, int(mine.sum()), _quantiles(sizes[mine]), freed))
+        classes.sort(key=lambda one: -one.blocks)
+        first = late[self.length[late] > 0]
+        short = first[self.length[first] < BURST]
+        runs = {str(one): _quantiles(self.length[short[self.run[short] == one]]) for one in np.unique(self.run[short])}
+        long = first[self.length[first] >= BURST]
+        bursts = [list(row) for row in zip((self.moment[long] - low).tolist(), self.length[long].tolist())]
+        return Phase(high - low, classes, following, runs, bursts, self.large(low, high))
 
 
 def describe(lives: Lives, source: str) -> Model:
@@ -174,18 +333,36 @@ def describe(lives: Lives, source: str) -> Model:
     if not len(lives.size):
         raise SteveError(f"{source}: has no blocks")
     peak = int(lives.live_bytes().max())
-    large = lives.size > LARGE * peak
-    names = np.where(large, "", _classes(lives.size))
-    following = np.full(len(names), "", names.dtype)
-    small = np.flatnonzero(~large)
-    following[small[:-1]] = names[small[1:]]
-    edges = np.linspace(0, lives.operations, PHASES + 1).round().astype(int)
-    phases = []
-    for low, high in zip(edges.tolist(), edges[1:].tolist()):
-        here = (lives.born >= low) & (lives.born < high)
-        classes = _classes_of(names, following, lives, here & ~large)
-        phases.append(Phase(high - low, classes, _large(lives, here & large, low)))
-    return Model(source, lives.operations, len(lives.size), peak, phases)
+    names, count = _classes(lives.size), len(lives.size)
+    short = (lives.died >= 0) & (np.searchsorted(lives.born, lives.died) - np.arange(count) <= SOON)
+    names = np.where(short, np.char.add(names, SHORT), names)
+    names = np.where(lives.size > LARGE * peak, "", names)
+    edges = np.linspace(0, count, PHASES + 1).round().astype(int)
+    reader = _Reader(names.tolist())
+    reader.read(lives)
+    late = (np.array(column, "i8") for column in asdict(reader.late).values())
+    facts = _Facts(lives, names, edges, *late)
+    following = _following(reader.symbols, edges)
+    phases = [facts.phase(low, high, row) for low, high, row in zip(edges.tolist(), edges[1:].tolist(), following)]
+    return Model(source, lives.operations, count, peak, phases)
+
+
+def _check(phases: list[Phase]) -> None:
+    """ValueError if a symbol is unknown, or there is nothing to draw a number from."""
+    for phase in phases:
+        sizes = {one.name: one.sizes for one in phase.classes}
+        numbers = {**sizes, **{f"{RUN}{power}": lengths for power, lengths in phase.runs.items()}}
+        for symbol in {symbol for following in phase.next.values() for symbol in following}:
+            is_free = symbol.startswith(FREED) and symbol[len(FREED) :].isdecimal()
+            if not is_free and not numbers.get(symbol):
+                raise ValueError(f"unknown symbol '{symbol}'")
+        freed = [freed for one in phase.classes for freed in one.freed]
+        if not all(0 <= one.phase < len(phases) and one.lifetimes for one in freed):
+            raise ValueError("a class is freed without a phase of origin or a lifetime")
+
+
+def _read_class(row: dict[str, Any]) -> Class:
+    return Class(**{**row, "freed": [Freed(**one) for one in row["freed"]]})
 
 
 def read_model(path: str) -> Model:
@@ -196,9 +373,9 @@ def read_model(path: str) -> Model:
         if found.pop("format") != FORMAT:
             raise ValueError("another format")
         phases = [
-            Phase(one["operations"], [Class(**row) for row in one["classes"]], one["large"])
-            for one in found.pop("phases")
+            Phase(**{**one, "classes": [_read_class(row) for row in one["classes"]]}) for one in found.pop("phases")
         ]
+        _check(phases)
         return Model(**found, phases=phases)
     except OSError as error:
         raise SteveError(f"{path}: {error.strerror}") from None

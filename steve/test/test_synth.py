@@ -110,9 +110,18 @@ def test_synthetic_operations_have_the_distributions(original: Path) -> None:
     made = model.lives_of(generate.generate(described, generate.Scale(), 1))
     found = distances(lives, made)
     assert found["size"] < 0.05 and found["lifetime"] < 0.1 and found["order"] < 0.1 and found["phase"] < 0.05, found
-    assert abs(made.live_bytes().max() / lives.live_bytes().max() - 1) < 0.15
+    assert found["free_runs"] < 0.05 and made.operations == lives.operations
+    assert abs(made.live_bytes().max() / lives.live_bytes().max() - 1) < 0.03
     again = generate.generate(described, generate.Scale(), 1)
     assert (again.size == generate.generate(described, generate.Scale(), 1).size).all()  # the seed decides
+
+
+def median_lifetime(lives: model.Lives, size: int) -> float:
+    """Of the freed blocks of a size, in operations."""
+    import numpy as np
+
+    freed = (lives.died >= 0) & (lives.size == size)
+    return float(np.median((lives.died - lives.born)[freed]))
 
 
 def test_a_lifetime_depends_on_the_size_as_in_the_original(tmp_path: Path) -> None:
@@ -129,7 +138,9 @@ def test_a_lifetime_depends_on_the_size_as_in_the_original(tmp_path: Path) -> No
     made = model.lives_of(generate.generate(model.describe(lives, "ops"), generate.Scale(), 1))
     classes = {one.to: one for one in by_size_class(lives, made)}
     assert set(classes) == {16, 64, 512, 1024}
-    assert all(one.lifetime < 0.15 for one in classes.values()), classes
+    for size in (16, 40, 300):  # all of a size live equally long, so any difference would be a distance of 1
+        old, new = (median_lifetime(one, size) for one in (lives, made))
+        assert abs(new - old) <= max(4, 0.2 * old), (size, old, new)
     assert classes[1024].never_freed == (1, 1) and all(classes[to].never_freed[0] < 0.3 for to in (16, 64, 512))
     other = model.Lives(lives.size, lives.born, lives.born + 5, lives.operations)  # all live equally long
     assert all(one.lifetime > 0.7 for one in by_size_class(lives, other) if one.to < 1024)
@@ -163,7 +174,7 @@ def test_scaling(original: Path) -> None:
         return model.lives_of(generate.generate(described, generate.Scale(**scale), 1))
 
     plain, longer, stretched, threads = made(), made(times=3.0), made(stretch=2.0), made(threads=4)
-    assert longer.operations == 3 * plain.operations and threads.operations == 4 * plain.operations
+    assert abs(longer.operations / plain.operations - 3) < 0.1 and threads.operations == 4 * plain.operations
     assert longer.live_bytes().max() < 1.6 * plain.live_bytes().max()
     assert stretched.live_bytes().max() > 1.3 * plain.live_bytes().max()
     assert set(generate.generate(described, generate.Scale(threads=4), 1).thread.tolist()) == {1, 2, 3, 4}
@@ -181,6 +192,12 @@ def test_the_command_makes_operations_of_a_model(original: Path, tmp_path: Path)
     assert synth(tmp_path, "--model", "m.json", "--threads", "2", "-o", "two-ops").returncode == 0
     text = (tmp_path / "two-ops").read_text()
     assert "# thread 1\n" in text and "# thread 2\n" in text
+    synth(tmp_path, "--model", "m.json", "--times", "0.05", "--stretch", "0.5", "-o", "few-ops")
+    few = len((tmp_path / "few-ops").read_text().splitlines())
+    assert 0.03 < few / len(lines[0]) < 0.07
+    changed = (tmp_path / "m.json").read_text().replace('"freed ', '"lost ')
+    (tmp_path / "lost.json").write_text(changed)
+    assert "unknown symbol 'lost " in synth(tmp_path, "--model", "lost.json").stderr
     (tmp_path / "bad.json").write_text("{}")
     assert "is not a model" in synth(tmp_path, "--model", "bad.json").stderr
 
