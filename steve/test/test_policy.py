@@ -2,11 +2,21 @@
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+from argparse import Namespace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from steve.trace.policy import ALLOC_FUNCTIONS, Policy, ShownStacks, glob, is_own, known_alloc_functions, only_allocates
+from steve.trace.policy import (
+    ALLOC_FUNCTIONS,
+    Policy,
+    ShownStacks,
+    glob,
+    is_own,
+    known_alloc_functions,
+    only_allocates,
+    short_in_table,
+)
 from steve.trace.frames import frame_text, without_return_type
 
 LUAJIT, LIBRARY, LIBC = "/usr/bin/luajit", "/usr/lib/libfoo.so", "/usr/lib/libc.so.6"
@@ -165,6 +175,37 @@ WRAPPED = in_c("malloc", "xmalloc", "make", "node_new", "parse", "main")
 def test_patterns(policy: Policy, first: str) -> None:
     assert shown(WRAPPED, policy)[0] == f"{first} (x)"
     assert shown(WRAPPED, policy)[-1] == "main (x)"
+
+
+def test_a_stack_that_the_trace_does_not_define_yet() -> None:
+    stacks = ShownStacks(OneStack(in_c("main")), Policy())  # type: ignore[arg-type]
+    assert stacks.stack(1) == 1 and stacks.stack(2) == 0 and stacks.stack(1) == 1
+
+
+@pytest.mark.parametrize(
+    "names, json, csv, output, terminal, short",
+    [
+        ("short", True, False, "x.json", False, True),
+        ("full", False, False, None, True, False),
+        (None, False, False, None, True, True),
+        (None, False, False, "-", True, True),
+        (None, False, False, None, False, False),
+        (None, True, False, None, True, False),
+        (None, False, True, None, True, False),
+        (None, False, False, "x.txt", True, False),
+    ],
+)
+def test_lists_with_short_names(
+    monkeypatch: pytest.MonkeyPatch,
+    names: str | None,
+    json: bool,
+    csv: bool,
+    output: str | None,
+    terminal: bool,
+    short: bool,
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: terminal, raising=False)
+    assert short_in_table(Namespace(names=names, json=json, csv=csv, output=output)) == short
 
 
 def test_all_frames_are_kept() -> None:
