@@ -153,11 +153,16 @@ class Account:
             return None
         return frame.file, frame.line, frame.function if frame.kind == "vm" else function_name(frame.defined)
 
+    @staticmethod
+    def without_number(frames: list) -> tuple | None:
+        """The place of the innermost Lua function, of which LuaJIT does not know the current line."""
+        return next(((f.file, 0, function_name(f.defined)) for f in frames if f.kind in ("lua", "lua-inlined")), None)
+
     def take(self, event: dict) -> None:
         kind, handle = event["kind"], event["handle"]
         if kind == NEW:
             frames = self.reader.stack_frames(event["ref"])
-            line = next((self.lua_line(f) for f in frames if self.lua_line(f)), None)
+            line = next((self.lua_line(f) for f in frames if self.lua_line(f)), self.without_number(frames))
             in_lua = bool(event["heap"])  # C's blocks have no type: the function that made them is used instead
             self.made[event["thread"]] = line, event["heap"]
             self.blocks[handle] = [line, "unknown" if in_lua else HOW_NAMES[event["how"] & 15], event["size"], in_lua]

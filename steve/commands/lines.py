@@ -125,17 +125,25 @@ def accesses_of(work: np.ndarray) -> list[dict[str, int]]:
 
 
 def add_work(rows: dict[Line, dict], lives: Lives, lines: LineNumbers) -> None:
-    """Add to the rows what the kernel counted by line."""
+    """Add to the rows what the kernel counted by line. Several numbers may be shown as one line, such as the places of
+    a Lua function that have no line number."""
+    import numpy as np
+
     names, (work, made) = kind_names(), lives.line_work()
+    made_by: dict[Line, np.void] = {}
     for number, (found, accesses) in enumerate(zip(work, accesses_of(work))):
         if found["blocks"] or made[number]["blocks"].any():
             line = lines.line(number)
-            rows.setdefault(line, empty(line)).update(
-                accesses,
-                kinds=kinds_of(made[number], names),
-                blocks_touched=int(found["blocks"]),
-                cache_lines_touched=int(found["cache_lines"]),
-            )
+            row = rows.setdefault(line, empty(line))
+            for key, value in accesses.items():
+                row[key] += value
+            row["blocks_touched"] += int(found["blocks"])
+            row["cache_lines_touched"] += int(found["cache_lines"])
+            total = made_by.setdefault(line, np.zeros((), made.dtype))
+            for field in made.dtype.names:
+                total[field] += made[field][number]
+    for line, total in made_by.items():
+        rows[line]["kinds"] = kinds_of(total, names)
 
 
 def add_lives(rows: dict[Line, dict], sums: Table, lines: LineNumbers) -> None:

@@ -96,6 +96,17 @@ def test_accesses_over_borders(steve: Steve, trace) -> None:
     assert rows[1]["own_loads"] == 1 and rows[2]["others_stores"] == 1
 
 
+def test_a_lua_function_without_line_numbers(steve: Steve, trace) -> None:
+    """Its allocations and its accesses are in one row."""
+    trace(
+        "stack main@@a.lua:0/0\nN 65536 64 1\nat main@@a.lua:0/0\nL 65536 8\nL 65544 8\nN 131072 32 1\nS 131072 8\n"
+        "end exit\n"
+    )
+    (row,) = json.loads(steve("lines", "t.ljt", "--json").out)
+    assert (row["own_loads"], row["own_stores"], row["others_loads"], row["allocs"]) == (2, 1, 0, 2)
+    assert row["kinds"] == {"malloc": {"allocs": 2, "alloc_bytes": 96}}
+
+
 def test_many_pages(steve: Steve, trace) -> None:
     """Enough pages that their table grows several times."""
     pages = 20_000

@@ -69,7 +69,7 @@ def has_lua_line(frame: Frame) -> bool:
 
 def found_line(frame: Frame) -> Found:
     """The line of a frame."""
-    if not has_lua_line(frame):
+    if frame.kind not in LUA_KINDS and not has_lua_line(frame):
         return Found(line_of(frame))
     return Found(line_of(frame), owner_of(frame.file, frame.function, frame.defined, frame.nth))
 
