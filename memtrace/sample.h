@@ -9,10 +9,11 @@
  * (the estimator of Horvitz and Thompson). The variance of the estimate is the sum of x^2 (1-p)/p over all blocks; it is
  * estimated by the sum of x^2 (1-p)/p^2 over the recorded ones. The standard error is its square root.
  *
- * Analyses count in whole numbers. In a sample by blocks, x/p is whole. Otherwise it is rounded up with a probability equal to its fractional part, so the rounding
- * adds no bias either. The random number for it is derived from the handle of the block and the seed of the sample, and is
- * stored in the low 20 bits of the weight. So all analyses count the same for a block, and sums by any key add up to the same total. A weight of 0 means
- * that the trace is no sample: then x remains x.
+ * Analyses count in whole numbers. In a sample by blocks, x/p is whole. Otherwise it is rounded up with a probability
+ * equal to its fractional part, so the rounding adds no bias either. The random number for it is derived from the handle
+ * of the block and the seed of the sample, and is stored in the low 20 bits of the weight. So all analyses count the same
+ * for a block, and sums by any key add up to the same total. A weight of 0 means that the trace is no sample: then x
+ * remains x.
  */
 #ifndef MEMTRACE_SAMPLE_H
 #define MEMTRACE_SAMPLE_H

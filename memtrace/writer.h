@@ -34,15 +34,16 @@ struct mt_writer_options {
      * (mt_writer_older) and writes no event. */
     bool attached;
     /* Write a sample by blocks (memtrace/sample.h): only the events of the blocks that it chooses, and no prototypes,
-     * because their blocks may be left out. The fact MT_INFO_SAMPLE_EVERY is the caller's to write. The trace ends with the
-     * facts all_news and so on, which are about all blocks. */
+     * because their blocks may be left out. The fact MT_INFO_SAMPLE_EVERY is the caller's to write. The trace ends
+     * with the facts all_news and so on, which are about all blocks. */
     struct mt_sample sample;
 };
 
 /* Write to an open descriptor (seekable or not; the caller closes it). opts may be NULL. */
 struct mt_writer *mt_writer_new(int fd, const struct mt_writer_options *opts, struct mt_error *err);
 void mt_writer_info(struct mt_writer *w, const char *key, const char *value);
-/* How many Frees and Resizes were of blocks that are older than the trace, or whose New may be missing (mt_writer_gap). */
+/* How many Frees and Resizes were of blocks that are older than the trace, or whose New may be missing
+ * (mt_writer_gap). */
 uint64_t mt_writer_older(const struct mt_writer *w);
 uint64_t mt_writer_orphans(const struct mt_writer *w);
 
@@ -86,8 +87,8 @@ void mt_writer_clock(struct mt_writer *w, uint64_t nanoseconds);
 
 /* Heap events. A New that overlaps live blocks first frees these; since no correct allocator does that, they count as
  * dropped in the totals. A Free or Resize of an address where no block of `heap` begins is written as MT_BADFREE; such
- * a Resize is then a New (but see `attached`). The last 65536 freed blocks are remembered until another block covers them, in order to
- * detect double frees and accesses to freed memory. */
+ * a Resize is then a New (but see `attached`). The last 65536 freed blocks are remembered until another block covers
+ * them, in order to detect double frees and accesses to freed memory. */
 void mt_writer_block_new(struct mt_writer *w, uint64_t addr, uint64_t size, uint32_t heap, enum mt_how how,
                          uint32_t stack);
 void mt_writer_block_free(struct mt_writer *w, uint64_t addr, uint32_t heap, uint32_t stack);
@@ -192,10 +193,10 @@ void mt_writer_call(struct mt_writer *w, uint32_t frame);
 void mt_writer_pointer(struct mt_writer *w, uint64_t at, uint64_t value, bool allocator);
 void mt_writer_reach(struct mt_writer *w);
 void mt_writer_lost(struct mt_writer *w, uint64_t events, uint32_t reason_string);
-/* The same, if heap events are among the missing ones. Blocks that are live now may have ended, and others may have been
- * made. So from now on a Free or Resize of a block that is not known, or may be another one than that of this address, is
- * no error: it is counted (mt_writer_orphans) and writes no event. If a New overlaps a block from before the gap, the
- * implied Free does not count as dropped, because it is one of the missing events. */
+/* The same, if heap events are among the missing ones. Blocks that are live now may have ended, and others may have
+ * been made. So from now on a Free or Resize of a block that is not known, or may be another one than that of this
+ * address, is no error: it is counted (mt_writer_orphans) and writes no event. If a New overlaps a block from before
+ * the gap, the implied Free does not count as dropped, because it is one of the missing events. */
 void mt_writer_gap(struct mt_writer *w, uint64_t events, uint32_t reason_string);
 
 /* A snapshot, from begin to end. Objects come in any order and are numbered from 0. Links may refer to objects that

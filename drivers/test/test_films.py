@@ -74,10 +74,10 @@ def test_film(driver: str, ops: tuple[Path, Model], tmp_path: Path) -> None:
         "--json",
     )
     assert p.returncode == 0, p.stderr
-    told = json.loads(p.stdout.splitlines()[0])
+    reported = json.loads(p.stdout.splitlines()[0])
     probe = ffprobe(film)
     assert (probe["width"], probe["height"]) == (640, 360)
-    assert int(probe["nb_read_frames"]) == told["frames"] == 40
+    assert int(probe["nb_read_frames"]) == reported["frames"] == 40
     sums = frame_sums(film)
     assert len(set(sums)) == len(sums)
     assert ffprobe(still)["codec_name"] == "png"
@@ -198,9 +198,9 @@ def test_film_by_instructions(tmp_path: Path) -> None:
     film = tmp_path / "f.mkv"
     p = replay("-a", "firstfit", "--memplot", path, "-o", film, "--time=instructions", "--frames", 89, "--json")
     assert p.returncode == 0, p.stderr
-    told = json.loads(p.stdout)
-    assert told["instructions_per_frame"] == 100 and told["frames"] == int(ffprobe(film)["nb_read_frames"])
-    assert 88 <= told["frames"] <= 90
+    reported = json.loads(p.stdout)
+    assert reported["instructions_per_frame"] == 100 and reported["frames"] == int(ffprobe(film)["nb_read_frames"])
+    assert 88 <= reported["frames"] <= 90
     p = replay("-a", "firstfit", "--memplot", path, "-o", film, "--time=ops", "--frames", 89, "--json")
     assert json.loads(p.stdout)["frames"] == 20
 

@@ -252,8 +252,8 @@ static void test_calls(void **state)
     static const struct {
         uint32_t line;
         uint16_t thread;
-    } told[] = {{12, 1}, {13, 1}, {12, 1}, {12, 2}, {13, 2}, {12, 2}, {13, 2}, {13, 1}, {12, 1}, {12, 2}};
-    const size_t told_count = sizeof told / sizeof *told;
+    } expected[] = {{12, 1}, {13, 1}, {12, 1}, {12, 2}, {13, 2}, {12, 2}, {13, 2}, {13, 1}, {12, 1}, {12, 2}};
+    const size_t expected_count = sizeof expected / sizeof *expected;
     int fd = memory_file("", 0);
     (void)state;
     struct calls c = begin_calls(fd);
@@ -265,14 +265,14 @@ static void test_calls(void **state)
     while (mt_next(r, &e, &n) == MT_MORE)
         for (size_t i = 0; i < n; i++)
             if (e[i].kind == MT_CALL) {
-                assert_true(found < told_count);
-                assert_int_equal(mt_frame(r, mt_stack(r, e[i].ref)->frame)->line, told[found].line);
-                assert_int_equal(e[i].thread, told[found++].thread);
+                assert_true(found < expected_count);
+                assert_int_equal(mt_frame(r, mt_stack(r, e[i].ref)->frame)->line, expected[found].line);
+                assert_int_equal(e[i].thread, expected[found++].thread);
             }
     struct mt_reader_stats s;
     mt_reader_stats(r, &s);
-    assert_int_equal(found, told_count);
-    assert_int_equal(s.totals.events[MT_CALL], told_count);
+    assert_int_equal(found, expected_count);
+    assert_int_equal(s.totals.events[MT_CALL], expected_count);
     assert_string_equal(mt_kind_name(MT_CALL), "call");
     mt_close(r);
     close(fd);

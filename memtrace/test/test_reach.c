@@ -25,7 +25,7 @@ static uint64_t place(unsigned block)
 /* How each block of the trace is reached, enum mt_reach. */
 struct result {
     uint8_t of[MOST];
-    bool told;
+    bool reported;
 };
 
 static struct result read_reached(struct mt_writer *w, int fd)

@@ -14,18 +14,18 @@
 #include <unistd.h>
 
 /* The list of a file, which the caller frees. */
-struct told {
-    bool told;
+struct survivors {
+    bool known;
     uint64_t *list;
     size_t n;
 };
 
-static struct told told_by(struct bytes file, unsigned flags)
+static struct survivors survivors_of(struct bytes file, unsigned flags)
 {
-    struct told t = {0};
+    struct survivors t = {0};
     int fd = memory_file(file.data, file.size);
     struct mt_reader *r = mt_open(memory_path(fd), flags, NULL);
-    t.told = r && mt_survivors(r, &t.list, &t.n);
+    t.known = r && mt_survivors(r, &t.list, &t.n);
     mt_close(r);
     close(fd);
     return t;
@@ -33,8 +33,8 @@ static struct told told_by(struct bytes file, unsigned flags)
 
 static void expect_silent(struct bytes file, unsigned flags)
 {
-    struct told t = told_by(file, flags);
-    assert_false(t.told);
+    struct survivors t = survivors_of(file, flags);
+    assert_false(t.known);
     assert_null(t.list);
     assert_int_equal(t.n, 0);
 }
@@ -66,9 +66,9 @@ static void check(struct bytes file)
 {
     static uint64_t list[1 << 20];
     struct reading got = read_bytes(file.data, file.size, 0);
-    struct told t = told_by(file, 0);
+    struct survivors t = survivors_of(file, 0);
     assert_int_equal(got.result, MT_END);
-    assert_true(t.told);
+    assert_true(t.known);
     assert_int_equal(t.n, expected(&got, list));
     if (t.n)
         assert_memory_equal(t.list, list, t.n * sizeof *list);
@@ -127,8 +127,8 @@ static void test_many(void **state)
     for (uint64_t i = 0; i < MANY; i++)
         mt_writer_block_new(w, 4096 + 64 * i, 32, 0, 0, 0);
     struct bytes file = finished(w, fd);
-    struct told t = told_by(file, 0);
-    assert_true(t.told);
+    struct survivors t = survivors_of(file, 0);
+    assert_true(t.known);
     assert_int_equal(t.n, MANY);
     for (uint64_t i = 0; i < MANY; i++)
         assert_int_equal(t.list[i], i);
@@ -202,7 +202,7 @@ static void test_after_reading(void **state)
 {
     struct bytes file =
         random_trace(4, 300, &(struct mt_writer_options){.chunk_events = 50, .checkpoint_interval = 1});
-    struct told before = told_by(file, 0);
+    struct survivors before = survivors_of(file, 0);
     int fd = memory_file(file.data, file.size);
     struct mt_reader *r = mt_open(memory_path(fd), 0, NULL);
     const struct mt_event *events;
@@ -266,7 +266,7 @@ static void test_crafted(void **state)
 {
     static const struct {
         struct piece pieces[3];
-        bool more, told;
+        bool more, known;
         const char *text; /* NULL: reading finds no error */
     } cases[] = {
         {{{NULL, 0}}, false, false, NULL},
@@ -286,9 +286,9 @@ static void test_crafted(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct bytes file = crafted(cases[i].pieces, cases[i].more);
         struct reading got = read_bytes(file.data, file.size, 0);
-        struct told t = told_by(file, 0);
-        if (got.result != (cases[i].text ? MT_ERROR : MT_END) || t.told != cases[i].told)
-            fail_msg("case %zu: %d, %s, told %d", i, got.result, got.err.text, t.told);
+        struct survivors t = survivors_of(file, 0);
+        if (got.result != (cases[i].text ? MT_ERROR : MT_END) || t.known != cases[i].known)
+            fail_msg("case %zu: %d, %s, known %d", i, got.result, got.err.text, t.known);
         if (cases[i].text && !strstr(got.err.text, cases[i].text))
             fail_msg("case %zu: %s", i, got.err.text);
         reading_free(&got);

@@ -69,8 +69,8 @@ class Recount:
         for block in list(self.live.values()):
             self._end(block, self.operations)
 
-    def _event(self, kind: str, told: dict[str, str]) -> None:
-        number = {name: int(told.get(name, "0"), 0) for name in ("handle", "addr", "size", "thread", "time")}
+    def _event(self, kind: str, fields: dict[str, str]) -> None:
+        number = {name: int(fields.get(name, "0"), 0) for name in ("handle", "addr", "size", "thread", "time")}
         self.now = number["time"]
         getattr(self, f"_{kind}" if kind in ("new", "free", "resize") else "_access")(kind, number)
         self.totals[kind] += 1

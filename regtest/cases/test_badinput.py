@@ -58,7 +58,7 @@ def test_bad_trace(command: str, name: str, tmp_path: Path, c_trace: Trace) -> N
         one_clear_line(done.complaint.splitlines()[-1], path)
         return
     one_clear_line(done.complaint, path)
-    assert not output.exists(), "a half-made result was left behind"
+    assert not output.exists(), "an unfinished result remained"
 
 
 @pytest.mark.parametrize("command", OPS_COMMANDS)

@@ -1,7 +1,8 @@
-"""test_block_samples - `valgrind --tool=ljtrace --sample-blocks=1/N` records every Nth block on average with all its events.
+"""test_block_samples - `valgrind --tool=ljtrace --sample-blocks=1/N` records every Nth block on average with all its
+events.
 
-Estimates from many seeds are compared with the truth; memtrace/test/test_sample.c does the same for the writer with more
-seeds. Sums over recorded blocks must be those of a whole recording, and views must say that they estimate.
+Estimates from many seeds are compared with the truth; memtrace/test/test_sample.c does the same for the writer with
+more seeds. Sums over recorded blocks must be those of a whole recording, and views must say that they estimate.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -91,7 +92,8 @@ def recordings(program: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple
 
 
 def test_estimates(recordings: tuple[Path, list[Path]]) -> None:
-    """The mean over the seeds is within 3 standard errors of the truth, and most intervals of 1.96 standard errors hold it."""
+    """The mean over the seeds is within 3 standard errors of the truth, and most intervals of 1.96 standard errors
+    hold it."""
     whole, samples = recordings
     truth, found = summary(whole), [summary(path) for path in samples]
     held = total = 0

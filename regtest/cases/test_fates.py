@@ -78,7 +78,7 @@ def test_threads_blocks_are_all_there(tmp_path: Path) -> None:
     events = trace.events()
     made = [e for e in events if e[0] == "new" and e[5] == "malloc" and 0 < int(e[3]) <= 300]
     assert len(made) >= 64 * 300
-    assert len({e[7] for e in made}) >= 64, "threads are told apart"
+    assert len({e[7] for e in made}) >= 64, "threads are distinguished"
     freed_elsewhere = {e[1]: e[7] for e in made}
     assert any(e[0] == "free" and freed_elsewhere.get(e[1], e[7]) != e[7] for e in events)
 

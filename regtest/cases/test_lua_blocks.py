@@ -349,6 +349,6 @@ def test_live_blocks_are_gc_total_however_the_collector_is_driven(
     pairs = [tuple(map(int, line.split())) for line in trace.run.text.splitlines()]
     assert len(sums) == len(pairs)
     # `mark` is Lua: once it is hot, the compiler allocates in the middle of it
-    told, truth = zip(*((total, before) for total, (before, after) in zip(sums, pairs) if before == after))
-    assert told == truth and len(truth) > 130
+    shown, truth = zip(*((total, before) for total, (before, after) in zip(sums, pairs) if before == after))
+    assert shown == truth and len(truth) > 130
     assert any(b < a for a, b in zip(truth, truth[1:])) and any(b > a for a, b in zip(truth, truth[1:]))

@@ -44,7 +44,7 @@ def expected(log: Path) -> list[Block]:
     return [(row[0], row[1:]) for row in rows]
 
 
-def told(trace: Path) -> list[Block]:
+def traced_blocks(trace: Path) -> list[Block]:
     """Each Lua block, in order."""
     lines: dict[int, list[int]] = {}
     result = []
@@ -66,7 +66,7 @@ def same_lines(folder: Path, text: str, resumers: dict[int, list[int]]) -> None:
     )
     assert trace.run.status == 0, trace.run.complaint
     truth = [(size, lines + resumers.get(lines[0] if lines else 0, [])) for size, lines in expected(log)]
-    seen = told(trace.path)
+    seen = traced_blocks(trace.path)
     start = next(i for i, (_, lines) in enumerate(truth) if lines)
     assert [size for size, _ in seen[: len(truth)]] == [size for size, _ in truth]
     differ = [(i, t, s) for i, (t, s) in enumerate(zip(truth, seen)) if i >= start and t != s]

@@ -173,16 +173,16 @@ end
 
 @pytest.mark.parametrize("mem", ["yes", "no"])
 @pytest.mark.parametrize("name", ODD)
-def test_samples_find_the_state_that_was_told(name: str, mem: str, tmp_path: Path) -> None:
+def test_samples_find_the_state_that_was_recorded(name: str, mem: str, tmp_path: Path) -> None:
     """A sample has the state that the machine has in memory, although no event reported it."""
     argv = ["luajit", "-Ohotloop=5", script(tmp_path, ODD[name])]
     path = record(tmp_path / "t.ljt", argv, f"--trace-mem={mem}", "--sample-stacks=1000").path
-    told, found = {}, Counter()
+    recorded, found = {}, Counter()
     for _, event in events(path, (STATE, SAMPLE)):
         heap = int(event["heap"])
         if event["kind"] == STATE:
-            told[heap] = int(event["how"])
-        elif heap in told:
-            found[told[heap] == int(event["how"])] += 1
+            recorded[heap] = int(event["how"])
+        elif heap in recorded:
+            found[recorded[heap] == int(event["how"])] += 1
     assert found[True] > 100 and not found[False]
     check_sums(path)

@@ -285,7 +285,7 @@ def test_no_function_of_that_name(tmp_path: Path) -> None:
     assert offsets(trace) == [] and trace.counts()["new"] >= 1
 
 
-def told(pid: int, command: str) -> list[int]:
+def statistics(pid: int, command: str) -> list[int]:
     """Events, live blocks, bytes written, as a monitor command prints them; empty if it prints none."""
     found = re.search(r"(\d+) events, (\d+) live blocks, (\d+) bytes", monitor(pid, command))
     return [int(number) for number in found.groups()] if found else []
@@ -295,8 +295,8 @@ def test_snapshot_and_status(tmp_path: Path) -> None:
     """What was recorded before a snapshot can be read while the program continues."""
     path, stop = tmp_path / "t.ljt", tmp_path / "stop"
     with started([*recorder(path), REQUESTS, "wait", stop]) as traced:
-        wait_for(lambda: told(traced.pid, "status") >= [20], "the recorder tells of 20 events")
-        events, _, size = told(traced.pid, "snapshot")
+        wait_for(lambda: statistics(traced.pid, "status") >= [20], "the recorder reports 20 events")
+        events, _, size = statistics(traced.pid, "snapshot")
         assert events >= 20 and size <= os.path.getsize(path)
         seen = run([NATIVE / "traceview", "events", path])
         assert "cut" in seen.complaint or "truncated" in seen.complaint or seen.status == 1

@@ -82,7 +82,7 @@ def test_types_are_those_of_the_walk(trace: Trace) -> None:
         assert len(objects) - len(here) <= sum(kind == "cdata" for kind in objects.values())  # aligned ones lie within
         wrong = Counter((kind, live[addr]) for addr, kind in here.items() if live[addr] != kind)
         assert wrong.pop(("thread", "global")) == 1  # the main thread begins the global state's block
-        assert wrong.total() <= 1 and all(told == "unknown" for _, told in wrong), wrong  # made last
+        assert wrong.total() <= 1 and all(estimate == "unknown" for _, estimate in wrong), wrong  # made last
         more = {hex(addr): kind for addr, kind in live.items() if kind in OBJECTS and addr not in objects}
         assert not more
 

@@ -48,7 +48,7 @@ static int deep(lua_State *L)
     return descend(L, (int)lua_tointeger(L, 1)) ? 1 : 0;
 }
 
-/* Freed memory of all sizes, for whoever asks next. */
+/* Freed memory of all sizes, for the next requests. */
 static void leave_dead_memory(void)
 {
     enum { BLOCKS = 2000 };

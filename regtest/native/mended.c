@@ -6,8 +6,8 @@
  *
  * What collectors, databases and emulators do: a handler of SIGSEGV makes the page accessible and returns.
  * The access is in a run of instructions that puts a number into a register before it, uses it behind it and
- * then puts another one there, so whoever leaves out what is overwritten is found out. With "again" the same
- * code has run before there was a handler; with "plain" the handler is not told where; with "made" it
+ * then puts another one there, so a recorder that leaves out what is overwritten is found. With "again" the same
+ * code has run before there was a handler; with "plain" the handler does not get the address; with "made" it
  * stands in memory of no file. Prints the sum, 116 if the register was in its place; then the
  * status is 0.
  */

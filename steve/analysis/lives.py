@@ -63,8 +63,8 @@ class LifeAnalysis:
 
     The result is the object itself, with fold; lives, which has the totals and counts of steve.kernels._lives.Lives;
     chosen, a Selection of what the filter selected, if `choose`; met, the Faults, if `errors`; lines, a LineNumbers, if
-    `by_line`; numbers: makes it. threads: shards report accesses by thread. selected: the shard_result() of a Selection; other blocks are treated
-    as if they did not exist. policy: how stacks are shown."""
+    `by_line`; numbers: makes it. threads: shards report accesses by thread. selected: the shard_result() of a
+    Selection; other blocks are treated as if they did not exist. policy: how stacks are shown."""
 
     onward = False
 

@@ -154,7 +154,8 @@ LOST = ("lost", "indirect", "possible")
 
 
 def of_lua(chosen: blocks.Blocks, survivors: Survivors) -> rollups.Sums | None:
-    """Bytes of reachable and of unreachable Lua objects, by what the survivors are summed by; None if there is no snapshot."""
+    """Bytes of reachable and of unreachable Lua objects, by what the survivors are summed by; None if there is no
+    snapshot."""
     import numpy as np
 
     lives = survivors.of_lua(chosen.trace)
@@ -169,8 +170,8 @@ def of_lua(chosen: blocks.Blocks, survivors: Survivors) -> rollups.Sums | None:
 
 
 def of_c(chosen: blocks.Blocks, reached: Reached) -> rollups.Sums | None:
-    """Bytes of C blocks by reachability, and by what `reached` is by; None if the recorder did not search for pointers, or if the
-    analysis ends at a mark."""
+    """Bytes of C blocks by reachability, and by what `reached` is by; None if the recorder did not search for
+    pointers, or if the analysis ends at a mark."""
     if chosen.trace.info().get("reach") != "done" or chosen.args.end is not None:
         return None
     return rollups.Sums(*reached.by_row(chosen.trace))

@@ -1,8 +1,9 @@
 """pprof's profile.proto, gzipped: for `go tool pprof` and other programs that read its files.
 
 The message has 14 fields of two wire types, few enough to write them without a protobuf library. The sample types
-are those of Go's heap profiles (alloc_objects, alloc_space, inuse_objects, inuse_space) and the other metrics of the profile. There
-are no mappings, since everything is symbolised. https://github.com/google/pprof/blob/main/proto/profile.proto
+are those of Go's heap profiles (alloc_objects, alloc_space, inuse_objects, inuse_space) and the other metrics of the
+profile. There are no mappings, since everything is symbolised.
+https://github.com/google/pprof/blob/main/proto/profile.proto
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

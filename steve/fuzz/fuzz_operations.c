@@ -21,11 +21,11 @@ typedef void (*take)(void *kernel, const struct op *ops, size_t n);
 
 static void walk_ops(take f, void *kernel, bool of_trace)
 {
-    const struct op_source_options wishes = {.resizes = !of_trace, .threads = of_trace, .times = of_trace};
+    const struct op_source_options options = {.resizes = !of_trace, .threads = of_trace, .times = of_trace};
     struct mt_error err;
     struct mt_reader *trace = of_trace ? mt_open(s_path, 0, &err) : NULL;
     struct ops_reader *ops = of_trace ? NULL : ops_open(s_path, OPS_ACCESS, &err);
-    struct op_source *s = trace || ops ? op_source_new(trace, ops, wishes) : NULL;
+    struct op_source *s = trace || ops ? op_source_new(trace, ops, options) : NULL;
     const struct op *found;
     size_t n;
 

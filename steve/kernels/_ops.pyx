@@ -35,17 +35,17 @@ cdef uint64_t ALL = <uint64_t>-1  # operations: more than there are
 cdef class Operations:
     """One walk over the operations of a Trace or an OpsFile."""
     def __cinit__(self, origin, tick=None, bint resizes=False, bint threads=False, bint times=False):
-        cdef op_source_options wishes
-        wishes.resizes, wishes.threads, wishes.times = resizes, threads, times
+        cdef op_source_options options
+        options.resizes, options.threads, options.times = resizes, threads, times
         self.origin, self.tick = origin, tick
         if isinstance(origin, Trace):
             self.trace = origin
             # a Trace of another class chooses what it delivers
             self.given = type(origin) is not Trace
-            self.s = op_source_new(NULL if self.given else self.trace.r, NULL, wishes)
+            self.s = op_source_new(NULL if self.given else self.trace.r, NULL, options)
         else:
             self.file = origin
-            self.s = op_source_new(NULL, self.file.r, wishes)
+            self.s = op_source_new(NULL, self.file.r, options)
         self.by_batch = self.trace is not None and not (self.given or threads or times)
         if self.s == NULL:
             raise MemoryError

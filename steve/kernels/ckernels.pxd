@@ -28,7 +28,7 @@ cdef extern from "memtrace/ops/source.h" nogil:
         pass
     struct op_source_options:
         bint resizes, threads, times
-    op_source *op_source_new(mt_reader *trace, ops_reader *ops, op_source_options wishes)
+    op_source *op_source_new(mt_reader *trace, ops_reader *ops, op_source_options options)
     void op_source_free(op_source *s)
     int op_source_next(op_source *s, const op **ops, size_t *n)
     struct op_quota:

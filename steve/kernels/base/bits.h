@@ -1,6 +1,6 @@
 /* bits.h - how many bits are set.
  *
- * The compiler's own __builtin_popcountll is a call of a function with a table, unless it is told that every
+ * The compiler's own __builtin_popcountll is a call of a function with a table, unless an option says that every
  * processor has the instruction, which not every one that Debian runs on has. Source of the algorithm: sums
  * side by side, of pairs, fours and bytes (Anderson, Bit Twiddling Hacks).
  *

@@ -1,7 +1,8 @@
 """Samples from a memtrace: whole stacks of C and Lua, with the state of the virtual machine.
 
-A sample of a memtrace has a weight: a number of instructions, or nanoseconds in a trace of ljtrace run. Files of sysprof have no weights: a sample is written
-there several times, its weight divided by the smallest weight (the sampling interval of the recording).
+A sample of a memtrace has a weight: a number of instructions, or nanoseconds in a trace of ljtrace run. Files of
+sysprof have no weights: a sample is written there several times, its weight divided by the smallest weight (the
+sampling interval of the recording).
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -24,7 +25,8 @@ NAMES = {"C": "CFUNC", "FAST": "FFUNC"}  # sysprof's names of LuaJIT's states, w
 
 
 class Weighed(NamedTuple):
-    """All samples of one stack and state. stack: its id; state: index of STATES; weight: instructions or nanoseconds."""
+    """All samples of one stack and state. stack: its id; state: index of STATES; weight: instructions or
+    nanoseconds."""
 
     stack: int
     state: int
