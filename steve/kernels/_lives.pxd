@@ -20,4 +20,4 @@ cdef extern from "steve/kernels/lives/groups.h" nogil:
 
 
 cdef class TakesLives:
-    cdef bint take(self, const life *lives, const uint8_t *keep, size_t n) nogil
+    cdef bint take(self, const life *lives, const uint8_t *keep, size_t n) noexcept nogil
