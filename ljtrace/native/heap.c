@@ -256,8 +256,9 @@ NATIVE_PUBLIC void *aligned_alloc(size_t align, size_t size)
 NATIVE_PUBLIC int posix_memalign(void **to, size_t align, size_t size)
 {
     const int result = is_ready() && s_real.posix_memalign ? s_real.posix_memalign(to, align, size) : ENOMEM;
+    const uint32_t how = how_of(MT_HOW_MEMALIGN); /* libstdc++'s aligned operator new calls it since GCC 13 */
     if (result == 0)
-        RECORD_NEW(MT_HOW_MEMALIGN, *to, size);
+        RECORD_NEW(how, *to, size);
     return result;
 }
 
