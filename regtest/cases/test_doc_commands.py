@@ -27,6 +27,8 @@ DOCUMENTS = [
     "docs/manual.md",
     "docs/faq.md",
     "docs/tutorial.md",
+    "docs/performance.md",
+    "docs/scaling.md",
     "docs/tables.md",
     "docs/writing-a-driver.md",
     "docs/ljtrace.1",
