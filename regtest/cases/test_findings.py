@@ -97,6 +97,24 @@ for i = 1, 12000 do
     pieces[i % 40] = "line " .. i
 end
 """
+SUNK = """\
+local cache, last, total = {}, nil, 0
+local function point(x, y)
+    return {x = x, y = y}
+end
+local function remember(i)
+    cache[arg[1] == "mended" and i % 4000 or #cache + 1] = {key = i, value = "item " .. i .. "!"}
+    last = i % 2000 == 0 and {i} or last
+end
+for i = 1, 1600000 do
+    local p = point(i, i + 1)
+    local q = point(p.y, p.x)
+    total = total + q.x - q.y
+    if i % 200 == 0 then
+        remember(i)
+    end
+end
+"""
 PYTHON = """\
 import ast, collections, json
 text = open(json.__file__).read()
@@ -164,6 +182,19 @@ def test_the_report_has_the_same(c_trace: tuple[bool, Trace]) -> None:
         if planted:
             for key in ("title", "rule", "help", "blocks", "bytes", "accesses", "share"):
                 assert finding[key] == report[finding["finding"]][key]
+
+
+def test_growth_beside_temporaries_that_are_sunk(tmp_path: Path) -> None:
+    """The JIT compiler allocates next to no temporaries of this program, so the garbage collector runs only when the heap
+    has doubled."""
+    (tmp_path / "app.lua").write_text(SUNK)
+    for way, lines in (("planted", [f"remember (app.lua:{line_of(SUNK, 'cache[')})"]), ("mended", [])):
+        trace = record(tmp_path / f"{way}.ljt", ["luajit", tmp_path / "app.lua", way], "--trace-mem=no")
+        rows = json.loads(steve("lines", "--json", trace.path).text)
+        made = {(row["function"], row["line"]): row["allocs"] for row in rows}
+        point, remember = (line_of(SUNK, text) for text in ("return {x", "cache["))
+        assert made["point", point] < 16000 <= made["remember", remember]
+        assert names(found_in(trace))["growth"] == lines
 
 
 @pytest.mark.parametrize("flags", [[], ["-joff"]], ids=["jit", "interpreter"])

@@ -102,7 +102,8 @@ SITE_RULES = (
         "growth",
         "Growing",
         "the bytes alive grow in each of {parts} equal parts of the run up to its last New, or of the second half of that, in "
-        "all by {growth} or more; in the heap of a garbage collector only if it has run at least {parts} times",
+        "all by {growth} or more; in the heap of a garbage collector only if it has freed objects in {parts} "
+        "parts of the run, or twice with a pause between",
         "remove what is no longer needed from the list, table or cache that holds the blocks, or bound its size",
         False,
     ),

@@ -60,12 +60,24 @@ def growth(rows: np.ndarray, run: Run, thresholds: Mapping[str, float]) -> np.nd
     found = np.zeros(len(rows), FOUND)
     if parts < FEWEST_PARTS or steps < thresholds["parts"]:
         return found
-    enough = np.count_nonzero(run.collected[: parts - 1]) >= thresholds["parts"]
     for judged in (steps, max(int(thresholds["parts"]), -(-steps // 2))):
+        enough = _has_collected(run.collected[: parts - 1], judged, thresholds)
         one = _growth_in(rows, np.linspace(parts - 1 - judged, parts - 1, int(thresholds["parts"]) + 1), thresholds)
         one["slope"] = np.round(1000 * one["size"] / (judged * run.width), 2)
         found = np.where((found["size"] == 0) & (enough | (rows["managed"] == 0)), one, found)
     return found
+
+
+def _has_collected(collected: np.ndarray, judged: int, thresholds: Mapping[str, float]) -> bool:
+    """Has the garbage collector run often enough for growth in the last of the parts to be no garbage? It has if it freed
+    objects in many parts. LuaJIT's also runs when the heap has doubled, which is seldom in a program whose temporaries
+    are not allocated, because the JIT compiler has sunk them. Two collections with a pause between them are then enough,
+    if they end after the first step: what was garbage before is gone, so garbage alone would not grow in each step."""
+    runs = collected > 0
+    if np.count_nonzero(runs) >= thresholds["parts"]:
+        return True
+    ends = np.flatnonzero(runs & ~np.append(runs[1:], False))
+    return np.count_nonzero(ends >= len(collected) - judged + judged / thresholds["parts"]) >= 2
 
 
 def _growth_in(rows: np.ndarray, moments: np.ndarray, thresholds: Mapping[str, float]) -> np.ndarray:
