@@ -7,6 +7,7 @@
 #include "ljtrace/tool/base/prefault.h"
 #include "ljtrace/tool/base/raw_syscalls.h"
 #include "pub_tool_basics.h"
+#include "pub_tool_libcproc.h"
 #include "pub_tool_tooliface.h"
 #include "pub_tool_vki.h"
 #include "pub_tool_vkiscnums.h"
