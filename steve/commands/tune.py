@@ -397,7 +397,9 @@ def run(args: argparse.Namespace) -> int:
 
         choice = _measured(args, replay, folder, tick)
         result = Result(choice)
-        if args.verify:
+        if args.verify and choice.contender == choice.reference:
+            note(NAME, f"--verify: nothing to check: only {choice.reference.name} was replayed")
+        elif args.verify:
             result.checks = verify(replay, args.verify, choice.whole, choice.reference, choice.contender)
     result.figure = _draw(args, choice)
     for one, reason in choice.found.unusable.items():
