@@ -4,8 +4,8 @@
 --     ljtrace.start()          record accesses from here on (see --start-off)
 --     ljtrace.stop()           record only heap events from here on
 --     ljtrace.mark(name)       write a named mark into the trace, for --from and --to of steve's analyses
---     ljtrace.snapshot(name)   write a mark and a snapshot of all Lua objects, for `steve universe`; all events
---                              so far are then in the file
+--     ljtrace.snapshot(name)   write a snapshot of all Lua objects, for `steve universe`, and a mark of this name after
+--                              it; all events before the mark are then in the file
 --
 -- Without the recorder, and without FFI (another Lua, another processor), all of these do nothing. The module is
 -- pure Lua: functions that the recorder loads into the program make the requests (preload/lua_requests.c).

@@ -80,6 +80,6 @@ void ljtrace_native_snapshot(const char *name)
 
 void ljtrace_script_snapshot(const char *name)
 {
-    ljtrace_native_mark(name);
     ljtrace_native_snapshot(name);
+    ljtrace_native_mark(name);
 }

@@ -32,9 +32,10 @@ void ljtrace_script_mark(const char *name)
     LJTRACE_MARK(name);
 }
 
-/* Write a mark and a snapshot of this name. All events so far are then in the file. */
+/* Write a snapshot and a mark of this name, in this order: a window that ends at the mark has the snapshot. All events
+ * before are then in the file. */
 void ljtrace_script_snapshot(const char *name)
 {
-    LJTRACE_MARK(name);
     LJTRACE_SNAPSHOT_NAMED(name);
+    LJTRACE_MARK(name);
 }
