@@ -386,7 +386,8 @@ def collect(chosen: Blocks, sites: int = 60, with_source: bool = True, pins: Sum
     """Read the trace of a report to its end. TraceError if nothing of it can be read. sites: greatest number of
     them. with_source: look for the program's source files. pins: the pages of a replay by stack
     (steve.commands.pins.worst_by)."""
-    found = chosen.over_trace(partial(ReportAnalysis, by_line=with_source))
+    # which line accesses a block depends on instructions that are not among the chosen events
+    found = chosen.over_trace(partial(ReportAnalysis, by_line=with_source and chosen.is_whole()))
     return _described(chosen, found, sites, with_source, pins)
 
 

@@ -102,10 +102,12 @@ def test_growth(course: str) -> None:
 def test_growth_of_objects_needs_rounds_of_the_collector() -> None:
     rows = rows_of(STEADY, managed=100)
     assert site_rules.growth(rows, run_of(), DEFAULTS)["size"] == 140_000
-    seldom = np.zeros(PARTS, "u8")
-    seldom[[8, 9, 12, 14]] = 1000
-    assert site_rules.growth(rows, run_of(collected=seldom), DEFAULTS)["size"] == 0
-    assert site_rules.growth(rows_of(STEADY), run_of(collected=seldom), DEFAULTS)["size"] == 140_000
+    once, early, twice = (np.zeros(PARTS, "u8") for _ in range(3))
+    once[[8, 9, 10]] = early[[1, 2, 14]] = twice[[8, 9, 12]] = 1000
+    assert site_rules.growth(rows, run_of(collected=once), DEFAULTS)["size"] == 0
+    assert site_rules.growth(rows, run_of(collected=early), DEFAULTS)["size"] == 0
+    assert site_rules.growth(rows, run_of(collected=twice), DEFAULTS)["size"] == 140_000
+    assert site_rules.growth(rows_of(STEADY), run_of(collected=once), DEFAULTS)["size"] == 140_000
 
 
 def test_growth_needs_parts() -> None:
