@@ -165,9 +165,20 @@ def shared(folder: Path, *argv: object) -> list[dict]:
     return [row for row in json.loads(found) if row["lines"]]
 
 
+def falsely_shared(folder: Path, *argv: object) -> list[dict]:
+    """The same, of the first of three recordings that shows any: on a busy machine, the kernel may let one thread wait
+    until the other has ended, and then the recording is no evidence."""
+    for _ in range(3):
+        found = shared(folder, *argv)
+        if found:
+            break
+        (folder / "t.ljt").unlink()
+    return found
+
+
 @pytest.mark.parametrize("how,where", [("near", "64-67 | 68-71"), ("read", "64-67 read | 68-71")])
 def test_counters_in_one_line(tmp_path: Path, how: str, where: str) -> None:
-    (row,) = shared(tmp_path, built(tmp_path, COUNTERS), how)
+    (row,) = falsely_shared(tmp_path, built(tmp_path, COUNTERS), how)
     assert row["site"].startswith("main (t.c:") and row["lines"] == 1 and row["threads"] == 2
     assert list(row["places"]) == [where] and row["by_chance"] < 0.05
     assert 100_000 <= row["interleaved"] <= 16_000_000
@@ -176,7 +187,7 @@ def test_counters_in_one_line(tmp_path: Path, how: str, where: str) -> None:
 @pytest.mark.parametrize("how", ["near", "far"])
 def test_threads_that_are_soon_done(tmp_path: Path, how: str) -> None:
     """Threads that have some seven turns each alternate all the same."""
-    found = shared(tmp_path, built(tmp_path, SHORT), how)
+    found = (falsely_shared if how == "near" else shared)(tmp_path, built(tmp_path, SHORT), how)
     assert [row["lines"] for row in found] == ([1] if how == "near" else [])
 
 
