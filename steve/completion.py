@@ -1,6 +1,7 @@
 """Completion in shells: scripts for bash and zsh, written at build from the parsers of the commands.
 
 The scripts contain all options and values, so that a shell does not start Python when Tab is pressed.
+steve/completion_help.py writes those of the other programs with the functions of this file.
 
     python3 -m steve.completion FOLDER     writes FOLDER/steve.bash and FOLDER/_steve
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Container
 from pathlib import Path
 from typing import NamedTuple
 
@@ -75,12 +77,10 @@ def quoted(text: str) -> str:
 
 # -- bash --------------------------------------------------------------------------------------------------
 
-BASH = """\
-# bash completion of steve. Written by steve/completion.py at build.
-# SPDX-License-Identifier: GPL-2.0-or-later
-
+# the functions of every script that say what a command has
+TABLES = """\
 # the options of command $1
-_steve_options()
+_{function}_options()
 {{
     case $1 in
 {options}
@@ -88,12 +88,42 @@ _steve_options()
 }}
 
 # how the value of option $2 of command $1 is completed: word, list, file or none, and the words
-_steve_values()
+_{function}_values()
 {{
     case "$1 $2" in
 {values}
     esac
-}}
+}}"""
+
+# what every script does with the word at the cursor; a script can add to both, and closes them
+VALUE_OF_OPTION = """\
+    if [[ $current == = ]]; then # --option=
+        current=
+    elif [[ $before == = ]]; then # --option=value; bash has made three words of it
+        before=${COMP_WORDS[COMP_CWORD-2]}
+    elif [[ $current == --*=* ]]; then # the same if = does not separate words
+        before=${current%%=*} start=${current%%=*}= current=${current#*=}"""
+COMPLETE_VALUE = """\
+    case $kind in
+    word)
+        mapfile -t COMPREPLY < <(compgen -P "$start" -W "$words" -- "$current")
+        ;;
+    list)
+        [[ $current != *,* ]] || start=$start${current%,*},
+        mapfile -t COMPREPLY < <(compgen -P "$start" -W "$words" -- "${current##*,}")
+        compopt -o nospace
+        ;;
+    none) ;;
+    file)
+        mapfile -t COMPREPLY < <(compgen -P "$start" -f -- "$current")
+        compopt -o filenames
+        ;;"""
+
+BASH = """\
+# bash completion of steve. Written by steve/completion.py at build.
+# SPDX-License-Identifier: GPL-2.0-or-later
+
+{tables}
 
 _steve()
 {{
@@ -107,26 +137,12 @@ _steve()
         ((COMP_CWORD > 2)) || mapfile -t COMPREPLY < <(compgen -W "{commands}" -- "$current")
         return
     fi
-    if [[ $current == = ]]; then # --option=
-        current=
-    elif [[ $before == = ]]; then # --option=value; bash has made three words of it
-        before=${{COMP_WORDS[COMP_CWORD-2]}}
-    elif [[ $current == --*=* ]]; then # the same if = does not separate words
-        before=${{current%%=*}} start=${{current%%=*}}= current=${{current#*=}}
+{value_of_option}
     fi
     read -r kind words < <(_steve_values "$command" "$before")
-    case $kind in
-    word)
-        mapfile -t COMPREPLY < <(compgen -P "$start" -W "$words" -- "$current")
-        ;;
-    list)
-        [[ $current != *,* ]] || start=$start${{current%,*}},
-        mapfile -t COMPREPLY < <(compgen -P "$start" -W "$words" -- "${{current##*,}}")
-        compopt -o nospace
-        ;;
-    none) ;;
+{complete_value}
     *)
-        if [[ $current == -* && -z $kind ]]; then
+        if [[ $current == -* ]]; then
             mapfile -t COMPREPLY < <(compgen -W "$(_steve_options "$command")" -- "$current")
         else
             mapfile -t COMPREPLY < <(compgen -P "$start" -f -- "$current")
@@ -139,21 +155,33 @@ complete -F _steve steve
 """
 
 
-def bash() -> str:
-    """The script for bash."""
+def bash_tables(function: str, by_command: dict[str, list[Option]], needs_equals: Container[str] = ()) -> str:
+    """TABLES. The command "" is a program without a command. needs_equals: the commands whose options need = before
+    their values."""
     options = []
     same_values: dict[str, list[str]] = {}
-    for command in COMMANDS:
-        known = options_of(command)
-        options.append(f"    {command}) echo {quoted(' '.join(name for option in known for name in option.names))} ;;")
+    for command, known in by_command.items():
+        ending = "=" if command in needs_equals else ""
+        names = [
+            name + (ending if option.takes_value and name.startswith("--") else "")
+            for option in known
+            for name in option.names
+        ]
+        options.append(f"    {command or '-'}) echo {quoted(' '.join(names))} ;;")
         for option in known:
-            if option.takes_value:
+            if option.takes_value and option.names:
                 value = " ".join((option.kind, *option.words))
-                same_values.setdefault(value, []).extend(f'"{command} {name}"' for name in option.names)
-    values = [f"    {' | '.join(which)}) echo {quoted(value)} ;;" for value, which in same_values.items() if which]
+                same_values.setdefault(value, []).extend(f'"{command or "-"} {name}"' for name in option.names)
+    values = [f"    {' | '.join(which)}) echo {quoted(value)} ;;" for value, which in same_values.items()]
+    return TABLES.format(function=function, options="\n".join(options), values="\n".join(values))
+
+
+def bash() -> str:
+    """The script for bash."""
     return BASH.format(
-        options="\n".join(options),
-        values="\n".join(values),
+        tables=bash_tables("steve", {command: options_of(command) for command in COMMANDS}),
+        value_of_option=VALUE_OF_OPTION,
+        complete_value=COMPLETE_VALUE,
         commands=" ".join(COMMANDS),
         general=" ".join(GENERAL),
     )
@@ -240,19 +268,20 @@ def zsh_arguments(known: list[Option]) -> list[str]:
     return options + arguments[:1]
 
 
+def zsh_described(words: dict[str, str]) -> str:
+    """Words with their descriptions, as _describe takes them."""
+    return "\n".join(f"        {quoted(in_spec(word) + ':' + text)}" for word, text in words.items())
+
+
 def zsh() -> str:
     """The script for zsh."""
-
-    def described(words: dict[str, str]) -> str:
-        return "\n".join(f"        {quoted(in_spec(word) + ':' + text)}" for word, text in words.items())
-
     cases = []
     for command in COMMANDS:
         specs = " \\\n            ".join(zsh_arguments(options_of(command)))
         cases.append(f"    {command})\n        _arguments \\\n            {specs}\n        ;;")
     return ZSH.format(
-        commands=described({name: load(name).HELP for name in COMMANDS}),
-        general=described(GENERAL),
+        commands=zsh_described({name: load(name).HELP for name in COMMANDS}),
+        general=zsh_described(GENERAL),
         cases="\n".join(cases),
     )
 

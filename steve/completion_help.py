@@ -1,6 +1,6 @@
 """Completion in shells for ljtrace and steve-replay: scripts for bash and zsh, written at build from what --help prints.
 
-steve/completion.py does the same for steve, whose options Python knows.
+steve/completion.py does the same for steve, whose options Python knows, and has what the scripts have in common.
 
     python3 -m steve.completion_help FOLDER     writes FOLDER/ljtrace.bash, FOLDER/_ljtrace and those of steve-replay
 
@@ -15,7 +15,15 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from steve.completion import Option, in_spec, quoted
+from steve.completion import (
+    COMPLETE_VALUE,
+    VALUE_OF_OPTION,
+    Option,
+    bash_tables,
+    quoted,
+    zsh_described,
+    zsh_specs,
+)
 
 FILES = {"FILE", "FILE.png", "<file>", "<filename>", "<dirname>", "<dir>", "OPS"}
 HEAPS = ("malloc", "luajit", "custom", "mmap", "files")
@@ -113,21 +121,7 @@ BASH = """\
 # bash completion of {name}. Written by steve/completion_help.py at build.
 # SPDX-License-Identifier: GPL-2.0-or-later
 
-# the options of command $1
-_{function}_options()
-{{
-    case $1 in
-{options}
-    esac
-}}
-
-# how the value of option $2 of command $1 is completed: word, list, file or none, and the words
-_{function}_values()
-{{
-    case "$1 $2" in
-{values}
-    esac
-}}
+{tables}
 
 # what follows the options of command $1
 _{function}_rest()
@@ -163,30 +157,12 @@ _{function}()
             ;;
         esac
     done
-    if [[ $current == = ]]; then # --option=
-        current=
-    elif [[ $before == = ]]; then # --option=value
-        before=${{COMP_WORDS[COMP_CWORD-2]}}
-    elif [[ $current == --*=* ]]; then # the same if = does not separate words
-        before=${{current%%=*}} start=${{current%%=*}}= current=${{current#*=}}
+{value_of_option}
     elif [[ $rest == program ]]; then # a value needs =
         before=
     fi
     read -r kind words < <(_{function}_values "$command" "$before")
-    case $kind in
-    word)
-        mapfile -t COMPREPLY < <(compgen -P "$start" -W "$words" -- "$current")
-        ;;
-    list)
-        [[ $current != *,* ]] || start=$start${{current%,*}},
-        mapfile -t COMPREPLY < <(compgen -P "$start" -W "$words" -- "${{current##*,}}")
-        compopt -o nospace
-        ;;
-    none) ;;
-    file)
-        mapfile -t COMPREPLY < <(compgen -P "$start" -f -- "$current")
-        compopt -o filenames
-        ;;
+{complete_value}
     *)
         if [[ $current == -* ]]; then
             mapfile -t COMPREPLY < <(compgen -W "$(_{function}_options "$command")" -- "$current")
@@ -214,25 +190,15 @@ complete -F _{function} {name}
 
 def bash(program: Program) -> str:
     """The script for bash."""
-    options, same_values = [], dict[str, list[str]]()
-    for command, known in program.options.items():
-        # a value of an option of ljtrace has to follow =
-        ending = "=" if program.rest[command] != "file" else ""
-        names = [
-            name + (ending if each.takes_value and name.startswith("--") else "")
-            for each in known
-            for name in each.names
-        ]
-        options.append(f"    {command or '-'}) echo {quoted(' '.join(names))} ;;")
-        for each in known:
-            if each.takes_value:
-                value = " ".join((each.kind, *each.words))
-                same_values.setdefault(value, []).extend(f'"{command or "-"} {name}"' for name in each.names)
+    # ljtrace takes a value only after =
+    needs_equals = [command for command, rest in program.rest.items() if rest != "file"]
+    function = program.name.replace("-", "_")
     return BASH.format(
         name=program.name,
-        function=program.name.replace("-", "_"),
-        options="\n".join(options),
-        values="\n".join(f"    {' | '.join(which)}) echo {quoted(value)} ;;" for value, which in same_values.items()),
+        function=function,
+        tables=bash_tables(function, program.options, needs_equals),
+        value_of_option=VALUE_OF_OPTION,
+        complete_value=COMPLETE_VALUE,
         rest="\n".join(f"    {command or '-'}) echo {rest} ;;" for command, rest in program.rest.items()),
         commands=" ".join(program.commands),
     )
@@ -270,24 +236,6 @@ REST = {
 }
 
 
-def zsh_specs(each: Option) -> list[str]:
-    """The specifications of an option, one for each of its names."""
-    action = {
-        "word": f"({' '.join(each.words)})",
-        "list": f"_sequence compadd - {' '.join(each.words)}",
-        "file": "_files",
-        "none": " ",
-    }[each.kind]
-    others = "*" if each.repeats else f"({' '.join(each.names)})"
-    value = f":{in_spec(each.metavar)}:{action}" if each.takes_value else ""
-    return [
-        quoted(
-            f"{others}{name}{'=' if value and name.startswith('--') else '+' if value else ''}[{in_spec(each.help)}]{value}"
-        )
-        for name in each.names
-    ]
-
-
 def zsh(program: Program) -> str:
     """The script for zsh."""
 
@@ -303,7 +251,7 @@ def zsh(program: Program) -> str:
     return ZSH.format(
         name=program.name,
         function=program.name.replace("-", "_"),
-        commands="\n".join(f"        {quoted(in_spec(word) + ':' + text)}" for word, text in program.commands.items()),
+        commands=zsh_described(program.commands),
         cases="\n".join(cases),
         specs=arguments("", " " * 8),
     )
