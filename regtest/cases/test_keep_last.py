@@ -7,19 +7,20 @@ import json
 from pathlib import Path
 
 import numpy as np
-from steve.trace._memtrace import FREE, LOST, MODIFY, NEW, Trace
+import pytest
+from steve.trace._memtrace import FREE, LOST, MODIFY, NEW, Trace as Reader
 
-from support import NATIVE, good, record, recorder, run, steve
+from support import NATIVE, Trace, good, record, recorder, run, steve
 
 KEEPS = NATIVE / "keeps"
 SIZE = 16 << 20
 KEEP = ("--max-size=16m", "--keep=last")
-LARGE, SMALL = 3_000_000, 100_000  # rounds: 35 MB, so that several parts are dropped, and 1 MB
+LARGE, SMALL = 2_400_000, 100_000  # rounds: 28 MB, so that several parts are dropped, and 1 MB
 
 
 def events(path: Path) -> np.ndarray:
     """Events at run time, without News of earlier blocks and without notes at the end."""
-    trace = Trace(str(path))
+    trace = Reader(str(path))
     found = []
     for batch in trace.batches(copy=True):
         implied = (batch["kind"] == NEW) & (batch["how"] & 16 != 0)
@@ -33,16 +34,26 @@ def facts(path: Path) -> dict[str, str]:
 
 def lost_first(path: Path) -> int:
     """The number of events that are missing before the file, according to the file."""
-    trace = Trace(str(path))
+    trace = Reader(str(path))
     return sum(int(batch["size"][batch["kind"] == LOST].sum()) for batch in trace.batches())
 
 
-def test_the_last_part(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The whole recording."""
+    return record(tmp_path_factory.mktemp("whole") / "whole.ljt", [KEEPS, LARGE, 10]).path
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Trace:
+    """The recording of the same program of which the last part is kept."""
+    return record(tmp_path_factory.mktemp("kept") / "t.ljt", [KEEPS, LARGE, 10], *KEEP)
+
+
+def test_the_last_part(whole: Path, kept: Trace) -> None:
     """Two files, which begin with the blocks they need, together contain the end of the recording, event by
     event."""
-    path, earlier = tmp_path / "t.ljt", tmp_path / "t.earlier.ljt"
-    whole = record(tmp_path / "whole.ljt", [KEEPS, LARGE, 10]).path
-    kept = record(path, [KEEPS, LARGE, 10], *KEEP)
+    path, earlier = kept.path, kept.path.with_name("t.earlier.ljt")
     assert SIZE / 8 < path.stat().st_size + earlier.stat().st_size <= SIZE < whole.stat().st_size
     for part in (path, earlier):
         steve("check", part)
@@ -59,10 +70,9 @@ def test_the_last_part(tmp_path: Path) -> None:
     assert (kept.ending(), json.loads(steve("summary", "--json", path).text)["program"]["status"]) == ("exit", 0)
 
 
-def test_what_was_made_before(tmp_path: Path) -> None:
+def test_what_was_made_before(whole: Path, kept: Trace) -> None:
     """It counts as a leak, and --where selects it. findings omits it, because its use is not known."""
-    path = record(tmp_path / "t.ljt", [KEEPS, LARGE, 10], *KEEP).path
-    whole = record(tmp_path / "whole.ljt", [KEEPS, LARGE, 10], "--trace-mem=no").path
+    path = kept.path
     leaks = [json.loads(steve("leaks", "--json", file).text) for file in (path, whole)]
     assert [sum(row["bytes"] for row in rows) for rows in leaks][0] == sum(row["bytes"] for row in leaks[1])
     made = json.loads(steve("leaks", "--json", path, "--where", "earlier and size = 12345").text)
@@ -93,7 +103,7 @@ def test_a_child(tmp_path: Path) -> None:
 
 def test_too_much_to_begin_with(tmp_path: Path) -> None:
     """Blocks that leave a part no room for events: the recording ends at the limit, and says so."""
-    trace = record(tmp_path / "t.ljt", [KEEPS, LARGE, 2_000_000], *KEEP)
+    trace = record(tmp_path / "t.ljt", [KEEPS, SMALL, 1_500_000], *KEEP)
     assert trace.ending() == "limit" and "--max-size was reached" in trace.run.complaint
     assert sum(path.stat().st_size for path in tmp_path.glob("t*.ljt")) <= SIZE
     steve("check", trace.path)

@@ -215,7 +215,10 @@ def test_memprof_for_a_time(tmp_path: Path) -> None:
         """\
 assert(misc.memprof.start(arg[1], 1))
 local start = os.time()
-while misc.memprof.is_running() and os.time() - start < 20 do keep = {{}} end
+while misc.memprof.is_running() and os.time() - start < 20 do
+  keep = {{}}
+  for _ = 1, 10000 do end  -- few events, because reading them takes much longer than this
+end
 print(os.time() - start < 10, misc.memprof.stop())
 """,
         path,
