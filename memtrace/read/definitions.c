@@ -390,19 +390,20 @@ static const char *apply_trace(struct defs *d, const struct rec_trace *r)
     return NULL;
 }
 
-/* Read, dump and apply a record of one kind. */
-#define DEFINITION(NAME, name, table)                                                                        \
+/* Read, dump and apply a record of one kind; `id` is its number in the dump. */
+#define TAKE_RECORD(NAME, name, id)                                                                          \
     case REC_##NAME: {                                                                                       \
         struct rec_##name r;                                                                                 \
         if (!get_##name(c, &r))                                                                              \
             return "definition is cut off";                                                                  \
         const char *wrong = apply_##name(d, &r);                                                             \
         if (!wrong && hook && hook->line) {                                                                  \
-            dump_##name(&hook->buffer, d->table.count - 1, &r);                                              \
+            dump_##name(&hook->buffer, id, &r);                                                              \
             hook->line(hook->ctx, hook->buffer.text);                                                        \
         }                                                                                                    \
         return wrong;                                                                                        \
     }
+#define DEFINITION(NAME, name, table) TAKE_RECORD(NAME, name, d->table.count - 1)
 
 static const char *apply_record(struct defs *d, struct cursor *c, bool salvage, struct record_hook *hook)
 {
@@ -421,9 +422,9 @@ static const char *apply_record(struct defs *d, struct cursor *c, bool salvage, 
         DEFINITION(LUAFRAME, luaframe, frames)
         DEFINITION(PROTO, proto, protos)
         DEFINITION(TRACE, trace, traces)
-        DEFINITION(NTH, nth, frames)
+        TAKE_RECORD(NTH, nth, NO_ID)
         DEFINITION(MODULE, module, modules)
-        DEFINITION(UNMAPPED, unmapped, modules)
+        TAKE_RECORD(UNMAPPED, unmapped, NO_ID)
     default:
         return "unknown record among definitions";
     }
