@@ -106,17 +106,42 @@ def blocks_of_page(text: str) -> list[tuple[int, list[str]]]:
     return found
 
 
+def blocks(path: Path) -> list[tuple[int, list[str]]]:
+    """The blocks of a document that have no language, each with its first line."""
+    text = without_fenced(path.read_text())
+    return blocks_of_page(text) if of_page(path) else blocks_of_markdown(text)
+
+
+def of_page(path: Path) -> bool:
+    return path.suffix in (".1", ".3")
+
+
+def without_fenced(text: str) -> str:
+    """A document without the blocks that have a language, with as many lines."""
+    return FENCE.sub(lambda block: "\n" * block[0].count("\n"), text)
+
+
+def not_commands(path: Path) -> list[list[str]]:
+    """By block, the lines that are neither commands nor their descriptions, which begin far to the right: outputs, and
+    parts of files."""
+    found = []
+    for _, lines in blocks(path):
+        texts = (line for line in joined(lines) if not line[:20].isspace())
+        others = [line.strip() for line in texts if not is_command(without_description(line))]
+        if others:
+            found.append(others)
+    return found
+
+
 def shown(path: Path) -> list[Group]:
     """The commands that a document shows, except in blocks with a language."""
-    text = path.read_text()
-    text = FENCE.sub(lambda block: "\n" * block[0].count("\n"), text)
-    of_page = path.suffix in (".1", ".3")
+    text = without_fenced(path.read_text())
     found = []
-    for number, lines in blocks_of_page(text) if of_page else blocks_of_markdown(text):
+    for number, lines in blocks(path):
         commands = [plain for line in joined(lines) if is_command(plain := without_description(line))]
         if commands:
             found.append(Group(number, commands))
-    for span in () if of_page else re.finditer(r"`([^`]+)`", text):
+    for span in () if of_page(path) else re.finditer(r"`([^`]+)`", text):
         command = " ".join(span[1].split())
         if INLINE.match(command) and WHOLE.search(command):
             found.append(Group(text.count("\n", 0, span.start()) + 1, [command]))

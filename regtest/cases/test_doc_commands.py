@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import warm
-from documents import Group, shown
+from documents import Group, not_commands, shown
 from support import BUILD, NATIVE, SECONDS, SOURCE, good, record, run, started, wait_for
 
 DOCUMENTS = [
@@ -57,6 +57,17 @@ NOT_RUN = {
     "steve compare": "it measures for a minute: steve/test/test_compare",
     "steve tune": "it searches for a minute: steve/test/test_tune",
     "steve-replay -a glibc --memplot": "a film takes half a minute: drivers/test/test_films",
+}
+# the blocks with lines that are no commands, and what shows that they are right; test_tutorial compares outputs that are
+# the same each time
+NOT_COMMANDS = {
+    "docs/manual.md": {
+        'local misc = require "ljtrace.misc"': "a program: test_program_of_the_manual",
+        "on: {push: ": "a workflow of GitHub, which has a command that is run",
+        "best for rss: ": "an output: steve/test/test_tune",
+    },
+    "docs/scaling.md": {"dask-scheduler": "it needs a cluster: test_shards"},
+    "docs/steve.1": {"size >= 1Ki": "conditions: test_conditions_of_the_manual_page"},
 }
 # what is added to a command that otherwise takes half a minute
 SHORTER = {
@@ -201,6 +212,31 @@ def test_commands_are_found() -> None:
     commands = [command for name in DOCUMENTS for group in shown(SOURCE / name) for command in group.commands]
     assert [part for part in NOT_RUN if not any(part in command for command in commands)] == []
     assert len([command for command in commands if not why_not(command)]) > 130
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_outputs_are_compared(name: str) -> None:
+    """A document shows nothing that no test compares or runs. test_tutorial compares what blocks of `text` show."""
+    assert Path(name).stem in ("tutorial", "faq") or "\n```text" not in (SOURCE / name).read_text()
+    found = [lines[0] for lines in not_commands(SOURCE / name)]
+    known = tuple(NOT_COMMANDS.get(name, {}))
+    assert [first for first in found if not first.startswith(known)] == [] and len(found) == len(known)
+
+
+def test_program_of_the_manual(tmp_path: Path) -> None:
+    program = next(lines for lines in not_commands(SOURCE / "docs/manual.md") if lines[0].startswith("local misc"))
+    loop = "local t = {} for i = 1, 300000 do t[i % 10] = {i} end"
+    (tmp_path / "manual.lua").write_text("\n".join(program).replace("...", loop))
+    good(["luajit", "manual.lua"], cwd=tmp_path)
+    for name in ("memprof", "sysprof"):
+        assert good(["steve", name, f"{name}.bin"], cwd=tmp_path).out
+
+
+def test_conditions_of_the_manual_page(base: Path) -> None:
+    (conditions,) = not_commands(SOURCE / "docs/steve.1")
+    assert len(conditions) == 2
+    for condition in conditions:
+        assert wrong(f"steve sites app.ljt --where {shlex.quote(condition)}", base) is None
 
 
 def test_a_command_that_fails_is_found(base: Path, tmp_path: Path) -> None:

@@ -7,23 +7,26 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
+import textwrap
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from steve.allocstats.intervals import median, ratio
+from steve.allocstats.intervals import Median, median, ratio
 from steve.allocstats.replay import Outcome, Replay
 from steve.analysis import opsarrays
+from steve.commands.tune import Result, _text
 from steve.system.errors import SteveError
 from steve.tune.choice import Choice, choose
 from steve.tune.measure import Bench, missing_library
 from steve.tune.options import Allocator, OptionSet, find_tables, read_table
 from steve.tune.search import Search, combined, drawn, singles
-from steve.tune.verify import run_program
+from steve.tune.verify import Check, run_program
 
 SOURCE = Path(os.environ["LJTRACE_SRCDIR"])
 TABLES = sorted((SOURCE / "drivers" / "allocators").glob("*.toml"))
@@ -224,6 +227,18 @@ def test_a_budget_is_exceeded_by_one_replay_at_most(budget: float, monkeypatch: 
     for one in choice.rows:  # what was replayed too rarely is not recommended
         if min(choice.whole.count(one), choice.held_out.count(one)) < 5:
             assert one != choice.recommended or one == choice.reference
+
+
+def test_it_prints_what_the_manual_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its form, since measured values differ: the options of the manual are the best, and the program confirms it."""
+    wanted = ("tcache_count=0", "mmap_threshold=16384")
+    choice, _ = chosen(monkeypatch, lambda _, settings: 0.9 ** sum(one in settings for one in wanted), 2000)
+    sizes = [Median(mib * 2**20, mib * 2**20, mib * 2**20, 5) for mib in (40, 34.6)]
+    check = Check("peak resident memory", choice.recommended, sizes[0], 34.7 * 2**20, sizes[1])
+    shown = re.search(r"^ {4}best for .*\n(?: {4}.*\n)+", (SOURCE / "docs/manual.md").read_text(), re.MULTILINE)
+    assert shown
+    pattern = ".*".join(map(re.escape, textwrap.dedent(shown[0]).replace("\n...\n", "...").strip().split("...")))
+    assert re.search(pattern, _text(Result(choice, [check])), re.DOTALL)
 
 
 def test_of_two_allocators_each_is_compared_with_its_own_defaults_too(monkeypatch: pytest.MonkeyPatch) -> None:
