@@ -64,6 +64,14 @@ int main(void)
     return 0;
 }
 """
+LUA = """\
+local all, kept = {}, {}
+for i = 1, 20000 do all[i] = i % 64 == 0 and {i} or tostring(i) .. " goes" end
+for i = 64, 20000, 64 do kept[#kept + 1] = all[i] end
+all = nil
+collectgarbage()
+os.exit(0)
+"""
 PAGE = 4096
 
 
@@ -178,6 +186,21 @@ def test_rows(by: str, name: str, traces: dict[str, Path]) -> None:
         if row["pinned"] >= 8 * row["bytes"]
     ]
     assert [(site["site"], site["bytes"]) for site in found[0]["sites"]] == wasted
+
+
+def test_types_of_lua(tmp_path: Path) -> None:
+    """Tables among strings that are collected keep most of the pages; the blocks of each type are those of `sites`."""
+    (tmp_path / "t.lua").write_text(LUA)
+    path = record(tmp_path / "t.ljt", ["luajit", tmp_path / "t.lua"], "--trace-mem=no").path
+    found = rows(path, "--by", "type", "--at", "end")
+    sites = json.loads(steve("sites", "--by", "type", "--json", path).text)
+    live = {row["site"]: (row["live_blocks_at_end"], row["live_bytes_at_end"]) for row in sites}
+    assert {name: (row["blocks"], row["bytes"]) for name, row in found.items()} == {
+        name: numbers for name, numbers in live.items() if numbers[0]
+    }
+    tables = found["tab"]
+    assert 312 <= tables["blocks"] < 400 and tables["pages"] > 200 and tables["pinned"] > 20 * tables["bytes"]
+    assert tables["pinned"] > sum(row["pinned"] for row in found.values()) / 2
 
 
 @pytest.mark.parametrize(
