@@ -66,7 +66,7 @@ local Cache = {}
 Cache.__index = Cache
 
 function Cache.new()
-    return setmetatable({ values = {}, sizes = {}, order = {}, first = 1, bytes = 0 }, Cache)
+    return setmetatable({ values = {}, sizes = {}, order = {}, first = 1, last = 0, bytes = 0 }, Cache)
 end
 
 function Cache:drop(key)
@@ -83,9 +83,11 @@ function Cache:put(key, value, size)
     self:drop(key)
     self.values[key], self.sizes[key] = value, size
     self.bytes = self.bytes + size
-    self.order[#self.order + 1] = key
+    self.last = self.last + 1
+    self.order[self.last] = key
     while self.bytes > LIMIT do
         self:drop(self.order[self.first])
+        self.order[self.first] = nil
         self.first = self.first + 1
     end
 end
