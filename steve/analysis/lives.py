@@ -63,7 +63,7 @@ class LifeAnalysis:
 
     The result is the object itself, with fold; lives, which has the totals and counts of steve.kernels._lives.Lives;
     chosen, a Selection of what the filter selected, if `choose`; met, the Faults, if `errors`; lines, a LineNumbers, if
-    `by_line`; numbers: makes it. threads: shards report accesses by thread. selected: the shard_result() of a
+    `by_line`. threads: shards report accesses by thread. selected: the shard_result() of a
     Selection; other blocks are treated as if they did not exist. policy: how stacks are shown."""
 
     onward = False
@@ -76,7 +76,6 @@ class LifeAnalysis:
         errors: bool = False,
         threads: bool = False,
         by_line: bool = False,
-        numbers: Callable[[Places], LineNumbers] = LineNumbers,
         selected: Any = None,
         policy: Policy = Policy(),
     ) -> None:
@@ -86,7 +85,6 @@ class LifeAnalysis:
         self.fold, self.met, self.chosen = make(), Faults(), Selection()
         self._policy = policy
         self._where, self._choose, self._threads, self._by_line = where, choose, threads, by_line
-        self._numbers = numbers
         self._test = None if where is None else parse(where)
         self._selected = Selection() if selected is not None else None
         if self._selected is not None:
@@ -117,7 +115,7 @@ class LifeAnalysis:
                 "begins": (checkpoint.owners, checkpoint.threads),
             }
         elif self._by_line:
-            self.lines = self._numbers(self.places)
+            self.lines = LineNumbers(self.places)
         known = self.lines if checkpoint is None else checkpoint.definitions
         self.lives: Any = Lives(
             walk.trace,
@@ -171,7 +169,7 @@ class LifeAnalysis:
         self._trace, self.places = whole, Places(whole, self._policy)
         if not self._by_line or self.lines is not None:
             return None
-        self.lines = self._numbers(self.places)
+        self.lines = LineNumbers(self.places)
         self.lines.reach_all()
         return KnownLines(*self.lines.reach(0, 0, 0), self.lines.count())
 

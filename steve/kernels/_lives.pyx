@@ -398,9 +398,13 @@ cdef class Lives:
         """The fields of struct lives_totals."""
         return dict(self.l.totals)
 
+    def estimated(self, rows):
+        """Recorded numbers of accesses, multiplied by the weight of all blocks in a sample."""
+        return estimated(rows, self.l.times)
+
     def site_accesses(self):
         """An array of ACCESSES by site id, to the blocks of this walk."""
-        rows = estimated(view_of(self.l.sites, self.l.sites_room, BY_KIND), self.l.times)
+        rows = self.estimated(view_of(self.l.sites, self.l.sites_room, BY_KIND))
         return accesses_of(rows["counts"], rows["bytes"])
 
     def line_work(self):

@@ -20,10 +20,10 @@ import numpy as np
 from steve.analysis import site_rules
 from steve.analysis.blocks import is_whole
 from steve.analysis.folds import Together
-from steve.analysis.lives import LifeAnalysis, Nothing
+from steve.analysis.lives import LifeAnalysis
 from steve.kernels._accesses import Course
 from steve.kernels._cells import BlockCells
-from steve.kernels._lives import accesses_of
+from steve.kernels._lua_work import LuaWork
 from steve.kernels._profile import HeapProfile
 from steve.kernels._site_sums import Findings, SiteSums
 from steve.kernels._walk import Analysis, feed_together
@@ -31,9 +31,9 @@ from steve.system import samples
 from steve.system.errors import TraceError
 from steve.terminal.tables import StackText, told_apart
 from steve.analysis.rules import DEFAULTS, PINNED_PAGES, RULES, SITE_RULES, limits, site_limits
+from steve.report import line_work
 from steve.report.sources import Sources
-from steve.report.windows import NAME_LIMIT, Work, clean, explorable, heap_name, timeline_of
-from steve.trace.line_numbers import AccessLines
+from steve.report.windows import NAME_LIMIT, clean, explorable, heap_name, timeline_of
 from steve.trace.policy import ShownStacks, is_own
 from steve.trace.frames import frame_text, is_native, short_name, without_return_type
 from steve.trace.rollups import Rollup, Sums
@@ -306,77 +306,58 @@ class ReportAnalysis(Analysis):
         self.found = Findings(limits(DEFAULTS))
         self.site_sums = SiteSums(site_limits(DEFAULTS))
         self._lives = LifeAnalysis(lambda: Together(self.found, self.site_sums, self.profile))
-        # accesses count either for blocks or for lines
-        self._lines = LifeAnalysis(Nothing, by_line=True, numbers=AccessLines) if by_line else None
+        self._moved = LuaWork() if by_line else None
+        self._work: line_work.Sums | None = None  # of shards
 
     @property
     def needs(self) -> tuple[str, ...]:
-        return (*HeapProfile.needs, *(self._lines.needs if self._lines is not None else ()))
+        return (*HeapProfile.needs, *(LuaWork.needs if self._moved is not None else ()))
+
+    def _all(self) -> tuple[Any, ...]:
+        """The analyses, in the order in which they are fed."""
+        moved = (self._moved,) if self._moved is not None else ()
+        return (self.profile, self.cells, self.course, self._lives, *moved)
 
     def begin(self, walk: Walk, checkpoint: Checkpoint | None) -> None:
-        self.profile.begin(walk, checkpoint)
-        self.cells.begin(walk, checkpoint)
-        self.course.begin(walk, checkpoint)
-        self._lives.begin(walk, checkpoint)
-        if self._lines is not None:
-            self._lines.begin(walk, checkpoint)
+        for analysis in self._all():
+            analysis.begin(walk, checkpoint)
 
     def feed(self, walk: Walk) -> None:
-        lines = [self._lines] if self._lines is not None else []
-        feed_together(walk, (self.profile, self.cells, self.course, self._lives, *lines))
+        feed_together(walk, self._all())
 
     def partial(self) -> tuple:
-        lines = self._lines.partial() if self._lines is not None else None
-        return self.profile.partial(), self.cells.partial(), self.course.partial(), lines, self._lives.partial()
+        lives, sums = self._lives.partial(), self._line_sums()
+        return self.profile.partial(), self.cells.partial(), self.course.partial(), sums, lives
 
-    def know(self, whole: Whole) -> Any:
+    def _line_sums(self) -> line_work.Sums | None:
+        """What this walk counted for lines."""
+        return line_work.sums_of(self._lives.lives, self._moved.result()) if self._moved is not None else None
+
+    def know(self, whole: Whole) -> None:
         self.profile.know(whole)
         self._lives.know(whole)
-        return self._lines.know(whole) if self._lines is not None else None
 
     def merge(self, partials: Iterable[tuple]) -> None:
         self._lives.begin_merge()
-        if self._lines is not None:
-            self._lines.begin_merge()
-        for profile, cells, course, lines, lives in partials:
+        for profile, cells, course, sums, lives in partials:
             self.profile.merge([profile])  # it knows the stacks of the shard before lives are added
             self.cells.merge([cells])
             self.course.merge([course])
-            if self._lines is not None:
-                self._lines.join(lines)
+            self._work = line_work.joined(self._work, sums)
             self._lives.join(lives)
 
     def end(self, time: int, between: bool) -> None:
-        self._lives.end(time, between)
-        if self._lines is not None:
-            self._lines.end(time, between)
-        self.profile.end(time, between)
-        self.cells.end(time, between)
-        self.course.end(time, between)
+        for analysis in (self._lives, self.profile, self.cells, self.course):
+            analysis.end(time, between)
 
     def life_totals(self) -> dict[str, int]:
         """The fields of struct lives_totals."""
         return self._lives.lives.totals()
 
-    def work(self) -> Work:
+    def work(self) -> line_work.Work:
         """Bytes that each line reads and writes, by file and line; {} if lines are not counted."""
-        found: Work = {}
-        if self._lines is None or self._lines.lines is None:
-            return found
-        lines = self._lines.lines
-        lines.reach_all()
-        work, _ = self._lines.lives.line_work()
-        counts, sizes = (work[f"own_{name}"] + work[f"others_{name}"] for name in ("counts", "bytes"))
-        sums = accesses_of(counts, sizes)
-        for number in np.flatnonzero(sums["bytes_read"] + sums["bytes_written"]).tolist():
-            line = lines.line(number)
-            if line.file and line.line:
-                of_file = found.setdefault(line.file, {})
-                read, written = of_file.get(line.line, (0, 0))
-                of_file[line.line] = read + int(sums["bytes_read"][number]), written + int(
-                    sums["bytes_written"][number]
-                )
-        return found
+        sums = self._work or self._line_sums()
+        return line_work.work_of(self._lives.places, sums) if sums is not None else {}
 
     def result(self) -> ReportAnalysis:
         return self

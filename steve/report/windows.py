@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from steve.kernels._cells import BlockCells
     from steve.kernels._profile import HeapProfile
     from steve.parallel.rounds import Whole
+    from steve.report.line_work import Work
     from steve.report.sources import Sources
     from steve.trace._memtrace import Frame, Trace
     from steve.trace.places import Places
@@ -235,9 +236,6 @@ def timeline_of(profile: HeapProfile) -> dict[str, list[int]]:
             ("allocated", "allocated_end"),
         )
     }
-
-
-Work = dict[str, dict[int, tuple[int, int]]]  # by file and line: bytes that the line reads and writes
 
 
 def sources_of(

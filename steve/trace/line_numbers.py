@@ -12,7 +12,7 @@ from array import array
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from steve.trace.places import NOWHERE, Found, Line, Owner, Places
+from steve.trace.places import Found, Line, Owner, Places
 
 if TYPE_CHECKING:
     import numpy as np
@@ -88,24 +88,6 @@ class LineNumbers:
         """Number the lines of all stacks, sites and prototypes that the trace has defined so far."""
         counts = self.places.trace.counts()
         self.reach(counts["stacks"], counts["sites"], counts["protos"])
-
-
-class AccessLines(LineNumbers):
-    """The same for accesses alone. Only those of virtual machines of Lua may belong to the lines of stacks. Without Lua
-    heaps, all stacks have the line 0, so that they need no names."""
-
-    def __init__(self, places: Places) -> None:
-        super().__init__(places)
-        self._number(Found(NOWHERE), PROTO)
-        self._most = 1
-
-    def reach(self, stacks: int, sites: int, protos: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        import numpy as np
-
-        self._most, trace = max(self._most, stacks), self.places.trace
-        if any(trace.heap(i).kind == "lua" for i in range(trace.counts()["heaps"])):
-            return super().reach(self._most, sites, protos)
-        return np.zeros(self._most, "u4"), *super().reach(0, sites, protos)[1:]
 
 
 @dataclass(frozen=True)

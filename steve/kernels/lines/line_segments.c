@@ -5,15 +5,6 @@
 
 #include "memtrace/base/array.h"
 
-/* Are all accesses of a segment by machine code of traces? */
-static bool all_jitted(const struct luacode *c, const struct mt_segment_access *a, unsigned n)
-{
-    for (unsigned i = 0; i < n; i++)
-        if (!luacode_is_jitted(c, a[i].site))
-            return false;
-    return true;
-}
-
 /* Take an access into a touch, if that is of its word and line and near enough. */
 static bool join(struct linework_touch *t, const struct linework_touch *one)
 {
@@ -91,8 +82,8 @@ static void learn_segment(struct linework *w, const struct mt_segment_word *segm
 {
     struct linework_segment *known = &w->segments[w->n_segments++];
 
-    *known =
-        (struct linework_segment){.first = w->n_touches, .jitted = all_jitted(w->code, a, segment->count)};
+    *known = (struct linework_segment){.first = w->n_touches,
+                                       .jitted = luacode_all_jitted(w->code, a, segment->count)};
     add_accesses(w, a, segment->count, w->code->follows && !known->jitted);
     known->n = (uint8_t)(w->n_touches - known->first);
 }

@@ -109,16 +109,6 @@ static inline bool line_segments_sites(struct linework *w, const struct linework
     return true;
 }
 
-/* A segment ran that is all machine code of traces: the position of the thread is that of its last access. */
-static inline void line_segments_stay(struct luacode *c, const struct mt_segment_access *a, unsigned n,
-                                      const struct mt_place *places, uint16_t thread)
-{
-    while (n > 0 && places[a[n - 1].word].slot >= c->blocks_room)
-        n--;
-    if (n > 0)
-        c->threads[thread].now = (struct luacode_at){LUACODE_SITE, a[n - 1].site};
-}
-
 /* A segment ran some of which may be a Lua instruction's. */
 static inline bool line_segments_lua(struct linework *w, const struct linework_segment *known,
                                      const struct mt_place *places, uint16_t thread)
@@ -142,7 +132,7 @@ static inline bool line_segments_ran(struct linework *w, const struct mt_batch *
     if (w->code->follows && !known->jitted)
         return line_segments_lua(w, known, places, step->thread);
     if (w->code->follows)
-        line_segments_stay(w->code, &p->accesses[segment->first], segment->count, places, step->thread);
+        luacode_stay(w->code, &p->accesses[segment->first], segment->count, places, step->thread);
     return line_segments_sites(w, known, places);
 }
 

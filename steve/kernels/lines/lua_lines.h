@@ -113,6 +113,25 @@ static inline bool luacode_is_jitted(const struct luacode *c, uint32_t site)
     return site < c->n_sites && c->jitted[site];
 }
 
+/* Are all accesses of a segment by machine code of traces? */
+static inline bool luacode_all_jitted(const struct luacode *c, const struct mt_segment_access *a, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        if (!luacode_is_jitted(c, a[i].site))
+            return false;
+    return true;
+}
+
+/* Such a segment ran: the position of the thread is that of its last access. */
+static inline void luacode_stay(struct luacode *c, const struct mt_segment_access *a, unsigned n,
+                                const struct mt_place *places, uint16_t thread)
+{
+    while (n > 0 && places[a[n - 1].word].slot >= c->blocks_room)
+        n--;
+    if (n > 0)
+        c->threads[thread].now = (struct luacode_at){LUACODE_SITE, a[n - 1].site};
+}
+
 /* Follow an access. Always inline, as linework_access. */
 __attribute__((always_inline)) static inline void luacode_access(struct luacode *c, const struct mt_event *e)
 {
