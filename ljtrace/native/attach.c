@@ -94,7 +94,10 @@ static int parse(struct attach *a, bool attaches, int argc, char **argv)
     static const struct option few[] = {
         {"help", no_argument, NULL, HELP}, {"version", no_argument, NULL, VERSION}, {0}};
     const char *command = attaches ? "attach" : "detach";
+    static char name[sizeof "ljtrace attach"]; /* in what getopt says */
     int index, c;
+    snprintf(name, sizeof name, "ljtrace %s", command);
+    argv[0] = name;
     a->launcher.options = (struct launcher_options)LAUNCHER_DEFAULTS;
     a->forks = true;
     while ((c = getopt_long(argc, argv, "h", attaches ? all : few, &index)) != -1) {

@@ -76,7 +76,9 @@ static int parse(struct run *r, int argc, char **argv)
                                         {"help", no_argument, NULL, HELP},
                                         {"version", no_argument, NULL, VERSION},
                                         {0}};
+    static char name[] = "ljtrace run"; /* in what getopt says */
     int index, c;
+    argv[0] = name;
     r->launcher.options = (struct launcher_options)LAUNCHER_DEFAULTS;
     r->forks = true;
     while ((c = getopt_long(argc, argv, "+h", all, &index)) != -1) {
@@ -88,7 +90,9 @@ static int parse(struct run *r, int argc, char **argv)
         if (c != OTHER || (wrong = set_option(r, all[index].name, optarg))) {
             if (wrong)
                 complain("%s", wrong);
-            fputs("Try `ljtrace run --help`.\n", stderr);
+            fputs("Try `ljtrace run --help`; the options of recordings under Valgrind are in `ljtrace "
+                  "--help`.\n",
+                  stderr);
             return LAUNCHER_FAILED;
         }
     }

@@ -309,6 +309,7 @@ def test_time_passes(tmp_path: Path) -> None:
 def test_wrong_options(option: str) -> None:
     done = run(["ljtrace", "run", option, "true"])
     assert done.status == 125 and option.partition("=")[0].strip("-") in done.complaint
+    assert re.match("ljtrace( run)?: ", done.complaint)
 
 
 def test_help_and_version() -> None:

@@ -178,8 +178,9 @@ def of_c(chosen: blocks.Blocks, reached: Reached) -> rollups.Sums | None:
 
 
 CLOSED = (
-    "Lua freed all its objects when its state was closed, so none is listed. In a recording with --universe=at-exit, "
-    "--to 'at exit' lists those that were alive before; `steve sites --sort live_bytes_at_peak` lists those at the peak"
+    "Lua freed all its objects when its state was closed, so none is listed. In a recording under Valgrind with "
+    "--universe=at-exit, --to 'at exit' lists those that were alive before; `steve sites --sort live_bytes_at_peak` lists "
+    "those at the peak"
 )
 
 
