@@ -41,18 +41,16 @@ def read(path: str) -> Ops:
 
     from steve.trace._memtrace import OpsFile
 
-    file, parts = OpsFile(path), []
+    file = OpsFile(path, accesses=False)
+    columns: dict[str, list[np.ndarray]] = {name: [] for name in Ops._fields}
     for batch in file.batches():
         code = batch["code"]
-        parts.append(batch[(code == NEW) | (code == FREE) | (code == RESIZE)].copy())
+        chosen = batch[(code == NEW) | (code == FREE) | (code == RESIZE)]
+        for name, parts in columns.items():
+            parts.append(chosen[name].astype("u1" if name == "code" else "i8"))
     if file.problem is not None:
         raise file.problem
-    whole = (
-        np.concatenate(parts)
-        if parts
-        else np.zeros(0, [(n, "i8") for n in ("code", "handle", "size", "thread", "time")])
-    )
-    return Ops(whole["code"].astype("u1"), *(whole[name].astype("i8") for name in ("handle", "size", "thread", "time")))
+    return Ops(*(np.concatenate(parts) if parts else np.zeros(0, "i8") for parts in columns.values()))
 
 
 def made(code: list[int] | np.ndarray, handle: list[int] | np.ndarray, size: list[int] | np.ndarray) -> Ops:

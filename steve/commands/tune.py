@@ -8,7 +8,6 @@ import argparse
 import json
 import math
 import os
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -27,6 +26,7 @@ from steve.terminal.units import human_bytes, human_ns
 if TYPE_CHECKING:
     from steve.allocstats.intervals import Median
     from steve.allocstats.replay import Replay
+    from steve.tune.budget import Budget
     from steve.tune.choice import Choice
     from steve.tune.measure import Bench
     from steve.tune.options import OptionSet
@@ -58,7 +58,9 @@ time that 99% of the calls of malloc and of free do not exceed, balance is the g
 Some options act after some time: they are marked in the result. A replay takes less time than the program did, so
 give the duration of the program with --duration. The replay then takes as long.
 
-No replay begins after --budget. What was not tried for lack of time is printed; the time of --verify is not in it.
+No replay begins after --budget, and what was not tried for that reason is printed. The time of --verify is not part of
+it. --replays=N is a budget of N replays instead, with which the search does as much on a busy machine as on an idle
+one.
 
 --verify runs the command with and without the options, and compares its peak of resident memory and its CPU time with
 the prediction: `confirmed` means that the prediction is within 10%. If the defaults are to be kept, the options are
@@ -67,6 +69,7 @@ those of the best other row.
 examples:
   steve tune app.ljt
   steve tune app.ljt --allocators=jemalloc,glibc --goal=balance --budget=2m
+  steve tune app.ljt --replays=500 --json -q
   steve tune app.ljt --verify='./app --load=test.data' -o tuned.png
 """
 
@@ -84,6 +87,13 @@ def seconds_of(text: str) -> float:
     return value
 
 
+def count_of(text: str) -> int:
+    """A number of replays."""
+    if not text.isdecimal() or not 0 < int(text) <= 10**9:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number from 1 to 1000000000")
+    return int(text)
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("file", metavar="FILE", help="memtrace or ops file")
@@ -92,8 +102,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--reference", metavar="A", default="glibc", help="the allocator of the program today (default: glibc)"
     )
     parser.add_argument("--goal", choices=GOALS, default="rss", help="what to minimise (default %(default)s)")
-    parser.add_argument(
+    budget = parser.add_mutually_exclusive_group()
+    budget.add_argument(
         "--budget", type=seconds_of, default=600.0, metavar="TIME", help="how long it may take (default 10m)"
+    )
+    budget.add_argument(
+        "--replays", type=count_of, metavar="N", help="how many replays it may make, for as long as needed"
     )
     parser.add_argument(
         "--holdout", metavar="FILE", help="choose among the best by this file instead of the second half"
@@ -208,35 +222,37 @@ def _parts(args: argparse.Namespace, folder: str) -> Parts:
     return Parts(paths[1], paths[0], paths[2], "the second half of the file", threads)
 
 
-def _bench(args: argparse.Namespace, replay: Replay, parts: Parts, ops: str) -> Bench:
+def _bench(args: argparse.Namespace, replay: Replay, parts: Parts, ops: str, budget: Budget) -> Bench:
     """The bench for one of the files. Half of the file takes half of --duration."""
     from steve.tune.measure import Bench
 
     if parts.threads:
         if args.duration is not None or args.goal == "p99":
             raise UsageError(f"{args.file}: has several threads, for which there is no --duration and no --goal=p99")
-        return Bench(replay, ops, False, ("--threads=replay",))
+        return Bench(replay, ops, False, budget, ("--threads=replay",))
     if args.duration is None:
-        return Bench(replay, ops, args.goal == "p99")
+        return Bench(replay, ops, args.goal == "p99", budget)
     part = 1.0 if args.holdout or ops == parts.whole else 0.5
-    return Bench(replay, ops, args.goal == "p99", (f"--pace={max(1, round(1000 * part * args.duration))}",))
+    return Bench(replay, ops, args.goal == "p99", budget, (f"--pace={max(1, round(1000 * part * args.duration))}",))
 
 
-def _measured(args: argparse.Namespace, replay: Replay, folder: str, tick: Callable[[], None]) -> Choice:
+def _measured(
+    args: argparse.Namespace, replay: Replay, budget: Budget, folder: str, tick: Callable[[], None]
+) -> Choice:
     from steve.tune.choice import choose
     from steve.tune.search import Search
 
-    begun = time.monotonic()
     defaults, reference = _chosen(args, replay)
     parts = _parts(args, folder)
-    searched, whole, held_out = (_bench(args, replay, parts, ops) for ops in (parts.searched, parts.whole, parts.rest))
+    searched, whole, held_out = (
+        _bench(args, replay, parts, ops, budget) for ops in (parts.searched, parts.whole, parts.rest)
+    )
     whole.measure([reference], 1, math.inf, tick)
     if whole.samples[reference].failure:
         raise SteveError(f"{reference.name}: {whole.samples[reference].failure}")
-    search_end = time.monotonic() + SEARCH_SHARE * (begun + args.budget - time.monotonic())
-    found = Search(searched, defaults, reference, args.goal, tick).run(parts.threads, search_end)
+    found = Search(searched, defaults, reference, args.goal, tick).run(parts.threads, budget.after(SEARCH_SHARE))
     benches = (searched, whole, held_out)
-    return choose(args.goal, defaults, found, benches, parts.rest_name, begun + args.budget, tick)
+    return choose(args.goal, defaults, found, benches, parts.rest_name, tick)
 
 
 def _draw(args: argparse.Namespace, choice: Choice) -> list[str]:
@@ -299,18 +315,18 @@ def _advice(choice: Choice) -> list[str]:
 
 
 def _left_out(choice: Choice) -> list[str]:
-    """What there was no time for."""
+    """That for which the budget was too small."""
     found, lines = choice.found, []
     if found.not_tried:
         names = ", ".join(one.name for one in found.not_tried[:NAMED])
         more = f", and {len(found.not_tried) - NAMED} more" if len(found.not_tried) > NAMED else ""
         lines.append(
-            f"not tried for lack of time: {len(found.not_tried)} of {found.tried + len(found.not_tried)} option sets "
-            f"({names}{more}); a longer --budget tries more"
+            f"not tried within the budget: {len(found.not_tried)} of {found.tried + len(found.not_tried)} option sets "
+            f"({names}{more}); {'more --replays try' if choice.whole.budget.counted else 'a longer --budget tries'} more"
         )
     if choice.not_replayed:
         names = ", ".join(one.name for one in choice.not_replayed)
-        lines.append(f"not replayed on the whole file for lack of time: {names}")
+        lines.append(f"not replayed on the whole file within the budget: {names}")
     return lines
 
 
@@ -385,17 +401,13 @@ def _as_json(args: argparse.Namespace, result: Result) -> dict[str, Any]:
 def run(args: argparse.Namespace) -> int:
     """Exit status 0; 1 if --verify did not confirm the prediction."""
     from steve.allocstats.replay import Replay
+    from steve.tune.budget import Budget
     from steve.tune.verify import verify
 
     replay = Replay()
+    budget = Budget(args.replays, counted=True) if args.replays else Budget(args.budget)
     with scratch_folder("steve-tune-") as folder, Progress("tune", args.quiet, "replays") as progress:
-        done = [0]
-
-        def tick() -> None:
-            done[0] += 1
-            progress(done[0])
-
-        choice = _measured(args, replay, folder, tick)
+        choice = _measured(args, replay, budget, folder, lambda: progress(budget.replays, args.replays or 0))
         result = Result(choice)
         if args.verify and choice.contender == choice.reference:
             note(NAME, f"--verify: nothing to check: only {choice.reference.name} was replayed")

@@ -498,11 +498,12 @@ cdef class OpsFile:
     """An open ops or lockops file, text or binary, plain or compressed with zstd. path "-" is standard input.
 
     name: the file's name in messages (default: the path). kind: "ops" or "lockops", which determines whether L is
-    a Load or a Lock; None: find out from the file. Raises TraceError if the file cannot be opened.
+    a Load or a Lock; None: find out from the file. accesses: without them, those of a binary file are left out, which is
+    faster; addresses may then be 0. Raises TraceError if the file cannot be opened.
 
     Attribute problem: as in Trace; its place is a line number if the file is text."""
 
-    def __cinit__(self, str path, str name=None, *, kind=None):
+    def __cinit__(self, str path, str name=None, *, kind=None, bint accesses=True):
         cdef mt_error err
         cdef bytes path_bytes = os.fsencode(path)
         cdef const char *c_path = path_bytes
@@ -513,6 +514,8 @@ cdef class OpsFile:
             self.r = ops_open(c_path, hint, &err)
         if self.r == NULL:
             raise trace_error(path, self.name, &err, False)
+        if not accesses:
+            ops_pass_accesses(self.r)
         if not ops_reader_check(self.r):
             raise MemoryError
 

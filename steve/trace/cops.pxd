@@ -25,6 +25,7 @@ cdef extern from "memtrace/ops.h" nogil:
     bint ops_reader_is_binary(const ops_reader *r)
     int ops_next(ops_reader *r, const op **ops, size_t *n)
     const mt_error *ops_reader_error(const ops_reader *r)
+    void ops_pass_accesses(ops_reader *r)
     bint ops_reader_check(ops_reader *r)
     uint64_t ops_reader_shared(const ops_reader *r)
     uint64_t ops_reader_bytes(const ops_reader *r, uint64_t *total)

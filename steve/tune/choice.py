@@ -11,7 +11,6 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -55,7 +54,7 @@ class Choice:
 
     @property
     def not_replayed(self) -> list[OptionSet]:
-        """The candidates that there was no time to replay on the whole file."""
+        """The candidates for which the budget was too small to replay them on the whole file."""
         return [one for one in self.candidates if one not in self.whole.samples]
 
     @property
@@ -89,7 +88,7 @@ class Choice:
         replays = min(bench.count(one), bench.count(base))
         if replays and not self._gains(bench, one, base):
             return f"not better than {base.name} on {part}"
-        return "replayed too few times for lack of time" if replays < LEAST_ROUNDS else ""
+        return "replayed too few times" if replays < LEAST_ROUNDS else ""
 
     def _gains(self, bench: Bench, one: OptionSet, base: OptionSet) -> bool:
         """Does an option set certainly cost less than another one, by more than what counts as equal?"""
@@ -111,17 +110,17 @@ def choose(
     found: Found,
     benches: tuple[Bench, Bench, Bench],
     held_out_name: str,
-    deadline: float,
     tick: Callable[[], None],
 ) -> Choice:
-    """Replay the best of the search again, until the deadline at most. defaults: those of all allocators, the reference
-    first. benches: on the part that was searched, the whole file and the held-out part."""
+    """Replay the best of the search again, until the budget is spent at most. defaults: those of all allocators, the
+    reference first. benches: on the part that was searched, the whole file and the held-out part."""
     searched, whole, held_out = benches
-    held_out.measure(defaults[:1], 1, deadline, tick)
-    room = int((deadline - time.monotonic()) / (whole.each + held_out.each) / (LEAST_ROUNDS + 1))
+    end = whole.budget.amount
+    held_out.measure(defaults[:1], 1, end, tick)
+    room = int((end - whole.budget.spent) / (whole.each + held_out.each) / (LEAST_ROUNDS + 1))
     final = _final(found, defaults)
     chosen = final[: max(1, room)]
     for _ in range(ROUNDS):
-        whole.measure(chosen, 1, deadline, tick)
-        held_out.measure(chosen, 1, deadline, tick)
+        whole.measure(chosen, 1, end, tick)
+        held_out.measure(chosen, 1, end, tick)
     return Choice(goal, defaults[0], found, searched, whole, held_out, held_out_name, final)

@@ -12,12 +12,12 @@ import json
 import random
 import statistics
 import subprocess
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from steve.allocstats.intervals import Median, median, ratio
 from steve.allocstats.replay import Replay
+from steve.tune.budget import Budget
 from steve.tune.options import Allocator, OptionSet
 
 SEED = 1
@@ -54,19 +54,19 @@ class Samples:
 
 
 class Bench:
-    """Measurements on one ops file. latency: also time single operations."""
+    """Measurements on one ops file, by which a budget is spent. latency: also time single operations."""
 
-    def __init__(self, replay: Replay, ops: str, latency: bool, options: tuple[str, ...] = ()) -> None:
-        self.replay, self.ops = replay, ops
+    def __init__(self, replay: Replay, ops: str, latency: bool, budget: Budget, options: tuple[str, ...] = ()) -> None:
+        self.replay, self.ops, self.budget = replay, ops, budget
         self.arguments = ("--system", ops, "-q", *(["--latency"] if latency else []), *options)
         self.samples: dict[OptionSet, Samples] = {}
-        self.replays, self.seconds = 0, 0.0
+        self.replays, self.spent = 0, 0.0
         self._random = random.Random(SEED)
 
     @property
     def each(self) -> float:
-        """Seconds that a replay takes, on average."""
-        return max(self.seconds / max(self.replays, 1), 1e-6)
+        """What a replay takes of the budget, on average."""
+        return max(self.spent / max(self.replays, 1), 1e-6)
 
     def once(self, candidate: OptionSet) -> None:
         """Replay once with these options. A failure is kept with the candidate."""
@@ -74,9 +74,10 @@ class Bench:
         if samples.failure:
             return
         preload = {"LD_PRELOAD": candidate.allocator.library} if candidate.allocator.library else {}
-        begun = time.monotonic()
+        before = self.budget.spent
         outcome = self.replay.run(*self.arguments, env={**preload, **candidate.environment()})
-        self.seconds += time.monotonic() - begun
+        self.budget.replays += 1
+        self.spent += self.budget.spent - before
         self.replays += 1
         if outcome.status != 0:
             samples.failure = outcome.message
@@ -84,14 +85,14 @@ class Bench:
         samples.add(json.loads(outcome.output))
 
     def measure(
-        self, candidates: Iterable[OptionSet], rounds: int, deadline: float, tick: Callable[[], None]
+        self, candidates: Iterable[OptionSet], rounds: int, end: float, tick: Callable[[], None]
     ) -> list[OptionSet]:
-        """Replay each candidate `rounds` times, in random order. No replay begins after the deadline. Returns the
-        candidates that have been measured, now or before."""
+        """Replay each candidate `rounds` times, in random order. No replay begins when `end` of the budget is spent.
+        Returns the candidates that have been measured, now or before."""
         chosen = list(candidates)
         for _ in range(rounds):
             for candidate in self._random.sample(chosen, len(chosen)):
-                if time.monotonic() >= deadline:
+                if self.budget.spent >= end:
                     return self.measured(chosen)
                 self.once(candidate)
                 tick()

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import itertools
 import random
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -19,7 +18,7 @@ from steve.allocstats.intervals import ratio
 from steve.tune.measure import Bench, Samples
 from steve.tune.options import Allocator, OptionSet
 
-RUNGS = ((3, 0.4), (4, 0.3), (8, 0.3))  # additional replays of each candidate, and the part of the time
+RUNGS = ((3, 0.4), (4, 0.3), (8, 0.3))  # additional replays of each candidate, and the part of the budget
 LEAST_KEPT, FINALISTS, DRAWN, COMBINED = 8, 6, 10, 4
 SEED = 1
 SAME = 0.005  # a difference of this part or less counts as none
@@ -28,8 +27,8 @@ CLOSE = 0.003  # scores whose difference is less may be ranked by the number of 
 
 @dataclass
 class Found:
-    """What the search found. finalists: best first. tried: how many option sets. not_tried: those for which the time
-    was too short. unusable: with the reasons. ineffective: settings without an effect, by allocator."""
+    """What the search found. finalists: best first. tried: how many option sets. not_tried: those for which the budget
+    was too small. unusable: with the reasons. ineffective: settings without an effect, by allocator."""
 
     finalists: list[OptionSet]
     tried: int
@@ -102,16 +101,16 @@ class Search:
         """The candidates, best first."""
         return ranked(self.bench, candidates, self.reference, self.goal)
 
-    def room(self, seconds: float, rounds: int) -> int:
-        """How many candidates can be replayed so many times in that time, as the replays so far took."""
-        return int(seconds / self.bench.each / rounds)
+    def room(self, amount: float, rounds: int) -> int:
+        """How many candidates can be replayed so many times with that much of the budget, as the replays so far took."""
+        return int(amount / self.bench.each / rounds)
 
-    def first_candidates(self, alone: list[OptionSet], seconds: float, deadline: float) -> list[OptionSet]:
-        """Those of the settings that the first rung has time for. The defaults are replayed once before, the reference
+    def first_candidates(self, alone: list[OptionSet], amount: float, end: float) -> list[OptionSet]:
+        """Those of the settings for which the first rung has enough of the budget. The defaults are replayed once before, the reference
         first."""
         for default in self.defaults:
-            self.bench.measure([default], 1, deadline, self.tick)
-        room = self.room(seconds, 2)
+            self.bench.measure([default], 1, end, self.tick)
+        room = self.room(amount, 2)
         return alone if room >= len(alone) else self.source.sample(alone, room)
 
     def more_candidates(self, alone: list[OptionSet], ineffective: dict[str, list[str]]) -> list[OptionSet]:
@@ -145,18 +144,18 @@ class Search:
         time_ratio = ratio(mine.cpu, base.cpu)
         return time_ratio.low > 1 + SAME or time_ratio.high < 1 - SAME
 
-    def run(self, threads: bool, deadline: float) -> Found:
-        """Search until the deadline, at most. SteveError if the reference cannot be replayed."""
-        begun = time.monotonic()
-        seconds = max(0.0, deadline - begun)
+    def run(self, threads: bool, end: float) -> Found:
+        """Search until `end` of the budget is spent, at most. SteveError if the reference cannot be replayed."""
+        begun = self.bench.budget.spent
+        amount = max(0.0, end - begun)
         considered = [one for default in self.defaults for one in singles(default.allocator, threads)]
-        candidates = self.first_candidates(considered, seconds * RUNGS[0][1], deadline)
+        candidates = self.first_candidates(considered, amount * RUNGS[0][1], end)
         ineffective: dict[str, list[str]] = {}
         ranked: list[OptionSet] = []
         share = 0.0
         for number, (rounds, part) in enumerate(RUNGS):
             share += part
-            until = begun + seconds * share
+            until = begun + amount * share
             usable = self.bench.measure(dict.fromkeys([*self.defaults, *candidates]), rounds, until, self.tick)
             ranked = self.ranked(usable) if self.bench.measured([self.reference]) else []
             candidates = ranked[: max(LEAST_KEPT, len(ranked) // 3)]
@@ -165,7 +164,7 @@ class Search:
                 ineffective = self.ineffective(alone)
                 more = self.more_candidates(alone, ineffective)
                 considered += more
-                room = max(0, self.room(seconds * RUNGS[1][1], 2) - len(candidates))
+                room = max(0, self.room(amount * RUNGS[1][1], 2) - len(candidates))
                 candidates = list(dict.fromkeys([*candidates, *more[:room]]))
         samples = self.bench.samples
         return Found(
