@@ -178,9 +178,14 @@ def of_c(chosen: blocks.Blocks, reached: Reached) -> rollups.Sums | None:
 
 
 CLOSED = (
-    "Lua freed all its objects when its state was closed, so none is listed. In a recording under Valgrind with "
-    "--universe=at-exit, --to 'at exit' lists those that were alive before; `steve sites --sort live_bytes_at_peak` lists "
-    "those at the peak"
+    "Lua freed all its objects when its state was closed, so none is listed. `require 'ljtrace'.snapshot('end')` in "
+    "the script and --to end, or under Valgrind --universe=at-exit and --to 'at exit', list those that were alive before; "
+    "`steve sites --sort live_bytes_at_peak` lists those at the peak"
+)
+AT_EXIT = "at exit"
+RETURNED = (
+    "most objects of Lua are garbage at this mark. All that only local variables of the main script held is, since it "
+    "has returned. `require 'ljtrace'.snapshot('end')` as its last line, and --to end, show what these hold"
 )
 
 
@@ -210,13 +215,28 @@ def c_text(reach: Reachability) -> str:
     return f"; of C: {known}" + (f"; {own:,} are the runtime libraries' own" if own else "")
 
 
+def hint(chosen: blocks.Blocks, survivors: Survivors, reach: Reachability) -> str | None:
+    """What to do if the recording cannot show what Lua held."""
+    if chosen.is_whole() and is_lua_closed(chosen.trace, survivors):
+        return CLOSED
+    if chosen.args.end == AT_EXIT and reach.lua is not None:
+        held, lost = lua_bytes(reach.lua)
+        return RETURNED if lost > held else None
+    return None
+
+
+def lua_bytes(lua: rollups.Sums) -> tuple[int, int]:
+    """The bytes of reachable and of unreachable objects."""
+    return int(lua.rows["reachable"].sum()), int(lua.rows["unreachable"].sum())
+
+
 def heading(live: rollups.Sums, reach: Reachability) -> str:
     """The heading of the table. live: sums of the blocks alive at the end."""
     count, size = (int(live.rows[key].sum()) for key in ("live_blocks", "live_bytes"))
     title = f"{count:,} blocks of {size:,} bytes never freed{c_text(reach)}"
     if reach.lua is None:
         return title
-    held, lost = (int(reach.lua.rows[key].sum()) for key in ("reachable", "unreachable"))
+    held, lost = lua_bytes(reach.lua)
     return f"{title}; objects of Lua: {held:,} bytes reachable, {lost:,} garbage"
 
 
@@ -285,6 +305,6 @@ def run(args: argparse.Namespace) -> int:
     make = partial(row_of, total=int(live.rows["live_bytes"].sum()))
     rows = rollups.SummedRows(rollup, joined(live, made, reach), make).ranked(args.sort)
     listing.write_ranked(args, chosen.title(title), rows, shown(reach, args.by))
-    if chosen.is_whole() and is_lua_closed(chosen.trace, found.survivors):
-        messages.note(NAME, CLOSED, args.quiet)
+    if advice := hint(chosen, found.survivors, reach):
+        messages.note(NAME, advice, args.quiet)
     return chosen.verdict()
