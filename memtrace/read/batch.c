@@ -61,7 +61,9 @@ static bool add_segment(struct batch *p, const struct codebook *b, uint32_t line
 
 bool batch_learn(struct batch *p, const struct codebook *b)
 {
-    if (!array_reserve(&p->segments, &p->room_segments, b->line_count, sizeof *p->segments))
+    /* room for one access: there is a first one in the array even if no segment has any */
+    if (!array_reserve(&p->segments, &p->room_segments, b->line_count, sizeof *p->segments) ||
+        !array_reserve(&p->accesses, &p->room_accesses, 1, sizeof *p->accesses))
         return false;
     for (uint32_t i = p->n_segments; i < b->line_count; i++)
         p->segments[i] = (struct mt_segment_word){0};
