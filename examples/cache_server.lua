@@ -78,13 +78,15 @@ function Cache:drop(key)
     end
 end
 
--- Make room by dropping the values that were put first.
+-- Make room by dropping the keys that were put first. A key that is put again keeps its place.
 function Cache:put(key, value, size)
+    if not self.values[key] then
+        self.last = self.last + 1
+        self.order[self.last] = key
+    end
     self:drop(key)
     self.values[key], self.sizes[key] = value, size
     self.bytes = self.bytes + size
-    self.last = self.last + 1
-    self.order[self.last] = key
     while self.bytes > LIMIT do
         self:drop(self.order[self.first])
         self.order[self.first] = nil
