@@ -432,7 +432,7 @@ def test_known_delay_is_measured(ops: tuple[Path, Model], tmp_path: Path) -> Non
     [
         ("crash", "crashed: Segmentation fault"),
         ("exit", "ended by itself with status 7"),
-        ("loop", "did nothing for 20 s"),
+        ("loop", "did nothing for 5 s"),
         ("escape", "is not inside the heap"),
         ("overlap", "was overwritten"),
     ],
@@ -441,7 +441,7 @@ def test_bad_allocator_fails_alone(way: str, words: str, tmp_path: Path) -> None
     text = random_ops(3000, seed=6)
     path = tmp_path / "ops"
     path.write_text(text)
-    patience = ["--timeout", 20] if way == "loop" else []
+    patience = ["--timeout", 5] if way == "loop" else []
     r = stats(
         BAD,
         path,
