@@ -37,49 +37,109 @@ def _arms(one: Median) -> list[list[float]]:
 
 
 Box = tuple[float, float, float, float]  # left, bottom, right, top in pixels
+Segment = tuple[float, float, float, float]  # from x, y to x, y
 
 
 def _overlap(a: Box, b: Box) -> bool:
     return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
 
 
-def _place_for(x: float, y: float, width: float, height: float, taken: list[Box], inside: Box) -> tuple[float, float]:
-    """The lower left corner of a label near (x, y) that overlaps nothing and lies inside, the nearest one; to the right
-    of the point if there is none."""
-    for far in (11, 20, 32, 46, 62, 80, 100, 125):
-        for angle in (0, 180, 90, 270, 30, 330, 150, 210, 60, 300, 120, 240):
-            dx, dy = math.cos(math.radians(angle)), math.sin(math.radians(angle))
-            left = x + far * dx + (0 if dx > 0.3 else -width if dx < -0.3 else -width / 2)
-            bottom = y + far * dy - height / 2
-            box = (left, bottom, left + width, bottom + height)
-            if box[0] < inside[0] or box[1] < inside[1] or box[2] > inside[2] or box[3] > inside[3]:
-                continue
-            if not any(_overlap(box, other) for other in taken):
-                return left, bottom
-    return x + 11, y - height / 2
+def _crosses(line: Segment, box: Box) -> bool:
+    """Is a part of the line in the box?"""
+    x, y, begin, end = line[0], line[1], 0.0, 1.0
+    for at, way, low, high in ((x, line[2] - x, box[0], box[2]), (y, line[3] - y, box[1], box[3])):
+        if abs(way) < 1e-9:
+            if not low < at < high:
+                return False
+            continue
+        first, second = sorted(((low - at) / way, (high - at) / way))
+        begin, end = max(begin, first), min(end, second)
+    return begin < end
 
 
-def _bars(axes: Any, x: float, y: Median) -> Box:
-    """The pixels of a point with its upright error bar."""
-    left, low = axes.transData.transform((x, max(y.low, 1e-3)))
-    high = axes.transData.transform((x, max(y.high, 1e-3)))[1]
-    middle = axes.transData.transform((x, max(y.value, 1e-3)))[1]
-    return left - 5, min(low, middle - 5), left + 5, max(high, middle + 5)
+def _leader(x: float, y: float, box: Box) -> Segment:
+    """The line from a point to the nearest place of its label."""
+    return x, y, min(max(x, box[0]), box[2]), min(max(y, box[1]), box[3])
+
+
+class Labels:
+    """Places for labels in a panel, so that none overlaps another one.
+
+    inside: the panel. signs: the boxes of the points, bars: those of their error bars. If possible, a label also covers no
+    sign, no bar and no line from a point to its label, and its own line crosses no label and no other sign. Of such
+    places the nearest is used."""
+
+    def __init__(self, inside: Box, signs: list[Box], bars: list[Box]) -> None:
+        self.inside, self.signs, self.bars = inside, signs, bars
+        self.placed: list[Box] = []
+        self.lines: list[Segment] = []
+
+    def _flaw(self, box: Box, line: Segment, sign: Box) -> int:
+        """How bad a place is: 0 has no fault, 3 overlaps a label."""
+        if any(_overlap(box, other) for other in self.placed):
+            return 3
+        if any(_overlap(box, other) for other in self.signs):
+            return 2
+        if any(_overlap(box, other) for other in self.bars) or any(_crosses(other, box) for other in self.lines):
+            return 1
+        others = [other for other in (*self.placed, *self.signs) if other != sign]
+        return 1 if any(_crosses(line, other) for other in others) else 0
+
+    def place(self, sign: Box, width: float, height: float) -> tuple[float, float]:
+        """The lower left corner of the label of the point with this sign."""
+        x, y = (sign[0] + sign[2]) / 2, (sign[1] + sign[3]) / 2
+        best: tuple[int, Box, Segment] | None = None
+        far, farthest = 11.0, max(self.inside[2] - self.inside[0], self.inside[3] - self.inside[1])
+        while far < farthest and (best is None or best[0]):
+            for angle in (0, 180, 90, 270, 30, 330, 150, 210, 60, 300, 120, 240):
+                dx, dy = math.cos(math.radians(angle)), math.sin(math.radians(angle))
+                left = x + far * dx + (0 if dx > 0.3 else -width if dx < -0.3 else -width / 2)
+                bottom = y + far * dy - height / 2
+                box = (left - 2, bottom, left + width + 2, bottom + height)
+                if box[0] < self.inside[0] or box[1] < self.inside[1]:
+                    continue
+                if box[2] > self.inside[2] or box[3] > self.inside[3]:
+                    continue
+                line = _leader(x, y, box)
+                flaw = self._flaw(box, line, sign)
+                if best is None or flaw < best[0]:
+                    best = flaw, box, line
+                if not flaw:
+                    break
+            far *= 1.3
+        if best is None:
+            return x + 11, y - height / 2
+        self.placed.append(best[1])
+        self.lines.append(best[2])
+        return best[1][0] + 2, best[1][1]
+
+
+def _bars(axes: Any, x: Median, y: Median) -> list[Box]:
+    """The pixels of the error bars of a point."""
+
+    def pixels(*at: float) -> tuple[float, float]:
+        left, bottom = axes.transData.transform([max(value, 1e-3) for value in at])
+        return left, bottom
+
+    px, py = pixels(x.value, y.value)
+    left, right = pixels(x.low, y.value)[0], pixels(x.high, y.value)[0]
+    low, high = pixels(x.value, y.low)[1], pixels(x.value, y.high)[1]
+    return [(px - 3, low, px + 3, high), (left, py - 3, right, py + 3)]
 
 
 def _draw_labels(axes: Any, points: list[Point]) -> None:
     """Write the labels beside the points, joined by a line to points that are not close."""
     figure = axes.figure
     figure.canvas.draw()  # so that the positions in pixels are final
-    taken = [_bars(axes, point.space.value, point.time) for point in points]
-    inside = tuple(axes.get_window_extent().extents)
-    for point in points:
-        px, py = axes.transData.transform((point.space.value, max(point.time.value, 1e-3)))
+    centres = [axes.transData.transform((point.space.value, max(point.time.value, 1e-3))) for point in points]
+    signs = [(px - 6, py - 6, px + 6, py + 6) for px, py in centres]
+    bars = [bar for point in points for bar in _bars(axes, point.space, point.time)]
+    labels = Labels(tuple(axes.get_window_extent().extents), signs, bars)
+    for point, sign, (px, py) in zip(points, signs, centres):
         text = axes.text(0, 0, point.label, fontsize=9)
         size = text.get_window_extent()
         text.remove()
-        left, bottom = _place_for(px, py, size.width, size.height, taken, inside)
-        taken.append((left - 2, bottom, left + size.width + 2, bottom + size.height))
+        left, bottom = labels.place(sign, size.width, size.height)
         gap = math.hypot(max(left - px, px - left - size.width, 0), max(bottom - py, py - bottom - size.height, 0))
         axes.annotate(
             point.label,
@@ -88,9 +148,10 @@ def _draw_labels(axes: Any, points: list[Point]) -> None:
             textcoords="offset points",
             color=point.color,
             fontsize=9,
+            verticalalignment="bottom",
             bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.4},
             arrowprops=(
-                {"arrowstyle": "-", "color": point.color, "linewidth": 0.7, "alpha": 0.7} if gap > 14 else None
+                {"arrowstyle": "-", "color": point.color, "linewidth": 0.7, "alpha": 0.7} if gap > 12 else None
             ),
         )
 

@@ -46,11 +46,11 @@ def draw_tuned(choice: Choice, title: str, stem: str, formats: list[str]) -> lis
         for number, one in enumerate(choice.rows, 1)
     ]
     legend_rows = (len(points) + 3) // 2
-    height = 5.4 + 0.21 * legend_rows
+    height = 5.4 + 0.19 * legend_rows
     with drawing() as plt:
         figure, axes = plt.subplots(figsize=(9.5, height))
         figure.subplots_adjust(
-            left=0.11, right=0.97, top=1 - 0.75 / height, bottom=(0.75 + 0.21 * legend_rows) / height
+            left=0.11, right=0.97, top=1 - 0.75 / height, bottom=(0.75 + 0.19 * legend_rows) / height
         )
         figure.text(0.03, 1 - 0.25 / height, title, fontsize=14, fontweight="bold", va="center")
         draw_plane(axes, points, "peak resident memory of heap and allocator", "CPU time of the replay")
