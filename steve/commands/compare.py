@@ -41,7 +41,8 @@ columns of the table:
   inside    percent of the resident bytes that are in blocks beyond the requested sizes (internal fragmentation)
   headers   percent that are headers of blocks
   outside   percent in pages between blocks: free chunks, tables, headers that the allocator does not tell
-  faults    page faults
+  faults    page faults. Those of pages that only a program writes to are not in time and faults: the lines below the
+            table have their number. Compare times with `steve tune --goal=time` if it is large
   mem.calls  calls of mmap, munmap, mremap, madvise and brk for the heap; other system calls are not counted
 
 With --threads=1,2,4 the threads of OPS (steve ops --threads) are replayed on so many real ones instead, and the table
@@ -182,6 +183,18 @@ HEADINGS = (
 )
 
 
+def _not_in_times(result: Comparison) -> list[str]:
+    """What the times lack: the page faults of the program's own writes, by allocator."""
+    lacking = sorted((entry for entry in result.real if entry.program_faults >= 1), key=lambda e: -e.program_faults)
+    if not lacking:
+        return []
+    counts = ", ".join(f"{entry.name} {entry.program_faults:,.0f}" for entry in lacking)
+    return [
+        f"not in times and faults: page faults of pages that only the program writes to: {counts}",
+        "  (steve tune --goal=time measures with them)",
+    ]
+
+
 def _table(result: Comparison) -> str:
     time, space = result.places("time"), result.places("resident")
     rows = [_row(entry, result, time, space) for entry in sorted(result.entries, key=lambda e: e.time.value)]
@@ -194,6 +207,7 @@ def _table(result: Comparison) -> str:
         f"{human_ns(result.clock_cost)}; {left_out:,.0f} single timings were left out because the thread was preempted",
         f"the frontier of time and space: {', '.join(entry.name for entry in result.frontier())}",
     ]
+    lines += _not_in_times(result)
     missing = result.without_hardware()
     if missing:
         lines.append(f"this machine does not give counters of {', '.join(missing)}".replace("_", " "))
@@ -213,6 +227,7 @@ def _entry_as_json(entry: Entry) -> dict[str, Any]:
         "allocator": entry.name,
         "time_ns": entry.time.as_list(),
         **{key: _list(entry.median(key)) for key in keys},
+        "program_faults": entry.program_faults,
         "rounds": entry.rounds,
     }
 

@@ -6,6 +6,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import shutil
@@ -16,17 +17,26 @@ from pathlib import Path
 
 import pytest
 
-from steve.allocstats.intervals import median, places
+from steve.allocstats.compare import compare as measured
+from steve.allocstats.intervals import Median, median, places
+from steve.allocstats.replay import Replay
+from steve.commands.compare import _as_json
+from steve.plots.frontier import Point, draw_plane
+from steve.plots.style import drawing
 
-STAND_IN = """#!/usr/bin/python3
-import json, os, random, sys
+STAND_IN = """#!/usr/bin/python3 -SE
+import os, sys
 
 TIMES = {"null": 5, "fast": 20, "twin": 20, "slow": 40, "hungry": 30, "starved": 1, "broken": 1}
 args = sys.argv[1:]
+
+def show(answer):  # importing json and random would take longer than all the rest
+    print(str(answer).replace("'", '"').replace("True", "true").replace("None", "null"))
+
 if "--list" in args:
-    print(json.dumps([{"name": n, "available": True, "reason": "", "least_heap": 0} for n in TIMES]))
+    show([{"name": n, "available": True, "reason": "", "least_heap": 0} for n in TIMES])
 elif "--peakmem" in args:
-    print(json.dumps({"live_peak": 10000}))
+    show({"live_peak": 10000})
 else:
     name, heap = args[args.index("-a") + 1], int(args[args.index("--heap") + 1])
     with open(os.environ["CALLS"], "a") as log:
@@ -36,13 +46,14 @@ else:
     if name == "broken":
         sys.stderr.write("steve-replay: broken: at operation 3: crashed\\n")
         sys.exit(1)
-    cpu = int(1000 * (TIMES[name] + random.uniform(0, 2)))
+    cpu = int(1000 * TIMES[name] + int.from_bytes(os.urandom(2), "big") % 2000)
     space = {"fast": 30000, "slow": 20000}.get(name, 30000)
-    print(json.dumps({"driver": name, "heap": heap, "confined": True, "operations": 1000, "cpu_ns": cpu, "wall_ns": cpu,
+    space -= 5 * 4096 if name == "fast" and "--touch=none" in args else 0
+    show({"driver": name, "heap": heap, "confined": True, "operations": 1000, "cpu_ns": cpu, "wall_ns": cpu,
         "minor_faults": 3, "major_faults": 0, "yields": 0, "preemptions": 0, "memory_calls": 7, "cycles": None,
         "instructions": None, "cache_misses": None, "dtlb_misses": None, "p50_ns": 5, "p99_ns": 50, "p999_ns": 100,
         "max_ns": 1000, "timed": 990, "left_out": 10, "clock_step_ns": 10.0, "clock_cost_ns": 30.0, "live_peak": 10000,
-        "resident": space, "mapped": 40000, "used": 10000, "usable": 12000, "headers": 800, "outside": 0}))
+        "resident": space, "mapped": 40000, "used": 10000, "usable": 12000, "headers": 800, "outside": 0})
 """
 
 
@@ -113,6 +124,7 @@ def test_rounds_heap_and_ranking(stand_in: Path) -> None:
     value, low, high = by_name["slow"]["time_ns"]
     assert 33 < low <= value <= high < 37, "without the cost of the null driver"
     assert 5 <= result["null_time_ns"][0] <= 7 and by_name["slow"]["usable"] == [12000] * 3
+    assert [by_name[name]["program_faults"] for name in ("fast", "slow")] == [5, 0]
     assert by_name["slow"]["cycles"] is None and len(by_name["slow"]["rounds"]) == 9
     calls = [line.split() for line in (stand_in / "calls").read_text().splitlines()]
     measured = [name for name, heap in calls if int(heap) == result["heap"]][-5 * 9 :]
@@ -130,6 +142,7 @@ def test_the_table(stand_in: Path) -> None:
     assert fast.startswith("1") and "<10 ns" in fast and " 6.7%  " in fast and " 2.7%  " in fast and " 57.3%  " in fast
     assert "100 single timings were left out" in done.stdout and "the clock's step is 10 ns" in done.stdout
     assert "the frontier of time and space: fast, slow" in done.stdout
+    assert "\nnot in times and faults: page faults of pages that only the program writes to: fast 5\n" in done.stdout
     assert lines[-1] == "this machine does not give counters of cycles, instructions, cache misses, dtlb misses"
     assert (stand_in / "x.svg").exists() and "wrote" in done.stderr
 
@@ -157,6 +170,37 @@ def test_wrong_usage(words: list[str], status: int, error: str, stand_in: Path) 
     assert done.returncode == status and error in done.stderr
 
 
+@pytest.mark.parametrize("count", [6, 24, 40])
+def test_labels_of_crowded_points_do_not_overlap(count: int) -> None:
+    """Two crowds of points with long error bars, as option sets of two allocators are, and some beside them."""
+    from matplotlib.text import Text
+
+    chance, points = random.Random(count), []
+    for number in range(count):
+        space = chance.choice((36, 44)) + chance.uniform(0, 0.3) + (number % 5 == 0) * 4
+        time = 30 + chance.uniform(0, 3)
+        wide = Median(time, time - chance.uniform(0, 2), time + chance.uniform(0, 4), 5)
+        points.append(
+            Point(
+                f"{number}" if count < 40 else f"allocator {number}",
+                "black",
+                Median(space, space, space + 0.1, 5),
+                wide,
+            )
+        )
+    with drawing() as plt:
+        figure, axes = plt.subplots(figsize=(7, 4))
+        draw_plane(axes, points, "space", "time")
+        figure.canvas.draw()
+        labels = [Text.get_window_extent(text) for text in axes.texts]  # without the lines to the points
+        signs = [axes.transData.transform((point.space.value, point.time.value)) for point in points]
+        inside = axes.get_window_extent()
+    assert len(labels) == count
+    assert not [(a, b) for a, b in itertools.combinations(labels, 2) if a.overlaps(b)]
+    assert not [(label, at) for label in labels for at in signs if label.contains(*at)]
+    assert not [one for one in labels if not (inside.contains(one.x0, one.y0) and inside.contains(one.x1, one.y1))]
+
+
 # -- with the real steve-replay ----------------------------------------------------------------
 
 
@@ -177,15 +221,15 @@ TEN = ("glibc", "jemalloc", "mimalloc", "tcmalloc", "tbbmalloc", "luajit", "tlsf
 @pytest.mark.skipif(not shutil.which("steve-replay"), reason="steve-replay is not built")
 def test_three_repetitions_do_not_contradict_each_other(tmp_path: Path) -> None:
     ops = _ops(tmp_path / "app-ops")
-    listed = subprocess.run(["steve-replay", "--list", "--json"], capture_output=True, text=True, check=True).stdout
-    names = [one["name"] for one in json.loads(listed) if one["available"] and one["name"] in TEN]
-    if len(names) < 5:
-        pytest.skip(f"only {', '.join(names)} of the allocators to compare are there")
+    replay = Replay()
+    drivers = [one for one in replay.drivers() if one.available and one.name in TEN]
+    if len(drivers) < 5:
+        pytest.skip(f"only {len(drivers)} of the allocators to compare are there")
     results = []
     for seed in (1, 2, 3):
-        done = compare(ops, "--allocator", ",".join(names), "--seed", seed, "--json", "-q")
-        assert done.returncode == 0, done.stderr
-        results.append(json.loads(done.stdout))
+        found = measured(replay, str(ops), drivers, 4 << 20, 7, seed, (), lambda done, total: None)
+        assert not found.failures
+        results.append(_as_json(found, [], []))
     for measure in ("time", "space"):
         certain = [{(a, b) for a, b in one[measure]["certain"]} for one in results]
         assert all(certain), "some differences are certain"
