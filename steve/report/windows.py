@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 NAME_LIMIT = 160  # characters of a name
 MOST_SITES = 2000
 MOST_BYTES = 5 << 19  # of the compressed data
+LEVEL = 6  # of zlib: 9 takes three times as long for 2% fewer bytes
 CODE = ("C", "Lua", "inlined", "virtual machine")
 ROLLUPS = ("function", "line", "file", "object")
 OTHERS, NO_STACK = "others", "no stack recorded"
@@ -220,7 +221,7 @@ def packed(head: dict[str, Any], cells: np.ndarray) -> bytes:
         *(cells[name] for name in SUMS),
     ]
     text = json.dumps(head, separators=(",", ":")).encode()
-    return zlib.compress(struct.pack("<I", len(text)) + text + b"".join(map(varints, columns)), 9)
+    return zlib.compress(struct.pack("<I", len(text)) + text + b"".join(map(varints, columns)), LEVEL)
 
 
 def timeline_of(profile: HeapProfile) -> dict[str, list[int]]:

@@ -9,6 +9,9 @@
 #include "steve/kernels/base/live_blocks.h"
 #include "steve/kernels/base/prefetch.h"
 
+#define AHEAD_INDEX 8
+#define AHEAD_CELL 4
+
 void cells_init(struct cells *c, size_t most)
 {
     *c = (struct cells){.width = 1, .next = 1, .most = most};
@@ -476,6 +479,34 @@ static bool take_segment(struct cells *c, const struct mt_batch *batch, const st
     return true;
 }
 
+/* The element of the index at which the search for the cell of a Free begins. NULL: no search is expected. */
+static uint32_t *index_of_free(const struct cells *c, const struct mt_event *e)
+{
+    const struct cells_block *b = &c->blocks[e->slot];
+
+    if (e->kind != MT_FREE || e->slot >= c->blocks_room || b->state != LIVE_HERE || b->made == c->now)
+        return NULL;
+    return &c->of_cells.at[hash_of_cell(b->group, b->made, c->now) & (c->of_cells.room - 1)];
+}
+
+/* Prefetch what n events will need, whose blocks were prefetched AHEAD_EVENTS before: of a Free that is AHEAD_INDEX
+ * events away the element of the index, and of one that is AHEAD_CELL events away the cell. */
+static void prefetch_cells(const struct cells *c, const struct mt_batch *p, const struct mt_event *next,
+                           unsigned n)
+{
+    const struct mt_event *end = p->events + p->n_events;
+
+    for (const struct mt_event *last = next + n; next < last; next++) {
+        uint32_t *index = end - next > AHEAD_INDEX ? index_of_free(c, next + AHEAD_INDEX) : NULL;
+
+        if (index)
+            fetch_soon(index);
+        index = end - next > AHEAD_CELL ? index_of_free(c, next + AHEAD_CELL) : NULL;
+        if (index && *index)
+            fetch_soon(&c->cells[*index - 1].sums.frees);
+    }
+}
+
 bool cells_feed_batch(struct cells *c, const struct mt_batch *batch)
 {
     const struct ahead ahead = {c->blocks, c->blocks_room, sizeof *c->blocks, 0, sizeof *c->blocks};
@@ -490,10 +521,12 @@ bool cells_feed_batch(struct cells *c, const struct mt_batch *batch)
             if (!take_segment(c, batch, step, places))
                 return false;
             places += batch->segments[step->segment].words;
-        } else if (cells_feed(c, events, step->count)) {
-            events += step->count;
         } else {
-            return false;
+            ahead_events(ahead, batch, events, step->count);
+            prefetch_cells(c, batch, events, step->count);
+            if (!cells_feed(c, events, step->count))
+                return false;
+            events += step->count;
         }
     }
     return true;
