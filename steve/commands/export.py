@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 NAME = "export"
 HELP = "write a trace in the format of another viewer"
+GZIP = 4  # level for heaptrack: 6 takes several times as long, for 2 to 10% fewer bytes of large files
 
 
 class Format(NamedTuple):
@@ -149,7 +150,7 @@ def run_heaptrack(args: argparse.Namespace, out: Output) -> int:
     samples.begin("a heaptrack file")
     trace = without_accesses(blocks.Blocks(NAME, args))
     with Progress(NAME, args.quiet) as progress, os.fdopen(os.dup(out.fd), "wb") as file, gzip.GzipFile(
-        "", "wb", 6, file, mtime=0
+        "", "wb", GZIP, file, mtime=0
     ) as packed:
         HeaptrackWriter(shown_stacks(trace, args), packed.write).run(progress)
     return source.verdict(NAME, trace)

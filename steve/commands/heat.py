@@ -74,19 +74,19 @@ class Classes:
 
     def add(self, batch: np.ndarray, keep: np.ndarray | None) -> None:
         """Add the lives of a batch that the mask `keep` selects; None: all."""
-        import numpy as np
+        from steve.analysis.bins import ByNumber
 
         batch = batch if keep is None else batch[keep]
         traffic = batch["bytes_read"] + batch["bytes_written"]
-        number = class_of(traffic, batch["size"])
+        of_classes = ByNumber(class_of(traffic, batch["size"]))
+        of_classes.add(self._sums["blocks"])
         for name, values in (
-            ("blocks", np.uint64(1)),
             ("bytes", batch["size"]),
             ("traffic", traffic),
             ("accesses", batch["loads"] + batch["stores"] + batch["modifies"]),
             ("never_accessed", batch["size"] - batch["used"]),
         ):
-            np.add.at(self._sums[name], number, values)
+            of_classes.add(self._sums[name], values)
 
     def shard_result(self, peak: int) -> dict[str, np.ndarray]:
         """The state of this fold, for join()."""

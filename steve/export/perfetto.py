@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from steve.analysis.bins import ByNumber
 from steve.analysis.totals import time_unit
 from steve.system import samples
 from steve.trace._memtrace import FREE, HOW_MASK, MARK, NEW, RESIZE, STATE, VERSION, VM_NAMES
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 BINS = 2000  # fewer than twice as many are written
 SLICES = 100_000  # the same
+MANY = 32  # batches of events that are added at a time
 TICK = 256  # batches of events between two calls of tick
 
 
@@ -65,13 +67,15 @@ class Timeline:
         bins, kinds = times // self.width, events["kind"]
         sizes, old = events["size"].astype("i8"), np.where(kinds == RESIZE, events["old_size"], 0).astype("i8")
         changes = np.where(kinds == FREE, -sizes, sizes - old)
-        np.add.at(self.changes, (bins, events["heap"]), changes)
+        of_heaps = ByNumber(bins * self.heaps + events["heap"])
+        of_heaps.add(self.changes.reshape(-1), changes)
         live = self._live + np.cumsum(changes)
-        np.maximum.at(self.most, bins, np.maximum(live, live - changes))
+        of_bins = ByNumber(bins)
+        of_bins.most(self.most, np.maximum(live, live - changes))
         self._live = int(live[-1])
-        np.add.at(self.allocated, bins, np.where(kinds == FREE, 0, sizes))
-        np.add.at(self.news, bins, kinds == NEW)
-        np.add.at(self.frees, bins, kinds == FREE)
+        of_bins.add(self.allocated, np.where(kinds == FREE, 0, sizes))
+        of_bins.add(self.news, kinds == NEW)
+        of_bins.add(self.frees, kinds == FREE)
         self.used = max(self.used, int(bins[-1]) + 1)
 
 
@@ -127,6 +131,20 @@ class Slices:
         self._keep(rows)
 
 
+def gathered(trace: Trace, tick: Progress | None) -> Iterator[np.ndarray]:
+    """The events, many at a time: the time of numpy's functions for few events is mostly that of their calls."""
+    some: list[np.ndarray] = []
+    for walked, batch in enumerate(trace.batches(copy=True), 1):
+        some.append(batch)
+        if len(some) == MANY:
+            yield np.concatenate(some)
+            some = []
+        if tick is not None and walked % TICK == 0:
+            tick(*trace.progress())
+    if some:
+        yield np.concatenate(some)
+
+
 class TraceEvents:
     """What a trace has for the format: feed() reads it."""
 
@@ -134,16 +152,14 @@ class TraceEvents:
         self.trace, self.timeline, self.slices = trace, Timeline(), Slices()
         self.marks: list[tuple[int, int, str]] = []  # time, thread, name
         self.threads: dict[int, int] = {}  # the time of its first event by thread
-        self.time = walked = 0
-        for batch in trace.batches():
-            self._add(batch)
-            walked += 1
-            if tick is not None and walked % TICK == 0:
-                tick(*trace.progress())
+        self.time = 0
+        for events in gathered(trace, tick):
+            self._add(events)
         self.time = max(self.time, trace.stats()["totals"]["instructions"] if trace.problem is None else 0)
         self.slices.finish(self.time)
 
     def _add(self, batch: np.ndarray) -> None:
+        """Add events."""
         kinds = batch["kind"]
         self.timeline.add(batch[kinds <= RESIZE])
         self.slices.add(batch[kinds == STATE])

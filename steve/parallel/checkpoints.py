@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from steve.system.errors import TraceError
 
 SLOT_NONE, SLOT_MADE = 1, 2  # of steve/kernels/base/survey.h
+LAST_CHUNKS = (1, 2, 16)  # how many chunks are read for the last instructions of threads
 
 
 @dataclass
@@ -89,17 +90,21 @@ def slots_after(before: np.ndarray, changes: np.ndarray | None, first: int) -> n
 def threads_at_end(view: View) -> np.ndarray:
     """What each thread did last in a shard.
 
-    Only its last instruction needs accesses: those of the last chunk. If some threads have none there, the shard is
-    read backwards, from seek point to seek point, until the last instructions of all threads are known."""
+    Only its last instruction needs accesses: mostly those of the last chunk. If some threads have none there, as in a
+    short chunk, more chunks are read, and then the shard backwards, from seek point to seek point, until the last
+    instructions of all threads are known."""
     import numpy as np
     from steve.kernels._lives import AT_BEFORE, followed_threads, known_threads, met_threads
 
-    shard = view.open()
-    shard.pass_to_last(1)
-    threads = followed_threads(shard)
-    met = met_threads(shard)
-    rows = before_shard(len(met))
-    rows[: len(threads)] = threads
+    for chunks in LAST_CHUNKS:
+        shard = view.open()
+        shard.pass_to_last(chunks)
+        threads = followed_threads(shard)
+        met = met_threads(shard)
+        rows = before_shard(len(met))
+        rows[: len(threads)] = threads
+        if not np.any(met & (rows["by"] == AT_BEFORE)):
+            return known_threads(rows)
     for point in range(view.end - 1, view.first - 1, -1):
         if not np.any(met & (rows["by"] == AT_BEFORE)):
             break
