@@ -8,7 +8,7 @@ import type { Data, Sum } from "../report/page/data";
 import { Columns, SUMS } from "../report/page/data";
 import { collectedIn, interpolated, shareCollected } from "../report/page/axis";
 import { bytesText, shareText, timeText } from "../report/page/format";
-import { liveByRow, maskOf, sumsByGroup } from "../report/page/query";
+import {liveByRow, masked, maskOf, METRICS, sumsByGroup, total, totalsOf} from "../report/page/query";
 import { rowsOf } from "../report/page/rollups";
 import { fromFragment, initialState, toFragment } from "../report/page/state";
 import { invertedTree, pathOf, plainTree, search, sumsOf } from "../report/page/tree";
@@ -51,6 +51,20 @@ test("windows", () => {
   assert.deepEqual(sums(1, 4, "growth"), [0, 0, 7]);
   assert.deepEqual(sums(1, 4, "reads"), [20, 0, 0]);
   assert.deepEqual(sums(1, 4, "reads", "made"), [0, 0, 0]);
+});
+
+test("totals of all metrics", () => {
+    const mask = Uint8Array.of(1, 1, 0);
+    for (const first of [0, 1, 2])
+        for (const last of [3, 4])
+            for (const scope of ["all", "made"] as const) {
+                const window = {first, last}, totals = totalsOf(data, window, scope, mask);
+                for (const metric of METRICS)
+                    for (const unit of ["bytes", "blocks"] as const)
+                        assert.equal(totals[metric][unit],
+                                     total(masked(sumsByGroup(data, window, metric, unit, scope), mask)),
+                                     `${metric} ${unit}`);
+            }
 });
 
 test("garbage collection", () => {

@@ -6,8 +6,8 @@ import { collectedIn, interpolated } from "./axis";
 import { byId, make } from "./dom";
 import { Flame } from "./flame";
 import { bytesText, countText, exactText, shareText } from "./format";
-import type { Filter, Metric, Rollup, Unit } from "./query";
-import { maskOf, masked, METRICS, sumsByGroup, total } from "./query";
+import type {Filter, Metric, Rollup} from "./query";
+import {maskOf, masked, METRICS, sumsByGroup, total, totalsOf} from "./query";
 import { rowsOf, rowText } from "./rollups";
 import { showSource } from "./source";
 import type { State } from "./state";
@@ -208,19 +208,29 @@ class Page {
   /** All metrics of the window, in both units. */
   private showTotals(mask: Uint8Array): void {
     const { data, state } = this;
-    const value = (metric: Metric, unit: Unit): number =>
-      total(masked(sumsByGroup(data, state.window, metric, unit, state.scope), mask));
+    const totals = totalsOf(data, state.window, state.scope, mask);
     byId("explore-totals").replaceChildren(...METRICS.map(metric => {
-      const bytes = value(metric, "bytes"), blocks = value(metric, "blocks");
-      const isAccess = metric === "reads" || metric === "writes", counted = isAccess ? "accesses" : "blocks";
-      if (isAccess && !data.accesses)
-        return make("div", { class: "x-total" }, make("dt", {}, SHORT_TEXTS[metric]), make("dd", {}, "–"),
-          make("dd", { class: "muted" }, "not recorded"));
-      return make("div", { class: metric === state.metric ? "x-total x-chosen" : "x-total" },
-        make("dt", { title: METRIC_TEXTS[metric] }, SHORT_TEXTS[metric]),
-        make("dd", { "data-total": `${metric}.bytes`, "data-v": String(bytes), title: `${exactText(bytes)} bytes` }, bytesText(bytes)),
-        make("dd", { "data-total": `${metric}.blocks`, "data-v": String(blocks), class: "muted", title: exactText(blocks) },
-          `${countText(blocks)} ${counted}`));
+        const {bytes, blocks} = totals[metric];
+        const isAccess = metric === "reads" || metric === "writes",
+              counted = isAccess ? "accesses" : "blocks";
+        if (isAccess && !data.accesses)
+            return make("div", {class : "x-total"}, make("dt", {}, SHORT_TEXTS[metric]), make("dd", {}, "–"),
+                        make("dd", {class : "muted"}, "not recorded"));
+        return make("div", {class : metric === state.metric ? "x-total x-chosen" : "x-total"},
+                    make("dt", {title : METRIC_TEXTS[metric]}, SHORT_TEXTS[metric]),
+                    make("dd", {
+                        "data-total" : `${metric}.bytes`,
+                        "data-v" : String(bytes),
+                        title : `${exactText(bytes)} bytes`
+                    },
+                         bytesText(bytes)),
+                    make("dd", {
+                        "data-total" : `${metric}.blocks`,
+                        "data-v" : String(blocks),
+                        class : "muted",
+                        title : exactText(blocks)
+                    },
+                         `${countText(blocks)} ${counted}`));
     }));
   }
 

@@ -53,6 +53,40 @@ export function sumsByGroup(data: Data, window: Window, metric: Metric, unit: Un
   return found;
 }
 
+/** The sums of all metrics in a window, of the groups that a mask chooses; as sumsByGroup, but in one pass. */
+export function totalsOf(data: Data, window: Window, scope: Scope,
+                         mask: Uint8Array): Record<Metric, Record<Unit, number>>
+{
+    const {n, group, made, bin, sums} = data.table, {first, last} = window;
+    const {news, allocated, frees, freed, reads, writes, bytesRead, bytesWritten} = sums;
+    const found = Object.fromEntries(METRICS.map(metric => [metric, {bytes : 0, blocks : 0}])) as
+                  Record<Metric, Record<Unit, number>>;
+    for (let i = 0; i < n; i++) {
+        const at = bin[i] as number, inside = (made[i] as number) >= first;
+        if (at >= last || !mask[group[i] as number] || (scope === "made" && !inside))
+            continue;
+        const bytes = (allocated[i] as number) - (freed[i] as number),
+              blocks = (news[i] as number) - (frees[i] as number);
+        found.live.bytes += bytes;
+        found.live.blocks += blocks;
+        if (at < first)
+            continue;
+        found.allocated.bytes += allocated[i] as number;
+        found.allocated.blocks += news[i] as number;
+        found.freed.bytes += freed[i] as number;
+        found.freed.blocks += frees[i] as number;
+        found.reads.bytes += bytesRead[i] as number;
+        found.reads.blocks += reads[i] as number;
+        found.writes.bytes += bytesWritten[i] as number;
+        found.writes.blocks += writes[i] as number;
+        if (!inside)
+            continue;
+        found.growth.bytes += bytes;
+        found.growth.blocks += blocks;
+    }
+    return found;
+}
+
 /** Live bytes at the end of each bin, and bytes allocated in it, of the groups that a mask chooses. */
 export function overTime(data: Data, mask: Uint8Array): { live: Float64Array; allocated: Float64Array } {
   const { n, group, bin, sums } = data.table;

@@ -3,7 +3,7 @@
 import type { Data } from "./data";
 import type { Rollup } from "./query";
 import { isOfGroups } from "./query";
-import { plainTree, sumsOf } from "./tree";
+import {sumsOf} from "./tree";
 
 /** self: what the row's own code allocated; all sum up to 100%. inclusive: with what it called; null where there are no
  * callers. */
@@ -14,17 +14,34 @@ export interface Row {
   inclusive: number | null;
 }
 
+const topNodes = new WeakMap<number[], Uint8Array>(); // by rows: what topsOf() found
+
+/** By node: is it the first one of its row on the way from the root? That is the same for all windows. */
+function topsOf(data: Data, rows: number[]): Uint8Array
+{
+    const {parent, frame} = data.nodes, tops = topNodes.get(rows) ?? new Uint8Array(parent.length);
+    if (topNodes.has(rows))
+        return tops;
+    for (let i = 1; i < parent.length; i++) {
+        const row = rows[frame[i] as number] as number;
+        let above = parent[i] as number;
+        while (above > 0 && rows[frame[above] as number] !== row)
+            above = parent[above] as number;
+        tops[i] = above === 0 ? 1 : 0;
+    }
+    topNodes.set(rows, tops);
+    return tops;
+}
+
 /** Each stack counts once for each row that is anywhere in it. rows: by frame. totals: of the tree of the data. */
-export function inclusiveOf(data: Data, rows: number[], totals: Float64Array): Map<number, number> {
-  const { parent, frame } = data.nodes;
-  const found = new Map<number, number>();
-  for (let i = 1; i < parent.length; i++) {
-    const row = rows[frame[i] as number] as number;
-    let above = parent[i] as number;
-    while (above > 0 && rows[frame[above] as number] !== row) above = parent[above] as number;
-    if (above === 0 && totals[i]) found.set(row, (found.get(row) ?? 0) + (totals[i] as number));
-  }
-  return found;
+export function inclusiveOf(data: Data, rows: number[], totals: Float64Array): Map<number, number>
+{
+    const {frame} = data.nodes, tops = topsOf(data, rows);
+    const found = new Map<number, number>();
+    for (let i = 1; i < tops.length; i++)
+        if (tops[i])
+            add(found, rows[frame[i] as number] as number, totals[i] as number);
+    return found;
 }
 
 function add(to: Map<number, number>, row: number, value: number): void {
@@ -45,7 +62,8 @@ export function rowsOf(data: Data, by: Rollup, byGroup: Float64Array): Row[] {
   } else {
     const rows = data.frames[by], own = data.nodes.own;
     byGroup.forEach((value, i) => add(self, rows[own[node[i] as number] as number] as number, value));
-    inclusive = inclusiveOf(data, data.frames[by], sumsOf(plainTree(data), byGroup).total);
+    inclusive = inclusiveOf(data, data.frames[by],
+                            sumsOf({parent : data.nodes.parent, leaves : node}, byGroup).total);
   }
   const numbers = new Set([...self.keys(), ...(inclusive?.keys() ?? [])]);
   const found = [...numbers].map(row => ({

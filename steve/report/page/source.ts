@@ -8,7 +8,7 @@ import { bytesText, countText, exactText } from "./format";
 import type { State } from "./state";
 import { masked, sumsByGroup } from "./query";
 import { inclusiveOf } from "./rollups";
-import { plainTree, sumsOf } from "./tree";
+import {sumsOf} from "./tree";
 
 const NEAR = 12;          // lines shown around a line with numbers
 const ALL_LINES = 1500;   // a file of so many lines is shown whole
@@ -42,25 +42,70 @@ function workOf(source: Source, which: 1 | 2): Map<number, number> {
 }
 
 function columnsOf(data: Data, state: State, mask: Uint8Array, lines: number[], source: Source): Column[] {
-  const tree = plainTree(data);
-  const sums = (metric: State["metric"], unit: State["unit"]) =>
-    sumsOf(tree, masked(sumsByGroup(data, state.window, metric, unit, state.scope), mask));
-  const own = (metric: State["metric"], unit: State["unit"]) => ownSums(data, lines, sums(metric, unit).self);
-  const whole = inclusiveOf(data, lines, sums("allocated", "bytes").total);
-  whole.delete(0);
-  const columns = [
-    { name: "blocks", title: "blocks made by the line in the window", text: countText, byLine: own("allocated", "blocks") },
-    { name: "bytes", title: "bytes allocated by the line in the window", text: bytesText, byLine: own("allocated", "bytes") },
-    { name: "with callees", title: "bytes allocated by the line and what it calls in the window", text: bytesText, byLine: whole },
-    { name: "live", title: "bytes live at the end of the window", text: bytesText, byLine: own("live", "bytes") },
-    { name: "blocks read", title: "bytes read in the window from blocks that the line made", text: bytesText, byLine: own("reads", "bytes") },
-    { name: "blocks written", title: "bytes written in the window to blocks that the line made", text: bytesText, byLine: own("writes", "bytes") },
-    { name: "never read", title: "bytes of the line's blocks that were never read in the whole run", text: bytesText,
-      byLine: ownSums(data, lines, data.nodes.unread) },
-    { name: "reads", title: "bytes that the line reads in the whole run, from any block", text: bytesText, byLine: workOf(source, 1) },
-    { name: "writes", title: "bytes that the line writes in the whole run, to any block", text: bytesText, byLine: workOf(source, 2) },
-  ];
-  return columns.filter(({ byLine }, i) => i < 2 || byLine.size);
+    const tree = {parent : data.nodes.parent, leaves : data.groups.node};
+    const sums = (metric: State["metric"], unit: State["unit"]) =>
+        sumsOf(tree, masked(sumsByGroup(data, state.window, metric, unit, state.scope), mask));
+    const own = (metric: State["metric"], unit: State["unit"]) =>
+        ownSums(data, lines, sums(metric, unit).self);
+    const whole = inclusiveOf(data, lines, sums("allocated", "bytes").total);
+    whole.delete(0);
+    const columns = [
+        {
+            name : "blocks",
+            title : "blocks made by the line in the window",
+            text : countText,
+            byLine : own("allocated", "blocks")
+        },
+        {
+            name : "bytes",
+            title : "bytes allocated by the line in the window",
+            text : bytesText,
+            byLine : own("allocated", "bytes")
+        },
+        {
+            name : "with callees",
+            title : "bytes allocated by the line and what it calls in the window",
+            text : bytesText,
+            byLine : whole
+        },
+        {
+            name : "live",
+            title : "bytes live at the end of the window",
+            text : bytesText,
+            byLine : own("live", "bytes")
+        },
+        {
+            name : "blocks read",
+            title : "bytes read in the window from blocks that the line made",
+            text : bytesText,
+            byLine : own("reads", "bytes")
+        },
+        {
+            name : "blocks written",
+            title : "bytes written in the window to blocks that the line made",
+            text : bytesText,
+            byLine : own("writes", "bytes")
+        },
+        {
+            name : "never read",
+            title : "bytes of the line's blocks that were never read in the whole run",
+            text : bytesText,
+            byLine : ownSums(data, lines, data.nodes.unread)
+        },
+        {
+            name : "reads",
+            title : "bytes that the line reads in the whole run, from any block",
+            text : bytesText,
+            byLine : workOf(source, 1)
+        },
+        {
+            name : "writes",
+            title : "bytes that the line writes in the whole run, to any block",
+            text : bytesText,
+            byLine : workOf(source, 2)
+        },
+    ];
+    return columns.filter(({byLine}, i) => i < 2 || byLine.size);
 }
 
 /** The lines of a long file that are near one with numbers. */

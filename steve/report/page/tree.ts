@@ -64,14 +64,14 @@ export function invertedTree(data: Data, kinds = false): Tree {
   return { parent, frame, leaves, children: childrenOf(parent) };
 }
 
-export function sumsOf(tree: Tree, byGroup: Float64Array): Sums {
-  const self = new Float64Array(tree.parent.length);
-  byGroup.forEach((value, i) => {
-    self[tree.leaves[i] as number] += value;
-  });
-  const total = self.slice();
-  for (let i = total.length - 1; i > 0; i--) total[tree.parent[i] as number] += total[i] as number;
-  return { self, total };
+export function sumsOf(tree: Pick<Tree, "parent"|"leaves">, byGroup: Float64Array): Sums
+{
+    const self = new Float64Array(tree.parent.length);
+    byGroup.forEach((value, i) => { self[tree.leaves[i] as number] += value; });
+    const total = self.slice();
+    for (let i = total.length - 1; i > 0; i--)
+        total[tree.parent[i] as number] += total[i] as number;
+    return {self, total};
 }
 
 /** What a search finds: by frame, whether it matches, and the values of all stacks with such a frame. */
