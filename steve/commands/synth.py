@@ -37,7 +37,8 @@ EXAMPLES = """\
 --like describes a trace by distributions in 16 phases: of sizes, of lifetimes, of what follows what, of the lengths of
 runs of Frees. It writes operations that follow them, and prints how far they are from the original: Kolmogorov-Smirnov
 distances from 0 (the same) to 1, those of lifetimes also by size class. --save-model writes the description, a JSON
-file that can be changed; --model makes operations of it.
+file that can be changed; --model makes operations of it. Where many blocks live equally long, those of the model do so
+only nearly, and the distance of lifetimes is large.
   --threads  so many threads, each with a program like the original
   --times    about so many times as many operations
   --stretch  blocks live so many times as long, so more are live at once

@@ -116,16 +116,19 @@ def test_synthetic_operations_have_the_distributions(original: Path) -> None:
     assert (again.size == generate.generate(described, generate.Scale(), 1).size).all()  # the seed decides
 
 
-def median_lifetime(lives: model.Lives, size: int) -> float:
-    """Of the freed blocks of a size, in operations."""
+def lifetimes(lives: model.Lives, size: int) -> list[float]:
+    """Quartiles of the freed blocks of a size, in operations."""
     import numpy as np
 
     freed = (lives.died >= 0) & (lives.size == size)
-    return float(np.median((lives.died - lives.born)[freed]))
+    return [float(value) for value in np.quantile((lives.died - lives.born)[freed], (0.25, 0.5, 0.75))]
 
 
 def test_a_lifetime_depends_on_the_size_as_in_the_original(tmp_path: Path) -> None:
-    """Small blocks are freed soon, large ones late, those of 1000 bytes never."""
+    """Small blocks are freed soon, large ones late, those of 1000 bytes never.
+
+    Distances of distributions would be large, since all of a size live equally long, which the model does only nearly: its
+    chain decides when something is freed, without knowing how old blocks are (docs/internals/steve.md)."""
     source, lines, due = random.Random(3), [], []
     for handle in range(6000):
         size, life = source.choice(((16, 3), (40, 60), (300, 900), (1000, 0)))
@@ -138,9 +141,10 @@ def test_a_lifetime_depends_on_the_size_as_in_the_original(tmp_path: Path) -> No
     made = model.lives_of(generate.generate(model.describe(lives, "ops"), generate.Scale(), 1))
     classes = {one.to: one for one in by_size_class(lives, made)}
     assert set(classes) == {16, 64, 512, 1024}
-    for size in (16, 40, 300):  # all of a size live equally long, so any difference would be a distance of 1
-        old, new = (median_lifetime(one, size) for one in (lives, made))
+    for size in (16, 40, 300):
+        (_, old, _), (low, new, high) = (lifetimes(one, size) for one in (lives, made))
         assert abs(new - old) <= max(4, 0.2 * old), (size, old, new)
+        assert size == 16 or 0.6 * old < low < high < 1.2 * old, (size, old, low, high)
     assert classes[1024].never_freed == (1, 1) and all(classes[to].never_freed[0] < 0.3 for to in (16, 64, 512))
     other = model.Lives(lives.size, lives.born, lives.born + 5, lives.operations)  # all live equally long
     assert all(one.lifetime > 0.7 for one in by_size_class(lives, other) if one.to < 1024)
