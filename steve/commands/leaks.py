@@ -179,7 +179,7 @@ def of_c(chosen: blocks.Blocks, reached: Reached) -> rollups.Sums | None:
 
 CLOSED = (
     "Lua freed all its objects when its state was closed, so none is listed. `require 'ljtrace'.snapshot('end')` in "
-    "the script and --to end, or under Valgrind --universe=at-exit and --to 'at exit', list those that were alive before; "
+    "the script and --to end, or under Valgrind --universe=at-exit and --to 'at exit', list what was alive before; "
     "`steve sites --sort live_bytes_at_peak` lists those at the peak"
 )
 AT_EXIT = "at exit"
