@@ -73,7 +73,7 @@ OF_TRACES = (
     ("flame",),
     ("report",),
     ("top", "--accesses"),
-    ("serve", "--dump-every", "64", "--dump-high-water", "64"),
+    ("serve", "--until-end", "--dump-every", "64", "--dump-high-water", "64"),
     ("memprof",),
     ("sysprof",),
 )
@@ -172,6 +172,8 @@ def output_of(command: Tuple[str, ...], path: Path) -> Tuple[str, ...]:
         return ("-o", str(path.with_name("plot.svg")))
     if "sqlite" in command:
         return ("-o", str(path.with_name("database.sqlite")))
+    if command[0] == "serve":
+        return ("--dump-to", str(path.with_name("dump")))
     only_prints = command[0] in ("histogram", "memprof", "top") or command[:2] == ("lockops", "--stats")
     return () if only_prints else ("-o", os.devnull)
 
@@ -238,6 +240,8 @@ def main() -> int:
         (args.keep / "command").write_text(" ".join(command) + "\n")
         wrong = try_command(command, trial)
         runs += 1
+        for dump in args.keep.glob("dump.*"):
+            dump.unlink()
         if wrong:
             found += 1
             trial.rename(args.keep / f"{found}{ending}")
