@@ -73,7 +73,8 @@ struct job {
     uint64_t seed;
     uint32_t kill_percent; /* 0 = one pass */
     uint32_t rounds;       /* passes over the file at most */
-    enum touch touch;
+    enum touch touch;      /* how new blocks are written to, outside of what is timed */
+    bool writes;           /* JOB_ONCE: in the time that is measured, too */
     bool check; /* fill blocks with a pattern and compare it when they are freed */
     uint32_t workers;  /* real threads at most, 0 = as many as the file has */
     uint64_t fail_nth; /* JOB_SPACE: number of the request for memory, from 1, that is refused; 0 = none */

@@ -16,14 +16,22 @@ enum touch { TOUCH_NONE, TOUCH_FIRST, TOUCH_PAGES, TOUCH_ALL, TOUCHES };
 /* Names by value, for options and results. */
 extern const char *const touch_names[TOUCHES];
 
-/* Write nothing, the first byte, one byte per 4096, or one byte per cache line of 64. */
-static inline void touch_block(volatile unsigned char *p, uint64_t size, enum touch touch)
+/* Write to bytes from..to of a block, which are new: nothing, the block's first byte, or a byte in each page or cache
+ * line in which they lie. */
+static inline void touch_range(void *block, uint64_t from, uint64_t to, enum touch touch)
 {
-    size_t step = touch == TOUCH_ALL ? 64 : 4096;
-    if (touch == TOUCH_NONE || size == 0)
+    uintptr_t last = touch == TOUCH_ALL ? 63 : 4095, first = (uintptr_t)block;
+    if (touch == TOUCH_NONE)
         return;
-    for (uint64_t i = 0; i < (touch == TOUCH_FIRST ? 1 : size); i += step)
-        p[i] = 1;
+    if (touch == TOUCH_FIRST && to > 1)
+        to = 1;
+    for (uintptr_t at = first + from; at < first + to; at = (at | last) + 1)
+        *(volatile unsigned char *)at = 1;
+}
+
+static inline void touch_block(void *block, uint64_t size, enum touch touch)
+{
+    touch_range(block, 0, size, touch);
 }
 
 /* Read part of a block, or write the bytes that it contains already, once per cache line. */

@@ -1,7 +1,7 @@
 /* measure.c - steve-replay --measure OPS: one measurement of an allocator, as one line of JSON.
  *
- * Three replays, each in a fresh process: the time of the whole replay, with counters; the times of single operations;
- * the space. `steve compare` does this several times for several allocators in random order, and computes medians and
+ * Three replays, each in a fresh process: the time of the whole replay, with counters, which includes writes to new
+ * blocks; the times of single operations; the space. `steve compare` does this several times for several allocators in random order, and computes medians and
  * intervals.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
@@ -123,6 +123,7 @@ int command_measure(const struct options *o)
 {
     struct session s;
     int status = session_open(&s, o);
+    s.job.writes = true;
     if (status == -1)
         status = measure(&s);
     session_close(&s);

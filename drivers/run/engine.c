@@ -173,11 +173,19 @@ static __attribute__((noinline)) void record_time(struct engine *e, char op, uin
     e->run_time = e->run_ops = e->run_most = 0;
 }
 
-static __attribute__((noinline)) void touch(struct engine *e, const struct block *b)
+__attribute__((noinline)) void engine_touch(const struct engine *e, void *ref, uint64_t from, uint64_t to)
 {
-    void *address = engine_address(e, b);
-    if (address)
-        touch_block(address, b->size, e->shared->job.touch);
+    static unsigned char s_page[4096] __attribute__((aligned(4096)));
+    enum touch touch = e->shared->job.touch;
+    void *address = address_of(e->driver, ref);
+    if (touch == TOUCH_FIRST && to > 1)
+        to = 1;
+    if (address) {
+        touch_range(address, from, to, touch);
+        return;
+    }
+    for (; from < to; from += sizeof s_page)
+        touch_range(s_page, 0, to - from < sizeof s_page ? to - from : sizeof s_page, touch);
 }
 
 /* --fail-nth: the first time that the allocator reports no room after its request for memory was refused, the
@@ -210,7 +218,7 @@ ALWAYS_INLINE enum outcome make(struct engine *e, enum pass pass, uint32_t slot,
     e->shared->op_index = ++e->ops;
     if (pass == TIMED) {
         record_time(e, 'N', size, clock_between(from, to));
-        touch(e, b);
+        engine_touch(e, ref, 0, size);
     }
     if (pass != WATCHED)
         return GOES_ON;
@@ -266,6 +274,12 @@ static bool tell_resized(const struct engine *e, const struct block *b, uint64_t
     return w->kept(w->ctx, b, address, old < b->size ? old : b->size) && w->made(w->ctx, b, address);
 }
 
+static void record_resize(struct engine *e, const struct block *b, uint64_t old, uint64_t ns)
+{
+    record_time(e, 'R', b->size, ns > e->oom_time ? ns - e->oom_time : 0);
+    engine_touch(e, b->ref, old, b->size);
+}
+
 /* Unlock a locked block before a resize, in which its owner accepts another address. */
 ALWAYS_INLINE enum outcome resize(struct engine *e, enum pass pass, struct block *b, uint64_t size)
 {
@@ -289,7 +303,7 @@ ALWAYS_INLINE enum outcome resize(struct engine *e, enum pass pass, struct block
     b->size = size;
     e->shared->op_index = ++e->ops;
     if (pass == TIMED)
-        record_time(e, 'R', size, ns > e->oom_time ? ns - e->oom_time : 0);
+        record_resize(e, b, old, ns);
     if (pass == WATCHED && !tell_resized(e, b, old))
         return FAILED;
     if (locked)

@@ -106,6 +106,10 @@ ALWAYS_INLINE uint64_t step_offset(const struct step **at)
 /* Read or write part of a block whose ref this is. */
 void engine_use(const struct engine *e, void *ref, uint64_t from, struct step s);
 
+/* Write to bytes from..to of a block, which are new, as the job says. For a driver without memory as many writes go to
+ * one page, so that what they take can be taken off, but not the page faults and cache misses of the others. */
+void engine_touch(const struct engine *e, void *ref, uint64_t from, uint64_t to);
+
 /* The current address of a live block. */
 void *engine_address(const struct engine *e, const struct block *b);
 

@@ -29,6 +29,7 @@ struct batch {
     const struct steve_driver *driver;
     void **refs;           /* by slot, NULL = no block */
     unsigned char *locked; /* by slot */
+    bool writes;           /* to new blocks */
     uint64_t ops;          /* number of N, F and R done */
     uint32_t first_id;     /* first id of this round */
     uint64_t stop;         /* end the loop before operation number `stop` (a data point) */
@@ -37,7 +38,7 @@ struct batch {
 static bool start(struct batch *b, struct engine *e)
 {
     uint32_t slots = e->shared->job.facts.slots;
-    *b = (struct batch){.e = e, .driver = e->driver, .stop = UINT64_MAX};
+    *b = (struct batch){.e = e, .driver = e->driver, .writes = e->shared->job.writes, .stop = UINT64_MAX};
     b->refs = engine_table(slots * sizeof *b->refs);
     b->locked = engine_table(slots);
     if (b->refs && b->locked)
@@ -69,6 +70,8 @@ static bool resize(struct batch *b, uint32_t slot, uint64_t size)
     void *ref = engine_resize(b->e, b->refs[slot], b->e->blocks[slot].size, size, b->first_id + slot);
     if (!ref)
         return false;
+    if (b->writes)
+        engine_touch(b->e, ref, b->e->blocks[slot].size, size);
     b->refs[slot] = ref;
     b->e->blocks[slot].size = size;
     b->e->shared->op_index = ++b->ops;
@@ -77,20 +80,28 @@ static bool resize(struct batch *b, uint32_t slot, uint64_t size)
     return true;
 }
 
+static bool make(struct batch *b, uint32_t slot, uint64_t size)
+{
+    void *ref = engine_malloc(b->e, size, b->first_id + slot);
+    b->refs[slot] = ref;
+    if (!ref)
+        return false;
+    if (b->writes)
+        engine_touch(b->e, ref, 0, size);
+    b->e->blocks[slot].size = size;
+    b->e->shared->op_index = ++b->ops;
+    return true;
+}
+
 /* Do a step that is not an F, and not an N that succeeds at once. False if there is no room. */
 static bool do_rare(struct batch *b, const struct step **at)
 {
     const struct step s = *(*at)++;
-    uint64_t size;
     switch (s.what & STEP_MASK) {
     case STEP_RESIZE:
         return resize(b, s.slot, step_size(s, at));
     case STEP_NEW:
-        size = step_size(s, at);
-        b->refs[s.slot] = engine_malloc(b->e, size, b->first_id + s.slot);
-        b->e->blocks[s.slot].size = size;
-        b->e->shared->op_index = b->ops += b->refs[s.slot] != NULL;
-        return b->refs[s.slot] != NULL;
+        return make(b, s.slot, step_size(s, at));
     case STEP_COMPACT:
         engine_make_room(b->e, 0);
         return true;
@@ -105,7 +116,7 @@ static bool do_rare(struct batch *b, const struct step **at)
 }
 
 /* Do steps as long as they are N or F and there is room; returns the step at which that ends. `more`: the file has
- * locks or resizes, for which more must be stored. Values that are needed after a call are read again, because few
+ * locks or resizes, for which more must be stored, or new blocks are written to. Values that are needed after a call are read again, because few
  * registers are preserved by calls. */
 ALWAYS_INLINE const struct step *do_common(struct batch *b, const struct step *at, bool more)
 {
@@ -133,8 +144,12 @@ ALWAYS_INLINE const struct step *do_common(struct batch *b, const struct step *a
         if (!ref)
             break;
         refs[at->slot] = ref;
-        if (more)
-            b->e->blocks[at->slot].size = at->what >> STEP_SHIFT;
+        if (!more)
+            continue;
+        size = at->what >> STEP_SHIFT;
+        b->e->blocks[at->slot].size = size;
+        if (b->writes)
+            engine_touch(b->e, ref, 0, size);
     }
     b->ops = (uint64_t)(at - first);
     return at;
@@ -172,7 +187,7 @@ static bool run(struct batch *b, struct pieces *pieces)
 {
     const struct plan_facts *f = &b->e->shared->job.facts;
     const struct step *at = b->e->steps, *const end = at + f->steps;
-    bool more = f->locks || f->resizes;
+    bool more = f->locks || f->resizes || b->writes;
     for (;;) {
         at = more ? do_common(b, at, true) : do_common(b, at, false);
         bool stopped = pieces && b->ops == b->stop;

@@ -233,6 +233,29 @@ def test_touch(tmp_path: Path) -> None:
     assert resident["pages"] >= 64 << 20 and resident["all"] >= 64 << 20
 
 
+def page_faults(driver: str, path: Path, touch: str) -> int:
+    need(driver)
+    p = replay("-a", driver, "--measure", path, "--heap=256M", "--touch", touch)
+    assert p.returncode == 0, p.stderr
+    return json.loads(p.stdout)["minor_faults"]
+
+
+@pytest.mark.parametrize("driver", ["jemalloc", "firstfit", "glibc", "jeff-compact"])
+@pytest.mark.parametrize("grows", [False, True])
+def test_page_faults_of_the_timed_replay_are_those_of_the_blocks(driver: str, grows: bool, tmp_path: Path) -> None:
+    """Blocks that live to the end, of three pages each. jemalloc writes nothing to them."""
+    count, pages = 700, 3 * 700
+    text = "".join(f"{i} N {4096 + 16384 * i} {16 if grows else 3 * 4096}\n" for i in range(count))
+    if grows:
+        text += "".join(f"{i} R {4096 + 16384 * i} {3 * 4096}\n" for i in range(count))
+    path, _ = write(tmp_path, text)
+    found = page_faults(driver, path, "pages")
+    assert pages <= found < 1.35 * pages
+    if driver == "jemalloc":
+        assert page_faults(driver, path, "none") < pages / 2, "realloc copies to one page of each block"
+    assert page_faults("null", path, "pages") < 10
+
+
 def test_accesses_touch_what_the_program_did(tmp_path: Path) -> None:
     """Of a large block, only the pages that the file reads or writes become resident, and only on request. An
     access beyond the end of a block is cut off there."""

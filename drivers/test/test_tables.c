@@ -1,4 +1,5 @@
-/* test_tables.c - handles, times, numbers, the random choice, the check of the driver table, the clock, firstfit.
+/* test_tables.c - handles, times, numbers, writes to new blocks, the random choice, the check of the driver table, the
+ * clock, firstfit.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
@@ -242,6 +243,31 @@ static void test_firstfit_fills_and_joins(void **state)
     assert_null(steve_driver.malloc(1, 0));
 }
 
+/* How many bytes of two pages are written to if bytes from..to of a block at byte `at` are new. */
+static int written(int at, uint64_t from, uint64_t to, enum touch touch)
+{
+    static unsigned char bytes[8192] __attribute__((aligned(4096)));
+    int count = 0;
+    memset(bytes, 0, sizeof bytes);
+    touch_range(bytes + at, from, to, touch);
+    for (int i = 0; i < (int)sizeof bytes; i++)
+        count += bytes[i] && i >= at + (int)from && i < at + (int)to ? 1 : bytes[i] ? 100 : 0;
+    return count;
+}
+
+static void test_touch_every_page_once(void **state)
+{
+    assert_int_equal(written(100, 0, 3000, TOUCH_NONE), 0);
+    assert_int_equal(written(100, 0, 3000, TOUCH_PAGES), 1);
+    assert_int_equal(written(3000, 0, 2000, TOUCH_PAGES), 2);
+    assert_int_equal(written(3000, 0, 1096, TOUCH_PAGES), 1);
+    assert_int_equal(written(3000, 500, 2000, TOUCH_PAGES), 2);
+    assert_int_equal(written(3000, 2000, 500, TOUCH_PAGES), 0);
+    assert_int_equal(written(3000, 0, 2000, TOUCH_FIRST), 1);
+    assert_int_equal(written(3000, 500, 2000, TOUCH_FIRST), 0);
+    assert_int_equal(written(63, 0, 66, TOUCH_ALL), 3);
+}
+
 int run_table_tests(void)
 {
     const struct CMUnitTest tests[] = {
@@ -250,6 +276,7 @@ int run_table_tests(void)
         cmocka_unit_test(test_handles_too_sparse),
         cmocka_unit_test(test_times_percentiles),
         cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_touch_every_page_once),
         cmocka_unit_test(test_random_is_even),
         cmocka_unit_test(test_kill_is_even),
         cmocka_unit_test(test_kill_over_rounds),

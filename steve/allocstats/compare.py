@@ -4,9 +4,8 @@ All have a heap of the same size: that of --heap, or the least in which all of t
 round every allocator is measured once, in fresh processes (steve-replay --measure) and in random order. The null driver
 is measured in each round, too; its time is what the replay itself costs, and is taken off.
 
-A first round, in which the size of the heap is found, writes nothing to the blocks. The resident memory that it lacks is
-written by the program only. The replays whose time is measured do not write to blocks, either, so their times lack the
-page faults of this memory. These are many for an allocator that keeps its lists outside of the blocks.
+The replays whose time is measured write a byte to each page of new blocks, so that the page faults of this memory are
+counted for all allocators alike. Without that, one that keeps its lists outside of the blocks would have few.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -31,7 +30,6 @@ NULL = "null"
 COUNTS = ("minor_faults", "major_faults", "memory_calls", "yields", "preemptions")
 HARDWARE = ("cycles", "instructions", "cache_misses", "dtlb_misses")
 LATENCIES = ("p50_ns", "p99_ns", "p999_ns", "max_ns")
-PAGE = 4096
 SPACES = ("resident", "mapped", "used", "usable", "headers", "outside")
 
 Measurement = dict[str, Any]  # what steve-replay --measure prints
@@ -39,11 +37,9 @@ Measurement = dict[str, Any]  # what steve-replay --measure prints
 
 @dataclass
 class Entry:
-    """One allocator: its measurements, one for each round. own: its most resident bytes if nothing is written to the
-    blocks."""
+    """One allocator: its measurements, one for each round."""
 
     name: str
-    own: float
     rounds: list[Measurement] = field(default_factory=list)
     cost: list[float] = field(default_factory=list)  # ns per operation of the replay itself, one for each round
 
@@ -65,12 +61,6 @@ class Entry:
     def time(self) -> Median:
         """Median of per_operation()."""
         return median(self.per_operation())
-
-    @property
-    def program_faults(self) -> float:
-        """Page faults that are not in the time, because only the program writes to these pages."""
-        resident = self.median("resident")
-        return 0.0 if resident is None else max(0.0, resident.value - self.own) / PAGE
 
     @property
     def is_real(self) -> bool:
@@ -118,9 +108,9 @@ class _Runner:
     def __init__(self, replay: Replay, ops: str, options: tuple[str, ...]) -> None:
         self.replay, self.ops, self.options = replay, ops, options
 
-    def measure(self, allocator: str, heap: int, *more: str) -> Measurement | None:
-        """One measurement, with more options; None if the heap is too small. SteveError if the allocator fails."""
-        outcome = self.replay.run("-a", allocator, "--measure", self.ops, "--heap", str(heap), *self.options, *more)
+    def measure(self, allocator: str, heap: int) -> Measurement | None:
+        """One measurement; None if the heap is too small. SteveError if the allocator fails."""
+        outcome = self.replay.run("-a", allocator, "--measure", self.ops, "--heap", str(heap), *self.options)
         if outcome.out_of_memory:
             return None
         if outcome.status != 0:
@@ -129,10 +119,9 @@ class _Runner:
         return result
 
 
-def _fitting(runner: _Runner, allocator: str, heaps: list[int], index: int) -> tuple[int, Measurement] | None:
-    """The index of the first heap from `index` on that is enough, and the measurement; None if none is."""
-    tries = ((i, runner.measure(allocator, heaps[i], "--touch=none")) for i in range(index, len(heaps)))
-    return next(((i, one) for i, one in tries if one is not None), None)
+def _fitting(runner: _Runner, allocator: str, heaps: list[int], index: int) -> int | None:
+    """The index of the first heap from `index` on that is enough; None if none is."""
+    return next((i for i in range(index, len(heaps)) if runner.measure(allocator, heaps[i]) is not None), None)
 
 
 def _common_heap(
@@ -146,8 +135,8 @@ def _common_heap(
             if fits is None:
                 failures.append(Failure(plain_name(driver.name), "out of memory in every heap; given up", True))
             else:
-                index, one = fits
-                entries[driver] = Entry(plain_name(driver.name), float(one["resident"]))
+                index = fits
+                entries[driver] = Entry(plain_name(driver.name))
         except SteveError as error:
             failures.append(Failure(plain_name(driver.name), str(error)))
         tick()

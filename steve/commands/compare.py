@@ -34,15 +34,15 @@ space, the frontier, and the latencies of single operations.
 columns of the table:
   place     2-4: two allocators are certainly faster, and all but four certainly slower; equal ranges are ties. A
             difference is certain if it does not vanish in the interval of the differences within the rounds
-  time      CPU time of an operation in a replay without single timings, without what the replay itself costs
+  time      CPU time of an operation in a replay without single timings, without what the replay itself costs. It
+            includes a write to each page of new blocks, so the page faults that a program would have
   p50 to max  times of single operations; `<10 ns`: less than the step of the clock
   resident  most bytes in pages that were touched; space: its place in order of these
   mapped    bytes obtained from the system at that moment
   inside    percent of the resident bytes that are in blocks beyond the requested sizes (internal fragmentation)
   headers   percent that are headers of blocks
   outside   percent in pages between blocks: free chunks, tables, headers that the allocator does not tell
-  faults    page faults. Those of pages that only a program writes to are not in time and faults: the lines below the
-            table have their number. Compare times with `steve tune --goal=time` if it is large
+  faults    page faults, including those of the writes to new blocks
   mem.calls  calls of mmap, munmap, mremap, madvise and brk for the heap; other system calls are not counted
 
 With --threads=1,2,4 the threads of OPS (steve ops --threads) are replayed on so many real ones instead, and the table
@@ -183,18 +183,6 @@ HEADINGS = (
 )
 
 
-def _not_in_times(result: Comparison) -> list[str]:
-    """What the times lack: the page faults of the program's own writes, by allocator."""
-    lacking = sorted((entry for entry in result.real if entry.program_faults >= 1), key=lambda e: -e.program_faults)
-    if not lacking:
-        return []
-    counts = ", ".join(f"{entry.name} {entry.program_faults:,.0f}" for entry in lacking)
-    return [
-        f"not in times and faults: page faults of pages that only the program writes to: {counts}",
-        "  (steve tune --goal=time measures with them)",
-    ]
-
-
 def _table(result: Comparison) -> str:
     time, space = result.places("time"), result.places("resident")
     rows = [_row(entry, result, time, space) for entry in sorted(result.entries, key=lambda e: e.time.value)]
@@ -207,7 +195,6 @@ def _table(result: Comparison) -> str:
         f"{human_ns(result.clock_cost)}; {left_out:,.0f} single timings were left out because the thread was preempted",
         f"the frontier of time and space: {', '.join(entry.name for entry in result.frontier())}",
     ]
-    lines += _not_in_times(result)
     missing = result.without_hardware()
     if missing:
         lines.append(f"this machine does not give counters of {', '.join(missing)}".replace("_", " "))
@@ -227,7 +214,6 @@ def _entry_as_json(entry: Entry) -> dict[str, Any]:
         "allocator": entry.name,
         "time_ns": entry.time.as_list(),
         **{key: _list(entry.median(key)) for key in keys},
-        "program_faults": entry.program_faults,
         "rounds": entry.rounds,
     }
 
