@@ -36,7 +36,7 @@ INTERRUPTED = (
 APP_LUA = SOURCE / "examples/app.lua"
 APP_C = BUILD / "examples/app"
 COUNTED_LUA = SOURCE / "regtest/native/counted.lua"
-SECONDS = 1800  # for what takes about a second on an idle machine
+SECONDS = 300  # for what takes about a second on an idle machine
 
 # Valgrind's own tools are not in the build tree, which VALGRIND_LIB names
 INSTALLED_VALGRIND = ("env", "-u", "VALGRIND_LIB", "valgrind")

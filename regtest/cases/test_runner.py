@@ -34,12 +34,13 @@ def program(folder: Path, name: str, lines: list[str], end: str = "") -> str:
     return name
 
 
-def runner(folder: Path, units: list[str], *names: str, patience: str = "") -> Done:
+def runner(folder: Path, units: list[str], *names: str, patience: str = "", seconds: str = "") -> Done:
     env = {
         "LJTRACE_BUILDDIR": str(folder),
         "LJTRACE_SRCDIR": str(folder),
         "UNIT_TESTS": " ".join(units),
         **({"LJTRACE_CHECK_PATIENCE": patience} if patience else {}),
+        **({"LJTRACE_CHECK_SECONDS": seconds} if seconds else {}),
     }
     return run([sys.executable, SOURCE / "regtest/run", *names], env=env)
 
@@ -146,6 +147,18 @@ def test_waits():
     own = [sys.executable, "-c", "import time; time.sleep(600)", "{marker}"]
     subprocess.run(own, start_new_session={apart})
 """
+
+
+def test_file_that_does_not_end_is_ended(tmp_path: Path) -> None:
+    """Its test and its processes are named, and what remains does not delay the runner."""
+    marker = f"marker-{os.getpid()}-late"
+    os.makedirs(tmp_path / "steve/test")
+    (tmp_path / "steve/test/test_x.py").write_text(WAITS.format(marker=marker, apart=True))
+    one = program(tmp_path, "one", ["1..1", "ok 1 - a"])
+    done = runner(tmp_path, [one], seconds="10")
+    assert (last_line(done), done.status) == ("1 passed, 1 failed, 0 skipped", 1)
+    assert "FAILED steve/test/test_x.py: not done after 10 s" in done.text and marker in done.text
+    assert "in test_waits" in done.text and not runs(marker)
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])

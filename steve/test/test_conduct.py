@@ -56,7 +56,7 @@ READERS = {
     "flame": (),
     "dump": (),
 }
-SECONDS = 1800  # timeout for what takes about a second on an idle machine
+SECONDS = 300  # timeout for what takes about a second on an idle machine
 # show the bar at once instead of after two seconds of work, which would make the test slow
 AT_ONCE = (
     "import sys, steve.terminal.progress; steve.terminal.progress.PATIENCE = -1.0\n"

@@ -40,7 +40,7 @@ from steve.system.errors import SteveError
 from test_analyses import runs
 
 MKLOAD = Path(BUILD) / "steve" / "test" / "mkload"
-SECONDS = 1800  # timeout for what takes about a second on an idle machine
+SECONDS = 300  # timeout for what takes about a second on an idle machine
 # the binary form is copied by one process, unless damage has to be skipped
 FORMS = (["--text"], ["--binary", "--salvage"], ["--text", "--resize"], ["--resize", "--salvage"], ["--binary"])
 
