@@ -170,10 +170,10 @@ enum mt_vm {
 
 /* What kind of code a frame belongs to. */
 enum mt_frame_kind {
-    MT_FRAME_HOST,        /* machine code of an object file */
-    MT_FRAME_LUA,         /* a Lua function; ip = address of the bytecode, or of machine code of a trace */
-    MT_FRAME_FAST,        /* a function of LuaJIT's libraries */
-    MT_FRAME_C,           /* a C function that Lua calls; ip = its address */
+    MT_FRAME_HOST, /* machine code of an object file */
+    MT_FRAME_LUA,  /* a Lua function; ip = address of the line's bytecode, or of a trace's machine code */
+    MT_FRAME_FAST, /* a function of LuaJIT's libraries */
+    MT_FRAME_C,    /* a C function that Lua calls; ip = its address */
     MT_FRAME_LUA_INLINED, /* a Lua function inlined in a trace */
     MT_FRAME_VM,      /* a part of the virtual machine: function = "GC", "JIT" ...; "parser": file and line
                              compiled */

@@ -17,6 +17,7 @@
 
 enum {
     WRITTEN_SLOTS = 1 << 14,
+    PLACE_SLOTS = 1 << 12,
     NAME_LIMIT = 400,
     CHUNK_LIMIT = 4096, /* the longest path; also the limit for source text that is its chunk's name */
     LINES_AT_ONCE = 4096,
@@ -46,6 +47,9 @@ static OSet *s_protos; /* ordered by address */
 static struct proto *s_recent[RECENT_SLOTS];
 static UInt s_starts[COUNT_SLOTS]; /* number of prototypes by the hash of their address */
 static Addr s_written[WRITTEN_SLOTS];
+static struct {
+    Addr exact, key; /* of an instruction, and of the line that it is in */
+} s_places[PLACE_SLOTS];
 static UInt s_generation;
 
 static Word holds(const void *key, const void *elem)
@@ -64,6 +68,7 @@ static struct proto *proto_at(Addr a)
 static void forget_places(void)
 {
     VG_(memset)(s_written, 0, sizeof s_written);
+    VG_(memset)(s_places, 0, sizeof s_places);
     s_generation++;
 }
 
@@ -512,26 +517,51 @@ static Addr key_of(const struct lt_place *at)
            (at->approximate ? 1 : 0);
 }
 
-/* Name the function of a place and write the meaning of its key. Returns false if there is no such
- * function. */
-static Bool name_place(const struct lt_vm *vm, Addr key, Addr ip, const struct lt_place *at)
+/* Name the function of a place and write the meaning of its key, if there is such a function. */
+static void name_place(const struct lt_vm *vm, Addr key, Addr ip, const struct lt_place *at)
 {
     struct proto *p = know(vm, at->proto);
     if (!p)
-        return False;
+        return;
     const HChar *name = name_of(vm, p, at->caller_proto, at->caller_pc);
     if (!p->written)
         write_proto(vm, p, name);
     put_luaplace(vm, key, ip, at, p, name);
-    return True;
 }
 
-Addr lt_name_place(const struct lt_vm *vm, const struct lt_place *at)
+/* The first of the instructions before and at `pc` that have the same line without one of another line in between.
+ * Calls on one line are one place: of n calls of a recursive function by itself, there would be n^depth different
+ * stacks otherwise. */
+static Addr begin_of_line(const struct lt_vm *vm, Addr proto, Addr pc)
 {
-    Addr key = key_of(at);
-    if (is_written(key) || name_place(vm, key, at->pc, at))
-        return key;
-    return s_written[lt_hash_slot(key, 14)] = 0;
+    const UInt line = lt_line_at(vm, proto, pc);
+    while (line && lt_line_at(vm, proto, pc - 4) == line)
+        pc -= 4;
+    return pc;
+}
+
+/* The key of the line that a place is in, whose meaning is written if it was not; 0 if there is no such place. */
+static Addr key_of_line(const struct lt_vm *vm, struct lt_place at)
+{
+    if (!know(vm, at.proto))
+        return 0;
+    at.pc = begin_of_line(vm, at.proto, at.pc);
+    const Addr key = key_of(&at);
+    if (!is_written(key))
+        name_place(vm, key, at.pc, &at);
+    return key;
+}
+
+Addr lt_name_place(const struct lt_vm *vm, const struct lt_place *place)
+{
+    const Addr exact = key_of(place);
+    const UWord slot = lt_hash_slot(exact, 12);
+    if (s_places[slot].exact != exact) {
+        const Addr key = key_of_line(vm, *place); /* it may forget all places */
+        s_places[slot].exact = key ? exact : 0;
+        s_places[slot].key = key;
+    }
+    return s_places[slot].key;
 }
 
 void lt_name_code(const struct lt_vm *vm, Addr ip, const struct lt_place *at)

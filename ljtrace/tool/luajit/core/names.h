@@ -24,7 +24,7 @@ struct lt_place {
     Addr caller_proto, caller_pc;
 };
 
-/* The key of a place; 0 if there is no such place. */
+/* The key of a place; 0 if there is no such place. Instructions of one line that follow each other have one key. */
 Addr lt_name_place(const struct lt_vm *vm, const struct lt_place *place);
 /* Write the name of the code address `ip`, which is in a trace, as the given place. */
 void lt_name_code(const struct lt_vm *vm, Addr ip, const struct lt_place *place);
