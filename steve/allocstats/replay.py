@@ -20,6 +20,7 @@ from typing import Any
 from steve.system.errors import SteveError, UsageError
 from steve.system.interrupts import held_back
 
+EXAMPLE = "example_user"  # shows how a driver is written, and is no allocator to choose
 OUT_OF_MEMORY = 2  # exit status of steve-replay, also that of wrong usage
 
 
@@ -174,12 +175,14 @@ def _chosen(item: str, known: dict[str, Driver]) -> Driver:
 
 
 def choose(wanted: str, drivers: list[Driver]) -> tuple[list[Driver], list[Driver]]:
-    """Select allocators by the argument of --allocator, `all` or `a,b`: (those to run, those left out).
+    """Select allocators by the argument of --allocator, `all` or `a,b`: (those to run, those left out). The example is
+    in neither list unless it is named.
 
     A name may also be the path of a driver's shared object or, as in old scripts, of plot_NAME. UsageError for an
     unknown name; SteveError for a named allocator that cannot be used on this machine."""
     if wanted == "all":
-        return [d for d in drivers if d.available], [d for d in drivers if not d.available]
+        allocators = [d for d in drivers if d.name != EXAMPLE]
+        return [d for d in allocators if d.available], [d for d in allocators if not d.available]
     known = {driver.name: driver for driver in drivers}
     items = [part.strip() for part in wanted.split(",") if part.strip()]
     if not items:

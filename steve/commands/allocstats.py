@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--allocator",
         metavar="A,B|all",
         default=_environment("ALLOCATOR", "all"),
-        help="names, paths of driver .so files or of plot_NAME, or all (default %(default)s)",
+        help="names, paths of driver .so files or of plot_NAME, or all, without example_user (default %(default)s)",
     )
     parser.add_argument(
         "--heap",
