@@ -107,8 +107,10 @@ static uint32_t free_slabs(void)
     return RING_SLABS - (s_ring->filled - __atomic_load_n(&s_ring->consumed, __ATOMIC_ACQUIRE));
 }
 
+/* A wait has a limit, because a lock that is released in quiet wakes no thread. */
 static void wait_for_lock(void)
 {
+    const struct timespec second = {1, 0};
     for (int i = 0; i < SPINS; i++) {
         uint32_t expected = LOCK_FREE;
         if (__atomic_load_n(&s_lock, __ATOMIC_RELAXED) == LOCK_FREE &&
@@ -119,7 +121,7 @@ static void wait_for_lock(void)
     }
     while (__atomic_exchange_n(&s_lock, LOCK_WAITED_FOR, __ATOMIC_ACQUIRE) != LOCK_FREE)
         if (!s_quiet)
-            futex(&s_lock, FUTEX_WAIT_PRIVATE, LOCK_WAITED_FOR, NULL);
+            futex(&s_lock, FUTEX_WAIT_PRIVATE, LOCK_WAITED_FOR, &second);
 }
 
 static void take_lock(void)
@@ -161,6 +163,8 @@ bool native_ring_try_lock(void)
         t_has_lock = true;
         return begin_records();
     }
+    if (!t_has_lock) /* the wake-up for another thread may have come here */
+        futex(&s_lock, FUTEX_WAKE_PRIVATE, 1, NULL);
     return false;
 }
 
