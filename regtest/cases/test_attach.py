@@ -19,7 +19,7 @@ from typing import Iterator
 
 import pytest
 
-from support import NATIVE, Done, Trace, collectors_of, good, run, settled, started, steve, wait_for
+from support import NATIVE, SECONDS, Done, Trace, collectors_of, good, run, settled, started, steve, wait_for
 
 LIVING = NATIVE / "living"
 TIMES = int(os.environ.get("LJTRACE_ATTACH_TIMES", "3"))  # how often a test attaches to the same process
@@ -53,7 +53,7 @@ def attach_during(pid: int, path: Path, ticks: Path, n: int) -> Trace:
         since = ticks.stat().st_size
         wait_for(lambda: ticks.stat().st_size >= since + n, f"{n} ticks")
         good(["ljtrace", "detach", pid])
-        assert recorder.wait() == 0
+        assert recorder.wait(SECONDS) == 0
     return Trace(path, Done(0, b"", b"")).check()
 
 
@@ -75,7 +75,7 @@ def attach_at_work(pid: int, path: Path, *options: str) -> Trace:
         before = work_done(pid)
         wait_for(lambda: all(n >= before[name] + 100 for name, n in work_done(pid).items()), "all threads have worked")
         good(["ljtrace", "detach", pid])
-        assert recorder.wait() == 0
+        assert recorder.wait(SECONDS) == 0
     return Trace(path, Done(0, b"", b"")).check()
 
 
@@ -171,7 +171,7 @@ def test_detach_by_another_command(tmp_path: Path) -> None:
         again = run(["ljtrace", "attach", f"--out={tmp_path / 'u.ljt'}", process.pid])
         assert again.status == 125 and "recorded already" in again.complaint
         good(["ljtrace", "detach", process.pid])
-        assert recorder.wait() == 0
+        assert recorder.wait(SECONDS) == 0
         assert Trace(path, Done(0, b"", b"")).check().ending() == "detached"
         again = run(["ljtrace", "detach", process.pid])
         assert again.status == 125 and "it is not recorded" in again.complaint
@@ -185,7 +185,7 @@ def test_signal_to_the_recorder(sent: signal.Signals, tmp_path: Path) -> None:
     with living(LIVING, "threads") as process, started(["ljtrace", "attach", f"--out={path}", process.pid]) as recorder:
         begun(path)
         recorder.send_signal(sent)
-        assert recorder.wait() == 0
+        assert recorder.wait(SECONDS) == 0
         assert Trace(path, Done(0, b"", b"")).check().ending() == "detached"
         unharmed(process)
 
@@ -195,7 +195,7 @@ def test_program_ends(tmp_path: Path) -> None:
     with living(LIVING, "threads") as process, started(["ljtrace", "attach", f"--out={path}", process.pid]) as recorder:
         begun(path)
         unharmed(process)
-        assert recorder.wait() == 0
+        assert recorder.wait(SECONDS) == 0
     assert Trace(path, Done(0, b"", b"")).check().ending() == "exit"
     assert re.search("program ended +exit status 7", steve("info", path).text)
 
@@ -205,7 +205,7 @@ def test_program_is_killed(tmp_path: Path) -> None:
     with living(LIVING, "threads") as process, started(["ljtrace", "attach", f"--out={path}", process.pid]) as recorder:
         begun(path)
         process.kill()
-        assert recorder.wait() == 0
+        assert recorder.wait(SECONDS) == 0
     assert Trace(path, Done(0, b"", b"")).check().ending() == "killed"
 
 
@@ -214,10 +214,9 @@ def test_program_executes_another(tmp_path: Path) -> None:
     with living(LIVING, "exec") as process, started(
         ["ljtrace", "attach", f"--out={path}", process.pid], stderr=subprocess.PIPE
     ) as recorder:
-        # before that the signal could arrive outside of the program's read(), which would then not be interrupted
         assert recorder.stderr is not None and b"recording process" in recorder.stderr.readline()
         process.send_signal(signal.SIGUSR1)
-        assert recorder.wait() == 0
+        assert recorder.wait(SECONDS) == 0
         unharmed(process)
     assert Trace(path, Done(0, b"", b"")).check().ending() == "exec"
 
@@ -228,7 +227,7 @@ def test_recorder_is_killed(tmp_path: Path) -> None:
     with living(LIVING, "threads") as process, started(["ljtrace", "attach", f"--out={path}", process.pid]) as recorder:
         begun(path)
         recorder.kill()
-        recorder.wait()
+        recorder.wait(SECONDS)
         good(["ljtrace", "detach", process.pid])
         settled(path)
         assert Trace(path, Done(0, b"", b"")).check().ending() == "detached"
@@ -254,7 +253,7 @@ def test_collector_is_killed(tmp_path: Path) -> None:
     ) as recorder:
         begun(path)
         os.kill(collectors_of(path)[0], signal.SIGKILL)
-        complaint = recorder.communicate()[1]
+        complaint = recorder.communicate(timeout=SECONDS)[1]
         assert b"the collector was killed by signal 9" in complaint
         attach(process.pid, tmp_path / "u.ljt", "--seconds=0.3")
         unharmed(process)
@@ -285,7 +284,7 @@ def test_object_that_is_loaded_later(binding: list[str], tmp_path: Path) -> None
         ["ljtrace", "attach", f"--out={path}", process.pid], stderr=subprocess.PIPE
     ) as recorder:
         assert recorder.stderr is not None and b"recording process" in recorder.stderr.readline()
-        assert ended(process).status == 7 and recorder.wait() == 0
+        assert ended(process).status == 7 and recorder.wait(SECONDS) == 0
     made = [e[3] for e in Trace(path, Done(0, b"", b"")).check().events() if e[0] == "new"]
     assert [made.count(size) for size in ("77", "54321", "12345")] == [10, 10, 10]
 
@@ -314,7 +313,7 @@ def refused(pid: object) -> str:
 
 def test_process_that_does_not_exist() -> None:
     with started(["true"]) as process:
-        process.wait()
+        process.wait(SECONDS)
     assert "it does not exist" in refused(process.pid)
 
 
@@ -375,7 +374,7 @@ def test_another_recorder_is_waited_for(tmp_path: Path) -> None:
             wait_for(lambda: recorder.poll() is not None or path.exists() and path.stat().st_size > 500, "it ends")
             assert recorder.poll() is None
             good(["ljtrace", "detach", process.pid])
-            assert recorder.wait() == 0
+            assert recorder.wait(SECONDS) == 0
         assert Trace(path, Done(0, b"", b"")).check().ending() == "detached"
         unharmed(process)
 

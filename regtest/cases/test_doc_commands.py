@@ -148,7 +148,7 @@ def attach(command: str, folder: Path) -> str | None:
             assert recorder.stderr is not None
             first = recorder.stderr.readline()
             good(["ljtrace", "detach", process.pid])
-            return None if recorder.wait() == 0 else (first + recorder.stderr.read()).decode()
+            return None if recorder.wait(SECONDS) == 0 else (first + recorder.stderr.read()).decode()
 
 
 def wrong(command: str, folder: Path) -> str | None:

@@ -245,7 +245,7 @@ def test_the_launcher_is_killed(tmp_path: Path) -> None:
         wait_for(path.exists, "the recording has begun")
         wait_for(lambda: path.stat().st_size > 1000, "events are written")
         process.kill()
-        process.wait()
+        process.wait(SECONDS)
         stop.touch()
         settled(path)
     assert Trace(path, Done(0, b"", b"")).check().counts()["new"] > 0

@@ -101,7 +101,7 @@ def test_go_tool_pprof_of_a_running_program(tmp_path: Path) -> None:
         )
         while asking.poll() is None:
             program.step()
-        text = asking.communicate()[0]
+        text = asking.communicate(timeout=SECONDS)[0]
         assert re.search(r"Type: cpu", text) and re.search(r"\bburn\b", text), text
         assert program.end() == 7
 

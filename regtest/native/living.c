@@ -16,6 +16,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,7 +102,7 @@ static size_t wait_in_epoll(void)
 static size_t wait_in_read(void)
 {
     char byte;
-    return read(0, &byte, 1) != 0 && !s_execs;
+    return read(0, &byte, 1) != 0;
 }
 
 static size_t wait_in_poll(void)
@@ -182,10 +183,12 @@ static void on_signal(int signal)
 static size_t execs(char *self)
 {
     sigaction(SIGUSR1, &(struct sigaction){.sa_handler = on_signal}, NULL);
-    const size_t wrong = wait_in_read();
+    bool ended = false;
+    while (!s_execs && !ended) /* a signal may come between two calls, so they have a limit */
+        ended = input_has_ended(10);
     if (s_execs)
         execl(self, self, "read", NULL);
-    return wrong;
+    return !ended;
 }
 
 static size_t live(char *self, const char *mode)
