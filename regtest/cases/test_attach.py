@@ -23,7 +23,9 @@ from support import NATIVE, SECONDS, Done, Trace, collectors_of, good, run, sett
 
 LIVING = NATIVE / "living"
 TIMES = int(os.environ.get("LJTRACE_ATTACH_TIMES", "3"))  # how often a test attaches to the same process
-MODES = ("threads", "mallocs", "epoll", "read", "poll", "sleep", "numbers", "fork")
+# what a program does that allocates nothing, and how long it is recorded; one that forks does so in that time
+IDLE = {**dict.fromkeys(("epoll", "read", "poll", "sleep", "numbers"), "--seconds=0.1"), "fork": "--seconds=0.3"}
+MODES = ("threads", "mallocs", *IDLE)
 
 
 @contextmanager
@@ -68,12 +70,12 @@ def work_done(pid: int) -> dict[str, int]:
 
 
 def attach_at_work(pid: int, path: Path, *options: str) -> Trace:
-    """Record a process until each of its threads has worked for about a tenth of a second, however long that takes on a
-    busy machine."""
+    """Record a process until each of its threads has worked for about 50 milliseconds, however long that takes on a busy
+    machine."""
     with started(["ljtrace", "attach", f"--out={path}", *options, pid]) as recorder:
         begun(path)
         before = work_done(pid)
-        wait_for(lambda: all(n >= before[name] + 100 for name, n in work_done(pid).items()), "all threads have worked")
+        wait_for(lambda: all(n >= before[name] + 50 for name, n in work_done(pid).items()), "all threads have worked")
         good(["ljtrace", "detach", pid])
         assert recorder.wait(SECONDS) == 0
     return Trace(path, Done(0, b"", b"")).check()
@@ -92,9 +94,9 @@ def begun(path: Path) -> None:
 def test_program_is_unharmed(mode: str, tmp_path: Path) -> None:
     with living(LIVING, mode) as process:
         for i in range(TIMES):
-            busy = mode in ("threads", "mallocs")
+            busy = mode not in IDLE
             path = tmp_path / f"{i}.ljt"
-            trace = attach_at_work(process.pid, path) if busy else attach(process.pid, path, "--seconds=0.3")
+            trace = attach_at_work(process.pid, path) if busy else attach(process.pid, path, IDLE[mode])
             assert trace.ending() == "detached"
             assert process.poll() is None
             assert (trace.counts()["new"] > 0) == busy
@@ -106,7 +108,7 @@ def test_program_is_unharmed(mode: str, tmp_path: Path) -> None:
 def test_samples_of_different_size(tmp_path: Path) -> None:
     """Threads draw anew in each recording: after a sample of one byte in a gigabyte, a small one has blocks at once."""
     with living(LIVING, "threads") as process:
-        attach(process.pid, tmp_path / "0.ljt", "--seconds=0.3", "--sample=1g")
+        attach(process.pid, tmp_path / "0.ljt", "--seconds=0.1", "--sample=1g")
         counts = attach_at_work(process.pid, tmp_path / "1.ljt", "--sample=1k").counts()
         unharmed(process)
     assert counts["new"] > 50
@@ -149,7 +151,7 @@ def test_memory_after_the_end(tmp_path: Path) -> None:
         return int(re.findall(r"RssShmem:\s+(\d+)", Path(f"/proc/{process.pid}/status").read_text())[0])
 
     with living(LIVING, "mallocs") as process:
-        attach(process.pid, tmp_path / "t.ljt", "--seconds=0.3")
+        attach(process.pid, tmp_path / "t.ljt", "--seconds=0.1")
         wait_for(lambda: shared() < 100, "the pages of the ring are free")
         unharmed(process)
 
@@ -231,7 +233,7 @@ def test_recorder_is_killed(tmp_path: Path) -> None:
         good(["ljtrace", "detach", process.pid])
         settled(path)
         assert Trace(path, Done(0, b"", b"")).check().ending() == "detached"
-        attach(process.pid, tmp_path / "u.ljt", "--seconds=0.3")
+        attach(process.pid, tmp_path / "u.ljt", "--seconds=0.1")
         unharmed(process)
 
 
@@ -242,7 +244,7 @@ def test_recorder_is_killed_while_it_attaches(attempt: int, tmp_path: Path) -> N
             time.sleep(0.02 + 0.01 * attempt)
             recorder.kill()
         run(["ljtrace", "detach", process.pid])
-        attach(process.pid, tmp_path / "u.ljt", "--seconds=0.3")
+        attach(process.pid, tmp_path / "u.ljt", "--seconds=0.1")
         unharmed(process)
 
 
@@ -255,7 +257,7 @@ def test_collector_is_killed(tmp_path: Path) -> None:
         os.kill(collectors_of(path)[0], signal.SIGKILL)
         complaint = recorder.communicate(timeout=SECONDS)[1]
         assert b"the collector was killed by signal 9" in complaint
-        attach(process.pid, tmp_path / "u.ljt", "--seconds=0.3")
+        attach(process.pid, tmp_path / "u.ljt", "--seconds=0.1")
         unharmed(process)
 
 
@@ -296,7 +298,7 @@ def test_python(tmp_path: Path) -> None:
     )
     with living("/usr/bin/python3", "-c", script) as process:
         for i in range(TIMES):
-            trace = attach(process.pid, tmp_path / f"{i}.ljt", "--seconds=0.3")
+            trace = attach_at_work(process.pid, tmp_path / f"{i}.ljt")
             assert trace.counts()["new"] > 1000
         done = ended(process)
     assert (done.status, done.text, done.complaint) == (0, "fine\n", "")
@@ -463,9 +465,10 @@ def test_luajit(options: list[str], tmp_path: Path) -> None:
     stop, script = tmp_path / "stop", tmp_path / "loop.lua"
     script.write_text(LOOP.replace("STOP", f"'{stop}'"))
     with living("luajit", *options, script) as process:
+        begin = work_done(process.pid)[str(process.pid)]
+        wait_for(lambda: work_done(process.pid)[str(process.pid)] >= begin + 50, "the loop runs")
         for i in range(TIMES):
-            time.sleep(0.2)
-            trace = attach(process.pid, tmp_path / f"{i}.ljt", "--seconds=0.3")
+            trace = attach_at_work(process.pid, tmp_path / f"{i}.ljt")
             assert "fill (loop.lua:4)" in lua_sites(trace)
             assert '"states": 1' in steve("summary", "--json", trace.path).text
         stop.touch()
@@ -493,7 +496,7 @@ tick()
     with living("nvim", "--headless", "-u", "NONE", "-c", f"luafile {script}") as process:
         wait_for(lambda: ticks.exists() and ticks.stat().st_size > 9, "it works")
         for i in range(TIMES):
-            trace = attach_during(process.pid, tmp_path / f"{i}.ljt", ticks, 20)
+            trace = attach_during(process.pid, tmp_path / f"{i}.ljt", ticks, 8)
             assert "work.lua:5" in lua_sites(trace)
         stop.touch()
         done = ended(process)

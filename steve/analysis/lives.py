@@ -158,7 +158,7 @@ class LifeAnalysis:
             piece,
             self.chosen.shard_result(),
             self.met.shard_result(),
-            used_rows(rows if self._threads else rows[:0]),
+            rows if self._threads else rows[:0],
             line_piece(lives) if self._by_line else None,
         )
 
@@ -206,11 +206,3 @@ class LifeAnalysis:
 
     def result(self) -> LifeAnalysis:
         return self
-
-
-def used_rows(rows: np.ndarray) -> np.ndarray:
-    """Without the rows after the last that is not empty."""
-    import numpy as np
-
-    used = np.flatnonzero(rows["loads"] | rows["stores"] | rows["modifies"])
-    return rows[: used[-1] + 1 if len(used) else 0]

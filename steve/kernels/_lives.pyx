@@ -416,8 +416,15 @@ cdef class Lives:
         return estimated(view_of(self.work.rows, n, LINEWORK), self.l.times), view_of(self.work.made, n, MADE)
 
     def thread_accesses(self):
-        """The same by thread number."""
-        rows = estimated(view_of(self.l.threads, self.l.threads_room, BY_KIND), self.l.times)
+        """The same by thread number, up to the last thread that has any."""
+        cdef size_t n = self.l.threads_room
+        cdef access_sums *at
+        while n:
+            at = &self.l.threads[n - 1]
+            if at.counts[0] | at.counts[1] | at.counts[2]:
+                break
+            n -= 1
+        rows = estimated(view_of(self.l.threads, n, BY_KIND), self.l.times)
         return accesses_of(rows["counts"], rows["bytes"])
 
 
@@ -495,7 +502,11 @@ def followed_threads(Trace trace):
 
 def met_threads(Trace trace):
     """By thread: may it have events in what was read?"""
-    return np.array([mt_met_thread(trace.r, thread) for thread in range(LUACODE_THREADS)], bool)
+    cdef uint8_t[::1] met = np.empty(LUACODE_THREADS, "u1")
+    cdef uint32_t thread
+    for thread in range(LUACODE_THREADS):
+        met[thread] = mt_met_thread(trace.r, thread)
+    return np.asarray(met).view(bool)
 
 
 def known_threads(threads):

@@ -1,12 +1,13 @@
 /* mkload.c - make a memtrace for the speed tests, of a given size and with a given number of live blocks.
  *
- *     mkload OUT EVENTS LIVE
+ *     mkload OUT EVENTS LIVE [CHUNK]
  *
  * First, LIVE blocks are made. Then, repeatedly, a block is freed, another is made in its place, and one of four
  * paths is executed. A path has five segments with three accesses each: two to fields of the block, one to another
  * block, to another field, or to a stack, which is not recorded. So 14 of 16 operations are accesses. They are about
  * as regular as those of real programs: the coder predicts most segments and addresses, but neither the path nor the
- * other block. Blocks have 16 to 512 bytes, 64 stacks and 2 threads. Equal arguments give equal files. Not installed.
+ * other block. Blocks have 16 to 512 bytes, 64 stacks and 2 threads. Equal arguments give equal files. With CHUNK,
+ * a chunk has so many events, and reading can begin at every second chunk. Not installed.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include <fcntl.h>
@@ -114,11 +115,13 @@ static void run(uint64_t events, uint64_t live)
 int main(int argc, char **argv)
 {
     struct mt_error error;
-    int fd = argc == 4 ? open(argv[1], O_WRONLY | O_CREAT | O_TRUNC, 0666) : -1;
+    const struct mt_writer_options small = {
+        .chunk_events = argc == 5 ? (uint32_t)strtoul(argv[4], NULL, 0) : 0, .checkpoint_interval = 2};
+    int fd = argc == 4 || argc == 5 ? open(argv[1], O_WRONLY | O_CREAT | O_TRUNC, 0666) : -1;
 
-    s_writer = fd < 0 ? NULL : mt_writer_new(fd, NULL, &error);
+    s_writer = fd < 0 ? NULL : mt_writer_new(fd, argc == 5 ? &small : NULL, &error);
     if (!s_writer) {
-        fprintf(stderr, "usage: mkload OUT EVENTS LIVE\n");
+        fprintf(stderr, "usage: mkload OUT EVENTS LIVE [CHUNK]\n");
         return 2;
     }
     define();
