@@ -5,6 +5,7 @@
 #include "ljtrace/collector/keep.h"
 #include <errno.h>
 #include <inttypes.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,6 +78,7 @@ const char *keep_begin_part(struct keep *k, struct sink *s, struct mt_writer **w
         k->discarded += k->before;
         k->before = events_of(*w) - k->begun;
         mt_writer_finish(*w, MT_ENDING_LIMIT, &err);
+        malloc_trim(0); /* else the heap is in more pieces after each part, and grows */
         sink_close(s);
         *s = next;
         *w = other;
