@@ -55,8 +55,9 @@ COLUMNS = (
     Column(
         "unreachable",
         "garbage",
-        "Lua: bytes of objects that are not reachable and only wait for the garbage "
-        "collector; null without a snapshot",
+        "Lua: bytes of the site's objects, including their parts, that are not reachable and only wait for the "
+        "garbage collector; null without a snapshot. A part can be a block of another site, in whose `bytes` it "
+        "counts; so these two columns can exceed `bytes`",
     ),
     Column(
         "runtime",
@@ -237,7 +238,7 @@ def heading(live: rollups.Sums, reach: Reachability) -> str:
     if reach.lua is None:
         return title
     held, lost = lua_bytes(reach.lua)
-    return f"{title}; objects of Lua: {held:,} bytes reachable, {lost:,} garbage"
+    return f"{title}; objects of Lua with their parts: {held:,} bytes reachable, {lost:,} garbage"
 
 
 def joined(live: rollups.Sums, made: rollups.Sums, reach: Reachability) -> rollups.Sums:

@@ -285,9 +285,31 @@ def test_leaks_are_told_apart(steve: Any, trace: Callable) -> None:
     assert leaks(steve, path, "--to", "middle") == {"make": (460, 500, 0), "keep": (40, 0, 0), "waste": (104, 0, 40)}
     assert leaks(steve, path, "--from", "middle") == {"waste": (20, 20, 0)}
     assert leaks(steve, path, "--where", "size = 61") == {"make": (61, 0, 100)}
-    title = "objects of Lua: 420 bytes reachable, 130 garbage"
+    title = "objects of Lua with their parts: 420 bytes reachable, 130 garbage"
     assert title in steve("leaks", path).out
     assert title in steve("leaks", "-", stdin=path.read_bytes()).out
+
+
+PARTS = """\
+stack main make@a.lua:1
+stack main fill@a.lua:2
+heap 0x77 lua
+N 0x5000 40 1 1
+N 0x6000 60 2 1
+snapshot s 1 500 0
+object tab@0x5000 100
+endsnapshot
+end exit
+"""
+
+
+def test_garbage_counts_an_object_with_its_parts(steve: Any, trace: Callable) -> None:
+    """An array is a block of the site that filled the table, and part of the object of the site that made it. The
+    heading and the help say what counts."""
+    path = trace(PARTS)
+    assert leaks(steve, path) == {"make": (40, 0, 100), "fill": (60, 0, 0)}
+    assert "objects of Lua with their parts: 0 bytes reachable, 100 garbage" in steve("leaks", path).out
+    assert "these two columns can exceed `bytes`" in " ".join(steve("leaks", "--help").out.split())
 
 
 def test_leaks_keeps_little_of_a_survivor() -> None:

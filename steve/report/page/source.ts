@@ -41,6 +41,10 @@ function workOf(source: Source, which: 1 | 2): Map<number, number> {
   return new Map(source.work.filter(row => row[which]).map(row => [row[0], row[which]]));
 }
 
+function column(name: string, title: string, byLine: Map<number, number>, text = bytesText): Column {
+  return { name, title, text, byLine };
+}
+
 function columnsOf(data: Data, state: State, mask: Uint8Array, lines: number[], source: Source): Column[] {
     const tree = {parent : data.nodes.parent, leaves : data.groups.node};
     const sums = (metric: State["metric"], unit: State["unit"]) =>
@@ -50,60 +54,16 @@ function columnsOf(data: Data, state: State, mask: Uint8Array, lines: number[], 
     const whole = inclusiveOf(data, lines, sums("allocated", "bytes").total);
     whole.delete(0);
     const columns = [
-        {
-            name : "blocks",
-            title : "blocks made by the line in the window",
-            text : countText,
-            byLine : own("allocated", "blocks")
-        },
-        {
-            name : "bytes",
-            title : "bytes allocated by the line in the window",
-            text : bytesText,
-            byLine : own("allocated", "bytes")
-        },
-        {
-            name : "with callees",
-            title : "bytes allocated by the line and what it calls in the window",
-            text : bytesText,
-            byLine : whole
-        },
-        {
-            name : "live",
-            title : "bytes live at the end of the window",
-            text : bytesText,
-            byLine : own("live", "bytes")
-        },
-        {
-            name : "blocks read",
-            title : "bytes read in the window from blocks that the line made",
-            text : bytesText,
-            byLine : own("reads", "bytes")
-        },
-        {
-            name : "blocks written",
-            title : "bytes written in the window to blocks that the line made",
-            text : bytesText,
-            byLine : own("writes", "bytes")
-        },
-        {
-            name : "never read",
-            title : "bytes of the line's blocks that were never read in the whole run",
-            text : bytesText,
-            byLine : ownSums(data, lines, data.nodes.unread)
-        },
-        {
-            name : "reads",
-            title : "bytes that the line reads in the whole run, from any block",
-            text : bytesText,
-            byLine : workOf(source, 1)
-        },
-        {
-            name : "writes",
-            title : "bytes that the line writes in the whole run, to any block",
-            text : bytesText,
-            byLine : workOf(source, 2)
-        },
+        column("blocks", "blocks made by the line in the window", own("allocated", "blocks"), countText),
+        column("bytes", "bytes allocated by the line in the window", own("allocated", "bytes")),
+        column("with callees", "bytes allocated by the line and what it calls in the window", whole),
+        column("live", "bytes live at the end of the window", own("live", "bytes")),
+        column("blocks read", "bytes read in the window from blocks that the line made", own("reads", "bytes")),
+        column("blocks written", "bytes written in the window to blocks that the line made", own("writes", "bytes")),
+        column("never read", "bytes of the line's blocks that were never read in the whole run",
+               ownSums(data, lines, data.nodes.unread)),
+        column("reads", "bytes that the line reads in the whole run, from any block", workOf(source, 1)),
+        column("writes", "bytes that the line writes in the whole run, to any block", workOf(source, 2)),
     ];
     return columns.filter(({byLine}, i) => i < 2 || byLine.size);
 }
