@@ -141,7 +141,9 @@ static void read_children(struct reading *r, Dwarf_Die *die, uint32_t around, Dw
         r->damaged = true;
 }
 
-/* In split debug information, clang numbers files by the table of the skeleton unit, gcc by one in the .dwo file. */
+/* In split debug information, clang numbers files by the table of the skeleton unit, gcc by one in the .dwo file. GCC's
+ * DWARF 5 with -gsplit-dwarf -fdebug-types-section has several .debug_info.dwo sections, of which libdw 0.188 reads the
+ * first, so that no function is found there. */
 static bool uses_files_of_skeleton(const struct inlined *s)
 {
     Dwarf_Attribute attribute;
