@@ -35,10 +35,11 @@ UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 POINTS = 150
 EXAMPLES = """\
 --like describes a trace by distributions in 16 phases: of sizes, of lifetimes, of what follows what, of the lengths of
-runs of Frees. It writes operations that follow them, and prints how far they are from the original: Kolmogorov-Smirnov
-distances from 0 (the same) to 1, those of lifetimes also by size class. --save-model writes the description, a JSON
-file that can be changed; --model makes operations of it. Where many blocks live equally long, those of the model do so
-only nearly, and the distance of lifetimes is large.
+runs of Frees, and of which block such a run frees next. Of a memtrace, these are the blocks of malloc; to compare with
+the original, take the operations of steve ops --where 'heap = "malloc"'. It writes operations that follow them, and
+prints how far they are from the original: Kolmogorov-Smirnov distances from 0 (the same) to 1, those of lifetimes also
+by size class. --save-model writes the description, a JSON file that can be changed; --model makes operations of it.
+Where many blocks live equally long, those of the model do so only nearly, and the distance of lifetimes is large.
   --threads  so many threads, each with a program like the original
   --times    about so many times as many operations
   --stretch  blocks live so many times as long, so more are live at once
@@ -288,7 +289,8 @@ def _text(found: dict[str, Any]) -> str:
     )
     if found["distances"]:
         parts = ", ".join(f"{name} {value:.3f}" for name, value in found["distances"].items())
-        lines.append(f"Kolmogorov-Smirnov distances: {parts}".replace("free_runs", "runs of Frees"))
+        parts = parts.replace("free_runs", "runs of Frees").replace("free_steps", "steps in these")
+        lines.append(f"Kolmogorov-Smirnov distances: {parts}")
         lines += ["", _size_classes(found["size_classes"])]
     return "\n".join(lines)
 

@@ -57,6 +57,15 @@ def _free_runs(lives: Lives) -> np.ndarray:
     return edges[1::2] - edges[::2]
 
 
+def _free_steps(lives: Lives) -> np.ndarray:
+    """How many blocks later the block of a Free was made than that of the Free before, if nothing is between them."""
+    import numpy as np
+
+    blocks = np.flatnonzero(lives.died >= 0)
+    blocks = blocks[np.argsort(lives.died[blocks])]
+    return np.diff(blocks)[np.diff(lives.died[blocks]) == 1]
+
+
 @dataclass(frozen=True)
 class OfClass:
     """The blocks of more than half of `to` and at most `to` bytes. lifetime: the distance of their lifetimes, of those
@@ -86,7 +95,7 @@ def by_size_class(original: Lives, synthetic: Lives) -> list[OfClass]:
 
 
 def distances(original: Lives, synthetic: Lives) -> dict[str, float]:
-    """The distances of sizes, lifetimes, order and phase, and of the lengths of runs of Frees."""
+    """The distances of sizes, lifetimes, order and phase, of the lengths of runs of Frees, and of what follows in them."""
     import numpy as np
 
     return {
@@ -94,5 +103,6 @@ def distances(original: Lives, synthetic: Lives) -> dict[str, float]:
         "lifetime": distance(original.lifetimes(), synthetic.lifetimes()),
         "order": distance(_steps(original), _steps(synthetic)),
         "free_runs": distance(_free_runs(original), _free_runs(synthetic)),
+        "free_steps": distance(_free_steps(original), _free_steps(synthetic)),
         "phase": float(np.abs(_live_curve(original) - _live_curve(synthetic)).max()),
     }

@@ -3,7 +3,8 @@
 Time is the number of blocks made. What the program does next is drawn from what follows its last symbols in the model,
 and each of these is drawn as often as there. So the number of blocks of each class is that of the model, and so are the
 runs of Frees. Which of the short blocks is freed is a part of the symbol. A late Free frees a block of the class, the
-phase and nearly the lifetime that are drawn from what the phase frees late.
+phase and nearly the lifetime that are drawn from what the phase frees late. In a run of Frees, the next block is mostly
+found by a step from the one before, since programs free together what they made together.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -16,7 +17,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from steve.analysis.opsarrays import FREE, NEW, Ops, made
-from steve.synth.model import CONTEXT, FREED, QUANTILES, RUN, SHORT, SOON, Class, Freed, Model, Phase, power_below
+from steve.synth.model import (
+    CONTEXT,
+    ELSEWHERE,
+    FREED,
+    OLDER,
+    QUANTILES,
+    RUN,
+    SHORT,
+    SOON,
+    Class,
+    Freed,
+    Model,
+    Phase,
+    power_below,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -65,21 +80,26 @@ class _Numbers:
         return self.some.pop()
 
 
+def _in_proportion(following: dict[str, int], times: float, random: np.random.Generator) -> list[str]:
+    """Symbols in random order, each as often as it follows."""
+    import numpy as np
+
+    names, counts = list(following), np.array(list(following.values()))
+    count = int(counts.sum() * times + random.random())
+    at = np.searchsorted(np.cumsum(counts) / counts.sum(), _evenly(count, random), side="right")
+    return [names[i] for i in np.minimum(at, len(names) - 1).tolist()]
+
+
 class _Chain:
     """Draws the symbols of a phase in order. Each follows its context as often as in the model. made: how many blocks
     the phase makes. runs: how many runs of late Frees it has, by symbol."""
 
     def __init__(self, phase: Phase, times: float, random: np.random.Generator) -> None:
-        import numpy as np
-
         self.left: dict[str, list[str]] = {}  # by context
         self.made, self.runs = len(phase.large), dict.fromkeys((f"{RUN}{power}" for power in phase.runs), 0)
         of_class = {one.name for one in phase.classes}
         for context, following in phase.next.items():
-            names, counts = list(following), np.array(list(following.values()))
-            count = int(counts.sum() * times + random.random())
-            at = np.searchsorted(np.cumsum(counts) / counts.sum(), _evenly(count, random), side="right")
-            self.left[context] = [names[i] for i in np.minimum(at, len(names) - 1).tolist()]
+            self.left[context] = _in_proportion(following, times, random)
             self.made += sum(symbol in of_class for symbol in self.left[context])
             for symbol in self.left[context]:
                 if symbol in self.runs:
@@ -99,27 +119,48 @@ class _Chain:
 
 
 class _Kind(NamedTuple):
-    """What a late Free frees: a block of a class that lived so long, made from `begin` to `end`."""
+    """What a late Free frees: a block of a class that lived so long, made from `begin` to `end`. number: of the kind."""
 
     name: str
     lifetime: int
     begin: int
     end: int
+    number: int
 
 
 class _Late:
-    """The blocks that are not short, and what late Frees free. made: the moments at which the live blocks of each class
-    were made, in order. kinds: by the power of two of the length of the run."""
+    """The blocks that are not short, and what late Frees free.
+
+    made: the moments at which the live blocks of each class were made, in order. kinds: by the power of two of the
+    length of the run. lifetimes: of these kinds, by class, with their numbers, in order. met: the numbers of kinds of
+    which a step has freed the block; they are still in `kinds`. steps: those that are left, by context. before: class
+    and moment of the block that was freed last."""
 
     def __init__(self, stretch: float) -> None:
         self.stretch = stretch
         self.made: dict[str, list[int]] = {}
         self.kinds: dict[int, list[_Kind]] = {}
+        self.lifetimes: dict[tuple[int, str], list[tuple[int, int]]] = {}
+        self.met: set[int] = set()
+        self.steps: dict[str, list[str]] = {}
+        self.before = ("", -1)
+        self.count = 0
+
+    def add(self, power: int, name: str, lifetimes: list[int], begin: int, end: int) -> None:
+        """Add kinds, one for each of the lifetimes."""
+        new = [_Kind(name, one, begin, end, self.count + i) for i, one in enumerate(lifetimes)]
+        self.count += len(new)
+        self.kinds.setdefault(power, []).extend(new)
+        self.lifetimes.setdefault((power, name), []).extend((kind.lifetime, kind.number) for kind in new)
 
     def shuffle(self, random: np.random.Generator) -> None:
-        """Bring the kinds of each length in random order."""
+        """Bring the kinds of each length in random order, and their lifetimes in order."""
         for power, kinds in self.kinds.items():
-            self.kinds[power] = [kinds[i] for i in random.permutation(len(kinds)).tolist()]
+            left = [kind for kind in kinds if kind.number not in self.met]
+            self.kinds[power] = [left[i] for i in random.permutation(len(left)).tolist()]
+        self.met.clear()
+        for lifetimes in self.lifetimes.values():
+            lifetimes.sort()
 
     def _suits(self, kind: _Kind, now: int) -> tuple[float, int]:
         """How far the lifetime of the block that suits best is from that of the kind, as a part of it, and the index of
@@ -134,26 +175,58 @@ class _Late:
             index -= 1
         return abs(made[index] - wanted) / (kind.lifetime + 4), index
 
+    def _free(self, name: str, index: int) -> int:
+        block = self.made[name].pop(index)
+        self.before = (name, block)
+        return block
+
     def free(self, power: int, now: int) -> int | None:
         """Choose a block to free in a run; None: nothing suits. Of some kinds, that is taken whose lifetime suits best.
         If lifetimes are stretched, it is -1 for a block that does not live long enough before the end."""
         kinds = self.kinds.get(power, [])
-        far, index, at = NOTHING, -1, 0
-        for back in range(1, min(TRIES, len(kinds)) + 1):
-            this_far, this_index = self._suits(kinds[-back], now)
+        far, index, tried = NOTHING, -1, []
+        while kinds and len(tried) < TRIES and far > CLOSE:
+            kind = kinds.pop()
+            if kind.number in self.met:
+                continue
+            this_far, this_index = self._suits(kind, now)
+            tried.append(kind)
             if this_far < far:
-                far, index, at = this_far, this_index, len(kinds) - back
-                if far <= CLOSE:
-                    break
+                far, index = this_far, this_index
+                tried[0], tried[-1] = tried[-1], tried[0]
+        kinds += reversed(tried)
         if index < 0:
             return None
-        kinds[at], kinds[-1] = kinds[-1], kinds[at]
         kind = kinds.pop()
-        return self.made[kind.name].pop(index) if self.stretch == 1 or far <= FAR else -1
+        lifetimes = self.lifetimes[power, kind.name]
+        del lifetimes[bisect.bisect_left(lifetimes, (kind.lifetime, kind.number))]
+        return self._free(kind.name, index) if self.stretch == 1 or far <= FAR else -1
+
+    def free_beside(self, power: int, now: int) -> int | None:
+        """Choose the next block of a run by a step from the one before; None: the step leads elsewhere, or to no block of
+        such a lifetime."""
+        left = self.steps.get(f"{RUN}{power}, {self.before[0]}")
+        step = left.pop() if left else ELSEWHERE
+        if step == ELSEWHERE:
+            return None
+        name, way, passed = step.rsplit(" ", 2)
+        made, lifetimes = self.made.get(name, []), self.lifetimes.get((power, name))
+        at = bisect.bisect_left(made, self.before[1])
+        index = at - 1 - int(passed) if way == OLDER else at + int(passed)
+        if not 0 <= index < len(made) or not lifetimes:
+            return None
+        lived = now - 1 - made[index]
+        near = bisect.bisect_left(lifetimes, (lived, 0))
+        if near == len(lifetimes) or (near and lived - lifetimes[near - 1][0] < lifetimes[near][0] - lived):
+            near -= 1
+        if abs(lifetimes[near][0] - lived) > FAR * (lived + 4):
+            return None
+        self.met.add(lifetimes.pop(near)[1])
+        return self._free(name, index)
 
     def left(self) -> int:
         """How many are still to be freed."""
-        return sum(len(kinds) for kinds in self.kinds.values())
+        return sum(len(lifetimes) for lifetimes in self.lifetimes.values())
 
     def commonest(self) -> int:
         """The power of two of which the most are still to be freed."""
@@ -230,9 +303,12 @@ class _Maker:
             for freed, share in _freed(one, number, phase, self.scale.times):
                 lifetimes = _quantile(freed.lifetimes, _evenly(share, self.random)) * self.scale.stretch
                 begin, end = self.begins[freed.phase : freed.phase + 2]
-                kinds = self.late.kinds.setdefault(freed.run, [])
-                kinds += [_Kind(one.name, lifetime, begin, end) for lifetime in lifetimes.round().astype(int).tolist()]
+                self.late.add(freed.run, one.name, lifetimes.round().astype(int).tolist(), begin, end)
         self.late.shuffle(self.random)
+        self.late.steps = {
+            context: _in_proportion(following, self.scale.times, self.random)
+            for context, following in phase.steps.items()
+        }
         chain = self.chains[number]
         mean = {f"{RUN}{power}": sum(lengths) / len(lengths) for power, lengths in phase.runs.items()}
         freed = sum(count * mean[symbol] for symbol, count in chain.runs.items()) + sum(row[1] for row in phase.bursts)
@@ -240,8 +316,11 @@ class _Maker:
 
     def _run(self, length: int) -> None:
         """Free so many blocks late, as long as there are some that suit."""
-        for _ in range(length):
-            block = self.late.free(power_below(length), self.now)
+        power = power_below(length)
+        for number in range(length):
+            block = self.late.free_beside(power, self.now) if number else None
+            if block is None:
+                block = self.late.free(power, self.now)
             if block is None:
                 return
             if block >= 0:

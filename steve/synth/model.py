@@ -14,7 +14,9 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 from __future__ import annotations
 
+import bisect
 import json
+import re
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -29,8 +31,10 @@ LARGE = 1 / 200  # part of the live peak from which a block is large
 BURST = 128  # least length of a run of late Frees that is described by itself
 CONTEXT = 2  # last symbols on which the next one depends
 SOON = 8  # a block is short if it is freed before so many others are made
+BESIDE = 8  # a step in a run of late Frees passes at most so many live blocks of the class
 SHORT, FREED, RUN = " short", "freed ", "run "  # parts of names of classes and symbols
-FORMAT = "steve synth model 2"
+OLDER, YOUNGER, ELSEWHERE = "older", "younger", "elsewhere"  # the ways of steps; the last one is to any block
+FORMAT = "steve synth model 3"
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,9 @@ class Phase:
 
     next: after the last symbols, how often each symbol follows. A symbol is what the program does: the name of a class,
     of which a block is made; `freed 2`, the Free of the short block than which two are younger; `run 4`, a run of late
-    Frees, with the power of two that is the least length. runs: quantiles of these lengths by power of two. bursts:
+    Frees, with the power of two that is the least length. runs: quantiles of these lengths by power of two. steps: which
+    block such a run frees next: after the run's power of two and the class of the block before, how often each step
+    follows. `40 older 2` is the block of class 40 that is older than the one before it, and is the third such. bursts:
     longer runs by themselves, with moments of the phase and lengths. large: large blocks by themselves, each with the
     moment of the phase that makes it, its size, and its lifetime (-1: never freed)."""
 
@@ -70,6 +76,7 @@ class Phase:
     classes: list[Class]
     next: dict[str, dict[str, int]]
     runs: dict[str, list[float]]
+    steps: dict[str, dict[str, int]]
     bursts: list[list[int]]
     large: list[list[int]]
 
@@ -81,10 +88,14 @@ def _rows(opening: str, rows: list[str], closing: str) -> str:
 
 def _phase_as_text(phase: Phase) -> str:
     columns = asdict(phase)
-    following = [f"{json.dumps(context)}: {json.dumps(row)}" for context, row in columns.pop("next").items()]
+    steps, following = (
+        [f"{json.dumps(context)}: {json.dumps(row)}" for context, row in columns.pop(key).items()]
+        for key in ("steps", "next")
+    )
     parts = [f'"blocks": {columns.pop("blocks")}', f'"runs": {json.dumps(columns.pop("runs"))}']
     parts += [_rows(f'"{key}": [', [json.dumps(row) for row in rows], "]") for key, rows in columns.items()]
-    return " {" + ",\n  ".join([*parts, _rows('"next": {', following, "}")]) + "}"
+    parts += [_rows('"steps": {', steps, "}"), _rows('"next": {', following, "}")]
+    return " {" + ",\n  ".join(parts) + "}"
 
 
 @dataclass(frozen=True)
@@ -159,11 +170,13 @@ def power_below(value: int) -> int:
 
 @dataclass
 class _Late:
-    """The late Frees: the block, the moment, the power of two that is not above the length of the run, and that length
-    if the block is the first of the run, otherwise 0."""
+    """The late Frees: the block, the moment, the step from the block before in the run ("": it is the
+    first), the power of two that is not above the length of the run, and that length if the block is the first of the
+    run, otherwise 0."""
 
     block: list[int] = field(default_factory=list)
     moment: list[int] = field(default_factory=list)
+    step: list[str] = field(default_factory=list)
     run: list[int] = field(default_factory=list)
     length: list[int] = field(default_factory=list)
 
@@ -185,6 +198,7 @@ class _Reader:
         self.symbols: list[tuple[int, str]] = []
         self.late = _Late()
         self.short: list[int] = []  # live blocks
+        self.live: dict[str, list[int]] = {}  # those that are not short, by class
         self.now = -1
 
     def _add(self, symbol: str, moment: int) -> None:
@@ -202,6 +216,17 @@ class _Reader:
             self._add(name, block)
         if name.endswith(SHORT):
             self.short.append(block)
+        elif name:
+            self.live.setdefault(name, []).append(block)
+
+    def _step(self, block: int, name: str, index: int) -> str:
+        """The step to a block, which has this index among the live ones of its class."""
+        if len(self.late.block) == len(self.late.run):
+            return ""
+        before = self.late.block[-1]
+        at = bisect.bisect_left(self.live[name], before)
+        passed = at - 1 - index if block < before else index - at
+        return f"{name} {OLDER if block < before else YOUNGER} {passed}" if passed < BESIDE else ELSEWHERE
 
     def free(self, block: int) -> None:
         """A block is freed."""
@@ -211,8 +236,12 @@ class _Reader:
             self._add(f"{FREED}{len(self.short) - 1 - index}", self.now)
             del self.short[index]
         elif name:
+            live = self.live[name]
+            index = bisect.bisect_left(live, block)
+            self.late.step.append(self._step(block, name, index))
             self.late.block.append(block)
             self.late.moment.append(self.now)
+            del live[index]
 
     def read(self, lives: Lives) -> None:
         """All of a trace."""
@@ -269,13 +298,14 @@ def _quantiles(values: np.ndarray) -> list[float]:
 
 @dataclass(frozen=True)
 class _Facts:
-    """What the phases are described from. block, moment, run, length: the columns of _Late."""
+    """What the phases are described from. block, moment, step, run, length: the columns of _Late."""
 
     lives: Lives
     names: np.ndarray
     edges: np.ndarray
     block: np.ndarray
     moment: np.ndarray
+    step: np.ndarray
     run: np.ndarray
     length: np.ndarray
 
@@ -289,6 +319,16 @@ class _Facts:
         for phase, power in sorted(set(zip(origin.tolist(), run.tolist()))):
             mine = (origin == phase) & (run == power)
             found.append(Freed(phase, power, int(mine.sum()), _quantiles(lifetime[mine])))
+        return found
+
+    def steps(self, late: np.ndarray) -> dict[str, dict[str, int]]:
+        """The steps of some late Frees."""
+        found: dict[str, dict[str, int]] = {}
+        late = late[self.step[late] != ""]
+        before = self.names[self.block[late - 1]]
+        for power, name, step in zip(self.run[late].tolist(), before.tolist(), self.step[late].tolist()):
+            counts = found.setdefault(f"{RUN}{power}, {name}", {})
+            counts[step] = counts.get(step, 0) + 1
         return found
 
     def large(self, low: int, high: int) -> list[list[int]]:
@@ -323,7 +363,7 @@ class _Facts:
         runs = {str(one): _quantiles(self.length[short[self.run[short] == one]]) for one in np.unique(self.run[short])}
         long = first[self.length[first] >= BURST]
         bursts = [list(row) for row in zip((self.moment[long] - low).tolist(), self.length[long].tolist())]
-        return Phase(high - low, classes, following, runs, bursts, self.large(low, high))
+        return Phase(high - low, classes, following, runs, self.steps(late), bursts, self.large(low, high))
 
 
 def describe(lives: Lives, source: str) -> Model:
@@ -340,7 +380,7 @@ def describe(lives: Lives, source: str) -> Model:
     edges = np.linspace(0, count, PHASES + 1).round().astype(int)
     reader = _Reader(names.tolist())
     reader.read(lives)
-    late = (np.array(column, "i8") for column in asdict(reader.late).values())
+    late = (np.array(column, "U" if name == "step" else "i8") for name, column in asdict(reader.late).items())
     facts = _Facts(lives, names, edges, *late)
     following = _following(reader.symbols, edges)
     phases = [facts.phase(low, high, row) for low, high, row in zip(edges.tolist(), edges[1:].tolist(), following)]
@@ -356,6 +396,9 @@ def _check(phases: list[Phase]) -> None:
             is_free = symbol.startswith(FREED) and symbol[len(FREED) :].isdecimal()
             if not is_free and not numbers.get(symbol):
                 raise ValueError(f"unknown symbol '{symbol}'")
+        for step in {step for following in phase.steps.values() for step in following} - {ELSEWHERE}:
+            if not re.fullmatch(f".+ ({OLDER}|{YOUNGER}) [0-9]+", step):
+                raise ValueError(f"unknown step '{step}'")
         freed = [freed for one in phase.classes for freed in one.freed]
         if not all(0 <= one.phase < len(phases) and one.lifetimes for one in freed):
             raise ValueError("a class is freed without a phase of origin or a lifetime")

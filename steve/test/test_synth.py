@@ -158,6 +158,25 @@ def test_frees_in_a_row_are_counted(tmp_path: Path) -> None:
     assert distances(lives, lives)["free_runs"] == 0 and distances(lives, apart)["free_runs"] == 1
 
 
+def test_what_is_freed_together_was_made_together(tmp_path: Path) -> None:
+    """Lists of 20 blocks of two sizes that live long, freed from the last block on. Every fifth block lives on."""
+    source, lines, lists = random.Random(7), [], []
+    for handle in range(8000):
+        lines.append(f"{handle} N 0 {(40, 300)[handle % 2]}")
+        if handle % 20 == 19:
+            lists.append([one for one in range(handle, handle - 20, -1) if one % 5])
+        if len(lists) > 30:
+            lines += [f"{one} F 0 0" for one in lists.pop(source.randrange(30))]
+    (tmp_path / "ops").write_text("\n".join(lines) + "\n")
+    lives = model.lives_of(opsarrays.read(str(tmp_path / "ops")))
+    made = model.lives_of(generate.generate(model.describe(lives, "ops"), generate.Scale(), 1))
+    found = distances(lives, made)
+    assert found["free_steps"] < 0.2 and found["free_runs"] < 0.05, found
+    order = source.sample(range(len(lives.died)), len(lives.died))
+    mixed = model.Lives(lives.size, lives.born, lives.died[order], lives.operations)  # the same moments, any blocks
+    assert distances(lives, mixed)["free_steps"] > 0.4
+
+
 def test_ranking_of_allocators_agrees_with_the_original(original: Path, tmp_path: Path) -> None:
     """Of any two allocators whose peaks differ by more than 5% in the original, the same one needs less."""
     described = model.describe(model.lives_of(opsarrays.read(str(original))), "served")
@@ -187,7 +206,7 @@ def test_scaling(original: Path) -> None:
 def test_the_command_makes_operations_of_a_model(original: Path, tmp_path: Path) -> None:
     done = synth(tmp_path, "--like", str(original), "--save-model", "m.json", "-o", "like-ops", "--json")
     found = json.loads(done.stdout)
-    assert set(found["distances"]) == {"size", "lifetime", "order", "free_runs", "phase"}
+    assert set(found["distances"]) == {"size", "lifetime", "order", "free_runs", "free_steps", "phase"}
     assert sum(one["blocks"] for one in found["size_classes"]) == found["original"]["blocks"]
     assert sum(one["made"] for one in found["size_classes"]) == found["blocks"]
     assert synth(tmp_path, "--model", "m.json", "-o", "again-ops").returncode == 0
