@@ -61,7 +61,7 @@ def both(path: Path, where: str | None, make: Callable[[], _walk.Analysis]) -> t
 
 
 @RUNS
-@given(runs(), CHUNKS, st.sampled_from(WHERES), st.randoms(use_true_random=False))
+@given(runs(), CHUNKS, st.sampled_from(WHERES), st.randoms(use_true_random=True))
 def test_random_states(run: Run, chunk: int, where: str | None, choose: random.Random) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = make_trace(Path(folder) / "t.ljt", stateful(run, choose), chunk, 1)
@@ -70,7 +70,7 @@ def test_random_states(run: Run, chunk: int, where: str | None, choose: random.R
 
 
 @RUNS
-@given(runs(), CHUNKS, st.randoms(use_true_random=False))
+@given(runs(), CHUNKS, st.randoms(use_true_random=True))
 def test_random_garbage_collections(run: Run, chunk: int, choose: random.Random) -> None:
     """The bins sum up to what the state GC has, in the whole and in parts."""
     with tempfile.TemporaryDirectory() as folder:

@@ -158,7 +158,7 @@ def of_shards(path: Path, where: str | None, pool: type[Shards]) -> list[dict]:
 
 
 @settings(max_examples=40, deadline=None)
-@given(CHUNKS, st.sampled_from(WHERES), st.integers(1, 200), st.randoms(use_true_random=False))
+@given(CHUNKS, st.sampled_from(WHERES), st.integers(1, 200), st.randoms(use_true_random=True))
 def test_random_lines(chunk: int, where: str | None, steps: int, choose: random.Random) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = make_trace(Path(folder) / "t.ljt", program(choose, steps), chunk, 1)
@@ -168,7 +168,7 @@ def test_random_lines(chunk: int, where: str | None, steps: int, choose: random.
 
 
 @settings(max_examples=30, deadline=None)
-@given(CHUNKS, st.integers(20, 200), st.randoms(use_true_random=False))
+@given(CHUNKS, st.integers(20, 200), st.randoms(use_true_random=True))
 def test_lua_that_begins_late(chunk: int, steps: int, choose: random.Random) -> None:
     """Events before the first Lua heap, in slots that its blocks use later, do not change the lines of Lua."""
 

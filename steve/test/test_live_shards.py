@@ -133,7 +133,7 @@ def typed(run: Run, choose: random.Random) -> str:
 
 
 @RUNS
-@given(runs(), CHUNKS, st.sampled_from(WHERES), st.randoms(use_true_random=False))
+@given(runs(), CHUNKS, st.sampled_from(WHERES), st.randoms(use_true_random=True))
 def test_random_lives(run: Run, chunk: int, where: str | None, choose: random.Random) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = make_trace(Path(folder) / "t.ljt", typed(run, choose), chunk, 1)

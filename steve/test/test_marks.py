@@ -116,7 +116,7 @@ def plain(found: Any, what: str) -> Any:
 
 @pytest.mark.parametrize("what", EVENTS)
 @RUNS
-@given(runs(marks=True), CHUNKS, st.sampled_from(WHERES), st.sampled_from(ENDS), st.randoms(use_true_random=False))
+@given(runs(marks=True), CHUNKS, st.sampled_from(WHERES), st.sampled_from(ENDS), st.randoms(use_true_random=True))
 def test_random_events(what: str, run: Run, chunk: int, where: str | None, ends: Ends, choose: random.Random) -> None:
     def analyse(chosen: blocks.Blocks) -> Any:
         return plain(chosen.over_events(EVENTS[what]), what)
@@ -127,7 +127,7 @@ def test_random_events(what: str, run: Run, chunk: int, where: str | None, ends:
 
 
 @RUNS
-@given(CHUNKS, st.sampled_from(WHERES), st.sampled_from(ENDS), st.integers(1, 150), st.randoms(use_true_random=False))
+@given(CHUNKS, st.sampled_from(WHERES), st.sampled_from(ENDS), st.integers(1, 150), st.randoms(use_true_random=True))
 def test_random_lines(chunk: int, where: str | None, ends: Ends, steps: int, choose: random.Random) -> None:
     def lines(chosen: blocks.Blocks) -> list[dict]:
         (sums,) = chosen.sum_with_accesses("stack")
@@ -172,7 +172,7 @@ ALONE = {
 
 @pytest.mark.parametrize("what", ALONE)
 @RUNS
-@given(runs(marks=True), CHUNKS, st.sampled_from(WHERES), st.sampled_from(ENDS), st.randoms(use_true_random=False))
+@given(runs(marks=True), CHUNKS, st.sampled_from(WHERES), st.sampled_from(ENDS), st.randoms(use_true_random=True))
 def test_random_traces_of_chosen_blocks(
     what: str, run: Run, chunk: int, where: str | None, ends: Ends, choose: random.Random
 ) -> None:
@@ -245,7 +245,7 @@ CHOSEN = (
 )
 WRITERS = {
     "ops": (["--text"], ["--binary"], ["--binary", "--resize"]),
-    "summary": ([], ["--json"]),
+    "summary": (["--json"],),
     "histogram": (["--json", "--parts", "none"],),
     "report": (["--json"], []),
 }
@@ -286,7 +286,7 @@ def test_damage(steve: Steve, trace: Path, tmp_path: Path) -> None:
         bad[len(data) * place // 20] ^= 1
         (tmp_path / "bad.ljt").write_bytes(bad)
         (tmp_path / "cut.ljt").write_bytes(data[: len(data) * place // 20])
-        for line in (["sites"], ["states"], ["workingset", "--window", "300"], ["lines"], ["summary"]):
+        for line in (["sites"], ["workingset", "--window", "300"], ["lines"], ["summary"]):
             for file in (["bad.ljt"], ["cut.ljt"], ["bad.ljt", "--salvage"]):
                 status, message = same(steve, *line, "--json", *file, "--from", "7", "--to", "13")
                 assert (status, message == "") == ((0, True) if place == 17 else (1, False))

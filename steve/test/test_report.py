@@ -4,6 +4,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -457,15 +458,21 @@ def test_findings_are_those_of_the_command(steve: Steve, trace: Callable[..., Pa
         assert f"{row['title']}: " in text and f"{row['blocks']:,} blocks" in text
 
 
-def label_spans(drawing: str) -> list[tuple[float, float]]:
-    """The left and right ends of the labels below a plot, in pixels for the page's font."""
+@functools.cache
+def width_of(text: str) -> float:
+    """The width of a label, in pixels for the page's font."""
     from matplotlib.textpath import TextPath
 
+    return TextPath((0, 0), text, size=12).get_extents().width
+
+
+def label_spans(drawing: str) -> list[tuple[float, float]]:
+    """The left and right ends of the labels below a plot."""
     rows: dict[str, list[tuple[float, float]]] = {}
     for x, y, text in re.findall(
         r'<text class="label" x="([\d.]+)" y="([\d.]+)" text-anchor="middle">([^<]+)<', drawing
     ):
-        half = TextPath((0, 0), text, size=12).get_extents().width / 2
+        half = width_of(text) / 2
         rows.setdefault(y, []).append((float(x) - half, float(x) + half))
     (spans,) = rows.values()
     return spans

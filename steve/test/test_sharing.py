@@ -59,7 +59,7 @@ def turns(choose: random.Random, steps: int) -> Run:
 
 
 @RUNS
-@given(st.integers(20, 400), CHUNKS, st.sampled_from(list(WHERES)), st.randoms(use_true_random=False))
+@given(st.integers(20, 400), CHUNKS, st.sampled_from(list(WHERES)), st.randoms(use_true_random=True))
 def test_random_turns(steps: int, chunk: int, where: str | None, choose: random.Random) -> None:
     run = turns(choose, steps)
     with tempfile.TemporaryDirectory() as folder:
