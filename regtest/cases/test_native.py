@@ -313,6 +313,11 @@ def test_wrong_options(option: str) -> None:
 
 
 def test_help_and_version() -> None:
+    help_of_all = good(["ljtrace", "--help"]).text
+    for form in ["ljtrace run", "ljtrace attach", "ljtrace detach", "ljtrace [OPTIONS] PROGRAM", "--trace-mem=yes|no"]:
+        assert form in help_of_all
+    nothing = run(["ljtrace"])
+    assert nothing.status == 1 and "ljtrace attach [OPTIONS] PID" in nothing.complaint
     assert "--stack-depth=N" in good(["ljtrace", "run", "--help"]).text
     assert good(["ljtrace", "run", "--version"]).text.startswith("ljtrace ")
     assert run(["ljtrace", "run"]).status == 125

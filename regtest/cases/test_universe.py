@@ -205,7 +205,9 @@ def test_what_a_closed_state_had_is_alive_at_its_mark(tmp_path: Path) -> None:
     found = json.loads(steve("leaks", trace.path, "--by=line", "--json", "--to=at exit").text)
     (row,) = (row for row in found if "kept.lua:3" in row["site"])
     assert row["blocks"] >= 500 and 0 < row["unreachable"] <= row["bytes"]  # the chunk has returned
-    assert "only local variables of the main script" in steve("leaks", trace.path, "--to=at exit").complaint
+    for question, option in ((["leaks", "--to=at exit"], "--to end"), (["universe"], "--snapshot end")):
+        said = steve(*question, trace.path).complaint
+        assert "only local variables of the main script" in said and option in said
 
 
 def test_without_lua_a_snapshot_is_refused_aloud(tmp_path: Path) -> None:

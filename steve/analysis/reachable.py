@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 
 Sums = Dict[int, Tuple[int, int]]  # stack, type or thread: bytes of reachable objects, of unreachable ones
 
+AT_EXIT = "at exit"  # the snapshot that --universe=at-exit takes, and its mark
+RETURNED = (  # {}: the option that selects the snapshot
+    "most objects of Lua are garbage at this mark. All that only local variables of the main script held is, since it "
+    "has returned. `require 'ljtrace'.snapshot('end')` as its last line, and {}, show what these hold"
+)
+
 
 class Survivors:
     """The fold (see steve.analysis.folds) of the lives that did not end, of all heaps. key: what they will be summed by,

@@ -16,7 +16,7 @@ from steve.analysis.folds import Sums, Table, columns
 from steve.terminal.listing import Column
 from steve.trace import policy, rollups
 from steve.analysis.lost import Reached
-from steve.analysis.reachable import Survivors, sums_of
+from steve.analysis.reachable import AT_EXIT, RETURNED, Survivors, sums_of
 from steve.trace.stacks import SITE
 from steve.analysis.filter import fields_of
 
@@ -183,11 +183,6 @@ CLOSED = (
     "the script and --to end, or under Valgrind --universe=at-exit and --to 'at exit', list what was alive before; "
     "`steve sites --sort live_bytes_at_peak` lists those at the peak"
 )
-AT_EXIT = "at exit"
-RETURNED = (
-    "most objects of Lua are garbage at this mark. All that only local variables of the main script held is, since it "
-    "has returned. `require 'ljtrace'.snapshot('end')` as its last line, and --to end, show what these hold"
-)
 
 
 def is_lua_closed(trace: Trace, survivors: Survivors) -> bool:
@@ -222,7 +217,7 @@ def hint(chosen: blocks.Blocks, survivors: Survivors, reach: Reachability) -> st
         return CLOSED
     if chosen.args.end == AT_EXIT and reach.lua is not None:
         held, lost = lua_bytes(reach.lua)
-        return RETURNED if lost > held else None
+        return RETURNED.format("--to end") if lost > held else None
     return None
 
 
@@ -231,10 +226,11 @@ def lua_bytes(lua: rollups.Sums) -> tuple[int, int]:
     return int(lua.rows["reachable"].sum()), int(lua.rows["unreachable"].sum())
 
 
-def heading(live: rollups.Sums, reach: Reachability) -> str:
-    """The heading of the table. live: sums of the blocks alive at the end."""
+def heading(live: rollups.Sums, reach: Reachability, goes_on: bool) -> str:
+    """The heading of the table. live: sums of the blocks alive at the end; goes_on: the program had not ended then."""
     count, size = (int(live.rows[key].sum()) for key in ("live_blocks", "live_bytes"))
-    title = f"{count:,} blocks of {size:,} bytes never freed{c_text(reach)}"
+    freed = "not freed before the recording ended" if goes_on else "never freed"
+    title = f"{count:,} blocks of {size:,} bytes {freed}{c_text(reach)}"
     if reach.lua is None:
         return title
     held, lost = lua_bytes(reach.lua)
@@ -283,7 +279,7 @@ def shown(reach: Reachability, by: str) -> tuple[Column, ...]:
         hidden.add("unreachable")
     if without_lua and (reach.c is None or not len(reach.c.numbers)):
         hidden.add("reachable")
-    return tuple(c._replace(head="") if c.key in hidden else c for c in rollups.headed(COLUMNS, by))
+    return listing.without(rollups.headed(COLUMNS, by), hidden)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -300,7 +296,7 @@ def run(args: argparse.Namespace) -> int:
     )
     made = rollup.merged(everything, ("blocks", "variance_blocks"))
     reach = reachability(chosen, found, rollup)
-    title = heading(live, reach)
+    title = heading(live, reach, chosen.trace.stats()["ending"] == "detached")
     if not by_inherited and "forked_from_pid" in chosen.trace.info():
         title += "; inherited blocks are left out (--where inherited)"
     make = partial(row_of, total=int(live.rows["live_bytes"].sum()))

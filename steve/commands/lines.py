@@ -11,7 +11,7 @@ from steve.analysis import blocks
 from steve.system import samples
 from steve.terminal import listing
 from steve.terminal.listing import Column
-from steve.trace import policy
+from steve.trace import missing, policy
 from steve.trace.places import Line
 from steve.trace.frames import place_text
 
@@ -59,6 +59,8 @@ COLUMNS = (
     Column("line", "", "line number, 0 if unknown"),
     Column("place", "line", "", True),
 )
+# columns that say nothing of a trace without loads and stores
+OF_ACCESSES = ("loads", "stores", "blocks_touched", "cache_lines_touched")
 # columns with standard errors in a sample of the blocks, and their sums
 ESTIMATES = {
     "allocs": "blocks",
@@ -177,5 +179,6 @@ def run(args: argparse.Namespace) -> int:
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args, by_line=True)
     rows = measured(chosen)
-    listing.write(args, chosen.title("lines"), rows, COLUMNS)
+    columns = listing.without(COLUMNS, OF_ACCESSES) if missing.accesses(chosen.trace) else COLUMNS
+    listing.write(args, chosen.title("lines"), rows, columns)
     return chosen.verdict()

@@ -8,6 +8,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
+from steve.analysis.reachable import AT_EXIT, RETURNED
 from steve.terminal import arguments
 from steve.terminal import listing
 from steve.trace import source
@@ -194,6 +195,16 @@ def text(result: dict, name: str, most: int, plain: bool) -> str:
     return render(parts, not plain)
 
 
+def hint(universe: Universe) -> str | None:
+    """What to know of the snapshot if nothing keeps most of its bytes alive."""
+    lost = universe.unreachable
+    if 2 * lost <= universe.bytes:
+        return None
+    if universe.snapshot.name == AT_EXIT:
+        return RETURNED.format("--snapshot end")
+    return f"{lost:,} of the {universe.bytes:,} bytes are garbage: no root leads to these objects"
+
+
 def run(args: argparse.Namespace) -> int:
     if args.file == "-" and args.diff:
         raise SteveError("--diff reads the trace twice; name a file")
@@ -207,4 +218,6 @@ def run(args: argparse.Namespace) -> int:
         out.write(
             json.dumps(result, indent=1) + "\n" if args.json else text(result, universe.trace.name, args.top, True)
         )
+    if advice := hint(universe):
+        note(NAME, advice, args.quiet)
     return source.verdict(NAME, universe.trace)

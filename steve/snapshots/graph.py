@@ -50,6 +50,11 @@ class Universe:
         return int(self.objects["size"].sum())
 
     @property
+    def unreachable(self) -> int:
+        """The bytes of the objects that are not reachable from the roots."""
+        return int(self.objects["size"][self.retained == 0].sum())
+
+    @property
     def unaccounted(self) -> int:
         """Bytes of gc.total that belong neither to objects nor to internal data: 0 in a complete snapshot."""
         return self.snapshot.total - self.snapshot.internal - self.bytes

@@ -11,7 +11,7 @@ import io
 import json
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from steve.system import samples
@@ -37,6 +37,11 @@ class Column(NamedTuple):
     """The value is a string: left-aligned, sorted ascending."""
     is_group: bool = False
     """The value is a dictionary of dictionaries; rows cannot be sorted by it."""
+
+
+def without(columns: Sequence[Column], keys: Container[str]) -> tuple[Column, ...]:
+    """The columns; tables leave out those of `keys`."""
+    return tuple(column._replace(head="") if column.key in keys else column for column in columns)
 
 
 class Rows(Protocol):

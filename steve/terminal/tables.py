@@ -112,7 +112,7 @@ def columns(
     widths = [needed(head, [row[i] for row in cells], head in left) for i, head in enumerate(heads)]
     shown = fitting(heads, widths, left, kept)
     missing = [head for i, head in enumerate(heads) if i not in shown]
-    remark = f"no room for: {', '.join(missing)}; --json has all" if missing else ""
+    remark = f"no room for the columns: {', '.join(missing)}; --json has all" if missing else ""
     table = grid([heads[i] for i in shown], [[row[i] for i in shown] for row in cells], left)
     return Titled(title, table, total([widths[i] for i in shown]), remark)
 

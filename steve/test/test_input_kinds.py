@@ -218,7 +218,14 @@ def test_commands_that_count_accesses_say_if_there_are_none(
         assert done.returncode == 0
         assert (why in done.err and "has no loads and stores" in done.err) if why else not done.err
         assert not steve(command, "-q", path).err
-    assert not steve("sites", path).err
+    for command, head in (("sites", "stores"), ("lines", "loads")):
+        done = steve(command, path)
+        assert not done.err and (head in done.out) == (why is None)
+
+
+def test_what_a_detached_program_holds_may_still_be_freed(steve: Steve, trace: Callable[..., Path]) -> None:
+    for end, words in (("exit", "never freed"), ("detached", "not freed before the recording ended")):
+        assert f"1 blocks of 64 bytes {words}" in steve("leaks", trace(f"N 4096 64\nend {end}\n")).out
 
 
 # ---- classic text with what fits no block -------------------------------------------------------

@@ -51,8 +51,10 @@ def test_numbers_make_room_for_texts(monkeypatch: pytest.MonkeyPatch, width: int
     assert site.split() == ROWS[0]["site"].split()  # none of it is cut off
     assert order is None or "stores" in head
     missing = [c.head for c in COLUMNS if c.head not in head]
-    said = [line for line in lines if line.startswith("no room for: ")]
-    assert [line.split(";")[0] for line in said] == (["no room for: " + ", ".join(missing)] if missing else [])
+    said = [line for line in lines if line.startswith("no room for the columns: ")]
+    assert [line.split(";")[0] for line in said] == (
+        ["no room for the columns: " + ", ".join(missing)] if missing else []
+    )
 
 
 @pytest.mark.parametrize("n", (0, 1, listing.BATCH, 2 * listing.BATCH + 1))

@@ -339,3 +339,11 @@ def test_a_list_whose_nodes_share_a_metatable() -> None:
     kept = retained(np.ones(n, np.uint64), over, order)
     assert over[1] == 0 and (over[3:] == np.arange(2, n - 1)).all()
     assert kept[0] == n and kept[1] == 1 and kept[2] == n - 2
+
+
+def test_a_snapshot_that_is_mostly_garbage_says_so(steve: Any, trace: Callable) -> None:
+    events = "heap 0x77 lua\nsnapshot now 1 1000 100\nobject thread 400 - root\nobject tab 500\nendsnapshot\nend exit\n"
+    said = "500 of the 900 bytes are garbage"
+    assert said in steve("universe", trace(events)).err
+    assert said not in steve("universe", "-q", trace(events)).err
+    assert "garbage" not in steve("universe", trace(events.replace("tab 500", "tab 300"))).err
