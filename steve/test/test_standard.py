@@ -128,8 +128,8 @@ def test_results_have_the_name_of_their_trace(shell: Callable, steve: Steve) -> 
         for name in ("t.ljt", "other.ljt"):
             status, _, said = shell(f"{command} {name}", "")
             assert status == 0 and f"wrote {name}{ending}: " in said and (steve.folder / (name + ending)).exists()
-            assert shell(f"{command} -q {name}", "")[2] == ""
-            assert "wrote" not in shell(f"{command} {name} -o chosen{'.html' * (command == 'report')}", "")[2]
+        assert shell(f"{command} -q {name}", "")[2] == ""
+        assert "wrote" not in shell(f"{command} {name} -o chosen{'.html' * (command == 'report')}", "")[2]
 
 
 @pytest.mark.parametrize(
