@@ -1,8 +1,8 @@
 /* luajit.c - driver for LuaJIT's own allocator (lj_alloc), as used by a Lua state.
  *
- * The driver creates a new Lua state and gets its allocator function with lua_getallocf. The state stays in the heap,
- * as in every program that uses one, and counts as overhead. No Lua code is run. The library's calls of mmap, munmap
- * and mremap are served from the heap.
+ * The driver creates a new Lua state and gets its allocator function with lua_getallocf. The state remains in the
+ * heap, as in every program that uses Lua, and counts as overhead. No Lua code is run. The library's calls of mmap,
+ * munmap and mremap are served from the heap.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "drivers/sdk/driver.h"
@@ -45,7 +45,7 @@ static void *lj_realloc(void *ref, size_t size, uint32_t id)
     return s_alloc(s_arena, ref, 1, size);
 }
 
-/* The size of the chunk, as in dlmalloc, from which this allocator comes. */
+/* A block's header is one word, the size of its chunk, as in dlmalloc, from which this allocator is derived. */
 static size_t lj_header(void *ref)
 {
     return sizeof(size_t);

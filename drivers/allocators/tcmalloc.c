@@ -1,8 +1,9 @@
-/* tcmalloc.c - driver for Debian's tcmalloc (gperftools, libtcmalloc_minimal.so, a shared library that is loaded with the driver).
+/* tcmalloc.c - driver for Debian's tcmalloc (gperftools).
  *
- * Its calls of sbrk and mmap are served from the heap, including those that it makes while it is loaded. It has its
- * default settings, without profiler. The driver calls the functions with names that only tcmalloc has, because
- * `malloc` would be that of the C library.
+ * The allocator is libtcmalloc_minimal.so, a shared library that is loaded with the driver. Its calls of sbrk and mmap
+ * are served from the heap, including those that it makes while it is loaded. It has its default settings, without
+ * profiler. The driver calls the functions with names that only tcmalloc has, because `malloc` would be that of the C
+ * library.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "drivers/sdk/driver.h"

@@ -1,4 +1,4 @@
-/* legacy_allocstats.c - steve-replay --allocstats with the six arguments of the original.
+/* legacy_allocstats.c - steve-replay --allocstats with the six arguments of the first Steve.
  *
  * Old scripts call it once with OPLIMIT 0, which writes the header and the first record. Each further call adds the
  * record of one data point. Each call replays only up to its operation. The file is complete after each call: a call

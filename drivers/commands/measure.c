@@ -1,8 +1,9 @@
 /* measure.c - steve-replay --measure OPS: one measurement of an allocator, as one line of JSON.
  *
- * Three replays, each in a fresh process: the time of the whole replay, with counters, which includes writes to new
- * blocks; the times of single operations; the space. `steve compare` does this several times for several allocators in random order, and computes medians and
- * intervals.
+ * There are three replays, each in a fresh process. The first measures the time of the whole replay, including that of
+ * writes to new blocks, and reads counters; the second the times of single operations; the third the space. On threads
+ * there is one replay only (measure_threads). `steve compare` runs this command several times for several allocators in
+ * random order, and computes medians and intervals.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
@@ -74,7 +75,7 @@ static void put_space(const struct session *s, const struct shared *b)
     put_number("outside", b->outside);
 }
 
-/* A replay on threads. Times are of all threads together, except that of the clock on the wall. */
+/* A replay on threads. Times are sums over all threads, except wall_ns, which is elapsed time. */
 static int measure_threads(struct session *s)
 {
     if (passes_run_on_threads(s, JOB_THREADS) != STATUS_DONE)

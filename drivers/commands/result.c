@@ -189,7 +189,7 @@ static void put_clock(FILE *out, const struct measurements *r)
         put_times(out, r, "realloc", &r->times[TIMED_REALLOC]);
 }
 
-/* The original's measure of space: the average share of the heap that the largest block would take. */
+/* The first Steve's measure of space: the average share of the heap that the largest block would take. */
 static double largest_share(const struct session *s, const struct measurements *r)
 {
     double sum = 0;

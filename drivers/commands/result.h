@@ -1,6 +1,6 @@
 /* result.h - allocstats result files.
  *
- * The text is what the original wrote, one Python literal per name, with more names and keys:
+ * The text is what the first Steve wrote, one Python literal per name, with more names and keys:
  *     driver = "dlmalloc"
  *     ...
  *     alloc_stats = [

@@ -1,7 +1,9 @@
-/* reservation.c - keeps which reserved addresses are in use.
+/* reservation.c - keeps track of which pages of the reservation are usable, and of their positions in pictures.
  *
- * A table has four bytes per page of the reservation: its position, plus 1. Only the parts of the table that are
- * accessed take memory. Positions are assigned in ascending order to runs of pages.
+ * A table has four bytes per page of the reservation: its position plus 1, or 0 if the page is not usable. Only the
+ * parts of the table that are accessed take memory. A page gets the next position when it is made usable; a page
+ * that was dropped and is made usable again gets a new one. Pages that follow one another in memory and in position are
+ * a run.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
@@ -14,16 +16,16 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-enum { MOST_RUNS = 1 << 20, SEEN = 4096 };
+enum { MOST_RUNS = 1 << 20, SEEN = 4096 }; /* SEEN: how many pages one call of mincore looks at */
 
-/* Pages that were made usable together. Some may have been made unusable since. */
+/* Pages that were made usable one after the other. Some may have been dropped since. */
 struct run {
     size_t page, count;
 };
 
 static char *s_base;
 static size_t s_pages;
-static uint32_t *s_place; /* by page: 0 = not in use, otherwise position + 1 */
+static uint32_t *s_place; /* by page: 0 = not usable, otherwise position + 1 */
 static uint32_t s_places; /* number of positions assigned */
 static struct run *s_runs;
 static size_t s_run_count;
@@ -125,7 +127,7 @@ size_t reservation_offset(const void *p)
     return (size_t)(s_place[page_of(p)] - 1) * REGION_PAGE + (size_t)((const char *)p - s_base) % REGION_PAGE;
 }
 
-/* Number of pages of a run that are in memory, without those that were dropped. */
+/* Number of pages of a run that are in memory. Pages that were dropped are not, unless they were made usable again. */
 static size_t count_run(struct run r)
 {
     unsigned char seen[SEEN];

@@ -1,8 +1,9 @@
-/* cover.h - keeps which addresses are covered by live blocks, to find blocks that overlap when the second one is
+/* cover.h - keeps track of the addresses that live blocks cover, to find blocks that overlap when the second one is
  * allocated.
  *
- * There is one bit per 8 bytes. If blocks begin at multiples of 8, two blocks share a bit exactly if they overlap. The bits are kept in pieces of 1 GiB of addresses, which are allocated when they are first needed.
- * This does not work for blocks that move, because their addresses change without a call.
+ * There is one bit per 8 bytes. If blocks begin at multiples of 8, two blocks share a bit exactly if they overlap. The
+ * bits are kept in pieces, each for 1 GiB of addresses, which are allocated when they are first needed. This
+ * does not work for blocks that move, because their addresses change without a call.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef DRIVERS_RUN_COVER_H

@@ -116,8 +116,8 @@ static bool do_rare(struct batch *b, const struct step **at)
 }
 
 /* Do steps as long as they are N or F and there is room; returns the step at which that ends. `more`: the file has
- * locks or resizes, for which more must be stored, or new blocks are written to. Values that are needed after a call are read again, because few
- * registers are preserved by calls. */
+ * locks or resizes, for which more must be stored, or new blocks are written to. Values that are needed after
+ * a call are read again, because few registers are preserved by calls. */
 ALWAYS_INLINE const struct step *do_common(struct batch *b, const struct step *at, bool more)
 {
     const struct step *const last = b->e->steps + b->e->shared->job.facts.steps;

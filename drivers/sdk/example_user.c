@@ -1,6 +1,6 @@
-/* example_user.c - an example driver written with the documented user_* functions: bins of free pieces.
+/* example_user.c - an example driver written with the user_* functions (user_driver.h): bins of free pieces.
  *
- * It shows how a driver is written with the original's interface; user_shim.c makes the driver of it. Each piece of
+ * It shows how a driver is written with the first Steve's interface; user_shim.c makes the driver of it. Each piece of
  * the heap begins with its size and the size of the piece below, so that user_free can join neighbours without a
  * search. Free pieces are in lists, one for each power of two. user_malloc uses the first piece of its list that is
  * large enough, otherwise one of the next list that is not empty. Blocks do not move, so lock and unlock do nothing.

@@ -3,8 +3,9 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * The handler may interrupt any code. If that is the recorder in the middle of an event, the sample is dropped, and its
- * time is counted nowhere. If the ring is not free soon, the weight is added to the next sample: the handler must not wait for it without
- * a limit, because the interrupted code may have a lock of the program, for which the thread that uses the ring waits.
+ * time is counted nowhere. If the ring does not become free soon, the sample's weight is added to the next sample: the
+ * handler must not wait for the ring without a limit, because the interrupted code may hold a lock of the program for
+ * which the thread that uses the ring waits.
  *
  * The signal is the last real-time signal that the program does not use. SIGPROF is usual for profilers and may be used by
  * the program. Programs that block all signals would never be sampled, so the functions that do so leave this signal out.

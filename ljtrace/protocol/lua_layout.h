@@ -4,8 +4,8 @@
  *
  * ljtrace/calibrate/ finds the layout, for the preload, the native recorder and the profilers. The smaller structures
  * (thread, function, prototype, table, trace) are the same in all builds of LuaJIT 2.1 except for the width of
- * references; ljtrace/protocol/luajit_offsets.h has their offsets. What differs between builds is here. Offsets are in bytes;
- * `g` is the global state, to which every thread refers.
+ * references; ljtrace/protocol/luajit_offsets.h has their offsets. What differs between builds is here. Offsets are in
+ * bytes; `g` is the global state, to which every thread refers.
  */
 #ifndef LJTRACE_PROTOCOL_LUA_LAYOUT_H
 #define LJTRACE_PROTOCOL_LUA_LAYOUT_H

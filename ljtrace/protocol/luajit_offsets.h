@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * A build with 8-byte references (GC64) has the first number, one with 4-byte references the second. Offsets that
- * depend on the build's options as well are found by the preload (lua_layout.h). All are in bytes, from the beginning
- * of the structure.
+ * depend on the build's options as well are measured by ljtrace/calibrate/ (lua_layout.h). All are in bytes, from the
+ * beginning of the structure.
  */
 #ifndef LJTRACE_PROTOCOL_LUAJIT_OFFSETS_H
 #define LJTRACE_PROTOCOL_LUAJIT_OFFSETS_H

@@ -9,9 +9,9 @@
 #include <string.h>
 
 struct symbol {
-    uint64_t from, to; /* to: the end of the code; 0 = the symbol has no size */
+    uint64_t from, to; /* to: the first address after the code; 0 = the symbol has no size */
     const char *name;
-    int rank; /* of names for one place, the one with the least rank is used */
+    int rank; /* of names for one address, the one with the least rank is used */
 };
 
 struct functions {
@@ -20,7 +20,7 @@ struct functions {
     struct nesting code; /* addresses; values are indexes of symbols */
 };
 
-/* Can the symbol be one of code? Labels of assembly code have no type. */
+/* Can the symbol be the name of code? Symbols without a type can, because labels in assembly code have none. */
 static bool is_code(const GElf_Sym *symbol, GElf_Word section)
 {
     const int type = GELF_ST_TYPE(symbol->st_info);
@@ -40,7 +40,7 @@ static int rank_of(const GElf_Sym *symbol)
     }
 }
 
-/* Symbols of one address together, the one to use first. A symbol with a size comes before those without. */
+/* Order of symbols: by address; at one address the one to use first, which has a size if any of them has. */
 static int by_address(const void *a, const void *b)
 {
     const struct symbol *x = a, *y = b;
@@ -66,7 +66,7 @@ static void read_symbols(struct functions *f, Dwfl_Module *module, int count)
     }
 }
 
-/* Keep one symbol of each address. */
+/* Keep the first symbol of each address. */
 static void drop_aliases(struct functions *f)
 {
     uint32_t kept = 0;
@@ -76,7 +76,7 @@ static void drop_aliases(struct functions *f)
     f->count = kept;
 }
 
-/* A symbol without a size extends to the next one. */
+/* A symbol without a size extends to the next one; the last of all is taken for one byte long. */
 static bool add_ranges(struct functions *f)
 {
     for (uint32_t i = 0; i < f->count; i++) {

@@ -16,9 +16,9 @@ struct functions;
  * memory. */
 struct functions *functions_new(Dwfl_Module *module);
 void functions_free(struct functions *f);
-/* The name of the function that contains an address of the module, as the symbol table has it. Of several names for
- * one place, it is that of the symbol with the widest binding (global, weak, local), and of these the first in
- * alphabetical order. NULL = not known. The name is valid as long as the module. */
+/* The name of the function that contains an address of the module, as the symbol table has it. Of several names for one
+ * address, a symbol with a size is preferred to one without, then one with a wider binding (global, weak, local), then
+ * the first in alphabetical order. NULL = not known. The name is valid as long as the module. */
 const char *functions_find(const struct functions *f, uint64_t address);
 
 #endif

@@ -2,7 +2,7 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * libgcc is slow and follows the tables by other code, so it is the reference.
+ * libgcc's unwinder is the reference: it interprets the same tables by other code. It is too slow for the recorder.
  */
 #ifndef LJTRACE_TEST_UNWIND_CHECK_H
 #define LJTRACE_TEST_UNWIND_CHECK_H
@@ -15,15 +15,16 @@
 
 enum { CHECK_DEPTH = 300 };
 
-/* The first difference of two stacks of this function's frame, or -1. The return address of each frame must also lie
- * just below its stack pointer, unless the kernel has called the frame inside of it. */
+/* Unwind the caller's stack in both ways. Returns the number of the first frame in which they differ, or -1. ips and
+ * sps, with room for CHECK_DEPTH + 1 frames, and *n get what native_unwind finds. The return address of each frame must
+ * also be just below its stack pointer, unless a signal interrupted the frame: both then give its ip as it is. */
 static inline __attribute__((always_inline)) int unwind_difference(uint64_t *ips, uint64_t *sps, uint32_t *n)
 {
     void *expected[CHECK_DEPTH];
     const int depth = backtrace(expected, CHECK_DEPTH);
     *n = native_unwind(NULL, ips, sps, CHECK_DEPTH + 1);
-    /* frame 0 is the function around this: the two were called at different places of it. native_unwind's own frame is
-     * not in its stack, and neither is that of backtrace. */
+    /* Frame 0 is the caller, since this function is inlined there; it is not compared, because the two unwinders are
+     * called at different places of it. Neither of them includes a frame of its own. */
     for (int i = 1; i < depth || i < (int)*n; i++) {
         if (i == CHECK_DEPTH)
             break;

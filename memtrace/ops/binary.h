@@ -5,13 +5,13 @@
  *     list  = a block of no operations, see memtrace/base/id_list.h
  *     end   = a block of no operations and no payload
  *
- * An operation is a byte of flags and code, followed by varints for what was not predicted. Marks, which are codes
- * too, precede an operation whose thread or time differs from that of the operation before. Sequences of accesses that
- * occur repeatedly are executions of shapes, which are predicted as a whole (shapes.h). In each block, the prediction
- * begins anew. Neither reading nor writing needs memory for live blocks.
+ * An operation is a byte of flags and code, followed by varints for what was not predicted. A mark, which has a code
+ * like an operation, precedes an operation whose thread or time differs from that of the one before. Sequences of
+ * accesses that occur repeatedly are executions of shapes (ops.h), which are predicted as a whole (shapes.h). A *token*
+ * in the place of an operation says which shapes are executed next. In each block, the prediction begins anew. The
+ * memory needed for reading and writing does not depend on the number of live blocks.
  *
- * The specification is docs/ops-format.md. Used by reader.c, writer.c, encoder*.c and decoder*.c only; programs use
- * ops.h.
+ * The specification is docs/ops-format.md. Used by the other files of this folder only; programs use ops.h.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -31,10 +31,10 @@ enum { OPS_VERSION_ENCODED = 1, OPS_VERSION_COPIED = 2 };
 #define OPS_MAGIC "\x7fOPS\r\n\x1a\x01"
 #define OPS_MAGIC_SIZE 8
 #define OPS_BLOCK OPS_PIECE /* maximum number of operations of a block */
-#define OPS_PREDICTED 4096
-#define OPS_RECENT 16
+#define OPS_PREDICTED 4096 /* number of addresses that the prediction remembers, see addrs below */
+#define OPS_RECENT 16      /* number of recent words that it remembers */
 
-/* The prediction of the next operation. Encoder and decoder have the same. */
+/* What the next operation is predicted from. Encoder and decoder keep the same state. */
 struct ops_predictor {
     uint64_t handle;               /* handle of the last operation */
     uint64_t next_handle;          /* handle of the next N */
@@ -51,11 +51,12 @@ struct ops_predictor {
 
 struct ops_line;
 
-/* The shapes of the block that is being decoded, and the current token. */
+/* The shapes of the block that is being decoded, and the current token. A *line* is the state of one word of a shape,
+ * in a cache line; the line of a shape is that of its first word (shapes.h). */
 struct ops_shapes {
     struct ops_line *lines;
     struct ops_part *parts;
-    uint32_t *line_of; /* by the name of a shape */
+    uint32_t *line_of; /* by the name of a shape: its line */
     uint32_t n_lines, n_parts, names;
     uint32_t previous; /* line of the last execution */
     uint32_t run;      /* number of executions that come next and are as predicted */
@@ -95,7 +96,7 @@ static inline bool ops_at_token(const struct ops_decoder *d)
 {
     return d->at.p < d->at.end && *d->at.p >= 0x80 && d->left;
 }
-/* Read a token; its executions are decoded later. False if it is invalid. */
+/* Read a token; ops_take_executions decodes its executions. False if it is invalid. */
 bool ops_take_token(struct ops_decoder *d);
 /* Decode pending executions as long as there is room up to `end`, and at least one. Returns the end of their
  * operations, or NULL if one is invalid. */
@@ -112,7 +113,7 @@ struct ops_encoder {
     uint64_t total;
     bool last; /* the next block is the end of the file */
     struct ops_predictor predictor;
-    struct ops_line *lines; /* of all shapes; the same for their parts */
+    struct ops_line *lines; /* of all shapes; `parts` likewise */
     struct ops_part *parts;
     uint32_t n_lines, n_parts;
     size_t lines_room, parts_room;
@@ -127,7 +128,7 @@ struct ops_encoder {
 struct ops_encoder *ops_encoder_new(struct ops_sink *sink, enum ops_kind kind, struct ops_piece piece,
                                     struct mt_error *err);
 void ops_encode(struct ops_encoder *e, struct ops_sink *sink, const struct op *ops, size_t n);
-/* Initialize an encoder; false when out of memory. */
+/* Initialize an encoder's memory of shapes; false when out of memory. */
 bool ops_encoder_begin_shapes(struct ops_encoder *e);
 /* Define a shape, and return its id for ops_encoder_execute; 0 when out of memory. */
 uint32_t ops_encoder_shape(struct ops_encoder *e, const struct ops_part *parts, unsigned count,
@@ -137,7 +138,8 @@ void ops_encode_executions(struct ops_encoder *e, struct ops_sink *sink, struct 
  * operations. A run of predicted executions is written before anything else. */
 uint32_t ops_encoder_execute(struct ops_encoder *e, struct ops_executions *x, uint32_t room);
 void ops_encoder_end_run(struct ops_encoder *e);
-/* Write the current block and, at the end of a file of accesses, the list of blocks that are never freed. */
+/* Write the current block and the list of blocks that are never freed (ops_writer_survivors). Does nothing in a lockops
+ * file, or if this is not the file's last piece. */
 void ops_encode_survivors(struct ops_encoder *e, struct ops_sink *sink, const uint64_t *ordinals, size_t n);
 /* Write the current block and the end of the file, and free the encoder. */
 void ops_encoder_finish(struct ops_encoder *e, struct ops_sink *sink);

@@ -1,5 +1,5 @@
-"""test_native_faults - what can happen to a process and its files, natively: the program does the same, and the trace
-is complete up to there.
+"""test_native_faults - what can happen to a process and its files under the native recorder (`ljtrace run`): the
+program does the same as without it, and the trace is complete up to that moment.
 
 The same programs run under Valgrind in test_fates, test_places and test_badinput. SIGKILL, forks, exec, the end of the
 collector and of the launcher are in test_native, a full ring in test_native_full, sandboxes in test_native_seccomp.
@@ -43,7 +43,7 @@ def test_ways_to_live_on(mode: str, tmp_path: Path) -> None:
 
 
 def test_everything_at_once(tmp_path: Path) -> None:
-    """64 threads, signals on stacks on the heap, children that allocate and children that execute another program."""
+    """64 threads, signal handlers whose stacks are on the heap, children that allocate or execute another program."""
     plain = run([NATIVE / "storm"])
     for turn in range(STORMS):
         folder = tmp_path / str(turn)
@@ -106,7 +106,7 @@ int main(void) {
 
 
 def test_allocation_in_signal_handlers(tmp_path: Path) -> None:
-    """They interrupt the recorder in the middle of events, in a program whose own malloc permits that."""
+    """The handlers interrupt the recorder in the middle of events. The program has a malloc that handlers may call."""
     (tmp_path / "own.c").write_text(OWN)
     (tmp_path / "interrupted.c").write_text(INTERRUPTED)
     good(["gcc", "-O2", "-w", "-fno-builtin", "-shared", "-fPIC", "-o", tmp_path / "libown.so", tmp_path / "own.c"])
@@ -122,7 +122,7 @@ def test_allocation_in_signal_handlers(tmp_path: Path) -> None:
 
 
 def test_malloc_in_the_program_itself(tmp_path: Path) -> None:
-    """The program's own functions go on, and its blocks are not recorded; the program says nothing else."""
+    """The program goes on with its own functions, whose blocks are not recorded. Its output is as usual."""
     (tmp_path / "p.c").write_text(OWN + INTERRUPTED)
     good(["gcc", "-O1", "-w", "-fno-builtin", "-rdynamic", "-o", tmp_path / "p", tmp_path / "p.c"])
     trace = natively(tmp_path / "t.ljt", [tmp_path / "p"])
@@ -130,7 +130,7 @@ def test_malloc_in_the_program_itself(tmp_path: Path) -> None:
 
 
 def test_objects_that_come_and_go(tmp_path: Path) -> None:
-    """Two libraries are loaded by turns, most likely to the same addresses. Each block has the right function."""
+    """Two libraries are loaded in turn, most likely at the same addresses. Each block has the function that made it."""
     for name in ("one", "two"):
         (tmp_path / f"{name}.c").write_text(f"#include <stdlib.h>\nvoid *make_{name}(void) {{ return malloc(91); }}\n")
         good(["gcc", "-g", "-w", "-shared", "-fPIC", "-o", tmp_path / f"{name}.so", tmp_path / f"{name}.c"])
@@ -178,7 +178,7 @@ def test_output_is_removed(tmp_path: Path) -> None:
 
 
 def test_few_descriptors(tmp_path: Path) -> None:
-    """A hard limit that is in force from the start."""
+    """The limit is in force from the start and, being a hard one, cannot be raised."""
     done = run(["sh", "-c", f"ulimit -n 12; exec ljtrace run --out={tmp_path / 't.ljt'} {APP_C} 300"])
     assert done.status == run([APP_C, "300"]).status, done.complaint
     settled(tmp_path / "t.ljt")

@@ -1,8 +1,8 @@
 """Remove the accesses from an ops file that will be replayed many times.
 
-Replays ignore loads, stores and modifies, but each would have to read them again, and they are most of a file. The
-other operations (N, F and R, with threads and times) are written in the binary form. A lockops file is used unchanged,
-because all its lines count.
+Replays ignore loads, stores and modifies, but each replay would have to read them again, and they are most of a file.
+The other operations (N, F and R: New, Free and Resize, with threads and times) are written in the binary form. A
+lockops file is used unchanged, because it has no accesses, and replays need its locks.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

@@ -106,8 +106,8 @@ class Search:
         return int(amount / self.bench.each / rounds)
 
     def first_candidates(self, alone: list[OptionSet], amount: float, end: float) -> list[OptionSet]:
-        """Those of the settings for which the first rung has enough of the budget. The defaults are replayed once before, the reference
-        first."""
+        """Those of the settings for which the first rung has enough of the budget. The defaults are replayed once
+        before, the reference first."""
         for default in self.defaults:
             self.bench.measure([default], 1, end, self.tick)
         room = self.room(amount, 2)

@@ -1,4 +1,4 @@
-/* timer_signals.c - deliver the last signal of a timer before the timer is stopped. (host side, no libc)
+/* timer_signals.c - deliver the last signal of a timer before the call that stops it returns. (host side, no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
@@ -6,8 +6,8 @@
  * rely on this: LuaJIT's profiler (`luajit -jp`, jit.profile) stops its timer and then restores the old
  * action of SIGPROF, which ends the process. Valgrind blocks signals while the program computes, and polls
  * for them from time to time. So a signal could be delivered after the action was changed. Therefore the tool
- * polls for signals when such a call returns. It does this here, and not in a wrapper of libc's functions, so
- * that it works for static programs too.
+ * polls for signals before such a call returns to the program. It does this here, and not in a wrapper of libc's
+ * functions, so that it works for static programs too.
  */
 #include "ljtrace/tool/base/timer_signals.h"
 #include "ljtrace/tool/base/core.h"

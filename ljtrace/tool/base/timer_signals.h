@@ -1,4 +1,4 @@
-/* timer_signals.h - deliver the last signal of a timer before the timer is stopped. (host side)
+/* timer_signals.h - deliver the last signal of a timer before the call that stops it returns. (host side)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -7,7 +7,7 @@
 
 #include "pub_tool_basics.h"
 
-/* Call after each system call. result: the kernel's, that is, negative if it is an errno. */
+/* Call after each system call of the program. result: the kernel's result, which is negative if it is an errno. */
 void lt_signals_after(ThreadId tid, UInt number, Long result);
 
 #endif

@@ -193,7 +193,8 @@ static double meet(const struct episode *e, const struct sharing_use *own, const
         (double)own->writes + other->writes);
 }
 
-/* The other thread whose accesses interleave most with those of a thread; of equals that with the smallest number. SHARING_NONE: nobody does. */
+/* The other thread whose accesses interleave most with those of a thread; of equals that with the smallest number.
+ * SHARING_NONE if there is no such thread. */
 static uint32_t best_other(const struct episode *e, uint32_t own, bool contested, double *most)
 {
     uint32_t best = SHARING_NONE;

@@ -29,9 +29,11 @@ extern UInt lt_snapshot_waiting;
 void lt_snapshot_try_due(struct lt_vm *vm);
 /* The program or the recording ends: take all postponed snapshots, consistent or not. */
 void lt_snapshot_take_due(void);
-/* The program ends: with --universe=at-exit, take the last snapshot of each state that was not closed, each followed by a mark. */
+/* The program ends: with --universe=at-exit, take the last snapshot of each state that was not closed, each followed by
+ * a mark. */
 void lt_snapshot_at_exit(void);
-/* The state with this global state is about to be closed. With --universe=at-exit, take its last snapshot, followed by a mark. */
+/* The state with this global state is about to be closed: with --universe=at-exit, take its last snapshot, followed by
+ * a mark. */
 void lt_snapshot_state_ends(Addr g);
 
 #endif
