@@ -18,9 +18,11 @@
 
 enum { MOST_RUNS = 1 << 20, SEEN = 4096 }; /* SEEN: how many pages one call of mincore looks at */
 
-/* Pages that were made usable one after the other. Some may have been dropped since. */
+/* Pages that were made usable one after the other. Some may have been dropped since; of those that were then made usable
+ * again, another run has the position. */
 struct run {
     size_t page, count;
+    uint32_t place; /* of its first page, as in s_place */
 };
 
 static char *s_base;
@@ -80,7 +82,7 @@ static void add_page(size_t page)
     if (last && last->page + last->count == page)
         last->count++;
     else
-        s_runs[s_run_count++] = (struct run){page, 1};
+        s_runs[s_run_count++] = (struct run){page, 1, s_places};
 }
 
 long reservation_use(void *p, size_t length)
@@ -127,7 +129,8 @@ size_t reservation_offset(const void *p)
     return (size_t)(s_place[page_of(p)] - 1) * REGION_PAGE + (size_t)((const char *)p - s_base) % REGION_PAGE;
 }
 
-/* Number of pages of a run that are in memory. Pages that were dropped are not, unless they were made usable again. */
+/* Number of pages of a run that are in memory. Pages that were dropped do not count, nor do those that were made usable
+ * again, which are in another run. */
 static size_t count_run(struct run r)
 {
     unsigned char seen[SEEN];
@@ -138,7 +141,7 @@ static size_t count_run(struct run r)
         if (raw_failed(raw_syscall(SYS_mincore, (long)at, (long)(n * REGION_PAGE), (long)seen, 0, 0, 0)))
             continue;
         for (size_t i = 0; i < n; i++)
-            count += seen[i] & 1;
+            count += (seen[i] & 1) && s_place[r.page + done + i] == r.place + done + i;
     }
     return count;
 }

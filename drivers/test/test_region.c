@@ -165,6 +165,11 @@ static void test_reservation_counts_what_is_used(void **state)
     assert_int_equal(region_committed(), before + 3 * REGION_PAGE);
     assert_true(raw_failed(region_reserve_more((size_t)1 << 36)));
     assert_int_equal(region_unmap(far, 2 * REGION_PAGE), 0);
+    assert_int_equal(region_resident(), resident);
+    assert_int_equal(region_use(far, 2 * REGION_PAGE), (long)far);
+    far[0] = far[REGION_PAGE] = 1;
+    assert_int_equal(region_resident(), resident + 2 * REGION_PAGE); /* each counts once */
+    assert_int_equal(region_unmap(far, 2 * REGION_PAGE), 0);
     assert_int_equal(region_unmap(p, REGION_PAGE), 0);
     assert_int_equal(region_committed(), before);
     assert_false(region_holds(far, 1));
