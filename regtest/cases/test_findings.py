@@ -4,6 +4,7 @@ in programs in which there is nothing to find.
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -182,6 +183,20 @@ def test_the_report_has_the_same(c_trace: tuple[bool, Trace]) -> None:
         if planted:
             for key in ("title", "rule", "help", "blocks", "bytes", "accesses", "share"):
                 assert finding[key] == report[finding["finding"]][key]
+
+
+def test_more_equal_sites_than_are_named(tmp_path: Path) -> None:
+    """The report names the first sites of a finding if many are equal and not all are named."""
+    lines = "\n".join("    (kept[n++] = malloc(2000))[0] = 1;" for _ in range(40))
+    (tmp_path / "app.c").write_text(
+        f"#include <stdlib.h>\nstatic char *kept[40];\nint main(void)\n{{\n    int n = 0;\n{lines}\n    return n != 40;\n}}\n"
+    )
+    subprocess.run(["gcc", "-g", "-O0", "-o", tmp_path / "app", tmp_path / "app.c"], check=True)
+    trace = record(tmp_path / "t.ljt", [tmp_path / "app"])
+    steve("report", trace.path, "-o", tmp_path / "t.html")
+    finding = (tmp_path / "t.html").read_text().split("Written, never read")[1].split("</table>")[0]
+    named = [int(line) for line in re.findall(r"<li>main \(app\.c:(\d+)\)</li>", finding)]
+    assert named == list(range(6, 6 + len(named))) and 5 < len(named) < 40
 
 
 def test_growth_beside_temporaries_that_are_sunk(tmp_path: Path) -> None:

@@ -243,14 +243,15 @@ def interesting(tallies: Sums, most: int) -> list[int]:
         ("unread_bytes", most // 4),
         ("unwritten_bytes", most // 4),
     ):
-        chosen.update(_leading(rows[key], used, count))
+        chosen.update(greatest(rows[key], used, count))
     chosen.update((int(i), None) for i in used[:most] if len(chosen) < most)
     return [int(tallies.numbers[i]) for i in sorted(chosen, key=lambda i: (-int(rows["bytes"][i]), i))]
 
 
-def _leading(values: np.ndarray, among: np.ndarray, count: int) -> dict[int, None]:
-    """The indices with the greatest values, at most so many; none whose value is 0."""
-    order = among[np.argsort(values[among], kind="stable")[::-1][:count]]
+def greatest(values: np.ndarray, among: np.ndarray, count: int) -> dict[int, None]:
+    """The indices with the greatest values, at most so many, of equal values the first; none whose value is 0. This is the
+    one order for all that choose sites to name: another one of equal values would select sites that have no name."""
+    order = among[np.argsort(-values[among].astype("i8"), kind="stable")[:count]]
     return {int(i): None for i in order if values[i]}
 
 
@@ -259,7 +260,7 @@ def _leading_by_rule(found: dict[str, Sums], most: int) -> set[int]:
     return {
         int(sums.numbers[i])
         for sums in found.values()
-        for i in _leading(sums.rows["size"], np.arange(len(sums.numbers)), most)
+        for i in greatest(sums.rows["size"], np.arange(len(sums.numbers)), most)
     }
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from steve.system import samples
 from steve.terminal.units import human_bytes
-from steve.report.collect import FOUND_VARIANCES, MOST_FOUND, Site, TraceData
+from steve.report.collect import FOUND_VARIANCES, MOST_FOUND, Site, TraceData, greatest
 from steve.analysis.rules import DEFAULTS, PINNED_PAGES, RULES, SITE_RULES, Rule
 
 SHARE, LEAST = 0.001, 1024
@@ -46,8 +46,7 @@ def _standard_errors(rows: np.ndarray) -> dict[str, float]:
 def _finding(data: TraceData, rule: Rule, least: int) -> Finding:
     numbers, rows = data.found[rule.key]
     above = np.flatnonzero(rows["size"] >= least)
-    above = above[np.argsort(-rows["size"][above].astype("i8"), kind="stable")]
-    named = [(data.found_sites[int(numbers[i])], rows[i]) for i in above[:MOST_FOUND].tolist()]
+    named = [(data.found_sites[int(numbers[i])], rows[i]) for i in greatest(rows["size"], above, MOST_FOUND)]
     total = int(rows["size"].sum())
     return Finding(
         rule.key,
