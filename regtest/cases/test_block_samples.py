@@ -159,6 +159,19 @@ def test_seed(program: Path, tmp_path: Path) -> None:
     assert news() != news(), "another seed each time"
 
 
+def test_what_can_be_reached(recordings: tuple[Path, list[Path]], tmp_path: Path) -> None:
+    """What is lost, reachable or garbage is estimated from the same blocks as the bytes of a site."""
+    rows = json.loads(steve("leaks", "--json", "--by", "function", recordings[1][0]).text)
+    small = next(row for row in rows if row["site"].startswith("small"))
+    assert small["lost"] + small["reachable"] == small["bytes"] and small["lost"] > 0.9 * small["bytes"] > 0
+    (tmp_path / "p.lua").write_text(LUA)
+    options = ("--sample-blocks=1/10", "--sample-seed=3", "--universe=at-exit", "--trace-mem=no")
+    path = record(tmp_path / "t.ljt", ["luajit", "-joff", tmp_path / "p.lua"], *options).path
+    rows = json.loads(steve("leaks", "--json", "--to", "at exit", "--where", 'type = "tab"', path).text)
+    judged = sum((row["reachable"] or 0) + (row["unreachable"] or 0) for row in rows)
+    assert judged > 0.5 * sum(row["bytes"] for row in rows) > 0
+
+
 @pytest.mark.parametrize("jit", ["-joff", "-jon"])
 def test_lua_with_garbage_collection(jit: str, tmp_path: Path) -> None:
     """Estimates are near the exact numbers of the same run; what is collected ends, also in the sample. Bytes are not

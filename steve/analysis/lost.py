@@ -23,8 +23,8 @@ MERGE_ROWS = 1 << 16
 
 
 class Reached:
-    """The fold (see steve.analysis.folds): bytes by row, stack, heap and way, of the lives that a rule finds. key: the
-    number of a life that names its row."""
+    """The fold (see steve.analysis.folds): bytes by row, stack, heap and way, of the lives that a rule finds; estimates in
+    a sample of the blocks. key: the number of a life that names its row."""
 
     needs_operation_numbers = False
 
@@ -35,13 +35,14 @@ class Reached:
 
     def add(self, batch: "np.ndarray", keep: "Optional[np.ndarray]") -> None:
         import numpy as np
+        from steve.kernels._lives import scaled
 
         lives = batch[both(keep, self._rule(batch))]
         rows = np.zeros(len(lives), ROW)
         for name in ("stack", "heap", "reach"):
             rows[name] = lives[name]
         rows["row"] = lives[self._key]
-        rows["bytes"] = lives["size"]
+        rows["bytes"] = scaled(lives, "size")[0]
         self._take([rows])
 
     def shard_result(self, peak: int) -> "List[np.ndarray]":

@@ -10,6 +10,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 from typing import TYPE_CHECKING, Dict, List, Optional, Tuple
 
 from steve.analysis.folds import columns
+from steve.system import samples
 
 if TYPE_CHECKING:
     import numpy as np
@@ -139,7 +140,8 @@ def reached(snapshot: "Snapshot") -> "np.ndarray":
 
 
 def add_up(lives: "np.ndarray", key: str, addresses: "np.ndarray", snapshot: "Snapshot", sums: Sums) -> None:
-    """Add the objects of a snapshot whose blocks are among the lives to the sums by the lives' number `key`."""
+    """Add the objects of a snapshot whose blocks are among the lives to the sums by the lives' number `key`; estimates in
+    a sample of the blocks. A snapshot has the recorded blocks alone, and a sample by bytes has no snapshots."""
     import numpy as np
 
     mine = (lives["heap"] == snapshot.heap) & (lives["born_time"] <= snapshot.time)
@@ -149,7 +151,7 @@ def add_up(lives: "np.ndarray", key: str, addresses: "np.ndarray", snapshot: "Sn
     for number, address, i in zip(lives[key][mine].tolist(), addresses[mine].tolist(), at.tolist()):
         if i < len(objects) and int(objects["addr"][i]) == address:
             reachable, lost = sums.get(number, (0, 0))
-            size = int(objects["size"][i])
+            size = int(objects["size"][i]) * samples.weight()
             sums[number] = (reachable + size, lost) if alive[i] else (reachable, lost + size)
 
 

@@ -226,11 +226,17 @@ def lua_bytes(lua: rollups.Sums) -> tuple[int, int]:
     return int(lua.rows["reachable"].sum()), int(lua.rows["unreachable"].sum())
 
 
-def heading(live: rollups.Sums, reach: Reachability, goes_on: bool) -> str:
-    """The heading of the table. live: sums of the blocks alive at the end; goes_on: the program had not ended then."""
+def state_of(chosen: blocks.Blocks) -> str:
+    """What is true of the blocks that are listed."""
+    if chosen.args.end is not None:
+        return "still alive"  # the name of the mark follows
+    return "not freed before the recording ended" if chosen.trace.stats()["ending"] == "detached" else "never freed"
+
+
+def heading(live: rollups.Sums, reach: Reachability, state: str) -> str:
+    """The heading of the table. live: sums of the blocks alive at the end; state: of state_of()."""
     count, size = (int(live.rows[key].sum()) for key in ("live_blocks", "live_bytes"))
-    freed = "not freed before the recording ended" if goes_on else "never freed"
-    title = f"{count:,} blocks of {size:,} bytes {freed}{c_text(reach)}"
+    title = f"{count:,} blocks of {size:,} bytes {state}{c_text(reach)}"
     if reach.lua is None:
         return title
     held, lost = lua_bytes(reach.lua)
@@ -296,7 +302,7 @@ def run(args: argparse.Namespace) -> int:
     )
     made = rollup.merged(everything, ("blocks", "variance_blocks"))
     reach = reachability(chosen, found, rollup)
-    title = heading(live, reach, chosen.trace.stats()["ending"] == "detached")
+    title = heading(live, reach, state_of(chosen))
     if not by_inherited and "forked_from_pid" in chosen.trace.info():
         title += "; inherited blocks are left out (--where inherited)"
     make = partial(row_of, total=int(live.rows["live_bytes"].sum()))

@@ -57,6 +57,11 @@ def are_read() -> bool:
     return any(_state["sample"])
 
 
+def weight() -> int:
+    """As how many blocks a recorded one counts in a sample by blocks; else 1."""
+    return _state["sample"].every or 1
+
+
 def recorded() -> str:
     """What was recorded, as text."""
     return _state["sample"].how()
