@@ -45,6 +45,11 @@ columns of the table:
   faults    page faults, including those of the writes to new blocks
   mem.calls  calls of mmap, munmap, mremap, madvise and brk for the heap; other system calls are not counted
 
+The lines below the table name the allocators on the frontier, and those that are certainly better than glibc, which a
+program uses if you select no other. `steve-replay --list` says which are libraries and which are references. A program
+tries a library without a change: LD_PRELOAD=libjemalloc.so.2 PROGRAM (Debian: libjemalloc2, libmimalloc2.0,
+libtcmalloc-minimal4, libtbbmalloc2). Choose among them with --allocator glibc,jemalloc,mimalloc,tcmalloc,tbbmalloc.
+
 With --threads=1,2,4 the threads of OPS (steve ops --threads) are replayed on so many real ones instead, and the table
 and the figure OPS-threads.png show operations in a second. Operations on one block keep their order. columns: remote,
 frees by another thread than that which allocated, by operations; waited, share of the threads' time for operations of
@@ -183,6 +188,20 @@ HEADINGS = (
 )
 
 
+USUAL = "glibc"  # what a program uses if nobody selects another one
+
+
+def _against_usual(time: Places, space: Places) -> list[str]:
+    """The line about the allocators that are certainly better than the usual one; none if that was not measured."""
+    if USUAL not in time.order or len(time.order) == 1:
+        return []
+    faster, smaller = ([name for name in places.order if (name, USUAL) in places.better] for places in (time, space))
+    return [
+        f"certainly faster than {USUAL}: {', '.join(faster) or 'none'}; certainly less memory than {USUAL}: "
+        f"{', '.join(smaller) or 'none'}"
+    ]
+
+
 def _table(result: Comparison) -> str:
     time, space = result.places("time"), result.places("resident")
     rows = [_row(entry, result, time, space) for entry in sorted(result.entries, key=lambda e: e.time.value)]
@@ -194,6 +213,7 @@ def _table(result: Comparison) -> str:
         f"the clock's step is {human_ns(result.clock_step)} and its reading, which is taken off, takes "
         f"{human_ns(result.clock_cost)}; {left_out:,.0f} single timings were left out because the thread was preempted",
         f"the frontier of time and space: {', '.join(entry.name for entry in result.frontier())}",
+        *_against_usual(time, space),
     ]
     missing = result.without_hardware()
     if missing:

@@ -27,7 +27,7 @@ from steve.plots.style import drawing
 STAND_IN = """#!/usr/bin/python3 -SE
 import os, sys
 
-TIMES = {"null": 5, "fast": 20, "twin": 20, "slow": 40, "hungry": 30, "starved": 1, "broken": 1}
+TIMES = {"null": 5, "fast": 20, "twin": 20, "slow": 40, "hungry": 30, "starved": 1, "broken": 1, "glibc": 40}
 args = sys.argv[1:]
 
 def show(answer):  # importing json and random would take longer than all the rest
@@ -142,6 +142,14 @@ def test_the_table(stand_in: Path) -> None:
     assert "the frontier of time and space: fast, slow" in done.stdout
     assert lines[-1] == "this machine does not give counters of cycles, instructions, cache misses, dtlb misses"
     assert (stand_in / "x.svg").exists() and "wrote" in done.stderr
+
+
+def test_what_is_better_than_the_usual_one(stand_in: Path) -> None:
+    done = compare(stand_in / "app-ops", "--allocator", "glibc,fast,twin,slow", "--rounds", 9)
+    faster, smaller = next(line for line in done.stdout.splitlines() if line.startswith("certainly")).split("; ")
+    assert sorted(faster.removeprefix("certainly faster than glibc: ").split(", ")) == ["fast", "twin"]
+    assert smaller == "certainly less memory than glibc: slow"
+    assert "certainly" not in compare(stand_in / "app-ops", "--allocator", "fast,twin", "--rounds", 5).stdout
 
 
 def test_failures_do_not_stop_the_others(stand_in: Path) -> None:
