@@ -8,6 +8,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 import json
 import statistics
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -41,6 +42,16 @@ int main(void)
         for (int k = 1; k <= 6; k++) { p = grown(p, 100 + 400 * k * k); ((volatile char *)p)[k] = 1; }
         free(p);
     }
+    return 0;
+}
+"""
+ONE_LARGE = r"""
+#include <stdlib.h>
+int main(void)
+{
+    void *volatile large = malloc(1 << 20);
+    for (int i = 0; i < 2000; i++) free(malloc(48));
+    free(large);
     return 0;
 }
 """
@@ -170,6 +181,16 @@ def test_what_can_be_reached(recordings: tuple[Path, list[Path]], tmp_path: Path
     rows = json.loads(steve("leaks", "--json", "--to", "at exit", "--where", 'type = "tab"', path).text)
     judged = sum((row["reachable"] or 0) + (row["unreachable"] or 0) for row in rows)
     assert judged > 0.5 * sum(row["bytes"] for row in rows) > 0
+
+
+def test_summary_says_that_large_blocks_are_missing(recordings: tuple[Path, list[Path]], tmp_path: Path) -> None:
+    (tmp_path / "p.c").write_text(ONE_LARGE)
+    subprocess.run(["gcc", "-O0", "-o", tmp_path / "p", tmp_path / "p.c"], check=True)
+    path = sampled(tmp_path / "t.ljt", [tmp_path / "p"], "1/100", 1)
+    remark = b"below the exact number, so a few large blocks are not in the sample"
+    assert remark in steve("summary", path).err
+    assert remark not in steve("summary", recordings[1][0]).err
+    assert remark not in steve("summary", path, "--where", "size < 100").err
 
 
 @pytest.mark.parametrize("jit", ["-joff", "-jon"])

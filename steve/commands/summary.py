@@ -13,7 +13,7 @@ from steve.analysis import blocks
 from steve.parallel import processes
 from steve.terminal import arguments
 from steve.terminal import listing
-from steve.system import samples
+from steve.system import messages, samples
 from steve.trace import missing
 from steve.trace import source
 from steve.terminal.listing import count
@@ -119,7 +119,24 @@ def run(args: argparse.Namespace) -> int:
             out.write(listing.facts_csv(figures))
         else:
             out.write(text(trace, summary, figures, args))
+    if chosen.is_whole() and (remark := of_large_blocks(figures)):
+        messages.note(NAME, remark, args.quiet)
     return source.verdict(NAME, trace)
+
+
+def of_large_blocks(figures: dict) -> str | None:
+    """What to know if the bytes of a sample are far from the exact number: large blocks that are not in it."""
+    exact = figures.get("exact", {}).get("bytes_allocated", 0)
+    if not exact:
+        return None
+    missing_bytes, error = exact - figures["bytes"]["allocated"], figures["standard_errors"]["bytes"]["allocated"]
+    if missing_bytes <= max(4 * error, 0.05 * exact):
+        return None
+    return (
+        f"the estimate of bytes allocated is {100 * missing_bytes / exact:.0f}% below the exact number, so a few large "
+        "blocks are not in the sample, and the standard errors of bytes are too small; --sample-blocks with a larger "
+        "part, such as 1/10, misses fewer, and `ljtrace run --sample`, which selects by bytes, misses none of them"
+    )
 
 
 def text(trace: Trace, summary: Summary, figures: dict, args: argparse.Namespace) -> str:
