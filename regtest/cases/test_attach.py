@@ -23,9 +23,14 @@ from support import NATIVE, SECONDS, Done, Trace, collectors_of, good, run, sett
 
 LIVING = NATIVE / "living"
 TIMES = int(os.environ.get("LJTRACE_ATTACH_TIMES", "3"))  # how often a test attaches to the same process
-# what a program does that allocates nothing, and how long it is recorded; one that forks does so in that time
-IDLE = {**dict.fromkeys(("epoll", "read", "poll", "sleep", "numbers"), "--seconds=0.1"), "fork": "--seconds=0.3"}
-MODES = ("threads", "mallocs", *IDLE)
+# How long a program is recorded that allocates nothing, that forks, which it does in that time, or that makes millions of
+# events in a second.
+BRIEF = {
+    **dict.fromkeys(("epoll", "read", "poll", "sleep", "numbers"), "--seconds=0.1"),
+    "fork": "--seconds=0.3",
+    "mallocs": "--seconds=0.3",
+}
+MODES = ("threads", *BRIEF)
 
 
 @contextmanager
@@ -94,12 +99,12 @@ def begun(path: Path) -> None:
 def test_program_is_unharmed(mode: str, tmp_path: Path) -> None:
     with living(LIVING, mode) as process:
         for i in range(TIMES):
-            busy = mode not in IDLE
             path = tmp_path / f"{i}.ljt"
-            trace = attach_at_work(process.pid, path) if busy else attach(process.pid, path, IDLE[mode])
+            brief = mode in BRIEF
+            trace = attach(process.pid, path, BRIEF[mode]) if brief else attach_at_work(process.pid, path)
             assert trace.ending() == "detached"
             assert process.poll() is None
-            assert (trace.counts()["new"] > 0) == busy
+            assert (trace.counts()["new"] > 0) == (mode in ("threads", "mallocs"))
             if mode == "fork":
                 wait_for(lambda: list(tmp_path.glob(f"{i}.*.ljt")), "children have files of their own")
         unharmed(process)

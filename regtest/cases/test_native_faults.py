@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from support import APP_C, NATIVE, Trace, good, run, settled, steve
+from support import APP_C, NATIVE, Trace, good, numbers, run, settled, steve
 from test_badinput import small_disk  # noqa: F401 - a fixture
 from test_fates import AFTER, BEFORE, ENDING, FATES, LIVING, STORMS, check_children, sizes
 from test_native import native, natively, without_own_lines
@@ -66,7 +66,7 @@ OWN = """
 #include <stddef.h>
 #include <string.h>
 /* An allocator without locks, which signal handlers may call. */
-static char s_memory[64 << 20] __attribute__((aligned(16)));
+static char s_memory[512 << 20] __attribute__((aligned(16)));
 static size_t s_used;
 void *malloc(size_t n) {
     size_t bytes = (n + 31) & ~(size_t)15, at = __atomic_fetch_add(&s_used, bytes, __ATOMIC_RELAXED);
@@ -115,10 +115,10 @@ def test_allocation_in_signal_handlers(tmp_path: Path) -> None:
     trace = natively(tmp_path / "t.ljt", [tmp_path / "p"])
     handled = int(trace.run.out)
     lost = json.loads(steve("summary", "--json", trace.path).text).get("lost", {}).get("in_handlers", 0)
-    counts = Counter((e[0], e[3]) for e in trace.events() if e[3:4] in (["55"], ["777"]))
+    plain, of_handlers = (numbers(trace.view("tally", size)) for size in (55, 777))
     assert handled > 100
-    assert counts["new", "55"] == counts["free", "55"] == 300_000
-    assert counts["new", "777"] + counts["free", "777"] + lost == 6 * handled
+    assert plain["new"] == plain["free"] == 300_000
+    assert of_handlers["new"] + of_handlers["free"] + lost == 6 * handled
 
 
 def test_malloc_in_the_program_itself(tmp_path: Path) -> None:

@@ -5,14 +5,13 @@ SPDX-License-Identifier: GPL-2.0-or-later
 import json
 import re
 import subprocess
-from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Iterator
 
 import pytest
 
-from support import NATIVE, Done, Trace, good, run, started, steve, wait_for
+from support import NATIVE, Done, Trace, good, numbers, run, started, steve, wait_for
 
 SANDBOXED = NATIVE / "sandboxed"
 STRICT = ("strict", "kill", "trap", "errno", "tsync")  # these do not permit what the recorder needs
@@ -28,8 +27,9 @@ def recorded(path: Path, kind: str, *options: str) -> Trace:
     return Trace(path, done).check()
 
 
-def news(trace: Trace) -> Counter[str]:
-    return Counter(e[3] for e in trace.events() if e[0] == "new")
+def news(trace: Trace, size: int) -> int:
+    """How many blocks of a size were made."""
+    return numbers(trace.view("tally", size))["new"]
 
 
 def problems(trace: Trace) -> str:
@@ -40,8 +40,7 @@ def problems(trace: Trace) -> str:
 @pytest.mark.parametrize("kind", STRICT)
 def test_recording_ends_at_the_filter(kind: str, options: list[str], tmp_path: Path) -> None:
     trace = recorded(tmp_path / "t.ljt", kind, *options)
-    found = news(trace)
-    assert found["111"] > 0 and found["222"] == 0
+    assert news(trace, 111) > 0 and news(trace, 222) == 0
     assert trace.ending() == "detached"
     said = "the recording ended when the program installed a seccomp filter that does not permit futex"
     assert said in trace.run.complaint and said in problems(trace)
@@ -50,7 +49,7 @@ def test_recording_ends_at_the_filter(kind: str, options: list[str], tmp_path: P
 @pytest.mark.parametrize("kind", LOOSE)
 def test_filter_that_permits_enough(kind: str, tmp_path: Path) -> None:
     trace = recorded(tmp_path / "t.ljt", kind)
-    assert (news(trace)["111"], news(trace)["222"]) == (1000, 301_000)
+    assert (news(trace, 111), news(trace, 222)) == (1000, 301_000)
     assert trace.ending() == "exit"
     assert ("forked children are not recorded" in problems(trace)) == (kind == "socket")
     assert ("forked children are not recorded" in trace.run.complaint) == (kind == "socket")
@@ -108,7 +107,7 @@ def test_attempts_that_fail_end_nothing(tmp_path: Path) -> None:
     good(["gcc", "-w", "-o", tmp_path / "probes", source])
     done = run(["ljtrace", "run", f"--out={tmp_path / 't.ljt'}", tmp_path / "probes"])
     trace = Trace(tmp_path / "t.ljt", done).check()
-    assert (done.status, trace.ending(), news(trace)["444"]) == (3, "exit", 1)
+    assert (done.status, trace.ending(), news(trace, 444)) == (3, "exit", 1)
 
 
 CONFINES = """
@@ -187,7 +186,7 @@ def test_attach_to_a_program_with_a_filter(kind: str, tmp_path: Path) -> None:
             assert (process.returncode, out) == (5, b"done\n")
             assert recorder.wait(timeout=100) == 0
         process.communicate = lambda *_, **__: (out, err)  # type: ignore[method-assign]
-    assert news(Trace(path, Done(0, b"", b"")).check())["222"] == 1000
+    assert news(Trace(path, Done(0, b"", b"")).check(), 222) == 1000
 
 
 @pytest.mark.parametrize("kind", STRICT)
@@ -203,5 +202,5 @@ def test_filter_after_attaching(kind: str, tmp_path: Path) -> None:
     assert recorder.wait(timeout=100) == 0
     assert "installed a seccomp filter that does not permit futex" in said
     trace = Trace(path, Done(0, b"", b"")).check()
-    assert trace.ending() == "detached" and news(trace)["111"] == 1000 and news(trace)["222"] == 0
+    assert trace.ending() == "detached" and (news(trace, 111), news(trace, 222)) == (1000, 0)
     wait_for(lambda: process.poll() is not None, "the program has ended")
