@@ -13,9 +13,14 @@ log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 trap 'exit 130' INT TERM
 
+check() {
+    make -C build --no-print-directory -s -j2 check-programs
+    make -C build --no-print-directory check ONLY="$1"
+}
+
 # make's own complaint would follow the runner's last line, so the sum is said again at the end
 status=0
-{ make -C build --no-print-directory check ONLY="${1-}" 2>&1 || echo failed >"$log.status"; } | tee "$log"
+{ check "${1-}" 2>&1 || echo failed >"$log.status"; } | tee "$log"
 if [ -e "$log.status" ]; then
     rm -f "$log.status"
     status=1
