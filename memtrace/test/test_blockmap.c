@@ -265,13 +265,39 @@ static void test_overlapping(void **state)
     overlay_destroy(&o);
 }
 
+/* More blocks than the first table has lists, pairs that overlap by half. */
+static void test_many_overlapping(void **state)
+{
+    enum { MANY = 5000, STEP = 64 };
+    struct overlay o;
+    overlay_init(&o);
+    for (uint32_t i = 0; i < MANY; i++)
+        assert_int_equal(overlay_add(&o, (uint64_t)(i + 1) * STEP, 2 * STEP, 0, i), i);
+    for (uint32_t i = 0; i < MANY; i++) {
+        const uint64_t base = (uint64_t)(i + 1) * STEP;
+        assert_int_equal(overlay_at(&o, base), i);
+        assert_int_equal(overlay_find(&o, base + 1), i);
+        assert_int_equal(overlay_find(&o, base + STEP), i + 1 < MANY ? i + 1 : i);
+    }
+    for (uint32_t i = 0; i < MANY; i++) {
+        overlay_remove(&o, i);
+        assert_int_equal(overlay_at(&o, (uint64_t)(i + 1) * STEP), NO_SLOT);
+    }
+    overlay_destroy(&o);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_crowded),      cmocka_unit_test(test_pages),
-        cmocka_unit_test(test_large),        cmocka_unit_test(test_whole_space),
-        cmocka_unit_test(test_slots),        cmocka_unit_test(test_everything_in_one_block),
-        cmocka_unit_test(test_nothing_left), cmocka_unit_test(test_overlapping),
+        cmocka_unit_test(test_crowded),
+        cmocka_unit_test(test_pages),
+        cmocka_unit_test(test_large),
+        cmocka_unit_test(test_whole_space),
+        cmocka_unit_test(test_slots),
+        cmocka_unit_test(test_everything_in_one_block),
+        cmocka_unit_test(test_nothing_left),
+        cmocka_unit_test(test_overlapping),
+        cmocka_unit_test(test_many_overlapping),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
