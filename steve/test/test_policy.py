@@ -17,7 +17,7 @@ from steve.trace.policy import (
     only_allocates,
     short_in_table,
 )
-from steve.trace.frames import frame_text, without_return_type
+from steve.trace.frames import frame_text, label, place_text, without_return_type
 
 LUAJIT, LIBRARY, LIBC = "/usr/bin/luajit", "/usr/lib/libfoo.so", "/usr/lib/libc.so.6"
 
@@ -268,12 +268,20 @@ def test_a_frame_has_the_name_of_its_file_without_the_folder() -> None:
             "f()::{lambda(auto:1)#1}::operator()<int>(int) const",
         ),
         ("bool std::operator< <char>(char, char)", "std::operator< <char>(char, char)"),
+        ("shop::cooperator find<int>(int)", "find<int>(int)"),
         ("std::ostream& operator<< <char>(std::ostream&, char)", "operator<< <char>(std::ostream&, char)"),
         ("<fn(&u8) -> u8 as core::ops::FnOnce<()>>::call_once", "<fn(&u8) -> u8 as core::ops::FnOnce<()>>::call_once"),
     ],
 )
 def test_the_type_that_a_function_returns(name: str, expected: str) -> None:
     assert without_return_type(name) == expected
+
+
+def test_a_place_with_and_without_a_line() -> None:
+    assert place_text("find", "/src/shop.c", 7) == "find (shop.c:7)"
+    assert place_text("find", "/src/shop.c", 0) == "find (shop.c)"
+    without_line = SimpleNamespace(kind="lua", function="find", object="", file="/src/shop.lua", line=0, ip=0)
+    assert label(without_line) == "find shop.lua"  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
