@@ -282,6 +282,8 @@ def test_a_place_with_and_without_a_line() -> None:
     assert place_text("find", "/src/shop.c", 0) == "find (shop.c)"
     without_line = SimpleNamespace(kind="lua", function="find", object="", file="/src/shop.lua", line=0, ip=0)
     assert label(without_line) == "find shop.lua"  # type: ignore[arg-type]
+    without_name = SimpleNamespace(kind="host", function="", object="/bin/x", file="/src/shop.c", line=7, ip=0)
+    assert label(without_name) == "shop.c:7"  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
