@@ -17,7 +17,7 @@ from steve.trace.policy import (
     only_allocates,
     short_in_table,
 )
-from steve.trace.frames import frame_text, label, place_text, without_return_type
+from steve.trace.frames import frame_line, frame_text, label, place_text, without_return_type
 
 LUAJIT, LIBRARY, LIBC = "/usr/bin/luajit", "/usr/lib/libfoo.so", "/usr/lib/libc.so.6"
 
@@ -280,6 +280,7 @@ def test_the_type_that_a_function_returns(name: str, expected: str) -> None:
 def test_a_place_with_and_without_a_line() -> None:
     assert place_text("find", "/src/shop.c", 7) == "find (shop.c:7)"
     assert place_text("find", "/src/shop.c", 0) == "find (shop.c)"
+    assert frame_line(host("find", "/bin/x")) == "find (in /bin/x)"
     without_line = SimpleNamespace(kind="lua", function="find", object="", file="/src/shop.lua", line=0, ip=0)
     assert label(without_line) == "find shop.lua"  # type: ignore[arg-type]
     without_name = SimpleNamespace(kind="host", function="", object="/bin/x", file="/src/shop.c", line=7, ip=0)
