@@ -2,7 +2,7 @@
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,9 +11,11 @@ from steve.trace.policy import (
     ALLOC_FUNCTIONS,
     Policy,
     ShownStacks,
+    add_arguments,
     glob,
     is_own,
     known_alloc_functions,
+    of_arguments,
     only_allocates,
     short_in_table,
 )
@@ -275,6 +277,14 @@ def test_a_frame_has_the_name_of_its_file_without_the_folder() -> None:
 )
 def test_the_type_that_a_function_returns(name: str, expected: str) -> None:
     assert without_return_type(name) == expected
+
+
+def test_the_options_choose_the_policy() -> None:
+    parser = ArgumentParser()
+    add_arguments(parser)
+    words = ["--alloc-fn", "make", "--alloc-fn=get*", "--keep-alloc-fns", "--names", "short"]
+    assert of_arguments(parser.parse_args(words)) == Policy(("make", "get*"), keep_alloc_fns=True, short=True)
+    assert of_arguments(parser.parse_args([])) == of_arguments(Namespace()) == Policy()
 
 
 def test_a_place_with_and_without_a_line() -> None:
