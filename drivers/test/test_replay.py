@@ -104,6 +104,9 @@ def test_unknown_allocator_is_1(ops: tuple[Path, Model], tmp_path: Path) -> None
     (tmp_path / "junk.so").write_text("no shared object")
     p = replay("-a", tmp_path / "junk.so", "--allocstats", ops[0], "-o", tmp_path / "r")
     assert p.returncode == 1 and "cannot be opened" in p.stderr
+    libc = next(line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "/libc.so" in line)
+    p = replay("-a", libc, "--allocstats", ops[0], "-o", tmp_path / "r")
+    assert p.returncode == 1 and "is no driver: it has no symbol steve_driver" in p.stderr
     assert not (tmp_path / "r").exists()
 
 

@@ -194,6 +194,12 @@ static void test_load_faults(void **state)
     d.version++;
     assert_non_null(strstr(load_fault(&d), "version"));
     d = steve_driver;
+    d.size -= 8;
+    assert_non_null(strstr(load_fault(&d), "another size"));
+    d = steve_driver;
+    d.confinement = STEVE_CONFINEMENTS;
+    assert_non_null(strstr(load_fault(&d), "confined"));
+    d = steve_driver;
     d.name = "a b";
     assert_non_null(strstr(load_fault(&d), "name"));
     d = steve_driver;
