@@ -15,7 +15,7 @@ from types import ModuleType
 from collections.abc import Sequence
 from typing import NoReturn
 
-from steve.system import interrupts, memory_limit, standard_streams
+from steve.system import imports, interrupts, memory_limit, standard_streams
 from steve.system.errors import SteveError, TraceError, meant
 from steve.system.messages import complain
 from steve.system import samples
@@ -220,6 +220,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run `steve` with the given arguments (default: those of the process) and return the exit status."""
     argv = list(sys.argv[1:] if argv is None else argv)
     standard_streams.prepare()
+    imports.defer()
     interrupts.install()
     try:
         try:

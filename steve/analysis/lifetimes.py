@@ -83,21 +83,44 @@ def write_lines(out: "Output", lifetimes: Lifetimes, order: "np.ndarray", macro:
     )
 
 
-def plot(path: str, lifetimes: Lifetimes, low: float, high: float, title: str) -> None:
-    """Histogram of the macro lifetimes within a range as PNG."""
-    from matplotlib.figure import Figure
+class Pictures:
+    """Histograms of the macro lifetimes within ranges, as PNG.
 
-    from steve.system.output import Output
+    All are drawn on the same axes, one after the other: to make a figure and to lay it out takes several times as long as
+    to draw what changes."""
 
-    figure = Figure(figsize=(8, 5), layout="constrained")
-    axes = figure.add_subplot()
-    axes.hist(lifetimes.within(low, high) * 100, bins=BINS, range=(low * 100, high * 100), color="#0072b2")
-    axes.set_xlim(low * 100, high * 100)
-    axes.set_xlabel("macro lifetime: share of all accesses within the block's life (%)")
-    axes.set_ylabel("blocks")
-    axes.set_title(title, loc="left")
-    axes.grid(axis="y", color="#dddddd", linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
-    with Output(path) as out, open(out.fd, "wb", closefd=False) as file:
-        figure.savefig(file, format="png", dpi=110)
+    def __init__(self, most: int) -> None:
+        """most: blocks in the largest bin of any picture; all have room for its number."""
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+
+        self.figure = Figure(figsize=(8, 5), dpi=110, layout="constrained")
+        self.canvas = FigureCanvasAgg(self.figure)
+        self.axes = axes = self.figure.add_subplot()
+        axes.set_xlabel("macro lifetime: share of all accesses within the block's life (%)")
+        axes.set_ylabel("blocks")
+        axes.grid(axis="y", color="#dddddd", linewidth=0.8)
+        axes.set_axisbelow(True)
+        axes.spines[["top", "right"]].set_visible(False)
+        self._set({"low": 0.0, "high": 0.001, "bins": [most]}, "title")  # the limit that has the longest label
+        self.figure.get_layout_engine().execute(self.figure)
+        self.figure.set_layout_engine("none")
+
+    def _set(self, histogram: dict, title: str) -> None:
+        """Set what differs between pictures. histogram: of Lifetimes.histogram()."""
+        self.axes.set_xlim(histogram["low"] * 100, histogram["high"] * 100)
+        self.axes.set_ylim(0, max(histogram["bins"]) * 1.05)
+        self.axes.set_title(title, loc="left")
+
+    def write(self, path: str, histogram: dict, title: str) -> None:
+        """Write the picture of a range, which contains blocks."""
+        import numpy as np
+
+        from steve.system.output import Output
+
+        self._set(histogram, title)
+        edges = np.linspace(histogram["low"] * 100, histogram["high"] * 100, len(histogram["bins"]) + 1)
+        steps = self.axes.stairs(histogram["bins"], edges, fill=True, color="#0072b2")
+        with Output(path) as out, open(out.fd, "wb", closefd=False) as file:
+            self.canvas.print_png(file)
+        steps.remove()

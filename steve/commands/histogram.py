@@ -98,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
     last, (accesses, unmatched, blocks) = lifetimes_of(args, chosen, operations)
     lifetimes = Lifetimes(accesses, blocks, args.compat)
     ranges = [lifetimes.histogram(low, high) for low, high in RANGES]
-    files = write_files(args, stem, operations, lifetimes, unmatched)
+    files = write_files(args, stem, operations, lifetimes, ranges, unmatched)
     report = {"accesses": accesses, "unmatched": unmatched, "blocks": len(blocks), "ranges": ranges, "files": files}
     print(json.dumps(report, indent=2) if args.json else text(report), end="\n" if args.json else "")
     remark = source.unmatched_note(last, {"unmatched": unmatched})
@@ -108,7 +108,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def write_files(
-    args: argparse.Namespace, stem: str, operations: source.Operations, lifetimes: object, unmatched: int
+    args: argparse.Namespace,
+    stem: str,
+    operations: source.Operations,
+    lifetimes: object,
+    ranges: list,
+    unmatched: int,
 ) -> list:
     """Write the requested files; return their names."""
     files = []
@@ -119,7 +124,7 @@ def write_files(
     if "statistics" in args.parts:
         files.append(write_with("write_statistics", stem + "-statistics", lifetimes, unmatched))
     if "plots" in args.parts:
-        files += write_plots(args, stem, lifetimes)
+        files += write_plots(args, stem, ranges)
     return files
 
 
@@ -140,18 +145,20 @@ def write_with(function: str, path: str, *values: object) -> str:
     return path
 
 
-def write_plots(args: argparse.Namespace, stem: str, lifetimes: object) -> list:
+def write_plots(args: argparse.Namespace, stem: str, ranges: list) -> list:
     """Write a picture for each range that contains blocks; return their names."""
-    from steve.analysis.lifetimes import RANGES, plot, range_name
+    from steve.analysis.lifetimes import Pictures, range_name
 
-    files = []
-    for low, high in RANGES:
-        if len(lifetimes.within(low, high)) == 0:
+    files: list = []
+    pictures = None
+    for histogram in ranges:
+        low, high = histogram["low"], histogram["high"]
+        if histogram["blocks"] == 0:
             note(NAME, f"no block in the range {low:g} to {high:g}, so no picture of it", args.quiet)
             continue
+        pictures = pictures or Pictures(max(max(each["bins"]) for each in ranges))
         path = f"{stem}-macro-histogram-{range_name(low, high)}.png"
-        title = f"{os.path.basename(stem)}: macro lifetimes from {low:g} to {high:g}"
-        plot(path, lifetimes, low, high, title)
+        pictures.write(path, histogram, f"{os.path.basename(stem)}: macro lifetimes from {low:g} to {high:g}")
         files.append(path)
     return files
 

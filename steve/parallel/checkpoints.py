@@ -15,7 +15,6 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -28,8 +27,7 @@ SLOT_NONE, SLOT_MADE = 1, 2  # of steve/kernels/base/survey.h
 LAST_CHUNKS = (1, 2, 16)  # how many chunks are read for the last instructions of threads
 
 
-@dataclass
-class Checkpoint:
+class Checkpoint(NamedTuple):
     """See above. view: the shard; first_handle: the handle of its first New; first: is it the first shard; count: its
     operations; total: those of all shards."""
 
@@ -173,9 +171,8 @@ def checkpoints_of(
     for i, surveyed in enumerate([*earlier, *surveys]):
         if i >= len(earlier):
             view, handle = shards[i - len(earlier)]
-            found.append(replace(now, view=view, first_handle=handle, first=not found, count=surveyed.operations))
-        now = replace(
-            now,
+            found.append(now._replace(view=view, first_handle=handle, first=not found, count=surveyed.operations))
+        now = now._replace(
             operations=now.operations + surveyed.operations,
             next_handle=now.next_handle + surveyed.made,
             handles=slots_after(now.handles, surveyed.handles, now.next_handle),

@@ -8,8 +8,6 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 import argparse
 import collections
-import ctypes
-import logging
 import os
 import re
 import signal
@@ -161,6 +159,8 @@ def fork_workers(n: int) -> "ProcessPoolExecutor":
 def begin_worker(parent: int) -> None:
     """Initialise a worker, in which signals are still blocked. Signals end it at once, except an interrupt, which the
     parent handles. The worker ends when the parent does."""
+    import ctypes
+
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
@@ -177,6 +177,8 @@ def connect(address: str) -> Tuple[Any, int]:
         from distributed import Client
     except ImportError:
         raise SteveError("--scheduler needs the package python3-distributed") from None
+    import logging
+
     logging.disable()  # errors are reported here, in one line
     try:
         client = Client(address, set_as_default=False)

@@ -247,8 +247,7 @@ class Rounds:
         found = checkpoints_of(shards, earlier, surveys)
         if "definitions" in needs:
             known = analysis.know(self.whole())
-            for checkpoint in found:
-                checkpoint.definitions = known
+            found = [checkpoint._replace(definitions=known) for checkpoint in found]
         return found
 
     # ---- one round ------------------------------------------------------------------------------

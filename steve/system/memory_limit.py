@@ -12,10 +12,15 @@ SPDX-License-Identifier: GPL-2.0-or-later
 import os
 import re
 import resource
-from pathlib import Path
 
-MEMINFO = Path("/proc/meminfo")
-STATM = Path("/proc/self/statm")
+MEMINFO = "/proc/meminfo"
+STATM = "/proc/self/statm"
+
+
+def read(path: str) -> str:
+    """The text of a file."""
+    with open(path, encoding="ascii") as file:
+        return file.read()
 
 
 def available(meminfo: str) -> int | None:
@@ -30,7 +35,7 @@ def available(meminfo: str) -> int | None:
 
 def bound_by(more: int) -> None:
     """Limit this process to `more` bytes of data on top of what it has now. A lower limit stays in force."""
-    have = int(STATM.read_text().split()[5]) * os.sysconf("SC_PAGE_SIZE")
+    have = int(read(STATM).split()[5]) * os.sysconf("SC_PAGE_SIZE")
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     lowest = min([have + more] + [limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY])
     resource.setrlimit(resource.RLIMIT_DATA, (lowest, hard))
@@ -39,7 +44,7 @@ def bound_by(more: int) -> None:
 def bound() -> None:
     """Limit this process to nine tenths of the memory that is available now. No effect without /proc."""
     try:
-        more = available(MEMINFO.read_text())
+        more = available(read(MEMINFO))
         if more is not None:
             bound_by(more * 9 // 10)
     except (OSError, IndexError):

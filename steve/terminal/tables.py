@@ -12,6 +12,8 @@ import sys
 from collections.abc import Container, Iterable, Sequence
 from typing import Any, NamedTuple
 
+from steve.system import imports
+
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 LEAST = 24  # a text column is not narrowed below this many characters
 
@@ -84,6 +86,7 @@ def size(value: float) -> str:
 def facts(title: str, rows: Iterable[Sequence[object]], values: str = "left") -> Any:
     """A table without lines or headings. The first cell of each row is a name; `values` is the alignment of the
     other cells."""
+    imports.load_rich()
     from rich.table import Table
     from rich.text import Text
 
@@ -142,6 +145,7 @@ def fitting(heads: Sequence[str], widths: Sequence[int], left: Container[str], k
 
 def grid(heads: Sequence[str], cells: Iterable[Sequence[str]], left: Container[str]) -> Any:
     """The table of rich, from cells that are printable()."""
+    imports.load_rich()
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -161,6 +165,7 @@ def width() -> int:
 
 def render(parts: Iterable[Any], to_terminal: bool) -> str:
     """Render Titled tables, other renderables of rich and strings to text. to_terminal: with colours."""
+    imports.load_rich()
     from rich.console import Console
     from rich.text import Text
 

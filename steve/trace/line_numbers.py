@@ -9,7 +9,6 @@ SPDX-License-Identifier: GPL-2.0-or-later
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from steve.trace.places import Found, Line, Owner, Places
@@ -90,14 +89,11 @@ class LineNumbers:
         self.reach(counts["stacks"], counts["sites"], counts["protos"])
 
 
-@dataclass(frozen=True)
 class KnownLines:
     """The numbers of a whole trace from the beginning, by stack, site and place, and how many lines there are."""
 
-    stacks: "np.ndarray"
-    sites: "np.ndarray"
-    places: "np.ndarray"
-    lines: int
+    def __init__(self, stacks: "np.ndarray", sites: "np.ndarray", places: "np.ndarray", lines: int) -> None:
+        self.stacks, self.sites, self.places, self.lines = stacks, sites, places, lines
 
     def reach(self, stacks: int, sites: int, protos: int) -> "tuple[np.ndarray, np.ndarray, np.ndarray]":
         """As of LineNumbers."""
