@@ -142,6 +142,8 @@ struct mt_live_block {
 void mt_read_checkpoint(struct mt_reader *r);
 /* May an event read so far, skipped accesses included, belong to this thread? Always true for thread 1. */
 bool mt_met_thread(const struct mt_reader *r, uint16_t thread);
+/* Greater than the numbers of all these threads. */
+uint32_t mt_thread_end(const struct mt_reader *r);
 /* Number of slots that may contain a live block (text: 0), and the block in a slot: false if there is none. */
 uint32_t mt_count_slots(const struct mt_reader *r);
 bool mt_live_block(const struct mt_reader *r, uint32_t slot, struct mt_live_block *out);

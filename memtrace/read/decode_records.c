@@ -155,6 +155,8 @@ static enum rare_result apply_thread(struct decoder *d, const struct rec_thread 
         return fail(d, "a thread number is too large");
     d->thread = (uint16_t)r->thread;
     d->threads[d->thread / 64] |= UINT64_C(1) << d->thread % 64;
+    if (d->thread >= d->thread_end)
+        d->thread_end = d->thread + 1u;
     return RARE_NONE;
 }
 

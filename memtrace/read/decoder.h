@@ -47,6 +47,7 @@ struct decoder {
     uint32_t left; /* number of events of the chunk not decoded yet */
     uint16_t thread;
     uint64_t threads[1024]; /* bit set of the thread numbers that occurred */
+    uint32_t thread_end;    /* greater than all of them */
     bool finished;          /* the last record of the chunk was read */
     const char *wrong;      /* description of the error that stopped decoding; NULL = none */
 };

@@ -201,6 +201,11 @@ bool mt_met_thread(const struct mt_reader *r, uint16_t thread)
     return thread == 1 || (r->binary.dec.threads[thread / 64] >> thread % 64 & 1);
 }
 
+uint32_t mt_thread_end(const struct mt_reader *r)
+{
+    return r->binary.dec.thread_end > 2 ? r->binary.dec.thread_end : 2;
+}
+
 uint32_t mt_count_slots(const struct mt_reader *r)
 {
     return r->binary.dec.block_count;

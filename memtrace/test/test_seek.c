@@ -241,6 +241,7 @@ static void test_met_threads(void **state)
     while (mt_next(r, &events, &n) == MT_MORE)
         assert_int_equal(events[0].kind, MT_NEW);
     assert_true(mt_met_thread(r, 1) && mt_met_thread(r, 700) && !mt_met_thread(r, 2));
+    assert_int_equal(mt_thread_end(r), 701);
     mt_close(r);
     close(fd);
 }

@@ -15,7 +15,6 @@ import numpy as np
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
-from libc.string cimport memcpy
 
 from steve.kernels._walk cimport Walk
 from steve.kernels.records cimport distance, enough, view_of
@@ -39,6 +38,7 @@ cdef extern from "steve/kernels/lines/lua_lines.h" nogil:
         luacode_proto *protos
         uint32_t n_protos, n_places
         luacode_thread *threads
+        uint32_t n_threads
     bint luacode_init(luacode *c, const mt_reader *reader)
     void luacode_free(luacode *c)
     bint luacode_learn(luacode *c)
@@ -114,7 +114,7 @@ cdef extern from "steve/kernels/lives/lives.h" nogil:
         size_t n_out
         access_sums *sites
         access_sums *threads
-        size_t sites_room, threads_room
+        size_t sites_room
         linework *lines
         uint64_t before, since, times
         lives_piece *pieces
@@ -417,7 +417,7 @@ cdef class Lives:
 
     def thread_accesses(self):
         """The same by thread number, up to the last thread that has any."""
-        cdef size_t n = self.l.threads_room
+        cdef size_t n = mt_thread_end(self.trace.r) if self.l.threads != NULL else 0
         cdef access_sums *at
         while n:
             at = &self.l.threads[n - 1]
@@ -432,11 +432,12 @@ cdef class Lives:
 
 cdef extern from "steve/kernels/lines/lua_lines.h" nogil:
     enum:
-        LUACODE_BEFORE, LUACODE_NONE, LUACODE_THREADS
+        LUACODE_BEFORE, LUACODE_NONE
     bint luacode_pass_batch(luacode *c, const mt_batch *batch)
     void luacode_begin_part(luacode *c)
     void luacode_lose_place(luacode *c)
     bint luacode_enter(luacode *c, const mt_live_block_t *live)
+    bint luacode_set_threads(luacode *c, const luacode_thread *threads, uint32_t n)
 
 cdef extern from "steve/kernels/lines/line_pages.h" nogil:
     struct linepage:
@@ -495,16 +496,16 @@ def followed_threads(Trace trace):
                 raise MemoryError
         if passed:
             luacode_lose_place(&code)
-        return known_threads(view_of(code.threads, LUACODE_THREADS, THREAD))
+        return known_threads(view_of(code.threads, code.n_threads, THREAD))
     finally:
         luacode_free(&code)
 
 
 def met_threads(Trace trace):
-    """By thread: may it have events in what was read?"""
-    cdef uint8_t[::1] met = np.empty(LUACODE_THREADS, "u1")
+    """By thread, as far as there are any: may it have events in what was read?"""
+    cdef uint8_t[::1] met = np.empty(mt_thread_end(trace.r), "u1")
     cdef uint32_t thread
-    for thread in range(LUACODE_THREADS):
+    for thread in range(len(met)):
         met[thread] = mt_met_thread(trace.r, thread)
     return np.asarray(met).view(bool)
 
@@ -525,7 +526,8 @@ cdef int enter_lines(Lives self, begins) except -1:
     cdef uint32_t slot, stack
     self.learn()
     enter_code(&self.code, self.trace)
-    memcpy(self.code.threads, &threads[0], len(known))
+    if not luacode_set_threads(&self.code, <const luacode_thread *>&threads[0], len(known) // sizeof(luacode_thread)):
+        raise MemoryError
     for slot in range(mt_count_slots(self.trace.r)):
         if mt_get_live_block(self.trace.r, slot, &block) and lives_is_selected(&self.l, block.handle):
             stack = max(owners[slot], <uint32_t>1) - 1 if slot + 1 < len(owners) else 0

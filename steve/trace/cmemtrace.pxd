@@ -130,6 +130,7 @@ cdef extern from "memtrace/memtrace.h" nogil:
     int mt_read_range(mt_reader *r, uint32_t first, uint32_t end)
     uint32_t mt_sound_seek_points(mt_reader *r)
     bint mt_met_thread(const mt_reader *r, uint16_t thread)
+    uint32_t mt_thread_end(const mt_reader *r)
     struct mt_live_block_t "mt_live_block":
         uint64_t handle, addr, size
         uint32_t heap, slot

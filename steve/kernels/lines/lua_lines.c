@@ -10,8 +10,7 @@
 bool luacode_init(struct luacode *c, const struct mt_reader *reader)
 {
     *c = (struct luacode){.reader = reader};
-    c->threads = calloc(LUACODE_THREADS, sizeof *c->threads);
-    return handle_map_init(&c->handles) && c->threads;
+    return handle_map_init(&c->handles);
 }
 
 void luacode_free(struct luacode *c)
@@ -99,9 +98,27 @@ static bool learn_protos(struct luacode *c)
     return true;
 }
 
+static bool learn_threads(struct luacode *c, uint32_t n)
+{
+    if (!array_reserve(&c->threads, &c->threads_room, n, sizeof *c->threads))
+        return false;
+    for (; c->n_threads < n; c->n_threads++)
+        c->threads[c->n_threads] = c->initial;
+    return true;
+}
+
 bool luacode_learn(struct luacode *c)
 {
-    return learn_sites(c) && learn_heaps(c) && learn_protos(c);
+    return learn_sites(c) && learn_heaps(c) && learn_protos(c) && learn_threads(c, mt_thread_end(c->reader));
+}
+
+bool luacode_set_threads(struct luacode *c, const struct luacode_thread *threads, uint32_t n)
+{
+    if (!learn_threads(c, n))
+        return false;
+    if (n)
+        memcpy(c->threads, threads, n * sizeof *threads);
+    return true;
 }
 
 /* What a slot holds: `live` as of struct luacode_block. */
@@ -125,14 +142,15 @@ bool luacode_enter(struct luacode *c, const struct mt_live_block *live)
 
 void luacode_begin_part(struct luacode *c)
 {
-    for (uint32_t i = 0; i < LUACODE_THREADS; i++)
-        c->threads[i] = (struct luacode_thread){
-            .now = {LUACODE_BEFORE, 0}, .made = {0, LUACODE_NONE}, .collects = LUACODE_NONE};
+    c->initial = (struct luacode_thread){
+        .now = {LUACODE_BEFORE, 0}, .made = {0, LUACODE_NONE}, .collects = LUACODE_NONE};
+    for (uint32_t i = 0; i < c->n_threads; i++)
+        c->threads[i] = c->initial;
 }
 
 void luacode_lose_place(struct luacode *c)
 {
-    for (uint32_t i = 0; i < LUACODE_THREADS; i++)
+    for (uint32_t i = 0; i < c->n_threads; i++)
         c->threads[i].now = (struct luacode_at){LUACODE_BEFORE, 0};
 }
 

@@ -73,7 +73,10 @@ struct luacode {
     size_t proto_of_room;
     struct luacode_block *blocks; /* by slot */
     size_t blocks_room;
-    struct luacode_thread *threads; /* by thread: LUACODE_THREADS of them */
+    struct luacode_thread *threads; /* by thread, as far as the reader has met threads */
+    size_t threads_room;
+    uint32_t n_threads;
+    struct luacode_thread initial;  /* a thread before its first event */
     uint8_t *jitted;                /* by site: is it in a trace? */
     size_t jitted_room;
     uint32_t n_sites;
@@ -83,13 +86,13 @@ struct luacode {
     uint32_t n_heaps;
 };
 
-#define LUACODE_THREADS (UINT16_MAX + 1)
-
 bool luacode_init(struct luacode *c,
                   const struct mt_reader *reader); /* false: out of memory; free it then, too */
 void luacode_free(struct luacode *c);
 /* Take over what the reader has defined; before each batch. False: out of memory. */
 bool luacode_learn(struct luacode *c);
+/* The first n threads are as given. False: out of memory. */
+bool luacode_set_threads(struct luacode *c, const struct luacode_thread *threads, uint32_t n);
 /* Is there an instruction of a prototype at this offset in its block? */
 static inline bool luacode_place(const struct luacode_proto *p, uint64_t offset, uint32_t *place)
 {

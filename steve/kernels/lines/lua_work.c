@@ -79,9 +79,7 @@ static bool learn(struct luawork *w)
 
 bool luawork_begin_shard(struct luawork *w, const struct luacode_thread *threads, size_t n)
 {
-    if (n)
-        memcpy(w->code.threads, threads, n * sizeof *threads);
-    return learn(w);
+    return luacode_set_threads(&w->code, threads, (uint32_t)n) && learn(w);
 }
 
 bool luawork_enter(struct luawork *w, const struct mt_live_block *live)

@@ -320,8 +320,9 @@ static void note_reach(struct lives *l, const struct mt_event *e)
 
 static bool reserve_sums(struct lives *l, uint32_t sites)
 {
-    return array_grow(&l->sites, &l->sites_room, (size_t)sites + 1, sizeof *l->sites) &&
-           array_grow(&l->threads, &l->threads_room, UINT16_MAX + 1, sizeof *l->threads);
+    if (!l->threads) /* memory that no thread uses is never touched */
+        l->threads = calloc(UINT16_MAX + 1, sizeof *l->threads);
+    return l->threads && array_grow(&l->sites, &l->sites_room, (size_t)sites + 1, sizeof *l->sites);
 }
 
 /* False when out of memory. */

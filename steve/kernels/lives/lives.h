@@ -83,8 +83,8 @@ struct lives {
     struct life *out;    /* records that the caller has not read: out[0 .. n_out - 1] */
     size_t n_out, out_room;
     size_t finished;                     /* slots for which lives_finish has written records */
-    struct access_sums *sites, *threads; /* by site id, by thread number */
-    size_t sites_room, threads_room;
+    struct access_sums *sites, *threads; /* by site id; by thread number: NULL, or of all that can be */
+    size_t sites_room;
     struct segment_runs runs; /* of a batch, whose accesses are not yet added to the sites */
     struct linework *lines;   /* NULL, or the caller's; it and its luacode must learn before each batch */
     const uint8_t *selected; /* a bit for each handle; NULL = all blocks */
