@@ -32,8 +32,8 @@ def defer() -> None:
 
 
 def load_rich() -> None:
-    """Import what draws tables. rich uses attr only to print objects of classes that attr made, so it is imported without
-    it: attr takes an eighth of its time."""
+    """Import what draws tables. rich uses attr only to print objects of classes that attr made, so it is imported
+    without it: attr takes an eighth of its time."""
     if "rich.pretty" in sys.modules or "attr" in sys.modules:
         return
     sys.modules["attr"] = None  # type: ignore[assignment] # it seems not to be installed

@@ -119,3 +119,16 @@ def test_a_command_that_needs_no_numpy_does_not_load_it(
     words = [*command, "-o", str(tmp_path / "out"), str(trace("N 4096 8\nF 4096\nend exit\n"))]
     result = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, check=False)
     assert result.stderr.splitlines()[-1] in ("0 False", "None False")
+
+
+def test_parts_of_packages_that_are_not_used_are_not_loaded(trace: Callable[..., Path]) -> None:
+    program = (
+        "import sys\nfrom steve.cli import main\nmain(sys.argv[1:])\n"
+        "names = {'numpy', 'rich', 'attr', 'numpy.random.mtrand', 'numpy.ma.core', 'numpy.fft.helper'}\n"
+        "loaded = names & set(sys.modules)\n"
+        "import numpy\n"
+        "print(*sorted(loaded), numpy.random.default_rng(1).integers(5, 6), file=sys.stderr)"
+    )
+    words = ["summary", str(trace("N 4096 8\nF 4096\nend exit\n"))]
+    result = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, check=False)
+    assert result.stderr.splitlines()[-1] == "numpy rich 5"
