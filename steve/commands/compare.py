@@ -47,8 +47,9 @@ columns of the table:
 
 The lines below the table name the allocators on the frontier, and those that are certainly better than glibc, which a
 program uses if you select no other. `steve-replay --list` says which are libraries and which are references. A program
-tries a library without a change: LD_PRELOAD=libjemalloc.so.2 PROGRAM (Debian: libjemalloc2, libmimalloc2.0,
-libtcmalloc-minimal4, libtbbmalloc2). Choose among them with --allocator glibc,jemalloc,mimalloc,tcmalloc,tbbmalloc.
+tries a library without a change: LD_PRELOAD=libjemalloc.so.2 PROGRAM, or libmimalloc.so.2, libtcmalloc_minimal.so.4,
+libtbbmalloc_proxy.so.2 (Debian 12: packages libjemalloc2, libmimalloc2.0, libtcmalloc-minimal4, libtbbmalloc2). To choose
+among these: --allocator glibc,jemalloc,mimalloc,tcmalloc,tbbmalloc.
 
 With --threads=1,2,4 the threads of OPS (steve ops --threads) are replayed on so many real ones instead, and the table
 and the figure OPS-threads.png show operations in a second. Operations on one block keep their order. columns: remote,
@@ -191,14 +192,24 @@ HEADINGS = (
 USUAL = "glibc"  # what a program uses if nobody selects another one
 
 
-def _against_usual(time: Places, space: Places) -> list[str]:
+def _better(result: Comparison, places: Places, measure: str) -> str:
+    """The allocators that are certainly better than the usual one by "time" or "resident", and by how much."""
+
+    def value(name: str) -> float:
+        entry = next(entry for entry in result.entries if entry.name == name)
+        return (entry.time if measure == "time" else entry.median(measure)).value  # type: ignore
+
+    names = [name for name in places.order if (name, USUAL) in places.better]
+    return ", ".join(f"{name} ({100 * (1 - value(name) / value(USUAL)):.1f}% less)" for name in names) or "none"
+
+
+def _against_usual(result: Comparison, time: Places, space: Places) -> list[str]:
     """The line about the allocators that are certainly better than the usual one; none if that was not measured."""
     if USUAL not in time.order or len(time.order) == 1:
         return []
-    faster, smaller = ([name for name in places.order if (name, USUAL) in places.better] for places in (time, space))
     return [
-        f"certainly faster than {USUAL}: {', '.join(faster) or 'none'}; certainly less memory than {USUAL}: "
-        f"{', '.join(smaller) or 'none'}"
+        f"certainly faster than {USUAL}: {_better(result, time, 'time')}; certainly less memory: "
+        f"{_better(result, space, 'resident')}"
     ]
 
 
@@ -213,7 +224,7 @@ def _table(result: Comparison) -> str:
         f"the clock's step is {human_ns(result.clock_step)} and its reading, which is taken off, takes "
         f"{human_ns(result.clock_cost)}; {left_out:,.0f} single timings were left out because the thread was preempted",
         f"the frontier of time and space: {', '.join(entry.name for entry in result.frontier())}",
-        *_against_usual(time, space),
+        *_against_usual(result, time, space),
     ]
     missing = result.without_hardware()
     if missing:
