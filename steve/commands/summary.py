@@ -155,11 +155,18 @@ def totals_table(trace: Trace, figures: dict) -> Any:
     events, amounts, blocks = figures["events"], figures["bytes"], figures["blocks"]
     errors = figures.get("standard_errors", {})
 
+    unknown = ("load", "store", "modify", "read", "written") if missing.accesses(trace) else ()
+
     def shown(group: str, name: str) -> str:
+        if name in unknown:
+            return "not recorded"
         return listing.estimate(figures[group][name], errors.get(group, {}).get(name))
 
     rows = [(f"{name} events", shown("events", name)) for name in events]
-    rows += [(f"bytes {words(name)}", shown("bytes", name), size(value)) for name, value in amounts.items()]
+    rows += [
+        (f"bytes {words(name)}", shown("bytes", name), *([] if name in unknown else [size(value)]))
+        for name, value in amounts.items()
+    ]
     rows += [(f"blocks {words(name)}", shown("blocks", name)) for name in blocks]
     rows += [(words(f"exact {name}"), number(value)) for name, value in figures.get("exact", {}).items()]
     title = trace.name + samples.remark() + imported_remark(trace.info()) + missing.remark(trace)
