@@ -4,6 +4,7 @@
  */
 #include "memtrace/test/support.h"
 
+#include "memtrace/format/chunk.h"
 #include "memtrace/format/records.h"
 
 #include <stdlib.h>
@@ -399,6 +400,45 @@ static void test_wrong_states(void **state)
                      "differs from the events");
 }
 
+/* The checkpoint of more than a million blocks is written in parts, and read as one. */
+static void test_checkpoint_in_parts(void **state)
+{
+    enum { BLOCKS = (1 << 20) + 1000, SIZE = 16 };
+    int fd = memory_file(NULL, 0);
+    struct mt_writer *w = mt_writer_new(
+        fd, &(struct mt_writer_options){.chunk_events = BLOCKS, .checkpoint_interval = 1}, NULL);
+    for (uint64_t i = 1; i <= BLOCKS; i++)
+        mt_writer_block_new(w, i * SIZE, SIZE, 0, MT_HOW_MALLOC, 0);
+    mt_writer_block_free(w, (uint64_t)BLOCKS * SIZE, 0, 0);
+    assert_int_equal(mt_writer_finish(w, MT_ENDING_EXIT, NULL), MT_OK);
+
+    struct bytes file = memory_bytes(fd);
+    struct chunk_header h = {0};
+    unsigned parts = 0;
+    for (size_t at = FILE_HEADER_SIZE; h.type != CHUNK_END; at += CHUNK_HEADER_SIZE + h.stored_size) {
+        assert_null(chunk_header_unpack(&h, file.data + at));
+        parts += h.type == CHUNK_CHECKPOINT && h.first_event == BLOCKS;
+    }
+    assert_int_equal(parts, 2);
+    free(file.data);
+
+    const struct mt_seek_point *points;
+    const struct mt_event *events;
+    struct mt_live_block block;
+    uint32_t n;
+    size_t count;
+    struct mt_reader *r = open_file(fd, 0, &points, &n);
+    assert_int_equal(points[1].event, BLOCKS);
+    assert_int_equal(mt_read_range(r, 1, n), MT_OK);
+    mt_read_checkpoint(r);
+    for (uint32_t slot = 0; slot < BLOCKS; slot++)
+        assert_true(mt_live_block(r, slot, &block) && block.addr == (slot + 1) * (uint64_t)SIZE);
+    assert_int_equal(mt_next(r, &events, &count), MT_MORE);
+    assert_int_equal(events[0].handle, BLOCKS - 1);
+    mt_close(r);
+    close(fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -407,7 +447,7 @@ int main(void)
         cmocka_unit_test(test_cut_off),      cmocka_unit_test(test_failed_seek),
         cmocka_unit_test(test_share),        cmocka_unit_test(test_wrong_states),
         cmocka_unit_test(test_sound_points), cmocka_unit_test(test_met_threads),
-        cmocka_unit_test(test_pass_to_last),
+        cmocka_unit_test(test_pass_to_last), cmocka_unit_test(test_checkpoint_in_parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
