@@ -188,3 +188,8 @@ def choose(wanted: str, drivers: list[Driver]) -> tuple[list[Driver], list[Drive
     if not items:
         raise UsageError("no allocator named; use --allocator all, or names with commas")
     return list(dict.fromkeys(_chosen(item, known) for item in items)), []
+
+
+def left_out(drivers: list[Driver]) -> str:
+    """A message: allocators are left out because they cannot be used on this machine."""
+    return f"without {', '.join(d.name for d in drivers)}, not available here; `steve-replay --list` says why"

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from steve.allocstats.minheap import LeastHeap, min_heaps
-from steve.allocstats.replay import Driver, Replay, choose
+from steve.allocstats.replay import Driver, Replay, choose, left_out
 from steve.allocstats.result import Summary
 from steve.allocstats.runner import Failure, Plan, heap_bytes, run_all
 from steve.system.errors import SteveError, UsageError
@@ -229,8 +229,8 @@ def _as_json(plan: Plan, results: list[Summary], failures: list[Failure], skippe
 
 
 def _report_problems(args: argparse.Namespace, failures: list[Failure], skipped: list[Driver]) -> None:
-    for driver in skipped:
-        note(NAME, f"skipped {driver.name}: {driver.reason}", args.quiet)
+    if skipped:
+        note(NAME, left_out(skipped), args.quiet)
     for failure in failures:
         note(NAME, f"{'no result of' if failure.gave_up else 'failed'} {failure.allocator}: {failure.reason}")
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from steve.allocstats.compare import COUNTS, HARDWARE, LATENCIES, SPACES, Comparison, Entry, compare
 from steve.allocstats.intervals import Median, Places
-from steve.allocstats.replay import Driver, Replay, choose
+from steve.allocstats.replay import Driver, Replay, choose, left_out
 from steve.allocstats.runner import Failure, heap_bytes
 from steve.allocstats.throughput import Curve, Throughput, throughput
 from steve.plots.comparison import draw_comparison
@@ -329,8 +329,8 @@ def _workers(text: str) -> list[int]:
 
 def _report(args: argparse.Namespace, figures: list[str], failures: list[Failure], skipped: list[Driver]) -> int:
     """Print the problems and the names of the figures; return the exit status."""
-    for driver in skipped:
-        note(NAME, f"skipped {driver.name}: {driver.reason}", args.quiet)
+    if skipped:
+        note(NAME, left_out(skipped), args.quiet)
     for failure in failures:
         note(NAME, f"{'no result of' if failure.gave_up else 'failed'} {failure.allocator}: {failure.reason}")
     for path in figures:
