@@ -46,10 +46,10 @@ columns of the table:
   mem.calls  calls of mmap, munmap, mremap, madvise and brk for the heap; other system calls are not counted
 
 The lines below the table name the allocators on the frontier, and those that are certainly better than glibc, which a
-program uses if you select no other. `steve-replay --list` says which are libraries and which are references. A program
-tries a library without a change: LD_PRELOAD=libjemalloc.so.2 PROGRAM, or libmimalloc.so.2, libtcmalloc_minimal.so.4,
-libtbbmalloc_proxy.so.2 (Debian 12: packages libjemalloc2, libmimalloc2.0, libtcmalloc-minimal4, libtbbmalloc2). To choose
-among these: --allocator glibc,jemalloc,mimalloc,tcmalloc,tbbmalloc.
+program uses if you select no other. `steve-replay --list` says which are libraries and which are references. A
+program tries a library without a change: LD_PRELOAD=libjemalloc.so.2 PROGRAM, or libmimalloc.so.2,
+libtcmalloc_minimal.so.4, libtbbmalloc_proxy.so.2 (Debian 12: packages libjemalloc2, libmimalloc2.0,
+libtcmalloc-minimal4, libtbbmalloc2). To choose among these: --allocator glibc,jemalloc,mimalloc,tcmalloc,tbbmalloc.
 
 With --threads=1,2,4 the threads of OPS (steve ops --threads) are replayed on so many real ones instead, and the table
 and the figure OPS-threads.png show operations in a second. Operations on one block keep their order. columns: remote,
