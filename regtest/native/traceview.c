@@ -12,7 +12,7 @@
  * block is the index of S
  * - tally S: how many News, stores, loads, modifies and Frees of blocks of size S, `name value` lines
  * - sites: LETTER ip size
- * - validate: breaks of the rules every trace must keep; exit status 1 if there is one
+ * - validate: breaks of the rules every trace must keep; exit status 1 if there is one, else the counts
  *
  * Exit status 1 with one line on stderr if the file cannot be read to its end; it does not salvage.
  *
@@ -88,19 +88,24 @@ static void print_counts(const struct counts *c)
            c->live_blocks, c->peak_bytes);
 }
 
+static void print_all_counts(struct mt_reader *r, const struct counts *c)
+{
+    struct mt_reader_stats s;
+    mt_reader_stats(r, &s);
+    print_counts(c);
+    printf("ending %s\ndropped %" PRIu64 "\nforeign %" PRIu64 "\ninstructions %" PRIu64 "\n",
+           mt_ending_name(s.ending), s.totals.dropped, s.totals.foreign, s.instructions);
+    for (int k = 0; k < MT_KINDS; k++)
+        if (s.totals.events[k] != c->events[k])
+            printf("total_differs %s %" PRIu64 "\n", mt_kind_name(k), s.totals.events[k]);
+}
+
 static int counts(struct mt_reader *r)
 {
     struct counts c = {0};
     if (for_each(r, count_all, &c) != 0)
         return 1;
-    struct mt_reader_stats s;
-    mt_reader_stats(r, &s);
-    print_counts(&c);
-    printf("ending %s\ndropped %" PRIu64 "\nforeign %" PRIu64 "\ninstructions %" PRIu64 "\n",
-           mt_ending_name(s.ending), s.totals.dropped, s.totals.foreign, s.instructions);
-    for (int k = 0; k < MT_KINDS; k++)
-        if (s.totals.events[k] != c.events[k])
-            printf("total_differs %s %" PRIu64 "\n", mt_kind_name(k), s.totals.events[k]);
+    print_all_counts(r, &c);
     return 0;
 }
 
@@ -275,6 +280,7 @@ struct rules {
     struct live *slot; /* by event's slot number */
     size_t room;
     uint64_t next_handle, time, ordinal, broken;
+    struct counts counts;
 };
 
 static void broken(struct rules *u, const struct mt_event *e, const char *what)
@@ -331,6 +337,7 @@ static void rule_access(struct rules *u, const struct mt_event *e, const struct 
 static void rule(const struct mt_reader *r, const struct mt_event *e, void *ctx)
 {
     struct rules *u = ctx;
+    count(&u->counts, e);
     if (e->time < u->time)
         broken(u, e, "time goes back");
     u->time = e->time;
@@ -372,6 +379,8 @@ static int validate(struct mt_reader *r)
     free(u.slot);
     if (u.broken > 0)
         printf("%" PRIu64 " rules broken\n", u.broken);
+    else if (rc == 0)
+        print_all_counts(r, &u.counts);
     return rc != 0 || u.broken > 0;
 }
 
