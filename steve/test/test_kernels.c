@@ -1,7 +1,8 @@
 /* test_kernels.c - tests of parts of the kernels that Python tests do not reach directly.
  *
  * The map of live handles and the set of ranges are compared with brute force, numbers are tested at the limits of
- * their ranges, and the checker gets events that a correct reader never delivers, one case for each rule.
+ * their ranges, and the checker gets events that a correct reader never delivers, one case for each rule. Sums over the
+ * parts of a run are followed while the parts become wider.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include <setjmp.h>
@@ -16,11 +17,13 @@
 #include <unistd.h>
 
 #include "memtrace/base/array.h"
+#include "steve/kernels/accesses/gc_time.h"
 #include "steve/kernels/base/handle_map.h"
 #include "steve/kernels/base/intervals.h"
 #include "steve/kernels/base/text_writer.h"
 #include "steve/kernels/base/used_bytes.h"
 #include "steve/kernels/base/walk.h"
+#include "steve/kernels/lives/site_rules.h"
 #include "steve/kernels/totals/check.h"
 
 #define HANDLES 3000
@@ -235,7 +238,7 @@ static void test_crossing_is_no_breach(void **unused)
 }
 
 /* Hidden events update the checker's model, too: a hidden live block overlaps with one that is shown. */
-static void test_only_what_is_shown_is_told(void **unused)
+static void test_only_what_is_shown_is_reported(void **unused)
 {
     struct mt_event events[] = {TWO_BLOCKS,
                                 {.kind = MT_LOAD, .addr = 0x1000, .size = 4, .handle = 7},
@@ -273,6 +276,63 @@ static void test_top_of_memory(void **unused)
     assert_true(check_feed(&c, ids, events, events, 2));
     assert_int_equal(c.findings[CHECK_OVERLAP].count, 1);
     check_free(&c);
+}
+
+/* What a garbage collector freed stays counted, at its place, when the parts become wider. */
+static void test_parts_that_become_wider(void **unused)
+{
+    enum { WIDTH = 4, LIVES = WIDTH * SITE_RULES_PARTS };
+    const struct site_rules_limits limits = {0};
+    struct life lives[LIVES] = {0};
+    struct site_rules sums;
+
+    for (unsigned i = 0; i < LIVES; i++)
+        lives[i] = (struct life){.freed = true, .died = i, .type = i % 2 ? MT_TYPE_TAB : MT_TYPE_UNKNOWN};
+    site_rules_init(&sums, &limits, GROUPS_BY_STACK);
+    assert_true(site_rules_add(&sums, lives, NULL, LIVES));
+    assert_int_equal(sums.width, WIDTH);
+    for (unsigned i = 0; i < SITE_RULES_PARTS; i++)
+        assert_int_equal(sums.collected[i], WIDTH / 2);
+    site_rules_widen(&sums, 2 * WIDTH);
+    for (unsigned i = 0; i < SITE_RULES_PARTS; i++)
+        assert_int_equal(sums.collected[i], i < SITE_RULES_PARTS / 2 ? WIDTH : 0);
+    site_rules_free(&sums);
+}
+
+static struct mt_event event_at(uint64_t time, uint16_t thread, uint8_t kind)
+{
+    return (struct mt_event){
+        .time = time, .thread = thread, .kind = kind, .how = kind == MT_STATE ? MT_VM_GC : 0};
+}
+
+static void feed(struct gc_time *g, const struct mt_event *events, uint32_t n)
+{
+    const struct mt_step step = {.segment = MT_STEP_EVENTS, .count = n};
+    const struct mt_batch batch = {.steps = &step, .n_steps = 1, .events = events, .n_events = n};
+
+    assert_true(gc_time_feed(g, &batch));
+}
+
+/* In a shard, the times of a thread before its first state are added up for each bin. */
+static void test_time_before_the_first_state(void **unused)
+{
+    enum { WIDTH = 2 };
+    const struct mt_event events[] = {
+        event_at(100, 1, MT_LOAD), event_at(110, 1, MT_LOAD), event_at(130, 1, MT_LOAD),
+        event_at(200, 2, MT_LOAD), event_at(205, 1, MT_LOAD), event_at(300, 1, MT_STATE),
+        event_at(301, 1, MT_LOAD),
+    };
+    struct gc_time g;
+
+    assert_true(gc_time_init(&g));
+    gc_time_begin_shard(&g, 0, WIDTH * GC_TIME_BINS - 1);
+    feed(&g, events, sizeof events / sizeof *events);
+    assert_int_equal(g.width, WIDTH);
+    assert_int_equal(g.n, 4);
+    const struct gc_time_row expected[] = {{1, 0, 10}, {1, 1, 20 + 70}, {2, 2, 5}, {1, 2, 95}};
+    assert_memory_equal(g.before, expected, sizeof expected);
+    assert_int_equal(g.bins[2], 1);
+    gc_time_free(&g);
 }
 
 /* A random size of any magnitude, sometimes next to a power of two. */
@@ -330,8 +390,10 @@ int main(void)
         cmocka_unit_test(test_each_rule),
         cmocka_unit_test(test_time),
         cmocka_unit_test(test_crossing_is_no_breach),
-        cmocka_unit_test(test_only_what_is_shown_is_told),
+        cmocka_unit_test(test_only_what_is_shown_is_reported),
         cmocka_unit_test(test_top_of_memory),
+        cmocka_unit_test(test_parts_that_become_wider),
+        cmocka_unit_test(test_time_before_the_first_state),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
