@@ -53,8 +53,8 @@ static void copy_info(struct shared_info *i, const struct steve_driver *d)
     i->flags = d->flags;
     i->least_heap = d->least_heap;
     i->walks = d->walk != NULL;
-    i->tells_usable = d->usable != NULL;
-    i->tells_header = d->header != NULL;
+    i->has_usable = d->usable != NULL;
+    i->has_header = d->header != NULL;
     i->compacts = d->compact != NULL;
 }
 

@@ -109,7 +109,7 @@ struct shared_info {
     char name[64], description[160], package[64], reason[240];
     uint32_t confinement, flags;
     uint64_t least_heap;
-    bool walks, tells_usable, tells_header, compacts;
+    bool walks, has_usable, has_header, compacts;
 };
 
 /* Results of a replay on threads. Times are in nanoseconds and, except `wall`, summed over the threads. */

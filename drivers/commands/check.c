@@ -112,7 +112,7 @@ int command_check(const struct options *o)
 {
     struct session s;
     int status = session_open(&s, o);
-    if (status == -1)
+    if (status == EXIT_CONTINUE)
         status = check(&s);
     session_close(&s);
     return status;

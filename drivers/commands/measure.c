@@ -64,11 +64,11 @@ static void put_space(const struct session *s, const struct shared *b)
     put_number("resident", b->peak.resident);
     put_number("mapped", b->peak.mapped);
     put_number("used", b->peak.used);
-    if (s->info.tells_usable)
+    if (s->info.has_usable)
         put_number("usable", b->peak.usable);
     else
         printf(", \"usable\": null");
-    if (s->info.tells_header)
+    if (s->info.has_header)
         put_number("headers", b->peak.headers);
     else
         printf(", \"headers\": null");
@@ -125,7 +125,7 @@ int command_measure(const struct options *o)
     struct session s;
     int status = session_open(&s, o);
     s.job.writes = true;
-    if (status == -1)
+    if (status == EXIT_CONTINUE)
         status = measure(&s);
     session_close(&s);
     return status;

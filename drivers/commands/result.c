@@ -106,7 +106,7 @@ static void put_driver(FILE *out, const struct session *s, const struct measurem
     put_truth(out, "confined", is_confined(s->info.confinement));
     put_text(out, "confinement", confinement_name(s->info.confinement));
     put_number(out, "outside_bytes", r->outside);
-    put_text(out, "overhead_from", s->info.walks ? "walk" : s->info.tells_usable ? "usable" : "none");
+    put_text(out, "overhead_from", s->info.walks ? "walk" : s->info.has_usable ? "usable" : "none");
     put_text(out, "touch", touch_names[s->job.touch]);
 }
 

@@ -1,6 +1,6 @@
 /* colours.h - the colours of the pictures of the heap, 0xRRGGBB.
  *
- * People who do not tell red from green, or blue from yellow, can distinguish the states of memory: used is orange, free
+ * People who cannot distinguish red from green, or blue from yellow, see all states of memory: used is orange, free
  * blue, overhead light grey, never used almost black. test_palette.py simulates their sight. Glows are drawn over used
  * or free memory for half a second.
  *

@@ -91,7 +91,7 @@ size_t region_reserved(void)
 bool region_holds(const void *p, size_t length)
 {
     if (reservation_contains(p))
-        return reservation_holds(p, length);
+        return reservation_is_usable(p, length);
     size_t at = (size_t)((const char *)p - s_base);
     return s_base && (const char *)p >= s_base && at <= s_size && length <= s_size - at;
 }

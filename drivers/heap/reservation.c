@@ -22,13 +22,13 @@ enum { MOST_RUNS = 1 << 20, SEEN = 4096 }; /* SEEN: how many pages one call of m
  * again, another run has the position. */
 struct run {
     size_t page, count;
-    uint32_t place; /* of its first page, as in s_place */
+    uint32_t position; /* of its first page, as in s_positions */
 };
 
 static char *s_base;
 static size_t s_pages;
-static uint32_t *s_place; /* by page: 0 = not usable, otherwise position + 1 */
-static uint32_t s_places; /* number of positions assigned */
+static uint32_t *s_positions;     /* by page: 0 = not usable, otherwise position + 1 */
+static uint32_t s_position_count; /* number of positions assigned */
 static struct run *s_runs;
 static size_t s_run_count;
 
@@ -53,9 +53,9 @@ long reservation_reserve(size_t length)
         return -ENOMEM;
     long p =
         raw_syscall(SYS_mmap, 0, (long)length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    s_place = raw_map(pages_of(length) * sizeof *s_place);
+    s_positions = raw_map(pages_of(length) * sizeof *s_positions);
     s_runs = raw_map(MOST_RUNS * sizeof *s_runs);
-    if (raw_failed(p) || !s_place || !s_runs)
+    if (raw_failed(p) || !s_positions || !s_runs)
         return -ENOMEM;
     s_base = (char *)p;
     s_pages = pages_of(length);
@@ -71,18 +71,18 @@ size_t reservation_missing(const void *p, size_t length)
 {
     size_t n = 0, first = page_of(p);
     for (size_t i = first; is_inside(p, length) && i < first + pages_of(length); i++)
-        n += s_place[i] == 0;
+        n += s_positions[i] == 0;
     return n;
 }
 
 static void add_page(size_t page)
 {
     struct run *last = s_run_count ? &s_runs[s_run_count - 1] : NULL;
-    s_place[page] = ++s_places;
+    s_positions[page] = ++s_position_count;
     if (last && last->page + last->count == page)
         last->count++;
     else
-        s_runs[s_run_count++] = (struct run){page, 1, s_places};
+        s_runs[s_run_count++] = (struct run){page, 1, s_position_count};
 }
 
 long reservation_use(void *p, size_t length)
@@ -93,7 +93,7 @@ long reservation_use(void *p, size_t length)
     long r = raw_syscall(SYS_mmap, (long)p, (long)(n * REGION_PAGE), PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
     for (size_t i = first; !raw_failed(r) && i < first + n; i++)
-        if (!s_place[i])
+        if (!s_positions[i])
             add_page(i);
     return r;
 }
@@ -105,28 +105,29 @@ long reservation_drop(void *p, size_t length, size_t *pages)
     if (!is_inside(p, length))
         return -EINVAL;
     for (size_t i = first; i < first + n; i++) {
-        *pages += s_place[i] != 0;
-        s_place[i] = 0;
+        *pages += s_positions[i] != 0;
+        s_positions[i] = 0;
     }
     long r = raw_syscall(SYS_mmap, (long)p, (long)(n * REGION_PAGE), PROT_NONE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
     return raw_failed(r) ? r : 0;
 }
 
-bool reservation_holds(const void *p, size_t length)
+bool reservation_is_usable(const void *p, size_t length)
 {
     const char *last = (const char *)p + (length ? length - 1 : 0);
     if (!reservation_contains(p) || !reservation_contains(last))
         return false;
     for (size_t i = page_of(p); i <= page_of(last); i++)
-        if (!s_place[i])
+        if (!s_positions[i])
             return false;
     return true;
 }
 
 size_t reservation_offset(const void *p)
 {
-    return (size_t)(s_place[page_of(p)] - 1) * REGION_PAGE + (size_t)((const char *)p - s_base) % REGION_PAGE;
+    return (size_t)(s_positions[page_of(p)] - 1) * REGION_PAGE +
+           (size_t)((const char *)p - s_base) % REGION_PAGE;
 }
 
 /* Number of pages of a run that are in memory. Pages that were dropped do not count, nor do those that were made usable
@@ -141,7 +142,7 @@ static size_t count_run(struct run r)
         if (raw_failed(raw_syscall(SYS_mincore, (long)at, (long)(n * REGION_PAGE), (long)seen, 0, 0, 0)))
             continue;
         for (size_t i = 0; i < n; i++)
-            count += (seen[i] & 1) && s_place[r.page + done + i] == r.place + done + i;
+            count += (seen[i] & 1) && s_positions[r.page + done + i] == r.position + done + i;
     }
     return count;
 }

@@ -25,7 +25,7 @@ long reservation_use(void *p, size_t length);
 /* Make a range unusable again. *pages is the number of its pages that were usable. */
 long reservation_drop(void *p, size_t length, size_t *pages);
 /* Is the whole range usable? */
-bool reservation_holds(const void *p, size_t length);
+bool reservation_is_usable(const void *p, size_t length);
 /* Position of a usable address in pictures, in bytes. */
 size_t reservation_offset(const void *p);
 /* Number of usable pages that are in memory. */

@@ -83,7 +83,7 @@ static int copy_to(int fd, int out, bool resizes)
     return result;
 }
 
-static bool tells_never_freed(int fd)
+static bool shows_never_freed(int fd)
 {
     char path[64];
     uint64_t *list;
@@ -102,7 +102,7 @@ static void compare(int fd, bool resizes)
     struct sum direct = read_all(of_trace(fd, resizes)), copied = read_all(of_ops(out, false));
     if (result == MT_END && direct.last == MT_END)
         must(copied.last == MT_END && copied.hash == direct.hash && copied.count == direct.count &&
-             tells_never_freed(out));
+             shows_never_freed(out));
     read_all(of_ops(out, true));
     close(out);
 }
@@ -114,7 +114,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     compare(fd, true);
     read_all(of_ops(fd, false));
     read_all(of_ops(fd, true));
-    tells_never_freed(fd);
+    shows_never_freed(fd);
     close(fd);
     return 0;
 }

@@ -64,7 +64,7 @@ static bool add_before(struct gc_time *g, uint64_t time)
     return true;
 }
 
-/* The time up to an event goes to who ran last. */
+/* The time up to an event belongs to the thread that ran before it. */
 static bool pass_time(struct gc_time *g, uint64_t time)
 {
     const uint64_t passed = time > g->time ? time - g->time : 0;
