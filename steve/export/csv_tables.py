@@ -10,20 +10,21 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from io import StringIO
 
-import numpy as np
-
+from steve.export._rows import write_csv
 from steve.export.tables import BLOCK, Column, Table, in_pieces
 from steve.system.errors import SteveError
 from steve.system.output import Output
 
 
-def values(column: Column) -> list:
-    """The values of a column; None if they are not known."""
-    if column.words is not None:
-        return np.array(column.words, object)[column.numbers].tolist()
-    if column.unknown is None:
-        return column.numbers.tolist()
-    return np.where(column.numbers == column.unknown, None, column.numbers).tolist()
+def csv_lines(rows: Iterable[Sequence]) -> str:
+    buffer = StringIO()
+    csv.writer(buffer, lineterminator="\n").writerows(rows)
+    return buffer.getvalue()
+
+
+def in_csv(column: Column) -> Column:
+    """A column whose words are as CSV has them, in quotation marks if they have commas."""
+    return column._replace(words=column.words and [csv_lines([[word, ""]])[:-2] for word in column.words])
 
 
 class Folder:
@@ -52,12 +53,13 @@ class Folder:
 
     def rows(self, table: Table, rows: Iterable[Sequence]) -> None:
         for some in in_pieces(rows):
-            buffer = StringIO()
-            csv.writer(buffer, lineterminator="\n").writerows(some)
-            self._outputs[table.name].write(buffer.getvalue())
+            self._outputs[table.name].write(csv_lines(some))
 
     def blocks(self, columns: list[Column]) -> None:
-        self.rows(BLOCK, zip(*(values(column) for column in columns)))
+        out = self._outputs[BLOCK.name]
+        error = write_csv(out.fd, [in_csv(column) for column in columns])
+        if error:
+            raise SteveError(f"{out.name}: {os.strerror(error)}")
 
     def finish(self) -> None:
         pass

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from steve.export._sqlite import Connection
+from steve.export._rows import Connection
 from steve.export.tables import BLOCK, Column, Table
 
 SETTINGS = """\

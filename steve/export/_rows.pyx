@@ -1,11 +1,15 @@
 # cython: language_level=3
-"""A database that is written by prepared statements of SQLite's C library, without an object for each value.
+"""Rows of tables that are written without a Python object for each value: into a database, by prepared statements of
+SQLite's C library, or as CSV.
+
+Columns are lists of (numbers, words, unknown) of equal length. numbers: an array of int64. words: the texts that these are
+the numbers of, or None. unknown: the number that means that a value is not known, or an array of such numbers, or None.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 from libc.stddef cimport size_t
-from libc.stdint cimport int64_t
-from libc.stdlib cimport calloc, free
+from libc.stdint cimport int64_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc
 
 from steve.system.errors import SteveError
 
@@ -35,6 +39,16 @@ cdef extern from "sqlite3.h" nogil:
 cdef enum:
     TOGETHER = 32
 
+cdef extern from "steve/kernels/base/text_writer.h" nogil:
+    struct textout:
+        pass
+    void textout_init(textout *t, int fd)
+    int textout_finish(textout *t)
+    void textout_reserve(textout *t)
+    void textout_put_char(textout *t, char c)
+    void textout_put_number(textout *t, uint64_t value)
+    void textout_bytes(textout *t, const char *s, size_t n)
+
 cdef struct column:
     const int64_t *numbers
     const int64_t *unknown  # a number equal to that of this column is not known; NULL: all are known
@@ -42,6 +56,29 @@ cdef struct column:
     bint has_no_number
     const char **words      # NULL: the column has numbers; else texts, by number
     const int *lengths
+
+
+cdef class Columns:
+    """Columns as C sees them."""
+    cdef column *columns
+    cdef int width
+    cdef size_t n      # rows
+    cdef list kept     # what the columns refer to
+
+    def __cinit__(self, list columns):
+        self.width, self.kept = <int>len(columns), []
+        self.n = len(columns[0][0])
+        self.columns = <column *>calloc(len(columns), sizeof(column))
+        if self.columns == NULL:
+            raise MemoryError
+        for i, (numbers, words, unknown) in enumerate(columns):
+            self.kept.append(fill(&self.columns[i], numbers, words, unknown))
+
+    def __dealloc__(self):
+        for i in range(self.width if self.columns != NULL else 0):
+            free(self.columns[i].words)
+            free(<void *>self.columns[i].lengths)
+        free(self.columns)
 
 
 cdef class Connection:
@@ -82,33 +119,17 @@ cdef class Connection:
             sqlite3_finalize(statement)
 
     def insert_columns(self, str name, list columns):
-        """Insert rows, given as columns of equal length: (numbers, words, unknown). numbers: an array of int64. words:
-        the texts that these stand for, or None. unknown: the number that is written as NULL, or an array of such
-        numbers, or None."""
-        cdef int width = <int>len(columns)
-        cdef sqlite3_stmt *statement = self.prepared(name, width)
+        """Insert rows, given as columns."""
+        cdef Columns of = Columns(columns)
+        cdef sqlite3_stmt *statement = self.prepared(name, of.width)
         cdef sqlite3_stmt *many = NULL
-        cdef column *known = NULL
-        cdef size_t i, n, grouped
-        cdef list kept = []  # what the columns refer to
+        cdef size_t grouped = of.n - of.n % TOGETHER
         try:
-            known = <column *>calloc(len(columns), sizeof(column))
-            if known == NULL:
-                raise MemoryError
-            for i in range(len(columns)):
-                numbers, words, unknown = columns[i]
-                kept.append(fill(&known[i], numbers, words, unknown))
-            n = len(columns[0][0])
-            grouped = n - n % TOGETHER
             if grouped:
-                many = self.prepared(name, width, TOGETHER)
-                self.need(insert_rows(many, known, width, 0, grouped, TOGETHER))
-            self.need(insert_rows(statement, known, width, grouped, n, 1))
+                many = self.prepared(name, of.width, TOGETHER)
+                self.need(insert_rows(many, of.columns, of.width, 0, grouped, TOGETHER))
+            self.need(insert_rows(statement, of.columns, of.width, grouped, of.n, 1))
         finally:
-            for i in range(len(columns) if known != NULL else 0):
-                free(known[i].words)
-                free(<void *>known[i].lengths)
-            free(known)
             sqlite3_finalize(statement)
             sqlite3_finalize(many)
 
@@ -156,6 +177,10 @@ cdef object fill(column *c, const int64_t[::1] numbers, words, unknown):
     return numbers, unknown, texts
 
 
+cdef bint is_unknown(const column *c, size_t i) noexcept nogil:
+    return c.unknown != NULL and c.unknown[i] == c.numbers[i] or c.has_no_number and c.no_number == c.numbers[i]
+
+
 cdef bint insert_rows(sqlite3_stmt *statement, const column *columns, int width, size_t begin, size_t end,
                       int together) noexcept nogil:
     """Insert the rows from begin to end (without it), so many in one step as the statement inserts."""
@@ -172,7 +197,7 @@ cdef bint insert_rows(sqlite3_stmt *statement, const column *columns, int width,
                 number += 1
                 if c.words != NULL:
                     status = sqlite3_bind_text(statement, number, c.words[value], c.lengths[value], SQLITE_STATIC)
-                elif c.unknown != NULL and c.unknown[i] == value or c.has_no_number and c.no_number == value:
+                elif is_unknown(c, i):
                     status = sqlite3_bind_null(statement, number)
                 else:
                     status = sqlite3_bind_int64(statement, number, value)
@@ -182,3 +207,43 @@ cdef bint insert_rows(sqlite3_stmt *statement, const column *columns, int width,
             return False
         first += together
     return True
+
+
+def write_csv(int fd, list columns):
+    """Write columns as lines of CSV: words as they are, nothing for what is not known. The errno of the first error, or
+    0."""
+    cdef Columns of = Columns(columns)
+    cdef int error
+    cdef textout *out = <textout *>malloc(sizeof(textout))
+    if out == NULL:
+        raise MemoryError
+    with nogil:
+        textout_init(out, fd)
+        put_lines(out, of.columns, of.width, of.n)
+        error = textout_finish(out)
+    free(out)
+    return error
+
+
+cdef void put_lines(textout *out, const column *columns, int width, size_t n) noexcept nogil:
+    cdef size_t i
+    cdef int k
+    cdef const column *c
+    cdef int64_t value
+    for i in range(n):
+        for k in range(width):
+            c = &columns[k]
+            value = c.numbers[i]
+            textout_reserve(out)
+            if c.words != NULL:
+                textout_bytes(out, c.words[value], c.lengths[value])
+            elif not is_unknown(c, i):
+                put_number(out, value)
+            textout_reserve(out)
+            textout_put_char(out, b"," if k < width - 1 else b"\n")
+
+
+cdef void put_number(textout *out, int64_t value) noexcept nogil:
+    if value < 0:
+        textout_put_char(out, b"-")
+    textout_put_number(out, <uint64_t>value if value >= 0 else -<uint64_t>value)
