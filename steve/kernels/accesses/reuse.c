@@ -6,7 +6,7 @@
 #include "memtrace/base/array.h"
 #include "steve/kernels/base/walk.h"
 
-#define FIRST_TREE (1u << 16)
+#define FIRST_TREE (1u << 13)
 #define LARGEST_TREE (1u << 31)
 
 static bool make_tree(struct reuse *r, uint32_t size)
@@ -22,7 +22,6 @@ bool reuse_init(struct reuse *r, uint8_t shift, uint64_t rate)
     memset(r, 0, sizeof *r);
     r->shift = shift;
     r->rate = rate;
-    r->last_line = UINT64_MAX;
     return handle_map_init(&r->map) && make_tree(r, FIRST_TREE);
 }
 
@@ -93,28 +92,51 @@ static void count(struct reuse *r, uint64_t distance)
     r->bins[distance ? 64 - __builtin_clzll(distance) : 0]++;
 }
 
-/* The last touch of a line is no longer that. */
+/* A line is removed from the tree. */
 static void lift(struct reuse *r, uint32_t index)
 {
     uint32_t before = r->times[index];
 
     add(r, before, (uint32_t)-1);
     r->at[before] = 0;
+    r->times[index] = 0;
 }
 
-/* It is touched now. */
-static void put(struct reuse *r, uint32_t index)
+/* A line is added to the tree, as the one that was touched last of those in it. False when out of memory. */
+static bool put(struct reuse *r, uint32_t index)
 {
+    if (r->now == r->tree_size && !renumber(r))
+        return false;
     r->times[index] = ++r->now;
     r->at[r->now] = index + 1;
     add(r, r->now, 1);
+    return true;
 }
 
-/* A line touched before: its distance. */
-static void touch_again(struct reuse *r, uint32_t index)
+/* Position of a line in the list of recent ones; n_recent if it is not there. */
+static inline uint32_t find_recent(const struct reuse *r, uint64_t line)
 {
-    count(r, (r->map.live - sum(r, r->times[index])) * r->rate);
-    lift(r, index);
+    uint32_t i = 0;
+
+    while (i < r->n_recent && r->recent[i].line != line)
+        i++;
+    return i;
+}
+
+/* Make a line the first of the recent ones. `at`: its position, or n_recent. The last one goes to the tree if there is no
+ * room. */
+static inline bool put_first(struct reuse *r, uint32_t at, struct reuse_line line)
+{
+    if (at == REUSE_RECENT) {
+        if (!put(r, r->recent[--at].index))
+            return false;
+    } else if (at == r->n_recent) {
+        r->n_recent++;
+    }
+    for (; at > 0; at--)
+        r->recent[at] = r->recent[at - 1];
+    r->recent[0] = line;
+    return true;
 }
 
 static bool touch_first(struct reuse *r, uint64_t line, uint32_t *index)
@@ -129,19 +151,29 @@ static bool touch_first(struct reuse *r, uint64_t line, uint32_t *index)
     return true;
 }
 
-static bool touch(struct reuse *r, uint64_t line)
+/* A line that is not one of the recent ones. */
+static bool touch_other(struct reuse *r, uint64_t line)
 {
-    uint32_t index;
+    uint32_t index = handle_map_find(&r->map, line);
 
-    if (r->now == r->tree_size && !renumber(r))
-        return false;
-    index = handle_map_find(&r->map, line);
-    if (index != HANDLE_MAP_NONE)
-        touch_again(r, index);
-    else if (!touch_first(r, line, &index))
-        return false;
-    put(r, index);
-    return true;
+    if (index == HANDLE_MAP_NONE) {
+        if (!touch_first(r, line, &index))
+            return false;
+    } else {
+        count(r, (r->map.live - sum(r, r->times[index])) * r->rate);
+        lift(r, index);
+    }
+    return put_first(r, r->n_recent, (struct reuse_line){line, index});
+}
+
+static inline bool touch(struct reuse *r, uint64_t line)
+{
+    uint32_t at = find_recent(r, line);
+
+    if (at == r->n_recent)
+        return touch_other(r, line);
+    count(r, at * r->rate);
+    return put_first(r, at, r->recent[at]);
 }
 
 static inline bool is_followed(const struct reuse *r, uint64_t line)
@@ -154,11 +186,6 @@ static inline bool touch_line(struct reuse *r, uint64_t line)
     if (!is_followed(r, line))
         return true;
     r->touches++;
-    if (line == r->last_line) {
-        r->bins[0]++;
-        return true;
-    }
-    r->last_line = line;
     return touch(r, line);
 }
 
@@ -181,20 +208,22 @@ void reuse_order(const struct reuse *r, uint64_t *to)
     for (uint32_t time = 1; time <= r->now; time++)
         if (r->at[time])
             *to++ = r->lines[r->at[time] - 1];
+    for (uint32_t i = r->n_recent; i > 0; i--)
+        *to++ = r->recent[i - 1].line;
 }
 
 /* Make a line the one that was touched last. */
 static bool move_up(struct reuse *r, uint64_t line)
 {
-    uint32_t index = handle_map_find(&r->map, line);
+    uint32_t at = find_recent(r, line), index;
 
+    if (at < r->n_recent)
+        return put_first(r, at, r->recent[at]);
+    index = handle_map_find(&r->map, line);
     if (index == HANDLE_MAP_NONE)
         return true; /* it is not among the first touches: the report of the shard is wrong */
-    if (r->now == r->tree_size && !renumber(r))
-        return false;
     lift(r, index);
-    put(r, index);
-    return true;
+    return put_first(r, at, (struct reuse_line){line, index});
 }
 
 bool reuse_add(struct reuse *r, const uint64_t *firsts, const uint64_t *lasts, size_t n)

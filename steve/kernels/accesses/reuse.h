@@ -5,7 +5,8 @@
  * distance is below C. Counted as Bennett and Kruskal do (LRU stack processing, 1975): a tree of sums over
  * time has a one at the last access of each line; the distance is the number of ones since. Times are given
  * out anew when they reach the end of the tree, which is twice as long as there are lines, so one access
- * costs O(log lines) and memory is O(lines). A line touched again at once has distance 0.
+ * costs O(log lines) and memory is O(lines). The few lines that were touched last are not in the tree: they are in a
+ * list in order, where the distance of a line is its position. Most touches are of these.
  *
  * With a rate R above 1 only lines whose hash is a multiple of R are followed, and distances are multiplied
  * by R: spatially hashed sampling (Waldspurger and others, SHARDS, FAST 2015).
@@ -25,17 +26,26 @@
 #include "steve/kernels/base/handle_map.h"
 
 #define REUSE_BINS 65
+#define REUSE_RECENT 8
+
+/* A line, and its index in `times`. */
+struct reuse_line {
+    uint64_t line;
+    uint32_t index;
+};
 
 struct reuse {
-    uint8_t shift;      /* a line is 2^shift bytes */
-    uint64_t rate;      /* one line of so many is followed */
+    uint8_t shift;                          /* a line is 2^shift bytes */
+    uint64_t rate;                          /* one line of so many is followed */
+    struct reuse_line recent[REUSE_RECENT]; /* the lines that were touched last, the last one first */
+    uint32_t n_recent;
     struct handle_map map; /* from line numbers to indices of times */
-    uint32_t *times;    /* of the last touch, by index; 1 ... tree_size */
-    uint32_t *at;       /* by time: the line's index + 1; 0 = no line was touched last then */
-    uint32_t *tree;     /* sums of ones (Fenwick) */
+    uint32_t
+        *times;     /* of the last touch, by index; 1 ... tree_size; 0 = the line is one of the recent ones */
+    uint32_t *at;   /* by time: the line's index + 1; 0 = no line was touched last then */
+    uint32_t *tree; /* sums of ones (Fenwick) */
     size_t times_room;
-    uint32_t tree_size, now; /* now: the time last given out */
-    uint64_t last_line;
+    uint32_t tree_size, now;   /* now: the time last given out */
     uint64_t touches, cold;    /* cold: first touches */
     uint64_t bins[REUSE_BINS]; /* distance 0; then 2^(i-1) ... 2^i - 1 */
     uint64_t *lines;           /* by index, so in the order of first touches: map.live of them */
