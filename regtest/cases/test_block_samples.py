@@ -8,12 +8,12 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 import json
 import statistics
-import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from steve.commands.summary import of_large_blocks
 from steve.trace._memtrace import FREE, NEW, RESIZE
 from steve.trace._memtrace import Trace as Reader
 from support import good, record, recorder, run, steve
@@ -49,9 +49,9 @@ ONE_LARGE = r"""
 #include <stdlib.h>
 int main(void)
 {
-    void *volatile large = malloc(1 << 20);
-    for (int i = 0; i < 2000; i++) free(malloc(48));
-    free(large);
+    volatile char *large = malloc(400000);
+    for (int i = 0; i < 20000; i++) { large[i] = 1; free(malloc(480)); }
+    free((void *)large);
     return 0;
 }
 """
@@ -184,13 +184,38 @@ def test_what_can_be_reached(recordings: tuple[Path, list[Path]], tmp_path: Path
 
 
 def test_summary_says_that_large_blocks_are_missing(recordings: tuple[Path, list[Path]], tmp_path: Path) -> None:
+    """A block that has 4% of the bytes and all stores is not in the sample."""
     (tmp_path / "p.c").write_text(ONE_LARGE)
-    subprocess.run(["gcc", "-O0", "-o", tmp_path / "p", tmp_path / "p.c"], check=True)
-    path = sampled(tmp_path / "t.ljt", [tmp_path / "p"], "1/100", 1)
-    remark = b"below the exact number, so a few large blocks are not in the sample"
-    assert remark in steve("summary", path).err
-    assert remark not in steve("summary", recordings[1][0]).err
+    good(["gcc", "-O0", "-o", tmp_path / "p", tmp_path / "p.c"])
+    seeds = (sampled(tmp_path / "t.ljt", [tmp_path / "p"], "1/2", seed) for seed in range(1, 40))
+    path = next(path for path in seeds if summary(path)["events"]["store"] < 10000)
+    remark = (
+        b"below the exact number, more than 2 standard errors: most likely, a few large blocks are not in the sample"
+    )
+    said = steve("summary", path).err
+    assert remark in said and b"loads, stores and bytes read and written may be as far off or farther" in said
     assert remark not in steve("summary", path, "--where", "size < 100").err
+    assert b"2 standard errors" not in steve("summary", recordings[0]).err
+
+
+def figures_of(allocated: int, error: float) -> dict:
+    """What the remark of `steve summary` is about."""
+    errors = {"bytes": {"allocated": error}}
+    return {"exact": {"bytes_allocated": 10000}, "bytes": {"allocated": allocated}, "standard_errors": errors}
+
+
+@pytest.mark.parametrize(
+    ("allocated", "error", "remark"),
+    [
+        (9700, 100, "3% below the exact number, more than 2 standard errors: most likely"),
+        (10300, 100, "3% above the exact number, more than 2 standard errors. Then"),
+        (9700, 200, None),
+        (9950, 1, None),
+    ],
+)
+def test_when_summary_remarks_on_an_estimate(allocated: int, error: float, remark: str | None) -> None:
+    said = of_large_blocks(figures_of(allocated, error))
+    assert said is None if remark is None else remark in str(said)
 
 
 @pytest.mark.parametrize("jit", ["-joff", "-jon"])

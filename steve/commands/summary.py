@@ -125,17 +125,21 @@ def run(args: argparse.Namespace) -> int:
 
 
 def of_large_blocks(figures: dict) -> str | None:
-    """What to know if the bytes of a sample are far from the exact number: large blocks that are not in it."""
+    """What to know if the estimated bytes of a sample are far from the exact number, for what the sample says of them and of
+    accesses. They are so most often because it has none of a few large blocks."""
     exact = figures.get("exact", {}).get("bytes_allocated", 0)
     if not exact:
         return None
-    missing_bytes, error = exact - figures["bytes"]["allocated"], figures["standard_errors"]["bytes"]["allocated"]
-    if missing_bytes <= max(4 * error, 0.05 * exact):
+    difference, error = figures["bytes"]["allocated"] - exact, figures["standard_errors"]["bytes"]["allocated"]
+    if abs(difference) <= max(2 * error, 0.01 * exact):
         return None
+    why = ": most likely, a few large blocks are not in the sample" if difference < 0 else ""
     return (
-        f"the estimate of bytes allocated is {100 * missing_bytes / exact:.0f}% below the exact number, so a few large "
-        "blocks are not in the sample, and the standard errors of bytes are too small; --sample-blocks with a larger "
-        "part, such as 1/10, misses fewer, and `ljtrace run --sample`, which selects by bytes, misses none of them"
+        f"the estimate of bytes allocated is {100 * abs(difference) / exact:.0f}% {'below' if difference < 0 else 'above'} "
+        f"the exact number, more than 2 standard errors{why}. Then the standard errors are too small, and the numbers of "
+        "loads, stores and bytes read and written may be as far off or farther, because few blocks often have most "
+        "accesses. --sample-blocks with a larger part, such as 1/10, misses fewer blocks; `ljtrace run --sample`, which "
+        "selects by bytes and records no accesses, misses no large one"
     )
 
 
