@@ -69,6 +69,8 @@ struct job {
     uint64_t heap; /* size in bytes */
     struct plan_facts facts;
     uint64_t interval;  /* distance of data points in N, F and R operations; the last operation is one, too */
+    uint64_t
+        peak_point; /* index of the operation of the live peak, which is a data point, too; UINT64_MAX = it is none */
     uint64_t total_ops; /* N, F and R operations of the whole run, 0 = not known */
     uint64_t seed;
     uint32_t kill_percent; /* 0 = one pass */
@@ -163,7 +165,7 @@ struct shared {
     uint64_t highest;                     /* greatest extent of the heap, bytes */
     /* bytes allocated outside of the heap during the replay, JOB_SPACE */
     uint64_t outside;
-    struct space_peak peak; /* measured now and then, JOB_SPACE without data points */
+    struct space_peak peak; /* measured now and then, JOB_SPACE */
     /* range of addresses of blocks, in bytes from the start of the heap */
     uint64_t lowest_block, highest_block;
     struct islands islands; /* parts of this range with blocks; one for an allocator that moves blocks */

@@ -97,6 +97,7 @@ static void put_run(FILE *out, const struct session *s, const struct measurement
     put_number(out, "odd_locks", r->odd_locks);
     put_number(out, "point_interval", s->job.interval);
     put_number(out, "highest_extent", r->highest);
+    put_number(out, "most_resident", r->resident);
     put_truth(out, "heap_raised", s->heap_raised);
 }
 

@@ -12,7 +12,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LOOKS = 256 }; /* how often a replay looks at the number of resident bytes */
+enum { LOOKS = 256 }; /* how often a replay looks at the number of resident bytes, */
+enum {
+    FINE_LOOKS = 64
+}; /* and also when the live or mapped bytes have grown by such a part beyond those of all looks */
 
 struct measure {
     struct engine *e;
@@ -23,6 +26,7 @@ struct measure {
     uint64_t used, usable, headers, locked, blocks;
     uint64_t asked; /* bytes of the News since the last data point */
     uint64_t hint;  /* largest block according to the allocator */
+    uint64_t seen_used, seen_mapped; /* the most bytes, live and mapped, at a look at the resident bytes */
     struct audit audit;
 };
 
@@ -158,13 +162,26 @@ static bool take_rest(struct measure *m)
     return good;
 }
 
-/* Update the space at the moment of the most resident bytes. This is done now and then only, because reading them takes
- * time. `mapped`: bytes at this moment. */
-static void note_peak(const struct measure *m, uint64_t mapped)
+/* Has a number of bytes grown so much beyond the most at all looks that the resident bytes may have grown, too? */
+static bool is_higher(uint64_t now, uint64_t seen)
+{
+    return now > seen + seen / FINE_LOOKS;
+}
+
+/* Update the space at the moment of the most resident bytes. Reading them takes time, so this is done now and then, when
+ * the heap has grown, and at the live peak. `mapped`: bytes at this moment. */
+static void note_peak(struct measure *m, uint64_t mapped)
 {
     struct shared *b = m->e->shared;
-    uint64_t every = b->job.facts.steps / LOOKS + 1, now;
-    if (m->e->ops % every == 0 && (now = region_resident()) > b->peak.resident)
+    const uint64_t every = b->job.facts.steps / LOOKS + 1;
+    const bool at_peak = m->used > m->seen_used && m->used >= b->job.facts.live_peak;
+    if (m->e->ops % every != 0 && !at_peak && !is_higher(m->used, m->seen_used) &&
+        !is_higher(mapped, m->seen_mapped))
+        return;
+    m->seen_used = m->used > m->seen_used ? m->used : m->seen_used;
+    m->seen_mapped = mapped > m->seen_mapped ? mapped : m->seen_mapped;
+    const uint64_t now = region_resident();
+    if (now > b->peak.resident)
         b->peak = (struct space_peak){now, mapped, m->used, m->usable, m->headers};
 }
 
@@ -180,8 +197,7 @@ static bool done(void *ctx, char op, uint64_t size)
         b->highest = extent;
     uint64_t mapped = maps ? region_committed() : extent;
     fragmentation_add(&b->fragmentation, op == 'N' ? size : 0, m->used, mapped);
-    if (!b->room)
-        note_peak(m, mapped);
+    note_peak(m, mapped);
     if (!engine_at_point(m->e) || b->count == b->room)
         return true;
     struct point *p = &b->points[b->count];

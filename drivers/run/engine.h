@@ -117,7 +117,8 @@ void *engine_address(const struct engine *e, const struct block *b);
 static inline bool engine_at_point(const struct engine *e)
 {
     uint64_t index = e->ops - 1;
-    return index % e->shared->job.interval == 0 || e->ops == e->shared->job.total_ops;
+    return index % e->shared->job.interval == 0 || e->ops == e->shared->job.total_ops ||
+           index == e->shared->job.peak_point;
 }
 
 #endif

@@ -161,12 +161,19 @@ struct pieces {
     uint64_t ticks;     /* ticks of the current piece in earlier rounds */
 };
 
-/* The number of the operation after the next data point: every `interval` operations and at the end. */
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The number of the operation after the next data point: every `interval` operations, at the live peak and at the end. */
 static uint64_t next_stop(const struct batch *b)
 {
     const struct job *j = &b->e->shared->job;
     uint64_t stop = b->ops ? ((b->ops - 1) / j->interval + 1) * j->interval + 1 : 1;
-    return b->ops < j->total_ops && j->total_ops < stop ? j->total_ops : stop;
+    if (b->ops < j->total_ops)
+        stop = least(stop, j->total_ops);
+    return j->peak_point != UINT64_MAX && b->ops <= j->peak_point ? least(stop, j->peak_point + 1) : stop;
 }
 
 static void end_piece(struct batch *b, struct pieces *p)

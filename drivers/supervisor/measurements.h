@@ -11,6 +11,7 @@ struct measurements {
     uint64_t theoretical; /* theoretical_heap_size */
     uint64_t total_ops;   /* N, F and R operations done, over all rounds */
     uint64_t rounds, odd_locks, killed, highest, outside;
+    uint64_t resident;     /* the most bytes in memory, as far as they were read */
     uint64_t pass_cpu[99]; /* CPU time of each complete replay, `passes` of them */
     uint32_t passes, timed_passes;
     /* minimum of the passes, for the complete replay; the last three: 0 = not known */

@@ -249,6 +249,7 @@ static bool run_space(struct session *s, struct measurements *r, uint64_t room)
     r->fragmentation = s->shared->fragmentation;
     r->in_memory = s->shared->in_memory;
     r->outside = s->shared->outside;
+    r->resident = s->shared->peak.resident;
     if (s->shared->highest > r->highest)
         r->highest = s->shared->highest;
     return status != STATUS_FAILED;
@@ -258,8 +259,10 @@ static void set_points(struct session *s, uint64_t total)
 {
     uint64_t points = s->options->points;
     s->job.total_ops = total;
-    if (!s->options->legacy)
-        s->job.interval = total > points ? (total + points - 1) / points : 1;
+    if (s->options->legacy)
+        return;
+    s->job.interval = total > points ? (total + points - 1) / points : 1;
+    s->job.peak_point = s->plan.facts.peak_op;
 }
 
 static void note_outside(const struct session *s, const struct measurements *r)
@@ -294,7 +297,7 @@ int passes_run(struct session *s, struct measurements *r)
     if (status == EXIT_DONE && (status = run_threads_passes(s, r)) == EXIT_BAD)
         return status;
     set_points(s, r->total_ops);
-    t.room = s->options->legacy ? 4 : r->total_ops / s->job.interval + 3;
+    t.room = s->options->legacy ? 4 : r->total_ops / s->job.interval + 4;
     bool good = run_timed(s, r, &t);
     struct timings pieces = {.room = t.room, .passes = t.passes};
     if (!s->options->legacy) /* its points are not at equal distances */

@@ -93,7 +93,7 @@ int session_open(struct session *s, const struct options *o)
     s->job.confinement = s->info.confinement;
     s->job.flags = s->info.flags;
     s->job.facts = s->plan.facts;
-    s->job.interval = UINT64_MAX;
+    s->job.interval = s->job.peak_point = UINT64_MAX;
     s->job.seed = o->seed;
     s->job.kill_percent = o->kill_percent;
     s->job.rounds = o->rounds;

@@ -215,7 +215,8 @@ def test_space_equals_the_model(driver: str, ops: tuple[Path, Model], tmp_path: 
     assert r["time_unit"] == "ns" and r["complete"] is True and r["error"] == "" and r["confined"] is True
     assert r["outside_bytes"] == 0
     points = r["alloc_stats"]
-    assert [p["op_index"] for p in points] == [*range(0, 3000, 30), 2999]
+    assert [p["op_index"] for p in points] == sorted({*range(0, 3000, 30), model.used.index(model.peak), 2999})
+    assert max(p["used"] for p in points) == model.peak
     for p in points:
         i = p["op_index"]
         assert (p["op"], p["size"]) == model.ops[i]
@@ -227,6 +228,23 @@ def test_space_equals_the_model(driver: str, ops: tuple[Path, Model], tmp_path: 
             assert p["committed"] >= model.used[i]
             assert p["highest"] <= heap
             assert p["maxmem"] <= heap - model.used[i]
+
+
+@pytest.mark.parametrize("driver", ("firstfit", "glibc", "jemalloc"))
+def test_a_short_peak_is_measured(driver: str, tmp_path: Path) -> None:
+    """A large block that lives for one operation, and is the most memory that any allocator needs."""
+    need(driver)
+    path, large = tmp_path / "short-ops", 8_000_000
+    sizes = [large if i == 1234 else 64 for i in range(5000)]
+    path.write_text("".join(f"{i} N {4096 + 64 * i} {size}\n{i} F 4096 0\n" for i, size in enumerate(sizes)))
+    r = stats(driver, path, tmp_path / "r", "--heap", 64 << 20, "--points", 7)
+    points = r["alloc_stats"]
+    assert len(points) == 9 and 2 * 1234 in [p["op_index"] for p in points]
+    assert max(p["used"] for p in points) == large
+    assert r["most_resident"] >= max(p["resident"] for p in points) >= large
+    p = replay("-a", driver, "--measure", path, "--heap", 64 << 20)
+    measured = json.loads(p.stdout)
+    assert measured["used"] == measured["live_peak"] == large <= measured["resident"] < 2 * large
 
 
 @pytest.mark.parametrize("driver", [*OWN, *REAL])

@@ -102,8 +102,11 @@ def is_complete(stats: AllocStats) -> bool:
     return bool(stated) if stated is not None else bool((stats.column("maxmem") > 0).all())
 
 
-def _most(stats: AllocStats, key: str) -> int | None:
-    return int(stats.column(key).max()) if stats.has(key) else None
+def _most(stats: AllocStats, key: str, whole: str = "") -> int | None:
+    """The most at a data point; between the data points, too, if the header has that, as `whole`."""
+    if not stats.has(key):
+        return None
+    return max(int(stats.column(key).max()), int(_number(stats, whole) or 0))
 
 
 def _times(stats: AllocStats) -> tuple[float, float, float]:
@@ -166,9 +169,9 @@ def summarise(stats: AllocStats) -> Summary:
         heap=stats.heap_size,
         live_peak=int(stats.header.get("live_peak", peak)),
         peak_used=peak,
-        highest=_most(stats, "highest"),
+        highest=_most(stats, "highest", "highest_extent"),
         committed=_most(stats, "committed"),
-        resident=_most(stats, "resident"),
+        resident=_most(stats, "resident", "most_resident"),
         overhead=_most(stats, "overhead"),
         mean_ns=mean,
         median_ns=middle,

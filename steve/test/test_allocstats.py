@@ -268,7 +268,7 @@ def test_real_allocators(real: Path) -> None:
     for name, row in found.items():
         stats = read_allocstats(row["path"])
         assert row["complete"] and row["live_peak"] == peak, name
-        assert stats.column("op_index")[-1] <= operations - 1 and 50 <= len(stats) <= 101
+        assert stats.column("op_index")[-1] <= operations - 1 and 50 <= len(stats) <= 102
         assert (stats.column("current_op_time") >= 0).all()
 
 
