@@ -210,17 +210,32 @@ static bool begin(struct attach *a)
     return !wrong;
 }
 
+/* Let the process record no more events, because its recording is about to end, or let it go on. The ring may be that of
+ * another process, its parent. */
+static void set_ending(struct attach *a, uint32_t ending)
+{
+    const uint64_t ring = a->target.ring.base;
+    uint32_t process = 0;
+    if (ring &&
+        target_read(&a->target, ring + offsetof(struct ring_header, process), &process, sizeof process) &&
+        (pid_t)process == a->target.pid)
+        target_write(&a->target, ring + offsetof(struct ring_header, ending), &ending, sizeof ending);
+}
+
 /* Have the library detach. Returns false after a message, if the process has not ended. */
 static bool end(struct attach *a)
 {
     long result = 0;
     target_find_library(&a->target);
+    set_ending(a, 1);
     const char *wrong =
         a->target.library.base ? inject(&a->target, a->library, ATTACHED_END, "", &result) : NULL;
     if (!target_lives(a->target.pid))
         return true;
     if (!wrong && (result == ATTACHED_NOT || !a->target.library.base))
         wrong = "it is not recorded";
+    if (wrong)
+        set_ending(a, 0);
     if (wrong)
         complain("cannot detach from process %d: %s", a->target.pid, wrong);
     return !wrong;

@@ -25,7 +25,6 @@
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
-#include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -193,12 +192,6 @@ static uint32_t extended_bytes(void)
     return b;
 }
 
-static bool write_memory(const struct target *t, uint64_t at, const void *from, size_t n)
-{
-    struct iovec here = {(void *)(uintptr_t)from, n}, there = {(void *)at, n};
-    return process_vm_writev(t->pid, &here, 1, &there, 1, 0) == (ssize_t)n;
-}
-
 /* Write the code. ptrace writes to memory that the process cannot write itself. */
 static bool write_code(const struct target *t, pid_t thread)
 {
@@ -232,8 +225,8 @@ static uint64_t prepare(const struct target *t, struct work *w, struct user_regs
     const uint64_t at = (w->resume - sizeof *w) & ~63ULL;
     w->extended = (at - (bytes ? bytes : LEGACY_BYTES)) & ~63ULL;
     w->has_xsave = bytes != 0;
-    if (!write_memory(t, w->resume, &r->rip, sizeof r->rip) || !write_memory(t, at, w, sizeof *w) ||
-        (bytes && !write_memory(t, w->extended + LEGACY_BYTES, zeros, sizeof zeros)))
+    if (!target_write(t, w->resume, &r->rip, sizeof r->rip) || !target_write(t, at, w, sizeof *w) ||
+        (bytes && !target_write(t, w->extended + LEGACY_BYTES, zeros, sizeof zeros)))
         return 0;
     r->rbx = at;
     r->rsp = w->extended;

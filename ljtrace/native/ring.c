@@ -7,7 +7,8 @@
  *
  * With --when-full=drop, events are dropped as soon as only one slab is free. That one is for records that later events
  * refer to, such as names, and for those that say how the program goes on, such as forks; these wait if it is full, too.
- * Whether events are dropped is decided when the ring is locked, so an event is dropped as a whole.
+ * Whether events are dropped is decided when the ring is locked, so an event is dropped as a whole. While a recording is
+ * about to end, all events are dropped.
  *
  * A child process that was forked shares the ring with its parent, whatever function has forked it. A private page that
  * the kernel wipes at a fork tells both apart at the cost of one load for each event.
@@ -42,6 +43,10 @@ NATIVE_THREAD_LOCAL volatile bool t_has_lock;
 static bool s_dropping; /* the ring was full when it was locked last, and events are dropped then */
 static volatile bool s_quiet; /* no system calls are made for the lock */
 static bool s_has_lost; /* events were dropped since the last LOST record */
+static bool
+    s_ending; /* the recording was about to end when the ring was locked last, and events are dropped then */
+/* Events that were dropped because of that. They are lost only if the recording goes on. */
+static uint64_t s_after[RING_LOSSES];
 
 static long futex(uint32_t *word, int what, uint32_t value, const struct timespec *most)
 {
@@ -81,8 +86,10 @@ static bool map_ring(int memfd)
     if (s_ring)
         munmap(s_ring, RING_BYTES);
     ring->slabs = (uint64_t)ring + RING_HEADER_BYTES;
-    s_has_lost = false;
+    s_has_lost = s_ending = false;
+    memset(s_after, 0, sizeof s_after);
     s_ring = ring;
+    ring->process = (uint32_t)syscall(SYS_getpid);
     use_slab(0);
     ring->begun = 1;
     s_alive = page;
@@ -133,6 +140,17 @@ static void take_lock(void)
     t_has_lock = true;
 }
 
+/* The recording goes on, although it was about to end. The ring is locked. */
+static void go_on(void)
+{
+    for (int kind = 0; kind < RING_LOSSES; kind++) {
+        const uint64_t n = __atomic_exchange_n(&s_after[kind], 0, __ATOMIC_RELAXED);
+        __atomic_add_fetch(&s_ring->lost[kind], n, __ATOMIC_RELAXED);
+        if (n)
+            __atomic_store_n(&s_has_lost, true, __ATOMIC_RELEASE);
+    }
+}
+
 /* The ring was locked. Is this process still recorded? If not, it is unlocked. */
 static bool begin_records(void)
 {
@@ -140,7 +158,11 @@ static bool begin_records(void)
         native_ring_unlock();
         return false;
     }
-    s_dropping = s_ring->drops && free_slabs() < 2;
+    const bool was_ending = s_ending;
+    s_ending = __atomic_load_n(&s_ring->ending, __ATOMIC_RELAXED) != 0;
+    if (was_ending && !s_ending)
+        go_on();
+    s_dropping = s_ending || (s_ring->drops && free_slabs() < 2);
     return true;
 }
 
@@ -236,8 +258,9 @@ bool native_ring_drops(enum ring_loss kind)
 
 void native_ring_lose(enum ring_loss kind)
 {
-    __atomic_add_fetch(&s_ring->lost[kind], 1, __ATOMIC_RELAXED);
-    __atomic_store_n(&s_has_lost, true, __ATOMIC_RELEASE);
+    __atomic_add_fetch(s_ending ? &s_after[kind] : &s_ring->lost[kind], 1, __ATOMIC_RELAXED);
+    if (!s_ending)
+        __atomic_store_n(&s_has_lost, true, __ATOMIC_RELEASE);
 }
 
 void native_ring_put_lost(void)

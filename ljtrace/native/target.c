@@ -31,6 +31,12 @@ bool target_read(const struct target *t, uint64_t at, void *to, size_t n)
     return process_vm_readv(t->pid, &here, 1, &there, 1, 0) == (ssize_t)n;
 }
 
+bool target_write(const struct target *t, uint64_t at, const void *from, size_t n)
+{
+    struct iovec here = {(void *)(uintptr_t)from, n}, there = {(void *)at, n};
+    return process_vm_writev(t->pid, &here, 1, &there, 1, 0) == (ssize_t)n;
+}
+
 static FILE *open_proc(pid_t pid, const char *name)
 {
     char path[64];
@@ -179,6 +185,8 @@ static struct target_object *known_object(struct target *t, const char *path)
         return &t->libc;
     if (begins_with(name, "ld-linux-x86-64.so.2") || begins_with(name, "ld-2."))
         return &t->loader;
+    if (begins_with(name, "memfd:ljtrace-ring"))
+        return &t->ring;
     return begins_with(name, "libljtrace-native.so") ? &t->library : NULL;
 }
 
@@ -221,7 +229,7 @@ static bool find_objects(struct target *t, bool with_allocators)
 
 void target_find_library(struct target *t)
 {
-    t->library = (struct target_object){0};
+    t->library = t->ring = (struct target_object){0};
     find_objects(t, false);
 }
 

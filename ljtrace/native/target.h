@@ -20,7 +20,7 @@ enum { TARGET_MOST_ALLOCATORS = 8 };
 
 struct target {
     pid_t pid;
-    struct target_object libc, loader, library; /* library: this recorder's */
+    struct target_object libc, loader, library, ring; /* library, ring: this recorder's */
     /* Objects besides libc that define malloc. */
     struct target_object allocators[TARGET_MOST_ALLOCATORS];
     uint32_t allocator_count;
@@ -34,7 +34,7 @@ enum { TARGET_CAVE_BYTES = 512 };
 /* Find out about a process; `library` is the path of the recorder's. Returns false after a message if it cannot be
  * recorded. */
 bool target_open(struct target *t, pid_t pid, const char *library);
-/* Look again where its recorder's library is. */
+/* Look again where its recorder's library and ring are. */
 void target_find_library(struct target *t);
 /* Does it still exist, and is it no zombie? */
 bool target_lives(pid_t pid);
@@ -53,8 +53,9 @@ bool target_refuse(const struct target *t, const char *why);
 /* A number of /proc/PID/NAME/status, where NAME may be empty or a thread's folder; -1 = it does not say. */
 long target_status(pid_t pid, const char *folder, const char *name);
 
-/* Read memory of the process. */
+/* Read memory of the process, or write to it. */
 bool target_read(const struct target *t, uint64_t at, void *to, size_t n);
+bool target_write(const struct target *t, uint64_t at, const void *from, size_t n);
 /* The threads of the process. Returns their number, at most `most`. */
 size_t target_threads(const struct target *t, pid_t *to, size_t most);
 

@@ -36,7 +36,7 @@
 #include <stdint.h>
 
 #define RING_MAGIC 0x676e697274726a6cULL /* "ljrtring" */
-#define RING_VERSION 18
+#define RING_VERSION 19
 
 /* Slabs are large, so that tokens are rare: each token may wake the other process. RING_FEWEST_SLABS are used
  * if there is not enough memory. */
@@ -91,6 +91,10 @@ struct ring_header {
     uint32_t attached; /* written by the launcher: 1 = the program had begun before the recording */
     uint32_t detached; /* written by the library: 1 = it records no more, and the program goes on */
     uint32_t drops;    /* written by the launcher: 1 = events are dropped while the ring is full */
+    uint32_t process;  /* written by the library: the process whose events these are */
+    /* Written by `ljtrace attach` and `ljtrace detach`: 1 = the recording is about to end. Events are not recorded any
+     * more, so that threads do not spend their time waiting for room, but come to where the library can be called. */
+    uint32_t ending;
     uint64_t lost[RING_LOSSES]; /* written by the library: how many events were dropped so far */
     /* Lines for the user at the end: what was not recorded. Written by the library; each ends with a newline. */
     char problems[RING_PROBLEM_BYTES];

@@ -110,6 +110,35 @@ def test_program_is_unharmed(mode: str, tmp_path: Path) -> None:
         unharmed(process)
 
 
+def ring_ending(pid: int, value: int) -> bytes:
+    """Say whether the recording is about to end; returns where the next event will be in the ring."""
+    return good([NATIVE / "ending", pid, value]).out
+
+
+def test_nothing_is_recorded_while_the_recording_is_about_to_end(tmp_path: Path) -> None:
+    """So that a program whose threads all wait for a slow recorder can be detached from. What is not recorded is lost if
+    the recording goes on."""
+    path = tmp_path / "t.ljt"
+    with living(LIVING, "mallocs") as process:
+        with started(["ljtrace", "attach", f"--out={path}", process.pid]) as recorder:
+            begun(path)
+            ring_ending(process.pid, 1)
+
+            def is_quiet() -> bool:
+                at, (done,) = ring_ending(process.pid, 1), work_done(process.pid).values()
+                wait_for(lambda: work_done(process.pid)[str(process.pid)] >= done + 50, "the program has worked")
+                return ring_ending(process.pid, 1) == at
+
+            wait_for(is_quiet, "no events are written")
+            at = ring_ending(process.pid, 0)
+            wait_for(lambda: ring_ending(process.pid, 0) != at, "events are written again")
+            good(["ljtrace", "detach", process.pid])
+            assert recorder.wait(SECONDS) == 0
+        unharmed(process)
+    lost = json.loads(steve("summary", "--json", path).text)["lost"]
+    assert lost["allocations"] > 1000 and lost["frees"] > 1000
+
+
 def test_samples_of_different_size(tmp_path: Path) -> None:
     """Threads draw anew in each recording: after a sample of one byte in a gigabyte, a small one has blocks at once."""
     with living(LIVING, "threads") as process:

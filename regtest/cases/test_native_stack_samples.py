@@ -118,7 +118,9 @@ def test_programs_that_block_all_signals(tmp_path: Path) -> None:
 
 def test_forked_children(tmp_path: Path) -> None:
     program = "import os\nif os.fork(): os.wait()\nelse:\n " + BURN.replace("\n", "\n ")
-    done = run(["ljtrace", "run", "--sample-stacks=2ms", f"--out={tmp_path}/%p.ljt", sys.executable, "-c", program])
+    done = run(
+        ["ljtrace", "run", "--sample-stacks=2ms", f"--out={tmp_path}/%p.ljt", sys.executable, "-I", "-c", program]
+    )
     assert done.status == 0
     wait_for(lambda: len(list(tmp_path.glob("*.ljt"))) == 2, "the child's file is complete")
     sums = sorted(sum(by_thread(path).values()) for path in tmp_path.glob("*.ljt"))
