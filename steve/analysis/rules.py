@@ -11,6 +11,9 @@ SPDX-License-Identifier: GPL-2.0-or-later
 from typing import Dict, Mapping, NamedTuple
 
 MOST = 2**64 - 1
+# of temporaries in the heap of a garbage collector, in peaks of live bytes: what is requested before such an object is freed,
+# and by the whole program at least
+PEAKS_HELD, PEAKS_REQUESTED = 2, 8
 
 
 class Rule(NamedTuple):
@@ -101,9 +104,10 @@ SITE_RULES = (
     Rule(
         "growth",
         "Growing",
-        "the bytes alive grow in each of {parts} equal parts of the run up to its last New, or of the second half of that, in "
-        "all by {growth} or more; in the heap of a garbage collector only if it has freed objects in {parts} "
-        "parts of the run, or twice with a pause between",
+        "the bytes alive grow in each of {parts} equal parts of the run up to its last New, or of the second half of that, by a "
+        "quarter of the mean of these parts or more, in all by {growth} or more and by a quarter of what is alive at last; in "
+        "the heap of a garbage collector only if it has freed objects in {parts} parts of the run, or twice with a pause "
+        "between",
         "remove what is no longer needed from the list, table or cache that holds the blocks, or bound its size",
         False,
     ),
@@ -111,7 +115,9 @@ SITE_RULES = (
         "temporary_line",
         "Hot line of temporaries",
         "{hot:g}% of all blocks or more, at least {least_hot}, of which {brief:g}% are freed before the next New or within "
-        "{short} operations; in the heap of a garbage collector, before twice the peak of live bytes is requested",
+        "{short} operations; in the heap of a garbage collector, of which {brief:g}% are freed, before "
+        f"{PEAKS_HELD} times the peak of live bytes is requested, and only if the program requested {PEAKS_REQUESTED} times "
+        "this peak or more in all",
         "move the block out of the loop and use it again, or use the stack; in Lua, reuse one table",
         False,
     ),

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from steve.analysis.rules import PEAKS_HELD, PEAKS_REQUESTED
 from steve.trace.rollups import Sums
 
 if TYPE_CHECKING:
     from steve.kernels._site_sums import SiteSums
 
 FEWEST_PARTS = 9  # before the last New, which leaves at least as many operations as the Frees at the end of the run
-PEAKS_HELD, PEAKS_REQUESTED = 2, 8  # of temporaries in the heap of a garbage collector
 FOUND = [("blocks", "u8"), ("size", "u8"), ("accesses", "u8"), ("slope", "f8")]
 BLOCKS, BYTES, ACCESSES = range(3)
 
@@ -35,6 +35,13 @@ class Run(NamedTuple):
     collected: np.ndarray
     blocks: int
     bytes: int  # of all blocks that are judged
+
+
+class Judgement(NamedTuple):
+    """found: by row, what a rule finds (FOUND); not_judged: what it could not judge, and why, as text; "" = nothing."""
+
+    found: np.ndarray
+    not_judged: str
 
 
 def run_of(sums: SiteSums, rows: np.ndarray, totals: Mapping[str, int]) -> Run:
@@ -52,20 +59,34 @@ def _found(rows: np.ndarray, mask: np.ndarray, sums: np.ndarray) -> np.ndarray:
     return found
 
 
-def growth(rows: np.ndarray, run: Run, thresholds: Mapping[str, float]) -> np.ndarray:
+def growth(rows: np.ndarray, run: Run, thresholds: Mapping[str, float]) -> Judgement:
     """By row, what the rule finds: blocks and bytes by which it grows, accesses to all its blocks, and the slope, in
     bytes in 1,000 operations. What grows in the whole run may do so in rounds that are as long as a fifth of it."""
     parts = -(-run.before_frees // run.width)
     steps = parts - 2  # between the beginning of the second part and that of the last
     found = np.zeros(len(rows), FOUND)
     if parts < FEWEST_PARTS or steps < thresholds["parts"]:
-        return found
+        return Judgement(
+            found,
+            f"the run up to its last New ({run.before_frees:,} operations) is too short, or too small a part of the whole run",
+        )
+    garbage = np.zeros(len(rows), bool)
     for judged in (steps, max(int(thresholds["parts"]), -(-steps // 2))):
         enough = _has_collected(run.collected[: parts - 1], judged, thresholds)
         one = _growth_in(rows, np.linspace(parts - 1 - judged, parts - 1, int(thresholds["parts"]) + 1), thresholds)
         one["slope"] = np.round(1000 * one["size"] / (judged * run.width), 2)
-        found = np.where((found["size"] == 0) & (enough | (rows["managed"] == 0)), one, found)
-    return found
+        certain = enough | (rows["managed"] == 0)
+        garbage |= (one["size"] > 0) & ~certain
+        found = np.where((found["size"] == 0) & certain, one, found)
+    return Judgement(found, _rare_rounds(run, thresholds) if (garbage & (found["size"] == 0)).any() else "")
+
+
+def _rare_rounds(run: Run, thresholds: Mapping[str, float]) -> str:
+    """Why growth of a garbage collector's objects is not judged."""
+    return (
+        f"objects of the garbage collector, which freed some in {np.count_nonzero(run.collected):,} parts of the run; "
+        f"{thresholds['parts']} are needed, or two with a pause between"
+    )
 
 
 def _has_collected(collected: np.ndarray, judged: int, thresholds: Mapping[str, float]) -> bool:
@@ -91,7 +112,7 @@ def _growth_in(rows: np.ndarray, moments: np.ndarray, thresholds: Mapping[str, f
     return _found(rows, mask, np.column_stack([more, grown, rows["made"][:, ACCESSES].astype("i8")]))
 
 
-def temporary_line(rows: np.ndarray, run: Run, thresholds: Mapping[str, float]) -> np.ndarray:
+def temporary_line(rows: np.ndarray, run: Run, thresholds: Mapping[str, float]) -> Judgement:
     """By row, the temporaries of hot sites; of the heap of a garbage collector, all blocks that are freed."""
     made, frees = rows["made"][:, BLOCKS], rows["frees"]
     hot = (made >= thresholds["least_hot"]) & (100 * made >= thresholds["hot"] * run.blocks)
@@ -99,16 +120,27 @@ def temporary_line(rows: np.ndarray, run: Run, thresholds: Mapping[str, float]) 
     brief = rows["brief"][:, BLOCKS] >= enough
     rounds = run.allocated >= PEAKS_REQUESTED * run.peak_bytes
     soon = rows["held"] <= frees * (PEAKS_HELD * float(run.peak_bytes))
-    collected = (rows["managed"] == made) & (frees >= enough) & soon & rounds
+    objects = hot & (rows["managed"] == made)
+    collected = objects & (frees >= enough) & soon & rounds
     sums = np.where(brief[:, None], rows["brief"], rows["made"])
-    return _found(rows, hot & (brief | collected), sums)
+    found = _found(rows, (hot & brief) | collected, sums)
+    return Judgement(found, _few_requests(run) if not rounds and (objects & ~brief).any() else "")
 
 
-def capacity(rows: np.ndarray, run: Run, thresholds: Mapping[str, float]) -> np.ndarray:
+def _few_requests(run: Run) -> str:
+    """Why temporaries in the heap of a garbage collector are not judged."""
+    times = 10 * run.allocated // max(run.peak_bytes, 1) / 10
+    return (
+        f"objects of the garbage collector, because the program requested {times:.1f} times its peak of live bytes; at least "
+        f"{PEAKS_REQUESTED} are needed"
+    )
+
+
+def capacity(rows: np.ndarray, run: Run, thresholds: Mapping[str, float]) -> Judgement:
     """By row, the blocks with unused capacity, and its bytes."""
     unused = rows["spare"][:, BYTES]
     enough = (unused >= thresholds["least_spare"]) & (100 * unused >= thresholds["spare"] * run.bytes)
-    return _found(rows, enough, rows["spare"])
+    return Judgement(_found(rows, enough, rows["spare"]), "")
 
 
 def pinned_pages(pins: Sums, sites: Sums, thresholds: Mapping[str, float]) -> Sums:

@@ -56,8 +56,9 @@ ESTIMATES = {"blocks": "blocks", "bytes": "size"}
 EXAMPLES = f"""\
 A block can be found by several rules. The output shows each rule with its thresholds:
 {chr(10).join(listing.entry(rule.key, rule.text(DEFAULTS), 16) for rule in (PINNED_PAGES, *SITE_RULES, *RULES))}
---json: a list with an object for each rule: finding, title, rule, help (what usually helps), blocks, bytes, accesses,
-share, and the list sites with the columns below. --csv: a line for each rule and site, and for each context of errors.
+--json: a list with an object for each rule: finding, title, rule, help (what usually helps), not_judged (what the rule
+could not judge in this trace, and why; null: nothing), blocks, bytes, accesses, share, and the list sites with the
+columns below. --csv: a line for each rule and site, and for each context of errors.
 The errors of the program (rule `errors`) come first: accesses to freed memory, accesses beyond the end of a block or
 beside a block of malloc, and double, invalid, inside, wrong-heap and mismatched frees. Errors made at the same place
 form one context. Loads beyond the end of a block are not reported if they are aligned to their size or made by
@@ -183,11 +184,13 @@ class Found:
         self.size = self._folds[0].bytes()
         self._chosen, self._thresholds = chosen, thresholds
 
-    def by_row(self, rule: Rule) -> tuple[rollups.Rollup, rollups.Sums]:
+    def by_row(self, rule: Rule) -> tuple[rollups.Rollup, rollups.Sums, str]:
         """The sums over the blocks that a rule finds, by row of the list: blocks, size, accesses; the variances of a sample;
-        the slope of growth."""
+        the slope of growth. And what the rule could not judge, as text."""
         rollup = rollups.of_arguments(self._chosen.args, self._chosen.places)
-        return rollup, self._of_blocks(rule, rollup) if rule in RULES else self._of_sites(rule, rollup)
+        if rule in RULES:
+            return rollup, self._of_blocks(rule, rollup), ""
+        return rollup, *self._of_sites(rule, rollup)
 
     def _of_blocks(self, rule: Rule, rollup: rollups.Rollup) -> rollups.Sums:
         import numpy as np
@@ -200,18 +203,18 @@ class Found:
         some = blocks.nonzero_numbers(sums)
         return rollup.merged(rollups.Sums(self._keys[some], sums[some]))
 
-    def _of_sites(self, rule: Rule, rollup: rollups.Rollup) -> rollups.Sums:
+    def _of_sites(self, rule: Rule, rollup: rollups.Rollup) -> tuple[rollups.Sums, str]:
         import numpy as np
 
         from steve.analysis import site_rules
 
         sums = rollup.merged(rollups.Sums(*self._folds[1].table(self._chosen.totals["operations"])))
         if rule == PINNED_PAGES:
-            return site_rules.pinned_pages(rollup.merged(self._pins), sums, self._thresholds)
+            return site_rules.pinned_pages(rollup.merged(self._pins), sums, self._thresholds), ""
         run = site_rules.run_of(self._folds[1], sums.rows, self._chosen.totals)
-        found = site_rules.JUDGES[rule.key](sums.rows, run, self._thresholds)
+        found, not_judged = site_rules.JUDGES[rule.key](sums.rows, run, self._thresholds)
         some = np.flatnonzero(found["size"])
-        return rollups.Sums(sums.numbers[some], found[some])
+        return rollups.Sums(sums.numbers[some], found[some]), not_judged
 
 
 def together(makers: list) -> Together:
@@ -234,7 +237,7 @@ def row_of(found: dict, total: int, accesses: bool) -> dict:
 
 def finding(rule: Rule, found: Found, chosen: blocks.Blocks) -> dict:
     """The object of --json for one rule, with the rows of its sites."""
-    rollup, sums = found.by_row(rule)
+    rollup, sums, not_judged = found.by_row(rule)
     accesses = chosen.totals["accesses"] > 0
     sites = rollups.SummedRows(rollup, sums, partial(row_of, total=found.size, accesses=accesses))
     totals = {name: float(sums.rows[name].sum()) for name in sums.rows.dtype.names}
@@ -245,6 +248,7 @@ def finding(rule: Rule, found: Found, chosen: blocks.Blocks) -> dict:
         "title": rule.title,
         "rule": rule.text(thresholds_of(chosen.args)),
         "help": rule.help,
+        "not_judged": not_judged or None,
         "blocks": int(sums.rows["blocks"].sum()),
         "bytes": size,
         "accesses": int(sums.rows["accesses"].sum()) if accesses else None,
@@ -262,10 +266,12 @@ def lines(text: str) -> str:
 def heading(found: dict) -> str:
     """The title of the table of one rule."""
     accesses = "accesses not recorded" if found["accesses"] is None else f"{found['accesses']:,} accesses"
+    notes = [found["rule"], f"what usually helps: {found['help']}"]
+    if found["not_judged"] and found["sites"]:
+        notes.append(f"not judged: {found['not_judged']}")
     return (
         f"{found['title']}: {found['blocks']:,} blocks, {found['bytes']:,} bytes "
-        f"({listing.cell(found['share'])}%), {accesses}\n"
-        f"{lines(found['rule'])}\n{lines('what usually helps: ' + found['help'])}"
+        f"({listing.cell(found['share'])}%), {accesses}\n" + "\n".join(map(lines, notes))
     )
 
 
@@ -289,7 +295,8 @@ def text(
     parts += [program_errors.text(errors, listing.TOP if args.top is None else args.top)] if errors else []
     for found in findings:
         columns = rollups.headed(columns_of(found), args.by)
-        parts.append(listing.text(heading(found), found["sites"], columns, args.top, plain))
+        nothing = f"not judged: {found['not_judged']}" if found["not_judged"] else "nothing"
+        parts.append(listing.text(heading(found), found["sites"], columns, args.top, plain, nothing=nothing))
     return "\n".join(parts)
 
 

@@ -106,6 +106,7 @@ def _as_json(data: Any) -> dict[str, Any]:
             }
             for f in findings(data)
         ],
+        "not_judged": data.not_judged,
         "lifetimes": {
             "blocks": data.map_blocks.sum(axis=0).tolist(),
             "bytes": data.map_bytes.sum(axis=0).tolist(),

@@ -86,8 +86,8 @@ class Site:
 class TraceData:
     """All that the report says of a trace. `standard_errors`: of totals, in a sample of the blocks. `tallies` is TALLY by
     site, `sites` the named ones of interest, `explorable` the data of
-    steve.report.windows, `found` what each rule of steve.analysis.rules finds by site, by the rule's key
-    (steve.analysis.site_rules.FOUND, and FOUND_VARIANCES for rules about blocks), of `judged_bytes` in all,
+    steve.report.windows, `found` what each rule of steve.analysis.rules finds by site, by the rule's key, `not_judged` what
+    it could not judge, as text (steve.analysis.site_rules.FOUND, and FOUND_VARIANCES for rules about blocks), of `judged_bytes` in all,
     `found_sites` the sites that lead by a rule, by number."""
 
     path: str
@@ -98,6 +98,7 @@ class TraceData:
     timeline: np.ndarray
     tallies: Sums
     found: dict[str, Sums]
+    not_judged: dict[str, str]
     judged_bytes: int
     found_sites: dict[int, Site]
     lines: dict[int, str]
@@ -264,8 +265,10 @@ def _leading_by_rule(found: dict[str, Sums], most: int) -> set[int]:
     }
 
 
-def _found_by_rule(analysis: ReportAnalysis, rollup: Rollup, pins: Sums | None) -> dict[str, Sums]:
-    """What each rule finds by site, by its key. pins: see collect()."""
+def _found_by_rule(
+    analysis: ReportAnalysis, rollup: Rollup, pins: Sums | None
+) -> tuple[dict[str, Sums], dict[str, str]]:
+    """What each rule finds by site, by its key; and what rules could not judge, as text. pins: see collect()."""
     (numbers, rows), found = rollup.merged(Sums(*analysis.found.table())), {}
     for number, rule in enumerate(RULES):
         some = np.flatnonzero(rows["blocks"][:, number])
@@ -287,15 +290,17 @@ def _found_by_rule(analysis: ReportAnalysis, rollup: Rollup, pins: Sums | None) 
             rollup.merged(pins), rollup.merged(table, ("made",)), DEFAULTS
         )
     parts: dict[str, list[Sums]] = {rule.key: [] for rule in SITE_RULES}
+    not_judged: dict[str, str] = {}
     for sites in rollup.merged_in_parts(table):
         for key, of_rule in parts.items():
-            judged = site_rules.JUDGES[key](sites.rows, run, DEFAULTS)
+            judged, unjudged = site_rules.JUDGES[key](sites.rows, run, DEFAULTS)
+            not_judged.update({key: unjudged} if unjudged else {})
             some = np.flatnonzero(judged["size"])
             of_rule.append(Sums(sites.numbers[some], judged[some]))
     for key, of_rule in parts.items():
         none = Sums(np.zeros(0, "u4"), np.zeros(0, site_rules.FOUND))
         found[key] = Sums(*(np.concatenate(columns) for columns in zip(none, *of_rule)))
-    return found
+    return found, not_judged
 
 
 class ReportAnalysis(Analysis):
@@ -377,7 +382,8 @@ def _described(chosen: Blocks, analysis: ReportAnalysis, sites: int, with_source
     trace, profile, found = chosen.trace, analysis.profile, analysis.found
     heaps, stats, totals, of_trace = profile.heaps(), trace.stats(), profile.totals(), chosen.places.sites
     rollup = Rollup("stack", chosen.places, sites=of_trace)
-    tallies, by_rule = rollup.merged(Sums(*profile.stacks())), _found_by_rule(analysis, rollup, pins)
+    tallies = rollup.merged(Sums(*profile.stacks()))
+    by_rule, not_judged = _found_by_rule(analysis, rollup, pins)
     map_blocks, map_bytes = profile.lifetime_map()
     leading, listed = sorted(_leading_by_rule(by_rule, MOST_FOUND)), interesting(tallies, sites)
     named = named_sites(of_trace.shown, tallies, {*leading, *listed})
@@ -391,6 +397,7 @@ def _described(chosen: Blocks, analysis: ReportAnalysis, sites: int, with_source
         timeline=profile.timeline(),
         tallies=tallies,
         found=by_rule,
+        not_judged={} if samples.are_read() else not_judged,
         judged_bytes=found.bytes(),
         found_sites={i: named[i] for i in leading},
         lines={i: line_text(chosen.places, i) for i in leading},

@@ -80,6 +80,11 @@ def findings(data: TraceData) -> list[Finding]:
     return [finding for finding in found if finding.blocks]
 
 
+def not_judged(data: TraceData) -> list[tuple[str, str]]:
+    """The titles of rules that could not judge all blocks, and what they could not judge."""
+    return [(rule.title, data.not_judged[rule.key]) for rule in SITE_RULES if rule.key in data.not_judged]
+
+
 def threshold_text(data: TraceData) -> str:
     """The threshold in words."""
     return (

@@ -24,7 +24,7 @@ from steve.report.charts import Drawing, blocks_over_time, lifetimes, memory_ove
 from steve.report.collect import TraceData, clean, runs
 from steve.report.comparison import Comparison
 from steve.report.filmstrip import Filmstrip
-from steve.report.findings import findings, threshold_text
+from steve.report.findings import findings, not_judged, threshold_text
 from steve.analysis.totals import dropped_text
 
 SIZE_CAP = 5 << 20
@@ -240,6 +240,7 @@ def _render(data: TraceData, sites: int, comparison: Comparison | None, film: Fi
             all_sites=int((data.tallies.rows["bytes"] + data.tallies.rows["blocks"] > 0).sum()),
             findings=findings(data),
             threshold=threshold_text(data),
+            not_judged=not_judged(data),
             comparison=comparison,
             film=film,
             cap=SIZE_CAP,

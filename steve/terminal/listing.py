@@ -266,14 +266,20 @@ def _flat(found: Any, name: str) -> Iterator[tuple[str, Any]]:
 
 
 def text(
-    title: str, rows: Rows, columns: Sequence[Column], top: int | None, plain: bool, order: str | None = None
+    title: str,
+    rows: Rows,
+    columns: Sequence[Column],
+    top: int | None,
+    plain: bool,
+    order: str | None = None,
+    nothing: str = "nothing",
 ) -> str:
     """The table as text, with a remark on the rows left out. top: the number of rows to show; None: TOP. plain:
-    without colours."""
+    without colours. nothing: shown if there are no rows."""
     from steve.terminal.tables import render
 
     most = TOP if top is None else top
-    parts = [table(title, list(cut(rows, most)[: most + 1]), columns, order)] if len(rows) else [title, "(nothing)"]
+    parts = [table(title, list(cut(rows, most)[: most + 1]), columns, order)] if len(rows) else [title, f"({nothing})"]
     if len(rows) > most:
         parts.append(f"{len(rows) - most:,} more rows; --top shows more")
     return render(parts, not plain)

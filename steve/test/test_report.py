@@ -458,6 +458,20 @@ def test_findings_are_those_of_the_command(steve: Steve, trace: Callable[..., Pa
         assert f"{row['title']}: " in text and f"{row['blocks']:,} blocks" in text
 
 
+def test_what_a_rule_could_not_judge_is_said(steve: Steve, trace: Callable[..., Path]) -> None:
+    trace("N 4096 64\nend exit\n")
+    why = "the run up to its last New (1 operations) is too short, or too small a part of the whole run"
+    rows = {row["finding"]: row for row in json.loads(steve("findings", "--json", "t.ljt").out)}
+    assert rows["growth"]["not_judged"] == why and rows["growth"]["blocks"] == 0
+    assert rows["temporary_line"]["not_judged"] is None and rows["never_freed"]["not_judged"] is None
+    text = steve("findings", "t.ljt", "--rules", "growth,temporary_line").out
+    assert text.count(f"\n(not judged: {why})\n") == 1 and text.count("\n(nothing)\n") == 1
+    assert json.loads(steve("report", "t.ljt", "--json").out)["not_judged"] == {"growth": why}
+    assert steve("report", "t.ljt", "-o", "r.html").returncode == 0
+    page = " ".join(checked_page(steve.folder / "r.html").text)
+    assert f"Not judged by the rule “Growing”: {why}." in page
+
+
 @functools.cache
 def width_of(text: str) -> float:
     """The width of a label, in pixels for the page's font."""
