@@ -8,7 +8,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 import argparse
 from functools import partial
-from typing import TYPE_CHECKING, Any, Callable, Dict, Hashable, Iterator, List, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, Container, Dict, Hashable, Iterator, List, Optional, Sequence, Union
 
 from steve.parallel import processes
 from steve.system import samples
@@ -18,10 +18,13 @@ from steve.system.messages import note
 from steve.trace.line_numbers import LineNumbers
 from steve.analysis.lives import LifeAnalysis, Nothing
 from steve.analysis.folds import Sums, Table
+from steve.analysis.totals import time_unit
 from steve.parallel.window import Window, located
 from steve.parallel.processes import Pool
 from steve.parallel.rounds import Only, Rounds, analyse_whole, has_shards, path_of, requests_workers
 from steve.trace.places import Places
+from steve.terminal import listing
+from steve.terminal.listing import Column
 from steve.terminal.progress import Progress
 from steve.analysis.filter import explained, parse
 
@@ -276,6 +279,13 @@ class Blocks:
         parts += [f"from '{self.args.begin}'"] if self.args.begin is not None else []
         parts += [f"to '{self.args.end}'"] if self.args.end is not None else []
         return ", ".join(parts) + samples.remark() + imported_remark(self.trace.info()) + missing.remark(self.trace)
+
+    def columns(self, columns: Sequence[Column], of_accesses: Container[str]) -> tuple[Column, ...]:
+        """The columns of a listing, for this trace. of_accesses: those that are not known without loads and stores. What
+        `instructions` counts is the heading of that column."""
+        if missing.accesses(self.trace):
+            columns = listing.unknown(columns, of_accesses)
+        return listing.in_unit(columns, time_unit(self.trace))
 
     def verdict(self, counts_accesses: bool = False) -> int:
         """Report what was wrong with the trace; return the exit status. counts_accesses: the result says little if the

@@ -11,7 +11,7 @@ from steve.analysis import blocks
 from steve.system import samples
 from steve.terminal import listing
 from steve.terminal.listing import Column
-from steve.trace import missing, policy
+from steve.trace import policy
 from steve.trace.places import Line
 from steve.trace.frames import place_text
 
@@ -59,8 +59,12 @@ COLUMNS = (
     Column("line", "", "line number, 0 if unknown"),
     Column("place", "line", "", True),
 )
-# columns that say nothing of a trace without loads and stores
-OF_ACCESSES = ("loads", "stores", "blocks_touched", "cache_lines_touched")
+# columns that are not known of a trace without loads and stores
+OF_ACCESSES = (
+    *(f"{whose}{key}" for whose in ("", "own_", "others_") for key in ACCESSES),
+    "blocks_touched",
+    "cache_lines_touched",
+)
 # columns with standard errors in a sample of the blocks, and their sums
 ESTIMATES = {
     "allocs": "blocks",
@@ -179,6 +183,5 @@ def run(args: argparse.Namespace) -> int:
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args, by_line=True)
     rows = measured(chosen)
-    columns = listing.without(COLUMNS, OF_ACCESSES) if missing.accesses(chosen.trace) else COLUMNS
-    listing.write(args, chosen.title("lines"), rows, columns)
+    listing.write(args, chosen.title("lines"), rows, chosen.columns(COLUMNS, OF_ACCESSES))
     return chosen.verdict()

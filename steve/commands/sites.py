@@ -8,7 +8,7 @@ from steve.analysis import blocks
 from steve.system import samples
 from steve.terminal import listing
 from steve.terminal.listing import Column
-from steve.trace import missing, policy, rollups
+from steve.trace import policy, rollups
 from steve.trace.stacks import SITE
 
 NAME = "sites"
@@ -34,8 +34,8 @@ COLUMNS = (
     Column("shared", "", "number of these blocks that a thread other than their maker accessed"),
     Column("site", "site", f"{SITE}; or what --by names", True),
 )
-# columns that say nothing of a trace without loads and stores
-OF_ACCESSES = ("loads", "stores", "utilisation")
+# columns that are not known of a trace without loads and stores
+OF_ACCESSES = ("loads", "stores", "modifies", "bytes_read", "bytes_written", "utilisation", "shared")
 # columns with standard errors in a sample of the blocks, and their sums
 ESTIMATES = {
     "blocks": "blocks",
@@ -101,8 +101,6 @@ def run(args: argparse.Namespace) -> int:
     rollup = rollups.of_arguments(args, chosen.places)
     rows = rollups.SummedRows(rollup, rollup.merged(sums), row_of)
     del sums
-    columns = rollups.headed(COLUMNS, args.by)
-    if missing.accesses(chosen.trace):
-        columns = listing.without(columns, OF_ACCESSES)
+    columns = chosen.columns(rollups.headed(COLUMNS, args.by), OF_ACCESSES)
     listing.write_ranked(args, chosen.title("allocation sites"), rows.ranked(args.sort), columns)
     return chosen.verdict()

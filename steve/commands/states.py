@@ -30,7 +30,11 @@ COLUMNS = (
     Column("trace", "trace", "number of the trace; 0 in other states"),
     Column("heap", "", "number of the Lua state's heap"),
     Column("entries", "entries", "number of changes from another state to this one"),
-    Column("instructions", "instructions", "instructions of the program executed in this state"),
+    Column(
+        "instructions",
+        "instructions",
+        "instructions of the program executed in this state; nanoseconds in a trace of ljtrace run",
+    ),
     Column("share", "%", "these instructions in percent of all"),
     Column("allocs", "allocs", "blocks made in this state"),
     Column("alloc_bytes", "bytes", "bytes that News and Resizes requested in this state"),
@@ -44,6 +48,8 @@ COLUMNS = (
     Column("starts", "", "where the trace starts", True),
     Column("start", "starts at", "", True),
 )
+# columns that are not known of a trace without loads and stores
+OF_ACCESSES = ("loads", "stores", "modifies", "bytes_read", "bytes_written")
 EXAMPLES = f"""\
 The instructions of all rows add up to those of the trace. A thread is in the state that it reported last. The
 instructions between two events are attributed to the thread of the first event. --where selects the blocks whose
@@ -97,5 +103,5 @@ def run(args: argparse.Namespace) -> int:
                 "share": blocks.share(row["instructions"], total),
             }
         )
-    listing.write(args, chosen.title("states of the Lua virtual machine"), rows, COLUMNS)
+    listing.write(args, chosen.title("states of the Lua virtual machine"), rows, chosen.columns(COLUMNS, OF_ACCESSES))
     return chosen.verdict()

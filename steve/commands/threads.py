@@ -27,6 +27,8 @@ COLUMNS = (
     Column("bytes_read", "", "bytes that the thread reads"),
     Column("bytes_written", "", "bytes that the thread writes"),
 )
+# columns that are not known of a trace without loads and stores
+OF_ACCESSES = ("shared_blocks", "loads", "stores", "modifies", "bytes_read", "bytes_written")
 # columns with standard errors in a sample of the blocks, and their sums
 ESTIMATES = {
     "allocs": "blocks",
@@ -80,5 +82,5 @@ def run(args: argparse.Namespace) -> int:
     made, freed = chosen.sum_with_accesses("thread", "free_thread")
     tables = (made, freed, chosen.lives.thread_accesses())
     rows = join(*[blocks.merged(sums, lambda thread: thread) for sums in tables], chosen.trace.info())
-    listing.write(args, chosen.title("threads"), rows, COLUMNS)
+    listing.write(args, chosen.title("threads"), rows, chosen.columns(COLUMNS, OF_ACCESSES))
     return chosen.verdict()

@@ -40,6 +40,8 @@ COLUMNS = (
         True,
     ),
 )
+# columns that are not known of a trace without loads and stores
+OF_ACCESSES = ("loads", "stores", "modifies", "bytes_read", "bytes_written", "utilisation")
 # columns with standard errors in a sample of the blocks, and their sums
 ESTIMATES = {
     "blocks": "blocks",
@@ -96,5 +98,5 @@ def run(args: argparse.Namespace) -> int:
     found = blocks.merged(sums, TYPE_NAMES.__getitem__)
     total = sum(row["bytes"] for row in found.values())
     rows = [row_of(str(name), row, total) for name, row in found.items()]
-    listing.write(args, chosen.title("types of blocks"), rows, COLUMNS)
+    listing.write(args, chosen.title("types of blocks"), rows, chosen.columns(COLUMNS, OF_ACCESSES))
     return chosen.verdict()

@@ -15,7 +15,11 @@ WINDOW = 1_000_000  # operations of a window, by default
 COLUMNS = (
     Column("first", "operation", "number of the window's first operation"),
     Column("operations", "", "operations in the window; the last window may be shorter"),
-    Column("instructions", "instructions", "instructions executed up to the end of the window"),
+    Column(
+        "instructions",
+        "instructions",
+        "instructions executed up to the end of the window; nanoseconds in a trace of ljtrace run",
+    ),
     Column("accesses", "accesses", "loads, stores and modifications in the window"),
     Column("bytes", "bytes", "bytes accessed in the window, each counted once"),
     Column("lines", "lines", "cache lines of 64 bytes accessed in the window"),
@@ -24,6 +28,8 @@ COLUMNS = (
     Column("live_bytes", "live", "bytes of blocks alive at the end of the window"),
     Column("share", "% of live", "bytes accessed in percent of the live bytes; over 100 if accessed blocks were freed"),
 )
+# columns that are not known of a trace without loads and stores
+OF_ACCESSES = ("accesses", "bytes", "lines", "line_bytes", "blocks", "share")
 EXAMPLES = f"""\
 A window is a fixed number of operations (News, Frees, Resizes, Loads, Stores, Modifies); windows do not overlap.
 With --where, the trace is read twice, and windows still count the operations of all blocks.
@@ -69,5 +75,6 @@ def run(args: argparse.Namespace) -> int:
         }
         for row in (dict(zip(found.dtype.names, values)) for values in found.tolist())
     ]
-    listing.write(args, chosen.title(f"working set in windows of {args.window:,} operations"), rows, COLUMNS)
+    columns = chosen.columns(COLUMNS, OF_ACCESSES)
+    listing.write(args, chosen.title(f"working set in windows of {args.window:,} operations"), rows, columns)
     return chosen.verdict(counts_accesses=True)

@@ -37,11 +37,23 @@ class Column(NamedTuple):
     """The value is a string: left-aligned, sorted ascending."""
     is_group: bool = False
     """The value is a dictionary of dictionaries; rows cannot be sorted by it."""
+    is_unknown: bool = False
+    """The trace does not have the value: null in JSON, empty in CSV."""
+
+
+def unknown(columns: Sequence[Column], keys: Container[str]) -> tuple[Column, ...]:
+    """The columns; those of `keys` are not known of this trace: tables leave them out, JSON and CSV have no value."""
+    return tuple(column._replace(head="", is_unknown=True) if column.key in keys else column for column in columns)
 
 
 def without(columns: Sequence[Column], keys: Container[str]) -> tuple[Column, ...]:
     """The columns; tables leave out those of `keys`."""
     return tuple(column._replace(head="") if column.key in keys else column for column in columns)
+
+
+def in_unit(columns: Sequence[Column], unit: str) -> tuple[Column, ...]:
+    """The columns; `unit` is the heading of those that say `instructions`, which is what times count in most traces."""
+    return tuple(column._replace(head=unit) if column.head == "instructions" else column for column in columns)
 
 
 class Rows(Protocol):
@@ -213,7 +225,7 @@ def csv_parts(rows: Rows, columns: Sequence[Column]) -> Iterator[str]:
     """The text of the CSV file, BATCH rows at a time."""
     keys = [column.key for column in recorded(columns)] + list(samples.fact())
     yield _csv_lines([keys])
-    for some in _batches(rows):
+    for some in _batches(rows, columns):
         yield _csv_lines(
             [by_name(row[key]) if isinstance(row[key], dict) else row[key] for key in keys] for row in some
         )
@@ -235,15 +247,25 @@ def json_parts(rows: Rows, columns: Sequence[Column]) -> Iterator[str]:
     keys = [column.key for column in recorded(columns)]
     keys += list(samples.facts({}))
     before = "["
-    for some in _batches(rows):
+    for some in _batches(rows, columns):
         yield before + json.dumps([{key: row[key] for key in keys} for row in some], indent=1)[1:-2]
         before = ","
     yield "\n]\n" if len(rows) else "[]\n"
 
 
-def _batches(rows: Rows) -> Iterator[list[dict]]:
-    batches = (rows[i : i + BATCH] for i in range(0, len(rows), BATCH))
-    return map(estimated, batches) if samples.are_read() else batches
+def _batches(rows: Rows, columns: Sequence[Column]) -> Iterator[list[dict]]:
+    nulls = dict.fromkeys(column.key for column in columns if column.is_unknown)
+    for i in range(0, len(rows), BATCH):
+        some = [_with_nulls(row, nulls) for row in rows[i : i + BATCH]] if nulls else rows[i : i + BATCH]
+        yield estimated(some) if samples.are_read() else some
+
+
+def _with_nulls(row: dict, nulls: dict[str, None]) -> dict:
+    """The row without values that are not known, and without their standard errors."""
+    if "standard_errors" in row:
+        errors = {key: error for key, error in row["standard_errors"].items() if key not in nulls}
+        row = {**row, "standard_errors": errors}
+    return {**row, **nulls}
 
 
 def facts_csv(found: dict[str, Any]) -> str:

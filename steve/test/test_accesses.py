@@ -3,6 +3,7 @@ runs.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+import csv
 import json
 import tempfile
 from collections.abc import Callable
@@ -294,3 +295,42 @@ def test_reuse_of_many_lines(steve: Steve, trace) -> None:
     assert [(row["cache_lines"], row["misses"]) for row in rows][-2:] == [(32768, 4 * lines), (65536, lines)]
     sampled = json.loads(steve("reuse", "t.ljt", "--json", "--sample", "8").out)[-1]
     assert abs(sampled["misses"] - lines) < lines / 20 and sampled["cache_lines"] == 65536
+
+
+NATIVE = "info recorder native\ninfo time_unit nanoseconds\nthread 1\ntime 5\nN 4096 64\ntime 9\nF 4096\nend exit\n"
+# of each command, the columns that are not known without loads and stores, and the headings of its table
+UNKNOWN = {
+    "sites": ({"utilisation", "shared"}, "blocks bytes at peak at end lifetime site"),
+    "types": ({"utilisation"}, "blocks bytes % of bytes frees at peak at end lifetime type"),
+    "threads": ({"shared_blocks"}, "thread name allocs bytes frees foreign at peak at end"),
+    "states": (set(), "state trace entries nanoseconds % allocs bytes freed starts at"),
+    "lines": (
+        {f"{whose}_{key}" for whose in ("own", "others") for key in ("loads", "stores", "modifies")}
+        | {f"{whose}_bytes_{how}" for whose in ("own", "others") for how in ("read", "written")}
+        | {"blocks_touched", "cache_lines_touched"},
+        "allocs bytes frees at peak at end line",
+    ),
+}
+
+
+@pytest.mark.parametrize("command", UNKNOWN)
+def test_accesses_that_were_not_recorded_are_unknown(steve: Steve, trace, command: str) -> None:
+    trace(NATIVE)
+    keys, heads = UNKNOWN[command]
+    keys = keys | {"loads", "stores", "modifies", "bytes_read", "bytes_written"}
+    (row,) = json.loads(steve(command, "--json", "t.ljt").out)
+    assert {key for key, value in row.items() if value is None} == keys
+    (line,) = csv.DictReader(steve(command, "--csv", "t.ljt").out.splitlines())
+    assert line.keys() == row.keys() and all(line[key] == "" for key in keys)
+    assert f" {heads} " in f" {' '.join(steve(command, 't.ljt').out.split())} "
+    trace(NATIVE.replace("info recorder native\n", "").replace("time 9\n", "L 4096 8\ntime 9\n"))
+    (row,) = json.loads(steve(command, "--json", "t.ljt").out)
+    assert (row["loads"], row["stores"], row["bytes_read"]) == (1, 0, 8) and None not in row.values()
+
+
+def test_the_working_set_of_a_trace_without_accesses(steve: Steve, trace) -> None:
+    trace(NATIVE)
+    (row,) = json.loads(steve("workingset", "--json", "t.ljt").out)
+    known = {"first": 0, "operations": 2, "instructions": 9, "live_bytes": 0}
+    assert row == {**dict.fromkeys(("accesses", "bytes", "lines", "line_bytes", "blocks", "share")), **known}
+    assert "operation nanoseconds live" in " ".join(steve("workingset", "t.ljt").out.split())
