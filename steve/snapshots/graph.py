@@ -179,6 +179,20 @@ class Selection:
             self.trace.forget_snapshot(number)
 
 
+def _remedy(facts: dict[str, str]) -> str:
+    """How a recording gets a snapshot. Not every recorder takes one in all ways."""
+    if facts.get("attached") == "yes":
+        return (
+            "Lua scripts cannot take one in a recording of `ljtrace attach`. Start the program by `ljtrace run` and take one "
+            "with ljtrace.snapshot(), or record it with `valgrind --tool=ljtrace --universe=at-exit`"
+        )
+    if facts.get("recorder") == "native":
+        return (
+            "take one with ljtrace.snapshot(), or record the program with `valgrind --tool=ljtrace --universe=at-exit`"
+        )
+    return "record it with --universe=at-exit or take one with ljtrace.snapshot()"
+
+
 def read(trace: Trace, wanted: str | None = None, tick: Callable | None = None) -> Universe:
     """Read a trace and return one of its snapshots.
 
@@ -187,9 +201,7 @@ def read(trace: Trace, wanted: str | None = None, tick: Callable | None = None) 
     choice = Selection(trace, wanted)
     trace.skim(tick, choice)
     if not choice.names:
-        raise SteveError(
-            f"{trace.name}: has no snapshot; record it with --universe=at-exit or take one with " "ljtrace.snapshot()"
-        )
+        raise SteveError(f"{trace.name}: has no snapshot; {_remedy(trace.info())}")
     if choice.best < 0:
         known = ", ".join(f"'{name}'" for name in choice.names[:20]) + ", ..." * (len(choice.names) > 20)
         raise SteveError(f"{trace.name}: no snapshot '{wanted}'; there are: {known}")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -77,6 +78,20 @@ def test_text_and_choice(steve: Any, trace: Callable) -> None:
     assert wrong.returncode == 1 and "'early', 'late'" in wrong.err
     none = steve("universe", trace("N 16 16\nend exit\n", "none.ljt"))
     assert none.returncode == 1 and "--universe" in none.err
+
+
+@pytest.mark.parametrize(
+    ("facts", "remedy"),
+    [
+        ("", "record it with --universe=at-exit or take one with ljtrace.snapshot()"),
+        ("info recorder native\n", "take one with ljtrace.snapshot(), or record the program with `valgrind"),
+        ("info recorder native\ninfo attached yes\n", "`ljtrace attach`. Start the program by `ljtrace run`"),
+    ],
+)
+def test_how_a_recording_gets_a_snapshot(steve: Any, trace: Callable, facts: str, remedy: str) -> None:
+    trace(f"{facts}N 4096 64\nend exit\n")
+    none = steve("universe", "t.ljt")
+    assert none.returncode == 1 and "has no snapshot; " in none.err and remedy in none.err
 
 
 def test_kinds_are_the_sums_of_types(steve: Any, trace: Callable) -> None:
