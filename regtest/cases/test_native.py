@@ -319,6 +319,33 @@ def test_help_and_version() -> None:
     nothing = run(["ljtrace"])
     assert nothing.status == 1 and "ljtrace attach [OPTIONS] PID" in nothing.complaint
     assert "--stack-depth=N" in good(["ljtrace", "run", "--help"]).text
-    assert good(["ljtrace", "run", "--version"]).text.startswith("ljtrace ")
+    version = good(["ljtrace", "run", "--version"]).text.strip()
+    assert version.startswith("ljtrace ")
+    valgrind = good(["valgrind", "--version"]).text.strip()
+    assert good(["ljtrace", "--version"]).text == f"{version} ({valgrind})\n"
     assert run(["ljtrace", "run"]).status == 125
     assert (BUILD / "ljtrace/ljtrace-run").exists()
+
+
+@pytest.mark.parametrize(
+    ("word", "command"),
+    [
+        *((word, "run") for word in ("runn", "rrun", "rum", "un", "ru", "rnu")),
+        *((word, "attach") for word in ("atach", "attatch", "attahc", "attach_")),
+        ("detahc", "detach"),
+        *((word, None) for word in ("runnn", "r", "record", "attack-it", "de")),
+    ],
+)
+def test_a_command_that_is_misspelt(word: str, command: str | None, tmp_path: Path) -> None:
+    done = run(["ljtrace", word, "true"], cwd=tmp_path)
+    means = f"ljtrace: {word}: no such command or program; did you mean `ljtrace {command}`?"
+    assert done.status == 127 and (done.complaint.strip() == means) == (command is not None)
+
+
+def test_a_program_whose_name_is_like_a_command(tmp_path: Path) -> None:
+    (tmp_path / "runn").write_text("#!/bin/sh\necho ran\n")
+    (tmp_path / "runn").chmod(0o755)
+    path = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    for argv in (["ljtrace", "runn"], ["ljtrace", tmp_path / "runn"], ["ljtrace", "--trace-mem=no", "runn"]):
+        done = run(argv, env=path, cwd=tmp_path)
+        assert "did you mean" not in done.complaint and done.text == "ran\n", done.complaint
