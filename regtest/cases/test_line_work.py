@@ -7,13 +7,17 @@ with sets, sharing nothing with steve's kernel except the reader.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+import argparse
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from steve.analysis import blocks
 from steve.kernels._lives import Lives
+from steve.report.collect import ReportAnalysis
 from steve.trace._memtrace import (
     CALL,
     FREE,
@@ -104,6 +108,24 @@ def test_counts_are_those_of_the_construction(tmp_path: Path) -> None:
     # three elements stored by the line that made the table: 8 bytes each
     assert more[OWN]["own_stores"] >= 3 * n and more[OWN]["own_bytes_written"] >= 3 * 8 * n
     assert more[OWN]["blocks_touched"] == n
+
+
+@pytest.mark.parametrize("options", ((), ("-joff",)))
+def test_the_report_has_the_same_bytes(options: tuple[str, ...], tmp_path: Path) -> None:
+    """It counts the accesses of sites, and moves those that belong to Lua instructions."""
+    path = recorded(tmp_path, SCRIPT % 300, *options)
+    wanted: dict[str, Counter[tuple[str, int]]] = {"bytes_read": Counter(), "bytes_written": Counter()}
+    for row in json.loads(steve("lines", path, "--json").text):
+        for name, sums in wanted.items():
+            sums[row["file"], row["line"] if row["file"] else 0] += row[name]
+    parser = argparse.ArgumentParser()
+    blocks.add_arguments(parser)
+    blocks.add_shards(parser)
+    analysis = blocks.Blocks("report", parser.parse_args([str(path)])).over_trace(partial(ReportAnalysis, by_line=True))
+    found = {(file, line): amounts for file, of_file in analysis.work().items() for line, amounts in of_file.items()}
+    assert any(file.endswith("script.lua") and line == READ for file, line in found)
+    for place in found.keys() | {place for sums in wanted.values() for place, n in sums.items() if n and place[1]}:
+        assert found.get(place) == (wanted["bytes_read"][place], wanted["bytes_written"][place]), place
 
 
 def maker_lines(reader: Reader) -> dict[int, dict[int, int]]:
