@@ -39,7 +39,7 @@ OTHER = {
     "&": "|", "|": "&", "^": "|", "<<": ">>", ">>": "<<", "&&": "||", "||": "&&",
     "+=": "-=", "-=": "+=", "|=": "&=", "&=": "|=", "^=": "|=", "<<=": ">>=", ">>=": "<<=",
 }  # fmt: skip
-WITHOUT_RESULT = re.compile(rb"\b(assert|static_assert|free|prefetch\w*|__builtin_prefetch)\s*\(")
+WITHOUT_RESULT = re.compile(rb"\b(assert|static_assert|free|prefetch\w*|fetch_soon|__builtin_prefetch)\s*\(")
 
 
 def places(path: Path, arguments: list[str]) -> list[Mutation]:
