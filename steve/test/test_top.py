@@ -3,6 +3,7 @@ regtest/cases/test_top.py shows it in a real terminal.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+import fcntl
 import json
 from pathlib import Path
 from collections.abc import Callable
@@ -82,6 +83,30 @@ def test_numbers_are_those_of_the_trace(live: LiveTrace, steve: Any) -> None:
     assert (now.live, now.blocks, now.peak, now.allocated, now.allocs) == (350, 2, 100350, 100350, 3)
     assert now.threads == [(1, 100300), (2, 50)]
     assert [(name, round(share)) for name, share in now.states] == [("outside Lua", 50), ("INTERP", 50)]
+
+
+def test_a_trace_that_grows_faster_than_it_is_read(trace: Callable, tmp_path: Path) -> None:
+    """What is written meanwhile is left for later."""
+    news = "".join(f"time {1000 + i}\nN {4096 + 64 * i} 32\n" for i in range(20_000))
+    written = trace(f"thread 1\n{news}end exit\n", "all.ljt", 50).read_bytes()
+    part = len(written) // 10
+    with (tmp_path / "growing.ljt").open("wb", buffering=0) as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # as a recorder does
+        file.write(written[:part])
+        growing = LiveTrace(file.name, Policy())
+        note = growing._note
+
+        def grows() -> None:
+            note()
+            file.write(written[file.tell() :][:part])
+
+        growing._note = grows  # type: ignore[method-assign]
+        growing.read_all()
+        assert not growing.complete and 1000 < growing.history.held // 32 < 3000
+        growing._note = note  # type: ignore[method-assign]
+        file.write(written[file.tell() :])
+    growing.read_all()
+    assert growing.complete and growing.history.held // 32 == 20_000
 
 
 def test_keys() -> None:
