@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Callable, Dict, List, NamedTuple, Optional, Tu
 import numpy as np
 
 from steve.trace._memtrace import BADFREE, BADFREE_NAMES, BEYOND, FREE, FREED, HOW_MASK, KERNEL, KIND_NAMES, NEW, RESIZE
+from steve.terminal.units import counted
 
 if TYPE_CHECKING:
     from steve.trace._memtrace import Trace
@@ -246,7 +247,7 @@ def text(findings: List[dict], top: int) -> str:
     parts = []
     for found in findings:
         parts.append(
-            f"{found['title']}: {found['errors']:,} in {len(found['contexts']):,} contexts\n" f"  ({found['rule']})"
+            f"{found['title']}: {found['errors']:,} in {counted(len(found['contexts']), 'context')}\n  ({found['rule']})"
         )
         parts += [line for context in found["contexts"][:top] for line in lines_of(context)]
         if len(found["contexts"]) > top:

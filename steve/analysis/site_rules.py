@@ -16,6 +16,7 @@ import numpy as np
 
 from steve.analysis.rules import PEAKS_HELD, PEAKS_REQUESTED
 from steve.trace.rollups import Sums
+from steve.terminal.units import counted
 
 if TYPE_CHECKING:
     from steve.kernels._site_sums import SiteSums
@@ -66,9 +67,9 @@ def growth(rows: np.ndarray, run: Run, thresholds: Mapping[str, float]) -> Judge
     steps = parts - 2  # between the beginning of the second part and that of the last
     found = np.zeros(len(rows), FOUND)
     if parts < FEWEST_PARTS or steps < thresholds["parts"]:
+        length = counted(run.before_frees, "operation")
         return Judgement(
-            found,
-            f"the run up to its last New ({run.before_frees:,} operations) is too short, or too small a part of the whole run",
+            found, f"the run up to its last New ({length}) is too short, or too small a part of the whole run"
         )
     garbage = np.zeros(len(rows), bool)
     for judged in (steps, max(int(thresholds["parts"]), -(-steps // 2))):

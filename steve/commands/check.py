@@ -178,9 +178,12 @@ def text(chosen: blocks.Blocks, report: dict) -> str:
     lines = [line(name, finding) for name, finding in report["rules"].items()]
     crossing = report["crossing"]
     if crossing["count"]:
-        lines.append(
-            f"note     {crossing['count']} accesses end beyond the block they begin in; " + str(example(crossing))
+        end = (
+            "access ends beyond the block it begins"
+            if crossing["count"] == 1
+            else "accesses end beyond the block they begin"
         )
+        lines.append(f"note     {crossing['count']} {end} in; {example(crossing)}")
     if "lost" in report:
         lines.append(f"note     {missing.text(chosen.trace)}")
     verdict = "sound" if report["sound"] else "NOT SOUND"

@@ -22,6 +22,7 @@ from steve.system.output import Output
 from steve.analysis.folds import Together
 from steve.analysis.rules import DEFAULTS, PINNED_PAGES, RULES, SITE_RULES, Rule, limits, site_limits
 from steve.trace.stacks import SITE
+from steve.terminal.units import counted
 
 if TYPE_CHECKING:
     from steve.analysis.program_errors import Faults
@@ -265,12 +266,14 @@ def lines(text: str) -> str:
 
 def heading(found: dict) -> str:
     """The title of the table of one rule."""
-    accesses = "accesses not recorded" if found["accesses"] is None else f"{found['accesses']:,} accesses"
+    accesses = (
+        "accesses not recorded" if found["accesses"] is None else counted(found["accesses"], "access", "accesses")
+    )
     notes = [found["rule"], f"what usually helps: {found['help']}"]
     if found["not_judged"] and found["sites"]:
         notes.append(f"not judged: {found['not_judged']}")
     return (
-        f"{found['title']}: {found['blocks']:,} blocks, {found['bytes']:,} bytes "
+        f"{found['title']}: {counted(found['blocks'], 'block')}, {counted(found['bytes'], 'byte')} "
         f"({listing.cell(found['share'])}%), {accesses}\n" + "\n".join(map(lines, notes))
     )
 

@@ -16,6 +16,7 @@ from steve.analysis.folds import both, columns
 from steve.terminal.listing import Column, count
 from steve.trace import policy
 from steve.trace.stacks import SITE
+from steve.terminal.units import counted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -182,6 +183,7 @@ def run(args: argparse.Namespace) -> int:
     found = candidates(chosen, args)
     site_name = chosen.places.listed_sites(args)
     lives = ranked(found, args.sort, site_name)
-    title = f"{len(lives):,} blocks of {int(lives['size'].sum()):,} bytes live for {args.share:g}% or more"
+    size = counted(int(lives["size"].sum()), "byte")
+    title = f"{counted(len(lives), 'block')} of {size} live for {args.share:g}% or more"
     listing.write_ranked(args, chosen.title(title), Rows(lives, chosen.totals["operations"], site_name), COLUMNS)
     return chosen.verdict()

@@ -19,6 +19,7 @@ from steve.analysis.lost import Reached
 from steve.analysis.reachable import AT_EXIT, RETURNED, Survivors, sums_of
 from steve.trace.stacks import SITE
 from steve.analysis.filter import fields_of
+from steve.terminal.units import counted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -236,7 +237,7 @@ def state_of(chosen: blocks.Blocks) -> str:
 def heading(live: rollups.Sums, reach: Reachability, state: str) -> str:
     """The heading of the table. live: sums of the blocks alive at the end; state: of state_of()."""
     count, size = (int(live.rows[key].sum()) for key in ("live_blocks", "live_bytes"))
-    title = f"{count:,} blocks of {size:,} bytes {state}{c_text(reach)}"
+    title = f"{counted(count, 'block')} of {counted(size, 'byte')} {state}{c_text(reach)}"
     if reach.lua is None:
         return title
     held, lost = lua_bytes(reach.lua)

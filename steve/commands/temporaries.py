@@ -14,6 +14,7 @@ from steve.analysis.folds import Sums, Table
 from steve.terminal.listing import Column, count
 from steve.trace import policy, rollups
 from steve.trace.stacks import SITE
+from steve.terminal.units import counted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -70,7 +71,7 @@ def sums_of(chosen: blocks.Blocks, args: argparse.Namespace) -> list[Table]:
 def title(count: int, args: argparse.Namespace) -> str:
     """The heading of the table. count: the number of temporaries."""
     rule = "before the next New" if args.within is None else f"within {args.within:,} operations"
-    return f"{count:,} blocks freed {rule}"
+    return f"{counted(count, 'block')} freed {rule}"
 
 
 def row_of(found: dict) -> dict:

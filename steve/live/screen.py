@@ -9,6 +9,7 @@ from typing import NamedTuple
 from steve.live.trace import LiveTrace
 from steve.live.view import METRICS, Metric, View
 from steve.terminal.tables import number, printable, size
+from steve.terminal.units import counted
 
 BARS = "▁▂▃▄▅▆▇█"
 KEYS = "q quit  s sort  b by  p pause  / filter  h help"
@@ -104,8 +105,8 @@ class Screen:
         right = f"{state}  {duration(now.nanoseconds)}"
         command = self.live.trace.info().get("command") or self.live.trace.name
         left = cut(f"steve top  {command}", width - len(right) - 2)
-        text = f"live {size(now.live)}  peak {size(now.peak)}  {number(now.blocks)} blocks"
-        rates = f"allocated {size(now.allocated)}, {size(self._rates[0])}/s  {number(now.allocs)} blocks, "
+        text = f"live {size(now.live)}  peak {size(now.peak)}  {counted(now.blocks, 'block')}"
+        rates = f"allocated {size(now.allocated)}, {size(self._rates[0])}/s  {counted(now.allocs, 'block')}, "
         rates += f"{number(int(self._rates[1]))}/s"
         threads = [f"#{thread} {size(value)}" for thread, value in now.threads]
         states = [f"{name} {share:.0f}%" for name, share in now.states]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from markupsafe import Markup
 
-from steve.terminal.units import human_bytes, human_count
+from steve.terminal.units import counted, human_bytes, human_count
 from steve.report.collect import TraceData
 from steve.report.svg import Plot, binary_ticks, decimal_ticks
 
@@ -60,7 +60,7 @@ def _strip_text(row: np.void) -> str:
         )
     )
     return (
-        f"up to operation {end:,}: at most {human_bytes(most)} in {blocks:,} blocks; "
+        f"up to operation {end:,}: at most {human_bytes(most)} in {counted(blocks, 'block')}; "
         f"here {news:,} new, {frees:,} freed, {reads:,} reads, {writes:,} writes"
     )
 

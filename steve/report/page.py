@@ -19,7 +19,7 @@ from markupsafe import Markup
 
 from steve.system import samples
 from steve.system.errors import SteveError
-from steve.terminal.units import human_bytes, human_count, human_ns, human_ns_or_less
+from steve.terminal.units import counted, human_bytes, human_count, human_ns, human_ns_or_less
 from steve.report.charts import Drawing, blocks_over_time, lifetimes, memory_over_time, size_lifetime_map
 from steve.report.collect import TraceData, clean, runs
 from steve.report.comparison import Comparison
@@ -107,7 +107,10 @@ def _heap_metrics(data: TraceData) -> list[HeaderNumber]:
     return [
         _bytes_metric("peak of live memory", t["peak_bytes"], peak, error["peak_bytes"]),
         _bytes_metric(
-            "live at the end", t["live_bytes"], f"in {t['live_blocks']:,} blocks never freed", error["live_bytes"]
+            "live at the end",
+            t["live_bytes"],
+            f"in {counted(t['live_blocks'], 'block')} never freed",
+            error["live_bytes"],
         ),
         _bytes_metric(
             "allocated", t["allocated"], "all bytes ever asked for; a resize asks for its new size", error["allocated"]
@@ -219,6 +222,7 @@ def environment() -> Any:
         ns=human_ns,
         ns_or_less=human_ns_or_less,
         group=lambda n: f"{n:,}",
+        counted=counted,
         sentence=lambda text: text[:1].upper() + text[1:],
     )
     return environment

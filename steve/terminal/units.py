@@ -1,4 +1,4 @@
-"""Numbers with units: bytes, counts and times, rounded for people.
+"""Numbers with units: bytes, counts and times, rounded for people; and whole numbers with a noun.
 
 The functions can be used as tick formatters of matplotlib, which passes the position of the tick as second
 argument; it is ignored.
@@ -6,6 +6,11 @@ argument; it is ignored.
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 from __future__ import annotations
+
+
+def counted(n: int, noun: str, nouns: str = "") -> str:
+    """A number with its noun: '1 block', '1,234 blocks'. nouns: the plural, if it is not the noun with an s."""
+    return f"{n:,} {noun if n == 1 else nouns or noun + 's'}"
 
 
 def human_bytes(n: float, _pos: object = None) -> str:

@@ -7,7 +7,7 @@ import { compared, movers, totalOf, treeOf } from "../report/page/changes_data";
 import type { Data, Sum } from "../report/page/data";
 import { Columns, SUMS } from "../report/page/data";
 import { collectedIn, interpolated, shareCollected } from "../report/page/axis";
-import { bytesText, shareText, timeText } from "../report/page/format";
+import { bytesText, noun, shareText, timeText } from "../report/page/format";
 import {liveByRow, masked, maskOf, METRICS, sumsByGroup, total, totalsOf} from "../report/page/query";
 import { rowsOf } from "../report/page/rollups";
 import { fromFragment, initialState, toFragment } from "../report/page/state";
@@ -131,6 +131,8 @@ test("numbers", () => {
   assert.deepEqual([...new Columns(Uint8Array.of(5, 172, 2), 0).next(2)], [5, 300]);
   assert.equal(bytesText(1536), "1.50 KiB");
   assert.equal(bytesText(0), "0 B");
+  assert.deepEqual([0, 1, 2].map(n => noun(n, "block")), ["blocks", "block", "blocks"]);
+  assert.deepEqual([1, 5].map(n => noun(n, "access", "accesses")), ["access", "accesses"]);
   assert.equal(shareText(1, 3), "33.3%");
   assert.equal(shareText(1, 30000), "<0.1%");
 });

@@ -326,6 +326,6 @@ def test_without_accesses_rules_about_them_are_left_out(steve: Steve, trace) -> 
     trace("N 4096 8\nF 4096\nend exit\n")
     result = steve("findings", "t.ljt")
     assert "the trace holds no accesses; left out: capacity, never_touched" in result.out + result.err
-    assert "Short-lived: 1 blocks" in result.out
+    assert "Short-lived: 1 block, 8 bytes" in result.out
     assert steve("findings", "t.ljt", "--rules", "x").returncode == 2
     assert steve("findings", "t.ljt", "--idle", "101").returncode == 2

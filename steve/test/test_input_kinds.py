@@ -226,7 +226,7 @@ def test_commands_that_count_accesses_say_if_there_are_none(
 
 def test_what_a_detached_program_holds_may_still_be_freed(steve: Steve, trace: Callable[..., Path]) -> None:
     for end, words in (("exit", "never freed"), ("detached", "not freed before the recording ended")):
-        assert f"1 blocks of 64 bytes {words}" in steve("leaks", trace(f"N 4096 64\nend {end}\n")).out
+        assert f"1 block of 64 bytes {words}" in steve("leaks", trace(f"N 4096 64\nend {end}\n")).out
 
 
 # ---- classic text with what fits no block -------------------------------------------------------
@@ -261,7 +261,7 @@ def test_crossing_accesses_are_reported(steve: Steve) -> None:
     checked = json.loads(steve("check", "--json", "-", stdin=STRAY.encode()).out)
     assert checked["sound"] is True and checked["crossing"]["count"] == 1
     assert (checked["crossing"]["addr"], checked["crossing"]["size"]) == (4108, 8)
-    assert "1 accesses end beyond the block" in steve("check", "-", stdin=STRAY.encode()).out
+    assert "1 access ends beyond the block" in steve("check", "-", stdin=STRAY.encode()).out
     found = {row["finding"]: row for row in json.loads(steve("findings", "--json", "-", stdin=STRAY.encode()).out)}
     assert found["beyond_end"]["errors"] == 1
     (context,) = found["beyond_end"]["contexts"]

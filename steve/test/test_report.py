@@ -288,7 +288,7 @@ def test_timeline_is_bounded_and_keeps_the_peak(steve: Steve, trace: Callable[..
     page = checked_page(steve.folder / "r.html")
     text = " ".join(page.text)
     assert "peak 977 KiB" in text and "operation 1,554" in text
-    assert len(re.findall(r"at most 977 KiB in 1 blocks", text)) == 3, "one interval in each of the drawings"
+    assert len(re.findall(r"at most 977 KiB in 1 block;", text)) == 3, "one interval in each of the drawings"
 
 
 # -- the page ----------------------------------------------------------------------------------
@@ -460,7 +460,7 @@ def test_findings_are_those_of_the_command(steve: Steve, trace: Callable[..., Pa
 
 def test_what_a_rule_could_not_judge_is_said(steve: Steve, trace: Callable[..., Path]) -> None:
     trace("N 4096 64\nend exit\n")
-    why = "the run up to its last New (1 operations) is too short, or too small a part of the whole run"
+    why = "the run up to its last New (1 operation) is too short, or too small a part of the whole run"
     rows = {row["finding"]: row for row in json.loads(steve("findings", "--json", "t.ljt").out)}
     assert rows["growth"]["not_judged"] == why and rows["growth"]["blocks"] == 0
     assert rows["temporary_line"]["not_judged"] is None and rows["never_freed"]["not_judged"] is None

@@ -51,7 +51,7 @@ def text(trace: Trace) -> str:
 def remark(trace: Trace) -> str:
     """The same in short for a heading; "" if nothing is missing."""
     total = sum(counts(trace).values())
-    return f" ({total:,} events are missing)" if total else ""
+    return f" ({total:,} {'event is' if total == 1 else 'events are'} missing)" if total else ""
 
 
 def accesses(trace: Trace) -> str:

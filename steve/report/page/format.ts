@@ -17,6 +17,8 @@ export const bytesText = (value: number): string => scaled(value, 1024, BINARY);
 export const countText = (value: number): string => scaled(value, 1000, DECIMAL);
 export const timeText = (nanoseconds: number): string => nanoseconds === 0 ? "0" : nanoseconds < 1e9
   ? scaled(nanoseconds, 1000, ["ns", "µs", "ms"]) : `${(nanoseconds / 1e9).toFixed(nanoseconds < 1e10 ? 2 : 1)} s`;
+/** The noun of a number: 1 block, 2 blocks. */
+export const noun = (value: number, one: string, many = `${one}s`): string => value === 1 ? one : many;
 export const exactText = (value: number): string => Math.round(value).toLocaleString("en-US");
 
 export function shareText(part: number, whole: number): string {

@@ -5,7 +5,7 @@ import { load } from "./data";
 import { collectedIn, interpolated } from "./axis";
 import { byId, make } from "./dom";
 import { Flame } from "./flame";
-import { bytesText, countText, exactText, shareText } from "./format";
+import { bytesText, countText, exactText, noun, shareText } from "./format";
 import type {Filter, Metric, Rollup} from "./query";
 import {maskOf, masked, METRICS, sumsByGroup, total, totalsOf} from "./query";
 import { rowsOf, rowText } from "./rollups";
@@ -212,7 +212,7 @@ class Page {
     byId("explore-totals").replaceChildren(...METRICS.map(metric => {
         const {bytes, blocks} = totals[metric];
         const isAccess = metric === "reads" || metric === "writes",
-              counted = isAccess ? "accesses" : "blocks";
+              counted = isAccess ? noun(blocks, "access", "accesses") : noun(blocks, "block");
         if (isAccess && !data.accesses)
             return make("div", {class : "x-total"}, make("dt", {}, SHORT_TEXTS[metric]), make("dd", {}, "–"),
                         make("dd", {class : "muted"}, "not recorded"));
