@@ -26,7 +26,15 @@ from steve.terminal.units import human_bytes, human_count, human_ns
 
 NAME = "compare"
 HELP = "rank allocators on an ops file by repeated measurements, with intervals"
-EXAMPLES = """\
+USUAL = "glibc"  # what a program uses if nobody selects another one
+# the allocators that a program can be started with, and what LD_PRELOAD names for it
+PRELOADED = {
+    "jemalloc": "libjemalloc.so.2",
+    "mimalloc": "libmimalloc.so.2",
+    "tcmalloc": "libtcmalloc_minimal.so.4",
+    "tbbmalloc": "libtbbmalloc_proxy.so.2",
+}
+EXAMPLES = f"""\
 Every allocator is measured once in each round, in fresh processes and in random order. The table has medians over the
 rounds with 95% intervals (bootstrap). All allocators have a heap of the same size. OPS-compare.png shows time against
 space, the frontier, and the latencies of single operations.
@@ -47,9 +55,10 @@ columns of the table:
 
 The lines below the table name the allocators on the frontier, and those that are certainly better than glibc, which a
 program uses if you select no other. `steve-replay --list` says which are libraries and which are references. A
-program tries a library without a change: LD_PRELOAD=libjemalloc.so.2 PROGRAM, or libmimalloc.so.2,
-libtcmalloc_minimal.so.4, libtbbmalloc_proxy.so.2 (Debian 12: packages libjemalloc2, libmimalloc2.0,
-libtcmalloc-minimal4, libtbbmalloc2). To choose among these: --allocator glibc,jemalloc,mimalloc,tcmalloc,tbbmalloc.
+program tries a library without a change: LD_PRELOAD={PRELOADED["jemalloc"]} PROGRAM, or {PRELOADED["mimalloc"]},
+{PRELOADED["tcmalloc"]}, {PRELOADED["tbbmalloc"]} (Debian 12: packages libjemalloc2, libmimalloc2.0,
+libtcmalloc-minimal4, libtbbmalloc2). If others were measured, too, a line says which ones these are. To choose
+among them: --allocator {",".join((USUAL, *PRELOADED))}.
 
 With --threads=1,2,4 the threads of OPS (steve ops --threads) are replayed on so many real ones instead, and the table
 and the figure OPS-threads.png show operations in a second. Operations on one block keep their order. columns: remote,
@@ -189,9 +198,6 @@ HEADINGS = (
 )
 
 
-USUAL = "glibc"  # what a program uses if nobody selects another one
-
-
 def _better(result: Comparison, places: Places, measure: str) -> str:
     """The allocators that are certainly better than the usual one by "time" or "resident", and by how much."""
 
@@ -213,6 +219,19 @@ def _against_usual(result: Comparison, time: Places, space: Places) -> list[str]
     ]
 
 
+def _to_preload(result: Comparison) -> list[str]:
+    """The line that says which of the allocators a program can be started with; none if that is all of them."""
+    names = [entry.name for entry in result.entries]
+    if not set(names) - {USUAL, *PRELOADED}:
+        return []
+    found = ", ".join(sorted(name for name in names if name in PRELOADED))
+    others = "all others" if USUAL not in names else f"all others but {USUAL}"
+    return [
+        f"a program can be started with {found or 'none of these'} (LD_PRELOAD: see `steve help compare`); {others} are for "
+        "comparison only"
+    ]
+
+
 def _table(result: Comparison) -> str:
     time, space = result.places("time"), result.places("resident")
     rows = [_row(entry, result, time, space) for entry in sorted(result.entries, key=lambda e: e.time.value)]
@@ -225,6 +244,7 @@ def _table(result: Comparison) -> str:
         f"{human_ns(result.clock_cost)}; {left_out:,.0f} single timings were left out because the thread was preempted",
         f"the frontier of time and space: {', '.join(entry.name for entry in result.frontier())}",
         *_against_usual(result, time, space),
+        *_to_preload(result),
     ]
     missing = result.without_hardware()
     if missing:

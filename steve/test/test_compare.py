@@ -28,7 +28,7 @@ from steve.plots.style import drawing
 STAND_IN = """#!/usr/bin/python3 -SE
 import os, sys
 
-TIMES = {"null": 5, "fast": 20, "twin": 20, "slow": 40, "hungry": 30, "starved": 1, "broken": 1, "glibc": 40}
+TIMES = {"null": 5, "fast": 20, "twin": 20, "slow": 40, "hungry": 30, "starved": 1, "broken": 1, "glibc": 40, "mimalloc": 30}
 args = sys.argv[1:]
 
 def show(answer):  # importing json and random would take longer than all the rest
@@ -152,6 +152,23 @@ def test_what_is_better_than_the_usual_one(stand_in: Path) -> None:
     assert sorted(name for name, _ in found) == ["fast", "twin"] and all(40 < float(less) < 75 for _, less in found)
     assert smaller == "certainly less memory: slow (33.3% less)"
     assert "certainly" not in compare(stand_in / "app-ops", "--allocator", "fast,twin", "--rounds", 5).stdout
+
+
+@pytest.mark.parametrize(
+    ("allocators", "said"),
+    [
+        ("glibc,mimalloc", None),
+        (
+            "glibc,mimalloc,fast",
+            "mimalloc (LD_PRELOAD: see `steve help compare`); all others but glibc are for comparison only",
+        ),
+        ("fast,slow", "none of these (LD_PRELOAD: see `steve help compare`); all others are for comparison only"),
+    ],
+)
+def test_what_a_program_can_be_started_with(stand_in: Path, allocators: str, said: str | None) -> None:
+    lines = compare(stand_in / "app-ops", "--allocator", allocators, "--rounds", 5).stdout.splitlines()
+    start = "a program can be started with "
+    assert [line.removeprefix(start) for line in lines if line.startswith(start)] == ([said] if said else [])
 
 
 def test_failures_do_not_stop_the_others(stand_in: Path) -> None:
