@@ -9,6 +9,7 @@ way is the start itself: that a command imports what it needs. The tests of the 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import atexit
+import ctypes
 import gc
 import importlib
 import json
@@ -119,6 +120,8 @@ def end(main: Callable[[list[str]], int], arguments: list[str]) -> NoReturn:
         traceback.print_exc()
     finally:
         sys.stderr.flush()
+        if "COVERAGE_PROCESS_START" in os.environ:
+            ctypes.CDLL(None).exit(status)  # which writes the counters of C, too
         os._exit(status)
 
 

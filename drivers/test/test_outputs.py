@@ -8,6 +8,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import stat
@@ -32,6 +33,20 @@ def _small(tmp_path: Path) -> Path:
 
 def measure(ops: Path, out: Path, *more: object) -> subprocess.CompletedProcess[str]:
     return replay("-q", "-a", "firstfit", "--allocstats", ops, "-o", out, "--passes", 1, *more)
+
+
+def test_what_a_measurement_prints(small: Path, tmp_path: Path) -> None:
+    out = tmp_path / 'a "result" \\ \t\x01'
+    words = ["-a", "firstfit", "--allocstats", small, "-o", out, "--passes", 1]
+    p = replay(*words, "--json")
+    said = json.loads(p.stdout)
+    assert p.returncode == 0 and (said["driver"], said["result"], said["error"]) == ("firstfit", str(out), "")
+    assert (said["complete"], said["points"], said["operations"], said["live_peak"]) == (True, 3, 3, 48)
+    assert replay(*words).stdout.startswith("firstfit: 3 operations, heap ")
+    p = replay("-a", "firstfit", "--places", small, "-o", out, "--at", 2, "--json")
+    assert json.loads(p.stdout) == {"driver": "firstfit", "operations": 2, "page": 4096}
+    p = replay("-a", "firstfit", "--places", small, "-o", out, "--at", 4)
+    assert p.returncode == 1 and "has only 3 operations (N, F and R)" in p.stderr
 
 
 def leftovers(folder: Path) -> list[str]:

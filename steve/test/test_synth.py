@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import subprocess
 from pathlib import Path
 
@@ -247,3 +248,30 @@ def test_wrong_usage(tmp_path: Path) -> None:
     ):
         done = synth(tmp_path, *arguments)
         assert message in done.stderr and done.returncode in (1, 2), (arguments, done.stderr)
+
+
+def test_what_it_prints(original: Path, tmp_path: Path) -> None:
+    text = synth(tmp_path, "--like", str(original), "-o", "like-ops").stdout
+    assert re.search(r"^like-ops: [\d,]+ operations, [\d,]+ blocks, live peak [\d.]+ [KM]iB$", text, re.MULTILINE)
+    assert "\nlike " in text and "Kolmogorov-Smirnov distances: " in text and "runs of Frees 0." in text
+    assert re.search(r"^ *to 64 B +[\d,]+ +[\d,]+ +0\.\d+ +[\d.]+% +[\d.]+%$", text, re.MULTILINE)
+    text = synth(
+        tmp_path, "robson", "--live", "1M", "--largest", "4K", "--allocators", "firstfit", "-o", "r-ops"
+    ).stdout
+    assert re.search(r"^bound: [\d.]+ [KM]iB, ", text, re.MULTILINE)
+    assert re.search(r"^firstfit: [\d.]+ [KM]iB, [\d.]+% of the bound$", text, re.MULTILINE)
+    assert re.search(r"^figure: .*\.png$", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "complaint"),
+    (
+        ("--times", "0", "is not a factor from above 0 to a million"),
+        ("--stretch", "much", "is not a factor from above 0 to a million"),
+        ("--threads", "0", "is not a whole number from 1 on"),
+        ("--live", "1X", "is not a number of bytes"),
+    ),
+)
+def test_numbers_that_are_none(option: str, value: str, complaint: str, tmp_path: Path) -> None:
+    done = synth(tmp_path, "--model", "m.json", option, value)
+    assert done.returncode == 2 and complaint in done.stderr
