@@ -216,6 +216,9 @@ def test_the_defaults_are_kept_if_nothing_is_better_on_both_parts(bad: str, monk
     assert choice.recommended == choice.reference != choice.contender
     part = {"whole": "the whole file", "rest": "the rest"}[bad]
     assert choice.verdict(choice.contender) == f"not better than glibc on {part}"
+    text = _text(Result(choice, []))
+    assert f"\nkeep the defaults of glibc: no option set is certainly better for {choice.goal}\n" in text
+    assert f"\n  the best of the others, {choice.contender.name}: not better than glibc on {part}" in text
 
 
 @pytest.mark.parametrize("counted", [False, True], ids=["time", "replays"])
@@ -229,6 +232,9 @@ def test_a_budget_is_exceeded_by_one_replay_at_most(
     assert found.tried == len(tried) and not tried & set(found.not_tried)
     assert set(singles(choice.reference.allocator, False)) <= tried | set(found.not_tried)
     assert bool(found.not_tried) == (budget < 700)
+    text = _text(Result(choice, []))
+    assert (f"not tried within the budget: {len(found.not_tried)} of " in text) == (budget < 700)
+    assert ("--replays try more" in text) == (counted and budget < 700)
     for one in choice.rows:  # what was replayed too rarely is not recommended
         if min(choice.whole.count(one), choice.held_out.count(one)) < 5:
             assert one != choice.recommended or one == choice.reference
