@@ -7,7 +7,9 @@
  */
 #include "ljtrace/symbols/names.h"
 #include "ljtrace/symbols/nesting.h"
+#include <ctype.h>
 #include <dwarf.h>
+#include <inttypes.h>
 #include <libiberty/demangle.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,14 +82,19 @@ struct name {
     size_t length;
 };
 
-static void append(struct name *n, const char *part)
+static void append_bytes(struct name *n, const char *part, size_t length)
 {
-    size_t length = strlen(part), room = sizeof n->text - 1 - n->length;
+    const size_t room = sizeof n->text - 1 - n->length;
     if (length > room)
         length = room;
     memcpy(n->text + n->length, part, length);
     n->length += length;
     n->text[n->length] = 0;
+}
+
+static void append(struct name *n, const char *part)
+{
+    append_bytes(n, part, strlen(part));
 }
 
 static bool has_flag(Dwarf_Die *die, unsigned name)
@@ -158,20 +165,38 @@ static bool is_full(const struct name *n, unsigned level)
 
 /* -- parameters -- */
 
-/* Compilers write the names of C's types in several ways. */
+/* Compilers write the names of C's types in several ways: theirs, and the one that demanglers write. */
+static const char *const s_names[][2] = {{"long int", "long"},
+                                         {"long unsigned int", "unsigned long"},
+                                         {"long long int", "long long"},
+                                         {"long long unsigned int", "unsigned long long"},
+                                         {"short int", "short"},
+                                         {"short unsigned int", "unsigned short"},
+                                         {"__int128 unsigned", "unsigned __int128"}};
+enum { NAMES = sizeof s_names / sizeof *s_names };
+
 static const char *base_name(const char *name)
 {
-    static const char *const s_names[][2] = {{"long int", "long"},
-                                             {"long unsigned int", "unsigned long"},
-                                             {"long long int", "long long"},
-                                             {"long long unsigned int", "unsigned long long"},
-                                             {"short int", "short"},
-                                             {"short unsigned int", "unsigned short"},
-                                             {"__int128 unsigned", "unsigned __int128"}};
-    for (size_t i = 0; i < sizeof s_names / sizeof *s_names; i++)
+    for (size_t i = 0; i < NAMES; i++)
         if (strcmp(name, s_names[i][0]) == 0)
             return s_names[i][1];
     return name;
+}
+
+static bool is_of_word(char c)
+{
+    return isalnum((unsigned char)c) || c == '_';
+}
+
+/* Which of these types does a text begin with? NAMES = none */
+static size_t base_name_at(const char *text)
+{
+    for (size_t i = 0; i < NAMES; i++) {
+        const size_t length = strlen(s_names[i][0]);
+        if (strncmp(text, s_names[i][0], length) == 0 && !is_of_word(text[length]))
+            return i;
+    }
+    return NAMES;
 }
 
 /* Remove what does not belong to the type of a function: const and volatile of a parameter itself. */
@@ -249,22 +274,106 @@ static bool is_constant(Dwarf_Die *function)
 
 /* -- types -- */
 
-/* A pointer to a function or an array is written around its name. */
+/* The numbers of elements of an array: [3][4]; [] if they are not known. */
+static void append_bounds(struct name *n, Dwarf_Die *array)
+{
+    Dwarf_Die child;
+    for (int none = dwarf_child(array, &child); none == 0; none = dwarf_siblingof(&child, &child)) {
+        Dwarf_Attribute attribute;
+        Dwarf_Word count = 0;
+        char text[32] = "[]";
+        if (dwarf_tag(&child) != DW_TAG_subrange_type)
+            continue;
+        if (dwarf_formudata(dwarf_attr(&child, DW_AT_count, &attribute), &count) == 0)
+            snprintf(text, sizeof text, "[%" PRIu64 "]", (uint64_t)count);
+        else if (dwarf_formudata(dwarf_attr(&child, DW_AT_upper_bound, &attribute), &count) == 0)
+            snprintf(text, sizeof text, "[%" PRIu64 "]", (uint64_t)count + 1);
+        append(n, text);
+    }
+}
+
+/* What a pointer or a reference points to, and its sign. Functions and arrays are written around the sign. to: NULL =
+ * void */
+static void append_pointed(struct scopes *s, struct name *n, Dwarf_Die *to, const char *sign, unsigned level)
+{
+    Dwarf_Die inner, bare = to ? unqualified(*to) : (Dwarf_Die){0};
+    const int tag = to ? dwarf_tag(&bare) : 0;
+    const bool around = tag == DW_TAG_subroutine_type || tag == DW_TAG_array_type;
+    if (!around) {
+        append_type(s, n, to, level + 1);
+        append(n, sign);
+        return;
+    }
+    append_type(s, n, type_of(&bare, &inner) ? &inner : NULL, level + 1);
+    append(n,
+           dwarf_tag(to) == DW_TAG_const_type && dwarf_tag(&inner) != DW_TAG_const_type ? " const (" : " (");
+    append(n, sign);
+    append(n, tag == DW_TAG_array_type ? ") " : ")");
+    if (tag == DW_TAG_array_type) {
+        append_bounds(n, &bare);
+    } else {
+        append_parameters(s, n, &bare, level);
+        append(n, is_constant(&bare) ? " const" : "");
+    }
+}
+
 static void append_pointer(struct scopes *s, struct name *n, Dwarf_Die *type, const char *sign,
                            unsigned level)
 {
-    Dwarf_Die to, result;
+    Dwarf_Die to;
+    append_pointed(s, n, type_of(type, &to) ? &to : NULL, sign, level);
+}
+
+/* A pointer to a member of a class: the class is a part of its sign. */
+static void append_member_pointer(struct scopes *s, struct name *n, Dwarf_Die *type, unsigned level)
+{
+    struct name sign = {.length = 0};
+    Dwarf_Die class, to, bare;
+    Dwarf_Attribute attribute;
+    if (dwarf_attr(type, DW_AT_containing_type, &attribute) && dwarf_formref_die(&attribute, &class))
+        append_type(s, &sign, &class, level + 1);
+    append(&sign, "::*");
     const bool known = type_of(type, &to);
-    if (known && dwarf_tag(&to) == DW_TAG_subroutine_type) {
-        append_type(s, n, type_of(&to, &result) ? &result : NULL, level + 1);
-        append(n, " (");
-        append(n, sign);
-        append(n, ")");
-        append_parameters(s, n, &to, level);
-        return;
+    bare = known ? unqualified(to) : (Dwarf_Die){0};
+    if (!known || dwarf_tag(&bare) != DW_TAG_subroutine_type) {
+        append_type(s, n, known ? &to : NULL, level + 1);
+        append(n, " ");
+        append(n, sign.text);
+    } else {
+        append_pointed(s, n, &to, sign.text, level);
     }
-    append_type(s, n, known ? &to : NULL, level + 1);
-    append(n, sign);
+}
+
+/* -- templates -- */
+
+/* Is it a name with the arguments of a template? */
+static bool is_instance(const char *name)
+{
+    const size_t length = strlen(name);
+    return length && name[length - 1] == '>' && strncmp(name, "operator", 8) != 0;
+}
+
+/* A text in which C's types are written as demanglers do. */
+static void append_text(struct name *n, const char *text)
+{
+    for (const char *at = text; *at;) {
+        const bool begins = at == text || !is_of_word(at[-1]);
+        const size_t i = begins ? base_name_at(at) : NAMES;
+        if (i < NAMES)
+            append(n, s_names[i][1]);
+        else
+            append_bytes(n, at, 1);
+        at += i < NAMES ? strlen(s_names[i][0]) : 1;
+    }
+}
+
+/* A name. GCC writes C's types among the arguments of a template in its own way. */
+static void append_named(struct scopes *s, struct name *n, const char *name)
+{
+    if (is_cplusplus(s) && is_instance(name))
+        append_text(n, name);
+    else
+        append(n, name);
 }
 
 static void append_qualified(struct scopes *s, struct name *n, Dwarf_Die *type, const char *word,
@@ -301,8 +410,12 @@ static void append_type(struct scopes *s, struct name *n, Dwarf_Die *type, unsig
     case DW_TAG_rvalue_reference_type:
         append_pointer(s, n, type, "&&", level);
         break;
+    case DW_TAG_ptr_to_member_type:
+        append_member_pointer(s, n, type, level);
+        break;
     case DW_TAG_array_type:
-        append_qualified(s, n, type, " []", level);
+        append_qualified(s, n, type, " ", level);
+        append_bounds(n, type);
         break;
     case DW_TAG_base_type:
     case DW_TAG_unspecified_type:
@@ -311,7 +424,7 @@ static void append_type(struct scopes *s, struct name *n, Dwarf_Die *type, unsig
     default:
         append_scopes(s, n, type, level + 1);
         if (name && *name)
-            append(n, name);
+            append_named(s, n, name);
         else
             append_unnamed(s, n, type, level + 1);
     }
@@ -345,7 +458,7 @@ static void append_scope(struct scopes *s, struct name *n, Dwarf_Die *scope, uns
         append(n, name ? name : "");
         append_parameters(s, n, &declaration, level + 1);
     } else if (name && *name) {
-        append(n, name);
+        append_named(s, n, name);
     } else if (tag == DW_TAG_namespace) {
         append(n, "(anonymous namespace)");
     } else {
@@ -401,12 +514,6 @@ static void append_scopes(struct scopes *s, struct name *n, Dwarf_Die *die, unsi
 /* -- names of functions -- */
 
 /* An instance of a template is shown with the type that it returns. */
-static bool is_instance(const char *name)
-{
-    const size_t length = strlen(name);
-    return length && name[length - 1] == '>' && strncmp(name, "operator", 8) != 0;
-}
-
 static void append_function(struct scopes *s, struct name *n, Dwarf_Die *die, const char *name)
 {
     Dwarf_Die declaration = declaration_of(*die), type;
@@ -416,7 +523,7 @@ static void append_function(struct scopes *s, struct name *n, Dwarf_Die *die, co
     }
     if (!is_c(s))
         append_scopes(s, n, &declaration, 0);
-    append(n, name);
+    append_named(s, n, name);
     if (is_cplusplus(s)) {
         append_parameters(s, n, &declaration, 0);
         append(n, is_constant(&declaration) ? " const" : "");

@@ -5,6 +5,7 @@ of C++ are those of libstdc++.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+import json
 import re
 import shutil
 import subprocess
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from support import INSTALLED_VALGRIND, SOURCE, good, record
+from support import INSTALLED_VALGRIND, SOURCE, good, record, steve
 from views import (
     BLOCKS,
     BYTES,
@@ -281,3 +282,19 @@ def test_heaptracks_own_recording(program: str, made: Callable[[str], Path], tmp
     assert len(blocks) >= 8 and {key: (blocks[key], sizes[key]) for key in blocks} == {
         key: pair for key, pair in expected.items() if key in blocks
     }
+
+
+@pytest.mark.parametrize("compiler", ("g++", "clang++"))
+def test_functions_without_a_mangled_name(compiler: str, tmp_path: Path) -> None:
+    """Static functions that were inlined are named by their types, as nm names those of the same program that were not."""
+    if not runs(compiler):
+        pytest.skip(f"{compiler} is not installed (package {PACKAGES.get(compiler, compiler)})")
+    source = SOURCES / "signatures.cc"
+    good([compiler, "-O1", "-g", "-o", tmp_path / "inlined", source])
+    good([compiler, "-O0", "-DAPART", "-c", "-o", tmp_path / "apart.o", source])
+    symbols = good(["nm", "--demangle", tmp_path / "apart.o"]).text.splitlines()
+    wanted = {symbol.split(maxsplit=2)[2] for symbol in symbols if "takes_" in symbol}
+    trace = record(tmp_path / "t.ljt", [tmp_path / "inlined"], "--trace-mem=no")
+    rows = json.loads(steve("sites", trace.path, "--json", "--names=full", "--by=function").text)
+    found = {row["site"].rpartition(" (signatures.cc")[0] for row in rows if "takes_" in row["site"]}
+    assert found == wanted and len(wanted) == 15
