@@ -175,11 +175,14 @@ static void stop_server(const struct attach *a)
 
 /* -- the program -- */
 
-static const char *what_failed(long result)
+static const char *what_failed(const struct attach *a, long result)
 {
+    static char busy[96];
     switch (result) {
     case ATTACHED_BUSY:
-        return "it is recorded already; end that recording first: ljtrace detach";
+        snprintf(busy, sizeof busy, "it is recorded already; end that recording first: ljtrace detach %d",
+                 a->target.pid);
+        return busy;
     case ATTACHED_NO_RING:
         return "it cannot reach this process: it is in another network namespace (a container); run ljtrace "
                "inside of it";
@@ -204,7 +207,7 @@ static bool begin(struct attach *a)
     const char *wrong = inject(&a->target, a->library, ATTACHED_BEGIN, text, &result);
     stop_server(a);
     if (!wrong && result != ATTACHED_DONE)
-        wrong = what_failed(result);
+        wrong = what_failed(a, result);
     if (wrong)
         complain("cannot attach to process %d: %s", a->target.pid, wrong);
     return !wrong;

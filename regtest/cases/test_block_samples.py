@@ -233,12 +233,14 @@ def test_lua_with_garbage_collection(jit: str, tmp_path: Path) -> None:
         error = found["standard_errors"][group][name]
         assert abs(found[group][name] - found["exact"][key]) <= 4 * error, f"{key}: {found}"
     assert found["events"]["free"] > 0.5 * found["events"]["new"] and found["events"]["load"] > 0
+    assert b"accesses by LuaJIT's interpreter have no line" in steve("lines", path).err
     leaks = json.loads(steve("leaks", "--json", path, "--where", 'heap = "lua"').text)
     assert not leaks, "the state is closed"
 
 
 def test_views_agree_and_say_that_they_estimate(recordings: tuple[Path, list[Path]]) -> None:
     path = recordings[1][0]
+    assert b"have no line" not in steve("lines", path).err, "a program in C"
     totals = summary(path)
     views = {
         view: json.loads(steve(view, "--json", *options, path).text)

@@ -5,7 +5,9 @@ compared by their differences within each round, because what slows the machine 
 certain if the bootstrap interval of the median difference does not contain 0. Its level is 95% for all pairs together
 (Bonferroni), so one pair of 45 has an interval of 99.9%.
 
-With few rounds such intervals are a little too short: of 11 rounds, 93 of 100 contain the true median.
+With few rounds such intervals are a little too short: of 11 rounds, 93 of 100 contain the true median. And chance alone
+gives all differences of a pair the same sign in one of 2^(rounds - 1) cases. So there are rounds enough only if this, for
+all pairs together, is one case in 20 at most; with fewer, only differences that are equal in all rounds are certain.
 
 A place is a range: from 1 + the number of allocators that are certainly better, to n - the number of those that are
 certainly worse. Allocators whose order is not known share places.
@@ -14,6 +16,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
@@ -114,6 +117,12 @@ def ratio(values: list[float], base: list[float], seed: int = 1) -> Median:
     return Median(float(np.median(upper) / np.median(lower)), *_interval(medians, LEVEL), len(upper))
 
 
+def rounds_needed(count: int) -> int:
+    """The rounds that it takes to be certain of differences between so many allocators."""
+    pairs = count * (count - 1) // 2
+    return 1 + math.ceil(math.log2(max(pairs, 1) / (1 - LEVEL)))
+
+
 def places(rounds: dict[str, list[float]], seed: int = 1) -> Places:
     """Compare by name the values of all rounds; every name has one for each round."""
     import numpy as np
@@ -122,7 +131,12 @@ def places(rounds: dict[str, list[float]], seed: int = 1) -> Places:
     order = sorted(values, key=lambda name: float(np.median(values[name])))
     pairs = list(combinations(order, 2))
     level = 1 - (1 - LEVEL) / max(len(pairs), 1)
-    better = [(a, b) for a, b in pairs if _interval(_resampled(values[b] - values[a], seed), level)[0] > 0]
+
+    def is_certain(differences: np.ndarray) -> bool:
+        enough = len(differences) >= rounds_needed(len(order)) or np.ptp(differences) == 0
+        return enough and _interval(_resampled(differences, seed), level)[0] > 0
+
+    better = [(a, b) for a, b in pairs if is_certain(values[b] - values[a])]
     above = {name: sum(b == name for _, b in better) for name in order}
     below = {name: sum(a == name for a, _ in better) for name in order}
     return Places(order, better, {name: (1 + above[name], len(order) - below[name]) for name in order})

@@ -10,7 +10,7 @@ import os
 from typing import Any
 
 from steve.allocstats.compare import COUNTS, HARDWARE, LATENCIES, SPACES, Comparison, Entry, compare
-from steve.allocstats.intervals import Median, Places
+from steve.allocstats.intervals import Median, Places, rounds_needed
 from steve.allocstats.replay import Driver, Replay, choose, left_out
 from steve.allocstats.runner import Failure, heap_bytes
 from steve.allocstats.throughput import Curve, Throughput, throughput
@@ -27,6 +27,7 @@ from steve.terminal.units import human_bytes, human_count, human_ns
 NAME = "compare"
 HELP = "rank allocators on an ops file by repeated measurements, with intervals"
 USUAL = "glibc"  # what a program uses if nobody selects another one
+ROUNDS = 11  # at least, unless the user asks for fewer
 # the allocators that a program can be started with, and what LD_PRELOAD names for it
 PRELOADED = {
     "jemalloc": "libjemalloc.so.2",
@@ -41,12 +42,14 @@ space, the frontier, and the latencies of single operations.
 
 columns of the table:
   place     2-4: two allocators are certainly faster, and all but four certainly slower; equal ranges are ties. A
-            difference is certain if it does not vanish in the interval of the differences within the rounds
+            difference is certain if it does not vanish in the interval of the differences within the rounds, and if
+            the rounds are so many that chance alone does not give it the same sign in all (11 for ten allocators)
   time      CPU time of an operation in a replay without single timings, without what the replay itself costs. It
             includes a write to each page of new blocks, so the page faults that a program would have
   p50 to max  times of single operations; `<10 ns`: less than the step of the clock
   resident  most bytes in pages that were touched; space: its place in order of these
-  mapped    bytes obtained from the system at that moment
+  mapped    bytes obtained from the system at that moment, which is another one for each allocator; less than resident
+            if pages were left that are still in memory. `optimal` counts live bytes only and has no memory: 0 B
   inside    percent of the resident bytes that are in blocks beyond the requested sizes (internal fragmentation)
   headers   percent that are headers of blocks
   outside   percent in pages between blocks: free chunks, tables, headers that the allocator does not tell
@@ -83,7 +86,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="bytes (K, M, G) or a multiple of the live peak (default %(default)s)",
     )
     parser.add_argument(
-        "--rounds", metavar="N", default="11", help="measurements of each allocator, 5 to 999 (default %(default)s)"
+        "--rounds",
+        metavar="N",
+        help="measurements of each allocator, 5 to 999 (default: 11, or more if it takes more to be certain)",
     )
     parser.add_argument(
         "--seed", metavar="N", default="1", help="seed of the order in the rounds (default %(default)s)"
@@ -219,6 +224,17 @@ def _against_usual(result: Comparison, time: Places, space: Places) -> list[str]
     ]
 
 
+def _of_few_rounds(result: Comparison) -> list[str]:
+    """The line that says that there are too few rounds."""
+    count = len(result.real)
+    if count < 2 or result.rounds >= rounds_needed(count):
+        return []
+    return [
+        f"{result.rounds} rounds are too few to be certain of a difference in time between {count} allocators; it takes "
+        f"{rounds_needed(count)}"
+    ]
+
+
 def _to_preload(result: Comparison) -> list[str]:
     """The line that says which of the allocators a program can be started with; none if that is all of them."""
     names = [entry.name for entry in result.entries]
@@ -244,6 +260,7 @@ def _table(result: Comparison) -> str:
         f"{human_ns(result.clock_cost)}; {left_out:,.0f} single timings were left out because the thread was preempted",
         f"the frontier of time and space: {', '.join(entry.name for entry in result.frontier())}",
         *_against_usual(result, time, space),
+        *_of_few_rounds(result),
         *_to_preload(result),
     ]
     missing = result.without_hardware()
@@ -360,7 +377,8 @@ def _report(args: argparse.Namespace, figures: list[str], failures: list[Failure
 
 def run(args: argparse.Namespace) -> int:
     """Exit status 0, or 1 if an allocator failed for another reason than running out of memory."""
-    rounds, seed = _number("--rounds", args.rounds, 5, 999), _number("--seed", args.seed, 0, 2**63)
+    rounds = None if args.rounds is None else _number("--rounds", args.rounds, 5, 999)
+    seed = _number("--seed", args.seed, 0, 2**63)
     options = () if args.timeout is None else (f"--timeout={_number('--timeout', args.timeout, 0, 10**6)}",)
     stem, formats = _target(args)
     replay = Replay()
@@ -375,8 +393,9 @@ def run(args: argparse.Namespace) -> int:
         if args.threads:
             workers = _workers(args.threads)
             options += (f"--heap={max([heap, *(driver.least_heap for driver in drivers)])}",)
-            curves = throughput(replay, args.ops, drivers, workers, rounds, seed, options, progress)
+            curves = throughput(replay, args.ops, drivers, workers, rounds or ROUNDS, seed, options, progress)
         else:
+            rounds = rounds or max(ROUNDS, rounds_needed(len(drivers)))
             result = compare(replay, args.ops, drivers, heap, rounds, seed, options, progress)
     if args.threads:
         figures, failures = draw_throughput(curves, stem, formats), curves.failures

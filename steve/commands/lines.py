@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from steve.analysis import blocks
 from steve.system import samples
+from steve.system.messages import note
 from steve.terminal import listing
 from steve.terminal.listing import Column
-from steve.trace import policy
+from steve.trace import missing, policy
 from steve.trace.places import Line
 from steve.trace.frames import place_text
 
@@ -88,6 +89,12 @@ examples:
   steve lines app.ljt --sort bytes_read --top 10
   steve lines app.ljt --where 'site ~ "parser"' --json
 """
+
+
+WITHOUT_INSTRUCTIONS = (
+    "in a sample of the blocks, accesses by LuaJIT's interpreter have no line: they are in the row [luajit]. Record without "
+    "--sample-blocks to have them by line"
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -179,9 +186,21 @@ def measured(chosen: blocks.Blocks) -> list[dict]:
     return list(rows.values())
 
 
+def has_no_instructions(chosen: blocks.Blocks) -> bool:
+    """Does the trace have accesses of Lua's heaps, but not all instructions that made them?"""
+    heaps = range(chosen.trace.counts()["heaps"])
+    return (
+        chosen.trace.sample_every > 0
+        and not missing.accesses(chosen.trace)
+        and any(chosen.places.heap_kind(heap) == "lua" for heap in heaps)
+    )
+
+
 def run(args: argparse.Namespace) -> int:
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args, by_line=True)
     rows = measured(chosen)
     listing.write(args, chosen.title("lines"), rows, chosen.columns(COLUMNS, OF_ACCESSES))
+    if has_no_instructions(chosen):
+        note(NAME, WITHOUT_INSTRUCTIONS, args.quiet)
     return chosen.verdict()

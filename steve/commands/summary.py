@@ -138,8 +138,8 @@ def of_large_blocks(figures: dict) -> str | None:
         f"the estimate of bytes allocated is {100 * abs(difference) / exact:.0f}% {'below' if difference < 0 else 'above'} "
         f"the exact number, more than 2 standard errors{why}. Then the standard errors are too small, and the numbers of "
         "loads, stores and bytes read and written may be as far off or farther, because few blocks often have most "
-        "accesses. --sample-blocks with a larger part, such as 1/10, misses fewer blocks; `ljtrace run --sample`, which "
-        "selects by bytes and records no accesses, misses no large one"
+        "accesses. --sample-blocks with a larger part misses fewer blocks; `ljtrace run --sample`, which selects by bytes "
+        "and records no accesses, misses no large one"
     )
 
 
