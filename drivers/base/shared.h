@@ -69,8 +69,8 @@ struct job {
     uint64_t heap; /* size in bytes */
     struct plan_facts facts;
     uint64_t interval;  /* distance of data points in N, F and R operations; the last operation is one, too */
-    uint64_t
-        peak_point; /* index of the operation of the live peak, which is a data point, too; UINT64_MAX = it is none */
+    /* Index of the operation of the live peak, which is a data point, too; UINT64_MAX = it is none. */
+    uint64_t peak_point;
     uint64_t total_ops; /* N, F and R operations of the whole run, 0 = not known */
     uint64_t seed;
     uint32_t kill_percent; /* 0 = one pass */

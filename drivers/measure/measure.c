@@ -12,10 +12,9 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LOOKS = 256 }; /* how often a replay looks at the number of resident bytes, */
-enum {
-    FINE_LOOKS = 64
-}; /* and also when the live or mapped bytes have grown by such a part beyond those of all looks */
+/* A replay looks at the number of resident bytes so many times, and also when the live or mapped bytes have grown by one
+ * of FINE_LOOKS parts beyond those of all looks. */
+enum { LOOKS = 256, FINE_LOOKS = 64 };
 
 struct measure {
     struct engine *e;

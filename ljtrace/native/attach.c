@@ -237,11 +237,11 @@ static bool end(struct attach *a)
         return true;
     if (!wrong && (result == ATTACHED_NOT || !a->target.library.base))
         wrong = "it is not recorded";
-    if (wrong)
-        set_ending(a, 0);
-    if (wrong)
-        complain("cannot detach from process %d: %s", a->target.pid, wrong);
-    return !wrong;
+    if (!wrong)
+        return true;
+    set_ending(a, 0);
+    complain("cannot detach from process %d: %s", a->target.pid, wrong);
+    return false;
 }
 
 /* -- waiting -- */

@@ -43,8 +43,8 @@ NATIVE_THREAD_LOCAL volatile bool t_has_lock;
 static bool s_dropping; /* the ring was full when it was locked last, and events are dropped then */
 static volatile bool s_quiet; /* no system calls are made for the lock */
 static bool s_has_lost; /* events were dropped since the last LOST record */
-static bool
-    s_ending; /* the recording was about to end when the ring was locked last, and events are dropped then */
+/* The recording was about to end when the ring was locked last; events are dropped then. */
+static bool s_ending;
 /* Events that were dropped because of that. They are lost only if the recording goes on. */
 static uint64_t s_after[RING_LOSSES];
 
