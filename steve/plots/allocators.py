@@ -119,9 +119,9 @@ def _draw_step(axes: Any, files: list[AllocStats]) -> None:
         return
     axes.axhspan(low, step, color=FAINT, alpha=0.45, linewidth=0, zorder=0)
     axes.set_ylim(low, high)
-    text = f"below the step of the clock, {human_ns(step)}: known of means only"
-    at = (0.995, step)
-    axes.text(*at, text, transform=axes.get_yaxis_transform(), color=MUTED, fontsize=8, ha="right", va="top", zorder=4)
+    text = f"grey: below the step of the clock, {human_ns(step)}: known of means only"
+    # below the panel, where no curve runs over it
+    axes.text(1.0, -0.04, text, transform=axes.transAxes, color=MUTED, fontsize=8, ha="right", va="top")
 
 
 def _draw_band(axes: Any, stats: AllocStats, color: str) -> None:

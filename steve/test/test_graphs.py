@@ -541,7 +541,9 @@ def test_figures_of_rounds_have_bands_and_mark_the_step_of_the_clock(tmp_path: P
     for figure, bands in zip(figures, (2, 1)):
         times = figure.axes[0]
         assert len(times.collections) == bands
-        assert any("below the step of the clock, 10 ns" in text.get_text() for text in times.texts)
+        (step,) = [text for text in times.texts if "below the step of the clock, 10 ns" in text.get_text()]
+        figure.canvas.draw()
+        assert step.get_window_extent().y1 < times.get_window_extent().y0, "curves would run over it"
         assert any("medians of 7 rounds" in text.get_text() for text in figure.texts)
     assert any("p50 <10 ns, p99 <10 ns" in text.get_text() for text in figures[1].texts)
 
