@@ -20,8 +20,11 @@ cdef extern from "steve/kernels/lives/cells.h" nogil:
         pass
     struct cells_survivor:
         pass
+    struct cells_bin:
+        pass
     struct cells:
         uint64_t operations, width
+        const cells_bin *bins
         const cell *cells
         const cells_group *groups
         const cells_other *others
@@ -29,6 +32,7 @@ cdef extern from "steve/kernels/lives/cells.h" nogil:
         size_t n_cells, n_groups, n_others, n_survivors
     struct cells_partial:
         uint64_t operations, width
+        const cells_bin *bins
         const cell *cells
         const cells_group *groups
         const cells_other *others
@@ -46,14 +50,17 @@ cdef extern from "steve/kernels/lives/cells.h" nogil:
 
 import numpy as np
 
-MOST = 2000000  # cells of 80 bytes
+MOST = 1500000  # cells of 104 bytes
 SUMS = ("news", "allocated", "frees", "freed", "reads", "writes", "bytes_read", "bytes_written")
+AFTER = ("after_bytes", "after_blocks")
 GROUP = np.dtype([("stack", "u4"), ("heap", "u4"), ("thread", "u2"), ("type", "u2")])
-CELL = np.dtype([("group", "u4"), ("made", "u2"), ("bin", "u2"), *((name, "u8") for name in SUMS)])
+CELL = np.dtype([("group", "u4"), ("made", "u2"), ("bin", "u2"), *((name, "u8") for name in SUMS), *((name, "i8") for name in AFTER),
+                 ("epoch", "u8")])
+BIN = np.dtype([("most", "u8"), ("epoch", "u8"), ("at", "u8")])
 OTHER = np.dtype((np.void, sizeof(cells_other)))
 SURVIVOR = np.dtype((np.void, sizeof(cells_survivor)))
 
-if (GROUP.itemsize, CELL.itemsize) != (sizeof(cells_group), sizeof(cell)):
+if (GROUP.itemsize, CELL.itemsize, BIN.itemsize) != (sizeof(cells_group), sizeof(cell), sizeof(cells_bin)):
     raise ImportError("steve.kernels._cells: column names and cells.h disagree")
 
 
@@ -86,12 +93,12 @@ cdef class BlockCells(Analysis):
         enough(ok)
 
     def partial(self):
-        """(operations, width, cells, groups, others, survivors)."""
+        """(operations, width, bins, cells, groups, others, survivors)."""
         cdef bint ok
         with nogil:
             ok = cells_finish(&self.c) and cells_list_survivors(&self.c)
         enough(ok)
-        return (self.c.operations, self.c.width, array_of(self.c.cells, self.c.n_cells, CELL), self.groups(),
+        return (self.c.operations, self.c.width, self._bins(), array_of(self.c.cells, self.c.n_cells, CELL), self.groups(),
                 array_of(self.c.others, self.c.n_others, OTHER),
                 array_of(self.c.survivors, self.c.n_survivors, SURVIVOR))
 
@@ -102,8 +109,9 @@ cdef class BlockCells(Analysis):
     cdef int join_shard(self, partial) except -1:
         cdef cells_partial to
         cdef bint ok
-        operations, width, found, groups, others, survivors = partial
+        operations, width, bins, found, groups, others, survivors = partial
         to.operations, to.width = operations, width
+        to.bins = <const cells_bin *>data_of(bins)
         to.cells, to.n_cells = <const cell *>data_of(found), len(found)
         to.groups, to.n_groups = <const cells_group *>data_of(groups), len(groups)
         to.others, to.n_others = <const cells_other *>data_of(others), len(others)
@@ -129,6 +137,13 @@ cdef class BlockCells(Analysis):
         """Number of all operations."""
         return self.c.operations
 
+    def _bins(self):
+        return array_of(self.c.bins, CELLS_BINS, BIN)
+
+    def maxima(self):
+        """Array of BIN: the most live bytes in each bin, and the number of operations up to that moment."""
+        return self._bins()[:(self.c.operations + self.c.width - 1) // self.c.width]
+
     def groups(self):
         """Array of GROUP by number."""
         return array_of(self.c.groups, self.c.n_groups, GROUP)
@@ -136,5 +151,5 @@ cdef class BlockCells(Analysis):
     def cells(self):
         """Array of CELL, without those of which all sums are 0, by group and bins."""
         found = array_of(self.c.cells, self.c.n_cells, CELL)
-        found = found[found.view("u8").reshape(len(found), CELL.itemsize // 8)[:, 1:].any(axis=1)]
+        found = found[found.view("u8").reshape(len(found), CELL.itemsize // 8)[:, 1:1 + len(SUMS)].any(axis=1)]
         return found[np.lexsort((found["bin"], found["made"], found["group"]))]

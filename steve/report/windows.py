@@ -3,7 +3,8 @@
 
 They are the cells of steve/kernels/lives/cells.h, with the stacks as a tree of shown frames. The page sums them up
 (steve/report/page/). To bound its size, at most MOST_SITES sites are kept: those with the largest share of any sum. The
-others become one node "others" below their nearest caller that is kept. If the cells take more than MOST_BYTES, bins are
+others become one node "others" below their nearest caller that is kept. The set of their frames is kept, so that
+searches and filters find them, for at most MOST_SETS of these sets. If the cells take more than MOST_BYTES, bins are
 merged.
 
 The form is JSON and columns of numbers, compressed and written as base64. The head of steve/report/page/data.ts
@@ -15,13 +16,14 @@ import base64
 import json
 import struct
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from steve.analysis.totals import time_unit
-from steve.kernels._cells import CELL, SUMS
+from steve.kernels._cells import AFTER, CELL, SUMS
 from steve.trace.frames import is_lua, is_native
 from steve.trace.policy import INLINED
 from steve.trace.rollups import Rollup, Sums
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 NAME_LIMIT = 160  # characters of a name
 MOST_SITES = 2000
 MOST_BYTES = 5 << 19  # of the compressed data
+MOST_SETS, MOST_NAMES = 1000, 100000  # sets of frames of the other sites; numbers of frames in all of them
 LEVEL = 6  # of zlib: 9 takes three times as long for 2% fewer bytes
 CODE = ("C", "Lua", "inlined", "virtual machine")
 ROLLUPS = ("function", "line", "file", "object")
@@ -54,11 +57,13 @@ def clean(text: str, limit: int = NAME_LIMIT) -> str:
 @dataclass
 class Nodes:
     """A tree of frames. Node 0 is the root; parents have smaller numbers than their children. of_sites: by stack id of
-    a site, the node of its blocks; frames: ids of frames, or one of the two numbers below."""
+    a site, the node of its blocks; frames: ids of frames, or one of the two numbers below; known: the stack ids that
+    have nodes of their own."""
 
     parents: np.ndarray
     frames: np.ndarray
     of_sites: np.ndarray
+    known: frozenset[int]
 
 
 OF_OTHERS, OF_NO_STACK = -1, -2  # instead of the id of a frame
@@ -106,7 +111,86 @@ def nodes_of(callers: np.ndarray, frames: np.ndarray, all_sites: np.ndarray, kep
         while caller not in node:
             caller = int(callers[caller])
         of_sites[site] = child(node[caller], OF_OTHERS)
-    return Nodes(np.array(parents, "u4"), np.array(ids, "i8"), of_sites)
+    return Nodes(np.array(parents, "u4"), np.array(ids, "i8"), of_sites, frozenset(node))
+
+
+NOT_KNOWN = -1  # instead of the number of a set: the frames are not known
+
+
+class FrameSets:
+    """The sets of frames of the sites that have no node, below their nearest caller that has one. With these, searches
+    and filters count them, too. Recursive programs have many paths, but few such sets. Set 0 is empty."""
+
+    def __init__(
+        self, callers: np.ndarray, ids: np.ndarray, known: frozenset[int], number: Callable[[int], int]
+    ) -> None:
+        self._callers, self._ids, self._known, self._number = callers, ids, known, number
+        self._numbers = {0: 0}  # by set, which is the sum of a bit for each frame
+        self._next: dict[tuple[int, int], int] = {}  # by set and id of a frame, the set with that frame
+        self._of_sites: dict[int, int] = {}
+        self._masks = [0]
+        self._frames: list[int] = []  # by bit
+        self._bits: dict[int, int] = {}
+        self._size = 0
+
+    def of(self, site: int) -> int:
+        """The number of the set of a site, or NOT_KNOWN."""
+        path = []
+        while site not in self._known and site not in self._of_sites:
+            path.append(site)
+            site = int(self._callers[site])
+        found = self._of_sites.get(site, 0)
+        for each in reversed(path):
+            found = self._of_sites[each] = self._with(found, int(self._ids[each]))
+        return found
+
+    def _with(self, number: int, frame: int) -> int:
+        if number == NOT_KNOWN or self._size > MOST_NAMES:
+            return NOT_KNOWN
+        if (number, frame) not in self._next:
+            mask = self._masks[number] | 1 << self._bit(self._number(frame))
+            if mask not in self._numbers:
+                self._size += mask.bit_count()
+                self._numbers[mask] = len(self._masks)
+                self._masks.append(mask)
+            self._next[number, frame] = self._numbers[mask]
+        return self._next[number, frame]
+
+    def _bit(self, frame: int) -> int:
+        if frame not in self._bits:
+            self._bits[frame] = len(self._frames)
+            self._frames.append(frame)
+        return self._bits[frame]
+
+    def leading(self, numbers: np.ndarray, bytes_of: np.ndarray) -> np.ndarray:
+        """Numbers of sets, with NOT_KNOWN instead of all but the MOST_SETS with the most bytes. bytes_of: parallel."""
+        sums = np.bincount(numbers + 1, bytes_of, len(self._masks) + 1)
+        dropped = np.argsort(-sums, kind="stable")[MOST_SETS:]
+        return np.where(np.isin(numbers + 1, dropped), NOT_KNOWN, numbers)
+
+    def frames(self, number: int) -> list[int]:
+        """The numbers of the frames of a set."""
+        mask = self._masks[number]
+        return [frame for bit, frame in enumerate(self._frames) if mask >> bit & 1]
+
+
+def folded_sets(
+    sites: np.ndarray,
+    nodes: Nodes,
+    callers: np.ndarray,
+    ids: np.ndarray,
+    frames: Frames,
+    of_cells: np.ndarray,
+    cells: np.ndarray,
+) -> tuple[np.ndarray, FrameSets]:
+    """By stack id, the number of the set of frames of a site without a node, 0 for others; and the sets. sites: those
+    without; of_cells: the site of each cell."""
+    sets, found = FrameSets(callers, ids, nodes.known, frames.number), np.zeros(len(callers), "i8")
+    for site in sites.tolist():
+        found[site] = sets.of(site)
+    bytes_of = np.bincount(of_cells, cells["allocated"], len(callers))
+    found[sites] = sets.leading(found[sites], bytes_of[sites])
+    return found, sets
 
 
 def code_of(frame: Frame) -> int:
@@ -177,8 +261,15 @@ def heap_name(trace: Trace | Whole, number: int) -> str:
     return names.get(kind, kind) + (f" {heap.id:#x}" if heap is not None and heap.id else "")
 
 
-def merged(cells: np.ndarray, groups: np.ndarray, shift: int) -> np.ndarray:
-    """Cells summed by new groups and by 2^shift bins. groups: of each cell."""
+def leading_bins(maxima: np.ndarray, shift: int) -> np.ndarray:
+    """Of each 2^shift bins, the number of the first with the most live bytes. maxima: of BlockCells."""
+    firsts = np.arange(0, len(maxima), 1 << shift)
+    return np.array([first + np.argmax(maxima["most"][first : first + (1 << shift)]) for first in firsts], "i8")
+
+
+def merged(cells: np.ndarray, groups: np.ndarray, leading: np.ndarray, shift: int) -> np.ndarray:
+    """Cells summed by new groups and by 2^shift bins. groups: of each cell; leading: of leading_bins()."""
+    peaks = leading[cells["bin"] >> shift].astype("u2")
     made, bins = ((cells[name] >> shift).astype("u8") for name in ("made", "bin"))
     keys = groups.astype("u8") << np.uint64(16) | made << np.uint64(8) | bins
     order = np.argsort(keys, kind="stable")
@@ -192,7 +283,16 @@ def merged(cells: np.ndarray, groups: np.ndarray, shift: int) -> np.ndarray:
     )
     for name in SUMS:
         found[name] = np.add.reduceat(cells[name][order], starts) if len(starts) else 0
+    for name, made, gone in zip(AFTER, ("allocated", "news"), ("freed", "frees")):
+        net = (cells[made] - cells[gone]).view("i8")
+        after = np.where(cells["bin"] > peaks, net, np.where(cells["bin"] == peaks, cells[name], 0))
+        found[name] = np.add.reduceat(after[order], starts) if len(starts) else 0
     return found
+
+
+def zigzag(values: np.ndarray) -> np.ndarray:
+    """Numbers with a sign as numbers without, small ones for those near 0."""
+    return (values.astype("i8") << 1 ^ values.astype("i8") >> 63).view("u8")
 
 
 def varints(values: np.ndarray) -> bytes:
@@ -219,6 +319,7 @@ def packed(head: dict[str, Any], cells: np.ndarray) -> bytes:
         cells["made"],
         cells["bin"] - cells["made"],
         *(cells[name] for name in SUMS),
+        *(zigzag(cells[name]) for name in AFTER),
     ]
     text = json.dumps(head, separators=(",", ":")).encode()
     return zlib.compress(struct.pack("<I", len(text)) + text + b"".join(map(varints, columns)), LEVEL)
@@ -290,6 +391,7 @@ def explorable(
     own = np.full(len(nodes.parents), frames.number(OF_OTHERS), "u4")
     for site in kept.tolist():
         own[nodes.of_sites[site]] = frames.number(places.line_frame(site) or OF_NO_STACK)
+    of_others, sets = folded_sets(np.setdiff1d(all_sites, kept), nodes, callers, frame_ids, frames, of_cells, cells)
     unread_of = np.zeros(len(nodes.parents), "u8")
     has_cells = np.isin(tallies.numbers, all_sites)
     accesses = any(cells[name].any() for name in ("reads", "writes"))
@@ -301,7 +403,12 @@ def explorable(
     kinds, heaps = sorted(set(kind_of_groups)), sorted(set(names.values()))
     of_kinds = [kinds.index(kind) for kind in kind_of_groups]
     of_heaps = [heaps.index(names[heap]) for heap in groups["heap"].tolist()]
-    keys = np.column_stack([nodes.of_sites[of_groups], groups["thread"], of_kinds, of_heaps])
+    own_of = own[nodes.of_sites].astype("i8")
+    for site in np.flatnonzero(of_others > 0).tolist():
+        own_of[site] = frames.number(places.line_frame(site) or OF_NO_STACK)
+    keys = np.column_stack(
+        [nodes.of_sites[of_groups], groups["thread"], of_kinds, of_heaps, own_of[of_groups], of_others[of_groups]]
+    )
     rows, numbers = np.unique(keys, axis=0, return_inverse=True)
     head = {
         "operations": found.operations(),
@@ -319,7 +426,10 @@ def explorable(
             "thread": rows[:, 1].tolist(),
             "kind": rows[:, 2].tolist(),
             "heap": rows[:, 3].tolist(),
+            "own": rows[:, 4].tolist(),
+            "set": rows[:, 5].tolist(),
         },
+        "sets": {number: sets.frames(number) for number in np.unique(rows[:, 5]).tolist() if number > 0},
         "kinds": kinds,
         "heaps": heaps,
         "timeUnit": time_unit(trace),
@@ -330,9 +440,12 @@ def explorable(
         "sources": sources_of(frames, sources, own, bytes_of, work),
     }
     head |= frames.object()
+    maxima = found.maxima()
     for shift in range(9):
-        some = merged(cells, np.ravel(numbers)[cells["group"]], shift)
+        peaks = leading_bins(maxima, shift)
+        some = merged(cells, np.ravel(numbers)[cells["group"]], peaks, shift)
         head |= {"width": found.width() << shift, "cells": len(some)}
+        head["maxima"] = {"bytes": maxima["most"][peaks].tolist(), "at": maxima["at"][peaks].tolist()}
         data = packed(head, some)
         if len(data) <= MOST_BYTES:
             break

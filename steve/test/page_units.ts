@@ -4,26 +4,26 @@ import assert from "node:assert";
 import test from "node:test";
 import type { Changes } from "../report/page/changes_data";
 import { compared, movers, totalOf, treeOf } from "../report/page/changes_data";
-import type { Data, Sum } from "../report/page/data";
-import { Columns, SUMS } from "../report/page/data";
+import type { After, Data, Sum } from "../report/page/data";
+import { AFTER, Columns, SUMS } from "../report/page/data";
 import { collectedIn, interpolated, shareCollected } from "../report/page/axis";
 import { bytesText, noun, shareText, timeText } from "../report/page/format";
-import {liveByRow, masked, maskOf, METRICS, sumsByGroup, total, totalsOf} from "../report/page/query";
+import {liveByRow, masked, maskOf, mayLack, METRICS, sumsByGroup, total, totalsOf} from "../report/page/query";
 import { rowsOf } from "../report/page/rollups";
 import { fromFragment, initialState, toFragment } from "../report/page/state";
 import { invertedTree, pathOf, plainTree, search, sumsOf } from "../report/page/tree";
 
-type Row = [group: number, made: number, bin: number, sums: Partial<Record<Sum, number>>];
+type Row = [group: number, made: number, bin: number, sums: Partial<Record<Sum | After, number>>];
 
 /** main calls f, which calls itself, and g; three groups: f by threads 1 and 2, g by thread 1. */
 function example(rows: Row[]): Data {
-  const sums = {} as Record<Sum, Float64Array>;
-  for (const name of SUMS) sums[name] = Float64Array.from(rows, row => row[3][name] ?? 0);
+  const sums = {} as Record<Sum | After, Float64Array>;
+  for (const name of [...SUMS, ...AFTER]) sums[name] = Float64Array.from(rows, row => row[3][name] ?? 0);
   return {
-    operations: 40, width: 10, bins: 4, cells: rows.length, sites: 2, folded: 0,
-    timeline: { ends: [40], times: [40], bytes: [1], blocks: [1], allocated: [1] }, marks: [], collected: [0], clock: [[], []],
+    operations: 40, width: 10, bins: 4, cells: rows.length, sites: 2, folded: 0, sets: {},
+    timeline: { ends: [40], times: [40], bytes: [1], blocks: [1], allocated: [1] }, marks: [], collected: [0], maxima: { bytes: [100, 110, 117, 77], at: [3, 12, 21, 30] }, clock: [[], []],
     nodes: { parent: [0, 0, 1, 2, 1], frame: [0, 0, 1, 1, 2], own: [0, 0, 1, 1, 2], unread: [0, 0, 0, 0, 0] }, sources: [],
-    groups: { node: [3, 3, 4], thread: [1, 2, 1], kind: [0, 0, 0], heap: [0, 1, 1] }, kinds: ["malloc"], heaps: ["C", "pool"],
+    groups: { node: [3, 3, 4], own: [1, 1, 2], set: [0, 0, 0], thread: [1, 2, 1], kind: [0, 0, 0], heap: [0, 1, 1] }, kinds: ["malloc"], heaps: ["C", "pool"],
     timeUnit: "instructions", accesses: true, codes: [],
     frames: { text: ["main", "f", "g", "malloc"], code: [0, 0, 0, 4], lineNumber: [1, 2, 3, 0], function: [0, 1, 2, -1], line: [0, 1, 2, -1],
       file: [0, 0, 0, -1], object: [0, 0, 0, -1] },
@@ -34,19 +34,23 @@ function example(rows: Row[]): Data {
 }
 
 const data = example([
-  [0, 0, 0, { news: 2, allocated: 100, reads: 1, bytesRead: 4 }], [0, 0, 2, { frees: 1, freed: 40, reads: 5, bytesRead: 20 }],
-  [1, 1, 1, { news: 1, allocated: 10 }], [1, 1, 3, { frees: 1, freed: 10 }],
+  [0, 0, 0, { news: 2, allocated: 100, reads: 1, bytesRead: 4 }], [0, 0, 2, { frees: 1, freed: 40, reads: 5, bytesRead: 20, afterBytes: -40, afterBlocks: -1 }],
+  [1, 1, 1, { news: 1, allocated: 10 }], [1, 1, 3, { frees: 1, freed: 10, afterBytes: -10, afterBlocks: -1 }],
   [2, 2, 2, { news: 1, allocated: 7, writes: 3, bytesWritten: 3 }],
 ]);
 
 test("windows", () => {
-  const sums = (first: number, last: number, metric: "live" | "allocated" | "freed" | "growth" | "reads", scope: "all" | "made" = "all") =>
+  const sums = (first: number, last: number, metric: "peak" | "live" | "allocated" | "freed" | "growth" | "reads", scope: "all" | "made" = "all") =>
     [...sumsByGroup(data, { first, last }, metric, "bytes", scope)];
   assert.deepEqual(sums(0, 4, "allocated"), [100, 10, 7]);
   assert.deepEqual(sums(1, 3, "allocated"), [0, 10, 7]);
   assert.deepEqual(sums(1, 3, "freed"), [40, 0, 0]);
   assert.deepEqual(sums(1, 3, "freed", "made"), [0, 0, 0]);
   assert.deepEqual(sums(1, 3, "live"), [60, 10, 7]);
+  assert.deepEqual(sums(0, 4, "peak"), [100, 10, 7]);
+  assert.deepEqual(sums(0, 2, "peak"), [100, 10, 0]);
+  assert.deepEqual(sums(3, 4, "peak"), [60, 10, 7]);
+  assert.deepEqual(sums(1, 4, "peak", "made"), [0, 10, 7]);
   assert.deepEqual(sums(1, 3, "growth"), [0, 10, 7]);
   assert.deepEqual(sums(1, 4, "growth"), [0, 0, 7]);
   assert.deepEqual(sums(1, 4, "reads"), [20, 0, 0]);
@@ -95,8 +99,22 @@ test("trees", () => {
   assert.deepEqual([under.total[0], under.self[kinds.leaves[0] as number]], [117, 110]);
   const first = invertedTree(data, true);
   assert.deepEqual(pathOf(first, data, first.leaves[2] as number), ["malloc", "g", "main"]);
-  assert.equal(search(plain, sumsOf(plain, values), data, "F")?.value, 110);
-  assert.equal(search(plain, sumsOf(plain, values), data, ""), null);
+  assert.equal(search(plain, data, values, "F")?.value, 110);
+  assert.equal(search(plain, data, values, ""), null);
+});
+
+test("sites that are summed up", () => {
+  // group 1 has main and the set of g; of group 2 only main is known
+  const folded: Data = { ...data, sets: { 1: [2] }, groups: { ...data.groups, node: [3, 1, 1], own: [1, 2, 0], set: [0, 1, -1] } };
+  const tree = plainTree(folded), values = Float64Array.of(100, 10, 7), all = { first: 0, last: 4 };
+  const found = (text: string) => { const hit = search(tree, folded, values, text); return [hit?.value, hit?.unknown]; };
+  assert.deepEqual(["main", "f", "g"].map(found), [[117, 0], [100, 7], [10, 7]]);
+  assert.deepEqual([...maskOf(folded, [{ by: "function", row: 2 }])], [0, 1, 0]);
+  assert.equal(mayLack(folded, [{ by: "function", row: 2 }], Uint8Array.of(0, 1, 0)), true);
+  assert.equal(mayLack(folded, [{ by: "thread", row: 1 }], Uint8Array.of(0, 1, 0)), false);
+  assert.deepEqual(rowsOf(folded, "function", values).map(row => [row.text, row.self, row.inclusive]),
+    [["f", 100, 100], ["g", 10, 10], ["main", 7, 117]]);
+  assert.equal(total(sumsByGroup(folded, all, "allocated", "bytes", "all")), 117);
 });
 
 test("roll-ups", () => {

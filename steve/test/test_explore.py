@@ -256,11 +256,22 @@ def test_brush(page: Page) -> None:
     svg = page.find("#explore-timeline")
     middle = svg.size["width"] // 2
     page.find("#explore-reset")
+    assert not page.find(".x-brush .selection").is_displayed()  # so that a drag anywhere makes a window
     ActionChains(page.driver).move_to_element_with_offset(
-        page.find(".x-brush .handle--w"), 0, 0
+        page.find(".x-brush .overlay"), -middle // 2, 0
     ).click_and_hold().move_by_offset(middle // 2, 0).release().perform()
     assert 0 < page.total("allocated.bytes") < whole
-    assert "from=" in page.driver.current_url
+    assert "from=" in page.driver.current_url and page.find(".x-brush .selection").is_displayed()
+    inner = page.total("allocated.bytes")
+    ActionChains(page.driver).move_to_element_with_offset(
+        page.find(".x-brush .handle--w"), 0, 0
+    ).click_and_hold().move_by_offset(middle // 4, 0).release().perform()
+    assert 0 < page.total("allocated.bytes") < inner
+    for expected in (inner, whole):
+        page.driver.back()
+        assert page.total("allocated.bytes") == expected
+    page.driver.forward()
+    assert page.total("allocated.bytes") == inner
     assert float(page.driver.execute_script("return document.documentElement.dataset.exploreMs")) > 0  # of the update
     page.picture("brushed")
     page.find("#explore-reset").click()
@@ -268,11 +279,77 @@ def test_brush(page: Page) -> None:
 
 
 @needs_browser
+def test_peak_of_a_moment(driver: Any, tmp_path: Path) -> None:
+    """What is live at the peak is shown exactly, however short the peak is, in any window that contains it."""
+    lines = [f"stack {stack}" for stack in STACKS] + ["thread 1", "N 4096 1000 1"]
+    lines += ["S 4096 8"] * 3000 + ["N 65536 30000000 2", "N 40000000 500 4", "F 65536 1"] + ["S 4096 8"] * 3000
+    make_trace(tmp_path / "peak.ljt", "\n".join([*lines, "end exit"]) + "\n")
+    assert Steve(tmp_path)("report", "peak.ljt", "-q").returncode == 0
+    page = Page(driver, tmp_path / "peak.ljt.html").open()
+    assert page.find("#explore-metric").get_attribute("value") == "peak"
+    assert page.total("peak.bytes") == 30001500 and page.total("peak.blocks") == 3
+    assert page.total("live.bytes") == 1500
+    page.find("#explore-tab-function").click()
+    assert {name.split()[0]: value for name, value in page.rows().items() if value} == {
+        "grow": 1000,
+        "draw": 30000000,
+        "walk": 500,
+    }
+    page.find("#explore-timeline .x-peak").click()
+    assert "from=" in page.driver.current_url and page.total("peak.bytes") == 30001500
+    assert page.total("allocated.bytes") == 30000500
+    page.open("#explore:from=4000&to=5000")
+    assert page.total("peak.bytes") == 1500
+    assert page.complaints() == []
+
+
+@needs_browser
+def test_search_of_many_paths(driver: Any, tmp_path: Path) -> None:
+    """Sites that are too small to be shown one by one count in searches, filters and tables."""
+    digits = [[n // 10**k % 10 for k in range(4)] for n in range(4000)]
+    sizes = [16 + n * 7 % 333 for n in range(4000)]
+    lines = ["stack main@a.c:1 " + " ".join(f"g{d}@a.c:{10 + d} f@a.c:5" for d in path) + " malloc" for path in digits]
+    lines += ["thread 1", *(f"N {4096 * (n + 1)} {sizes[n]} {n + 1}" for n in range(4000)), "end exit"]
+    make_trace(tmp_path / "paths.ljt", "\n".join(lines) + "\n")
+    assert Steve(tmp_path)("report", "paths.ljt", "-q").returncode == 0
+    page = Page(driver, tmp_path / "paths.ljt.html").open("#explore:search=g3")
+    assert page.find("#explore-folded").text
+    wanted, whole = sum(size for size, path in zip(sizes, digits) if 3 in path), sum(sizes)
+    assert page.find("#explore-found").text.endswith(f", {100 * wanted / whole:.1f}%")
+    assert not page.find("#explore-found").text.startswith("at least")
+    page.find("#explore-tab-function").click()
+    cells = page.find("#explore-table tr[data-row^='g3']").find_elements("css selector", "td")
+    assert cells[-1].text == f"{100 * wanted / whole:.1f}%"
+    page.open("#explore:view=function")
+    assert {name.split()[0]: value for name, value in page.rows().items() if value} == {"f": whole}
+    page.find("#explore-table tr[data-row^='g3'] button").click()
+    assert page.total("peak.bytes") == wanted and not page.all("#explore-filters .muted:not(:empty)")
+
+
+@needs_browser
+def test_search_of_many_sites(driver: Any, tmp_path: Path) -> None:
+    """A sum that lacks sites, because there are too many functions, says so."""
+    lines = [f"stack main@a.c:1 f{i % 30}@a.c:{2 + i % 30} g{i}@b.c:{i + 1} malloc" for i in range(4000)]
+    lines += ["thread 1", *(f"N {8192 * i} {4001 - i} {i}" for i in range(1, 4001)), "end exit"]
+    make_trace(tmp_path / "many.ljt", "\n".join(lines) + "\n")
+    assert Steve(tmp_path)("report", "many.ljt", "-q").returncode == 0
+    page = Page(driver, tmp_path / "many.ljt.html").open("#explore:search=g12")
+    assert page.find("#explore-found").text.startswith("at least ")
+    assert page.find("#explore-found").get_attribute("title").startswith("at most ")
+    page.find("#explore-tab-function").click()
+    page.find("#explore-table tr[data-row^='g12 '] button").click()
+    assert page.find("#explore-filters .muted").text.startswith("All sums are at least so much")
+    page.open("#explore:search=main")
+    assert page.find("#explore-found").text.endswith(", 100.0%")
+    assert not page.find("#explore-found").text.startswith("at least ")
+
+
+@needs_browser
 def test_sums(page: Page) -> None:
     """Every roll-up sums up to the total; main contains everything."""
     for view in ("function", "line", "file", "object", "kind", "heap", "thread"):
         page.find(f"#explore-tab-{view}").click()
-        assert sum(page.rows().values()) == page.total("allocated.bytes")
+        assert sum(page.rows().values()) == page.total("peak.bytes")
         assert page.find("#explore-table tr.x-sum:last-child td:nth-child(3)").text == "100.0%"
     page.find("#explore-tab-function").click()
     main = page.find("#explore-table tr[data-row^='main']")
@@ -281,7 +358,7 @@ def test_sums(page: Page) -> None:
 
 @needs_browser
 def test_filters_and_search(page: Page) -> None:
-    whole = page.total("allocated.bytes")
+    whole = page.total("peak.bytes")
     page.find("#explore-tab-function").click()
     grow = next(name for name in page.rows() if name.startswith("grow"))
     value = page.rows()[grow]
@@ -290,9 +367,9 @@ def test_filters_and_search(page: Page) -> None:
     page.find("#explore-search").clear()
     page.find("#explore-search").send_keys(" \b")
     page.find(f"#explore-table tr[data-row='{grow}'] button").click()
-    assert page.total("allocated.bytes") == value < whole
+    assert page.total("peak.bytes") == value < whole
     page.find("#explore-filters button").click()
-    assert page.total("allocated.bytes") == whole
+    assert page.total("peak.bytes") == whole
 
 
 @needs_browser
@@ -304,7 +381,7 @@ def test_keyboard(page: Page) -> None:
     assert page.find("#explore-tab-function").get_attribute("aria-selected") == "true"
     body.send_keys("1")
     body.send_keys("m")
-    assert page.find("#explore-metric").get_attribute("value") == "freed"
+    assert page.find("#explore-metric").get_attribute("value") == "live"
     canvas = page.find("#explore-canvas")
     canvas.send_keys(Keys.ARROW_DOWN)
     first = page.find("#explore-about").text
@@ -344,8 +421,8 @@ def test_source(page: Page, report: tuple[Steve, Path]) -> None:
     for number, row in rows.items():
         cells = [cell.get_attribute("data-v") for cell in row.find_elements("css selector", "td")]
         if cells[1]:
-            found[number] = [int(cells[i] or 0) for i in (0, 1, 3)]
-    keys = ("allocs", "alloc_bytes", "live_bytes_at_end")
+            found[number] = [int(cells[i] or 0) for i in (0, 1, 3, 4)]
+    keys = ("allocs", "alloc_bytes", "live_bytes_at_peak", "live_bytes_at_end")
     assert found == {number: [row[key] for key in keys] for number, row in made.items()}
     heads = [head.text for head in page.all("#explore-code thead th")]
     for head, key in (("reads", "bytes_read"), ("writes", "bytes_written")):
@@ -408,7 +485,7 @@ def test_kinds_and_axis(page: Page) -> None:
     page.picture("kinds")
     canvas.send_keys("f")
     assert page.find("#explore-filters button").text == f"kind: {kind} ×"
-    assert page.total("allocated.bytes") == kinds[kind]
+    assert page.total("peak.bytes") == kinds[kind]
     before = page.find("#explore-window").text
     page.choose("axis", "instructions")
     assert "instructions" in page.find("#explore-timeline").text and page.find("#explore-window").text == before
@@ -456,7 +533,7 @@ def test_a_trace_without_accesses(driver: Any, tmp_path: Path) -> None:
     assert done.returncode == 0, done.err
     page = Page(driver, tmp_path / "t.ljt.html").open()
     texts = [total.text.split("\n") for total in page.all("#explore-totals .x-total")]
-    assert texts[4:] == [["read", "–", "not recorded"], ["written", "–", "not recorded"]]
+    assert texts[5:] == [["read", "–", "not recorded"], ["written", "–", "not recorded"]]
     disabled = [o.get_attribute("value") for o in page.all("#explore-metric option") if not o.is_enabled()]
     assert disabled == ["reads", "writes"]
     head, _ = page_data((tmp_path / "t.ljt.html").read_text())

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 import reference_lives
 from conftest import Steve, make_trace
 from reference_lives import Run, Step
-from steve.kernels._cells import SUMS, BlockCells
+from steve.kernels._cells import AFTER, SUMS, BlockCells
 from steve.kernels._walk import Walk
 from steve.parallel import rounds
 from steve.parallel.rounds import analyse_whole
@@ -35,6 +35,10 @@ Cells = dict[tuple[int, int, int, int], Counter[str]]
 
 
 NAMES = [[frame.split("@")[0] for frame in stack.split()] for stack in reference_lives.STACKS]
+
+
+SIGNS = {"allocated": 1, "freed": -1}
+BLOCK_SIGNS = {"news": 1, "frees": -1}
 
 
 class Happened(reference_lives.Lives):
@@ -87,8 +91,35 @@ class Happened(reference_lives.Lives):
                 found.setdefault((stack, thread, made // width, now // width), Counter())[name] += value
         return found
 
+    def maxima(self, width: int) -> tuple[list[tuple[int, int]], Cells]:
+        """The most live bytes in each bin, its beginning included, with the operations up to the first moment when they
+        were live, and what happened in the bin after it, by cell."""
+        most, after, live = [], {}, 0
+        for begin in range(0, self.now, width):
+            log = [entry for entry in self.log if begin <= entry[3] < begin + width]
+            states = [live]
+            for now in sorted({entry[3] for entry in log}):
+                states.append(live := live + sum(SIGNS.get(e[4], 0) * e[5] for e in log if e[3] == now))
+            times = [begin - 1, *sorted({entry[3] for entry in log})]
+            peak = times[states.index(max(states))]
+            most.append((max(states), peak + 1))
+            for stack, thread, made, now, name, value in log:
+                if now > peak and name in (*SIGNS, *BLOCK_SIGNS):
+                    column = "after_bytes" if name in SIGNS else "after_blocks"
+                    sums = after.setdefault((stack, thread, made // width, now // width), Counter())
+                    sums[column] += {**SIGNS, **BLOCK_SIGNS}[name] * value
+        return most, {
+            key: Counter({n: v for n, v in sums.items() if v}) for key, sums in after.items() if any(sums.values())
+        }
 
-def cells_of(path: Path, analysis: BlockCells) -> Cells:
+
+def maxima_of(path: Path, analysis: BlockCells) -> tuple[list[tuple[int, int]], Cells]:
+    """The same of an analysis."""
+    maxima = analysis.maxima()[["most", "at"]].tolist()
+    return maxima, {key: sums for key, sums in cells_of(path, analysis, AFTER).items() if sums}
+
+
+def cells_of(path: Path, analysis: BlockCells, columns: tuple[str, ...] = SUMS) -> Cells:
     """The cells, with stacks numbered as in STACKS from 1."""
     trace, groups, found = Trace(str(path)), analysis.groups(), {}
     Walk(trace).finish()
@@ -96,7 +127,7 @@ def cells_of(path: Path, analysis: BlockCells) -> Cells:
         group = groups[cell["group"]]
         functions = [frame.function for frame in reversed(trace.stack_frames(int(group["stack"])))]
         key = NAMES.index(functions) + 1, int(group["thread"]), int(cell["made"]), int(cell["bin"])
-        found[key] = Counter({name: int(cell[name]) for name in SUMS if cell[name]})
+        found[key] = Counter({name: int(cell[name]) for name in columns if cell[name]})
     return found
 
 
@@ -110,14 +141,16 @@ def test_random_cells(run: Run, chunk: int, most: int) -> None:
         one = analyse_whole(Walk(Trace(str(path))), make)
         assert one.operations() == happened.now
         assert cells_of(path, one) == happened.cells(one.width())
+        assert maxima_of(path, one) == happened.maxima(one.width())
         bins = -(-happened.now // one.width())
         assert len(happened.cells(one.width())) <= most or bins <= 2
         assert one.width() == 1 or len(happened.cells(one.width() // 2)) > most
         parts = rounds.Rounds(str(path), Here(), silent).run(make)
-        assert (parts.operations(), parts.width(), cells_of(path, parts)) == (
+        assert (parts.operations(), parts.width(), cells_of(path, parts), maxima_of(path, parts)) == (
             one.operations(),
             one.width(),
             cells_of(path, one),
+            maxima_of(path, one),
         )
 
 
@@ -228,7 +261,7 @@ def test_data_of_the_page(steve: Steve, trace: Any) -> None:
     summary = json.loads(steve("summary", "--json", path).out)
     n = head["cells"]
     sums = {name: sum(numbers[(3 + i) * n : (4 + i) * n]) for i, name in enumerate(SUMS)}
-    assert len(numbers) == (3 + len(SUMS)) * n
+    assert len(numbers) == (3 + len(SUMS) + len(AFTER)) * n
     assert sums == {
         "news": 49,
         "allocated": summary["bytes"]["allocated"],
@@ -266,7 +299,8 @@ def test_many_sites(steve: Steve, trace: Any) -> None:
     for node, value in zip(head["groups"]["node"], groups):
         name = texts[nodes["frame"][node]]
         caller = texts[nodes["frame"][nodes["parent"][node]]]
-        kept[f"{caller} {name}" if name == "others" else name] = value
+        key = f"{caller} {name}" if name == "others" else name
+        kept[key] = kept.get(key, 0) + value
     assert kept["g0 (b.c:1)"] == 4001 and kept["g500 (b.c:501)"] == 2500 and "g2500 (b.c:2501)" not in kept
     others = [value for name, value in kept.items() if name.endswith(" others")]
     assert len(others) == 30 and sum(others) == sum(3001 - i for i in range(2001, 3001))

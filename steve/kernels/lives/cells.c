@@ -14,7 +14,7 @@
 
 void cells_init(struct cells *c, size_t most)
 {
-    *c = (struct cells){.width = 1, .next = 1, .most = most};
+    *c = (struct cells){.width = 1, .next = 1, .most = most, .epochs = 1, .bins[0].epoch = 1};
 }
 
 void cells_free(struct cells *c)
@@ -107,8 +107,8 @@ static bool reserve_groups(struct cells *c)
 
 /* ---- cells and groups ---------------------------------------------------------------------- */
 
-/* The sums of a cell, which is made if there is none. NULL when out of memory. Valid until the next call. */
-static struct cells_sums *find_cell(struct cells *c, uint32_t group, uint16_t made, uint16_t bin)
+/* A cell, which is made if there is none. NULL when out of memory. Valid until the next call. */
+static struct cell *find_cell(struct cells *c, uint32_t group, uint16_t made, uint16_t bin)
 {
     if (!reserve_cells(c))
         return NULL;
@@ -117,31 +117,29 @@ static struct cells_sums *find_cell(struct cells *c, uint32_t group, uint16_t ma
     for (; c->of_cells.at[i]; i = (i + 1) & mask) {
         struct cell *cell = &c->cells[c->of_cells.at[i] - 1];
         if (cell->group == group && cell->made == made && cell->bin == bin)
-            return &cell->sums;
+            return cell;
     }
     c->cells[c->n_cells] = (struct cell){.group = group, .made = made, .bin = bin};
     c->of_cells.at[i] = (uint32_t)++c->n_cells;
-    return &c->cells[c->n_cells - 1].sums;
+    return &c->cells[c->n_cells - 1];
 }
 
 /* The cell of what happens now to a block; of blocks that were made in the present bin it is known by group. */
-static struct cells_sums *cell_now(struct cells *c, uint32_t group, uint16_t made)
+static struct cell *cell_now(struct cells *c, uint32_t group, uint16_t made)
 {
-    struct cells_sums *sums;
+    struct cell *cell;
 
     if (made != c->now)
         return find_cell(c, group, made, c->now);
     if (c->latest[group]) {
-        struct cell *cell = &c->cells[c->latest[group] - 1];
+        cell = &c->cells[c->latest[group] - 1];
         if (cell->bin == c->now && cell->made == c->now)
-            return &cell->sums;
+            return cell;
     }
-    sums = find_cell(c, group, made, c->now);
-    if (sums)
-        c->latest[group] =
-            (uint32_t)((const struct cell *)((const char *)sums - offsetof(struct cell, sums)) - c->cells) +
-            1;
-    return sums;
+    cell = find_cell(c, group, made, c->now);
+    if (cell)
+        c->latest[group] = (uint32_t)(cell - c->cells) + 1;
+    return cell;
 }
 
 /* The number of a group, which is made if there is none. False when out of memory. */
@@ -177,10 +175,96 @@ static void add_sums(struct cells_sums *to, const struct cells_sums *what)
     to->bytes_written += what->bytes_written;
 }
 
+/* ---- what was live at the maximum of a bin -------------------------------------------------- */
+
+static int64_t net_bytes(const struct cells_sums *sums)
+{
+    return (int64_t)(sums->allocated - sums->freed);
+}
+
+static int64_t net_blocks(const struct cells_sums *sums)
+{
+    return (int64_t)(sums->news - sums->frees);
+}
+
+/* What came after the maximum of its bin is more by this. */
+static void add_after(const struct cells *c, struct cell *cell, int64_t bytes, int64_t blocks)
+{
+    const uint64_t epoch = c->bins[cell->bin].epoch;
+
+    if (cell->epoch != epoch)
+        cell->after_bytes = cell->after_blocks = 0;
+    cell->epoch = epoch;
+    cell->after_bytes += bytes;
+    cell->after_blocks += blocks;
+}
+
+/* What came after the maximum of its bin is part of the cell: forget it if there was another maximum since. */
+static void drop_old_after(const struct cells *c, struct cell *cell)
+{
+    if (cell->epoch != c->bins[cell->bin].epoch)
+        cell->after_bytes = cell->after_blocks = 0;
+}
+
+/* Add to a cell what happened while the maximum of its bin was that of an epoch. */
+static void add_to_cell(const struct cells *c, struct cell *cell, const struct cells_sums *what,
+                        uint64_t epoch)
+{
+    add_sums(&cell->sums, what);
+    if (epoch == c->bins[cell->bin].epoch)
+        add_after(c, cell, net_bytes(what), net_blocks(what));
+}
+
+/* The live bytes have changed, which was added to a cell before. */
+static inline void change_live(struct cells *c, int64_t bytes)
+{
+    struct cells_bin *bin = &c->bins[c->now];
+
+    c->live += (uint64_t)bytes;
+    if (c->live > bin->most)
+        *bin = (struct cells_bin){c->live, ++c->epochs, c->operations + 1};
+}
+
+/* How bins of a width become bins of 2^shift times the width: of each new one, the number of the old one that has its
+ * maximum, the first of several. */
+struct merger {
+    const struct cells_bin *old;
+    unsigned shift;
+    uint16_t leading[CELLS_BINS];
+};
+
+static void merger_init(struct merger *m, const struct cells_bin *old, unsigned shift)
+{
+    *m = (struct merger){.old = old, .shift = shift};
+    for (unsigned i = 0; i < CELLS_BINS; i++) {
+        uint16_t *leading = &m->leading[i >> shift];
+        if ((i & ((1U << shift) - 1)) == 0 || !old[*leading].epoch || old[i].most > old[*leading].most)
+            *leading = (uint16_t)i;
+    }
+}
+
+/* Is what happened in an old bin, while its maximum was that of an epoch, after the maximum of the new bin? */
+static bool is_after(const struct merger *m, uint16_t bin, uint64_t epoch)
+{
+    const uint16_t leading = m->leading[bin >> m->shift];
+
+    return bin == leading ? epoch == m->old[bin].epoch : bin > leading;
+}
+
+/* What of the cell of an old bin came after the maximum of the new one. */
+static void after_in(const struct merger *m, const struct cell *cell, int64_t *bytes, int64_t *blocks)
+{
+    const uint16_t leading = m->leading[cell->bin >> m->shift];
+    const bool kept = cell->bin == leading && cell->epoch == m->old[cell->bin].epoch;
+
+    *bytes = cell->bin > leading ? net_bytes(&cell->sums) : kept ? cell->after_bytes : 0;
+    *blocks = cell->bin > leading ? net_blocks(&cell->sums) : kept ? cell->after_blocks : 0;
+}
+
 /* ---- wider bins ---------------------------------------------------------------------------- */
 
-/* Merge the cells of each two bins. */
-static bool merge_cells(struct cells *c)
+/* Merge the cells of each two bins. m: their bins, which are merged already. */
+static bool merge_cells(struct cells *c, const struct merger *m)
 {
     size_t n = c->n_cells;
 
@@ -188,12 +272,15 @@ static bool merge_cells(struct cells *c)
         return false;
     c->n_cells = 0;
     for (size_t i = 0; i < n; i++) {
-        const struct cell cell = c->cells[i]; /* the merged cells are never more than those read */
-        struct cells_sums *sums = find_cell(c, cell.group, cell.made / 2, cell.bin / 2);
+        const struct cell old = c->cells[i]; /* the merged cells are never more than those read */
+        struct cell *cell = find_cell(c, old.group, old.made / 2, old.bin / 2);
+        int64_t bytes, blocks;
 
-        if (!sums)
+        if (!cell)
             return false;
-        add_sums(sums, &cell.sums);
+        add_sums(&cell->sums, &old.sums);
+        after_in(m, &old, &bytes, &blocks);
+        add_after(c, cell, bytes, blocks);
     }
     return true;
 }
@@ -204,16 +291,33 @@ static void begin_bin(struct cells *c)
     c->next = (c->operations / c->width + 1) * c->width;
 }
 
+/* The epoch of a new bin for what happened in an old one: that of its maximum if it was after that, else none. */
+static uint64_t merged_epoch(const struct cells *c, const struct merger *m, uint16_t bin, uint64_t epoch)
+{
+    return is_after(m, bin, epoch) ? c->bins[bin >> m->shift].epoch : 0;
+}
+
 static bool widen(struct cells *c)
 {
-    if (!merge_cells(c))
+    struct cells_bin old[CELLS_BINS];
+    struct merger m;
+
+    memcpy(old, c->bins, sizeof old);
+    merger_init(&m, old, 1);
+    for (unsigned i = 0; i < CELLS_BINS; i++)
+        c->bins[i] = i < CELLS_BINS / 2 ? old[m.leading[i]] : (struct cells_bin){0};
+    if (!merge_cells(c, &m))
         return false;
     for (size_t slot = 0; slot < c->blocks_room; slot++) {
-        c->blocks[slot].made /= 2;
-        c->blocks[slot].bin /= 2;
+        struct cells_block *b = &c->blocks[slot];
+        b->epoch = merged_epoch(c, &m, b->made, b->epoch);
+        b->made /= 2;
+        b->bin /= 2;
     }
-    for (size_t i = 0; i < c->n_others; i++)
+    for (size_t i = 0; i < c->n_others; i++) {
+        c->others[i].epoch = merged_epoch(c, &m, c->others[i].bin, c->others[i].epoch);
         c->others[i].bin /= 2;
+    }
     if (c->latest)
         memset(c->latest, 0, c->latest_room * sizeof *c->latest);
     c->width *= 2;
@@ -236,6 +340,7 @@ static bool turn(struct cells *c)
     if (c->operations == CELLS_BINS * c->width && !widen(c))
         return false;
     begin_bin(c);
+    c->bins[c->now] = (struct cells_bin){c->live, ++c->epochs, c->operations};
     return bound_cells(c);
 }
 
@@ -250,38 +355,41 @@ static struct cells_other *put_other(struct cells *c, const struct cells_block *
 {
     if (!array_reserve(&c->others, &c->others_room, c->n_others + 1, sizeof *c->others))
         return NULL;
-    c->others[c->n_others] = (struct cells_other){.slot = (uint32_t)(b - c->blocks), .bin = bin};
+    c->others[c->n_others] =
+        (struct cells_other){.slot = (uint32_t)(b - c->blocks), .bin = bin, .epoch = c->bins[bin].epoch};
     return &c->others[c->n_others++];
 }
 
-/* The sums of what happened to a block in a bin. NULL when out of memory. what: CELLS_... */
-static struct cells_sums *sums_of(struct cells *c, const struct cells_block *b, uint16_t bin, uint8_t what)
+/* Add what happened to a block in a bin, before any further maximum of it. False when out of memory. what: CELLS_... */
+static bool add_to_block(struct cells *c, const struct cells_block *b, uint16_t bin, uint8_t what,
+                         const struct cells_sums *sums)
 {
-    struct cells_other *other;
-
-    if (b->state == LIVE_HERE)
-        return bin == c->now ? cell_now(c, b->group, b->made) : find_cell(c, b->group, b->made, bin);
-    other = put_other(c, b, bin);
+    if (b->state == LIVE_HERE) {
+        struct cell *cell =
+            bin == c->now ? cell_now(c, b->group, b->made) : find_cell(c, b->group, b->made, bin);
+        if (cell)
+            add_to_cell(c, cell, sums, c->bins[bin].epoch);
+        return cell != NULL;
+    }
+    struct cells_other *other = put_other(c, b, bin);
     if (!other)
-        return NULL;
+        return false;
     other->what = what;
-    return &other->sums;
+    other->sums = *sums;
+    return true;
 }
 
 /* Add the accesses to a block to its cell. */
 static bool settle(struct cells *c, struct cells_block *b)
 {
-    struct cells_sums *sums;
-
     if (!(b->reads | b->writes))
         return true;
-    sums = sums_of(c, b, b->bin, 0);
-    if (!sums)
+    if (!add_to_block(c, b, b->bin, 0,
+                      &(struct cells_sums){.reads = b->count * b->reads,
+                                           .writes = b->count * b->writes,
+                                           .bytes_read = b->count * b->bytes_read,
+                                           .bytes_written = b->count * b->bytes_written}))
         return false;
-    add_sums(sums, &(struct cells_sums){.reads = b->count * b->reads,
-                                        .writes = b->count * b->writes,
-                                        .bytes_read = b->count * b->bytes_read,
-                                        .bytes_written = b->count * b->bytes_written});
     b->reads = b->writes = b->bytes_read = b->bytes_written = 0;
     return true;
 }
@@ -293,12 +401,10 @@ static struct cells_block *block_at(struct cells *c, uint32_t slot)
 
 static bool on_free(struct cells *c, struct cells_block *b)
 {
-    struct cells_sums *sums = settle(c, b) ? sums_of(c, b, c->now, CELLS_ENDED) : NULL;
-
-    if (!sums)
+    if (!settle(c, b) ||
+        !add_to_block(c, b, c->now, CELLS_ENDED, &(struct cells_sums){.frees = b->count, .freed = b->size}))
         return false;
-    sums->frees += b->count;
-    sums->freed += b->size;
+    change_live(c, -(int64_t)b->size);
     b->state = LIVE_NONE;
     return true;
 }
@@ -308,7 +414,7 @@ static bool on_new(struct cells *c, const struct mt_event *e)
     const struct cells_group group = {.stack = e->ref, .heap = e->heap, .thread = e->thread};
     const struct live_block made = live_block_of(e);
     struct cells_block *b;
-    struct cells_sums *sums;
+    struct cell *cell;
     uint32_t number;
 
     if (!array_grow(&c->blocks, &c->blocks_room, (size_t)e->slot + 1, sizeof *c->blocks))
@@ -321,24 +427,24 @@ static bool on_new(struct cells *c, const struct mt_event *e)
                               .group = number,
                               .made = c->now,
                               .bin = c->now,
+                              .epoch = c->bins[c->now].epoch,
                               .state = LIVE_HERE};
-    sums = cell_now(c, number, c->now);
-    if (!sums)
+    cell = cell_now(c, number, c->now);
+    if (!cell)
         return false;
-    sums->news += b->count;
-    sums->allocated += b->size;
+    add_to_cell(c, cell, &(struct cells_sums){.news = b->count, .allocated = b->size}, b->epoch);
+    change_live(c, (int64_t)b->size);
     return true;
 }
 
 static bool on_resize(struct cells *c, struct cells_block *b, uint64_t size)
 {
-    struct cells_sums *sums = sums_of(c, b, c->now, CELLS_RESIZED);
+    const struct cells_sums sums = {.allocated = b->count * size, .freed = b->size};
 
-    if (!sums)
+    if (!add_to_block(c, b, c->now, CELLS_RESIZED, &sums))
         return false;
-    sums->allocated += b->count * size;
-    sums->freed += b->size;
-    b->size = b->count * size;
+    change_live(c, net_bytes(&sums));
+    b->size = sums.allocated;
     b->resized = true;
     return true;
 }
@@ -347,7 +453,7 @@ static bool on_resize(struct cells *c, struct cells_block *b, uint64_t size)
 static bool retype(struct cells *c, struct cells_block *b, uint16_t type)
 {
     struct cells_group group = c->groups[b->group];
-    struct cells_sums *from, *to;
+    struct cell *from, *to;
     uint32_t number;
 
     if (b->resized || group.type == type)
@@ -356,13 +462,11 @@ static bool retype(struct cells *c, struct cells_block *b, uint16_t type)
     if (!settle(c, b) || !find_group(c, &group, &number) ||
         !(from = find_cell(c, b->group, b->made, b->made)))
         return false;
-    from->news -= b->count;
-    from->allocated -= b->size;
+    add_to_cell(c, from, &(struct cells_sums){.news = -(uint64_t)b->count, .allocated = -b->size}, b->epoch);
     b->group = number;
     if (!(to = find_cell(c, number, b->made, b->made)))
         return false;
-    to->news += b->count;
-    to->allocated += b->size;
+    add_to_cell(c, to, &(struct cells_sums){.news = b->count, .allocated = b->size}, b->epoch);
     return true;
 }
 
@@ -537,7 +641,11 @@ bool cells_finish(struct cells *c)
     for (size_t slot = 0; slot < c->blocks_room; slot++)
         if (c->blocks[slot].state != LIVE_NONE && !settle(c, &c->blocks[slot]))
             return false;
-    return bound_cells(c);
+    if (!bound_cells(c))
+        return false;
+    for (size_t i = 0; i < c->n_cells; i++)
+        drop_old_after(c, &c->cells[i]);
+    return true;
 }
 
 /* ---- shards -------------------------------------------------------------------------------- */
@@ -547,7 +655,9 @@ void cells_begin_shard(struct cells *c, uint64_t operations, uint64_t total)
     c->operations = operations;
     while (total / c->width >= CELLS_BINS)
         c->width *= 2;
+    c->bins[0] = (struct cells_bin){0};
     begin_bin(c);
+    c->bins[c->now] = (struct cells_bin){0, ++c->epochs, operations};
 }
 
 bool cells_enter(struct cells *c, const struct mt_live_block *live)
@@ -556,6 +666,8 @@ bool cells_enter(struct cells *c, const struct mt_live_block *live)
         return false;
     c->blocks[live->slot] =
         (struct cells_block){.size = live->size, .count = 1, .bin = c->now, .state = LIVE_BEFORE};
+    c->live += live->size;
+    c->bins[c->now].most = c->live;
     return true;
 }
 
@@ -572,52 +684,87 @@ bool cells_list_survivors(struct cells *c)
     return true;
 }
 
-static bool join_other(struct cells *c, const struct cells_other *other, unsigned shift)
+/* Joins a shard to the cells before it. The bin at the border may have its maximum in either. */
+struct join {
+    const struct cells_partial *shard;
+    const uint32_t *groups;   /* of the whole, by group of the shard */
+    struct merger merger;     /* from the bins of the shard to those of the whole */
+    bool follows[CELLS_BINS]; /* by bin of the whole: all that the shard did in it is after its maximum */
+};
+
+static void join_bins(struct cells *c, struct join *j)
+{
+    for (unsigned i = 0; i < (unsigned)CELLS_BINS >> j->merger.shift; i++) {
+        const struct cells_bin *found = &j->shard->bins[j->merger.leading[i]];
+        struct cells_bin *bin = &c->bins[i];
+
+        j->follows[i] = bin->epoch && found->most <= bin->most;
+        if (found->epoch && !j->follows[i])
+            *bin = (struct cells_bin){found->most, ++c->epochs, found->at};
+    }
+}
+
+/* The epoch in the whole of what happened in a bin of the shard. */
+static uint64_t joined_epoch(const struct cells *c, const struct join *j, uint16_t bin, uint64_t epoch)
+{
+    const uint16_t to = (uint16_t)(bin >> j->merger.shift);
+
+    return j->follows[to] || is_after(&j->merger, bin, epoch) ? c->bins[to].epoch : 0;
+}
+
+static bool join_other(struct cells *c, const struct join *j, const struct cells_other *other)
 {
     struct cells_block *b = block_at(c, other->slot);
-    struct cells_sums *sums;
+    struct cell *cell;
 
     if (!b)
         return true;
     if (other->what & CELLS_TYPED)
         return retype(c, b, other->type);
-    sums = find_cell(c, b->group, b->made, (uint16_t)(other->bin >> shift));
-    if (!sums)
+    cell = find_cell(c, b->group, b->made, (uint16_t)(other->bin >> j->merger.shift));
+    if (!cell)
         return false;
-    add_sums(sums, &other->sums);
+    add_to_cell(c, cell, &other->sums, joined_epoch(c, j, other->bin, other->epoch));
     b->resized |= (other->what & CELLS_RESIZED) != 0;
     if (other->what & CELLS_ENDED)
         b->state = LIVE_NONE;
     return true;
 }
 
-static bool join_cells(struct cells *c, const struct cells_partial *shard, const uint32_t *groups,
-                       unsigned shift)
+static bool join_cells(struct cells *c, const struct join *j)
 {
-    for (size_t i = 0; i < shard->n_cells; i++) {
-        const struct cell *cell = &shard->cells[i];
-        struct cells_sums *sums = find_cell(c, groups[cell->group], (uint16_t)(cell->made >> shift),
-                                            (uint16_t)(cell->bin >> shift));
+    const unsigned shift = j->merger.shift;
 
-        if (!sums)
+    for (size_t i = 0; i < j->shard->n_cells; i++) {
+        const struct cell *from = &j->shard->cells[i];
+        struct cell *cell = find_cell(c, j->groups[from->group], (uint16_t)(from->made >> shift),
+                                      (uint16_t)(from->bin >> shift));
+        int64_t bytes, blocks;
+
+        if (!cell)
             return false;
-        add_sums(sums, &cell->sums);
+        add_sums(&cell->sums, &from->sums);
+        after_in(&j->merger, from, &bytes, &blocks);
+        if (j->follows[cell->bin])
+            add_after(c, cell, net_bytes(&from->sums), net_blocks(&from->sums));
+        else
+            add_after(c, cell, bytes, blocks);
     }
     return true;
 }
 
-static bool join_survivors(struct cells *c, const struct cells_partial *shard, const uint32_t *groups,
-                           unsigned shift)
+static bool join_survivors(struct cells *c, const struct join *j)
 {
-    for (size_t i = 0; i < shard->n_survivors; i++) {
-        const struct cells_survivor *s = &shard->survivors[i];
+    for (size_t i = 0; i < j->shard->n_survivors; i++) {
+        const struct cells_survivor *s = &j->shard->survivors[i];
 
         if (!array_grow(&c->blocks, &c->blocks_room, (size_t)s->slot + 1, sizeof *c->blocks))
             return false;
         c->blocks[s->slot] = s->block;
-        c->blocks[s->slot].group = groups[s->block.group];
-        c->blocks[s->slot].made = (uint16_t)(s->block.made >> shift);
-        c->blocks[s->slot].bin = (uint16_t)(s->block.bin >> shift);
+        c->blocks[s->slot].group = j->groups[s->block.group];
+        c->blocks[s->slot].epoch = joined_epoch(c, j, s->block.made, s->block.epoch);
+        c->blocks[s->slot].made = (uint16_t)(s->block.made >> j->merger.shift);
+        c->blocks[s->slot].bin = (uint16_t)(s->block.bin >> j->merger.shift);
     }
     return true;
 }
@@ -634,19 +781,20 @@ static unsigned shift_between(uint64_t width, uint64_t wider)
 
 static bool join_all(struct cells *whole, const struct cells_partial *shard, uint32_t *groups)
 {
-    unsigned shift;
+    struct join j = {.shard = shard, .groups = groups};
 
     while (whole->width < shard->width)
         if (!widen(whole))
             return false;
-    shift = shift_between(shard->width, whole->width);
+    merger_init(&j.merger, shard->bins, shift_between(shard->width, whole->width));
+    join_bins(whole, &j);
     for (size_t i = 0; i < shard->n_groups; i++)
         if (!find_group(whole, &shard->groups[i], &groups[i]))
             return false;
     for (size_t i = 0; i < shard->n_others; i++)
-        if (!join_other(whole, &shard->others[i], shift))
+        if (!join_other(whole, &j, &shard->others[i]))
             return false;
-    if (!join_cells(whole, shard, groups, shift) || !join_survivors(whole, shard, groups, shift))
+    if (!join_cells(whole, &j) || !join_survivors(whole, &j))
         return false;
     whole->operations = shard->operations;
     begin_bin(whole);

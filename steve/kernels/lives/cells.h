@@ -17,6 +17,11 @@
  * cells of the whole trace are not too many, in whatever shards it is read. If there are more groups than that, no
  * bins are left to merge, and memory is O(groups).
  *
+ * Of each bin, the most live bytes at any moment of it are kept (`bins`), its beginning included, and of each cell what
+ * happened in its bin after the first such moment (`after_...`). So what was live at the peak of a window is the sum over
+ * the bins before the one with the peak, and over that bin without what came after. Copying all cells at each new maximum
+ * would be slow: a maximum only gets a new number, its *epoch*, and what a cell has summed up since an older epoch is void.
+ *
  * The type of a block (MT_TYPE) may become known after its New. Its allocation is then moved to the group of that type.
  * The accesses before stay in the group without type. A type that becomes known after a Resize is ignored.
  *
@@ -48,12 +53,21 @@ struct cell {
     uint32_t group;
     uint16_t made, bin; /* bins of the News and of what happened */
     struct cells_sums sums;
+    int64_t after_bytes,
+        after_blocks; /* of `sums`, what was made less what was freed since the maximum of the bin */
+    uint64_t epoch;   /* of that maximum; after_... are 0 if it is not the bin's */
+};
+
+/* The most live bytes in a bin, the number of that maximum (0: the bin has not begun), and the operations up to it. */
+struct cells_bin {
+    uint64_t most, epoch, at;
 };
 
 /* A live block. The last four sums of what happened in `bin` are not yet in a cell. */
 struct cells_block {
     uint64_t size; /* estimated, as `count`: the number of blocks that it stands for */
     uint64_t reads, writes, bytes_read, bytes_written; /* recorded ones */
+    uint64_t epoch; /* of the maximum of the bin `made` when the block was made */
     uint32_t group, count;
     uint16_t made, bin;
     uint8_t state; /* enum live_state */
@@ -68,6 +82,7 @@ struct cells_other {
     uint16_t bin;
     uint8_t what, type;
     struct cells_sums sums;
+    uint64_t epoch; /* of the maximum of the bin when it happened */
 };
 
 /* A block that was made in a shard and lives at its end. */
@@ -84,7 +99,9 @@ struct cells_index {
 struct cells {
     uint64_t operations, width, next; /* next: the operation with which the next bin begins */
     size_t most;
-    uint16_t now; /* the present bin */
+    uint16_t now;                      /* the present bin */
+    uint64_t live, epochs;             /* live bytes now; the number of the latest maximum */
+    struct cells_bin bins[CELLS_BINS]; /* by number */
     struct cell *cells;
     size_t n_cells, cells_room;
     struct cells_index of_cells, of_groups;
@@ -104,6 +121,7 @@ struct cells {
 /* What a shard reports. */
 struct cells_partial {
     uint64_t operations, width;
+    const struct cells_bin *bins; /* CELLS_BINS */
     const struct cell *cells;
     const struct cells_group *groups;
     const struct cells_other *others;

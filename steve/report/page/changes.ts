@@ -8,7 +8,7 @@ import type { Look } from "./flame";
 import { Flame, GREW, SAME, SHRANK } from "./flame";
 import { bytesText, countText, exactText } from "./format";
 import type { Tree } from "./tree";
-import { pathOf, search } from "./tree";
+import { pathOf, searchNodes } from "./tree";
 
 const MARK = "#changes:";
 
@@ -156,7 +156,7 @@ class Page {
 
   private showFlame(): void {
     const found = compared(this.data, this.tree, this.measure());
-    const hits = search(this.tree, found.width, this.data.tree, this.state.search);
+    const hits = searchNodes(this.tree, found.width, this.data.tree, this.state.search);
     byId("explore-found").textContent = hits ? `${exactText(hits.frames.reduce((sum, hit) => sum + hit, 0))} frames` : "";
     this.flame.show({
       tree: this.tree, sums: found.width, found: hits, zoom: this.nodeAt(this.state.zoom), unit: this.unit, look: this.look(found),

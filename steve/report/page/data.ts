@@ -2,11 +2,15 @@
 //
 // Base64 of zlib of: the length of the JSON text (4 bytes, little-endian), the text, and columns of numbers, one after the
 // other, as varints. The columns have one number for each cell: the difference of its group to that of the cell before, the
-// bin in which the blocks were made, the number of bins from there to the bin in which something happened, and the sums
-// that SUMS names. SPDX-License-Identifier: GPL-2.0-or-later
+// bin in which the blocks were made, the number of bins from there to the bin in which something happened, the sums that
+// SUMS names, and those of AFTER. SPDX-License-Identifier: GPL-2.0-or-later
 
 export const SUMS = ["news", "allocated", "frees", "freed", "reads", "writes", "bytesRead", "bytesWritten"] as const;
 export type Sum = typeof SUMS[number];
+
+/** What came after the maximum of the bin: made less freed. They have a sign; the number is 2 n, or -2 n - 1 if n < 0. */
+export const AFTER = ["afterBytes", "afterBlocks"] as const;
+export type After = typeof AFTER[number];
 
 /** The roll-ups that depend on a frame. */
 export const FRAME_ROLLUPS = ["function", "line", "file", "object"] as const;
@@ -37,6 +41,8 @@ interface Head {
   sites: number;
   folded: number;
   timeline: { ends: number[]; times: number[]; bytes: number[]; blocks: number[]; allocated: number[] };
+  /** By bin, the most live bytes, and the number of operations up to the first such moment. */
+  maxima: { bytes: number[]; at: number[] };
   marks: [number, string][];
   /** By bin of the timeline, what garbage collectors ran, in the unit of its times; all 0 if there was none. */
   collected: number[];
@@ -47,7 +53,11 @@ interface Head {
   timeUnit: string;
   /** Does the trace have loads and stores? */
   accesses: boolean;
-  groups: { node: number[] } & Record<GroupRollup, number[]>;
+  /** set: of small sites that are summed up, the number of the set of their frames below the node; 0: other sites;
+   * -1: the frames are not known. own: the frame that made the blocks. */
+  groups: { node: number[]; own: number[]; set: number[] } & Record<GroupRollup, number[]>;
+  /** By number of a set, its frames. */
+  sets: Record<number, number[]>;
   kinds: string[];
   heaps: string[];
   codes: string[];
@@ -66,7 +76,7 @@ export interface Cells {
   group: Float64Array;
   made: Float64Array;
   bin: Float64Array;
-  sums: Record<Sum, Float64Array>;
+  sums: Record<Sum | After, Float64Array>;
 }
 
 export interface Data extends Head {
@@ -126,8 +136,9 @@ export function parsed(bytes: Uint8Array): Data {
     group[i] += i ? group[i - 1] as number : 0;
     bin[i] += made[i] as number;
   }
-  const sums = {} as Record<Sum, Float64Array>;
+  const sums = {} as Record<Sum | After, Float64Array>;
   for (const name of SUMS) sums[name] = columns.next(head.cells);
+  for (const name of AFTER) sums[name] = columns.next(head.cells).map(n => n % 2 ? -(n + 1) / 2 : n / 2);
   return { ...head, bins: Math.ceil(head.operations / head.width), table: { n: head.cells, group, made, bin, sums } };
 }
 

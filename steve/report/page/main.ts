@@ -7,23 +7,25 @@ import { byId, make } from "./dom";
 import { Flame } from "./flame";
 import { bytesText, countText, exactText, noun, shareText } from "./format";
 import type {Filter, Metric, Rollup} from "./query";
-import {maskOf, masked, METRICS, sumsByGroup, total, totalsOf} from "./query";
+import {maskOf, masked, mayLack, METRICS, sumsByGroup, total, totalsOf} from "./query";
 import { rowsOf, rowText } from "./rollups";
 import { showSource } from "./source";
 import type { State } from "./state";
 import { AXES, fromFragment, hasAxis, initialState, isFragment, toFragment, VIEWS } from "./state";
 import { showTable } from "./table";
+import type { Choice } from "./timeline";
 import { Timeline, timesName } from "./timeline";
 import type { Sums, Tree } from "./tree";
 import { invertedTree, pathOf, plainTree, search, sumsOf } from "./tree";
 import { TreeView } from "./treeview";
 
 const METRIC_TEXTS: Record<Metric, string> = {
+  peak: "live at its peak, the moment with the most live bytes",
   live: "live at its end", allocated: "allocated in it", freed: "freed in it",
   growth: "growth: made in it, alive at its end", reads: "read in it", writes: "written in it",
 };
 const SHORT_TEXTS: Record<Metric, string> = {
-  live: "live at the end", allocated: "allocated", freed: "freed", growth: "growth", reads: "read", writes: "written",
+  peak: "live at the peak", live: "live at the end", allocated: "allocated", freed: "freed", growth: "growth", reads: "read", writes: "written",
 };
 
 class Page {
@@ -33,10 +35,11 @@ class Page {
   private readonly flame: Flame;
   private readonly treeView: TreeView;
   private waiting = false;
+  private sliding = false; // the last change was of a control that moves on, so that one step back undoes all of its steps
 
   constructor(private readonly data: Data) {
     this.state = fromFragment(data, location.hash);
-    this.timeline = new Timeline(data, (window, dragging) => this.choose({ window }, dragging));
+    this.timeline = new Timeline(data, (window, choice) => this.choose({ window }, choice));
     this.flame = new Flame(data, {
       zoom: node => this.choose({ zoom: pathOf(this.tree(), this.data, node) }),
       filter: frame => this.addFilter(this.filterOf(frame)),
@@ -65,7 +68,7 @@ class Page {
       control.addEventListener("change", () => this.choose({ [key]: control.value } as Partial<State>));
     }
     const box = byId<HTMLInputElement>("explore-search");
-    box.addEventListener("input", () => this.choose({ search: box.value }));
+    box.addEventListener("input", () => this.choose({ search: box.value }, "sliding"));
     const file = byId<HTMLSelectElement>("explore-file");
     file.addEventListener("change", () => this.choose({ file: file.value }));
     for (const key of ["inverted", "kinds"] as const) {
@@ -77,19 +80,20 @@ class Page {
     byId("explore-tabs").addEventListener("keydown", event => this.tabKey(event));
     byId("explore-reset").addEventListener("click", () => this.choose(initialState(this.data)));
     document.addEventListener("keydown", event => this.key(event));
-    addEventListener("hashchange", () => {
-      if (isFragment(location.hash)) this.restore();
+    addEventListener("popstate", () => {
+      if (isFragment(location.hash) || !location.hash) this.restore();
     });
   }
 
   private restore(): void {
     this.state = fromFragment(this.data, location.hash);
+    this.sliding = false;
     this.show(false);
   }
 
-  private choose(change: Partial<State>, dragging = false): void {
+  private choose(change: Partial<State>, choice: Choice = "chosen"): void {
     this.state = { ...this.state, ...change };
-    if (dragging) {
+    if (choice === "dragging") {
       if (this.waiting) return;
       this.waiting = true;
       requestAnimationFrame(() => {
@@ -99,13 +103,17 @@ class Page {
       return;
     }
     this.show(false);
-    this.remember();
+    this.remember(choice === "sliding");
   }
 
-  private remember(): void {
-    const fragment = toFragment(this.data, this.state);
-    if (fragment || isFragment(location.hash))
-      history.replaceState(null, "", fragment || location.pathname + location.search);
+  /** The address is the state, and each change is a step of the history, which the browser's Back undoes. */
+  private remember(sliding: boolean): void {
+    const fragment = toFragment(this.data, this.state), again = this.sliding && sliding;
+    this.sliding = sliding;
+    if (fragment === (isFragment(location.hash) ? location.hash : "")) return;
+    const address = fragment || location.pathname + location.search;
+    if (again) history.replaceState(null, "", address);
+    else history.pushState(null, "", address);
   }
 
   private filterOf(frame: number): Filter {
@@ -125,16 +133,23 @@ class Page {
     const begun = performance.now(), { data, state } = this, tree = this.tree();
     const mask = maskOf(data, state.filters);
     const byGroup = masked(sumsByGroup(data, state.window, state.metric, state.unit, state.scope), mask);
-    const sums = sumsOf(tree, byGroup), found = search(tree, sums, data, state.search);
+    const sums = sumsOf(tree, byGroup), found = search(tree, data, byGroup, state.search);
     this.showControls();
     this.showWindow();
     this.showTotals(mask);
-    this.showFilters();
-    byId("explore-found").textContent = found
-      ? `${this.unitText(found.value)}, ${shareText(found.value, sums.total[0] as number)}` : "";
+    this.showFilters(mask);
+    this.showFound(found, sums.total[0] as number);
     if (!dragging) this.timeline.show(state, mask);
     this.showView(tree, sums, byGroup, found, mask);
     document.documentElement.dataset.exploreMs = (performance.now() - begun).toFixed(1);
+  }
+
+  /** What a search finds. If sites are summed up, it may be more: these have no names. */
+  private showFound(found: ReturnType<typeof search>, whole: number): void {
+    const place = byId("explore-found");
+    place.textContent = found ? `${found.unknown ? "at least " : ""}${this.unitText(found.value)}, ${shareText(found.value, whole)}` : "";
+    place.title = found?.unknown ? `at most ${this.unitText(found.value + found.unknown)}, ` +
+      `${shareText(found.value + found.unknown, whole)}: the frames of some small sites are not in this page` : "";
   }
 
   private showView(tree: Tree, sums: Sums, byGroup: Float64Array, found: ReturnType<typeof search>, mask: Uint8Array): void {
@@ -234,14 +249,16 @@ class Page {
     }));
   }
 
-  private showFilters(): void {
+  private showFilters(mask: Uint8Array): void {
     const { data, state } = this;
+    const lacks = mayLack(data, state.filters, mask);
+    const note = make("span", { class: "muted" }, lacks ? "All sums are at least so much: the frames of some small sites are not in this page." : "");
     byId("explore-filters").replaceChildren(...state.filters.map(filter => {
       const text = `${filter.by}: ${rowText(data, filter.by, filter.row)}`;
       const chip = make("button", { type: "button", class: "x-chip", "aria-label": `remove the filter ${text}` }, `${text} ×`);
       chip.addEventListener("click", () => this.choose({ filters: state.filters.filter(each => each !== filter), zoom: [] }));
       return chip;
-    }));
+    }), note);
     const from = initialState(data);
     byId<HTMLButtonElement>("explore-reset").disabled = toFragment(data, state) === toFragment(data, from);
   }
@@ -265,7 +282,7 @@ class Page {
     if (event.key === "/") byId("explore-search").focus();
     else if (event.key === "i") this.choose({ inverted: !this.state.inverted, zoom: [] });
     else if (event.key === "k") this.choose({ kinds: !this.state.kinds, zoom: [] });
-    else if (event.key === "m") this.choose({ metric: METRICS[(METRICS.indexOf(this.state.metric) + 1) % METRICS.length] ?? "live" });
+    else if (event.key === "m") this.choose({ metric: METRICS[(METRICS.indexOf(this.state.metric) + 1) % METRICS.length] ?? "peak" });
     else if (event.key === "0") this.choose({ window: { first: 0, last: this.data.bins } });
     else if (view) this.choose({ view });
     else return;

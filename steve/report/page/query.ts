@@ -1,9 +1,10 @@
 // query.ts - the sums of a window, by group: all numbers of the page come from here.
 // SPDX-License-Identifier: GPL-2.0-or-later
-import type { Data, FrameRollup, GroupRollup, Sum } from "./data";
+import type { After, Data, FrameRollup, GroupRollup, Sum } from "./data";
 import { GROUP_ROLLUPS } from "./data";
+import { nodesBelow, setsWith } from "./tree";
 
-export const METRICS = ["live", "allocated", "freed", "growth", "reads", "writes"] as const;
+export const METRICS = ["peak", "live", "allocated", "freed", "growth", "reads", "writes"] as const;
 export type Metric = typeof METRICS[number];
 export type Unit = "bytes" | "blocks";
 export type Scope = "all" | "made";
@@ -25,8 +26,18 @@ export interface Filter {
   row: number;
 }
 
-/** What is summed up: columns that are added and subtracted. */
-const COLUMNS: Record<Metric, Record<Unit, [Sum, Sum?]>> = {
+/** The bin of a window with its peak: the most live bytes, the first of several. */
+export function peakBin(data: Data, window: Window): number {
+  const { bytes } = data.maxima;
+  let found = window.first;
+  for (let bin = window.first; bin < window.last; bin++)
+    if ((bytes[bin] as number) > (bytes[found] as number)) found = bin;
+  return found;
+}
+
+/** What is summed up: columns that are added and subtracted; of the bin of the peak, another one is subtracted. */
+const COLUMNS: Record<Metric, Record<Unit, [Sum, Sum?, After?]>> = {
+  peak: { bytes: ["allocated", "freed", "afterBytes"], blocks: ["news", "frees", "afterBlocks"] },
   live: { bytes: ["allocated", "freed"], blocks: ["news", "frees"] },
   allocated: { bytes: ["allocated"], blocks: ["news"] },
   freed: { bytes: ["freed"], blocks: ["frees"] },
@@ -35,20 +46,22 @@ const COLUMNS: Record<Metric, Record<Unit, [Sum, Sum?]>> = {
   writes: { bytes: ["bytesWritten"], blocks: ["writes"] },
 };
 
-/** The sums of a metric in a window, by group. Live bytes are those at the end of the window, so they count all that was
- * before. Growth is what was made in the window and lives at its end. With the scope "made", only blocks that were made in
+/** The sums of a metric in a window, by group. Live bytes are those at the peak or at the end of the window, so they count
+ * all that was before. Growth is what was made in the window and lives at its end. With the scope "made", only blocks that were made in
  * the window count, as with `steve --from --to`. */
 export function sumsByGroup(data: Data, window: Window, metric: Metric, unit: Unit, scope: Scope): Float64Array {
   const { n, group, made, bin, sums } = data.table;
-  const [plus, minus] = COLUMNS[metric][unit];
-  const added = sums[plus], taken = minus && sums[minus];
+  const [plus, minus, later] = COLUMNS[metric][unit];
+  const added = sums[plus], taken = minus && sums[minus], after = later && sums[later];
+  const last = metric === "peak" ? peakBin(data, window) : window.last - 1;
   const since = metric === "growth" || scope === "made" ? window.first : 0;
-  const from = metric === "live" ? 0 : window.first;
+  const from = metric === "live" || metric === "peak" ? 0 : window.first;
   const found = new Float64Array(data.groups.node.length);
   for (let i = 0; i < n; i++) {
     const at = bin[i] as number;
-    if (at >= window.last || at < from || (made[i] as number) < since) continue;
-    found[group[i] as number] += (added[i] as number) - (taken ? taken[i] as number : 0);
+    if (at > last || at < from || (made[i] as number) < since) continue;
+    found[group[i] as number] += (added[i] as number) - (taken ? taken[i] as number : 0)
+      - (after && at === last ? after[i] as number : 0);
   }
   return found;
 }
@@ -58,7 +71,8 @@ export function totalsOf(data: Data, window: Window, scope: Scope,
                          mask: Uint8Array): Record<Metric, Record<Unit, number>>
 {
     const {n, group, made, bin, sums} = data.table, {first, last} = window;
-    const {news, allocated, frees, freed, reads, writes, bytesRead, bytesWritten} = sums;
+    const {news, allocated, frees, freed, reads, writes, bytesRead, bytesWritten, afterBytes, afterBlocks} = sums;
+    const peak = peakBin(data, window);
     const found = Object.fromEntries(METRICS.map(metric => [metric, {bytes : 0, blocks : 0}])) as
                   Record<Metric, Record<Unit, number>>;
     for (let i = 0; i < n; i++) {
@@ -67,6 +81,10 @@ export function totalsOf(data: Data, window: Window, scope: Scope,
             continue;
         const bytes = (allocated[i] as number) - (freed[i] as number),
               blocks = (news[i] as number) - (frees[i] as number);
+        if (at <= peak) {
+            found.peak.bytes += bytes - (at === peak ? afterBytes[i] as number : 0);
+            found.peak.blocks += blocks - (at === peak ? afterBlocks[i] as number : 0);
+        }
         found.live.bytes += bytes;
         found.live.blocks += blocks;
         if (at < first)
@@ -121,30 +139,27 @@ export function liveByRow(data: Data, mask: Uint8Array, by: GroupRollup, most: n
   return kept;
 }
 
-/** By node: is it, or a caller of it, in a row of a roll-up? */
-function nodesWithin(data: Data, by: FrameRollup, row: number): Uint8Array {
-  const { parent, frame } = data.nodes, rows = data.frames[by];
-  const within = new Uint8Array(parent.length);
-  for (let i = 1; i < parent.length; i++)
-    within[i] = rows[frame[i] as number] === row ? 1 : within[parent[i] as number] as number;
-  return within;
-}
-
-/** By group: is it chosen by all filters? */
+/** By group: is it chosen by all filters? Groups of sites that are summed up and whose frames are not known are not. */
 export function maskOf(data: Data, filters: Filter[]): Uint8Array {
-  const { node } = data.groups;
+  const { node, own, set } = data.groups;
   const mask = new Uint8Array(node.length).fill(1);
   for (const { by, row } of filters) {
-    const within = isOfGroups(by) ? null : nodesWithin(data, by, row);
-    const own = isOfGroups(by) ? null : data.frames[by];
-    for (let i = 0; i < mask.length; i++) {
-      const at = node[i] as number;
-      const chosen = within && own ? within[at] === 1 || own[data.nodes.own[at] as number] === row
-        : isOfGroups(by) && data.groups[by][i] === row;
-      if (!chosen) mask[i] = 0;
+    if (isOfGroups(by)) {
+      data.groups[by].forEach((each, group) => { if (each !== row) mask[group] = 0; });
+      continue;
     }
+    const frames = Uint8Array.from(data.frames[by], each => each === row ? 1 : 0);
+    const within = nodesBelow(data.nodes, frames), sets = setsWith(data, frames);
+    node.forEach((at, group) => {
+      if (!within[at] && !frames[own[group] as number] && !sets.has(set[group] as number)) mask[group] = 0;
+    });
   }
   return mask;
+}
+
+/** Do filters leave out sites whose frames are not known? */
+export function mayLack(data: Data, filters: Filter[], mask: Uint8Array): boolean {
+  return filters.some(({ by }) => !isOfGroups(by)) && data.groups.set.some((set, group) => set < 0 && !mask[group]);
 }
 
 export function masked(values: Float64Array, mask: Uint8Array): Float64Array {

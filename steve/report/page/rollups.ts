@@ -44,6 +44,18 @@ export function inclusiveOf(data: Data, rows: number[], totals: Float64Array): M
     return found;
 }
 
+/** Adds to the rows what sites that are summed up below a node have in frames that are not in the path to that node. */
+function addSets(data: Data, rows: number[], byGroup: Float64Array, to: Map<number, number>): void {
+  const { node, set } = data.groups, { parent, frame } = data.nodes;
+  byGroup.forEach((value, group) => {
+    const found = data.sets[set[group] as number];
+    if (!value || !found) return;
+    const above = new Set<number>();
+    for (let at = node[group] as number; at > 0; at = parent[at] as number) above.add(rows[frame[at] as number] as number);
+    for (const row of new Set(found.map(each => rows[each] as number))) if (!above.has(row)) add(to, row, value);
+  });
+}
+
 function add(to: Map<number, number>, row: number, value: number): void {
   if (value) to.set(row, (to.get(row) ?? 0) + value);
 }
@@ -60,10 +72,11 @@ export function rowsOf(data: Data, by: Rollup, byGroup: Float64Array): Row[] {
   if (isOfGroups(by)) {
     byGroup.forEach((value, i) => add(self, data.groups[by][i] as number, value));
   } else {
-    const rows = data.frames[by], own = data.nodes.own;
-    byGroup.forEach((value, i) => add(self, rows[own[node[i] as number] as number] as number, value));
+    const rows = data.frames[by], own = data.groups.own;
+    byGroup.forEach((value, i) => add(self, rows[own[i] as number] as number, value));
     inclusive = inclusiveOf(data, data.frames[by],
                             sumsOf({parent : data.nodes.parent, leaves : node}, byGroup).total);
+    addSets(data, rows, byGroup, inclusive);
   }
   const numbers = new Set([...self.keys(), ...(inclusive?.keys() ?? [])]);
   const found = [...numbers].map(row => ({

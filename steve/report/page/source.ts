@@ -26,12 +26,12 @@ function linesOf(data: Data, file: number): number[] {
   return data.frames.lineNumber.map((line, frame) => data.frames.file[frame] === file ? line : 0);
 }
 
-/** Sums by line of what each node's own code made. */
-function ownSums(data: Data, lines: number[], byNode: ArrayLike<number>): Map<number, number> {
+/** Sums by line. own: of each value, the frame whose own code made it. */
+function ownSums(lines: number[], own: number[], values: ArrayLike<number>): Map<number, number> {
   const found = new Map<number, number>();
-  for (let node = 0; node < data.nodes.own.length; node++) {
-    const line = lines[data.nodes.own[node] as number] as number;
-    if (line && byNode[node]) found.set(line, (found.get(line) ?? 0) + (byNode[node] as number));
+  for (const [i, frame] of own.entries()) {
+    const line = lines[frame] as number;
+    if (line && values[i]) found.set(line, (found.get(line) ?? 0) + (values[i] as number));
   }
   return found;
 }
@@ -48,20 +48,21 @@ function column(name: string, title: string, byLine: Map<number, number>, text =
 function columnsOf(data: Data, state: State, mask: Uint8Array, lines: number[], source: Source): Column[] {
     const tree = {parent : data.nodes.parent, leaves : data.groups.node};
     const sums = (metric: State["metric"], unit: State["unit"]) =>
-        sumsOf(tree, masked(sumsByGroup(data, state.window, metric, unit, state.scope), mask));
+        masked(sumsByGroup(data, state.window, metric, unit, state.scope), mask);
     const own = (metric: State["metric"], unit: State["unit"]) =>
-        ownSums(data, lines, sums(metric, unit).self);
-    const whole = inclusiveOf(data, lines, sums("allocated", "bytes").total);
+        ownSums(lines, data.groups.own, sums(metric, unit));
+    const whole = inclusiveOf(data, lines, sumsOf(tree, sums("allocated", "bytes")).total);
     whole.delete(0);
     const columns = [
         column("blocks", "blocks made by the line in the window", own("allocated", "blocks"), countText),
         column("bytes", "bytes allocated by the line in the window", own("allocated", "bytes")),
         column("with callees", "bytes allocated by the line and what it calls in the window", whole),
+        column("at peak", "bytes live at the peak of the window", own("peak", "bytes")),
         column("live", "bytes live at the end of the window", own("live", "bytes")),
         column("blocks read", "bytes read in the window from blocks that the line made", own("reads", "bytes")),
         column("blocks written", "bytes written in the window to blocks that the line made", own("writes", "bytes")),
         column("never read", "bytes of the line's blocks that were never read in the whole run",
-               ownSums(data, lines, data.nodes.unread)),
+               ownSums(lines, data.nodes.own, data.nodes.unread)),
         column("reads", "bytes that the line reads in the whole run, from any block", workOf(source, 1)),
         column("writes", "bytes that the line writes in the whole run, to any block", workOf(source, 2)),
     ];

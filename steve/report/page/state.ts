@@ -46,7 +46,7 @@ export interface State {
 
 export function initialState(data: Data): State {
   return {
-    window: { first: 0, last: data.bins }, metric: "allocated", unit: "bytes", scope: "all", view: "flame",
+    window: { first: 0, last: data.bins }, metric: "peak", unit: "bytes", scope: "all", view: "flame",
     inverted: false, kinds: false, axis: "operations", split: "none", search: "", file: "", filters: [], zoom: [],
   };
 }

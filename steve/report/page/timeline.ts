@@ -1,7 +1,8 @@
 // timeline.ts - the heap over the run, always in view, with the brush that chooses the window.
 //
-// The brush moves in steps of bins, because the sums of the page are known by bin. The two sliders below do the same for
-// the keyboard. SPDX-License-Identifier: GPL-2.0-or-later
+// The brush moves in steps of bins, because the sums of the page are known by bin. There is no brush while the window is
+// the whole run, so that dragging anywhere makes one. A click on the peak or on a mark chooses a window, too. The two
+// sliders below do the same for the keyboard. SPDX-License-Identifier: GPL-2.0-or-later
 import { brushX } from "d3-brush";
 import { scaleLinear } from "d3-scale";
 import type { Linear } from "d3-scale";
@@ -12,11 +13,11 @@ import { interpolated, shareCollected } from "./axis";
 import { byId, make, shape } from "./dom";
 import { bytesText, countText, exactText, timeText } from "./format";
 import type { Window } from "./query";
-import { liveByRow, overTime } from "./query";
+import { liveByRow, overTime, peakBin } from "./query";
 import { rowText } from "./rollups";
 import type { Axis, Split, State } from "./state";
 
-const LEFT = 62, RIGHT = 12, TOP = 16, CURVE = 84, RATE = 30, GAP = 8, AXIS = 20;
+const LEFT = 62, RIGHT = 12, TOP = 20, CURVE = 84, RATE = 30, GAP = 8, AXIS = 20;
 const STRIP = 12; // of the garbage collection
 export const LETTER = 7.2;
 const BANDS = 6; // with a colour each; the others are one band
@@ -38,6 +39,9 @@ export function steps(ends: ArrayLike<number>, values: ArrayLike<number>, x: (va
   }
   return area ? `${path}L${x(before).toFixed(1)},${y(0).toFixed(1)}Z` : path;
 }
+
+/** How a window was chosen: while the mouse drags the brush, by a slider that may still move, or else. */
+export type Choice = "dragging" | "sliding" | "chosen";
 
 /** Labels from left to right that leave a gap to the one before. */
 export function withoutCollisions<T>(labels: T[], at: (label: T) => number, text: (label: T) => string): T[] {
@@ -65,7 +69,7 @@ export class Timeline {
   private readonly collects: boolean;
   private readonly height: number;
 
-  constructor(private readonly data: Data, private readonly chosen: (window: Window, dragging: boolean) => void) {
+  constructor(private readonly data: Data, private readonly chosen: (window: Window, choice: Choice) => void) {
     this.window = { first: 0, last: data.bins };
     this.mask = new Uint8Array(data.groups.node.length).fill(1);
     this.ends = Array.from({ length: data.bins }, (_, i) => Math.min((i + 1) * data.width, data.operations));
@@ -74,11 +78,11 @@ export class Timeline {
     for (const slider of [this.from, this.to]) slider.max = String(data.bins);
     this.from.addEventListener("input", () => {
       const first = Math.min(Number(this.from.value), data.bins - 1);
-      this.choose({ first, last: Math.max(this.window.last, first + 1) });
+      this.choose({ first, last: Math.max(this.window.last, first + 1) }, "sliding");
     });
     this.to.addEventListener("input", () => {
       const last = Math.max(Number(this.to.value), 1);
-      this.choose({ first: Math.min(this.window.first, last - 1), last });
+      this.choose({ first: Math.min(this.window.first, last - 1), last }, "sliding");
     });
     new ResizeObserver(() => this.draw()).observe(this.svg.parentElement as Element);
   }
@@ -111,8 +115,12 @@ export class Timeline {
     this.draw();
   }
 
-  private choose(window: Window): void {
-    if (window.first !== this.window.first || window.last !== this.window.last) this.chosen(window, false);
+  private choose(window: Window, choice: Choice): void {
+    if (window.first !== this.window.first || window.last !== this.window.last) this.chosen(window, choice);
+  }
+
+  private isWhole(): boolean {
+    return this.window.first === 0 && this.window.last === this.data.bins;
   }
 
   private draw(): void {
@@ -123,7 +131,8 @@ export class Timeline {
     this.svg.setAttribute("height", String(this.height));
     const points = this.points(), last = points ? points[1][points[1].length - 1] as number : this.data.operations;
     this.scale = scaleLinear().domain([0, last || 1]).range([LEFT, width - RIGHT]);
-    this.svg.replaceChildren(...this.curves(), ...this.rates(), ...this.collections(), ...this.marks(width), ...this.axis(width), this.brush(width));
+    this.svg.replaceChildren(...this.curves(), ...this.rates(), ...this.collections(), ...this.marks(), ...this.axis(width), this.brush(width),
+      this.peak(), ...this.markLabels(width));
     this.from.value = String(this.window.first);
     this.to.value = String(this.window.last);
     this.from.setAttribute("aria-valuetext", `from operation ${this.window.first * this.data.width}`);
@@ -161,7 +170,7 @@ export class Timeline {
     const y = scaleLinear().domain([0, Math.max(...bytes, 1)]).range([TOP + CURVE, TOP]);
     const found = [shape("text", { x: LEFT - 6, y: TOP + 9, "text-anchor": "end" }, bytesText(Math.max(...bytes))),
       shape("text", { x: LEFT - 6, y: TOP + CURVE, "text-anchor": "end" }, "0 B"),
-      shape("text", { x: LEFT, y: TOP - 5 }, "live bytes"),
+      shape("text", { x: LEFT, y: TOP - 9 }, "live bytes"),
       ...this.stacked(y),
       shape("path", { class: this.bands.size ? "x-outline" : "x-live", d: steps(ends, bytes, this.x, y) })];
     if (this.mask.includes(0) && !this.bands.size)
@@ -188,18 +197,45 @@ export class Timeline {
     return [...found, shape("text", { x: LEFT - 6, y: top + STRIP - 2, "text-anchor": "end" }, "GC")];
   }
 
-  private marks(width: number): SVGElement[] {
-    const at = (mark: [number, string]): number => Math.min(Math.max(this.x(mark[0]), LEFT + mark[1].length * LETTER / 2),
-      width - RIGHT - mark[1].length * LETTER / 2);
-    const beside = this.data.marks.filter(mark => this.x(mark[0]) - mark[1].length * LETTER / 2 > LEFT + 80);
-    const lines = this.data.marks.map(([operation, name]) => {
+  /** The moment of the window with the most live bytes. A click on it chooses its step. */
+  private peak(): SVGElement {
+    const { maxima, operations, bins } = this.data, bin = peakBin(this.data, this.window);
+    const bytes = maxima.bytes[bin] as number, at = maxima.at[bin] as number;
+    const y = scaleLinear().domain([0, Math.max(...this.data.timeline.bytes, 1)]).range([TOP + CURVE, TOP]);
+    const dot = shape("circle", { class: "x-peak", cx: this.x(Math.min(at, operations)), cy: y(bytes), r: 4.5 });
+    dot.append(shape("title", {}, `peak: ${bytesText(bytes)} after operation ${exactText(at)}; click for this step alone`));
+    dot.addEventListener("click", () => this.choose({ first: bin, last: Math.min(bin + 1, bins) }, "chosen"));
+    return dot;
+  }
+
+  private marks(): SVGElement[] {
+    return this.data.marks.map(([operation, name]) => {
       const line = shape("line", { class: "x-mark", x1: this.x(operation), x2: this.x(operation), y1: TOP, y2: this.height - AXIS });
       line.append(shape("title", {}, `mark ${name}`));
       return line;
     });
-    const labels = withoutCollisions(beside, at, mark => mark[1])
-      .map(mark => shape("text", { x: at(mark), y: TOP - 5, "text-anchor": "middle" }, mark[1]));
-    return [...lines, ...labels];
+  }
+
+  /** The names of the marks. A click on one chooses the window from there to the next mark. */
+  private markLabels(width: number): SVGElement[] {
+    const { marks, operations } = this.data;
+    const at = (mark: [number, string]): number => Math.min(Math.max(this.x(mark[0]), LEFT + mark[1].length * LETTER / 2),
+      width - RIGHT - mark[1].length * LETTER / 2);
+    const beside = marks.filter(mark => this.x(mark[0]) - mark[1].length * LETTER / 2 > LEFT + 80);
+    return withoutCollisions(beside, at, mark => mark[1]).map(mark => {
+      const next = marks.find(([operation]) => operation > mark[0]);
+      const label = shape("text", { class: "x-label", x: at(mark), y: TOP - 9, "text-anchor": "middle" }, mark[1]);
+      label.append(shape("title", {}, `click for the window from ${mark[1]} to ${next ? next[1] : "the end"}`));
+      label.addEventListener("click", () => this.choose(this.windowOf(mark[0], next ? next[0] : operations), "chosen"));
+      return label;
+    });
+  }
+
+  /** The whole bins that are nearest to a range of operations. */
+  private windowOf(from: number, to: number): Window {
+    const { width, bins } = this.data;
+    const first = Math.min(Math.max(Math.round(from / width), 0), bins - 1);
+    return { first, last: Math.min(Math.max(Math.round(to / width), first + 1), bins) };
   }
 
   private axis(width: number): SVGElement[] {
@@ -219,7 +255,8 @@ export class Timeline {
     const brush = brushX().extent([[LEFT, TOP], [width - RIGHT, this.height - AXIS]]).handleSize(10)
       .on("brush end", () => { if (event.sourceEvent && !this.drawing) this.brushed(event); });
     this.drawing = true; // moving the brush is an event, too
-    select(group).call(brush).call(brush.move, [pixel(this.window.first), pixel(this.window.last)]);
+    select(group).call(brush);
+    if (!this.isWhole()) select(group).call(brush.move, [pixel(this.window.first), pixel(this.window.last)]);
     this.drawing = false;
     return group;
   }
@@ -228,12 +265,10 @@ export class Timeline {
   private brushed(event: BrushEvent): void {
     const ended = event.type === "end";
     if (!event.selection) {
-      if (ended) this.chosen({ first: 0, last: this.data.bins }, false);
+      if (ended) this.chosen({ first: 0, last: this.data.bins }, "chosen");
       return;
     }
-    const [a, b] = event.selection.map(pixel => Math.round(this.operationAt(pixel) / this.data.width)) as [number, number];
-    const first = Math.min(Math.max(a, 0), this.data.bins - 1);
-    const window = { first, last: Math.min(Math.max(b, first + 1), this.data.bins) };
-    this.chosen(window, !ended);
+    const [from, to] = event.selection.map(pixel => this.operationAt(pixel)) as [number, number];
+    this.chosen(this.windowOf(from, to), ended ? "chosen" : "dragging");
   }
 }

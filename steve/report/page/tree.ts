@@ -74,23 +74,50 @@ export function sumsOf(tree: Pick<Tree, "parent"|"leaves">, byGroup: Float64Arra
     return {self, total};
 }
 
-/** What a search finds: by frame, whether it matches, and the values of all stacks with such a frame. */
+/** What a search finds: by frame, whether it matches, and the values of all stacks with such a frame. unknown: the values
+ * of sites that are summed up, of which it is not known whether they have such a frame. */
 export interface Found {
   frames: Uint8Array;
   value: number;
+  unknown: number;
 }
 
-export function search(tree: Tree, sums: Sums, data: Named, text: string): Found | null {
-  if (!text) return null;
+/** By frame: does its text have a text in it, whatever the case? */
+function matching(data: Named, text: string): Uint8Array {
   const wanted = text.toLowerCase();
-  const frames = Uint8Array.from(data.frames.text, name => name.toLowerCase().includes(wanted) ? 1 : 0);
+  return Uint8Array.from(data.frames.text, name => name.toLowerCase().includes(wanted) ? 1 : 0);
+}
+
+/** By node: is it, or a node above it, of a frame that a mask chooses? */
+export function nodesBelow(tree: Pick<Tree, "parent" | "frame">, frames: Uint8Array): Uint8Array {
   const within = new Uint8Array(tree.parent.length);
-  let value = 0;
-  for (let i = 1; i < within.length; i++) {
+  for (let i = 1; i < within.length; i++)
     within[i] = (frames[tree.frame[i] as number] as number) | (within[tree.parent[i] as number] as number);
-    if (within[i]) value += sums.self[i] as number;
-  }
-  return { frames, value };
+  return within;
+}
+
+/** By set of the data: does it have a frame that a mask chooses? */
+export function setsWith(data: Data, frames: Uint8Array): Set<number> {
+  return new Set(Object.entries(data.sets).filter(([, found]) => found.some(frame => frames[frame])).map(([number]) => Number(number)));
+}
+
+export function search(tree: Tree, data: Data, byGroup: Float64Array, text: string): Found | null {
+  if (!text) return null;
+  const frames = matching(data, text), within = nodesBelow(tree, frames), sets = setsWith(data, frames);
+  let value = 0, unknown = 0;
+  byGroup.forEach((each, group) => {
+    const set = data.groups.set[group] as number;
+    if (within[tree.leaves[group] as number] || sets.has(set)) value += each;
+    else if (set < 0) unknown += each;
+  });
+  return { frames, value, unknown };
+}
+
+/** The same of a tree without groups: the values are those of its nodes. */
+export function searchNodes(tree: Tree, sums: Sums, data: Named, text: string): Found | null {
+  if (!text) return null;
+  const frames = matching(data, text), within = nodesBelow(tree, frames);
+  return { frames, value: sums.self.reduce((sum, self, node) => within[node] ? sum + self : sum, 0), unknown: 0 };
 }
 
 /** The texts of the frames from the root to a node. */
