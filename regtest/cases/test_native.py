@@ -182,6 +182,28 @@ def test_forked_child_has_a_trace_of_its_own(tmp_path: Path) -> None:
     assert re.search(r"program ended +exit status 7", steve("info", child).text)
 
 
+@pytest.mark.parametrize("pattern", ["t.ljt", "t.%p.ljt", "t"])
+def test_each_of_several_generations_has_a_file(pattern: str, tmp_path: Path) -> None:
+    """Each subshell is forked by the one before it, and has allocated before and after that."""
+    shells = "a=$( (b=$( (echo in; :); :); echo $b; :); echo out; :); echo $a; :"
+    done = good([*native(tmp_path / pattern), "bash", "-c", shells])
+    assert done.text == "in out\n"
+    assert "ljtrace: cannot write" not in done.complaint
+    wait_for(lambda: len([p for p in tmp_path.iterdir() if p.suffix != ".part"]) == 5, "all files have their names")
+    paths = list(tmp_path.iterdir())
+    facts = {}
+    for path in paths:
+        settled(path)
+        Trace(path, done).check()
+        facts[path.name] = json.loads(steve("info", "--json", path).text)["recording"]
+    pids = {facts[name]["pid"]: name for name in facts}
+    assert len(pids) == len(paths), facts
+    (first,) = (name for name in facts if "forked_from_file" not in facts[name])
+    assert first == pattern.replace("%p", facts[first]["pid"])
+    for name in set(facts) - {first}:
+        assert Path(facts[name]["forked_from_file"]).name == pids[facts[name]["forked_from_pid"]]
+
+
 def test_forked_children_that_are_not_recorded(tmp_path: Path) -> None:
     natively(tmp_path / "t.ljt", [CONDUCT, "fork"], "--trace-fork=no")
     assert [p.name for p in tmp_path.iterdir()] == ["t.ljt"]
