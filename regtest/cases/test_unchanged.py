@@ -123,3 +123,21 @@ def test_ended_from_outside(signum: signal.Signals, tmp_path: Path) -> None:
     trace = Trace(path, Done(0, b"", b"")).check()
     assert trace.ending() == ("killed" if signum == signal.SIGKILL else trace.ending()) != "unknown"
     assert trace.counts()["new"] > 2000
+
+
+@pytest.mark.parametrize(
+    "former",
+    [
+        {},
+        {"LD_PRELOAD": "libm.so.6", "LD_LIBRARY_PATH": "/nonexistent"},
+        {"LD_PRELOAD": "libm.so.6:libdl.so.2"},
+    ],
+    ids=["neither", "one", "two"],
+)
+def test_environment(former: dict[str, str], tmp_path: Path) -> None:
+    """The program has no variables of Valgrind's or of the script that starts it, and keeps its own. The first program
+    prints those of its own process, the second one those that it passes on."""
+    for argv in (["bash", "--norc", "-c", "set -o posix; set"], ["sh", "-c", "env"]):
+        plain, traced = run(argv, env=former), record(tmp_path / "t.ljt", argv, "--trace-mem=no", env=former).run
+        shown = [[x for x in r.text.splitlines() if not x.startswith(("PPID=", "_="))] for r in (plain, traced)]
+        assert shown[0] == shown[1] and all(f"{name}={value}" in shown[1] for name, value in former.items())
