@@ -272,8 +272,11 @@ class Blocks:
         self.fold(Sums, chosen)
         return chosen
 
-    def title(self, what: str) -> str:
-        """A heading with the name of the trace and the choice of blocks."""
+    def title(self, what: str, counts_accesses: bool = False) -> str:
+        """A heading with the name of the trace and the choice of blocks. counts_accesses: it says if the trace has none
+        because they were not recorded."""
+        if counts_accesses and missing.accesses(self.trace):
+            what += " (loads and stores were not recorded)"
         parts = [f"{self.trace.name}: {what}"]
         parts += [f"where {self.args.where}"] if self.args.where is not None else []
         parts += [f"from '{self.args.begin}'"] if self.args.begin is not None else []

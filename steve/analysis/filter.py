@@ -20,7 +20,8 @@ import re
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Set, Tuple
 
-from steve.system.errors import UsageError, meant
+from steve.system.errors import SteveError, UsageError, meant
+from steve.trace import missing
 
 if TYPE_CHECKING:
     import numpy as np
@@ -102,6 +103,22 @@ TEXTS: Dict[str, Tuple[str, str]] = {  # what it is, and the number in a life th
     "heap": ("kind of its heap: malloc, lua, mmap, custom", "heap"),
     "type": ("what it holds, of a Lua heap: str, tab, func, proto...", "type"),
     "how": ("how it was made: malloc, calloc, realloc...", "how"),
+}
+# what depends on loads and stores
+OF_ACCESSES = {
+    "loads",
+    "stores",
+    "modifies",
+    "reads",
+    "writes",
+    "accesses",
+    "bytes_read",
+    "bytes_written",
+    "used",
+    "utilisation",
+    "first_use",
+    "idle",
+    "shared",
 }
 UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
 RELATIONS = {
@@ -348,8 +365,19 @@ def text_match(field: str, matches: "Match") -> "Test":
 
 
 def parse(text: str) -> "Test":
-    """The test that an expression defines. UsageError with the column of a mistake."""
-    return Parser(text).whole()
+    """The test that an expression defines. UsageError with the column of a mistake. The test raises SteveError if it
+    depends on accesses and the trace has none because they were not recorded."""
+    test, of_accesses = Parser(text).whole(), sorted(fields_of(text) & OF_ACCESSES)
+    if not of_accesses:
+        return test
+
+    def checked(batch: "Batch", places: "Places") -> "np.ndarray":
+        lacking = missing.not_recorded(places.trace)
+        if lacking:
+            raise SteveError(f"{places.trace.name}: no block has `{of_accesses[0]}` of --where: {lacking}")
+        return test(batch, places)
+
+    return checked
 
 
 def fields_of(text: str) -> Set[str]:

@@ -2,7 +2,8 @@
 
 Definitions: `bytes` are those that the program requested. A resize adds its new size to `allocated` and its old size to
 `freed`, and makes no block. read and written both count a modify. instructions and seconds are those of the whole
-run if the trace has them, else up to its last event; between marks, those between. threads: number of threads with
+run if the trace has them, else up to its last event; between marks, those between. Numbers of loads and stores are None
+if they were not recorded. threads: number of threads with
 events; states: number of Lua states. complete: the trace has a proper end and no events are missing. program: how
 the program ended. dropped: number of missing events; dropped_at_least: there may be more, because accesses after
 --max-size was reached were not counted; lost: of the missing ones, those that the native recorder has dropped.
@@ -47,6 +48,8 @@ EXACT = {
     "all_allocated": "bytes_allocated",
     "all_freed": "bytes_freed",
 }
+# the numbers that are not known of a trace without loads and stores
+OF_ACCESSES = {"events": ("load", "store", "modify"), "bytes": ("read", "written"), "unmatched": ("access",)}
 TIME_UNITS = ("instructions", "nanoseconds", "events")
 PROGRAM_EVENTS = ("new", "free", "resize", "load", "store", "modify")
 
@@ -121,6 +124,18 @@ def dropped_text(dropped: int, at_least: bool) -> str:
 
 def summary_object(trace: "Trace", summary: "Summary") -> dict:
     """The totals of a trace that `summary` has walked over."""
+    found = _totals(trace, summary)
+    if not missing.accesses(trace):
+        return found
+    for group, names in OF_ACCESSES.items():
+        found[group].update(dict.fromkeys(names))
+        for name in names:
+            found.get("standard_errors", {}).get(group, {}).pop(name, None)
+    return found
+
+
+def _totals(trace: "Trace", summary: "Summary") -> dict:
+    """The same with 0 for what was not recorded."""
     stats, events, totals = trace.stats(), summary.events, summary.totals
     variances = summary.variances
     heaps = [trace.heap(i) for i in range(trace.counts()["heaps"])]

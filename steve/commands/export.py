@@ -204,7 +204,7 @@ def write_tables(args: argparse.Namespace, writer: Any) -> int:
             chosen.open_chosen,
             policy.of_arguments(args),
             writer,
-            (columns, lambda: lines.measured(chosen)),
+            (columns, lambda: lines.recorded_rows(chosen)),
             lambda what: Progress(f"{NAME}: {what}", args.quiet),
         )
         writer.finish()

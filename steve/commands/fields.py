@@ -32,6 +32,8 @@ COLUMNS = (
     Column("blocks", "", "blocks made by the site"),
     Column("site", "site", SITE, True),
 )
+# columns that are not known of a trace without loads and stores
+OF_ACCESSES = ("loads", "stores", "modifies")
 EXAMPLES = f"""\
 A field is a run of bytes with the same numbers of loads, stores and modifications: usually a member of a
 structure, or several members that are always used together. A field without accesses consists of bytes that the
@@ -112,5 +114,5 @@ def run(args: argparse.Namespace) -> int:
     sites, largest, group_of = grouped(stacks, chosen.places.listed_sites(args), args.sites)
     maps = chosen.over_events(partial(_accesses.Fields, group_of, largest), selection)
     rows = [row for site, most, found in zip(sites, largest, maps) for row in rows_of(site, most, found)]
-    listing.write(args, chosen.title("fields"), rows, COLUMNS)
+    listing.write(args, chosen.title("fields", counts_accesses=True), rows, chosen.columns(COLUMNS, OF_ACCESSES))
     return chosen.verdict(counts_accesses=True)

@@ -17,7 +17,7 @@ from steve.system import samples
 from steve.terminal import arguments, listing
 from steve.system.errors import UsageError
 from steve.terminal.listing import Column, count
-from steve.trace import policy, rollups
+from steve.trace import missing, policy, rollups
 from steve.system.output import Output
 from steve.analysis.folds import Together
 from steve.analysis.rules import DEFAULTS, PINNED_PAGES, RULES, SITE_RULES, Rule, limits, site_limits
@@ -69,7 +69,7 @@ whole trace only, so they are not shown with --where, --from or --to.
 of errors below. --csv: the first column is `finding`; then come the columns of sites and those of errors, and those
 that do not apply to a line are empty. --top limits the sites and the contexts of each rule.
 The rule pinned_pages is evaluated with --allocator, which replays the operations (see `steve pins --help`).
-Rules about accesses are left out, with a remark, if the trace has no accesses.
+Rules about accesses are left out, with a remark, if accesses were not recorded.
 
 {listing.explained(COLUMNS)}
 
@@ -239,7 +239,7 @@ def row_of(found: dict, total: int, accesses: bool) -> dict:
 def finding(rule: Rule, found: Found, chosen: blocks.Blocks) -> dict:
     """The object of --json for one rule, with the rows of its sites."""
     rollup, sums, not_judged = found.by_row(rule)
-    accesses = chosen.totals["accesses"] > 0
+    accesses = has_accesses(chosen)
     sites = rollups.SummedRows(rollup, sums, partial(row_of, total=found.size, accesses=accesses))
     totals = {name: float(sums.rows[name].sum()) for name in sums.rows.dtype.names}
     errors = samples.standard_errors(totals, ESTIMATES).get("standard_errors", {})
@@ -333,17 +333,22 @@ def write(
             out.write(text(chosen, errors, findings, args, left_out))
 
 
+def has_accesses(chosen: blocks.Blocks) -> bool:
+    """Were the accesses of the program recorded?"""
+    return missing.has_accesses(chosen.trace, chosen.totals["accesses"])
+
+
 def is_judged(rule: Rule, chosen: blocks.Blocks) -> bool:
     """Does the trace have what the rule is about?"""
-    return (chosen.totals["accesses"] > 0 or not rule.of_accesses) and not (rule.of_all and samples.are_read())
+    return (has_accesses(chosen) or not rule.of_accesses) and not (rule.of_all and samples.are_read())
 
 
-def left_out_of(chosen: blocks.Blocks, missing: list[str], args: argparse.Namespace) -> str:
-    """A remark on requested rules that cannot be evaluated, "" if there are none: rules about accesses if the trace has
-    none, accesses to freed memory, errors in a part of the trace."""
+def left_out_of(chosen: blocks.Blocks, rules: list[str], args: argparse.Namespace) -> str:
+    """A remark on requested rules that cannot be evaluated, "" if there are none: `rules`, accesses to freed
+    memory, errors in a part of the trace."""
     errors = wants_errors(args)
     why = "is a sample of the blocks" if samples.are_read() else "holds no accesses"
-    parts = [f"the trace {why}; left out: {', '.join(missing)}"] if missing else []
+    parts = [f"the trace {why}; left out: {', '.join(rules)}"] if rules else []
     if names_errors(args) and not errors:
         parts.append("errors are found in the whole trace only; left out with --where, --from and --to")
     if errors and chosen.trace.info().get("trace_freed") == "no" and not samples.are_read():
@@ -365,8 +370,7 @@ def run(args: argparse.Namespace) -> int:
     chosen = blocks.Blocks(NAME, args, again=True, errors=met if wants_errors(args) else None)
     found = Found(chosen, rules, args)
     judged = [is_judged(rule, chosen) for rule in rules]
-    missing = [rule.key for rule, kept in zip(rules, judged) if not kept]
-    left_out = left_out_of(chosen, missing, args)
+    left_out = left_out_of(chosen, [rule.key for rule, kept in zip(rules, judged) if not kept], args)
     findings = [finding(rule, found, chosen) for rule, kept in zip(rules, judged) if kept]
     write(args, chosen, errors_of(chosen, met, args), findings, left_out)
     if left_out:

@@ -36,6 +36,8 @@ COLUMNS = (
     Column("freed", "", "1 if it was freed, 0 if it lived to the end"),
     Column("site", "site", SITE, True),
 )
+# columns that are not known of a trace without loads and stores
+OF_ACCESSES = ("accesses", "loads", "stores", "modifies")
 EXAMPLES = f"""\
 A block is listed if it lives for at least --share percent of all operations and is accessed at least
 --accesses times. Such blocks could be static memory instead; a compacting heap has to work around them.
@@ -185,5 +187,6 @@ def run(args: argparse.Namespace) -> int:
     lives = ranked(found, args.sort, site_name)
     size = counted(int(lives["size"].sum()), "byte")
     title = f"{counted(len(lives), 'block')} of {size} live for {args.share:g}% or more"
-    listing.write_ranked(args, chosen.title(title), Rows(lives, chosen.totals["operations"], site_name), COLUMNS)
-    return chosen.verdict()
+    rows = Rows(lives, chosen.totals["operations"], site_name)
+    listing.write_ranked(args, chosen.title(title, counts_accesses=True), rows, chosen.columns(COLUMNS, OF_ACCESSES))
+    return chosen.verdict(counts_accesses=args.accesses > 0)

@@ -32,6 +32,17 @@ COLUMNS = (
         "never_accessed", "", "bytes of these blocks that were never accessed, measured in units of 1/64 of a block"
     ),
 )
+# columns that are not known of a trace without loads and stores
+OF_ACCESSES = (
+    "from",
+    "to",
+    "cumulative",
+    "accesses",
+    "traffic",
+    "traffic_share",
+    "traffic_cumulative",
+    "never_accessed",
+)
 EXAMPLES = f"""\
 The heat of a block is its traffic: the bytes read from it and written to it, divided by its size. The hottest
 rows come first; the cumulative columns show which part of the heap receives which part of the traffic. Bytes are
@@ -135,5 +146,5 @@ def run(args: argparse.Namespace) -> int:
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args)
     rows = rows_of(chosen.fold(Classes).rows())
-    listing.write(args, chosen.title("heat of blocks"), rows, COLUMNS)
+    listing.write(args, chosen.title("heat of blocks", counts_accesses=True), rows, chosen.columns(COLUMNS, OF_ACCESSES))
     return chosen.verdict(counts_accesses=True)

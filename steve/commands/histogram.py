@@ -10,7 +10,7 @@ from typing import Any
 
 from steve.parallel import processes
 from steve.terminal import arguments
-from steve.trace import source
+from steve.trace import missing, source
 from steve.analysis.blocks import WHERE_HELP, Blocks, add_choice
 from steve.system.errors import UsageError
 from steve.system.output import Output
@@ -99,6 +99,8 @@ def run(args: argparse.Namespace) -> int:
     lifetimes = Lifetimes(accesses, blocks, args.compat)
     ranges = [lifetimes.histogram(low, high) for low, high in RANGES]
     files = write_files(args, stem, operations, lifetimes, ranges, unmatched)
+    lacking = missing.not_recorded(last) if hasattr(last, "info") else ""
+    accesses = None if lacking else accesses
     report = {"accesses": accesses, "unmatched": unmatched, "blocks": len(blocks), "ranges": ranges, "files": files}
     print(json.dumps(report, indent=2) if args.json else text(report), end="\n" if args.json else "")
     remark = source.unmatched_note(last, {"unmatched": unmatched})
@@ -167,7 +169,8 @@ def text(report: dict) -> str:
     """The report as tables."""
     from steve.terminal.tables import columns, facts, number, render
 
-    totals = [("blocks", number(report["blocks"])), ("accesses", number(report["accesses"]))]
+    recorded = "not recorded" if report["accesses"] is None else number(report["accesses"])
+    totals = [("blocks", number(report["blocks"])), ("accesses", recorded)]
     parts = [
         facts("Lifetimes", totals),
         columns(

@@ -186,6 +186,13 @@ def measured(chosen: blocks.Blocks) -> list[dict]:
     return list(rows.values())
 
 
+def recorded_rows(chosen: blocks.Blocks) -> list[dict]:
+    """The same; numbers that were not recorded are None."""
+    rows = measured(chosen)
+    nothing = dict.fromkeys(OF_ACCESSES) if missing.accesses(chosen.trace) else {}
+    return [{**row, **nothing} for row in rows]
+
+
 def has_no_instructions(chosen: blocks.Blocks) -> bool:
     """Does the trace have accesses of Lua's heaps, but not all instructions that made them?"""
     heaps = range(chosen.trace.counts()["heaps"])

@@ -103,5 +103,5 @@ def run(args: argparse.Namespace) -> int:
     how = {"line_shift": args.line.bit_length() - 1, "rate": args.sample}
     found = chosen.over_events(partial(_accesses.Reuse, **how))
     rows = rows_of(found, args) if found["touches"] else []
-    listing.write(args, chosen.title(title(found, args)), rows, COLUMNS)
+    listing.write(args, chosen.title(title(found, args), counts_accesses=True), rows, COLUMNS)
     return chosen.verdict(counts_accesses=True)

@@ -187,5 +187,5 @@ def run(args: argparse.Namespace) -> int:
     chosen = blocks.Blocks(NAME, args)
     result = chosen.over_events(_accesses.Sharing)
     rows = rows_of(result, chosen.places.listed_sites(args))
-    listing.write(args, chosen.title("sharing between threads") + warning(result[3]), rows, COLUMNS)
+    listing.write(args, chosen.title("sharing between threads", counts_accesses=True) + warning(result[3]), rows, COLUMNS)
     return chosen.verdict(counts_accesses=True)

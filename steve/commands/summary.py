@@ -26,7 +26,11 @@ if TYPE_CHECKING:
 NAME = "summary"
 HELP = "show totals, peaks and the sites that allocate most"
 KEYS = (
-    ("events", "numbers of events: new, free, resize, load, store, modify"),
+    (
+        "events",
+        "numbers of events: new, free, resize, load, store, modify; null, as bytes read and written and unmatched "
+        "accesses, if loads and stores were not recorded",
+    ),
     (
         "bytes",
         "bytes that the program requested: allocated and freed (a resize counts its new size as allocated and "
@@ -159,22 +163,23 @@ def totals_table(trace: Trace, figures: dict) -> Any:
     events, amounts, blocks = figures["events"], figures["bytes"], figures["blocks"]
     errors = figures.get("standard_errors", {})
 
-    unknown = ("load", "store", "modify", "read", "written") if missing.accesses(trace) else ()
-
     def shown(group: str, name: str) -> str:
-        if name in unknown:
-            return "not recorded"
-        return listing.estimate(figures[group][name], errors.get(group, {}).get(name))
+        return recorded(figures[group][name], errors.get(group, {}).get(name))
 
     rows = [(f"{name} events", shown("events", name)) for name in events]
     rows += [
-        (f"bytes {words(name)}", shown("bytes", name), *([] if name in unknown else [size(value)]))
+        (f"bytes {words(name)}", shown("bytes", name), *([] if value is None else [size(value)]))
         for name, value in amounts.items()
     ]
     rows += [(f"blocks {words(name)}", shown("blocks", name)) for name in blocks]
     rows += [(words(f"exact {name}"), number(value)) for name, value in figures.get("exact", {}).items()]
     title = trace.name + samples.remark() + imported_remark(trace.info()) + missing.remark(trace)
     return facts(title, rows + other_rows(figures), values="right")
+
+
+def recorded(value: int | None, error: float | None = None) -> str:
+    """A number as text. error: its standard error, if it is an estimate."""
+    return "not recorded" if value is None else listing.estimate(value, error)
 
 
 def words(name: str) -> str:
@@ -189,7 +194,7 @@ def other_rows(figures: dict) -> list:
 
     return [
         ("unmatched frees", number(figures["unmatched"]["free"])),
-        ("unmatched accesses", number(figures["unmatched"]["access"])),
+        ("unmatched accesses", recorded(figures["unmatched"]["access"])),
         *([("frees of older blocks", number(figures["older_frees"]))] if figures["older_frees"] else []),
         (figures["time_unit"], number(figures["instructions"])),
         ("seconds", f"{figures['seconds']:.3f}"),

@@ -10,15 +10,16 @@ import time
 from typing import TYPE_CHECKING
 
 from steve.live.view import METRICS, OF_ACCESSES, ROWS, View
-from steve.system.errors import UsageError
+from steve.system.errors import SteveError, UsageError
 from steve.system.messages import complain
 from steve.terminal import arguments
 from steve.terminal.listing import entry
-from steve.trace import policy
+from steve.trace import missing, policy
 
 if TYPE_CHECKING:
     from steve.live.screen import Screen
     from steve.live.trace import LiveTrace
+    from steve.trace._memtrace import Trace
 
 NAME = "top"
 HELP = "show live what a running program allocates and holds"
@@ -100,6 +101,16 @@ def draw_until_quit(live: LiveTrace, screen: Screen, view: View, args: argparse.
     return view
 
 
+def lacks_accesses(trace: Trace, args: argparse.Namespace) -> bool:
+    """Were loads and stores not recorded? Says so; SteveError if the rows are to be sorted by them."""
+    lacking = missing.not_recorded(trace)
+    if lacking and args.sort in OF_ACCESSES:
+        raise SteveError(f"{trace.name}: --sort {args.sort}: {lacking}")
+    if lacking:
+        complain(NAME, f"{trace.name}: --accesses: {lacking}")
+    return bool(lacking)
+
+
 def run(args: argparse.Namespace) -> int:
     from steve.live.screen import Screen, plain
     from steve.live.trace import LiveTrace, trace_of
@@ -109,7 +120,9 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"--sort {args.sort} needs --accesses")
     path = trace_of(int(args.file)) if args.file.isdecimal() else args.file
     live = LiveTrace(path, policy.of_arguments(args), args.accesses)
-    screen, view = Screen(live), View(args.by, args.sort, args.accesses, args.filter)
+    live.read_on(time.monotonic())  # what the facts are in
+    accesses = args.accesses and not lacks_accesses(live.trace, args)
+    screen, view = Screen(live), View(args.by, args.sort, accesses, args.filter)
     if sys.stdout.isatty() and sys.stdin.isatty() and not args.once:
         view = draw_until_quit(live, screen, view, args)._replace(paused=False, help=False, typed=None)
     live.read_all()

@@ -9,14 +9,10 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 from collections.abc import Iterator, Sequence
 
-from steve.export.profile import METRICS, Profile
+from steve.export.profile import Profile
 from steve.trace.frames import function_label
 
-EVENTS = [
-    METRICS.index(metric)
-    for metric in METRICS
-    if metric.name in ("alloc_space", "alloc_objects", "inuse_space", "peak_space", "loads", "stores")
-]
+EVENTS = ("alloc_space", "alloc_objects", "inuse_space", "peak_space", "loads", "stores")  # names of metrics
 Function = tuple[str, str]  # file, name
 Costs = list[int]
 
@@ -25,16 +21,18 @@ class Graph:
     """The call graph of a profile.
 
     own: function -> line -> costs. calls: caller -> (line of the call, callee, line in the callee) ->
-    [number of stacks, costs...]. Costs are in the order of EVENTS."""
+    [number of stacks, costs...]. Costs are those of `events`, which were recorded."""
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
+        self.events = [metric.name for metric in profile.metrics if metric.name in EVENTS]
         self.own: dict[Function, dict[int, Costs]] = {}
         self.calls: dict[Function, dict[tuple[int, Function, int], Costs]] = {}
-        self.total = [0] * len(EVENTS)
+        self.total = [0] * len(self.events)
+        columns = [at for at, metric in enumerate(profile.metrics) if metric.name in EVENTS]
         self._places = {number: self._where(number) for number in profile.used_frames()}
         for sample in profile.samples():
-            self._add(profile.frames(sample.stack), [sample.values[column] for column in EVENTS])
+            self._add(profile.frames(sample.stack), [sample.values[column] for column in columns])
 
     def _where(self, number: int) -> tuple[Function, int]:
         if not number:
@@ -84,7 +82,7 @@ def function_lines(graph: Graph, function: Function) -> Iterator[str]:
 def callgrind(profile: Profile, version: str) -> Iterator[str]:
     """The text of the file, in pieces. version: of steve."""
     graph = Graph(profile)
-    names = joined([METRICS[column].name for column in EVENTS])  # type: ignore[misc]
+    names = " ".join(graph.events)
     yield (
         f"# callgrind format\nversion: 1\ncreator: steve {version}\ncmd: {one_line(profile.command)}\n"
         f"positions: line\nevents: {names}\nsummary: {joined(graph.total)}\n"

@@ -19,12 +19,14 @@ class Echo:
 
 def table(profile: Profile) -> Iterator[str]:
     """The text, line by line, the stack with most bytes first. The frames of a stack are joined by `;`, outermost
-    first."""
+    first. Metrics that were not recorded are empty."""
     writer = csv.writer(Echo(), lineterminator="\n")
     yield writer.writerow([metric.name for metric in METRICS] + ["stack"])
     labels = {n: label(profile.frame(n)) if n else "(no stack)" for n in profile.used_frames()}
     order = in_order(profile.shown, profile.stacks, {n: n for n in labels}).indices
     most = (~profile.columns[1][order]).argsort(kind="stable")
+    places = [profile.metrics.index(metric) if metric in profile.metrics else None for metric in METRICS]
     for sample in profile.samples(order[most]):
+        values = [None if place is None else sample.values[place] for place in places]
         names = [labels[n] for n in reversed(profile.frames(sample.stack))]
-        yield writer.writerow([*sample.values, ";".join(names)])
+        yield writer.writerow([*values, ";".join(names)])

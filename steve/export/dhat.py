@@ -1,6 +1,6 @@
 """DHAT's JSON, version 2, for dh_view.html, which comes with Valgrind.
 
-Times are instructions of the traced program. A resized block adds the bytes of each size it had, but counts as one
+Times are instructions of the traced program, or what the trace has instead. A resized block adds the bytes of each size it had, but counts as one
 block. The viewer expects each stack in one program point only, so points with the same frames are merged. The
 optional access counts of each byte (`acc`) are not written.
 
@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from steve.analysis.blocks import FEW_ROWS
+from steve.analysis.totals import time_unit
 from steve.export.paths import frames_of, in_order
 from steve.system import samples
 from steve.trace import missing
@@ -35,6 +36,8 @@ SUMS = (
     ("rb", "bytes_read"),
     ("wb", "bytes_written"),
 )
+OF_ACCESSES = ("rb", "wb")
+UNITS = {"instructions": ("instrs", "Minstr"), "nanoseconds": ("ns", "ms"), "events": ("events", "Mevents")}
 
 
 def frame_text(shown: ShownStacks, number: int) -> str:
@@ -51,6 +54,8 @@ class Points:
         import numpy as np
 
         self.shown = shown
+        self.has_accesses = not missing.accesses(shown.trace)
+        self.names = [pair for pair in SUMS if self.has_accesses or pair[0] not in OF_ACCESSES]
         self.texts: dict[str, int] = {"[root]": 0}
         stacks, rows = history.stacks(), history.rows()
         self.indices = {
@@ -60,7 +65,7 @@ class Points:
         order = in_order(shown, stacks, self.indices)
         sums = [
             np.add.reduceat(rows[column][order.indices], order.starts) if len(rows) else rows[column]
-            for _, column in SUMS
+            for _, column in self.names
         ]
         most = np.argsort(~sums[0], kind="stable")
         self.sums: list[np.ndarray] = [column[most] for column in sums]
@@ -68,7 +73,7 @@ class Points:
 
     def json(self) -> Iterator[str]:
         """The JSON text of each point. Its frames (`fs`) are innermost first, as in DHAT's own files."""
-        form = ", ".join(f'"{name}": %d' for name, _ in SUMS) + ', "fs": [%s]'
+        form = ", ".join(f'"{name}": %d' for name, _ in self.names) + ', "fs": [%s]'
         texts = {number: str(index) for number, index in self.indices.items()}
         for first in range(0, len(self.stacks), FEW_ROWS):
             few = slice(first, first + FEW_ROWS)
@@ -81,15 +86,15 @@ def dhat(history: Holdings, shown: ShownStacks) -> Iterator[str]:
     """The whole file, in pieces."""
     trace = shown.trace
     facts, points, (_, peak_time) = trace.info(), Points(history, shown), history.peak
-    pid = facts.get("pid", "")
+    pid, (unit, million) = facts.get("pid", ""), UNITS[time_unit(trace)]
     head = {
         "dhatFileVersion": 2,
         "mode": "heap",
         "verb": "Allocated",
         "bklt": True,
-        "bkacc": True,
-        "tu": "instrs",
-        "Mtu": "Minstr",
+        "bkacc": points.has_accesses,
+        "tu": unit,
+        "Mtu": million,
         "tuth": 500,
         "cmd": facts.get("command", trace.name) + samples.remark() + missing.remark(trace),
         "pid": int(pid) if pid.isdecimal() else 0,

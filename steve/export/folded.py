@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from steve.analysis.blocks import FEW_ROWS
 from steve.export.paths import frames_of, in_order
-from steve.export.profile import METRICS, Metric, Profile
+from steve.export.profile import Metric, Profile
 from steve.trace.frames import label
 from steve.terminal.tables import printable
 
@@ -32,7 +32,7 @@ class Folds:
     def __init__(self, profile: Profile, metric: Metric) -> None:
         import numpy as np
 
-        values = profile.columns[METRICS.index(metric)]
+        values = profile.column(metric)
         self.shown = profile.shown
         stacks, values = profile.stacks[values != 0], values[values != 0]
         self.total = int(values.sum())

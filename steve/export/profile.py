@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from steve.analysis import blocks
 from steve.export.paths import frames_of
 from steve.system import samples
+from steve.system.errors import SteveError
 from steve.trace import missing
 from steve.trace.policy import ShownStacks
 
@@ -41,6 +42,7 @@ METRICS = (
     Metric("bytes_read", "bytes", "reads"),
     Metric("bytes_written", "bytes", "writes"),
 )
+OF_ACCESSES = ("loads", "stores", "modifies", "reads", "writes")  # not known of a trace without loads and stores
 BY_NAME = {metric.name: metric for metric in METRICS}
 
 
@@ -82,10 +84,19 @@ class Profile:
 
     @classmethod
     def of(cls, chosen: blocks.Blocks) -> Profile:
-        """The profile of the chosen blocks of a trace, with METRICS."""
+        """The profile of the chosen blocks of a trace, with those METRICS that were recorded."""
         (sums,) = chosen.sum_by("stack")
         del chosen.lives  # frees as much memory as the rest will need
-        return cls(chosen.trace, chosen.policy, sums.numbers, [sums.rows[metric.key] for metric in METRICS])
+        unknown = OF_ACCESSES if missing.accesses(chosen.trace) else ()
+        metrics = [metric for metric in METRICS if metric.name not in unknown]
+        columns = [sums.rows[metric.key] for metric in metrics]
+        return cls(chosen.trace, chosen.policy, sums.numbers, columns, metrics)
+
+    def column(self, metric: Metric) -> np.ndarray:
+        """The values of a metric, parallel to `stacks`. SteveError if it was not recorded."""
+        if metric not in self.metrics:
+            raise SteveError(f"{self.trace.name}: no {metric.name}: {missing.not_recorded(self.trace)}")
+        return self.columns[self.metrics.index(metric)]
 
     def samples(self, order: np.ndarray | None = None) -> Iterator[Sample]:
         """A sample for each stack. order: indices into `stacks`, to select and sort them; None: all, as they are."""

@@ -36,7 +36,7 @@ def pieces(name: str, texts: Iterator[str]) -> Iterator[str]:
 
 def sampled(profile: Profile, metric: Metric, index: dict[int, str]) -> Iterator[str]:
     """The text of the profile of one metric, in pieces. index: by frame id, its index in the list of frames."""
-    column = profile.columns[METRICS.index(metric)]
+    column = profile.column(metric)
     weights, stacks = column[column != 0], profile.stacks[column != 0]
     head = {
         "type": "sampled",
@@ -68,7 +68,7 @@ def speedscope(profile: Profile, version: str) -> Iterator[str]:
         "shared": {"frames": [frame_entry(profile, number) for number in used]},
     }
     index = {number: str(i) for i, number in enumerate(used)}
-    shown = [metric for metric, column in zip(METRICS, profile.columns) if column.any()] or METRICS[:1]
+    shown = [metric for metric in profile.metrics if profile.column(metric).any()] or METRICS[:1]
     yield json.dumps(head)[:-1] + ', "profiles": ['
     for i, metric in enumerate(shown):
         yield ", " if i else ""

@@ -28,6 +28,7 @@ from steve.trace._memtrace import (
     VM_NAMES,
     Trace,
 )
+from steve.trace import missing
 from steve.trace.frames import function_name
 from steve.trace.places import Places
 from steve.trace.policy import Policy
@@ -104,6 +105,10 @@ BIN = table(
     news=INT,
     frees=INT,
 )
+
+
+# columns of BLOCK and BIN that are not known of a trace without loads and stores
+OF_ACCESSES = ("reads", "writes", "bytes_read", "bytes_written", "used")
 
 
 class Column(NamedTuple):
@@ -216,6 +221,7 @@ class Blocks:
 
     def __init__(self, writer: Writer, names: Names) -> None:
         self.writer, self.names = writer, names
+        self._not_recorded = dict.fromkeys(OF_ACCESSES, 0) if missing.accesses(names.trace) else {}
         self._words = {"type": list(TYPE_NAMES), "how": list(HOW_NAMES), "state": states()}
 
     def add(self, batch: np.ndarray, keep: np.ndarray | None) -> None:
@@ -234,7 +240,7 @@ class Blocks:
             "writes": lives["stores"] + lives["modifies"],
         }
         died = np.ascontiguousarray(lives["died"], "i8")
-        unknown = {"free_thread": 0, "first_use": died, "last_use": died}
+        unknown = {"free_thread": 0, "first_use": died, "last_use": died, **self._not_recorded}
         self.writer.blocks(
             [
                 Column(
@@ -287,9 +293,11 @@ def write_blocks(trace: Trace, names: Names, writer: Writer, tick: Progress | No
     feed_together(walk, (profile, lives))
     profile.end(0, False)
     bins = profile.timeline()
-    writer.rows(
-        BIN, ((i, *row) for i, row in enumerate(bins.astype([(n, "i8") for n in bins.dtype.names]).tolist(), 1))
-    )
+    rows = bins.astype([(n, "i8") for n in bins.dtype.names]).tolist()
+    if missing.accesses(trace):
+        unknown = [name in OF_ACCESSES for name in bins.dtype.names]
+        rows = [[None if lacks else value for lacks, value in zip(unknown, row)] for row in rows]
+    writer.rows(BIN, ((i, *row) for i, row in enumerate(rows, 1)))
     return profile.totals()
 
 
@@ -313,7 +321,8 @@ def facts(trace: Trace, totals: dict[str, int]) -> Iterator[tuple[str, str]]:
     yield "trace", trace.name
     yield "time_unit", time_unit(trace)
     yield "complete", "yes" if is_complete(trace, totals["lost"]) else "no"
-    yield "has_accesses", "yes" if totals["load"] + totals["store"] + totals["modify"] else "no"
+    accesses = totals["load"] + totals["store"] + totals["modify"]
+    yield "has_accesses", "yes" if missing.has_accesses(trace, accesses) else "no"
     for name in ("operations", "peak_bytes", "peak_operation", "peak_time", "peak_blocks"):
         yield name, str(totals[name])
     for key, value in trace.info().items():

@@ -29,6 +29,7 @@ from steve.kernels._walk import feed_together
 from steve.report.collect import BINS
 from steve.report.page import environment, script, trace_name
 from steve.report.windows import NO_STACK, OTHERS, clean, code_of, timeline_of
+from steve.trace import missing
 from steve.trace.rollups import BY, Rollup
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ def side(opened: Callable[[], Blocks]) -> Side:
         [(int(m["operation"]), clean(chosen.trace.string(int(m["string"])))) for m in profile.marks()],
         rows,
         sites,
-        any(totals[kind] for kind in ("load", "store", "modify")),
+        missing.has_accesses(chosen.trace, sum(totals[kind] for kind in ("load", "store", "modify"))),
         chosen.trace,
     )
 
@@ -239,8 +240,8 @@ def measures_of(first: Side, second: Side) -> dict[str, str]:
 
 def not_recorded(first: Side, second: Side) -> str:
     """Which trace has no accesses; "" if both have them."""
-    missing = [name for name, side in (("A", first), ("B", second)) if not side.accesses]
-    return f"not recorded in {' and '.join(missing)}" if missing else ""
+    lacking = [name for name, side in (("A", first), ("B", second)) if not side.accesses]
+    return f"not recorded in {' and '.join(lacking)}" if lacking else ""
 
 
 def data_of(first: Side, second: Side) -> str:

@@ -34,6 +34,7 @@ from steve.analysis.rules import DEFAULTS, PINNED_PAGES, RULES, SITE_RULES, limi
 from steve.report import line_work
 from steve.report.sources import Sources
 from steve.report.windows import NAME_LIMIT, clean, explorable, heap_name, timeline_of
+from steve.trace import missing
 from steve.trace.policy import ShownStacks, is_own
 from steve.trace.frames import frame_text, is_native, short_name, without_return_type
 from steve.trace.rollups import Rollup, Sums
@@ -88,7 +89,7 @@ class TraceData:
     site, `sites` the named ones of interest, `explorable` the data of
     steve.report.windows, `found` what each rule of steve.analysis.rules finds by site, by the rule's key, `not_judged` what
     it could not judge, as text (steve.analysis.site_rules.FOUND, and FOUND_VARIANCES for rules about blocks), of `judged_bytes` in all,
-    `found_sites` the sites that lead by a rule, by number."""
+    `found_sites` the sites that lead by a rule, by number, `accesses` whether loads and stores were recorded."""
 
     path: str
     info: dict[str, str]
@@ -113,12 +114,8 @@ class TraceData:
     dropped_at_least: bool
     instructions: int
     time_unit: str
+    accesses: bool
     problem: TraceError | None
-
-    @property
-    def accesses(self) -> int:
-        """Loads, stores and modifies in the trace; 0 if it holds heap events only."""
-        return self.totals["load"] + self.totals["store"] + self.totals["modify"]
 
     @property
     def command(self) -> str:
@@ -381,6 +378,7 @@ def collect(chosen: Blocks, sites: int = 60, with_source: bool = True, pins: Sum
 def _described(chosen: Blocks, analysis: ReportAnalysis, sites: int, with_source: bool, pins: Sums | None) -> TraceData:
     trace, profile, found = chosen.trace, analysis.profile, analysis.found
     heaps, stats, totals, of_trace = profile.heaps(), trace.stats(), profile.totals(), chosen.places.sites
+    accesses = missing.has_accesses(trace, totals["load"] + totals["store"] + totals["modify"])
     rollup = Rollup("stack", chosen.places, sites=of_trace)
     tallies = rollup.merged(Sums(*profile.stacks()))
     by_rule, not_judged = _found_by_rule(analysis, rollup, pins)
@@ -417,12 +415,14 @@ def _described(chosen: Blocks, analysis: ReportAnalysis, sites: int, with_source
             tallies,
             sources,
             analysis.work(),
+            accesses,
         ),
         complete=is_complete(trace, totals["lost"]),
         dropped=max(stats["totals"]["dropped"], totals["lost"]),
         dropped_at_least=is_least(stats),
         instructions=extent(stats, {"last_event": totals["time"]})["instructions"],
         time_unit=time_unit(trace),
+        accesses=accesses,
         problem=trace.problem,
     )
 

@@ -373,10 +373,11 @@ def explorable(
     tallies: Sums,
     sources: Sources | None,
     work: Work,
+    accesses: bool,
 ) -> str:
     """The data as base64; "" if the trace has no operation. timeline: of timeline_of(); course: what else the timeline
     shows; tallies: by site, of which unread_bytes are shown; sources: None: no source is shown;
-    work: what lines access."""
+    work: what lines access; accesses: were they recorded?"""
     cells, groups = found.cells(), found.groups()
     if not len(cells):
         return ""
@@ -394,7 +395,6 @@ def explorable(
     of_others, sets = folded_sets(np.setdiff1d(all_sites, kept), nodes, callers, frame_ids, frames, of_cells, cells)
     unread_of = np.zeros(len(nodes.parents), "u8")
     has_cells = np.isin(tallies.numbers, all_sites)
-    accesses = any(cells[name].any() for name in ("reads", "writes"))
     np.add.at(unread_of, nodes.of_sites[tallies.numbers[has_cells]], tallies.rows["unread_bytes"][has_cells] * accesses)
     bytes_of = np.bincount(nodes.of_sites[of_cells], cells["allocated"], len(nodes.parents))
     # in the order of their names: that of the groups differs if the trace is read in shards
@@ -433,7 +433,7 @@ def explorable(
         "kinds": kinds,
         "heaps": heaps,
         "timeUnit": time_unit(trace),
-        "accesses": bool(accesses),
+        "accesses": accesses,
         "codes": CODE,
         "sites": len(all_sites),
         "folded": len(all_sites) - len(kept),

@@ -22,6 +22,9 @@ KINDS = {
 }
 
 
+NO_ACCESSES = "the trace has no loads and stores"
+
+
 def counts(trace: Trace) -> dict[str, int]:
     """The number of missing events of each kind of KINDS; {} if none are missing."""
     facts = trace.info()
@@ -55,8 +58,14 @@ def remark(trace: Trace) -> str:
 
 
 def accesses(trace: Trace) -> str:
-    """That the trace has no loads and stores, and how they are recorded; "" if they were recorded or nothing is known of
-    that."""
+    """That the trace has no loads and stores, and how they are recorded, for a command that counts them; "" if they were
+    recorded or nothing is known of that."""
+    why = not_recorded(trace)
+    return why and why.replace(NO_ACCESSES, f"{NO_ACCESSES}, which this command counts")
+
+
+def not_recorded(trace: Trace) -> str:
+    """The same for other commands."""
     facts = trace.info()
     if facts.get("recorder") == "native":
         why = "`ljtrace run` and `ljtrace attach` do not record them; `valgrind --tool=ljtrace` does"
@@ -66,4 +75,12 @@ def accesses(trace: Trace) -> str:
         why = f"it was imported from {facts['imported_from']}; `valgrind --tool=ljtrace` records them"
     else:
         return ""
-    return f"the trace has no loads and stores, which this command counts: {why}"
+    return f"{NO_ACCESSES}: {why}"
+
+
+def has_accesses(trace: Trace, counted: int) -> bool:
+    """Were loads and stores recorded? A program may have made none. counted: how many of them were read; if the facts of
+    the trace say nothing, it has them if there are any."""
+    if accesses(trace):
+        return False
+    return counted > 0 or trace.info().get("trace_mem") == "yes"
