@@ -79,6 +79,8 @@ class LiveTrace:
 
     def read_all(self) -> None:
         """Read all that has been written by now. A program may write faster than this reads, so what follows is left."""
+        if self.complete:
+            return
         self.trace.follow()
         while self.history.advance(STEP):
             self._note()
