@@ -47,7 +47,10 @@ FIELDS: Dict[str, Tuple[str, Callable[[Any], Any]]] = {
     "bytes": ("bytes asked for by its New and its Resizes", lambda b: b["bytes"]),
     "resizes": ("how often it was resized", lambda b: b["resizes"]),
     "first_size": ("bytes of its New", lambda b: b["first_size"]),
-    "moves": ("resizes that gave it another address", lambda b: b["moves"]),
+    "moves": (
+        "resizes that gave it another address, in a recording of Valgrind by Valgrind's allocator",
+        lambda b: b["moves"],
+    ),
     "copied": ("bytes that these had to copy", lambda b: b["copied"]),
     "handle": ("its number, in the order of the News", lambda b: b["handle"]),
     "born": ("number of the operation that made it", lambda b: b["born"]),

@@ -2,30 +2,45 @@
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+from __future__ import annotations
+
 import argparse
+from typing import TYPE_CHECKING
 
 from steve.analysis import blocks
+from steve.system.messages import note
 from steve.terminal import listing
 from steve.terminal.listing import Column
 from steve.trace import policy, rollups
 from steve.trace.stacks import SITE
 
+if TYPE_CHECKING:
+    from steve.trace._memtrace import Trace
+
 NAME = "resizes"
 HELP = "show chains of resizes: how long, how often moved, what was copied"
+WHOSE_MOVES = "in a recording of Valgrind, blocks of malloc are moved by Valgrind's allocator, not by the program's"
 COLUMNS = (
     Column("resizes", "resizes", "resizes of the site's blocks, made anywhere"),
     Column("resized", "blocks", "blocks that were resized at least once"),
     Column("made", "made", "all blocks made by the site"),
     Column("longest", "longest", "most resizes of one block"),
-    Column("moves", "moves", "resizes that gave the block another address"),
-    Column("copied", "copied", "bytes that these moves had to copy: the smaller of old and new size"),
+    Column("moves", "moves", f"resizes that gave the block another address; {WHOSE_MOVES}"),
+    Column("copied", "copied", "bytes that these moves had to copy: the smaller of old and new size; likewise"),
     Column("first_size", "first bytes", "bytes of the resized blocks at their News, on average"),
     Column("last_size", "last bytes", "bytes of the resized blocks at the end of their lives, on average"),
     Column("site", "site", f"the site of the New: {SITE}; or what --by names", True),
 )
+REPLACED = (
+    "Valgrind's allocator moves a block of malloc at nearly every resize, so moves and bytes copied are not those of the "
+    "program's own allocator; `ljtrace run` records these"
+)
 EXAMPLES = f"""\
 If a block is resized again and again and moves each time, it grows in steps that are too small, or the program could
 have allocated its final size at once.
+Valgrind replaces malloc. Its allocator moves a block at nearly every resize that makes it larger, where the program's own
+may extend it in place. `moves` and `copied` of a recording of Valgrind are therefore far too large for blocks of malloc;
+`ljtrace run` records what the program's own allocator does. The other columns do not depend on the allocator.
 
 {listing.explained(COLUMNS)}
 
@@ -58,6 +73,11 @@ def row_of(found: dict) -> dict:
     }
 
 
+def replaced_malloc(trace: Trace) -> bool:
+    """Was the program's malloc replaced by that of Valgrind?"""
+    return "valgrind" in trace.info()
+
+
 def run(args: argparse.Namespace) -> int:
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args)
@@ -66,7 +86,10 @@ def run(args: argparse.Namespace) -> int:
     numbers, found = rollup.merged(sums)
     resized = found["resizes"] != 0
     resizes, copied = (int(found[key].sum()) for key in ("resizes", "copied"))
-    title = f"{resizes:,} resizes, {copied:,} bytes copied"
+    replaced = copied > 0 and replaced_malloc(chosen.trace)
+    title = f"{resizes:,} resizes, {copied:,} bytes copied{' with the allocator of Valgrind' if replaced else ''}"
     rows = rollups.SummedRows(rollup, rollups.Sums(numbers[resized], found[resized]), row_of)
     listing.write_ranked(args, chosen.title(title), rows.ranked(args.sort), rollups.headed(COLUMNS, args.by))
+    if replaced:
+        note(NAME, f"{chosen.trace.name}: {REPLACED}", args.quiet)
     return chosen.verdict()
