@@ -337,6 +337,16 @@ static bool find_function(const struct eh_sections *s, uint64_t ip, struct funct
     return search_list(s, ip, f);
 }
 
+bool eh_frame_function(const struct eh_sections *s, uint64_t ip, uint64_t *begin, uint64_t *end)
+{
+    struct function f;
+    if (!find_function(s, ip, &f))
+        return false;
+    *begin = f.begin;
+    *end = f.end;
+    return true;
+}
+
 /* An offset in the units of the CIE. */
 static int64_t scaled(uint64_t offset, const struct execution *e)
 {

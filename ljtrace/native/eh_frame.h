@@ -58,6 +58,10 @@ struct eh_rules {
 /* The rules at a code address. False: the sections have none. */
 bool eh_frame_rules(const struct eh_sections *sections, uint64_t ip, struct eh_rules *rules);
 
+/* Where the code that contains an address begins and ends: a function, or a part that the compiler has moved away from it.
+ * False: the sections have none. */
+bool eh_frame_function(const struct eh_sections *sections, uint64_t ip, uint64_t *begin, uint64_t *end);
+
 /* Values of 1 to 8 bytes (as unsigned), and numbers of variable length. */
 uint64_t eh_read(struct eh_bytes *bytes, unsigned size);
 int64_t eh_read_signed(struct eh_bytes *bytes, unsigned size);

@@ -41,9 +41,8 @@ struct image {
     struct lua_api api; /* the functions as they were */
     struct lua_layout layout;
     alloc_function *own; /* LuaJIT's own allocator; NULL = not known */
-    struct lua_steps_api steps;
-    uint64_t from, to; /* its code */
-    uint64_t place;    /* of a state that has LuaJIT's own allocator: where in a page it begins */
+    uint64_t from, to;   /* its code */
+    uint64_t place;      /* of a state that has LuaJIT's own allocator: where in a page it begins */
     bool is_known;
 };
 
@@ -98,6 +97,16 @@ static const char *find_api(uint32_t number, struct lua_api *api)
     return missing;
 }
 
+static void find_steps(const struct image *image, void *L, uint32_t number)
+{
+    const char *why = lua_steps_find(&image->api, L, &image->layout);
+    if (why)
+        VG_(umsg)
+    ("ljtrace: the lines of allocations on traces are approximate: the compiler of %s cannot be observed: "
+     "%s\n",
+     lt_image_file(number), why);
+}
+
 static void try_state(struct image *image, uint32_t number)
 {
     const struct lua_api *api = &image->api;
@@ -110,7 +119,7 @@ static void try_state(struct image *image, uint32_t number)
                         number);
     if (image->layout.known) {
         lua_calibrate(api, L, &image->layout);
-        lua_steps_find(api, L, &image->layout, number, &image->steps);
+        find_steps(image, L, number);
     }
     api->close(L);
 }
@@ -187,7 +196,6 @@ static void begin_state(void *L, const struct image *image)
     announce(L, image);
     if (!L || !image || t_depth)
         return;
-    lua_steps_attach(&image->api, &image->steps, L);
     lua_misc_add(L);
 }
 
@@ -301,8 +309,8 @@ static void observe(const struct link_map *object, const char *name, void *wrapp
     const char *why = function && !is_patched(function) ? patch(function, wrapper) : NULL;
     if (why)
         VG_(umsg)
-        ("ljtrace: %s of %s cannot be observed: %s\n", name,
-         object->l_name[0] ? object->l_name : "the program", why);
+    ("ljtrace: %s of %s cannot be observed: %s\n", name, object->l_name[0] ? object->l_name : "the program",
+     why);
 }
 
 static void look(void)
@@ -340,6 +348,7 @@ static void on_objects_changed(void *unused, void *unused2, void *unused3, void 
             if (gone & 1U << i) {
                 forget_patches(s_images[i].from, s_images[i].to);
                 lua_allocator_unloaded(s_images[i].from, s_images[i].to);
+                lua_steps_unloaded(s_images[i].from, s_images[i].to);
                 s_images[i].is_known = false;
             }
         lua_event_end();

@@ -16,7 +16,7 @@
 enum {
     MAX_TRACES = 65536,
     MAX_DEPTH = 12,
-    MAX_SITES = 4,
+    MAX_SITES = 8,
     MOST_FRAMES = 40, /* with those of built-in functions */
     MAX_STEPS = 20000,
     NODE_BYTES = 24,
@@ -232,25 +232,10 @@ static Addr cframe_before(const struct lt_vm *vm, Addr cframe)
     return lt_guest_number(cframe + vm->layout->cframe_prev, 8) & ~(Addr)3;
 }
 
-/* The event's handler has a frame of its own, above that of the function that is recorded; and the VM has two more
- * frames on the C stack than the interpreter: those of the compiler and of the handler. */
-void lt_recording_event(struct lt_vm *vm, Addr L)
+void lt_recording_entered(struct lt_vm *vm)
 {
-    Addr frame = lt_vm_ref(vm, L + vm->at->thread_base) - 8;
-    Addr compiler = cframe_before(vm, lt_guest_number(L + vm->at->thread_cframe, 8) & ~(Addr)3);
-    UInt trace = trace_of(vm), first = lt_vm_u32(compiler_of(vm) + vm->at->trace_nins);
-    struct lt_recording *r = recording_of(vm);
-    if (!trace || !is_frame(frame) || (link_of(vm, frame) & 3) != LINK_C)
-        return;
-    Addr base = frame - (Addr)(link_of(vm, frame) & ~(Long)7) + 8;
-    Bool begins = is_new_trace(r, trace, first);
-    learn_site(r, site_of(compiler));
-    learn_site(r, site_of(cframe_before(vm, compiler)));
-    take_last(vm, r, first, base);
-    if (begins)
-        begin_trace(r, trace);
-    else
-        add_step(r, &r->last, base);
+    learn_site(recording_of(vm), site_of(cframe_before(vm, lt_vm_cframe(vm))));
+    lt_recording_step(vm);
 }
 
 void lt_recording_done(struct lt_vm *vm)

@@ -16,8 +16,8 @@
 
 /* A bytecode is about to be recorded. */
 void lt_recording_step(struct lt_vm *vm);
-/* The same, if LuaJIT itself has called a handler of its event "record", in thread L. */
-void lt_recording_event(struct lt_vm *vm, Addr L);
+/* The same, if the VM has just entered its compiler: the innermost of its frames on the C stack is the compiler's. */
+void lt_recording_entered(struct lt_vm *vm);
 /* The recording of a trace has ended. If it has only one bytecode, it becomes known only now. */
 void lt_recording_done(struct lt_vm *vm);
 /* The VM is in the state of recording. Is the code above its frame on the C stack the compiler, and not
