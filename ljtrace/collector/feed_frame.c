@@ -55,15 +55,27 @@ static uint32_t find_frames(struct feed *f, struct mt_frame *frame, struct raw_t
     return (uint32_t)inlined + 1;
 }
 
+static bool ends_with(struct raw_text object, const char *name)
+{
+    const size_t n = strlen(name);
+    return object.bytes >= n && memcmp(object.at + object.bytes - n, name, n) == 0;
+}
+
 static bool is_c_library(struct raw_text object)
 {
     static const char *const names[] = {"/libc.so.6", "/ld-linux-x86-64.so.2"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const size_t n = strlen(names[i]);
-        if (object.bytes >= n && memcmp(object.at + object.bytes - n, names[i], n) == 0)
-            return true;
-    }
-    return false;
+    return ends_with(object, names[0]) || ends_with(object, names[1]);
+}
+
+/* Is it one of the recorder's own libraries? The profilers are also known by the name under which Lua finds them. */
+static bool is_recorders(struct raw_text object)
+{
+    static const char *const names[] = {"/libljtrace-native.so", "/libljtrace-lua.so", "/ljtrace/misc.so",
+                                        "/vgpreload_ljtrace-amd64-linux.so"};
+    bool found = false;
+    for (size_t i = 0; !found && i < sizeof names / sizeof *names; i++)
+        found = ends_with(object, names[i]);
+    return found;
 }
 
 /* The function of a frame, as the recorder or the object's symbols name it. */
@@ -88,6 +100,8 @@ const char *handle_frame(struct feed *f, const struct ring_frame *r)
     if (r->in_file && r->object.bytes && !(f->sampled && is_c_library(r->object)))
         count = find_frames(f, frame, r->object, r->in_file);
     stacks_define(&f->stacks, r->ip, frame, count);
+    if (is_recorders(r->object))
+        stacks_leave_out(&f->stacks, r->ip);
     return NULL;
 }
 

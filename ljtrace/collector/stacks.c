@@ -66,6 +66,13 @@ void stacks_define(struct stacks *s, uint64_t key, const struct mt_frame *f, uin
     s->meanings++;
 }
 
+void stacks_leave_out(struct stacks *s, uint64_t key)
+{
+    uint32_t first;
+    if (map_get(&s->frame_of, key, &first))
+        s->frames[first].is_recorders = true;
+}
+
 /* The index of the innermost frame of a code address. An address without a frame gets one without a name. */
 static uint32_t find(struct stacks *s, uint64_t ip)
 {
@@ -96,6 +103,21 @@ static uint32_t common(const struct stacks *s, const uint64_t *ips, uint32_t n)
     return same;
 }
 
+/* Is this code left out at a place that is not the innermost? */
+static bool is_left_out(struct stacks *s, uint64_t ip)
+{
+    return s->frames[find(s, ip)].is_recorders;
+}
+
+/* The stack with the frames of a code address added to it. */
+static uint32_t with_address(struct stacks *s, uint32_t stack, uint64_t ip)
+{
+    const uint32_t first = find(s, ip);
+    for (uint32_t i = s->frames[first].around + 1; i-- > 0;)
+        stack = mt_writer_stack(s->writer, stack, id_of(s, first + i));
+    return stack;
+}
+
 static uint32_t build(struct stacks *s, const uint64_t *ips, uint32_t n)
 {
     const uint32_t same = common(s, ips, n);
@@ -104,12 +126,11 @@ static uint32_t build(struct stacks *s, const uint64_t *ips, uint32_t n)
         s->last = grow(s->last, s->last_capacity = n, sizeof *s->last);
     for (uint32_t k = same; k < n; k++) {
         const uint64_t ip = ips[n - 1 - k];
-        const uint32_t first = find(s, ip);
-        for (uint32_t i = s->frames[first].around + 1; i-- > 0;)
-            stack = mt_writer_stack(s->writer, stack, id_of(s, first + i));
+        if (k == n - 1 || !is_left_out(s, ip))
+            stack = with_address(s, stack, ip);
         s->last[k] = (struct stack_step){ip, stack};
     }
-    s->last_count = n;
+    s->last_count = is_left_out(s, ips[0]) ? n - 1 : n;
     return stack;
 }
 

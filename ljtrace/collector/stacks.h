@@ -7,6 +7,9 @@
  * unloaded and another is loaded at the same place. It then gets new frames, which later stacks use. Equal stacks
  * are found by a hash of all their addresses, so that a typical event costs one look-up, however deep its stack is.
  * A new stack mostly has the outer frames of the one before, which are not looked up again.
+ *
+ * Frames of the recorder's own libraries inside the program are left out of stacks: the program does not have them. The
+ * innermost frame stays, since it is the allocation function that the program has called.
  */
 #ifndef COLLECTOR_STACKS_H
 #define COLLECTOR_STACKS_H
@@ -23,6 +26,7 @@ struct stack_frame {
     struct mt_frame frame;
     uint32_t id;     /* in the memtrace; 0 = it was not used so far */
     uint32_t around; /* number of frames of the same address that it was inlined in; they follow */
+    bool is_recorders;
 };
 
 /* All frames and stacks so far. */
@@ -52,6 +56,8 @@ struct stacks {
 void stacks_init(struct stacks *s, struct mt_writer *w);
 /* From now on a code address, or a key that occurs in stacks in place of one, means these n frames, innermost first. */
 void stacks_define(struct stacks *s, uint64_t key, const struct mt_frame *f, uint32_t n);
+/* The code of this address, which is defined, is the recorder's own. */
+void stacks_leave_out(struct stacks *s, uint64_t key);
 /* The id of the innermost frame of a code address. An address without a frame gets one without a name. */
 uint32_t stacks_frame(struct stacks *s, uint64_t ip);
 /* The id of the stack of n addresses, innermost first. */

@@ -13,19 +13,21 @@
 #include "ljtrace/native/lua_stack.h"
 #include "ljtrace/native/sample.h"
 #include "ljtrace/native/stack_sampler.h"
+#include "memtrace/memtrace.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_DEFERRED = 64, MOST_THREADS = 0xffff };
+enum { MOST_DEFERRED = 64, MOST_THREADS = 0xffff, MOST_HIDDEN = 256 };
 
 /* The state of a thread. Stacks of threads may be small, so what is large is in memory of its own. */
 NATIVE_THREAD_LOCAL struct thread {
-    uint32_t number; /* 0 = none yet */
-    bool locked;     /* this thread has the ring's lock */
+    uint32_t number;  /* 0 = none yet */
+    bool locked;      /* this thread has the ring's lock */
     uint32_t details; /* it is inside so many allocator functions of Lua */
+    bool hides;       /* it works for the recorder */
     /* The stack pointer of the event that is being recorded; 0 = there is none. */
     uint64_t recording;
     struct native_taken *taken; /* its own event, then those that are deferred; NULL = no memory so far */
@@ -114,8 +116,57 @@ static void put_sampled(struct native_taken *t)
         put(t, &(struct native_event){NATIVE_NEW, .how = e->how, .addr = e->addr, .size = e->size});
 }
 
+/* -- blocks that are not the program's -- */
+
+/* The blocks of malloc that the hiding thread has made and that are not freed. Further ones are recorded. */
+static struct {
+    uint64_t addr, size;
+} s_hidden[MOST_HIDDEN];
+static uint32_t s_hidden_count;
+
+static uint32_t find_hidden(uint64_t addr)
+{
+    uint32_t i = 0;
+    while (i < s_hidden_count && s_hidden[i].addr != addr)
+        i++;
+    return i;
+}
+
+static bool hide_event(const struct native_event *e)
+{
+    const uint32_t i = find_hidden(e->kind == NATIVE_RESIZE ? e->old : e->addr);
+    const bool is_known = i < s_hidden_count;
+    if (e->kind == NATIVE_FREE && is_known)
+        s_hidden[i] = s_hidden[--s_hidden_count];
+    else if (is_known || (e->kind == NATIVE_NEW && i < MOST_HIDDEN)) {
+        s_hidden[i].addr = e->addr;
+        s_hidden[i].size = e->size;
+        s_hidden_count += !is_known;
+    } else
+        return false;
+    return true;
+}
+
+void native_hide_begin(void)
+{
+    s_self.hides = true;
+}
+
+void native_hide_end(void)
+{
+    const struct native_registers here = NATIVE_HERE;
+    s_self.hides = false;
+    for (; s_hidden_count; s_hidden_count--)
+        native_record(&(struct native_event){NATIVE_NEW, .how = MT_HOW_MALLOC,
+                                             .addr = s_hidden[s_hidden_count - 1].addr,
+                                             .size = s_hidden[s_hidden_count - 1].size},
+                      &here);
+}
+
 void native_event_put(struct native_taken *t)
 {
+    if (s_self.hides && hide_event(&t->event))
+        return;
     if (native_sample_mean)
         put_sampled(t);
     else if (t->event.kind != NATIVE_NOTHING)
@@ -290,6 +341,8 @@ void native_events_anew(void)
     s_self.recording = 0;
     s_self.deferred_count = 0;
     s_self.details = 0;
+    s_self.hides = false;
+    s_hidden_count = 0;
 }
 
 void native_events_restart(void)

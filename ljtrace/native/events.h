@@ -70,6 +70,11 @@ void native_events_anew(void);
 void native_details_begin(void);
 void native_details_end(void);
 
+/* The running thread works for the recorder: blocks of malloc that it makes and frees meanwhile are not the program's, and
+ * are not recorded. Those that are left at the end are. One thread at a time may do this. */
+void native_hide_begin(void);
+void native_hide_end(void);
+
 /* Another recording begins: no thread was named in it. */
 void native_events_restart(void);
 /* The number of the running thread, from 1; 0 = it has recorded nothing. */

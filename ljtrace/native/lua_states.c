@@ -67,6 +67,10 @@ static void hide(bool on)
 {
     t_probing = on;
     stack_sampler_hide(on);
+    if (on)
+        native_hide_begin();
+    else
+        native_hide_end();
     if (lua_event_begin()) {
         lt_hide(VG_(get_running_tid)(), on);
         lua_event_end();
@@ -140,12 +144,36 @@ static void probe(struct image *image, uint32_t number)
     }
 }
 
+static void lock(void)
+{
+    while (__atomic_exchange_n(&s_lock, 1, __ATOMIC_ACQUIRE))
+        ;
+}
+
+static void unlock(void)
+{
+    __atomic_store_n(&s_lock, 0, __ATOMIC_RELEASE);
+}
+
+/* The library of the profilers makes a scratch state of its own, and calls this before and after that. */
+NATIVE_PUBLIC void ljtrace_recorder_hide(int on);
+
+void ljtrace_recorder_hide(int on)
+{
+    const int error = errno;
+    if (on)
+        lock();
+    hide(on);
+    if (!on)
+        unlock();
+    errno = error;
+}
+
 /* The image that contains a function, probed when it is seen first. NULL if it is not known. */
 static struct image *know(void *function)
 {
     const int error = errno;
-    while (__atomic_exchange_n(&s_lock, 1, __ATOMIC_ACQUIRE))
-        ;
+    lock();
     uint32_t number = lt_image_of((Addr)function);
     if (!number)
         number = lt_image_add((Addr)function);
@@ -158,7 +186,7 @@ static struct image *know(void *function)
         hide(false);
         image->is_known = true;
     }
-    __atomic_store_n(&s_lock, 0, __ATOMIC_RELEASE);
+    unlock();
     errno = error;
     return image;
 }

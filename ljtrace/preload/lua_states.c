@@ -64,6 +64,17 @@ static void hide(int on)
     VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_HIDE, on, 0, 0, 0, 0);
 }
 
+/* The library of the profilers makes a scratch state of its own, and calls this before and after that. */
+void ljtrace_recorder_hide(int on);
+void ljtrace_recorder_hide(int on)
+{
+    if (on)
+        lock();
+    hide(on);
+    if (!on)
+        unlock();
+}
+
 int lua_peek(uint64_t at, void *to, size_t n)
 {
     return VALGRIND_DO_CLIENT_REQUEST_EXPR(0, LJTRACE_REQUEST_PEEK, at, to, n, 0, 0) == n;

@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include "ljtrace/profilers/machine.h"
 #include "ljtrace/calibrate/lua_calibrate.h"
+#include "ljtrace/ljtrace.h"
 #include "ljtrace/native/kernel.h"
 #include "memtrace/memtrace.h"
 
@@ -21,6 +22,9 @@ static struct lua_layout s_layout;
 static bool s_is_probed;
 static uint64_t s_pages[PAGES]; /* pages that are mapped, by their low bits; 0 = none */
 
+/* The recorders' libraries inside the program define this. */
+void ljtrace_recorder_hide(int on) __attribute__((weak, visibility("default")));
+
 /* -- memory -- */
 
 void machine_forget(void)
@@ -28,14 +32,25 @@ void machine_forget(void)
     memset(s_pages, 0, sizeof s_pages);
 }
 
-/* The kernel copies the set of rt_sigprocmask before it looks at the other arguments. */
+/* Can this page be read? The kernel copies the set of rt_sigprocmask before it looks at the other arguments. Valgrind
+ * would write a message about them, but the recorder that runs there can be asked. */
+static bool is_readable(uint64_t page)
+{
+    enum { NOT_ASKED = 2 };
+    uint8_t byte;
+    const uintptr_t read =
+        VALGRIND_DO_CLIENT_REQUEST_EXPR(NOT_ASKED, LJTRACE_REQUEST_PEEK, page, &byte, 1, 0, 0);
+    return read == NOT_ASKED ? kernel_call(SYS_rt_sigprocmask, ~0L, (long)page, 0, 8, 0, 0) == -EINVAL
+                             : read == 1;
+}
+
 static bool is_mapped(uint64_t at)
 {
     const uint64_t page = at & ~(uint64_t)(PAGE - 1);
     uint64_t *known = &s_pages[at / PAGE % PAGES];
     if (*known == page && page)
         return true;
-    if (at < PAGE || at >> 47 || kernel_call(SYS_rt_sigprocmask, ~0L, (long)page, 0, 8, 0, 0) != -EINVAL)
+    if (at < PAGE || at >> 47 || !is_readable(page))
         return false;
     *known = page;
     return true;
@@ -73,25 +88,35 @@ static const char *find_api(struct lua_api *api)
     return NULL;
 }
 
+static void try_state(const struct lua_api *api)
+{
+    void *L, *ud;
+    if (!(L = api->newstate())) {
+        strcpy(s_layout.text, "not enough memory");
+        return;
+    }
+    api->getallocf(L, &ud);
+    s_layout.known = 1;
+    lua_calibrate(api, L, &s_layout);
+    api->close(L);
+    machine_forget();
+}
+
+/* If the program is recorded, the scratch state is hidden from the recorder: it is not the program's. */
 static void probe(void)
 {
     struct lua_api api;
-    void *L, *ud;
     const char *missing = find_api(&api);
     s_is_probed = true;
     if (missing) {
         strcpy(stpcpy(s_layout.text, missing), " is not found: this is not LuaJIT");
         return;
     }
-    if (!(L = api.newstate())) {
-        strcpy(s_layout.text, "not enough memory");
-        return;
-    }
-    api.getallocf(L, &ud);
-    s_layout.known = 1;
-    lua_calibrate(&api, L, &s_layout);
-    api.close(L);
-    machine_forget();
+    if (ljtrace_recorder_hide)
+        ljtrace_recorder_hide(1);
+    try_state(&api);
+    if (ljtrace_recorder_hide)
+        ljtrace_recorder_hide(0);
 }
 
 const char *machine_find(struct machine *m, struct lua_State *L)

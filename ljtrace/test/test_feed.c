@@ -94,6 +94,29 @@ static void stacks_are_written_once(void **state)
     assert_int_equal(s->event[3].kind, MT_FREE);
 }
 
+/* Stacks from the innermost frame: the allocation function is of the recorder's library, and so is code further out. */
+static void frames_of_the_recorder_are_left_out(void **state)
+{
+    struct session *s = *state;
+    uint64_t path[3] = {0};
+    memcpy(path, "/x/libljtrace-native.so", 23);
+    PUT(s, RAW_FRAME, 0, 0x2000, raw_pair(0, 23), 0, path[0], path[1], path[2]);
+    PUT(s, RAW_FRAME, 0, 0x2100, raw_pair(0, 23), 0, path[0], path[1], path[2]);
+    PUT_EVENT(s, RAW_NEW, 0, RAW_HEAP_C, MT_HOW_MALLOC, 0x10000, 8, 0, 0x2000, 0x3000, 0x2100, 0x4000);
+    PUT_EVENT(s, RAW_NEW, 0, RAW_HEAP_C, MT_HOW_MALLOC, 0x20000, 8, 0, 0x2000, 0x4000);
+    PUT_EVENT(s, RAW_NEW, 0, RAW_HEAP_C, MT_HOW_MALLOC, 0x30000, 8, 0, 0x5000, 0x2000, 0x4000);
+    PUT_EVENT(s, RAW_NEW, 0, RAW_HEAP_C, MT_HOW_MALLOC, 0x40000, 8, 0, 0x6000, 0x2000, 0x4000);
+    read_back(s);
+    static const uint64_t expected[4][4] = {
+        {0x2000, 0x3000, 0x4000}, {0x2000, 0x4000}, {0x5000, 0x4000}, {0x6000, 0x4000}};
+    for (size_t i = 0; i < 4; i++) {
+        uint32_t id = s->event[i].ref;
+        for (size_t k = 0; expected[i][k]; k++, id = mt_stack(s->reader, id)->parent)
+            assert_int_equal(mt_frame(s->reader, mt_stack(s->reader, id)->frame)->ip, expected[i][k]);
+        assert_int_equal(id, 0);
+    }
+}
+
 static void accesses_inside_allocators_are_dropped(void **state)
 {
     struct session *s = *state;
@@ -533,6 +556,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(stacks_run_from_the_root, setup, teardown),
         cmocka_unit_test_setup_teardown(frames_may_change_their_meaning, setup, teardown),
         cmocka_unit_test_setup_teardown(stacks_are_written_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(frames_of_the_recorder_are_left_out, setup, teardown),
         cmocka_unit_test_setup_teardown(accesses_inside_allocators_are_dropped, setup, teardown),
         cmocka_unit_test_setup_teardown(calls_of_allocators_are_nested, setup, teardown),
         cmocka_unit_test_setup_teardown(segments_have_a_largest_length, setup, teardown),

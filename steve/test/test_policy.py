@@ -160,6 +160,24 @@ def test_shown_frames(frames: list[Any], expected: list[str]) -> None:
     assert shown(frames) == expected
 
 
+RECORDERS = [
+    "/usr/libexec/valgrind/vgpreload_ljtrace-amd64-linux.so",
+    "/usr/libexec/ljtrace/libljtrace-native.so",
+    "/usr/libexec/ljtrace/libljtrace-lua.so",
+    "/usr/lib/x86_64-linux-gnu/lua/5.1/ljtrace/misc.so",
+]
+
+
+@pytest.mark.parametrize("library", RECORDERS)
+def test_frames_of_the_recorder_in_older_traces(library: str) -> None:
+    """The allocation function that the program called is in the recorder's library, too."""
+    frames = [host("malloc", library), *in_c("parse"), host("on_new_own_state", library), *in_c("main")]
+    assert shown(frames) == ["parse (x)", "main (x)"]
+    names = shown(frames, Policy(keep_alloc_fns=True))
+    assert names[1:] == ["parse (x)", "main (x)"] and names[0].startswith("malloc (")
+    assert shown([host("watch", library), *in_c("main")]) == ["main (x)"]
+
+
 WRAPPED = in_c("malloc", "xmalloc", "make", "node_new", "parse", "main")
 
 

@@ -2,8 +2,8 @@
 
 A stack begins at the code that needed the memory. Functions that only allocate are left out at its inner end, with all
 that they call: malloc and its relatives, wrappers of them (alloc_functions.txt lists those that are well known,
---alloc-fn adds others), and LuaJIT's own code that works for a line of Lua. Frames of the recorder's preloaded library
-are left out everywhere, and so is LuaJIT's own code between frames of Lua. If nothing else is in a stack, the outermost
+--alloc-fn adds others), and LuaJIT's own code that works for a line of Lua. Frames of the recorder's own libraries are
+left out everywhere, and so is LuaJIT's own code between frames of Lua. If nothing else is in a stack, the outermost
 frame that allocates stays.
 
 A stack ends at the start of the program or thread: main or start_thread. What calls these is left out, and code that
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from steve.trace._memtrace import Frame, Module, Trace
 
 ALLOC_FUNCTIONS = os.path.join(os.path.dirname(__file__), "alloc_functions.txt")
-PRELOADED = "vgpreload_ljtrace"  # prefix of the recorder's preloaded library
+RECORDERS = ("vgpreload_ljtrace", "libljtrace-")  # prefixes of the recorder's libraries inside the program
 INTERNAL = "lj_"  # prefix of functions that only LuaJIT calls
 API = ("lua_", "luaL_")  # prefixes of the functions of LuaJIT's C API
 STARTS = frozenset(("main", "start_thread"))
@@ -114,8 +114,8 @@ def only_allocates(frame: Frame, more: tuple[str, ...] = ()) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _is_preloaded(object_name: str) -> bool:
-    return os.path.basename(object_name).startswith(PRELOADED)
+def _is_recorders(object_name: str) -> bool:
+    return os.path.basename(object_name).startswith(RECORDERS) or object_name.endswith("/ljtrace/misc.so")
 
 
 @lru_cache(maxsize=4096)
@@ -173,8 +173,8 @@ def category(frame: Frame | None, more: tuple[str, ...] = ()) -> int:
         return CUT_OFF
     if not is_native(frame):
         return ALLOCATES if frame.kind in ("c", "fast") and only_allocates(frame, more) else LUA
-    if _is_preloaded(frame.object):
-        return GLUE
+    if _is_recorders(frame.object):
+        return ALLOCATES if only_allocates(frame, more) else GLUE
     name = frame.function
     if name in STARTS:
         return START
@@ -343,16 +343,15 @@ class ShownStacks:
             machine = machine if flags & IN_LUA else known.innermost
             flags |= IN_LUA
         is_machine = kind in (LUAJIT, LUAJIT_API) or kind == NAMELESS and machine != 0 and native == machine
-        if (kind == GLUE or is_machine and flags & IN_LUA) and not keeps:
+        if kind == GLUE or is_machine and flags & IN_LUA and not keeps:
             flags |= HIDDEN
         starts = kind == START and not flags & STARTED
         state = State(flags | STARTED if starts else flags, machine, native)
         number = self._numbers.setdefault(state, len(self._known))
         if number == len(self._known):
             self._known.append(state)
-        drops = (
-            (flags & (HIDDEN | ALLOCATING) or kind in (CONSTRUCTS, LUAJIT)) and not keeps and not known.flags & EMPTY
-        )
+        allocates = flags & ALLOCATING or kind in (CONSTRUCTS, LUAJIT)
+        drops = (flags & HIDDEN or allocates and not keeps) and not known.flags & EMPTY
         self._steps[of_callers, frame] = Step(
             number, starts or bool(known.flags & START_CODE), bool(known.flags & HIDDEN), bool(drops)
         )
