@@ -290,7 +290,8 @@ struct mt_site {
     uint8_t kind;   /* MT_LOAD, MT_STORE or MT_MODIFY */
 };
 struct mt_heap {
-    uint64_t id;  /* how the program identifies the heap: pointer to the allocator's state */
+    /* How the program identifies the heap: pointer to the allocator's state. Lua states may share one; each is a heap. */
+    uint64_t id;
     uint8_t kind; /* enum mt_heap_kind */
 };
 

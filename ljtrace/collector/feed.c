@@ -168,8 +168,7 @@ const char *handle_heap(struct feed *f, const struct ring_heap *r)
 const char *handle_rename(struct feed *f, const struct ring_rename *r)
 {
     uint32_t id = feed_heap(f, r->from);
-    if (!r->both)
-        set_heap(f, r->from, 0);
+    set_heap(f, r->from, 0);
     set_heap(f, r->to, id);
     return NULL;
 }

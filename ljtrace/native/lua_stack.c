@@ -59,7 +59,7 @@ void lua_stack_sample(const ucontext_t *at, struct lua_sample *sample)
         lt_take_sampled_stack(tid, vm, &taken);
     else
         lt_take_stack(tid, &taken);
-    *sample = (struct lua_sample){vm ? lt_machine_state(vm) : MT_VM_C, vm ? vm->ud : 0,
+    *sample = (struct lua_sample){vm ? lt_machine_state(vm) : MT_VM_C, vm ? lt_vm_heap(vm) : 0,
                                   (const uint64_t *)taken.ips, taken.depth};
 }
 

@@ -36,7 +36,7 @@
 #include <stdint.h>
 
 #define RING_MAGIC 0x676e697274726a6cULL /* "ljrtring" */
-#define RING_VERSION 19
+#define RING_VERSION 20
 
 /* Slabs are large, so that tokens are rare: each token may wake the other process. RING_FEWEST_SLABS are used
  * if there is not enough memory. */

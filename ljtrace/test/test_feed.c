@@ -357,19 +357,20 @@ static void declared_heaps_are_cut_and_renamed(void **state)
     assert_int_equal(s->event[5].size, 40);
 }
 
-/* Where a heap gets a second number, the first means the same heap; otherwise it is free for another. */
-static void a_renamed_heap_may_keep_its_number(void **state)
+/* The first number of a renamed heap is free for another; the second means it, whatever that meant before. */
+static void a_renamed_heap_leaves_its_number(void **state)
 {
     struct session *s = *state;
     PUT_EVENT(s, RAW_NEW, 0, 0x5000, MT_HOW_LUA, 0x10000, 8, 0);
-    PUT(s, RAW_RENAME, 1, 0x5000, 0x6000);
+    PUT(s, RAW_RENAME, 0, 0x5000, 0x6000);
     PUT_EVENT(s, RAW_NEW, 0, 0x5000, MT_HOW_LUA, 0x20000, 8, 0);
     PUT_EVENT(s, RAW_NEW, 0, 0x6000, MT_HOW_LUA, 0x30000, 8, 0);
-    PUT(s, RAW_RENAME, 0, 0x6000, 0x7000);
+    PUT(s, RAW_RENAME, 0, 0x5000, 0x6000);
     PUT_EVENT(s, RAW_NEW, 0, 0x6000, MT_HOW_LUA, 0x40000, 8, 0);
+    PUT(s, RAW_RENAME, 0, 0x5000, 0x7000); /* nothing is in it */
     PUT_EVENT(s, RAW_NEW, 0, 0x7000, MT_HOW_LUA, 0x50000, 8, 0);
     read_back(s);
-    const uint32_t heap[] = {1, 1, 1, 2, 1};
+    const uint32_t heap[] = {1, 2, 1, 2, 3};
     assert_int_equal(s->events, 5);
     for (size_t i = 0; i < s->events; i++)
         assert_int_equal(s->event[i].heap, heap[i]);
@@ -569,7 +570,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(an_unknown_ending_is_an_ending, setup, teardown),
         cmocka_unit_test_setup_teardown(nonsense_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(declared_heaps_are_cut_and_renamed, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_renamed_heap_may_keep_its_number, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_renamed_heap_leaves_its_number, setup, teardown),
         cmocka_unit_test_setup_teardown(focus_is_each_threads_own, setup, teardown),
         cmocka_unit_test_setup_teardown(reports_are_requested_once, setup, teardown),
         cmocka_unit_test_setup_teardown(snapshots_are_numbered, setup, teardown),

@@ -377,11 +377,19 @@ uint32_t writer_slot_at(const struct mt_writer *w, uint64_t addr, uint32_t heap)
     return slot != NO_SLOT && w->map.blocks[slot].heap == heap ? slot : NO_SLOT;
 }
 
-/* The block of `heap` that begins at addr. */
+/* May a function of `heap` free a block of `other`? Lua states may share an allocator, and then it is concluded from the
+ * program's registers and stack which of them calls it. */
+static bool may_free(const struct mt_writer *w, uint32_t heap, uint32_t other)
+{
+    return heap == other ||
+           (writer_heap_kind(w, heap) == MT_HEAP_LUA && writer_heap_kind(w, other) == MT_HEAP_LUA);
+}
+
+/* The block that begins at addr, if a function of `heap` may free it. */
 static struct held held_of_heap(struct mt_writer *w, uint64_t addr, uint32_t heap)
 {
     const struct held h = writer_held_at(w, addr);
-    return h.slot != NO_SLOT && writer_held_block(w, h)->heap == heap ? h : NO_BLOCK;
+    return h.slot != NO_SLOT && may_free(w, heap, writer_held_block(w, h)->heap) ? h : NO_BLOCK;
 }
 
 /* Free a block by a function of this family; MT_HOWS = family unknown. */

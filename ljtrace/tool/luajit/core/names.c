@@ -490,7 +490,7 @@ static void write_proto(const struct lt_vm *vm, struct proto *p, const HChar *na
 {
     p->written = True;
     write_lines(vm, p->addr);
-    RING_PUT(proto, .nth = p->nth, .addr = p->addr, .heap = vm->ud, .defined = first_line(vm, p->addr),
+    RING_PUT(proto, .nth = p->nth, .addr = p->addr, .heap = lt_vm_heap(vm), .defined = first_line(vm, p->addr),
              .offset = vm->at->proto_code, .function = lt_text(name), .file = lt_text(p->chunk));
 }
 

@@ -5,6 +5,7 @@
 #include "ljtrace/tool/luajit/core/states.h"
 #include "ljtrace/tool/luajit/core/accounting.h"
 #include "ljtrace/tool/luajit/core/images.h"
+#include "ljtrace/tool/ring/records.h"
 #include "memtrace/memtrace.h"
 #include "pub_tool_libcassert.h"
 #include "pub_tool_libcbase.h"
@@ -76,11 +77,26 @@ static void ended(void)
             s_hooks[i].ended();
 }
 
-static struct lt_vm *announce(Addr g, Addr ud, UInt image)
+struct lt_vm *lt_vm_with_global(Addr g)
 {
     struct lt_vm *vm = s_vms;
     while (vm && vm->g != g)
         vm = vm->next;
+    return vm;
+}
+
+/* What was recorded in the heap `ud` so far is this state's: its first block, and blocks that it made before it was known.
+ * The next state with this pointer begins another heap. */
+static void take_heap(const struct lt_vm *vm, Addr ud)
+{
+    RING_PUT(rename, .from = ud, .to = lt_vm_heap(vm));
+}
+
+/* is_new: the state begins, though one at this address may not have been seen to end. */
+static struct lt_vm *announce(Addr g, Addr ud, UInt image, Bool is_new)
+{
+    struct lt_vm *vm = lt_vm_with_global(g);
+    is_new |= !vm;
     if (!vm) {
         vm = VG_(calloc)("ljtrace.vm", 1, sizeof *vm);
         vm->next = s_vms;
@@ -95,6 +111,8 @@ static struct lt_vm *announce(Addr g, Addr ud, UInt image)
     vm->image = image;
     vm->layout = &s_layout[image];
     vm->at = luajit_offsets(vm->layout->gc64);
+    if (is_new)
+        take_heap(vm, ud);
     begins(vm);
     return vm;
 }
@@ -107,7 +125,7 @@ static Bool is_known(UInt image)
 void lt_vm_announce(Addr g, Addr ud, UInt image)
 {
     if (is_known(image))
-        announce(g, ud, image);
+        announce(g, ud, image, False);
 }
 
 /* A state's first block contains the main thread, followed by the global state. */
@@ -120,7 +138,7 @@ struct lt_vm *lt_vm_first_block(Addr block, SizeT size, Addr ud, UInt image)
     Addr g = lt_guest_number(block + at->thread_global, at->ref);
     if (g != block + l->thread_size || lt_guest_number(block + at->gct, 1) != GCT_THREAD)
         return NULL;
-    return announce(g, ud, image);
+    return announce(g, ud, image, True);
 }
 
 struct lt_vm *lt_vm_of(Addr ud)
@@ -168,9 +186,9 @@ static Bool is_state_of_heap(const struct lt_vm *vm, Addr ud, Addr g)
 
 void lt_vm_closing(Addr g, UInt thread)
 {
-    for (struct lt_vm *vm = s_vms; vm; vm = vm->next)
-        if (vm->g == g)
-            vm->closed_by = thread;
+    struct lt_vm *vm = lt_vm_with_global(g);
+    if (vm)
+        vm->closed_by = thread;
 }
 
 void lt_vm_closed(Addr ud, Addr g)

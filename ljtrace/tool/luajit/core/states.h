@@ -55,7 +55,7 @@ struct lt_vm {
     ULong live_bytes;              /* bytes that were requested (accounting.c) */
     struct _VgHashTable *internal; /* blocks that are not objects */
     ULong internal_bytes;
-    Bool ended; /* lua_close was called */
+    Bool ended;     /* lua_close was called */
     UInt closed_by; /* the thread that closes it; 0 = none. Other threads must not read its memory. */
     /* A snapshot's sums were right, so gc and string_table are where it assumed them to be. */
     Bool places_sure;
@@ -96,12 +96,21 @@ void lt_vm_closing(Addr g, UInt thread);
 void lt_vm_closed(Addr ud, Addr g);
 /* How many states have this heap. */
 UInt lt_vm_count(Addr ud);
+/* The state with this global state; NULL if none is known. */
+struct lt_vm *lt_vm_with_global(Addr g);
 /* The first in the list of all states. */
 struct lt_vm *lt_vm_first(void);
 /* What the VM does now: enum mt_vm. */
 UInt lt_machine_state(const struct lt_vm *vm);
 /* The VM's frame on the C stack; 0 = it is not running. */
 Addr lt_vm_cframe(const struct lt_vm *vm);
+
+/* The number of the state's heap in the ring. Not `ud`: several states may have the same one, at the same time or one
+ * after the other. Until a state is known, its blocks are in the heap `ud`, which announcing the state renames. */
+static inline Addr lt_vm_heap(const struct lt_vm *vm)
+{
+    return vm->g;
+}
 
 static inline Addr lt_vm_ref(const struct lt_vm *vm, Addr a)
 {

@@ -148,15 +148,16 @@ void lt_lua_unwatch(Addr from, Addr to)
 
 void lt_lua_state_closed(Addr ud, Addr g, Bool heap_too)
 {
+    const struct lt_vm *vm = lt_vm_with_global(g);
     if (lt_options.heap_luajit && heap_too)
-        RING_PUT(close, .heap = ud, .instructions = lt_ring->instructions);
+        RING_PUT(close, .heap = vm ? lt_vm_heap(vm) : ud, .instructions = lt_ring->instructions);
     lt_vm_closed(ud, g);
 }
 
 void lt_lua_heap_moved(Addr from, Addr to)
 {
-    if (from != to && lt_options.heap_luajit && lt_vm_count(to) == 0)
-        RING_PUT(rename, .both = lt_vm_count(from) > 1, .from = from, .to = to);
+    if (from != to && lt_options.heap_luajit && lt_vm_count(from) == 0 && lt_vm_count(to) == 0)
+        RING_PUT(rename, .from = from, .to = to);
 }
 
 static void expect_return(const struct calls *c)
@@ -211,13 +212,18 @@ static Bool may_make_state(Addr ptr, UWord nsize)
     return !ptr && nsize == s_state_size;
 }
 
+static Addr heap_of(const struct call *call)
+{
+    return call->vm ? lt_vm_heap(call->vm) : call->ud;
+}
+
 /* Only the outermost call is recorded; inner calls are details of it. A free is recorded at its entry,
  * because the memory may be reused before the call returns. */
 static void enter_outermost(struct calls *c)
 {
     const struct call *call = &c->call[0];
     if (call->ptr && call->nsize == 0) {
-        lt_put_free(call->ptr, call->ud, MT_HOW_LUA, &call->stack);
+        lt_put_free(call->ptr, heap_of(call), MT_HOW_LUA, &call->stack);
         if (call->vm)
             lt_accounting_gone(call->vm, call->ptr, call->osize);
     }
@@ -269,7 +275,7 @@ void lt_lua_enter(const VexGuestAMD64State *regs)
 
 static void record_new(const struct call *call, Addr result, const VexGuestAMD64State *regs)
 {
-    lt_put_new(result, call->nsize, call->ud, MT_HOW_LUA, &call->stack);
+    lt_put_new(result, call->nsize, heap_of(call), MT_HOW_LUA, &call->stack);
     if (call->vm) {
         lt_accounting_made(call->vm, call->nsize);
         lt_types_made(call->vm, result, call->nsize, call->sp, &regs->guest_RBX);
@@ -286,7 +292,7 @@ static void record(const struct call *call, const VexGuestAMD64State *regs)
     if (!call->ptr)
         record_new(call, result, regs);
     else {
-        lt_put_resize(call->ptr, result, call->nsize, call->ud, MT_HOW_LUA, &call->stack);
+        lt_put_resize(call->ptr, result, call->nsize, heap_of(call), MT_HOW_LUA, &call->stack);
         if (call->vm)
             lt_accounting_moved(call->vm, call->ptr, call->osize, result, call->nsize);
     }

@@ -21,8 +21,8 @@ void lt_lua_watch(Addr f, enum lua_allocator whose, UInt image);
 void lt_lua_unwatch(Addr from, Addr to);
 /* The state with the global state g (0 = not known) was closed. heap_too: all blocks of its heap are gone. */
 void lt_lua_state_closed(Addr ud, Addr g, Bool heap_too);
-/* A state's allocator gets another pointer from here on, but it is the same heap. If other states have that
- * pointer already, the heaps remain separate. */
+/* A state's allocator gets another pointer from here on, but it is the same heap. If a known state has one of these
+ * pointers, nothing changes: the heaps of known states have numbers of their own. */
 void lt_lua_heap_moved(Addr from, Addr to);
 /* A heap's number in the ring: the pointer that its allocator function gets. A few small numbers mean other
  * heaps, so small pointers like NULL are changed. */

@@ -100,7 +100,7 @@ static void write_trace(const struct lt_vm *vm, const struct lt_spot *spot)
     s_written[spot->number] = code;
     struct lt_place start = {.proto = lt_proto_holding(vm, pc), .pc = pc, .trace = spot->number};
     Addr key = lt_name_place(vm, &start);
-    RING_PUT(trace, .heap = vm->ud, .number = spot->number, .addr = code, .size = bytes,
+    RING_PUT(trace, .heap = lt_vm_heap(vm), .number = spot->number, .addr = code, .size = bytes,
              .instructions = lt_ring->instructions, .start = key);
 }
 

@@ -89,7 +89,7 @@ static void begin(struct snapshot *u, const HChar *name)
 {
     snapshot_roots(u, s_root, &s_roots, MOST_ROOTS);
     snapshot_begin_names(u, u->registry);
-    RING_PUT(snapshot, .heap = u->vm->ud, .instructions = lt_ring->instructions,
+    RING_PUT(snapshot, .heap = lt_vm_heap(u->vm), .instructions = lt_ring->instructions,
              .total = lt_guest_number(u->gc, u->at->ref), .internal = internal_bytes(u),
              .name = lt_text(name));
 }
@@ -221,9 +221,7 @@ void lt_snapshot_take_due(void)
 
 void lt_snapshot_state_ends(Addr g)
 {
-    struct lt_vm *vm = lt_vm_first();
-    while (vm && vm->g != g)
-        vm = vm->next;
+    struct lt_vm *vm = lt_vm_with_global(g);
     if (!vm)
         return;
     lt_guest_forget();

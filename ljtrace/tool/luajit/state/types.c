@@ -34,7 +34,7 @@ struct lt_pending {
 
 void lt_types_global(const struct lt_vm *vm, Addr block)
 {
-    lt_put_type(block, vm->ud, MT_TYPE_GLOBAL);
+    lt_put_type(block, lt_vm_heap(vm), MT_TYPE_GLOBAL);
 }
 
 /* Copy words, for each block allocated. One at a time: most of them were stored one at a time just before,
@@ -291,7 +291,7 @@ void lt_types_settle(struct lt_vm *vm, Addr gone, SizeT gone_size)
         lt_accounting_internal(vm, p->block, p->size);
     if (p->from.trace)
         lt_trace_made(&p->from, type);
-    lt_put_type(p->block, vm->ud, type == MT_TYPE_UNKNOWN ? MT_TYPE_OTHER : type);
+    lt_put_type(p->block, lt_vm_heap(vm), type == MT_TYPE_UNKNOWN ? MT_TYPE_OTHER : type);
     p->block = 0;
 }
 
