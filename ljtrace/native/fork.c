@@ -9,6 +9,7 @@
  */
 #define _GNU_SOURCE
 #include "ljtrace/native/events.h"
+#include "ljtrace/native/lua_states.h"
 #include "ljtrace/native/sample.h"
 #include "ljtrace/native/stack_sampler.h"
 
@@ -54,6 +55,8 @@ static void make_name(void)
 static void before_fork(void)
 {
     const int error = errno;
+    if (native_options.forks)
+        lua_states_settle();
     s_announced = native_is_on() && native_options.forks && native_enter(NATIVE_HERE.sp);
     if (s_announced) {
         make_name();

@@ -411,9 +411,21 @@ void lua_states_find(void)
     }
 }
 
+void lua_states_settle(void)
+{
+    const int error = errno;
+    if (lt_vm_first() && native_try_enter((uint64_t)__builtin_frame_address(0)) == NATIVE_ENTERED) {
+        host_set_time();
+        lt_types_settle_all();
+        native_leave();
+    }
+    errno = error;
+}
+
 /* What is known is as if the objects were unloaded, but their functions remain patched. */
 void lua_states_end(void)
 {
+    lua_states_settle();
     if (!lua_event_begin())
         return;
     for (uint32_t i = 0; i < LUA_MAX_IMAGES; i++)

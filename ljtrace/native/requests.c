@@ -7,6 +7,7 @@
 #include "ljtrace/native/events.h"
 #include "ljtrace/native/kernel.h"
 #include "ljtrace/native/lua_snapshot.h"
+#include "ljtrace/native/lua_states.h"
 
 #include <errno.h>
 #include <string.h>
@@ -37,6 +38,7 @@ static uint32_t length_of(const char *text)
 void ljtrace_native_mark(const char *name)
 {
     const int error = errno;
+    lua_states_settle();
     if (native_is_on() && native_enter((uint64_t)__builtin_frame_address(0))) {
         native_name_thread();
         NATIVE_PUT(mark, .instructions = native_now(), .name = {name, length_of(name)});

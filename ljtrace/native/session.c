@@ -89,6 +89,8 @@ static bool is_own_process(void)
 /* The program is about to be replaced; begins = false: that has failed. */
 static void put_exec(bool begins)
 {
+    if (begins && is_own_process())
+        lua_states_settle();
     if (!is_own_process() || !native_ring_lock())
         return;
     if (begins)
@@ -150,16 +152,23 @@ NATIVE_PUBLIC int execle(const char *path, const char *first, ...)
 
 /* -- exit -- */
 
+static void exiting(int status)
+{
+    if (!is_own_process())
+        return;
+    lua_states_settle();
+    native_ring_exiting(status);
+}
+
 static void on_exit_status(int status, void *any)
 {
     (void)any;
-    native_ring_exiting(status);
+    exiting(status);
 }
 
 NATIVE_PUBLIC void _exit(int status)
 {
-    if (is_own_process())
-        native_ring_exiting(status);
+    exiting(status);
     for (;;)
         syscall(SYS_exit_group, status);
 }

@@ -169,6 +169,7 @@ static void fini(Int status)
     lt_observe_finish();
     lt_unseen_finish();
     lt_report_checked_stacks();
+    lt_types_settle_all();
     lt_snapshot_take_due();
     if (lt_options.snapshot_at_exit && lt_ring_alive())
         lt_snapshot_at_exit();

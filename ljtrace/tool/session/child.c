@@ -11,6 +11,7 @@
 #include "ljtrace/tool/session/child.h"
 #include "ljtrace/tool/base/options.h"
 #include "ljtrace/tool/base/raw_syscalls.h"
+#include "ljtrace/tool/luajit/state/types.h"
 #include "ljtrace/tool/luajit/state/vmstate.h"
 #include "ljtrace/tool/ring/ring.h"
 #include "ljtrace/tool/ring/info.h"
@@ -55,6 +56,7 @@ static void before_fork(ThreadId tid)
         return;
     }
     s_socket = pair[0];
+    lt_types_settle_all();
     lt_ring_announce_fork(s_memfd, pair[1]);
     VG_(close)(pair[1]);
 }

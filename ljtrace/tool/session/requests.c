@@ -18,6 +18,7 @@
 #include "ljtrace/tool/luajit/core/states.h"
 #include "ljtrace/tool/luajit/heap/allocator.h"
 #include "ljtrace/tool/luajit/snapshot/snapshot.h"
+#include "ljtrace/tool/luajit/state/types.h"
 #include "ljtrace/tool/ring/records.h"
 #include "ljtrace/tool/session/child.h"
 #include "ljtrace/tool/syscalls/exec.h"
@@ -147,6 +148,7 @@ static Bool obey(const HChar *text)
     else if (is(word, "snapshot"))
         print_snapshot(rest);
     else if (is(word, "stop")) {
+        lt_types_settle_all();
         lt_snapshot_take_due();
         lt_ring_finish(MT_ENDING_STOPPED);
     } else
@@ -180,6 +182,7 @@ static Bool on_request(ThreadId tid, UWord *args, UWord *ret)
     *ret = 0;
     switch (args[0]) {
     case LJTRACE_REQUEST_MARK:
+        lt_types_settle_all();
         put_mark(name_at(args[1]));
         return True;
     case LJTRACE_REQUEST_SWITCH:

@@ -12,6 +12,7 @@
 #include "ljtrace/tool/heaps/unseen.h"
 #include "ljtrace/tool/instrument/dead_puts.h"
 #include "ljtrace/tool/luajit/jit/machine_code.h"
+#include "ljtrace/tool/luajit/state/types.h"
 #include "ljtrace/tool/ring/accesses.h"
 #include "ljtrace/tool/ring/records.h"
 #include "ljtrace/tool/syscalls/buffers.h"
@@ -123,8 +124,11 @@ static void release_at_end(UInt number, const UWord *args, SysRes result)
 
 static void put_exec(UInt number, UInt begins)
 {
-    if (number == __NR_execve || number == __NR_execveat)
-        RING_PUT(exec, .begins = begins, .instructions = lt_ring->instructions);
+    if (number != __NR_execve && number != __NR_execveat)
+        return;
+    if (begins)
+        lt_types_settle_all();
+    RING_PUT(exec, .begins = begins, .instructions = lt_ring->instructions);
 }
 
 static void before_syscall(ThreadId tid, UInt number, UWord *args, UInt count)

@@ -268,19 +268,20 @@ static Bool is_internal(enum mt_type type)
                                        type != MT_TYPE_TAB_HASH && type != MT_TYPE_STACK);
 }
 
-void lt_types_settle(struct lt_vm *vm, Addr gone, SizeT gone_size)
+static enum mt_type type_now(const struct lt_vm *vm, const struct lt_pending *p)
 {
-    struct lt_pending *p = vm->pending;
-    if (!p->block)
-        return;
-    enum mt_type type = replaces_strings(vm, p->size, gone, gone_size) ? MT_TYPE_STRING_TABLE
-                                                                       : object_type(vm, p->block, p->size);
+    enum mt_type type = object_type(vm, p->block, p->size);
     if (type == MT_TYPE_UNKNOWN)
         type = part_at_hand(vm, p);
-    else if (type == MT_TYPE_TAB || type == MT_TYPE_THREAD)
+    return type == MT_TYPE_UNKNOWN ? other_part(vm, p) : type;
+}
+
+/* The pending block has this type; MT_TYPE_UNKNOWN = none that is known. */
+static void conclude(struct lt_vm *vm, enum mt_type type)
+{
+    struct lt_pending *p = vm->pending;
+    if (type == MT_TYPE_TAB || type == MT_TYPE_THREAD)
         vm->last_object = p->block;
-    if (type == MT_TYPE_UNKNOWN)
-        type = other_part(vm, p);
     if (type == MT_TYPE_PROTO)
         lt_proto_made(vm, p->block);
     else if (type == MT_TYPE_FUNC)
@@ -293,6 +294,24 @@ void lt_types_settle(struct lt_vm *vm, Addr gone, SizeT gone_size)
         lt_trace_made(&p->from, type);
     lt_put_type(p->block, lt_vm_heap(vm), type == MT_TYPE_UNKNOWN ? MT_TYPE_OTHER : type);
     p->block = 0;
+}
+
+void lt_types_settle(struct lt_vm *vm, Addr gone, SizeT gone_size)
+{
+    const struct lt_pending *p = vm->pending;
+    if (p->block)
+        conclude(vm, replaces_strings(vm, p->size, gone, gone_size) ? MT_TYPE_STRING_TABLE : type_now(vm, p));
+}
+
+void lt_types_settle_all(void)
+{
+    lt_guest_forget();
+    for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next) {
+        const Bool is_there = vm->pending->block && !vm->ended && !vm->closed_by;
+        const enum mt_type type = is_there ? type_now(vm, vm->pending) : MT_TYPE_UNKNOWN;
+        if (type != MT_TYPE_UNKNOWN)
+            conclude(vm, type);
+    }
 }
 
 static void types_begin(struct lt_vm *vm)

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * A block is filled in after the allocator has returned it and before its state calls the allocator again. At
- * that next call its content is examined. An object contains its type, which is checked against its size. A
+ * that next call its content is examined; or before, at the end of the recording, a mark, a fork or an exec. An object contains its type, which is checked against its size. A
  * part of an object is recognised by the pointer to it: in the global state, in the thread, or in a table or
  * string.buffer to which the code that allocated had a pointer.
  */
@@ -18,6 +18,9 @@ void lt_types_made(struct lt_vm *vm, Addr block, SizeT size, Addr sp, const ULon
 /* The state's next heap event begins: write the type of the block allocated last. gone: a block that is about
  * to be freed, and its size; 0 = none. */
 void lt_types_settle(struct lt_vm *vm, Addr gone, SizeT gone_size);
+/* Perhaps no heap event of any state follows: write the types of the blocks allocated last. A block that is not filled in
+ * yet has none, and gets it at the next event of its state. */
+void lt_types_settle_all(void);
 /* A block turned out to be the first one of another state, so it was not allocated for a known state. */
 void lt_types_unmade(Addr block);
 /* This is the first block of the state: write its type. */
