@@ -6,8 +6,10 @@
 #include "ljtrace/collector/channel.h"
 #include <errno.h>
 #include <limits.h>
+#include <stddef.h>
 #include <linux/futex.h>
 #include <poll.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -15,11 +17,24 @@
 #include <time.h>
 #include <unistd.h>
 
+/* The kernel writes FUTEX_OWNER_DIED to the ring's header when this thread ends in any way. */
+static void announce_end(struct ring_header *ring)
+{
+    static struct robust_list entry;
+    static struct robust_list_head head;
+    entry.next = &head.list;
+    head = (struct robust_list_head){.list = {&entry},
+                                     .futex_offset = (long)((char *)&ring->collector - (char *)&entry)};
+    __atomic_store_n(&ring->collector, (uint32_t)syscall(SYS_gettid), __ATOMIC_RELEASE);
+    syscall(SYS_set_robust_list, &head, sizeof head);
+}
+
 void channel_use_memory(struct channel *c, int pid)
 {
     c->in_memory = true;
+    c->pid = pid;
     c->process = (int)syscall(SYS_pidfd_open, pid, 0);
-    c->ring->collector = (uint32_t)getpid();
+    announce_end(c->ring);
 }
 
 static bool is_readable(int fd, int milliseconds)
@@ -40,11 +55,16 @@ static bool is_closed(int socket)
     return poll(&one, 1, 0) != 0 && (one.revents & (POLLHUP | POLLERR | POLLNVAL));
 }
 
+/* Does the process exist no more? */
+static bool is_gone(const struct channel *c)
+{
+    return c->process >= 0 ? is_readable(c->process, 0) : kill(c->pid, 0) < 0 && errno == ESRCH;
+}
+
 /* Has the program ended? As long as there is a launcher that is its parent, it says so, since it knows the status. */
 static bool has_ended(const struct channel *c)
 {
-    return load(&c->ring->ended) ||
-           (c->process >= 0 && is_readable(c->process, 0) && (c->ring->attached || is_closed(c->socket)));
+    return load(&c->ring->ended) || (is_gone(c) && (c->ring->attached || is_closed(c->socket)));
 }
 
 /* Is there a filled slab, or has the program ended? */
@@ -90,29 +110,57 @@ bool channel_receive(const struct channel *c, void *to, size_t size, int fds[2])
     return true;
 }
 
-bool channel_accept(const char *name, int fds[2])
+int channel_listen(const char *name)
 {
-    enum { LONGEST = 30000 }; /* milliseconds: the machine may be slow, and nothing waits for this process */
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     const size_t n = strlen(name);
-    const int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    int copies[2] = {-1, -1};
-    char byte;
-    if (listener < 0 || n + 1 > sizeof address.sun_path)
-        return false;
+    const int listener =
+        n + 1 > sizeof address.sun_path ? -1 : socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (listener < 0)
+        return -1;
     memcpy(address.sun_path + 1, name, n);
     const socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + n);
-    fds[1] = -1;
-    if (bind(listener, (struct sockaddr *)&address, size) == 0 && listen(listener, 1) == 0 &&
-        is_readable(listener, LONGEST))
-        fds[1] = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    if (bind(listener, (struct sockaddr *)&address, size) == 0 && listen(listener, 1) == 0)
+        return listener;
     close(listener);
-    const struct channel child = {.socket = fds[1]};
-    if (fds[1] < 0 || !channel_receive(&child, &byte, 1, copies))
-        return false;
-    fds[0] = copies[0];
-    close(copies[1]);
-    return fds[0] >= 0;
+    return -1;
+}
+
+void channel_announce(struct channel *c)
+{
+    __atomic_add_fetch(&c->ring->listening, 1, __ATOMIC_RELEASE);
+    syscall(SYS_futex, &c->ring->listening, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+int channel_accept(int listener, int *pid)
+{
+    enum { LONGEST = 30000 }; /* milliseconds: the machine may be slow, and nothing waits for this process */
+    const int fd = is_readable(listener, LONGEST) ? accept4(listener, NULL, NULL, SOCK_CLOEXEC) : -1;
+    struct ucred child = {0};
+    socklen_t n = sizeof child;
+    close(listener);
+    if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &child, &n) != 0 || child.pid <= 0)
+        return -1; /* a process of a pid namespace that is not below this one's has no id here */
+    *pid = child.pid;
+    return fd;
+}
+
+bool channel_send_memory(int socket, int memfd)
+{
+    union {
+        char bytes[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } control = {{0}};
+    char byte = 0;
+    struct iovec part = {&byte, 1};
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control};
+    struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof memfd);
+    memcpy(CMSG_DATA(c), &memfd, sizeof memfd);
+    return sendmsg(socket, &message, MSG_NOSIGNAL) == 1;
 }
 
 /* A program that has ended fills no more slabs, so the counter is read after that was seen. */
@@ -121,7 +169,8 @@ static bool memory_token(const struct channel *c, struct ring_token *token)
     const uint32_t next = c->ring->consumed;
     if (load(&c->ring->filled) == next)
         return false;
-    *token = (struct ring_token){next % RING_SLABS, c->ring->bytes[next % RING_SLABS]};
+    const uint32_t slab = next % c->ring->slab_count % RING_SLABS;
+    *token = (struct ring_token){slab, c->ring->bytes[slab]};
     return true;
 }
 

@@ -4,7 +4,8 @@
  *
  * The Valgrind tool sends tokens through a socket. The native library has no descriptor that the program could close; it
  * counts slabs in the ring's header, and the launcher (ljtrace/native/run.c) writes there that the program has ended.
- * If the launcher is killed, the end of the process is noticed here, by its pidfd.
+ * If the launcher is killed, the end of the process is noticed here, by its pidfd. A forked child may be in another pid
+ * namespace, where its id is another one; the kernel translates it (SO_PEERCRED).
  */
 #ifndef LJTRACE_COLLECTOR_CHANNEL_H
 #define LJTRACE_COLLECTOR_CHANNEL_H
@@ -16,7 +17,8 @@ struct channel {
     int socket; /* to the tool or the launcher */
     bool in_memory;
     struct ring_header *ring;
-    int process; /* in_memory: a pidfd of the program; -1 = there is none */
+    int pid;     /* in_memory: the program */
+    int process; /* in_memory: a pidfd of it; -1 = there is none */
 };
 
 /* The program with this id is traced through shared memory. */
@@ -27,9 +29,15 @@ bool channel_has_token(struct channel *c, int milliseconds);
 bool channel_receive(const struct channel *c, void *to, size_t size, int fds[2]);
 /* Receive the next token. Returns false if the tool is gone. fds: as in channel_receive. */
 bool channel_token(struct channel *c, struct ring_token *token, int fds[2]);
-/* Wait for a forked child on an abstract socket of this name, and receive its ring's memory and that socket. Returns false
- * if none comes: the fork has failed, or the child could not connect. */
-bool channel_accept(const char *name, int fds[2]);
+/* Listen for a forked child on an abstract socket of this name. Returns it; -1 on failure. */
+int channel_listen(const char *name);
+/* A child may connect now. Only by the collector of its parent. */
+void channel_announce(struct channel *c);
+/* Wait for the child on that socket, which is closed. Returns a connection; -1 = none comes: the fork has failed, or the
+ * child cannot connect. *pid: the child, as in this process's pid namespace. */
+int channel_accept(int listener, int *pid);
+/* Send memory over a connection. */
+bool channel_send_memory(int socket, int memfd);
 /* The slab of the last token may be written again. */
 void channel_release(struct channel *c);
 

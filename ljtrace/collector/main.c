@@ -19,6 +19,7 @@
 #include "ljtrace/collector/child_name.h"
 #include "ljtrace/protocol/trace_name.h"
 #include "ljtrace/protocol/ring.h"
+#include "ljtrace/protocol/ring_memory.h"
 #include <errno.h>
 #include <stdbool.h>
 #include <fcntl.h>
@@ -29,6 +30,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -49,9 +51,9 @@ struct settings {
     bool freed; /* remember freed blocks */
     /* An access so many bytes beside a block is an error; 0 = none is. */
     uint32_t beside;
-    uint64_t max_size; /* limit of the file in bytes; 0 = none */
-    bool attached;     /* the program had begun before the recording */
-    bool keep_last;    /* when the limit is reached, keep the last part */
+    uint64_t max_size;       /* limit of the file in bytes; 0 = none */
+    bool attached;           /* the program had begun before the recording */
+    bool keep_last;          /* when the limit is reached, keep the last part */
     struct mt_sample sample; /* which blocks to record, if the tool sends the events of all */
 };
 
@@ -65,9 +67,11 @@ struct collector {
     int pid;
     bool native;              /* it is recorded by the native library, without Valgrind */
     struct ring_header *ring; /* also channel.ring */
+    uint32_t slab_count, slab_bytes;
     struct mt_writer *writer;
     struct feed *feed;
     struct settings settings;
+    const char *limit_name; /* of what limits the size of the file */
     struct keep keep;
     /* A slab whose first bytes were fed before it was full; RING_SLABS = none. */
     uint32_t begun;
@@ -128,20 +132,33 @@ static int option(int argc, char **argv, const char *name, const char **value)
     return 0;
 }
 
-/* Map the ring. Its header is writable, its slabs are read-only. */
-static struct ring_header *map_ring(int fd)
+/* Map the ring. Its header is writable, its slabs are read-only. Returns false on failure. */
+static bool map_ring(struct collector *c, int fd)
 {
-    struct ring_header *ring = mmap(NULL, RING_BYTES, PROT_READ, MAP_SHARED, fd, 0);
+    struct ring_header *header = mmap(NULL, RING_HEADER_BYTES, PROT_READ, MAP_SHARED, fd, 0);
+    const bool valid = header != MAP_FAILED && ring_is_valid(header);
+    const uint64_t bytes = valid ? ring_bytes(header) : 0;
+    c->slab_count = valid ? header->slab_count : 0;
+    c->slab_bytes = valid ? header->slab_bytes : 0;
+    if (header != MAP_FAILED)
+        munmap(header, RING_HEADER_BYTES);
+    struct ring_header *ring = valid ? mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
     close(fd);
-    if (ring == MAP_FAILED || ring->magic != RING_MAGIC || ring->version != RING_VERSION ||
-        mprotect(ring, RING_HEADER_BYTES, PROT_READ | PROT_WRITE) != 0)
-        return NULL;
-    return ring;
+    if (ring == MAP_FAILED || mprotect(ring, RING_HEADER_BYTES, PROT_READ | PROT_WRITE) != 0)
+        return false;
+    c->ring = c->channel.ring = ring;
+    return true;
 }
 
-static const uint8_t *slab_bytes(const struct collector *c, uint32_t slab)
+/* The bytes of all slabs. The header may be damaged by the program, so its number of slabs is not read again. */
+static size_t slabs_bytes(const struct collector *c)
 {
-    return ((const uint8_t *)c->ring + RING_HEADER_BYTES + (uint64_t)slab * RING_SLAB_BYTES);
+    return (size_t)c->slab_count * c->slab_bytes;
+}
+
+static const uint8_t *slab_at(const struct collector *c, uint32_t slab)
+{
+    return ((const uint8_t *)c->ring + RING_HEADER_BYTES + (uint64_t)slab * c->slab_bytes);
 }
 
 static struct mt_writer_options writer_options(const struct collector *c)
@@ -171,8 +188,8 @@ static int consume(struct collector *c, uint32_t slab, uint64_t bytes)
 {
     const char *wrong = "token out of range";
     const uint64_t fed = slab == c->begun ? c->begun_bytes : 0;
-    if (slab < RING_SLABS && bytes <= RING_SLAB_BYTES && fed <= bytes)
-        wrong = feed_slab(c->feed, slab_bytes(c, slab) + fed, bytes - fed);
+    if (slab < c->slab_count && bytes <= c->slab_bytes && fed <= bytes)
+        wrong = feed_slab(c->feed, slab_at(c, slab) + fed, bytes - fed);
     /* An error of the writer may be the cause of an error of the feed, so it is reported first. */
     if (mt_writer_error(c->writer)->code != MT_E_NONE)
         wrong = mt_writer_error(c->writer)->text;
@@ -190,9 +207,9 @@ static int consume(struct collector *c, uint32_t slab, uint64_t bytes)
 static int consume_tail(struct collector *c)
 {
     uint32_t slab = c->ring->current;
-    uint64_t start = c->ring->slabs + (uint64_t)slab * RING_SLAB_BYTES;
+    uint64_t start = c->ring->slabs + (uint64_t)slab * c->slab_bytes;
     uint64_t cursor = c->ring->cursor;
-    if (slab == c->last_slab || cursor < start || cursor > start + RING_SLAB_BYTES)
+    if (slab == c->last_slab || cursor < start || cursor > start + c->slab_bytes)
         return 1;
     return consume(c, slab, cursor - start);
 }
@@ -219,19 +236,48 @@ static bool receive_name(struct collector *c)
     c->pid = (int)strtol(name, &end, 10);
     if (!sink_process(c->pid, c->process, sizeof c->process))
         c->process[0] = 0;
-    c->name = c->native ? trace_name_of_child(c->pattern, c->name, c->pid) : *end ? end + 1 : end;
-    return c->name != NULL;
+    c->name = *end ? end + 1 : end;
+    return true;
+}
+
+/* The same for a child of the native recorder, which is at the other end of the socket: make its ring, and send it. */
+static bool welcome_child(struct collector *c, int pid, int *memfd)
+{
+    struct ring_header *ring = ring_memory_new(memfd, c->ring->drops);
+    if (!ring)
+        return false;
+    munmap(ring, RING_HEADER_BYTES);
+    c->pid = pid;
+    if (!sink_process(c->pid, c->process, sizeof c->process))
+        c->process[0] = 0;
+    c->name = trace_name_of_child(c->pattern, c->name, c->pid);
+    return c->name && channel_send_memory(c->channel.socket, *memfd);
+}
+
+/* The largest size that the system permits a file (RLIMIT_FSIZE), less what ends a trace properly; 0 = it has no limit, or
+ * one that leaves no room. */
+static uint64_t systems_limit(const struct collector *c)
+{
+    enum { ROOM = 32 << 10, ROOM_SHARE = 16 };
+    struct rlimit limit;
+    if (!sink_is_replaceable(&c->sink) || getrlimit(RLIMIT_FSIZE, &limit) != 0 ||
+        limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur < 2 * ROOM)
+        return 0;
+    return limit.rlim_cur - ROOM - limit.rlim_cur / ROOM_SHARE;
 }
 
 /* Begin the file with the identity of the process: its next image recognises the file by it (RING_TAKEN). */
 static void begin_writing(struct collector *c)
 {
+    const uint64_t most = systems_limit(c), wanted = c->settings.max_size;
+    const uint64_t limit = most && (!wanted || most < wanted) ? most : wanted;
+    c->limit_name = limit == wanted ? "--max-size" : "the limit on the size of files (ulimit -f)";
     if (c->process[0])
         mt_writer_info(c->writer, "process", c->process);
     if (c->settings.keep_last)
-        c->keep = keep_for(c->settings.max_size);
-    else if (c->settings.max_size)
-        mt_writer_limit(c->writer, c->settings.max_size, "--max-size");
+        c->keep = keep_for(limit);
+    else if (limit)
+        mt_writer_limit(c->writer, limit, c->limit_name);
     mt_writer_flush(c->writer);
 }
 
@@ -265,8 +311,9 @@ static void write_origin(struct collector *c, const char *file, int pid)
 }
 
 /* Called in a fork of the collector: release the parent's ring and file and become the child's collector. The
- * child's file is a draft until the child turns out not to be just on its way to exec another program. */
-static int become_childs(struct collector *c, const int fds[2])
+ * child's file is a draft until the child turns out not to be just on its way to exec another program. memfd: the ring; -1 =
+ * it is made here. pid: a child of the native recorder. */
+static int become_childs(struct collector *c, int memfd, int socket, int pid)
 {
     const struct mt_writer_options options = writer_options(c);
     struct mt_error err = {0};
@@ -274,10 +321,10 @@ static int become_childs(struct collector *c, const int fds[2])
     const int parent = c->pid;
     close(c->channel.socket);
     sink_leave(&c->sink);
-    munmap(c->ring, RING_BYTES);
-    c->channel.socket = fds[1];
-    c->ring = c->channel.ring = receive_name(c) ? map_ring(fds[0]) : NULL;
-    if (!c->ring || !open_sink(c, true))
+    c->channel.socket = socket;
+    const bool known = c->native ? welcome_child(c, pid, &memfd) : receive_name(c);
+    munmap(c->ring, RING_HEADER_BYTES + slabs_bytes(c));
+    if (!known || !map_ring(c, memfd) || !open_sink(c, true))
         return 1;
     c->writer = mt_writer_fork(c->writer, c->sink.fd, &options, &err);
     if (!c->writer) {
@@ -303,7 +350,7 @@ static void follow_fork(struct collector *c, const int fds[2])
         return;
     mt_writer_flush(c->writer);
     if (fork() == 0)
-        _exit(become_childs(c, fds));
+        _exit(become_childs(c, fds[0], fds[1], 0));
     close(fds[0]);
     close(fds[1]);
 }
@@ -311,10 +358,16 @@ static void follow_fork(struct collector *c, const int fds[2])
 /* The program has announced a fork in its ring. A copy of this process waits for the child. */
 static void follow_native_fork(struct collector *c)
 {
-    int fds[2];
+    int pid = 0;
     mt_writer_flush(c->writer);
-    if (fork() == 0)
-        _exit(channel_accept(feed_fork_socket(c->feed), fds) ? become_childs(c, fds) : 1);
+    const int listener = channel_listen(feed_fork_socket(c->feed));
+    if (listener >= 0 && fork() == 0) {
+        const int child = channel_accept(listener, &pid);
+        _exit(child >= 0 ? become_childs(c, -1, child, pid) : 1);
+    }
+    if (listener >= 0)
+        close(listener);
+    channel_announce(&c->channel);
 }
 
 /* Answer RAW_REPORT with a line about the state of the recording. */
@@ -379,11 +432,11 @@ static uint64_t settled_bytes(struct collector *c, uint32_t *slab)
         cursor = ring->cursor;
         held = ring->held;
     } while (rewinds != ring->rewinds);
-    const uint64_t start = ring->slabs + (uint64_t)*slab * RING_SLAB_BYTES;
+    const uint64_t start = ring->slabs + (uint64_t)*slab * c->slab_bytes;
     if (held && (held < start || held > cursor))
         return 0; /* bytes outside this slab may be taken back */
     cursor = held ? held : cursor;
-    bool same = *slab == ring->current && cursor >= start && cursor <= start + RING_SLAB_BYTES;
+    bool same = *slab == ring->current && cursor >= start && cursor <= start + c->slab_bytes;
     return same && *slab != c->last_slab && !channel_has_token(&c->channel, 0) ? cursor - start : 0;
 }
 
@@ -443,7 +496,8 @@ static int collect(struct collector *c)
 static void send_limit(const struct collector *c, uint64_t dropped)
 {
     char text[100];
-    snprintf(text, sizeof text, "--max-size was reached: at least %" PRIu64 " events were dropped", dropped);
+    snprintf(text, sizeof text, "%s was reached: at least %" PRIu64 " events were dropped", c->limit_name,
+             dropped);
     send_final(c, "written", text);
 }
 
@@ -517,6 +571,21 @@ static void note_missing_events(const struct collector *c)
         put_number(c, "orphan_frees", mt_writer_orphans(c->writer));
 }
 
+/* Write how many forked children are not recorded, and report it. */
+static void note_unrecorded(const struct collector *c)
+{
+    const uint32_t n = c->ring->unrecorded;
+    char text[200];
+    if (!n)
+        return;
+    put_number(c, "unrecorded_children", n);
+    snprintf(text, sizeof text,
+             "%" PRIu32
+             " forked %s not recorded: out of the recorder's reach (another network namespace, a limit)",
+             n, n == 1 ? "child is" : "children are");
+    note(c, text);
+}
+
 /* The launcher does not know the name. */
 static void note_name(const struct collector *c)
 {
@@ -540,7 +609,7 @@ static void note_exec(const struct collector *c, enum mt_ending ending)
 static void release_ring(const struct collector *c)
 {
     uint8_t *slabs = (uint8_t *)c->ring + RING_HEADER_BYTES;
-    const size_t bytes = RING_BYTES - RING_HEADER_BYTES;
+    const size_t bytes = slabs_bytes(c);
     if (c->native && feed_ended(c->feed) && mprotect(slabs, bytes, PROT_READ | PROT_WRITE) == 0)
         madvise(slabs, bytes, MADV_REMOVE);
 }
@@ -562,6 +631,7 @@ static int finish(struct collector *c, int complete)
         sink_publish(&c->sink, c->process);
     note_missing_lines(c);
     note_missing_events(c);
+    note_unrecorded(c);
     note_parts(c);
     note_exec(c, ending);
     if (nothing)
@@ -688,7 +758,7 @@ int main(int argc, char **argv)
     while (open("/dev/null", O_RDWR) >= 0 && fcntl(STDERR_FILENO, F_GETFD) < 0)
         ; /* descriptors opened from here on are not 0, 1 or 2 */
     fcntl(c.channel.socket, F_SETFD, FD_CLOEXEC);
-    c.ring = c.channel.ring = map_ring(ring);
+    map_ring(&c, ring);
     if (c.ring && c.native)
         channel_use_memory(&c.channel, c.pid);
     c.settings.attached = c.ring && c.ring->attached;

@@ -34,8 +34,8 @@ enum { LONGEST = 1 << 30 /* seconds */, LOOK = 500 /* milliseconds */ };
 struct attach {
     struct launcher launcher;
     struct serve serve;
-    bool forks;          /* forked children are recorded, too */
-    double seconds;      /* how long to record; 0 = no limit */
+    bool forks;     /* forked children are recorded, too */
+    double seconds; /* how long to record; 0 = no limit */
     struct target target;
     char library[PATH_MAX];
     char socket_name[64];
@@ -311,6 +311,8 @@ static bool wait_until_end(struct attach *a)
 static int attach(struct attach *a)
 {
     struct launcher *l = &a->launcher;
+    if (!launcher_prepare(l))
+        return LAUNCHER_FAILED;
     block_signals(a);
     if (!launcher_make_ring(l))
         return LAUNCHER_FAILED;

@@ -7,6 +7,7 @@
  */
 #define _GNU_SOURCE
 #include "ljtrace/native/attached.h"
+#include "ljtrace/native/descriptor.h"
 #include "ljtrace/native/got.h"
 #include "ljtrace/native/lua_patch.h"
 #include "ljtrace/native/lua_states.h"
@@ -27,26 +28,6 @@ static bool is_trusted(int socket)
     socklen_t n = sizeof other;
     return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &other, &n) == 0 &&
            (other.uid == 0 || other.uid == geteuid());
-}
-
-static int receive_descriptor(int socket)
-{
-    union {
-        char bytes[CMSG_SPACE(sizeof(int))];
-        struct cmsghdr align;
-    } control;
-    char byte;
-    int fd = -1;
-    struct iovec part = {&byte, 1};
-    struct msghdr message = {
-        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control};
-    ssize_t n;
-    while ((n = recvmsg(socket, &message, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR)
-        ;
-    const struct cmsghdr *c = n == 1 ? CMSG_FIRSTHDR(&message) : NULL;
-    if (c && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof fd))
-        memcpy(&fd, CMSG_DATA(c), sizeof fd);
-    return fd;
 }
 
 /* Get the ring's memory over the abstract socket of that name. */

@@ -3,11 +3,15 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * Before the fork, a record with the name of an abstract socket is written, as the last of its slab. When the collector
- * reads it, it forks as well: its copy knows all blocks of this moment, and listens on the socket. The child connects,
- * sends the memory of a new ring, and waits until the collector is ready. All descriptors are closed then. The ring is
- * locked during the fork, so that no thread has an event that is not complete.
+ * reads it, it listens on the socket and forks as well: its copy knows all blocks of this moment. The child connects, gets
+ * the memory of a new ring, and waits until the collector is ready. All descriptors are closed then. The ring is locked
+ * during the fork, so that no thread has an event that is not complete.
+ *
+ * The child makes nothing that its limits could forbid. Abstract sockets belong to a network namespace: a child in another one
+ * cannot connect, and is not recorded. The trace of its parent says so.
  */
 #define _GNU_SOURCE
+#include "ljtrace/native/descriptor.h"
 #include "ljtrace/native/events.h"
 #include "ljtrace/native/lua_states.h"
 #include "ljtrace/native/sample.h"
@@ -15,19 +19,16 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
-enum { NAME_BYTES = 40, ATTEMPTS = 3000, PAUSE = 10 * 1000000 /* nanoseconds */ };
+enum { NAME_BYTES = 40 };
 
 static bool s_announced;
 static char s_name[NAME_BYTES];
-static uint32_t s_forks;
+static uint32_t s_fork; /* its number */
 
 /* Append a number in decimal digits and return the new end. */
 static char *put_digits(char *at, uint64_t number)
@@ -47,7 +48,7 @@ static void make_name(void)
     char *at = stpcpy(s_name, "ljtrace-");
     at = put_digits(at, native_options.process);
     *at++ = '-';
-    at = put_digits(at, ++s_forks);
+    at = put_digits(at, s_fork = native_ring_count_fork());
     *at++ = '-';
     *put_digits(at, native_now()) = 0;
 }
@@ -75,96 +76,47 @@ static void in_parent(void)
     errno = error;
 }
 
-/* Connect to the collector, which may not have read the announcement yet. Returns -1 if it does not come. */
+/* Connect to the collector. Returns -1 on failure. */
 static int connect_to_collector(void)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     const size_t n = strlen(s_name);
-    const struct timespec pause = {0, PAUSE};
     const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     memcpy(address.sun_path + 1, s_name, n);
     const socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + n);
-    for (int i = 0; fd >= 0 && i < ATTEMPTS; i++) {
-        if (connect(fd, (struct sockaddr *)&address, size) == 0)
-            return fd;
-        if (errno != ECONNREFUSED && errno != EINTR)
-            break;
-        nanosleep(&pause, NULL);
-    }
-    if (fd >= 0)
+    int result = -1;
+    while (fd >= 0 && (result = connect(fd, (struct sockaddr *)&address, size)) != 0 && errno == EINTR)
+        ;
+    if (fd >= 0 && result != 0)
         close(fd);
-    return -1;
+    return result == 0 ? fd : -1;
 }
 
-/* Send a byte with the ring's memory, then the process id. Returns false if the collector is gone. */
-static bool introduce(int socket, int memfd)
-{
-    union {
-        char bytes[CMSG_SPACE(2 * sizeof(int))];
-        struct cmsghdr align;
-    } control = {{0}};
-    char byte = 0, pid[24];
-    const int both[2] = {memfd, memfd};
-    struct iovec part = {&byte, 1};
-    struct msghdr message = {.msg_iov = &part,
-                             .msg_iovlen = 1,
-                             .msg_control = control.bytes,
-                             .msg_controllen = sizeof control.bytes};
-    struct cmsghdr *c = CMSG_FIRSTHDR(&message);
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof both);
-    memcpy(CMSG_DATA(c), both, sizeof both);
-    char *end = put_digits(pid, (uint64_t)getpid());
-    *end++ = ':';
-    const struct ring_token token = {RING_FORK, (uint32_t)(end - pid)};
-    return sendmsg(socket, &message, MSG_NOSIGNAL) == 1 &&
-           send(socket, &token, sizeof token, MSG_NOSIGNAL) == (ssize_t)sizeof token &&
-           send(socket, pid, token.bytes, MSG_NOSIGNAL) == (ssize_t)token.bytes;
-}
-
-/* Make a ring that the collector accepts. Returns its memory; -1 on failure. */
-static int make_ring(void)
-{
-    const int fd = memfd_create("ljtrace-ring", MFD_CLOEXEC);
-    struct ring_header *ring = MAP_FAILED;
-    if (fd >= 0 && ftruncate(fd, (off_t)RING_BYTES) == 0)
-        ring = mmap(NULL, RING_HEADER_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (ring == MAP_FAILED) {
-        if (fd >= 0)
-            close(fd);
-        return -1;
-    }
-    ring->magic = RING_MAGIC;
-    ring->version = RING_VERSION;
-    ring->drops = native_ring_may_drop();
-    munmap(ring, RING_HEADER_BYTES);
-    return fd;
-}
-
-/* Begin the recording of this child. If that fails, it is not recorded. */
-static void begin_child(int socket, int memfd)
+/* Begin the recording of this child, with the connection to its collector. */
+static bool begin_child(int socket)
 {
     char ready = 0;
-    if (!introduce(socket, memfd))
-        return;
+    const int memfd = receive_descriptor(socket);
+    if (memfd < 0)
+        return false;
     while (recv(socket, &ready, 1, 0) < 0 && errno == EINTR)
         ;
     native_options.process = (uint32_t)getpid();
     native_events_anew();
     native_sample_forked();
-    if (ready == RING_READY && native_ring_map(memfd))
+    const bool begun = ready == RING_READY && native_ring_map(memfd);
+    if (begun)
         stack_sampler_anew();
+    close(memfd);
+    return begun;
 }
 
 static void in_child(void)
 {
     const int error = errno;
-    const int socket = s_announced ? connect_to_collector() : -1, memfd = socket >= 0 ? make_ring() : -1;
-    if (memfd >= 0) {
-        begin_child(socket, memfd);
-        close(memfd);
-    }
+    const int socket = s_announced && native_ring_wait_for_listener(s_fork) ? connect_to_collector() : -1;
+    if (s_announced && (socket < 0 || !begin_child(socket)))
+        native_ring_unrecorded();
     if (socket >= 0)
         close(socket);
     errno = error;

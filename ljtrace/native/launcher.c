@@ -6,6 +6,7 @@
  */
 #define _GNU_SOURCE
 #include "ljtrace/native/launcher.h"
+#include "ljtrace/protocol/ring_memory.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -129,32 +130,80 @@ bool launcher_part(char *to, size_t room, const char *name)
     return snprintf(to, room, "%s/%s", self, name) < (int)room;
 }
 
-/* -- the ring -- */
+/* -- descriptors -- */
 
-static bool make_ring(struct launcher *l)
+enum { USED_AT_ONCE = 7, ENOUGH = 64 };
+
+/* Descriptors 0, 1 and 2 that are closed are taken by files that say nothing, and that the program does not inherit. */
+static void take_standard(void)
 {
-    l->memfd = memfd_create("ljtrace-ring", MFD_CLOEXEC);
-    if (l->memfd < 0 || ftruncate(l->memfd, (off_t)RING_BYTES) != 0)
-        return false;
-    l->ring = mmap(NULL, RING_HEADER_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, l->memfd, 0);
-    if (l->ring == MAP_FAILED)
-        return false;
-    l->ring->magic = RING_MAGIC;
-    l->ring->version = RING_VERSION;
-    l->ring->drops = strcmp(l->options.when_full, "drop") == 0;
-    return true;
+    int fd;
+    while ((fd = open("/dev/null", O_RDWR | O_CLOEXEC)) >= 0 || (fd = memfd_create("null", MFD_CLOEXEC)) >= 0)
+        if (fd > STDERR_FILENO)
+            break;
+    if (fd >= 0)
+        close(fd);
 }
+
+static void raise_limit(const struct rlimit *usual)
+{
+    const struct rlimit raised = {ENOUGH, usual->rlim_max < ENOUGH ? ENOUGH : usual->rlim_max};
+    if (usual->rlim_cur >= ENOUGH || setrlimit(RLIMIT_NOFILE, &raised) == 0) /* root may raise both */
+        return;
+    setrlimit(RLIMIT_NOFILE, &(struct rlimit){usual->rlim_max, usual->rlim_max});
+}
+
+/* Can as many descriptors be opened as a recording needs at the same time? */
+static bool has_descriptors(void)
+{
+    int fds[USED_AT_ONCE], n = 0;
+    while (n < USED_AT_ONCE && (fds[n] = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0)) >= 0)
+        n++;
+    for (int i = 0; i < n; i++)
+        close(fds[i]);
+    return n == USED_AT_ONCE;
+}
+
+bool launcher_prepare(struct launcher *l)
+{
+    take_standard();
+    getrlimit(RLIMIT_NOFILE, &l->descriptors);
+    raise_limit(&l->descriptors);
+    if (has_descriptors())
+        return true;
+    complain("cannot record: fewer than %d descriptors are left (ulimit -n is %llu); raise the limit",
+             USED_AT_ONCE, (unsigned long long)l->descriptors.rlim_cur);
+    return false;
+}
+
+void launcher_restore(const struct launcher *l)
+{
+    setrlimit(RLIMIT_NOFILE, &l->descriptors);
+}
+
+/* -- the ring -- */
 
 bool launcher_make_ring(struct launcher *l)
 {
-    if (make_ring(l))
+    l->ring = ring_memory_new(&l->memfd, strcmp(l->options.when_full, "drop") == 0);
+    if (l->ring)
         return true;
-    complain("cannot begin the recording: %s; it needs shared memory of %llu bytes", strerror(errno),
-             (unsigned long long)RING_BYTES);
+    complain("cannot begin the recording: %s; it needs shared memory of at least 516 KiB, 32 MiB if it is to "
+             "be fast; "
+             "see ulimit -f, -n, -v",
+             strerror(errno));
     return false;
 }
 
 /* -- the collector -- */
+
+/* In the child: the collector ends with the program, and a write that is refused is an error that it reports. */
+static void ignore_signals(void)
+{
+    static const int ignored[] = {SIGINT, SIGQUIT, SIGHUP, SIGTERM, SIGPIPE, SIGTSTP, SIGXFSZ};
+    for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
+        signal(ignored[i], SIG_IGN);
+}
 
 /* In the child: become the collector. */
 static void become_collector(const struct launcher *l, int socket)
@@ -175,6 +224,7 @@ static void become_collector(const struct launcher *l, int socket)
     setsid();
     unsetenv("LD_PRELOAD");
     unsetenv("LD_AUDIT");
+    ignore_signals();
     sigprocmask(SIG_SETMASK, &l->usual, NULL);
     if (launcher_part(path, sizeof path, "ljtrace-collector"))
         execv(path, (char **)argv);

@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 /* The exit status of these commands if they fail themselves, as that of env and nohup. */
@@ -60,7 +61,8 @@ struct launcher {
     pid_t process;     /* the program */
     pid_t collector;
     bool collector_ended;
-    sigset_t usual; /* signals that were blocked before, for the processes that are started */
+    struct rlimit descriptors; /* the limit before it was raised, for the program */
+    sigset_t usual;            /* signals that were blocked before, for the processes that are started */
 };
 
 /* Write a message of the command. */
@@ -74,6 +76,11 @@ const char *launcher_size(const char *text, unsigned long long least);
 const char *launcher_option(struct launcher_options *o, const char *name, const char *value);
 /* The path of a file beside this program, where the collector and the library are. */
 bool launcher_part(char *to, size_t room, const char *name);
+
+/* Make sure that no descriptor of this process is 0, 1 or 2, which messages go to, and that it may open some more;
+ * returns false, after a message, if not. And: in a process that will be the program, restore the limit. */
+bool launcher_prepare(struct launcher *l);
+void launcher_restore(const struct launcher *l);
 
 /* Make the ring. Returns false, after a message, if that is not possible. */
 bool launcher_make_ring(struct launcher *l);

@@ -31,8 +31,7 @@ enum { NATIVE_MOST_FRAMES = 500 };
 
 /* -- ring.c -- */
 
-/* Use the ring in this shared memory file of RING_BYTES bytes, in place of the one used before. Returns false if it cannot
- * be mapped. */
+/* Use the ring in this shared memory file, in place of the one used before. Returns false if it cannot be mapped. */
 bool native_ring_map(int memfd);
 /* The same, while other threads may use the one from before. */
 bool native_ring_attach(int memfd);
@@ -42,6 +41,12 @@ void native_ring_detach(void);
 void native_ring_quiet(void);
 /* Hand the current slab over to the collector. Only while the ring is locked. */
 void native_ring_flush(void);
+/* The number of the fork that is being announced. Only while the ring is locked. */
+uint32_t native_ring_count_fork(void);
+/* In a forked child, with its parent's ring: wait until the collector listens for the child of this fork. Returns false if
+ * it does not. And: count this child as one that is not recorded. */
+bool native_ring_wait_for_listener(uint32_t fork);
+void native_ring_unrecorded(void);
 /* The program is about to exit with this status. */
 void native_ring_exiting(int status);
 /* Is this process recorded? */

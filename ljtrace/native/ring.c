@@ -32,7 +32,7 @@
 #include "ljtrace/protocol/put.h"
 
 enum { LOCK_FREE, LOCK_TAKEN, LOCK_WAITED_FOR };
-enum { SPINS = 100, PATIENCE = 10 /* milliseconds */, PAGE = 4096 };
+enum { SPINS = 100, PATIENCE = 10 /* milliseconds */, MOST_WAITS = 30 /* seconds */, PAGE = 4096 };
 
 static struct ring_header *s_ring;
 /* 1 in the process that records; 0 in its forked children. NULL = the recording has not begun, or has ended. */
@@ -40,9 +40,9 @@ static const volatile uint32_t *s_alive;
 static uint32_t *s_page; /* the page of s_alive */
 static uint32_t s_lock;
 NATIVE_THREAD_LOCAL volatile bool t_has_lock;
-static bool s_dropping; /* the ring was full when it was locked last, and events are dropped then */
+static bool s_dropping;       /* the ring was full when it was locked last, and events are dropped then */
 static volatile bool s_quiet; /* no system calls are made for the lock */
-static bool s_has_lost; /* events were dropped since the last LOST record */
+static bool s_has_lost;       /* events were dropped since the last LOST record */
 /* The recording was about to end when the ring was locked last; events are dropped then. */
 static bool s_ending;
 /* Events that were dropped because of that. They are lost only if the recording goes on. */
@@ -61,30 +61,41 @@ void *native_memory(size_t size)
 
 static uint64_t slab_address(uint32_t slab)
 {
-    return s_ring->slabs + (uint64_t)slab * RING_SLAB_BYTES;
+    return s_ring->slabs + (uint64_t)slab * s_ring->slab_bytes;
 }
 
 /* The collector must see each store before the next one. */
 static void use_slab(uint32_t slab)
 {
     __atomic_store_n(&s_ring->current, slab, __ATOMIC_RELEASE);
-    s_ring->limit = slab_address(slab) + RING_SLAB_BYTES - RING_MARGIN_BYTES;
+    s_ring->limit = slab_address(slab) + s_ring->slab_bytes - RING_MARGIN_BYTES;
     __atomic_store_n(&s_ring->cursor, slab_address(slab), __ATOMIC_RELEASE);
+}
+
+/* Map a ring of any size. Returns NULL on failure. */
+static struct ring_header *map_memory(int memfd)
+{
+    struct ring_header *header = mmap(NULL, RING_HEADER_BYTES, PROT_READ, MAP_SHARED, memfd, 0);
+    if (header == MAP_FAILED)
+        return NULL;
+    const uint64_t bytes = ring_is_valid(header) ? ring_bytes(header) : 0;
+    munmap(header, RING_HEADER_BYTES);
+    void *ring = bytes ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0) : MAP_FAILED;
+    return ring == MAP_FAILED ? NULL : ring;
 }
 
 /* Use this memory as the ring. */
 static bool map_ring(int memfd)
 {
     uint32_t *page = s_page ? s_page : native_memory(PAGE);
-    struct ring_header *ring = mmap(NULL, RING_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
-    if (!page || madvise(page, PAGE, MADV_WIPEONFORK) != 0 || ring == MAP_FAILED ||
-        ring->magic != RING_MAGIC || ring->version != RING_VERSION)
+    struct ring_header *ring = map_memory(memfd);
+    if (!page || madvise(page, PAGE, MADV_WIPEONFORK) != 0 || !ring)
         return false;
     *page = 1;
     s_page = page;
     native_clock_begin();
     if (s_ring)
-        munmap(s_ring, RING_BYTES);
+        munmap(s_ring, ring_bytes(s_ring));
     ring->slabs = (uint64_t)ring + RING_HEADER_BYTES;
     s_has_lost = s_ending = false;
     memset(s_after, 0, sizeof s_after);
@@ -111,7 +122,7 @@ bool native_is_on(void)
 /* The number of slabs that have room, with the current one. */
 static uint32_t free_slabs(void)
 {
-    return RING_SLABS - (s_ring->filled - __atomic_load_n(&s_ring->consumed, __ATOMIC_ACQUIRE));
+    return s_ring->slab_count - (s_ring->filled - __atomic_load_n(&s_ring->consumed, __ATOMIC_ACQUIRE));
 }
 
 /* A wait has a limit, because a lock that is released in quiet wakes no thread. */
@@ -205,8 +216,8 @@ static void stop(void)
 
 static bool collector_is_gone(void)
 {
-    const uint32_t pid = __atomic_load_n(&s_ring->collector, __ATOMIC_RELAXED);
-    return pid == 0 || (syscall(SYS_kill, pid, 0) < 0 && errno == ESRCH);
+    const uint32_t thread = __atomic_load_n(&s_ring->collector, __ATOMIC_RELAXED);
+    return thread == 0 || (thread & FUTEX_OWNER_DIED);
 }
 
 /* Wait until the collector has read the oldest slab. */
@@ -215,7 +226,7 @@ static void wait_for_room(void)
     const struct timespec second = {1, 0};
     for (;;) {
         const uint32_t consumed = __atomic_load_n(&s_ring->consumed, __ATOMIC_ACQUIRE);
-        if (s_ring->filled - consumed < RING_SLABS)
+        if (s_ring->filled - consumed < s_ring->slab_count)
             return;
         if (futex(&s_ring->consumed, FUTEX_WAIT, consumed, &second) < 0 && errno == ETIMEDOUT &&
             collector_is_gone()) {
@@ -233,7 +244,7 @@ static void next_slab(void)
     __atomic_add_fetch(&s_ring->filled, 1, __ATOMIC_RELEASE);
     futex(&s_ring->filled, FUTEX_WAKE, INT_MAX, NULL);
     wait_for_room();
-    use_slab((slab + 1) % RING_SLABS);
+    use_slab((slab + 1) % s_ring->slab_count);
     errno = error;
 }
 
@@ -298,6 +309,29 @@ void native_ring_detach(void)
     next_slab();
     stop();
     s_ring->detached = 1;
+}
+
+uint32_t native_ring_count_fork(void)
+{
+    return ++s_ring->forks;
+}
+
+bool native_ring_wait_for_listener(uint32_t fork)
+{
+    const struct timespec second = {1, 0};
+    for (int waits = 0; waits < MOST_WAITS && !collector_is_gone();) {
+        const uint32_t listening = __atomic_load_n(&s_ring->listening, __ATOMIC_ACQUIRE);
+        if ((int32_t)(listening - fork) >= 0)
+            return true;
+        waits += futex(&s_ring->listening, FUTEX_WAIT, listening, &second) < 0 && errno == ETIMEDOUT;
+    }
+    return false;
+}
+
+void native_ring_unrecorded(void)
+{
+    if (s_ring)
+        __atomic_add_fetch(&s_ring->unrecorded, 1, __ATOMIC_RELAXED);
 }
 
 void native_ring_exiting(int status)

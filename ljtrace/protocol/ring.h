@@ -38,10 +38,8 @@
 #define RING_MAGIC 0x676e697274726a6cULL /* "ljrtring" */
 #define RING_VERSION 20
 
-/* Slabs are large, so that tokens are rare: each token may wake the other process. RING_FEWEST_SLABS are used
- * if there is not enough memory. */
+/* Slabs are large, so that tokens are rare: each token may wake the other process. These are the largest number and size. */
 #define RING_SLABS 16
-#define RING_FEWEST_SLABS 4
 #define RING_SLAB_BYTES (2u << 20)
 /* Space at a slab's end that is kept free: the most that a superblock or a record may write between two
  * checks. */
@@ -49,7 +47,20 @@
 #define RING_HEADER_BYTES 4096
 #define RING_PROBLEM_BYTES 1024
 #define RING_BYTES (RING_HEADER_BYTES + (uint64_t)RING_SLABS * RING_SLAB_BYTES)
-#define RING_FEWEST_BYTES (RING_HEADER_BYTES + (uint64_t)RING_FEWEST_SLABS * RING_SLAB_BYTES)
+
+/* The numbers and sizes of slabs, the best ones first. Others are used if there is not enough memory, or the limit on the size
+ * of files, which shared memory counts as, is too low. The ring's header has those of the ring. */
+enum { RING_SHAPES = 4 };
+static const struct ring_shape {
+    uint32_t slab_count, slab_bytes;
+} ring_shapes[RING_SHAPES] = {{RING_SLABS, RING_SLAB_BYTES},
+                              {4, RING_SLAB_BYTES},
+                              {4, RING_SLAB_BYTES / 8},
+                              {4, 2 * RING_MARGIN_BYTES}};
+static inline uint64_t ring_shape_bytes(const struct ring_shape *shape)
+{
+    return RING_HEADER_BYTES + (uint64_t)shape->slab_count * shape->slab_bytes;
+}
 
 /* Events that the native library drops: while the ring is full, by their kinds, and those of signal handlers that were
  * too many to defer. */
@@ -69,6 +80,7 @@ struct ring_header {
     uint64_t cursor;       /* the next byte to write, an address in the tool's process */
     uint64_t limit;        /* the slab is full when the cursor is past this */
     uint64_t slabs;        /* address of slab 0 in the tool's process */
+    uint32_t slab_count, slab_bytes; /* written by the process that makes the ring; powers of 2 */
     uint64_t instructions; /* guest instructions executed by code without recorded accesses */
     uint64_t return_sp;    /* stack pointer at which a pending call of a watched allocator ends; 0 = none */
     /* The first byte that may still be removed; 0 = all bytes are final. Set before the byte is written. */
@@ -83,7 +95,9 @@ struct ring_header {
     uint32_t consumed; /* slabs of them that the collector has read; written by the collector */
     uint32_t bytes[RING_SLABS]; /* bytes of the slabs filled last */
     uint32_t begun;             /* 1 = the library was loaded and records */
-    uint32_t collector;         /* process id of the collector; 0 = it has ended */
+    /* The thread id of the collector; 0 or FUTEX_OWNER_DIED, which the kernel writes (a robust futex) = it has ended. The
+     * library may be in another pid namespace, so it can ask for the process by nothing else. */
+    uint32_t collector;
     uint32_t ended; /* written by the launcher: 1 = the program has ended, with this status of waitpid */
     int32_t status;
     uint32_t
@@ -91,7 +105,10 @@ struct ring_header {
     uint32_t attached; /* written by the launcher: 1 = the program had begun before the recording */
     uint32_t detached; /* written by the library: 1 = it records no more, and the program goes on */
     uint32_t drops;    /* written by the launcher: 1 = events are dropped while the ring is full */
-    uint32_t process;  /* written by the library: the process whose events these are */
+    uint32_t process;  /* written by the library: the process whose events these are, in its own pid namespace */
+    uint32_t forks;     /* written by the library: how many forks it has announced */
+    uint32_t listening; /* written by the collector: for how many forks it has listened on their sockets so far */
+    uint32_t unrecorded; /* written by forked children: how many of them are not recorded */
     /* Written by `ljtrace attach` and `ljtrace detach`: 1 = the recording is about to end. Events are not recorded any
      * more, so that threads do not spend their time waiting for room, but come to where the library can be called. */
     uint32_t ending;
@@ -99,6 +116,19 @@ struct ring_header {
     /* Lines for the user at the end: what was not recorded. Written by the library; each ends with a newline. */
     char problems[RING_PROBLEM_BYTES];
 };
+
+static inline uint64_t ring_bytes(const struct ring_header *ring)
+{
+    return RING_HEADER_BYTES + (uint64_t)ring->slab_count * ring->slab_bytes;
+}
+
+/* Is this the header of a ring, with slabs of a possible number and size? */
+static inline bool ring_is_valid(const struct ring_header *ring)
+{
+    const uint32_t count = ring->slab_count, bytes = ring->slab_bytes;
+    return ring->magic == RING_MAGIC && ring->version == RING_VERSION && count >= 2 && count <= RING_SLABS &&
+           !(count & (count - 1)) && bytes > RING_MARGIN_BYTES && bytes <= RING_SLAB_BYTES;
+}
 
 /* From the tool to the collector: a full slab. Or RING_FORK: the process forks at this point, and the token
  * carries the memory and the socket of the child's ring (SCM_RIGHTS). The child then sends a token with a

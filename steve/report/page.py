@@ -55,7 +55,7 @@ _ENDINGS = {
     "exit": "The program ended by itself.",
     "killed": "The program was killed; every event up to then is here.",
     "exec": "The program was replaced by another (exec); every event up to then is here.",
-    "limit": "Tracing ended at --max-size; later events are not here.",
+    "limit": "The file reached its largest size (--max-size or ulimit -f); later events are not here.",
     "stopped": "Tracing was ended on request; later events are not here.",
     "detached": "The recorder was detached; the program went on.",
     "unknown": "The trace has no end: the program is still running, or the recorder was killed.",

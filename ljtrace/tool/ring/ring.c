@@ -25,13 +25,13 @@
 struct ring_header *lt_ring;
 
 static Int s_socket = -1;
-static UInt s_slabs;       /* number of slabs in the ring */
-static UInt s_free_slabs;  /* number of slabs that may be written after the current one */
-static UInt s_known_slabs; /* number of slabs that were written at least once, and so have pages */
-static HChar s_text[512];  /* text that the collector has sent, the reason of a failure */
-static UInt s_heard;       /* bytes of it */
-static Int s_traced;       /* this process's id, for the collector */
-static Bool s_reporting;   /* the bytes that come next are a report */
+static struct ring_shape s_shape; /* of the ring */
+static UInt s_free_slabs;         /* number of slabs that may be written after the current one */
+static UInt s_known_slabs;        /* number of slabs that were written at least once, and so have pages */
+static HChar s_text[512];         /* text that the collector has sent, the reason of a failure */
+static UInt s_heard;              /* bytes of it */
+static Int s_traced;              /* this process's id, for the collector */
+static Bool s_reporting;          /* the bytes that come next are a report */
 static HChar s_report[256];
 static UInt s_reported;
 static Bool s_noting; /* the bytes that come next are a note */
@@ -42,12 +42,12 @@ static void (*s_call_back)(void); /* see lt_ring_call_back; NULL = none */
 
 static Addr slab_address(UInt slab)
 {
-    return lt_ring->slabs + (Addr)slab * RING_SLAB_BYTES;
+    return lt_ring->slabs + (Addr)slab * s_shape.slab_bytes;
 }
 
 static void set_limit(void)
 {
-    Addr end = slab_address(lt_ring->current) + RING_SLAB_BYTES;
+    Addr end = slab_address(lt_ring->current) + s_shape.slab_bytes;
     lt_ring->limit = s_call_back ? 0 : end - RING_MARGIN_BYTES;
 }
 
@@ -57,7 +57,7 @@ static void use_slab(UInt slab)
     __asm__ volatile("" ::: "memory"); /* the collector must see this before the cursor moves */
     s_slabs_used++;
     if (slab == s_known_slabs) {
-        lt_prefault_needed(slab_address(slab), RING_SLAB_BYTES);
+        lt_prefault_needed(slab_address(slab), s_shape.slab_bytes);
         s_known_slabs++;
     }
     set_limit();
@@ -69,9 +69,11 @@ static void init_header(void)
     lt_ring->magic = RING_MAGIC;
     lt_ring->version = RING_VERSION;
     lt_ring->slabs = (Addr)lt_ring + RING_HEADER_BYTES;
+    lt_ring->slab_count = s_shape.slab_count;
+    lt_ring->slab_bytes = s_shape.slab_bytes;
     lt_ring->instructions = lt_ring->return_sp = 0;
     lt_ring->full = 0;
-    s_free_slabs = s_slabs - 1;
+    s_free_slabs = s_shape.slab_count - 1;
     s_known_slabs = 0;
     use_slab(0);
 }
@@ -250,19 +252,21 @@ static enum lt_start wait_until_ready(const HChar *silence)
 Int lt_make_ring_memory(void)
 {
     Int fd = lt_memfd_create("ljtrace-ring");
-    if (fd >= 0 && lt_ftruncate(fd, RING_BYTES) < 0 && lt_ftruncate(fd, RING_FEWEST_BYTES) < 0) {
+    for (UInt i = 0; fd >= 0 && i < RING_SHAPES; i++)
+        if (lt_ftruncate(fd, ring_shape_bytes(&ring_shapes[i])) >= 0)
+            return fd;
+    if (fd >= 0)
         VG_(close)(fd);
-        return -1;
-    }
-    return fd;
+    return -1;
 }
 
-/* Map the ring: the memfd or, if memfd < 0, private memory. The file may be too small for all slabs; then
- * fewer are used. */
+/* Map the ring: the memfd or, if memfd < 0, private memory. The size of the file is that of one of the shapes. */
 static Bool map_ring(Int memfd)
 {
-    Bool whole = memfd < 0 || VG_(lseek)(memfd, 0, VKI_SEEK_END) >= (Off64T)RING_BYTES;
-    s_slabs = whole ? RING_SLABS : RING_FEWEST_SLABS;
+    Off64T bytes = memfd < 0 ? (Off64T)RING_BYTES : VG_(lseek)(memfd, 0, VKI_SEEK_END);
+    for (UInt i = RING_SHAPES; i-- > 0;)
+        if ((Off64T)ring_shape_bytes(&ring_shapes[i]) <= bytes)
+            s_shape = ring_shapes[i];
     return lt_map_over((Addr)lt_ring, RING_BYTES, memfd) == (Long)(Addr)lt_ring;
 }
 
@@ -301,7 +305,7 @@ enum lt_start lt_ring_start(const HChar *out)
         VG_(fmsg)
         ("cannot make shared memory for the recording: %llu bytes of addresses, a file of %llu; see ulimit "
          "-v, -f, -n\n",
-         (ULong)RING_BYTES, (ULong)RING_FEWEST_BYTES);
+         (ULong)RING_BYTES, (ULong)ring_shape_bytes(&ring_shapes[RING_SHAPES - 1]));
         if (memfd >= 0)
             VG_(close)(memfd);
         return LT_START_FAILED;
@@ -357,13 +361,13 @@ void lt_ring_flush(void)
         return;
     }
     s_free_slabs--;
-    use_slab((lt_ring->current + 1) % s_slabs);
+    use_slab((lt_ring->current + 1) % s_shape.slab_count);
 }
 
 void lt_ring_drain(void)
 {
     lt_ring_flush();
-    while (s_socket >= 0 && s_free_slabs < s_slabs - 1)
+    while (s_socket >= 0 && s_free_slabs < s_shape.slab_count - 1)
         if (!hear())
             go_deaf();
 }

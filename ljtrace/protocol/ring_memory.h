@@ -1,0 +1,16 @@
+/* ring_memory.h - makes the shared memory of a ring of the native recorder.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef LJTRACE_PROTOCOL_RING_MEMORY_H
+#define LJTRACE_PROTOCOL_RING_MEMORY_H
+
+#include <stdbool.h>
+
+struct ring_header;
+
+/* Make a ring and map its header. drops: --when-full=drop. Returns NULL, with errno set, on failure; else *memfd is its
+ * memory, a descriptor that is closed by an exec. */
+struct ring_header *ring_memory_new(int *memfd, bool drops);
+
+#endif
