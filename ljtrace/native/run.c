@@ -8,9 +8,11 @@
 #define _GNU_SOURCE
 #include "config.h"
 #include "ljtrace/native/launcher.h"
+#include "ljtrace/native/loadable.h"
 #include "ljtrace/native/sandbox.h"
 #include "ljtrace/native/serve.h"
 #include "ljtrace/native/session.h"
+#include "ljtrace/protocol/trace_name.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,6 +21,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,8 +32,9 @@ enum { NOT_EXECUTABLE = 126, NOT_FOUND = 127 };
 struct run {
     struct launcher launcher;
     struct serve serve;
-    bool forks;                /* forked children are recorded, too */
-    bool lua_api;              /* Lua states get a global misc */
+    bool forks;   /* forked children are recorded, too */
+    bool lua_api; /* Lua states get a global misc */
+    char library[PATH_MAX];
     char **program;
     int failure;           /* from the child: the error if it cannot execute the program */
     int gate;              /* writing to it lets the child execute the program */
@@ -105,33 +109,69 @@ static int parse(struct run *r, int argc, char **argv)
 
 /* -- the program -- */
 
-/* In the child: wait until the collector is ready, then become the program. */
+/* The exit status if execvp has failed. */
+static int status_of(int error)
+{
+    return error == ENOENT ? NOT_FOUND : NOT_EXECUTABLE;
+}
+
+/* In the child: give the ring's memory a descriptor that no program expects, and that its limit permits. A descriptor may
+ * be above a limit that is lowered later. Returns -1 on failure. */
+static int high_descriptor(const struct launcher *l)
+{
+    enum { USUAL = 100 };
+    const rlim_t usual = l->descriptors.rlim_cur;
+    const int high = fcntl(l->memfd, F_DUPFD, usual < USUAL ? (int)usual : USUAL);
+    return high >= 0 ? high : fcntl(l->memfd, F_DUPFD, 3);
+}
+
+/* In the child: have the program load the library. Returns false on failure. */
+static bool set_environment(const struct run *r, const char *library, int memfd)
+{
+    const char *former = getenv("LD_PRELOAD");
+    char *variable, *preload;
+    return asprintf(&variable, "%d:%s:%d:%s:%s:%llu:%d:%s%s", memfd, r->launcher.options.depth, r->forks,
+                    r->launcher.options.sample_mean, r->launcher.options.sample_seed,
+                    r->launcher.options.stacks, r->lua_api, former ? "=" : "-", former ? former : "") >= 0 &&
+           asprintf(&preload, "%s%s%s", library, former ? ":" : "", former ? former : "") >= 0 &&
+           setenv(NATIVE_VARIABLE, variable, 1) == 0 && setenv("LD_PRELOAD", preload, 1) == 0;
+}
+
+/* In the child: restore the environment. former: LD_PRELOAD; NULL = it was not set. */
+static void restore_environment(const char *former)
+{
+    unsetenv(NATIVE_VARIABLE);
+    if (!former || setenv("LD_PRELOAD", former, 1) != 0)
+        unsetenv("LD_PRELOAD");
+}
+
+/* In the child: wait until the collector is ready, then become the program. If there is no room for the variables, it runs
+ * without them. */
 static void become_program(const struct run *r, int gate, int failure)
 {
-    char library[PATH_MAX], variable[2 * PATH_MAX], preload[2 * PATH_MAX], go;
-    const char *former = getenv("LD_PRELOAD");
-    const int high = fcntl(r->launcher.memfd, F_DUPFD, 100);
-    const int memfd = high >= 0 ? high : fcntl(r->launcher.memfd, F_DUPFD, 3); /* the limit is lower */
+    char go;
+    const char *present = getenv("LD_PRELOAD"), *former = present ? strdup(present) : NULL;
+    const int memfd = high_descriptor(&r->launcher);
     if (read(gate, &go, 1) != 1)
         _exit(LAUNCHER_FAILED);
-    if (memfd < 0 || !launcher_part(library, sizeof library, "libljtrace-native.so")) {
+    if (memfd < 0 || !set_environment(r, r->library, memfd)) {
         complain("cannot start the program: %s", strerror(errno));
         _exit(LAUNCHER_FAILED);
     }
-    snprintf(variable, sizeof variable, "%d:%s:%d:%s:%s:%llu:%d:%s%s", memfd, r->launcher.options.depth,
-             r->forks, r->launcher.options.sample_mean, r->launcher.options.sample_seed,
-             r->launcher.options.stacks, r->lua_api, former ? "=" : "-", former ? former : "");
-    snprintf(preload, sizeof preload, "%s%s%s", library, former ? ":" : "", former ? former : "");
-    setenv(NATIVE_VARIABLE, variable, 1);
-    setenv("LD_PRELOAD", preload, 1);
+    launcher_restore(&r->launcher);
     if (r->ignores_children)
         signal(SIGCHLD, SIG_IGN);
     sigprocmask(SIG_SETMASK, &r->launcher.usual, NULL);
     execvp(r->program[0], r->program);
+    if (errno == E2BIG) {
+        close(memfd);
+        restore_environment(former);
+        execvp(r->program[0], r->program);
+    }
     const int error = errno;
     if (write(failure, &error, sizeof error) < 0)
         complain("cannot run %s: %s", r->program[0], strerror(error));
-    _exit(error == ENOENT ? NOT_FOUND : NOT_EXECUTABLE);
+    _exit(status_of(error));
 }
 
 /* Fork the child that will be the program. */
@@ -150,6 +190,27 @@ static bool fork_child(struct run *r)
     r->gate = gate[1];
     r->failure = failure[0];
     return r->launcher.process > 0;
+}
+
+/* Remove the file that the recording would have replaced, so that nobody takes it for this run's. */
+static void remove_trace(const struct run *r)
+{
+    struct stat st;
+    char *file = trace_name_expand(r->launcher.options.out, getpid());
+    if (file && file[0] != '|' && lstat(file, &st) == 0 && S_ISREG(st.st_mode))
+        unlink(file);
+    free(file);
+}
+
+/* Become a program that cannot be recorded, without the library. Returns the exit status if that fails. */
+static int run_unrecorded(const struct run *r, const char *why)
+{
+    complain("nothing is recorded, and no file is written: %s", why);
+    remove_trace(r);
+    execvp(r->program[0], r->program);
+    const int error = errno;
+    complain("cannot run %s: %s", r->program[0], strerror(error));
+    return status_of(error);
 }
 
 /* -- the end -- */
@@ -215,19 +276,28 @@ static bool may_record(void)
         _exit(sandbox_try(SANDBOX_RECORD | SANDBOX_FORK | SANDBOX_SAMPLE) ? 0 : 1);
     if (child > 0 && waitpid(child, &status, 0) == child && status == 0)
         return true;
-    complain("cannot record here: this process runs under a seccomp filter that does not permit the recorder's system "
+    complain("cannot record here: this process runs under a seccomp filter that does not permit the "
+             "recorder's system "
              "calls");
     return false;
 }
 
 int main(int argc, char **argv)
 {
-    struct run r = {0};
+    static struct run r;
     const int done = parse(&r, argc, argv);
     if (done >= 0)
         return done;
+    if (!launcher_part(r.library, sizeof r.library, "libljtrace-native.so")) {
+        complain("cannot find the library beside this program");
+        return LAUNCHER_FAILED;
+    }
+    const char *refusal = loadable_refusal(r.program[0], r.library);
+    if (refusal)
+        return run_unrecorded(&r, refusal);
+    const bool prepared = launcher_prepare(&r.launcher);
     const sigset_t signals = block_signals(&r);
-    if (!may_record() || !launcher_make_ring(&r.launcher))
+    if (!prepared || !may_record() || !launcher_make_ring(&r.launcher))
         return LAUNCHER_FAILED;
     if (!fork_child(&r)) {
         complain("cannot start the program: %s", strerror(errno));
@@ -252,7 +322,8 @@ int main(int argc, char **argv)
     if (error)
         complain("cannot run %s: %s", r.program[0], strerror(error));
     else if (!begun)
-        complain("nothing was recorded: the library was not loaded. Static and set-user-id programs do not "
-                 "load it; use valgrind --tool=ljtrace");
+        complain("nothing was recorded, and no file was written: the program did not load the recorder's "
+                 "library, or the "
+                 "arguments and variables leave no room for the recorder's; try valgrind --tool=ljtrace");
     return end_like(status);
 }
