@@ -17,6 +17,7 @@
 #include "ljtrace/calibrate/lua_calibrate.h"
 #include "ljtrace/calibrate/lua_parser.h"
 #include "ljtrace/protocol/luajit_offsets.h"
+#include "ljtrace/protocol/table.h"
 #include "memtrace/memtrace.h"
 
 const char *const lua_api_names[LUA_API_FUNCTIONS] = {"luaL_newstate",   "lua_getallocf", "lua_close",
@@ -75,7 +76,7 @@ struct seen {
     uint8_t frame[FRAME_MAX];    /* the interpreter's frame on the C stack */
 };
 
-static struct calibration {
+struct calibration {
     const struct lua_api *api;
     struct lua_layout *to;
     void *main;
@@ -86,11 +87,12 @@ static struct calibration {
     struct seen seen[SITUATIONS];
     uint32_t trace;     /* number of the trace that was sampled */
     uint64_t script[4]; /* prototypes of the functions that the script returns */
-} s;
+};
+LASTING_TABLE(struct calibration, s, 1);
 
 static const struct luajit_offsets *offsets(void)
 {
-    return luajit_offsets(s.to->gc64);
+    return luajit_offsets(s->to->gc64);
 }
 
 static uint32_t word_size(void)
@@ -115,9 +117,9 @@ static uint64_t peek_word(uint64_t at, uint32_t size)
 
 static void sample(enum situation in, void *L)
 {
-    struct seen *seen = &s.seen[in];
+    struct seen *seen = &s->seen[in];
     seen->L = (uint64_t)L;
-    lua_peek(s.g, seen->g, SAMPLE);
+    lua_peek(s->g, seen->g, SAMPLE);
     seen->cframe = peek_word((uint64_t)L + offsets()->thread_cframe, 8) & ~3ULL;
     uint64_t base = peek_word((uint64_t)L + offsets()->thread_base, word_size());
     seen->link = peek_word(base - word_size(), word_size());
@@ -129,25 +131,25 @@ static void sample(enum situation in, void *L)
 
 static int32_t state_now(void)
 {
-    return (int32_t)peek_word(s.g + s.to->vmstate, 4);
+    return (int32_t)peek_word(s->g + s->to->vmstate, 4);
 }
 
 static int32_t state_in(enum situation in, uint32_t o)
 {
-    return (int32_t)word_at(s.seen[in].g + o, 4);
+    return (int32_t)word_at(s->seen[in].g + o, 4);
 }
 
 /* The C function `at` of the script: its argument is the situation to sample next. */
 static int on_at(void *L)
 {
-    enum situation in = (enum situation)s.api->tointeger(L, 1);
-    s.armed = NONE;
+    enum situation in = (enum situation)s->api->tointeger(L, 1);
+    s->armed = NONE;
     if (in == NONE)
-        s.api->settop(L, 2), s.api->pcall(L, 0, 0, 0);
+        s->api->settop(L, 2), s->api->pcall(L, 0, 0, 0);
     else if (in == IN_C || in == IN_COROUTINE)
         sample(in, L);
     else if (in < SITUATIONS)
-        s.armed = in;
+        s->armed = in;
     return 0;
 }
 
@@ -156,21 +158,21 @@ static int find_vmstate(void);
 /* While the compiler records a trace it allocates, and its own fields have known values: sample them then. */
 static void sample_recorder(void)
 {
-    if (s.armed != ON_TRACE || s.seen[IN_RECORDER].taken || !s.seen[IN_GC].taken || !find_vmstate())
+    if (s->armed != ON_TRACE || s->seen[IN_RECORDER].taken || !s->seen[IN_GC].taken || !find_vmstate())
         return;
-    int32_t state = ~state_now(), recording = ~state_in(IN_C, s.to->vmstate) == 3 ? 6 : 4;
+    int32_t state = ~state_now(), recording = ~state_in(IN_C, s->to->vmstate) == 3 ? 6 : 4;
     if (state == recording)
-        sample(IN_RECORDER, s.main);
+        sample(IN_RECORDER, s->main);
 }
 
 /* Is this allocation the one to sample at? */
 static int is_awaited(const void *ptr, size_t nsize)
 {
-    if (s.armed == IN_GC)
+    if (s->armed == IN_GC)
         return nsize == 0;
-    if (s.armed == ON_TRACE)
-        return s.seen[IN_GC].taken && !ptr && find_vmstate() && state_now() > 0;
-    return s.armed != NONE && !ptr;
+    if (s->armed == ON_TRACE)
+        return s->seen[IN_GC].taken && !ptr && find_vmstate() && state_now() > 0;
+    return s->armed != NONE && !ptr;
 }
 
 static void *on_allocation(void *ud, void *ptr, size_t osize, size_t nsize)
@@ -178,12 +180,12 @@ static void *on_allocation(void *ud, void *ptr, size_t osize, size_t nsize)
     (void)ud;
     sample_recorder();
     if (is_awaited(ptr, nsize)) {
-        sample(s.armed, s.main);
-        if (s.armed == ON_TRACE)
-            s.trace = (uint32_t)state_now();
-        s.armed = NONE;
+        sample(s->armed, s->main);
+        if (s->armed == ON_TRACE)
+            s->trace = (uint32_t)state_now();
+        s->armed = NONE;
     }
-    return s.f(s.ud, ptr, osize, nsize);
+    return s->f(s->ud, ptr, osize, nsize);
 }
 
 /* -- solving -- */
@@ -191,7 +193,7 @@ static void *on_allocation(void *ud, void *ptr, size_t osize, size_t nsize)
 /* Note why the layout is not known: `what` and `why`. Returns 0. */
 static int wrong(const char *what, const char *why)
 {
-    char *to = s.to->text;
+    char *to = s->to->text;
     uint32_t n = 0;
     while (what[n] && n < LUA_LAYOUT_TEXT - 24)
         to[n] = what[n], n++;
@@ -225,7 +227,7 @@ static int fits_vmstate(uint32_t o)
 
 static int find_vmstate(void)
 {
-    return s.to->vmstate || solve(fits_vmstate, 0, SAMPLE, 4, "state of the machine", &s.to->vmstate);
+    return s->to->vmstate || solve(fits_vmstate, 0, SAMPLE, 4, "state of the machine", &s->to->vmstate);
 }
 
 static void number_states(void)
@@ -234,38 +236,38 @@ static void number_states(void)
                                     MT_VM_RECORD, MT_VM_OPT, MT_VM_ASM};
     static const uint8_t fine[] = {MT_VM_INTERP, MT_VM_INTERP, MT_VM_FAST, MT_VM_C,  MT_VM_GC,
                                    MT_VM_EXIT,   MT_VM_RECORD, MT_VM_OPT,  MT_VM_ASM};
-    int is_fine = state_in(IN_C, s.to->vmstate) == ~3;
+    int is_fine = state_in(IN_C, s->to->vmstate) == ~3;
     for (uint32_t i = 0; i < sizeof fine; i++)
-        s.to->vm[i] = is_fine ? fine[i] : i < sizeof usual ? usual[i] : MT_VM_C;
+        s->to->vm[i] = is_fine ? fine[i] : i < sizeof usual ? usual[i] : MT_VM_C;
 }
 
 static int fits_cur_l(uint32_t o)
 {
     uint32_t size = word_size();
-    return word_at(s.seen[IN_C].g + o, size) == s.seen[IN_C].L &&
-           word_at(s.seen[IN_COROUTINE].g + o, size) == s.seen[IN_COROUTINE].L;
+    return word_at(s->seen[IN_C].g + o, size) == s->seen[IN_C].L &&
+           word_at(s->seen[IN_COROUTINE].g + o, size) == s->seen[IN_COROUTINE].L;
 }
 
 static int fits_jit_base(uint32_t o)
 {
     uint32_t size = word_size();
-    uint64_t v = word_at(s.seen[ON_TRACE].g + o, size);
-    uint64_t stack = peek_word((uint64_t)s.main + offsets()->thread_stack, size);
-    uint64_t last = peek_word((uint64_t)s.main + offsets()->thread_last, size);
-    return v > stack && v <= last && !word_at(s.seen[IN_C].g + o, size) &&
-           !word_at(s.seen[IN_INTERPRETER].g + o, size) && !word_at(s.seen[IN_GC].g + o, size) &&
-           o > s.to->cur_l && o <= s.to->cur_l + 16;
+    uint64_t v = word_at(s->seen[ON_TRACE].g + o, size);
+    uint64_t stack = peek_word((uint64_t)s->main + offsets()->thread_stack, size);
+    uint64_t last = peek_word((uint64_t)s->main + offsets()->thread_last, size);
+    return v > stack && v <= last && !word_at(s->seen[IN_C].g + o, size) &&
+           !word_at(s->seen[IN_INTERPRETER].g + o, size) && !word_at(s->seen[IN_GC].g + o, size) &&
+           o > s->to->cur_l && o <= s->to->cur_l + 16;
 }
 
 /* The table of traces: its entry of the sampled number is a trace with that number. */
 static int fits_traces(uint32_t o)
 {
-    uint64_t table = peek_word(s.g + o, 8), sizes = peek_word(s.g + o + 8, 8);
-    if (table < 65536 || table & 7 || sizes >> 32 <= s.trace || sizes >> 32 > 65536)
+    uint64_t table = peek_word(s->g + o, 8), sizes = peek_word(s->g + o + 8, 8);
+    if (table < 65536 || table & 7 || sizes >> 32 <= s->trace || sizes >> 32 > 65536)
         return 0;
-    uint64_t trace = peek_word(table + (uint64_t)s.trace * word_size(), word_size());
+    uint64_t trace = peek_word(table + (uint64_t)s->trace * word_size(), word_size());
     return trace && peek_word(trace + offsets()->gct, 1) == GCT_TRACE &&
-           peek_word(trace + offsets()->trace_number, 2) == s.trace;
+           peek_word(trace + offsets()->trace_number, 2) == s->trace;
 }
 
 /* -- the script's own bytecode -- */
@@ -291,19 +293,19 @@ static uint32_t line_of(uint64_t proto, uint64_t pc)
 
 static int fits_cframe_pc(uint32_t o)
 {
-    const struct seen *seen = &s.seen[IN_INTERPRETER];
-    return line_of(s.script[0], word_at(seen->frame + o, word_size())) == LINE_INTERPRETED;
+    const struct seen *seen = &s->seen[IN_INTERPRETER];
+    return line_of(s->script[0], word_at(seen->frame + o, word_size())) == LINE_INTERPRETED;
 }
 
 static int fits_cframe_prev(uint32_t o)
 {
-    return (word_at(s.seen[IN_NESTED].frame + o, 8) & ~3ULL) == s.seen[IN_INTERPRETER].cframe;
+    return (word_at(s->seen[IN_NESTED].frame + o, 8) & ~3ULL) == s->seen[IN_INTERPRETER].cframe;
 }
 
 /* The frame's size follows from the offset of the link to the previous C frame. */
 static int find_cframe(void)
 {
-    struct lua_layout *to = s.to;
+    struct lua_layout *to = s->to;
     if (!solve(fits_cframe_pc, 0, 64, 4, "program counter in the C frame", &to->cframe_pc) ||
         !solve(fits_cframe_prev, 16, 64, 8, "link of C frames", &to->cframe_prev))
         return 0;
@@ -313,13 +315,13 @@ static int find_cframe(void)
 
 static uint8_t op(uint32_t i)
 {
-    return (uint8_t)peek_word(s.script[2] + offsets()->proto_code + 4 * i, 1);
+    return (uint8_t)peek_word(s->script[2] + offsets()->proto_code + 4 * i, 1);
 }
 
 /* The code of the script's third function is known, hence the numbers of the bytecodes in it. */
 static int find_opcodes(void)
 {
-    struct lua_layout *to = s.to;
+    struct lua_layout *to = s->to;
     to->op_gget = op(1), to->op_mov = op(2), to->op_call = op(3), to->op_tgets = op(4), to->op_uget = op(10),
     to->op_tnew = op(13), to->op_tdup = op(14), to->op_cat = op(17);
     to->op_fnew = op(18), to->op_tsets = op(19);
@@ -332,7 +334,7 @@ static int find_opcodes(void)
 static int fits_string_header(uint32_t o)
 {
     static const char name[8] = "=ljtrace";
-    uint64_t string = peek_word(s.script[0] + offsets()->proto_chunk, word_size());
+    uint64_t string = peek_word(s->script[0] + offsets()->proto_chunk, word_size());
     return peek_word(string + o, 8) == word_at(name, 8);
 }
 
@@ -342,24 +344,24 @@ static int fits_string_header(uint32_t o)
 static int fits_recorder(uint32_t o)
 {
     uint32_t size = word_size();
-    const uint8_t *at = s.seen[IN_RECORDER].g + o;
-    if (o + offsets()->recorder_pc + 8 > SAMPLE || word_at(at + offsets()->trace_start, size) != s.script[1])
+    const uint8_t *at = s->seen[IN_RECORDER].g + o;
+    if (o + offsets()->recorder_pc + 8 > SAMPLE || word_at(at + offsets()->trace_start, size) != s->script[1])
         return 0;
-    return line_of(s.script[1], word_at(at + offsets()->trace_startpc, size) + 4) &&
-           line_of(s.script[1], word_at(at + offsets()->recorder_pc, size) + 4);
+    return line_of(s->script[1], word_at(at + offsets()->trace_startpc, size) + 4) &&
+           line_of(s->script[1], word_at(at + offsets()->recorder_pc, size) + 4);
 }
 
 /* Test of a trace: the allocation was called from its machine code, and the trace starts in `hot`. */
 static int check_trace(void)
 {
     uint32_t size = word_size();
-    const struct seen *seen = &s.seen[ON_TRACE];
-    uint64_t table = peek_word(s.g + s.to->traces, 8);
-    uint64_t trace = peek_word(table + (uint64_t)s.trace * size, size);
+    const struct seen *seen = &s->seen[ON_TRACE];
+    uint64_t table = peek_word(s->g + s->to->traces, 8);
+    uint64_t trace = peek_word(table + (uint64_t)s->trace * size, size);
     uint64_t code = peek_word(trace + offsets()->trace_code, 8),
              bytes = peek_word(trace + offsets()->trace_code_bytes, 4);
     uint64_t start = peek_word(trace + offsets()->trace_startpc, size);
-    if (!line_of(s.script[1], start + 4))
+    if (!line_of(s->script[1], start + 4))
         return wrong("start of a trace", ": not as expected");
     for (uint32_t i = 0; i < STACK_WORDS; i++)
         if (seen->stack[i] - code < bytes)
@@ -370,43 +372,43 @@ static int check_trace(void)
 /* Test of a fast function: its frame links to the line that called it. */
 static int check_fast(void)
 {
-    return line_of(s.script[3], s.seen[IN_FAST].link) == LINE_FAST ||
+    return line_of(s->script[3], s->seen[IN_FAST].link) == LINE_FAST ||
            wrong("line of a fast function", ": not as expected");
 }
 
 /* If no trace was sampled, the JIT is off or not built in. */
 static int find_jit(void)
 {
-    if (!s.seen[ON_TRACE].taken)
+    if (!s->seen[ON_TRACE].taken)
         return 1;
-    if (s.seen[IN_RECORDER].taken &&
-        !solve(fits_recorder, 0, SAMPLE, word_size(), "state of the compiler", &s.to->recorder))
+    if (s->seen[IN_RECORDER].taken &&
+        !solve(fits_recorder, 0, SAMPLE, word_size(), "state of the compiler", &s->to->recorder))
         return 0;
-    return solve(fits_jit_base, 0, SAMPLE, word_size(), "base of a running trace", &s.to->jit_base) &&
-           solve(fits_traces, 0, GLOBAL_MAX, 8, "table of traces", &s.to->traces) && check_trace();
+    return solve(fits_jit_base, 0, SAMPLE, word_size(), "base of a running trace", &s->to->jit_base) &&
+           solve(fits_traces, 0, GLOBAL_MAX, 8, "table of traces", &s->to->traces) && check_trace();
 }
 
 static int find_all(void)
 {
     for (int in = IN_C; in <= IN_FAST; in++)
-        if (!s.seen[in].taken)
+        if (!s->seen[in].taken)
             return wrong("a situation of the script", ": did not occur");
-    if (!find_vmstate() || !solve(fits_cur_l, 0, SAMPLE, word_size(), "current thread", &s.to->cur_l))
+    if (!find_vmstate() || !solve(fits_cur_l, 0, SAMPLE, word_size(), "current thread", &s->to->cur_l))
         return 0;
     number_states();
     return find_cframe() && find_opcodes() && check_fast() &&
-           solve(fits_string_header, 8, 40, 4, "text of strings", &s.to->string_header) && find_jit();
+           solve(fits_string_header, 8, 40, 4, "text of strings", &s->to->string_header) && find_jit();
 }
 
 /* -- running the script -- */
 
 static int find_thread(void)
 {
-    uint64_t L = (uint64_t)s.main, wide = peek_word(L + 16, 8), narrow = peek_word(L + 8, 4);
-    s.to->gc64 = wide > L && wide < L + 512;
-    s.g = s.to->gc64 ? wide : narrow;
-    s.to->thread_size = (uint32_t)(s.g - L);
-    return (s.g > L && s.g < L + 512) || wrong("global state after the main thread", ": not there");
+    uint64_t L = (uint64_t)s->main, wide = peek_word(L + 16, 8), narrow = peek_word(L + 8, 4);
+    s->to->gc64 = wide > L && wide < L + 512;
+    s->g = s->to->gc64 ? wide : narrow;
+    s->to->thread_size = (uint32_t)(s->g - L);
+    return (s->g > L && s->g < L + 512) || wrong("global state after the main thread", ": not there");
 }
 
 static int global(void *L, const char *code)
@@ -414,36 +416,36 @@ static int global(void *L, const char *code)
     uint32_t n = 0;
     while (code[n])
         n++;
-    return s.api->loadbuffer(L, code, n, "=ljtrace") == 0 && s.api->pcall(L, 0, 1, 0) == 0;
+    return s->api->loadbuffer(L, code, n, "=ljtrace") == 0 && s->api->pcall(L, 0, 1, 0) == 0;
 }
 
 static int run_script(void *L)
 {
-    s.api->openlibs(L);
-    if (s.api->loadbuffer(L, s_script, sizeof s_script - 1, "=ljtrace"))
+    s->api->openlibs(L);
+    if (s->api->loadbuffer(L, s_script, sizeof s_script - 1, "=ljtrace"))
         return wrong("the script", ": does not load");
-    s.api->pushcclosure(L, on_at, 0);
+    s->api->pushcclosure(L, on_at, 0);
     if (!global(L, "return collectgarbage") || !global(L, "return coroutine.wrap") ||
         !global(L, "return string.rep") || !global(L, "return {}"))
         return wrong("the standard library", ": not complete");
-    s.api->setallocf(L, on_allocation, 0);
-    int failed = s.api->pcall(L, 5, 4, 0);
-    s.api->setallocf(L, s.f, s.ud);
+    s->api->setallocf(L, on_allocation, 0);
+    int failed = s->api->pcall(L, 5, 4, 0);
+    s->api->setallocf(L, s->f, s->ud);
     for (int i = 0; i < 4 && !failed; i++)
-        s.script[i] = proto_of(s.api->topointer(L, 1 + i));
-    return (!failed && s.script[0] && s.script[1] && s.script[2] && s.script[3]) ||
+        s->script[i] = proto_of(s->api->topointer(L, 1 + i));
+    return (!failed && s->script[0] && s->script[1] && s->script[2] && s->script[3]) ||
            wrong("the script's functions", ": not returned");
 }
 
 void lua_calibrate(const struct lua_api *api, void *L, struct lua_layout *to)
 {
-    __builtin_memset(&s, 0, sizeof s);
+    __builtin_memset(s, 0, TABLE_BYTES(s));
     __builtin_memset(to, 0, sizeof *to);
-    s.api = api;
-    s.to = to;
-    s.main = L;
-    s.f = api->getallocf(L, &s.ud);
+    s->api = api;
+    s->to = to;
+    s->main = L;
+    s->f = api->getallocf(L, &s->ud);
     to->known = find_thread() && run_script(L) && find_all();
     if (to->known)
-        to->parser_line = lua_find_parser_line(api, L, to, s.f, s.ud);
+        to->parser_line = lua_find_parser_line(api, L, to, s->f, s->ud);
 }

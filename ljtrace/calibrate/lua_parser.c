@@ -10,6 +10,7 @@
  * In a build for which this fails, allocations of the parser are attributed to the line that called load.
  */
 #include "ljtrace/calibrate/lua_parser.h"
+#include "ljtrace/protocol/table.h"
 
 enum { STRINGS = 3, PIECE = 512, PIECES = 32, STATE = 256, FIRST_LENGTH = 500, LENGTH_STEP = 100 };
 
@@ -115,7 +116,7 @@ static uint32_t solve(void)
 uint32_t lua_find_parser_line(const struct lua_api *api, void *L, const struct lua_layout *known,
                               alloc_function *f, void *ud)
 {
-    static char chunk[STRINGS * (FIRST_LENGTH + LENGTH_STEP * STRINGS) + 100];
+    LASTING_TABLE(char, chunk, STRINGS *(FIRST_LENGTH + LENGTH_STEP * STRINGS) + 100);
     __builtin_memset(&s, 0, sizeof s);
     s.known = known;
     s.L = L;

@@ -10,6 +10,7 @@
  */
 #define _GNU_SOURCE
 #include "ljtrace/native/code_objects.h"
+#include "ljtrace/protocol/table.h"
 #include <dlfcn.h>
 #include <elf.h>
 #include <gnu/libc-version.h>
@@ -28,9 +29,9 @@ struct record {
     _Atomic uint64_t number;          /* the epoch in the high half, the number in the low half */
 };
 
-static struct record s_records[RECORDS];
+LASTING_TABLE(struct record, s_records, RECORDS);
 static _Atomic uint32_t s_used;
-static _Atomic(struct record *) s_slots[SLOTS]; /* by the object's first address */
+LASTING_TABLE(_Atomic(struct record *), s_slots, SLOTS); /* by the object's first address */
 static _Atomic uint32_t s_epoch, s_last_number, s_mistakes;
 
 /* The bytes of .eh_frame_hdr that are compared; those on its first page. */
@@ -170,7 +171,7 @@ static __attribute__((constructor)) void find_permanent_objects(void)
 {
     struct dl_find_object self, libc;
     bool self_seen = false;
-    if (!find((uint64_t)(uintptr_t)&find_permanent_objects, &self) ||
+    if (!tables_are_mapped() || !find((uint64_t)(uintptr_t)&find_permanent_objects, &self) ||
         !find((uint64_t)(uintptr_t)&gnu_get_libc_version, &libc))
         return;
     for (const struct link_map *map = _r_debug.r_map; map && map != libc.dlfo_link_map; map = map->l_next)

@@ -7,6 +7,7 @@
  * give the address, and the entry is not used.
  */
 #include "ljtrace/native/frame_rules.h"
+#include "ljtrace/protocol/table.h"
 #include <stdatomic.h>
 
 enum { SETS = 1 << 15, WAYS = 2, CFA_BITS = 24, BP_BITS = 12, OP_DEREF = 0x06, OP_BREG_RBP = 0x70 + EH_RBP };
@@ -15,7 +16,7 @@ struct entry {
     _Atomic uint64_t check, rule;
 };
 
-static struct entry s_entries[SETS][WAYS] __attribute__((aligned(64)));
+LASTING_TABLE(struct entry[WAYS], s_entries, SETS);
 static _Atomic uint32_t s_mistakes; /* those of code_objects.h after which the cache was cleared */
 
 static bool fits(int64_t value, unsigned bits)

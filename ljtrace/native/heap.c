@@ -53,18 +53,20 @@ static struct real {
 } s_real;
 
 static bool s_finding; /* this thread is looking for them: dlsym may allocate */
-static char s_early[EARLY_BYTES] __attribute__((aligned(EARLY_ALIGN)));
+static char *s_early; /* mapped when it is used first */
 static size_t s_early_used;
 
 static bool is_early(const void *p)
 {
-    return (const char *)p >= s_early && (const char *)p < s_early + sizeof s_early;
+    return s_early && (const char *)p >= s_early && (const char *)p < s_early + EARLY_BYTES;
 }
 
 static void *early_memory(size_t size)
 {
     const size_t bytes = (size + EARLY_ALIGN - 1) & ~(size_t)(EARLY_ALIGN - 1);
-    if (size > sizeof s_early || bytes > sizeof s_early - s_early_used)
+    if (!s_early)
+        s_early = native_memory(EARLY_BYTES);
+    if (!s_early || size > EARLY_BYTES || bytes > EARLY_BYTES - s_early_used)
         return NULL;
     s_early_used += bytes;
     return s_early + s_early_used - bytes;
@@ -204,7 +206,7 @@ static void *resize(void *p, size_t size, bool chosen, const struct native_regis
 NATIVE_PUBLIC void *realloc(void *p, size_t size)
 {
     if (is_early(p)) {
-        const size_t rest = (size_t)(s_early + sizeof s_early - (char *)p);
+        const size_t rest = (size_t)(s_early + EARLY_BYTES - (char *)p);
         void *q = malloc(size);
         if (q)
             memcpy(q, p, size < rest ? size : rest);

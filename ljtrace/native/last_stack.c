@@ -9,6 +9,7 @@
 #include "ljtrace/native/last_stack.h"
 #include "ljtrace/native/code_objects.h"
 #include "ljtrace/native/kernel.h"
+#include "ljtrace/protocol/table.h"
 #include <stdatomic.h>
 #include <stddef.h>
 #include <sys/mman.h>
@@ -16,10 +17,11 @@
 
 enum { PLACES = 1024 };
 
-static struct place {
-    _Atomic uint64_t owner; /* the control block of a thread; 0: none yet */
+struct place {
+    _Atomic uint64_t owner;              /* the control block of a thread; 0: none yet */
     _Atomic(struct last_stack *) stacks; /* one of each kind */
-} s_places[PLACES];
+};
+LASTING_TABLE(struct place, s_places, PLACES);
 
 static __thread __attribute__((tls_model("initial-exec"))) struct last_stack *t_stacks;
 static __thread __attribute__((tls_model("initial-exec"))) bool t_has_none;

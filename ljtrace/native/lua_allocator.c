@@ -248,7 +248,7 @@ __attribute__((naked)) static void entry_own(void)
             "mov %rsi, %rax\n shr $" TEXT(SAMPLE_UNIT_SHIFT) ", %rax\n"
             "mov %rsi, %r10\n shr $" TEXT(SAMPLE_REGION_SHIFT) ", %r10\n"
             "imul $" TEXT(SAMPLE_MIX) ", %r10, %r10\n xor %r10, %rax\n and $0xfffff, %eax\n"
-            "mov %eax, %r10d\n shr $6, %r10d\n lea native_sample_filter(%rip), %r11\n"
+            "mov %eax, %r10d\n shr $6, %r10d\n mov native_sample_filter(%rip), %r11\n"
             "mov (%r11, %r10, 8), %r10\n bt %rax, %r10\n jc 2f\n"
             "1: cmp %fs:(%r9), %rcx\n jae 2f\n sub %rcx, %fs:(%r9)\n jmp *8(%r8)\n"
             "2: jmp entry\n");

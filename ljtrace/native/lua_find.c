@@ -7,6 +7,7 @@
 #include "ljtrace/native/lua_find.h"
 #include "ljtrace/native/kernel.h"
 #include "ljtrace/native/writable.h"
+#include "ljtrace/protocol/table.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -31,8 +32,8 @@ static bool looks_like_state(const struct lua_find_shape *s, uint64_t L, const u
 static uint64_t look_at(const struct lua_find_shape *s, uint64_t first, uint64_t pages,
                         void (*found)(void *L, void *any), void *any)
 {
-    static uint8_t bytes[PAGES * BYTES];
-    static struct iovec there[PAGES];
+    TABLE(uint8_t, bytes, PAGES * BYTES);
+    TABLE(struct iovec, there, PAGES);
     struct iovec here = {bytes, pages * BYTES};
     for (uint64_t i = 0; i < pages; i++)
         there[i] = (struct iovec){(void *)(first + i * LUA_FIND_PAGE + s->place), BYTES};

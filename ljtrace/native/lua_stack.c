@@ -5,6 +5,7 @@
 #include "ljtrace/native/lua_stack.h"
 #include "ljtrace/native/host/records.h"
 #include "ljtrace/native/host/registers.h"
+#include "ljtrace/protocol/table.h"
 #include "ljtrace/tool/base/guest_memory.h"
 #include "ljtrace/tool/luajit/core/caller.h"
 #include "ljtrace/tool/luajit/stack/stack.h"
@@ -22,15 +23,15 @@ void lua_stack_begin(const struct native_registers *from)
 
 bool lua_stack_take(const struct native_registers *from, struct raw_stack *stack)
 {
-    static struct lt_stack taken;
+    TABLE(struct lt_stack, taken, 1);
     if (!lt_vm_first())
         return false;
     lua_stack_begin(from);
     struct lt_vm *vm = lt_vm_running(VG_(get_running_tid)());
     if (!vm)
         return false;
-    lt_take_lua_stack(VG_(get_running_tid)(), vm, 0, &taken);
-    *stack = host_stack(&taken);
+    lt_take_lua_stack(VG_(get_running_tid)(), vm, 0, taken);
+    *stack = host_stack(taken);
     return true;
 }
 
@@ -49,18 +50,18 @@ static void set_registers(const ucontext_t *at)
 
 void lua_stack_sample(const ucontext_t *at, struct lua_sample *sample)
 {
-    static struct lt_stack taken;
+    TABLE(struct lt_stack, taken, 1);
     const ThreadId tid = VG_(get_running_tid)();
     lt_guest_forget();
     if (at)
         set_registers(at);
     struct lt_vm *vm = lt_vm_first() ? lt_vm_running(tid) : NULL;
     if (vm)
-        lt_take_sampled_stack(tid, vm, &taken);
+        lt_take_sampled_stack(tid, vm, taken);
     else
-        lt_take_stack(tid, &taken);
+        lt_take_stack(tid, taken);
     *sample = (struct lua_sample){vm ? lt_machine_state(vm) : MT_VM_C, vm ? lt_vm_heap(vm) : 0,
-                                  (const uint64_t *)taken.ips, taken.depth};
+                                  (const uint64_t *)taken->ips, taken->depth};
 }
 
 void lua_stack_forget(void)

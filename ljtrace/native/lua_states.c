@@ -18,6 +18,7 @@
 #include "ljtrace/native/lua_patch.h"
 #include "ljtrace/native/lua_steps.h"
 #include "ljtrace/native/stack_sampler.h"
+#include "ljtrace/protocol/table.h"
 #include "ljtrace/tool/base/guest_memory.h"
 #include "ljtrace/tool/base/hiding.h"
 #include "ljtrace/tool/base/options.h"
@@ -48,8 +49,8 @@ struct image {
 
 enum { MOST_PATCHES = 4 * LUA_MAX_IMAGES + 1 };
 
-static struct image s_images[LUA_MAX_IMAGES]; /* index: the number - 1 */
-static struct lua_patch s_patches[MOST_PATCHES];
+LASTING_TABLE(struct image, s_images, LUA_MAX_IMAGES); /* index: the number - 1 */
+LASTING_TABLE(struct lua_patch, s_patches, MOST_PATCHES);
 static uint32_t s_patch_count;
 static int s_lock;
 NATIVE_THREAD_LOCAL bool t_probing;

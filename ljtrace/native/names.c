@@ -7,6 +7,7 @@
  */
 #define _GNU_SOURCE
 #include "ljtrace/native/native.h"
+#include "ljtrace/protocol/table.h"
 #include "memtrace/memtrace.h"
 
 #include <dlfcn.h>
@@ -20,20 +21,21 @@
 enum { SLOTS = 1 << 16, MOST_OBJECTS = 1024 };
 
 /* A direct-mapped cache of addresses that were named. */
-static uint64_t s_named[SLOTS];
+TABLE(uint64_t, s_named, SLOTS);
 
 /* The objects that were reported and are mapped. */
-static struct object {
+struct object {
     uint64_t start, size, bias;
-} s_objects[MOST_OBJECTS];
+};
+TABLE(struct object, s_objects, MOST_OBJECTS);
 static uint32_t s_count;
 
 static const char *path_of(const struct dl_find_object *o)
 {
-    static char program[PATH_MAX];
+    LASTING_TABLE(char, program, PATH_MAX);
     if (o->dlfo_link_map->l_name[0])
         return o->dlfo_link_map->l_name;
-    if (!program[0] && readlink("/proc/self/exe", program, sizeof program - 1) < 0)
+    if (!program[0] && readlink("/proc/self/exe", program, PATH_MAX - 1) < 0)
         program[0] = 0;
     return program;
 }
@@ -86,14 +88,14 @@ void native_name(uint64_t ip)
 
 void native_names_restart(void)
 {
-    memset(s_named, 0, sizeof s_named);
+    memset(s_named, 0, TABLE_BYTES(s_named));
     s_count = 0;
 }
 
 /* Write which of the reported objects are no longer mapped, and name all addresses again. */
 void native_names_forget(void)
 {
-    memset(s_named, 0, sizeof s_named);
+    memset(s_named, 0, TABLE_BYTES(s_named));
     for (uint32_t i = s_count; i-- > 0;) {
         struct dl_find_object o;
         const struct object *known = &s_objects[i];

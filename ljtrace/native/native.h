@@ -33,7 +33,7 @@ enum { NATIVE_MOST_FRAMES = 500 };
 
 /* Use the ring in this shared memory file, in place of the one used before. Returns false if it cannot be mapped. */
 bool native_ring_map(int memfd);
-/* The same, while other threads may use the one from before. */
+/* The same, while other threads may use the one from before. The ring is locked if this returns true. */
 bool native_ring_attach(int memfd);
 /* Record no more, and hand what was recorded over to the collector. Only while the ring is locked. */
 void native_ring_detach(void);
@@ -51,6 +51,9 @@ void native_ring_unrecorded(void);
 void native_ring_exiting(int status);
 /* Is this process recorded? */
 bool native_is_on(void);
+/* The same for code in assembly: 1 in the process that records; 0 in its forked children. NULL = the recording has not
+ * begun, or has ended. */
+extern __attribute__((visibility("hidden"))) const volatile uint32_t *native_alive;
 /* Begin an event. Returns false if it is not recorded: there is no ring, it has ended, or this is a child process that
  * was forked. native_ring_lock waits; nothing may be recorded by this thread between it and native_ring_unlock that uses
  * them too. */
@@ -103,6 +106,8 @@ uint64_t native_now(void);
 struct raw_stack native_stack(const uint64_t *ips, uint32_t n);
 /* Another recording begins: it knows nothing of what was written in the last. */
 void native_stacks_restart(void);
+/* The recording has ended: its stacks need no memory. Only while the ring is locked. */
+void native_stacks_end(void);
 /* Objects were unmapped: code addresses may mean something else from now on. */
 void native_stacks_forget(void);
 
@@ -131,7 +136,7 @@ void native_thread_begins(void);
 /* The options of the recording, and its process. */
 struct native_options {
     uint32_t depth;
-    bool forks; /* forked children are recorded, too */
+    bool forks;      /* forked children are recorded, too */
     bool attached;   /* the program had begun before the recording */
     uint64_t stacks; /* nanoseconds of CPU time from one sample of the stack to the next; 0 = no samples */
     bool lua_api;    /* each Lua state gets a global misc */

@@ -35,9 +35,9 @@ enum { LOCK_FREE, LOCK_TAKEN, LOCK_WAITED_FOR };
 enum { SPINS = 100, PATIENCE = 10 /* milliseconds */, MOST_WAITS = 30 /* seconds */, PAGE = 4096 };
 
 static struct ring_header *s_ring;
-/* 1 in the process that records; 0 in its forked children. NULL = the recording has not begun, or has ended. */
-static const volatile uint32_t *s_alive;
-static uint32_t *s_page; /* the page of s_alive */
+static uint64_t s_ring_bytes; /* that are mapped there */
+const volatile uint32_t *native_alive;
+static uint32_t *s_page; /* the page of native_alive */
 static uint32_t s_lock;
 NATIVE_THREAD_LOCAL volatile bool t_has_lock;
 static bool s_dropping;       /* the ring was full when it was locked last, and events are dropped then */
@@ -95,7 +95,8 @@ static bool map_ring(int memfd)
     s_page = page;
     native_clock_begin();
     if (s_ring)
-        munmap(s_ring, ring_bytes(s_ring));
+        munmap(s_ring, s_ring_bytes);
+    s_ring_bytes = ring_bytes(ring);
     ring->slabs = (uint64_t)ring + RING_HEADER_BYTES;
     s_has_lost = s_ending = false;
     memset(s_after, 0, sizeof s_after);
@@ -103,7 +104,7 @@ static bool map_ring(int memfd)
     ring->process = (uint32_t)syscall(SYS_getpid);
     use_slab(0);
     ring->begun = 1;
-    s_alive = page;
+    native_alive = page;
     return true;
 }
 
@@ -116,7 +117,7 @@ bool native_ring_map(int memfd)
 
 bool native_is_on(void)
 {
-    return s_alive && *s_alive;
+    return native_alive && *native_alive;
 }
 
 /* The number of slabs that have room, with the current one. */
@@ -211,7 +212,7 @@ void native_ring_unlock(void)
 /* Stop recording: the collector is gone. */
 static void stop(void)
 {
-    s_alive = NULL;
+    native_alive = NULL;
 }
 
 static bool collector_is_gone(void)
@@ -290,9 +291,10 @@ bool native_ring_attach(int memfd)
 {
     s_quiet = false;
     take_lock();
-    const bool mapped = map_ring(memfd);
+    if (map_ring(memfd))
+        return begin_records();
     native_ring_unlock();
-    return mapped;
+    return false;
 }
 
 /* Threads that have noticed nothing yet get some time to come out of their system calls. */
@@ -304,11 +306,23 @@ void native_ring_quiet(void)
     nanosleep(&pause, NULL);
 }
 
+/* The ring is the collector's from now on. Threads may count a last event in the header, so memory of the process
+ * replaces that. */
+static void leave_ring(void)
+{
+    const int error = errno;
+    munmap((char *)s_ring + RING_HEADER_BYTES, s_ring_bytes - RING_HEADER_BYTES);
+    s_ring_bytes = RING_HEADER_BYTES;
+    mmap(s_ring, RING_HEADER_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    errno = error;
+}
+
 void native_ring_detach(void)
 {
     next_slab();
     stop();
     s_ring->detached = 1;
+    leave_ring();
 }
 
 uint32_t native_ring_count_fork(void)

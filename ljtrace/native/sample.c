@@ -7,8 +7,9 @@
  * bit's number select the list; the memory of entries is used again.
  */
 #include "ljtrace/native/sample.h"
+#include "ljtrace/protocol/table.h"
 
-#include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 #include <x86intrin.h>
@@ -25,13 +26,14 @@ struct entry {
 __thread struct native_countdown native_countdown __attribute__((tls_model("initial-exec")));
 uint64_t native_sample_mean;
 uint32_t native_sample_recording;
-uint64_t native_sample_filter[1 << (SAMPLE_FILTER_BITS - 6)];
+uint64_t *native_sample_filter;
 
 static uint64_t s_seed;
 static uint32_t s_generators; /* generators of threads so far */
 
-static uint32_t s_lists[LISTS]; /* number of the first entry */
-static struct entry *s_chunks[MOST_CHUNKS];
+TABLE(uint64_t, s_filter, 1 << (SAMPLE_FILTER_BITS - 6));
+TABLE(uint32_t, s_lists, LISTS); /* number of the first entry */
+TABLE(struct entry *, s_chunks, MOST_CHUNKS);
 static uint32_t s_entries; /* entries so far */
 static uint32_t s_free;    /* the list of unused ones */
 
@@ -91,11 +93,14 @@ void native_sample_begin(uint64_t mean, uint64_t seed)
     s_seed = seed ? seed : mixed(__rdtsc() ^ (uint64_t)getpid() << 32 ^ (uint64_t)time(NULL) << 48) >> 1;
     native_sample_mean = mean;
     native_sample_recording++;
-    if (!s_entries)
-        return;
-    memset(s_lists, 0, sizeof s_lists); /* the blocks of a former recording */
-    memset(native_sample_filter, 0, sizeof native_sample_filter);
-    s_entries = s_free = 0;
+    native_sample_filter = s_filter;
+}
+
+void native_sample_end(void)
+{
+    for (uint32_t i = 0; i < MOST_CHUNKS && s_chunks[i]; i++)
+        munmap(s_chunks[i], CHUNK_ENTRIES * sizeof(struct entry));
+    s_entries = s_free = 0; /* tables_clear empties the rest */
 }
 
 void native_sample_forked(void)

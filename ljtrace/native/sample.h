@@ -35,12 +35,14 @@ struct native_countdown {
 #define SAMPLE_HIDDEN __attribute__((visibility("hidden")))
 extern SAMPLE_HIDDEN __thread struct native_countdown native_countdown
     __attribute__((tls_model("initial-exec")));
-extern SAMPLE_HIDDEN uint64_t native_sample_mean; /* bytes; 0 = all blocks are recorded */
+extern SAMPLE_HIDDEN uint64_t native_sample_mean;      /* bytes; 0 = all blocks are recorded */
 extern SAMPLE_HIDDEN uint32_t native_sample_recording; /* number of the recording in this process, from 1 */
-extern SAMPLE_HIDDEN uint64_t native_sample_filter[1 << (SAMPLE_FILTER_BITS - 6)];
+extern SAMPLE_HIDDEN uint64_t *native_sample_filter;   /* the bitmap, once a recording has begun */
 
 /* A recording begins, of a sample or (mean 0) of all blocks. The ring is locked. */
 void native_sample_begin(uint64_t mean, uint64_t seed);
+/* The recording ends: forget the recorded blocks. The ring is locked. */
+void native_sample_end(void);
 /* This is a forked child: its sample is independent of its parent's from now on. */
 void native_sample_forked(void);
 uint64_t native_sample_seed(void);

@@ -14,6 +14,7 @@
 #include "ljtrace/native/lua_states.h"
 #include "ljtrace/native/sample.h"
 #include "ljtrace/native/stack_sampler.h"
+#include "ljtrace/protocol/table.h"
 #include "memtrace/memtrace.h"
 
 #include <dlfcn.h>
@@ -205,7 +206,7 @@ static const char *read_executable(char *to)
 
 static void put_facts(bool attached)
 {
-    static char text[TEXT_BYTES];
+    TABLE(char, text, TEXT_BYTES);
     native_put_fact("tool", "ljtrace " PACKAGE_VERSION);
     native_put_fact("recorder", "native");
     native_put_fact("time_unit", "nanoseconds");
@@ -256,9 +257,9 @@ bool native_begin(int memfd, bool attached, uint64_t mean, uint64_t seed)
     read_usual_name();
     s_is_late = attached && !s_preloaded;
     native_clock_restart();
-    if (!(attached ? native_ring_attach(memfd) : native_ring_map(memfd)))
+    if (!tables_are_mapped() || !prepare())
         return false;
-    if (!prepare() || !native_ring_lock())
+    if (!(attached ? native_ring_attach(memfd) : native_ring_map(memfd) && native_ring_lock()))
         return false;
     native_events_restart();
     native_stacks_restart();
@@ -279,6 +280,9 @@ void native_end(void)
         return;
     NATIVE_PUT(end, .ending = MT_ENDING_DETACHED, .instructions = native_now());
     native_ring_detach();
+    native_stacks_end();
+    native_sample_end();
+    tables_clear();
     native_ring_unlock();
 }
 

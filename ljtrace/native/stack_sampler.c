@@ -22,6 +22,7 @@
 #include "ljtrace/native/events.h"
 #include "ljtrace/native/kernel.h"
 #include "ljtrace/native/lua_stack.h"
+#include "ljtrace/protocol/table.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -42,10 +43,11 @@ static pthread_key_t s_thread_ends;
 static bool s_is_incomplete; /* it was reported that a thread has no timer */
 
 /* The timers of the recording. An entry belongs to the thread that has set `thread`. */
-static struct timer_entry {
+struct timer_entry {
     int thread;   /* 0 = the entry is free */
     int timer_id; /* less 1; 0 = the timer is not there yet */
-} s_timers[MOST_TIMERS];
+};
+LASTING_TABLE(struct timer_entry, s_timers, MOST_TIMERS);
 
 /* The sampling of a thread. */
 NATIVE_THREAD_LOCAL struct {
@@ -221,7 +223,7 @@ void stack_sampler_join(void)
 
 void stack_sampler_anew(void)
 {
-    memset(s_timers, 0, sizeof s_timers);
+    memset(s_timers, 0, TABLE_BYTES(s_timers));
     t_self.recording = 0;
     t_self.lent = false;
     stack_sampler_join();

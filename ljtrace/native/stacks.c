@@ -6,8 +6,10 @@
  * themselves are compared. Addresses are named when their stack gets its number.
  */
 #include "ljtrace/native/native.h"
+#include "ljtrace/protocol/table.h"
 
 #include <string.h>
+#include <sys/mman.h>
 
 enum { WAYS = 4, SETS = RING_KEPT_STACKS / WAYS };
 
@@ -16,9 +18,10 @@ struct kept {
     uint32_t depth; /* 0 = free */
 };
 
-static struct kept s_kept[SETS][WAYS];
-static uint64_t (*s_ips)[NATIVE_MOST_FRAMES + 1]; /* by number - 1; memory is used only where it is written */
-static uint32_t s_victim;                         /* the way to replace next */
+TABLE(struct kept[WAYS], s_kept, SETS);
+static uint64_t *s_ips;   /* s_room addresses for each number - 1; NULL = there is no memory */
+static uint32_t s_room;   /* the depth of a stack with its mark that it was cut */
+static uint32_t s_victim; /* the way to replace next */
 
 static uint64_t hash_of(const uint64_t *ips, uint32_t n)
 {
@@ -28,13 +31,18 @@ static uint64_t hash_of(const uint64_t *ips, uint32_t n)
     return sum ^ sum >> 32;
 }
 
+static uint64_t *ips_of(uint32_t index)
+{
+    return s_ips + (uint64_t)index * s_room;
+}
+
 static uint32_t add(uint32_t set, uint64_t hash, const uint64_t *ips, uint32_t n)
 {
     const uint32_t way = s_victim++ % WAYS, index = set * WAYS + way;
     for (uint32_t i = 0; i < n; i++)
         native_name(ips[i]);
     s_kept[set][way] = (struct kept){hash, n};
-    memcpy(s_ips[index], ips, n * sizeof *ips);
+    memcpy(ips_of(index), ips, n * sizeof *ips);
     NATIVE_PUT(stack, .number = index + 1, .ips = ips, .ips_count = n);
     return index + 1;
 }
@@ -43,27 +51,40 @@ struct raw_stack native_stack(const uint64_t *ips, uint32_t n)
 {
     const uint64_t hash = hash_of(ips, n);
     const uint32_t set = (uint32_t)(hash % SETS);
-    if (!s_ips)
-        s_ips = native_memory(RING_KEPT_STACKS * sizeof *s_ips);
-    if (!s_ips || !n)
+    if (!s_ips || !n || n > s_room)
         return (struct raw_stack){0};
     for (uint32_t way = 0; way < WAYS; way++) {
         const struct kept *k = &s_kept[set][way];
         const uint32_t index = set * WAYS + way;
-        if (k->hash == hash && k->depth == n && memcmp(s_ips[index], ips, n * sizeof *ips) == 0)
+        if (k->hash == hash && k->depth == n && memcmp(ips_of(index), ips, n * sizeof *ips) == 0)
             return (struct raw_stack){.number = index + 1};
     }
     return (struct raw_stack){.number = add(set, hash, ips, n)};
 }
 
+static uint64_t bytes_of_ips(void)
+{
+    return (uint64_t)RING_KEPT_STACKS * s_room * sizeof *s_ips;
+}
+
 void native_stacks_restart(void)
 {
-    memset(s_kept, 0, sizeof s_kept);
+    memset(s_kept, 0, TABLE_BYTES(s_kept));
+    native_stacks_end();
+    s_room = native_options.depth + 1;
+    s_ips = native_memory(bytes_of_ips());
     native_names_restart();
+}
+
+void native_stacks_end(void)
+{
+    if (s_ips)
+        munmap(s_ips, bytes_of_ips());
+    s_ips = NULL;
 }
 
 void native_stacks_forget(void)
 {
-    memset(s_kept, 0, sizeof s_kept);
+    memset(s_kept, 0, TABLE_BYTES(s_kept));
     native_names_forget();
 }

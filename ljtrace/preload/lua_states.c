@@ -13,6 +13,7 @@
  */
 #include "ljtrace/ljtrace.h"
 #include "ljtrace/calibrate/lua_calibrate.h"
+#include "ljtrace/protocol/table.h"
 #include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -25,7 +26,7 @@ struct image {
     alloc_function *own; /* LuaJIT's own allocator; NULL = not known */
 };
 
-static struct image s_images[LUA_MAX_IMAGES]; /* index: the tool's image number - 1 */
+LASTING_TABLE(struct image, s_images, LUA_MAX_IMAGES); /* index: the tool's image number - 1 */
 static volatile int s_lock;
 static volatile uintptr_t s_prober; /* the thread that holds the lock; 0 = none */
 
@@ -175,8 +176,9 @@ static struct image *know(void *function)
     int error = errno_now();
     lock();
     hide(1);
-    uint32_t number = image_of(function, 0);
-    if (!number && (number = image_of(function, 1)))
+    tables_map();
+    uint32_t number = tables_are_mapped() ? image_of(function, 0) : 0;
+    if (!number && tables_are_mapped() && (number = image_of(function, 1)))
         probe(&s_images[number - 1]);
     hide(0);
     unlock();

@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #include "ljtrace/profilers/functions.h"
 #include "ljtrace/profilers/machine.h"
+#include "ljtrace/protocol/table.h"
 
 #include <elf.h>
 #include <fcntl.h>
@@ -35,9 +36,10 @@ struct list {
 enum { MOST_OBJECTS = 1024 };
 
 /* The objects that were reported. */
-static struct {
+struct known {
     uint64_t bias, dynamic;
-} s_known[MOST_OBJECTS];
+};
+LASTING_TABLE(struct known, s_known, MOST_OBJECTS);
 static unsigned s_count;
 
 static const void *part(const struct file *f, uint64_t at, uint64_t size)

@@ -25,6 +25,7 @@
 #include "ljtrace/native/unwind.h"
 #include "ljtrace/profilers/closing.h"
 #include "ljtrace/profilers/stream.h"
+#include "ljtrace/protocol/table.h"
 #include "memtrace/memtrace.h"
 
 #include <errno.h>
@@ -100,7 +101,7 @@ static bool is_run_time_code(uint64_t ip)
 /* Machine code of traces has no unwinding information: go on at the virtual machine's frame. */
 static uint32_t unwind(const struct native_registers *from, uint64_t *ips)
 {
-    static uint64_t sps[MOST_FRAMES];
+    LASTING_TABLE(uint64_t, sps, MOST_FRAMES);
     uint32_t n = native_unwind(from, ips, sps, most_frames());
     const uint64_t cframe = machine_cframe(&s.machine), end = cframe + s.machine.layout->cframe_size;
     if (!n || n == most_frames() || !cframe || cframe < sps[n - 1] || !is_run_time_code(ips[n - 1]))
@@ -111,7 +112,7 @@ static uint32_t unwind(const struct native_registers *from, uint64_t *ips)
 
 static void write_host_stack(const ucontext_t *at)
 {
-    static uint64_t ips[MOST_FRAMES];
+    LASTING_TABLE(uint64_t, ips, MOST_FRAMES);
     const greg_t *r = at->uc_mcontext.gregs;
     s.frames = 0;
     if (s_backtracer)

@@ -3,12 +3,14 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * Only the program's system calls are seen here. The C allocator is Valgrind's and makes none of them. What
- * the allocator of a Lua state maps while it is watched is its raw material. A mapping over a part of a
+ * the allocator of a Lua state maps while it is watched is its raw material. What is mapped while the thread hides is the
+ * recorder's (ljtrace/tool/base/hiding.h). A mapping over a part of a
  * file's mapping (the zeroed data of a library) belongs to the file. The program break is one block, from
  * where it was first. If a block is unmapped in part, the collector cuts it.
  */
 #include "ljtrace/tool/heaps/mmap.h"
 #include "ljtrace/tool/base/guest_memory.h"
+#include "ljtrace/tool/base/hiding.h"
 #include "ljtrace/tool/base/options.h"
 #include "ljtrace/tool/heaps/malloc.h"
 #include "ljtrace/tool/luajit/heap/allocator.h"
@@ -71,7 +73,7 @@ static void mapped(ThreadId tid, const UWord *a, Addr addr)
     Bool anonymous = (a[3] & MAP_ANONYMOUS_FLAG) != 0;
     if (a[3] & MAP_FIXED_FLAG)
         unmap(tid, addr, pages(a[1]));
-    if (lt_lua_inside(tid) || (anonymous ? s_over_file : !lt_options.heap_files))
+    if (lt_lua_inside(tid) || lt_is_hiding(tid) || (anonymous ? s_over_file : !lt_options.heap_files))
         return;
     lt_put_new(addr, a[1], heap(), MT_HOW_CUSTOM, take(tid));
 }

@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "ljtrace/tool/luajit/core/accounting.h"
+#include "ljtrace/protocol/table.h"
 #include "pub_tool_hashtable.h"
 #include "pub_tool_mallocfree.h"
 
@@ -17,7 +18,7 @@ enum { COUNTS = 4096 };
 
 /* Number of internal blocks by hash: most blocks that are freed are not internal, so most look-ups end
  * here. */
-static UInt s_count[COUNTS];
+LASTING_TABLE(UInt, s_count, COUNTS);
 
 static UInt *count_of(Addr block)
 {

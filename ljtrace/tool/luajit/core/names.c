@@ -6,6 +6,7 @@
  * in the code that calls it, and the records that carry all this to the collector.
  */
 #include "ljtrace/tool/luajit/core/names.h"
+#include "ljtrace/protocol/table.h"
 #include "ljtrace/tool/base/hash.h"
 #include "ljtrace/tool/ring/heap_events.h"
 #include "ljtrace/tool/ring/records.h"
@@ -44,12 +45,13 @@ struct beginnings {
 };
 
 static OSet *s_protos; /* ordered by address */
-static struct proto *s_recent[RECENT_SLOTS];
-static UInt s_starts[COUNT_SLOTS]; /* number of prototypes by the hash of their address */
-static Addr s_written[WRITTEN_SLOTS];
-static struct {
+TABLE(struct proto *, s_recent, RECENT_SLOTS);
+LASTING_TABLE(UInt, s_starts, COUNT_SLOTS); /* number of prototypes by the hash of their address */
+TABLE(Addr, s_written, WRITTEN_SLOTS);
+struct place {
     Addr exact, key; /* of an instruction, and of the line that it is in */
-} s_places[PLACE_SLOTS];
+};
+TABLE(struct place, s_places, PLACE_SLOTS);
 static UInt s_generation;
 
 static Word holds(const void *key, const void *elem)
@@ -67,8 +69,8 @@ static struct proto *proto_at(Addr a)
 /* Forget which keys were written: a prototype is gone, so a key may get another meaning. */
 static void forget_places(void)
 {
-    VG_(memset)(s_written, 0, sizeof s_written);
-    VG_(memset)(s_places, 0, sizeof s_places);
+    VG_(memset)(s_written, 0, TABLE_BYTES(s_written));
+    VG_(memset)(s_places, 0, TABLE_BYTES(s_places));
     s_generation++;
 }
 
@@ -106,11 +108,12 @@ static Bool is_built_in(const struct lt_vm *vm, Addr proto)
 
 static HChar *chunk_name(const struct lt_vm *vm, Addr proto)
 {
-    static HChar name[CHUNK_LIMIT], whole[CHUNK_LIMIT + 12];
-    copy_string(vm, lt_vm_ref(vm, proto + vm->at->proto_chunk), name, sizeof name);
+    TABLE(HChar, name, CHUNK_LIMIT);
+    TABLE(HChar, whole, CHUNK_LIMIT + 12);
+    copy_string(vm, lt_vm_ref(vm, proto + vm->at->proto_chunk), name, CHUNK_LIMIT);
     if (!is_built_in(vm, proto))
         return VG_(strdup)("ljtrace.chunk", without_mark(name));
-    VG_(snprintf)(whole, sizeof whole, "[builtin:%s]", name); /* as Lua's traceback has it */
+    VG_(snprintf)(whole, CHUNK_LIMIT + 12, "[builtin:%s]", name); /* as Lua's traceback has it */
     return VG_(strdup)("ljtrace.chunk", whole);
 }
 
@@ -126,7 +129,7 @@ static UInt first_line(const struct lt_vm *vm, Addr proto)
 static UInt number_on_line(const struct lt_vm *vm, Addr proto, const HChar *chunk)
 {
     static OSet *lines; /* of struct beginnings */
-    static HChar last[CHUNK_LIMIT];
+    TABLE(HChar, last, CHUNK_LIMIT);
     UWord line = first_line(vm, proto);
     if (lines && (line == 0 || VG_(strcmp)(chunk, last))) {
         VG_(OSetGen_Destroy)(lines);
@@ -136,7 +139,7 @@ static UInt number_on_line(const struct lt_vm *vm, Addr proto, const HChar *chun
         return 0;
     if (!lines) {
         lines = VG_(OSetGen_Create)(0, NULL, VG_(malloc), "ljtrace.beginnings", VG_(free));
-        VG_(snprintf)(last, sizeof last, "%s", chunk);
+        VG_(snprintf)(last, CHUNK_LIMIT, "%s", chunk);
     }
     struct beginnings *b = VG_(OSetGen_Lookup)(lines, &line);
     if (!b) {
@@ -235,7 +238,7 @@ static Bool looks_like_proto(const struct lt_vm *vm, Addr a, Addr pc)
  * they were made. */
 static struct proto *search_proto(const struct lt_vm *vm, Addr pc)
 {
-    static Addr missed[MISSED_SLOTS];
+    TABLE(Addr, missed, MISSED_SLOTS);
     Addr *slot = &missed[lt_hash_slot(pc, 8)], a = (pc - vm->at->proto_code) & ~(Addr)7;
     if (*slot == pc)
         return NULL;
@@ -433,16 +436,17 @@ static void put_luaframe(Addr key, Addr ip, UInt line, UInt kind, const HChar *f
  * added. */
 static const HChar *default_name(const struct lt_vm *vm, const struct proto *p)
 {
-    static HChar name[CHUNK_LIMIT + 40];
+    enum { ROOM = CHUNK_LIMIT + 40 };
+    TABLE(HChar, name, ROOM);
     UInt first = first_line(vm, p->addr);
     if (is_built_in(vm, p->addr))
-        copy_string(vm, lt_vm_ref(vm, p->addr + vm->at->proto_chunk), name, sizeof name);
+        copy_string(vm, lt_vm_ref(vm, p->addr + vm->at->proto_chunk), name, ROOM);
     else if (first == 0)
         return "main chunk";
     else if (p->nth == 0)
-        VG_(snprintf)(name, sizeof name, "%s:%u", p->chunk, first);
+        VG_(snprintf)(name, ROOM, "%s:%u", p->chunk, first);
     else
-        VG_(snprintf)(name, sizeof name, "%s:%u#%u", p->chunk, first, p->nth + 1);
+        VG_(snprintf)(name, ROOM, "%s:%u#%u", p->chunk, first, p->nth + 1);
     return name;
 }
 
@@ -461,13 +465,14 @@ static const HChar *name_of(const struct lt_vm *vm, struct proto *p, Addr caller
 
 const HChar *lt_proto_title(const struct lt_vm *vm, Addr proto)
 {
-    static HChar title[NAME_LIMIT + CHUNK_LIMIT + 40];
+    enum { ROOM = NAME_LIMIT + CHUNK_LIMIT + 40 };
+    TABLE(HChar, title, ROOM);
     struct proto *p = know(vm, proto);
     if (!p)
         return "";
     if (!p->name)
         return default_name(vm, p);
-    VG_(snprintf)(title, sizeof title, "%s %s:%u", p->name, p->chunk, first_line(vm, proto));
+    VG_(snprintf)(title, ROOM, "%s %s:%u", p->name, p->chunk, first_line(vm, proto));
     return title;
 }
 
@@ -475,7 +480,7 @@ const HChar *lt_proto_title(const struct lt_vm *vm, Addr proto)
 
 static void write_lines(const struct lt_vm *vm, Addr proto)
 {
-    static UInt lines[LINES_AT_ONCE];
+    TABLE(UInt, lines, LINES_AT_ONCE);
     UInt count = lt_vm_u32(proto + vm->at->proto_count);
     for (UInt done = 0; done < count;) {
         UInt n = count - done < LINES_AT_ONCE ? count - done : LINES_AT_ONCE;
@@ -606,9 +611,10 @@ Addr lt_name_part(enum lt_vm_part part)
 /* Chunks are numbered in the order in which they are parsed, so keys of different chunks are different. */
 Addr lt_name_compiled(const struct lt_vm *vm, Addr string, UInt line)
 {
-    static HChar last[CHUNK_LIMIT], name[CHUNK_LIMIT];
+    TABLE(HChar, last, CHUNK_LIMIT);
+    TABLE(HChar, name, CHUNK_LIMIT);
     static UInt chunk;
-    copy_string(vm, string, name, sizeof name);
+    copy_string(vm, string, name, CHUNK_LIMIT);
     if (chunk == 0 || VG_(strcmp)(name, last)) {
         VG_(strcpy)(last, name);
         chunk++;

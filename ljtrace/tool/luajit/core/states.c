@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "ljtrace/tool/luajit/core/states.h"
+#include "ljtrace/protocol/table.h"
 #include "ljtrace/tool/luajit/core/accounting.h"
 #include "ljtrace/tool/luajit/core/images.h"
 #include "ljtrace/tool/ring/records.h"
@@ -14,7 +15,7 @@
 
 enum { MOST_HOOKS = 8 };
 
-static struct lua_layout s_layout[LUA_MAX_IMAGES + 1];
+LASTING_TABLE(struct lua_layout, s_layout, LUA_MAX_IMAGES + 1);
 static struct lt_vm *s_vms;
 static struct lt_vm_hooks s_hooks[MOST_HOOKS];
 static UInt s_hooked;

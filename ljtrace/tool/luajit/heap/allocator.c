@@ -8,6 +8,7 @@
  * out of a custom allocator); it is dropped when a later call is at or above its place on the stack.
  */
 #include "ljtrace/tool/luajit/heap/allocator.h"
+#include "ljtrace/protocol/table.h"
 #include "ljtrace/tool/base/hiding.h"
 #include "ljtrace/tool/base/options.h"
 #include "ljtrace/tool/luajit/core/accounting.h"
@@ -67,7 +68,7 @@ static struct first {
     UInt tries; /* calls so far; other threads may share the heap */
 } s_first[FIRST_SLOTS];
 static SizeT s_state_size; /* of a state's first block, once one was seen */
-static struct calls *s_calls[MAX_THREADS];
+LASTING_TABLE(struct calls *, s_calls, MAX_THREADS);
 
 static struct calls *calls_of(ThreadId tid)
 {

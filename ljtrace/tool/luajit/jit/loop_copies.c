@@ -9,6 +9,7 @@
  * was folded into something else matches none; it belongs between its neighbours.
  */
 #include "ljtrace/tool/luajit/jit/loop_copies.h"
+#include "ljtrace/protocol/table.h"
 
 enum { IR_BYTES = 8, FIRST_REF = 0x8000, MAX_REFS = 0x8000, TYPE = 0x1f };
 enum { COMPARISONS = 8, MIRRORED = 3 }; /* the first opcodes are <, >=, <=, >, twice */
@@ -20,13 +21,14 @@ struct instruction {
 };
 
 /* The result for the trace that was analysed last. */
-static struct {
+struct result {
     const struct lt_vm *vm;
     Addr trace, code;
     UInt loop, end;
     UShort copy[MAX_REFS];     /* by recorded instruction; 0 = not known */
     UShort original[MAX_REFS]; /* by instruction after the loop's start; 0 = not known */
-} s_last;
+};
+TABLE(struct result, s_last, 1);
 
 static struct instruction instruction(const struct lt_ir *ir, UInt number)
 {
@@ -36,7 +38,7 @@ static struct instruction instruction(const struct lt_ir *ir, UInt number)
 
 static UShort copy_of(UShort operand)
 {
-    return operand > FIRST_REF ? s_last.copy[operand - FIRST_REF] : 0;
+    return operand > FIRST_REF ? s_last->copy[operand - FIRST_REF] : 0;
 }
 
 /* Can `copied` be the copy of the operand `recorded`? If the recorded instruction was folded, its copy may be
@@ -65,7 +67,7 @@ static Bool is_copy(const struct instruction *from, const struct instruction *to
 /* The next recorded instruction of which this may be a copy; 0 = there is none. */
 static UInt next_original(const struct lt_ir *ir, UInt from, const struct instruction *copy)
 {
-    for (UInt i = from; i < s_last.loop; i++) {
+    for (UInt i = from; i < s_last->loop; i++) {
         struct instruction recorded = instruction(ir, i);
         if (is_copy(&recorded, copy))
             return i;
@@ -76,7 +78,7 @@ static UInt next_original(const struct lt_ir *ir, UInt from, const struct instru
 static void learn(UShort recorded, UShort copied)
 {
     if (recorded > FIRST_REF && recorded != copied && !copy_of(recorded))
-        s_last.copy[recorded - FIRST_REF] = copied;
+        s_last->copy[recorded - FIRST_REF] = copied;
 }
 
 /* Note the copies of a recorded instruction and of its operands, for the instructions that use them. */
@@ -87,16 +89,16 @@ static void learn_all(const struct lt_ir *ir, UInt found, UInt number, const str
         recorded.opcode == copy->opcode && become(&recorded, copy->operand[0], copy->operand[1]) ? 0 : 1;
     learn(recorded.operand[0], copy->operand[first]);
     learn(recorded.operand[1], copy->operand[1 - first]);
-    s_last.copy[found - FIRST_REF] = (UShort)number;
+    s_last->copy[found - FIRST_REF] = (UShort)number;
 }
 
 static void find_all(const struct lt_ir *ir)
 {
     UInt next = FIRST_REF + 1;
-    for (UInt i = s_last.loop + 1; i < s_last.end; i++) {
+    for (UInt i = s_last->loop + 1; i < s_last->end; i++) {
         struct instruction copy = instruction(ir, i);
         UInt found = next_original(ir, next, &copy);
-        s_last.original[i - FIRST_REF] = (UShort)found;
+        s_last->original[i - FIRST_REF] = (UShort)found;
         if (!found)
             continue;
         learn_all(ir, found, i, &copy);
@@ -107,25 +109,25 @@ static void find_all(const struct lt_ir *ir)
 static void look_at(const struct lt_vm *vm, const struct lt_spot *spot)
 {
     struct lt_ir ir = lt_ir_of(vm, spot->trace);
-    if (s_last.vm == vm && s_last.trace == spot->trace && s_last.code == spot->code)
+    if (s_last->vm == vm && s_last->trace == spot->trace && s_last->code == spot->code)
         return;
-    s_last.vm = vm;
-    s_last.trace = spot->trace;
-    s_last.code = spot->code;
-    s_last.loop = lt_ir_loop(&ir);
-    s_last.end = s_last.loop && ir.end < FIRST_REF + MAX_REFS ? ir.end : s_last.loop;
+    s_last->vm = vm;
+    s_last->trace = spot->trace;
+    s_last->code = spot->code;
+    s_last->loop = lt_ir_loop(&ir);
+    s_last->end = s_last->loop && ir.end < FIRST_REF + MAX_REFS ? ir.end : s_last->loop;
     for (UInt i = 0; i < MAX_REFS; i++)
-        s_last.copy[i] = 0;
-    if (s_last.loop)
+        s_last->copy[i] = 0;
+    if (s_last->loop)
         find_all(&ir);
 }
 
 UInt lt_copied_from(const struct lt_vm *vm, const struct lt_spot *spot, UInt number)
 {
     look_at(vm, spot);
-    if (s_last.loop == 0 || number < s_last.loop)
+    if (s_last->loop == 0 || number < s_last->loop)
         return number;
-    if (number == s_last.loop || number >= s_last.end)
+    if (number == s_last->loop || number >= s_last->end)
         return 0;
-    return s_last.original[number - FIRST_REF];
+    return s_last->original[number - FIRST_REF];
 }

@@ -19,6 +19,7 @@
  * calls.c records calls of C functions from traces; machine_code.c avoids translating unchanged code again.
  */
 #include "ljtrace/tool/luajit/jit/trace.h"
+#include "ljtrace/protocol/table.h"
 #include "ljtrace/tool/base/hash.h"
 #include "ljtrace/tool/luajit/jit/assembler.h"
 #include "ljtrace/tool/luajit/jit/loop_copies.h"
@@ -42,10 +43,10 @@ enum {
 };
 
 /* A cache of spots, by code address. */
-static struct lt_spot s_cache[CACHE_SLOTS];
-static Addr s_spot_ip[CACHE_SLOTS];
-static Addr
-    s_written[MAX_TRACES]; /* by number: the machine code of the trace that was written into the ring */
+TABLE(struct lt_spot, s_cache, CACHE_SLOTS);
+TABLE(Addr, s_spot_ip, CACHE_SLOTS);
+/* By number: the machine code of the trace that was written into the ring. */
+TABLE(Addr, s_written, MAX_TRACES);
 
 static Addr code_of(const struct lt_vm *vm, Addr trace, UInt *bytes)
 {
@@ -261,19 +262,21 @@ static Bool original_of(const struct lt_vm *vm, const struct lt_spot *spot, Addr
 
 /* The calls that have allocated blocks, by the snapshot in whose range they are. The code of a range runs
  * straight on, so all calls before one that is executed were seen before it. */
-static struct calls {
+struct calls {
     Addr snap, code;
     UInt kind;
     UInt count;
     UInt changes; /* of this entry, whatever was in it */
     Addr ip[MAX_CALLS];
-} s_calls[CALL_SLOTS];
+};
+TABLE(struct calls, s_calls, CALL_SLOTS);
 
 /* What a call has created. */
-static struct maker {
+struct maker {
     Addr ip, trace, code;
     UInt types; /* a bit for each type */
-} s_makers[MAKER_SLOTS];
+};
+TABLE(struct maker, s_makers, MAKER_SLOTS);
 
 static struct maker *maker_of(const struct lt_spot *spot)
 {
@@ -362,14 +365,15 @@ static UInt find_allocation(const struct lt_vm *vm, const struct lt_spot *spot, 
 
 /* A cache of allocations. Its version changes with new calls in the range, with recordings and with freed
  * prototypes. */
-static struct met {
+struct met {
     struct lt_spot spot;
     const struct lt_vm *vm;
     SizeT size;
     ULong version;
     UInt places, count;
     struct lt_place place[MET_PLACES];
-} s_met[MET_SLOTS];
+};
+TABLE(struct met, s_met, MET_SLOTS);
 
 static Bool holds(const struct met *m, const struct lt_vm *vm, const struct lt_spot *spot, SizeT size)
 {
@@ -401,8 +405,8 @@ UInt lt_trace_allocation(const struct lt_vm *vm, const struct lt_spot *spot, Siz
 
 void lt_traces_forget(void)
 {
-    VG_(memset)(s_written, 0, sizeof s_written);
-    VG_(memset)(s_spot_ip, 0, sizeof s_spot_ip);
+    VG_(memset)(s_written, 0, TABLE_BYTES(s_written));
+    VG_(memset)(s_spot_ip, 0, TABLE_BYTES(s_spot_ip));
 }
 
 void lt_trace_init(void)

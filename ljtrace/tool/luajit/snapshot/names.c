@@ -7,6 +7,7 @@
  * again, which is harmless.
  */
 #include "ljtrace/tool/luajit/core/names.h"
+#include "ljtrace/protocol/table.h"
 #include "ljtrace/tool/base/hash.h"
 #include "ljtrace/tool/luajit/snapshot/snapshot_impl.h"
 #include "ljtrace/tool/ring/records.h"
@@ -19,18 +20,20 @@ enum { WRITTEN_SLOTS = 1 << 15, KEY_TEXT = 120, METATABLES = 256, REGISTERED = 1
 /* Keys that are not addresses. C types have smaller ones; no state has so many types. */
 enum { BUILTINS = 0x100000, OWN_UDATA = 0x200000 };
 
-static Addr s_written[WRITTEN_SLOTS];
+TABLE(Addr, s_written, WRITTEN_SLOTS);
 
 /* A cache of what was found in a metatable. */
-static struct metatable {
+struct metatable {
     Addr table, name;
     UInt mode;
-} s_metatable[METATABLES];
+};
+TABLE(struct metatable, s_metatable, METATABLES);
 
 /* The names of tables in the registry, where luaL_newmetatable stores metatables. */
-static struct registered {
+struct registered {
     Addr table, name;
-} s_registered[REGISTERED];
+};
+TABLE(struct registered, s_registered, REGISTERED);
 
 static struct registered *registered(Addr table)
 {
@@ -52,9 +55,9 @@ static void note_registered(const struct snapshot *u, Addr node)
 
 void snapshot_begin_names(const struct snapshot *u, Addr registry)
 {
-    VG_(memset)(s_written, 0, sizeof s_written);
-    VG_(memset)(s_metatable, 0, sizeof s_metatable);
-    VG_(memset)(s_registered, 0, sizeof s_registered);
+    VG_(memset)(s_written, 0, TABLE_BYTES(s_written));
+    VG_(memset)(s_metatable, 0, TABLE_BYTES(s_metatable));
+    VG_(memset)(s_registered, 0, TABLE_BYTES(s_registered));
     if (!registry)
         return;
     UInt mask = lt_vm_u32(registry + u->at->tab_asize + 4);

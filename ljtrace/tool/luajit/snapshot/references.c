@@ -6,6 +6,7 @@
  * that is not an object (in an unused slot of a stack) is ignored by the collector.
  */
 #include "ljtrace/tool/luajit/core/names.h"
+#include "ljtrace/protocol/table.h"
 #include "ljtrace/tool/luajit/snapshot/snapshot_impl.h"
 #include "ljtrace/tool/ring/records.h"
 #include "memtrace/memtrace.h"
@@ -14,17 +15,18 @@ enum { BATCH = 1000, MOST_SLOTS = 1 << 28 };
 enum { IRT_MASK = 0x1f, IRT_PTR32 = 5, IRT_PTR64 = 9, IR_BIAS_TRUE = 0x7ffd };
 
 /* References of one object that are not written yet. */
-static struct {
+struct batch {
     Addr from;
     UInt count;
     struct raw_link link[BATCH];
-} s_batch;
+};
+TABLE(struct batch, s_batch, 1);
 
 static void send(void)
 {
-    if (s_batch.count)
-        RING_PUT(links, .from = s_batch.from, .links = s_batch.link, .links_count = s_batch.count);
-    s_batch.count = 0;
+    if (s_batch->count)
+        RING_PUT(links, .from = s_batch->from, .links = s_batch->link, .links_count = s_batch->count);
+    s_batch->count = 0;
 }
 
 /* Add a reference. name: an index, or the key of a name that was written. */
@@ -32,9 +34,9 @@ static void link(Addr to, UInt kind, Bool weak, ULong name)
 {
     if (!to)
         return;
-    if (s_batch.count == BATCH)
+    if (s_batch->count == BATCH)
         send();
-    s_batch.link[s_batch.count++] = (struct raw_link){to, raw_link_what(kind, weak, name)};
+    s_batch->link[s_batch->count++] = (struct raw_link){to, raw_link_what(kind, weak, name)};
 }
 
 static void link_value(const struct snapshot *u, Addr slot, UInt kind, ULong name)
@@ -245,8 +247,8 @@ static void link_udata(const struct snapshot *u, Addr o)
 
 void snapshot_links(struct snapshot *u, Addr o)
 {
-    s_batch.from = o;
-    s_batch.count = 0;
+    s_batch->from = o;
+    s_batch->count = 0;
     switch (lt_vm_gct(u->vm, o)) {
     case GCT_UPVAL:
         link_value(u, lt_vm_ref(u->vm, o + u->at->upval_value), MT_LINK_UPVALUE, 0);

@@ -7,6 +7,7 @@
  * they do not, the user is informed, and the snapshot contains both numbers.
  */
 #include "ljtrace/tool/luajit/snapshot/snapshot.h"
+#include "ljtrace/protocol/table.h"
 #include "ljtrace/tool/base/options.h"
 #include "ljtrace/tool/luajit/core/accounting.h"
 #include "ljtrace/tool/luajit/snapshot/snapshot_impl.h"
@@ -23,7 +24,8 @@ static UInt s_roots;
 static ULong s_bytes; /* bytes of the objects */
 
 /* The name of the postponed snapshots. */
-static HChar s_due_name[1024];
+enum { DUE_NAME = 1024 };
+TABLE(HChar, s_due_name, DUE_NAME);
 UInt lt_snapshot_waiting;
 
 static UInt type_of(UInt gct)
@@ -197,7 +199,7 @@ UInt lt_snapshot_request(const HChar *name)
     mention_option();
     lt_snapshot_take_due();
     lt_guest_forget();
-    VG_(strncpy)(s_due_name, name, sizeof s_due_name - 1);
+    VG_(strncpy)(s_due_name, name, DUE_NAME - 1);
     for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
         waiting += !vm->ended && !take(vm, name, True);
     return waiting;

@@ -7,6 +7,7 @@
  * entry that followed the last one used is tried, since programs repeat sequences.
  */
 #include "ljtrace/tool/luajit/stack/cache.h"
+#include "ljtrace/protocol/table.h"
 #include "ljtrace/tool/base/options.h"
 #include "ljtrace/tool/luajit/core/names.h"
 #include "ljtrace/tool/luajit/jit/trace.h"
@@ -54,14 +55,14 @@ struct entry {
     struct thread thread[MOST_THREADS];
 };
 
-static struct entry s_cache[SETS][WAYS];
-static UInt s_tag[SETS][WAYS]; /* part of the hash, to skip most entries of the set */
-static struct entry *s_last;   /* the entry used or made last */
-static UInt s_victim;          /* the way to evict next */
+TABLE(struct entry[WAYS], s_cache, SETS);
+TABLE(UInt[WAYS], s_tag, SETS); /* part of the hash, to skip most entries of the set */
+static struct entry *s_last;    /* the entry used or made last */
+static UInt s_victim;           /* the way to evict next */
 
 /* How many frames of Lua a stack has at least, if the rest was cut off, by the place that allocates; 0 = not
  * known. */
-static UInt s_frames[PLACES];
+TABLE(UInt, s_frames, PLACES);
 
 /* What the current walk has read. */
 static struct {

@@ -10,6 +10,7 @@
  */
 #include "ljtrace/tool/luajit/stack/stack.h"
 #include "ljtrace/protocol/ring.h"
+#include "ljtrace/protocol/table.h"
 #include "ljtrace/tool/base/options.h"
 #include "ljtrace/tool/luajit/core/caller.h"
 #include "ljtrace/tool/luajit/stack/cache.h"
@@ -107,30 +108,31 @@ static void take_stack(ThreadId tid, struct lt_vm *vm, SizeT size, Bool sampled,
                        struct lt_stack *stack)
 {
     struct registers live;
-    static struct lua_frames lua;
+    TABLE(struct lua_frames, lua, 1);
     Bool on_trace = vm->layout->jit_base && lt_vm_ref(vm, vm->g + vm->layout->jit_base) != 0;
     lt_stack_cache_begin();
     /* On a trace, the stack has to reach the trace's frame. */
     lt_take_stack_to(tid, host, on_trace ? LT_MOST_FRAMES : room() + 1);
-    lua.count = lua.lined = 0;
+    lua->count = lua->lined = 0;
     Addr code = continue_after_trace(tid, vm, host);
     if (!code)
         continue_after_trace_exit(tid, vm, host);
     sampled = sampled && !code && host->depth && host->sps[0] == lt_vm_cframe(vm);
     if (sampled)
         get_registers(tid, &live);
-    lua.wanted = room_below(host, lt_vm_cframe(vm));
-    lt_walk_lua(vm, host, sampled ? &live : NULL, code, size, &lua);
-    join(host, &lua, stack);
+    lua->wanted = room_below(host, lt_vm_cframe(vm));
+    lt_walk_lua(vm, host, sampled ? &live : NULL, code, size, lua);
+    join(host, lua, stack);
 }
 
 static UWord s_taken, s_checked;
 
 static void check(ThreadId tid, struct lt_vm *vm, SizeT size, UInt id)
 {
-    static struct lt_stack host, anew;
-    take_stack(tid, vm, size, False, &host, &anew);
-    if (!lt_stack_cache_is(id, &anew))
+    TABLE(struct lt_stack, host, 1);
+    TABLE(struct lt_stack, anew, 1);
+    take_stack(tid, vm, size, False, host, anew);
+    if (!lt_stack_cache_is(id, anew))
         VG_(tool_panic)("a cached stack differs from the walked one");
     s_checked++;
 }
@@ -139,17 +141,17 @@ void lt_report_checked_stacks(void)
 {
     if (lt_options.recheck)
         VG_(umsg)
-        ("ljtrace: %lu Lua stacks, of which %lu came from the cache and were checked\n", s_taken, s_checked);
+    ("ljtrace: %lu Lua stacks, of which %lu came from the cache and were checked\n", s_taken, s_checked);
 }
 
 void lt_take_lua_stack(ThreadId tid, struct lt_vm *vm, SizeT size, struct lt_stack *stack)
 {
-    static struct lt_stack host;
+    TABLE(struct lt_stack, host, 1);
     struct lt_cache_key key;
     s_taken++;
     if (!lt_stack_cache_find(tid, vm, size, &key, stack)) {
-        take_stack(tid, vm, size, False, &host, stack);
-        lt_stack_cache_keep(&key, vm, size, &host, stack);
+        take_stack(tid, vm, size, False, host, stack);
+        lt_stack_cache_keep(&key, vm, size, host, stack);
     } else if (lt_options.recheck)
         check(tid, vm, size, stack->id);
 }
@@ -165,6 +167,6 @@ void lt_take_own_stack(ThreadId tid, struct lt_stack *stack)
 
 void lt_take_sampled_stack(ThreadId tid, struct lt_vm *vm, struct lt_stack *stack)
 {
-    static struct lt_stack host;
-    take_stack(tid, vm, 0, True, &host, stack);
+    TABLE(struct lt_stack, host, 1);
+    take_stack(tid, vm, 0, True, host, stack);
 }

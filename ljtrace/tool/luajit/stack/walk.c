@@ -11,6 +11,7 @@
  * Begin at lt_walk_lua, at the end.
  */
 #include "ljtrace/tool/luajit/stack/walk.h"
+#include "ljtrace/protocol/table.h"
 #include "ljtrace/tool/base/hash.h"
 #include "ljtrace/tool/luajit/jit/recorder.h"
 #include "ljtrace/tool/luajit/jit/trace.h"
@@ -23,12 +24,13 @@
 enum { SEEN_SLOTS = 2048, MOST_STEPS = 100000 };
 
 /* A cache of frames: the same function at the same place has the same key, until a prototype is freed. */
-static struct seen {
+struct seen {
     const struct lt_vm *vm;
     Addr function, pc; /* pc: after the instruction */
     UInt generation;
     Addr proto, key;
-} s_seen[SEEN_SLOTS];
+};
+TABLE(struct seen, s_seen, SEEN_SLOTS);
 
 /* A walk over a Lua stack. */
 struct walk {
