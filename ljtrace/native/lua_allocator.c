@@ -9,7 +9,8 @@
  * LuaJIT's own allocator calls nothing but the kernel, so the ring is locked during the call, once for entry and return.
  * An allocator of the program may wait for locks of the program, so the ring is not locked during its calls.
  *
- * In a sample, a call of LuaJIT's own allocator that neither makes nor ends a recorded block takes a few instructions.
+ * In a sample, a call of LuaJIT's own allocator that neither makes nor ends a recorded block takes a few instructions. So
+ * does every call after the recording.
  */
 #include "ljtrace/native/lua_allocator.h"
 #include "ljtrace/native/host/registers.h"
@@ -236,12 +237,20 @@ _Static_assert(offsetof(struct native_countdown, left) == 0 &&
                    offsetof(struct watched, patch.original) == 8 && SAMPLE_FILTER_BITS == 20,
                "these numbers are in the code below");
 
+/* Go on to the allocator if nothing is recorded. */
+#define WHILE_RECORDED                                                                                       \
+    "mov native_alive(%rip), %r11\n test %r11, %r11\n je 9f\n"                                               \
+    "cmpl $0, (%r11)\n jne 8f\n"                                                                             \
+    "9: jmp *8(%r8)\n"                                                                                       \
+    "8:\n"
+
 /* A call of LuaJIT's own allocator: go on to it if no attention is needed, the bitmap lacks the block, and the countdown
  * passes over the new size. If all blocks are recorded, each call needs attention. */
 /* clang-format off */
 __attribute__((naked)) static void entry_own(void)
 {
-    __asm__("mov native_countdown@gottpoff(%rip), %r9\n"
+    __asm__(WHILE_RECORDED
+            "mov native_countdown@gottpoff(%rip), %r9\n"
             "cmpl $0, %fs:8(%r9)\n jne 2f\n"
             "cmpq $0, native_sample_mean(%rip)\n je 2f\n"
             "test %rsi, %rsi\n je 1f\n"
@@ -251,12 +260,12 @@ __attribute__((naked)) static void entry_own(void)
             "mov %eax, %r10d\n shr $6, %r10d\n mov native_sample_filter(%rip), %r11\n"
             "mov (%r11, %r10, 8), %r10\n bt %rax, %r10\n jc 2f\n"
             "1: cmp %fs:(%r9), %rcx\n jae 2f\n sub %rcx, %fs:(%r9)\n jmp *8(%r8)\n"
-            "2: jmp entry\n");
+            "2: jmp entry_recorded\n");
 }
 /* clang-format on */
 
 /* Save the registers; the function's arguments and the fifth, the patch, stay where they are. */
-__attribute__((naked, used)) static void entry(void)
+__attribute__((naked, used)) static void entry_recorded(void)
 {
     __asm__("push %r15\n push %r14\n push %r13\n push %r12\n push %rbp\n push %rbx\n"
             ".cfi_adjust_cfa_offset 48\n"
@@ -267,6 +276,12 @@ __attribute__((naked, used)) static void entry(void)
             "add $56, %rsp\n"
             ".cfi_adjust_cfa_offset -56\n"
             "ret\n");
+}
+
+/* A call of an allocator of the program. */
+__attribute__((naked)) static void entry(void)
+{
+    __asm__(WHILE_RECORDED "jmp entry_recorded\n");
 }
 
 void lua_allocator_watch(void *function, enum lua_allocator whose, uint32_t image)
