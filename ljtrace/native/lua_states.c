@@ -368,9 +368,10 @@ static void on_objects_changed(void *unused, void *unused2, void *unused3, void 
     const int error = errno;
     (void)unused, (void)unused2, (void)unused3, (void)unused4;
     ((void (*)(void))p->original)();
+    if (_r_debug.r_state == RT_CONSISTENT)
+        got_objects_changed();
     if (_r_debug.r_state != RT_CONSISTENT || !native_is_on())
         return;
-    got_objects_changed();
     if (lua_event_begin()) {
         const UInt gone = host_images_unloaded();
         for (uint32_t i = 0; i < LUA_MAX_IMAGES; i++)

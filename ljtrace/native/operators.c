@@ -2,22 +2,42 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Each operator calls the one that the dynamic loader finds next. The names are those of the Itanium C++ ABI.
+ * Each operator calls the one that the program would call. A program in C may have C++'s library only while it has a
+ * plugin open that needs it, so that dlsym does not find the operators, and they are looked up again when objects have
+ * been opened or closed. The names are those of the Itanium C++ ABI.
  */
 #define _GNU_SOURCE
+#include "ljtrace/native/got.h"
 #include "ljtrace/native/heap.h"
 #include "ljtrace/native/native.h"
 #include "memtrace/memtrace.h"
 
 #include <stdlib.h>
 
-/* Find the next function of that name. A program that calls an operator has one. */
-static void *next(const char *name)
+/* An operator of the program, and the value of got_generation when it was found. */
+struct real {
+    void *function;
+    uint32_t generation;
+};
+
+/* Find the program's operator of that name. A program that calls one has it. */
+static void *find(struct real *real, const char *name)
 {
-    void *function = native_next(name);
+    const uint32_t generation = __atomic_load_n(&got_generation, __ATOMIC_ACQUIRE);
+    void *function = got_function(name);
     if (!function)
         abort();
+    __atomic_store_n(&real->function, function, __ATOMIC_RELAXED);
+    __atomic_store_n(&real->generation, generation, __ATOMIC_RELEASE);
     return function;
+}
+
+static inline void *real_of(struct real *real, const char *name)
+{
+    const uint32_t generation = __atomic_load_n(&real->generation, __ATOMIC_ACQUIRE);
+    if (__builtin_expect(generation == __atomic_load_n(&got_generation, __ATOMIC_RELAXED), 1))
+        return __atomic_load_n(&real->function, __ATOMIC_RELAXED);
+    return find(real, name);
 }
 
 /* Define operator NAME with these parameters: FORM(result, name, how, parameters, arguments). If the real one throws, the
@@ -26,9 +46,8 @@ static void *next(const char *name)
     NATIVE_PUBLIC void *name parameters;                                                                     \
     void *name parameters                                                                                    \
     {                                                                                                        \
-        static void *(*real)parameters;                                                                      \
-        if (!real)                                                                                           \
-            real = (void *(*)parameters)next(#name);                                                         \
+        static struct real s_real;                                                                           \
+        void *(*const real)parameters = (void *(*)parameters)real_of(&s_real, #name);                        \
         const bool outermost = native_operator_begins(how);                                                  \
         void *p = real arguments;                                                                            \
         if (outermost)                                                                                       \
@@ -39,9 +58,8 @@ static void *next(const char *name)
     NATIVE_PUBLIC void name parameters;                                                                      \
     void name parameters                                                                                     \
     {                                                                                                        \
-        static void(*real) parameters;                                                                       \
-        if (!real)                                                                                           \
-            real = (void(*) parameters)next(#name);                                                          \
+        static struct real s_real;                                                                           \
+        void(*const real) parameters = (void(*) parameters)real_of(&s_real, #name);                          \
         const bool outermost = native_operator_begins(how);                                                  \
         real arguments;                                                                                      \
         if (outermost)                                                                                       \

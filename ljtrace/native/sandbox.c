@@ -98,7 +98,7 @@ static const struct need s_needs[] = {
     NEED(geteuid, SANDBOX_ATTACH, 0),
     NEED(getrandom, SANDBOX_ATTACH, 0),
     NEED(brk, SANDBOX_ATTACH, 0),
-    NEED(process_vm_readv, SANDBOX_ATTACH, ANY_FD),
+    NEED(process_vm_readv, SANDBOX_DETACH | SANDBOX_ATTACH, ANY_FD),
     NEED(rt_sigaction, SANDBOX_ATTACH, 64),
 };
 

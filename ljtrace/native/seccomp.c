@@ -9,6 +9,7 @@
  */
 #define _GNU_SOURCE
 #include "ljtrace/native/attached.h"
+#include "ljtrace/native/got.h"
 #include "ljtrace/native/kernel.h"
 #include "ljtrace/native/native.h"
 #include "ljtrace/native/sandbox.h"
@@ -57,6 +58,8 @@ static void before_filter(const struct sock_fprog *program)
         stop(denied);
         return;
     }
+    if (!native_options.attached && sandbox_denies(program->filter, program->len, SANDBOX_DETACH))
+        got_deny();
     if (!native_options.forks || !(denied = sandbox_denies(program->filter, program->len, SANDBOX_FORK)))
         return;
     native_options.forks = false;

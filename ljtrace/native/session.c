@@ -270,6 +270,8 @@ bool native_begin(int memfd, bool attached, uint64_t mean, uint64_t seed)
     native_ring_unlock();
     lua_states_init();
     stack_sampler_begin(native_options.stacks);
+    if (!attached)
+        got_follow();
     return true;
 }
 
