@@ -196,14 +196,15 @@ static const char *what_failed(const struct attach *a, long result)
 /* Load the library and begin. Returns false after a message. */
 static bool begin(struct attach *a)
 {
-    char text[160];
+    char text[160 + sizeof a->launcher.options.prefixes];
     long result = 0;
     if (!start_server(a)) {
         complain("cannot attach: %s", strerror(errno));
         return false;
     }
-    snprintf(text, sizeof text, "%s:%s:%d:%s:%s:%llu", a->socket_name, a->launcher.options.depth, a->forks,
-             a->launcher.options.sample_mean, a->launcher.options.sample_seed, a->launcher.options.stacks);
+    snprintf(text, sizeof text, "%s:%s:%d:%s:%s:%llu:%s", a->socket_name, a->launcher.options.depth, a->forks,
+             a->launcher.options.sample_mean, a->launcher.options.sample_seed, a->launcher.options.stacks,
+             a->launcher.options.prefixes);
     const char *wrong = inject(&a->target, a->library, ATTACHED_BEGIN, text, &result);
     stop_server(a);
     if (!wrong && result != ATTACHED_DONE)

@@ -7,9 +7,10 @@
  */
 #define _GNU_SOURCE
 #include "ljtrace/native/attached.h"
+#include "ljtrace/native/alloc_patch.h"
 #include "ljtrace/native/descriptor.h"
 #include "ljtrace/native/got.h"
-#include "ljtrace/native/lua_patch.h"
+#include "ljtrace/native/code_patch.h"
 #include "ljtrace/native/lua_states.h"
 #include "ljtrace/native/native.h"
 
@@ -46,7 +47,7 @@ static int receive_ring(const char *name, size_t n)
     return memfd;
 }
 
-/* text: NAME:DEPTH:FORKS:MEAN:SEED:STACKS:ADDRESS, the socket, the options as in NATIVE_VARIABLE, and where the thread was
+/* text: NAME:DEPTH:FORKS:MEAN:SEED:STACKS:PREFIXES:ADDRESS, the socket, the options as in NATIVE_VARIABLE, and where the thread was
  * interrupted. */
 NATIVE_PUBLIC int ljtrace_native_attach(const char *text)
 {
@@ -58,7 +59,8 @@ NATIVE_PUBLIC int ljtrace_native_attach(const char *text)
     native_options.forks = strtoul(at + (*at == ':'), &at, 10) != 0;
     const uint64_t mean = strtoull(at + (*at == ':'), &at, 10), seed = strtoull(at + (*at == ':'), &at, 10);
     native_options.stacks = strtoull(at + (*at == ':'), &at, 10);
-    lua_patch_interrupted = strtoull(at + (*at == ':'), NULL, 16);
+    at = alloc_patch_prefixes(at + (*at == ':'), ':');
+    code_patch_interrupted = strtoull(at + (*at == ':'), NULL, 16);
     const int memfd = receive_ring(text, n);
     if (memfd < 0)
         return ATTACHED_NO_RING;
@@ -71,7 +73,7 @@ NATIVE_PUBLIC int ljtrace_native_attach(const char *text)
         return ATTACHED_NO_MAPS;
     }
     lua_states_find();
-    lua_patch_interrupted = 0;
+    code_patch_interrupted = 0;
     return ATTACHED_DONE;
 }
 

@@ -11,6 +11,7 @@
 #include "ljtrace/native/events.h"
 #include "ljtrace/native/got.h"
 #include "ljtrace/native/lua_stack.h"
+#include "ljtrace/native/resizes.h"
 #include "ljtrace/native/sample.h"
 #include "ljtrace/native/stack_sampler.h"
 #include "memtrace/memtrace.h"
@@ -74,10 +75,18 @@ uint32_t native_thread(void)
 /* One frame more than recorded is requested, to know whether the stack has more. */
 static void take_stack(struct native_taken *t)
 {
-    const uint32_t most = native_options.depth;
-    t->depth = most ? native_unwind(&t->from, t->ips, t->sps, most + 1) : 0;
+    const uint32_t most = native_options.depth, first = most && t->function;
+    t->ips[0] = t->function;
+    t->sps[0] = t->from.sp - sizeof(uint64_t);
+    t->depth = most ? first + native_unwind(&t->from, t->ips + first, t->sps + first, most + 1 - first) : 0;
     if (t->depth > most)
         t->ips[most] = RAW_CUT;
+}
+
+void native_event_stack(struct native_taken *t)
+{
+    if (t->depth == NATIVE_NO_DEPTH)
+        take_stack(t);
 }
 
 static enum ring_loss loss_of(enum native_event_kind kind)
@@ -90,17 +99,18 @@ static void put(struct native_taken *t, const struct native_event *e)
     struct raw_stack stack;
     if (native_ring_drops(loss_of(e->kind)))
         return;
-    if (t->depth == NATIVE_NO_DEPTH)
-        take_stack(t);
-    if (!t->from.sp || !lua_stack_take(&t->from, &stack))
+    native_event_stack(t);
+    if (!t->from.sp || !lua_stack_take(&t->from, t->function, &stack))
         stack = native_stack(t->ips, t->depth);
     const uint64_t now = native_now();
+    const uint32_t slot = native_heap_slot(e->heap);
     if (e->kind == NATIVE_NEW)
-        NATIVE_PUT(new, .how = e->how, .addr = e->addr, .size = e->size, .instructions = now, .stack = stack);
+        NATIVE_PUT(new, .slot = slot, .how = e->how, .addr = e->addr, .size = e->size, .instructions = now,
+                   .stack = stack);
     else if (e->kind == NATIVE_FREE)
-        NATIVE_PUT(free, .how = e->how, .addr = e->addr, .instructions = now, .stack = stack);
+        NATIVE_PUT(free, .slot = slot, .how = e->how, .addr = e->addr, .instructions = now, .stack = stack);
     else if (e->kind == NATIVE_RESIZE)
-        NATIVE_PUT(resize, .how = e->how, .old = e->old, .addr = e->addr, .size = e->size,
+        NATIVE_PUT(resize, .slot = slot, .how = e->how, .old = e->old, .addr = e->addr, .size = e->size,
                    .instructions = now, .stack = stack);
 }
 
@@ -111,9 +121,21 @@ static void put_sampled(struct native_taken *t)
     const uint64_t ended = e->kind == NATIVE_FREE ? e->addr : e->kind == NATIVE_RESIZE ? e->old : 0;
     const bool begins = e->kind == NATIVE_NEW || (e->kind == NATIVE_RESIZE && e->chosen);
     if (ended && native_sample_remove(ended))
-        put(t, &(struct native_event){NATIVE_FREE, .how = e->how, .addr = ended});
+        put(t, &(struct native_event){NATIVE_FREE, .how = e->how, .addr = ended, .heap = e->heap});
     if (begins && !native_ring_drops(RING_LOST_NEW) && native_sample_add(e->addr, 0))
-        put(t, &(struct native_event){NATIVE_NEW, .how = e->how, .addr = e->addr, .size = e->size});
+        put(t, &(struct native_event){NATIVE_NEW, .how = e->how, .addr = e->addr, .size = e->size,
+                                      .heap = e->heap});
+}
+
+/* A block begins where a call that still runs has freed its old one. */
+static void give_up(uint64_t addr)
+{
+    struct native_event e;
+    struct raw_stack stack;
+    if (native_resize_give_up(addr, &e, &stack) && (!native_sample_mean || native_sample_remove(addr)) &&
+        !native_ring_drops(RING_LOST_FREE))
+        NATIVE_PUT(free, .slot = native_heap_slot(e.heap), .how = e.how, .addr = addr,
+                   .instructions = native_now(), .stack = stack);
 }
 
 /* -- blocks that are not the program's -- */
@@ -167,6 +189,10 @@ void native_event_put(struct native_taken *t)
 {
     if (s_self.hides && hide_event(&t->event))
         return;
+    const struct native_event *e = &t->event;
+    native_resize_end(&t->event);
+    if (e->kind == NATIVE_NEW || (e->kind == NATIVE_RESIZE && e->addr != e->old))
+        give_up(e->addr);
     if (native_sample_mean)
         put_sampled(t);
     else if (t->event.kind != NATIVE_NOTHING)
@@ -236,7 +262,7 @@ static bool is_interrupted(uint64_t sp)
 }
 
 /* The event of a signal handler that has interrupted another one. Returns NULL if there are too many. */
-static struct native_taken *defer(const struct native_registers *from)
+static struct native_taken *defer(const struct native_registers *from, uint64_t function)
 {
     struct thread *t = &s_self;
     const uint32_t index = __atomic_fetch_add(&t->deferred_count, 1, __ATOMIC_RELAXED);
@@ -248,12 +274,14 @@ static struct native_taken *defer(const struct native_registers *from)
     struct native_taken *taken = &t->taken[1 + index];
     taken->event.kind = NATIVE_NOTHING; /* until it is filled in */
     taken->from = *from;
+    taken->function = function;
     take_stack(taken);
     taken->from.sp = 0;
     return taken;
 }
 
-struct native_taken *native_event_begin(const struct native_registers *from, bool *deferred)
+struct native_taken *native_event_begin(const struct native_registers *from, uint64_t function,
+                                        bool *deferred)
 {
     struct thread *t = &s_self;
     *deferred = false;
@@ -261,7 +289,7 @@ struct native_taken *native_event_begin(const struct native_registers *from, boo
         return NULL;
     *deferred = t->recording && is_interrupted(from->sp);
     if (*deferred)
-        return defer(from);
+        return defer(from, function);
     if (t->recording)
         native_event_end();
     if (__builtin_expect(got_is_late, 0))
@@ -274,6 +302,7 @@ struct native_taken *native_event_begin(const struct native_registers *from, boo
         return NULL;
     }
     t->taken->from = *from;
+    t->taken->function = function;
     t->taken->depth = NATIVE_NO_DEPTH;
     if (!native_sample_mean)
         take_stack(t->taken); /* without the lock; in a sample it may not be needed */
@@ -284,9 +313,11 @@ void native_record(const struct native_event *e, const struct native_registers *
 {
     const int error = errno;
     bool deferred;
-    struct native_taken *t = native_event_begin(from, &deferred);
+    struct native_taken *t = native_event_begin(from, e->function, &deferred);
     if (t)
         t->event = *e;
+    else
+        native_resize_drop(e->resize);
     if (t && deferred && e->kind == NATIVE_NEW && native_sample_mean)
         native_sample_expect(e->addr);
     if (t && !deferred) {

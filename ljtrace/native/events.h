@@ -15,8 +15,19 @@ struct native_event {
     uint64_t old; /* RESIZE: where the block was */
     uint64_t addr;
     uint64_t size;
-    bool chosen; /* RESIZE, in a sample: the new block is recorded */
+    bool chosen;   /* RESIZE, in a sample: the new block is recorded */
+    uint32_t heap; /* 0 = the C heap; else the number of a prefix (alloc_patch.h) */
+    /* The patched function that was called, which is the innermost frame; 0 = that is the one of the registers. */
+    uint64_t function;
+    /* RESIZE: the number of the call, if it ran while the ring was not locked (resizes.h); else 0. */
+    uint32_t resize;
 };
+
+/* The slot of a prefix's heap in the ring. Those below are of Lua heaps (host/records.c). */
+static inline uint32_t native_heap_slot(uint32_t heap)
+{
+    return heap ? 32 + heap : 0;
+}
 
 enum { NATIVE_NO_DEPTH = UINT32_MAX };
 
@@ -24,6 +35,7 @@ enum { NATIVE_NO_DEPTH = UINT32_MAX };
 struct native_taken {
     struct native_event event;
     struct native_registers from; /* sp 0 = they are not valid any more */
+    uint64_t function;            /* as in the event */
     uint32_t depth;               /* NATIVE_NO_DEPTH: the stack is not taken yet */
     uint64_t ips[NATIVE_MOST_FRAMES + 1], sps[NATIVE_MOST_FRAMES + 1];
 };
@@ -31,7 +43,7 @@ struct native_taken {
 /* The registers of the function in which this is used. */
 #define NATIVE_HERE                                                                                          \
     ({                                                                                                       \
-        struct native_registers r;                                                                           \
+        struct native_registers r = {0};                                                                     \
         __asm__ volatile("lea 0(%%rip), %0; mov %%rsp, %1; mov %%rbp, %2"                                    \
                          : "=r"(r.ip), "=r"(r.sp), "=r"(r.bp));                                              \
         r;                                                                                                   \
@@ -43,9 +55,12 @@ void native_record(const struct native_event *e, const struct native_registers *
 /* The same in steps, for an event that has to be complete before another thread records one. Begin it: returns where it
  * belongs, with its stack; NULL = it is not recorded. *deferred: filling in the event is all that remains to be done.
  * Otherwise native_event_end has to follow and, if native_event_lock returns true, native_event_put before it. */
-struct native_taken *native_event_begin(const struct native_registers *from, bool *deferred);
+struct native_taken *native_event_begin(const struct native_registers *from, uint64_t function,
+                                        bool *deferred);
 bool native_event_lock(void);
 void native_event_put(struct native_taken *t);
+/* Take its stack, unless that was done. */
+void native_event_stack(struct native_taken *t);
 void native_event_end(void);
 
 /* Begin and end an event of another kind: the ring is locked between, and the running thread is known. sp: the stack

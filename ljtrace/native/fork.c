@@ -14,6 +14,7 @@
 #include "ljtrace/native/descriptor.h"
 #include "ljtrace/native/events.h"
 #include "ljtrace/native/lua_states.h"
+#include "ljtrace/native/resizes.h"
 #include "ljtrace/native/sample.h"
 #include "ljtrace/native/stack_sampler.h"
 
@@ -103,6 +104,7 @@ static bool begin_child(int socket)
         ;
     native_options.process = (uint32_t)getpid();
     native_events_anew();
+    native_resizes_anew();
     native_sample_forked();
     const bool begun = ready == RING_READY && native_ring_map(memfd);
     if (begun)

@@ -10,6 +10,8 @@
  */
 #define _GNU_SOURCE
 #include "ljtrace/native/heap.h"
+#include "ljtrace/native/alloc_patch.h"
+#include "ljtrace/native/calls.h"
 #include "ljtrace/native/events.h"
 #include "ljtrace/native/sample.h"
 #include "ljtrace/native/lua_stack.h"
@@ -110,6 +112,13 @@ void native_heap_begin(void)
     is_ready();
 }
 
+void native_heap_patched(void)
+{
+    void **real = (void **)&s_real;
+    for (size_t i = 0; i < sizeof s_real / sizeof *real; i++)
+        real[i] = alloc_patch_original(real[i]);
+}
+
 bool native_operator_begins(uint32_t how)
 {
     const bool outermost = !s_how;
@@ -123,7 +132,7 @@ void native_operator_ends(void)
     s_how = 0;
 }
 
-static uint32_t how_of(enum mt_how how)
+uint32_t native_operator_how(uint32_t how)
 {
     const uint32_t chosen = s_how ? s_how : how;
     s_how = 0;
@@ -133,14 +142,16 @@ static uint32_t how_of(enum mt_how how)
 /* The countdown passes over nothing, and no block is lacking, before the real functions are known. */
 NATIVE_PUBLIC void *malloc(size_t size)
 {
+    if (NATIVE_IS_INNER)
+        return s_real.malloc(size);
     if (native_sample_passes(size)) {
         s_how = 0;
-        return s_real.malloc(size);
+        return NATIVE_OUTERMOST(s_real.malloc(size));
     }
     if (!is_ready())
         return early_memory(size);
-    const uint32_t how = how_of(MT_HOW_MALLOC);
-    void *p = s_real.malloc(size);
+    const uint32_t how = native_operator_how(MT_HOW_MALLOC);
+    void *p = NATIVE_OUTERMOST(s_real.malloc(size));
     if (p)
         RECORD_NEW(how, p, size);
     return p;
@@ -151,9 +162,11 @@ NATIVE_PUBLIC void *calloc(size_t count, size_t size)
     if (!is_ready())
         return early_memory(count * size);
     size_t total;
-    if (__builtin_mul_overflow(count, size, &total) || native_sample_passes(total))
+    if (NATIVE_IS_INNER)
         return s_real.calloc(count, size);
-    void *p = s_real.calloc(count, size);
+    if (__builtin_mul_overflow(count, size, &total) || native_sample_passes(total))
+        return NATIVE_OUTERMOST(s_real.calloc(count, size));
+    void *p = NATIVE_OUTERMOST(s_real.calloc(count, size));
     if (p)
         RECORD_NEW(MT_HOW_CALLOC, p, total);
     return p;
@@ -163,10 +176,14 @@ NATIVE_PUBLIC void free(void *p)
 {
     if (!p || is_early(p) || !is_ready())
         return;
-    const uint32_t how = how_of(MT_HOW_MALLOC);
+    if (NATIVE_IS_INNER) {
+        s_real.free(p);
+        return;
+    }
+    const uint32_t how = native_operator_how(MT_HOW_MALLOC);
     if (!native_sample_lacks((uint64_t)p))
         RECORD_FREE(how, p);
-    s_real.free(p);
+    (void)NATIVE_OUTERMOST((s_real.free(p), 0));
 }
 
 /* What realloc(p, size) has done: it has returned q. */
@@ -174,21 +191,22 @@ static struct native_event resized(void *p, size_t size, void *q, bool chosen)
 {
     if (!q)
         return (struct native_event){NATIVE_FREE, .how = MT_HOW_MALLOC, .addr = (uint64_t)p};
-    return (struct native_event){NATIVE_RESIZE, MT_HOW_MALLOC, (uint64_t)p, (uint64_t)q, size, chosen};
+    return (struct native_event){NATIVE_RESIZE,       .how = MT_HOW_MALLOC, .old = (uint64_t)p,
+                                 .addr = (uint64_t)q, .size = size,         .chosen = chosen};
 }
 
 /* The ring is locked until the block has its new place: another thread may get the old one at once. */
 static void *resize(void *p, size_t size, bool chosen, const struct native_registers *here)
 {
     bool deferred;
-    struct native_taken *t = native_event_begin(here, &deferred);
+    struct native_taken *t = native_event_begin(here, 0, &deferred);
     const bool locked = t && !deferred && native_event_lock();
     if (locked)
         stack_sampler_lend();
-    void *q = s_real.realloc(p, size);
+    void *q = NATIVE_OUTERMOST(s_real.realloc(p, size));
     const int error = errno;
     if (locked) {
-        lua_stack_begin(&t->from);
+        lua_stack_begin(&t->from, 0);
         stack_sampler_return();
     }
     const bool failed = !q && size;
@@ -214,14 +232,16 @@ NATIVE_PUBLIC void *realloc(void *p, size_t size)
     }
     if (!is_ready())
         return p ? NULL : early_memory(size);
+    if (NATIVE_IS_INNER)
+        return s_real.realloc(p, size);
     if (p && native_is_on()) {
         const bool chosen = native_sample_chooses(size);
         if (!chosen && native_sample_lacks((uint64_t)p))
-            return s_real.realloc(p, size);
+            return NATIVE_OUTERMOST(s_real.realloc(p, size));
         const struct native_registers here = NATIVE_HERE;
         return resize(p, size, chosen, &here);
     }
-    void *q = s_real.realloc(p, size);
+    void *q = NATIVE_OUTERMOST(s_real.realloc(p, size));
     if (q && !p)
         RECORD_NEW(MT_HOW_MALLOC, q, size);
     return q;
@@ -234,13 +254,17 @@ NATIVE_PUBLIC void *reallocarray(void *p, size_t count, size_t size)
         errno = ENOMEM;
         return NULL;
     }
+    if (NATIVE_IS_INNER)
+        return s_real.realloc(p, total);
     return realloc(p, total);
 }
 
 NATIVE_PUBLIC void *memalign(size_t align, size_t size)
 {
-    void *p = is_ready() && s_real.memalign ? s_real.memalign(align, size) : NULL;
-    const uint32_t how = how_of(MT_HOW_MEMALIGN);
+    if (NATIVE_IS_INNER)
+        return s_real.memalign(align, size);
+    void *p = is_ready() && s_real.memalign ? NATIVE_OUTERMOST(s_real.memalign(align, size)) : NULL;
+    const uint32_t how = native_operator_how(MT_HOW_MEMALIGN);
     if (p)
         RECORD_NEW(how, p, size);
     return p;
@@ -248,8 +272,10 @@ NATIVE_PUBLIC void *memalign(size_t align, size_t size)
 
 NATIVE_PUBLIC void *aligned_alloc(size_t align, size_t size)
 {
-    void *p = is_ready() && s_real.aligned_alloc ? s_real.aligned_alloc(align, size) : NULL;
-    const uint32_t how = how_of(MT_HOW_MEMALIGN);
+    if (NATIVE_IS_INNER)
+        return s_real.aligned_alloc(align, size);
+    void *p = is_ready() && s_real.aligned_alloc ? NATIVE_OUTERMOST(s_real.aligned_alloc(align, size)) : NULL;
+    const uint32_t how = native_operator_how(MT_HOW_MEMALIGN);
     if (p)
         RECORD_NEW(how, p, size);
     return p;
@@ -257,8 +283,13 @@ NATIVE_PUBLIC void *aligned_alloc(size_t align, size_t size)
 
 NATIVE_PUBLIC int posix_memalign(void **to, size_t align, size_t size)
 {
-    const int result = is_ready() && s_real.posix_memalign ? s_real.posix_memalign(to, align, size) : ENOMEM;
-    const uint32_t how = how_of(MT_HOW_MEMALIGN); /* libstdc++'s aligned operator new calls it since GCC 13 */
+    if (NATIVE_IS_INNER)
+        return s_real.posix_memalign(to, align, size);
+    const int result = is_ready() && s_real.posix_memalign
+                           ? NATIVE_OUTERMOST(s_real.posix_memalign(to, align, size))
+                           : ENOMEM;
+    const uint32_t how =
+        native_operator_how(MT_HOW_MEMALIGN); /* libstdc++'s aligned operator new calls it since GCC 13 */
     if (result == 0)
         RECORD_NEW(how, *to, size);
     return result;
@@ -266,7 +297,9 @@ NATIVE_PUBLIC int posix_memalign(void **to, size_t align, size_t size)
 
 NATIVE_PUBLIC void *valloc(size_t size)
 {
-    void *p = is_ready() && s_real.valloc ? s_real.valloc(size) : NULL;
+    if (NATIVE_IS_INNER)
+        return s_real.valloc(size);
+    void *p = is_ready() && s_real.valloc ? NATIVE_OUTERMOST(s_real.valloc(size)) : NULL;
     if (p)
         RECORD_NEW(MT_HOW_MEMALIGN, p, size);
     return p;
@@ -274,7 +307,9 @@ NATIVE_PUBLIC void *valloc(size_t size)
 
 NATIVE_PUBLIC void *pvalloc(size_t size)
 {
-    void *p = is_ready() && s_real.pvalloc ? s_real.pvalloc(size) : NULL;
+    if (NATIVE_IS_INNER)
+        return s_real.pvalloc(size);
+    void *p = is_ready() && s_real.pvalloc ? NATIVE_OUTERMOST(s_real.pvalloc(size)) : NULL;
     const size_t pages = size ? (size + PAGE - 1) / PAGE * PAGE : PAGE;
     if (p)
         RECORD_NEW(MT_HOW_MEMALIGN, p, pages);

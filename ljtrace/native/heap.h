@@ -10,10 +10,14 @@
 
 /* Find the functions that are replaced, if that was not done yet. */
 void native_heap_begin(void);
+/* Functions were patched (alloc_patch.h): those that are replaced are called without the patch. */
+void native_heap_patched(void);
 
 /* An operator begins: the next block that this thread allocates or frees is of this kind, enum mt_how. Returns false if
  * another operator has called this one; then only the other one ends. */
 bool native_operator_begins(uint32_t how);
 void native_operator_ends(void);
+/* The kind of the block that a function of this kind makes or frees, an operator's if one is running. */
+uint32_t native_operator_how(uint32_t how);
 
 #endif

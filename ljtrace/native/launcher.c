@@ -80,6 +80,20 @@ static bool time_of(const char *text, unsigned long long *nanoseconds)
     return *nanoseconds >= SHORTEST_SAMPLE;
 }
 
+/* Add a prefix to the list. It is part of names of C or C++ or Rust, which have no comma and no colon. */
+static const char *add_prefix(struct launcher_options *o, const char *prefix)
+{
+    size_t commas = 0, used = strlen(o->prefixes);
+    for (const char *at = o->prefixes; *at; at++)
+        commas += *at == ',';
+    if (!*prefix || strpbrk(prefix, ",:"))
+        return "--alloc-prefix takes the beginning of a function's name, such as je_";
+    if (commas == LAUNCHER_PREFIXES || used + strlen(prefix) + 2 > sizeof o->prefixes)
+        return "--alloc-prefix was given too often: 16 prefixes are possible, of 240 characters in all";
+    stpcpy(stpcpy(o->prefixes + used, prefix), ",");
+    return NULL;
+}
+
 const char *launcher_option(struct launcher_options *o, const char *name, const char *value)
 {
     if (strcmp(name, "out") == 0) {
@@ -90,6 +104,8 @@ const char *launcher_option(struct launcher_options *o, const char *name, const 
         o->depth = value;
         return launcher_is_number(value, 0, MOST_DEPTH) ? NULL : "--stack-depth takes a number from 0 to 500";
     }
+    if (strcmp(name, "alloc-prefix") == 0)
+        return add_prefix(o, value);
     if (strcmp(name, "compress") == 0) {
         o->level = value;
         return launcher_is_number(value, 1, 19) ? NULL : "--compress takes a number from 1 to 19";

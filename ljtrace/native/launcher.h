@@ -18,23 +18,28 @@
 /* The exit status of these commands if they fail themselves, as that of env and nohup. */
 enum { LAUNCHER_FAILED = 125 };
 
+/* The longest list of prefixes, and the most. */
+enum { LAUNCHER_PREFIX_BYTES = 256, LAUNCHER_PREFIXES = 16 };
+
 /* The options of both commands; values of NULL are not set. */
 struct launcher_options {
     const char *out, *depth, *level, *max_size, *keep, *when_full;
     const char *sample_mean, *sample_seed; /* 0 = all is recorded; 0 = any */
     unsigned long long stacks; /* nanoseconds from one sample of the stacks to the next; 0 = none */
+    char prefixes[LAUNCHER_PREFIX_BYTES]; /* of names of allocation functions, with a comma after each */
 };
 #define LAUNCHER_DEFAULTS                                                                                    \
     {                                                                                                        \
-        "ljtrace.%p.ljt", "200", "1", "0", "first", "wait", "0", "0", 0                                      \
+        "ljtrace.%p.ljt", "200", "1", "0", "first", "wait", "0", "0", 0, ""                                  \
     }
 
 /* Their entries in the table for getopt_long, each with the value `value`, and the lines of the help text. */
 #define LAUNCHER_OPTIONS(value)                                                                              \
     {"out", required_argument, NULL, value}, {"stack-depth", required_argument, NULL, value},                \
         {"compress", required_argument, NULL, value}, {"max-size", required_argument, NULL, value},          \
-        {"keep", required_argument, NULL, value}, {"when-full", required_argument, NULL, value},             \
-        {"sample-stacks", required_argument, NULL, value}, {"sample", optional_argument, NULL, value},       \
+        {"alloc-prefix", required_argument, NULL, value}, {"keep", required_argument, NULL, value},          \
+        {"when-full", required_argument, NULL, value}, {"sample-stacks", required_argument, NULL, value},    \
+        {"sample", optional_argument, NULL, value},                                                          \
     {                                                                                                        \
         "sample-seed", required_argument, NULL, value                                                        \
     }
@@ -45,6 +50,8 @@ struct launcher_options {
     "  --compress=N       zstd level of the file, 1 to 19 (1)\n"                                             \
     "  --max-size=SIZE    end the recording at this size of the file, such as 500m or 2g\n"                  \
     "  --keep=first|last  which part of a longer recording is kept at --max-size (first)\n"                  \
+    "  --alloc-prefix=PREFIX  record PREFIXmalloc, PREFIXfree and their relatives, too, which an\n"          \
+    "                     allocator in the program or a library has; can be repeated\n"                      \
     "  --when-full=wait|drop  what the program does while the recorder cannot write as fast as it\n"         \
     "                     allocates: wait, or go on unrecorded; steve then says what is missing (wait)\n"    \
     "  --sample[=SIZE]    record a sample: of each SIZE bytes that are allocated, one on average\n"          \

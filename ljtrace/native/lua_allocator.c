@@ -2,7 +2,7 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The function's entry is patched (lua_patch.h), so LuaJIT's own allocator remains the one that lua_getallocf returns and
+ * The function's entry is patched (code_patch.h), so LuaJIT's own allocator remains the one that lua_getallocf returns and
  * lua_close compares, and the blocks from before a state is known are recorded like all others. What an event is, is
  * decided by the code that the Valgrind tool uses, too: ljtrace/tool/luajit/heap/allocator.c.
  *
@@ -15,7 +15,7 @@
 #include "ljtrace/native/lua_allocator.h"
 #include "ljtrace/native/host/registers.h"
 #include "ljtrace/native/lua_event.h"
-#include "ljtrace/native/lua_patch.h"
+#include "ljtrace/native/code_patch.h"
 #include "ljtrace/native/native.h"
 #include "ljtrace/native/sample.h"
 #include "ljtrace/native/stack_sampler.h"
@@ -35,7 +35,7 @@ enum { CLOSES = 1, SETTLES = 2 };
 
 /* A watched function; patch comes first. */
 struct watched {
-    struct lua_patch patch;
+    struct code_patch patch;
     bool is_own;
 };
 
@@ -296,9 +296,9 @@ void lua_allocator_watch(void *function, enum lua_allocator whose, uint32_t imag
     if (i < s_count || i == MOST_FUNCTIONS)
         return;
     struct watched *w = &s_watched[s_count++];
-    w->patch = (struct lua_patch){.function = function, .image = image};
+    w->patch = (struct code_patch){.function = function, .image = image};
     w->is_own = whose == LUA_ALLOCATOR_OWN;
-    const char *why = lua_patch(&w->patch, w->is_own ? (void *)entry_own : (void *)entry);
+    const char *why = code_patch(&w->patch, w->is_own ? (void *)entry_own : (void *)entry);
     if (why)
         VG_(umsg)("ljtrace: the blocks of a Lua allocator function are not recorded: %s\n", why);
 }

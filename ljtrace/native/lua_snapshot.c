@@ -20,7 +20,7 @@ const char *lua_snapshot(const char *name)
     if (native_sample_mean)
         return "no snapshots are taken in a sample of the blocks";
     host_set_time();
-    lua_stack_begin(&here);
+    lua_stack_begin(&here, 0);
     struct lt_vm *vm = lt_vm_first() ? lt_vm_running(VG_(get_running_tid)()) : NULL;
     return vm && lt_snapshot_of(vm, name)
                ? NULL

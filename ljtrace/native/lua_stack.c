@@ -13,20 +13,20 @@
 #include "memtrace/memtrace.h"
 #include "pub_tool_threadstate.h"
 
-void lua_stack_begin(const struct native_registers *from)
+void lua_stack_begin(const struct native_registers *from, uint64_t function)
 {
-    host_at_entry = False;
-    host_registers.guest_RIP = from->ip;
-    host_registers.guest_RSP = from->sp;
+    host_at_entry = function != 0;
+    host_registers.guest_RIP = function ? function : from->ip;
+    host_registers.guest_RSP = function ? from->sp - sizeof(uint64_t) : from->sp;
     host_registers.guest_RBP = from->bp;
 }
 
-bool lua_stack_take(const struct native_registers *from, struct raw_stack *stack)
+bool lua_stack_take(const struct native_registers *from, uint64_t function, struct raw_stack *stack)
 {
     TABLE(struct lt_stack, taken, 1);
     if (!lt_vm_first())
         return false;
-    lua_stack_begin(from);
+    lua_stack_begin(from, function);
     struct lt_vm *vm = lt_vm_running(VG_(get_running_tid)());
     if (!vm)
         return false;

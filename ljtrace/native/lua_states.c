@@ -2,12 +2,13 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The functions that create and close states are patched in whatever object they are (lua_patch.h). As under Valgrind
+ * The functions that create and close states are patched in whatever object they are (code_patch.h). As under Valgrind
  * (ljtrace/preload/lua_states.c), each LuaJIT is probed before its first state: a scratch state shows its allocator and
  * where this build keeps its state.
  */
 #include "ljtrace/native/lua_states.h"
 #include "ljtrace/calibrate/lua_calibrate.h"
+#include "ljtrace/native/alloc_patch.h"
 #include "ljtrace/native/got.h"
 #include "ljtrace/native/host/images.h"
 #include "ljtrace/native/host/symbols.h"
@@ -15,7 +16,7 @@
 #include "ljtrace/native/lua_event.h"
 #include "ljtrace/native/lua_find.h"
 #include "ljtrace/native/lua_misc.h"
-#include "ljtrace/native/lua_patch.h"
+#include "ljtrace/native/code_patch.h"
 #include "ljtrace/native/lua_steps.h"
 #include "ljtrace/native/stack_sampler.h"
 #include "ljtrace/protocol/table.h"
@@ -50,7 +51,7 @@ struct image {
 enum { MOST_PATCHES = 4 * LUA_MAX_IMAGES + 1 };
 
 LASTING_TABLE(struct image, s_images, LUA_MAX_IMAGES); /* index: the number - 1 */
-LASTING_TABLE(struct lua_patch, s_patches, MOST_PATCHES);
+LASTING_TABLE(struct code_patch, s_patches, MOST_PATCHES);
 static uint32_t s_patch_count;
 static int s_lock;
 NATIVE_THREAD_LOCAL bool t_probing;
@@ -228,7 +229,7 @@ static void begin_state(void *L, const struct image *image)
     lua_misc_add(L);
 }
 
-static void *on_new_state(void *f, void *ud, void *unused, void *unused2, const struct lua_patch *p)
+static void *on_new_state(void *f, void *ud, void *unused, void *unused2, const struct code_patch *p)
 {
     void *(*original)(void *f, void *ud) = (void *(*)(void *, void *))p->original;
     (void)unused, (void)unused2;
@@ -244,7 +245,7 @@ static void *on_new_state(void *f, void *ud, void *unused, void *unused2, const 
 }
 
 static void *on_new_own_state(void *unused, void *unused2, void *unused3, void *unused4,
-                              const struct lua_patch *p)
+                              const struct code_patch *p)
 {
     void *(*original)(void) = (void *(*)(void))p->original;
     (void)unused, (void)unused2, (void)unused3, (void)unused4;
@@ -258,7 +259,7 @@ static void *on_new_own_state(void *unused, void *unused2, void *unused3, void *
     return L;
 }
 
-static void on_set_allocator(void *L, void *f, void *ud, void *unused, const struct lua_patch *p)
+static void on_set_allocator(void *L, void *f, void *ud, void *unused, const struct code_patch *p)
 {
     void (*original)(void *L, void *f, void *ud) = (void (*)(void *, void *, void *))p->original;
     void *old = NULL;
@@ -281,7 +282,7 @@ static void on_set_allocator(void *L, void *f, void *ud, void *unused, const str
 
 /* LuaJIT's own allocator unmaps its memory with all blocks that are left. Any other allocator is called to free each
  * block, and may serve other states too. */
-static void on_close(void *L, void *unused, void *unused2, void *unused3, const struct lua_patch *p)
+static void on_close(void *L, void *unused, void *unused2, void *unused3, const struct code_patch *p)
 {
     void (*original)(void *L) = (void (*)(void *))p->original;
     void *ud = NULL;
@@ -324,9 +325,9 @@ static const char *patch(void *function, void *wrapper)
 {
     if (s_patch_count == MOST_PATCHES)
         return "there are too many";
-    struct lua_patch *p = &s_patches[s_patch_count];
+    struct code_patch *p = &s_patches[s_patch_count];
     p->function = function;
-    const char *why = lua_patch(p, wrapper);
+    const char *why = code_patch(p, wrapper);
     if (!why)
         s_patch_count++;
     return why;
@@ -363,7 +364,7 @@ static void forget_patches(uint64_t from, uint64_t to)
 
 /* The dynamic linker calls this function for debuggers when it has loaded or unloaded objects. */
 static void on_objects_changed(void *unused, void *unused2, void *unused3, void *unused4,
-                               const struct lua_patch *p)
+                               const struct code_patch *p)
 {
     const int error = errno;
     (void)unused, (void)unused2, (void)unused3, (void)unused4;
@@ -383,6 +384,7 @@ static void on_objects_changed(void *unused, void *unused2, void *unused3, void 
             }
         lua_event_end();
     }
+    alloc_patch_objects_changed();
     look();
     errno = error;
 }

@@ -12,7 +12,7 @@
 #include "ljtrace/native/code_objects.h"
 #include "ljtrace/native/eh_frame.h"
 #include "ljtrace/native/lua_event.h"
-#include "ljtrace/native/lua_patch.h"
+#include "ljtrace/native/code_patch.h"
 #include "ljtrace/tool/luajit/jit/recorder.h"
 #include <stddef.h>
 #include <string.h>
@@ -25,7 +25,7 @@ struct code {
     uint64_t begin, end;
 };
 
-static struct lua_patch s_patches[LUA_MAX_IMAGES];
+static struct code_patch s_patches[LUA_MAX_IMAGES];
 
 /* -- the patched function -- */
 
@@ -43,7 +43,7 @@ __attribute__((used)) static void on_compiler(void *L, void *unused, uint64_t co
     lua_event_end();
 }
 
-_Static_assert(offsetof(struct lua_patch, original) == 8, "this number is in the code below");
+_Static_assert(offsetof(struct code_patch, original) == 8, "this number is in the code below");
 
 /* Call on_compiler and go on to the original function, whose arguments are unchanged. */
 /* clang-format off */
@@ -122,7 +122,7 @@ static int on_record(void *L)
 /* Patch the function, if that was not done in an earlier recording. */
 static const char *patch(void *function)
 {
-    struct lua_patch *free_one = NULL;
+    struct code_patch *free_one = NULL;
     for (uint32_t i = 0; i < LUA_MAX_IMAGES; i++) {
         if (s_patches[i].function == function)
             return NULL;
@@ -132,7 +132,7 @@ static const char *patch(void *function)
     if (!free_one)
         return "there are too many";
     free_one->function = function;
-    const char *why = lua_patch(free_one, (void *)entry);
+    const char *why = code_patch(free_one, (void *)entry);
     if (why)
         free_one->function = NULL;
     return why;

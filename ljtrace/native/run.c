@@ -130,9 +130,10 @@ static bool set_environment(const struct run *r, const char *library, int memfd)
 {
     const char *former = getenv("LD_PRELOAD");
     char *variable, *preload;
-    return asprintf(&variable, "%d:%s:%d:%s:%s:%llu:%d:%s%s", memfd, r->launcher.options.depth, r->forks,
+    return asprintf(&variable, "%d:%s:%d:%s:%s:%llu:%d:%s:%s%s", memfd, r->launcher.options.depth, r->forks,
                     r->launcher.options.sample_mean, r->launcher.options.sample_seed,
-                    r->launcher.options.stacks, r->lua_api, former ? "=" : "-", former ? former : "") >= 0 &&
+                    r->launcher.options.stacks, r->lua_api, r->launcher.options.prefixes, former ? "=" : "-",
+                    former ? former : "") >= 0 &&
            asprintf(&preload, "%s%s%s", library, former ? ":" : "", former ? former : "") >= 0 &&
            setenv(NATIVE_VARIABLE, variable, 1) == 0 && setenv("LD_PRELOAD", preload, 1) == 0;
 }

@@ -7,11 +7,13 @@
 #define _GNU_SOURCE
 #include "ljtrace/native/session.h"
 #include "config.h"
+#include "ljtrace/native/alloc_patch.h"
 #include "ljtrace/native/events.h"
 #include "ljtrace/native/got.h"
 #include "ljtrace/native/heap.h"
 #include "ljtrace/native/lua_stack.h"
 #include "ljtrace/native/lua_states.h"
+#include "ljtrace/native/resizes.h"
 #include "ljtrace/native/sample.h"
 #include "ljtrace/native/stack_sampler.h"
 #include "ljtrace/protocol/table.h"
@@ -262,12 +264,14 @@ bool native_begin(int memfd, bool attached, uint64_t mean, uint64_t seed)
     if (!(attached ? native_ring_attach(memfd) : native_ring_map(memfd) && native_ring_lock()))
         return false;
     native_events_restart();
+    native_resizes_anew();
     native_stacks_restart();
     native_heap_begin();
     native_sample_begin(mean, seed);
     put_facts(attached);
     native_name(RAW_CUT);
     native_ring_unlock();
+    alloc_patch_begin();
     lua_states_init();
     stack_sampler_begin(native_options.stacks);
     if (!attached)
@@ -337,6 +341,7 @@ __attribute__((constructor)) static void begin(int argc, char **argv, char **env
     const uint64_t mean = strtoull(at + (*at == ':'), &at, 10), seed = strtoull(at + (*at == ':'), &at, 10);
     native_options.stacks = strtoull(at + (*at == ':'), &at, 10);
     native_options.lua_api = strtoul(at + (*at == ':'), &at, 10) != 0;
+    at = alloc_patch_prefixes(at + (*at == ':'), ':');
     char *former = at + (*at == ':');
     restore_preload(environment, former);
     forget_variable(environment, NATIVE_VARIABLE);

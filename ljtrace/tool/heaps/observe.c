@@ -13,6 +13,7 @@
 #include "ljtrace/tool/base/options.h"
 #include "ljtrace/tool/base/raw_syscalls.h"
 #include "ljtrace/tool/heaps/malloc.h"
+#include "ljtrace/protocol/alloc_functions.h"
 #include "ljtrace/tool/luajit/heap/allocator.h"
 #include "ljtrace/tool/luajit/stack/stack.h"
 #include "ljtrace/tool/ring/block_filter.h"
@@ -46,116 +47,12 @@ enum {
 };
 #define NOWHERE (~(Addr)0)
 
-/* -- the functions, by name ------------------------------------------------------------------------------ */
-
-enum action {
-    NOTHING,
-    WITHIN,         /* internal to the allocator: what it frees was never given out */
-    MAKE,           /* (size, ...) */
-    MAKE_SECOND,    /* (alignment, size) */
-    MAKE_COUNT,     /* (count, size, ...) */
-    MAKE_AT,        /* (&block, alignment, size); returns 0 on success */
-    RESIZE,         /* (block, size, ...) */
-    RESIZE_OR_FREE, /* the same; frees the block on failure */
-    RESIZE_COUNT,   /* (block, count, size) */
-    RESIZE_FOURTH,  /* (block, old size, alignment, size) */
-    RESIZE_HERE,    /* (block, size, ...); returns the block's new size */
-    FREE            /* (block, ...) */
-};
-
-struct function {
-    const HChar *name;
-    enum action action;
-    UInt how;
-};
-
-/* What each shape of ljtrace/protocol/alloc_functions.def does. */
-#define DOES_SIZE MAKE, MT_HOW_MALLOC
-#define DOES_SIZE_ZERO MAKE, MT_HOW_CALLOC
-#define DOES_SIZE_ALIGN MAKE, MT_HOW_MEMALIGN
-#define DOES_SIZE_ALIGN_ZERO MAKE, MT_HOW_CALLOC
-#define DOES_ALIGN_SIZE MAKE_SECOND, MT_HOW_MEMALIGN
-#define DOES_PAGES MAKE, MT_HOW_MEMALIGN
-#define DOES_WHOLE_PAGES MAKE, MT_HOW_MEMALIGN
-#define DOES_POSIX MAKE_AT, MT_HOW_MEMALIGN
-#define DOES_COUNT MAKE_COUNT, MT_HOW_MALLOC
-#define DOES_COUNT_ZERO MAKE_COUNT, MT_HOW_CALLOC
-#define DOES_COUNT_ALIGN_ZERO MAKE_COUNT, MT_HOW_CALLOC
-#define DOES_NEW MAKE, MT_HOW_CXX_NEW
-#define DOES_NEW_ALIGNED MAKE, MT_HOW_CXX_NEW
-#define DOES_NEW_ARRAY MAKE, MT_HOW_CXX_NEW_ARRAY
-#define DOES_NEW_ARRAY_ALIGNED MAKE, MT_HOW_CXX_NEW_ARRAY
-#define DOES_MALLOCX MAKE, MT_HOW_MALLOC
-#define DOES_RESIZE RESIZE, MT_HOW_REALLOC
-#define DOES_RESIZE_ZERO RESIZE, MT_HOW_REALLOC
-#define DOES_RESIZE_ALIGN RESIZE, MT_HOW_REALLOC
-#define DOES_RALLOCX RESIZE, MT_HOW_REALLOC
-#define DOES_RESIZE_OR_FREE RESIZE_OR_FREE, MT_HOW_REALLOC
-#define DOES_RESIZE_COUNT RESIZE_COUNT, MT_HOW_REALLOC
-#define DOES_RESIZE_COUNT_ZERO RESIZE_COUNT, MT_HOW_REALLOC
-#define DOES_XALLOCX RESIZE_HERE, MT_HOW_REALLOC
-#define DOES_FREE FREE, MT_HOWS
-#define DOES_FREE_2 FREE, MT_HOWS
-#define DOES_FREE_3 FREE, MT_HOWS
-#define DOES_USABLE NOTHING, 0
-#define DOES_USABLE_2 NOTHING, 0
-#define DOES_NALLOCX NOTHING, 0
-#define FUNCTION(class, name, shape, family) {#name, DOES_##shape},
-
-static const struct function s_functions[] = {
-    {"malloc", MAKE, MT_HOW_MALLOC},
-    {"calloc", MAKE_COUNT, MT_HOW_CALLOC},
-    {"realloc", RESIZE, MT_HOW_REALLOC},
-    {"free", FREE, MT_HOW_MALLOC},
-    {"cfree", FREE, MT_HOW_MALLOC},
-    {"memalign", MAKE_SECOND, MT_HOW_MEMALIGN},
-    {"aligned_alloc", MAKE_SECOND, MT_HOW_MEMALIGN},
-    {"posix_memalign", MAKE_AT, MT_HOW_MEMALIGN},
-    {"valloc", MAKE, MT_HOW_MEMALIGN},
-    {"__malloc_arena_thread_freeres", WITHIN, 0},
-    {"__rust_alloc", MAKE, MT_HOW_MALLOC},
-    {"__rust_alloc_zeroed", MAKE, MT_HOW_CALLOC},
-    {"__rust_realloc", RESIZE_FOURTH, MT_HOW_REALLOC},
-    {"__rust_dealloc", FREE, MT_HOWS},
-    {"_Znwm", MAKE, MT_HOW_CXX_NEW},
-    {"_ZnwmRKSt9nothrow_t", MAKE, MT_HOW_CXX_NEW},
-    {"_ZnwmSt11align_val_t", MAKE, MT_HOW_CXX_NEW},
-    {"_ZnwmSt11align_val_tRKSt9nothrow_t", MAKE, MT_HOW_CXX_NEW},
-    {"_Znam", MAKE, MT_HOW_CXX_NEW_ARRAY},
-    {"_ZnamRKSt9nothrow_t", MAKE, MT_HOW_CXX_NEW_ARRAY},
-    {"_ZnamSt11align_val_t", MAKE, MT_HOW_CXX_NEW_ARRAY},
-    {"_ZnamSt11align_val_tRKSt9nothrow_t", MAKE, MT_HOW_CXX_NEW_ARRAY},
-    {"_ZdlPv", FREE, MT_HOW_CXX_NEW},
-    {"_ZdlPvm", FREE, MT_HOW_CXX_NEW},
-    {"_ZdlPvRKSt9nothrow_t", FREE, MT_HOW_CXX_NEW},
-    {"_ZdlPvSt11align_val_t", FREE, MT_HOW_CXX_NEW},
-    {"_ZdlPvmSt11align_val_t", FREE, MT_HOW_CXX_NEW},
-    {"_ZdlPvSt11align_val_tRKSt9nothrow_t", FREE, MT_HOW_CXX_NEW},
-    {"_ZdaPv", FREE, MT_HOW_CXX_NEW_ARRAY},
-    {"_ZdaPvm", FREE, MT_HOW_CXX_NEW_ARRAY},
-    {"_ZdaPvRKSt9nothrow_t", FREE, MT_HOW_CXX_NEW_ARRAY},
-    {"_ZdaPvSt11align_val_t", FREE, MT_HOW_CXX_NEW_ARRAY},
-    {"_ZdaPvmSt11align_val_t", FREE, MT_HOW_CXX_NEW_ARRAY},
-    {"_ZdaPvSt11align_val_tRKSt9nothrow_t", FREE, MT_HOW_CXX_NEW_ARRAY},
-#include "ljtrace/protocol/alloc_functions.def"
-};
-enum { FUNCTIONS = sizeof s_functions / sizeof *s_functions };
-
-/* The function of this name; NULL = none. */
-static const struct function *by_name(const HChar *name)
-{
-    for (UInt i = 0; i < FUNCTIONS; i++)
-        if (VG_(strcmp)(s_functions[i].name, name) == 0)
-            return &s_functions[i];
-    return NULL;
-}
-
 /* The function with the longest name that is the end of this one; NULL = none. */
-static const struct function *by_ending(const HChar *name)
+static const struct alloc_function *by_ending(const HChar *name)
 {
-    const struct function *found = NULL;
+    const struct alloc_function *found = NULL;
     for (; *name && !found; name++)
-        found = by_name(name);
+        found = alloc_by_name(name);
     return found;
 }
 
@@ -166,8 +63,8 @@ static const struct function *by_ending(const HChar *name)
 struct named {
     const HChar *text;
     Bool is_pattern;
-    const struct function *as; /* of a pattern with =NAME */
-    Bool found;                /* a function was found that it names */
+    const struct alloc_function *as; /* of a pattern with =NAME */
+    Bool found;                      /* a function was found that it names */
 };
 static struct named s_named[MOST_NAMES];
 static UInt s_names;
@@ -191,10 +88,10 @@ static Bool add_pattern(const HChar *pattern)
     const HChar *equals = VG_(strrchr)(pattern, '=');
     if (!equals)
         return add_name(pattern, True);
-    const struct function *as = by_name(equals + 1);
+    const struct alloc_function *as = alloc_by_name(equals + 1);
     HChar *copy = VG_(strdup)("ljtrace.observe", pattern);
     copy[equals - pattern] = 0;
-    if (!as || as->action == NOTHING || !add_name(copy, True))
+    if (!as || as->action == ALLOC_NOTHING || !add_name(copy, True))
         return False;
     s_named[s_names - 1].as = as;
     return True;
@@ -233,7 +130,7 @@ static Bool is_static(Int fd)
 struct entry {
     struct entry *next;
     UWord addr;
-    const struct function *function;
+    const struct alloc_function *function;
     UInt heap; /* 0: the C heap; OBSERVED_HEAP; else the index of a prefix + 1 */
 };
 
@@ -243,53 +140,28 @@ static UInt s_scans;
 static Bool s_new_objects = True;
 static Bool s_any_symbols;
 
-/* The plain name of a function. Older Rust compilers give allocation functions plain names, __rust_alloc;
- * newer ones mangle them as functions of a crate __rustc: _RNvCs2pZ_7___rustc12___rust_alloc. */
-static const HChar *plain_name(const HChar *name)
-{
-    static const HChar crate[] = "7___rustc";
-    const HChar *at = VG_(strncmp)(name, "_RNv", 4) == 0 ? VG_(strstr)(name, crate) : NULL;
-    if (!at)
-        return name;
-    at += sizeof crate - 1;
-    while (VG_(isdigit)(*at))
-        at++;
-    return *at == '_' ? at + 1 : name;
-}
-
-/* The function of a name with a prefix. If the whole name is a known one, as __rust_realloc, it says more
- * than the part after the prefix. */
-static const struct function *behind_prefix(const HChar *name, const HChar *prefix)
-{
-    SizeT n = VG_(strlen)(prefix);
-    if (VG_(strncmp)(prefix, name, n) != 0)
-        return NULL;
-    const struct function *f = by_name(name);
-    return f ? f : by_name(name + n);
-}
-
 /* The function that this symbol means, if it is to be observed, and its heap. */
-static const struct function *wanted_as(const HChar *name, UInt *heap)
+static const struct alloc_function *wanted_as(const HChar *name, UInt *heap)
 {
-    const HChar *plain = plain_name(name);
-    const struct function *f = s_static ? by_name(plain) : NULL;
+    const HChar *plain = alloc_plain_name(name);
+    const struct alloc_function *f = s_static ? alloc_by_name(plain) : NULL;
     *heap = 0;
     for (UInt i = 0; !f && i < s_names; i++) {
         const struct named *w = &s_named[i];
         *heap = w->is_pattern ? OBSERVED_HEAP : i + 1;
         if (!w->is_pattern)
-            f = behind_prefix(plain, w->text);
+            f = alloc_by_prefix(plain, w->text);
         else if (VG_(string_match)(w->text, name) || VG_(string_match)(w->text, plain))
             f = w->as ? w->as : by_ending(name);
         s_named[i].found |= f != NULL;
     }
-    return f && f->action != NOTHING ? f : NULL;
+    return f && f->action != ALLOC_NOTHING ? f : NULL;
 }
 
 static void note(const HChar *name, Addr at)
 {
     UInt heap;
-    const struct function *f = wanted_as(name, &heap);
+    const struct alloc_function *f = wanted_as(name, &heap);
     if (!f || VG_(HT_lookup)(s_entries, at))
         return;
     struct entry *e = VG_(malloc)("ljtrace.observe", sizeof *e);
@@ -439,17 +311,11 @@ void lt_observe_thread(ThreadId tid)
         expect_return(calls_of(tid));
 }
 
-static Bool may_move(const struct call *call)
-{
-    enum action a = call->entry.function->action;
-    return a == RESIZE || a == RESIZE_OR_FREE || a == RESIZE_COUNT || a == RESIZE_FOURTH;
-}
-
 /* End a call of the running thread. */
 static void end_call(struct call *call)
 {
     call->active = False;
-    s_resizing -= may_move(call);
+    s_resizing -= alloc_may_move(call->entry.function);
     RING_PUT(leave);
 }
 
@@ -524,7 +390,7 @@ static void give_up(Addr block)
 {
     for (ThreadId tid = 0; s_resizing && tid <= s_highest; tid++) {
         struct call *call = s_calls[tid] ? top_of(s_calls[tid]) : NULL;
-        if (call && call->active && may_move(call) && call->block == block) {
+        if (call && call->active && alloc_may_move(call->entry.function) && call->block == block) {
             put_free(call, MT_HOW_REALLOC);
             call->block = 0;
         }
@@ -550,42 +416,12 @@ static void put_resize(const struct call *call, Addr block)
     lt_put_resize(call->block, block, call->size, heap_of(call), how_of(call, MT_HOW_REALLOC), &call->stack);
 }
 
-static SizeT product(SizeT a, SizeT b)
-{
-    SizeT bytes;
-    return __builtin_mul_overflow(a, b, &bytes) ? 0 : bytes; /* the call will fail */
-}
-
 static void take_arguments(struct call *call, const VexGuestAMD64State *regs)
 {
-    Addr a = regs->guest_RDI, b = regs->guest_RSI, c = regs->guest_RDX;
-    switch (call->entry.function->action) {
-    case MAKE:
-        call->size = a;
-        break;
-    case MAKE_SECOND:
-        call->size = b;
-        break;
-    case MAKE_COUNT:
-        call->size = product(a, b);
-        break;
-    case MAKE_AT:
-        call->block = a;
-        call->size = c;
-        break;
-    case RESIZE_COUNT:
-        call->block = a;
-        call->size = product(b, c);
-        break;
-    case RESIZE_FOURTH:
-        call->block = a;
-        call->size = regs->guest_RCX;
-        break;
-    default:
-        call->block = a;
-        call->size = b;
-        break;
-    }
+    const struct alloc_call of = alloc_call_of(call->entry.function, regs->guest_RDI, regs->guest_RSI,
+                                               regs->guest_RDX, regs->guest_RCX);
+    call->block = of.block;
+    call->size = of.size;
 }
 
 void lt_observe_enter(const VexGuestAMD64State *regs)
@@ -600,9 +436,9 @@ void lt_observe_enter(const VexGuestAMD64State *regs)
         *call = (struct call){.active = True, .sp = sp, .entry = *entry, .interrupted = call->interrupted};
         take_arguments(call, regs);
         lt_take_own_stack(tid, &call->stack);
-        if (entry->function->action == FREE && call->block)
+        if (entry->function->action == ALLOC_FREE && call->block)
             put_free(call, entry->function->how);
-        s_resizing += may_move(call);
+        s_resizing += alloc_may_move(call->entry.function);
         RING_PUT(enter);
     }
     expect_return(c);
@@ -610,33 +446,34 @@ void lt_observe_enter(const VexGuestAMD64State *regs)
 
 static void record_resize(const struct call *call, Addr result)
 {
-    Bool frees = call->size == 0 || call->entry.function->action == RESIZE_OR_FREE;
+    const struct alloc_call of = {call->block, call->size};
     if (!call->block)
         put_new(call, result);
     else if (result)
         put_resize(call, result);
-    else if (frees)
+    else if (alloc_has_freed(call->entry.function, &of))
         put_free(call, MT_HOW_REALLOC);
 }
 
 static void record(const struct call *call, Addr result)
 {
     switch (call->entry.function->action) {
-    case MAKE:
-    case MAKE_SECOND:
-    case MAKE_COUNT:
+    case ALLOC_MAKE:
+    case ALLOC_MAKE_PAGES:
+    case ALLOC_MAKE_SECOND:
+    case ALLOC_MAKE_COUNT:
         put_new(call, result);
         break;
-    case MAKE_AT:
+    case ALLOC_MAKE_AT:
         put_new(call, (UInt)result == 0 ? lt_guest_number(call->block, sizeof(Addr)) : 0);
         break;
-    case RESIZE:
-    case RESIZE_OR_FREE:
-    case RESIZE_COUNT:
-    case RESIZE_FOURTH:
+    case ALLOC_RESIZE:
+    case ALLOC_RESIZE_OR_FREE:
+    case ALLOC_RESIZE_COUNT:
+    case ALLOC_RESIZE_FOURTH:
         record_resize(call, result);
         break;
-    case RESIZE_HERE:
+    case ALLOC_RESIZE_HERE:
         if (result >= call->size)
             put_resize(call, call->block);
         break;

@@ -1,4 +1,4 @@
-/* lua_patch.c - puts a jump to another function at the beginning of one of the program's.
+/* code_patch.c - puts a jump to another function at the beginning of one of the program's.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
@@ -6,7 +6,7 @@
  * adjusted; a short jump becomes a long one. If another instruction of the moved ones is relative, or if one of them is
  * the target of a jump among them, the function remains as it is.
  */
-#include "ljtrace/native/lua_patch.h"
+#include "ljtrace/native/code_patch.h"
 #include "ljtrace/native/kernel.h"
 #include <Zydis/Zydis.h>
 #include <string.h>
@@ -17,7 +17,8 @@ enum { JUMP = 5, SLOT = 128, ENTRY = 32, PAGE = 4096, LONGEST = 15 };
 enum { FARTHEST = 0x70000000, STEP = 0x10000 };
 enum { MAP_NOT_OVER_ANOTHER = 0x100000 /* MAP_FIXED_NOREPLACE */ };
 
-uint64_t lua_patch_interrupted;
+uint64_t code_patch_interrupted;
+static int s_lock;
 
 /* The page with moved code that was used last. */
 static uint8_t *s_page;
@@ -25,6 +26,7 @@ static uint32_t s_used;
 
 /* Moved instructions. */
 struct moved {
+    uint32_t first; /* bytes of the first original instruction */
     uint8_t code[SLOT - ENTRY];
     uint32_t bytes;
     uint8_t *at; /* where they will be */
@@ -169,6 +171,7 @@ static const char *move_all(struct moved *m)
         if (!move_one(m, &i, at))
             return "its first instructions cannot be moved";
         ended = ends_function(&i);
+        m->first = m->first ? m->first : i.length;
     }
     return NULL;
 }
@@ -184,7 +187,7 @@ static uint32_t write_jump(uint8_t *to, const void *target)
 
 /* In a slot: `mov p, %r8` and a jump to the wrapper; then, at ENTRY, the moved instructions and a jump to those that
  * follow them. */
-static bool write_slot(uint8_t *slot, const struct moved *m, const struct lua_patch *p, void *wrapper)
+static bool write_slot(uint8_t *slot, const struct moved *m, const struct code_patch *p, void *wrapper)
 {
     static const uint8_t load[] = {0x49, 0xb8};
     if (!protect(slot, SLOT, PROT_READ | PROT_WRITE | PROT_EXEC))
@@ -211,7 +214,7 @@ static bool write_entry(uint8_t *function, const uint8_t *slot)
     return protect(function, sizeof word, PROT_READ | PROT_EXEC);
 }
 
-const char *lua_patch(struct lua_patch *p, void *wrapper)
+static const char *patch(struct code_patch *p, void *wrapper)
 {
     uint8_t *function = p->function, *slot = new_slot(function);
     if (!slot)
@@ -220,10 +223,21 @@ const char *lua_patch(struct lua_patch *p, void *wrapper)
     const char *why = move_all(&m);
     if (why)
         return why;
-    if (lua_patch_interrupted > (uint64_t)function && lua_patch_interrupted < (uint64_t)function + m.taken)
+    if (code_patch_interrupted > (uint64_t)function && code_patch_interrupted < (uint64_t)function + m.taken)
         return "a thread is just executing its first instructions";
+    if (p->is_shared && (m.first < JUMP || ((uintptr_t)function & 7)))
+        return "another thread may be executing its first instructions";
     p->original = slot + ENTRY;
     if (!write_slot(slot, &m, p, wrapper) || !write_entry(function, slot))
         return "its memory cannot be changed";
     return NULL;
+}
+
+const char *code_patch(struct code_patch *p, void *wrapper)
+{
+    while (__atomic_exchange_n(&s_lock, 1, __ATOMIC_ACQUIRE))
+        ;
+    const char *why = patch(p, wrapper);
+    __atomic_store_n(&s_lock, 0, __ATOMIC_RELEASE);
+    return why;
 }
