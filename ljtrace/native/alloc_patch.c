@@ -43,7 +43,7 @@ struct watched {
 
 /* A function of the object that is being searched. */
 struct found {
-    uint64_t address;
+    uint64_t address, size;
     const struct alloc_function *does;
     uint32_t heap;
     uint8_t how;
@@ -256,30 +256,36 @@ static bool is_watched(uint64_t address)
 }
 
 /* A function of several names frees blocks of all kinds if its names differ in that. */
-static void note(uint64_t address, const struct alloc_function *f, uint32_t heap, bool is_of_file)
+static void note(uint64_t address, uint64_t size, const struct alloc_function *f, uint32_t heap,
+                 bool is_of_file)
 {
     struct found *known = found_at(address);
     if (known && known->does->action == f->action && known->how != f->how)
         known->how = f->action == ALLOC_FREE ? MT_HOWS : known->how < f->how ? known->how : f->how;
     if (!known && !is_watched(address) && s_found_count < MOST_FOUND)
-        s_found[s_found_count++] = (struct found){address, f, heap, f->how, is_of_file};
+        s_found[s_found_count++] = (struct found){address, size, f, heap, f->how, is_of_file};
 }
 
 /* -- by the symbols that it exports -- */
+
+static void note_exported(const struct search *search, const char *name, const struct alloc_function *f,
+                          uint32_t heap)
+{
+    const ElfW(Sym) *s = host_symbol_entry(search->object, name);
+    if (s)
+        note(search->object->l_addr + s->st_value, s->st_size, f, heap, false);
+}
 
 static void search_exported(const struct search *search)
 {
     char name[ALLOC_PREFIX_BYTES + 64];
     for (uint32_t i = 0; i < ALLOC_FUNCTIONS; i++) {
         const struct alloc_function *f = &alloc_functions[i];
-        void *function =
-            f->kind != ALLOC_NAMED && is_wanted(search, f) ? host_symbol(search->object, f->name) : NULL;
-        if (function)
-            note((uint64_t)function, f, 0, false);
+        if (f->kind != ALLOC_NAMED && is_wanted(search, f))
+            note_exported(search, f->name, f, 0);
         for (uint32_t p = 0; f->action != ALLOC_NOTHING && p < s_prefix_count; p++) {
             strcpy(stpcpy(name, s_prefixes[p].text), f->name);
-            if ((function = host_symbol(search->object, name)))
-                note((uint64_t)function, f, p + 1, false);
+            note_exported(search, name, f, p + 1);
         }
     }
 }
@@ -326,14 +332,14 @@ static void see_symbol(const struct file_symbol *s, void *any)
     const char *end = strchrnul(s->name, '@');
     const struct alloc_function *f = s->is_shared ? by_name(s->name, end) : NULL;
     if (f && f->kind != ALLOC_NAMED && is_wanted(search, f)) {
-        note(s->address, f, 0, true);
+        note(s->address, s->size, f, 0, true);
         return;
     }
     const char *plain = s_prefix_count ? alloc_plain_name(s->name) : NULL;
     for (uint32_t p = 0; p < s_prefix_count; p++) {
         f = alloc_by_prefix(plain, s_prefixes[p].text);
         if (f && f->action != ALLOC_NOTHING)
-            note(s->address, f, p + 1, true);
+            note(s->address, s->size, f, p + 1, true);
     }
 }
 
@@ -376,11 +382,12 @@ static void patch(const struct search *search, const struct found *f, const char
     struct watched *w = new_watched();
     const char *why = "there are too many";
     if (w) {
-        *w = (struct watched){{.function = (void *)f->address, .is_shared = !s_alone},
-                              f->does,
-                              search->object,
-                              f->heap,
-                              f->how};
+        *w = (struct watched){
+            {.function = (void *)f->address, .size = (uint32_t)f->size, .is_shared = !s_alone},
+            f->does,
+            search->object,
+            f->heap,
+            f->how};
         why = code_patch(&w->patch, (void *)entry);
     }
     if (why && w)
@@ -541,15 +548,26 @@ void alloc_patch_objects_changed(void)
     search_all();
 }
 
+void alloc_patch_put_facts(void)
+{
+    char list[ALLOC_PREFIX_BYTES], *at = list;
+    for (uint32_t i = 0; i < s_prefix_count; i++)
+        if (s_prefixes[i].is_wanted && (size_t)(at - list) + strlen(s_prefixes[i].text) + 2 < sizeof list)
+            at = stpcpy(stpcpy(at, at > list ? "," : ""), s_prefixes[i].text);
+    if (at > list)
+        native_put_fact("alloc_prefix", list);
+}
+
 void alloc_patch_end(void)
 {
     char text[NAME_BYTES];
     for (uint32_t i = 0; i < s_prefix_count; i++) {
-        if (s_prefixes[i].is_known || !s_prefixes[i].is_wanted)
+        if (s_prefixes[i].is_known || !s_prefixes[i].is_wanted || !native_ring_try_lock())
             continue;
         stpcpy(stpcpy(stpcpy(text, "--alloc-prefix="), s_prefixes[i].text),
                " names no allocation function that has a symbol in the program or its libraries");
         native_problem(text);
+        native_ring_unlock();
     }
 }
 

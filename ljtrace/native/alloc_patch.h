@@ -19,9 +19,11 @@ enum { ALLOC_PREFIXES = 16, ALLOC_PREFIX_BYTES = 256 /* of all, with a comma aft
 char *alloc_patch_prefixes(char *list, char end);
 /* A recording begins. Patch the functions of all objects. */
 void alloc_patch_begin(void);
+/* Write the facts about it. The ring is locked. */
+void alloc_patch_put_facts(void);
 /* Objects were loaded or unloaded. */
 void alloc_patch_objects_changed(void);
-/* It ends: report prefixes that no function has. */
+/* It ends: report prefixes that no function has. Not while this thread has locked the ring. */
 void alloc_patch_end(void);
 
 /* What a function did before it was patched; the function itself if it was not. */

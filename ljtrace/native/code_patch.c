@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * A jump needs five bytes. The instructions that contain these bytes are moved. An address relative to the instruction is
- * adjusted; a short jump becomes a long one. If another instruction of the moved ones is relative, or if one of them is
- * the target of a jump among them, the function remains as it is.
+ * adjusted; a short jump becomes a long one. If another instruction of the moved ones is relative, or if one of them but
+ * the first is the target of a jump, the function remains as it is.
  */
 #include "ljtrace/native/code_patch.h"
 #include "ljtrace/native/kernel.h"
@@ -14,6 +14,8 @@
 #include <sys/syscall.h>
 
 enum { JUMP = 5, SLOT = 128, ENTRY = 32, PAGE = 4096, LONGEST = 15 };
+/* Of a function of unknown size, SOME_CODE is looked at for jumps; of any function, MOST_CODE. */
+enum { SOME_CODE = 512, MOST_CODE = 16384 };
 enum { FARTHEST = 0x70000000, STEP = 0x10000 };
 enum { MAP_NOT_OVER_ANOTHER = 0x100000 /* MAP_FIXED_NOREPLACE */ };
 
@@ -32,6 +34,7 @@ struct moved {
     uint8_t *at; /* where they will be */
     const uint8_t *from;
     uint32_t taken; /* bytes of the original instructions */
+    bool ends;      /* the last of them ends the function */
 };
 
 static bool is_near(const uint8_t *a, const uint8_t *b)
@@ -99,11 +102,17 @@ static bool put_target(struct moved *m, const uint8_t *target)
     return distance == relative;
 }
 
+/* Is the target of a jump among the moved instructions? The first is where the function begins. */
+static bool is_among(const struct moved *m, const uint8_t *target)
+{
+    return target > m->from && target < m->from + m->taken;
+}
+
 /* Move a jump or call to a relative address: with one byte, or with four. */
 static bool move_branch(struct moved *m, const ZydisDecodedInstruction *i, const uint8_t *at)
 {
     const uint8_t *target = at + i->length + i->raw.imm[0].value.s;
-    if (target > m->from && target < m->from + JUMP + LONGEST)
+    if (is_among(m, target))
         return false;
     if (i->raw.imm[0].size == 32) {
         put(m, at, i->raw.imm[0].offset);
@@ -150,30 +159,52 @@ static bool ends_function(const ZydisDecodedInstruction *i)
     return i->meta.category == ZYDIS_CATEGORY_RET || i->meta.category == ZYDIS_CATEGORY_UNCOND_BR;
 }
 
-/* Are the bytes after an instruction that ends the function, up to JUMP, its padding? Functions are aligned to 16. */
-static bool is_padded(const struct moved *m)
+static bool decode(const ZydisDecoder *decoder, const uint8_t *at, ZydisDecodedInstruction *i)
 {
-    return ((uintptr_t)m->from & 15) == 0 && m->taken < JUMP;
+    return ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(decoder, NULL, at, LONGEST, i));
 }
 
-static const char *move_all(struct moved *m)
+/* Find out which instructions have to be moved. If one that ends the function is before the jump's end, the bytes after
+ * it must be its padding. Functions are aligned to 16. */
+static const char *choose(struct moved *m, const ZydisDecoder *decoder)
+{
+    ZydisDecodedInstruction i;
+    while (m->taken < JUMP && !m->ends) {
+        if (!decode(decoder, m->from + m->taken, &i))
+            return "its first instructions are not known";
+        m->first = m->first ? m->first : i.length;
+        m->taken += i.length;
+        m->ends = ends_function(&i);
+    }
+    return m->taken < JUMP && ((uintptr_t)m->from & 15) != 0 ? "it is too short" : NULL;
+}
+
+/* Does an instruction of the function after the moved ones jump to one of these? size: of the function; 0 = not known. */
+static bool is_target(const struct moved *m, const ZydisDecoder *decoder, uint32_t size)
+{
+    ZydisDecodedInstruction i;
+    const uint8_t *at = m->from + m->taken, *end = m->from + (size && size < MOST_CODE ? size
+                                                              : size                   ? MOST_CODE
+                                                                                       : SOME_CODE);
+    for (; !(m->ends && !size) && at < end && decode(decoder, at, &i); at += i.length)
+        if (i.raw.imm[0].is_relative && is_among(m, at + i.length + i.raw.imm[0].value.s))
+            return true;
+    return false;
+}
+
+static const char *move_all(struct moved *m, uint32_t size)
 {
     ZydisDecoder decoder;
     ZydisDecodedInstruction i;
     if (ZYAN_FAILED(ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64)))
         return "the decoder of instructions does not work";
-    for (bool ended = false; m->taken < JUMP; m->taken += i.length) {
-        const uint8_t *at = m->from + m->taken;
-        if (ended)
-            return is_padded(m) ? NULL : "it is too short";
-        if (ZYAN_FAILED(ZydisDecoderDecodeInstruction(&decoder, NULL, at, LONGEST, &i)))
-            return "its first instructions are not known";
-        if (!move_one(m, &i, at))
+    const char *why = choose(m, &decoder);
+    if (why)
+        return why;
+    for (const uint8_t *at = m->from; at < m->from + m->taken; at += i.length)
+        if (!decode(&decoder, at, &i) || !move_one(m, &i, at))
             return "its first instructions cannot be moved";
-        ended = ends_function(&i);
-        m->first = m->first ? m->first : i.length;
-    }
-    return NULL;
+    return is_target(m, &decoder, size) ? "it jumps back to its first instructions" : NULL;
 }
 
 /* Write a jump to any address. Returns its size. */
@@ -220,7 +251,7 @@ static const char *patch(struct code_patch *p, void *wrapper)
     if (!slot)
         return "there is no free memory near it";
     struct moved m = {.at = slot + ENTRY, .from = function};
-    const char *why = move_all(&m);
+    const char *why = move_all(&m, p->size);
     if (why)
         return why;
     if (code_patch_interrupted > (uint64_t)function && code_patch_interrupted < (uint64_t)function + m.taken)

@@ -15,6 +15,7 @@
 struct code_patch {
     void *function; /* as the program knows it */
     void *original; /* what it did: callable in its place */
+    uint32_t size;  /* of the function's code; 0 = not known */
     uint32_t image; /* for the wrapper */
     bool
         is_shared; /* other threads may be executing the function: do not move instructions that they may be among */

@@ -14,6 +14,7 @@
 #include "ljtrace/native/resizes.h"
 #include "ljtrace/native/sample.h"
 #include "ljtrace/native/stack_sampler.h"
+#include "ljtrace/native/unseen.h"
 #include "memtrace/memtrace.h"
 
 #include <errno.h>
@@ -97,6 +98,7 @@ static enum ring_loss loss_of(enum native_event_kind kind)
 static void put(struct native_taken *t, const struct native_event *e)
 {
     struct raw_stack stack;
+    unseen_count(e->size > native_sample_mean ? e->size : native_sample_mean);
     if (native_ring_drops(loss_of(e->kind)))
         return;
     native_event_stack(t);

@@ -16,6 +16,7 @@
 #include "ljtrace/native/resizes.h"
 #include "ljtrace/native/sample.h"
 #include "ljtrace/native/stack_sampler.h"
+#include "ljtrace/native/unseen.h"
 #include "ljtrace/protocol/table.h"
 #include "memtrace/memtrace.h"
 
@@ -155,11 +156,19 @@ NATIVE_PUBLIC int execle(const char *path, const char *first, ...)
 
 /* -- exit -- */
 
+/* What is known at the end only: what was not recorded. */
+static void report_unseen(void)
+{
+    alloc_patch_end();
+    unseen_end();
+}
+
 static void exiting(int status)
 {
     if (!is_own_process())
         return;
     lua_states_settle();
+    report_unseen();
     native_ring_exiting(status);
 }
 
@@ -221,6 +230,7 @@ static void put_facts(bool attached)
     native_put_fact("trace_mem", "no");
     native_put_fact("trace_freed", "no");
     native_put_number("stack_depth", native_options.depth);
+    alloc_patch_put_facts();
     if (native_ring_may_drop())
         native_put_fact("when_full", "drop");
     if (native_options.stacks)
@@ -259,6 +269,7 @@ bool native_begin(int memfd, bool attached, uint64_t mean, uint64_t seed)
     read_usual_name();
     s_is_late = attached && !s_preloaded;
     native_clock_restart();
+    unseen_begin();
     if (!tables_are_mapped() || !prepare())
         return false;
     if (!(attached ? native_ring_attach(memfd) : native_ring_map(memfd) && native_ring_lock()))
@@ -282,6 +293,7 @@ bool native_begin(int memfd, bool attached, uint64_t mean, uint64_t seed)
 void native_end(void)
 {
     stack_sampler_end();
+    report_unseen();
     if (!native_ring_lock())
         return;
     NATIVE_PUT(end, .ending = MT_ENDING_DETACHED, .instructions = native_now());

@@ -8,7 +8,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 from typing import TYPE_CHECKING, Callable, Dict, List, Optional, Tuple
 
 from steve.analysis.folds import Table, both
-from steve.trace.policy import is_of_runtime, only_allocates
+from steve.trace.policy import is_of_runtime, named_functions, only_allocates
 from steve.trace.stacks import Inherited
 
 if TYPE_CHECKING:
@@ -113,6 +113,7 @@ class Runtime:
         self._all_own: "Inherited[bool]" = Inherited(
             trace, lambda frame, callers: callers and self._is_own(frame), True
         )
+        self._named = named_functions(trace.info())
         self._frames: Dict[int, Tuple[bool, bool, str]] = {}  # is it an allocator's, a library's; its function
 
     def owns(self, stack: int) -> bool:
@@ -138,5 +139,5 @@ class Runtime:
         if number not in self._frames:
             frame = self._trace.frame(number)
             own = is_of_runtime(frame)
-            self._frames[number] = only_allocates(frame), own, frame.function
+            self._frames[number] = only_allocates(frame, self._named), own, frame.function
         return self._frames[number]

@@ -14,7 +14,7 @@ import signal
 from typing import TYPE_CHECKING
 
 from steve.system import samples
-from steve.trace import missing
+from steve.trace import missing, unseen
 
 if TYPE_CHECKING:
     from steve.kernels._totals import Summary
@@ -161,6 +161,7 @@ def _totals(trace: "Trace", summary: "Summary") -> dict:
         "dropped": max(stats["totals"]["dropped"], totals["lost"]),
         "dropped_at_least": is_least(stats),
         **missing.facts(trace),
+        **unseen.facts(trace, stats["handles"]),
         **samples.facts(
             {
                 group: {name: round(max(variances[of], 0) ** 0.5, 1) for name, of in names.items()}

@@ -11,7 +11,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from steve.terminal import arguments
-from steve.trace import source
+from steve.trace import source, unseen
 from steve.system.output import Output
 from steve.terminal.progress import Progress
 from steve.analysis.totals import dropped_text, is_least, program_end, program_end_text
@@ -28,15 +28,6 @@ reads the whole file and counts the events itself; it does not rely on the total
 examples:
   steve info ljtrace.out.77.ljt
 """
-
-
-# facts that the recorder notes if the program seems to use an allocator that it does not know
-UNSEEN = ("unseen_mapped_bytes", "unseen_block_bytes", "unseen_reason")
-UNSEEN_NAMES = "--alloc-prefix, --observe-alloc and --heap=mmap"
-UNSEEN_REASONS = {
-    "static": ("a static program without symbols ", "--heap=mmap"),
-    "copy": ("a program with a library that is loaded twice ", "--heap=mmap"),
-}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -82,20 +73,13 @@ def describe(trace: Trace) -> dict:
     }
 
 
-def unseen_text(recording: dict) -> str:
-    """The warning for a program whose allocator the recorder does not seem to know. recording: the facts."""
-    mapped, seen, reason = (recording.get(name, "") for name in UNSEEN)
-    why, remedy = UNSEEN_REASONS.get(reason, ("", UNSEEN_NAMES))
-    return f"not seen: {why}mapped {mapped} bytes, its recorded blocks have {seen}; see {remedy} in ljtrace(1)"
-
-
 def text(facts: dict, to_terminal: bool) -> str:
     """The object of --json as a table."""
     from steve.terminal.tables import facts as table
     from steve.terminal.tables import number, render, size
 
     density = facts["bytes_per_event"]
-    hidden = ("exit_status", "signal", *UNSEEN)  # shown in another form below
+    hidden = ("exit_status", "signal", *unseen.FACTS)  # shown in another form below
     recorded = [
         (key, value) for key, value in facts["recording"].items() if key not in hidden and not key.startswith("thread ")
     ]  # `steve threads` shows names of threads
@@ -105,7 +89,7 @@ def text(facts: dict, to_terminal: bool) -> str:
         ("ending", facts["ending"]),
         ("program ended", program_end_text(facts["program"])),
     ]
-    rows += [("heap", unseen_text(facts["recording"]))] if UNSEEN[0] in facts["recording"] else []
+    rows += [("heap", warning)] if (warning := unseen.text(facts["recording"])) else []
     rows += [("problem", facts["problem"])] if facts["problem"] else []
     rows += [
         ("damaged chunks", number(facts["damaged_chunks"])),

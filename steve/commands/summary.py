@@ -59,6 +59,7 @@ KEYS = (
         "of these, the events that ljtrace run dropped (--when-full=drop): allocations, frees, resizes, others, "
         "in_handlers; absent if there are none",
     ),
+    ("not_recorded", "sentences on what was not recorded, such as an allocator's functions; absent if there are none"),
     ("dropped_at_least", "true if more may be missing: accesses after --max-size was reached were not counted"),
     (
         "estimated",
@@ -123,6 +124,8 @@ def run(args: argparse.Namespace) -> int:
             out.write(listing.facts_csv(figures))
         else:
             out.write(text(trace, summary, figures, args))
+    for sentence in figures.get("not_recorded", []):
+        messages.note(NAME, f"{trace.name}: {sentence}", args.quiet)
     if chosen.is_whole() and (remark := of_large_blocks(figures)):
         messages.note(NAME, remark, args.quiet)
     return source.verdict(NAME, trace)

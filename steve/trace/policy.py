@@ -107,6 +107,17 @@ def _alloc_names(more: tuple[str, ...]) -> re.Pattern[str]:
     return glob((*known_alloc_functions(), *more))
 
 
+NAMES_OF_C = re.compile(r"[a-z_*]+")  # patterns of functions of C allocators, as those of a prefix
+
+
+def named_functions(recording: dict[str, str]) -> tuple[str, ...]:
+    """The patterns of allocation functions that the recorder's options have named. recording: the facts of a trace."""
+    prefixes = [prefix for prefix in recording.get("alloc_prefix", "").split(",") if prefix]
+    names = [name for name in known_alloc_functions() if NAMES_OF_C.fullmatch(name)] if prefixes else []
+    observed = [pattern for pattern in recording.get("observe_alloc", "").split(",") if pattern]
+    return (*observed, *(prefix + name for prefix in prefixes for name in names))
+
+
 def only_allocates(frame: Frame, more: tuple[str, ...] = ()) -> bool:
     """Is it a frame of a function that only allocates? more: patterns of --alloc-fn."""
     pattern, name = _alloc_names(more), frame.function
@@ -223,6 +234,7 @@ class ShownStacks:
 
     def __init__(self, trace: Trace, policy: Policy = Policy()) -> None:
         self.trace, self.policy = trace, policy
+        self._named: tuple[str, ...] | None = None  # patterns of functions that only allocate, by options
         self._shown, self._outer, self._frames = array("I", [0]), array("I", [0]), array("I", [0])
         self._states = array("I", [0])
         self._known = [State(START_CODE | EMPTY, 0, 0)]
@@ -359,8 +371,10 @@ class ShownStacks:
 
     def _category(self, frame: int) -> int:
         if frame not in self._categories:
+            if self._named is None:
+                self._named = (*self.policy.alloc_fns, *named_functions(self.trace.info()))
             found = self.trace.frame(frame)
-            self._categories[frame] = category(found, self.policy.alloc_fns)
+            self._categories[frame] = category(found, self._named)
             if found is not None and found.kind == INLINED:
                 self._inlined.add(frame)
             if found is not None and is_native(found):

@@ -9,6 +9,7 @@
 #include "ljtrace/native/host/records.h"
 #include "ljtrace/native/native.h"
 #include "ljtrace/native/sample.h"
+#include "ljtrace/native/unseen.h"
 #include "ljtrace/tool/base/hash.h"
 #include "ljtrace/tool/ring/heap_events.h"
 
@@ -80,6 +81,7 @@ void lt_put_new(Addr addr, SizeT size, Addr heap, UInt how, const struct lt_stac
     if (native_ring_drops(RING_LOST_NEW) || (native_sample_mean && !native_sample_add(addr, heap)))
         return;
     UInt slot = slot_of(heap);
+    unseen_count(size > native_sample_mean ? size : native_sample_mean);
     NATIVE_PUT(new, .slot = slot, .how = how, .addr = addr, .size = size, .instructions = s_ring.instructions,
                .stack = host_stack(stack));
 }
@@ -104,6 +106,7 @@ void lt_put_resize(Addr old, Addr addr, SizeT size, Addr heap, UInt how, const s
     if (native_ring_drops(RING_LOST_RESIZE))
         return;
     UInt slot = slot_of(heap);
+    unseen_count(size);
     NATIVE_PUT(resize, .slot = slot, .how = how, .old = old, .addr = addr, .size = size,
                .instructions = s_ring.instructions, .stack = host_stack(stack));
 }

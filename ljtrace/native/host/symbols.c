@@ -77,11 +77,17 @@ static uint32_t by_hash(const struct tables *t, const char *name)
     return 0;
 }
 
-void *host_symbol(const struct link_map *object, const char *name)
+const ElfW(Sym) * host_symbol_entry(const struct link_map *object, const char *name)
 {
     const struct tables t = tables_of(object);
     if (!t.symbol || !t.text || (!t.gnu_hash && !t.hash))
         return NULL;
     const uint32_t i = t.gnu_hash ? by_gnu_hash(&t, name) : by_hash(&t, name);
-    return i ? (void *)(object->l_addr + t.symbol[i].st_value) : NULL;
+    return i ? &t.symbol[i] : NULL;
+}
+
+void *host_symbol(const struct link_map *object, const char *name)
+{
+    const ElfW(Sym) *s = host_symbol_entry(object, name);
+    return s ? (void *)(object->l_addr + s->st_value) : NULL;
 }

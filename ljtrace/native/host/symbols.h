@@ -10,5 +10,7 @@
 /* The function of this name in this object; NULL = it exports none. dlsym would also search the objects that this one
  * needs, take a lock and allocate. */
 void *host_symbol(const struct link_map *object, const char *name);
+/* Its symbol; NULL = it exports none. */
+const ElfW(Sym) * host_symbol_entry(const struct link_map *object, const char *name);
 
 #endif

@@ -18,6 +18,7 @@
 #include "ljtrace/tool/luajit/stack/stack.h"
 #include "ljtrace/tool/ring/block_filter.h"
 #include "ljtrace/tool/ring/heap_events.h"
+#include "ljtrace/tool/ring/info.h"
 #include "ljtrace/tool/ring/records.h"
 #include "ljtrace/tool/stacks/unwind.h"
 #include "memtrace/memtrace.h"
@@ -526,6 +527,23 @@ static void on_signal_handled(ThreadId tid, Int number)
     if (top_of(c)->active)
         RING_PUT(enter);
     expect_return(c);
+}
+
+static void put_names(const HChar *key, Bool are_patterns)
+{
+    static HChar list[8192];
+    SizeT used = 0;
+    for (UInt i = 0; i < s_names; i++)
+        if (s_named[i].is_pattern == are_patterns && used + VG_(strlen)(s_named[i].text) + 2 < sizeof list)
+            used += VG_(sprintf)(list + used, "%s%s", used ? "," : "", s_named[i].text);
+    if (used)
+        lt_put_info(key, list);
+}
+
+void lt_observe_put_facts(void)
+{
+    put_names("alloc_prefix", False);
+    put_names("observe_alloc", True);
 }
 
 void lt_observe_finish(void)

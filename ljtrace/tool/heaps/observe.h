@@ -19,6 +19,8 @@ void lt_observe_init(void);
 void lt_observe_start(void);
 /* At the end: warn of prefixes and patterns for which no function was found. */
 void lt_observe_finish(void);
+/* Write the names from the command line as facts. */
+void lt_observe_put_facts(void);
 /* Has the program no dynamic linker, so that nothing can be preloaded? */
 Bool lt_observe_is_static(void);
 /* Was the symbol of any function found in any object? Only known of static programs; objects of others are

@@ -5,6 +5,7 @@
 #include "config.h"
 #include "ljtrace/tool/session/facts.h"
 #include "ljtrace/tool/base/options.h"
+#include "ljtrace/tool/heaps/observe.h"
 #include "ljtrace/tool/ring/info.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_libcprint.h"
@@ -26,6 +27,7 @@ void lt_put_facts(void)
     lt_put_info("trace_mem", lt_options.trace_mem ? "yes" : "no");
     lt_put_info("trace_freed", lt_options.trace_freed ? "yes" : "no");
     lt_put_number("stack_depth", lt_options.stack_depth);
+    lt_observe_put_facts();
     if (lt_options.sample)
         lt_put_number("sample_stacks", lt_options.sample);
     if (!lt_options.sample_blocks)
