@@ -2,19 +2,21 @@
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+import gzip
 import os
 import re
+import resource
 import shutil
 import signal
 import socket
 import subprocess
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Iterator
 
 import pytest
 
-from support import NATIVE, SECONDS, good, run, started, wait_for
+from support import NATIVE, SECONDS, good, processes, run, started, wait_for
 
 HEAPED = NATIVE / "heaped"
 GO = shutil.which("go")
@@ -133,6 +135,142 @@ def test_the_program_is_as_without(tmp_path: Path) -> None:
     )
     assert (plain.status, plain.out) == (served.status, served.out) == (7, b"done\ndone\n")
     assert all(re.match(r"ljtrace: |steve serve: ", line) for line in served.complaint.splitlines())
+
+
+# -- many clients, and slow ones -------------------------------------------------------------------------------------
+
+HELD = f"{STEPS}: {STEPS * 1000} [{STEPS * 10}: {STEPS * 1900}]"  # what `heaped` has after a step, as text
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
+    """A program that has made one step, and waits."""
+    with running(tmp_path_factory.mktemp("served"), "--http=0") as program:
+        program.step()
+        wait_for(lambda: HELD in ask(program, "heap?debug=1")[1].decode(), "the step is in the profile", 60)
+        yield program
+        assert program.end() == 7
+
+
+def place(program: Program) -> tuple[str, int]:
+    host, port = program.url.split("/")[2].split(":")
+    return host, int(port)
+
+
+def request(path: str, method: str = "GET", headers: str = "", body: str = "") -> bytes:
+    return f"{method} /debug/pprof/{path} HTTP/1.0\r\nHost: localhost\r\n{headers}\r\n{body}".encode()
+
+
+def received(client: socket.socket) -> bytes:
+    """All that comes until the server closes the connection."""
+    return b"".join(iter(lambda: client.recv(1 << 16), b""))
+
+
+def ask(program: Program, path: str, method: str = "GET", headers: str = "", body: str = "") -> tuple[str, bytes]:
+    """The head and the body of an answer."""
+    with socket.create_connection(place(program), timeout=SECONDS) as client:
+        client.sendall(request(path, method, headers, body))
+        head, _, rest = received(client).partition(b"\r\n\r\n")
+    return head.decode(), rest
+
+
+def test_a_thousand_requests_at_once(served: Program) -> None:
+    """All are answered, by a few threads."""
+    many = 1000
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < 2 * many:
+        pytest.skip(f"only {hard} descriptors are permitted here (ulimit -Hn)")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2 * many), hard))
+    with ExitStack() as stack:
+        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        clients = [stack.enter_context(socket.create_connection(place(served), SECONDS)) for _ in range(many)]
+        for client in clients:
+            client.sendall(request("heap"))
+        answers = {received(client).partition(b"\r\n\r\n")[2] for client in clients}
+    assert len(answers) == 1, "each is the same profile"
+    (pid,) = (pid for pid, words in processes() if b"serve" in words and os.fsencode(trace_of(served)) in words)
+    threads = re.search(r"^Threads:\s+(\d+)", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    assert threads is not None and int(threads[1]) < 50
+
+
+def trace_of(program: Program) -> Path:
+    return program.errors.parent / "t.ljt"
+
+
+def test_clients_that_never_finish_their_request(served: Program) -> None:
+    """They are closed after a while; others are served meanwhile, even if these are more than there may be connections."""
+    with ExitStack() as stack:
+        slow = [stack.enter_context(socket.create_connection(place(served), SECONDS)) for _ in range(300)]
+        for client in slow:
+            client.sendall(b"GET /debug/pprof/heap HT")
+        head, body = ask(served, "heap")
+        assert " 200 " in head and gzip.decompress(body)
+        assert not received(slow[-1]), "closed without an answer"
+
+
+def test_head_is_get_without_the_data(served: Program) -> None:
+    def lines(head: str) -> list[str]:
+        return [line for line in head.split("\r\n") if not line.startswith("Date:")]
+
+    for path in ("heap", "heap?debug=1", "allocs", "cmdline", "nothing", "heap?debug=x"):
+        (get, data), (head, nothing) = ask(served, path), ask(served, path, "HEAD")
+        assert lines(get) == lines(head) and data and not nothing
+        assert f"Content-Length: {len(data)}" in head
+
+
+def test_heap_as_text(served: Program) -> None:
+    """The numbers are those of the binary form, and pprof finds the names."""
+    head, data = ask(served, "heap?debug=1")
+    lines = data.decode().splitlines()
+    assert "Content-Type: text/plain" in head and lines[0] == f"heap profile: {HELD} @ heapprofile"
+    keep = next(i for i, line in enumerate(lines) if re.match(r"#\t0x\w+\tkeep\t\S*heaped\.c:\d+$", line))
+    stack = re.fullmatch(rf"{STEPS}: {STEPS * 1000} \[{STEPS}: {STEPS * 1000}\] @ (0x\w+) 0x\w+.*", lines[keep - 1])
+    assert stack is not None and keep == 2, "most bytes in use come first"
+    assert gzip.decompress(ask(served, "heap?debug=0")[1])[:1] == b"\x0a"
+    asked = f"{int(stack[1], 16) - 1:#x}+0x1+nonsense"
+    for answer in (
+        ask(served, f"symbol?{asked}"),
+        ask(served, "symbol", "POST", f"Content-Length: {len(asked)}\r\n", asked),
+    ):
+        assert answer[1].decode().split() == ["num_symbols:", "1", asked.split("+")[0], "keep"]
+    if GO is None:
+        pytest.skip("go tool pprof did not read the text: it is not installed (package golang-go)")
+    folder = trace_of(served).parent
+    for sample in ("inuse_space", "alloc_objects"):
+        assert top(served.url + "heap?debug=1", sample, folder) == top(served.url + "heap", sample, folder)
+
+
+@pytest.mark.parametrize(
+    "sent, status",
+    [
+        (request("heap?seconds=1&debug=1"), 400),
+        (request("heap?debug=-1"), 400),
+        (request("heap", "POST", "Content-Length: 3\r\n", "abc"), 405),
+        (request("heap", "DELETE"), 405),
+        (request("heap", headers="X: " + 20000 * "x" + "\r\n"), 200),
+        (b"GET /" + 100_000 * b"x", 431),
+        (b"\0\xff\r\n\r\n", 400),
+        (b"GET / HTTP/1.0\r\nHost: elsewhere.example\r\n\r\n", 403),
+    ],
+)
+def test_requests_that_are_refused(sent: bytes, status: int, served: Program) -> None:
+    with socket.create_connection(place(served), timeout=SECONDS) as client:
+        client.sendall(sent)
+        assert re.search(rf"\b{status}\b", received(client)[:500].decode("latin-1"))
+
+
+def test_answers_at_the_end_of_the_program(tmp_path: Path) -> None:
+    """A profile of the next minute ends with the program."""
+    with running(tmp_path, "--http=0") as program:
+        program.step()
+        wait_for(lambda: HELD in ask(program, "heap?debug=1")[1].decode(), "the step is in the profile", 60)
+        with socket.create_connection(place(program), timeout=SECONDS) as client:
+            client.sendall(request("heap?seconds=60"))
+            ask(program, "cmdline")  # the first request was read before this one
+            program.step()
+            assert program.end() == 7
+            head, _, body = received(client).partition(b"\r\n\r\n")
+    assert b" 200 " in head and b"inuse_space" in gzip.decompress(body)
 
 
 @pytest.mark.parametrize(

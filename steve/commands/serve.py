@@ -29,9 +29,9 @@ EXAMPLES = """The trace may still be written, by `ljtrace run`, `ljtrace attach`
 read every half second; the recorder writes once a second. `ljtrace run` and `ljtrace attach` have options of the same
 names, which start this command.
 
-Addresses, all for GET only:
+Addresses, for GET and HEAD:
   /debug/pprof/heap      blocks in use, with all allocated ones, as Go's programs serve them; ?seconds=N: what
-                         changes in N seconds
+                         changes in N seconds; ?debug=1: as text
   /debug/pprof/allocs    the same, all allocated blocks first
   /debug/pprof/profile   samples of the stacks in ?seconds=N (default: 30), if the recording has them
   /debug/pprof/cmdline   the command of the program
@@ -174,9 +174,12 @@ def run(args: argparse.Namespace) -> int:
     requests = Requests()
     dumps = Dumps(args.dump_to or args.file.removesuffix(".ljt"), args.dump_every, args.dump_high_water)
     heap = LiveHeap(args.file, policy.of_arguments(args), dumps.next, dumps.due)
-    notify(args, start_server(args, heap))
+    server = start_server(args, heap)
+    notify(args, server)
     try:
         follow(heap, dumps, requests, args)
+        if server is not None:
+            server.finish()
     finally:
         if dumps.written:
             note(NAME, f"{dumps.written:,} dumps: {dumps.name}.0001.pb.gz to {dumps.written:04}", args.quiet)

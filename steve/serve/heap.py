@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from steve.export.profile import Metric, Profile
+from steve.serve.legacy import Addresses, text
 from steve.trace.policy import Policy
 
 if TYPE_CHECKING:
@@ -77,6 +78,8 @@ class LiveHeap:
         self._first = self.trace.follow()  # before anything is read
         self.trace.pass_accesses()
         self.history = Holdings(self.trace, sampling=True)
+        self.addresses = Addresses()
+        self._made: dict[tuple[str, bool], tuple[int, bytes]] = {}
 
     def catch_up(self) -> None:
         """Read all that was written. `complete` is set if nothing will follow."""
@@ -127,8 +130,24 @@ class LiveHeap:
         from steve.export.pprof import pprof
 
         with self.lock:
-            now = self.sums()
-            return b"".join(pprof(self.profile(now if before is None else now.since(before), HEAP, default)))
+            if before is None:
+                return self._once(default, False, lambda profile: b"".join(pprof(profile)))
+            return b"".join(pprof(self.profile(self.sums().since(before), HEAP, default)))
+
+    def heap_text(self, default: str) -> bytes:
+        """The heap now, as text."""
+        with self.lock:
+            return self._once(
+                default, True, lambda profile: "".join(text(profile, self.addresses)).encode("utf-8", "replace")
+            )
+
+    def _once(self, default: str, as_text: bool, form: Callable[[Profile], bytes]) -> bytes:
+        """A form of the profile of the heap now. Requests at the same time share its bytes. Used with the lock held."""
+        moment, made = self.trace.stats()["events"], self._made.get((default, as_text))
+        if made is None or made[0] != moment:
+            made = moment, form(self.profile(self.sums(), HEAP, default))
+            self._made[default, as_text] = made
+        return made[1]
 
     def cpu_profile(self, before: Sums) -> bytes:
         """A file for pprof: the samples of stacks since `before`."""

@@ -1,7 +1,8 @@
 """An HTTP server with the pages of Go's net/http/pprof for the heap of a program that is being recorded, and the report.
 
-Only GET is served. A server on a loopback address answers only requests that name such an address, so that a web page
-cannot reach it by a host name that resolves to the loopback address (DNS rebinding).
+Only GET and HEAD are served, and POST for the names of addresses. A server on a loopback address answers only requests
+that name such an address, so that a web page cannot reach it by a host name that resolves to the loopback address (DNS
+rebinding).
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -12,21 +13,26 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+from io import BytesIO
 from ipaddress import ip_address
-from socketserver import TCPServer
 from urllib.parse import parse_qs, urlsplit
 
+from steve.serve.connections import END, Connections, Workers
 from steve.serve.heap import LiveHeap
 from steve.system.errors import SteveError
 
 PREFIX = "/debug/pprof/"
+SYMBOL = PREFIX + "symbol"
+TEXT = "text/plain; charset=utf-8"
+QUICK, LONG, REPORTS = 4, 32, 1  # threads for requests of these kinds
+LAST_SECONDS = 5.0  # for answers after the recording has ended
+TOO_LARGE = b"HTTP/1.0 431 Request Header Fields Too Large\r\n\r\n"
 LONGEST = 3600  # seconds of one profile
 USUAL_SECONDS = 30  # of a CPU profile, as in Go
 INDEX = f"""\
-{PREFIX}heap               blocks in use, for pprof; ?seconds=N: what changes in N seconds
+{PREFIX}heap               blocks in use, for pprof; ?seconds=N: what changes in N seconds; ?debug=1: as text
 {PREFIX}allocs             all blocks allocated so far; ?seconds=N: those of N seconds
 {PREFIX}profile?seconds=N  samples of the stacks in N seconds (needs --sample-stacks)
 {PREFIX}cmdline            the command
@@ -44,36 +50,53 @@ class BadRequest(Exception):
         self.status = status
 
 
-class Server(ThreadingHTTPServer):
+class Server:
     """Serves one heap on an address and port; port 0 is any that is free."""
-
-    daemon_threads = True
 
     def __init__(self, address: str, port: int, heap: LiveHeap, path: str) -> None:
         """path: of the trace."""
         self.heap, self.path = heap, path
         ip = ip_address(address)
         self.is_loopback = ip.is_loopback
-        self.address_family = socket.AF_INET6 if ip.version == 6 else socket.AF_INET
+        self._family = socket.AF_INET6 if ip.version == 6 else socket.AF_INET
+        listener = socket.socket(self._family, socket.SOCK_STREAM)
         try:
-            super().__init__((address, port), Handler)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((address, port))
+            self._host, self._port = listener.getsockname()[:2]
+            self._quick, self._long, self._reports = Workers(QUICK), Workers(LONG), Workers(REPORTS)
+            self._connections = Connections(listener, self._respond, self._workers)
         except OSError as error:
+            listener.close()
             raise SteveError(f"cannot serve on {address}, port {port}: {error.strerror}") from error
-
-    def server_bind(self) -> None:
-        """Without the name lookup of HTTPServer."""
-        TCPServer.server_bind(self)
-        self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
 
     @property
     def address(self) -> str:
         """The address and port, as in a URL."""
-        host = f"[{self.server_name}]" if self.address_family == socket.AF_INET6 else self.server_name
-        return f"{host}:{self.server_port}"
+        host = f"[{self._host}]" if self._family == socket.AF_INET6 else self._host
+        return f"{host}:{self._port}"
 
     def start(self) -> None:
         """Serve in a thread of its own."""
-        threading.Thread(target=self.serve_forever, daemon=True).start()
+        self._connections.start()
+
+    def finish(self) -> None:
+        """Serve no more, after the answers to requests that have arrived."""
+        self._connections.finish(LAST_SECONDS)
+
+    def _respond(self, request: bytes) -> bytes:
+        if not END.search(request):
+            return TOO_LARGE
+        handler = Handler(self, request)
+        handler.handle_one_request()
+        return handler.wfile.getvalue()
+
+    def _workers(self, request: bytes) -> Workers:
+        """Those for a request: what may take long does not delay others."""
+        line = request[: request.find(b"\n") + 1]
+        if b"/report" in line:
+            return self._reports
+        return self._long if b"seconds=" in line or b"/profile" in line else self._quick
 
 
 def seconds_of(query: dict[str, list[str]], usual: float) -> float:
@@ -88,6 +111,14 @@ def seconds_of(query: dict[str, list[str]], usual: float) -> float:
     return seconds
 
 
+def is_text(query: dict[str, list[str]]) -> bool:
+    """Does the parameter `debug` ask for text?"""
+    level = query.get("debug", ["0"])[0]
+    if not level.isdecimal():
+        raise BadRequest(HTTPStatus.BAD_REQUEST, f"debug={level}: 0 or 1 is needed")
+    return int(level) > 0
+
+
 def is_local(host: str) -> bool:
     """Does the header Host of a request name a loopback address?"""
     name = urlsplit(f"//{host}").hostname or ""
@@ -98,10 +129,16 @@ def is_local(host: str) -> bool:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers one request."""
+    """Answers one request, into memory."""
 
-    server: Server
+    server: Server  # type: ignore[assignment]
     server_version = "steve"
+    rfile: BytesIO
+    wfile: BytesIO
+
+    def __init__(self, server: Server, request: bytes) -> None:  # pylint: disable=super-init-not-called
+        self.server, self.client_address = server, ("", 0)  # type: ignore[assignment]
+        self.rfile, self.wfile, self.close_connection = BytesIO(request), BytesIO(), True
 
     def do_GET(self) -> None:
         url = urlsplit(self.path)
@@ -110,31 +147,37 @@ class Handler(BaseHTTPRequestHandler):
                 raise BadRequest(HTTPStatus.FORBIDDEN, "the header Host does not name a loopback address")
             kind, data = self._answer(url.path, parse_qs(url.query))
         except BadRequest as bad:
-            self.answer(bad.status, "text/plain; charset=utf-8", f"{bad}\n".encode())
+            self.answer(bad.status, TEXT, f"{bad}\n".encode())
         except SteveError as error:
-            self.answer(HTTPStatus.INTERNAL_SERVER_ERROR, "text/plain; charset=utf-8", f"{error}\n".encode())
+            self.answer(HTTPStatus.INTERNAL_SERVER_ERROR, TEXT, f"{error}\n".encode())
         else:
             self.answer(HTTPStatus.OK, kind, data)
 
-    def refuse(self) -> None:
-        self.answer(HTTPStatus.METHOD_NOT_ALLOWED, "text/plain; charset=utf-8", b"only GET is served\n")
+    do_HEAD = do_GET
 
-    do_HEAD = do_POST = do_PUT = do_DELETE = do_PATCH = do_OPTIONS = refuse
+    def do_POST(self) -> None:
+        """pprof asks for the names of many addresses in this way."""
+        if urlsplit(self.path).path == SYMBOL:
+            self.do_GET()
+        else:
+            self.refuse()
+
+    def refuse(self) -> None:
+        self.answer(HTTPStatus.METHOD_NOT_ALLOWED, TEXT, b"only GET and HEAD are served\n")
+
+    do_PUT = do_DELETE = do_PATCH = do_OPTIONS = refuse
 
     def answer(self, status: HTTPStatus, kind: str, data: bytes) -> None:
-        """Send an answer. The client may be gone."""
-        try:
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(data)))
-            self.send_header("X-Content-Type-Options", "nosniff")
-            if status == HTTPStatus.METHOD_NOT_ALLOWED:
-                self.send_header("Allow", "GET")
-            self.end_headers()
-            if self.command != "HEAD":
-                self.wfile.write(data)
-        except (BrokenPipeError, ConnectionResetError):
-            self.close_connection = True
+        """Send an answer; that of HEAD is without its data."""
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(data)))
+        self.send_header("X-Content-Type-Options", "nosniff")
+        if status == HTTPStatus.METHOD_NOT_ALLOWED:
+            self.send_header("Allow", "GET, HEAD")
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(data)
 
     def log_message(self, *args: object) -> None:
         """Requests are not logged: the terminal is the program's."""
@@ -142,28 +185,36 @@ class Handler(BaseHTTPRequestHandler):
     def _answer(self, path: str, query: dict[str, list[str]]) -> tuple[str, bytes]:
         """The type and the bytes of an answer."""
         if path in ("/", "/debug/pprof", PREFIX):
-            return "text/plain; charset=utf-8", (INDEX % self.server.address).encode()
+            return TEXT, (INDEX % self.server.address).encode()
         if path in (PREFIX + "heap", PREFIX + "allocs"):
-            default = "inuse_space" if path.endswith("heap") else "alloc_space"
-            return "application/octet-stream", self._heap(default, seconds_of(query, 0))
+            return self._heap("inuse_space" if path.endswith("heap") else "alloc_space", query)
+        if path == SYMBOL:
+            asked = self.rfile.read().decode("latin-1") if self.command == "POST" else urlsplit(self.path).query
+            with self.server.heap.lock:
+                return TEXT, self.server.heap.addresses.names(asked)
         if path == PREFIX + "profile":
             return "application/octet-stream", self._cpu(seconds_of(query, USUAL_SECONDS))
         if path == PREFIX + "cmdline":
             with self.server.heap.lock:
-                return "text/plain; charset=utf-8", self.server.heap.trace.info().get("command", "").encode()
+                return TEXT, self.server.heap.trace.info().get("command", "").encode()
         if path == "/report":
             return "text/html; charset=utf-8", self._report()
         raise BadRequest(HTTPStatus.NOT_FOUND, f"{path}: there is no such page; / lists all")
 
-    def _heap(self, default: str, seconds: float) -> bytes:
-        heap = self.server.heap
+    def _heap(self, default: str, query: dict[str, list[str]]) -> tuple[str, bytes]:
+        heap, seconds = self.server.heap, seconds_of(query, 0)
+        as_text = is_text(query)
+        if as_text and seconds:
+            raise BadRequest(HTTPStatus.BAD_REQUEST, "?seconds= is not possible with ?debug=1")
         heap.catch_up()
+        if as_text:
+            return TEXT, heap.heap_text(default)
         before = None
         if seconds:
             before = heap.sums()
             heap.complete.wait(seconds)
             heap.catch_up()
-        return heap.heap_profile(default, before)
+        return "application/octet-stream", heap.heap_profile(default, before)
 
     def _cpu(self, seconds: float) -> bytes:
         heap = self.server.heap
