@@ -8,8 +8,6 @@
 
 #include <lua.h>
 
-#define SENTINEL "ljtrace.profilers"
-
 static int on_close(lua_State *L)
 {
     memprof_closing(L);
@@ -17,23 +15,44 @@ static int on_close(lua_State *L)
     return 0;
 }
 
+/* The object is in the registry under this address: to look for it makes no object, such as a string. */
+static char s_key;
+
+static bool is_watched(lua_State *L)
+{
+    lua_pushlightuserdata(L, &s_key);
+    lua_rawget(L, LUA_REGISTRYINDEX);
+    const bool found = !lua_isnil(L, -1);
+    lua_pop(L, 1);
+    return found;
+}
+
+/* Push the function that is running. */
+static void push_self(lua_State *L)
+{
+    lua_Debug self;
+    lua_getstack(L, 0, &self);
+    lua_getinfo(L, "f", &self);
+}
+
+/* This function stays with the object: what is garbage now would be freed while the profiler runs. */
 static int watch(lua_State *L)
 {
-    lua_getfield(L, LUA_REGISTRYINDEX, SENTINEL);
-    if (!lua_isnil(L, -1))
-        return 0;
+    lua_pushlightuserdata(L, &s_key);
     lua_newuserdata(L, 1);
     lua_newtable(L);
     lua_pushcfunction(L, on_close);
     lua_setfield(L, -2, "__gc");
+    push_self(L);
+    lua_setfield(L, -2, "watch");
     lua_setmetatable(L, -2);
-    lua_setfield(L, LUA_REGISTRYINDEX, SENTINEL);
+    lua_rawset(L, LUA_REGISTRYINDEX);
     return 0;
 }
 
 bool closing_watch(lua_State *L)
 {
-    const bool done = lua_cpcall(L, watch, NULL) == 0;
+    const bool done = is_watched(L) || lua_cpcall(L, watch, NULL) == 0;
     if (!done)
         lua_pop(L, 1);
     return done;

@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <lauxlib.h>
 #include <lua.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -73,12 +74,13 @@ static int memprof_failed(lua_State *L, int status, const char *path)
 }
 
 /* memprof.start(path [, seconds]) */
-static int memprof_start(lua_State *L)
+static int start_memprof(lua_State *L)
 {
     const char *path = luaL_checkstring(L, 1);
     const lua_Number seconds = luaL_optnumber(L, 2, 0);
     if (!(seconds >= 0 && seconds < 1e9))
         return failed(L, NULL, "profiler misuse: the duration is not a number of seconds", EINVAL);
+    memprof_end_if_due(L);
     if (luaM_memprof_isrunning()) /* the file may be the one that is being written */
         return failed(L, NULL, "profiler is running already", EINVAL);
     const int fd = open_file(path);
@@ -86,11 +88,9 @@ static int memprof_start(lua_State *L)
         const int number = errno;
         return failed(L, path, strerror(number), number);
     }
-    const struct luam_Prof_options options = {.arg = (void *)(intptr_t)fd,
-                                              .writer = write_memprof,
-                                              .on_stop = stop_memprof,
-                                              .dursec = (uint64_t)seconds};
-    const int status = luaM_memprof_start(L, &options);
+    const struct luam_Prof_options options = {
+        .arg = (void *)(intptr_t)fd, .writer = write_memprof, .on_stop = stop_memprof};
+    const int status = memprof_start(L, &options, (uint64_t)ceil(seconds * 1e9));
     if (status != LUAM_PROFILE_SUCCESS) {
         close(fd);
         return memprof_failed(L, status, path);
@@ -285,7 +285,7 @@ void ljtrace_lua_register(lua_State *L);
 __attribute__((visibility("default"))) int luaopen_ljtrace_misc(lua_State *L)
 {
     static const luaL_Reg memprof[] = {
-        {"start", memprof_start}, {"stop", memprof_stop}, {"is_running", memprof_is_running}, {NULL, NULL}};
+        {"start", start_memprof}, {"stop", memprof_stop}, {"is_running", memprof_is_running}, {NULL, NULL}};
     static const luaL_Reg sysprof[] = {
         {"start", sysprof_start}, {"stop", sysprof_stop}, {"report", sysprof_report}, {NULL, NULL}};
     lua_newtable(L);

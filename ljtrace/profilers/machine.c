@@ -133,15 +133,6 @@ const char *machine_find(struct machine *m, struct lua_State *L)
 
 /* -- the state -- */
 
-uint32_t machine_doing(const struct machine *m, uint32_t *trace)
-{
-    const int32_t state = (int32_t)machine_number(m->g + m->layout->vmstate, 4);
-    *trace = state > 0 ? (uint32_t)state : 0;
-    if (state > 0)
-        return MT_VM_TRACE;
-    return ~(uint32_t)state < LUA_LAYOUT_VM_STATES ? m->layout->vm[~state] : (uint32_t)MT_VM_C;
-}
-
 static uint32_t type_of(const struct machine *m, uint64_t object)
 {
     return (uint32_t)machine_number(object + m->at->gct, 1);
@@ -333,4 +324,25 @@ bool machine_next(struct machine_walk *w, struct machine_frame *f)
             return true;
     }
     return false;
+}
+
+/* -- what the machine does -- */
+
+/* Is the compiler at work? While a trace is recorded, the interpreter still executes one instruction after another. The
+ * compiler is called by an entry into the VM of its own, which executes no instruction. */
+static bool compiles(const struct machine *m)
+{
+    const struct machine_walk w = {.m = m, .L = machine_thread(m), .cframe = machine_cframe(m)};
+    return cframe_pc(&w) == 0;
+}
+
+uint32_t machine_doing(const struct machine *m, uint32_t *trace)
+{
+    const int32_t state = (int32_t)machine_number(m->g + m->layout->vmstate, 4);
+    *trace = state > 0 ? (uint32_t)state : 0;
+    if (state > 0)
+        return MT_VM_TRACE;
+    const uint32_t doing =
+        ~(uint32_t)state < LUA_LAYOUT_VM_STATES ? m->layout->vm[~state] : (uint32_t)MT_VM_C;
+    return doing == MT_VM_RECORD && !compiles(m) ? (uint32_t)MT_VM_INTERP : doing;
 }

@@ -31,6 +31,7 @@
 #include <time.h>
 
 enum { VERSION = 3, BUFFER_BYTES = 1 << 16 };
+#define SECOND 1000000000ULL
 enum { ALLOC = 1, FREE, REALLOC };
 enum { INTERNAL = 1, LUA, C, TRACE };
 
@@ -41,6 +42,7 @@ static struct memprof {
     lua_Alloc original;
     void *original_ud;
     struct luam_Prof_options options;
+    uint64_t duration; /* nanoseconds; 0 = no end */
     struct stream *stream;
     uint64_t dead;                /* a thread that was freed while it was the running one; 0 = none */
     volatile sig_atomic_t is_due; /* the duration is over */
@@ -146,15 +148,14 @@ static int stop(void);
 static void *allocate(void *ud, void *ptr, size_t osize, size_t nsize)
 {
     (void)ud;
+    if (s.is_due) {
+        memprof_end_if_due(s.main);
+        return s.original(s.original_ud, ptr, osize, nsize);
+    }
     void *new = s.original(s.original_ud, ptr, osize, nsize);
     if (!nsize ? ptr != NULL : new != NULL) {
         put_event(ptr, osize, nsize ? new : NULL, nsize);
         note_change(ptr, nsize ? new : NULL);
-    }
-    if (s.is_due) {
-        pthread_mutex_lock(&s_mutex);
-        stop();
-        pthread_mutex_unlock(&s_mutex);
     }
     return new;
 }
@@ -170,14 +171,15 @@ static void on_signal(int signal)
 static bool start_timer(void)
 {
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART | SA_ONSTACK};
-    const struct itimerspec when = {.it_value = {.tv_sec = (time_t)s.options.dursec}};
+    const struct itimerspec when = {
+        .it_value = {.tv_sec = (time_t)(s.duration / SECOND), .tv_nsec = (long)(s.duration % SECOND)}};
     struct sigevent event;
     memset(&event, 0, sizeof event);
     event.sigev_notify = SIGEV_SIGNAL;
     event.sigev_signo = s.options.signo ? s.options.signo : SIGPROF;
     s.is_due = 0;
     s.signal = 0;
-    if (!s.options.dursec)
+    if (!s.duration)
         return true;
     if (sigaction(event.sigev_signo, &action, &s.former) != 0)
         return false;
@@ -228,7 +230,13 @@ static void free_stream(void)
     s.stream = NULL;
 }
 
-static int start(lua_State *L, const struct luam_Prof_options *opt)
+static bool is_profiled(const lua_State *L)
+{
+    struct machine m = s.machine;
+    return s.is_running && machine_ref(&m, (uint64_t)(uintptr_t)L + m.at->thread_global) == m.g;
+}
+
+static int start(lua_State *L, const struct luam_Prof_options *opt, uint64_t duration)
 {
     if (s.is_running)
         return fail(LUAM_PROFILE_ERR, EINVAL, "profiler is running already");
@@ -238,6 +246,7 @@ static int start(lua_State *L, const struct luam_Prof_options *opt)
     if (why)
         return fail(LUAM_PROFILE_ERR, ENOTSUP, why);
     s.options = *opt;
+    s.duration = duration;
     s.main = (lua_State *)(s.machine.g - s.machine.layout->thread_size);
     s.stream = make_stream();
     if (!s.stream)
@@ -280,24 +289,35 @@ static int stop(void)
     return failed ? fail(LUAM_PROFILE_ERRIO, error, "cannot write the profile") : LUAM_PROFILE_SUCCESS;
 }
 
-static bool is_profiled(const lua_State *L)
+void memprof_end_if_due(const lua_State *L)
 {
-    struct machine m = s.machine;
-    return s.is_running && machine_ref(&m, (uint64_t)(uintptr_t)L + m.at->thread_global) == m.g;
+    pthread_mutex_lock(&s_mutex);
+    if (is_profiled(L) && s.is_due)
+        stop();
+    pthread_mutex_unlock(&s_mutex);
+}
+
+int memprof_start(lua_State *L, const struct luam_Prof_options *opt, uint64_t duration)
+{
+    memprof_end_if_due(L);
+    const bool is_watched = closing_watch(L); /* not while locked: it may finalize objects */
+    pthread_mutex_lock(&s_mutex);
+    const int status =
+        is_watched ? start(L, opt, duration) : fail(LUAM_PROFILE_ERRMEM, ENOMEM, "not enough memory");
+    pthread_mutex_unlock(&s_mutex);
+    return status;
 }
 
 __attribute__((visibility("default"))) int luaM_memprof_start(lua_State *L,
                                                               const struct luam_Prof_options *opt)
 {
-    const bool is_watched = closing_watch(L); /* not while locked: it may finalize objects */
-    pthread_mutex_lock(&s_mutex);
-    const int status = is_watched ? start(L, opt) : fail(LUAM_PROFILE_ERRMEM, ENOMEM, "not enough memory");
-    pthread_mutex_unlock(&s_mutex);
-    return status;
+    const uint64_t seconds = opt ? opt->dursec : 0, most = UINT64_MAX / SECOND;
+    return memprof_start(L, opt, (seconds < most ? seconds : most) * SECOND);
 }
 
 __attribute__((visibility("default"))) int luaM_memprof_stop(const lua_State *L)
 {
+    memprof_end_if_due(L);
     pthread_mutex_lock(&s_mutex);
     int status;
     if (!s.is_running)
@@ -313,7 +333,7 @@ __attribute__((visibility("default"))) int luaM_memprof_stop(const lua_State *L)
 __attribute__((visibility("default"))) bool luaM_memprof_isrunning(void)
 {
     pthread_mutex_lock(&s_mutex);
-    const bool is_running = s.is_running;
+    const bool is_running = s.is_running && !s.is_due;
     pthread_mutex_unlock(&s_mutex);
     return is_running;
 }

@@ -227,6 +227,72 @@ print(os.time() - start < 10, misc.memprof.stop())
     assert len(events(luastreams.memprof(path))) > 1000
 
 
+def test_memprof_for_a_part_of_a_second(tmp_path: Path) -> None:
+    """Nothing is recorded after the end, nor is a loop without allocations needed to notice it."""
+    path = tmp_path / "m.bin"
+    done = lua(
+        tmp_path,
+        """\
+assert(misc.memprof.start(arg[1], 0.05))
+local keep = {{}}
+local start = os.time()
+while misc.memprof.is_running() and os.time() - start < 20 do end
+keep[2] = {{}}
+print(os.time() - start < 10, misc.memprof.is_running())
+print(misc.memprof.start(arg[1]), misc.memprof.stop())
+""",
+        path,
+        flags=["-joff"],
+    )
+    assert lines(done) == ["true\tfalse", "true\ttrue"]
+
+
+RECORDED = """local table_new = require "table.new"
+jit.opt.start(3, "hotloop=10") jit.flush()
+collectgarbage() collectgarbage()
+assert(misc.memprof.start(arg[1]))
+local t = table_new(20, 0)
+for i = 1, 20 do
+  t[i] = "memprof-" .. i
+end
+t = nil
+collectgarbage()
+assert(misc.memprof.stop())
+"""
+
+
+def test_memprof_while_the_compiler_records(tmp_path: Path) -> None:
+    """The program runs on while its trace is recorded. The line has what it allocates until the trace is compiled: with
+    hotloop=10 that is in the tenth or eleventh round."""
+    path = tmp_path / "m.bin"
+    lines(lua(tmp_path, RECORDED, path))
+    counts = by_line(luastreams.memprof(path))
+    assert counts[8] + counts[TRACE] == 20 and 9 <= counts[8] <= 11, counts
+    assert counts[6] == 2
+
+
+def test_memprof_has_no_blocks_of_its_own(tmp_path: Path) -> None:
+    """Two strings and a table are all that is allocated and freed; the second profile of a state is like the first."""
+    script = (
+        "local garbage = collectgarbage\n"
+        "local function once(path)\n"
+        "  garbage() garbage()\n"
+        "  assert(misc.memprof.start(path))\n"
+        "  local t = {'a' .. path, path .. 'b'}\n"
+        "  t = nil\n"
+        "  garbage()\n"
+        "  assert(misc.memprof.stop())\n"
+        "end\n"
+        "once(arg[1]) once(arg[2])\n"
+    )
+    paths = [tmp_path / "1.bin", tmp_path / "2.bin"]
+    lines(lua(tmp_path, script, *paths, flags=["-joff"]))
+    for path in paths:
+        found = events(luastreams.memprof(path))
+        assert by_line(luastreams.memprof(path)) == {6: 3}
+        assert sum(e[1] == FREED for e in found) == 3, found
+
+
 @pytest.mark.parametrize("profiler", ["memprof", "sysprof", "both"])
 def test_scripts_do_the_same(profiler: str, tmp_path: Path) -> None:
     """All scripts, one after the other in one process; sysprof is interrupted ten times as often as by its timer."""
@@ -347,7 +413,7 @@ def test_sysprof_stacks_of_c_and_lua(tmp_path: Path) -> None:
     total = sum(stacks.values())
     inner_lua = {s: n for s, n in stacks.items() if sum(f.endswith("payload.lua:6") for f in s) > 3}
     inner_c = {s: n for s, n in stacks.items() if s.count("c_payload") > 3}
-    assert sum(inner_lua.values()) > total / 10 and sum(inner_c.values()) > total / 10
+    assert sum(inner_lua.values()) > total / 50 and sum(inner_c.values()) > total / 50
     for stack in (*inner_lua, *inner_c):
         names = [i for i, f in enumerate(stack) if f in ("main", "lua_pcall")]
         assert names and max(i for i, f in enumerate(stack) if f.startswith("@")) > names[0]

@@ -71,8 +71,8 @@ def totals(trace: Trace) -> tuple[int, int, int]:
 
 @pytest.mark.parametrize("script", [PLAIN, PROFILED], ids=["plain", "profiled"])
 def test_both_recorders_record_the_same_blocks(script: str, tmp_path: Path) -> None:
-    """Each recorder, and the profilers, make a scratch state, which is not the program's. Without the compiler, whose blocks
-    depend on addresses."""
+    """Each recorder, and the profilers, make a scratch state, which is not the program's. Blocks of the compiler depend on
+    addresses, so it is off."""
     program = tmp_path / "p.lua"
     program.write_text(script)
     argv = ["luajit", "-joff", program, tmp_path / "m.bin"]
