@@ -7,7 +7,8 @@
  * environment. The dynamic linker has read the first two already. For a program that this one executes and that is recorded,
  * Valgrind sets its variables again.
  *
- * The object is linked with -z initfirst, so this runs before any other constructor. There is no libc to call.
+ * The object is linked with -z initfirst, so this runs before any other constructor, with glibc also before libc knows the
+ * environment. musl knows it then, and calls constructors without arguments. There is no libc to call.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -96,8 +97,11 @@ static void forget_script(char **environment)
     }
 }
 
-__attribute__((constructor)) static void begin(int argc, char **argv, char **environment)
+extern char **__environ __attribute__((weak));
+
+__attribute__((constructor)) static void begin(int argc, char **argv, char **arguments)
 {
+    char **environment = &__environ && __environ ? __environ : arguments;
     (void)argc, (void)argv;
     restore_preload(environment);
     forget_script(environment);
