@@ -187,16 +187,21 @@ __attribute__((used)) static uint64_t on_call(uint64_t a, uint64_t b, uint64_t c
     return result;
 }
 
-/* The function's arguments and the fifth, the patch, stay where they are. */
+/* The function's arguments and the fifth, the patch, stay where they are. Compilers leave the stack less aligned for a
+ * function of the same file that does not need it, so it is aligned here. */
 __attribute__((naked, used)) static void entry(void)
 {
     __asm__("push %rbp\n"
             ".cfi_adjust_cfa_offset 8\n"
             ".cfi_rel_offset %rbp, 0\n"
+            "mov %rsp, %rbp\n"
+            ".cfi_def_cfa_register %rbp\n"
             "mov %rsp, %r9\n"
+            "and $-16, %rsp\n"
             "call on_call\n"
+            "mov %rbp, %rsp\n"
             "pop %rbp\n"
-            ".cfi_adjust_cfa_offset -8\n"
+            ".cfi_def_cfa %rsp, 8\n"
             ".cfi_restore %rbp\n"
             "ret\n");
 }
