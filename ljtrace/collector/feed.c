@@ -197,16 +197,18 @@ const char *handle_new(struct feed *f, const struct ring_new *r)
 const char *handle_free(struct feed *f, const struct ring_free *r)
 {
     feed_time(f, r->instructions);
-    mt_writer_block_free_as(f->writer, r->addr, feed_slot(f, r->slot), (enum mt_how)r->how,
-                            stack_id(f, &r->stack));
+    mt_writer_lacks_news(f->writer, r->how & RAW_HOW_UNKNOWN);
+    mt_writer_block_free_as(f->writer, r->addr, feed_slot(f, r->slot),
+                            (enum mt_how)(r->how & ~(uint32_t)RAW_HOW_UNKNOWN), stack_id(f, &r->stack));
     return NULL;
 }
 
 const char *handle_resize(struct feed *f, const struct ring_resize *r)
 {
     feed_time(f, r->instructions);
-    mt_writer_block_resize(f->writer, r->old, r->addr, r->size, feed_slot(f, r->slot), (enum mt_how)r->how,
-                           stack_id(f, &r->stack));
+    mt_writer_lacks_news(f->writer, r->how & RAW_HOW_UNKNOWN);
+    mt_writer_block_resize(f->writer, r->old, r->addr, r->size, feed_slot(f, r->slot),
+                           (enum mt_how)(r->how & ~(uint32_t)RAW_HOW_UNKNOWN), stack_id(f, &r->stack));
     return NULL;
 }
 
@@ -422,7 +424,7 @@ static inline struct raw_text read_text(struct rest *rest, uint64_t bytes)
         return "record with a part of an item at its end";
 #define STACK(x)                                                                                             \
     r.x = (struct raw_stack){raw->argument, more, (const uint64_t *)rest.at};                                \
-    if (raw->argument > RING_STACK_NUMBERS)                                                                    \
+    if (raw->argument > RING_STACK_NUMBERS)                                                                  \
         return "event with a stack's number that can not be";
 #include "ljtrace/protocol/ring.def"
 

@@ -37,8 +37,10 @@ struct watched {
     struct code_patch patch;
     const struct alloc_function *does;
     const struct link_map *object;
-    uint32_t heap; /* 0 = the C heap; else the number of a prefix, from 1 */
-    uint8_t how;   /* enum mt_how, for the whole address */
+    uint32_t heap;   /* 0 = the C heap; else the number of a prefix, from 1 */
+    uint8_t how;     /* enum mt_how, for the whole address */
+    bool has_others; /* it may free or resize blocks that were made by functions that are not recorded */
+    bool is_ignored; /* another function of its allocator could not be patched */
 };
 
 /* A function of the object that is being searched. */
@@ -48,6 +50,7 @@ struct found {
     uint32_t heap;
     uint8_t how;
     bool is_of_file; /* the symbol is in the file's table only */
+    bool has_others;
 };
 
 /* An object that was searched. */
@@ -94,7 +97,8 @@ static uint32_t how_of(const struct watched *w)
 
 static struct native_event event_of(const struct watched *w, enum native_event_kind kind, uint32_t how)
 {
-    return (struct native_event){kind, .how = how, .heap = w->heap, .function = (uint64_t)w->patch.function};
+    return (struct native_event){kind, .how = how, .heap = w->heap, .function = (uint64_t)w->patch.function,
+                                 .lacks_news = w->has_others};
 }
 
 static void record_new(const struct watched *w, uint64_t block, uint64_t size, const struct saved *s)
@@ -166,7 +170,7 @@ static uint64_t make(const struct watched *w, const uint64_t *a, const struct sa
 
 static bool is_recorded(const struct watched *w)
 {
-    return !w->heap || s_prefixes[w->heap - 1].is_wanted;
+    return !w->is_ignored && (!w->heap || s_prefixes[w->heap - 1].is_wanted);
 }
 
 __attribute__((used)) static uint64_t on_call(uint64_t a, uint64_t b, uint64_t c, uint64_t d,
@@ -235,7 +239,9 @@ static const char *base_name(const struct link_map *object)
 /* Which functions of an object are wanted. */
 struct search {
     const struct link_map *object, *own;
-    bool is_language; /* what this library interposes is left out */
+    bool is_language;        /* what this library interposes is left out */
+    bool has_own_malloc;     /* it needs malloc and free of no other object */
+    bool is_other_namespace; /* glibc's own malloc frees what it keeps for a thread when that ends */
 };
 
 static bool is_wanted(const struct search *search, const struct alloc_function *f)
@@ -243,6 +249,9 @@ static bool is_wanted(const struct search *search, const struct alloc_function *
     return f->action != ALLOC_NOTHING && f->action != ALLOC_WITHIN &&
            !(search->is_language && (f->kind == ALLOC_STANDARD || host_symbol(search->own, f->name)));
 }
+
+/* Is there a function of the object that makes blocks of different kinds? Then its functions free all of them. */
+static bool s_kinds_differ;
 
 static struct found *found_at(uint64_t address)
 {
@@ -260,15 +269,20 @@ static bool is_watched(uint64_t address)
     return false;
 }
 
-/* A function of several names frees blocks of all kinds if its names differ in that. */
+/* A function of several names may be known by another one: it frees blocks of all kinds if its names differ in that. */
 static void note(uint64_t address, uint64_t size, const struct alloc_function *f, uint32_t heap,
                  bool is_of_file)
 {
     struct found *known = found_at(address);
-    if (known && known->does->action == f->action && known->how != f->how)
+    const bool has_others = f->has_others || heap;
+    if (known)
+        known->has_others |= has_others;
+    if (known && known->does->action == f->action && known->how != f->how) {
+        s_kinds_differ |= f->action != ALLOC_FREE;
         known->how = f->action == ALLOC_FREE ? MT_HOWS : known->how < f->how ? known->how : f->how;
+    }
     if (!known && !is_watched(address) && s_found_count < MOST_FOUND)
-        s_found[s_found_count++] = (struct found){address, size, f, heap, f->how, is_of_file};
+        s_found[s_found_count++] = (struct found){address, size, f, heap, f->how, is_of_file, has_others};
 }
 
 /* -- by the symbols that it exports -- */
@@ -330,13 +344,14 @@ static const struct alloc_function *by_name(const char *name, const char *end)
     return NULL;
 }
 
-/* Names may end with a version after an @. */
+/* Names may end with a version after an @. A local function with a name of C may be static and something else. */
 static void see_symbol(const struct file_symbol *s, void *any)
 {
     const struct search *search = any;
     const char *end = strchrnul(s->name, '@');
-    const struct alloc_function *f = s->is_shared ? by_name(s->name, end) : NULL;
-    if (f && f->kind != ALLOC_NAMED && is_wanted(search, f)) {
+    const struct alloc_function *f = by_name(s->name, end);
+    const bool may_be_another = f && s->is_local && f->kind == ALLOC_STANDARD && f->name[0] != '_';
+    if (f && f->kind != ALLOC_NAMED && is_wanted(search, f) && !(may_be_another && !search->has_own_malloc)) {
         note(s->address, s->size, f, 0, true);
         return;
     }
@@ -350,12 +365,13 @@ static void see_symbol(const struct file_symbol *s, void *any)
 
 /* -- patching -- */
 
-static void report(const struct found *f, const struct link_map *object, const char *why)
+/* NAME of OBJECT is not recorded, ... */
+static void report(const struct found *f, const struct link_map *object, const char *more, const char *why)
 {
     char text[3 * NAME_BYTES], *at = stpcpy(text, f->heap ? s_prefixes[f->heap - 1].text : "");
     at = stpcpy(stpcpy(at, f->does->name), " of ");
-    at = stpcpy(stpncpy(at, base_name(object), NAME_BYTES), " is not recorded: ");
-    stpcpy(at, why);
+    at = stpcpy(stpncpy(at, base_name(object), NAME_BYTES), " is not recorded");
+    stpcpy(stpcpy(stpcpy(at, more), ": "), why);
     native_problem(text);
 }
 
@@ -380,27 +396,63 @@ static struct watched *new_watched(void)
     return s_watched_count < MOST_WATCHED ? &s_watched[s_watched_count++] : NULL;
 }
 
-static void patch(const struct search *search, const struct found *f, const char *path)
+/* Returns NULL, or why the function remains as it is. */
+static const char *patch(const struct search *search, const struct found *f)
 {
-    if (f->is_of_file && !file_has_code(search->object, path, f->address))
-        return;
     struct watched *w = new_watched();
-    const char *why = "there are too many";
-    if (w) {
-        *w = (struct watched){
-            {.function = (void *)f->address, .size = (uint32_t)f->size, .is_shared = !s_alone},
-            f->does,
-            search->object,
-            f->heap,
-            f->how};
-        why = code_patch(&w->patch, (void *)entry);
-    }
-    if (why && w)
-        w->patch.function = NULL;
+    if (!w)
+        return "there are too many";
+    *w = (struct watched){
+        .patch = {.function = (void *)f->address, .size = (uint32_t)f->size, .is_shared = !s_alone},
+        .does = f->does,
+        .object = search->object,
+        .heap = f->heap,
+        .how = f->how,
+        .has_others = f->has_others || search->is_other_namespace};
+    const char *why = code_patch(&w->patch, (void *)entry);
     if (why)
-        report(f, search->object, why);
+        w->patch.function = NULL;
     else if (f->heap)
         announce_heap(f->heap);
+    return why;
+}
+
+/* Let the functions of an object that are patched do what they did. */
+static void ignore_all(const struct link_map *object)
+{
+    for (uint32_t i = 0; i < s_watched_count; i++)
+        s_watched[i].is_ignored |= s_watched[i].object == object;
+}
+
+/* Some function that makes blocks is not recorded, so others get blocks that the trace does not have. */
+static void expect_others(const struct link_map *object)
+{
+    for (uint32_t i = 0; i < s_watched_count; i++)
+        s_watched[i].has_others |= s_watched[i].object == object;
+}
+
+/* Without functions that free or resize blocks, all blocks would seem to leak. So they are patched first; if that fails,
+ * none of the object's functions is recorded. */
+static void patch_all(const struct search *search, const char *path, const char *forbidden)
+{
+    for (uint32_t makes = 0; makes < 2; makes++)
+        for (uint32_t i = 0; i < s_found_count; i++) {
+            const struct found *f = &s_found[i];
+            if ((f->does->action < ALLOC_RESIZE) != makes)
+                continue;
+            if (f->is_of_file && !file_has_code(search->object, path, f->address))
+                continue;
+            const char *why = forbidden ? forbidden : patch(search, f);
+            if (why && !makes) {
+                report(f, search->object, ", and so the other functions of this allocator are not", why);
+                ignore_all(search->object);
+                return;
+            }
+            if (why) {
+                report(f, search->object, "", why);
+                expect_others(search->object);
+            }
+        }
 }
 
 /* -- objects -- */
@@ -421,18 +473,24 @@ static void search_object(const struct link_map *object, bool is_first, bool is_
         alloc_text_after(object->l_name, "linux-vdso") || was_searched(object) ||
         s_searched_count == MOST_OBJECTS)
         return;
-    struct search search = {object, own, is_own_namespace && !is_first && is_of_language(base_name(object))};
+    struct search search = {.object = object,
+                            .own = own,
+                            .is_language = is_own_namespace && !is_first && is_of_language(base_name(object)),
+                            .has_own_malloc = !host_symbol_is_needed(object, "malloc") &&
+                                              !host_symbol_is_needed(object, "free"),
+                            .is_other_namespace = !is_own_namespace};
     s_searched[s_searched_count++] = (struct searched){object, object->l_ld};
     s_found_count = 0;
+    s_kinds_differ = false;
     search_exported(&search);
     const bool is_filtered = kernel_call(SYS_prctl, PR_GET_SECCOMP, 0, 0, 0, 0, 0) > 0;
     if (!is_filtered)
         file_symbols_each(object, path, see_symbol, &search);
-    for (uint32_t i = 0; i < s_found_count; i++)
-        if (is_filtered)
-            report(&s_found[i], object, "the program's seccomp filter may forbid to change its code");
-        else
-            patch(&search, &s_found[i], path);
+    for (uint32_t i = 0; s_kinds_differ && i < s_found_count; i++)
+        if (s_found[i].does->action == ALLOC_FREE)
+            s_found[i].how = MT_HOWS;
+    patch_all(&search, path,
+              is_filtered ? "the program's seccomp filter may forbid to change its code" : NULL);
 }
 
 /* The list of each namespace: that of the program, then those of dlmopen. */
@@ -537,6 +595,8 @@ void alloc_patch_begin(void)
     make_index();
     s_alone = is_only_thread();
     s_searched_count = 0;
+    for (uint32_t i = 0; i < s_watched_count; i++)
+        s_watched[i].is_ignored = false;
     for (uint32_t i = 0; i < s_watched_count; i++)
         if (s_watched[i].patch.function && s_watched[i].heap)
             announce_heap(s_watched[i].heap);

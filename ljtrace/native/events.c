@@ -105,14 +105,14 @@ static void put(struct native_taken *t, const struct native_event *e)
     if (!t->from.sp || !lua_stack_take(&t->from, t->function, &stack))
         stack = native_stack(t->ips, t->depth);
     const uint64_t now = native_now();
-    const uint32_t slot = native_heap_slot(e->heap);
+    const uint32_t slot = native_heap_slot(e->heap), ended = e->how | (e->lacks_news ? RAW_HOW_UNKNOWN : 0);
     if (e->kind == NATIVE_NEW)
         NATIVE_PUT(new, .slot = slot, .how = e->how, .addr = e->addr, .size = e->size, .instructions = now,
                    .stack = stack);
     else if (e->kind == NATIVE_FREE)
-        NATIVE_PUT(free, .slot = slot, .how = e->how, .addr = e->addr, .instructions = now, .stack = stack);
+        NATIVE_PUT(free, .slot = slot, .how = ended, .addr = e->addr, .instructions = now, .stack = stack);
     else if (e->kind == NATIVE_RESIZE)
-        NATIVE_PUT(resize, .slot = slot, .how = e->how, .old = e->old, .addr = e->addr, .size = e->size,
+        NATIVE_PUT(resize, .slot = slot, .how = ended, .old = e->old, .addr = e->addr, .size = e->size,
                    .instructions = now, .stack = stack);
 }
 

@@ -19,6 +19,7 @@ struct native_event {
     uint32_t heap; /* 0 = the C heap; else the number of a prefix (alloc_patch.h) */
     /* The patched function that was called, which is the innermost frame; 0 = that is the one of the registers. */
     uint64_t function;
+    bool lacks_news; /* FREE, RESIZE: the block may be one of which no New was recorded */
     /* RESIZE: the number of the call, if it ran while the ring was not locked (resizes.h); else 0. */
     uint32_t resize;
 };

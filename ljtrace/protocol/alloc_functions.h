@@ -36,6 +36,7 @@ struct alloc_function {
     uint8_t action; /* enum alloc_action */
     uint8_t how;
     enum { ALLOC_OF_ALLOCATORS, ALLOC_STANDARD, ALLOC_NAMED } kind;
+    bool has_others; /* its allocator has functions that make blocks and are not in the list */
 };
 
 /* The two fields after the name, by SHAPE. */
@@ -78,9 +79,16 @@ struct alloc_function {
 #define DOES_RUST_FREE ALLOC_FREE, MT_HOWS
 #define DOES_WITHIN ALLOC_WITHIN, 0
 
-#define FUNCTION(class, name, SHAPE, family) {#name, DOES_##SHAPE, ALLOC_OF_ALLOCATORS},
-#define STANDARD(name, SHAPE) {#name, DOES_##SHAPE, ALLOC_STANDARD},
-#define NAMED(name, SHAPE) {#name, DOES_##SHAPE, ALLOC_NAMED},
+/* Of each family. */
+#define HAS_OTHERS_libc false
+#define HAS_OTHERS_jemalloc false
+#define HAS_OTHERS_tcmalloc false
+#define HAS_OTHERS_mimalloc true
+#define HAS_OTHERS_tbb false
+
+#define FUNCTION(class, name, SHAPE, family) {#name, DOES_##SHAPE, ALLOC_OF_ALLOCATORS, HAS_OTHERS_##family},
+#define STANDARD(name, SHAPE) {#name, DOES_##SHAPE, ALLOC_STANDARD, false},
+#define NAMED(name, SHAPE) {#name, DOES_##SHAPE, ALLOC_NAMED, false},
 static const struct alloc_function alloc_functions[] = {
 #include "ljtrace/protocol/alloc_functions.def"
 };

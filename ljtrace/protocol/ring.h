@@ -162,6 +162,10 @@ enum { RAW_HEAP_C = 0, RAW_HEAP_CUSTOM = 1 /* blocks of requests without a pool 
 /* Kinds of heaps declared by RAW_HEAP. A heap that is not declared is LuaJIT's. */
 enum raw_heap_kind { RAW_KIND_CUSTOM, RAW_KIND_MMAP, RAW_HEAP_KINDS };
 
+/* Added to `how` of a FREE or RESIZE: the allocator has functions that are not observed, so the block may be one of which
+ * no NEW was written. */
+enum { RAW_HOW_UNKNOWN = 0x80 };
+
 /* The most stacks that have a number. */
 enum { RING_KEPT_STACKS = 8192 };
 

@@ -44,6 +44,8 @@ void writer_bad_free(struct mt_writer *w, uint64_t addr, uint32_t heap, uint32_t
 
 bool writer_lacks_new(struct mt_writer *w, uint64_t addr)
 {
+    if (w->lacks_news)
+        return true;
     if (!(w->attached || w->has_gaps) || writer_failed(w))
         return false;
     const struct block *around = live_block(w, blockmap_find(&w->map, addr)),
@@ -55,6 +57,11 @@ bool writer_lacks_new(struct mt_writer *w, uint64_t addr)
     else
         w->older++;
     return true;
+}
+
+void mt_writer_lacks_news(struct mt_writer *w, bool lacks)
+{
+    w->lacks_news = lacks;
 }
 
 uint64_t mt_writer_older(const struct mt_writer *w)

@@ -78,6 +78,7 @@ struct mt_writer {
     uint32_t beside; /* as in struct mt_writer_options */
     bool attached;   /* the same */
     uint64_t older;  /* Frees and Resizes of blocks that are older than the trace */
+    bool lacks_news; /* mt_writer_lacks_news */
     bool has_gaps;   /* heap events are missing: see mt_writer_gap */
     uint64_t gap_handles; /* blocks with lower handles were live, or had ended, at the last gap */
     uint64_t orphans;     /* Frees and Resizes of blocks whose New may be missing */

@@ -252,6 +252,20 @@ def record(
     return Trace(path, done).check()
 
 
+def native(path: Path, *options: str) -> list[object]:
+    """The command line that records the program after it into a file, without Valgrind."""
+    return ["ljtrace", "run", f"--out={path}", *options]
+
+
+def natively(path: Path, argv: Sequence[object], *options: str, **how: object) -> Trace:
+    """Record a program without Valgrind. The caller checks its status; the trace is checked here."""
+    done = run([*native(path, *options), *argv], **how)  # type: ignore[arg-type]
+    assert path.exists(), done.complaint
+    if done.status == -signal.SIGKILL:
+        settled(path)
+    return Trace(path, done).check()
+
+
 def dhat_totals(path: Path, argv: Sequence[object]) -> dict[str, int]:
     """What DHAT counted over a whole run: blocks, bytes, and what was live at the end. Memory that libc holds
     at the end (output buffers) is not freed, as under the recorder."""

@@ -27,6 +27,8 @@ from support import (
     child_of,
     collectors_of,
     good,
+    native,
+    natively,
     record,
     run,
     settled,
@@ -60,19 +62,6 @@ SAME = {
         )
     },
 }
-
-
-def native(path: Path, *options: str) -> list[object]:
-    """The command line that records the program after it into a file."""
-    return ["ljtrace", "run", f"--out={path}", *options]
-
-
-def natively(path: Path, argv: list[object], *options: str, **how: object) -> Trace:
-    done = run([*native(path, *options), *argv], **how)  # type: ignore[arg-type]
-    assert path.exists(), done.complaint
-    if done.status == -signal.SIGKILL:
-        settled(path)
-    return Trace(path, done).check()
 
 
 def without_own_lines(done: Done) -> bytes:

@@ -1,15 +1,17 @@
-/* families.c - calls each allocation function of a family in alloc_functions.def that the process has.
+/* families.c - calls each allocation function of a family in alloc_functions.def that the process has. The functions of C
+ * and C++ are the family `standard`.
  *
  *     LD_PRELOAD=ALLOCATOR families FAMILY [DELETER]
  *
  * Prints the name of each function that was called, and after that how many blocks it made, resized (`~`) and freed.
- * A block is freed by DELETER, the family's most general free; without it by free. Status 1, and a line that says
+ * A block is freed by DELETER, the family's most general free; without it by free, and one of operator new by delete. Status 1, and a line that says
  * why, if a function does not do what it is for. Whether it is recorded or not, it does the same.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,9 +72,32 @@ typedef void f1(void *), f2(void *, size_t), f3(void *, size_t, size_t), fx(void
     sx(void *, size_t, int);
 #define AS(type) ((type *)f)
 
+static bool names_begin(const char *beginning)
+{
+    return strncmp(s_name, beginning, strlen(beginning)) == 0;
+}
+
+static bool is_aligned(void)
+{
+    return strstr(s_name, "align_val") != NULL;
+}
+
+/* Delete what the operator s_name has made. */
+static void delete_it(void *p)
+{
+    const bool array = names_begin("_Zna");
+    if (is_aligned())
+        ((f2 *)dlsym(RTLD_DEFAULT, array ? "_ZdaPvSt11align_val_t" : "_ZdlPvSt11align_val_t"))(p, ALIGN);
+    else
+        ((f1 *)dlsym(RTLD_DEFAULT, array ? "_ZdaPv" : "_ZdlPv"))(p);
+}
+
 static void finish(void *p, const char *counts)
 {
-    s_free(p);
+    if (names_begin("_Zn"))
+        delete_it(p);
+    else
+        s_free(p);
     printf("%s %s\n", s_name, counts);
 }
 static void MADE(void *p)
@@ -144,6 +169,19 @@ static void FREED(void)
         wrong("too small");                                                                                  \
     printf("%s \n", s_name);
 #define DO_FREE(f) AS(f1)(block()), FREED()
+#define DO_FREE_MALLOC(f) DO_FREE(f)
+/* After the block are its size, if it is in the name, its alignment, and what stands for std::nothrow. */
+#define DO_DELETE(f) delete_by(f, "_Znwm", "_ZnwmSt11align_val_t"), FREED()
+#define DO_DELETE_ARRAY(f) delete_by(f, "_Znam", "_ZnamSt11align_val_t"), FREED()
+static void delete_by(void *f, const char *maker, const char *aligned_maker)
+{
+    void *p = is_aligned() ? ((p2 *)dlsym(RTLD_DEFAULT, aligned_maker))(BYTES, ALIGN)
+                           : ((p1 *)dlsym(RTLD_DEFAULT, maker))(BYTES);
+    if (names_begin("_ZdlPvm") || names_begin("_ZdaPvm"))
+        AS(f3)(good(p, BYTES, 8), BYTES, ALIGN);
+    else
+        AS(f3)(good(p, BYTES, 8), is_aligned() ? ALIGN : (size_t) "", (size_t) "");
+}
 #define DO_FREE_2(f)                                                                                         \
     if (strcmp(s_name, "dallocx") == 0)                                                                      \
         AS(fx)(block(), 0);                                                                                  \
@@ -183,8 +221,8 @@ static void try(const char *name, const char *family, const char *wanted, void (
     {                                                                                                        \
         DO_##SHAPE(f);                                                                                       \
     }
+#define STANDARD(name, SHAPE) FUNCTION(0, name, SHAPE, standard)
 #include "ljtrace/protocol/alloc_functions.def"
-#undef FUNCTION
 
 int main(int argc, char **argv)
 {
@@ -194,6 +232,7 @@ int main(int argc, char **argv)
     if (argc < 2 || !s_free)
         return 2;
 #define FUNCTION(class, name, SHAPE, family) try(#name, #family, argv[1], do_##name);
+#define STANDARD(name, SHAPE) FUNCTION(0, name, SHAPE, standard)
 #include "ljtrace/protocol/alloc_functions.def"
     if (strcmp(argv[1], "mimalloc") == 0)
         try_others();

@@ -38,10 +38,13 @@ def in_c(*functions: str) -> list[Any]:
 
 
 class OneStack:
-    """A trace that has one stack, with its callers."""
+    """A trace that has one stack, with its callers. facts: of its recording."""
 
-    def __init__(self, frames: list[Any]) -> None:
-        self.frames = frames[::-1]
+    def __init__(self, frames: list[Any], facts: dict[str, str] | None = None) -> None:
+        self.frames, self.facts = frames[::-1], facts or {}
+
+    def info(self) -> dict[str, str]:
+        return self.facts
 
     def stack(self, number: int) -> tuple[int, int] | None:
         return (number - 1, number) if 0 < number <= len(self.frames) else None
@@ -50,9 +53,9 @@ class OneStack:
         return self.frames[number - 1]
 
 
-def shown(frames: list[Any], policy: Policy = Policy()) -> list[str]:
+def shown(frames: list[Any], policy: Policy = Policy(), facts: dict[str, str] | None = None) -> list[str]:
     """The texts of the shown frames of a stack, innermost first."""
-    ids = ShownStacks(OneStack(frames), policy).ids(len(frames))  # type: ignore[arg-type]
+    ids = ShownStacks(OneStack(frames, facts), policy).ids(len(frames))  # type: ignore[arg-type]
     return [frame_text(frames[-number]) if frames[-number] else "" for number in ids if number]
 
 
@@ -195,6 +198,20 @@ WRAPPED = in_c("malloc", "xmalloc", "make", "node_new", "parse", "main")
 def test_patterns(policy: Policy, first: str) -> None:
     assert shown(WRAPPED, policy)[0] == f"{first} (x)"
     assert shown(WRAPPED, policy)[-1] == "main (x)"
+
+
+@pytest.mark.parametrize(
+    "facts, name, first",
+    [
+        ({"alloc_prefix": "zz_"}, "zz_malloc", "parse"),
+        ({"alloc_prefix": "je_,zz_"}, "zz_mallocx", "parse"),
+        ({"alloc_prefix": "zz_"}, "zz_make", "inlined"),
+        ({"observe_alloc": "get_*,put_*"}, "get_some", "parse"),
+        ({}, "zz_malloc", "inlined"),
+    ],
+)
+def test_functions_that_the_recorders_options_name(facts: dict[str, str], name: str, first: str) -> None:
+    assert shown(in_c("inlined", name, "parse", "main"), facts=facts)[0] == f"{first} (x)"
 
 
 def test_a_stack_that_the_trace_does_not_define_yet() -> None:

@@ -8,7 +8,6 @@
 #include "ljtrace/native/host/file_symbols.h"
 #include "ljtrace/native/kernel.h"
 
-#include <dlfcn.h>
 #include <elf.h>
 #include <fcntl.h>
 #include <string.h>
@@ -61,20 +60,20 @@ static bool find_tables(const struct file *f, Elf64_Shdr *symbols, Elf64_Shdr *n
     return false;
 }
 
-/* Is the code at this address of the object in memory that of the file? */
+/* Is the code at this address of the object in memory that of the file? The dynamic linker calls for debuggers before
+ * _dl_find_object knows a new object, so the kernel is asked whether there is memory. */
 static bool is_same_code(const struct file *f, uint64_t value)
 {
     char code[COMPARED];
-    struct dl_find_object found;
     for (uint32_t i = 0; i < f->header.e_phnum; i++) {
         const Elf64_Phdr *s = &f->segment[i];
         if (s->p_type != PT_LOAD || !(s->p_flags & PF_X) || value - s->p_vaddr >= s->p_filesz)
             continue;
         const uint64_t in = value - s->p_vaddr, left = s->p_filesz - in,
                        n = left < COMPARED ? left : COMPARED;
-        void *at = (void *)(f->object->l_addr + value);
-        return _dl_find_object(at, &found) == 0 && found.dlfo_link_map == f->object &&
-               read_at(f->fd, code, n, s->p_offset + in) && memcmp(at, code, n) == 0;
+        const uint64_t at = f->object->l_addr + value;
+        return kernel_can_read(at) && kernel_can_read(at + n - 1) &&
+               read_at(f->fd, code, n, s->p_offset + in) && memcmp((const void *)at, code, n) == 0;
     }
     return false;
 }
@@ -85,13 +84,6 @@ static bool is_function(const Elf64_Sym *s, uint64_t names)
            s->st_name < names;
 }
 
-/* The linker makes hidden functions local, but they keep their visibility. */
-static bool is_shared(const Elf64_Sym *s)
-{
-    return ELF64_ST_BIND(s->st_info) != STB_LOCAL || ELF64_ST_VISIBILITY(s->st_other) == STV_HIDDEN ||
-           ELF64_ST_VISIBILITY(s->st_other) == STV_INTERNAL;
-}
-
 static void see_all(const struct file *f, const Elf64_Sym *symbol, uint64_t count, const char *names,
                     uint64_t name_bytes, file_symbol_seen *see, void *any)
 {
@@ -100,7 +92,7 @@ static void see_all(const struct file *f, const Elf64_Sym *symbol, uint64_t coun
         if (!is_function(s, name_bytes))
             continue;
         const struct file_symbol seen = {names + s->st_name, f->object->l_addr + s->st_value, s->st_size,
-                                         is_shared(s)};
+                                         ELF64_ST_BIND(s->st_info) == STB_LOCAL};
         see(&seen, any);
     }
 }

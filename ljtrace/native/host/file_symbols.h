@@ -11,12 +11,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A function. is_shared: other source files of the object can call it. */
+/* A function. is_local: it is known in the object only; the table does not say whether it is static or hidden. */
 struct file_symbol {
     const char *name;
     uint64_t address; /* in memory */
     uint64_t size;
-    bool is_shared;
+    bool is_local;
 };
 
 typedef void file_symbol_seen(const struct file_symbol *s, void *any);

@@ -91,3 +91,14 @@ void *host_symbol(const struct link_map *object, const char *name)
     const ElfW(Sym) *s = host_symbol_entry(object, name);
     return s ? (void *)(object->l_addr + s->st_value) : NULL;
 }
+
+/* Symbols that are not defined are before those of the GNU hash table. */
+bool host_symbol_is_needed(const struct link_map *object, const char *name)
+{
+    const struct tables t = tables_of(object);
+    const uint32_t end = t.gnu_hash ? t.gnu_hash[1] : t.hash ? t.hash[1] : 0;
+    for (uint32_t i = 1; t.symbol && t.text && i < end; i++)
+        if (t.symbol[i].st_shndx == SHN_UNDEF && strcmp(t.text + t.symbol[i].st_name, name) == 0)
+            return true;
+    return false;
+}

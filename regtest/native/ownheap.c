@@ -1,0 +1,144 @@
+/* ownheap.c - a program, or with -DPLUGIN a library, that brings its own allocator.
+ *
+ *     ownheap ACTION...
+ *
+ * The names of the allocator are PREFIX + malloc and so on; SHARED says who can call it.
+ * work: allocates blocks of the sizes below, and frees nearly all. threads: threads that resize blocks, while the program
+ * forks. handler: a signal comes while a block is made, and its handler makes one. live: works whenever it can read a byte
+ * from standard input, and answers by one; with `live-threads` another thread runs. big: uses 8 MiB.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#ifndef PREFIX
+#define PREFIX
+#endif
+#ifndef SHARED
+#define SHARED
+#endif
+#define OWN__(prefix, name) prefix##name
+#define OWN_(prefix, name) OWN__(prefix, name)
+#define OWN(name) OWN_(PREFIX, name)
+
+static volatile sig_atomic_t interrupts;
+#define OWN_INSIDE()                                                                                         \
+    if (interrupts) {                                                                                        \
+        interrupts = 0;                                                                                      \
+        pthread_mutex_unlock(&own_lock);                                                                     \
+        raise(SIGUSR1);                                                                                      \
+        pthread_mutex_lock(&own_lock);                                                                       \
+    }
+#include "regtest/native/ownheap.h"
+
+enum { MADE = 1001, ZEROED = 1003, GROWN = 3005, KEPT = 1007, OF_HANDLER = 1009, OF_THREAD = 5003 };
+
+static void *volatile passed; /* so that no call is left out */
+
+__attribute__((noinline)) void work(void);
+void work(void)
+{
+    for (int i = 0; i < 100; i++)
+        OWN(free)(passed = OWN(malloc)(MADE));
+    for (int i = 0; i < 10; i++) {
+        passed = OWN(calloc)(1, ZEROED);
+        passed = OWN(realloc)(passed, GROWN);
+        OWN(free)(passed);
+    }
+    passed = OWN(malloc)(KEPT);
+}
+
+#ifndef PLUGIN
+static void on_signal(int number)
+{
+    (void)number;
+    OWN(free)(passed = OWN(malloc)(OF_HANDLER));
+}
+
+static void *resizes(void *arg)
+{
+    for (int i = 0; i < 3000; i++) {
+        char *p = OWN(malloc)(100);
+        for (int size = 200; size <= OF_THREAD; size += 1601)
+            p = OWN(realloc)(p, (size_t)size);
+        OWN(free)(p);
+    }
+    return arg;
+}
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&own_lock);
+}
+
+static void after_fork(void)
+{
+    pthread_mutex_unlock(&own_lock);
+}
+
+static void threads(void)
+{
+    pthread_t t[3];
+    pthread_atfork(before_fork, after_fork, after_fork);
+    for (int i = 0; i < 3; i++)
+        pthread_create(&t[i], NULL, resizes, NULL);
+    for (int i = 0; i < 20; i++) {
+        const pid_t child = fork();
+        if (child == 0)
+            _exit(0);
+        waitpid(child, NULL, 0);
+    }
+    for (int i = 0; i < 3; i++)
+        pthread_join(t[i], NULL);
+}
+
+static void handler(void)
+{
+    struct sigaction act = {.sa_handler = on_signal};
+    sigaction(SIGUSR1, &act, NULL);
+    interrupts = 1;
+    OWN(free)(passed = OWN(malloc)(MADE));
+}
+
+static void *waits(void *arg)
+{
+    for (;;)
+        pause();
+    return arg;
+}
+
+static void live(int more)
+{
+    char byte;
+    pthread_t t;
+    if (more)
+        pthread_create(&t, NULL, waits, NULL);
+    while (read(0, &byte, 1) == 1) {
+        work();
+        if (write(1, &byte, 1) != 1)
+            abort();
+    }
+}
+
+int main(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "work") == 0)
+            work();
+        else if (strcmp(argv[i], "threads") == 0)
+            threads();
+        else if (strcmp(argv[i], "handler") == 0)
+            handler();
+        else if (strcmp(argv[i], "big") == 0)
+            memset(OWN(malloc)(8 << 20), 1, 8 << 20);
+        else
+            live(strcmp(argv[i], "live-threads") == 0);
+    return 7;
+}
+#endif
