@@ -50,7 +50,6 @@ struct found {
     uint32_t heap;
     uint8_t how;
     bool is_of_file; /* the symbol is in the file's table only */
-    bool has_others;
 };
 
 /* An object that was searched. */
@@ -239,9 +238,9 @@ static const char *base_name(const struct link_map *object)
 /* Which functions of an object are wanted. */
 struct search {
     const struct link_map *object, *own;
-    bool is_language;        /* what this library interposes is left out */
-    bool has_own_malloc;     /* it needs malloc and free of no other object */
-    bool is_other_namespace; /* glibc's own malloc frees what it keeps for a thread when that ends */
+    bool is_language;    /* what this library interposes is left out */
+    bool has_own_malloc; /* it needs malloc and free of no other object */
+    bool has_others;     /* it may make blocks by functions that are not in the list */
 };
 
 static bool is_wanted(const struct search *search, const struct alloc_function *f)
@@ -274,15 +273,12 @@ static void note(uint64_t address, uint64_t size, const struct alloc_function *f
                  bool is_of_file)
 {
     struct found *known = found_at(address);
-    const bool has_others = f->has_others || heap;
-    if (known)
-        known->has_others |= has_others;
     if (known && known->does->action == f->action && known->how != f->how) {
         s_kinds_differ |= f->action != ALLOC_FREE;
         known->how = f->action == ALLOC_FREE ? MT_HOWS : known->how < f->how ? known->how : f->how;
     }
     if (!known && !is_watched(address) && s_found_count < MOST_FOUND)
-        s_found[s_found_count++] = (struct found){address, size, f, heap, f->how, is_of_file, has_others};
+        s_found[s_found_count++] = (struct found){address, size, f, heap, f->how, is_of_file};
 }
 
 /* -- by the symbols that it exports -- */
@@ -408,7 +404,7 @@ static const char *patch(const struct search *search, const struct found *f)
         .object = search->object,
         .heap = f->heap,
         .how = f->how,
-        .has_others = f->has_others || search->is_other_namespace};
+        .has_others = search->has_others};
     const char *why = code_patch(&w->patch, (void *)entry);
     if (why)
         w->patch.function = NULL;
@@ -465,6 +461,16 @@ static bool was_searched(const struct link_map *object)
     return false;
 }
 
+/* Is an allocator found all of whose functions are in the list? */
+static bool is_complete(void)
+{
+    for (uint32_t i = 0; i < s_found_count; i++)
+        if (s_found[i].does->is_complete)
+            return true;
+    return false;
+}
+
+/* The libc of another namespace frees what it keeps for a thread when that ends; these were never blocks. */
 static void search_object(const struct link_map *object, bool is_first, bool is_own_namespace)
 {
     const struct link_map *own = self();
@@ -477,8 +483,7 @@ static void search_object(const struct link_map *object, bool is_first, bool is_
                             .own = own,
                             .is_language = is_own_namespace && !is_first && is_of_language(base_name(object)),
                             .has_own_malloc = !host_symbol_is_needed(object, "malloc") &&
-                                              !host_symbol_is_needed(object, "free"),
-                            .is_other_namespace = !is_own_namespace};
+                                              !host_symbol_is_needed(object, "free")};
     s_searched[s_searched_count++] = (struct searched){object, object->l_ld};
     s_found_count = 0;
     s_kinds_differ = false;
@@ -486,6 +491,7 @@ static void search_object(const struct link_map *object, bool is_first, bool is_
     const bool is_filtered = kernel_call(SYS_prctl, PR_GET_SECCOMP, 0, 0, 0, 0, 0) > 0;
     if (!is_filtered)
         file_symbols_each(object, path, see_symbol, &search);
+    search.has_others = !search.is_language && !(is_own_namespace && is_complete());
     for (uint32_t i = 0; s_kinds_differ && i < s_found_count; i++)
         if (s_found[i].does->action == ALLOC_FREE)
             s_found[i].how = MT_HOWS;

@@ -9,6 +9,7 @@
 #include "ljtrace/native/lua_states.h"
 #include "ljtrace/calibrate/lua_calibrate.h"
 #include "ljtrace/native/alloc_patch.h"
+#include "ljtrace/native/events.h"
 #include "ljtrace/native/got.h"
 #include "ljtrace/native/host/images.h"
 #include "ljtrace/native/host/symbols.h"
@@ -65,9 +66,14 @@ int lua_peek(uint64_t at, void *to, size_t n)
 
 /* -- probing -- */
 
+/* What a scratch state takes from malloc are no blocks of the program. */
 static void hide(bool on)
 {
     t_probing = on;
+    if (on)
+        native_details_begin();
+    else
+        native_details_end();
     stack_sampler_hide(on);
     if (on)
         native_hide_begin();

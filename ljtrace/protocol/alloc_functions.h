@@ -36,7 +36,7 @@ struct alloc_function {
     uint8_t action; /* enum alloc_action */
     uint8_t how;
     enum { ALLOC_OF_ALLOCATORS, ALLOC_STANDARD, ALLOC_NAMED } kind;
-    bool has_others; /* its allocator has functions that make blocks and are not in the list */
+    bool is_complete; /* all functions by which its allocator makes blocks are in the list */
 };
 
 /* The two fields after the name, by SHAPE. */
@@ -79,14 +79,14 @@ struct alloc_function {
 #define DOES_RUST_FREE ALLOC_FREE, MT_HOWS
 #define DOES_WITHIN ALLOC_WITHIN, 0
 
-/* Of each family. */
-#define HAS_OTHERS_libc false
-#define HAS_OTHERS_jemalloc false
-#define HAS_OTHERS_tcmalloc false
-#define HAS_OTHERS_mimalloc true
-#define HAS_OTHERS_tbb false
+/* Of each family. What else an object with functions of libc has is not known. */
+#define IS_COMPLETE_libc false
+#define IS_COMPLETE_jemalloc true
+#define IS_COMPLETE_tcmalloc true
+#define IS_COMPLETE_mimalloc false
+#define IS_COMPLETE_tbb true
 
-#define FUNCTION(class, name, SHAPE, family) {#name, DOES_##SHAPE, ALLOC_OF_ALLOCATORS, HAS_OTHERS_##family},
+#define FUNCTION(class, name, SHAPE, family) {#name, DOES_##SHAPE, ALLOC_OF_ALLOCATORS, IS_COMPLETE_##family},
 #define STANDARD(name, SHAPE) {#name, DOES_##SHAPE, ALLOC_STANDARD, false},
 #define NAMED(name, SHAPE) {#name, DOES_##SHAPE, ALLOC_NAMED, false},
 static const struct alloc_function alloc_functions[] = {
