@@ -6,7 +6,9 @@
  * before they are known; it gets memory that is never freed.
  *
  * The operators of C++ call malloc. The first call of malloc inside an operator is the block of the operator, so it is
- * recorded as made by `new`, and no other.
+ * recorded as made by `new`, and no other. The C++ libraries round its size up: 0 bytes to 1, and where `new` was given an
+ * alignment, to a multiple of that. What is recorded is the size that the program asked for. An operator that asks malloc
+ * for any other size is not theirs, and has added memory of its own.
  */
 #define _GNU_SOURCE
 #include "ljtrace/native/heap.h"
@@ -23,8 +25,11 @@
 
 enum { EARLY_BYTES = 1 << 16, EARLY_ALIGN = 16, PAGE = 4096 };
 
-/* What an operator of C++ that is running makes or frees next; 0 = none is running. */
-NATIVE_THREAD_LOCAL uint8_t s_how;
+/* What an operator of C++ that is running makes or frees next. */
+NATIVE_THREAD_LOCAL struct {
+    uint8_t how;        /* 0 = none is running */
+    size_t size, align; /* of `new`; align: 1 if it was given none */
+} s_operator;
 
 #define RECORD_NEW(how_, addr_, size_)                                                                       \
     if (native_sample_chooses(size_) && native_is_on()) {                                                    \
@@ -55,7 +60,7 @@ static struct real {
 } s_real;
 
 static bool s_finding; /* this thread is looking for them: dlsym may allocate */
-static char *s_early; /* mapped when it is used first */
+static char *s_early;  /* mapped when it is used first */
 static size_t s_early_used;
 
 static bool is_early(const void *p)
@@ -119,24 +124,37 @@ void native_heap_patched(void)
         real[i] = alloc_patch_original(real[i]);
 }
 
-bool native_operator_begins(uint32_t how)
+bool native_operator_begins(uint32_t how, size_t size, size_t align)
 {
-    const bool outermost = !s_how;
-    if (outermost)
-        s_how = (uint8_t)how;
+    const bool outermost = !s_operator.how;
+    if (outermost) {
+        s_operator.how = (uint8_t)how;
+        s_operator.size = size;
+        s_operator.align = align;
+    }
     return outermost;
 }
 
 void native_operator_ends(void)
 {
-    s_how = 0;
+    s_operator.how = 0;
 }
 
 uint32_t native_operator_how(uint32_t how)
 {
-    const uint32_t chosen = s_how ? s_how : how;
-    s_how = 0;
+    const uint32_t chosen = s_operator.how ? s_operator.how : how;
+    s_operator.how = 0;
     return chosen;
+}
+
+/* The size that the program asked for, when malloc or a relative is asked for this one. */
+static inline size_t asked_size(size_t size)
+{
+    const size_t asked = s_operator.size, align = s_operator.align;
+    if (__builtin_expect(!s_operator.how || asked == size, 1))
+        return size;
+    const size_t least = asked ? asked : 1;
+    return size >= least && size - least < align ? asked : size;
 }
 
 /* The countdown passes over nothing, and no block is lacking, before the real functions are known. */
@@ -144,8 +162,9 @@ NATIVE_PUBLIC void *malloc(size_t size)
 {
     if (NATIVE_IS_INNER)
         return s_real.malloc(size);
-    if (native_sample_passes(size)) {
-        s_how = 0;
+    const size_t asked = asked_size(size);
+    if (native_sample_passes(asked)) {
+        s_operator.how = 0;
         return NATIVE_OUTERMOST(s_real.malloc(size));
     }
     if (!is_ready())
@@ -153,7 +172,7 @@ NATIVE_PUBLIC void *malloc(size_t size)
     const uint32_t how = native_operator_how(MT_HOW_MALLOC);
     void *p = NATIVE_OUTERMOST(s_real.malloc(size));
     if (p)
-        RECORD_NEW(how, p, size);
+        RECORD_NEW(how, p, asked);
     return p;
 }
 
@@ -264,9 +283,10 @@ NATIVE_PUBLIC void *memalign(size_t align, size_t size)
     if (NATIVE_IS_INNER)
         return s_real.memalign(align, size);
     void *p = is_ready() && s_real.memalign ? NATIVE_OUTERMOST(s_real.memalign(align, size)) : NULL;
+    const size_t asked = asked_size(size);
     const uint32_t how = native_operator_how(MT_HOW_MEMALIGN);
     if (p)
-        RECORD_NEW(how, p, size);
+        RECORD_NEW(how, p, asked);
     return p;
 }
 
@@ -275,9 +295,10 @@ NATIVE_PUBLIC void *aligned_alloc(size_t align, size_t size)
     if (NATIVE_IS_INNER)
         return s_real.aligned_alloc(align, size);
     void *p = is_ready() && s_real.aligned_alloc ? NATIVE_OUTERMOST(s_real.aligned_alloc(align, size)) : NULL;
+    const size_t asked = asked_size(size);
     const uint32_t how = native_operator_how(MT_HOW_MEMALIGN);
     if (p)
-        RECORD_NEW(how, p, size);
+        RECORD_NEW(how, p, asked);
     return p;
 }
 
@@ -288,10 +309,10 @@ NATIVE_PUBLIC int posix_memalign(void **to, size_t align, size_t size)
     const int result = is_ready() && s_real.posix_memalign
                            ? NATIVE_OUTERMOST(s_real.posix_memalign(to, align, size))
                            : ENOMEM;
-    const uint32_t how =
-        native_operator_how(MT_HOW_MEMALIGN); /* libstdc++'s aligned operator new calls it since GCC 13 */
+    const size_t asked = asked_size(size); /* libstdc++'s aligned operator new calls it since GCC 13 */
+    const uint32_t how = native_operator_how(MT_HOW_MEMALIGN);
     if (result == 0)
-        RECORD_NEW(how, *to, size);
+        RECORD_NEW(how, *to, asked);
     return result;
 }
 

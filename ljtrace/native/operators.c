@@ -40,15 +40,15 @@ static inline void *real_of(struct real *real, const char *name)
     return find(real, name);
 }
 
-/* Define operator NAME with these parameters: FORM(result, name, how, parameters, arguments). If the real one throws, the
+/* Define an operator with these parameters, of which NEW has one `size`, and another one is its alignment or it is 1. If the real one throws, the
  * exception passes through. new[] calls new, so the outermost operator decides. */
-#define NEW(name, how, parameters, arguments)                                                                \
+#define NEW(name, how, align_, parameters, arguments)                                                        \
     NATIVE_PUBLIC void *name parameters;                                                                     \
     void *name parameters                                                                                    \
     {                                                                                                        \
         static struct real s_real;                                                                           \
         void *(*const real)parameters = (void *(*)parameters)real_of(&s_real, #name);                        \
-        const bool outermost = native_operator_begins(how);                                                  \
+        const bool outermost = native_operator_begins(how, size, align_);                                    \
         void *p = real arguments;                                                                            \
         if (outermost)                                                                                       \
             native_operator_ends();                                                                          \
@@ -60,7 +60,7 @@ static inline void *real_of(struct real *real, const char *name)
     {                                                                                                        \
         static struct real s_real;                                                                           \
         void(*const real) parameters = (void(*) parameters)real_of(&s_real, #name);                          \
-        const bool outermost = native_operator_begins(how);                                                  \
+        const bool outermost = native_operator_begins(how, 0, 1);                                            \
         real arguments;                                                                                      \
         if (outermost)                                                                                       \
             native_operator_ends();                                                                          \
@@ -68,10 +68,10 @@ static inline void *real_of(struct real *real, const char *name)
 
 /* n: std::nothrow_t, a: std::align_val_t */
 #define ALL(new, delete, how)                                                                                \
-    NEW(new##m, how, (size_t size), (size))                                                                  \
-    NEW(new##mRKSt9nothrow_t, how, (size_t size, const void *n), (size, n))                                  \
-    NEW(new##mSt11align_val_t, how, (size_t size, size_t a), (size, a))                                      \
-    NEW(new##mSt11align_val_tRKSt9nothrow_t, how, (size_t size, size_t a, const void *n), (size, a, n))      \
+    NEW(new##m, how, 1, (size_t size), (size))                                                               \
+    NEW(new##mRKSt9nothrow_t, how, 1, (size_t size, const void *n), (size, n))                               \
+    NEW(new##mSt11align_val_t, how, a, (size_t size, size_t a), (size, a))                                   \
+    NEW(new##mSt11align_val_tRKSt9nothrow_t, how, a, (size_t size, size_t a, const void *n), (size, a, n))   \
     DELETE(delete##Pv, how, (void *p), (p))                                                                  \
     DELETE(delete##PvRKSt9nothrow_t, how, (void *p, const void *n), (p, n))                                  \
     DELETE(delete##Pvm, how, (void *p, size_t size), (p, size))                                              \
