@@ -301,6 +301,7 @@ struct native_taken *native_event_begin(const struct native_registers *from, uin
         t->taken = native_memory((1 + MOST_DEFERRED) * sizeof *t->taken);
     if (!t->taken) {
         t->recording = 0;
+        native_ring_lose(RING_LOST_OTHER);
         return NULL;
     }
     t->taken->from = *from;

@@ -165,7 +165,8 @@ NATIVE_PUBLIC void *malloc(size_t size)
     const size_t asked = asked_size(size);
     if (native_sample_passes(asked)) {
         s_operator.how = 0;
-        return NATIVE_OUTERMOST(s_real.malloc(size));
+        void *p = NATIVE_OUTERMOST(s_real.malloc(size));
+        return p || !native_gives_way(size) ? p : s_real.malloc(size);
     }
     if (!is_ready())
         return early_memory(size);
@@ -173,7 +174,7 @@ NATIVE_PUBLIC void *malloc(size_t size)
     void *p = NATIVE_OUTERMOST(s_real.malloc(size));
     if (p)
         RECORD_NEW(how, p, asked);
-    return p;
+    return p || !native_gives_way(size) ? p : s_real.malloc(size);
 }
 
 NATIVE_PUBLIC void *calloc(size_t count, size_t size)
@@ -188,7 +189,7 @@ NATIVE_PUBLIC void *calloc(size_t count, size_t size)
     void *p = NATIVE_OUTERMOST(s_real.calloc(count, size));
     if (p)
         RECORD_NEW(MT_HOW_CALLOC, p, total);
-    return p;
+    return p || !native_gives_way(total) ? p : s_real.calloc(count, size);
 }
 
 NATIVE_PUBLIC void free(void *p)
@@ -237,7 +238,7 @@ static void *resize(void *p, size_t size, bool chosen, const struct native_regis
     if (t && !deferred)
         native_event_end();
     errno = error;
-    return q;
+    return failed && native_gives_way(size) ? s_real.realloc(p, size) : q;
 }
 
 NATIVE_PUBLIC void *realloc(void *p, size_t size)
@@ -263,7 +264,7 @@ NATIVE_PUBLIC void *realloc(void *p, size_t size)
     void *q = NATIVE_OUTERMOST(s_real.realloc(p, size));
     if (q && !p)
         RECORD_NEW(MT_HOW_MALLOC, q, size);
-    return q;
+    return q || !size || !native_gives_way(size) ? q : s_real.realloc(p, size);
 }
 
 NATIVE_PUBLIC void *reallocarray(void *p, size_t count, size_t size)
@@ -287,7 +288,7 @@ NATIVE_PUBLIC void *memalign(size_t align, size_t size)
     const uint32_t how = native_operator_how(MT_HOW_MEMALIGN);
     if (p)
         RECORD_NEW(how, p, asked);
-    return p;
+    return p || !native_gives_way(size) ? p : s_real.memalign(align, size);
 }
 
 NATIVE_PUBLIC void *aligned_alloc(size_t align, size_t size)
@@ -299,7 +300,7 @@ NATIVE_PUBLIC void *aligned_alloc(size_t align, size_t size)
     const uint32_t how = native_operator_how(MT_HOW_MEMALIGN);
     if (p)
         RECORD_NEW(how, p, asked);
-    return p;
+    return p || !native_gives_way(size) ? p : s_real.aligned_alloc(align, size);
 }
 
 NATIVE_PUBLIC int posix_memalign(void **to, size_t align, size_t size)
@@ -313,7 +314,7 @@ NATIVE_PUBLIC int posix_memalign(void **to, size_t align, size_t size)
     const uint32_t how = native_operator_how(MT_HOW_MEMALIGN);
     if (result == 0)
         RECORD_NEW(how, *to, asked);
-    return result;
+    return result != ENOMEM || !native_gives_way(size) ? result : s_real.posix_memalign(to, align, size);
 }
 
 NATIVE_PUBLIC void *valloc(size_t size)
@@ -323,7 +324,7 @@ NATIVE_PUBLIC void *valloc(size_t size)
     void *p = is_ready() && s_real.valloc ? NATIVE_OUTERMOST(s_real.valloc(size)) : NULL;
     if (p)
         RECORD_NEW(MT_HOW_MEMALIGN, p, size);
-    return p;
+    return p || !native_gives_way(size) ? p : s_real.valloc(size);
 }
 
 NATIVE_PUBLIC void *pvalloc(size_t size)
@@ -334,5 +335,5 @@ NATIVE_PUBLIC void *pvalloc(size_t size)
     const size_t pages = size ? (size + PAGE - 1) / PAGE * PAGE : PAGE;
     if (p)
         RECORD_NEW(MT_HOW_MEMALIGN, p, pages);
-    return p;
+    return p || !native_gives_way(size) ? p : s_real.pvalloc(size);
 }

@@ -123,7 +123,7 @@ static void *call_own(allocate_function *original, void *ud, void *ptr, size_t o
     if (awaited)
         leave(result);
     lua_event_end();
-    return result;
+    return result || !nsize || !native_gives_way(nsize) ? result : original(ud, ptr, osize, nsize);
 }
 
 /* The call of an allocator of the program, without recording. */

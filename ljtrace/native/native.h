@@ -59,6 +59,8 @@ extern __attribute__((visibility("hidden"))) const volatile uint32_t *native_ali
  * them too. */
 bool native_ring_lock(void);
 void native_ring_unlock(void);
+/* Has this thread locked it? */
+bool native_ring_is_mine(void);
 /* The same for signal handlers. Returns false also if this thread has locked the ring, or if it is not free after some
  * milliseconds. */
 bool native_ring_try_lock(void);
@@ -89,6 +91,8 @@ void native_problem(const char *text);
 
 /* Memory that is never freed; NULL = there is none. */
 void *native_memory(size_t size);
+/* There is no memory for the recorder: say so, and record no more. Only while the ring is locked. */
+void native_ring_starve(void);
 
 /* -- clock.c -- */
 
@@ -128,6 +132,9 @@ void *native_next(const char *name);
 bool native_begin(int memfd, bool attached, uint64_t mean, uint64_t seed);
 /* End it: the program goes on. */
 void native_end(void);
+/* The program was refused memory, so many bytes. If it has a limit of which the recorder takes a part, the recording ends,
+ * and its memory is free. Returns true then: the program may be given memory now. */
+bool native_gives_way(size_t size);
 /* dlclose was called. */
 void native_object_closed(void);
 /* The running thread records its first event. The ring is locked. */
@@ -140,6 +147,7 @@ struct native_options {
     bool attached;   /* the program had begun before the recording */
     uint64_t stacks; /* nanoseconds of CPU time from one sample of the stack to the next; 0 = no samples */
     bool lua_api;    /* each Lua state gets a global misc */
+    bool sandboxed;  /* the program has installed a seccomp filter */
     uint32_t process;
 };
 extern struct native_options native_options;

@@ -209,10 +209,21 @@ void native_ring_unlock(void)
         futex(&s_lock, FUTEX_WAKE_PRIVATE, 1, NULL);
 }
 
+bool native_ring_is_mine(void)
+{
+    return t_has_lock;
+}
+
 /* Stop recording: the collector is gone. */
 static void stop(void)
 {
     native_alive = NULL;
+}
+
+void native_ring_starve(void)
+{
+    native_problem("the recording ended early: there is no memory left for the recorder (ulimit -v or -d)");
+    stop();
 }
 
 static bool collector_is_gone(void)

@@ -26,7 +26,7 @@
 #include <unistd.h>
 
 /* Exit statuses, as those of env and nohup. */
-enum { NOT_EXECUTABLE = 126, NOT_FOUND = 127 };
+enum { NOT_EXECUTABLE = 126, NOT_FOUND = 127, NEEDED = 64 << 20 /* bytes of address space, at most */ };
 
 /* The program and what it inherits. */
 struct run {
@@ -283,6 +283,19 @@ static bool may_record(void)
     return false;
 }
 
+static void complain_nothing(void)
+{
+    struct rlimit all, data;
+    if (getrlimit(RLIMIT_AS, &all) == 0 && getrlimit(RLIMIT_DATA, &data) == 0 &&
+        (all.rlim_cur < NEEDED || data.rlim_cur < NEEDED))
+        complain("nothing was recorded, and no file was written: the limit of memory (ulimit -v or -d) leaves no "
+                 "room for the recorder, which needs %d MB",
+                 NEEDED >> 20);
+    else
+        complain("nothing was recorded, and no file was written: the program did not load the recorder's library, "
+                 "or the arguments and variables leave no room for the recorder's; try valgrind --tool=ljtrace");
+}
+
 int main(int argc, char **argv)
 {
     static struct run r;
@@ -323,8 +336,6 @@ int main(int argc, char **argv)
     if (error)
         complain("cannot run %s: %s", r.program[0], strerror(error));
     else if (!begun)
-        complain("nothing was recorded, and no file was written: the program did not load the recorder's "
-                 "library, or the "
-                 "arguments and variables leave no room for the recorder's; try valgrind --tool=ljtrace");
+        complain_nothing();
     return end_like(status);
 }

@@ -9,6 +9,7 @@
 #include "ljtrace/native/sample.h"
 #include "ljtrace/protocol/table.h"
 
+#include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
@@ -31,8 +32,8 @@ uint64_t *native_sample_filter;
 static uint64_t s_seed;
 static uint32_t s_generators; /* generators of threads so far */
 
-TABLE(uint64_t, s_filter, 1 << (SAMPLE_FILTER_BITS - 6));
-TABLE(uint32_t, s_lists, LISTS); /* number of the first entry */
+LASTING_TABLE(uint64_t, s_filter, 1 << (SAMPLE_FILTER_BITS - 6)); /* read without the lock */
+TABLE(uint32_t, s_lists, LISTS);                                  /* number of the first entry */
 TABLE(struct entry *, s_chunks, MOST_CHUNKS);
 static uint32_t s_entries; /* entries so far */
 static uint32_t s_free;    /* the list of unused ones */
@@ -100,7 +101,9 @@ void native_sample_end(void)
 {
     for (uint32_t i = 0; i < MOST_CHUNKS && s_chunks[i]; i++)
         munmap(s_chunks[i], CHUNK_ENTRIES * sizeof(struct entry));
-    s_entries = s_free = 0; /* tables_clear empties the rest */
+    if (s_entries)
+        memset(s_filter, 0, TABLE_BYTES(s_filter));
+    s_entries = s_free = 0; /* the lists are unmapped */
 }
 
 void native_sample_forked(void)

@@ -53,6 +53,7 @@ static void stop(const char *denied)
 /* The program is about to install this filter; NULL: strict mode, in which it may read, write and end. */
 static void before_filter(const struct sock_fprog *program)
 {
+    native_options.sandboxed = true;
     const char *denied = program ? sandbox_denies(program->filter, program->len, uses()) : "futex";
     if (denied) {
         stop(denied);

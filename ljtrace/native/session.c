@@ -8,9 +8,11 @@
 #include "ljtrace/native/session.h"
 #include "config.h"
 #include "ljtrace/native/alloc_patch.h"
+#include "ljtrace/native/attached.h"
 #include "ljtrace/native/events.h"
 #include "ljtrace/native/got.h"
 #include "ljtrace/native/heap.h"
+#include "ljtrace/native/kernel.h"
 #include "ljtrace/native/lua_stack.h"
 #include "ljtrace/native/lua_states.h"
 #include "ljtrace/native/resizes.h"
@@ -21,12 +23,14 @@
 #include "memtrace/memtrace.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -269,6 +273,7 @@ bool native_begin(int memfd, bool attached, uint64_t mean, uint64_t seed)
     read_usual_name();
     s_is_late = attached && !s_preloaded;
     native_clock_restart();
+    tables_map(); /* again, after another recording */
     unseen_begin();
     if (!tables_are_mapped() || !prepare())
         return false;
@@ -300,8 +305,32 @@ void native_end(void)
     native_ring_detach();
     native_stacks_end();
     native_sample_end();
-    tables_clear();
+    tables_unmap();
     native_ring_unlock();
+}
+
+/* Has the process a limit that allows so many bytes, but not with what else it has? */
+static bool is_limited(size_t size)
+{
+    struct rlimit all, data;
+    if (kernel_call(SYS_prlimit64, 0, RLIMIT_AS, 0, (long)&all, 0, 0) != 0 ||
+        kernel_call(SYS_prlimit64, 0, RLIMIT_DATA, 0, (long)&data, 0, 0) != 0)
+        return false;
+    return (all.rlim_cur != RLIM_INFINITY || data.rlim_cur != RLIM_INFINITY) && size < all.rlim_cur &&
+           size < data.rlim_cur;
+}
+
+bool native_gives_way(size_t size)
+{
+    const int error = errno;
+    if (!native_is_on() || native_ring_is_mine() || native_options.sandboxed || !is_limited(size))
+        return false;
+    native_problem(
+        "the recording ended early: the program reached its limit of memory (ulimit -v or -d), of which "
+        "the recorder had a part");
+    ljtrace_native_detach("");
+    errno = error;
+    return true;
 }
 
 void *native_next(const char *name)
@@ -358,7 +387,7 @@ __attribute__((constructor)) static void begin(int argc, char **argv, char **env
     restore_preload(environment, former);
     forget_variable(environment, NATIVE_VARIABLE);
     s_preloaded = true;
-    if (native_options.depth <= NATIVE_MOST_FRAMES)
-        native_begin(memfd, false, mean, seed);
+    if (native_options.depth > NATIVE_MOST_FRAMES || !native_begin(memfd, false, mean, seed))
+        tables_unmap(); /* the program gets along without them */
     close(memfd);
 }

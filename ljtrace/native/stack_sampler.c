@@ -301,6 +301,27 @@ static void *begin_thread(void *any)
     return s.function(s.argument);
 }
 
+static size_t stack_size(const pthread_attr_t *attributes)
+{
+    size_t size = 0;
+    pthread_attr_t usual;
+    if (attributes)
+        pthread_attr_getstacksize(attributes, &size);
+    else if (pthread_getattr_default_np(&usual) == 0)
+        pthread_attr_getstacksize(&usual, &size);
+    return size;
+}
+
+/* Is there no memory for the stack of a thread? */
+static bool lacks_stack(const pthread_attr_t *attributes)
+{
+    const size_t size = native_is_on() ? stack_size(attributes) : 0;
+    void *at = size ? native_memory(size) : NULL;
+    if (at)
+        munmap(at, size);
+    return size && !at;
+}
+
 NATIVE_PUBLIC int pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
                                  void *(*function)(void *), void *argument)
 {
@@ -309,12 +330,14 @@ NATIVE_PUBLIC int pthread_create(pthread_t *thread, const pthread_attr_t *attrib
         real = (int (*)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *))native_next(
             "pthread_create");
     struct start *s = s_interval && native_is_on() ? native_memory(sizeof *s) : NULL;
-    if (!s)
-        return real(thread, attributes, function, argument);
-    *s = (struct start){function, argument};
-    const int failed = real(thread, attributes, begin_thread, s);
-    if (failed)
+    if (s)
+        *s = (struct start){function, argument};
+    const int failed =
+        s ? real(thread, attributes, begin_thread, s) : real(thread, attributes, function, argument);
+    if (failed && s)
         munmap(s, sizeof *s);
+    if (failed == EAGAIN && lacks_stack(attributes) && native_gives_way(stack_size(attributes)))
+        return real(thread, attributes, function, argument);
     return failed;
 }
 

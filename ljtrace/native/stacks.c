@@ -73,6 +73,8 @@ void native_stacks_restart(void)
     native_stacks_end();
     s_room = native_options.depth + 1;
     s_ips = native_memory(bytes_of_ips());
+    if (!s_ips)
+        native_problem("stacks are not recorded: there is no memory for them (ulimit -v or -d)");
     native_names_restart();
 }
 

@@ -2,8 +2,8 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The linker collects the descriptions of all tables. One mapping holds them all, since each mapping costs the program one
- * of its limited number. The kernel gives a page when it is used first.
+ * The linker collects the descriptions of all tables. Two mappings hold them all, that of the lasting ones and that of the
+ * others, since each mapping costs the program one of its limited number. The kernel gives a page when it is used first.
  */
 #include "ljtrace/protocol/table.h"
 #include "ljtrace/native/kernel.h"
@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-enum { PAGE = 4096, ALIGN = 64 };
+enum { ALIGN = 64 };
 
 /* The linker defines these. */
 extern const struct table __start_ljtrace_tables[] __attribute__((weak, visibility("hidden")));
@@ -20,42 +20,43 @@ extern const struct table __stop_ljtrace_tables[] __attribute__((weak, visibilit
 extern const struct table __start_ljtrace_lasting[] __attribute__((weak, visibility("hidden")));
 extern const struct table __stop_ljtrace_lasting[] __attribute__((weak, visibility("hidden")));
 
-static uint8_t *s_memory;
-static size_t s_lasting, s_all; /* bytes of the lasting tables, which come first, and of all */
+static uint8_t *s_lasting, *s_others; /* NULL = not mapped */
 
-static size_t rounded(size_t n, size_t to)
+static size_t aligned(size_t n)
 {
-    return (n + to - 1) / to * to;
+    return (n + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-/* Let the tables point into the memory from this offset, if there is memory. Returns the offset of their end. */
-static size_t place(const struct table *from, const struct table *to, size_t at)
+static size_t bytes_of(const struct table *from, const struct table *to)
 {
+    size_t bytes = 0;
+    for (const struct table *t = from; t < to; t++)
+        bytes += aligned(t->bytes);
+    return bytes;
+}
+
+/* Map memory for these tables, to which they then point. NULL = there is none. */
+static uint8_t *map(const struct table *from, const struct table *to)
+{
+    const size_t bytes = bytes_of(from, to);
+    const long at = kernel_call(SYS_mmap, 0, (long)(bytes ? bytes : 1), PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at < 0 && at > -KERNEL_PAGE)
+        return NULL;
+    uint8_t *next = (uint8_t *)at;
     for (const struct table *t = from; t < to; t++) {
-        if (s_memory)
-            *(uint8_t **)t->pointer = s_memory + at;
-        at += rounded(t->bytes, ALIGN);
+        *(uint8_t **)t->pointer = next;
+        next += aligned(t->bytes);
     }
-    return rounded(at, PAGE);
-}
-
-static void place_all(void)
-{
-    s_lasting = place(__start_ljtrace_lasting, __stop_ljtrace_lasting, 0);
-    s_all = place(__start_ljtrace_tables, __stop_ljtrace_tables, s_lasting);
+    return (uint8_t *)at;
 }
 
 void tables_map(void)
 {
-    if (s_memory)
-        return;
-    place_all();
-    const long at = kernel_call(SYS_mmap, 0, (long)s_all, PROT_READ | PROT_WRITE,
-                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (at < 0 && at > -PAGE)
-        return;
-    s_memory = (uint8_t *)at;
-    place_all();
+    if (!s_lasting)
+        s_lasting = map(__start_ljtrace_lasting, __stop_ljtrace_lasting);
+    if (!s_others)
+        s_others = map(__start_ljtrace_tables, __stop_ljtrace_tables);
 }
 
 #ifdef LJTRACE_MAPS_TABLES_FIRST
@@ -68,12 +69,13 @@ __attribute__((constructor(101))) static void map_first(void)
 
 bool tables_are_mapped(void)
 {
-    return s_memory != NULL;
+    return s_lasting && s_others;
 }
 
-void tables_clear(void)
+void tables_unmap(void)
 {
-    if (s_memory)
-        kernel_call(SYS_madvise, (long)(s_memory + s_lasting), (long)(s_all - s_lasting), MADV_DONTNEED, 0, 0,
-                    0);
+    const size_t bytes = bytes_of(__start_ljtrace_tables, __stop_ljtrace_tables);
+    if (s_others)
+        kernel_call(SYS_munmap, (long)s_others, (long)(bytes ? bytes : 1), 0, 0, 0, 0);
+    s_others = NULL;
 }

@@ -8,8 +8,8 @@
  * that ljtrace/native/tables.c maps: before all other code of the library runs if LJTRACE_MAPS_TABLES_FIRST is defined,
  * else when it is called.
  *
- * TABLE(type, name, count) defines a static table of `count` elements, which are 0 at first: at the end of a recording in
- * the program, they become 0 again. Only code that has locked the ring may use one. LASTING_TABLE is one that keeps its
+ * TABLE(type, name, count) defines a static table of `count` elements, which are 0 at first. In the program it is there,
+ * and 0 at first, in each recording; only code that has locked the ring may use it. LASTING_TABLE is one that keeps its
  * contents and that any code may use. TABLE_BYTES(name) is its size.
  */
 #ifndef LJTRACE_PROTOCOL_TABLE_H
@@ -38,8 +38,8 @@ struct table {
 void tables_map(void);
 /* Are the tables mapped? If there was no memory for them, no table may be used. */
 bool tables_are_mapped(void);
-/* The recording has ended: all tables are 0, and their memory is the kernel's again, except lasting ones. */
-void tables_clear(void);
+/* The recording has ended: no table may be used until tables_map maps them anew, except lasting ones. */
+void tables_unmap(void);
 
 #else
 

@@ -3,8 +3,10 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * The program's malloc is what is recorded, so memory comes from mmap. Blocks have sizes that are powers of two; a freed
- * one is kept in a list of its size. Only used with the ring's lock held (ljtrace/native/native.h).
+ * one is kept in a list of its size. Only used with the ring's lock held (ljtrace/native/native.h). The callers rely on
+ * memory. If the kernel refuses it, because the program has a limit, they get a reserve, and the recording ends.
  */
+#include "ljtrace/native/native.h"
 #include "ljtrace/native/kernel.h"
 #include "pub_tool_basics.h"
 #include "pub_tool_libcassert.h"
@@ -23,6 +25,7 @@ struct head {
 
 static struct head *s_free[MOST_BITS];
 static UChar *s_chunk, *s_chunk_end;
+static void *s_reserve; /* of CHUNK bytes */
 
 static UInt bits_for(SizeT n)
 {
@@ -32,11 +35,24 @@ static UInt bits_for(SizeT n)
     return bits;
 }
 
-static void *map(SizeT n)
+static void *try_map(SizeT n)
 {
     long at = kernel_call(SYS_mmap, 0, (long)n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    tl_assert2(at > 0, "no memory");
-    return (void *)at;
+    return at > 0 ? (void *)at : NULL;
+}
+
+static void *map(SizeT n)
+{
+    if (!s_reserve)
+        s_reserve = try_map(CHUNK);
+    void *at = try_map(n);
+    if (at)
+        return at;
+    native_ring_starve();
+    at = n <= CHUNK ? s_reserve : NULL;
+    s_reserve = NULL;
+    tl_assert2(at, "no memory");
+    return at;
 }
 
 /* Memory that no block has used. */

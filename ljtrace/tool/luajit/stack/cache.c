@@ -56,9 +56,9 @@ struct entry {
 };
 
 TABLE(struct entry[WAYS], s_cache, SETS);
-TABLE(UInt[WAYS], s_tag, SETS); /* part of the hash, to skip most entries of the set */
-static struct entry *s_last;    /* the entry used or made last */
-static UInt s_victim;           /* the way to evict next */
+TABLE(UInt[WAYS], s_tag, SETS);   /* part of the hash, to skip most entries of the set */
+TABLE(struct entry *, s_last, 1); /* the entry used or made last: a table, since it is gone with them */
+static UInt s_victim;             /* the way to evict next */
 
 /* How many frames of Lua a stack has at least, if the rest was cut off, by the place that allocates; 0 = not
  * known. */
@@ -245,11 +245,11 @@ static struct entry *look_up(const struct lt_vm *vm, struct lt_cache_key *b, Siz
 
 static void follow(struct entry *m)
 {
-    if (s_last) {
-        s_last->again = s_last->next == m;
-        s_last->next = m;
+    if (*s_last) {
+        (*s_last)->again = (*s_last)->next == m;
+        (*s_last)->next = m;
     }
-    s_last = m;
+    *s_last = m;
 }
 
 /* The entry that followed the last one twice is tried first, because programs repeat the same sequences. The
@@ -259,7 +259,7 @@ Bool lt_stack_cache_find(ThreadId tid, struct lt_vm *vm, SizeT size, struct lt_c
 {
     if (!lt_cache_key_get(tid, vm, b))
         return False;
-    struct entry *m = s_last && s_last->again ? s_last->next : NULL;
+    struct entry *m = *s_last && (*s_last)->again ? (*s_last)->next : NULL;
     if (!m || !holds(m, vm, b, size))
         m = look_up(vm, b, size);
     if (!m)
