@@ -66,14 +66,11 @@ int lua_peek(uint64_t at, void *to, size_t n)
 
 /* -- probing -- */
 
-/* What a scratch state takes from malloc are no blocks of the program. */
+/* What this thread does is the recorder's and not the program's. malloc is called, too: by a Lua that is not LuaJIT, and by
+ * libgcc, which notes where a scratch state has the code of its traces. */
 static void hide(bool on)
 {
     t_probing = on;
-    if (on)
-        native_details_begin();
-    else
-        native_details_end();
     stack_sampler_hide(on);
     if (on)
         native_hide_begin();
@@ -232,7 +229,9 @@ static void begin_state(void *L, const struct image *image)
     announce(L, image);
     if (!L || !image || t_depth)
         return;
+    native_details_begin(); /* what is loaded here is the recorder's */
     lua_misc_add(L);
+    native_details_end();
 }
 
 static void *on_new_state(void *f, void *ud, void *unused, void *unused2, const struct code_patch *p)

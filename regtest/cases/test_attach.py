@@ -475,17 +475,26 @@ def test_wrong_usage(argv: list[str]) -> None:
 # -- Lua -------------------------------------------------------------------------------------------------------
 
 LOOP = """
-local t, ended = {}, false
+local t, ended, ticks = {}, false, io.open(TICKS, "w")
+ticks:setvbuf("no")
 local function fill(n)
   for i = 1, n do t[i % 100] = { i, tostring(i) } end
 end
 while not ended do
   fill(200)
+  ticks:write("x")
   local f = io.open(STOP)
   if f then f:close() ended = true end
 end
 print("fine")
 """
+
+
+def written_loop(tmp_path: Path) -> tuple[Path, Path, Path]:
+    """The script; the file that it appends to after each round; and the one that ends it."""
+    script, ticks, stop = tmp_path / "loop.lua", tmp_path / "ticks", tmp_path / "stop"
+    script.write_text(LOOP.replace("STOP", f"'{stop}'").replace("TICKS", f"'{ticks}'"))
+    return script, ticks, stop
 
 
 def lua_sites(trace: Trace) -> str:
@@ -495,16 +504,16 @@ def lua_sites(trace: Trace) -> str:
 
 @pytest.mark.parametrize("options", [[], ["-joff"]], ids=["jit", "interpreter"])
 def test_luajit(options: list[str], tmp_path: Path) -> None:
-    """The state is found each time, and the lines of code that was loaded and compiled before are known."""
-    stop, script = tmp_path / "stop", tmp_path / "loop.lua"
-    script.write_text(LOOP.replace("STOP", f"'{stop}'"))
+    """The state is found each time, and the lines of code that was loaded and compiled before are known. The blocks that
+    the recorder makes to find them are not recorded."""
+    script, ticks, stop = written_loop(tmp_path)
     with living("luajit", *options, script) as process:
-        begin = work_done(process.pid)[str(process.pid)]
-        wait_for(lambda: work_done(process.pid)[str(process.pid)] >= begin + 50, "the loop runs")
+        wait_for(lambda: ticks.exists() and ticks.stat().st_size > 100, "the loop runs and is compiled")
         for i in range(TIMES):
-            trace = attach_at_work(process.pid, tmp_path / f"{i}.ljt")
-            assert "fill (loop.lua:4)" in lua_sites(trace)
+            trace = attach_during(process.pid, tmp_path / f"{i}.ljt", ticks, 50)
+            assert "fill (loop.lua:5)" in lua_sites(trace)
             assert '"states": 1' in steve("summary", "--json", trace.path).text
+            assert "lua_states" not in steve("sites", "--json", "--keep-alloc-fns", trace.path).text
         stop.touch()
         done = ended(process)
     assert (done.status, done.text, done.complaint) == (0, "fine\n", "")
