@@ -201,7 +201,8 @@ struct mt_reader_stats {
     uint64_t passed;           /* accesses skipped, see mt_pass_accesses */
     uint64_t handles;          /* blocks made so far */
     uint64_t live_slots;       /* blocks live now */
-    uint64_t unmatched_free;   /* bad frees */
+    uint64_t unmatched_free;   /* bad frees, without: */
+    uint64_t mismatched_free;  /* those of blocks that functions of another family made; a Free follows each */
     uint64_t implied_free;     /* text: Frees without a line, of blocks that a New overlapped */
     uint64_t unmatched_access; /* text: accesses to no live block, dropped */
     uint64_t bytes_read;       /* of the file as stored; for progress */

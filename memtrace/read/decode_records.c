@@ -181,7 +181,10 @@ static enum rare_result apply_badfree(struct decoder *d, const struct rec_badfre
     ev->how = (uint8_t)r->reason;
     ev->handle = r->block ? r->block - 1 : MT_NO_HANDLE;
     ev->offset = r->offset;
-    d->bad_frees++;
+    if (r->reason == MT_BADFREE_MISMATCH)
+        d->mismatched_frees++;
+    else
+        d->unmatched_frees++;
     return RARE_EVENT;
 }
 

@@ -360,6 +360,7 @@ void mt_reader_stats(const struct mt_reader *r, struct mt_reader_stats *out)
         out->passed = r->binary.dec.passed;
         out->handles = r->binary.dec.handles;
         out->live_slots = r->binary.dec.live;
-        out->unmatched_free = r->binary.dec.bad_frees;
+        out->unmatched_free = r->binary.dec.unmatched_frees;
+        out->mismatched_free = r->binary.dec.mismatched_frees;
     }
 }

@@ -151,6 +151,7 @@ def _totals(trace: "Trace", summary: "Summary") -> dict:
         },
         "blocks": {"total": events["new"], "peak_live": totals["peak_blocks"], "live_at_end": totals["live_blocks"]},
         "unmatched": {"free": stats["unmatched_free"], "access": stats["unmatched_access"]},
+        "mismatched_frees": stats["mismatched_free"],
         "older_frees": older_frees(trace),
         **extent(stats, totals),
         "threads": summary.threads,

@@ -27,7 +27,7 @@ NAME = "lifetimes"
 HELP = "show how long blocks live, in operations, instructions, bytes or time"
 UNITS = {
     "operations": "News, Frees, Resizes, Loads, Stores and Modifies",
-    "instructions": "instructions executed",
+    "instructions": "instructions executed; in a trace of ljtrace run, its clock: nanoseconds",
     "bytes": "bytes that the program allocated meanwhile, a clock that depends on nothing but its allocations",
     "nanoseconds": "wall-clock time of the recording, interpolated between the chunks of the file",
 }
@@ -189,6 +189,13 @@ def rows_of(size: int | None, bins: list, total: int, variances: dict[int, dict]
     return rows
 
 
+def unit_of(chosen: blocks.Blocks, args: argparse.Namespace) -> str:
+    """The unit of the lifetimes: that of --unit, but `instructions` is the clock of the trace, whatever that counts."""
+    from steve.analysis.totals import time_unit
+
+    return time_unit(chosen.trace) if args.unit == "instructions" else args.unit
+
+
 def table_of(chosen: blocks.Blocks, args: argparse.Namespace) -> LifetimeBins:
     """The table of the selected blocks. For nanoseconds the trace is read sequentially, as only a reader of the whole
     trace knows the times of all chunks."""
@@ -218,7 +225,7 @@ def run(args: argparse.Namespace) -> int:
     if samples.are_read() and args.unit in ("operations", "bytes"):
         raise UsageError(
             f"{chosen.trace.name}: is a sample of the blocks, in which not all {args.unit} of a life are known; "
-            "give --unit instructions, which are nanoseconds there"
+            "give --unit instructions, the clock of the trace"
         )
-    listing.write(args, chosen.title(f"lifetimes in {args.unit}"), table.rows(), shown(args))
+    listing.write(args, chosen.title(f"lifetimes in {unit_of(chosen, args)}"), table.rows(), shown(args))
     return chosen.verdict()

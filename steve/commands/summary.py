@@ -38,6 +38,10 @@ KEYS = (
     ),
     ("blocks", "numbers of blocks: total (all made; a resize makes none), peak_live, live_at_end"),
     ("unmatched", "events in the file that match no block: free, access"),
+    (
+        "mismatched_frees",
+        "frees of blocks that functions of another family made, such as free of a block of new; they are free events",
+    ),
     ("older_frees", "frees and resizes of blocks from before ljtrace attach; they are not among the events"),
     ("instructions", "instructions executed by the program; with --from or --to, between the marks"),
     (
@@ -198,6 +202,7 @@ def other_rows(figures: dict) -> list:
     return [
         ("unmatched frees", number(figures["unmatched"]["free"])),
         ("unmatched accesses", recorded(figures["unmatched"]["access"])),
+        *([("mismatched frees", number(figures["mismatched_frees"]))] if figures["mismatched_frees"] else []),
         *([("frees of older blocks", number(figures["older_frees"]))] if figures["older_frees"] else []),
         (figures["time_unit"], number(figures["instructions"])),
         ("seconds", f"{figures['seconds']:.3f}"),

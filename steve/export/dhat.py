@@ -1,8 +1,8 @@
 """DHAT's JSON, version 2, for dh_view.html, which comes with Valgrind.
 
-Times are instructions of the traced program, or what the trace has instead. A resized block adds the bytes of each size it had, but counts as one
-block. The viewer expects each stack in one program point only, so points with the same frames are merged. The
-optional access counts of each byte (`acc`) are not written.
+Times are what the trace counts: instructions of the traced program, or nanoseconds. A resized block adds the bytes of
+each size it had, but counts as one block. The viewer expects each stack in one program point only, so points with the
+same frames are merged. The optional access counts of each byte (`acc`) are not written.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -22,6 +22,9 @@ from steve.trace.frames import frame_line
 if TYPE_CHECKING:
     from steve.kernels._holdings import Holdings
     from steve.trace.policy import ShownStacks
+
+# what dh_view.html calls a unit of time and a million of them, by what the trace counts
+UNITS = {"instructions": ("instrs", "Minstr"), "nanoseconds": ("ns", "ms"), "events": ("events", "Mevents")}
 
 SUMS = (
     ("tb", "bytes"),

@@ -1,7 +1,8 @@
 """massif's format, for ms_print and massif-visualizer: the heap over time, with trees of the stacks that hold it.
 
-The file has fewer than 2 * MOST snapshots at even steps of instructions, and one exactly at the peak. Each DETAIL-th
-snapshot and the peak have a tree. The bytes that the allocator adds to a block are unknown (mem_heap_extra_B=0).
+The file has fewer than 2 * MOST snapshots at even steps of the trace's clock, and one exactly at the peak. Each
+DETAIL-th snapshot and the peak have a tree. The bytes that the allocator adds to a block are unknown
+(mem_heap_extra_B=0). The format has instructions, milliseconds and bytes for times, so nanoseconds are divided.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from steve.analysis.totals import time_unit
 from steve.system import samples
 from steve.trace import missing
 from steve.trace.frames import frame_line
@@ -167,10 +169,11 @@ def massif(shown: ShownStacks, snapshots: list[Snapshot], peak: Held, again: Hol
     trace = shown.trace
     command = " ".join(trace.info().get("command", trace.name).split()) + samples.remark() + missing.remark(trace)
     trees = Trees(shown)
-    yield f"desc: steve export --format=massif\ncmd: {command}\ntime_unit: i\n"
+    unit, each = ("ms", 1_000_000) if time_unit(trace) == "nanoseconds" else ("i", 1)
+    yield f"desc: steve export --format=massif\ncmd: {command}\ntime_unit: {unit}\n"
     for number, snapshot in enumerate(snapshots):
         yield (
-            f"#-----------\nsnapshot={number}\n#-----------\ntime={snapshot.time}\n"
+            f"#-----------\nsnapshot={number}\n#-----------\ntime={snapshot.time // each}\n"
             f"mem_heap_B={snapshot.bytes}\nmem_heap_extra_B=0\nmem_stacks_B=0\nheap_tree={snapshot.kind}\n"
         )
         if snapshot.kind == "peak":

@@ -200,7 +200,7 @@ cdef class ChosenTrace(Trace):
     cdef Walk walk
     cdef object window, bits
     cdef bint shard
-    cdef readonly uint64_t bad_frees
+    cdef readonly uint64_t unmatched_frees, mismatched_frees
     cdef uint64_t last_time
     cdef list points
     cdef const mt_event *waiting  # delivered by next() and not yet by next_batch()
@@ -266,13 +266,18 @@ cdef class ChosenTrace(Trace):
     cdef void count_bad_frees(self, const mt_event *events, size_t n) noexcept nogil:
         cdef size_t i
         for i in range(n):
-            self.bad_frees += events[i].kind == MT_BADFREE
+            if events[i].kind == MT_BADFREE:
+                if events[i].how == MT_BADFREE_MISMATCH:
+                    self.mismatched_frees += 1
+                else:
+                    self.unmatched_frees += 1
 
     def stats(self):
-        """As of a Trace, but unmatched_* are those of what was chosen. Between marks, see stats_between(); a shard has
+        """As of a Trace, but unmatched_* and mismatched_free are those of what was chosen. Between marks, see stats_between(); a shard has
         `clock`, what that function needs of each shard."""
         result = Trace.stats(self)
-        result["unmatched_free"], result["unmatched_access"] = self.bad_frees, 0
+        result["unmatched_free"], result["unmatched_access"] = self.unmatched_frees, 0
+        result["mismatched_free"] = self.mismatched_frees
         clock = self.walk.begun, self.last_time, self.points
         if self.shard:
             result["clock"] = clock

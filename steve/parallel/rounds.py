@@ -159,7 +159,7 @@ class Whole:
         result = self.trace.stats()
         for name in ("instructions", "nanoseconds"):
             result[name] = max(part[name] for part in self._parts)
-        for name in ("events", "unmatched_free", "unmatched_access"):
+        for name in ("events", "unmatched_free", "mismatched_free", "unmatched_access"):
             result[name] = sum(part[name] for part in self._parts)
         result["events"] += self._before
         if self._ended is not None:

@@ -142,8 +142,11 @@ def _run_metrics(data: TraceData) -> list[HeaderNumber]:
             HeaderNumber("time under the tracer", human_ns(took), f"{took:,} ns", "wall clock, slowed by tracing")
         )
     if data.totals["badfree"]:
-        bad = data.totals["badfree"]
-        rows.append(_count_metric("bad frees", bad, "frees of addresses where no block begins"))
+        meaning = (
+            f"{data.stats['unmatched_free']:,} frees of addresses where no block begins; "
+            f"{data.stats['mismatched_free']:,} of blocks that functions of another family made"
+        )
+        rows.append(_count_metric("bad frees", data.totals["badfree"], meaning))
     return rows
 
 

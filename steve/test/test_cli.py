@@ -121,6 +121,7 @@ def test_summary_object(steve: Steve, trace: Maker) -> None:
         "bytes": {"allocated": 420, "freed": 164, "peak_live": 356, "live_at_end": 256, "read": 16, "written": 16},
         "blocks": {"total": 2, "peak_live": 2, "live_at_end": 1},
         "unmatched": {"free": 1, "access": 0},
+        "mismatched_frees": 0,
         "older_frees": 0,
         "instructions": 900,
         "time_unit": "instructions",

@@ -21,7 +21,7 @@ cdef extern from "memtrace/memtrace.h" nogil:
     enum mt_how:
         MT_HOWS
     enum mt_badfree:
-        MT_BADFREES
+        MT_BADFREE_MISMATCH, MT_BADFREES
 
     struct mt_error:
         mt_error_code code
@@ -95,7 +95,7 @@ cdef extern from "memtrace/memtrace.h" nogil:
         bint is_text
         mt_ending ending
         mt_totals totals
-        uint64_t events, passed, handles, live_slots, unmatched_free, implied_free, unmatched_access
+        uint64_t events, passed, handles, live_slots, unmatched_free, mismatched_free, implied_free, unmatched_access
         uint64_t bytes_read, bytes_total, damaged_chunks, instructions, nanoseconds
 
     struct mt_reader:
