@@ -14,7 +14,8 @@ packages="build-essential autoconf automake pkg-config valgrind luajit libluajit
     python3-jinja2 python3-pytest python3-hypothesis ffmpeg zstd shellcheck libjemalloc-dev libmimalloc-dev
     esbuild node-d3 node-typescript"
 # allocators, and programs for tests, which are left out where there is no such package
-optional="libgoogle-perftools-dev libtbb-dev libboost-dev musl-dev libclang-rt-14-dev
+optional="libgoogle-perftools-dev libtbb-dev libboost-dev musl-dev libclang-rt-14-dev libgc-dev clang-14 libc++-14-dev
+    libc++abi-14-dev
     black flake8 python3-distributed libglib2.0-dev musl-tools neovim
     chromium-driver python3-clang-14 python3-selenium sqlite3 tmux heaptrack zsh"
 

@@ -40,7 +40,6 @@ SUMS = (
     ("wb", "bytes_written"),
 )
 OF_ACCESSES = ("rb", "wb")
-UNITS = {"instructions": ("instrs", "Minstr"), "nanoseconds": ("ns", "ms"), "events": ("events", "Mevents")}
 
 
 def frame_text(shown: ShownStacks, number: int) -> str:
