@@ -33,6 +33,8 @@ void channel_use_memory(struct channel *c, int pid)
 {
     c->in_memory = true;
     c->pid = pid;
+    c->watch = (struct sandbox_watch){.pid = pid};
+    c->looked = 0;
     c->process = (int)syscall(SYS_pidfd_open, pid, 0);
     announce_end(c->ring);
 }
@@ -73,16 +75,48 @@ static bool memory_has_token(const struct channel *c)
     return load(&c->ring->filled) != c->ring->consumed || has_ended(c);
 }
 
+static int64_t now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Look from time to time whether the program has installed a filter; more often while it may have to wait for room. */
+static void watch_sandbox(struct channel *c)
+{
+    enum { USUAL = 100, OFTEN = 10 }; /* milliseconds */
+    const uint32_t used = load(&c->ring->filled) - c->ring->consumed;
+    const int64_t at = now();
+    if (c->ring->sandboxed || at < c->looked + (used > c->ring->slab_count / 2 ? OFTEN : USUAL))
+        return;
+    c->looked = at;
+    if (sandbox_watch_look(&c->watch, load(&c->ring->filters)))
+        __atomic_store_n(&c->ring->sandboxed, 1, __ATOMIC_RELEASE);
+}
+
+/* The library wakes this process only when there is little room left. */
+static bool wait_in_memory(struct channel *c, int milliseconds)
+{
+    enum { STEP = 50 };
+    const int64_t until = now() + milliseconds;
+    for (;;) {
+        watch_sandbox(c);
+        const int64_t left = until - now();
+        if (memory_has_token(c) || left <= 0)
+            return memory_has_token(c);
+        const struct timespec most = {0, (left < STEP ? left : STEP) * 1000000L};
+        __atomic_store_n(&c->ring->sleeps, 1, __ATOMIC_SEQ_CST);
+        const uint32_t filled = __atomic_load_n(&c->ring->filled, __ATOMIC_SEQ_CST);
+        if (!memory_has_token(c))
+            syscall(SYS_futex, &c->ring->filled, FUTEX_WAIT, filled, &most, NULL, 0);
+        __atomic_store_n(&c->ring->sleeps, 0, __ATOMIC_RELAXED);
+    }
+}
+
 bool channel_has_token(struct channel *c, int milliseconds)
 {
-    if (!c->in_memory)
-        return is_readable(c->socket, milliseconds);
-    const uint32_t filled = load(&c->ring->filled);
-    if (milliseconds && !memory_has_token(c)) {
-        const struct timespec most = {milliseconds / 1000, milliseconds % 1000 * 1000000L};
-        syscall(SYS_futex, &c->ring->filled, FUTEX_WAIT, filled, &most, NULL, 0);
-    }
-    return memory_has_token(c);
+    return c->in_memory ? wait_in_memory(c, milliseconds) : is_readable(c->socket, milliseconds);
 }
 
 bool channel_receive(const struct channel *c, void *to, size_t size, int fds[2])

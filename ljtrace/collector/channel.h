@@ -10,6 +10,7 @@
 #ifndef LJTRACE_COLLECTOR_CHANNEL_H
 #define LJTRACE_COLLECTOR_CHANNEL_H
 
+#include "ljtrace/collector/sandbox_watch.h"
 #include "ljtrace/protocol/ring.h"
 #include <stddef.h>
 
@@ -19,6 +20,8 @@ struct channel {
     struct ring_header *ring;
     int pid;     /* in_memory: the program */
     int process; /* in_memory: a pidfd of it; -1 = there is none */
+    struct sandbox_watch watch;
+    int64_t looked; /* when it was, in milliseconds */
 };
 
 /* The program with this id is traced through shared memory. */

@@ -246,6 +246,7 @@ static bool welcome_child(struct collector *c, int pid, int *memfd)
     struct ring_header *ring = ring_memory_new(memfd, c->ring->drops);
     if (!ring)
         return false;
+    ring->filters = c->ring->filters;
     munmap(ring, RING_HEADER_BYTES);
     c->pid = pid;
     if (!sink_process(c->pid, c->process, sizeof c->process))
@@ -547,6 +548,8 @@ static enum mt_ending native_ending(const struct collector *c)
     const uint32_t exiting = c->ring->exiting;
     const int status = c->ring->ended ? c->ring->status : exiting ? W_EXITCODE((int)(exiting & 0xff), 0) : 0;
     char number[16];
+    if (c->ring->sandboxed && c->ring->ending)
+        return MT_ENDING_DETACHED; /* from outside, without the library */
     if (feed_ended(c->feed) || feed_ending(c->feed) == MT_ENDING_EXEC || (!c->ring->ended && !exiting))
         return feed_ending(c->feed);
     snprintf(number, sizeof number, "%d", WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
@@ -580,8 +583,8 @@ static void note_unrecorded(const struct collector *c)
         return;
     put_number(c, "unrecorded_children", n);
     snprintf(text, sizeof text,
-             "%" PRIu32
-             " forked %s not recorded: out of the recorder's reach (another network namespace, a limit)",
+             "%" PRIu32 " forked %s not recorded: out of the recorder's reach (another network namespace, a "
+                        "seccomp filter, a limit)",
              n, n == 1 ? "child is" : "children are");
     note(c, text);
 }

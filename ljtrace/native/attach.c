@@ -214,6 +214,21 @@ static bool begin(struct attach *a)
     return !wrong;
 }
 
+/* The id of the process in its own pid namespace. */
+static pid_t own_id(pid_t process)
+{
+    char path[32], line[256];
+    int id = process;
+    snprintf(path, sizeof path, "/proc/%d/status", process);
+    FILE *f = fopen(path, "re");
+    while (f && fgets(line, sizeof line, f))
+        if (strncmp(line, "NSpid:", 6) == 0)
+            id = atoi(strrchr(line, '\t')); /* the last one is the innermost */
+    if (f)
+        fclose(f);
+    return id;
+}
+
 /* Let the process record no more events, because its recording is about to end, or let it go on. The ring may be that of
  * another process, its parent. */
 static void set_ending(struct attach *a, uint32_t ending)
@@ -222,8 +237,29 @@ static void set_ending(struct attach *a, uint32_t ending)
     uint32_t process = 0;
     if (ring &&
         target_read(&a->target, ring + offsetof(struct ring_header, process), &process, sizeof process) &&
-        (pid_t)process == a->target.pid)
+        (pid_t)process == own_id(a->target.pid))
         target_write(&a->target, ring + offsetof(struct ring_header, ending), &ending, sizeof ending);
+}
+
+/* Has the process installed a seccomp filter that may end it for a call of the library? */
+static bool is_sandboxed(const struct attach *a)
+{
+    uint32_t sandboxed = 0;
+    return a->target.ring.base &&
+           target_read(&a->target, a->target.ring.base + offsetof(struct ring_header, sandboxed), &sandboxed,
+                       sizeof sandboxed) &&
+           sandboxed;
+}
+
+/* End the recording of such a process from outside: the collector ends the file, and no events are recorded. */
+static void end_sandboxed(const struct attach *a)
+{
+    const uint32_t ended = 1;
+    target_write(&a->target, a->target.ring.base + offsetof(struct ring_header, ended), &ended, sizeof ended);
+    complain("process %d has a seccomp filter that may forbid the recorder's system calls: it is recorded no "
+             "more, but the "
+             "library stays where it is",
+             a->target.pid);
 }
 
 /* Have the library detach. Returns false after a message, if the process has not ended. */
@@ -232,6 +268,10 @@ static bool end(struct attach *a)
     long result = 0;
     target_find_library(&a->target);
     set_ending(a, 1);
+    if (is_sandboxed(a)) {
+        end_sandboxed(a);
+        return true;
+    }
     const char *wrong =
         a->target.library.base ? inject(&a->target, a->library, ATTACHED_END, "", &result) : NULL;
     if (!target_lives(a->target.pid))
@@ -315,7 +355,7 @@ static int attach(struct attach *a)
     if (!launcher_prepare(l))
         return LAUNCHER_FAILED;
     block_signals(a);
-    if (!launcher_make_ring(l))
+    if (!launcher_make_ring(l, l->process))
         return LAUNCHER_FAILED;
     l->ring->attached = 1;
     if (!launcher_start_collector(l) || !serve_start(&a->serve, l))

@@ -27,7 +27,7 @@
 
 enum { NAME_BYTES = 40 };
 
-static bool s_announced;
+static bool s_announced, s_missed; /* the fork; that it was not because of a seccomp filter */
 static char s_name[NAME_BYTES];
 static uint32_t s_fork; /* its number */
 
@@ -57,9 +57,11 @@ static void make_name(void)
 static void before_fork(void)
 {
     const int error = errno;
-    if (native_options.forks)
+    if (native_is_on() && native_options.forks && !native_is_sandboxed())
         lua_states_settle();
-    s_announced = native_is_on() && native_options.forks && native_enter(NATIVE_HERE.sp);
+    s_missed = native_is_on() && native_options.forks && native_is_sandboxed();
+    s_announced =
+        native_is_on() && native_options.forks && !native_is_sandboxed() && native_enter(NATIVE_HERE.sp);
     if (s_announced) {
         make_name();
         native_ring_put_lost();
@@ -117,7 +119,7 @@ static void in_child(void)
 {
     const int error = errno;
     const int socket = s_announced && native_ring_wait_for_listener(s_fork) ? connect_to_collector() : -1;
-    if (s_announced && (socket < 0 || !begin_child(socket)))
+    if (s_missed || (s_announced && (socket < 0 || !begin_child(socket))))
         native_ring_unrecorded();
     if (socket >= 0)
         close(socket);

@@ -199,11 +199,30 @@ void launcher_restore(const struct launcher *l)
 
 /* -- the ring -- */
 
-bool launcher_make_ring(struct launcher *l)
+/* How many seccomp filters a process has. Old kernels say only whether there are any. */
+static uint32_t filters_of(pid_t process)
+{
+    char path[32], line[256];
+    unsigned mode = 0, filters = 0;
+    bool counted = false;
+    snprintf(path, sizeof path, "/proc/%d/status", process);
+    FILE *f = fopen(path, "re");
+    while (f && fgets(line, sizeof line, f)) {
+        sscanf(line, "Seccomp: %u", &mode);
+        counted |= sscanf(line, "Seccomp_filters: %u", &filters) == 1;
+    }
+    if (f)
+        fclose(f);
+    return counted ? filters : mode > 0;
+}
+
+bool launcher_make_ring(struct launcher *l, pid_t process)
 {
     l->ring = ring_memory_new(&l->memfd, strcmp(l->options.when_full, "drop") == 0);
-    if (l->ring)
+    if (l->ring) {
+        l->ring->filters = filters_of(process);
         return true;
+    }
     complain("cannot begin the recording: %s; it needs shared memory of at least 516 KiB, 32 MiB if it is to "
              "be fast; "
              "see ulimit -f, -n, -v",

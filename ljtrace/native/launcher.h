@@ -89,8 +89,9 @@ bool launcher_part(char *to, size_t room, const char *name);
 bool launcher_prepare(struct launcher *l);
 void launcher_restore(const struct launcher *l);
 
-/* Make the ring. Returns false, after a message, if that is not possible. */
-bool launcher_make_ring(struct launcher *l);
+/* Make the ring. process: one whose seccomp filters the program has; they permit the recorder's system calls. Returns false,
+ * after a message, if that is not possible. */
+bool launcher_make_ring(struct launcher *l, pid_t process);
 /* Start the collector and wait until it has opened its output. Returns false, after a message, if it cannot. */
 bool launcher_start_collector(struct launcher *l);
 /* Look whether the collector has ended, with WNOHANG, or wait for it. If it could, it has sent why. */

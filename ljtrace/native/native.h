@@ -47,13 +47,18 @@ uint32_t native_ring_count_fork(void);
  * it does not. And: count this child as one that is not recorded. */
 bool native_ring_wait_for_listener(uint32_t fork);
 void native_ring_unrecorded(void);
-/* The program is about to exit with this status. */
-void native_ring_exiting(int status);
+/* The program is about to exit with this status; or this is a child of vfork, unless that is_sure not to be. */
+void native_ring_exiting(int status, bool is_sure);
 /* Is this process recorded? */
 bool native_is_on(void);
 /* The same for code in assembly: 1 in the process that records; 0 in its forked children. NULL = the recording has not
  * begun, or has ended. */
 extern __attribute__((visibility("hidden"))) const volatile uint32_t *native_alive;
+/* Has the program a seccomp filter that may end it for a system call of the recorder? Only while the ring is locked, or while
+ * native_is_on(). */
+bool native_is_sandboxed(void);
+/* The program is about to install a filter that permits these calls, 1; or that has failed, -1. */
+void native_ring_count_filter(int change);
 /* Begin an event. Returns false if it is not recorded: there is no ring, it has ended, or this is a child process that
  * was forked. native_ring_lock waits; nothing may be recorded by this thread between it and native_ring_unlock that uses
  * them too. */

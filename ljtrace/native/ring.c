@@ -10,6 +10,10 @@
  * Whether events are dropped is decided when the ring is locked, so an event is dropped as a whole. While a recording is
  * about to end, all events are dropped.
  *
+ * A system call may end a program that has a seccomp filter. The library notices filters that are installed by functions
+ * (seccomp.c); the collector sees all of them, some time later, and sets a word in the header. From then on no thread makes
+ * a system call for the ring: it polls the lock, and events are dropped if there is no room.
+ *
  * A child process that was forked shares the ring with its parent, whatever function has forked it. A private page that
  * the kernel wipes at a fork tells both apart at the cost of one load for each event.
  */
@@ -40,8 +44,9 @@ const volatile uint32_t *native_alive;
 static uint32_t *s_page; /* the page of native_alive */
 static uint32_t s_lock;
 NATIVE_THREAD_LOCAL volatile bool t_has_lock;
+NATIVE_THREAD_LOCAL bool t_exiting; /* this thread has called _exit, or a child of it by vfork */
 static bool s_dropping;       /* the ring was full when it was locked last, and events are dropped then */
-static volatile bool s_quiet; /* no system calls are made for the lock */
+static volatile bool s_quiet; /* no system calls are made for the lock, and for the ring */
 static bool s_has_lost;       /* events were dropped since the last LOST record */
 /* The recording was about to end when the ring was locked last; events are dropped then. */
 static bool s_ending;
@@ -120,6 +125,11 @@ bool native_is_on(void)
     return native_alive && *native_alive;
 }
 
+bool native_is_sandboxed(void)
+{
+    return __atomic_load_n(&s_ring->sandboxed, __ATOMIC_RELAXED) != 0;
+}
+
 /* The number of slabs that have room, with the current one. */
 static uint32_t free_slabs(void)
 {
@@ -163,6 +173,13 @@ static void go_on(void)
     }
 }
 
+/* This thread has not exited: its child of vfork has, which uses its memory. To ask for the process would be a system call. */
+static void take_back_exit(void)
+{
+    s_ring->exiting = 0;
+    t_exiting = false;
+}
+
 /* The ring was locked. Is this process still recorded? If not, it is unlocked. */
 static bool begin_records(void)
 {
@@ -174,7 +191,10 @@ static bool begin_records(void)
     s_ending = __atomic_load_n(&s_ring->ending, __ATOMIC_RELAXED) != 0;
     if (was_ending && !s_ending)
         go_on();
-    s_dropping = s_ending || (s_ring->drops && free_slabs() < 2);
+    if (t_exiting)
+        take_back_exit();
+    s_quiet = native_is_sandboxed();
+    s_dropping = s_ending || ((s_ring->drops || s_quiet) && free_slabs() < 2);
     return true;
 }
 
@@ -191,13 +211,15 @@ bool native_ring_try_lock(void)
     const struct timespec millisecond = {0, 1000000};
     for (int i = 0; i < PATIENCE && !t_has_lock; i++) {
         if (__atomic_exchange_n(&s_lock, LOCK_WAITED_FOR, __ATOMIC_ACQUIRE) != LOCK_FREE) {
+            if (s_quiet)
+                return false;
             futex(&s_lock, FUTEX_WAIT_PRIVATE, LOCK_WAITED_FOR, &millisecond);
             continue;
         }
         t_has_lock = true;
         return begin_records();
     }
-    if (!t_has_lock) /* the wake-up for another thread may have come here */
+    if (!t_has_lock && !s_quiet) /* the wake-up for another thread may have come here */
         futex(&s_lock, FUTEX_WAKE_PRIVATE, 1, NULL);
     return false;
 }
@@ -232,6 +254,12 @@ static bool collector_is_gone(void)
     return thread == 0 || (thread & FUTEX_OWNER_DIED);
 }
 
+static void wake_collector(void)
+{
+    if (__atomic_load_n(&s_ring->sleeps, __ATOMIC_SEQ_CST) && !native_is_sandboxed())
+        futex(&s_ring->filled, FUTEX_WAKE, INT_MAX, NULL);
+}
+
 /* Wait until the collector has read the oldest slab. */
 static void wait_for_room(void)
 {
@@ -240,21 +268,26 @@ static void wait_for_room(void)
         const uint32_t consumed = __atomic_load_n(&s_ring->consumed, __ATOMIC_ACQUIRE);
         if (s_ring->filled - consumed < s_ring->slab_count)
             return;
-        if (futex(&s_ring->consumed, FUTEX_WAIT, consumed, &second) < 0 && errno == ETIMEDOUT &&
-            collector_is_gone()) {
+        if (native_is_sandboxed())
+            __builtin_ia32_pause();
+        else if (futex(&s_ring->consumed, FUTEX_WAIT, consumed, &second) == 0 || errno != ETIMEDOUT)
+            continue;
+        if (collector_is_gone()) {
             stop();
             return;
         }
     }
 }
 
+/* The collector looks for filled slabs itself, but it may be late if there is little room left. */
 static void next_slab(void)
 {
     const int error = errno;
     const uint32_t slab = s_ring->current;
     s_ring->bytes[slab] = (uint32_t)(s_ring->cursor - slab_address(slab));
-    __atomic_add_fetch(&s_ring->filled, 1, __ATOMIC_RELEASE);
-    futex(&s_ring->filled, FUTEX_WAKE, INT_MAX, NULL);
+    __atomic_add_fetch(&s_ring->filled, 1, __ATOMIC_SEQ_CST);
+    if (free_slabs() <= s_ring->slab_count / 2)
+        wake_collector();
     wait_for_room();
     use_slab((slab + 1) % s_ring->slab_count);
     errno = error;
@@ -262,7 +295,10 @@ static void next_slab(void)
 
 void native_ring_flush(void)
 {
+    const int error = errno;
     next_slab();
+    wake_collector();
+    errno = error;
 }
 
 /* -- events that are dropped -- */
@@ -330,7 +366,7 @@ static void leave_ring(void)
 
 void native_ring_detach(void)
 {
-    next_slab();
+    native_ring_flush();
     stop();
     s_ring->detached = 1;
     leave_ring();
@@ -359,10 +395,18 @@ void native_ring_unrecorded(void)
         __atomic_add_fetch(&s_ring->unrecorded, 1, __ATOMIC_RELAXED);
 }
 
-void native_ring_exiting(int status)
+void native_ring_exiting(int status, bool is_sure)
+{
+    if (!native_is_on())
+        return;
+    s_ring->exiting = 256 + (uint32_t)(status & 0xff);
+    t_exiting = !is_sure;
+}
+
+void native_ring_count_filter(int change)
 {
     if (native_is_on())
-        s_ring->exiting = 256 + (uint32_t)(status & 0xff);
+        __atomic_add_fetch(&s_ring->filters, (uint32_t)change, __ATOMIC_RELAXED);
 }
 
 raw_word *native_ring_reserve(uint32_t bytes)

@@ -311,7 +311,7 @@ int main(int argc, char **argv)
         return run_unrecorded(&r, refusal);
     const bool prepared = launcher_prepare(&r.launcher);
     const sigset_t signals = block_signals(&r);
-    if (!prepared || !may_record() || !launcher_make_ring(&r.launcher))
+    if (!prepared || !may_record() || !launcher_make_ring(&r.launcher, getpid()))
         return LAUNCHER_FAILED;
     if (!fork_child(&r)) {
         complain("cannot start the program: %s", strerror(errno));

@@ -4,8 +4,9 @@
  *
  * The recorder makes system calls of its own, for which a filter may end the program. So the functions by which programs
  * install filters are replaced. The new filter is executed for each of these calls before it is in force (sandbox.c). If
- * it does not permit one, the recording ends there, and the trace says why. A program that installs a filter by an
- * instruction of its own is not noticed.
+ * it does not permit one, the recording ends there, and the trace says why. A filter that is installed by an instruction of
+ * the program's own is noticed by the collector (ljtrace/collector/sandbox_watch.c), and so too late for system calls that
+ * the recorder makes in the meantime; it makes few.
  */
 #define _GNU_SOURCE
 #include "ljtrace/native/attached.h"
@@ -50,41 +51,46 @@ static void stop(const char *denied)
     native_ring_quiet();
 }
 
-/* The program is about to install this filter; NULL: strict mode, in which it may read, write and end. */
-static void before_filter(const struct sock_fprog *program)
+/* The program is about to install this filter; NULL: strict mode, in which it may read, write and end. Returns true if it
+ * permits what recording needs. */
+static bool before_filter(const struct sock_fprog *program)
 {
     native_options.sandboxed = true;
     const char *denied = program ? sandbox_denies(program->filter, program->len, uses()) : "futex";
     if (denied) {
         stop(denied);
-        return;
+        return false;
     }
     if (!native_options.attached && sandbox_denies(program->filter, program->len, SANDBOX_DETACH))
         got_deny();
+    native_ring_count_filter(1);
     if (!native_options.forks || !(denied = sandbox_denies(program->filter, program->len, SANDBOX_FORK)))
-        return;
+        return true;
     native_options.forks = false;
     native_problem("forked children are not recorded: the program has installed a seccomp filter that denies "
                    "what that needs");
+    return true;
 }
 
-/* The arguments of a call that will fail are no filter. */
-static void on_filter(unsigned long mode, unsigned long flags, unsigned long address)
+/* The arguments of a call that will fail are no filter. Returns true if there is one that is permitted. */
+static bool on_filter(unsigned long mode, unsigned long flags, unsigned long address)
 {
     const struct sock_fprog *program = (const void *)address;
     const unsigned long known = SECCOMP_FILTER_FLAG_TSYNC | SECCOMP_FILTER_FLAG_LOG |
                                 SECCOMP_FILTER_FLAG_SPEC_ALLOW | SECCOMP_FILTER_FLAG_NEW_LISTENER |
                                 SECCOMP_FILTER_FLAG_TSYNC_ESRCH;
     const int error = errno;
+    bool permitted = false;
     if (!native_is_on())
-        return;
+        return false;
     if (mode == SECCOMP_SET_MODE_STRICT && !flags && !address)
         before_filter(NULL);
     else if (mode == SECCOMP_SET_MODE_FILTER && !(flags & ~known) && is_readable(address, sizeof *program) &&
              program->len > 0 && program->len <= SANDBOX_MOST &&
              is_readable((uint64_t)program->filter, program->len * sizeof *program->filter))
-        before_filter(program);
+        permitted = before_filter(program);
     errno = error;
+    return permitted;
 }
 
 /* -- the replaced functions -- */
@@ -97,6 +103,14 @@ static long result_of(long result)
     return -1;
 }
 
+/* The result of a call that has installed a filter or not. */
+static long installed(bool permitted, long result)
+{
+    if (permitted && result < 0)
+        native_ring_count_filter(-1);
+    return result_of(result);
+}
+
 NATIVE_PUBLIC int prctl(int option, ...)
 {
     va_list list;
@@ -105,11 +119,13 @@ NATIVE_PUBLIC int prctl(int option, ...)
     for (size_t i = 0; i < sizeof a / sizeof *a; i++)
         a[i] = va_arg(list, unsigned long);
     va_end(list);
+    bool permitted = false;
     if (option == PR_SET_SECCOMP && a[0] == SECCOMP_MODE_STRICT)
         on_filter(SECCOMP_SET_MODE_STRICT, 0, 0);
     else if (option == PR_SET_SECCOMP && a[0] == SECCOMP_MODE_FILTER)
-        on_filter(SECCOMP_SET_MODE_FILTER, 0, a[1]);
-    return (int)result_of(kernel_call(SYS_prctl, option, (long)a[0], (long)a[1], (long)a[2], (long)a[3], 0));
+        permitted = on_filter(SECCOMP_SET_MODE_FILTER, 0, a[1]);
+    return (int)installed(permitted,
+                          kernel_call(SYS_prctl, option, (long)a[0], (long)a[1], (long)a[2], (long)a[3], 0));
 }
 
 /* A call of syscall that may install a filter. */
@@ -118,8 +134,8 @@ __attribute__((used)) static long on_syscall(long number, unsigned long a, unsig
 {
     if (number == SYS_prctl)
         return prctl((int)a, b, c, d, e);
-    on_filter(a, b, c);
-    return result_of(kernel_call(number, (long)a, (long)b, (long)c, (long)d, (long)e, 0));
+    const bool permitted = on_filter(a, b, c);
+    return installed(permitted, kernel_call(number, (long)a, (long)b, (long)c, (long)d, (long)e, 0));
 }
 
 __attribute__((used)) static long failed(long error)

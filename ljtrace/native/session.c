@@ -51,7 +51,7 @@ static char s_usual[NAME_BYTES]; /* the name of threads that nobody has named: t
 static void put_name(void)
 {
     char name[NAME_BYTES] = "", key[] = "thread      ";
-    if (prctl(PR_GET_NAME, name) != 0 || !name[0] || strcmp(name, s_usual) == 0)
+    if (native_is_sandboxed() || prctl(PR_GET_NAME, name) != 0 || !name[0] || strcmp(name, s_usual) == 0)
         return;
     char *at = key + sizeof key - 1;
     uint32_t number = native_thread();
@@ -91,7 +91,8 @@ void native_object_closed(void)
 /* A child of vfork shares the memory of its parent, but its exec does not end the parent's program. */
 static bool is_own_process(void)
 {
-    return native_is_on() && (uint32_t)syscall(SYS_getpid) == native_options.process;
+    return native_is_on() && !native_is_sandboxed() &&
+           (uint32_t)syscall(SYS_getpid) == native_options.process;
 }
 
 /* The program is about to be replaced; begins = false: that has failed. */
@@ -167,24 +168,25 @@ static void report_unseen(void)
     unseen_end();
 }
 
-static void exiting(int status)
+/* is_sure: this is no child of vfork. */
+static void exiting(int status, bool is_sure)
 {
-    if (!is_own_process())
-        return;
-    lua_states_settle();
-    report_unseen();
-    native_ring_exiting(status);
+    if (is_own_process()) {
+        lua_states_settle();
+        report_unseen();
+    }
+    native_ring_exiting(status, is_sure);
 }
 
 static void on_exit_status(int status, void *any)
 {
     (void)any;
-    exiting(status);
+    exiting(status, true);
 }
 
 NATIVE_PUBLIC void _exit(int status)
 {
-    exiting(status);
+    exiting(status, false);
     for (;;)
         syscall(SYS_exit_group, status);
 }

@@ -91,8 +91,10 @@ static bool try_sample(const ucontext_t *at, uint64_t weight)
 static void on_signal(int signal, siginfo_t *info, void *context)
 {
     const int error = errno;
-    const uint64_t now = cpu_timer_now();
     (void)signal;
+    if (native_is_on() && native_is_sandboxed())
+        return;
+    const uint64_t now = cpu_timer_now();
     if (t_self.recording != s_recording) {
         t_self.recording = s_recording;
         t_self.last = now;

@@ -10,7 +10,8 @@
  * emptied slab back; its end of file means that the other side is gone. The collector writes only one word of
  * the header, `full`, which the tool polls.
  * A program may close all its descriptors, so the native library has none: slabs are handed over by two counters in the
- * header, `filled` and `consumed`, on which the other side waits (futex).
+ * header, `filled` and `consumed`. The library waits for room (futex). The collector looks at `filled` some times in a second,
+ * so that a program that is never short of room makes no system calls for the ring.
  *
  * Both sides are built together, so this protocol has no compatibility rules; RING_VERSION only catches a
  * broken installation. It knows nothing of the memtrace format.
@@ -93,6 +94,7 @@ struct ring_header {
     /* The rest is used only without a socket. */
     uint32_t filled;   /* slabs filled since the start; written by the library, which fills them in turn */
     uint32_t consumed; /* slabs of them that the collector has read; written by the collector */
+    uint32_t sleeps;   /* written by the collector: 1 = it waits for `filled` to change */
     uint32_t bytes[RING_SLABS]; /* bytes of the slabs filled last */
     uint32_t begun;             /* 1 = the library was loaded and records */
     /* The thread id of the collector; 0 or FUTEX_OWNER_DIED, which the kernel writes (a robust futex) = it has ended. The
@@ -106,6 +108,10 @@ struct ring_header {
     uint32_t detached; /* written by the library: 1 = it records no more, and the program goes on */
     uint32_t drops;    /* written by the launcher: 1 = events are dropped while the ring is full */
     uint32_t process;  /* written by the library: the process whose events these are, in its own pid namespace */
+    /* How many seccomp filters the program has that permit the recorder's system calls. Written by the launcher, then by the
+     * library. */
+    uint32_t filters;
+    uint32_t sandboxed; /* written by the collector: 1 = it has others, so the library makes no system calls any more */
     uint32_t forks;     /* written by the library: how many forks it has announced */
     uint32_t listening; /* written by the collector: for how many forks it has listened on their sockets so far */
     uint32_t unrecorded; /* written by forked children: how many of them are not recorded */

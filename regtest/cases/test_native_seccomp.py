@@ -11,7 +11,7 @@ from typing import Iterator
 
 import pytest
 
-from support import NATIVE, Done, Trace, good, numbers, run, started, steve, wait_for
+from support import NATIVE, Done, Trace, collectors_of, good, numbers, run, started, steve, wait_for
 
 SANDBOXED = NATIVE / "sandboxed"
 STRICT = ("strict", "kill", "trap", "errno", "tsync")  # these do not permit what the recorder needs
@@ -53,6 +53,40 @@ def test_filter_that_permits_enough(kind: str, tmp_path: Path) -> None:
     assert trace.ending() == "exit"
     assert ("forked children are not recorded" in problems(trace)) == (kind == "socket")
     assert ("forked children are not recorded" in trace.run.complaint) == (kind == "socket")
+
+
+@pytest.mark.parametrize(
+    "options",
+    ([], ["--when-full=drop"], ["--trace-fork=no"], ["--stack-depth=3"]),
+    ids=("all", "drop", "alone", "flat"),
+)
+def test_filter_that_no_function_installs(options: list[str], tmp_path: Path) -> None:
+    """The recorder makes no system calls while there is room, also at _exit; so it goes on."""
+    trace = recorded(tmp_path / "t.ljt", "bare", *options)
+    assert (news(trace, 111), news(trace, 222)) == (1000, 301_000)
+    assert trace.ending() == "exit" and "exit status 5" in steve("info", trace.path).text
+
+
+def test_detach_from_a_program_with_such_a_filter(tmp_path: Path) -> None:
+    """The collector sees the filter. The library is not called any more; the file is complete."""
+    path = tmp_path / "t.ljt"
+    with started(
+        ["ljtrace", "run", f"--out={path}", SANDBOXED, "bare", "after"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as launcher:
+        assert launcher.stdin is not None and launcher.stdout is not None and launcher.stdout.readline() == b"ready\n"
+        (pid,) = (
+            int(pid)
+            for pid in Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children").read_text().split()
+            if Path(f"/proc/{pid}/exe").resolve() == SANDBOXED.resolve()
+        )
+        done = run(["ljtrace", "detach", pid])
+        wait_for(lambda: not collectors_of(path), "the file is complete")
+        assert done.status == 0 and "is recorded no more" in done.complaint
+        launcher.stdin.write(b"\n")
+        launcher.stdin.close()
+        assert launcher.wait(100) == 5
+    trace = Trace(path, done).check()
+    assert trace.ending() == "detached" and news(trace, 222) == 300_000
 
 
 def test_lua(tmp_path: Path) -> None:
@@ -135,7 +169,7 @@ int main(int argc, char **argv) {
 
 @pytest.mark.parametrize(
     "call,fails,recorded",
-    [("SYS_ptrace", 0, True), ("SYS_sigaltstack", 1, True), ("SYS_sigaltstack", 0, False), ("SYS_sendmsg", 0, False)],
+    [("SYS_ptrace", 0, True), ("SYS_sigaltstack", 1, True), ("SYS_sigaltstack", 0, False), ("SYS_recvmsg", 0, False)],
 )
 def test_inherited_filter(call: str, fails: int, recorded: bool, tmp_path: Path) -> None:
     """ljtrace run itself is started in a sandbox."""

@@ -6,7 +6,8 @@
  *
  * KIND: strict (read, write and exit only, by prctl), kill (the same by a filter that ends the program, by syscall), trap
  * (the filter sends SIGSYS), errno (it refuses), tsync (kill, for all of three threads), trace (a filter that ends the
- * program for ptrace only), socket (for socket only), none.
+ * program for ptrace only), socket (for socket only), none. And bare: kill, by an
+ * instruction and not by a function of libc; it ends by _exit.
  *
  * The program makes blocks of 111 bytes before and of 222 bytes after that, on memory that malloc has already, and frees
  * them. Before the filter, or after it and these blocks, it writes a line and waits for one. It ends with status 5 by
@@ -34,6 +35,21 @@ enum { BLOCKS = 1000, ROUNDS = 300, THREADS = 2, ENOUGH = 16 << 20 };
 
 static int s_working;
 
+/* A system call without libc. */
+static long bare_call(long number, long a, long b, long c, long d, long e)
+{
+    register long r10 __asm__("r10") = d;
+    register long r8 __asm__("r8") = e;
+    long result;
+    __asm__ volatile("syscall"
+                     : "=a"(result)
+                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8)
+                     : "rcx", "r11", "memory");
+    return result;
+}
+
+enum { BARE = -1 };
+
 /* Permit only a few calls. */
 static void confine(uint32_t otherwise, int how)
 {
@@ -45,6 +61,12 @@ static void confine(uint32_t otherwise, int how)
                                    IF_CALL(rt_sigreturn, SECCOMP_RET_ALLOW),
                                    BPF_STMT(BPF_RET | BPF_K, otherwise)};
     struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
+    if (how == BARE) {
+        bare_call(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        if (bare_call(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, (long)&program, 0, 0) != 0)
+            _exit(99);
+        return;
+    }
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, how, &program) != 0)
         _exit(99);
@@ -94,6 +116,8 @@ static void enter(const char *kind)
         confine(SECCOMP_RET_ERRNO | 1, 0);
     else if (strcmp(kind, "tsync") == 0)
         confine(SECCOMP_RET_KILL_PROCESS, SECCOMP_FILTER_FLAG_TSYNC);
+    else if (strcmp(kind, "bare") == 0)
+        confine(SECCOMP_RET_KILL_PROCESS, BARE);
     else if (strcmp(kind, "trace") == 0)
         forbid(SYS_ptrace);
     else if (strcmp(kind, "socket") == 0)
@@ -135,6 +159,8 @@ int main(int argc, char **argv)
         wait_for_line();
     allocate(222);
     say("done\n");
+    if (strcmp(kind, "bare") == 0)
+        _exit(5);
     if (strcmp(kind, "strict") == 0)
         syscall(SYS_exit, 5);
     syscall(SYS_exit_group, 5);
