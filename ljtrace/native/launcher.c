@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -138,10 +139,12 @@ const char *launcher_option(struct launcher_options *o, const char *name, const 
 bool launcher_part(char *to, size_t room, const char *name)
 {
     char self[PATH_MAX];
+    const char *started = (const char *)getauxval(AT_EXECFN);
     const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (n <= 0)
+    if (n > 0)
+        self[n] = 0;
+    else if (!started || !realpath(started, self)) /* there is no /proc */
         return false;
-    self[n] = 0;
     *strrchr(self, '/') = 0;
     return snprintf(to, room, "%s/%s", self, name) < (int)room;
 }

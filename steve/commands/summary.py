@@ -132,6 +132,8 @@ def run(args: argparse.Namespace) -> int:
         messages.note(NAME, f"{trace.name}: {sentence}", args.quiet)
     if chosen.is_whole() and (remark := of_large_blocks(figures)):
         messages.note(NAME, remark, args.quiet)
+    for remark in missing.remarks(trace):
+        messages.note(NAME, remark, args.quiet)
     return source.verdict(NAME, trace)
 
 

@@ -57,6 +57,18 @@ def remark(trace: Trace) -> str:
     return f" ({total:,} {'event is' if total == 1 else 'events are'} missing)" if total else ""
 
 
+def remarks(trace: Trace) -> list[str]:
+    """What the recorder reported that it did not see, one sentence each."""
+    facts = trace.info()
+    found = facts.get("problems", "").splitlines()
+    if children := int(facts.get("unrecorded_children", 0)):
+        found.append(
+            f"{children:,} forked {'child is' if children == 1 else 'children are'} not recorded: out of the recorder's "
+            "reach (another network namespace, a seccomp filter, a limit)"
+        )
+    return [line for line in found if line]
+
+
 def accesses(trace: Trace) -> str:
     """That the trace has no loads and stores, and how they are recorded, for a command that counts them; "" if they were
     recorded or nothing is known of that."""
