@@ -14,6 +14,7 @@
 #include "ljtrace/native/serve.h"
 #include "ljtrace/native/target.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -22,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -175,6 +177,45 @@ static void stop_server(const struct attach *a)
 
 /* -- the program -- */
 
+/* How many descriptors a process has open. */
+static rlim_t open_descriptors(pid_t process)
+{
+    char path[32];
+    rlim_t n = 0;
+    snprintf(path, sizeof path, "/proc/%d/fd", process);
+    DIR *folder = opendir(path);
+    for (struct dirent *entry; folder && (entry = readdir(folder));)
+        n += entry->d_name[0] != '.';
+    if (folder)
+        closedir(folder);
+    return n;
+}
+
+/* The library opens some files and sockets when it begins. If the process may not open as many, raise its limit for this
+ * moment. Returns true if it has to be lowered to *usual again. */
+static bool lend_descriptors(pid_t process, struct rlimit *usual)
+{
+    enum { NEEDED = 4 };
+    if (prlimit(process, RLIMIT_NOFILE, NULL, usual) != 0)
+        return false;
+    const rlim_t wanted = open_descriptors(process) + NEEDED;
+    const struct rlimit raised = {wanted, usual->rlim_max < wanted ? wanted : usual->rlim_max};
+    return usual->rlim_cur < wanted &&
+           (prlimit(process, RLIMIT_NOFILE, &raised, NULL) == 0 ||
+            prlimit(process, RLIMIT_NOFILE, &(struct rlimit){usual->rlim_max, usual->rlim_max}, NULL) == 0);
+}
+
+/* Have the process call a function of the library; see inject.h. */
+static const char *call(const struct attach *a, const char *function, const char *text, long *result)
+{
+    struct rlimit usual;
+    const bool lent = lend_descriptors(a->target.pid, &usual);
+    const char *wrong = inject(&a->target, a->library, function, text, result);
+    if (lent)
+        prlimit(a->target.pid, RLIMIT_NOFILE, &usual, NULL);
+    return wrong;
+}
+
 static const char *what_failed(const struct attach *a, long result)
 {
     static char busy[96];
@@ -186,6 +227,8 @@ static const char *what_failed(const struct attach *a, long result)
     case ATTACHED_NO_RING:
         return "it cannot reach this process: it is in another network namespace (a container); run ljtrace "
                "inside of it";
+    case ATTACHED_NO_DESCRIPTOR:
+        return "it has too few descriptors left; raise its limit: prlimit --nofile=N --pid PID";
     case ATTACHED_NO_MAPS:
         return "it cannot read /proc/self/maps; /proc must be mounted where it runs";
     default:
@@ -205,7 +248,7 @@ static bool begin(struct attach *a)
     snprintf(text, sizeof text, "%s:%s:%d:%s:%s:%llu:%s", a->socket_name, a->launcher.options.depth, a->forks,
              a->launcher.options.sample_mean, a->launcher.options.sample_seed, a->launcher.options.stacks,
              a->launcher.options.prefixes);
-    const char *wrong = inject(&a->target, a->library, ATTACHED_BEGIN, text, &result);
+    const char *wrong = call(a, ATTACHED_BEGIN, text, &result);
     stop_server(a);
     if (!wrong && result != ATTACHED_DONE)
         wrong = what_failed(a, result);
@@ -272,8 +315,7 @@ static bool end(struct attach *a)
         end_sandboxed(a);
         return true;
     }
-    const char *wrong =
-        a->target.library.base ? inject(&a->target, a->library, ATTACHED_END, "", &result) : NULL;
+    const char *wrong = a->target.library.base ? call(a, ATTACHED_END, "", &result) : NULL;
     if (!target_lives(a->target.pid))
         return true;
     if (!wrong && (result == ATTACHED_NOT || !a->target.library.base))

@@ -15,6 +15,7 @@
 #include "ljtrace/native/native.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +32,8 @@ static bool is_trusted(int socket)
            (other.uid == 0 || other.uid == geteuid());
 }
 
-/* Get the ring's memory over the abstract socket of that name. */
+/* Get the ring's memory over the abstract socket of that name. Returns -1 on failure, with errno EMFILE if no descriptor is
+ * left. */
 static int receive_ring(const char *name, size_t n)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -39,11 +41,14 @@ static int receive_ring(const char *name, size_t n)
     const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0 || n + 1 > sizeof address.sun_path)
         return -1;
+    errno = 0;
     memcpy(address.sun_path + 1, name, n);
     const socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + n);
     if (connect(fd, (struct sockaddr *)&address, size) == 0 && is_trusted(fd))
         memfd = receive_descriptor(fd);
+    const bool is_full = memfd < 0 && errno == 0 && fcntl(fd, F_DUPFD_CLOEXEC, 0) < 0;
     close(fd);
+    errno = is_full ? EMFILE : errno;
     return memfd;
 }
 
@@ -63,7 +68,7 @@ NATIVE_PUBLIC int ljtrace_native_attach(const char *text)
     code_patch_interrupted = strtoull(at + (*at == ':'), NULL, 16);
     const int memfd = receive_ring(text, n);
     if (memfd < 0)
-        return ATTACHED_NO_RING;
+        return errno == EMFILE ? ATTACHED_NO_DESCRIPTOR : ATTACHED_NO_RING;
     const bool begun = native_options.depth <= NATIVE_MOST_FRAMES && native_begin(memfd, true, mean, seed);
     close(memfd);
     if (!begun)

@@ -11,11 +11,12 @@
 /* What they return. */
 enum {
     ATTACHED_DONE,
-    ATTACHED_BUSY,    /* the process is recorded already */
-    ATTACHED_NOT,     /* it is not recorded */
-    ATTACHED_NO_RING, /* the launcher cannot be reached */
-    ATTACHED_NO_MAPS, /* the process cannot find out which memory it can write */
-    ATTACHED_FAILED   /* the recording cannot begin */
+    ATTACHED_BUSY,          /* the process is recorded already */
+    ATTACHED_NOT,           /* it is not recorded */
+    ATTACHED_NO_RING,       /* the launcher cannot be reached */
+    ATTACHED_NO_DESCRIPTOR, /* it has too few descriptors left to get the ring's memory */
+    ATTACHED_NO_MAPS,       /* the process cannot find out which memory it can write */
+    ATTACHED_FAILED         /* the recording cannot begin */
 };
 
 int ljtrace_native_attach(const char *text);

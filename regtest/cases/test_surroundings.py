@@ -8,14 +8,30 @@ import re
 import shutil
 import signal
 import stat
+import subprocess
 import tempfile
 from pathlib import Path
 from typing import Iterator
 
 import pytest
 
-from support import BUILD, NATIVE, Done, Trace, collectors_of, good, recorder, run, steve, wait_for
+from support import (
+    BUILD,
+    NATIVE,
+    SECONDS,
+    Done,
+    Trace,
+    collectors_of,
+    good,
+    processes,
+    recorder,
+    run,
+    started,
+    steve,
+    wait_for,
+)
 
+ATTACHER = BUILD / "ljtrace/valgrind-lib/ljtrace-attach"
 LAUNCHER = BUILD / "ljtrace/valgrind-lib/ljtrace-run"  # not the script, whose shell also needs descriptors
 PROGRAM = r"""
 #include <stdio.h>
@@ -274,6 +290,73 @@ def test_closed_standard_descriptors(closed: str, folder: Path, tmp_path: Path) 
         seen.append((done.status, re.sub(r"\d{4,}", "N", (tmp_path / "seen").read_text())))
     assert seen[0] == seen[1]
     assert Trace(tmp_path / "t.ljt", done).check().ending() in ("exec", "exit")
+
+
+WAITS = r"""
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    struct rlimit l;
+    int n = 0;
+    while (argc > 1 && open("/dev/null", O_RDONLY) >= 0)
+        ;
+    puts("ready");
+    fflush(stdout);
+    for (int c; (c = getchar()) != EOF;) {
+        free(malloc(555));
+        puts("done");
+        fflush(stdout);
+    }
+    for (int fd = 0; fd < 3000; fd++)
+        n += close(fd) == 0 && fd > 2;
+    getrlimit(RLIMIT_NOFILE, &l);
+    return n == (argc > 1 ? (int)l.rlim_cur - 3 : 0) ? 3 : 4;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "target, launcher",
+    [
+        (["prlimit", "--nofile=8:", "PROGRAM", "all"], []),
+        (["PROGRAM"], ["prlimit", "--fsize=700000"]),
+        (["PROGRAM"], ["prlimit", "--nofile=6:"]),
+        (["prlimit", "--fsize=100", "PROGRAM"], []),
+        (["unshare", "-pf", "PROGRAM"], []),
+        (["unshare", "-Urpf", "PROGRAM"], []),
+    ],
+    ids=("no descriptor left", "small files", "few descriptors", "small files of the program", "pid", "pid and user"),
+)
+def test_attach(target: list[str], launcher: list[str], tmp_path: Path) -> None:
+    """The process and its limits are as before."""
+    (tmp_path / "p.c").write_text(WAITS)
+    program, path = tmp_path / "p", tmp_path / "t.ljt"
+    good(["gcc", "-w", "-o", program, tmp_path / "p.c"])
+    argv = [program if word == "PROGRAM" else word for word in target]
+    if target[0] == "unshare" and run([*target[:-1], "true"]).status != 0:
+        pytest.skip(f"{' '.join(target[:-1])} is not permitted here")
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with started(argv, **pipes) as process:
+        assert process.stdin is not None and process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        pid = next(pid for pid, words in processes() if words[0] == os.fsencode(program))
+        attaching = [*launcher, ATTACHER, "attach", f"--out={path}", pid]
+        with started(attaching, stderr=subprocess.PIPE) as attached:
+            assert attached.stderr is not None
+            said = attached.stderr.readline()
+            assert b"recording process" in said, said
+            process.stdin.write(b"x")
+            process.stdin.flush()
+            assert process.stdout.readline() == b"done\n"
+            attached.send_signal(signal.SIGINT)
+            assert attached.wait(SECONDS) == 0
+        process.stdin.close()
+        assert process.wait(SECONDS) == 3
+    trace = Trace(path, Done(0, b"", b"")).check()
+    assert trace.ending() == "detached" and any(e[0] == "new" and e[3] == "555" for e in trace.events())
 
 
 # -- namespaces --------------------------------------------------------------------------------------------------------
