@@ -132,6 +132,29 @@ def test_program_without_the_library(
     assert done.complaint.startswith("ljtrace: "), "it is said before the program runs"
 
 
+LOADER = Path("/lib64/ld-linux-x86-64.so.2")
+
+
+def test_program_of_an_older_glibc(folder: Path, tmp_path: Path) -> None:
+    """Its loader would end it, because the library needs symbols of a newer one."""
+    banner = re.search(rb"ld\.so \([^)]*\) \w+ release version (2\.\d\d)\.", LOADER.read_bytes())
+    assert banner is not None
+    loader = tmp_path / "loader.so"
+    loader.write_bytes(LOADER.read_bytes().replace(banner[0], banner[0].replace(banner[1] + b".", b"2.17.")))
+    loader.chmod(0o755)
+    program = built(folder, "older", "gcc", "gcc", f"-Wl,--dynamic-linker={loader}")
+    done = run([*natively(tmp_path / "t.ljt"), program])
+    assert is_as_plain(done, run([program])), done.complaint
+    assert re.search(r"uses glibc 2\.17, and the recorder needs 2\.\d\d;", done.complaint)
+
+
+def test_loader_as_a_command(folder: Path, tmp_path: Path) -> None:
+    """It has no loader itself, as a static program, but loads the library."""
+    argv = [LOADER, folder / "dynamic"]
+    done = run([*natively(tmp_path / "t.ljt"), *argv])
+    assert is_as_plain(done, run(argv)) and Trace(tmp_path / "t.ljt", done).check().counts()["new"] > 0, done.complaint
+
+
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
     """A folder that other users reach; those of the test runner belong to its user."""
