@@ -20,6 +20,7 @@ struct lt_place {
     Addr proto, pc;
     UInt trace; /* the trace that runs it; 0 = the interpreter */
     Bool inlined, approximate;
+    Bool is_below; /* the frame is not part of the trace: it is the one below the base */
     /* The call that led here, from which the function's name is derived; 0 = not known. */
     Addr caller_proto, caller_pc;
 };

@@ -7,6 +7,9 @@
  * trace's number and its count of instructions are set. So the count is read when a step begins. If the next
  * step has another trace number, or a smaller count, the step before it was the first of a new trace. If
  * there is no next step, the trace has only one bytecode, and is recognised when it is assembled.
+ *
+ * A recording that is aborted leaves its number to the next one, which may start elsewhere. So a recording also begins where
+ * the number was not set before, and where the trace starts at another place.
  */
 #include "ljtrace/tool/luajit/jit/recorder.h"
 #include "ljtrace/tool/luajit/core/images.h"
@@ -40,7 +43,8 @@ struct step {
 struct steps {
     UInt number; /* of the recording */
     UInt count, capacity;
-    Addr base; /* of the first step */
+    Addr base;  /* of the first step */
+    Addr start; /* the bytecode at which the compiler says that the trace starts */
     struct step *step;
 };
 
@@ -49,6 +53,7 @@ struct lt_recording {
     Addr site[MAX_SITES]; /* return addresses of the interpreter's calls of the compiler */
     UInt trace;           /* the one being recorded */
     UInt concatenation;   /* the opcode that ends a concatenation; 0 = not known */
+    Bool begins;          /* the last step had no trace number yet */
     Bool has_last;
     Addr last_base;
     struct step last;
@@ -143,7 +148,18 @@ static void add_step(struct lt_recording *r, const struct step *s, Addr base)
         to->slot[i] += moved;
 }
 
-static void begin_trace(struct lt_recording *r, UInt trace)
+static Addr compiler_of(const struct lt_vm *vm)
+{
+    return vm->g + vm->layout->recorder;
+}
+
+/* The bytecode at which the trace that is being recorded starts. */
+static Addr start_of(const struct lt_vm *vm)
+{
+    return lt_vm_ref(vm, compiler_of(vm) + vm->at->trace_startpc);
+}
+
+static void begin_trace(const struct lt_vm *vm, struct lt_recording *r, UInt trace)
 {
     r->trace = trace;
     s_begun++;
@@ -151,6 +167,7 @@ static void begin_trace(struct lt_recording *r, UInt trace)
     r->of[trace] = VG_(calloc)("ljtrace.steps", 1, sizeof **r->of);
     r->of[trace]->number = s_begun;
     r->of[trace]->base = r->last_base;
+    r->of[trace]->start = start_of(vm);
     r->last.first = 0;
     if (r->has_last)
         add_step(r, &r->last, r->last_base);
@@ -188,21 +205,20 @@ static struct lt_recording *recording_of(struct lt_vm *vm)
     return vm->recording;
 }
 
-static Addr compiler_of(const struct lt_vm *vm)
-{
-    return vm->g + vm->layout->recorder;
-}
-
 /* The number of the trace that is being recorded; 0 = it is not set yet. */
 static UInt trace_of(const struct lt_vm *vm)
 {
     return (UInt)lt_guest_number(compiler_of(vm) + vm->at->trace_number, 2);
 }
 
-static Bool is_new_trace(const struct lt_recording *r, UInt trace, UInt first)
+/* Does the step that begins belong to another recording than the one before it? first: its first intermediate
+ * instruction. */
+static Bool is_new_trace(const struct lt_vm *vm, const struct lt_recording *r, UInt trace, UInt first)
 {
     const struct steps *now = r->of[r->trace];
-    return trace && (trace != r->trace || !now || (now->count && first < now->step[now->count - 1].first));
+    if (!trace || trace != r->trace || !now || r->begins || now->start != start_of(vm))
+        return trace != 0;
+    return now->count && first < now->step[now->count - 1].first;
 }
 
 /* Take the step that begins, at this base. */
@@ -220,8 +236,9 @@ void lt_recording_step(struct lt_vm *vm)
     UInt trace = trace_of(vm), first = lt_vm_u32(compiler_of(vm) + vm->at->trace_nins);
     struct lt_recording *r = recording_of(vm);
     learn_site(r, site_of(lt_vm_cframe(vm)));
-    if (is_new_trace(r, trace, first))
-        begin_trace(r, trace);
+    if (is_new_trace(vm, r, trace, first))
+        begin_trace(vm, r, trace);
+    r->begins = !trace;
     take_last(vm, r, first, base);
     if (trace)
         add_step(r, &r->last, base);
@@ -243,7 +260,7 @@ void lt_recording_done(struct lt_vm *vm)
     struct lt_recording *r = vm->recording;
     UInt trace = trace_of(vm);
     if (r && trace && trace != r->trace && r->has_last)
-        begin_trace(r, trace);
+        begin_trace(vm, r, trace);
 }
 
 static const struct steps *steps_of(const struct lt_vm *vm, UInt trace)
@@ -389,7 +406,7 @@ static const struct step *choose(const struct lt_vm *vm, const struct steps *all
 }
 
 /* The places of a step's frames, up to the one at the trace's base. The base moves down with each return
- * below it. */
+ * below it. If a built-in function is there, which has replaced a Lua function by a tail call, the place is the caller's. */
 static UInt places_of(const struct lt_vm *vm, const struct step *s, UInt trace, Int base_slot,
                       struct lt_place *to, UInt max)
 {
@@ -398,6 +415,7 @@ static UInt places_of(const struct lt_vm *vm, const struct step *s, UInt trace, 
     while (s && n < s->depth && n < max) {
         to[n] = (struct lt_place){.proto = s->proto[n], .pc = s->pc[n], .trace = trace};
         to[n].inlined = s->slot[n] > base;
+        to[n].is_below = s->slot[n] < base;
         if (!to[n++].inlined)
             break;
     }

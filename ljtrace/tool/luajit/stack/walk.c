@@ -320,7 +320,7 @@ static void walk_trace(struct walk *w, const struct lt_spot *spot, SizeT size)
     struct lt_place place[32];
     UInt n = lt_trace_allocation(w->vm, spot, size, place, 32);
     w->frame = lt_vm_ref(w->vm, w->vm->g + w->vm->layout->jit_base) - 8;
-    for (UInt i = 0; i < n; i++)
+    for (UInt i = 0; i < n && !place[i].is_below; i++)
         visit_place(w, &place[i]);
     if (n && inside(w, w->frame)) {
         Bool pseudo = (link_of(w, w->frame) & 7) == LINK_VARG;
