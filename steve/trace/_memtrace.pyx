@@ -24,6 +24,7 @@ from steve.trace.cops cimport *
 
 from steve.system.errors import TraceError
 from steve.system import samples
+from steve.trace.chunks import shown_chunk, shown_function
 
 cdef extern from "config.h":
     const char *PACKAGE_VERSION
@@ -393,7 +394,10 @@ cdef class Trace:
         cdef const mt_frame *f = mt_get_frame(self.r, id)
         if f == NULL:
             return None
-        return Frame(f.ip, self.string(f.function), self.string(f.file), self.string(f.object), f.line,
+        function, file = self.string(f.function), self.string(f.file)
+        if f.kind in (MT_FRAME_LUA, MT_FRAME_LUA_INLINED, MT_FRAME_VM):
+            function, file = shown_function(function, file), shown_chunk(file)
+        return Frame(f.ip, function, file, self.string(f.object), f.line,
                      f.defined, mt_frame_kind_name(<mt_frame_kind>f.kind).decode(), bool(f.approximate),
                      f.trace, f.nth)
 
@@ -404,7 +408,8 @@ cdef class Trace:
         cdef const mt_proto *p = mt_get_proto(self.r, id)
         if p == NULL:
             return None
-        return Proto(p.handle, p.heap, self.string(p.function), self.string(p.file), p.defined, p.offset,
+        function, file = self.string(p.function), self.string(p.file)
+        return Proto(p.handle, p.heap, shown_function(function, file), shown_chunk(file), p.defined, p.offset,
                      [p.lines[i] for i in range(p.count)], p.nth)
 
     def jit_trace(self, uint32_t id):

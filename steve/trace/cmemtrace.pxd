@@ -181,7 +181,7 @@ cdef extern from "memtrace/memtrace.h" nogil:
         MT_LINK_KINDS
     const char *mt_link_kind_name(mt_link_kind k)
     enum mt_frame_kind:
-        MT_FRAME_HOST, MT_FRAME_KINDS
+        MT_FRAME_HOST, MT_FRAME_LUA, MT_FRAME_LUA_INLINED, MT_FRAME_VM, MT_FRAME_KINDS
     const char *mt_type_name(mt_type t)
     const char *mt_reach_name(mt_reach r)
     const char *mt_vm_name(mt_vm v)

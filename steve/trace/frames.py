@@ -9,6 +9,8 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from steve.trace.chunks import TEXT_CHUNK
+
 if TYPE_CHECKING:
     from steve.trace._memtrace import Frame
 
@@ -32,11 +34,16 @@ def is_native(frame: Frame) -> bool:
     return frame.kind in NATIVE_KINDS
 
 
+def base_name(path: str) -> str:
+    """The name of a file without its folder. A Lua chunk that was loaded from text has no file: `[string "a/b..."]`."""
+    return path if path.startswith(TEXT_CHUNK) else os.path.basename(path)
+
+
 def file_name(frame: Frame) -> str:
     """The name of the file without its folder; of a Lua chunk also without the prefix @ or =, by which LuaJIT
     marks file names and other chunk names."""
     name = frame.file[1:] if is_lua(frame) and frame.file[:1] in ("@", "=") else frame.file
-    return os.path.basename(name)
+    return base_name(name)
 
 
 def short_name(name: str) -> str:
@@ -75,12 +82,12 @@ def without_return_type(name: str) -> str:
 def function_name(frame: Frame) -> str:
     """The name of a frame's function. A Lua function without a name is called after its place, file:line, here without
     the folder."""
-    return os.path.basename(frame.function) if is_lua(frame) else frame.function
+    return base_name(frame.function) if is_lua(frame) else frame.function
 
 
 def place_text(function: str, file: str, line: int) -> str:
     """`function (file:line)` of a known file."""
-    return f"{function} ({os.path.basename(file)}{f':{line}' if line else ''})"
+    return f"{function} ({base_name(file)}{f':{line}' if line else ''})"
 
 
 def frame_text(frame: Frame) -> str:

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from steve.trace.frames import file_name, function_name, is_lua, is_native
+from steve.trace.frames import base_name, file_name, function_name, is_lua, is_native
 from steve.trace.policy import short_in_table
 from steve.trace.stacks import Sites
 
@@ -243,7 +243,7 @@ def by_function(frame: Frame) -> Identified:
             Texts(f"{name} ({file}:{frame.defined})", f"{name} ({frame.file.lstrip('@=')}:{frame.defined}{nth})"),
         )
     place = frame.file or frame.object
-    short = f"{name} ({os.path.basename(place)})" if place else name
+    short = f"{name} ({base_name(place)})" if place else name
     return (frame.function, place), Texts(short, f"{name} ({place})" if place else name)
 
 

@@ -21,6 +21,7 @@ enum {
     PLACE_SLOTS = 1 << 12,
     NAME_LIMIT = 400,
     CHUNK_LIMIT = 4096, /* the longest path; also the limit for source text that is its chunk's name */
+    SHOWN_LIMIT = 60,   /* of names that Lua shortens, with the NUL: LUA_IDSIZE */
     LINES_AT_ONCE = 4096,
     SEARCH_LIMIT = 250,
     RECENT_SLOTS = 512,
@@ -94,10 +95,39 @@ static void copy_string(const struct lt_vm *vm, Addr string, HChar *to, UInt lim
     copy_text(string + vm->layout->string_header, to, limit);
 }
 
-/* A file name has the mark '@', any other chunk name '='. The mark is not part of the name. */
-static const HChar *without_mark(const HChar *name)
+/* At most `limit` bytes of a text, without a part of a character of UTF-8 at the end. */
+static UInt fitting(const HChar *text, UInt bytes, UInt limit)
 {
-    return name[0] == '@' || name[0] == '=' ? name + 1 : name;
+    if (bytes <= limit)
+        return bytes;
+    while (limit && (text[limit] & 0xc0) == 0x80)
+        limit--;
+    return limit;
+}
+
+/* The name of a chunk as Lua shows it: of a file its name, here the whole of it, which has the mark '@'; of any other chunk
+ * what follows the mark '='; without a mark it is source text, of which the beginning of the first line is shown. */
+static const HChar *shown_chunk(const HChar *name)
+{
+    static const HChar before[] = "[string \"", whole[] = "\"]", cut[] = "...\"]";
+    static HChar shown[SHOWN_LIMIT];
+    UInt n = 0;
+    if (name[0] == '@')
+        return name + 1;
+    if (name[0] == '=') {
+        VG_(snprintf)(shown, sizeof shown, "%s", name + 1);
+        shown[fitting(name + 1, VG_(strlen)(name + 1), SHOWN_LIMIT - 1)] = 0;
+        return shown;
+    }
+    while ((UChar)name[n] >= ' ' && n < SHOWN_LIMIT - 12)
+        n++;
+    const Bool is_cut = name[n] != 0;
+    if (is_cut)
+        n = fitting(name, n, SHOWN_LIMIT - 15);
+    VG_(memcpy)(shown, before, sizeof before - 1);
+    VG_(memcpy)(shown + sizeof before - 1, name, n);
+    VG_(strcpy)(shown + sizeof before - 1 + n, is_cut ? cut : whole);
+    return shown;
 }
 
 /* LuaJIT has some library functions in bytecode, which has no lines. */
@@ -106,13 +136,20 @@ static Bool is_built_in(const struct lt_vm *vm, Addr proto)
     return lt_vm_u32(proto + vm->at->proto_first) == 0xffffffff;
 }
 
-static HChar *chunk_name(const struct lt_vm *vm, Addr proto)
+/* The name of a prototype's chunk, with its mark. */
+static const HChar *chunk_of(const struct lt_vm *vm, Addr proto)
 {
     TABLE(HChar, name, CHUNK_LIMIT);
-    TABLE(HChar, whole, CHUNK_LIMIT + 12);
     copy_string(vm, lt_vm_ref(vm, proto + vm->at->proto_chunk), name, CHUNK_LIMIT);
+    return name;
+}
+
+static HChar *chunk_name(const struct lt_vm *vm, Addr proto)
+{
+    TABLE(HChar, whole, CHUNK_LIMIT + 12);
+    const HChar *name = chunk_of(vm, proto);
     if (!is_built_in(vm, proto))
-        return VG_(strdup)("ljtrace.chunk", without_mark(name));
+        return VG_(strdup)("ljtrace.chunk", shown_chunk(name));
     VG_(snprintf)(whole, CHUNK_LIMIT + 12, "[builtin:%s]", name); /* as Lua's traceback has it */
     return VG_(strdup)("ljtrace.chunk", whole);
 }
@@ -189,7 +226,7 @@ static struct proto *know(const struct lt_vm *vm, Addr proto)
         drop(p);
     p = VG_(OSetGen_AllocNode)(s_protos, sizeof *p);
     *p = (struct proto){.addr = proto, .bytes = bytes, .chunk = chunk_name(vm, proto)};
-    p->nth = number_on_line(vm, proto, p->chunk);
+    p->nth = number_on_line(vm, proto, chunk_of(vm, proto));
     VG_(OSetGen_Insert)(s_protos, p);
     ++*starts(proto);
     lt_await_free(proto);
@@ -495,8 +532,9 @@ static void write_proto(const struct lt_vm *vm, struct proto *p, const HChar *na
 {
     p->written = True;
     write_lines(vm, p->addr);
-    RING_PUT(proto, .nth = p->nth, .addr = p->addr, .heap = lt_vm_heap(vm), .defined = first_line(vm, p->addr),
-             .offset = vm->at->proto_code, .function = lt_text(name), .file = lt_text(p->chunk));
+    RING_PUT(proto, .nth = p->nth, .addr = p->addr, .heap = lt_vm_heap(vm),
+             .defined = first_line(vm, p->addr), .offset = vm->at->proto_code, .function = lt_text(name),
+             .file = lt_text(p->chunk));
 }
 
 void lt_function_made(const struct lt_vm *vm, Addr function)
@@ -621,6 +659,6 @@ Addr lt_name_compiled(const struct lt_vm *vm, Addr string, UInt line)
     }
     Addr key = (Addr)3 << 62 | (Addr)1 << 61 | (Addr)chunk << 29 | (line & 0x1fffffff);
     if (!is_written(key))
-        put_luaframe(key, 0, line, MT_FRAME_VM, "parser", without_mark(name));
+        put_luaframe(key, 0, line, MT_FRAME_VM, "parser", shown_chunk(name));
     return key;
 }
