@@ -29,7 +29,7 @@ from steve.kernels._site_sums import Findings, SiteSums
 from steve.kernels._walk import Analysis, feed_together
 from steve.system import samples
 from steve.system.errors import TraceError
-from steve.terminal.tables import StackText, told_apart
+from steve.terminal.tables import StackText, times, told_apart
 from steve.analysis.rules import DEFAULTS, PINNED_PAGES, RULES, SITE_RULES, limits, site_limits
 from steve.report import line_work
 from steve.report.sources import Sources
@@ -140,11 +140,6 @@ def name_of(frame: Any) -> str:
     if frame is None or not frame.function or not is_native(frame):
         return shown_frame(frame)
     return short_name(without_return_type(frame.function))
-
-
-def times(text: str, calls: int) -> str:
-    """The text of so many calls in a row."""
-    return f"{text} x{calls}" if calls > 1 else text
 
 
 def line_text(places: Places, site: int) -> str:

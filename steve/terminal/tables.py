@@ -16,6 +16,13 @@ from steve.system import imports
 
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 LEAST = 24  # a text column is not narrowed below this many characters
+REPEATED = re.compile(r" x\d+$")  # of a frame, see times()
+LEGEND = "xN: N calls in a row of this function, one from the other"
+
+
+def times(text: str, calls: int) -> str:
+    """The text of a frame of a stack, for so many calls in a row."""
+    return f"{text} x{calls}" if calls > 1 else text
 
 
 class Titled(NamedTuple):
@@ -115,9 +122,11 @@ def columns(
     widths = [needed(head, [row[i] for row in cells], head in left) for i, head in enumerate(heads)]
     shown = fitting(heads, widths, left, kept)
     missing = [head for i, head in enumerate(heads) if i not in shown]
-    remark = f"no room for the columns: {', '.join(missing)}; --json has all" if missing else ""
+    remarks = [f"no room for the columns: {', '.join(missing)}; --json has all"] if missing else []
+    if any(REPEATED.search(part) for text in apart.values() for part in text.split(" < ")):
+        remarks.append(LEGEND)
     table = grid([heads[i] for i in shown], [[row[i] for i in shown] for row in cells], left)
-    return Titled(title, table, total([widths[i] for i in shown]), remark)
+    return Titled(title, table, total([widths[i] for i in shown]), "\n".join(remarks))
 
 
 def needed(head: str, cells: Iterable[str], is_text: bool) -> int:

@@ -63,3 +63,15 @@ def test_rows_written_some_at_a_time(n: int) -> None:
     assert "".join(listing.json_parts(rows, COLUMNS)) == json.dumps(rows, indent=1) + "\n"
     apart = "".join(listing.csv_text([row], COLUMNS).partition("\n")[2] for row in rows)
     assert listing.csv_text(rows, COLUMNS) == "blocks,bytes,loads,stores,site\n" + apart
+
+
+def test_the_mark_of_calls_in_a_row_is_explained() -> None:
+    """A table explains it if it shows one."""
+    for frame, remark in (
+        (tables.times("f (a.c:7)", 3), tables.LEGEND),
+        (tables.times("f (a.c:7)", 1), ""),
+        ("max x", ""),
+    ):
+        table = tables.columns("sites", ["blocks", "site"], [[1, tables.StackText([frame, "main"], 1)]], left=["site"])
+        assert table.remark == remark
+        assert (tables.LEGEND in tables.render([table], False)) == bool(remark)

@@ -4,13 +4,12 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from itertools import groupby
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
-from steve.terminal.tables import StackText
-from steve.trace.frames import frame_text, is_lua
+from steve.terminal.tables import StackText, times
+from steve.trace.frames import base_name, frame_text, is_lua
 from steve.trace.policy import Policy, ShownStacks, is_own
 
 if TYPE_CHECKING:
@@ -84,7 +83,7 @@ class Sites:
         if first == owner:
             return text
         if first[0] != place:
-            return text.replace(f"({os.path.basename(place)}", f"({place.lstrip('@=')}")
+            return text.replace(f"({base_name(place)}", f"({place.lstrip('@=')}")
         return frame_text(frame._replace(function=f"{frame.function}#{frame.nth + 1}"))
 
     def _is_own(self, number: int) -> bool:
@@ -102,7 +101,7 @@ class Sites:
             calls = list(run)
             if not least and any(map(self._is_own, calls)):
                 least = len(parts) + 1
-            parts.append(f"{text} x{len(calls)}" if len(calls) > 1 else text)
+            parts.append(times(text, len(calls)))
         return StackText(parts, least or 1)
 
     def of(self, stacks: np.ndarray) -> np.ndarray:

@@ -80,6 +80,8 @@ export class TreeView {
     const frame = this.tree?.frame[line.node] as number;
     const value = this.sums?.total[line.node] as number, whole = this.sums?.total[0] as number;
     const name = (this.data.frames.text[frame] ?? "") + (line.calls > 1 ? ` ×${line.calls}` : "");
+    const repeated: Record<string, string> =
+      line.calls > 1 ? { title: `${line.calls} calls in a row of this function, one from the other` } : {};
     const state: Record<string, string> = line.children.length ? { "aria-expanded": String(open) } : {};
     const row = make("div", {
       role: "treeitem", tabindex: "-1", "aria-level": String(level), "data-node": String(line.node),
@@ -87,7 +89,7 @@ export class TreeView {
     }, make("span", { class: "x-n", title: exactText(value) }, this.unit(value)),
       make("span", { class: "x-n" }, shareText(value, whole)),
       make("span", { class: "x-name" }, make("span", { class: "x-sign", "aria-hidden": "true" },
-        line.children.length ? open ? "▾" : "▸" : "·"), " ", make("span", { class: "x-label" }, name)));
+        line.children.length ? open ? "▾" : "▸" : "·"), " ", make("span", { class: "x-label", ...repeated }, name)));
     row.style.setProperty("--level", String(Math.min(level - 1, 24)));
     return row;
   }
