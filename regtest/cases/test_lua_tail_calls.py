@@ -98,3 +98,39 @@ def test_stacks_with_the_jit_are_those_without(recorder: str, tmp_path: Path) ->
         found = stacks_of_tables(recorded(recorder, tmp_path / f"{name}.ljt", *options, program).path)
         assert not found.keys() - wanted.keys()
         assert found.total() >= wanted.total() - 5
+
+
+LIBRARY = """\
+local keep = {}
+local function first(i)
+  return table.concat({i, "first"})
+end
+local function second(i)
+  return table.concat({i, "second"})
+end
+local join = table.concat
+for i = 1, 50 do
+  keep[1] = first(i)
+  keep[2] = second(i)
+  keep[3] = join({i, "third"})
+  keep[4] = ("x"):rep(i + 40)
+end
+"""
+
+
+@pytest.mark.parametrize("recorder", ["valgrind", "native"])
+def test_library_functions_have_their_own_names(recorder: str, tmp_path: Path) -> None:
+    """Not that of the function that they replace by a tail call, nor the one that their first caller gave them."""
+    path = recorded(recorder, tmp_path / "t.ljt", "-joff", script(tmp_path, LIBRARY)).path
+    found: dict[int, set[str]] = {}
+    for reader, event in events(path, (NEW,)):
+        frames = reader.stack_frames(int(event["ref"]))
+        inner = next((i for i, f in enumerate(frames) if f.kind == "fast"), None)
+        if event["heap"] and inner is not None and inner + 1 < len(frames):
+            found.setdefault(frames[inner + 1].line, set()).add(frames[inner].function)
+    assert {line: found.get(line) for line in range(10, 14)} == {
+        10: {"concat"},
+        11: {"concat"},
+        12: {"concat"},
+        13: {"rep"},
+    }

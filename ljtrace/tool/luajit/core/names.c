@@ -21,7 +21,9 @@ enum {
     PLACE_SLOTS = 1 << 12,
     NAME_LIMIT = 400,
     CHUNK_LIMIT = 4096, /* the longest path; also the limit for source text that is its chunk's name */
-    SHOWN_LIMIT = 60,   /* of names that Lua shortens, with the NUL: LUA_IDSIZE */
+    MOST_PAIRS = 4096,  /* of a table that is searched for a function */
+    PAIR_BYTES = 24,
+    SHOWN_LIMIT = 60, /* of names that Lua shortens, with the NUL: LUA_IDSIZE */
     LINES_AT_ONCE = 4096,
     SEARCH_LIMIT = 250,
     RECENT_SLOTS = 512,
@@ -612,6 +614,55 @@ void lt_name_code(const struct lt_vm *vm, Addr ip, const struct lt_place *at)
     name_place(vm, ip, ip, at);
 }
 
+/* -- functions of libraries -- */
+
+/* The object of this type that a value refers to; 0 = the value is something else. Its tag is the inverse of the type. */
+static Addr object_in(const struct lt_vm *vm, Addr value, UInt gct)
+{
+    const ULong v = lt_guest_number(value, 8);
+    if (vm->layout->gc64)
+        return v >> 47 == (~(ULong)gct & 0x1ffff) ? v & (((Addr)1 << 47) - 1) : 0;
+    return v >> 32 == ~gct ? (UInt)v : 0;
+}
+
+/* The pairs of a table with keys that are no array's indices. Returns the address of the first, and how many there may be. */
+static Addr pairs_of(const struct lt_vm *vm, Addr table, UInt *count)
+{
+    const Addr node = lt_vm_ref(vm, table + vm->at->tab_node);
+    *count = lt_vm_u32(table + vm->at->tab_asize + 4) + 1;
+    return *count <= MOST_PAIRS && lt_guest_readable(node, (SizeT)*count * PAIR_BYTES) ? node : 0;
+}
+
+/* Find the key of a function in a table. Returns false if it is not there. */
+static Bool key_in(const struct lt_vm *vm, Addr table, Addr function, HChar *name, UInt limit)
+{
+    UInt count;
+    Addr pair = pairs_of(vm, table, &count);
+    for (UInt i = 0; pair && i < count; i++, pair += PAIR_BYTES)
+        if (object_in(vm, pair, GCT_FUNC) == function && object_in(vm, pair + 8, GCT_STR)) {
+            copy_string(vm, object_in(vm, pair + 8, GCT_STR), name, limit);
+            return True;
+        }
+    return False;
+}
+
+/* Find the name of a function among the globals and in the tables among them, which the libraries are. After a tail call
+ * the caller's name for what it called is that of another function. */
+static Bool library_name(const struct lt_vm *vm, Addr function, HChar *name, UInt limit)
+{
+    const Addr globals = lt_vm_ref(vm, vm->g - vm->layout->thread_size + vm->at->thread_env);
+    UInt count;
+    if (key_in(vm, globals, function, name, limit))
+        return True;
+    Addr pair = pairs_of(vm, globals, &count);
+    for (UInt i = 0; pair && i < count; i++, pair += PAIR_BYTES) {
+        const Addr table = object_in(vm, pair, GCT_TAB);
+        if (table && key_in(vm, table, function, name, limit))
+            return True;
+    }
+    return False;
+}
+
 Bool lt_fast_is_made(const struct lt_vm *vm, Addr function)
 {
     return lt_guest_number(function + vm->at->ffid, 1) > 1 &&
@@ -627,7 +678,7 @@ Addr lt_name_fast(const struct lt_vm *vm, Addr function, Addr caller_proto, Addr
     if (is_written(key))
         return key;
     name[0] = 0;
-    if (caller_proto)
+    if ((made || !library_name(vm, function, name, sizeof name)) && caller_proto)
         callee_name(vm, caller_proto, caller_pc, name, sizeof name);
     if (!name[0])
         VG_(snprintf)(name, sizeof name, "builtin#%llu", lt_guest_number(function + vm->at->ffid, 1));

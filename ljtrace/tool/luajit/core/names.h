@@ -33,7 +33,7 @@ void lt_name_code(const struct lt_vm *vm, Addr ip, const struct lt_place *place)
  * string.gmatch? Such functions are short-lived, so all that have the same code and are called from the same
  * place share a key. */
 Bool lt_fast_is_made(const struct lt_vm *vm, Addr function);
-/* The key of a fast function that is called from the given place. */
+/* The key of a fast function that is called from the given place. Its name is that of its library, if it is found there. */
 Addr lt_name_fast(const struct lt_vm *vm, Addr function, Addr caller_proto, Addr caller_pc);
 /* The key of a part of the virtual machine. */
 Addr lt_name_part(enum lt_vm_part part);
