@@ -287,7 +287,7 @@ struct native_taken *native_event_begin(const struct native_registers *from, uin
 {
     struct thread *t = &s_self;
     *deferred = false;
-    if (t->details)
+    if (t->details && !t->hides)
         return NULL;
     *deferred = t->recording && is_interrupted(from->sp);
     if (*deferred)

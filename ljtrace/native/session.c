@@ -19,6 +19,7 @@
 #include "ljtrace/native/sample.h"
 #include "ljtrace/native/stack_sampler.h"
 #include "ljtrace/native/unseen.h"
+#include "ljtrace/protocol/pool_settings.h"
 #include "ljtrace/protocol/table.h"
 #include "memtrace/memtrace.h"
 
@@ -27,6 +28,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -221,6 +223,31 @@ static const char *read_executable(char *to)
     return to;
 }
 
+/* Find a variable of the environment. Returns NULL if it is not set. */
+static char *find_variable(char **environment, const char *name)
+{
+    const size_t n = strlen(name);
+    for (char **at = environment; *at; at++)
+        if (strncmp(*at, name, n) == 0 && (*at)[n] == '=')
+            return *at + n + 1;
+    return NULL;
+}
+
+/* The environment at the start of the program, before libc knows it; NULL later. */
+static char **s_first_environment;
+
+static void put_settings(void)
+{
+    char **environment = s_first_environment ? s_first_environment : environ;
+    char key[64];
+    for (unsigned i = 0; i < POOL_SETTINGS; i++) {
+        const char *value = environment ? find_variable(environment, pool_settings[i]) : NULL;
+        snprintf(key, sizeof key, POOL_SETTING_FACT "%s", pool_settings[i]);
+        if (value)
+            native_put_fact(key, value);
+    }
+}
+
 static void put_facts(bool attached)
 {
     TABLE(char, text, TEXT_BYTES);
@@ -241,6 +268,7 @@ static void put_facts(bool attached)
         native_put_fact("when_full", "drop");
     if (native_options.stacks)
         native_put_number("sample_stacks", native_options.stacks);
+    put_settings();
     if (!native_sample_mean)
         return;
     native_put_number("sample_mean", native_sample_mean);
@@ -340,16 +368,6 @@ void *native_next(const char *name)
     return s_is_late ? got_function(name) : dlsym(RTLD_NEXT, name);
 }
 
-/* Find a variable of the environment. Returns NULL if it is not set. */
-static char *find_variable(char **environment, const char *name)
-{
-    const size_t n = strlen(name);
-    for (char **at = environment; *at; at++)
-        if (strncmp(*at, name, n) == 0 && (*at)[n] == '=')
-            return *at + n + 1;
-    return NULL;
-}
-
 /* Remove a variable from the environment. */
 static void forget_variable(char **environment, const char *name)
 {
@@ -389,7 +407,9 @@ __attribute__((constructor)) static void begin(int argc, char **argv, char **env
     restore_preload(environment, former);
     forget_variable(environment, NATIVE_VARIABLE);
     s_preloaded = true;
+    s_first_environment = environment;
     if (native_options.depth > NATIVE_MOST_FRAMES || !native_begin(memfd, false, mean, seed))
         tables_unmap(); /* the program gets along without them */
+    s_first_environment = NULL;
     close(memfd);
 }

@@ -14,6 +14,6 @@ void lt_put_info(const HChar *key, const HChar *value)
 void lt_put_number(const HChar *key, ULong n)
 {
     HChar text[32];
-    VG_(sprintf)(text, "%llu", n);
+    VG_(snprintf)(text, sizeof text, "%llu", n);
     lt_put_info(key, text);
 }

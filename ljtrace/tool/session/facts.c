@@ -4,12 +4,24 @@
  */
 #include "config.h"
 #include "ljtrace/tool/session/facts.h"
+#include "ljtrace/protocol/pool_settings.h"
 #include "ljtrace/tool/base/options.h"
 #include "ljtrace/tool/heaps/observe.h"
 #include "ljtrace/tool/ring/info.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_libcprint.h"
 #include "pub_tool_libcproc.h"
+
+static void put_settings(void)
+{
+    HChar key[64];
+    for (UInt i = 0; i < POOL_SETTINGS; i++) {
+        const HChar *value = VG_(getenv)(pool_settings[i]);
+        VG_(snprintf)(key, sizeof key, POOL_SETTING_FACT "%s", pool_settings[i]);
+        if (value)
+            lt_put_info(key, value);
+    }
+}
 
 void lt_put_facts(void)
 {
@@ -30,6 +42,7 @@ void lt_put_facts(void)
     lt_observe_put_facts();
     if (lt_options.sample)
         lt_put_number("sample_stacks", lt_options.sample);
+    put_settings();
     if (!lt_options.sample_blocks)
         return;
     lt_put_number("sample_every", lt_options.sample_blocks);

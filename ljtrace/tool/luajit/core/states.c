@@ -6,6 +6,7 @@
 #include "ljtrace/protocol/table.h"
 #include "ljtrace/tool/luajit/core/accounting.h"
 #include "ljtrace/tool/luajit/core/images.h"
+#include "ljtrace/tool/ring/info.h"
 #include "ljtrace/tool/ring/records.h"
 #include "memtrace/memtrace.h"
 #include "pub_tool_libcassert.h"
@@ -34,6 +35,14 @@ static void complain(const struct lua_layout *layout, const HChar *file)
                           : "ljtrace: its heaps are recorded without Lua lines, types and VM states\n");
 }
 
+/* Report a Lua that is not LuaJIT. */
+static void report_other(const HChar *file)
+{
+    VG_(umsg)
+    ("ljtrace: the Lua in %s is not LuaJIT: its blocks are recorded without Lua lines and types\n", file);
+    lt_put_info("other_lua", file);
+}
+
 void lt_vm_layout(const struct lua_layout *layout, UInt image)
 {
     if (!image || image > LUA_MAX_IMAGES)
@@ -42,6 +51,8 @@ void lt_vm_layout(const struct lua_layout *layout, UInt image)
     s_layout[image].text[LUA_LAYOUT_TEXT - 1] = 0;
     if (!layout->known && layout->text[0])
         complain(&s_layout[image], lt_image_file(image));
+    else if (!layout->known)
+        report_other(lt_image_file(image));
 }
 
 void lt_vm_hook(const struct lt_vm_hooks *hooks)

@@ -76,7 +76,8 @@ struct lt_vm_hooks {
 /* They are called in the order in which they were added. */
 void lt_vm_hook(const struct lt_vm_hooks *hooks);
 
-/* The preload has found the layout of an image, or has failed; a failure is reported to the user once. */
+/* The preload has found the layout of an image, or has failed. A failure is reported to the user, and so is a Lua that is
+ * not LuaJIT, which is also a fact of the trace. */
 void lt_vm_layout(const struct lua_layout *layout, UInt image);
 /* The image is unloaded: its states no longer run, whether they were closed or not. */
 void lt_vm_image_gone(UInt image);
