@@ -14,7 +14,7 @@ import signal
 from typing import TYPE_CHECKING
 
 from steve.system import samples
-from steve.trace import missing, unseen
+from steve.trace import missing, runtimes, unseen
 
 if TYPE_CHECKING:
     from steve.kernels._totals import Summary
@@ -163,6 +163,7 @@ def _totals(trace: "Trace", summary: "Summary") -> dict:
         "dropped_at_least": is_least(stats),
         **missing.facts(trace),
         **unseen.facts(trace, stats["handles"]),
+        **runtimes.facts(trace),
         **samples.facts(
             {
                 group: {name: round(max(variances[of], 0) ** 0.5, 1) for name, of in names.items()}

@@ -11,7 +11,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from steve.terminal import arguments
-from steve.trace import source, unseen
+from steve.trace import runtimes, source, unseen
 from steve.system.output import Output
 from steve.terminal.progress import Progress
 from steve.analysis.totals import dropped_text, is_least, program_end, program_end_text
@@ -70,6 +70,7 @@ def describe(trace: Trace) -> dict:
         "dropped_at_least": is_least(stats),
         "accesses_elsewhere": stats["totals"]["foreign"],
         "modules": [module._asdict() for module in trace.modules()],
+        **runtimes.facts(trace),
     }
 
 
@@ -90,6 +91,7 @@ def text(facts: dict, to_terminal: bool) -> str:
         ("program ended", program_end_text(facts["program"])),
     ]
     rows += [("heap", warning)] if (warning := unseen.text(facts["recording"])) else []
+    rows += [("not seen", remark) for remark in runtimes.remarks(facts)]
     rows += [("problem", facts["problem"])] if facts["problem"] else []
     rows += [
         ("damaged chunks", number(facts["damaged_chunks"])),

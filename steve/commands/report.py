@@ -89,6 +89,7 @@ def _as_json(data: Any) -> dict[str, Any]:
         "complete": data.complete,
         "dropped": data.dropped,
         "dropped_at_least": data.dropped_at_least,
+        **data.not_seen,
         "totals": data.totals,
         "heaps": [{"name": name, **tally} for name, tally in data.heaps],
         "sites": sites,

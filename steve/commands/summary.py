@@ -14,7 +14,7 @@ from steve.parallel import processes
 from steve.terminal import arguments
 from steve.terminal import listing
 from steve.system import messages, samples
-from steve.trace import missing
+from steve.trace import missing, runtimes
 from steve.trace import source
 from steve.terminal.listing import count
 from steve.system.output import Output
@@ -64,6 +64,11 @@ KEYS = (
         "in_handlers; absent if there are none",
     ),
     ("not_recorded", "sentences on what was not recorded, such as an allocator's functions; absent if there are none"),
+    (
+        "not_seen",
+        "runtimes of languages that the program seems to have and whose own memory the trace does not show: runtime, "
+        "hidden, remedy; absent if there are none",
+    ),
     ("dropped_at_least", "true if more may be missing: accesses after --max-size was reached were not counted"),
     (
         "estimated",
@@ -132,7 +137,7 @@ def run(args: argparse.Namespace) -> int:
         messages.note(NAME, f"{trace.name}: {sentence}", args.quiet)
     if chosen.is_whole() and (remark := of_large_blocks(figures)):
         messages.note(NAME, remark, args.quiet)
-    for remark in missing.remarks(trace):
+    for remark in (*missing.remarks(trace), *runtimes.remarks(figures)):
         messages.note(NAME, remark, args.quiet)
     return source.verdict(NAME, trace)
 

@@ -37,6 +37,7 @@ from steve.report.windows import NAME_LIMIT, clean, explorable, heap_name, timel
 from steve.trace import missing
 from steve.trace.policy import ShownStacks, is_own
 from steve.trace.frames import frame_text, is_native, short_name, without_return_type
+from steve.trace import runtimes
 from steve.trace.rollups import Rollup, Sums
 from steve.analysis.totals import extent, is_complete, is_least, time_unit
 
@@ -112,6 +113,7 @@ class TraceData:
     complete: bool
     dropped: int
     dropped_at_least: bool
+    not_seen: dict[str, Any]
     instructions: int
     time_unit: str
     accesses: bool
@@ -415,6 +417,7 @@ def _described(chosen: Blocks, analysis: ReportAnalysis, sites: int, with_source
         complete=is_complete(trace, totals["lost"]),
         dropped=max(stats["totals"]["dropped"], totals["lost"]),
         dropped_at_least=is_least(stats),
+        not_seen=runtimes.facts(trace),
         instructions=extent(stats, {"last_event": totals["time"]})["instructions"],
         time_unit=time_unit(trace),
         accesses=accesses,

@@ -19,6 +19,7 @@ from markupsafe import Markup
 
 from steve.system import samples
 from steve.system.errors import SteveError
+from steve.trace import runtimes
 from steve.terminal.units import counted, human_bytes, human_count, human_ns, human_ns_or_less
 from steve.report.charts import Drawing, blocks_over_time, lifetimes, memory_over_time, size_lifetime_map
 from steve.report.collect import TraceData, clean, runs
@@ -74,7 +75,12 @@ def completeness(data: TraceData) -> str:
     if data.stats["is_text"]:
         return "A classic text trace: it does not say how the program ended." + missing
     ending = str(data.stats["ending"])
-    return _ENDINGS.get(ending, f"The trace ended: {ending}.") + missing + estimated()
+    return _ENDINGS.get(ending, f"The trace ended: {ending}.") + missing + estimated() + not_seen(data)
+
+
+def not_seen(data: TraceData) -> str:
+    """A sentence for each runtime whose memory the trace does not show; "" if there is none."""
+    return "".join(f" {remark[0].upper()}{remark[1:]}." for remark in runtimes.remarks(data.not_seen))
 
 
 def estimated() -> str:
