@@ -35,11 +35,17 @@ void feed_free(struct feed *f)
     map_clear(&f->site_of);
     map_clear(&f->heap_of);
     snapshot_clear(&f->snapshot);
+    feed_modules_free(f);
     debuginfo_free(f->debuginfo);
     free(f->payload);
     free(f->lines);
     free(f->machines);
     free(f);
+}
+
+void feed_process(struct feed *f, int process)
+{
+    f->process = process;
 }
 
 enum mt_ending feed_ending(const struct feed *f)

@@ -18,6 +18,8 @@
 struct feed;
 
 struct feed *feed_new(struct mt_writer *w);
+/* The process that the records come from; 0 = none that can be looked at. */
+void feed_process(struct feed *f, int process);
 /* Process the first `size` bytes at `slab`. Returns NULL, or what is wrong with them; the rest of the slab is
  * lost then. */
 const char *feed_slab(struct feed *f, const uint8_t *slab, size_t size);

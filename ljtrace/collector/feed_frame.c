@@ -33,11 +33,11 @@ static uint32_t string_of(struct feed *f, const char *text)
 
 /* Look up the lines and inlined functions of a frame. Returns the number of frames.
  * frame[0] is the frame without them; address: of its code in the object's file. */
-static uint32_t find_frames(struct feed *f, struct mt_frame *frame, struct raw_text object, uint64_t address)
+static uint32_t find_frames(struct feed *f, struct mt_frame *frame, struct debuginfo_object *file,
+                            uint64_t address)
 {
     const struct debuginfo_frame *found;
-    char *path = copy_text(object);
-    size_t count = debuginfo_find(f->debuginfo, path, address, &found), inlined = count ? count - 1 : 0;
+    size_t count = debuginfo_find(f->debuginfo, file, address, &found), inlined = count ? count - 1 : 0;
     const struct mt_frame own = frame[0];
     if (inlined >= FRAMES_MOST)
         inlined = FRAMES_MOST - 1;
@@ -51,7 +51,6 @@ static uint32_t find_frames(struct feed *f, struct mt_frame *frame, struct raw_t
         frame[i].line = d->line;
         frame[i].file = d->line ? string_of(f, d->file) : 0;
     }
-    free(path);
     return (uint32_t)inlined + 1;
 }
 
@@ -79,38 +78,38 @@ static bool is_recorders(struct raw_text object)
 }
 
 /* The function of a frame, as the recorder or the object's symbols name it. */
-static uint32_t function_of(struct feed *f, const struct ring_frame *r)
+static uint32_t function_of(struct feed *f, const struct ring_frame *r, struct debuginfo_object *file)
 {
-    if (r->function.bytes || !r->in_file || !r->object.bytes)
+    if (r->function.bytes || !r->in_file || !file)
         return mt_writer_string(f->writer, r->function.at, r->function.bytes);
-    char *object = copy_text(r->object);
-    const char *name = debuginfo_function(f->debuginfo, object, r->in_file);
-    free(object);
+    const char *name = debuginfo_function(f->debuginfo, file, r->in_file);
     return name ? string_of(f, name) : 0;
+}
+
+/* The file of an object that was not announced. */
+static struct debuginfo_object *file_at(struct feed *f, struct raw_text object)
+{
+    char *path = copy_text(object);
+    struct debuginfo_object *file = debuginfo_at(f->debuginfo, path);
+    free(path);
+    return file;
 }
 
 const char *handle_frame(struct feed *f, const struct ring_frame *r)
 {
+    const struct feed_module *module = feed_module_of(f, r->ip, r->object);
+    struct debuginfo_object *file = module ? module->file : r->object.bytes ? file_at(f, r->object) : NULL;
     struct mt_frame frame[FRAMES_MOST] = {{
         .ip = r->ip,
-        .function = function_of(f, r),
-        .object = mt_writer_string(f->writer, r->object.at, r->object.bytes),
+        .function = function_of(f, r, file),
+        .object = module ? module->object : mt_writer_string(f->writer, r->object.at, r->object.bytes),
     }};
     uint32_t count = 1;
-    if (r->in_file && r->object.bytes && !(f->sampled && is_c_library(r->object)))
-        count = find_frames(f, frame, r->object, r->in_file);
+    if (r->in_file && file && !(f->sampled && is_c_library(r->object)))
+        count = find_frames(f, frame, file, r->in_file);
     stacks_define(&f->stacks, r->ip, frame, count);
     if (is_recorders(r->object))
         stacks_leave_out(&f->stacks, r->ip);
-    return NULL;
-}
-
-const char *handle_loaded(struct feed *f, const struct ring_loaded *r)
-{
-    char *key = copy_text(r->object), *at = copy_text(r->path);
-    debuginfo_mapped(f->debuginfo, key, at);
-    free(key);
-    free(at);
     return NULL;
 }
 

@@ -39,6 +39,14 @@ struct feed_slot {
     uint32_t id, version;
 };
 
+/* An object file that is mapped. */
+struct feed_module {
+    uint64_t start, size;
+    char *named;     /* as frames name it */
+    uint32_t object; /* its name as a string of the memtrace */
+    struct debuginfo_object *file;
+};
+
 struct feed {
     struct mt_writer *writer;
     struct mt_between between; /* for changes of VM states: feed_change */
@@ -52,6 +60,9 @@ struct feed {
     struct snapshot snapshot;
     struct feed_call call[FEED_CALLS];
     struct debuginfo *debuginfo;
+    struct feed_module *modules;
+    uint32_t module_count, module_capacity;
+    int process;       /* see feed_process */
     uint64_t *payload; /* of the current record, aligned */
     uint64_t counted;  /* instructions in segments so far */
     uint32_t thread;
@@ -61,12 +72,12 @@ struct feed {
     uint32_t machine_count;
     enum mt_ending ending;
     bool ended;
-    bool sampled;               /* only a sample of the blocks is recorded */
-    bool off;                   /* the running thread's accesses are not recorded */
-    bool switched_off;          /* those of all threads are not recorded */
+    bool sampled;                       /* only a sample of the blocks is recorded */
+    bool off;                           /* the running thread's accesses are not recorded */
+    bool switched_off;                  /* those of all threads are not recorded */
     uint64_t lost_in_ring[RING_LOSSES]; /* events that this ring's library has dropped so far */
     uint64_t lost[RING_LOSSES];         /* with those before the process was forked */
-    enum feed_request request;  /* not yet answered */
+    enum feed_request request;          /* not yet answered */
     char fork_socket[40];
     uint8_t unfocused[1 << 16]; /* by thread: it is outside the functions of --toggle-fn */
     uint8_t inside[1 << 16];    /* by thread: how many watched allocators it is inside */
@@ -84,6 +95,11 @@ struct raw {
 uint32_t feed_heap(struct feed *f, uint64_t ud);
 /* The id of a slot's heap. */
 uint32_t feed_slot(struct feed *f, uint32_t slot);
+
+/* The module that a code address belongs to, which frames name so. NULL = it is not known. */
+const struct feed_module *feed_module_of(const struct feed *f, uint64_t ip, struct raw_text named);
+/* Free what is known of modules. */
+void feed_modules_free(struct feed *f);
 
 /* A new file begins: all VM states have to be written again. */
 void feed_forget_states(struct feed *f);

@@ -335,6 +335,7 @@ static int become_childs(struct collector *c, int memfd, int socket, int pid)
     }
     feed_rebind(c->feed, c->writer);
     feed_other_ring(c->feed);
+    feed_process(c->feed, c->pid);
     begin_writing(c);
     if (c->native) {
         channel_use_memory(&c->channel, c->pid);
@@ -690,6 +691,7 @@ static int run(struct collector *c)
         return 1;
     }
     c->feed = feed_new(c->writer);
+    feed_process(c->feed, c->pid);
     begin_writing(c);
     return serve(c) ? 0 : 1;
 }

@@ -10,6 +10,8 @@
  */
 #define _GNU_SOURCE
 #include "ljtrace/native/code_objects.h"
+#include "ljtrace/native/eh_sections.h"
+#include "ljtrace/native/kernel.h"
 #include "ljtrace/protocol/table.h"
 #include <dlfcn.h>
 #include <elf.h>
@@ -18,6 +20,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 enum { RECORDS = 4096, SLOTS = 2048, PROBES = 16, IDENTITY = 32, PAGE = 4096 };
 
@@ -119,41 +122,52 @@ uint32_t code_object_number(uint64_t ip)
     return find(ip, &found) ? number_of(&found) : CODE_NO_OBJECT;
 }
 
-/* The loaded and readable segment that contains an address: from *begin to *end. */
-static bool find_segment(const struct dl_find_object *found, const uint8_t *at, const uint8_t **begin,
-                         const uint8_t **end)
+/* Does this byte belong to the same object? */
+static bool is_in(const struct dl_find_object *object, const uint8_t *at)
 {
-    const uint8_t *image = found->dlfo_map_start;
-    const ElfW(Ehdr) *elf = (const void *)image;
-    if (memcmp(elf->e_ident, ELFMAG, SELFMAG) != 0 || elf->e_phentsize != sizeof(ElfW(Phdr)) ||
-        elf->e_phoff > PAGE || elf->e_phoff + (size_t)elf->e_phnum * sizeof(ElfW(Phdr)) > PAGE)
-        return false;
-    const ElfW(Phdr) *segment = (const void *)(image + elf->e_phoff);
-    for (unsigned i = 0; i < elf->e_phnum; i++, segment++) {
-        *begin = (const uint8_t *)found->dlfo_link_map->l_addr + segment->p_vaddr;
-        *end = *begin + segment->p_filesz;
-        if (segment->p_type == PT_LOAD && (segment->p_flags & PF_R) && at >= *begin && at < *end)
-            return *begin >= image && *end <= (const uint8_t *)found->dlfo_map_end;
-    }
-    return false;
+    struct dl_find_object other;
+    return _dl_find_object((void *)(uintptr_t)at, &other) == 0 &&
+           other.dlfo_link_map == object->dlfo_link_map;
+}
+
+/* Does a file begin here with its header? */
+static bool is_header(const uint8_t *at)
+{
+    return memcmp(at, ELFMAG, SELFMAG) == 0;
+}
+
+/* Where the object's file begins in memory. If there are gaps between its segments, what was found is only one of them; a
+ * library begins at its bias then, the program where the kernel has put its headers. NULL: not known. */
+static const uint8_t *image_of(const struct dl_find_object *found)
+{
+    const uint8_t *bias = (const uint8_t *)found->dlfo_link_map->l_addr;
+    const uint8_t *program = (const uint8_t *)(getauxval(AT_PHDR) & ~(uint64_t)(PAGE - 1));
+    const uint8_t *const places[] = {found->dlfo_map_start, bias, program};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+        if (is_in(found, places[i]) && kernel_can_read((uint64_t)(uintptr_t)places[i]) &&
+            is_header(places[i]))
+            return places[i];
+    return NULL;
 }
 
 uint32_t code_object_sections(uint64_t ip, struct eh_sections *s)
 {
     struct dl_find_object found;
-    const uint8_t *begin;
     if (!find(ip, &found))
         return CODE_NO_OBJECT;
-    const uint32_t number = number_of(&found);
-    s->header = found.dlfo_eh_frame;
-    if (!find_segment(&found, s->header, &begin, &s->header_end))
+    const struct eh_image image = {image_of(&found), (const uint8_t *)UINTPTR_MAX,
+                                   found.dlfo_link_map->l_addr};
+    if (!image.begin || !eh_sections_at(&image, found.dlfo_eh_frame, s) || !is_in(&found, s->header) ||
+        !is_in(&found, s->frames_begin) || !is_in(&found, s->frames_end - 1))
         return CODE_NO_OBJECT;
-    const uint8_t *frames = eh_frames_of(s->header, s->header_end);
-    if (!frames || !find_segment(&found, frames, &s->frames_begin, &s->frames_end))
-        return CODE_NO_OBJECT;
-    if (s->frames_end - s->frames_begin > INT32_MAX)
-        s->frames_end = s->frames_begin + INT32_MAX;
-    return number;
+    return number_of(&found);
+}
+
+bool code_object_is_linker(uint64_t ip)
+{
+    struct dl_find_object found;
+    return _dl_find_object((void *)(uintptr_t)ip, &found) == 0 &&
+           found.dlfo_link_map->l_addr == _r_debug.r_ldbase;
 }
 
 /* Make the object of an address permanent. */

@@ -77,11 +77,15 @@ uint32_t native_thread(void)
 static void take_stack(struct native_taken *t)
 {
     const uint32_t most = native_options.depth, first = most && t->function;
+    bool lost = false;
     t->ips[0] = t->function;
     t->sps[0] = t->from.sp - sizeof(uint64_t);
-    t->depth = most ? first + native_unwind(&t->from, t->ips + first, t->sps + first, most + 1 - first) : 0;
+    t->depth = most ? first + native_unwind_from(&t->from, true, t->ips + first, t->sps + first, most + 1 - first, &lost)
+                    : 0;
     if (t->depth > most)
         t->ips[most] = RAW_CUT;
+    else if (lost)
+        t->ips[t->depth++] = RAW_UNKNOWN_CALLER;
 }
 
 void native_event_stack(struct native_taken *t)

@@ -18,6 +18,7 @@
 #include "ljtrace/native/lua_find.h"
 #include "ljtrace/native/lua_misc.h"
 #include "ljtrace/native/code_patch.h"
+#include "ljtrace/native/objects.h"
 #include "ljtrace/native/lua_steps.h"
 #include "ljtrace/native/stack_sampler.h"
 #include "ljtrace/protocol/table.h"
@@ -378,6 +379,7 @@ static void on_objects_changed(void *unused, void *unused2, void *unused3, void 
         got_objects_changed();
     if (_r_debug.r_state != RT_CONSISTENT || !native_is_on())
         return;
+    native_objects_update();
     if (lua_event_begin()) {
         const UInt gone = host_images_unloaded();
         for (uint32_t i = 0; i < LUA_MAX_IMAGES; i++)

@@ -49,6 +49,8 @@ bool native_ring_wait_for_listener(uint32_t fork);
 void native_ring_unrecorded(void);
 /* The program is about to exit with this status; or this is a child of vfork, unless that is_sure not to be. */
 void native_ring_exiting(int status, bool is_sure);
+/* Hand the current slab over, and wait until the collector has read all that was handed over. */
+void native_ring_drain(void);
 /* Is this process recorded? */
 bool native_is_on(void);
 /* The same for code in assembly: 1 in the process that records; 0 in its forked children. NULL = the recording has not
@@ -113,18 +115,15 @@ uint64_t native_now(void);
 /* The stack of n code addresses, innermost first, each that of an instruction (a return address less 1). Writes what is
  * new of it. n is at most NATIVE_MOST_FRAMES. Only while the ring is locked. */
 struct raw_stack native_stack(const uint64_t *ips, uint32_t n);
-/* Another recording begins: it knows nothing of what was written in the last. */
+/* Another recording begins, or objects were unmapped: numbers and code addresses may mean something else from now on. */
 void native_stacks_restart(void);
 /* The recording has ended: its stacks need no memory. Only while the ring is locked. */
 void native_stacks_end(void);
-/* Objects were unmapped: code addresses may mean something else from now on. */
-void native_stacks_forget(void);
 
 /* -- names.c -- */
 
 /* Write what a code address is, unless that was done before. Only while the ring is locked. */
 void native_name(uint64_t ip);
-void native_names_forget(void);
 void native_names_restart(void);
 
 /* -- session.c -- */

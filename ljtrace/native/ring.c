@@ -260,13 +260,13 @@ static void wake_collector(void)
         futex(&s_ring->filled, FUTEX_WAKE, INT_MAX, NULL);
 }
 
-/* Wait until the collector has read the oldest slab. */
-static void wait_for_room(void)
+/* Wait until the collector has read all slabs but so many. */
+static void wait_for_collector(uint32_t most)
 {
     const struct timespec second = {1, 0};
     for (;;) {
         const uint32_t consumed = __atomic_load_n(&s_ring->consumed, __ATOMIC_ACQUIRE);
-        if (s_ring->filled - consumed < s_ring->slab_count)
+        if (s_ring->filled - consumed <= most)
             return;
         if (native_is_sandboxed())
             __builtin_ia32_pause();
@@ -288,7 +288,7 @@ static void next_slab(void)
     __atomic_add_fetch(&s_ring->filled, 1, __ATOMIC_SEQ_CST);
     if (free_slabs() <= s_ring->slab_count / 2)
         wake_collector();
-    wait_for_room();
+    wait_for_collector(s_ring->slab_count - 1);
     use_slab((slab + 1) % s_ring->slab_count);
     errno = error;
 }
@@ -298,6 +298,14 @@ void native_ring_flush(void)
     const int error = errno;
     next_slab();
     wake_collector();
+    errno = error;
+}
+
+void native_ring_drain(void)
+{
+    const int error = errno;
+    next_slab();
+    wait_for_collector(0);
     errno = error;
 }
 

@@ -16,6 +16,7 @@
 #include "ljtrace/native/lua_stack.h"
 #include "ljtrace/native/lua_states.h"
 #include "ljtrace/native/resizes.h"
+#include "ljtrace/native/objects.h"
 #include "ljtrace/native/sample.h"
 #include "ljtrace/native/stack_sampler.h"
 #include "ljtrace/native/unseen.h"
@@ -83,7 +84,8 @@ void native_object_closed(void)
 {
     if (!native_ring_lock())
         return;
-    native_stacks_forget();
+    native_stacks_restart();
+    native_objects_unmapped();
     lua_stack_forget();
     native_ring_unlock();
 }
@@ -312,11 +314,13 @@ bool native_begin(int memfd, bool attached, uint64_t mean, uint64_t seed)
     native_events_restart();
     native_resizes_anew();
     native_stacks_restart();
+    native_objects_restart();
     native_heap_begin();
     native_sample_begin(mean, seed);
     put_facts(attached);
     native_name(RAW_CUT);
     native_ring_unlock();
+    native_objects_update();
     alloc_patch_begin();
     lua_states_init();
     stack_sampler_begin(native_options.stacks);

@@ -84,9 +84,3 @@ void native_stacks_end(void)
         munmap(s_ips, bytes_of_ips());
     s_ips = NULL;
 }
-
-void native_stacks_forget(void)
-{
-    memset(s_kept, 0, TABLE_BYTES(s_kept));
-    native_names_forget();
-}

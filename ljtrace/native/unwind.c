@@ -12,7 +12,9 @@
  */
 #include "ljtrace/native/unwind.h"
 #include "ljtrace/native/eh_expression.h"
+#include "ljtrace/native/frame_pointer.h"
 #include "ljtrace/native/frame_rules.h"
+#include "ljtrace/native/kernel.h"
 #include "ljtrace/native/last_stack.h"
 #include "ljtrace/native/stack_memory.h"
 #include <stdbool.h>
@@ -23,7 +25,8 @@ enum { ROUNDS = 16 }; /* at most so many frames of this file lie below the calle
 /* What became of a step to the caller. */
 enum step {
     STEP_DONE,
-    STEP_ENDED /* no caller, or none that can be found */,
+    STEP_ENDED /* no caller, or none that can be found (walk.lost) */,
+    STEP_NO_RULES /* of the code: its caller may be found otherwise */,
     STEP_UNKNOWN_REGISTER,
     STEP_UNUSUAL /* it needs all registers */
 };
@@ -31,6 +34,8 @@ enum step {
 struct walk {
     uint64_t *ips, *sps;
     uint32_t n, most;
+    bool plausible; /* frame pointers are followed where there are no rules */
+    bool lost;      /* there is a caller that cannot be found */
     struct stack_memory memory;
     struct last_stack *last; /* NULL: not used */
     uint32_t seek;           /* the frame of the last stack to compare with next */
@@ -76,6 +81,12 @@ static struct eh_bytes expression_of(const struct eh_sections *s, const struct e
     return (struct eh_bytes){s->frames_begin + rule->offset, s->frames_end, false};
 }
 
+static enum step lose(struct walk *w)
+{
+    w->lost = true;
+    return STEP_ENDED;
+}
+
 /* Step to the caller with all registers, by the rules as they are written. */
 static __attribute__((noinline)) enum step step_with_all(struct walk *w, struct eh_registers *r)
 {
@@ -83,8 +94,9 @@ static __attribute__((noinline)) enum step step_with_all(struct walk *w, struct 
     struct eh_sections s;
     struct eh_registers caller = *r;
     uint64_t cfa;
-    if (!frame_full_rules(r->value[EH_RIP], &rules, &s) ||
-        rules.registers[rules.return_address].how == EH_UNDEFINED)
+    if (!frame_full_rules(r->value[EH_RIP], &rules, &s))
+        return STEP_NO_RULES;
+    if (rules.registers[rules.return_address].how == EH_UNDEFINED)
         return STEP_ENDED;
     if (!find_cfa(w, &rules.cfa, r, expression_of(&s, &rules.cfa), &cfa))
         return STEP_UNKNOWN_REGISTER;
@@ -99,10 +111,12 @@ static __attribute__((noinline)) enum step step_with_all(struct walk *w, struct 
             caller.known |= 1u << i;
     }
     if (!(caller.known >> EH_RSP & 1) || !(caller.known >> rules.return_address & 1))
-        return r->known & (1u << EH_RBX) ? STEP_ENDED : STEP_UNKNOWN_REGISTER;
+        return r->known & (1u << EH_RBX) ? lose(w) : STEP_UNKNOWN_REGISTER;
     const uint64_t back = caller.value[rules.return_address];
-    if (back == 0 || (caller.value[EH_RSP] <= r->value[EH_RSP] && !rules.is_signal_frame))
+    if (back == 0)
         return STEP_ENDED;
+    if (caller.value[EH_RSP] <= r->value[EH_RSP] && !rules.is_signal_frame)
+        return lose(w);
     caller.value[EH_RIP] = rules.is_signal_frame ? back : back - 1;
     caller.known |= 1u << EH_RIP;
     *r = caller;
@@ -269,20 +283,44 @@ static inline __attribute__((always_inline)) enum step step(struct walk *w, stru
     else if (kind == FRAME_FROM_BP)
         cfa = at->bp + (uint64_t)frame_cfa_offset(rule);
     else if (kind != FRAME_SAVED_CFA)
-        return kind == FRAME_OTHER ? STEP_UNUSUAL : STEP_ENDED;
+        return kind == FRAME_OTHER ? STEP_UNUSUAL : kind == FRAME_UNKNOWN ? STEP_NO_RULES : STEP_ENDED;
     else if (!stack_memory_read(&w->memory, at->bp + (uint64_t)frame_cfa_offset(rule), &cfa))
-        return STEP_ENDED;
-    if (cfa <= at->sp || !stack_memory_read(&w->memory, cfa - 8, &ip) || ip == 0)
+        return lose(w);
+    if (cfa <= at->sp || !stack_memory_read(&w->memory, cfa - 8, &ip))
+        return lose(w);
+    if (ip == 0)
         return STEP_ENDED;
     bp_at = cfa - 8;
     if (frame_bp(rule) != BP_SAME) {
         bp_at = (frame_bp(rule) == BP_FROM_CFA ? cfa : at->bp) + (uint64_t)frame_bp_offset(rule);
         if (!stack_memory_read(&w->memory, bp_at, &at->bp))
-            return STEP_ENDED;
+            return lose(w);
     }
     *arrival = arrival_of(w, kind, object, cfa, bp_at);
     at->ip = ip - 1;
     at->sp = cfa;
+    return STEP_DONE;
+}
+
+/* Read for frame_pointer_step: words of the stack, and code, which may be none. */
+static bool read_for_step(void *context, uint64_t address, void *to, size_t n)
+{
+    (void)context;
+    if (!kernel_can_read(address) || !kernel_can_read(address + n - 1))
+        return false;
+    memcpy(to, (const void *)(uintptr_t)address, n);
+    return true;
+}
+
+/* Step from a frame whose code has no rules. */
+static __attribute__((noinline)) enum step step_without_rules(struct walk *w, struct native_registers *at)
+{
+    struct frame_pointer caller = {at->ip, at->sp, at->bp};
+    if (code_object_is_linker(at->ip))
+        return STEP_ENDED;
+    if (!w->plausible || !frame_pointer_step(&caller, read_for_step, NULL))
+        return lose(w);
+    *at = (struct native_registers){caller.ip, caller.sp, caller.bp};
     return STEP_DONE;
 }
 
@@ -298,7 +336,11 @@ static bool walk_with_three(struct walk *w, struct native_registers *at)
             note_frame(w, at->bp, arrival);
             add_frame(w, at->ip, at->sp);
         }
-        const enum step done = step(w, at, &arrival);
+        enum step done = step(w, at, &arrival);
+        if (done == STEP_NO_RULES) {
+            arrival = (struct arrival){0, 0};
+            done = step_without_rules(w, at);
+        }
         if (done != STEP_DONE)
             return done == STEP_ENDED;
     }
@@ -331,32 +373,46 @@ static void walk_from(struct walk *w, struct native_registers at, bool can_resta
     const uint64_t start = at.sp;
     while (!walk_with_three(w, &at)) {
         const enum step done = cross(w, &at);
-        if (done == STEP_UNKNOWN_REGISTER && can_restart && walk_from_here(w, start))
+        const bool again = done == STEP_UNKNOWN_REGISTER && can_restart;
+        if (again && walk_from_here(w, start))
             w->last = NULL; /* other registers decided, too */
+        else if (done == STEP_UNKNOWN_REGISTER || done == STEP_NO_RULES)
+            lose(w);
         if (done != STEP_DONE)
             return;
     }
 }
 
-uint32_t native_unwind(const struct native_registers *from, uint64_t *ips, uint64_t *sps, uint32_t most)
+/* here: `from` is a frame of the calling code. */
+static void walk_stack(struct walk *w, const struct native_registers *from, bool here)
 {
-    struct native_registers here;
-    struct walk w = {.ips = ips, .sps = sps, .most = most};
-    const enum last_kind kind = from ? LAST_FROM_REGISTERS : LAST_FROM_CALLER;
-    if (!from) {
-        const uint64_t *frame = __builtin_frame_address(0); /* the saved rbp, and the return address */
-        here = (struct native_registers){frame[1] - 1, (uint64_t)(uintptr_t)(frame + 2), frame[0]};
-        from = &here;
-    }
     frame_rules_check();
-    w.memory = stack_memory_from(from->sp);
-    struct last_stack *last = w.last = last_stack_begin(kind, from->sp, &w.memory);
+    w->memory = stack_memory_from(from->sp);
+    struct last_stack *last = w->last =
+        last_stack_begin(here ? LAST_FROM_CALLER : LAST_FROM_REGISTERS, from->sp, &w->memory);
     if (last)
-        w.seek = last->first;
-    walk_from(&w, *from, from == &here);
-    if (w.last)
-        keep_stack(&w);
+        w->seek = last->first;
+    walk_from(w, *from, here);
+    if (w->last)
+        keep_stack(w);
     if (last)
         last_stack_end(last);
+}
+
+uint32_t native_unwind(const struct native_registers *from, uint64_t *ips, uint64_t *sps, uint32_t most)
+{
+    const uint64_t *frame = __builtin_frame_address(0); /* the saved rbp, and the return address */
+    const struct native_registers here = {frame[1] - 1, (uint64_t)(uintptr_t)(frame + 2), frame[0]};
+    struct walk w = {.ips = ips, .sps = sps, .most = most};
+    walk_stack(&w, from ? from : &here, !from);
+    return w.n;
+}
+
+uint32_t native_unwind_from(const struct native_registers *from, bool plausible, uint64_t *ips, uint64_t *sps,
+                            uint32_t most, bool *lost)
+{
+    struct walk w = {.ips = ips, .sps = sps, .most = most, .plausible = plausible};
+    walk_stack(&w, from, false);
+    *lost = w.lost;
     return w.n;
 }

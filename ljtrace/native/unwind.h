@@ -12,6 +12,7 @@
 #ifndef LJTRACE_NATIVE_UNWIND_H
 #define LJTRACE_NATIVE_UNWIND_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Registers of a frame. `ip` is the address of an instruction in it: of a frame that has called another, the return
@@ -25,5 +26,9 @@ struct native_registers {
  * has called another, after that call returns (the canonical frame address of the other). Returns the number of frames,
  * which is at most `most`. */
 uint32_t native_unwind(const struct native_registers *from, uint64_t *ips, uint64_t *sps, uint32_t most);
+/* The same from given registers. *lost: the stack ends although its last frame has a caller, which cannot be found.
+ * plausible: where there is no table, go on by the frame pointer if what it leads to is plausible (frame_pointer.h). */
+uint32_t native_unwind_from(const struct native_registers *from, bool plausible, uint64_t *ips, uint64_t *sps,
+                            uint32_t most, bool *lost);
 
 #endif

@@ -185,6 +185,9 @@ enum { RING_HEAP_SLOTS = 64 };
  * number of frames that are kept. */
 enum { RAW_CUT = 1 };
 #define RING_CUT_NAME "[cut at %d]"
+/* The same of a stack whose last frame has a caller that could not be found: its code has no call frame information. */
+enum { RAW_UNKNOWN_CALLER = 2 };
+#define RING_UNKNOWN_CALLER_NAME "[callers not found]"
 
 /* Kinds of accesses. */
 enum raw_access { RAW_LOAD, RAW_STORE, RAW_MODIFY };

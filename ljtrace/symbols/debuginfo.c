@@ -28,18 +28,19 @@ struct unit {
 };
 
 /* An object of the program, with its debug information once it was looked up. */
-struct object {
-    struct object *next;
-    char *path;         /* the name used by look-ups */
+struct debuginfo_object {
+    struct debuginfo_object *next;
+    char *path;
     struct stat status; /* of the file that was opened */
-    /* The file, until it is read; -1: open it by its path. */
+    /* The file, open; -1: open it by its path. */
     int fd;
-    /* The program has mapped this file. The path may lead to another one by now. */
-    bool mapped;
+    /* This file is meant, whatever the path leads to by now. */
+    bool fixed;
     bool looked_into;
     Dwfl *dwfl; /* NULL: the object has no lines */
     Dwarf *dwarf;
     const char *problem; /* why lines are missing; NULL = none are */
+    const char *lacks;   /* the problem of each look-up; NULL = none */
     char *missing;       /* a file with a part of the debug information that is not there; NULL = none */
     unsigned more;       /* the number of other such files */
     uint64_t shift;      /* debug information's address - file's address */
@@ -54,7 +55,7 @@ struct object {
 };
 
 struct debuginfo {
-    struct object *objects; /* most recently used first */
+    struct debuginfo_object *objects;
     /* The result of the last look-up. */
     struct debuginfo_frame *frames;
     size_t count, capacity;
@@ -96,15 +97,22 @@ static bool is_known_link(const char *object, const char *link)
            is_there("/usr/lib/debug", folder, "", link) || is_there("/usr/lib/debug", "", "", link);
 }
 
-/* If libdwfl finds no debug file itself it calls debuginfod's client. For that it loads libraries for the
- * network, which takes 30 ms for each object without debug information. So libdwfl is called only if a debug
- * file exists. */
-static int find_debuginfo(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base,
-                          const char *file, const char *link, GElf_Word crc, char **found)
+/* Find the file with the symbols of a module. If libdwfl finds no debug file itself it calls debuginfod's client. For that
+ * it loads libraries for the network, which takes 30 ms for each object without debug information. So libdwfl is called
+ * only if a debug file exists. */
+static int find_symbols(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base, const char *file,
+                        const char *link, GElf_Word crc, char **found)
 {
     if (!is_known_build(module) && !is_known_link(file, link))
         return -1;
-    const int fd = dwfl_standard_find_debuginfo(module, data, name, base, file, link, crc, found);
+    return dwfl_standard_find_debuginfo(module, data, name, base, file, link, crc, found);
+}
+
+/* The same file as one whose debug information libelf can read. */
+static int find_debuginfo(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base,
+                          const char *file, const char *link, GElf_Word crc, char **found)
+{
+    const int fd = find_symbols(module, data, name, base, file, link, crc, found);
     const int copy = uncompressed_copy(fd);
     if (copy < 0)
         return fd;
@@ -118,6 +126,12 @@ static const Dwfl_Callbacks s_callbacks = {
     .section_address = dwfl_offline_section_address,
 };
 
+static const Dwfl_Callbacks s_callbacks_for_symbols = {
+    .find_elf = dwfl_build_id_find_elf,
+    .find_debuginfo = find_symbols,
+    .section_address = dwfl_offline_section_address,
+};
+
 struct debuginfo *debuginfo_new(void)
 {
     unsetenv("DEBUGINFOD_URLS"); /* else libdwfl would ask these servers */
@@ -125,7 +139,7 @@ struct debuginfo *debuginfo_new(void)
 }
 
 /* Return false when out of memory. */
-static bool add_unit(struct object *o, Dwarf_Die *unit)
+static bool add_unit(struct debuginfo_object *o, Dwarf_Die *unit)
 {
     if (o->count == o->capacity) {
         size_t capacity = o->capacity * 2 + 64;
@@ -154,7 +168,7 @@ static bool has_code(Dwarf_Die *unit)
 }
 
 /* Collect the address ranges of all units. Not from .debug_aranges, as not every object has that section. */
-static void add_units(struct object *o)
+static void add_units(struct debuginfo_object *o)
 {
     Dwarf_CU *cu = NULL;
     Dwarf_Die unit;
@@ -188,7 +202,7 @@ static bool has_sections(Elf *elf)
 
 /* A file with a part of the debug information was not read. Note it if it is missing; libdw also does not read every
  * form of such files. folder: where it should be, if its name is relative. */
-static void note_missing(struct object *o, const char *folder, const char *name)
+static void note_missing(struct debuginfo_object *o, const char *folder, const char *name)
 {
     char path[PATH_MAX];
     const bool relative = folder && name[0] != '/';
@@ -202,7 +216,7 @@ static void note_missing(struct object *o, const char *folder, const char *name)
 }
 
 /* dwz moves what several objects have in common to another file. */
-static void find_common(struct object *o)
+static void find_common(struct debuginfo_object *o)
 {
     const char *name;
     const void *id;
@@ -210,28 +224,42 @@ static void find_common(struct object *o)
         note_missing(o, NULL, name);
 }
 
-/* Make the object's file one that libelf can read. */
-static void uncompress(struct object *o)
+/* Open the object's file. Returns a descriptor, or -1. */
+static int open_file(const struct debuginfo_object *o)
 {
-    const int fd = o->fd >= 0 ? o->fd : open(o->path, O_RDONLY | O_CLOEXEC);
-    const int copy = uncompressed_copy(fd);
-    o->fd = copy >= 0 ? copy : fd;
-    if (copy >= 0)
+    if (o->fd >= 0)
+        return fcntl(o->fd, F_DUPFD_CLOEXEC, 0);
+    return o->fixed ? -1 : open(o->path, O_RDONLY | O_CLOEXEC);
+}
+
+/* The same, of a copy that libelf can read if it cannot read the file. */
+static int open_uncompressed(const struct debuginfo_object *o)
+{
+    const int fd = open_file(o), copy = uncompressed_copy(fd);
+    if (copy < 0)
+        return fd;
+    close(fd);
+    return copy;
+}
+
+/* Begin to read a file, which libdwfl owns from then on; fd: -1 = there is none. */
+static Dwfl_Module *report_file(Dwfl *dwfl, const struct debuginfo_object *o, int fd)
+{
+    Dwfl_Module *module = fd >= 0 ? dwfl_report_offline(dwfl, o->path, o->path, fd) : NULL;
+    if (fd >= 0 && !module)
         close(fd);
+    dwfl_report_end(dwfl, NULL, NULL);
+    return module;
 }
 
 /* Open the debug information and find how its addresses differ from the file's. Returns NULL if there is
  * none. */
-static Dwarf *open_dwarf(struct object *o)
+static Dwarf *open_dwarf(struct debuginfo_object *o)
 {
     GElf_Addr elf_bias = 0;
     Dwarf_Addr dwarf_bias = 0;
     Elf *elf;
-    uncompress(o);
-    Dwfl_Module *module = dwfl_report_offline(o->dwfl, o->path, o->path, o->fd);
-    if (module)
-        o->fd = -1; /* libdwfl owns it now */
-    dwfl_report_end(o->dwfl, NULL, NULL);
+    Dwfl_Module *module = report_file(o->dwfl, o, open_uncompressed(o));
     if (!module || !(elf = dwfl_module_getelf(module, &elf_bias)))
         return NULL;
     Dwarf *dwarf = dwfl_module_getdwarf(module, &dwarf_bias);
@@ -241,24 +269,31 @@ static Dwarf *open_dwarf(struct object *o)
     return dwarf;
 }
 
-static void close_object(struct object *o)
+static void close_lines(struct debuginfo_object *o)
 {
     for (size_t i = 0; i < o->count; i++)
         inlined_free(o->units[i].inlined);
     nesting_free(&o->code);
     if (o->dwfl)
         dwfl_end(o->dwfl);
-    if (o->fd >= 0)
-        close(o->fd);
-    o->fd = -1;
     o->dwfl = NULL;
     o->dwarf = NULL;
     o->count = 0;
     o->looked_into = false;
 }
 
-/* Read an object's debug information. A file without lines is closed again. */
-static void look_into(struct object *o)
+static void close_symbols(struct debuginfo_object *o)
+{
+    functions_free(o->functions);
+    if (o->symbols)
+        dwfl_end(o->symbols);
+    o->functions = NULL;
+    o->symbols = NULL;
+    o->symbols_looked_into = false;
+}
+
+/* Read an object's debug information. What was opened is closed again if there are no lines. */
+static void look_into(struct debuginfo_object *o)
 {
     o->dwfl = dwfl_begin(&s_callbacks);
     o->dwarf = o->dwfl ? open_dwarf(o) : NULL;
@@ -266,7 +301,7 @@ static void look_into(struct object *o)
         add_units(o);
         find_common(o);
     } else
-        close_object(o);
+        close_lines(o);
     o->looked_into = true;
 }
 
@@ -278,60 +313,76 @@ static bool is_same_file(const struct stat *a, const struct stat *b)
 
 /* Close the object's file if its path leads to another file by now: programs may build a library, load it and
  * build it again. If the file was removed, what was read of it stays valid. */
-static void keep_up(struct object *o)
+static void keep_up(struct debuginfo_object *o)
 {
     struct stat now;
-    if (o->mapped || stat(o->path, &now) != 0 || is_same_file(&now, &o->status))
+    if (o->fixed || stat(o->path, &now) != 0 || is_same_file(&now, &o->status))
         return;
-    close_object(o);
+    close_lines(o);
+    close_symbols(o);
     o->status = now;
 }
 
-static void free_object(struct object *o)
+static void free_object(struct debuginfo_object *o)
 {
-    close_object(o);
-    functions_free(o->functions);
-    if (o->symbols)
-        dwfl_end(o->symbols);
+    close_lines(o);
+    close_symbols(o);
+    if (o->fd >= 0)
+        close(o->fd);
     free(o->units);
     free(o->missing);
     free(o->path);
     free(o);
 }
 
-/* Return NULL when out of memory. */
-static struct object *new_object(const char *path)
+/* Add an object. Returns NULL when out of memory. */
+static struct debuginfo_object *add_object(struct debuginfo *d, const char *path, int fd)
 {
-    struct object *o = calloc(1, sizeof *o);
-    if (o && !(o->path = strdup(path))) {
+    struct debuginfo_object *o = calloc(1, sizeof *o);
+    if (!o || !(o->path = strdup(path))) {
         free(o);
         return NULL;
     }
-    if (o)
-        o->fd = -1;
-    return o;
-}
-
-/* Find an object by the path that look-ups use, or add it. Returns NULL when out of memory. */
-static struct object *find_object(struct debuginfo *d, const char *path)
-{
-    struct object **at = &d->objects;
-    while (*at && strcmp((*at)->path, path) != 0)
-        at = &(*at)->next;
-    struct object *o = *at ? *at : new_object(path);
-    if (!o)
-        return NULL;
-    if (*at)
-        *at = o->next;
+    o->fd = fd;
     o->next = d->objects;
     d->objects = o;
     return o;
 }
 
+struct debuginfo_object *debuginfo_at(struct debuginfo *d, const char *path)
+{
+    struct debuginfo_object *o = d->objects;
+    while (o && (o->fixed || strcmp(o->path, path) != 0))
+        o = o->next;
+    return o ? o : add_object(d, path, -1);
+}
+
+struct debuginfo_object *debuginfo_add(struct debuginfo *d, const char *path, int fd)
+{
+    struct stat now = {0};
+    struct debuginfo_object *o = d->objects;
+    const bool is_open = fd >= 0 && fstat(fd, &now) == 0;
+    while (o && !(o->fixed && strcmp(o->path, path) == 0 && (o->fd >= 0) == is_open &&
+                  is_same_file(&o->status, &now)))
+        o = o->next;
+    if (fd >= 0 && (o || !is_open))
+        close(fd);
+    if (!o && (o = add_object(d, path, is_open ? fd : -1))) {
+        o->status = now;
+        o->fixed = true;
+    }
+    return o;
+}
+
+void debuginfo_lacks(struct debuginfo_object *o, const char *why)
+{
+    o->lacks = why;
+}
+
 void debuginfo_free(struct debuginfo *d)
 {
     while (d->objects) {
-        struct object *o = d->objects;
+        struct debuginfo_object *o = d->objects;
         d->objects = o->next;
         free_object(o);
     }
@@ -341,7 +392,8 @@ void debuginfo_free(struct debuginfo *d)
 }
 
 /* The line of an address of the debug information. */
-static void find_line(struct object *o, Dwarf_Die *unit, uint64_t address, struct debuginfo_frame *frame)
+static void find_line(struct debuginfo_object *o, Dwarf_Die *unit, uint64_t address,
+                      struct debuginfo_frame *frame)
 {
     Dwarf_Lines *lines;
     size_t count;
@@ -358,7 +410,7 @@ static void find_line(struct object *o, Dwarf_Die *unit, uint64_t address, struc
 }
 
 /* A unit of which only the skeleton is in the object. */
-static void note_split(struct object *o, const Dwarf_Die *die)
+static void note_split(struct debuginfo_object *o, const Dwarf_Die *die)
 {
     Dwarf_Die unit = *die;
     Dwarf_Attribute name, folder;
@@ -369,7 +421,7 @@ static void note_split(struct object *o, const Dwarf_Die *die)
 
 /* The inlined functions of a unit, NULL if they are not known. If debug information is split, they are in another
  * file. */
-static struct inlined *inlined_of(struct object *o, struct unit *unit, const Dwarf_Die *die)
+static struct inlined *inlined_of(struct debuginfo_object *o, struct unit *unit, const Dwarf_Die *die)
 {
     Dwarf_Die split;
     if (unit->read)
@@ -412,14 +464,13 @@ static void add_frames(struct debuginfo *d, struct inlined *s, uint64_t address,
     add_frame(d, frame);
 }
 
-size_t debuginfo_find(struct debuginfo *d, const char *object, uint64_t address,
+size_t debuginfo_find(struct debuginfo *d, struct debuginfo_object *o, uint64_t address,
                       const struct debuginfo_frame **frames)
 {
-    struct object *o = find_object(d, object);
     d->count = 0;
-    if (!o)
-        return 0;
     keep_up(o);
+    if (o->lacks)
+        o->problem = o->lacks;
     if (!o->looked_into)
         look_into(o);
     const uint32_t number = nesting_find(&o->code, address + o->shift);
@@ -434,27 +485,24 @@ size_t debuginfo_find(struct debuginfo *d, const char *object, uint64_t address,
 }
 
 /* Open the file for its symbols. */
-static void look_into_symbols(struct object *o)
+static void look_into_symbols(struct debuginfo_object *o)
 {
     GElf_Addr bias = 0;
     o->symbols_looked_into = true;
-    o->symbols = dwfl_begin(&s_callbacks);
-    Dwfl_Module *module = o->symbols ? dwfl_report_offline(o->symbols, o->path, o->path, -1) : NULL;
-    if (!module)
-        return;
-    dwfl_report_end(o->symbols, NULL, NULL);
-    if (dwfl_module_getelf(module, &bias)) {
+    o->symbols = dwfl_begin(&s_callbacks_for_symbols);
+    Dwfl_Module *module = o->symbols ? report_file(o->symbols, o, open_file(o)) : NULL;
+    if (module && dwfl_module_getelf(module, &bias)) {
         o->functions = functions_new(module);
         o->symbols_bias = bias;
     }
 }
 
-const char *debuginfo_function(struct debuginfo *d, const char *object, uint64_t address)
+const char *debuginfo_function(struct debuginfo *d, struct debuginfo_object *o, uint64_t address)
 {
-    struct object *o = find_object(d, object);
-    if (o && !o->symbols_looked_into)
+    keep_up(o);
+    if (!o->symbols_looked_into)
         look_into_symbols(o);
-    const char *name = o && o->functions ? functions_find(o->functions, address + o->symbols_bias) : NULL;
+    const char *name = o->functions ? functions_find(o->functions, address + o->symbols_bias) : NULL;
     if (!name)
         return NULL;
     free(d->function);
@@ -464,23 +512,7 @@ const char *debuginfo_function(struct debuginfo *d, const char *object, uint64_t
     return d->function;
 }
 
-void debuginfo_mapped(struct debuginfo *d, const char *object, const char *path)
-{
-    struct stat now;
-    struct object *o = find_object(d, object);
-    int fd = o ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    if (fd < 0 || fstat(fd, &now) != 0 || (o->mapped && is_same_file(&now, &o->status))) {
-        if (fd >= 0)
-            close(fd);
-        return;
-    }
-    close_object(o);
-    o->fd = fd;
-    o->status = now;
-    o->mapped = true;
-}
-
-static void report_missing(const struct object *o,
+static void report_missing(const struct debuginfo_object *o,
                            void (*report)(void *ctx, const char *object, const char *why), void *ctx)
 {
     char text[PATH_MAX + 64];
@@ -494,7 +526,7 @@ static void report_missing(const struct object *o,
 void debuginfo_problems(const struct debuginfo *d,
                         void (*report)(void *ctx, const char *object, const char *why), void *ctx)
 {
-    for (const struct object *o = d->objects; o; o = o->next)
+    for (const struct debuginfo_object *o = d->objects; o; o = o->next)
         if (o->problem)
             report(ctx, o->path, o->problem);
         else if (o->missing)

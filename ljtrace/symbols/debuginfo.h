@@ -8,10 +8,9 @@
  * libdw, and only that of the compilation units that contain code of frames. Separate debug files are found
  * where debuggers find them, by build id or .gnu_debuglink, but never by network.
  *
- * A file of the system is opened when its first line is looked up, and again if the file has changed since.
- * Any other file is opened when the program maps it (debuginfo_mapped), because it may be removed or replaced
- * while the program runs. If a file is mapped under the name of an earlier one, the earlier one is closed. A
- * file with lines stays open.
+ * The caller says which files are meant: a file that it has opened (debuginfo_add), which may be removed or replaced
+ * meanwhile, or whatever is at a path now (debuginfo_at), which is opened again when it has changed. Nothing is read
+ * before the first look-up.
  *
  * While a program is recorded, the names of functions that are not inlined come from the tool, which has the symbols.
  */
@@ -22,6 +21,8 @@
 #include <stdint.h>
 
 struct debuginfo;
+/* An object file. Valid as long as the struct debuginfo. */
+struct debuginfo_object;
 
 /* A function at a code address. */
 struct debuginfo_frame {
@@ -34,17 +35,23 @@ struct debuginfo_frame {
 struct debuginfo *debuginfo_new(void);
 /* Free all that debuginfo_new and the look-ups allocated. */
 void debuginfo_free(struct debuginfo *d);
-/* The program has mapped the file that is now at `path`. Look-ups refer to it as `object`. */
-void debuginfo_mapped(struct debuginfo *d, const char *object, const char *path);
+/* The object of a file that is open, and which is closed by this, now or later. path: its name, beside which separate debug
+ * files may be; fd: -1 = there is no such file, so nothing is found in it. The same file with the same name is the same
+ * object. Returns NULL when out of memory. */
+struct debuginfo_object *debuginfo_add(struct debuginfo *d, const char *path, int fd);
+/* From now on each look-up of lines has this problem, in English. */
+void debuginfo_lacks(struct debuginfo_object *object, const char *why);
+/* The object that is at a path whenever something is looked up. Returns NULL when out of memory. */
+struct debuginfo_object *debuginfo_at(struct debuginfo *d, const char *path);
 /* Find the functions whose code is at an address, innermost first: those that were inlined there, then the one that
  * they were inlined in. The innermost has the line of the address, each other one the line of its call. The address is
  * as in the ELF headers of the object's file. Returns the number of functions, 0 if the object has no debug information
  * for the address. *frames is valid until the next call. */
-size_t debuginfo_find(struct debuginfo *d, const char *object, uint64_t address,
+size_t debuginfo_find(struct debuginfo *d, struct debuginfo_object *object, uint64_t address,
                       const struct debuginfo_frame **frames);
 /* The name of the function that contains an address, demangled, from the symbol table of the object's file or of its
- * separate debug file. `object` must be a path here. NULL = not known. The name is valid until the next call. */
-const char *debuginfo_function(struct debuginfo *d, const char *object, uint64_t address);
+ * separate debug file. NULL = not known. The name is valid until the next call. */
+const char *debuginfo_function(struct debuginfo *d, struct debuginfo_object *object, uint64_t address);
 /* Call `report` for each object whose debug information, or a part of it, could not be read, with the object's name
  * and the reason in English. */
 void debuginfo_problems(const struct debuginfo *d,

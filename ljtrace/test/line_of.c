@@ -14,7 +14,7 @@
 static void tell(struct debuginfo *d, const char *object, uint64_t address)
 {
     const struct debuginfo_frame *frames;
-    size_t count = debuginfo_find(d, object, address, &frames);
+    size_t count = debuginfo_find(d, debuginfo_at(d, object), address, &frames);
     for (size_t i = 0; i < count; i++) {
         if (frames[i].function)
             printf("%s ", frames[i].function);

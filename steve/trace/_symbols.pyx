@@ -7,7 +7,6 @@ import os
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport strdup
 
 from steve.system.errors import SteveError
 from steve.trace._memtrace cimport Trace
@@ -35,7 +34,7 @@ cdef class Symbols:
     frames, named: for each module the numbers of its code addresses in the trace that were met, and of those that got
     names."""
     cdef debuginfo *info
-    cdef char **paths  # by module
+    cdef debuginfo_object **objects  # by module; NULL: there is no file
     cdef uint64_t *met
     cdef uint64_t *found
     cdef uint32_t count
@@ -43,25 +42,28 @@ cdef class Symbols:
     def __cinit__(self, list files):
         self.count = len(files)
         self.info = debuginfo_new()
-        self.paths = <char **>calloc(self.count + 1, sizeof(char *))
+        self.objects = <debuginfo_object **>calloc(self.count + 1, sizeof(debuginfo_object *))
         self.met = <uint64_t *>calloc(self.count + 1, sizeof(uint64_t))
         self.found = <uint64_t *>calloc(self.count + 1, sizeof(uint64_t))
-        if self.info == NULL or self.paths == NULL or self.met == NULL or self.found == NULL:
+        if self.info == NULL or self.objects == NULL or self.met == NULL or self.found == NULL:
             raise MemoryError
         for i, path in enumerate(files):
             if path is not None:
-                name = os.fsencode(path)
-                self.paths[i] = strdup(name)
-                debuginfo_mapped(self.info, name, name)
+                self.objects[i] = self.open(path)
 
     def __dealloc__(self):
-        for i in range(self.count):
-            free(self.paths[i])
-        free(self.paths)
+        free(self.objects)
         free(self.met)
         free(self.found)
         if self.info != NULL:
             debuginfo_free(self.info)
+
+    cdef debuginfo_object *open(self, str path) except? NULL:
+        try:
+            fd = os.open(path, os.O_RDONLY)
+        except OSError:  # removed meanwhile
+            return NULL
+        return debuginfo_add(self.info, os.fsencode(path), fd)
 
     @property
     def frames(self):
@@ -99,11 +101,11 @@ cdef class Symbols:
         if frame.module == 0 or module >= self.count:
             return 0
         self.met[module] += 1
-        if self.paths[module] == NULL:
+        if self.objects[module] == NULL:
             return 0
         address = frame.ip - mt_get_module(r, module).bias
-        n = debuginfo_find(self.info, self.paths[module], address, &known)
-        function = debuginfo_function(self.info, self.paths[module], address)
+        n = debuginfo_find(self.info, self.objects[module], address, &known)
+        function = debuginfo_function(self.info, self.objects[module], address)
         if n == 0 and (function == NULL or frame.line):
             return 0  # what was recorded says more
         self.found[module] += 1

@@ -8,15 +8,16 @@ from steve.trace.cmemtrace cimport mt_error, mt_frame, mt_reader
 
 cdef extern from "ljtrace/symbols/debuginfo.h":
     struct debuginfo
+    struct debuginfo_object
     struct debuginfo_frame:
         const char *function
         const char *file
         uint32_t line
     debuginfo *debuginfo_new()
     void debuginfo_free(debuginfo *d)
-    void debuginfo_mapped(debuginfo *d, const char *object, const char *path)
-    size_t debuginfo_find(debuginfo *d, const char *object, uint64_t address, const debuginfo_frame **frames)
-    const char *debuginfo_function(debuginfo *d, const char *object, uint64_t address)
+    debuginfo_object *debuginfo_add(debuginfo *d, const char *path, int fd)
+    size_t debuginfo_find(debuginfo *d, debuginfo_object *object, uint64_t address, const debuginfo_frame **frames)
+    const char *debuginfo_function(debuginfo *d, debuginfo_object *object, uint64_t address)
     void debuginfo_problems(const debuginfo *d, void (*report)(void *ctx, const char *object, const char *why), void *ctx)
 
 

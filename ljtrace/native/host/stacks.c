@@ -61,8 +61,12 @@ static void name_from(struct lt_stack *stack, UInt first, UInt found)
 
 static void extend(struct lt_stack *stack, const struct native_registers *from, UInt most)
 {
-    UInt first = stack->depth;
-    name_from(stack, first, native_unwind(from, stack->ips + first, stack->sps + first, most));
+    const UInt first = stack->depth;
+    bool lost;
+    const UInt found = native_unwind_from(from, false, (uint64_t *)stack->ips + first,
+                                          (uint64_t *)stack->sps + first, most, &lost);
+    name_from(stack, first, found);
+    stack->lost = !stack->in_run_time_code && (lost || stack->depth < first + found);
 }
 
 void lt_take_stack_to(ThreadId tid, struct lt_stack *stack, UInt limit)
@@ -71,7 +75,7 @@ void lt_take_stack_to(ThreadId tid, struct lt_stack *stack, UInt limit)
                                   host_registers.guest_RBP};
     (void)tid;
     stack->id = stack->depth = 0;
-    stack->in_run_time_code = False;
+    stack->in_run_time_code = stack->lost = False;
     if (limit && host_at_entry) {
         stack->ips[0] = at.ip;
         stack->sps[0] = at.sp;
@@ -90,6 +94,8 @@ void lt_take_stack(ThreadId tid, struct lt_stack *stack)
     lt_take_stack_to(tid, stack, limit ? limit + 1 : 0);
     if (stack->depth > limit)
         stack->ips[limit] = RAW_CUT;
+    else if (stack->lost && stack->depth)
+        stack->ips[stack->depth++] = RAW_UNKNOWN_CALLER;
 }
 
 void lt_resume_stack(ThreadId tid, struct lt_stack *stack, Addr sp)

@@ -19,7 +19,10 @@ struct lt_stack {
     UInt depth;
     /* The last frame is in code that was generated at run time. */
     Bool in_run_time_code;
-    Addr ips[LT_MOST_FRAMES]; /* innermost first; RAW_CUT at the end of a stack that was cut */
+    /* It has a caller that cannot be found. */
+    Bool lost;
+    Addr ips
+        [LT_MOST_FRAMES]; /* innermost first; RAW_CUT or RAW_UNKNOWN_CALLER at the end of a stack that has more frames */
     Addr sps[LT_MOST_FRAMES]; /* the stack pointer of each frame */
 };
 

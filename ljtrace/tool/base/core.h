@@ -31,6 +31,15 @@ extern VexControl vex_control;
 
 Int VG_(count_living_threads)(void);
 
+/* Registers of a frame, as the core's D3UnwindRegs on amd64. */
+struct core_registers {
+    Addr ip, sp, bp;
+};
+
+/* Replace the registers of a frame by those of its caller, whose ip is a return address, by the call frame information
+ * that the core has read. It reads only words from least to most. Returns False if there is none for the address. */
+Bool VG_(use_CF_info)(struct core_registers *registers, Addr least, Addr most);
+
 /* What the core's wrappers of system calls call when code changes. Headers for tools declare it only as a client
  * request. */
 #if LT_CAN_DISCARD

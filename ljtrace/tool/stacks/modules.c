@@ -3,16 +3,19 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * With the build id and the addresses of an object file, code addresses can be named after the recording, and on
- * another machine. The collector reads the build id.
+ * another machine. The collector reads the build id, and opens the file for source lines. If it is not one of the system,
+ * the program waits for that.
  */
 #include "ljtrace/tool/stacks/modules.h"
+#include "ljtrace/tool/base/guest_memory.h"
 #include "ljtrace/tool/base/system_files.h"
 #include "ljtrace/tool/ring/records.h"
+#include "ljtrace/tool/stacks/mapped_object.h"
 #include "pub_tool_debuginfo.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_mallocfree.h"
 
-enum { NAME_LIMIT = 4000 };
+enum { NAME_LIMIT = 4000, IMAGE_BYTES = 4096 };
 
 /* The code of an object file that was reported and is mapped. */
 struct module {
@@ -50,17 +53,20 @@ static void keep(Addr start, SizeT size, PtrdiffT bias)
     s_highest = start > s_highest ? start : s_highest;
 }
 
-static void report(const DebugInfo *object, Addr start, SizeT size, PtrdiffT bias)
+static void report(const HChar *name, Addr start, SizeT size, PtrdiffT bias)
 {
-    static HChar path[NAME_LIMIT];
-    const HChar *name = VG_(DebugInfo_get_filename)(object);
-    lt_system_path(path, sizeof path, name);
+    static HChar image[IMAGE_BYTES];
+    struct lt_mapped_object mapped;
+    const Bool is_read =
+        lt_mapped_object_of(start, &mapped) && lt_guest_read(mapped.begin, image, sizeof image);
     RING_PUT(module, .instructions = lt_ring->instructions, .start = start, .size = size, .bias = (ULong)bias,
-             .object = lt_text_of(name, VG_(strnlen)(name, NAME_LIMIT)), .path = lt_text(path));
+             .object = lt_text_of(name, VG_(strnlen)(name, NAME_LIMIT)),
+             .image = lt_text_of(image, is_read ? sizeof image : 0));
 }
 
 void lt_modules_update(void)
 {
+    Bool are_systems = True;
     if (!lt_ring || !lt_ring_alive())
         return;
     for (const DebugInfo *object = VG_(next_DebugInfo)(NULL); object; object = VG_(next_DebugInfo)(object)) {
@@ -70,9 +76,25 @@ void lt_modules_update(void)
         if (size && !is_tool(start, size) && !is_reported(start, size, bias)) {
             lt_modules_unmapped(start, 1); /* what was there before is gone */
             keep(start, size, bias);
-            report(object, start, size, bias);
+            report(VG_(DebugInfo_get_filename)(object), start, size, bias);
+            are_systems &= lt_system_has(VG_(DebugInfo_get_filename)(object));
         }
     }
+    if (!are_systems)
+        lt_ring_drain(); /* the collector has opened the files when the ring is drained */
+}
+
+Addr lt_module_address(Addr code, const HChar *name)
+{
+    struct lt_mapped_object mapped;
+    if (!lt_mapped_object_of(code, &mapped))
+        return 0;
+    if (!is_reported(mapped.begin, mapped.end - mapped.begin, (PtrdiffT)mapped.bias)) {
+        keep(mapped.begin, mapped.end - mapped.begin, (PtrdiffT)mapped.bias);
+        report(name, mapped.begin, mapped.end - mapped.begin, (PtrdiffT)mapped.bias);
+        lt_ring_drain();
+    }
+    return code - mapped.bias;
 }
 
 void lt_modules_unmapped(Addr a, SizeT len)

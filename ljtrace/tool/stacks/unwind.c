@@ -14,6 +14,8 @@
 #include "ljtrace/tool/base/hash.h"
 #include "ljtrace/tool/base/options.h"
 #include "ljtrace/tool/ring/records.h"
+#include "ljtrace/tool/stacks/callers.h"
+#include "ljtrace/tool/stacks/modules.h"
 #include "memtrace/memtrace.h"
 #include "libvex_guest_amd64.h"
 #include "pub_tool_aspacemgr.h"
@@ -21,7 +23,6 @@
 #include "pub_tool_libcbase.h"
 #include "pub_tool_libcprint.h"
 #include "pub_tool_machine.h"
-#include "pub_tool_stacktrace.h"
 #include "pub_tool_threadstate.h"
 
 enum { NAMED_SLOTS = 1 << 15, NAME_LIMIT = 4000, CACHE_SETS = 1 << 9, CACHE_WAYS = 4, CACHE_DEPTH = 201 };
@@ -40,6 +41,8 @@ static struct named {
 struct entry {
     Addr sp;
     UInt depth, limit; /* limit: how many frames were requested */
+    UInt certain;      /* see struct found */
+    Bool lost;
     Addr ips[CACHE_DEPTH];
     Addr sps[CACHE_DEPTH];
 };
@@ -53,6 +56,8 @@ static Bool (*s_name_run_time_code)(Addr ip); /* NULL = it has no names */
 struct found {
     Addr *ips, *sps;
     UInt depth;
+    UInt certain; /* so many were found by call frame information; the others are plausible */
+    Bool lost;    /* the last one has a caller that cannot be found */
 };
 
 static UInt slot_of(Addr ip)
@@ -103,10 +108,10 @@ static Bool is_executable(Addr ip)
     return segment && segment->hasX;
 }
 
-/* The address of the code in the object's file, for the collector; 0 = not known. */
+/* The address of the code in the object's file, for the collector. */
 static Addr address_in_file(const DebugInfo *object, Addr ip)
 {
-    return object ? ip - VG_(DebugInfo_get_text_bias)(object) : 0;
+    return ip - VG_(DebugInfo_get_text_bias)(object);
 }
 
 /* The collector needs some time to open a file with debug information, so let it begin as soon as a frame of
@@ -140,9 +145,9 @@ static enum place describe_frame(Addr ip)
     if (!object[0] && name_run_time_code(ip))
         return RUN_TIME_CODE;
     const DebugInfo *info = VG_(find_DebugInfo)(epoch, ip);
-    const Addr in_file = address_in_file(info, ip);
+    const Addr in_file = info ? address_in_file(info, ip) : object[0] ? lt_module_address(ip, object) : 0;
     put_frame(ip, in_file, function, object);
-    if (in_file)
+    if (info)
         write_object(info);
     return object[0] ? OBJECT : RUN_TIME_CODE;
 }
@@ -172,26 +177,10 @@ void lt_name_frame(Addr ip)
         name_run_time_code(ip);
 }
 
-/* The number of frames that can be trusted. Code outside all objects was generated at run time. It has no
- * unwind information, so beyond it the unwinder only finds numbers that happen to be on the stack. */
-static UInt known_depth(const Addr *ips, UInt found)
-{
-    UInt depth = 0;
-    enum place place = OBJECT;
-    while (depth < found && place == OBJECT)
-        place = name(ips[depth++]);
-    return place == NOT_CODE ? depth - 1 : depth;
-}
-
 static Addr return_address(Addr sp_of_caller)
 {
     return *(Addr *)(sp_of_caller - sizeof(Addr));
 }
-
-/* The registers that the unwinder starts from. */
-struct start {
-    Addr ip, sp, bp;
-};
 
 /* The range of the thread's stack. Only addresses in it are sure to be readable. */
 struct bounds {
@@ -223,6 +212,8 @@ static void remember(struct entry *m, const struct bounds *b, const struct found
 {
     m->depth = 0;
     m->limit = limit;
+    m->certain = f->certain;
+    m->lost = f->lost;
     if (f->depth > CACHE_DEPTH)
         return;
     for (UInt i = 0; i < f->depth; i++) {
@@ -256,7 +247,7 @@ static UInt hash_of(Addr key)
     return lt_hash_slot(key, 9);
 }
 
-static struct entry *set_of(const struct bounds *b, const struct start *s, const struct hint *h)
+static struct entry *set_of(const struct bounds *b, const struct lt_frame *s, const struct hint *h)
 {
     Addr key = s->sp ^ s->ip * 31 ^ *(Addr *)s->sp * 127;
     for (UInt i = 0; i < HINTS; i++)
@@ -273,63 +264,70 @@ static void keep_hint(struct hint *h, const struct found *f, Addr sp)
     }
 }
 
-static void get_start(ThreadId tid, struct start *s)
+static Addr bp_of(ThreadId tid)
 {
-    s->ip = VG_(get_IP)(tid);
-    s->sp = VG_(get_SP)(tid);
-    VG_(get_shadow_regs_area)
-    (tid, (UChar *)&s->bp, 0, offsetof(VexGuestAMD64State, guest_RBP), sizeof s->bp);
+    Addr bp;
+    VG_(get_shadow_regs_area)(tid, (UChar *)&bp, 0, offsetof(VexGuestAMD64State, guest_RBP), sizeof bp);
+    return bp;
 }
 
-/* Shadow area 0 is the registers themselves. */
-static void set_start(ThreadId tid, const struct start *s)
+/* The end of the memory of a stack: of the thread's or, if that is another one, such as a coroutine's, of the mapping that
+ * contains it. */
+static Addr end_of_stack(const struct bounds *b, Addr sp)
 {
-    VG_(set_shadow_regs_area)
-    (tid, 0, offsetof(VexGuestAMD64State, guest_RIP), sizeof s->ip, (const UChar *)&s->ip);
-    VG_(set_shadow_regs_area)
-    (tid, 0, offsetof(VexGuestAMD64State, guest_RSP), sizeof s->sp, (const UChar *)&s->sp);
-    VG_(set_shadow_regs_area)
-    (tid, 0, offsetof(VexGuestAMD64State, guest_RBP), sizeof s->bp, (const UChar *)&s->bp);
+    const NSegment *segment = on_stack(b, sp, sp) ? NULL : VG_(am_find_nsegment)(sp);
+    return segment && segment->hasR ? segment->end + 1 : b->to + 1;
 }
 
-/* Unwind a thread's stack. The unwinder starts from the thread's registers; unless `there` is NULL, these are
- * replaced for the time of the call. */
-static void unwind(ThreadId tid, const struct start *there, struct found *f, UInt limit)
+/* Walk the stack from a frame on. */
+static void walk(struct lt_frame frame, Addr end, struct found *f, UInt limit)
 {
-    struct start own;
-    if (there) {
-        get_start(tid, &own);
-        set_start(tid, there);
+    enum lt_step step = LT_STEP_KNOWN;
+    Bool certain = True;
+    f->depth = f->certain = 0;
+    while (f->depth < limit && (step == LT_STEP_KNOWN || step == LT_STEP_PLAUSIBLE)) {
+        if (name(frame.ip) == NOT_CODE) {
+            step = LT_STEP_LOST;
+            break;
+        }
+        f->ips[f->depth] = frame.ip;
+        f->sps[f->depth++] = frame.sp;
+        certain &= step == LT_STEP_KNOWN;
+        f->certain += certain;
+        step = lt_step_to_caller(&frame, end);
     }
-    f->depth = known_depth(f->ips, VG_(get_StackTrace)(tid, f->ips, limit, f->sps, NULL, 0));
-    if (there)
-        set_start(tid, &own);
+    f->lost = step == LT_STEP_LOST;
 }
 
-/* Get the stack from `s` on, at most `limit` frames, from the cache or by unwinding. borrowed: `s` is not the
- * thread's registers. */
-static void take(ThreadId tid, const struct start *s, Bool borrowed, struct found *f, UInt limit)
+/* Get the stack from `s` on, at most `limit` frames, from the cache or by walking. */
+static void take(ThreadId tid, const struct lt_frame *s, struct found *f, UInt limit)
 {
     struct bounds b = bounds_of(tid);
     struct hint *h = &s_hints[hash_of(s->ip ^ *(Addr *)s->sp * 127)];
     struct entry *set = set_of(&b, s, h);
     const struct entry *m = recall(set, &b, s->ip, s->sp, limit);
     if (!m) {
-        unwind(tid, borrowed ? s : NULL, f, limit);
+        walk(*s, end_of_stack(&b, s->sp), f, limit);
         keep_hint(h, f, s->sp);
         remember(&set_of(&b, s, h)[s_victim++ % CACHE_WAYS], &b, f, s->sp, limit);
         return;
     }
     f->depth = m->depth < limit ? m->depth : limit;
+    f->certain = m->certain < limit ? m->certain : limit;
+    f->lost = m->lost && m->depth <= limit;
     for (UInt i = 0; i < f->depth; i++) {
         f->ips[i] = m->ips[i];
         f->sps[i] = m->sps[i];
     }
 }
 
-static void note_end(struct lt_stack *stack)
+/* Keep the frames that are certain: beyond the last of them, a caller that knows more can continue. */
+static void keep_certain(struct lt_stack *stack, const struct found *f)
 {
-    stack->in_run_time_code = stack->depth && name(stack->ips[stack->depth - 1]) == RUN_TIME_CODE;
+    const UInt first = stack->depth;
+    stack->depth = first + f->certain;
+    stack->in_run_time_code = f->certain && name(f->ips[f->certain - 1]) == RUN_TIME_CODE;
+    stack->lost = !stack->in_run_time_code && (f->lost || f->certain < f->depth);
 }
 
 void lt_name_cut(void)
@@ -337,36 +335,49 @@ void lt_name_cut(void)
     HChar text[40];
     VG_(snprintf)(text, sizeof text, RING_CUT_NAME, lt_options.stack_depth);
     RING_PUT(luaframe, .key = RAW_CUT, .kind = MT_FRAME_CUT, .function = lt_text(text));
+    RING_PUT(luaframe, .key = RAW_UNKNOWN_CALLER, .kind = MT_FRAME_CUT,
+             .function = lt_text(RING_UNKNOWN_CALLER_NAME));
+}
+
+/* Begin at the thread's registers. */
+static struct found take_own(ThreadId tid, struct lt_stack *stack, UInt limit)
+{
+    const struct lt_frame own = {VG_(get_IP)(tid), VG_(get_SP)(tid), bp_of(tid)};
+    struct found f = {stack->ips, stack->sps, 0, 0, False};
+    stack->id = stack->depth = 0;
+    if (limit)
+        take(tid, &own, &f, limit);
+    return f;
 }
 
 /* One frame more than recorded is requested, to know whether the stack has more. */
 void lt_take_stack(ThreadId tid, struct lt_stack *stack)
 {
     const UInt limit = lt_options.stack_depth;
-    lt_take_stack_to(tid, stack, limit ? limit + 1 : 0);
+    const struct found f = take_own(tid, stack, limit ? limit + 1 : 0);
+    stack->depth = f.depth;
+    stack->lost = f.lost;
+    stack->in_run_time_code = f.depth && name(f.ips[f.depth - 1]) == RUN_TIME_CODE;
     if (stack->depth > limit)
         stack->ips[limit] = RAW_CUT;
+    else if (stack->lost)
+        stack->ips[stack->depth++] = RAW_UNKNOWN_CALLER;
 }
 
 void lt_take_stack_to(ThreadId tid, struct lt_stack *stack, UInt limit)
 {
-    struct start own = {.ip = VG_(get_IP)(tid), .sp = VG_(get_SP)(tid)};
-    struct found f = {stack->ips, stack->sps, 0};
-    stack->id = 0;
-    if (limit)
-        take(tid, &own, False, &f, limit);
-    stack->depth = f.depth;
-    note_end(stack);
+    const struct found f = take_own(tid, stack, limit);
+    keep_certain(stack, &f);
 }
 
 void lt_resume_stack(ThreadId tid, struct lt_stack *stack, Addr sp)
 {
     Addr saved[2];
-    struct found f = {stack->ips + stack->depth, stack->sps + stack->depth, 0};
+    struct found f = {stack->ips + stack->depth, stack->sps + stack->depth, 0, 0, False};
     if (stack->depth > lt_options.stack_depth || !lt_guest_read(sp - sizeof saved, saved, sizeof saved) ||
         !lt_guest_readable(sp, sizeof(Addr)))
         return;
-    struct start there = {saved[1] - 1, sp, saved[0]};
-    take(tid, &there, True, &f, lt_options.stack_depth + 1 - stack->depth);
-    stack->depth += f.depth;
+    const struct lt_frame there = {saved[1] - 1, sp, saved[0]};
+    take(tid, &there, &f, lt_options.stack_depth + 1 - stack->depth);
+    keep_certain(stack, &f);
 }

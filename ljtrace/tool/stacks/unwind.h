@@ -11,17 +11,18 @@
 
 #include "ljtrace/tool/base/call_stack.h"
 
-/* Unwind the stack of thread tid and name its frames. The stack ends at the first frame in code generated at run time
- * (by a JIT compiler). If it has more than --stack-depth frames, it is cut there and ends with RAW_CUT. */
+/* Unwind the stack of thread tid and name its frames. If it has more than --stack-depth frames, it is cut there and ends
+ * with RAW_CUT. If not all callers can be found, it ends with RAW_UNKNOWN_CALLER. */
 void lt_take_stack(ThreadId tid, struct lt_stack *stack);
-/* The same with at most `limit` frames, not marked as cut. */
+/* The same with at most `limit` frames, not marked as cut, and only as far as call frame information leads: the stack
+ * ends at the first frame in code generated at run time (by a JIT compiler). */
 void lt_take_stack_to(ThreadId tid, struct lt_stack *stack, UInt limit);
 /* Continue after the last frame of the stack, up to one frame more than --stack-depth. The next frame is one whose
  * caller's stack pointer is `sp`: its return address and the saved frame pointer are just below that. */
 void lt_resume_stack(ThreadId tid, struct lt_stack *stack, Addr sp);
 /* Is the address in executable memory that belongs to no object? */
 Bool lt_is_run_time_code(Addr ip);
-/* Write the name of RAW_CUT. */
+/* Write the names of RAW_CUT and RAW_UNKNOWN_CALLER. */
 void lt_name_cut(void);
 /* Write the name of a code address. */
 void lt_name_frame(Addr ip);

@@ -66,6 +66,8 @@ static void join(const struct lt_stack *host, const struct lua_frames *lua, stru
         to->depth = 0;
     if (lt_options.stack_depth && !whole)
         to->ips[to->depth++] = RAW_CUT;
+    else if (lt_options.stack_depth && host->lost)
+        to->ips[to->depth++] = RAW_UNKNOWN_CALLER;
 }
 
 /* The VM's code at the exit of a trace cannot be unwound. Continue at the first of the VM's frames that the

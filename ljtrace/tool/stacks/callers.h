@@ -1,0 +1,29 @@
+/* callers.h - step from a frame to its caller. (host side, no libc)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * Valgrind's own unwinder goes on where it has no call frame information: by rbp, whatever that contains, and by the word
+ * at the stack pointer. Here each step is by call frame information or is checked (native/frame_pointer.h), and a stack
+ * that ends too early says so.
+ */
+#ifndef LJTRACE_TOOL_STACKS_CALLERS_H
+#define LJTRACE_TOOL_STACKS_CALLERS_H
+
+#include "pub_tool_basics.h"
+
+/* The registers of a frame. ip: the address of an instruction in it, as in native/unwind.h. */
+struct lt_frame {
+    Addr ip, sp, bp;
+};
+
+enum lt_step {
+    LT_STEP_KNOWN,     /* by call frame information */
+    LT_STEP_PLAUSIBLE, /* by the frame pointer */
+    LT_STEP_OUTERMOST, /* there is no caller */
+    LT_STEP_LOST       /* there is one, which cannot be found */
+};
+
+/* Step from *frame to its caller, if there is one. The stack is readable up to `end`. */
+enum lt_step lt_step_to_caller(struct lt_frame *frame, Addr end);
+
+#endif
