@@ -11,7 +11,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from steve.terminal import arguments
-from steve.trace import runtimes, source, unseen
+from steve.trace import cut_stacks, runtimes, source, unseen
 from steve.system.output import Output
 from steve.terminal.progress import Progress
 from steve.analysis.totals import dropped_text, is_least, program_end, program_end_text
@@ -64,6 +64,7 @@ def describe(trace: Trace) -> dict:
         "bytes_per_event": stored / stats["events"] if stats["events"] else None,
         "blocks": stats["handles"],
         "definitions": trace.counts(),
+        **cut_stacks.facts(trace),
         "instructions": stats["totals"]["instructions"] or stats["instructions"],
         "seconds": (stats["totals"]["nanoseconds"] or stats["nanoseconds"]) / 1e9,
         "dropped": stats["totals"]["dropped"],
@@ -101,6 +102,7 @@ def text(facts: dict, to_terminal: bool) -> str:
         ("blocks", number(facts["blocks"])),
     ]
     rows += [(name, number(value)) for name, value in facts["definitions"].items()]
+    rows += [("cut stacks", cut_stacks.text(facts["cut_stacks"]))] if "cut_stacks" in facts else []
     rows += [
         (facts["recording"].get("time_unit", "instructions"), number(facts["instructions"])),
         ("seconds", f"{facts['seconds']:.3f}"),

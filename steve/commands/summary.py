@@ -14,7 +14,7 @@ from steve.parallel import processes
 from steve.terminal import arguments
 from steve.terminal import listing
 from steve.system import messages, samples
-from steve.trace import missing, runtimes
+from steve.trace import cut_stacks, missing, runtimes
 from steve.trace import source
 from steve.terminal.listing import count
 from steve.system.output import Output
@@ -139,6 +139,8 @@ def run(args: argparse.Namespace) -> int:
         messages.note(NAME, remark, args.quiet)
     for remark in (*missing.remarks(trace), *runtimes.remarks(figures)):
         messages.note(NAME, remark, args.quiet)
+    if found := cut_stacks.counts(trace):
+        messages.note(NAME, cut_stacks.text(found), args.quiet)
     return source.verdict(NAME, trace)
 
 
