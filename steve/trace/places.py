@@ -1,7 +1,8 @@
 """The places in the program where something happens: lines and sites of stacks and of access sites.
 
 The line of a stack is that of its innermost Lua function. If it has none, it is that of the innermost shown frame
-(steve.trace.policy) that has a name. The line of an access is that of its instruction. An allocation
+(steve.trace.policy) that has a name. If that is a function of the library of C++ or Rust, it is the innermost frame of the
+program, if there is one, since code of these libraries allocates for the program; not with --keep-alloc-fns. The line of an access is that of its instruction. An allocation
 site is the whole stack as it is shown. Each name is looked up once.
 
 SPDX-License-Identifier: GPL-2.0-or-later
@@ -14,8 +15,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from steve.terminal.tables import StackText
-from steve.trace.frames import LUA_KINDS, frame_text
-from steve.trace.policy import Policy, short_in_table
+from steve.trace.frames import LUA_KINDS, frame_text, is_native
+from steve.trace.policy import Policy, is_of_library, short_in_table
 from steve.trace.rollups import by_function
 from steve.trace.stacks import Inherited, Sites
 
@@ -83,9 +84,11 @@ class Places:
         self.trace = trace
         self.sites = Sites(trace, policy._replace(short=False))
         self._lines: list[Line] = []  # by stack
-        # by stack, the ids of the innermost frame at a line of Lua and of the innermost one with a name; 0: none
-        self._line_frames: Inherited[tuple[int, int]] = Inherited(trace, self._add_frame, (0, 0))
-        self._of_frames: dict[int, tuple[bool, bool]] = {}  # is it at a line of Lua, has it a name
+        # by stack, the ids of the innermost frame at a line of Lua, of the innermost one that is the program's, and of the
+        # innermost one with a name; 0: none
+        self._line_frames: Inherited[tuple[int, int, int]] = Inherited(trace, self._add_frame, (0, 0, 0))
+        self._of_frames: dict[int, tuple[bool, bool, bool]] = {}  # is it such a frame
+        self._library: dict[int, bool] = {}  # by frame
         self._found: dict[int, Found] = {0: Found(NOWHERE)}  # by frame
         self._of_sites: dict[tuple[int, ...] | None, Found] = {}
         self._functions: dict[Owner, str] = {}  # names of Lua functions
@@ -139,8 +142,15 @@ class Places:
     def line_frame(self, stack: int) -> int:
         """The id of the frame whose line is that of a stack; 0 for none."""
         shown = self.sites.shown.stack(stack)
-        lua, named = self._line_frames.of(shown)
-        return lua or named or self.sites.shown.frame(shown)
+        lua, own, named = self._line_frames.of(shown)
+        return lua or (own if own and self._is_of_library(named) else named) or self.sites.shown.frame(shown)
+
+    def _is_of_library(self, number: int) -> bool:
+        """Is it a frame of the library of C++ or Rust?"""
+        if number not in self._library:
+            frame = self.trace.frame(number)
+            self._library[number] = frame is not None and is_native(frame) and is_of_library(frame)
+        return self._library[number]
 
     def find_stack(self, stack: int) -> Found:
         """The line of a stack, with the function name of its own frame."""
@@ -150,17 +160,22 @@ class Places:
             self._found[number] = found_line(frame) if frame is not None else Found(NOWHERE)
         return self._found[number]
 
-    def _add_frame(self, number: int, callers: tuple[int, int]) -> tuple[int, int]:
+    def _kinds(self, number: int) -> tuple[bool, bool, bool]:
+        """Is it a frame at a line of Lua, one of the program, and one with a name?"""
+        frame = self.trace.frame(number)
+        if frame is None:
+            return False, False, False
+        own = not self.sites.shown.policy.keep_alloc_fns and self.sites.shown.is_programs(number)
+        return has_lua_line(frame), own, bool(frame.function or frame.file)
+
+    def _add_frame(self, number: int, callers: tuple[int, int, int]) -> tuple[int, int, int]:
         """The frames of a stack's line, from its innermost frame and those of its callers' line."""
         if number not in self._of_frames:
-            frame = self.trace.frame(number)
-            self._of_frames[number] = frame is not None and has_lua_line(frame), frame is not None and bool(
-                frame.function or frame.file
-            )
-        at_lua, named = self._of_frames[number]
-        if not at_lua and not named:
+            self._of_frames[number] = self._kinds(number)
+        at_lua, own, named = self._of_frames[number]
+        if not named and not at_lua:
             return callers
-        return number if at_lua else callers[0], number if named else callers[1]
+        return number if at_lua else callers[0], number if own else callers[1], number if named else callers[2]
 
     def access_line(self, site: int) -> Line:
         """The line of an access site."""

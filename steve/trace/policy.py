@@ -156,6 +156,26 @@ LIBRARY_NAME = re.compile(
 )
 
 
+# Files of the C++ and Rust libraries, as compilers and distributions install and build them. Code of these is compiled into
+# programs: templates, generic and inlined functions.
+LIBRARY_FILE = re.compile(
+    r"(.*/)?(include/c\+\+/|c\+\+/v1/|libstdc\+\+-v3/|libcxx(abi)?/|hashbrown-[^/]*/src/|"
+    r"library/(alloc|core|std|std_detect|stdarch|portable-simd|proc_macro|backtrace|panic_(abort|unwind))/)"
+)
+
+
+@lru_cache(maxsize=4096)
+def _is_library_file(file: str) -> bool:
+    return bool(LIBRARY_FILE.match(file))
+
+
+def is_of_library(frame: Frame) -> bool:
+    """Does the function belong to the library of C++ or Rust? Its file shows that or, if that is unknown, its name."""
+    if frame.file:
+        return _is_library_file(frame.file)
+    return bool(LIBRARY_NAME.match(without_return_type(frame.function)))
+
+
 def is_of_runtime(frame: Frame) -> bool:
     """Does the frame belong to the C or C++ library or to the dynamic linker?"""
     return os.path.basename(frame.object).startswith(RUNTIME)
@@ -163,11 +183,7 @@ def is_of_runtime(frame: Frame) -> bool:
 
 def is_own(frame: Frame) -> bool:
     """Is it a frame of the program's own code, which no standard library contains?"""
-    return not (
-        is_of_runtime(frame)
-        or frame.kind in (CUT, "vm", "fast")
-        or LIBRARY_NAME.match(without_return_type(frame.function))
-    )
+    return not (is_of_runtime(frame) or frame.kind in (CUT, "vm", "fast") or is_of_library(frame))
 
 
 # Kinds of frames, as far as the policy distinguishes them. CONSTRUCTS: a function of an allocator that calls constructors
@@ -281,6 +297,14 @@ class ShownStacks:
     def is_inlined(self, frame: int) -> bool:
         """Is it a frame of a function that a compiler inlined in the function of the next frame?"""
         return frame in self._inlined
+
+    def is_programs(self, frame: int) -> bool:
+        """Is it a frame of the program's own code, which can stand for what a library does for it? Not if its function
+        starts the program or only allocates; main is one if its line is known."""
+        found, kind = self.trace.frame(frame), self._category(frame)
+        if found is None or kind not in (PLAIN, START) or (kind == START and not found.file):
+            return False
+        return bool(found.function or found.file) and is_own(found)
 
     def places(self, ids: Sequence[int]) -> list[tuple[int, ...]]:
         """The frames of a stack by place in the machine code: a function with those that were inlined in it, innermost
