@@ -74,6 +74,13 @@ static bool is_call(uint64_t ip, uint64_t back, frame_pointer_read *read, void *
     return ends_with_indirect_call(call);
 }
 
+bool frame_pointer_after_call(uint64_t address, frame_pointer_read *read, void *context)
+{
+    uint8_t call[CALL_BYTES];
+    return read(context, address - CALL_BYTES, call, sizeof call) &&
+           (call[CALL_BYTES - 5] == 0xe8 || ends_with_indirect_call(call));
+}
+
 bool frame_pointer_step(struct frame_pointer *at, frame_pointer_read *read, void *context)
 {
     uint64_t saved[2]; /* the caller's rbp, and the return address */

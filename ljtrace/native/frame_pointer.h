@@ -23,6 +23,8 @@ struct frame_pointer {
 /* Copy n bytes, at most 16, from an address. False: they cannot be read. */
 typedef bool frame_pointer_read(void *context, uint64_t address, void *to, size_t n);
 
+/* Is there a call right before this address, so that it can be a return address? */
+bool frame_pointer_after_call(uint64_t address, frame_pointer_read *read, void *context);
 /* Step from *at to its caller. False: there is no plausible one, and *at is unchanged. */
 bool frame_pointer_step(struct frame_pointer *at, frame_pointer_read *read, void *context);
 

@@ -312,11 +312,20 @@ static bool read_for_step(void *context, uint64_t address, void *to, size_t n)
     return true;
 }
 
+/* Is a return address the beginning of a function? It was not left by a call, but put there for a coroutine, which begins
+ * with its caller. */
+static bool is_put_there(uint64_t ip)
+{
+    struct eh_rules rules;
+    struct eh_sections s;
+    return frame_full_rules(ip + 1, &rules, &s) && !frame_pointer_after_call(ip + 1, read_for_step, NULL);
+}
+
 /* Step from a frame whose code has no rules. */
 static __attribute__((noinline)) enum step step_without_rules(struct walk *w, struct native_registers *at)
 {
     struct frame_pointer caller = {at->ip, at->sp, at->bp};
-    if (code_object_is_linker(at->ip))
+    if (code_object_is_linker(at->ip) || is_put_there(at->ip))
         return STEP_ENDED;
     if (!w->plausible || !frame_pointer_step(&caller, read_for_step, NULL))
         return lose(w);

@@ -38,12 +38,11 @@ def stacks(trace: Path) -> dict[int, list[str]]:
 
 @pytest.mark.parametrize("which", RECORDERS)
 def test_a_frame_pointer_is_followed_where_it_is_one(which: str, tmp_path: Path) -> None:
-    trace = recorded(which, tmp_path, compiled(tmp_path))
-    assert stacks(trace) == {
-        11: ["framed", "from_framed", "main"],
-        22: ["bare", LOST],
-        33: ["astray", LOST],
-    }
+    found = stacks(recorded(which, tmp_path, compiled(tmp_path)))
+    assert found[11] == ["framed", "from_framed", "main"]
+    assert found[22] == ["bare", LOST] and found[33] == ["astray", LOST]
+    assert found[44][0] == "in_coroutine" and LOST not in found[44], "a coroutine's first function has no caller"
+    assert found[55][0] == "in_handler" and found[55][-3:] == ["raise", "on_other_stacks", "main"]
 
 
 @pytest.mark.parametrize("which", RECORDERS)

@@ -3,9 +3,12 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * The functions in assembly have no entries in .eh_frame. `framed` keeps the address of its frame in rbp, so its caller can be
- * found; `bare` does not. `astray` has in rbp the address of a frame that is not its own.
+ * found; `bare` does not. `astray` has in rbp the address of a frame that is not its own. A coroutine and a signal's handler
+ * have stacks of their own.
  */
+#include <signal.h>
 #include <stdlib.h>
+#include <ucontext.h>
 
 void *framed(size_t size);
 void *bare(size_t size);
@@ -45,8 +48,41 @@ static __attribute__((noinline, optimize("no-omit-frame-pointer"))) void *from_a
     return block;
 }
 
+static ucontext_t s_main, s_coroutine;
+
+static __attribute__((noinline)) void in_coroutine(void)
+{
+    volatile char *block = malloc(44);
+    block[0] = 1;
+    free((void *)block);
+}
+
+static void in_handler(int signal)
+{
+    volatile char *block = malloc(55);
+    block[0] = (char)signal;
+    free((void *)block);
+}
+
+static __attribute__((noinline)) void on_other_stacks(char *first, char *second, size_t size)
+{
+    const stack_t alternate = {.ss_sp = second, .ss_size = size};
+    const struct sigaction action = {.sa_handler = in_handler, .sa_flags = SA_ONSTACK};
+    getcontext(&s_coroutine);
+    s_coroutine.uc_stack.ss_sp = first;
+    s_coroutine.uc_stack.ss_size = size;
+    s_coroutine.uc_link = &s_main;
+    makecontext(&s_coroutine, in_coroutine, 0);
+    swapcontext(&s_main, &s_coroutine);
+    sigaltstack(&alternate, NULL);
+    sigaction(SIGUSR1, &action, NULL);
+    raise(SIGUSR1);
+}
+
 int main(void)
 {
+    static char stacks[2][65536];
+    on_other_stacks(stacks[0], stacks[1], sizeof stacks[0]);
     for (int i = 0; i < 10; i++) {
         free(from_framed(11));
         free(from_bare(22));

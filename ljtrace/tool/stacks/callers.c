@@ -16,16 +16,16 @@
 
 enum { RED_ZONE = 128 };
 
-/* The rules of the frame's code, as its object has them. */
-static Bool find_rules(const struct lt_frame *f, struct eh_rules *rules)
+/* The rules of code, as its object has them. */
+static Bool find_rules(Addr ip, struct eh_rules *rules)
 {
     struct lt_mapped_object object;
     struct eh_sections sections;
-    if (!lt_mapped_object_of(f->ip, &object))
+    if (!lt_mapped_object_of(ip, &object))
         return False;
     const struct eh_image image = {(const uint8_t *)object.begin, (const uint8_t *)object.end, object.bias};
     const uint8_t *header = eh_header_of(&image);
-    return header && eh_sections_at(&image, header, &sections) && eh_frame_rules(&sections, f->ip, rules);
+    return header && eh_sections_at(&image, header, &sections) && eh_frame_rules(&sections, ip, rules);
 }
 
 static Bool read_word(Addr at, Addr end, Addr *to)
@@ -69,10 +69,18 @@ static Bool is_linkers(Addr ip)
     return name && VG_(strncmp)(name, "ld-linux", 8) == 0;
 }
 
+/* Is a return address the beginning of a function? It was not left by a call, but put there for a coroutine, which begins
+ * with its caller. */
+static Bool is_put_there(Addr ip)
+{
+    struct eh_rules rules;
+    return find_rules(ip + 1, &rules) && !frame_pointer_after_call(ip + 1, read_for_step, NULL);
+}
+
 static enum lt_step step_by_frame_pointer(struct lt_frame *f, Addr end)
 {
     struct frame_pointer caller = {f->ip, f->sp, f->bp};
-    if (is_linkers(f->ip))
+    if (is_linkers(f->ip) || is_put_there(f->ip))
         return LT_STEP_OUTERMOST;
     if (f->bp + 2 * sizeof(Addr) > end || !frame_pointer_step(&caller, read_for_step, NULL))
         return LT_STEP_LOST;
@@ -80,17 +88,17 @@ static enum lt_step step_by_frame_pointer(struct lt_frame *f, Addr end)
     return LT_STEP_PLAUSIBLE;
 }
 
-enum lt_step lt_step_to_caller(struct lt_frame *f, Addr end)
+enum lt_step lt_step_to_caller(struct lt_frame *f, const struct lt_stack_memory *memory)
 {
     struct eh_rules rules;
     struct core_registers r = {f->ip, f->sp, f->bp};
-    if (VG_(use_CF_info)(&r, f->sp - RED_ZONE, end - sizeof(Addr))) {
+    if (VG_(use_CF_info)(&r, f->sp - RED_ZONE, memory->to - sizeof(Addr))) {
         if (r.ip <= 1)
             return LT_STEP_OUTERMOST;
-        if (r.sp <= f->sp)
+        if (r.sp <= f->sp && r.sp >= memory->from)
             return LT_STEP_LOST;
         *f = (struct lt_frame){r.ip - 1, r.sp, r.bp};
         return LT_STEP_KNOWN;
     }
-    return find_rules(f, &rules) ? follow(&rules, f, end) : step_by_frame_pointer(f, end);
+    return find_rules(f->ip, &rules) ? follow(&rules, f, memory->to) : step_by_frame_pointer(f, memory->to);
 }

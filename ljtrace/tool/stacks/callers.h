@@ -16,6 +16,11 @@ struct lt_frame {
     Addr ip, sp, bp;
 };
 
+/* Memory that contains a stack, all of it readable. */
+struct lt_stack_memory {
+    Addr from, to;
+};
+
 enum lt_step {
     LT_STEP_KNOWN,     /* by call frame information */
     LT_STEP_PLAUSIBLE, /* by the frame pointer */
@@ -23,7 +28,8 @@ enum lt_step {
     LT_STEP_LOST       /* there is one, which cannot be found */
 };
 
-/* Step from *frame to its caller, if there is one. The stack is readable up to `end`. */
-enum lt_step lt_step_to_caller(struct lt_frame *frame, Addr end);
+/* Step from *frame to its caller, if there is one. memory: that of the frame. From a handler of a signal that has a stack of
+ * its own, the step leads to another one. */
+enum lt_step lt_step_to_caller(struct lt_frame *frame, const struct lt_stack_memory *memory);
 
 #endif

@@ -271,17 +271,19 @@ static Addr bp_of(ThreadId tid)
     return bp;
 }
 
-/* The end of the memory of a stack: of the thread's or, if that is another one, such as a coroutine's, of the mapping that
- * contains it. */
-static Addr end_of_stack(const struct bounds *b, Addr sp)
+/* The memory of a stack: the thread's or, if that is another one, such as a coroutine's, the mapping that contains it. */
+static struct lt_stack_memory memory_of(const struct bounds *b, Addr sp)
 {
     const NSegment *segment = on_stack(b, sp, sp) ? NULL : VG_(am_find_nsegment)(sp);
-    return segment && segment->hasR ? segment->end + 1 : b->to + 1;
+    if (segment && segment->hasR)
+        return (struct lt_stack_memory){segment->start, segment->end + 1};
+    return (struct lt_stack_memory){sp, sp <= b->to ? b->to + 1 : sp};
 }
 
 /* Walk the stack from a frame on. */
-static void walk(struct lt_frame frame, Addr end, struct found *f, UInt limit)
+static void walk(struct lt_frame frame, const struct bounds *b, struct found *f, UInt limit)
 {
+    struct lt_stack_memory memory = memory_of(b, frame.sp);
     enum lt_step step = LT_STEP_KNOWN;
     Bool certain = True;
     f->depth = f->certain = 0;
@@ -294,7 +296,9 @@ static void walk(struct lt_frame frame, Addr end, struct found *f, UInt limit)
         f->sps[f->depth++] = frame.sp;
         certain &= step == LT_STEP_KNOWN;
         f->certain += certain;
-        step = lt_step_to_caller(&frame, end);
+        step = lt_step_to_caller(&frame, &memory);
+        if (frame.sp < memory.from || frame.sp >= memory.to)
+            memory = memory_of(b, frame.sp);
     }
     f->lost = step == LT_STEP_LOST;
 }
@@ -307,7 +311,7 @@ static void take(ThreadId tid, const struct lt_frame *s, struct found *f, UInt l
     struct entry *set = set_of(&b, s, h);
     const struct entry *m = recall(set, &b, s->ip, s->sp, limit);
     if (!m) {
-        walk(*s, end_of_stack(&b, s->sp), f, limit);
+        walk(*s, &b, f, limit);
         keep_hint(h, f, s->sp);
         remember(&set_of(&b, s, h)[s_victim++ % CACHE_WAYS], &b, f, s->sp, limit);
         return;
