@@ -71,7 +71,8 @@ static struct debuginfo_object *open_file(struct feed *f, const struct mapped_fi
         module->build_id_size = (uint8_t)build_id_of(fd, module->build_id);
     struct debuginfo_object *file = debuginfo_add(f->debuginfo, name, fd);
     if (file && fd < 0)
-        debuginfo_lacks(file, another ? "it was replaced by another file" : "the file was removed");
+        debuginfo_lacks(file, another ? "its path leads to another file now; steve symbolize can take a copy"
+                                      : "the file was removed; steve symbolize can take a copy");
     if (fd < 0 && !module->build_id_size) /* nobody shall take it for the file that has this path now */
         snprintf(name + strlen(name), room - strlen(name), " (deleted)");
     return file;

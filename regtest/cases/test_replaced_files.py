@@ -3,15 +3,18 @@
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import json
+import os
 import re
 import shutil
 import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support import good, recorder, started, steve, wait_for
+from support import good, recorder, run, started, steve, wait_for
 
 SOURCE = Path(__file__).parent.parent / "native/replaced.c"
 RECORDERS = ("valgrind", "native")
@@ -112,17 +115,16 @@ def test_two_libraries_of_one_name(which: str, files: Path, tmp_path: Path) -> N
     assert {row["site"].split(" (")[0] for row in rows} == {"of_library", "of_another"}
 
 
-def attached(files: Path, folder: Path, kind: str, take_away: Any, *prefix: object) -> tuple[Path, str]:
-    """Attach to a program whose file was taken away, and have it make blocks. Returns the trace and the messages."""
-    program, trace = Path(shutil.copy(files / kind, folder / "program")), folder / "t.ljt"
-    with started([program, "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+def attached(command: Sequence[object], trace: Path, take_away: Any, *prefix: object) -> str:
+    """Attach to a program of which a file was taken away, and have it make blocks. Returns the messages."""
+    with started([*prefix, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin and process.stdout
         process.stdin.write(b".")
         process.stdin.flush()
         process.stdout.read(1)
-        take_away(program)
-        command = [*prefix, "ljtrace", "attach", f"--out={trace}", process.pid]
-        with started(command, stderr=subprocess.PIPE) as attaching:
+        take_away()
+        words = [*prefix, "ljtrace", "attach", f"--out={trace}", process.pid]
+        with started(words, stderr=subprocess.PIPE) as attaching:
             wait_for(lambda: b"libljtrace-native" in Path(f"/proc/{process.pid}/maps").read_bytes(), "it is loaded")
             for _ in range(20):
                 process.stdin.write(b".")
@@ -133,7 +135,7 @@ def attached(files: Path, folder: Path, kind: str, take_away: Any, *prefix: obje
             said = attaching.stderr.read().decode()
             attaching.wait()
         assert process.wait() == 0
-    return trace, said
+    return said
 
 
 def replace(program: Path) -> None:
@@ -144,7 +146,38 @@ def replace(program: Path) -> None:
 @pytest.mark.parametrize("kind", ["program", "bare-program"])
 @pytest.mark.parametrize("take_away", [Path.unlink, replace], ids=["removed", "replaced"])
 def test_attach(take_away: Any, kind: str, files: Path, tmp_path: Path) -> None:
-    trace, _ = attached(files, tmp_path, kind, take_away)
+    program, trace = Path(shutil.copy(files / kind, tmp_path / "program")), tmp_path / "t.ljt"
+    attached([program, "wait"], trace, lambda: take_away(program))
     assert sites(trace)[55].startswith(IN_PROGRAM)
     known = modules(trace)[str(tmp_path / "program")]
     assert known["build_id"] == (build_id(files / kind) if kind == "program" else "")
+
+
+@pytest.fixture(name="open_folder")
+def made_open_folder() -> Iterator[Path]:
+    """A folder that all users may use, also within that of the tests."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        Path(name).chmod(0o777)
+        yield Path(name)
+
+
+@pytest.mark.parametrize("name", ["library", "bare"])
+def test_without_privileges(name: str, files: Path, open_folder: Path) -> None:
+    """Then there is no way to a library that was removed before the recorder came. It is said, and the build id is that
+    in memory, by which a copy is found later. Without one, no file is taken for it."""
+    words = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all", "--inh-caps=-all"]
+    if os.geteuid() != 0 or run([*words, "true"]).status != 0:
+        pytest.skip("cannot become a user without privileges")
+    program, library = (Path(shutil.copy(files / file, open_folder)) for file in ("program", f"{name}.so"))
+    trace, copies = open_folder / "t.ljt", open_folder / "copies"
+    said = attached([program, "serve", library], trace, library.unlink, *words)
+    assert f"{library} (the file was removed" in said
+    site = sites(trace)[77]
+    address = rf"0x[0-9a-f]+ \({name}\.so( \(deleted\))?\)"
+    assert re.fullmatch(f"{address} < {address}", site), "no name of another file"
+    copies.mkdir()
+    shutil.copy(files / f"{name}.so", copies)
+    shutil.copy(files / "another.so", library)
+    good(["steve", "symbolize", "--debug-dir", copies, "-o", open_folder / "named.ljt", trace])
+    named = sites(open_folder / "named.ljt")[77]
+    assert named == (of_library("of_library") if name == "library" else site)

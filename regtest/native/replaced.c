@@ -4,6 +4,7 @@
  *     replaced remove                the program's file is removed
  *     replaced rename FILE           another file takes the place of the program's
  *     replaced wait                  after a byte of standard input a block is made, until that ends
+ *     replaced serve FILE            a library is loaded, and makes these blocks
  *     replaced library FILE [GONE]   a library is loaded and makes a block; with GONE it is removed before that
  *     replaced elsewhere FILE        the same by a relative path; then the folder changes
  *     replaced unnamed FILE          the same from memory
@@ -82,8 +83,12 @@ int main(int n, char **a)
         unlink(a[0]);
     else if (strcmp(mode, "rename") == 0)
         rename(a[2], a[0]);
-    while (strcmp(mode, "wait") == 0 && read(STDIN_FILENO, &byte, 1) == 1) {
-        free(allocate());
+    void *served = strcmp(mode, "serve") == 0 ? load(a[2]) : NULL;
+    while ((served || strcmp(mode, "wait") == 0) && read(STDIN_FILENO, &byte, 1) == 1) {
+        if (served)
+            make_in(served);
+        else
+            free(allocate());
         if (write(STDOUT_FILENO, &byte, 1) != 1)
             return 4;
     }
