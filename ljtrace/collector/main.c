@@ -696,6 +696,16 @@ static int run(struct collector *c)
     return serve(c) ? 0 : 1;
 }
 
+/* Each object file of the program stays open. */
+static void allow_many_files(void)
+{
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0)
+        return;
+    files.rlim_cur = files.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &files);
+}
+
 /* The arguments of the collector. */
 struct arguments {
     const char *ring, *socket, *level, *out, *pid, *text, *max_size, *freed, *beside, *keep, *native;
@@ -760,6 +770,7 @@ int main(int argc, char **argv)
         return 2;
     }
     close_all_but(&c, ring);
+    allow_many_files();
     while (open("/dev/null", O_RDWR) >= 0 && fcntl(STDERR_FILENO, F_GETFD) < 0)
         ; /* descriptors opened from here on are not 0, 1 or 2 */
     fcntl(c.channel.socket, F_SETFD, FD_CLOEXEC);

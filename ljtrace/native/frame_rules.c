@@ -7,8 +7,11 @@
  * give the address, and the entry is not used.
  */
 #include "ljtrace/native/frame_rules.h"
+#include "ljtrace/native/frame_pointer.h"
+#include "ljtrace/native/kernel.h"
 #include "ljtrace/protocol/table.h"
 #include <stdatomic.h>
+#include <string.h>
 
 enum { SETS = 1 << 15, WAYS = 2, CFA_BITS = 24, BP_BITS = 12, OP_DEREF = 0x06, OP_BREG_RBP = 0x70 + EH_RBP };
 
@@ -89,6 +92,25 @@ static void keep(uint64_t ip, frame_rule rule)
     atomic_store_explicit(&set[0].check, ip ^ rule, memory_order_relaxed);
 }
 
+bool frame_read(void *context, uint64_t address, void *to, size_t n)
+{
+    (void)context;
+    if (!kernel_can_read(address) || !kernel_can_read(address + n - 1))
+        return false;
+    memcpy(to, (const void *)(uintptr_t)address, n);
+    return true;
+}
+
+/* Is a frame whose code has no rules the outermost? So are the dynamic linker's first instructions, which start the program.
+ * And so is the function to which a coroutine's first function returns: no call has left this return address, it was put
+ * there. */
+static bool is_outermost(const struct eh_sections *s, uint64_t ip)
+{
+    struct eh_rules rules;
+    return code_object_is_linker(ip) ||
+           (eh_frame_rules(s, ip + 1, &rules) && !frame_pointer_after_call(ip + 1, frame_read, NULL));
+}
+
 frame_rule frame_new_rule(uint64_t ip)
 {
     struct eh_sections sections;
@@ -99,6 +121,8 @@ frame_rule frame_new_rule(uint64_t ip)
         return FRAME_UNKNOWN;
     if (eh_frame_rules(&sections, ip, &rules))
         rule = pack(&rules, &sections);
+    else if (is_outermost(&sections, ip))
+        rule = FRAME_OUTERMOST;
     if (number == CODE_NO_NUMBER)
         return rule | (uint64_t)(CODE_NUMBERS - 1) << 41; /* no object has this number */
     rule |= (uint64_t)number << 41;

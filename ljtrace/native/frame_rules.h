@@ -12,6 +12,7 @@
 #define LJTRACE_NATIVE_FRAME_RULES_H
 
 #include "ljtrace/native/code_objects.h"
+#include <stddef.h>
 
 /* A packed rule. From the lowest bit: kind (3 bits), where the caller's rbp is (2), the offset of that in words (12),
  * the offset of the CFA in bytes (24), the number of the object (23). Unless the kind is another, the return address
@@ -55,6 +56,8 @@ static inline uint32_t frame_object(frame_rule rule)
     return (uint32_t)(rule >> 41);
 }
 
+/* Copy bytes from memory that may not be readable: a frame_pointer_read (frame_pointer.h). */
+bool frame_read(void *context, uint64_t address, void *to, size_t n);
 /* Begin a walk: forget what is no longer valid. */
 void frame_rules_check(void);
 /* The rule for the instruction at `ip`: one that was kept, which holds if its object is still loaded. */

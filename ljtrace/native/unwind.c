@@ -14,7 +14,6 @@
 #include "ljtrace/native/eh_expression.h"
 #include "ljtrace/native/frame_pointer.h"
 #include "ljtrace/native/frame_rules.h"
-#include "ljtrace/native/kernel.h"
 #include "ljtrace/native/last_stack.h"
 #include "ljtrace/native/stack_memory.h"
 #include <stdbool.h>
@@ -302,32 +301,11 @@ static inline __attribute__((always_inline)) enum step step(struct walk *w, stru
     return STEP_DONE;
 }
 
-/* Read for frame_pointer_step: words of the stack, and code, which may be none. */
-static bool read_for_step(void *context, uint64_t address, void *to, size_t n)
-{
-    (void)context;
-    if (!kernel_can_read(address) || !kernel_can_read(address + n - 1))
-        return false;
-    memcpy(to, (const void *)(uintptr_t)address, n);
-    return true;
-}
-
-/* Is a return address the beginning of a function? It was not left by a call, but put there for a coroutine, which begins
- * with its caller. */
-static bool is_put_there(uint64_t ip)
-{
-    struct eh_rules rules;
-    struct eh_sections s;
-    return frame_full_rules(ip + 1, &rules, &s) && !frame_pointer_after_call(ip + 1, read_for_step, NULL);
-}
-
 /* Step from a frame whose code has no rules. */
 static __attribute__((noinline)) enum step step_without_rules(struct walk *w, struct native_registers *at)
 {
     struct frame_pointer caller = {at->ip, at->sp, at->bp};
-    if (code_object_is_linker(at->ip) || is_put_there(at->ip))
-        return STEP_ENDED;
-    if (!w->plausible || !frame_pointer_step(&caller, read_for_step, NULL))
+    if (!w->plausible || !frame_pointer_step(&caller, frame_read, NULL))
         return lose(w);
     *at = (struct native_registers){caller.ip, caller.sp, caller.bp};
     return STEP_DONE;

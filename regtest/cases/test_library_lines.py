@@ -1,4 +1,4 @@
-"""test_library_lines - what the libraries of C++ and Rust allocate counts at lines of the program, unless asked otherwise.
+"""test_library_lines - what libraries of C++ and Rust allocate counts at lines of the program.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

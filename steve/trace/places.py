@@ -1,9 +1,10 @@
 """The places in the program where something happens: lines and sites of stacks and of access sites.
 
 The line of a stack is that of its innermost Lua function. If it has none, it is that of the innermost shown frame
-(steve.trace.policy) that has a name. If that is a function of the library of C++ or Rust, it is the innermost frame of the
-program, if there is one, since code of these libraries allocates for the program; not with --keep-alloc-fns. The line of an access is that of its instruction. An allocation
-site is the whole stack as it is shown. Each name is looked up once.
+(steve.trace.policy) that has a name. If that is a function of the library of C++ or Rust, it is that of the innermost
+frame of the program, if there is one, since code of these libraries allocates for the program; not with --keep-alloc-fns.
+The line of an access is that of its instruction. An allocation site is the whole stack as it is shown. Each name is
+looked up once.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
