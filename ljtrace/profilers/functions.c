@@ -4,6 +4,9 @@
  *
  * The table of all symbols is used if the file has one, else that of the dynamic linker. The list of objects is the one
  * that debuggers read. Another thread may change it meanwhile, so memory that it points to is read only if it is mapped.
+ *
+ * The path of a library may lead to another file by now. A file is read only if it begins as the object in memory does;
+ * otherwise all of the object has one name, that of the object.
  */
 #define _GNU_SOURCE
 #include "ljtrace/profilers/functions.h"
@@ -33,7 +36,7 @@ struct list {
     void *argument;
 };
 
-enum { MOST_OBJECTS = 1024 };
+enum { MOST_OBJECTS = 1024, COMPARED_BYTES = 4096 };
 
 /* The objects that were reported. */
 struct known {
@@ -123,6 +126,31 @@ static void read_table(const struct file *f, const Elf64_Shdr *table, const Elf6
     munmap(sorted, table->sh_size + 1);
 }
 
+/* The part of the file that is mapped first and never changed. NULL: there is none. */
+static const Elf64_Phdr *first_segment(const struct file *f)
+{
+    const Elf64_Ehdr *e = part(f, 0, sizeof *e);
+    const Elf64_Phdr *all = e ? part(f, e->e_phoff, (uint64_t)e->e_phnum * sizeof *all) : NULL;
+    for (unsigned i = 0; all && e->e_phentsize == sizeof *all && i < e->e_phnum; i++)
+        if (all[i].p_type == PT_LOAD && all[i].p_offset == 0 && !(all[i].p_flags & PF_W))
+            return &all[i];
+    return NULL;
+}
+
+/* Is it the file that is mapped with this bias? */
+static bool is_mapped(const struct file *f, uint64_t bias)
+{
+    const Elf64_Phdr *first = first_segment(f);
+    const uint64_t n = first && first->p_filesz < COMPARED_BYTES ? first->p_filesz : COMPARED_BYTES;
+    uint64_t word;
+    for (uint64_t at = 0; first && at + sizeof word <= n && at + sizeof word <= f->size; at += sizeof word) {
+        memcpy(&word, f->bytes + at, sizeof word);
+        if (machine_number(bias + first->p_vaddr + at, sizeof word) != word)
+            return false;
+    }
+    return first != NULL;
+}
+
 static void read_file(const struct file *f, uint64_t bias, const char *gap, const struct list *to)
 {
     const Elf64_Ehdr *e = part(f, 0, sizeof *e);
@@ -152,23 +180,24 @@ static void read_object(const char *path, uint64_t bias, const struct list *to)
     char name[PATH_MAX] = "", gap[NAME_MAX + 3] = "[";
     struct stat about;
     const int fd = open(*path ? path : "/proc/self/exe", O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return;
     if (!*path && readlink("/proc/self/exe", name, sizeof name - 1) < 0)
         name[0] = 0;
     const char *shown = *path ? path : name, *slash = strrchr(shown, '/');
     copy_text(gap + 1, sizeof gap - 2, (uint64_t)(uintptr_t)(slash ? slash + 1 : shown));
     strcat(gap, "]");
     struct file f = {MAP_FAILED, 0};
-    if (fstat(fd, &about) == 0 && about.st_size > 0) {
+    if (fd >= 0 && fstat(fd, &about) == 0 && about.st_size > 0) {
         f.size = (size_t)about.st_size;
         f.bytes = mmap(NULL, f.size, PROT_READ, MAP_PRIVATE, fd, 0);
     }
-    close(fd);
-    if (f.bytes == MAP_FAILED)
-        return;
-    read_file(&f, bias, gap, to);
-    munmap((void *)(uintptr_t)f.bytes, f.size);
+    if (fd >= 0)
+        close(fd);
+    if (f.bytes != MAP_FAILED && is_mapped(&f, bias))
+        read_file(&f, bias, gap, to);
+    else if (bias)
+        to->found(gap, bias, to->argument);
+    if (f.bytes != MAP_FAILED)
+        munmap((void *)(uintptr_t)f.bytes, f.size);
 }
 
 /* Was the object reported? `guess`: its likely index. From now on it was. */

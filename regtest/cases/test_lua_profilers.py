@@ -419,6 +419,41 @@ def test_sysprof_stacks_of_c_and_lua(tmp_path: Path) -> None:
         assert names and max(i for i, f in enumerate(stack) if f.startswith("@")) > names[0]
 
 
+REPLACED = """\
+local ffi, library, other, path = require "ffi", arg[1], arg[2], arg[3]
+ffi.cdef "unsigned long work(unsigned long n)"
+local loaded = ffi.load(library)
+if other ~= "" then os.rename(other, library) end
+assert(misc.sysprof.start{mode = "C", interval = 1, path = path})
+while misc.sysprof.report().samples < 20 and os.clock() < 60 do loaded.work(1e6) end
+assert(misc.sysprof.stop())
+"""
+WORK = """\
+static __attribute__((noinline)) unsigned long NAME(unsigned long n)
+{
+    volatile unsigned long sum = 0;
+    while (n--)
+        sum += n;
+    return sum;
+}
+unsigned long work(unsigned long n) { return NAME(n) + 1; }
+"""
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_sysprof_of_a_library_that_was_replaced(replaced: bool, tmp_path: Path) -> None:
+    """There are no names of the functions of the file that is there now."""
+    (tmp_path / "work.c").write_text(WORK)
+    for name in ("mine", "other"):
+        good(["gcc", "-O1", "-shared", "-fPIC", f"-DNAME={name}", "-o", tmp_path / f"{name}.so", tmp_path / "work.c"])
+    given = [tmp_path / "mine.so", tmp_path / "other.so" if replaced else "", tmp_path / "s.bin"]
+    assert lua(tmp_path, REPLACED, *given, flags=["-joff"]).status == 0
+    rows = json.loads(steve("sysprof", tmp_path / "s.bin", "--json").text)
+    names = {name for row in rows for name in row["stack"]}
+    assert ("[mine.so]" if replaced else "mine") in names
+    assert not names & ({"other", "mine", "work"} if replaced else {"other", "[mine.so]"})
+
+
 # Use the CPU until there are samples. On a virtual machine that rarely runs, CPU time can pass without a timer's tick.
 SAMPLED = """\
 while misc.sysprof.report().samples < 20 and os.clock() < 60 do
