@@ -13,6 +13,7 @@ from steve.trace.policy import (
     ShownStacks,
     add_arguments,
     glob,
+    is_of_library,
     is_own,
     known_alloc_functions,
     of_arguments,
@@ -351,3 +352,27 @@ def test_a_place_with_and_without_a_line() -> None:
 )
 def test_own_code(name: str, own: bool) -> None:
     assert bool(is_own(host(name, "/bin/x"))) is own
+
+
+@pytest.mark.parametrize(
+    "file, function, expected",
+    [
+        ("/rustc/59807616e1fa2540724bfbac14d7976d7e4a3860/library/alloc/src/vec/mod.rs", "<a::B as a::C>::d", True),
+        ("/usr/src/rustc-1.63.0/library/std/src/io/mod.rs", "f", True),
+        ("/root/.cargo/registry/src/index.crates.io-6f17d22bba15001f/hashbrown-0.14.3/src/raw/mod.rs", "f", True),
+        ("/usr/include/c++/12/bits/stl_vector.h", "void f<int>(int)", True),
+        ("/usr/lib/llvm-14/bin/../include/c++/v1/vector", "f", True),
+        ("../../../../src/libstdc++-v3/src/c++11/string-inst.cc", "f", True),
+        # the file decides: an instance for the program's types, and the program's code for types of the library
+        ("/home/me/app/src/main.rs", "<alloc::vec::Vec<u8> as app::Shrink>::shrink", False),
+        ("/home/me/library/vector.cc", "std::vector<int>::push_back(int const&)", False),
+        ("/home/me/library/alloc.c", "make", False),
+        # without a file the name does
+        ("", "std::vector<int, std::allocator<int> >::reserve(unsigned long)", True),
+        ("", "std::vector<int>& find<int>(int)", False),
+        ("", "main", False),
+    ],
+)
+def test_functions_of_the_libraries(file: str, function: str, expected: bool) -> None:
+    frame: Any = SimpleNamespace(kind="host", function=function, object="/bin/x", file=file, line=7, ip=0)
+    assert is_of_library(frame) == expected
