@@ -10,7 +10,7 @@
  */
 #define _GNU_SOURCE
 #include "ljtrace/native/code_objects.h"
-#include "ljtrace/native/eh_sections.h"
+#include "ljtrace/frames/eh_sections.h"
 #include "ljtrace/native/kernel.h"
 #include "ljtrace/protocol/table.h"
 #include <dlfcn.h>

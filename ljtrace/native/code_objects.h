@@ -11,7 +11,7 @@
 #ifndef LJTRACE_NATIVE_CODE_OBJECTS_H
 #define LJTRACE_NATIVE_CODE_OBJECTS_H
 
-#include "ljtrace/native/eh_frame.h"
+#include "ljtrace/frames/eh_frame.h"
 
 /* Numbers of objects are below 2^23, so that they fit into packed rules. */
 enum { CODE_PERMANENT = 0, CODE_NUMBERS = 1 << 23, CODE_NO_NUMBER, CODE_NO_OBJECT };

@@ -8,7 +8,7 @@
 #ifndef LJTRACE_NATIVE_EH_EXPRESSION_H
 #define LJTRACE_NATIVE_EH_EXPRESSION_H
 
-#include "ljtrace/native/eh_frame.h"
+#include "ljtrace/frames/eh_frame.h"
 #include "ljtrace/native/stack_memory.h"
 
 /* Registers of a frame, and which of them are known. */

@@ -7,7 +7,7 @@
  * give the address, and the entry is not used.
  */
 #include "ljtrace/native/frame_rules.h"
-#include "ljtrace/native/frame_pointer.h"
+#include "ljtrace/frames/frame_pointer.h"
 #include "ljtrace/native/kernel.h"
 #include "ljtrace/protocol/table.h"
 #include <stdatomic.h>

@@ -12,7 +12,7 @@
  */
 #include "ljtrace/native/unwind.h"
 #include "ljtrace/native/eh_expression.h"
-#include "ljtrace/native/frame_pointer.h"
+#include "ljtrace/frames/frame_pointer.h"
 #include "ljtrace/native/frame_rules.h"
 #include "ljtrace/native/last_stack.h"
 #include "ljtrace/native/stack_memory.h"

@@ -54,10 +54,11 @@ TREES = [
 ]
 # programs and libraries that share nothing but a protocol and the public headers of the layers named
 APART = {
-    "ljtrace/tool": (),
+    "ljtrace/frames": (),
+    "ljtrace/tool": ("ljtrace/frames",),
     "ljtrace/calibrate": (),
     "ljtrace/preload": ("ljtrace/calibrate",),
-    "ljtrace/native": ("ljtrace/calibrate", "ljtrace/tool"),
+    "ljtrace/native": ("ljtrace/calibrate", "ljtrace/frames", "ljtrace/tool"),
     "ljtrace/symbols": (),
     "ljtrace/collector": ("ljtrace/symbols", "memtrace"),
     "drivers": ("memtrace",),

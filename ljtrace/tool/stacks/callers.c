@@ -2,12 +2,12 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Valgrind does not understand all call frame information. What it has none for is looked up in the object itself, by the
- * native recorder's reader. That also says which frames are outermost.
+ * Valgrind does not understand all call frame information. What it has none for is looked up in the object itself,
+ * which also says which frames are outermost.
  */
 #include "ljtrace/tool/stacks/callers.h"
-#include "ljtrace/native/eh_sections.h"
-#include "ljtrace/native/frame_pointer.h"
+#include "ljtrace/frames/eh_sections.h"
+#include "ljtrace/frames/frame_pointer.h"
 #include "ljtrace/tool/base/core.h"
 #include "ljtrace/tool/base/guest_memory.h"
 #include "ljtrace/tool/stacks/mapped_object.h"

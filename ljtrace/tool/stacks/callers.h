@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * Valgrind's own unwinder goes on where it has no call frame information: by rbp, whatever that contains, and by the word
- * at the stack pointer. Here each step is by call frame information or is checked (native/frame_pointer.h), and a stack
+ * at the stack pointer. Here each step is by call frame information or is checked (frames/frame_pointer.h), and a stack
  * that ends too early says so.
  */
 #ifndef LJTRACE_TOOL_STACKS_CALLERS_H

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "ljtrace/tool/stacks/mapped_object.h"
-#include "ljtrace/native/eh_sections.h"
+#include "ljtrace/frames/eh_sections.h"
 #include "ljtrace/tool/base/guest_memory.h"
 #include "pub_tool_aspacemgr.h"
 

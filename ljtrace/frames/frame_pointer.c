@@ -5,7 +5,7 @@
  * Instructions are those of the Intel manual: a direct call is E8 with four bytes; an indirect one FF /2, of two to seven
  * bytes. An entry of a PLT is a jump through memory, FF /4, after endbr64 and a prefix if there are any.
  */
-#include "ljtrace/native/frame_pointer.h"
+#include "ljtrace/frames/frame_pointer.h"
 
 enum { CALL_BYTES = 7, START_BYTES = 12, LARGEST_FRAME = 1 << 20, LARGEST_FUNCTION = 1 << 20 };
 

@@ -8,14 +8,15 @@
  *
  * Both recorders use it. It allocates nothing; all memory is read by the function that is given.
  */
-#ifndef LJTRACE_NATIVE_FRAME_POINTER_H
-#define LJTRACE_NATIVE_FRAME_POINTER_H
+#ifndef LJTRACE_FRAMES_FRAME_POINTER_H
+#define LJTRACE_FRAMES_FRAME_POINTER_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* The registers of a frame, as in unwind.h. */
+/* The registers of a frame. ip: the address of an instruction in it; of a frame that has called another, the return
+ * address - 1. */
 struct frame_pointer {
     uint64_t ip, sp, bp;
 };

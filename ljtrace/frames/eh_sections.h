@@ -2,12 +2,12 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Both recorders use it, and so eh_frame.h. It allocates nothing and calls nothing.
+ * It allocates nothing and calls no other code.
  */
-#ifndef LJTRACE_NATIVE_EH_SECTIONS_H
-#define LJTRACE_NATIVE_EH_SECTIONS_H
+#ifndef LJTRACE_FRAMES_EH_SECTIONS_H
+#define LJTRACE_FRAMES_EH_SECTIONS_H
 
-#include "ljtrace/native/eh_frame.h"
+#include "ljtrace/frames/eh_frame.h"
 
 /* An object in memory. Its first page is readable, and so is what it says to be loaded and readable. */
 struct eh_image {

@@ -2,7 +2,7 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include "ljtrace/native/eh_sections.h"
+#include "ljtrace/frames/eh_sections.h"
 #include <elf.h>
 #include <stddef.h>
 

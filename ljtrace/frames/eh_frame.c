@@ -8,7 +8,7 @@
  *
  * Start reading at eh_frame_rules.
  */
-#include "ljtrace/native/eh_frame.h"
+#include "ljtrace/frames/eh_frame.h"
 #include <stddef.h>
 #include <string.h>
 
