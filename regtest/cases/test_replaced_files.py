@@ -112,7 +112,8 @@ def test_two_libraries_of_one_name(which: str, files: Path, tmp_path: Path) -> N
     first, other = tmp_path / "library.so", tmp_path / "another.so"
     good([*under(which, trace), files / "program", "twice", first, other, f"{tmp_path}/./library.so"])
     rows = json.loads(steve("sites", "--json", "--by", "stack", "--where", "size == 77", trace).text)
-    assert {row["site"].split(" (")[0] for row in rows} == {"of_library", "of_another"}
+    functions = [row["site"].split(" (")[0] for row in rows]
+    assert {name for name in functions if name.startswith("of_")} == {"of_library", "of_another"}
 
 
 def attached(command: Sequence[object], trace: Path, take_away: Any, *prefix: object) -> str:
@@ -125,7 +126,8 @@ def attached(command: Sequence[object], trace: Path, take_away: Any, *prefix: ob
         take_away()
         words = [*prefix, "ljtrace", "attach", f"--out={trace}", process.pid]
         with started(words, stderr=subprocess.PIPE) as attaching:
-            wait_for(lambda: b"libljtrace-native" in Path(f"/proc/{process.pid}/maps").read_bytes(), "it is loaded")
+            maps = Path(f"/proc/{process.pid}/maps")
+            wait_for(lambda: b"libljtrace-native" in maps.read_bytes() or attaching.poll() is not None, "it is loaded")
             for _ in range(20):
                 process.stdin.write(b".")
                 process.stdin.flush()
