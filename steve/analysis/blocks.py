@@ -239,10 +239,10 @@ class Blocks:
             rounds = Rounds(path_of(self.args), pool, progress)
             return located(rounds, self.args.begin, self.args.end)
 
-    def sum_by(self, *keys: str, chosen: "Optional[Selection]" = None) -> List[Any]:
+    def sum_by(self, *keys: str, chosen: "Optional[Selection]" = None, columns: Sequence[str] = ()) -> List[Any]:
         """The sums of the chosen lives by each key (see steve.kernels._lives.Groups), one table for each. chosen: as
-        for fold()."""
-        return self.fold(partial(Sums, *keys), chosen).rows(self.totals["peak"])
+        for fold(); columns: of the first table, as for Sums.rows()."""
+        return self.fold(partial(Sums, *keys), chosen).rows(self.totals["peak"], columns)
 
     def sum_with_accesses(self, *keys: str) -> List[Any]:
         """The same. lives.thread_accesses() and, by line, line_work() then count only accesses to the chosen blocks."""

@@ -5,7 +5,8 @@ is sent to other processes, so it must be a class or function of a module, or a 
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
-from typing import TYPE_CHECKING, Any, Callable, List, NamedTuple, Optional, Protocol, Tuple, Union
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any, Callable, List, NamedTuple, Optional, Protocol, Sequence, Tuple, Union
 
 if TYPE_CHECKING:
     import numpy as np
@@ -90,9 +91,12 @@ class Sums:
         for (groups, _), sums in zip(self._sums, result):
             groups.add_shard(sums, peak)
 
-    def rows(self, peak: int) -> List[Table]:
-        """A table of sums for each key; peak: number of the last peak of the heap."""
-        return [Table(*groups.table(peak)) for groups, _ in self._sums]
+    def rows(self, peak: int, *columns: Sequence[str]) -> List[Table]:
+        """A table of sums for each key; the fold is then empty. peak: number of the last peak of the heap. columns: those of
+        each table; none: all, but variances only if the trace is a sample of the blocks."""
+        return [
+            Table(*groups.drain(peak, some)) for (groups, _), some in zip_longest(self._sums, columns, fillvalue=())
+        ]
 
 
 class Together:

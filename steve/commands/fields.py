@@ -5,20 +5,21 @@ SPDX-License-Identifier: GPL-2.0-or-later
 from __future__ import annotations
 
 import argparse
+import heapq
+from collections.abc import Iterator
 from functools import partial
-from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from steve.analysis import blocks
 from steve.terminal import listing
 from steve.terminal.listing import Column, count
-from steve.trace import policy
+from steve.trace import policy, rollups
 from steve.trace.stacks import SITE
 
 if TYPE_CHECKING:
     import numpy as np
     from steve.analysis.folds import Table
-    from steve.terminal.tables import StackText
+    from steve.trace.rollups import Rollup
 
 NAME = "fields"
 HELP = "show which bytes of a site's blocks are read and written"
@@ -88,19 +89,20 @@ def rows_of(site: str, largest: int, found: tuple) -> list[dict]:
     ]
 
 
-def grouped(stacks: Table, site_name: Callable[[int], StackText], most: int) -> tuple:
+def grouped(stacks: Table, rollup: Rollup, most: int) -> tuple:
     """Select the `most` sites with most bytes: (their names, the size of the largest block of each, an array that maps
     stack ids to indices of the first list, 2**32 - 1 for other sites)."""
     import numpy as np
 
-    sums = blocks.merged(stacks, site_name)
-    sites = sorted(sums, key=lambda site: (-sums[site]["bytes"], str(site)))[:most]
-    number: dict[object, int] = {site: i for i, site in enumerate(sites)}
-    numbers = stacks.numbers.tolist()
-    group_of = np.full(numbers[-1] + 1 if numbers else 0, 2**32 - 1, "u4")
-    for stack in numbers:
-        group_of[stack] = number.get(site_name(stack), 2**32 - 1)
-    return sites, [sums[site]["most"] for site in sites], group_of
+    numbers, rows = rollup.merged(rollups.Sums(*stacks), ("bytes", "most"))
+    size = rows["bytes"].astype("i8")
+    places = heapq.nsmallest(most, range(len(size)), key=lambda i: (-size[i], rollup.text(int(numbers[i]))))
+    group_of_site = np.full(int(numbers.max(initial=0)) + 1, 2**32 - 1, "u4")
+    group_of_site[numbers[places]] = np.arange(len(places))
+    ids = stacks.numbers
+    group_of = np.full(int(ids[-1]) + 1 if len(ids) else 0, 2**32 - 1, "u4")
+    group_of[ids] = group_of_site[rollup.numbers(ids)]
+    return [rollup.text(int(numbers[i])) for i in places], rows["most"][places].tolist(), group_of
 
 
 def run(args: argparse.Namespace) -> int:
@@ -110,8 +112,9 @@ def run(args: argparse.Namespace) -> int:
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args, again=True)
     selection = None if chosen.test is None else Selection()
-    (stacks,) = chosen.sum_by("stack", chosen=selection)
-    sites, largest, group_of = grouped(stacks, chosen.places.listed_sites(args), args.sites)
+    (stacks,) = chosen.sum_by("stack", chosen=selection, columns=("bytes", "most"))
+    rollup = rollups.Rollup("stack", chosen.places, policy.short_in_table(args))
+    sites, largest, group_of = grouped(stacks, rollup, args.sites)
     maps = chosen.over_events(partial(_accesses.Fields, group_of, largest), selection)
     rows = [row for site, most, found in zip(sites, largest, maps) for row in rows_of(site, most, found)]
     listing.write(args, chosen.title("fields", counts_accesses=True), rows, chosen.columns(COLUMNS, OF_ACCESSES))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from steve.analysis import blocks
 from steve.system import messages, samples
 from steve.terminal import listing
-from steve.analysis.folds import Sums, Table, columns
+from steve.analysis.folds import Sums
 from steve.terminal.listing import Column
 from steve.trace import policy, rollups
 from steve.analysis.lost import Reached
@@ -289,19 +289,20 @@ def shown(reach: Reachability, by: str) -> tuple[Column, ...]:
     return listing.without(rollups.headed(COLUMNS, by), hidden)
 
 
+# the sums that the rows need: of what is alive at the end, and of all blocks
+OF_LIVE = ("live_bytes", "live_blocks", "lifetimes", "blocks", "variance_live_bytes", "variance_live_blocks")
+OF_MADE = ("blocks", "variance_blocks")
+
+
 def run(args: argparse.Namespace) -> int:
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args, again=True)
     by_inherited = args.where is not None and "inherited" in fields_of(args.where)
     found = chosen.fold(partial(Leaks, is_live if by_inherited else is_leak, rollups.key_of(args.by)))
     rollup = rollups.of_arguments(args, chosen.places)
-    alive, everything = found.sums.rows(chosen.totals["peak"])
-    everything = Table(everything.numbers, columns(everything.rows, "blocks", "variance_blocks"))
-    del chosen.lives, found.sums  # all but one column of all sums is freed before the stacks are named
-    live = rollup.merged(
-        alive, ("live_bytes", "live_blocks", "lifetimes", "blocks", "variance_live_bytes", "variance_live_blocks")
-    )
-    made = rollup.merged(everything, ("blocks", "variance_blocks"))
+    alive, everything = found.sums.rows(chosen.totals["peak"], OF_LIVE, OF_MADE)
+    del chosen.lives, found.sums  # before the stacks are named
+    live, made = rollup.merged(alive), rollup.merged(everything)
     reach = reachability(chosen, found, rollup)
     title = heading(live, reach, state_of(chosen))
     if not by_inherited and "forked_from_pid" in chosen.trace.info():

@@ -31,6 +31,7 @@ COLUMNS = (
     Column("last_size", "last bytes", "bytes of the resized blocks at the end of their lives, on average"),
     Column("site", "site", f"the site of the New: {SITE}; or what --by names", True),
 )
+SUMS = ("resizes", "resized", "blocks", "most_resizes", "moves", "copied", "first_size", "last_size")
 REPLACED = (
     "Valgrind's allocator moves a block of malloc at nearly every resize, so moves and bytes copied are not those of the "
     "program's own allocator; `ljtrace run` records these"
@@ -81,7 +82,7 @@ def replaced_malloc(trace: Trace) -> bool:
 def run(args: argparse.Namespace) -> int:
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args)
-    (sums,) = chosen.sum_by(rollups.key_of(args.by))
+    (sums,) = chosen.sum_by(rollups.key_of(args.by), columns=SUMS)
     rollup = rollups.of_arguments(args, chosen.places)
     numbers, found = rollup.merged(sums)
     resized = found["resizes"] != 0

@@ -12,11 +12,13 @@ from steve.analysis import blocks
 from steve.terminal import listing
 from steve.terminal.listing import Column
 from steve.terminal.tables import StackText
-from steve.trace import policy
+from steve.trace import policy, rollups
 from steve.trace.stacks import SITE
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from steve.trace.rollups import Rollup
 
 NAME = "sharing"
 HELP = "show blocks touched by several threads, and false sharing of lines"
@@ -162,16 +164,21 @@ def shown(places: dict[str, dict]) -> str:
     return "; ".join(list(places)[:SHOWN]) + (f"; {more} more" if more > 0 else "")
 
 
-def rows_of(result: tuple, site_name: Callable[[int], StackText]) -> list[dict]:
-    """The rows of the list. result: that of steve.kernels._accesses.Sharing."""
+def rows_of(result: tuple, site_name: Callable[[int], StackText], rollup: Rollup) -> list[dict]:
+    """The rows of the list. result: that of steve.kernels._accesses.Sharing; site_name, rollup: name sites in the same way."""
+    import numpy as np
+
     sums, found, tests, _ = result
     lines = by_site(found, tests, site_name)
+    of_lines = rollup.numbers(np.unique(found["sides"]["stack"]))
     none = {"interleaved": 0, "lines": 0, "by_chance": None, "threads": 0, "places": {}}
-    rows = [
-        {**row, **lines.get(site, none), "site": site, "shared_blocks": row["shared"]}
-        for site, row in blocks.merged(sums, site_name).items()
-        if row["shared"] or site in lines
-    ]
+    numbers, merged = rollup.merged(rollups.Sums(*blocks.nonzero_rows(sums)))
+    kept = np.flatnonzero((merged["shared"] != 0) | np.isin(numbers, of_lines))
+    rows = []
+    for number, values in zip(numbers[kept].tolist(), merged[kept].tolist()):
+        site, row = rollup.text(number), dict(zip(merged.dtype.names, values))
+        if row["shared"] or site in lines:
+            rows.append({**row, **lines.get(site, none), "site": site, "shared_blocks": row["shared"]})
     return [{**row, "shown": shown(row["places"])} for row in rows]
 
 
@@ -186,6 +193,7 @@ def run(args: argparse.Namespace) -> int:
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args)
     result = chosen.over_events(_accesses.Sharing)
-    rows = rows_of(result, chosen.places.listed_sites(args))
+    rollup = rollups.Rollup("stack", chosen.places, policy.short_in_table(args))
+    rows = rows_of(result, chosen.places.listed_sites(args), rollup)
     listing.write(args, chosen.title("sharing between threads", counts_accesses=True) + warning(result[3]), rows, COLUMNS)
     return chosen.verdict(counts_accesses=True)

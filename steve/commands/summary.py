@@ -20,6 +20,9 @@ from steve.terminal.listing import count
 from steve.system.output import Output
 
 if TYPE_CHECKING:
+    import numpy as np
+
+    from steve.trace.stacks import Sites
     from steve.kernels._totals import Summary
     from steve.trace._memtrace import Trace
 
@@ -226,23 +229,25 @@ def other_rows(figures: dict) -> list:
 
 def site_tables(trace: Trace, summary: Summary, top: int) -> list:
     """Two tables: the sites that allocated most bytes, and those with most live bytes at the end."""
-    from steve.trace.stacks import by_site
+    from steve.trace.stacks import Sites, by_site
 
-    sites = by_site(trace, summary.stacks())
+    sites = Sites(trace)
+    numbers, sums = by_site(sites, *summary.used_stacks())
     tables = (
-        site_table(sites, "bytes", "Most bytes allocated", top),
-        site_table(sites, "live_bytes", "Most bytes live at the end", top),
+        site_table(sites, numbers, sums, "bytes", "Most bytes allocated", top),
+        site_table(sites, numbers, sums, "live_bytes", "Most bytes live at the end", top),
     )
     return [table for table in tables if table is not None]
 
 
-def site_table(sites: list, key: str, title: str, top: int) -> Any:
-    """The table of the `top` sites by a column, or None if it is 0 for all sites."""
+def site_table(sites: Sites, numbers: np.ndarray, sums: np.ndarray, key: str, title: str, top: int) -> Any:
+    """The table of the `top` sites by a column, or None if it is 0 for all sites. numbers, sums: of by_site()."""
+    import numpy as np
     from steve.terminal.tables import columns, number
 
-    ranked = [site for site in sorted(sites, key=lambda site: -site[key])[:top] if site[key]]
+    ranked = [i for i in np.argsort(-sums[key].astype("i8"), kind="stable")[:top].tolist() if sums[key][i]]
     if not ranked:
         return None
     shown = ("bytes", "news", "resizes", "live_bytes", "live_blocks")
-    rows = [[number(site[name]) for name in shown] + [site["site"]] for site in ranked]
+    rows = [[number(int(sums[name][i])) for name in shown] + [sites.text(int(numbers[i]))] for i in ranked]
     return columns(title, (*(head for head, _ in TABLE), "site"), rows, left=("site",))

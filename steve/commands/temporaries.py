@@ -62,10 +62,16 @@ def are_temporary(batch: np.ndarray, within: int | None) -> np.ndarray:
     return soon & (batch["freed"] != 0)
 
 
+# the sums that the rows need: of temporaries, and of all blocks
+OF_TEMPORARIES, OF_ALL = ("blocks", "bytes", "lifetimes"), ("blocks",)
+
+
 def sums_of(chosen: blocks.Blocks, args: argparse.Namespace) -> list[Table]:
     """Sums by what --by needs: of the selected blocks that are temporary, and of all selected blocks."""
     temporary, key = partial(are_temporary, within=args.within), rollups.key_of(args.by)
-    return chosen.fold(partial(Sums, (key, temporary), key)).rows(chosen.totals["peak"])
+    tables = chosen.fold(partial(Sums, (key, temporary), key)).rows(chosen.totals["peak"], OF_TEMPORARIES, OF_ALL)
+    del chosen.lives  # frees memory for what follows
+    return tables
 
 
 def title(count: int, args: argparse.Namespace) -> str:

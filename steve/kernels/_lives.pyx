@@ -21,6 +21,7 @@ from steve.kernels.records cimport distance, enough, view_of
 from steve.trace._memtrace cimport Trace
 from steve.trace.cmemtrace cimport *
 
+from steve.system import samples
 from steve.trace._memtrace import event_dtype
 
 cdef extern from "steve/kernels/lines/lua_lines.h" nogil:
@@ -92,6 +93,7 @@ cdef extern from "steve/kernels/lives/groups.h" nogil:
         group *rows
         uint32_t *keys
         size_t n
+        groups_key key
     void groups_init(groups *g, groups_key key)
     void groups_free(groups *g)
     bint groups_add(groups *g, const life *lives, const uint8_t *keep, size_t n)
@@ -803,6 +805,23 @@ cdef class Groups(TakesLives):
         keys = view_of(self.g.keys, self.g.n, np.dtype("u4"))
         order = np.argsort(keys, kind="stable")
         return keys[order], view_of(self.g.rows, self.g.n, GROUP)[order]
+
+    def drain(self, uint64_t peak, columns=()):
+        """The same with few columns. The sums are then empty: both would need much memory where there are many stacks.
+        columns: names; (): all, but variances only if the trace is a sample."""
+        groups_settle(&self.g, peak)
+        keys = view_of(self.g.keys, self.g.n, np.dtype("u4"))
+        order = np.argsort(keys, kind="stable")
+        rows = view_of(self.g.rows, self.g.n, GROUP)
+        names = columns or [name for name in GROUP.names if samples.are_read() or not name.startswith("variance_")]
+        taken = np.empty(len(rows), [(name, GROUP[name]) for name in names])
+        for name in names:
+            taken[name] = rows[name][order]
+        keys = keys[order]
+        cdef groups_key key = self.g.key
+        groups_free(&self.g)
+        groups_init(&self.g, key)
+        return keys, taken
 
     def rows(self, uint64_t peak):
         """An array of GROUP by key, up to the last key that occurs."""

@@ -16,7 +16,7 @@ from libc.string cimport memset
 from steve.kernels._walk cimport Analysis, Walk
 from steve.kernels._ops cimport Operations, system_ok
 from steve.kernels.ckernels cimport *
-from steve.kernels.records cimport array_of, data_of, enough
+from steve.kernels.records cimport array_of, view_of, data_of, enough
 from steve.trace._memtrace cimport Trace
 from steve.trace.cmemtrace cimport *
 from steve.trace.cops cimport *
@@ -113,6 +113,15 @@ cdef class Summary(Analysis):
     def stacks(self):
         """An array with a row for each stack id: news, resizes, bytes, live_blocks, live_bytes (u8)."""
         return array_of(self.s.stacks, self.s.n_stacks, STACK)
+
+    def used_stacks(self):
+        """The ids of the stacks whose rows are not all 0, in order, and these rows."""
+        rows = view_of(self.s.stacks, self.s.n_stacks, STACK)
+        used = np.zeros(len(rows), bool)
+        for name in STACK.names:
+            used |= rows[name] != 0
+        ids = np.flatnonzero(used)
+        return ids, rows[ids]
 
 
 # -- What blocks live through: counted, and written. ---------------------------------------------------------

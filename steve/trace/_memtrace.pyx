@@ -453,6 +453,21 @@ cdef class Trace:
         cdef const mt_stack *s = mt_get_stack(self.r, id)
         return None if s == NULL else (s.parent, s.frame)
 
+    def stack_links(self, uint32_t first, uint32_t end):
+        """stack() of the stacks from one id to before another, which are defined: an array of u4 with the stacks of the
+        callers, and one with the frames."""
+        import numpy as np
+        cdef uint32_t[::1] parents = np.empty(max(end, first) - first, "u4")
+        cdef uint32_t[::1] frames = np.empty(max(end, first) - first, "u4")
+        cdef const mt_stack *s
+        cdef uint32_t i
+        for i in range(<uint32_t>len(frames)):
+            s = mt_get_stack(self.r, first + i)
+            if s == NULL:
+                raise IndexError(f"no stack {first + i}")
+            parents[i], frames[i] = s.parent, s.frame
+        return parents.base, frames.base
+
     def stack_ids(self, uint32_t id):
         """The ids of the frames of a stack, innermost first; [0] for stack 0 and for an unknown stack."""
         cdef const mt_stack *s = mt_get_stack(self.r, id)

@@ -8,7 +8,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 from __future__ import annotations
 
-from array import array
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from steve.trace.places import Found, Line, Owner, Places
@@ -17,6 +17,35 @@ if TYPE_CHECKING:
     import numpy as np
 
 STACK, SITE, PROTO = range(3)  # sources of a function's name, the best first
+
+
+class Numbers:
+    """An array of u4 that grows at its end. A view of it stays as it is."""
+
+    def __init__(self) -> None:
+        import numpy as np
+
+        self._array, self._n = np.zeros(1, "u4"), 0
+
+    def __len__(self) -> int:
+        return self._n
+
+    def __getitem__(self, at: int) -> int:
+        return int(self._array[at])
+
+    def extend(self, values: Sequence[int] | np.ndarray) -> None:
+        import numpy as np
+
+        n = self._n + len(values)
+        if n > len(self._array):
+            more = np.zeros(max(n, len(self._array) * 5 // 4) - len(self._array), "u4")
+            self._array = np.concatenate((self._array, more))
+        self._array[self._n : n] = values
+        self._n = n
+
+    def view(self) -> np.ndarray:
+        """Its elements, or one that is 0."""
+        return self._array[: max(self._n, 1)]
 
 
 class LineNumbers:
@@ -28,7 +57,8 @@ class LineNumbers:
         self._lines: list[Found] = []  # by number
         self._names: dict[Owner, tuple[int, str]] = {}  # of a Lua function: the source of its name, and the name
         self._owners: dict[tuple[str, int, str], Owner] = {}  # by file, first line and name of a function
-        self._stacks, self._sites, self._places = array("I"), array("I"), array("I")
+        self._stacks, self._sites, self._places = Numbers(), Numbers(), Numbers()
+        self._of_frames: dict[int, int] = {}  # numbers by the frame of a stack's line
         self._of_keys: dict[tuple[int, ...] | None, int] = {}  # numbers by Trace.site_key()
         self._protos = 0
 
@@ -67,6 +97,16 @@ class LineNumbers:
             self._of_keys[key] = self._number(self.places.find_site(site), SITE)
         return self._of_keys[key]
 
+    def _number_stacks(self, stacks: np.ndarray) -> np.ndarray:
+        """The numbers of the lines of stacks, given by their ids."""
+        import numpy as np
+
+        frames, first, which = np.unique(self.places.line_frames(stacks), return_index=True, return_inverse=True)
+        for number in frames[np.argsort(first)].tolist():
+            if number not in self._of_frames:
+                self._of_frames[number] = self._number(self.places.find_frame(number), STACK)
+        return np.array([self._of_frames[number] for number in frames.tolist()], "u4")[which]
+
     def reach(self, stacks: int, sites: int, protos: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Number the lines of the first `stacks` stacks, `sites` access sites and `protos` prototypes.
 
@@ -74,14 +114,13 @@ class LineNumbers:
         by place. A place is an instruction of a prototype, counted through all prototypes in order."""
         import numpy as np
 
-        for stack in range(len(self._stacks), stacks):
-            self._stacks.append(self._number(self.places.find_stack(stack), STACK))
-        for site in range(len(self._sites), sites):
-            self._sites.append(self._number_site(site))
+        if stacks > len(self._stacks):
+            self._stacks.extend(self._number_stacks(np.arange(len(self._stacks), stacks, dtype="u4")))
+        self._sites.extend([self._number_site(site) for site in range(len(self._sites), sites)])
         for proto in range(self._protos, protos):
-            self._places.extend(self._number(found, PROTO) for found in self.places.find_proto(proto))
+            self._places.extend([self._number(found, PROTO) for found in self.places.find_proto(proto)])
         self._protos = max(self._protos, protos)
-        return tuple(np.array(a or [0], "u4") for a in (self._stacks, self._sites, self._places))
+        return self._stacks.view(), self._sites.view(), self._places.view()
 
     def reach_all(self) -> None:
         """Number the lines of all stacks, sites and prototypes that the trace has defined so far."""

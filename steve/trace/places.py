@@ -2,8 +2,8 @@
 
 The line of a stack is that of its innermost Lua function. If it has none, it is that of the innermost shown frame
 (steve.trace.policy) that has a name. If that is a function of the library of C++ or Rust, it is that of the innermost
-frame of the program, if there is one, since code of these libraries allocates for the program; not with --keep-alloc-fns.
-The line of an access is that of its instruction. An allocation site is the whole stack as it is shown. Each name is
+frame of the program, if there is one, since code of these libraries allocates for the program; but not with
+--keep-alloc-fns. The line of an access is that of its instruction. An allocation site is the whole stack as it is shown. Each name is
 looked up once.
 
 SPDX-License-Identifier: GPL-2.0-or-later
@@ -11,18 +11,21 @@ SPDX-License-Identifier: GPL-2.0-or-later
 from __future__ import annotations
 
 import os
+from array import array
 from collections.abc import Callable, Collection
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from steve.terminal.tables import StackText
 from steve.trace.frames import LUA_KINDS, frame_text, is_native
-from steve.trace.policy import Policy, is_of_library, short_in_table
+from steve.trace.policy import FEW, Policy, is_of_library, short_in_table
 from steve.trace.rollups import by_function
-from steve.trace.stacks import Inherited, Sites
+from steve.trace.stacks import Sites
 
 if TYPE_CHECKING:
     import argparse
+
+    import numpy as np
 
     from steve.trace._memtrace import Frame, Trace
 
@@ -84,10 +87,12 @@ class Places:
 
         self.trace = trace
         self.sites = Sites(trace, policy._replace(short=False))
-        self._lines: list[Line] = []  # by stack
-        # by stack, the ids of the innermost frame at a line of Lua, of the innermost one that is the program's, and of the
-        # innermost one with a name; 0: none
-        self._line_frames: Inherited[tuple[int, int, int]] = Inherited(trace, self._add_frame, (0, 0, 0))
+        self._lines: list[Line] = []
+        self._line_numbers: dict[Line, int] = {}
+        self._of_stacks = array("I")  # by stack, the index of its line
+        # by stack, the ids of the innermost frame at a line of Lua, of the innermost one that is the program's, and of
+        # the innermost one with a name; 0: none
+        self._at_lua, self._of_program, self._named_frames = array("I", [0]), array("I", [0]), array("I", [0])
         self._of_frames: dict[int, tuple[bool, bool, bool]] = {}  # is it such a frame
         self._library: dict[int, bool] = {}  # by frame
         self._found: dict[int, Found] = {0: Found(NOWHERE)}  # by frame
@@ -136,15 +141,21 @@ class Places:
     def stack_line(self, stack: int) -> Line:
         """The line of a stack. All stacks with lower ids are named first, so that the name of a function does not
         depend on the order of calls."""
-        for each in range(len(self._lines), stack + 1):
-            self._lines.append(self._named(self.find_stack(each)))
-        return self._lines[stack]
+        for each in range(len(self._of_stacks), stack + 1):
+            line = self._named(self.find_stack(each))
+            number = self._line_numbers.setdefault(line, len(self._lines))
+            if number == len(self._lines):
+                self._lines.append(line)
+            self._of_stacks.append(number)
+        return self._lines[self._of_stacks[stack]]
 
     def line_frame(self, stack: int) -> int:
         """The id of the frame whose line is that of a stack; 0 for none."""
         shown = self.sites.shown.stack(stack)
-        lua, own, named = self._line_frames.of(shown)
-        return lua or (own if own and self._is_of_library(named) else named) or self.sites.shown.frame(shown)
+        self._reach(shown)
+        own, named = self._of_program[shown], self._named_frames[shown]
+        best = own if own and self._is_of_library(named) else named
+        return self._at_lua[shown] or best or self.sites.shown.frame(shown)
 
     def _is_of_library(self, number: int) -> bool:
         """Is it a frame of the library of C++ or Rust?"""
@@ -153,30 +164,55 @@ class Places:
             self._library[number] = frame is not None and is_native(frame) and is_of_library(frame)
         return self._library[number]
 
+    def line_frames(self, stacks: np.ndarray) -> np.ndarray:
+        """line_frame() of each stack of an array of ids."""
+        import numpy as np
+
+        shown = self.sites.shown.stacks(stacks)
+        self._reach(int(shown.max(initial=0)))
+        lua, own, named = (
+            np.frombuffer(column, "u4")[shown] for column in (self._at_lua, self._of_program, self._named_frames)
+        )
+        numbers, which = np.unique(named, return_inverse=True)
+        of_library = np.array([self._is_of_library(number) for number in numbers.tolist()], bool)[which]
+        found = self.sites.shown.inner(shown)
+        for better in (named, np.where(of_library, own, 0), lua):
+            found = np.where(better, better, found)
+        return found
+
     def find_stack(self, stack: int) -> Found:
         """The line of a stack, with the function name of its own frame."""
-        number = self.line_frame(stack)
+        return self.find_frame(self.line_frame(stack))
+
+    def find_frame(self, number: int) -> Found:
+        """The line of the frame with an id; that of frame 0 is not known."""
         if number not in self._found:
             frame = self.trace.frame(number)
             self._found[number] = found_line(frame) if frame is not None else Found(NOWHERE)
         return self._found[number]
 
+    def _reach(self, stack: int) -> None:
+        """Look at all stacks up to one, which the trace has defined."""
+        at_lua, of_program, named, kinds = self._at_lua, self._of_program, self._named_frames, self._of_frames
+        for first in range(len(at_lua), stack + 1, FEW):
+            end = min(first + FEW, stack + 1)
+            links = (column.tolist() for column in self.trace.stack_links(first, end))
+            for each, callers, frame in zip(range(first, end), *links):
+                callers = callers if callers < each else 0
+                is_at_lua, is_own, has_name = kinds.get(frame) or self._kinds(frame)
+                at_lua.append(frame if is_at_lua else at_lua[callers])
+                of_program.append(frame if is_own else of_program[callers])
+                named.append(frame if has_name else named[callers])
+
     def _kinds(self, number: int) -> tuple[bool, bool, bool]:
         """Is it a frame at a line of Lua, one of the program, and one with a name?"""
-        frame = self.trace.frame(number)
-        if frame is None:
-            return False, False, False
-        own = not self.sites.shown.policy.keep_alloc_fns and self.sites.shown.is_programs(number)
-        return has_lua_line(frame), own, bool(frame.function or frame.file)
-
-    def _add_frame(self, number: int, callers: tuple[int, int, int]) -> tuple[int, int, int]:
-        """The frames of a stack's line, from its innermost frame and those of its callers' line."""
-        if number not in self._of_frames:
-            self._of_frames[number] = self._kinds(number)
-        at_lua, own, named = self._of_frames[number]
-        if not named and not at_lua:
-            return callers
-        return number if at_lua else callers[0], number if own else callers[1], number if named else callers[2]
+        frame, found = self.trace.frame(number), (False, False, False)
+        if frame is not None:
+            at_lua, named = has_lua_line(frame), bool(frame.function or frame.file)
+            own = not self.sites.shown.policy.keep_alloc_fns and self.sites.shown.is_programs(number)
+            found = at_lua, own and (named or at_lua), named
+        self._of_frames[number] = found
+        return found
 
     def access_line(self, site: int) -> Line:
         """The line of an access site."""

@@ -219,6 +219,7 @@ def category(frame: Frame | None, more: tuple[str, ...] = ()) -> int:
 # Flags of a stack. START_CODE: it has frames of start code only. EMPTY: no frame of it can begin a stack. STARTED: it
 # has a frame at which stacks end. IN_LUA: it has a frame of Lua. HIDDEN: its innermost frame is never shown. ALLOCATING:
 # a function that only allocates calls its innermost frame, or is it.
+FEW = 1 << 14  # stacks that are looked at together, as Python's numbers
 START_CODE, EMPTY, STARTED, IN_LUA, HIDDEN, ALLOCATING = (1 << i for i in range(6))
 
 
@@ -265,6 +266,19 @@ class ShownStacks:
     def stack(self, stack: int) -> int:
         """The shown stack of a recorded stack; 0 if it is unknown or none."""
         return self._shown[stack] if self._reach(stack) else 0
+
+    def stacks(self, stacks: np.ndarray) -> np.ndarray:
+        """stack() of each stack of an array of ids."""
+        import numpy as np
+
+        self._reach(int(stacks.max(initial=0)))
+        return np.frombuffer(self._shown, "u4")[np.where(stacks < len(self._shown), stacks, 0)]
+
+    def inner(self, shown: np.ndarray) -> np.ndarray:
+        """frame() of each stack of such an array."""
+        import numpy as np
+
+        return np.frombuffer(self._frames, "u4")[shown]
 
     def outer(self, shown: int) -> int:
         """The shown stack without its innermost frame; 0 if it has no other."""
@@ -342,7 +356,7 @@ class ShownStacks:
         column an array that is parallel to them."""
         import numpy as np
 
-        shown = np.array([self.stack(stack) for stack in stacks.tolist()], "u4")
+        shown = self.stacks(stacks)
         order = shown.argsort(kind="stable")
         starts = np.flatnonzero(np.diff(shown[order].astype("i8"), prepend=-1))
         sums = [np.add.reduceat(column[order], starts) if len(starts) else column.copy() for column in columns]
@@ -350,19 +364,24 @@ class ShownStacks:
 
     def _reach(self, stack: int) -> bool:
         """Look at all stacks up to this one, as far as the trace has defined them; false if it is not defined."""
+        if stack < len(self._shown):
+            return True
+        end = min(stack + 1, self.trace.counts()["stacks"])
+        for first in range(len(self._shown), end, FEW):
+            self._look_at(first, min(first + FEW, end))
+        return stack < end
+
+    def _look_at(self, first: int, end: int) -> None:
+        """Look at the next stacks, from one to before another."""
         shown, outer, frames, states, steps = self._shown, self._outer, self._frames, self._states, self._steps
-        for each in range(len(shown), stack + 1):
-            entry = self.trace.stack(each)
-            if entry is None:
-                return False
-            callers, frame = entry
+        links = (column.tolist() for column in self.trace.stack_links(first, end))
+        for each, callers, frame in zip(range(first, end), *links):
             callers = callers if callers < each else 0
             step = steps.get((states[callers], frame)) or self._step(states[callers], frame)
             outer.append(0 if step.ends else outer[callers] if step.skips else callers)
             shown.append(shown[callers] if step.drops else each)
             frames.append(frame)
             states.append(step.state)
-        return True
 
     def _step(self, of_callers: int, frame: int) -> Step:
         """What a frame adds to callers with the state of this number."""

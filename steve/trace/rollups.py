@@ -118,8 +118,11 @@ class Rollup:
             return self._sites.of(keys)
         if self.key != "stack":
             return keys
-        frames = [self.places.line_frame(stack) for stack in keys.tolist()]
-        return np.array([self.of_frame(frame) for frame in frames], "u4")
+        frames, first, which = np.unique(self.places.line_frames(keys), return_index=True, return_inverse=True)
+        found = np.zeros(len(frames), "u4")
+        for at in np.argsort(first).tolist():  # rows are numbered in the order of their first stacks
+            found[at] = self.of_frame(int(frames[at]))
+        return found[which]
 
     def merged(self, sums: Sums, columns: Sequence[str] = ()) -> Sums:
         """Sums by stack, type or thread summed by row. Of columns that begin with `most` the greatest is taken.

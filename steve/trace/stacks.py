@@ -4,9 +4,10 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 from __future__ import annotations
 
-from collections.abc import Callable
+from array import array
+from collections.abc import Callable, Hashable
 from itertools import groupby
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from steve.terminal.tables import StackText, times
 from steve.trace.frames import base_name, frame_text, is_lua
@@ -22,40 +23,48 @@ SITE = (
 )
 NO_STACK = "(no stack)"
 
-Known = TypeVar("Known")
-UNKNOWN = object()
+Known = TypeVar("Known", bound=Hashable)
 
 
 class Inherited(Generic[Known]):
     """A property of stacks that is computed from the innermost frame and the property of the callers' stack. It is
-    computed once for each stack.
+    computed once for each stack. Few stacks have different ones, so a number is kept for each stack.
 
     add(frame id, property of the callers' stack) returns the property; root: the property of the empty stack."""
 
     def __init__(self, trace: Trace, add: Callable[[int, Known], Known], root: Known) -> None:
-        self._trace, self._add, self._root = trace, add, root
-        self._known: list[object] = [root]  # by stack id, else UNKNOWN; a tenth of the memory of a dict
+        self._trace, self._add = trace, add
+        self._values: list[Known] = [root]
+        self._numbers: dict[Known, int] = {root: 1}  # by value, 1 plus its index
+        self._known = array("I", [1])  # by stack id such a number; 0: not known yet
 
     def _reach(self, stack: int) -> None:
+        more = max(stack + 1, len(self._known) * 5 // 4) - len(self._known)
         if stack >= len(self._known):
-            self._known += [UNKNOWN] * (max(stack + 1, len(self._known) * 5 // 4) - len(self._known))
+            self._known.frombytes(bytes(more * self._known.itemsize))
 
     def of(self, stack: int) -> Known:
         """The property of a stack."""
         self._reach(stack)
         path: list[tuple[int, int]] = []
-        while self._known[stack] is UNKNOWN:
+        while not self._known[stack]:
             entry = self._trace.stack(stack)
             if entry is None:
                 stack = 0
                 break
             path.append((stack, entry[1]))
             stack = entry[0] if entry[0] < stack else 0
-        known = cast(Known, self._known[stack])
+        number = self._known[stack]
         for below, frame in reversed(path):
-            known = self._add(frame, known)
-            self._known[below] = known
-        return known
+            number = self._number(self._add(frame, self._values[number - 1]))
+            self._known[below] = number
+        return self._values[number - 1]
+
+    def _number(self, value: Known) -> int:
+        number = self._numbers.setdefault(value, len(self._values) + 1)
+        if number > len(self._values):
+            self._values.append(value)
+        return number
 
 
 class Sites:
@@ -150,16 +159,14 @@ def levels(outer: np.ndarray) -> list[np.ndarray]:
     return np.split(order, ends[:-1])[1:]
 
 
-def by_site(trace: Trace, stacks: np.ndarray) -> list[dict]:
-    """Sum the rows of a structured array, which is indexed by stack id, over the stacks of each site.
-
-    Returns a dict for each site, in the order of their first stacks: the columns of the array, and `site`, its
-    name."""
+def by_site(sites: Sites, stacks: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sum the rows of a structured array over the stacks of each site. stacks: the ids of the rows, in order. Returns the
+    sites, in the order of their first stacks, and an array of their sums."""
     import numpy as np
 
-    sites, columns = Sites(trace), stacks.dtype.names
-    used = np.flatnonzero(np.any([stacks[name] != 0 for name in columns], axis=0))
-    sums: dict[int, list[int]] = {}
-    for site, row in zip(sites.of(used).tolist(), stacks[used].tolist()):
-        sums[site] = [a + b for a, b in zip(sums.get(site, [0] * len(columns)), row)]
-    return [{**dict(zip(columns, row)), "site": sites.text(site)} for site, row in sums.items()]
+    numbers, first, which = np.unique(sites.of(stacks), return_index=True, return_inverse=True)
+    sums = np.zeros(len(numbers), rows.dtype)
+    for name in rows.dtype.names:
+        np.add.at(sums[name], which, rows[name])
+    order = np.argsort(first)
+    return numbers[order], sums[order]
