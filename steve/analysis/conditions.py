@@ -17,10 +17,15 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from steve.analysis.filter import RELATIONS, UNITS
 from steve.system.errors import UsageError, meant
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from steve.analysis.differences import Differences
 
 # the measures, and the columns of the comparison that have them
 MEASURES = {
@@ -31,13 +36,19 @@ MEASURES = {
     "accesses": "accesses",
 }
 SITE = "site."
-COUNTS: dict[str, tuple[str, Callable[[dict], bool]]] = {
-    "sites.new": ("sites that allocate in B and not in A", lambda row: row["blocks_b"] > 0 == row["blocks_a"]),
+COUNTS: dict[str, tuple[str, Callable[[Differences], np.ndarray]]] = {
+    "sites.new": ("sites that allocate in B and not in A", lambda rows: _only_in_b(rows, "blocks")),
     "sites.new_leaks": (
         "sites with live bytes at the end of B, and none in A",
-        lambda row: row["live_bytes_b"] > 0 == row["live_bytes_a"],
+        lambda rows: _only_in_b(rows, "live_bytes"),
     ),
 }
+
+
+def _only_in_b(rows: Differences, key: str) -> np.ndarray:
+    return (rows.column(f"{key}_b") > 0) & (rows.column(f"{key}_a") == 0)
+
+
 NAMES = (*MEASURES, *COUNTS, *(SITE + name for name in MEASURES))
 AND = re.compile(r"\s+and\s+")
 TEST = re.compile(
@@ -62,6 +73,14 @@ class Measured(NamedTuple):
         return math.inf if self.b else 0.0
 
 
+def percents(values: np.ndarray, changes: np.ndarray) -> np.ndarray:
+    """Measured.percent() of values in A and changes of them."""
+    import numpy as np
+
+    infinite = np.where(changes != 0, math.inf, 0.0)
+    return np.divide(100.0 * changes, values, out=infinite, where=values != 0)
+
+
 class Test(NamedTuple):
     """One test of a condition. is_change: of the change from A to B, in percent if is_percent."""
 
@@ -77,9 +96,13 @@ class Test(NamedTuple):
             found = measured.percent() if self.is_percent else measured.change()
         return RELATIONS[self.relation](found, self.value)
 
-    def of_site(self, row: dict) -> bool:
-        """Does it hold for the site of a row? Of a test whose name begins with SITE."""
-        return self.holds(measure(row, self.name.removeprefix(SITE)))
+    def of_sites(self, rows: Differences) -> np.ndarray:
+        """For which rows does it hold? Of a test whose name begins with SITE."""
+        column = MEASURES[self.name.removeprefix(SITE)]
+        found = rows.column(f"{column}_change" if self.is_change else f"{column}_b")
+        if self.is_percent:
+            found = percents(rows.column(f"{column}_a"), found)
+        return RELATIONS[self.relation](found, self.value)
 
     def rises(self) -> bool:
         """Does it hold of large values, not of small ones?"""
@@ -93,13 +116,7 @@ class Outcome(NamedTuple):
     condition: str
     failed: bool
     measured: Measured | None
-    causes: list[dict]
-
-
-def measure(row: dict, name: str) -> Measured:
-    """A measure of a row of the comparison."""
-    column = MEASURES[name]
-    return Measured(row[f"{column}_a"], row[f"{column}_b"])
+    causes: Differences
 
 
 class Condition:
@@ -137,31 +154,40 @@ class Condition:
             raise self._wrong(f"unknown unit '{unit}'; there are: % " + " ".join(name for name in UNITS if name))
         return UNITS[short]
 
-    def outcome(self, totals: dict[str, Measured], rows: list[dict]) -> Outcome:
-        """Decide. totals: the measures of the whole traces, by name; rows: of all sites that differ."""
+    def lacking(self, rows: Differences) -> str:
+        """The first name of the condition that cannot be measured, because a trace does not have it; "" if all can."""
+        columns = {name: MEASURES.get(name.removeprefix(SITE), "") for name in (test.name for test in self.tests)}
+        return next((name for name, column in columns.items() if column and rows.lacks(f"{column}_change")), "")
+
+    def outcome(self, totals: dict[str, Measured], rows: Differences, most: int | None = None) -> Outcome:
+        """Decide. totals: the measures of the whole traces, by name; rows: of all sites; most: so many causes are in order;
+        None: all."""
         first = self.tests[0]
         if self.is_of_sites:
-            causes = [row for row in rows if all(test.of_site(row) for test in self.tests)]
-            return Outcome(self.text, bool(causes), None, self._ranked(causes))
+            mask = rows.column("blocks_a") >= 0
+            for test in self.tests:
+                mask &= test.of_sites(rows)
+            return Outcome(self.text, bool(mask.any()), None, self._ranked(rows.where(mask), most))
         measured = {test.name: self._measured(test.name, totals, rows) for test in self.tests}
         failed = all(test.holds(measured[test.name]) for test in self.tests)
-        return Outcome(self.text, failed, measured[first.name], self._ranked(rows) if failed else [])
+        causes = rows if failed else rows.where(rows.column("blocks_a") < 0)
+        return Outcome(self.text, failed, measured[first.name], self._ranked(causes, most))
 
-    def _measured(self, name: str, totals: dict[str, Measured], rows: list[dict]) -> Measured:
+    def _measured(self, name: str, totals: dict[str, Measured], rows: Differences) -> Measured:
         if name not in COUNTS:
             return totals[name]
-        return Measured(0, sum(COUNTS[name][1](row) for row in rows))
+        return Measured(0, int(COUNTS[name][1](rows).sum()))
 
-    def _ranked(self, rows: list[dict]) -> list[dict]:
+    def _ranked(self, rows: Differences, most: int | None) -> Differences:
         """The rows that contribute to the first test, the largest contribution first."""
         test = self.tests[0]
         if test.name in COUNTS:
-            rows = [row for row in rows if COUNTS[test.name][1](row)]
-            return sorted(rows, key=lambda row: (-row["live_bytes_b"], -row["bytes_b"], row["place"]))
-        name, sign = test.name.removeprefix(SITE), -1 if test.rises() else 1
+            rows = rows.where(COUNTS[test.name][1](rows))
+            return rows.ranked("live_bytes_b", most, then="bytes_b")
+        change = f"{MEASURES[test.name.removeprefix(SITE)]}_change"
         if not self.is_of_sites:
-            rows = [row for row in rows if sign * measure(row, name).change() < 0]
-        return sorted(rows, key=lambda row: (sign * measure(row, name).change(), row["place"]))
+            rows = rows.where(rows.column(change) > 0 if test.rises() else rows.column(change) < 0)
+        return rows.ranked(change, most, ascending=not test.rises())
 
 
 def explained() -> str:

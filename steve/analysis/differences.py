@@ -6,12 +6,17 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import heapq
+from collections.abc import Container
+from typing import TYPE_CHECKING, NamedTuple
 
 from steve.system import samples
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from steve.analysis.folds import Table
+    from steve.trace.matched import Matched
     from steve.trace.rollups import Rollup
 
 MEASURES = (
@@ -21,43 +26,188 @@ MEASURES = (
     ("live_bytes", "at end", "bytes of blocks never freed"),
     ("accesses", "accesses", "loads, stores and modifications of the blocks"),
 )
+KEYS = tuple(key for key, _, _ in MEASURES)
 # the variances of measures that are estimates, in a sample of the blocks
 ESTIMATES = ("variance_blocks", "variance_bytes", "variance_peak_bytes", "variance_live_bytes")
 ACCESSES = ("loads", "stores", "modifies")
+SUMS = (*(key for key in KEYS if key != "accesses"), *ACCESSES, *ESTIMATES)  # of steve.kernels._lives.Groups
+PLACE = "place"
 
 
-def measured(sums: Table, rollup: Rollup) -> dict[str, dict]:
+def by_text(sums: Table, rollup: Rollup) -> dict[str, dict]:
     """The measures of one trace by the text of a row. sums: by rollup.key, of steve.kernels._lives.Groups."""
     numbers, rows = rollup.merged(sums)
     found: dict[str, dict] = {}
     for number, row in zip(numbers.tolist(), rows):
-        known = found.setdefault(rollup.text(number), dict.fromkeys((key for key, _, _ in MEASURES), 0))
-        for key, _, _ in MEASURES:
+        known = found.setdefault(rollup.text(number), dict.fromkeys(KEYS, 0))
+        for key in KEYS:
             known[key] += sum(int(row[name]) for name in ACCESSES) if key == "accesses" else int(row[key])
-        for key in ESTIMATES:
-            known[key] = known.get(key, 0) + float(row[key])
     return found
 
 
-def row_of(place: str, first: dict, second: dict) -> dict:
-    """The row of a place, from its measures in both traces."""
-    row: dict = {"place": place}
-    for key, _, _ in MEASURES:
-        a, b = first.get(key, 0), second.get(key, 0)
-        row.update({f"{key}_a": a, f"{key}_b": b, f"{key}_change": b - a})
-    variances = {}
-    for key in ESTIMATES:
-        a, b = first.get(key, 0), second.get(key, 0)
-        variances.update({f"{key}_a": a, f"{key}_b": b, f"{key}_change": a + b})
-    columns = {key.removeprefix("variance_"): key.removeprefix("variance_") for key in variances}
-    return {**row, **samples.standard_errors(variances, columns)}
+class Measured(NamedTuple):
+    """The measures of one trace. nodes: the names of its rows (steve.trace.matched), each once; rows: KEYS as whole numbers,
+    and in a sample of the blocks ESTIMATES; accesses: were they recorded?"""
+
+    nodes: np.ndarray
+    rows: np.ndarray
+    accesses: bool
+
+    def total(self, key: str) -> int | None:
+        """A measure over all rows; None if it was not recorded."""
+        return int(self.rows[key].sum()) if self.accesses or key != "accesses" else None
 
 
-def all_rows(first: dict[str, dict], second: dict[str, dict]) -> list[dict]:
-    """The rows of all places."""
-    return [row_of(place, first.get(place, {}), second.get(place, {})) for place in {**first, **second}]
+def measured(sums: Table, rollup: Rollup, names: Matched, accesses: bool) -> Measured:
+    """The measures of one trace. sums: SUMS by rollup.key; names: of the rows of both traces."""
+    import numpy as np
+
+    numbers, found = rollup.merged(sums)
+    nodes, first, which = np.unique(names.add(rollup, numbers), return_index=True, return_inverse=True)
+    columns = [(key, "i8") for key in KEYS] + [(key, "f8") for key in ESTIMATES if samples.are_read()]
+    rows = np.zeros(len(nodes), columns)
+    for key, _ in columns:
+        values = sum(found[name] for name in ACCESSES) if key == "accesses" else found[key]
+        np.add.at(rows[key], which, values.astype(rows.dtype[key]))
+    order = np.argsort(first)
+    return Measured(nodes[order], rows[order], accesses)
 
 
-def changed(rows: list[dict]) -> list[dict]:
-    """The rows of the places whose measures differ."""
-    return [row for row in rows if any(row[f"{key}_change"] for key, _, _ in MEASURES)]
+class Differences:
+    """The rows of both traces, each made when it is needed: see steve.terminal.listing.Rows. d["bytes_a"], _b and _change are
+    arrays of a measure of all rows."""
+
+    key = PLACE
+
+    def __init__(self, names: Matched, first: Measured, second: Measured) -> None:
+        import numpy as np
+
+        self.names, self._measured = names, (first, second)
+        self.nodes: np.ndarray = np.concatenate((first.nodes, np.setdiff1d(second.nodes, first.nodes)))
+        self._sides = [self._aligned(first), self._aligned(second)]
+
+    def _aligned(self, side: Measured) -> np.ndarray:
+        """The rows of a trace in the order of `nodes`; 0 for those that it does not have."""
+        import numpy as np
+
+        place = np.zeros(int(max(self.nodes.max(initial=0), side.nodes.max(initial=0))) + 1, "i8")
+        place[side.nodes] = np.arange(1, len(side.nodes) + 1)
+        of_nodes = place[self.nodes]
+        rows = np.zeros(len(self.nodes), side.rows.dtype)
+        for name in rows.dtype.names:
+            rows[name][of_nodes > 0] = side.rows[name][of_nodes[of_nodes > 0] - 1]
+        return rows
+
+    def _of(self, indices: np.ndarray) -> Differences:
+        """Some of the rows."""
+        found = Differences.__new__(Differences)
+        found.names, found._measured = self.names, self._measured
+        found.nodes, found._sides = self.nodes[indices], [side[indices] for side in self._sides]
+        return found
+
+    def lacks(self, column: str) -> bool:
+        """Is a column of numbers not known, because a trace has no accesses?"""
+        key, _, side = column.rpartition("_")
+        if key != "accesses":
+            return False
+        return not all(m.accesses for m, of in zip(self._measured, ("a", "b")) if side in (of, "change"))
+
+    def unknown(self) -> Container[str]:
+        """The columns that are not known."""
+        return [column for column in (f"accesses_{of}" for of in ("a", "b", "change")) if self.lacks(column)]
+
+    def column(self, column: str) -> np.ndarray:
+        """A column of numbers."""
+        key, _, side = column.rpartition("_")
+        a, b = (rows[key] for rows in self._sides)
+        return a if side == "a" else b if side == "b" else b - a
+
+    def text(self, index: int) -> str:
+        """The place of a row."""
+        return self.names.text(int(self.nodes[index]))
+
+    def changed(self) -> Differences:
+        """The rows whose measures differ, as far as both traces have them."""
+        import numpy as np
+
+        differs = np.zeros(len(self.nodes), bool)
+        for key in KEYS:
+            if not self.lacks(f"{key}_change"):
+                differs |= self.column(f"{key}_change") != 0
+        return self._of(np.flatnonzero(differs))
+
+    def where(self, mask: np.ndarray) -> Differences:
+        """The rows that a mask selects."""
+        import numpy as np
+
+        return self._of(np.flatnonzero(mask))
+
+    def ranked(self, order: str, most: int | None, ascending: bool = False, then: str = PLACE) -> Differences:
+        """The rows sorted by a column, the largest first, or the smallest if `ascending`; those with equal values, and by
+        PLACE all, by `then` and by their places. most: sort no more than so many of the first rows; None: all."""
+        import numpy as np
+
+        none = np.zeros(len(self), "i8")
+        keys = [none if of == PLACE or self.lacks(of) else -self.column(of) for of in (order, then)]
+        keys[0] = -keys[0] if ascending else keys[0]
+        by_value = np.lexsort(keys[::-1])
+        differs = np.zeros(len(self), bool)
+        for values in keys:
+            differs[1:] |= np.diff(values[by_value]) != 0
+        differs[:1] = True
+        starts = np.flatnonzero(differs)
+        sorted_rows: list[int] = []
+        for begin, end in zip(starts.tolist(), [*starts[1:].tolist(), len(self)]):
+            if most is not None and len(sorted_rows) >= most:
+                sorted_rows += by_value[begin:].tolist()
+                break
+            sorted_rows += self._by_place(by_value[begin:end], None if most is None else most - len(sorted_rows))
+        return self._of(np.array(sorted_rows, "i8"))
+
+    def _by_place(self, indices: np.ndarray, most: int | None) -> list[int]:
+        """Rows in the order of their places, at least the first `most`."""
+        import numpy as np
+
+        if len(indices) == 1:
+            return indices.tolist()
+        if most is None or most >= len(indices):
+            return indices[self.names.in_order(self.nodes[indices])].tolist()
+        first = heapq.nsmallest(most, indices.tolist(), key=self.text)
+        return first + np.setdiff1d(indices, first).tolist()
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def __getitem__(self, some: slice) -> list[dict]:
+        columns = {
+            f"{key}_{of}": self.column(f"{key}_{of}")[some].tolist() for key in KEYS for of in ("a", "b", "change")
+        }
+        for column in self.unknown():
+            columns[column] = [None] * len(columns[column])
+        rows = [dict(zip(columns, values)) for values in zip(*columns.values())]
+        for row, node in zip(rows, self.nodes[some].tolist()):
+            row[PLACE] = self.names.text(node)
+        if not samples.are_read():
+            return rows
+        return [{**row, **errors} for row, errors in zip(rows, self._errors(some))]
+
+    def _errors(self, some: slice) -> list[dict]:
+        """The standard errors of rows."""
+        sums = {key: [side[key][some].tolist() for side in self._sides] for key in ESTIMATES}
+        found = []
+        for i in range(len(self.nodes[some])):
+            variances = {}
+            for key, (a, b) in sums.items():
+                variances.update({f"{key}_a": a[i], f"{key}_b": b[i], f"{key}_change": a[i] + b[i]})
+            columns = {key.removeprefix("variance_"): key.removeprefix("variance_") for key in variances}
+            found.append(samples.standard_errors(variances, columns))
+        return found
+
+    def rest(self, first: int) -> dict:
+        """One row for all rows from an index on."""
+        unknown = self.unknown()
+        sums = {
+            column: None if column in unknown else int(self.column(column)[first:].sum())
+            for column in (f"{key}_{of}" for key in KEYS for of in ("a", "b", "change"))
+        }
+        return {**sums, PLACE: f"others ({len(self) - first:,})"}

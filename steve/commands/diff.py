@@ -8,17 +8,24 @@ import argparse
 import json
 import math
 import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from steve.analysis import blocks, conditions, differences
-from steve.analysis.conditions import Condition, Measured, Outcome
-from steve.analysis.differences import MEASURES, all_rows, changed
+from steve.analysis.conditions import Condition, Outcome
+from steve.analysis.differences import MEASURES
+from steve.system.errors import SteveError
 from steve.system.messages import complain
 from steve.system.output import Output
 from steve.terminal import arguments
 from steve.terminal import listing
-from steve.trace import policy, rollups, source
+from steve.trace import missing, policy, rollups, source
 from steve.terminal.listing import Column
 from steve.trace.stacks import SITE
+
+if TYPE_CHECKING:
+    from steve.analysis.differences import Differences, Measured
+    from steve.trace.matched import Matched
 
 NAME = "diff"
 HELP = "compare two memtraces: what grew, by allocation site or line; fail if it grew too much"
@@ -71,27 +78,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_shards(parser)
 
 
-def measured(chosen: blocks.Blocks) -> dict[str, dict]:
-    """The measures of one trace by place."""
-    (sums,) = chosen.sum_by(rollups.key_of(chosen.args.by))
-    return differences.measured(sums, rollups.of_arguments(chosen.args, chosen.places))
+def measured(chosen: blocks.Blocks, names: Matched) -> Measured:
+    """The measures of one trace. names: of the rows of both."""
+    by = chosen.args.by
+    (sums,) = chosen.sum_by(rollups.key_of(by), columns=differences.SUMS)
+    del chosen.lives  # frees memory for the names
+    rollup = rollups.of_arguments(chosen.args, chosen.places)
+    return differences.measured(sums, rollup, names, not missing.not_recorded(chosen.trace))
 
 
-def total(found: dict[str, dict], key: str) -> int:
-    """A measure over all places."""
-    return sum(row[key] for row in found.values())
-
-
-def outcomes(wanted: list[Condition], first: dict[str, dict], second: dict[str, dict]) -> list[Outcome]:
-    """What became of the conditions. first, second: what measured() returns."""
+def outcomes(
+    wanted: list[Condition], first: Measured, second: Measured, rows: Differences, most: int | None
+) -> list[Outcome]:
+    """What became of the conditions. most: so many of the sites of each are shown; None: all."""
+    for condition in wanted:
+        if lacking := condition.lacking(rows):
+            raise SteveError(f"--fail-if '{condition.text}': {lacking} was not recorded in both traces")
     totals = {
-        name: Measured(total(first, column), total(second, column)) for name, column in conditions.MEASURES.items()
+        name: conditions.Measured(first.total(column) or 0, second.total(column) or 0)
+        for name, column in conditions.MEASURES.items()
     }
-    rows = all_rows(first, second)
-    return [condition.outcome(totals, rows) for condition in wanted]
+    return [condition.outcome(totals, rows, most) for condition in wanted]
 
 
-def signed(measured: Measured) -> str:
+def signed(measured: conditions.Measured) -> str:
     """A change as text, with its percentage: `+250 (+5.00%)`."""
     percent = measured.percent()
     return f"{measured.change():+,}" + (f" ({percent:+,.2f}%)" if math.isfinite(percent) else "")
@@ -112,13 +122,13 @@ def cause_cells(row: dict) -> list[str]:
     return [listing.cell(row[column.key]) for column in COLUMNS if column.head]
 
 
-def outcomes_text(found: list[Outcome], plain: bool) -> str:
+def outcomes_text(found: list[Outcome], columns: Sequence[Column], plain: bool) -> str:
     """The conditions as text, each that failed with its sites."""
     parts = []
     for outcome in found:
         parts.append(f"{'FAILED' if outcome.failed else 'passed'}: {outcome.condition}: {found_text(outcome)}\n")
-        if outcome.causes:
-            parts.append(listing.text("because of", outcome.causes, COLUMNS, CAUSES, plain))
+        if len(outcome.causes):
+            parts.append(listing.text("because of", outcome.causes, columns, CAUSES, plain))
     return "\n" + "".join(parts)
 
 
@@ -132,7 +142,7 @@ def json_object(found: list[Outcome], rows: str) -> str:
             "a": outcome.measured and outcome.measured.a,
             "b": outcome.measured and outcome.measured.b,
             "change": outcome.measured and outcome.measured.change(),
-            "causes": [{key: row[key] for key in keys} for row in outcome.causes],
+            "causes": [{key: row[key] for key in keys} for row in outcome.causes[:]],
         }
         for outcome in found
     ]
@@ -152,7 +162,7 @@ def markdown_table(heads: list[str], rows: list[list[str]], texts: tuple[int, ..
     return "".join(f"| {' | '.join(row)} |\n" for row in cells)
 
 
-def markdown(title: str, found: list[Outcome], rows: list[dict], top: int | None) -> str:
+def markdown(title: str, found: list[Outcome], rows: Differences, top: int | None) -> str:
     """The comparison as Markdown: the conditions, the sites of those that failed, and the table."""
     heads = [column.head for column in COLUMNS if column.head]
     where = (len(heads) - 1,)
@@ -161,50 +171,63 @@ def markdown(title: str, found: list[Outcome], rows: list[dict], top: int | None
         lines = [["FAILED" if o.failed else "passed", o.condition, found_text(o)] for o in found]
         parts.append(markdown_table(["", "condition", "found"], lines, (0, 1, 2)))
     for outcome in found:
-        if outcome.causes:
+        if len(outcome.causes):
             parts.append(f"\nBecause of, for {markdown_cell(outcome.condition)}:\n\n")
             parts.append(markdown_table(heads, [cause_cells(row) for row in outcome.causes[:CAUSES]], where))
-    shown = listing.cut(listing.Summed(rows, "place"), listing.TOP if top is None else top)
+    shown = listing.cut(rows, listing.TOP if top is None else top)[:]
     parts.append("\n" if found else "")
-    parts.append(markdown_table(heads, [cause_cells(row) for row in shown], where) if rows else "No site differs.\n")
+    parts.append(
+        markdown_table(heads, [cause_cells(row) for row in shown], where) if len(rows) else "No site differs.\n"
+    )
     return "".join(parts)
 
 
-def measured_first(args: argparse.Namespace) -> tuple[str, dict[str, dict], int]:
+def measured_first(args: argparse.Namespace, names: Matched) -> tuple[str, Measured, int]:
     """The name of the first trace, its measures and the exit status. The trace is closed on return, so that both
     are not in memory at the same time."""
     chosen = blocks.Blocks(NAME, argparse.Namespace(**{**vars(args), "file": args.first}))
-    found = measured(chosen)
+    found = measured(chosen, names)
     return chosen.trace.name, found, chosen.verdict()
 
 
-def write(args: argparse.Namespace, title: str, rows: list[dict], found: list[Outcome]) -> None:
+def change_text(first: Measured, second: Measured, key: str) -> str:
+    """The change of a measure over all rows, for the heading."""
+    a, b = first.total(key), second.total(key)
+    return f"{key} not recorded" if a is None or b is None else f"{key} {b - a:+,}"
+
+
+def write(args: argparse.Namespace, title: str, rows: Differences, found: list[Outcome]) -> None:
     """Write the comparison in the form that the arguments request."""
-    summed = listing.Summed(rows, "place")
+    columns = listing.unknown(COLUMNS, rows.unknown())
     if args.markdown:
         with Output(args.output or "-") as out:
             out.write(markdown(title, found, rows, args.top))
     elif found and args.json:
         with Output(args.output or "-") as out:
-            out.write(json_object(found, "".join(listing.json_parts(listing.cut(summed, args.top), COLUMNS)).rstrip()))
+            out.write(json_object(found, "".join(listing.json_parts(listing.cut(rows, args.top), columns)).rstrip()))
     elif found and not args.csv:
         plain = not sys.stdout.isatty() or args.output not in (None, "-")
         with Output(args.output or "-") as out:
-            out.write(listing.text(title, summed, COLUMNS, args.top, plain, args.sort))
-            out.write(outcomes_text(found, plain))
+            out.write(listing.text(title, rows, columns, args.top, plain, args.sort))
+            out.write(outcomes_text(found, columns, plain))
     else:
-        listing.write_ranked(args, title, summed, COLUMNS)
+        listing.write_ranked(args, title, rows, columns)
 
 
 def run(args: argparse.Namespace) -> int:
+    from steve.analysis.differences import Differences
+    from steve.trace.matched import Matched
+
     listing.check(args, COLUMNS)
-    wanted = [Condition(text) for text in args.fail_if]
-    name, first, status = measured_first(args)
+    wanted, names = [Condition(text) for text in args.fail_if], Matched(args.by)
+    name, first, status = measured_first(args, names)
     chosen = blocks.Blocks(NAME, argparse.Namespace(**{**vars(args), "file": args.second}))
-    second = measured(chosen)
-    title = ", ".join(f"{key} {total(second, key) - total(first, key):+,}" for key, _, _ in MEASURES)
-    found = outcomes(wanted, first, second)
-    rows = listing.ranked(changed(all_rows(first, second)), COLUMNS, args.sort)
+    second = measured(chosen, names)
+    title = ", ".join(change_text(first, second, key) for key in differences.KEYS)
+    every, in_full = Differences(names, first, second), args.json or args.csv
+    found = outcomes(wanted, first, second, every, None if args.json else CAUSES)
+    top = args.top if in_full or args.top is not None else listing.TOP
+    rows = every.changed().ranked(args.sort, top)
     write(args, f"{name} to {chosen.title(title)}", rows, found)
     failed = [outcome.condition for outcome in found if outcome.failed]
     if failed:

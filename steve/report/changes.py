@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from markupsafe import Markup
 
-from steve.analysis.differences import ACCESSES, MEASURES, measured
+from steve.analysis.differences import ACCESSES, MEASURES, by_text
 from steve.kernels._profile import HeapProfile
 from steve.kernels._walk import feed_together
 from steve.report.collect import BINS
@@ -115,7 +115,7 @@ def side(opened: Callable[[], Blocks]) -> Side:
     chosen = opened()
     keys = {"stack": 0, "type": 1, "thread": 2}
     tables, places = chosen.sum_by(*keys), chosen.places
-    rows = {by: measured(tables[keys.get(by, 0)], Rollup(by, places)) for by in BY}
+    rows = {by: by_text(tables[keys.get(by, 0)], Rollup(by, places)) for by in BY}
     sites = sites_of(tables[0], places)
     chosen = opened()
     profile = chosen.over_trace(partial(ProfileAlone, BINS))

@@ -110,6 +110,11 @@ class Rollup:
         self._uses: dict[str, int] = {}  # number of rows with a short text
         self._of_frames: dict[int, int] = {}
 
+    @property
+    def sites(self) -> Sites:
+        """The sites, which are the rows of "stack"."""
+        return self._sites
+
     def numbers(self, keys: np.ndarray) -> np.ndarray:
         """The numbers of the rows of stacks, types or threads."""
         import numpy as np

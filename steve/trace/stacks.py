@@ -95,7 +95,8 @@ class Sites:
             return text.replace(f"({base_name(place)}", f"({place.lstrip('@=')}")
         return frame_text(frame._replace(function=f"{frame.function}#{frame.nth + 1}"))
 
-    def _is_own(self, number: int) -> bool:
+    def is_own(self, number: int) -> bool:
+        """Is a frame one of the program's own code?"""
         if number not in self._own:
             frame = self.trace.frame(number) if number else None
             self._own[number] = frame is None or is_own(frame)
@@ -108,7 +109,7 @@ class Sites:
         parts, least = [], 0
         for text, run in groupby(ids, self.frame_text):
             calls = list(run)
-            if not least and any(map(self._is_own, calls)):
+            if not least and any(map(self.is_own, calls)):
                 least = len(parts) + 1
             parts.append(times(text, len(calls)))
         return StackText(parts, least or 1)
