@@ -146,5 +146,7 @@ def run(args: argparse.Namespace) -> int:
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args)
     rows = rows_of(chosen.fold(Classes).rows())
-    listing.write(args, chosen.title("heat of blocks", counts_accesses=True), rows, chosen.columns(COLUMNS, OF_ACCESSES))
+    listing.write(
+        args, chosen.title("heat of blocks", counts_accesses=True), rows, chosen.columns(COLUMNS, OF_ACCESSES)
+    )
     return chosen.verdict(counts_accesses=True)

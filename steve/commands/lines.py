@@ -208,6 +208,8 @@ def run(args: argparse.Namespace) -> int:
     chosen = blocks.Blocks(NAME, args, by_line=True)
     rows = measured(chosen)
     listing.write(args, chosen.title("lines"), rows, chosen.columns(COLUMNS, OF_ACCESSES))
+    if samples.are_read() and not missing.accesses(chosen.trace):
+        note(NAME, samples.WITHOUT_ERRORS, args.quiet)
     if has_no_instructions(chosen):
         note(NAME, WITHOUT_INSTRUCTIONS, args.quiet)
     return chosen.verdict()

@@ -195,5 +195,7 @@ def run(args: argparse.Namespace) -> int:
     result = chosen.over_events(_accesses.Sharing)
     rollup = rollups.Rollup("stack", chosen.places, policy.short_in_table(args))
     rows = rows_of(result, chosen.places.listed_sites(args), rollup)
-    listing.write(args, chosen.title("sharing between threads", counts_accesses=True) + warning(result[3]), rows, COLUMNS)
+    listing.write(
+        args, chosen.title("sharing between threads", counts_accesses=True) + warning(result[3]), rows, COLUMNS
+    )
     return chosen.verdict(counts_accesses=True)

@@ -80,7 +80,10 @@ KEYS = (
     ),
     ("sample_mean", "bytes of which one on average was chosen, with its block; or"),
     ("sample_every", "blocks of which one on average was recorded"),
-    ("standard_errors", "those of events, bytes and blocks"),
+    (
+        "standard_errors",
+        f"those of events, bytes and blocks; a peak is {samples.PEAK}, which the table calls `too high`",
+    ),
     (
         "exact",
         "what all blocks did, as valgrind --tool=ljtrace --sample-blocks counted it: new_events, free_events, "
@@ -183,7 +186,8 @@ def totals_table(trace: Trace, figures: dict) -> Any:
     errors = figures.get("standard_errors", {})
 
     def shown(group: str, name: str) -> str:
-        return recorded(figures[group][name], errors.get(group, {}).get(name))
+        text = recorded(figures[group][name], errors.get(group, {}).get(name))
+        return samples.of_peak(text) if name == "peak_live" else text
 
     rows = [(f"{name} events", shown("events", name)) for name in events]
     rows += [

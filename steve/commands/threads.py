@@ -6,8 +6,10 @@ import argparse
 
 from steve.analysis import blocks
 from steve.system import samples
+from steve.system.messages import note
 from steve.terminal import listing
 from steve.terminal.listing import Column
+from steve.trace import missing
 
 NAME = "threads"
 HELP = "show what each thread makes, frees and accesses"
@@ -83,4 +85,6 @@ def run(args: argparse.Namespace) -> int:
     tables = (made, freed, chosen.lives.thread_accesses())
     rows = join(*[blocks.merged(sums, lambda thread: thread) for sums in tables], chosen.trace.info())
     listing.write(args, chosen.title("threads"), rows, chosen.columns(COLUMNS, OF_ACCESSES))
+    if samples.are_read() and not missing.accesses(chosen.trace):
+        note(NAME, samples.WITHOUT_ERRORS, args.quiet)
     return chosen.verdict()

@@ -109,6 +109,7 @@ def _count_metric(name: str, value: int, meaning: str, error: float = 0) -> Head
 def _heap_metrics(data: TraceData) -> list[HeaderNumber]:
     t, error = data.totals, {**dict.fromkeys(data.totals, 0.0), **data.standard_errors}
     peak = f"the most bytes live at once, as asked for, first at operation {t['peak_operation']:,}"
+    peak += f"; {samples.PEAK}" if samples.are_read() else ""
     strays = f"blocks freed; {data.stats['unmatched_free']:,} more frees were of no block"
     return [
         _bytes_metric("peak of live memory", t["peak_bytes"], peak, error["peak_bytes"]),

@@ -82,6 +82,19 @@ def fact() -> dict[str, int]:
     return {f"sample_{key}": value for key, value in _state["sample"]._asdict().items() if value}
 
 
+WITHOUT_ERRORS = (
+    "loads, stores and the bytes that they read and write are estimates, too, but without a standard error: that of a line or "
+    "thread is not known, because a block may be accessed by several; `steve sites` has those of sites"
+)
+PEAK = "the maximum of estimates, which is above the true peak, on average by about one standard error"
+
+
+def of_peak(text: str) -> str:
+    """A peak as text; in a sample, with the direction in which it is wrong. The live bytes are estimated without bias at each
+    moment, but the maximum is found where the errors are large and positive, too."""
+    return f"{text}, too high" if are_read() else text
+
+
 def standard_errors(found: Mapping[str, float], columns: Mapping[str, str]) -> dict:
     """The part of a row with the standard errors of its columns; {} if the trace is no sample.
 

@@ -53,7 +53,9 @@ class Matched:
         """The indices that sort nodes by their names. In place of the text of each, which would take much memory, the ranks
         of its parts are compared."""
         if not self._is_tree:
-            return np.array(sorted(range(len(nodes)), key=[self.text(node) for node in nodes.tolist()].__getitem__), "i8")
+            return np.array(
+                sorted(range(len(nodes)), key=[self.text(node) for node in nodes.tolist()].__getitem__), "i8"
+            )
         known: dict[tuple[int, int, bool], int] = {}  # numbers of parts: text, calls, is it the last one?
         found, ends = array("I"), array("Q", [0])
         for node in nodes.tolist():
