@@ -20,6 +20,7 @@ from steve.terminal.units import counted
 
 if TYPE_CHECKING:
     from steve.kernels._site_sums import SiteSums
+    from steve.trace.rollups import Rollup
 
 FEWEST_PARTS = 9  # before the last New, which leaves at least as many operations as the Frees at the end of the run
 FOUND = [("blocks", "u8"), ("size", "u8"), ("accesses", "u8"), ("slope", "f8")]
@@ -45,11 +46,36 @@ class Judgement(NamedTuple):
     not_judged: str
 
 
-def run_of(sums: SiteSums, rows: np.ndarray, totals: Mapping[str, int]) -> Run:
-    """rows: of all sites; totals: of steve.kernels._lives.Lives."""
-    made = rows["made"].sum(axis=0, dtype="u8")
+def run_of(sums: SiteSums, totals: Mapping[str, int]) -> Run:
+    """totals: of steve.kernels._lives.Lives."""
+    made = sums.made()["made"].sum(axis=0, dtype="u8")
     known = (totals[name] for name in ("allocated", "peak_bytes"))
     return Run(sums.last_new() + 1, *known, sums.width(), sums.collected(), int(made[BLOCKS]), int(made[BYTES]))
+
+
+def judged(
+    sums: SiteSums, rollup: Rollup, totals: Mapping[str, int], thresholds: Mapping[str, float]
+) -> dict[str, tuple[Sums, str]]:
+    """What each rule of JUDGES finds, by its key: by row of a list, and what it could not judge. All rows together would take
+    much memory. totals: of steve.kernels._lives.Lives."""
+    keys, run = sums.keys(totals["operations"]), run_of(sums, totals)
+    none = Sums(np.zeros(0, "u4"), np.zeros(0, FOUND))
+    parts: dict[str, list[Sums]] = {key: [none] for key in JUDGES}
+    not_judged = dict.fromkeys(JUDGES, "")
+    for some in rollup.merged_in_parts(keys, sums.rows):
+        for key, judge in JUDGES.items():
+            found, unjudged = judge(some.rows, run, thresholds)
+            not_judged[key] = unjudged or not_judged[key]
+            kept = np.flatnonzero(found["size"])
+            parts[key].append(Sums(some.numbers[kept], found[kept]))
+    return {key: (Sums(*map(np.concatenate, zip(*found))), not_judged[key]) for key, found in parts.items()}
+
+
+def made(sums: SiteSums, rollup: Rollup) -> Sums:
+    """The column `made` by row of a list."""
+    keys = sums.keys(0)
+    order = np.argsort(keys, kind="stable")
+    return rollup.merged(Sums(keys[order], sums.made()[order]))
 
 
 def _found(rows: np.ndarray, mask: np.ndarray, sums: np.ndarray) -> np.ndarray:
@@ -146,7 +172,7 @@ def capacity(rows: np.ndarray, run: Run, thresholds: Mapping[str, float]) -> Jud
 
 def pinned_pages(pins: Sums, sites: Sums, thresholds: Mapping[str, float]) -> Sums:
     """By row, what the rule finds: the blocks, and the bytes of pages beyond their own. pins: the rows of
-    steve.allocstats.pins.pinned; sites: SITE_SUMS of the same rows and others."""
+    steve.allocstats.pins.pinned; sites: made() of the same rows and others."""
     size, pinned = pins.rows["bytes"], pins.rows["pinned"]
     some = np.flatnonzero((pinned >= thresholds["pinned"] * size) & (pinned - size >= thresholds["least_pinned"]))
     found = np.zeros(len(some), FOUND)

@@ -21,7 +21,7 @@ from steve.trace import missing, policy, rollups
 from steve.system.output import Output
 from steve.analysis.folds import Together
 from steve.analysis.rules import DEFAULTS, PINNED_PAGES, RULES, SITE_RULES, Rule, limits, site_limits
-from steve.trace.stacks import SITE
+from steve.trace.stacks import SITE, Sites
 from steve.terminal.units import counted
 
 if TYPE_CHECKING:
@@ -181,14 +181,18 @@ class Found:
         if set(rules) & {PINNED_PAGES, *SITE_RULES}:
             makers.append(partial(SiteSums, site_limits(thresholds), key))
         self._folds = chosen.fold(partial(together, makers)).folds
-        self._keys, self._rows = self._folds[0].table()
+        self._judged: dict | None = None
+        self._sites: Sites | None = None
+        del chosen.lives
         self.size = self._folds[0].bytes()
         self._chosen, self._thresholds = chosen, thresholds
 
     def by_row(self, rule: Rule) -> tuple[rollups.Rollup, rollups.Sums, str]:
         """The sums over the blocks that a rule finds, by row of the list: blocks, size, accesses; the variances of a sample;
         the slope of growth. And what the rule could not judge, as text."""
-        rollup = rollups.of_arguments(self._chosen.args, self._chosen.places)
+        args, places = self._chosen.args, self._chosen.places
+        rollup = rollups.Rollup(args.by, places, policy.short_in_table(args), self._sites)
+        self._sites = rollup.sites  # all rules have the same sites, but rows of their own
         if rule in RULES:
             return rollup, self._of_blocks(rule, rollup), ""
         return rollup, *self._of_sites(rule, rollup)
@@ -196,26 +200,20 @@ class Found:
     def _of_blocks(self, rule: Rule, rollup: rollups.Rollup) -> rollups.Sums:
         import numpy as np
 
-        number, names = RULES.index(rule), {"blocks": "blocks", "size": "bytes", "accesses": "accesses"}
-        columns = {**names, "variance_blocks": "variance_blocks", "variance_size": "variance_bytes"}
-        sums = np.zeros(len(self._rows), [(name, self._rows.dtype[column].base) for name, column in columns.items()])
-        for name, column in columns.items():
-            sums[name] = self._rows[column][:, number]
-        some = blocks.nonzero_numbers(sums)
-        return rollup.merged(rollups.Sums(self._keys[some], sums[some]))
+        columns = {"blocks": "blocks", "size": "bytes", "accesses": "accesses"}
+        if samples.are_read():
+            columns.update(variance_blocks="variance_blocks", variance_size="variance_bytes")
+        return rollup.merged(rollups.Sums(*self._folds[0].of_rule(RULES.index(rule), columns)))
 
     def _of_sites(self, rule: Rule, rollup: rollups.Rollup) -> tuple[rollups.Sums, str]:
-        import numpy as np
-
         from steve.analysis import site_rules
 
-        sums = rollup.merged(rollups.Sums(*self._folds[1].table(self._chosen.totals["operations"])))
         if rule == PINNED_PAGES:
-            return site_rules.pinned_pages(rollup.merged(self._pins), sums, self._thresholds), ""
-        run = site_rules.run_of(self._folds[1], sums.rows, self._chosen.totals)
-        found, not_judged = site_rules.JUDGES[rule.key](sums.rows, run, self._thresholds)
-        some = np.flatnonzero(found["size"])
-        return rollups.Sums(sums.numbers[some], found[some]), not_judged
+            made = site_rules.made(self._folds[1], rollup)
+            return site_rules.pinned_pages(rollup.merged(self._pins), made, self._thresholds), ""
+        if self._judged is None:
+            self._judged = site_rules.judged(self._folds[1], rollup, self._chosen.totals, self._thresholds)
+        return self._judged[rule.key]
 
 
 def together(makers: list) -> Together:

@@ -87,9 +87,25 @@ cdef class Findings(TakesLives):
 
     def table(self):
         """(keys that occur, in order, array of FOUND for them)."""
-        keys = view_of(self.f.of_keys.keys, self.f.of_keys.n, np.dtype("u4"))
+        keys, rows = self.unordered()
         order = np.argsort(keys, kind="stable")
-        return keys[order], view_of(self.f.rows, self.f.of_keys.n, FOUND)[order]
+        return keys[order], rows[order]
+
+    def unordered(self):
+        """The same in no order, and no copy: valid as long as this object does not change."""
+        return (view_of(self.f.of_keys.keys, self.f.of_keys.n, np.dtype("u4")),
+                view_of(self.f.rows, self.f.of_keys.n, FOUND))
+
+    def of_rule(self, int number, dict columns):
+        """What a rule finds: the keys where it finds something, in order, and an array with some columns of FOUND.
+        columns: their names in this array, with those in FOUND."""
+        keys, rows = self.unordered()
+        some = np.flatnonzero(rows["blocks"][:, number])
+        some = some[np.argsort(keys[some], kind="stable")]
+        found = np.zeros(len(some), [(name, FOUND[column].base) for name, column in columns.items()])
+        for name, column in columns.items():
+            found[name] = rows[column][some, number]
+        return keys[some], found
 
     def bytes(self):
         """Bytes of all blocks that were examined."""
@@ -105,8 +121,13 @@ cdef extern from "steve/kernels/lives/site_rules.h" nogil:
         uint64_t short_life, min_size
     struct site_rules_row:
         pass
+    struct site_rules_totals:
+        pass
+    struct site_rules_kept:
+        site_rules_totals totals
+        size_t changes
     struct site_rules:
-        site_rules_row *rows
+        site_rules_kept *kept
         keyed_rows of_keys
         uint64_t width, last_new
         uint64_t collected[1]
@@ -115,13 +136,16 @@ cdef extern from "steve/kernels/lives/site_rules.h" nogil:
     bint site_rules_add(site_rules *s, const life *lives, const uint8_t *keep, size_t n)
     void site_rules_widen(site_rules *s, uint64_t width)
     void site_rules_cover(site_rules *s, uint64_t operations)
+    void site_rules_rows(const site_rules *s, const uint32_t *indices, size_t n, site_rules_row *rows)
     bint site_rules_merge(site_rules *s, const uint32_t *keys, const site_rules_row *rows, size_t n,
                           const uint64_t *collected)
 
 # struct site_rules_row; `made`, `brief` and `spare` have blocks, bytes and accesses
-SITE_SUMS = np.dtype([("made", "u8", 3), ("brief", "u8", 3), ("spare", "u8", 3), ("managed", "u8"), ("frees", "u8"),
-                      ("held", "f8"), ("bytes", "i8", SITE_RULES_PARTS + 1), ("blocks", "i8", SITE_RULES_PARTS + 1)])
+TOTALS = [("made", "u8", 3), ("brief", "u8", 3), ("spare", "u8", 3), ("managed", "u8"), ("frees", "u8"), ("held", "f8")]
+SITE_SUMS = np.dtype(TOTALS + [("bytes", "i8", SITE_RULES_PARTS + 1), ("blocks", "i8", SITE_RULES_PARTS + 1)])
 assert SITE_SUMS.itemsize == sizeof(site_rules_row)
+KEPT = np.dtype(TOTALS + [("changes", f"u{sizeof(size_t)}")])
+assert KEPT.itemsize == sizeof(site_rules_kept)
 
 
 cdef class SiteSums(TakesLives):
@@ -159,20 +183,35 @@ cdef class SiteSums(TakesLives):
             raise MemoryError
         site_rules_widen(&other.s, self.s.width)
         site_rules_widen(&self.s, width)
-        if not site_rules_merge(&self.s, other.s.of_keys.keys, other.s.rows, other.s.of_keys.n, other.s.collected):
+        cdef uint64_t[::1] more = other.collected()
+        numbers, whole = other.table(0)
+        keys, raw = np.append(numbers, np.uint32(0)), np.append(whole, np.zeros(1, SITE_SUMS)).view(np.uint8)
+        if not site_rules_merge(&self.s, &keys[0], <const site_rules_row *>&raw[0], len(numbers), &more[0]):
             raise MemoryError
 
     def table(self, uint64_t operations):
         """(keys that occur, in order, array of SITE_SUMS for them), in parts of a run of so many operations."""
-        keys, rows = self.unordered(operations)
+        keys = self.keys(operations)
         order = np.argsort(keys, kind="stable")
-        return keys[order], rows[order]
+        return keys[order], self.rows(order)
 
-    def unordered(self, uint64_t operations):
-        """The same in no order, and no copy: valid as long as this object does not change."""
+    def keys(self, uint64_t operations):
+        """The keys that occur, in no order and no copy: valid as long as this object does not change. It then is in parts of
+        a run of so many operations."""
         site_rules_cover(&self.s, operations)
-        return (view_of(self.s.of_keys.keys, self.s.of_keys.n, np.dtype("u4")),
-                view_of(self.s.rows, self.s.of_keys.n, SITE_SUMS))
+        return view_of(self.s.of_keys.keys, self.s.of_keys.n, np.dtype("u4"))
+
+    def made(self):
+        """The column `made` of the rows of the keys, likewise."""
+        return view_of(self.s.kept, self.s.of_keys.n, KEPT)[["made"]]
+
+    def rows(self, indices):
+        """An array of SITE_SUMS for some of the keys, which are many bytes each. indices: those of keys()."""
+        cdef const uint32_t[::1] at = np.append(indices, 0).astype("u4")
+        rows = np.zeros(len(indices) + 1, SITE_SUMS)
+        cdef uint8_t[::1] raw = rows.view(np.uint8)
+        site_rules_rows(&self.s, &at[0], len(indices), <site_rules_row *>&raw[0])
+        return rows[:-1]
 
     def width(self):
         """Operations of a part of the run."""

@@ -263,37 +263,23 @@ def _found_by_rule(
     analysis: ReportAnalysis, rollup: Rollup, pins: Sums | None
 ) -> tuple[dict[str, Sums], dict[str, str]]:
     """What each rule finds by site, by its key; and what rules could not judge, as text. pins: see collect()."""
-    (numbers, rows), found = rollup.merged(Sums(*analysis.found.table())), {}
+    columns = {"blocks": "blocks", "size": "bytes", "accesses": "accesses", **{name: name for name in FOUND_VARIANCES}}
+    found: dict[str, Sums] = {}
     for number, rule in enumerate(RULES):
-        some = np.flatnonzero(rows["blocks"][:, number])
-        sums = np.zeros(len(some), [*site_rules.FOUND, *((name, "f8") for name in FOUND_VARIANCES)])
-        columns = {
-            "blocks": "blocks",
-            "size": "bytes",
-            "accesses": "accesses",
-            **{name: name for name in FOUND_VARIANCES},
-        }
-        for name, column in columns.items():
-            sums[name] = rows[column][some, number]
-        found[rule.key] = Sums(numbers[some], sums)
-    totals = analysis.life_totals()
-    table = Sums(*analysis.site_sums.unordered(totals["operations"]))
-    run = site_rules.run_of(analysis.site_sums, table.rows, totals)
+        numbers, rows = rollup.merged(Sums(*analysis.found.of_rule(number, columns)))
+        sums = np.zeros(len(rows), [*site_rules.FOUND, *((name, "f8") for name in FOUND_VARIANCES)])
+        for name in columns:
+            sums[name] = rows[name]
+        found[rule.key] = Sums(numbers, sums)
     if pins is not None:
-        found[PINNED_PAGES.key] = site_rules.pinned_pages(
-            rollup.merged(pins), rollup.merged(table, ("made",)), DEFAULTS
-        )
-    parts: dict[str, list[Sums]] = {rule.key: [] for rule in SITE_RULES}
+        of_sites = site_rules.made(analysis.site_sums, rollup)
+        found[PINNED_PAGES.key] = site_rules.pinned_pages(rollup.merged(pins), of_sites, DEFAULTS)
     not_judged: dict[str, str] = {}
-    for sites in rollup.merged_in_parts(table):
-        for key, of_rule in parts.items():
-            judged, unjudged = site_rules.JUDGES[key](sites.rows, run, DEFAULTS)
-            not_judged.update({key: unjudged} if unjudged else {})
-            some = np.flatnonzero(judged["size"])
-            of_rule.append(Sums(sites.numbers[some], judged[some]))
-    for key, of_rule in parts.items():
-        none = Sums(np.zeros(0, "u4"), np.zeros(0, site_rules.FOUND))
-        found[key] = Sums(*(np.concatenate(columns) for columns in zip(none, *of_rule)))
+    for key, (sums, unjudged) in site_rules.judged(
+        analysis.site_sums, rollup, analysis.life_totals(), DEFAULTS
+    ).items():
+        found[key] = sums
+        not_judged.update({key: unjudged} if unjudged else {})
     return found, not_judged
 
 

@@ -6,6 +6,7 @@ from argparse import ArgumentParser, Namespace
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from steve.trace.policy import (
     ALLOC_FUNCTIONS,
@@ -47,8 +48,12 @@ class OneStack:
     def info(self) -> dict[str, str]:
         return self.facts
 
-    def stack(self, number: int) -> tuple[int, int] | None:
-        return (number - 1, number) if 0 < number <= len(self.frames) else None
+    def counts(self) -> dict[str, int]:
+        return {"stacks": len(self.frames) + 1}
+
+    def stack_links(self, first: int, end: int) -> tuple[np.ndarray, np.ndarray]:
+        frames = np.arange(first, end, dtype="u4")
+        return frames - 1, frames
 
     def frame(self, number: int) -> Any:
         return self.frames[number - 1]

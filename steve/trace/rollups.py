@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 BY = ("stack", "function", "line", "file", "object", "type", "thread")
 FEW = 4096  # rows that are made at a time
-MANY = 1 << 14  # rows that are merged at a time
+MANY = 1 << 12  # rows that are merged at a time
 LUA_CODE = "Lua code"
 UNKNOWN = "(unknown)"
 
@@ -100,11 +100,13 @@ class Rollup:
     Sums by self.key are summed by row. For "stack", the number of a row is a site (Sites.of)."""
 
     def __init__(self, by: str, places: Places, short: bool = False, sites: Sites | None = None) -> None:
-        """sites: of the trace, if they are known; by default they are found anew."""
+        """sites: of the trace, if they are known with such names."""
         self.by, self.places = by, places
         self.key = key_of(by)
         shown = places.sites.shown
-        self._sites = Sites(shown.trace, shown.policy._replace(short=short)) if sites is None else sites
+        if sites is None:  # those of the places have whole names
+            sites = Sites(shown.trace, shown.policy._replace(short=True)) if short else places.sites
+        self._sites = sites
         self._numbers: dict[Hashable, int] = {}  # by what identifies a row
         self._texts: list[Texts] = []  # by number
         self._uses: dict[str, int] = {}  # number of rows with a short text
@@ -139,17 +141,21 @@ class Rollup:
         starts = np.flatnonzero(np.diff(numbers[order].astype("i8"), prepend=-1))
         return Sums(numbers[order[starts]], summed(sums.rows, order, starts, columns))
 
-    def merged_in_parts(self, sums: Sums, most: int = MANY) -> Iterator[Sums]:
-        """The same in parts of at most so many rows, for sums with long rows."""
+    def merged_in_parts(
+        self, keys: np.ndarray, rows: Callable[[np.ndarray], np.ndarray], most: int = MANY
+    ) -> Iterator[Sums]:
+        """The same in parts of about so many rows, for sums with long rows. keys: stacks, types or threads, in any order;
+        rows: makes the rows for indices of them."""
         import numpy as np
 
-        numbers = self.numbers(sums.numbers)
+        by_key = np.argsort(keys, kind="stable")
+        numbers = self.numbers(keys[by_key])
         order = np.argsort(numbers, kind="stable")
         starts = np.flatnonzero(np.diff(numbers[order].astype("i8"), prepend=-1))
         for first in range(0, len(starts), most):
             begin, end = starts[first], starts[first + most] if first + most < len(starts) else len(order)
             some, inner = order[begin:end], starts[first : first + most] - begin
-            yield Sums(numbers[some[inner]], summed(sums.rows, some, inner))
+            yield Sums(numbers[some[inner]], summed(rows(by_key[some]), np.arange(len(some)), inner))
 
     def text(self, number: int) -> str:
         """The text of a row, once the numbers of all rows are known."""

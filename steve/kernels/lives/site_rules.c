@@ -12,16 +12,29 @@ void site_rules_init(struct site_rules *s, const struct site_rules_limits *limit
 
 void site_rules_free(struct site_rules *s)
 {
-    free(s->rows);
+    free(s->kept);
+    free(s->changes);
     keyed_rows_free(&s->of_keys);
 }
 
-/* The row of a key, which is made if there is none. NULL when out of memory. */
-static struct site_rules_row *reach(struct site_rules *s, uint32_t key)
+/* What is kept of a key, which is made if there is none. NULL when out of memory. */
+static struct site_rules_kept *reach(struct site_rules *s, uint32_t key)
 {
     size_t index;
 
-    return keyed_rows_reach(&s->of_keys, key, &s->rows, sizeof *s->rows, &index) ? &s->rows[index] : NULL;
+    return keyed_rows_reach(&s->of_keys, key, &s->kept, sizeof *s->kept, &index) ? &s->kept[index] : NULL;
+}
+
+/* The changes of a key, which are made if there are none. NULL when out of memory. */
+static struct site_rules_changes *changes_of(struct site_rules *s, struct site_rules_kept *kept)
+{
+    if (kept->changes)
+        return &s->changes[kept->changes - 1];
+    if (!array_reserve(&s->changes, &s->changes_room, s->n_changes + 1, sizeof *s->changes))
+        return NULL;
+    s->changes[s->n_changes] = (struct site_rules_changes){0};
+    kept->changes = ++s->n_changes;
+    return &s->changes[s->n_changes - 1];
 }
 
 /* ---- parts of the run ----------------------------------------------------------------------- */
@@ -45,9 +58,9 @@ static void halve(int64_t *changes)
 
 static void double_width(struct site_rules *s)
 {
-    for (size_t i = 0; i < s->of_keys.n; i++) {
-        halve(s->rows[i].bytes);
-        halve(s->rows[i].blocks);
+    for (size_t i = 0; i < s->n_changes; i++) {
+        halve(s->changes[i].bytes);
+        halve(s->changes[i].blocks);
     }
     for (size_t i = 0; i < SITE_RULES_PARTS; i++)
         s->collected[i] = i < SITE_RULES_PARTS / 2 ? s->collected[2 * i] + s->collected[2 * i + 1] : 0;
@@ -66,16 +79,28 @@ void site_rules_cover(struct site_rules *s, uint64_t operations)
         double_width(s);
 }
 
-/* Add what is alive at the beginnings of parts. */
-static void add_alive(struct site_rules *s, struct site_rules_row *row, const struct life *life)
+/* Add what is alive at the beginnings of parts. False when out of memory. */
+static bool add_alive(struct site_rules *s, struct site_rules_kept *kept, const struct life *life)
 {
+    size_t from, to = SITE_RULES_PARTS + 1;
+    struct site_rules_changes *changes;
+
     site_rules_cover(s, life->died + life->freed);
-    row->bytes[next_part(s, life->born)] += (int64_t)life->size;
-    row->blocks[next_part(s, life->born)]++;
-    if (!life->freed)
-        return;
-    row->bytes[next_part(s, life->died)] -= (int64_t)life->size;
-    row->blocks[next_part(s, life->died)]--;
+    from = next_part(s, life->born);
+    if (life->freed)
+        to = next_part(s, life->died);
+    if (from == to)
+        return true;
+    changes = changes_of(s, kept);
+    if (!changes)
+        return false;
+    changes->bytes[from] += (int64_t)life->size;
+    changes->blocks[from]++;
+    if (life->freed) {
+        changes->bytes[to] -= (int64_t)life->size;
+        changes->blocks[to]--;
+    }
+    return true;
 }
 
 /* ---- lives ---------------------------------------------------------------------------------- */
@@ -105,54 +130,83 @@ static bool is_managed(const struct life *life)
     return life->type != MT_TYPE_UNKNOWN && life->type <= MT_TYPE_UDATA;
 }
 
-static void add_life(struct site_rules *s, struct site_rules_row *row, const struct life *life)
+/* False when out of memory. */
+static bool add_life(struct site_rules *s, struct site_rules_kept *kept, const struct life *life)
 {
-    uint64_t accesses = life->loads + life->stores + life->modifies;
+    const uint64_t accesses = life->loads + life->stores + life->modifies;
+    struct site_rules_totals *row = &kept->totals;
 
     add_sums(&row->made, 1, life->size, accesses);
     if (is_brief(&s->limits, life))
         add_sums(&row->brief, 1, life->size, accesses);
     if (has_spare(&s->limits, life))
         add_sums(&row->spare, 1, life->size - life->extent, accesses);
-    add_alive(s, row, life);
+    if (!add_alive(s, kept, life))
+        return false;
     if (s->last_new < life->born)
         s->last_new = life->born;
     row->managed += life->type != MT_TYPE_UNKNOWN;
     if (!life->freed)
-        return;
+        return true;
     row->frees++;
     row->held += (double)(life->died_allocated - life->born_allocated);
     s->collected[life->died / s->width] += is_managed(life);
+    return true;
 }
 
 bool site_rules_add(struct site_rules *s, const struct life *lives, const uint8_t *keep, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        struct site_rules_row *row;
+        struct site_rules_kept *kept;
 
         if ((keep && !keep[i]) || lives[i].inherited)
             continue;
-        row = reach(s, groups_key_of(s->key, &lives[i]));
-        if (!row)
+        kept = reach(s, groups_key_of(s->key, &lives[i]));
+        if (!kept || !add_life(s, kept, &lives[i]))
             return false;
-        add_life(s, row, &lives[i]);
     }
     return true;
 }
 
 /* ---- shards --------------------------------------------------------------------------------- */
 
-static void add_row(struct site_rules_row *to, const struct site_rules_row *row)
+static bool has_changes(const struct site_rules_changes *changes)
 {
-    add_sums(&to->made, row->made.blocks, row->made.bytes, row->made.accesses);
-    add_sums(&to->brief, row->brief.blocks, row->brief.bytes, row->brief.accesses);
-    add_sums(&to->spare, row->spare.blocks, row->spare.bytes, row->spare.accesses);
-    to->managed += row->managed;
-    to->frees += row->frees;
-    to->held += row->held;
-    for (size_t i = 0; i <= SITE_RULES_PARTS; i++) {
-        to->bytes[i] += row->bytes[i];
-        to->blocks[i] += row->blocks[i];
+    static const struct site_rules_changes none;
+
+    return memcmp(changes, &none, sizeof none) != 0;
+}
+
+static bool add_row(struct site_rules *s, struct site_rules_kept *kept, const struct site_rules_row *row)
+{
+    struct site_rules_totals *to = &kept->totals;
+    const struct site_rules_totals *from = &row->totals;
+    struct site_rules_changes *changes;
+
+    add_sums(&to->made, from->made.blocks, from->made.bytes, from->made.accesses);
+    add_sums(&to->brief, from->brief.blocks, from->brief.bytes, from->brief.accesses);
+    add_sums(&to->spare, from->spare.blocks, from->spare.bytes, from->spare.accesses);
+    to->managed += from->managed;
+    to->frees += from->frees;
+    to->held += from->held;
+    if (!has_changes(&row->changes))
+        return true;
+    changes = changes_of(s, kept);
+    for (size_t i = 0; changes && i <= SITE_RULES_PARTS; i++) {
+        changes->bytes[i] += row->changes.bytes[i];
+        changes->blocks[i] += row->changes.blocks[i];
+    }
+    return changes != NULL;
+}
+
+void site_rules_rows(const struct site_rules *s, const uint32_t *indices, size_t n,
+                     struct site_rules_row *rows)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct site_rules_kept *kept = &s->kept[indices[i]];
+
+        rows[i].totals = kept->totals;
+        rows[i].changes = kept->changes ? s->changes[kept->changes - 1] : (struct site_rules_changes){0};
     }
 }
 
@@ -160,11 +214,10 @@ bool site_rules_merge(struct site_rules *s, const uint32_t *keys, const struct s
                       const uint64_t *collected)
 {
     for (size_t i = 0; i < n; i++) {
-        struct site_rules_row *row = reach(s, keys[i]);
+        struct site_rules_kept *kept = reach(s, keys[i]);
 
-        if (!row)
+        if (!kept || !add_row(s, kept, &rows[i]))
             return false;
-        add_row(row, &rows[i]);
     }
     for (size_t i = 0; i < SITE_RULES_PARTS; i++)
         s->collected[i] += collected[i];

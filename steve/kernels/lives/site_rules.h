@@ -25,21 +25,38 @@ struct site_rules_sums {
     uint64_t blocks, bytes, accesses;
 };
 
-struct site_rules_row {
+struct site_rules_totals {
     struct site_rules_sums made;
     struct site_rules_sums brief; /* freed before the next New, or after a short life */
     struct site_rules_sums spare; /* only a small first part was ever accessed */
     uint64_t managed, frees;      /* blocks: objects of a garbage collector; freed */
     double held; /* sum over the freed ones: bytes requested for all blocks during their lives */
-    /* Changes of what is alive: [i] is that between the beginning of part i - 1, without it, and that of part i. */
+};
+
+/* Changes of what is alive: [i] is that between the beginning of part i - 1, without it, and that of part i. */
+struct site_rules_changes {
     int64_t bytes[SITE_RULES_PARTS + 1], blocks[SITE_RULES_PARTS + 1];
+};
+
+/* What is known of a key, whole. */
+struct site_rules_row {
+    struct site_rules_totals totals;
+    struct site_rules_changes changes;
+};
+
+/* The same as it is kept: many keys have few blocks, none of which was alive at the beginning of a part. */
+struct site_rules_kept {
+    struct site_rules_totals totals;
+    size_t changes; /* their number, from 1; 0: there are none */
 };
 
 struct site_rules {
     struct site_rules_limits limits;
     enum groups_key key;
-    struct site_rules_row *rows;
+    struct site_rules_kept *kept;
     struct keyed_rows of_keys;
+    struct site_rules_changes *changes;
+    size_t n_changes, changes_room;
     uint64_t width;                       /* of a part, in operations */
     uint64_t last_new;                    /* number of the last New's operation */
     uint64_t collected[SITE_RULES_PARTS]; /* by part: objects of a garbage collector that were freed */
@@ -52,6 +69,9 @@ bool site_rules_add(struct site_rules *s, const struct life *lives, const uint8_
 /* Make the parts wider until they have at least a width, or until they cover so many operations. */
 void site_rules_widen(struct site_rules *s, uint64_t width);
 void site_rules_cover(struct site_rules *s, uint64_t operations);
+/* Write whole rows: those of n indices. */
+void site_rules_rows(const struct site_rules *s, const uint32_t *indices, size_t n,
+                     struct site_rules_row *rows);
 /* Add n rows of another shard, each with its key, and its collected[]; both have the same width. False when out of
  * memory. */
 bool site_rules_merge(struct site_rules *s, const uint32_t *keys, const struct site_rules_row *rows, size_t n,
