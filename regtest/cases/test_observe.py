@@ -207,6 +207,18 @@ def test_a_static_program_without_symbols_is_reported(tmp_path: Path) -> None:
     assert UNSEEN not in mapped.run.complaint and blocks_of(mapped)["new"] > 0
 
 
+@pytest.mark.parametrize("flag", ["PRIVATE", "SHARED"])
+def test_memory_for_forked_children_is_no_heap(flag: str, tmp_path: Path) -> None:
+    """Servers map the buffers that they share with their workers."""
+    text = """
+        #include <sys/mman.h>
+        int main(void) { return mmap(0, 1 << 24, PROT_READ | PROT_WRITE, MAP_ANONYMOUS | FLAG, -1, 0) == MAP_FAILED; }
+    """
+    trace = record(tmp_path / "t.ljt", [built(tmp_path, text, f"-DFLAG=MAP_{flag}")])
+    assert trace.run.status == 0
+    assert (UNSEEN in trace.run.complaint) == (flag == "PRIVATE")
+
+
 @pytest.mark.parametrize("option", [(), ("--trace-mem=no",)])
 def test_a_prefixed_family(option: tuple[str, ...], tmp_path: Path) -> None:
     program = own(tmp_path, "zz_")

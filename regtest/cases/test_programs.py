@@ -1,7 +1,7 @@
 """test_programs - real programs are recorded by both recorders: unchanged, completely, and with the same result.
 
-The table of programs is regtest/programs/table.py. `make check` runs those whose packages other tests need as well, `make
-test-programs` all that are installed. LJTRACE_PROGRAMS chooses: `all`, or names separated by commas.
+The table of programs is regtest/programs/table.py. `make check` runs those whose packages other tests need as well,
+`make test-programs` all that are installed. LJTRACE_PROGRAMS chooses: `all`, or names separated by commas.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

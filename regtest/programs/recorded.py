@@ -1,12 +1,11 @@
 """recorded - run a program of the table alone and under both recorders, and say what is not as it should be.
 
-Each run has a fresh copy of the program's folder. What is wrong is collected, not raised at the first, because one fault
-often explains another. The table decides what is expected (`table.py`); this file knows no program.
+Each run has a fresh copy of the program's folder. What is wrong is collected, not raised at the first, because one
+fault often explains another. The table decides what is expected (`table.py`); this file knows no program.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import json
-import os
 import re
 import shutil
 from collections import Counter
@@ -121,14 +120,18 @@ def totals(path: Path) -> dict[str, int]:
     return {kind: Trace(path, Done(0, b"", b"")).counts()[kind] for kind in KINDS}
 
 
-def unsaid(expected: str | None, said: str, trace: Path) -> Iterator[str]:
-    """What the recorder has not said of memory that it does not see, or has said without need."""
-    info = steve("info", trace).text
-    for place, text in (("on standard error", said), ("in `steve info`", info)):
+def unsaid(row: Program | Server, recorder: str, said: str, trace: Path) -> Iterator[str]:
+    """What is not said of memory that the recorder does not see, or is said without need."""
+    info, expected = steve("info", trace).text, row.unseen.get(recorder)
+    for place, text in (("on standard error", said), ("by `steve info`", info)):
         if expected and not re.search(expected, text):
-            yield f"does not say {expected!r} {place}"
-    if not expected and re.search("may not be recorded", said):
-        yield f"says without need: {said!r}"
+            yield f"not said {place}: {expected!r}"
+    if row.remark and not re.search(row.remark, info):
+        yield f"not said by `steve info`: {row.remark!r}"
+    if not expected and "may not be recorded" in said:
+        yield f"said without need: {said!r}"
+    if not expected and not row.remark and (needless := re.search("not seen.*", info)):
+        yield f"said without need by `steve info`: {needless[0]!r}"
 
 
 def accused(trace: Path) -> Iterator[str]:
@@ -152,7 +155,7 @@ def amiss(program: Program, recorder: str, other: Run) -> Iterator[str]:
     for path in other.traces:
         yield from unsound(path)
         yield from accused(path)
-    yield from unsaid(program.unseen.get(recorder), other.said, other.traces[0])
+    yield from unsaid(program, recorder, other.said, other.traces[0])
     if (news := totals(other.traces[0])["new"]) < program.least:
         yield f"{news} allocations, at least {program.least} are right"
 
@@ -178,7 +181,7 @@ def different_sizes(ours: Path, theirs: Path) -> list[tuple[tuple[str, int], int
     rest = sizes(ours)
     rest.subtract(sizes(theirs))
     for kind, size in list(rest):
-        # the library of `ljtrace run` has thread-local variables, so each thread's table of them (dtv) has an entry more
+        # the library of `ljtrace run` has thread-local variables: each thread's table of them (dtv) has an entry more
         pair = (kind, size + DTV_ENTRY)
         if rest[kind, size] > 0 > rest[pair]:
             n = min(rest[kind, size], -rest[pair])

@@ -1,7 +1,7 @@
 """servers - real programs that run until they are stopped: how they are started, used and stopped.
 
-A row is data, as in `table.py`. In commands, {here} is the server's folder, {port} a free port of the loopback interface.
-The clients do the same each time, and what they print must not depend on a recorder. `serving.py` runs them.
+A row is data, as in `table.py`. In commands, {here} is the server's folder, {port} a free port of the loopback
+interface. The clients do the same each time, and what they print must not depend on a recorder. `serving.py` runs them.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -37,6 +37,7 @@ class Server:
     least_attached: int = 20  # while the clients use it
     without: Mapping[str, str] = field(default_factory=dict)
     unseen: Mapping[str, str] = field(default_factory=dict)  # as for programs
+    remark: str = ""
 
 
 NGINX = """
@@ -81,7 +82,24 @@ server.upload-dirs = ( "{here}" )
 
 NODE = """
 const http = require('http'); const seen = [];
-http.createServer((q, a) => { seen.push('x'.repeat(q.url.length)); a.end('you asked for ' + q.url + '\\n'); }).listen('socket');
+const server = http.createServer((q, a) => {
+  seen.push('x'.repeat(q.url.length)); a.end('you asked for ' + q.url + '\\n');
+});
+server.listen('socket');
+"""
+
+MEMCACHED = """
+import socket
+client = socket.socket(socket.AF_UNIX)
+client.connect("socket")
+f = client.makefile("rwb")
+for i in range(300):
+    f.write(b"set k%d 0 0 %d\\r\\n%b\\r\\n" % (i, i % 90, b"x" * (i % 90)))
+    f.flush()
+    assert f.readline() == b"STORED\\r\\n"
+f.write(b"get k77\\r\\n")
+f.flush()
+print(f.readline())
 """
 
 REDIS = (
@@ -119,15 +137,7 @@ SERVERS = [
         ("memcached", "-s", "{here}/socket", "-u", "root", "-t", "1"),
         "memcached",
         ("test", "-S", "socket"),
-        (
-            (
-                "/usr/bin/python3",
-                "-c",
-                "import socket\nc = socket.socket(socket.AF_UNIX); c.connect('socket'); f = c.makefile('rwb')\n"
-                "for i in range(300):\n    d = b'x' * (i % 90)\n    f.write(b'set k%d 0 0 %d\\r\\n%b\\r\\n' % (i, len(d), d)); f.flush()\n"
-                "    assert f.readline() == b'STORED\\r\\n'\nf.write(b'get k77\\r\\n'); f.flush(); print(f.readline())",
-            ),
-        ),
+        (("/usr/bin/python3", "-c", MEMCACHED),),
         15,
         least=30,
         least_attached=1,
@@ -171,6 +181,7 @@ SERVERS = [
         http(),
         15,
         status=-15,
+        remark="V8",
         files={"server.js": NODE},
     ),
     Server(
@@ -180,6 +191,7 @@ SERVERS = [
         ("curl", "-sSf", "http://127.0.0.1:{port}/a.php"),
         (("sh", "-c", "for i in 1 2 3 4 5 6 7 8 9; do curl -sSf http://127.0.0.1:{port}/a.php?n=$i; done"),),
         2,
+        remark="USE_ZEND_ALLOC",
         files={
             "a.php": "<?php $n = []; for ($i = 0; $i < 500; $i++) $n[] = str_repeat('x', $i); echo count($n), \"\\n\";"
         },
@@ -205,6 +217,7 @@ SERVERS = [
             "--skip-networking",
             "--user=root",
             "--innodb-buffer-pool-size=8M",
+            "--innodb-use-native-aio=0",  # io_uring_enter waits for ever under Valgrind 3.19, whatever the tool
             "--pid-file={here}/pid",
         ),
         "mariadb-server",
@@ -216,7 +229,8 @@ SERVERS = [
             (
                 "sh",
                 "-c",
-                "mariadb-install-db --no-defaults --datadir=$PWD/data --auth-root-authentication-method=normal --user=root",
+                "mariadb-install-db --no-defaults --datadir=$PWD/data --user=root "
+                "--auth-root-authentication-method=normal",
             ),
         ),
     ),

@@ -1,10 +1,9 @@
-"""serving - run a server of `servers.py` alone, under both recorders and attached to, and say what is not as it should be.
+"""serving - run a server of `servers.py` alone, under both recorders and attached to, and say what is wrong.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import tempfile
@@ -18,7 +17,6 @@ from servers import Server
 from support import SECONDS, Done, collectors_of, good, run, started, wait_for
 
 MODES = ("alone", *RECORDERS, "attach")
-LUA_MODULE = "ngx_http_lua_module.so"
 
 
 @dataclass
@@ -46,7 +44,7 @@ def as_user(server: Server) -> list[str]:
 
 
 class Place:
-    """A server's folder. Its path is the same in each run, and short, because paths of sockets are."""
+    """A server's folder. Its path is short, because paths of sockets are."""
 
     def __init__(self, server: Server, prepared: Path, here: Path) -> None:
         self.server, self.here, self.port = server, here, free_port()
@@ -145,7 +143,8 @@ def answers_differ(alone: Service, other: Service) -> Iterator[str]:
     """What the recorder has changed of what clients see."""
     for before, after in zip(alone.answers, other.answers, strict=True):
         if (before.status, before.out, before.err) != (after.status, after.out, after.err):
-            yield f"a client: {after.status} {shown(after.out + after.err)}, alone {before.status} {shown(before.out + before.err)}"
+            now, once = (f"{each.status} {shown(each.out + each.err)}" for each in (after, before))
+            yield f"a client: {now}, alone {once}"
     assert alone.done and other.done
     if alone.done.status != other.done.status:
         yield f"status {other.done.status}, alone {alone.done.status}: {shown(other.done.err[-300:])}"
@@ -158,7 +157,7 @@ def amiss(server: Server, mode: str, service: Service) -> Iterator[str]:
         return
     for path in service.traces:
         yield from unsound(path)
-    yield from unsaid(server.unseen.get(mode), service.said, service.traces[0])
+    yield from unsaid(server, mode, service.said, service.traces[0])
     news, least = (
         sum(totals(path)["new"] for path in service.traces),
         server.least_attached if mode == "attach" else server.least,

@@ -1,9 +1,9 @@
 """table - real programs of Debian that the recorders are tried on: what they do, and what the recorders must say.
 
 A row is data: a command that does the same in each run, the package that has it, and what is to be expected beyond the
-rule. The rule, which `recorded.py` checks: outputs and exit status are those of the program alone, the traces are sound,
-and both recorders have seen the same numbers of allocations, frees and resizes, of the same sizes. A row that departs from
-it says why. `servers.py` has the programs that run until they are told to stop.
+rule. The rule, which `recorded.py` checks: outputs and exit status are those of the program alone, the traces are
+sound, and both recorders have seen the same numbers of allocations, frees and resizes, of the same sizes. A row that
+departs from it says why. `servers.py` has the programs that run until they are told to stop.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -15,6 +15,8 @@ TCMALLOC = "/usr/lib/x86_64-linux-gnu/libtcmalloc.so.4"
 MIMALLOC = "/usr/lib/x86_64-linux-gnu/libmimalloc.so.2.0"
 TBBMALLOC = "/usr/lib/x86_64-linux-gnu/libtbbmalloc_proxy.so.2"
 
+# what a recorder says of memory that it does not see as blocks: on standard error, by `steve info`
+UNSEEN = "not seen: |may not be recorded"
 # why sizes of blocks differ in some programs
 SIGNAL_STACK = "a signal's stack has the size that the processor needs, and Valgrind's processor has fewer registers"
 OBJECTS = "the dynamic linker's table of objects has room for those of the recorder"
@@ -51,7 +53,8 @@ class Program:
     unrecorded: Mapping[str, str] = field(default_factory=dict)  # recorder: what it says, as a regular expression, and
     # writes no trace
     unseen: Mapping[str, str] = field(default_factory=dict)  # recorder: what it says about memory that it does not see,
-    # on standard error and in `steve info`
+    # on standard error, and `steve info` as well
+    remark: str = ""  # what `steve info` says of the pools of its runtime
     without: Mapping[str, str] = field(default_factory=dict)  # recorder: why it is not tried
     silent_stderr: bool = True  # its standard error is the same in each run
 
@@ -199,6 +202,22 @@ for _, s in pairs(n) do sum = sum + #s end
 print(sum, ("%s"):rep(3):format(1, 2, 3)) os.exit(2)
 """
 
+MONO = """
+class W { static int Main() {
+  var l = new System.Collections.Generic.List<string>();
+  for (int i = 0; i < 2000; i++) l.Add("x" + i);
+  System.Console.WriteLine(l.Count);
+  return 3;
+} }
+"""
+
+COMMITS = """
+git init -q repository && cd repository
+for i in 1 2 3 4 5 6 7 8 9; do
+  seq $i 2000 >f$i && git add . && git -c user.name=a -c user.email=a@b commit -qm $i || exit 1
+done
+"""
+
 SQL = """
 create table t (a integer primary key, b text);
 with recursive n(i) as (select 1 union all select i + 1 from n where i < 2000) insert into t select i, hex(i) from n;
@@ -233,30 +252,39 @@ LANGUAGES = [
         "python3",
         env={"PYTHONMALLOC": "malloc", "PYTHONHASHSEED": "0"},
         in_check=True,
-        least=20000,
+        least=5000,
     ),
     Program(
         "python3",
         ("/usr/bin/python3", "-I", "-c", PYTHON),
         "python3",
         in_check=True,
-        unseen={"V": "PYTHONMALLOC", "R": "PYTHONMALLOC"},
+        remark="PYTHONMALLOC=malloc",
     ),
-    Program("perl", ("/usr/bin/perl", "-e", PERL), "perl", env={"PERL_HASH_SEED": "0"}, status=4, in_check=True),
-    Program("ruby", ("/usr/bin/ruby", "--disable-gems", "-e", RUBY), "ruby", status=5),
-    Program("php", ("/usr/bin/php", "-n", "-r", PHP), "php-cli", status=6),
+    Program(
+        "perl",
+        ("/usr/bin/perl", "-e", PERL),
+        "perl",
+        env={"PERL_HASH_SEED": "0"},
+        status=4,
+        remark="arenas",
+        in_check=True,
+    ),
+    Program("ruby", ("/usr/bin/ruby", "--disable-gems", "-e", RUBY), "ruby", status=5, remark="Ruby"),
+    Program("php", ("/usr/bin/php", "-n", "-r", PHP), "php-cli", status=6, remark="USE_ZEND_ALLOC"),
     Program(
         "php with malloc alone", ("/usr/bin/php", "-n", "-r", PHP), "php-cli", env={"USE_ZEND_ALLOC": "0"}, status=6
     ),
     Program("php with extensions", ("/usr/bin/php", "-r", PHP), "php-cli", env={"USE_ZEND_ALLOC": "0"}, status=6),
     Program("luajit", ("luajit", "-joff", "-e", LUA), "luajit", status=2, in_check=True),
-    Program("lua5.4", ("lua5.4", "-e", LUA), "lua5.4", status=2),
+    Program("lua5.4", ("lua5.4", "-e", LUA), "lua5.4", status=2, remark="no lines of Lua"),
     Program(
         "tcl",
         ("tclsh8.6", "work.tcl"),
         "tcl8.6",
         files={
-            "work.tcl": "for {set i 0} {$i < 2000} {incr i} { dict incr d [expr {$i % 77}] $i }\nputs [dict size $d]\nexit 9\n"
+            "work.tcl": "for {set i 0} {$i < 2000} {incr i} { dict incr d [expr {$i % 77}] $i }\n"
+            "puts [dict size $d]\nexit 9\n"
         },
         status=9,
         least=50,
@@ -266,6 +294,7 @@ LANGUAGES = [
         ("guile", "--no-auto-compile", "-c", "(display (length (iota 5000)))(newline)(exit 3)"),
         "guile-3.0",
         status=3,
+        remark="GC_malloc",
     ),
     Program(
         "ocaml",
@@ -274,6 +303,8 @@ LANGUAGES = [
         files={"work.ml": "let () = print_int (List.fold_left (+) 0 (List.init 50000 (fun i -> i))); exit 3\n"},
         build=(("ocamlopt", "-g", "-o", "work", "work.ml"),),
         status=3,
+        remark="OCaml",
+        sizes_differ=SIGNAL_STACK,
         least=5,
     ),
     Program(
@@ -283,7 +314,8 @@ LANGUAGES = [
         files={"work.hs": "main = print (length (show (product [1 .. 2000 :: Integer])))\n"},
         build=(("ghc", "-v0", "-o", "work", "work.hs"),),
         least=5,
-        unseen={"V": "may not be recorded|not seen", "R": "may not be recorded|not seen|own heap"},
+        unseen={"V": UNSEEN},
+        remark="Haskell",
     ),
     Program(
         "rust",
@@ -314,7 +346,8 @@ fn main() {
             "for i := 0; i < 20000; i++ { m[i%97] = make([]byte, i%3000) }\nfmt.Println(len(m)) }\n"
         },
         build=(("env", "GOCACHE=/tmp/ljtrace-go-cache", "CGO_ENABLED=0", "go", "build", "work.go"),),
-        unrecorded={"R": "nothing was recorded.*static"},
+        unrecorded={"R": "nothing.* recorded.*[Ss]tatic"},
+        unseen={"V": UNSEEN},
         least=0,
     ),
     Program(
@@ -325,10 +358,11 @@ fn main() {
         files={
             "work.go": 'package main\n// #include <stdlib.h>\nimport "C"\nimport "fmt"\nfunc main() {\n'
             "for i := 0; i < 1000; i++ { p := C.malloc(C.size_t(100 + i)); if i % 2 == 0 { C.free(p) } }\n"
-            "m := map[int][]byte{}\nfor i := 0; i < 20000; i++ { m[i%97] = make([]byte, i%3000) }\nfmt.Println(len(m)) }\n"
+            "m := map[int][]byte{}\nfor i := 0; i < 20000; i++ { m[i%97] = make([]byte, i%3000) }\n"
+            "fmt.Println(len(m)) }\n"
         },
         build=(("env", "GOCACHE=/tmp/ljtrace-go-cache", "CGO_ENABLED=1", "go", "build", "work.go"),),
-        unseen={"V": "Go", "R": "Go"},
+        remark="Go",
         least=1000,
     ),
     Program(
@@ -336,12 +370,13 @@ fn main() {
         (
             "node",
             "-e",
-            "const m = new Map(); for (let i = 0; i < 20000; i++) m.set(i % 97, [i, 'x' + i]); console.log(m.size); process.exit(6)",
+            "const m = new Map(); for (let i = 0; i < 20000; i++) m.set(i % 97, [i, 'x' + i]); "
+            "console.log(m.size); process.exit(6)",
         ),
         "nodejs",
         status=6,
         in_check=True,
-        unseen={"V": "V8|own heap|mapped", "R": "V8|own heap|mapped"},
+        remark="V8",
         differs=Near(0.05, "threads of the compiler and the collector of garbage"),
     ),
     Program(
@@ -349,13 +384,15 @@ fn main() {
         ("java", "-Xint", "-XX:+UseSerialGC", "-Xshare:off", "-XX:-UsePerfData", "-XX:TieredStopAtLevel=0", "-version"),
         "openjdk-17-jre-headless",
         differs=Near(0.05, "threads of the machine"),
-        unseen={"V": "Java|own heap|mapped", "R": "Java|own heap|mapped"},
+        unseen={"V": UNSEEN},
+        remark="Java",
     ),
     Program(
         "erlang",
         ("erl", "-noshell", "-eval", 'io:format("~p~n", [length(lists:seq(1, 5000))]), halt(3).'),
         "erlang-base",
         status=3,
+        remark="carriers",
         least=50,
         differs=Near(0.2, "schedulers are threads"),
     ),
@@ -373,7 +410,8 @@ fn main() {
         "sbcl",
         status=3,
         least=5,
-        unseen={"V": "may not be recorded|not seen", "R": "may not be recorded|not seen|own heap"},
+        unseen={"V": UNSEEN},
+        remark="SBCL",
     ),
     Program(
         "prolog",
@@ -385,13 +423,12 @@ fn main() {
     Program(
         "mono",
         ("mono", "work.exe"),
-        "mono-runtime",
+        "mono-runtime mono-mcs",
         needs=("mcs",),
-        files={
-            "work.cs": 'class W { static int Main() { var l = new System.Collections.Generic.List<string>(); for (int i = 0; i < 2000; i++) l.Add("x" + i); System.Console.WriteLine(l.Count); return 3; } }'
-        },
+        files={"work.cs": MONO},
         build=(("mcs", "work.cs"),),
         status=3,
+        remark="Mono",
         differs=Near(0.05, "threads of the machine"),
     ),
     Program(
@@ -406,6 +443,7 @@ fn main() {
         "r-base-core",
         sizes_differ=SIGNAL_STACK,
         status=3,
+        remark="Rprofmem",
         env={"R_HOME": "/usr/lib/R"},
     ),
 ]
@@ -451,8 +489,8 @@ TOOLS = [
         ("bash-static", "-c", "for i in {1..300}; do a[i]=x$i; done; echo ${#a[@]}; exit 3"),
         "bash-static",
         status=3,
-        unrecorded={"R": "nothing was recorded.*[Ss]tatic"},
-        unseen={"V": "static"},
+        unrecorded={"R": "nothing.* recorded.*[Ss]tatic"},
+        unseen={"V": UNSEEN},
         least=0,
     ),
     Program(
@@ -493,28 +531,14 @@ TOOLS = [
         "git pack-objects",
         ("git", "-C", "repository", "pack-objects", "--all", "--threads=1", "--stdout", "-q"),
         "git",
-        build=(
-            ("git", "init", "-q", "repository"),
-            (
-                "sh",
-                "-c",
-                "cd repository && for i in 1 2 3 4 5 6 7 8 9; do seq $i 2000 >f$i; git add .; git -c user.name=a -c user.email=a@b commit -qm $i; done",
-            ),
-        ),
+        build=(("sh", "-c", COMMITS),),
         in_check=True,
     ),
     Program(
         "git gc",
         ("git", "-C", "repository", "gc", "--quiet"),
         "git",
-        build=(
-            ("git", "init", "-q", "repository"),
-            (
-                "sh",
-                "-c",
-                "cd repository && for i in 1 2 3 4 5 6 7 8 9; do seq $i 2000 >f$i; git add .; git -c user.name=a -c user.email=a@b commit -qm $i; done",
-            ),
-        ),
+        build=(("sh", "-c", COMMITS),),
     ),
     Program(
         "cc1",
@@ -538,7 +562,7 @@ TOOLS = [
         "clang",
         ("clang-14", "-cc1", "-emit-obj", "-O2", "work.c", "-o", "work.o"),
         "clang-14",
-        differs=Near(0.02, "tables are hashed by addresses"),
+        differs=Near(0.1, "tables are hashed by addresses"),
         files={"work.c": "int f(int a) { return a * 3; }\n"},
         makes=("work.o",),
     ),
@@ -634,7 +658,7 @@ TOOLS = [
             "-i",
             "NONE",
             "-c",
-            "lua collectgarbage('stop') local t = {} for i = 1, 3000 do t[i % 97] = { i } end io.stdout:write(#t, '\\n')",
+            "lua collectgarbage('stop') local t = {} for i = 1, 3000 do t[i % 97] = { i } end print(#t)",
             "-c",
             "cq 3",
         ),
