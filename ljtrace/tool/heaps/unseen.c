@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * In nearly every program libc allocates some blocks, so the bytes of all blocks are compared with the bytes
- * that were mapped. Stacks, reserved memory, the zeroed data of libraries, and what a recorded allocator maps
- * do not count.
+ * that were mapped. Stacks, reserved memory, memory that is shared with forked children (the buffers of a
+ * database), the zeroed data of libraries, and what a recorded allocator maps do not count.
  *
  * An allocator's functions are found by their symbols. A static program may have none. Valgrind reads the
  * symbols of a file only once, so a library that is loaded a second time, into another namespace, has none
@@ -26,7 +26,7 @@
 #include "pub_tool_vki.h"
 #include "pub_tool_vkiscnums.h"
 
-enum { MAP_ANONYMOUS_FLAG = 0x20, MAP_FIXED_FLAG = 0x10, MAP_STACK_FLAG = 0x20000 };
+enum { MAP_SHARED_FLAG = 0x01, MAP_FIXED_FLAG = 0x10, MAP_ANONYMOUS_FLAG = 0x20, MAP_STACK_FLAG = 0x20000 };
 enum { LEAST_MAPPED = 64 << 10, MANY_TIMES = 16 };
 
 static ULong s_mapped; /* bytes */
@@ -51,8 +51,8 @@ void lt_unseen_after(ThreadId tid, UInt number, const UWord *a, Long result)
     if (number != __NR_mmap || (result < 0 && result >= -4095) || lt_observe_inside(tid) ||
         lt_lua_inside(tid))
         return;
-    Bool anonymous = (a[3] & MAP_ANONYMOUS_FLAG) && !(a[3] & MAP_STACK_FLAG);
-    if (anonymous && !s_over_file && (a[2] & VKI_PROT_WRITE))
+    Bool private = (a[3] & MAP_ANONYMOUS_FLAG) && !(a[3] & (MAP_STACK_FLAG | MAP_SHARED_FLAG));
+    if (private && !s_over_file && (a[2] & VKI_PROT_WRITE))
         s_mapped += a[1];
 }
 
