@@ -230,7 +230,7 @@ def test_a_prefixed_family(option: tuple[str, ...], tmp_path: Path) -> None:
     found = blocks_of(trace)
     assert (found["new"], found["free"], found["resize"], found["live"]) == (50, 25, 5, 25)
     assert sizes(trace) == {**{100 + i: 1 for i in range(50)}, 300: 5}
-    assert found["store"] == (0 if option else 50)
+    assert found["store"] == (None if option else 50)
 
 
 @pytest.mark.parametrize(
