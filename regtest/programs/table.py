@@ -375,7 +375,6 @@ fn main() {
         ),
         "nodejs",
         status=6,
-        in_check=True,
         remark="V8",
         differs=Near(0.05, "threads of the compiler and the collector of garbage"),
     ),
@@ -547,7 +546,6 @@ TOOLS = [
         "gcc",
         files={"work.c": SOURCE_C},
         makes=("work.s",),
-        in_check=True,
         least=1000,
     ),
     Program(
