@@ -27,7 +27,6 @@
 #include <fcntl.h>
 #include <link.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 
 enum { MOST_WATCHED = 4096, MOST_FOUND = 1024, MOST_OBJECTS = 4096, NAME_BYTES = 512, NAME_SLOTS = 1024 };
@@ -340,6 +339,22 @@ static const struct alloc_function *by_name(const char *name, const char *end)
     return NULL;
 }
 
+/* jemalloc is often linked with a prefix before its names. sallocx is a name that nothing else has. */
+static void report_prefix(const char *name, const char *end, const struct search *search)
+{
+    static const char sign[] = "sallocx";
+    char text[2 * NAME_BYTES + ALLOC_PREFIX_BYTES];
+    const size_t n = (size_t)(end - name), of_sign = sizeof sign - 1;
+    if (n <= of_sign || n - of_sign >= NAME_BYTES / 4 || memcmp(end - of_sign, sign, of_sign) != 0)
+        return;
+    char *at = stpcpy(stpncpy(text, base_name(search->object), NAME_BYTES),
+                      " has allocation functions that begin with ");
+    at = stpncpy(at, name, n - of_sign);
+    at = stpcpy(at, ", which are not recorded without --alloc-prefix=");
+    *stpncpy(at, name, n - of_sign) = 0;
+    native_problem(text);
+}
+
 /* Names may end with a version after an @. A local function with a name of C may be static and something else. */
 static void see_symbol(const struct file_symbol *s, void *any)
 {
@@ -356,7 +371,10 @@ static void see_symbol(const struct file_symbol *s, void *any)
         f = alloc_by_prefix(plain, s_prefixes[p].text);
         if (f && f->action != ALLOC_NOTHING)
             note(s->address, s->size, f, p + 1, true);
+        if (f)
+            return;
     }
+    report_prefix(s->name, end, search);
 }
 
 /* -- patching -- */
@@ -488,15 +506,13 @@ static void search_object(const struct link_map *object, bool is_first, bool is_
     s_found_count = 0;
     s_kinds_differ = false;
     search_exported(&search);
-    const bool is_filtered = kernel_call(SYS_prctl, PR_GET_SECCOMP, 0, 0, 0, 0, 0) > 0;
-    if (!is_filtered)
+    if (native_options.patches)
         file_symbols_each(object, path, see_symbol, &search);
     search.has_others = !search.is_language && !(is_own_namespace && is_complete());
     for (uint32_t i = 0; s_kinds_differ && i < s_found_count; i++)
         if (s_found[i].does->action == ALLOC_FREE)
             s_found[i].how = MT_HOWS;
-    patch_all(&search, path,
-              is_filtered ? "the program's seccomp filter may forbid to change its code" : NULL);
+    patch_all(&search, path, native_options.patches ? NULL : "the program's seccomp filter forbids that");
 }
 
 /* The list of each namespace: that of the program, then those of dlmopen. */

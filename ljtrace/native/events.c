@@ -102,7 +102,8 @@ static enum ring_loss loss_of(enum native_event_kind kind)
 static void put(struct native_taken *t, const struct native_event *e)
 {
     struct raw_stack stack;
-    unseen_count(e->size > native_sample_mean ? e->size : native_sample_mean);
+    if (e->kind != NATIVE_FREE)
+        unseen_count(e->size > native_sample_mean ? e->size : native_sample_mean);
     if (native_ring_drops(loss_of(e->kind)))
         return;
     native_event_stack(t);

@@ -17,10 +17,13 @@
 #include "ljtrace/native/events.h"
 #include "ljtrace/native/sample.h"
 #include "ljtrace/native/lua_stack.h"
+#include "ljtrace/native/resizes.h"
 #include "ljtrace/native/stack_sampler.h"
 #include "memtrace/memtrace.h"
 
+#include <dlfcn.h>
 #include <errno.h>
+#include <gnu/libc-version.h>
 #include <string.h>
 
 enum { EARLY_BYTES = 1 << 16, EARLY_ALIGN = 16, PAGE = 4096 };
@@ -59,6 +62,8 @@ static struct real {
     void *(*reallocarray)(void *, size_t, size_t);
 } s_real;
 
+/* They are not libc's: the allocator may hold its locks at a fork, when the recorder locks its ring. */
+static bool s_is_foreign;
 static bool s_finding; /* this thread is looking for them: dlsym may allocate */
 static char *s_early;  /* mapped when it is used first */
 static size_t s_early_used;
@@ -77,6 +82,14 @@ static void *early_memory(size_t size)
         return NULL;
     s_early_used += bytes;
     return s_early + s_early_used - bytes;
+}
+
+static bool is_foreign(const void *function)
+{
+    struct dl_find_object found, libc;
+    return _dl_find_object((void *)(uintptr_t)function, &found) != 0 ||
+           _dl_find_object((void *)&gnu_get_libc_version, &libc) != 0 ||
+           found.dlfo_link_map != libc.dlfo_link_map;
 }
 
 static void find_real(void)
@@ -100,6 +113,7 @@ static void find_real(void)
         memcpy((char *)&s_real + all[i].at, &function, sizeof function);
     }
     s_finding = false;
+    s_is_foreign = is_foreign((const void *)s_real.realloc);
 }
 
 /* Are the real functions known? */
@@ -215,6 +229,20 @@ static struct native_event resized(void *p, size_t size, void *q, bool chosen)
                                  .addr = (uint64_t)q, .size = size,         .chosen = chosen};
 }
 
+/* The same for an allocator other than libc's. */
+static void *resize_foreign(void *p, size_t size, bool chosen, const struct native_registers *here)
+{
+    struct native_event e = {NATIVE_RESIZE, .how = MT_HOW_MALLOC, .old = (uint64_t)p, .size = size,
+                             .chosen = chosen};
+    e.resize = native_resize_begin(&e, here);
+    void *q = NATIVE_OUTERMOST(s_real.realloc(p, size));
+    e.addr = (uint64_t)(q ? q : p);
+    if (!q)
+        e.kind = size ? NATIVE_NOTHING : NATIVE_FREE;
+    native_record(&e, here);
+    return q;
+}
+
 /* The ring is locked until the block has its new place: another thread may get the old one at once. */
 static void *resize(void *p, size_t size, bool chosen, const struct native_registers *here)
 {
@@ -259,7 +287,7 @@ NATIVE_PUBLIC void *realloc(void *p, size_t size)
         if (!chosen && native_sample_lacks((uint64_t)p))
             return NATIVE_OUTERMOST(s_real.realloc(p, size));
         const struct native_registers here = NATIVE_HERE;
-        return resize(p, size, chosen, &here);
+        return s_is_foreign ? resize_foreign(p, size, chosen, &here) : resize(p, size, chosen, &here);
     }
     void *q = NATIVE_OUTERMOST(s_real.realloc(p, size));
     if (q && !p)

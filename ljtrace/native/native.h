@@ -150,6 +150,7 @@ struct native_options {
     bool forks;      /* forked children are recorded, too */
     bool attached;   /* the program had begun before the recording */
     uint64_t stacks; /* nanoseconds of CPU time from one sample of the stack to the next; 0 = no samples */
+    bool patches;    /* no filter of the program forbids what SANDBOX_PATCH needs */
     bool lua_api;    /* each Lua state gets a global misc */
     bool sandboxed;  /* the program has installed a seccomp filter */
     uint32_t process;

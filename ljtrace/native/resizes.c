@@ -6,6 +6,7 @@
 
 #include "memtrace/memtrace.h"
 
+#include <errno.h>
 #include <string.h>
 
 enum { MOST_RUNNING = 64 };
@@ -34,6 +35,7 @@ static struct running *free_place(void)
 uint32_t native_resize_begin(const struct native_event *e, const struct native_registers *from)
 {
     bool deferred;
+    const int error = errno;
     uint32_t number = 0;
     struct native_taken *t = native_event_begin(from, e->function, &deferred);
     if (!t || deferred)
@@ -49,6 +51,7 @@ uint32_t native_resize_begin(const struct native_event *e, const struct native_r
         }
     }
     native_event_end();
+    errno = error;
     return number;
 }
 

@@ -274,7 +274,7 @@ static bool may_record(void)
         return true;
     const pid_t child = fork();
     if (child == 0)
-        _exit(sandbox_try(SANDBOX_RECORD | SANDBOX_FORK | SANDBOX_SAMPLE) ? 0 : 1);
+        _exit(sandbox_try(SANDBOX_RECORD | SANDBOX_FORK | SANDBOX_SAMPLE | SANDBOX_PATCH) ? 0 : 1);
     if (child > 0 && waitpid(child, &status, 0) == child && status == 0)
         return true;
     complain("cannot record here: this process runs under a seccomp filter that does not permit the "

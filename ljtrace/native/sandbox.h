@@ -12,11 +12,12 @@
 
 /* What the system calls are needed for; sets of these. */
 enum {
-    SANDBOX_RECORD = 1, /* to record events */
-    SANDBOX_FORK = 2,   /* to record forked children, too */
-    SANDBOX_SAMPLE = 4, /* to sample stacks */
-    SANDBOX_DETACH = 8, /* to end a recording that was begun by `ljtrace attach` */
-    SANDBOX_ATTACH = 16 /* to begin it */
+    SANDBOX_RECORD = 1,  /* to record events */
+    SANDBOX_FORK = 2,    /* to record forked children, too */
+    SANDBOX_SAMPLE = 4,  /* to sample stacks */
+    SANDBOX_DETACH = 8,  /* to end a recording that was begun by `ljtrace attach` */
+    SANDBOX_ATTACH = 16, /* to begin it */
+    SANDBOX_PATCH = 32   /* to patch functions of objects that are loaded, for which their files are read */
 };
 
 /* The largest number of instructions of a filter. */

@@ -61,6 +61,8 @@ static bool before_filter(const struct sock_fprog *program)
         stop(denied);
         return false;
     }
+    if (sandbox_denies(program->filter, program->len, SANDBOX_PATCH))
+        native_options.patches = false;
     if (!native_options.attached && sandbox_denies(program->filter, program->len, SANDBOX_DETACH))
         got_deny();
     native_ring_count_filter(1);

@@ -302,6 +302,7 @@ bool native_begin(int memfd, bool attached, uint64_t mean, uint64_t seed)
 {
     native_options.process = (uint32_t)getpid();
     native_options.attached = attached;
+    native_options.patches = true;
     read_usual_name();
     s_is_late = attached && !s_preloaded;
     native_clock_restart();

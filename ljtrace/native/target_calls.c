@@ -40,7 +40,8 @@ static bool stop(pid_t thread)
 static const char *denied_call(pid_t thread, bool *readable)
 {
     static struct sock_filter filter[SANDBOX_MOST];
-    const uint32_t uses = SANDBOX_RECORD | SANDBOX_FORK | SANDBOX_SAMPLE | SANDBOX_DETACH | SANDBOX_ATTACH;
+    const uint32_t uses =
+        SANDBOX_RECORD | SANDBOX_FORK | SANDBOX_SAMPLE | SANDBOX_DETACH | SANDBOX_ATTACH | SANDBOX_PATCH;
     for (long i = 0;; i++) {
         const long n = ptrace(PTRACE_SECCOMP_GET_FILTER, thread, (void *)i, filter);
         *readable = n >= 0 || (i > 0 && errno == ENOENT);

@@ -153,6 +153,15 @@ def test_a_prefix(recorder: str, tmp_path: Path) -> None:
     assert not events(unseen)
 
 
+def test_a_prefix_of_jemalloc_is_recognized(tmp_path: Path) -> None:
+    (tmp_path / "p.c").write_text("long _x_sallocx(void *p) { return 0; }\nint main(void) { return _x_sallocx(0); }\n")
+    program = built(tmp_path, source=tmp_path / "p.c")
+    why = "begin with _x_, which are not recorded without --alloc-prefix=_x_"
+    trace = natively(tmp_path / "t.ljt", [program])
+    assert trace.run.complaint.count(why) == 1 and why in said(trace)
+    assert why not in natively(tmp_path / "u.ljt", [program], "--alloc-prefix=_x_").run.complaint
+
+
 @pytest.mark.parametrize("option", ["--alloc-prefix=", "--alloc-prefix=a,b", "--alloc-prefix=a:b"])
 def test_prefixes_that_are_none(option: str, tmp_path: Path) -> None:
     done = run([*native(tmp_path / "t.ljt", option), "true"])
@@ -240,11 +249,7 @@ def test_libraries_with_functions_of_their_own(tmp_path: Path) -> None:
 
 def test_another_namespace(tmp_path: Path) -> None:
     """It has a libc of its own. What that keeps for a thread is freed when the thread ends, which is no error."""
-    (tmp_path / "own.h").write_text("#define malloc malloc\n")
-    text = OWN.read_text().replace('#include "regtest/native/ownheap.h"', "#include <pthread.h>\n#include <sys/mman.h>")
-    source = tmp_path / "plain.c"
-    source.write_text("#include <pthread.h>\nstatic pthread_mutex_t own_lock;\n" + text)
-    shared = built(tmp_path, "-DPLUGIN", "-shared", "-fPIC", source=source, name="plugin.so")
+    shared = built(tmp_path, "-DSYSTEM", "-DPLUGIN", "-shared", "-fPIC", name="plugin.so")
     trace = natively(tmp_path / "t.ljt", [host(tmp_path), "new", shared, shared])
     assert trace.run.status == 0 and events(trace) == all_of_work(4)
 
@@ -291,13 +296,16 @@ def test_a_handler_that_allocates_while_a_block_is_made(tmp_path: Path) -> None:
     assert events(trace) == {(kind, size): 1 for kind in ("new", "free") for size in ("1001", "1009")}
 
 
-def test_threads_that_resize_while_the_program_forks(tmp_path: Path) -> None:
-    """The allocator's lock is held at a fork, when the recorder locks its ring; and a block may begin where a call that has
-    not returned yet has freed its own."""
-    trace = natively(tmp_path / "t.ljt", [built(tmp_path), "threads"], "--trace-fork=yes")
+@pytest.mark.parametrize("allocator", ["own", "libjemalloc.so.2", ""])
+def test_threads_that_resize_while_the_program_forks(allocator: str, tmp_path: Path) -> None:
+    """The allocator's locks are held at a fork, when the recorder locks its ring; and a block may begin where a call that
+    has not returned yet has freed its own."""
+    preloaded = {} if allocator == "own" else {"LD_PRELOAD": allocator}
+    program = built(tmp_path, *([] if allocator == "own" else ["-DSYSTEM", "-fno-builtin"]))
+    trace = natively(tmp_path / "t.ljt", [program, "threads"], env=preloaded)
     assert trace.run.status == 7
     kinds = Counter(e[0] for e in trace.events() if e[3] == "5003")
-    assert kinds["badfree"] == 0 and kinds["free"] == 9000
+    assert kinds["badfree"] == 0 and kinds["free"] == 3000
     summary = json.loads(steve("summary", "--json", trace.path).text)
     assert summary["dropped"] == 0 and summary["blocks"]["live_at_end"] < 50
 

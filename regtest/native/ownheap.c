@@ -2,7 +2,7 @@
  *
  *     ownheap ACTION...
  *
- * The names of the allocator are PREFIX + malloc and so on; SHARED says who can call it.
+ * The names of the allocator are PREFIX + malloc and so on; SHARED says who can call it. With -DSYSTEM it has none.
  * work: allocates blocks of the sizes below, and frees nearly all. threads: threads that resize blocks, while the program
  * forks. handler: a signal comes while a block is made, and its handler makes one. live: works whenever it can read a byte
  * from standard input, and answers by one; with `live-threads` another thread runs. big: uses 8 MiB.
@@ -35,7 +35,13 @@ static volatile sig_atomic_t interrupts;
         raise(SIGUSR1);                                                                                      \
         pthread_mutex_lock(&own_lock);                                                                       \
     }
+#ifdef SYSTEM
+#undef OWN
+#define OWN(name) name
+#include <pthread.h>
+#else
 #include "regtest/native/ownheap.h"
+#endif
 
 enum { MADE = 1001, ZEROED = 1003, GROWN = 3005, KEPT = 1007, OF_HANDLER = 1009, OF_THREAD = 5003 };
 
@@ -63,7 +69,7 @@ static void on_signal(int number)
 
 static void *resizes(void *arg)
 {
-    for (int i = 0; i < 3000; i++) {
+    for (int i = 0; i < 1000; i++) {
         char *p = OWN(malloc)(100);
         for (int size = 200; size <= OF_THREAD; size += 1601)
             p = OWN(realloc)(p, (size_t)size);
@@ -72,6 +78,7 @@ static void *resizes(void *arg)
     return arg;
 }
 
+#ifndef SYSTEM
 static void before_fork(void)
 {
     pthread_mutex_lock(&own_lock);
@@ -82,13 +89,17 @@ static void after_fork(void)
     pthread_mutex_unlock(&own_lock);
 }
 
+#endif
+
 static void threads(void)
 {
     pthread_t t[3];
+#ifndef SYSTEM
     pthread_atfork(before_fork, after_fork, after_fork);
+#endif
     for (int i = 0; i < 3; i++)
         pthread_create(&t[i], NULL, resizes, NULL);
-    for (int i = 0; i < 20; i++) {
+    for (int i = 0; i < 10; i++) {
         const pid_t child = fork();
         if (child == 0)
             _exit(0);
