@@ -2,7 +2,10 @@
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+import os
+import re
 from argparse import ArgumentParser, Namespace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -218,6 +221,15 @@ def test_patterns(policy: Policy, first: str) -> None:
 )
 def test_functions_that_the_recorders_options_name(facts: dict[str, str], name: str, first: str) -> None:
     assert shown(in_c("inlined", name, "parse", "main"), facts=facts)[0] == f"{first} (x)"
+
+
+def test_functions_that_the_recorders_know_are_known() -> None:
+    """Those that make or resize blocks. Operators of C++ have other names in traces."""
+    table = (Path(os.environ["LJTRACE_SRCDIR"]) / "ljtrace/protocol/alloc_functions.def").read_text()
+    lines = re.findall(r"^(?:FUNCTION\(\d+, |STANDARD\(|NAMED\()([a-z]\w+|__rust\w+), (\w+)", table, re.M)
+    quiet = re.compile(r"(RUST_)?FREE.*|USABLE.*|NALLOCX|WITHIN")
+    names = [name for name, shape in lines if not quiet.fullmatch(shape)]
+    assert len(names) > 60 and [name for name in names if not only_allocates(host(name))] == []
 
 
 def test_a_stack_that_the_trace_does_not_define_yet() -> None:
