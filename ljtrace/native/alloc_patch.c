@@ -178,7 +178,8 @@ __attribute__((used)) static uint64_t on_call(uint64_t a, uint64_t b, uint64_t c
     const uint64_t arguments[] = {a, b, c, d};
     struct native_call outer;
     uint64_t result;
-    if (!native_is_on() || !is_recorded(w) || !native_call_begin((uint64_t)&s->return_address, &outer))
+    if (!native_is_on() || !is_recorded(w) ||
+        !native_call_begin((uint64_t)&s->return_address, w->object, &outer))
         return original(a, b, c, d);
     if (w->does->action == ALLOC_FREE) {
         record_free(w, a, s);
@@ -209,17 +210,6 @@ __attribute__((naked, used)) static void entry(void)
 }
 
 /* -- finding the functions of an object -- */
-
-/* Objects whose functions of the standard library are reached through interposition. */
-static bool is_of_language(const char *soname)
-{
-    static const char *const names[] = {"libc.so.", "ld-linux", "libstdc++.so.", "libc++.so.",
-                                        "libc++abi.so."};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (alloc_text_after(soname, names[i]))
-            return true;
-    return false;
-}
 
 static const struct link_map *self(void)
 {
@@ -497,11 +487,11 @@ static void search_object(const struct link_map *object, bool is_first, bool is_
         alloc_text_after(object->l_name, "linux-vdso") || was_searched(object) ||
         s_searched_count == MOST_OBJECTS)
         return;
-    struct search search = {.object = object,
-                            .own = own,
-                            .is_language = is_own_namespace && !is_first && is_of_language(base_name(object)),
-                            .has_own_malloc = !host_symbol_is_needed(object, "malloc") &&
-                                              !host_symbol_is_needed(object, "free")};
+    struct search search = {
+        .object = object,
+        .own = own,
+        .is_language = is_own_namespace && !is_first && native_is_language_library(base_name(object)),
+        .has_own_malloc = !host_symbol_is_needed(object, "malloc") && !host_symbol_is_needed(object, "free")};
     s_searched[s_searched_count++] = (struct searched){object, object->l_ld};
     s_found_count = 0;
     s_kinds_differ = false;

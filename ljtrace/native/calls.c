@@ -5,10 +5,12 @@
  * A call may be left by an exception or a long jump. That shows when a later call is above it on the stack, or when its
  * return address is not there any more.
  */
+#define _GNU_SOURCE
 #include "ljtrace/native/calls.h"
 #include "ljtrace/native/native.h"
 #include "ljtrace/native/unwind.h"
 
+#include <dlfcn.h>
 #include <signal.h>
 #include <string.h>
 
@@ -44,10 +46,33 @@ static bool is_on_signal_stack(void)
     return sigaltstack(NULL, &alternate) == 0 && (alternate.ss_flags & SS_ONSTACK);
 }
 
+bool native_is_language_library(const char *name)
+{
+    static const char *const names[] = {"libc.so.", "ld-linux", "libstdc++.so.", "libc++.so.",
+                                        "libc++abi.so."};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strncmp(name, names[i], strlen(names[i])) == 0)
+            return true;
+    return false;
+}
+
+/* Does a library call here that is not the allocator? */
+static bool is_by_library(uint64_t sp)
+{
+    struct dl_find_object found;
+    if (_dl_find_object((void *)(*(const uint64_t *)sp - 1), &found) != 0 ||
+        found.dlfo_link_map == t_call.object)
+        return false;
+    const char *path = found.dlfo_link_map->l_name, *slash = strrchr(path, '/');
+    return native_is_language_library(slash ? slash + 1 : path);
+}
+
 bool native_call_is_inner(uint64_t sp)
 {
     const struct native_call *c = &t_call;
     if (!c->sp || sp >= c->sp || *(const uint64_t *)c->sp != c->back_to)
+        return false;
+    if (is_by_library(sp))
         return false;
     return c->sp - sp < LEAST_SIGNAL || (!is_on_signal_stack() && !is_in_handler(c->sp));
 }
@@ -58,12 +83,13 @@ static bool runs_on(const struct native_call *c, uint64_t sp)
     return c->sp && (sp < c->sp || is_on_signal_stack());
 }
 
-bool native_call_begin(uint64_t sp, struct native_call *outer)
+bool native_call_begin(uint64_t sp, const struct link_map *object, struct native_call *outer)
 {
     if (native_call_is_inner(sp))
         return false;
     *outer = runs_on(&t_call, sp) ? t_call : (struct native_call){0};
     t_call.back_to = *(const uint64_t *)sp;
+    t_call.object = object;
     t_call.sp = sp;
     return true;
 }
