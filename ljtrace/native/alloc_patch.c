@@ -26,6 +26,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/syscall.h>
 
@@ -61,6 +62,7 @@ static struct watched *s_watched;
 static struct found *s_found;
 static struct searched *s_searched;
 static uint32_t s_watched_count, s_found_count, s_searched_count;
+static int s_lock;   /* of the tables, while objects are searched */
 static bool s_alone; /* no other thread can be executing the functions */
 
 static struct prefix {
@@ -383,7 +385,7 @@ static void report(const struct found *f, const struct link_map *object, const c
 static void announce_heap(uint32_t heap)
 {
     struct prefix *p = &s_prefixes[heap - 1];
-    if (p->is_known || !native_ring_lock())
+    if (p->is_known || !p->is_wanted || !native_ring_lock())
         return;
     p->is_known = true;
     NATIVE_PUT(heap, .kind = RAW_KIND_CUSTOM, .heap = RAW_HEAP_POOL | heap, .name = native_text(p->text));
@@ -553,6 +555,17 @@ static void forget_unloaded(void)
 
 /* -- from outside -- */
 
+static void lock(void)
+{
+    while (__atomic_exchange_n(&s_lock, 1, __ATOMIC_ACQUIRE))
+        sched_yield();
+}
+
+static void unlock(void)
+{
+    __atomic_store_n(&s_lock, 0, __ATOMIC_RELEASE);
+}
+
 /* A prefix keeps its number in later recordings of the process. */
 static void want_prefix(const char *text, size_t n)
 {
@@ -604,6 +617,7 @@ void alloc_patch_begin(void)
     }
     if (!s_watched || !s_found || !s_searched)
         return;
+    lock();
     make_index();
     s_alone = is_only_thread();
     s_searched_count = 0;
@@ -613,6 +627,7 @@ void alloc_patch_begin(void)
         if (s_watched[i].patch.function && s_watched[i].heap)
             announce_heap(s_watched[i].heap);
     search_all();
+    unlock();
     errno = error;
 }
 
@@ -620,9 +635,11 @@ void alloc_patch_objects_changed(void)
 {
     if (!s_watched || !s_found || !s_searched)
         return;
+    lock();
     forget_unloaded();
     s_alone = true; /* nothing executes the code of new objects yet */
     search_all();
+    unlock();
 }
 
 void alloc_patch_put_facts(void)

@@ -353,9 +353,10 @@ def attached(program: list[object], path: Path, *options: str) -> tuple[Trace, D
     return Trace(path, Done(0, b"", complaint)).check(), Done(process.returncode, out, err)
 
 
+@pytest.mark.parametrize("shared", ["-rdynamic", HIDDEN], ids=["exported", "hidden"])
 @pytest.mark.parametrize("options", [(), ("--alloc-prefix=zz_",)])
-def test_attach(options: tuple[str, ...], tmp_path: Path) -> None:
-    program = built(tmp_path, HIDDEN, f"-DPREFIX={'zz_' if options else ''}")
+def test_attach(options: tuple[str, ...], shared: str, tmp_path: Path) -> None:
+    program = built(tmp_path, shared, f"-DPREFIX={'zz_' if options else ''}")
     trace, _ = attached([program, "live"], tmp_path / "t.ljt", *options)
     assert events(trace) == all_of_work()
 
