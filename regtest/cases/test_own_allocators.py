@@ -303,6 +303,22 @@ def test_a_handler_that_allocates_while_a_block_is_made(tmp_path: Path) -> None:
     assert events(trace) == {(kind, size): 1 for kind in ("new", "free") for size in ("1001", "1009")}
 
 
+@pytest.mark.parametrize("option", [(), ("--sample=16",)])
+def test_a_block_where_a_resize_that_runs_has_freed_its_own(option: tuple[str, ...], tmp_path: Path) -> None:
+    """The free of that is recorded first; then the resize has made a block."""
+    trace = natively(tmp_path / "t.ljt", [built(tmp_path), "handover"], *option)
+    assert trace.run.status == 7 and trace.counts()["dropped"] == 0
+    kinds = [(e[0], e[3]) for e in trace.events() if e[3] in ("1001", "1003", "3005") or e[0] == "badfree"]
+    assert kinds == [
+        ("new", "1001"),
+        ("free", "1001"),
+        ("new", "1003"),
+        ("new", "3005"),
+        ("free", "3005"),
+        ("free", "1003"),
+    ]
+
+
 @pytest.mark.parametrize("allocator", ["own", "libjemalloc.so.2", ""])
 def test_threads_that_resize_while_the_program_forks(allocator: str, tmp_path: Path) -> None:
     """The allocator's locks are held at a fork, when the recorder locks its ring; and a block may begin where a call that

@@ -4,12 +4,14 @@
  *
  * The names of the allocator are PREFIX + malloc and so on; SHARED says who can call it. With -DSYSTEM it has none.
  * work: allocates blocks of the sizes below, and frees nearly all. threads: threads that resize blocks, while the program
- * forks. handler: a signal comes while a block is made, and its handler makes one. live: works whenever it can read a byte
+ * forks. handover: another thread gets the block that a realloc has freed before that has
+ * returned. handler: a signal comes while a block is made, and its handler makes one. live: works whenever it can read a byte
  * from standard input, and answers by one; with `live-threads` another thread runs. big: uses 8 MiB.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #define _GNU_SOURCE
+#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,6 +37,15 @@ static volatile sig_atomic_t interrupts;
         raise(SIGUSR1);                                                                                      \
         pthread_mutex_lock(&own_lock);                                                                       \
     }
+static volatile sig_atomic_t hands_over;
+static sem_t freed, taken;
+#define OWN_FREED()                                                                                          \
+    if (hands_over) {                                                                                        \
+        hands_over = 0;                                                                                      \
+        sem_post(&freed);                                                                                    \
+        sem_wait(&taken);                                                                                    \
+    }
+
 #ifdef SYSTEM
 #undef OWN
 #define OWN(name) name
@@ -109,6 +120,30 @@ static void threads(void)
         pthread_join(t[i], NULL);
 }
 
+static void *takes(void *arg)
+{
+    sem_wait(&freed);
+    passed = OWN(malloc)(ZEROED);
+    sem_post(&taken);
+    return arg;
+}
+
+static void handover(void)
+{
+    pthread_t t;
+    char *p = OWN(malloc)(MADE), *old = p;
+    sem_init(&freed, 0, 0);
+    sem_init(&taken, 0, 0);
+    pthread_create(&t, NULL, takes, NULL);
+    hands_over = 1;
+    p = OWN(realloc)(p, GROWN);
+    pthread_join(t, NULL);
+    if (passed != old)
+        abort();
+    OWN(free)(p);
+    OWN(free)(passed);
+}
+
 static void handler(void)
 {
     struct sigaction act = {.sa_handler = on_signal};
@@ -144,6 +179,8 @@ int main(int argc, char **argv)
             work();
         else if (strcmp(argv[i], "threads") == 0)
             threads();
+        else if (strcmp(argv[i], "handover") == 0)
+            handover();
         else if (strcmp(argv[i], "handler") == 0)
             handler();
         else if (strcmp(argv[i], "big") == 0)

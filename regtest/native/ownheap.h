@@ -21,6 +21,10 @@ static void *own_free[OWN_CLASSES];
 #ifndef OWN_INSIDE
 #define OWN_INSIDE()
 #endif
+/* Called by realloc when it has freed the old block. */
+#ifndef OWN_FREED
+#define OWN_FREED()
+#endif
 
 static inline __attribute__((always_inline)) void *own_take(size_t size)
 {
@@ -76,6 +80,7 @@ SHARED void *OWN(realloc)(void *p, size_t size)
         const size_t had = ((size_t *)p)[-2];
         memcpy(q, p, had < size ? had : size);
         OWN(free)(p);
+        OWN_FREED();
     }
     return q;
 }
