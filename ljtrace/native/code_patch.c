@@ -8,12 +8,13 @@
  */
 #include "ljtrace/native/code_patch.h"
 #include "ljtrace/native/kernel.h"
+#include "ljtrace/native/native.h"
 #include <Zydis/Zydis.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-enum { JUMP = 5, SLOT = 128, ENTRY = 32, PAGE = 4096, LONGEST = 15 };
+enum { JUMP = 5, SLOT = 128, ENTRY = 48, PAGE = 4096, LONGEST = 15 };
 /* Of a function of unknown size, SOME_CODE is looked at for jumps; of any function, MOST_CODE. */
 enum { SOME_CODE = 512, MOST_CODE = 16384 };
 enum { FARTHEST = 0x70000000, STEP = 0x10000 };
@@ -216,16 +217,32 @@ static uint32_t write_jump(uint8_t *to, const void *target)
     return sizeof code + sizeof target;
 }
 
-/* In a slot: `mov p, %r8` and a jump to the wrapper; then, at ENTRY, the moved instructions and a jump to those that
- * follow them. */
+/* Write a load of a constant into %r8 or %r11, by its first two bytes. Returns its size. */
+static uint32_t write_load(uint8_t *to, uint8_t prefix, uint8_t opcode, const volatile void *constant)
+{
+    to[0] = prefix;
+    to[1] = opcode;
+    memcpy(to + 2, &constant, sizeof constant);
+    return 2 + sizeof constant;
+}
+
+/* Write a jump to ENTRY if nothing is recorded: mov $&native_alive, %r11; cmpq $0, (%r11); je. Returns its size. */
+static uint32_t write_guard(uint8_t *slot)
+{
+    const uint32_t at = write_load(slot, 0x49, 0xbb, &native_alive);
+    memcpy(slot + at, (uint8_t[]){0x49, 0x83, 0x3b, 0, 0x74, (uint8_t)(ENTRY - at - 6)}, 6);
+    return at + 6;
+}
+
+/* In a slot: the guard, `mov p, %r8` and a jump to the wrapper; then, at ENTRY, the moved instructions and a jump to those
+ * that follow them. */
 static bool write_slot(uint8_t *slot, const struct moved *m, const struct code_patch *p, void *wrapper)
 {
-    static const uint8_t load[] = {0x49, 0xb8};
     if (!protect(slot, SLOT, PROT_READ | PROT_WRITE | PROT_EXEC))
         return false;
-    memcpy(slot, load, sizeof load);
-    memcpy(slot + sizeof load, &p, sizeof p);
-    write_jump(slot + sizeof load + sizeof p, wrapper);
+    const uint32_t guard = p->always ? 0 : write_guard(slot);
+    const uint32_t load = write_load(slot + guard, 0x49, 0xb8, p);
+    write_jump(slot + guard + load, wrapper);
     memcpy(slot + ENTRY, m->code, m->bytes);
     write_jump(slot + ENTRY + m->bytes, m->from + m->taken);
     return protect(slot, SLOT, PROT_READ | PROT_EXEC);

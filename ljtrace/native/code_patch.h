@@ -17,15 +17,16 @@ struct code_patch {
     void *original; /* what it did: callable in its place */
     uint32_t size;  /* of the function's code; 0 = not known */
     uint32_t image; /* for the wrapper */
-    bool
-        is_shared; /* other threads may be executing the function: do not move instructions that they may be among */
+    bool always;    /* call the wrapper also while nothing is recorded */
+    bool is_shared; /* other threads may be executing it: do not move instructions that they may be among */
 };
 
 /* Where the running thread was interrupted (ljtrace attach); 0 = it was not. Instructions there are not moved. */
 extern uint64_t code_patch_interrupted;
 
 /* Let calls of p->function call `wrapper`, which gets p as its fifth argument; so the function may have at most four.
- * Sets p->original. Returns NULL, or why it is not possible; then nothing is changed. */
+ * Sets p->original. While nothing is recorded, the function goes on at once. Returns NULL, or why it is not possible; then
+ * nothing is changed. */
 const char *code_patch(struct code_patch *p, void *wrapper);
 
 #endif

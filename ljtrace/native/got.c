@@ -391,8 +391,8 @@ void got_objects_changed(void)
     s_attempts = 0;
     if (s_last && !is_loaded(s_last))
         s_last = got_is_late ? NULL : last_object();
-    got_is_late = s_follows && last_object() != s_last;
-    if (s_follows && s_mapped && is_loaded(s_mapped))
+    got_is_late = s_follows && native_is_on() && last_object() != s_last;
+    if (got_is_late && s_mapped && is_loaded(s_mapped))
         init_hooks_add(s_mapped);
     s_mapped = last_object();
 }

@@ -326,13 +326,14 @@ static bool is_patched(const void *function)
     return false;
 }
 
-/* Returns NULL, or why the function remains as it is. */
-static const char *patch(void *function, void *wrapper)
+/* always: call the wrapper also while nothing is recorded. Returns NULL, or why the function remains as it is. */
+static const char *patch(void *function, void *wrapper, bool always)
 {
     if (s_patch_count == MOST_PATCHES)
         return "there are too many";
     struct code_patch *p = &s_patches[s_patch_count];
     p->function = function;
+    p->always = always;
     const char *why = code_patch(p, wrapper);
     if (!why)
         s_patch_count++;
@@ -342,7 +343,7 @@ static const char *patch(void *function, void *wrapper)
 static void observe(const struct link_map *object, const char *name, void *wrapper)
 {
     void *function = host_symbol(object, name);
-    const char *why = function && !is_patched(function) ? patch(function, wrapper) : NULL;
+    const char *why = function && !is_patched(function) ? patch(function, wrapper, false) : NULL;
     if (why)
         VG_(umsg)
     ("ljtrace: %s of %s cannot be observed: %s\n", name, object->l_name[0] ? object->l_name : "the program",
@@ -466,7 +467,7 @@ void lua_states_init(void)
     lt_types_init();
     lt_trace_init();
     look();
-    const char *why = patch((void *)_r_debug.r_brk, (void *)on_objects_changed);
+    const char *why = patch((void *)_r_debug.r_brk, (void *)on_objects_changed, true);
     if (why)
         VG_(umsg)("ljtrace: a LuaJIT that the program loads later is not recorded: %s\n", why);
 }
