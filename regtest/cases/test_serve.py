@@ -259,6 +259,17 @@ def test_requests_that_are_refused(sent: bytes, status: int, served: Program) ->
         assert re.search(rf"\b{status}\b", received(client)[:500].decode("latin-1"))
 
 
+def test_too_many_requests_that_take_long(served: Program) -> None:
+    """They are refused, and those that do not take long are served."""
+    with ExitStack() as stack:
+        clients = [stack.enter_context(socket.create_connection(place(served), SECONDS)) for _ in range(50)]
+        for client in clients:
+            client.sendall(request("heap?seconds=2"))
+        head, _ = ask(served, "heap")
+        answers = [received(client).split()[1] for client in clients]
+    assert " 200 " in head and set(answers) == {b"200", b"503"} and answers.count(b"200") >= 32
+
+
 def test_answers_at_the_end_of_the_program(tmp_path: Path) -> None:
     """A profile of the next minute ends with the program."""
     with running(tmp_path, "--http=0") as program:

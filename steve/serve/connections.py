@@ -26,8 +26,13 @@ LARGEST_BODY = 512 << 10  # bytes; what follows them is ignored
 CHUNK = 64 << 10
 LOOK = 0.25  # seconds between two looks for connections that take too long
 PATIENCE = 1.0  # seconds; an unfinished request that is older makes room if there are too many connections
+PATIENCE_WRITING = 10.0  # an answer that is not read
 MOST_IGNORED = 1 << 20  # bytes of a body that are read and ignored
 FAILED = b"HTTP/1.0 500 Internal Server Error\r\nContent-Type: text/plain; charset=utf-8\r\n\r\n"
+BUSY = (
+    b"HTTP/1.0 503 Service Unavailable\r\nContent-Type: text/plain; charset=utf-8\r\nRetry-After: 10\r\n\r\n"
+    b"too many requests that take long\n"
+)
 LENGTH = re.compile(rb"^content-length:[ \t]*(\d{1,15})[ \t]*\r?$", re.IGNORECASE | re.MULTILINE)
 END = re.compile(rb"\r?\n\r?\n")
 
@@ -42,12 +47,11 @@ def is_whole(request: bytes | bytearray) -> bool:
 
 
 class State(Enum):
-    """What a connection does. The value is the number of seconds without progress that it may take; of a request that is
-    read, the number in all."""
+    """What a connection does. The value is the number of seconds that it may take."""
 
     READING = 10.0
     WAITING = float("inf")  # a worker computes the answer
-    WRITING = 30.0
+    WRITING = 120.0
     ENDING = (
         2.0  # the client gets time to read; bytes that come are ignored, since closing now would discard the answer
     )
@@ -70,23 +74,33 @@ class Connection:
     def is_overdue(self, now: float) -> bool:
         return now - self.since > self.state.value
 
+    def is_slow(self, now: float) -> bool:
+        """May it be closed if others need the room?"""
+        patience = PATIENCE_WRITING if self.state is State.WRITING else PATIENCE
+        return self.state is not State.WAITING and now - self.since > patience
+
 
 class Workers:
-    """At most `most` threads, started when they are needed. They do not keep the process alive."""
+    """At most `most` threads, started when they are needed. They do not keep the process alive. limit: the most jobs at the
+    same time, with those that wait for a thread."""
 
-    def __init__(self, most: int) -> None:
-        self.most, self.threads, self.pending = most, 0, 0
+    def __init__(self, most: int, limit: int = MOST) -> None:
+        self.most, self.limit, self.threads, self.pending = most, limit, 0, 0
         self.jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self.lock = threading.Lock()
 
-    def do(self, job: Callable[[], None]) -> None:
+    def do(self, job: Callable[[], None]) -> bool:
+        """Have a thread do a job. Returns false if there are too many."""
         with self.lock:
+            if self.pending >= self.limit:
+                return False
             self.pending += 1
             starts = self.threads < min(self.most, self.pending)
             self.threads += starts
         self.jobs.put(job)
         if starts:
             threading.Thread(target=self._work, daemon=True).start()
+        return True
 
     def _work(self) -> None:
         while True:
@@ -187,7 +201,7 @@ class Connections:
         for connection in [c for c in self.open if c.is_overdue(now)]:
             self._close(connection)
         if len(self.open) >= self.most:
-            slow = [c for c in self.open if c.state in (State.READING, State.ENDING) and now - c.since > PATIENCE]
+            slow = [c for c in self.open if c.is_slow(now)]
             for connection in sorted(slow, key=lambda c: c.since)[: self.most // 4 + 1]:
                 self._close(connection)
 
@@ -221,7 +235,9 @@ class Connections:
             self.done.put((connection, answer))
             self._notify()
 
-        self.workers(request).do(job)
+        if not self.workers(request).do(job):
+            self.done.put((connection, BUSY))
+            self._notify()
 
     def _take_answers(self) -> None:
         try:
@@ -239,7 +255,6 @@ class Connections:
         while connection.answer:
             sent = connection.socket.send(connection.answer[:CHUNK])
             connection.answer = connection.answer[sent:]
-            connection.since = time.monotonic()
         connection.socket.shutdown(socket.SHUT_WR)
         connection.enter(State.ENDING)
         self._selector.modify(connection.socket, selectors.EVENT_READ, connection)

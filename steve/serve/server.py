@@ -27,6 +27,7 @@ PREFIX = "/debug/pprof/"
 SYMBOL = PREFIX + "symbol"
 TEXT = "text/plain; charset=utf-8"
 QUICK, LONG, REPORTS = 4, 32, 1  # threads for requests of these kinds
+WAITING = 8  # reports that are made or wait
 LAST_SECONDS = 5.0  # for answers after the recording has ended
 TOO_LARGE = b"HTTP/1.0 431 Request Header Fields Too Large\r\n\r\n"
 LONGEST = 3600  # seconds of one profile
@@ -64,7 +65,7 @@ class Server:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind((address, port))
             self._host, self._port = listener.getsockname()[:2]
-            self._quick, self._long, self._reports = Workers(QUICK), Workers(LONG), Workers(REPORTS)
+            self._quick, self._long, self._reports = Workers(QUICK), Workers(LONG, LONG), Workers(REPORTS, WAITING)
             self._connections = Connections(listener, self._respond, self._workers)
         except OSError as error:
             listener.close()
