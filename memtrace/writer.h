@@ -46,6 +46,9 @@ void mt_writer_info(struct mt_writer *w, const char *key, const char *value);
  * (mt_writer_gap). */
 uint64_t mt_writer_older(const struct mt_writer *w);
 uint64_t mt_writer_orphans(const struct mt_writer *w);
+/* Of the bytes that were live when most were: those of blocks that became containers after that. The peak of their pieces is
+ * lower. */
+uint64_t mt_writer_peak_reserve(const struct mt_writer *w);
 
 /* A new writer for the trace of a forked child of w's process. It has all definitions of w under the same ids. Its
  * trace begins, at w's time and in w's thread, with a New for each block that is live in w (`implied`, with the stack

@@ -565,7 +565,8 @@ static void put_number(const struct collector *c, const char *key, uint64_t n)
     mt_writer_info(c->writer, key, number);
 }
 
-/* Write which events are missing, and how many frees and resizes were of blocks whose News are not in the trace. */
+/* Write which events are missing, how many frees and resizes were of blocks whose News are not in the trace, and how much of
+ * the peak are blocks that were divided into pieces after it. */
 static void note_missing_events(const struct collector *c)
 {
     feed_lost(c->feed, c->ring->lost);
@@ -573,6 +574,8 @@ static void note_missing_events(const struct collector *c)
         put_number(c, "older_frees", mt_writer_older(c->writer));
     if (mt_writer_orphans(c->writer))
         put_number(c, "orphan_frees", mt_writer_orphans(c->writer));
+    if (mt_writer_peak_reserve(c->writer))
+        put_number(c, "peak_reserve", mt_writer_peak_reserve(c->writer));
 }
 
 /* Write how many forked children are not recorded, and report it. */

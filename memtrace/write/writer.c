@@ -162,6 +162,22 @@ struct buffer *writer_begin_freed(struct mt_writer *w)
 
 /* -- heap events -- */
 
+uint64_t mt_writer_peak_reserve(const struct mt_writer *w)
+{
+    return w->peak.reserve;
+}
+
+/* Bytes were allocated: are more live than ever? news: the number of News, with the one that begins. */
+static void note_peak(struct mt_writer *w, uint64_t news)
+{
+    const uint64_t live = w->unsampled.all.allocated - w->unsampled.all.freed;
+    if (live <= w->peak.bytes)
+        return;
+    w->peak.bytes = live;
+    w->peak.news = news;
+    w->peak.reserve = 0;
+}
+
 /* Add a freed block to the map of freed memory. */
 static void remember_freed(struct mt_writer *w, const struct block *dead)
 {
@@ -191,10 +207,12 @@ static void free_slot(struct mt_writer *w, uint32_t slot, uint32_t stack, enum w
     put_free(b, &(struct rec_free){w->totals.instructions, slot, why != WRITER_FREED, stack});
     struct block dead = w->map.blocks[slot];
     blockmap_remove(&w->map, slot);
-    if (why == WRITER_MATERIAL)
+    if (why == WRITER_MATERIAL) {
         keep_container(w, &dead);
-    else
+        w->peak.reserve += dead.handle < w->peak.news ? dead.size : 0;
+    } else {
         remember_freed(w, &dead);
+    }
     w->totals.dropped += why == WRITER_COVERED && writer_is_certain(w, &dead);
     writer_end_event(w);
 }
@@ -315,6 +333,7 @@ static void count_new(struct mt_writer *w, uint64_t bytes)
 {
     w->unsampled.all.news++;
     w->unsampled.all.allocated += bytes;
+    note_peak(w, w->handles + 1);
 }
 
 /* The sample does not have this new block. */
@@ -440,6 +459,7 @@ static void count_resize(struct mt_writer *w, uint64_t old_size, uint64_t size)
     all->resizes++;
     all->allocated += size;
     all->freed += old_size;
+    note_peak(w, w->handles);
 }
 
 /* Move or resize a block that the sample leaves out. */

@@ -80,6 +80,11 @@ struct mt_writer {
     uint64_t older;  /* Frees and Resizes of blocks that are older than the trace */
     bool lacks_news; /* mt_writer_lacks_news */
     bool has_gaps;   /* heap events are missing: see mt_writer_gap */
+    /* The most live bytes, the number of News until then, and of these bytes those of blocks that have become containers
+     * since. */
+    struct {
+        uint64_t bytes, news, reserve;
+    } peak;
     uint64_t gap_handles; /* blocks with lower handles were live, or had ended, at the last gap */
     uint64_t orphans;     /* Frees and Resizes of blocks whose New may be missing */
     uint32_t checkpoint_interval,

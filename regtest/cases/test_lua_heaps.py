@@ -87,3 +87,16 @@ def test_the_last_block_of_each_state_has_a_type(end: str, recorder: str, tmp_pa
         assert list(last.values()) == ["tab"] * 3
         assert "unknown" not in {kind for _, _, kind in blocks.values()}
     assert trace.run.text.count("\n") == 3
+
+
+@pytest.mark.parametrize("recorder", ["valgrind", "native"])
+def test_a_peak_before_the_first_piece_of_an_arena_is_explained(recorder: str, tmp_path: Path) -> None:
+    """The arena is the peak as long as no piece of it was made; the pieces come to less."""
+    path = recorded(recorder, tmp_path / "t.ljt", "arena", "exit").path
+    found = json.loads(steve("summary", path, "--json").text)
+    assert found["peak_reserve"] == 8 << 20
+    assert found["bytes"]["peak_live"] >= 8 << 20 and 0 < found["bytes"]["live_at_end"] < 1 << 20
+    assert "peak not divided yet" in steve("summary", path).text
+    assert "(the peak has 8.0 MiB that another allocator divided into pieces later)" in steve("sites", path).text
+    shared = recorded(recorder, tmp_path / "s.ljt", "shared", "exit").path
+    assert "peak_reserve" not in json.loads(steve("summary", shared, "--json").text)

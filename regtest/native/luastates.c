@@ -1,10 +1,11 @@
 /* luastates.c - states that share what identifies an allocator, states that follow one another, and ends of a program after
  * which no state allocates again.
  *
- *     luastates shared|null|again END
+ *     luastates shared|null|again|arena END
  *         shared  three states with one allocator function and pointer, which allocate in turns
  *         null    the same with the pointer NULL, one of them with another function
  *         again   ten states, each closed before the next one begins; the last one stays
+ *         arena   a state whose memory is taken from a block of 8 MiB of malloc, most of which is never used
  *
  *     Prints the bytes that each state holds that is still open. The last thing that each of them has made is a table.
  *     END: exit, _exit, exec, fork (the child ends by _exit), kill (a mark, then SIGKILL).
@@ -24,7 +25,7 @@
 
 #include "../../ljtrace/ljtrace.h"
 
-enum { SHARING = 3, FOLLOWING = 10 };
+enum { SHARING = 3, FOLLOWING = 10, ARENA = 8 << 20 };
 
 static lua_State *s_state[SHARING];
 static int s_states;
@@ -51,6 +52,18 @@ static void *other(void *ud, void *ptr, size_t osize, size_t nsize)
         memcpy(moved, ptr, osize < nsize ? osize : nsize);
     free(ptr);
     return moved;
+}
+
+static void *from_arena(void *ud, void *ptr, size_t osize, size_t nsize)
+{
+    static size_t used;
+    if (nsize <= osize && ptr)
+        return nsize ? ptr : NULL;
+    char *const at = (char *)ud + used;
+    used += (nsize + 15) & ~(size_t)15;
+    if (used > ARENA)
+        fail("the arena is full");
+    return ptr ? memcpy(at, ptr, osize) : at;
 }
 
 static lua_State *begin(lua_Alloc allocator, void *ud)
@@ -98,6 +111,13 @@ static void follow(void)
     s_states = 1;
 }
 
+static void use_arena(void)
+{
+    s_state[0] = begin(from_arena, malloc(ARENA));
+    work(s_state[0], 500);
+    s_states = 1;
+}
+
 static void print_sums(void)
 {
     for (int i = 0; i < s_states; i++)
@@ -134,8 +154,10 @@ int main(int argc, char **argv)
         share(other, NULL);
     else if (strcmp(what, "again") == 0)
         follow();
+    else if (strcmp(what, "arena") == 0)
+        use_arena();
     else
-        fail("shared, null or again, and an end");
+        fail("shared, null, again or arena, and an end");
     print_sums();
     return end(argv[2]);
 }

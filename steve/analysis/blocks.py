@@ -18,7 +18,7 @@ from steve.system.messages import note
 from steve.trace.line_numbers import LineNumbers
 from steve.analysis.lives import LifeAnalysis, Nothing
 from steve.analysis.folds import Sums, Table
-from steve.analysis.totals import time_unit
+from steve.analysis.totals import reserve_remark, time_unit
 from steve.parallel.window import Window, located
 from steve.parallel.processes import Pool
 from steve.parallel.rounds import Only, Rounds, analyse_whole, has_shards, path_of, requests_workers
@@ -281,7 +281,8 @@ class Blocks:
         parts += [f"where {self.args.where}"] if self.args.where is not None else []
         parts += [f"from '{self.args.begin}'"] if self.args.begin is not None else []
         parts += [f"to '{self.args.end}'"] if self.args.end is not None else []
-        return ", ".join(parts) + samples.remark() + imported_remark(self.trace.info()) + missing.remark(self.trace)
+        remarks = samples.remark() + imported_remark(self.trace.info()) + missing.remark(self.trace)
+        return ", ".join(parts) + remarks + reserve_remark(self.trace)
 
     def columns(self, columns: Sequence[Column], of_accesses: Container[str]) -> tuple[Column, ...]:
         """The columns of a listing, for this trace. of_accesses: those that are not known without loads and stores. What

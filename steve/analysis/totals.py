@@ -94,6 +94,21 @@ def older_frees(trace: "Trace") -> int:
     return int(trace.info().get("older_frees", 0))
 
 
+def peak_reserve(trace: "Trace") -> int:
+    """Of the most bytes live in the whole trace: those of blocks that another allocator has divided into pieces after
+    that. A block counts as a whole until its first piece."""
+    found = trace.info().get("peak_reserve", "")
+    return int(found) if found.isdecimal() and not samples.are_read() else 0
+
+
+def reserve_remark(trace: "Trace") -> str:
+    """The same for a heading; "" if there are none."""
+    from steve.terminal.tables import size
+
+    reserve = peak_reserve(trace)
+    return f" (the peak has {size(reserve)} that another allocator divided into pieces later)" if reserve else ""
+
+
 def exact(trace: "Trace", stats: dict) -> dict:
     """What the program did with all blocks, if the trace is a sample and has these numbers. They are not those between two
     marks."""
@@ -164,6 +179,7 @@ def _totals(trace: "Trace", summary: "Summary") -> dict:
         **missing.facts(trace),
         **unseen.facts(trace, stats["handles"]),
         **runtimes.facts(trace),
+        **({"peak_reserve": peak_reserve(trace)} if peak_reserve(trace) else {}),
         **samples.facts(
             {
                 group: {name: round(max(variances[of], 0) ** 0.5, 1) for name, of in names.items()}

@@ -72,6 +72,11 @@ KEYS = (
         "runtimes of languages that the program seems to have and whose own memory the trace does not show: runtime, "
         "hidden, remedy; absent if there are none",
     ),
+    (
+        "peak_reserve",
+        "of bytes.peak_live of the whole trace, those of blocks that another allocator divided into pieces later; absent "
+        "if there are none",
+    ),
     ("dropped_at_least", "true if more may be missing: accesses after --max-size was reached were not counted"),
     (
         "estimated",
@@ -212,9 +217,10 @@ def words(name: str) -> str:
 
 def other_rows(figures: dict) -> list:
     """The rows that count neither events nor bytes nor blocks."""
-    from steve.terminal.tables import number
+    from steve.terminal.tables import number, size
     from steve.analysis.totals import dropped_text, program_end_text
 
+    reserve = figures.get("peak_reserve", 0)
     return [
         ("unmatched frees", number(figures["unmatched"]["free"])),
         ("unmatched accesses", recorded(figures["unmatched"]["access"])),
@@ -227,6 +233,7 @@ def other_rows(figures: dict) -> list:
         ("program ended", program_end_text(figures["program"])),
         ("complete", "yes" if figures["complete"] else "no"),
         ("dropped events", dropped_text(figures["dropped"], figures["dropped_at_least"])),
+        *([("peak not divided yet", number(reserve), size(reserve))] if reserve else []),
         *[(f"dropped {words(kind)}", number(n)) for kind, n in figures.get("lost", {}).items() if n],
     ]
 
