@@ -9,6 +9,7 @@
  */
 #define _GNU_SOURCE
 #include "ljtrace/native/events.h"
+#include "ljtrace/native/attached.h"
 #include "ljtrace/native/got.h"
 #include "ljtrace/native/lua_stack.h"
 #include "ljtrace/native/resizes.h"
@@ -287,11 +288,22 @@ static struct native_taken *defer(const struct native_registers *from, uint64_t 
     return taken;
 }
 
+/* End the recording, for which there is no memory, unless this thread is in the middle of an event. */
+static void end_starved(void)
+{
+    if (s_self.recording || native_ring_is_mine() ||
+        !__atomic_exchange_n(&native_is_starved, false, __ATOMIC_RELAXED))
+        return;
+    ljtrace_native_detach("");
+}
+
 struct native_taken *native_event_begin(const struct native_registers *from, uint64_t function,
                                         bool *deferred)
 {
     struct thread *t = &s_self;
     *deferred = false;
+    if (__builtin_expect(native_is_starved, 0))
+        end_starved();
     if (t->details && !t->hides)
         return NULL;
     *deferred = t->recording && is_interrupted(from->sp);
@@ -339,6 +351,8 @@ void native_record(const struct native_event *e, const struct native_registers *
 bool native_enter(uint64_t sp)
 {
     struct thread *t = &s_self;
+    if (__builtin_expect(native_is_starved, 0))
+        end_starved();
     if (t->recording && is_interrupted(sp)) {
         native_ring_lose(RING_LOST_IN_HANDLER);
         return false;

@@ -12,6 +12,7 @@
 #include "ljtrace/native/events.h"
 #include "ljtrace/native/got.h"
 #include "ljtrace/native/host/images.h"
+#include "ljtrace/native/host/memory.h"
 #include "ljtrace/native/host/symbols.h"
 #include "ljtrace/native/lua_allocator.h"
 #include "ljtrace/native/lua_event.h"
@@ -184,6 +185,11 @@ static struct image *know(void *function)
     if (!number)
         number = lt_image_add((Addr)function);
     struct image *image = number ? &s_images[number - 1] : NULL;
+    if (image && !image->is_known && !host_memory_reserve()) {
+        native_problem(
+            "Lua states are not recorded: there is no memory left for the recorder (ulimit -v or -d)");
+        image = NULL;
+    }
     if (image && !image->is_known) {
         memset(image, 0, sizeof *image);
         lt_object_code((Addr)function, &image->from, &image->to);

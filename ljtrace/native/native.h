@@ -98,8 +98,9 @@ void native_problem(const char *text);
 
 /* Memory that is never freed; NULL = there is none. */
 void *native_memory(size_t size);
-/* There is no memory for the recorder: say so, and record no more. Only while the ring is locked. */
+/* There is no memory for the recorder: say so. The recording ends at the next event. Only while the ring is locked. */
 void native_ring_starve(void);
+extern __attribute__((visibility("hidden"))) bool native_is_starved;
 
 /* -- clock.c -- */
 

@@ -41,6 +41,7 @@ enum { SPINS = 100, PATIENCE = 10 /* milliseconds */, MOST_WAITS = 30 /* seconds
 static struct ring_header *s_ring;
 static uint64_t s_ring_bytes; /* that are mapped there */
 const volatile uint32_t *native_alive;
+bool native_is_starved;
 static uint32_t *s_page; /* the page of native_alive */
 static uint32_t s_lock;
 NATIVE_THREAD_LOCAL volatile bool t_has_lock;
@@ -245,7 +246,7 @@ static void stop(void)
 void native_ring_starve(void)
 {
     native_problem("the recording ended early: there is no memory left for the recorder (ulimit -v or -d)");
-    stop();
+    native_is_starved = true;
 }
 
 static bool collector_is_gone(void)

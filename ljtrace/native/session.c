@@ -307,6 +307,7 @@ bool native_begin(int memfd, bool attached, uint64_t mean, uint64_t seed)
     s_is_late = attached && !s_preloaded;
     native_clock_restart();
     tables_map(); /* again, after another recording */
+    native_is_starved = false;
     unseen_begin();
     if (!tables_are_mapped() || !prepare())
         return false;

@@ -6,6 +6,7 @@
  * one is kept in a list of its size. Only used with the ring's lock held (ljtrace/native/native.h). The callers rely on
  * memory. If the kernel refuses it, because the program has a limit, they get a reserve, and the recording ends.
  */
+#include "ljtrace/native/host/memory.h"
 #include "ljtrace/native/native.h"
 #include "ljtrace/native/kernel.h"
 #include "pub_tool_basics.h"
@@ -41,10 +42,15 @@ static void *try_map(SizeT n)
     return at > 0 ? (void *)at : NULL;
 }
 
-static void *map(SizeT n)
+Bool host_memory_reserve(void)
 {
     if (!s_reserve)
         s_reserve = try_map(CHUNK);
+    return s_reserve != NULL;
+}
+
+static void *map(SizeT n)
+{
     void *at = try_map(n);
     if (at)
         return at;
