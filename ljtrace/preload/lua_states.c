@@ -107,13 +107,21 @@ static uint32_t watch(alloc_function *f, enum lua_allocator whose, const struct 
                                                      number_of(image), 0, 0);
 }
 
+/* The global state of a thread. The tool reads it: a load here would be recorded as one of the program's. */
+static uint64_t global_of(const void *L, const struct lua_layout *layout)
+{
+    const struct luajit_offsets *at = luajit_offsets((int)layout->gc64);
+    uint64_t g = 0;
+    return layout->known && lua_peek((uint64_t)L + at->thread_global, &g, at->ref) ? g : 0;
+}
+
 /* Inform the tool of a state, since it may not have seen how the state was made. L: any thread of it. */
 static void announce(void *L, const struct image *image)
 {
     void *ud = NULL;
     if (!L || !image || !image->layout.known)
         return;
-    uint64_t g = lua_global(L, &image->layout);
+    uint64_t g = global_of(L, &image->layout);
     image->api.getallocf(L, &ud);
     VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_LUA_STATE, g, ud, number_of(image), 0, 0);
 }
@@ -271,7 +279,7 @@ void I_WRAP_SONAME_FNNAME_ZZ(Za, lua_close)(void *L)
     const struct image *image = know((void *)fn.nraddr);
     if (image && image->api.getallocf) {
         is_own = image->api.getallocf(L, &ud) == image->own;
-        g = lua_global(L, &image->layout);
+        g = global_of(L, &image->layout);
     }
     if (g)
         VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_HEAP_CLOSING, g, 0, 0, 0, 0);

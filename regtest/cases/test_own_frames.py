@@ -59,6 +59,15 @@ def test_stacks_of_lua(script: str, native: bool, tmp_path: Path) -> None:
     check(natively(tmp_path / "t.ljt", argv) if native else record(tmp_path / "t.ljt", argv, "--trace-mem=no"))
 
 
+def test_accesses_are_the_programs(tmp_path: Path) -> None:
+    """The recorder's preload needs the addresses of states; no load of its own is in the trace."""
+    program = tmp_path / "p.lua"
+    program.write_text(PLAIN)
+    trace = record(tmp_path / "t.ljt", ["luajit", program])
+    rows = json.loads(steve("lines", "--json", trace.path).text)
+    assert len(rows) > 20 and not [row for row in rows if "ljtrace/" in json.dumps(row)]
+
+
 def test_threads_and_samples(tmp_path: Path) -> None:
     """The recorder replaces pthread_create, too."""
     check(natively(tmp_path / "t.ljt", ["--sample-stacks=1ms", NATIVE / "handover"]))
@@ -71,8 +80,8 @@ def totals(trace: Trace) -> tuple[int, int, int]:
 
 @pytest.mark.parametrize("script", [PLAIN, PROFILED], ids=["plain", "profiled"])
 def test_both_recorders_record_the_same_blocks(script: str, tmp_path: Path) -> None:
-    """Each recorder, and the profilers, make a scratch state, which is not the program's. Blocks of the compiler depend on
-    addresses, so it is off."""
+    """Each recorder, and the profilers, make a scratch state, which is not the program's. Without the compiler, whose
+    blocks depend on addresses."""
     program = tmp_path / "p.lua"
     program.write_text(script)
     argv = ["luajit", "-joff", program, tmp_path / "m.bin"]
