@@ -41,6 +41,7 @@ int main(void)
 """
 COMMANDS = {
     "summary": ("summary",),
+    "findings": ("findings",),
     "sites": ("sites",),
     "by line": ("sites", "--by", "line"),
     "temporaries": ("temporaries",),
@@ -63,7 +64,7 @@ COMMANDS = {
 }
 # for each stack, of up to 34 frames; where each was kept as these it was 3,000 to 8,000
 MOST_BYTES = 1200
-MORE_BYTES = {"report": 5000}
+MORE_BYTES = {"sharing": 2000, "report": 5000}
 
 
 @pytest.fixture(scope="module")
