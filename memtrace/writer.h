@@ -100,7 +100,8 @@ void mt_writer_block_free(struct mt_writer *w, uint64_t addr, uint32_t heap, uin
  * is written before the Free. */
 void mt_writer_block_free_as(struct mt_writer *w, uint64_t addr, uint32_t heap, enum mt_how how,
                              uint32_t stack);
-/* The frees and resizes that follow may be of blocks whose New the recorder has not seen: they are no errors. */
+/* The frees and resizes that follow may be of blocks whose New the recorder has not seen: they are no errors.
+ * Such a Resize is a New. */
 void mt_writer_lacks_news(struct mt_writer *w, bool lacks);
 /* A mismatch of `how` with the way in which the block was allocated is written as by mt_writer_block_free_as. */
 void mt_writer_block_resize(struct mt_writer *w, uint64_t old_addr, uint64_t addr, uint64_t size,

@@ -7,6 +7,7 @@
  */
 #define _GNU_SOURCE
 #include "ljtrace/native/calls.h"
+#include "ljtrace/native/kernel.h"
 #include "ljtrace/native/native.h"
 #include "ljtrace/native/unwind.h"
 
@@ -67,10 +68,16 @@ static bool is_by_library(uint64_t sp)
     return native_is_language_library(slash ? slash + 1 : path);
 }
 
+/* Is the return address of the outermost call still on the stack? What is far away may be a stack that is gone. */
+static bool is_where_it_was(const struct native_call *c, uint64_t sp)
+{
+    return (c->sp - sp < LEAST_SIGNAL || kernel_can_read(c->sp)) && *(const uint64_t *)c->sp == c->back_to;
+}
+
 bool native_call_is_inner(uint64_t sp)
 {
     const struct native_call *c = &t_call;
-    if (!c->sp || sp >= c->sp || *(const uint64_t *)c->sp != c->back_to)
+    if (!c->sp || sp >= c->sp || !is_where_it_was(c, sp))
         return false;
     if (is_by_library(sp))
         return false;

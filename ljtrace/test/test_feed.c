@@ -221,6 +221,22 @@ static void slots_are_numbers_of_heaps(void **state)
     assert_int_equal(s->event[4].kind, MT_FREE);
 }
 
+/* A free of an address without a block is an error, unless the allocator has functions that are not observed. */
+static void blocks_that_were_not_observed(void **state)
+{
+    struct session *s = *state;
+    PUT_EVENT(s, RAW_FREE, 0, RAW_HEAP_C, MT_HOWS | RAW_HOW_UNKNOWN, 0x10000, 1);
+    PUT_EVENT(s, RAW_RESIZE, 0, RAW_HEAP_C, MT_HOW_MALLOC | RAW_HOW_UNKNOWN, 0x20000, 0x30000, 64, 2);
+    PUT_EVENT(s, RAW_FREE, 0, RAW_HEAP_C, MT_HOW_CXX_NEW | RAW_HOW_UNKNOWN, 0x30000, 3);
+    PUT_EVENT(s, RAW_FREE, 0, RAW_HEAP_C, MT_HOW_MALLOC, 0x30000, 4);
+    read_back(s);
+    assert_int_equal(s->events, 4);
+    assert_event(s, 0, MT_NEW, 0, 0x30000);
+    assert_int_equal(s->event[1].kind, MT_BADFREE); /* delete of a block of malloc */
+    assert_event(s, 2, MT_FREE, 0, 0x30000);
+    assert_int_equal(s->event[3].kind, MT_BADFREE);
+}
+
 static void closed_heaps_free_their_blocks(void **state)
 {
     struct session *s = *state;
@@ -563,6 +579,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(segments_have_a_largest_length, setup, teardown),
         cmocka_unit_test_setup_teardown(accesses_can_be_switched_off, setup, teardown),
         cmocka_unit_test_setup_teardown(slots_are_numbers_of_heaps, setup, teardown),
+        cmocka_unit_test_setup_teardown(blocks_that_were_not_observed, setup, teardown),
         cmocka_unit_test_setup_teardown(closed_heaps_free_their_blocks, setup, teardown),
         cmocka_unit_test_setup_teardown(system_calls_touch_what_is_heap, setup, teardown),
         cmocka_unit_test_setup_teardown(frees_have_their_function, setup, teardown),

@@ -44,14 +44,12 @@ void writer_bad_free(struct mt_writer *w, uint64_t addr, uint32_t heap, uint32_t
 
 bool writer_lacks_new(struct mt_writer *w, uint64_t addr)
 {
-    if (w->lacks_news)
-        return true;
     if (!(w->attached || w->has_gaps) || writer_failed(w))
-        return false;
+        return w->lacks_news;
     const struct block *around = live_block(w, blockmap_find(&w->map, addr)),
                        *dead = freed_at(&w->freed, addr);
     if ((around && writer_is_certain(w, around)) || (dead && writer_is_certain(w, dead)))
-        return false;
+        return w->lacks_news;
     if (w->has_gaps)
         w->orphans++;
     else

@@ -483,9 +483,10 @@ void mt_writer_block_resize(struct mt_writer *w, uint64_t old_addr, uint64_t add
     }
     if (h.slot == NO_SLOT) {
         if (!writer_free_container(w, old_addr, heap, stack)) {
-            if (writer_lacks_new(w, old_addr))
+            if (!writer_lacks_new(w, old_addr))
+                writer_bad_free(w, old_addr, heap, stack);
+            else if (!w->lacks_news)
                 return;
-            writer_bad_free(w, old_addr, heap, stack);
         }
         mt_writer_block_new(w, addr, size, heap, how, stack);
         return;
