@@ -194,16 +194,16 @@ uint64_t mt_sample_every(const struct mt_reader *r);
 bool mt_info_at(const struct mt_reader *r, uint32_t i, const char **key, const char **value);
 
 struct mt_reader_stats {
-    bool is_text;              /* classic text, not binary */
-    enum mt_ending ending;     /* valid after MT_END; MT_ENDING_UNKNOWN before */
-    struct mt_totals totals;   /* from the END chunk; zeros before it */
-    uint64_t events;           /* delivered so far */
-    uint64_t passed;           /* accesses skipped, see mt_pass_accesses */
-    uint64_t handles;          /* blocks made so far */
-    uint64_t live_slots;       /* blocks live now */
-    uint64_t unmatched_free;   /* bad frees, without: */
-    uint64_t mismatched_free;  /* those of blocks that functions of another family made; a Free follows each */
-    uint64_t implied_free;     /* text: Frees without a line, of blocks that a New overlapped */
+    bool is_text;             /* classic text, not binary */
+    enum mt_ending ending;    /* valid after MT_END; MT_ENDING_UNKNOWN before */
+    struct mt_totals totals;  /* from the END chunk; zeros before it */
+    uint64_t events;          /* delivered so far */
+    uint64_t passed;          /* accesses skipped, see mt_pass_accesses */
+    uint64_t handles;         /* blocks made so far */
+    uint64_t live_slots;      /* blocks live now */
+    uint64_t unmatched_free;  /* bad frees, without: */
+    uint64_t mismatched_free; /* those of blocks that functions of another family made; a Free follows each */
+    uint64_t implied_free;    /* text: Frees without a line, of blocks that a New overlapped */
     uint64_t unmatched_access; /* text: accesses to no live block, dropped */
     uint64_t bytes_read;       /* of the file as stored; for progress */
     uint64_t bytes_total;      /* file size, 0 if not known (pipes) */
@@ -227,9 +227,9 @@ char mt_kind_letter(enum mt_kind k);            /* 'N', 'F', ... '?' for those w
 const char *mt_how_name(enum mt_how h);         /* "malloc", "calloc", ... */
 const char *mt_badfree_name(enum mt_badfree b); /* "invalid", "inside", "double", ... */
 const char *mt_heap_kind_name(enum mt_heap_kind k);
-const char *mt_type_name(enum mt_type t); /* "str", "tab", "array", ... */
+const char *mt_type_name(enum mt_type t);   /* "str", "tab", "array", ... */
 const char *mt_reach_name(enum mt_reach r); /* "reachable", "possible", "indirect", "lost" */
-const char *mt_vm_name(enum mt_vm v);     /* "INTERP", "C", "GC", ... */
+const char *mt_vm_name(enum mt_vm v);       /* "INTERP", "C", "GC", ... */
 const char *mt_frame_kind_name(enum mt_frame_kind k);
 const char *mt_link_kind_name(enum mt_link_kind k); /* "metatable", "env", "array", ... */
 const char *mt_ending_name(enum mt_ending e);       /* "unknown", "exit", "killed", ... */

@@ -45,8 +45,9 @@ static void on_init(struct hook *h, int argc, char **argv, char **environment)
     {                                                                                                        \
         on_init(&s_hooks[i], argc, argv, environment);                                                       \
     }
-HOOK(0)
-HOOK(1) HOOK(2) HOOK(3) HOOK(4) HOOK(5) HOOK(6) HOOK(7)
+/* clang-format off */
+HOOK(0) HOOK(1) HOOK(2) HOOK(3) HOOK(4) HOOK(5) HOOK(6) HOOK(7)
+    /* clang-format on */
 
     static init_function *const s_functions[HOOKS] = {hook_0, hook_1, hook_2, hook_3,
                                                       hook_4, hook_5, hook_6, hook_7};

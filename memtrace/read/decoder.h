@@ -31,7 +31,8 @@ struct decoder {
     uint32_t block_count, block_capacity;
     uint64_t live;
     uint64_t handles;
-    uint64_t unmatched_frees, mismatched_frees; /* bad frees of no block, and of blocks that other functions made */
+    uint64_t unmatched_frees;   /* bad frees of no block */
+    uint64_t mismatched_frees;  /* those of blocks that other functions made */
     bool checkpoint_whole;      /* the last checkpoint was read completely */
     uint64_t checkpoint_blocks; /* number of blocks read of the current checkpoint */
     bool rare_only;             /* accesses of segments are only counted, in: */

@@ -279,7 +279,10 @@ int main()
 """
 
 
-@pytest.mark.parametrize("compiler", [["g++", "-DPOOLS"], ["clang++-14", "-stdlib=libc++"]], ids=["libstdc++", "libc++"])
+COMPILERS = {"libstdc++": ["g++", "-DPOOLS"], "libc++": ["clang++-14", "-stdlib=libc++"]}
+
+
+@pytest.mark.parametrize("compiler", COMPILERS.values(), ids=COMPILERS)
 def test_sizes_of_aligned_blocks(compiler: list[str], tmp_path: Path) -> None:
     """They are what the program asked for, and not what the C++ library makes of it."""
     source, program = tmp_path / "aligned.cc", tmp_path / "aligned"
