@@ -10,7 +10,7 @@
  */
 #include "ljtrace/native/lua_steps.h"
 #include "ljtrace/native/code_objects.h"
-#include "ljtrace/native/eh_frame.h"
+#include "ljtrace/frames/eh_frame.h"
 #include "ljtrace/native/lua_event.h"
 #include "ljtrace/native/code_patch.h"
 #include "ljtrace/tool/luajit/jit/recorder.h"
