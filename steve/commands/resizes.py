@@ -39,9 +39,10 @@ REPLACED = (
 EXAMPLES = f"""\
 If a block is resized again and again and moves each time, it grows in steps that are too small, or the program could
 have allocated its final size at once.
-Valgrind replaces malloc. Its allocator moves a block at nearly every resize that makes it larger, where the program's own
-may extend it in place. `moves` and `copied` of a recording of Valgrind are therefore far too large for blocks of malloc;
-`ljtrace run` records what the program's own allocator does. The other columns do not depend on the allocator.
+Valgrind replaces malloc. Its allocator moves a block at nearly every resize that makes it larger, where the
+program's own may extend it in place. `moves` and `copied` of a recording of Valgrind are therefore far too large
+for blocks of malloc; `ljtrace run` records what the program's own allocator does. The other columns do not depend
+on the allocator.
 
 {listing.explained(COLUMNS)}
 

@@ -155,7 +155,25 @@ class Rollup:
         for first in range(0, len(starts), most):
             begin, end = starts[first], starts[first + most] if first + most < len(starts) else len(order)
             some, inner = order[begin:end], starts[first : first + most] - begin
-            yield Sums(numbers[some[inner]], summed(rows(by_key[some]), np.arange(len(some)), inner))
+            yield Sums(numbers[some[inner]], self._summed_in_parts(rows, by_key[some], inner, most))
+
+    def _summed_in_parts(
+        self, rows: Callable[[np.ndarray], np.ndarray], indices: np.ndarray, starts: np.ndarray, most: int
+    ) -> np.ndarray:
+        """The rows of indices summed from each start to the next one, with at most so many rows in memory."""
+        import numpy as np
+
+        which = np.zeros(len(indices), "i8")
+        which[starts[1:]] = 1
+        which, found = np.cumsum(which), None
+        for first in range(0, len(indices), most):
+            some, of = rows(indices[first : first + most]), which[first : first + most]
+            begins = np.flatnonzero(np.diff(of, prepend=-1))
+            sums = summed(some, np.arange(len(some)), begins)
+            found = np.zeros(len(starts), sums.dtype) if found is None else found
+            for name in sums.dtype.names:
+                found[name][of[begins]] = reducer(name)(found[name][of[begins]], sums[name])
+        return found
 
     def text(self, number: int) -> str:
         """The text of a row, once the numbers of all rows are known."""
