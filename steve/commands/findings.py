@@ -198,8 +198,6 @@ class Found:
         return rollup, *self._of_sites(rule, rollup)
 
     def _of_blocks(self, rule: Rule, rollup: rollups.Rollup) -> rollups.Sums:
-        import numpy as np
-
         columns = {"blocks": "blocks", "size": "bytes", "accesses": "accesses"}
         if samples.are_read():
             columns.update(variance_blocks="variance_blocks", variance_size="variance_bytes")

@@ -30,7 +30,7 @@ from steve.kernels._walk import Analysis, feed_together
 from steve.system import samples
 from steve.system.errors import TraceError
 from steve.terminal.tables import StackText, times, told_apart
-from steve.analysis.rules import DEFAULTS, PINNED_PAGES, RULES, SITE_RULES, limits, site_limits
+from steve.analysis.rules import DEFAULTS, PINNED_PAGES, RULES, limits, site_limits
 from steve.report import line_work
 from steve.report.sources import Sources
 from steve.report.windows import NAME_LIMIT, clean, explorable, heap_name, timeline_of
