@@ -221,7 +221,7 @@ def test_commands_that_count_accesses_say_if_there_are_none(
     for command, head in (("sites", "stores"), ("lines", "loads")):
         done = steve(command, path)
         assert not done.err and (head in done.out) == (why is None)
-    assert steve("summary", path).out.count("not recorded") == (5 if why else 0)
+    assert steve("summary", path).out.count("not recorded") == (6 if why else 0)
 
 
 def test_what_a_detached_program_holds_may_still_be_freed(steve: Steve, trace: Callable[..., Path]) -> None:
