@@ -362,6 +362,7 @@ fn main() {
             "fmt.Println(len(m)) }\n"
         },
         build=(("env", "GOCACHE=/tmp/ljtrace-go-cache", "CGO_ENABLED=1", "go", "build", "work.go"),),
+        unseen={"V": UNSEEN},
         remark="Go",
         least=1000,
     ),
