@@ -71,6 +71,7 @@ def perform(program: Program, prepared: Path, recorder: str = "") -> Run:
     shutil.copytree(prepared, place, symlinks=True)
     path = prepared.parent / f"{recorder}.ljt"
     prefix = [word.format(path) for word in RECORDERS[recorder]] if recorder else []
+    prefix += program.valgrind if recorder == "V" else ()
     done = run([*program.around, *prefix, *argv_of(program)], env=program.env, cwd=place, stdin=program.stdin.encode())
     wait_for(lambda: not collectors_of(path), "the traces of children are complete")
     place.rename(folder)

@@ -13,6 +13,7 @@ from typing import Mapping, Sequence
 JEMALLOC = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"
 TCMALLOC = "/usr/lib/x86_64-linux-gnu/libtcmalloc.so.4"
 MIMALLOC = "/usr/lib/x86_64-linux-gnu/libmimalloc.so.2.0"
+BEAM = "/usr/lib/erlang/erts-13.1.5/bin"  # the script `erl` executes another program twice
 TBBMALLOC = "/usr/lib/x86_64-linux-gnu/libtbbmalloc_proxy.so.2"
 
 # what a recorder says of memory that it does not see as blocks: on standard error, by `steve info`
@@ -40,6 +41,7 @@ class Program:
     package: str  # Debian package that has it
     needs: Sequence[str] = ()  # files or commands without which it cannot run, besides argv[0]
     in_check: bool = False  # `make check` runs it, since its package is installed for other tests
+    valgrind: Sequence[str] = ()  # options that Valgrind needs for it
     around: Sequence[str] = ()  # a command that runs the recorder, as it runs the program alone
     env: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)  # texts to write into the folder first
@@ -389,9 +391,15 @@ fn main() {
     ),
     Program(
         "erlang",
-        ("erl", "-noshell", "-eval", 'io:format("~p~n", [length(lists:seq(1, 5000))]), halt(3).'),
+        (
+            f"{BEAM}/beam.smp",
+            *("--", "-root", "/usr/lib/erlang", "-bindir", BEAM, "-progname", "erl", "--", "-home", ".", "--"),
+            *("-noshell", "-eval", 'io:format("~p~n", [length(lists:seq(1, 5000))]), halt(3).'),
+        ),
         "erlang-base",
         status=3,
+        valgrind=("--smc-check=all",),  # it maps the code that it makes twice
+        env={"BINDIR": BEAM, "ROOTDIR": "/usr/lib/erlang", "EMU": "beam", "PROGNAME": "erl"},
         remark="carriers",
         least=50,
         differs=Near(0.2, "schedulers are threads"),
