@@ -162,8 +162,11 @@ static uint32_t find_hidden(uint64_t addr)
     return i;
 }
 
+/* In a sample, a block that is not recorded is never missed: its end is not looked at. */
 static bool hide_event(const struct native_event *e)
 {
+    if (native_sample_mean)
+        return e->kind == NATIVE_NEW;
     const uint32_t i = find_hidden(e->kind == NATIVE_RESIZE ? e->old : e->addr);
     const bool is_known = i < s_hidden_count;
     if (e->kind == NATIVE_FREE && is_known)

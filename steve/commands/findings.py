@@ -181,7 +181,7 @@ class Found:
         if set(rules) & {PINNED_PAGES, *SITE_RULES}:
             makers.append(partial(SiteSums, site_limits(thresholds), key))
         self._folds = chosen.fold(partial(together, makers)).folds
-        self._judged: dict | None = None
+        self._judged: tuple[rollups.Rollup, dict] | None = None
         self._sites: Sites | None = None
         del chosen.lives
         self.size = self._folds[0].bytes()
@@ -195,7 +195,7 @@ class Found:
         self._sites = rollup.sites  # all rules have the same sites, but rows of their own
         if rule in RULES:
             return rollup, self._of_blocks(rule, rollup), ""
-        return rollup, *self._of_sites(rule, rollup)
+        return self._of_sites(rule, rollup)
 
     def _of_blocks(self, rule: Rule, rollup: rollups.Rollup) -> rollups.Sums:
         columns = {"blocks": "blocks", "size": "bytes", "accesses": "accesses"}
@@ -203,15 +203,18 @@ class Found:
             columns.update(variance_blocks="variance_blocks", variance_size="variance_bytes")
         return rollup.merged(rollups.Sums(*self._folds[0].of_rule(RULES.index(rule), columns)))
 
-    def _of_sites(self, rule: Rule, rollup: rollups.Rollup) -> tuple[rollups.Sums, str]:
+    def _of_sites(self, rule: Rule, rollup: rollups.Rollup) -> tuple[rollups.Rollup, rollups.Sums, str]:
+        """The same of a rule about sites. All of these are judged at once, so they have the same rows."""
         from steve.analysis import site_rules
 
         if rule == PINNED_PAGES:
             made = site_rules.made(self._folds[1], rollup)
-            return site_rules.pinned_pages(rollup.merged(self._pins), made, self._thresholds), ""
+            return rollup, site_rules.pinned_pages(rollup.merged(self._pins), made, self._thresholds), ""
         if self._judged is None:
-            self._judged = site_rules.judged(self._folds[1], rollup, self._chosen.totals, self._thresholds)
-        return self._judged[rule.key]
+            found = site_rules.judged(self._folds[1], rollup, self._chosen.totals, self._thresholds)
+            self._judged = rollup, found
+        rows, found = self._judged
+        return rows, *found[rule.key]
 
 
 def together(makers: list) -> Together:
