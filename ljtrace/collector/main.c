@@ -588,7 +588,7 @@ static void note_unrecorded(const struct collector *c)
     put_number(c, "unrecorded_children", n);
     snprintf(text, sizeof text,
              "%" PRIu32 " forked %s not recorded: out of the recorder's reach (another network namespace, a "
-                        "seccomp filter, a limit)",
+             "seccomp filter, a limit)",
              n, n == 1 ? "child is" : "children are");
     note(c, text);
 }

@@ -21,6 +21,7 @@
 #include "ljtrace/native/resizes.h"
 #include "ljtrace/native/sample.h"
 #include "ljtrace/protocol/alloc_functions.h"
+#include "ljtrace/protocol/table.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -65,11 +66,12 @@ static uint32_t s_watched_count, s_found_count, s_searched_count;
 static int s_lock;   /* of the tables, while objects are searched */
 static bool s_alone; /* no other thread can be executing the functions */
 
-static struct prefix {
+struct prefix {
     char text[ALLOC_PREFIX_BYTES];
     bool is_wanted; /* by this recording */
     bool is_known;  /* it was given to a function, and this recording knows its heap */
-} s_prefixes[ALLOC_PREFIXES];
+};
+LASTING_TABLE(struct prefix, s_prefixes, ALLOC_PREFIXES);
 static uint32_t s_prefix_count;
 
 /* -- calls -- */
@@ -299,7 +301,7 @@ static void search_exported(const struct search *search)
 /* -- by the symbol table of its file -- */
 
 /* Indexes + 1 of alloc_functions by a hash of the name: most symbols of a program are not in the list. */
-static uint16_t s_by_name[NAME_SLOTS];
+LASTING_TABLE(uint16_t, s_by_name, NAME_SLOTS);
 
 static uint32_t name_hash(const char *name, const char *end)
 {
@@ -311,13 +313,15 @@ static uint32_t name_hash(const char *name, const char *end)
 
 static void make_index(void)
 {
-    for (uint32_t i = 0; i < ALLOC_FUNCTIONS && !s_by_name[0]; i++) {
+    static bool is_made;
+    for (uint32_t i = 0; i < ALLOC_FUNCTIONS && !is_made; i++) {
         const char *name = alloc_functions[i].name;
         uint32_t slot = name_hash(name, name + strlen(name));
         while (s_by_name[slot])
             slot = (slot + 1) % NAME_SLOTS;
         s_by_name[slot] = (uint16_t)(i + 1);
     }
+    is_made = true;
 }
 
 /* The function of the name up to `end`. */

@@ -16,6 +16,7 @@
 #include "ljtrace/native/sample.h"
 #include "ljtrace/native/stack_sampler.h"
 #include "ljtrace/native/unseen.h"
+#include "ljtrace/protocol/table.h"
 #include "memtrace/memtrace.h"
 
 #include <errno.h>
@@ -81,7 +82,8 @@ static void take_stack(struct native_taken *t)
     bool lost = false;
     t->ips[0] = t->function;
     t->sps[0] = t->from.sp - sizeof(uint64_t);
-    t->depth = most ? first + native_unwind_from(&t->from, true, t->ips + first, t->sps + first, most + 1 - first, &lost)
+    t->depth = most ? first + native_unwind_from(&t->from, true, t->ips + first, t->sps + first,
+                                                 most + 1 - first, &lost)
                     : 0;
     if (t->depth > most)
         t->ips[most] = RAW_CUT;
@@ -149,9 +151,10 @@ static void give_up(uint64_t addr)
 /* -- blocks that are not the program's -- */
 
 /* The blocks of malloc that the hiding thread has made and that are not freed. Further ones are recorded. */
-static struct {
+struct hidden {
     uint64_t addr, size;
-} s_hidden[MOST_HIDDEN];
+};
+LASTING_TABLE(struct hidden, s_hidden, MOST_HIDDEN);
 static uint32_t s_hidden_count;
 
 static uint32_t find_hidden(uint64_t addr)

@@ -288,12 +288,14 @@ static void complain_nothing(void)
     struct rlimit all, data;
     if (getrlimit(RLIMIT_AS, &all) == 0 && getrlimit(RLIMIT_DATA, &data) == 0 &&
         (all.rlim_cur < NEEDED || data.rlim_cur < NEEDED))
-        complain("nothing was recorded, and no file was written: the limit of memory (ulimit -v or -d) leaves no "
-                 "room for the recorder, which needs %d MB",
-                 NEEDED >> 20);
+        complain(
+            "nothing was recorded, and no file was written: the limit of memory (ulimit -v or -d) leaves no "
+            "room for the recorder, which needs %d MB",
+            NEEDED >> 20);
     else
-        complain("nothing was recorded, and no file was written: the program did not load the recorder's library, "
-                 "or the arguments and variables leave no room for the recorder's; try valgrind --tool=ljtrace");
+        complain(
+            "nothing was recorded, and no file was written: the program did not load the recorder's library, "
+            "or the arguments and variables leave no room for the recorder's; try valgrind --tool=ljtrace");
 }
 
 int main(int argc, char **argv)

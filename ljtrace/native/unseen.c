@@ -2,13 +2,14 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * What the program uses is the anonymous memory of the process, which is compared with what it was at the beginning: its
- * heaps, but also its stacks, its data, and the recorder's tables. So a few MiB say nothing.
+ * What the program uses is the anonymous memory of the process without the recorder's tables, which is compared with what it
+ * was at the beginning: its heaps, but also its stacks and its data. So a few MiB say nothing.
  */
 #include "ljtrace/native/unseen.h"
 #include "ljtrace/native/calls.h"
 #include "ljtrace/native/kernel.h"
 #include "ljtrace/native/native.h"
+#include "ljtrace/protocol/table.h"
 
 #include <fcntl.h>
 
@@ -27,7 +28,7 @@ static uint64_t next_number(const char **text)
     return number;
 }
 
-/* Bytes of memory in use that are not a file's; 0 = unknown. /proc/self/statm has pages: size, resident, shared. */
+/* Bytes of memory in use that are not a file's and not the recorder's; 0 = unknown. /proc/self/statm has pages: size, resident, shared. */
 static uint64_t anonymous_bytes(void)
 {
     char text[128];
@@ -42,7 +43,8 @@ static uint64_t anonymous_bytes(void)
     text[n > 0 ? n : 0] = 0;
     next_number(&at);
     const uint64_t resident = next_number(&at), shared = next_number(&at);
-    return resident > shared ? (resident - shared) * PAGE : 0;
+    const uint64_t tables = tables_touched();
+    return (resident - shared) * PAGE > tables && resident > shared ? (resident - shared) * PAGE - tables : 0;
 }
 
 void unseen_begin(void)
@@ -67,8 +69,7 @@ void unseen_end(void)
     native_put_fact("unseen_reason", "native");
     native_problem(
         "the program has used memory, but hardly any block was recorded: its allocator may have functions of "
-        "other "
-        "names, or none that has a symbol. --alloc-prefix=PREFIX names them; valgrind --tool=ljtrace "
+        "other names, or none that has a symbol. --alloc-prefix=PREFIX names them; valgrind --tool=ljtrace "
         "--heap=mmap records mappings");
     native_ring_unlock();
 }

@@ -40,6 +40,8 @@ void tables_map(void);
 bool tables_are_mapped(void);
 /* The recording has ended: no table may be used until tables_map maps them anew, except lasting ones. */
 void tables_unmap(void);
+/* Bytes of their pages that were touched. Makes system calls. */
+size_t tables_touched(void);
 
 #else
 

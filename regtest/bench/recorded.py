@@ -61,7 +61,7 @@ def record(folder: Path, program: Program) -> Path:
 def count_events(trace: Path) -> int:
     found = subprocess.run(["steve", "summary", "--json", "-q", str(trace)], stdout=subprocess.PIPE, check=True)
     events = json.loads(found.stdout)["events"]
-    return sum(events[kind] for kind in EVENTS)
+    return sum(events[kind] or 0 for kind in EVENTS)  # null: not recorded
 
 
 def rate(events: int, time: float) -> "float | None":

@@ -60,7 +60,7 @@ def test_it_is_said_how_many_stacks_are_cut(which: str, tmp_path: Path) -> None:
     assert f"{LOST}" in run(["steve", "summary", trace]).complaint
     whole = recorded(which, tmp_path, "/bin/true")
     assert "cut_stacks" not in json.loads(steve("info", "--json", whole).text)
-    assert run(["steve", "summary", whole]).complaint == ""
+    assert "not reach the start" not in run(["steve", "summary", whole]).complaint
 
 
 @pytest.mark.parametrize("kind", ["-pie", "-no-pie"])

@@ -149,7 +149,8 @@ cdef class BlockCells(Analysis):
         return array_of(self.c.groups, self.c.n_groups, GROUP)
 
     def cells(self):
-        """Array of CELL, without those of which all sums are 0, by group and bins."""
+        """Array of the columns of CELL but the epoch, without cells of which all sums are 0, by group and bins."""
         found = array_of(self.c.cells, self.c.n_cells, CELL)
         found = found[found.view("u8").reshape(len(found), CELL.itemsize // 8)[:, 1:1 + len(SUMS)].any(axis=1)]
+        found = found[[name for name in CELL.names if name != "epoch"]]
         return found[np.lexsort((found["bin"], found["made"], found["group"]))]

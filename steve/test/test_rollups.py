@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Callable
 
+import numpy as np
 import pytest
 from conftest import Steve
 
@@ -180,7 +181,8 @@ def test_names_of_lua_functions(frame: Any, text: str) -> None:
 def test_functions_that_were_inlined_belong_to_a_place() -> None:
     kinds = {1: "host", 2: "host", 3: "inlined", 4: "inlined", 5: "inlined"}
     trace = SimpleNamespace(
-        stack=lambda number: (number - 1, number) if 0 < number <= 5 else None,
+        counts=lambda: {"stacks": 6},  # with the empty one
+        stack_links=lambda first, end: (np.arange(first, end) - 1, np.arange(first, end)),
         frame=lambda number: SimpleNamespace(kind=kinds[number], function=f"f{number}", object="/bin/x"),
     )
     shown = ShownStacks(trace)  # type: ignore[arg-type]

@@ -43,7 +43,14 @@ FUNCTIONS = {
     "Haskell": "hs_main",
     "A Lua that is not LuaJIT": "luaV_execute",
 }
-OTHERS = ["/usr/bin/luajit", "/usr/bin/gopher", "/usr/bin/pythonic", "/usr/bin/nodeinfo", "/usr/lib/libgcrypt.so.20"]
+OTHERS = [
+    "/usr/bin/luajit",
+    "/usr/bin/gopher",
+    "/usr/bin/pythonic",
+    "/usr/bin/nodeinfo",
+    "/usr/lib/libgcrypt.so.20",
+    "/usr/lib/x86_64-linux-gnu/liblua5.1-luv.so.0",
+]
 
 
 def made(

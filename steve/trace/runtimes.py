@@ -151,7 +151,7 @@ RUNTIMES = (
 )
 LUA = Runtime(
     "A Lua that is not LuaJIT",
-    r"lua(tex|hbtex)?[\d.]*$|liblua(-?5\.?\d).*\.so",
+    r"lua(tex|hbtex)?[\d.]*$|liblua-?5\.?\d(-c\+\+)?\.so",
     r"luaV_execute|luaH_resize",
     "its blocks have no lines of Lua and no types",
     "LuaJIT has both",
