@@ -120,6 +120,8 @@ struct raw_stack native_stack(const uint64_t *ips, uint32_t n);
 void native_stacks_restart(void);
 /* The recording has ended: its stacks need no memory. Only while the ring is locked. */
 void native_stacks_end(void);
+/* Bytes of the pages of that memory that were touched. */
+uint64_t native_stacks_touched(void);
 
 /* -- names.c -- */
 

@@ -172,12 +172,14 @@ static void report_unseen(void)
     unseen_end();
 }
 
-/* is_sure: this is no child of vfork. */
+/* is_sure: this is no child of vfork. At _exit no system call is made, since the program may have forbidden them by a filter
+ * that the collector has not seen yet. */
 static void exiting(int status, bool is_sure)
 {
-    if (is_own_process()) {
+    if (native_is_on() && !native_is_sandboxed()) {
         lua_states_settle();
-        report_unseen();
+        if (is_sure)
+            report_unseen();
     }
     native_ring_exiting(status, is_sure);
 }

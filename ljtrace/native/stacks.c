@@ -78,6 +78,11 @@ void native_stacks_restart(void)
     native_names_restart();
 }
 
+uint64_t native_stacks_touched(void)
+{
+    return memory_touched(s_ips, bytes_of_ips());
+}
+
 void native_stacks_end(void)
 {
     if (s_ips)

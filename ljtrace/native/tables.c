@@ -80,8 +80,7 @@ void tables_unmap(void)
     s_others = NULL;
 }
 
-/* Bytes of the pages from here on that were touched. */
-static size_t touched(const uint8_t *from, size_t bytes)
+size_t memory_touched(const void *from, size_t bytes)
 {
     enum { PAGES = 1024 };
     uint8_t resident[PAGES];
@@ -89,7 +88,7 @@ static size_t touched(const uint8_t *from, size_t bytes)
     for (size_t at = 0; from && at < bytes; at += (size_t)PAGES * KERNEL_PAGE) {
         const size_t some =
             bytes - at < (size_t)PAGES * KERNEL_PAGE ? bytes - at : (size_t)PAGES * KERNEL_PAGE;
-        if (kernel_call(SYS_mincore, (long)(from + at), (long)some, (long)resident, 0, 0, 0) != 0)
+        if (kernel_call(SYS_mincore, (long)from + (long)at, (long)some, (long)resident, 0, 0, 0) != 0)
             return found;
         for (size_t page = 0; page * KERNEL_PAGE < some; page++)
             found += resident[page] & 1 ? KERNEL_PAGE : 0;
@@ -99,6 +98,6 @@ static size_t touched(const uint8_t *from, size_t bytes)
 
 size_t tables_touched(void)
 {
-    return touched(s_lasting, bytes_of(__start_ljtrace_lasting, __stop_ljtrace_lasting)) +
-           touched(s_others, bytes_of(__start_ljtrace_tables, __stop_ljtrace_tables));
+    return memory_touched(s_lasting, bytes_of(__start_ljtrace_lasting, __stop_ljtrace_lasting)) +
+           memory_touched(s_others, bytes_of(__start_ljtrace_tables, __stop_ljtrace_tables));
 }

@@ -43,7 +43,7 @@ static uint64_t anonymous_bytes(void)
     text[n > 0 ? n : 0] = 0;
     next_number(&at);
     const uint64_t resident = next_number(&at), shared = next_number(&at);
-    const uint64_t tables = tables_touched();
+    const uint64_t tables = tables_touched() + native_stacks_touched();
     return (resident - shared) * PAGE > tables && resident > shared ? (resident - shared) * PAGE - tables : 0;
 }
 

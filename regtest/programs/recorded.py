@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Iterator
 
-from support import VALGRIND_LINE, Done, Trace, collectors_of, good, run, steve, wait_for
+from support import Done, Trace, collectors_of, good, run, steve, wait_for
 from servers import Server
 from table import Program
 
@@ -21,7 +21,8 @@ RECORDERS = {
     "V": ("valgrind", "--tool=ljtrace", "--trace-mem=no", "--leak-scan=no", "--out={}"),
     "R": ("ljtrace", "run", "--out={}"),
 }
-OWN_LINE = {"V": VALGRIND_LINE, "R": re.compile(rb"^ljtrace: ")}
+# the rest of a line that the recorder begins, which may follow a program's text without a newline
+OWN_TEXT = {"V": re.compile(rb"(?:==|--|\*\*)\d+(?:==|--|\*\*).*\n?"), "R": re.compile(rb"ljtrace: .*\n?")}
 DTV_ENTRY = 16  # bytes
 KINDS = ("new", "free", "resize")
 PROPER = {"CC1": ("gcc", "cc1"), "CC1PLUS": ("g++", "cc1plus")}  # compilers proper, whose drivers know their paths
@@ -82,10 +83,10 @@ def perform(program: Program, prepared: Path, recorder: str = "") -> Run:
 
 def separated(err: bytes, recorder: str) -> tuple[bytes, str]:
     """What the program has written to standard error, and what the recorder has."""
-    own = OWN_LINE.get(recorder)
-    lines = err.splitlines(keepends=True)
-    said = b"".join(line for line in lines if own and own.match(line))
-    return b"".join(line for line in lines if not (own and own.match(line))), said.decode(errors="replace")
+    own = OWN_TEXT.get(recorder)
+    if own is None:
+        return err, ""
+    return own.sub(b"", err), b"".join(own.findall(err)).decode(errors="replace")
 
 
 def shown(data: bytes) -> str:

@@ -181,6 +181,7 @@ def test_names_of_lua_functions(frame: Any, text: str) -> None:
 def test_functions_that_were_inlined_belong_to_a_place() -> None:
     kinds = {1: "host", 2: "host", 3: "inlined", 4: "inlined", 5: "inlined"}
     trace = SimpleNamespace(
+        info=lambda: {},
         counts=lambda: {"stacks": 6},  # with the empty one
         stack_links=lambda first, end: (np.arange(first, end) - 1, np.arange(first, end)),
         frame=lambda number: SimpleNamespace(kind=kinds[number], function=f"f{number}", object="/bin/x"),
