@@ -6,7 +6,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 from libc.stdint cimport uint64_t
 
 from steve.kernels._walk cimport Analysis, Walk
-from steve.kernels.records cimport array_of, data_of, enough
+from steve.kernels.records cimport array_of, data_of, enough, view_of
 from steve.trace.cmemtrace cimport mt_batch, mt_event, mt_live_block_t
 
 
@@ -150,7 +150,7 @@ cdef class BlockCells(Analysis):
 
     def cells(self):
         """Array of the columns of CELL but the epoch, without cells of which all sums are 0, by group and bins."""
-        found = array_of(self.c.cells, self.c.n_cells, CELL)
-        found = found[found.view("u8").reshape(len(found), CELL.itemsize // 8)[:, 1:1 + len(SUMS)].any(axis=1)]
-        found = found[[name for name in CELL.names if name != "epoch"]]
-        return found[np.lexsort((found["bin"], found["made"], found["group"]))]
+        found = view_of(self.c.cells, self.c.n_cells, CELL)
+        some = np.flatnonzero(found.view("u8").reshape(len(found), CELL.itemsize // 8)[:, 1:1 + len(SUMS)].any(axis=1))
+        order = np.lexsort([found[name][some] for name in ("bin", "made", "group")])
+        return found[some[order]][[name for name in CELL.names if name != "epoch"]]

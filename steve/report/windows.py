@@ -114,7 +114,7 @@ def nodes_of(callers: np.ndarray, frames: np.ndarray, all_sites: np.ndarray, kep
     return Nodes(np.array(parents, "u4"), np.array(ids, "i8"), of_sites, frozenset(node))
 
 
-NOT_KNOWN = -1  # instead of the number of a set: the frames are not known
+NOT_KNOWN, NOT_SEEN = -1, -2  # instead of the number of a set: the frames are not known; the site was not looked at
 
 
 class FrameSets:
@@ -127,7 +127,7 @@ class FrameSets:
         self._callers, self._ids, self._known, self._number = callers, ids, known, number
         self._numbers = {0: 0}  # by set, which is the sum of a bit for each frame
         self._next: dict[tuple[int, int], int] = {}  # by set and id of a frame, the set with that frame
-        self._of_sites: dict[int, int] = {}
+        self._of_sites = np.full(len(callers), NOT_SEEN, "i4")
         self._masks = [0]
         self._frames: list[int] = []  # by bit
         self._bits: dict[int, int] = {}
@@ -136,10 +136,10 @@ class FrameSets:
     def of(self, site: int) -> int:
         """The number of the set of a site, or NOT_KNOWN."""
         path = []
-        while site not in self._known and site not in self._of_sites:
+        while site not in self._known and self._of_sites[site] == NOT_SEEN:
             path.append(site)
             site = int(self._callers[site])
-        found = self._of_sites.get(site, 0)
+        found = 0 if site in self._known else int(self._of_sites[site])
         for each in reversed(path):
             found = self._of_sites[each] = self._with(found, int(self._ids[each]))
         return found
