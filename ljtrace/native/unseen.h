@@ -11,7 +11,7 @@
 
 /* A recording begins. */
 void unseen_begin(void);
-/* A block was recorded. size: its bytes, or an estimate of those for which it stands in a sample. */
+/* A block was recorded. size: its bytes, or in a sample an estimate of those that it represents. */
 void unseen_count(uint64_t size);
 /* The recording ends. Not while this thread has locked the ring. */
 void unseen_end(void);

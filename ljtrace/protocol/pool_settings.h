@@ -2,7 +2,7 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * A runtime that hands out memory from pools of its own can often be told to use malloc instead, so that all blocks are
+ * A runtime that hands out memory from pools of its own can often be made to use malloc instead, so that all blocks are
  * recorded. Which of these variables are set is a fact of the trace. What each means is in steve/trace/runtimes.py.
  */
 #ifndef LJTRACE_PROTOCOL_POOL_SETTINGS_H

@@ -15,8 +15,8 @@ enum { BUILD_ID_MOST = 64 };
 size_t build_id_read(const char *path, uint8_t id[BUILD_ID_MOST]);
 /* The same of a file that is open. */
 size_t build_id_of(int fd, uint8_t id[BUILD_ID_MOST]);
-/* The same of an object of this processor in memory, of which `image` has the first n bytes; 0 also if the build id lies
- * behind these. */
+/* The same of an object of this processor in memory, of which `image` has the first n bytes; 0 also if the build id is
+ * after these. */
 size_t build_id_in(const uint8_t *image, size_t n, uint8_t id[BUILD_ID_MOST]);
 
 #endif

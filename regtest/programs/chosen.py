@@ -19,6 +19,6 @@ def chosen(rows: Sequence[Row]) -> list[Row]:
 
 
 def packages() -> list[str]:
-    """Names of Debian's packages of all rows, sorted. What stands in parentheses is a remark."""
+    """Names of Debian's packages of all rows, sorted. What is in parentheses is a remark."""
     words = " ".join(row.package.partition("(")[0] for row in (*PROGRAMS, *SERVERS)).split()
     return sorted(set(words) - {"libnginx-mod-http-lua"})

@@ -3,7 +3,7 @@
 A row is data: a command that does the same in each run, the package that has it, and what is to be expected beyond the
 rule. The rule, which `recorded.py` checks: outputs and exit status are those of the program alone, the traces are
 sound, and both recorders have seen the same numbers of allocations, frees and resizes, of the same sizes. A row that
-departs from it says why. `servers.py` has the programs that run until they are told to stop.
+departs from it says why. `servers.py` has the programs that run until they are asked to stop.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
