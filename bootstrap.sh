@@ -15,7 +15,7 @@ packages="build-essential autoconf automake pkg-config valgrind luajit libluajit
     esbuild node-d3 node-typescript"
 # allocators, and programs for tests, which are left out where there is no such package
 optional="libgoogle-perftools-dev libtbb-dev libboost-dev musl-dev libclang-rt-14-dev libgc-dev clang-14 libc++-14-dev
-    libc++abi-14-dev black flake8 python3-distributed libglib2.0-dev lua5.4 musl-tools gcc-multilib neovim
+    libc++abi-14-dev black flake8 python3-distributed libglib2.0-dev lua5.4 musl-tools neovim
     chromium-driver python3-clang-14 python3-selenium sqlite3 tmux heaptrack zsh"
 
 say() { printf 'bootstrap: %s\n' "$*"; }
