@@ -131,6 +131,7 @@ SERVERS = [
         ),
         15,
         files={"commands": REDIS},
+        remark="no lines of Lua",
     ),
     Server(
         "memcached",
@@ -161,6 +162,7 @@ SERVERS = [
         http(),
         10,
         files={"conf": HAPROXY},
+        remark="no lines of Lua",
     ),
     Server(
         "lighttpd",
