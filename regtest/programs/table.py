@@ -535,6 +535,7 @@ TOOLS = [
         ("gdb", "-nx", "-batch", "-ex", "print 6*7", "-ex", "info files", "/bin/true"),
         "gdb",
         differs=Near(0.02, "threads that read symbols"),
+        remark="PYTHONMALLOC=malloc",
     ),
     Program(
         "git pack-objects",
@@ -602,6 +603,7 @@ TOOLS = [
         "ffmpeg",
         least=1000,
         differs=Near(0.2, "threads"),
+        env={"G_SLICE": "always-malloc"},
     ),
     Program(
         "gs",

@@ -91,6 +91,10 @@ def test_by_functions(name: str, tmp_path: Path) -> None:
     assert names(made(tmp_path / "t.ljt", ["/usr/bin/app"], ["work", FUNCTIONS[name]])) == [name]
 
 
+def test_a_runtime_that_knows_valgrind(tmp_path: Path) -> None:
+    assert not names(made(tmp_path / "t.ljt", functions=["g_slice_alloc"], facts={"valgrind": "3.19.0"}))
+
+
 def test_other_programs(tmp_path: Path) -> None:
     functions = ["main", "lua_newstate", "luaL_newstate", "malloc", "go", "python3"]
     trace = made(tmp_path / "t.ljt", OTHERS, functions, {"executable": "/usr/bin/cat"})

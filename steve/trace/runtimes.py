@@ -29,7 +29,8 @@ class Runtime(NamedTuple):
 
     objects: a regular expression that fits the beginning of the name of an object file or of the executable, without
     folders; functions: one that fits the whole name of a function. hidden: what the trace does not show; remedy: how to
-    see it. variable: of the environment; off: a regular expression for values with which there are no pools."""
+    see it. variable: of the environment; off: a regular expression for values with which there are no pools. natively:
+    under Valgrind it has no pools, since it looks for that."""
 
     name: str
     objects: str
@@ -38,6 +39,7 @@ class Runtime(NamedTuple):
     remedy: str
     variable: str = ""
     off: str = NEVER
+    natively: bool = False
 
 
 COLLECTED = "objects are in the heap of its garbage collector, and are not blocks of the trace"
@@ -83,6 +85,7 @@ RUNTIMES = (
         "G_SLICE=always-malloc switches the slices off",
         "G_SLICE",
         r".*always-malloc.*|all",
+        natively=True,
     ),
     Runtime(
         "The Boehm collector",
@@ -174,6 +177,8 @@ def _is_here(runtime: Runtime, files: set[str], names: set[str]) -> bool:
 
 
 def _is_off(runtime: Runtime, facts: dict[str, str]) -> bool:
+    if runtime.natively and "valgrind" in facts:
+        return True
     value = facts.get(SETTING + runtime.variable) if runtime.variable else None
     return value is not None and re.fullmatch(runtime.off, value) is not None
 
