@@ -284,14 +284,13 @@ static void set_ending(struct attach *a, uint32_t ending)
         target_write(&a->target, ring + offsetof(struct ring_header, ending), &ending, sizeof ending);
 }
 
-/* Has the process installed a seccomp filter that may end it for a call of the library? */
+/* Has the process installed a seccomp filter that may end it for a call of the library? The collector may not have seen
+ * it yet. */
 static bool is_sandboxed(const struct attach *a)
 {
-    uint32_t sandboxed = 0;
-    return a->target.ring.base &&
-           target_read(&a->target, a->target.ring.base + offsetof(struct ring_header, sandboxed), &sandboxed,
-                       sizeof sandboxed) &&
-           sandboxed;
+    struct ring_header h;
+    return a->target.ring.base && target_read(&a->target, a->target.ring.base, &h, sizeof h) &&
+           (h.sandboxed || target_has_more_filters(&a->target, h.filters));
 }
 
 /* End the recording of such a process from outside: the collector ends the file, and no events are recorded. */

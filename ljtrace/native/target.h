@@ -47,6 +47,8 @@ bool target_has_stack(const struct target *t, uint64_t sp, uint64_t bytes);
 /* Do the seccomp filters of its threads permit what the recorder needs? Returns false after a message if not, or if that
  * cannot be found out. */
 bool target_permits_calls(const struct target *t);
+/* Has one of its threads more seccomp filters than `known`, or the strict mode? */
+bool target_has_more_filters(const struct target *t, uint32_t known);
 
 /* Refuse to attach to the process: writes why, and returns false. */
 bool target_refuse(const struct target *t, const char *why);

@@ -100,3 +100,18 @@ bool target_permits_calls(const struct target *t)
     }
     return !filtered || check_filters(t, filtered);
 }
+
+bool target_has_more_filters(const struct target *t, uint32_t known)
+{
+    static pid_t threads[MOST_THREADS];
+    const size_t n = target_threads(t, threads, MOST_THREADS);
+    bool found = false;
+    for (size_t i = 0; i < n && !found; i++) {
+        char folder[32];
+        snprintf(folder, sizeof folder, "task/%d/", threads[i]);
+        const long mode = target_status(t->pid, folder, "Seccomp");
+        const long filters = target_status(t->pid, folder, "Seccomp_filters");
+        found = mode == SECCOMP_MODE_STRICT || (filters >= 0 ? filters > (long)known : mode > 0 && known == 0);
+    }
+    return found;
+}
