@@ -3,7 +3,8 @@
 #
 #     sh runtests.sh [NAME]       only the tests whose path contains NAME
 #
-# The last line is `N passed, N failed, N skipped`; exit status 0 if none failed. It does not install ljtrace.
+# What fails by chance beside other tests is repeated alone (regtest/run --again), and said. The last line is
+# `N passed, N failed, N skipped`; exit status 0 if none failed. It does not install ljtrace.
 # SPDX-License-Identifier: GPL-2.0-or-later
 set -eu
 cd "$(dirname "$0")"
@@ -15,7 +16,7 @@ trap 'exit 130' INT TERM
 
 check() {
     make -C build --no-print-directory -s -j2 check-programs
-    make -C build --no-print-directory check ONLY="$1"
+    make -C build --no-print-directory check ONLY="--again $1"
 }
 
 # make's own complaint would follow the runner's last line, so the sum is said again at the end

@@ -88,6 +88,33 @@ def test_counts_pytest(tmp_path: Path) -> None:
     assert "the moon is full" in done.text
 
 
+UNSTABLE = "#!/bin/sh\necho 1..1\n[ -e \"$0.ran\" ] && echo 'ok 1 - a' || echo 'not ok 1 - a'\ntouch \"$0.ran\"\n"
+
+
+def unstable(folder: Path, name: str) -> str:
+    """A unit test that fails the first time."""
+    (folder / name).write_text(UNSTABLE)
+    (folder / name).chmod(0o755)
+    return name
+
+
+def test_what_fails_only_once(tmp_path: Path) -> None:
+    units = [unstable(tmp_path, "chance"), program(tmp_path, "bad", ["1..1", "not ok 1 - b"])]
+    done = runner(tmp_path, units, "--again")
+    assert (last_line(done), done.status) == ("1 passed, 1 failed, 0 skipped", 1)
+    assert done.text.count("UNSTABLE") == 1 and "UNSTABLE chance: 1 failed" in done.text
+
+
+def test_repeating_is_asked_for(tmp_path: Path) -> None:
+    done = runner(tmp_path, [unstable(tmp_path, "chance")])
+    assert (last_line(done), done.status) == ("0 passed, 1 failed, 0 skipped", 1)
+
+
+def test_many_failures_are_not_repeated(tmp_path: Path) -> None:
+    done = runner(tmp_path, [unstable(tmp_path, f"chance{i}") for i in range(4)], "--again")
+    assert (last_line(done), done.status) == ("0 passed, 4 failed, 0 skipped", 1)
+
+
 def test_file_that_cannot_be_imported_fails(tmp_path: Path) -> None:
     suite = tmp_path / "steve/test"
     os.makedirs(suite)
