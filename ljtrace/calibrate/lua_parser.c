@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * A chunk is compiled in which strings of known lengths are the first tokens of known lines. When the lexer
- * allocates one of these strings, its state is on the C stack (ljtrace/tool/luajit/stack/parser.c says how it
+ * allocates one of these strings, its state is on the C stack (ljtrace/luajit/stack/parser.c says how it
  * is recognised). The current line is the one field of it that has the right value for all strings. The lexer
  * also has the line of the previous token, but that has other values, as each string begins a line.
  *

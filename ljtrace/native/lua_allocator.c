@@ -4,7 +4,7 @@
  *
  * The function's entry is patched (code_patch.h), so LuaJIT's own allocator remains the one that lua_getallocf returns and
  * lua_close compares, and the blocks from before a state is known are recorded like all others. What an event is, is
- * decided by the code that the Valgrind tool uses, too: ljtrace/tool/luajit/heap/allocator.c.
+ * decided by the code that the Valgrind tool uses, too: ljtrace/luajit/heap/allocator.c.
  *
  * LuaJIT's own allocator calls nothing but the kernel, so the ring is locked during the call, once for entry and return.
  * An allocator of the program may wait for locks of the program, so the ring is not locked during its calls.
@@ -13,18 +13,18 @@
  * does every call after the recording.
  */
 #include "ljtrace/native/lua_allocator.h"
+#include "ljtrace/luajit/base/guest_memory.h"
+#include "ljtrace/luajit/core/caller.h"
+#include "ljtrace/luajit/core/names.h"
+#include "ljtrace/luajit/heap/allocator.h"
+#include "ljtrace/luajit/state/types.h"
+#include "ljtrace/native/code_patch.h"
 #include "ljtrace/native/host/registers.h"
 #include "ljtrace/native/lua_event.h"
-#include "ljtrace/native/code_patch.h"
 #include "ljtrace/native/native.h"
 #include "ljtrace/native/sample.h"
 #include "ljtrace/native/stack_sampler.h"
-#include "ljtrace/tool/base/guest_memory.h"
-#include "ljtrace/tool/luajit/core/caller.h"
-#include "ljtrace/tool/luajit/core/names.h"
-#include "ljtrace/tool/luajit/heap/allocator.h"
-#include "ljtrace/tool/luajit/state/types.h"
-#include "ljtrace/tool/ring/ring.h"
+#include "ljtrace/valgrind/ring/ring.h"
 #include "pub_tool_libcprint.h"
 #include "pub_tool_threadstate.h"
 #include <stddef.h>

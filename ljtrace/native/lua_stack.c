@@ -3,13 +3,13 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "ljtrace/native/lua_stack.h"
+#include "ljtrace/luajit/base/guest_memory.h"
+#include "ljtrace/luajit/core/caller.h"
+#include "ljtrace/luajit/stack/stack.h"
 #include "ljtrace/native/host/records.h"
 #include "ljtrace/native/host/registers.h"
 #include "ljtrace/protocol/table.h"
-#include "ljtrace/tool/base/guest_memory.h"
-#include "ljtrace/tool/luajit/core/caller.h"
-#include "ljtrace/tool/luajit/stack/stack.h"
-#include "ljtrace/tool/stacks/unwind.h"
+#include "ljtrace/valgrind/stacks/unwind.h"
 #include "memtrace/memtrace.h"
 #include "pub_tool_threadstate.h"
 

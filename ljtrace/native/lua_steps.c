@@ -9,11 +9,11 @@
  * code that has called it.
  */
 #include "ljtrace/native/lua_steps.h"
-#include "ljtrace/native/code_objects.h"
 #include "ljtrace/frames/eh_frame.h"
-#include "ljtrace/native/lua_event.h"
+#include "ljtrace/luajit/jit/recorder.h"
+#include "ljtrace/native/code_objects.h"
 #include "ljtrace/native/code_patch.h"
-#include "ljtrace/tool/luajit/jit/recorder.h"
+#include "ljtrace/native/lua_event.h"
 #include <stddef.h>
 #include <string.h>
 

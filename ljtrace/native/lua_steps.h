@@ -2,7 +2,7 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The Valgrind tool sees the compiler store the address of each bytecode (ljtrace/tool/luajit/jit/recorder.h). Here the
+ * The Valgrind tool sees the compiler store the address of each bytecode (ljtrace/luajit/jit/recorder.h). Here the
  * function that the compiler runs for each bytecode is patched. It has no exported name. A function that is attached to
  * LuaJIT's event "record" would be called as well, but it needs objects in each state of the program, which the program
  * sees in collectgarbage("count") and in the registry.

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * Wraps the functions that create and close Lua states, in whatever object they are. The tool observes the
- * calls of the allocator functions by itself (ljtrace/tool/luajit/heap/allocator.c). All it needs from here
+ * calls of the allocator functions by itself (ljtrace/luajit/heap/allocator.c). All it needs from here
  * is the address of each allocator function, before it is called for the first time.
  *
  * LuaJIT's own allocator has no exported name. Therefore each LuaJIT image is probed before the program

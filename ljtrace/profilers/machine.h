@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * Memory is read only where it is mapped, so a pointer that is wrong gives no frame, never a fault. Nothing is allocated,
- * no locks: it works in signal handlers. How the Lua stack is laid out is described in ljtrace/tool/luajit/stack/walk.c.
+ * no locks: it works in signal handlers. How the Lua stack is laid out is described in ljtrace/luajit/stack/walk.c.
  */
 #ifndef LJTRACE_PROFILERS_MACHINE_H
 #define LJTRACE_PROFILERS_MACHINE_H

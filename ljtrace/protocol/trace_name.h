@@ -2,7 +2,7 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The Valgrind tool expands its names itself (ljtrace/tool/session/trace_name.c), by Valgrind's rules.
+ * The Valgrind tool expands its names itself (ljtrace/valgrind/session/trace_name.c), by Valgrind's rules.
  */
 #ifndef LJTRACE_PROTOCOL_TRACE_NAME_H
 #define LJTRACE_PROTOCOL_TRACE_NAME_H

@@ -27,18 +27,18 @@ class Tree:
 TREES = [
     Tree("memtrace", "libmemtrace_a-", (("base",), ("format", "blocks"), ("read", "write"), ("rewrite", "ops"))),
     Tree(
-        "ljtrace/tool",
+        "ljtrace/luajit",
+        "ljtrace_amd64_linux-",
+        (("base",), ("core",), ("jit",), ("stack",), ("state",), ("snapshot",), ("heap",)),
+    ),
+    Tree(
+        "ljtrace/valgrind",
         "ljtrace_amd64_linux-",
         (
             ("base",),
             ("ring",),
             ("stacks",),
-            ("luajit/core",),
-            ("luajit/jit",),
-            ("luajit/stack",),
-            ("luajit/state",),
-            ("luajit/snapshot",),
-            ("luajit/heap",),
+            ("luajit",),
             ("heaps",),
             ("instrument",),
             ("syscalls",),
@@ -55,10 +55,11 @@ TREES = [
 # programs and libraries that share nothing but a protocol and the public headers of the layers named
 APART = {
     "ljtrace/frames": (),
-    "ljtrace/tool": ("ljtrace/frames",),
+    "ljtrace/luajit": ("ljtrace/valgrind",),
+    "ljtrace/valgrind": ("ljtrace/frames", "ljtrace/luajit"),
     "ljtrace/calibrate": (),
     "ljtrace/preload": ("ljtrace/calibrate",),
-    "ljtrace/native": ("ljtrace/calibrate", "ljtrace/frames", "ljtrace/tool"),
+    "ljtrace/native": ("ljtrace/calibrate", "ljtrace/frames", "ljtrace/luajit", "ljtrace/valgrind"),
     "ljtrace/symbols": (),
     "ljtrace/collector": ("ljtrace/symbols", "memtrace"),
     "drivers": ("memtrace",),
@@ -175,9 +176,9 @@ def test_readme_has_the_same_order(tree: Tree) -> None:
 
 
 def test_the_tool_has_the_same_order() -> None:
-    head = (SOURCE / "ljtrace/tool/main.c").read_text().split("*/")[0]
+    head = (SOURCE / "ljtrace/valgrind/main.c").read_text().split("*/")[0]
     listed = re.findall(r"^ \* ([a-z/]+)/ +", head.split("Folders, from the bottom up")[1], re.MULTILINE)
-    assert listed == ordered(next(tree for tree in TREES if tree.root == "ljtrace/tool"))
+    assert listed == ordered(next(tree for tree in TREES if tree.root == "ljtrace/valgrind"))
 
 
 def test_a_use_upward_is_found(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """test_selfmade - programs that make and change code at run time run the newest of it.
 
 The recorder leaves out Valgrind's check of such code where it cannot change unseen
-(ljtrace/tool/base/self_modifying.c). native/selfmade.c changes code in all ways there are; LuaJIT is made to
+(ljtrace/valgrind/base/self_modifying.c). native/selfmade.c changes code in all ways there are; LuaJIT is made to
 throw away its machine code and use its place again. Of what LuaJIT makes writable and executable again only
 what has changed is translated again (jit/machine_code.c): native/ffimade.lua does so in all ways, by the FFI.
 

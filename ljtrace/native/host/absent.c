@@ -6,8 +6,8 @@
  * known here, because the collector finds them.
  */
 #include "ljtrace/native/native.h"
-#include "ljtrace/tool/ring/ring.h"
-#include "ljtrace/tool/ring/rollback.h"
+#include "ljtrace/valgrind/ring/ring.h"
+#include "ljtrace/valgrind/ring/rollback.h"
 #include "pub_tool_debuginfo.h"
 #include "pub_tool_transtab.h"
 

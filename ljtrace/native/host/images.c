@@ -1,15 +1,15 @@
-/* images.c - the LuaJITs in the program (see ljtrace/tool/luajit/core/images.h).
+/* images.c - the LuaJITs in the program (see ljtrace/valgrind/luajit/images.h).
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * Functions are found in the tables of exported symbols that the dynamic linker uses. It knows the object of an address
  * without a lock (_dl_find_object).
  */
-#include "ljtrace/tool/luajit/core/images.h"
+#include "ljtrace/valgrind/luajit/images.h"
+#include "ljtrace/luajit/core/states.h"
+#include "ljtrace/luajit/heap/allocator.h"
 #include "ljtrace/native/host/images.h"
 #include "ljtrace/native/host/symbols.h"
-#include "ljtrace/tool/luajit/core/states.h"
-#include "ljtrace/tool/luajit/heap/allocator.h"
 #include <dlfcn.h>
 #include <link.h>
 #include <string.h>

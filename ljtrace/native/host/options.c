@@ -2,6 +2,6 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include "ljtrace/tool/base/options.h"
+#include "ljtrace/valgrind/base/options.h"
 
 struct lt_options lt_options = {.heap_luajit = True, .lua = True};

@@ -2,16 +2,16 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Implements ljtrace/tool/ring/records.h and heap_events.h by the native ring. Joined stacks of Lua and C have numbers of
+ * Implements ljtrace/valgrind/ring/records.h and heap_events.h by the native ring. Joined stacks of Lua and C have numbers of
  * their own, above those of C stacks (ljtrace/native/stacks.c).
  */
-#include "ljtrace/tool/ring/records.h"
+#include "ljtrace/valgrind/ring/records.h"
+#include "ljtrace/luajit/base/hash.h"
 #include "ljtrace/native/host/records.h"
 #include "ljtrace/native/native.h"
 #include "ljtrace/native/sample.h"
 #include "ljtrace/native/unseen.h"
-#include "ljtrace/tool/base/hash.h"
-#include "ljtrace/tool/ring/heap_events.h"
+#include "ljtrace/valgrind/ring/heap_events.h"
 
 /* The shared code takes only the time of an event from here. */
 static struct ring_header s_ring;

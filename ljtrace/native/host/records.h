@@ -5,8 +5,8 @@
 #ifndef LJTRACE_NATIVE_HOST_RECORDS_H
 #define LJTRACE_NATIVE_HOST_RECORDS_H
 
+#include "ljtrace/luajit/base/call_stack.h"
 #include "ljtrace/protocol/ring.h"
-#include "ljtrace/tool/base/call_stack.h"
 
 /* Take the time of an event, for all its records. Only while the ring is locked. */
 void host_set_time(void);

@@ -1,4 +1,4 @@
-/* segments.c - which memory of the program is readable (see ljtrace/tool/base/segments.h).
+/* segments.c - which memory of the program is readable (see ljtrace/valgrind/base/segments.h).
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
@@ -8,7 +8,7 @@
  * Memory may be unmapped at any time. What LuaJIT itself still uses does not vanish; a pointer that is only a guess has
  * to be announced by lt_guest_doubt.
  */
-#include "ljtrace/tool/base/segments.h"
+#include "ljtrace/valgrind/base/segments.h"
 #include "ljtrace/native/kernel.h"
 #include <errno.h>
 #include <sys/syscall.h>

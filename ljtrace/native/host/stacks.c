@@ -1,13 +1,13 @@
-/* stacks.c - C stacks for the code that is shared with the tool (see ljtrace/tool/stacks/unwind.h).
+/* stacks.c - C stacks for the code that is shared with the tool (see ljtrace/valgrind/stacks/unwind.h).
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
+#include "ljtrace/luajit/base/guest_memory.h"
 #include "ljtrace/native/host/registers.h"
 #include "ljtrace/native/native.h"
 #include "ljtrace/native/unwind.h"
-#include "ljtrace/tool/base/guest_memory.h"
-#include "ljtrace/tool/base/options.h"
-#include "ljtrace/tool/stacks/unwind.h"
+#include "ljtrace/valgrind/base/options.h"
+#include "ljtrace/valgrind/stacks/unwind.h"
 #include <dlfcn.h>
 
 static Bool is_in_object(Addr ip)

@@ -1,0 +1,29 @@
+/* call_stack.h - the call stack of an event. (host side)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef LJTRACE_LUAJIT_BASE_CALL_STACK_H
+#define LJTRACE_LUAJIT_BASE_CALL_STACK_H
+
+#include "pub_tool_basics.h"
+
+/* The highest value of --stack-depth. */
+#define LT_MAX_DEPTH 500
+/* One more, by which a stack that has to be cut is recognised. */
+#define LT_MOST_FRAMES (LT_MAX_DEPTH + 1)
+
+/* A call stack. */
+struct lt_stack {
+    /* The number by which the collector knows it (RAW_STACK); 0 = none. */
+    UInt id;
+    UInt depth;
+    /* The last frame is in code that was generated at run time. */
+    Bool in_run_time_code;
+    /* It has a caller that cannot be found. */
+    Bool lost;
+    Addr ips
+        [LT_MOST_FRAMES]; /* innermost first; RAW_CUT or RAW_UNKNOWN_CALLER at the end of a stack that has more frames */
+    Addr sps[LT_MOST_FRAMES]; /* the stack pointer of each frame */
+};
+
+#endif

@@ -1,0 +1,153 @@
+/* assembler.c - note where the assembler puts the code of each intermediate instruction. (host side, no libc)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * The assembler's state is on the C stack. In all of LuaJIT 2.1 its fields from the pointer into the machine
+ * code to the number of the current instruction have the same order; builds with assertions have one pointer
+ * more. It is recognised by its pointer to the compiler's structure. What was observed is used only if it
+ * agrees with the finished trace: the ends of the pieces have to descend, and to be within the trace. The
+ * assembler may start again, to align a loop or to make room for more instructions; then the numbers start at
+ * the top again.
+ */
+#include "ljtrace/luajit/jit/assembler.h"
+#include "pub_tool_libcbase.h"
+#include "pub_tool_mallocfree.h"
+
+enum { MAX_TRACES = 65536, FIRST_REF = 0x8000, MAX_REFS = 0x8000 };
+
+/* Offsets in the assembler's state, relative to the word with the number. */
+enum { COMPILER = -48, WORD_3 = COMPILER - 16, WORD_2 = COMPILER - 24, WORD_1 = COMPILER - 32 };
+
+/* The machine code of an intermediate instruction. */
+struct piece {
+    UInt ref;
+    UInt end; /* the end of its code, relative to the trace's start */
+};
+
+/* The machine code of a trace, from the highest piece to the lowest. */
+struct code {
+    Addr start;
+    UInt bytes, count;
+    struct piece piece[];
+};
+
+/* What is known of a state's traces, and the assembly that is running. */
+struct lt_assembly {
+    Bool running;
+    UInt trace;
+    Addr word; /* the word with the number; 0 = not seen yet */
+    UInt count;
+    struct {
+        UInt ref;
+        Addr end;
+    } seen[MAX_REFS];
+    struct code *of[MAX_TRACES];
+};
+
+static Addr compiler_of(const struct lt_vm *vm)
+{
+    return vm->g + vm->layout->recorder;
+}
+
+void lt_asm_begin(struct lt_vm *vm)
+{
+    if (!vm->assembly)
+        vm->assembly = VG_(calloc)("ljtrace.assembly", 1, sizeof *vm->assembly);
+    vm->assembly->running = True;
+    vm->assembly->trace = (UInt)lt_guest_number(compiler_of(vm) + vm->at->trace_number, 2);
+    vm->assembly->word = 0;
+    vm->assembly->count = 0;
+}
+
+static void asm_free(struct lt_vm *vm)
+{
+    for (UInt i = 0; vm->assembly && i < MAX_TRACES; i++)
+        if (vm->assembly->of[i])
+            VG_(free)(vm->assembly->of[i]);
+    if (vm->assembly)
+        VG_(free)(vm->assembly);
+    vm->assembly = NULL;
+}
+
+/* The assembler's pointer into the machine code. The word below it is the limit of the machine code area,
+ * which is lower; with assertions, another pointer comes between. */
+static Addr code_pointer(Addr word)
+{
+    Addr above = lt_guest_number(word + WORD_2, 8);
+    return above > lt_guest_number(word + WORD_3, 8) ? above : lt_guest_number(word + WORD_1, 8);
+}
+
+void lt_asm_store(struct lt_vm *vm, Addr a)
+{
+    struct lt_assembly *as = vm->assembly;
+    if (!as || !as->running || (a != as->word && lt_guest_number(a + COMPILER, 8) != compiler_of(vm)))
+        return;
+    UInt ref = lt_vm_u32(a);
+    if (ref < FIRST_REF || ref >= FIRST_REF + MAX_REFS)
+        return;
+    as->word = a;
+    while (as->count && as->seen[as->count - 1].ref <= ref)
+        as->count--;
+    if (as->count == MAX_REFS)
+        return;
+    as->seen[as->count].ref = ref;
+    as->seen[as->count++].end = code_pointer(a);
+}
+
+/* Is all that was observed within the finished code, in descending order? */
+static Bool agrees(const struct lt_assembly *as, Addr start, UInt bytes)
+{
+    for (UInt i = 0; i < as->count; i++)
+        if (as->seen[i].end - start > bytes || (i && as->seen[i].end > as->seen[i - 1].end))
+            return False;
+    return as->count && start;
+}
+
+/* Store the pieces, except those without code. */
+static struct code *keep(const struct lt_assembly *as, Addr start, UInt bytes)
+{
+    struct code *c = VG_(malloc)("ljtrace.code", sizeof *c + as->count * sizeof *c->piece);
+    *c = (struct code){.start = start, .bytes = bytes};
+    for (UInt i = 0; i < as->count; i++)
+        if (i + 1 == as->count || as->seen[i + 1].end < as->seen[i].end)
+            c->piece[c->count++] = (struct piece){as->seen[i].ref, (UInt)(as->seen[i].end - start)};
+    return c;
+}
+
+void lt_asm_end(struct lt_vm *vm)
+{
+    struct lt_assembly *as = vm->assembly;
+    if (!as || !as->running)
+        return;
+    Addr J = compiler_of(vm), start = lt_guest_number(J + vm->at->trace_code, sizeof(Addr));
+    UInt bytes = lt_vm_u32(J + vm->at->trace_code_bytes);
+    struct code **of = &as->of[as->trace];
+    as->running = False;
+    if (*of)
+        VG_(free)(*of);
+    *of = agrees(as, start, bytes) ? keep(as, start, bytes) : NULL;
+}
+
+UInt lt_asm_ref(const struct lt_vm *vm, const struct lt_spot *spot)
+{
+    const struct code *c = vm->assembly ? vm->assembly->of[spot->number] : NULL;
+    UInt offset = (UInt)(spot->ip - spot->code);
+    if (!c || c->start != spot->code)
+        return LT_ASM_UNKNOWN;
+    if (offset >= c->piece[0].end)
+        return LT_ASM_AROUND;
+    UInt low = 0, high = c->count - 1; /* the last piece precedes the first instruction's code */
+    while (low < high) {
+        UInt middle = (low + high + 1) / 2;
+        if (c->piece[middle].end > offset)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low + 1 < c->count ? c->piece[low].ref : LT_ASM_AROUND;
+}
+
+void lt_asm_init(void)
+{
+    lt_vm_hook(&(struct lt_vm_hooks){.ends = asm_free});
+}

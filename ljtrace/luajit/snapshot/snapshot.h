@@ -1,0 +1,39 @@
+/* snapshot.h - snapshots of all objects of a Lua state. (host side)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * The program is stopped while a snapshot is taken. In a first walk, every object in the collector's lists
+ * and in the string table is written into the ring (RAW_OBJECT); in a second one, the references of each
+ * object (RAW_LINKS). Nothing is stored here for each object; the collector process gives them numbers. The
+ * program's memory is not changed. Whatever it contains, each walk ends: a list may have no more objects than
+ * the bytes of the heap allow.
+ */
+#ifndef LJTRACE_LUAJIT_SNAPSHOT_SNAPSHOT_H
+#define LJTRACE_LUAJIT_SNAPSHOT_SNAPSHOT_H
+
+#include "ljtrace/luajit/core/states.h"
+
+/* Take a snapshot of each known state. name: for the readers of the trace. Returns the number of
+ * snapshots. */
+UInt lt_snapshot_take(const HChar *name);
+/* Take one of this state, which the calling thread executes. Returns false if that is not possible. */
+Bool lt_snapshot_of(struct lt_vm *vm, const HChar *name);
+/* As lt_snapshot_take, at a moment that the program did not choose. A state may just be creating or freeing an object;
+ * then its lists and sums are not consistent. The snapshot of such a state is postponed until the state
+ * allocates, which it does only when everything is in its place; if the sums are still wrong, until the next
+ * time. Returns the number of postponed snapshots. */
+UInt lt_snapshot_request(const HChar *name);
+/* The number of states whose snapshot is postponed. */
+extern UInt lt_snapshot_waiting;
+/* The state allocates: take its snapshot if it was postponed. */
+void lt_snapshot_try_due(struct lt_vm *vm);
+/* The program or the recording ends: take all postponed snapshots, consistent or not. */
+void lt_snapshot_take_due(void);
+/* The program ends: with --universe=at-exit, take the last snapshot of each state that was not closed, each followed by
+ * a mark. */
+void lt_snapshot_at_exit(void);
+/* The state with this global state is about to be closed: with --universe=at-exit, take its last snapshot, followed by
+ * a mark. */
+void lt_snapshot_state_ends(Addr g);
+
+#endif

@@ -1,0 +1,39 @@
+/* coroutine.c - find the thread that has resumed a coroutine, by the next C frame of the VM. (host side, no libc)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * The VM stores the thread in its C frame, at an offset that differs between builds, and a thread has the
+ * address of its innermost C frame. So a frame on the C stack is the VM's, and a word in it is the thread, if
+ * the word points to a thread that points back to the frame. coroutine.resume and the functions made by
+ * coroutine.wrap call from the very next frame. With lua_resume there are C frames in between, so all frames
+ * of the C stack are tried.
+ */
+#include "ljtrace/luajit/stack/coroutine.h"
+
+/* Is this word of the VM's frame the thread that runs in it? */
+static Bool leads_back(const struct lt_vm *vm, Addr L, Addr cframe)
+{
+    lt_guest_doubt(L);
+    return L && (lt_guest_number(L + vm->at->thread_cframe, 8) & ~(Addr)3) == cframe &&
+           lt_vm_gct(vm, L) == GCT_THREAD;
+}
+
+static struct lt_resumer thread_at(const struct lt_vm *vm, Addr cframe)
+{
+    UInt step = vm->at->ref;
+    for (Addr at = cframe; at < cframe + vm->layout->cframe_size; at += step) {
+        Addr L = lt_guest_number(at, step);
+        if (leads_back(vm, L, cframe))
+            return (struct lt_resumer){L, cframe, at};
+    }
+    return (struct lt_resumer){0};
+}
+
+struct lt_resumer lt_find_resumer(const struct lt_vm *vm, const struct lt_stack *host, Addr cframe)
+{
+    struct lt_resumer found = thread_at(vm, cframe + vm->layout->cframe_size);
+    for (UInt i = 0; i < host->depth && !found.L; i++)
+        if (host->sps[i] > cframe)
+            found = thread_at(vm, host->sps[i]);
+    return found;
+}

@@ -1,0 +1,15 @@
+/* mmap.h - record mappings as blocks: mmap, munmap, mremap, brk. (host side)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef LJTRACE_VALGRIND_HEAPS_MMAP_H
+#define LJTRACE_VALGRIND_HEAPS_MMAP_H
+
+#include "pub_tool_basics.h"
+
+/* Call before each system call of the program. */
+void lt_mmap_before(UInt number, const UWord *args);
+/* Call after it. result: the kernel's, that is, negative if it is an errno. */
+void lt_mmap_after(ThreadId tid, UInt number, const UWord *args, Long result);
+
+#endif

@@ -1,0 +1,36 @@
+/* heap_events.h - events of heaps, whichever the heap. (host side)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * The heap of an event is written as a slot, a small number in the record's header, which has been given to the heap
+ * before.
+ */
+#ifndef LJTRACE_VALGRIND_RING_HEAP_EVENTS_H
+#define LJTRACE_VALGRIND_RING_HEAP_EVENTS_H
+
+#include "ljtrace/luajit/base/call_stack.h"
+#include "ljtrace/protocol/ring.h"
+
+/* Write heap events; `heap` is RAW_HEAP_C or an allocator's state pointer. */
+void lt_put_new(Addr addr, SizeT size, Addr heap, UInt how, const struct lt_stack *stack);
+void lt_put_free(Addr addr, Addr heap, UInt how, const struct lt_stack *stack);
+void lt_put_resize(Addr old, Addr addr, SizeT size, Addr heap, UInt how, const struct lt_stack *stack);
+/* The end of this block must be seen: what is known of its contents is not true of the next block there. */
+void lt_await_free(Addr addr);
+/* What the block holds: enum mt_type. */
+void lt_put_type(Addr addr, Addr heap, UInt type);
+/* Of a range of a heap: only it remains; it is gone; it has moved. */
+void lt_put_trim(Addr heap, Addr addr, SizeT size, const struct lt_stack *stack);
+void lt_put_unmap(Addr heap, Addr addr, SizeT size, const struct lt_stack *stack);
+void lt_put_remap(Addr heap, Addr old, SizeT old_size, Addr addr, SizeT size, const struct lt_stack *stack);
+
+/* Call f before the next event that ends or moves a block; NULL = call nothing. */
+void lt_before_block_ends(void (*f)(void));
+
+/* All blocks so far: the bytes of new ones, and the range of addresses of those that are not LuaJIT's. */
+extern struct lt_blocks_seen {
+    ULong bytes;
+    Addr lowest, highest;
+} lt_blocks_seen;
+
+#endif

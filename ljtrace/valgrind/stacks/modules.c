@@ -1,0 +1,112 @@
+/* modules.c - reports which object files are mapped, and from when to when. (host side, no libc)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * With the build id and the addresses of an object file, code addresses can be named after the recording, and on
+ * another machine. The collector reads the build id, and opens the file for source lines. If it is not one of the system,
+ * the program waits for that.
+ */
+#include "ljtrace/valgrind/stacks/modules.h"
+#include "ljtrace/luajit/base/guest_memory.h"
+#include "ljtrace/valgrind/base/system_files.h"
+#include "ljtrace/valgrind/ring/records.h"
+#include "ljtrace/valgrind/stacks/mapped_object.h"
+#include "pub_tool_debuginfo.h"
+#include "pub_tool_libcbase.h"
+#include "pub_tool_mallocfree.h"
+
+enum { NAME_LIMIT = 4000, IMAGE_BYTES = 4096 };
+
+/* The code of an object file that was reported and is mapped. */
+struct module {
+    Addr start;
+    SizeT size;
+    PtrdiffT bias;
+};
+
+static struct module *s_modules;
+static UInt s_count, s_room;
+static Addr s_lowest = ~(Addr)0, s_highest; /* all code begins from the one to the other */
+
+static Bool is_reported(Addr start, SizeT size, PtrdiffT bias)
+{
+    for (UInt i = 0; i < s_count; i++)
+        if (s_modules[i].start == start && s_modules[i].size == size && s_modules[i].bias == bias)
+            return True;
+    return False;
+}
+
+/* Is it the tool itself, which the program does not see? */
+static Bool is_tool(Addr start, SizeT size)
+{
+    return (Addr)&lt_modules_update - start < size;
+}
+
+static void keep(Addr start, SizeT size, PtrdiffT bias)
+{
+    if (s_count == s_room) {
+        s_room = s_room ? 2 * s_room : 64;
+        s_modules = VG_(realloc)("lt.modules", s_modules, s_room * sizeof *s_modules);
+    }
+    s_modules[s_count++] = (struct module){start, size, bias};
+    s_lowest = start < s_lowest ? start : s_lowest;
+    s_highest = start > s_highest ? start : s_highest;
+}
+
+static void report(const HChar *name, Addr start, SizeT size, PtrdiffT bias)
+{
+    static HChar image[IMAGE_BYTES];
+    struct lt_mapped_object mapped;
+    const Bool is_read =
+        lt_mapped_object_of(start, &mapped) && lt_guest_read(mapped.begin, image, sizeof image);
+    RING_PUT(module, .instructions = lt_ring->instructions, .start = start, .size = size, .bias = (ULong)bias,
+             .object = lt_text_of(name, VG_(strnlen)(name, NAME_LIMIT)),
+             .image = lt_text_of(image, is_read ? sizeof image : 0));
+}
+
+void lt_modules_update(void)
+{
+    Bool are_systems = True;
+    if (!lt_ring || !lt_ring_alive())
+        return;
+    for (const DebugInfo *object = VG_(next_DebugInfo)(NULL); object; object = VG_(next_DebugInfo)(object)) {
+        const Addr start = VG_(DebugInfo_get_text_avma)(object);
+        const SizeT size = VG_(DebugInfo_get_text_size)(object);
+        const PtrdiffT bias = VG_(DebugInfo_get_text_bias)(object);
+        if (size && !is_tool(start, size) && !is_reported(start, size, bias)) {
+            lt_modules_unmapped(start, 1); /* what was there before is gone */
+            keep(start, size, bias);
+            report(VG_(DebugInfo_get_filename)(object), start, size, bias);
+            are_systems &= lt_system_has(VG_(DebugInfo_get_filename)(object));
+        }
+    }
+    if (!are_systems)
+        lt_ring_drain(); /* the collector has opened the files when the ring is drained */
+}
+
+Addr lt_module_address(Addr code, const HChar *name)
+{
+    struct lt_mapped_object mapped;
+    if (!lt_mapped_object_of(code, &mapped))
+        return 0;
+    if (!is_reported(mapped.begin, mapped.end - mapped.begin, (PtrdiffT)mapped.bias)) {
+        keep(mapped.begin, mapped.end - mapped.begin, (PtrdiffT)mapped.bias);
+        report(name, mapped.begin, mapped.end - mapped.begin, (PtrdiffT)mapped.bias);
+        lt_ring_drain();
+    }
+    return code - mapped.bias;
+}
+
+void lt_modules_unmapped(Addr a, SizeT len)
+{
+    if (a > s_highest || a + len <= s_lowest)
+        return;
+    for (UInt i = s_count; i-- > 0;) {
+        const Addr start = s_modules[i].start;
+        if (start - a >= len)
+            continue;
+        s_modules[i] = s_modules[--s_count];
+        if (lt_ring_alive())
+            RING_PUT(unmapped, .instructions = lt_ring->instructions, .start = start);
+    }
+}

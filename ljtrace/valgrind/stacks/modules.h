@@ -1,0 +1,19 @@
+/* modules.h - reports which object files are mapped, and from when to when. (host side, no libc)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef LJTRACE_VALGRIND_STACKS_MODULES_H
+#define LJTRACE_VALGRIND_STACKS_MODULES_H
+
+#include "pub_tool_basics.h"
+
+/* Report all object files that are mapped and were not reported. Call it when recording begins, and when Valgrind has
+ * read an object file. */
+void lt_modules_update(void);
+/* The address in its file of code that Valgrind knows no object for; 0 = it is from no file. The object, of that name, is
+ * reported. */
+Addr lt_module_address(Addr code, const HChar *name);
+/* Memory is unmapped: report the object files whose code begins there. */
+void lt_modules_unmapped(Addr a, SizeT len);
+
+#endif

@@ -1,0 +1,109 @@
+/* threads.c - note the current thread in the ring when it changes, and record the names of threads. (host side, no
+ * libc)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * Valgrind reuses the number of a thread that has ended. The trace's thread numbers are never reused, so that
+ * the thread that allocates a block and the one that frees it can be distinguished. They have 16 bits: all
+ * threads after the 65,534th share the last number.
+ */
+#include "ljtrace/valgrind/syscalls/threads.h"
+#include "ljtrace/luajit/base/guest_memory.h"
+#include "ljtrace/luajit/heap/allocator.h"
+#include "ljtrace/valgrind/heaps/leak_scan.h"
+#include "ljtrace/valgrind/heaps/observe.h"
+#include "ljtrace/valgrind/instrument/toggle.h"
+#include "ljtrace/valgrind/ring/info.h"
+#include "ljtrace/valgrind/ring/records.h"
+#include "pub_tool_basics.h"
+#include "pub_tool_libcassert.h"
+#include "pub_tool_libcbase.h"
+#include "pub_tool_libcfile.h"
+#include "pub_tool_libcprint.h"
+#include "pub_tool_mallocfree.h"
+#include "pub_tool_threadstate.h"
+#include "pub_tool_tooliface.h"
+#include "pub_tool_vki.h"
+#include "pub_tool_vkiscnums.h"
+
+enum { LAST_NUMBER = 0xffff, NAME_BYTES = 16, SET_NAME = 15 /* PR_SET_NAME */ };
+
+static ThreadId s_thread;
+static UInt *s_numbers; /* indexed by Valgrind's thread number; 0 = none yet */
+static UInt s_given;    /* how many numbers were given out */
+/* The name of a thread that was not named by anyone: the program's. */
+static HChar s_usual[NAME_BYTES];
+
+static UInt number_of(ThreadId tid)
+{
+    tl_assert(tid < VG_N_THREADS);
+    if (!s_numbers)
+        s_numbers = VG_(calloc)("ljtrace.threads", VG_N_THREADS, sizeof *s_numbers);
+    if (!s_numbers[tid])
+        s_numbers[tid] = s_given < LAST_NUMBER ? ++s_given : LAST_NUMBER;
+    return s_numbers[tid];
+}
+
+void lt_thread_runs(ThreadId tid)
+{
+    if (tid == s_thread)
+        return;
+    lt_guest_forget();
+    s_thread = tid;
+    RING_PUT(thread, .thread = number_of(tid));
+    lt_lua_thread(tid);
+    lt_toggle_thread(tid);
+    lt_observe_thread(tid);
+}
+
+/* Read the name of the running thread from the kernel; "" if it cannot be read. */
+static void read_name(HChar name[NAME_BYTES])
+{
+    Int fd = VG_(fd_open)("/proc/thread-self/comm", VKI_O_RDONLY, 0);
+    Int n = fd < 0 ? 0 : VG_(read)(fd, name, NAME_BYTES);
+    if (fd >= 0)
+        VG_(close)(fd);
+    n = n < 0 ? 0 : n < NAME_BYTES ? n : NAME_BYTES - 1;
+    name[n] = 0;
+    if (n && name[n - 1] == '\n')
+        name[n - 1] = 0;
+}
+
+void lt_thread_put_name(ThreadId tid)
+{
+    HChar name[NAME_BYTES], key[32];
+    read_name(name);
+    if (!name[0] || VG_(strcmp)(name, s_usual) == 0)
+        return;
+    VG_(sprintf)(key, "thread %u", number_of(tid));
+    lt_put_info(key, name);
+}
+
+void lt_thread_after(ThreadId tid, UInt syscall, const UWord *args, Long result)
+{
+    if (syscall == __NR_prctl && args[0] == SET_NAME && result == 0)
+        lt_thread_put_name(tid);
+}
+
+/* A thread exits. The next thread that Valgrind gives this number is another one. */
+static void on_exit(ThreadId tid)
+{
+    lt_thread_put_name(tid);
+    lt_leak_scan_thread_ends(tid);
+    lt_toggle_thread_ends(tid);
+    lt_observe_thread_ends(tid);
+    if (s_numbers)
+        s_numbers[tid] = 0;
+    if (s_thread == tid)
+        s_thread = VG_INVALID_THREADID;
+}
+
+void lt_thread_init(void)
+{
+    VG_(track_pre_thread_ll_exit)(on_exit);
+}
+
+void lt_thread_start(void)
+{
+    read_name(s_usual);
+}

@@ -1,0 +1,24 @@
+/* threads.h - the current thread of the records in the ring, and the names of threads. (host side)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef LJTRACE_VALGRIND_SYSCALLS_THREADS_H
+#define LJTRACE_VALGRIND_SYSCALLS_THREADS_H
+
+#include "pub_tool_basics.h"
+
+/* From here on, records in the ring belong to this thread. Call it wherever the thread may have changed: when
+ * the code of a thread is about to run, and when a system call of a thread is reported, since the core
+ * reports what a call did before that thread runs. */
+void lt_thread_runs(ThreadId tid);
+
+/* Call before the options are known. */
+void lt_thread_init(void);
+/* Call when the ring is open. */
+void lt_thread_start(void);
+/* Call after a system call, which may have named the thread. */
+void lt_thread_after(ThreadId tid, UInt syscall, const UWord *args, Long result);
+/* If the running thread has a name of its own, write it into the trace as the fact "thread NUMBER". */
+void lt_thread_put_name(ThreadId tid);
+
+#endif
