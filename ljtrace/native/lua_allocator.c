@@ -14,9 +14,11 @@
  */
 #include "ljtrace/native/lua_allocator.h"
 #include "ljtrace/luajit/base/guest_memory.h"
+#include "ljtrace/luajit/base/text.h"
 #include "ljtrace/luajit/core/caller.h"
 #include "ljtrace/luajit/core/names.h"
 #include "ljtrace/luajit/heap/allocator.h"
+#include "ljtrace/luajit/host.h"
 #include "ljtrace/luajit/state/types.h"
 #include "ljtrace/native/code_patch.h"
 #include "ljtrace/native/host/registers.h"
@@ -24,10 +26,8 @@
 #include "ljtrace/native/native.h"
 #include "ljtrace/native/sample.h"
 #include "ljtrace/native/stack_sampler.h"
-#include "ljtrace/valgrind/ring/ring.h"
-#include "pub_tool_libcprint.h"
-#include "pub_tool_threadstate.h"
 #include <stddef.h>
+#include <string.h>
 
 enum { MOST_FUNCTIONS = 16 };
 /* Why calls need attention: a state is being closed; the last recorded block has no type yet. */
@@ -44,8 +44,8 @@ static uint32_t s_count;
 
 /* The state that this thread closes. */
 NATIVE_THREAD_LOCAL struct {
-    Addr stack; /* 0 = none */
-    UInt size;
+    uint64_t stack; /* 0 = none */
+    uint32_t size;
     bool is_freed; /* of the stack */
 } t_closing;
 
@@ -53,7 +53,7 @@ typedef void *allocate_function(void *ud, void *ptr, size_t osize, size_t nsize)
 
 /* The registers that a function preserves, and its return address, as they are on the stack. */
 struct saved {
-    uint64_t rbx, rbp, r12, r13, r14, r15, return_address;
+    uint64_t rbx, rbp, r12_to_r15[4], return_address;
 };
 
 void lua_allocator_closing(uint64_t stack, uint32_t size)
@@ -69,7 +69,7 @@ static void note_end_of_stack(const void *ptr, size_t nsize)
 {
     if (t_closing.is_freed)
         lt_guest_forget();
-    else if (nsize == 0 && ptr && lt_guest_number(t_closing.stack, t_closing.size) == (ULong)ptr)
+    else if (nsize == 0 && ptr && lt_guest_number(t_closing.stack, t_closing.size) == (uint64_t)ptr)
         t_closing.is_freed = true;
 }
 
@@ -82,34 +82,29 @@ void lua_allocator_unloaded(uint64_t from, uint64_t to)
 
 static void set_registers(const struct watched *w, const struct saved *s)
 {
-    VexGuestAMD64State *r = &host_registers;
-    host_at_entry = True;
-    r->guest_RIP = (ULong)w->patch.function;
-    r->guest_RSP = (ULong)&s->return_address;
-    r->guest_RBX = s->rbx;
-    r->guest_RBP = s->rbp;
-    r->guest_R12 = s->r12;
-    r->guest_R13 = s->r13;
-    r->guest_R14 = s->r14;
-    r->guest_R15 = s->r15;
+    uint64_t *r = event_registers;
+    event_at_entry = true;
+    event_ip = (uint64_t)w->patch.function;
+    r[HOST_RSP] = (uint64_t)&s->return_address;
+    r[HOST_RBX] = s->rbx;
+    r[HOST_RBP] = s->rbp;
+    memcpy(r + HOST_R8 + 4, s->r12_to_r15, sizeof s->r12_to_r15);
 }
 
 /* Returns false if the return of this call is not awaited. */
-static bool enter(void *ud, void *ptr, size_t osize, size_t nsize)
+static bool enter(const struct watched *w, void *ud, void *ptr, size_t osize, size_t nsize)
 {
-    host_registers.guest_RDI = (ULong)ud;
-    host_registers.guest_RSI = (ULong)ptr;
-    host_registers.guest_RDX = osize;
-    host_registers.guest_RCX = nsize;
-    lt_ring->return_sp = 0;
-    lt_lua_enter(&host_registers);
-    return lt_ring->return_sp == host_registers.guest_RSP + sizeof(Addr);
+    event_registers[HOST_RDI] = (uint64_t)ud;
+    event_registers[HOST_RSI] = (uint64_t)ptr;
+    event_registers[HOST_RDX] = osize;
+    event_registers[HOST_RCX] = nsize;
+    return lt_lua_enter(host_thread(), event_registers, w->patch.image) != LT_CALL_IGNORED;
 }
 
 static void leave(void *result)
 {
-    host_registers.guest_RAX = (ULong)result;
-    lt_lua_return(&host_registers);
+    event_registers[HOST_RAX] = (uint64_t)result;
+    lt_lua_return(host_thread(), event_registers);
     if (native_sample_mean && native_countdown.chosen)
         native_countdown.attends |= SETTLES;
 }
@@ -158,9 +153,9 @@ static bool is_passed(const void *ptr, size_t nsize)
 /* The state's last recorded block has been filled in by now, and gets its type. */
 static void settle(void *ud, const void *ptr, size_t osize, size_t nsize)
 {
-    struct lt_vm *vm = lt_vm_caller(VG_(get_running_tid)(), lt_lua_heap((Addr)ud), host_registers.guest_RSP);
+    struct lt_vm *vm = lt_vm_caller(host_thread(), lt_lua_heap((uint64_t)ud), event_registers[HOST_RSP]);
     if (vm)
-        lt_types_settle(vm, nsize ? 0 : (Addr)ptr, osize);
+        lt_types_settle(vm, nsize ? 0 : (uint64_t)ptr, osize);
     native_countdown.attends &= ~SETTLES;
 }
 
@@ -171,7 +166,7 @@ static bool is_sampled(void *ud, void *ptr, size_t osize, size_t nsize)
     if (native_countdown.attends & SETTLES)
         settle(ud, ptr, osize, nsize);
     if (!made && !ends && ptr && !nsize) {
-        lt_proto_gone((Addr)ptr);
+        lt_proto_gone((uint64_t)ptr);
         native_sample_remove((uint64_t)ptr);
     }
     return made || ends;
@@ -184,7 +179,7 @@ static bool is_dropped(void *ud, const void *ptr, size_t osize, size_t nsize)
         return false;
     settle(ud, ptr, osize, nsize);
     if (ptr && !nsize)
-        lt_proto_gone((Addr)ptr);
+        lt_proto_gone((uint64_t)ptr);
     if (!native_sample_mean)
         native_ring_lose(!nsize ? RING_LOST_FREE : ptr ? RING_LOST_RESIZE : RING_LOST_NEW);
     if (native_sample_mean && ptr && native_sample_remove((uint64_t)ptr))
@@ -215,7 +210,7 @@ __attribute__((used)) static void *on_call(void *ud, void *ptr, size_t osize, si
         lua_event_end();
         return call_passed(w, ud, ptr, osize, nsize);
     }
-    const bool chosen = native_countdown.chosen, awaited = enter(ud, ptr, osize, nsize);
+    const bool chosen = native_countdown.chosen, awaited = enter(w, ud, ptr, osize, nsize);
     if (w->is_own)
         return call_own(original, ud, ptr, osize, nsize, awaited);
     lua_event_end();
@@ -289,16 +284,19 @@ void lua_allocator_watch(void *function, enum lua_allocator whose, uint32_t imag
     uint32_t i = 0;
     while (i < s_count && s_watched[i].patch.function != function)
         i++;
-    if (lua_event_begin()) {
-        lt_lua_watch((Addr)function, whose, image);
-        lua_event_end();
-    }
-    if (i < s_count || i == MOST_FUNCTIONS)
+    if (i < s_count) {
+        s_watched[i].patch.image = image; /* perhaps another LuaJIT, loaded later, uses it too */
         return;
+    }
+    if (i == MOST_FUNCTIONS) {
+        text_say("ljtrace: more than %d Lua allocator functions: the one at %#lx is not watched\n",
+                 MOST_FUNCTIONS, (uint64_t)function);
+        return;
+    }
     struct watched *w = &s_watched[s_count++];
     w->patch = (struct code_patch){.function = function, .image = image};
     w->is_own = whose == LUA_ALLOCATOR_OWN;
     const char *why = code_patch(&w->patch, w->is_own ? (void *)entry_own : (void *)entry);
     if (why)
-        VG_(umsg)("ljtrace: the blocks of a Lua allocator function are not recorded: %s\n", why);
+        text_say("ljtrace: the blocks of a Lua allocator function are not recorded: %s\n", why);
 }

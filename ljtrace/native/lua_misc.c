@@ -5,9 +5,8 @@
  * The profilers' library is loaded with the first state, since its functions of Lua are found only then.
  */
 #include "ljtrace/native/lua_misc.h"
+#include "ljtrace/luajit/base/text.h"
 #include "ljtrace/native/native.h"
-#include "pub_tool_basics.h"
-#include "pub_tool_libcprint.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -36,7 +35,7 @@ static register_function *load(void)
     void *library = find_path(path, sizeof path) ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
     register_function *found = library ? (register_function *)dlsym(library, "ljtrace_lua_register") : NULL;
     if (!found)
-        VG_(umsg)("ljtrace: there is no global misc: %s\n", dlerror());
+        text_say("ljtrace: there is no global misc: %s\n", dlerror());
     return found;
 }
 

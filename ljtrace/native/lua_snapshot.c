@@ -1,4 +1,4 @@
-/* lua_snapshot.c - takes a snapshot of all objects of a Lua state by the code that is shared with the tool.
+/* lua_snapshot.c - takes a snapshot of all objects of a Lua state, by the reader of LuaJIT.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
@@ -7,12 +7,12 @@
  */
 #include "ljtrace/native/lua_snapshot.h"
 #include "ljtrace/luajit/core/caller.h"
+#include "ljtrace/luajit/host.h"
 #include "ljtrace/luajit/snapshot/snapshot.h"
 #include "ljtrace/native/events.h"
 #include "ljtrace/native/host/records.h"
 #include "ljtrace/native/lua_stack.h"
 #include "ljtrace/native/sample.h"
-#include "pub_tool_threadstate.h"
 
 const char *lua_snapshot(const char *name)
 {
@@ -21,7 +21,7 @@ const char *lua_snapshot(const char *name)
         return "no snapshots are taken in a sample of the blocks";
     host_set_time();
     lua_stack_begin(&here, 0);
-    struct lt_vm *vm = lt_vm_first() ? lt_vm_running(VG_(get_running_tid)()) : NULL;
+    struct lt_vm *vm = lt_vm_first() ? lt_vm_running(host_thread()) : NULL;
     return vm && lt_snapshot_of(vm, name)
                ? NULL
                : "a snapshot was not taken: only the Lua state that calls for it is read, and there is none";

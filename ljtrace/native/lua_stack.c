@@ -5,20 +5,21 @@
 #include "ljtrace/native/lua_stack.h"
 #include "ljtrace/luajit/base/guest_memory.h"
 #include "ljtrace/luajit/core/caller.h"
+#include "ljtrace/luajit/core/objects.h"
+#include "ljtrace/luajit/host.h"
 #include "ljtrace/luajit/stack/stack.h"
 #include "ljtrace/native/host/records.h"
 #include "ljtrace/native/host/registers.h"
+#include "ljtrace/native/host/stacks.h"
 #include "ljtrace/protocol/table.h"
-#include "ljtrace/valgrind/stacks/unwind.h"
 #include "memtrace/memtrace.h"
-#include "pub_tool_threadstate.h"
 
 void lua_stack_begin(const struct native_registers *from, uint64_t function)
 {
-    host_at_entry = function != 0;
-    host_registers.guest_RIP = function ? function : from->ip;
-    host_registers.guest_RSP = function ? from->sp - sizeof(uint64_t) : from->sp;
-    host_registers.guest_RBP = from->bp;
+    event_at_entry = function != 0;
+    event_ip = function ? function : from->ip;
+    event_registers[HOST_RSP] = function ? from->sp - sizeof(uint64_t) : from->sp;
+    event_registers[HOST_RBP] = from->bp;
 }
 
 bool lua_stack_take(const struct native_registers *from, uint64_t function, struct raw_stack *stack)
@@ -27,10 +28,10 @@ bool lua_stack_take(const struct native_registers *from, uint64_t function, stru
     if (!lt_vm_first())
         return false;
     lua_stack_begin(from, function);
-    struct lt_vm *vm = lt_vm_running(VG_(get_running_tid)());
+    struct lt_vm *vm = lt_vm_running(host_thread());
     if (!vm)
         return false;
-    lt_take_lua_stack(VG_(get_running_tid)(), vm, 0, taken);
+    lt_take_lua_stack(host_thread(), vm, 0, taken);
     *stack = host_stack(taken);
     return true;
 }
@@ -39,19 +40,18 @@ bool lua_stack_take(const struct native_registers *from, uint64_t function, stru
 static void set_registers(const ucontext_t *at)
 {
     const greg_t *from = at->uc_mcontext.gregs;
-    VexGuestAMD64State *r = &host_registers;
-    host_at_entry = False;
-    r->guest_RIP = (ULong)from[REG_RIP];
-    r->guest_RSP = (ULong)from[REG_RSP];
-    r->guest_RBP = (ULong)from[REG_RBP];
-    r->guest_RBX = (ULong)from[REG_RBX];
-    r->guest_RDX = (ULong)from[REG_RDX];
+    event_at_entry = false;
+    event_ip = (uint64_t)from[REG_RIP];
+    event_registers[HOST_RSP] = (uint64_t)from[REG_RSP];
+    event_registers[HOST_RBP] = (uint64_t)from[REG_RBP];
+    event_registers[HOST_RBX] = (uint64_t)from[REG_RBX];
+    event_registers[HOST_RDX] = (uint64_t)from[REG_RDX];
 }
 
 void lua_stack_sample(const ucontext_t *at, struct lua_sample *sample)
 {
     TABLE(struct lt_stack, taken, 1);
-    const ThreadId tid = VG_(get_running_tid)();
+    const uint32_t tid = host_thread();
     lt_guest_forget();
     if (at)
         set_registers(at);
@@ -59,12 +59,12 @@ void lua_stack_sample(const ucontext_t *at, struct lua_sample *sample)
     if (vm)
         lt_take_sampled_stack(tid, vm, taken);
     else
-        lt_take_stack(tid, taken);
+        host_take_stack(tid, taken);
     *sample = (struct lua_sample){vm ? lt_machine_state(vm) : MT_VM_C, vm ? lt_vm_heap(vm) : 0,
                                   (const uint64_t *)taken->ips, taken->depth};
 }
 
 void lua_stack_forget(void)
 {
-    lt_forget_frames();
+    host_forget_frames();
 }

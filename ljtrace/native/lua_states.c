@@ -10,9 +10,12 @@
 #include "ljtrace/calibrate/lua_calibrate.h"
 #include "ljtrace/luajit/base/guest_memory.h"
 #include "ljtrace/luajit/base/hiding.h"
+#include "ljtrace/luajit/base/options.h"
+#include "ljtrace/luajit/base/text.h"
 #include "ljtrace/luajit/core/names.h"
 #include "ljtrace/luajit/core/states.h"
 #include "ljtrace/luajit/heap/allocator.h"
+#include "ljtrace/luajit/host.h"
 #include "ljtrace/luajit/jit/assembler.h"
 #include "ljtrace/luajit/jit/recorder.h"
 #include "ljtrace/luajit/jit/trace.h"
@@ -23,6 +26,7 @@
 #include "ljtrace/native/got.h"
 #include "ljtrace/native/host/images.h"
 #include "ljtrace/native/host/memory.h"
+#include "ljtrace/native/host/stacks.h"
 #include "ljtrace/native/host/symbols.h"
 #include "ljtrace/native/lua_allocator.h"
 #include "ljtrace/native/lua_event.h"
@@ -32,11 +36,6 @@
 #include "ljtrace/native/objects.h"
 #include "ljtrace/native/stack_sampler.h"
 #include "ljtrace/protocol/table.h"
-#include "ljtrace/valgrind/base/options.h"
-#include "ljtrace/valgrind/luajit/images.h"
-#include "ljtrace/valgrind/stacks/unwind.h"
-#include "pub_tool_libcprint.h"
-#include "pub_tool_threadstate.h"
 #include <errno.h>
 #include <link.h>
 #include <string.h>
@@ -79,7 +78,7 @@ static void hide(bool on)
     else
         native_hide_end();
     if (lua_event_begin()) {
-        lt_hide(VG_(get_running_tid)(), on);
+        lt_hide(host_thread(), on);
         lua_event_end();
     }
 }
@@ -98,7 +97,7 @@ static const char *find_api(uint32_t number, struct lua_api *api)
 {
     void *at[LUA_API_FUNCTIONS];
     const char *missing = NULL;
-    lt_image_functions(number, lua_api_names, LUA_API_FUNCTIONS, (Addr *)at);
+    host_image_functions(number, lua_api_names, LUA_API_FUNCTIONS, (uint64_t *)at);
     for (uint32_t i = LUA_API_FUNCTIONS; i-- > 0;) {
         if (!at[i])
             missing = lua_api_names[i];
@@ -112,10 +111,9 @@ static void find_steps(const struct image *image, void *L, uint32_t number)
 {
     const char *why = lua_steps_find(&image->api, L, &image->layout);
     if (why)
-        VG_(umsg)
-    ("ljtrace: the lines of allocations on traces are approximate: the compiler of %s cannot be observed: "
-     "%s\n",
-     lt_image_file(number), why);
+        text_say("ljtrace: the lines of allocations on traces are approximate: the compiler of %s cannot be "
+                 "observed: %s\n",
+                 host_image_file(number), why);
 }
 
 static void try_state(struct image *image, uint32_t number)
@@ -144,7 +142,7 @@ static void probe(struct image *image, uint32_t number)
     else
         image->layout.heap_unknown = 1;
     if (image->api.setmode && missing)
-        VG_(snprintf)(image->layout.text, LUA_LAYOUT_TEXT, "%s is not among its symbols", missing);
+        text_print(image->layout.text, LUA_LAYOUT_TEXT, "%s is not among its symbols", missing);
     if (lua_event_begin()) {
         lt_vm_layout(&image->layout, number);
         lua_event_end();
@@ -181,9 +179,9 @@ static struct image *know(void *function)
 {
     const int error = errno;
     lock();
-    uint32_t number = lt_image_of((Addr)function);
+    uint32_t number = host_image_of((uint64_t)function);
     if (!number)
-        number = lt_image_add((Addr)function);
+        number = host_image_add((uint64_t)function);
     struct image *image = number ? &s_images[number - 1] : NULL;
     if (image && !image->is_known && !host_memory_reserve()) {
         native_problem(
@@ -192,7 +190,7 @@ static struct image *know(void *function)
     }
     if (image && !image->is_known) {
         memset(image, 0, sizeof *image);
-        lt_object_code((Addr)function, &image->from, &image->to);
+        host_object_code((uint64_t)function, &image->from, &image->to);
         hide(true);
         probe(image, number);
         hide(false);
@@ -214,7 +212,8 @@ static void announce(void *L, const struct image *image)
     image->api.getallocf(L, &ud);
     if (!lua_event_begin())
         return;
-    lt_vm_announce(lua_global(L, &image->layout), lt_lua_heap((Addr)ud), (UInt)(image - s_images) + 1);
+    lt_vm_announce(lua_global(L, &image->layout), lt_lua_heap((uint64_t)ud),
+                   (uint32_t)(image - s_images) + 1);
     lua_event_end();
 }
 
@@ -286,7 +285,7 @@ static void on_set_allocator(void *L, void *f, void *ud, void *unused, const str
         image->api.getallocf(L, &old);
     original(L, f, ud);
     if (image && image->api.getallocf && lua_event_begin()) {
-        lt_lua_heap_moved(lt_lua_heap((Addr)old), lt_lua_heap((Addr)ud));
+        lt_lua_heap_moved(lt_lua_heap((uint64_t)old), lt_lua_heap((uint64_t)ud));
         lua_event_end();
     }
     announce(L, image);
@@ -309,7 +308,7 @@ static void on_close(void *L, void *unused, void *unused2, void *unused3, const 
     const uint64_t g = known ? lua_global(L, &image->layout) : 0;
     const struct luajit_offsets *at = luajit_offsets((int)(image && image->layout.gc64));
     if (g && lua_event_begin()) {
-        lt_vm_closing(g, VG_(get_running_tid)());
+        lt_vm_closing(g, host_thread());
         lua_event_end();
     }
     if (g)
@@ -317,7 +316,7 @@ static void on_close(void *L, void *unused, void *unused2, void *unused3, const 
     original(L);
     lua_allocator_closing(0, 0);
     if (known && lua_event_begin()) {
-        lt_lua_state_closed(lt_lua_heap((Addr)ud), g, is_own);
+        lt_lua_state_closed(lt_lua_heap((uint64_t)ud), g, is_own);
         lua_event_end();
     }
 }
@@ -351,9 +350,8 @@ static void observe(const struct link_map *object, const char *name, void *wrapp
     void *function = host_symbol(object, name);
     const char *why = function && !is_patched(function) ? patch(function, wrapper, false) : NULL;
     if (why)
-        VG_(umsg)
-    ("ljtrace: %s of %s cannot be observed: %s\n", name, object->l_name[0] ? object->l_name : "the program",
-     why);
+        text_say("ljtrace: %s of %s cannot be observed: %s\n", name,
+                 object->l_name[0] ? object->l_name : "the program", why);
 }
 
 static void look(void)
@@ -388,7 +386,7 @@ static void on_objects_changed(void *unused, void *unused2, void *unused3, void 
         return;
     native_objects_update();
     if (lua_event_begin()) {
-        const UInt gone = host_images_unloaded();
+        const uint32_t gone = host_images_unloaded();
         for (uint32_t i = 0; i < LUA_MAX_IMAGES; i++)
             if (gone & 1U << i) {
                 forget_patches(s_images[i].from, s_images[i].to);
@@ -448,11 +446,10 @@ void lua_states_end(void)
         return;
     for (uint32_t i = 0; i < LUA_MAX_IMAGES; i++)
         if (s_images[i].is_known) {
-            lt_lua_unwatch(s_images[i].from, s_images[i].to);
             lt_vm_image_gone(i + 1);
             s_images[i].is_known = false;
         }
-    lt_forget_frames();
+    host_forget_frames();
     lt_protos_forget();
     lt_traces_forget();
     lua_event_end();
@@ -461,7 +458,8 @@ void lua_states_end(void)
 void lua_states_init(void)
 {
     static bool initialized;
-    lt_options.stack_depth = (Int)native_options.depth;
+    luajit_options =
+        (struct luajit_options){.stack_depth = native_options.depth, .heaps = true, .states = true};
     if (initialized) {
         host_records_restart();
         look();
@@ -471,9 +469,8 @@ void lua_states_init(void)
     lt_recording_init();
     lt_asm_init();
     lt_types_init();
-    lt_trace_init();
     look();
     const char *why = patch((void *)_r_debug.r_brk, (void *)on_objects_changed, true);
     if (why)
-        VG_(umsg)("ljtrace: a LuaJIT that the program loads later is not recorded: %s\n", why);
+        text_say("ljtrace: a LuaJIT that the program loads later is not recorded: %s\n", why);
 }

@@ -28,7 +28,6 @@
  */
 #include "config.h"
 #include "ljtrace/luajit/base/guest_memory.h"
-#include "ljtrace/luajit/heap/allocator.h"
 #include "ljtrace/luajit/jit/assembler.h"
 #include "ljtrace/luajit/jit/recorder.h"
 #include "ljtrace/luajit/jit/trace.h"
@@ -47,6 +46,7 @@
 #include "ljtrace/valgrind/instrument/dead_puts.h"
 #include "ljtrace/valgrind/instrument/instrument.h"
 #include "ljtrace/valgrind/instrument/toggle.h"
+#include "ljtrace/valgrind/luajit/allocator_calls.h"
 #include "ljtrace/valgrind/luajit/images.h"
 #include "ljtrace/valgrind/luajit/vmstate.h"
 #include "ljtrace/valgrind/ring/accesses.h"
@@ -196,7 +196,7 @@ static void pre_clo_init(void)
     lt_recording_init();
     lt_asm_init();
     lt_types_init();
-    lt_trace_init();
+    lt_run_time_code_named_by(lt_trace_name_access);
     lt_heap_init();
     lt_syscalls_init();
     lt_requests_init();

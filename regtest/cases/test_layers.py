@@ -55,11 +55,11 @@ TREES = [
 # programs and libraries that share nothing but a protocol and the public headers of the layers named
 APART = {
     "ljtrace/frames": (),
-    "ljtrace/luajit": ("ljtrace/valgrind",),
+    "ljtrace/luajit": (),
     "ljtrace/valgrind": ("ljtrace/frames", "ljtrace/luajit"),
     "ljtrace/calibrate": (),
     "ljtrace/preload": ("ljtrace/calibrate",),
-    "ljtrace/native": ("ljtrace/calibrate", "ljtrace/frames", "ljtrace/luajit", "ljtrace/valgrind"),
+    "ljtrace/native": ("ljtrace/calibrate", "ljtrace/frames", "ljtrace/luajit"),
     "ljtrace/symbols": (),
     "ljtrace/collector": ("ljtrace/symbols", "memtrace"),
     "drivers": ("memtrace",),
@@ -161,6 +161,25 @@ def test_parts_meet_only_in_their_protocols(root: str) -> None:
         and not header.startswith(tuple(f"{name}/" for name in allowed))
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def test_the_reader_of_luajit_is_neutral() -> None:
+    """It includes the headers of no recorder, and of the C library only those without functions, and string.h, whose
+    memcpy, memmove and memset are there everywhere."""
+    allowed = {"stdarg.h", "stdbool.h", "stddef.h", "stdint.h", "string.h"}
+    wrong = {
+        (path.name, header)
+        for path in sorted((SOURCE / "ljtrace/luajit").rglob("*.[ch]"))
+        for header in re.findall(r'^#include [<"]([^">]*)[>"]', path.read_text(), re.MULTILINE)
+        if "/" not in header and header not in allowed
+    }
+    assert not wrong
+    files = objects("ljtrace/luajit", "libnative_lua_a-")
+    assert len(files) > 20
+    own = {symbol for _, offered in symbols(files).values() for symbol in offered}
+    used = {symbol for needed, _ in symbols(files).values() for symbol in needed} - own
+    foreign = {s for s in used if not s.startswith(("host_", "_", "lt_")) and s not in ("memcpy", "memmove", "memset")}
+    assert not foreign
 
 
 def ordered(tree: Tree) -> list[str]:

@@ -1,11 +1,12 @@
-/* call_stack.h - the call stack of an event. (host side)
+/* call_stack.h - the call stack of an event.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #ifndef LJTRACE_LUAJIT_BASE_CALL_STACK_H
 #define LJTRACE_LUAJIT_BASE_CALL_STACK_H
 
-#include "pub_tool_basics.h"
+#include <stdbool.h>
+#include <stdint.h>
 
 /* The highest value of --stack-depth. */
 #define LT_MAX_DEPTH 500
@@ -15,15 +16,15 @@
 /* A call stack. */
 struct lt_stack {
     /* The number by which the collector knows it (RAW_STACK); 0 = none. */
-    UInt id;
-    UInt depth;
+    uint32_t id;
+    uint32_t depth;
     /* The last frame is in code that was generated at run time. */
-    Bool in_run_time_code;
+    bool in_run_time_code;
     /* It has a caller that cannot be found. */
-    Bool lost;
-    Addr ips
+    bool lost;
+    uint64_t ips
         [LT_MOST_FRAMES]; /* innermost first; RAW_CUT or RAW_UNKNOWN_CALLER at the end of a stack that has more frames */
-    Addr sps[LT_MOST_FRAMES]; /* the stack pointer of each frame */
+    uint64_t sps[LT_MOST_FRAMES]; /* the stack pointer of each frame */
 };
 
 #endif

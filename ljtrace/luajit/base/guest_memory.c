@@ -1,101 +1,107 @@
-/* guest_memory.c - read the program's memory; what is not readable is read as zero. (host side, no libc)
+/* guest_memory.c - read the program's memory; what is not readable is read as zero. (no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "ljtrace/luajit/base/guest_memory.h"
-#include "ljtrace/valgrind/base/segments.h"
-#include "pub_tool_libcbase.h"
+#include "ljtrace/luajit/host.h"
+#include <string.h>
 
 enum { RANGES = 8 };
 
 /* Segments that were found readable since the program last ran. */
 static struct {
-    Addr from, to;
+    uint64_t from, to;
 } s_range[RANGES];
-static UInt s_ranges, s_next;
-static Bool s_pages; /* the cache of pages is not empty */
+static uint32_t s_ranges, s_next;
+static bool s_pages; /* the cache of pages is not empty */
 
-UWord lt_guest_pages[LT_GUEST_PAGES];
-UInt lt_guest_turn;
+uint64_t lt_guest_pages[LT_GUEST_PAGES];
+uint32_t lt_guest_turn;
 
 void lt_guest_forget(void)
 {
     s_ranges = s_next = 0;
     lt_guest_turn++;
     if (s_pages) /* In most programs nothing is ever read, and this is called at each allocation. */
-        VG_(memset)(lt_guest_pages, 0, sizeof lt_guest_pages);
-    s_pages = False;
+        memset(lt_guest_pages, 0, sizeof lt_guest_pages);
+    s_pages = false;
 }
 
-static Bool look_up(Addr a, SizeT n)
+static bool look_up(uint64_t a, size_t n)
 {
-    Addr from, to;
-    if (!lt_segment_readable(a, n, &from, &to))
-        return False;
+    uint64_t from, to;
+    if (!host_readable(a, n, &from, &to))
+        return false;
     if (from == to)
-        return True;
+        return true;
     s_range[s_next].from = from;
     s_range[s_next].to = to;
     s_next = (s_next + 1) % RANGES;
     if (s_ranges < RANGES)
         s_ranges++;
-    return True;
+    return true;
 }
 
-void lt_guest_doubt(Addr a)
+void lt_guest_doubt(uint64_t a)
 {
-    if (lt_segments_are_exact)
+    if (host_mappings_are_known)
         return;
     lt_guest_pages[(a >> LT_GUEST_PAGE_BITS) % LT_GUEST_PAGES] = 0;
-    for (UInt i = 0; i < s_ranges; i++)
+    for (uint32_t i = 0; i < s_ranges; i++)
         if (a >= s_range[i].from && a < s_range[i].to)
             s_range[i].from = s_range[i].to = 0;
 }
 
-Bool lt_guest_readable(Addr a, SizeT n)
+bool lt_guest_readable(uint64_t a, size_t n)
 {
     if (a < 4096 || a + n <= a)
-        return False;
-    for (UInt i = 0; i < s_ranges; i++)
+        return false;
+    for (uint32_t i = 0; i < s_ranges; i++)
         if (a >= s_range[i].from && a + n <= s_range[i].to)
-            return True;
+            return true;
     return look_up(a, n);
 }
 
-Bool lt_guest_read(Addr a, void *to, SizeT n)
+bool lt_guest_read(uint64_t a, void *to, size_t n)
 {
     if (!lt_guest_readable(a, n))
-        return False;
-    VG_(memcpy)(to, (const void *)a, n);
-    return True;
+        return false;
+    memcpy(to, (const void *)a, n);
+    return true;
 }
 
-SizeT lt_guest_length(Addr a, SizeT most)
+size_t lt_guest_length(uint64_t a, size_t most)
 {
-    SizeT n = 0;
-    while (n < most && lt_guest_readable(a + n, 1) && *(const HChar *)(a + n))
+    size_t n = 0;
+    while (n < most && lt_guest_readable(a + n, 1) && *(const char *)(a + n))
         n++;
     return n;
 }
 
-SizeT lt_guest_text(Addr a, HChar *to, SizeT room)
+size_t lt_guest_text(uint64_t a, char *to, size_t room)
 {
-    SizeT n = lt_guest_length(a, room - 1);
-    VG_(memcpy)(to, (const void *)a, n);
+    size_t n = lt_guest_length(a, room - 1);
+    memcpy(to, (const void *)a, n);
     to[n] = 0;
     return n;
 }
 
-ULong lt_guest_number_slowly(Addr a, UInt size)
+/* Memory is mapped by whole pages. */
+static bool is_page_readable(uint64_t page)
 {
-    ULong v = 0;
-    UWord page = a >> LT_GUEST_PAGE_BITS;
-    if (!lt_guest_readable(a, size))
+    if (!lt_guest_readable(page << LT_GUEST_PAGE_BITS, (size_t)1 << LT_GUEST_PAGE_BITS))
+        return false;
+    lt_guest_pages[page % LT_GUEST_PAGES] = page + 1;
+    s_pages = true;
+    return true;
+}
+
+uint64_t lt_guest_number_slowly(uint64_t a, uint32_t size)
+{
+    uint64_t v = 0;
+    const uint64_t page = a >> LT_GUEST_PAGE_BITS, last = (a + size - 1) >> LT_GUEST_PAGE_BITS;
+    if (!is_page_readable(page) || (last != page && !is_page_readable(last)))
         return 0;
-    if (lt_guest_readable(page << LT_GUEST_PAGE_BITS, (SizeT)1 << LT_GUEST_PAGE_BITS)) {
-        lt_guest_pages[page % LT_GUEST_PAGES] = page + 1;
-        s_pages = True;
-    }
-    VG_(memcpy)(&v, (const void *)a, size); /* little-endian */
+    memcpy(&v, (const void *)a, size); /* little-endian */
     return v;
 }

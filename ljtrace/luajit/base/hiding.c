@@ -1,17 +1,17 @@
-/* hiding.c - the thread whose allocations are not recorded. (host side, no libc)
+/* hiding.c - the thread whose allocations are not recorded. (no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "ljtrace/luajit/base/hiding.h"
 
-static ThreadId s_hiding; /* 0 = none */
+static uint32_t s_hiding; /* 0 = none */
 
-void lt_hide(ThreadId tid, Bool hide)
+void lt_hide(uint32_t tid, bool hide)
 {
     s_hiding = hide ? tid : 0;
 }
 
-Bool lt_is_hiding(ThreadId tid)
+bool lt_is_hiding(uint32_t tid)
 {
     return s_hiding == tid;
 }

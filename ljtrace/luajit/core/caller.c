@@ -1,4 +1,4 @@
-/* caller.c - find which of several Lua states with one heap calls the allocator. (host side, no libc)
+/* caller.c - find which of several Lua states with one heap calls the allocator. (no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
@@ -10,14 +10,13 @@
  * If none is found anywhere, it is the state whose VM was entered last.
  */
 #include "ljtrace/luajit/core/caller.h"
+#include "ljtrace/luajit/core/objects.h"
+#include "ljtrace/luajit/host.h"
 #include "ljtrace/luajit/stack/stack.h"
-#include "libvex_guest_amd64.h"
-#include "pub_tool_machine.h"
-#include "pub_tool_threadstate.h"
 
-enum { REGISTERS = 13, STACK_WORDS = 64 }; /* registers from RBX to R15, contiguous in the guest state */
+enum { REGISTERS = HOST_REGISTERS - HOST_RBX, STACK_WORDS = 64 };
 
-static struct lt_vm *with_global(Addr ud, Addr g)
+static struct lt_vm *with_global(uint64_t ud, uint64_t g)
 {
     struct lt_vm *vm = lt_vm_first();
     while (vm && (vm->g != g || vm->ud != ud))
@@ -26,58 +25,58 @@ static struct lt_vm *with_global(Addr ud, Addr g)
 }
 
 /* May the thread read the state's memory? */
-static Bool is_readable_by(const struct lt_vm *vm, ThreadId tid)
+static bool is_readable_by(const struct lt_vm *vm, uint32_t tid)
 {
     return !vm->closed_by || vm->closed_by == tid;
 }
 
 /* Where the state's VM was entered last on the thread's stack, at sp or above; ~0 = it was not. */
-static Addr entered_at(const struct lt_vm *vm, ThreadId tid, Addr sp)
+static uint64_t entered_at(const struct lt_vm *vm, uint32_t tid, uint64_t sp)
 {
-    Addr cframe = is_readable_by(vm, tid) ? lt_vm_cframe(vm) : 0;
-    return cframe >= sp && cframe < VG_(thread_get_stack_max)(tid) ? cframe : ~(Addr)0;
+    uint64_t cframe = is_readable_by(vm, tid) ? lt_vm_cframe(vm) : 0;
+    return cframe >= sp && cframe < host_stack_end(tid) ? cframe : ~(uint64_t)0;
 }
 
-static struct lt_vm *later(struct lt_vm *a, struct lt_vm *b, ThreadId tid, Addr sp)
+static struct lt_vm *later(struct lt_vm *a, struct lt_vm *b, uint32_t tid, uint64_t sp)
 {
     return !a || (b && entered_at(b, tid, sp) < entered_at(a, tid, sp)) ? b : a;
 }
 
-static struct lt_vm *in_registers(ThreadId tid, Addr ud, Addr sp)
+static struct lt_vm *in_registers(uint32_t tid, uint64_t ud, uint64_t sp)
 {
-    Addr reg[REGISTERS];
+    uint64_t reg[REGISTERS];
     struct lt_vm *found = NULL;
-    VG_(get_shadow_regs_area)(tid, (UChar *)reg, 0, offsetof(VexGuestAMD64State, guest_RBX), sizeof reg);
-    for (UInt i = 0; i < REGISTERS; i++)
+    host_registers(tid, HOST_RBX, REGISTERS, reg);
+    for (uint32_t i = 0; i < REGISTERS; i++)
         found = later(found, with_global(ud, reg[i]), tid, sp);
     return found;
 }
 
-static struct lt_vm *on_stack(ThreadId tid, Addr ud, Addr sp)
+static struct lt_vm *on_stack(uint32_t tid, uint64_t ud, uint64_t sp)
 {
     struct lt_vm *found = NULL;
-    Addr top = VG_(thread_get_stack_max)(tid);
-    for (Addr at = sp; !found && at < sp + STACK_WORDS * sizeof(Addr) && at + sizeof(Addr) <= top;
-         at += sizeof(Addr))
-        found = with_global(ud, lt_guest_number(at, sizeof(Addr)));
+    uint64_t top = host_stack_end(tid);
+    for (uint64_t at = sp; !found && at < sp + STACK_WORDS * sizeof(uint64_t) && at + sizeof(uint64_t) <= top;
+         at += sizeof(uint64_t))
+        found = with_global(ud, lt_guest_number(at, sizeof(uint64_t)));
     return found;
 }
 
-static struct lt_vm *running(ThreadId tid, Addr ud, Addr sp)
+static struct lt_vm *running(uint32_t tid, uint64_t ud, uint64_t sp)
 {
     struct lt_vm *found = NULL;
     for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
-        if (vm->ud == ud && entered_at(vm, tid, sp) != ~(Addr)0)
+        if (vm->ud == ud && entered_at(vm, tid, sp) != ~(uint64_t)0)
             found = later(found, vm, tid, sp);
     return found;
 }
 
-struct lt_vm *lt_vm_caller_in_registers(ThreadId tid, Addr ud, Addr sp)
+struct lt_vm *lt_vm_caller_in_registers(uint32_t tid, uint64_t ud, uint64_t sp)
 {
     return in_registers(tid, ud, sp);
 }
 
-struct lt_vm *lt_vm_caller(ThreadId tid, Addr ud, Addr sp)
+struct lt_vm *lt_vm_caller(uint32_t tid, uint64_t ud, uint64_t sp)
 {
     struct lt_vm *vm = lt_vm_of(ud);
     if (vm || lt_vm_count(ud) == 0)
@@ -88,12 +87,12 @@ struct lt_vm *lt_vm_caller(ThreadId tid, Addr ud, Addr sp)
     return vm ? vm : running(tid, ud, sp);
 }
 
-struct lt_vm *lt_vm_running(ThreadId tid)
+struct lt_vm *lt_vm_running(uint32_t tid)
 {
-    Addr sp = VG_(get_SP)(tid), innermost = VG_(thread_get_stack_max)(tid);
+    uint64_t sp = host_stack_pointer(tid), innermost = host_stack_end(tid);
     struct lt_vm *found = NULL;
     for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next) {
-        Addr cframe = is_readable_by(vm, tid) ? lt_vm_cframe(vm) : 0;
+        uint64_t cframe = is_readable_by(vm, tid) ? lt_vm_cframe(vm) : 0;
         if (cframe >= sp && cframe < innermost) {
             innermost = cframe;
             found = vm;

@@ -1,4 +1,4 @@
-/* names.c - give keys to frames of Lua, and write the names and lines that belong to them. (host side, no libc)
+/* names.c - give keys to frames of Lua, and write the names and lines that belong to them. (no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
@@ -7,14 +7,12 @@
  */
 #include "ljtrace/luajit/core/names.h"
 #include "ljtrace/luajit/base/hash.h"
+#include "ljtrace/luajit/base/set.h"
+#include "ljtrace/luajit/base/text.h"
+#include "ljtrace/luajit/host.h"
 #include "ljtrace/protocol/table.h"
-#include "ljtrace/valgrind/ring/heap_events.h"
-#include "ljtrace/valgrind/ring/records.h"
 #include "memtrace/memtrace.h"
-#include "pub_tool_libcbase.h"
-#include "pub_tool_libcprint.h"
-#include "pub_tool_mallocfree.h"
-#include "pub_tool_oset.h"
+#include <string.h>
 
 enum {
     WRITTEN_SLOTS = 1 << 14,
@@ -34,71 +32,65 @@ enum {
 
 /* A live prototype. */
 struct proto {
-    Addr addr;
-    UWord bytes;
-    Bool written;        /* it was written into the ring, with its lines */
-    UInt nth;            /* how many functions that begin on the same line precede it in its chunk */
-    HChar *name, *chunk; /* name: NULL until it is known */
+    uint64_t addr;
+    uint64_t bytes;
+    bool written;       /* it was written into the ring, with its lines */
+    uint32_t nth;       /* how many functions that begin on the same line precede it in its chunk */
+    char *name, *chunk; /* name: NULL until it is known */
 };
 
 /* How many functions of the current chunk begin on a line. */
 struct beginnings {
-    UWord line;
-    UInt functions;
+    uint64_t line;
+    uint32_t functions;
 };
 
-static OSet *s_protos; /* ordered by address */
+static struct lt_set s_protos; /* of struct proto, by address; they do not overlap */
 TABLE(struct proto *, s_recent, RECENT_SLOTS);
-LASTING_TABLE(UInt, s_starts, COUNT_SLOTS); /* number of prototypes by the hash of their address */
-TABLE(Addr, s_written, WRITTEN_SLOTS);
+LASTING_TABLE(uint32_t, s_starts, COUNT_SLOTS); /* number of prototypes by the hash of their address */
+TABLE(uint64_t, s_written, WRITTEN_SLOTS);
 struct place {
-    Addr exact, key; /* of an instruction, and of the line that it is in */
+    uint64_t exact, key; /* of an instruction, and of the line that it is in */
 };
 TABLE(struct place, s_places, PLACE_SLOTS);
-static UInt s_generation;
+static uint32_t s_generation;
 
-static Word holds(const void *key, const void *elem)
+static struct proto *proto_at(uint64_t a)
 {
-    Addr a = *(const Addr *)key;
-    const struct proto *p = elem;
-    return a < p->addr ? -1 : a >= p->addr + p->bytes ? 1 : 0;
-}
-
-static struct proto *proto_at(Addr a)
-{
-    return s_protos ? VG_(OSetGen_LookupWithCmp)(s_protos, &a, holds) : NULL;
+    struct proto *p = lt_set_below(&s_protos, a);
+    return p && a < p->addr + p->bytes ? p : NULL;
 }
 
 /* Forget which keys were written: a prototype is gone, so a key may get another meaning. */
 static void forget_places(void)
 {
-    VG_(memset)(s_written, 0, TABLE_BYTES(s_written));
-    VG_(memset)(s_places, 0, TABLE_BYTES(s_places));
+    memset(s_written, 0, TABLE_BYTES(s_written));
+    memset(s_places, 0, TABLE_BYTES(s_places));
     s_generation++;
 }
 
-UInt lt_places_generation(void)
+uint32_t lt_places_generation(void)
 {
     return s_generation;
 }
 
 /* Copy a text that ends in NUL, cut to the limit. */
-static void copy_text(Addr from, HChar *to, UInt limit)
+static void copy_text(uint64_t from, char *to, uint32_t limit)
 {
-    UInt n = 0;
-    HChar c;
+    uint32_t n = 0;
+    char c;
     while (n + 1 < limit && lt_guest_read(from + n, &c, 1) && c)
         to[n++] = c;
     to[n] = 0;
 }
 
-static void copy_string(const struct lt_vm *vm, Addr string, HChar *to, UInt limit)
+static void copy_string(const struct lt_vm *vm, uint64_t string, char *to, uint32_t limit)
 {
     copy_text(string + vm->layout->string_header, to, limit);
 }
 
 /* At most `limit` bytes of a text, without a part of a character of UTF-8 at the end. */
-static UInt fitting(const HChar *text, UInt bytes, UInt limit)
+static uint32_t fitting(const char *text, uint32_t bytes, uint32_t limit)
 {
     if (bytes <= limit)
         return bytes;
@@ -109,92 +101,75 @@ static UInt fitting(const HChar *text, UInt bytes, UInt limit)
 
 /* The name of a chunk as Lua shows it: of a file its name, here the whole of it, which has the mark '@'; of any other chunk
  * what follows the mark '='; without a mark it is source text, of which the beginning of the first line is shown. */
-static const HChar *shown_chunk(const HChar *name)
+static const char *shown_chunk(const char *name)
 {
-    static const HChar before[] = "[string \"", whole[] = "\"]", cut[] = "...\"]";
-    static HChar shown[SHOWN_LIMIT];
-    UInt n = 0;
+    static const char before[] = "[string \"", whole[] = "\"]", cut[] = "...\"]";
+    static char shown[SHOWN_LIMIT];
+    uint32_t n = 0;
     if (name[0] == '@')
         return name + 1;
     if (name[0] == '=') {
-        VG_(snprintf)(shown, sizeof shown, "%s", name + 1);
-        shown[fitting(name + 1, VG_(strlen)(name + 1), SHOWN_LIMIT - 1)] = 0;
+        text_print(shown, sizeof shown, "%s", name + 1);
+        shown[fitting(name + 1, text_length(name + 1), SHOWN_LIMIT - 1)] = 0;
         return shown;
     }
-    while ((UChar)name[n] >= ' ' && n < SHOWN_LIMIT - 12)
+    while ((uint8_t)name[n] >= ' ' && n < SHOWN_LIMIT - 12)
         n++;
-    const Bool is_cut = name[n] != 0;
+    const bool is_cut = name[n] != 0;
     if (is_cut)
         n = fitting(name, n, SHOWN_LIMIT - 15);
-    VG_(memcpy)(shown, before, sizeof before - 1);
-    VG_(memcpy)(shown + sizeof before - 1, name, n);
-    VG_(strcpy)(shown + sizeof before - 1 + n, is_cut ? cut : whole);
+    memcpy(shown, before, sizeof before - 1);
+    memcpy(shown + sizeof before - 1, name, n);
+    text_copy(shown + sizeof before - 1 + n, is_cut ? cut : whole);
     return shown;
 }
 
-/* LuaJIT has some library functions in bytecode, which has no lines. */
-static Bool is_built_in(const struct lt_vm *vm, Addr proto)
-{
-    return lt_vm_u32(proto + vm->at->proto_first) == 0xffffffff;
-}
-
 /* The name of a prototype's chunk, with its mark. */
-static const HChar *chunk_of(const struct lt_vm *vm, Addr proto)
+static const char *chunk_of(const struct lt_vm *vm, uint64_t proto)
 {
-    TABLE(HChar, name, CHUNK_LIMIT);
+    TABLE(char, name, CHUNK_LIMIT);
     copy_string(vm, lt_vm_ref(vm, proto + vm->at->proto_chunk), name, CHUNK_LIMIT);
     return name;
 }
 
-static HChar *chunk_name(const struct lt_vm *vm, Addr proto)
+static char *chunk_name(const struct lt_vm *vm, uint64_t proto)
 {
-    TABLE(HChar, whole, CHUNK_LIMIT + 12);
-    const HChar *name = chunk_of(vm, proto);
-    if (!is_built_in(vm, proto))
-        return VG_(strdup)("ljtrace.chunk", shown_chunk(name));
-    VG_(snprintf)(whole, CHUNK_LIMIT + 12, "[builtin:%s]", name); /* as Lua's traceback has it */
-    return VG_(strdup)("ljtrace.chunk", whole);
-}
-
-/* The line on which a function begins. It is 0 for main chunks, and for built-in functions, which have
- * none. */
-static UInt first_line(const struct lt_vm *vm, Addr proto)
-{
-    return is_built_in(vm, proto) ? 0 : lt_vm_u32(proto + vm->at->proto_first);
+    TABLE(char, whole, CHUNK_LIMIT + 12);
+    const char *name = chunk_of(vm, proto);
+    if (!lt_proto_is_built_in(vm, proto))
+        return text_duplicate(shown_chunk(name));
+    text_print(whole, CHUNK_LIMIT + 12, "[builtin:%s]", name); /* as Lua's traceback has it */
+    return text_duplicate(whole);
 }
 
 /* Lua creates the prototypes of a chunk in the order in which their functions end, and that of the main chunk
  * last. So a function gets the same number each time its file is loaded. */
-static UInt number_on_line(const struct lt_vm *vm, Addr proto, const HChar *chunk)
+static uint32_t number_on_line(const struct lt_vm *vm, uint64_t proto, const char *chunk)
 {
-    static OSet *lines; /* of struct beginnings */
-    TABLE(HChar, last, CHUNK_LIMIT);
-    UWord line = first_line(vm, proto);
-    if (lines && (line == 0 || VG_(strcmp)(chunk, last))) {
-        VG_(OSetGen_Destroy)(lines);
-        lines = NULL;
-    }
+    static struct lt_set lines; /* of struct beginnings */
+    TABLE(char, last, CHUNK_LIMIT);
+    uint64_t line = lt_first_line(vm, proto);
+    if (line == 0 || (lines.count && !text_equals(chunk, last)))
+        lt_set_clear(&lines);
     if (line == 0)
         return 0;
-    if (!lines) {
-        lines = VG_(OSetGen_Create)(0, NULL, VG_(malloc), "ljtrace.beginnings", VG_(free));
-        VG_(snprintf)(last, CHUNK_LIMIT, "%s", chunk);
-    }
-    struct beginnings *b = VG_(OSetGen_Lookup)(lines, &line);
+    if (!lines.count)
+        text_print(last, CHUNK_LIMIT, "%s", chunk);
+    struct beginnings *b = lt_set_find(&lines, line);
     if (!b) {
-        b = VG_(OSetGen_AllocNode)(lines, sizeof *b);
+        b = host_new(sizeof *b);
         *b = (struct beginnings){line, 0};
-        VG_(OSetGen_Insert)(lines, b);
+        lt_set_add(&lines, b);
     }
     return b->functions < 0xffff ? b->functions++ : 0xffff;
 }
 
-static struct proto **recent(Addr proto)
+static struct proto **recent(uint64_t proto)
 {
     return &s_recent[proto / 16 % RECENT_SLOTS];
 }
 
-static UInt *starts(Addr block)
+static uint32_t *starts(uint64_t block)
 {
     return &s_starts[block / 8 % COUNT_SLOTS];
 }
@@ -203,14 +178,13 @@ static void drop(struct proto *p)
 {
     *recent(p->addr) = NULL;
     --*starts(p->addr);
-    VG_(OSetGen_Remove)(s_protos, &p->addr);
-    VG_(free)(p->chunk);
-    if (p->name)
-        VG_(free)(p->name);
-    VG_(OSetGen_FreeNode)(s_protos, p);
+    lt_set_remove(&s_protos, p);
+    host_free(p->chunk);
+    host_free(p->name);
+    host_free(p);
 }
 
-static struct proto *know(const struct lt_vm *vm, Addr proto)
+static struct proto *know(const struct lt_vm *vm, uint64_t proto)
 {
     struct proto *p = *recent(proto);
     if (p && p->addr == proto)
@@ -218,29 +192,26 @@ static struct proto *know(const struct lt_vm *vm, Addr proto)
     p = proto_at(proto);
     if (p && p->addr == proto)
         return *recent(proto) = p;
-    UInt bytes = lt_vm_u32(proto + vm->at->proto_bytes);
+    uint32_t bytes = lt_vm_u32(proto + vm->at->proto_bytes);
     if (lt_vm_gct(vm, proto) != GCT_PROTO || bytes < vm->at->proto_code || !lt_guest_readable(proto, bytes))
         return NULL;
-    if (!s_protos)
-        s_protos = VG_(OSetGen_Create)(0, NULL, VG_(malloc), "ljtrace.protos", VG_(free));
-    Addr last = proto + bytes - 1;
-    while ((p = proto_at(proto)) || (p = proto_at(last)))
+    while ((p = lt_set_below(&s_protos, proto + bytes - 1)) && p->addr + p->bytes > proto)
         drop(p);
-    p = VG_(OSetGen_AllocNode)(s_protos, sizeof *p);
+    p = host_new(sizeof *p);
     *p = (struct proto){.addr = proto, .bytes = bytes, .chunk = chunk_name(vm, proto)};
     p->nth = number_on_line(vm, proto, chunk_of(vm, proto));
-    VG_(OSetGen_Insert)(s_protos, p);
+    lt_set_add(&s_protos, p);
     ++*starts(proto);
-    lt_await_free(proto);
+    host_await_free(proto);
     return p;
 }
 
-void lt_proto_made(const struct lt_vm *vm, Addr proto)
+void lt_proto_made(const struct lt_vm *vm, uint64_t proto)
 {
     know(vm, proto);
 }
 
-void lt_proto_gone(Addr block)
+void lt_proto_gone(uint64_t block)
 {
     struct proto *p = *starts(block) ? proto_at(block) : NULL;
     if (p && p->addr == block) {
@@ -249,25 +220,25 @@ void lt_proto_gone(Addr block)
     }
 }
 
-static struct proto *proto_of(const struct lt_vm *vm, Addr function)
+static struct proto *proto_of(const struct lt_vm *vm, uint64_t function)
 {
-    if (lt_vm_gct(vm, function) != GCT_FUNC || lt_guest_number(function + vm->at->ffid, 1) != 0)
-        return NULL;
-    return know(vm, lt_vm_ref(vm, function + vm->at->func_pc) - vm->at->proto_code);
+    const uint64_t proto = lt_function_proto(vm, function);
+    return proto ? know(vm, proto) : NULL;
 }
 
-Addr lt_proto_of(const struct lt_vm *vm, Addr function)
+uint64_t lt_proto_of(const struct lt_vm *vm, uint64_t function)
 {
     const struct proto *p = proto_of(vm, function);
     return p ? p->addr : 0;
 }
 
-static Bool looks_like_proto(const struct lt_vm *vm, Addr a, Addr pc)
+static bool looks_like_proto(const struct lt_vm *vm, uint64_t a, uint64_t pc)
 {
-    const UInt bytes = lt_vm_u32(a + vm->at->proto_bytes);
+    const uint32_t bytes = lt_vm_u32(a + vm->at->proto_bytes);
     if (lt_vm_gct(vm, a) != GCT_PROTO || pc - a >= bytes || bytes < vm->at->proto_code)
-        return False;
-    const Addr chunk = lt_vm_ref(vm, a + vm->at->proto_chunk), lines = lt_vm_ref(vm, a + vm->at->proto_lines);
+        return false;
+    const uint64_t chunk = lt_vm_ref(vm, a + vm->at->proto_chunk),
+                   lines = lt_vm_ref(vm, a + vm->at->proto_lines);
     lt_guest_doubt(chunk);
     return lt_guest_readable(chunk, vm->layout->string_header) && lt_vm_gct(vm, chunk) == GCT_STR &&
            (lines == 0 || lines - a < bytes);
@@ -275,14 +246,14 @@ static Bool looks_like_proto(const struct lt_vm *vm, Addr a, Addr pc)
 
 /* Find the prototype before an instruction in a state that is older than the recording: its prototypes were not seen when
  * they were made. */
-static struct proto *search_proto(const struct lt_vm *vm, Addr pc)
+static struct proto *search_proto(const struct lt_vm *vm, uint64_t pc)
 {
-    TABLE(Addr, missed, MISSED_SLOTS);
-    Addr *slot = &missed[lt_hash_slot(pc, 8)], a = (pc - vm->at->proto_code) & ~(Addr)7;
+    TABLE(uint64_t, missed, MISSED_SLOTS);
+    uint64_t *slot = &missed[lt_hash_slot(pc, 8)], a = (pc - vm->at->proto_code) & ~(uint64_t)7;
     if (*slot == pc)
         return NULL;
     lt_guest_doubt(a);
-    for (UInt i = 0; i < MOST_SEARCHED && lt_guest_readable(a, vm->at->proto_code); i++, a -= 8) {
+    for (uint32_t i = 0; i < MOST_SEARCHED && lt_guest_readable(a, vm->at->proto_code); i++, a -= 8) {
         if (looks_like_proto(vm, a, pc))
             return know(vm, a);
         if ((a & 4095) < 8)
@@ -292,7 +263,7 @@ static struct proto *search_proto(const struct lt_vm *vm, Addr pc)
     return NULL;
 }
 
-Addr lt_proto_holding(const struct lt_vm *vm, Addr pc)
+uint64_t lt_proto_holding(const struct lt_vm *vm, uint64_t pc)
 {
     struct proto *p = proto_at(pc);
     if (!p && vm->is_older)
@@ -300,60 +271,34 @@ Addr lt_proto_holding(const struct lt_vm *vm, Addr pc)
     return p ? p->addr : 0;
 }
 
-static Word any_proto(const void *key, const void *elem)
-{
-    (void)key, (void)elem;
-    return 0;
-}
-
 void lt_protos_forget(void)
 {
-    const Addr any = 0;
     struct proto *p;
-    while (s_protos && (p = VG_(OSetGen_LookupWithCmp)(s_protos, &any, any_proto)))
+    while ((p = lt_set_below(&s_protos, ~0ULL)))
         drop(p);
     forget_places();
 }
 
-/* -- lines -- */
-
-/* The line of the i-th instruction. Instruction 0 is the function's header. */
-static UInt line_of_index(const struct lt_vm *vm, Addr proto, UInt i)
-{
-    UInt count = lt_vm_u32(proto + vm->at->proto_line_count), width = count < 256 ? 1 : count < 65536 ? 2 : 4;
-    Addr lines = lt_vm_ref(vm, proto + vm->at->proto_lines);
-    if (!lines)
-        return 0;
-    return first_line(vm, proto) + (i ? (UInt)lt_guest_number(lines + (Addr)(i - 1) * width, width) : 0);
-}
-
-UInt lt_line_at(const struct lt_vm *vm, Addr proto, Addr pc)
-{
-    Addr code = proto + vm->at->proto_code;
-    UInt count = lt_vm_u32(proto + vm->at->proto_count);
-    return pc < code || pc >= code + 4 * (Addr)count ? 0 : line_of_index(vm, proto, (UInt)(pc - code) / 4);
-}
-
 /* -- names -- */
 
-static UInt bc_a(UInt ins)
+static uint32_t bc_a(uint32_t ins)
 {
     return ins >> 8 & 0xff;
 }
 
 /* The n-th string constant of a prototype. */
-static Addr constant(const struct lt_vm *vm, Addr proto, UInt n)
+static uint64_t constant(const struct lt_vm *vm, uint64_t proto, uint32_t n)
 {
-    Addr k = lt_vm_ref(vm, proto + vm->at->proto_k);
-    return lt_vm_ref(vm, k - (Addr)(n + 1) * vm->at->ref);
+    uint64_t k = lt_vm_ref(vm, proto + vm->at->proto_k);
+    return lt_vm_ref(vm, k - (uint64_t)(n + 1) * vm->at->ref);
 }
 
-static ULong read_uleb(Addr *at)
+static uint64_t read_uleb(uint64_t *at)
 {
-    ULong v = 0;
-    for (UInt shift = 0; shift < 35; shift += 7) {
-        UChar b = (UChar)lt_guest_number((*at)++, 1);
-        v |= (ULong)(b & 0x7f) << shift;
+    uint64_t v = 0;
+    for (uint32_t shift = 0; shift < 35; shift += 7) {
+        uint8_t b = (uint8_t)lt_guest_number((*at)++, 1);
+        v |= (uint64_t)(b & 0x7f) << shift;
         if (b < 0x80)
             break;
     }
@@ -362,14 +307,15 @@ static ULong read_uleb(Addr *at)
 
 /* The name of the local variable in a slot at an instruction. Internal variables, marked by a small first
  * byte, have no name. */
-static void local_name(const struct lt_vm *vm, Addr proto, UInt index, UInt slot, HChar *to, UInt limit)
+static void local_name(const struct lt_vm *vm, uint64_t proto, uint32_t index, uint32_t slot, char *to,
+                       uint32_t limit)
 {
-    Addr at = lt_vm_ref(vm, proto + vm->at->proto_vars);
-    ULong start = 0;
+    uint64_t at = lt_vm_ref(vm, proto + vm->at->proto_vars);
+    uint64_t start = 0;
     to[0] = 0;
-    for (UInt i = 0; at && i < 1000; i++) {
-        Addr name = at;
-        UChar first = (UChar)lt_guest_number(at, 1);
+    for (uint32_t i = 0; at && i < 1000; i++) {
+        uint64_t name = at;
+        uint8_t first = (uint8_t)lt_guest_number(at, 1);
         if (first == 0)
             return;
         if (first < 7)
@@ -378,7 +324,7 @@ static void local_name(const struct lt_vm *vm, Addr proto, UInt index, UInt slot
             while (lt_guest_number(at++, 1))
                 ;
         start += read_uleb(&at);
-        ULong end = start + read_uleb(&at);
+        uint64_t end = start + read_uleb(&at);
         if (start > index)
             return;
         if (index < end && slot-- == 0) {
@@ -389,9 +335,9 @@ static void local_name(const struct lt_vm *vm, Addr proto, UInt index, UInt slot
     }
 }
 
-static void upvalue_name(const struct lt_vm *vm, Addr proto, UInt n, HChar *to, UInt limit)
+static void upvalue_name(const struct lt_vm *vm, uint64_t proto, uint32_t n, char *to, uint32_t limit)
 {
-    Addr at = lt_vm_ref(vm, proto + vm->at->proto_upvalues);
+    uint64_t at = lt_vm_ref(vm, proto + vm->at->proto_upvalues);
     while (at && n--)
         while (lt_guest_number(at++, 1))
             ;
@@ -400,14 +346,14 @@ static void upvalue_name(const struct lt_vm *vm, Addr proto, UInt n, HChar *to, 
 
 /* The metamethod that an instruction calls; "" if it calls none. The numbers of instructions are the same in
  * all builds except for those of arithmetic. Comparisons come first. */
-static void copy_metamethod(const struct lua_layout *l, UInt op, HChar *to, UInt limit)
+static void copy_metamethod(const struct lua_layout *l, uint32_t op, char *to, uint32_t limit)
 {
-    static const HChar *const compares[] = {"__lt", "__lt", "__le", "__le", "__eq", "__eq"};
-    static const HChar *const computes[] = {"__add", "__sub", "__mul", "__div", "__mod"};
+    static const char *const compares[] = {"__lt", "__lt", "__le", "__le", "__eq", "__eq"};
+    static const char *const computes[] = {"__add", "__sub", "__mul", "__div", "__mod"};
     enum { COMPUTES = 5, KINDS = 3, UNM = 2, LEN = 3, ADD = 4, POW = ADD + COMPUTES * KINDS };
-    UInt from_mov = op - l->op_mov;
-    Bool usual = l->op_cat - l->op_mov == POW + 1;
-    const HChar *name = "";
+    uint32_t from_mov = op - l->op_mov;
+    bool usual = l->op_cat - l->op_mov == POW + 1;
+    const char *name = "";
     if (op < sizeof compares / sizeof *compares)
         name = compares[op];
     else if (op == l->op_cat)
@@ -420,24 +366,24 @@ static void copy_metamethod(const struct lua_layout *l, UInt op, HChar *to, UInt
         name = "__index";
     else if (op == l->op_gget + 1u || (op + 1 >= l->op_tsets && op <= l->op_tsets + 1u))
         name = "__newindex";
-    VG_(snprintf)(to, limit, "%s", name);
+    text_print(to, limit, "%s", name);
 }
 
 /* The name by which the instruction at pc calls: it is found by searching for the instruction that loaded the
  * called function into its slot. */
-static void callee_name(const struct lt_vm *vm, Addr proto, Addr pc, HChar *to, UInt limit)
+static void callee_name(const struct lt_vm *vm, uint64_t proto, uint64_t pc, char *to, uint32_t limit)
 {
     const struct lua_layout *l = vm->layout;
-    Addr code = proto + vm->at->proto_code;
+    uint64_t code = proto + vm->at->proto_code;
     to[0] = 0;
-    UInt call = lt_vm_u32(pc), slot = bc_a(call), searched = 0;
+    uint32_t call = lt_vm_u32(pc), slot = bc_a(call), searched = 0;
     if ((call & 0xff) != l->op_call && (call & 0xff) != l->op_call - 1u) {
         copy_metamethod(l, call & 0xff, to, limit);
         return;
     }
-    local_name(vm, proto, (UInt)(pc - code) / 4, slot, to, limit);
+    local_name(vm, proto, (uint32_t)(pc - code) / 4, slot, to, limit);
     for (pc -= 4; !to[0] && pc > code && searched++ < SEARCH_LIMIT; pc -= 4) {
-        UInt ins = lt_vm_u32(pc), op = ins & 0xff;
+        uint32_t ins = lt_vm_u32(pc), op = ins & 0xff;
         if (bc_a(ins) != slot)
             continue;
         if (op == l->op_gget)
@@ -447,7 +393,7 @@ static void callee_name(const struct lt_vm *vm, Addr proto, Addr pc, HChar *to, 
         else if (op == l->op_uget)
             upvalue_name(vm, proto, ins >> 16, to, limit);
         else if (op == l->op_mov)
-            local_name(vm, proto, (UInt)(pc - code) / 4, ins >> 16, to, limit);
+            local_name(vm, proto, (uint32_t)(pc - code) / 4, ins >> 16, to, limit);
         else if (op != l->op_call)
             return;
         if (op != l->op_call)
@@ -456,119 +402,120 @@ static void callee_name(const struct lt_vm *vm, Addr proto, Addr pc, HChar *to, 
 }
 
 /* Write the meaning of a key, or of a code address of a trace: a place in a Lua function. */
-static void put_luaplace(const struct lt_vm *vm, Addr key, Addr ip, const struct lt_place *at,
-                         const struct proto *p, const HChar *name)
+static void put_luaplace(const struct lt_vm *vm, uint64_t key, uint64_t ip, const struct lt_place *at,
+                         const struct proto *p, const char *name)
 {
-    RING_PUT(luaframe, .key = key, .ip = ip, .line = lt_line_at(vm, at->proto, at->pc),
-             .defined = first_line(vm, at->proto), .nth = p->nth,
+    HOST_PUT(luaframe, .key = key, .ip = ip, .line = lt_line_at(vm, at->proto, at->pc),
+             .defined = lt_first_line(vm, at->proto), .nth = p->nth,
              .kind = at->inlined ? MT_FRAME_LUA_INLINED : MT_FRAME_LUA, .approximate = at->approximate,
-             .trace = at->trace, .function = lt_text(name), .file = lt_text(p->chunk));
+             .trace = at->trace, .function = host_text(name), .file = host_text(p->chunk));
 }
 
-static void put_luaframe(Addr key, Addr ip, UInt line, UInt kind, const HChar *function, const HChar *file)
+static void put_luaframe(uint64_t key, uint64_t ip, uint32_t line, uint32_t kind, const char *function,
+                         const char *file)
 {
-    RING_PUT(luaframe, .key = key, .ip = ip, .line = line, .kind = kind, .function = lt_text(function),
-             .file = lt_text(file));
+    HOST_PUT(luaframe, .key = key, .ip = ip, .line = line, .kind = kind, .function = host_text(function),
+             .file = host_text(file));
 }
 
 /* Lua's own name for a function that no caller has named. If others begin on the same line, its number is
  * added. */
-static const HChar *default_name(const struct lt_vm *vm, const struct proto *p)
+static const char *default_name(const struct lt_vm *vm, const struct proto *p)
 {
     enum { ROOM = CHUNK_LIMIT + 40 };
-    TABLE(HChar, name, ROOM);
-    UInt first = first_line(vm, p->addr);
-    if (is_built_in(vm, p->addr))
+    TABLE(char, name, ROOM);
+    uint32_t first = lt_first_line(vm, p->addr);
+    if (lt_proto_is_built_in(vm, p->addr))
         copy_string(vm, lt_vm_ref(vm, p->addr + vm->at->proto_chunk), name, ROOM);
     else if (first == 0)
         return "main chunk";
     else if (p->nth == 0)
-        VG_(snprintf)(name, ROOM, "%s:%u", p->chunk, first);
+        text_print(name, ROOM, "%s:%u", p->chunk, first);
     else
-        VG_(snprintf)(name, ROOM, "%s:%u#%u", p->chunk, first, p->nth + 1);
+        text_print(name, ROOM, "%s:%u#%u", p->chunk, first, p->nth + 1);
     return name;
 }
 
-static const HChar *name_of(const struct lt_vm *vm, struct proto *p, Addr caller_proto, Addr caller_pc)
+static const char *name_of(const struct lt_vm *vm, struct proto *p, uint64_t caller_proto, uint64_t caller_pc)
 {
-    HChar name[NAME_LIMIT];
+    char name[NAME_LIMIT];
     if (p->name)
         return p->name;
     name[0] = 0;
-    if (caller_proto && first_line(vm, p->addr) != 0)
+    if (caller_proto && lt_first_line(vm, p->addr) != 0)
         callee_name(vm, caller_proto, caller_pc, name, sizeof name);
     if (!name[0])
         return default_name(vm, p);
-    return p->name = VG_(strdup)("ljtrace.name", name);
+    return p->name = text_duplicate(name);
 }
 
-const HChar *lt_proto_title(const struct lt_vm *vm, Addr proto)
+const char *lt_proto_title(const struct lt_vm *vm, uint64_t proto)
 {
     enum { ROOM = NAME_LIMIT + CHUNK_LIMIT + 40 };
-    TABLE(HChar, title, ROOM);
+    TABLE(char, title, ROOM);
     struct proto *p = know(vm, proto);
     if (!p)
         return "";
     if (!p->name)
         return default_name(vm, p);
-    VG_(snprintf)(title, ROOM, "%s %s:%u", p->name, p->chunk, first_line(vm, proto));
+    text_print(title, ROOM, "%s %s:%u", p->name, p->chunk, lt_first_line(vm, proto));
     return title;
 }
 
 /* -- writing -- */
 
-static void write_lines(const struct lt_vm *vm, Addr proto)
+static void write_lines(const struct lt_vm *vm, uint64_t proto)
 {
-    TABLE(UInt, lines, LINES_AT_ONCE);
-    UInt count = lt_vm_u32(proto + vm->at->proto_count);
-    for (UInt done = 0; done < count;) {
-        UInt n = count - done < LINES_AT_ONCE ? count - done : LINES_AT_ONCE;
-        for (UInt i = 0; i < n; i++)
-            lines[i] = line_of_index(vm, proto, done + i);
-        RING_PUT(lines, .lines = lt_text_of((const HChar *)lines, n * (UInt)sizeof *lines));
+    TABLE(uint32_t, lines, LINES_AT_ONCE);
+    uint32_t count = lt_vm_u32(proto + vm->at->proto_count);
+    for (uint32_t done = 0; done < count;) {
+        uint32_t n = count - done < LINES_AT_ONCE ? count - done : LINES_AT_ONCE;
+        for (uint32_t i = 0; i < n; i++)
+            lines[i] = lt_line_of(vm, proto, done + i);
+        HOST_PUT(lines, .lines = host_text_of((const char *)lines, n * (uint32_t)sizeof *lines));
         done += n;
     }
 }
 
-static void write_proto(const struct lt_vm *vm, struct proto *p, const HChar *name)
+static void write_proto(const struct lt_vm *vm, struct proto *p, const char *name)
 {
-    p->written = True;
+    p->written = true;
     write_lines(vm, p->addr);
-    RING_PUT(proto, .nth = p->nth, .addr = p->addr, .heap = lt_vm_heap(vm),
-             .defined = first_line(vm, p->addr), .offset = vm->at->proto_code, .function = lt_text(name),
-             .file = lt_text(p->chunk));
+    HOST_PUT(proto, .nth = p->nth, .addr = p->addr, .heap = lt_vm_heap(vm),
+             .defined = lt_first_line(vm, p->addr), .offset = vm->at->proto_code, .function = host_text(name),
+             .file = host_text(p->chunk));
 }
 
-void lt_function_made(const struct lt_vm *vm, Addr function)
+void lt_function_made(const struct lt_vm *vm, uint64_t function)
 {
     struct proto *p = proto_of(vm, function);
     if (p && !p->written)
         write_proto(vm, p, name_of(vm, p, 0, 0));
 }
 
-static Bool is_written(Addr key)
+static bool is_written(uint64_t key)
 {
-    Addr *slot = &s_written[lt_hash_slot(key, 14)];
+    uint64_t *slot = &s_written[lt_hash_slot(key, 14)];
     if (*slot == key)
-        return True;
+        return true;
     *slot = key;
-    return False;
+    return false;
 }
 
 /* Make a key. Code addresses are multiples of 4 below 2^47, which leaves room for the rest. */
-static Addr key_of(const struct lt_place *at)
+static uint64_t key_of(const struct lt_place *at)
 {
-    return (Addr)1 << 63 | (Addr)(at->trace & 0xffff) << 47 | at->pc | (at->inlined ? 2 : 0) |
+    return (uint64_t)1 << 63 | (uint64_t)(at->trace & 0xffff) << 47 | at->pc | (at->inlined ? 2 : 0) |
            (at->approximate ? 1 : 0);
 }
 
 /* Name the function of a place and write the meaning of its key, if there is such a function. */
-static void name_place(const struct lt_vm *vm, Addr key, Addr ip, const struct lt_place *at)
+static void name_place(const struct lt_vm *vm, uint64_t key, uint64_t ip, const struct lt_place *at)
 {
     struct proto *p = know(vm, at->proto);
     if (!p)
         return;
-    const HChar *name = name_of(vm, p, at->caller_proto, at->caller_pc);
+    const char *name = name_of(vm, p, at->caller_proto, at->caller_pc);
     if (!p->written)
         write_proto(vm, p, name);
     put_luaplace(vm, key, ip, at, p, name);
@@ -577,39 +524,39 @@ static void name_place(const struct lt_vm *vm, Addr key, Addr ip, const struct l
 /* The first of the instructions before and at `pc` that have the same line without one of another line in between.
  * Calls on one line are one place: of n calls of a recursive function by itself, there would be n^depth different
  * stacks otherwise. */
-static Addr begin_of_line(const struct lt_vm *vm, Addr proto, Addr pc)
+static uint64_t begin_of_line(const struct lt_vm *vm, uint64_t proto, uint64_t pc)
 {
-    const UInt line = lt_line_at(vm, proto, pc);
+    const uint32_t line = lt_line_at(vm, proto, pc);
     while (line && lt_line_at(vm, proto, pc - 4) == line)
         pc -= 4;
     return pc;
 }
 
 /* The key of the line that a place is in, whose meaning is written if it was not; 0 if there is no such place. */
-static Addr key_of_line(const struct lt_vm *vm, struct lt_place at)
+static uint64_t key_of_line(const struct lt_vm *vm, struct lt_place at)
 {
     if (!know(vm, at.proto))
         return 0;
     at.pc = begin_of_line(vm, at.proto, at.pc);
-    const Addr key = key_of(&at);
+    const uint64_t key = key_of(&at);
     if (!is_written(key))
         name_place(vm, key, at.pc, &at);
     return key;
 }
 
-Addr lt_name_place(const struct lt_vm *vm, const struct lt_place *place)
+uint64_t lt_name_place(const struct lt_vm *vm, const struct lt_place *place)
 {
-    const Addr exact = key_of(place);
-    const UWord slot = lt_hash_slot(exact, 12);
+    const uint64_t exact = key_of(place);
+    const uint64_t slot = lt_hash_slot(exact, 12);
     if (s_places[slot].exact != exact) {
-        const Addr key = key_of_line(vm, *place); /* it may forget all places */
+        const uint64_t key = key_of_line(vm, *place); /* it may forget all places */
         s_places[slot].exact = key ? exact : 0;
         s_places[slot].key = key;
     }
     return s_places[slot].key;
 }
 
-void lt_name_code(const struct lt_vm *vm, Addr ip, const struct lt_place *at)
+void lt_name_code(const struct lt_vm *vm, uint64_t ip, const struct lt_place *at)
 {
     name_place(vm, ip, ip, at);
 }
@@ -617,98 +564,98 @@ void lt_name_code(const struct lt_vm *vm, Addr ip, const struct lt_place *at)
 /* -- functions of libraries -- */
 
 /* The object of this type that a value refers to; 0 = the value is something else. Its tag is the inverse of the type. */
-static Addr object_in(const struct lt_vm *vm, Addr value, UInt gct)
+static uint64_t object_in(const struct lt_vm *vm, uint64_t value, uint32_t gct)
 {
-    const ULong v = lt_guest_number(value, 8);
+    const uint64_t v = lt_guest_number(value, 8);
     if (vm->layout->gc64)
-        return v >> 47 == (~(ULong)gct & 0x1ffff) ? v & (((Addr)1 << 47) - 1) : 0;
-    return v >> 32 == ~gct ? (UInt)v : 0;
+        return v >> 47 == (~(uint64_t)gct & 0x1ffff) ? v & (((uint64_t)1 << 47) - 1) : 0;
+    return v >> 32 == ~gct ? (uint32_t)v : 0;
 }
 
 /* The pairs of a table with keys that are no array's indices. Returns the address of the first, and how many there may be. */
-static Addr pairs_of(const struct lt_vm *vm, Addr table, UInt *count)
+static uint64_t pairs_of(const struct lt_vm *vm, uint64_t table, uint32_t *count)
 {
-    const Addr node = lt_vm_ref(vm, table + vm->at->tab_node);
+    const uint64_t node = lt_vm_ref(vm, table + vm->at->tab_node);
     *count = lt_vm_u32(table + vm->at->tab_asize + 4) + 1;
-    return *count <= MOST_PAIRS && lt_guest_readable(node, (SizeT)*count * PAIR_BYTES) ? node : 0;
+    return *count <= MOST_PAIRS && lt_guest_readable(node, (size_t)*count * PAIR_BYTES) ? node : 0;
 }
 
 /* Find the key of a function in a table. Returns false if it is not there. */
-static Bool key_in(const struct lt_vm *vm, Addr table, Addr function, HChar *name, UInt limit)
+static bool key_in(const struct lt_vm *vm, uint64_t table, uint64_t function, char *name, uint32_t limit)
 {
-    UInt count;
-    Addr pair = pairs_of(vm, table, &count);
-    for (UInt i = 0; pair && i < count; i++, pair += PAIR_BYTES)
+    uint32_t count;
+    uint64_t pair = pairs_of(vm, table, &count);
+    for (uint32_t i = 0; pair && i < count; i++, pair += PAIR_BYTES)
         if (object_in(vm, pair, GCT_FUNC) == function && object_in(vm, pair + 8, GCT_STR)) {
             copy_string(vm, object_in(vm, pair + 8, GCT_STR), name, limit);
-            return True;
+            return true;
         }
-    return False;
+    return false;
 }
 
 /* Find the name of a function among the globals and in the tables among them, which the libraries are. After a tail call
  * the caller's name for what it called is that of another function. */
-static Bool library_name(const struct lt_vm *vm, Addr function, HChar *name, UInt limit)
+static bool library_name(const struct lt_vm *vm, uint64_t function, char *name, uint32_t limit)
 {
-    const Addr globals = lt_vm_ref(vm, vm->g - vm->layout->thread_size + vm->at->thread_env);
-    UInt count;
+    const uint64_t globals = lt_vm_ref(vm, vm->g - vm->layout->thread_size + vm->at->thread_env);
+    uint32_t count;
     if (key_in(vm, globals, function, name, limit))
-        return True;
-    Addr pair = pairs_of(vm, globals, &count);
-    for (UInt i = 0; pair && i < count; i++, pair += PAIR_BYTES) {
-        const Addr table = object_in(vm, pair, GCT_TAB);
+        return true;
+    uint64_t pair = pairs_of(vm, globals, &count);
+    for (uint32_t i = 0; pair && i < count; i++, pair += PAIR_BYTES) {
+        const uint64_t table = object_in(vm, pair, GCT_TAB);
         if (table && key_in(vm, table, function, name, limit))
-            return True;
+            return true;
     }
-    return False;
+    return false;
 }
 
-Bool lt_fast_is_made(const struct lt_vm *vm, Addr function)
+bool lt_fast_is_made(const struct lt_vm *vm, uint64_t function)
 {
     return lt_guest_number(function + vm->at->ffid, 1) > 1 &&
            lt_guest_number(function + vm->at->func_upvalues, 1) > 0;
 }
 
-Addr lt_name_fast(const struct lt_vm *vm, Addr function, Addr caller_proto, Addr caller_pc)
+uint64_t lt_name_fast(const struct lt_vm *vm, uint64_t function, uint64_t caller_proto, uint64_t caller_pc)
 {
-    HChar name[NAME_LIMIT];
-    Bool made = lt_fast_is_made(vm, function);
-    Addr place = caller_pc ? caller_pc : lt_vm_ref(vm, function + vm->at->func_pc);
-    Addr key = (Addr)1 << 63 | (Addr)1 << 62 | (made ? (Addr)1 << 60 | place : function);
+    char name[NAME_LIMIT];
+    bool made = lt_fast_is_made(vm, function);
+    uint64_t place = caller_pc ? caller_pc : lt_vm_ref(vm, function + vm->at->func_pc);
+    uint64_t key = (uint64_t)1 << 63 | (uint64_t)1 << 62 | (made ? (uint64_t)1 << 60 | place : function);
     if (is_written(key))
         return key;
     name[0] = 0;
     if ((made || !library_name(vm, function, name, sizeof name)) && caller_proto)
         callee_name(vm, caller_proto, caller_pc, name, sizeof name);
     if (!name[0])
-        VG_(snprintf)(name, sizeof name, "builtin#%llu", lt_guest_number(function + vm->at->ffid, 1));
+        text_print(name, sizeof name, "builtin#%lu", lt_guest_number(function + vm->at->ffid, 1));
     put_luaframe(key, made ? lt_guest_number(function + vm->at->func_c, 8) : function, 0, MT_FRAME_FAST, name,
                  "");
     return key;
 }
 
-Addr lt_name_part(enum lt_vm_part part)
+uint64_t lt_name_part(enum lt_vm_part part)
 {
-    static const HChar *const names[] = {
+    static const char *const names[] = {
         [LT_PART_GC] = "GC", [LT_PART_JIT] = "JIT compiler", [LT_PART_EXIT] = "trace exit"};
-    Addr key = (Addr)1 << 63 | (Addr)1 << 61 | part << 2;
+    uint64_t key = (uint64_t)1 << 63 | (uint64_t)1 << 61 | part << 2;
     if (!is_written(key))
         put_luaframe(key, 0, 0, MT_FRAME_VM, names[part], "");
     return key;
 }
 
 /* Chunks are numbered in the order in which they are parsed, so keys of different chunks are different. */
-Addr lt_name_compiled(const struct lt_vm *vm, Addr string, UInt line)
+uint64_t lt_name_compiled(const struct lt_vm *vm, uint64_t string, uint32_t line)
 {
-    TABLE(HChar, last, CHUNK_LIMIT);
-    TABLE(HChar, name, CHUNK_LIMIT);
-    static UInt chunk;
+    TABLE(char, last, CHUNK_LIMIT);
+    TABLE(char, name, CHUNK_LIMIT);
+    static uint32_t chunk;
     copy_string(vm, string, name, CHUNK_LIMIT);
-    if (chunk == 0 || VG_(strcmp)(name, last)) {
-        VG_(strcpy)(last, name);
+    if (chunk == 0 || !text_equals(name, last)) {
+        text_copy(last, name);
         chunk++;
     }
-    Addr key = (Addr)3 << 62 | (Addr)1 << 61 | (Addr)chunk << 29 | (line & 0x1fffffff);
+    uint64_t key = (uint64_t)3 << 62 | (uint64_t)1 << 61 | (uint64_t)chunk << 29 | (line & 0x1fffffff);
     if (!is_written(key))
         put_luaframe(key, 0, line, MT_FRAME_VM, "parser", shown_chunk(name));
     return key;

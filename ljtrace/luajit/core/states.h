@@ -1,5 +1,4 @@
 /* states.h - the Lua states of the program, and those structures of LuaJIT that are the same in all builds.
- * (host side)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -9,6 +8,9 @@
 #include "ljtrace/luajit/base/guest_memory.h"
 #include "ljtrace/protocol/lua_layout.h"
 #include "ljtrace/protocol/luajit_offsets.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 /* Values of the type byte of an object. */
 enum lt_gct {
@@ -30,40 +32,40 @@ enum lt_link { LINK_LUA, LINK_C, LINK_CONTINUED, LINK_VARG };
 
 /* A place in a trace's machine code: the trace, and the snapshot whose range contains the place. */
 struct lt_spot {
-    Addr trace; /* 0 = none */
-    UInt number;
-    Addr ip;
-    Addr code, snap; /* start of the machine code; the snapshot */
+    uint64_t trace; /* 0 = none */
+    uint32_t number;
+    uint64_t ip;
+    uint64_t code, snap; /* start of the machine code; the snapshot */
 };
 
 /* A Lua state. */
 struct lt_vm {
     struct lt_vm *next;
-    Addr g, ud;
-    UInt image;
+    uint64_t g, ud;
+    uint32_t image;
     const struct lua_layout *layout;
     const struct luajit_offsets *at;
-    Bool is_older;   /* the state had begun before the recording */
-    UInt stores;     /* stores to its VM state that the tool has seen */
-    Bool unreported; /* one of them is not in the ring yet */
-    Bool assembling; /* the VM is in the state of assembling */
+    bool is_older;   /* the state had begun before the recording */
+    uint32_t stores; /* stores to its VM state that the tool has seen */
+    bool unreported; /* one of them is not in the ring yet */
+    bool assembling; /* the VM is in the state of assembling */
     struct lt_recording *recording;
     struct lt_assembly *assembly;
     struct lt_pending *pending;    /* a block whose type is not known yet */
     struct lt_spot allocating;     /* the trace that allocated last */
-    Addr last_object;              /* the table or thread created last */
-    ULong live_bytes;              /* bytes that were requested (accounting.c) */
-    struct _VgHashTable *internal; /* blocks that are not objects */
-    ULong internal_bytes;
-    Bool ended;     /* lua_close was called */
-    UInt closed_by; /* the thread that closes it; 0 = none. Other threads must not read its memory. */
+    uint64_t last_object;          /* the table or thread created last */
+    uint64_t live_bytes;           /* bytes that were requested (accounting.c) */
+    struct lt_internals *internal; /* blocks that are not objects */
+    uint64_t internal_bytes;
+    bool ended;         /* lua_close was called */
+    uint32_t closed_by; /* the thread that closes it; 0 = none. Other threads must not read its memory. */
     /* A snapshot's sums were right, so gc and string_table are where it assumed them to be. */
-    Bool places_sure;
+    bool places_sure;
     /* Requested while the state was busy with an object (ljtrace/luajit/snapshot/snapshot.h). */
-    Bool snapshot_due;
-    Bool counted;          /* the bytes are known since its first block */
-    UInt string_forms;     /* the ways to compute a string's size that fit all strings so far */
-    Addr gc, string_table; /* where the last snapshot found them */
+    bool snapshot_due;
+    bool counted;              /* the bytes are known since its first block */
+    uint32_t string_forms;     /* the ways to compute a string's size that fit all strings so far */
+    uint64_t gc, string_table; /* where the last snapshot found them */
 };
 
 /* What the parts above this one do when states come and go; NULL = nothing. */
@@ -78,52 +80,47 @@ void lt_vm_hook(const struct lt_vm_hooks *hooks);
 
 /* The preload has found the layout of an image, or has failed. A failure is reported to the user, and so is a Lua that is
  * not LuaJIT, which is also a fact of the trace. */
-void lt_vm_layout(const struct lua_layout *layout, UInt image);
+void lt_vm_layout(const struct lua_layout *layout, uint32_t image);
 /* The image is unloaded: its states no longer run, whether they were closed or not. */
-void lt_vm_image_gone(UInt image);
+void lt_vm_image_gone(uint32_t image);
 /* A state exists. ud: the pointer that is passed to its allocator. */
-void lt_vm_announce(Addr g, Addr ud, UInt image);
+void lt_vm_announce(uint64_t g, uint64_t ud, uint32_t image);
 /* The minimum size of a state's first block. */
 enum { LT_LEAST_GLOBAL = 2048 };
 /* A block was allocated in a heap of this image, but for no known state. If it is the first block of a state,
  * add the state and return it, else return NULL. */
-struct lt_vm *lt_vm_first_block(Addr block, SizeT size, Addr ud, UInt image);
+struct lt_vm *lt_vm_first_block(uint64_t block, size_t size, uint64_t ud, uint32_t image);
 /* The state of a heap. NULL if none is known, or if several have this heap and it is not clear which is
  * meant. */
-struct lt_vm *lt_vm_of(Addr ud);
+struct lt_vm *lt_vm_of(uint64_t ud);
 /* A thread closes a state. */
-void lt_vm_closing(Addr g, UInt thread);
+void lt_vm_closing(uint64_t g, uint32_t thread);
 /* States were closed. g: the state; 0 = all states of the heap. */
-void lt_vm_closed(Addr ud, Addr g);
+void lt_vm_closed(uint64_t ud, uint64_t g);
 /* How many states have this heap. */
-UInt lt_vm_count(Addr ud);
+uint32_t lt_vm_count(uint64_t ud);
 /* The state with this global state; NULL if none is known. */
-struct lt_vm *lt_vm_with_global(Addr g);
+struct lt_vm *lt_vm_with_global(uint64_t g);
 /* The first in the list of all states. */
 struct lt_vm *lt_vm_first(void);
-/* What the VM does now: enum mt_vm. */
-UInt lt_machine_state(const struct lt_vm *vm);
-/* The VM's frame on the C stack; 0 = it is not running. */
-Addr lt_vm_cframe(const struct lt_vm *vm);
-
 /* The number of the state's heap in the ring. Not `ud`: several states may have the same one, at the same time or one
  * after the other. Until a state is known, its blocks are in the heap `ud`, which announcing the state renames. */
-static inline Addr lt_vm_heap(const struct lt_vm *vm)
+static inline uint64_t lt_vm_heap(const struct lt_vm *vm)
 {
     return vm->g;
 }
 
-static inline Addr lt_vm_ref(const struct lt_vm *vm, Addr a)
+static inline uint64_t lt_vm_ref(const struct lt_vm *vm, uint64_t a)
 {
     return lt_guest_number(a, vm->at->ref);
 }
-static inline UInt lt_vm_u32(Addr a)
+static inline uint32_t lt_vm_u32(uint64_t a)
 {
-    return (UInt)lt_guest_number(a, 4);
+    return (uint32_t)lt_guest_number(a, 4);
 }
-static inline UInt lt_vm_gct(const struct lt_vm *vm, Addr object)
+static inline uint32_t lt_vm_gct(const struct lt_vm *vm, uint64_t object)
 {
-    return (UInt)lt_guest_number(object + vm->at->gct, 1);
+    return (uint32_t)lt_guest_number(object + vm->at->gct, 1);
 }
 
 #endif

@@ -1,49 +1,53 @@
-/* allocator.h - LuaJIT's heaps: observe the calls of an allocator function. (host side)
+/* allocator.h - LuaJIT's heaps: the calls of an allocator function.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * A Lua state gets all its memory by one function, f(ud, ptr, osize, nsize). The preload finds its address.
- * Its calls are observed here, at entry and at return, without changing the program: lua_getallocf still
- * returns that function, and lua_close still unmaps the arena. Blocks from before any hook could be set
- * (GG_State, the first strings) are recorded like all others.
+ * A Lua state gets all its memory by one function, f(ud, ptr, osize, nsize). Each recorder finds its address, and observes
+ * its calls at entry and at return without changing the program: lua_getallocf still returns that function, and lua_close
+ * still unmaps the arena. Blocks from before any hook could be set (GG_State, the first strings) are recorded like all
+ * others.
  */
 #ifndef LJTRACE_LUAJIT_HEAP_ALLOCATOR_H
 #define LJTRACE_LUAJIT_HEAP_ALLOCATOR_H
 
 #include "ljtrace/protocol/lua_layout.h"
-#include "libvex_guest_amd64.h"
-#include "pub_tool_basics.h"
+#include <stdbool.h>
+#include <stdint.h>
 
-/* Watch the function at `f`. If it is LuaJIT's own, the VM state is watched too, in the code of the same
- * object. */
-void lt_lua_watch(Addr f, enum lua_allocator whose, UInt image);
-/* The code in this range is gone, with the functions in it. */
-void lt_lua_unwatch(Addr from, Addr to);
 /* The state with the global state g (0 = not known) was closed. heap_too: all blocks of its heap are gone. */
-void lt_lua_state_closed(Addr ud, Addr g, Bool heap_too);
+void lt_lua_state_closed(uint64_t ud, uint64_t g, bool heap_too);
 /* A state's allocator gets another pointer from here on, but it is the same heap. If a known state has one of these
  * pointers, nothing changes: the heaps of known states have numbers of their own. */
-void lt_lua_heap_moved(Addr from, Addr to);
+void lt_lua_heap_moved(uint64_t from, uint64_t to);
 /* A heap's number in the ring: the pointer that its allocator function gets. A few small numbers mean other
  * heaps, so small pointers like NULL are changed. */
-static inline Addr lt_lua_heap(Addr ud)
+static inline uint64_t lt_lua_heap(uint64_t ud)
 {
     return ud < 8 ? ud + 8 : ud;
 }
 
-/* Does a watched function begin at this address? For the instrumenter. */
-Bool lt_lua_is_entry(Addr ip);
-/* May a return at this address end a watched call? For the instrumenter. */
-Bool lt_lua_may_return(Addr ip);
-/* Called from generated code at the entry of a watched function, with the registers of the running thread,
- * which contain the arguments. */
-void lt_lua_enter(const VexGuestAMD64State *regs);
-/* Called at a return that ends such a call; the registers contain the result. */
-void lt_lua_return(const VexGuestAMD64State *regs);
+/* A call that has begun: it is not looked at, since it is the recorder's own or too deep in others; or its return is
+ * awaited, and it is a detail of another one, or is not. */
+enum lt_lua_call { LT_CALL_IGNORED, LT_CALL_INNER, LT_CALL_OUTERMOST };
 
-/* Is this thread inside a watched function? */
-Bool lt_lua_inside(ThreadId tid);
-/* A thread is about to run. */
-void lt_lua_thread(ThreadId tid);
+/* Thread tid enters an allocator function. registers: its general registers (enum host_register), which contain the
+ * arguments; RSP is the address of the return address. image: the number of the LuaJIT that uses the function; 0 = not
+ * known. */
+enum lt_lua_call lt_lua_enter(uint32_t tid, const uint64_t *registers, uint32_t image);
+/* Its innermost awaited call returns; the registers contain the result. */
+void lt_lua_return(uint32_t tid, const uint64_t *registers);
+/* How many of the thread's calls are awaited. */
+uint32_t lt_lua_pending(uint32_t tid);
+/* The stack pointer after the return of the innermost one; 0 = none is awaited. */
+uint64_t lt_lua_returns_to(uint32_t tid);
+/* A call begins at this place on the stack: drop the awaited ones that it shows to have ended. Returns true if there were
+ * some, and none is left. lt_lua_enter does this, too. */
+bool lt_lua_drop_stale(uint32_t tid, uint64_t sp);
+
+/* Is this thread inside an allocator function? */
+static inline bool lt_lua_inside(uint32_t tid)
+{
+    return lt_lua_pending(tid) > 0;
+}
 
 #endif

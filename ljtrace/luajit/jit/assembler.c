@@ -1,4 +1,4 @@
-/* assembler.c - note where the assembler puts the code of each intermediate instruction. (host side, no libc)
+/* assembler.c - note where the assembler puts the code of each intermediate instruction. (no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
@@ -10,8 +10,7 @@
  * the top again.
  */
 #include "ljtrace/luajit/jit/assembler.h"
-#include "pub_tool_libcbase.h"
-#include "pub_tool_mallocfree.h"
+#include "ljtrace/luajit/host.h"
 
 enum { MAX_TRACES = 65536, FIRST_REF = 0x8000, MAX_REFS = 0x8000 };
 
@@ -20,31 +19,31 @@ enum { COMPILER = -48, WORD_3 = COMPILER - 16, WORD_2 = COMPILER - 24, WORD_1 = 
 
 /* The machine code of an intermediate instruction. */
 struct piece {
-    UInt ref;
-    UInt end; /* the end of its code, relative to the trace's start */
+    uint32_t ref;
+    uint32_t end; /* the end of its code, relative to the trace's start */
 };
 
 /* The machine code of a trace, from the highest piece to the lowest. */
 struct code {
-    Addr start;
-    UInt bytes, count;
+    uint64_t start;
+    uint32_t bytes, count;
     struct piece piece[];
 };
 
 /* What is known of a state's traces, and the assembly that is running. */
 struct lt_assembly {
-    Bool running;
-    UInt trace;
-    Addr word; /* the word with the number; 0 = not seen yet */
-    UInt count;
+    bool running;
+    uint32_t trace;
+    uint64_t word; /* the word with the number; 0 = not seen yet */
+    uint32_t count;
     struct {
-        UInt ref;
-        Addr end;
+        uint32_t ref;
+        uint64_t end;
     } seen[MAX_REFS];
     struct code *of[MAX_TRACES];
 };
 
-static Addr compiler_of(const struct lt_vm *vm)
+static uint64_t compiler_of(const struct lt_vm *vm)
 {
     return vm->g + vm->layout->recorder;
 }
@@ -52,37 +51,37 @@ static Addr compiler_of(const struct lt_vm *vm)
 void lt_asm_begin(struct lt_vm *vm)
 {
     if (!vm->assembly)
-        vm->assembly = VG_(calloc)("ljtrace.assembly", 1, sizeof *vm->assembly);
-    vm->assembly->running = True;
-    vm->assembly->trace = (UInt)lt_guest_number(compiler_of(vm) + vm->at->trace_number, 2);
+        vm->assembly = host_new(sizeof *vm->assembly);
+    vm->assembly->running = true;
+    vm->assembly->trace = (uint32_t)lt_guest_number(compiler_of(vm) + vm->at->trace_number, 2);
     vm->assembly->word = 0;
     vm->assembly->count = 0;
 }
 
 static void asm_free(struct lt_vm *vm)
 {
-    for (UInt i = 0; vm->assembly && i < MAX_TRACES; i++)
+    for (uint32_t i = 0; vm->assembly && i < MAX_TRACES; i++)
         if (vm->assembly->of[i])
-            VG_(free)(vm->assembly->of[i]);
+            host_free(vm->assembly->of[i]);
     if (vm->assembly)
-        VG_(free)(vm->assembly);
+        host_free(vm->assembly);
     vm->assembly = NULL;
 }
 
 /* The assembler's pointer into the machine code. The word below it is the limit of the machine code area,
  * which is lower; with assertions, another pointer comes between. */
-static Addr code_pointer(Addr word)
+static uint64_t code_pointer(uint64_t word)
 {
-    Addr above = lt_guest_number(word + WORD_2, 8);
+    uint64_t above = lt_guest_number(word + WORD_2, 8);
     return above > lt_guest_number(word + WORD_3, 8) ? above : lt_guest_number(word + WORD_1, 8);
 }
 
-void lt_asm_store(struct lt_vm *vm, Addr a)
+void lt_asm_store(struct lt_vm *vm, uint64_t a)
 {
     struct lt_assembly *as = vm->assembly;
     if (!as || !as->running || (a != as->word && lt_guest_number(a + COMPILER, 8) != compiler_of(vm)))
         return;
-    UInt ref = lt_vm_u32(a);
+    uint32_t ref = lt_vm_u32(a);
     if (ref < FIRST_REF || ref >= FIRST_REF + MAX_REFS)
         return;
     as->word = a;
@@ -95,22 +94,22 @@ void lt_asm_store(struct lt_vm *vm, Addr a)
 }
 
 /* Is all that was observed within the finished code, in descending order? */
-static Bool agrees(const struct lt_assembly *as, Addr start, UInt bytes)
+static bool agrees(const struct lt_assembly *as, uint64_t start, uint32_t bytes)
 {
-    for (UInt i = 0; i < as->count; i++)
+    for (uint32_t i = 0; i < as->count; i++)
         if (as->seen[i].end - start > bytes || (i && as->seen[i].end > as->seen[i - 1].end))
-            return False;
+            return false;
     return as->count && start;
 }
 
 /* Store the pieces, except those without code. */
-static struct code *keep(const struct lt_assembly *as, Addr start, UInt bytes)
+static struct code *keep(const struct lt_assembly *as, uint64_t start, uint32_t bytes)
 {
-    struct code *c = VG_(malloc)("ljtrace.code", sizeof *c + as->count * sizeof *c->piece);
+    struct code *c = host_new(sizeof *c + as->count * sizeof *c->piece);
     *c = (struct code){.start = start, .bytes = bytes};
-    for (UInt i = 0; i < as->count; i++)
+    for (uint32_t i = 0; i < as->count; i++)
         if (i + 1 == as->count || as->seen[i + 1].end < as->seen[i].end)
-            c->piece[c->count++] = (struct piece){as->seen[i].ref, (UInt)(as->seen[i].end - start)};
+            c->piece[c->count++] = (struct piece){as->seen[i].ref, (uint32_t)(as->seen[i].end - start)};
     return c;
 }
 
@@ -119,26 +118,26 @@ void lt_asm_end(struct lt_vm *vm)
     struct lt_assembly *as = vm->assembly;
     if (!as || !as->running)
         return;
-    Addr J = compiler_of(vm), start = lt_guest_number(J + vm->at->trace_code, sizeof(Addr));
-    UInt bytes = lt_vm_u32(J + vm->at->trace_code_bytes);
+    uint64_t J = compiler_of(vm), start = lt_guest_number(J + vm->at->trace_code, sizeof(uint64_t));
+    uint32_t bytes = lt_vm_u32(J + vm->at->trace_code_bytes);
     struct code **of = &as->of[as->trace];
-    as->running = False;
+    as->running = false;
     if (*of)
-        VG_(free)(*of);
+        host_free(*of);
     *of = agrees(as, start, bytes) ? keep(as, start, bytes) : NULL;
 }
 
-UInt lt_asm_ref(const struct lt_vm *vm, const struct lt_spot *spot)
+uint32_t lt_asm_ref(const struct lt_vm *vm, const struct lt_spot *spot)
 {
     const struct code *c = vm->assembly ? vm->assembly->of[spot->number] : NULL;
-    UInt offset = (UInt)(spot->ip - spot->code);
+    uint32_t offset = (uint32_t)(spot->ip - spot->code);
     if (!c || c->start != spot->code)
         return LT_ASM_UNKNOWN;
     if (offset >= c->piece[0].end)
         return LT_ASM_AROUND;
-    UInt low = 0, high = c->count - 1; /* the last piece precedes the first instruction's code */
+    uint32_t low = 0, high = c->count - 1; /* the last piece precedes the first instruction's code */
     while (low < high) {
-        UInt middle = (low + high + 1) / 2;
+        uint32_t middle = (low + high + 1) / 2;
         if (c->piece[middle].end > offset)
             low = middle;
         else

@@ -1,4 +1,4 @@
-/* loop_copies.c - repeat the work of the loop optimisation, to find the original of each copy. (host side, no libc)
+/* loop_copies.c - repeat the work of the loop optimisation, to find the original of each copy. (no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
@@ -16,58 +16,59 @@ enum { COMPARISONS = 8, MIRRORED = 3 }; /* the first opcodes are <, >=, <=, >, t
 
 /* An intermediate instruction, without the registers assigned to it. */
 struct instruction {
-    UShort operand[2];
-    UChar type, opcode;
+    uint16_t operand[2];
+    uint8_t type, opcode;
 };
 
 /* The result for the trace that was analysed last. */
 struct result {
     const struct lt_vm *vm;
-    Addr trace, code;
-    UInt loop, end;
-    UShort copy[MAX_REFS];     /* by recorded instruction; 0 = not known */
-    UShort original[MAX_REFS]; /* by instruction after the loop's start; 0 = not known */
+    uint64_t trace, code;
+    uint32_t loop, end;
+    uint16_t copy[MAX_REFS];     /* by recorded instruction; 0 = not known */
+    uint16_t original[MAX_REFS]; /* by instruction after the loop's start; 0 = not known */
 };
 TABLE(struct result, s_last, 1);
 
-static struct instruction instruction(const struct lt_ir *ir, UInt number)
+static struct instruction instruction(const struct lt_ir *ir, uint32_t number)
 {
-    ULong word = lt_guest_number(ir->at + IR_BYTES * (Addr)number, IR_BYTES);
-    return (struct instruction){{(UShort)word, (UShort)(word >> 16)}, word >> 32 & TYPE, (UChar)(word >> 40)};
+    uint64_t word = lt_guest_number(ir->at + IR_BYTES * (uint64_t)number, IR_BYTES);
+    return (struct instruction){
+        {(uint16_t)word, (uint16_t)(word >> 16)}, word >> 32 & TYPE, (uint8_t)(word >> 40)};
 }
 
-static UShort copy_of(UShort operand)
+static uint16_t copy_of(uint16_t operand)
 {
     return operand > FIRST_REF ? s_last->copy[operand - FIRST_REF] : 0;
 }
 
 /* Can `copied` be the copy of the operand `recorded`? If the recorded instruction was folded, its copy may be
  * anything, even a constant. */
-static Bool becomes(UShort recorded, UShort copied)
+static bool becomes(uint16_t recorded, uint16_t copied)
 {
-    UShort copy = copy_of(recorded);
+    uint16_t copy = copy_of(recorded);
     return recorded == copied || (recorded > FIRST_REF && (!copy || copy == copied));
 }
 
-static Bool become(const struct instruction *recorded, UShort first, UShort second)
+static bool become(const struct instruction *recorded, uint16_t first, uint16_t second)
 {
     return becomes(recorded->operand[0], first) && becomes(recorded->operand[1], second);
 }
 
 /* Can `to` be a copy of `from`? Operands may have been swapped; then a comparison is mirrored. */
-static Bool is_copy(const struct instruction *from, const struct instruction *to)
+static bool is_copy(const struct instruction *from, const struct instruction *to)
 {
-    UInt changed = from->opcode < COMPARISONS ? from->opcode ^ MIRRORED : from->opcode;
+    uint32_t changed = from->opcode < COMPARISONS ? from->opcode ^ MIRRORED : from->opcode;
     if (from->type != to->type)
-        return False;
+        return false;
     return (from->opcode == to->opcode && become(from, to->operand[0], to->operand[1])) ||
            (changed == to->opcode && become(from, to->operand[1], to->operand[0]));
 }
 
 /* The next recorded instruction of which this may be a copy; 0 = there is none. */
-static UInt next_original(const struct lt_ir *ir, UInt from, const struct instruction *copy)
+static uint32_t next_original(const struct lt_ir *ir, uint32_t from, const struct instruction *copy)
 {
-    for (UInt i = from; i < s_last->loop; i++) {
+    for (uint32_t i = from; i < s_last->loop; i++) {
         struct instruction recorded = instruction(ir, i);
         if (is_copy(&recorded, copy))
             return i;
@@ -75,30 +76,30 @@ static UInt next_original(const struct lt_ir *ir, UInt from, const struct instru
     return 0;
 }
 
-static void learn(UShort recorded, UShort copied)
+static void learn(uint16_t recorded, uint16_t copied)
 {
     if (recorded > FIRST_REF && recorded != copied && !copy_of(recorded))
         s_last->copy[recorded - FIRST_REF] = copied;
 }
 
 /* Note the copies of a recorded instruction and of its operands, for the instructions that use them. */
-static void learn_all(const struct lt_ir *ir, UInt found, UInt number, const struct instruction *copy)
+static void learn_all(const struct lt_ir *ir, uint32_t found, uint32_t number, const struct instruction *copy)
 {
     struct instruction recorded = instruction(ir, found);
-    UInt first =
+    uint32_t first =
         recorded.opcode == copy->opcode && become(&recorded, copy->operand[0], copy->operand[1]) ? 0 : 1;
     learn(recorded.operand[0], copy->operand[first]);
     learn(recorded.operand[1], copy->operand[1 - first]);
-    s_last->copy[found - FIRST_REF] = (UShort)number;
+    s_last->copy[found - FIRST_REF] = (uint16_t)number;
 }
 
 static void find_all(const struct lt_ir *ir)
 {
-    UInt next = FIRST_REF + 1;
-    for (UInt i = s_last->loop + 1; i < s_last->end; i++) {
+    uint32_t next = FIRST_REF + 1;
+    for (uint32_t i = s_last->loop + 1; i < s_last->end; i++) {
         struct instruction copy = instruction(ir, i);
-        UInt found = next_original(ir, next, &copy);
-        s_last->original[i - FIRST_REF] = (UShort)found;
+        uint32_t found = next_original(ir, next, &copy);
+        s_last->original[i - FIRST_REF] = (uint16_t)found;
         if (!found)
             continue;
         learn_all(ir, found, i, &copy);
@@ -116,13 +117,13 @@ static void look_at(const struct lt_vm *vm, const struct lt_spot *spot)
     s_last->code = spot->code;
     s_last->loop = lt_ir_loop(&ir);
     s_last->end = s_last->loop && ir.end < FIRST_REF + MAX_REFS ? ir.end : s_last->loop;
-    for (UInt i = 0; i < MAX_REFS; i++)
+    for (uint32_t i = 0; i < MAX_REFS; i++)
         s_last->copy[i] = 0;
     if (s_last->loop)
         find_all(&ir);
 }
 
-UInt lt_copied_from(const struct lt_vm *vm, const struct lt_spot *spot, UInt number)
+uint32_t lt_copied_from(const struct lt_vm *vm, const struct lt_spot *spot, uint32_t number)
 {
     look_at(vm, spot);
     if (s_last->loop == 0 || number < s_last->loop)

@@ -1,5 +1,4 @@
-/* recorder.c - note the steps of LuaJIT's recorder, and find the step of an intermediate instruction. (host side,
- * no libc)
+/* recorder.c - note the steps of LuaJIT's recorder, and find the step of an intermediate instruction. (no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
@@ -12,9 +11,7 @@
  * the number was not set before, and where the trace starts at another place.
  */
 #include "ljtrace/luajit/jit/recorder.h"
-#include "ljtrace/valgrind/luajit/images.h"
-#include "pub_tool_libcbase.h"
-#include "pub_tool_mallocfree.h"
+#include "ljtrace/luajit/host.h"
 
 enum {
     MAX_TRACES = 65536,
@@ -29,142 +26,131 @@ enum {
 
 /* The recording of one bytecode. */
 struct step {
-    UInt first; /* its first intermediate instruction */
-    UInt depth;
+    uint32_t first; /* its first intermediate instruction */
+    uint32_t depth;
     /* The lowest slot of a base in the trace so far. The trace may have returned below the frame in which it
      * started. */
-    Int lowest;
+    int32_t lowest;
     /* The base of each frame, relative to the place where the trace starts. */
-    Int slot[MAX_DEPTH];
-    Addr proto[MAX_DEPTH], pc[MAX_DEPTH];
+    int32_t slot[MAX_DEPTH];
+    uint64_t proto[MAX_DEPTH], pc[MAX_DEPTH];
 };
 
 /* The steps of a trace. */
 struct steps {
-    UInt number; /* of the recording */
-    UInt count, capacity;
-    Addr base;  /* of the first step */
-    Addr start; /* the bytecode at which the compiler says that the trace starts */
+    uint32_t number; /* of the recording */
+    uint32_t count, capacity;
+    uint64_t base;  /* of the first step */
+    uint64_t start; /* the bytecode at which the compiler says that the trace starts */
     struct step *step;
 };
 
 /* What is known of a state's traces. */
 struct lt_recording {
-    Addr site[MAX_SITES]; /* return addresses of the interpreter's calls of the compiler */
-    UInt trace;           /* the one being recorded */
-    UInt concatenation;   /* the opcode that ends a concatenation; 0 = not known */
-    Bool begins;          /* the last step had no trace number yet */
-    Bool has_last;
-    Addr last_base;
+    uint64_t site[MAX_SITES]; /* return addresses of the interpreter's calls of the compiler */
+    uint32_t trace;           /* the one being recorded */
+    uint32_t concatenation;   /* the opcode that ends a concatenation; 0 = not known */
+    bool begins;              /* the last step had no trace number yet */
+    bool has_last;
+    uint64_t last_base;
     struct step last;
     struct steps *of[MAX_TRACES];
 };
 
-static UInt s_begun; /* number of recordings so far */
+static uint32_t s_begun; /* number of recordings so far */
 
 static void free_steps(struct steps *s)
 {
     if (s && s->step)
-        VG_(free)(s->step);
+        host_free(s->step);
     if (s)
-        VG_(free)(s);
+        host_free(s);
 }
 
 static void recording_free(struct lt_vm *vm)
 {
-    for (UInt i = 0; vm->recording && i < MAX_TRACES; i++)
+    for (uint32_t i = 0; vm->recording && i < MAX_TRACES; i++)
         free_steps(vm->recording->of[i]);
     if (vm->recording)
-        VG_(free)(vm->recording);
+        host_free(vm->recording);
     vm->recording = NULL;
 }
 
-static Long link_of(const struct lt_vm *vm, Addr frame)
+static uint64_t proto_of(const struct lt_vm *vm, uint64_t frame)
 {
-    return vm->layout->gc64 ? *(Long *)frame : (Long) * (UInt *)(frame + 4);
-}
-
-static Addr proto_of(const struct lt_vm *vm, Addr frame)
-{
-    Bool wide = vm->layout->gc64;
-    return lt_proto_of(vm, wide ? *(Addr *)(frame - 8) & (((Addr)1 << 47) - 1) : *(UInt *)frame);
+    return lt_proto_of(vm, lt_frame_function(vm, frame));
 }
 
 /* The frame below `frame`, and in *pc the bytecode that its function executes, if it is a Lua function.
  * Returns 0 if the caller is C. If the frame is a metamethod's, *pc is the instruction that has called it;
  * the VM stores where it continues after that below the frame. */
-static Addr caller_of(const struct lt_vm *vm, Addr frame, Addr *pc)
+static uint64_t caller_of(const struct lt_vm *vm, uint64_t frame, uint64_t *pc)
 {
-    Long link = link_of(vm, frame);
-    Bool wide = vm->layout->gc64;
+    const int64_t link = lt_frame_link(vm, frame);
     if ((link & 3) == LINK_C)
         return 0;
-    if ((link & 3) != LINK_LUA) {
-        *pc = (wide ? *(Addr *)(frame - 16) : *(UInt *)(frame - 4)) - 4;
-        return frame - (Addr)(link & ~(Long)7);
-    }
-    *pc = (Addr)link - 4;
-    return frame - 8 * (Addr)((wide ? 2 : 1) + (lt_vm_u32(*pc) >> 8 & 0xff));
+    *pc = ((link & 3) == LINK_LUA ? lt_link_pc(vm, link) : lt_vm_ref(vm, lt_continued_at(vm, frame))) - 4;
+    return lt_frame_below(vm, frame, link);
 }
 
-static Bool is_frame(Addr frame)
+static bool is_frame(uint64_t frame)
 {
     return frame && lt_guest_readable(frame - 16, 24);
 }
 
 /* Store the frames of Lua functions that are on the Lua stack. The innermost one executes `pc`. Built-in
  * functions, which may be recorded too, count as part of the call. */
-static void take_frames(const struct lt_vm *vm, Addr pc, Addr base, struct step *s)
+static void take_frames(const struct lt_vm *vm, uint64_t pc, uint64_t base, struct step *s)
 {
-    Addr frame = base - 8;
+    uint64_t frame = base - 8;
     s->depth = 0;
-    for (UInt i = 0; i < MOST_FRAMES && s->depth < MAX_DEPTH && is_frame(frame); i++) {
-        Addr proto = proto_of(vm, frame);
+    for (uint32_t i = 0; i < MOST_FRAMES && s->depth < MAX_DEPTH && is_frame(frame); i++) {
+        uint64_t proto = proto_of(vm, frame);
         if (proto) {
-            s->slot[s->depth] = ((Long)frame + 8 - (Long)base) / 8;
+            s->slot[s->depth] = ((int64_t)frame + 8 - (int64_t)base) / 8;
             s->proto[s->depth] = proto;
             s->pc[s->depth++] = pc;
         }
-        if ((link_of(vm, frame) & 7) == LINK_VARG) /* a vararg function's own frame is below */
-            frame -= (Addr)(link_of(vm, frame) & ~(Long)7);
+        if ((lt_frame_link(vm, frame) & 7) == LINK_VARG) /* a vararg function's own frame is below */
+            frame -= (uint64_t)(lt_frame_link(vm, frame) & ~(int64_t)7);
         frame = caller_of(vm, frame, &pc);
     }
 }
 
-static void add_step(struct lt_recording *r, const struct step *s, Addr base)
+static void add_step(struct lt_recording *r, const struct step *s, uint64_t base)
 {
     struct steps *all = r->of[r->trace];
     if (all->count == MAX_STEPS)
         return;
     if (all->count == all->capacity) {
         all->capacity = 2 * all->capacity + 64;
-        all->step = VG_(realloc)("ljtrace.steps", all->step, all->capacity * sizeof *all->step);
+        all->step = host_resize(all->step, all->capacity * sizeof *all->step);
     }
     struct step *to = &all->step[all->count++];
     *to = *s;
-    Int moved = ((Long)base - (Long)all->base) / 8;
+    int32_t moved = ((int64_t)base - (int64_t)all->base) / 8;
     to->lowest = all->count > 1 && to[-1].lowest < moved ? to[-1].lowest : moved;
-    for (UInt i = 0; i < to->depth; i++)
+    for (uint32_t i = 0; i < to->depth; i++)
         to->slot[i] += moved;
 }
 
-static Addr compiler_of(const struct lt_vm *vm)
+static uint64_t compiler_of(const struct lt_vm *vm)
 {
     return vm->g + vm->layout->recorder;
 }
 
 /* The bytecode at which the trace that is being recorded starts. */
-static Addr start_of(const struct lt_vm *vm)
+static uint64_t start_of(const struct lt_vm *vm)
 {
     return lt_vm_ref(vm, compiler_of(vm) + vm->at->trace_startpc);
 }
 
-static void begin_trace(const struct lt_vm *vm, struct lt_recording *r, UInt trace)
+static void begin_trace(const struct lt_vm *vm, struct lt_recording *r, uint32_t trace)
 {
     r->trace = trace;
     s_begun++;
     free_steps(r->of[trace]);
-    r->of[trace] = VG_(calloc)("ljtrace.steps", 1, sizeof **r->of);
+    r->of[trace] = host_new(sizeof **r->of);
     r->of[trace]->number = s_begun;
     r->of[trace]->base = r->last_base;
     r->of[trace]->start = start_of(vm);
@@ -175,25 +161,25 @@ static void begin_trace(const struct lt_vm *vm, struct lt_recording *r, UInt tra
 
 /* The return address of the function that the interpreter has called: it is just below the interpreter's
  * frame, whose address is the stack pointer there. */
-static Addr site_of(Addr cframe)
+static uint64_t site_of(uint64_t cframe)
 {
-    return lt_guest_number(cframe - sizeof(Addr), sizeof(Addr));
+    return lt_guest_number(cframe - sizeof(uint64_t), sizeof(uint64_t));
 }
 
-static void learn_site(struct lt_recording *r, Addr site)
+static void learn_site(struct lt_recording *r, uint64_t site)
 {
-    UInt i = 0;
+    uint32_t i = 0;
     while (i < MAX_SITES && r->site[i] && r->site[i] != site)
         i++;
-    if (i < MAX_SITES && lt_is_lua_code(site))
+    if (i < MAX_SITES && host_is_lua_code(site))
         r->site[i] = site;
 }
 
-Bool lt_recording_works(const struct lt_vm *vm, Addr cframe)
+bool lt_recording_works(const struct lt_vm *vm, uint64_t cframe)
 {
-    Addr site = site_of(cframe);
-    Bool known = !vm->recording || !lt_is_lua_code(site); /* a trace's exit has called it */
-    for (UInt i = 0; !known && i < MAX_SITES; i++)
+    uint64_t site = site_of(cframe);
+    bool known = !vm->recording || !host_is_lua_code(site); /* a trace's exit has called it */
+    for (uint32_t i = 0; !known && i < MAX_SITES; i++)
         known = vm->recording->site[i] == site;
     return known;
 }
@@ -201,19 +187,19 @@ Bool lt_recording_works(const struct lt_vm *vm, Addr cframe)
 static struct lt_recording *recording_of(struct lt_vm *vm)
 {
     if (!vm->recording)
-        vm->recording = VG_(calloc)("ljtrace.recording", 1, sizeof *vm->recording);
+        vm->recording = host_new(sizeof *vm->recording);
     return vm->recording;
 }
 
 /* The number of the trace that is being recorded; 0 = it is not set yet. */
-static UInt trace_of(const struct lt_vm *vm)
+static uint32_t trace_of(const struct lt_vm *vm)
 {
-    return (UInt)lt_guest_number(compiler_of(vm) + vm->at->trace_number, 2);
+    return (uint32_t)lt_guest_number(compiler_of(vm) + vm->at->trace_number, 2);
 }
 
 /* Does the step that begins belong to another recording than the one before it? first: its first intermediate
  * instruction. */
-static Bool is_new_trace(const struct lt_vm *vm, const struct lt_recording *r, UInt trace, UInt first)
+static bool is_new_trace(const struct lt_vm *vm, const struct lt_recording *r, uint32_t trace, uint32_t first)
 {
     const struct steps *now = r->of[r->trace];
     if (!trace || trace != r->trace || !now || r->begins || now->start != start_of(vm))
@@ -222,18 +208,18 @@ static Bool is_new_trace(const struct lt_vm *vm, const struct lt_recording *r, U
 }
 
 /* Take the step that begins, at this base. */
-static void take_last(const struct lt_vm *vm, struct lt_recording *r, UInt first, Addr base)
+static void take_last(const struct lt_vm *vm, struct lt_recording *r, uint32_t first, uint64_t base)
 {
     r->last.first = first;
     r->last_base = base;
     take_frames(vm, lt_vm_ref(vm, compiler_of(vm) + vm->at->recorder_pc), base, &r->last);
-    r->has_last = True;
+    r->has_last = true;
 }
 
 void lt_recording_step(struct lt_vm *vm)
 {
-    Addr L = lt_vm_ref(vm, vm->g + vm->layout->cur_l), base = lt_vm_ref(vm, L + vm->at->thread_base);
-    UInt trace = trace_of(vm), first = lt_vm_u32(compiler_of(vm) + vm->at->trace_nins);
+    uint64_t L = lt_vm_ref(vm, vm->g + vm->layout->cur_l), base = lt_vm_ref(vm, L + vm->at->thread_base);
+    uint32_t trace = trace_of(vm), first = lt_vm_u32(compiler_of(vm) + vm->at->trace_nins);
     struct lt_recording *r = recording_of(vm);
     learn_site(r, site_of(lt_vm_cframe(vm)));
     if (is_new_trace(vm, r, trace, first))
@@ -244,67 +230,62 @@ void lt_recording_step(struct lt_vm *vm)
         add_step(r, &r->last, base);
 }
 
-static Addr cframe_before(const struct lt_vm *vm, Addr cframe)
-{
-    return lt_guest_number(cframe + vm->layout->cframe_prev, 8) & ~(Addr)3;
-}
-
 void lt_recording_entered(struct lt_vm *vm)
 {
-    learn_site(recording_of(vm), site_of(cframe_before(vm, lt_vm_cframe(vm))));
+    learn_site(recording_of(vm), site_of(lt_cframe_before(vm, lt_vm_cframe(vm))));
     lt_recording_step(vm);
 }
 
 void lt_recording_done(struct lt_vm *vm)
 {
     struct lt_recording *r = vm->recording;
-    UInt trace = trace_of(vm);
+    uint32_t trace = trace_of(vm);
     if (r && trace && trace != r->trace && r->has_last)
         begin_trace(vm, r, trace);
 }
 
-static const struct steps *steps_of(const struct lt_vm *vm, UInt trace)
+static const struct steps *steps_of(const struct lt_vm *vm, uint32_t trace)
 {
     return vm->recording && trace < MAX_TRACES ? vm->recording->of[trace] : NULL;
 }
 
-UInt lt_recording_version(const struct lt_vm *vm, UInt trace)
+uint32_t lt_recording_version(const struct lt_vm *vm, uint32_t trace)
 {
     const struct steps *s = steps_of(vm, trace);
     return s ? s->number << 1 | (vm->recording->concatenation != 0) : 0;
 }
 
-UInt lt_recording_end(const struct lt_vm *vm, UInt trace)
+uint32_t lt_recording_end(const struct lt_vm *vm, uint32_t trace)
 {
     const struct steps *s = steps_of(vm, trace);
     return s && s->count ? s->step[s->count - 1].first : 0xffffffff;
 }
 
-Bool lt_recording_first(const struct lt_vm *vm, UInt trace, Addr pc, Int slot, UInt *first)
+bool lt_recording_first(const struct lt_vm *vm, uint32_t trace, uint64_t pc, int32_t slot, uint32_t *first)
 {
     const struct steps *s = steps_of(vm, trace);
-    for (UInt i = 0; s && i < s->count; i++)
+    for (uint32_t i = 0; s && i < s->count; i++)
         if (s->step[i].depth && s->step[i].pc[0] == pc && (s->step[i].slot[0] == slot || !vm->layout->gc64)) {
             *first = s->step[i].first;
-            return True;
+            return true;
         }
-    return False;
+    return false;
 }
 
-Bool lt_recording_is_table(const struct lt_vm *vm, SizeT size)
+bool lt_recording_is_table(const struct lt_vm *vm, size_t size)
 {
-    SizeT rest = size - vm->at->tab_bytes, nodes = size / NODE_BYTES;
+    size_t rest = size - vm->at->tab_bytes, nodes = size / NODE_BYTES;
     return (size >= vm->at->tab_bytes && rest <= MAX_COLOCATED * 8 && rest % 8 == 0) ||
            (size % NODE_BYTES == 0 && (nodes & (nodes - 1)) == 0);
 }
 
-static Bool is_call(const struct lua_layout *l, UInt op)
+static bool is_call(const struct lua_layout *l, uint32_t op)
 {
     return op == l->op_call || op == l->op_call - 1u;
 }
 
 /* How well does a bytecode fit a call that creates this? 0 = not at all. */
-static UInt fitness_known(const struct lua_layout *l, UInt op, enum lt_makes makes)
+static uint32_t fitness_known(const struct lua_layout *l, uint32_t op, enum lt_makes makes)
 {
     switch (makes) {
     case LT_MAKES_TABLES:
@@ -319,7 +300,7 @@ static UInt fitness_known(const struct lua_layout *l, UInt op, enum lt_makes mak
 }
 
 /* The same if only the block's size is known. */
-static UInt fitness_by_size(const struct lt_vm *vm, UInt op, SizeT size)
+static uint32_t fitness_by_size(const struct lt_vm *vm, uint32_t op, size_t size)
 {
     const struct lua_layout *l = vm->layout;
     if (op == l->op_tnew || op == l->op_tdup)
@@ -330,52 +311,53 @@ static UInt fitness_by_size(const struct lt_vm *vm, UInt op, SizeT size)
 }
 
 /* How well does a step fit? */
-static UInt fitness(const struct lt_vm *vm, const struct step *s, const struct step *next,
-                    const struct lt_wanted *w)
+static uint32_t fitness(const struct lt_vm *vm, const struct step *s, const struct step *next,
+                        const struct lt_wanted *w)
 {
-    UInt op = lt_vm_u32(s->pc[0]) & 0xff;
+    uint32_t op = lt_vm_u32(s->pc[0]) & 0xff;
     if (is_call(vm->layout, op)) /* calling a Lua function creates nothing by itself */
         return next && next->depth > s->depth ? 0 : 3;
     return w->makes ? fitness_known(vm->layout, op, w->makes) : fitness_by_size(vm, op, w->size);
 }
 
-static UInt end_of(const struct steps *all, UInt i)
+static uint32_t end_of(const struct steps *all, uint32_t i)
 {
     return i + 1 < all->count ? all->step[i + 1].first : 0xffffffff;
 }
 
-static Bool emits(const struct steps *all, UInt i, const struct lt_wanted *w)
+static bool emits(const struct steps *all, uint32_t i, const struct lt_wanted *w)
 {
-    UInt from = all->step[i].first, to = end_of(all, i);
+    uint32_t from = all->step[i].first, to = end_of(all, i);
     return from < w->to && to > w->from && to > from && all->step[i].depth;
 }
 
 static void learn_concatenation(const struct lt_vm *vm, const struct steps *all, const struct lt_ir *ir)
 {
-    UInt *opcode = &vm->recording->concatenation;
-    for (UInt i = 0; i < all->count && *opcode == 0; i++)
+    uint32_t *opcode = &vm->recording->concatenation;
+    for (uint32_t i = 0; i < all->count && *opcode == 0; i++)
         if (all->step[i].depth && (lt_vm_u32(all->step[i].pc[0]) & 0xff) == vm->layout->op_cat)
             *opcode = lt_ir_concatenation(ir, all->step[i].first, end_of(all, i));
 }
 
 /* How many strings a step creates in the range searched; 0 also if it is not known. The last step ends the
  * trace and creates nothing. */
-static UInt strings_of(const struct lt_vm *vm, const struct steps *all, UInt i, const struct lt_wanted *w)
+static uint32_t strings_of(const struct lt_vm *vm, const struct steps *all, uint32_t i,
+                           const struct lt_wanted *w)
 {
-    UInt from = all->step[i].first, to = end_of(all, i), concatenation = vm->recording->concatenation;
+    uint32_t from = all->step[i].first, to = end_of(all, i), concatenation = vm->recording->concatenation;
     if (w->makes != LT_MAKES_STRINGS || !concatenation || to == 0xffffffff)
         return 0;
     return lt_ir_strings(&w->ir, from > w->from ? from : w->from, to < w->to ? to : w->to, concatenation);
 }
 
 /* How well does a step fit? *calls: how many such calls it contains. */
-static UInt fitness_of_step(const struct lt_vm *vm, const struct steps *all, UInt i,
-                            const struct lt_wanted *w, UInt *calls)
+static uint32_t fitness_of_step(const struct lt_vm *vm, const struct steps *all, uint32_t i,
+                                const struct lt_wanted *w, uint32_t *calls)
 {
     *calls = 1;
     if (!emits(all, i, w))
         return 0;
-    UInt strings = strings_of(vm, all, i, w);
+    uint32_t strings = strings_of(vm, all, i, w);
     if (strings) {
         *calls = strings;
         return CERTAIN;
@@ -385,15 +367,15 @@ static UInt fitness_of_step(const struct lt_vm *vm, const struct steps *all, UIn
 
 /* The `rank`-th of the steps that fit best. *fits: how well. */
 static const struct step *choose(const struct lt_vm *vm, const struct steps *all, const struct lt_wanted *w,
-                                 UInt *fits)
+                                 uint32_t *fits)
 {
     const struct step *chosen = NULL;
-    UInt seen = 0, calls;
+    uint32_t seen = 0, calls;
     *fits = 0;
     if (all)
         learn_concatenation(vm, all, &w->ir);
-    for (UInt i = 0; all && i < all->count; i++) {
-        UInt f = fitness_of_step(vm, all, i, w, &calls);
+    for (uint32_t i = 0; all && i < all->count; i++) {
+        uint32_t f = fitness_of_step(vm, all, i, w, &calls);
         if (f == 0 || f < *fits)
             continue;
         seen = f > *fits ? 0 : seen;
@@ -407,11 +389,11 @@ static const struct step *choose(const struct lt_vm *vm, const struct steps *all
 
 /* The places of a step's frames, up to the one at the trace's base. The base moves down with each return
  * below it. If a built-in function is there, which has replaced a Lua function by a tail call, the place is the caller's. */
-static UInt places_of(const struct lt_vm *vm, const struct step *s, UInt trace, Int base_slot,
-                      struct lt_place *to, UInt max)
+static uint32_t places_of(const struct lt_vm *vm, const struct step *s, uint32_t trace, int32_t base_slot,
+                          struct lt_place *to, uint32_t max)
 {
-    UInt n = 0;
-    Int start = (vm->layout->gc64 ? 2 : 1) - base_slot, base = s && s->lowest < start ? s->lowest : start;
+    uint32_t n = 0;
+    int32_t start = (vm->layout->gc64 ? 2 : 1) - base_slot, base = s && s->lowest < start ? s->lowest : start;
     while (s && n < s->depth && n < max) {
         to[n] = (struct lt_place){.proto = s->proto[n], .pc = s->pc[n], .trace = trace};
         to[n].inlined = s->slot[n] > base;
@@ -422,9 +404,10 @@ static UInt places_of(const struct lt_vm *vm, const struct step *s, UInt trace, 
     return n;
 }
 
-UInt lt_recording_places(const struct lt_vm *vm, const struct lt_wanted *w, struct lt_place *to, UInt max)
+uint32_t lt_recording_places(const struct lt_vm *vm, const struct lt_wanted *w, struct lt_place *to,
+                             uint32_t max)
 {
-    UInt fits, n;
+    uint32_t fits, n;
     const struct step *best = choose(vm, steps_of(vm, w->trace), w, &fits);
     n = places_of(vm, best, w->trace, w->base_slot, to, max);
     if (n)
@@ -432,13 +415,14 @@ UInt lt_recording_places(const struct lt_vm *vm, const struct lt_wanted *w, stru
     return n;
 }
 
-UInt lt_recording_of(const struct lt_vm *vm, UInt trace, UInt number, Int base_slot, struct lt_place *to,
-                     UInt max)
+uint32_t lt_recording_of(const struct lt_vm *vm, uint32_t trace, uint32_t number, int32_t base_slot,
+                         struct lt_place *to, uint32_t max)
 {
     const struct steps *all = steps_of(vm, trace);
-    UInt low = 0, high = all ? all->count : 0; /* search the last step that begins at or before `number` */
+    uint32_t low = 0,
+             high = all ? all->count : 0; /* search the last step that begins at or before `number` */
     while (high - low > 1) {
-        UInt middle = (low + high) / 2;
+        uint32_t middle = (low + high) / 2;
         if (all->step[middle].first <= number)
             low = middle;
         else

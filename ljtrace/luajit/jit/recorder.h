@@ -1,4 +1,4 @@
-/* recorder.h - map each part of a trace to the bytecode that it was recorded from. (host side)
+/* recorder.h - map each part of a trace to the bytecode that it was recorded from.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
@@ -13,6 +13,9 @@
 
 #include "ljtrace/luajit/core/names.h"
 #include "ljtrace/luajit/jit/ir.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 /* A bytecode is about to be recorded. */
 void lt_recording_step(struct lt_vm *vm);
@@ -22,7 +25,7 @@ void lt_recording_entered(struct lt_vm *vm);
 void lt_recording_done(struct lt_vm *vm);
 /* The VM is in the state of recording. Is the code above its frame on the C stack the compiler, and not
  * something that the interpreter has called? */
-Bool lt_recording_works(const struct lt_vm *vm, Addr cframe);
+bool lt_recording_works(const struct lt_vm *vm, uint64_t cframe);
 
 /* What a call from a trace's code creates, as far as its earlier blocks have shown. */
 enum lt_makes {
@@ -36,33 +39,33 @@ enum lt_makes {
 /* What to search a trace for. */
 struct lt_wanted {
     /* from, to: the range of intermediate instructions */
-    UInt trace, from, to;
+    uint32_t trace, from, to;
     struct lt_ir ir; /* the instructions of that trace */
     /* the size of the block that was allocated */
-    SizeT size;
+    size_t size;
     enum lt_makes makes;
-    UInt rank;     /* the position of the call among those of the range, in the machine code */
-    Int base_slot; /* the slot of the base where the trace starts */
+    uint32_t rank;     /* the position of the call among those of the range, in the machine code */
+    int32_t base_slot; /* the slot of the base where the trace starts */
 };
 
 /* Find the bytecode in the range that creates such a block. The result is its place, followed by the
  * functions that it is inlined in, up to the one at the trace's base. Returns the number of places; 0 =
  * nothing fits. */
-UInt lt_recording_places(const struct lt_vm *vm, const struct lt_wanted *wanted, struct lt_place *to,
-                         UInt max);
+uint32_t lt_recording_places(const struct lt_vm *vm, const struct lt_wanted *wanted, struct lt_place *to,
+                             uint32_t max);
 /* The same for the bytecode from which an intermediate instruction was recorded. */
-UInt lt_recording_of(const struct lt_vm *vm, UInt trace, UInt number, Int base_slot, struct lt_place *to,
-                     UInt max);
+uint32_t lt_recording_of(const struct lt_vm *vm, uint32_t trace, uint32_t number, int32_t base_slot,
+                         struct lt_place *to, uint32_t max);
 /* Find the first step at this bytecode whose base is in this slot, relative to the place where the trace
  * starts. *first is its first intermediate instruction. Returns false if there is none. */
-Bool lt_recording_first(const struct lt_vm *vm, UInt trace, Addr pc, Int slot, UInt *first);
+bool lt_recording_first(const struct lt_vm *vm, uint32_t trace, uint64_t pc, int32_t slot, uint32_t *first);
 /* Can a block of this size be a table or the hash part of one? */
-Bool lt_recording_is_table(const struct lt_vm *vm, SizeT size);
+bool lt_recording_is_table(const struct lt_vm *vm, size_t size);
 /* A number that changes when more is known about the recording of a trace. */
-UInt lt_recording_version(const struct lt_vm *vm, UInt trace);
+uint32_t lt_recording_version(const struct lt_vm *vm, uint32_t trace);
 /* The number of the first intermediate instruction that may come from the loop optimisation instead of the
  * recording; possibly a higher one. */
-UInt lt_recording_end(const struct lt_vm *vm, UInt trace);
+uint32_t lt_recording_end(const struct lt_vm *vm, uint32_t trace);
 
 /* Free what is kept of a state when it ends. */
 void lt_recording_init(void);

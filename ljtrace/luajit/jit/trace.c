@@ -1,4 +1,4 @@
-/* trace.c - find the Lua lines of a trace's machine code and of the blocks that it allocates. (host side, no libc)
+/* trace.c - find the Lua lines of a trace's machine code and of the blocks that it allocates. (no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
@@ -20,14 +20,13 @@
  */
 #include "ljtrace/luajit/jit/trace.h"
 #include "ljtrace/luajit/base/hash.h"
+#include "ljtrace/luajit/host.h"
 #include "ljtrace/luajit/jit/assembler.h"
 #include "ljtrace/luajit/jit/loop_copies.h"
 #include "ljtrace/luajit/jit/recorder.h"
 #include "ljtrace/protocol/table.h"
-#include "ljtrace/valgrind/ring/records.h"
-#include "ljtrace/valgrind/stacks/unwind.h"
 #include "memtrace/memtrace.h"
-#include "pub_tool_libcbase.h"
+#include <string.h>
 
 enum {
     CACHE_SLOTS = 4096,
@@ -44,33 +43,33 @@ enum {
 
 /* A cache of spots, by code address. */
 TABLE(struct lt_spot, s_cache, CACHE_SLOTS);
-TABLE(Addr, s_spot_ip, CACHE_SLOTS);
+TABLE(uint64_t, s_spot_ip, CACHE_SLOTS);
 /* By number: the machine code of the trace that was written into the ring. */
-TABLE(Addr, s_written, MAX_TRACES);
+TABLE(uint64_t, s_written, MAX_TRACES);
 
-static Addr code_of(const struct lt_vm *vm, Addr trace, UInt *bytes)
+static uint64_t code_of(const struct lt_vm *vm, uint64_t trace, uint32_t *bytes)
 {
     *bytes = lt_vm_u32(trace + vm->at->trace_code_bytes);
-    return lt_guest_number(trace + vm->at->trace_code, sizeof(Addr));
+    return lt_guest_number(trace + vm->at->trace_code, sizeof(uint64_t));
 }
 
-static Bool is_trace(const struct lt_vm *vm, Addr trace, UInt number)
+static bool is_trace(const struct lt_vm *vm, uint64_t trace, uint32_t number)
 {
     return trace && lt_vm_gct(vm, trace) == GCT_TRACE &&
            lt_guest_number(trace + vm->at->trace_number, 2) == number;
 }
 
-static Addr trace_by_number(const struct lt_vm *vm, UInt number)
+static uint64_t trace_by_number(const struct lt_vm *vm, uint32_t number)
 {
-    Addr table = lt_guest_number(vm->g + vm->layout->traces, 8);
-    return lt_vm_ref(vm, table + (Addr)number * vm->at->ref);
+    uint64_t table = lt_guest_number(vm->g + vm->layout->traces, 8);
+    return lt_vm_ref(vm, table + (uint64_t)number * vm->at->ref);
 }
 
-static Addr find_trace(const struct lt_vm *vm, Addr ip, UInt *number)
+static uint64_t find_trace(const struct lt_vm *vm, uint64_t ip, uint32_t *number)
 {
-    UInt count = lt_vm_u32(vm->g + vm->layout->traces + 12), bytes;
-    for (UInt n = 1; n < count && n < MAX_TRACES; n++) {
-        Addr trace = trace_by_number(vm, n);
+    uint32_t count = lt_vm_u32(vm->g + vm->layout->traces + 12), bytes;
+    for (uint32_t n = 1; n < count && n < MAX_TRACES; n++) {
+        uint64_t trace = trace_by_number(vm, n);
         if (trace && ip - code_of(vm, trace, &bytes) < bytes && is_trace(vm, trace, n)) {
             *number = n;
             return trace;
@@ -80,12 +79,12 @@ static Addr find_trace(const struct lt_vm *vm, Addr ip, UInt *number)
 }
 
 /* The last snapshot whose code begins at or before the offset. */
-static Addr snapshot_at(const struct lt_vm *vm, Addr trace, UInt offset)
+static uint64_t snapshot_at(const struct lt_vm *vm, uint64_t trace, uint32_t offset)
 {
-    UInt count = (UInt)lt_guest_number(trace + vm->at->trace_nsnap, 2);
-    Addr snaps = lt_vm_ref(vm, trace + vm->at->trace_snap), found = snaps;
-    for (UInt i = 0; i < count && i < MOST_SNAPSHOTS; i++) {
-        Addr snap = snaps + (Addr)i * SNAP_BYTES;
+    uint32_t count = (uint32_t)lt_guest_number(trace + vm->at->trace_nsnap, 2);
+    uint64_t snaps = lt_vm_ref(vm, trace + vm->at->trace_snap), found = snaps;
+    for (uint32_t i = 0; i < count && i < MOST_SNAPSHOTS; i++) {
+        uint64_t snap = snaps + (uint64_t)i * SNAP_BYTES;
         if (lt_guest_number(snap + 6, 2) <= offset)
             found = snap;
     }
@@ -94,53 +93,53 @@ static Addr snapshot_at(const struct lt_vm *vm, Addr trace, UInt offset)
 
 static void write_trace(const struct lt_vm *vm, const struct lt_spot *spot)
 {
-    UInt bytes;
-    Addr code = code_of(vm, spot->trace, &bytes), pc = lt_vm_ref(vm, spot->trace + vm->at->trace_startpc);
+    uint32_t bytes;
+    uint64_t code = code_of(vm, spot->trace, &bytes), pc = lt_vm_ref(vm, spot->trace + vm->at->trace_startpc);
     if (s_written[spot->number] == code)
         return;
     s_written[spot->number] = code;
     struct lt_place start = {.proto = lt_proto_holding(vm, pc), .pc = pc, .trace = spot->number};
-    Addr key = lt_name_place(vm, &start);
-    RING_PUT(trace, .heap = lt_vm_heap(vm), .number = spot->number, .addr = code, .size = bytes,
-             .instructions = lt_ring->instructions, .start = key);
+    uint64_t key = lt_name_place(vm, &start);
+    HOST_PUT(trace, .heap = lt_vm_heap(vm), .number = spot->number, .addr = code, .size = bytes,
+             .instructions = host_time(), .start = key);
 }
 
-static Bool still_holds(const struct lt_vm *vm, const struct lt_spot *spot, Addr ip)
+static bool still_holds(const struct lt_vm *vm, const struct lt_spot *spot, uint64_t ip)
 {
-    UInt bytes;
+    uint32_t bytes;
     return spot->trace && trace_by_number(vm, spot->number) == spot->trace &&
            is_trace(vm, spot->trace, spot->number) && code_of(vm, spot->trace, &bytes) == spot->code &&
            ip - spot->code < bytes;
 }
 
-Bool lt_trace_still(const struct lt_vm *vm, const struct lt_spot *spot)
+bool lt_trace_still(const struct lt_vm *vm, const struct lt_spot *spot)
 {
     return still_holds(vm, spot, spot->ip);
 }
 
-Bool lt_trace_spot(const struct lt_vm *vm, Addr ip, struct lt_spot *spot)
+bool lt_trace_spot(const struct lt_vm *vm, uint64_t ip, struct lt_spot *spot)
 {
-    UInt slot = lt_hash_slot(ip, 12), bytes;
+    uint32_t slot = lt_hash_slot(ip, 12), bytes;
     if (!vm->layout->traces)
-        return False;
+        return false;
     spot->ip = ip;
     if (s_spot_ip[slot] == ip && still_holds(vm, &s_cache[slot], ip)) {
         *spot = s_cache[slot];
-        return True;
+        return true;
     }
     spot->trace = find_trace(vm, ip, &spot->number);
     if (!spot->trace)
-        return False;
+        return false;
     spot->code = code_of(vm, spot->trace, &bytes);
-    spot->snap = snapshot_at(vm, spot->trace, (UInt)(ip - spot->code));
+    spot->snap = snapshot_at(vm, spot->trace, (uint32_t)(ip - spot->code));
     s_cache[slot] = *spot;
     s_spot_ip[slot] = ip;
     write_trace(vm, spot);
-    return True;
+    return true;
 }
 
 /* Find the state and the trace that contain a code address; NULL = none. */
-static struct lt_vm *owner_of(Addr ip, struct lt_spot *spot)
+static struct lt_vm *owner_of(uint64_t ip, struct lt_spot *spot)
 {
     struct lt_vm *vm = lt_vm_first();
     while (vm && !lt_trace_spot(vm, ip, spot))
@@ -150,13 +149,14 @@ static struct lt_vm *owner_of(Addr ip, struct lt_spot *spot)
 
 /* The link of the frame below a slot. The snapshot has it as a constant in the slot before. 0 = there is
  * none. */
-static ULong frame_link(const struct lt_vm *vm, Addr trace, Addr map, UInt entries, UInt slot)
+static uint64_t frame_link(const struct lt_vm *vm, uint64_t trace, uint64_t map, uint32_t entries,
+                           uint32_t slot)
 {
-    for (UInt i = 0; i < entries; i++) {
-        UInt entry = lt_vm_u32(map + 4 * (Addr)i);
+    for (uint32_t i = 0; i < entries; i++) {
+        uint32_t entry = lt_vm_u32(map + 4 * (uint64_t)i);
         if (entry >> 24 == slot && entry & SNAP_FRAME)
-            return lt_guest_number(lt_vm_ref(vm, trace + vm->at->trace_ir) + 8 * (Addr)((entry & 0xffff) + 1),
-                                   8);
+            return lt_guest_number(
+                lt_vm_ref(vm, trace + vm->at->trace_ir) + 8 * (uint64_t)((entry & 0xffff) + 1), 8);
     }
     return 0;
 }
@@ -164,54 +164,55 @@ static ULong frame_link(const struct lt_vm *vm, Addr trace, Addr map, UInt entri
 /* The places according to the snapshot: the place of the code (approximate, since the snapshot precedes it),
  * and those of the functions inlined around it, innermost first. The last one runs at the base of the trace.
  * Returns their number. */
-static UInt snapshot_places(const struct lt_vm *vm, const struct lt_spot *spot, struct lt_place *to, UInt max)
+static uint32_t snapshot_places(const struct lt_vm *vm, const struct lt_spot *spot, struct lt_place *to,
+                                uint32_t max)
 {
-    Addr map = lt_vm_ref(vm, spot->trace + vm->at->trace_snapmap) + 4 * (Addr)lt_vm_u32(spot->snap);
-    UInt entries = (UInt)lt_guest_number(spot->snap + 10, 1), n = 0;
-    Addr end = map + 4 * (Addr)entries;
-    ULong last = lt_guest_number(end, vm->at->ref);
-    Bool wide = vm->layout->gc64;
-    UInt slot = wide ? (UInt)(last & 0xff) + 2 : 0; /* 2: the base of the trace */
-    Addr pc = wide ? last >> 8 : last;
+    uint64_t map = lt_vm_ref(vm, spot->trace + vm->at->trace_snapmap) + 4 * (uint64_t)lt_vm_u32(spot->snap);
+    uint32_t entries = (uint32_t)lt_guest_number(spot->snap + 10, 1), n = 0;
+    uint64_t end = map + 4 * (uint64_t)entries;
+    uint64_t last = lt_guest_number(end, vm->at->ref);
+    bool wide = vm->layout->gc64;
+    uint32_t slot = wide ? (uint32_t)(last & 0xff) + 2 : 0; /* 2: the base of the trace */
+    uint64_t pc = wide ? last >> 8 : last;
     for (;;) {
-        Addr proto = lt_proto_holding(vm, pc);
+        uint64_t proto = lt_proto_holding(vm, pc);
         if (n == max || !proto)
             return n;
         to[n] = (struct lt_place){.proto = proto, .pc = pc, .trace = spot->number, .approximate = n == 0};
         n++;
-        ULong link = slot > 2 ? frame_link(vm, spot->trace, map, entries, slot - 1) : 0;
+        uint64_t link = slot > 2 ? frame_link(vm, spot->trace, map, entries, slot - 1) : 0;
         if (link == 0 || link & 3)
             return n;
-        to[n - 1].inlined = True;
+        to[n - 1].inlined = true;
         pc = link - 4; /* the call */
         slot -= 2 + (lt_vm_u32(pc) >> 8 & 0xff);
     }
 }
 
 /* The interpreter's state according to a snapshot: the bytecode's address and the slot of the base. */
-static ULong snapshot_key(const struct lt_vm *vm, Addr trace, Addr snap)
+static uint64_t snapshot_key(const struct lt_vm *vm, uint64_t trace, uint64_t snap)
 {
-    Addr map = lt_vm_ref(vm, trace + vm->at->trace_snapmap) + 4 * (Addr)lt_vm_u32(snap);
+    uint64_t map = lt_vm_ref(vm, trace + vm->at->trace_snapmap) + 4 * (uint64_t)lt_vm_u32(snap);
     return lt_guest_number(map + 4 * lt_guest_number(snap + 10, 1), vm->at->ref);
 }
 
 /* The slot of the base where a trace starts. */
-static Int base_slot(const struct lt_vm *vm, Addr trace)
+static int32_t base_slot(const struct lt_vm *vm, uint64_t trace)
 {
-    Addr first = lt_vm_ref(vm, trace + vm->at->trace_snap);
-    return vm->layout->gc64 ? (Int)(snapshot_key(vm, trace, first) & 0xff) + 2 : 1;
+    uint64_t first = lt_vm_ref(vm, trace + vm->at->trace_snap);
+    return vm->layout->gc64 ? (int32_t)(snapshot_key(vm, trace, first) & 0xff) + 2 : 1;
 }
 
 /* The places of the bytecode from which the code was recorded; 0 = not known for sure. Code around the trace
  * or around its loop belongs to the snapshot at the trace's start or end. */
-static UInt recorded_places(const struct lt_vm *vm, const struct lt_spot *spot, Bool accesses,
-                            struct lt_place *to, UInt max)
+static uint32_t recorded_places(const struct lt_vm *vm, const struct lt_spot *spot, bool accesses,
+                                struct lt_place *to, uint32_t max)
 {
     struct lt_ir ir = lt_ir_of(vm, spot->trace);
-    UInt number = lt_asm_ref(vm, spot), n;
+    uint32_t number = lt_asm_ref(vm, spot), n;
     if (number == LT_ASM_AROUND || (number != LT_ASM_UNKNOWN && number == lt_ir_loop(&ir))) {
         n = snapshot_places(vm, spot, to, max);
-        to[0].approximate = False;
+        to[0].approximate = false;
         return n;
     }
     if (number != LT_ASM_UNKNOWN)
@@ -220,61 +221,61 @@ static UInt recorded_places(const struct lt_vm *vm, const struct lt_spot *spot, 
 }
 
 /* If the code address is in a trace, write its Lua line into the ring, else return false. */
-static Bool name_code(Addr ip, Bool accesses)
+static bool name_code(uint64_t ip, bool accesses)
 {
     struct lt_spot spot;
     struct lt_place place;
     const struct lt_vm *vm = owner_of(ip, &spot);
     if (!vm ||
         (recorded_places(vm, &spot, accesses, &place, 1) == 0 && snapshot_places(vm, &spot, &place, 1) == 0))
-        return False;
+        return false;
     lt_name_code(vm, ip, &place);
-    return True;
+    return true;
 }
 
-static Bool name_access(Addr ip)
+bool lt_trace_name_access(uint64_t ip)
 {
-    return name_code(ip, True);
+    return name_code(ip, true);
 }
 
-Bool lt_trace_name_call(Addr ip)
+bool lt_trace_name_call(uint64_t ip)
 {
-    return name_code(ip, False);
+    return name_code(ip, false);
 }
 
 /* -- allocations -- */
 
-static UInt snapshot_ref(Addr snap)
+static uint32_t snapshot_ref(uint64_t snap)
 {
-    return (UInt)lt_guest_number(snap + 4, 2);
+    return (uint32_t)lt_guest_number(snap + 4, 2);
 }
 
 /* The loop optimisation repeats the recorded instructions except those that are no longer needed. Find the
  * first one recorded for the bytecode of a snapshot. Returns false if there is none. */
-static Bool original_of(const struct lt_vm *vm, const struct lt_spot *spot, Addr snap, Int base_slot,
-                        UInt *first)
+static bool original_of(const struct lt_vm *vm, const struct lt_spot *spot, uint64_t snap, int32_t base_slot,
+                        uint32_t *first)
 {
-    ULong key = snapshot_key(vm, spot->trace, snap);
-    Bool wide = vm->layout->gc64;
+    uint64_t key = snapshot_key(vm, spot->trace, snap);
+    bool wide = vm->layout->gc64;
     return lt_recording_first(vm, spot->number, wide ? key >> 8 : key,
-                              wide ? (Int)(key & 0xff) + 2 - base_slot : 0, first);
+                              wide ? (int32_t)(key & 0xff) + 2 - base_slot : 0, first);
 }
 
 /* The calls that have allocated blocks, by the snapshot in whose range they are. The code of a range runs
  * straight on, so all calls before one that is executed were seen before it. */
 struct calls {
-    Addr snap, code;
-    UInt kind;
-    UInt count;
-    UInt changes; /* of this entry, whatever was in it */
-    Addr ip[MAX_CALLS];
+    uint64_t snap, code;
+    uint32_t kind;
+    uint32_t count;
+    uint32_t changes; /* of this entry, whatever was in it */
+    uint64_t ip[MAX_CALLS];
 };
 TABLE(struct calls, s_calls, CALL_SLOTS);
 
 /* What a call has created. */
 struct maker {
-    Addr ip, trace, code;
-    UInt types; /* a bit for each type */
+    uint64_t ip, trace, code;
+    uint32_t types; /* a bit for each type */
 };
 TABLE(struct maker, s_makers, MAKER_SLOTS);
 
@@ -297,32 +298,32 @@ static enum lt_makes makes(const struct maker *m)
     return m->types & 1U << MT_TYPE_FUNC ? LT_MAKES_FUNCTIONS : LT_MAKES_ANYTHING;
 }
 
-void lt_trace_made(const struct lt_spot *spot, UInt type)
+void lt_trace_made(const struct lt_spot *spot, uint32_t type)
 {
     maker_of(spot)->types |= 1U << type;
 }
 
-Bool lt_trace_is_sure(const struct lt_spot *spot)
+bool lt_trace_is_sure(const struct lt_spot *spot)
 {
     return makes(maker_of(spot)) != LT_MAKES_ANYTHING;
 }
 
 /* The kind of call: only calls of the same kind are counted for the rank. */
-static UInt kind_of(const struct lt_vm *vm, const struct lt_spot *spot, SizeT size)
+static uint32_t kind_of(const struct lt_vm *vm, const struct lt_spot *spot, size_t size)
 {
     enum lt_makes made = makes(maker_of(spot));
     return 2 * made + (!made && lt_recording_is_table(vm, size));
 }
 
-static struct calls *calls_at(const struct lt_spot *spot, UInt kind)
+static struct calls *calls_at(const struct lt_spot *spot, uint32_t kind)
 {
-    return &s_calls[lt_hash_slot(spot->snap ^ spot->code * 3 ^ (Addr)kind << 40, 10)];
+    return &s_calls[lt_hash_slot(spot->snap ^ spot->code * 3 ^ (uint64_t)kind << 40, 10)];
 }
 
-static UInt rank_of(const struct lt_spot *spot, Addr ip, UInt kind)
+static uint32_t rank_of(const struct lt_spot *spot, uint64_t ip, uint32_t kind)
 {
     struct calls *c = calls_at(spot, kind);
-    UInt rank = 0, i = 0;
+    uint32_t rank = 0, i = 0;
     if (c->snap != spot->snap || c->code != spot->code || c->kind != kind)
         *c = (struct calls){.snap = spot->snap, .code = spot->code, .kind = kind, .changes = c->changes + 1};
     while (i < c->count && c->ip[i] != ip)
@@ -334,18 +335,18 @@ static UInt rank_of(const struct lt_spot *spot, Addr ip, UInt kind)
     return rank;
 }
 
-ULong lt_trace_version(const struct lt_vm *vm, const struct lt_spot *spot, SizeT size)
+uint64_t lt_trace_version(const struct lt_vm *vm, const struct lt_spot *spot, size_t size)
 {
-    UInt recording = lt_recording_version(vm, spot->number), kind = size ? kind_of(vm, spot, size) : 0;
-    return (ULong)recording << 32 | (size ? calls_at(spot, kind)->changes << 4 | kind : 0);
+    uint32_t recording = lt_recording_version(vm, spot->number), kind = size ? kind_of(vm, spot, size) : 0;
+    return (uint64_t)recording << 32 | (size ? calls_at(spot, kind)->changes << 4 | kind : 0);
 }
 
-static UInt find_allocation(const struct lt_vm *vm, const struct lt_spot *spot, SizeT size,
-                            struct lt_place *to, UInt max)
+static uint32_t find_allocation(const struct lt_vm *vm, const struct lt_spot *spot, size_t size,
+                                struct lt_place *to, uint32_t max)
 {
-    Addr snaps = lt_vm_ref(vm, spot->trace + vm->at->trace_snap), next = spot->snap + SNAP_BYTES;
-    Addr end = snaps + SNAP_BYTES * lt_guest_number(spot->trace + vm->at->trace_nsnap, 2);
-    UInt recorded = lt_recording_end(vm, spot->number);
+    uint64_t snaps = lt_vm_ref(vm, spot->trace + vm->at->trace_snap), next = spot->snap + SNAP_BYTES;
+    uint64_t end = snaps + SNAP_BYTES * lt_guest_number(spot->trace + vm->at->trace_nsnap, 2);
+    uint32_t recorded = lt_recording_end(vm, spot->number);
     struct lt_wanted wanted = {.trace = spot->number, .from = snapshot_ref(spot->snap), .size = size};
     wanted.to = next < end ? snapshot_ref(next) : 0xffffffff;
     wanted.ir = lt_ir_of(vm, spot->trace);
@@ -353,13 +354,13 @@ static UInt find_allocation(const struct lt_vm *vm, const struct lt_spot *spot, 
     wanted.rank = rank_of(spot, spot->ip, kind_of(vm, spot, size));
     wanted.base_slot = base_slot(vm, spot->trace);
     if (wanted.from >= recorded && spot->snap > snaps) {
-        UInt following;
-        Bool is_last = next >= end || !original_of(vm, spot, next, wanted.base_slot, &following);
+        uint32_t following;
+        bool is_last = next >= end || !original_of(vm, spot, next, wanted.base_slot, &following);
         if (!original_of(vm, spot, spot->snap, wanted.base_slot, &wanted.from))
             return snapshot_places(vm, spot, to, max);
         wanted.to = is_last || following <= wanted.from ? 0xffffffff : following;
     }
-    UInt n = lt_recording_places(vm, &wanted, to, max);
+    uint32_t n = lt_recording_places(vm, &wanted, to, max);
     return n ? n : snapshot_places(vm, spot, to, max);
 }
 
@@ -368,26 +369,26 @@ static UInt find_allocation(const struct lt_vm *vm, const struct lt_spot *spot, 
 struct met {
     struct lt_spot spot;
     const struct lt_vm *vm;
-    SizeT size;
-    ULong version;
-    UInt places, count;
+    size_t size;
+    uint64_t version;
+    uint32_t places, count;
     struct lt_place place[MET_PLACES];
 };
 TABLE(struct met, s_met, MET_SLOTS);
 
-static Bool holds(const struct met *m, const struct lt_vm *vm, const struct lt_spot *spot, SizeT size)
+static bool holds(const struct met *m, const struct lt_vm *vm, const struct lt_spot *spot, size_t size)
 {
     return m->spot.ip == spot->ip && m->size == size && m->spot.trace == spot->trace &&
            m->spot.code == spot->code && m->spot.snap == spot->snap && m->vm == vm &&
            m->version == lt_trace_version(vm, spot, size) && m->places == lt_places_generation();
 }
 
-UInt lt_trace_allocation(const struct lt_vm *vm, const struct lt_spot *spot, SizeT size, struct lt_place *to,
-                         UInt max)
+uint32_t lt_trace_allocation(const struct lt_vm *vm, const struct lt_spot *spot, size_t size,
+                             struct lt_place *to, uint32_t max)
 {
     struct met *m = &s_met[lt_hash_slot(spot->ip ^ size << 20, 10)];
     if (!holds(m, vm, spot, size)) {
-        UInt n = recorded_places(vm, spot, False, to, max);
+        uint32_t n = recorded_places(vm, spot, false, to, max);
         if (n == 0)
             n = size ? find_allocation(vm, spot, size, to, max) : snapshot_places(vm, spot, to, max);
         if (n > MET_PLACES)
@@ -395,21 +396,16 @@ UInt lt_trace_allocation(const struct lt_vm *vm, const struct lt_spot *spot, Siz
         *m = (struct met){.spot = *spot, .vm = vm, .size = size, .count = n};
         m->version = lt_trace_version(vm, spot, size);
         m->places = lt_places_generation();
-        for (UInt i = 0; i < n; i++)
+        for (uint32_t i = 0; i < n; i++)
             m->place[i] = to[i];
     }
-    for (UInt i = 0; i < m->count && i < max; i++)
+    for (uint32_t i = 0; i < m->count && i < max; i++)
         to[i] = m->place[i];
     return m->count < max ? m->count : max;
 }
 
 void lt_traces_forget(void)
 {
-    VG_(memset)(s_written, 0, TABLE_BYTES(s_written));
-    VG_(memset)(s_spot_ip, 0, TABLE_BYTES(s_spot_ip));
-}
-
-void lt_trace_init(void)
-{
-    lt_run_time_code_named_by(name_access);
+    memset(s_written, 0, TABLE_BYTES(s_written));
+    memset(s_spot_ip, 0, TABLE_BYTES(s_spot_ip));
 }

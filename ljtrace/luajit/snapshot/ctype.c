@@ -1,4 +1,4 @@
-/* ctype.c - sizes and names of C types, for cdata. (host side, no libc)
+/* ctype.c - sizes and names of C types, for cdata. (no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
@@ -10,9 +10,9 @@
  * *`, `int (*)()`. A type without a name gets that of a typedef that refers to it or, if there is none, its
  * number.
  */
+#include "ljtrace/luajit/base/text.h"
 #include "ljtrace/luajit/snapshot/snapshot_impl.h"
-#include "pub_tool_libcbase.h"
-#include "pub_tool_libcprint.h"
+#include <string.h>
 
 enum {
     KIND_NUMBER,
@@ -42,91 +42,91 @@ enum { ATTRIBUTE_SHIFT = 16, ATTRIBUTE_MASK = 0xff, ATTRIBUTE_QUALIFIERS = 1, NO
 enum { VARIABLE_CDATA = 0x80, MOST_STEPS = 20, POINTER_BYTES = 8 };
 
 struct ctype {
-    UInt info, size;
-    Addr name;
+    uint32_t info, size;
+    uint64_t name;
 };
 
-static Bool get(const struct snapshot *u, UInt id, struct ctype *to)
+static bool get(const struct snapshot *u, uint32_t id, struct ctype *to)
 {
-    UInt bytes = u->at->ctype_bytes;
-    Addr at = lt_guest_number(u->ctypes, 8) + (Addr)id * bytes;
+    uint32_t bytes = u->at->ctype_bytes;
+    uint64_t at = lt_guest_number(u->ctypes, 8) + (uint64_t)id * bytes;
     if (!u->ctypes || id >= lt_vm_u32(u->ctypes + 8) || !lt_guest_readable(at, bytes))
-        return False;
+        return false;
     to->info = lt_vm_u32(at);
     to->size = lt_vm_u32(at + 4);
     to->name = lt_vm_ref(u->vm, at + u->at->ctype_name);
-    return True;
+    return true;
 }
 
-static UInt kind_of(const struct ctype *t)
+static uint32_t kind_of(const struct ctype *t)
 {
     return t->info >> 28;
 }
 
 /* Get the type itself, which attributes and typedefs may precede. */
-static Bool get_raw(const struct snapshot *u, UInt id, struct ctype *to)
+static bool get_raw(const struct snapshot *u, uint32_t id, struct ctype *to)
 {
-    Bool found = get(u, id, to);
-    for (UInt i = 0; found && i < MOST_STEPS; i++) {
+    bool found = get(u, id, to);
+    for (uint32_t i = 0; found && i < MOST_STEPS; i++) {
         if (kind_of(to) != KIND_ATTRIBUTE && kind_of(to) != KIND_TYPEDEF)
-            return True;
+            return true;
         found = get(u, to->info & 0xffff, to);
     }
-    return False;
+    return false;
 }
 
 /* A cdata that has a variable size or a large alignment is preceded by the distance to the start of its block
  * (2 bytes), the bytes that its block has besides the content (2 bytes), and the bytes of the content (4
  * bytes). */
-static ULong variable_bytes(Addr cdata, Addr *block)
+static uint64_t variable_bytes(uint64_t cdata, uint64_t *block)
 {
     *block = cdata - lt_guest_number(cdata - 8, 2);
     return lt_guest_number(cdata - 6, 2) + lt_vm_u32(cdata - 4);
 }
 
-ULong cdata_bytes(const struct snapshot *u, Addr cdata, Addr *block)
+uint64_t cdata_bytes(const struct snapshot *u, uint64_t cdata, uint64_t *block)
 {
     struct ctype t;
     *block = cdata;
     if (lt_guest_number(cdata + u->at->gct - 1, 1) & VARIABLE_CDATA)
         return variable_bytes(cdata, block);
-    if (!get_raw(u, (UInt)lt_guest_number(cdata + u->at->ffid, 2), &t))
+    if (!get_raw(u, (uint32_t)lt_guest_number(cdata + u->at->ffid, 2), &t))
         return 0;
     return u->at->cdata_bytes + (kind_of(&t) <= KIND_ENUM ? t.size : POINTER_BYTES);
 }
 
 /* A name that is being built: the text before and after the declared object. */
 struct spelling {
-    HChar before[SNAPSHOT_TEXT], after[SNAPSHOT_TEXT];
-    UInt qualifiers; /* of the next type */
-    Bool pointed_to; /* the last type was a pointer: an array or function needs parentheses */
+    char before[SNAPSHOT_TEXT], after[SNAPSHOT_TEXT];
+    uint32_t qualifiers; /* of the next type */
+    bool pointed_to;     /* the last type was a pointer: an array or function needs parentheses */
 };
 
-static void append(HChar *to, const HChar *text)
+static void append(char *to, const char *text)
 {
-    UInt n = VG_(strlen)(to), m = VG_(strlen)(text);
+    uint32_t n = text_length(to), m = text_length(text);
     if (n + m < SNAPSHOT_TEXT)
-        VG_(memcpy)(to + n, text, m + 1);
+        memcpy(to + n, text, m + 1);
 }
 
-static void prepend(HChar *to, const HChar *text)
+static void prepend(char *to, const char *text)
 {
-    UInt n = VG_(strlen)(to), m = VG_(strlen)(text);
+    uint32_t n = text_length(to), m = text_length(text);
     if (n + m >= SNAPSHOT_TEXT)
         return;
-    VG_(memmove)(to + m, to, n + 1);
-    VG_(memcpy)(to, text, m);
+    memmove(to + m, to, n + 1);
+    memcpy(to, text, m);
 }
 
 /* Prepend a word, and a space if text follows. */
-static void prepend_word(HChar *to, const HChar *word)
+static void prepend_word(char *to, const char *word)
 {
     if (to[0])
         prepend(to, " ");
     prepend(to, word);
 }
 
-static void prepend_qualifiers(HChar *to, UInt qualifiers)
+static void prepend_qualifiers(char *to, uint32_t qualifiers)
 {
     if (qualifiers & VOLATILE)
         prepend_word(to, "volatile");
@@ -134,46 +134,46 @@ static void prepend_qualifiers(HChar *to, UInt qualifiers)
         prepend_word(to, "const");
 }
 
-static const HChar *float_name(UInt size)
+static const char *float_name(uint32_t size)
 {
     return size == 4 ? "float" : size == 8 ? "double" : "long double";
 }
 
-static const HChar *number_name(const struct ctype *t)
+static const char *number_name(const struct ctype *t)
 {
-    static const HChar *const names[2][4] = {{"char", "short", "int", "int64_t"},
-                                             {"unsigned char", "unsigned short", "unsigned int", "uint64_t"}};
-    UInt log = t->size == 8 ? 3 : t->size == 4 ? 2 : t->size == 2 ? 1 : 0;
+    static const char *const names[2][4] = {{"char", "short", "int", "int64_t"},
+                                            {"unsigned char", "unsigned short", "unsigned int", "uint64_t"}};
+    uint32_t log = t->size == 8 ? 3 : t->size == 4 ? 2 : t->size == 2 ? 1 : 0;
     if (t->info & BOOL)
         return "bool";
     return t->info & FLOAT ? float_name(t->size) : names[(t->info & UNSIGNED) != 0][log];
 }
 
 /* The name of a typedef that refers to this type, which has no name of its own. */
-static Addr typedef_of(const struct snapshot *u, UInt id)
+static uint64_t typedef_of(const struct snapshot *u, uint32_t id)
 {
     struct ctype t;
-    for (UInt i = 1; get(u, i, &t); i++)
+    for (uint32_t i = 1; get(u, i, &t); i++)
         if (kind_of(&t) == KIND_TYPEDEF && (t.info & 0xffff) == id)
             return t.name;
     return 0;
 }
 
-static void get_string(const struct snapshot *u, HChar *to, Addr string)
+static void get_string(const struct snapshot *u, char *to, uint64_t string)
 {
-    UInt length = string_length(u->vm, string);
+    uint32_t length = string_length(u->vm, string);
     if (length >= SNAPSHOT_TEXT || !lt_guest_read(string + u->vm->layout->string_header, to, length))
         length = 0;
     to[length] = 0;
 }
 
-static void tagged_name(const struct snapshot *u, HChar *to, UInt id, const struct ctype *t)
+static void tagged_name(const struct snapshot *u, char *to, uint32_t id, const struct ctype *t)
 {
-    Addr other = t->name ? 0 : typedef_of(u, id);
+    uint64_t other = t->name ? 0 : typedef_of(u, id);
     if (t->name || other)
         get_string(u, to, t->name ? t->name : other);
     else
-        VG_(snprintf)(to, SNAPSHOT_TEXT, "%u", id);
+        text_print(to, SNAPSHOT_TEXT, "%u", id);
     if (!other)
         prepend_word(to, kind_of(t) == KIND_ENUM ? "enum" : t->info & UNION ? "union" : "struct");
 }
@@ -187,7 +187,7 @@ static void spell_pointer(struct spelling *s, const struct ctype *t)
         prepend(s->before, "*");
     }
     s->qualifiers = 0;
-    s->pointed_to = True;
+    s->pointed_to = true;
 }
 
 /* Put a pointer to an array or function into parentheses. */
@@ -197,49 +197,49 @@ static void enclose(struct spelling *s)
         prepend(s->before, "(");
         append(s->after, ")");
     }
-    s->pointed_to = False;
+    s->pointed_to = false;
 }
 
 /* The number of elements is known if their size is. */
 static void spell_array(struct spelling *s, const struct snapshot *u, const struct ctype *t)
 {
-    HChar text[40];
+    char text[40];
     struct ctype element;
     enclose(s);
     if (t->size == NO_SIZE)
-        VG_(strcpy)(text, t->info & VARIABLE ? "[?]" : "[]");
+        text_copy(text, t->info & VARIABLE ? "[?]" : "[]");
     else if (get_raw(u, t->info & 0xffff, &element) && element.size)
-        VG_(snprintf)(text, sizeof text, "[%u]", t->size / element.size);
+        text_print(text, sizeof text, "[%u]", t->size / element.size);
     else
-        VG_(strcpy)(text, "[0]");
+        text_copy(text, "[0]");
     append(s->after, text);
 }
 
 /* To the FFI, complex numbers and vectors are arrays. Returns true if the type is a complex number, which
  * ends the name. */
-static Bool spell_complex(struct spelling *s, const struct ctype *t)
+static bool spell_complex(struct spelling *s, const struct ctype *t)
 {
     if (!(t->info & COMPLEX))
-        return False;
+        return false;
     prepend_word(s->before, t->size == 8 ? "complex float" : "complex");
-    return True;
+    return true;
 }
 
 static void spell_vector(struct spelling *s, const struct ctype *t)
 {
-    HChar text[60];
-    VG_(snprintf)(text, sizeof text, "__attribute__((vector_size(%u)))", t->size);
+    char text[60];
+    text_print(text, sizeof text, "__attribute__((vector_size(%u)))", t->size);
     prepend_word(s->before, text);
 }
 
 /* Spell one type, from the outside inwards. Returns true if another one follows. */
-static Bool spell(struct spelling *s, const struct snapshot *u, UInt id, const struct ctype *t)
+static bool spell(struct spelling *s, const struct snapshot *u, uint32_t id, const struct ctype *t)
 {
-    HChar name[SNAPSHOT_TEXT];
+    char name[SNAPSHOT_TEXT];
     switch (kind_of(t)) {
     case KIND_POINTER:
         spell_pointer(s, t);
-        return True;
+        return true;
     case KIND_ARRAY:
         if (spell_complex(s, t))
             break;
@@ -247,17 +247,17 @@ static Bool spell(struct spelling *s, const struct snapshot *u, UInt id, const s
             spell_vector(s, t);
         else
             spell_array(s, u, t);
-        return True;
+        return true;
     case KIND_FUNCTION:
         enclose(s);
         append(s->after, "()");
-        return True;
+        return true;
     case KIND_ATTRIBUTE:
         if ((t->info >> ATTRIBUTE_SHIFT & ATTRIBUTE_MASK) == ATTRIBUTE_QUALIFIERS)
             s->qualifiers |= t->size;
-        return True;
+        return true;
     case KIND_TYPEDEF:
-        return True;
+        return true;
     case KIND_STRUCT:
     case KIND_ENUM:
         tagged_name(u, name, id, t);
@@ -267,18 +267,25 @@ static Bool spell(struct spelling *s, const struct snapshot *u, UInt id, const s
         prepend_word(s->before, kind_of(t) == KIND_VOID ? "void" : number_name(t));
     }
     prepend_qualifiers(s->before, s->qualifiers | (t->info & QUALIFIERS));
-    return False;
+    return false;
 }
 
 /* The types are spelled from the outermost inwards, with the declared object in the middle. */
-void ctype_name(const struct snapshot *u, UInt id, HChar *to)
+/* Does the text end in a character that no space follows? */
+static bool ends_in_pointer(const char *text)
+{
+    const char last = text[text_length(text) - 1];
+    return last == '*' || last == '&' || last == '(';
+}
+
+void ctype_name(const struct snapshot *u, uint32_t id, char *to)
 {
     struct spelling s = {.before = ""};
     struct ctype t;
-    for (UInt i = 0; i < MOST_STEPS && get(u, id, &t) && spell(&s, u, id, &t); i++)
+    for (uint32_t i = 0; i < MOST_STEPS && get(u, id, &t) && spell(&s, u, id, &t); i++)
         id = t.info & 0xffff;
-    VG_(strcpy)(to, s.before);
-    if (s.after[0] && to[0] && !VG_(strchr)("*&(", to[VG_(strlen)(to) - 1]))
+    text_copy(to, s.before);
+    if (s.after[0] && to[0] && !ends_in_pointer(to))
         append(to, " ");
     append(to, s.after);
 }

@@ -1,4 +1,4 @@
-/* object.c - sizes, colours and values of Lua objects. (host side, no libc)
+/* object.c - sizes, colours and values of Lua objects. (no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
@@ -10,82 +10,82 @@
 
 enum { WHITES = 3, INSTRUCTION_BYTES = 8, SNAPSHOT_BYTES = 12, SLOT = 8 };
 
-Addr object_value(const struct snapshot *u, Addr slot, UInt *gct)
+uint64_t object_value(const struct snapshot *u, uint64_t slot, uint32_t *gct)
 {
-    ULong v = lt_guest_number(slot, SLOT);
-    Bool wide = u->vm->layout->gc64;
-    UInt tag = wide ? (UInt) ~((Long)v >> 47) : ~(UInt)(v >> 32);
+    uint64_t v = lt_guest_number(slot, SLOT);
+    bool wide = u->vm->layout->gc64;
+    uint32_t tag = wide ? (uint32_t) ~((int64_t)v >> 47) : ~(uint32_t)(v >> 32);
     if (tag < GCT_STR || tag > GCT_UDATA)
         return 0;
     *gct = tag;
-    return wide ? v & (((Addr)1 << 47) - 1) : (UInt)v;
+    return wide ? v & (((uint64_t)1 << 47) - 1) : (uint32_t)v;
 }
 
-UInt string_length(const struct lt_vm *vm, Addr string)
+uint32_t string_length(const struct lt_vm *vm, uint64_t string)
 {
-    UInt form = vm->string_forms, back = form & 3 ? 4 : 8;
+    uint32_t form = vm->string_forms, back = form & 3 ? 4 : 8;
     return lt_vm_u32(string + vm->layout->string_header - back);
 }
 
 /* The size of a string object. */
-static ULong string_bytes(const struct lt_vm *vm, Addr string)
+static uint64_t string_bytes(const struct lt_vm *vm, uint64_t string)
 {
-    UInt form = vm->string_forms, exact = form & 3 ? form & 1 : form & 4;
-    ULong n = string_length(vm, string);
-    return vm->layout->string_header + (exact ? n + 1 : ((n + 4) & ~(ULong)3));
+    uint32_t form = vm->string_forms, exact = form & 3 ? form & 1 : form & 4;
+    uint64_t n = string_length(vm, string);
+    return vm->layout->string_header + (exact ? n + 1 : ((n + 4) & ~(uint64_t)3));
 }
 
-static ULong function_bytes(const struct snapshot *u, Addr o)
+static uint64_t function_bytes(const struct snapshot *u, uint64_t o)
 {
-    ULong n = lt_guest_number(o + u->at->func_upvalues, 1);
+    uint64_t n = lt_guest_number(o + u->at->func_upvalues, 1);
     if (lt_guest_number(o + u->at->ffid, 1) == FFID_LUA)
         return u->at->lua_func_bytes + n * u->at->ref;
     return u->at->c_func_bytes + n * SLOT;
 }
 
-static ULong table_bytes(const struct snapshot *u, Addr o)
+static uint64_t table_bytes(const struct snapshot *u, uint64_t o)
 {
-    UInt array = lt_vm_u32(o + u->at->tab_asize), mask = lt_vm_u32(o + u->at->tab_asize + 4);
-    UInt colo = (UInt)lt_guest_number(o + u->at->tab_colo, 1);
-    ULong bytes = u->at->tab_bytes + (colo & 0x7f) * SLOT;
+    uint32_t array = lt_vm_u32(o + u->at->tab_asize), mask = lt_vm_u32(o + u->at->tab_asize + 4);
+    uint32_t colo = (uint32_t)lt_guest_number(o + u->at->tab_colo, 1);
+    uint64_t bytes = u->at->tab_bytes + (colo & 0x7f) * SLOT;
     if (mask)
-        bytes += ((ULong)mask + 1) * NODE_BYTES;
+        bytes += ((uint64_t)mask + 1) * NODE_BYTES;
     if (array && (colo == 0 || colo & 0x80))
-        bytes += (ULong)array * SLOT;
+        bytes += (uint64_t)array * SLOT;
     return bytes;
 }
 
-static ULong thread_bytes(const struct snapshot *u, Addr o)
+static uint64_t thread_bytes(const struct snapshot *u, uint64_t o)
 {
-    ULong stack = (ULong)lt_vm_u32(o + u->at->thread_size) * SLOT;
+    uint64_t stack = (uint64_t)lt_vm_u32(o + u->at->thread_size) * SLOT;
     return o == snapshot_main(u) ? stack : stack + u->vm->layout->thread_size;
 }
 
 /* The trace is followed by its instructions, its snapshots and their maps. */
-static ULong trace_bytes(const struct snapshot *u, Addr o)
+static uint64_t trace_bytes(const struct snapshot *u, uint64_t o)
 {
-    UInt nk = lt_vm_u32(o + u->at->trace_nk), maps = lt_vm_u32(o + u->at->trace_nk + 4);
-    Addr code = lt_guest_number(o + u->at->trace_ir, 8) + (Addr)nk * INSTRUCTION_BYTES;
-    UInt instructions = lt_vm_u32(o + u->at->trace_nins) - nk;
-    UInt snapshots = (UInt)lt_guest_number(o + u->at->trace_nsnap, 2);
-    return code - o + (ULong)instructions * INSTRUCTION_BYTES + (ULong)snapshots * SNAPSHOT_BYTES +
-           (ULong)maps * 4;
+    uint32_t nk = lt_vm_u32(o + u->at->trace_nk), maps = lt_vm_u32(o + u->at->trace_nk + 4);
+    uint64_t code = lt_guest_number(o + u->at->trace_ir, 8) + (uint64_t)nk * INSTRUCTION_BYTES;
+    uint32_t instructions = lt_vm_u32(o + u->at->trace_nins) - nk;
+    uint32_t snapshots = (uint32_t)lt_guest_number(o + u->at->trace_nsnap, 2);
+    return code - o + (uint64_t)instructions * INSTRUCTION_BYTES + (uint64_t)snapshots * SNAPSHOT_BYTES +
+           (uint64_t)maps * 4;
 }
 
 /* A string.buffer has these fields: end of the text, end of the block, start of the block, a thread with
  * flags, the string that it shows if the text is not its own, the read position, and two dictionaries. Older
  * builds use this kind of userdata for something else, which has no such thread. */
-Bool snapshot_buffer(const struct snapshot *u, Addr udata, struct snapshot_buffer *b)
+bool snapshot_buffer(const struct snapshot *u, uint64_t udata, struct snapshot_buffer *b)
 {
     enum { SHOWN = 2, LENT = 4, FLAGS = 7, REFERENCES = 24 };
-    Addr at = udata + u->at->udata_bytes, words = at + REFERENCES,
-         dictionaries = words + 2 * (Addr)u->at->ref + 8;
-    Addr thread = lt_vm_ref(u->vm, words) & ~(Addr)FLAGS, flags = lt_vm_ref(u->vm, words) & FLAGS;
+    uint64_t at = udata + u->at->udata_bytes, words = at + REFERENCES,
+             dictionaries = words + 2 * (uint64_t)u->at->ref + 8;
+    uint64_t thread = lt_vm_ref(u->vm, words) & ~(uint64_t)FLAGS, flags = lt_vm_ref(u->vm, words) & FLAGS;
     *b = (struct snapshot_buffer){0};
     if (lt_guest_number(udata + u->at->ffid, 1) != UDATA_BUFFER || !thread ||
         !lt_guest_readable(thread, 16) || lt_vm_gct(u->vm, thread) != GCT_THREAD)
-        return False;
-    Addr begin = lt_guest_number(at + 16, 8), end = lt_guest_number(at + 8, 8);
+        return false;
+    uint64_t begin = lt_guest_number(at + 16, 8), end = lt_guest_number(at + 8, 8);
     if (!(flags & (SHOWN | LENT)) && begin && end > begin) {
         b->data = begin;
         b->bytes = end - begin;
@@ -93,19 +93,19 @@ Bool snapshot_buffer(const struct snapshot *u, Addr udata, struct snapshot_buffe
     b->borrowed = flags & SHOWN ? lt_vm_ref(u->vm, words + u->at->ref) : 0;
     b->strings = lt_vm_ref(u->vm, dictionaries);
     b->metatables = lt_vm_ref(u->vm, dictionaries + u->at->ref);
-    return True;
+    return true;
 }
 
-static ULong udata_bytes(const struct snapshot *u, Addr o)
+static uint64_t udata_bytes(const struct snapshot *u, uint64_t o)
 {
     struct snapshot_buffer b;
-    ULong bytes = u->at->udata_bytes + lt_vm_u32(o + u->at->udata_len);
+    uint64_t bytes = u->at->udata_bytes + lt_vm_u32(o + u->at->udata_len);
     return snapshot_buffer(u, o, &b) ? bytes + b.bytes : bytes;
 }
 
-static ULong bytes_of(const struct snapshot *u, Addr o)
+static uint64_t bytes_of(const struct snapshot *u, uint64_t o)
 {
-    Addr block;
+    uint64_t block;
     switch (lt_vm_gct(u->vm, o)) {
     case GCT_STR:
         return string_bytes(u->vm, o);
@@ -128,15 +128,15 @@ static ULong bytes_of(const struct snapshot *u, Addr o)
     }
 }
 
-ULong object_bytes(const struct snapshot *u, Addr o)
+uint64_t object_bytes(const struct snapshot *u, uint64_t o)
 {
-    ULong bytes = bytes_of(u, o);
+    uint64_t bytes = bytes_of(u, o);
     return bytes <= lt_guest_number(u->gc, u->at->ref) ? bytes : 0;
 }
 
-void object_parts(const struct snapshot *u, Addr o, Addr part[2])
+void object_parts(const struct snapshot *u, uint64_t o, uint64_t part[2])
 {
-    UInt gct = lt_vm_gct(u->vm, o);
+    uint32_t gct = lt_vm_gct(u->vm, o);
     struct snapshot_buffer b;
     part[0] = part[1] = 0;
     if (gct == GCT_TAB) {
@@ -151,9 +151,9 @@ void object_parts(const struct snapshot *u, Addr o, Addr part[2])
 }
 
 /* An object is garbage if it has only the other white and is not fixed. */
-Bool object_is_dead(const struct snapshot *u, Addr o)
+bool object_is_dead(const struct snapshot *u, uint64_t o)
 {
-    UInt marked = (UInt)lt_guest_number(o + u->at->gct - 1, 1);
-    UInt other = (UInt)lt_guest_number(u->gc + 2 * u->at->ref, 1) ^ WHITES;
+    uint32_t marked = (uint32_t)lt_guest_number(o + u->at->gct - 1, 1);
+    uint32_t other = (uint32_t)lt_guest_number(u->gc + 2 * u->at->ref, 1) ^ WHITES;
     return ((marked ^ WHITES) & other) == 0;
 }

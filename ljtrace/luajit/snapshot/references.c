@@ -1,4 +1,4 @@
-/* references.c - the references of each object. (host side, no libc)
+/* references.c - the references of each object. (no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
@@ -6,9 +6,9 @@
  * that is not an object (in an unused slot of a stack) is ignored by the collector.
  */
 #include "ljtrace/luajit/core/names.h"
+#include "ljtrace/luajit/host.h"
 #include "ljtrace/luajit/snapshot/snapshot_impl.h"
 #include "ljtrace/protocol/table.h"
-#include "ljtrace/valgrind/ring/records.h"
 #include "memtrace/memtrace.h"
 
 enum { BATCH = 1000, MOST_SLOTS = 1 << 28 };
@@ -16,8 +16,8 @@ enum { IRT_MASK = 0x1f, IRT_PTR32 = 5, IRT_PTR64 = 9, IR_BIAS_TRUE = 0x7ffd };
 
 /* References of one object that are not written yet. */
 struct batch {
-    Addr from;
-    UInt count;
+    uint64_t from;
+    uint32_t count;
     struct raw_link link[BATCH];
 };
 TABLE(struct batch, s_batch, 1);
@@ -25,12 +25,12 @@ TABLE(struct batch, s_batch, 1);
 static void send(void)
 {
     if (s_batch->count)
-        RING_PUT(links, .from = s_batch->from, .links = s_batch->link, .links_count = s_batch->count);
+        HOST_PUT(links, .from = s_batch->from, .links = s_batch->link, .links_count = s_batch->count);
     s_batch->count = 0;
 }
 
 /* Add a reference. name: an index, or the key of a name that was written. */
-static void link(Addr to, UInt kind, Bool weak, ULong name)
+static void link(uint64_t to, uint32_t kind, bool weak, uint64_t name)
 {
     if (!to)
         return;
@@ -39,49 +39,49 @@ static void link(Addr to, UInt kind, Bool weak, ULong name)
     s_batch->link[s_batch->count++] = (struct raw_link){to, raw_link_what(kind, weak, name)};
 }
 
-static void link_value(const struct snapshot *u, Addr slot, UInt kind, ULong name)
+static void link_value(const struct snapshot *u, uint64_t slot, uint32_t kind, uint64_t name)
 {
-    UInt gct;
-    link(object_value(u, slot, &gct), kind, False, name);
+    uint32_t gct;
+    link(object_value(u, slot, &gct), kind, false, name);
 }
 
-static void link_ref(const struct snapshot *u, Addr at, UInt kind)
+static void link_ref(const struct snapshot *u, uint64_t at, uint32_t kind)
 {
-    link(lt_vm_ref(u->vm, at), kind, False, 0);
+    link(lt_vm_ref(u->vm, at), kind, false, 0);
 }
 
 /* -- tables -- */
 
 /* Strings count as values: they are never cleared from weak tables. */
-static Bool is_weak(Bool weak, UInt gct)
+static bool is_weak(bool weak, uint32_t gct)
 {
     return weak && gct != GCT_STR;
 }
 
-static void link_array(const struct snapshot *u, Addr o, UInt mode)
+static void link_array(const struct snapshot *u, uint64_t o, uint32_t mode)
 {
-    UInt n = lt_vm_u32(o + u->at->tab_asize), gct;
-    Addr slot = lt_vm_ref(u->vm, o + u->at->tab_array);
-    for (UInt i = 0; i < n && i < MOST_SLOTS && lt_guest_readable(slot, 8); i++, slot += 8) {
-        Addr to = object_value(u, slot, &gct);
+    uint32_t n = lt_vm_u32(o + u->at->tab_asize), gct;
+    uint64_t slot = lt_vm_ref(u->vm, o + u->at->tab_array);
+    for (uint32_t i = 0; i < n && i < MOST_SLOTS && lt_guest_readable(slot, 8); i++, slot += 8) {
+        uint64_t to = object_value(u, slot, &gct);
         if (to)
             link(to, MT_LINK_ARRAY, is_weak(mode & 2, gct), i);
     }
 }
 
 /* A pair exists only if its value is not nil. */
-static Bool is_nil(const struct snapshot *u, Addr slot)
+static bool is_nil(const struct snapshot *u, uint64_t slot)
 {
-    ULong v = lt_guest_number(slot, 8);
+    uint64_t v = lt_guest_number(slot, 8);
     return u->vm->layout->gc64 ? v == ~0ULL : v >> 32 == 0xffffffff;
 }
 
-static void link_pair(const struct snapshot *u, Addr node, UInt mode)
+static void link_pair(const struct snapshot *u, uint64_t node, uint32_t mode)
 {
-    UInt key_type = 0, value_type = 0;
+    uint32_t key_type = 0, value_type = 0;
     if (is_nil(u, node))
         return;
-    Addr key = object_value(u, node + 8, &key_type), value = object_value(u, node, &value_type);
+    uint64_t key = object_value(u, node + 8, &key_type), value = object_value(u, node, &value_type);
     if (key)
         link(key, MT_LINK_KEY, is_weak(mode & 1, key_type), 0);
     if (value)
@@ -89,98 +89,98 @@ static void link_pair(const struct snapshot *u, Addr node, UInt mode)
              key && key_type == GCT_STR ? snapshot_string(u, key) : snapshot_plain_key(u, node + 8));
 }
 
-static void link_table(const struct snapshot *u, Addr o)
+static void link_table(const struct snapshot *u, uint64_t o)
 {
-    Addr meta = lt_vm_ref(u->vm, o + u->at->tab_meta), node = lt_vm_ref(u->vm, o + u->at->tab_node);
-    UInt mode = table_mode(u, meta), mask = lt_vm_u32(o + u->at->tab_asize + 4);
-    link(meta, MT_LINK_METATABLE, False, 0);
+    uint64_t meta = lt_vm_ref(u->vm, o + u->at->tab_meta), node = lt_vm_ref(u->vm, o + u->at->tab_node);
+    uint32_t mode = table_mode(u, meta), mask = lt_vm_u32(o + u->at->tab_asize + 4);
+    link(meta, MT_LINK_METATABLE, false, 0);
     link_array(u, o, mode);
-    for (UInt i = 0; mask && i <= mask && lt_guest_readable(node, NODE_BYTES); i++, node += NODE_BYTES)
+    for (uint32_t i = 0; mask && i <= mask && lt_guest_readable(node, NODE_BYTES); i++, node += NODE_BYTES)
         link_pair(u, node, mode);
 }
 
 /* -- functions -- */
 
 /* The names of upvalues follow one another in memory. */
-static Addr next_text(Addr at)
+static uint64_t next_text(uint64_t at)
 {
-    for (UInt i = 0; i < SNAPSHOT_TEXT && lt_guest_number(at, 1); i++)
+    for (uint32_t i = 0; i < SNAPSHOT_TEXT && lt_guest_number(at, 1); i++)
         at++;
     return at + 1;
 }
 
-static void link_upvalues(const struct snapshot *u, Addr o, Addr proto, UInt n)
+static void link_upvalues(const struct snapshot *u, uint64_t o, uint64_t proto, uint32_t n)
 {
-    Addr name = lt_vm_ref(u->vm, proto + u->at->proto_upvalues);
-    for (UInt i = 0; i < n; i++) {
-        Addr upvalue = lt_vm_ref(u->vm, o + u->at->lua_func_bytes + (Addr)i * u->at->ref);
-        link(upvalue, MT_LINK_UPVALUE, False, name ? snapshot_text(name) : 0);
+    uint64_t name = lt_vm_ref(u->vm, proto + u->at->proto_upvalues);
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t upvalue = lt_vm_ref(u->vm, o + u->at->lua_func_bytes + (uint64_t)i * u->at->ref);
+        link(upvalue, MT_LINK_UPVALUE, false, name ? snapshot_text(name) : 0);
         name = name ? next_text(name) : 0;
     }
 }
 
-static void link_function(const struct snapshot *u, Addr o)
+static void link_function(const struct snapshot *u, uint64_t o)
 {
-    UInt n = (UInt)lt_guest_number(o + u->at->func_upvalues, 1);
-    Addr proto = lt_proto_of(u->vm, o);
+    uint32_t n = (uint32_t)lt_guest_number(o + u->at->func_upvalues, 1);
+    uint64_t proto = lt_proto_of(u->vm, o);
     link_ref(u, o + u->at->env, MT_LINK_ENV);
-    link(proto, MT_LINK_PROTO, False, 0);
+    link(proto, MT_LINK_PROTO, false, 0);
     if (proto)
         link_upvalues(u, o, proto, n);
     else if (lt_guest_number(o + u->at->ffid, 1) != FFID_LUA)
-        for (UInt i = 0; i < n; i++)
-            link_value(u, o + u->at->c_func_bytes + (Addr)i * 8, MT_LINK_UPVALUE, 0);
+        for (uint32_t i = 0; i < n; i++)
+            link_value(u, o + u->at->c_func_bytes + (uint64_t)i * 8, MT_LINK_UPVALUE, 0);
 }
 
-static Addr trace_at(const struct snapshot *u, UInt number)
+static uint64_t trace_at(const struct snapshot *u, uint32_t number)
 {
     if (!u->vm->layout->traces || !number)
         return 0;
-    Addr table = lt_guest_number(u->vm->g + u->vm->layout->traces, 8);
-    UInt count = lt_vm_u32(u->vm->g + u->vm->layout->traces + 12);
-    return number < count ? lt_vm_ref(u->vm, table + (Addr)number * u->at->ref) : 0;
+    uint64_t table = lt_guest_number(u->vm->g + u->vm->layout->traces, 8);
+    uint32_t count = lt_vm_u32(u->vm->g + u->vm->layout->traces + 12);
+    return number < count ? lt_vm_ref(u->vm, table + (uint64_t)number * u->at->ref) : 0;
 }
 
-static void link_proto(const struct snapshot *u, Addr o)
+static void link_proto(const struct snapshot *u, uint64_t o)
 {
-    Addr k = lt_vm_ref(u->vm, o + u->at->proto_k);
-    UInt n = lt_vm_u32(o + u->at->proto_constants);
+    uint64_t k = lt_vm_ref(u->vm, o + u->at->proto_k);
+    uint32_t n = lt_vm_u32(o + u->at->proto_constants);
     link_ref(u, o + u->at->proto_chunk, MT_LINK_OTHER);
-    for (UInt i = 1; i <= n && i < 65536; i++) {
-        Addr to = lt_vm_ref(u->vm, k - (Addr)i * u->at->ref);
-        link(to, to && lt_vm_gct(u->vm, to) == GCT_PROTO ? MT_LINK_PROTO : MT_LINK_CONSTANT, False, 0);
+    for (uint32_t i = 1; i <= n && i < 65536; i++) {
+        uint64_t to = lt_vm_ref(u->vm, k - (uint64_t)i * u->at->ref);
+        link(to, to && lt_vm_gct(u->vm, to) == GCT_PROTO ? MT_LINK_PROTO : MT_LINK_CONSTANT, false, 0);
     }
-    link(trace_at(u, (UInt)lt_guest_number(o + u->at->proto_trace, 2)), MT_LINK_OTHER, False, 0);
+    link(trace_at(u, (uint32_t)lt_guest_number(o + u->at->proto_trace, 2)), MT_LINK_OTHER, false, 0);
 }
 
 /* -- traces -- */
 
 /* The object that an instruction contains; 0 = none. The number of this instruction differs between builds,
  * so it is recognised by its type, if there is an object of that type where it points. */
-static Addr constant_at(const struct snapshot *u, Addr instruction)
+static uint64_t constant_at(const struct snapshot *u, uint64_t instruction)
 {
-    UInt type = (UInt)lt_guest_number(instruction + 4, 1) & IRT_MASK;
+    uint32_t type = (uint32_t)lt_guest_number(instruction + 4, 1) & IRT_MASK;
     if (type < GCT_STR || type > GCT_UDATA || type == IRT_PTR32 || type == IRT_PTR64)
         return 0;
-    Addr to = lt_vm_ref(u->vm, instruction + (u->vm->layout->gc64 ? 8 : 0));
+    uint64_t to = lt_vm_ref(u->vm, instruction + (u->vm->layout->gc64 ? 8 : 0));
     return to && !(to & 3) && lt_vm_gct(u->vm, to) == type ? to : 0;
 }
 
-static void link_trace(const struct snapshot *u, Addr o)
+static void link_trace(const struct snapshot *u, uint64_t o)
 {
-    Addr ir = lt_guest_number(o + u->at->trace_ir, 8);
-    UInt first = lt_vm_u32(o + u->at->trace_nk);
-    for (UInt i = first; i < IR_BIAS_TRUE && lt_guest_readable(ir + (Addr)i * 8, 16); i++) {
-        Addr to = constant_at(u, ir + (Addr)i * 8);
-        link(to, MT_LINK_CONSTANT, False, 0);
+    uint64_t ir = lt_guest_number(o + u->at->trace_ir, 8);
+    uint32_t first = lt_vm_u32(o + u->at->trace_nk);
+    for (uint32_t i = first; i < IR_BIAS_TRUE && lt_guest_readable(ir + (uint64_t)i * 8, 16); i++) {
+        uint64_t to = constant_at(u, ir + (uint64_t)i * 8);
+        link(to, MT_LINK_CONSTANT, false, 0);
         if (to && u->vm->layout->gc64)
             i++;
     }
     link_ref(u, o + u->at->trace_start, MT_LINK_PROTO);
     /* The traces that it links to, its root, and other side traces of that root. */
-    for (UInt i = 1; i < 5; i++) {
-        Addr other = trace_at(u, (UInt)lt_guest_number(o + u->at->trace_number + 2 * i, 2));
-        link(other != o ? other : 0, MT_LINK_OTHER, False, 0);
+    for (uint32_t i = 1; i < 5; i++) {
+        uint64_t other = trace_at(u, (uint32_t)lt_guest_number(o + u->at->trace_number + 2 * i, 2));
+        link(other != o ? other : 0, MT_LINK_OTHER, false, 0);
     }
 }
 
@@ -188,12 +188,12 @@ static void link_trace(const struct snapshot *u, Addr o)
 
 /* The end of the used part of a stack. The top is up to date only in C functions; a Lua function may use its
  * whole frame. */
-static Addr end_of_stack(const struct snapshot *u, Addr o, Addr stack, Addr end)
+static uint64_t end_of_stack(const struct snapshot *u, uint64_t o, uint64_t stack, uint64_t end)
 {
-    Addr base = lt_vm_ref(u->vm, o + u->at->thread_base),
-         top = lt_vm_ref(u->vm, o + u->at->thread_base + u->at->ref);
-    Addr callee = lt_vm_ref(u->vm, base - (u->vm->layout->gc64 ? 16 : 8)) & (((Addr)1 << 47) - 1);
-    Addr proto = lt_proto_of(u->vm, callee);
+    uint64_t base = lt_vm_ref(u->vm, o + u->at->thread_base),
+             top = lt_vm_ref(u->vm, o + u->at->thread_base + u->at->ref);
+    uint64_t callee = lt_vm_ref(u->vm, base - (u->vm->layout->gc64 ? 16 : 8)) & (((uint64_t)1 << 47) - 1);
+    uint64_t proto = lt_proto_of(u->vm, callee);
     if (proto) /* the size of its frame is at the same offset as a function's number of upvalues */
         base += 8 * lt_guest_number(proto + u->at->func_upvalues, 1);
     if (proto && base > top)
@@ -204,48 +204,49 @@ static Addr end_of_stack(const struct snapshot *u, Addr o, Addr stack, Addr end)
 /* With 4-byte references a frame's function is in the same slot as the link to the frame before, without a
  * tag. The link is the caller's program counter (the instruction before it contains the distance) or the
  * distance itself. */
-static void link_frames(const struct snapshot *u, Addr o, Addr stack)
+static void link_frames(const struct snapshot *u, uint64_t o, uint64_t stack)
 {
     enum { KIND = 3, FLAGS = 7, OPERAND_A = 3 };
-    Addr frame = lt_vm_ref(u->vm, o + u->at->thread_base) - 8,
-         size = 8 * (Addr)lt_vm_u32(o + u->at->thread_size);
+    uint64_t frame = lt_vm_ref(u->vm, o + u->at->thread_base) - 8,
+             size = 8 * (uint64_t)lt_vm_u32(o + u->at->thread_size);
     while (frame > stack && frame < stack + size) {
-        UInt back = lt_vm_u32(frame + 4);
-        link(lt_vm_u32(frame), MT_LINK_STACK, False, (frame - stack) / 8);
-        Addr step = back & KIND ? back & ~(UInt)FLAGS : 8 * (1 + lt_guest_number((Addr)back - OPERAND_A, 1));
+        uint32_t back = lt_vm_u32(frame + 4);
+        link(lt_vm_u32(frame), MT_LINK_STACK, false, (frame - stack) / 8);
+        uint64_t step =
+            back & KIND ? back & ~(uint32_t)FLAGS : 8 * (1 + lt_guest_number((uint64_t)back - OPERAND_A, 1));
         if (!step)
             return;
         frame -= step;
     }
 }
 
-static void link_thread(const struct snapshot *u, Addr o)
+static void link_thread(const struct snapshot *u, uint64_t o)
 {
-    Addr stack = lt_vm_ref(u->vm, o + u->at->thread_stack);
-    Addr end = stack + 8 * (Addr)lt_vm_u32(o + u->at->thread_size);
+    uint64_t stack = lt_vm_ref(u->vm, o + u->at->thread_stack);
+    uint64_t end = stack + 8 * (uint64_t)lt_vm_u32(o + u->at->thread_size);
     link_ref(u, o + u->at->thread_env, MT_LINK_ENV);
     if (!lt_guest_readable(stack, end - stack))
         return;
     if (!u->vm->layout->gc64)
         link_frames(u, o, stack);
     end = end_of_stack(u, o, stack, end);
-    for (Addr slot = stack + 8; slot < end; slot += 8)
+    for (uint64_t slot = stack + 8; slot < end; slot += 8)
         link_value(u, slot, MT_LINK_STACK, (slot - stack) / 8);
 }
 
-static void link_udata(const struct snapshot *u, Addr o)
+static void link_udata(const struct snapshot *u, uint64_t o)
 {
     struct snapshot_buffer b;
     link_ref(u, o + u->at->tab_meta, MT_LINK_METATABLE);
     link_ref(u, o + u->at->env, MT_LINK_ENV);
     if (!snapshot_buffer(u, o, &b))
         return;
-    link(b.borrowed, MT_LINK_OTHER, False, 0);
-    link(b.strings, MT_LINK_OTHER, False, 0);
-    link(b.metatables, MT_LINK_OTHER, False, 0);
+    link(b.borrowed, MT_LINK_OTHER, false, 0);
+    link(b.strings, MT_LINK_OTHER, false, 0);
+    link(b.metatables, MT_LINK_OTHER, false, 0);
 }
 
-void snapshot_links(struct snapshot *u, Addr o)
+void snapshot_links(struct snapshot *u, uint64_t o)
 {
     s_batch->from = o;
     s_batch->count = 0;

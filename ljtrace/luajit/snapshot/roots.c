@@ -1,4 +1,4 @@
-/* roots.c - find the lists and roots from which a snapshot starts. (host side, no libc)
+/* roots.c - find the lists and roots from which a snapshot starts. (no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
@@ -11,8 +11,8 @@
  * The offsets are searched for at each snapshot until the sums of one were right. After that they are only
  * checked: if something is wrong then, the state is not consistent at this moment.
  */
+#include "ljtrace/luajit/base/text.h"
 #include "ljtrace/luajit/snapshot/snapshot_impl.h"
-#include "pub_tool_libcbase.h"
 
 enum {
     SEARCHED = 1024,
@@ -25,16 +25,16 @@ enum {
 /* The most bytes of a heap. This limits the time of the walks if the number read is wrong. */
 #define LARGEST (1ULL << 36)
 
-static UInt root_offset(const struct snapshot *u)
+static uint32_t root_offset(const struct snapshot *u)
 {
     return 2 * u->at->ref + 8;
 }
 
-static Bool is_object(const struct snapshot *u, Addr o)
+static bool is_object(const struct snapshot *u, uint64_t o)
 {
-    UInt gct;
+    uint32_t gct;
     if (o < 4096 || o & 3 || !lt_guest_readable(o, 16))
-        return False;
+        return false;
     gct = lt_vm_gct(u->vm, o);
     return gct >= GCT_STR && gct <= GCT_UDATA;
 }
@@ -42,77 +42,77 @@ static Bool is_object(const struct snapshot *u, Addr o)
 /* -- the counters of LuaJIT's garbage collector -- */
 
 /* The most objects that a heap of this size can contain. */
-static ULong most_objects(ULong bytes)
+static uint64_t most_objects(uint64_t bytes)
 {
     return (bytes < LARGEST ? bytes : LARGEST) / LEAST_OBJECT + 1024;
 }
 
-static Bool list_holds(const struct snapshot *u, Addr first, ULong most, Addr wanted)
+static bool list_holds(const struct snapshot *u, uint64_t first, uint64_t most, uint64_t wanted)
 {
-    ULong n = 0;
-    for (Addr o = first; is_object(u, o) && n++ < most; o = lt_vm_ref(u->vm, o))
+    uint64_t n = 0;
+    for (uint64_t o = first; is_object(u, o) && n++ < most; o = lt_vm_ref(u->vm, o))
         if (o == wanted)
-            return True;
-    return False;
+            return true;
+    return false;
 }
 
-static Bool are_counters(const struct snapshot *u, Addr gc)
+static bool are_counters(const struct snapshot *u, uint64_t gc)
 {
-    UInt white = (UInt)lt_guest_number(gc + 2 * u->at->ref, 1) & 3;
-    UInt state = (UInt)lt_guest_number(gc + 2 * u->at->ref + 1, 1);
-    ULong total = lt_guest_number(gc, u->at->ref);
+    uint32_t white = (uint32_t)lt_guest_number(gc + 2 * u->at->ref, 1) & 3;
+    uint32_t state = (uint32_t)lt_guest_number(gc + 2 * u->at->ref + 1, 1);
+    uint64_t total = lt_guest_number(gc, u->at->ref);
     return (white == 1 || white == 2) && state <= LAST_STATE && total >= LEAST_TOTAL &&
            list_holds(u, lt_vm_ref(u->vm, gc + root_offset(u)), most_objects(total), snapshot_main(u));
 }
 
-static Bool find_counters(struct snapshot *u)
+static bool find_counters(struct snapshot *u)
 {
     struct lt_vm *vm = u->vm;
     if (vm->places_sure)
         return are_counters(u, u->gc = vm->gc);
-    for (UInt o = 0; o < SEARCHED; o += u->at->ref)
+    for (uint32_t o = 0; o < SEARCHED; o += u->at->ref)
         if (are_counters(u, vm->g + o))
             return (u->gc = vm->gc = vm->g + o) != 0;
-    return False;
+    return false;
 }
 
 /* -- the string table -- */
 
 /* The first string of a chain. The lowest bit of the pointer says how its strings were hashed. */
-static Addr chain(const struct snapshot *u, UInt i)
+static uint64_t chain(const struct snapshot *u, uint32_t i)
 {
-    return lt_vm_ref(u->vm, u->strings + (Addr)i * u->at->ref) & ~(Addr)1;
+    return lt_vm_ref(u->vm, u->strings + (uint64_t)i * u->at->ref) & ~(uint64_t)1;
 }
 
-static Bool strings_agree(const struct snapshot *u)
+static bool strings_agree(const struct snapshot *u)
 {
-    UInt n = 0;
-    for (UInt i = 0; i <= u->string_mask; i++)
-        for (Addr o = chain(u, i); o; o = lt_vm_ref(u->vm, o))
+    uint32_t n = 0;
+    for (uint32_t i = 0; i <= u->string_mask; i++)
+        for (uint64_t o = chain(u, i); o; o = lt_vm_ref(u->vm, o))
             if (!is_object(u, o) || lt_vm_gct(u->vm, o) != GCT_STR || n++ == u->string_count)
-                return False;
+                return false;
     return n == u->string_count;
 }
 
-static Bool is_string_table(struct snapshot *u, Addr at)
+static bool is_string_table(struct snapshot *u, uint64_t at)
 {
     u->strings = lt_guest_number(at, 8);
     u->string_mask = lt_vm_u32(at + 8);
     u->string_count = lt_vm_u32(at + 12);
     return u->string_mask >= LEAST_STRING_MASK && (u->string_mask & (u->string_mask + 1)) == 0 &&
            u->string_count > 0 && u->string_count <= u->limit &&
-           lt_guest_readable(u->strings, ((SizeT)u->string_mask + 1) * u->at->ref) && strings_agree(u);
+           lt_guest_readable(u->strings, ((size_t)u->string_mask + 1) * u->at->ref) && strings_agree(u);
 }
 
-static Bool find_strings(struct snapshot *u)
+static bool find_strings(struct snapshot *u)
 {
     struct lt_vm *vm = u->vm;
     if (vm->places_sure)
         return is_string_table(u, vm->string_table);
-    for (UInt o = 0; o < SEARCHED; o += 8)
+    for (uint32_t o = 0; o < SEARCHED; o += 8)
         if (is_string_table(u, vm->g + o))
             return (vm->string_table = vm->g + o) != 0;
-    return False;
+    return false;
 }
 
 /* -- the FFI's state: its fourth pointer is to the global state -- */
@@ -120,8 +120,8 @@ static Bool find_strings(struct snapshot *u)
 static void find_ctypes(struct snapshot *u)
 {
     u->ctypes = 0;
-    for (UInt o = 0; o < SEARCHED && !u->ctypes; o += u->at->ref) {
-        Addr p = lt_vm_ref(u->vm, u->vm->g + o);
+    for (uint32_t o = 0; o < SEARCHED && !u->ctypes; o += u->at->ref) {
+        uint64_t p = lt_vm_ref(u->vm, u->vm->g + o);
         if (p > 4096 && !(p & 7) && lt_guest_number(p + 24, 8) == u->vm->g &&
             lt_vm_u32(p + 8) <= lt_vm_u32(p + 12) && lt_vm_u32(p + 12) <= 65536)
             u->ctypes = p;
@@ -130,33 +130,33 @@ static void find_ctypes(struct snapshot *u)
 
 /* -- roots -- */
 
-static Bool is_text(const struct snapshot *u, Addr string, const HChar *text)
+static bool is_text(const struct snapshot *u, uint64_t string, const char *text)
 {
-    HChar there[16];
-    SizeT n = VG_(strlen)(text) + 1;
+    char there[16];
+    size_t n = text_length(text) + 1;
     return is_object(u, string) && lt_vm_gct(u->vm, string) == GCT_STR &&
-           lt_guest_read(string + u->vm->layout->string_header, there, n) && VG_(memcmp)(there, text, n) == 0;
+           lt_guest_read(string + u->vm->layout->string_header, there, n) && bytes_equal(there, text, n);
 }
 
 static void find_roots(struct snapshot *u)
 {
-    UInt ref = u->at->ref, end = u->vm->layout->recorder ? u->vm->layout->recorder : SEARCHED;
+    uint32_t ref = u->at->ref, end = u->vm->layout->recorder ? u->vm->layout->recorder : SEARCHED;
     u->root_count = 0;
-    for (UInt o = 0; o < end && !u->root_count; o += ref) {
-        Addr at = u->vm->g + o;
+    for (uint32_t o = 0; o < end && !u->root_count; o += ref) {
+        uint64_t at = u->vm->g + o;
         if (!is_text(u, lt_vm_ref(u->vm, at), "__index") ||
             !is_text(u, lt_vm_ref(u->vm, at + ref), "__newindex"))
             continue;
         u->roots = at;
-        for (UInt i = 0; i < MOST_ROOTS && o + i * ref < end; i++, u->root_count++) {
-            Addr object = lt_vm_ref(u->vm, at + (Addr)i * ref);
+        for (uint32_t i = 0; i < MOST_ROOTS && o + i * ref < end; i++, u->root_count++) {
+            uint64_t object = lt_vm_ref(u->vm, at + (uint64_t)i * ref);
             if (object && !is_object(u, object))
                 break;
         }
     }
 }
 
-const HChar *snapshot_find(struct snapshot *u, struct lt_vm *vm)
+const char *snapshot_find(struct snapshot *u, struct lt_vm *vm)
 {
     *u = (struct snapshot){.vm = vm, .at = vm->at};
     if (!find_counters(u))
@@ -171,23 +171,23 @@ const HChar *snapshot_find(struct snapshot *u, struct lt_vm *vm)
 
 /* -- the registry and the other roots in the global state -- */
 
-static Bool is_registry(const struct snapshot *u, Addr slot)
+static bool is_registry(const struct snapshot *u, uint64_t slot)
 {
-    UInt gct;
-    Addr table = object_value(u, slot, &gct);
+    uint32_t gct;
+    uint64_t table = object_value(u, slot, &gct);
     return table && gct == GCT_TAB && is_object(u, table) && lt_vm_gct(u->vm, table) == GCT_TAB &&
            table_field(u, table, "_LOADED");
 }
 
-void snapshot_roots(struct snapshot *u, Addr *root, UInt *count, UInt most)
+void snapshot_roots(struct snapshot *u, uint64_t *root, uint32_t *count, uint32_t most)
 {
-    UInt gct;
+    uint32_t gct;
     *count = 0;
-    for (UInt o = 0; o < SEARCHED && !u->registry; o += 8)
+    for (uint32_t o = 0; o < SEARCHED && !u->registry; o += 8)
         if (is_registry(u, u->vm->g + o))
             root[(*count)++] = u->registry = object_value(u, u->vm->g + o, &gct);
-    for (UInt i = 0; i < u->root_count && *count < most; i++) {
-        Addr object = lt_vm_ref(u->vm, u->roots + (Addr)i * u->at->ref);
+    for (uint32_t i = 0; i < u->root_count && *count < most; i++) {
+        uint64_t object = lt_vm_ref(u->vm, u->roots + (uint64_t)i * u->at->ref);
         if (object)
             root[(*count)++] = object;
     }
@@ -195,60 +195,60 @@ void snapshot_roots(struct snapshot *u, Addr *root, UInt *count, UInt most)
 
 /* -- the walk -- */
 
-static Bool visit_one(struct snapshot *u, Addr o, object_visitor *visit)
+static bool visit_one(struct snapshot *u, uint64_t o, object_visitor *visit)
 {
     if (!is_object(u, o) || u->seen++ > u->limit)
-        return False;
+        return false;
     visit(u, o);
-    return True;
+    return true;
 }
 
 /* Open upvalues, which refer to a thread's stack, are in a list of that thread. */
-static Bool walk_open(struct snapshot *u, Addr thread, object_visitor *visit)
+static bool walk_open(struct snapshot *u, uint64_t thread, object_visitor *visit)
 {
-    for (Addr o = lt_vm_ref(u->vm, thread + u->at->thread_open); o; o = lt_vm_ref(u->vm, o))
+    for (uint64_t o = lt_vm_ref(u->vm, thread + u->at->thread_open); o; o = lt_vm_ref(u->vm, o))
         if (!visit_one(u, o, visit))
-            return False;
-    return True;
+            return false;
+    return true;
 }
 
-static Bool walk_list(struct snapshot *u, Addr first, object_visitor *visit)
+static bool walk_list(struct snapshot *u, uint64_t first, object_visitor *visit)
 {
-    for (Addr o = first; o; o = lt_vm_ref(u->vm, o)) {
+    for (uint64_t o = first; o; o = lt_vm_ref(u->vm, o)) {
         if (!visit_one(u, o, visit))
-            return False;
+            return false;
         if (lt_vm_gct(u->vm, o) == GCT_THREAD && !walk_open(u, o, visit))
-            return False;
+            return false;
     }
-    return True;
+    return true;
 }
 
-static Bool walk_strings(struct snapshot *u, object_visitor *visit)
+static bool walk_strings(struct snapshot *u, object_visitor *visit)
 {
-    for (UInt i = 0; i <= u->string_mask; i++)
-        for (Addr o = chain(u, i); o; o = lt_vm_ref(u->vm, o))
+    for (uint32_t i = 0; i <= u->string_mask; i++)
+        for (uint64_t o = chain(u, i); o; o = lt_vm_ref(u->vm, o))
             if (!visit_one(u, o, visit))
-                return False;
-    return True;
+                return false;
+    return true;
 }
 
 /* Objects that wait for their finaliser are in a ring; the collector has a pointer to the last one. */
-static Bool walk_finalised(struct snapshot *u, object_visitor *visit)
+static bool walk_finalised(struct snapshot *u, object_visitor *visit)
 {
-    Addr last = lt_vm_ref(u->vm, u->gc + root_offset(u) + 5 * u->at->ref), o = last;
-    Bool whole = True;
+    uint64_t last = lt_vm_ref(u->vm, u->gc + root_offset(u) + 5 * u->at->ref), o = last;
+    bool whole = true;
     if (!last)
-        return True;
-    u->finalised = True;
+        return true;
+    u->finalised = true;
     do {
         o = lt_vm_ref(u->vm, o);
         whole = visit_one(u, o, visit);
     } while (whole && o != last);
-    u->finalised = False;
+    u->finalised = false;
     return whole;
 }
 
-Bool snapshot_walk(struct snapshot *u, object_visitor *visit)
+bool snapshot_walk(struct snapshot *u, object_visitor *visit)
 {
     u->seen = 0;
     return walk_list(u, lt_vm_ref(u->vm, u->gc + root_offset(u)), visit) && walk_strings(u, visit) &&

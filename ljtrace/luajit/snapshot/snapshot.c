@@ -1,4 +1,4 @@
-/* snapshot.c - walk over all objects of a state, and write them and their references. (host side, no libc)
+/* snapshot.c - walk over all objects of a state, and write them and their references. (no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
@@ -7,30 +7,29 @@
  * they do not, the user is informed, and the snapshot contains both numbers.
  */
 #include "ljtrace/luajit/snapshot/snapshot.h"
+#include "ljtrace/luajit/base/options.h"
+#include "ljtrace/luajit/base/text.h"
 #include "ljtrace/luajit/core/accounting.h"
+#include "ljtrace/luajit/host.h"
 #include "ljtrace/luajit/snapshot/snapshot_impl.h"
 #include "ljtrace/luajit/state/types.h"
 #include "ljtrace/protocol/table.h"
-#include "ljtrace/valgrind/base/options.h"
-#include "ljtrace/valgrind/ring/records.h"
 #include "memtrace/memtrace.h"
-#include "pub_tool_libcbase.h"
-#include "pub_tool_libcprint.h"
 
 enum { MOST_ROOTS = 80 };
 
-static Addr s_root[MOST_ROOTS];
-static UInt s_roots;
-static ULong s_bytes; /* bytes of the objects */
+static uint64_t s_root[MOST_ROOTS];
+static uint32_t s_roots;
+static uint64_t s_bytes; /* bytes of the objects */
 
 /* The name of the postponed snapshots. */
 enum { DUE_NAME = 1024 };
-TABLE(HChar, s_due_name, DUE_NAME);
-UInt lt_snapshot_waiting;
+TABLE(char, s_due_name, DUE_NAME);
+uint32_t lt_snapshot_waiting;
 
-static UInt type_of(UInt gct)
+static uint32_t type_of(uint32_t gct)
 {
-    static const UChar types[] = {
+    static const uint8_t types[] = {
         [GCT_STR] = MT_TYPE_STR,     [GCT_UPVAL] = MT_TYPE_UPVAL, [GCT_THREAD] = MT_TYPE_THREAD,
         [GCT_PROTO] = MT_TYPE_PROTO, [GCT_FUNC] = MT_TYPE_FUNC,   [GCT_TRACE] = MT_TYPE_TRACE,
         [GCT_CDATA] = MT_TYPE_CDATA, [GCT_TAB] = MT_TYPE_TAB,     [GCT_UDATA] = MT_TYPE_UDATA};
@@ -38,21 +37,21 @@ static UInt type_of(UInt gct)
 }
 
 /* Fixed strings are never collected, and objects that wait for their finaliser not before it has run. */
-static Bool is_root(const struct snapshot *u, Addr o)
+static bool is_root(const struct snapshot *u, uint64_t o)
 {
     enum { FIXED = 0x60 };
     if (u->finalised || o == snapshot_main(u) || o == lt_vm_ref(u->vm, snapshot_main(u) + u->at->thread_env))
-        return True;
-    for (UInt i = 0; i < s_roots; i++)
+        return true;
+    for (uint32_t i = 0; i < s_roots; i++)
         if (s_root[i] == o)
-            return True;
+            return true;
     return lt_vm_gct(u->vm, o) == GCT_STR && lt_guest_number(o + u->at->gct - 1, 1) & FIXED;
 }
 
 /* Add an object to the sum. The main thread is a part of the state's own block. */
-static void count_object(struct snapshot *u, Addr o)
+static void count_object(struct snapshot *u, uint64_t o)
 {
-    Addr part[2];
+    uint64_t part[2];
     object_parts(u, o, part);
     if (o != snapshot_main(u))
         lt_accounting_claim(u->vm, o);
@@ -61,17 +60,17 @@ static void count_object(struct snapshot *u, Addr o)
     s_bytes += object_bytes(u, o);
 }
 
-static void write_object(struct snapshot *u, Addr o)
+static void write_object(struct snapshot *u, uint64_t o)
 {
-    Bool dead = object_is_dead(u, o);
-    UInt flags =
+    bool dead = object_is_dead(u, o);
+    uint32_t flags =
         type_of(lt_vm_gct(u->vm, o)) | (dead ? RAW_OBJECT_DEAD : 0) | (is_root(u, o) ? RAW_OBJECT_ROOT : 0);
-    Addr name = dead ? 0 : snapshot_name(u, o);
-    RING_PUT(object, .flags = flags, .addr = o, .size = object_bytes(u, o), .name = name);
+    uint64_t name = dead ? 0 : snapshot_name(u, o);
+    HOST_PUT(object, .flags = flags, .addr = o, .size = object_bytes(u, o), .name = name);
 }
 
 /* Objects to which garbage refers may have been freed. */
-static void write_links(struct snapshot *u, Addr o)
+static void write_links(struct snapshot *u, uint64_t o)
 {
     if (!object_is_dead(u, o))
         snapshot_links(u, o);
@@ -79,109 +78,108 @@ static void write_links(struct snapshot *u, Addr o)
 
 /* If the allocator's calls were not seen from the beginning, assume that the sums are right: these are the
  * bytes that remain. */
-static ULong internal_bytes(const struct snapshot *u)
+static uint64_t internal_bytes(const struct snapshot *u)
 {
-    ULong total = lt_guest_number(u->gc, u->at->ref);
+    uint64_t total = lt_guest_number(u->gc, u->at->ref);
     if (u->vm->counted)
         return lt_accounting_internal_bytes(u->vm);
     return total > s_bytes ? total - s_bytes : 0;
 }
 
-static void begin(struct snapshot *u, const HChar *name)
+static void begin(struct snapshot *u, const char *name)
 {
     snapshot_roots(u, s_root, &s_roots, MOST_ROOTS);
     snapshot_begin_names(u, u->registry);
-    RING_PUT(snapshot, .heap = lt_vm_heap(u->vm), .instructions = lt_ring->instructions,
+    HOST_PUT(snapshot, .heap = lt_vm_heap(u->vm), .instructions = host_time(),
              .total = lt_guest_number(u->gc, u->at->ref), .internal = internal_bytes(u),
-             .name = lt_text(name));
+             .name = host_text(name));
 }
 
-static Bool adds_up(const struct snapshot *u)
+static bool adds_up(const struct snapshot *u)
 {
     return s_bytes + internal_bytes(u) == lt_guest_number(u->gc, u->at->ref);
 }
 
-static void check(const struct snapshot *u, const HChar *name, Bool whole)
+static void check(const struct snapshot *u, const char *name, bool whole)
 {
-    ULong total = lt_guest_number(u->gc, u->at->ref), internal = internal_bytes(u);
+    uint64_t total = lt_guest_number(u->gc, u->at->ref), internal = internal_bytes(u);
     if (!whole)
-        VG_(umsg)("ljtrace: snapshot '%s': a list of objects is broken; it holds those before\n", name);
+        text_say("ljtrace: snapshot '%s': a list of objects is broken; it holds those before\n", name);
     if (!u->vm->counted)
-        VG_(umsg)
-    ("ljtrace: snapshot '%s': the state's allocator was not seen: bytes in no object are not checked\n",
-     name);
+        text_say("ljtrace: snapshot '%s': the state's allocator was not seen: "
+                 "bytes in no object are not checked\n",
+                 name);
     if (adds_up(u))
         return;
-    VG_(umsg)
-    ("ljtrace: snapshot '%s': objects of %llu bytes and %llu internal bytes are not the %llu bytes\n", name,
-     s_bytes, internal, total);
-    VG_(umsg)("ljtrace: that the Lua state counts (%llu were allocated)\n", u->vm->live_bytes);
+    text_say("ljtrace: snapshot '%s': objects of %lu bytes and %lu internal bytes are not the %lu bytes\n",
+             name, s_bytes, internal, total);
+    text_say("ljtrace: that the Lua state counts (%lu were allocated)\n", u->vm->live_bytes);
 }
 
-static void set_due(struct lt_vm *vm, Bool due)
+static void set_due(struct lt_vm *vm, bool due)
 {
-    lt_snapshot_waiting += (UInt)due - (UInt)vm->snapshot_due;
+    lt_snapshot_waiting += (uint32_t)due - (uint32_t)vm->snapshot_due;
     vm->snapshot_due = due;
 }
 
 /* Take a snapshot in three walks: one for the sums, with which a snapshot begins; one for the objects, which
  * get numbers; one for the references. With may_wait, it is postponed if the lists or the sums are not
  * consistent. */
-static Bool take(struct lt_vm *vm, const HChar *name, Bool may_wait)
+static bool take(struct lt_vm *vm, const char *name, bool may_wait)
 {
     struct snapshot u;
     lt_types_settle(vm, 0, 0);
-    const HChar *wrong = snapshot_find(&u, vm);
-    set_due(vm, False);
+    const char *wrong = snapshot_find(&u, vm);
+    set_due(vm, false);
     s_bytes = 0;
-    Bool whole = !wrong && snapshot_walk(&u, count_object);
+    bool whole = !wrong && snapshot_walk(&u, count_object);
     if (may_wait && (!whole || !adds_up(&u))) {
-        set_due(vm, True);
-        return False;
+        set_due(vm, true);
+        return false;
     }
     if (wrong) {
-        VG_(umsg)("ljtrace: snapshot '%s': %s; none is taken\n", name, wrong);
-        return False;
+        text_say("ljtrace: snapshot '%s': %s; none is taken\n", name, wrong);
+        return false;
     }
     vm->places_sure |= whole && adds_up(&u);
     begin(&u, name);
     snapshot_walk(&u, write_object);
     snapshot_walk(&u, write_links);
-    RING_PUT(snapshot_end);
+    HOST_PUT(snapshot_end);
     check(&u, name, whole);
-    return True;
+    return true;
 }
 
 /* Inform a user who wants objects although --lua=no is set. Once is enough. */
 static void mention_option(void)
 {
-    static Bool written;
-    if (!lt_options.lua && !written)
-        VG_(umsg)("ljtrace: with --lua=no, snapshots have no objects\n");
-    written = True;
+    static bool written;
+    if (!luajit_options.states && !written)
+        text_say("ljtrace: with --lua=no, snapshots have no objects\n");
+    written = true;
 }
 
-UInt lt_snapshot_take(const HChar *name)
+uint32_t lt_snapshot_take(const char *name)
 {
-    UInt n = 0;
+    uint32_t n = 0;
     mention_option();
     lt_guest_forget();
     for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
-        n += !vm->ended && take(vm, name, False);
+        n += !vm->ended && take(vm, name, false);
     return n;
 }
 
-Bool lt_snapshot_of(struct lt_vm *vm, const HChar *name)
+bool lt_snapshot_of(struct lt_vm *vm, const char *name)
 {
     lt_guest_forget();
-    return !vm->ended && take(vm, name, False);
+    return !vm->ended && take(vm, name, false);
 }
 
 /* The mark is for what selects blocks by time: what is alive at it, the program has not released. */
 static void take_at_exit(struct lt_vm *vm)
 {
-    take(vm, "at exit", False);
-    RING_PUT(mark, .instructions = lt_ring->instructions, .name = lt_text("at exit"));
+    take(vm, "at exit", false);
+    HOST_PUT(mark, .instructions = host_time(), .name = host_text("at exit"));
 }
 
 void lt_snapshot_at_exit(void)
@@ -193,43 +191,43 @@ void lt_snapshot_at_exit(void)
             take_at_exit(vm);
 }
 
-UInt lt_snapshot_request(const HChar *name)
+uint32_t lt_snapshot_request(const char *name)
 {
-    UInt waiting = 0;
+    uint32_t waiting = 0;
     mention_option();
     lt_snapshot_take_due();
     lt_guest_forget();
-    VG_(strncpy)(s_due_name, name, DUE_NAME - 1);
+    text_print(s_due_name, DUE_NAME, "%s", name);
     for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
-        waiting += !vm->ended && !take(vm, name, True);
+        waiting += !vm->ended && !take(vm, name, true);
     return waiting;
 }
 
 void lt_snapshot_try_due(struct lt_vm *vm)
 {
-    if (!vm->snapshot_due || !lt_ring_alive())
+    if (!vm->snapshot_due || !host_records())
         return;
     lt_guest_forget();
-    take(vm, s_due_name, True);
+    take(vm, s_due_name, true);
 }
 
 void lt_snapshot_take_due(void)
 {
     lt_guest_forget();
     for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
-        if (vm->snapshot_due && lt_ring_alive())
-            take(vm, s_due_name, False);
+        if (vm->snapshot_due && host_records())
+            take(vm, s_due_name, false);
 }
 
-void lt_snapshot_state_ends(Addr g)
+void lt_snapshot_state_ends(uint64_t g)
 {
     struct lt_vm *vm = lt_vm_with_global(g);
     if (!vm)
         return;
     lt_guest_forget();
-    if (vm->snapshot_due && lt_ring_alive())
-        take(vm, s_due_name, False);
-    if (lt_options.snapshot_at_exit && lt_ring_alive())
+    if (vm->snapshot_due && host_records())
+        take(vm, s_due_name, false);
+    if (luajit_options.snapshot_at_exit && host_records())
         take_at_exit(vm);
-    vm->ended = True;
+    vm->ended = true;
 }

@@ -1,4 +1,4 @@
-/* snapshot.h - snapshots of all objects of a Lua state. (host side)
+/* snapshot.h - snapshots of all objects of a Lua state.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
@@ -12,19 +12,21 @@
 #define LJTRACE_LUAJIT_SNAPSHOT_SNAPSHOT_H
 
 #include "ljtrace/luajit/core/states.h"
+#include <stdbool.h>
+#include <stdint.h>
 
 /* Take a snapshot of each known state. name: for the readers of the trace. Returns the number of
  * snapshots. */
-UInt lt_snapshot_take(const HChar *name);
+uint32_t lt_snapshot_take(const char *name);
 /* Take one of this state, which the calling thread executes. Returns false if that is not possible. */
-Bool lt_snapshot_of(struct lt_vm *vm, const HChar *name);
+bool lt_snapshot_of(struct lt_vm *vm, const char *name);
 /* As lt_snapshot_take, at a moment that the program did not choose. A state may just be creating or freeing an object;
  * then its lists and sums are not consistent. The snapshot of such a state is postponed until the state
  * allocates, which it does only when everything is in its place; if the sums are still wrong, until the next
  * time. Returns the number of postponed snapshots. */
-UInt lt_snapshot_request(const HChar *name);
+uint32_t lt_snapshot_request(const char *name);
 /* The number of states whose snapshot is postponed. */
-extern UInt lt_snapshot_waiting;
+extern uint32_t lt_snapshot_waiting;
 /* The state allocates: take its snapshot if it was postponed. */
 void lt_snapshot_try_due(struct lt_vm *vm);
 /* The program or the recording ends: take all postponed snapshots, consistent or not. */
@@ -34,6 +36,6 @@ void lt_snapshot_take_due(void);
 void lt_snapshot_at_exit(void);
 /* The state with this global state is about to be closed: with --universe=at-exit, take its last snapshot, followed by
  * a mark. */
-void lt_snapshot_state_ends(Addr g);
+void lt_snapshot_state_ends(uint64_t g);
 
 #endif

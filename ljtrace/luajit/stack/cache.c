@@ -1,5 +1,4 @@
-/* cache.c - keep joined stacks with the words that were read for them, and find one that reads the same. (host
- * side, no libc)
+/* cache.c - keep joined stacks with the words that were read for them, and find one that reads the same. (no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
@@ -7,15 +6,12 @@
  * entry that followed the last one used is tried, since programs repeat sequences.
  */
 #include "ljtrace/luajit/stack/cache.h"
+#include "ljtrace/luajit/base/options.h"
 #include "ljtrace/luajit/core/names.h"
+#include "ljtrace/luajit/host.h"
 #include "ljtrace/luajit/jit/trace.h"
 #include "ljtrace/protocol/table.h"
-#include "ljtrace/valgrind/base/options.h"
-#include "ljtrace/valgrind/ring/records.h"
-#include "pub_tool_libcassert.h"
-#include "pub_tool_libcbase.h"
-#include "pub_tool_machine.h"
-#include "pub_tool_threadstate.h"
+#include <string.h>
 
 enum {
     SETS = RING_KEPT_STACKS / 8,
@@ -29,215 +25,215 @@ enum {
 };
 
 struct word {
-    Addr at;
-    UWord value;
+    uint64_t at;
+    uint64_t value;
 };
 
 /* A thread that has resumed another one, and its stack. */
 struct thread {
-    Addr L, base, cframe, from, to;
+    uint64_t L, base, cframe, from, to;
 };
 
 /* An entry: a stack, and all that was read for it. */
 struct entry {
-    UWord key[KEY_WORDS];
+    uint64_t key[KEY_WORDS];
     /* The entry that was used after this one the last time; NULL = not known. */
     struct entry *next;
-    Bool again; /* it was also used after it the time before */
-    UInt count; /* number of words; 0 = the entry is empty */
-    UInt functions, threads;
-    Addr last;                                              /* the highest of the words on the C stack */
+    bool again;     /* it was also used after it the time before */
+    uint32_t count; /* number of words; 0 = the entry is empty */
+    uint32_t functions, threads;
+    uint64_t last;                                          /* the highest of the words on the C stack */
     struct lt_spot allocating;                              /* on a trace: the place of the call, */
-    SizeT size;                                             /* the size requested, */
-    ULong version;                                          /* and the version of what was known of it */
-    UWord sum;                                              /* of the stack; 0 without --check-stacks */
+    size_t size;                                            /* the size requested, */
+    uint64_t version;                                       /* and the version of what was known of it */
+    uint64_t sum;                                           /* of the stack; 0 without --check-stacks */
     struct word function[MOST_FUNCTIONS], word[MOST_WORDS]; /* word: padded with copies of the first */
     struct thread thread[MOST_THREADS];
 };
 
 TABLE(struct entry[WAYS], s_cache, SETS);
-TABLE(UInt[WAYS], s_tag, SETS);   /* part of the hash, to skip most entries of the set */
-TABLE(struct entry *, s_last, 1); /* the entry used or made last: a table, since it is gone with them */
-static UInt s_victim;             /* the way to evict next */
+TABLE(uint32_t[WAYS], s_tag, SETS); /* part of the hash, to skip most entries of the set */
+TABLE(struct entry *, s_last, 1);   /* the entry used or made last: a table, since it is gone with them */
+static uint32_t s_victim;           /* the way to evict next */
 
 /* How many frames of Lua a stack has at least, if the rest was cut off, by the place that allocates; 0 = not
  * known. */
-TABLE(UInt, s_frames, PLACES);
+TABLE(uint32_t, s_frames, PLACES);
 
 /* What the current walk has read. */
 static struct {
-    Addr at[MOST_WORDS], function[MOST_FUNCTIONS], thread[MOST_THREADS];
-    UInt count, functions, threads;
-    UInt frames; /* links that were needed, if the Lua stack has more; else 0 */
-    Bool failed;
+    uint64_t at[MOST_WORDS], function[MOST_FUNCTIONS], thread[MOST_THREADS];
+    uint32_t count, functions, threads;
+    uint32_t frames; /* links that were needed, if the Lua stack has more; else 0 */
+    bool failed;
 } s_notes;
 
-static UWord mix(UWord sum, UWord word)
+static uint64_t mix(uint64_t sum, uint64_t word)
 {
     return (sum ^ word) * 0x9e3779b97f4a7c15ULL ^ sum >> 29;
 }
 
-static Addr word_at(const struct lt_cache_key *b, Addr at)
+static uint64_t word_at(const struct lt_cache_key *b, uint64_t at)
 {
-    return lt_on_c_stack(b, at) || lt_on_lua_stack(b, at) ? *(const Addr *)at : 0;
+    return lt_on_c_stack(b, at) || lt_on_lua_stack(b, at) ? *(const uint64_t *)at : 0;
 }
 
 /* A hash of the code that allocates, in C and in Lua. */
-static UWord place_of(const struct lt_vm *vm, const struct lt_cache_key *b)
+static uint64_t place_of(const struct lt_vm *vm, const struct lt_cache_key *b)
 {
-    Addr pc = (b->word[KEY_CFRAME] & ~(Addr)3) + vm->layout->cframe_pc;
-    UWord sum = b->word[KEY_IP] ^ *(const Addr *)b->word[KEY_SP] << 9 ^ b->word[KEY_STATE] << 41;
+    uint64_t pc = (b->word[KEY_CFRAME] & ~(uint64_t)3) + vm->layout->cframe_pc;
+    uint64_t sum = b->word[KEY_IP] ^ *(const uint64_t *)b->word[KEY_SP] << 9 ^ b->word[KEY_STATE] << 41;
     sum ^= word_at(b, lt_base_of(b) - 8) << 23 ^ word_at(b, pc) << 5;
     return (sum ^ sum >> 31) * 0x9e3779b97f4a7c15ULL;
 }
 
-static UInt *frames_of(const struct lt_cache_key *b)
+static uint32_t *frames_of(const struct lt_cache_key *b)
 {
     return &s_frames[(b->place >> 54) % PLACES];
 }
 
 /* The next frame further down the Lua stack; 0 = there is none, or the VM was entered here. */
-static Addr next_frame(const struct lt_vm *vm, const struct lt_cache_key *b, Addr frame)
+static uint64_t next_frame(const struct lt_vm *vm, const struct lt_cache_key *b, uint64_t frame)
 {
-    Bool wide = vm->layout->gc64;
-    Addr link = wide ? *(const Addr *)frame : *(const UInt *)(frame + 4);
-    Addr size = link & ~(Addr)7;
+    bool wide = vm->layout->gc64;
+    uint64_t link = wide ? *(const uint64_t *)frame : *(const uint32_t *)(frame + 4);
+    uint64_t size = link & ~(uint64_t)7;
     if ((link & 3) == 0)
-        size = 8 * (Addr)((wide ? 2 : 1) + (lt_vm_u32(link - 4) >> 8 & 0xff));
-    Addr below = frame - size;
+        size = 8 * (uint64_t)((wide ? 2 : 1) + (lt_vm_u32(link - 4) >> 8 & 0xff));
+    uint64_t below = frame - size;
     return (link & 3) != 1 && below < frame && lt_on_lua_stack(b, below) ? below : 0;
 }
 
 /* The hash that selects the set. It contains the words that most probably differ between stacks: the return
  * addresses of Lua frames, as far as these are part of the stack. */
-static UWord hash_of(const struct lt_vm *vm, const struct lt_cache_key *b)
+static uint64_t hash_of(const struct lt_vm *vm, const struct lt_cache_key *b)
 {
-    UWord sum = b->place ^ b->word[KEY_SP] * 0xff51afd7ed558ccdULL ^ lt_base_of(b) * 0xc4ceb9fe1a85ec53ULL;
-    UInt most = *frames_of(b) ? *frames_of(b) : MOST_FRAMES;
-    Addr frame = lt_base_of(b) - 8;
-    for (UInt i = 0; i < most && frame && lt_on_lua_stack(b, frame); i++) {
-        sum += (*(const Addr *)frame >> (vm->layout->gc64 ? 0 : 32)) *
-               (0x9e3779b97f4a7c15ULL + ((UWord)i << 33));
+    uint64_t sum = b->place ^ b->word[KEY_SP] * 0xff51afd7ed558ccdULL ^ lt_base_of(b) * 0xc4ceb9fe1a85ec53ULL;
+    uint32_t most = *frames_of(b) ? *frames_of(b) : MOST_FRAMES;
+    uint64_t frame = lt_base_of(b) - 8;
+    for (uint32_t i = 0; i < most && frame && lt_on_lua_stack(b, frame); i++) {
+        sum += (*(const uint64_t *)frame >> (vm->layout->gc64 ? 0 : 32)) *
+               (0x9e3779b97f4a7c15ULL + ((uint64_t)i << 33));
         frame = next_frame(vm, b, frame);
     }
     return (sum ^ sum >> 29) * 0x9e3779b97f4a7c15ULL;
 }
 
-static UInt set_of(UWord hash)
+static uint32_t set_of(uint64_t hash)
 {
-    return (UInt)(hash >> 54) % SETS;
+    return (uint32_t)(hash >> 54) % SETS;
 }
 
-static UInt tag_of(UWord hash)
+static uint32_t tag_of(uint64_t hash)
 {
-    return (UInt)(hash >> 22);
+    return (uint32_t)(hash >> 22);
 }
 
 /* -- finding -- */
 
 /* The type of a function object, the number of a built-in function, and the number of upvalues; *pc is the
  * address of its bytecode. */
-static inline UInt header_at(const struct lt_vm *vm, Addr function, Addr *pc)
+static inline uint32_t header_at(const struct lt_vm *vm, uint64_t function, uint64_t *pc)
 {
     const struct luajit_offsets *at = vm->at;
-    if (!lt_guest_is_known(function, at->func_pc + sizeof(Addr))) {
+    if (!lt_guest_is_known(function, at->func_pc + sizeof(uint64_t))) {
         *pc = lt_vm_ref(vm, function + at->func_pc);
-        return (UInt)lt_guest_number(function + at->gct - 1, 4) >> 8;
+        return (uint32_t)lt_guest_number(function + at->gct - 1, 4) >> 8;
     }
-    *pc =
-        vm->layout->gc64 ? *(const Addr *)(function + at->func_pc) : *(const UInt *)(function + at->func_pc);
-    return *(const UInt *)(function + at->gct - 1) >> 8;
+    *pc = vm->layout->gc64 ? *(const uint64_t *)(function + at->func_pc)
+                           : *(const uint32_t *)(function + at->func_pc);
+    return *(const uint32_t *)(function + at->gct - 1) >> 8;
 }
 
 /* What identifies a frame's function: its bytecode if it was created at run time, since closures are
  * short-lived, else the object. With 4-byte references the slot contains the frame's link as well. */
-static inline UWord function_at(const struct lt_vm *vm, Addr slot)
+static inline uint64_t function_at(const struct lt_vm *vm, uint64_t slot)
 {
-    UWord word = *(const UWord *)slot;
-    Bool wide = vm->layout->gc64;
-    Addr pc, f = wide ? word & (((Addr)1 << 47) - 1) : (UInt)word;
-    UInt head = header_at(vm, f, &pc), kind = head & 0xffff, built_in = head >> 8 & 0xff;
-    Bool made = (head & 0xff) == GCT_FUNC && (built_in == 0 || (built_in > 1 && head >> 16));
-    UWord what = made ? pc | 1 : f;
-    return wide ? what ^ (UWord)kind << 48 : what | word >> 32 << 32;
+    uint64_t word = *(const uint64_t *)slot;
+    bool wide = vm->layout->gc64;
+    uint64_t pc, f = wide ? word & (((uint64_t)1 << 47) - 1) : (uint32_t)word;
+    uint32_t head = header_at(vm, f, &pc), kind = head & 0xffff, built_in = head >> 8 & 0xff;
+    bool made = (head & 0xff) == GCT_FUNC && (built_in == 0 || (built_in > 1 && head >> 16));
+    uint64_t what = made ? pc | 1 : f;
+    return wide ? what ^ (uint64_t)kind << 48 : what | word >> 32 << 32;
 }
 
-static Bool same_functions(const struct entry *m, const struct lt_vm *vm)
+static bool same_functions(const struct entry *m, const struct lt_vm *vm)
 {
-    for (UInt i = 0; i < m->functions; i++)
+    for (uint32_t i = 0; i < m->functions; i++)
         if (function_at(vm, m->function[i].at) != m->function[i].value)
-            return False;
-    return True;
+            return false;
+    return true;
 }
 
-static struct thread thread_at(const struct lt_vm *vm, Addr L)
+static struct thread thread_at(const struct lt_vm *vm, uint64_t L)
 {
-    Addr from = lt_vm_ref(vm, L + vm->at->thread_stack);
+    uint64_t from = lt_vm_ref(vm, L + vm->at->thread_stack);
     return (struct thread){L, lt_vm_ref(vm, L + vm->at->thread_base),
                            lt_guest_number(L + vm->at->thread_cframe, 8), from,
-                           from + 8 * (Addr)lt_vm_u32(L + vm->at->thread_size)};
+                           from + 8 * (uint64_t)lt_vm_u32(L + vm->at->thread_size)};
 }
 
 /* Are the threads' stacks where they were, with the same frames? Then they are readable. */
-static Bool same_threads(const struct entry *m, const struct lt_vm *vm)
+static bool same_threads(const struct entry *m, const struct lt_vm *vm)
 {
-    for (UInt i = 0; i < m->threads; i++) {
+    for (uint32_t i = 0; i < m->threads; i++) {
         const struct thread *was = &m->thread[i], now = thread_at(vm, was->L);
         if (now.base != was->base || now.cframe != was->cframe || now.from != was->from ||
             now.to != was->to || !lt_guest_readable(now.from, now.to - now.from))
-            return False;
+            return false;
     }
-    return True;
+    return true;
 }
 
 /* Nearly all entries that are compared are valid, so there is only one branch for several words. */
-static inline Bool same_words(const struct entry *m)
+static inline bool same_words(const struct entry *m)
 {
     const struct word *w = m->word;
-    for (UInt i = 0; i < m->count; i += WORDS_AT_ONCE, w += WORDS_AT_ONCE)
-        if ((*(const UWord *)w[0].at ^ w[0].value) | (*(const UWord *)w[1].at ^ w[1].value) |
-            (*(const UWord *)w[2].at ^ w[2].value) | (*(const UWord *)w[3].at ^ w[3].value))
-            return False;
-    return True;
+    for (uint32_t i = 0; i < m->count; i += WORDS_AT_ONCE, w += WORDS_AT_ONCE)
+        if ((*(const uint64_t *)w[0].at ^ w[0].value) | (*(const uint64_t *)w[1].at ^ w[1].value) |
+            (*(const uint64_t *)w[2].at ^ w[2].value) | (*(const uint64_t *)w[3].at ^ w[3].value))
+            return false;
+    return true;
 }
 
-static Bool reads_the_same(const struct entry *m, const struct lt_vm *vm, const struct lt_cache_key *b)
+static bool reads_the_same(const struct entry *m, const struct lt_vm *vm, const struct lt_cache_key *b)
 {
-    for (UInt i = 0; i < KEY_WORDS; i++)
+    for (uint32_t i = 0; i < KEY_WORDS; i++)
         if (m->key[i] != b->word[i])
-            return False;
+            return false;
     if (!m->count || !lt_on_c_stack(b, m->last) || (m->threads && !same_threads(m, vm)))
-        return False;
+        return false;
     return same_words(m) && same_functions(m, vm);
 }
 
 /* On a trace, the stack also depends on what is known about the call and, unless that is certain, on the
  * size. */
-static Bool is_same_call(const struct entry *m, const struct lt_vm *vm, const struct lt_cache_key *b,
-                         SizeT size)
+static bool is_same_call(const struct entry *m, const struct lt_vm *vm, const struct lt_cache_key *b,
+                         size_t size)
 {
     if (!b->word[KEY_JIT])
-        return True;
+        return true;
     return lt_trace_still(vm, &m->allocating) && lt_trace_version(vm, &m->allocating, size) == m->version &&
            (m->size == size || (m->size && size && lt_trace_is_sure(&m->allocating)));
 }
 
-static UInt id_of(const struct entry *m)
+static uint32_t id_of(const struct entry *m)
 {
-    return (UInt)(m - s_cache[0]) + 1; /* 0 means none */
+    return (uint32_t)(m - s_cache[0]) + 1; /* 0 means none */
 }
 
-static Bool holds(const struct entry *m, const struct lt_vm *vm, const struct lt_cache_key *b, SizeT size)
+static bool holds(const struct entry *m, const struct lt_vm *vm, const struct lt_cache_key *b, size_t size)
 {
     return reads_the_same(m, vm, b) && is_same_call(m, vm, b, size);
 }
 
-static struct entry *look_up(const struct lt_vm *vm, struct lt_cache_key *b, SizeT size)
+static struct entry *look_up(const struct lt_vm *vm, struct lt_cache_key *b, size_t size)
 {
     b->place = place_of(vm, b);
     b->hash = hash_of(vm, b);
-    UInt set = set_of(b->hash), tag = tag_of(b->hash);
-    for (UInt k = 0; k < WAYS; k++)
+    uint32_t set = set_of(b->hash), tag = tag_of(b->hash);
+    for (uint32_t k = 0; k < WAYS; k++)
         if (s_tag[set][k] == tag && holds(&s_cache[set][k], vm, b, size))
             return &s_cache[set][k];
     return NULL;
@@ -254,32 +250,32 @@ static void follow(struct entry *m)
 
 /* The entry that followed the last one twice is tried first, because programs repeat the same sequences. The
  * garbage collector does so when it frees. */
-Bool lt_stack_cache_find(ThreadId tid, struct lt_vm *vm, SizeT size, struct lt_cache_key *b,
+bool lt_stack_cache_find(uint32_t tid, struct lt_vm *vm, size_t size, struct lt_cache_key *b,
                          struct lt_stack *stack)
 {
     if (!lt_cache_key_get(tid, vm, b))
-        return False;
+        return false;
     struct entry *m = *s_last && (*s_last)->again ? (*s_last)->next : NULL;
     if (!m || !holds(m, vm, b, size))
         m = look_up(vm, b, size);
     if (!m)
-        return False;
+        return false;
     follow(m);
     vm->allocating = m->allocating;
     stack->id = id_of(m);
     stack->depth = 0;
-    return True;
+    return true;
 }
 
-static UWord sum_of(const struct lt_stack *stack)
+static uint64_t sum_of(const struct lt_stack *stack)
 {
-    UWord sum = stack->depth;
-    for (UInt i = 0; i < stack->depth; i++)
+    uint64_t sum = stack->depth;
+    for (uint32_t i = 0; i < stack->depth; i++)
         sum = mix(sum, stack->ips[i]);
     return sum;
 }
 
-Bool lt_stack_cache_is(UInt id, const struct lt_stack *stack)
+bool lt_stack_cache_is(uint32_t id, const struct lt_stack *stack)
 {
     return s_cache[(id - 1) / WAYS][(id - 1) % WAYS].sum == sum_of(stack);
 }
@@ -289,104 +285,104 @@ Bool lt_stack_cache_is(UInt id, const struct lt_stack *stack)
 void lt_stack_cache_begin(void)
 {
     s_notes.count = s_notes.functions = s_notes.threads = s_notes.frames = 0;
-    s_notes.failed = False;
+    s_notes.failed = false;
 }
 
 void lt_stack_cache_give_up(void)
 {
-    s_notes.failed = True;
+    s_notes.failed = true;
 }
 
-void lt_stack_cache_cut(UInt frames)
+void lt_stack_cache_cut(uint32_t frames)
 {
     s_notes.frames = frames;
 }
 
-void lt_stack_cache_note(Addr at)
+void lt_stack_cache_note(uint64_t at)
 {
     if (s_notes.count == MOST_WORDS)
-        s_notes.failed = True;
+        s_notes.failed = true;
     else
         s_notes.at[s_notes.count++] = at;
 }
 
-void lt_stack_cache_note_function(Addr slot)
+void lt_stack_cache_note_function(uint64_t slot)
 {
     if (s_notes.functions == MOST_FUNCTIONS)
-        s_notes.failed = True;
+        s_notes.failed = true;
     else
         s_notes.function[s_notes.functions++] = slot;
 }
 
-void lt_stack_cache_note_thread(Addr L)
+void lt_stack_cache_note_thread(uint64_t L)
 {
     if (s_notes.threads == MOST_THREADS)
-        s_notes.failed = True;
+        s_notes.failed = true;
     else
         s_notes.thread[s_notes.threads++] = L;
 }
 
-void lt_stack_cache_note_return(Addr sp, Addr ip)
+void lt_stack_cache_note_return(uint64_t sp, uint64_t ip)
 {
-    Addr at = sp - sizeof(Addr);
-    if (!lt_guest_readable(at, sizeof(Addr)) || *(const Addr *)at != ip + 1)
-        s_notes.failed = True; /* the unwinder has found it in another way */
+    uint64_t at = sp - sizeof(uint64_t);
+    if (!lt_guest_readable(at, sizeof(uint64_t)) || *(const uint64_t *)at != ip + 1)
+        s_notes.failed = true; /* the unwinder has found it in another way */
     lt_stack_cache_note(at);
 }
 
 /* Is the address on the stack of the running thread, or of one that has resumed another? */
-static Bool on_some_lua_stack(const struct entry *m, const struct lt_cache_key *b, Addr at)
+static bool on_some_lua_stack(const struct entry *m, const struct lt_cache_key *b, uint64_t at)
 {
-    Bool found = lt_on_lua_stack(b, at);
-    for (UInt i = 0; i < m->threads && !found; i++)
-        found = at >= m->thread[i].from && at + sizeof(Addr) <= m->thread[i].to;
+    bool found = lt_on_lua_stack(b, at);
+    for (uint32_t i = 0; i < m->threads && !found; i++)
+        found = at >= m->thread[i].from && at + sizeof(uint64_t) <= m->thread[i].to;
     return found;
 }
 
 /* Returns false if the address is not on one of the stacks: then it could not be compared quickly. */
-static Bool add_word(struct entry *m, const struct lt_cache_key *b, Addr at)
+static bool add_word(struct entry *m, const struct lt_cache_key *b, uint64_t at)
 {
     if (lt_on_c_stack(b, at))
         m->last = at > m->last ? at : m->last;
     else if (!on_some_lua_stack(m, b, at))
-        return False;
-    m->word[m->count++] = (struct word){at, *(const UWord *)at};
-    return True;
+        return false;
+    m->word[m->count++] = (struct word){at, *(const uint64_t *)at};
+    return true;
 }
 
-static Bool add_function(struct entry *m, const struct lt_vm *vm, const struct lt_cache_key *b, Addr slot)
+static bool add_function(struct entry *m, const struct lt_vm *vm, const struct lt_cache_key *b, uint64_t slot)
 {
     if (!on_some_lua_stack(m, b, slot))
-        return False;
+        return false;
     m->function[m->functions++] = (struct word){slot, function_at(vm, slot)};
-    return True;
+    return true;
 }
 
 /* Fill an entry from what was noted. Returns false if it cannot be used; it is empty then. */
-static Bool fill(struct entry *m, const struct lt_vm *vm, const struct lt_cache_key *b)
+static bool fill(struct entry *m, const struct lt_vm *vm, const struct lt_cache_key *b)
 {
-    Bool all = True;
+    bool all = true;
     m->count = m->functions = 0;
     m->last = b->word[KEY_SP];
     m->threads = s_notes.threads;
-    for (UInt i = 0; i < m->threads; i++)
+    for (uint32_t i = 0; i < m->threads; i++)
         m->thread[i] = thread_at(vm, s_notes.thread[i]);
-    for (UInt i = 0; i < s_notes.count; i++)
+    for (uint32_t i = 0; i < s_notes.count; i++)
         all = all && add_word(m, b, s_notes.at[i]);
-    for (UInt i = 0; i < s_notes.functions; i++)
+    for (uint32_t i = 0; i < s_notes.functions; i++)
         all = all && add_function(m, vm, b, s_notes.function[i]);
     if (!all)
         m->count = 0;
-    for (UInt i = m->count; i % WORDS_AT_ONCE; i++)
+    for (uint32_t i = m->count; i % WORDS_AT_ONCE; i++)
         m->word[i] = m->word[0];
-    VG_(memcpy)(m->key, b->word, sizeof m->key);
+    memcpy(m->key, b->word, sizeof m->key);
     return m->count > 0;
 }
 
-void lt_stack_cache_keep(struct lt_cache_key *b, const struct lt_vm *vm, SizeT size,
+void lt_stack_cache_keep(struct lt_cache_key *b, const struct lt_vm *vm, size_t size,
                          const struct lt_stack *host, struct lt_stack *stack)
 {
-    for (UInt i = 1; i < host->depth; i++)
+    for (uint32_t i = 1; i < host->depth; i++)
         lt_stack_cache_note_return(host->sps[i], host->ips[i]);
     if (!b->usable || s_notes.failed || (b->word[KEY_JIT] && !(vm->allocating.trace && vm->layout->recorder)))
         return;
@@ -394,7 +390,7 @@ void lt_stack_cache_keep(struct lt_cache_key *b, const struct lt_vm *vm, SizeT s
         *frames_of(b) = s_notes.frames;
         b->hash = hash_of(vm, b);
     }
-    UInt set = set_of(b->hash), way = s_victim % WAYS;
+    uint32_t set = set_of(b->hash), way = s_victim % WAYS;
     struct entry *m = &s_cache[set][way];
     if (!fill(m, vm, b))
         return;
@@ -402,11 +398,11 @@ void lt_stack_cache_keep(struct lt_cache_key *b, const struct lt_vm *vm, SizeT s
     m->allocating = vm->allocating;
     m->size = size;
     m->version = b->word[KEY_JIT] ? lt_trace_version(vm, &m->allocating, size) : 0;
-    m->sum = lt_options.recheck ? sum_of(stack) : 0;
+    m->sum = luajit_options.check_stacks ? sum_of(stack) : 0;
     m->next = NULL;
-    m->again = False;
+    m->again = false;
     s_tag[set][way] = tag_of(b->hash);
     follow(m);
     stack->id = id_of(m);
-    RING_PUT(stack, .number = stack->id, .ips = (const uint64_t *)stack->ips, .ips_count = stack->depth);
+    HOST_PUT(stack, .number = stack->id, .ips = (const uint64_t *)stack->ips, .ips_count = stack->depth);
 }

@@ -1,4 +1,4 @@
-/* cache_key.h - the values on which a joined stack depends, apart from words on the stacks. (host side)
+/* cache_key.h - the values on which a joined stack depends, apart from words on the stacks.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
@@ -9,6 +9,8 @@
 #define LJTRACE_LUAJIT_STACK_CACHE_KEY_H
 
 #include "ljtrace/luajit/core/states.h"
+#include <stdbool.h>
+#include <stdint.h>
 
 /* The words of a key: code address, stack pointer, VM state, thread, the thread's base, stack and C frame,
  * how often code and prototypes were forgotten, and the base of the running trace. */
@@ -29,30 +31,30 @@ enum {
 
 /* A cache key. */
 struct lt_cache_key {
-    UWord word[KEY_WORDS];
+    uint64_t word[KEY_WORDS];
     /* The upper end of the C stack, which is readable from the stack pointer up to here. */
-    Addr c_to;
-    UWord place; /* hash of the code that allocates */
-    UWord hash;  /* of the stack, as cache.c makes it */
-    Bool usable; /* False: the stack cannot be cached */
+    uint64_t c_to;
+    uint64_t place; /* hash of the code that allocates */
+    uint64_t hash;  /* of the stack, as cache.c makes it */
+    bool usable;    /* False: the stack cannot be cached */
 };
 
 /* Read the key for the stack of thread `tid`, in which code of the state has been called. Returns b->usable.
  * If it is true, the Lua stack is readable too. */
-Bool lt_cache_key_get(ThreadId tid, const struct lt_vm *vm, struct lt_cache_key *b);
+bool lt_cache_key_get(uint32_t tid, const struct lt_vm *vm, struct lt_cache_key *b);
 
-static inline Bool lt_on_c_stack(const struct lt_cache_key *b, Addr at)
+static inline bool lt_on_c_stack(const struct lt_cache_key *b, uint64_t at)
 {
-    return at >= b->word[KEY_SP] && at + sizeof(Addr) <= b->c_to;
+    return at >= b->word[KEY_SP] && at + sizeof(uint64_t) <= b->c_to;
 }
 
-static inline Bool lt_on_lua_stack(const struct lt_cache_key *b, Addr at)
+static inline bool lt_on_lua_stack(const struct lt_cache_key *b, uint64_t at)
 {
-    return at >= b->word[KEY_FROM] && at + sizeof(Addr) <= b->word[KEY_TO];
+    return at >= b->word[KEY_FROM] && at + sizeof(uint64_t) <= b->word[KEY_TO];
 }
 
 /* The base of the innermost Lua frame. */
-static inline Addr lt_base_of(const struct lt_cache_key *b)
+static inline uint64_t lt_base_of(const struct lt_cache_key *b)
 {
     return b->word[b->word[KEY_JIT] ? KEY_JIT : KEY_BASE];
 }

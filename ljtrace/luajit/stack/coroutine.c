@@ -1,4 +1,4 @@
-/* coroutine.c - find the thread that has resumed a coroutine, by the next C frame of the VM. (host side, no libc)
+/* coroutine.c - find the thread that has resumed a coroutine, by the next C frame of the VM. (no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
@@ -11,28 +11,28 @@
 #include "ljtrace/luajit/stack/coroutine.h"
 
 /* Is this word of the VM's frame the thread that runs in it? */
-static Bool leads_back(const struct lt_vm *vm, Addr L, Addr cframe)
+static bool leads_back(const struct lt_vm *vm, uint64_t L, uint64_t cframe)
 {
     lt_guest_doubt(L);
-    return L && (lt_guest_number(L + vm->at->thread_cframe, 8) & ~(Addr)3) == cframe &&
+    return L && (lt_guest_number(L + vm->at->thread_cframe, 8) & ~(uint64_t)3) == cframe &&
            lt_vm_gct(vm, L) == GCT_THREAD;
 }
 
-static struct lt_resumer thread_at(const struct lt_vm *vm, Addr cframe)
+static struct lt_resumer thread_at(const struct lt_vm *vm, uint64_t cframe)
 {
-    UInt step = vm->at->ref;
-    for (Addr at = cframe; at < cframe + vm->layout->cframe_size; at += step) {
-        Addr L = lt_guest_number(at, step);
+    uint32_t step = vm->at->ref;
+    for (uint64_t at = cframe; at < cframe + vm->layout->cframe_size; at += step) {
+        uint64_t L = lt_guest_number(at, step);
         if (leads_back(vm, L, cframe))
             return (struct lt_resumer){L, cframe, at};
     }
     return (struct lt_resumer){0};
 }
 
-struct lt_resumer lt_find_resumer(const struct lt_vm *vm, const struct lt_stack *host, Addr cframe)
+struct lt_resumer lt_find_resumer(const struct lt_vm *vm, const struct lt_stack *host, uint64_t cframe)
 {
     struct lt_resumer found = thread_at(vm, cframe + vm->layout->cframe_size);
-    for (UInt i = 0; i < host->depth && !found.L; i++)
+    for (uint32_t i = 0; i < host->depth && !found.L; i++)
         if (host->sps[i] > cframe)
             found = thread_at(vm, host->sps[i]);
     return found;

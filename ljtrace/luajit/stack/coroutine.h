@@ -1,4 +1,4 @@
-/* coroutine.h - find the thread that has resumed a coroutine. (host side)
+/* coroutine.h - find the thread that has resumed a coroutine.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
@@ -9,18 +9,19 @@
 #ifndef LJTRACE_LUAJIT_STACK_COROUTINE_H
 #define LJTRACE_LUAJIT_STACK_COROUTINE_H
 
+#include "ljtrace/luajit/base/call_stack.h"
 #include "ljtrace/luajit/core/states.h"
-#include "ljtrace/valgrind/stacks/unwind.h"
+#include <stdint.h>
 
 /* A thread and its innermost frame of the VM. */
 struct lt_resumer {
-    Addr L; /* 0 = none */
-    Addr cframe;
-    Addr word; /* the word on the C stack that refers to the thread */
+    uint64_t L; /* 0 = none */
+    uint64_t cframe;
+    uint64_t word; /* the word on the C stack that refers to the thread */
 };
 
 /* Find the thread that has resumed the one whose outermost frame of the VM is `cframe`. Its frame is the VM's
  * next one further out on the C stack `host`. */
-struct lt_resumer lt_find_resumer(const struct lt_vm *vm, const struct lt_stack *host, Addr cframe);
+struct lt_resumer lt_find_resumer(const struct lt_vm *vm, const struct lt_stack *host, uint64_t cframe);
 
 #endif

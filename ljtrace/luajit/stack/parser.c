@@ -1,4 +1,4 @@
-/* parser.c - find the line of a chunk that Lua's parser is at. (host side, no libc)
+/* parser.c - find the line of a chunk that Lua's parser is at. (no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
@@ -17,20 +17,20 @@
 
 enum { SEARCHED_WORDS = 64 };
 
-static Bool is_lexer(Addr at, Addr L, Addr cframe)
+static bool is_lexer(uint64_t at, uint64_t L, uint64_t cframe)
 {
-    const Addr *word = (const Addr *)at;
-    Addr function = word[0];
+    const uint64_t *word = (const uint64_t *)at;
+    uint64_t function = word[0];
     return word[1] == L && function < cframe && cframe - function < 1 << 20 &&
            lt_guest_number(function + 8, 8) == at && lt_guest_number(function + 16, 8) == L;
 }
 
-Addr lt_parser_key(const struct lt_vm *vm, Addr L, Addr cframe)
+uint64_t lt_parser_key(const struct lt_vm *vm, uint64_t L, uint64_t cframe)
 {
-    Addr from = cframe + vm->layout->cframe_size, line = vm->layout->parser_line;
-    if (!line || !cframe || !lt_guest_readable(from, (SEARCHED_WORDS + 1) * sizeof(Addr)))
+    uint64_t from = cframe + vm->layout->cframe_size, line = vm->layout->parser_line;
+    if (!line || !cframe || !lt_guest_readable(from, (SEARCHED_WORDS + 1) * sizeof(uint64_t)))
         return 0;
-    for (Addr at = from; at < from + SEARCHED_WORDS * sizeof(Addr); at += sizeof(Addr))
+    for (uint64_t at = from; at < from + SEARCHED_WORDS * sizeof(uint64_t); at += sizeof(uint64_t))
         if (is_lexer(at, L, cframe))
             return lt_name_compiled(vm, lt_guest_number(at + line + 8, 8), lt_vm_u32(at + line));
     return 0;

@@ -1,4 +1,4 @@
-/* parser.h - find the line of a chunk that Lua's parser is at. (host side)
+/* parser.h - find the line of a chunk that Lua's parser is at.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -6,9 +6,10 @@
 #define LJTRACE_LUAJIT_STACK_PARSER_H
 
 #include "ljtrace/luajit/core/states.h"
+#include <stdint.h>
 
 /* If thread L is parsing a chunk, return the key of the current line (a frame of the virtual machine with
  * file and line), else 0. cframe: the innermost C frame of the VM. */
-Addr lt_parser_key(const struct lt_vm *vm, Addr L, Addr cframe);
+uint64_t lt_parser_key(const struct lt_vm *vm, uint64_t L, uint64_t cframe);
 
 #endif

@@ -1,57 +1,54 @@
-/* stack.c - take the stack of a state and join it with the C stack. (host side, no libc)
+/* stack.c - take the stack of a state and join it with the C stack. (no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * How a joined stack is made: cache_key.c reads the values on which it depends, and cache.c looks for an
- * earlier stack with the same ones. If there is none, valgrind/stacks/unwind.c unwinds the C stack, and walk.c
+ * earlier stack with the same ones. If there is none, the host unwinds the C stack, and walk.c
  * walks the Lua stack. walk.c uses coroutine.c to continue in the thread that has resumed a coroutine,
  * parser.c for the line of a chunk being parsed, and luajit/jit/trace.c for the frames on a trace. Finally
  * `join`, here, puts the Lua frames in place of the interpreter's frames on the C stack.
  */
 #include "ljtrace/luajit/stack/stack.h"
+#include "ljtrace/luajit/base/options.h"
+#include "ljtrace/luajit/base/text.h"
 #include "ljtrace/luajit/core/caller.h"
+#include "ljtrace/luajit/host.h"
 #include "ljtrace/luajit/stack/cache.h"
 #include "ljtrace/luajit/stack/walk.h"
 #include "ljtrace/protocol/ring.h"
 #include "ljtrace/protocol/table.h"
-#include "ljtrace/valgrind/base/options.h"
-#include "libvex_guest_amd64.h"
-#include "pub_tool_libcassert.h"
-#include "pub_tool_libcprint.h"
-#include "pub_tool_machine.h"
 
-static void get_registers(ThreadId tid, struct registers *r)
+static void get_registers(uint32_t tid, struct lt_registers *r)
 {
-    VG_(get_shadow_regs_area)
-    (tid, (UChar *)&r->base, 0, offsetof(VexGuestAMD64State, guest_RDX), sizeof r->base);
-    VG_(get_shadow_regs_area)(tid, (UChar *)&r->pc, 0, offsetof(VexGuestAMD64State, guest_RBX), sizeof r->pc);
+    host_registers(tid, HOST_RDX, 1, &r->base);
+    host_registers(tid, HOST_RBX, 1, &r->pc);
 }
 
 /* The most frames of a stack. With --stack-depth=0 it is one, the innermost Lua line. */
-static UInt room(void)
+static uint32_t room(void)
 {
-    return lt_options.stack_depth ? lt_options.stack_depth : 1;
+    return luajit_options.stack_depth ? luajit_options.stack_depth : 1;
 }
 
 /* Append a frame. line_comes: a frame with a line follows, for which room has to remain. Returns False if there is no
  * room. */
-static Bool put(struct lt_stack *to, Addr ip, Addr sp, Bool line_comes)
+static bool put(struct lt_stack *to, uint64_t ip, uint64_t sp, bool line_comes)
 {
     if (to->depth + (line_comes ? 1 : 0) >= room())
-        return False;
+        return false;
     to->sps[to->depth] = sp;
     to->ips[to->depth++] = ip;
-    return True;
+    return true;
 }
 
 /* Replace each frame of the interpreter by the Lua frames of this entry into the VM. The innermost Lua line
  * is always included, however deep the C stack above it is. If not all frames fit, the stack is marked as cut. */
 static void join(const struct lt_stack *host, const struct lua_frames *lua, struct lt_stack *to)
 {
-    UInt i = 0;
-    Bool whole = True;
+    uint32_t i = 0;
+    bool whole = true;
     to->id = to->depth = 0;
-    for (UInt k = 0; k < lua->count; k++) {
+    for (uint32_t k = 0; k < lua->count; k++) {
         while (i < host->depth && host->sps[i] < lua->cframe[k]) {
             whole &= put(to, host->ips[i], host->sps[i], k < lua->lined);
             i++;
@@ -62,61 +59,61 @@ static void join(const struct lt_stack *host, const struct lua_frames *lua, stru
     }
     for (; i < host->depth; i++)
         whole &= put(to, host->ips[i], host->sps[i], 0);
-    if (!lt_options.stack_depth && !lua->lined)
+    if (!luajit_options.stack_depth && !lua->lined)
         to->depth = 0;
-    if (lt_options.stack_depth && !whole)
+    if (luajit_options.stack_depth && !whole)
         to->ips[to->depth++] = RAW_CUT;
-    else if (lt_options.stack_depth && host->lost)
+    else if (luajit_options.stack_depth && host->lost)
         to->ips[to->depth++] = RAW_UNKNOWN_CALLER;
 }
 
 /* The VM's code at the exit of a trace cannot be unwound. Continue at the first of the VM's frames that the
  * unwinder has not reached. A C stack that was only cut is left as it is. */
-static void continue_after_trace_exit(ThreadId tid, const struct lt_vm *vm, struct lt_stack *host)
+static void continue_after_trace_exit(uint32_t tid, const struct lt_vm *vm, struct lt_stack *host)
 {
     if (!host->depth || host->depth > room())
         return;
-    Addr cframe = lt_vm_cframe(vm), reached = host->sps[host->depth - 1];
-    for (UInt i = 0; i < LT_MOST_FRAMES && cframe && cframe <= reached; i++)
-        cframe = lt_guest_number(cframe + vm->layout->cframe_prev, 8) & ~(Addr)3;
+    uint64_t cframe = lt_vm_cframe(vm), reached = host->sps[host->depth - 1];
+    for (uint32_t i = 0; i < LT_MOST_FRAMES && cframe && cframe <= reached; i++)
+        cframe = lt_cframe_before(vm, cframe);
     if (cframe > reached)
-        lt_resume_stack(tid, host, cframe + vm->layout->cframe_size);
+        host_resume_stack(tid, host, cframe + vm->layout->cframe_size);
 }
 
 /* A trace's code has no unwind information. Continue the C stack at the VM's frame. The trace's own frame is
  * removed, since the Lua frames represent it; its code address is returned. */
-static Addr continue_after_trace(ThreadId tid, const struct lt_vm *vm, struct lt_stack *host)
+static uint64_t continue_after_trace(uint32_t tid, const struct lt_vm *vm, struct lt_stack *host)
 {
     if (!host->depth || !host->in_run_time_code)
         return 0;
-    Addr code = host->ips[--host->depth], cframe = lt_vm_cframe(vm);
+    uint64_t code = host->ips[--host->depth], cframe = lt_vm_cframe(vm);
     if (host->depth)
         lt_stack_cache_note_return(host->sps[host->depth], code);
     if (cframe)
-        lt_resume_stack(tid, host, cframe + vm->layout->cframe_size);
+        host_resume_stack(tid, host, cframe + vm->layout->cframe_size);
     return code;
 }
 
 /* One more than the frames that there is room for after the C functions that the VM has called. */
-static UInt room_below(const struct lt_stack *host, Addr cframe)
+static uint32_t room_below(const struct lt_stack *host, uint64_t cframe)
 {
-    UInt above = 0;
+    uint32_t above = 0;
     while (above < host->depth && above < room() && host->sps[above] < cframe)
         above++;
     return room() + 1 - above;
 }
 
-static void take_stack(ThreadId tid, struct lt_vm *vm, SizeT size, Bool sampled, struct lt_stack *host,
+static void take_stack(uint32_t tid, struct lt_vm *vm, size_t size, bool sampled, struct lt_stack *host,
                        struct lt_stack *stack)
 {
-    struct registers live;
+    struct lt_registers live;
     TABLE(struct lua_frames, lua, 1);
-    Bool on_trace = vm->layout->jit_base && lt_vm_ref(vm, vm->g + vm->layout->jit_base) != 0;
+    bool on_trace = vm->layout->jit_base && lt_vm_ref(vm, vm->g + vm->layout->jit_base) != 0;
     lt_stack_cache_begin();
     /* On a trace, the stack has to reach the trace's frame. */
-    lt_take_stack_to(tid, host, on_trace ? LT_MOST_FRAMES : room() + 1);
+    host_take_stack_to(tid, host, on_trace ? LT_MOST_FRAMES : room() + 1);
     lua->count = lua->lined = 0;
-    Addr code = continue_after_trace(tid, vm, host);
+    uint64_t code = continue_after_trace(tid, vm, host);
     if (!code)
         continue_after_trace_exit(tid, vm, host);
     sampled = sampled && !code && host->depth && host->sps[0] == lt_vm_cframe(vm);
@@ -127,48 +124,48 @@ static void take_stack(ThreadId tid, struct lt_vm *vm, SizeT size, Bool sampled,
     join(host, lua, stack);
 }
 
-static UWord s_taken, s_checked;
+static uint64_t s_taken, s_checked;
 
-static void check(ThreadId tid, struct lt_vm *vm, SizeT size, UInt id)
+static void check(uint32_t tid, struct lt_vm *vm, size_t size, uint32_t id)
 {
     TABLE(struct lt_stack, host, 1);
     TABLE(struct lt_stack, anew, 1);
-    take_stack(tid, vm, size, False, host, anew);
+    take_stack(tid, vm, size, false, host, anew);
     if (!lt_stack_cache_is(id, anew))
-        VG_(tool_panic)("a cached stack differs from the walked one");
+        host_panic("a cached stack differs from the walked one");
     s_checked++;
 }
 
 void lt_report_checked_stacks(void)
 {
-    if (lt_options.recheck)
-        VG_(umsg)
-    ("ljtrace: %lu Lua stacks, of which %lu came from the cache and were checked\n", s_taken, s_checked);
+    if (luajit_options.check_stacks)
+        text_say("ljtrace: %lu Lua stacks, of which %lu came from the cache and were checked\n", s_taken,
+                 s_checked);
 }
 
-void lt_take_lua_stack(ThreadId tid, struct lt_vm *vm, SizeT size, struct lt_stack *stack)
+void lt_take_lua_stack(uint32_t tid, struct lt_vm *vm, size_t size, struct lt_stack *stack)
 {
     TABLE(struct lt_stack, host, 1);
     struct lt_cache_key key;
     s_taken++;
     if (!lt_stack_cache_find(tid, vm, size, &key, stack)) {
-        take_stack(tid, vm, size, False, host, stack);
+        take_stack(tid, vm, size, false, host, stack);
         lt_stack_cache_keep(&key, vm, size, host, stack);
-    } else if (lt_options.recheck)
+    } else if (luajit_options.check_stacks)
         check(tid, vm, size, stack->id);
 }
 
-void lt_take_own_stack(ThreadId tid, struct lt_stack *stack)
+void lt_take_own_stack(uint32_t tid, struct lt_stack *stack)
 {
     struct lt_vm *vm = lt_vm_running(tid);
     if (vm)
         lt_take_lua_stack(tid, vm, 0, stack);
     else
-        lt_take_stack(tid, stack);
+        host_take_stack(tid, stack);
 }
 
-void lt_take_sampled_stack(ThreadId tid, struct lt_vm *vm, struct lt_stack *stack)
+void lt_take_sampled_stack(uint32_t tid, struct lt_vm *vm, struct lt_stack *stack)
 {
     TABLE(struct lt_stack, host, 1);
-    take_stack(tid, vm, 0, True, host, stack);
+    take_stack(tid, vm, 0, true, host, stack);
 }

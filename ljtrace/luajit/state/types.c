@@ -1,16 +1,12 @@
-/* types.c - find the types of blocks in Lua heaps, by their contents or by the pointers to them. (host side, no libc)
+/* types.c - find the types of blocks in Lua heaps, by their contents or by the pointers to them. (no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "ljtrace/luajit/state/types.h"
 #include "ljtrace/luajit/core/accounting.h"
+#include "ljtrace/luajit/host.h"
 #include "ljtrace/luajit/jit/trace.h"
-#include "ljtrace/valgrind/ring/heap_events.h"
 #include "memtrace/memtrace.h"
-#include "pub_tool_libcbase.h"
-#include "pub_tool_machine.h"
-#include "pub_tool_mallocfree.h"
-#include "pub_tool_threadstate.h"
 
 enum {
     HAND_WORDS = 24,      /* words of the C stack above a call of the allocator */
@@ -25,43 +21,44 @@ enum {
 
 /* What is kept of a block until its type is known. */
 struct lt_pending {
-    Addr block; /* 0 = none */
-    SizeT size;
+    uint64_t block; /* 0 = none */
+    size_t size;
     struct lt_spot from; /* the trace that has allocated it */
-    UInt words;
-    Addr at_hand[HAND_WORDS + SAVED_REGISTERS]; /* words that may point to the owner */
+    uint32_t words;
+    uint64_t at_hand[HAND_WORDS + SAVED_REGISTERS]; /* words that may point to the owner */
 };
 
-void lt_types_global(const struct lt_vm *vm, Addr block)
+void lt_types_global(const struct lt_vm *vm, uint64_t block)
 {
-    lt_put_type(block, lt_vm_heap(vm), MT_TYPE_GLOBAL);
+    host_block_type(block, lt_vm_heap(vm), MT_TYPE_GLOBAL);
 }
 
 /* Copy words, for each block allocated. One at a time: most of them were stored one at a time just before,
  * and a load of two words at once would have to wait for both stores. */
-static inline void copy_words(Addr *restrict to, const volatile Addr *from, UInt n)
+static inline void copy_words(uint64_t *restrict to, const volatile uint64_t *from, uint32_t n)
 {
-    for (UInt i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++)
         to[i] = from[i];
 }
 
-void lt_types_made(struct lt_vm *vm, Addr block, SizeT size, Addr sp, const ULong *saved)
+void lt_types_made(struct lt_vm *vm, uint64_t block, size_t size, uint64_t sp, const uint64_t *saved)
 {
-    ThreadId tid = VG_(get_running_tid)();
+    uint32_t tid = host_thread();
     struct lt_pending *p = vm->pending;
-    Addr top = VG_(thread_get_stack_max)(tid);
+    uint64_t top = host_stack_end(tid);
     p->block = block;
     p->size = size;
     p->from = vm->allocating;
     p->words = SAVED_REGISTERS;
-    copy_words(p->at_hand, (const Addr *)saved, SAVED_REGISTERS);
-    if (sp > top || top - sp < HAND_WORDS * sizeof(Addr) || !lt_guest_readable(sp, HAND_WORDS * sizeof(Addr)))
+    copy_words(p->at_hand, (const uint64_t *)saved, SAVED_REGISTERS);
+    if (sp > top || top - sp < HAND_WORDS * sizeof(uint64_t) ||
+        !lt_guest_readable(sp, HAND_WORDS * sizeof(uint64_t)))
         return;
-    copy_words(p->at_hand + SAVED_REGISTERS, (const Addr *)sp, HAND_WORDS);
+    copy_words(p->at_hand + SAVED_REGISTERS, (const uint64_t *)sp, HAND_WORDS);
     p->words += HAND_WORDS;
 }
 
-void lt_types_unmade(Addr block)
+void lt_types_unmade(uint64_t block)
 {
     for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
         if (vm->pending->block == block) {
@@ -75,69 +72,69 @@ void lt_types_unmade(Addr block)
 /* Is a string in a chain of the string table, that is, followed by another or by none? If the block is a
  * buffer's text, and so not an object, it may still contain a freed string, but its first words are
  * different. */
-static Bool is_chained(const struct lt_vm *vm, Addr o)
+static bool is_chained(const struct lt_vm *vm, uint64_t o)
 {
-    Addr next = lt_vm_ref(vm, o);
+    uint64_t next = lt_vm_ref(vm, o);
     return next == 0 || (!(next & 3) && lt_vm_gct(vm, next) == GCT_STR);
 }
 
-static Bool is_string(const struct lt_vm *vm, Addr o, SizeT size)
+static bool is_string(const struct lt_vm *vm, uint64_t o, size_t size)
 {
-    SizeT header = vm->layout->string_header;
-    for (UInt back = 4; back <= 8; back += 4) {
-        SizeT whole = header + lt_vm_u32(o + header - back) + 1;
+    size_t header = vm->layout->string_header;
+    for (uint32_t back = 4; back <= 8; back += 4) {
+        size_t whole = header + lt_vm_u32(o + header - back) + 1;
         if (size >= whole && size < whole + 8)
-            return True;
+            return true;
     }
-    return False;
+    return false;
 }
 
-static Bool is_function(const struct lt_vm *vm, Addr o, SizeT size)
+static bool is_function(const struct lt_vm *vm, uint64_t o, size_t size)
 {
-    SizeT n = lt_guest_number(o + vm->at->func_upvalues, 1);
-    SizeT room = size - vm->at->lua_func_bytes;
+    size_t n = lt_guest_number(o + vm->at->func_upvalues, 1);
+    size_t room = size - vm->at->lua_func_bytes;
     if (lt_guest_number(o + vm->at->ffid, 1) == 0) /* the number is 0 until all upvalues are there */
         return size >= vm->at->lua_func_bytes && (room == n * vm->at->ref || (n == 0 && room <= 255 * 8));
     return size == vm->at->c_func_bytes + n * 8 || size == vm->at->c_func_bytes - 8 + n * 8;
 }
 
-static Bool is_table(const struct lt_vm *vm, SizeT size)
+static bool is_table(const struct lt_vm *vm, size_t size)
 {
-    SizeT rest = size - vm->at->tab_bytes;
+    size_t rest = size - vm->at->tab_bytes;
     return size >= vm->at->tab_bytes && rest <= 17 * 8 && rest % 8 == 0;
 }
 
 /* A new object is the first in the collector's list, so it points to another object. */
-static Bool is_linked(const struct lt_vm *vm, Addr o)
+static bool is_linked(const struct lt_vm *vm, uint64_t o)
 {
-    Addr next = lt_vm_ref(vm, o);
-    UInt gct = next & 3 ? 0 : lt_vm_gct(vm, next);
+    uint64_t next = lt_vm_ref(vm, o);
+    uint32_t gct = next & 3 ? 0 : lt_vm_gct(vm, next);
     return gct >= GCT_STR && gct <= GCT_UDATA;
 }
 
 /* A closed upvalue contains its value; an open one refers to a value on a stack. */
-static Bool is_upvalue(const struct lt_vm *vm, Addr o)
+static bool is_upvalue(const struct lt_vm *vm, uint64_t o)
 {
-    UInt closed = (UInt)lt_guest_number(o + vm->at->ffid, 1);
-    Addr v = lt_vm_ref(vm, o + vm->at->upval_value);
+    uint32_t closed = (uint32_t)lt_guest_number(o + vm->at->ffid, 1);
+    uint64_t v = lt_vm_ref(vm, o + vm->at->upval_value);
     return closed ? closed == 1 && v == o + vm->at->upval_value / 2
                   : v && v % 8 == 0 && lt_guest_readable(v, 8);
 }
 
 /* A trace's snapshots are in its own block. */
-static Bool is_trace(const struct lt_vm *vm, Addr o, SizeT size)
+static bool is_trace(const struct lt_vm *vm, uint64_t o, size_t size)
 {
     return size > TRACE_BYTES && lt_vm_ref(vm, o + vm->at->trace_snap) - o < size;
 }
 
-static Bool is_thread(const struct lt_vm *vm, Addr o, SizeT size)
+static bool is_thread(const struct lt_vm *vm, uint64_t o, size_t size)
 {
     return size == vm->layout->thread_size && lt_vm_ref(vm, o + vm->at->ref * 2) == vm->g;
 }
 
 /* The type that the object's header says, if the block's size and something else agree with it. A part of a
  * table can contain anything. */
-static enum mt_type object_type(const struct lt_vm *vm, Addr o, SizeT size)
+static enum mt_type object_type(const struct lt_vm *vm, uint64_t o, size_t size)
 {
     const struct luajit_offsets *at = vm->at;
     switch (size >= 16 || !vm->layout->gc64 ? lt_vm_gct(vm, o) : 0) {
@@ -170,19 +167,19 @@ static enum mt_type object_type(const struct lt_vm *vm, Addr o, SizeT size)
 /* Which part of an object is the block? A buffer can look like a table: its pointer to the text is where a
  * table has the pointer to its array, and a byte of an address can equal the type of tables. So the sizes
  * have to agree as well. */
-static enum mt_type part_of(const struct lt_vm *vm, Addr object, Addr block, SizeT size)
+static enum mt_type part_of(const struct lt_vm *vm, uint64_t object, uint64_t block, size_t size)
 {
     const struct luajit_offsets *at = vm->at;
     lt_guest_doubt(object);
     if (object & 7 || !lt_guest_readable(object, at->tab_bytes))
         return MT_TYPE_UNKNOWN;
-    UInt gct = lt_vm_gct(vm, object);
+    uint32_t gct = lt_vm_gct(vm, object);
     if (gct == GCT_TAB && lt_vm_ref(vm, object + at->tab_array) == block)
-        return lt_vm_u32(object + at->tab_asize) * (SizeT)SLOT_BYTES == size ? MT_TYPE_TAB_ARRAY
-                                                                             : MT_TYPE_UNKNOWN;
+        return lt_vm_u32(object + at->tab_asize) * (size_t)SLOT_BYTES == size ? MT_TYPE_TAB_ARRAY
+                                                                              : MT_TYPE_UNKNOWN;
     if (gct == GCT_TAB && lt_vm_ref(vm, object + at->tab_node) == block)
-        return (lt_vm_u32(object + at->tab_asize + 4) + 1) * (SizeT)NODE_BYTES == size ? MT_TYPE_TAB_HASH
-                                                                                       : MT_TYPE_UNKNOWN;
+        return (lt_vm_u32(object + at->tab_asize + 4) + 1) * (size_t)NODE_BYTES == size ? MT_TYPE_TAB_HASH
+                                                                                        : MT_TYPE_UNKNOWN;
     if (gct == GCT_THREAD && lt_vm_ref(vm, object + at->thread_stack) == block)
         return MT_TYPE_STACK;
     return MT_TYPE_UNKNOWN;
@@ -191,40 +188,40 @@ static enum mt_type part_of(const struct lt_vm *vm, Addr object, Addr block, Siz
 static enum mt_type part_at_hand(const struct lt_vm *vm, const struct lt_pending *p)
 {
     enum mt_type type = part_of(vm, vm->last_object, p->block, p->size);
-    for (UInt i = 0; i < p->words && type == MT_TYPE_UNKNOWN; i++)
+    for (uint32_t i = 0; i < p->words && type == MT_TYPE_UNKNOWN; i++)
         type = part_of(vm, p->at_hand[i], p->block, p->size);
     return type;
 }
 
 /* In a buffer, the pointer to the end of the text precedes the pointer to its start. */
-static Bool ends_before(const struct lt_vm *vm, Addr at, Addr end)
+static bool ends_before(const struct lt_vm *vm, uint64_t at, uint64_t end)
 {
     return lt_guest_number(at - 8, 8) == end || lt_vm_ref(vm, at - vm->at->ref) == end;
 }
 
 /* The block is a part to which the global state has a pointer, at `at`. If that is followed by the mask for
  * the block's size, the block is the string table; this pointer has 8 bytes in all builds. */
-static enum mt_type near_part(const struct lt_vm *vm, Addr at, Addr block, SizeT size)
+static enum mt_type near_part(const struct lt_vm *vm, uint64_t at, uint64_t block, size_t size)
 {
-    UInt mask = size / vm->at->ref - 1;
-    if (mask >= LEAST_MASK && lt_vm_u32(at + sizeof(Addr)) == mask)
+    uint32_t mask = size / vm->at->ref - 1;
+    if (mask >= LEAST_MASK && lt_vm_u32(at + sizeof(uint64_t)) == mask)
         return MT_TYPE_STRING_TABLE;
     if (vm->layout->recorder && at - vm->g >= vm->layout->recorder)
         return MT_TYPE_JIT;
     return ends_before(vm, at, block + size) ? MT_TYPE_BUFFER : MT_TYPE_UNKNOWN;
 }
 
-static enum mt_type global_part(const struct lt_vm *vm, Addr block, SizeT size)
+static enum mt_type global_part(const struct lt_vm *vm, uint64_t block, size_t size)
 {
-    UInt ref = vm->at->ref;
-    for (UInt o = 0; o + 8 <= FAR_BYTES; o += 4)
+    uint32_t ref = vm->at->ref;
+    for (uint32_t o = 0; o + 8 <= FAR_BYTES; o += 4)
         if (lt_guest_number(vm->g + o, o % 8 ? ref : 8) == block || lt_guest_number(vm->g + o, ref) == block)
             return o >= NEAR_BYTES ? MT_TYPE_JIT : near_part(vm, vm->g + o, block, size);
     return MT_TYPE_UNKNOWN;
 }
 
 /* Can a block of this size be a string table? Those have a power of two of chains. */
-static Bool has_table_size(const struct lt_vm *vm, SizeT size)
+static bool has_table_size(const struct lt_vm *vm, size_t size)
 {
     return size > LEAST_MASK * vm->at->ref && (size & (size - 1)) == 0;
 }
@@ -233,7 +230,7 @@ static Bool has_table_size(const struct lt_vm *vm, SizeT size)
  * the size of the old one, and replaces it only when that is freed. It begins with pointers to strings, so it
  * may look like any object that is linked to another. The sizes are compared first, as searching the global
  * state takes longer than all else that is done for a block. */
-static Bool replaces_strings(const struct lt_vm *vm, SizeT size, Addr gone, SizeT gone_size)
+static bool replaces_strings(const struct lt_vm *vm, size_t size, uint64_t gone, size_t gone_size)
 {
     return gone && (size == 2 * gone_size || gone_size == 2 * size) && has_table_size(vm, gone_size) &&
            global_part(vm, gone, gone_size) == MT_TYPE_STRING_TABLE;
@@ -241,18 +238,18 @@ static Bool replaces_strings(const struct lt_vm *vm, SizeT size, Addr gone, Size
 
 /* Is the block the text of a string.buffer? Code that enlarges it has a pointer to the buffer, which is in a
  * userdata; its third word is the pointer to the text. */
-static Bool is_buffer_text(const struct lt_vm *vm, const struct lt_pending *p)
+static bool is_buffer_text(const struct lt_vm *vm, const struct lt_pending *p)
 {
-    SizeT header = vm->at->udata_bytes;
-    for (UInt i = 0; i < p->words; i++) {
-        Addr udata = p->at_hand[i] - header;
+    size_t header = vm->at->udata_bytes;
+    for (uint32_t i = 0; i < p->words; i++) {
+        uint64_t udata = p->at_hand[i] - header;
         lt_guest_doubt(udata);
         if (!(udata & 7) && lt_guest_readable(udata, header + 24) && lt_vm_gct(vm, udata) == GCT_UDATA &&
             lt_guest_number(udata + vm->at->ffid, 1) == UDATA_BUFFER &&
             lt_guest_number(udata + header + 16, 8) == p->block)
-            return True;
+            return true;
     }
-    return False;
+    return false;
 }
 
 /* The type of a block that belongs to no object, or to one that was not created for it. */
@@ -262,7 +259,7 @@ static enum mt_type other_part(const struct lt_vm *vm, const struct lt_pending *
     return type == MT_TYPE_UNKNOWN && is_buffer_text(vm, p) ? MT_TYPE_BUFFER : type;
 }
 
-static Bool is_internal(enum mt_type type)
+static bool is_internal(enum mt_type type)
 {
     return type == MT_TYPE_UNKNOWN || (type > MT_TYPE_UDATA && type != MT_TYPE_TAB_ARRAY &&
                                        type != MT_TYPE_TAB_HASH && type != MT_TYPE_STACK);
@@ -292,11 +289,11 @@ static void conclude(struct lt_vm *vm, enum mt_type type)
         lt_accounting_internal(vm, p->block, p->size);
     if (p->from.trace)
         lt_trace_made(&p->from, type);
-    lt_put_type(p->block, lt_vm_heap(vm), type == MT_TYPE_UNKNOWN ? MT_TYPE_OTHER : type);
+    host_block_type(p->block, lt_vm_heap(vm), type == MT_TYPE_UNKNOWN ? MT_TYPE_OTHER : type);
     p->block = 0;
 }
 
-void lt_types_settle(struct lt_vm *vm, Addr gone, SizeT gone_size)
+void lt_types_settle(struct lt_vm *vm, uint64_t gone, size_t gone_size)
 {
     const struct lt_pending *p = vm->pending;
     if (p->block)
@@ -307,7 +304,7 @@ void lt_types_settle_all(void)
 {
     lt_guest_forget();
     for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next) {
-        const Bool is_there = vm->pending->block && !vm->ended && !vm->closed_by;
+        const bool is_there = vm->pending->block && !vm->ended && !vm->closed_by;
         const enum mt_type type = is_there ? type_now(vm, vm->pending) : MT_TYPE_UNKNOWN;
         if (type != MT_TYPE_UNKNOWN)
             conclude(vm, type);
@@ -316,12 +313,12 @@ void lt_types_settle_all(void)
 
 static void types_begin(struct lt_vm *vm)
 {
-    vm->pending = VG_(calloc)("ljtrace.pending", 1, sizeof *vm->pending);
+    vm->pending = host_new(sizeof *vm->pending);
 }
 
 static void types_end(struct lt_vm *vm)
 {
-    VG_(free)(vm->pending);
+    host_free(vm->pending);
 }
 
 void lt_types_init(void)

@@ -1,25 +1,31 @@
-/* records.c - records and heap events of the code that is shared with the tool.
+/* records.c - records and heap events of the reader of LuaJIT (ljtrace/luajit/host.h).
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Implements ljtrace/valgrind/ring/records.h and heap_events.h by the native ring. Joined stacks of Lua and C have numbers of
- * their own, above those of C stacks (ljtrace/native/stacks.c).
+ * Joined stacks of Lua and C have numbers of their own, above those of C stacks (ljtrace/native/stacks.c).
  */
-#include "ljtrace/valgrind/ring/records.h"
-#include "ljtrace/luajit/base/hash.h"
 #include "ljtrace/native/host/records.h"
+#include "ljtrace/luajit/base/hash.h"
+#include "ljtrace/luajit/host.h"
 #include "ljtrace/native/native.h"
 #include "ljtrace/native/sample.h"
 #include "ljtrace/native/unseen.h"
-#include "ljtrace/valgrind/ring/heap_events.h"
 
-/* The shared code takes only the time of an event from here. */
-static struct ring_header s_ring;
-struct ring_header *lt_ring = &s_ring;
+static uint64_t s_time; /* of the event */
 
 void host_set_time(void)
 {
-    s_ring.instructions = native_now();
+    s_time = native_now();
+}
+
+uint64_t host_time(void)
+{
+    return s_time;
+}
+
+struct raw_text host_text(const char *text)
+{
+    return native_text(text);
 }
 
 static void put_stack(const struct ring_stack *r)
@@ -45,25 +51,25 @@ static void put_rename(const struct ring_rename *r)
 #define native_put_close put_close
 #define native_put_rename put_rename
 #define RECORD(NAME, name, fields)                                                                           \
-    void lt_ring_put_##name(const struct ring_##name *r)                                                     \
+    void host_put_##name(const struct ring_##name *r)                                                        \
     {                                                                                                        \
         native_put_##name(r);                                                                                \
     }
 #define FAST_RECORD(NAME, name, fields)
 #include "ljtrace/protocol/ring.def"
 
-static Addr s_slots[RING_HEAP_SLOTS]; /* the heap of each slot */
+static uint64_t s_slots[RING_HEAP_SLOTS]; /* the heap of each slot */
 
 void host_records_restart(void)
 {
-    for (UInt i = 0; i < RING_HEAP_SLOTS; i++)
+    for (uint32_t i = 0; i < RING_HEAP_SLOTS; i++)
         s_slots[i] = 0;
 }
 
 /* The slot that stands for the heap in the ring. The slots below these are for other heaps. */
-static UInt slot_of(Addr heap)
+static uint32_t slot_of(uint64_t heap)
 {
-    UInt slot = 1 + lt_hash_slot(heap, 5);
+    uint32_t slot = 1 + lt_hash_slot(heap, 5);
     if (s_slots[slot] != heap) {
         s_slots[slot] = heap;
         NATIVE_PUT(slot, .slot = slot, .heap = heap);
@@ -76,50 +82,51 @@ struct raw_stack host_stack(const struct lt_stack *stack)
     return (struct raw_stack){stack->id ? stack->id + RING_KEPT_STACKS : 0, stack->depth, stack->ips};
 }
 
-void lt_put_new(Addr addr, SizeT size, Addr heap, UInt how, const struct lt_stack *stack)
+void host_block_new(uint64_t addr, size_t size, uint64_t heap, uint32_t how, const struct lt_stack *stack)
 {
     if (native_ring_drops(RING_LOST_NEW) || (native_sample_mean && !native_sample_add(addr, heap)))
         return;
-    UInt slot = slot_of(heap);
+    uint32_t slot = slot_of(heap);
     unseen_count(size > native_sample_mean ? size : native_sample_mean);
-    NATIVE_PUT(new, .slot = slot, .how = how, .addr = addr, .size = size, .instructions = s_ring.instructions,
+    NATIVE_PUT(new, .slot = slot, .how = how, .addr = addr, .size = size, .instructions = s_time,
                .stack = host_stack(stack));
 }
 
-void lt_put_free(Addr addr, Addr heap, UInt how, const struct lt_stack *stack)
+void host_block_free(uint64_t addr, uint64_t heap, uint32_t how, const struct lt_stack *stack)
 {
     if ((native_sample_mean && !native_sample_remove(addr)) || native_ring_drops(RING_LOST_FREE))
         return;
-    UInt slot = slot_of(heap);
-    NATIVE_PUT(free, .slot = slot, .how = how, .addr = addr, .instructions = s_ring.instructions,
+    uint32_t slot = slot_of(heap);
+    NATIVE_PUT(free, .slot = slot, .how = how, .addr = addr, .instructions = s_time,
                .stack = host_stack(stack));
 }
 
-void lt_put_resize(Addr old, Addr addr, SizeT size, Addr heap, UInt how, const struct lt_stack *stack)
+void host_block_resize(uint64_t old, uint64_t addr, size_t size, uint64_t heap, uint32_t how,
+                       const struct lt_stack *stack)
 {
     if (native_sample_mean) {
-        lt_put_free(old, heap, how, stack);
+        host_block_free(old, heap, how, stack);
         if (native_countdown.chosen)
-            lt_put_new(addr, size, heap, how, stack);
+            host_block_new(addr, size, heap, how, stack);
         return;
     }
     if (native_ring_drops(RING_LOST_RESIZE))
         return;
-    UInt slot = slot_of(heap);
+    uint32_t slot = slot_of(heap);
     unseen_count(size);
     NATIVE_PUT(resize, .slot = slot, .how = how, .old = old, .addr = addr, .size = size,
-               .instructions = s_ring.instructions, .stack = host_stack(stack));
+               .instructions = s_time, .stack = host_stack(stack));
 }
 
-void lt_await_free(Addr addr)
+void host_await_free(uint64_t addr)
 {
     native_sample_await(addr);
 }
 
-void lt_put_type(Addr addr, Addr heap, UInt type)
+void host_block_type(uint64_t addr, uint64_t heap, uint32_t type)
 {
     if ((native_sample_mean && !native_sample_holds(addr)) || native_ring_drops(RING_LOST_OTHER))
         return;
-    UInt slot = slot_of(heap);
+    uint32_t slot = slot_of(heap);
     NATIVE_PUT(type, .slot = slot, .type = type, .addr = addr);
 }

@@ -1,4 +1,4 @@
-/* records.h - the time and the stack of an event of the code that is shared with the tool.
+/* records.h - the time and the stack of an event of the reader of LuaJIT.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

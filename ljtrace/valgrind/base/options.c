@@ -4,6 +4,7 @@
  */
 #include "ljtrace/valgrind/base/options.h"
 #include "ljtrace/luajit/base/call_stack.h"
+#include "ljtrace/luajit/base/options.h"
 #include "pub_tool_clientstate.h"
 #include "pub_tool_libcassert.h"
 #include "pub_tool_libcbase.h"
@@ -160,7 +161,7 @@ static Bool process_option(const HChar *arg)
     } else if VG_STR_CLO (arg, "--max-size", text) {
         if (!parse_size(text, &lt_options.max_size) || lt_options.max_size < SMALLEST)
             VG_(fmsg_bad_option)
-            (arg, "--max-size takes a number of bytes, 64k or more, such as 500m or 2g\n");
+        (arg, "--max-size takes a number of bytes, 64k or more, such as 500m or 2g\n");
     } else if VG_XACT_CLO (arg, "--keep=last", lt_options.keep_last, True) {
     } else if VG_XACT_CLO (arg, "--keep=first", lt_options.keep_last, False) {
     } else if VG_STR_CLO (arg, "--keep", text) {
@@ -282,6 +283,11 @@ void lt_options_check(void)
     refuse_if(lt_options.sample_blocks && lt_options.text, "--sample-blocks cannot be given with --text=yes");
     if (!lt_options.sample_seed)
         lt_options.sample_seed = random_seed();
+    luajit_options = (struct luajit_options){.stack_depth = (UInt)lt_options.stack_depth,
+                                             .heaps = lt_options.heap_luajit,
+                                             .states = lt_options.lua,
+                                             .check_stacks = lt_options.recheck,
+                                             .snapshot_at_exit = lt_options.snapshot_at_exit};
 }
 
 void lt_options_for_successors(void)

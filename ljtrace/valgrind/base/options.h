@@ -43,8 +43,8 @@ struct lt_options {
 
 extern struct lt_options lt_options;
 
-/* Check the combination of options, when all are known. A combination that is not possible ends the program
- * with a message. */
+/* Check the combination of options, when all are known, and pass on those of the reader of LuaJIT. A combination that is
+ * not possible ends the program with a message. */
 void lt_options_check(void);
 /* Register the options with the core. */
 void lt_options_init(void);

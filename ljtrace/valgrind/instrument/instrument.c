@@ -18,7 +18,6 @@
  * base/vex_settings.c sets the option that keeps them.
  */
 #include "ljtrace/valgrind/instrument/instrument.h"
-#include "ljtrace/luajit/heap/allocator.h"
 #include "ljtrace/valgrind/base/options.h"
 #include "ljtrace/valgrind/base/self_modifying.h"
 #include "ljtrace/valgrind/heaps/observe.h"
@@ -28,6 +27,7 @@
 #include "ljtrace/valgrind/instrument/segment.h"
 #include "ljtrace/valgrind/instrument/stack_sampler.h"
 #include "ljtrace/valgrind/instrument/toggle.h"
+#include "ljtrace/valgrind/luajit/allocator_calls.h"
 #include "ljtrace/valgrind/luajit/calls.h"
 #include "ljtrace/valgrind/luajit/images.h"
 #include "ljtrace/valgrind/luajit/vmstate.h"
@@ -155,7 +155,7 @@ static void call_return(struct walk *w)
     addStmtToIRSB(w->out, IRStmt_WrTmp(awaited, IRExpr_Load(Iend_LE, Ity_I64, at)));
     IRExpr *equal = IRExpr_Binop(Iop_CmpEQ64, IRExpr_RdTmp(sp), IRExpr_RdTmp(awaited));
     addStmtToIRSB(w->out, IRStmt_WrTmp(ends, equal));
-    IRDirty *call = call_with_registers("lt_lua_return", lt_lua_return);
+    IRDirty *call = call_with_registers("lt_lua_returned", lt_lua_returned);
     call->guard = IRExpr_RdTmp(ends);
     addStmtToIRSB(w->out, IRStmt_Dirty(call));
 }
@@ -250,7 +250,7 @@ static void visit_instruction(struct walk *w, const IRStmt *st)
     if (lt_toggle_is_entry(w->ip))
         call_toggle_enter(w);
     if (lt_lua_is_entry(w->ip))
-        call_enter(w, "lt_lua_enter", lt_lua_enter);
+        call_enter(w, "lt_lua_entered", lt_lua_entered);
     if (lt_observe_is_entry(w->ip))
         call_enter(w, "lt_observe_enter", lt_observe_enter);
     lt_segment_instruction(&w->segment);

@@ -4,10 +4,12 @@
  */
 #include "ljtrace/valgrind/instrument/stack_sampler.h"
 #include "ljtrace/luajit/core/caller.h"
+#include "ljtrace/luajit/core/objects.h"
 #include "ljtrace/luajit/stack/stack.h"
 #include "ljtrace/valgrind/base/ir.h"
 #include "ljtrace/valgrind/base/options.h"
 #include "ljtrace/valgrind/ring/records.h"
+#include "ljtrace/valgrind/stacks/unwind.h"
 #include "memtrace/memtrace.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_machine.h"

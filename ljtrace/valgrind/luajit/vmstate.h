@@ -16,6 +16,7 @@
 #define LJTRACE_VALGRIND_LUAJIT_VMSTATE_H
 
 #include "ljtrace/luajit/core/states.h"
+#include "pub_tool_basics.h"
 
 enum { LT_WATCH_SLOTS = 4096 };
 

@@ -10,6 +10,7 @@
 
 #include "ljtrace/luajit/base/call_stack.h"
 #include "ljtrace/protocol/ring.h"
+#include "pub_tool_basics.h"
 
 /* Write heap events; `heap` is RAW_HEAP_C or an allocator's state pointer. */
 void lt_put_new(Addr addr, SizeT size, Addr heap, UInt how, const struct lt_stack *stack);

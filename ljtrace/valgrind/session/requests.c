@@ -18,6 +18,7 @@
 #include "ljtrace/valgrind/heaps/malloc.h"
 #include "ljtrace/valgrind/heaps/pools.h"
 #include "ljtrace/valgrind/instrument/stack_sampler.h"
+#include "ljtrace/valgrind/luajit/allocator_calls.h"
 #include "ljtrace/valgrind/luajit/images.h"
 #include "ljtrace/valgrind/ring/records.h"
 #include "ljtrace/valgrind/session/child.h"

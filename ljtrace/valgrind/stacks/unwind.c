@@ -50,7 +50,7 @@ struct entry {
 static struct entry s_cache[CACHE_SETS][CACHE_WAYS];
 static UInt s_victim; /* the way to evict next */
 static UInt s_generation;
-static Bool (*s_name_run_time_code)(Addr ip); /* NULL = it has no names */
+static bool (*s_name_run_time_code)(uint64_t ip); /* NULL = it has no names */
 
 /* The frames found by the unwinder, innermost first. */
 struct found {
@@ -92,7 +92,7 @@ static void put_frame(Addr ip, Addr in_file, const HChar *function, const HChar 
     RING_PUT(frame, .ip = ip, .function = limited(function), .object = limited(object), .in_file = in_file);
 }
 
-void lt_run_time_code_named_by(Bool (*f)(Addr ip))
+void lt_run_time_code_named_by(bool (*f)(uint64_t ip))
 {
     s_name_run_time_code = f;
 }

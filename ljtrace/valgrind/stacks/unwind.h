@@ -10,6 +10,7 @@
 #define LJTRACE_VALGRIND_STACKS_UNWIND_H
 
 #include "ljtrace/luajit/base/call_stack.h"
+#include "pub_tool_basics.h"
 
 /* Unwind the stack of thread tid and name its frames. If it has more than --stack-depth frames, it is cut there and ends
  * with RAW_CUT. If not all callers can be found, it ends with RAW_UNKNOWN_CALLER. */
@@ -31,7 +32,7 @@ void lt_forget_frames(void);
 /* How often lt_forget_frames was called. */
 UInt lt_frames_generation(void);
 
-/* Code that was made at run time is named by f, which returns False if it does not know the code. */
-void lt_run_time_code_named_by(Bool (*f)(Addr ip));
+/* Code that was made at run time is named by f, which returns false if it does not know the code. */
+void lt_run_time_code_named_by(bool (*f)(uint64_t ip));
 
 #endif

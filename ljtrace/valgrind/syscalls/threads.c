@@ -9,10 +9,10 @@
  */
 #include "ljtrace/valgrind/syscalls/threads.h"
 #include "ljtrace/luajit/base/guest_memory.h"
-#include "ljtrace/luajit/heap/allocator.h"
 #include "ljtrace/valgrind/heaps/leak_scan.h"
 #include "ljtrace/valgrind/heaps/observe.h"
 #include "ljtrace/valgrind/instrument/toggle.h"
+#include "ljtrace/valgrind/luajit/allocator_calls.h"
 #include "ljtrace/valgrind/ring/info.h"
 #include "ljtrace/valgrind/ring/records.h"
 #include "pub_tool_basics.h"
