@@ -37,8 +37,8 @@ enum { INTERNAL = 1, LUA, C, TRACE };
 
 static struct memprof {
     bool is_running;
-    struct machine machine;
-    lua_State *main; /* the main thread, which lives as long as the state */
+    struct lt_vm machine; /* g, layout and at of it */
+    lua_State *main;      /* the main thread, which lives as long as the state */
     lua_Alloc original;
     void *original_ud;
     struct luam_Prof_options options;
@@ -75,9 +75,9 @@ const char *memprof_error(int *number)
  * at a known line, the compiler is. */
 static bool find_function(struct machine_frame *f)
 {
-    struct machine_walk w;
+    struct lt_frames w;
     struct machine_frame caller;
-    machine_walk(&w, &s.machine, 0, 0);
+    machine_walk(&w, &s.machine, NULL);
     if (w.L == s.dead || !machine_next(&w, f))
         return false;
     if (f->kind == FRAME_FAST && machine_next(&w, &caller) && caller.kind == FRAME_LUA)
@@ -135,7 +135,7 @@ static void note_change(const void *old, const void *new)
     const uint64_t gone = (uint64_t)(uintptr_t)old;
     if (old && old != new) {
         stream_forget(s.stream, gone);
-        if (machine_ref(&s.machine, s.machine.g + s.machine.layout->cur_l) == gone)
+        if (lt_vm_ref(&s.machine, s.machine.g + s.machine.layout->cur_l) == gone)
             s.dead = gone;
     }
     if (new && (uint64_t)(uintptr_t) new == s.dead)
@@ -232,8 +232,8 @@ static void free_stream(void)
 
 static bool is_profiled(const lua_State *L)
 {
-    struct machine m = s.machine;
-    return s.is_running && machine_ref(&m, (uint64_t)(uintptr_t)L + m.at->thread_global) == m.g;
+    const struct lt_vm *vm = &s.machine;
+    return s.is_running && lt_vm_ref(vm, (uint64_t)(uintptr_t)L + vm->at->thread_global) == vm->g;
 }
 
 static int start(lua_State *L, const struct luam_Prof_options *opt, uint64_t duration)
@@ -262,8 +262,8 @@ static int start(lua_State *L, const struct luam_Prof_options *opt, uint64_t dur
         free_stream();
         return fail(LUAM_PROFILE_ERR, error, "cannot start the timer");
     }
-    machine_forget();
-    const uint64_t running = machine_ref(&s.machine, s.machine.g + s.machine.layout->cur_l);
+    lt_guest_forget();
+    const uint64_t running = lt_vm_ref(&s.machine, s.machine.g + s.machine.layout->cur_l);
     s.dead = running == (uint64_t)(uintptr_t)L ? 0 : running;
     s.original = lua_getallocf(L, &s.original_ud);
     lua_setallocf(L, allocate, s.original_ud);

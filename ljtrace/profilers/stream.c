@@ -106,13 +106,13 @@ void stream_forget(struct stream *s, uint64_t address)
         s->known[i].key = 0;
 }
 
-void stream_proto(struct stream *s, const struct machine *m, uint64_t proto)
+void stream_proto(struct stream *s, const struct lt_vm *vm, uint64_t proto)
 {
     const char *text;
-    const uint64_t name = machine_ref(m, proto + m->at->proto_chunk), first = machine_first_line(m, proto);
+    const uint64_t name = lt_vm_ref(vm, proto + vm->at->proto_chunk), first = machine_first_line(vm, proto);
     if (is_known(s, proto, name, first))
         return;
-    const uint32_t size = machine_chunk(m, proto, &text);
+    const uint32_t size = machine_chunk(vm, proto, &text);
     stream_byte(s, s->symbol[SYMBOL_LUA]);
     stream_number(s, proto);
     stream_text(s, text, size);
@@ -136,13 +136,13 @@ void stream_function(struct stream *s, uint64_t code)
     stream_text(s, name, strlen(name));
 }
 
-void stream_trace(struct stream *s, const struct machine *m, uint32_t trace)
+void stream_trace(struct stream *s, const struct lt_vm *vm, uint32_t trace)
 {
     uint64_t proto;
     uint32_t line;
-    if (!machine_trace(m, trace, &proto, &line) || is_known(s, trace, proto, line))
+    if (!machine_trace(vm, trace, &proto, &line) || is_known(s, trace, proto, line))
         return;
-    stream_proto(s, m, proto);
+    stream_proto(s, vm, proto);
     stream_byte(s, s->symbol[SYMBOL_TRACE]);
     stream_number(s, trace);
     stream_number(s, proto);

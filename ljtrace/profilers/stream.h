@@ -46,9 +46,9 @@ void stream_flush(struct stream *s);
 
 /* Write a symbol unless it is known: of a prototype, of a trace, of a C function. The last is not for signal handlers; a
  * function that has no name gets its object's, with the offset. */
-void stream_proto(struct stream *s, const struct machine *m, uint64_t proto);
+void stream_proto(struct stream *s, const struct lt_vm *vm, uint64_t proto);
 void stream_function(struct stream *s, uint64_t code);
-void stream_trace(struct stream *s, const struct machine *m, uint32_t trace);
+void stream_trace(struct stream *s, const struct lt_vm *vm, uint32_t trace);
 /* What is at this address is no longer there. */
 void stream_forget(struct stream *s, uint64_t address);
 

@@ -47,7 +47,7 @@ static bool s_has_backtracer; /* one was set, NULL means the built-in one */
 
 static struct sysprof {
     bool is_running;
-    struct machine machine;
+    struct lt_vm machine; /* g, layout and at of it */
     struct luam_Sysprof_Options options;
     struct luam_Sysprof_Counters counters;
     struct stream *stream; /* NULL = only counters */
@@ -106,7 +106,8 @@ static uint32_t unwind(const struct native_registers *from, uint64_t *ips)
     const uint64_t cframe = machine_cframe(&s.machine), end = cframe + s.machine.layout->cframe_size;
     if (!n || n == most_frames() || !cframe || cframe < sps[n - 1] || !is_run_time_code(ips[n - 1]))
         return n;
-    const struct native_registers outer = {machine_number(end - 8, 8) - 1, end, machine_number(end - 16, 8)};
+    const struct native_registers outer = {lt_guest_number(end - 8, 8) - 1, end,
+                                           lt_guest_number(end - 16, 8)};
     return n + native_unwind(&outer, ips + n, sps + n, most_frames() - n);
 }
 
@@ -142,18 +143,18 @@ static void write_lua_frame(const struct machine_frame *f)
     }
 }
 
-static void begin_walk(struct machine_walk *w, const ucontext_t *at)
+static void begin_walk(struct lt_frames *w, const ucontext_t *at)
 {
     const greg_t *r = at->uc_mcontext.gregs;
+    const struct lt_registers live = {(uint64_t)r[REG_RDX], (uint64_t)r[REG_RBX]};
     const bool is_interpreter = (uint64_t)r[REG_RSP] == machine_cframe(&s.machine);
-    machine_walk(w, &s.machine, is_interpreter ? (uint64_t)r[REG_RDX] : 0,
-                 is_interpreter ? (uint64_t)r[REG_RBX] : 0);
+    machine_walk(w, &s.machine, is_interpreter && live.base ? &live : NULL);
 }
 
 /* The symbols come first, because they cannot be within a sample. */
 static void write_lua_symbols(const ucontext_t *at)
 {
-    struct machine_walk w;
+    struct lt_frames w;
     struct machine_frame f;
     begin_walk(&w, at);
     for (uint32_t i = 0; i < most_frames() && machine_next(&w, &f); i++)
@@ -163,7 +164,7 @@ static void write_lua_symbols(const ucontext_t *at)
 
 static void write_lua_stack(const ucontext_t *at)
 {
-    struct machine_walk w;
+    struct lt_frames w;
     struct machine_frame f;
     begin_walk(&w, at);
     for (uint32_t i = 0; i < most_frames() && machine_next(&w, &f); i++)
@@ -181,7 +182,7 @@ static enum machine_state state_of(const ucontext_t *at, uint32_t doing)
         [MT_VM_INTERP] = MACHINE_INTERP, [MT_VM_C] = MACHINE_CFUNC,       [MT_VM_GC] = MACHINE_GC,
         [MT_VM_EXIT] = MACHINE_EXIT,     [MT_VM_RECORD] = MACHINE_RECORD, [MT_VM_OPT] = MACHINE_OPT,
         [MT_VM_ASM] = MACHINE_ASM,       [MT_VM_TRACE] = MACHINE_TRACE,   [MT_VM_FAST] = MACHINE_FFUNC};
-    struct machine_walk w;
+    struct lt_frames w;
     struct machine_frame f;
     if (doing != MT_VM_INTERP)
         return doing < MT_VMS ? states[doing] : MACHINE_INTERP;
@@ -238,7 +239,7 @@ static void on_signal(int signal, siginfo_t *info, void *context)
     (void)signal;
     if (!s.is_running || info->si_code != SI_TIMER || !pthread_equal(pthread_self(), s.thread))
         return;
-    machine_forget();
+    lt_guest_forget();
     const enum machine_state state = state_of(context, machine_doing(&s.machine, &trace));
     count(state);
     if (s.stream && !s.stream->failed && !s.stream->ended)
@@ -368,7 +369,7 @@ static int stop(void)
 static bool is_profiled(const lua_State *L)
 {
     return s.is_running &&
-           machine_ref(&s.machine, (uint64_t)(uintptr_t)L + s.machine.at->thread_global) == s.machine.g;
+           lt_vm_ref(&s.machine, (uint64_t)(uintptr_t)L + s.machine.at->thread_global) == s.machine.g;
 }
 
 /* -- the functions of ljtrace-native.h -- */
