@@ -29,13 +29,14 @@ static void announce_end(struct ring_header *ring)
     syscall(SYS_set_robust_list, &head, sizeof head);
 }
 
-void channel_use_memory(struct channel *c, int pid)
+void channel_use_memory(struct channel *c, const struct recording *recording)
 {
     c->in_memory = true;
-    c->pid = pid;
-    c->watch = (struct sandbox_watch){.pid = pid};
+    c->pid = (int)recording->process;
+    c->attached = recording->attached;
+    c->watch = (struct sandbox_watch){.pid = c->pid};
     c->looked = 0;
-    c->process = (int)syscall(SYS_pidfd_open, pid, 0);
+    c->process = (int)syscall(SYS_pidfd_open, c->pid, 0);
     announce_end(c->ring);
 }
 
@@ -66,7 +67,7 @@ static bool is_gone(const struct channel *c)
 /* Has the program ended? As long as there is a launcher that is its parent, it says so, since it knows the status. */
 static bool has_ended(const struct channel *c)
 {
-    return load(&c->ring->ended) || (is_gone(c) && (c->ring->attached || is_closed(c->socket)));
+    return load(&c->ring->ended) || (is_gone(c) && (c->attached || is_closed(c->socket)));
 }
 
 /* Is there a filled slab, or has the program ended? */

@@ -18,14 +18,16 @@ struct channel {
     int socket; /* to the tool or the launcher */
     bool in_memory;
     struct ring_header *ring;
-    int pid;     /* in_memory: the program */
-    int process; /* in_memory: a pidfd of it; -1 = there is none */
+    /* The following is used in_memory only. */
+    int pid;       /* the program */
+    int process;   /* a pidfd of it; -1 = there is none */
+    bool attached; /* it had begun before the recording */
     struct sandbox_watch watch;
     int64_t looked; /* when it was, in milliseconds */
 };
 
-/* The program with this id is traced through shared memory. */
-void channel_use_memory(struct channel *c, int pid);
+/* The program of this recording is traced through shared memory. */
+void channel_use_memory(struct channel *c, const struct recording *recording);
 /* Wait for a token, at most so long; 0 = only look. Returns true if there is one, or the program has ended. */
 bool channel_has_token(struct channel *c, int milliseconds);
 /* Receive `size` bytes and, if they are sent along, two descriptors. Returns false if the tool is gone. */

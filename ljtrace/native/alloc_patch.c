@@ -67,11 +67,11 @@ static int s_lock;   /* of the tables, while objects are searched */
 static bool s_alone; /* no other thread can be executing the functions */
 
 struct prefix {
-    char text[ALLOC_PREFIX_BYTES];
+    char text[RECORDING_PREFIX_BYTES];
     bool is_wanted; /* by this recording */
     bool is_known;  /* it was given to a function, and this recording knows its heap */
 };
-LASTING_TABLE(struct prefix, s_prefixes, ALLOC_PREFIXES);
+LASTING_TABLE(struct prefix, s_prefixes, RECORDING_PREFIXES);
 static uint32_t s_prefix_count;
 
 /* -- calls -- */
@@ -286,7 +286,7 @@ static void note_exported(const struct search *search, const char *name, const s
 
 static void search_exported(const struct search *search)
 {
-    char name[ALLOC_PREFIX_BYTES + 64];
+    char name[RECORDING_PREFIX_BYTES + 64];
     for (uint32_t i = 0; i < ALLOC_FUNCTIONS; i++) {
         const struct alloc_function *f = &alloc_functions[i];
         if (f->kind != ALLOC_NAMED && is_wanted(search, f))
@@ -339,7 +339,7 @@ static const struct alloc_function *by_name(const char *name, const char *end)
 static void report_prefix(const char *name, const char *end, const struct search *search)
 {
     static const char sign[] = "sallocx";
-    char text[2 * NAME_BYTES + ALLOC_PREFIX_BYTES];
+    char text[2 * NAME_BYTES + RECORDING_PREFIX_BYTES];
     const size_t n = (size_t)(end - name), of_sign = sizeof sign - 1;
     if (n <= of_sign || n - of_sign >= NAME_BYTES / 4 || memcmp(end - of_sign, sign, of_sign) != 0)
         return;
@@ -502,13 +502,13 @@ static void search_object(const struct link_map *object, bool is_first, bool is_
     s_found_count = 0;
     s_kinds_differ = false;
     search_exported(&search);
-    if (native_options.patches)
+    if (native_process.patches)
         file_symbols_each(object, path, see_symbol, &search);
     search.has_others = !search.is_language && !(is_own_namespace && is_complete());
     for (uint32_t i = 0; s_kinds_differ && i < s_found_count; i++)
         if (s_found[i].does->action == ALLOC_FREE)
             s_found[i].how = MT_HOWS;
-    patch_all(&search, path, native_options.patches ? NULL : "the program's seccomp filter forbids that");
+    patch_all(&search, path, native_process.patches ? NULL : "the program's seccomp filter forbids that");
 }
 
 /* The list of each namespace: that of the program, then those of dlmopen. */
@@ -576,23 +576,23 @@ static void want_prefix(const char *text, size_t n)
     uint32_t i = 0;
     while (i < s_prefix_count && (strncmp(s_prefixes[i].text, text, n) != 0 || s_prefixes[i].text[n]))
         i++;
-    if (i == ALLOC_PREFIXES || n >= ALLOC_PREFIX_BYTES)
+    if (i == RECORDING_PREFIXES)
         return;
     memcpy(s_prefixes[i].text, text, n);
     s_prefixes[i].is_wanted = true;
     s_prefix_count += i == s_prefix_count;
 }
 
-char *alloc_patch_prefixes(char *list, char end)
+void alloc_patch_prefixes(void)
 {
+    const char *list = native_options.prefixes;
     for (uint32_t i = 0; i < s_prefix_count; i++)
         s_prefixes[i].is_wanted = s_prefixes[i].is_known = false;
-    while (*list && *list != end) {
-        const size_t n = (size_t)(strchrnul(list, ',') - list);
+    while (*list) {
+        const size_t n = strcspn(list, ",");
         want_prefix(list, n);
-        list += n + (list[n] == ',');
+        list += n + 1;
     }
-    return list;
 }
 
 /* The number of threads of this process, from the kernel. */
@@ -648,7 +648,7 @@ void alloc_patch_objects_changed(void)
 
 void alloc_patch_put_facts(void)
 {
-    char list[ALLOC_PREFIX_BYTES], *at = list;
+    char list[RECORDING_PREFIX_BYTES], *at = list;
     for (uint32_t i = 0; i < s_prefix_count; i++)
         if (s_prefixes[i].is_wanted && (size_t)(at - list) + strlen(s_prefixes[i].text) + 2 < sizeof list)
             at = stpcpy(stpcpy(at, at > list ? "," : ""), s_prefixes[i].text);

@@ -12,12 +12,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { ALLOC_PREFIXES = 16, ALLOC_PREFIX_BYTES = 256 /* of all, with a comma after each */ };
-
-/* Names of functions begin with these prefixes, too: a list with commas, which ends at the character `end`. Returns what
- * follows the list. */
-char *alloc_patch_prefixes(char *list, char end);
-/* A recording begins. Patch the functions of all objects. */
+/* A recording begins: names of functions begin with the prefixes of its options, too. */
+void alloc_patch_prefixes(void);
+/* Patch the functions of all objects. */
 void alloc_patch_begin(void);
 /* Write the facts about it. The ring is locked. */
 void alloc_patch_put_facts(void);

@@ -36,7 +36,6 @@ enum { LONGEST = 1 << 30 /* seconds */, LOOK = 500 /* milliseconds */ };
 struct attach {
     struct launcher launcher;
     struct serve serve;
-    bool forks;     /* forked children are recorded, too */
     double seconds; /* how long to record; 0 = no limit */
     struct target target;
     char library[PATH_MAX];
@@ -76,23 +75,16 @@ static const char *set_option(struct attach *a, const char *name, const char *va
     const char *wrong;
     if (serve_option(&a->serve, name, value, &wrong))
         return wrong;
-    if (strcmp(name, "trace-fork") != 0)
-        return launcher_option(&a->launcher.options, name, value);
-    a->forks = strcmp(value, "yes") == 0;
-    return a->forks || strcmp(value, "no") == 0 ? NULL : "--trace-fork is yes or no";
+    return launcher_option(&a->launcher, name, value);
 }
 
 /* Parse the command line of `attach` or `detach`. Returns -1, or the exit status if that was all. */
 static int parse(struct attach *a, bool attaches, int argc, char **argv)
 {
     enum { OTHER, HELP, VERSION };
-    static const struct option all[] = {LAUNCHER_OPTIONS(OTHER),
-                                        {"seconds", required_argument, NULL, OTHER},
-                                        {"trace-fork", required_argument, NULL, OTHER},
-                                        SERVE_OPTIONS(OTHER),
-                                        {"help", no_argument, NULL, HELP},
-                                        {"version", no_argument, NULL, VERSION},
-                                        {0}};
+    static const struct option all[] = {
+        LAUNCHER_OPTIONS(OTHER),           {"seconds", required_argument, NULL, OTHER}, SERVE_OPTIONS(OTHER),
+        {"help", no_argument, NULL, HELP}, {"version", no_argument, NULL, VERSION},     {0}};
     static const struct option few[] = {
         {"help", no_argument, NULL, HELP}, {"version", no_argument, NULL, VERSION}, {0}};
     const char *command = attaches ? "attach" : "detach";
@@ -100,8 +92,8 @@ static int parse(struct attach *a, bool attaches, int argc, char **argv)
     int index, c;
     snprintf(name, sizeof name, "ljtrace %s", command);
     argv[0] = name;
-    a->launcher.options = (struct launcher_options)LAUNCHER_DEFAULTS;
-    a->forks = true;
+    launcher_defaults(&a->launcher);
+    a->launcher.recording.attached = 1;
     while ((c = getopt_long(argc, argv, "h", attaches ? all : few, &index)) != -1) {
         const char *wrong = NULL;
         if (c == HELP || c == 'h')
@@ -119,7 +111,7 @@ static int parse(struct attach *a, bool attaches, int argc, char **argv)
         complain("one process id is needed; try `ljtrace %s --help`", command);
         return LAUNCHER_FAILED;
     }
-    a->launcher.process = (pid_t)strtol(argv[optind], NULL, 10);
+    a->launcher.recording.process = (uint32_t)strtol(argv[optind], NULL, 10);
     return -1;
 }
 
@@ -144,7 +136,7 @@ static void serve(const struct attach *a, int listener)
     c->cmsg_len = CMSG_LEN(sizeof a->launcher.memfd);
     memcpy(CMSG_DATA(c), &a->launcher.memfd, sizeof a->launcher.memfd);
     for (int fd; (fd = accept(listener, NULL, NULL)) >= 0; close(fd))
-        if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &other, &n) == 0 && other.pid == a->launcher.process)
+        if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &other, &n) == 0 && other.pid == a->target.pid)
             _exit(sendmsg(fd, &message, MSG_NOSIGNAL) == 1 ? 0 : 1);
     _exit(1);
 }
@@ -155,8 +147,8 @@ static bool start_server(struct attach *a)
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    const int n = snprintf(a->socket_name, sizeof a->socket_name, "ljtrace-attach-%d-%ld%09ld",
-                           a->launcher.process, (long)now.tv_sec, now.tv_nsec);
+    const int n = snprintf(a->socket_name, sizeof a->socket_name, "ljtrace-attach-%d-%ld%09ld", a->target.pid,
+                           (long)now.tv_sec, now.tv_nsec);
     const int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     memcpy(address.sun_path + 1, a->socket_name, (size_t)n);
     const socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
@@ -239,16 +231,12 @@ static const char *what_failed(const struct attach *a, long result)
 /* Load the library and begin. Returns false after a message. */
 static bool begin(struct attach *a)
 {
-    char text[160 + sizeof a->launcher.options.prefixes];
     long result = 0;
     if (!start_server(a)) {
         complain("cannot attach: %s", strerror(errno));
         return false;
     }
-    snprintf(text, sizeof text, "%s:%s:%d:%s:%s:%llu:%s", a->socket_name, a->launcher.options.depth, a->forks,
-             a->launcher.options.sample_mean, a->launcher.options.sample_seed, a->launcher.options.stacks,
-             a->launcher.options.prefixes);
-    const char *wrong = call(a, ATTACHED_BEGIN, text, &result);
+    const char *wrong = call(a, ATTACHED_BEGIN, a->socket_name, &result);
     stop_server(a);
     if (!wrong && result != ATTACHED_DONE)
         wrong = what_failed(a, result);
@@ -397,18 +385,17 @@ static int attach(struct attach *a)
     if (!launcher_prepare(l))
         return LAUNCHER_FAILED;
     block_signals(a);
-    if (!launcher_make_ring(l, l->process))
+    if (!launcher_make_ring(l, a->target.pid))
         return LAUNCHER_FAILED;
-    l->ring->attached = 1;
     if (!launcher_start_collector(l) || !serve_start(&a->serve, l))
         return LAUNCHER_FAILED;
     const bool begun = begin(a);
     if (!begun)
         launcher_put_end(l, 0);
     else {
-        complain("recording process %d; Ctrl-C or `ljtrace detach %d` ends it", l->process, l->process);
+        complain("recording process %d; Ctrl-C or `ljtrace detach %d` ends it", a->target.pid, a->target.pid);
         const bool asked = wait_until_end(a);
-        if ((asked || l->collector_ended) && target_lives(l->process) && !l->ring->detached)
+        if ((asked || l->collector_ended) && target_lives(a->target.pid) && !l->ring->detached)
             end(a);
     }
     launcher_show_messages(l);
@@ -428,7 +415,7 @@ int main(int argc, char **argv)
         complain("cannot find the library beside this program");
         return LAUNCHER_FAILED;
     }
-    if (!target_open(&a.target, a.launcher.process, a.library))
+    if (!target_open(&a.target, (pid_t)a.launcher.recording.process, a.library))
         return LAUNCHER_FAILED;
     if (attaches)
         return target_permits_calls(&a.target) ? attach(&a) : LAUNCHER_FAILED;

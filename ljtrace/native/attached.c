@@ -7,7 +7,6 @@
  */
 #define _GNU_SOURCE
 #include "ljtrace/native/attached.h"
-#include "ljtrace/native/alloc_patch.h"
 #include "ljtrace/native/descriptor.h"
 #include "ljtrace/native/got.h"
 #include "ljtrace/native/code_patch.h"
@@ -52,24 +51,17 @@ static int receive_ring(const char *name, size_t n)
     return memfd;
 }
 
-/* text: NAME:DEPTH:FORKS:MEAN:SEED:STACKS:PREFIXES:ADDRESS, the socket, the options as in NATIVE_VARIABLE, and where the thread was
- * interrupted. */
+/* text: NAME:ADDRESS, the socket, and where the thread was interrupted. */
 NATIVE_PUBLIC int ljtrace_native_attach(const char *text)
 {
     const size_t n = strcspn(text, ":");
-    char *at = (char *)(uintptr_t)text + n;
     if (native_is_on())
         return ATTACHED_BUSY;
-    native_options.depth = (uint32_t)strtoul(at + (*at == ':'), &at, 10);
-    native_options.forks = strtoul(at + (*at == ':'), &at, 10) != 0;
-    const uint64_t mean = strtoull(at + (*at == ':'), &at, 10), seed = strtoull(at + (*at == ':'), &at, 10);
-    native_options.stacks = strtoull(at + (*at == ':'), &at, 10);
-    at = alloc_patch_prefixes(at + (*at == ':'), ':');
-    code_patch_interrupted = strtoull(at + (*at == ':'), NULL, 16);
+    code_patch_interrupted = strtoull(text + n + (text[n] == ':'), NULL, 16);
     const int memfd = receive_ring(text, n);
     if (memfd < 0)
         return errno == EMFILE ? ATTACHED_NO_DESCRIPTOR : ATTACHED_NO_RING;
-    const bool begun = native_options.depth <= NATIVE_MOST_FRAMES && native_begin(memfd, true, mean, seed);
+    const bool begun = native_begin(memfd);
     close(memfd);
     if (!begun)
         return ATTACHED_FAILED;

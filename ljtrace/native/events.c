@@ -44,7 +44,7 @@ static uint32_t s_running; /* the thread of the last event in the ring */
 static void know_thread(void)
 {
     struct thread *t = &s_self;
-    if (native_options.stacks)
+    if (native_options.sample_stacks)
         stack_sampler_join();
     if (t->number)
         return;

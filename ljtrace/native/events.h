@@ -38,7 +38,7 @@ struct native_taken {
     struct native_registers from; /* sp 0 = they are not valid any more */
     uint64_t function;            /* as in the event */
     uint32_t depth;               /* NATIVE_NO_DEPTH: the stack is not taken yet */
-    uint64_t ips[NATIVE_MOST_FRAMES + 1], sps[NATIVE_MOST_FRAMES + 1];
+    uint64_t ips[RECORDING_MOST_FRAMES + 1], sps[RECORDING_MOST_FRAMES + 1];
 };
 
 /* The registers of the function in which this is used. */

@@ -47,7 +47,7 @@ static char *put_digits(char *at, uint64_t number)
 static void make_name(void)
 {
     char *at = stpcpy(s_name, "ljtrace-");
-    at = put_digits(at, native_options.process);
+    at = put_digits(at, native_process.id);
     *at++ = '-';
     at = put_digits(at, s_fork = native_ring_count_fork());
     *at++ = '-';
@@ -104,7 +104,7 @@ static bool begin_child(int socket)
         return false;
     while (recv(socket, &ready, 1, 0) < 0 && errno == EINTR)
         ;
-    native_options.process = (uint32_t)getpid();
+    native_process.id = (uint32_t)getpid();
     native_events_anew();
     native_resizes_anew();
     native_sample_forked();

@@ -22,11 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MOST_DEPTH = 500, SMALLEST = 64 << 10 };
-#define SAMPLE_MEAN "524288" /* bytes, of --sample without a value */
-/* The limits of the time between two samples of the stacks, in nanoseconds. */
-#define SHORTEST_SAMPLE 100000ULL
-#define LONGEST_SAMPLE 60000000000ULL
+enum { SMALLEST = 64 << 10, SAMPLE_MEAN = 512 << 10 /* of --sample without a value */ };
 
 void complain(const char *format, ...)
 {
@@ -47,23 +43,21 @@ bool launcher_is_number(const char *text, long least, long most)
     return end != text && !*end && n >= least && n <= most;
 }
 
-const char *launcher_size(const char *text, unsigned long long least)
+bool launcher_size(const char *text, uint64_t least, uint64_t *bytes)
 {
-    char *bytes;
     static const char units[] = "kmg";
     char *end;
     errno = 0;
-    unsigned long long n = strtoull(text, &end, 10);
+    const unsigned long long n = strtoull(text, &end, 10);
     const char *unit = *end ? strchr(units, *end | 0x20) : NULL;
     const unsigned shift = unit ? 10 * (unsigned)(unit - units + 1) : 0;
-    if (end == text || errno || text[0] == '-' || end[unit != NULL] || n > ULLONG_MAX >> (shift + 4) ||
-        n << shift < least)
-        return NULL;
-    return asprintf(&bytes, "%llu", n << shift) < 0 ? NULL : bytes;
+    *bytes = n << shift;
+    return end != text && !errno && text[0] != '-' && !end[unit != NULL] && n <= ULLONG_MAX >> (shift + 4) &&
+           *bytes >= least;
 }
 
 /* Convert a time with a unit to nanoseconds; 0 is 0. Returns false if it is none, or beyond the limits. */
-static bool time_of(const char *text, unsigned long long *nanoseconds)
+static bool time_of(const char *text, uint64_t *nanoseconds)
 {
     static const struct {
         const char *name;
@@ -76,64 +70,82 @@ static bool time_of(const char *text, unsigned long long *nanoseconds)
         return true;
     for (size_t i = 0; i < sizeof units / sizeof *units; i++)
         if (end != text && text[0] != '-' && strcmp(end, units[i].name) == 0 &&
-            n <= LONGEST_SAMPLE / units[i].ns)
+            n <= RECORDING_LONGEST_SAMPLE / units[i].ns)
             *nanoseconds = n * units[i].ns;
-    return *nanoseconds >= SHORTEST_SAMPLE;
+    return *nanoseconds >= RECORDING_SHORTEST_SAMPLE;
+}
+
+/* Store whether the text is the second of these words. Returns false if it is neither. */
+static bool word_of(const char *text, const char *no, const char *yes, uint8_t *is_yes)
+{
+    *is_yes = strcmp(text, yes) == 0;
+    return *is_yes || strcmp(text, no) == 0;
 }
 
 /* Add a prefix to the list. It is part of names of C or C++ or Rust, which have no comma and no colon. */
-static const char *add_prefix(struct launcher_options *o, const char *prefix)
+static const char *add_prefix(struct recording *r, const char *prefix)
 {
-    size_t commas = 0, used = strlen(o->prefixes);
-    for (const char *at = o->prefixes; *at; at++)
+    char *end = r->prefixes + strlen(r->prefixes);
+    size_t commas = 0;
+    for (const char *at = r->prefixes; *at; at++)
         commas += *at == ',';
     if (!*prefix || strpbrk(prefix, ",:"))
         return "--alloc-prefix takes the beginning of a function's name, such as je_";
-    if (commas == LAUNCHER_PREFIXES || used + strlen(prefix) + 2 > sizeof o->prefixes)
+    if (commas == RECORDING_PREFIXES || strlen(prefix) + 2 > sizeof r->prefixes - (size_t)(end - r->prefixes))
         return "--alloc-prefix was given too often: 16 prefixes are possible, of 240 characters in all";
-    stpcpy(stpcpy(o->prefixes + used, prefix), ",");
+    stpcpy(stpcpy(end, prefix), ",");
     return NULL;
 }
 
-const char *launcher_option(struct launcher_options *o, const char *name, const char *value)
+void launcher_defaults(struct launcher *l)
 {
+    l->out = "ljtrace.%p.ljt";
+    l->recording = (struct recording){.native = 1, .forks = 1, .depth = 200, .level = 1};
+}
+
+const char *launcher_option(struct launcher *l, const char *name, const char *value)
+{
+    struct recording *r = &l->recording;
     if (strcmp(name, "out") == 0) {
-        o->out = value;
+        l->out = value;
         return *value && strcmp(value, "|") != 0 ? NULL : "--out needs a file name, -, or |COMMAND";
     }
     if (strcmp(name, "stack-depth") == 0) {
-        o->depth = value;
-        return launcher_is_number(value, 0, MOST_DEPTH) ? NULL : "--stack-depth takes a number from 0 to 500";
+        r->depth = (uint32_t)strtoul(value, NULL, 10);
+        return launcher_is_number(value, 0, RECORDING_MOST_FRAMES)
+                   ? NULL
+                   : "--stack-depth takes a number from 0 to 500";
     }
     if (strcmp(name, "alloc-prefix") == 0)
-        return add_prefix(o, value);
+        return add_prefix(r, value);
     if (strcmp(name, "compress") == 0) {
-        o->level = value;
-        return launcher_is_number(value, 1, 19) ? NULL : "--compress takes a number from 1 to 19";
+        r->level = (uint32_t)strtoul(value, NULL, 10);
+        return launcher_is_number(value, 1, RECORDING_LEVELS) ? NULL
+                                                              : "--compress takes a number from 1 to 19";
     }
-    if (strcmp(name, "max-size") == 0) {
-        o->max_size = launcher_size(value, SMALLEST);
-        return o->max_size ? NULL : "--max-size takes a number of bytes, 64k or more, such as 500m or 2g";
-    }
+    if (strcmp(name, "max-size") == 0)
+        return launcher_size(value, SMALLEST, &r->max_size)
+                   ? NULL
+                   : "--max-size takes a number of bytes, 64k or more, such as 500m or 2g";
     if (strcmp(name, "sample") == 0) {
-        o->sample_mean = value ? launcher_size(value, 1) : SAMPLE_MEAN;
-        return o->sample_mean ? NULL : "--sample takes a number of bytes, such as 512k";
+        r->sample_mean = SAMPLE_MEAN;
+        return !value || launcher_size(value, 1, &r->sample_mean)
+                   ? NULL
+                   : "--sample takes a number of bytes, such as 512k";
     }
     if (strcmp(name, "sample-seed") == 0) {
-        o->sample_seed = value;
+        r->sample_seed = strtoull(value, NULL, 10);
         return launcher_is_number(value, 1, LONG_MAX) ? NULL : "--sample-seed takes a number, 1 or more";
     }
     if (strcmp(name, "sample-stacks") == 0)
-        return time_of(value, &o->stacks) ? NULL
-                                          : "--sample-stacks takes a CPU time with a unit, 100us or more, "
-                                            "such as 10ms; 0 = no samples";
-    if (strcmp(name, "when-full") == 0) {
-        o->when_full = value;
-        return strcmp(value, "wait") == 0 || strcmp(value, "drop") == 0 ? NULL
-                                                                        : "--when-full is wait or drop";
-    }
-    o->keep = value;
-    return strcmp(value, "first") == 0 || strcmp(value, "last") == 0 ? NULL : "--keep is first or last";
+        return time_of(value, &r->sample_stacks) ? NULL
+                                                 : "--sample-stacks takes a CPU time with a unit, 100us or "
+                                                   "more, such as 10ms; 0 = no samples";
+    if (strcmp(name, "when-full") == 0)
+        return word_of(value, "wait", "drop", &r->drops) ? NULL : "--when-full is wait or drop";
+    if (strcmp(name, "trace-fork") == 0)
+        return word_of(value, "no", "yes", &r->forks) ? NULL : "--trace-fork is yes or no";
+    return word_of(value, "first", "last", &r->keep_last) ? NULL : "--keep is first or last";
 }
 
 bool launcher_part(char *to, size_t room, const char *name)
@@ -221,7 +233,7 @@ static uint32_t filters_of(pid_t process)
 
 bool launcher_make_ring(struct launcher *l, pid_t process)
 {
-    l->ring = ring_memory_new(&l->memfd, strcmp(l->options.when_full, "drop") == 0);
+    l->ring = ring_memory_new(&l->memfd);
     if (l->ring) {
         l->ring->filters = filters_of(process);
         return true;
@@ -246,19 +258,10 @@ static void ignore_signals(void)
 /* In the child: become the collector. */
 static void become_collector(const struct launcher *l, int socket)
 {
-    char path[PATH_MAX], ring[16], fd[16], pid[16];
-    const size_t length = strlen(l->options.out);
-    const bool text = length > 4 && strcmp(l->options.out + length - 4, ".txt") == 0;
+    char path[PATH_MAX], ring[16], fd[16];
     snprintf(ring, sizeof ring, "%d", fcntl(l->memfd, F_DUPFD, 3));
     snprintf(fd, sizeof fd, "%d", fcntl(socket, F_DUPFD, 3));
-    snprintf(pid, sizeof pid, "%d", l->process);
-    /* clang-format off */
-    const char *argv[] = {"ljtrace-collector", "--ring", ring, "--socket", fd, "--level", l->options.level,
-                          "--out", l->options.out, "--pid", pid, "--text", text ? "1" : "0",
-                          "--max-size", l->options.max_size, "--freed", "0", "--beside", "0",
-                          "--sample-every", "0", "--sample-seed", "0",
-                          "--keep", l->options.keep, "--native", "1", NULL};
-    /* clang-format on */
+    const char *argv[] = {"ljtrace-collector", ring, fd, l->out, NULL};
     setsid();
     unsetenv("LD_PRELOAD");
     unsetenv("LD_AUDIT");
@@ -291,8 +294,7 @@ static bool wait_until_ready(const struct launcher *l)
     if (first == RING_READY)
         return true;
     if (first == RING_BUSY)
-        complain("%s is being written by another recording; give another name with --out=FILE",
-                 l->options.out);
+        complain("%s is being written by another recording; give another name with --out=FILE", l->out);
     else if (!first)
         complain("the collector did not start; is the installation complete?");
     else {
@@ -307,6 +309,9 @@ static bool wait_until_ready(const struct launcher *l)
 
 bool launcher_start_collector(struct launcher *l)
 {
+    const size_t length = strlen(l->out);
+    l->recording.text = length > 4 && strcmp(l->out + length - 4, ".txt") == 0;
+    l->ring->recording = l->recording;
     if (fork_collector(l))
         return wait_until_ready(l);
     complain("cannot start the collector: %s", strerror(errno));

@@ -18,28 +18,13 @@
 /* The exit status of these commands if they fail themselves, as that of env and nohup. */
 enum { LAUNCHER_FAILED = 125 };
 
-/* The longest list of prefixes, and the most. */
-enum { LAUNCHER_PREFIX_BYTES = 256, LAUNCHER_PREFIXES = 16 };
-
-/* The options of both commands; values of NULL are not set. */
-struct launcher_options {
-    const char *out, *depth, *level, *max_size, *keep, *when_full;
-    const char *sample_mean, *sample_seed; /* 0 = all is recorded; 0 = any */
-    unsigned long long stacks; /* nanoseconds from one sample of the stacks to the next; 0 = none */
-    char prefixes[LAUNCHER_PREFIX_BYTES]; /* of names of allocation functions, with a comma after each */
-};
-#define LAUNCHER_DEFAULTS                                                                                    \
-    {                                                                                                        \
-        "ljtrace.%p.ljt", "200", "1", "0", "first", "wait", "0", "0", 0, ""                                  \
-    }
-
-/* Their entries in the table for getopt_long, each with the value `value`, and the lines of the help text. */
+/* The entries of the options of both commands in the table for getopt_long, each with the value `value`, and the lines of the help text. */
 #define LAUNCHER_OPTIONS(value)                                                                              \
     {"out", required_argument, NULL, value}, {"stack-depth", required_argument, NULL, value},                \
         {"compress", required_argument, NULL, value}, {"max-size", required_argument, NULL, value},          \
         {"alloc-prefix", required_argument, NULL, value}, {"keep", required_argument, NULL, value},          \
         {"when-full", required_argument, NULL, value}, {"sample-stacks", required_argument, NULL, value},    \
-        {"sample", optional_argument, NULL, value},                                                          \
+        {"sample", optional_argument, NULL, value}, {"trace-fork", required_argument, NULL, value},          \
     {                                                                                                        \
         "sample-seed", required_argument, NULL, value                                                        \
     }
@@ -62,10 +47,10 @@ struct launcher_options {
 
 /* The ring and the collector of a recording. */
 struct launcher {
-    struct launcher_options options;
+    const char *out; /* the file's name, with %p and %q */
+    struct recording recording;
     struct ring_header *ring;
     int memfd, socket; /* socket: to the collector */
-    pid_t process;     /* the program */
     pid_t collector;
     bool collector_ended;
     struct rlimit descriptors; /* the limit before it was raised, for the program */
@@ -76,11 +61,12 @@ struct launcher {
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Is the text a number from least to most? */
 bool launcher_is_number(const char *text, long least, long most);
-/* Convert a size with a suffix k, m or g to a number of bytes, as text that is kept. Returns NULL if it is none, or less
- * than `least`. */
-const char *launcher_size(const char *text, unsigned long long least);
+/* Convert a size with a suffix k, m or g to a number of bytes. Returns false if it is none, or less than `least`. */
+bool launcher_size(const char *text, uint64_t least, uint64_t *bytes);
+/* The values of options that are not given. */
+void launcher_defaults(struct launcher *l);
 /* Store the value of one of LAUNCHER_OPTIONS. Returns what is wrong with it; NULL = nothing. */
-const char *launcher_option(struct launcher_options *o, const char *name, const char *value);
+const char *launcher_option(struct launcher *l, const char *name, const char *value);
 /* The path of a file beside this program, where the collector and the library are. */
 bool launcher_part(char *to, size_t room, const char *name);
 
@@ -92,7 +78,8 @@ void launcher_restore(const struct launcher *l);
 /* Make the ring. process: one whose seccomp filters the program has; they permit the recorder's system calls. Returns false,
  * after a message, if that is not possible. */
 bool launcher_make_ring(struct launcher *l, pid_t process);
-/* Start the collector and wait until it has opened its output. Returns false, after a message, if it cannot. */
+/* The process of the recording is known: start the collector and wait until it has opened its output. Returns false, after
+ * a message, if it cannot. */
 bool launcher_start_collector(struct launcher *l);
 /* Look whether the collector has ended, with WNOHANG, or wait for it. If it could, it has sent why. */
 void launcher_reap(struct launcher *l, int how);

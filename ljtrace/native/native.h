@@ -21,9 +21,6 @@
 
 #include "ljtrace/protocol/ring.h"
 
-/* The largest number of frames of a stack, as under Valgrind (--stack-depth). */
-enum { NATIVE_MOST_FRAMES = 500 };
-
 /* A function that programs may call or that replaces one of libc. */
 #define NATIVE_PUBLIC __attribute__((visibility("default")))
 /* Thread-local variables are in the static block, since dynamic ones are allocated by malloc. */
@@ -31,6 +28,8 @@ enum { NATIVE_MOST_FRAMES = 500 };
 
 /* -- ring.c -- */
 
+/* Copy what is asked of the recording from this shared memory file, a ring. Returns false if it is none. */
+bool native_ring_read(int memfd, struct recording *to);
 /* Use the ring in this shared memory file, in place of the one used before. Returns false if it cannot be mapped. */
 bool native_ring_map(int memfd);
 /* The same, while other threads may use the one from before. The ring is locked if this returns true. */
@@ -79,8 +78,6 @@ bool native_ring_drops(enum ring_loss kind);
 void native_ring_lose(enum ring_loss kind);
 /* Write how many events were dropped, if there were any since it was last written. Only while the ring is locked. */
 void native_ring_put_lost(void);
-/* Was the option --when-full=drop given? */
-bool native_ring_may_drop(void);
 /* Room for a record of so many bytes, and that it is complete. Only while the ring is locked. */
 raw_word *native_ring_reserve(uint32_t bytes);
 void native_ring_commit(uint32_t bytes);
@@ -114,7 +111,7 @@ uint64_t native_now(void);
 /* -- stacks.c -- */
 
 /* The stack of n code addresses, innermost first, each that of an instruction (a return address less 1). Writes what is
- * new of it. n is at most NATIVE_MOST_FRAMES. Only while the ring is locked. */
+ * new of it. n is at most RECORDING_MOST_FRAMES. Only while the ring is locked. */
 struct raw_stack native_stack(const uint64_t *ips, uint32_t n);
 /* Another recording begins, or objects were unmapped: numbers and code addresses may mean something else from now on. */
 void native_stacks_restart(void);
@@ -134,9 +131,8 @@ void native_names_restart(void);
 /* The function of that name which this library's replaces: what the dynamic linker finds next or, if the library was
  * loaded while the program ran, what the program called before. */
 void *native_next(const char *name);
-/* Begin a recording into this ring. attached: the program had begun before it. mean, seed: of a sample; 0 = all blocks are
- * recorded. Returns false if that is not possible. */
-bool native_begin(int memfd, bool attached, uint64_t mean, uint64_t seed);
+/* Begin a recording into this ring. Returns false if that is not possible. */
+bool native_begin(int memfd);
 /* End it: the program goes on. */
 void native_end(void);
 /* The program was refused memory, so many bytes. If it has a limit of which the recorder takes a part, the recording ends,
@@ -147,18 +143,15 @@ void native_object_closed(void);
 /* The running thread records its first event. The ring is locked. */
 void native_thread_begins(void);
 
-/* The options of the recording, and its process. */
-struct native_options {
-    uint32_t depth;
-    bool forks;      /* forked children are recorded, too */
-    bool attached;   /* the program had begun before the recording */
-    uint64_t stacks; /* nanoseconds of CPU time from one sample of the stack to the next; 0 = no samples */
-    bool patches;    /* no filter of the program forbids what SANDBOX_PATCH needs */
-    bool lua_api;    /* each Lua state gets a global misc */
-    bool sandboxed;  /* the program has installed a seccomp filter */
-    uint32_t process;
+/* What is asked of the recording. Its `forks` is switched off when a filter of the program forbids what they need. */
+extern struct recording native_options;
+/* The process. */
+struct native_process {
+    uint32_t id;    /* in its own pid namespace */
+    bool sandboxed; /* it has installed a seccomp filter */
+    bool patches;   /* none of its filters forbids what SANDBOX_PATCH needs */
 };
-extern struct native_options native_options;
+extern struct native_process native_process;
 
 /* -- fork.c -- */
 

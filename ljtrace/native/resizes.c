@@ -16,7 +16,7 @@ struct running {
     uint64_t block; /* its old block; 0 = it was given up */
     bool is_used;
     uint32_t heap, depth;
-    uint64_t ips[NATIVE_MOST_FRAMES + 1]; /* its C stack */
+    uint64_t ips[RECORDING_MOST_FRAMES + 1]; /* its C stack */
 };
 
 static struct running *s_running; /* NULL = none so far */

@@ -78,11 +78,26 @@ static void use_slab(uint32_t slab)
     __atomic_store_n(&s_ring->cursor, slab_address(slab), __ATOMIC_RELEASE);
 }
 
+static struct ring_header *map_header(int memfd)
+{
+    void *header = mmap(NULL, RING_HEADER_BYTES, PROT_READ, MAP_SHARED, memfd, 0);
+    return header == MAP_FAILED ? NULL : header;
+}
+
+bool native_ring_read(int memfd, struct recording *to)
+{
+    struct ring_header *header = map_header(memfd);
+    const bool valid = header && ring_read_recording(header, to);
+    if (header)
+        munmap(header, RING_HEADER_BYTES);
+    return valid;
+}
+
 /* Map a ring of any size. Returns NULL on failure. */
 static struct ring_header *map_memory(int memfd)
 {
-    struct ring_header *header = mmap(NULL, RING_HEADER_BYTES, PROT_READ, MAP_SHARED, memfd, 0);
-    if (header == MAP_FAILED)
+    struct ring_header *header = map_header(memfd);
+    if (!header)
         return NULL;
     const uint64_t bytes = ring_is_valid(header) ? ring_bytes(header) : 0;
     munmap(header, RING_HEADER_BYTES);
@@ -195,7 +210,7 @@ static bool begin_records(void)
     if (t_exiting)
         take_back_exit();
     s_quiet = native_is_sandboxed();
-    s_dropping = s_ending || ((s_ring->drops || s_quiet) && free_slabs() < 2);
+    s_dropping = s_ending || ((native_options.drops || s_quiet) && free_slabs() < 2);
     return true;
 }
 
@@ -336,11 +351,6 @@ void native_ring_put_lost(void)
     if (!__atomic_exchange_n(&s_has_lost, false, __ATOMIC_ACQUIRE))
         return;
     NATIVE_PUT(lost, .instructions = native_now(), .counts = s_ring->lost, .counts_count = RING_LOSSES);
-}
-
-bool native_ring_may_drop(void)
-{
-    return s_ring->drops;
 }
 
 bool native_ring_attach(int memfd)

@@ -32,8 +32,6 @@ enum { NOT_EXECUTABLE = 126, NOT_FOUND = 127, NEEDED = 64 << 20 /* bytes of addr
 struct run {
     struct launcher launcher;
     struct serve serve;
-    bool forks;   /* forked children are recorded, too */
-    bool lua_api; /* Lua states get a global misc */
     char library[PATH_MAX];
     char **program;
     int failure;           /* from the child: the error if it cannot execute the program */
@@ -57,34 +55,26 @@ static const char s_usage[] =
 static const char *set_option(struct run *r, const char *name, const char *value)
 {
     if (strcmp(name, "lua-api") == 0) {
-        r->lua_api = true;
+        r->launcher.recording.lua_api = 1;
         return NULL;
     }
     const char *wrong;
     if (serve_option(&r->serve, name, value, &wrong))
         return wrong;
-    if (strcmp(name, "trace-fork") != 0)
-        return launcher_option(&r->launcher.options, name, value);
-    r->forks = strcmp(value, "yes") == 0;
-    return r->forks || strcmp(value, "no") == 0 ? NULL : "--trace-fork is yes or no";
+    return launcher_option(&r->launcher, name, value);
 }
 
 /* Parse the command line. Returns -1, or the exit status if that was all. */
 static int parse(struct run *r, int argc, char **argv)
 {
     enum { OTHER, HELP, VERSION };
-    static const struct option all[] = {LAUNCHER_OPTIONS(OTHER),
-                                        {"lua-api", no_argument, NULL, OTHER},
-                                        {"trace-fork", required_argument, NULL, OTHER},
-                                        SERVE_OPTIONS(OTHER),
-                                        {"help", no_argument, NULL, HELP},
-                                        {"version", no_argument, NULL, VERSION},
-                                        {0}};
+    static const struct option all[] = {
+        LAUNCHER_OPTIONS(OTHER),           {"lua-api", no_argument, NULL, OTHER},   SERVE_OPTIONS(OTHER),
+        {"help", no_argument, NULL, HELP}, {"version", no_argument, NULL, VERSION}, {0}};
     static char name[] = "ljtrace run"; /* in what getopt says */
     int index, c;
     argv[0] = name;
-    r->launcher.options = (struct launcher_options)LAUNCHER_DEFAULTS;
-    r->forks = true;
+    launcher_defaults(&r->launcher);
     while ((c = getopt_long(argc, argv, "+h", all, &index)) != -1) {
         const char *wrong = NULL;
         if (c == HELP || c == 'h')
@@ -126,16 +116,13 @@ static int high_descriptor(const struct launcher *l)
 }
 
 /* In the child: have the program load the library. Returns false on failure. */
-static bool set_environment(const struct run *r, const char *library, int memfd)
+static bool set_environment(const char *library, int memfd)
 {
     const char *former = getenv("LD_PRELOAD");
-    char *variable, *preload;
-    return asprintf(&variable, "%d:%s:%d:%s:%s:%llu:%d:%s:%s%s", memfd, r->launcher.options.depth, r->forks,
-                    r->launcher.options.sample_mean, r->launcher.options.sample_seed,
-                    r->launcher.options.stacks, r->lua_api, r->launcher.options.prefixes, former ? "=" : "-",
-                    former ? former : "") >= 0 &&
-           asprintf(&preload, "%s%s%s", library, former ? ":" : "", former ? former : "") >= 0 &&
-           setenv(NATIVE_VARIABLE, variable, 1) == 0 && setenv("LD_PRELOAD", preload, 1) == 0;
+    char ring[16], *preload;
+    snprintf(ring, sizeof ring, "%d", memfd);
+    return asprintf(&preload, "%s%s%s", library, former ? ":" : "", former ? former : "") >= 0 &&
+           setenv(NATIVE_VARIABLE, ring, 1) == 0 && setenv("LD_PRELOAD", preload, 1) == 0;
 }
 
 /* In the child: restore the environment. former: LD_PRELOAD; NULL = it was not set. */
@@ -155,7 +142,7 @@ static void become_program(const struct run *r, int gate, int failure)
     const int memfd = high_descriptor(&r->launcher);
     if (read(gate, &go, 1) != 1)
         _exit(LAUNCHER_FAILED);
-    if (memfd < 0 || !set_environment(r, r->library, memfd)) {
+    if (memfd < 0 || !set_environment(r->library, memfd)) {
         complain("cannot start the program: %s", strerror(errno));
         _exit(LAUNCHER_FAILED);
     }
@@ -181,8 +168,8 @@ static bool fork_child(struct run *r)
     int gate[2], failure[2];
     if (pipe2(gate, O_CLOEXEC) != 0 || pipe2(failure, O_CLOEXEC) != 0)
         return false;
-    r->launcher.process = fork();
-    if (r->launcher.process == 0) {
+    const pid_t child = fork();
+    if (child == 0) {
         close(gate[1]);
         become_program(r, gate[0], failure[1]);
     }
@@ -190,14 +177,15 @@ static bool fork_child(struct run *r)
     close(failure[1]);
     r->gate = gate[1];
     r->failure = failure[0];
-    return r->launcher.process > 0;
+    r->launcher.recording.process = (uint32_t)child;
+    return child > 0;
 }
 
 /* Remove the file that the recording would have replaced, so that nobody takes it for this run's. */
 static void remove_trace(const struct run *r)
 {
     struct stat st;
-    char *file = trace_name_expand(r->launcher.options.out, getpid());
+    char *file = trace_name_expand(r->launcher.out, getpid());
     if (file && file[0] != '|' && lstat(file, &st) == 0 && S_ISREG(st.st_mode))
         unlink(file);
     free(file);
@@ -220,6 +208,7 @@ static int run_unrecorded(const struct run *r, const char *why)
  * as well. */
 static int wait_for_program(struct run *r, const sigset_t *signals)
 {
+    const pid_t program = (pid_t)r->launcher.recording.process;
     int status;
     for (;;) {
         siginfo_t info;
@@ -229,11 +218,11 @@ static int wait_for_program(struct run *r, const sigset_t *signals)
             if (serve_signalled(&r->serve, info.si_signo))
                 continue;
             if (info.si_code <= 0 || (info.si_signo != SIGINT && info.si_signo != SIGQUIT))
-                kill(r->launcher.process, info.si_signo);
+                kill(program, info.si_signo);
             continue;
         }
         launcher_reap(&r->launcher, WNOHANG);
-        if (waitpid(r->launcher.process, &status, WNOHANG) == r->launcher.process)
+        if (waitpid(program, &status, WNOHANG) == program)
             return status;
     }
 }

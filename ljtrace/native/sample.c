@@ -89,10 +89,11 @@ bool native_sample_draw(uint64_t size)
     return true;
 }
 
-void native_sample_begin(uint64_t mean, uint64_t seed)
+void native_sample_begin(void)
 {
+    const uint64_t seed = native_options.sample_seed;
     s_seed = seed ? seed : mixed(__rdtsc() ^ (uint64_t)getpid() << 32 ^ (uint64_t)time(NULL) << 48) >> 1;
-    native_sample_mean = mean;
+    native_sample_mean = native_options.sample_mean;
     native_sample_recording++;
     native_sample_filter = s_filter;
 }

@@ -39,8 +39,8 @@ extern SAMPLE_HIDDEN uint64_t native_sample_mean;      /* bytes; 0 = all blocks 
 extern SAMPLE_HIDDEN uint32_t native_sample_recording; /* number of the recording in this process, from 1 */
 extern SAMPLE_HIDDEN uint64_t *native_sample_filter;   /* the bitmap, once a recording has begun */
 
-/* A recording begins, of a sample or (mean 0) of all blocks. The ring is locked. */
-void native_sample_begin(uint64_t mean, uint64_t seed);
+/* A recording begins, of a sample or of all blocks. The ring is locked. */
+void native_sample_begin(void);
 /* The recording ends: forget the recorded blocks. The ring is locked. */
 void native_sample_end(void);
 /* This is a forked child: its sample is independent of its parent's from now on. */

@@ -35,7 +35,7 @@ static bool is_readable(uint64_t at, size_t n)
 
 static uint32_t uses(void)
 {
-    return SANDBOX_RECORD | (native_options.stacks ? SANDBOX_SAMPLE : 0) |
+    return SANDBOX_RECORD | (native_options.sample_stacks ? SANDBOX_SAMPLE : 0) |
            (native_options.attached ? SANDBOX_DETACH : 0);
 }
 
@@ -55,14 +55,14 @@ static void stop(const char *denied)
  * permits what recording needs. */
 static bool before_filter(const struct sock_fprog *program)
 {
-    native_options.sandboxed = true;
+    native_process.sandboxed = true;
     const char *denied = program ? sandbox_denies(program->filter, program->len, uses()) : "futex";
     if (denied) {
         stop(denied);
         return false;
     }
     if (sandbox_denies(program->filter, program->len, SANDBOX_PATCH))
-        native_options.patches = false;
+        native_process.patches = false;
     if (!native_options.attached && sandbox_denies(program->filter, program->len, SANDBOX_DETACH))
         got_deny();
     native_ring_count_filter(1);

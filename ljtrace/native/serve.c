@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,10 +40,10 @@ bool serve_option(struct serve *s, const char *name, const char *value, const ch
     if (strcmp(name, "http") == 0)
         s->http = value;
     else if (strcmp(name, "dump-every") == 0)
-        *wrong = (s->every = launcher_size(value, 1)) ? NULL
-                                                      : "--dump-every takes a number of bytes, such as 100m";
+        *wrong =
+            launcher_size(value, 1, &s->every) ? NULL : "--dump-every takes a number of bytes, such as 100m";
     else if (strcmp(name, "dump-high-water") == 0)
-        *wrong = (s->high_water = launcher_size(value, 1))
+        *wrong = launcher_size(value, 1, &s->high_water)
                      ? NULL
                      : "--dump-high-water takes a number of bytes, such as 100m";
     else if (strcmp(name, "dump-signal") == 0)
@@ -57,9 +58,14 @@ static void become_steve(const struct serve *s, const struct launcher *l, const 
 {
     const char *argv[20] = {"steve", "serve", "--until-end", "--notify-fd", "3"};
     int n = 5;
+    char every[24], high_water[24];
+    snprintf(every, sizeof every, "%" PRIu64, s->every);
+    snprintf(high_water, sizeof high_water, "%" PRIu64, s->high_water);
     const struct {
         const char *name, *value;
-    } options[] = {{"--http", s->http}, {"--dump-every", s->every}, {"--dump-high-water", s->high_water}};
+    } options[] = {{"--http", s->http},
+                   {"--dump-every", s->every ? every : NULL},
+                   {"--dump-high-water", s->high_water ? high_water : NULL}};
     for (size_t i = 0; i < sizeof options / sizeof *options; i++)
         if (options[i].value) {
             argv[n++] = options[i].name;
@@ -108,11 +114,11 @@ bool serve_start(struct serve *s, const struct launcher *l)
 {
     if (!s->http && !s->every && !s->high_water && !s->signal)
         return true;
-    char *file = trace_name_expand(l->options.out, l->process);
+    char *file = trace_name_expand(l->out, (int)l->recording.process);
     const bool is_file = file && file[0] != '|' && strcmp(file, "-") != 0;
-    if (!is_file || strcmp(l->options.keep, "last") == 0) {
+    if (!is_file || l->recording.keep_last) {
         complain("--http and --dump-... need a file that is kept whole, not %s",
-                 is_file ? "--keep=last" : l->options.out);
+                 is_file ? "--keep=last" : l->out);
         free(file);
         return false;
     }

@@ -9,7 +9,8 @@
 
 /* The options; NULL and 0 are not set. */
 struct serve {
-    const char *http, *every, *high_water;
+    const char *http;
+    uint64_t every, high_water; /* bytes */
     int signal;
     pid_t process; /* 0 = it was not started */
 };

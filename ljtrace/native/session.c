@@ -40,7 +40,8 @@
 
 enum { NAME_BYTES = 16, TEXT_BYTES = 8192 };
 
-struct native_options native_options;
+struct recording native_options;
+struct native_process native_process;
 
 static pthread_key_t s_thread_ends;
 static bool s_preloaded;         /* by ljtrace run */
@@ -95,8 +96,7 @@ void native_object_closed(void)
 /* A child of vfork shares the memory of its parent, but its exec does not end the parent's program. */
 static bool is_own_process(void)
 {
-    return native_is_on() && !native_is_sandboxed() &&
-           (uint32_t)syscall(SYS_getpid) == native_options.process;
+    return native_is_on() && !native_is_sandboxed() && (uint32_t)syscall(SYS_getpid) == native_process.id;
 }
 
 /* The program is about to be replaced; begins = false: that has failed. */
@@ -252,15 +252,15 @@ static void put_settings(void)
     }
 }
 
-static void put_facts(bool attached)
+static void put_facts(void)
 {
     TABLE(char, text, TEXT_BYTES);
     native_put_fact("tool", "ljtrace " PACKAGE_VERSION);
     native_put_fact("recorder", "native");
     native_put_fact("time_unit", "nanoseconds");
-    if (attached)
+    if (native_options.attached)
         native_put_fact("attached", "yes");
-    native_put_number("pid", native_options.process);
+    native_put_number("pid", native_process.id);
     native_put_fact("command", read_command(text));
     native_put_fact("executable", read_executable(text));
     native_put_number("start_unix_seconds", (uint64_t)time(NULL));
@@ -268,10 +268,10 @@ static void put_facts(bool attached)
     native_put_fact("trace_freed", "no");
     native_put_number("stack_depth", native_options.depth);
     alloc_patch_put_facts();
-    if (native_ring_may_drop())
+    if (native_options.drops)
         native_put_fact("when_full", "drop");
-    if (native_options.stacks)
-        native_put_number("sample_stacks", native_options.stacks);
+    if (native_options.sample_stacks)
+        native_put_number("sample_stacks", native_options.sample_stacks);
     put_settings();
     if (!native_sample_mean)
         return;
@@ -300,35 +300,40 @@ static void read_usual_name(void)
     s_usual[n > 0 && s_usual[n - 1] == '\n' ? n - 1 : 0] = 0;
 }
 
-bool native_begin(int memfd, bool attached, uint64_t mean, uint64_t seed)
+bool native_begin(int memfd)
 {
-    native_options.process = (uint32_t)getpid();
-    native_options.attached = attached;
-    native_options.patches = true;
+    struct recording asked;
+    if (!native_ring_read(memfd, &asked))
+        return false;
+    asked.lua_api |= native_options.lua_api; /* this lasts as long as the process */
+    native_options = asked;
+    native_process.id = (uint32_t)getpid();
+    native_process.patches = true;
     read_usual_name();
-    s_is_late = attached && !s_preloaded;
+    s_is_late = native_options.attached && !s_preloaded;
     native_clock_restart();
     tables_map(); /* again, after another recording */
     native_is_starved = false;
     unseen_begin();
     if (!tables_are_mapped() || !prepare())
         return false;
-    if (!(attached ? native_ring_attach(memfd) : native_ring_map(memfd) && native_ring_lock()))
+    if (!(native_options.attached ? native_ring_attach(memfd) : native_ring_map(memfd) && native_ring_lock()))
         return false;
+    alloc_patch_prefixes();
     native_events_restart();
     native_resizes_anew();
     native_stacks_restart();
     native_objects_restart();
     native_heap_begin();
-    native_sample_begin(mean, seed);
-    put_facts(attached);
+    native_sample_begin();
+    put_facts();
     native_name(RAW_CUT);
     native_ring_unlock();
     native_objects_update();
     alloc_patch_begin();
     lua_states_init();
-    stack_sampler_begin(native_options.stacks);
-    if (!attached)
+    stack_sampler_begin(native_options.sample_stacks);
+    if (!native_options.attached)
         got_follow();
     return true;
 }
@@ -361,7 +366,7 @@ static bool is_limited(size_t size)
 bool native_gives_way(size_t size)
 {
     const int error = errno;
-    if (!native_is_on() || native_ring_is_mine() || native_options.sandboxed || !is_limited(size))
+    if (!native_is_on() || native_ring_is_mine() || native_process.sandboxed || !is_limited(size))
         return false;
     native_problem(
         "the recording ended early: the program reached its limit of memory (ulimit -v or -d), of which "
@@ -387,12 +392,12 @@ static void forget_variable(char **environment, const char *name)
     *to = NULL;
 }
 
-/* Give LD_PRELOAD its former value in place, which is a part of the present one. */
-static void restore_preload(char **environment, const char *former)
+/* Give LD_PRELOAD its former value in place: what follows this library, if anything does. */
+static void restore_preload(char **environment)
 {
-    char *present = find_variable(environment, "LD_PRELOAD");
-    if (former[0] == '=' && present)
-        memcpy(present, former + 1, strlen(former));
+    char *present = find_variable(environment, "LD_PRELOAD"), *colon = present ? strchr(present, ':') : NULL;
+    if (colon)
+        memmove(present, colon + 1, strlen(colon));
     else
         forget_variable(environment, "LD_PRELOAD");
 }
@@ -400,23 +405,16 @@ static void restore_preload(char **environment, const char *former)
 /* This constructor runs before all others, also before libc's, so it does not use libc's environment. */
 __attribute__((constructor)) static void begin(int argc, char **argv, char **environment)
 {
-    char *text = find_variable(environment, NATIVE_VARIABLE), *at = text;
+    const char *text = find_variable(environment, NATIVE_VARIABLE);
     (void)argc, (void)argv;
     if (!text)
         return;
-    const int memfd = (int)strtol(at, &at, 10);
-    native_options.depth = (uint32_t)strtoul(at + (*at == ':'), &at, 10);
-    native_options.forks = strtoul(at + (*at == ':'), &at, 10) != 0;
-    const uint64_t mean = strtoull(at + (*at == ':'), &at, 10), seed = strtoull(at + (*at == ':'), &at, 10);
-    native_options.stacks = strtoull(at + (*at == ':'), &at, 10);
-    native_options.lua_api = strtoul(at + (*at == ':'), &at, 10) != 0;
-    at = alloc_patch_prefixes(at + (*at == ':'), ':');
-    char *former = at + (*at == ':');
-    restore_preload(environment, former);
+    const int memfd = atoi(text);
+    restore_preload(environment);
     forget_variable(environment, NATIVE_VARIABLE);
     s_preloaded = true;
     s_first_environment = environment;
-    if (native_options.depth > NATIVE_MOST_FRAMES || !native_begin(memfd, false, mean, seed))
+    if (!native_begin(memfd))
         tables_unmap(); /* the program gets along without them */
     s_first_environment = NULL;
     close(memfd);

@@ -33,7 +33,7 @@ static uint64_t anonymous_bytes(void)
 {
     char text[128];
     const char *at = text;
-    if (!native_options.patches)
+    if (!native_process.patches)
         return 0; /* a filter may end the program for the next calls */
     const long fd =
         kernel_call(SYS_openat, AT_FDCWD, (long)"/proc/self/statm", O_RDONLY | O_CLOEXEC, 0, 0, 0);

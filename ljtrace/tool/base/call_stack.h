@@ -5,10 +5,11 @@
 #ifndef LJTRACE_TOOL_BASE_CALL_STACK_H
 #define LJTRACE_TOOL_BASE_CALL_STACK_H
 
+#include "ljtrace/protocol/recording.h"
 #include "pub_tool_basics.h"
 
 /* The highest value of --stack-depth. */
-#define LT_MAX_DEPTH 500
+#define LT_MAX_DEPTH RECORDING_MOST_FRAMES
 /* One more, by which a stack that has to be cut is recognised. */
 #define LT_MOST_FRAMES (LT_MAX_DEPTH + 1)
 
