@@ -67,7 +67,7 @@ static bool is_gone(const struct channel *c)
 /* Has the program ended? As long as there is a launcher that is its parent, it says so, since it knows the status. */
 static bool has_ended(const struct channel *c)
 {
-    return load(&c->ring->ended) || (is_gone(c) && (c->attached || is_closed(c->socket)));
+    return load(&c->ring->ended) != RING_RUNS || (is_gone(c) && (c->attached || is_closed(c->socket)));
 }
 
 /* Is there a filled slab, or has the program ended? */

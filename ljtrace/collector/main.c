@@ -13,6 +13,7 @@
  */
 #define _GNU_SOURCE
 #include "ljtrace/collector/channel.h"
+#include "ljtrace/collector/ending.h"
 #include "ljtrace/collector/feed.h"
 #include "ljtrace/collector/keep.h"
 #include "ljtrace/collector/sink.h"
@@ -532,22 +533,6 @@ static void note_parts(const struct collector *c)
         note(c, text);
 }
 
-/* The program of the native library has ended: write how. The launcher knows the status of its own child; others have
- * announced it, or were killed by a signal. */
-static enum mt_ending native_ending(const struct collector *c)
-{
-    const uint32_t exiting = c->ring->exiting;
-    const int status = c->ring->ended ? c->ring->status : exiting ? W_EXITCODE((int)(exiting & 0xff), 0) : 0;
-    char number[16];
-    if (c->ring->sandboxed && c->ring->ending)
-        return MT_ENDING_DETACHED; /* from outside, without the library */
-    if (feed_ended(c->feed) || feed_ending(c->feed) == MT_ENDING_EXEC || (!c->ring->ended && !exiting))
-        return feed_ending(c->feed);
-    snprintf(number, sizeof number, "%d", WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
-    mt_writer_info(c->writer, WIFEXITED(status) ? "exit_status" : "signal", number);
-    return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL ? MT_ENDING_KILLED : MT_ENDING_EXIT;
-}
-
 /* Write which events are missing, how many frees and resizes were of blocks whose News are not in the trace, and how much of
  * the peak are blocks that were divided into pieces after it. */
 static void note_missing_events(const struct collector *c)
@@ -586,15 +571,6 @@ static void note_name(const struct collector *c)
     note(c, text);
 }
 
-/* A wrapper such as env executes the program that the user means. */
-static void note_exec(const struct collector *c, enum mt_ending ending)
-{
-    if (c->recording.native && !c->forked && ending == MT_ENDING_EXEC)
-        note(c, "the program has executed another one (exec), which is not recorded: the trace ends there. "
-                "Record "
-                "that program itself, and give wrappers first: env VARIABLE=x ljtrace run PROGRAM");
-}
-
 /* A program that goes on after the recording keeps the ring mapped: return the memory of its slabs to the system. */
 static void release_ring(const struct collector *c)
 {
@@ -604,30 +580,45 @@ static void release_ring(const struct collector *c)
         madvise(slabs, bytes, MADV_REMOVE);
 }
 
-/* End the file, whatever happened before. If a child was forked only to exec another program, its file is
- * removed. */
+/* How the recording has ended. The ring's header is also the program's, so it may say anything. */
+static struct ending how_it_ended(const struct collector *c, uint64_t dropped)
+{
+    return ending_of(&(struct ending_known){.native = c->recording.native,
+                                            .forked = c->forked,
+                                            .draft = c->sink.draft != NULL,
+                                            .has_end = feed_ended(c->feed),
+                                            .said = feed_ending(c->feed),
+                                            .begun = c->ring->begun,
+                                            .ended = c->ring->ended,
+                                            .exiting = c->ring->exiting,
+                                            .status = c->ring->status,
+                                            .dropped = dropped});
+}
+
+/* End the file, whatever happened before. */
 static int finish(struct collector *c, int complete)
 {
     struct mt_error err = {0};
     if (!feed_ended(c->feed))
         feed_time(c->feed, c->ring->instructions);
-    uint64_t dropped = mt_writer_limited(c->writer);
-    enum mt_ending ending = c->recording.native ? native_ending(c) : feed_ending(c->feed);
-    ending = dropped ? MT_ENDING_LIMIT : ending;
-    const bool nothing = c->recording.native && !c->ring->begun; /* the library was not loaded */
-    if (c->sink.draft && ending == MT_ENDING_EXEC)
+    const uint64_t dropped = mt_writer_limited(c->writer);
+    const struct ending e = how_it_ended(c, dropped);
+    if (e.fact)
+        put_number(c, e.fact, e.value);
+    if (e.file == ENDING_DISCARD)
         sink_discard(&c->sink);
-    else if (!nothing)
+    else if (e.file == ENDING_PUBLISH)
         sink_publish(&c->sink, c->process);
     note_missing_lines(c);
     note_missing_events(c);
     note_unrecorded(c);
     note_parts(c);
-    note_exec(c, ending);
-    if (nothing)
+    if (e.note)
+        note(c, e.note);
+    if (e.file == ENDING_REMOVE)
         sink_remove(&c->sink);
-    const char *wrong = nothing ? sink_close(&c->sink) : end_file(c, ending, &err);
-    if (!wrong && !nothing)
+    const char *wrong = e.file == ENDING_REMOVE ? sink_close(&c->sink) : end_file(c, e.ending, &err);
+    if (!wrong && e.file != ENDING_REMOVE)
         note_name(c);
     if (complete && wrong)
         send_final(c, "cannot write", wrong);

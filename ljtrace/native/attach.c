@@ -285,7 +285,7 @@ static bool is_sandboxed(const struct attach *a)
 /* End the recording of such a process from outside: the collector ends the file, and no events are recorded. */
 static void end_sandboxed(const struct attach *a)
 {
-    const uint32_t ended = 1;
+    const uint32_t ended = RING_LEFT;
     target_write(&a->target, a->target.ring.base + offsetof(struct ring_header, ended), &ended, sizeof ended);
     complain("process %d has a seccomp filter that may forbid the recorder's system calls: it is recorded no "
              "more, but the "
@@ -370,7 +370,7 @@ static bool wait_until_end(struct attach *a)
         if (a->launcher.collector_ended || (process >= 0 && both[1].revents) || !target_lives(a->target.pid))
             return false;
         if (is_replaced(a)) {
-            launcher_put_end(&a->launcher, 0);
+            launcher_put_end(&a->launcher, RING_OVER, 0);
             return false;
         }
         poll(both, 2, left < LOOK ? (int)left : LOOK);
@@ -391,7 +391,7 @@ static int attach(struct attach *a)
         return LAUNCHER_FAILED;
     const bool begun = begin(a);
     if (!begun)
-        launcher_put_end(l, 0);
+        launcher_put_end(l, RING_OVER, 0);
     else {
         complain("recording process %d; Ctrl-C or `ljtrace detach %d` ends it", a->target.pid, a->target.pid);
         const bool asked = wait_until_end(a);

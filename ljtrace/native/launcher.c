@@ -329,10 +329,10 @@ void launcher_reap(struct launcher *l, int how)
         complain("the collector was killed by signal %d; the program ran on unrecorded", WTERMSIG(status));
 }
 
-void launcher_put_end(const struct launcher *l, int status)
+void launcher_put_end(const struct launcher *l, enum ring_ended ended, int status)
 {
     l->ring->status = status;
-    __atomic_store_n(&l->ring->ended, 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&l->ring->ended, ended, __ATOMIC_RELEASE);
     syscall(SYS_futex, &l->ring->filled, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 

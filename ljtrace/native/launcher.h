@@ -83,8 +83,8 @@ bool launcher_make_ring(struct launcher *l, pid_t process);
 bool launcher_start_collector(struct launcher *l);
 /* Look whether the collector has ended, with WNOHANG, or wait for it. If it could, it has sent why. */
 void launcher_reap(struct launcher *l, int how);
-/* Tell the collector that the program has ended with this status of waitpid. */
-void launcher_put_end(const struct launcher *l, int status);
+/* Say what is known of the end, and the status that waitpid has returned if the program has exited. */
+void launcher_put_end(const struct launcher *l, enum ring_ended ended, int status);
 /* Show what the collector sends until it ends, and what the library has reported. */
 void launcher_show_messages(const struct launcher *l);
 

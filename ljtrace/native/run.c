@@ -320,7 +320,7 @@ int main(int argc, char **argv)
         ;
     const int status = wait_for_program(&r, &signals);
     const bool begun = r.launcher.ring->begun;
-    launcher_put_end(&r.launcher, status);
+    launcher_put_end(&r.launcher, RING_EXITED, status);
     launcher_show_messages(&r.launcher);
     launcher_reap(&r.launcher, 0);
     serve_end(&r.serve);

@@ -76,6 +76,14 @@ enum ring_loss {
     RING_LOSSES
 };
 
+/* What the launcher, or Valgrind's tool, has seen of the end. */
+enum ring_ended {
+    RING_RUNS,   /* the program runs, as far as it knows */
+    RING_EXITED, /* the program has ended with a known status */
+    RING_LEFT,   /* the recording is ended from outside, without the library; the program goes on */
+    RING_OVER    /* the library is not there, or no more; how that came is not known */
+};
+
 struct ring_header {
     uint64_t magic;
     uint32_t version;
@@ -102,8 +110,8 @@ struct ring_header {
     /* The thread id of the collector; 0 or FUTEX_OWNER_DIED, which the kernel writes (a robust futex) = it has ended. The
      * library may be in another pid namespace, so it can ask for the process by nothing else. */
     uint32_t collector;
-    uint32_t ended; /* written by the launcher: 1 = the program has ended, with this status of waitpid */
-    int32_t status;
+    uint32_t ended; /* written by the launcher or the tool: enum ring_ended */
+    int32_t status; /* the program's, as waitpid has it, if it is known (RING_EXITED) */
     uint32_t
         exiting; /* written by the library: 256 + the status that the program is about to exit with; 0 = none */
     uint32_t detached; /* written by the library: 1 = it records no more, and the program goes on */

@@ -91,7 +91,7 @@ static void init_header(void)
     lt_ring->slab_count = s_shape.slab_count;
     lt_ring->slab_bytes = s_shape.slab_bytes;
     lt_ring->instructions = lt_ring->return_sp = 0;
-    lt_ring->full = 0;
+    lt_ring->full = lt_ring->ended = 0;
     lt_ring->recording = recording();
     s_free_slabs = s_shape.slab_count - 1;
     s_known_slabs = 0;
