@@ -28,10 +28,9 @@ enum { MOST_DEFERRED = 64, MOST_THREADS = 0xffff, MOST_HIDDEN = 256 };
 
 /* The state of a thread. Stacks of threads may be small, so what is large is in memory of its own. */
 NATIVE_THREAD_LOCAL struct thread {
-    uint32_t number;  /* 0 = none yet */
-    bool locked;      /* this thread has the ring's lock */
-    uint32_t details; /* it is inside so many allocator functions of Lua */
-    bool hides;       /* it works for the recorder */
+    uint32_t number;         /* 0 = none yet */
+    bool locked;             /* this thread has the ring's lock */
+    enum native_owner owner; /* of the blocks that it makes */
     /* The stack pointer of the event that is being recorded; 0 = there is none. */
     uint64_t recording;
     struct native_taken *taken; /* its own event, then those that are deferred; NULL = no memory so far */
@@ -150,7 +149,7 @@ static void give_up(uint64_t addr)
 
 /* -- blocks that are not the program's -- */
 
-/* The blocks of malloc that the hiding thread has made and that are not freed. Further ones are recorded. */
+/* The blocks of malloc that are the recorder's and that are not freed. Further ones are recorded. */
 struct hidden {
     uint64_t addr, size;
 };
@@ -183,15 +182,21 @@ static bool hide_event(const struct native_event *e)
     return true;
 }
 
-void native_hide_begin(void)
+enum native_owner native_hide(enum native_owner owner)
 {
-    s_self.hides = true;
+    const enum native_owner before = s_self.owner;
+    if (owner > before)
+        s_self.owner = owner;
+    return before;
 }
 
-void native_hide_end(void)
+void native_give_back(enum native_owner before)
 {
+    const bool was_recorder = s_self.owner == NATIVE_OF_RECORDER;
+    s_self.owner = before;
+    if (!was_recorder || before == NATIVE_OF_RECORDER)
+        return;
     const struct native_registers here = NATIVE_HERE;
-    s_self.hides = false;
     for (; s_hidden_count; s_hidden_count--)
         native_record(&(struct native_event){NATIVE_NEW, .how = MT_HOW_MALLOC,
                                              .addr = s_hidden[s_hidden_count - 1].addr,
@@ -201,7 +206,7 @@ void native_hide_end(void)
 
 void native_event_put(struct native_taken *t)
 {
-    if (s_self.hides && hide_event(&t->event))
+    if (s_self.owner == NATIVE_OF_RECORDER && hide_event(&t->event))
         return;
     const struct native_event *e = &t->event;
     native_resize_end(&t->event);
@@ -310,7 +315,7 @@ struct native_taken *native_event_begin(const struct native_registers *from, uin
     *deferred = false;
     if (__builtin_expect(native_is_starved, 0))
         end_starved();
-    if (t->details && !t->hides)
+    if (t->owner == NATIVE_OF_CALLER)
         return NULL;
     *deferred = t->recording && is_interrupted(from->sp);
     if (*deferred)
@@ -399,22 +404,11 @@ void native_events_anew(void)
     s_self.locked = false;
     s_self.recording = 0;
     s_self.deferred_count = 0;
-    s_self.details = 0;
-    s_self.hides = false;
+    s_self.owner = NATIVE_OF_PROGRAM;
     s_hidden_count = 0;
 }
 
 void native_events_restart(void)
 {
     s_running = 0;
-}
-
-void native_details_begin(void)
-{
-    s_self.details++;
-}
-
-void native_details_end(void)
-{
-    s_self.details--;
 }

@@ -81,15 +81,15 @@ enum native_chance native_try_enter(uint64_t sp);
 /* This is a forked child with a ring of its own: there are no events that are not complete. */
 void native_events_anew(void);
 
-/* The running thread is inside an allocator function of Lua: the blocks of malloc that it makes are details of that, and
- * are not recorded. */
-void native_details_begin(void);
-void native_details_end(void);
-
-/* The running thread works for the recorder: blocks of malloc that it makes and frees meanwhile are not the program's, and
- * are not recorded. Those that are left at the end are. One thread at a time may do this. */
-void native_hide_begin(void);
-void native_hide_end(void);
+/* Whose the blocks of malloc are that the running thread makes and frees. */
+enum native_owner {
+    NATIVE_OF_PROGRAM,  /* they are recorded */
+    NATIVE_OF_CALLER,   /* they are details of a function, such as an allocator of Lua: they are not */
+    NATIVE_OF_RECORDER, /* they are not, except those that are left at the end; of one thread at a time */
+};
+/* From now on they are this one's, unless they are the recorder's already. Returns whose they were, for native_give_back. */
+enum native_owner native_hide(enum native_owner owner);
+void native_give_back(enum native_owner before);
 
 /* Another recording begins: no thread was named in it. */
 void native_events_restart(void);
