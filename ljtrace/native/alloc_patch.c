@@ -17,7 +17,7 @@
 #include "ljtrace/native/heap.h"
 #include "ljtrace/native/host/file_symbols.h"
 #include "ljtrace/native/host/symbols.h"
-#include "ljtrace/native/kernel.h"
+#include "ljtrace/protocol/kernel.h"
 #include "ljtrace/native/resizes.h"
 #include "ljtrace/native/sample.h"
 #include "ljtrace/protocol/alloc_functions.h"

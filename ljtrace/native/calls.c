@@ -7,7 +7,7 @@
  */
 #define _GNU_SOURCE
 #include "ljtrace/native/calls.h"
-#include "ljtrace/native/kernel.h"
+#include "ljtrace/protocol/kernel.h"
 #include "ljtrace/native/native.h"
 #include "ljtrace/native/unwind.h"
 

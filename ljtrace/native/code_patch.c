@@ -7,7 +7,7 @@
  * the first is the target of a jump, the function remains as it is.
  */
 #include "ljtrace/native/code_patch.h"
-#include "ljtrace/native/kernel.h"
+#include "ljtrace/protocol/kernel.h"
 #include "ljtrace/native/native.h"
 #include <Zydis/Zydis.h>
 #include <string.h>

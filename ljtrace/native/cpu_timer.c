@@ -4,7 +4,7 @@
  */
 #define _GNU_SOURCE
 #include "ljtrace/native/cpu_timer.h"
-#include "ljtrace/native/kernel.h"
+#include "ljtrace/protocol/kernel.h"
 
 #include <signal.h>
 #include <string.h>

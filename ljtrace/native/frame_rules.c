@@ -8,7 +8,7 @@
  */
 #include "ljtrace/native/frame_rules.h"
 #include "ljtrace/frames/frame_pointer.h"
-#include "ljtrace/native/kernel.h"
+#include "ljtrace/protocol/kernel.h"
 #include "ljtrace/protocol/table.h"
 #include <stdatomic.h>
 #include <string.h>

@@ -19,7 +19,7 @@
 #include "ljtrace/native/got.h"
 #include "ljtrace/native/host/symbols.h"
 #include "ljtrace/native/init_hooks.h"
-#include "ljtrace/native/kernel.h"
+#include "ljtrace/protocol/kernel.h"
 #include "ljtrace/native/native.h"
 #include "ljtrace/native/writable.h"
 

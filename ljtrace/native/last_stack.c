@@ -8,7 +8,7 @@
  */
 #include "ljtrace/native/last_stack.h"
 #include "ljtrace/native/code_objects.h"
-#include "ljtrace/native/kernel.h"
+#include "ljtrace/protocol/kernel.h"
 #include "ljtrace/protocol/table.h"
 #include <stdatomic.h>
 #include <stddef.h>

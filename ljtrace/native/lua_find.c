@@ -5,7 +5,7 @@
  * The kernel reads the memory (process_vm_readv), since other threads may unmap it at any time: a few bytes of each page.
  */
 #include "ljtrace/native/lua_find.h"
-#include "ljtrace/native/kernel.h"
+#include "ljtrace/protocol/kernel.h"
 #include "ljtrace/native/writable.h"
 #include "ljtrace/protocol/table.h"
 

@@ -5,7 +5,7 @@
  * There are no accesses that could be switched off.
  */
 #include "ljtrace/native/events.h"
-#include "ljtrace/native/kernel.h"
+#include "ljtrace/protocol/kernel.h"
 #include "ljtrace/native/lua_snapshot.h"
 #include "ljtrace/native/lua_states.h"
 

@@ -10,7 +10,7 @@
  */
 #define _GNU_SOURCE
 #include "ljtrace/native/sandbox.h"
-#include "ljtrace/native/kernel.h"
+#include "ljtrace/protocol/kernel.h"
 
 #include <linux/audit.h>
 #include <linux/futex.h>

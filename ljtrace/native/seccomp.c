@@ -11,7 +11,7 @@
 #define _GNU_SOURCE
 #include "ljtrace/native/attached.h"
 #include "ljtrace/native/got.h"
-#include "ljtrace/native/kernel.h"
+#include "ljtrace/protocol/kernel.h"
 #include "ljtrace/native/native.h"
 #include "ljtrace/native/sandbox.h"
 

@@ -12,7 +12,7 @@
 #include "ljtrace/native/events.h"
 #include "ljtrace/native/got.h"
 #include "ljtrace/native/heap.h"
-#include "ljtrace/native/kernel.h"
+#include "ljtrace/protocol/kernel.h"
 #include "ljtrace/native/lua_stack.h"
 #include "ljtrace/native/lua_states.h"
 #include "ljtrace/native/resizes.h"

@@ -11,7 +11,7 @@
  * invalid first argument the error tells it and nothing is changed. Every sandbox permits this call.
  */
 #include "ljtrace/native/stack_memory.h"
-#include "ljtrace/native/kernel.h"
+#include "ljtrace/protocol/kernel.h"
 #include <errno.h>
 #include <sys/syscall.h>
 

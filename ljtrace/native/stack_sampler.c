@@ -20,7 +20,7 @@
 #include "ljtrace/native/stack_sampler.h"
 #include "ljtrace/native/cpu_timer.h"
 #include "ljtrace/native/events.h"
-#include "ljtrace/native/kernel.h"
+#include "ljtrace/protocol/kernel.h"
 #include "ljtrace/native/lua_stack.h"
 #include "ljtrace/protocol/table.h"
 

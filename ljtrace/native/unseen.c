@@ -7,7 +7,7 @@
  */
 #include "ljtrace/native/unseen.h"
 #include "ljtrace/native/calls.h"
-#include "ljtrace/native/kernel.h"
+#include "ljtrace/protocol/kernel.h"
 #include "ljtrace/native/native.h"
 #include "ljtrace/protocol/table.h"
 

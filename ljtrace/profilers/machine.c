@@ -6,7 +6,7 @@
 #include "ljtrace/profilers/machine.h"
 #include "ljtrace/calibrate/lua_calibrate.h"
 #include "ljtrace/ljtrace.h"
-#include "ljtrace/native/kernel.h"
+#include "ljtrace/protocol/kernel.h"
 #include "memtrace/memtrace.h"
 
 #include <dlfcn.h>

@@ -6,7 +6,7 @@
  * that is truncated meanwhile would fault.
  */
 #include "ljtrace/native/host/file_symbols.h"
-#include "ljtrace/native/kernel.h"
+#include "ljtrace/protocol/kernel.h"
 
 #include <elf.h>
 #include <fcntl.h>

@@ -8,7 +8,7 @@
  */
 #include "ljtrace/native/host/memory.h"
 #include "ljtrace/native/native.h"
-#include "ljtrace/native/kernel.h"
+#include "ljtrace/protocol/kernel.h"
 #include "pub_tool_basics.h"
 #include "pub_tool_libcassert.h"
 #include "pub_tool_libcbase.h"

@@ -9,7 +9,7 @@
  * to be announced by lt_guest_doubt.
  */
 #include "ljtrace/tool/base/segments.h"
-#include "ljtrace/native/kernel.h"
+#include "ljtrace/protocol/kernel.h"
 #include <errno.h>
 #include <sys/syscall.h>
 

@@ -5,7 +5,7 @@
  * libc's printf may allocate and take locks, so the few conversions that are needed are here: %s, and %u, %d and %x with
  * l, ll and #.
  */
-#include "ljtrace/native/kernel.h"
+#include "ljtrace/protocol/kernel.h"
 #include "ljtrace/native/native.h"
 #include "pub_tool_basics.h"
 #include "pub_tool_libcassert.h"

@@ -2,8 +2,8 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#ifndef LJTRACE_NATIVE_KERNEL_H
-#define LJTRACE_NATIVE_KERNEL_H
+#ifndef LJTRACE_PROTOCOL_KERNEL_H
+#define LJTRACE_PROTOCOL_KERNEL_H
 
 #include <errno.h>
 #include <stdbool.h>

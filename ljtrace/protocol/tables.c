@@ -6,7 +6,7 @@
  * others, since each mapping costs the program one of its limited number. The kernel gives a page when it is used first.
  */
 #include "ljtrace/protocol/table.h"
-#include "ljtrace/native/kernel.h"
+#include "ljtrace/protocol/kernel.h"
 
 #include <stdint.h>
 #include <sys/mman.h>
