@@ -6,14 +6,12 @@
 #include "ljtrace/collector/channel.h"
 #include <errno.h>
 #include <limits.h>
-#include <stddef.h>
 #include <linux/futex.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -145,22 +143,6 @@ bool channel_receive(const struct channel *c, void *to, size_t size, int fds[2])
     return true;
 }
 
-int channel_listen(const char *name)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    const size_t n = strlen(name);
-    const int listener =
-        n + 1 > sizeof address.sun_path ? -1 : socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (listener < 0)
-        return -1;
-    memcpy(address.sun_path + 1, name, n);
-    const socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + n);
-    if (bind(listener, (struct sockaddr *)&address, size) == 0 && listen(listener, 1) == 0)
-        return listener;
-    close(listener);
-    return -1;
-}
-
 void channel_announce(struct channel *c)
 {
     __atomic_add_fetch(&c->ring->listening, 1, __ATOMIC_RELEASE);
@@ -178,24 +160,6 @@ int channel_accept(int listener, int *pid)
         return -1; /* a process of a pid namespace that is not below this one's has no id here */
     *pid = child.pid;
     return fd;
-}
-
-bool channel_send_memory(int socket, int memfd)
-{
-    union {
-        char bytes[CMSG_SPACE(sizeof(int))];
-        struct cmsghdr align;
-    } control = {{0}};
-    char byte = 0;
-    struct iovec part = {&byte, 1};
-    struct msghdr message = {
-        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control};
-    struct cmsghdr *c = CMSG_FIRSTHDR(&message);
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof memfd);
-    memcpy(CMSG_DATA(c), &memfd, sizeof memfd);
-    return sendmsg(socket, &message, MSG_NOSIGNAL) == 1;
 }
 
 /* A program that has ended fills no more slabs, so the counter is read after that was seen. */

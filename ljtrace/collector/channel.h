@@ -34,15 +34,11 @@ bool channel_has_token(struct channel *c, int milliseconds);
 bool channel_receive(const struct channel *c, void *to, size_t size, int fds[2]);
 /* Receive the next token. Returns false if the tool is gone. fds: as in channel_receive. */
 bool channel_token(struct channel *c, struct ring_token *token, int fds[2]);
-/* Listen for a forked child on an abstract socket of this name. Returns it; -1 on failure. */
-int channel_listen(const char *name);
 /* A child may connect now. Only by the collector of its parent. */
 void channel_announce(struct channel *c);
 /* Wait for the child on that socket, which is closed. Returns a connection; -1 = none comes: the fork has failed, or the
  * child cannot connect. *pid: the child, as in this process's pid namespace. */
 int channel_accept(int listener, int *pid);
-/* Send memory over a connection. */
-bool channel_send_memory(int socket, int memfd);
 /* The slab of the last token may be written again. */
 void channel_release(struct channel *c);
 

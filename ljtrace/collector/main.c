@@ -18,6 +18,7 @@
 #include "ljtrace/collector/keep.h"
 #include "ljtrace/collector/sink.h"
 #include "ljtrace/collector/child_name.h"
+#include "ljtrace/protocol/local_socket.h"
 #include "ljtrace/protocol/trace_name.h"
 #include "ljtrace/protocol/ring.h"
 #include "ljtrace/protocol/ring_memory.h"
@@ -239,7 +240,7 @@ static bool welcome_child(struct collector *c, int pid, int *memfd)
     munmap(ring, RING_HEADER_BYTES);
     know_process(c);
     c->name = trace_name_of_child(c->pattern, c->name, pid);
-    return c->name && channel_send_memory(c->channel.socket, *memfd);
+    return c->name && local_send(c->channel.socket, *memfd) == 0;
 }
 
 /* The largest size that the system permits a file (RLIMIT_FSIZE), less what ends a trace properly; 0 = it has no limit, or
@@ -353,7 +354,7 @@ static void follow_native_fork(struct collector *c)
 {
     int pid = 0;
     mt_writer_flush(c->writer);
-    const int listener = channel_listen(feed_fork_socket(c->feed));
+    const int listener = local_listen(feed_fork_socket(c->feed));
     if (listener >= 0 && fork() == 0) {
         const int child = channel_accept(listener, &pid);
         _exit(child >= 0 ? become_childs(c, -1, child, pid) : 1);

@@ -13,6 +13,7 @@
 #include "ljtrace/native/launcher.h"
 #include "ljtrace/native/serve.h"
 #include "ljtrace/native/target.h"
+#include "ljtrace/protocol/local_socket.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -24,9 +25,7 @@
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -120,39 +119,23 @@ static int parse(struct attach *a, bool attaches, int argc, char **argv)
 /* In the child: send the memory to the first process that connects, which is the program. */
 static void serve(const struct attach *a, int listener)
 {
-    union {
-        char bytes[CMSG_SPACE(sizeof(int))];
-        struct cmsghdr align;
-    } control = {{0}};
-    char byte = 0;
-    struct iovec part = {&byte, 1};
-    struct msghdr message = {
-        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control};
-    struct cmsghdr *c = CMSG_FIRSTHDR(&message);
     struct ucred other = {0};
     socklen_t n = sizeof other;
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof a->launcher.memfd);
-    memcpy(CMSG_DATA(c), &a->launcher.memfd, sizeof a->launcher.memfd);
     for (int fd; (fd = accept(listener, NULL, NULL)) >= 0; close(fd))
         if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &other, &n) == 0 && other.pid == a->target.pid)
-            _exit(sendmsg(fd, &message, MSG_NOSIGNAL) == 1 ? 0 : 1);
+            _exit(local_send(fd, a->launcher.memfd) == 0 ? 0 : 1);
     _exit(1);
 }
 
 /* Start a child that waits for the program at an abstract socket. */
 static bool start_server(struct attach *a)
 {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    const int n = snprintf(a->socket_name, sizeof a->socket_name, "ljtrace-attach-%d-%ld%09ld", a->target.pid,
-                           (long)now.tv_sec, now.tv_nsec);
-    const int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    memcpy(address.sun_path + 1, a->socket_name, (size_t)n);
-    const socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
-    if (listener < 0 || bind(listener, (struct sockaddr *)&address, size) != 0 || listen(listener, 4) != 0)
+    snprintf(a->socket_name, sizeof a->socket_name, "ljtrace-attach-%d-%ld%09ld", a->target.pid,
+             (long)now.tv_sec, now.tv_nsec);
+    const int listener = local_listen(a->socket_name);
+    if (listener < 0)
         return false;
     a->server = fork();
     if (a->server == 0)

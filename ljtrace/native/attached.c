@@ -7,19 +7,16 @@
  */
 #define _GNU_SOURCE
 #include "ljtrace/native/attached.h"
-#include "ljtrace/native/descriptor.h"
 #include "ljtrace/native/got.h"
 #include "ljtrace/native/code_patch.h"
 #include "ljtrace/native/lua_states.h"
 #include "ljtrace/native/native.h"
+#include "ljtrace/protocol/local_socket.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 /* Is the process at the other end this user's or root's? The name of a socket may be anybody's. */
@@ -35,16 +32,11 @@ static bool is_trusted(int socket)
  * left. */
 static int receive_ring(const char *name, size_t n)
 {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    int memfd = -1;
-    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || n + 1 > sizeof address.sun_path)
+    const int fd = local_connect(name, n);
+    if (fd < 0)
         return -1;
     errno = 0;
-    memcpy(address.sun_path + 1, name, n);
-    const socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + n);
-    if (connect(fd, (struct sockaddr *)&address, size) == 0 && is_trusted(fd))
-        memfd = receive_descriptor(fd);
+    const int memfd = is_trusted(fd) ? local_receive(fd) : -1;
     const bool is_full = memfd < 0 && errno == 0 && fcntl(fd, F_DUPFD_CLOEXEC, 0) < 0;
     close(fd);
     errno = is_full ? EMFILE : errno;

@@ -11,18 +11,16 @@
  * cannot connect, and is not recorded. The trace of its parent says so.
  */
 #define _GNU_SOURCE
-#include "ljtrace/native/descriptor.h"
 #include "ljtrace/native/events.h"
 #include "ljtrace/native/lua_states.h"
 #include "ljtrace/native/resizes.h"
 #include "ljtrace/native/sample.h"
 #include "ljtrace/native/stack_sampler.h"
+#include "ljtrace/protocol/local_socket.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 enum { NAME_BYTES = 40 };
@@ -79,27 +77,11 @@ static void in_parent(void)
     errno = error;
 }
 
-/* Connect to the collector. Returns -1 on failure. */
-static int connect_to_collector(void)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    const size_t n = strlen(s_name);
-    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    memcpy(address.sun_path + 1, s_name, n);
-    const socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + n);
-    int result = -1;
-    while (fd >= 0 && (result = connect(fd, (struct sockaddr *)&address, size)) != 0 && errno == EINTR)
-        ;
-    if (fd >= 0 && result != 0)
-        close(fd);
-    return result == 0 ? fd : -1;
-}
-
 /* Begin the recording of this child, with the connection to its collector. */
 static bool begin_child(int socket)
 {
     char ready = 0;
-    const int memfd = receive_descriptor(socket);
+    const int memfd = local_receive(socket);
     if (memfd < 0)
         return false;
     while (recv(socket, &ready, 1, 0) < 0 && errno == EINTR)
@@ -118,7 +100,8 @@ static bool begin_child(int socket)
 static void in_child(void)
 {
     const int error = errno;
-    const int socket = s_announced && native_ring_wait_for_listener(s_fork) ? connect_to_collector() : -1;
+    const int socket =
+        s_announced && native_ring_wait_for_listener(s_fork) ? local_connect(s_name, strlen(s_name)) : -1;
     if (s_missed || (s_announced && (socket < 0 || !begin_child(socket))))
         native_ring_unrecorded();
     if (socket >= 0)
