@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * The Valgrind tool sends tokens through a socket. The native library has no descriptor that the program could close; it
- * counts slabs in the ring's header, and the launcher (ljtrace/native/run.c) writes there that the program has ended.
+ * counts slabs in the ring's header, and the launcher (ljtrace/native/launcher/run.c) writes there that the program has ended.
  * If the launcher is killed, the end of the process is noticed here, by its pidfd. A forked child may be in another pid
  * namespace, where its id is another one; the kernel translates it (SO_PEERCRED).
  */

@@ -6,10 +6,10 @@
  * calling thread is in C is walked. It waits here meanwhile, and everything of it is in its place.
  */
 #include "ljtrace/native/lua_snapshot.h"
-#include "ljtrace/native/events.h"
+#include "ljtrace/native/inside/events.h"
 #include "ljtrace/native/host/records.h"
 #include "ljtrace/native/lua_stack.h"
-#include "ljtrace/native/sample.h"
+#include "ljtrace/native/inside/sample.h"
 #include "ljtrace/tool/luajit/core/caller.h"
 #include "ljtrace/tool/luajit/snapshot/snapshot.h"
 #include "pub_tool_threadstate.h"

@@ -5,8 +5,8 @@
 #ifndef LJTRACE_NATIVE_LUA_STACK_H
 #define LJTRACE_NATIVE_LUA_STACK_H
 
-#include "ljtrace/native/native.h"
-#include "ljtrace/native/unwind.h"
+#include "ljtrace/native/inside/native.h"
+#include "ljtrace/native/unwind/unwind.h"
 #include <ucontext.h>
 
 /* Take the stack of the calling thread, joined of Lua and C, from these registers on. function: see native_event. Returns false if no Lua runs there.

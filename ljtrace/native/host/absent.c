@@ -5,7 +5,7 @@
  * No accesses are recorded, so there are none to take back; no code is translated; and the names of C functions are not
  * known here, because the collector finds them.
  */
-#include "ljtrace/native/native.h"
+#include "ljtrace/native/inside/native.h"
 #include "ljtrace/tool/ring/ring.h"
 #include "ljtrace/tool/ring/rollback.h"
 #include "pub_tool_debuginfo.h"

@@ -3,11 +3,11 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * The program's malloc is what is recorded, so memory comes from mmap. Blocks have sizes that are powers of two; a freed
- * one is kept in a list of its size. Only used with the ring's lock held (ljtrace/native/native.h). The callers rely on
+ * one is kept in a list of its size. Only used with the ring's lock held (ljtrace/native/inside/native.h). The callers rely on
  * memory. If the kernel refuses it, because the program has a limit, they get a reserve, and the recording ends.
  */
 #include "ljtrace/native/host/memory.h"
-#include "ljtrace/native/native.h"
+#include "ljtrace/native/inside/native.h"
 #include "ljtrace/protocol/kernel.h"
 #include "pub_tool_basics.h"
 #include "pub_tool_libcassert.h"

@@ -3,13 +3,13 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * Implements ljtrace/tool/ring/records.h and heap_events.h by the native ring. Joined stacks of Lua and C have numbers of
- * their own, above those of C stacks (ljtrace/native/stacks.c).
+ * their own, above those of C stacks (ljtrace/native/inside/stacks.c).
  */
 #include "ljtrace/tool/ring/records.h"
 #include "ljtrace/native/host/records.h"
-#include "ljtrace/native/native.h"
-#include "ljtrace/native/sample.h"
-#include "ljtrace/native/unseen.h"
+#include "ljtrace/native/inside/native.h"
+#include "ljtrace/native/inside/sample.h"
+#include "ljtrace/native/inside/unseen.h"
 #include "ljtrace/tool/base/hash.h"
 #include "ljtrace/tool/ring/heap_events.h"
 

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "ljtrace/native/host/registers.h"
-#include "ljtrace/native/stack_memory.h"
+#include "ljtrace/native/unwind/stack_memory.h"
 #include "pub_tool_machine.h"
 #include "pub_tool_threadstate.h"
 #include <string.h>

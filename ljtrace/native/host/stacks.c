@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "ljtrace/native/host/registers.h"
-#include "ljtrace/native/native.h"
-#include "ljtrace/native/unwind.h"
+#include "ljtrace/native/inside/native.h"
+#include "ljtrace/native/unwind/unwind.h"
 #include "ljtrace/tool/base/guest_memory.h"
 #include "ljtrace/tool/base/options.h"
 #include "ljtrace/tool/stacks/unwind.h"

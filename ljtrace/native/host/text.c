@@ -6,7 +6,7 @@
  * l, ll and #.
  */
 #include "ljtrace/protocol/kernel.h"
-#include "ljtrace/native/native.h"
+#include "ljtrace/native/inside/native.h"
 #include "pub_tool_basics.h"
 #include "pub_tool_libcassert.h"
 #include "pub_tool_libcbase.h"
