@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 /* A recorded ring in memory: for each slab, the number of its bytes, and the bytes. */
-struct recording {
+struct recorded {
     const char *name;
     uint8_t *bytes;
     size_t size;
@@ -54,13 +54,13 @@ static double seconds(clockid_t clock)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-static struct recording load(const char *name)
+static struct recorded load(const char *name)
 {
     struct stat st;
     int fd = open(name, O_RDONLY);
     if (fd < 0 || fstat(fd, &st) < 0)
         fail(name, "cannot be read");
-    struct recording r = {name, NULL, (size_t)st.st_size};
+    struct recorded r = {name, NULL, (size_t)st.st_size};
     r.bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
     close(fd);
     if (r.bytes == MAP_FAILED)
@@ -68,7 +68,7 @@ static struct recording load(const char *name)
     return r;
 }
 
-static void feed(const struct recording *r, struct feed *f, const void *bytes, size_t n)
+static void feed(const struct recorded *r, struct feed *f, const void *bytes, size_t n)
 {
     const char *wrong = feed_slab(f, bytes, n);
     if (wrong)
@@ -76,7 +76,7 @@ static void feed(const struct recording *r, struct feed *f, const void *bytes, s
 }
 
 /* Feed all slabs; the seconds that copying them took. */
-static double feed_all(const struct recording *r, struct feed *f, uint8_t *ring)
+static double feed_all(const struct recorded *r, struct feed *f, uint8_t *ring)
 {
     double copying = 0;
     for (size_t i = 0, turn = 0; i < r->size; turn = (turn + 1) % RING_SLABS) {
@@ -116,7 +116,7 @@ static void finish(struct feed *f, struct mt_writer *w, struct cost *c)
     feed_free(f);
 }
 
-static struct cost replay(const struct recording *r, const struct settings *s, uint8_t *ring)
+static struct cost replay(const struct recorded *r, const struct settings *s, uint8_t *ring)
 {
     const uint64_t off = raw_header(RAW_SWITCH, 0, 0);
     struct cost c;
@@ -136,7 +136,7 @@ static struct cost replay(const struct recording *r, const struct settings *s, u
 
 static void measure(const char *name, const struct settings *s, uint8_t *ring)
 {
-    struct recording r = load(name);
+    struct recorded r = load(name);
     struct cost best = {.coder = 1e9};
     uint64_t events = 0;
     for (int i = 0; i < s->rounds; i++) {

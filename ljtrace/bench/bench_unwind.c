@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "ljtrace/native/unwind.h"
+#include "ljtrace/native/unwind/unwind.h"
 
 enum { ROUNDS = 200000, MOST = 256 };
 

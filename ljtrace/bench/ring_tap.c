@@ -26,15 +26,6 @@ struct tap {
     uint32_t last_slab; /* of the last token; RING_SLABS = none yet */
 };
 
-static const char *option(int argc, char **argv, const char *name)
-{
-    for (int i = 1; i + 1 < argc; i += 2)
-        if (strcmp(argv[i], name) == 0)
-            return argv[i + 1];
-    fprintf(stderr, "ring_tap: no %s; ljtrace/bench/record-ring runs this program\n", name);
-    exit(2);
-}
-
 static bool say(const struct tap *t, char what)
 {
     return send(t->socket, &what, 1, MSG_NOSIGNAL) == 1;
@@ -102,9 +93,13 @@ static bool serve(struct tap *t)
 
 int main(int argc, char **argv)
 {
-    struct tap t = {.socket = atoi(option(argc, argv, "--socket")), .last_slab = RING_SLABS};
-    t.ring = mmap(NULL, RING_BYTES, PROT_READ, MAP_SHARED, atoi(option(argc, argv, "--ring")), 0);
-    t.file = open(option(argc, argv, "--out"), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (argc != 4) {
+        fprintf(stderr, "ring_tap is run by ljtrace/bench/record-ring\n");
+        return 2;
+    }
+    struct tap t = {.socket = atoi(argv[2]), .last_slab = RING_SLABS};
+    t.ring = mmap(NULL, RING_BYTES, PROT_READ, MAP_SHARED, atoi(argv[1]), 0);
+    t.file = open(argv[3], O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (t.ring == MAP_FAILED || t.ring->version != RING_VERSION || t.file < 0) {
         perror("ring_tap");
         return 1;

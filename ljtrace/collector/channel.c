@@ -6,14 +6,12 @@
 #include "ljtrace/collector/channel.h"
 #include <errno.h>
 #include <limits.h>
-#include <stddef.h>
 #include <linux/futex.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -29,13 +27,14 @@ static void announce_end(struct ring_header *ring)
     syscall(SYS_set_robust_list, &head, sizeof head);
 }
 
-void channel_use_memory(struct channel *c, int pid)
+void channel_use_memory(struct channel *c, const struct recording *recording)
 {
     c->in_memory = true;
-    c->pid = pid;
-    c->watch = (struct sandbox_watch){.pid = pid};
+    c->pid = (int)recording->process;
+    c->attached = recording->attached;
+    c->watch = (struct sandbox_watch){.pid = c->pid};
     c->looked = 0;
-    c->process = (int)syscall(SYS_pidfd_open, pid, 0);
+    c->process = (int)syscall(SYS_pidfd_open, c->pid, 0);
     announce_end(c->ring);
 }
 
@@ -66,7 +65,7 @@ static bool is_gone(const struct channel *c)
 /* Has the program ended? As long as there is a launcher that is its parent, it says so, since it knows the status. */
 static bool has_ended(const struct channel *c)
 {
-    return load(&c->ring->ended) || (is_gone(c) && (c->ring->attached || is_closed(c->socket)));
+    return load(&c->ring->ended) != RING_RUNS || (is_gone(c) && (c->attached || is_closed(c->socket)));
 }
 
 /* Is there a filled slab, or has the program ended? */
@@ -144,22 +143,6 @@ bool channel_receive(const struct channel *c, void *to, size_t size, int fds[2])
     return true;
 }
 
-int channel_listen(const char *name)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    const size_t n = strlen(name);
-    const int listener =
-        n + 1 > sizeof address.sun_path ? -1 : socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (listener < 0)
-        return -1;
-    memcpy(address.sun_path + 1, name, n);
-    const socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + n);
-    if (bind(listener, (struct sockaddr *)&address, size) == 0 && listen(listener, 1) == 0)
-        return listener;
-    close(listener);
-    return -1;
-}
-
 void channel_announce(struct channel *c)
 {
     __atomic_add_fetch(&c->ring->listening, 1, __ATOMIC_RELEASE);
@@ -177,24 +160,6 @@ int channel_accept(int listener, int *pid)
         return -1; /* a process of a pid namespace that is not below this one's has no id here */
     *pid = child.pid;
     return fd;
-}
-
-bool channel_send_memory(int socket, int memfd)
-{
-    union {
-        char bytes[CMSG_SPACE(sizeof(int))];
-        struct cmsghdr align;
-    } control = {{0}};
-    char byte = 0;
-    struct iovec part = {&byte, 1};
-    struct msghdr message = {
-        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control};
-    struct cmsghdr *c = CMSG_FIRSTHDR(&message);
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof memfd);
-    memcpy(CMSG_DATA(c), &memfd, sizeof memfd);
-    return sendmsg(socket, &message, MSG_NOSIGNAL) == 1;
 }
 
 /* A program that has ended fills no more slabs, so the counter is read after that was seen. */

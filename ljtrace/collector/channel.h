@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * The Valgrind tool sends tokens through a socket. The native library has no descriptor that the program could close; it
- * counts slabs in the ring's header, and the launcher (ljtrace/native/run.c) writes there that the program has ended.
+ * counts slabs in the ring's header, and the launcher (ljtrace/native/launcher/run.c) writes there that the program has ended.
  * If the launcher is killed, the end of the process is noticed here, by its pidfd. A forked child may be in another pid
  * namespace, where its id is another one; the kernel translates it (SO_PEERCRED).
  */
@@ -18,29 +18,27 @@ struct channel {
     int socket; /* to the tool or the launcher */
     bool in_memory;
     struct ring_header *ring;
-    int pid;     /* in_memory: the program */
-    int process; /* in_memory: a pidfd of it; -1 = there is none */
+    /* The following is used in_memory only. */
+    int pid;       /* the program */
+    int process;   /* a pidfd of it; -1 = there is none */
+    bool attached; /* it had begun before the recording */
     struct sandbox_watch watch;
     int64_t looked; /* when it was, in milliseconds */
 };
 
-/* The program with this id is traced through shared memory. */
-void channel_use_memory(struct channel *c, int pid);
+/* The program of this recording is traced through shared memory. */
+void channel_use_memory(struct channel *c, const struct recording *recording);
 /* Wait for a token, at most so long; 0 = only look. Returns true if there is one, or the program has ended. */
 bool channel_has_token(struct channel *c, int milliseconds);
 /* Receive `size` bytes and, if they are sent along, two descriptors. Returns false if the tool is gone. */
 bool channel_receive(const struct channel *c, void *to, size_t size, int fds[2]);
 /* Receive the next token. Returns false if the tool is gone. fds: as in channel_receive. */
 bool channel_token(struct channel *c, struct ring_token *token, int fds[2]);
-/* Listen for a forked child on an abstract socket of this name. Returns it; -1 on failure. */
-int channel_listen(const char *name);
 /* A child may connect now. Only by the collector of its parent. */
 void channel_announce(struct channel *c);
 /* Wait for the child on that socket, which is closed. Returns a connection; -1 = none comes: the fork has failed, or the
  * child cannot connect. *pid: the child, as in this process's pid namespace. */
 int channel_accept(int listener, int *pid);
-/* Send memory over a connection. */
-bool channel_send_memory(int socket, int memfd);
 /* The slab of the last token may be written again. */
 void channel_release(struct channel *c);
 

@@ -13,10 +13,12 @@
  */
 #define _GNU_SOURCE
 #include "ljtrace/collector/channel.h"
+#include "ljtrace/collector/ending.h"
 #include "ljtrace/collector/feed.h"
 #include "ljtrace/collector/keep.h"
 #include "ljtrace/collector/sink.h"
 #include "ljtrace/collector/child_name.h"
+#include "ljtrace/protocol/local_socket.h"
 #include "ljtrace/protocol/trace_name.h"
 #include "ljtrace/protocol/ring.h"
 #include "ljtrace/protocol/ring_memory.h"
@@ -24,6 +26,7 @@
 #include <stdbool.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,33 +47,18 @@ enum { TEXT_CHUNK_EVENTS = 4096 };
  * it keeps, and how much it gets at the start. */
 enum { HEAP_BLOCK = 32 << 20, HEAP_KEPT = 64 << 20, HEAP_READY = 24 << 20 };
 
-/* The options of the recording. */
-struct settings {
-    int level;
-    bool text;
-    bool freed; /* remember freed blocks */
-    /* An access so many bytes beside a block is an error; 0 = none is. */
-    uint32_t beside;
-    uint64_t max_size;       /* limit of the file in bytes; 0 = none */
-    bool attached;           /* the program had begun before the recording */
-    bool keep_last;          /* when the limit is reached, keep the last part */
-    struct mt_sample sample; /* which blocks to record, if the tool sends the events of all */
-};
-
 /* The state of this process. */
 struct collector {
     struct channel channel;
     struct sink sink;
     const char *pattern; /* the name of the output before %p is expanded */
     const char *name;
-    char process[64]; /* "PID@START" of the traced process */
-    int pid;
-    bool native;              /* it is recorded by the native library, without Valgrind */
-    struct ring_header *ring; /* also channel.ring */
+    struct recording recording; /* what is asked; its process is that of this collector */
+    char process[64];           /* "PID@START" of the traced process */
+    struct ring_header *ring;   /* also channel.ring */
     uint32_t slab_count, slab_bytes;
     struct mt_writer *writer;
     struct feed *feed;
-    struct settings settings;
     const char *limit_name; /* of what limits the size of the file */
     struct keep keep;
     /* A slab whose first bytes were fed before it was full; RING_SLABS = none. */
@@ -110,10 +98,10 @@ static void close_others(int *keep, size_t n)
 
 /* Close all descriptors except our own and those that the output needs; a command may write to the
  * terminal. */
-static void close_all_but(const struct collector *c, int ring)
+static void close_all_but(const struct collector *c)
 {
-    int keep[5] = {ring, c->channel.socket};
-    size_t n = 2;
+    int keep[4] = {c->channel.socket};
+    size_t n = 1;
     if (c->name[0] == '|' || strcmp(c->name, "-") == 0) {
         keep[n++] = STDOUT_FILENO;
         keep[n++] = STDERR_FILENO;
@@ -123,29 +111,22 @@ static void close_all_but(const struct collector *c, int ring)
     close_others(keep, n);
 }
 
-/* Find the value of an option among the pairs of arguments. Returns 0 if it is missing. */
-static int option(int argc, char **argv, const char *name, const char **value)
-{
-    for (int i = 1; i + 1 < argc; i += 2)
-        if (strcmp(argv[i], name) == 0)
-            return *value = argv[i + 1], 1;
-    return 0;
-}
-
 /* Map the ring. Its header is writable, its slabs are read-only. Returns false on failure. */
 static bool map_ring(struct collector *c, int fd)
 {
-    struct ring_header *header = mmap(NULL, RING_HEADER_BYTES, PROT_READ, MAP_SHARED, fd, 0);
-    const bool valid = header != MAP_FAILED && ring_is_valid(header);
-    const uint64_t bytes = valid ? ring_bytes(header) : 0;
-    c->slab_count = valid ? header->slab_count : 0;
-    c->slab_bytes = valid ? header->slab_bytes : 0;
-    if (header != MAP_FAILED)
-        munmap(header, RING_HEADER_BYTES);
-    struct ring_header *ring = valid ? mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
+    struct ring_header header = {0}; /* as it was when it was checked */
+    void *at = mmap(NULL, RING_HEADER_BYTES, PROT_READ, MAP_SHARED, fd, 0), *ring = MAP_FAILED;
+    if (at != MAP_FAILED) {
+        memcpy(&header, at, sizeof header);
+        munmap(at, RING_HEADER_BYTES);
+    }
+    if (ring_is_valid(&header))
+        ring = mmap(NULL, ring_bytes(&header), PROT_READ, MAP_SHARED, fd, 0);
     close(fd);
     if (ring == MAP_FAILED || mprotect(ring, RING_HEADER_BYTES, PROT_READ | PROT_WRITE) != 0)
         return false;
+    c->slab_count = header.slab_count;
+    c->slab_bytes = header.slab_bytes;
     c->ring = c->channel.ring = ring;
     return true;
 }
@@ -165,13 +146,14 @@ static struct mt_writer_options writer_options(const struct collector *c)
 {
     /* Text must not be delayed by a background thread. With parts, the size of the file must be exact at any
      * time. */
-    return (struct mt_writer_options){.level = c->settings.level,
-                                      .forget_freed = !c->settings.freed,
-                                      .beside = c->settings.beside,
-                                      .attached = c->settings.attached,
-                                      .sample = c->settings.sample,
-                                      .background = !c->settings.text && !c->settings.keep_last,
-                                      .chunk_events = c->settings.text ? TEXT_CHUNK_EVENTS : 0};
+    const struct recording *r = &c->recording;
+    return (struct mt_writer_options){.level = (int)r->level,
+                                      .forget_freed = !r->freed,
+                                      .beside = r->beside,
+                                      .attached = r->attached,
+                                      .sample = {.every = r->sample_blocks, .seed = r->sample_seed},
+                                      .background = !r->text && !r->keep_last,
+                                      .chunk_events = r->text ? TEXT_CHUNK_EVENTS : 0};
 }
 
 static const char *begin_part(struct collector *c)
@@ -222,6 +204,13 @@ static int say(const struct collector *c, char what)
 
 static int serve(struct collector *c);
 
+/* Find out when the process began. */
+static void know_process(struct collector *c)
+{
+    if (!sink_process((int)c->recording.process, c->process, sizeof c->process))
+        c->process[0] = 0;
+}
+
 /* Receive "PID:NAME", the process and the file of a forked child. Returns false if there is no child because
  * the fork failed. */
 static bool receive_name(struct collector *c)
@@ -233,9 +222,8 @@ static bool receive_name(struct collector *c)
     name = calloc(1, (size_t)token.bytes + 1);
     if (!name || !channel_receive(&c->channel, name, token.bytes, NULL))
         return false;
-    c->pid = (int)strtol(name, &end, 10);
-    if (!sink_process(c->pid, c->process, sizeof c->process))
-        c->process[0] = 0;
+    c->recording.process = (uint32_t)strtol(name, &end, 10);
+    know_process(c);
     c->name = *end ? end + 1 : end;
     return true;
 }
@@ -243,16 +231,16 @@ static bool receive_name(struct collector *c)
 /* The same for a child of the native recorder, which is at the other end of the socket: make its ring, and send it. */
 static bool welcome_child(struct collector *c, int pid, int *memfd)
 {
-    struct ring_header *ring = ring_memory_new(memfd, c->ring->drops);
+    struct ring_header *ring = ring_memory_new(memfd);
     if (!ring)
         return false;
+    c->recording.process = (uint32_t)pid;
+    ring->recording = c->recording;
     ring->filters = c->ring->filters;
     munmap(ring, RING_HEADER_BYTES);
-    c->pid = pid;
-    if (!sink_process(c->pid, c->process, sizeof c->process))
-        c->process[0] = 0;
-    c->name = trace_name_of_child(c->pattern, c->name, c->pid);
-    return c->name && channel_send_memory(c->channel.socket, *memfd);
+    know_process(c);
+    c->name = trace_name_of_child(c->pattern, c->name, pid);
+    return c->name && local_send(c->channel.socket, *memfd) == 0;
 }
 
 /* The largest size that the system permits a file (RLIMIT_FSIZE), less what ends a trace properly; 0 = it has no limit, or
@@ -270,12 +258,12 @@ static uint64_t systems_limit(const struct collector *c)
 /* Begin the file with the identity of the process: its next image recognises the file by it (RING_TAKEN). */
 static void begin_writing(struct collector *c)
 {
-    const uint64_t most = systems_limit(c), wanted = c->settings.max_size;
+    const uint64_t most = systems_limit(c), wanted = c->recording.max_size;
     const uint64_t limit = most && (!wanted || most < wanted) ? most : wanted;
     c->limit_name = limit == wanted ? "--max-size" : "the limit on the size of files (ulimit -f)";
     if (c->process[0])
         mt_writer_info(c->writer, "process", c->process);
-    if (c->settings.keep_last)
+    if (c->recording.keep_last)
         c->keep = keep_for(limit);
     else if (limit)
         mt_writer_limit(c->writer, limit, c->limit_name);
@@ -286,8 +274,8 @@ static bool open_sink(struct collector *c, bool draft)
 {
     /* The program does not have our socket: to the user, this number names no descriptor. */
     bool ours = sink_descriptor(c->name) == c->channel.socket;
-    if (!ours && sink_open(&c->sink, c->name, c->settings.text, draft, c->process)) {
-        if (!c->settings.keep_last || sink_is_replaceable(&c->sink))
+    if (!ours && sink_open(&c->sink, c->name, c->recording.text, draft, c->process)) {
+        if (!c->recording.keep_last || sink_is_replaceable(&c->sink))
             return true;
         send_final(c, "cannot write", "--keep=last needs a file");
         return false;
@@ -300,15 +288,19 @@ static bool open_sink(struct collector *c, bool draft)
     return false;
 }
 
-/* Write where a native child comes from, as the tool does for its children. */
-static void write_origin(struct collector *c, const char *file, int pid)
+static void put_number(const struct collector *c, const char *key, uint64_t n)
 {
-    char number[16];
-    snprintf(number, sizeof number, "%d", pid);
-    mt_writer_info(c->writer, "forked_from_pid", number);
+    char number[24];
+    snprintf(number, sizeof number, "%" PRIu64, n);
+    mt_writer_info(c->writer, key, number);
+}
+
+/* Write where a native child comes from, as the tool does for its children. */
+static void write_origin(struct collector *c, const char *file, uint32_t pid)
+{
+    put_number(c, "forked_from_pid", pid);
     mt_writer_info(c->writer, "forked_from_file", file);
-    snprintf(number, sizeof number, "%d", c->pid);
-    mt_writer_info(c->writer, "pid", number);
+    put_number(c, "pid", c->recording.process);
 }
 
 /* Called in a fork of the collector: release the parent's ring and file and become the child's collector. The
@@ -319,11 +311,11 @@ static int become_childs(struct collector *c, int memfd, int socket, int pid)
     const struct mt_writer_options options = writer_options(c);
     struct mt_error err = {0};
     const char *parents = c->name;
-    const int parent = c->pid;
+    const uint32_t parent = c->recording.process;
     close(c->channel.socket);
     sink_leave(&c->sink);
     c->channel.socket = socket;
-    const bool known = c->native ? welcome_child(c, pid, &memfd) : receive_name(c);
+    const bool known = c->recording.native ? welcome_child(c, pid, &memfd) : receive_name(c);
     munmap(c->ring, RING_HEADER_BYTES + slabs_bytes(c));
     if (!known || !map_ring(c, memfd) || !open_sink(c, true))
         return 1;
@@ -335,10 +327,10 @@ static int become_childs(struct collector *c, int memfd, int socket, int pid)
     }
     feed_rebind(c->feed, c->writer);
     feed_other_ring(c->feed);
-    feed_process(c->feed, c->pid);
+    feed_process(c->feed, (int)c->recording.process);
     begin_writing(c);
-    if (c->native) {
-        channel_use_memory(&c->channel, c->pid);
+    if (c->recording.native) {
+        channel_use_memory(&c->channel, &c->recording);
         write_origin(c, parents, parent);
     }
     c->last_slab = c->begun = RING_SLABS;
@@ -362,7 +354,7 @@ static void follow_native_fork(struct collector *c)
 {
     int pid = 0;
     mt_writer_flush(c->writer);
-    const int listener = channel_listen(feed_fork_socket(c->feed));
+    const int listener = local_listen(feed_fork_socket(c->feed));
     if (listener >= 0 && fork() == 0) {
         const int child = channel_accept(listener, &pid);
         _exit(child >= 0 ? become_childs(c, -1, child, pid) : 1);
@@ -396,7 +388,7 @@ static void answer_request(struct collector *c)
         follow_native_fork(c);
         return;
     }
-    if (request == FEED_SNAPSHOT || c->settings.text)
+    if (request == FEED_SNAPSHOT || c->recording.text)
         mt_writer_flush(c->writer);
     if (request != FEED_NONE)
         report(c);
@@ -542,35 +534,12 @@ static void note_parts(const struct collector *c)
         note(c, text);
 }
 
-/* The program of the native library has ended: write how. The launcher knows the status of its own child; others have
- * announced it, or were killed by a signal. */
-static enum mt_ending native_ending(const struct collector *c)
-{
-    const uint32_t exiting = c->ring->exiting;
-    const int status = c->ring->ended ? c->ring->status : exiting ? W_EXITCODE((int)(exiting & 0xff), 0) : 0;
-    char number[16];
-    if (c->ring->sandboxed && c->ring->ending)
-        return MT_ENDING_DETACHED; /* from outside, without the library */
-    if (feed_ended(c->feed) || feed_ending(c->feed) == MT_ENDING_EXEC || (!c->ring->ended && !exiting))
-        return feed_ending(c->feed);
-    snprintf(number, sizeof number, "%d", WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
-    mt_writer_info(c->writer, WIFEXITED(status) ? "exit_status" : "signal", number);
-    return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL ? MT_ENDING_KILLED : MT_ENDING_EXIT;
-}
-
-static void put_number(const struct collector *c, const char *key, uint64_t n)
-{
-    char number[24];
-    snprintf(number, sizeof number, "%" PRIu64, n);
-    mt_writer_info(c->writer, key, number);
-}
-
 /* Write which events are missing, how many frees and resizes were of blocks whose News are not in the trace, and how much of
  * the peak are blocks that were divided into pieces after it. */
 static void note_missing_events(const struct collector *c)
 {
     feed_lost(c->feed, c->ring->lost);
-    if (c->settings.attached)
+    if (c->recording.attached)
         put_number(c, "older_frees", mt_writer_older(c->writer));
     if (mt_writer_orphans(c->writer))
         put_number(c, "orphan_frees", mt_writer_orphans(c->writer));
@@ -597,19 +566,10 @@ static void note_unrecorded(const struct collector *c)
 static void note_name(const struct collector *c)
 {
     char text[900];
-    if (!c->native || c->forked || strcmp(c->name, "-") == 0)
+    if (!c->recording.native || c->forked || strcmp(c->name, "-") == 0)
         return;
     snprintf(text, sizeof text, "memtrace written to %s", c->name);
     note(c, text);
-}
-
-/* A wrapper such as env executes the program that the user means. */
-static void note_exec(const struct collector *c, enum mt_ending ending)
-{
-    if (c->native && !c->forked && ending == MT_ENDING_EXEC)
-        note(c, "the program has executed another one (exec), which is not recorded: the trace ends there. "
-                "Record "
-                "that program itself, and give wrappers first: env VARIABLE=x ljtrace run PROGRAM");
 }
 
 /* A program that goes on after the recording keeps the ring mapped: return the memory of its slabs to the system. */
@@ -617,34 +577,49 @@ static void release_ring(const struct collector *c)
 {
     uint8_t *slabs = (uint8_t *)c->ring + RING_HEADER_BYTES;
     const size_t bytes = slabs_bytes(c);
-    if (c->native && feed_ended(c->feed) && mprotect(slabs, bytes, PROT_READ | PROT_WRITE) == 0)
+    if (c->recording.native && feed_ended(c->feed) && mprotect(slabs, bytes, PROT_READ | PROT_WRITE) == 0)
         madvise(slabs, bytes, MADV_REMOVE);
 }
 
-/* End the file, whatever happened before. If a child was forked only to exec another program, its file is
- * removed. */
+/* How the recording has ended. The ring's header is also the program's, so it may say anything. */
+static struct ending how_it_ended(const struct collector *c, uint64_t dropped)
+{
+    return ending_of(&(struct ending_known){.native = c->recording.native,
+                                            .forked = c->forked,
+                                            .draft = c->sink.draft != NULL,
+                                            .has_end = feed_ended(c->feed),
+                                            .said = feed_ending(c->feed),
+                                            .begun = c->ring->begun,
+                                            .ended = c->ring->ended,
+                                            .exiting = c->ring->exiting,
+                                            .status = c->ring->status,
+                                            .dropped = dropped});
+}
+
+/* End the file, whatever happened before. */
 static int finish(struct collector *c, int complete)
 {
     struct mt_error err = {0};
     if (!feed_ended(c->feed))
         feed_time(c->feed, c->ring->instructions);
-    uint64_t dropped = mt_writer_limited(c->writer);
-    enum mt_ending ending = c->native ? native_ending(c) : feed_ending(c->feed);
-    ending = dropped ? MT_ENDING_LIMIT : ending;
-    const bool nothing = c->native && !c->ring->begun; /* the library was not loaded */
-    if (c->sink.draft && ending == MT_ENDING_EXEC)
+    const uint64_t dropped = mt_writer_limited(c->writer);
+    const struct ending e = how_it_ended(c, dropped);
+    if (e.fact)
+        put_number(c, e.fact, e.value);
+    if (e.file == ENDING_DISCARD)
         sink_discard(&c->sink);
-    else if (!nothing)
+    else if (e.file == ENDING_PUBLISH)
         sink_publish(&c->sink, c->process);
     note_missing_lines(c);
     note_missing_events(c);
     note_unrecorded(c);
     note_parts(c);
-    note_exec(c, ending);
-    if (nothing)
+    if (e.note)
+        note(c, e.note);
+    if (e.file == ENDING_REMOVE)
         sink_remove(&c->sink);
-    const char *wrong = nothing ? sink_close(&c->sink) : end_file(c, ending, &err);
-    if (!wrong && !nothing)
+    const char *wrong = e.file == ENDING_REMOVE ? sink_close(&c->sink) : end_file(c, e.ending, &err);
+    if (!wrong && e.file != ENDING_REMOVE)
         note_name(c);
     if (complete && wrong)
         send_final(c, "cannot write", wrong);
@@ -684,7 +659,7 @@ static int run(struct collector *c)
 {
     const struct mt_writer_options options = writer_options(c);
     struct mt_error err = {0};
-    if (!c->native && c->process[0] && sink_is_of(c->name, c->process))
+    if (!c->recording.native && c->process[0] && sink_is_of(c->name, c->process))
         return say(c, RING_TAKEN) ? 0 : 1;
     if (!open_sink(c, false))
         return 1;
@@ -694,7 +669,7 @@ static int run(struct collector *c)
         return 1;
     }
     c->feed = feed_new(c->writer);
-    feed_process(c->feed, c->pid);
+    feed_process(c->feed, (int)c->recording.process);
     begin_writing(c);
     return serve(c) ? 0 : 1;
 }
@@ -709,81 +684,38 @@ static void allow_many_files(void)
     setrlimit(RLIMIT_NOFILE, &files);
 }
 
-/* The arguments of the collector. */
-struct arguments {
-    const char *ring, *socket, *level, *out, *pid, *text, *max_size, *freed, *beside, *keep, *native;
-    const char *sample_every, *sample_seed;
-};
-
-/* Find the values of the arguments, which are pairs `NAME VALUE`. All are required. */
-static bool find_arguments(struct arguments *a, int argc, char **argv)
+/* A descriptor among the arguments; -1 = it is none. */
+static int descriptor(const char *text)
 {
-    const struct {
-        const char *name, **value;
-    } all[] = {{"--ring", &a->ring},
-               {"--socket", &a->socket},
-               {"--level", &a->level},
-               {"--out", &a->out},
-               {"--pid", &a->pid},
-               {"--text", &a->text},
-               {"--max-size", &a->max_size},
-               {"--freed", &a->freed},
-               {"--beside", &a->beside},
-               {"--keep", &a->keep},
-               {"--native", &a->native},
-               {"--sample-every", &a->sample_every},
-               {"--sample-seed", &a->sample_seed}};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (!option(argc, argv, all[i].name, all[i].value))
-            return false;
-    return true;
+    char *end;
+    const long n = strtol(text, &end, 10);
+    return end != text && !*end && n >= 0 && n <= INT_MAX ? (int)n : -1;
 }
 
-/* Set up the collector from its arguments; *ring is the descriptor of the ring. */
-static bool parse(struct collector *c, int argc, char **argv, int *ring)
-{
-    struct arguments a;
-    if (!find_arguments(&a, argc, argv))
-        return false;
-    *ring = atoi(a.ring);
-    c->channel.socket = atoi(a.socket);
-    c->settings = (struct settings){
-        .level = atoi(a.level),
-        .text = atoi(a.text) != 0,
-        .freed = atoi(a.freed) != 0,
-        .beside = (uint32_t)atoi(a.beside),
-        .keep_last = strcmp(a.keep, "last") == 0,
-        .sample = {.every = strtoull(a.sample_every, NULL, 10), .seed = strtoull(a.sample_seed, NULL, 10)},
-        .max_size = strtoull(a.max_size, NULL, 10)};
-    c->pattern = a.out;
-    c->pid = atoi(a.pid);
-    c->native = atoi(a.native) != 0;
-    c->name = c->native ? trace_name_expand(a.out, c->pid) : a.out;
-    if (!sink_process(c->pid, c->process, sizeof c->process))
-        c->process[0] = 0;
-    return c->name != NULL;
-}
-
+/* The arguments are the descriptors of the ring and of the socket, and the output. What else is asked is in the ring. */
 int main(int argc, char **argv)
 {
     struct collector c = {.last_slab = RING_SLABS, .begun = RING_SLABS};
-    int ring;
-    if (!parse(&c, argc, argv, &ring)) {
+    const int ring = argc == 4 ? descriptor(argv[1]) : -1;
+    c.channel.socket = argc == 4 ? descriptor(argv[2]) : -1;
+    if (ring < 0 || c.channel.socket < 0) {
         fprintf(stderr, "ljtrace-collector is run by valgrind --tool=ljtrace and ljtrace run, not by hand\n");
         return 2;
     }
-    close_all_but(&c, ring);
+    c.name = c.pattern = argv[3];
+    if (!map_ring(&c, ring) || !ring_read_recording(c.ring, &c.recording)) {
+        send_final(&c, "cannot record to", "the tool and the collector are of different versions");
+        return 1;
+    }
+    if (c.recording.native && !(c.name = trace_name_expand(c.pattern, (int)c.recording.process)))
+        return 1;
+    know_process(&c);
+    close_all_but(&c);
     allow_many_files();
     while (open("/dev/null", O_RDWR) >= 0 && fcntl(STDERR_FILENO, F_GETFD) < 0)
         ; /* descriptors opened from here on are not 0, 1 or 2 */
     fcntl(c.channel.socket, F_SETFD, FD_CLOEXEC);
-    map_ring(&c, ring);
-    if (c.ring && c.native)
-        channel_use_memory(&c.channel, c.pid);
-    c.settings.attached = c.ring && c.ring->attached;
-    if (!c.ring) {
-        send_final(&c, "cannot record to", "the tool and the collector are of different versions");
-        return 1;
-    }
+    if (c.recording.native)
+        channel_use_memory(&c.channel, &c.recording);
     return run(&c);
 }

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * The files of ljtrace/luajit/ are compiled for each recorder, which implements these functions: the Valgrind tool in
- * ljtrace/valgrind/host.c, the native recorder in ljtrace/native/host/. They use nothing else from outside, and no C
+ * ljtrace/valgrind/host.c, the native recorder in ljtrace/native/inside/host/. They use nothing else from outside, and no C
  * library except memcpy, memmove and memset, which compilers call anyway.
  */
 #ifndef LJTRACE_LUAJIT_HOST_H

@@ -7,7 +7,7 @@
 #include "ljtrace/calibrate/lua_calibrate.h"
 #include "ljtrace/ljtrace.h"
 #include "ljtrace/luajit/host.h"
-#include "ljtrace/native/kernel.h"
+#include "ljtrace/protocol/kernel.h"
 #include "memtrace/memtrace.h"
 
 #include <dlfcn.h>

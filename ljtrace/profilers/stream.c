@@ -4,7 +4,7 @@
  */
 #define _GNU_SOURCE
 #include "ljtrace/profilers/stream.h"
-#include "ljtrace/native/kernel.h"
+#include "ljtrace/protocol/kernel.h"
 #include "ljtrace/profilers/functions.h"
 
 #include <dlfcn.h>

@@ -20,9 +20,9 @@
 #define _GNU_SOURCE
 #include "ljtrace/profilers/sysprof.h"
 #include "ljtrace/ljtrace-native.h"
-#include "ljtrace/native/code_objects.h"
-#include "ljtrace/native/cpu_timer.h"
-#include "ljtrace/native/unwind.h"
+#include "ljtrace/native/unwind/code_objects.h"
+#include "ljtrace/native/inside/cpu_timer.h"
+#include "ljtrace/native/unwind/unwind.h"
 #include "ljtrace/profilers/closing.h"
 #include "ljtrace/profilers/stream.h"
 #include "ljtrace/protocol/table.h"

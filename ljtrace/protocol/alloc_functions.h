@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * Both recorders use it: the tool to observe functions (ljtrace/valgrind/heaps/observe.c), the native library to patch them
- * (ljtrace/native/alloc_patch.c). It needs no C library.
+ * (ljtrace/native/inside/alloc_patch.c). It needs no C library.
  */
 #ifndef LJTRACE_PROTOCOL_ALLOC_FUNCTIONS_H
 #define LJTRACE_PROTOCOL_ALLOC_FUNCTIONS_H

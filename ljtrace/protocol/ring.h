@@ -36,8 +36,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "ljtrace/protocol/recording.h"
+
 #define RING_MAGIC 0x676e697274726a6cULL /* "ljrtring" */
-#define RING_VERSION 20
+#define RING_VERSION 21
 
 /* Slabs are large, so that tokens are rare: each token may wake the other process. These are the largest number and size. */
 #define RING_SLABS 16
@@ -74,16 +76,24 @@ enum ring_loss {
     RING_LOSSES
 };
 
+/* What the launcher, or Valgrind's tool, has seen of the end. */
+enum ring_ended {
+    RING_RUNS,   /* the program runs, as far as it knows */
+    RING_EXITED, /* the program has ended with a known status */
+    RING_LEFT,   /* the recording is ended from outside, without the library; the program goes on */
+    RING_OVER    /* the library is not there, or no more; how that came is not known */
+};
+
 struct ring_header {
     uint64_t magic;
     uint32_t version;
-    uint32_t current;      /* slab being written */
-    uint64_t cursor;       /* the next byte to write, an address in the tool's process */
-    uint64_t limit;        /* the slab is full when the cursor is past this */
-    uint64_t slabs;        /* address of slab 0 in the tool's process */
+    uint32_t current;                /* slab being written */
+    uint64_t cursor;                 /* the next byte to write, an address in the tool's process */
+    uint64_t limit;                  /* the slab is full when the cursor is past this */
+    uint64_t slabs;                  /* address of slab 0 in the tool's process */
     uint32_t slab_count, slab_bytes; /* written by the process that makes the ring; powers of 2 */
-    uint64_t instructions; /* guest instructions executed by code without recorded accesses */
-    uint64_t return_sp;    /* stack pointer at which a pending call of a watched allocator ends; 0 = none */
+    uint64_t instructions;           /* guest instructions executed by code without recorded accesses */
+    uint64_t return_sp; /* stack pointer at which a pending call of a watched allocator ends; 0 = none */
     /* The first byte that may still be removed; 0 = all bytes are final. Set before the byte is written. */
     uint64_t held;
     /* How often the cursor was moved back; incremented before it moves. */
@@ -100,20 +110,21 @@ struct ring_header {
     /* The thread id of the collector; 0 or FUTEX_OWNER_DIED, which the kernel writes (a robust futex) = it has ended. The
      * library may be in another pid namespace, so it can ask for the process by nothing else. */
     uint32_t collector;
-    uint32_t ended; /* written by the launcher: 1 = the program has ended, with this status of waitpid */
-    int32_t status;
+    uint32_t ended; /* written by the launcher or the tool: enum ring_ended */
+    int32_t status; /* the program's, as waitpid has it, if it is known (RING_EXITED) */
     uint32_t
         exiting; /* written by the library: 256 + the status that the program is about to exit with; 0 = none */
-    uint32_t attached; /* written by the launcher: 1 = the program had begun before the recording */
     uint32_t detached; /* written by the library: 1 = it records no more, and the program goes on */
-    uint32_t drops;    /* written by the launcher: 1 = events are dropped while the ring is full */
-    uint32_t process;  /* written by the library: the process whose events these are, in its own pid namespace */
+    uint32_t
+        process; /* written by the library: the process whose events these are, in its own pid namespace */
     /* How many seccomp filters the program has that permit the recorder's system calls. Written by the launcher, then by the
      * library. */
     uint32_t filters;
-    uint32_t sandboxed; /* written by the collector: 1 = it has others, so the library makes no system calls any more */
-    uint32_t forks;     /* written by the library: how many forks it has announced */
-    uint32_t listening; /* written by the collector: for how many forks it has listened on their sockets so far */
+    uint32_t
+        sandboxed; /* written by the collector: 1 = it has others, so the library makes no system calls any more */
+    uint32_t forks; /* written by the library: how many forks it has announced */
+    uint32_t
+        listening; /* written by the collector: for how many forks it has listened on their sockets so far */
     uint32_t unrecorded; /* written by forked children: how many of them are not recorded */
     /* Written by `ljtrace attach` and `ljtrace detach`: 1 = the recording is about to end. Events are not recorded any
      * more, so that threads do not spend their time waiting for room, but come to where the library can be called. */
@@ -121,7 +132,10 @@ struct ring_header {
     uint64_t lost[RING_LOSSES]; /* written by the library: how many events were dropped so far */
     /* Lines for the user at the end: what was not recorded. Written by the library; each ends with a newline. */
     char problems[RING_PROBLEM_BYTES];
+
+    struct recording recording; /* what is asked */
 };
+_Static_assert(sizeof(struct ring_header) <= RING_HEADER_BYTES, "the slabs begin after the header");
 
 static inline uint64_t ring_bytes(const struct ring_header *ring)
 {
@@ -134,6 +148,13 @@ static inline bool ring_is_valid(const struct ring_header *ring)
     const uint32_t count = ring->slab_count, bytes = ring->slab_bytes;
     return ring->magic == RING_MAGIC && ring->version == RING_VERSION && count >= 2 && count <= RING_SLABS &&
            !(count & (count - 1)) && bytes > RING_MARGIN_BYTES && bytes <= RING_SLAB_BYTES;
+}
+
+/* Copy what is asked of the recording. Returns false if this is no such header, or what is asked is not possible. */
+static inline bool ring_read_recording(const struct ring_header *ring, struct recording *to)
+{
+    *to = ring->recording;
+    return ring_is_valid(ring) && recording_is_valid(to);
 }
 
 /* From the tool to the collector: a full slab. Or RING_FORK: the process forks at this point, and the token

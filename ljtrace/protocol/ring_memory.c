@@ -41,7 +41,7 @@ static const struct ring_shape *choose_shape(int memfd)
     return chosen;
 }
 
-struct ring_header *ring_memory_new(int *memfd, bool drops)
+struct ring_header *ring_memory_new(int *memfd)
 {
     *memfd = memfd_create("ljtrace-ring", MFD_CLOEXEC);
     const struct ring_shape *shape = *memfd < 0 ? NULL : choose_shape(*memfd);
@@ -58,6 +58,5 @@ struct ring_header *ring_memory_new(int *memfd, bool drops)
     ring->version = RING_VERSION;
     ring->slab_count = shape->slab_count;
     ring->slab_bytes = shape->slab_bytes;
-    ring->drops = drops;
     return ring;
 }

@@ -5,12 +5,10 @@
 #ifndef LJTRACE_PROTOCOL_RING_MEMORY_H
 #define LJTRACE_PROTOCOL_RING_MEMORY_H
 
-#include <stdbool.h>
-
 struct ring_header;
 
-/* Make a ring and map its header. drops: --when-full=drop. Returns NULL, with errno set, on failure; else *memfd is its
- * memory, a descriptor that is closed by an exec. */
-struct ring_header *ring_memory_new(int *memfd, bool drops);
+/* Make a ring and map its header. Returns NULL, with errno set, on failure; else *memfd is its memory, a descriptor that is
+ * closed by an exec. */
+struct ring_header *ring_memory_new(int *memfd);
 
 #endif

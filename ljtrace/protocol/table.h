@@ -5,7 +5,7 @@
  * A garbage collector that looks for pointers in all writable segments of all objects, as Boehm's does, would take the
  * static tables of a library for data of the program: it would search them, and keep what they seem to point to. A library
  * also cannot return its segments to the kernel. So where LJTRACE_MAPS_TABLES is defined, a table is a pointer to memory
- * that ljtrace/native/tables.c maps: before all other code of the library runs if LJTRACE_MAPS_TABLES_FIRST is defined,
+ * that ljtrace/protocol/tables.c maps: before all other code of the library runs if LJTRACE_MAPS_TABLES_FIRST is defined,
  * else when it is called.
  *
  * TABLE(type, name, count) defines a static table of `count` elements, which are 0 at first. In the program it is there,

@@ -16,8 +16,8 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <cmocka.h>
-#include "ljtrace/native/code_objects.h"
-#include "ljtrace/native/eh_expression.h"
+#include "ljtrace/native/unwind/code_objects.h"
+#include "ljtrace/native/unwind/eh_expression.h"
 
 enum { PAGE = 4096, HEADER_SIZE = 12, PE_OMIT = 0xff };
 

@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "ljtrace/native/unwind.h"
+#include "ljtrace/native/unwind/unwind.h"
 
 enum { CHECK_DEPTH = 300 };
 

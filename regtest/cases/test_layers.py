@@ -1,4 +1,5 @@
-"""test_layers - no folder uses one that is above it, as the symbols of the object files show.
+"""test_layers - no folder uses one that is above it, as the symbols of the object files show; what runs inside the program
+calls only what it may.
 
 Each tree has an order of its folders, the lowest first, which its README.md has, too. A folder may use those before it,
 and itself. Use of headers alone (constants, types and inline functions) is not seen.
@@ -60,11 +61,54 @@ APART = {
     "ljtrace/calibrate": (),
     "ljtrace/preload": ("ljtrace/calibrate",),
     "ljtrace/native": ("ljtrace/calibrate", "ljtrace/frames", "ljtrace/luajit"),
+    "ljtrace/native/unwind": ("ljtrace/frames",),
+    "ljtrace/native/launcher": ("ljtrace/native/inside",),
     "ljtrace/symbols": (),
     "ljtrace/collector": ("ljtrace/symbols", "memtrace"),
     "drivers": ("memtrace",),
     "memtrace": (),
 }
+
+# What code of the native library may call: it runs at any point of the program, also in signal handlers, and may not
+# allocate nor wait for a lock of the program.
+PERMITTED = {
+    "memory and text": """memcmp memcpy memmem memmove memset stpcpy stpncpy strchr strchrnul strcmp strcpy strcspn strlen
+        strncmp strncpy strnlen strrchr strtol strtoul strtoull""",
+    "of whole numbers and text only": "snprintf",
+    "system calls": """clock_gettime close connect fcntl geteuid getpid getsockopt madvise mmap munmap nanosleep open read
+        readlink recv recvmsg sched_yield sigaction sigaltstack socket time""",
+    "sets of signals": "sigaddset sigdelset sigemptyset sigfillset __libc_current_sigrtmax __libc_current_sigrtmin",
+    "the dynamic linker, where the program itself has just called it, or without its lock": """_dl_find_object _r_debug
+        dl_iterate_phdr dladdr dlerror dlopen dlsym""",
+    "once, when the recording begins": """on_exit pthread_atfork pthread_attr_getstacksize pthread_getattr_default_np
+        pthread_key_create pthread_setspecific""",
+    "what libc knows": "environ getauxval gnu_get_libc_version __errno_location __libc_stack_end",
+    "a decoder of instructions, which has no state": "ZydisDecoderDecodeInstruction ZydisDecoderInit",
+    "an end that cannot be": "abort",
+    "the compiler and the linker": """_GLOBAL_OFFSET_TABLE_ __divti3 __udivti3 __stack_chk_fail __start_ljtrace_lasting
+        __start_ljtrace_tables __stop_ljtrace_lasting __stop_ljtrace_tables""",
+}
+INSTRUMENTED = re.compile(r"__(gcov|asan|ubsan|tsan|sanitizer|llvm)")
+# functions of the program's that the library replaces; it may not call them, although it has some of that name
+ALLOCATORS = {"malloc", "calloc", "realloc", "free", "memalign", "aligned_alloc", "posix_memalign", "valloc", "pvalloc"}
+
+
+def plain(symbol: str) -> str:
+    """The name without what a distribution's compiler options and other versions of glibc make of it."""
+    return re.sub(r"^__(?:isoc23_)?(\w+?)(?:_chk)?$", r"\1", symbol) if re.match("__isoc|.*_chk$", symbol) else symbol
+
+
+def refused(files: dict[str, Path]) -> list[str]:
+    """Calls of these object files that are not permitted inside the program."""
+    table = symbols(files)
+    own = {symbol for _, offered in table.values() for symbol in offered} - ALLOCATORS
+    may = own | {symbol for names in PERMITTED.values() for symbol in names.split()}
+    return [
+        f"{name} uses {symbol}"
+        for name, (used, _) in table.items()
+        for symbol in sorted(used)
+        if not {symbol, plain(symbol)} & may and not INSTRUMENTED.match(symbol)
+    ]
 
 
 def objects(root: str, prefix: str) -> dict[str, Path]:
@@ -134,6 +178,23 @@ def test_no_folder_uses_one_above_it(tree: Tree) -> None:
     assert len(files) > 20
     wrong = [f"{use.user} uses {use.symbol} of {use.used}, which is above it" for use in upward(tree, files)]
     assert not wrong, "\n".join(wrong)
+
+
+def test_what_runs_in_the_program_calls_only_what_it_may() -> None:
+    files = objects("ljtrace", "(?:libljtrace_native_so|libnative_lua_a)-")
+    assert {"native/inside", "native/unwind"} <= {folder(name) for name in files}
+    assert refused(files) == []
+
+
+def test_a_refused_call_is_found(tmp_path: Path) -> None:
+    """Also of a function that the library has itself."""
+    source = "#include <stdio.h>\n#include <stdlib.h>\nvoid free(void *p) { puts(p); }\nvoid f(void *p) { free(p); exit(1); }"
+    path = tmp_path / "a.o"
+    command = ["cc", "-fPIC", "-fno-builtin", "-c", "-x", "c", "-", "-o", path]
+    subprocess.run(command, input=source, text=True, check=True)
+    other = tmp_path / "b.o"
+    subprocess.run([*command[:-1], other], input="void free(void *); void g(void) { free(0); }", text=True, check=True)
+    assert refused({"a": path, "b": other}) == ["a uses exit", "a uses puts", "b uses free"]
 
 
 def included(root: str) -> set[tuple[str, str]]:

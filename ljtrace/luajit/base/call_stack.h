@@ -5,11 +5,13 @@
 #ifndef LJTRACE_LUAJIT_BASE_CALL_STACK_H
 #define LJTRACE_LUAJIT_BASE_CALL_STACK_H
 
+#include "ljtrace/protocol/recording.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
 /* The highest value of --stack-depth. */
-#define LT_MAX_DEPTH 500
+#define LT_MAX_DEPTH RECORDING_MOST_FRAMES
 /* One more, by which a stack that has to be cut is recognised. */
 #define LT_MOST_FRAMES (LT_MAX_DEPTH + 1)
 

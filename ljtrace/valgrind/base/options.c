@@ -38,7 +38,7 @@ static struct hook {
 } s_hook[MOST_HOOKS];
 static UInt s_hooked;
 
-enum { SMALLEST = 64 << 10, LEAST_SAMPLE = 1000, MOST_REDZONE = 4096, SCARCEST_BLOCKS = 1000000 };
+enum { SMALLEST = 64 << 10, LEAST_SAMPLE = 1000, SCARCEST_BLOCKS = 1000000 };
 
 static const struct {
     const HChar *name;
@@ -146,11 +146,11 @@ static Bool process_option(const HChar *arg)
         if (lt_options.out[0] == 0 || VG_(strcmp)(lt_options.out, "|") == 0)
             VG_(fmsg_bad_option)(arg, "--out needs a file name, -, or |COMMAND\n");
     } else if VG_BINT_CLO (arg, "--stack-depth", lt_options.stack_depth, 0, LT_MAX_DEPTH) {
-    } else if VG_BINT_CLO (arg, "--compress", lt_options.level, 1, 19) {
+    } else if VG_BINT_CLO (arg, "--compress", lt_options.level, 1, RECORDING_LEVELS) {
     } else if VG_BOOL_CLO (arg, "--trace-mem", lt_options.trace_mem) {
     } else if VG_BOOL_CLO (arg, "--trace-sp", lt_options.trace_sp) {
     } else if VG_BOOL_CLO (arg, "--trace-freed", lt_options.trace_freed) {
-    } else if VG_BINT_CLO (arg, "--redzone", lt_options.redzone, 0, MOST_REDZONE) {
+    } else if VG_BINT_CLO (arg, "--redzone", lt_options.redzone, 0, RECORDING_MOST_BESIDE) {
         VG_(clo_redzone_size) = lt_options.redzone;
     } else if VG_BOOL_CLO (arg, "--leak-scan", lt_options.leak_scan) {
     } else if VG_BOOL_CLO (arg, "--start-off", lt_options.start_off) {

@@ -29,16 +29,16 @@ struct lt_options {
     Bool lua_states;  /* --lua-states: record the changes of its VM state */
     /* --successor: a recorded program has started this one; run it even if it cannot be recorded. */
     Bool successor;
-    Bool check_ir;    /* --check-ir: let VEX check each superblock */
-    Bool recheck;     /* --check-stacks: repeat the walks of cached stacks and compare */
-    Bool text;        /* --text: classic text */
+    Bool check_ir;         /* --check-ir: let VEX check each superblock */
+    Bool recheck;          /* --check-stacks: repeat the walks of cached stacks and compare */
+    Bool text;             /* --text: classic text */
     Bool snapshot_at_exit; /* --universe=at-exit: a snapshot of all Lua objects when a state ends */
-    ULong sample;     /* --sample-stacks: instructions between two samples, 0 = no samples */
+    ULong sample;          /* --sample-stacks: instructions between two samples, 0 = no samples */
     /* --sample-blocks=1/N: N; 0 = record all blocks. --sample-seed: of the random numbers by which they are chosen. */
     ULong sample_blocks, sample_seed;
-    Bool leak_scan;   /* --leak-scan: find the blocks that can be reached at the end */
-    Bool keep_last;   /* --keep=last: if the trace exceeds max_size, keep its last part */
-    ULong max_size;   /* --max-size: bytes of the memtrace, 0 = no limit */
+    Bool leak_scan; /* --leak-scan: find the blocks that can be reached at the end */
+    Bool keep_last; /* --keep=last: if the trace exceeds max_size, keep its last part */
+    ULong max_size; /* --max-size: bytes of the memtrace, 0 = no limit */
 };
 
 extern struct lt_options lt_options;

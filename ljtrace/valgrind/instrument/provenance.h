@@ -18,7 +18,7 @@ struct lt_provenance;
 /* The provenance of all temporaries of a superblock. */
 struct lt_provenances {
     struct lt_provenance *of; /* indexed by the program's temporaries */
-    Int sp_offset;        /* of the stack pointer in the guest state */
+    Int sp_offset;            /* of the stack pointer in the guest state */
     /* The temporary that holds the direction flag, 1 or -1; IRTemp_INVALID: it was not read yet. */
     IRTemp direction;
 };

@@ -30,7 +30,6 @@ static UInt s_free_slabs;         /* number of slabs that may be written after t
 static UInt s_known_slabs;        /* number of slabs that were written at least once, and so have pages */
 static HChar s_text[512];         /* text that the collector has sent, the reason of a failure */
 static UInt s_heard;              /* bytes of it */
-static Int s_traced;              /* this process's id, for the collector */
 static Bool s_reporting;          /* the bytes that come next are a report */
 static HChar s_report[256];
 static UInt s_reported;
@@ -64,6 +63,26 @@ static void use_slab(UInt slab)
     lt_ring->cursor = slab_address(slab);
 }
 
+/* An access so many bytes beside a block of the C heap is an error. Valgrind's allocator leaves at least
+ * twice as many bytes between blocks. */
+enum { LEAST_BESIDE = 16 };
+
+/* What the options ask for. */
+static struct recording recording(void)
+{
+    return (struct recording){
+        .process = VG_(getpid)(),
+        .text = lt_options.text,
+        .freed = lt_options.trace_freed,
+        .keep_last = lt_options.keep_last,
+        .level = lt_options.level,
+        .beside = lt_options.redzone > LEAST_BESIDE ? lt_options.redzone : LEAST_BESIDE,
+        .max_size = lt_options.max_size,
+        .sample_blocks = lt_options.sample_blocks,
+        .sample_seed = lt_options.sample_seed,
+    };
+}
+
 static void init_header(void)
 {
     lt_ring->magic = RING_MAGIC;
@@ -72,7 +91,8 @@ static void init_header(void)
     lt_ring->slab_count = s_shape.slab_count;
     lt_ring->slab_bytes = s_shape.slab_bytes;
     lt_ring->instructions = lt_ring->return_sp = 0;
-    lt_ring->full = 0;
+    lt_ring->full = lt_ring->ended = 0;
+    lt_ring->recording = recording();
     s_free_slabs = s_shape.slab_count - 1;
     s_known_slabs = 0;
     use_slab(0);
@@ -137,54 +157,16 @@ static void forget_preloads(void)
     *to = NULL;
 }
 
-/* An access so many bytes beside a block of the C heap is an error. Valgrind's allocator leaves at least
- * twice as many bytes between blocks. */
-enum { LEAST_BESIDE = 16 };
-
 /* In the grandchild: become the collector. */
 static void exec_collector(Int memfd, Int socket, const HChar *out)
 {
-    HChar path[VKI_PATH_MAX], mem[16], sock[16], level[16], pid[16], max_size[32], beside[16], every[24],
-        seed[24];
+    HChar path[VKI_PATH_MAX], mem[16], sock[16];
     VG_(snprintf)(path, sizeof path, "%s/%s", VG_(libdir), COLLECTOR_NAME);
     /* dup2 to the same number would keep close-on-exec, so make copies. They must not be standard
      * descriptors, which the collector may have to write to. */
     VG_(sprintf)(mem, "%d", lt_dup(memfd));
     VG_(sprintf)(sock, "%d", lt_dup(socket));
-    VG_(sprintf)(level, "%d", lt_options.level);
-    VG_(sprintf)(pid, "%d", s_traced);
-    VG_(sprintf)(max_size, "%llu", lt_options.max_size);
-    VG_(sprintf)(every, "%llu", lt_options.sample_blocks);
-    VG_(sprintf)(seed, "%llu", lt_options.sample_seed);
-    VG_(sprintf)(beside, "%d", lt_options.redzone > LEAST_BESIDE ? lt_options.redzone : LEAST_BESIDE);
-    const HChar *argv[] = {path,
-                           "--ring",
-                           mem,
-                           "--socket",
-                           sock,
-                           "--level",
-                           level,
-                           "--out",
-                           out,
-                           "--pid",
-                           pid,
-                           "--text",
-                           lt_options.text ? "1" : "0",
-                           "--max-size",
-                           max_size,
-                           "--freed",
-                           lt_options.trace_freed ? "1" : "0",
-                           "--beside",
-                           beside,
-                           "--keep",
-                           lt_options.keep_last ? "last" : "first",
-                           "--native",
-                           "0",
-                           "--sample-every",
-                           every,
-                           "--sample-seed",
-                           seed,
-                           NULL};
+    const HChar *argv[] = {path, mem, sock, out, NULL};
     lt_setsid();
     lt_default_signals();
     forget_preloads();
@@ -214,7 +196,6 @@ static Bool spawn_kept(Int memfd, Int socket, const HChar *out)
 /* Fork twice, so that the collector is not a child of the program. */
 static Bool spawn_collector(Int memfd, Int socket, const HChar *out)
 {
-    s_traced = VG_(getpid)();
     if (lt_adopts_orphans())
         return spawn_kept(memfd, socket, out);
     Int status, child = lt_fork();

@@ -1,4 +1,4 @@
-/* end.c - end the recording, and record how the program ended. (host side, no libc)
+/* end.c - end the recording, and say how the program ended. (host side, no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
@@ -7,7 +7,7 @@
  * --wrap). They show the exit status or the signal.
  */
 #include "ljtrace/valgrind/session/end.h"
-#include "ljtrace/valgrind/ring/info.h"
+#include "ljtrace/valgrind/ring/ring.h"
 #include "pub_tool_basics.h"
 
 static void (*s_finish)(void); /* NULL: the program is still running, or the recording has ended */
@@ -24,30 +24,32 @@ void lt_end_when_known(void (*finish)(void))
     s_finish = finish;
 }
 
-static void finish(const HChar *how, Int number)
+/* status: as waitpid has it. */
+static void finish(Int status)
 {
     void (*f)(void) = s_finish;
     s_finish = NULL;
     if (!f)
         return;
-    lt_put_number(how, (ULong)number);
+    lt_ring->status = status;
+    lt_ring->ended = RING_EXITED;
     f();
 }
 
 void __wrap_vgPlain_exit(Int status)
 {
-    finish("exit_status", status & 0xff);
+    finish((status & 0xff) << 8);
     __real_vgPlain_exit(status);
 }
 
 void __wrap_vgPlain_client_exit(Int status)
 {
-    finish("exit_status", status & 0xff);
+    finish((status & 0xff) << 8);
     __real_vgPlain_client_exit(status);
 }
 
 void __wrap_vgPlain_kill_self(Int signal)
 {
-    finish("signal", signal);
+    finish(signal);
     __real_vgPlain_kill_self(signal);
 }

@@ -1,4 +1,4 @@
-/* end.h - end the recording, and record how the program ended. (host side)
+/* end.h - end the recording, and say how the program ended. (host side)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -6,7 +6,7 @@
 #define LJTRACE_VALGRIND_SESSION_END_H
 
 /* Call when the program has ended: `finish`, which ends the recording, is called as soon as it is known how
- * the program ended. */
+ * the program ended, and the ring's header says it. */
 void lt_end_when_known(void (*finish)(void));
 
 #endif

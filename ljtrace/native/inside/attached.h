@@ -1,0 +1,25 @@
+/* attached.h - what `ljtrace attach` and `ljtrace detach` call in a running program.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef LJTRACE_NATIVE_INSIDE_ATTACHED_H
+#define LJTRACE_NATIVE_INSIDE_ATTACHED_H
+
+#define ATTACHED_BEGIN "ljtrace_native_attach"
+#define ATTACHED_END "ljtrace_native_detach"
+
+/* What they return. */
+enum {
+    ATTACHED_DONE,
+    ATTACHED_BUSY,          /* the process is recorded already */
+    ATTACHED_NOT,           /* it is not recorded */
+    ATTACHED_NO_RING,       /* the launcher cannot be reached */
+    ATTACHED_NO_DESCRIPTOR, /* it has too few descriptors left to get the ring's memory */
+    ATTACHED_NO_MAPS,       /* the process cannot find out which memory it can write */
+    ATTACHED_FAILED         /* the recording cannot begin */
+};
+
+int ljtrace_native_attach(const char *text);
+int ljtrace_native_detach(const char *text);
+
+#endif

@@ -1,0 +1,75 @@
+/* unseen.c - report that the program has used memory, but that hardly any block was recorded.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * What the program uses is the anonymous memory of the process without the recorder's tables, which is compared with what it
+ * was at the beginning: its heaps, but also its stacks and its data. So a few MiB say nothing.
+ */
+#include "ljtrace/native/inside/unseen.h"
+#include "ljtrace/native/inside/calls.h"
+#include "ljtrace/protocol/kernel.h"
+#include "ljtrace/native/inside/native.h"
+#include "ljtrace/protocol/table.h"
+
+#include <fcntl.h>
+
+/* LEAST_WITH_OWN: if functions of an allocator are patched, which may keep so much for itself. */
+enum { LEAST_GROWTH = 4 << 20, LEAST_WITH_OWN = 64 << 20, MANY_TIMES = 16, PAGE = 4096 };
+
+static uint64_t s_at_begin, s_counted;
+
+/* The number at *text, which is moved after it and the blank that follows. */
+static uint64_t next_number(const char **text)
+{
+    uint64_t number = 0;
+    for (; **text >= '0' && **text <= '9'; ++*text)
+        number = 10 * number + (uint64_t)(**text - '0');
+    *text += **text == ' ';
+    return number;
+}
+
+/* Bytes of memory in use that are not a file's and not the recorder's; 0 = unknown. /proc/self/statm has pages: size, resident, shared. */
+static uint64_t anonymous_bytes(void)
+{
+    char text[128];
+    const char *at = text;
+    if (!native_process.patches)
+        return 0; /* a filter may end the program for the next calls */
+    const long fd =
+        kernel_call(SYS_openat, AT_FDCWD, (long)"/proc/self/statm", O_RDONLY | O_CLOEXEC, 0, 0, 0);
+    const long n = fd >= 0 ? kernel_call(SYS_read, fd, (long)text, sizeof text - 1, 0, 0, 0) : 0;
+    if (fd >= 0)
+        kernel_call(SYS_close, fd, 0, 0, 0, 0, 0);
+    text[n > 0 ? n : 0] = 0;
+    next_number(&at);
+    const uint64_t resident = next_number(&at), shared = next_number(&at);
+    const uint64_t tables = tables_touched() + native_stacks_touched();
+    return (resident - shared) * PAGE > tables && resident > shared ? (resident - shared) * PAGE - tables : 0;
+}
+
+void unseen_begin(void)
+{
+    s_at_begin = anonymous_bytes();
+    s_counted = 0;
+}
+
+void unseen_count(uint64_t size)
+{
+    s_counted += size;
+}
+
+void unseen_end(void)
+{
+    const uint64_t now = anonymous_bytes(), grown = now > s_at_begin ? now - s_at_begin : 0;
+    const uint64_t least = native_calls_nest ? LEAST_WITH_OWN : LEAST_GROWTH;
+    if (!s_at_begin || grown < least || s_counted >= grown / MANY_TIMES || !native_ring_try_lock())
+        return;
+    native_put_number("unseen_mapped_bytes", grown);
+    native_put_number("unseen_block_bytes", s_counted);
+    native_put_fact("unseen_reason", "native");
+    native_problem(
+        "the program has used memory, but hardly any block was recorded: its allocator may have functions of "
+        "other names, or none that has a symbol. --alloc-prefix=PREFIX names them; valgrind --tool=ljtrace "
+        "--heap=mmap records mappings");
+    native_ring_unlock();
+}

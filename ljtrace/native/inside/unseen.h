@@ -1,0 +1,19 @@
+/* unseen.h - report that the program has used memory, but that hardly any block was recorded.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * Its allocator is then none whose functions are known (alloc_patch.h): they may have other names, or no symbols.
+ */
+#ifndef LJTRACE_NATIVE_INSIDE_UNSEEN_H
+#define LJTRACE_NATIVE_INSIDE_UNSEEN_H
+
+#include <stdint.h>
+
+/* A recording begins. */
+void unseen_begin(void);
+/* A block was recorded. size: its bytes, or in a sample an estimate of those that it represents. */
+void unseen_count(uint64_t size);
+/* The recording ends. Not while this thread has locked the ring. */
+void unseen_end(void);
+
+#endif

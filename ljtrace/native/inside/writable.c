@@ -1,0 +1,83 @@
+/* writable.c - which memory of the process can be written, by /proc/self/maps.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "ljtrace/native/inside/writable.h"
+#include "ljtrace/protocol/kernel.h"
+#include "ljtrace/native/inside/native.h"
+
+#include <fcntl.h>
+#include <sys/syscall.h>
+
+enum { PAGE = 4096, MOST_RANGES = 1 << 16 };
+
+static struct writable_range *s_ranges;
+static uint32_t s_range_count;
+
+static uint64_t read_hex(const char **at, const char *end)
+{
+    uint64_t number = 0;
+    for (; *at < end; ++*at) {
+        const char c = **at;
+        if (c >= '0' && c <= '9')
+            number = number << 4 | (uint64_t)(c - '0');
+        else if (c >= 'a' && c <= 'f')
+            number = number << 4 | (uint64_t)(c - 'a' + 10);
+        else
+            break;
+    }
+    return number;
+}
+
+/* A line of /proc/self/maps: FROM-TO rwxp ...  */
+static void note_line(const char *at, const char *end)
+{
+    struct writable_range r;
+    r.from = read_hex(&at, end);
+    at++;
+    r.to = read_hex(&at, end);
+    if (end - at > 2 && at[2] == 'w' && s_range_count < MOST_RANGES)
+        s_ranges[s_range_count++] = r;
+}
+
+/* Only the begin of a line matters, so long lines may be cut. */
+bool writable_read(void)
+{
+    char bytes[PAGE], line[64];
+    size_t used = 0;
+    const long fd = kernel_call(SYS_open, (long)"/proc/self/maps", O_RDONLY | O_CLOEXEC, 0, 0, 0, 0);
+    long n;
+    if (!s_ranges)
+        s_ranges = native_memory(MOST_RANGES * sizeof *s_ranges);
+    s_range_count = 0;
+    while (fd >= 0 && s_ranges && (n = kernel_call(SYS_read, fd, (long)bytes, sizeof bytes, 0, 0, 0)) > 0)
+        for (long i = 0; i < n; i++) {
+            if (bytes[i] == '\n') {
+                note_line(line, line + used);
+                used = 0;
+            } else if (used < sizeof line)
+                line[used++] = bytes[i];
+        }
+    if (fd >= 0)
+        kernel_call(SYS_close, fd, 0, 0, 0, 0, 0);
+    return s_range_count > 0;
+}
+
+bool writable_has(uint64_t at)
+{
+    uint32_t low = 0, high = s_range_count;
+    while (low < high) {
+        const uint32_t middle = (low + high) / 2;
+        if (s_ranges[middle].to <= at)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < s_range_count && at >= s_ranges[low].from;
+}
+
+const struct writable_range *writable_ranges(uint32_t *n)
+{
+    *n = s_range_count;
+    return s_ranges;
+}

@@ -1,0 +1,332 @@
+/* run.c - the command `ljtrace run`: starts the collector and the program, and waits for both.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * The program is a child of this process, which does nothing but pass signals on, and ends in the same way as the program
+ * when the file is complete.
+ */
+#define _GNU_SOURCE
+#include "config.h"
+#include "ljtrace/native/launcher/launcher.h"
+#include "ljtrace/native/launcher/loadable.h"
+#include "ljtrace/native/inside/sandbox.h"
+#include "ljtrace/native/launcher/serve.h"
+#include "ljtrace/native/inside/session.h"
+#include "ljtrace/protocol/trace_name.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Exit statuses, as those of env and nohup. */
+enum { NOT_EXECUTABLE = 126, NOT_FOUND = 127, NEEDED = 64 << 20 /* bytes of address space, at most */ };
+
+/* The program and what it inherits. */
+struct run {
+    struct launcher launcher;
+    struct serve serve;
+    char library[PATH_MAX];
+    char **program;
+    int failure;           /* from the child: the error if it cannot execute the program */
+    int gate;              /* writing to it lets the child execute the program */
+    bool ignores_children; /* SIGCHLD was ignored */
+};
+
+static const char s_usage[] =
+    "usage: ljtrace run [OPTIONS] PROGRAM [ARGUMENTS]\n"
+    "Record all heap events of a program at native speed, without Valgrind.\n"
+    "\n" LAUNCHER_HELP
+    "  --lua-api          give each Lua state a global misc with the profilers of ljtrace-lua(3)\n"
+    "  --trace-fork=no    do not record children that the program forks; else each has a file\n"
+    "                     with its process id in the name\n" SERVE_HELP
+    "  -h, --help         show this text\n"
+    "  --version          show the version\n";
+
+/* -- options -- */
+
+/* Store the value of an option. Returns what is wrong with it; NULL = nothing. */
+static const char *set_option(struct run *r, const char *name, const char *value)
+{
+    if (strcmp(name, "lua-api") == 0) {
+        r->launcher.recording.lua_api = 1;
+        return NULL;
+    }
+    const char *wrong;
+    if (serve_option(&r->serve, name, value, &wrong))
+        return wrong;
+    return launcher_option(&r->launcher, name, value);
+}
+
+/* Parse the command line. Returns -1, or the exit status if that was all. */
+static int parse(struct run *r, int argc, char **argv)
+{
+    enum { OTHER, HELP, VERSION };
+    static const struct option all[] = {
+        LAUNCHER_OPTIONS(OTHER),           {"lua-api", no_argument, NULL, OTHER},   SERVE_OPTIONS(OTHER),
+        {"help", no_argument, NULL, HELP}, {"version", no_argument, NULL, VERSION}, {0}};
+    static char name[] = "ljtrace run"; /* in what getopt says */
+    int index, c;
+    argv[0] = name;
+    launcher_defaults(&r->launcher);
+    while ((c = getopt_long(argc, argv, "+h", all, &index)) != -1) {
+        const char *wrong = NULL;
+        if (c == HELP || c == 'h')
+            return fputs(s_usage, stdout) < 0;
+        if (c == VERSION)
+            return puts("ljtrace " PACKAGE_VERSION) < 0;
+        if (c != OTHER || (wrong = set_option(r, all[index].name, optarg))) {
+            if (wrong)
+                complain("%s", wrong);
+            fputs("Try `ljtrace run --help`; the options of recordings under Valgrind are in `ljtrace "
+                  "--help`.\n",
+                  stderr);
+            return LAUNCHER_FAILED;
+        }
+    }
+    r->program = argv + optind;
+    if (*r->program)
+        return -1;
+    complain("no program is given; try `ljtrace run --help`");
+    return LAUNCHER_FAILED;
+}
+
+/* -- the program -- */
+
+/* The exit status if execvp has failed. */
+static int status_of(int error)
+{
+    return error == ENOENT ? NOT_FOUND : NOT_EXECUTABLE;
+}
+
+/* In the child: give the ring's memory a descriptor that no program expects, and that its limit permits. A descriptor may
+ * be above a limit that is lowered later. Returns -1 on failure. */
+static int high_descriptor(const struct launcher *l)
+{
+    enum { USUAL = 100 };
+    const rlim_t usual = l->descriptors.rlim_cur;
+    const int high = fcntl(l->memfd, F_DUPFD, usual < USUAL ? (int)usual : USUAL);
+    return high >= 0 ? high : fcntl(l->memfd, F_DUPFD, 3);
+}
+
+/* In the child: have the program load the library. Returns false on failure. */
+static bool set_environment(const char *library, int memfd)
+{
+    const char *former = getenv("LD_PRELOAD");
+    char ring[16], *preload;
+    snprintf(ring, sizeof ring, "%d", memfd);
+    return asprintf(&preload, "%s%s%s", library, former ? ":" : "", former ? former : "") >= 0 &&
+           setenv(NATIVE_VARIABLE, ring, 1) == 0 && setenv("LD_PRELOAD", preload, 1) == 0;
+}
+
+/* In the child: restore the environment. former: LD_PRELOAD; NULL = it was not set. */
+static void restore_environment(const char *former)
+{
+    unsetenv(NATIVE_VARIABLE);
+    if (!former || setenv("LD_PRELOAD", former, 1) != 0)
+        unsetenv("LD_PRELOAD");
+}
+
+/* In the child: wait until the collector is ready, then become the program. If there is no room for the variables, it runs
+ * without them. */
+static void become_program(const struct run *r, int gate, int failure)
+{
+    char go;
+    const char *present = getenv("LD_PRELOAD"), *former = present ? strdup(present) : NULL;
+    const int memfd = high_descriptor(&r->launcher);
+    if (read(gate, &go, 1) != 1)
+        _exit(LAUNCHER_FAILED);
+    if (memfd < 0 || !set_environment(r->library, memfd)) {
+        complain("cannot start the program: %s", strerror(errno));
+        _exit(LAUNCHER_FAILED);
+    }
+    launcher_restore(&r->launcher);
+    if (r->ignores_children)
+        signal(SIGCHLD, SIG_IGN);
+    sigprocmask(SIG_SETMASK, &r->launcher.usual, NULL);
+    execvp(r->program[0], r->program);
+    if (errno == E2BIG) {
+        close(memfd);
+        restore_environment(former);
+        execvp(r->program[0], r->program);
+    }
+    const int error = errno;
+    if (write(failure, &error, sizeof error) < 0)
+        complain("cannot run %s: %s", r->program[0], strerror(error));
+    _exit(status_of(error));
+}
+
+/* Fork the child that will be the program. */
+static bool fork_child(struct run *r)
+{
+    int gate[2], failure[2];
+    if (pipe2(gate, O_CLOEXEC) != 0 || pipe2(failure, O_CLOEXEC) != 0)
+        return false;
+    const pid_t child = fork();
+    if (child == 0) {
+        close(gate[1]);
+        become_program(r, gate[0], failure[1]);
+    }
+    close(gate[0]);
+    close(failure[1]);
+    r->gate = gate[1];
+    r->failure = failure[0];
+    r->launcher.recording.process = (uint32_t)child;
+    return child > 0;
+}
+
+/* Remove the file that the recording would have replaced, so that nobody takes it for this run's. */
+static void remove_trace(const struct run *r)
+{
+    struct stat st;
+    char *file = trace_name_expand(r->launcher.out, getpid());
+    if (file && file[0] != '|' && lstat(file, &st) == 0 && S_ISREG(st.st_mode))
+        unlink(file);
+    free(file);
+}
+
+/* Become a program that cannot be recorded, without the library. Returns the exit status if that fails. */
+static int run_unrecorded(const struct run *r, const char *why)
+{
+    complain("nothing is recorded, and no file is written: %s", why);
+    remove_trace(r);
+    execvp(r->program[0], r->program);
+    const int error = errno;
+    complain("cannot run %s: %s", r->program[0], strerror(error));
+    return status_of(error);
+}
+
+/* -- the end -- */
+
+/* Pass signals on to the program until it ends. Returns its status. The terminal sends SIGINT and SIGQUIT to the program
+ * as well. */
+static int wait_for_program(struct run *r, const sigset_t *signals)
+{
+    const pid_t program = (pid_t)r->launcher.recording.process;
+    int status;
+    for (;;) {
+        siginfo_t info;
+        if (sigwaitinfo(signals, &info) < 0)
+            continue;
+        if (info.si_signo != SIGCHLD) {
+            if (serve_signalled(&r->serve, info.si_signo))
+                continue;
+            if (info.si_code <= 0 || (info.si_signo != SIGINT && info.si_signo != SIGQUIT))
+                kill(program, info.si_signo);
+            continue;
+        }
+        launcher_reap(&r->launcher, WNOHANG);
+        if (waitpid(program, &status, WNOHANG) == program)
+            return status;
+    }
+}
+
+/* End as the program has: by the same signal, without a second core file, or with its status. */
+static int end_like(int status)
+{
+    if (WIFEXITED(status))
+        return WEXITSTATUS(status);
+    sigset_t all;
+    setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+    signal(WTERMSIG(status), SIG_DFL);
+    sigemptyset(&all);
+    sigprocmask(SIG_SETMASK, &all, NULL);
+    raise(WTERMSIG(status));
+    return 128 + WTERMSIG(status);
+}
+
+static sigset_t block_signals(struct run *r)
+{
+    static const int signals[] = {SIGCHLD, SIGINT,  SIGQUIT, SIGTERM,  SIGHUP, SIGUSR1,
+                                  SIGUSR2, SIGALRM, SIGCONT, SIGWINCH, SIGPIPE};
+    sigset_t set;
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        sigaddset(&set, signals[i]);
+    sigprocmask(SIG_BLOCK, &set, &r->launcher.usual);
+    r->ignores_children = signal(SIGCHLD, SIG_DFL) == SIG_IGN;
+    return set;
+}
+
+/* The program inherits the seccomp filters of this process. A child finds out whether they permit the recorder's system
+ * calls. */
+static bool may_record(void)
+{
+    int status = 0;
+    if (prctl(PR_GET_SECCOMP) <= 0)
+        return true;
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(sandbox_try(SANDBOX_RECORD | SANDBOX_FORK | SANDBOX_SAMPLE | SANDBOX_PATCH) ? 0 : 1);
+    if (child > 0 && waitpid(child, &status, 0) == child && status == 0)
+        return true;
+    complain("cannot record here: this process runs under a seccomp filter that does not permit the "
+             "recorder's system "
+             "calls");
+    return false;
+}
+
+static void complain_nothing(void)
+{
+    struct rlimit all, data;
+    if (getrlimit(RLIMIT_AS, &all) == 0 && getrlimit(RLIMIT_DATA, &data) == 0 &&
+        (all.rlim_cur < NEEDED || data.rlim_cur < NEEDED))
+        complain(
+            "nothing was recorded, and no file was written: the limit of memory (ulimit -v or -d) leaves no "
+            "room for the recorder, which needs %d MB",
+            NEEDED >> 20);
+    else
+        complain(
+            "nothing was recorded, and no file was written: the program did not load the recorder's library, "
+            "or the arguments and variables leave no room for the recorder's; try valgrind --tool=ljtrace");
+}
+
+int main(int argc, char **argv)
+{
+    static struct run r;
+    const int done = parse(&r, argc, argv);
+    if (done >= 0)
+        return done;
+    if (!launcher_part(r.library, sizeof r.library, "libljtrace-native.so")) {
+        complain("cannot find the library beside this program");
+        return LAUNCHER_FAILED;
+    }
+    const char *refusal = loadable_refusal(r.program[0], r.library);
+    if (refusal)
+        return run_unrecorded(&r, refusal);
+    const bool prepared = launcher_prepare(&r.launcher);
+    const sigset_t signals = block_signals(&r);
+    if (!prepared || !may_record() || !launcher_make_ring(&r.launcher, getpid()))
+        return LAUNCHER_FAILED;
+    if (!fork_child(&r)) {
+        complain("cannot start the program: %s", strerror(errno));
+        return LAUNCHER_FAILED;
+    }
+    if (!launcher_start_collector(&r.launcher) || !serve_start(&r.serve, &r.launcher)) {
+        close(r.gate); /* the child ends */
+        return LAUNCHER_FAILED;
+    }
+    if (write(r.gate, "", 1) != 1)
+        return LAUNCHER_FAILED;
+    close(r.gate);
+    int error = 0;
+    while (read(r.failure, &error, sizeof error) < 0 && errno == EINTR)
+        ;
+    const int status = wait_for_program(&r, &signals);
+    const bool begun = r.launcher.ring->begun;
+    launcher_put_end(&r.launcher, RING_EXITED, status);
+    launcher_show_messages(&r.launcher);
+    launcher_reap(&r.launcher, 0);
+    serve_end(&r.serve);
+    if (error)
+        complain("cannot run %s: %s", r.program[0], strerror(error));
+    else if (!begun)
+        complain_nothing();
+    return end_like(status);
+}
