@@ -11,12 +11,19 @@ cd "$(dirname "$0")"
 
 packages="build-essential autoconf automake pkg-config valgrind luajit libluajit-5.1-dev libzstd-dev
     libxxhash-dev libsqlite3-dev libdw-dev libiberty-dev libzydis-dev libcmocka-dev cython3 python3 python3-dev python3-numpy python3-matplotlib python3-rich
-    python3-jinja2 python3-pytest python3-hypothesis ffmpeg zstd shellcheck libjemalloc-dev libmimalloc-dev
+    python3-jinja2 python3-pytest python3-hypothesis ffmpeg zstd shellcheck
     esbuild node-d3 node-typescript"
-# allocators, and programs for tests, which are left out where there is no such package
-optional="libgoogle-perftools-dev libtbb-dev libboost-dev musl-dev libclang-rt-14-dev libgc-dev clang-14 libc++-14-dev
+# programs for tests, which are left out where there is no such package
+optional="libgc-dev clang-14 libc++-14-dev
     libc++abi-14-dev black flake8 python3-distributed libglib2.0-dev lua5.4 musl-tools neovim
     chromium-driver python3-clang-14 python3-selenium sqlite3 tmux heaptrack zsh"
+
+# of_allocators NEEDED|OPTIONAL: the packages of these allocators
+of_allocators() {
+    sed -n "s/^ALLOCATOR([^,]*, [A-Z]*, [A-Z]*, $1, \"\([a-z0-9.+-]*\)\",.*/\1/p" drivers/allocators/allocators.def
+}
+packages="$packages $(of_allocators NEEDED)"
+optional="$optional $(of_allocators OPTIONAL)"
 
 say() { printf 'bootstrap: %s\n' "$*"; }
 fail() { printf 'bootstrap: %s\n' "$*" >&2; exit 1; }

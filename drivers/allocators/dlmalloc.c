@@ -2,7 +2,7 @@
  *
  * No Debian package provides it separately, but the source package of wasi-libc contains its only file unchanged.
  * drivers/allocators/fetch-dlmalloc downloads that file, and configure --with-dlmalloc=FILE compiles it into this
- * driver. It is configured to request no memory from the system, to use no locks, and to end the process when it
+ * driver (dlmalloc_source.h, which configure makes, includes it). It is configured to request no memory from the system, to use no locks, and to end the process when it
  * finds an error.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
@@ -18,7 +18,7 @@
 #define USE_LOCKS 0
 #define NO_MALLOC_STATS 1
 #define MALLOC_FAILURE_ACTION
-#include DLMALLOC_SOURCE
+#include "drivers/allocators/dlmalloc_source.h"
 
 static mspace s_space;
 

@@ -1,12 +1,22 @@
 /* jeff_driver.c - the driver of Jeff, in three variants.
  *
- * It is compiled once for each: -DJEFF_NAME='"..."' -DJEFF_TEXT='"..."' -DJEFF_COMPACTS=0|1 -DJEFF_COALESCES=0|1. The
- * plain variant never moves a block, although it could. It shows the cost of handles without their benefit.
- * Compaction has no time limit.
+ * It is compiled once for each: -DJEFF_COMPACTS=0|1 -DJEFF_COALESCES=0|1. The plain variant never moves a block,
+ * although it could. It shows the cost of handles without their benefit. Compaction has no time limit.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "drivers/allocators/jeff.h"
 #include "drivers/sdk/driver.h"
+
+#if JEFF_COALESCES
+#define JEFF_NAME "jeff-coalesce"
+#define JEFF_TEXT "Jeff: handles and locks; compacts, and joins free neighbours at once"
+#elif JEFF_COMPACTS
+#define JEFF_NAME "jeff-compact"
+#define JEFF_TEXT "Jeff: handles and locks; compacts when memory is short"
+#else
+#define JEFF_NAME "jeff"
+#define JEFF_TEXT "Jeff: handles and locks, never compacts (to compare)"
+#endif
 
 static struct jeff s_jeff;
 

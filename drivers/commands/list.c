@@ -29,9 +29,15 @@ static void look_at(const struct found *f, struct line *line)
             snprintf(line->reason, sizeof line->reason, "cannot be used");
         return;
     }
-    const char *package = find_package(f->name);
+    const struct own_driver *own = find_own(f->name);
     snprintf(line->reason, sizeof line->reason, "not built%s%s",
-             package && *package ? ": needs Debian's " : "", package ? package : "");
+             own && *own->package ? ": needs Debian's " : "", own ? own->package : "");
+}
+
+static const char *library_of(const struct found *f)
+{
+    const struct own_driver *own = find_own(f->name);
+    return own ? own->library : "";
 }
 
 static void print_text(const struct found *f, const struct line *l)
@@ -41,8 +47,9 @@ static void print_text(const struct found *f, const struct line *l)
         return;
     }
     printf("%-12s %s\n", f->name, l->info.description);
-    printf("%-12s %s%s%s\n", "", confinement_text(l->info.confinement),
-           l->info.package[0] ? "; version " : "", l->info.package);
+    const char *library = library_of(f);
+    printf("%-12s %s%s%s%s%s\n", "", confinement_text(l->info.confinement),
+           l->info.package[0] ? "; version " : "", l->info.package, *library ? "; LD_PRELOAD=" : "", library);
 }
 
 static void print_json(const struct found *f, const struct line *l, bool first)
@@ -59,6 +66,8 @@ static void print_json(const struct found *f, const struct line *l, bool first)
     json_string(stdout, l->info.package);
     printf(", \"confined\": %s, \"confinement\": ", is_confined(l->info.confinement) ? "true" : "false");
     json_string(stdout, confinement_name(l->info.confinement));
+    printf(", \"library\": ");
+    json_string(stdout, library_of(f));
     printf(", \"least_heap\": %" PRIu64 ", \"walks\": %s, \"moves\": %s}", l->info.least_heap,
            l->info.walks ? "true" : "false", l->info.flags & STEVE_MOVES ? "true" : "false");
 }

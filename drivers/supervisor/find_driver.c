@@ -10,20 +10,18 @@
 #include <string.h>
 #include <unistd.h>
 
-static const struct {
-    const char *name, *package;
-} s_ours[] = {
-#define ALLOCATOR(name, group, calls, package) {name, package},
+static const struct own_driver s_ours[] = {
+#define ALLOCATOR(name, group, calls, need, package, library, build) {name, package, library},
 #include "drivers/allocators/allocators.def"
 #undef ALLOCATOR
 };
 enum { OURS = sizeof s_ours / sizeof s_ours[0] };
 
-const char *find_package(const char *name)
+const struct own_driver *find_own(const char *name)
 {
     for (size_t i = 0; i < OURS; i++)
         if (strcmp(s_ours[i].name, name) == 0)
-            return s_ours[i].package;
+            return &s_ours[i];
     return NULL;
 }
 

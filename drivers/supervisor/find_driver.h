@@ -24,7 +24,14 @@ bool find_driver(const char *name, char path[PATH_MAX]);
 /* List all drivers: those of this project, then others in the folders by name. Returns their number. */
 size_t find_all(struct found list[FIND_MOST]);
 
-/* The Debian package that a driver of this project needs; NULL for other drivers. */
-const char *find_package(const char *name);
+/* A driver of this project. */
+struct own_driver {
+    const char *name;
+    const char *package; /* the Debian package that it needs; "" = none */
+    const char *library; /* with which LD_PRELOAD starts a program on this allocator; "" = there is none */
+};
+
+/* NULL: it is none of this project. */
+const struct own_driver *find_own(const char *name);
 
 #endif

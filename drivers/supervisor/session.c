@@ -34,11 +34,12 @@ bool session_info(const char *path, struct shared_info *info, char *text, size_t
 static int find_it(struct session *s)
 {
     char text[512];
-    const char *name = s->options->allocator, *package = find_package(name);
+    const char *name = s->options->allocator;
+    const struct own_driver *own = find_own(name);
     if (!find_driver(name, s->job.driver)) {
-        if (package && *package)
+        if (own && *own->package)
             fprintf(stderr, "steve-replay: allocator '%s' was not built: it needs Debian's %s\n", name,
-                    package);
+                    own->package);
         else
             fprintf(stderr, "steve-replay: unknown allocator '%s'; steve-replay --list names them\n", name);
         return EXIT_BAD;

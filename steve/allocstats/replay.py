@@ -28,12 +28,14 @@ OUT_OF_MEMORY = 2  # exit status of steve-replay, also that of wrong usage
 class Driver:
     """An allocator that steve-replay knows, or a driver of the user, whose name is the path of its shared object.
 
-    reason: why it cannot be used, if not `available`. least_heap: bytes below which it cannot start."""
+    reason: why it cannot be used, if not `available`. least_heap: bytes below which it cannot start. library: with which
+    LD_PRELOAD starts a program on this allocator, or ""."""
 
     name: str
     available: bool = True
     reason: str = ""
     least_heap: int = 0
+    library: str = ""
 
 
 @dataclass(frozen=True)
@@ -131,6 +133,7 @@ class Replay:
                 bool(e["available"]),
                 str(e.get("reason") or ""),
                 int(e.get("least_heap") or 0),
+                str(e.get("library") or ""),
             )
             for e in self.ask("--list", "--json")
         ]

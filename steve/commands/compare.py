@@ -28,14 +28,7 @@ NAME = "compare"
 HELP = "rank allocators on an ops file by repeated measurements, with intervals"
 USUAL = "glibc"  # what a program uses if nobody selects another one
 ROUNDS = 11  # at least, unless the user asks for fewer
-# the allocators that a program can be started with, and what LD_PRELOAD names for it
-PRELOADED = {
-    "jemalloc": "libjemalloc.so.2",
-    "mimalloc": "libmimalloc.so.2",
-    "tcmalloc": "libtcmalloc_minimal.so.4",
-    "tbbmalloc": "libtbbmalloc_proxy.so.2",
-}
-EXAMPLES = f"""\
+EXAMPLES = """\
 Every allocator is measured once in each round, in fresh processes and in random order. The table has medians over the
 rounds with 95% intervals (bootstrap). All allocators have a heap of the same size. OPS-compare.png shows time against
 space, the frontier, and the latencies of single operations.
@@ -58,10 +51,9 @@ columns of the table:
 
 The lines below the table name the allocators on the frontier, and those that are certainly better than glibc, which a
 program uses if you select no other. `steve-replay --list` says which are libraries and which are references. A
-program tries a library without a change: LD_PRELOAD={PRELOADED["jemalloc"]} PROGRAM, or {PRELOADED["mimalloc"]},
-{PRELOADED["tcmalloc"]}, {PRELOADED["tbbmalloc"]} (Debian 12: packages libjemalloc2, libmimalloc2.0,
-libtcmalloc-minimal4, libtbbmalloc2). If others were measured, too, a line says which ones these are. To choose
-among them: --allocator {",".join((USUAL, *PRELOADED))}.
+program tries a library without a change: LD_PRELOAD=libjemalloc.so.2 PROGRAM (Debian 12: package libjemalloc2).
+`steve-replay --list` has the library of each allocator that can be tried so. If others were measured, too, a line says
+which ones these are. To choose among them: --allocator glibc,jemalloc,mimalloc,tcmalloc,tbbmalloc.
 
 With --threads=1,2,4 the threads of OPS (steve ops --threads) are replayed on so many real ones instead, and the table
 and the figure OPS-threads.png show operations in a second. Operations on one block keep their order. columns: remote,
@@ -235,12 +227,13 @@ def _of_few_rounds(result: Comparison) -> list[str]:
     ]
 
 
-def _to_preload(result: Comparison) -> list[str]:
+def _to_preload(result: Comparison, drivers: list[Driver]) -> list[str]:
     """The line that says which of the allocators a program can be started with; none if that is all of them."""
     names = [entry.name for entry in result.entries]
-    if not set(names) - {USUAL, *PRELOADED}:
+    with_library = {driver.name for driver in drivers if driver.library}
+    if not set(names) - {USUAL, *with_library}:
         return []
-    found = ", ".join(sorted(name for name in names if name in PRELOADED))
+    found = ", ".join(sorted(name for name in names if name in with_library))
     others = "all others" if USUAL not in names else f"all others but {USUAL}"
     return [
         f"a program can be started with {found or 'none of these'} (LD_PRELOAD: see `steve help compare`); {others} are for "
@@ -248,7 +241,7 @@ def _to_preload(result: Comparison) -> list[str]:
     ]
 
 
-def _table(result: Comparison) -> str:
+def _table(result: Comparison, drivers: list[Driver]) -> str:
     time, space = result.places("time"), result.places("resident")
     rows = [_row(entry, result, time, space) for entry in sorted(result.entries, key=lambda e: e.time.value)]
     left_out = sum(sum(entry.values("left_out") or []) for entry in result.entries)
@@ -261,7 +254,7 @@ def _table(result: Comparison) -> str:
         f"the frontier of time and space: {', '.join(entry.name for entry in result.frontier())}",
         *_against_usual(result, time, space),
         *_of_few_rounds(result),
-        *_to_preload(result),
+        *_to_preload(result, drivers),
     ]
     missing = result.without_hardware()
     if missing:
@@ -402,7 +395,7 @@ def run(args: argparse.Namespace) -> int:
         answer, table = _throughput_as_json(curves, figures, skipped), _throughput_table(curves)
     else:
         figures, failures = draw_comparison(result, stem, formats), result.failures
-        answer, table = _as_json(result, figures, skipped), _table(result)
+        answer, table = _as_json(result, figures, skipped), _table(result, drivers)
     if args.json:
         print(json.dumps(answer, indent=2, allow_nan=False))
     elif not args.quiet:

@@ -35,7 +35,8 @@ def show(answer):  # importing json and random would take longer than all the re
     print(str(answer).replace("'", '"').replace("True", "true").replace("None", "null"))
 
 if "--list" in args:
-    show([{"name": n, "available": True, "reason": "", "least_heap": 0} for n in TIMES])
+    show([{"name": n, "available": True, "reason": "", "least_heap": 0,
+        "library": "libmimalloc.so.2" if n == "mimalloc" else ""} for n in TIMES])
 elif "--peakmem" in args:
     show({"live_peak": 10000})
 else:
