@@ -9,7 +9,7 @@
 #include "drivers/worker.h"
 #include "drivers/base/clock.h"
 #include "drivers/base/shared.h"
-#include "drivers/film/painter.h"
+#include "drivers/film/camera.h"
 #include "drivers/heap/raw_syscalls.h"
 #include "drivers/heap/region.h"
 #include "drivers/measure/measure.h"
@@ -123,7 +123,7 @@ static void replay(struct shared *b, struct engine *e)
         measure_run(e);
         break;
     default:
-        painter_run(e);
+        camera_run(e);
     }
 }
 

@@ -32,7 +32,7 @@ enum job_kind {
     JOB_BATCH,         /* replay without timing single operations */
     JOB_TIMED,         /* replay timing every operation */
     JOB_SPACE,         /* replay measuring space at the data points */
-    JOB_FILM,          /* replay drawing frames into FRAMES_FD */
+    JOB_FILM,          /* replay, writing scenes into FRAMES_FD (drivers/film/scene.h) */
     JOB_THREADS,       /* replay on real threads, without timing single operations */
     JOB_THREADS_SPACE, /* as JOB_THREADS, measuring the heap at barriers */
     JOB_PIECES,        /* replay, timing the operations between two data points as one */

@@ -10,7 +10,8 @@
 #include "drivers/base/json.h"
 #include "drivers/commands/commands.h"
 #include "drivers/film/ffmpeg.h"
-#include "drivers/film/poster.h"
+#include "drivers/film/geometry.h"
+#include "drivers/supervisor/find_driver.h"
 #include "drivers/supervisor/session.h"
 
 #include <inttypes.h>
@@ -102,11 +103,17 @@ static int survey(struct session *s)
 static bool make(struct session *s, const char *path, enum film_kind kind, uint64_t *frames)
 {
     const struct options *o = s->options;
+    char painter[PATH_MAX];
     struct encoder e;
     s->job.film.kind = kind;
-    if (!encoder_start(&e, path, kind != FILM_MOVIE, o->width, o->height, o->fps))
+    if (!find_beside_drivers("film-painter", painter)) {
+        fprintf(stderr,
+                "steve-replay: film-painter, which draws films, is not in the folder of the drivers\n");
         return false;
-    enum job_status status = session_run(s, JOB_FILM, 0, e.frames);
+    }
+    if (!encoder_start(&e, painter, path, kind != FILM_MOVIE, o->width, o->height, o->fps))
+        return false;
+    enum job_status status = session_run(s, JOB_FILM, 0, e.scenes);
     *frames = s->shared ? s->shared->frames : 0;
     bool good = status != STATUS_FAILED && *frames > 0;
     bool written = encoder_finish(&e, good);
@@ -193,7 +200,7 @@ static bool make_stills(struct session *s)
 
 static bool make_poster(struct session *s, const char *path)
 {
-    uint64_t columns = (uint64_t)poster_columns((int)s->options->width);
+    uint64_t columns = (uint64_t)geometry_of_poster(s->options->width, s->options->height).columns;
     s->job.film.per_frame = at_least_1((s->job.film.total + columns - 1) / columns);
     return make_and_print(s, path, FILM_POSTER);
 }

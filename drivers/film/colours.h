@@ -11,6 +11,7 @@
 enum colour {
     BACKGROUND_COLOUR = 0x0b0d12,
     TEXT_COLOUR = 0xd8dce6,
+    KEY_EDGE_COLOUR = 0x5a6274,   /* in the legend, around a colour that is as dark as the background */
     STRIP_COLOUR = 0x1f232d,      /* background of the curves below the map */
     RESIDENT_COLOUR = 0x56b4e9,   /* resident bytes, of the curve */
     FRAGMENTED_COLOUR = 0xf2e394, /* resident bytes divided by live ones, of the curve */

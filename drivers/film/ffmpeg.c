@@ -1,4 +1,4 @@
-/* ffmpeg.c - starts ffmpeg and feeds it with raw frames through a pipe.
+/* ffmpeg.c - starts the painter and ffmpeg, connected by pipes.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
@@ -132,44 +132,84 @@ int encoder_can_write(const char *path, const char *const *inputs)
     return EXIT_CONTINUE;
 }
 
-bool encoder_start(struct encoder *e, const char *path, bool still, uint32_t width, uint32_t height,
-                   uint32_t fps)
+/* More than a scene at once, so that the replay need not wait for the painter. */
+enum { PIPE_BYTES = 1 << 20 };
+
+/* Start a process whose standard input is `in` and whose standard output is `out`, -1 = as that of this process. Returns 0 in
+ * that process, -1 on failure. Other descriptors are closed by exec. */
+static pid_t start(int in, int out)
+{
+    pid_t child = fork();
+    if (child != 0)
+        return child;
+    signal(SIGPIPE, SIG_DFL);
+    if (dup2(in, STDIN_FILENO) < 0 || (out >= 0 && dup2(out, STDOUT_FILENO) < 0))
+        _exit(127);
+    return 0;
+}
+
+static void run_painter(const char *path)
+{
+    execl(path, path, (char *)NULL);
+    fprintf(stderr, "steve-replay: cannot run %s: %s\n", path, strerror(errno));
+    _exit(127);
+}
+
+static int end_of(pid_t process)
+{
+    int status = 0;
+    while (process > 0 && waitpid(process, &status, 0) < 0 && errno == EINTR)
+        continue;
+    return status;
+}
+
+bool encoder_start(struct encoder *e, const char *painter, const char *path, bool still, uint32_t width,
+                   uint32_t height, uint32_t fps)
 {
     char size[32], rate[16];
-    int ends[2];
+    int scenes[2] = {-1, -1}, frames[2] = {-1, -1};
     /* the file is not an input: encoder_can_write has checked this */
     static const char *const none[] = {NULL};
     if (outfile_resolve(&e->file, path, none) != EXIT_CONTINUE || !outfile_begin(&e->file))
         return false;
     snprintf(size, sizeof size, "%ux%u", width, height);
     snprintf(rate, sizeof rate, "%u", fps);
-    if (pipe2(ends, O_CLOEXEC) != 0 || (e->process = fork()) < 0) {
-        fprintf(stderr, "steve-replay: cannot start ffmpeg: %s\n", strerror(errno));
-        outfile_abandon(&e->file);
-        return false;
-    }
-    if (e->process == 0) {
-        signal(SIGPIPE, SIG_DFL);
-        dup2(ends[0], 0);
+    e->ffmpeg = e->painter = -1;
+    if (pipe2(scenes, O_CLOEXEC) == 0 && pipe2(frames, O_CLOEXEC) == 0 &&
+        (e->ffmpeg = start(frames[0], -1)) == 0)
         run_ffmpeg(e, kind_of(path, still), size, rate);
-    }
-    close(ends[0]);
-    e->frames = ends[1];
-    return true;
+    if (e->ffmpeg > 0 && (e->painter = start(scenes[0], frames[1])) == 0)
+        run_painter(painter);
+    int error = errno;
+    fcntl(scenes[1], F_SETPIPE_SZ, PIPE_BYTES); /* less is good, too */
+    close(scenes[0]);
+    close(frames[0]);
+    close(frames[1]);
+    e->scenes = scenes[1];
+    if (e->painter > 0)
+        return true;
+    close(e->scenes);
+    end_of(e->ffmpeg);
+    outfile_abandon(&e->file);
+    fprintf(stderr, "steve-replay: cannot start ffmpeg: %s\n", strerror(error));
+    return false;
+}
+
+static bool has_spoken(int status)
+{
+    return WIFEXITED(status) &&
+           WEXITSTATUS(status) == 127; /* start or exec failed, and the child has printed the error */
 }
 
 bool encoder_finish(struct encoder *e, bool keep)
 {
-    int status = 0;
-    close(e->frames);
-    while (waitpid(e->process, &status, 0) < 0 && errno == EINTR)
-        continue;
-    if (keep && status == 0)
+    close(e->scenes);
+    int painter = end_of(e->painter), ffmpeg = end_of(e->ffmpeg);
+    if (keep && ffmpeg == 0 && painter == 0)
         return outfile_finish(&e->file);
     outfile_abandon(&e->file);
-    if (keep && WIFEXITED(status) && WEXITSTATUS(status) == 127)
-        return false; /* the child has printed the error */
-    if (keep)
-        fprintf(stderr, "steve-replay: %s: not written: ffmpeg failed\n", e->file.path);
+    if (keep && !has_spoken(ffmpeg) && !has_spoken(painter))
+        fprintf(stderr, "steve-replay: %s: not written: %s failed\n", e->file.path,
+                ffmpeg ? "ffmpeg" : "drawing");
     return !keep;
 }

@@ -1,4 +1,4 @@
-/* ffmpeg.h - runs ffmpeg and feeds it with raw frames through a pipe.
+/* ffmpeg.h - runs the program that draws the scenes of a replay, and ffmpeg, which gets its frames through a pipe.
  *
  * Neither a shell nor files of single frames are used. The film is written to a temporary file and renamed when it is
  * complete.
@@ -15,8 +15,8 @@
 
 struct encoder {
     struct outfile file;
-    pid_t process;
-    int frames; /* descriptor for raw frames: yuv420p for a film, bgr0 for a picture */
+    pid_t ffmpeg, painter;
+    int scenes; /* descriptor for the scenes (scene.h) */
 };
 
 /* Check that a film (or PNG) may have this name. Returns NULL, or a description of the error. */
@@ -29,11 +29,11 @@ bool encoder_there(void);
  * after printing an error, the exit status. */
 int encoder_can_write(const char *path, const char *const *inputs);
 
-/* Start ffmpeg. False after printing an error. */
-bool encoder_start(struct encoder *e, const char *path, bool still, uint32_t width, uint32_t height,
-                   uint32_t fps);
+/* Start ffmpeg and the painter, whose path is given. False after printing an error. */
+bool encoder_start(struct encoder *e, const char *painter, const char *path, bool still, uint32_t width,
+                   uint32_t height, uint32_t fps);
 
-/* Close the pipe if it is open, wait for ffmpeg, and put the file in place, or remove it if `keep` is false. False
+/* Close the pipe, wait for both programs, and put the file in place, or remove it if `keep` is false. False
  * after printing an error. */
 bool encoder_finish(struct encoder *e, bool keep);
 

@@ -49,26 +49,32 @@ static bool each_folder(bool (*use)(const char *folder, void *ctx), void *ctx)
 }
 
 struct wanted {
-    const char *name;
+    const char *file;
     char *path;
 };
 
 static bool is_here(const char *folder, void *ctx)
 {
     struct wanted *w = ctx;
-    return snprintf(w->path, PATH_MAX, "%s/%s.so", folder, w->name) < PATH_MAX && access(w->path, R_OK) == 0;
+    return snprintf(w->path, PATH_MAX, "%s/%s", folder, w->file) < PATH_MAX && access(w->path, R_OK) == 0;
+}
+
+bool find_beside_drivers(const char *file, char path[PATH_MAX])
+{
+    struct wanted w = {file, path};
+    return each_folder(is_here, &w);
 }
 
 bool find_driver(const char *name, char path[PATH_MAX])
 {
+    char file[PATH_MAX];
     const char *last = strrchr(name, '/');
     const char *base = last ? last + 1 : name;
     if (strncmp(base, "plot_", 5) == 0)
         base += 5;
     else if (last)
         return realpath(name, path) && access(path, R_OK) == 0;
-    struct wanted w = {base, path};
-    return each_folder(is_here, &w);
+    return snprintf(file, sizeof file, "%s.so", base) < PATH_MAX && find_beside_drivers(file, path);
 }
 
 struct listing {

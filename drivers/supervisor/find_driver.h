@@ -21,6 +21,9 @@ struct found {
 /* The path of a driver. False: not found. */
 bool find_driver(const char *name, char path[PATH_MAX]);
 
+/* The path of a file in a folder of drivers. */
+bool find_beside_drivers(const char *file, char path[PATH_MAX]);
+
 /* List all drivers: those of this project, then others in the folders by name. Returns their number. */
 size_t find_all(struct found list[FIND_MOST]);
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from ops_tools import BAD, REAL, Model, moving_ops, replay  # noqa: E402
+from ops_tools import BAD, BUILD, REAL, Model, moving_ops, replay  # noqa: E402
 
 LIST = {d["name"]: d for d in json.loads(replay("--list", "--json").stdout)}
 
@@ -152,6 +152,31 @@ def test_missing_ffmpeg(ops: tuple[Path, Model], tmp_path: Path) -> None:
     p = replay("-a", "bump", "--memplot", ops[0], "--still", tmp_path / "f.png", env={"FFMPEG": "none-such"})
     assert p.returncode == 1 and p.stderr.count("\n") == 1 and "cannot run none-such" in p.stderr
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("painter", [None, "exit 3", "kill -SEGV $$", "head -c 100000 >/dev/null"])
+def test_missing_and_failing_painter(painter: str | None, ops: tuple[Path, Model], tmp_path: Path) -> None:
+    """The program that draws is beside the drivers. Without it, or if it fails, no file is left."""
+    tools, out = tmp_path / "tools", tmp_path / "out"
+    tools.mkdir()
+    out.mkdir()
+    for name in ("steve-replay", "firstfit.so"):
+        shutil.copy(BUILD / "drivers" / name, tools)
+    if painter:
+        (tools / "film-painter").write_text(f"#!/bin/sh\n{painter}\n")
+        (tools / "film-painter").chmod(0o755)
+    p = subprocess.run(
+        [tools / "steve-replay", "-a", "firstfit", "--memplot", ops[0], "-o", out / "f.mkv", "--size", "640x360"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "STEVE_DRIVERS": ""},
+        check=False,
+    )
+    if not painter and p.returncode == 0:
+        pytest.skip("an installed film-painter is used")
+    assert p.returncode == 1 and p.stderr.startswith("steve-replay: ") and p.stderr.count("\n") == 1, p.stderr
+    assert ("film-painter" if not painter else "ffmpeg or the program that draws ended before the film did") in p.stderr
+    assert os.listdir(out) == []
 
 
 def pixels(path: Path) -> set[tuple[int, int, int]]:

@@ -3,8 +3,12 @@
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
 #include "drivers/base/islands.h"
-#include "drivers/film/frame.h"
-#include "drivers/film/yuv.h"
+#include "drivers/film/heapmap.h"
+#include "drivers/film/layout.h"
+#include "drivers/film/look.h"
+#include "drivers/painter/frame.h"
+#include "drivers/painter/legend.h"
+#include "drivers/painter/yuv.h"
 #include "drivers/test/test_units.h"
 
 #include <stdlib.h>
@@ -82,10 +86,41 @@ static void test_glow_fades(void **state)
     assert_true(m.cell[0].seen);
 }
 
-static uint32_t pixel_of_cell(const struct frame *f, int cell)
+static const struct scene_head s_head = {
+    .name = "test",
+    .heap = EXTENT,
+    .total_ops = 2,
+    .film = {.width = 640, .height = 360, .extent = EXTENT, .most = EXTENT, .layout = LAYOUT_ROWS}};
+
+/* Open a frame and a map of as many cells. */
+static void open_both(struct frame *f, struct heapmap *m)
 {
-    int x = f->left + cell % f->columns * f->cell, y = f->top + cell / f->columns * f->cell;
-    return f->canvas.pixels[y * f->canvas.width + x];
+    assert_true(frame_open(f, &s_head));
+    assert_true(heapmap_open(m, EXTENT, frame_cells(f)));
+}
+
+/* Paint the map, as camera.c and the painter do together. */
+static void paint(struct frame *f, const struct heapmap *m)
+{
+    uint32_t *looks = calloc(m->cells, sizeof *looks);
+    struct scene s = {.kind = SCENE_SHOWN, .op = 1, .cells = m->cells, .cell_bytes = m->cell_bytes};
+    assert_non_null(looks);
+    for (uint64_t i = 0; i < m->cells; i++)
+        looks[i] = look_of_cell(&m->cell[i], f->at.cell);
+    frame_paint(f, &s, looks);
+    free(looks);
+}
+
+static uint32_t pixel_of(const struct canvas *c, int x, int y)
+{
+    return c->pixels[y * c->width + x] & 0xffffff;
+}
+
+/* The pixel of a cell that is this far from its corner. */
+static uint32_t pixel_in_cell(const struct frame *f, int cell, int inwards)
+{
+    return pixel_of(&f->canvas, f->at.left + cell % f->at.columns * f->at.cell + inwards,
+                    f->at.top + cell / f->at.columns * f->at.cell + inwards);
 }
 
 /* Used, locked, overhead, free and never used are five different colours. */
@@ -93,10 +128,8 @@ static void test_states_differ(void **state)
 {
     struct frame f;
     struct heapmap m;
-    struct frame_facts facts = {.name = "test", .when = "", .op = 1, .total = 2, .heap = EXTENT};
     uint32_t seen[5];
-    assert_true(frame_open(&f, 640, 360, EXTENT, EXTENT, LAYOUT_ROWS));
-    assert_true(heapmap_open(&m, EXTENT, frame_cells(&f)));
+    open_both(&f, &m);
     uint64_t c = m.cell_bytes;
     heapmap_add(&m, LAYER_USED, 0, 2 * c, 1);
     heapmap_add(&m, LAYER_LOCKED, c, c, 1);
@@ -104,9 +137,9 @@ static void test_states_differ(void **state)
     heapmap_add(&m, LAYER_FRESH, 3 * c, c, 1);
     for (int i = 0; i <= HEAT_FULL; i++) /* until the glow of new blocks has faded */
         heapmap_frame(&m);
-    frame_paint(&f, &m, &facts);
+    paint(&f, &m);
     for (int i = 0; i < 5; i++) {
-        seen[i] = pixel_of_cell(&f, i);
+        seen[i] = pixel_in_cell(&f, i, 0);
         for (int j = 0; j < i; j++)
             assert_int_not_equal(seen[i], seen[j]);
     }
@@ -143,26 +176,20 @@ static void test_accesses_and_outlines(void **state)
 {
     struct frame f;
     struct heapmap m;
-    struct frame_facts facts = {.name = "test", .when = "", .op = 1, .total = 2, .heap = EXTENT};
-    assert_true(frame_open(&f, 640, 360, EXTENT, EXTENT, LAYOUT_ROWS));
-    assert_true(heapmap_open(&m, EXTENT, frame_cells(&f)));
+    open_both(&f, &m);
     uint64_t c = m.cell_bytes;
     heapmap_add(&m, LAYER_USED, 0, 4 * c, 1);
     heapmap_add(&m, LAYER_READ, c, c, 1);
     heapmap_add(&m, LAYER_WRITTEN, 2 * c, c, 1);
     heapmap_add(&m, LAYER_LOCKED, 3 * c, c, 1);
     heapmap_frame(&m);
-    frame_paint(&f, &m, &facts);
-    uint32_t plain = pixel_of_cell(&f, 0), read = pixel_of_cell(&f, 1), written = pixel_of_cell(&f, 2);
+    paint(&f, &m);
+    uint32_t plain = pixel_in_cell(&f, 0, 0), read = pixel_in_cell(&f, 1, 0),
+             written = pixel_in_cell(&f, 2, 0);
     assert_true(plain != read && plain != written && read != written);
-    uint32_t edge = pixel_of_cell(&f, 3);
-    int x = f.left + 3 * f.cell + f.cell / 2, y = f.top + f.cell / 2;
-    assert_true(f.cell >= 5 && edge != plain && f.canvas.pixels[y * f.canvas.width + x] == plain);
-}
-
-static uint32_t pixel_of(const struct canvas *c, int x, int y)
-{
-    return c->pixels[y * c->width + x];
+    uint32_t edge = pixel_in_cell(&f, 3, 0);
+    assert_true(f.at.cell >= 5 && edge != plain && pixel_in_cell(&f, 3, f.at.cell / 2) == plain);
+    canvas_close(&f.canvas);
 }
 
 /* Live bytes are 1/4 and resident bytes 1/2 of the full height: the curve is filled to there, and there is a line
@@ -170,22 +197,26 @@ static uint32_t pixel_of(const struct canvas *c, int x, int y)
 static void test_strip_to_scale(void **state)
 {
     struct canvas c;
-    struct strip s = {.left = 10, .top = 20, .width = 200, .height = 110, .most = 1000};
-    assert_true(canvas_open(&c, 300, 200));
-    strip_begin(&s, &c, 1);
+    struct strip s;
+    struct geometry g = {
+        .width = 200 + 2 * PICTURE_MARGIN, .strip = 40, .strip_height = 100, .text = 11, .line = 13};
+    assert_true(canvas_open(&c, g.width, 200, g.text));
+    strip_begin(&s, &c, &g, 1000);
     strip_add(&s, &c, 0.5, 250, 500);
     int x = 50, bottom = s.top + s.height - 1, room = s.height - 2;
     assert_int_equal(s.drawn, 100);
-    assert_int_equal(c.pixels[(bottom - room / 4 + 2) * c.width + x], c.pixels[bottom * c.width + x]);
-    assert_int_not_equal(c.pixels[(bottom - room / 4 - 2) * c.width + x], c.pixels[bottom * c.width + x]);
-    assert_int_not_equal(c.pixels[(bottom - room / 2 - 1) * c.width + x],
-                         c.pixels[(bottom - room / 3) * c.width + x]);
-    assert_int_equal(pixel_of(&c, 109, bottom - room / 2), pixel_of(&c, 109, bottom - room / 2 - 1));
+    int next = s.left + s.drawn; /* the first column of the second moment */
+    assert_int_equal(pixel_of(&c, x, bottom - room / 4 + 2), pixel_of(&c, x, bottom));
+    assert_int_not_equal(pixel_of(&c, x, bottom - room / 4 - 2), pixel_of(&c, x, bottom));
+    assert_int_not_equal(pixel_of(&c, x, bottom - room / 2 - 1), pixel_of(&c, x, bottom - room / 3));
+    assert_int_equal(pixel_of(&c, next - 1, bottom - room / 2),
+                     pixel_of(&c, next - 1, bottom - room / 2 - 1));
     strip_add(&s, &c, 0.6, 250, 750);
-    uint32_t line = pixel_of(&c, 115, bottom - room * 3 / 4);
+    uint32_t line = pixel_of(&c, next + 5, bottom - room * 3 / 4);
     for (int y = bottom - room * 3 / 4; y < bottom - room / 2 - 1; y++) /* from one height to the other */
-        assert_int_equal(pixel_of(&c, 110, y), line);
-    assert_int_not_equal(pixel_of(&c, 115, bottom - room * 5 / 8), line);
+        assert_int_equal(pixel_of(&c, next, y), line);
+    assert_int_not_equal(pixel_of(&c, next + 5, bottom - room * 5 / 8), line);
+    canvas_close(&c);
     assert_true(strip_fragmentation(250, 500) == 1.0 && strip_fragmentation(0, 9) == 0);
 }
 
@@ -195,7 +226,7 @@ static void test_yuv_of_colours(void **state)
     static const uint32_t colours[] = {0x000000, 0xffffff, 0xff0000, 0x00ff00, 0x0000ff, 0xd0463b, 0x2c7a45};
     struct canvas c;
     unsigned char out[4 * 2 * 3 / 2];
-    assert_true(canvas_open(&c, 4, 2) && yuv_bytes(4, 2) == sizeof out);
+    assert_true(canvas_open(&c, 4, 2, 11) && yuv_bytes(4, 2) == sizeof out);
     for (unsigned i = 0; i < sizeof colours / sizeof colours[0]; i++) {
         double r = colours[i] >> 16, g = colours[i] >> 8 & 0xff, b = colours[i] & 0xff;
         double y = 0.299 * r + 0.587 * g + 0.114 * b;
@@ -210,14 +241,77 @@ static void test_yuv_of_colours(void **state)
     }
 }
 
-static void test_letters_differ(void **state)
+/* The number of pixels in a rectangle that are not black. */
+static int marked(const struct canvas *c, int x, int y, int width, int height)
 {
-    for (int a = '0'; a <= 'z'; a++)
-        for (int b = '0'; b < a; b++)
-            if ((a <= '9' || (a >= 'A' && a <= 'Z') || a >= 'a') &&
-                (b <= '9' || (b >= 'A' && b <= 'Z') || b >= 'a'))
-                assert_memory_not_equal(font_rows((char)a), font_rows((char)b), FONT_ROWS);
-    assert_int_equal(font_rows('\x80')[0], 0x1f);
+    int count = 0;
+    for (int row = y; row < y + height; row++)
+        for (int column = x; column < x + width; column++)
+            count += pixel_of(c, column, row) != 0;
+    return count;
+}
+
+/* Text lies between the x where it begins and the x that is returned, in its line; its colour is the given one. */
+static void test_text_fills_its_place(void **state)
+{
+    struct canvas c;
+    bool has_colour = false;
+    assert_true(canvas_open(&c, 300, 40, 16));
+    canvas_fill(&c, 0, 0, 300, 40, 0);
+    int end = canvas_text(&c, 20, 10, 0xd8dce6, "Hilbert, page 17");
+    assert_int_equal(end, 20 + canvas_text_width(&c, "Hilbert, page 17"));
+    assert_true(end > 100 && end < 200);
+    int all = marked(&c, 0, 0, 300, 40);
+    assert_true(all > 100);
+    assert_int_equal(all, marked(&c, 20, 10, end - 20, 16 * 5 / 4));
+    assert_true(marked(&c, 20, 10 + c.ascent, end - 20, 4) > 0); /* below the line: the g of page */
+    for (int x = 20; x < end; x++)
+        for (int y = 10; y < 30; y++)
+            has_colour = has_colour || pixel_of(&c, x, y) == 0xd8dce6;
+    assert_true(has_colour);
+    canvas_text(&c, 290, 30, 0xffffff, "cut off at the edges"); /* without harm */
+    canvas_close(&c);
+}
+
+/* Keys that do not fit are left out as a whole. */
+static void test_legend_keeps_within_the_picture(void **state)
+{
+    static const struct key keys[] = {{"used", 0xe0650a, 0},
+                                      {"a name that is too long for the rest", 0x0072b2, 0}};
+    struct canvas c;
+    assert_true(canvas_open(&c, 120, 30, 16));
+    canvas_fill(&c, 0, 0, 120, 30, 0);
+    legend_paint(&c, 8, 4, 16, keys, 2);
+    assert_int_equal(pixel_of(&c, 8 + 2, 4 + c.ascent - 2), 0xe0650a);
+    assert_int_equal(marked(&c, 80, 0, 40, 30), 0);
+    canvas_close(&c);
+}
+
+static void test_numbers_as_text(void **state)
+{
+    char out[TIME_TEXT];
+    assert_string_equal(legend_bytes(out, 1023), "1023 B");
+    assert_string_equal(legend_bytes(out, 10650000), "10.1 MiB");
+    assert_string_equal(legend_count(out, 1500000), "1,500,000");
+    assert_string_equal(legend_time(out, FILM_OPS, 1500), "1,500 operations");
+    assert_string_equal(legend_time(out, FILM_BYTES, 2048), "2.0 KiB allocated");
+    assert_string_equal(legend_time(out, FILM_INSTRUCTIONS, 7), "7 instructions");
+}
+
+/* Whatever the size of a picture: its parts follow each other without overlap. */
+static void test_parts_do_not_overlap(void **state)
+{
+    static const uint32_t sizes[][2] = {{640, 200},  {640, 360},   {960, 540},
+                                        {1280, 720}, {1920, 1080}, {3840, 2160}};
+    for (unsigned i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        struct geometry g = geometry_of_frame(sizes[i][0], sizes[i][1], (uint64_t)1 << 30);
+        assert_true(g.rows > 0 && g.columns > 0 && g.top >= g.line + PICTURE_MARGIN);
+        assert_true(g.top + g.rows * g.cell <= g.strip - g.line);
+        assert_true(g.left + g.columns * g.cell <= g.width);
+        assert_true(g.strip + g.strip_height <= g.legend && g.legend + g.line <= g.height);
+        g = geometry_of_poster(sizes[i][0], sizes[i][1]);
+        assert_true(g.top + g.rows <= g.legend && g.left + g.columns <= g.width);
+    }
 }
 
 enum { UNIT = 4096, HEAP_UNITS = 16384 };
@@ -268,12 +362,21 @@ static void test_islands_lie_next_to_each_other(void **state)
 int run_picture_tests(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_map_covers_cells),       cmocka_unit_test(test_map_equals_bytes),
-        cmocka_unit_test(test_map_cuts_off),           cmocka_unit_test(test_glow_fades),
-        cmocka_unit_test(test_layouts_cover_the_grid), cmocka_unit_test(test_accesses_and_outlines),
-        cmocka_unit_test(test_strip_to_scale),         cmocka_unit_test(test_yuv_of_colours),
-        cmocka_unit_test(test_states_differ),          cmocka_unit_test(test_letters_differ),
-        cmocka_unit_test(test_islands_equal_units),    cmocka_unit_test(test_islands_lie_next_to_each_other),
+        cmocka_unit_test(test_map_covers_cells),
+        cmocka_unit_test(test_map_equals_bytes),
+        cmocka_unit_test(test_map_cuts_off),
+        cmocka_unit_test(test_glow_fades),
+        cmocka_unit_test(test_layouts_cover_the_grid),
+        cmocka_unit_test(test_accesses_and_outlines),
+        cmocka_unit_test(test_strip_to_scale),
+        cmocka_unit_test(test_yuv_of_colours),
+        cmocka_unit_test(test_states_differ),
+        cmocka_unit_test(test_text_fills_its_place),
+        cmocka_unit_test(test_legend_keeps_within_the_picture),
+        cmocka_unit_test(test_numbers_as_text),
+        cmocka_unit_test(test_parts_do_not_overlap),
+        cmocka_unit_test(test_islands_equal_units),
+        cmocka_unit_test(test_islands_lie_next_to_each_other),
     };
     return cmocka_run_group_tests_name("picture", tests, NULL, NULL);
 }

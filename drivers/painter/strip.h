@@ -4,10 +4,11 @@
  * live bytes, less 1; its full height is 100%. The strip grows to the right frame by frame.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef DRIVERS_FILM_STRIP_H
-#define DRIVERS_FILM_STRIP_H
+#ifndef DRIVERS_PAINTER_STRIP_H
+#define DRIVERS_PAINTER_STRIP_H
 
-#include "drivers/film/canvas.h"
+#include "drivers/film/geometry.h"
+#include "drivers/painter/canvas.h"
 
 struct strip {
     int left, top, width, height; /* pixels */
@@ -18,8 +19,8 @@ struct strip {
 
 /* Draw the values from the last position to the position `done` (0..1) of the replay. */
 void strip_add(struct strip *s, struct canvas *c, double done, uint64_t used, uint64_t resident);
-/* Clear the strip and write its legend. */
-void strip_begin(struct strip *s, struct canvas *c, int scale);
+/* An empty strip, with its legend. */
+void strip_begin(struct strip *s, struct canvas *c, const struct geometry *g, uint64_t most);
 /* Resident over live bytes less 1, at least 0; 0 if nothing is live. */
 double strip_fragmentation(uint64_t used, uint64_t resident);
 

@@ -2,29 +2,22 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
-#include "drivers/film/legend.h"
+#include "drivers/painter/legend.h"
 #include "drivers/film/colours.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
-static void paint_square(struct canvas *c, int x, int y, int scale, const struct key *k)
+void legend_paint(struct canvas *c, int x, int y, int text, const struct key *keys, size_t count)
 {
-    int side = FONT_HEIGHT * scale;
-    canvas_fill(c, x, y, side, side, k->outline ? k->outline : k->colour);
-    canvas_fill(c, x + scale, y + scale, side - 2 * scale, side - 2 * scale, k->colour);
-}
-
-void legend_paint(struct canvas *c, int x, int y, int scale, const struct key *keys, size_t count)
-{
+    int side = text * 3 / 4, edge = text < 16 ? 1 : text / 8, space = text / 2;
     for (size_t i = 0; i < count; i++) {
-        int words = (int)strlen(keys[i].name) * FONT_ADVANCE;
-        if (x + (FONT_HEIGHT + 2 + words) * scale > c->width)
+        const struct key *k = &keys[i];
+        if (x + side + space + canvas_text_width(c, k->name) > c->width)
             return;
-        paint_square(c, x, y, scale, &keys[i]);
-        x += (FONT_HEIGHT + 2) * scale;
-        x = canvas_text(c, x, y, scale, TEXT_COLOUR, keys[i].name) + FONT_ADVANCE * scale * 3 / 2;
+        /* as high as capitals, which stand on the same line */
+        canvas_square(c, x, y + c->ascent - side, side, edge, k->outline ? k->outline : k->colour, k->colour);
+        x = canvas_text(c, x + side + space, y, TEXT_COLOUR, k->name) + 2 * space;
     }
 }
 
@@ -54,4 +47,15 @@ const char *legend_count(char out[NUMBER_TEXT], uint64_t n)
         *--at = (char)('0' + n % 10);
     }
     return at;
+}
+
+const char *legend_time(char out[TIME_TEXT], enum film_time unit, uint64_t amount)
+{
+    char number[NUMBER_TEXT];
+    if (unit == FILM_BYTES)
+        snprintf(out, TIME_TEXT, "%s allocated", legend_bytes(number, amount));
+    else
+        snprintf(out, TIME_TEXT, "%s %s", legend_count(number, amount),
+                 unit == FILM_OPS ? "operations" : film_time_names[unit]);
+    return out;
 }

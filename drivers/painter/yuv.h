@@ -4,10 +4,10 @@
  * and saves a conversion in ffmpeg that would take longer than the drawing.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef DRIVERS_FILM_YUV_H
-#define DRIVERS_FILM_YUV_H
+#ifndef DRIVERS_PAINTER_YUV_H
+#define DRIVERS_PAINTER_YUV_H
 
-#include "drivers/film/canvas.h"
+#include "drivers/painter/canvas.h"
 
 #include <stddef.h>
 

@@ -5,7 +5,7 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
-#include "drivers/film/yuv.h"
+#include "drivers/painter/yuv.h"
 
 #define VECTORS __attribute__((target_clones("avx2", "default"), optimize("O3")))
 

@@ -2,11 +2,11 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
-#include "drivers/film/strip.h"
+#include "drivers/painter/strip.h"
 #include "drivers/film/colours.h"
-#include "drivers/film/legend.h"
+#include "drivers/painter/legend.h"
 
-enum { LINE = 2, KEY_HEIGHT = FONT_HEIGHT + 3 };
+enum { LINE = 2 };
 
 double strip_fragmentation(uint64_t used, uint64_t resident)
 {
@@ -44,15 +44,19 @@ void strip_add(struct strip *s, struct canvas *c, double done, uint64_t used, ui
     s->drawn = to;
 }
 
-void strip_begin(struct strip *s, struct canvas *c, int scale)
+void strip_begin(struct strip *s, struct canvas *c, const struct geometry *g, uint64_t most)
 {
     static const struct key keys[] = {{"live", USED_COLOUR, 0},
                                       {"resident", RESIDENT_COLOUR, 0},
                                       {"resident over live, 0 to 100 %", FRAGMENTED_COLOUR, 0}};
-    legend_paint(c, s->left, s->top, scale, keys, sizeof keys / sizeof keys[0]);
-    s->top += KEY_HEIGHT * scale;
-    s->height -= KEY_HEIGHT * scale;
+    *s = (struct strip){.left = PICTURE_MARGIN,
+                        .top = g->strip,
+                        .width = g->width - 2 * PICTURE_MARGIN,
+                        .height = g->strip_height,
+                        .most = most,
+                        .resident = -1,
+                        .fragmented = -1};
+    legend_paint(c, s->left, g->strip - PICTURE_MARGIN / 2 - g->line, g->text, keys,
+                 sizeof keys / sizeof keys[0]);
     canvas_fill(c, s->left, s->top, s->width, s->height, STRIP_COLOUR);
-    s->drawn = 0;
-    s->resident = s->fragmented = -1;
 }
