@@ -41,6 +41,7 @@ LIBRARIES = (
     "steve.kernels._lives",
     "steve.kernels._ops",
     "steve.kernels._site_sums",
+    "steve.kernels._sums",
     "steve.kernels._totals",
     "steve.system.output",
     "steve.system.tempfiles",

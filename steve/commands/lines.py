@@ -130,7 +130,7 @@ def accesses_of(work: np.ndarray) -> list[dict[str, int]]:
 
     rows: list[dict[str, int]] = [{} for _ in work]
     for whose in ("own", "others"):
-        for row, found in zip(rows, columns(work[f"{whose}_counts"], work[f"{whose}_bytes"]).tolist()):
+        for row, found in zip(rows, columns(work[whose]["counts"], work[whose]["bytes"]).tolist()):
             row.update((f"{whose}_{key}", value) for key, value in zip(ACCESSES, found))
     for row in rows:
         row.update((key, row[f"own_{key}"] + row[f"others_{key}"]) for key in ACCESSES)

@@ -16,12 +16,13 @@ from steve.kernels.records cimport array_of, data_of, distance, enough
 from steve.trace._memtrace cimport Trace
 from steve.trace.cmemtrace cimport *
 
+from steve.kernels._sums import dtype_of, merged
 from steve.kernels._walk import feed_together
 from steve.trace._memtrace import VM_NAMES
 
 cdef extern from "steve/kernels/accesses/fields.h" nogil:
     struct fields_cell:
-        uint64_t loads, stores, modifies
+        pass
     struct fields_map:
         fields_cell *cells
         size_t n
@@ -88,7 +89,7 @@ cdef extern from "steve/kernels/accesses/sharing_lines.h" nogil:
 
 cdef extern from "steve/kernels/accesses/sharing.h" nogil:
     struct sharing_row:
-        uint64_t blocks, shared, shared_bytes, accesses
+        pass
     struct sharing:
         sharing_row *rows
         size_t rows_room
@@ -105,8 +106,7 @@ cdef extern from "steve/kernels/accesses/states.h" nogil:
     enum:
         STATES_BEFORE
     struct states_row:
-        uint64_t heap, vm, trace, entries, instructions, allocs, alloc_bytes, frees, free_bytes, loads, stores
-        uint64_t modifies, bytes_read, bytes_written
+        pass
     struct states:
         uint64_t time, first_time
         states_row *rows
@@ -162,24 +162,16 @@ cdef extern from "steve/kernels/accesses/sharing_shards.h" nogil:
     bint sharing_shard_add(sharing *whole, const sharing_part_report *part)
 
 # Cython compares the offsets of all fields with those of the struct.
-cdef fields_cell a_cell
 cdef workingset_window a_window
-cdef sharing_row a_sharing
 cdef sharing_side a_side
 cdef sharing_found a_line
-cdef states_row a_state
 cdef gc_time_row a_time
-cdef fields_cell[::1] cell_layout = <fields_cell[:1]>&a_cell
 cdef workingset_window[::1] window_layout = <workingset_window[:1]>&a_window
-cdef sharing_row[::1] sharing_layout = <sharing_row[:1]>&a_sharing
 cdef sharing_side[::1] side_layout = <sharing_side[:1]>&a_side
-cdef states_row[::1] state_layout = <states_row[:1]>&a_state
 cdef gc_time_row[::1] time_layout = <gc_time_row[:1]>&a_time
-CELL = np.asarray(cell_layout).dtype
 WINDOW = np.asarray(window_layout).dtype
-SHARING = np.asarray(sharing_layout).dtype
 SIDE = np.asarray(side_layout).dtype
-STATE = np.asarray(state_layout).dtype
+CELL, SHARING, STATE = dtype_of("fields_cell"), dtype_of("sharing_row"), dtype_of("states_row")
 GC_TIME = np.asarray(time_layout).dtype
 # struct sharing_found has structs in an array, of which Cython makes no view
 SHARED_LINE = np.dtype({
@@ -359,9 +351,7 @@ def groups_by_slot(owners, group_of):
 def added_maps(one, other):
     """The sum of the maps of one group in two shards."""
     cell, made, cells = one
-    for name in cells.dtype.names:
-        cells[name] += other[2][name]
-    return cell, made + other[1], cells
+    return cell, made + other[1], merged("fields_cell", cells, other[2])
 
 
 # -- The working set. ----------------------------------------------------------------------------------------
@@ -498,7 +488,7 @@ cdef class Sharing(Analysis):
             p.clocks = <const uint64_t *>data_of(clocks)
             p.n_clocks = len(clocks)
             p.changes, p.first_thread, p.thread = part["changes"]
-            self.rows = summed(self.rows, part["rows"])
+            self.rows = merged("sharing_row", self.rows, part["rows"])
             self.found.append(part["found"])
             self.tests += part["tests"]
             enough(sharing_shard_add(&self.s, &p))
@@ -507,18 +497,9 @@ cdef class Sharing(Analysis):
         enough(sharing_finish(&self.s))
 
     def result(self):
-        return (summed(self.rows, array_of(self.s.rows, self.s.rows_room, SHARING)),
+        return (merged("sharing_row", self.rows, array_of(self.s.rows, self.s.rows_room, SHARING)),
                 np.concatenate([*self.found, array_of(self.s.lines.found, self.s.lines.n_found, SHARED_LINE)]),
                 self.tests + self.s.lines.tests, self.s.lines.changes)
-
-
-def summed(one, other):
-    """Rows by number added up, as many as the longer has."""
-    rows = np.zeros(max(len(one), len(other)), one.dtype)
-    for array in (one, other):
-        for name in rows.dtype.names:
-            rows[name][:len(array)] += array[name]
-    return rows
 
 
 # -- States of virtual machines. -----------------------------------------------------------------------------

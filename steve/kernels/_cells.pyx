@@ -50,8 +50,10 @@ cdef extern from "steve/kernels/lives/cells.h" nogil:
 
 import numpy as np
 
+from steve.kernels._sums import dtype_of
+
 MOST = 1500000  # cells of 104 bytes
-SUMS = ("news", "allocated", "frees", "freed", "reads", "writes", "bytes_read", "bytes_written")
+SUMS = dtype_of("cells_sums").names
 AFTER = ("after_bytes", "after_blocks")
 GROUP = np.dtype([("stack", "u4"), ("heap", "u4"), ("thread", "u2"), ("type", "u2")])
 CELL = np.dtype([("group", "u4"), ("made", "u2"), ("bin", "u2"), *((name, "u8") for name in SUMS), *((name, "i8") for name in AFTER),

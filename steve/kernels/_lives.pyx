@@ -22,6 +22,7 @@ from steve.trace._memtrace cimport Trace
 from steve.trace.cmemtrace cimport *
 
 from steve.system import samples
+from steve.kernels._sums import dtype_of, merged
 from steve.trace._memtrace import event_dtype
 
 cdef extern from "steve/kernels/lines/lua_lines.h" nogil:
@@ -52,15 +53,10 @@ cdef extern from "steve/kernels/lines/line_pages.h" nogil:
 cdef extern from "steve/kernels/lines/lines.h" nogil:
     enum:
         LINEWORK_KINDS
-    struct linework_accesses:
-        uint64_t counts[3]
-        uint64_t bytes[3]
     struct linework_row:
-        linework_accesses others, own
-        uint64_t blocks, cache_lines
+        pass
     struct linework_made:
-        uint64_t blocks[1]
-        uint64_t bytes[1]
+        pass
     struct linework_map:
         const uint32_t *stacks
         const uint32_t *sites
@@ -83,12 +79,7 @@ cdef extern from "steve/kernels/lines/line_segments.h" nogil:
 
 cdef extern from "steve/kernels/lives/groups.h" nogil:
     struct group:
-        uint64_t blocks, resizes, bytes, size, frees, foreign, live_blocks, live_bytes, loads, stores, modifies
-        uint64_t bytes_read, bytes_written, used, shared, lifetimes, most_bytes, most, resized, moves, copied
-        uint64_t first_size, last_size, most_resizes, peak, peak_bytes
-        double variance_blocks, variance_bytes, variance_frees, variance_live_blocks, variance_live_bytes
-        double variance_peak_bytes, variance_resizes, variance_loads, variance_stores, variance_modifies
-        double variance_bytes_read, variance_bytes_written
+        pass
     struct groups:
         group *rows
         uint32_t *keys
@@ -152,32 +143,14 @@ def columns(str words, str form):
 
 # Cython compares the offsets of all fields with those of the struct.
 cdef life a_life
-cdef group a_group
-cdef access_sums a_sum
 cdef life[::1] life_layout = <life[:1]>&a_life
-cdef group[::1] group_layout = <group[:1]>&a_group
-cdef access_sums[::1] sum_layout = <access_sums[:1]>&a_sum
 LIFE = np.asarray(life_layout).dtype
-GROUP = np.asarray(group_layout).dtype
-BY_KIND = np.asarray(sum_layout).dtype
+GROUP, BY_KIND = dtype_of("group"), dtype_of("access_sums")
+LINEWORK, MADE = dtype_of("linework_row"), dtype_of("linework_made")
 ACCESSES = np.dtype(columns("loads stores modifies bytes_read bytes_written", "u8"))
 
 KEYS = {"stack": GROUPS_BY_STACK, "thread": GROUPS_BY_THREAD, "free_thread": GROUPS_BY_FREE_THREAD,
         "type": GROUPS_BY_TYPE}
-
-# of nested structs, with a name for each inner field
-cdef linework_row a_row
-cdef linework_made a_made
-LINEWORK = np.dtype({
-    "names": ["others_counts", "others_bytes", "own_counts", "own_bytes", "blocks", "cache_lines"],
-    "formats": [("u8", 3)] * 4 + ["u8", "u8"],
-    "offsets": [distance(&a_row, &a_row.others.counts), distance(&a_row, &a_row.others.bytes),
-                distance(&a_row, &a_row.own.counts), distance(&a_row, &a_row.own.bytes),
-                distance(&a_row, &a_row.blocks), distance(&a_row, &a_row.cache_lines)],
-    "itemsize": sizeof(linework_row)})
-MADE = np.dtype({"names": ["blocks", "bytes"], "formats": [("u8", LINEWORK_KINDS)] * 2,
-                 "offsets": [distance(&a_made, &a_made.blocks), distance(&a_made, &a_made.bytes)],
-                 "itemsize": sizeof(linework_made)})
 
 cdef enum:
     ENOUGH = 8192  # records in a batch
@@ -583,22 +556,18 @@ cdef class WholeLines:
         if (not lines_shard_add(&self.work, &pieces[0], len(piece[0]))
                 or not lines_shard_add_pages(&self.work, <const linepage *>&pages[0], n_pages)):
             raise MemoryError
-        for sums, rows in zip(self.sums, piece[2:]):
-            for name in sums.dtype.names:
-                sums[name] += rows[name]
+        work, made = self.sums
+        self.sums = merged("linework_row", work, piece[2]), merged("linework_made", made, piece[3])
 
     def line_work(self):
         """As of Lives, after all lives were added."""
         cdef size_t n = self.work.map.n_lines
         if not linework_catch_up(&self.work):
             raise MemoryError
-        work, made = (sums.copy() for sums in self.sums)
+        work, made = self.sums[0].copy(), self.sums[1]
         work["blocks"] += view_of(self.work.rows, n, LINEWORK)["blocks"]
         work["cache_lines"] = view_of(self.work.rows, n, LINEWORK)["cache_lines"]
-        whole = view_of(self.work.made, n, MADE)
-        for name in MADE.names:
-            made[name] += whole[name]
-        return work, made
+        return work, merged("linework_made", made, view_of(self.work.made, n, MADE))
 
 
 # -- Shards of a trace joined. -------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ cdef extern from "steve/kernels/lines/lua_work.h" nogil:
     struct luacode_thread:
         pass
     struct luawork_bytes:
-        uint64_t read, written
+        pass
     struct luawork_sums:
         const luawork_bytes *of
         size_t n
@@ -32,7 +32,9 @@ cdef extern from "steve/kernels/lines/lua_work.h" nogil:
 
 import numpy as np
 
-BYTES = np.dtype([("read", "u8"), ("written", "u8")])
+from steve.kernels._sums import dtype_of, merged
+
+BYTES = dtype_of("luawork_bytes")
 
 
 cdef class LuaWork(Analysis):
@@ -72,17 +74,8 @@ cdef class LuaWork(Analysis):
     def merge(self, partials):
         for partial in partials:
             before = self.merged or (np.zeros(0, BYTES),) * 3
-            self.merged = tuple(map(added, before, partial))
+            self.merged = tuple(merged("luawork_bytes", *both) for both in zip(before, partial))
 
 
 cdef object sums_of(const luawork_sums *sums):
     return array_of(sums.of, sums.n, BYTES)
-
-
-def added(one, other):
-    """The sums of two arrays of BYTES, of which one may end before the other."""
-    longer, shorter = (one, other) if len(one) > len(other) else (other, one)
-    found = longer.copy()
-    for name in BYTES.names:
-        found[name][:len(shorter)] += shorter[name]
-    return found

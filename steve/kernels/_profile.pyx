@@ -1,8 +1,7 @@
 # cython: language_level=3, boundscheck=False
 """The kernel of `steve report` for Python.
 
-steve/kernels/lives/profile.h says what each number means. The column names below follow the order of the fields there,
-which are all 64-bit integers; a wrong number of columns is found when the module is loaded.
+steve/kernels/lives/profile.h and sums.def in steve/kernels/base/ say what each number means.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -76,28 +75,17 @@ cdef extern from "steve/kernels/lives/profile.h" nogil:
 
 import numpy as np
 
+from steve.kernels._sums import dtype_of
 from steve.system.errors import SteveError
 from steve.trace._memtrace import KIND_NAMES
 
-TALLY = np.dtype([(name, "u8") for name in (
-    "blocks", "resizes", "bytes", "frees", "live_blocks", "live_bytes", "peak_blocks", "peak_bytes", "reads",
-    "writes", "bytes_read", "bytes_written", "unread_blocks", "unread_bytes", "unwritten_blocks",
-    "unwritten_bytes", "lifetimes")] + [("variance_" + name, "f8") for name in (
-    "blocks", "resizes", "bytes", "frees", "live_blocks", "live_bytes", "peak_blocks", "peak_bytes",
-    "reads", "writes", "bytes_read", "bytes_written")] + [("epoch", "u8")])
-BIN = np.dtype([(name, "u8") for name in (
-    "operations_end", "time_end", "allocated_end", "live_bytes_end", "live_bytes_most", "live_blocks_end",
-    "live_blocks_most", "reads", "writes", "news", "frees")])
+TALLY, BIN = dtype_of("profile_tally"), dtype_of("timeline_bin")
 MARK = np.dtype([(name, "u8") for name in ("operation", "time", "string")])
 EVENTS = tuple("lost_records" if name == "lost" else name for name in KIND_NAMES)
-TOTALS = np.dtype([(name, "u8") for name in (
-    *EVENTS, "operations", "allocated", "freed", "bytes_read", "bytes_written", "live_bytes", "live_blocks",
-    "peak_bytes", "peak_operation", "peak_time", "peak_allocated", "peak_blocks", "most_blocks", "time", "lost",
-    "marks")])
+TOTALS = dtype_of("profile_totals")
 LIVE_AT = np.dtype((np.void, sizeof(live_at)))
 
-if (TALLY.itemsize, BIN.itemsize, MARK.itemsize, TOTALS.itemsize) != (
-        sizeof(profile_tally), sizeof(timeline_bin), sizeof(profile_mark), sizeof(profile_totals)):
+if MARK.itemsize != sizeof(profile_mark):
     raise ImportError("steve.kernels._profile: column names and profile.h disagree")
 
 
@@ -192,9 +180,10 @@ cdef class HeapProfile(Analysis):
         return self
 
     def totals(self):
-        """Dictionary of the names in TOTALS."""
+        """The fields of struct profile_totals, but in place of events their numbers by the names in EVENTS."""
         row = array_of(profile_get_totals(self.p), 1, TOTALS)[0]
-        return {name: int(row[name]) for name in TOTALS.names}
+        events = dict(zip(EVENTS, row["events"].tolist()))
+        return {**events, **{name: int(row[name]) for name in TOTALS.names if name != "events"}}
 
     def stacks(self):
         """(ids of the stacks with blocks, in order, and their TALLY)."""

@@ -13,9 +13,10 @@ import numpy as np
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from steve.kernels._lives cimport groups_key, life, TakesLives
-from steve.kernels.records cimport distance, view_of
+from steve.kernels.records cimport view_of
 
 from steve.kernels._lives import KEYS
+from steve.kernels._sums import dtype_of
 
 # -- Blocks that deserve a look. -----------------------------------------------------------------------------
 
@@ -30,11 +31,7 @@ cdef extern from "steve/kernels/lives/findings.h" nogil:
         double early, late, idle, utilisation
         uint64_t short_life, min_life, chain, min_size
     struct findings_row:
-        uint64_t blocks[1]
-        uint64_t bytes[1]
-        uint64_t accesses[1]
-        double variance_blocks[1]
-        double variance_bytes[1]
+        pass
     struct findings_t "findings":
         findings_row *rows
         keyed_rows of_keys
@@ -44,13 +41,7 @@ cdef extern from "steve/kernels/lives/findings.h" nogil:
     bint findings_add(findings_t *f, const life *lives, const uint8_t *keep, size_t n)
     bint findings_merge(findings_t *f, const uint32_t *stacks, const findings_row *rows, size_t n)
 
-cdef findings_row a_found
-FOUND = np.dtype({"names": ["blocks", "bytes", "accesses", "variance_blocks", "variance_bytes"],
-                  "formats": [("u8", FINDINGS_RULES)] * 3 + [("f8", FINDINGS_RULES)] * 2,
-                  "offsets": [distance(&a_found, &a_found.blocks), distance(&a_found, &a_found.bytes),
-                              distance(&a_found, &a_found.accesses),
-                              distance(&a_found, &a_found.variance_blocks), distance(&a_found, &a_found.variance_bytes)],
-                  "itemsize": sizeof(findings_row)})
+FOUND = dtype_of("finding")  # by rule; there are FINDINGS_RULES of them for each key
 
 
 cdef class Findings(TakesLives):
@@ -81,12 +72,12 @@ cdef class Findings(TakesLives):
         self.f.bytes += <uint64_t>result[0]
         if n == 0:
             return
-        keys, raw = result[1], np.ascontiguousarray(result[2]).view(np.uint8)
+        keys, raw = result[1], np.ascontiguousarray(result[2]).view(np.uint8).reshape(-1)
         if not findings_merge(&self.f, &keys[0], <const findings_row *>&raw[0], n):
             raise MemoryError
 
     def table(self):
-        """(keys that occur, in order, array of FOUND for them)."""
+        """(keys that occur, in order, array of FOUND for them, by rule)."""
         keys, rows = self.unordered()
         order = np.argsort(keys, kind="stable")
         return keys[order], rows[order]
@@ -94,7 +85,7 @@ cdef class Findings(TakesLives):
     def unordered(self):
         """The same in no order, and no copy: valid as long as this object does not change."""
         return (view_of(self.f.of_keys.keys, self.f.of_keys.n, np.dtype("u4")),
-                view_of(self.f.rows, self.f.of_keys.n, FOUND))
+                view_of(self.f.rows, self.f.of_keys.n * FINDINGS_RULES, FOUND).reshape(-1, FINDINGS_RULES))
 
     def of_rule(self, int number, dict columns):
         """What a rule finds: the keys where it finds something, in order, and an array with some columns of FOUND.
@@ -102,7 +93,7 @@ cdef class Findings(TakesLives):
         keys, rows = self.unordered()
         some = np.flatnonzero(rows["blocks"][:, number])
         some = some[np.argsort(keys[some], kind="stable")]
-        found = np.zeros(len(some), [(name, FOUND[column].base) for name, column in columns.items()])
+        found = np.zeros(len(some), [(name, FOUND[column]) for name, column in columns.items()])
         for name, column in columns.items():
             found[name] = rows[column][some, number]
         return keys[some], found
@@ -140,9 +131,10 @@ cdef extern from "steve/kernels/lives/site_rules.h" nogil:
     bint site_rules_merge(site_rules *s, const uint32_t *keys, const site_rules_row *rows, size_t n,
                           const uint64_t *collected)
 
-# struct site_rules_row; `made`, `brief` and `spare` have blocks, bytes and accesses
-TOTALS = [("made", "u8", 3), ("brief", "u8", 3), ("spare", "u8", 3), ("managed", "u8"), ("frees", "u8"), ("held", "f8")]
-SITE_SUMS = np.dtype(TOTALS + [("bytes", "i8", SITE_RULES_PARTS + 1), ("blocks", "i8", SITE_RULES_PARTS + 1)])
+# struct site_rules_row, and struct site_rules_kept; a site_rules_sums is seen as three numbers: blocks, bytes, accesses
+TOTALS = [(name, "u8", 3) if isinstance(form, list) else (name, form)
+          for name, form in dtype_of("site_rules_totals").descr]
+SITE_SUMS = np.dtype(TOTALS + dtype_of("site_rules_changes").descr)
 assert SITE_SUMS.itemsize == sizeof(site_rules_row)
 KEPT = np.dtype(TOTALS + [("changes", f"u{sizeof(size_t)}")])
 assert KEPT.itemsize == sizeof(site_rules_kept)

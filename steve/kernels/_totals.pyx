@@ -21,15 +21,14 @@ from steve.trace._memtrace cimport Trace
 from steve.trace.cmemtrace cimport *
 from steve.trace.cops cimport *
 
+from steve.kernels._sums import dtype_of
 from steve.kernels._walk import feed_together
 from steve.trace._memtrace import KIND_NAMES
 
 # Cython compares the offsets of all fields with those of the struct.
-cdef summary_stack a_stack
 cdef lifetime a_lifetime
-cdef summary_stack[::1] stack_layout = <summary_stack[:1]>&a_stack
 cdef lifetime[::1] lifetime_layout = <lifetime[:1]>&a_lifetime
-STACK = np.asarray(stack_layout).dtype
+STACK = dtype_of("summary_stack")
 LIVE_AT = np.dtype((np.void, sizeof(live_at)))
 LIFETIME = np.asarray(lifetime_layout).dtype
 

@@ -161,7 +161,7 @@ cdef extern from "steve/kernels/base/live_blocks.h" nogil:
 
 cdef extern from "steve/kernels/totals/summary.h" nogil:
     struct summary_stack:
-        uint64_t news, resizes, bytes, live_blocks, live_bytes
+        pass
     struct summary_totals:
         uint64_t events[12]
         uint64_t accessed[9]

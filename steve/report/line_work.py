@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from steve.kernels._lua_work import BYTES, added
+from steve.kernels._lua_work import BYTES
+from steve.kernels._sums import merged
 
 if TYPE_CHECKING:
     from steve.kernels._lives import Lives
     from steve.trace.places import Found, Places
 
+ROW = "luawork_bytes"
 Work = dict[str, dict[int, tuple[int, int]]]  # by file and line: bytes that the line reads and writes
 Sums = tuple[
     np.ndarray, np.ndarray, np.ndarray
@@ -30,14 +32,14 @@ def sums_of(lives: Lives, moved: Sums) -> Sums:
     sites = np.zeros(len(accesses), BYTES)
     sites["read"], sites["written"] = accesses["bytes_read"], accesses["bytes_written"]
     by_site, by_stack, by_place = (lives.estimated(rows) for rows in moved)
-    return added(sites, by_site), by_stack, by_place
+    return merged(ROW, sites, by_site), by_stack, by_place
 
 
 def joined(one: Sums | None, other: Sums | None) -> Sums | None:
     """The sums of two shards."""
     if one is None or other is None:
         return one or other
-    return added(one[0], other[0]), added(one[1], other[1]), added(one[2], other[2])
+    return merged(ROW, one[0], other[0]), merged(ROW, one[1], other[1]), merged(ROW, one[2], other[2])
 
 
 def work_of(places: Places, sums: Sums) -> Work:

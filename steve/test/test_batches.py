@@ -121,7 +121,7 @@ def test_lines(trace: Path) -> None:
         assert sum(len(batch) for batch in lives.batches()) > 100
         lines.reach_all()
         work.append([array.copy() for array in lives.line_work()])
-    assert work[0][0]["own_counts"].sum() + work[0][0]["others_counts"].sum() > 1000
+    assert work[0][0]["own"]["counts"].sum() + work[0][0]["others"]["counts"].sum() > 1000
     for plain, batched in zip(*work):
         np.testing.assert_array_equal(plain, batched)
 

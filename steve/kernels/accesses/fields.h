@@ -14,12 +14,9 @@
 #define STEVE_KERNELS_ACCESSES_FIELDS_H
 
 #include "memtrace/memtrace.h"
+#include "steve/kernels/base/sums.h"
 
 #define FIELDS_CELLS 4096
-
-struct fields_cell {
-    uint64_t loads, stores, modifies;
-};
 
 struct fields_map {
     struct fields_cell *cells;

@@ -15,12 +15,7 @@
 #include "memtrace/memtrace.h"
 #include "steve/kernels/accesses/sharing_lines.h"
 #include "steve/kernels/base/handle_map.h"
-
-/* All uint64_t: seen as an array with named columns. By stack. */
-struct sharing_row {
-    uint64_t blocks, shared, shared_bytes; /* made; accessed by several threads; their bytes then */
-    uint64_t accesses;
-};
+#include "steve/kernels/base/sums.h"
 
 struct sharing_block {
     uint64_t size;

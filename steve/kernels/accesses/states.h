@@ -14,17 +14,9 @@
 
 #include "memtrace/memtrace.h"
 #include "steve/kernels/base/handle_map.h"
+#include "steve/kernels/base/sums.h"
 
 #define STATES_BEFORE (MT_VMS + 1)
-
-/* Only uint64_t, so that it can be seen as an array with named columns. */
-struct states_row {
-    uint64_t heap, vm, trace; /* as in MT_STATE; vm MT_VMS: in none */
-    uint64_t entries, instructions;
-    uint64_t allocs, alloc_bytes; /* Resizes are no blocks of their own, but their new sizes are bytes */
-    uint64_t frees, free_bytes;   /* and their old sizes */
-    uint64_t loads, stores, modifies, bytes_read, bytes_written;
-};
 
 struct states {
     struct states_row *rows;

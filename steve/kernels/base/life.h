@@ -6,6 +6,7 @@
 
 #include "memtrace/sample.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Of a block that lived when the trace began: made by the process that forked this one, or by this process. */
@@ -43,6 +44,23 @@ struct life {
 static inline uint64_t life_scaled(const struct life *life, uint64_t x)
 {
     return mt_scaled(life->weight, x);
+}
+
+/* What the life adds to the variance of a sum to which it adds a number. */
+static inline double life_variance(const struct life *life, uint64_t x)
+{
+    return mt_scaled_variance(life_scaled(life, x), x);
+}
+
+/* Was the block never read, or never written, as far as it is known? */
+static inline bool life_is_unread(const struct life *life)
+{
+    return !life->inherited && !(life->loads | life->modifies);
+}
+
+static inline bool life_is_unwritten(const struct life *life)
+{
+    return !life->inherited && !(life->stores | life->modifies);
 }
 
 #endif

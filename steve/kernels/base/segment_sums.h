@@ -9,11 +9,7 @@
 #define STEVE_KERNELS_BASE_SEGMENT_SUMS_H
 
 #include "memtrace/memtrace.h"
-
-/* Numbers and bytes of accesses by kind, from MT_LOAD. */
-struct access_sums {
-    uint64_t counts[3], bytes[3];
-};
+#include "steve/kernels/base/sums.h"
 
 static inline void access_sums_add(struct access_sums *to, const struct access_sums *what, uint64_t times)
 {

@@ -35,27 +35,14 @@ void timeline_destroy(struct timeline *t)
     t->bins = NULL;
 }
 
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
-/* `b` follows `a`. */
-static struct timeline_bin merged(struct timeline_bin a, struct timeline_bin b)
-{
-    b.live_bytes_most = larger(a.live_bytes_most, b.live_bytes_most);
-    b.live_blocks_most = larger(a.live_blocks_most, b.live_blocks_most);
-    b.reads += a.reads;
-    b.writes += a.writes;
-    b.news += a.news;
-    b.frees += a.frees;
-    return b;
-}
-
 static void halve(struct timeline *t)
 {
-    for (uint32_t i = 0; i < t->used / 2; i++)
-        t->bins[i] = merged(t->bins[2 * i], t->bins[2 * i + 1]);
+    for (uint32_t i = 0; i < t->used / 2; i++) {
+        struct timeline_bin bin = t->bins[2 * i];
+
+        timeline_bin_merge(&bin, &t->bins[2 * i + 1]);
+        t->bins[i] = bin;
+    }
     t->used /= 2;
     t->width *= 2;
 }
@@ -94,7 +81,7 @@ void timeline_append(struct timeline *t, const struct timeline_bin *bin)
     struct timeline_bin *last = t->used ? &t->bins[t->used - 1] : NULL;
 
     if (last && last->operations_end % t->width)
-        *last = merged(*last, *bin);
+        timeline_bin_merge(last, bin);
     else if (t->used < t->capacity)
         t->bins[t->used++] = *bin;
 }

@@ -13,21 +13,7 @@
 #ifndef STEVE_KERNELS_BASE_TIMELINE_H
 #define STEVE_KERNELS_BASE_TIMELINE_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-/* One bin; `end` values are those after its last operation. Only uint64_t: seen as an array with named
- * columns. */
-struct timeline_bin {
-    uint64_t operations_end; /* operations from the start up to the end of this bin */
-    uint64_t time_end;       /* instructions */
-    uint64_t allocated_end;  /* bytes allocated since the start */
-    uint64_t live_bytes_end, live_bytes_most;
-    uint64_t live_blocks_end, live_blocks_most;
-    uint64_t reads, writes; /* in this bin */
-    uint64_t news, frees;   /* in this bin */
-};
+#include "steve/kernels/base/sums.h"
 
 /* The heap at one moment. */
 struct timeline_now {

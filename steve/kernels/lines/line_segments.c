@@ -26,7 +26,7 @@ static uint32_t touch_of(struct linework *w, uint32_t first, const struct linewo
     for (uint32_t i = first; i < w->n_touches; i++)
         if (join(&w->touches[i], one))
             return i;
-    w->sums[w->n_touches] = (struct linework_accesses){0};
+    w->sums[w->n_touches] = (struct access_sums){0};
     w->touches[w->n_touches] = *one;
     return w->n_touches++;
 }
@@ -45,7 +45,7 @@ static struct linework_touch touch_by(const struct linework *w, const struct mt_
 static void add_touch(struct linework *w, uint32_t first, const struct mt_segment_access *a,
                       const struct linework_touch *one)
 {
-    struct linework_accesses *sums = &w->sums[touch_of(w, first, one)];
+    struct access_sums *sums = &w->sums[touch_of(w, first, one)];
 
     sums->counts[a->kind - MT_LOAD]++;
     sums->bytes[a->kind - MT_LOAD] += a->size;
@@ -112,8 +112,8 @@ void line_segments_settle(struct linework *w)
     for (uint32_t i = 0; i < w->n_touches; i++) {
         struct linework_touch *t = &w->touches[i];
 
-        linework_count(&w->rows[t->line].others, &w->sums[i], t->times[0]);
-        linework_count(&w->rows[t->line].own, &w->sums[i], t->times[1]);
+        access_sums_add(&w->rows[t->line].others, &w->sums[i], t->times[0]);
+        access_sums_add(&w->rows[t->line].own, &w->sums[i], t->times[1]);
         w->rows[t->line].blocks += t->blocks;
         t->times[0] = t->times[1] = t->blocks = 0;
     }

@@ -82,7 +82,7 @@ static inline bool line_segments_next(struct line_segments_run *run, struct line
         return true;
     if (lua) {
         line = line_segments_line(run, t->site);
-        linework_count(linework_accesses_of(w, line, b), &w->sums[t - w->touches], 1);
+        access_sums_add(linework_accesses_of(w, line, b), &w->sums[t - w->touches], 1);
         blocks = &w->rows[line].blocks;
     } else {
         t->times[b->own == line + 1]++;

@@ -18,37 +18,19 @@
 
 #include "memtrace/base/array.h"
 #include "steve/kernels/base/prefetch.h"
+#include "steve/kernels/base/segment_sums.h"
 #include "steve/kernels/lines/line_pages.h"
 #include "steve/kernels/lines/lua_lines.h"
 #ifdef __SSE2__
 #include <emmintrin.h>
 #endif
 
-/* Kinds of blocks: those of Lua heaps by enum mt_type, others by their heap's enum mt_heap_kind. */
-#define LINEWORK_KINDS (MT_TYPES + MT_HEAP_KINDS)
 #define LINEWORK_FEW 7
 #define LINEWORK_MEMO 4096
 #define LINEWORK_MANY_MEMO 1024
 #define LINEWORK_LATE 32
 #define LINEWORK_REACH 64 /* bytes of a cache line */
 #define LINEWORK_NONE UINT32_MAX
-
-/* Numbers and bytes of accesses by kind, from MT_LOAD. */
-struct linework_accesses {
-    uint64_t counts[3], bytes[3];
-};
-
-/* Only uint64_t, so that it can be seen as an array with named columns. */
-struct linework_row {
-    struct linework_accesses others, own;
-    uint64_t blocks, cache_lines; /* distinct ones */
-};
-
-/* The blocks that a line makes, and the bytes requested by their News and Resizes; apart from its accesses, because
- * those are counted far more often. */
-struct linework_made {
-    uint64_t blocks[LINEWORK_KINDS], bytes[LINEWORK_KINDS];
-};
 
 /* A live block, by slot. */
 struct linework_block {
@@ -109,7 +91,7 @@ struct linework {
     uint64_t memo_end;            /* the memo can only have cache lines below this */
     struct linework_segment *segments;
     struct linework_touch *touches;
-    struct linework_accesses *sums; /* what a touch does in one execution */
+    struct access_sums *sums; /* what a touch does in one execution */
     size_t segments_room, touches_room, sums_room;
     uint32_t n_segments, n_touches; /* that are known, */
     bool learned_lua;               /* and was Lua followed when they were learned? */
@@ -271,26 +253,17 @@ static inline struct linework_block *linework_block_at(const struct linework *w,
 }
 
 /* What counts for a line when it touches a block. */
-static inline struct linework_accesses *linework_accesses_of(struct linework *w, uint32_t line,
-                                                             const struct linework_block *b)
+static inline struct access_sums *linework_accesses_of(struct linework *w, uint32_t line,
+                                                       const struct linework_block *b)
 {
     return b->own == line + 1 ? &w->rows[line].own : &w->rows[line].others;
-}
-
-static inline void linework_count(struct linework_accesses *a, const struct linework_accesses *sums,
-                                  uint64_t times)
-{
-    for (unsigned kind = 0; kind < 3; kind++) {
-        a->counts[kind] += times * sums->counts[kind];
-        a->bytes[kind] += times * sums->bytes[kind];
-    }
 }
 
 /* An access. Accesses to blocks that do not live, or whose News were not fed, do not count. */
 static inline bool linework_access(struct linework *w, const struct mt_event *e)
 {
     struct linework_block *b = linework_block_at(w, e->slot);
-    struct linework_accesses *a;
+    struct access_sums *a;
     uint32_t line;
 
     luacode_access(w->code, e);

@@ -14,13 +14,10 @@
 #ifndef STEVE_KERNELS_LINES_LUA_WORK_H
 #define STEVE_KERNELS_LINES_LUA_WORK_H
 
+#include "steve/kernels/base/sums.h"
 #include "steve/kernels/lines/lua_lines.h"
 
 /* Sums modulo 2^64: those of sites may be negative. */
-struct luawork_bytes {
-    uint64_t read, written;
-};
-
 struct luawork_sums {
     struct luawork_bytes *of; /* n of them */
     size_t n, room;

@@ -163,18 +163,6 @@ static bool find_group(struct cells *c, const struct cells_group *wanted, uint32
     return true;
 }
 
-static void add_sums(struct cells_sums *to, const struct cells_sums *what)
-{
-    to->news += what->news;
-    to->allocated += what->allocated;
-    to->frees += what->frees;
-    to->freed += what->freed;
-    to->reads += what->reads;
-    to->writes += what->writes;
-    to->bytes_read += what->bytes_read;
-    to->bytes_written += what->bytes_written;
-}
-
 /* ---- what was live at the maximum of a bin -------------------------------------------------- */
 
 static int64_t net_bytes(const struct cells_sums *sums)
@@ -210,7 +198,7 @@ static void drop_old_after(const struct cells *c, struct cell *cell)
 static void add_to_cell(const struct cells *c, struct cell *cell, const struct cells_sums *what,
                         uint64_t epoch)
 {
-    add_sums(&cell->sums, what);
+    cells_sums_merge(&cell->sums, what);
     if (epoch == c->bins[cell->bin].epoch)
         add_after(c, cell, net_bytes(what), net_blocks(what));
 }
@@ -278,7 +266,7 @@ static bool merge_cells(struct cells *c, const struct merger *m)
 
         if (!cell)
             return false;
-        add_sums(&cell->sums, &old.sums);
+        cells_sums_merge(&cell->sums, &old.sums);
         after_in(m, &old, &bytes, &blocks);
         add_after(c, cell, bytes, blocks);
     }
@@ -743,7 +731,7 @@ static bool join_cells(struct cells *c, const struct join *j)
 
         if (!cell)
             return false;
-        add_sums(&cell->sums, &from->sums);
+        cells_sums_merge(&cell->sums, &from->sums);
         after_in(&j->merger, from, &bytes, &blocks);
         if (j->follows[cell->bin])
             add_after(c, cell, net_bytes(&from->sums), net_blocks(&from->sums));

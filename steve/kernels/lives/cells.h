@@ -36,13 +36,6 @@
 
 #define CELLS_BINS 256
 
-/* Only uint64_t, so that it can be seen as an array with named columns. A modify is a read and a write. */
-struct cells_sums {
-    uint64_t news, allocated; /* blocks made; bytes that News and Resizes requested */
-    uint64_t frees, freed;    /* blocks freed; bytes that Frees and Resizes gave back */
-    uint64_t reads, writes, bytes_read, bytes_written;
-};
-
 struct cells_group {
     uint32_t stack, heap;
     uint16_t thread;

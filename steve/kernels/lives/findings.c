@@ -65,18 +65,8 @@ static inline struct findings_row *reach(struct findings *f, uint32_t key)
 
 static void add(struct findings_row *row, unsigned rules, const struct life *life)
 {
-    const uint64_t blocks = life_scaled(life, 1), bytes = life_scaled(life, life->size),
-                   accesses = life_scaled(life, life->loads + life->stores + life->modifies);
-
-    for (; rules; rules &= rules - 1) {
-        unsigned rule = (unsigned)__builtin_ctz(rules);
-
-        row->blocks[rule] += blocks;
-        row->bytes[rule] += bytes;
-        row->accesses[rule] += accesses;
-        row->variance_blocks[rule] += mt_scaled_variance(blocks, 1);
-        row->variance_bytes[rule] += mt_scaled_variance(bytes, life->size);
-    }
+    for (; rules; rules &= rules - 1)
+        finding_add(&row->of[__builtin_ctz(rules)], life);
 }
 
 bool findings_add(struct findings *f, const struct life *lives, const uint8_t *keep, size_t n)
@@ -102,11 +92,8 @@ bool findings_merge(struct findings *f, const uint32_t *keys, const struct findi
 
         if (!row)
             return false;
-        for (unsigned rule = 0; rule < FINDINGS_RULES; rule++) {
-            row->blocks[rule] += rows[i].blocks[rule];
-            row->bytes[rule] += rows[i].bytes[rule];
-            row->accesses[rule] += rows[i].accesses[rule];
-        }
+        for (unsigned rule = 0; rule < FINDINGS_RULES; rule++)
+            finding_merge(&row->of[rule], &rows[i].of[rule]);
     }
     return true;
 }

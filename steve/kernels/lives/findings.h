@@ -31,12 +31,9 @@ struct findings_limits {
     uint64_t short_life, min_life, chain, min_size; /* operations, operations, Resizes, bytes */
 };
 
-/* The blocks of a stack, thread or type that each rule finds, their bytes at the end of their lives, and the accesses
- * to them. */
+/* What each rule finds among the blocks of a stack, thread or type. */
 struct findings_row {
-    uint64_t blocks[FINDINGS_RULES], bytes[FINDINGS_RULES], accesses[FINDINGS_RULES];
-    /* in a sample of the blocks; else, and in shards, 0 */
-    double variance_blocks[FINDINGS_RULES], variance_bytes[FINDINGS_RULES];
+    struct finding of[FINDINGS_RULES];
 };
 
 struct findings {

@@ -3,8 +3,6 @@
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "steve/kernels/lives/groups.h"
 
-#include <stddef.h>
-
 void groups_init(struct groups *g, enum groups_key key)
 {
     memset(g, 0, sizeof *g);
@@ -38,23 +36,6 @@ bool groups_add(struct groups *g, const struct life *lives, const uint8_t *keep,
     return true;
 }
 
-static void merge(struct group *g, const struct group *row, uint64_t peak)
-{
-    struct group before = *g;
-
-    for (size_t i = 0; i < offsetof(struct group, variance_blocks) / sizeof(uint64_t); i++)
-        ((uint64_t *)g)[i] += ((const uint64_t *)row)[i];
-    g->most_bytes = before.most_bytes;
-    g->most = before.most;
-    g->most_resizes = before.most_resizes;
-    groups_keep_most(&g->most_bytes, row->most_bytes);
-    groups_keep_most(&g->most, row->most);
-    groups_keep_most(&g->most_resizes, row->most_resizes);
-    g->peak = before.peak;
-    g->peak_bytes = before.peak_bytes;
-    groups_add_peak(g, peak, peak ? row->peak_bytes : 0, 0);
-}
-
 bool groups_merge(struct groups *g, const uint32_t *keys, const struct group *rows, size_t n, uint64_t peak)
 {
     for (size_t i = 0; i < n; i++) {
@@ -62,7 +43,8 @@ bool groups_merge(struct groups *g, const uint32_t *keys, const struct group *ro
 
         if (!row)
             return false;
-        merge(row, &rows[i], peak);
+        group_merge(row, &rows[i]);
+        groups_add_peak(row, peak, peak ? rows[i].peak_bytes : 0, 0);
     }
     return true;
 }

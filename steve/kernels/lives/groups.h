@@ -5,34 +5,9 @@
 #define STEVE_KERNELS_LIVES_GROUPS_H
 
 #include "memtrace/base/array.h"
-#include "steve/kernels/base/life.h"
+#include "steve/kernels/base/sums.h"
 
 enum groups_key { GROUPS_BY_STACK, GROUPS_BY_THREAD, GROUPS_BY_FREE_THREAD, GROUPS_BY_TYPE };
-
-/* Sums over the blocks of a group: an array with named columns. */
-struct group {
-    uint64_t blocks, resizes;
-    uint64_t bytes;                   /* requested by New and Resizes */
-    uint64_t size;                    /* at the end of life */
-    uint64_t frees, foreign;          /* foreign: freed by another thread than made it */
-    uint64_t live_blocks, live_bytes; /* never freed */
-    uint64_t loads, stores, modifies, bytes_read, bytes_written;
-    uint64_t used;          /* bytes */
-    uint64_t shared;        /* blocks */
-    uint64_t lifetimes;     /* operations, of all blocks */
-    uint64_t most_bytes;    /* the largest block's */
-    uint64_t most;          /* the most bytes that a block ever had */
-    uint64_t resized;       /* blocks that were resized; of these: */
-    uint64_t moves, copied; /* as in struct life */
-    uint64_t first_size, last_size;
-    uint64_t most_resizes;     /* of one block */
-    uint64_t peak, peak_bytes; /* bytes live at that peak; of an older peak: see groups_settle */
-    /* In a sample of the blocks all of these are estimates, but for those named `most`; these are the variances of
-     * some. They are 0 otherwise, and in shards. */
-    double variance_blocks, variance_bytes, variance_frees, variance_live_blocks, variance_live_bytes;
-    double variance_peak_bytes, variance_resizes, variance_loads, variance_stores, variance_modifies;
-    double variance_bytes_read, variance_bytes_written;
-};
 
 /* Only keys that occur have rows, in the order of their first lives, because a trace can have many stacks without
  * blocks. */
@@ -82,82 +57,11 @@ static inline void groups_add_peak(struct group *g, uint64_t peak, uint64_t byte
     }
 }
 
-/* What the block adds to the variance of a sum to which it adds x. */
-static inline double groups_variance(const struct life *life, uint64_t x)
-{
-    return mt_scaled_variance(life_scaled(life, x), x);
-}
-
-static inline void groups_add_variances(struct group *g, const struct life *life, uint64_t blocks)
-{
-    const double of_blocks = mt_scaled_variance(blocks, 1);
-
-    g->variance_blocks += of_blocks;
-    g->variance_bytes += groups_variance(life, life->bytes);
-    g->variance_resizes += groups_variance(life, life->resizes);
-    g->variance_loads += groups_variance(life, life->loads);
-    g->variance_stores += groups_variance(life, life->stores);
-    g->variance_modifies += groups_variance(life, life->modifies);
-    g->variance_bytes_read += groups_variance(life, life->bytes_read);
-    g->variance_bytes_written += groups_variance(life, life->bytes_written);
-    if (life->freed) {
-        g->variance_frees += of_blocks;
-        return;
-    }
-    g->variance_live_blocks += of_blocks;
-    g->variance_live_bytes += groups_variance(life, life->size);
-}
-
-static inline void groups_add_accesses(struct group *g, const struct life *life)
-{
-    g->loads += life_scaled(life, life->loads);
-    g->stores += life_scaled(life, life->stores);
-    g->modifies += life_scaled(life, life->modifies);
-    g->bytes_read += life_scaled(life, life->bytes_read);
-    g->bytes_written += life_scaled(life, life->bytes_written);
-    g->used += life_scaled(life, life->used);
-    g->shared += life_scaled(life, life->shared);
-}
-
-static inline void groups_keep_most(uint64_t *most, uint64_t value)
-{
-    if (value > *most)
-        *most = value;
-}
-
-static inline void groups_add_resizes(struct group *g, const struct life *life)
-{
-    if (life->resizes == 0)
-        return;
-    g->resized += life_scaled(life, 1);
-    g->resizes += life_scaled(life, life->resizes);
-    g->moves += life_scaled(life, life->moves);
-    g->copied += life_scaled(life, life->copied);
-    g->first_size += life_scaled(life, life->first_size);
-    g->last_size += life_scaled(life, life->size);
-    groups_keep_most(&g->most_resizes, life->resizes);
-}
-
 static inline void groups_add_life(struct group *g, const struct life *life)
 {
-    const uint64_t blocks = life_scaled(life, 1), size = life_scaled(life, life->size),
-                   at_peak = life_scaled(life, life->peak_bytes);
-
-    g->blocks += blocks;
-    g->bytes += life_scaled(life, life->bytes);
-    g->size += size;
-    g->frees += life->freed ? blocks : 0;
-    g->foreign += life->freed && life->free_thread != life->thread ? blocks : 0;
-    g->live_blocks += life->freed ? 0 : blocks;
-    g->live_bytes += life->freed ? 0 : size;
-    g->lifetimes += (life->died - life->born) * blocks;
-    groups_keep_most(&g->most_bytes, life->size);
-    groups_keep_most(&g->most, life->most);
-    groups_add_resizes(g, life);
-    groups_add_accesses(g, life);
-    groups_add_peak(g, life->peak, at_peak, mt_scaled_variance(at_peak, life->peak_bytes));
-    if (life->weight != 0)
-        groups_add_variances(g, life, blocks);
+    group_add(g, life);
+    groups_add_peak(g, life->peak, life_scaled(life, life->peak_bytes),
+                    life_variance(life, life->peak_bytes));
 }
 
 /* The row of a key; NULL when out of memory. */

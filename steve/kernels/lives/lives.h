@@ -21,7 +21,6 @@
 #ifndef STEVE_KERNELS_LIVES_LIVES_H
 #define STEVE_KERNELS_LIVES_LIVES_H
 
-#include "steve/kernels/base/life.h"
 #include "steve/kernels/base/segment_runs.h"
 #include "steve/kernels/base/used_bytes.h"
 #include "steve/kernels/lines/lines.h"
@@ -51,13 +50,6 @@ struct lives_block {
     uint64_t handle, size, bytes, resizes, born, born_time, born_allocated, news, peak, peak_bytes;
     uint64_t first_size, most, moves, copied;
     double weight; /* of struct life */
-};
-
-struct lives_totals {
-    uint64_t operations, news, frees, resizes, accesses;
-    uint64_t allocated, live_bytes, live_blocks;
-    uint64_t peak, peak_bytes; /* number of the last peak, and the live bytes at it */
-    uint64_t time;             /* of the last event */
 };
 
 /* A moment: the totals at it. */

@@ -168,16 +168,11 @@ static bool add_piece(struct lives *whole, const struct lives_piece *p, uint64_t
 static void add_totals(struct lives_totals *t, const struct lives_totals *part,
                        const struct lives_totals *began)
 {
-    t->operations += part->operations;
-    t->news += part->news;
-    t->frees += part->frees;
-    t->resizes += part->resizes;
-    t->accesses += part->accesses;
-    t->allocated += part->allocated;
-    t->live_bytes += part->live_bytes - began->live_bytes;
-    t->live_blocks += part->live_blocks - began->live_blocks;
-    if (part->time > t->time)
-        t->time = part->time;
+    struct lives_totals own = *part;
+
+    own.live_bytes -= began->live_bytes;
+    own.live_blocks -= began->live_blocks;
+    lives_totals_merge(t, &own);
 }
 
 bool lives_shard_add(struct lives *whole, const struct lives_piece *pieces, size_t n,

@@ -361,40 +361,6 @@ bool profile_feed_batch(struct profile *p, const struct mt_batch *batch, uint32_
 
 /* ---- lives --------------------------------------------------------------------------------- */
 
-/* The accesses to a block. */
-static void tally_uses(struct profile_tally *y, const struct life *life)
-{
-    const uint64_t own[] = {life->loads + life->modifies, life->stores + life->modifies, life->bytes_read,
-                            life->bytes_written};
-    uint64_t *const sums[] = {&y->reads, &y->writes, &y->bytes_read, &y->bytes_written};
-    double *const variances[] = {&y->variance_reads, &y->variance_writes, &y->variance_bytes_read,
-                                 &y->variance_bytes_written};
-
-    for (unsigned i = 0; i < 4; i++) {
-        const uint64_t scaled = life_scaled(life, own[i]);
-
-        *sums[i] += scaled;
-        *variances[i] += mt_scaled_variance(scaled, own[i]);
-    }
-}
-
-static void tally_life(struct profile_tally *y, const struct life *life)
-{
-    bool unread = !life->inherited && !(life->loads | life->modifies);
-    bool unwritten = !life->inherited && !(life->stores | life->modifies);
-
-    const uint64_t blocks = life_scaled(life, 1), bytes = life_scaled(life, life->size);
-
-    y->frees += life->freed ? blocks : 0;
-    y->lifetimes += life->freed ? (life->died - life->born) * blocks : 0;
-    y->variance_frees += life->freed ? mt_scaled_variance(blocks, 1) : 0;
-    tally_uses(y, life);
-    y->unread_blocks += unread ? blocks : 0;
-    y->unread_bytes += unread ? bytes : 0;
-    y->unwritten_blocks += unwritten ? blocks : 0;
-    y->unwritten_bytes += unwritten ? bytes : 0;
-}
-
 static unsigned log2_of(uint64_t value)
 {
     return 63 - (unsigned)__builtin_clzll(value | 1);
@@ -412,8 +378,8 @@ bool profile_add_lives(struct profile *p, const struct life *lives, size_t n)
         struct profile_tally *heap = tally_reach(&p->heaps, known_id(&p->heaps, life->heap));
         if (!stack || !heap)
             return false;
-        tally_life(stack, life);
-        tally_life(heap, life);
+        profile_tally_add(stack, life);
+        profile_tally_add(heap, life);
     }
     return true;
 }
@@ -513,26 +479,8 @@ static void join_peak(struct tallies *t, const struct profile_rows *shard)
 /* All but the peak. */
 static void join_tallies(struct tallies *t, const struct profile_rows *shard)
 {
-    for (size_t i = 0; i < shard->n; i++) {
-        struct profile_tally *y = tally_found(t, shard->ids[i]);
-        const struct profile_tally *more = &shard->rows[i];
-
-        y->blocks += more->blocks;
-        y->resizes += more->resizes;
-        y->bytes += more->bytes;
-        y->frees += more->frees;
-        y->live_blocks += more->live_blocks;
-        y->live_bytes += more->live_bytes;
-        y->reads += more->reads;
-        y->writes += more->writes;
-        y->bytes_read += more->bytes_read;
-        y->bytes_written += more->bytes_written;
-        y->unread_blocks += more->unread_blocks;
-        y->unread_bytes += more->unread_bytes;
-        y->unwritten_blocks += more->unwritten_blocks;
-        y->unwritten_bytes += more->unwritten_bytes;
-        y->lifetimes += more->lifetimes;
-    }
+    for (size_t i = 0; i < shard->n; i++)
+        profile_tally_merge(tally_found(t, shard->ids[i]), &shard->rows[i]);
 }
 
 static void join_timeline(struct profile *p, const struct profile_partial *shard)
@@ -548,9 +496,10 @@ static void join_timeline(struct profile *p, const struct profile_partial *shard
 
 static void join_marks(struct profile *p, const struct profile_partial *shard)
 {
-    for (uint64_t i = 0; i < shard->shard->totals.marks; i++, p->totals.marks++)
-        if (p->totals.marks < PROFILE_MARKS)
-            p->marks[p->totals.marks] = shard->marks[i];
+    const uint64_t before = p->totals.marks;
+
+    for (uint64_t i = 0; i < shard->shard->totals.marks && before + i < PROFILE_MARKS; i++)
+        p->marks[before + i] = shard->marks[i];
 }
 
 static void join_totals(struct profile *p, const struct profile_totals *shard, bool is_peak)
@@ -564,14 +513,7 @@ static void join_totals(struct profile *p, const struct profile_totals *shard, b
         t->peak_time = shard->peak_time;
         t->peak_allocated = t->allocated + shard->peak_allocated;
     }
-    for (unsigned kind = 0; kind < MT_KINDS; kind++)
-        t->events[kind] += shard->events[kind];
-    t->most_blocks = shard->most_blocks > t->most_blocks ? shard->most_blocks : t->most_blocks;
-    t->time = shard->time > t->time ? shard->time : t->time;
-    t->operations = shard->operations;
-    t->allocated += shard->allocated;
-    t->freed += shard->freed;
-    t->lost += shard->lost;
+    profile_totals_merge(t, shard);
     p->live_bytes = shard->live_bytes;
     p->live_blocks = shard->live_blocks;
 }

@@ -22,7 +22,6 @@
 #ifndef STEVE_KERNELS_LIVES_PROFILE_H
 #define STEVE_KERNELS_LIVES_PROFILE_H
 
-#include "steve/kernels/base/life.h"
 #include "steve/kernels/base/live_blocks.h"
 #include "steve/kernels/base/segment_sums.h"
 #include "steve/kernels/base/timeline.h"
@@ -32,40 +31,8 @@
 #define PROFILE_FOREVER 64   /* the last bin: never freed */
 #define PROFILE_MARKS 100    /* number of marks that are kept */
 
-/* All that happened to the blocks of one stack or one heap. All fields have 8 bytes, so that it can be seen as an
- * array with named columns. In a sample of the blocks all of these are estimates; the variances are those of some. They
- * are 0 otherwise, and in shards. */
-struct profile_tally {
-    uint64_t blocks, resizes, bytes;  /* News and Resizes, and the bytes that both requested */
-    uint64_t frees;                   /* of blocks that belonged here */
-    uint64_t live_blocks, live_bytes; /* at this moment; after profile_finish: at the end */
-    uint64_t peak_blocks, peak_bytes; /* live when the whole heap was largest */
-    uint64_t reads, writes, bytes_read, bytes_written;
-    uint64_t unread_blocks, unread_bytes;       /* never read between New and Free or the end; no inherited ones */
-    uint64_t unwritten_blocks, unwritten_bytes; /* never written */
-    uint64_t lifetimes;                         /* sum over freed blocks, in operations */
-    double variance_blocks, variance_resizes, variance_bytes, variance_frees;
-    double variance_live_blocks, variance_live_bytes, variance_peak_blocks, variance_peak_bytes;
-    double variance_reads, variance_writes, variance_bytes_read, variance_bytes_written;
-    uint64_t epoch; /* internal: the peak that peak_* belongs to */
-};
-
 struct profile_mark {
     uint64_t operation, time, string;
-};
-
-struct profile_totals {
-    uint64_t events[MT_KINDS];
-    uint64_t operations;
-    uint64_t allocated, freed; /* bytes */
-    uint64_t bytes_read, bytes_written;
-    uint64_t live_bytes, live_blocks; /* at the end */
-    uint64_t peak_bytes;              /* the most live bytes; first reached at: */
-    uint64_t peak_operation, peak_time, peak_allocated, peak_blocks;
-    uint64_t most_blocks; /* the most live blocks, perhaps at another time */
-    uint64_t time;        /* instructions at the last event */
-    uint64_t lost;        /* number of events that the trace reports as missing */
-    uint64_t marks;       /* number of all marks; only the first PROFILE_MARKS are kept */
 };
 
 /* Numbers of a shard. Numbers of operations, times and the heap are those of the trace; the other totals are those of

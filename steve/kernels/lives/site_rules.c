@@ -179,23 +179,14 @@ static bool has_changes(const struct site_rules_changes *changes)
 
 static bool add_row(struct site_rules *s, struct site_rules_kept *kept, const struct site_rules_row *row)
 {
-    struct site_rules_totals *to = &kept->totals;
-    const struct site_rules_totals *from = &row->totals;
     struct site_rules_changes *changes;
 
-    add_sums(&to->made, from->made.blocks, from->made.bytes, from->made.accesses);
-    add_sums(&to->brief, from->brief.blocks, from->brief.bytes, from->brief.accesses);
-    add_sums(&to->spare, from->spare.blocks, from->spare.bytes, from->spare.accesses);
-    to->managed += from->managed;
-    to->frees += from->frees;
-    to->held += from->held;
+    site_rules_totals_merge(&kept->totals, &row->totals);
     if (!has_changes(&row->changes))
         return true;
     changes = changes_of(s, kept);
-    for (size_t i = 0; changes && i <= SITE_RULES_PARTS; i++) {
-        changes->bytes[i] += row->changes.bytes[i];
-        changes->blocks[i] += row->changes.blocks[i];
-    }
+    if (changes)
+        site_rules_changes_merge(changes, &row->changes);
     return changes != NULL;
 }
 

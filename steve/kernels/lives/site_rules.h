@@ -13,29 +13,9 @@
 #include "steve/kernels/lives/groups.h"
 #include "steve/kernels/lives/keyed_rows.h"
 
-#define SITE_RULES_PARTS 32
-
 struct site_rules_limits {
     double capacity; /* a share: 0 to 1 */
     uint64_t short_life, min_size;
-};
-
-/* Sums over blocks; bytes are those at the end of life, but of `spare` those that are not used. */
-struct site_rules_sums {
-    uint64_t blocks, bytes, accesses;
-};
-
-struct site_rules_totals {
-    struct site_rules_sums made;
-    struct site_rules_sums brief; /* freed before the next New, or after a short life */
-    struct site_rules_sums spare; /* only a small first part was ever accessed */
-    uint64_t managed, frees;      /* blocks: objects of a garbage collector; freed */
-    double held; /* sum over the freed ones: bytes requested for all blocks during their lives */
-};
-
-/* Changes of what is alive: [i] is that between the beginning of part i - 1, without it, and that of part i. */
-struct site_rules_changes {
-    int64_t bytes[SITE_RULES_PARTS + 1], blocks[SITE_RULES_PARTS + 1];
 };
 
 /* What is known of a key, whole. */

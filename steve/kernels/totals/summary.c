@@ -332,29 +332,9 @@ static void join_totals(struct summary_totals *t, const struct summary_totals *s
 {
     int64_t peak_bytes = t->live_bytes + shard->peak_bytes, peak_blocks = t->live_blocks + shard->peak_blocks;
 
-    for (unsigned kind = 0; kind < MT_KINDS; kind++) {
-        t->events[kind] += shard->events[kind];
-        t->accessed[kind] += shard->accessed[kind];
-    }
-    t->allocated += shard->allocated;
-    t->freed += shard->freed;
-    t->lost += shard->lost;
-    t->last_event = shard->last_event;
     t->peak_bytes = peak_bytes > t->peak_bytes ? peak_bytes : t->peak_bytes;
     t->peak_blocks = peak_blocks > t->peak_blocks ? peak_blocks : t->peak_blocks;
-    t->live_bytes += shard->live_bytes;
-    t->live_blocks += shard->live_blocks;
-    for (unsigned i = 0; i < 1024; i++)
-        t->threads[i] |= shard->threads[i];
-}
-
-static void join_stack(struct summary_stack *s, const struct summary_stack *shard)
-{
-    s->news += shard->news;
-    s->resizes += shard->resizes;
-    s->bytes += shard->bytes;
-    s->live_blocks += shard->live_blocks;
-    s->live_bytes += shard->live_bytes;
+    summary_totals_merge(t, shard);
 }
 
 /* A block of an earlier shard ended: it no longer lives at its stack. The totals of the shard count that already. */
@@ -376,7 +356,7 @@ bool summary_join(struct summary *whole, const struct summary_partial *shard)
         return false;
     join_totals(&whole->totals, shard->totals);
     for (size_t i = 0; i < shard->n_stacks; i++)
-        join_stack(&whole->stacks[i], &shard->stacks[i]);
+        summary_stack_merge(&whole->stacks[i], &shard->stacks[i]);
     for (size_t i = 0; i < shard->n_ended; i++)
         leave_stack(whole, shard->ended[i]);
     return live_blocks_join(&whole->blocks, shard->list, shard->n_list);
@@ -386,7 +366,7 @@ unsigned summary_threads(const struct summary *s)
 {
     unsigned n = 0;
 
-    for (size_t i = 0; i < 1024; i++)
+    for (size_t i = 0; i < SUMS_THREADS / 64; i++)
         n += bits_count(s->totals.threads[i]);
     return n;
 }

@@ -19,23 +19,7 @@
 
 #include "steve/kernels/base/live_blocks.h"
 #include "steve/kernels/base/segment_sums.h"
-
-/* One allocation stack. */
-struct summary_stack {
-    uint64_t news, resizes;           /* blocks made, blocks resized, here */
-    uint64_t bytes;                   /* requested by those */
-    uint64_t live_blocks, live_bytes; /* made here and live now; at the end: never freed */
-};
-
-struct summary_totals {
-    uint64_t events[MT_KINDS];
-    uint64_t accessed[MT_KINDS]; /* bytes, by kind of access */
-    uint64_t allocated, freed;   /* bytes */
-    uint64_t lost;               /* number of events that the trace reports as missing */
-    uint64_t last_event;         /* instructions at the last event */
-    int64_t live_bytes, live_blocks, peak_bytes, peak_blocks;
-    uint64_t threads[1024]; /* bit set of thread numbers */
-};
+#include "steve/kernels/base/sums.h"
 
 /* The variances of totals that are estimates. */
 struct summary_variances {

@@ -1,0 +1,89 @@
+# cython: language_level=3, boundscheck=False
+"""The rows of sums of the kernels (steve/kernels/base/sums.def): their columns, and how rows of shards are merged.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+from collections import namedtuple
+
+import numpy as np
+
+from steve.kernels.records cimport data_of
+
+cdef extern from "steve/kernels/base/sums.h" nogil:
+    struct sum_t "sum":
+        const char *name
+        const char *unit
+        const char *merge
+        const char *estimate
+        char type
+        size_t n
+        const sums *row
+    struct sums:
+        const char *name
+        size_t size
+        const sum_t *sums
+        size_t n
+    const sums *const sums_rows[]
+    const size_t sums_n_rows
+    void sums_merge(const sums *sums, void *to, const void *of_shard, size_t n)
+
+
+# a sum as in sums.def; row: the name of the row that it is, if it is one, else ""
+Sum = namedtuple("Sum", "name unit merge estimate row")
+
+
+cdef const sums *found(str name) except NULL:
+    """The row with a name."""
+    cdef size_t i
+    for i in range(sums_n_rows):
+        if sums_rows[i].name == name.encode():
+            return sums_rows[i]
+    raise KeyError(name)
+
+
+cdef list columns(const sums *row):
+    """The fields of a row, for numpy."""
+    cdef const sum_t *one
+    cdef size_t i
+    fields = []
+    for i in range(row.n):
+        one = &row.sums[i]
+        form = columns(one.row) if one.row != NULL else f"{chr(one.type)}8"
+        fields.append((one.name.decode(), form, (one.n,)) if one.n else (one.name.decode(), form))
+    return fields
+
+
+cdef list described(const sums *row):
+    cdef const sum_t *one
+    cdef size_t i
+    found = []
+    for i in range(row.n):
+        one = &row.sums[i]
+        of_row = one.row.name.decode() if one.row != NULL else ""
+        found.append(Sum(one.name.decode(), one.unit.decode(), one.merge.decode(), one.estimate.decode(), of_row))
+    return found
+
+
+def table():
+    """The sums of each row, by the name of the row."""
+    cdef size_t i
+    return {sums_rows[i].name.decode(): described(sums_rows[i]) for i in range(sums_n_rows)}
+
+
+def dtype_of(str name):
+    """The numpy type of a row."""
+    cdef const sums *row = found(name)
+    of_row = np.dtype(columns(row))
+    if <size_t>of_row.itemsize != row.size:
+        raise ImportError(f"steve.kernels._sums: sums.def and struct {name} disagree")
+    return of_row
+
+
+def merged(str name, rows, of_shard):
+    """A copy of rows, merged with those of the next shard: both by number. It is as long as the longer of both."""
+    cdef const sums *row = found(name)
+    whole = np.zeros(max(len(rows), len(of_shard)), dtype_of(name))
+    whole[:len(rows)] = rows
+    own = np.ascontiguousarray(of_shard, whole.dtype)
+    sums_merge(row, data_of(whole), data_of(own), len(own))
+    return whole

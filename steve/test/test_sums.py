@@ -1,0 +1,213 @@
+"""Each sum of steve/kernels/base/sums.def is the same in shards as in one walk, and is merged as the table says.
+
+A sum that is forgotten where shards are merged is wrong with -j only, and in silence.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from conftest import make_trace
+from steve.analysis import blocks, folds
+from steve.analysis.lives import LifeAnalysis, Nothing
+from steve.analysis.rules import DEFAULTS, limits, site_limits
+from steve.kernels import _accesses, _profile, _site_sums, _sums, _totals
+from steve.parallel import rounds
+from steve.report.collect import ReportAnalysis
+from test_line_shards import Program
+from test_live_shards import arguments, eventful
+from test_shards import Here, silent
+
+TABLE = _sums.table()
+GROUPS = np.array([2**32 - 1, 1, 0, 1, 0], "u4")  # of stacks, for Fields
+THRESHOLDS = {**DEFAULTS, "capacity": 90, "min_size": 20}
+# a kernel without sums of accesses by themselves: they are part of other rows
+CONTAINED = {"access_sums", "site_rules_sums"}
+
+
+def eventful_with_moves() -> str:
+    """The script of a program with all kinds of events."""
+    lines = eventful(random.Random(7), 6000).splitlines()
+    moving = ["N 9437184 100 1 0", "L 9437190 8", "R 9437184 9441280 300 2 0", "S 9441281 8", "F 9441280 3"]
+    found = []
+    for i, line in enumerate(lines):
+        found.append(line)
+        if i > 10 and i % 40 == 0:
+            found.append(moving[i // 40 % len(moving)])
+        if i > 10 and i % 700 == 0:
+            found += ["lost 3 full", f"mark m{i}"]
+    return "\n".join(found) + "\n"
+
+
+def lines_of_lua() -> str:
+    program = Program(random.Random(3))
+    for _ in range(3000):
+        program.deed()
+    return "\n".join(program.lines) + "\nend exit\n"
+
+
+class Case(NamedTuple):
+    """An analysis, and what is compared of its result. script: of the trace. sent: the columns of rows, as shards report
+    them, where these are not those of the table."""
+
+    make: Callable[[], Any]
+    plain: Callable[[Any], Any]
+    script: Callable[[], str] = eventful_with_moves
+    sent: Any = None
+
+
+def rows_of(array: np.ndarray, *without: str) -> list:
+    return [[row[name].tolist() for name in array.dtype.names if name not in without] for row in array]
+
+
+def plain_lives(found: LifeAnalysis) -> Any:
+    totals = found.lives.totals()
+    tables = found.fold.rows(totals["peak"])
+    return {**totals, "peak": 0}, [(one.numbers.tolist(), rows_of(one.rows, "peak")) for one in tables]
+
+
+def plain_table(found: LifeAnalysis) -> Any:
+    keys, rows = found.fold.table(found.lives.totals()["operations"])
+    return keys.tolist(), rows_of(rows)
+
+
+def plain_findings(found: LifeAnalysis) -> Any:
+    keys, rows = found.fold.table()
+    return keys.tolist(), [rows_of(row) for row in rows]
+
+
+def plain_profile(found: ReportAnalysis) -> Any:
+    profile = found.profile
+    tallies = [(ids.tolist(), rows_of(rows, "epoch")) for ids, rows in (profile.stacks(), profile.heaps())]
+    return profile.totals(), tallies, profile.timeline().tolist()
+
+
+def plain_summary(found: _totals.Summary) -> Any:
+    return found.totals, found.events, found.threads, found.stacks().tolist()
+
+
+def plain_cells(found: ReportAnalysis) -> Any:
+    groups = found.cells.groups().tolist()
+    return sorted((groups[group], *sums) for group, *sums in found.cells.cells().tolist())
+
+
+def plain_lines(found: LifeAnalysis) -> Any:
+    """By the name of a line, because shards number the lines in another order."""
+    work, made = found.lives.line_work()
+    rows = [(str(found.lines.line(i)), work[i].tobytes(), made[i].tobytes()) for i in range(len(work))]
+    return sorted(row for row in rows if any(row[1]) or any(row[2]))
+
+
+REPORT = partial(ReportAnalysis, 16, True)
+SITE_SUMS = Case(
+    partial(LifeAnalysis, partial(_site_sums.SiteSums, site_limits(THRESHOLDS))), plain_table, sent=_site_sums.SITE_SUMS
+)
+PROFILE, SUMMARY = Case(REPORT, plain_profile), Case(_totals.Summary, plain_summary)
+LIVES = Case(partial(LifeAnalysis, partial(folds.Sums, "stack", "free_thread")), plain_lives)
+LINES = Case(partial(LifeAnalysis, Nothing, by_line=True), plain_lines, lines_of_lua)
+CASES = {
+    "group": LIVES,
+    "lives_totals": LIVES,
+    "finding": Case(partial(LifeAnalysis, partial(_site_sums.Findings, limits(DEFAULTS))), plain_findings),
+    "site_rules_totals": SITE_SUMS,
+    "site_rules_changes": SITE_SUMS,
+    "profile_tally": PROFILE,
+    "profile_totals": PROFILE,
+    "timeline_bin": PROFILE,
+    "summary_stack": SUMMARY,
+    "summary_totals": SUMMARY,
+    "cells_sums": Case(REPORT, plain_cells),
+    "linework_row": LINES,
+    "linework_made": LINES,
+    "luawork_bytes": Case(REPORT, ReportAnalysis.work, lines_of_lua),
+    "fields_cell": Case(
+        partial(_accesses.Fields, GROUPS, [4096, 4096]), lambda found: [(*one, cells.tolist()) for *one, cells in found]
+    ),
+    "sharing_row": Case(_accesses.Sharing, lambda found: found[0].tolist()),
+    "states_row": Case(_accesses.States, lambda found: sorted(found.tolist())),
+}
+
+
+class Pool(Here):
+    """A pool that works in this process, with the parts of -j N."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+
+@pytest.fixture(scope="module")
+def traces(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Callable[[], str]], Path]:
+    """The trace of a script, in many chunks."""
+    folder = tmp_path_factory.mktemp("sums")
+    made: dict[Any, Path] = {}
+
+    def trace_of(script: Callable[[], str]) -> Path:
+        if script not in made:
+            made[script] = make_trace(folder / f"{len(made)}.ljt", script(), 100, 1)
+        return made[script]
+
+    return trace_of
+
+
+def in_shards(path: Path, make: Callable[[], Any], n: int = 4) -> Any:
+    return rounds.Rounds(str(path), Pool(n), silent).run(make)
+
+
+def test_all_rows_are_tested() -> None:
+    assert {*CASES} | CONTAINED == {*TABLE}
+
+
+@pytest.mark.parametrize("row", CASES)
+def test_shards_are_the_whole(traces: Any, row: str) -> None:
+    case = CASES[row]
+    path = traces(case.script)
+    whole = case.plain(blocks.Blocks("test", arguments(path)).over_events(case.make))
+    for n in (1, 2, 4):
+        assert case.plain(in_shards(path, case.make, n)) == whole
+
+
+def sums_of(row: str) -> Iterator[tuple[tuple[str, ...], _sums.Sum]]:
+    """The sums of a row and of those that it contains, but variances, which shards do not have."""
+    for one in TABLE[row]:
+        if one.row:
+            yield from (((one.name, *path), inner) for path, inner in sums_of(one.row))
+        elif one.estimate != "VARIANCE":
+            yield (one.name,), one
+
+
+def merged_by_rule(merge: str, one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """What the table says of two columns."""
+    rules = {"ADD": np.add, "MOST": np.maximum, "BITS": np.bitwise_or}
+    return rules[merge](one, other) if merge in rules else other if merge == "LAST" else one
+
+
+@pytest.mark.parametrize("row", TABLE)
+def test_each_is_merged_by_its_rule(row: str) -> None:
+    columns = _sums.dtype_of(row)
+    rng = np.random.default_rng(1)
+    one, other = (rng.integers(1, 1 << 40, (n, columns.itemsize // 8), "u8").view(columns)[:, 0] for n in (7, 9))
+    longer = np.zeros(9, columns)
+    longer[:7] = one
+    found = _sums.merged(row, one, other)
+    for names, sum_of in [*sums_of(row), *(((s.name,), s) for s in TABLE[row] if s.estimate == "VARIANCE")]:
+        columns_of = []
+        for array in (longer, other, found):
+            for name in names:
+                array = array[name]
+            columns_of.append(array)
+        before, added, result = columns_of
+        assert np.array_equal(result, merged_by_rule(sum_of.merge, before, added)), (row, names)
+
+
+def test_the_columns_are_those_of_the_kernels() -> None:
+    assert _profile.TALLY.names[:3] == ("blocks", "resizes", "bytes")
+    with pytest.raises(KeyError):
+        _sums.dtype_of("nothing")
