@@ -67,7 +67,7 @@ class LogBins:
         of_bins.add(self.sums[:, 0], 1 if counts is None else counts)
         of_bins.add(self.sums[:, 1], weights)
 
-    def join(self, other: "LogBins") -> None:
+    def merge(self, other: "LogBins") -> None:
         """Add other bins."""
         self.sums += other.sums
 
@@ -109,7 +109,7 @@ class LinearBins:
         of_bins.add(self.sums[:, 0], 1 if counts is None else counts)
         of_bins.add(self.sums[:, 1], weights)
 
-    def join(self, other: "LinearBins") -> None:
+    def merge(self, other: "LinearBins") -> None:
         """Add other bins. The width becomes the larger of both."""
         self._reach(other.width * self.MOST - 1)
         other._reach(self.width * self.MOST - 1)

@@ -16,8 +16,8 @@ from steve.trace import missing, policy, source
 from steve.system.errors import UsageError
 from steve.system.messages import note
 from steve.trace.line_numbers import LineNumbers
-from steve.analysis.lives import LifeAnalysis, Nothing
-from steve.analysis.folds import Sums, Table
+from steve.analysis.lives import LifeAnalysis
+from steve.analysis.folds import Passed, Sums, Table
 from steve.analysis.totals import reserve_remark, time_unit
 from steve.parallel.window import Window, located
 from steve.parallel.processes import Pool
@@ -182,11 +182,11 @@ class Blocks:
         )
         self.totals = found.lives.totals()
         if chosen is not None:
-            chosen.add_shard(found.chosen.shard_result())
+            chosen.merge(found.chosen.partial())
         if self.errors is not None:
-            self.errors.add_shard(found.met.shard_result())
+            self.errors.merge(found.met.partial())
         if again:
-            self._lives(Nothing, threads=True, by_line=self.by_line, selected=found.chosen.shard_result())
+            self._lives(Passed, threads=True, by_line=self.by_line, selected=found.chosen.partial())
         return found.fold
 
     def _lives(self, make: "Callable[[], Fold]", **how: Any) -> LifeAnalysis:
@@ -201,7 +201,7 @@ class Blocks:
         """The result of an analysis of the trace. chosen: of these blocks only; alone: as if there were no others."""
         if not in_shards or not self._in_shards():
             return self._run_here(make, chosen, alone)
-        only = Only(None if chosen is None else chosen.shard_result()) if alone else None
+        only = Only(None if chosen is None else chosen.partial()) if alone else None
         with Pool(self.args) as pool, Progress(self.command, self.args.quiet) as progress:
             rounds = Rounds(path_of(self.args), pool, progress, self._span, only)
             result = rounds.run(make, None if alone else chosen)

@@ -34,12 +34,46 @@ class Fold(Protocol):
     def add(self, batch: "np.ndarray", keep: "Optional[np.ndarray]") -> None:
         """Add lives (steve.kernels._lives). keep: a mask that selects some of them; None: all."""
 
-    def shard_result(self, peak: int) -> Any:
-        """The state of a shard's fold, to be sent to another process. peak: the number of the shard's last peak."""
+    def partial(self, peak: int) -> Any:
+        """The result of a shard, to be sent to another process. peak: the number of the shard's last peak."""
 
-    def add_shard(self, result: Any, peak: int) -> None:
-        """Add the state of the fold of the next shard. peak: the number of the last peak of the
-        heap if it is in that shard, else 0."""
+    def merge(self, shard: Any, peak: int) -> None:
+        """Add the partial() of the next shard. peak: the number of the last peak of the heap if it is in that shard,
+        else 0."""
+
+
+class Passed:
+    """The fold that passes lives to a function, and keeps nothing. add: None, or gets what Fold.add() gets."""
+
+    needs_operation_numbers = False
+
+    def __init__(self, add: "Optional[Callable[[np.ndarray, Optional[np.ndarray]], None]]" = None) -> None:
+        self._add = add
+
+    def add(self, batch: "np.ndarray", keep: "Optional[np.ndarray]") -> None:
+        if self._add is not None:
+            self._add(batch, keep)
+
+    def partial(self, peak: int) -> None:
+        pass
+
+    def merge(self, shard: None, peak: int) -> None:
+        pass
+
+
+class Kept:
+    """The base of folds that keep lives, as arrays."""
+
+    needs_operation_numbers = False
+
+    def __init__(self) -> None:
+        self._kept: "List[np.ndarray]" = []
+
+    def partial(self, peak: int) -> "List[np.ndarray]":
+        return self._kept
+
+    def merge(self, shard: "List[np.ndarray]", peak: int) -> None:
+        self._kept += shard
 
 
 def both(one: "Optional[np.ndarray]", other: "Optional[np.ndarray]") -> "Optional[np.ndarray]":
@@ -84,12 +118,12 @@ class Sums:
         groups, rule = self._sums[0]
         return groups if len(self._sums) == 1 and rule is None else None
 
-    def shard_result(self, peak: int) -> List[tuple]:
-        return [groups.shard_result(peak) for groups, _ in self._sums]
+    def partial(self, peak: int) -> List[tuple]:
+        return [groups.partial(peak) for groups, _ in self._sums]
 
-    def add_shard(self, result: List[tuple], peak: int) -> None:
-        for (groups, _), sums in zip(self._sums, result):
-            groups.add_shard(sums, peak)
+    def merge(self, shard: List[tuple], peak: int) -> None:
+        for (groups, _), sums in zip(self._sums, shard):
+            groups.merge(sums, peak)
 
     def rows(self, peak: int, *columns: Sequence[str]) -> List[Table]:
         """A table of sums for each key; the fold is then empty. peak: number of the last peak of the heap. columns: those of
@@ -113,9 +147,9 @@ class Together:
         for fold in self.folds:
             fold.add(batch, keep)
 
-    def shard_result(self, peak: int) -> List[Any]:
-        return [fold.shard_result(peak) for fold in self.folds]
+    def partial(self, peak: int) -> List[Any]:
+        return [fold.partial(peak) for fold in self.folds]
 
-    def add_shard(self, result: List[Any], peak: int) -> None:
-        for fold, of_fold in zip(self.folds, result):
-            fold.add_shard(of_fold, peak)
+    def merge(self, shard: List[Any], peak: int) -> None:
+        for fold, of_fold in zip(self.folds, shard):
+            fold.merge(of_fold, peak)

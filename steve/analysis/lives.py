@@ -31,31 +31,16 @@ if TYPE_CHECKING:
 
 
 class Partial(NamedTuple):
-    """What a shard reports. piece: of steve.kernels._lives.Lives; chosen, errors: parts of a Selection and of Faults;
-    lines: of steve.kernels._lives.line_piece()."""
+    """What a shard reports. lives, chosen, errors: the partial() of Lives, a Selection and Faults; lines: of
+    steve.kernels._lives.line_partial()."""
 
     view: View
     fold: Any
-    piece: tuple
+    lives: tuple
     chosen: Any
     errors: Any
     threads: np.ndarray
     lines: tuple | None
-
-
-class Nothing:
-    """The fold of a walk of which only the counts of the kernel are needed."""
-
-    needs_operation_numbers = False
-
-    def add(self, batch: np.ndarray, keep: np.ndarray | None) -> None:
-        pass
-
-    def shard_result(self, peak: int) -> None:
-        return None
-
-    def add_shard(self, result: None, peak: int) -> None:
-        pass
 
 
 class LifeAnalysis:
@@ -63,7 +48,7 @@ class LifeAnalysis:
 
     The result is the object itself, with fold; lives, which has the totals and counts of steve.kernels._lives.Lives;
     chosen, a Selection of what the filter selected, if `choose`; met, the Faults, if `errors`; lines, a LineNumbers, if
-    `by_line`. threads: shards report accesses by thread. selected: the shard_result() of a
+    `by_line`. threads: shards report accesses by thread. selected: the partial() of a
     Selection; other blocks are treated as if they did not exist. policy: how stacks are shown."""
 
     onward = False
@@ -88,8 +73,9 @@ class LifeAnalysis:
         self._test = None if where is None else parse(where)
         self._selected = Selection() if selected is not None else None
         if self._selected is not None:
-            self._selected.add_shard(selected)
+            self._selected.merge(selected)
         self.freed = errors
+        self.lives: Any = None
         self.lines: LineNumbers | None = None
 
     @property
@@ -117,7 +103,7 @@ class LifeAnalysis:
         elif self._by_line:
             self.lines = LineNumbers(self.places)
         known = self.lines if checkpoint is None else checkpoint.definitions
-        self.lives: Any = Lives(
+        self.lives = Lives(
             walk.trace,
             walk.window,
             self._selected,
@@ -148,18 +134,18 @@ class LifeAnalysis:
                 self.chosen.add(batch, keep)
 
     def partial(self) -> Partial:
-        from steve.kernels._lives import line_piece
+        from steve.kernels._lives import line_partial
 
         lives = self.lives
-        piece, rows = lives.piece(), lives.thread_accesses()
+        found, rows = lives.partial(), lives.thread_accesses()
         return Partial(
             self._view,
-            self.fold.shard_result(lives.totals()["peak"]),
-            piece,
-            self.chosen.shard_result(),
-            self.met.shard_result(),
+            self.fold.partial(lives.totals()["peak"]),
+            found,
+            self.chosen.partial(),
+            self.met.partial(),
             rows if self._threads else rows[:0],
-            line_piece(lives) if self._by_line else None,
+            line_partial(lives) if self._by_line else None,
         )
 
     # ---- the whole ------------------------------------------------------------------------------
@@ -173,28 +159,20 @@ class LifeAnalysis:
         self.lines.reach_all()
         return KnownLines(*self.lines.reach(0, 0, 0), self.lines.count())
 
-    def merge(self, partials: Iterable[Partial]) -> None:
-        self.begin_merge()
-        for partial in partials:
-            self.join(partial)
-
-    def begin_merge(self) -> None:
-        """Begin as merge() does; join() then adds the shards one by one."""
+    def merge(self, shard: Partial) -> None:
         from steve.kernels._lives import WholeLines, WholeLives
 
-        self.lives = WholeLives()
-        if self.lines is not None:
-            self.lives.count_lines(WholeLines(self._trace.trace, self.lines))
-
-    def join(self, shard: Partial) -> None:
-        """Add the next shard."""
-        peak = self.lives.add(shard.piece)
-        self.fold.add_shard(shard.fold, peak)
-        self.lives.add_threads(shard.threads)
+        if self.lives is None:
+            self.lives = WholeLives()
+            if self.lines is not None:
+                self.lives.count_lines(WholeLines(self._trace.trace, self.lines))
+        peak = self.lives.merge(shard.lives)
+        self.fold.merge(shard.fold, peak)
+        self.lives.merge_threads(shard.threads)
         if shard.lines is not None:
-            self.lives.add_lines(shard.lines)
-        self.chosen.add_shard(shard.chosen)
-        self.met.add_shard(shard.errors)
+            self.lives.merge_lines(shard.lines)
+        self.chosen.merge(shard.chosen)
+        self.met.merge(shard.errors)
         # of blocks from earlier shards that ended in this one, whose trace defines their stacks
         self._take(self.lives.batches(), None if self._test is None else Places(shard.view.open(), self._policy))
 

@@ -45,20 +45,20 @@ class Reached:
         rows["bytes"] = scaled(lives, "size")[0]
         self._take([rows])
 
-    def shard_result(self, peak: int) -> "List[np.ndarray]":
-        self._merge()
+    def partial(self, peak: int) -> "List[np.ndarray]":
+        self._sum_up()
         return self._rows
 
-    def add_shard(self, result: "List[np.ndarray]", peak: int) -> None:
-        self._take(result)
+    def merge(self, shard: "List[np.ndarray]", peak: int) -> None:
+        self._take(shard)
 
     def _take(self, rows: "List[np.ndarray]") -> None:
         self._rows += rows
         self._waiting += sum(map(len, rows))
         if self._waiting > MERGE_ROWS + self._merged:
-            self._merge()
+            self._sum_up()
 
-    def _merge(self) -> None:
+    def _sum_up(self) -> None:
         """Make one row of those that are alike."""
         import numpy as np
 
@@ -79,7 +79,7 @@ class Reached:
         import numpy as np
         from steve.trace._memtrace import REACH_NAMES
 
-        self._merge()
+        self._sum_up()
         rows = self._rows[0] if self._rows else np.zeros(0, ROW)
         judged = [heap for heap in np.unique(rows["heap"]).tolist() if heap_kind(trace, heap) in JUDGED]
         rows = rows[np.isin(rows["heap"], judged)]

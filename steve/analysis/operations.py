@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -86,13 +85,12 @@ class Operations(Analysis):
         """The piece, as bytes or as the name of a file that holds it, and its counts; None if there is no piece."""
         return None if self._piece is None else (self._piece, self._counts)
 
-    def merge(self, partials: Iterable[tuple[str | bytes, dict] | None]) -> None:
-        for partial in partials:
-            if partial is not None:
-                piece, counts = partial
-                append(self._fd, piece)
-                # only damage makes accesses to no block, so all of them are in the last piece
-                self._counts = {"ops": self._counts["ops"] + counts["ops"], "unmatched": counts["unmatched"]}
+    def merge(self, shard: tuple[str | bytes, dict] | None) -> None:
+        if shard is not None:
+            piece, counts = shard
+            append(self._fd, piece)
+            # only damage makes accesses to no block, so all of them are in the last piece
+            self._counts = {"ops": self._counts["ops"] + counts["ops"], "unmatched": counts["unmatched"]}
 
     def result(self) -> dict:
         return self._counts

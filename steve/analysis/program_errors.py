@@ -116,15 +116,15 @@ class Faults:
 
     def take(self, cases: np.ndarray, counts: np.ndarray) -> None:
         """Keep the contexts of a walk: the first event of each, and their numbers of errors."""
-        self.add_shard([(cases[i : i + 1], count) for i, count in enumerate(counts.tolist())])
+        self.merge([(cases[i : i + 1], count) for i, count in enumerate(counts.tolist())])
 
-    def shard_result(self) -> List[Tuple[np.ndarray, int]]:
-        """The state for add_shard(): the first error of each context, as an array of length 1, and the number of errors."""
+    def partial(self) -> List[Tuple[np.ndarray, int]]:
+        """The result of a shard: the first error of each context, as an array of length 1, and the number of errors."""
         return [(np.array([event]), count) for event, count in self._found.values()]
 
-    def add_shard(self, result: List[Tuple[np.ndarray, int]]) -> None:
-        """Add the shard_result() of the next shard."""
-        for cases, count in result:
+    def merge(self, shard: List[Tuple[np.ndarray, int]]) -> None:
+        """Add the partial() of the next shard."""
+        for cases, count in shard:
             event = cases[0]
             key = (int(event["kind"]), int(event["how"]), int(event["ref"]))
             self._found.setdefault(key, [event, 0])[1] += count

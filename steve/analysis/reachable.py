@@ -9,7 +9,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 from typing import TYPE_CHECKING, Dict, List, Optional, Tuple
 
-from steve.analysis.folds import columns
+from steve.analysis.folds import Kept, columns
 from steve.system import samples
 
 if TYPE_CHECKING:
@@ -27,26 +27,18 @@ RETURNED = (  # {}: the option that selects the snapshot
 )
 
 
-class Survivors:
+class Survivors(Kept):
     """The fold (see steve.analysis.folds) of the lives that did not end, of all heaps. key: what they will be summed by,
     the name of a number of a life."""
 
-    needs_operation_numbers = False
-
     def __init__(self, key: str = "stack") -> None:
+        super().__init__()
         self.key = key
-        self._kept: "List[np.ndarray]" = []
 
     def add(self, batch: "np.ndarray", keep: "np.ndarray | None") -> None:
         live = batch["freed"] == 0
         kept = batch[live if keep is None else live & keep]
         self._kept.append(columns(kept, "handle", "heap", self.key, "born_time"))
-
-    def shard_result(self, peak: int) -> "List[np.ndarray]":
-        return self._kept
-
-    def add_shard(self, result: "List[np.ndarray]", peak: int) -> None:
-        self._kept += result
 
     def of_lua(self, trace: "Trace") -> "np.ndarray":
         """The lives in Lua heaps, by handle."""

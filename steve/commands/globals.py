@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from steve.analysis import blocks
 from steve.terminal import listing
 from steve.commands.findings import percent
-from steve.analysis.folds import both, columns
+from steve.analysis.folds import Kept, both, columns
 from steve.terminal.listing import Column, count
 from steve.trace import policy
 from steve.trace.stacks import SITE
@@ -73,7 +73,7 @@ KEPT = ("handle", "size", "born", "died", "loads", "stores", "modifies", "freed"
 LEAST_ROOM = 10_000  # lives to collect before the short ones are dropped
 
 
-class Candidates:
+class Candidates(Kept):
     """The fold that keeps the lives that are long enough.
 
     A life must last for `share` of all operations, whose number is known only at the end. A life that is too short
@@ -84,8 +84,8 @@ class Candidates:
 
     def __init__(self, share: float, accesses: int) -> None:
         """share: the least lifetime as a fraction of all operations; accesses: the least number of accesses."""
+        super().__init__()
         self._share, self._accesses = share, accesses
-        self._kept: list[np.ndarray] = []
         self._n = self._room = 0
 
     def add(self, batch: np.ndarray, keep: np.ndarray | None) -> None:
@@ -107,14 +107,6 @@ class Candidates:
         self._kept = [lives for lives in self._kept if len(lives)]
         self._n = sum(map(len, self._kept))
         self._room = 2 * self._n + LEAST_ROOM
-
-    def shard_result(self, peak: int) -> list[np.ndarray]:
-        """The state of this fold, for join()."""
-        return self._kept
-
-    def add_shard(self, result: list[np.ndarray], peak: int) -> None:
-        """Add the state of the fold of the next shard."""
-        self._kept += result
 
     def lives(self, operations: int) -> np.ndarray:
         """The lives that are long enough, in the order of their ends. operations: the number in the whole trace."""

@@ -99,14 +99,14 @@ class Classes:
         ):
             of_classes.add(self._sums[name], values)
 
-    def shard_result(self, peak: int) -> dict[str, np.ndarray]:
-        """The state of this fold, for join()."""
+    def partial(self, peak: int) -> dict[str, np.ndarray]:
+        """See Fold."""
         return self._sums
 
-    def add_shard(self, result: dict[str, np.ndarray], peak: int) -> None:
-        """Add the state of the fold of the next shard."""
+    def merge(self, shard: dict[str, np.ndarray], peak: int) -> None:
+        """See Fold."""
         for name in self.NAMES:
-            self._sums[name] += result[name]
+            self._sums[name] += shard[name]
 
     def rows(self) -> list[dict]:
         """The sums of each class, coldest first."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from steve.analysis import blocks
 from steve.system import messages, samples
 from steve.terminal import listing
-from steve.analysis.folds import Sums
+from steve.analysis.folds import Sums, Together
 from steve.terminal.listing import Column
 from steve.trace import policy, rollups
 from steve.analysis.lost import Reached
@@ -109,34 +109,17 @@ def is_leak(batch: np.ndarray) -> np.ndarray:
     return (batch["freed"] == 0) & (batch["inherited"] != 1)
 
 
-class Leaks:
+class Leaks(Together):
     """The fold that collects, for the selected blocks: sums of those alive at the end and of all; the lives of those
     alive at the end; and how those can be reached.
 
     rule: a function from a batch of lives to the mask of those that count as alive at the end. key: what sums are
     by."""
 
-    needs_operation_numbers = False
-
     def __init__(self, rule: Callable[[np.ndarray], np.ndarray], key: str) -> None:
         self.sums, self.survivors = Sums((key, rule), key), Survivors(key)
         self.reached = Reached(rule, key)
-
-    def add(self, batch: np.ndarray, keep: np.ndarray | None) -> None:
-        """Add the lives of a batch that the mask `keep` selects; None: all."""
-        self.sums.add(batch, keep)
-        self.survivors.add(batch, keep)
-        self.reached.add(batch, keep)
-
-    def shard_result(self, peak: int) -> tuple:
-        """The state of this fold, for join()."""
-        return self.sums.shard_result(peak), self.survivors.shard_result(peak), self.reached.shard_result(peak)
-
-    def add_shard(self, result: tuple, peak: int) -> None:
-        """Add the state of the fold of the next shard."""
-        self.sums.add_shard(result[0], peak)
-        self.survivors.add_shard(result[1], peak)
-        self.reached.add_shard(result[2], peak)
+        super().__init__(self.sums, self.survivors, self.reached)
 
 
 class Reachability(NamedTuple):

@@ -141,14 +141,14 @@ class LifetimeBins:
             if samples.are_read():
                 self.variances.setdefault(size, self.make()).add(lives[here], of_amounts[here], of_counts[here])
 
-    def shard_result(self, peak: int) -> dict[int, Any]:
-        """The state of this fold, for join()."""
+    def partial(self, peak: int) -> dict[int, Any]:
+        """See Fold."""
         return self.classes
 
-    def add_shard(self, result: dict[int, Any], peak: int) -> None:
-        """Add the state of the fold of the next shard."""
-        for size, bins in result.items():
-            self.classes.setdefault(size, self.make()).join(bins)
+    def merge(self, shard: dict[int, Any], peak: int) -> None:
+        """See Fold."""
+        for size, bins in shard.items():
+            self.classes.setdefault(size, self.make()).merge(bins)
 
     def rows(self) -> list[dict]:
         """The rows of all classes, smallest sizes first."""

@@ -296,7 +296,7 @@ static void add_part(struct lives *whole, uint32_t first)
         began = l.totals;
         while (mt_next_batch(r, &batch) == MT_MORE)
             must(lives_feed_batch(&l, &batch, mt_count_sites(r)));
-        must(lives_shard_finish(&l) && lives_shard_add(whole, l.pieces, l.n_pieces, &l.totals, &began));
+        must(lives_shard_finish(&l) && lives_merge(whole, l.pieces, l.n_pieces, &l.totals, &began));
     }
     lives_free(&l);
     mt_close(r);

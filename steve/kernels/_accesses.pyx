@@ -63,7 +63,7 @@ cdef extern from "steve/kernels/accesses/reuse.h" nogil:
     void reuse_free(reuse *r)
     bint reuse_feed(reuse *r, const mt_event *events, size_t n)
     void reuse_order(const reuse *r, uint64_t *to)
-    bint reuse_add(reuse *r, const uint64_t *firsts, const uint64_t *lasts, size_t n)
+    bint reuse_merge(reuse *r, const uint64_t *firsts, const uint64_t *lasts, size_t n)
 
 cdef extern from "steve/kernels/accesses/sharing_lines.h" nogil:
     struct sharing_use:
@@ -159,7 +159,7 @@ cdef extern from "steve/kernels/accesses/sharing_shards.h" nogil:
     bint sharing_shard_enter(sharing *s, const mt_live_block_t *live, uint32_t stack)
     bint sharing_shard_finish(sharing *s)
     size_t sharing_shard_report(const sharing *s, sharing_reported *reported, sharing_use *uses)
-    bint sharing_shard_add(sharing *whole, const sharing_part_report *part)
+    bint sharing_merge(sharing *whole, const sharing_part_report *part)
 
 # Cython compares the offsets of all fields with those of the struct.
 cdef workingset_window a_window
@@ -336,9 +336,8 @@ cdef class Fields(Analysis):
         return [(1 << self.f.maps[i].shift, self.f.maps[i].blocks,
                  array_of(self.f.maps[i].cells, self.f.maps[i].n, CELL)) for i in range(self.n_groups)]
 
-    def merge(self, partials):
-        for maps in partials:
-            self.merged = maps if self.merged is None else [added_maps(*both) for both in zip(self.merged, maps)]
+    def merge(self, shard):
+        self.merged = shard if self.merged is None else [merged_maps(*both) for both in zip(self.merged, shard)]
 
 
 def groups_by_slot(owners, group_of):
@@ -348,8 +347,8 @@ def groups_by_slot(owners, group_of):
     return groups[owners]
 
 
-def added_maps(one, other):
-    """The sum of the maps of one group in two shards."""
+def merged_maps(one, other):
+    """The maps of one group in two shards."""
     cell, made, cells = one
     return cell, made + other[1], merged("fields_cell", cells, other[2])
 
@@ -388,8 +387,8 @@ cdef class WorkingSet(Analysis):
         enough(workingset_finish(&self.w))
         return array_of(self.w.windows, self.w.n_windows, WINDOW)
 
-    def merge(self, partials):
-        self.merged = np.concatenate([np.empty(0, WINDOW), *partials])
+    def merge(self, shard):
+        self.merged = shard if self.merged is None else np.concatenate([self.merged, shard])
 
 
 # -- Reuse distances. ----------------------------------------------------------------------------------------
@@ -414,14 +413,14 @@ cdef class Reuse(Analysis):
         return (self.result(), array_of(self.r.lines, self.r.map.live, np.dtype("u8")),
                 np.asarray(lasts)[:self.r.map.live])
 
-    def merge(self, partials):
+    def merge(self, shard):
         cdef const uint64_t[::1] firsts, lasts
-        for counts, first, last in partials:
-            firsts, lasts = np.append(first, np.uint64(0)), np.append(last, np.uint64(0))
-            enough(reuse_add(&self.r, &firsts[0], &lasts[0], len(first)))
-            self.r.touches += counts["touches"]
-            for i, touches in enumerate(counts["bins"]):
-                self.r.bins[i] += touches
+        counts, first, last = shard
+        firsts, lasts = np.append(first, np.uint64(0)), np.append(last, np.uint64(0))
+        enough(reuse_merge(&self.r, &firsts[0], &lasts[0], len(first)))
+        self.r.touches += counts["touches"]
+        for i, touches in enumerate(counts["bins"]):
+            self.r.bins[i] += touches
 
     def result(self):
         return {"touches": self.r.touches, "cold": self.r.cold, "bins": [self.r.bins[i] for i in range(65)]}
@@ -475,23 +474,22 @@ cdef class Sharing(Analysis):
                 "clocks": array_of(s.lines.clocks, s.lines.clocks_room, np.dtype("u8")),
                 "changes": (s.lines.changes, s.lines.first_thread, s.lines.thread)}
 
-    def merge(self, partials):
+    def merge(self, shard):
         cdef sharing_part_report p
-        for part in partials:
-            reported, uses, pieces, clocks = (np.require(part[name], "u8", "CA") for name in (
-                "reported", "uses", "pieces", "clocks"))
-            p.reported = <const sharing_reported *>data_of(reported)
-            p.n_reported = 8 * len(reported) // sizeof(sharing_reported)
-            p.uses = <const sharing_use *>data_of(uses)
-            p.pieces = <const sharing_piece *>data_of(pieces)
-            p.n_pieces = 8 * len(pieces) // sizeof(sharing_piece)
-            p.clocks = <const uint64_t *>data_of(clocks)
-            p.n_clocks = len(clocks)
-            p.changes, p.first_thread, p.thread = part["changes"]
-            self.rows = merged("sharing_row", self.rows, part["rows"])
-            self.found.append(part["found"])
-            self.tests += part["tests"]
-            enough(sharing_shard_add(&self.s, &p))
+        reported, uses, pieces, clocks = (np.require(shard[name], "u8", "CA") for name in (
+            "reported", "uses", "pieces", "clocks"))
+        p.reported = <const sharing_reported *>data_of(reported)
+        p.n_reported = 8 * len(reported) // sizeof(sharing_reported)
+        p.uses = <const sharing_use *>data_of(uses)
+        p.pieces = <const sharing_piece *>data_of(pieces)
+        p.n_pieces = 8 * len(pieces) // sizeof(sharing_piece)
+        p.clocks = <const uint64_t *>data_of(clocks)
+        p.n_clocks = len(clocks)
+        p.changes, p.first_thread, p.thread = shard["changes"]
+        self.rows = merged("sharing_row", self.rows, shard["rows"])
+        self.found.append(shard["found"])
+        self.tests += shard["tests"]
+        enough(sharing_merge(&self.s, &p))
 
     def end(self, uint64_t time, bint between):
         enough(sharing_finish(&self.s))
@@ -540,11 +538,10 @@ cdef class States(Analysis):
         now = {thread: self.s.now[thread] for thread in range(UINT16_MAX + 1) if self.s.now[thread]}
         return array_of(self.s.rows, self.s.n, STATE), now, self.s.first_time, self.s.time, self.s.thread
 
-    def merge(self, partials):
-        self.rows = {NO_STATE: [0] * (len(STATE.names) - 3)}
-        for part in partials:
-            if part is not None:
-                self.add(*part)
+    def merge(self, shard):
+        self.rows.setdefault(NO_STATE, [0] * (len(STATE.names) - 3))
+        if shard is not None:
+            self.add(*shard)
 
     def add(self, found, now, first, last, thread):
         """Add the next shard."""
@@ -639,12 +636,12 @@ cdef class Course(Analysis):
             dict(zip(known.tolist(), (states[known] == GC_TIME_COLLECTS).tolist())),
             self.g.first_time, self.g.first_operations, self.g.time, self.g.thread)
 
-    def merge(self, partials):
-        for operations, points, found in partials:
-            self.points += points
-            if found is not None:
-                self.add(*found)
-            self.g.operations = operations
+    def merge(self, shard):
+        operations, points, found = shard
+        self.points += points
+        if found is not None:
+            self.add(*found)
+        self.g.operations = operations
 
     def add(self, width, bins, before, states, first_time, first_operations, time, thread):
         """Add the next shard."""

@@ -46,7 +46,7 @@ cdef extern from "steve/kernels/lives/cells.h" nogil:
     bint cells_feed_batch(cells *c, const mt_batch *batch)
     bint cells_finish(cells *c)
     bint cells_list_survivors(cells *c)
-    bint cells_join(cells *whole, const cells_partial *shard)
+    bint cells_merge(cells *whole, const cells_partial *shard)
 
 import numpy as np
 
@@ -104,14 +104,10 @@ cdef class BlockCells(Analysis):
                 array_of(self.c.others, self.c.n_others, OTHER),
                 array_of(self.c.survivors, self.c.n_survivors, SURVIVOR))
 
-    def merge(self, partials):
-        for partial in partials:
-            self.join_shard(partial)
-
-    cdef int join_shard(self, partial) except -1:
+    def merge(self, shard):
         cdef cells_partial to
         cdef bint ok
-        operations, width, bins, found, groups, others, survivors = partial
+        operations, width, bins, found, groups, others, survivors = shard
         to.operations, to.width = operations, width
         to.bins = <const cells_bin *>data_of(bins)
         to.cells, to.n_cells = <const cell *>data_of(found), len(found)
@@ -119,8 +115,8 @@ cdef class BlockCells(Analysis):
         to.others, to.n_others = <const cells_other *>data_of(others), len(others)
         to.survivors, to.n_survivors = <const cells_survivor *>data_of(survivors), len(survivors)
         with nogil:
-            ok = cells_join(&self.c, &to)
-        return enough(ok)
+            ok = cells_merge(&self.c, &to)
+        enough(ok)
 
     def end(self, uint64_t time, bint between):
         cdef bint ok

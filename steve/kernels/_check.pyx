@@ -71,12 +71,13 @@ cdef class Check(Analysis):
     because the effects of a breach depend on all events after it; then one reader must read the trace."""
     cdef check c
     cdef object begins
+    cdef list shards  # what was merged
     cdef bint of_all  # every event of the trace that the reader delivers is walked over
     cdef Walk walk
 
     def __cinit__(self):
         check_init(&self.c)
-        self.merged = False
+        self.shards = []
 
     def __dealloc__(self):
         check_free(&self.c)
@@ -121,13 +122,12 @@ cdef class Check(Analysis):
                 "read": self.walk.trace.stats()["events"] if all_count else None,
                 "first_time": c.first_time if c.began else None, "last_time": c.time if c.began else None}
 
-    def merge(self, partials):
-        parts = list(partials)
-        self.merged = joined(parts) if is_sound(parts) else None
+    def merge(self, shard):
+        self.shards.append(shard)
 
     def result(self):
-        if self.merged is not False:
-            return self.merged
+        if self.shards:
+            return merged(self.shards) if is_sound(self.shards) else None
         return {**self.findings(), "left": np.sort(self.left()[2]).tobytes()}
 
     cdef object findings(self):
@@ -181,7 +181,7 @@ def left_by(parts):
     return np.sort(ordinals).tobytes()
 
 
-def joined(parts):
+def merged(parts):
     """The result of the whole from that of sound shards."""
     walked, crossing = 0, {"count": 0}
     for part in parts:

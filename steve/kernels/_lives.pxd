@@ -13,6 +13,7 @@ cdef extern from "steve/kernels/base/life.h" nogil:
         uint16_t thread, free_thread
         uint8_t how, freed, shared, type, inherited, reach
     uint64_t life_scaled(const life *l, uint64_t x)
+    double life_variance(const life *l, uint64_t x)
 
 cdef extern from "steve/kernels/lives/groups.h" nogil:
     enum groups_key:

@@ -17,7 +17,7 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from steve.kernels._walk cimport Walk
-from steve.kernels.records cimport distance, enough, view_of
+from steve.kernels.records cimport array_of, data_of, distance, enough, view_of
 from steve.trace._memtrace cimport Trace
 from steve.trace.cmemtrace cimport *
 
@@ -124,7 +124,7 @@ cdef extern from "steve/kernels/lives/lives.h" nogil:
 cdef extern from "steve/kernels/lives/lives_shards.h" nogil:
     bint lives_shard_enter(lives *l, const mt_live_block_t *live)
     bint lives_shard_finish(lives *l)
-    bint lives_shard_add(lives *whole, const lives_piece *pieces, size_t n, const lives_totals *part,
+    bint lives_merge(lives *whole, const lives_piece *pieces, size_t n, const lives_totals *part,
                         const lives_totals *began)
 
 cdef extern from "steve/kernels/lives/faults.h" nogil:
@@ -145,7 +145,7 @@ def columns(str words, str form):
 cdef life a_life
 cdef life[::1] life_layout = <life[:1]>&a_life
 LIFE = np.asarray(life_layout).dtype
-GROUP, BY_KIND = dtype_of("group"), dtype_of("access_sums")
+GROUP, BY_KIND, TOTALS = dtype_of("group"), dtype_of("access_sums"), dtype_of("lives_totals")
 LINEWORK, MADE = dtype_of("linework_row"), dtype_of("linework_made")
 ACCESSES = np.dtype(columns("loads stores modifies bytes_read bytes_written", "u8"))
 
@@ -192,7 +192,7 @@ cdef class Lives:
     (steve/kernels/lives/faults.h): an array of the first event of each case, and one of the numbers of events.
     Accesses to freed memory are found if the trace was opened with them. It needs a walk without window and lines.
     part: None, or the number of operations before the shard that is read. A shard begins with the blocks that live
-    there, and does not end the lives of those that live on; see piece(). begins: of a shard with lines, the
+    there, and does not end the lives of those that live on; see partial(). begins: of a shard with lines, the
     arguments of enter_lines(). since: of a shard, the first handle that counts.
     sums: None, or Groups to which all lives are added; batches() is then empty."""
     cdef lives l
@@ -289,13 +289,13 @@ cdef class Lives:
         self.began = self.l.totals
         return 0
 
-    def piece(self):
-        """What is known of the blocks that cross a border of the shard, as bytes for WholeLives.add()."""
+    def partial(self):
+        """What is known of the blocks that cross a border of the shard, as bytes, and the totals of the shard and of its
+        beginning, for WholeLives.merge()."""
         if not lives_shard_finish(&self.l):
             raise MemoryError
         return (PyBytes_FromStringAndSize(<char *>self.l.pieces, self.l.n_pieces * sizeof(lives_piece)),
-                PyBytes_FromStringAndSize(<char *>&self.l.totals, sizeof(lives_totals)),
-                PyBytes_FromStringAndSize(<char *>&self.began, sizeof(lives_totals)))
+                array_of(&self.l.totals, 1, TOTALS), array_of(&self.began, 1, TOTALS))
 
     cdef bint finish(self) except -1:
         """Make records of blocks that live at the end. False when there are no more."""
@@ -422,8 +422,8 @@ cdef extern from "steve/kernels/lines/line_pages.h" nogil:
 
 cdef extern from "steve/kernels/lines/lines_shards.h" nogil:
     bint lines_shard_enter(linework *w, uint32_t slot, uint32_t stack)
-    bint lines_shard_add(linework *whole, const uint32_t *pieces, size_t n)
-    bint lines_shard_add_pages(linework *whole, const linepage *pages, size_t n)
+    bint linework_merge(linework *whole, const uint32_t *pieces, size_t n)
+    bint linework_merge_pages(linework *whole, const linepage *pages, size_t n)
 
 # Of struct luacode_thread; AS_BEFORE: as it was before the shard
 cdef luacode_thread a_thread
@@ -518,15 +518,15 @@ cdef object pages_of(const linepages *pages):
     return np.asarray(to)[:n * sizeof(linepage)]
 
 
-def line_piece(Lives lives):
-    """The counts by line of a shard, for WholeLines.add(). To be called after piece()."""
+def line_partial(Lives lives):
+    """The counts by line of a shard, for WholeLines.merge(). To be called after Lives.partial()."""
     work, made = lives.line_work()
     return (view_of(lives.work.pieces, lives.work.n_pieces, np.dtype("u4")).copy(), pages_of(&lives.work.pages),
             work.copy(), made.copy())
 
 
 cdef class WholeLines:
-    """The counts by line of a trace, from the line_piece() of each shard, added in their order.
+    """The counts by line of a trace, from the line_partial() of each shard, merged in their order.
 
     trace: one that was read to its end; lines: as for Lives, the same as for the shards."""
     cdef luacode code
@@ -549,15 +549,15 @@ cdef class WholeLines:
         luacode_free(&self.code)
         linework_free(&self.work)
 
-    def add(self, piece):
-        cdef const uint32_t[::1] pieces = np.append(piece[0], np.uint32(0))
-        cdef const uint8_t[::1] pages = np.append(piece[1], np.uint8(0))
-        cdef size_t n_pages = len(piece[1]) // sizeof(linepage)
-        if (not lines_shard_add(&self.work, &pieces[0], len(piece[0]))
-                or not lines_shard_add_pages(&self.work, <const linepage *>&pages[0], n_pages)):
+    def merge(self, shard):
+        cdef const uint32_t[::1] pieces = np.append(shard[0], np.uint32(0))
+        cdef const uint8_t[::1] pages = np.append(shard[1], np.uint8(0))
+        cdef size_t n_pages = len(shard[1]) // sizeof(linepage)
+        if (not linework_merge(&self.work, &pieces[0], len(shard[0]))
+                or not linework_merge_pages(&self.work, <const linepage *>&pages[0], n_pages)):
             raise MemoryError
         work, made = self.sums
-        self.sums = merged("linework_row", work, piece[2]), merged("linework_made", made, piece[3])
+        self.sums = merged("linework_row", work, shard[2]), merged("linework_made", made, shard[3])
 
     def line_work(self):
         """As of Lives, after all lives were added."""
@@ -570,12 +570,12 @@ cdef class WholeLines:
         return work, merged("linework_made", made, view_of(self.work.made, n, MADE))
 
 
-# -- Shards of a trace joined. -------------------------------------------------------------------------------
+# -- Shards of a trace merged. -------------------------------------------------------------------------------
 
 cdef class WholeLives:
-    """The lives of a trace, from the Lives.piece() of each shard, added in their order.
+    """The lives of a trace, from the Lives.partial() of each shard, merged in their order.
 
-    After each add(), batches() has the blocks of earlier shards that ended in that shard; finish() has those that
+    After each merge(), batches() has the blocks of earlier shards that ended in that shard; finish() has those that
     live at the end."""
     cdef lives l
     cdef object threads
@@ -586,26 +586,20 @@ cdef class WholeLives:
         self.threads = np.zeros(0, ACCESSES)
 
     def count_lines(self, WholeLines lines not None):
-        """Also count by line. To be called before the first add()."""
+        """Also count by line. To be called before the first merge()."""
         self.lines = lines
         self.l.lines = &lines.work
 
     def __dealloc__(self):
         lives_free(&self.l)
 
-    def add(self, piece):
-        """Add a piece. Returns the number of the last peak of the heap if it is in this shard, else 0."""
-        cdef const uint8_t[::1] pieces, totals, began
+    def merge(self, shard):
+        """Add the next shard. Returns the number of the last peak of the heap if it is in this shard, else 0."""
+        cdef const char *pieces = shard[0]
         cdef uint64_t peak = self.l.totals.peak
-        cdef const lives_piece *first = NULL
-        cdef size_t n
-        pieces, totals, began = (np.frombuffer(data, "u1") for data in piece)
-        n = len(pieces) // sizeof(lives_piece)
-        if n:
-            first = <const lives_piece *>&pieces[0]
-        if not lives_shard_add(&self.l, first, n, <const lives_totals *>&totals[0],
-                              <const lives_totals *>&began[0]):
-            raise MemoryError
+        _, totals, began = shard
+        enough(lives_merge(&self.l, <const lives_piece *>pieces, len(shard[0]) // sizeof(lives_piece),
+                           <const lives_totals *>data_of(totals), <const lives_totals *>data_of(began)))
         return self.l.totals.peak if self.l.totals.peak != peak else 0
 
     def batches(self):
@@ -627,16 +621,16 @@ cdef class WholeLives:
     def totals(self):
         return dict(self.l.totals)
 
-    def add_threads(self, rows):
+    def merge_threads(self, rows):
         """Add the Lives.thread_accesses() of a shard."""
         if len(rows) > len(self.threads):
             self.threads, rows = rows.copy(), self.threads
         for name in ACCESSES.names:
             self.threads[name][:len(rows)] += rows[name]
 
-    def add_lines(self, piece):
-        """Add the line_piece() of the shard whose piece was added last."""
-        self.lines.add(piece)
+    def merge_lines(self, shard):
+        """Add the line_partial() of the shard that was merged last."""
+        self.lines.merge(shard)
 
     def line_work(self):
         """As of Lives, after all lives were added."""
@@ -655,12 +649,13 @@ def scaled(batch, str name=None):
         return values, np.zeros(0)
     cdef const uint8_t[::1] raw = np.ascontiguousarray(batch).view(np.uint8)
     cdef const life *lives = <const life *>&raw[0]
-    cdef uint64_t[::1] numbers = values.copy()
+    cdef uint64_t[::1] numbers = values
+    cdef double[::1] variances = np.empty(len(batch))
     cdef size_t i
     for i in range(len(batch)):
+        variances[i] = life_variance(&lives[i], numbers[i])
         numbers[i] = life_scaled(&lives[i], numbers[i])
-    found = np.asarray(numbers)
-    return found, found.astype("f8") * (found - values).astype("f8")
+    return values, np.asarray(variances)
 
 
 cdef class Selection:
@@ -690,15 +685,15 @@ cdef class Selection:
         """(array of bits by handle, number of bits), for steve.kernels._walk.Walk."""
         return self.array, self.n_bits
 
-    def shard_result(self):
-        """(position, array), for add_shard(): the bytes of the set without zeros at both ends."""
+    def partial(self):
+        """(position, array), for merge(): the bytes of the set without zeros at both ends."""
         held = np.flatnonzero(self.array)
         first, end = (int(held[0]), int(held[-1]) + 1) if len(held) else (0, 0)
         return first, self.array[first:end].copy()
 
-    def add_shard(self, result):
-        """Add the shard_result() of another set."""
-        first, bits = result
+    def merge(self, shard):
+        """Add the partial() of another set."""
+        first, bits = shard
         if len(bits):
             self.reach(8 * (first + len(bits)) - 1)
             self.array[first:first + len(bits)] |= bits
@@ -752,18 +747,18 @@ cdef class Groups(TakesLives):
     cdef bint take(self, const life *lives, const uint8_t *keep, size_t n) noexcept nogil:
         return groups_add(&self.g, lives, keep, n)
 
-    def shard_result(self, uint64_t peak):
-        """(keys, rows), for add_shard(): the result of table()."""
+    def partial(self, uint64_t peak):
+        """(keys, rows), for merge(): the result of table()."""
         return self.table(peak)
 
-    def add_shard(self, result, uint64_t peak):
-        """Add the shard_result() of another shard. peak: of WholeLives.add()."""
+    def merge(self, shard, uint64_t peak):
+        """Add the partial() of the next shard. peak: of WholeLives.merge()."""
         cdef const uint32_t[::1] keys
         cdef const uint8_t[::1] raw
-        cdef size_t n = len(result[0])
+        cdef size_t n = len(shard[0])
         if n == 0:
             return
-        keys, raw = result[0], np.ascontiguousarray(result[1]).view(np.uint8)
+        keys, raw = shard[0], np.ascontiguousarray(shard[1]).view(np.uint8)
         if not groups_merge(&self.g, &keys[0], <const group *>&raw[0], n, peak):
             raise MemoryError
 

@@ -71,10 +71,9 @@ cdef class LuaWork(Analysis):
         luawork_settle(self.w)
         return sums_of(luawork_sites(self.w)), sums_of(luawork_stacks(self.w)), sums_of(luawork_places(self.w))
 
-    def merge(self, partials):
-        for partial in partials:
-            before = self.merged or (np.zeros(0, BYTES),) * 3
-            self.merged = tuple(merged("luawork_bytes", *both) for both in zip(before, partial))
+    def merge(self, shard):
+        before = self.merged or (np.zeros(0, BYTES),) * 3
+        self.merged = tuple(merged("luawork_bytes", *both) for both in zip(before, shard))
 
 
 cdef object sums_of(const luawork_sums *sums):

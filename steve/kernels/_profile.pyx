@@ -5,7 +5,6 @@ steve/kernels/lives/profile.h and sums.def in steve/kernels/base/ say what each 
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
-from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from steve.kernels._walk cimport Analysis, Walk
@@ -36,7 +35,8 @@ cdef extern from "steve/kernels/lives/profile.h" nogil:
     struct profile_totals:
         pass
     struct profile_shard:
-        uint64_t width
+        profile_totals totals
+        uint64_t width, risen, ended_at_peak
     struct profile_rows:
         const uint32_t *ids
         const profile_tally *rows
@@ -59,7 +59,7 @@ cdef extern from "steve/kernels/lives/profile.h" nogil:
     void profile_begin_shard(profile *p, uint64_t operations, uint64_t total)
     bint profile_enter(profile *p, const mt_live_block_t *live)
     bint profile_finish_shard(profile *p, profile_shard *shard)
-    bint profile_join(profile *whole, const profile_partial *shard)
+    bint profile_merge(profile *whole, const profile_partial *shard)
     bint profile_fits(const profile *p)
     const live_blocks *profile_blocks(const profile *p)
     bint profile_feed_batch(profile *p, const mt_batch *batch, uint32_t stacks, uint32_t heaps)
@@ -92,13 +92,11 @@ if MARK.itemsize != sizeof(profile_mark):
 cdef class HeapProfile(Analysis):
     """Sums by stack and heap, and the heap over time. The result is the object itself.
 
-    It is also a fold (steve.analysis.folds) of the lives of all blocks. The partial() of a shard includes those that
-    were added there."""
+    add_lives() gets the lives of all blocks. The partial() of a shard includes those that were added there."""
 
     cdef profile *p
     cdef object name
     needs = ("operations",)
-    needs_operation_numbers = False
 
     def __cinit__(self, int bins=600):
         if bins < 2 or bins % 2:
@@ -124,7 +122,7 @@ cdef class HeapProfile(Analysis):
             ok = profile_feed_batch(self.p, &walk.batch, stacks, heaps)
         enough(ok)
 
-    def add(self, batch, keep):
+    def add_lives(self, batch, keep):
         """Add lives. keep: None, because no selection is made here."""
         cdef const uint8_t[::1] raw
         cdef size_t n = len(batch)
@@ -136,37 +134,29 @@ cdef class HeapProfile(Analysis):
             ok = profile_add_lives(self.p, <const life *>&raw[0], n)
         enough(ok)
 
-    def shard_result(self, peak):
-        pass
-
-    def add_shard(self, result, peak):
-        pass
-
     def partial(self):
-        """The fields of struct profile_partial: `shard` as bytes, the others as arrays."""
+        """The fields of struct profile_partial: `shard` as its totals and its other numbers, the others as arrays."""
         cdef profile_shard shard
         cdef const live_blocks *blocks = profile_blocks(self.p)
         enough(profile_finish_shard(self.p, &shard))
-        return (PyBytes_FromStringAndSize(<char *>&shard, sizeof(shard)), known_rows(profile_stacks(self.p)),
+        return (array_of(&shard.totals, 1, TOTALS), (shard.width, shard.risen, shard.ended_at_peak), known_rows(profile_stacks(self.p)),
                 known_rows(profile_heaps(self.p)), self.timeline(), self.marks(), *self.lifetime_map(),
                 array_of(blocks.ended, blocks.n_ended, np.dtype("u4")), array_of(blocks.list, blocks.n_list, LIVE_AT))
 
-    def merge(self, partials):
-        for partial in partials:
-            self.join_shard(partial)
-
-    cdef int join_shard(self, partial) except -1:
+    def merge(self, shard):
         cdef profile_partial to
-        cdef bytes shard
-        shard, stacks, heaps, bins, marks, map_blocks, map_bytes, ended, blocks = partial
-        to.shard = <const profile_shard *><const char *>shard
+        cdef profile_shard numbers
+        totals, others, stacks, heaps, bins, marks, map_blocks, map_bytes, ended, blocks = shard
+        numbers.totals = (<const profile_totals *>data_of(totals))[0]
+        numbers.width, numbers.risen, numbers.ended_at_peak = others
+        to.shard = &numbers
         to.stacks, to.heaps = rows_of(stacks), rows_of(heaps)
         to.bins, to.n_bins = <const timeline_bin *>data_of(bins), len(bins)
         to.marks = <const profile_mark *>data_of(marks)
         to.map_blocks, to.map_bytes = <const uint64_t *>data_of(map_blocks), <const uint64_t *>data_of(map_bytes)
         to.ended, to.n_ended = <const uint32_t *>data_of(ended), len(ended)
         to.list, to.n_list = <const live_at *>data_of(blocks), len(blocks)
-        return enough(profile_join(self.p, &to))
+        enough(profile_merge(self.p, &to))
 
     def know(self, whole):
         self.name = whole.name

@@ -60,19 +60,19 @@ cdef class Findings(TakesLives):
     cdef bint take(self, const life *lives, const uint8_t *keep, size_t n) noexcept nogil:
         return findings_add(&self.f, lives, keep, n)
 
-    def shard_result(self, uint64_t peak):
-        """(bytes of all blocks examined, keys, their rows), for add_shard()."""
+    def partial(self, uint64_t peak):
+        """(bytes of all blocks examined, keys, their rows), for merge()."""
         return self.f.bytes, *self.table()
 
-    def add_shard(self, result, uint64_t peak):
-        """Add the shard_result() of another shard."""
+    def merge(self, shard, uint64_t peak):
+        """Add the partial() of the next shard."""
         cdef const uint32_t[::1] keys
         cdef const uint8_t[::1] raw
-        cdef size_t n = len(result[1])
-        self.f.bytes += <uint64_t>result[0]
+        cdef size_t n = len(shard[1])
+        self.f.bytes += <uint64_t>shard[0]
         if n == 0:
             return
-        keys, raw = result[1], np.ascontiguousarray(result[2]).view(np.uint8).reshape(-1)
+        keys, raw = shard[1], np.ascontiguousarray(shard[2]).view(np.uint8).reshape(-1)
         if not findings_merge(&self.f, &keys[0], <const findings_row *>&raw[0], n):
             raise MemoryError
 
@@ -156,17 +156,17 @@ cdef class SiteSums(TakesLives):
     cdef bint take(self, const life *lives, const uint8_t *keep, size_t n) noexcept nogil:
         return site_rules_add(&self.s, lives, keep, n)
 
-    def shard_result(self, uint64_t peak):
-        """(width of the parts, last_new(), collected(), keys, rows), for add_shard()."""
+    def partial(self, uint64_t peak):
+        """(width of the parts, last_new(), collected(), keys, rows), for merge()."""
         return self.s.width, self.s.last_new, self.collected(), *self.table(0)
 
-    def add_shard(self, result, uint64_t peak):
-        """Add the shard_result() of another shard."""
+    def merge(self, shard, uint64_t peak):
+        """Add the partial() of the next shard."""
         cdef SiteSums other
         cdef const uint32_t[::1] keys
         cdef const uint8_t[::1] raw
-        cdef const uint64_t[::1] collected = result[2]
-        width, last_new, _, numbers, rows = result
+        cdef const uint64_t[::1] collected = shard[2]
+        width, last_new, _, numbers, rows = shard
         self.s.last_new = max(self.s.last_new, <uint64_t>last_new)
         other = SiteSums({"capacity": 0, "short_life": 0, "min_size": 0})
         other.s.width = width

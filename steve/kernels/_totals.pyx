@@ -7,7 +7,6 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 import numpy as np
 
-from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
@@ -28,7 +27,7 @@ from steve.trace._memtrace import KIND_NAMES
 # Cython compares the offsets of all fields with those of the struct.
 cdef lifetime a_lifetime
 cdef lifetime[::1] lifetime_layout = <lifetime[:1]>&a_lifetime
-STACK = dtype_of("summary_stack")
+STACK, TOTALS = dtype_of("summary_stack"), dtype_of("summary_totals")
 LIVE_AT = np.dtype((np.void, sizeof(live_at)))
 LIFETIME = np.asarray(lifetime_layout).dtype
 
@@ -60,25 +59,20 @@ cdef class Summary(Analysis):
         summary_finish(&self.s)
 
     def partial(self):
-        """The fields of struct summary_partial: totals as bytes, the others as arrays."""
+        """The fields of struct summary_partial, as arrays."""
         enough(live_blocks_list(&self.s.blocks))
-        return (PyBytes_FromStringAndSize(<char *>&self.s.totals, sizeof(summary_totals)), self.stacks(),
+        return (array_of(&self.s.totals, 1, TOTALS), self.stacks(),
                 array_of(self.s.blocks.ended, self.s.blocks.n_ended, np.dtype("u4")),
                 array_of(self.s.blocks.list, self.s.blocks.n_list, LIVE_AT))
 
-    def merge(self, partials):
-        for partial in partials:
-            self.join(partial)
-
-    cdef int join(self, partial) except -1:
-        cdef summary_partial shard
-        cdef bytes totals
-        totals, stacks, ended, blocks = partial
-        shard.totals = <const summary_totals *><const char *>totals
-        shard.stacks, shard.n_stacks = <const summary_stack *>data_of(stacks), len(stacks)
-        shard.ended, shard.n_ended = <const uint32_t *>data_of(ended), len(ended)
-        shard.list, shard.n_list = <const live_at *>data_of(blocks), len(blocks)
-        return enough(summary_join(&self.s, &shard))
+    def merge(self, shard):
+        cdef summary_partial to
+        totals, stacks, ended, blocks = shard
+        to.totals = <const summary_totals *>data_of(totals)
+        to.stacks, to.n_stacks = <const summary_stack *>data_of(stacks), len(stacks)
+        to.ended, to.n_ended = <const uint32_t *>data_of(ended), len(ended)
+        to.list, to.n_list = <const live_at *>data_of(blocks), len(blocks)
+        enough(summary_merge(&self.s, &to))
 
     def result(self):
         return self
@@ -173,16 +167,14 @@ cdef class Lifetimes(Analysis):
     def partial(self):
         return self.l.accesses, self.l.unmatched, array_of(self.l.blocks, self.l.n, LIFETIME)
 
-    def merge(self, partials):
-        parts = list(partials)
-        accesses, unmatched = (sum(part[i] for part in parts) for i in (0, 1))
-        n = max((int(part[2]["handle"].max()) + 1 for part in parts if len(part[2])), default=0)
-        rows = np.zeros(n, LIFETIME)
+    def merge(self, shard):
+        accesses, unmatched, before = self.merged or (0, 0, np.zeros(0, LIFETIME))
+        rows = np.zeros(max(len(before), int(shard[2]["handle"].max()) + 1 if len(shard[2]) else 0), LIFETIME)
         rows["handle"] = np.arange(len(rows))
-        for _, _, own in parts:  # a handle occurs only once in each
+        for found in (before, shard[2]):  # a handle occurs only once in each
             for name in ("own", "other"):
-                rows[name][own["handle"]] += own[name]
-        self.merged = accesses, unmatched, rows
+                rows[name][found["handle"]] += found[name]
+        self.merged = accesses + shard[0], unmatched + shard[1], rows
 
 
 def lifetimes_of(origin, tick=None):

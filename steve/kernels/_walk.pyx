@@ -147,8 +147,7 @@ cdef class Analysis:
                              whole trace
     feed(walk)               all events of the shard
     partial()                the result of the shard, to be sent to another process
-    merge(partials)          called for a new object instead of begin and feed: the partials of all shards
-                             in their order
+    merge(shard)             called for a new object instead of begin and feed: adds the partial() of the next shard
     end(time, between)       after feed of the whole trace, or after merge. time: when the program ended, in
                              instructions, 0 if that is not known; between: only events between two marks were fed
     result()                 the result of the whole trace
@@ -160,8 +159,8 @@ cdef class Analysis:
 
     needs: what a checkpoint must contain. onward: is a shard read beyond its end? freed: with accesses to freed memory?
 
-    A subclass implements enter() if it needs the blocks that live at the beginning of a shard, take() for events, and
-    merge(), which may leave the result in `merged`."""
+    A subclass implements enter() if it needs the blocks that live at the beginning of a shard, take() for events,
+    partial() and merge(), which may leave the result in `merged`."""
     needs = ()
     onward = False
     freed = False

@@ -190,6 +190,6 @@ cdef extern from "steve/kernels/totals/summary.h" nogil:
     bint summary_feed(summary *s, const mt_event *events, size_t n, uint32_t stacks)
     bint summary_feed_batch(summary *s, const mt_batch *batch, uint32_t stacks)
     void summary_finish(summary *s)
-    bint summary_join(summary *whole, const summary_partial *shard)
+    bint summary_merge(summary *whole, const summary_partial *shard)
     unsigned summary_threads(const summary *s)
     void summary_free(summary *s)

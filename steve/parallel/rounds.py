@@ -86,7 +86,7 @@ def is_sample(path: str) -> bool:
 
 
 class Only(NamedTuple):
-    """The blocks that shards deliver as if there were no others. selected: the part() of a Selection; None: all that
+    """The blocks that shards deliver as if there were no others. selected: the partial() of a Selection; None: all that
     the cut of a shard leaves."""
 
     selected: Any
@@ -131,13 +131,13 @@ class View(NamedTuple):
 
 
 def bits_of(selected: Any) -> "Optional[Tuple[np.ndarray, int]]":
-    """The as_bits() of the Selection whose part() was sent; None for None."""
+    """The as_bits() of the Selection whose partial() was sent; None for None."""
     if selected is None:
         return None
     from steve.kernels._lives import Selection
 
     selection = Selection()
-    selection.add_shard(selected)
+    selection.merge(selected)
     return selection.as_bits()
 
 
@@ -222,11 +222,12 @@ class Rounds:
     def run(self, make: "Callable[[], Analysis]", chosen: "Optional[Selection]" = None) -> Any:
         """The result of the analysis that make() makes; chosen: of these blocks only."""
         analysis, share = make(), 0.0
-        selected = None if chosen is None else chosen.shard_result()
+        selected = None if chosen is None else chosen.partial()
         if analysis.needs:
             share = SURVEY
         more = [(make, selected, checkpoint) for checkpoint in self._checkpoints(analysis, share)]
-        analysis.merge(partial for _, partial in self._each(analyse, more, share, 1 - share, analysis.onward))
+        for _, partial in self._each(analyse, more, share, 1 - share, analysis.onward):
+            analysis.merge(partial)
         whole = self.whole()
         analysis.know(whole)
         span = self.span if self.only is None else None
@@ -314,7 +315,7 @@ class Rounds:
 def analyse(
     view: View, make: "Callable[[], Analysis]", chosen: Any, checkpoint: Checkpoint
 ) -> "Tuple[Any, Optional[TraceError], dict]":
-    """Task: the partial result of an analysis for a shard. chosen: the part() of a Selection, or None for all
+    """Task: the partial result of an analysis for a shard. chosen: the partial() of a Selection, or None for all
     blocks."""
     from steve.kernels._walk import Walk
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from steve.analysis import site_rules
 from steve.analysis.blocks import is_whole
-from steve.analysis.folds import Together
+from steve.analysis.folds import Passed, Together
 from steve.analysis.lives import LifeAnalysis
 from steve.kernels._accesses import Course
 from steve.kernels._cells import BlockCells
@@ -291,7 +291,7 @@ class ReportAnalysis(Analysis):
         self.profile, self.cells, self.course = HeapProfile(bins), BlockCells(), Course()
         self.found = Findings(limits(DEFAULTS))
         self.site_sums = SiteSums(site_limits(DEFAULTS))
-        self._lives = LifeAnalysis(lambda: Together(self.found, self.site_sums, self.profile))
+        self._lives = LifeAnalysis(lambda: Together(self.found, self.site_sums, Passed(self.profile.add_lives)))
         self._moved = LuaWork() if by_line else None
         self._work: line_work.Sums | None = None  # of shards
 
@@ -323,14 +323,13 @@ class ReportAnalysis(Analysis):
         self.profile.know(whole)
         self._lives.know(whole)
 
-    def merge(self, partials: Iterable[tuple]) -> None:
-        self._lives.begin_merge()
-        for profile, cells, course, sums, lives in partials:
-            self.profile.merge([profile])  # it knows the stacks of the shard before lives are added
-            self.cells.merge([cells])
-            self.course.merge([course])
-            self._work = line_work.joined(self._work, sums)
-            self._lives.join(lives)
+    def merge(self, shard: tuple) -> None:
+        profile, cells, course, sums, lives = shard
+        self.profile.merge(profile)  # it knows the stacks of the shard before lives are added
+        self.cells.merge(cells)
+        self.course.merge(course)
+        self._work = line_work.merge(self._work, sums)
+        self._lives.merge(lives)
 
     def end(self, time: int, between: bool) -> None:
         for analysis in (self._lives, self.profile, self.cells, self.course):

@@ -35,7 +35,7 @@ def sums_of(lives: Lives, moved: Sums) -> Sums:
     return merged(ROW, sites, by_site), by_stack, by_place
 
 
-def joined(one: Sums | None, other: Sums | None) -> Sums | None:
+def merge(one: Sums | None, other: Sums | None) -> Sums | None:
     """The sums of two shards."""
     if one is None or other is None:
         return one or other

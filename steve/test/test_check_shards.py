@@ -7,7 +7,7 @@ import copy
 import json
 import tempfile
 from pathlib import Path
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -94,9 +94,9 @@ def test_what_is_broken_is_no_ones_word(rich: Path, breach: Callable[[list[dict]
     class Kept(_check.Check):
         """Keeps what shards report."""
 
-        def merge(self, partials: Iterable[dict]) -> None:
-            found.extend(partials)
-            super().merge(found)
+        def merge(self, shard: dict) -> None:
+            found.append(shard)
+            super().merge(shard)
 
     assert rounds.Rounds(str(rich), Here(), silent).run(Kept) is not None
     assert len(found) > 9 and found[0]["last_time"] > 0 and _check.is_sound(found)

@@ -61,7 +61,7 @@ def test_only_what_may_be_long_enough_is_kept(monkeypatch: pytest.MonkeyPatch, s
     candidates, most = command.Candidates(share, 1), 0
     for batch in batches(phases, live):
         candidates.add(batch, None)
-        most = max(most, sum(map(len, candidates.shard_result(0))))
+        most = max(most, sum(map(len, candidates.partial(0))))
     lives = np.concatenate(list(batches(phases, live)))
     operations = int(lives["died"].max())
     lives = lives[lives["died"] - lives["born"] >= operations * share]

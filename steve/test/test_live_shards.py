@@ -55,18 +55,18 @@ class Everything:
     def add(self, batch: np.ndarray, keep: np.ndarray | None) -> None:
         self.kept.append((batch if keep is None else batch[keep]).copy())
 
-    def shard_result(self, peak: int) -> np.ndarray:
+    def partial(self, peak: int) -> np.ndarray:
         lives = np.concatenate(self.kept)
         lives["peak_bytes"][lives["peak"] != peak] = 0
         return lives
 
-    def add_shard(self, result: np.ndarray, peak: int) -> None:
-        result["peak"] = peak
-        self.kept.append(result)
+    def merge(self, shard: np.ndarray, peak: int) -> None:
+        shard["peak"] = peak
+        self.kept.append(shard)
 
     def lives(self, peak: int) -> list[dict]:
         """All lives, sorted by handle. Allocated bytes are counted from the start of the block's life."""
-        lives = self.shard_result(peak)
+        lives = self.partial(peak)
         lives = lives[np.argsort(lives["handle"])]
         lives["died_allocated"] -= lives["born_allocated"]
         lives["born_allocated"] = 0

@@ -30,6 +30,7 @@ from reference_lives import Run
 from steve.analysis import totals
 from steve.analysis.operations import Operations
 from steve.kernels._cells import BlockCells
+from steve.kernels._profile import TALLY
 from steve.kernels import _ops, _totals
 from steve.kernels._walk import Walk
 from steve.parallel import processes, rounds
@@ -40,6 +41,7 @@ from steve.system.errors import SteveError
 from test_analyses import runs
 
 MKLOAD = Path(BUILD) / "steve" / "test" / "mkload"
+SHOWN = [name for name in TALLY.names if name != "epoch"]
 SECONDS = 300  # timeout for what takes about a second on an idle machine
 # the binary form is copied by one process, unless damage has to be skipped
 FORMS = (["--text"], ["--binary", "--salvage"], ["--text", "--resize"], ["--resize", "--salvage"], ["--binary"])
@@ -118,7 +120,7 @@ def report_of(analysis: ReportAnalysis) -> list:
     """All numbers of a report, without what is internal to the kernel, and without rows that are 0."""
     profile, cells = analysis.profile, analysis.cells
     tallies = [
-        [(number, row[:-1]) for number, row in zip(numbers.tolist(), rows.tolist()) if any(row[:-1])]
+        [(number, row) for number, row in zip(numbers.tolist(), rows[SHOWN].tolist()) if any(row)]
         for numbers, rows in (profile.stacks(), profile.heaps())
     ]
     return [

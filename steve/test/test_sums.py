@@ -1,6 +1,8 @@
-"""Each sum of steve/kernels/base/sums.def is the same in shards as in one walk, and is merged as the table says.
+"""Each sum of steve/kernels/base/sums.def is the same in shards as in one walk, and it is noticed if one is lost.
 
-A sum that is forgotten where shards are merged is wrong with -j only, and in silence.
+A sum that is forgotten where shards are merged is wrong with -j only, and in silence. So for each sum of the table the
+result of one walk is compared with those of shards; then the sum is removed from what all shards but the first report,
+and the result has to differ.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -17,11 +19,12 @@ import pytest
 
 from conftest import make_trace
 from steve.analysis import blocks, folds
-from steve.analysis.lives import LifeAnalysis, Nothing
+from steve.analysis.lives import LifeAnalysis
 from steve.analysis.rules import DEFAULTS, limits, site_limits
-from steve.kernels import _accesses, _profile, _site_sums, _sums, _totals
+from steve.kernels import _accesses, _cells, _profile, _site_sums, _sums, _totals
 from steve.parallel import rounds
 from steve.report.collect import ReportAnalysis
+from steve.system.errors import SteveError
 from test_line_shards import Program
 from test_live_shards import arguments, eventful
 from test_shards import Here, silent
@@ -31,19 +34,32 @@ GROUPS = np.array([2**32 - 1, 1, 0, 1, 0], "u4")  # of stacks, for Fields
 THRESHOLDS = {**DEFAULTS, "capacity": 90, "min_size": 20}
 # a kernel without sums of accesses by themselves: they are part of other rows
 CONTAINED = {"access_sums", "site_rules_sums"}
+# what shards need not report: the kernel computes it from other sums, or numbers it anew; or it is that of blocks that
+# live on, which no shard has as lives
+NOT_REPORTED = {
+    ("group", "peak"),
+    ("group", "live_blocks"),
+    ("group", "live_bytes"),
+    ("lives_totals", "time"),
+    ("profile_tally", "epoch"),
+    ("profile_totals", "bytes_read"),
+    ("profile_totals", "bytes_written"),
+    ("linework_row", "cache_lines"),
+}
 
 
 def eventful_with_moves() -> str:
-    """The script of a program with all kinds of events."""
+    """The script of a program with all kinds of events, and with large blocks that are moved often in a short life."""
     lines = eventful(random.Random(7), 6000).splitlines()
-    moving = ["N 9437184 100 1 0", "L 9437190 8", "R 9437184 9441280 300 2 0", "S 9441281 8", "F 9441280 3"]
+    one, other = 0x900000, 0x902000
+    moving = [f"N {one} 5000 1 0", *[f"R {one} {other} 6000 2 0", f"R {other} {one} 6100 2 0"] * 10, f"F {one} 3"]
     found = []
     for i, line in enumerate(lines):
         found.append(line)
-        if i > 10 and i % 40 == 0:
-            found.append(moving[i // 40 % len(moving)])
+        if i > 10 and i % 150 == 0:
+            found += moving
         if i > 10 and i % 700 == 0:
-            found += ["lost 3 full", f"mark m{i}"]
+            found += ["lost 3 full", f"mark m{i}", f"N {0xA00000 + 32 * i} 24 1 0"]
     return "\n".join(found) + "\n"
 
 
@@ -55,8 +71,8 @@ def lines_of_lua() -> str:
 
 
 class Case(NamedTuple):
-    """An analysis, and what is compared of its result. script: of the trace. sent: the columns of rows, as shards report
-    them, where these are not those of the table."""
+    """An analysis, and what is compared of its result. script: of the trace. sent: the columns of rows, as shards
+    report them, where these are not those of the table."""
 
     make: Callable[[], Any]
     plain: Callable[[Any], Any]
@@ -112,7 +128,7 @@ SITE_SUMS = Case(
 )
 PROFILE, SUMMARY = Case(REPORT, plain_profile), Case(_totals.Summary, plain_summary)
 LIVES = Case(partial(LifeAnalysis, partial(folds.Sums, "stack", "free_thread")), plain_lives)
-LINES = Case(partial(LifeAnalysis, Nothing, by_line=True), plain_lines, lines_of_lua)
+LINES = Case(partial(LifeAnalysis, folds.Passed, by_line=True), plain_lines, lines_of_lua)
 CASES = {
     "group": LIVES,
     "lives_totals": LIVES,
@@ -124,7 +140,7 @@ CASES = {
     "timeline_bin": PROFILE,
     "summary_stack": SUMMARY,
     "summary_totals": SUMMARY,
-    "cells_sums": Case(REPORT, plain_cells),
+    "cells_sums": Case(REPORT, plain_cells, sent=_cells.CELL),
     "linework_row": LINES,
     "linework_made": LINES,
     "luawork_bytes": Case(REPORT, ReportAnalysis.work, lines_of_lua),
@@ -141,6 +157,37 @@ class Pool(Here):
 
     def __init__(self, n: int) -> None:
         self.n = n
+
+
+class Changed:
+    """An analysis that gets other partial results, as change() makes them: but for the first `n`."""
+
+    def __init__(self, make: Callable[[], Any], change: Callable[[Any], Any], n: int) -> None:
+        self._analysis, self._change, self._n = make(), change, n
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._analysis, name)
+
+    def merge(self, found: Any) -> None:
+        self._n -= 1
+        self._analysis.merge(found if self._n >= 0 else self._change(found))
+
+
+def lost(found: Any, columns: np.dtype, path: tuple[str, ...], merge: str) -> Any:
+    """A copy of a partial result in which a sum is 0 in all rows; one that is that of the last shard is too small."""
+    if isinstance(found, np.ndarray) and found.dtype == columns:
+        copy = found.copy()
+        column = copy
+        for name in path[:-1]:
+            column = column[name]
+        column[path[-1]] = column[path[-1]] - 1 if merge == "LAST" else 0
+        return copy
+    if isinstance(found, dict):
+        return {key: lost(value, columns, path, merge) for key, value in found.items()}
+    if isinstance(found, (list, tuple)):
+        parts = [lost(value, columns, path, merge) for value in found]
+        return type(found)(*parts) if hasattr(found, "_fields") else type(found)(parts)
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -181,6 +228,25 @@ def sums_of(row: str) -> Iterator[tuple[tuple[str, ...], _sums.Sum]]:
             yield from (((one.name, *path), inner) for path, inner in sums_of(one.row))
         elif one.estimate != "VARIANCE":
             yield (one.name,), one
+
+
+@pytest.mark.parametrize("row", CASES)
+def test_a_sum_that_is_not_merged_is_noticed(traces: Any, row: str) -> None:
+    case = CASES[row]
+    path = traces(case.script)
+    whole = case.plain(in_shards(path, case.make))
+    columns = _sums.dtype_of(row) if case.sent is None else case.sent
+    for names, one in sums_of(row):
+        if (row, names[0]) in NOT_REPORTED or one.unit == "KEYS":
+            continue
+        if case.sent is not None and len(names) == 2:  # seen as an array of three numbers
+            names = names[:1]
+        first = one.merge in ("ADD", "LAST")  # the most may be that of the first shard
+        changed = partial(Changed, case.make, partial(lost, columns=columns, path=names, merge=one.merge), first)
+        try:
+            assert case.plain(in_shards(path, changed)) != whole, (row, names)
+        except SteveError:
+            pass  # the sum was missed
 
 
 def merged_by_rule(merge: str, one: np.ndarray, other: np.ndarray) -> np.ndarray:

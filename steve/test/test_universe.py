@@ -333,7 +333,7 @@ def test_leaks_keeps_little_of_a_survivor() -> None:
     lives["freed"][::2] = 1
     survivors = Survivors()
     survivors.add(lives, None)
-    assert sum(kept.nbytes for kept in survivors.shard_result(0)) == 500 * (8 + 4 + 4 + 8)
+    assert sum(kept.nbytes for kept in survivors.partial(0)) == 500 * (8 + 4 + 4 + 8)
 
 
 def test_leaks_without_snapshots(steve: Any, trace: Callable) -> None:

@@ -226,7 +226,7 @@ static bool move_up(struct reuse *r, uint64_t line)
     return put_first(r, at, (struct reuse_line){line, index});
 }
 
-bool reuse_add(struct reuse *r, const uint64_t *firsts, const uint64_t *lasts, size_t n)
+bool reuse_merge(struct reuse *r, const uint64_t *firsts, const uint64_t *lasts, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if (!touch(r, firsts[i]))

@@ -60,6 +60,6 @@ bool reuse_feed(struct reuse *r, const struct mt_event *events, size_t n);
 void reuse_order(const struct reuse *r, uint64_t *to);
 /* Add the next part, of n lines in both orders: their first touches; its others are added by the caller.
  * False as above. */
-bool reuse_add(struct reuse *r, const uint64_t *firsts, const uint64_t *lasts, size_t n);
+bool reuse_merge(struct reuse *r, const uint64_t *firsts, const uint64_t *lasts, size_t n);
 
 #endif

@@ -266,7 +266,7 @@ static bool add_pieces(struct sharing *whole, const struct sharing_part *part)
     return true;
 }
 
-bool sharing_shard_add(struct sharing *whole, const struct sharing_part *part)
+bool sharing_merge(struct sharing *whole, const struct sharing_part *part)
 {
     return add_lines(&whole->lines, part) && add_pieces(whole, part);
 }

@@ -4,7 +4,7 @@
  * the first run, the rest of the first episode and, if that ended in the shard, the last episode. Episodes that
  * begin and end in the shard are decided there. For a block that crosses a border it reports a piece: the thread
  * that accessed the block first, and when it was first found to be shared. Added in the order of the shards
- * (sharing_shard_add) to a struct sharing of the whole trace, these give the result of one reader. The clocks of
+ * (sharing_merge) to a struct sharing of the whole trace, these give the result of one reader. The clocks of
  * threads begin at 0 in each shard; the whole adds their values before it.
  *
  * Reported lines, uses and pieces are sent between processes as bytes. A shard has O(live blocks + lines accessed).
@@ -57,6 +57,6 @@ size_t sharing_shard_report(const struct sharing *s, struct sharing_reported *re
 bool sharing_shard_end(struct sharing *s, struct sharing_block *b);
 
 /* Add the report of the next shard. The caller adds its rows and the lines that it found. */
-bool sharing_shard_add(struct sharing *whole, const struct sharing_part *part);
+bool sharing_merge(struct sharing *whole, const struct sharing_part *part);
 
 #endif

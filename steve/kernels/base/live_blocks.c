@@ -42,7 +42,7 @@ bool live_blocks_list(struct live_blocks *b)
     return true;
 }
 
-bool live_blocks_join(struct live_blocks *whole, const struct live_at *list, size_t n)
+bool live_blocks_merge(struct live_blocks *whole, const struct live_at *list, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         struct live_block *block = live_blocks_reach(whole, list[i].slot);

@@ -4,7 +4,7 @@
  * are not known (LIVE_BEFORE). It lists the slots of those that end in it, in their order (`ended`). A Resize ends a
  * block too, and makes another one in the same slot. At the end of the shard, live_blocks_list makes a list of the
  * blocks that were made in it. Shards are joined in their order: the caller removes the blocks that ended, whose stacks
- * the shards before them know, then calls live_blocks_join.
+ * the shards before them know, then calls live_blocks_merge.
  *
  * Memory: O(most live blocks).
  *
@@ -84,7 +84,7 @@ bool live_blocks_enter(struct live_blocks *b, const struct mt_live_block *live);
 /* List the blocks that were made in the shard and live now. False when out of memory. */
 bool live_blocks_list(struct live_blocks *b);
 /* Add the list of the next shard. False when out of memory. */
-bool live_blocks_join(struct live_blocks *whole, const struct live_at *list, size_t n);
+bool live_blocks_merge(struct live_blocks *whole, const struct live_at *list, size_t n);
 
 /* What lives in a slot; NULL when out of memory. It is valid until the next call. */
 static inline struct live_block *live_blocks_reach(struct live_blocks *b, uint32_t slot)

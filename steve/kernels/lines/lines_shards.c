@@ -88,7 +88,7 @@ static bool add_piece(struct linework *whole, const uint32_t *head, const uint32
     return true;
 }
 
-bool lines_shard_add(struct linework *whole, const uint32_t *pieces, size_t n)
+bool linework_merge(struct linework *whole, const uint32_t *pieces, size_t n)
 {
     size_t at = 0;
 
@@ -100,7 +100,7 @@ bool lines_shard_add(struct linework *whole, const uint32_t *pieces, size_t n)
     return true;
 }
 
-bool lines_shard_add_pages(struct linework *whole, const struct linepage *pages, size_t n)
+bool linework_merge_pages(struct linework *whole, const struct linepage *pages, size_t n)
 {
     for (const struct linepage *p = pages; p < pages + n; p++)
         if (p->line < whole->map.n_lines && !linework_met_page(whole, p->page, p->touched, p->line))

@@ -4,7 +4,7 @@
  * (lines_shard_enter). The caller gets these, and what the struct luacode must know of threads, from a checkpoint. The
  * shard counts all accesses, and the pairs of a line and a block whose life lies in the shard. For a block that
  * crosses a border, it reports a piece: the lines that accessed the block. Pieces are added in the order of the
- * shards (lines_shard_add) to a struct linework of the whole trace, which keeps the lines of blocks that live between
+ * shards (linework_merge) to a struct linework of the whole trace, which keeps the lines of blocks that live between
  * two shards, and counts each pair once. Of cache lines, a shard reports all pairs (linepages_copy).
  *
  * A piece consists of words of 32 bits: slot, LINEPARTS_ flags, number of lines, the lines. A shard has O(live blocks x
@@ -28,7 +28,7 @@ bool lines_shard_finish(struct linework *w);
 bool lines_shard_end(struct linework *w, uint32_t slot);
 
 /* Add the pieces, `n` words, and the pages of the next shard to the whole. Invalid pieces are ignored. */
-bool lines_shard_add(struct linework *whole, const uint32_t *pieces, size_t n);
-bool lines_shard_add_pages(struct linework *whole, const struct linepage *pages, size_t n);
+bool linework_merge(struct linework *whole, const uint32_t *pieces, size_t n);
+bool linework_merge_pages(struct linework *whole, const struct linepage *pages, size_t n);
 
 #endif

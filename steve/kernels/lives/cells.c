@@ -789,7 +789,7 @@ static bool join_all(struct cells *whole, const struct cells_partial *shard, uin
     return bound_cells(whole);
 }
 
-bool cells_join(struct cells *whole, const struct cells_partial *shard)
+bool cells_merge(struct cells *whole, const struct cells_partial *shard)
 {
     uint32_t *groups = malloc((shard->n_groups + 1) * sizeof *groups);
     bool ok = groups && join_all(whole, shard, groups);

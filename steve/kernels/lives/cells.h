@@ -26,7 +26,7 @@
  * The accesses before stay in the group without type. A type that becomes known after a Resize is ignored.
  *
  * A shard does not know the groups of the blocks that live at its beginning. It lists what happens to these by slot
- * (`others`), and cells_join adds it to their groups. Memory: O(most live blocks + cells + groups).
+ * (`others`), and cells_merge adds it to their groups. Memory: O(most live blocks + cells + groups).
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef STEVE_KERNELS_LIVES_CELLS_H
@@ -138,6 +138,6 @@ bool cells_finish(struct cells *c);
 /* List the survivors of a shard, after cells_finish. False when out of memory. */
 bool cells_list_survivors(struct cells *c);
 /* Add the next shard to the cells of the shards before it. False when out of memory. */
-bool cells_join(struct cells *whole, const struct cells_partial *shard);
+bool cells_merge(struct cells *whole, const struct cells_partial *shard);
 
 #endif

@@ -175,8 +175,8 @@ static void add_totals(struct lives_totals *t, const struct lives_totals *part,
     lives_totals_merge(t, &own);
 }
 
-bool lives_shard_add(struct lives *whole, const struct lives_piece *pieces, size_t n,
-                     const struct lives_totals *part, const struct lives_totals *began)
+bool lives_merge(struct lives *whole, const struct lives_piece *pieces, size_t n,
+                 const struct lives_totals *part, const struct lives_totals *began)
 {
     bool higher = part->peak > 0 && part->peak_bytes > whole->totals.peak_bytes;
 

@@ -2,7 +2,7 @@
  *
  * The blocks that live at the beginning of a shard are entered first (lives_shard_enter). Lives that begin and end in
  * the shard are written as records. For a block that crosses a border, the shard reports a piece: what happened to
- * the block in the shard. Pieces are added in the order of the shards (lives_shard_add) to a struct lives of the
+ * the block in the shard. Pieces are added in the order of the shards (lives_merge) to a struct lives of the
  * whole trace. It keeps the blocks that live between two shards, and writes the same records as one walk would.
  *
  * Numbers in a piece count from the beginning of the shard. A shard does not know two things of a block made
@@ -40,7 +40,7 @@ bool lives_shard_end(struct lives *l, struct lives_block *b, uint16_t thread);
 
 /* Add the pieces of the next shard to the whole, with the shard's totals. began: the totals after all blocks were
  * entered. Records are written to whole->out. False when out of memory. */
-bool lives_shard_add(struct lives *whole, const struct lives_piece *pieces, size_t n,
-                     const struct lives_totals *part, const struct lives_totals *began);
+bool lives_merge(struct lives *whole, const struct lives_piece *pieces, size_t n,
+                 const struct lives_totals *part, const struct lives_totals *began);
 
 #endif

@@ -462,7 +462,7 @@ static bool reach_all(struct tallies *t, const struct profile_rows *shard)
     return true;
 }
 
-static void join_peak(struct tallies *t, const struct profile_rows *shard)
+static void merge_peak(struct tallies *t, const struct profile_rows *shard)
 {
     for (size_t i = 0; i < t->of_ids.n; i++) {
         t->rows[i].peak_blocks = t->rows[i].live_blocks;
@@ -477,13 +477,13 @@ static void join_peak(struct tallies *t, const struct profile_rows *shard)
 }
 
 /* All but the peak. */
-static void join_tallies(struct tallies *t, const struct profile_rows *shard)
+static void merge_tallies(struct tallies *t, const struct profile_rows *shard)
 {
     for (size_t i = 0; i < shard->n; i++)
         profile_tally_merge(tally_found(t, shard->ids[i]), &shard->rows[i]);
 }
 
-static void join_timeline(struct profile *p, const struct profile_partial *shard)
+static void merge_timeline(struct profile *p, const struct profile_partial *shard)
 {
     p->timeline.width = shard->shard->width;
     for (size_t i = 0; i < shard->n_bins; i++) {
@@ -494,7 +494,7 @@ static void join_timeline(struct profile *p, const struct profile_partial *shard
     }
 }
 
-static void join_marks(struct profile *p, const struct profile_partial *shard)
+static void merge_marks(struct profile *p, const struct profile_partial *shard)
 {
     const uint64_t before = p->totals.marks;
 
@@ -502,7 +502,7 @@ static void join_marks(struct profile *p, const struct profile_partial *shard)
         p->marks[before + i] = shard->marks[i];
 }
 
-static void join_totals(struct profile *p, const struct profile_totals *shard, bool is_peak)
+static void merge_totals(struct profile *p, const struct profile_totals *shard, bool is_peak)
 {
     struct profile_totals *t = &p->totals;
 
@@ -518,13 +518,13 @@ static void join_totals(struct profile *p, const struct profile_totals *shard, b
     p->live_blocks = shard->live_blocks;
 }
 
-static void join_map(uint64_t *map, const uint64_t *shard)
+static void merge_map(uint64_t *map, const uint64_t *shard)
 {
     for (size_t i = 0; i < PROFILE_SIZES * PROFILE_LIFETIMES; i++)
         map[i] += shard[i];
 }
 
-bool profile_join(struct profile *whole, const struct profile_partial *partial)
+bool profile_merge(struct profile *whole, const struct profile_partial *partial)
 {
     const struct profile_shard *shard = partial->shard;
     bool is_peak = shard->risen && shard->totals.peak_bytes > whole->totals.peak_bytes;
@@ -534,18 +534,18 @@ bool profile_join(struct profile *whole, const struct profile_partial *partial)
         return false;
     forget(whole, partial->ended, before_peak);
     if (is_peak) {
-        join_peak(&whole->stacks, &partial->stacks);
-        join_peak(&whole->heaps, &partial->heaps);
+        merge_peak(&whole->stacks, &partial->stacks);
+        merge_peak(&whole->heaps, &partial->heaps);
     }
     forget(whole, partial->ended + before_peak, partial->n_ended - before_peak);
-    join_tallies(&whole->stacks, &partial->stacks);
-    join_tallies(&whole->heaps, &partial->heaps);
-    join_timeline(whole, partial);
-    join_marks(whole, partial);
-    join_totals(whole, &shard->totals, is_peak);
-    join_map(&whole->map_blocks[0][0], partial->map_blocks);
-    join_map(&whole->map_bytes[0][0], partial->map_bytes);
-    return live_blocks_join(&whole->blocks, partial->list, partial->n_list);
+    merge_tallies(&whole->stacks, &partial->stacks);
+    merge_tallies(&whole->heaps, &partial->heaps);
+    merge_timeline(whole, partial);
+    merge_marks(whole, partial);
+    merge_totals(whole, &shard->totals, is_peak);
+    merge_map(&whole->map_blocks[0][0], partial->map_blocks);
+    merge_map(&whole->map_bytes[0][0], partial->map_bytes);
+    return live_blocks_merge(&whole->blocks, partial->list, partial->n_list);
 }
 
 bool profile_fits(const struct profile *p)

@@ -15,7 +15,7 @@
  *
  * A shard of a trace begins with the blocks that live there (profile_enter). Its tallies count the blocks that are made
  * in it, and differences to its beginning. The size of the heap at its beginning is known, so a peak of the shard is
- * the peak of the trace if it is higher than all before. profile_join adds the shards, from the first to the last.
+ * the peak of the trace if it is higher than all before. profile_merge adds the shards, from the first to the last.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -89,7 +89,7 @@ void profile_finish(struct profile *p);
 /* Instead of that, in a shard. Fills in `shard`. False when out of memory. */
 bool profile_finish_shard(struct profile *p, struct profile_shard *shard);
 /* Add the next shard to the profile of the shards before it. False when out of memory. */
-bool profile_join(struct profile *whole, const struct profile_partial *shard);
+bool profile_merge(struct profile *whole, const struct profile_partial *shard);
 /* After all shards were added: did these have the right width of bins? It is wrong if the number of operations was not
  * the one that the shards were given. */
 bool profile_fits(const struct profile *p);

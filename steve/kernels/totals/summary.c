@@ -328,7 +328,7 @@ void summary_finish(struct summary *s)
 
 /* ---- shards -------------------------------------------------------------------------------- */
 
-static void join_totals(struct summary_totals *t, const struct summary_totals *shard)
+static void merge_totals(struct summary_totals *t, const struct summary_totals *shard)
 {
     int64_t peak_bytes = t->live_bytes + shard->peak_bytes, peak_blocks = t->live_blocks + shard->peak_blocks;
 
@@ -349,17 +349,17 @@ static void leave_stack(struct summary *s, uint32_t slot)
     block->state = LIVE_NONE;
 }
 
-bool summary_join(struct summary *whole, const struct summary_partial *shard)
+bool summary_merge(struct summary *whole, const struct summary_partial *shard)
 {
     if (shard->n_stacks > whole->n_stacks &&
         !array_grow(&whole->stacks, &whole->n_stacks, shard->n_stacks, sizeof *whole->stacks))
         return false;
-    join_totals(&whole->totals, shard->totals);
+    merge_totals(&whole->totals, shard->totals);
     for (size_t i = 0; i < shard->n_stacks; i++)
         summary_stack_merge(&whole->stacks[i], &shard->stacks[i]);
     for (size_t i = 0; i < shard->n_ended; i++)
         leave_stack(whole, shard->ended[i]);
-    return live_blocks_join(&whole->blocks, shard->list, shard->n_list);
+    return live_blocks_merge(&whole->blocks, shard->list, shard->n_list);
 }
 
 unsigned summary_threads(const struct summary *s)

@@ -5,7 +5,7 @@
  * belongs to the stack of its last Resize. Memory: O(live blocks + stacks).
  *
  * A shard of a trace begins with the blocks that live there, which are entered. Its totals of live blocks and bytes,
- * and their peaks, are differences to the beginning of the shard. summary_join adds the shards of a trace, from the
+ * and their peaks, are differences to the beginning of the shard. summary_merge adds the shards of a trace, from the
  * first to the last.
  *
  * In a sample of the blocks (memtrace/sample.h), the numbers of heap events, accesses, blocks and bytes are estimates.
@@ -61,7 +61,7 @@ bool summary_feed(struct summary *s, const struct mt_event *events, size_t n, ui
 bool summary_feed_batch(struct summary *s, const struct mt_batch *batch, uint32_t stacks);
 void summary_finish(struct summary *s);
 /* Add the next shard of a trace to the summary of the shards before it. False when out of memory. */
-bool summary_join(struct summary *whole, const struct summary_partial *shard);
+bool summary_merge(struct summary *whole, const struct summary_partial *shard);
 unsigned summary_threads(const struct summary *s);
 void summary_free(struct summary *s);
 
