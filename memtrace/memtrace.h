@@ -20,7 +20,8 @@
  *                                           events (new, free, resize, thread, mark...)
  *     CHECKPOINT = record*                  all live blocks, from time to time: reading can begin here
  *     SNAPSHOT   = record*                  all objects of a Lua state at one time, and their links
- *     SURVIVORS  = record*                  the blocks that are never freed
+ *     CONTAINERS = number*                  the blocks that other allocators divided
+ *     SURVIVORS  = number*                  the blocks that are never freed
  *     END        = record*                  totals, why the trace ended
  *     INDEX      = record*                  file offset, first event and first handle of each chunk
  *
@@ -195,9 +196,9 @@ enum mt_frame_kind {
  *           REACH, which have the time of the last other event, or of the start of the chunk, before them
  *
  * Further fields by kind; all others are unspecified:
- *   NEW      handle, slot, addr, size, heap, how (enum mt_how), implied, beyond, ref = stack id
- *   FREE     handle, slot, addr, size (of the block), heap, implied, ref = stack id
- *   RESIZE   handle, slot, addr and size (new), old_addr, old_size, heap, ref = stack id
+ *   NEW      handle, slot, addr, size, heap, how (enum mt_how), implied, beyond, container, ref = stack id
+ *   FREE     handle, slot, addr, size (of the block), heap, implied, container, ref = stack id
+ *   RESIZE   handle, slot, addr and size (new), old_addr, old_size, heap, container, ref = stack id
  *   LOAD, STORE, MODIFY
  *            handle, slot, addr, size (bytes accessed), offset (of addr in the block), heap, kernel, beyond,
  *            freed, ref = site id (0 if kernel)
@@ -236,19 +237,30 @@ struct mt_event {
         double weight;     /* NEW, FREE: of a block of a sample, see memtrace/sample.h; else 0 */
     };
     uint32_t ref;
-    uint16_t thread;     /* from 1 */
-    uint8_t kind;        /* enum mt_kind */
-    uint8_t how : 4;     /* NEW: enum mt_how; BADFREE: enum mt_badfree; STATE: enum mt_vm */
-    /* FREE: 1 = not requested by the program: a New or Resize overlapped the block, or the memory that
-     * contained it was freed. NEW: 1 = the block existed before the trace began. Else 0 */
-    uint8_t implied : 1;
-    uint8_t kernel : 1; /* access: 1 = made by a system call, to all `size` bytes. Else 0 */
-    /* Access: 1 = it begins in the block and ends after it (but see `freed`). NEW with `implied`: 0 = the block
-     * was inherited from the process that forked this one, 1 = this process made it. Else 0 */
-    uint8_t beyond : 1;
-    uint8_t freed : 1;   /* access: 1 = see above. Else 0 */
-    uint32_t heap;       /* heap id */
-    uint32_t slot;       /* small number of the live block, below the maximum number of live blocks; reused */
+    uint16_t thread; /* from 1 */
+    uint8_t kind;    /* enum mt_kind */
+    union {
+        struct {
+            uint8_t how : 4; /* NEW: enum mt_how; BADFREE: enum mt_badfree; STATE: enum mt_vm */
+            /* FREE: 1 = not requested by the program: a New or Resize overlapped the block, or the memory that
+             * contained it was freed. NEW: 1 = the block existed before the trace began. Else 0 */
+            uint8_t implied : 1;
+            uint8_t kernel : 1; /* access: 1 = made by a system call, to all `size` bytes. Else 0 */
+            /* Access: 1 = it begins in the block and ends after it (but see `freed`). NEW with `implied`: 0 = the block
+             * was inherited from the process that forked this one, 1 = this process made it. Else 0 */
+            uint8_t beyond : 1;
+            uint8_t freed : 1; /* access: 1 = see above. Else 0 */
+        };
+        struct {
+            uint8_t : 5; /* how, implied */
+            /* NEW, FREE, RESIZE: 1 = another allocator divides the block into blocks of its own at some time of the
+             * trace. Its bytes never count as live: see mt_has_containers. Else 0 */
+            uint8_t container : 1;
+            uint8_t : 2;
+        };
+    };
+    uint32_t heap; /* heap id */
+    uint32_t slot; /* small number of the live block, below the maximum number of live blocks; reused */
 };
 
 /* -- definitions ------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ CHUNK = b"\xabljtCHK\n"
 TRAILER = b"\xabljtIDX\n"
 ZSTD = b"\x28\xb5\x2f\xfd"
 VERSION = 1
-DEFS, EVENTS, END, INDEX, CHECKPOINT, SNAPSHOT, SURVIVORS = range(1, 8)
+DEFS, EVENTS, END, INDEX, CHECKPOINT, SNAPSHOT, SURVIVORS, CONTAINERS = range(1, 9)
 HEAD = struct.Struct("<8sB3sIIIQQQQQQ")
 RAW_LIMIT, STORED_LIMIT, EVENTS_LIMIT = 64 << 20, 65 << 20, 1 << 22
 U64 = (1 << 64) - 1
@@ -288,7 +288,7 @@ def chunk_of(head: bytes, offset: int) -> Chunk:
         head
     )
     check(magic == CHUNK and own == hashed(head[:64]), "a damaged header")
-    check(DEFS <= kind <= SURVIVORS and zero == bytes(3), f"an unknown chunk type {kind}")
+    check(DEFS <= kind <= CONTAINERS and zero == bytes(3), f"an unknown chunk type {kind}")
     check(raw <= RAW_LIMIT and stored <= STORED_LIMIT and events <= EVENTS_LIMIT, "a chunk over the limits")
     check(events == 0 or kind == EVENTS, "events outside of EVENTS")
     return Chunk(kind, raw, stored, events, first_event, first_handle, instructions, offset, of_payload)
@@ -566,6 +566,8 @@ class Reader:
         self._link = (0, 0)  # the last link of the snapshot
         self._linked = 0  # the last object of the snapshot that a link has
         self._more_survivors = False
+        self._containers: list[int] = []
+        self._more_containers = False
         self._end: dict[str, Any] | None = None
 
     def _read(self, size: int, what: str) -> bytes:
@@ -656,6 +658,8 @@ class Reader:
         streams = chunk.streams()
         check(self._end is None or chunk.type == INDEX, "a chunk after END")
         check(chunk.first_event == self._events and chunk.first_handle == self._handles, "a chunk out of order")
+        check(not self._more_containers or chunk.type == CONTAINERS, "CONTAINERS without the rest")
+        check(not self._containers or chunk.type in (CONTAINERS, SURVIVORS, END, INDEX), "a chunk after CONTAINERS")
         check(not self._more_survivors or chunk.type == SURVIVORS, "SURVIVORS without the rest")
         check(not self._survivors or chunk.type in (SURVIVORS, END, INDEX), "a chunk after SURVIVORS")
         check(not self._listed or chunk.type == CHECKPOINT, "a part of a checkpoint is missing")
@@ -670,6 +674,8 @@ class Reader:
             self._checkpoint(stream)
         elif chunk.type == SURVIVORS:
             self._survivor_list(stream)
+        elif chunk.type == CONTAINERS:
+            yield from self._container_list(stream)
         elif chunk.type == SNAPSHOT:
             yield from self._snapshot(stream)
         elif chunk.type == END:
@@ -942,14 +948,24 @@ class Reader:
         check(sorted(self._listed) == self._blocks(), "a checkpoint of other blocks")
         self._listed = []
 
-    def _survivor_list(self, stream: Stream) -> None:
+    def _list(self, stream: Stream, numbers: list[int]) -> bool:
+        """Read a part of a list of ascending numbers. Does another part follow?"""
         more = stream.byte()
-        check(more <= 1, "the first byte of SURVIVORS")
+        check(more <= 1, "the first byte of a list")
         while not stream.used_up:
             difference = stream.uvarint()
-            self._survivors.append(self._survivors[-1] + 1 + difference if self._survivors else difference)
-        self._more_survivors = more == 1
-        if not more and not self.damaged:
+            numbers.append(numbers[-1] + 1 + difference if numbers else difference)
+        return more == 1
+
+    def _container_list(self, stream: Stream) -> Iterator[str]:
+        before = len(self._containers)
+        self._more_containers = self._list(stream, self._containers)
+        check(not self._containers or self._containers[-1] < self._handles, "CONTAINERS of blocks that never were")
+        yield from (f"container handle={handle}" for handle in self._containers[before:])
+
+    def _survivor_list(self, stream: Stream) -> None:
+        self._more_survivors = self._list(stream, self._survivors)
+        if not self._more_survivors and not self.damaged:
             check(self._survivors == sorted(b.ordinal for b in self.slots if b.live), "SURVIVORS of other blocks")
 
     def _snapshot(self, stream: Stream) -> Iterator[str]:

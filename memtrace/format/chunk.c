@@ -40,6 +40,7 @@ unsigned chunk_streams(uint8_t type)
     case CHUNK_CHECKPOINT:
     case CHUNK_SNAPSHOT:
     case CHUNK_SURVIVORS:
+    case CHUNK_CONTAINERS:
         return 1;
     default:
         return 0;

@@ -40,7 +40,8 @@ enum chunk_type {
     CHUNK_INDEX = 4,
     CHUNK_CHECKPOINT = 5,
     CHUNK_SNAPSHOT = 6,
-    CHUNK_SURVIVORS = 7
+    CHUNK_SURVIVORS = 7,
+    CHUNK_CONTAINERS = 8
 };
 
 /* Streams of an EVENTS chunk, in the order of the file. Chunks of other types have one stream. */

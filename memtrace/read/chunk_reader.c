@@ -335,6 +335,10 @@ static enum chunk_result apply_chunk(struct mt_reader *r, const struct chunk_hea
                    ? CHUNK_DONE
                    : damaged(r, r->binary.chunk_offset,
                              "the list of blocks that are live at the end is wrong");
+    case CHUNK_CONTAINERS:
+        return reader_read_containers(r, sizes[0])
+                   ? CHUNK_DONE
+                   : damaged(r, r->binary.chunk_offset, "the list of containers is wrong");
     case CHUNK_END:
         return read_end(r, sizes[0]);
     default:
@@ -360,7 +364,7 @@ static enum chunk_result read_payload(struct mt_reader *r, const struct chunk_he
     const char *wrong = unpack(&r->binary, h, payload, raw);
     if (wrong)
         return damaged(r, r->binary.chunk_offset, wrong);
-    if (r->binary.seen_end != (h->type == CHUNK_INDEX) || !reader_fits_survivors(r, h->type))
+    if (r->binary.seen_end != (h->type == CHUNK_INDEX) || !reader_fits_lists(r, h->type))
         return damaged(r, r->binary.chunk_offset, "chunks are missing or out of order at the end");
     enum chunk_result result = check_order(r, h);
     if (result != CHUNK_DONE)
@@ -421,6 +425,7 @@ static enum chunk_result next_chunk(struct mt_reader *r)
     struct chunk_header h;
     if (r->in.offset >= r->binary.stop)
         return FILE_ENDED;
+    reader_find_containers(r);
     if (r->binary.seen_index)
         return read_trailer(r);
     size_t n = input_need(&r->in, CHUNK_HEADER_SIZE);
@@ -454,7 +459,7 @@ int binary_go(struct mt_reader *r, const struct mt_seek_point *to)
     b->dec.checkpoint_whole = true;
     b->next_event = to->event;
     b->lost = 0;
-    b->survivors = (struct id_list){0};
+    b->survivors = b->container_list = (struct id_list){0};
     b->in_chunk = b->seen_end = b->seen_index = b->adrift = false;
     b->moved = true;
     b->stop = UINT64_MAX;

@@ -23,7 +23,8 @@ static const char *enter(struct decoder *d, const struct rec_block *r)
     if (d->blocks[r->slot].heap != NO_HEAP || r->handle >= d->handles || !span_fits(r->addr, r->size) ||
         r->heap >= d->defs->heaps.count)
         return "a live block is invalid";
-    d->blocks[r->slot] = (struct live_block){r->addr, r->size, r->handle, (uint32_t)r->heap};
+    d->blocks[r->slot] = (struct live_block){r->addr, r->size, r->handle, (uint32_t)r->heap,
+                                             decoder_is_container(d, r->handle)};
     d->live++;
     return NULL;
 }

@@ -66,6 +66,7 @@ static void set_block(struct mt_event *ev, const struct live_block *b, uint64_t 
 static void set_life(struct decoder *d, struct mt_event *ev, const struct live_block *b, uint64_t slot)
 {
     set_block(ev, b, slot);
+    ev->container = b->container;
     if (mt_is_sample(&d->defs->sample))
         ev->weight = mt_sample_weight(&d->defs->sample, b->handle, b->size);
 }
@@ -90,7 +91,9 @@ static enum rare_result apply_new(struct decoder *d, const struct rec_new *r, st
     if (!decoder_reserve_slot(d, r->slot))
         return fail(d, "out of memory for live blocks");
     struct live_block *b = &d->blocks[r->slot];
-    *b = (struct live_block){r->addr, r->size, d->handles++, (uint32_t)r->heap};
+    *b = (struct live_block){r->addr, r->size, d->handles, (uint32_t)r->heap,
+                             decoder_is_container(d, d->handles)};
+    d->handles++;
     set_event(d, ev, MT_NEW, (uint32_t)r->stack);
     set_life(d, ev, b, r->slot);
     ev->how = (uint8_t)r->how;
@@ -145,6 +148,7 @@ static enum rare_result apply_resize(struct decoder *d, const struct rec_resize 
     b->base += (uint64_t)r->moved;
     b->size = r->size;
     set_block(ev, b, r->slot);
+    ev->container = b->container;
     remember(d, r->slot);
     return RARE_EVENT;
 }

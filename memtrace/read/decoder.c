@@ -83,6 +83,19 @@ bool decoder_start(struct decoder *d, const struct chunk_header *h, const uint8_
     return start_accesses(d);
 }
 
+bool decoder_is_container(const struct decoder *d, uint64_t handle)
+{
+    size_t from = 0, to = d->n_containers;
+    while (from < to) {
+        const size_t middle = from + (to - from) / 2;
+        if (d->containers[middle] < handle)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return from < d->n_containers && d->containers[from] == handle;
+}
+
 void decoder_forget(struct decoder *d)
 {
     for (uint32_t i = 0; i < d->block_count; i++)

@@ -18,6 +18,7 @@
 struct live_block {
     uint64_t base, size, handle;
     uint32_t heap;
+    bool container; /* as in struct mt_event */
 };
 #define NO_HEAP UINT32_MAX
 
@@ -31,6 +32,8 @@ struct decoder {
     uint32_t block_count, block_capacity;
     uint64_t live;
     uint64_t handles;
+    const uint64_t *containers; /* their handles in ascending order, if the reader knows them */
+    size_t n_containers;
     uint64_t unmatched_frees;   /* bad frees of no block */
     uint64_t mismatched_frees;  /* those of blocks that other functions made */
     bool checkpoint_whole;      /* the last checkpoint was read completely */
@@ -84,6 +87,9 @@ static inline bool decoder_has_far_blocks(const struct decoder *d)
 {
     return d->block_count > DECODER_NEAR;
 }
+
+/* Is the block with this handle in the list of containers? */
+bool decoder_is_container(const struct decoder *d, uint64_t handle);
 
 /* Make room for a slot; false when out of memory. */
 bool decoder_reserve_slot(struct decoder *d, uint64_t slot);

@@ -124,6 +124,8 @@ void mt_close(struct mt_reader *r)
     free(r->binary.raw);
     free(r->binary.seek_points.at);
     free(r->binary.defs.at);
+    free(r->binary.containers.list);
+    free(r->binary.container_list.list);
     for (uint32_t i = 0; i < r->note_count; i++)
         free(r->notes[i]);
     free(r->notes);

@@ -46,7 +46,9 @@ struct binary_reader {
     uint64_t chunks; /* a hash of the index entries of all chunks so far */
     bool adrift;     /* the live blocks are not known: the next checkpoint lists them */
     uint64_t index_offset;
-    struct id_list survivors; /* the state of checking the list */
+    struct id_list survivors, container_list; /* the state of checking the lists at the end */
+    struct id_list containers;                /* all containers, read before the first event */
+    bool looked_for_containers;
     struct places seek_points,
         defs;                   /* filled on the first request: where reading can begin; all DEFS chunks */
     uint64_t defs_end;          /* DEFS chunks before this offset have been applied */
@@ -105,8 +107,13 @@ int binary_chunk(struct mt_reader *r);
 
 /* Check a SURVIVORS chunk: is it well-formed, and does it list as many blocks as are live? */
 bool reader_read_survivors(struct mt_reader *r, uint32_t size);
-/* May a chunk of this type follow? After SURVIVORS chunks there are no events, and all of them are before END. */
-bool reader_fits_survivors(const struct mt_reader *r, uint8_t type);
+/* Check a CONTAINERS chunk: is it well-formed, and does it list blocks of the trace? */
+bool reader_read_containers(struct mt_reader *r, uint32_t size);
+/* May a chunk of this type follow? After CONTAINERS and SURVIVORS chunks there are no events, and all of them are before
+ * END, in this order. */
+bool reader_fits_lists(const struct mt_reader *r, uint8_t type);
+/* Read the list of containers ahead, if that was not done yet. */
+void reader_find_containers(struct mt_reader *r);
 
 /* Is the input seekable? And: read the chunk header at an offset, without changing the position; false if there is
  * none. */

@@ -1,4 +1,5 @@
-/* test_containers.c - nested heaps, memory that is unmapped by ranges, and files of limited size.
+/* test_containers.c - nested heaps and the list of their containers, memory that is unmapped by ranges, and files of
+ * limited size.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -303,6 +304,151 @@ static void test_fork_takes_pieces_along(void **state)
     reading_free(&parents);
 }
 
+/* -- the list of containers -- */
+
+/* Blocks with the handles 0 to 5, of which 0, 1 and 5 are containers. Block 4 has the place of the container 0. */
+static void nest(struct made *m)
+{
+    block(m, MALLOC, 0x1000, 0x1000);
+    block(m, POOL, 0x1000, 0x800);
+    block(m, INNER, 0x1100, 0x40);
+    block(m, MALLOC, 0x9000, 0x1000);
+    mt_writer_block_free(m->w, 0x1000, MALLOC, 0);
+    block(m, MALLOC, 0x1000, 0x1000);
+    mt_writer_block_resize(m->w, 0x1000, 0x1000, 0x2000, MALLOC, MT_HOW_REALLOC, 0);
+    block(m, MMAP, 0x20000, 0x1000);
+    mt_writer_block_resize(m->w, 0x20000, 0x20000, 0x2000, MMAP, MT_HOW_CUSTOM, 0);
+    block(m, POOL, 0x21000, 0x10);
+}
+
+static bool is_container(uint64_t handle)
+{
+    return handle == 0 || handle == 1 || handle == 5;
+}
+
+static struct bytes nested_file(uint64_t limit)
+{
+    struct made m = begin(&(struct mt_writer_options){.chunk_events = 1, .checkpoint_interval = 1});
+    if (limit)
+        mt_writer_limit(m.w, limit, "too much");
+    nest(&m);
+    assert_int_equal(mt_writer_finish(m.w, MT_ENDING_EXIT, NULL), MT_OK);
+    struct bytes file = memory_bytes(m.fd);
+    close(m.fd);
+    return file;
+}
+
+/* How many events of a block that is a container, as far as the reader knows. */
+static unsigned events_of_containers(const struct reading *got)
+{
+    unsigned n = 0;
+    for (size_t i = 0; i < got->count; i++) {
+        const struct mt_event *e = &got->events[i];
+        if (e->kind > MT_RESIZE || !e->container)
+            continue;
+        assert_true(is_container(e->handle));
+        n++;
+    }
+    return n;
+}
+
+static void test_list(void **state)
+{
+    (void)state;
+    struct bytes file = nested_file(0);
+    struct reading got = read_bytes(file.data, file.size, MT_OPEN_DEFAULT);
+    assert_int_equal(got.result, MT_END);
+    assert_int_equal(events_of_containers(&got), 3 + 3 + 1); /* News, Frees, the Resize of the mapping */
+    reading_free(&got);
+    free(file.data);
+}
+
+/* Blocks that live where reading begins are containers, too. */
+static void test_list_and_parts(void **state)
+{
+    (void)state;
+    struct bytes file = nested_file(0);
+    int fd = memory_file(file.data, file.size);
+    const struct mt_seek_point *points;
+    uint32_t n, containers = 0;
+    struct mt_reader *r = mt_open(memory_path(fd), 0, NULL);
+    assert_int_equal(mt_seek_points(r, &points, &n), MT_OK);
+    assert_true(n > 4);
+    for (uint32_t first = 1; first < n; first++) {
+        struct mt_live_block b;
+        assert_int_equal(mt_read_range(r, first, n), MT_OK);
+        mt_read_checkpoint(r);
+        for (uint32_t slot = 0; slot < mt_count_slots(r); slot++)
+            if (mt_live_block(r, slot, &b)) {
+                assert_int_equal(b.container, is_container(b.handle));
+                containers += b.container;
+            }
+    }
+    assert_true(containers > 1);
+    assert_true(mt_has_containers(r));
+    mt_close(r);
+    close(fd);
+    free(file.data);
+}
+
+/* Before anything is read, and not in a trace without containers. */
+static void test_has_list(void **state)
+{
+    (void)state;
+    for (int nested = 0; nested < 2; nested++) {
+        struct made m = begin(NULL);
+        if (nested)
+            nest(&m);
+        else
+            block(&m, MALLOC, 0x1000, 0x1000);
+        assert_int_equal(mt_writer_finish(m.w, MT_ENDING_EXIT, NULL), MT_OK);
+        struct mt_reader *r = mt_open(memory_path(m.fd), 0, NULL);
+        assert_int_equal(mt_has_containers(r), nested);
+        mt_close(r);
+        close(m.fd);
+    }
+}
+
+/* The list is in a file of limited size if there is room for it, and not in one that has reached its limit. */
+static void test_list_and_limit(void **state)
+{
+    (void)state;
+    unsigned with = 0, without = 0;
+    for (uint64_t limit = 2000; limit < 8000; limit += 100) {
+        struct bytes file = nested_file(limit);
+        struct reading got = read_bytes(file.data, file.size, MT_OPEN_DEFAULT);
+        unsigned n = events_of_containers(&got);
+        assert_int_equal(got.result, MT_END);
+        assert_true(file.size <= limit);
+        assert_true(n == 0 || (n == 7 && got.stats.totals.dropped == 0));
+        with += n > 0;
+        without += n == 0;
+        reading_free(&got);
+        free(file.data);
+    }
+    assert_true(with > 0 && without > 0);
+}
+
+/* What the parent divided is no block of the child's trace; what the child divides is none of the parent's. */
+static void test_list_of_a_forked_child(void **state)
+{
+    (void)state;
+    struct made m = begin(NULL), child = {.fd = memory_file(NULL, 0)};
+    block(&m, MALLOC, 0x1000, 0x1000);
+    block(&m, POOL, 0x1100, 0x40);
+    block(&m, MALLOC, 0x9000, 0x1000);
+    child.w = mt_writer_fork(m.w, child.fd, NULL, NULL);
+    assert_non_null(child.w);
+    block(&child, POOL, 0x9100, 0x40);
+    struct reading got = end(&child), parents = end(&m);
+    for (size_t i = 0; i < got.count; i++)
+        assert_int_equal(got.events[i].container, got.events[i].addr == 0x9000);
+    for (size_t i = 0; i < parents.count; i++)
+        assert_int_equal(parents.events[i].container, parents.events[i].addr == 0x1000);
+    reading_free(&got);
+    reading_free(&parents);
+}
+
 /* -- limits -- */
 
 static void test_mapped(void **state)
@@ -380,6 +526,11 @@ int main(void)
         cmocka_unit_test(test_pieces_freed_after_their_container),
         cmocka_unit_test(test_piece_made_again),
         cmocka_unit_test(test_pieces_never_freed),
+        cmocka_unit_test(test_list),
+        cmocka_unit_test(test_list_and_parts),
+        cmocka_unit_test(test_has_list),
+        cmocka_unit_test(test_list_and_limit),
+        cmocka_unit_test(test_list_of_a_forked_child),
         cmocka_unit_test(test_limit),
         cmocka_unit_test(test_mapped),
     };

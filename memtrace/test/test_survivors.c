@@ -1,4 +1,5 @@
-/* test_survivors.c - the list of blocks that are live at the end. It agrees with the events, for programs that read
+/* test_survivors.c - the lists at the end of a trace: of the blocks that are live there, and as crafted files of the
+ * containers (test_containers.c has their meaning). The first agrees with the events, for programs that read
  * it before the trace. Traces that are cut off, damaged or limited have no list.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
@@ -244,11 +245,12 @@ static void append_new(struct bytes *file, uint64_t before)
     buffer_free(&rare);
 }
 
-static struct bytes crafted(const struct piece *pieces, bool more)
+/* type: of the pieces; more: a chunk of events follows them. */
+static struct bytes crafted(enum chunk_type type, const struct piece *pieces, bool more)
 {
     struct bytes file = {0};
     struct buffer end = {0};
-    struct chunk_header h = {.type = CHUNK_SURVIVORS, .first_event = 1, .first_handle = 1};
+    struct chunk_header h = {.type = (uint8_t)type, .first_event = 1, .first_handle = 1};
     append_file_header(&file);
     append_new(&file, 0);
     for (; pieces->bytes; pieces++)
@@ -284,7 +286,7 @@ static void test_crafted(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct bytes file = crafted(cases[i].pieces, cases[i].more);
+        struct bytes file = crafted(CHUNK_SURVIVORS, cases[i].pieces, cases[i].more);
         struct reading got = read_bytes(file.data, file.size, 0);
         struct survivors t = survivors_of(file, 0);
         if (got.result != (cases[i].text ? MT_ERROR : MT_END) || t.known != cases[i].known)
@@ -300,11 +302,47 @@ static void test_crafted(void **state)
     }
 }
 
+/* Lists of containers, of a trace whose one block has the handle 0. */
+static void test_crafted_containers(void **state)
+{
+    static const struct {
+        struct piece pieces[3];
+        bool more, known;
+        const char *text; /* NULL: reading finds no error */
+    } cases[] = {
+        {{{"\0\0", 2}}, false, true, NULL},
+        {{{"\0", 1}}, false, false, NULL}, /* an empty list is as good as none */
+        {{{"\1\0", 2}, {"\0", 1}}, false, true, NULL},
+        {{{"\1", 1}, {"\0\0", 2}}, false, true, NULL},
+        {{{"\0\1", 2}}, false, false, "list of containers"},  /* no such block */
+        {{{"\0\0\0", 3}}, false, true, "list of containers"}, /* nor this one */
+        {{{"\2\0", 2}}, false, false, "list of containers"},
+        {{{"\0\x80", 2}}, false, false, "list of containers"},
+        {{{"\0\0", 2}, {"\0", 1}}, false, false, "list of containers"}, /* one more than was said */
+        {{{"\1\0", 2}}, false, false, "out of order"},                  /* one less */
+        {{{"\0\0", 2}}, true, true, "out of order"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct bytes file = crafted(CHUNK_CONTAINERS, cases[i].pieces, cases[i].more);
+        struct reading got = read_bytes(file.data, file.size, 0);
+        if (got.result != (cases[i].text ? MT_ERROR : MT_END) || got.events[0].container != cases[i].known)
+            fail_msg("case %zu: %d, %s, known %d", i, got.result, got.err.text, got.events[0].container);
+        if (cases[i].text && !strstr(got.err.text, cases[i].text))
+            fail_msg("case %zu: %s", i, got.err.text);
+        reading_free(&got);
+        got = read_bytes(file.data, file.size, MT_OPEN_SALVAGE);
+        assert_int_equal(got.result, MT_END);
+        reading_free(&got);
+        free(file.data);
+    }
+}
+
 /* A list whose second piece is missing. */
 static void test_piece_missing(void **state)
 {
     static const struct piece pieces[] = {{"\1\0", 2}, {NULL, 0}};
-    struct bytes file = crafted(pieces, false);
+    struct bytes file = crafted(CHUNK_SURVIVORS, pieces, false);
     struct reading got = read_bytes(file.data, file.size, 0);
     (void)state;
     assert_int_equal(got.result, MT_ERROR);
@@ -317,10 +355,11 @@ static void test_piece_missing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random),  cmocka_unit_test(test_many),
-        cmocka_unit_test(test_child),   cmocka_unit_test(test_limited),
-        cmocka_unit_test(test_silent),  cmocka_unit_test(test_after_reading),
-        cmocka_unit_test(test_crafted), cmocka_unit_test(test_piece_missing),
+        cmocka_unit_test(test_random),        cmocka_unit_test(test_many),
+        cmocka_unit_test(test_child),         cmocka_unit_test(test_limited),
+        cmocka_unit_test(test_silent),        cmocka_unit_test(test_after_reading),
+        cmocka_unit_test(test_crafted),       cmocka_unit_test(test_crafted_containers),
+        cmocka_unit_test(test_piece_missing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -119,6 +119,12 @@ static uint64_t room_for_end(const struct chunk_writer *o)
     return 3 * CHUNK_HEADER_SIZE + 512 + 2 * buffer_size(&o->index);
 }
 
+uint64_t chunk_writer_room(const struct chunk_writer *o)
+{
+    const uint64_t used = o->written + room_for_end(o);
+    return o->limit == 0 ? UINT64_MAX : used < o->limit ? o->limit - used : 0;
+}
+
 /* Does the chunk exceed the size limit of the file? Chunks that end the file never do, because room is reserved
  * for them. Checkpoints are not refused here: checkpoint.c does not write them when they would need that room. */
 static bool refused(struct chunk_writer *o, const struct chunk_header *h)

@@ -54,6 +54,9 @@ void chunk_writer_wait(struct chunk_writer *o);
 /* Wait until all is written, and write without a thread from then on. */
 void chunk_writer_foreground(struct chunk_writer *o);
 
+/* How many bytes of chunks before END the limit still permits; UINT64_MAX if there is none. */
+uint64_t chunk_writer_room(const struct chunk_writer *o);
+
 /* Write the INDEX chunk and the trailer. */
 void chunk_writer_index(struct chunk_writer *o, uint64_t events, uint64_t handles, uint64_t instructions);
 

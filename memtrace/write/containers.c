@@ -1,9 +1,14 @@
 /* containers.c - nested heaps: blocks that another allocator divides into its own blocks, and ranges of memory that
  * are unmapped or moved.
  *
+ * The bytes of a container never count as live, also not before it is divided. So readers have to know of a block, when
+ * it is allocated, whether it will be divided: the file has a list of all containers at its end.
+ *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
+#include "memtrace/base/array.h"
 #include "memtrace/base/error.h"
+#include "memtrace/base/id_list.h"
 #include "memtrace/write/writer_impl.h"
 
 enum mt_heap_kind writer_heap_kind(const struct mt_writer *w, uint32_t heap)
@@ -30,6 +35,38 @@ bool writer_is_material(const struct mt_writer *w, const struct block *b, uint64
     if (b->heap == heap || !is_of_pieces(w, heap))
         return false;
     return addr >= b->base && span_last(addr, size) <= last_of(b);
+}
+
+void writer_keep_container(struct mt_writer *w, const struct block *b)
+{
+    if (!containers_add(&w->containers, b))
+        mt_fail_memory(&w->out.err);
+}
+
+void writer_begin_container(struct mt_writer *w, const struct block *b)
+{
+    writer_keep_container(w, b);
+    if (array_reserve(&w->container_list, &w->container_room, w->container_count + 1,
+                      sizeof *w->container_list))
+        w->container_list[w->container_count++] = b->handle;
+    else
+        mt_fail_memory(&w->out.err);
+}
+
+/* The most bytes that the list takes up in the file. */
+static uint64_t list_bytes(uint64_t n)
+{
+    return 12 * n + 1024 * (1 + n / ID_LIST_MOST);
+}
+
+/* A file that has reached its limit has no list, because it has not the events of all of these blocks. */
+void writer_container_list(struct mt_writer *w)
+{
+    const uint64_t n = w->container_count;
+    if (n == 0 || w->cut_off || writer_failed(w) || list_bytes(n) > chunk_writer_room(&w->out))
+        return;
+    id_list_sort(w->container_list, w->container_count);
+    writer_list(w, CHUNK_CONTAINERS, w->container_list, w->container_count);
 }
 
 void writer_note_released(struct mt_writer *w, uint64_t addr, uint32_t heap)

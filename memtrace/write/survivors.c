@@ -28,9 +28,9 @@ void writer_survivors_free(struct mt_writer *w)
     free(w->ordinals);
 }
 
-static void write_piece(struct mt_writer *w, struct buffer *b)
+static void write_piece(struct mt_writer *w, enum chunk_type type, struct buffer *b)
 {
-    struct chunk_header h = {.type = CHUNK_SURVIVORS,
+    struct chunk_header h = {.type = (uint8_t)type,
                              .first_event = w->chunk_first_event,
                              .first_handle = w->handles,
                              .instructions = w->totals.instructions};
@@ -38,7 +38,7 @@ static void write_piece(struct mt_writer *w, struct buffer *b)
     buffer_reset(b);
 }
 
-static void write_list(struct mt_writer *w, const uint64_t *list, size_t n)
+void writer_list(struct mt_writer *w, enum chunk_type type, const uint64_t *list, size_t n)
 {
     struct buffer b = {0};
     uint64_t next = 0;
@@ -47,7 +47,7 @@ static void write_list(struct mt_writer *w, const uint64_t *list, size_t n)
             b.p += id_list_write(b.p, &list, &n, &next);
         else
             mt_fail_memory(&w->out.err);
-        write_piece(w, &b);
+        write_piece(w, type, &b);
     } while (n && !writer_failed(w));
     buffer_free(&b);
 }
@@ -69,5 +69,5 @@ static size_t gather(struct mt_writer *w)
 void writer_survivors(struct mt_writer *w)
 {
     if (!w->out.limit && !w->cut_off && !writer_failed(w))
-        write_list(w, w->ordinals, gather(w));
+        writer_list(w, CHUNK_SURVIVORS, w->ordinals, gather(w));
 }

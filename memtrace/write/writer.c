@@ -185,12 +185,6 @@ static void remember_freed(struct mt_writer *w, const struct block *dead)
         mt_fail_memory(&w->out.err);
 }
 
-static void keep_container(struct mt_writer *w, const struct block *b)
-{
-    if (!containers_add(&w->containers, b))
-        mt_fail_memory(&w->out.err);
-}
-
 static void count_free(struct mt_writer *w, uint64_t bytes)
 {
     w->unsampled.all.frees++;
@@ -208,7 +202,7 @@ static void free_slot(struct mt_writer *w, uint32_t slot, uint32_t stack, enum w
     struct block dead = w->map.blocks[slot];
     blockmap_remove(&w->map, slot);
     if (why == WRITER_MATERIAL) {
-        keep_container(w, &dead);
+        writer_begin_container(w, &dead);
         w->peak.reserve += dead.handle < w->peak.news ? dead.size : 0;
     } else {
         remember_freed(w, &dead);
@@ -226,7 +220,7 @@ static void free_unsampled(struct mt_writer *w, uint32_t slot, enum writer_freei
     if (!unsampled_end(&w->unsampled, slot, why != WRITER_MATERIAL))
         mt_fail_memory(&w->out.err);
     if (why == WRITER_MATERIAL)
-        keep_container(w, &dead);
+        writer_keep_container(w, &dead);
 }
 
 void writer_free_held(struct mt_writer *w, struct held h, uint32_t stack, enum writer_freeing why)
@@ -610,6 +604,7 @@ int mt_writer_finish(struct mt_writer *w, enum mt_ending ending, struct mt_error
     chunk_writer_foreground(&w->out);
     if (!writer_failed(w)) {
         writer_end_limited(w);
+        writer_container_list(w);
         writer_survivors(w);
         put_totals(w, ending);
         chunk_writer_index(&w->out, w->chunk_first_event, w->handles, w->totals.instructions);
@@ -623,6 +618,7 @@ int mt_writer_finish(struct mt_writer *w, enum mt_ending ending, struct mt_error
     freed_destroy(&w->freed);
     unsampled_destroy(&w->unsampled);
     containers_destroy(&w->containers);
+    free(w->container_list);
     released_destroy(&w->released);
     writer_defs_free(w);
     writer_lua_free(w);

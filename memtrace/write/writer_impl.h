@@ -47,7 +47,9 @@ struct mt_writer {
     struct unsampled unsampled;
     struct containers containers; /* with the same notes */
     struct released released;     /* blocks that ended together with their container */
-    struct buffer defs;           /* DEFS chunk being built */
+    uint64_t *container_list;     /* handles of all blocks that became containers */
+    size_t container_count, container_room;
+    struct buffer defs; /* DEFS chunk being built */
     struct intern strings;
     struct stack_table stacks;
     struct table frames, sites, heaps, infos; /* definitions that are not interned, kept for forks */
@@ -203,6 +205,14 @@ void writer_survivors_note(struct mt_writer *w, uint32_t slot);
 /* Write the list of live blocks at the end, after all events. */
 void writer_survivors(struct mt_writer *w);
 void writer_survivors_free(struct mt_writer *w);
+/* Write an ascending list of n numbers in chunks of a type. */
+void writer_list(struct mt_writer *w, enum chunk_type type, const uint64_t *list, size_t n);
+
+/* A block becomes a container. A recorded one also gets into the list of all containers. */
+void writer_keep_container(struct mt_writer *w, const struct block *b);
+void writer_begin_container(struct mt_writer *w, const struct block *b);
+/* Write the list of all containers at the end, after all events. */
+void writer_container_list(struct mt_writer *w);
 
 /* Write the facts about all blocks at the end of a sample by blocks. */
 void writer_all_blocks(struct mt_writer *w);
