@@ -107,6 +107,16 @@ def test_blocks_in_static_memory(tmp_path: Path) -> None:
     assert accesses(trace, PIECE) == [("S", 0, 6)]
 
 
+def test_of_a_pool_the_pieces_count(tmp_path: Path) -> None:
+    """The superblock of a pool is never live, which the list of containers says when it is allocated."""
+    for mode in ("malloclike", "mempool"):
+        trace = record(tmp_path / f"{mode}.ljt", [HEAPS, mode])
+        sizes = {d["handle"]: d["size"] for d in dumped(trace, "new")}
+        assert [sizes[d["handle"]] for d in dumped(trace, "container")] == [SUPER]
+        found = json.loads(steve("summary", trace.path, "--json").text)
+        assert 0 < found["bytes"]["peak_live"] < int(SUPER) < found["bytes"]["allocated"]
+
+
 def test_memory_pools(tmp_path: Path) -> None:
     trace = record(tmp_path / "t.ljt", [HEAPS, "mempool"])
     assert trace.run.status == 0, "MEMPOOL_EXISTS"

@@ -96,9 +96,10 @@ def older_frees(trace: "Trace") -> int:
 
 def peak_reserve(trace: "Trace") -> int:
     """Of the most bytes live in the whole trace: those of blocks that another allocator has divided into pieces after
-    that. A block counts as a whole until its first piece."""
+    that. Such a block counts as a whole until its first piece, if the list of these blocks cannot be read ahead."""
     found = trace.info().get("peak_reserve", "")
-    return int(found) if found.isdecimal() and not samples.are_read() else 0
+    known = samples.are_read() or trace.has_containers()
+    return int(found) if found.isdecimal() and not known else 0
 
 
 def reserve_remark(trace: "Trace") -> str:

@@ -75,7 +75,7 @@ KEYS = (
     (
         "peak_reserve",
         "of bytes.peak_live of the whole trace, those of blocks that another allocator divided into pieces later; absent "
-        "if there are none",
+        "if there are none, and if the list of these blocks was read ahead, because then they do not count",
     ),
     ("dropped_at_least", "true if more may be missing: accesses after --max-size was reached were not counted"),
     (

@@ -52,7 +52,7 @@ cdef class Walk:
         for slot in range(mt_count_slots(self.trace.r)):
             if self.trace.live_block(slot, &block):
                 enough(walk_enter(&self.w, &block))
-                self.live_bytes += block.size if self.w.mine[slot] else 0
+                self.live_bytes += block.size if self.w.mine[slot] and not block.container else 0
         return 0
 
     def __dealloc__(self):

@@ -276,6 +276,10 @@ cdef class Trace:
         finally:
             free(ordinals)
 
+    def has_containers(self):
+        """Is it known of each block whether another allocator divides it into blocks of its own? See mt_has_containers."""
+        return mt_has_containers(self.r)
+
     def sound_seek_points(self):
         """The number of seek_points() without damage before them; see mt_sound_seek_points."""
         cdef uint32_t n

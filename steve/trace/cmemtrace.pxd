@@ -33,7 +33,7 @@ cdef extern from "memtrace/memtrace.h" nogil:
         uint64_t old_addr, offset, old_size
         uint32_t ref
         uint16_t thread
-        uint8_t kind, how
+        uint8_t kind, how, container
         uint32_t heap, slot
 
     struct mt_frame:
@@ -134,8 +134,10 @@ cdef extern from "memtrace/memtrace.h" nogil:
     struct mt_live_block_t "mt_live_block":
         uint64_t handle, addr, size
         uint32_t heap, slot
+        bint container
     void mt_read_checkpoint(mt_reader *r)
     bint mt_survivors(mt_reader *r, uint64_t **ordinals, size_t *n)
+    bint mt_has_containers(mt_reader *r)
     uint32_t mt_count_slots(const mt_reader *r)
     bint mt_get_live_block "mt_live_block"(const mt_reader *r, uint32_t slot, mt_live_block_t *out)
     const mt_error *mt_reader_error(const mt_reader *r)

@@ -113,12 +113,14 @@ static bool block_new(struct workingset *w, const struct mt_event *e)
 {
     if (e->slot < w->touched_room)
         w->touched[e->slot] = 0;
-    w->live_bytes += e->size;
+    w->live_bytes += e->container ? 0 : e->size;
     return true;
 }
 
 static void change_live(struct workingset *w, const struct mt_event *e)
 {
+    if (e->container)
+        return;
     if (e->kind == MT_FREE)
         w->live_bytes -= e->size;
     else if (e->kind == MT_RESIZE)
@@ -133,7 +135,7 @@ static bool is_skipped(struct workingset *w, const struct mt_event *e)
     w->skip--;
     w->now++;
     if (e->kind == MT_NEW)
-        w->live_bytes += e->size;
+        w->live_bytes += e->container ? 0 : e->size;
     else
         change_live(w, e);
     return true;

@@ -16,8 +16,12 @@ bool live_blocks_enter(struct live_blocks *b, const struct mt_live_block *live)
 
     if (!block)
         return false;
-    *block = (struct live_block){
-        .size = live->size, .blocks = 1, .recorded = live->size, .heap = live->heap, .state = LIVE_BEFORE};
+    *block = (struct live_block){.size = live->size,
+                                 .blocks = 1,
+                                 .recorded = live->size,
+                                 .heap = live->heap,
+                                 .container = live->container,
+                                 .state = LIVE_BEFORE};
     return true;
 }
 

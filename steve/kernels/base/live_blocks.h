@@ -25,7 +25,7 @@ struct live_block {
         resizes;   /* so far: its own bytes by its New and Resizes, and how many of these there were */
     double weight; /* of a sample; else 0 */
     uint32_t stack;
-    uint32_t heap : 30, state : 2;
+    uint32_t heap : 29, container : 1, state : 2;
 };
 
 /* A block that was made in a shard and lives at its end. */
@@ -52,7 +52,8 @@ static inline struct live_block live_block_of(const struct mt_event *e)
                                .blocks = mt_scaled(weight, 1),
                                .recorded = e->size,
                                .requested = e->size,
-                               .weight = weight};
+                               .weight = weight,
+                               .container = e->container};
 }
 
 /* The block that a Resize makes of another one. If that did not live, its New is missing in a damaged trace. */
@@ -65,7 +66,20 @@ static inline struct live_block live_block_resized(const struct live_block *b, c
                                .recorded = e->size,
                                .requested = (b->state == LIVE_NONE ? 0 : b->requested) + e->size,
                                .resizes = (b->state == LIVE_NONE ? 0 : b->resizes) + 1,
-                               .weight = weight};
+                               .weight = weight,
+                               .container = e->container};
+}
+
+/* The bytes of the block that count as live: none, if another allocator divides it into blocks of its own. */
+static inline uint64_t live_block_held(const struct live_block *b)
+{
+    return b->container ? 0 : b->size;
+}
+
+/* The variance of these bytes. */
+static inline double live_block_held_variance(const struct live_block *b)
+{
+    return b->container ? 0 : mt_scaled_variance(b->size, b->recorded);
 }
 
 /* By what the variance of a sum grows when a block adds x to it, after it has added `before`. All that a block adds is

@@ -387,12 +387,24 @@ static struct cells_block *block_at(struct cells *c, uint32_t slot)
     return slot < c->blocks_room && c->blocks[slot].state != LIVE_NONE ? &c->blocks[slot] : NULL;
 }
 
+/* The bytes of a block that count as live. */
+static uint64_t held(const struct cells_block *b)
+{
+    return b->container ? 0 : b->size;
+}
+
+/* What a New adds. */
+static struct cells_sums sums_of_new(const struct cells_block *b)
+{
+    return (struct cells_sums){.news = b->count, .allocated = b->size, .freed = b->size - held(b)};
+}
+
 static bool on_free(struct cells *c, struct cells_block *b)
 {
     if (!settle(c, b) ||
-        !add_to_block(c, b, c->now, CELLS_ENDED, &(struct cells_sums){.frees = b->count, .freed = b->size}))
+        !add_to_block(c, b, c->now, CELLS_ENDED, &(struct cells_sums){.frees = b->count, .freed = held(b)}))
         return false;
-    change_live(c, -(int64_t)b->size);
+    change_live(c, -(int64_t)held(b));
     b->state = LIVE_NONE;
     return true;
 }
@@ -402,6 +414,7 @@ static bool on_new(struct cells *c, const struct mt_event *e)
     const struct cells_group group = {.stack = e->ref, .heap = e->heap, .thread = e->thread};
     const struct live_block made = live_block_of(e);
     struct cells_block *b;
+    struct cells_sums sums;
     struct cell *cell;
     uint32_t number;
 
@@ -416,18 +429,21 @@ static bool on_new(struct cells *c, const struct mt_event *e)
                               .made = c->now,
                               .bin = c->now,
                               .epoch = c->bins[c->now].epoch,
-                              .state = LIVE_HERE};
+                              .state = LIVE_HERE,
+                              .container = e->container};
     cell = cell_now(c, number, c->now);
     if (!cell)
         return false;
-    add_to_cell(c, cell, &(struct cells_sums){.news = b->count, .allocated = b->size}, b->epoch);
-    change_live(c, (int64_t)b->size);
+    sums = sums_of_new(b);
+    add_to_cell(c, cell, &sums, b->epoch);
+    change_live(c, (int64_t)held(b));
     return true;
 }
 
 static bool on_resize(struct cells *c, struct cells_block *b, uint64_t size)
 {
-    const struct cells_sums sums = {.allocated = b->count * size, .freed = b->size};
+    const struct cells_sums sums = {.allocated = b->count * size,
+                                    .freed = b->container ? b->count * size : b->size};
 
     if (!add_to_block(c, b, c->now, CELLS_RESIZED, &sums))
         return false;
@@ -440,6 +456,7 @@ static bool on_resize(struct cells *c, struct cells_block *b, uint64_t size)
 /* The type of a block of this trace or shard became known. */
 static bool retype(struct cells *c, struct cells_block *b, uint16_t type)
 {
+    const struct cells_sums sums = sums_of_new(b);
     struct cells_group group = c->groups[b->group];
     struct cell *from, *to;
     uint32_t number;
@@ -450,11 +467,13 @@ static bool retype(struct cells *c, struct cells_block *b, uint16_t type)
     if (!settle(c, b) || !find_group(c, &group, &number) ||
         !(from = find_cell(c, b->group, b->made, b->made)))
         return false;
-    add_to_cell(c, from, &(struct cells_sums){.news = -(uint64_t)b->count, .allocated = -b->size}, b->epoch);
+    add_to_cell(c, from,
+                &(struct cells_sums){.news = -sums.news, .allocated = -sums.allocated, .freed = -sums.freed},
+                b->epoch);
     b->group = number;
     if (!(to = find_cell(c, number, b->made, b->made)))
         return false;
-    add_to_cell(c, to, &(struct cells_sums){.news = b->count, .allocated = b->size}, b->epoch);
+    add_to_cell(c, to, &sums, b->epoch);
     return true;
 }
 
@@ -652,9 +671,9 @@ bool cells_enter(struct cells *c, const struct mt_live_block *live)
 {
     if (!array_grow(&c->blocks, &c->blocks_room, (size_t)live->slot + 1, sizeof *c->blocks))
         return false;
-    c->blocks[live->slot] =
-        (struct cells_block){.size = live->size, .count = 1, .bin = c->now, .state = LIVE_BEFORE};
-    c->live += live->size;
+    c->blocks[live->slot] = (struct cells_block){
+        .size = live->size, .count = 1, .bin = c->now, .state = LIVE_BEFORE, .container = live->container};
+    c->live += held(&c->blocks[live->slot]);
     c->bins[c->now].most = c->live;
     return true;
 }

@@ -7,7 +7,8 @@
  * `--to` show, which is restricted to the blocks that were made in it.
  *
  * As in lives.h, a block belongs to the stack of its New. A Resize adds its new size to `allocated` and the old one to
- * `freed`, and makes no block. Operations are numbered as there.
+ * `freed`, and makes no block. The bytes of a container, which never count as live, are `freed` as soon as they are
+ * `allocated`. Operations are numbered as there.
  *
  * In a sample of the blocks (memtrace/sample.h), numbers of blocks and bytes are estimates; operations are the recorded
  * ones.
@@ -64,7 +65,7 @@ struct cells_block {
     uint32_t group, count;
     uint16_t made, bin;
     uint8_t state; /* enum live_state */
-    uint8_t resized;
+    uint8_t resized, container;
 };
 
 enum { CELLS_ENDED = 1, CELLS_RESIZED = 2, CELLS_TYPED = 4 };

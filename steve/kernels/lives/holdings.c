@@ -77,37 +77,38 @@ static bool block_new(struct holdings *h, const struct mt_event *e)
     struct holding *row;
     uint32_t index = row_of(h, e->ref);
     const double weight = mt_event_weight(e);
+    const uint64_t bytes = mt_scaled(weight, e->size);
 
     if (index == 0 || !array_grow(&h->blocks, &h->blocks_room, (size_t)e->slot + 1, sizeof *h->blocks))
         return false;
     b = &h->blocks[e->slot];
     if (b->row)
         block_free(h, b);
-    *b = (struct holdings_block){.size = mt_scaled(weight, e->size),
+    *b = (struct holdings_block){.size = e->container ? 0 : bytes,
                                  .blocks = mt_scaled(weight, 1),
                                  .born = h->time,
                                  .weight = weight,
                                  .row = index};
     row = &h->rows[index - 1];
     note_peak(h, row);
-    row->bytes += b->size;
-    h->bytes += b->size;
+    row->bytes += bytes;
+    h->bytes += bytes;
     row->blocks += b->blocks;
     row->held_blocks += b->blocks;
     change(h, row, 0, b->size);
     return true;
 }
 
-static void block_resize(struct holdings *h, struct holdings_block *b, uint64_t to)
+static void block_resize(struct holdings *h, struct holdings_block *b, const struct mt_event *e)
 {
     struct holding *row = &h->rows[b->row - 1];
-    uint64_t before = b->size, size = mt_scaled(b->weight, to);
+    uint64_t before = b->size, bytes = mt_scaled(b->weight, e->size);
 
     note_peak(h, row);
-    row->bytes += size;
-    h->bytes += size;
-    b->size = size;
-    change(h, row, before, size);
+    row->bytes += bytes;
+    h->bytes += bytes;
+    b->size = e->container ? 0 : bytes;
+    change(h, row, before, b->size);
 }
 
 static struct holdings_block *block_at(struct holdings *h, uint32_t slot)
@@ -126,7 +127,7 @@ static bool take(struct holdings *h, const struct mt_event *e)
     if (b && e->kind == MT_FREE)
         block_free(h, b);
     else if (b)
-        block_resize(h, b, e->size);
+        block_resize(h, b, e);
     return true;
 }
 

@@ -24,7 +24,7 @@ struct holding {
 };
 
 struct holdings_block {
-    uint64_t size, blocks; /* in a sample, estimates: memtrace/sample.h */
+    uint64_t size, blocks; /* in a sample, estimates: memtrace/sample.h. size: 0 of containers */
     uint64_t born;
     double weight;
     uint32_t row; /* of its stack, plus 1; 0 = no block lives here */

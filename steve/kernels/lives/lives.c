@@ -41,20 +41,27 @@ static inline uint64_t scaled(const struct lives_block *b, uint64_t x)
     return mt_scaled(b->weight, x);
 }
 
+/* The bytes of a block that count as live: none, if another allocator divides it into blocks of its own. */
+static inline uint64_t held(const struct lives_block *b)
+{
+    return b->container ? 0 : b->size;
+}
+
 void lives_note_peak(const struct lives *l, struct lives_block *b)
 {
     if (b->peak == l->totals.peak)
         return;
     b->peak = l->totals.peak;
-    b->peak_bytes = b->size;
+    b->peak_bytes = held(b);
 }
 
-static void heap_grew(struct lives *l, uint64_t bytes)
+/* A New or Resize has given a block its size. */
+static void heap_grew(struct lives *l, const struct lives_block *b)
 {
     struct lives_totals *t = &l->totals;
 
-    t->allocated += bytes;
-    t->live_bytes += bytes;
+    t->allocated += scaled(b, b->size);
+    t->live_bytes += scaled(b, held(b));
     if (t->live_bytes > t->peak_bytes) {
         t->peak_bytes = t->live_bytes;
         t->peak++;
@@ -165,7 +172,7 @@ static bool block_free(struct lives *l, struct lives_block *b, const struct mt_e
 
     if (!(b->earlier ? lives_shard_end(l, b, e->thread) : end_life(l, b, &ending)))
         return false;
-    l->totals.live_bytes -= scaled(b, b->size);
+    l->totals.live_bytes -= scaled(b, held(b));
     l->totals.live_blocks -= blocks;
     l->totals.frees += blocks;
     l->totals.operations += blocks - 1; /* the caller counts one */
@@ -188,6 +195,7 @@ static void begin_life(const struct lives *l, struct lives_block *b, const struc
     b->how = (uint8_t)(e->how | (e->implied ? e->beyond ? LIVES_EARLIER : LIVES_INHERITED : 0));
     b->shift = usedparts_shift(e->size);
     b->live = true;
+    b->container = e->container;
     b->touched = b->shared = b->type = b->reach = b->earlier = 0;
     b->stack = b->last_stack = e->ref;
     b->heap = e->heap;
@@ -216,7 +224,7 @@ static bool block_new(struct lives *l, const struct mt_event *e)
     l->totals.news += scaled(b, 1);
     l->totals.live_blocks += scaled(b, 1);
     l->totals.operations += scaled(b, 1) - 1; /* the caller counts one */
-    heap_grew(l, scaled(b, e->size));
+    heap_grew(l, b);
     return !l->lines || linework_begin(l->lines, e->slot, e->ref);
 }
 
@@ -240,14 +248,14 @@ static void block_resize(struct lives *l, struct lives_block *b, const struct mt
     note_growth(b, e);
     l->totals.resizes += scaled(b, 1);
     l->totals.operations += scaled(b, 1) - 1; /* the caller counts one */
-    l->totals.live_bytes -= scaled(b, b->size);
+    l->totals.live_bytes -= scaled(b, held(b));
     b->use.parts = usedparts_resized(b->use.parts, b->size, e->size);
     b->shift = usedparts_shift(e->size);
     b->addr = e->addr;
     b->last_stack = e->ref;
     b->size = e->size;
     b->bytes += e->size;
-    heap_grew(l, scaled(b, e->size));
+    heap_grew(l, b);
 }
 
 /* ---- accesses ------------------------------------------------------------------------------ */

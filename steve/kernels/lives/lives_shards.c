@@ -22,9 +22,10 @@ bool lives_shard_enter(struct lives *l, const struct mt_live_block *live)
                                                  .shift = usedparts_shift(live->size),
                                                  .type = LIVESPARTS_SAME,
                                                  .earlier = true,
-                                                 .live = true};
+                                                 .live = true,
+                                                 .container = live->container};
     l->totals.live_blocks++;
-    l->totals.live_bytes += live->size;
+    l->totals.live_bytes += live->container ? 0 : live->size;
     l->totals.peak_bytes = l->totals.live_bytes;
     return true;
 }

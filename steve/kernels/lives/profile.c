@@ -105,18 +105,18 @@ static void tally_begin(struct profile_tally *y, const struct live_block *b)
 {
     y->bytes += b->size;
     y->live_blocks += b->blocks;
-    y->live_bytes += b->size;
+    y->live_bytes += live_block_held(b);
     y->variance_bytes += live_block_variance(b, b->requested - b->recorded, b->recorded);
     y->variance_live_blocks += mt_scaled_variance(b->blocks, 1);
-    y->variance_live_bytes += mt_scaled_variance(b->size, b->recorded);
+    y->variance_live_bytes += live_block_held_variance(b);
 }
 
 static void tally_end(struct profile_tally *y, const struct live_block *b)
 {
     y->live_blocks -= b->blocks;
-    y->live_bytes -= b->size;
+    y->live_bytes -= live_block_held(b);
     y->variance_live_blocks -= mt_scaled_variance(b->blocks, 1);
-    y->variance_live_bytes -= mt_scaled_variance(b->size, b->recorded);
+    y->variance_live_bytes -= live_block_held_variance(b);
 }
 
 static void tally_new(struct profile_tally *y, const struct live_block *b)
@@ -163,7 +163,7 @@ static bool begin(struct profile *p, const struct live_block *b,
         tally_begin(changing(p, of[i]), b);
         count(of[i], b);
     }
-    p->live_bytes += b->size;
+    p->live_bytes += live_block_held(b);
     p->live_blocks += b->blocks;
     p->totals.allocated += b->size;
     return true;
@@ -172,7 +172,7 @@ static bool begin(struct profile *p, const struct live_block *b,
 /* It is not of that size any more. The stack of a block that was made before the shard is not known. */
 static bool end(struct profile *p, const struct live_block *b)
 {
-    p->live_bytes -= b->size;
+    p->live_bytes -= live_block_held(b);
     p->live_blocks -= b->blocks;
     p->totals.freed += b->size;
     if (b->state == LIVE_BEFORE)
@@ -417,7 +417,7 @@ bool profile_enter(struct profile *p, const struct mt_live_block *live)
 {
     if (!live_blocks_enter(&p->blocks, live))
         return false;
-    p->live_bytes += live->size;
+    p->live_bytes += live->container ? 0 : live->size;
     p->live_blocks++;
     p->totals.peak_bytes = p->live_bytes;
     p->totals.most_blocks = p->live_blocks;

@@ -37,14 +37,14 @@ static bool leave(struct summary *s, struct live_block *block)
     if (state == LIVE_NONE)
         return true;
     block->state = LIVE_NONE;
-    s->totals.live_bytes -= (int64_t)block->size;
+    s->totals.live_bytes -= (int64_t)live_block_held(block);
     s->totals.live_blocks -= (int64_t)block->blocks;
-    s->variances.live_bytes -= mt_scaled_variance(block->size, block->recorded);
+    s->variances.live_bytes -= live_block_held_variance(block);
     s->variances.live_blocks -= mt_scaled_variance(block->blocks, 1);
     if (state == LIVE_BEFORE)
         return live_blocks_note_ended(&s->blocks, (uint32_t)(block - s->blocks.at));
     made->live_blocks -= block->blocks;
-    made->live_bytes -= block->size;
+    made->live_bytes -= live_block_held(block);
     return true;
 }
 
@@ -67,7 +67,7 @@ static void note_peaks(struct summary *s)
 static void add_variances(struct summary_variances *v, const struct live_block *block)
 {
     v->allocated += live_block_variance(block, block->requested - block->recorded, block->recorded);
-    v->live_bytes += mt_scaled_variance(block->size, block->recorded);
+    v->live_bytes += live_block_held_variance(block);
     v->live_blocks += mt_scaled_variance(block->blocks, 1);
 }
 
@@ -80,13 +80,13 @@ static void begin(struct summary *s, struct live_block *slot, struct live_block 
     slot->stack = stack;
     slot->state = LIVE_HERE;
     s->totals.allocated += block.size;
-    s->totals.live_bytes += (int64_t)block.size;
+    s->totals.live_bytes += (int64_t)live_block_held(&block);
     s->totals.live_blocks += (int64_t)block.blocks;
     add_variances(&s->variances, &block);
     note_peaks(s);
     made->bytes += block.size;
     made->live_blocks += block.blocks;
-    made->live_bytes += block.size;
+    made->live_bytes += live_block_held(&block);
 }
 
 static void count_uses(struct summary *s, double weight, const struct access_sums *uses)
@@ -345,7 +345,7 @@ static void leave_stack(struct summary *s, uint32_t slot)
     if (!block)
         return;
     s->stacks[block->stack].live_blocks--;
-    s->stacks[block->stack].live_bytes -= block->size;
+    s->stacks[block->stack].live_bytes -= live_block_held(block);
     block->state = LIVE_NONE;
 }
 
