@@ -19,7 +19,7 @@ import numpy as np
 from steve.analysis.bins import ByNumber
 from steve.analysis.totals import time_unit
 from steve.system import samples
-from steve.trace._memtrace import FREE, HOW_MASK, MARK, NEW, RESIZE, STATE, VERSION, VM_NAMES
+from steve.trace._memtrace import CONTAINER, FREE, HOW_MASK, MARK, NEW, RESIZE, STATE, VERSION, VM_NAMES
 
 if TYPE_CHECKING:
     from steve.terminal.progress import Progress
@@ -67,6 +67,7 @@ class Timeline:
         bins, kinds = times // self.width, events["kind"]
         sizes, old = events["size"].astype("i8"), np.where(kinds == RESIZE, events["old_size"], 0).astype("i8")
         changes = np.where(kinds == FREE, -sizes, sizes - old)
+        changes[events["how"] & CONTAINER != 0] = 0
         of_heaps = ByNumber(bins * self.heaps + events["heap"])
         of_heaps.add(self.changes.reshape(-1), changes)
         live = self._live + np.cumsum(changes)

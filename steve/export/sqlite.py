@@ -39,6 +39,7 @@ CREATE VIEW at_peak AS
  FROM block JOIN site ON site.id = block.site
  WHERE born <= (SELECT CAST(value AS INTEGER) FROM fact WHERE key = 'peak_operation')
   AND (died > (SELECT CAST(value AS INTEGER) FROM fact WHERE key = 'peak_operation') OR state <> 'freed')
+  AND container = 0
  GROUP BY site.id ORDER BY bytes DESC;
 CREATE VIEW never_read AS
  SELECT site.id, count(*) AS blocks, sum(size) AS bytes, sum(bytes_written) AS bytes_written, site.text

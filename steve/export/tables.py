@@ -87,6 +87,7 @@ BLOCK = table(
     used=INT,
     first_use=INT,
     last_use=INT,
+    container=INT,
 )
 MARKS = table("mark", id=KEY, time=INT, thread=INT, name=TEXT)
 SAMPLES = table("sample", id=KEY, time=INT, thread=INT, stack=INT, heap=INT, state=TEXT, weight=INT)

@@ -4,13 +4,16 @@ one piece and in shards; files whose list of these blocks cannot be read ahead.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+import contextlib
 import json
 import random
+import sqlite3
 import subprocess
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import memtrace
 import pytest
 
 from conftest import Steve, make_trace
@@ -215,6 +218,25 @@ def test_the_peak_of_an_arena(steve: Steve, trace: Any) -> None:
     rows = json.loads(steve("sites", path, "--json").out)
     assert {row["site"]: row["live_bytes_at_peak"] for row in rows} == {"outer < main": 500, "pool < main": 3000}
     assert "divided" not in steve("sites", path).out
+
+
+def test_exports_agree_on_the_peak(steve: Steve, trace: Any, tmp_path: Path) -> None:
+    path = trace(ARENA)
+    for form in ("perfetto", "sqlite", "massif"):
+        assert steve("export", path, "--format", form, "-o", f"t.{form}").returncode == 0
+    live = [e for e in json.loads((tmp_path / "t.perfetto").read_text())["traceEvents"] if "live" in e["name"]]
+    assert max(value for e in live for value in e["args"].values()) == 3500
+    with contextlib.closing(sqlite3.connect(tmp_path / "t.sqlite")) as database:
+        assert database.execute("SELECT sum(bytes) FROM at_peak").fetchone() == (3500,)
+        assert database.execute("SELECT id FROM block WHERE container").fetchall() == [(0,)]
+    assert "mem_heap_B=3500\n" in (tmp_path / "t.massif").read_text()
+
+
+def test_the_events_of_the_binding(trace: Any) -> None:
+    """And those of the Python package for other programs."""
+    path = trace(ARENA)
+    divided = [(event.kind, event.handle) for event in memtrace.open(str(path)) if event.container]
+    assert divided == [("new", 0), ("free", 0)]
 
 
 def test_windows(steve: Steve, trace: Any) -> None:

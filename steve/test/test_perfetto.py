@@ -120,7 +120,8 @@ def test_bins_are_joined_and_lose_nothing() -> None:
     """Against simple sums, for bins that become longer again and again."""
     random = np.random.default_rng(1)
     n = 20_000
-    events = np.zeros(n, [(name, "u8") for name in ("time", "size", "old_size")] + [("heap", "u4"), ("kind", "u1")])
+    small = [("heap", "u4"), ("kind", "u1"), ("how", "u1")]
+    events = np.zeros(n, [(name, "u8") for name in ("time", "size", "old_size")] + small)
     events["time"] = np.cumsum(random.integers(0, 5000, n))
     events["size"], events["heap"] = random.integers(1, 100, n), random.integers(0, 5, n)
     events["kind"][1::2] = perfetto.FREE

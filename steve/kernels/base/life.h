@@ -36,8 +36,9 @@ struct life {
     uint8_t how, freed, shared;   /* shared: accessed by another thread than made it */
     uint8_t type;                 /* enum mt_type: what it contained, as far as the trace has it */
     uint8_t inherited;            /* it was there when the trace began: 0 or enum life_inherited */
-    uint8_t reach;    /* enum mt_reach: how the program could reach it when it ended, if that is known */
-    uint8_t spare[2]; /* 0 */
+    uint8_t reach;     /* enum mt_reach: how the program could reach it when it ended, if that is known */
+    uint8_t container; /* another allocator divided it: its bytes never counted as live */
+    uint8_t spare;     /* 0 */
 };
 
 /* A number of the life, multiplied by its weight. */

@@ -117,7 +117,8 @@ static inline void write_life(struct life *restrict to, const struct lives *rest
                         .freed = ending->freed,
                         .shared = b->shared,
                         .type = b->type,
-                        .reach = b->reach};
+                        .reach = b->reach,
+                        .container = b->container};
 }
 
 /* The compiler removes the fields that the sum does not use. */

@@ -83,6 +83,7 @@ void site_rules_cover(struct site_rules *s, uint64_t operations)
 static bool add_alive(struct site_rules *s, struct site_rules_kept *kept, const struct life *life)
 {
     size_t from, to = SITE_RULES_PARTS + 1;
+    const int64_t bytes = life->container ? 0 : (int64_t)life->size;
     struct site_rules_changes *changes;
 
     site_rules_cover(s, life->died + life->freed);
@@ -94,10 +95,10 @@ static bool add_alive(struct site_rules *s, struct site_rules_kept *kept, const 
     changes = changes_of(s, kept);
     if (!changes)
         return false;
-    changes->bytes[from] += (int64_t)life->size;
+    changes->bytes[from] += bytes;
     changes->blocks[from]++;
     if (life->freed) {
-        changes->bytes[to] -= (int64_t)life->size;
+        changes->bytes[to] -= bytes;
         changes->blocks[to]--;
     }
     return true;

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from steve.trace._memtrace import (
     BADFREE_NAMES,
+    CONTAINER,
     FREED,
     HOW_MASK,
     HOW_NAMES,
@@ -24,10 +25,11 @@ from steve.trace._memtrace import (
 )
 from steve.trace._memtrace import Trace as Binding
 
-from memtrace.kinds import BADFREE, KIND_NAMES, LOAD, LOST, MARK, MODIFY, NEW, REACH, RESIZE, STATE, STORE, TYPE
+from memtrace.kinds import BADFREE, FREE, KIND_NAMES, LOAD, LOST, MARK, MODIFY, NEW, REACH, RESIZE, STATE, STORE, TYPE
 from memtrace.records import RecordFile
 
 ACCESSES = (LOAD, STORE, MODIFY)
+_OF_BLOCKS = (NEW, FREE, RESIZE)
 _WITHOUT_STACK = (*ACCESSES, MARK, LOST, TYPE, STATE, REACH)
 
 
@@ -68,6 +70,9 @@ class Event(NamedTuple):
     """an access of a system call"""
     freed: bool
     """an access to memory that is in no block; only with open(freed=True)"""
+    container: bool
+    """an event of a block that another allocator divides into blocks of its own, whose bytes never count as live; always
+    false if the list of these blocks could not be read ahead, as from a pipe"""
 
 
 class Frame(NamedTuple):
@@ -149,6 +154,7 @@ class Trace(RecordFile):
             bool(how & IMPLIED),
             access and bool(how & KERNEL),
             access and bool(how & FREED),
+            kind in _OF_BLOCKS and bool(how & CONTAINER),
         )
 
     def frames(self, stack: int) -> list[Frame]:
