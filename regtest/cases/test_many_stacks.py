@@ -42,6 +42,8 @@ int main(void)
 COMMANDS = {
     "summary": ("summary",),
     "findings": ("findings",),
+    "findings as JSON": ("findings", "--json"),
+    "findings as CSV": ("findings", "--csv"),
     "sites": ("sites",),
     "by line": ("sites", "--by", "line"),
     "temporaries": ("temporaries",),

@@ -5,9 +5,9 @@ SPDX-License-Identifier: GPL-2.0-or-later
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import textwrap
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -180,11 +180,13 @@ class Found:
         self._pins = pins.worst_by(key, args) if PINNED_PAGES in rules else None
         if set(rules) & {PINNED_PAGES, *SITE_RULES}:
             makers.append(partial(SiteSums, site_limits(thresholds), key))
-        self._folds = chosen.fold(partial(together, makers)).folds
+        found, *self._sums = chosen.fold(partial(together, makers)).folds
         self._judged: tuple[rollups.Rollup, dict] | None = None
         self._sites: Sites | None = None
         del chosen.lives
-        self.size = self._folds[0].bytes()
+        self.size = found.bytes()
+        # for each stack there is a row with all rules, which is much longer than what a few of them find there
+        self._of_rules = {rule: found.of_rule(RULES.index(rule), found_columns()) for rule in rules if rule in RULES}
         self._chosen, self._thresholds = chosen, thresholds
 
     def by_row(self, rule: Rule) -> tuple[rollups.Rollup, rollups.Sums, str]:
@@ -198,23 +200,28 @@ class Found:
         return self._of_sites(rule, rollup)
 
     def _of_blocks(self, rule: Rule, rollup: rollups.Rollup) -> rollups.Sums:
-        columns = {"blocks": "blocks", "size": "bytes", "accesses": "accesses"}
-        if samples.are_read():
-            columns.update(variance_blocks="variance_blocks", variance_size="variance_bytes")
-        return rollup.merged(rollups.Sums(*self._folds[0].of_rule(RULES.index(rule), columns)))
+        return rollup.merged(rollups.Sums(*self._of_rules[rule]))
 
     def _of_sites(self, rule: Rule, rollup: rollups.Rollup) -> tuple[rollups.Rollup, rollups.Sums, str]:
         """The same of a rule about sites. All of these are judged at once, so they have the same rows."""
         from steve.analysis import site_rules
 
         if rule == PINNED_PAGES:
-            made = site_rules.made(self._folds[1], rollup)
+            made = site_rules.made(self._sums[0], rollup)
             return rollup, site_rules.pinned_pages(rollup.merged(self._pins), made, self._thresholds), ""
         if self._judged is None:
-            found = site_rules.judged(self._folds[1], rollup, self._chosen.totals, self._thresholds)
+            found = site_rules.judged(self._sums[0], rollup, self._chosen.totals, self._thresholds)
             self._judged = rollup, found
         rows, found = self._judged
         return rows, *found[rule.key]
+
+
+def found_columns() -> dict[str, str]:
+    """The columns of what a rule finds, with their names in steve.kernels._site_sums.Findings."""
+    columns = {"blocks": "blocks", "size": "bytes", "accesses": "accesses"}
+    if samples.are_read():
+        columns.update(variance_blocks="variance_blocks", variance_size="variance_bytes")
+    return columns
 
 
 def together(makers: list) -> Together:
@@ -302,32 +309,45 @@ def text(
     return "\n".join(parts)
 
 
-def csv_text(findings: list[dict]) -> str:
-    """A line for each context of errors and for each site."""
+def batches_of(found: dict, most: int | None) -> Iterator[list[dict]]:
+    """The contexts of errors or the sites of an object of --json, at most so many, in batches."""
+    rows = listing.cut(found["contexts"] if "contexts" in found else found["sites"], most)
+    for first in range(0, len(rows), listing.BATCH):
+        some = rows[first : first + listing.BATCH]
+        yield listing.estimated(some) if samples.are_read() and "sites" in found else some
+
+
+def csv_parts(findings: list[dict], most: int | None) -> Iterator[str]:
+    """A line for each context of errors and for each site, of each rule at most so many."""
     columns = (RULE, *COLUMNS, *ERROR_COLUMNS)
     none = dict.fromkeys(column.key for column in columns)
-    rows = [
-        {**none, "finding": found["finding"], **row}
+    rows = (
+        [{**none, "finding": found["finding"], **row} for row in some]
         for found in findings
-        for row in found.get("contexts", found.get("sites", []))
-    ]
-    return listing.csv_text(rows, columns)
+        for some in batches_of(found, most)
+    )
+    return listing.csv_of(map(listing.estimated, rows) if samples.are_read() else rows, columns)
+
+
+def json_parts(findings: list[dict], most: int | None) -> Iterator[str]:
+    """The text of the JSON list of findings, of each rule at most so many rows. Those are not all in memory."""
+    before = "["
+    for found in findings:
+        yield f"{before}\n "
+        rows = "contexts" if "contexts" in found else "sites"
+        for part in listing.json_object(found, rows, batches_of(found, most)):
+            yield part.replace("\n", "\n ")
+        before = ","
+    yield "\n]\n" if findings else "[]\n"
 
 
 def write(
     args: argparse.Namespace, chosen: blocks.Blocks, errors: list[dict], findings: list[dict], left_out: str
 ) -> None:
-    if args.json or args.csv:
-        for found in errors + findings:
-            rows = "contexts" if "contexts" in found else "sites"
-            found[rows] = list(listing.cut(found[rows], args.top)[:])
-            if samples.are_read() and rows == "sites":
-                found[rows] = listing.estimated(found[rows])
     with Output(args.output or "-") as out:
-        if args.json:
-            out.write(json.dumps(errors + findings, indent=1) + "\n")
-        elif args.csv:
-            out.write(csv_text(errors + findings))
+        if args.json or args.csv:
+            for part in (json_parts if args.json else csv_parts)(errors + findings, args.top):
+                out.write(part)
         else:
             out.write(text(chosen, errors, findings, args, left_out))
 

@@ -223,9 +223,14 @@ def table(title: str, rows: list[dict], columns: Sequence[Column], order: str | 
 
 def csv_parts(rows: Rows, columns: Sequence[Column]) -> Iterator[str]:
     """The text of the CSV file, BATCH rows at a time."""
+    return csv_of(_batches(rows, columns), columns)
+
+
+def csv_of(batches: Iterable[list[dict]], columns: Sequence[Column]) -> Iterator[str]:
+    """The text of the CSV file of rows that come in batches."""
     keys = [column.key for column in recorded(columns)] + list(samples.fact())
     yield _csv_lines([keys])
-    for some in _batches(rows, columns):
+    for some in batches:
         yield _csv_lines(
             [by_name(row[key]) if isinstance(row[key], dict) else row[key] for key in keys] for row in some
         )
@@ -246,11 +251,26 @@ def json_parts(rows: Rows, columns: Sequence[Column]) -> Iterator[str]:
     """The text that json.dumps(rows, indent=1) returns, BATCH rows at a time."""
     keys = [column.key for column in recorded(columns)]
     keys += list(samples.facts({}))
+    yield from json_list([{key: row[key] for key in keys} for row in some] for some in _batches(rows, columns))
+    yield "\n"
+
+
+def json_list(batches: Iterable[list[dict]]) -> Iterator[str]:
+    """The text that json.dumps(rows, indent=1) returns, for rows that come in batches, none of which is empty."""
     before = "["
-    for some in _batches(rows, columns):
-        yield before + json.dumps([{key: row[key] for key in keys} for row in some], indent=1)[1:-2]
+    for some in batches:
+        yield before + json.dumps(some, indent=1)[1:-2]
         before = ","
-    yield "\n]\n" if len(rows) else "[]\n"
+    yield "[]" if before == "[" else "\n]"
+
+
+def json_object(found: dict[str, Any], key: str, batches: Iterable[list[dict]]) -> Iterator[str]:
+    """The text that json.dumps(found, indent=1) returns if found[key] is a list of the rows that come in batches."""
+    name = json.dumps(key)
+    before, after = json.dumps({**found, key: []}, indent=1).split(f"\n {name}: []")
+    yield f"{before}\n {name}: "
+    yield from (part.replace("\n", "\n ") for part in json_list(batches))
+    yield after
 
 
 def _batches(rows: Rows, columns: Sequence[Column]) -> Iterator[list[dict]]:
