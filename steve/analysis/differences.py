@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Container
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from steve.system import samples
 
@@ -34,17 +34,6 @@ SUMS = (*(key for key in KEYS if key != "accesses"), *ACCESSES, *ESTIMATES)  # o
 PLACE = "place"
 
 
-def by_text(sums: Table, rollup: Rollup) -> dict[str, dict]:
-    """The measures of one trace by the text of a row. sums: by rollup.key, of steve.kernels._lives.Groups."""
-    numbers, rows = rollup.merged(sums)
-    found: dict[str, dict] = {}
-    for number, row in zip(numbers.tolist(), rows):
-        known = found.setdefault(rollup.text(number), dict.fromkeys(KEYS, 0))
-        for key in KEYS:
-            known[key] += sum(int(row[name]) for name in ACCESSES) if key == "accesses" else int(row[key])
-    return found
-
-
 class Measured(NamedTuple):
     """The measures of one trace. nodes: the names of its rows (steve.trace.matched), each once; rows: KEYS as whole numbers,
     and in a sample of the blocks ESTIMATES; accesses: were they recorded?"""
@@ -58,7 +47,14 @@ class Measured(NamedTuple):
         return int(self.rows[key].sum()) if self.accesses or key != "accesses" else None
 
 
-def measured(sums: Table, rollup: Rollup, names: Matched, accesses: bool) -> Measured:
+class Names(Protocol):
+    """The names of the rows of both traces: equal ones get the same node."""
+
+    def add(self, rollup: Rollup, numbers: np.ndarray) -> np.ndarray:
+        """The nodes of the rows with these numbers."""
+
+
+def measured(sums: Table, rollup: Rollup, names: Names, accesses: bool) -> Measured:
     """The measures of one trace. sums: SUMS by rollup.key; names: of the rows of both traces."""
     import numpy as np
 
@@ -83,7 +79,8 @@ class Differences:
         import numpy as np
 
         self.names, self._measured = names, (first, second)
-        self.nodes: np.ndarray = np.concatenate((first.nodes, np.setdiff1d(second.nodes, first.nodes)))
+        only_second = second.nodes[~np.isin(second.nodes, first.nodes)]
+        self.nodes: np.ndarray = np.concatenate((first.nodes, only_second))
         self._sides = [self._aligned(first), self._aligned(second)]
 
     def _aligned(self, side: Measured) -> np.ndarray:

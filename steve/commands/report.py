@@ -168,14 +168,16 @@ def _write_changes(args: argparse.Namespace) -> int:
             raise UsageError(f"--{name} does not go with two traces{hint}")
     check_ending(args.output, "the report is a page of HTML", ".html", ".htm")
     _check_target(args)
-    sides, status = [], 0
+    sides, status, names = [], 0, changes.Names()
     for path in (args.file, args.second):
         if path == "-" or source.is_pipe(path):
             raise UsageError(f"{path}: is read twice, so it has to be a file")
         each = argparse.Namespace(**{**vars(args), "file": path})
-        sides.append(changes.side(partial(Blocks, NAME, each)))
-        status = max(status, source.verdict(NAME, sides[-1].trace))
-    _write(args, changes.render(*sides))
+        found, trace = changes.side(partial(Blocks, NAME, each), names)
+        sides.append(found)
+        status = max(status, source.verdict(NAME, trace))
+        del trace  # both are not in memory at the same time
+    _write(args, changes.render(names, *sides))
     return status
 
 

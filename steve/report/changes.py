@@ -15,7 +15,7 @@ import json
 import os
 import zlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -23,21 +23,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from markupsafe import Markup
 
-from steve.analysis.differences import ACCESSES, MEASURES, by_text
+from steve.analysis.differences import MEASURES, SUMS, Differences, Measured, measured
 from steve.kernels._profile import HeapProfile
 from steve.kernels._walk import feed_together
 from steve.report.collect import BINS
 from steve.report.page import environment, script, trace_name
 from steve.report.windows import NO_STACK, OTHERS, clean, code_of, timeline_of
 from steve.trace import missing
+from steve.trace.matched import Matched, Tree
+from steve.trace.policy import FEW
 from steve.trace.rollups import BY, Rollup
 
 if TYPE_CHECKING:
     from steve.analysis.blocks import Blocks
-    from steve.analysis.folds import Table
     from steve.kernels._walk import Walk
     from steve.trace._memtrace import Trace
-    from steve.trace.places import Places
+    from steve.trace.stacks import Sites
 
 MOST_SITES = 2000
 MOST_ROWS = 500
@@ -51,86 +52,95 @@ TEXTS = {
     "accesses": "accesses to blocks",
 }
 SCRIPT = "report/changes.js"
-Path = tuple[tuple[str, int], ...]
+Shown = tuple[str, int]  # a frame: its text and its kind of code
+
+
+class Stacks:
+    """The stacks of both traces as a tree of frames, as the page shows these."""
+
+    def __init__(self) -> None:
+        self._tree = Tree()
+        self._numbers: dict[Shown, int] = {}
+
+    def add(self, rollup: Rollup, numbers: np.ndarray) -> np.ndarray:
+        """The nodes of sites."""
+        return self._tree.add_sites(rollup.sites, numbers, partial(self._name, rollup.sites))
+
+    def _name(self, sites: Sites, frame: int) -> int:
+        named = sites.shown.named(frame) if frame else None
+        text = clean(sites.frame_text(frame)) if frame else NO_STACK
+        return self._numbers.setdefault((text, code_of(named) if named is not None else 0), len(self._numbers))
+
+    def frames(self) -> list[Shown]:
+        """The frames, by the numbers of steps()."""
+        return list(self._numbers)
+
+    def steps(self) -> tuple[np.ndarray, np.ndarray]:
+        """By node, that of its callers, which has a smaller number, and the number of its frame. Node 0 is the root."""
+        return self._tree.callers, self._tree.names
+
+
+@dataclass
+class Names:
+    """The names of what is compared in two traces: the rows by each roll-up, and the stacks."""
+
+    rows: dict[str, Matched] = field(default_factory=lambda: {by: Matched(by) for by in BY})
+    stacks: Stacks = field(default_factory=Stacks)
 
 
 @dataclass
 class Side:
-    """One of the two traces. rows: the measures by the text of a row, by roll-up; sites: the measures by the frames of
-    a stack from main on, each with its text and kind of code; accesses: were they recorded?"""
+    """One of the two traces. rows: the measures by roll-up; stacks: the measures by stack; accesses: were they recorded?
+    problem: what is wrong with the trace; "" if nothing is."""
 
     name: str
     command: str
     operations: int
     timeline: dict[str, list[int]]
     marks: list[tuple[int, str]]
-    rows: dict[str, dict[str, dict]]
-    sites: dict[Path, np.ndarray]
+    rows: dict[str, Measured]
+    stacks: Measured
     accesses: bool
-    trace: Trace | None
+    problem: str
 
     @property
     def label(self) -> str:
         """The name without its folder."""
         return os.path.basename(self.name)
 
-    @property
-    def problem(self) -> str:
-        """What is wrong with the trace; "" if nothing is."""
-        found = self.trace.problem if self.trace else None
-        return "" if found is None else clean(str(found), 400)
 
-
-def sites_of(sums: Table, places: Places) -> dict[Path, np.ndarray]:
-    """The measures by the frames of a stack. sums: by stack."""
-    shown, sites, callers, frames = places.sites.tree()
-    values = np.column_stack(
-        [
-            sum(sums.rows[name].astype("u8") for name in ACCESSES) if key == "accesses" else sums.rows[key]
-            for key in KEYS
-        ]
-    ).astype("u8")
-    of_rows = sites[shown[np.where(sums.numbers < len(shown), sums.numbers, 0)]]
-    numbers, which = np.unique(of_rows, return_inverse=True)
-    merged = np.zeros((len(numbers), len(KEYS)), "u8")
-    np.add.at(merged, which, values)
-    texts: dict[int, tuple[str, int]] = {}
-    found: dict[Path, np.ndarray] = {}
-    for site, row in zip(numbers.tolist(), merged):
-        path: list[tuple[str, int]] = []
-        while site:
-            frame = int(frames[site])
-            if frame not in texts:
-                named = places.sites.shown.named(frame)
-                texts[frame] = clean(places.sites.frame_text(frame)), code_of(named) if named is not None else 0
-            path.append(texts[frame])
-            site = int(callers[site])
-        key = tuple(reversed(path)) or ((NO_STACK, 0),)
-        found[key] = found.get(key, np.zeros(len(KEYS), "u8")) + row
-    return found
-
-
-def side(opened: Callable[[], Blocks]) -> Side:
-    """Read a trace. opened: opens it; it is read twice."""
-    chosen = opened()
-    keys = {"stack": 0, "type": 1, "thread": 2}
-    tables, places = chosen.sum_by(*keys), chosen.places
-    rows = {by: by_text(tables[keys.get(by, 0)], Rollup(by, places)) for by in BY}
-    sites = sites_of(tables[0], places)
+def side(opened: Callable[[], Blocks], names: Names) -> tuple[Side, Trace]:
+    """Read a trace. opened: opens it; it is read twice. names: of both traces. The trace is returned, too, so that it can
+    be closed before the other one is read."""
+    rows, stacks = measures(opened(), names)
     chosen = opened()
     profile = chosen.over_trace(partial(ProfileAlone, BINS))
-    totals = profile.totals()
-    return Side(
+    totals, problem = profile.totals(), chosen.trace.problem
+    found = Side(
         trace_name(chosen.args.file),
         clean(chosen.trace.info().get("command", ""), 200),
         int(totals["operations"]),
         timeline_of(profile),
         [(int(m["operation"]), clean(chosen.trace.string(int(m["string"])))) for m in profile.marks()],
         rows,
-        sites,
+        stacks,
         missing.has_accesses(chosen.trace, sum(totals[kind] for kind in ("load", "store", "modify"))),
-        chosen.trace,
+        "" if problem is None else clean(str(problem), 400),
     )
+    return found, chosen.trace
+
+
+def measures(chosen: Blocks, names: Names) -> tuple[dict[str, Measured], Measured]:
+    """The measures of a trace by each roll-up, and by stack."""
+    keys = {"stack": 0, "type": 1, "thread": 2}
+    tables = chosen.sum_by(*keys, columns=SUMS)
+    del chosen.lives  # frees memory for the names
+    accesses = not missing.not_recorded(chosen.trace)
+    stacks = measured(tables[0], Rollup("stack", chosen.places), names.stacks, accesses)
+    rows = {}
+    for by, matched in names.rows.items():
+        rows[by] = measured(tables[keys.get(by, 0)], Rollup(by, chosen.places), matched, accesses)
+    return rows, stacks
 
 
 class ProfileAlone(HeapProfile):
@@ -147,27 +157,21 @@ class Nodes:
         self.parents, self.frames = [0], [("all", 0)]
         self._known: dict[tuple[int, str], int] = {}
 
-    def child(self, parent: int, frame: tuple[str, int]) -> int:
+    def child(self, parent: int, frame: Shown) -> int:
         known = self._known.setdefault((parent, frame[0]), len(self.parents))
         if known == len(self.parents):
             self.parents.append(parent)
             self.frames.append(frame)
         return known
 
-    def reach(self, path: Iterable[tuple[str, int]]) -> int:
+    def reach(self, path: Iterable[Shown]) -> int:
         node = 0
         for frame in path:
             node = self.child(node, frame)
         return node
 
-    def nearest(self, path: Path) -> int:
-        """The last node of a path that there is."""
-        node = 0
-        for text, _ in path:
-            if (node, text) not in self._known:
-                break
-            node = self._known[node, text]
-        return node
+    def known(self, parent: int, frame: Shown) -> int | None:
+        return self._known.get((parent, frame[0]))
 
 
 def leading(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -179,16 +183,45 @@ def leading(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.sort(order[:MOST_SITES])
 
 
-def tree_of(first: Side, second: Side) -> dict[str, Any]:
+def both(names: Matched | Stacks, first: Measured, second: Measured) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The nodes of the rows of both traces, those of the first one first, and the measures of each, 0 where it has no such
+    row."""
+    found = Differences(names, first, second)
+    a, b = (np.column_stack([found.column(f"{key}_{of}") for key in KEYS]).astype("u8") for of in ("a", "b"))
+    return found.nodes, a, b
+
+
+def path_to(node: int, callers: np.ndarray, names: np.ndarray, frames: list[Shown]) -> list[Shown]:
+    """The frames of a stack, from main on. callers, names, frames: of Stacks."""
+    path = []
+    while node:
+        path.append(frames[names[node]])
+        node = int(callers[node])
+    return path[::-1]
+
+
+def nearest(nodes: Nodes, callers: np.ndarray, names: np.ndarray, frames: list[Shown]) -> np.ndarray:
+    """By node of Stacks, the last of `nodes` on the way to it."""
+    found = np.zeros(len(callers), "i8")  # -1 minus that node, where the way goes on without a node of its own
+    for first in range(0, len(callers), FEW):
+        links = zip(callers[first : first + FEW].tolist(), names[first : first + FEW].tolist())
+        for at, (caller, name) in enumerate(links, first):
+            node = int(found[caller])
+            known = nodes.known(node, frames[name]) if node >= 0 and at else None
+            found[at] = known if known is not None else min(node, -1 - node) if at else 0
+    return np.where(found < 0, -1 - found, found)
+
+
+def tree_of(stacks: Stacks, first: Measured, second: Measured) -> dict[str, Any]:
     """The tree of both traces for JSON: parents, frames, and the leaves with the measures of both."""
-    paths = list({**first.sites, **second.sites})
-    none = np.zeros(len(KEYS), "u8")
-    a, b = (np.array([s.sites.get(path, none) for path in paths]).reshape(-1, len(KEYS)) for s in (first, second))
-    nodes, kept = Nodes(), leading(a, b)
-    leaves = {int(i): nodes.reach(paths[i]) for i in kept.tolist()}
-    rest = [(i, nodes.nearest(paths[i])) for i in range(len(paths)) if i not in leaves]
-    leaves.update((i, nodes.child(node, (OTHERS, 0))) for i, node in rest)
-    order = sorted(leaves)
+    of_leaves, a, b = both(stacks, first, second)
+    nodes, kept, leaves = Nodes(), leading(a, b), np.zeros(len(of_leaves), "u4")
+    steps, shown = stacks.steps(), stacks.frames()
+    for i in kept.tolist():
+        leaves[i] = nodes.reach(path_to(int(of_leaves[i]), *steps, shown))
+    rest = np.setdiff1d(np.arange(len(of_leaves)), kept)
+    for i, node in zip(rest.tolist(), nearest(nodes, *steps, shown)[of_leaves[rest]].tolist()):
+        leaves[i] = nodes.child(node, (OTHERS, 0))
     texts: dict[str, int] = {}
     frames = [texts.setdefault(text, len(texts)) for text, _ in nodes.frames]
     codes = dict.fromkeys(texts, 0)
@@ -197,23 +230,19 @@ def tree_of(first: Side, second: Side) -> dict[str, Any]:
         "parent": nodes.parents,
         "frame": frames,
         "frames": {"text": list(texts), "code": [codes[text] for text in texts]},
-        "leaves": [leaves[i] for i in order],
-        "a": a[order].T.tolist(),
-        "b": b[order].T.tolist(),
+        "leaves": leaves.tolist(),
+        "a": a.T.tolist(),
+        "b": b.T.tolist(),
     }
 
 
-def rows_of(first: dict[str, dict], second: dict[str, dict]) -> dict[str, Any]:
+def rows_of(names: Matched, first: Measured, second: Measured) -> dict[str, Any]:
     """The rows of a table for JSON, by column, and the sums of those that are left out."""
-    texts = list({**first, **second})
-    a, b = (
-        np.array([[side.get(text, {}).get(key, 0) for key in KEYS] for text in texts], "u8").reshape(-1, len(KEYS))
-        for side in (first, second)
-    )
-    kept = leading(a, b)[:MOST_ROWS] if len(texts) > MOST_ROWS else np.arange(len(texts))
-    rest = np.setdiff1d(np.arange(len(texts)), kept)
+    nodes, a, b = both(names, first, second)
+    kept = leading(a, b)[:MOST_ROWS] if len(nodes) > MOST_ROWS else np.arange(len(nodes))
+    rest = np.setdiff1d(np.arange(len(nodes)), kept)
     return {
-        "text": [clean(texts[i], TEXT_LIMIT) for i in kept.tolist()],
+        "text": [clean(names.text(node), TEXT_LIMIT) for node in nodes[kept].tolist()],
         "a": a[kept].T.tolist(),
         "b": b[kept].T.tolist(),
         "others": len(rest),
@@ -244,7 +273,7 @@ def not_recorded(first: Side, second: Side) -> str:
     return f"not recorded in {' and '.join(lacking)}" if lacking else ""
 
 
-def data_of(first: Side, second: Side) -> str:
+def data_of(names: Names, first: Side, second: Side) -> str:
     """The data of the page, as base64 of compressed JSON."""
     sides = [
         {
@@ -261,15 +290,15 @@ def data_of(first: Side, second: Side) -> str:
         "anchors": anchors(first, second),
         "measures": list(measures_of(first, second).items()),
         "accesses": not_recorded(first, second),
-        "tree": tree_of(first, second),
-        "rows": {by: rows_of(first.rows[by], second.rows[by]) for by in BY},
+        "tree": tree_of(names.stacks, first.stacks, second.stacks),
+        "rows": {by: rows_of(names.rows[by], first.rows[by], second.rows[by]) for by in BY},
     }
     text = json.dumps(data, separators=(",", ":")).encode()
     return base64.b64encode(zlib.compress(text, 9)).decode()
 
 
-def render(first: Side, second: Side) -> bytes:
-    """The page as UTF-8."""
+def render(names: Names, first: Side, second: Side) -> bytes:
+    """The page as UTF-8. names: those of both sides."""
     page: str = (
         environment()
         .get_template("changes.html.j2")
@@ -279,7 +308,7 @@ def render(first: Side, second: Side) -> bytes:
             commands=(first.command, second.command) if first.command != second.command else ("", ""),
             title=second.command or second.label,
             by=BY,
-            data=data_of(first, second),
+            data=data_of(names, first, second),
             script=Markup(script(SCRIPT)),
         )
     )

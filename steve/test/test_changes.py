@@ -10,11 +10,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from conftest import Steve, make_trace
-from steve.analysis.differences import MEASURES
+from steve.analysis.differences import MEASURES, Measured
 from steve.report import changes
+from steve.trace.matched import Matched
 from steve.trace.rollups import BY
 from test_explore import Page, driver, history, needs_browser  # noqa: F401  driver is a fixture
 
@@ -142,9 +144,18 @@ def test_without_accesses(which: str, says: str, driver: Any, tmp_path: Path) ->
     assert page.complaints() == []
 
 
+def of_nodes(nodes: Any, values: Any) -> Measured:
+    """Rows all of whose measures are one value."""
+    rows = np.zeros(len(nodes), [(key, "i8") for key in KEYS])
+    for key in KEYS:
+        rows[key] = values
+    return Measured(np.array(nodes, "u4"), rows, True)
+
+
 def test_marks_are_matched() -> None:
     def side(*marks: str) -> changes.Side:
-        return changes.Side("", "", 0, {}, [(10 * i, name) for i, name in enumerate(marks)], {}, {}, True, None)
+        made = [(10 * i, name) for i, name in enumerate(marks)]
+        return changes.Side("", "", 0, {}, made, {}, of_nodes([], []), True, "")
 
     found = changes.anchors(side("a", "b", "turn", "turn", "c"), side("a", "turn", "x", "turn", "turn", "c"))
     assert [name for _, _, name in found] == ["a", "turn", "turn", "c"]
@@ -163,16 +174,38 @@ def test_options(compared: tuple[Steve, Path]) -> None:
 
 def test_many_sites_are_folded(monkeypatch: pytest.MonkeyPatch, compared: tuple[Steve, Path]) -> None:
     """The sums stay the same."""
-    rows = {f"f{i}": dict.fromkeys(KEYS, i) for i in range(9)}
+
+    class Threads:
+        def text(self, number: int) -> str:
+            return f"thread {number}"
+
+    class Callers:
+        """The sites of a tree, of which every frame has its own name."""
+
+        def __init__(self, callers: np.ndarray, frames: np.ndarray) -> None:
+            self._tree = callers, callers, callers, frames
+            self.shown = self.sites = self
+
+        def tree(self) -> tuple[np.ndarray, ...]:
+            return self._tree
+
+        def frame_text(self, number: int) -> str:
+            return f"f{number}"
+
+        def named(self, number: int) -> None:
+            return None
+
+    names = Matched("thread")
+    nodes = names.add(Threads(), np.arange(9))
     monkeypatch.setattr(changes, "MOST_ROWS", 4)
-    found = changes.rows_of(rows, {"f1": dict.fromkeys(KEYS, 5)})
+    found = changes.rows_of(names, of_nodes(nodes, range(9)), of_nodes(nodes[1:2], [5]))
     assert found["others"] == 5 and len(found["text"]) == 4
     assert sum(found["a"][0]) + found["othersA"][0] == 36 and sum(found["b"][0]) + found["othersB"][0] == 5
     monkeypatch.setattr(changes, "MOST_SITES", 2)
-    import numpy as np
-
-    sites = {(("main", 0), (f"f{i}", 0), (f"g{i}", 0)): np.full(len(KEYS), i, "u8") for i in range(9)}
-    sides = [changes.Side("", "", 0, {}, [], {}, each, True, None) for each in (sites, {})]
-    tree = changes.tree_of(*sides)
+    sites = np.arange(1, 10)  # main with nine functions, each of which calls another one
+    callers, frames = np.array([0, 0, *[1] * 9, *range(2, 11)]), np.arange(20)
+    stacks = changes.Stacks()
+    nodes = stacks.add(Callers(callers, frames), sites + 10)
+    tree = changes.tree_of(stacks, of_nodes(nodes, range(9)), of_nodes([], []))
     assert len(tree["leaves"]) == 9 and sum(tree["a"][0]) == 36 and sum(tree["b"][0]) == 0
     assert tree["frames"]["text"][-1] == "others" and len(tree["parent"]) == 7

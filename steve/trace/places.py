@@ -83,8 +83,6 @@ class Places:
     """The places of one trace. policy: which frames are shown, and which only allocate."""
 
     def __init__(self, trace: Trace, policy: Policy = Policy()) -> None:
-        from steve.trace._memtrace import HOW_NAMES, TYPE_NAMES
-
         self.trace = trace
         self.sites = Sites(trace, policy._replace(short=False))
         self._lines: list[Line] = []
@@ -99,20 +97,11 @@ class Places:
         self._of_sites: dict[tuple[int, ...] | None, Found] = {}
         self._functions: dict[Owner, str] = {}  # names of Lua functions
         self._site_names: dict[int, StackText] = {}
-        self._texts: dict[str, Callable[[int], str]] = {
-            "site": self.site_name,
-            "stack": self.stack_text,
-            "function": lambda stack: self.stack_line(stack).function,
-            "file": lambda stack: self.stack_line(stack).file,
-            "heap": self.heap_kind,
-            "how": lambda how: HOW_NAMES[how],
-            "type": lambda number: TYPE_NAMES[number],
-        }
 
     def texts(self, field: str, number: int) -> Collection[str]:
         """The texts of a number in a text field of the filter: a stack, a heap, a way of allocation or a type. A function
         has those of its row in a list, too. field: one of steve.analysis.filter.TEXTS."""
-        text, frame = self._texts[field](number), None
+        text, frame = TEXTS[field](self, number), None
         if field == "function":
             frame = self.trace.frame(self.line_frame(number))
         return (text, *by_function(frame)[1]) if frame is not None else (text,)
@@ -244,3 +233,30 @@ class Places:
         proto = self.trace.proto(number)
         owner = owner_of(proto.file, proto.function, proto.defined, proto.nth)
         return [Found(Line(proto.file, line, proto.function), owner) for line in proto.lines]
+
+
+def how_text(places: Places, how: int) -> str:
+    """The name of a way of allocation."""
+    from steve.trace._memtrace import HOW_NAMES
+
+    return HOW_NAMES[how]
+
+
+def type_text(places: Places, number: int) -> str:
+    """The name of a type."""
+    from steve.trace._memtrace import TYPE_NAMES
+
+    return TYPE_NAMES[number]
+
+
+# The text of a number, by field. An object that contains its own methods would not be freed when it is no longer used, but
+# at some time later, and with it the trace.
+TEXTS: dict[str, Callable[[Places, int], str]] = {
+    "site": Places.site_name,
+    "stack": Places.stack_text,
+    "function": lambda places, stack: places.stack_line(stack).function,
+    "file": lambda places, stack: places.stack_line(stack).file,
+    "heap": Places.heap_kind,
+    "how": how_text,
+    "type": type_text,
+}
