@@ -175,9 +175,15 @@ cdef class HeapProfile(Analysis):
         events = dict(zip(EVENTS, row["events"].tolist()))
         return {**events, **{name: int(row[name]) for name in TOTALS.names if name != "events"}}
 
-    def stacks(self):
-        """(ids of the stacks with blocks, in order, and their TALLY)."""
-        return known_rows(profile_stacks(self.p))[:2]
+    def stacks(self, columns=TALLY.names):
+        """(ids of the stacks with blocks, in order, and these columns of their TALLY)."""
+        cdef profile_rows of = profile_stacks(self.p)
+        ids, rows = array_of(of.ids, of.n, np.dtype("u4")), view_of(of.rows, of.n, TALLY)
+        order = np.argsort(ids)
+        found = np.zeros(of.n, [(name, TALLY[name]) for name in columns])
+        for name in columns:
+            found[name] = rows[name][order]
+        return ids[order], found
 
     def heaps(self):
         """The same of heaps."""

@@ -24,7 +24,7 @@ from steve.analysis.lives import LifeAnalysis
 from steve.kernels._accesses import Course
 from steve.kernels._cells import BlockCells
 from steve.kernels._lua_work import LuaWork
-from steve.kernels._profile import HeapProfile
+from steve.kernels._profile import TALLY, HeapProfile
 from steve.kernels._site_sums import Findings, SiteSums
 from steve.kernels._walk import Analysis, feed_together
 from steve.system import samples
@@ -33,7 +33,7 @@ from steve.terminal.tables import StackText, times, told_apart
 from steve.analysis.rules import DEFAULTS, PINNED_PAGES, RULES, limits, site_limits
 from steve.report import line_work
 from steve.report.sources import Sources
-from steve.report.windows import NAME_LIMIT, clean, explorable, heap_name, timeline_of
+from steve.report.windows import NAME_LIMIT, Cells, clean, explorable, heap_name, timeline_of
 from steve.trace import missing
 from steve.trace.policy import ShownStacks, is_own
 from steve.trace.frames import frame_text, is_native, short_name, without_return_type
@@ -260,17 +260,17 @@ def _leading_by_rule(found: dict[str, Sums], most: int) -> set[int]:
 
 
 def _found_by_rule(
-    analysis: ReportAnalysis, rollup: Rollup, pins: Sums | None
+    analysis: ReportAnalysis, of_rules: dict[str, Sums], rollup: Rollup, pins: Sums | None
 ) -> tuple[dict[str, Sums], dict[str, str]]:
-    """What each rule finds by site, by its key; and what rules could not judge, as text. pins: see collect()."""
-    columns = {"blocks": "blocks", "size": "bytes", "accesses": "accesses", **{name: name for name in FOUND_VARIANCES}}
+    """What each rule finds by site, by its key; and what rules could not judge, as text. of_rules: of
+    take_found(); pins: see collect()."""
     found: dict[str, Sums] = {}
-    for number, rule in enumerate(RULES):
-        numbers, rows = rollup.merged(Sums(*analysis.found.of_rule(number, columns)))
+    for key, of_stacks in of_rules.items():
+        numbers, rows = rollup.merged(of_stacks)
         sums = np.zeros(len(rows), [*site_rules.FOUND, *((name, "f8") for name in FOUND_VARIANCES)])
-        for name in columns:
+        for name in rows.dtype.names:
             sums[name] = rows[name]
-        found[rule.key] = Sums(numbers, sums)
+        found[key] = Sums(numbers, sums)
     if pins is not None:
         of_sites = site_rules.made(analysis.site_sums, rollup)
         found[PINNED_PAGES.key] = site_rules.pinned_pages(rollup.merged(pins), of_sites, DEFAULTS)
@@ -280,6 +280,7 @@ def _found_by_rule(
     ).items():
         found[key] = sums
         not_judged.update({key: unjudged} if unjudged else {})
+    del analysis.site_sums
     return found, not_judged
 
 
@@ -335,6 +336,30 @@ class ReportAnalysis(Analysis):
         for analysis in (self._lives, self.profile, self.cells, self.course):
             analysis.end(time, between)
 
+    def take_found(self) -> tuple[int, dict[str, Sums]]:
+        """The bytes of all blocks that were judged, and what each rule about blocks finds by stack, by the rule's key. A row
+        of all rules is long, and is no longer kept."""
+        columns = {"blocks": "blocks", "size": "bytes", "accesses": "accesses"}
+        columns.update((name, name) for name in FOUND_VARIANCES if samples.are_read())
+        by_rule = {rule.key: Sums(*self.found.of_rule(number, columns)) for number, rule in enumerate(RULES)}
+        judged = self.found.bytes()
+        del self.found, self._lives.fold
+        return judged, by_rule
+
+    def take_tallies(self) -> Sums:
+        """The tallies by stack, which are no longer kept; with variances only in a sample of the blocks."""
+        names = [name for name in TALLY.names if name != "epoch"]
+        names = [name for name in names if samples.are_read() or not name.startswith(VARIANCE)]
+        tallies = Sums(*self.profile.stacks(names))
+        del self.profile
+        return tallies
+
+    def take_cells(self) -> Cells:
+        """The cells, which are no longer kept otherwise."""
+        cells = Cells.of(self.cells)
+        del self.cells
+        return cells
+
     def life_totals(self) -> dict[str, int]:
         """The fields of struct lives_totals."""
         return self._lives.lives.totals()
@@ -358,27 +383,35 @@ def collect(chosen: Blocks, sites: int = 60, with_source: bool = True, pins: Sum
 
 
 def _described(chosen: Blocks, analysis: ReportAnalysis, sites: int, with_source: bool, pins: Sums | None) -> TraceData:
-    trace, profile, found = chosen.trace, analysis.profile, analysis.found
+    trace, profile = chosen.trace, analysis.profile
     heaps, stats, totals, of_trace = profile.heaps(), trace.stats(), profile.totals(), chosen.places.sites
+    timeline, summed_timeline, (map_blocks, map_bytes) = (
+        profile.timeline(),
+        timeline_of(profile),
+        profile.lifetime_map(),
+    )
+    marks = _marks(trace, profile)
+    del profile
     accesses = missing.has_accesses(trace, totals["load"] + totals["store"] + totals["modify"])
+    judged_bytes, of_rules = analysis.take_found()
+    of_stacks, cells = analysis.take_tallies(), analysis.take_cells()
     rollup = Rollup("stack", chosen.places, sites=of_trace)
-    tallies = rollup.merged(Sums(*profile.stacks()))
-    by_rule, not_judged = _found_by_rule(analysis, rollup, pins)
-    map_blocks, map_bytes = profile.lifetime_map()
+    tallies = rollup.merged(of_stacks)
+    del of_stacks
+    by_rule, not_judged = _found_by_rule(analysis, of_rules, rollup, pins)
     leading, listed = sorted(_leading_by_rule(by_rule, MOST_FOUND)), interesting(tallies, sites)
     named = named_sites(of_trace.shown, tallies, {*leading, *listed})
-    marks = _marks(trace, profile)
     sources = _sources(chosen) if with_source else None
     return TraceData(
         path=chosen.args.file,
         info={clean(k): clean(v, 1000) for k, v in trace.info().items()},
         stats=stats,
         totals=totals,
-        timeline=profile.timeline(),
+        timeline=timeline,
         tallies=tallies,
         found=by_rule,
         not_judged={} if samples.are_read() else not_judged,
-        judged_bytes=found.bytes(),
+        judged_bytes=judged_bytes,
         found_sites={i: named[i] for i in leading},
         lines={i: line_text(chosen.places, i) for i in leading},
         sites=[named[i] for i in listed],
@@ -390,9 +423,9 @@ def _described(chosen: Blocks, analysis: ReportAnalysis, sites: int, with_source
         explorable=explorable(
             trace,
             chosen.places,
-            analysis.cells,
-            timeline_of(profile),
-            course_of(chosen, analysis),
+            cells,
+            summed_timeline,
+            course_of(chosen, analysis, timeline),
             marks,
             tallies,
             sources,
@@ -410,10 +443,10 @@ def _described(chosen: Blocks, analysis: ReportAnalysis, sites: int, with_source
     )
 
 
-def course_of(chosen: Blocks, analysis: ReportAnalysis) -> dict[str, Any]:
+def course_of(chosen: Blocks, analysis: ReportAnalysis, timeline: np.ndarray) -> dict[str, Any]:
     """What the timeline shows besides the heap, for the page: the instructions of garbage collectors by its bins, and
     the wall clock."""
-    ends = analysis.profile.timeline()["operations_end"]
+    ends = timeline["operations_end"]
     width = int(ends[0]) if len(ends) else 1  # all but the last have it
     clock = analysis.course.clock() if is_whole(chosen.args) and time_unit(chosen.trace) != "nanoseconds" else []
     return {

@@ -18,7 +18,7 @@ import struct
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -52,6 +52,20 @@ def clean(text: str, limit: int = NAME_LIMIT) -> str:
     text = text.encode("utf-8", "replace").decode()
     text = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+class Cells(NamedTuple):
+    """What remains of a BlockCells."""
+
+    cells: np.ndarray
+    groups: np.ndarray
+    maxima: np.ndarray
+    width: int
+    operations: int
+
+    @staticmethod
+    def of(found: BlockCells) -> Cells:
+        return Cells(found.cells(), found.groups(), found.maxima(), found.width(), found.operations())
 
 
 @dataclass
@@ -244,6 +258,18 @@ class Frames:
         }
 
 
+def distinct(*columns: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
+    """The columns of the distinct rows, sorted, and for each row its number among these."""
+    order = np.lexsort(columns[::-1])
+    is_first = np.ones(len(order), bool)
+    is_first[1:] = False
+    for column in columns:
+        is_first[1:] |= np.diff(column[order]) != 0
+    numbers = np.zeros(len(order), "i8")
+    numbers[order] = np.cumsum(is_first) - 1
+    return [column[order[is_first]] for column in columns], numbers
+
+
 def kind_name(trace: Trace | Whole, heap: int, number: int) -> str:
     """The kind of blocks: the type of their content or, if there is none, the kind of their heap, as in `steve
     lines`."""
@@ -366,7 +392,7 @@ def sources_of(
 def explorable(
     trace: Trace | Whole,
     places: Places,
-    found: BlockCells,
+    found: Cells,
     timeline: dict[str, list[int]],
     course: dict[str, Any],
     marks: list[tuple[int, int, str]],
@@ -378,7 +404,7 @@ def explorable(
     """The data as base64; "" if the trace has no operation. timeline: of timeline_of(); course: what else the timeline
     shows; tallies: by site, of which unread_bytes are shown; sources: None: no source is shown;
     work: what lines access; accesses: were they recorded?"""
-    cells, groups = found.cells(), found.groups()
+    cells, groups = found.cells, found.groups
     if not len(cells):
         return ""
     shown, sites, callers, frame_ids = places.sites.tree()
@@ -401,17 +427,16 @@ def explorable(
     kind_of_groups = [kind_name(trace, heap, number) for heap, number in groups[["heap", "type"]].tolist()]
     names = {number: heap_name(trace, number) for number in np.unique(groups["heap"]).tolist()}
     kinds, heaps = sorted(set(kind_of_groups)), sorted(set(names.values()))
-    of_kinds = [kinds.index(kind) for kind in kind_of_groups]
-    of_heaps = [heaps.index(names[heap]) for heap in groups["heap"].tolist()]
+    of_kinds = np.array([kinds.index(kind) for kind in kind_of_groups], "u4")
+    of_heaps = np.array([heaps.index(names[heap]) for heap in groups["heap"].tolist()], "u4")
     own_of = own[nodes.of_sites].astype("i8")
     for site in np.flatnonzero(of_others > 0).tolist():
         own_of[site] = frames.number(places.line_frame(site) or OF_NO_STACK)
-    keys = np.column_stack(
-        [nodes.of_sites[of_groups], groups["thread"], of_kinds, of_heaps, own_of[of_groups], of_others[of_groups]]
+    rows, numbers = distinct(
+        nodes.of_sites[of_groups], groups["thread"], of_kinds, of_heaps, own_of[of_groups], of_others[of_groups]
     )
-    rows, numbers = np.unique(keys, axis=0, return_inverse=True)
     head = {
-        "operations": found.operations(),
+        "operations": found.operations,
         "timeline": timeline,
         **course,
         "marks": [[operation, name] for operation, _, name in marks],
@@ -422,14 +447,9 @@ def explorable(
             "unread": unread_of.tolist(),
         },
         "groups": {
-            "node": rows[:, 0].tolist(),
-            "thread": rows[:, 1].tolist(),
-            "kind": rows[:, 2].tolist(),
-            "heap": rows[:, 3].tolist(),
-            "own": rows[:, 4].tolist(),
-            "set": rows[:, 5].tolist(),
+            name: column.tolist() for name, column in zip(("node", "thread", "kind", "heap", "own", "set"), rows)
         },
-        "sets": {number: sets.frames(number) for number in np.unique(rows[:, 5]).tolist() if number > 0},
+        "sets": {number: sets.frames(number) for number in np.unique(rows[-1]).tolist() if number > 0},
         "kinds": kinds,
         "heaps": heaps,
         "timeUnit": time_unit(trace),
@@ -440,12 +460,11 @@ def explorable(
         "sources": sources_of(frames, sources, own, bytes_of, work),
     }
     head |= frames.object()
-    maxima = found.maxima()
     for shift in range(9):
-        peaks = leading_bins(maxima, shift)
-        some = merged(cells, np.ravel(numbers)[cells["group"]], peaks, shift)
-        head |= {"width": found.width() << shift, "cells": len(some)}
-        head["maxima"] = {"bytes": maxima["most"][peaks].tolist(), "at": maxima["at"][peaks].tolist()}
+        peaks = leading_bins(found.maxima, shift)
+        some = merged(cells, numbers[cells["group"]], peaks, shift)
+        head |= {"width": found.width << shift, "cells": len(some)}
+        head["maxima"] = {"bytes": found.maxima["most"][peaks].tolist(), "at": found.maxima["at"][peaks].tolist()}
         data = packed(head, some)
         if len(data) <= MOST_BYTES:
             break
