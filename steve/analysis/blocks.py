@@ -244,9 +244,9 @@ class Blocks:
         for fold(); columns: of the first table, as for Sums.rows()."""
         return self.fold(partial(Sums, *keys), chosen).rows(self.totals["peak"], columns)
 
-    def sum_with_accesses(self, *keys: str) -> List[Any]:
+    def sum_with_accesses(self, *keys: str, columns: Sequence[str] = ()) -> List[Any]:
         """The same. lives.thread_accesses() and, by line, line_work() then count only accesses to the chosen blocks."""
-        return self.fold(partial(Sums, *keys), threads=True).rows(self.totals["peak"])
+        return self.fold(partial(Sums, *keys), threads=True).rows(self.totals["peak"], columns)
 
     def over_events(
         self, make: "Callable[[], Analysis]", chosen: "Optional[Selection]" = None, in_shards: bool = True

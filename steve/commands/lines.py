@@ -76,6 +76,7 @@ ESTIMATES = {
     "live_blocks_at_end": "live_blocks",
     "resizes": "resizes",
 }
+SUMS = ("lifetimes", *ESTIMATES.values(), *(f"variance_{name}" for name in ESTIMATES.values()))
 EXAMPLES = f"""\
 An allocation is attributed to the innermost Lua function in its stack or, if there is none, to the innermost frame
 that has a name and does not belong to the allocator. An access is attributed to the line of its instruction. Accesses
@@ -177,7 +178,7 @@ def add_lives(rows: dict[Line, dict], sums: Table, lines: LineNumbers) -> None:
 
 def measured(chosen: blocks.Blocks) -> list[dict]:
     """The rows of the chosen blocks, which count by line."""
-    (sums,) = chosen.sum_with_accesses("stack")
+    (sums,) = chosen.sum_with_accesses("stack", columns=SUMS)
     assert chosen.lines is not None
     chosen.lines.reach_all()
     rows: dict[Line, dict[str, Any]] = {}

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from io import StringIO
 
 from steve.export._rows import write_csv
-from steve.export.tables import BLOCK, Column, Table, in_pieces
+from steve.export.tables import Column, Table, in_pieces
 from steve.system.errors import SteveError
 from steve.system.output import Output
 
@@ -55,8 +55,8 @@ class Folder:
         for some in in_pieces(rows):
             self._outputs[table.name].write(csv_lines(some))
 
-    def blocks(self, columns: list[Column]) -> None:
-        out = self._outputs[BLOCK.name]
+    def columns(self, table: Table, columns: list[Column]) -> None:
+        out = self._outputs[table.name]
         error = write_csv(out.fd, [in_csv(column) for column in columns])
         if error:
             raise SteveError(f"{out.name}: {os.strerror(error)}")

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from steve.export._rows import Connection
-from steve.export.tables import BLOCK, Column, Table
+from steve.export.tables import Column, Table
 
 SETTINGS = """\
 PRAGMA page_size = 16384;
 PRAGMA journal_mode = OFF;
 PRAGMA synchronous = OFF;
 PRAGMA locking_mode = EXCLUSIVE;
-PRAGMA cache_size = -65536;
+PRAGMA cache_size = -16384;
 """
 # an index of all blocks by site would take as long as writing them, and queries that read whole rows by it are not faster
 INDICES = """\
@@ -88,8 +88,8 @@ class Database:
     def rows(self, table: Table, rows: Iterable[Sequence]) -> None:
         self.db.insert(table.name, len(table.columns), rows)
 
-    def blocks(self, columns: list[Column]) -> None:
-        self.db.insert_columns(BLOCK.name, columns)
+    def columns(self, table: Table, columns: list[Column]) -> None:
+        self.db.insert_columns(table.name, columns)
 
     def finish(self) -> None:
         """Make the indices and views, and end the transaction."""

@@ -113,7 +113,7 @@ OF_ACCESSES = ("reads", "writes", "bytes_read", "bytes_written", "used")
 
 
 class Column(NamedTuple):
-    """A column of BLOCK in some rows."""
+    """A column of a table in some rows."""
 
     numbers: np.ndarray
     """int64"""
@@ -132,8 +132,8 @@ class Writer(Protocol):
     def rows(self, table: Table, rows: Iterable[Sequence]) -> None:
         """Append rows to a table. A value is an int, a float, a str or None."""
 
-    def blocks(self, columns: list[Column]) -> None:
-        """Append rows to BLOCK, given as columns."""
+    def columns(self, table: Table, columns: list[Column]) -> None:
+        """Append rows to a table, given as columns."""
 
 
 def signed(number: int) -> int:
@@ -159,7 +159,7 @@ class Names:
             if tick is not None and walked % 256 == 0:
                 tick(*trace.progress())
         self.places = Places(trace, policy)
-        sites = Sites(trace, policy)
+        sites = Sites(trace, policy) if policy.short else self.places.sites  # these have whole names
         self.site_of: np.ndarray = sites.of(np.arange(max(trace.counts()["stacks"], 1), dtype="u4"))
         # by site, whether it makes blocks: the second walk finds out
         self.has_blocks = np.zeros(len(self.site_of), bool)
@@ -183,10 +183,12 @@ class Names:
         """Write heaps, frames, stacks and sites. line_of(file, line, function): the id of a line."""
         counts = self.trace.counts()
         self.writer.rows(HEAP, map(self._heap, range(max(counts["heaps"], 1))))
-        for table, count, row in ((FRAME, "frames", self._frame), (STACK, "stacks", self._stack)):
-            for first in range(0, counts[count], FEW):
-                self.writer.rows(table, map(row, range(first, min(first + FEW, counts[count]))))
-        self.writer.rows(SITE, (self._site(site, line_of) for site in np.flatnonzero(self.has_blocks).tolist()))
+        self.writer.rows(FRAME, map(self._frame, range(counts["frames"])))
+        for first in range(0, counts["stacks"], FEW):
+            self.writer.columns(STACK, self._stacks(first, min(first + FEW, counts["stacks"])))
+        sites = np.flatnonzero(self.has_blocks)
+        self.places.name_stacks(int(sites.max(initial=0)) + 1)
+        self.writer.rows(SITE, (self._site(site, line_of) for site in sites.tolist()))
 
     def _heap(self, number: int) -> tuple:
         heap = self.trace.heap(number)
@@ -199,10 +201,15 @@ class Names:
         function = function_name(frame)
         return (number, function, frame.file, frame.line, frame.object, signed(frame.ip), frame.kind)
 
-    def _stack(self, number: int) -> tuple:
-        caller, frame = self.trace.stack(number) or (0, 0)
-        site = int(self.site_of[number])
-        return (number, caller, frame, site if self.has_blocks[site] else None)
+    def _stacks(self, first: int, end: int) -> list[Column]:
+        """The rows of the stacks from one id to before another."""
+        callers, frames = np.zeros(end - first, "i8"), np.zeros(end - first, "i8")
+        begin = max(first, 1)
+        callers[begin - first :], frames[begin - first :] = self.trace.stack_links(begin, end)
+        sites = self.site_of[first:end].astype("i8")
+        sites[~self.has_blocks[sites]] = -1
+        numbers = (np.arange(first, end), callers, frames, sites)
+        return [Column(column, None, -1 if column is sites else None) for column in numbers]
 
     def _site(self, site: int, line_of: Callable[[str, int, str], int | None]) -> tuple:
         line = self.places.stack_line(site)
@@ -242,7 +249,8 @@ class Blocks:
         }
         died = np.ascontiguousarray(lives["died"], "i8")
         unknown = {"free_thread": 0, "first_use": died, "last_use": died, **self._not_recorded}
-        self.writer.blocks(
+        self.writer.columns(
+            BLOCK,
             [
                 Column(
                     np.ascontiguousarray(made[name] if name in made else lives[name], "i8"),
@@ -250,7 +258,7 @@ class Blocks:
                     unknown.get(name),
                 )
                 for name in BLOCK.names()
-            ]
+            ],
         )
 
 
@@ -358,6 +366,7 @@ def write_tables(
     numbered = Lines()
     columns, rows = lines
     names.write(numbered.number)
+    del first, names  # frees memory for the lines
     write_lines(writer, numbered, columns, rows())
     writer.rows(FACT, facts(trace, totals))
     return trace

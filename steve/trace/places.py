@@ -131,12 +131,27 @@ class Places:
         """The line of a stack. All stacks with lower ids are named first, so that the name of a function does not
         depend on the order of calls."""
         for each in range(len(self._of_stacks), stack + 1):
-            line = self._named(self.find_stack(each))
-            number = self._line_numbers.setdefault(line, len(self._lines))
-            if number == len(self._lines):
-                self._lines.append(line)
-            self._of_stacks.append(number)
+            self._of_stacks.append(self._number(self.line_frame(each)))
         return self._lines[self._of_stacks[stack]]
+
+    def name_stacks(self, end: int) -> None:
+        """Name all stacks before one at once, which takes less time than stack_line() of each."""
+        import numpy as np
+
+        frames = self.line_frames(np.arange(len(self._of_stacks), max(end, len(self._of_stacks)), dtype="u4"))
+        numbers, first, which = np.unique(frames, return_index=True, return_inverse=True)
+        of_frames = np.zeros(len(numbers), self._of_stacks.typecode)
+        for at in np.argsort(first).tolist():  # in the order of the stacks
+            of_frames[at] = self._number(int(numbers[at]))
+        self._of_stacks.frombytes(of_frames[which].tobytes())
+
+    def _number(self, frame: int) -> int:
+        """The index of the line of a frame."""
+        line = self._named(self.find_frame(frame))
+        number = self._line_numbers.setdefault(line, len(self._lines))
+        if number == len(self._lines):
+            self._lines.append(line)
+        return number
 
     def line_frame(self, stack: int) -> int:
         """The id of the frame whose line is that of a stack; 0 for none."""
