@@ -190,7 +190,11 @@ class Differences:
 
     def _errors(self, some: slice) -> list[dict]:
         """The standard errors of rows."""
-        sums = {key: [side[key][some].tolist() for side in self._sides] for key in ESTIMATES}
+        none = [0.0] * len(self.nodes[some])  # of a trace that is no sample
+        sums = {
+            key: [side[key][some].tolist() if key in side.dtype.names else none for side in self._sides]
+            for key in ESTIMATES
+        }
         found = []
         for i in range(len(self.nodes[some])):
             variances = {}
