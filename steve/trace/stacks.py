@@ -22,6 +22,7 @@ SITE = (
     "the stack without functions that only allocate; a table shows as many frames as it takes to tell its rows " "apart"
 )
 NO_STACK = "(no stack)"
+MANY = 1 << 16  # stacks that are looked at together
 
 Known = TypeVar("Known", bound=Hashable)
 
@@ -143,7 +144,9 @@ class Sites:
             keys = sites[outer[level]].astype("u8") << np.uint64(32) | of_frames[frames[level]]
             _, first, which = np.unique(keys, return_index=True, return_inverse=True)
             sites[level] = level[first][which]
-        return shown, sites, sites[outer], frames
+        for first in range(0, len(outer), MANY):  # in place, because these arrays are long
+            outer[first : first + MANY] = sites[outer[first : first + MANY]]
+        return shown, sites, outer, frames
 
 
 def levels(outer: np.ndarray) -> list[np.ndarray]:
@@ -155,7 +158,8 @@ def levels(outer: np.ndarray) -> list[np.ndarray]:
     while jump.any():
         depths += depths[jump]
         jump = jump[jump]
-    order = np.argsort(depths, kind="stable")
+    del jump
+    order = np.argsort(depths, kind="stable").astype("u4")
     ends = np.cumsum(np.bincount(depths))
     return np.split(order, ends[:-1])[1:]
 
