@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
+from steve.analysis.folds import Passed, Together
 from steve.analysis.lives import LifeAnalysis
 from steve.analysis.totals import is_complete, time_unit
 from steve.kernels._profile import HeapProfile
@@ -295,7 +296,7 @@ def write_lines(writer: Writer, lines: Lines, columns: Sequence[str], rows: Iter
 def write_blocks(trace: Trace, names: Names, writer: Writer, tick: Progress | None) -> dict[str, int]:
     """Write the blocks and bins of a trace. Returns the totals of the profile."""
     profile = HeapProfile(BINS)
-    lives = LifeAnalysis(lambda: Both(Blocks(writer, names), profile))
+    lives = LifeAnalysis(lambda: Together(Blocks(writer, names), Passed(profile.add_lives)))
     walk = Walk(trace, None, None, tick)
     profile.begin(walk, None)
     lives.begin(walk, None)
@@ -308,19 +309,6 @@ def write_blocks(trace: Trace, names: Names, writer: Writer, tick: Progress | No
         rows = [[None if lacks else value for lacks, value in zip(unknown, row)] for row in rows]
     writer.rows(BIN, ((i, *row) for i, row in enumerate(rows, 1)))
     return profile.totals()
-
-
-class Both:
-    """The fold of two folds that take the same lives."""
-
-    numbered = True
-
-    def __init__(self, *folds: Any) -> None:
-        self.folds = folds
-
-    def add(self, batch: np.ndarray, keep: np.ndarray | None) -> None:
-        for fold in self.folds:
-            fold.add(batch, keep)
 
 
 def facts(trace: Trace, totals: dict[str, int]) -> Iterator[tuple[str, str]]:
