@@ -16,6 +16,7 @@
 #include "steve/kernels/accesses/sharing.h"
 #include "steve/kernels/accesses/states.h"
 #include "steve/kernels/accesses/workingset.h"
+#include "steve/kernels/base/batch_walk.h"
 #include "steve/kernels/base/survey.h"
 #include "steve/kernels/base/walk.h"
 #include "steve/kernels/lines/line_segments.h"
@@ -51,7 +52,10 @@ static void walk_over(feed f, void *kernel, unsigned flags)
 
 static void feed_summary(void *k, struct mt_reader *r, const struct mt_event *events, size_t n)
 {
-    must(summary_feed(k, events, n, mt_count_stacks(r)));
+    struct mt_step step;
+    const struct mt_batch batch = batch_of_events(events, n, &step);
+
+    must(summary_feed(k, &batch, mt_count_stacks(r)));
 }
 
 static struct check_ids ids_of(const struct mt_reader *r)
@@ -66,13 +70,19 @@ static void feed_check(void *k, struct mt_reader *r, const struct mt_event *even
 
 static void feed_profile(void *k, struct mt_reader *r, const struct mt_event *events, size_t n)
 {
-    must(profile_feed(k, events, n, mt_count_stacks(r), mt_count_heaps(r)));
+    struct mt_step step;
+    const struct mt_batch batch = batch_of_events(events, n, &step);
+
+    must(profile_feed(k, &batch, mt_count_stacks(r), mt_count_heaps(r)));
 }
 
 static void feed_cells(void *k, struct mt_reader *r, const struct mt_event *events, size_t n)
 {
     (void)r;
-    must(cells_feed(k, events, n));
+    struct mt_step step;
+    const struct mt_batch batch = batch_of_events(events, n, &step);
+
+    must(cells_feed(k, &batch));
 }
 
 static void feed_survey(void *k, struct mt_reader *r, const struct mt_event *events, size_t n)
@@ -206,13 +216,10 @@ static void take_lives(struct lives *l, struct groups *by_type, struct groups *b
 
 static void feed_all(struct lives *l, const struct mt_event *events, size_t n, uint32_t sites)
 {
-    while (n > 0) {
-        size_t used = lives_feed(l, events, n, sites);
+    struct mt_step step;
+    const struct mt_batch batch = batch_of_events(events, n, &step);
 
-        must(used <= n);
-        events += used;
-        n -= used;
-    }
+    must(lives_feed(l, &batch, sites));
 }
 
 /* The same sums, made as lives end. */
@@ -295,7 +302,7 @@ static void add_part(struct lives *whole, uint32_t first)
             must(!mt_live_block(r, slot, &block) || lives_shard_enter(&l, &block));
         began = l.totals;
         while (mt_next_batch(r, &batch) == MT_MORE)
-            must(lives_feed_batch(&l, &batch, mt_count_sites(r)));
+            must(lives_feed(&l, &batch, mt_count_sites(r)));
         must(lives_shard_finish(&l) && lives_merge(whole, l.pieces, l.n_pieces, &l.totals, &began));
     }
     lives_free(&l);
@@ -346,7 +353,7 @@ static void feed_lines(struct lives *l, struct mt_reader *r)
     size_t n;
 
     while (mt_next_batch(r, &batch) == MT_MORE && learn_lines(l->lines, l->lines->code, r)) {
-        must(lives_feed_batch(l, &batch, mt_count_sites(r)));
+        must(lives_feed(l, &batch, mt_count_sites(r)));
         if (mt_next(r, &events, &n) != MT_MORE || !learn_lines(l->lines, l->lines->code, r))
             return;
         feed_all(l, events, n, mt_count_sites(r));
@@ -393,7 +400,7 @@ static void walk_batch(struct batch_kernels *k)
     struct mt_reader *r = mt_open(s_path, 0, &err);
 
     while (r && mt_next_batch(r, &batch) == MT_MORE) {
-        must(summary_feed_batch(&k->summary, &batch, mt_count_stacks(r)));
+        must(summary_feed(&k->summary, &batch, mt_count_stacks(r)));
         must(lockfull_feed_batch(&k->locks, &batch));
         must(faults_add(&k->faults, batch.events, batch.n_events));
     }

@@ -7,7 +7,7 @@ from libc.stdint cimport uint64_t
 
 from steve.kernels._walk cimport Analysis, Walk
 from steve.kernels.records cimport array_of, data_of, enough, view_of
-from steve.trace.cmemtrace cimport mt_batch, mt_event, mt_live_block_t
+from steve.trace.cmemtrace cimport mt_batch, mt_live_block_t
 
 
 cdef extern from "steve/kernels/lives/cells.h" nogil:
@@ -42,8 +42,7 @@ cdef extern from "steve/kernels/lives/cells.h" nogil:
     void cells_free(cells *c)
     void cells_begin_shard(cells *c, uint64_t operations, uint64_t total)
     bint cells_enter(cells *c, const mt_live_block_t *live)
-    bint cells_feed(cells *c, const mt_event *events, size_t n)
-    bint cells_feed_batch(cells *c, const mt_batch *batch)
+    bint cells_feed(cells *c, const mt_batch *batch)
     bint cells_finish(cells *c)
     bint cells_list_survivors(cells *c)
     bint cells_merge(cells *whole, const cells_partial *shard)
@@ -51,6 +50,7 @@ cdef extern from "steve/kernels/lives/cells.h" nogil:
 import numpy as np
 
 from steve.kernels._sums import dtype_of
+from steve.kernels._walk import feed_together
 
 MOST = 1500000  # cells of 104 bytes
 SUMS = dtype_of("cells_sums").names
@@ -85,13 +85,13 @@ cdef class BlockCells(Analysis):
     cdef int enter(self, Walk walk, const mt_live_block_t *block) except -1:
         return enough(cells_enter(&self.c, block))
 
-    cdef bint take(self, const mt_event *events, size_t n) noexcept nogil:
-        return cells_feed(&self.c, events, n)
+    def feed(self, Walk walk):
+        feed_together(walk, (self,))
 
     def take_batch(self, Walk walk):
         cdef bint ok
         with nogil:
-            ok = cells_feed_batch(&self.c, &walk.batch)
+            ok = cells_feed(&self.c, &walk.batch)
         enough(ok)
 
     def partial(self):

@@ -33,8 +33,8 @@ cdef extern from "steve/kernels/lives/holdings.h" nogil:
         uint64_t time, bytes, held
     void holdings_init(holdings *h)
     void holdings_free(holdings *h)
-    size_t holdings_feed(holdings *h, const mt_event *events, size_t n, const holdings_until *until)
-    bint holdings_feed_batch(holdings *h, const mt_batch *p)
+    size_t holdings_feed_until(holdings *h, const mt_event *events, size_t n, const holdings_until *until)
+    bint holdings_feed(holdings *h, const mt_batch *p)
     void holdings_finish(holdings *h, uint64_t time)
 
 
@@ -140,7 +140,7 @@ cdef class Holdings:
         cdef size_t used
         while self.read():
             with nogil:
-                used = holdings_feed(&self.h, self.events, self.n, &limits)
+                used = holdings_feed_until(&self.h, self.events, self.n, &limits)
             if used > self.n:
                 raise MemoryError
             self.events += used
@@ -189,7 +189,7 @@ cdef class Holdings:
             if not self.trace.next_batch(&batch):
                 return False
             with nogil:
-                ok = holdings_feed_batch(&self.h, &batch)
+                ok = holdings_feed(&self.h, &batch)
             enough(ok)
             self.see(batch.events, batch.n_events)
             batches -= 1

@@ -91,6 +91,9 @@ cdef extern from "steve/kernels/lives/groups.h" nogil:
     bint groups_merge(groups *g, const uint32_t *keys, const group *rows, size_t n, uint64_t peak)
     void groups_settle(groups *g, uint64_t peak)
 
+cdef extern from "steve/kernels/base/batch_walk.h" nogil:
+    mt_batch batch_of_events(const mt_event *events, size_t n, mt_step *step)
+
 cdef extern from "steve/kernels/lives/lives.h" nogil:
     struct access_sums:
         uint64_t counts[3]
@@ -114,8 +117,7 @@ cdef extern from "steve/kernels/lives/lives.h" nogil:
         size_t n_pieces
     void lives_init(lives *l, const uint8_t *selected, uint64_t n_selected)
     void lives_free(lives *l)
-    size_t lives_feed(lives *l, const mt_event *events, size_t n, uint32_t sites)
-    bint lives_feed_batch(lives *l, const mt_batch *batch, uint32_t sites)
+    bint lives_feed(lives *l, const mt_batch *batch, uint32_t sites)
     void lives_end(lives *l, uint64_t time)
     bint lives_finish(lives *l)
     bint lives_is_selected(const lives *l, uint64_t handle)
@@ -325,7 +327,7 @@ cdef class Lives:
         if self.lines is not None:
             self.learn()
         with nogil:
-            ok = lives_feed_batch(&self.l, batch, sites)
+            ok = lives_feed(&self.l, batch, sites)
             if ok and seek_errors:
                 ok = faults_add(&self.met, batch.events, batch.n_events)
         return enough(ok)
@@ -341,11 +343,13 @@ cdef class Lives:
         """Feed events up to a mark."""
         cdef uint32_t sites = mt_count_sites(self.trace.r)
         cdef bint ok = True
+        cdef mt_step step
+        cdef mt_batch batch = batch_of_events(events, n, &step)
         if self.lines is not None:
             self.learn()
         with nogil:
             if counts:
-                ok = lives_feed(&self.l, events, n, sites) == n
+                ok = lives_feed(&self.l, &batch, sites)
             elif self.l.lines != NULL:
                 ok = luacode_pass(&self.code, events, n)
         if self.walk.state == "after":

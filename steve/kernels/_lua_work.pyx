@@ -24,7 +24,7 @@ cdef extern from "steve/kernels/lines/lua_work.h" nogil:
     void luawork_free(luawork *w)
     bint luawork_begin_shard(luawork *w, const luacode_thread *threads, size_t n)
     bint luawork_enter(luawork *w, const mt_live_block_t *live)
-    bint luawork_feed_batch(luawork *w, const mt_batch *batch)
+    bint luawork_feed(luawork *w, const mt_batch *batch)
     void luawork_settle(luawork *w)
     const luawork_sums *luawork_sites(const luawork *w)
     const luawork_sums *luawork_stacks(const luawork *w)
@@ -64,7 +64,7 @@ cdef class LuaWork(Analysis):
     def take_batch(self, Walk walk):
         cdef bint ok
         with nogil:
-            ok = luawork_feed_batch(self.w, &walk.batch)
+            ok = luawork_feed(self.w, &walk.batch)
         enough(ok)
 
     def partial(self):

@@ -62,7 +62,7 @@ cdef extern from "steve/kernels/lives/profile.h" nogil:
     bint profile_merge(profile *whole, const profile_partial *shard)
     bint profile_fits(const profile *p)
     const live_blocks *profile_blocks(const profile *p)
-    bint profile_feed_batch(profile *p, const mt_batch *batch, uint32_t stacks, uint32_t heaps)
+    bint profile_feed(profile *p, const mt_batch *batch, uint32_t stacks, uint32_t heaps)
     bint profile_add_lives(profile *p, const life *lives, size_t n)
     void profile_finish(profile *p)
     const profile_totals *profile_get_totals "profile_totals"(const profile *p)
@@ -119,7 +119,7 @@ cdef class HeapProfile(Analysis):
         cdef uint32_t stacks = mt_count_stacks(walk.trace.r), heaps = mt_count_heaps(walk.trace.r)
         cdef bint ok
         with nogil:
-            ok = profile_feed_batch(self.p, &walk.batch, stacks, heaps)
+            ok = profile_feed(self.p, &walk.batch, stacks, heaps)
         enough(ok)
 
     def add_lives(self, batch, keep):

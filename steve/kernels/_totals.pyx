@@ -52,7 +52,7 @@ cdef class Summary(Analysis):
         cdef uint32_t stacks = mt_count_stacks(walk.trace.r)
         cdef bint ok
         with nogil:
-            ok = summary_feed_batch(&self.s, &walk.batch, stacks)
+            ok = summary_feed(&self.s, &walk.batch, stacks)
         enough(ok)
 
     def fed(self, Walk walk):

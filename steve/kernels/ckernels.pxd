@@ -187,8 +187,7 @@ cdef extern from "steve/kernels/totals/summary.h" nogil:
         size_t n_list
     void summary_init(summary *s)
     bint summary_enter(summary *s, const mt_live_block_t *live)
-    bint summary_feed(summary *s, const mt_event *events, size_t n, uint32_t stacks)
-    bint summary_feed_batch(summary *s, const mt_batch *batch, uint32_t stacks)
+    bint summary_feed(summary *s, const mt_batch *batch, uint32_t stacks)
     void summary_finish(summary *s)
     bint summary_merge(summary *whole, const summary_partial *shard)
     unsigned summary_threads(const summary *s)

@@ -4,6 +4,7 @@
 #include "steve/kernels/accesses/gc_time.h"
 
 #include "memtrace/base/array.h"
+#include "steve/kernels/base/batch_walk.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -91,8 +92,10 @@ static bool run(struct gc_time *g, uint16_t thread, uint64_t time)
     return true;
 }
 
-static bool take(struct gc_time *g, const struct mt_event *events, size_t n)
+static bool take_events(struct gc_time *g, const struct mt_batch *batch, const struct mt_event *events,
+                        size_t n)
 {
+    (void)batch;
     for (const struct mt_event *e = events; e < events + n; e++) {
         if (e->kind >= MT_KINDS)
             continue;
@@ -105,22 +108,21 @@ static bool take(struct gc_time *g, const struct mt_event *events, size_t n)
     return true;
 }
 
+static bool take_segment(struct gc_time *g, const struct mt_batch *batch, const struct mt_step *step,
+                         const struct mt_place *places)
+{
+    const bool ok = run(g, step->thread, step->time);
+
+    (void)batch, (void)places;
+    g->operations += step->count;
+    return ok;
+}
+
+BATCH_WALK(gc_time, take_events, take_segment)
+
 bool gc_time_feed(struct gc_time *g, const struct mt_batch *batch)
 {
-    const struct mt_event *events = batch->events;
-
-    for (const struct mt_step *step = batch->steps; step < batch->steps + batch->n_steps; step++) {
-        if (step->segment != MT_STEP_EVENTS) {
-            if (!run(g, step->thread, step->time))
-                return false;
-            g->operations += step->count;
-            continue;
-        }
-        if (!take(g, events, step->count))
-            return false;
-        events += step->count;
-    }
-    return true;
+    return gc_time_walk(g, batch);
 }
 
 bool gc_time_finish(struct gc_time *g, uint64_t time)

@@ -6,6 +6,7 @@
 #include "steve/kernels/lines/lua_lines.h"
 
 #include "memtrace/base/array.h"
+#include "steve/kernels/base/batch_walk.h"
 
 bool luacode_init(struct luacode *c, const struct mt_reader *reader)
 {
@@ -187,7 +188,7 @@ bool luacode_pass(struct luacode *c, const struct mt_event *events, size_t n)
 }
 
 /* A segment ran. */
-static void pass_segment(struct luacode *c, const struct mt_batch *p, const struct mt_step *step,
+static bool pass_segment(struct luacode *c, const struct mt_batch *p, const struct mt_step *step,
                          const struct mt_place *places)
 {
     const struct mt_segment_word *segment = &p->segments[step->segment];
@@ -201,22 +202,18 @@ static void pass_segment(struct luacode *c, const struct mt_batch *p, const stru
         luacode_event(c, a, &places[a->word], step->thread, &e);
         luacode_access(c, &e);
     }
+    return true;
 }
+
+static bool pass_events(struct luacode *c, const struct mt_batch *p, const struct mt_event *events, size_t n)
+{
+    (void)p;
+    return luacode_pass(c, events, n);
+}
+
+BATCH_WALK(luacode, pass_events, pass_segment)
 
 bool luacode_pass_batch(struct luacode *c, const struct mt_batch *p)
 {
-    const struct mt_place *places = p->places;
-    const struct mt_event *events = p->events;
-
-    for (const struct mt_step *step = p->steps; step < p->steps + p->n_steps; step++) {
-        if (step->segment != MT_STEP_EVENTS) {
-            pass_segment(c, p, step, places);
-            places += p->segments[step->segment].words;
-        } else {
-            if (!luacode_pass(c, events, step->count))
-                return false;
-            events += step->count;
-        }
-    }
-    return true;
+    return luacode_walk(c, p);
 }

@@ -4,6 +4,7 @@
 #include "steve/kernels/lines/lua_work.h"
 
 #include "memtrace/base/array.h"
+#include "steve/kernels/base/batch_walk.h"
 
 /* An access of a segment. */
 struct access {
@@ -269,8 +270,8 @@ static void run_segment(struct luawork *w, const struct segment *known, const st
     add_sum(&run);
 }
 
-static void take_step(struct luawork *w, const struct mt_batch *p, const struct mt_step *step,
-                      const struct mt_place *places)
+static bool take_segment(struct luawork *w, const struct mt_batch *p, const struct mt_step *step,
+                         const struct mt_place *places)
 {
     const struct segment *known = &w->segments[step->segment];
     const struct mt_segment_word *segment = &p->segments[step->segment];
@@ -279,6 +280,7 @@ static void take_step(struct luawork *w, const struct mt_batch *p, const struct 
         luacode_stay(&w->code, &p->accesses[segment->first], segment->count, places, step->thread);
     else
         run_segment(w, known, places, step->thread);
+    return true;
 }
 
 /* An access that is an event. */
@@ -298,8 +300,9 @@ static void take_access(struct luawork *w, const struct mt_event *e)
     owner->written += bytes.written;
 }
 
-static bool take_events(struct luawork *w, const struct mt_event *e, size_t n)
+static bool take_events(struct luawork *w, const struct mt_batch *p, const struct mt_event *e, size_t n)
 {
+    (void)p;
     for (const struct mt_event *end = e + n; e < end; e++)
         if (e->kind >= MT_LOAD && e->kind <= MT_MODIFY)
             take_access(w, e);
@@ -308,28 +311,15 @@ static bool take_events(struct luawork *w, const struct mt_event *e, size_t n)
     return true;
 }
 
-bool luawork_feed_batch(struct luawork *w, const struct mt_batch *p)
-{
-    const struct mt_place *places = p->places;
-    const struct mt_event *events = p->events;
+BATCH_WALK(luawork, take_events, take_segment)
 
+bool luawork_feed(struct luawork *w, const struct mt_batch *p)
+{
     if (!learn(w))
         return false;
     if (!w->code.follows)
-        return take_events(w, events, p->n_events);
-    if (!learn_segments(w, p))
-        return false;
-    for (const struct mt_step *step = p->steps; step < p->steps + p->n_steps; step++) {
-        if (step->segment != MT_STEP_EVENTS) {
-            take_step(w, p, step, places);
-            places += p->segments[step->segment].words;
-        } else {
-            if (!take_events(w, events, step->count))
-                return false;
-            events += step->count;
-        }
-    }
-    return true;
+        return take_events(w, p, p->events, p->n_events);
+    return learn_segments(w, p) && luawork_walk(w, p);
 }
 
 const struct luawork_sums *luawork_sites(const struct luawork *w)

@@ -33,7 +33,7 @@ void luawork_free(struct luawork *w);
  * there. False when out of memory, here and below. */
 bool luawork_begin_shard(struct luawork *w, const struct luacode_thread *threads, size_t n);
 bool luawork_enter(struct luawork *w, const struct mt_live_block *live);
-bool luawork_feed_batch(struct luawork *w, const struct mt_batch *batch);
+bool luawork_feed(struct luawork *w, const struct mt_batch *batch);
 
 /* Subtract from the sites what executions counted: before the sums are read. */
 void luawork_settle(struct luawork *w);

@@ -6,6 +6,7 @@
 #include "steve/kernels/lives/cells.h"
 
 #include "memtrace/base/array.h"
+#include "steve/kernels/base/batch_walk.h"
 #include "steve/kernels/base/live_blocks.h"
 #include "steve/kernels/base/prefetch.h"
 
@@ -544,17 +545,6 @@ static bool on_operation(struct cells *c, const struct mt_event *e)
     return e->kind == MT_RESIZE ? on_resize(c, b, e->size) : on_access(c, b, e->kind, e->size);
 }
 
-bool cells_feed(struct cells *c, const struct mt_event *events, size_t n)
-{
-    for (const struct mt_event *e = events; e < events + n; e++) {
-        if (e->kind == MT_TYPE && !on_type(c, e))
-            return false;
-        if (e->kind <= MT_MODIFY && !(on_operation(c, e) && end_operation(c)))
-            return false;
-    }
-    return true;
-}
-
 /* A segment ran in which a bin ends, or some of whose words lay in no block. */
 static bool take_accesses(struct cells *c, const struct mt_batch *batch, const struct mt_step *step,
                           const struct mt_place *places)
@@ -618,29 +608,32 @@ static void prefetch_cells(const struct cells *c, const struct mt_batch *p, cons
     }
 }
 
-bool cells_feed_batch(struct cells *c, const struct mt_batch *batch)
+static struct ahead ahead_of(const struct cells *c)
 {
-    const struct ahead ahead = {c->blocks, c->blocks_room, sizeof *c->blocks, 0, sizeof *c->blocks};
-    const struct mt_place *places = batch->places;
-    const struct mt_event *events = batch->events;
+    return (struct ahead){c->blocks, c->blocks_room, sizeof *c->blocks, 0, sizeof *c->blocks};
+}
 
-    if (!words_learn(&c->words, batch))
-        return false;
-    ahead_words(ahead, batch);
-    for (const struct mt_step *step = batch->steps; step < batch->steps + batch->n_steps; step++) {
-        if (step->segment != MT_STEP_EVENTS) {
-            if (!take_segment(c, batch, step, places))
-                return false;
-            places += batch->segments[step->segment].words;
-        } else {
-            ahead_events(ahead, batch, events, step->count);
-            prefetch_cells(c, batch, events, step->count);
-            if (!cells_feed(c, events, step->count))
-                return false;
-            events += step->count;
-        }
+static bool take_events(struct cells *c, const struct mt_batch *batch, const struct mt_event *e, uint32_t n)
+{
+    ahead_events(ahead_of(c), batch, e, n);
+    prefetch_cells(c, batch, e, n);
+    for (const struct mt_event *end = e + n; e < end; e++) {
+        if (e->kind == MT_TYPE && !on_type(c, e))
+            return false;
+        if (e->kind <= MT_MODIFY && !(on_operation(c, e) && end_operation(c)))
+            return false;
     }
     return true;
+}
+
+BATCH_WALK(cells, take_events, take_segment)
+
+bool cells_feed(struct cells *c, const struct mt_batch *batch)
+{
+    if (!words_learn(&c->words, batch))
+        return false;
+    ahead_words(ahead_of(c), batch);
+    return cells_walk(c, batch);
 }
 
 bool cells_finish(struct cells *c)

@@ -131,9 +131,8 @@ void cells_free(struct cells *c);
 void cells_begin_shard(struct cells *c, uint64_t operations, uint64_t total);
 /* Enter a block that lives where the shard begins. False when out of memory. */
 bool cells_enter(struct cells *c, const struct mt_live_block *live);
-/* Feed events in trace order, or a batch. False: out of memory, and the cells can only be freed. */
-bool cells_feed(struct cells *c, const struct mt_event *events, size_t n);
-bool cells_feed_batch(struct cells *c, const struct mt_batch *batch);
+/* Feed the next batch. False: out of memory, and the cells can only be freed. */
+bool cells_feed(struct cells *c, const struct mt_batch *batch);
 /* All events of the trace or shard were fed. False when out of memory. */
 bool cells_finish(struct cells *c);
 /* List the survivors of a shard, after cells_finish. False when out of memory. */

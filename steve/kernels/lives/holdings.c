@@ -5,6 +5,7 @@
 
 #include "memtrace/base/array.h"
 #include "memtrace/sample.h"
+#include "steve/kernels/base/batch_walk.h"
 
 void holdings_init(struct holdings *h)
 {
@@ -131,8 +132,8 @@ static bool take(struct holdings *h, const struct mt_event *e)
     return true;
 }
 
-size_t holdings_feed(struct holdings *h, const struct mt_event *events, size_t n,
-                     const struct holdings_until *until)
+size_t holdings_feed_until(struct holdings *h, const struct mt_event *events, size_t n,
+                           const struct holdings_until *until)
 {
     size_t i;
 
@@ -167,10 +168,20 @@ static bool take_any(struct holdings *h, const struct mt_event *e)
     return true;
 }
 
+static bool take_events(struct holdings *h, const struct mt_batch *p, const struct mt_event *e, size_t n)
+{
+    (void)p;
+    for (const struct mt_event *end = e + n; e < end; e++)
+        if (!take_any(h, e))
+            return false;
+    return true;
+}
+
 /* A segment ran, its words in these places. */
-static void take_segment(struct holdings *h, const struct mt_batch *p, const struct mt_segment_word *segment,
+static bool take_segment(struct holdings *h, const struct mt_batch *p, const struct mt_step *step,
                          const struct mt_place *places)
 {
+    const struct mt_segment_word *segment = &p->segments[step->segment];
     const struct mt_segment_access *a = &p->accesses[segment->first];
 
     for (const struct mt_segment_access *end = a + segment->count; a < end; a++) {
@@ -179,24 +190,14 @@ static void take_segment(struct holdings *h, const struct mt_batch *p, const str
         if (b)
             count_access(h, b, a->kind, a->size);
     }
+    return true;
 }
 
-bool holdings_feed_batch(struct holdings *h, const struct mt_batch *p)
-{
-    const struct mt_place *places = p->places;
-    const struct mt_event *events = p->events;
+BATCH_WALK(holdings, take_events, take_segment)
 
-    for (const struct mt_step *step = p->steps; step < p->steps + p->n_steps; step++) {
-        if (step->segment != MT_STEP_EVENTS) {
-            take_segment(h, p, &p->segments[step->segment], places);
-            places += p->segments[step->segment].words;
-            continue;
-        }
-        for (const struct mt_event *end = events + step->count; events < end; events++)
-            if (!take_any(h, events))
-                return false;
-    }
-    return true;
+bool holdings_feed(struct holdings *h, const struct mt_batch *batch)
+{
+    return holdings_walk(h, batch);
 }
 
 void holdings_finish(struct holdings *h, uint64_t time)

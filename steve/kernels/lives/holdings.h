@@ -41,7 +41,7 @@ struct holdings {
     uint64_t time, held; /* now */
     uint64_t peak, peak_time, peaks;
     uint64_t bytes; /* requested until now, in all */
-    bool reached;   /* holdings_feed stopped at an event */
+    bool reached;   /* holdings_feed_until stopped at an event */
 };
 
 /* Where a walk stops: at the first New, Free or Resize after which one of these is reached. UINT64_MAX = never. */
@@ -53,10 +53,10 @@ void holdings_init(struct holdings *h);
 void holdings_free(struct holdings *h);
 /* Feed events up to and with the first New, Free or Resize at which `until` is reached, or all n. Returns their number;
  * SIZE_MAX when out of memory. */
-size_t holdings_feed(struct holdings *h, const struct mt_event *events, size_t n,
-                     const struct holdings_until *until);
+size_t holdings_feed_until(struct holdings *h, const struct mt_event *events, size_t n,
+                           const struct holdings_until *until);
 /* Take a batch whole, with its accesses; false when out of memory. */
-bool holdings_feed_batch(struct holdings *h, const struct mt_batch *p);
+bool holdings_feed(struct holdings *h, const struct mt_batch *batch);
 /* The trace ends, at a time that changes nothing if it lies before the last event's. */
 void holdings_finish(struct holdings *h, uint64_t time);
 

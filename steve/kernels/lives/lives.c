@@ -7,6 +7,7 @@
 #include "steve/kernels/lives/lives.h"
 
 #include "memtrace/base/array.h"
+#include "steve/kernels/base/batch_walk.h"
 #include "steve/kernels/base/prefetch.h"
 #include "steve/kernels/base/walk.h"
 #include "steve/kernels/lines/line_segments.h"
@@ -354,18 +355,6 @@ static inline bool feed_event(struct lives *l, const struct mt_event *e)
     return true;
 }
 
-size_t lives_feed(struct lives *l, const struct mt_event *events, size_t n, uint32_t sites)
-{
-    size_t i;
-
-    if (!reserve_sums(l, sites))
-        return SIZE_MAX;
-    for (i = 0; i < n && events[i].kind != MT_MARK; i++)
-        if (!feed_event(l, &events[i]))
-            return SIZE_MAX;
-    return i < n ? i + 1 : n;
-}
-
 /* One access of a segment to a block. */
 static inline void segment_access(struct lives_block *b, const struct mt_segment_access *a, uint64_t offset,
                                   uint64_t now, uint16_t thread)
@@ -467,29 +456,35 @@ static inline void prefetch_events(const struct lives *l, const struct mt_batch 
         ahead_events(linework_ahead(l->lines), p, next, n);
 }
 
-bool lives_feed_batch(struct lives *l, const struct mt_batch *p, uint32_t sites)
+static inline bool take_segment(struct lives *l, const struct mt_batch *p, const struct mt_step *step,
+                                const struct mt_place *places)
 {
-    const struct mt_place *places = p->places;
-    const struct mt_event *events = p->events;
+    if (l->lines)
+        return feed_lines(l, p, step, places);
+    feed_segment(l, p, step, places);
+    return true;
+}
 
+static inline bool take_events(struct lives *l, const struct mt_batch *p, const struct mt_event *events,
+                               unsigned n)
+{
+    prefetch_events(l, p, events, n);
+    for (const struct mt_event *end = events + n; events < end; events++)
+        if (!feed_event(l, events))
+            return false;
+    return true;
+}
+
+BATCH_WALK(lives, take_events, take_segment)
+
+bool lives_feed(struct lives *l, const struct mt_batch *p, uint32_t sites)
+{
     if (!reserve_sums(l, sites) || !segment_runs_learn(&l->runs, p) ||
         (l->lines && !line_segments_learn(l->lines, p)))
         return false;
     prefetch_words(l, p);
-    for (const struct mt_step *step = p->steps; step < p->steps + p->n_steps; step++) {
-        if (step->segment != MT_STEP_EVENTS) {
-            if (!l->lines)
-                feed_segment(l, p, step, places);
-            else if (!feed_lines(l, p, step, places))
-                return false;
-            places += p->segments[step->segment].words;
-        } else {
-            prefetch_events(l, p, events, step->count);
-            for (const struct mt_event *end = events + step->count; events < end; events++)
-                if (!feed_event(l, events))
-                    return false;
-        }
-    }
+    if (!lives_walk(l, p))
+        return false;
     segment_runs_settle(&l->runs, p, l->sites, l->sites_room);
     return true;
 }

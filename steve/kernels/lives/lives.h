@@ -92,11 +92,8 @@ struct lives {
 void lives_init(struct lives *l, const uint8_t *selected, uint64_t n_selected);
 void lives_free(struct lives *l);
 
-/* Feed events up to and with the next MT_MARK, or all n. Returns how many; SIZE_MAX when out of memory. sites:
- * number of sites that the reader knows. */
-size_t lives_feed(struct lives *l, const struct mt_event *events, size_t n, uint32_t sites);
-/* Feed a whole batch, without regard to marks. */
-bool lives_feed_batch(struct lives *l, const struct mt_batch *batch, uint32_t sites);
+/* Feed the next batch. False when out of memory. sites: number of sites that the reader knows. */
+bool lives_feed(struct lives *l, const struct mt_batch *batch, uint32_t sites);
 /* The trace ends at a time, in instructions. A time before the last event has no effect. */
 void lives_end(struct lives *l, uint64_t time);
 /* Write records of blocks that still live, a limited number at each call; none when there are no more. Nothing may

@@ -6,6 +6,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "steve/kernels/lives/profile.h"
+#include "steve/kernels/base/batch_walk.h"
 #include "steve/kernels/lives/keyed_rows.h"
 
 #include <stdlib.h>
@@ -296,10 +297,10 @@ static bool take(struct profile *p, const struct mt_event *e)
     return true;
 }
 
-bool profile_feed(struct profile *p, const struct mt_event *events, size_t n, uint32_t stacks, uint32_t heaps)
+static bool take_events(struct profile *p, const struct mt_batch *batch, const struct mt_event *events,
+                        size_t n)
 {
-    know_ids(&p->stacks, stacks);
-    know_ids(&p->heaps, heaps);
+    (void)batch;
     for (size_t i = 0; i < n; i++)
         if (events[i].kind < MT_KINDS && !take(p, &events[i]))
             return false;
@@ -321,7 +322,7 @@ static void take_accesses(struct profile *p, const struct mt_batch *batch, const
     }
 }
 
-static void take_segment(struct profile *p, const struct mt_batch *batch, const struct mt_step *step,
+static bool take_segment(struct profile *p, const struct mt_batch *batch, const struct mt_step *step,
                          const struct mt_place *places)
 {
     const uint64_t *counts = p->words.sums[step->segment].all.counts;
@@ -330,33 +331,23 @@ static void take_segment(struct profile *p, const struct mt_batch *batch, const 
     if (p->sampled || step->count != batch->segments[step->segment].count ||
         p->totals.operations + step->count >= p->timeline.next) {
         take_accesses(p, batch, step, places);
-        return;
+        return true;
     }
     for (unsigned kind = 0; kind < 3; kind++)
         p->totals.events[MT_LOAD + kind] += counts[kind];
     p->timeline.open.reads += counts[0] + counts[MT_MODIFY - MT_LOAD];
     p->timeline.open.writes += counts[MT_STORE - MT_LOAD] + counts[MT_MODIFY - MT_LOAD];
     p->totals.operations += step->count;
+    return true;
 }
 
-bool profile_feed_batch(struct profile *p, const struct mt_batch *batch, uint32_t stacks, uint32_t heaps)
-{
-    const struct mt_place *places = batch->places;
-    const struct mt_event *events = batch->events;
+BATCH_WALK(profile, take_events, take_segment)
 
-    if (!words_learn(&p->words, batch))
-        return false;
-    for (const struct mt_step *step = batch->steps; step < batch->steps + batch->n_steps; step++) {
-        if (step->segment != MT_STEP_EVENTS) {
-            take_segment(p, batch, step, places);
-            places += batch->segments[step->segment].words;
-        } else if (profile_feed(p, events, step->count, stacks, heaps)) {
-            events += step->count;
-        } else {
-            return false;
-        }
-    }
-    return true;
+bool profile_feed(struct profile *p, const struct mt_batch *batch, uint32_t stacks, uint32_t heaps)
+{
+    know_ids(&p->stacks, stacks);
+    know_ids(&p->heaps, heaps);
+    return words_learn(&p->words, batch) && profile_walk(p, batch);
 }
 
 /* ---- lives --------------------------------------------------------------------------------- */

@@ -76,12 +76,9 @@ void profile_free(struct profile *p);
 void profile_begin_shard(struct profile *p, uint64_t operations, uint64_t total);
 /* Enter a block that lives where the shard begins. False when out of memory. */
 bool profile_enter(struct profile *p, const struct mt_live_block *live);
-/* Feed n events in trace order. stacks, heaps: how many of each the reader has defined; an id beyond counts as 0.
- * False: out of memory, and the profile can only be freed. */
-bool profile_feed(struct profile *p, const struct mt_event *events, size_t n, uint32_t stacks,
-                  uint32_t heaps);
-/* The same for a batch, in time proportional to its steps. */
-bool profile_feed_batch(struct profile *p, const struct mt_batch *batch, uint32_t stacks, uint32_t heaps);
+/* Feed the next batch, in time proportional to its steps. stacks, heaps: how many of each the reader has defined; an id
+ * beyond counts as 0. False: out of memory, and the profile can only be freed. */
+bool profile_feed(struct profile *p, const struct mt_batch *batch, uint32_t stacks, uint32_t heaps);
 /* Add the lives of blocks whose ends were fed, or that live at the end. False when out of memory. */
 bool profile_add_lives(struct profile *p, const struct life *lives, size_t n);
 /* All events and lives, or all shards, were added: close the timeline. */

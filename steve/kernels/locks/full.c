@@ -4,6 +4,7 @@
 #include "steve/kernels/locks/full.h"
 
 #include "memtrace/base/array.h"
+#include "steve/kernels/base/batch_walk.h"
 
 #define NONE HANDLE_MAP_NONE
 #define SLOT(index) ((size_t)(index) & (LOCKFULL_RING - 1))
@@ -448,9 +449,10 @@ static bool use_event(struct lockfull *l, const struct mt_event *e)
     }
 }
 
-static inline bool use_segment(struct lockfull *l, const struct mt_batch *p,
-                               const struct mt_segment_word *segment, const struct mt_place *places)
+static inline bool use_segment(struct lockfull *l, const struct mt_batch *p, const struct mt_step *step,
+                               const struct mt_place *places)
 {
+    const struct mt_segment_word *segment = &p->segments[step->segment];
     const struct mt_segment_access *a = &p->accesses[segment->first], *end = a + segment->count;
 
     if (segment->words == 1)
@@ -467,24 +469,19 @@ static inline bool use_segment(struct lockfull *l, const struct mt_batch *p,
     return true;
 }
 
+static bool use_events(struct lockfull *l, const struct mt_batch *p, const struct mt_event *e, size_t n)
+{
+    (void)p;
+    for (const struct mt_event *end = e + n; e < end; e++)
+        if (!use_event(l, e))
+            return false;
+    return true;
+}
+
+BATCH_WALK(lockfull, use_events, use_segment)
+
 bool lockfull_feed_batch(struct lockfull *l, const struct mt_batch *p)
 {
-    const struct mt_place *places = p->places;
-    const struct mt_event *e = p->events;
-
     l->n_out = 0;
-    for (const struct mt_step *s = p->steps; s < p->steps + p->n_steps; s++) {
-        if (s->segment != MT_STEP_EVENTS) {
-            const struct mt_segment_word *segment = &p->segments[s->segment];
-
-            if (!use_segment(l, p, segment, places))
-                return false;
-            places += segment->words;
-        } else {
-            for (uint32_t i = 0; i < s->count; i++)
-                if (!use_event(l, e++))
-                    return false;
-        }
-    }
-    return true;
+    return lockfull_walk(l, p);
 }

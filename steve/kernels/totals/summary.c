@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "steve/kernels/totals/summary.h"
 
+#include "steve/kernels/base/batch_walk.h"
 #include "steve/kernels/base/bits.h"
 
 void summary_init(struct summary *s)
@@ -219,12 +220,10 @@ static bool on_access(struct summary *s, const struct mt_event *e)
     return true;
 }
 
-bool summary_feed(struct summary *s, const struct mt_event *events, size_t n, uint32_t stacks)
+static bool take_events(struct summary *s, const struct mt_batch *batch, const struct mt_event *events,
+                        size_t n)
 {
-    size_t wanted = stacks ? stacks : 1;
-
-    if (wanted > s->n_stacks && !array_grow(&s->stacks, &s->n_stacks, wanted, sizeof *s->stacks))
-        return false;
+    (void)batch;
     for (size_t i = 0; i < n; i++) {
         const struct mt_event *e = &events[i];
 
@@ -273,32 +272,26 @@ static bool use_segment(struct summary *s, const struct mt_segment_word *segment
     return true;
 }
 
-bool summary_feed_batch(struct summary *s, const struct mt_batch *p, uint32_t stacks)
+static inline bool take_segment(struct summary *s, const struct mt_batch *batch, const struct mt_step *step,
+                                const struct mt_place *places)
 {
-    const struct mt_place *places = p->places;
-    const struct mt_event *events = p->events;
-    uint32_t thread = UINT32_MAX; /* of the segment before */
-
-    if (!words_learn(&s->words, p))
-        return false;
-    for (const struct mt_step *step = p->steps; step < p->steps + p->n_steps; step++) {
-        if (step->segment == MT_STEP_EVENTS) {
-            if (!summary_feed(s, events, step->count, stacks))
-                return false;
-            events += step->count;
-            continue;
-        }
-        if (!s->sampled)
-            count_segment(s, &p->segments[step->segment], step, places);
-        else if (!use_segment(s, &p->segments[step->segment], step, places))
-            return false;
-        places += p->segments[step->segment].words;
-        s->totals.last_event = step->time;
-        if (step->thread != thread)
-            note_thread(s, step->thread);
-        thread = step->thread;
-    }
+    s->totals.last_event = step->time;
+    note_thread(s, step->thread);
+    if (s->sampled)
+        return use_segment(s, &batch->segments[step->segment], step, places);
+    count_segment(s, &batch->segments[step->segment], step, places);
     return true;
+}
+
+BATCH_WALK(summary, take_events, take_segment)
+
+bool summary_feed(struct summary *s, const struct mt_batch *batch, uint32_t stacks)
+{
+    const size_t wanted = stacks ? stacks : 1;
+
+    if (wanted > s->n_stacks && !array_grow(&s->stacks, &s->n_stacks, wanted, sizeof *s->stacks))
+        return false;
+    return words_learn(&s->words, batch) && summary_walk(s, batch);
 }
 
 static void add_accesses(struct summary *s, const struct access_sums *sums)

@@ -54,11 +54,9 @@ struct summary_partial {
 void summary_init(struct summary *s);
 /* Enter a block that lives where the shard begins. False when out of memory. */
 bool summary_enter(struct summary *s, const struct mt_live_block *live);
-/* stacks: number of stacks that the reader knows. False when out of memory. */
-bool summary_feed(struct summary *s, const struct mt_event *events, size_t n, uint32_t stacks);
-/* The same for a batch, in time proportional to the words of its segments. After the last one, summary_finish must be
- * called. */
-bool summary_feed_batch(struct summary *s, const struct mt_batch *batch, uint32_t stacks);
+/* Feed the next batch, in time proportional to the words of its segments; after the last one, summary_finish must be
+ * called. stacks: number of stacks that the reader knows. False when out of memory. */
+bool summary_feed(struct summary *s, const struct mt_batch *batch, uint32_t stacks);
 void summary_finish(struct summary *s);
 /* Add the next shard of a trace to the summary of the shards before it. False when out of memory. */
 bool summary_merge(struct summary *whole, const struct summary_partial *shard);
