@@ -52,12 +52,13 @@ def eventful_with_moves() -> str:
     """The script of a program with all kinds of events, and with large blocks that are moved often in a short life."""
     lines = eventful(random.Random(7), 6000).splitlines()
     one, other = 0x900000, 0x902000
-    moving = [f"N {one} 5000 1 0", *[f"R {one} {other} 6000 2 0", f"R {other} {one} 6100 2 0"] * 10, f"F {one} 3"]
+    moving = [f"N {one} 5000 1 0", *[f"R {one} {other} 6000 2 0", f"R {other} {one} 6100 2 0"] * 5, f"F {one} 3"]
+    most = [f"N {one} 7000 1 0", *[f"R {one} {other} 8000 2 0", f"R {other} {one} 7900 2 0"] * 10, f"F {one} 3"]
     found = []
     for i, line in enumerate(lines):
         found.append(line)
         if i > 10 and i % 150 == 0:
-            found += moving
+            found += most if i == 3000 else moving
         if i > 10 and i % 700 == 0:
             found += ["lost 3 full", f"mark m{i}", f"N {0xA00000 + 32 * i} 24 1 0"]
     return "\n".join(found) + "\n"
