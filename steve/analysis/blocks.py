@@ -21,7 +21,7 @@ from steve.analysis.folds import Passed, Sums, Table
 from steve.analysis.totals import reserve_remark, time_unit
 from steve.parallel.window import Window, located
 from steve.parallel.processes import Pool
-from steve.parallel.rounds import Only, Rounds, analyse_whole, has_shards, path_of, requests_workers
+from steve.parallel.rounds import Only, Rounds, analyse_whole, reading_of, requests_workers
 from steve.trace.places import Places
 from steve.terminal import listing
 from steve.terminal.listing import Column
@@ -203,7 +203,7 @@ class Blocks:
             return self._run_here(make, chosen, alone)
         only = Only(None if chosen is None else chosen.partial()) if alone else None
         with Pool(self.args) as pool, Progress(self.command, self.args.quiet) as progress:
-            rounds = Rounds(path_of(self.args), pool, progress, self._span, only)
+            rounds = Rounds(reading_of(self.args), pool, progress, self._span, only)
             result = rounds.run(make, None if alone else chosen)
             self.trace = rounds.whole()
         self.places = Places(self.trace, self.policy)
@@ -226,7 +226,7 @@ class Blocks:
         """Are shards requested and possible? With marks, the shards that contain these are first found."""
         if not getattr(self.args, "divided", False) or not requests_workers(self.args):
             return False
-        if not has_shards(path_of(self.args)):
+        if not reading_of(self.args).has_shards():
             return False
         if self.window() is None:
             return True
@@ -236,7 +236,7 @@ class Blocks:
 
     def _locate(self) -> "Optional[Span]":
         with Pool(self.args) as pool, Progress(f"{self.command}: marks", self.args.quiet) as progress:
-            rounds = Rounds(path_of(self.args), pool, progress)
+            rounds = Rounds(reading_of(self.args), pool, progress)
             return located(rounds, self.args.begin, self.args.end)
 
     def sum_by(self, *keys: str, chosen: "Optional[Selection]" = None, columns: Sequence[str] = ()) -> List[Any]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from steve.analysis import blocks
 from steve.parallel import processes
-from steve.parallel.rounds import has_shards, path_of
+from steve.parallel.rounds import reading_of
 from steve.terminal import arguments
 from steve.trace import source
 from steve.system.errors import UsageError
@@ -124,7 +124,7 @@ def is_copied(args: argparse.Namespace, form: str) -> bool:
     return (
         form == "binary"
         and blocks.is_whole(args)
-        and has_shards(path_of(args))
+        and reading_of(args).has_shards()
         and _ops.copies(source.open_trace(args))
     )
 

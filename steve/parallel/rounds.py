@@ -3,7 +3,7 @@
 An analysis (steve.kernels._walk.Analysis) knows how to begin at the start of a shard, and how to merge the partial
 results of all shards into exactly the result of the whole trace. A shard is a range of the trace between two seek
 points; for one process, the whole trace is the only shard. What limits a shard is in its View, so that an analysis need
-not know it: the marks of --from and --to, and the size at which a file that is still being written is read.
+not know it: the marks of --from and --to, and how the file is read.
 
 If an analysis needs to know more than the trace's own list of live blocks where a shard begins, a first round surveys
 all shards but the last (steve.parallel.checkpoints).
@@ -42,47 +42,60 @@ def requests_workers(args: "argparse.Namespace") -> bool:
     return args.jobs != 1 or args.scheduler is not None
 
 
-class Salvaged(str):
-    """The path of a trace that is read with --salvage.
+class Reading(NamedTuple):
+    """How a file is read: in the same way in each round and by each worker.
 
-    Shards begin only before its first damaged chunk. One reader has to read all that follows, because only it knows
-    what became of the blocks that were made or freed in a damaged chunk."""
+    salvage: damaged chunks are skipped. Shards then begin only before the first damaged chunk. One reader has to read
+    all that follows, because only it knows what became of the blocks that were made or freed in a damaged chunk.
+    growing: of a file that is still being written, the size up to which it is read; None for other files."""
+
+    path: str
+    salvage: bool = False
+    growing: Optional[int] = None
+
+    def open(self, freed: bool = False, kind: "Optional[Type[Trace]]" = None) -> "Trace":
+        """The trace, whole. freed: with accesses to freed memory; kind: Trace or a subclass."""
+        from steve.trace._memtrace import GROWING, Trace
+
+        if self.growing is not None:
+            GROWING[self.path] = self.growing
+        return (kind or Trace)(self.path, salvage=self.salvage, freed=freed)
+
+    def for_workers(self) -> "Reading":
+        """The same, for other processes: with the whole path, and the size if the file is still being written. To be
+        called after the trace was opened."""
+        from steve.trace._memtrace import GROWING
+
+        return self._replace(path=os.path.abspath(self.path), growing=GROWING.get(self.path))
+
+    def count_points(self, trace: "Trace") -> int:
+        """The number of seek points at which a shard can begin."""
+        return trace.sound_seek_points() if self.salvage else len(trace.seek_points())
+
+    def has_shards(self) -> bool:
+        """Can the file be divided into several shards?"""
+        return (
+            self.path != "-"
+            and os.path.isfile(self.path)
+            and self.count_points(self.open()) > 1
+            and not self.is_sample()
+        )
+
+    def is_sample(self) -> bool:
+        """Is the trace a sample of the blocks? Estimates are not made in shards: such traces are small."""
+        from steve.system.errors import TraceError
+
+        trace = self.open()
+        try:
+            trace.probe()
+        except TraceError:
+            return False
+        return trace.is_sample
 
 
-def path_of(args: "argparse.Namespace") -> str:
-    """The path of the trace, for Rounds."""
-    return Salvaged(args.file) if args.salvage else args.file
-
-
-def open_whole(path: str, freed: bool = False, kind: "Optional[Type[Trace]]" = None) -> "Trace":
-    """The trace. kind: Trace or a subclass."""
-    from steve.trace._memtrace import Trace
-
-    return (kind or Trace)(str(path), salvage=isinstance(path, Salvaged), freed=freed)
-
-
-def sound_seek_points(trace: "Trace", path: str) -> int:
-    """The number of seek points at which a shard can begin."""
-    return trace.sound_seek_points() if isinstance(path, Salvaged) else len(trace.seek_points())
-
-
-def has_shards(path: str) -> bool:
-    """Can the file be divided into several shards?"""
-    return (
-        path != "-" and os.path.isfile(path) and sound_seek_points(open_whole(path), path) > 1 and not is_sample(path)
-    )
-
-
-def is_sample(path: str) -> bool:
-    """Is the trace a sample of the blocks? Estimates are not made in shards: such traces are small."""
-    from steve.system.errors import TraceError
-
-    trace = open_whole(path)
-    try:
-        trace.probe()
-    except TraceError:
-        return False
-    return trace.is_sample
+def reading_of(args: "argparse.Namespace") -> Reading:
+    """How the trace that the arguments name is read."""
+    return Reading(args.file, args.salvage)
 
 
 class Only(NamedTuple):
@@ -95,32 +108,26 @@ class Only(NamedTuple):
 class View(NamedTuple):
     """A shard, as it is sent to a worker: the seek points from first to end (without it), and what of them counts.
 
-    growing: of a file that is still being written, the size up to which it is read; None for other files. only: None if
-    the shard delivers the events that do not count, too."""
+    only: None if the shard delivers the events that do not count, too."""
 
-    path: str
+    reading: Reading
     first: int
     end: int
     cut: Cut = Cut(0)
-    growing: Optional[int] = None
     only: Optional[Only] = None
 
     def open(self, freed: bool = False) -> "Trace":
         """A trace that delivers this shard. freed: with accesses to freed memory."""
-        from steve.trace._memtrace import GROWING
-
-        if self.growing is not None:
-            GROWING[str(self.path)] = self.growing
         if self.only is not None:
             return self._open_chosen(freed, self.only)
-        trace = open_whole(self.path, freed)
+        trace = self.reading.open(freed)
         trace.read_range(self.first, self.end)
         return trace
 
     def _open_chosen(self, freed: bool, only: Only) -> "ChosenTrace":
         from steve.kernels._accesses import ChosenTrace
 
-        trace = open_whole(self.path, freed, ChosenTrace)
+        trace = self.reading.open(freed, ChosenTrace)
         trace.read_range(self.first, self.end)
         trace.choose(self.cut.window(), bits_of(only.selected), shard=True, since=self.cut.since)
         return trace
@@ -180,15 +187,18 @@ class Rounds:
     lie between two marks, and `earlier` are those before the first mark. only: see View."""
 
     def __init__(
-        self, path: str, pool: Pool, progress: "Progress", span: "Optional[Span]" = None, only: Optional[Only] = None
+        self,
+        reading: Reading,
+        pool: Pool,
+        progress: "Progress",
+        span: "Optional[Span]" = None,
+        only: Optional[Only] = None,
     ) -> None:
-        from steve.trace._memtrace import GROWING
-
-        self.path, self.pool, self.progress = type(path)(os.path.abspath(path)), pool, progress
-        self.name, self.span, self.only = path, span, only
-        self._trace = open_whole(path)
-        self._growing = GROWING.get(str(path))
-        self._sound, self._points = sound_seek_points(self._trace, path), len(self._trace.seek_points())
+        self.pool, self.progress = pool, progress
+        self.name, self.span, self.only = reading.path, span, only
+        self._trace = reading.open()
+        self.reading = reading.for_workers()
+        self._sound, self._points = reading.count_points(self._trace), len(self._trace.seek_points())
         self.earlier: List[Part] = []
         self.parts: List[Part] = []
         self.problem: "Optional[TraceError]" = None
@@ -215,7 +225,7 @@ class Rounds:
         """The view of shard i; onward: together with all shards after it."""
         part = self.parts[i]
         cut = Cut(0) if self.span is None else self.span.cut(i, onward)
-        return View(self.path, part.first, self._points if onward else part.end, cut, self._growing, self.only)
+        return View(self.reading, part.first, self._points if onward else part.end, cut, self.only)
 
     # ---- an analysis ----------------------------------------------------------------------------
 
@@ -286,7 +296,7 @@ class Rounds:
 
     def _before(self, task: Any, *more: Any) -> List[Any]:
         """The results of task(view, *more) for each of the earlier shards."""
-        tasks = [(View(self.path, part.first, part.end, growing=self._growing), *more) for part in self.earlier]
+        tasks = [(View(self.reading, part.first, part.end), *more) for part in self.earlier]
         return [result for result, _, _ in self.pool.run(task, tasks)]
 
     def _show(self, part: Part, before: float, share: float) -> None:
@@ -300,8 +310,8 @@ class Rounds:
         part = self.parts[-1]
         if self._last is None or self._last[0] != part:
             view = self.view(len(self.parts) - 1)
-            trace = view._replace(path=self.name).open()
-            if not isinstance(self.path, Salvaged):  # nothing that is needed of it depends on its accesses
+            trace = view._replace(reading=self.reading._replace(path=self.name)).open()
+            if not self.reading.salvage:  # nothing that is needed of it depends on its accesses
                 trace.pass_accesses()
             self._last = part, walked(trace, view.window())
         ended = self.span.end is not None if self.only is not None and self.span is not None else None

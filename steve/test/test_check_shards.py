@@ -30,7 +30,7 @@ def in_one(path: Path) -> dict:
 
 
 def in_shards(path: Path) -> dict | None:
-    return rounds.Rounds(str(path), Here(), silent).run(_check.Check)
+    return rounds.Rounds(rounds.Reading(str(path)), Here(), silent).run(_check.Check)
 
 
 @settings(max_examples=60, deadline=None)
@@ -98,7 +98,7 @@ def test_what_is_broken_is_no_ones_word(rich: Path, breach: Callable[[list[dict]
             found.append(shard)
             super().merge(shard)
 
-    assert rounds.Rounds(str(rich), Here(), silent).run(Kept) is not None
+    assert rounds.Rounds(rounds.Reading(str(rich)), Here(), silent).run(Kept) is not None
     assert len(found) > 9 and found[0]["last_time"] > 0 and _check.is_sound(found)
     broken = copy.deepcopy(found)
     breach(broken)

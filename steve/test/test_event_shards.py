@@ -56,7 +56,7 @@ def both(path: Path, where: str | None, make: Callable[[], _walk.Analysis]) -> t
     """The results of one walk and of parts."""
     return (
         blocks.Blocks("test", arguments(path, where)).over_events(make),
-        rounds.Rounds(str(path), Here(), silent).run(make, choice(path, where)),
+        rounds.Rounds(rounds.Reading(str(path)), Here(), silent).run(make, choice(path, where)),
     )
 
 

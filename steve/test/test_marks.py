@@ -209,11 +209,11 @@ def test_no_more_than_the_window_is_read(trace: Path) -> None:
 
 
 def parts_of(path: Path) -> Any:
-    from steve.parallel.rounds import Rounds
+    from steve.parallel.rounds import Reading, Rounds
 
     pool = Here()
     pool.n = 2
-    rounds = Rounds(str(path), pool, silent)
+    rounds = Rounds(Reading(str(path)), pool, silent)
     assert len(rounds.parts) == 2 * processes.PARTS_EACH
     return rounds
 

@@ -62,13 +62,13 @@ def silent(done: int, total: int) -> None:
 
 def ops_in_shards(path: Path, form: str, resizes: bool) -> bytes:
     with tempfile.TemporaryFile() as file:
-        rounds.Rounds(str(path), Here(), silent).run(partial(Operations, file.fileno(), form, resizes))
+        rounds.Rounds(rounds.Reading(str(path)), Here(), silent).run(partial(Operations, file.fileno(), form, resizes))
         file.seek(0)
         return file.read()
 
 
-def summary_in_shards(path: str) -> tuple[rounds.Whole, _totals.Summary]:
-    shards = rounds.Rounds(path, Here(), silent)
+def summary_in_shards(reading: rounds.Reading) -> tuple[rounds.Whole, _totals.Summary]:
+    shards = rounds.Rounds(reading, Here(), silent)
     summary = shards.run(_totals.Summary)
     return shards.whole(), summary
 
@@ -95,7 +95,7 @@ def test_random_summaries(history: list[Event], chunk: int) -> None:
         path = make_trace(Path(folder) / "t.ljt", reference.script(history), chunk, 1)
         one = Trace(str(path))
         expected = analyse_whole(Walk(one), _totals.Summary)
-        whole, summary = summary_in_shards(str(path))
+        whole, summary = summary_in_shards(rounds.Reading(str(path)))
         assert totals.summary_object(whole, summary) == totals.summary_object(one, expected)
         assert summary.stacks().tolist() == expected.stacks().tolist()
 
@@ -106,7 +106,7 @@ def test_random_lifetimes(history: list[Event], chunk: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = make_trace(Path(folder) / "t.ljt", reference.script(history), chunk, 1)
         accesses, unmatched, expected = _totals.lifetimes_of(Trace(str(path)))
-        found = rounds.Rounds(str(path), Here(), silent).run(_totals.Lifetimes)
+        found = rounds.Rounds(rounds.Reading(str(path)), Here(), silent).run(_totals.Lifetimes)
         assert (accesses, unmatched, expected.tolist()) == (*found[:2], found[2].tolist())
 
 
@@ -150,7 +150,7 @@ def test_random_reports(run: Run, chunk: int, bins: int) -> None:
         path = make_trace(Path(folder) / "t.ljt", reference_lives.script(run), chunk, 1)
         make = partial(ReportAnalysis, bins, True)
         expected = analyse_whole(Walk(Trace(str(path))), make)
-        assert report_of(rounds.Rounds(str(path), Here(), silent).run(make)) == report_of(expected)
+        assert report_of(rounds.Rounds(rounds.Reading(str(path)), Here(), silent).run(make)) == report_of(expected)
 
 
 def test_report_by_processes(steve: Steve, large: Path, tmp_path: Path) -> None:
@@ -176,10 +176,10 @@ def test_summaries_of_damaged_traces(tmp_path: Path) -> None:
         data[at] ^= 0x10
         (tmp_path / "t.ljt").write_bytes(data)
         data[at] ^= 0x10
-        path = rounds.Salvaged(tmp_path / "t.ljt")
-        one = Trace(str(path), salvage=True)
+        reading = rounds.Reading(str(tmp_path / "t.ljt"), salvage=True)
+        one = reading.open()
         expected = analyse_whole(Walk(one), _totals.Summary)
-        found, summary = summary_in_shards(path)
+        found, summary = summary_in_shards(reading)
         assert totals.summary_object(found, summary) == totals.summary_object(one, expected)
         heap = expected.totals
         assert 0 <= heap["live_bytes"] <= heap["peak_bytes"] and 0 <= heap["live_blocks"] <= heap["peak_blocks"]

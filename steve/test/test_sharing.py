@@ -65,7 +65,7 @@ def test_random_turns(steps: int, chunk: int, where: str | None, choose: random.
     with tempfile.TemporaryDirectory() as folder:
         path = make_trace(Path(folder) / "t.ljt", script(run), 5 * chunk, 1)
         one = blocks.Blocks("test", arguments(path, where)).over_events(_accesses.Sharing)
-        many = rounds.Rounds(str(path), Here(), silent).run(_accesses.Sharing, choice(path, where))
+        many = rounds.Rounds(rounds.Reading(str(path)), Here(), silent).run(_accesses.Sharing, choice(path, where))
     lines, tests = slow.false_lines(History(run).log, WHERES[where])
     assert plain_sharing(many) == plain_sharing(one)
     found = [

@@ -206,7 +206,7 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Callable[[], s
 
 
 def in_shards(path: Path, make: Callable[[], Any], n: int = 4) -> Any:
-    return rounds.Rounds(str(path), Pool(n), silent).run(make)
+    return rounds.Rounds(rounds.Reading(str(path)), Pool(n), silent).run(make)
 
 
 def test_all_rows_are_tested() -> None:

@@ -145,7 +145,7 @@ def test_random_cells(run: Run, chunk: int, most: int) -> None:
         bins = -(-happened.now // one.width())
         assert len(happened.cells(one.width())) <= most or bins <= 2
         assert one.width() == 1 or len(happened.cells(one.width() // 2)) > most
-        parts = rounds.Rounds(str(path), Here(), silent).run(make)
+        parts = rounds.Rounds(rounds.Reading(str(path)), Here(), silent).run(make)
         assert (parts.operations(), parts.width(), cells_of(path, parts), maxima_of(path, parts)) == (
             one.operations(),
             one.width(),
@@ -182,7 +182,7 @@ def test_types(tmp_path: Path) -> None:
     path = make_trace(tmp_path / "t.ljt", TYPED, 1, 1)
     found = [
         analyse_whole(Walk(Trace(str(path))), BlockCells),
-        rounds.Rounds(str(path), Here(), silent).run(BlockCells),
+        rounds.Rounds(rounds.Reading(str(path)), Here(), silent).run(BlockCells),
     ]
     for analysis in found:
         groups, by_type = analysis.groups(), {}
