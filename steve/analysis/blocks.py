@@ -106,6 +106,7 @@ class Blocks:
         self._selection: "Optional[Selection]" = None
         self._span: "Optional[Span]" = None
         self._searched = False
+        self._divided = getattr(args, "divided", False)  # can the analyses of the command be made of shards?
 
     def open_again(self, freed: bool = False, snapshots: bool = False) -> "Trace":
         """The trace from its beginning. freed: with accesses to freed memory; snapshots: with snapshots."""
@@ -224,7 +225,7 @@ class Blocks:
 
     def _in_shards(self) -> bool:
         """Are shards requested and possible? With marks, the shards that contain these are first found."""
-        if not getattr(self.args, "divided", False) or not requests_workers(self.args):
+        if not self._divided or not requests_workers(self.args):
             return False
         if not reading_of(self.args).has_shards():
             return False
@@ -262,7 +263,7 @@ class Blocks:
     def over_trace(self, make: "Callable[[], Analysis]", in_shards: bool = True) -> Any:
         """The result of an analysis that reads all that a trace delivers: all of it, or what open_chosen() delivers. By
         several workers if the arguments request them and `in_shards` is true."""
-        self.args.divided = in_shards
+        self._divided = in_shards
         return self._run(make, None if self.is_whole() else self._selected(), alone=not self.is_whole())
 
     def _choose(self) -> "Selection":
