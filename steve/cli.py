@@ -1,112 +1,33 @@
 """The command line `steve COMMAND ...`: find the subcommand, run it, report its errors.
 
-A static list names the subcommands. Each one is a module of steve.commands, imported only when it is
-requested (--help imports all of them). Nothing here depends on what a subcommand does, with three exceptions:
-which subcommands start allocators, which can read samples, and which arguments name input files.
+steve.command has their list, and what each says of itself. Nothing here depends on what a subcommand does.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
-import argparse
-import importlib
 import os
 import signal
 import sys
-from types import ModuleType
 from collections.abc import Sequence
 from typing import NoReturn
 
+from steve.command import COMMANDS, GROUPS, Command
 from steve.system import imports, interrupts, memory_limit, standard_streams
 from steve.system.errors import SteveError, TraceError, meant
 from steve.system.messages import complain
 from steve.system import samples
 
-COMMANDS = (
-    "info",
-    "summary",
-    "sites",
-    "lines",
-    "types",
-    "states",
-    "threads",
-    "leaks",
-    "temporaries",
-    "resizes",
-    "globals",
-    "lifetimes",
-    "heat",
-    "fields",
-    "sharing",
-    "workingset",
-    "reuse",
-    "findings",
-    "diff",
-    "check",
-    "dump",
-    "symbolize",
-    "import",
-    "memtrace",
-    "ops",
-    "lockops",
-    "histogram",
-    "allocstats",
-    "compare",
-    "graphs",
-    "pins",
-    "tune",
-    "synth",
-    "animate",
-    "report",
-    "serve",
-    "top",
-    "export",
-    "flame",
-    "memprof",
-    "sysprof",
-    "universe",
-)
-
-# commands that start allocators: these reserve more address space than they use, so memory is not limited
-UNBOUND = ("allocstats", "animate", "compare", "pins", "tune", "synth")
-
-# commands that can read a sample of the blocks: their numbers are estimates then, or are those of the file
-ESTIMATES = (
-    "info",
-    "summary",
-    "sites",
-    "lines",
-    "types",
-    "threads",
-    "leaks",
-    "lifetimes",
-    "findings",
-    "diff",
-    "check",
-    "dump",
-    "symbolize",
-    "report",
-    "top",
-    "export",
-    "flame",
-)
-
-# names of the arguments whose values are input files
-INPUTS = ("file", "ops", "first", "second", "names", "diff_file", "allocstats", "film", "holdout", "like", "model")
-
-
-def load(name: str) -> ModuleType:
-    """The module of subcommand `name`, one of COMMANDS."""
-    return importlib.import_module(f"steve.commands.{name}")
-
 
 def overview() -> str:
     """The text of `steve --help`."""
-    lines = [f"  {name:<13}{load(name).HELP}" for name in COMMANDS]
+    groups = [
+        "\n".join((f"{heading}:", *(f"  {name:<13}{Command(name).help}" for name in names)))
+        for heading, names in GROUPS.items()
+    ]
     return (
         "usage: steve COMMAND [ARGUMENT...]\n"
         "\n"
         "Translate, analyse and show memtraces: histories of a program's heap.\n"
-        "\n"
-        "commands:\n" + "\n".join(lines) + "\n\n"
+        "\n" + "\n\n".join(groups) + "\n\n"
         "`steve help COMMAND` describes a command. Exit status: 0 done, 1 bad input or failure,\n"
         "2 wrong usage.\n"
     )
@@ -130,27 +51,6 @@ def first_steps() -> str:
         "\n"
         "`steve --help` lists all commands, `steve help COMMAND` describes one.\n"
     )
-
-
-class Parser(argparse.ArgumentParser):
-    """A parser whose errors name the command that explains the usage."""
-
-    def error(self, message: str) -> NoReturn:
-        command = self.prog.removeprefix("steve ")
-        super().error(f"{message}; `steve help {command}` describes it")
-
-
-def make_parser(command: ModuleType) -> argparse.ArgumentParser:
-    """The parser of one subcommand."""
-    parser = Parser(
-        prog=f"steve {command.NAME}",
-        description=command.HELP,
-        epilog=getattr(command, "EXAMPLES", None),
-        allow_abbrev=False,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    command.add_arguments(parser)
-    return parser
 
 
 def wrong_usage(message: str) -> int:
@@ -180,14 +80,6 @@ def die_by(signum: int) -> NoReturn:
     os._exit(1)
 
 
-def protect_inputs(args: argparse.Namespace) -> None:
-    """Refuse to overwrite an input file of the command with its result: inputs often cannot be made again."""
-    from steve.system.output import protect
-
-    given = [getattr(args, name, None) for name in INPUTS]
-    protect(path for value in given for path in (value if isinstance(value, list) else [value]) if path is not None)
-
-
 def explained(error: SteveError) -> object:
     """The message of an error. A file that is no memtrace may be an ops file; then the message says so."""
     from steve.trace import source
@@ -197,13 +89,18 @@ def explained(error: SteveError) -> object:
     return error
 
 
-def guarded(name: str, argv: Sequence[str]) -> int:
-    """Run a subcommand and return its exit status. Every expected failure becomes one line on stderr."""
+def guarded(name: str, argv: Sequence[str], is_bound: bool = False) -> int:
+    """Run a subcommand and return its exit status. Every expected failure becomes one line on stderr. is_bound: limit the
+    memory of this process, if the command starts no allocators."""
+    from steve.system.output import protect
+
     try:
-        command = load(name)
-        samples.begin(None if command.NAME in ESTIMATES else f"steve {name}")
-        args = make_parser(command).parse_args(argv)
-        protect_inputs(args)
+        command = Command(name)
+        if is_bound and not command.starts_allocators:
+            memory_limit.bound()
+        samples.begin(None if command.reads_samples else f"steve {name}")
+        args = command.parser.parse_args(argv)
+        protect(command.given_inputs(args))  # inputs often cannot be made again
         return int(command.run(args))
     except SteveError as error:
         complain(name, explained(error))
@@ -283,6 +180,4 @@ def dispatch(argv: Sequence[str]) -> int:
     if argv[0] not in COMMANDS:
         what = "option" if argv[0].startswith("-") else "command"
         return wrong_usage(f"unknown {what} '{argv[0]}'" + meant(argv[0], COMMANDS))
-    if argv[0] not in UNBOUND:
-        memory_limit.bound()
-    return guarded(argv[0], argv[1:])
+    return guarded(argv[0], argv[1:], is_bound=True)

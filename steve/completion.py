@@ -15,12 +15,12 @@ from collections.abc import Container
 from pathlib import Path
 from typing import NamedTuple
 
-from steve.cli import COMMANDS, load, make_parser
-from steve.terminal.arguments import suggested
+from steve.command import COMMANDS, Command
+from steve.terminal.arguments import kinds_of, suggested
 
 GENERAL = {"help": "describe a command", "--help": "list the commands", "--version": "show the version"}
-# what the values of options and the arguments are called in --help where they name a file or a folder
-FILES = {"FILE", "OUT", "STEM", "DIR", "OPS", "TRACE", "FILM", "PNG", "PATH", "NAME.html", "A", "B", "FILE|PID"}
+# what the values of options are called in --help where they name a file or a folder that is no input
+FILES = {"FILE", "OUT", "STEM", "DIR", "FILM", "PNG", "PATH", "NAME.html"}
 
 
 class Option(NamedTuple):
@@ -48,7 +48,7 @@ class Option(NamedTuple):
 
 def options_of(command: str) -> list[Option]:
     """The options and arguments of a command."""
-    parser = make_parser(load(command))
+    parser = Command(command).parser
     formatter = parser._get_formatter()
     found = []
     for action in parser._actions:
@@ -61,7 +61,7 @@ def options_of(command: str) -> list[Option]:
                 takes_value=action.nargs != 0,
                 words=words,
                 is_list=is_list,
-                is_file=metavar in FILES or is_argument,
+                is_file=bool(kinds_of(action)) or metavar in FILES or is_argument,
                 metavar=metavar,
                 help=formatter._expand_help(action) if action.help else "",
                 repeats=is_argument or isinstance(action, argparse._AppendAction),
@@ -280,7 +280,7 @@ def zsh() -> str:
         specs = " \\\n            ".join(zsh_arguments(options_of(command)))
         cases.append(f"    {command})\n        _arguments \\\n            {specs}\n        ;;")
     return ZSH.format(
-        commands=zsh_described({name: load(name).HELP for name in COMMANDS}),
+        commands=zsh_described({name: Command(name).help for name in COMMANDS}),
         general=zsh_described(GENERAL),
         cases="\n".join(cases),
     )

@@ -50,9 +50,9 @@ ended at the next mark TO. An operation is a New, Free, Resize, Load, Store or M
 """
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """FILE, --salvage, -q, --where, --from, --to."""
-    source.add_trace(parser)
+def add_arguments(parser: argparse.ArgumentParser, also: tuple[str, ...] = ()) -> None:
+    """FILE, --salvage, -q, --where, --from, --to. also: other kinds of files that FILE may be."""
+    source.add_trace(parser, also=also)
     add_choice(parser)
 
 
@@ -98,6 +98,7 @@ class Blocks:
         `again`."""
         self.errors = errors if is_whole(args) else None
         self.command, self.args, self.by_line = command, args, by_line
+        self._counts_accesses = getattr(args, "counts_accesses", False)
         self.policy = policy.of_arguments(args)
         self.test = parse(args.where) if args.where is not None else None
         self._files = (
@@ -273,10 +274,10 @@ class Blocks:
         self.fold(Sums, chosen)
         return chosen
 
-    def title(self, what: str, counts_accesses: bool = False) -> str:
-        """A heading with the name of the trace and the choice of blocks. counts_accesses: it says if the trace has none
-        because they were not recorded."""
-        if counts_accesses and missing.accesses(self.trace):
+    def title(self, what: str) -> str:
+        """A heading with the name of the trace and the choice of blocks. That of a command with COUNTS_ACCESSES says if the
+        trace has none because they were not recorded."""
+        if self._counts_accesses and missing.accesses(self.trace):
             what += " (loads and stores were not recorded)"
         parts = [f"{self.trace.name}: {what}"]
         parts += [f"where {self.args.where}"] if self.args.where is not None else []
@@ -292,10 +293,10 @@ class Blocks:
             columns = listing.unknown(columns, of_accesses)
         return listing.in_unit(columns, time_unit(self.trace))
 
-    def verdict(self, counts_accesses: bool = False) -> int:
-        """Report what was wrong with the trace; return the exit status. counts_accesses: the result says little if the
-        trace has no accesses, so say that, too."""
-        lacking = missing.accesses(self.trace) if counts_accesses else ""
+    def verdict(self, counts_accesses: bool = True) -> int:
+        """Report what was wrong with the trace; return the exit status. A command with COUNTS_ACCESSES also says if the
+        trace has none; counts_accesses: with these options it counts them."""
+        lacking = missing.accesses(self.trace) if self._counts_accesses and counts_accesses else ""
         if lacking:
             note(self.command, f"{self.trace.name}: {lacking}", self.args.quiet)
         return source.verdict(self.command, self.trace)

@@ -18,11 +18,13 @@ from steve.system.errors import SteveError, UsageError
 from steve.terminal.units import human_bytes, human_ns, human_ns_or_less
 from steve.plots.ranking_tables import aligned
 from steve.system.messages import note
+from steve.terminal import arguments
 from steve.terminal.progress import Progress
 
 NAME = "allocstats"
 DEFAULT_HEAP = "4x"
 HELP = "replay an ops file on real allocators: memory and time of each"
+STARTS_ALLOCATORS = True
 EXAMPLES = """\
 Each result is written to <ops>-<driver>-kill<K>-allocstats, in the folder of OPS or that of -o: a text file with
 `key = value` lines and one record for each data point. Times are in nanoseconds. All allocators get a heap of the
@@ -60,7 +62,7 @@ def _environment(name: str, default: str) -> str:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("ops", metavar="OPS", help="ops or lockops file")
+    arguments.reads(parser.add_argument("ops", metavar="OPS", help="ops or lockops file"), arguments.OPS)
     parser.add_argument(
         "--allocator",
         metavar="A,B|all",

@@ -20,11 +20,12 @@ from steve.allocstats.runner import heap_bytes, round_up
 from steve.system.errors import SteveError, UsageError
 from steve.plots.sidebyside import join_films, plan_grid
 from steve.system.messages import note
-from steve.terminal.arguments import suggest
+from steve.terminal import arguments
 from steve.system.tempfiles import scratch_folder
 
 NAME = "animate"
 HELP = "make a film or pictures of the heap from an ops file"
+STARTS_ALLOCATORS = True
 EXAMPLES = """\
 The film is written to <ops>-animation.avi, next to OPS, unless -o names another file; its extension selects the
 container (.avi, .mp4, .mkv, .webm). $ALLOCATOR is the default of --allocator, as in the old scripts.
@@ -41,7 +42,7 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("ops", metavar="OPS", help="ops or lockops file")
+    arguments.reads(parser.add_argument("ops", metavar="OPS", help="ops or lockops file"), arguments.OPS)
     parser.add_argument("-o", "--output", metavar="FILM", help="name of the film (default <ops>-animation.avi)")
     parser.add_argument(
         "--allocator",
@@ -56,11 +57,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     layout = parser.add_argument(
         "--layout", metavar="HOW", help="how addresses are laid out: rows (default) or hilbert"
     )
-    suggest(layout, ("rows", "hilbert"))
+    arguments.suggest(layout, ("rows", "hilbert"))
     time = parser.add_argument(
         "--time", metavar="WHAT", help="the time axis: each frame covers as many ops (default), bytes or instructions"
     )
-    suggest(time, ("ops", "bytes", "instructions"))
+    arguments.suggest(time, ("ops", "bytes", "instructions"))
     parser.add_argument(
         "--accesses", choices=("yes", "no"), help="perform the loads and stores of OPS, and show them (default yes)"
     )

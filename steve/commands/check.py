@@ -14,6 +14,7 @@ from steve.parallel.rounds import Whole
 
 NAME = "check"
 HELP = "verify the invariants of a memtrace"
+READS_SAMPLES = True
 RULES = {
     "overlap": "live blocks do not overlap",
     "handle": "handles count 0, 1, 2... in the order of the News",

@@ -26,6 +26,7 @@ from steve.terminal.units import human_bytes, human_count, human_ns
 
 NAME = "compare"
 HELP = "rank allocators on an ops file by repeated measurements, with intervals"
+STARTS_ALLOCATORS = True
 USUAL = "glibc"  # what a program uses if nobody selects another one
 ROUNDS = 11  # at least, unless the user asks for fewer
 EXAMPLES = """\
@@ -69,7 +70,7 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("ops", metavar="OPS", help="ops or lockops file")
+    arguments.reads(parser.add_argument("ops", metavar="OPS", help="ops or lockops file"), arguments.OPS)
     parser.add_argument("--allocator", metavar="A,B|all", default="all", help="as for allocstats (default %(default)s)")
     parser.add_argument(
         "--heap",

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 NAME = "diff"
 HELP = "compare two memtraces: what grew, by allocation site or line; fail if it grew too much"
+READS_SAMPLES = True
 COLUMNS = tuple(
     column
     for key, head, what in MEASURES
@@ -59,8 +60,8 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("first", metavar="A", help=source.TRACE_HELP)
-    parser.add_argument("second", metavar="B", help="the memtrace to compare with it")
+    arguments.reads(parser.add_argument("first", metavar="A", help=source.TRACE_HELP), arguments.TRACE)
+    arguments.reads(parser.add_argument("second", metavar="B", help="the memtrace to compare with it"), arguments.TRACE)
     parser.add_argument("--salvage", action="store_true", help="skip damaged chunks and continue after them")
     arguments.add_quiet(parser)
     blocks.add_choice(parser)

@@ -14,6 +14,7 @@ from steve.terminal.progress import Progress
 
 NAME = "dump"
 HELP = "write every record of a memtrace as text"
+READS_SAMPLES = True
 EXAMPLES = """\
 Each line is one record, in the order of the file, including definitions; each access has a line of its own. Equal
 traces give equal text, so dumps can be compared by diff.

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 NAME = "export"
 HELP = "write a trace in the format of another viewer"
+READS_SAMPLES = True
 GZIP = 4  # level for heaptrack: 6 takes several times as long, for 2 to 10% fewer bytes of large files
 
 

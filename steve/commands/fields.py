@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 NAME = "fields"
 HELP = "show which bytes of a site's blocks are read and written"
+COUNTS_ACCESSES = True
 COLUMNS = (
     Column("offset", "offset", "first byte of the field in the block"),
     Column("bytes", "bytes", "bytes of the field"),
@@ -117,5 +118,5 @@ def run(args: argparse.Namespace) -> int:
     sites, largest, group_of = grouped(stacks, rollup, args.sites)
     maps = chosen.over_events(partial(_accesses.Fields, group_of, largest), selection)
     rows = [row for site, most, found in zip(sites, largest, maps) for row in rows_of(site, most, found)]
-    listing.write(args, chosen.title("fields", counts_accesses=True), rows, chosen.columns(COLUMNS, OF_ACCESSES))
-    return chosen.verdict(counts_accesses=True)
+    listing.write(args, chosen.title("fields"), rows, chosen.columns(COLUMNS, OF_ACCESSES))
+    return chosen.verdict()

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 NAME = "findings"
 ERRORS = "errors"
 HELP = "show blocks that deserve a look: never read, hardly used, long idle..."
+READS_SAMPLES = True
 
 COLUMNS = (
     Column("blocks", "blocks", "blocks of the site that the rule finds"),

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 NAME = "flame"
 SAMPLES = "samples"
 HELP = "draw a flame graph of allocations or samples"
+READS_SAMPLES = True
 EXAMPLES = f"""\
 FILE is a memtrace, a file of sysprof, or a file with folded stacks, whose name ends in .folded. Of a memtrace, its
 samples are drawn if it was recorded with --sample-stacks, else its allocations; --metric overrides that. The result,
@@ -39,7 +40,7 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     from steve.export.profile import BY_NAME
 
-    blocks.add_arguments(parser)
+    blocks.add_arguments(parser, (arguments.SYSPROF, arguments.FOLDED))
     policy.add_arguments(parser)
     arguments.add_output(parser, "default: FILE.svg")
     parser.add_argument(

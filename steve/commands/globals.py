@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 NAME = "globals"
 HELP = "show blocks that live nearly as long as the program, as globals do"
+COUNTS_ACCESSES = True
 COLUMNS = (
     Column("handle", "handle", "number of the block, in the order of the News"),
     Column("bytes", "bytes", "size of the block at the end of its life"),
@@ -180,5 +181,5 @@ def run(args: argparse.Namespace) -> int:
     size = counted(int(lives["size"].sum()), "byte")
     title = f"{counted(len(lives), 'block')} of {size} live for {args.share:g}% or more"
     rows = Rows(lives, chosen.totals["operations"], site_name)
-    listing.write_ranked(args, chosen.title(title, counts_accesses=True), rows, chosen.columns(COLUMNS, OF_ACCESSES))
+    listing.write_ranked(args, chosen.title(title), rows, chosen.columns(COLUMNS, OF_ACCESSES))
     return chosen.verdict(counts_accesses=args.accesses > 0)

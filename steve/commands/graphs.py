@@ -53,12 +53,13 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument(
+    names = parser.add_argument(
         "names",
         metavar="FILE | APP FILE",
         nargs="+",
         help="one allocstats file; or a name for the figure, and the files to compare",
     )
+    arguments.reads(names, arguments.RESULT)
     parser.add_argument(
         "-o",
         "--output",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 NAME = "heat"
 HELP = "show hot and cold bytes: how accesses are distributed over blocks"
+COUNTS_ACCESSES = True
 CLASSES = 20  # of traffic per byte: 0; below 1; 1; 2-3; 4-7; ... from 2^17 on
 COLUMNS = (
     Column("from", "traffic from", "least traffic of the row: bytes accessed for each byte of the block"),
@@ -146,7 +147,5 @@ def run(args: argparse.Namespace) -> int:
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args)
     rows = rows_of(chosen.fold(Classes).rows())
-    listing.write(
-        args, chosen.title("heat of blocks", counts_accesses=True), rows, chosen.columns(COLUMNS, OF_ACCESSES)
-    )
-    return chosen.verdict(counts_accesses=True)
+    listing.write(args, chosen.title("heat of blocks"), rows, chosen.columns(COLUMNS, OF_ACCESSES))
+    return chosen.verdict()

@@ -41,7 +41,7 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    source.add_trace(parser, "ops file or memtrace; - is standard input")
+    source.add_trace(parser, "ops file or memtrace; - is standard input", (arguments.OPS,))
     add_choice(parser)
     parser.add_argument("-o", "--output", metavar="STEM", help="common beginning of the names of the files")
     parts = parser.add_argument(

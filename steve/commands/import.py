@@ -47,7 +47,9 @@ CLASSIC = re.compile(rb">>> [NFLSM] \d+ \d+")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="the recording; - is standard input")
+    arguments.reads(
+        parser.add_argument("file", metavar="FILE", help="the recording; - is standard input"), arguments.RECORDING
+    )
     arguments.add_output(parser, "default: FILE.ljt")
     parser.add_argument("--from-format", choices=FORMATS, help="the format, if it is not recognized")
     arguments.add_quiet(parser)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 NAME = "info"
 HELP = "show what is in a memtrace file and how it was made"
+READS_SAMPLES = True
 EXAMPLES = """\
 Shows the facts that the recorder noted (command, pid, versions...), how the trace ended, and its sizes. The command
 reads the whole file and counts the events itself; it does not rely on the totals in the file.

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 NAME = "leaks"
 HELP = "show the blocks that were never freed, by allocation site"
+READS_SAMPLES = True
 COLUMNS = (
     Column("bytes", "bytes", "bytes of the site's blocks that were live at the end"),
     Column("blocks", "blocks", "number of these blocks"),

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 NAME = "lifetimes"
 HELP = "show how long blocks live, in operations, instructions, bytes or time"
+READS_SAMPLES = True
 UNITS = {
     "operations": "News, Frees, Resizes, Loads, Stores and Modifies",
     "instructions": "instructions executed; in a trace of ljtrace run, its clock: nanoseconds",

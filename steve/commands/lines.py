@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 NAME = "lines"
 HELP = "show what each line of the program allocates and accesses"
+READS_SAMPLES = True
 ACCESSES = ("loads", "stores", "modifies", "bytes_read", "bytes_written")
 COLUMNS = (
     Column("allocs", "allocs", "blocks made by the line"),

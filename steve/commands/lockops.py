@@ -87,7 +87,7 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    source.add_trace(parser, "ops file or memtrace; - is standard input")
+    source.add_trace(parser, "ops file or memtrace; - is standard input", (arguments.OPS,))
     blocks.add_choice(parser)
     arguments.add_output(parser, "default: FILE without -ops, with -lockops, -lockopsfull or -stack-lockops")
     source.add_form(parser)

@@ -31,7 +31,7 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    source.add_trace(parser, "file of memprof, or memtrace; - is standard input")
+    source.add_trace(parser, "file of memprof, or memtrace; - is standard input", (arguments.MEMPROF,))
     arguments.add_output(parser, "the default")
     arguments.add_json(parser)
     parser.add_argument("--leak-only", action="store_true", help="report only what is held at the end")

@@ -55,7 +55,7 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    blocks.add_arguments(parser)
+    blocks.add_arguments(parser, (arguments.OPS,))
     arguments.add_output(parser, "default: FILE-ops")
     source.add_form(parser)
     processes.add_arguments(parser)

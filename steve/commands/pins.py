@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 NAME = "pins"
 HELP = "show which allocation sites keep pages of an allocator in use"
+STARTS_ALLOCATORS = True
 MOMENTS = ("worst", "peak", "end")
 COLUMNS = (
     Column("blocks", "blocks", "live blocks that the site made"),

@@ -18,10 +18,12 @@ from steve.system import samples
 from steve.system.errors import UsageError
 from steve.system.output import Output, check_ending, wrote
 from steve.system.messages import note
+from steve.terminal import arguments
 from steve.trace import policy, source
 
 NAME = "report"
 HELP = "write one self-contained HTML file about a trace, or about what changed from one to another"
+READS_SAMPLES = True
 EXAMPLES = f"""\
 The page shows totals with their definitions, a part to explore (flame graph, tree and tables of any window of the run),
 memory over time, lifetimes, size x lifetime, the allocation sites, findings with their thresholds and, with
@@ -43,25 +45,37 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("file", metavar="TRACE", help="memtrace, binary or classic text; - is standard input")
-    parser.add_argument("second", metavar="B", nargs="?", help="another memtrace: show what changed to it from TRACE")
+    arguments.reads(
+        parser.add_argument("file", metavar="TRACE", help="memtrace, binary or classic text; - is standard input"),
+        arguments.TRACE,
+    )
+    arguments.reads(
+        parser.add_argument(
+            "second", metavar="B", nargs="?", help="another memtrace: show what changed to it from TRACE"
+        ),
+        arguments.TRACE,
+    )
     parser.add_argument(
         "-o",
         "--output",
         metavar="FILE",
         help="write to FILE; - is standard output (default: TRACE.html, of two traces B.changes.html; with --json: -)",
     )
-    parser.add_argument(
+    results = parser.add_argument(
         "--allocstats",
         metavar="FILE",
         nargs="+",
         default=[],
         help="results of `steve allocstats` for this program",
     )
+    arguments.reads(results, arguments.RESULT)
     parser.add_argument(
         "--allocator", metavar="A", help="replay on allocator A, to find sites that keep its pages in use"
     )
-    parser.add_argument("--film", metavar="FILM", help="show stills of this film of `steve animate`")
+    arguments.reads(
+        parser.add_argument("--film", metavar="FILM", help="show stills of this film of `steve animate`"),
+        arguments.FILM,
+    )
     parser.add_argument(
         "--sites", metavar="N", type=int, default=60, help="greatest number of sites (default %(default)s)"
     )

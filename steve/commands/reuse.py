@@ -12,6 +12,7 @@ from steve.terminal.listing import Column
 
 NAME = "reuse"
 HELP = "show reuse distances and the misses of LRU caches of each size"
+COUNTS_ACCESSES = True
 COLUMNS = (
     Column("cache_bytes", "cache bytes", "bytes of a fully associative cache that evicts the least recently used line"),
     Column("cache_lines", "lines", "number of lines of this cache"),
@@ -103,5 +104,5 @@ def run(args: argparse.Namespace) -> int:
     how = {"line_shift": args.line.bit_length() - 1, "rate": args.sample}
     found = chosen.over_events(partial(_accesses.Reuse, **how))
     rows = rows_of(found, args) if found["touches"] else []
-    listing.write(args, chosen.title(title(found, args), counts_accesses=True), rows, COLUMNS)
-    return chosen.verdict(counts_accesses=True)
+    listing.write(args, chosen.title(title(found, args)), rows, COLUMNS)
+    return chosen.verdict()

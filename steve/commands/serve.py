@@ -77,7 +77,9 @@ def size(text: str) -> int:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="memtrace, not compressed once more")
+    arguments.reads(
+        parser.add_argument("file", metavar="FILE", help="memtrace, not compressed once more"), arguments.TRACE
+    )
     parser.add_argument(
         "--http",
         metavar="PORT",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 NAME = "sharing"
 HELP = "show blocks touched by several threads, and false sharing of lines"
+COUNTS_ACCESSES = True
 LEAST = 1000  # interleaved accesses of a line that is reported
 BY_CHANCE = 0.05  # greatest expected number of lines with the same evidence by chance
 SHOWN = 3  # places shown in a table
@@ -195,7 +196,5 @@ def run(args: argparse.Namespace) -> int:
     result = chosen.over_events(_accesses.Sharing)
     rollup = rollups.Rollup("stack", chosen.places, policy.short_in_table(args))
     rows = rows_of(result, chosen.places.listed_sites(args), rollup)
-    listing.write(
-        args, chosen.title("sharing between threads", counts_accesses=True) + warning(result[3]), rows, COLUMNS
-    )
-    return chosen.verdict(counts_accesses=True)
+    listing.write(args, chosen.title("sharing between threads") + warning(result[3]), rows, COLUMNS)
+    return chosen.verdict()

@@ -13,6 +13,7 @@ from steve.trace.stacks import SITE
 
 NAME = "sites"
 HELP = "show sizes, lifetimes and accesses of the blocks of each allocation site"
+READS_SAMPLES = True
 COLUMNS = (
     Column("blocks", "blocks", "blocks made by the site"),
     Column("bytes", "bytes", "bytes that their News and Resizes requested"),

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 NAME = "summary"
 HELP = "show totals, peaks and the sites that allocate most"
+READS_SAMPLES = True
 KEYS = (
     (
         "events",

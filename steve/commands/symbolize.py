@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 NAME = "symbolize"
 HELP = "copy a memtrace with functions and lines that were not known when it was recorded"
+READS_SAMPLES = True
 EXAMPLES = """A trace has the code addresses of stacks and accesses, and which object files were mapped, with their build ids. This
 command looks them up again: on another machine, with debug files that the recorder did not have, or after a server's
 stripped programs were recorded. A file is used only if its build id is that of the object that was recorded. Events,
@@ -35,7 +36,7 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="the memtrace")
+    arguments.reads(parser.add_argument("file", metavar="FILE", help="the memtrace"), arguments.TRACE)
     parser.add_argument(
         "--debug-dir",
         metavar="DIR",

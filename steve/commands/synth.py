@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 NAME = "synth"
 HELP = "make operations like those of a trace, or such as are difficult for allocators"
+STARTS_ALLOCATORS = True
 KINDS = ("robson", "ratchet", "ramp", "sawtooth", "random", "producer-consumer")
 UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 POINTS = 150
@@ -95,8 +96,14 @@ def count_of(text: str) -> int:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("kind", metavar="KIND", nargs="?", help="one of " + ", ".join(KINDS))
-    parser.add_argument("--like", metavar="FILE", help="memtrace or ops file to be like")
-    parser.add_argument("--model", metavar="FILE", help="a description that --save-model wrote")
+    arguments.reads(
+        parser.add_argument("--like", metavar="FILE", help="memtrace or ops file to be like"),
+        arguments.TRACE,
+        arguments.OPS,
+    )
+    arguments.reads(
+        parser.add_argument("--model", metavar="FILE", help="a description that --save-model wrote"), arguments.MODEL
+    )
     parser.add_argument("--save-model", metavar="FILE", help="write the description of the trace to this file")
     parser.add_argument("--threads", type=count_of, metavar="N", help="number of threads (default 1)")
     parser.add_argument("--times", type=factor_of, metavar="X", help="about so many times as many operations")

@@ -29,7 +29,7 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    source.add_trace(parser, "file of sysprof, or memtrace with samples; - is standard input")
+    source.add_trace(parser, "file of sysprof, or memtrace with samples; - is standard input", (arguments.SYSPROF,))
     arguments.add_output(parser, "the default")
     parser.add_argument("--states", action="store_true", help="count samples by VM state, not by stack")
     parser.add_argument("--leaf", action="store_true", help="only the innermost frame of each stack")

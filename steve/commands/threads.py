@@ -13,6 +13,7 @@ from steve.trace import missing
 
 NAME = "threads"
 HELP = "show what each thread makes, frees and accesses"
+READS_SAMPLES = True
 COLUMNS = (
     Column("thread", "thread", "the recorder's number of the thread, from 1; 0 if the trace has none"),
     Column("name", "name", 'the name that the program gave it (pthread_setname_np); "" if it has none', True),

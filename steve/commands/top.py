@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 NAME = "top"
 HELP = "show live what a running program allocates and holds"
+READS_SAMPLES = True
 EXAMPLES = f"""\
 The program is recorded under Valgrind, by `ljtrace run` or `ljtrace attach`; these write what has happened at least
 once a second. A process id stands for its trace, which is found by the process that writes it. The screen has the live
@@ -54,7 +55,10 @@ def seconds(text: str) -> float:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE|PID", help="memtrace, or the process that is being recorded")
+    arguments.reads(
+        parser.add_argument("file", metavar="FILE|PID", help="memtrace, or the process that is being recorded"),
+        arguments.TRACE,
+    )
     parser.add_argument(
         "--sort",
         metavar="METRIC",

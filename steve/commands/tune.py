@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 NAME = "tune"
 HELP = "search for the options of an allocator that suit a program"
+STARTS_ALLOCATORS = True
 GOALS = ("rss", "time", "p99", "balance")
 SEARCH_SHARE = 0.5  # of the budget
 NAMED = 5  # option sets that were not tried, in the text
@@ -96,7 +97,9 @@ def count_of(text: str) -> int:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("file", metavar="FILE", help="memtrace or ops file")
+    arguments.reads(
+        parser.add_argument("file", metavar="FILE", help="memtrace or ops file"), arguments.TRACE, arguments.OPS
+    )
     parser.add_argument("--allocators", metavar="A,B", help="those to try (default: all that have a table of options)")
     parser.add_argument(
         "--reference", metavar="A", default="glibc", help="the allocator of the program today (default: glibc)"
@@ -109,9 +112,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     budget.add_argument(
         "--replays", type=count_of, metavar="N", help="how many replays it may make, for as long as needed"
     )
-    parser.add_argument(
+    holdout = parser.add_argument(
         "--holdout", metavar="FILE", help="choose among the best by this file instead of the second half"
     )
+    arguments.reads(holdout, arguments.TRACE, arguments.OPS)
     parser.add_argument(
         "--duration", type=seconds_of, metavar="TIME", help="how long the program takes: the replay takes as long"
     )

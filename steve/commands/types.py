@@ -12,6 +12,7 @@ from steve.trace import policy
 
 NAME = "types"
 HELP = "show the blocks of Lua heaps by object type"
+READS_SAMPLES = True
 COLUMNS = (
     Column("blocks", "blocks", "blocks made"),
     Column("bytes", "bytes", "bytes that their News and Resizes requested"),

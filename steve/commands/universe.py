@@ -73,9 +73,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--diff", metavar="NAME", help="show what grew since this snapshot of the trace, and what keeps it alive"
     )
-    parser.add_argument(
+    former = parser.add_argument(
         "--diff-file", metavar="FILE", help="show what grew since the last snapshot (or --diff) of FILE"
     )
+    arguments.reads(former, arguments.TRACE)
     parser.add_argument(
         "--top",
         metavar="N",

@@ -11,6 +11,7 @@ from steve.terminal.listing import Column
 
 NAME = "workingset"
 HELP = "show how much of the heap is accessed, window by window"
+COUNTS_ACCESSES = True
 WINDOW = 1_000_000  # operations of a window, by default
 COLUMNS = (
     Column("first", "operation", "number of the window's first operation"),
@@ -77,4 +78,4 @@ def run(args: argparse.Namespace) -> int:
     ]
     columns = chosen.columns(COLUMNS, OF_ACCESSES)
     listing.write(args, chosen.title(f"working set in windows of {args.window:,} operations"), rows, columns)
-    return chosen.verdict(counts_accesses=True)
+    return chosen.verdict()

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Dict, List, Tuple
 
 from steve import cli
+from steve.command import COMMANDS as ALL, Command
 
 OF_TRACES = (
     ("info",),
@@ -77,28 +78,8 @@ OF_TRACES = (
     ("memprof",),
     ("sysprof",),
 )
-IN_PARTS = (
-    "summary",
-    "ops",
-    "sites",
-    "types",
-    "states",
-    "threads",
-    "leaks",
-    "temporaries",
-    "resizes",
-    "globals",
-    "lifetimes",
-    "heat",
-    "fields",
-    "workingset",
-    "findings",
-    "histogram",
-    "check",
-    "lines",
-    "sharing",
-    "reuse",
-)  # of traces, with -j
+# of traces, with -j
+IN_PARTS = [name for name in ALL if Command(name).has_option("--jobs") and Command(name).reads("trace")]
 OF_OPS = (
     ("histogram", "--parts", "none", "--json"),
     ("lockops", "--full"),

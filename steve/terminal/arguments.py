@@ -1,5 +1,5 @@
-"""Arguments shared by many subcommands: the output file, the output format, --quiet. And what the shell can
-complete as the value of an option.
+"""Arguments shared by many subcommands: the output file, the output format, --quiet. And what is known of the value of
+an argument: what the shell can complete, and which kinds of input files it may name.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -27,6 +27,24 @@ def add_facts(parser: argparse.ArgumentParser) -> None:
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="write one JSON object instead of text")
     form.add_argument("--csv", action="store_true", help="write lines key,value; nested keys are joined by dots")
+
+
+# kinds of input files
+TRACE, OPS = "trace", "ops"
+RECORDING = "recording"  # of another tool
+RESULT = "allocstats"
+MEMPROF, SYSPROF, FOLDED = "memprof", "sysprof", "folded"
+FILM, MODEL, SNAPSHOTS = "film", "model", "snapshots"
+
+
+def reads(action: argparse.Action, *kinds: str) -> None:
+    """The argument names an input file of one of these kinds. A result cannot overwrite it."""
+    setattr(action, "kinds", kinds)
+
+
+def kinds_of(action: argparse.Action) -> tuple[str, ...]:
+    """The kinds of input files that the argument may name; none if it names no input."""
+    return getattr(action, "kinds", ())
 
 
 def suggest(action: argparse.Action, words: Iterable[str], are_list: bool = False) -> None:

@@ -18,7 +18,7 @@ import reference_lives
 from conftest import Steve
 from reference import Event
 from reference_lives import Block, Lives, Run, Step
-from steve.cli import COMMANDS
+from steve.command import COMMANDS
 from test_analyses import WHERES, run_steve, runs, trace_of
 
 WINDOWS = ((None, None), (None, "b"), ("a", None), ("b", "b"))

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 
 from conftest import Steve
-from steve.cli import COMMANDS
+from steve.command import COMMANDS, GROUPS, Command
 
 FRESH = True  # each command is a new process of Python
 
@@ -501,8 +501,22 @@ def test_lockops_of_lockops(steve: Steve, tmp_path: Path) -> None:
     one_line(steve("lockops", "--full", "app-lockops"), 1, "is a lockops file")
 
 
+def test_every_module_is_a_command() -> None:
+    """Each has its own name, and nothing but what it may say of itself; inputs are among its arguments."""
+    folder = Path(__file__).parents[1] / "commands"
+    assert sorted(path.stem for path in folder.glob("*.py") if path.stem != "__init__") == sorted(COMMANDS)
+    for name in COMMANDS:
+        command = Command(name)
+        assert command.module.NAME == name and "\n" not in command.help
+        said = {word for word in dir(command.module) if word.startswith(("READS_", "COUNTS_", "STARTS_"))}
+        assert said <= {"READS_SAMPLES", "COUNTS_ACCESSES", "STARTS_ALLOCATORS"}
+        assert command.inputs and all(command.inputs.values()), name
+
+
 def test_help_names_every_command(steve: Steve) -> None:
     text = steve("--help").out
+    assert re.findall(r"^(\w.*):$", text, re.M) == [*GROUPS]
+    assert tuple(re.findall(r"^  (\w+) ", text, re.M)) == COMMANDS
     for command in COMMANDS:
         assert f"\n  {command} " in text
         result = steve(command, "--help")
@@ -522,18 +536,8 @@ def test_lists_of_the_tests_lack_no_command() -> None:
         "steve/test/test_input_kinds.py": {"symbolize", "universe", "diff", "serve", "top"},
         "steve/fuzz/fuzz_commands.py": {"diff"},
     }
-    of_other_files = {
-        "import",
-        "memprof",
-        "sysprof",
-        "allocstats",
-        "compare",
-        "graphs",
-        "animate",
-        "pins",
-        "tune",
-        "synth",
-    }
+    commands = [Command(name) for name in COMMANDS]
+    of_other_files = {c.name for c in commands if c.starts_allocators or not c.reads("trace")} | {"memprof", "sysprof"}
     for name, left_out in lists.items():
         text = (Path(__file__).parents[2] / name).read_text()
         named = {command for command in COMMANDS if f'"{command}"' in text}

@@ -17,7 +17,7 @@ import pytest
 from allocstats_files import OLD
 from conftest import Steve, make_trace
 from ljbytes import record, stream, symtab
-from steve.cli import COMMANDS, load, make_parser
+from steve.command import COMMANDS, GROUPS, Command
 
 SCRIPT = """\
 info command luajit app.lua
@@ -139,10 +139,10 @@ def test_keys_of_json(files: Path, command: str) -> None:
     assert found and not missing, " ".join(missing)
 
 
-@pytest.mark.parametrize("command", [name for name in COMMANDS if hasattr(load(name), "COLUMNS")])
+@pytest.mark.parametrize("command", [name for name in COMMANDS if hasattr(Command(name).module, "COLUMNS")])
 def test_columns(files: Path, command: str) -> None:
     """CSV and JSON have the same columns, which --help and the page explain."""
-    parser = make_parser(load(command))
+    parser = Command(command).parser
     if "--csv" not in parser.format_help():
         pytest.fail("has columns and no --csv")
     arguments = {"diff": ("t.ljt", "u.ljt"), "lockops": ("--full", "--stats", "t.ljt"), "universe": ("t.ljt",)}.get(
@@ -158,7 +158,7 @@ def test_columns(files: Path, command: str) -> None:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_options(command: str) -> None:
     """The page documents every option of a command and no others."""
-    text = make_parser(load(command)).format_help().split("\n\n")
+    text = Command(command).parser.format_help().split("\n\n")
     options = set(
         re.findall(
             r"(?<![\w-])--([a-z][a-z-]*)", "\n".join(part for part in text if part.startswith(("options:", "usage:")))
@@ -177,8 +177,22 @@ def test_options(command: str) -> None:
     assert not missing and not strange, (missing, strange)
 
 
-def test_the_page_has_every_command(steve: Steve) -> None:
+def test_the_page_has_every_command() -> None:
+    """In the groups of --help, and in their order."""
+    text = PAGE.read_text()
     assert set(SECTIONS) == set(COMMANDS)
+    for heading, names in GROUPS.items():
+        section = re.search(rf"^\.Sh {heading.upper()}$(.*?)^\.Sh ", text, re.M | re.S)
+        assert section, heading
+        assert tuple(dict.fromkeys(re.findall(r"^\.It Nm Cm (\w+)", section[1], re.M))) == names
+
+
+def test_the_page_says_what_reads_samples() -> None:
+    """Two lists: what shows the file, and what estimates."""
+    part = re.search(r"Accesses are not counted exactly\.(.*?)^estimate\.$", PAGE.read_text(), re.M | re.S)
+    assert part
+    named = set(re.findall(r"[a-z]+", " ".join(re.findall(r"^(?:\.Cm (.*)|and)$", part[1], re.M))))
+    assert named == {name for name in COMMANDS if Command(name).reads_samples}
 
 
 def glossary() -> list[tuple[str, str, str]]:

@@ -20,7 +20,7 @@ import pytest
 
 from conftest import BUILD
 from steve import completion_help
-from steve.cli import COMMANDS
+from steve.command import COMMANDS
 from steve.completion import bash, options_of, zsh
 
 FOLDER = Path(BUILD, "steve")

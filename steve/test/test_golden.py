@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Steve, make_trace
-from steve.cli import COMMANDS
+from steve.command import COMMANDS
 
 FOLDER = Path(os.environ["LJTRACE_SRCDIR"], "steve", "test", "golden")
 UPDATE = bool(os.environ.get("GOLDEN_UPDATE"))

@@ -19,7 +19,7 @@ PACKAGE = Path(__file__).resolve().parent.parent
 DOCUMENT = PACKAGE.parent / "docs" / "internals" / "steve.md"
 CYTHON = re.compile(r"\s*(?:from|c?import)\s+steve\.(\w+)")
 NO_MODULES = {"fuzz", "scripts", "test"}
-COMMAND_LINE = {"cli.py", "completion.py", "completion_help.py", "__main__.py"}  # above all folders
+COMMAND_LINE = {"cli.py", "command.py", "completion.py", "completion_help.py", "__main__.py"}  # above all folders
 
 
 class Import(NamedTuple):

@@ -22,7 +22,7 @@ from reference_lives import STACKS, Run, script
 from steve.analysis import blocks, folds
 from steve.kernels._lives import LIFE, Selection
 from steve.trace._memtrace import Trace
-from steve.cli import COMMANDS, load, make_parser
+from steve.command import COMMANDS, Command
 from steve.analysis.program_errors import Faults
 from test_analyses import run_steve, runs
 from test_shards import Here
@@ -270,9 +270,7 @@ def test_errors_of_the_program(rich: Path) -> None:
 DIVIDED = [
     name
     for name in COMMANDS
-    if load(name).__name__
-    and "--jobs" in make_parser(load(name)).format_help()
-    and make_parser(load(name)).get_default("divided")
+    if "--jobs" in Command(name).parser.format_help() and Command(name).parser.get_default("divided")
 ]
 MORE = {
     "lifetimes": (["--unit", "bytes", "--by-size"], ["--bins", "linear", "--unit", "instructions"]),

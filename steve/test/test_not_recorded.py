@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Steve
+from steve.command import COMMANDS, Command
 
 BLOCKS = "stack main@m.c:5 make@m.c:2\nN 4096 64 1\nN 8192 100 1\nF 4096 1\nend exit\n"
 UNTOUCHED = "info trace_mem yes\n" + BLOCKS
@@ -50,6 +51,16 @@ def test_columns(steve: Steve, recorded: tuple[Path, bool], command: str) -> Non
     assert rows and (values == {None}) == (not is_recorded), values
     table = list(csv.DictReader(io.StringIO(steve(command, path, "--csv").out)))
     assert ({row[column] for row in table for column in OF_ACCESSES[command]} == {""}) == (not is_recorded)
+
+
+@pytest.mark.parametrize("command", [name for name in COMMANDS if Command(name).counts_accesses])
+def test_what_counts_them_says_so(steve: Steve, recorded: tuple[Path, bool], command: str) -> None:
+    """In the heading, and by a remark."""
+    path, is_recorded = recorded
+    done = steve(command, path)
+    assert ("(loads and stores were not recorded)" in done.out) == (not is_recorded)
+    assert (f"{WHY}, which this command counts" in done.err) == (not is_recorded)
+    assert WHY not in steve(command, "-q", path).err
 
 
 def test_globals(steve: Steve, recorded: tuple[Path, bool]) -> None:

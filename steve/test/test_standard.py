@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 
 from conftest import Steve
-from steve.cli import COMMANDS
+from steve.command import COMMANDS
 from test_conduct import READERS
 
 SCRIPT = """\

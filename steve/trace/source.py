@@ -30,9 +30,9 @@ TRACE_HELP = "memtrace: .ljt or classic text; - is standard input"
 OPS_ENDINGS = ("-ops", "-lockops", "-lockopsfull")
 
 
-def add_trace(parser: argparse.ArgumentParser, what: str = TRACE_HELP) -> None:
-    """Add FILE, --salvage and -q. what: the help text of FILE."""
-    parser.add_argument("file", metavar="FILE", help=what)
+def add_trace(parser: argparse.ArgumentParser, what: str = TRACE_HELP, also: tuple[str, ...] = ()) -> None:
+    """Add FILE, --salvage and -q. what: the help text of FILE. also: other kinds of files that it may be."""
+    arguments.reads(parser.add_argument("file", metavar="FILE", help=what), arguments.TRACE, *also)
     parser.add_argument("--salvage", action="store_true", help="skip damaged chunks and continue after them")
     arguments.add_quiet(parser)
 

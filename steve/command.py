@@ -1,0 +1,116 @@
+"""The subcommands of steve: which there are, and what each says of itself.
+
+A module of steve.commands describes its command: see there. GROUPS only has the names, since a module is imported only
+when its command is requested (--help imports all of them). `steve --help`, completion, the manual page's sections and
+the lists of the tests are made from this, or compared with it.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+from __future__ import annotations
+
+import argparse
+import functools
+import importlib
+from typing import NoReturn
+
+from steve.terminal import arguments
+
+# headings, and their commands in the order in which --help and the manual page show them
+GROUPS = {
+    "What is in a trace": ("info", "summary", "check", "dump", "symbolize"),
+    "Analyses of blocks": (
+        "sites",
+        "lines",
+        "types",
+        "states",
+        "threads",
+        "leaks",
+        "temporaries",
+        "resizes",
+        "globals",
+        "lifetimes",
+        "heat",
+        "fields",
+        "sharing",
+        "workingset",
+        "reuse",
+        "diff",
+        "findings",
+    ),
+    "Translators": ("import", "memtrace", "ops", "lockops", "histogram"),
+    "Allocators": ("allocstats", "compare", "pins", "tune", "synth", "graphs", "animate"),
+    "Reports and live views": ("report", "top", "serve"),
+    "Lua objects and profiles": ("universe", "memprof", "sysprof"),
+    "Pictures and other formats": ("flame", "export"),
+}
+COMMANDS = tuple(name for names in GROUPS.values() for name in names)
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors name the command that explains the usage."""
+
+    def error(self, message: str) -> NoReturn:
+        command = self.prog.removeprefix("steve ")
+        super().error(f"{message}; `steve help {command}` describes it")
+
+
+class Command:
+    """A subcommand, one of COMMANDS. ImportError if something that its module needs is missing."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.module = importlib.import_module(f"steve.commands.{name}")
+        self.run = self.module.run
+
+    @property
+    def help(self) -> str:
+        """What it does, in one line."""
+        return str(self.module.HELP)
+
+    @property
+    def reads_samples(self) -> bool:
+        """Can it read a sample of the blocks? Its numbers are estimates then, or are those of the file."""
+        return getattr(self.module, "READS_SAMPLES", False)
+
+    @property
+    def counts_accesses(self) -> bool:
+        """Does its result say little about a trace without loads and stores?"""
+        return getattr(self.module, "COUNTS_ACCESSES", False)
+
+    @property
+    def starts_allocators(self) -> bool:
+        """Does it replay? An allocator may reserve more address space than it uses, so memory is not limited."""
+        return getattr(self.module, "STARTS_ALLOCATORS", False)
+
+    @functools.cached_property
+    def parser(self) -> argparse.ArgumentParser:
+        """The parser of its arguments."""
+        parser = Parser(
+            prog=f"steve {self.name}",
+            description=self.help,
+            epilog=getattr(self.module, "EXAMPLES", None),
+            allow_abbrev=False,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        self.module.add_arguments(parser)
+        parser.set_defaults(counts_accesses=self.counts_accesses)
+        return parser
+
+    @property
+    def inputs(self) -> dict[str, tuple[str, ...]]:
+        """The arguments that name input files, and the kinds of files that each may be."""
+        kinds = {action.dest: arguments.kinds_of(action) for action in self.parser._actions}
+        return {name: some for name, some in kinds.items() if some}
+
+    def reads(self, kind: str) -> bool:
+        """Can an input be of this kind?"""
+        return any(kind in kinds for kinds in self.inputs.values())
+
+    def has_option(self, option: str) -> bool:
+        """Does it have this option, such as "--jobs"?"""
+        return option in self.parser._option_string_actions
+
+    def given_inputs(self, args: argparse.Namespace) -> list[str]:
+        """The input files that the user gave."""
+        given = [getattr(args, name, None) for name in self.inputs]
+        return [path for value in given for path in (value if isinstance(value, list) else [value]) if path is not None]
