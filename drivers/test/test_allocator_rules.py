@@ -66,7 +66,9 @@ def tree(tmp_path: Path) -> Tree:
 def test_a_file_and_a_row_are_a_driver(tree: Tree, ops: tuple[Path, Model]) -> None:
     driver = (SOURCE / "drivers/allocators/buddy.c").read_text()
     (tree.folder / "drivers/allocators/added.c").write_text("#ifndef ADDED\n#error\n#endif\n" + driver)
-    tree.add('ALLOCATOR("added", REFERENCE, SERIAL, NEEDED, "libc6", "",\n          "added.c "\n          "-DADDED -lm")')
+    tree.add(
+        'ALLOCATOR("added", REFERENCE, SERIAL, NEEDED, "libc6", "",\n          "added.c "\n          "-DADDED -lm")'
+    )
     assert tree.lists() == {"drivers": ["drivers/added.so"], "commands": ["drivers/plot_added"], "missing": []}
     (tree.folder / "Makefile").write_text(MAKEFILE)
     subprocess.run(["make", "-s", "drivers/added.so"], cwd=tree.folder, check=True)
