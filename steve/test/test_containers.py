@@ -137,7 +137,10 @@ def path(request: Any, tmp_path: Path) -> Path:
 
 def both(path: Path, make: Any) -> list[Any]:
     """The results of an analysis in one piece and in shards."""
-    return [analyse_whole(Walk(Trace(str(path))), make), rounds.Rounds(str(path), Here(), silent).run(make)]
+    return [
+        analyse_whole(Walk(Trace(str(path))), make),
+        rounds.Rounds(rounds.Reading(str(path)), Here(), silent).run(make),
+    ]
 
 
 def test_summary_and_profile(path: Path) -> None:
