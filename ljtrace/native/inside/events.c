@@ -9,7 +9,7 @@
  */
 #define _GNU_SOURCE
 #include "ljtrace/native/inside/events.h"
-#include "ljtrace/native/inside/attached.h"
+#include "ljtrace/native/inside/session.h"
 #include "ljtrace/native/inside/got.h"
 #include "ljtrace/native/lua_stack.h"
 #include "ljtrace/native/inside/resizes.h"

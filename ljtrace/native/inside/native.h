@@ -120,7 +120,7 @@ void native_stacks_end(void);
 /* Bytes of the pages of that memory that were touched. */
 uint64_t native_stacks_touched(void);
 
-/* -- names.c -- */
+/* -- objects.c -- */
 
 /* Write what a code address is, unless that was done before. Only while the ring is locked. */
 void native_name(uint64_t ip);

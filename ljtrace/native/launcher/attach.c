@@ -8,7 +8,7 @@
  */
 #define _GNU_SOURCE
 #include "config.h"
-#include "ljtrace/native/inside/attached.h"
+#include "ljtrace/native/inside/session.h"
 #include "ljtrace/native/launcher/inject.h"
 #include "ljtrace/native/launcher/launcher.h"
 #include "ljtrace/native/launcher/serve.h"
