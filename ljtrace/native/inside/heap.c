@@ -20,6 +20,7 @@
 #include "ljtrace/native/lua_stack.h"
 #include "ljtrace/native/inside/resizes.h"
 #include "ljtrace/native/inside/stack_sampler.h"
+#include "ljtrace/protocol/kernel.h"
 #include "memtrace/memtrace.h"
 
 #include <dlfcn.h>
@@ -28,7 +29,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EARLY_BYTES = 1 << 16, EARLY_ALIGN = 16, PAGE = 4096 };
+enum { EARLY_BYTES = 1 << 16, EARLY_ALIGN = 16 };
 
 /* What an operator of C++ that is running makes or frees next. */
 NATIVE_THREAD_LOCAL struct {
@@ -346,7 +347,7 @@ NATIVE_PUBLIC void *pvalloc(size_t size)
     if (NATIVE_IS_INNER)
         return s_real.pvalloc(size);
     void *p = is_ready() && s_real.pvalloc ? NATIVE_OUTERMOST(s_real.pvalloc(size)) : NULL;
-    const size_t pages = size ? (size + PAGE - 1) / PAGE * PAGE : PAGE;
+    const size_t pages = size ? (size + KERNEL_PAGE - 1) / KERNEL_PAGE * KERNEL_PAGE : KERNEL_PAGE;
     if (p)
         RECORD_NEW(MT_HOW_MEMALIGN, p, pages);
     return p || !native_gives_way(size) ? p : s_real.pvalloc(size);

@@ -90,6 +90,8 @@ void native_ring_commit(uint32_t bytes);
 struct raw_text native_text(const char *text);
 void native_put_fact(const char *key, const char *value);
 void native_put_number(const char *key, uint64_t number);
+/* Write decimal digits and a zero. Returns the place of the zero. */
+char *native_digits(char *to, uint64_t number);
 /* Something is not recorded: a line for the user at the end of the recording, and the fact `problems`. */
 void native_problem(const char *text);
 

@@ -13,6 +13,7 @@
 #define _GNU_SOURCE
 #include "ljtrace/native/inside/objects.h"
 #include "ljtrace/native/inside/native.h"
+#include "ljtrace/protocol/kernel.h"
 #include "ljtrace/protocol/system_files.h"
 #include "ljtrace/protocol/table.h"
 #include "memtrace/memtrace.h"
@@ -26,7 +27,7 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-enum { MOST_OBJECTS = 1024, NEW_AT_ONCE = 64, PAGE = 4096, SLOTS = 1 << 16 };
+enum { MOST_OBJECTS = 1024, NEW_AT_ONCE = 64, SLOTS = 1 << 16 };
 
 /* An object that is mapped. */
 struct object {
@@ -65,8 +66,8 @@ static bool is_known(const struct object *o)
 static struct raw_text image_of(const struct object *o)
 {
     const char *at = (const char *)o->start;
-    const bool has_header = o->size >= PAGE && memcmp(at, ELFMAG, SELFMAG) == 0;
-    return (struct raw_text){at, has_header ? PAGE : 0};
+    const bool has_header = o->size >= KERNEL_PAGE && memcmp(at, ELFMAG, SELFMAG) == 0;
+    return (struct raw_text){at, has_header ? KERNEL_PAGE : 0};
 }
 
 /* Report it, unless that was done before. */
@@ -97,7 +98,7 @@ static int see_object(struct dl_phdr_info *info, size_t size, void *any)
         const uint64_t at = info->dlpi_addr + segment->p_vaddr;
         if (segment->p_type != PT_LOAD)
             continue;
-        from = at < from ? at & ~(uint64_t)(PAGE - 1) : from;
+        from = at < from ? at & ~(uint64_t)(KERNEL_PAGE - 1) : from;
         to = at + segment->p_memsz > to ? at + segment->p_memsz : to;
     }
     const struct object o = {from, to - from, info->dlpi_addr, info->dlpi_name};

@@ -55,14 +55,12 @@ static char s_usual[NAME_BYTES]; /* the name of threads that nobody has named: t
 /* Write the thread's name, if it has one of its own. The ring is locked. */
 static void put_name(void)
 {
-    char name[NAME_BYTES] = "", key[] = "thread      ";
-    if (native_is_sandboxed() || prctl(PR_GET_NAME, name) != 0 || !name[0] || strcmp(name, s_usual) == 0)
+    char name[NAME_BYTES] = "", key[sizeof "thread " + 10];
+    const uint32_t number = native_thread(); /* 0 = it is not in the trace */
+    if (!number || native_is_sandboxed() || prctl(PR_GET_NAME, name) != 0 || !name[0] ||
+        strcmp(name, s_usual) == 0)
         return;
-    char *at = key + sizeof key - 1;
-    uint32_t number = native_thread();
-    for (*at = 0; number; number /= 10)
-        *--at = (char)('0' + number % 10);
-    memmove(key + strlen("thread "), at, strlen(at) + 1);
+    native_digits(stpcpy(key, "thread "), number);
     native_put_fact(key, name);
 }
 

@@ -14,7 +14,7 @@
 #include <fcntl.h>
 
 /* LEAST_WITH_OWN: if functions of an allocator are patched, which may keep so much for itself. */
-enum { LEAST_GROWTH = 4 << 20, LEAST_WITH_OWN = 64 << 20, MANY_TIMES = 16, PAGE = 4096 };
+enum { LEAST_GROWTH = 4 << 20, LEAST_WITH_OWN = 64 << 20, MANY_TIMES = 16 };
 
 static uint64_t s_at_begin, s_counted;
 
@@ -44,7 +44,9 @@ static uint64_t anonymous_bytes(void)
     next_number(&at);
     const uint64_t resident = next_number(&at), shared = next_number(&at);
     const uint64_t tables = tables_touched() + native_stacks_touched();
-    return (resident - shared) * PAGE > tables && resident > shared ? (resident - shared) * PAGE - tables : 0;
+    return (resident - shared) * KERNEL_PAGE > tables && resident > shared
+               ? (resident - shared) * KERNEL_PAGE - tables
+               : 0;
 }
 
 void unseen_begin(void)
