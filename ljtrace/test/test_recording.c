@@ -82,6 +82,8 @@ static void a_list_of_prefixes_has_an_end(void **state)
     r = usual();
     strcpy(r.prefixes, "je_"); /* no comma */
     assert_false(recording_is_valid(&r));
+    strcpy(r.prefixes, "je_,,"); /* an empty one */
+    assert_false(recording_is_valid(&r));
     r = usual();
     for (int i = 0; i < RECORDING_PREFIXES; i++)
         strcat(r.prefixes, "a,");
