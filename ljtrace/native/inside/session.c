@@ -206,16 +206,12 @@ NATIVE_PUBLIC void _Exit(int status)
 /* The command line with a space between arguments, or a link of /proc. Returns the text. */
 static const char *read_command(char *to)
 {
-    const int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? 0 : read(fd, to, TEXT_BYTES - 1);
-    if (fd >= 0)
-        close(fd);
+    size_t n = kernel_read_text("/proc/self/cmdline", to, TEXT_BYTES);
     while (n > 0 && to[n - 1] == 0)
         n--;
-    for (ssize_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++)
         if (to[i] == 0)
             to[i] = ' ';
-    to[n > 0 ? n : 0] = 0;
     return to;
 }
 
@@ -292,10 +288,7 @@ static bool prepare(void)
 /* The name of the first thread. */
 static void read_usual_name(void)
 {
-    const int fd = open("/proc/self/comm", O_RDONLY | O_CLOEXEC);
-    const ssize_t n = fd < 0 ? 0 : read(fd, s_usual, sizeof s_usual - 1);
-    if (fd >= 0)
-        close(fd);
+    const size_t n = kernel_read_text("/proc/self/comm", s_usual, sizeof s_usual);
     s_usual[n > 0 && s_usual[n - 1] == '\n' ? n - 1 : 0] = 0;
 }
 
