@@ -17,7 +17,6 @@
 #include "ljtrace/collector/feed.h"
 #include "ljtrace/collector/keep.h"
 #include "ljtrace/collector/sink.h"
-#include "ljtrace/collector/child_name.h"
 #include "ljtrace/protocol/local_socket.h"
 #include "ljtrace/protocol/trace_name.h"
 #include "ljtrace/protocol/ring.h"
@@ -239,7 +238,7 @@ static bool welcome_child(struct collector *c, int pid, int *memfd)
     ring->filters = c->ring->filters;
     munmap(ring, RING_HEADER_BYTES);
     know_process(c);
-    c->name = trace_name_of_child(c->pattern, c->name, pid);
+    c->name = sink_of_child(c->pattern, c->name, pid);
     return c->name && local_send(c->channel.socket, *memfd) == 0;
 }
 

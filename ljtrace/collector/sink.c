@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include "ljtrace/collector/sink.h"
 #include "ljtrace/collector/text.h"
+#include "ljtrace/protocol/trace_name.h"
 #include "memtrace/memtrace.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -168,6 +169,23 @@ char *sink_variant(const char *name, const char *word)
     char *variant;
     if (asprintf(&variant, "%.*s.%s%s", (int)(length - (has ? end : 0)), name, word, has ? suffix : "") < 0)
         return NULL;
+    return variant;
+}
+
+char *sink_of_child(const char *pattern, const char *parents, int pid)
+{
+    char word[16];
+    if (parents[0] == '|' || sink_descriptor(parents) >= 0)
+        return NULL;
+    /* Only a pattern with %p is different for another id. The parent's name does not show it: a child's has the id. */
+    char *name = trace_name_expand(pattern, pid), *others = trace_name_expand(pattern, 0);
+    const bool has_id = name && others && strcmp(name, others) != 0;
+    free(others);
+    if (!name || has_id)
+        return name;
+    snprintf(word, sizeof word, "%d", pid);
+    char *variant = sink_variant(name, word);
+    free(name);
     return variant;
 }
 

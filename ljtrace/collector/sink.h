@@ -33,6 +33,9 @@ int sink_descriptor(const char *name);
 /* A variant of a file's name: the word is inserted before .ljt, or appended. The caller frees it; NULL = out
  * of memory. */
 char *sink_variant(const char *name, const char *word);
+/* The name for a forked child of the process whose trace is `parents`: the id is inserted unless the pattern of --out has
+ * it. NULL = the child has no trace: the parent's is a stream, not a file. The caller frees it. */
+char *sink_of_child(const char *pattern, const char *parents, int pid);
 /* Can other files take the place of this one, one after another? Not those of a pipe, a device or a
  * descriptor. */
 bool sink_is_replaceable(const struct sink *s);

@@ -6,7 +6,9 @@
 #define LJTRACE_PROTOCOL_KERNEL_H
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/syscall.h>
 
@@ -31,6 +33,17 @@ static inline bool kernel_can_read(uint64_t address)
 {
     return kernel_call(SYS_rt_sigprocmask, ~0L, (long)(address & ~(uint64_t)(KERNEL_PAGE - 1)), 0, 8, 0, 0) ==
            -EINVAL;
+}
+
+/* Read the beginning of a file as text, with a zero at its end. Returns its length; 0 also if it cannot be read. */
+static inline size_t kernel_read_text(const char *path, char *to, size_t room)
+{
+    const long fd = kernel_call(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC, 0, 0, 0);
+    const long n = fd >= 0 ? kernel_call(SYS_read, fd, (long)to, (long)room - 1, 0, 0, 0) : 0;
+    if (fd >= 0)
+        kernel_call(SYS_close, fd, 0, 0, 0, 0, 0);
+    to[n > 0 ? n : 0] = 0;
+    return n > 0 ? (size_t)n : 0;
 }
 
 /* The address of this thread's control block, to which %fs points. */

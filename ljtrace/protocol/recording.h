@@ -46,13 +46,17 @@ struct recording {
     char prefixes[RECORDING_PREFIX_BYTES];
 };
 
-/* Is this a list of prefixes as above? */
+/* Is this a list of prefixes as above? None of them is empty. */
 static inline bool recording_lists_prefixes(const char *list)
 {
     uint32_t n = 0, commas = 0;
-    while (n < RECORDING_PREFIX_BYTES && list[n])
-        commas += list[n++] == ',';
-    return n < RECORDING_PREFIX_BYTES && commas <= RECORDING_PREFIXES && (n == 0 || list[n - 1] == ',');
+    char before = ',';
+    for (; n < RECORDING_PREFIX_BYTES && list[n]; before = list[n++]) {
+        commas += list[n] == ',';
+        if (list[n] == ',' && before == ',')
+            return false;
+    }
+    return n < RECORDING_PREFIX_BYTES && commas <= RECORDING_PREFIXES && before == ',';
 }
 
 /* Is this possible? */

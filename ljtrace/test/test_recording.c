@@ -1,4 +1,4 @@
-/* test_recording.c - the ring's header is checked: what is asked of a recording, by values, and by the collector.
+/* test_recording.c - the header of a ring is checked: by the values of what is asked, by the collector, by the library.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
+#include "ljtrace/native/inside/session.h"
 #include "ljtrace/protocol/ring.h"
 #include "ljtrace/protocol/ring_memory.h"
 
@@ -81,6 +82,8 @@ static void a_list_of_prefixes_has_an_end(void **state)
     assert_false(recording_is_valid(&r));
     r = usual();
     strcpy(r.prefixes, "je_"); /* no comma */
+    assert_false(recording_is_valid(&r));
+    strcpy(r.prefixes, "je_,,"); /* an empty one */
     assert_false(recording_is_valid(&r));
     r = usual();
     for (int i = 0; i < RECORDING_PREFIXES; i++)
@@ -150,6 +153,43 @@ static void the_collector_refuses_what_can_not_be(void **state)
     assert_false(is_recorded(offsetof(struct ring_header, recording.prefixes), 'x'));
 }
 
+/* Make a ring, change one of its bytes, and run a program with the library. Returns whether it has begun to record. */
+static bool is_begun(size_t place, uint8_t value)
+{
+    char library[4096], number[16];
+    int memfd, status;
+    struct ring_header *ring = ring_memory_new(&memfd);
+    assert_non_null(ring);
+    ring->recording = usual();
+    ((uint8_t *)ring)[place] = value;
+    snprintf(library, sizeof library, "%s/ljtrace/libljtrace-native.so", getenv("LJTRACE_BUILDDIR"));
+    const pid_t program = fork();
+    if (program == 0) {
+        snprintf(number, sizeof number, "%d", fcntl(memfd, F_DUPFD, 3));
+        setenv(NATIVE_VARIABLE, number, 1);
+        setenv("LD_PRELOAD", library, 1);
+        execl("/bin/true", "true", NULL);
+        _exit(127);
+    }
+    assert_int_equal(waitpid(program, &status, 0), program);
+    assert_int_equal(status, 0); /* it runs, recorded or not */
+    const bool begun = ring->begun;
+    munmap(ring, RING_HEADER_BYTES);
+    close(memfd);
+    return begun;
+}
+
+static void the_library_does_not_record_what_can_not_be(void **state)
+{
+    (void)state;
+    assert_true(is_begun(offsetof(struct ring_header, magic), (uint8_t)RING_MAGIC)); /* as it was */
+    assert_false(is_begun(offsetof(struct ring_header, magic), 0));
+    assert_false(is_begun(offsetof(struct ring_header, slab_bytes), 1));
+    assert_false(is_begun(offsetof(struct ring_header, recording.depth) + 3, 0xff));
+    assert_false(is_begun(offsetof(struct ring_header, recording.forks), 2));
+    assert_false(is_begun(offsetof(struct ring_header, recording.prefixes), 'x'));
+}
+
 static int enter_folder(void **state)
 {
     static char folder[] = "/tmp/ljtrace-recording-XXXXXX";
@@ -167,6 +207,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(possible_values_are_accepted),
                                        cmocka_unit_test(others_are_refused),
                                        cmocka_unit_test(a_list_of_prefixes_has_an_end),
-                                       cmocka_unit_test(the_collector_refuses_what_can_not_be)};
+                                       cmocka_unit_test(the_collector_refuses_what_can_not_be),
+                                       cmocka_unit_test(the_library_does_not_record_what_can_not_be)};
     return cmocka_run_group_tests(tests, enter_folder, leave_folder);
 }

@@ -245,16 +245,18 @@ def test_program_is_killed(tmp_path: Path) -> None:
     assert Trace(path, Done(0, b"", b"")).check().ending() == "killed"
 
 
-def test_program_executes_another(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode, ending", [("exec", "exec"), ("execve", "unknown")])
+def test_program_executes_another(mode: str, ending: str, tmp_path: Path) -> None:
+    """By a system call of its own, the recorder sees only that its library is gone."""
     path = tmp_path / "t.ljt"
-    with living(LIVING, "exec") as process, started(
+    with living(LIVING, mode) as process, started(
         ["ljtrace", "attach", f"--out={path}", process.pid], stderr=subprocess.PIPE
     ) as recorder:
         assert recorder.stderr is not None and b"recording process" in recorder.stderr.readline()
         process.send_signal(signal.SIGUSR1)
         assert recorder.wait(SECONDS) == 0
         unharmed(process)
-    assert Trace(path, Done(0, b"", b"")).check().ending() == "exec"
+    assert Trace(path, Done(0, b"", b"")).check().ending() == ending
 
 
 def test_recorder_is_killed(tmp_path: Path) -> None:

@@ -599,11 +599,7 @@ void alloc_patch_prefixes(void)
 static bool is_only_thread(void)
 {
     char text[1024];
-    const long fd = kernel_call(SYS_openat, AT_FDCWD, (long)"/proc/self/stat", O_RDONLY | O_CLOEXEC, 0, 0, 0);
-    const long n = fd >= 0 ? kernel_call(SYS_read, fd, (long)text, sizeof text - 1, 0, 0, 0) : 0;
-    if (fd >= 0)
-        kernel_call(SYS_close, fd, 0, 0, 0, 0, 0);
-    text[n > 0 ? n : 0] = 0;
+    kernel_read_text("/proc/self/stat", text, sizeof text);
     const char *at =
         strrchr(text, ')'); /* the third field and the following ones come after it; the 20th is wanted */
     for (int i = 2; at && i < 20; i++)

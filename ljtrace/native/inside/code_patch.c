@@ -14,7 +14,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-enum { JUMP = 5, SLOT = 128, ENTRY = 48, PAGE = 4096, LONGEST = 15 };
+enum { JUMP = 5, SLOT = 128, ENTRY = 48, LONGEST = 15 };
 /* Of a function of unknown size, SOME_CODE is looked at for jumps; of any function, MOST_CODE. */
 enum { SOME_CODE = 512, MOST_CODE = 16384 };
 enum { FARTHEST = 0x70000000, STEP = 0x10000 };
@@ -46,13 +46,13 @@ static bool is_near(const uint8_t *a, const uint8_t *b)
 
 static uint8_t *map_at(uint8_t *hint)
 {
-    long at = kernel_call(SYS_mmap, (long)hint, PAGE, PROT_READ | PROT_EXEC,
+    long at = kernel_call(SYS_mmap, (long)hint, KERNEL_PAGE, PROT_READ | PROT_EXEC,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NOT_OVER_ANOTHER, -1, 0);
     if (at < 0)
         return NULL;
     if ((uint8_t *)at == hint)
         return hint;
-    kernel_call(SYS_munmap, at, PAGE, 0, 0, 0, 0);
+    kernel_call(SYS_munmap, at, KERNEL_PAGE, 0, 0, 0, 0);
     return NULL;
 }
 
@@ -71,7 +71,7 @@ static uint8_t *map_near(uint8_t *function)
 
 static uint8_t *new_slot(uint8_t *function)
 {
-    if (!s_page || s_used + SLOT > PAGE || !is_near(s_page, function)) {
+    if (!s_page || s_used + SLOT > KERNEL_PAGE || !is_near(s_page, function)) {
         s_page = map_near(function);
         s_used = 0;
     }
@@ -83,9 +83,11 @@ static uint8_t *new_slot(uint8_t *function)
 
 static bool protect(uint8_t *from, uint32_t bytes, int how)
 {
-    const uintptr_t first = (uintptr_t)from & ~(uintptr_t)(PAGE - 1), last = (uintptr_t)from + bytes - 1;
-    return kernel_call(SYS_mprotect, (long)first, (long)((last & ~(uintptr_t)(PAGE - 1)) + PAGE - first), how,
-                       0, 0, 0) == 0;
+    const uintptr_t first = (uintptr_t)from & ~(uintptr_t)(KERNEL_PAGE - 1),
+                    last = (uintptr_t)from + bytes - 1;
+    return kernel_call(SYS_mprotect, (long)first,
+                       (long)((last & ~(uintptr_t)(KERNEL_PAGE - 1)) + KERNEL_PAGE - first), how, 0, 0,
+                       0) == 0;
 }
 
 static void put(struct moved *m, const void *bytes, uint32_t n)

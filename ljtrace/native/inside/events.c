@@ -9,7 +9,7 @@
  */
 #define _GNU_SOURCE
 #include "ljtrace/native/inside/events.h"
-#include "ljtrace/native/inside/attached.h"
+#include "ljtrace/native/inside/session.h"
 #include "ljtrace/native/inside/got.h"
 #include "ljtrace/native/inside/lua_stack.h"
 #include "ljtrace/native/inside/resizes.h"
@@ -28,9 +28,9 @@ enum { MOST_DEFERRED = 64, MOST_THREADS = 0xffff, MOST_HIDDEN = 256 };
 
 /* The state of a thread. Stacks of threads may be small, so what is large is in memory of its own. */
 NATIVE_THREAD_LOCAL struct thread {
-    uint32_t number;         /* 0 = none yet */
-    bool locked;             /* this thread has the ring's lock */
-    enum native_owner owner; /* of the blocks that it makes */
+    uint32_t number;                /* 0 = none yet */
+    bool locked;                    /* this thread has the ring's lock */
+    uint32_t hidden[NATIVE_OWNERS]; /* how often native_hide was called for each and has not ended */
     /* The stack pointer of the event that is being recorded; 0 = there is none. */
     uint64_t recording;
     struct native_taken *taken; /* its own event, then those that are deferred; NULL = no memory so far */
@@ -182,19 +182,14 @@ static bool hide_event(const struct native_event *e)
     return true;
 }
 
-enum native_owner native_hide(enum native_owner owner)
+void native_hide(enum native_owner owner)
 {
-    const enum native_owner before = s_self.owner;
-    if (owner > before)
-        s_self.owner = owner;
-    return before;
+    s_self.hidden[owner]++;
 }
 
-void native_give_back(enum native_owner before)
+void native_show(enum native_owner owner)
 {
-    const bool was_recorder = s_self.owner == NATIVE_OF_RECORDER;
-    s_self.owner = before;
-    if (!was_recorder || before == NATIVE_OF_RECORDER)
+    if (--s_self.hidden[owner] || owner != NATIVE_OF_RECORDER)
         return;
     const struct native_registers here = NATIVE_HERE;
     for (; s_hidden_count; s_hidden_count--)
@@ -206,7 +201,7 @@ void native_give_back(enum native_owner before)
 
 void native_event_put(struct native_taken *t)
 {
-    if (s_self.owner == NATIVE_OF_RECORDER && hide_event(&t->event))
+    if (s_self.hidden[NATIVE_OF_RECORDER] && hide_event(&t->event))
         return;
     const struct native_event *e = &t->event;
     native_resize_end(&t->event);
@@ -315,7 +310,7 @@ struct native_taken *native_event_begin(const struct native_registers *from, uin
     *deferred = false;
     if (__builtin_expect(native_is_starved, 0))
         end_starved();
-    if (t->owner == NATIVE_OF_CALLER)
+    if (t->hidden[NATIVE_OF_CALLER] && !t->hidden[NATIVE_OF_RECORDER])
         return NULL;
     *deferred = t->recording && is_interrupted(from->sp);
     if (*deferred)
@@ -404,7 +399,7 @@ void native_events_anew(void)
     s_self.locked = false;
     s_self.recording = 0;
     s_self.deferred_count = 0;
-    s_self.owner = NATIVE_OF_PROGRAM;
+    memset(s_self.hidden, 0, sizeof s_self.hidden);
     s_hidden_count = 0;
 }
 

@@ -81,15 +81,15 @@ enum native_chance native_try_enter(uint64_t sp);
 /* This is a forked child with a ring of its own: there are no events that are not complete. */
 void native_events_anew(void);
 
-/* Whose the blocks of malloc are that the running thread makes and frees. */
+/* Whose the blocks of malloc are that the running thread makes and frees meanwhile, if they are not the program's. */
 enum native_owner {
-    NATIVE_OF_PROGRAM,  /* they are recorded */
-    NATIVE_OF_CALLER,   /* they are details of a function, such as an allocator of Lua: they are not */
-    NATIVE_OF_RECORDER, /* they are not, except those that are left at the end; of one thread at a time */
+    NATIVE_OF_CALLER,   /* details of a function, such as an allocator of Lua: they are not recorded */
+    NATIVE_OF_RECORDER, /* the same, but those that are left at the end are recorded; of one thread at a time */
+    NATIVE_OWNERS
 };
-/* From now on they are this one's, unless they are the recorder's already. Returns whose they were, for native_give_back. */
-enum native_owner native_hide(enum native_owner owner);
-void native_give_back(enum native_owner before);
+/* Begin and end that. It nests; of both, the recorder decides. */
+void native_hide(enum native_owner owner);
+void native_show(enum native_owner owner);
 
 /* Another recording begins: no thread was named in it. */
 void native_events_restart(void);

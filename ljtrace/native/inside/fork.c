@@ -29,27 +29,15 @@ static bool s_announced, s_missed; /* the fork; that it was not because of a sec
 static char s_name[NAME_BYTES];
 static uint32_t s_fork; /* its number */
 
-/* Append a number in decimal digits and return the new end. */
-static char *put_digits(char *at, uint64_t number)
-{
-    char digits[24], *first = digits + sizeof digits;
-    do
-        *--first = (char)('0' + number % 10);
-    while (number /= 10);
-    const size_t n = (size_t)(digits + sizeof digits - first);
-    memcpy(at, first, n);
-    return at + n;
-}
-
 /* ljtrace-fork-PID-NUMBER-NANOSECONDS: no other process has this name by accident. */
 static void make_name(void)
 {
     char *at = stpcpy(s_name, "ljtrace-");
-    at = put_digits(at, native_process.id);
+    at = native_digits(at, native_process.id);
     *at++ = '-';
-    at = put_digits(at, s_fork = native_ring_count_fork());
+    at = native_digits(at, s_fork = native_ring_count_fork());
     *at++ = '-';
-    *put_digits(at, native_now()) = 0;
+    native_digits(at, native_now());
 }
 
 static void before_fork(void)

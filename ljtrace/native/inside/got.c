@@ -32,7 +32,7 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
-enum { PAGE = 4096, MOST_ATTEMPTS = 1 << 20 };
+enum { MOST_ATTEMPTS = 1 << 20 };
 
 bool got_is_late;
 uint32_t got_generation = 1;
@@ -67,8 +67,8 @@ static const struct link_map *self(void)
 
 static bool protect(uint64_t at, int how)
 {
-    const uint64_t page = at & ~(uint64_t)(PAGE - 1);
-    return kernel_call(SYS_mprotect, (long)page, PAGE, how, 0, 0, 0) == 0;
+    const uint64_t page = at & ~(uint64_t)(KERNEL_PAGE - 1);
+    return kernel_call(SYS_mprotect, (long)page, KERNEL_PAGE, how, 0, 0, 0) == 0;
 }
 
 static void set_pointer(uint64_t at, uint64_t value)
@@ -260,8 +260,8 @@ static int see_object(struct dl_phdr_info *info, size_t size, void *any)
         const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
         const uint64_t from = info->dlpi_addr + segment->p_vaddr, to = from + segment->p_memsz;
         if (segment->p_type == PT_GNU_RELRO) {
-            o.relro_from = from & ~(uint64_t)(PAGE - 1);
-            o.relro_to = to & ~(uint64_t)(PAGE - 1);
+            o.relro_from = from & ~(uint64_t)(KERNEL_PAGE - 1);
+            o.relro_to = to & ~(uint64_t)(KERNEL_PAGE - 1);
         } else if (segment->p_type == PT_LOAD) {
             o.from = from < o.from ? from : o.from;
             o.to = to > o.to ? to : o.to;

@@ -1,4 +1,4 @@
-/* heap.c - replaces the allocation functions of libc by ones that call them and record what they did.
+/* heap.c - replaces the allocation functions of libc and the operators of C++ by ones that call them and record what they did.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
@@ -15,18 +15,21 @@
 #include "ljtrace/native/inside/alloc_patch.h"
 #include "ljtrace/native/inside/calls.h"
 #include "ljtrace/native/inside/events.h"
+#include "ljtrace/native/inside/got.h"
 #include "ljtrace/native/inside/sample.h"
 #include "ljtrace/native/inside/lua_stack.h"
 #include "ljtrace/native/inside/resizes.h"
 #include "ljtrace/native/inside/stack_sampler.h"
+#include "ljtrace/protocol/kernel.h"
 #include "memtrace/memtrace.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <gnu/libc-version.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { EARLY_BYTES = 1 << 16, EARLY_ALIGN = 16, PAGE = 4096 };
+enum { EARLY_BYTES = 1 << 16, EARLY_ALIGN = 16 };
 
 /* What an operator of C++ that is running makes or frees next. */
 NATIVE_THREAD_LOCAL struct {
@@ -136,22 +139,6 @@ void native_heap_patched(void)
     void **real = (void **)&s_real;
     for (size_t i = 0; i < sizeof s_real / sizeof *real; i++)
         real[i] = alloc_patch_original(real[i]);
-}
-
-bool native_operator_begins(uint32_t how, size_t size, size_t align)
-{
-    const bool outermost = !s_operator.how;
-    if (outermost) {
-        s_operator.how = (uint8_t)how;
-        s_operator.size = size;
-        s_operator.align = align;
-    }
-    return outermost;
-}
-
-void native_operator_ends(void)
-{
-    s_operator.how = 0;
 }
 
 uint32_t native_operator_how(uint32_t how)
@@ -360,8 +347,101 @@ NATIVE_PUBLIC void *pvalloc(size_t size)
     if (NATIVE_IS_INNER)
         return s_real.pvalloc(size);
     void *p = is_ready() && s_real.pvalloc ? NATIVE_OUTERMOST(s_real.pvalloc(size)) : NULL;
-    const size_t pages = size ? (size + PAGE - 1) / PAGE * PAGE : PAGE;
+    const size_t pages = size ? (size + KERNEL_PAGE - 1) / KERNEL_PAGE * KERNEL_PAGE : KERNEL_PAGE;
     if (p)
         RECORD_NEW(MT_HOW_MEMALIGN, p, pages);
     return p || !native_gives_way(size) ? p : s_real.pvalloc(size);
 }
+
+/* -- the operators of C++ --
+ *
+ * Each operator calls the one that the program would call. A program in C may have C++'s library only while it has a
+ * plugin open that needs it, so that dlsym does not find the operators, and they are looked up again when objects have
+ * been opened or closed. The names are those of the Itanium C++ ABI. */
+
+/* An operator begins: the next block that this thread allocates or frees is of this kind, enum mt_how. size, align: what
+ * `new` was asked for; align is 1 if it was given none. Returns false if another operator has called this one; then only
+ * the other one ends. */
+static bool operator_begins(uint32_t how, size_t size, size_t align)
+{
+    const bool outermost = !s_operator.how;
+    if (outermost) {
+        s_operator.how = (uint8_t)how;
+        s_operator.size = size;
+        s_operator.align = align;
+    }
+    return outermost;
+}
+
+static void operator_ends(void)
+{
+    s_operator.how = 0;
+}
+
+/* An operator of the program, and the value of got_generation when it was found. */
+struct real_operator {
+    void *function;
+    uint32_t generation;
+};
+
+/* Find the program's operator of that name. A program that calls one has it. */
+static void *find_operator(struct real_operator *real, const char *name)
+{
+    const uint32_t generation = __atomic_load_n(&got_generation, __ATOMIC_ACQUIRE);
+    void *function = got_function(name);
+    if (!function)
+        abort();
+    __atomic_store_n(&real->function, function, __ATOMIC_RELAXED);
+    __atomic_store_n(&real->generation, generation, __ATOMIC_RELEASE);
+    return function;
+}
+
+static inline void *operator_of(struct real_operator *real, const char *name)
+{
+    const uint32_t generation = __atomic_load_n(&real->generation, __ATOMIC_ACQUIRE);
+    if (__builtin_expect(generation == __atomic_load_n(&got_generation, __ATOMIC_RELAXED), 1))
+        return __atomic_load_n(&real->function, __ATOMIC_RELAXED);
+    return find_operator(real, name);
+}
+
+/* Define an operator with these parameters, of which NEW has one `size`, and another one is its alignment or it is 1. If the real one throws, the
+ * exception passes through. new[] calls new, so the outermost operator decides. */
+#define NEW(name, how, align_, parameters, arguments)                                                        \
+    NATIVE_PUBLIC void *name parameters;                                                                     \
+    void *name parameters                                                                                    \
+    {                                                                                                        \
+        static struct real_operator s_own;                                                                   \
+        void *(*const real)parameters = (void *(*)parameters)operator_of(&s_own, #name);                     \
+        const bool outermost = operator_begins(how, size, align_);                                           \
+        void *p = real arguments;                                                                            \
+        if (outermost)                                                                                       \
+            operator_ends();                                                                                 \
+        return p;                                                                                            \
+    }
+#define DELETE(name, how, parameters, arguments)                                                             \
+    NATIVE_PUBLIC void name parameters;                                                                      \
+    void name parameters                                                                                     \
+    {                                                                                                        \
+        static struct real_operator s_own;                                                                   \
+        void(*const real) parameters = (void(*) parameters)operator_of(&s_own, #name);                       \
+        const bool outermost = operator_begins(how, 0, 1);                                                   \
+        real arguments;                                                                                      \
+        if (outermost)                                                                                       \
+            operator_ends();                                                                                 \
+    }
+
+/* n: std::nothrow_t, a: std::align_val_t */
+#define ALL(new, delete, how)                                                                                \
+    NEW(new##m, how, 1, (size_t size), (size))                                                               \
+    NEW(new##mRKSt9nothrow_t, how, 1, (size_t size, const void *n), (size, n))                               \
+    NEW(new##mSt11align_val_t, how, a, (size_t size, size_t a), (size, a))                                   \
+    NEW(new##mSt11align_val_tRKSt9nothrow_t, how, a, (size_t size, size_t a, const void *n), (size, a, n))   \
+    DELETE(delete##Pv, how, (void *p), (p))                                                                  \
+    DELETE(delete##PvRKSt9nothrow_t, how, (void *p, const void *n), (p, n))                                  \
+    DELETE(delete##Pvm, how, (void *p, size_t size), (p, size))                                              \
+    DELETE(delete##PvSt11align_val_t, how, (void *p, size_t a), (p, a))                                      \
+    DELETE(delete##PvSt11align_val_tRKSt9nothrow_t, how, (void *p, size_t a, const void *n), (p, a, n))      \
+    DELETE(delete##PvmSt11align_val_t, how, (void *p, size_t size, size_t a), (p, size, a))
+
+ALL(_Znw, _Zdl, MT_HOW_CXX_NEW)
+ALL(_Zna, _Zda, MT_HOW_CXX_NEW_ARRAY)

@@ -124,9 +124,9 @@ static void *call_own(allocate_function *original, void *ud, void *ptr, size_t o
 /* The call of an allocator of the program, without recording. */
 static void *call_programs(allocate_function *original, void *ud, void *ptr, size_t osize, size_t nsize)
 {
-    const enum native_owner before = native_hide(NATIVE_OF_CALLER);
+    native_hide(NATIVE_OF_CALLER);
     void *result = original(ud, ptr, osize, nsize);
-    native_give_back(before);
+    native_show(NATIVE_OF_CALLER);
     return result;
 }
 

@@ -57,8 +57,7 @@ LASTING_TABLE(struct code_patch, s_patches, MOST_PATCHES);
 static uint32_t s_patch_count;
 static int s_lock;
 NATIVE_THREAD_LOCAL bool t_probing;
-NATIVE_THREAD_LOCAL enum native_owner t_before; /* whose its blocks were before it probed */
-NATIVE_THREAD_LOCAL uint32_t t_depth;           /* of calls of functions that create states */
+NATIVE_THREAD_LOCAL uint32_t t_depth; /* of calls of functions that create states */
 
 int lua_peek(uint64_t at, void *to, size_t n)
 {
@@ -75,9 +74,9 @@ static void hide(bool on)
     t_probing = on;
     stack_sampler_hide(on);
     if (on)
-        t_before = native_hide(NATIVE_OF_RECORDER);
+        native_hide(NATIVE_OF_RECORDER);
     else
-        native_give_back(t_before);
+        native_show(NATIVE_OF_RECORDER);
     if (lua_event_begin()) {
         lt_hide(host_thread(), on);
         lua_event_end();
@@ -236,10 +235,9 @@ static void begin_state(void *L, const struct image *image)
     announce(L, image);
     if (!L || !image || t_depth)
         return;
-    const enum native_owner before =
-        native_hide(NATIVE_OF_CALLER); /* what is loaded here is the recorder's */
+    native_hide(NATIVE_OF_CALLER); /* what is loaded here is the recorder's */
     lua_misc_add(L);
-    native_give_back(before);
+    native_show(NATIVE_OF_CALLER);
 }
 
 static void *on_new_state(void *f, void *ud, void *unused, void *unused2, const struct code_patch *p)

@@ -90,6 +90,8 @@ void native_ring_commit(uint32_t bytes);
 struct raw_text native_text(const char *text);
 void native_put_fact(const char *key, const char *value);
 void native_put_number(const char *key, uint64_t number);
+/* Write decimal digits and a zero. Returns the place of the zero. */
+char *native_digits(char *to, uint64_t number);
 /* Something is not recorded: a line for the user at the end of the recording, and the fact `problems`. */
 void native_problem(const char *text);
 
@@ -120,7 +122,7 @@ void native_stacks_end(void);
 /* Bytes of the pages of that memory that were touched. */
 uint64_t native_stacks_touched(void);
 
-/* -- names.c -- */
+/* -- objects.c -- */
 
 /* Write what a code address is, unless that was done before. Only while the ring is locked. */
 void native_name(uint64_t ip);

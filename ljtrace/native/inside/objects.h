@@ -5,18 +5,6 @@
 #ifndef LJTRACE_NATIVE_INSIDE_OBJECTS_H
 #define LJTRACE_NATIVE_INSIDE_OBJECTS_H
 
-#include <stdint.h>
-
-/* An object that is mapped. */
-struct native_object {
-    uint64_t start, size, bias; /* bias: address in memory less address in the file */
-    const char *name;           /* the dynamic linker's; "" = the program */
-};
-
-/* The path of its file, as far as it is known. */
-const char *native_object_path(const struct native_object *object);
-/* Report it, unless that was done before. Only while the ring is locked. */
-void native_object_report(const struct native_object *object);
 /* Report all that are mapped and were not reported, and wait until the collector has opened their files. Call it while the
  * ring is not locked: when the recording begins, and when the dynamic linker has mapped objects. */
 void native_objects_update(void);

@@ -19,6 +19,7 @@
  */
 #define _GNU_SOURCE
 #include "ljtrace/native/inside/native.h"
+#include "ljtrace/protocol/kernel.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -36,7 +37,7 @@
 #include "ljtrace/protocol/put.h"
 
 enum { LOCK_FREE, LOCK_TAKEN, LOCK_WAITED_FOR };
-enum { SPINS = 100, PATIENCE = 10 /* milliseconds */, MOST_WAITS = 30 /* seconds */, PAGE = 4096 };
+enum { SPINS = 100, PATIENCE = 10 /* milliseconds */, MOST_WAITS = 30 /* seconds */ };
 
 static struct ring_header *s_ring;
 static uint64_t s_ring_bytes; /* that are mapped there */
@@ -108,9 +109,9 @@ static struct ring_header *map_memory(int memfd)
 /* Use this memory as the ring. */
 static bool map_ring(int memfd)
 {
-    uint32_t *page = s_page ? s_page : native_memory(PAGE);
+    uint32_t *page = s_page ? s_page : native_memory(KERNEL_PAGE);
     struct ring_header *ring = map_memory(memfd);
-    if (!page || madvise(page, PAGE, MADV_WIPEONFORK) != 0 || !ring)
+    if (!page || madvise(page, KERNEL_PAGE, MADV_WIPEONFORK) != 0 || !ring)
         return false;
     *page = 1;
     s_page = page;
@@ -473,12 +474,21 @@ void native_problem(const char *text)
         native_ring_unlock();
 }
 
+char *native_digits(char *to, uint64_t number)
+{
+    char digits[24], *first = digits + sizeof digits;
+    do
+        *--first = (char)('0' + number % 10);
+    while (number /= 10);
+    const size_t n = (size_t)(digits + sizeof digits - first);
+    memcpy(to, first, n);
+    to[n] = 0;
+    return to + n;
+}
+
 void native_put_number(const char *key, uint64_t number)
 {
-    char digits[24], *at = digits + sizeof digits;
-    *--at = 0;
-    do
-        *--at = (char)('0' + number % 10);
-    while (number /= 10);
-    native_put_fact(key, at);
+    char digits[24];
+    native_digits(digits, number);
+    native_put_fact(key, digits);
 }

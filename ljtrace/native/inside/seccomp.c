@@ -9,7 +9,7 @@
  * the recorder makes in the meantime; it makes few.
  */
 #define _GNU_SOURCE
-#include "ljtrace/native/inside/attached.h"
+#include "ljtrace/native/inside/session.h"
 #include "ljtrace/native/inside/got.h"
 #include "ljtrace/protocol/kernel.h"
 #include "ljtrace/native/inside/native.h"

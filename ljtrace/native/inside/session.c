@@ -1,4 +1,4 @@
-/* session.c - begins the recording when the library is loaded; threads, unloaded objects, exec.
+/* session.c - begins the recording when the library is loaded or attached, and ends it; threads, unloaded objects, exec.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
@@ -8,12 +8,13 @@
 #include "ljtrace/native/inside/session.h"
 #include "config.h"
 #include "ljtrace/native/inside/alloc_patch.h"
-#include "ljtrace/native/inside/attached.h"
+#include "ljtrace/native/inside/code_patch.h"
 #include "ljtrace/native/inside/events.h"
 #include "ljtrace/native/inside/got.h"
 #include "ljtrace/native/inside/heap.h"
 #include "ljtrace/protocol/kernel.h"
 #include "ljtrace/native/inside/lua_stack.h"
+#include "ljtrace/protocol/local_socket.h"
 #include "ljtrace/native/inside/lua_states.h"
 #include "ljtrace/native/inside/resizes.h"
 #include "ljtrace/native/inside/objects.h"
@@ -54,14 +55,12 @@ static char s_usual[NAME_BYTES]; /* the name of threads that nobody has named: t
 /* Write the thread's name, if it has one of its own. The ring is locked. */
 static void put_name(void)
 {
-    char name[NAME_BYTES] = "", key[] = "thread      ";
-    if (native_is_sandboxed() || prctl(PR_GET_NAME, name) != 0 || !name[0] || strcmp(name, s_usual) == 0)
+    char name[NAME_BYTES] = "", key[sizeof "thread " + 10];
+    const uint32_t number = native_thread(); /* 0 = it is not in the trace */
+    if (!number || native_is_sandboxed() || prctl(PR_GET_NAME, name) != 0 || !name[0] ||
+        strcmp(name, s_usual) == 0)
         return;
-    char *at = key + sizeof key - 1;
-    uint32_t number = native_thread();
-    for (*at = 0; number; number /= 10)
-        *--at = (char)('0' + number % 10);
-    memmove(key + strlen("thread "), at, strlen(at) + 1);
+    native_digits(stpcpy(key, "thread "), number);
     native_put_fact(key, name);
 }
 
@@ -207,16 +206,12 @@ NATIVE_PUBLIC void _Exit(int status)
 /* The command line with a space between arguments, or a link of /proc. Returns the text. */
 static const char *read_command(char *to)
 {
-    const int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? 0 : read(fd, to, TEXT_BYTES - 1);
-    if (fd >= 0)
-        close(fd);
+    size_t n = kernel_read_text("/proc/self/cmdline", to, TEXT_BYTES);
     while (n > 0 && to[n - 1] == 0)
         n--;
-    for (ssize_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++)
         if (to[i] == 0)
             to[i] = ' ';
-    to[n > 0 ? n : 0] = 0;
     return to;
 }
 
@@ -293,10 +288,7 @@ static bool prepare(void)
 /* The name of the first thread. */
 static void read_usual_name(void)
 {
-    const int fd = open("/proc/self/comm", O_RDONLY | O_CLOEXEC);
-    const ssize_t n = fd < 0 ? 0 : read(fd, s_usual, sizeof s_usual - 1);
-    if (fd >= 0)
-        close(fd);
+    const size_t n = kernel_read_text("/proc/self/comm", s_usual, sizeof s_usual);
     s_usual[n > 0 && s_usual[n - 1] == '\n' ? n - 1 : 0] = 0;
 }
 
@@ -418,4 +410,67 @@ __attribute__((constructor)) static void begin(int argc, char **argv, char **env
         tables_unmap(); /* the program gets along without them */
     s_first_environment = NULL;
     close(memfd);
+}
+
+/* -- what `ljtrace attach` and `ljtrace detach` call --
+ *
+ * These functions are called by a thread that was somewhere else, so they leave errno alone (inject.c does) and use
+ * nothing that may wait for a lock of the program. */
+
+/* Is the process at the other end this user's or root's? The name of a socket may be anybody's. */
+static bool is_trusted(int socket)
+{
+    struct ucred other;
+    socklen_t n = sizeof other;
+    return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &other, &n) == 0 &&
+           (other.uid == 0 || other.uid == geteuid());
+}
+
+/* Get the ring's memory over the abstract socket of that name. Returns -1 on failure, with errno EMFILE if no descriptor is
+ * left. */
+static int receive_ring(const char *name, size_t n)
+{
+    const int fd = local_connect(name, n);
+    if (fd < 0)
+        return -1;
+    errno = 0;
+    const int memfd = is_trusted(fd) ? local_receive(fd) : -1;
+    const bool is_full = memfd < 0 && errno == 0 && fcntl(fd, F_DUPFD_CLOEXEC, 0) < 0;
+    close(fd);
+    errno = is_full ? EMFILE : errno;
+    return memfd;
+}
+
+/* text: NAME:ADDRESS, the socket, and where the thread was interrupted. */
+NATIVE_PUBLIC int ljtrace_native_attach(const char *text)
+{
+    const size_t n = strcspn(text, ":");
+    if (native_is_on())
+        return ATTACHED_BUSY;
+    code_patch_interrupted = strtoull(text + n + (text[n] == ':'), NULL, 16);
+    const int memfd = receive_ring(text, n);
+    if (memfd < 0)
+        return errno == EMFILE ? ATTACHED_NO_DESCRIPTOR : ATTACHED_NO_RING;
+    const bool begun = native_begin(memfd);
+    close(memfd);
+    if (!begun)
+        return ATTACHED_FAILED;
+    if (!got_redirect()) {
+        ljtrace_native_detach("");
+        return ATTACHED_NO_MAPS;
+    }
+    lua_states_find();
+    code_patch_interrupted = 0;
+    return ATTACHED_DONE;
+}
+
+NATIVE_PUBLIC int ljtrace_native_detach(const char *text)
+{
+    (void)text;
+    got_restore();
+    if (!native_is_on())
+        return ATTACHED_NOT;
+    lua_states_end();
+    native_end();
+    return ATTACHED_DONE;
 }

@@ -1,4 +1,4 @@
-/* session.h - how the launcher passes the ring to the library: an environment variable.
+/* session.h - how the launchers reach the library: by an environment variable, or by calling it in a running program.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -8,5 +8,23 @@
 /* LJTRACE_NATIVE=RING: the descriptor of the ring's memory, which has the options. The launcher has put the library first
  * in LD_PRELOAD. The library removes the variable and itself from LD_PRELOAD, so that the program does not see them. */
 #define NATIVE_VARIABLE "LJTRACE_NATIVE"
+
+/* The functions that `ljtrace attach` and `ljtrace detach` call. */
+#define ATTACHED_BEGIN "ljtrace_native_attach"
+#define ATTACHED_END "ljtrace_native_detach"
+
+/* What they return. */
+enum {
+    ATTACHED_DONE,
+    ATTACHED_BUSY,          /* the process is recorded already */
+    ATTACHED_NOT,           /* it is not recorded */
+    ATTACHED_NO_RING,       /* the launcher cannot be reached */
+    ATTACHED_NO_DESCRIPTOR, /* it has too few descriptors left to get the ring's memory */
+    ATTACHED_NO_MAPS,       /* the process cannot find out which memory it can write */
+    ATTACHED_FAILED         /* the recording cannot begin */
+};
+
+int ljtrace_native_attach(const char *text);
+int ljtrace_native_detach(const char *text);
 
 #endif

@@ -11,10 +11,9 @@
 #include "ljtrace/native/inside/native.h"
 #include "ljtrace/protocol/table.h"
 
-#include <fcntl.h>
 
 /* LEAST_WITH_OWN: if functions of an allocator are patched, which may keep so much for itself. */
-enum { LEAST_GROWTH = 4 << 20, LEAST_WITH_OWN = 64 << 20, MANY_TIMES = 16, PAGE = 4096 };
+enum { LEAST_GROWTH = 4 << 20, LEAST_WITH_OWN = 64 << 20, MANY_TIMES = 16 };
 
 static uint64_t s_at_begin, s_counted;
 
@@ -35,16 +34,13 @@ static uint64_t anonymous_bytes(void)
     const char *at = text;
     if (!native_process.patches)
         return 0; /* a filter may end the program for the next calls */
-    const long fd =
-        kernel_call(SYS_openat, AT_FDCWD, (long)"/proc/self/statm", O_RDONLY | O_CLOEXEC, 0, 0, 0);
-    const long n = fd >= 0 ? kernel_call(SYS_read, fd, (long)text, sizeof text - 1, 0, 0, 0) : 0;
-    if (fd >= 0)
-        kernel_call(SYS_close, fd, 0, 0, 0, 0, 0);
-    text[n > 0 ? n : 0] = 0;
+    kernel_read_text("/proc/self/statm", text, sizeof text);
     next_number(&at);
     const uint64_t resident = next_number(&at), shared = next_number(&at);
     const uint64_t tables = tables_touched() + native_stacks_touched();
-    return (resident - shared) * PAGE > tables && resident > shared ? (resident - shared) * PAGE - tables : 0;
+    return (resident - shared) * KERNEL_PAGE > tables && resident > shared
+               ? (resident - shared) * KERNEL_PAGE - tables
+               : 0;
 }
 
 void unseen_begin(void)

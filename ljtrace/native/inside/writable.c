@@ -9,7 +9,7 @@
 #include <fcntl.h>
 #include <sys/syscall.h>
 
-enum { PAGE = 4096, MOST_RANGES = 1 << 16 };
+enum { MOST_RANGES = 1 << 16 };
 
 static struct writable_range *s_ranges;
 static uint32_t s_range_count;
@@ -43,7 +43,7 @@ static void note_line(const char *at, const char *end)
 /* Only the begin of a line matters, so long lines may be cut. */
 bool writable_read(void)
 {
-    char bytes[PAGE], line[64];
+    char bytes[KERNEL_PAGE], line[64];
     size_t used = 0;
     const long fd = kernel_call(SYS_open, (long)"/proc/self/maps", O_RDONLY | O_CLOEXEC, 0, 0, 0, 0);
     long n;

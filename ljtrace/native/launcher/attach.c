@@ -8,7 +8,7 @@
  */
 #define _GNU_SOURCE
 #include "config.h"
-#include "ljtrace/native/inside/attached.h"
+#include "ljtrace/native/inside/session.h"
 #include "ljtrace/native/launcher/inject.h"
 #include "ljtrace/native/launcher/launcher.h"
 #include "ljtrace/native/launcher/serve.h"
@@ -228,21 +228,6 @@ static bool begin(struct attach *a)
     return !wrong;
 }
 
-/* The id of the process in its own pid namespace. */
-static pid_t own_id(pid_t process)
-{
-    char path[32], line[256];
-    int id = process;
-    snprintf(path, sizeof path, "/proc/%d/status", process);
-    FILE *f = fopen(path, "re");
-    while (f && fgets(line, sizeof line, f))
-        if (strncmp(line, "NSpid:", 6) == 0)
-            id = atoi(strrchr(line, '\t')); /* the last one is the innermost */
-    if (f)
-        fclose(f);
-    return id;
-}
-
 /* Let the process record no more events, because its recording is about to end, or let it go on. The ring may be that of
  * another process, its parent. */
 static void set_ending(struct attach *a, uint32_t ending)
@@ -251,7 +236,7 @@ static void set_ending(struct attach *a, uint32_t ending)
     uint32_t process = 0;
     if (ring &&
         target_read(&a->target, ring + offsetof(struct ring_header, process), &process, sizeof process) &&
-        (pid_t)process == own_id(a->target.pid))
+        process == (uint32_t)launcher_status(a->target.pid, "", "NSpid")) /* in its own namespace */
         target_write(&a->target, ring + offsetof(struct ring_header, ending), &ending, sizeof ending);
 }
 

@@ -34,6 +34,21 @@ void complain(const char *format, ...)
     va_end(args);
 }
 
+long launcher_status(pid_t process, const char *folder, const char *name)
+{
+    char path[64], line[256];
+    const size_t n = strlen(name);
+    long number = -1;
+    snprintf(path, sizeof path, "/proc/%d/%sstatus", process, folder);
+    FILE *f = fopen(path, "re");
+    while (f && fgets(line, sizeof line, f))
+        if (strncmp(line, name, n) == 0 && line[n] == ':')
+            number = strtol(strrchr(line, '\t'), NULL, 10);
+    if (f)
+        fclose(f);
+    return number;
+}
+
 /* -- options -- */
 
 bool launcher_is_number(const char *text, long least, long most)
@@ -217,18 +232,8 @@ void launcher_restore(const struct launcher *l)
 /* How many seccomp filters a process has. Old kernels say only whether there are any. */
 static uint32_t filters_of(pid_t process)
 {
-    char path[32], line[256];
-    unsigned mode = 0, filters = 0;
-    bool counted = false;
-    snprintf(path, sizeof path, "/proc/%d/status", process);
-    FILE *f = fopen(path, "re");
-    while (f && fgets(line, sizeof line, f)) {
-        sscanf(line, "Seccomp: %u", &mode);
-        counted |= sscanf(line, "Seccomp_filters: %u", &filters) == 1;
-    }
-    if (f)
-        fclose(f);
-    return counted ? filters : mode > 0;
+    const long filters = launcher_status(process, "", "Seccomp_filters");
+    return filters >= 0 ? (uint32_t)filters : launcher_status(process, "", "Seccomp") > 0;
 }
 
 bool launcher_make_ring(struct launcher *l, pid_t process)

@@ -57,6 +57,9 @@ struct launcher {
     sigset_t usual;            /* signals that were blocked before, for the processes that are started */
 };
 
+/* A number of /proc/PID/FOLDERstatus, the last of its line; the folder may be empty, or "task/TID/". -1 = it does not say. */
+long launcher_status(pid_t process, const char *folder, const char *name);
+
 /* Write a message of the command. */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Is the text a number from least to most? */

@@ -58,21 +58,6 @@ static char state_of(pid_t pid)
     return n && end && end[1] == ' ' ? end[2] : 0;
 }
 
-long target_status(pid_t pid, const char *folder, const char *name)
-{
-    char path[40], line[256];
-    long number = -1;
-    const size_t n = strlen(name);
-    snprintf(path, sizeof path, "%sstatus", folder);
-    FILE *f = open_proc(pid, path);
-    while (f && fgets(line, sizeof line, f))
-        if (strncmp(line, name, n) == 0 && line[n] == ':')
-            number = strtol(line + n + 1, NULL, 10);
-    if (f)
-        fclose(f);
-    return number;
-}
-
 bool target_lives(pid_t pid)
 {
     const char state = state_of(pid);
@@ -104,7 +89,7 @@ static long tracer_of(const struct target *t)
     for (size_t i = 0; i < n && tracer <= 0; i++) {
         char folder[32];
         snprintf(folder, sizeof folder, "task/%d/", threads[i]);
-        tracer = target_status(t->pid, folder, "TracerPid");
+        tracer = launcher_status(t->pid, folder, "TracerPid");
     }
     return tracer > 0 ? tracer : 0;
 }
@@ -391,7 +376,7 @@ bool target_refuse(const struct target *t, const char *why)
 static bool is_possible_now(const struct target *t)
 {
     const char state = state_of(t->pid);
-    const long process = target_status(t->pid, "", "Tgid");
+    const long process = launcher_status(t->pid, "", "Tgid");
     char why[256];
     if (!state || process < 0)
         return target_refuse(t, "it does not exist");

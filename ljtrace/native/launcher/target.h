@@ -52,8 +52,6 @@ bool target_has_more_filters(const struct target *t, uint32_t known);
 
 /* Refuse to attach to the process: writes why, and returns false. */
 bool target_refuse(const struct target *t, const char *why);
-/* A number of /proc/PID/NAME/status, where NAME may be empty or a thread's folder; -1 = it does not say. */
-long target_status(pid_t pid, const char *folder, const char *name);
 
 /* Read memory of the process, or write to it. */
 bool target_read(const struct target *t, uint64_t at, void *to, size_t n);

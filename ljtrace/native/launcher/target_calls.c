@@ -8,6 +8,7 @@
  */
 #define _GNU_SOURCE
 #include "ljtrace/native/inside/sandbox.h"
+#include "ljtrace/native/launcher/launcher.h"
 #include "ljtrace/native/launcher/target.h"
 
 #include <errno.h>
@@ -85,8 +86,8 @@ bool target_permits_calls(const struct target *t)
     for (size_t i = 0; i < n; i++) {
         char folder[32];
         snprintf(folder, sizeof folder, "task/%d/", threads[i]);
-        const long mode = target_status(t->pid, folder, "Seccomp");
-        const long count = mode > 0 ? target_status(t->pid, folder, "Seccomp_filters") : 0;
+        const long mode = launcher_status(t->pid, folder, "Seccomp");
+        const long count = mode > 0 ? launcher_status(t->pid, folder, "Seccomp_filters") : 0;
         if (mode == SECCOMP_MODE_STRICT)
             return target_refuse(t,
                                  "it is in seccomp's strict mode, which ends a process for what the recorder "
@@ -109,8 +110,8 @@ bool target_has_more_filters(const struct target *t, uint32_t known)
     for (size_t i = 0; i < n && !found; i++) {
         char folder[32];
         snprintf(folder, sizeof folder, "task/%d/", threads[i]);
-        const long mode = target_status(t->pid, folder, "Seccomp");
-        const long filters = target_status(t->pid, folder, "Seccomp_filters");
+        const long mode = launcher_status(t->pid, folder, "Seccomp");
+        const long filters = launcher_status(t->pid, folder, "Seccomp_filters");
         found =
             mode == SECCOMP_MODE_STRICT || (filters >= 0 ? filters > (long)known : mode > 0 && known == 0);
     }

@@ -11,6 +11,7 @@
 #define _GNU_SOURCE
 #include "ljtrace/native/unwind/code_objects.h"
 #include "ljtrace/frames/eh_sections.h"
+#include "ljtrace/protocol/kernel.h"
 #include "ljtrace/protocol/table.h"
 #include <dlfcn.h>
 #include <elf.h>
@@ -21,7 +22,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 
-enum { RECORDS = 4096, SLOTS = 2048, PROBES = 16, IDENTITY = 32, PAGE = 4096 };
+enum { RECORDS = 4096, SLOTS = 2048, PROBES = 16, IDENTITY = 32 };
 
 /* An object that was met. All but `number` is constant. */
 struct record {
@@ -39,7 +40,7 @@ static _Atomic uint32_t s_epoch, s_last_number, s_mistakes;
 /* The bytes of .eh_frame_hdr that are compared; those on its first page. */
 static size_t identity_size(const void *header)
 {
-    const size_t left = PAGE - (size_t)((uintptr_t)header % PAGE);
+    const size_t left = KERNEL_PAGE - (size_t)((uintptr_t)header % KERNEL_PAGE);
     return left < IDENTITY ? left : IDENTITY;
 }
 
@@ -72,7 +73,7 @@ static struct record *make_record(const struct dl_find_object *found)
 /* The record of an object, made if it is new. NULL: there is no room. */
 static struct record *record_of(const struct dl_find_object *found)
 {
-    const uint64_t hash = (uint64_t)(uintptr_t)found->dlfo_map_start / PAGE * 0x9e3779b97f4a7c15ULL;
+    const uint64_t hash = (uint64_t)(uintptr_t)found->dlfo_map_start / KERNEL_PAGE * 0x9e3779b97f4a7c15ULL;
     struct record *made = NULL;
     for (unsigned i = 0; i < PROBES;) {
         _Atomic(struct record *) *slot = &s_slots[((hash >> 40) + i) % SLOTS];
@@ -140,7 +141,7 @@ static bool is_header(const uint8_t *at)
 static const uint8_t *image_of(const struct dl_find_object *found)
 {
     const uint8_t *bias = (const uint8_t *)found->dlfo_link_map->l_addr;
-    const uint8_t *program = (const uint8_t *)(getauxval(AT_PHDR) & ~(uint64_t)(PAGE - 1));
+    const uint8_t *program = (const uint8_t *)(getauxval(AT_PHDR) & ~(uint64_t)(KERNEL_PAGE - 1));
     const uint8_t *const places[] = {found->dlfo_map_start, bias, program};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
         if (is_in(found, places[i]) && is_header(places[i])) /* what is in an object's segments can be read */

@@ -15,10 +15,7 @@
 #include <errno.h>
 #include <sys/syscall.h>
 
-enum {
-    PAGE = 4096,
-    FARTHEST = 64 << 20
-}; /* of a stack pointer from the end of its stack when it is first seen */
+enum { FARTHEST = 64 << 20 }; /* of a stack pointer from the end of its stack when it is first seen */
 
 extern void *__libc_stack_end; /* of the dynamic linker */
 
@@ -37,7 +34,7 @@ static uint64_t end_of_stack(void)
 /* Are all pages from the one of `sp` to that before `low` readable? From the top: a guard page is found at once. */
 static bool all_readable(uint64_t sp, uint64_t low)
 {
-    for (uint64_t page = low - PAGE; page + PAGE > sp; page -= PAGE)
+    for (uint64_t page = low - KERNEL_PAGE; page + KERNEL_PAGE > sp; page -= KERNEL_PAGE)
         if (!kernel_can_read(page))
             return false;
     return true;
@@ -46,11 +43,11 @@ static bool all_readable(uint64_t sp, uint64_t low)
 /* Extend the known part down to the page of `sp`. */
 static void extend_to(uint64_t sp)
 {
-    const uint64_t top = t_high ? t_low : (t_end & ~(uint64_t)(PAGE - 1)) + PAGE;
+    const uint64_t top = t_high ? t_low : (t_end & ~(uint64_t)(KERNEL_PAGE - 1)) + KERNEL_PAGE;
     if (sp >= top || top - sp > FARTHEST || !all_readable(sp, top))
         return;
     /* a signal handler between these lines sees a part that is too small */
-    t_low = sp & ~(uint64_t)(PAGE - 1);
+    t_low = sp & ~(uint64_t)(KERNEL_PAGE - 1);
     __asm__ volatile("" ::: "memory");
     t_high = t_end;
 }
@@ -68,8 +65,9 @@ struct stack_memory stack_memory_from(uint64_t sp)
 
 bool stack_memory_ask(struct stack_memory *memory, uint64_t address, uint64_t *word)
 {
-    const uint64_t first = address & ~(uint64_t)(PAGE - 1), last = (address + 7) & ~(uint64_t)(PAGE - 1);
-    if (first != last || address < PAGE)
+    const uint64_t first = address & ~(uint64_t)(KERNEL_PAGE - 1),
+                   last = (address + 7) & ~(uint64_t)(KERNEL_PAGE - 1);
+    if (first != last || address < KERNEL_PAGE)
         return false; /* no word of a frame crosses a page, because stacks are aligned */
     if (memory->page != first && !kernel_can_read(address))
         return false;
