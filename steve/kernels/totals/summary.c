@@ -200,7 +200,10 @@ static inline bool is_access(const struct mt_event *e)
 
 static inline void note_thread(struct summary *s, uint16_t thread)
 {
+    if (s->noted == thread + 1U)
+        return;
     s->totals.threads[thread / 64] |= UINT64_C(1) << thread % 64;
+    s->noted = thread + 1U;
 }
 
 /* An access that is no part of a segment. */

@@ -35,6 +35,7 @@ struct summary {
     size_t n_stacks;
     struct words words; /* with the executions that are not yet counted in totals.events */
     bool sampled;       /* blocks have weights */
+    uint32_t noted;     /* the thread, plus 1, of the latest event */
     struct access_sums
         *uses; /* in a sample, by slot: accesses to the live block, not yet counted in the totals */
     size_t n_uses;
