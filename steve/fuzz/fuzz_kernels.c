@@ -247,8 +247,9 @@ static void compare_sums(const struct groups *by_stack)
 
     groups_init(&direct, GROUPS_BY_STACK);
     sum_lives(&direct);
-    must(direct.n == by_stack->n);
-    must(direct.n == 0 || memcmp(direct.rows, by_stack->rows, direct.n * sizeof *direct.rows) == 0);
+    must(direct.of_keys.n == by_stack->of_keys.n);
+    must(direct.of_keys.n == 0 ||
+         memcmp(direct.rows, by_stack->rows, direct.of_keys.n * sizeof *direct.rows) == 0);
     groups_free(&direct);
 }
 

@@ -8,6 +8,7 @@ import numpy as np
 from libc.stdint cimport UINT16_MAX, UINT64_MAX, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 
+from steve.kernels.ckernels cimport keyed_rows
 from steve.kernels.records cimport array_of, enough
 from steve.trace._memtrace cimport Trace
 from steve.trace.cmemtrace cimport *
@@ -25,8 +26,7 @@ cdef extern from "steve/kernels/lives/holdings.h" nogil:
         uint64_t bytes_read, bytes_written, seen
     struct holdings:
         holding *rows
-        uint32_t *stacks
-        size_t n
+        keyed_rows of_stacks
         uint64_t time, held, peak, peak_time, bytes
         bint reached
     struct holdings_until:
@@ -221,7 +221,7 @@ cdef class Holdings:
 
     def stacks(self):
         """The ids of the stacks that have blocks, in the order of their first: an array."""
-        return array_of(self.h.stacks, self.h.n, np.dtype("u4"))
+        return array_of(self.h.of_stacks.keys, self.h.of_stacks.n, np.dtype("u4"))
 
     def samples(self):
         """The ids of the stacks that have samples, and the weights of these: two arrays."""
@@ -229,7 +229,7 @@ cdef class Holdings:
 
     def rows(self):
         """An array of HOLDING, for each of stacks()."""
-        return array_of(self.h.rows, self.h.n, HOLDING)
+        return array_of(self.h.rows, self.h.of_stacks.n, HOLDING)
 
 
 # -- Allocations written as heaptrack does. ------------------------------------------------------------------

@@ -17,6 +17,7 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from steve.kernels._walk cimport Walk
+from steve.kernels.ckernels cimport keyed_rows
 from steve.kernels.records cimport array_of, data_of, distance, enough, view_of
 from steve.trace._memtrace cimport Trace
 from steve.trace.cmemtrace cimport *
@@ -82,8 +83,7 @@ cdef extern from "steve/kernels/lives/groups.h" nogil:
         pass
     struct groups:
         group *rows
-        uint32_t *keys
-        size_t n
+        keyed_rows of_keys
         groups_key key
     void groups_init(groups *g, groups_key key)
     void groups_free(groups *g)
@@ -770,17 +770,17 @@ cdef class Groups(TakesLives):
         """(keys that occur, in order, array of GROUP for them). peak: the number of the last peak of the heap, from
         Lives.totals()."""
         groups_settle(&self.g, peak)
-        keys = view_of(self.g.keys, self.g.n, np.dtype("u4"))
+        keys = view_of(self.g.of_keys.keys, self.g.of_keys.n, np.dtype("u4"))
         order = np.argsort(keys, kind="stable")
-        return keys[order], view_of(self.g.rows, self.g.n, GROUP)[order]
+        return keys[order], view_of(self.g.rows, self.g.of_keys.n, GROUP)[order]
 
     def drain(self, uint64_t peak, columns=()):
         """The same with few columns. The sums are then empty: both would need much memory where there are many stacks.
         columns: names; (): all, but variances only if the trace is a sample."""
         groups_settle(&self.g, peak)
-        keys = view_of(self.g.keys, self.g.n, np.dtype("u4"))
+        keys = view_of(self.g.of_keys.keys, self.g.of_keys.n, np.dtype("u4"))
         order = np.argsort(keys, kind="stable")
-        rows = view_of(self.g.rows, self.g.n, GROUP)
+        rows = view_of(self.g.rows, self.g.of_keys.n, GROUP)
         names = columns or [name for name in GROUP.names if samples.are_read() or not name.startswith("variance_")]
         taken = np.empty(len(rows), [(name, GROUP[name]) for name in names])
         for name in names:

@@ -13,17 +13,13 @@ import numpy as np
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from steve.kernels._lives cimport groups_key, life, TakesLives
+from steve.kernels.ckernels cimport keyed_rows
 from steve.kernels.records cimport view_of
 
 from steve.kernels._lives import KEYS
 from steve.kernels._sums import dtype_of
 
 # -- Blocks that deserve a look. -----------------------------------------------------------------------------
-
-cdef extern from "steve/kernels/lives/keyed_rows.h" nogil:
-    struct keyed_rows:
-        uint32_t *keys
-        size_t n
 
 cdef extern from "steve/kernels/lives/findings.h" nogil:
     enum: FINDINGS_RULES

@@ -159,6 +159,11 @@ cdef extern from "steve/kernels/base/live_blocks.h" nogil:
         size_t n_list
     bint live_blocks_list(live_blocks *b)
 
+cdef extern from "steve/kernels/lives/keyed_rows.h" nogil:
+    struct keyed_rows:
+        uint32_t *keys
+        size_t n
+
 cdef extern from "steve/kernels/totals/summary.h" nogil:
     struct summary_stack:
         pass

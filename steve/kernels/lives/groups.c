@@ -12,20 +12,7 @@ void groups_init(struct groups *g, enum groups_key key)
 void groups_free(struct groups *g)
 {
     free(g->rows);
-    free(g->keys);
-    free(g->row_of);
-}
-
-struct group *groups_begin_row(struct groups *g, uint32_t key)
-{
-    if (!array_grow(&g->row_of, &g->row_of_room, (size_t)key + 1, sizeof *g->row_of) ||
-        !array_reserve(&g->keys, &g->keys_room, g->n + 1, sizeof *g->keys) ||
-        !array_reserve(&g->rows, &g->room, g->n + 1, sizeof *g->rows))
-        return NULL;
-    g->rows[g->n] = (struct group){0}; /* only this row, because memory that is not written is not used */
-    g->keys[g->n] = key;
-    g->row_of[key] = (uint32_t)++g->n;
-    return &g->rows[g->n - 1];
+    keyed_rows_free(&g->of_keys);
 }
 
 bool groups_add(struct groups *g, const struct life *lives, const uint8_t *keep, size_t n)
@@ -51,7 +38,7 @@ bool groups_merge(struct groups *g, const uint32_t *keys, const struct group *ro
 
 void groups_settle(struct groups *g, uint64_t peak)
 {
-    for (size_t i = 0; i < g->n; i++)
+    for (size_t i = 0; i < g->of_keys.n; i++)
         if (g->rows[i].peak != peak)
             g->rows[i].peak = g->rows[i].peak_bytes = 0, g->rows[i].variance_peak_bytes = 0;
 }

@@ -4,8 +4,8 @@
 #ifndef STEVE_KERNELS_LIVES_GROUPS_H
 #define STEVE_KERNELS_LIVES_GROUPS_H
 
-#include "memtrace/base/array.h"
 #include "steve/kernels/base/sums.h"
+#include "steve/kernels/lives/keyed_rows.h"
 
 enum groups_key { GROUPS_BY_STACK, GROUPS_BY_THREAD, GROUPS_BY_FREE_THREAD, GROUPS_BY_TYPE };
 
@@ -13,10 +13,7 @@ enum groups_key { GROUPS_BY_STACK, GROUPS_BY_THREAD, GROUPS_BY_FREE_THREAD, GROU
  * blocks. */
 struct groups {
     struct group *rows;
-    uint32_t *keys; /* of the rows */
-    size_t n, room, keys_room;
-    uint32_t *row_of; /* by key: index of its row plus 1, 0 = none */
-    size_t row_of_room;
+    struct keyed_rows of_keys;
     enum groups_key key;
 };
 
@@ -29,9 +26,6 @@ bool groups_add(struct groups *g, const struct life *lives, const uint8_t *keep,
 bool groups_merge(struct groups *g, const uint32_t *keys, const struct group *rows, size_t n, uint64_t peak);
 /* After all lives were added: remove what was live at peaks before the last one. peak: its number. */
 void groups_settle(struct groups *g, uint64_t peak);
-
-/* Add a row for a key that has none. NULL when out of memory. */
-struct group *groups_begin_row(struct groups *g, uint32_t key);
 
 /* ---- inline, because lives.c adds each life that ends -------------------------------------------- */
 
@@ -67,9 +61,9 @@ static inline void groups_add_life(struct group *g, const struct life *life)
 /* The row of a key; NULL when out of memory. */
 static inline struct group *groups_row(struct groups *g, uint32_t key)
 {
-    if (key < g->row_of_room && g->row_of[key])
-        return &g->rows[g->row_of[key] - 1];
-    return groups_begin_row(g, key);
+    size_t index;
+
+    return keyed_rows_reach(&g->of_keys, key, &g->rows, sizeof *g->rows, &index) ? &g->rows[index] : NULL;
 }
 
 /* Add one life; false when out of memory. */

@@ -15,8 +15,7 @@ void holdings_init(struct holdings *h)
 void holdings_free(struct holdings *h)
 {
     free(h->rows);
-    free(h->stacks);
-    free(h->row_of);
+    keyed_rows_free(&h->of_stacks);
     free(h->blocks);
 }
 
@@ -28,21 +27,6 @@ static void note_peak(const struct holdings *h, struct holding *row)
     row->seen = h->peaks;
     row->peak = row->held;
     row->peak_blocks = row->held_blocks;
-}
-
-/* The index plus 1 of a stack's row; 0 when out of memory. */
-static uint32_t row_of(struct holdings *h, uint32_t stack)
-{
-    if (!array_grow(&h->row_of, &h->row_of_room, (size_t)stack + 1, sizeof *h->row_of))
-        return 0;
-    if (h->row_of[stack] == 0) {
-        if (!array_grow(&h->rows, &h->room, h->n + 1, sizeof *h->rows) ||
-            !array_grow(&h->stacks, &h->stacks_room, h->n + 1, sizeof *h->stacks))
-            return 0;
-        h->stacks[h->n++] = stack;
-        h->row_of[stack] = (uint32_t)h->n;
-    }
-    return h->row_of[stack];
 }
 
 /* A row holds another number of bytes than before, and so does the heap. */
@@ -76,11 +60,12 @@ static bool block_new(struct holdings *h, const struct mt_event *e)
 {
     struct holdings_block *b;
     struct holding *row;
-    uint32_t index = row_of(h, e->ref);
+    size_t index;
     const double weight = mt_event_weight(e);
     const uint64_t bytes = mt_scaled(weight, e->size);
 
-    if (index == 0 || !array_grow(&h->blocks, &h->blocks_room, (size_t)e->slot + 1, sizeof *h->blocks))
+    if (!keyed_rows_reach(&h->of_stacks, e->ref, &h->rows, sizeof *h->rows, &index) ||
+        !array_grow(&h->blocks, &h->blocks_room, (size_t)e->slot + 1, sizeof *h->blocks))
         return false;
     b = &h->blocks[e->slot];
     if (b->row)
@@ -89,8 +74,8 @@ static bool block_new(struct holdings *h, const struct mt_event *e)
                                  .blocks = mt_scaled(weight, 1),
                                  .born = h->time,
                                  .weight = weight,
-                                 .row = index};
-    row = &h->rows[index - 1];
+                                 .row = (uint32_t)index + 1};
+    row = &h->rows[index];
     note_peak(h, row);
     row->bytes += bytes;
     h->bytes += bytes;
@@ -204,7 +189,7 @@ void holdings_finish(struct holdings *h, uint64_t time)
 {
     if (time > h->time)
         h->time = time;
-    for (size_t i = 0; i < h->n; i++)
+    for (size_t i = 0; i < h->of_stacks.n; i++)
         note_peak(h, &h->rows[i]);
     for (size_t i = 0; i < h->blocks_room; i++)
         if (h->blocks[i].row)

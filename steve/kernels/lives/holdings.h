@@ -11,6 +11,7 @@
 
 #include "memtrace/memtrace.h"
 #include "memtrace/reader.h"
+#include "steve/kernels/lives/keyed_rows.h"
 
 /* Of one stack. Only uint64_t, so that it can be seen as an array with named columns. */
 struct holding {
@@ -32,10 +33,7 @@ struct holdings_block {
 
 struct holdings {
     struct holding *rows; /* of the stacks that have blocks, in the order of their first New */
-    uint32_t *stacks;     /* of the rows */
-    size_t n, room, stacks_room;
-    uint32_t *row_of; /* by stack: its row plus 1, 0 = none */
-    size_t row_of_room;
+    struct keyed_rows of_stacks;
     struct holdings_block *blocks; /* by slot */
     size_t blocks_room;
     uint64_t time, held; /* now */
