@@ -46,7 +46,9 @@
 extern "C" {
 #endif
 
-#define MT_FORMAT_VERSION 1
+/* What is written, and the oldest version that is read. 1 is that of 0.1.0; since 2 there are CONTAINERS. */
+#define MT_FORMAT_VERSION 2
+#define MT_OLDEST_VERSION 1
 
 /* Results. A reader returns MT_MORE if it delivered something and MT_END at the regular end of the input. */
 enum mt_result { MT_ERROR = -1, MT_END = 0, MT_MORE = 1, MT_OK = 1 };

@@ -26,7 +26,7 @@ HEADER = b"\x89LJT\r\n\x1a\n"
 CHUNK = b"\xabljtCHK\n"
 TRAILER = b"\xabljtIDX\n"
 ZSTD = b"\x28\xb5\x2f\xfd"
-VERSION = 1
+VERSIONS = (1, 2)
 DEFS, EVENTS, END, INDEX, CHECKPOINT, SNAPSHOT, SURVIVORS, CONTAINERS = range(1, 9)
 HEAD = struct.Struct("<8sB3sIIIQQQQQQ")
 RAW_LIMIT, STORED_LIMIT, EVENTS_LIMIT = 64 << 20, 65 << 20, 1 << 22
@@ -584,7 +584,7 @@ class Reader:
     def lines(self) -> Iterator[str]:
         check(self._read(8, "the header") == HEADER, "no memtrace")
         version, inverted = struct.unpack("<II", self._read(8, "the header"))
-        check(version == VERSION and inverted == version ^ 0xFFFFFFFF, f"version {version}")
+        check(version in VERSIONS and inverted == version ^ 0xFFFFFFFF, f"version {version}")
         while True:
             try:
                 head = self._read(HEAD.size, "the header of a chunk")

@@ -84,10 +84,10 @@ int binary_begin(struct mt_reader *r)
     if (input_available(&r->in) < FILE_HEADER_SIZE)
         return mt_fail(&r->err, MT_E_TRUNCATED, 0, "cut off inside the file header; nothing can be read");
     uint32_t version = load_u32(p + 8);
-    bool known = version == MT_FORMAT_VERSION;
+    bool known = version >= MT_OLDEST_VERSION && version <= MT_FORMAT_VERSION;
     if (magic && !known && !salvaging(r))
-        return mt_fail(&r->err, MT_E_VERSION, 8, "is of format version %u, this program reads version %u",
-                       version, MT_FORMAT_VERSION);
+        return mt_fail(&r->err, MT_E_VERSION, 8, "is of format version %u, this program reads versions %u to %u",
+                       version, MT_OLDEST_VERSION, MT_FORMAT_VERSION);
     if (!magic || !known || load_u32(p + 12) != file_header_check(version))
         if (damaged(r, 0, "file header is wrong") == CHUNK_FAILED)
             return MT_ERROR;
