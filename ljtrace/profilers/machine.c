@@ -182,17 +182,19 @@ void machine_walk(struct lt_frames *w, const struct lt_vm *vm, const struct lt_r
         lt_frames_use(w, live);
 }
 
+static const struct lt_reading s_reading = {false, NULL};
+
 /* Describe the current frame. Returns false if it is no function's. */
 static bool describe(const struct lt_frames *w, struct machine_frame *f)
 {
     const struct lt_vm *vm = w->vm;
-    const uint64_t function = lt_frame_function(vm, w->frame), proto = proto_of(vm, function);
+    const uint64_t function = lt_frame_function(vm, w->frame, false), proto = proto_of(vm, function);
     *f = (struct machine_frame){.function = function, .proto = proto};
     if (lt_vm_gct(vm, function) != GCT_FUNC)
         return false;
     if (proto) {
         f->kind = FRAME_LUA;
-        f->line = lt_line_at(vm, proto, lt_frames_return_pc(w) - 4);
+        f->line = lt_line_at(vm, proto, lt_frames_return_pc(w, s_reading) - 4);
         f->has_lines = lt_vm_ref(vm, proto + vm->at->proto_lines) != 0;
         return true;
     }
@@ -207,9 +209,9 @@ bool machine_next(struct lt_frames *w, struct machine_frame *f)
     bool more = lt_frames_inside(w, w->frame);
     while (more) {
         const bool is_function = describe(w, f);
-        const bool is_vararg = (lt_frame_link(w->vm, w->frame) & 7) == LINK_VARG;
-        more = lt_frames_step(w) &&
-               (!is_vararg || lt_frames_step(w)); /* below is the same function's own frame */
+        const bool is_vararg = (lt_frame_link(w->vm, w->frame, false) & 7) == LINK_VARG;
+        more = lt_frames_step(w, s_reading) &&
+               (!is_vararg || lt_frames_step(w, s_reading)); /* below is the same function's own frame */
         if (is_function)
             return true;
     }
@@ -223,7 +225,7 @@ bool machine_next(struct lt_frames *w, struct machine_frame *f)
 static bool compiles(const struct lt_vm *vm)
 {
     const struct lt_frames now = {.vm = vm, .L = machine_thread(vm), .cframe = machine_cframe(vm)};
-    return lt_frames_cframe_pc(&now) == 0;
+    return lt_frames_cframe_pc(&now, s_reading) == 0;
 }
 
 uint32_t machine_doing(const struct lt_vm *vm, uint32_t *trace)

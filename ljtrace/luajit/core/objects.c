@@ -19,11 +19,6 @@ uint64_t lt_vm_cframe(const struct lt_vm *vm)
     return L ? lt_guest_number(L + vm->at->thread_cframe, 8) & ~(uint64_t)3 : 0;
 }
 
-uint64_t lt_cframe_before(const struct lt_vm *vm, uint64_t cframe)
-{
-    return lt_guest_number(cframe + vm->layout->cframe_prev, 8) & ~(uint64_t)3;
-}
-
 uint64_t lt_function_proto(const struct lt_vm *vm, uint64_t function)
 {
     if (lt_vm_gct(vm, function) != GCT_FUNC || lt_guest_number(function + vm->at->ffid, 1) != 0)

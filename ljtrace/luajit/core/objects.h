@@ -14,7 +14,10 @@ uint32_t lt_machine_state(const struct lt_vm *vm);
 /* The VM's frame on the C stack; 0 = it is not running. */
 uint64_t lt_vm_cframe(const struct lt_vm *vm);
 /* The next one further out. */
-uint64_t lt_cframe_before(const struct lt_vm *vm, uint64_t cframe);
+static inline uint64_t lt_cframe_before(const struct lt_vm *vm, uint64_t cframe)
+{
+    return lt_guest_number(cframe + vm->layout->cframe_prev, 8) & ~(uint64_t)3;
+}
 
 /* The address where a Lua function's prototype should be; 0 = the object is no Lua function. */
 uint64_t lt_function_proto(const struct lt_vm *vm, uint64_t function);
@@ -27,19 +30,27 @@ uint32_t lt_line_of(const struct lt_vm *vm, uint64_t proto, uint32_t i);
 /* The source line of the instruction at pc; 0 = not known. */
 uint32_t lt_line_at(const struct lt_vm *vm, uint64_t proto, uint64_t pc);
 
-/* -- frames of the Lua stack; the address of a frame is that of its link -- */
+/* -- frames of the Lua stack; the address of a frame is that of its link. is_readable: the stack was found to be so -- */
+
+static inline uint64_t lt_slot(uint64_t at, uint32_t size, bool is_readable)
+{
+    if (!is_readable)
+        return lt_guest_number(at, size);
+    return size == 8 ? *(const uint64_t *)at : *(const uint32_t *)at;
+}
 
 /* The link: a return address, or a distance to the frame below, with the kind of caller (enum lt_link) in the low bits. */
-static inline int64_t lt_frame_link(const struct lt_vm *vm, uint64_t frame)
+static inline int64_t lt_frame_link(const struct lt_vm *vm, uint64_t frame, bool is_readable)
 {
-    return vm->layout->gc64 ? (int64_t)lt_guest_number(frame, 8) : (int32_t)lt_guest_number(frame + 4, 4);
+    return vm->layout->gc64 ? (int64_t)lt_slot(frame, 8, is_readable)
+                            : (int32_t)lt_slot(frame + 4, 4, is_readable);
 }
 
 /* The function whose frame it is. */
-static inline uint64_t lt_frame_function(const struct lt_vm *vm, uint64_t frame)
+static inline uint64_t lt_frame_function(const struct lt_vm *vm, uint64_t frame, bool is_readable)
 {
-    return vm->layout->gc64 ? lt_guest_number(frame - 8, 8) & (((uint64_t)1 << 47) - 1)
-                            : lt_guest_number(frame, 4);
+    return vm->layout->gc64 ? lt_slot(frame - 8, 8, is_readable) & (((uint64_t)1 << 47) - 1)
+                            : lt_slot(frame, 4, is_readable);
 }
 
 /* The return address in the link of a frame that Lua has called. */
@@ -48,10 +59,10 @@ static inline uint64_t lt_link_pc(const struct lt_vm *vm, int64_t link)
     return vm->layout->gc64 ? (uint64_t)link : (uint32_t)link;
 }
 
-/* Where a frame with a continuation has its return address. */
-static inline uint64_t lt_continued_at(const struct lt_vm *vm, uint64_t frame)
+/* The return address of a frame with a continuation. */
+static inline uint64_t lt_continued_pc(const struct lt_vm *vm, uint64_t frame, bool is_readable)
 {
-    return vm->layout->gc64 ? frame - 16 : frame - 4;
+    return vm->layout->gc64 ? lt_slot(frame - 16, 8, is_readable) : lt_slot(frame - 4, 4, is_readable);
 }
 
 /* The frame below one with this link. */

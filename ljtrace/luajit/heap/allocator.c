@@ -66,25 +66,33 @@ void lt_lua_heap_moved(uint64_t from, uint64_t to)
         HOST_PUT(rename, .from = from, .to = to);
 }
 
-uint32_t lt_lua_pending(uint32_t tid)
+bool lt_lua_inside(uint32_t tid)
 {
-    return s_calls[tid] ? s_calls[tid]->depth : 0;
+    return s_calls[tid] && s_calls[tid]->depth > 0;
+}
+
+static uint64_t returns_to(const struct calls *c)
+{
+    return c->depth ? c->call[c->depth - 1].sp + sizeof(uint64_t) : 0;
 }
 
 uint64_t lt_lua_returns_to(uint32_t tid)
 {
-    const struct calls *c = calls_of(tid);
-    return c->depth ? c->call[c->depth - 1].sp + sizeof(uint64_t) : 0;
+    return returns_to(calls_of(tid));
 }
 
 /* Those at or below this place on the stack cannot return any more. */
-bool lt_lua_drop_stale(uint32_t tid, uint64_t sp)
+static bool drop_stale(struct calls *c, uint64_t sp)
 {
-    struct calls *c = calls_of(tid);
     const uint32_t before = c->depth;
     while (c->depth && c->call[c->depth - 1].sp <= sp)
         c->depth--;
     return before && !c->depth;
+}
+
+bool lt_lua_drop_stale(uint32_t tid, uint64_t sp)
+{
+    return drop_stale(calls_of(tid), sp);
 }
 
 /* A state is recognised at the second call for its heap: by then its first block is filled in. */
@@ -153,8 +161,8 @@ enum lt_lua_call lt_lua_enter(uint32_t tid, const uint64_t *registers, uint32_t 
 {
     if (lt_is_hiding(tid))
         return LT_CALL_IGNORED; /* a call by a scratch state */
-    lt_lua_drop_stale(tid, registers[HOST_RSP]);
     struct calls *c = calls_of(tid);
+    drop_stale(c, registers[HOST_RSP]);
     if (c->depth == MAX_NESTED)
         return LT_CALL_IGNORED;
     struct call *call = &c->call[c->depth++];
@@ -197,11 +205,12 @@ static void record(const struct call *call, const uint64_t *registers)
     }
 }
 
-void lt_lua_return(uint32_t tid, const uint64_t *registers)
+uint64_t lt_lua_return(uint32_t tid, const uint64_t *registers)
 {
     struct calls *c = calls_of(tid);
     host_assert(c->depth);
     struct call *call = &c->call[--c->depth];
     if (c->depth == 0)
         record(call, registers);
+    return returns_to(c);
 }

@@ -34,20 +34,15 @@ enum lt_lua_call { LT_CALL_IGNORED, LT_CALL_INNER, LT_CALL_OUTERMOST };
  * arguments; RSP is the address of the return address. image: the number of the LuaJIT that uses the function; 0 = not
  * known. */
 enum lt_lua_call lt_lua_enter(uint32_t tid, const uint64_t *registers, uint32_t image);
-/* Its innermost awaited call returns; the registers contain the result. */
-void lt_lua_return(uint32_t tid, const uint64_t *registers);
-/* How many of the thread's calls are awaited. */
-uint32_t lt_lua_pending(uint32_t tid);
-/* The stack pointer after the return of the innermost one; 0 = none is awaited. */
+/* Its innermost awaited call returns; the registers contain the result. Returns lt_lua_returns_to. */
+uint64_t lt_lua_return(uint32_t tid, const uint64_t *registers);
+/* The stack pointer after the return of the innermost call of a thread; 0 = none is awaited. */
 uint64_t lt_lua_returns_to(uint32_t tid);
 /* A call begins at this place on the stack: drop the awaited ones that it shows to have ended. Returns true if there were
  * some, and none is left. lt_lua_enter does this, too. */
 bool lt_lua_drop_stale(uint32_t tid, uint64_t sp);
 
 /* Is this thread inside an allocator function? */
-static inline bool lt_lua_inside(uint32_t tid)
-{
-    return lt_lua_pending(tid) > 0;
-}
+bool lt_lua_inside(uint32_t tid);
 
 #endif

@@ -78,7 +78,7 @@ static void recording_free(struct lt_vm *vm)
 
 static uint64_t proto_of(const struct lt_vm *vm, uint64_t frame)
 {
-    return lt_proto_of(vm, lt_frame_function(vm, frame));
+    return lt_proto_of(vm, lt_frame_function(vm, frame, true));
 }
 
 /* The frame below `frame`, and in *pc the bytecode that its function executes, if it is a Lua function.
@@ -86,10 +86,10 @@ static uint64_t proto_of(const struct lt_vm *vm, uint64_t frame)
  * the VM stores where it continues after that below the frame. */
 static uint64_t caller_of(const struct lt_vm *vm, uint64_t frame, uint64_t *pc)
 {
-    const int64_t link = lt_frame_link(vm, frame);
+    const int64_t link = lt_frame_link(vm, frame, true);
     if ((link & 3) == LINK_C)
         return 0;
-    *pc = ((link & 3) == LINK_LUA ? lt_link_pc(vm, link) : lt_vm_ref(vm, lt_continued_at(vm, frame))) - 4;
+    *pc = ((link & 3) == LINK_LUA ? lt_link_pc(vm, link) : lt_continued_pc(vm, frame, true)) - 4;
     return lt_frame_below(vm, frame, link);
 }
 
@@ -111,8 +111,8 @@ static void take_frames(const struct lt_vm *vm, uint64_t pc, uint64_t base, stru
             s->proto[s->depth] = proto;
             s->pc[s->depth++] = pc;
         }
-        if ((lt_frame_link(vm, frame) & 7) == LINK_VARG) /* a vararg function's own frame is below */
-            frame -= (uint64_t)(lt_frame_link(vm, frame) & ~(int64_t)7);
+        if ((lt_frame_link(vm, frame, true) & 7) == LINK_VARG) /* a vararg function's own frame is below */
+            frame -= (uint64_t)(lt_frame_link(vm, frame, true) & ~(int64_t)7);
         frame = caller_of(vm, frame, &pc);
     }
 }

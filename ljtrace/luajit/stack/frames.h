@@ -23,7 +23,12 @@ struct lt_frames {
     uint64_t pc;             /* of the innermost frame if it is in a register; else 0 */
     uint64_t cframe;         /* the entry into the VM that the frame belongs to */
     uint64_t outermost;      /* the thread's first cframe; 0 = not reached yet */
-    /* Is called with the address of each word that is read besides links, functions and code; NULL = is not. */
+};
+
+/* How it is read. The functions that get this are inline, and it is constant where they are called. */
+struct lt_reading {
+    bool is_readable; /* the whole stack was found to be so */
+    /* Called with the address of each word that is read besides links, functions and code; NULL = none is. */
     void (*note)(uint64_t at);
 };
 
@@ -34,21 +39,67 @@ struct lt_registers {
 
 /* Go to the innermost frame of a thread. The stack need not be readable. f->vm and f->cframe are to be set. */
 void lt_frames_begin(struct lt_frames *f, uint64_t L);
+/* Use the interpreter's registers, if they are consistent: the frame's function contains this bytecode, or it
+ * is a fast function that returns to it. */
+void lt_frames_use(struct lt_frames *f, const struct lt_registers *r);
 /* Is there a frame at this address? */
 static inline bool lt_frames_inside(const struct lt_frames *f, uint64_t frame)
 {
     return frame > f->bottom && frame < f->top && !(frame & 7);
 }
-/* Use the interpreter's registers, if they are consistent: the frame's function contains this bytecode, or it
- * is a fast function that returns to it. */
-void lt_frames_use(struct lt_frames *f, const struct lt_registers *r);
+
+#define LT_INLINE static inline __attribute__((always_inline))
+
+LT_INLINE void lt_frames_note(struct lt_reading how, uint64_t at)
+{
+    if (how.note)
+        how.note(at);
+}
+
 /* The address after the instruction that the innermost function in f->cframe executes; 0 = none is saved there. */
-uint64_t lt_frames_cframe_pc(const struct lt_frames *f);
+LT_INLINE uint64_t lt_frames_cframe_pc(const struct lt_frames *f, struct lt_reading how)
+{
+    const uint64_t at = f->cframe + f->vm->layout->cframe_pc;
+    lt_frames_note(how, at);
+    const uint64_t pc = lt_vm_ref(f->vm, at);
+    return pc == f->L ? 0 : pc;
+}
+
 /* The address after the instruction that the current frame executes; 0 = not known. */
-uint64_t lt_frames_return_pc(const struct lt_frames *f);
-/* Go to the frame below. Returns false if there is none. */
-bool lt_frames_step(struct lt_frames *f);
+LT_INLINE uint64_t lt_frames_return_pc(const struct lt_frames *f, struct lt_reading how)
+{
+    if (!f->next)
+        return f->pc ? f->pc : lt_frames_cframe_pc(f, how);
+    const int64_t link = lt_frame_link(f->vm, f->next, how.is_readable);
+    if ((link & 3) == LINK_LUA)
+        return lt_link_pc(f->vm, link);
+    if ((link & 3) != LINK_CONTINUED)
+        return lt_frames_cframe_pc(f, how);
+    lt_frames_note(how, f->next - (f->vm->layout->gc64 ? 16 : 8));
+    return lt_continued_pc(f->vm, f->next, how.is_readable);
+}
+
 /* The entry into the VM before f->cframe; 0 = it is the thread's first one. */
-uint64_t lt_frames_cframe_before(const struct lt_frames *f);
+LT_INLINE uint64_t lt_frames_cframe_before(const struct lt_frames *f, struct lt_reading how)
+{
+    lt_frames_note(how, f->cframe + f->vm->layout->cframe_prev);
+    return lt_cframe_before(f->vm, f->cframe);
+}
+
+/* Go to the frame below. Returns false if there is none. */
+LT_INLINE bool lt_frames_step(struct lt_frames *f, struct lt_reading how)
+{
+    const int64_t link = lt_frame_link(f->vm, f->frame, how.is_readable);
+    const uint64_t below = lt_frame_below(f->vm, f->frame, link);
+    if ((link & 3) == LINK_C) {
+        const uint64_t before = lt_frames_cframe_before(f, how);
+        if (!before && f->cframe)
+            f->outermost = f->cframe;
+        f->cframe = before;
+    }
+    f->next = f->frame;
+    f->frame = below < f->frame && lt_frames_inside(f, below) ? below : 0;
+    return f->frame != 0;
+}
 
 #endif

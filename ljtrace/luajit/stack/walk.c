@@ -63,12 +63,24 @@ static uint64_t keep(struct seen *s, uint64_t key)
     return key;
 }
 
+/* The stack's slots were checked to be readable. */
+static const struct lt_reading s_reading = {true, lt_stack_cache_note};
+
+static int64_t link_of(const struct walk *w, uint64_t frame)
+{
+    return lt_frame_link(w->vm, frame, true);
+}
+
+static uint64_t function_of(const struct walk *w, uint64_t frame)
+{
+    return lt_frame_function(w->vm, frame, true);
+}
+
 /* Note the slots that identify a frame. If the frame above returns to Lua, its link also identifies the
  * function. */
 static void note_frame(const struct walk *w)
 {
-    bool wide = w->vm->layout->gc64,
-         known = wide && w->at.next && (lt_frame_link(w->vm, w->at.next) & 3) == LINK_LUA;
+    bool wide = w->vm->layout->gc64, known = wide && w->at.next && (link_of(w, w->at.next) & 3) == LINK_LUA;
     if (wide)
         lt_stack_cache_note(w->at.frame);
     if (!known)
@@ -140,7 +152,7 @@ static void visit_new_frame(struct walk *w, uint64_t function, uint64_t pc, stru
 
 static void visit_frame(struct walk *w)
 {
-    uint64_t function = lt_frame_function(w->vm, w->at.frame), pc = lt_frames_return_pc(&w->at);
+    uint64_t function = function_of(w, w->at.frame), pc = lt_frames_return_pc(&w->at, s_reading);
     struct seen *seen = seen_slot(function, pc);
     if (!is_seen(seen, w->vm, function, pc)) {
         visit_new_frame(w, function, pc, seen);
@@ -158,7 +170,7 @@ static bool step(struct walk *w)
 {
     w->steps++;
     note_frame(w);
-    return lt_frames_step(&w->at);
+    return lt_frames_step(&w->at, s_reading);
 }
 
 /* Are there as many frames as wanted, and one with a line? */
@@ -215,8 +227,7 @@ static void walk_down(struct walk *w)
             lt_stack_cache_cut(w->steps);
             break;
         }
-        is_pseudo =
-            (lt_frame_link(w->vm, w->at.frame) & 7) == LINK_VARG; /* the same function's own frame is below */
+        is_pseudo = (link_of(w, w->at.frame) & 7) == LINK_VARG; /* the same function's own frame is below */
         more = go_on(w);
     }
     settle(w, 0, 0);
@@ -227,7 +238,7 @@ static bool begin(struct walk *w, struct lt_vm *vm, const struct lt_stack *host,
     uint64_t L = lt_vm_ref(vm, vm->g + vm->layout->cur_l);
     if (!L || lt_vm_gct(vm, L) != GCT_THREAD)
         return false;
-    *w = (struct walk){.vm = vm, .at = {.vm = vm, .note = lt_stack_cache_note}, .host = host, .out = out};
+    *w = (struct walk){.vm = vm, .at = {.vm = vm}, .host = host, .out = out};
     w->at.cframe = lt_guest_number(L + vm->at->thread_cframe, 8) & ~(uint64_t)3;
     return use_thread(w, L);
 }
@@ -241,7 +252,7 @@ static void walk_trace(struct walk *w, const struct lt_spot *spot, size_t size)
     for (uint32_t i = 0; i < n && !place[i].is_below; i++)
         visit_place(w, &place[i]);
     if (n && lt_frames_inside(&w->at, w->at.frame)) {
-        bool pseudo = (lt_frame_link(w->vm, w->at.frame) & 7) == LINK_VARG;
+        bool pseudo = (link_of(w, w->at.frame) & 7) == LINK_VARG;
         if (go_on(w) && (!pseudo || go_on(w)))
             walk_down(w);
     }
@@ -251,8 +262,8 @@ static void walk_trace(struct walk *w, const struct lt_spot *spot, size_t size)
 /* An exit from a trace restores what the trace has left out, so the frame may not be on the stack yet. */
 static void walk_exit(struct walk *w)
 {
-    uint64_t pc = lt_frames_cframe_pc(&w->at), proto = pc ? lt_proto_holding(w->vm, pc - 4) : 0;
-    if (proto && lt_proto_of(w->vm, lt_frame_function(w->vm, w->at.frame)) != proto) {
+    uint64_t pc = lt_frames_cframe_pc(&w->at, s_reading), proto = pc ? lt_proto_holding(w->vm, pc - 4) : 0;
+    if (proto && lt_proto_of(w->vm, function_of(w, w->at.frame)) != proto) {
         struct lt_place place = {.proto = proto, .pc = pc - 4};
         visit_place(w, &place);
     }
@@ -286,7 +297,7 @@ static void use_recorder(struct walk *w)
     if (!w->vm->layout->recorder || w->at.pc || !lt_frames_inside(&w->at, w->at.frame))
         return;
     uint64_t pc = lt_vm_ref(w->vm, w->vm->g + w->vm->layout->recorder + w->vm->at->recorder_pc);
-    uint64_t proto = lt_proto_of(w->vm, lt_frame_function(w->vm, w->at.frame));
+    uint64_t proto = lt_proto_of(w->vm, function_of(w, w->at.frame));
     if (proto && lt_line_at(w->vm, proto, pc))
         w->at.pc = pc + 4;
 }
@@ -298,12 +309,12 @@ static void put_parser(struct walk *w)
     if (!lt_frames_inside(&w->at, w->at.frame))
         return;
     note_frame(w);
-    if (lt_proto_of(w->vm, lt_frame_function(w->vm, w->at.frame)))
+    if (lt_proto_of(w->vm, function_of(w, w->at.frame)))
         return;
     uint64_t key = lt_parser_key(w->vm, w->at.L, w->at.cframe);
     add_lined(w, key, w->at.cframe);
     if (key)
-        w->at.cframe = lt_frames_cframe_before(&w->at);
+        w->at.cframe = lt_frames_cframe_before(&w->at, s_reading);
     if (key)
         lt_stack_cache_give_up(); /* the line changes although the stacks do not */
 }

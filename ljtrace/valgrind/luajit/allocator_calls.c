@@ -13,10 +13,11 @@
 #include "ljtrace/valgrind/luajit/images.h"
 #include "ljtrace/valgrind/ring/rollback.h"
 #include "pub_tool_libcprint.h"
+#include "pub_tool_mallocfree.h"
 #include "pub_tool_threadstate.h"
 #include "pub_tool_transtab.h"
 
-enum { MAX_WATCHED = 16, MAX_THREADS = 10000 };
+enum { MAX_WATCHED = 16 };
 
 /* A watched function. */
 struct watched {
@@ -29,8 +30,11 @@ struct watched {
 
 static struct watched s_watched[MAX_WATCHED];
 static UInt s_count;
-/* The place in the ring when the outermost call of each thread began. */
-static struct lt_ring_place s_entered[MAX_THREADS];
+/* The outermost call of each thread. */
+static struct outermost {
+    struct lt_ring_place entered; /* the place in the ring when it began */
+    Addr returns_to;              /* the stack pointer after its return */
+} *s_outermost; /* NULL = there was none yet */
 
 /* NULL = not watched */
 static struct watched *watched_at(Addr f)
@@ -119,23 +123,36 @@ static const uint64_t *general(const VexGuestAMD64State *regs)
     return (const uint64_t *)&regs->guest_RAX;
 }
 
+static struct outermost *outermost_of(ThreadId tid)
+{
+    if (!s_outermost)
+        s_outermost = VG_(calloc)("ljtrace.calls", VG_N_THREADS, sizeof *s_outermost);
+    return &s_outermost[tid];
+}
+
 void lt_lua_entered(const VexGuestAMD64State *regs)
 {
     ThreadId tid = VG_(get_running_tid)();
+    struct outermost *o = outermost_of(tid);
     if (lt_is_hiding(tid))
         return; /* a call by the preload's scratch state */
-    if (lt_lua_drop_stale(tid, regs->guest_RSP))
-        lt_rollback_drop(&s_entered[tid]);
-    if (lt_lua_enter(tid, general(regs), image_of(regs->guest_RIP)) == LT_CALL_OUTERMOST)
-        lt_rollback_enter(&s_entered[tid]);
-    lt_lua_thread(tid);
+    if (lt_ring->return_sp && lt_lua_drop_stale(tid, regs->guest_RSP))
+        lt_rollback_drop(&o->entered);
+    enum lt_lua_call call = lt_lua_enter(tid, general(regs), image_of(regs->guest_RIP));
+    if (call == LT_CALL_IGNORED)
+        return;
+    lt_ring->return_sp = regs->guest_RSP + sizeof(Addr);
+    if (call == LT_CALL_OUTERMOST) {
+        o->returns_to = lt_ring->return_sp;
+        lt_rollback_enter(&o->entered);
+    }
 }
 
 void lt_lua_returned(const VexGuestAMD64State *regs)
 {
     ThreadId tid = VG_(get_running_tid)();
-    if (lt_lua_pending(tid) == 1)
-        lt_rollback_return(&s_entered[tid]);
-    lt_lua_return(tid, general(regs));
-    lt_lua_thread(tid);
+    struct outermost *o = outermost_of(tid);
+    if (lt_ring->return_sp == o->returns_to)
+        lt_rollback_return(&o->entered);
+    lt_ring->return_sp = lt_lua_return(tid, general(regs));
 }
