@@ -3,8 +3,9 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * The files of ljtrace/luajit/ are compiled for each recorder, which implements these functions: the Valgrind tool in
- * ljtrace/valgrind/host.c, the native recorder in ljtrace/native/inside/host/. They use nothing else from outside, and no C
- * library except memcpy, memmove and memset, which compilers call anyway.
+ * ljtrace/valgrind/host.c and the files that it names, the native recorder in ljtrace/native/inside/host/. Some of the files
+ * are also in the profilers' library, which needs host_readable only. They use nothing else from outside, and no C library
+ * except memcpy, memmove and memset, which compilers call anyway.
  */
 #ifndef LJTRACE_LUAJIT_HOST_H
 #define LJTRACE_LUAJIT_HOST_H
@@ -96,7 +97,7 @@ static inline struct raw_text host_text_of(const void *text, uint32_t bytes)
     return (struct raw_text){text, bytes};
 }
 
-/* Write events of a heap. */
+/* Write events of a heap: RAW_HEAP_C, or the number of an allocator's. */
 void host_block_new(uint64_t addr, size_t size, uint64_t heap, uint32_t how, const struct lt_stack *stack);
 void host_block_free(uint64_t addr, uint64_t heap, uint32_t how, const struct lt_stack *stack);
 void host_block_resize(uint64_t old, uint64_t addr, size_t size, uint64_t heap, uint32_t how,

@@ -2,13 +2,11 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Implements ljtrace/luajit/host.h by Valgrind's functions and the tool's own.
+ * Implements those parts of ljtrace/luajit/host.h that Valgrind has, and records. C stacks are in stacks/unwind.c, blocks
+ * in ring/heap_events.c, images in luajit/images.c.
  */
 #include "ljtrace/luajit/host.h"
-#include "ljtrace/valgrind/luajit/images.h"
-#include "ljtrace/valgrind/ring/heap_events.h"
 #include "ljtrace/valgrind/ring/records.h"
-#include "ljtrace/valgrind/stacks/unwind.h"
 #include "libvex_guest_amd64.h"
 #include "pub_tool_aspacemgr.h"
 #include "pub_tool_debuginfo.h"
@@ -52,7 +50,7 @@ void host_free(void *p)
     VG_(free)(p);
 }
 
-/* -- threads and their stacks -- */
+/* -- the thread -- */
 
 uint32_t host_thread(void)
 {
@@ -86,37 +84,7 @@ void host_registers(uint32_t thread, enum host_register first, uint32_t count, u
      count * sizeof *to);
 }
 
-void host_take_stack(uint32_t thread, struct lt_stack *stack)
-{
-    lt_take_stack(thread, stack);
-}
-
-void host_take_stack_to(uint32_t thread, struct lt_stack *stack, uint32_t limit)
-{
-    lt_take_stack_to(thread, stack, limit);
-}
-
-void host_resume_stack(uint32_t thread, struct lt_stack *stack, uint64_t sp)
-{
-    lt_resume_stack(thread, stack, sp);
-}
-
-uint32_t host_code_generation(void)
-{
-    return lt_frames_generation();
-}
-
 /* -- objects -- */
-
-const char *host_image_file(uint32_t image)
-{
-    return lt_image_file(image);
-}
-
-bool host_is_lua_code(uint64_t ip)
-{
-    return lt_is_lua_code(ip);
-}
 
 const char *host_function_name(uint64_t code)
 {
@@ -148,32 +116,6 @@ struct raw_text host_text(const char *text)
     }
 #define FAST_RECORD(NAME, name, fields)
 #include "ljtrace/protocol/ring.def"
-
-void host_block_new(uint64_t addr, size_t size, uint64_t heap, uint32_t how, const struct lt_stack *stack)
-{
-    lt_put_new(addr, size, heap, how, stack);
-}
-
-void host_block_free(uint64_t addr, uint64_t heap, uint32_t how, const struct lt_stack *stack)
-{
-    lt_put_free(addr, heap, how, stack);
-}
-
-void host_block_resize(uint64_t old, uint64_t addr, size_t size, uint64_t heap, uint32_t how,
-                       const struct lt_stack *stack)
-{
-    lt_put_resize(old, addr, size, heap, how, stack);
-}
-
-void host_block_type(uint64_t addr, uint64_t heap, uint32_t type)
-{
-    lt_put_type(addr, heap, type);
-}
-
-void host_await_free(uint64_t addr)
-{
-    lt_await_free(addr);
-}
 
 /* -- messages -- */
 

@@ -2,7 +2,7 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The tool reads all structures of LuaJIT by these functions: if a pointer is not what the tool assumes, the
+ * All structures of LuaJIT are read by these functions: if a pointer is not what the reader assumes, the
  * result is zero and not a fault. They are also used for texts in requests and system calls.
  */
 #ifndef LJTRACE_LUAJIT_BASE_GUEST_MEMORY_H

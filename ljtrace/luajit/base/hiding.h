@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Begin or end hiding: what this thread allocates meanwhile is the recorder's own (in the preload), and is
+/* Begin or end hiding: what this thread allocates meanwhile is the recorder's own (a scratch state), and is
  * not recorded. */
 void lt_hide(uint32_t tid, bool hide);
 bool lt_is_hiding(uint32_t tid);

@@ -46,7 +46,7 @@ struct lt_vm {
     const struct lua_layout *layout;
     const struct luajit_offsets *at;
     bool is_older;   /* the state had begun before the recording */
-    uint32_t stores; /* stores to its VM state that the tool has seen */
+    uint32_t stores; /* stores to its VM state that the Valgrind tool has seen */
     bool unreported; /* one of them is not in the ring yet */
     bool assembling; /* the VM is in the state of assembling */
     struct lt_recording *recording;
@@ -78,7 +78,7 @@ struct lt_vm_hooks {
 /* They are called in the order in which they were added. */
 void lt_vm_hook(const struct lt_vm_hooks *hooks);
 
-/* The preload has found the layout of an image, or has failed. A failure is reported to the user, and so is a Lua that is
+/* The layout of an image was found inside the program, or was not. A failure is reported to the user, and so is a Lua that is
  * not LuaJIT, which is also a fact of the trace. */
 void lt_vm_layout(const struct lua_layout *layout, uint32_t image);
 /* The image is unloaded: its states no longer run, whether they were closed or not. */

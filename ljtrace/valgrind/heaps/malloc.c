@@ -6,11 +6,12 @@
  * and the allocator's own accesses are not seen as the program's. A table of live blocks distinguishes valid
  * frees from invalid ones. An invalid free is recorded and otherwise ignored.
  */
-#include "ljtrace/valgrind/heaps/malloc.h"
 #include "ljtrace/luajit/base/hiding.h"
 #include "ljtrace/luajit/heap/allocator.h"
+#include "ljtrace/luajit/host.h"
 #include "ljtrace/luajit/stack/stack.h"
 #include "ljtrace/valgrind/base/options.h"
+#include "ljtrace/valgrind/heaps/malloc.h"
 #include "ljtrace/valgrind/heaps/observe.h"
 #include "ljtrace/valgrind/ring/heap_events.h"
 #include "ljtrace/valgrind/ring/records.h"
@@ -103,7 +104,7 @@ static void *new_block(ThreadId tid, SizeT size, SizeT align, Bool zero, enum mt
     if (remember(addr, base, size, hidden_now(tid))->hidden)
         put_hidden(tid, addr, size);
     else
-        lt_put_new(addr, size, RAW_HEAP_C, how, take(tid));
+        host_block_new(addr, size, RAW_HEAP_C, how, take(tid));
     return (void *)addr;
 }
 
@@ -111,7 +112,7 @@ static void free_block(ThreadId tid, void *p, enum mt_how how)
 {
     struct block *b = VG_(HT_remove)(s_blocks, (UWord)p);
     if (b ? !b->hidden : !hidden_now(tid))
-        lt_put_free((Addr)p, RAW_HEAP_C, how, take(tid));
+        host_block_free((Addr)p, RAW_HEAP_C, how, take(tid));
     if (!b)
         return;
     VG_(cli_free)((void *)b->base);
@@ -137,7 +138,7 @@ static void *resize_block(ThreadId tid, void *old, SizeT size, SizeT align)
     struct block *b = VG_(HT_lookup)(s_blocks, (UWord)old);
     if (!b) {
         if (!hidden_now(tid))
-            lt_put_free((Addr)old, RAW_HEAP_C, MT_HOW_REALLOC, take(tid));
+            host_block_free((Addr)old, RAW_HEAP_C, MT_HOW_REALLOC, take(tid));
         return NULL;
     }
     Bool stays = (UWord)old % align == 0 && fits_in_place(b, size);
@@ -148,7 +149,7 @@ static void *resize_block(ThreadId tid, void *old, SizeT size, SizeT align)
     if (b->hidden)
         put_hidden(tid, (Addr)p, size);
     else
-        lt_put_resize((Addr)old, (Addr)p, size, RAW_HEAP_C, MT_HOW_REALLOC, take(tid));
+        host_block_resize((Addr)old, (Addr)p, size, RAW_HEAP_C, MT_HOW_REALLOC, take(tid));
     return p;
 }
 
@@ -199,8 +200,8 @@ void lt_heap_made_by(ThreadId tid, Addr addr, UInt freed, UInt how)
     struct block *b = VG_(HT_lookup)(s_blocks, addr);
     if (!b || b->hidden)
         return;
-    lt_put_free(addr, RAW_HEAP_C, freed, take(tid));
-    lt_put_new(addr, b->size, RAW_HEAP_C, how, take(tid));
+    host_block_free(addr, RAW_HEAP_C, freed, take(tid));
+    host_block_new(addr, b->size, RAW_HEAP_C, how, take(tid));
 }
 
 static void *on_malloc(ThreadId tid, SizeT n)

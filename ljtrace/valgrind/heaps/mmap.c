@@ -8,13 +8,14 @@
  * file's mapping (the zeroed data of a library) belongs to the file. The program break is one block, from
  * where it was first. If a block is unmapped in part, the collector cuts it.
  */
-#include "ljtrace/valgrind/heaps/mmap.h"
 #include "ljtrace/luajit/base/guest_memory.h"
 #include "ljtrace/luajit/base/hiding.h"
 #include "ljtrace/luajit/heap/allocator.h"
+#include "ljtrace/luajit/host.h"
 #include "ljtrace/luajit/stack/stack.h"
 #include "ljtrace/valgrind/base/options.h"
 #include "ljtrace/valgrind/heaps/malloc.h"
+#include "ljtrace/valgrind/heaps/mmap.h"
 #include "ljtrace/valgrind/ring/block_filter.h"
 #include "ljtrace/valgrind/ring/heap_events.h"
 #include "ljtrace/valgrind/ring/records.h"
@@ -41,7 +42,7 @@ static const struct lt_stack *take(ThreadId tid)
     static struct lt_stack stack;
     lt_guest_forget();
     if (lt_lua_inside(tid))
-        lt_take_stack(tid, &stack); /* raw material: the call of the allocator shows whose it is */
+        host_take_stack(tid, &stack); /* raw material: the call of the allocator shows whose it is */
     else
         lt_take_own_stack(tid, &stack);
     return &stack;
@@ -76,7 +77,7 @@ static void mapped(ThreadId tid, const UWord *a, Addr addr)
         unmap(tid, addr, pages(a[1]));
     if (lt_lua_inside(tid) || lt_is_hiding(tid) || (anonymous ? s_over_file : !lt_options.heap_files))
         return;
-    lt_put_new(addr, a[1], heap(), MT_HOW_CUSTOM, take(tid));
+    host_block_new(addr, a[1], heap(), MT_HOW_CUSTOM, take(tid));
 }
 
 /* A block has the size that was requested; its mapping extends to the end of the last page. */
@@ -96,11 +97,11 @@ static void break_moved(ThreadId tid, Addr now)
     if (now == s_break)
         return;
     if (s_break == s_break_base)
-        lt_put_new(s_break_base, now - s_break_base, heap(), MT_HOW_CUSTOM, take(tid));
+        host_block_new(s_break_base, now - s_break_base, heap(), MT_HOW_CUSTOM, take(tid));
     else if (now > s_break_base)
-        lt_put_resize(s_break_base, s_break_base, now - s_break_base, heap(), MT_HOW_CUSTOM, take(tid));
+        host_block_resize(s_break_base, s_break_base, now - s_break_base, heap(), MT_HOW_CUSTOM, take(tid));
     else
-        lt_put_free(s_break_base, heap(), MT_HOW_CUSTOM, take(tid));
+        host_block_free(s_break_base, heap(), MT_HOW_CUSTOM, take(tid));
     s_break = now;
 }
 

@@ -7,15 +7,16 @@
  * pointer is then further up on the same stack, the call was left by a long jump, and it is dropped. If a
  * signal handler interrupts a call, calls inside the handler are on another level.
  */
-#include "ljtrace/valgrind/heaps/observe.h"
 #include "ljtrace/luajit/base/guest_memory.h"
 #include "ljtrace/luajit/heap/allocator.h"
+#include "ljtrace/luajit/host.h"
 #include "ljtrace/luajit/stack/stack.h"
 #include "ljtrace/protocol/alloc_functions.h"
 #include "ljtrace/valgrind/base/core.h"
 #include "ljtrace/valgrind/base/options.h"
 #include "ljtrace/valgrind/base/raw_syscalls.h"
 #include "ljtrace/valgrind/heaps/malloc.h"
+#include "ljtrace/valgrind/heaps/observe.h"
 #include "ljtrace/valgrind/ring/block_filter.h"
 #include "ljtrace/valgrind/ring/heap_events.h"
 #include "ljtrace/valgrind/ring/info.h"
@@ -382,7 +383,7 @@ static UInt how_of(const struct call *call, UInt how)
 
 static void put_free(const struct call *call, UInt how)
 {
-    lt_put_free(call->block, heap_of(call), how_of(call, how), &call->stack);
+    host_block_free(call->block, heap_of(call), how_of(call, how), &call->stack);
 }
 
 /* A thread gets a block whose memory another thread's resize has freed already, before that call has
@@ -405,8 +406,8 @@ static void put_new(const struct call *call, Addr block)
     give_up(block);
     lt_filter_add_own(block);
     UInt how = call->entry.function->how;
-    lt_put_new(block, call->size, heap_of(call), how_of(call, how == MT_HOW_REALLOC ? MT_HOW_MALLOC : how),
-               &call->stack);
+    host_block_new(block, call->size, heap_of(call),
+                   how_of(call, how == MT_HOW_REALLOC ? MT_HOW_MALLOC : how), &call->stack);
 }
 
 static void put_resize(const struct call *call, Addr block)
@@ -414,7 +415,8 @@ static void put_resize(const struct call *call, Addr block)
     if (block != call->block)
         give_up(block);
     lt_filter_add_own(block);
-    lt_put_resize(call->block, block, call->size, heap_of(call), how_of(call, MT_HOW_REALLOC), &call->stack);
+    host_block_resize(call->block, block, call->size, heap_of(call), how_of(call, MT_HOW_REALLOC),
+                      &call->stack);
 }
 
 static void take_arguments(struct call *call, const VexGuestAMD64State *regs)

@@ -7,13 +7,14 @@
  * the blocks that a pool's memory came from. What the allocator of a Lua state declares is its raw material,
  * as is what it gets from the C heap. Red zones and "is zeroed" have no meaning for a recorder.
  */
-#include "ljtrace/valgrind/heaps/pools.h"
 #include "ljtrace/ljtrace.h"
 #include "ljtrace/luajit/base/guest_memory.h"
 #include "ljtrace/luajit/heap/allocator.h"
+#include "ljtrace/luajit/host.h"
 #include "ljtrace/luajit/stack/stack.h"
 #include "ljtrace/valgrind/base/options.h"
 #include "ljtrace/valgrind/heaps/malloc.h"
+#include "ljtrace/valgrind/heaps/pools.h"
 #include "ljtrace/valgrind/ring/block_filter.h"
 #include "ljtrace/valgrind/ring/heap_events.h"
 #include "ljtrace/valgrind/ring/records.h"
@@ -117,13 +118,13 @@ static void trim(ThreadId tid, Addr anchor, Addr addr, SizeT size)
 static void make(ThreadId tid, Addr heap, Addr addr, SizeT size)
 {
     lt_filter_add_own(addr);
-    lt_put_new(addr, size, heap, MT_HOW_CUSTOM, take(tid));
+    host_block_new(addr, size, heap, MT_HOW_CUSTOM, take(tid));
 }
 
 static void resize(ThreadId tid, Addr heap, Addr old, Addr addr, SizeT size)
 {
     lt_filter_add_own(addr);
-    lt_put_resize(old, addr, size, heap, MT_HOW_CUSTOM, take(tid));
+    host_block_resize(old, addr, size, heap, MT_HOW_CUSTOM, take(tid));
 }
 
 static Bool pool_request(ThreadId tid, const UWord *a)
@@ -145,7 +146,7 @@ static Bool pool_request(ThreadId tid, const UWord *a)
         return True;
     case VG_USERREQ__MEMPOOL_FREE:
         if (is_pool(pool))
-            lt_put_free(a[2], pool, MT_HOW_CUSTOM, take(tid));
+            host_block_free(a[2], pool, MT_HOW_CUSTOM, take(tid));
         return True;
     case VG_USERREQ__MEMPOOL_CHANGE:
         if (is_pool(pool))
@@ -172,7 +173,7 @@ static Bool block_request(ThreadId tid, const UWord *a)
         resize(tid, unpooled(), a[1], a[1], a[3]);
         return True;
     case VG_USERREQ__FREELIKE_BLOCK:
-        lt_put_free(a[1], unpooled(), MT_HOW_CUSTOM, take(tid));
+        host_block_free(a[1], unpooled(), MT_HOW_CUSTOM, take(tid));
         return True;
     case LJTRACE_REQUEST_ALLOCATOR:
         if (a[1])

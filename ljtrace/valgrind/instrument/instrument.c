@@ -17,12 +17,13 @@
  * Loads whose value is not used have to be recorded too. VEX would remove them before a tool sees them;
  * base/vex_settings.c sets the option that keeps them.
  */
-#include "ljtrace/valgrind/instrument/instrument.h"
+#include "ljtrace/luajit/host.h"
 #include "ljtrace/valgrind/base/options.h"
 #include "ljtrace/valgrind/base/self_modifying.h"
 #include "ljtrace/valgrind/heaps/observe.h"
 #include "ljtrace/valgrind/instrument/classify.h"
 #include "ljtrace/valgrind/instrument/dead_puts.h"
+#include "ljtrace/valgrind/instrument/instrument.h"
 #include "ljtrace/valgrind/instrument/provenance.h"
 #include "ljtrace/valgrind/instrument/segment.h"
 #include "ljtrace/valgrind/instrument/stack_sampler.h"
@@ -337,7 +338,7 @@ IRSB *lt_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *
     IRSB *out = deepCopyIRSBExceptStmts(in);
     w.out = out;
     lt_provenance_begin(&w.provenances, in, layout->offset_SP);
-    w.code = (struct lt_code){out, lt_is_lua_code(closure->readdr),
+    w.code = (struct lt_code){out, host_is_lua_code(closure->readdr),
                               lt_vm_first() && lt_is_run_time_code(closure->readdr)};
     Int i = copy_preamble(in, out, extents);
     lt_segment_begin(&w.segment, out, way_of(&w, closure->tid, in));

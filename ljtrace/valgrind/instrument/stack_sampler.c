@@ -2,12 +2,13 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include "ljtrace/valgrind/instrument/stack_sampler.h"
 #include "ljtrace/luajit/core/caller.h"
 #include "ljtrace/luajit/core/objects.h"
+#include "ljtrace/luajit/host.h"
 #include "ljtrace/luajit/stack/stack.h"
 #include "ljtrace/valgrind/base/ir.h"
 #include "ljtrace/valgrind/base/options.h"
+#include "ljtrace/valgrind/instrument/stack_sampler.h"
 #include "ljtrace/valgrind/ring/records.h"
 #include "ljtrace/valgrind/stacks/unwind.h"
 #include "memtrace/memtrace.h"
@@ -36,7 +37,7 @@ static void take_sample(void)
     if (vm)
         lt_take_sampled_stack(tid, vm, &stack);
     else
-        lt_take_stack(tid, &stack);
+        host_take_stack(tid, &stack);
     RING_PUT(sample, .vm = vm ? lt_machine_state(vm) : MT_VM_C, .heap = vm ? lt_vm_heap(vm) : 0,
              .instructions = lt_ring->instructions, .weight = weight, .ips = (const uint64_t *)stack.ips,
              .ips_count = stack.depth);

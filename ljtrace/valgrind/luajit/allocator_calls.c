@@ -34,7 +34,7 @@ static UInt s_count;
 static struct outermost {
     struct lt_ring_place entered; /* the place in the ring when it began */
     Addr returns_to;              /* the stack pointer after its return */
-} *s_outermost; /* NULL = there was none yet */
+} * s_outermost;                  /* NULL = there was none yet */
 
 /* NULL = not watched */
 static struct watched *watched_at(Addr f)

@@ -6,11 +6,12 @@
  * is linked into need not export them. They leave an error that the program's own dlerror would report. And
  * they find nothing in an object whose file was replaced, or that was opened by a relative path.
  */
-#include "ljtrace/valgrind/luajit/images.h"
 #include "ljtrace/luajit/core/states.h"
+#include "ljtrace/luajit/host.h"
 #include "ljtrace/valgrind/base/core.h"
 #include "ljtrace/valgrind/base/options.h"
 #include "ljtrace/valgrind/base/vex_settings.h"
+#include "ljtrace/valgrind/luajit/images.h"
 #include "pub_tool_debuginfo.h"
 #include "pub_tool_libcbase.h"
 
@@ -56,7 +57,7 @@ UInt lt_image_add(Addr f)
     return i < LUA_MAX_IMAGES && lt_object_code(f, &s_image[i].from, &s_image[i].to) ? i + 1 : 0;
 }
 
-const HChar *lt_image_file(UInt image)
+const HChar *host_image_file(UInt image)
 {
     const DebugInfo *object = image ? object_of(s_image[image - 1].from) : NULL;
     return object ? VG_(DebugInfo_get_filename)(object) : "?";
@@ -90,7 +91,7 @@ void lt_image_code(Addr from, Addr to)
 {
     if (lt_options.trace_mem)
         lt_vex_be_precise();
-    if (s_ranges < MAX_RANGES && !lt_is_lua_code(from)) {
+    if (s_ranges < MAX_RANGES && !host_is_lua_code(from)) {
         s_code[s_ranges].from = from;
         s_code[s_ranges++].to = to;
     }
@@ -105,14 +106,14 @@ static UInt range_of(Addr ip)
     return i;
 }
 
-Bool lt_is_lua_code(Addr ip)
+bool host_is_lua_code(Addr ip)
 {
     return range_of(ip) < s_ranges;
 }
 
 static void forget_code(Addr ip)
 {
-    if (lt_is_lua_code(ip))
+    if (host_is_lua_code(ip))
         s_code[range_of(ip)] = s_code[--s_ranges];
 }
 

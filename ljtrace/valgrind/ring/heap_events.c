@@ -2,10 +2,11 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include "ljtrace/valgrind/ring/heap_events.h"
 #include "ljtrace/luajit/base/hash.h"
+#include "ljtrace/luajit/host.h"
 #include "ljtrace/valgrind/base/options.h"
 #include "ljtrace/valgrind/ring/block_filter.h"
+#include "ljtrace/valgrind/ring/heap_events.h"
 #include "ljtrace/valgrind/ring/records.h"
 #include "memtrace/memtrace.h"
 
@@ -54,7 +55,7 @@ static inline void note_block(Addr addr, SizeT size, UInt how)
         lt_filter_add(addr, size);
 }
 
-void lt_put_new(Addr addr, SizeT size, Addr heap, UInt how, const struct lt_stack *stack)
+void host_block_new(Addr addr, SizeT size, Addr heap, UInt how, const struct lt_stack *stack)
 {
     struct ring_new r = {.how = how,
                          .addr = addr,
@@ -67,7 +68,7 @@ void lt_put_new(Addr addr, SizeT size, Addr heap, UInt how, const struct lt_stac
     ring_put_new(&r);
 }
 
-void lt_put_free(Addr addr, Addr heap, UInt how, const struct lt_stack *stack)
+void host_block_free(Addr addr, Addr heap, UInt how, const struct lt_stack *stack)
 {
     struct ring_free r = {
         .how = how, .addr = addr, .instructions = lt_ring->instructions, .stack = reference(stack)};
@@ -76,7 +77,7 @@ void lt_put_free(Addr addr, Addr heap, UInt how, const struct lt_stack *stack)
     ring_put_free(&r);
 }
 
-void lt_put_resize(Addr old, Addr addr, SizeT size, Addr heap, UInt how, const struct lt_stack *stack)
+void host_block_resize(Addr old, Addr addr, SizeT size, Addr heap, UInt how, const struct lt_stack *stack)
 {
     struct ring_resize r = {.how = how,
                             .old = old,
@@ -90,12 +91,12 @@ void lt_put_resize(Addr old, Addr addr, SizeT size, Addr heap, UInt how, const s
     ring_put_resize(&r);
 }
 
-void lt_await_free(Addr addr)
+void host_await_free(Addr addr)
 {
     (void)addr; /* all ends are seen */
 }
 
-void lt_put_type(Addr addr, Addr heap, UInt type)
+void host_block_type(Addr addr, Addr heap, UInt type)
 {
     ring_put_type(&(struct ring_type){.slot = slot_of(heap), .type = type, .addr = addr});
 }

@@ -2,6 +2,8 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
+ * Those of single blocks are declared in ljtrace/luajit/host.h (host_block_new and its like).
+ *
  * The heap of an event is written as a slot, a small number in the record's header, which has been given to the heap
  * before.
  */
@@ -12,14 +14,6 @@
 #include "ljtrace/protocol/ring.h"
 #include "pub_tool_basics.h"
 
-/* Write heap events; `heap` is RAW_HEAP_C or an allocator's state pointer. */
-void lt_put_new(Addr addr, SizeT size, Addr heap, UInt how, const struct lt_stack *stack);
-void lt_put_free(Addr addr, Addr heap, UInt how, const struct lt_stack *stack);
-void lt_put_resize(Addr old, Addr addr, SizeT size, Addr heap, UInt how, const struct lt_stack *stack);
-/* The end of this block must be seen: what is known of its contents is not true of the next block there. */
-void lt_await_free(Addr addr);
-/* What the block holds: enum mt_type. */
-void lt_put_type(Addr addr, Addr heap, UInt type);
 /* Of a range of a heap: only it remains; it is gone; it has moved. */
 void lt_put_trim(Addr heap, Addr addr, SizeT size, const struct lt_stack *stack);
 void lt_put_unmap(Addr heap, Addr addr, SizeT size, const struct lt_stack *stack);

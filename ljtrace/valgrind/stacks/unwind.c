@@ -9,13 +9,14 @@
  *
  * Start reading at `take`, which is the cache's look-up, and which calls the unwinder if that fails.
  */
-#include "ljtrace/valgrind/stacks/unwind.h"
 #include "ljtrace/luajit/base/guest_memory.h"
 #include "ljtrace/luajit/base/hash.h"
+#include "ljtrace/luajit/host.h"
 #include "ljtrace/valgrind/base/options.h"
 #include "ljtrace/valgrind/ring/records.h"
 #include "ljtrace/valgrind/stacks/callers.h"
 #include "ljtrace/valgrind/stacks/modules.h"
+#include "ljtrace/valgrind/stacks/unwind.h"
 #include "memtrace/memtrace.h"
 #include "libvex_guest_amd64.h"
 #include "pub_tool_aspacemgr.h"
@@ -74,7 +75,7 @@ void lt_forget_frames(void)
     s_generation++;
 }
 
-UInt lt_frames_generation(void)
+UInt host_code_generation(void)
 {
     return s_generation;
 }
@@ -355,7 +356,7 @@ static struct found take_own(ThreadId tid, struct lt_stack *stack, UInt limit)
 }
 
 /* One frame more than recorded is requested, to know whether the stack has more. */
-void lt_take_stack(ThreadId tid, struct lt_stack *stack)
+void host_take_stack(ThreadId tid, struct lt_stack *stack)
 {
     const UInt limit = lt_options.stack_depth;
     const struct found f = take_own(tid, stack, limit ? limit + 1 : 0);
@@ -368,13 +369,13 @@ void lt_take_stack(ThreadId tid, struct lt_stack *stack)
         stack->ips[stack->depth++] = RAW_UNKNOWN_CALLER;
 }
 
-void lt_take_stack_to(ThreadId tid, struct lt_stack *stack, UInt limit)
+void host_take_stack_to(ThreadId tid, struct lt_stack *stack, UInt limit)
 {
     const struct found f = take_own(tid, stack, limit);
     keep_certain(stack, &f);
 }
 
-void lt_resume_stack(ThreadId tid, struct lt_stack *stack, Addr sp)
+void host_resume_stack(ThreadId tid, struct lt_stack *stack, Addr sp)
 {
     Addr saved[2];
     struct found f = {stack->ips + stack->depth, stack->sps + stack->depth, 0, 0, False};
