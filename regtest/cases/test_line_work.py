@@ -305,7 +305,7 @@ def test_what_patterns_do_is_what_their_accesses_do(tmp_path: Path, program: str
     data = tmp_path / ("words" if program == "sort" else "script.lua")
     path = record(tmp_path / "t.ljt", [*program.split(), data]).path
     (packed, made), (plain, plainly_made) = worked(path, None), worked(path, Window(None, "never"))
-    assert (packed["own_counts"] + packed["others_counts"]).sum() > 1000 and packed["cache_lines"].sum() > 100
+    assert (packed["own"]["counts"] + packed["others"]["counts"]).sum() > 1000 and packed["cache_lines"].sum() > 100
     for name in packed.dtype.names:
         assert (packed[name] == plain[name]).all(), name
     assert (made["bytes"] == plainly_made["bytes"]).all() and (made["blocks"] == plainly_made["blocks"]).all()
