@@ -139,13 +139,18 @@ class Differences:
 
         return self._of(np.flatnonzero(mask))
 
-    def ranked(self, order: str, most: int | None, ascending: bool = False, then: str = PLACE) -> Differences:
+    def ranked(
+        self, order: str, most: int | None, ascending: bool = False, then: str = PLACE, absolute: bool = False
+    ) -> Differences:
         """The rows sorted by a column, the largest first, or the smallest if `ascending`; those with equal values, and by
-        PLACE all, by `then` and by their places. most: sort no more than so many of the first rows; None: all."""
+        PLACE all, by `then` and by their places. most: sort no more than so many of the first rows; None: all. absolute:
+        a row that shrank comes before one that grew less."""
         import numpy as np
 
         none = np.zeros(len(self), "i8")
         keys = [none if of == PLACE or self.lacks(of) else -self.column(of) for of in (order, then)]
+        if absolute:
+            keys = [-np.abs(values) for values in keys]
         keys[0] = -keys[0] if ascending else keys[0]
         by_value = np.lexsort(keys[::-1])
         differs = np.zeros(len(self), bool)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from steve.analysis import blocks, conditions, differences
 from steve.analysis.conditions import Condition, Outcome
 from steve.analysis.differences import MEASURES
-from steve.system.errors import SteveError
+from steve.system.errors import UsageError
 from steve.system.messages import complain
 from steve.system.output import Output
 from steve.terminal import arguments
@@ -39,10 +39,12 @@ COLUMNS = tuple(
         Column(f"{key}_change", head, f"{key}_b minus {key}_a"),
     )
 ) + (Column("place", "where", f"{SITE}; or what --by names", True),)
+UNCHANGED = "nothing changed"
 CAUSES = 5  # sites that text and Markdown show for a condition that failed
 EXAMPLES = f"""\
-Rows are matched by their names, so the two traces may come from different builds. Rows without any change are left
-out; the rows with the largest growth come first.
+The two traces may come from different builds: places of code are matched by their functions and by where in these they
+are, so that inserted lines change nothing. A row that is in both traces has the lines of the second one. Rows without
+any change are left out; the rows that grew or shrank most come first.
 
 {listing.explained(COLUMNS)}
 
@@ -94,7 +96,9 @@ def outcomes(
     """What became of the conditions. most: so many of the sites of each are shown; None: all."""
     for condition in wanted:
         if lacking := condition.lacking(rows):
-            raise SteveError(f"--fail-if '{condition.text}': {lacking} was not recorded in both traces")
+            raise UsageError(
+                f"--fail-if '{condition.text}': cannot be judged: {lacking} was not recorded in both traces"
+            )
     totals = {
         name: conditions.Measured(first.total(column) or 0, second.total(column) or 0)
         for name, column in conditions.MEASURES.items()
@@ -209,10 +213,10 @@ def write(args: argparse.Namespace, title: str, rows: Differences, found: list[O
     elif found and not args.csv:
         plain = not sys.stdout.isatty() or args.output not in (None, "-")
         with Output(args.output or "-") as out:
-            out.write(listing.text(title, rows, columns, args.top, plain, args.sort))
+            out.write(listing.text(title, rows, columns, args.top, plain, args.sort, UNCHANGED))
             out.write(outcomes_text(found, columns, plain))
     else:
-        listing.write_ranked(args, title, rows, columns)
+        listing.write_ranked(args, title, rows, columns, UNCHANGED)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -228,7 +232,7 @@ def run(args: argparse.Namespace) -> int:
     every, in_full = Differences(names, first, second), args.json or args.csv
     found = outcomes(wanted, first, second, every, None if args.json else CAUSES)
     top = args.top if in_full or args.top is not None else listing.TOP
-    rows = every.changed().ranked(args.sort, top)
+    rows = every.changed().ranked(args.sort, top, absolute=True)
     write(args, f"{name} to {chosen.title(title)}", rows, found)
     failed = [outcome.condition for outcome in found if outcome.failed]
     if failed:

@@ -323,7 +323,8 @@ def text(
     most = TOP if top is None else top
     parts = [table(title, list(cut(rows, most)[: most + 1]), columns, order)] if len(rows) else [title, f"({nothing})"]
     if len(rows) > most:
-        parts.append(f"{len(rows) - most:,} more rows; --top shows more")
+        more = len(rows) - most
+        parts.append(f"{more:,} more {'row' if more == 1 else 'rows'}; --top shows more")
     return render(parts, not plain)
 
 
@@ -332,8 +333,10 @@ def write(args: argparse.Namespace, title: str, rows: list[dict], columns: Seque
     write_ranked(args, title, ranked(rows, columns, args.sort), columns)
 
 
-def write_ranked(args: argparse.Namespace, title: str, rows: Rows, columns: Sequence[Column]) -> None:
-    """As write(), for rows that are sorted already."""
+def write_ranked(
+    args: argparse.Namespace, title: str, rows: Rows, columns: Sequence[Column], nothing: str = "nothing"
+) -> None:
+    """As write(), for rows that are sorted already. nothing: what a table says without rows."""
     kept = cut(rows, args.top)
     with Output(args.output or "-") as out:
         if args.json or args.csv:
@@ -342,4 +345,4 @@ def write_ranked(args: argparse.Namespace, title: str, rows: Rows, columns: Sequ
         else:
             plain = not sys.stdout.isatty() or args.output not in (None, "-")
             top = SERIES_TOP if args.top is None and args.sort is None else args.top
-            out.write(text(title, rows, columns, top, plain, args.sort))
+            out.write(text(title, rows, columns, top, plain, args.sort, nothing))

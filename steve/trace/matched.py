@@ -1,4 +1,7 @@
-"""Rows of several lists, matched by their names: what the lists of two traces have in common.
+"""Rows of two lists, matched by their names: what the lists of two traces have in common.
+
+Names of code are the same if they stand for the same place, though its line has moved (steve.trace.moved). Other names
+are the same if their texts are.
 
 Names of sites are stacks of tens of frames, of which there may be hundreds of thousands. They are kept as a tree: a node is a
 frame with the node of its callers. A name becomes text when it is shown. Names of other rows are nodes without callers.
@@ -15,12 +18,32 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from steve.terminal.tables import StackText
+from steve.trace.moved import Place, compared_text, matched, place_of
+from steve.trace.rollups import key_of
 from steve.trace.stacks import Sites, levels
 
 if TYPE_CHECKING:
+    from steve.trace._memtrace import Frame
     from steve.trace.rollups import Rollup
 
 ROOT = np.uint64(1 << 32)  # a node's key is its callers' node times this, plus the number of its name
+ONLY_IN_FIRST = "in A"  # follows a name of the first list whose text the second list has for another place
+
+
+def with_callers(callers: np.ndarray, sites: np.ndarray) -> np.ndarray:
+    """Which of all sites are some of these, or are among their callers? callers: by site, that of its callers."""
+    used, some = np.zeros(len(callers), bool), np.unique(sites)
+    while len(some):
+        used[some] = True
+        some = np.unique(callers[some])
+        some = some[~used[some] & (some != 0)]
+    return used
+
+
+def frames_of(sites: Sites, numbers: np.ndarray) -> list[int]:
+    """The frames of sites."""
+    _, _, callers, frames = sites.tree()
+    return np.unique(frames[with_callers(callers, numbers)]).tolist()
 
 
 class Tree:
@@ -35,11 +58,7 @@ class Tree:
         """The nodes of sites. name: the number of the name of a frame. Site 0, of stacks without frames, has a node, too:
         that of frame 0."""
         _, _, callers, frames = sites.tree()
-        used, some = np.zeros(len(callers), bool), np.unique(numbers)
-        while len(some):
-            used[some] = True
-            some = np.unique(callers[some])
-            some = some[~used[some] & (some != 0)]
+        used = with_callers(callers, numbers)
         ids = np.flatnonzero(used)
         of_frames = np.zeros(int(frames[ids].max(initial=0)) + 1, "u4")
         for number in np.unique(frames[ids]).tolist():
@@ -71,23 +90,51 @@ class Tree:
 
 
 class Matched:
-    """The names of the rows of lists that are added one after the other. Equal names get the same node. by: one of
-    steve.trace.rollups.BY, of all lists."""
+    """The names of the rows of two lists that are added one after the other. Equal names get the same node, of which the
+    text is that of the second list. by: one of steve.trace.rollups.BY, of both lists."""
 
     def __init__(self, by: str) -> None:
-        self._is_tree = by == "stack"
-        self._texts: dict[str, int] = {}
-        self._shown: list[str] = []  # by number of a text
-        self._own: list[bool] = []  # is a frame of that text the program's own code?
+        self._by, self._is_tree = by, by == "stack"
+        self._shown: list[str] = []  # by number of a name
+        self._own: list[bool] = []  # is a frame of that name the program's own code?
+        self._first: dict[str, tuple[int, Place]] = {}  # the names of the first list: their numbers and places
         self._tree = Tree()
 
     def add(self, rollup: Rollup, numbers: np.ndarray) -> np.ndarray:
         """The nodes of the rows with these numbers."""
         if self._is_tree:
-            sites = rollup.sites
-            return self._tree.add_sites(sites, numbers, lambda n: self._text(sites.frame_text(n), sites.is_own(n)))
-        texts = [self._text(rollup.text(number), True) for number in numbers.tolist()]
-        return self._tree.add(np.zeros(len(numbers), "u4"), np.array(texts, "u4"))
+            sites, frames = rollup.sites, frames_of(rollup.sites, numbers)
+            named = [sites.shown.named(frame) if frame else None for frame in frames]
+            texts = [compared_text(frame, sites.frame_text(number)) for frame, number in zip(named, frames)]
+            names = self._names(texts, named, [sites.is_own(frame) for frame in frames])
+            of_frames = dict(zip(frames, map(names.__getitem__, texts)))
+            return self._tree.add_sites(sites, numbers, of_frames.__getitem__)
+        is_code = key_of(self._by) == "stack"
+        of_rows = [rollup.frame(number) if is_code else None for number in numbers.tolist()]
+        texts = [compared_text(frame, rollup.text(number)) for frame, number in zip(of_rows, numbers.tolist())]
+        names = self._names(texts, of_rows, [True] * len(texts))
+        return self._tree.add(np.zeros(len(numbers), "u4"), np.array([names[text] for text in texts], "u4"))
+
+    def _names(self, texts: list[str], frames: list[Frame | None], own: list[bool]) -> dict[str, int]:
+        """The numbers of the names of a list."""
+        places = {text: place_of(frame, text, self._by) for text, frame in zip(texts, frames)}
+        same = matched({text: place for text, (_, place) in self._first.items()}, places)
+        found = {}
+        for text, is_own in zip(texts, own):
+            if text in found:
+                continue
+            if text in same:
+                found[text] = self._first[same[text]][0]
+                self._shown[found[text]] = text
+            else:
+                found[text] = len(self._shown)
+                self._shown.append(text)
+                self._own.append(is_own)
+        for text in (self._first.keys() - set(same.values())) & found.keys():
+            self._shown[self._first[text][0]] = f"{text} {ONLY_IN_FIRST}"
+        if not self._first:
+            self._first = {text: (number, places[text]) for text, number in found.items()}
+        return found
 
     def text(self, node: int) -> str:
         """The name of a node."""
@@ -129,10 +176,3 @@ class Matched:
 
     def _part(self, number: int, calls: int) -> str:
         return f"{self._shown[number]} x{calls}" if calls > 1 else self._shown[number]
-
-    def _text(self, text: str, own: bool) -> int:
-        number = self._texts.setdefault(text, len(self._shown))
-        if number == len(self._shown):
-            self._shown.append(text)
-            self._own.append(own)
-        return number

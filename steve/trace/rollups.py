@@ -111,6 +111,7 @@ class Rollup:
         self._texts: list[Texts] = []  # by number
         self._uses: dict[str, int] = {}  # number of rows with a short text
         self._of_frames: dict[int, int] = {}
+        self._frames: list[Frame | None] = []  # by number, the first one
 
     @property
     def sites(self) -> Sites:
@@ -188,6 +189,10 @@ class Rollup:
         texts = self._texts[number]
         return texts.short if self._uses[texts.short] == 1 else texts.long
 
+    def frame(self, number: int) -> Frame | None:
+        """A frame of a row of functions, lines, files or objects; None if the row is of stacks without frames."""
+        return self._frames[number]
+
     def of_frame(self, number: int) -> int:
         """The number of the row of the frame with an id."""
         if number not in self._of_frames:
@@ -196,6 +201,7 @@ class Rollup:
             known = self._numbers.setdefault(identity, len(self._texts))
             if known == len(self._texts):
                 self._texts.append(texts)
+                self._frames.append(frame)
                 self._uses[texts.short] = self._uses.get(texts.short, 0) + 1
             self._of_frames[number] = known
         return self._of_frames[number]
