@@ -93,6 +93,8 @@ class Command:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         self.module.add_arguments(parser)
+        if "--output" in parser._option_string_actions and "--force" not in parser._option_string_actions:
+            arguments.add_force(parser)
         parser.set_defaults(counts_accesses=self.counts_accesses)
         return parser
 

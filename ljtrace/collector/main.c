@@ -283,7 +283,7 @@ static bool open_sink(struct collector *c, bool draft)
     if (errno == EWOULDBLOCK)
         say(c, RING_BUSY);
     else
-        send_final(c, "cannot write", strerror(errno));
+        send_final(c, "cannot write", errno == EEXIST ? "there is a file that is no trace" : strerror(errno));
     return false;
 }
 

@@ -38,6 +38,7 @@ bool sink_process(int pid, char *out, size_t room)
     return true;
 }
 
+/* Is the file classic text of a process, or of any if that is ""? */
 static bool text_is_of(const char *name, const char *process)
 {
     char line[100], expected[100];
@@ -46,7 +47,7 @@ static bool text_is_of(const char *name, const char *process)
     if (f)
         fclose(f);
     snprintf(expected, sizeof expected, TEXT_FIRST_LINE, process);
-    return have && strcmp(line, expected) == 0;
+    return have && strncmp(line, expected, process[0] ? sizeof line : strcspn(expected, "\n")) == 0;
 }
 
 bool sink_is_of(const char *name, const char *process)
@@ -117,6 +118,24 @@ static int start_reader(struct sink *s, const char *command, int out, const char
     return child > 0 ? ends[1] : -1;
 }
 
+/* Is there a file of that name which is no trace? It is not replaced: it may be the script that the command line names. Traces
+ * that were cut, and empty files, are replaced. */
+static bool is_others(const char *name)
+{
+    struct stat st;
+    struct mt_error err;
+    const struct mt_event *events;
+    size_t n;
+    if (stat(name, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size == 0 || text_is_of(name, ""))
+        return false;
+    struct mt_reader *r = mt_open(name, MT_OPEN_DEFAULT, &err);
+    if (!r)
+        return err.code == MT_E_FORMAT;
+    const bool is = mt_next(r, &events, &n) == MT_ERROR && mt_reader_error(r)->code == MT_E_FORMAT;
+    mt_close(r);
+    return is;
+}
+
 /* Lock a file and empty it. Fails with EWOULDBLOCK if another process is writing it. The lock ends with the
  * last copy of the descriptor. An output that is not a file is left as it is; a file that cannot be locked is
  * only emptied. */
@@ -132,6 +151,10 @@ static bool take_file(int fd)
 
 static int open_file(struct sink *s, const char *name, bool draft)
 {
+    if (is_others(name)) {
+        errno = EEXIST;
+        return -1;
+    }
     if (draft && asprintf(&s->draft, "%s.part", name) < 0)
         s->draft = NULL;
     int fd = open(s->draft ? s->draft : name, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);

@@ -42,7 +42,7 @@ bool sink_is_replaceable(const struct sink *s);
 
 /* Open for writing. `text`: write classic text, whose first line names `process`. `draft`: a file is named
  * NAME.part until sink_publish. Returns false on failure with errno set; EWOULDBLOCK means that another
- * process is writing the file. */
+ * process is writing the file, EEXIST that there is a file of that name which is no trace. */
 bool sink_open(struct sink *s, const char *name, bool text, bool draft, const char *process);
 /* Give a draft its final name. If that name holds the trace of a later image of `process`, it gets the next
  * free variant of the name. Does nothing if the output is not a draft. */

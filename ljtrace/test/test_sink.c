@@ -20,6 +20,7 @@
 #include "memtrace/memtrace.h"
 
 static const char s_process[] = "4242@17";
+static const char s_beginning[] = "\x89LJT\r\n\x1a\n\1\0\0\0\xfe\xff\xff\xff"; /* of a trace that was cut */
 static char s_folder[] = "/tmp/ljtrace-sink-XXXXXX";
 
 static int enter_folder(void **state)
@@ -60,14 +61,41 @@ static void a_file_being_written_is_left_alone(void **state)
     struct sink first, second;
     (void)state;
     assert_true(sink_open(&first, "t.ljt", false, false, s_process));
-    assert_int_equal(write(first.fd, "data", 4), 4);
+    assert_int_equal(write(first.fd, s_beginning, sizeof s_beginning), sizeof s_beginning);
     assert_false(sink_open(&second, "t.ljt", false, false, s_process));
     assert_int_equal(errno, EWOULDBLOCK);
-    assert_int_equal(size_of("t.ljt"), 4);
+    assert_int_equal(size_of("t.ljt"), sizeof s_beginning);
     assert_null(sink_close(&first));
     assert_true(sink_open(&second, "t.ljt", false, false, s_process));
     assert_int_equal(size_of("t.ljt"), 0);
     assert_null(sink_close(&second));
+}
+
+static void put_file(const char *text)
+{
+    int fd = open("t.ljt", O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+    close(fd);
+}
+
+static void other_files_are_left_alone(void **state)
+{
+    static const char *const others[] = {"print(1)\n", "# a comment\nx = 1\n", "\x7f\x45LF", " "};
+    static const char *const ours[] = {"", "# ljtrace: process 1@2\n", ">>> N 1000 10\n"};
+    struct sink s;
+    (void)state;
+    for (size_t i = 0; i < 2 * sizeof others / sizeof *others; i++) {
+        const char *text = others[i / 2];
+        put_file(text);
+        assert_false(sink_open(&s, "t.ljt", false, i % 2, s_process));
+        assert_int_equal(errno, EEXIST);
+        assert_int_equal(size_of("t.ljt"), strlen(text));
+    }
+    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
+        put_file(ours[i]);
+        assert_true(sink_open(&s, "t.ljt", false, false, s_process));
+        assert_null(sink_close(&s));
+    }
 }
 
 static void devices_have_many_writers(void **state)
@@ -84,7 +112,7 @@ static void publish_draft(const char *process)
 {
     struct sink s;
     assert_true(sink_open(&s, "t.ljt", false, true, process));
-    assert_int_equal(write(s.fd, "draft", 5), 5);
+    assert_int_equal(write(s.fd, s_beginning, sizeof s_beginning), sizeof s_beginning);
     assert_true(sink_publish(&s, process));
     assert_null(sink_close(&s));
     assert_int_equal(size_of("t.ljt.part"), -1);
@@ -98,9 +126,9 @@ static void drafts_never_replace_a_trace_of_their_own_process(void **state)
     write_trace("t.2.ljt");
     publish_draft(s_process);
     assert_true(sink_is_of("t.ljt", s_process) && sink_is_of("t.2.ljt", s_process));
-    assert_int_equal(size_of("t.3.ljt"), 5);
+    assert_int_equal(size_of("t.3.ljt"), sizeof s_beginning);
     publish_draft("4242@18");
-    assert_int_equal(size_of("t.ljt"), 5);
+    assert_int_equal(size_of("t.ljt"), sizeof s_beginning);
 }
 
 /* Make a child of this process, which ends at once. */
@@ -136,6 +164,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_file_being_written_is_left_alone),
+        cmocka_unit_test(other_files_are_left_alone),
         cmocka_unit_test(devices_have_many_writers),
         cmocka_unit_test(drafts_never_replace_a_trace_of_their_own_process),
         cmocka_unit_test(ended_children_are_reaped),

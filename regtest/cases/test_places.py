@@ -211,6 +211,15 @@ def test_the_file_cannot_be_written(tmp_path: Path) -> None:
         assert f"cannot write {name}: " in done.complaint and "--out=FILE" in done.complaint
 
 
+@pytest.mark.parametrize("is_native", (False, True))
+def test_no_script_is_overwritten(is_native: bool, tmp_path: Path) -> None:
+    script = tmp_path / "app.lua"
+    script.write_text("print(1)\n")
+    done = run([*(["ljtrace", "run", f"--out={script}"] if is_native else recorder(script)), "luajit", script])
+    assert done.status == (125 if is_native else 1) and done.out == b"" and script.read_text() == "print(1)\n"
+    assert f"cannot write {script}: there is a file that is no trace" in done.complaint
+
+
 def test_file_size_limit_from_the_start(tmp_path: Path) -> None:
     """The collector inherits the limit, and ends the recording below it: 8.7 MB."""
     path = tmp_path / "t.ljt"

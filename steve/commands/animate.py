@@ -21,6 +21,7 @@ from steve.system.errors import SteveError, UsageError
 from steve.plots.sidebyside import join_films, plan_grid
 from steve.system.messages import note
 from steve.terminal import arguments
+from steve.system.output import publish
 from steve.system.tempfiles import scratch_folder
 
 NAME = "animate"
@@ -225,7 +226,7 @@ def _make(args: argparse.Namespace, film: str) -> dict[str, Any]:
         finally:
             replay.kill()
         facts = probe(unfinished)
-        os.replace(unfinished, film)
+        publish(film, unfinished, film)
     return {"film": film, "allocator": ",".join(driver.name for driver in drivers), **facts}
 
 

@@ -82,7 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-source", action="store_true", help="leave out the program's source files")
     parser.add_argument("--open", action="store_true", help="show the page in the browser")
     parser.add_argument(
-        "-f", "--force", action="store_true", help="replace FILE even if it is the report of another trace"
+        "-f", "--force", action="store_true", help="replace FILE even if it is the report of another trace, or none"
     )
     parser.add_argument("--salvage", action="store_true", help="skip damaged chunks and continue after them")
     parser.add_argument("--json", action="store_true", help="write the numbers as JSON instead of the page")

@@ -1,7 +1,8 @@
 """Output files that appear whole or not at all.
 
 A result is written to a temporary file in the folder of the result and renamed when it is complete, so that
-neither an error nor an interrupt leaves half a file or destroys the old one. Standard output ("-"), devices
+neither an error nor an interrupt leaves half a file or destroys the old one. A file that is of another kind than the
+result stays, too (steve.system.replaced). Standard output ("-"), devices
 and pipes are written directly. Files that other programs read while they grow need another way.
 
 SPDX-License-Identifier: GPL-2.0-or-later
@@ -14,7 +15,7 @@ import stat
 import sys
 from collections.abc import Iterable
 
-from steve.system import tempfiles
+from steve.system import replaced, tempfiles
 from steve.system.errors import SteveError, UsageError, WriteError
 from steve.system.messages import note
 
@@ -37,11 +38,22 @@ PROMISES = (
 )
 
 _inputs: list[str] = []  # existing files that Output refuses to replace
+_forced: list[bool] = [False]  # may a result replace a file of another kind?
 
 
-def protect(paths: Iterable[str]) -> None:
-    """Let Output refuse to replace these files, which the command reads. Names that are no files are ignored."""
+def protect(paths: Iterable[str], force: bool = False) -> None:
+    """Let Output refuse to replace these files, which the command reads, and, without `force`, files of another kind than the
+    result (steve.system.replaced). Names that are no files are ignored."""
     _inputs[:] = filter(os.path.isfile, paths)
+    _forced[0] = force
+
+
+def publish(path: str, working_path: str, target: str) -> None:
+    """Give a complete result, a temporary file, its name. path: as the user gave it; target: what it stands for. UsageError if
+    there is a file that it may not replace."""
+    if not _forced[0]:
+        replaced.check(path, target, working_path)
+    tempfiles.named(working_path, target)
 
 
 class Output:
@@ -49,7 +61,8 @@ class Output:
 
     The file gets its name when the block ends without an exception. path "-" is standard output. binary: raise
     UsageError if standard output is a terminal. Entering the block raises UsageError if the file is an input
-    of the command, SteveError if its folder cannot be written."""
+    of the command, SteveError if its folder cannot be written; leaving it raises UsageError if there is a file of
+    another kind."""
 
     def __init__(self, path: str, binary: bool = False) -> None:
         if binary and path == "-" and os.isatty(1):
@@ -121,7 +134,7 @@ class Output:
             raise SteveError(f"{self.name}: {error}") from None
         try:
             if kind is None and self._temporary is not None:
-                tempfiles.named(self._temporary, self._target)
+                publish(self.path, self._temporary, self._target)
                 self._temporary = None
         finally:
             self._close()

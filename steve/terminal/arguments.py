@@ -17,6 +17,11 @@ def add_output(parser: argparse.ArgumentParser, default: str) -> None:
     parser.add_argument("-o", "--output", metavar="FILE", help=f"write to FILE; - is standard output ({default})")
 
 
+def add_force(parser: argparse.ArgumentParser) -> None:
+    """Add -f."""
+    parser.add_argument("-f", "--force", action="store_true", help="replace a file that is no earlier result, too")
+
+
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Add --json for a command whose result is one object."""
     parser.add_argument("--json", action="store_true", help="write one JSON object instead of text")

@@ -249,7 +249,7 @@ def test_names_with_line_breaks(form: str, steve: Any, trace: Callable, tmp_path
 def test_an_empty_trace(steve: Any, trace: Callable, tmp_path: Path) -> None:
     path = trace("end exit\n")
     for form in FORMS:
-        done = steve("export", "--format", form, path, "-o", tmp_path / "out")
+        done = steve("export", "--format", form, path, "-o", tmp_path / f"out.{form}")
         assert (done.returncode, done.err) == (0, ""), form
 
 

@@ -70,7 +70,7 @@ def test_only_files_that_are_read_are_inputs(steve: Steve, trace: Maker, tmp_pat
         ("loads", ("sites", "--sort", "loads")),
     ):
         (tmp_path / name).write_text("old")
-        assert steve(*arguments, "-q", "t.ljt", "-o", name).returncode == 0, name
+        assert steve(*arguments, "-q", "-f", "t.ljt", "-o", name).returncode == 0, name
         assert (tmp_path / name).read_bytes() != b"old"
 
 
@@ -87,7 +87,7 @@ def test_permissions_and_links_of_results(steve: Steve, trace: Maker, tmp_path: 
     assert (tmp_path / "t.ljt-ops").stat().st_mode & 0o777 == 0o640
     (tmp_path / "real").write_text("old")
     (tmp_path / "link").symlink_to("real")
-    assert steve("ops", "-q", "--text", "t.ljt", "-o", "link").returncode == 0
+    assert steve("ops", "-q", "-f", "--text", "t.ljt", "-o", "link").returncode == 0
     assert (tmp_path / "link").is_symlink() and (tmp_path / "real").read_text() == OPS
 
 
@@ -121,3 +121,57 @@ def test_reader_that_stops_early(trace: Maker, tmp_path: Path) -> None:
             ["sh", "-c", f"steve {command} t.ljt | head -n 1"], cwd=tmp_path, capture_output=True, timeout=600
         )
         assert result.stdout.count(b"\n") == 1 and result.stderr == b""
+
+
+SCRIPTS = {
+    "app.lua": "local x = 1\nprint(x)\n",
+    "notes.txt": "To do:\n- buy milk\n",
+    "package.json": '{"name": "app"}\n',
+}
+SCRIPTS |= {"page.html": "<!doctype html>\n<title>Mine</title>\n", "my.csv": "name,age\na,1\n", "numbers": "1\n2\n"}
+KINDS = {
+    "ops": ("ops",),
+    "ops --text": ("ops", "--text"),
+    "lockops": ("lockops", "--full"),
+    "memtrace": ("memtrace",),
+    "sites": ("sites",),
+    "sites --csv": ("sites", "--csv"),
+    "sites --json": ("sites", "--json"),
+    "summary": ("summary",),
+    "summary --csv": ("summary", "--csv"),
+    "summary --json": ("summary", "--json"),
+    "check": ("check",),
+    "info": ("info",),
+    "dump": ("dump",),
+    "findings": ("findings",),
+    "flame": ("flame",),
+    "report": ("report",),
+    "report --json": ("report", "--json"),
+    "heat": ("heat",),
+    **{f"export {form}": ("export", "--format", form) for form in ("folded", "pprof", "csv", "massif", "callgrind")},
+    **{f"export {form}": ("export", "--format", form) for form in ("dhat", "speedscope", "heaptrack", "sqlite")},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_only_an_earlier_result_is_replaced(steve: Steve, trace: Maker, tmp_path: Path, kind: str) -> None:
+    trace(SCRIPT)
+    trace(SCRIPT.replace("N 8192 300", "N 8192 400"), "u.ljt")
+    for name, text in SCRIPTS.items():
+        (tmp_path / "foreign").write_text(text)
+        one_line(
+            steve(*KINDS[kind], "-q", "t.ljt", "-o", "foreign"), 2, "foreign: is no earlier result", "-f replaces it"
+        )
+        assert (tmp_path / "foreign").read_text() == text
+    assert steve(*KINDS[kind], "-q", "-f", "t.ljt", "-o", "foreign").returncode == 0
+    again = ("-f",) if kind == "report" else ()  # it is of another trace
+    assert steve(*KINDS[kind], "-q", *again, "u.ljt", "-o", "foreign").returncode == 0
+    (tmp_path / "foreign").write_bytes(b"")
+    assert steve(*KINDS[kind], "-q", "t.ljt", "-o", "foreign").returncode == 0
+
+
+def test_forms_of_one_result_replace_each_other(steve: Steve, trace: Maker) -> None:
+    trace(SCRIPT)
+    for form in ("--text", "--binary", "--text"):
+        assert steve("ops", form, "-q", "t.ljt", "-o", "x").returncode == 0
+    one_line(steve("memtrace", "t.ljt", "-o", "x"), 2, "x: is no earlier result")
