@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from steve.analysis import blocks
 from steve.commands import pins
 from steve.system import samples
-from steve.terminal import arguments, listing
+from steve.terminal import arguments, listing, tables
 from steve.system.errors import UsageError
 from steve.terminal.listing import Column, count
 from steve.trace import missing, policy, rollups
@@ -297,17 +297,23 @@ def columns_of(found: dict) -> tuple[Column, ...]:
 def text(
     chosen: blocks.Blocks, errors: list[dict], findings: list[dict], args: argparse.Namespace, left_out: str
 ) -> str:
-    """The text output: the errors, then a table for each rule. left_out: a remark on what is missing, or ""."""
+    """The text output: the errors, then a table for each rule that found something, then what found nothing and what was
+    not judged. left_out: a remark on what is missing, or ""."""
     from steve.analysis import program_errors
 
     plain = not sys.stdout.isatty() or args.output not in (None, "-")
-    parts = [chosen.title("findings") + "\n"] + ([left_out + "\n"] if left_out else [])
+    parts = [chosen.title("findings") + "\n"]
     parts += [program_errors.text(errors, listing.TOP if args.top is None else args.top)] if errors else []
     for found in findings:
-        columns = rollups.headed(columns_of(found), args.by)
-        nothing = f"not judged: {found['not_judged']}" if found["not_judged"] else "nothing"
-        parts.append(listing.text(heading(found), found["sites"], columns, args.top, plain, nothing=nothing))
-    return "\n".join(parts)
+        if found["sites"]:
+            columns = rollups.headed(columns_of(found), args.by)
+            parts.append(listing.text(heading(found), found["sites"], columns, args.top, plain))
+    if nothing := [found["title"] for found in findings if not found["sites"] and not found["not_judged"]]:
+        parts.append(f"found nothing: {'; '.join(nothing)}\n")
+    not_judged = [f"{f['title']} ({f['not_judged']})" for f in findings if not f["sites"] and f["not_judged"]]
+    if not_judged or left_out:
+        parts.append(f"not looked for: {'; '.join([*not_judged, *filter(None, [left_out])])}\n")
+    return tables.in_locale("\n".join(parts))
 
 
 def batches_of(found: dict, most: int | None) -> Iterator[list[dict]]:
@@ -368,9 +374,9 @@ def left_out_of(chosen: blocks.Blocks, rules: list[str], args: argparse.Namespac
     memory, errors in a part of the trace."""
     errors = wants_errors(args)
     why = "is a sample of the blocks" if samples.are_read() else "holds no accesses"
-    parts = [f"the trace {why}; left out: {', '.join(rules)}"] if rules else []
+    parts = [f"{', '.join(rules)} (the trace {why})"] if rules else []
     if names_errors(args) and not errors:
-        parts.append("errors are found in the whole trace only; left out with --where, --from and --to")
+        parts.append("errors (found in the whole trace only, not with --where, --from and --to)")
     if errors and chosen.trace.info().get("trace_freed") == "no" and not samples.are_read():
         parts.append(
             "freed memory was not watched (--trace-freed=no): accesses to it are not reported, "
@@ -394,5 +400,5 @@ def run(args: argparse.Namespace) -> int:
     findings = [finding(rule, found, chosen) for rule, kept in zip(rules, judged) if kept]
     write(args, chosen, errors_of(chosen, met, args), findings, left_out)
     if left_out:
-        note(NAME, left_out, args.quiet)
+        note(NAME, f"not looked for: {left_out}", args.quiet)
     return chosen.verdict()

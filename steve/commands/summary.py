@@ -241,9 +241,10 @@ def other_rows(figures: dict) -> list:
 
 def site_tables(trace: Trace, summary: Summary, top: int) -> list:
     """Two tables: the sites that allocated most bytes, and those with most live bytes at the end."""
+    from steve.trace.policy import Policy
     from steve.trace.stacks import Sites, by_site
 
-    sites = Sites(trace)
+    sites = Sites(trace, Policy(short=True))
     numbers, sums = by_site(sites, *summary.used_stacks())
     tables = (
         site_table(sites, numbers, sums, "bytes", "Most bytes allocated", top),

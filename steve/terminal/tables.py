@@ -6,6 +6,7 @@ and nothing is interpreted as markup.
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import io
+import os
 import re
 import shutil
 import sys
@@ -17,6 +18,8 @@ from steve.system import imports
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 LEAST = 24  # a text column is not narrowed below this many characters
 REPEATED = re.compile(r" x\d+$")  # of a frame, see times()
+UNLIMITED = 1 << 20
+IN_ASCII = str.maketrans({"─": "-", "±": "~", "…": "~", "µ": "u", "▾": "v"} | dict(zip("▁▂▃▄▅▆▇█", "__--==##")))
 LEGEND = "xN: N calls in a row of this function, one from the other"
 
 
@@ -147,7 +150,7 @@ def fitting(heads: Sequence[str], widths: Sequence[int], left: Container[str], k
     """The indices of the columns that fit; see columns()."""
     shown = list(range(len(heads)))
     for i in reversed(shown[1:]):
-        if total([widths[j] for j in shown]) > width() and heads[i] not in left and heads[i] not in kept:
+        if total([widths[j] for j in shown]) > room() and heads[i] not in left and heads[i] not in kept:
             shown.remove(i)
     return shown
 
@@ -168,8 +171,26 @@ def grid(heads: Sequence[str], cells: Iterable[Sequence[str]], left: Container[s
 
 
 def width() -> int:
-    """The width to fill, in terminal cells: that of the terminal, else 120."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 120
+    """The width to fill, in terminal cells: what COLUMNS says, or that of the terminal, else 120."""
+    return shutil.get_terminal_size((120, 24)).columns
+
+
+def room() -> int:
+    """The width that a table may have. One that no terminal shows and that COLUMNS does not limit has a line for each row, as
+    grep and other programs expect."""
+    return width() if sys.stdout.isatty() or os.environ.get("COLUMNS", "0") not in ("", "0") else UNLIMITED
+
+
+def is_ascii() -> bool:
+    """Does the locale have no characters but those of ASCII?"""
+    return os.environ.get("LC_ALL") in ("C", "POSIX")
+
+
+def in_locale(text: str) -> str:
+    """The text in the characters of the locale; others are replaced or shown as escapes."""
+    if not is_ascii() or text.isascii():
+        return text
+    return text.translate(IN_ASCII).encode("ascii", "backslashreplace").decode()
 
 
 def render(parts: Iterable[Any], to_terminal: bool) -> str:
@@ -181,7 +202,7 @@ def render(parts: Iterable[Any], to_terminal: bool) -> str:
     buffer = io.StringIO()
     console = Console(
         file=buffer,
-        width=width(),
+        width=room(),
         force_terminal=to_terminal,
         no_color=not to_terminal,
         highlight=False,
@@ -193,9 +214,9 @@ def render(parts: Iterable[Any], to_terminal: bool) -> str:
         if isinstance(part, Titled):
             title = "\n".join(map(printable, part.title.split("\n")))
             console.print(Text(title, style="bold"), soft_wrap=True)
-            console.width = max(width(), part.width)
+            console.width = max(room(), part.width)
             part, remark = part.table, part.remark
         console.print(part, soft_wrap=isinstance(part, str))
         console.print(remark + "\n" if remark else "", soft_wrap=True)
     lines = "\n".join(line.rstrip() for line in buffer.getvalue().splitlines())
-    return re.sub(r"\n{3,}", "\n\n", lines).rstrip("\n") + "\n"
+    return in_locale(re.sub(r"\n{3,}", "\n\n", lines).rstrip("\n") + "\n")

@@ -98,8 +98,9 @@ def test_that_errors_are_left_out_is_said(steve: Callable, trace: Callable[..., 
     trace(SCRIPT)
     result = steve("findings", "--rules", "errors", "--where", "size > 0", "t.ljt")
     assert result.returncode == 0
-    assert "errors are found in the whole trace only" in result.err and "errors are found in" in result.out
-    assert "errors are found in" not in steve("findings", "--where", "size > 0", "t.ljt").err
+    said = "errors (found in the whole trace only, not with --where, --from and --to)"
+    assert f"not looked for: {said}" in result.err and f"not looked for: {said}" in result.out
+    assert "errors (" not in steve("findings", "--where", "size > 0", "t.ljt").err
 
 
 def test_a_free_without_stack(steve: Callable, trace: Callable[..., Path]) -> None:

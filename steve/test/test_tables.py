@@ -1,12 +1,16 @@
-"""Tables on narrow terminals: which columns are left out, and which never are.
+"""Tables: which columns are left out on narrow terminals, what a pipe gets, and what findings show first.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import json
+import os
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from conftest import Steve
 from steve.terminal import listing, tables
 from steve.terminal.listing import Column
 
@@ -29,7 +33,7 @@ ROWS = [
 
 
 def shown(monkeypatch: pytest.MonkeyPatch, width: int, order: Any = None) -> str:
-    monkeypatch.setattr(tables, "width", lambda: width)
+    monkeypatch.setattr(tables, "room", lambda: width)
     return listing.text("a title that may be longer than the window is wide", ROWS, COLUMNS, None, True, order)
 
 
@@ -75,3 +79,42 @@ def test_the_mark_of_calls_in_a_row_is_explained() -> None:
         table = tables.columns("sites", ["blocks", "site"], [[1, tables.StackText([frame, "main"], 1)]], left=["site"])
         assert table.remark == remark
         assert (tables.LEGEND in tables.render([table], False)) == bool(remark)
+
+
+LONG = "stack main@m.c:1 std::vector<std::basic_string<char,std::char_traits<char>,std::allocator<char>>>::grow@v.h:5\n"
+WIDE = LONG + "".join(f"stack main@m.c:{i} a_function_with_a_long_name_{i}@file.c:{i}\n" for i in range(2, 9))
+WIDE += "".join(f"N {4096 * i} 16 {i}\n" for i in range(1, 9)) + "end exit\n"
+
+
+def test_a_pipe_gets_a_line_for_each_row(steve: Steve, trace: Callable[..., Path]) -> None:
+    """With short names and all columns, unless COLUMNS limits the width; --names=full shows whole names."""
+    trace(WIDE)
+    lines = steve("sites", "-q", "t.ljt").out.splitlines()
+    assert len(lines) == 12 and "std::vector<std::basic_string<...>>::grow (v.h:5)" in lines[4]
+    assert "std::vector<std::basic_string<...>>::grow" in steve("summary", "-q", "t.ljt").out
+    assert "allocator<char>" in steve("sites", "-q", "--names=full", "t.ljt").out
+    narrow = steve("sites", "-q", "t.ljt", env={**os.environ, "COLUMNS": "60"}).out.splitlines()
+    assert len(narrow) > 12 and max(map(len, narrow[:-1])) <= 60
+
+
+def test_ascii(steve: Steve, trace: Callable[..., Path]) -> None:
+    trace(WIDE.replace("file.c:2", "f\u00efle.c:2"))
+    for command in ("sites", "summary", "findings", "leaks", "info"):
+        done = steve(command, "-q", "t.ljt", env={**os.environ, "LC_ALL": "C"})
+        assert done.returncode == 0 and done.out.isascii()
+    assert "\u2500" in steve("sites", "-q", "t.ljt", env={**os.environ, "LC_ALL": "C.UTF-8"}).out
+
+
+@pytest.mark.parametrize("top, more", [(7, "1 more row; "), (6, "2 more rows; ")])
+def test_rows_left_out(steve: Steve, trace: Callable[..., Path], top: int, more: str) -> None:
+    trace(WIDE)
+    assert f"\n{more}--top shows more\n" in steve("sites", "-q", "--top", top, "t.ljt").out
+
+
+def test_findings_begin_with_what_was_found(steve: Steve, trace: Callable[..., Path]) -> None:
+    trace("info recorder native\ninfo trace_mem no\n" + WIDE)
+    done = steve("findings", "-q", "t.ljt")
+    first, nothing = done.out.index("Never freed: 8 blocks"), done.out.index("\nfound nothing: ")
+    last = done.out.index("\nnot looked for: ")
+    assert "capacity, never_touched" in done.out[last:] and "(the trace holds no accesses)\n" in done.out[last:]
+    assert first < nothing < last and "(nothing)" not in done.out

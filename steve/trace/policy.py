@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from array import array
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
@@ -67,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--names",
         choices=("short", "full"),
         help="elide the arguments of templates in long names, and hashes of Rust, or show whole names "
-        "(default: short in a table on a terminal, else full)",
+        "(default: short in a table, else full)",
     )
 
 
@@ -84,7 +83,7 @@ def short_in_table(args: argparse.Namespace) -> bool:
     """Shall a list have short names? args: those of add_arguments() and of steve.terminal.listing."""
     if args.names is not None:
         return args.names == "short"
-    return not (args.json or args.csv) and args.output in (None, "-") and sys.stdout.isatty()
+    return not (args.json or args.csv)
 
 
 @lru_cache(maxsize=None)
