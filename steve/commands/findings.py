@@ -268,7 +268,7 @@ def finding(rule: Rule, found: Found, chosen: blocks.Blocks) -> dict:
 
 def lines(text: str) -> str:
     """A text as indented lines of a heading."""
-    return textwrap.fill(text, 118, initial_indent="  ", subsequent_indent="  ")
+    return textwrap.fill(text, min(tables.width(), 118), initial_indent="  ", subsequent_indent="  ")
 
 
 def heading(found: dict) -> str:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from steve.live.trace import LiveTrace
 from steve.live.view import METRICS, Metric, View
-from steve.terminal.tables import number, printable, size
+from steve.terminal.tables import in_locale, number, printable, size
 from steve.terminal.units import counted
 
 BARS = "▁▂▃▄▅▆▇█"
@@ -82,7 +82,11 @@ class Screen:
         self._rates = (0.0, 0.0)
 
     def lines(self, view: View, width: int, height: int | None) -> list[Line]:
-        """The lines: as many as the height, or as there are. None: without the line of keys, and 20 rows."""
+        """The lines: as many as the height, or as there are. None: without the line of keys, and 20 rows. In the characters of
+        the locale."""
+        return [line._replace(text=in_locale(line.text)) for line in self._lines(view, width, height)]
+
+    def _lines(self, view: View, width: int, height: int | None) -> list[Line]:
         head = self._head(view, width)
         if view.help:
             rows = [Line(cut(text, width)) for text in HELP]

@@ -19,7 +19,7 @@ UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 LEAST = 24  # a text column is not narrowed below this many characters
 REPEATED = re.compile(r" x\d+$")  # of a frame, see times()
 UNLIMITED = 1 << 20
-IN_ASCII = str.maketrans({"─": "-", "±": "~", "…": "~", "µ": "u", "▾": "v"} | dict(zip("▁▂▃▄▅▆▇█", "__--==##")))
+IN_ASCII = str.maketrans({"─": "-", "±": "~", "…": "~", "µ": "u", "▾": "*"} | dict(zip("▁▂▃▄▅▆▇█", "__--==##")))
 LEGEND = "xN: N calls in a row of this function, one from the other"
 
 

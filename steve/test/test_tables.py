@@ -95,12 +95,14 @@ def test_a_pipe_gets_a_line_for_each_row(steve: Steve, trace: Callable[..., Path
     assert "allocator<char>" in steve("sites", "-q", "--names=full", "t.ljt").out
     narrow = steve("sites", "-q", "t.ljt", env={**os.environ, "COLUMNS": "60"}).out.splitlines()
     assert len(narrow) > 12 and max(map(len, narrow[:-1])) <= 60
+    found = steve("findings", "-q", "t.ljt", env={**os.environ, "COLUMNS": "60"}).out.split("found nothing")[0]
+    assert max(map(len, found.splitlines())) <= 72  # the title of a rule is one line
 
 
 def test_ascii(steve: Steve, trace: Callable[..., Path]) -> None:
     trace(WIDE.replace("file.c:2", "f\u00efle.c:2"))
-    for command in ("sites", "summary", "findings", "leaks", "info"):
-        done = steve(command, "-q", "t.ljt", env={**os.environ, "LC_ALL": "C"})
+    for command in (("sites",), ("summary",), ("findings",), ("leaks",), ("info",), ("top", "--once")):
+        done = steve(*command, "-q", "t.ljt", env={**os.environ, "LC_ALL": "C"})
         assert done.returncode == 0 and done.out.isascii()
     assert "\u2500" in steve("sites", "-q", "t.ljt", env={**os.environ, "LC_ALL": "C.UTF-8"}).out
 
