@@ -3,8 +3,8 @@
 
 Its numbers are those of `steve diff`, by all roll-ups at once. The stacks of both traces form one tree, whose nodes are
 identified by the texts of their frames. To bound the size of the page, at most MOST_SITES sites are kept, those that
-differ most by any measure; the others become one node "others" below their nearest caller that is kept. Tables keep
-MOST_ROWS rows, and one for the others.
+differ most by any measure; the others become one node "others" below their nearest caller that is kept. Tables show
+the MOST_ROWS rows that differ most by the chosen measure, and one for the others; the page has those of all measures.
 
 The two timelines can be aligned at the marks that both traces have in the same order.
 """
@@ -236,10 +236,18 @@ def tree_of(stacks: Stacks, first: Measured, second: Measured) -> dict[str, Any]
     }
 
 
+def changed_most(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The indices of the rows that are among the MOST_ROWS that differ most by some measure, in order. a, b: the measures
+    by row."""
+    change = np.abs(b.astype("f8") - a.astype("f8"))
+    order = np.argsort(-change, axis=0, kind="stable")[:MOST_ROWS]
+    return np.unique(order[np.take_along_axis(change, order, axis=0) > 0])
+
+
 def rows_of(names: Matched, first: Measured, second: Measured) -> dict[str, Any]:
     """The rows of a table for JSON, by column, and the sums of those that are left out."""
     nodes, a, b = both(names, first, second)
-    kept = leading(a, b)[:MOST_ROWS] if len(nodes) > MOST_ROWS else np.arange(len(nodes))
+    kept = changed_most(a, b)
     rest = np.setdiff1d(np.arange(len(nodes)), kept)
     return {
         "text": [clean(names.text(node), TEXT_LIMIT) for node in nodes[kept].tolist()],
@@ -288,6 +296,7 @@ def data_of(names: Names, first: Side, second: Side) -> str:
     data = {
         "sides": sides,
         "anchors": anchors(first, second),
+        "mostRows": MOST_ROWS,
         "measures": list(measures_of(first, second).items()),
         "accesses": not_recorded(first, second),
         "tree": tree_of(names.stacks, first.stacks, second.stacks),

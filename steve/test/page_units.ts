@@ -3,7 +3,7 @@
 import assert from "node:assert";
 import test from "node:test";
 import type { Changes } from "../report/page/changes_data";
-import { compared, movers, totalOf, treeOf } from "../report/page/changes_data";
+import { compared, movers, othersOf, totalOf, treeOf } from "../report/page/changes_data";
 import type { After, Data, Sum } from "../report/page/data";
 import { AFTER, Columns, SUMS } from "../report/page/data";
 import { collectedIn, interpolated, shareCollected } from "../report/page/axis";
@@ -157,7 +157,10 @@ test("numbers", () => {
 
 test("changes: the largest come first, and the widths are the larger of both", () => {
   const rows = { text: ["same", "less", "more"], a: [[5, 9, 0]], b: [[5, 2, 8]], others: 2, othersA: [3], othersB: [1] };
-  assert.deepStrictEqual(movers(rows, 0).map(row => row.text), ["more", "less"]);
+  assert.deepStrictEqual(movers(rows, 0, 9).map(row => row.text), ["more", "less"]);
+  const first = movers(rows, 0, 1);
+  assert.deepStrictEqual(first.map(row => row.text), ["more"]);
+  assert.deepStrictEqual(othersOf(rows, 0, first), { text: "4 others", a: 17, b: 8 });
   assert.deepStrictEqual(totalOf(rows, 0), { text: "total", a: 17, b: 16 });
   const data = {
     tree: { parent: [0, 0, 1, 1], frame: [0, 1, 2, 3], leaves: [2, 3], a: [[9, 0]], b: [[2, 8]],

@@ -50,6 +50,11 @@ def shown(page: Page) -> dict[str, tuple[int, int]]:
     return {text: (a, b) for text, a, b in rows}
 
 
+def exact(row: Any) -> list[int]:
+    """The numbers A and B of a row that is a sum."""
+    return [int(cell.get_attribute("title").replace(",", "")) for cell in row.find_elements("css selector", ".x-more")]
+
+
 @needs_browser
 @pytest.mark.parametrize("by", BY)
 def test_tables(compared: tuple[Steve, Path], page: Page, by: str) -> None:
@@ -65,6 +70,52 @@ def test_tables(compared: tuple[Steve, Path], page: Page, by: str) -> None:
         assert order == sorted(order, reverse=True)
     page.picture(f"changes-{by}", "#changes")
     assert page.complaints() == []
+
+
+def of_functions(sizes: dict[str, int]) -> str:
+    """A script of a program each of whose functions makes a block."""
+    lines = [f"stack main@app.c:1 {name}@app.c:{i}" for i, name in enumerate(sizes, 2)]
+    return (
+        "\n".join([*lines, *(f"N {4096 * i} {size} {i}" for i, size in enumerate(sizes.values(), 1)), "end exit"])
+        + "\n"
+    )
+
+
+@needs_browser
+def test_more_rows_than_are_shown(driver: Any, tmp_path: Path) -> None:  # noqa: F811
+    """The rows that differ most by the chosen measure are shown, wherever they are in the traces. Of the same functions
+    some differ by many bytes, others by a block."""
+    names = [f"f{i}" for i in range(1000)]
+    first = {**{name: 5000 for name in names}, **{f"gone{i}": 1 for i in range(600)}}
+    second = {**{name: 5000 + 2 * i for i, name in enumerate(names)}, **{f"new{i}": 1 for i in range(300)}}
+    for path, sizes in (("a.ljt", first), ("b.ljt", second)):
+        make_trace(tmp_path / path, of_functions(sizes))
+    steve = Steve(tmp_path)
+    assert steve("report", "a.ljt", "b.ljt", "-q").returncode == 0
+    page = Page(driver, tmp_path / "b.ljt.changes.html")
+    page.size(1200)
+    page.open()
+    for by in BY:
+        rows = json.loads(steve("diff", "a.ljt", "b.ljt", "--json", "--by", by).out)
+        page.find(f"#explore-tab-{by}").click()
+        for key in KEYS[:-1]:  # there are no accesses
+            page.choose("metric", key)
+            changed = sorted((abs(row[f"{key}_change"]) for row in rows if row[f"{key}_change"]), reverse=True)
+            found = shown(page)
+            assert [abs(b - a) for a, b in found.values()] == changed[: changes.MOST_ROWS], (by, key)
+            if len(found) == len(rows):
+                continue
+            others, total = page.all("#explore-table .x-sum")
+            assert others.text.startswith(f"{len(rows) - len(found):,} others")
+            for i, side in enumerate("ab"):
+                left = sum(row[f"{key}_{side}"] for row in rows) - sum(values[i] for values in found.values())
+                assert exact(others)[i] == left
+                assert exact(total)[i] == sum(row[f"{key}_{side}"] for row in rows)
+    page.find("#explore-tab-function").click()
+    page.picture("changes-others", "#explore-table .x-sum")
+    for key, names_are in (("bytes", {*names[500:]}), ("blocks", {*first, *second} - {*names})):
+        page.choose("metric", key)
+        assert len(shown(page)) == changes.MOST_ROWS and {text.split()[0] for text in shown(page)} <= names_are
 
 
 @needs_browser
@@ -199,7 +250,7 @@ def test_many_sites_are_folded(monkeypatch: pytest.MonkeyPatch, compared: tuple[
     nodes = names.add(Threads(), np.arange(9))
     monkeypatch.setattr(changes, "MOST_ROWS", 4)
     found = changes.rows_of(names, of_nodes(nodes, range(9)), of_nodes(nodes[1:2], [5]))
-    assert found["others"] == 5 and len(found["text"]) == 4
+    assert found["others"] == 5 and found["text"] == [f"thread {number}" for number in (5, 6, 7, 8)]
     assert sum(found["a"][0]) + found["othersA"][0] == 36 and sum(found["b"][0]) + found["othersB"][0] == 5
     monkeypatch.setattr(changes, "MOST_SITES", 2)
     sites = np.arange(1, 10)  # main with nine functions, each of which calls another one

@@ -1,7 +1,7 @@
 // changes.ts - the page of `steve report A B`: totals, two timelines, and what changed, as a flame graph and as tables.
 // SPDX-License-Identifier: GPL-2.0-or-later
 import type { Change, Changes, Compared } from "./changes_data";
-import { change, compared, load, movers, totalOf, treeOf } from "./changes_data";
+import { change, compared, load, movers, othersOf, totalOf, treeOf } from "./changes_data";
 import { TwoTimelines } from "./changes_time";
 import { byId, make } from "./dom";
 import type { Look } from "./flame";
@@ -195,11 +195,11 @@ class Page {
 
   private showRows(): void {
     const columns = this.data.rows[this.state.view] as Changes["rows"][string], measure = this.measure();
-    const wanted = this.state.search.toLowerCase(), rows = movers(columns, measure);
+    const wanted = this.state.search.toLowerCase(), rows = movers(columns, measure, this.data.mostRows);
     const found = rows.filter(row => row.text.toLowerCase().includes(wanted));
     byId("explore-found").textContent = wanted ? `${exactText(found.length)} rows` : "";
-    const others = { text: `${exactText(columns.others)} others`, a: columns.othersA[measure] as number, b: columns.othersB[measure] as number };
-    const sums = [...(columns.others ? [others] : []), totalOf(columns, measure)];
+    const isAll = rows.length === columns.text.length + columns.others;
+    const sums = [...(isAll ? [] : [othersOf(columns, measure, rows)]), totalOf(columns, measure)];
     byId("explore-table").replaceChildren(
       make("thead", {}, make("tr", {}, ...[this.state.view, "change", "%", "A", "B"].map((text, i) =>
         make("th", { scope: "col", class: i > 2 ? "x-more" : "" }, text)))),

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 import type { Named } from "./data";
 import { inflated } from "./data";
+import { exactText } from "./format";
 import type { Sums, Tree } from "./tree";
 import { childrenOf, sumsOf } from "./tree";
 
@@ -34,6 +35,8 @@ export interface Changes {
   measures: [string, string][];
   /** Which trace has no accesses; "": both have them, and they are a measure. */
   accesses: string;
+  /** How many rows a table shows; `rows` has the movers by every measure. */
+  mostRows: number;
   tree: { parent: number[]; frame: number[]; leaves: number[] } & Columns & Named;
   rows: Record<string, RowColumns>;
 }
@@ -47,11 +50,18 @@ export interface Change {
 
 export const change = (row: Change): number => row.b - row.a;
 
-/** The rows whose measure differs, the largest change first. */
-export function movers(rows: RowColumns, measure: number): Change[] {
+/** The rows whose measure differs, the largest change first; at most so many. */
+export function movers(rows: RowColumns, measure: number, most: number): Change[] {
   const a = rows.a[measure] ?? [], b = rows.b[measure] ?? [];
   return rows.text.map((text, i) => ({ text, a: a[i] as number, b: b[i] as number })).filter(change)
-    .sort((x, y) => Math.abs(change(y)) - Math.abs(change(x)) || x.text.localeCompare(y.text));
+    .sort((x, y) => Math.abs(change(y)) - Math.abs(change(x)) || x.text.localeCompare(y.text)).slice(0, most);
+}
+
+/** The sums of all rows but some. */
+export function othersOf(rows: RowColumns, measure: number, shown: Change[]): Change {
+  const total = totalOf(rows, measure), n = rows.text.length + rows.others - shown.length;
+  return shown.reduce((left, row) => ({ text: left.text, a: left.a - row.a, b: left.b - row.b }),
+    { text: `${exactText(n)} others`, a: total.a, b: total.b });
 }
 
 /** The sums of all rows. */
