@@ -23,7 +23,7 @@ from steve.trace._memtrace cimport Trace
 from steve.trace.cmemtrace cimport *
 
 from steve.system import samples
-from steve.kernels._sums import dtype_of, merged
+from steve.kernels._sums import chosen, dtype_of, merged, variances_of
 from steve.trace._memtrace import event_dtype
 
 cdef extern from "steve/kernels/lines/lua_lines.h" nogil:
@@ -81,9 +81,13 @@ cdef extern from "steve/kernels/lines/line_segments.h" nogil:
 cdef extern from "steve/kernels/lives/groups.h" nogil:
     struct group:
         pass
+    struct group_variances:
+        pass
     struct groups:
         group *rows
         keyed_rows of_keys
+        group_variances *variances
+        size_t variances_room
         groups_key key
     void groups_init(groups *g, groups_key key)
     void groups_free(groups *g)
@@ -147,7 +151,7 @@ def columns(str words, str form):
 cdef life a_life
 cdef life[::1] life_layout = <life[:1]>&a_life
 LIFE = np.asarray(life_layout).dtype
-GROUP, BY_KIND, TOTALS = dtype_of("group"), dtype_of("access_sums"), dtype_of("lives_totals")
+GROUP, VARIANCES, BY_KIND, TOTALS = dtype_of("group"), variances_of("group"), dtype_of("access_sums"), dtype_of("lives_totals")
 LINEWORK, MADE = dtype_of("linework_row"), dtype_of("linework_made")
 ACCESSES = np.dtype(columns("loads stores modifies bytes_read bytes_written", "u8"))
 
@@ -781,10 +785,8 @@ cdef class Groups(TakesLives):
         keys = view_of(self.g.of_keys.keys, self.g.of_keys.n, np.dtype("u4"))
         order = np.argsort(keys, kind="stable")
         rows = view_of(self.g.rows, self.g.of_keys.n, GROUP)
-        names = columns or [name for name in GROUP.names if samples.are_read() or not name.startswith("variance_")]
-        taken = np.empty(len(rows), [(name, GROUP[name]) for name in names])
-        for name in names:
-            taken[name] = rows[name][order]
+        names = columns or [*GROUP.names, *(VARIANCES.names if samples.are_read() else ())]
+        taken = chosen(names, rows, view_of(self.g.variances, self.g.variances_room, VARIANCES), order)
         keys = keys[order]
         cdef groups_key key = self.g.key
         groups_free(&self.g)

@@ -30,6 +30,8 @@ cdef extern from "steve/kernels/lives/profile.h" nogil:
         pass
     struct profile_tally:
         pass
+    struct profile_tally_variances:
+        pass
     struct profile_mark:
         pass
     struct profile_totals:
@@ -42,6 +44,8 @@ cdef extern from "steve/kernels/lives/profile.h" nogil:
         const profile_tally *rows
         size_t n
         uint32_t known
+        const profile_tally_variances *variances
+        size_t n_variances
     struct profile_partial:
         const profile_shard *shard
         profile_rows stacks, heaps
@@ -75,11 +79,11 @@ cdef extern from "steve/kernels/lives/profile.h" nogil:
 
 import numpy as np
 
-from steve.kernels._sums import dtype_of
+from steve.kernels._sums import chosen, dtype_of, variances_of
 from steve.system.errors import SteveError
 from steve.trace._memtrace import KIND_NAMES
 
-TALLY, BIN = dtype_of("profile_tally"), dtype_of("timeline_bin")
+TALLY, VARIANCES, BIN = dtype_of("profile_tally"), variances_of("profile_tally"), dtype_of("timeline_bin")
 MARK = np.dtype([(name, "u8") for name in ("operation", "time", "string")])
 EVENTS = tuple("lost_records" if name == "lost" else name for name in KIND_NAMES)
 TOTALS = dtype_of("profile_totals")
@@ -176,18 +180,12 @@ cdef class HeapProfile(Analysis):
         return {**events, **{name: int(row[name]) for name in TOTALS.names if name != "events"}}
 
     def stacks(self, columns=TALLY.names):
-        """(ids of the stacks with blocks, in order, and these columns of their TALLY)."""
-        cdef profile_rows of = profile_stacks(self.p)
-        ids, rows = array_of(of.ids, of.n, np.dtype("u4")), view_of(of.rows, of.n, TALLY)
-        order = np.argsort(ids)
-        found = np.zeros(of.n, [(name, TALLY[name]) for name in columns])
-        for name in columns:
-            found[name] = rows[name][order]
-        return ids[order], found
+        """(ids of the stacks with blocks, in order, and these columns of their TALLY and VARIANCES)."""
+        return chosen_rows(profile_stacks(self.p), columns)
 
-    def heaps(self):
+    def heaps(self, columns=TALLY.names):
         """The same of heaps."""
-        return known_rows(profile_heaps(self.p))[:2]
+        return chosen_rows(profile_heaps(self.p), columns)
 
     def timeline(self):
         """Array of BIN in order."""
@@ -215,6 +213,13 @@ cdef tuple known_rows(profile_rows of):
     ids = array_of(of.ids, of.n, np.dtype("u4"))
     order = np.argsort(ids)
     return ids[order], view_of(of.rows, of.n, TALLY)[order], of.known
+
+
+cdef tuple chosen_rows(profile_rows of, columns):
+    """(ids, in order, some columns of their rows and variances)."""
+    ids = view_of(of.ids, of.n, np.dtype("u4"))
+    order = np.argsort(ids)
+    return ids[order], chosen(columns, view_of(of.rows, of.n, TALLY), view_of(of.variances, of.n_variances, VARIANCES), order)
 
 
 cdef profile_rows rows_of(found):

@@ -17,7 +17,7 @@ from steve.kernels.ckernels cimport keyed_rows
 from steve.kernels.records cimport view_of
 
 from steve.kernels._lives import KEYS
-from steve.kernels._sums import dtype_of
+from steve.kernels._sums import chosen, dtype_of, variances_of
 
 # -- Blocks that deserve a look. -----------------------------------------------------------------------------
 
@@ -28,16 +28,21 @@ cdef extern from "steve/kernels/lives/findings.h" nogil:
         uint64_t short_life, min_life, chain, min_size
     struct findings_row:
         pass
+    struct findings_variances:
+        pass
     struct findings_t "findings":
         findings_row *rows
         keyed_rows of_keys
+        findings_variances *variances
+        size_t variances_room
         uint64_t bytes
     void findings_init(findings_t *f, const findings_limits *limits, groups_key key)
     void findings_free(findings_t *f)
     bint findings_add(findings_t *f, const life *lives, const uint8_t *keep, size_t n)
     bint findings_merge(findings_t *f, const uint32_t *stacks, const findings_row *rows, size_t n)
 
-FOUND = dtype_of("finding")  # by rule; there are FINDINGS_RULES of them for each key
+# by rule; there are FINDINGS_RULES of them for each key
+FOUND, VARIANCES = dtype_of("finding"), variances_of("finding")
 
 
 cdef class Findings(TakesLives):
@@ -83,15 +88,19 @@ cdef class Findings(TakesLives):
         return (view_of(self.f.of_keys.keys, self.f.of_keys.n, np.dtype("u4")),
                 view_of(self.f.rows, self.f.of_keys.n * FINDINGS_RULES, FOUND).reshape(-1, FINDINGS_RULES))
 
+    def variances(self):
+        """Those of the first rows of unordered(), likewise."""
+        n = self.f.variances_room
+        return view_of(self.f.variances, n * FINDINGS_RULES, VARIANCES).reshape(-1, FINDINGS_RULES)
+
     def of_rule(self, int number, dict columns):
-        """What a rule finds: the keys where it finds something, in order, and an array with some columns of FOUND.
-        columns: their names in this array, with those in FOUND."""
+        """What a rule finds: the keys where it finds something, in order, and an array with some columns of FOUND
+        and VARIANCES. columns: their names in this array, with those there."""
         keys, rows = self.unordered()
         some = np.flatnonzero(rows["blocks"][:, number])
         some = some[np.argsort(keys[some], kind="stable")]
-        found = np.zeros(len(some), [(name, FOUND[column]) for name, column in columns.items()])
-        for name, column in columns.items():
-            found[name] = rows[column][some, number]
+        found = chosen(columns.values(), rows[:, number], self.variances()[:, number], some)
+        found.dtype.names = tuple(columns)
         return keys[some], found
 
     def bytes(self):

@@ -24,7 +24,8 @@ cdef extern from "steve/kernels/base/sums.h" nogil:
         const sum_t *sums
         size_t n
     const sums *const sums_rows[]
-    const size_t sums_n_rows
+    const sums *const sums_variances[]
+    const size_t sums_n_rows, sums_n_variances
     void sums_merge(const sums *sums, void *to, const void *of_shard, size_t n)
 
 
@@ -32,12 +33,12 @@ cdef extern from "steve/kernels/base/sums.h" nogil:
 Sum = namedtuple("Sum", "name unit merge estimate row")
 
 
-cdef const sums *found(str name) except NULL:
+cdef const sums *found(str name, const sums *const *rows=sums_rows, size_t n=sums_n_rows) except NULL:
     """The row with a name."""
     cdef size_t i
-    for i in range(sums_n_rows):
-        if sums_rows[i].name == name.encode():
-            return sums_rows[i]
+    for i in range(n):
+        if rows[i].name == name.encode():
+            return rows[i]
     raise KeyError(name)
 
 
@@ -72,11 +73,33 @@ def table():
 
 def dtype_of(str name):
     """The numpy type of a row."""
-    cdef const sums *row = found(name)
+    return type_of(found(name))
+
+
+def variances_of(str name):
+    """The numpy type of the variances of a row; the name of each is that of its sum after `variance_`."""
+    return type_of(found(name, sums_variances, sums_n_variances))
+
+
+cdef object type_of(const sums *row):
     of_row = np.dtype(columns(row))
     if <size_t>of_row.itemsize != row.size:
-        raise ImportError(f"steve.kernels._sums: sums.def and struct {name} disagree")
+        raise ImportError(f"steve.kernels._sums: sums.def and struct {row.name.decode()} disagree")
     return of_row
+
+
+def chosen(names, rows, variances, order):
+    """Some columns of rows and their variances, as a new array of the rows with the indices `order`. variances: of the
+    first rows; those of the others are 0."""
+    forms = {name: array.dtype[name] for array in (rows, variances) for name in array.dtype.names}
+    found = np.zeros(len(order), [(name, forms[name]) for name in names])
+    varied = np.flatnonzero(order < len(variances))
+    for name in names:
+        if name in rows.dtype.names:
+            found[name] = rows[name][order]
+        elif len(varied):
+            found[name][varied] = variances[name][order[varied]]
+    return found
 
 
 def merged(str name, rows, of_shard):

@@ -24,7 +24,7 @@ from steve.analysis.lives import LifeAnalysis
 from steve.kernels._accesses import Course
 from steve.kernels._cells import BlockCells
 from steve.kernels._lua_work import LuaWork
-from steve.kernels._profile import TALLY, HeapProfile
+from steve.kernels._profile import TALLY, VARIANCES, HeapProfile
 from steve.kernels._site_sums import Findings, SiteSums
 from steve.kernels._walk import Analysis, feed_together
 from steve.system import samples
@@ -212,9 +212,14 @@ def texts_of(frames: list[Any]) -> list[str]:
     return texts + [f"… {len(frames) - FRAMES_SHOWN} more"] * (len(frames) > FRAMES_SHOWN)
 
 
+def tally_columns() -> list[str]:
+    """Those of tallies, with variances only in a sample of the blocks."""
+    return [*(name for name in TALLY.names if name != "epoch"), *(VARIANCES.names if samples.are_read() else ())]
+
+
 def _row(record: np.void) -> dict[str, Any]:
     """A tally; in a sample of the blocks, with its standard errors."""
-    names = [name for name in record.dtype.names if name != "epoch" and not name.startswith(VARIANCE)]
+    names = [name for name in record.dtype.names if not name.startswith(VARIANCE)]
     found = {name: float(record[name]) for name in record.dtype.names if name.startswith(VARIANCE)}
     return {**{name: int(record[name]) for name in names}, **samples.standard_errors(found, {n: n for n in names})}
 
@@ -347,10 +352,8 @@ class ReportAnalysis(Analysis):
         return judged, by_rule
 
     def take_tallies(self) -> Sums:
-        """The tallies by stack, which are no longer kept; with variances only in a sample of the blocks."""
-        names = [name for name in TALLY.names if name != "epoch"]
-        names = [name for name in names if samples.are_read() or not name.startswith(VARIANCE)]
-        tallies = Sums(*self.profile.stacks(names))
+        """The tallies by stack, which are no longer kept."""
+        tallies = Sums(*self.profile.stacks(tally_columns()))
         del self.profile
         return tallies
 
@@ -384,7 +387,12 @@ def collect(chosen: Blocks, sites: int = 60, with_source: bool = True, pins: Sum
 
 def _described(chosen: Blocks, analysis: ReportAnalysis, sites: int, with_source: bool, pins: Sums | None) -> TraceData:
     trace, profile = chosen.trace, analysis.profile
-    heaps, stats, totals, of_trace = profile.heaps(), trace.stats(), profile.totals(), chosen.places.sites
+    heaps, stats, totals, of_trace = (
+        profile.heaps(tally_columns()),
+        trace.stats(),
+        profile.totals(),
+        chosen.places.sites,
+    )
     timeline, summed_timeline, (map_blocks, map_bytes) = (
         profile.timeline(),
         timeline_of(profile),

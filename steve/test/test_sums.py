@@ -223,11 +223,11 @@ def test_shards_are_the_whole(traces: Any, row: str) -> None:
 
 
 def sums_of(row: str) -> Iterator[tuple[tuple[str, ...], _sums.Sum]]:
-    """The sums of a row and of those that it contains, but variances, which shards do not have."""
+    """The sums of a row and of those that it contains."""
     for one in TABLE[row]:
         if one.row:
             yield from (((one.name, *path), inner) for path, inner in sums_of(one.row))
-        elif one.estimate != "VARIANCE":
+        else:
             yield (one.name,), one
 
 
@@ -264,7 +264,7 @@ def test_each_is_merged_by_its_rule(row: str) -> None:
     longer = np.zeros(9, columns)
     longer[:7] = one
     found = _sums.merged(row, one, other)
-    for names, sum_of in [*sums_of(row), *(((s.name,), s) for s in TABLE[row] if s.estimate == "VARIANCE")]:
+    for names, sum_of in sums_of(row):
         columns_of = []
         for array in (longer, other, found):
             for name in names:
@@ -272,6 +272,26 @@ def test_each_is_merged_by_its_rule(row: str) -> None:
             columns_of.append(array)
         before, added, result = columns_of
         assert np.array_equal(result, merged_by_rule(sum_of.merge, before, added)), (row, names)
+
+
+@pytest.mark.parametrize("row", TABLE)
+def test_estimates_have_variances(row: str) -> None:
+    """Those of them that the table names."""
+    varied = [f"variance_{one.name}" for one in TABLE[row] if one.estimate == "VARIED"]
+    if varied:
+        columns = _sums.variances_of(row)
+        assert [*columns.names] == varied and columns.itemsize == 8 * len(varied)
+        return
+    with pytest.raises(KeyError):
+        _sums.variances_of(row)
+
+
+def test_columns_are_chosen() -> None:
+    """Rows that have no variances yet have 0."""
+    rows, variances = np.zeros(3, _sums.dtype_of("finding")), np.ones(2, _sums.variances_of("finding"))
+    rows["bytes"] = 5, 6, 7
+    found = _sums.chosen(["bytes", "variance_bytes"], rows, variances, np.array([2, 0]))
+    assert found.tolist() == [(7, 0.0), (5, 1.0)]
 
 
 def test_the_columns_are_those_of_the_kernels() -> None:

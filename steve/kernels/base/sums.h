@@ -1,5 +1,5 @@
 /* sums.h - the rows of sums.def as structs, how a row of a shard is merged with that of the shards before it (ROW_merge),
- * and how a life is added to a row of sums over lives (ROW_add).
+ * and how a life is added to a row of sums over lives (ROW_add) and to its variances (ROW_vary).
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef STEVE_KERNELS_BASE_SUMS_H
@@ -28,24 +28,29 @@
 #define SUMS_FIELD_A(name, type, n, ...) SUMS_##type name[n];
 #define SUMS_FIELD_R(name, row) struct row name;
 
-/* variance(name, merge), for each sum that has one */
-#define SUMS_IF_VARIED_SCALED(...)
-#define SUMS_IF_VARIED_TIMES(...)
-#define SUMS_IF_VARIED_OWN(...)
-#define SUMS_IF_VARIED_VARIED(variance, name, merge) variance(name, merge)
-#define SUMS_FIELD_VARIANCE(name, merge) double variance_##name;
-#define SUMS_FIELD_VARIANCE_L(name, unit, merge, estimate, x)                                                \
-    SUMS_IF_VARIED_##estimate(SUMS_FIELD_VARIANCE, name, merge)
-#define SUMS_FIELD_VARIANCE_S(name, type, unit, merge, estimate)                                             \
-    SUMS_IF_VARIED_##estimate(SUMS_FIELD_VARIANCE, name, merge)
-
-#define SUMS_VARIANCES(row)                                                                                  \
-    SUMS_OF_##row(SUMS_FIELD_VARIANCE_L, SUMS_FIELD_VARIANCE_S, SUMS_NOTHING, SUMS_NOTHING)
 #define SUMS_STRUCT(row)                                                                                     \
     struct row {                                                                                             \
-        SUMS_OF_##row(SUMS_FIELD_L, SUMS_FIELD_S, SUMS_FIELD_A, SUMS_FIELD_R) SUMS_VARIANCES(row)            \
+        SUMS_OF_##row(SUMS_FIELD_L, SUMS_FIELD_S, SUMS_FIELD_A, SUMS_FIELD_R)                                \
     };
 SUMS_ROWS(SUMS_STRUCT)
+
+/* variance(...), for each sum that has one */
+#define SUMS_IF_VARIED_SCALED(variance, ...)
+#define SUMS_IF_VARIED_TIMES(variance, ...)
+#define SUMS_IF_VARIED_OWN(variance, ...)
+#define SUMS_IF_VARIED_VARIED(variance, ...) variance(__VA_ARGS__)
+#define SUMS_FIELD_VARIANCE(name) double name;
+#define SUMS_FIELD_VARIANCE_L(name, unit, merge, estimate, x)                                                \
+    SUMS_IF_VARIED_##estimate(SUMS_FIELD_VARIANCE, name)
+#define SUMS_FIELD_VARIANCE_S(name, type, unit, merge, estimate)                                             \
+    SUMS_IF_VARIED_##estimate(SUMS_FIELD_VARIANCE, name)
+
+/* The variances of the sums of a row. */
+#define SUMS_VARIANCES(row)                                                                                  \
+    struct row##_variances {                                                                                 \
+        SUMS_OF_##row(SUMS_FIELD_VARIANCE_L, SUMS_FIELD_VARIANCE_S, SUMS_NOTHING, SUMS_NOTHING)              \
+    };
+SUMS_VARIED_ROWS(SUMS_VARIANCES)
 
 /* ---- merged -------------------------------------------------------------------------------- */
 
@@ -55,11 +60,8 @@ SUMS_ROWS(SUMS_STRUCT)
 #define SUMS_MERGE_BITS(to, from) (to) |= (from);
 #define SUMS_MERGE_KERNEL(to, from)
 
-#define SUMS_MERGE_VARIANCE(name, merge) SUMS_MERGE_##merge(to->variance_##name, from->variance_##name)
-#define SUMS_MERGE_L(name, unit, merge, estimate, x)                                                         \
-    SUMS_MERGE_##merge(to->name, from->name) SUMS_IF_VARIED_##estimate(SUMS_MERGE_VARIANCE, name, merge)
-#define SUMS_MERGE_S(name, type, unit, merge, estimate)                                                      \
-    SUMS_MERGE_##merge(to->name, from->name) SUMS_IF_VARIED_##estimate(SUMS_MERGE_VARIANCE, name, merge)
+#define SUMS_MERGE_L(name, unit, merge, estimate, x) SUMS_MERGE_##merge(to->name, from->name)
+#define SUMS_MERGE_S(name, type, unit, merge, estimate) SUMS_MERGE_##merge(to->name, from->name)
 #define SUMS_MERGE_A(name, type, n, unit, merge)                                                             \
     for (size_t i = 0; i < (n); i++) {                                                                       \
         SUMS_MERGE_##merge(to->name[i], from->name[i])                                                       \
@@ -82,9 +84,9 @@ SUMS_ROWS(SUMS_MERGE)
 #define SUMS_ESTIMATE_OWN(name, merge, x) SUMS_MERGE_##merge(to->name, x)
 #define SUMS_ESTIMATE_SCALED(name, merge, x) SUMS_MERGE_##merge(to->name, life_scaled(l, x))
 #define SUMS_ESTIMATE_TIMES(name, merge, x) SUMS_MERGE_##merge(to->name, life_scaled(l, 1) * x)
-#define SUMS_ESTIMATE_VARIED(name, merge, x)                                                                 \
-    SUMS_ESTIMATE_SCALED(name, merge, x)                                                                     \
-    to->variance_##name += life_variance(l, x);
+#define SUMS_ESTIMATE_VARIED(name, merge, x) SUMS_ESTIMATE_SCALED(name, merge, x)
+#define SUMS_VARY_SUM(name, x) to->name += life_variance(l, (uint64_t)(x));
+#define SUMS_VARY_L(name, unit, merge, estimate, x) SUMS_IF_VARIED_##estimate(SUMS_VARY_SUM, name, x)
 
 #define SUMS_ADD(row)                                                                                        \
     static inline void row##_add(struct row *to, const struct life *l)                                       \
@@ -95,15 +97,20 @@ SUMS_ROWS(SUMS_MERGE)
             SUMS_OF_##row(SUMS_ESTIMATE, SUMS_NOTHING, SUMS_NOTHING, SUMS_NOTHING)                           \
         }                                                                                                    \
     }
-SUMS_ADD(group)
-SUMS_ADD(finding)
-SUMS_ADD(profile_tally)
+/* Add the variances of a life of a sample. */
+#define SUMS_VARY(row)                                                                                       \
+    static inline void row##_vary(struct row##_variances *to, const struct life *l)                          \
+    {                                                                                                        \
+        SUMS_OF_##row(SUMS_VARY_L, SUMS_NOTHING, SUMS_NOTHING, SUMS_NOTHING)                                 \
+    }
+SUMS_VARIED_ROWS(SUMS_ADD)
+SUMS_VARIED_ROWS(SUMS_VARY)
 
 /* ---- described, for Python ------------------------------------------------------------------ */
 
 /* A sum. Those of a row that is contained in another one have their names after its name and a point. */
 struct sum {
-    const char *name, *unit, *merge, *estimate; /* as in sums.def; of a variance, estimate is VARIANCE */
+    const char *name, *unit, *merge, *estimate; /* as in sums.def; of a variance, "" but the name */
     char type;                                  /* u, i or f, as of numpy */
     size_t n;                                   /* of an array; else 0 */
     const struct sums *row;                     /* of R; else NULL */
@@ -114,12 +121,12 @@ struct sums {
     size_t size; /* bytes of a row */
     const struct sum *sums;
     size_t n;
-    void (*merge)(void *to, const void *from); /* ROW_merge */
+    void (*merge)(void *to, const void *from); /* ROW_merge; of variances NULL */
 };
 
-/* All rows of sums.def. */
-extern const struct sums *const sums_rows[];
-extern const size_t sums_n_rows;
+/* All rows of sums.def, and the variances of those that have any, by the name of the row; these are not merged. */
+extern const struct sums *const sums_rows[], *const sums_variances[];
+extern const size_t sums_n_rows, sums_n_variances;
 /* Merge n rows with others of the same kind. */
 void sums_merge(const struct sums *sums, void *to, const void *from, size_t n);
 

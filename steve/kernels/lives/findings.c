@@ -13,6 +13,7 @@ void findings_init(struct findings *f, const struct findings_limits *limits, enu
 void findings_free(struct findings *f)
 {
     free(f->rows);
+    free(f->variances);
     keyed_rows_free(&f->of_keys);
 }
 
@@ -69,10 +70,21 @@ static void add(struct findings_row *row, unsigned rules, const struct life *lif
         finding_add(&row->of[__builtin_ctz(rules)], life);
 }
 
+/* Add the variances of a life of a sample. row: the index of its row. False when out of memory. */
+static bool vary(struct findings *f, size_t row, unsigned rules, const struct life *life)
+{
+    if (!array_grow(&f->variances, &f->variances_room, row + 1, sizeof *f->variances))
+        return false;
+    for (; rules; rules &= rules - 1)
+        finding_vary(&f->variances[row].of[__builtin_ctz(rules)], life);
+    return true;
+}
+
 bool findings_add(struct findings *f, const struct life *lives, const uint8_t *keep, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         struct findings_row *row;
+        unsigned rules;
 
         if (keep && !keep[i])
             continue;
@@ -80,7 +92,10 @@ bool findings_add(struct findings *f, const struct life *lives, const uint8_t *k
         if (!row)
             return false;
         f->bytes += life_scaled(&lives[i], lives[i].size);
-        add(row, findings_of(&f->limits, &lives[i]), &lives[i]);
+        rules = findings_of(&f->limits, &lives[i]);
+        add(row, rules, &lives[i]);
+        if (lives[i].weight != 0 && !vary(f, (size_t)(row - f->rows), rules, &lives[i]))
+            return false;
     }
     return true;
 }

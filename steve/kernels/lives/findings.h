@@ -36,11 +36,18 @@ struct findings_row {
     struct finding of[FINDINGS_RULES];
 };
 
+/* The variances of a row. */
+struct findings_variances {
+    struct finding_variances of[FINDINGS_RULES];
+};
+
 struct findings {
     struct findings_limits limits;
     enum groups_key key;
     struct findings_row *rows;
     struct keyed_rows of_keys;
+    struct findings_variances *variances; /* of the first rows; of a trace that is no sample none */
+    size_t variances_room;
     uint64_t bytes; /* of all blocks examined */
 };
 

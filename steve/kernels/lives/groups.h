@@ -14,6 +14,8 @@ enum groups_key { GROUPS_BY_STACK, GROUPS_BY_THREAD, GROUPS_BY_FREE_THREAD, GROU
 struct groups {
     struct group *rows;
     struct keyed_rows of_keys;
+    struct group_variances *variances; /* of the first rows; of a trace that is no sample none */
+    size_t variances_room;
     enum groups_key key;
 };
 
@@ -27,6 +29,9 @@ bool groups_merge(struct groups *g, const uint32_t *keys, const struct group *ro
 /* After all lives were added: remove what was live at peaks before the last one. peak: its number. */
 void groups_settle(struct groups *g, uint64_t peak);
 
+/* Add the variances of a life of a sample to those of its row, before the life itself. False when out of memory. */
+bool groups_vary(struct groups *g, const struct group *row, const struct life *life);
+
 /* ---- inline, because lives.c adds each life that ends -------------------------------------------- */
 
 static inline uint32_t groups_key_of(enum groups_key key, const struct life *life)
@@ -38,24 +43,20 @@ static inline uint32_t groups_key_of(enum groups_key key, const struct life *lif
     return key == GROUPS_BY_THREAD ? life->thread : life->free_thread;
 }
 
-static inline void groups_add_peak(struct group *g, uint64_t peak, uint64_t bytes, double variance)
+static inline void groups_add_peak(struct group *g, uint64_t peak, uint64_t bytes)
 {
     if (peak > g->peak) {
         g->peak = peak;
         g->peak_bytes = 0;
-        g->variance_peak_bytes = 0;
     }
-    if (peak == g->peak) {
+    if (peak == g->peak)
         g->peak_bytes += bytes;
-        g->variance_peak_bytes += variance;
-    }
 }
 
 static inline void groups_add_life(struct group *g, const struct life *life)
 {
     group_add(g, life);
-    groups_add_peak(g, life->peak, life_scaled(life, life->peak_bytes),
-                    life_variance(life, life->peak_bytes));
+    groups_add_peak(g, life->peak, life_scaled(life, life->peak_bytes));
 }
 
 /* The row of a key; NULL when out of memory. */
@@ -71,9 +72,10 @@ static inline bool groups_take(struct groups *g, const struct life *life)
 {
     struct group *row = groups_row(g, groups_key_of(g->key, life));
 
-    if (row)
-        groups_add_life(row, life);
-    return row != NULL;
+    if (!row || (life->weight != 0 && !groups_vary(g, row, life)))
+        return false;
+    groups_add_life(row, life);
+    return true;
 }
 
 #endif

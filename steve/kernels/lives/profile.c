@@ -16,7 +16,15 @@
 struct tallies {
     struct profile_tally *rows;
     struct keyed_rows of_ids;
+    struct profile_tally_variances *variances; /* of the first rows; of a trace that is no sample none */
+    size_t variances_room;
     uint32_t known; /* ids below are defined */
+};
+
+/* One of them: its sums, and their variances, NULL if it has none. */
+struct tally {
+    struct profile_tally *sums;
+    struct profile_tally_variances *variances;
 };
 
 struct profile {
@@ -47,6 +55,7 @@ struct profile *profile_new(uint32_t bins)
 static void tallies_free(struct tallies *t)
 {
     free(t->rows);
+    free(t->variances);
     keyed_rows_free(&t->of_ids);
 }
 
@@ -75,61 +84,78 @@ static uint32_t known_id(const struct tallies *t, uint32_t id)
     return id < t->known ? id : 0;
 }
 
-/* The tally of an id; NULL when out of memory. It is valid until the next call. */
-static struct profile_tally *tally_reach(struct tallies *t, uint32_t id)
+static struct tally tally_at(const struct tallies *t, size_t index)
+{
+    return (struct tally){&t->rows[index], index < t->variances_room ? &t->variances[index] : NULL};
+}
+
+/* The tally of an id, with variances if it is of a sample. Its sums are NULL when out of memory. It is valid until the
+ * next call. */
+static struct tally tally_reach(struct tallies *t, uint32_t id, bool sampled)
 {
     size_t index;
-    return keyed_rows_reach(&t->of_ids, id, &t->rows, sizeof *t->rows, &index) ? &t->rows[index] : NULL;
+    if (!keyed_rows_reach(&t->of_ids, id, &t->rows, sizeof *t->rows, &index) ||
+        (sampled && !array_grow(&t->variances, &t->variances_room, index + 1, sizeof *t->variances)))
+        return (struct tally){0};
+    return tally_at(t, index);
 }
 
 /* That of an id that has one. */
-static struct profile_tally *tally_found(const struct tallies *t, uint32_t id)
+static struct tally tally_found(const struct tallies *t, uint32_t id)
 {
-    return &t->rows[t->of_ids.row_of[id] - 1];
+    return tally_at(t, t->of_ids.row_of[id] - 1);
 }
 
 /* A tally is about to change: if the peak rose since it last did, its sums were those of the peak. */
-static struct profile_tally *changing(const struct profile *p, struct profile_tally *y)
+static struct tally changing(const struct profile *p, struct tally y)
 {
-    if (y->epoch != p->epoch) {
-        y->peak_blocks = y->live_blocks;
-        y->peak_bytes = y->live_bytes;
-        y->variance_peak_blocks = y->variance_live_blocks;
-        y->variance_peak_bytes = y->variance_live_bytes;
-        y->epoch = p->epoch;
+    if (y.sums->epoch == p->epoch)
+        return y;
+    y.sums->peak_blocks = y.sums->live_blocks;
+    y.sums->peak_bytes = y.sums->live_bytes;
+    y.sums->epoch = p->epoch;
+    if (y.variances) {
+        y.variances->peak_blocks = y.variances->live_blocks;
+        y.variances->peak_bytes = y.variances->live_bytes;
     }
     return y;
 }
 
 /* A New or Resize requested a size; the block is live here. */
-static void tally_begin(struct profile_tally *y, const struct live_block *b)
+static void tally_begin(struct tally y, const struct live_block *b)
 {
-    y->bytes += b->size;
-    y->live_blocks += b->blocks;
-    y->live_bytes += live_block_held(b);
-    y->variance_bytes += live_block_variance(b, b->requested - b->recorded, b->recorded);
-    y->variance_live_blocks += mt_scaled_variance(b->blocks, 1);
-    y->variance_live_bytes += live_block_held_variance(b);
+    y.sums->bytes += b->size;
+    y.sums->live_blocks += b->blocks;
+    y.sums->live_bytes += live_block_held(b);
+    if (y.variances) {
+        y.variances->bytes += live_block_variance(b, b->requested - b->recorded, b->recorded);
+        y.variances->live_blocks += mt_scaled_variance(b->blocks, 1);
+        y.variances->live_bytes += live_block_held_variance(b);
+    }
 }
 
-static void tally_end(struct profile_tally *y, const struct live_block *b)
+static void tally_end(struct tally y, const struct live_block *b)
 {
-    y->live_blocks -= b->blocks;
-    y->live_bytes -= live_block_held(b);
-    y->variance_live_blocks -= mt_scaled_variance(b->blocks, 1);
-    y->variance_live_bytes -= live_block_held_variance(b);
+    y.sums->live_blocks -= b->blocks;
+    y.sums->live_bytes -= live_block_held(b);
+    if (y.variances) {
+        y.variances->live_blocks -= mt_scaled_variance(b->blocks, 1);
+        y.variances->live_bytes -= live_block_held_variance(b);
+    }
 }
 
-static void tally_new(struct profile_tally *y, const struct live_block *b)
+static void tally_new(struct tally y, const struct live_block *b)
 {
-    y->blocks += b->blocks;
-    y->variance_blocks += mt_scaled_variance(b->blocks, 1);
+    y.sums->blocks += b->blocks;
+    if (y.variances)
+        y.variances->blocks += mt_scaled_variance(b->blocks, 1);
 }
 
-static void tally_resize(struct profile_tally *y, const struct live_block *b)
+static void tally_resize(struct tally y, const struct live_block *b)
 {
-    y->resizes += b->blocks;
-    y->variance_resizes += live_block_variance(b, b->resizes - 1, 1);
+    y.sums->resizes += b->blocks;
+    if (y.variances)
+        y.variances->resizes += live_block_variance(b, b->resizes - 1, 1);
 }
 
 /* ---- heap events --------------------------------------------------------------------------- */
@@ -154,11 +180,13 @@ static void note_peak(struct profile *p)
 /* The block `b` begins to be of its size. count: counts what made it so, for its stack and heap. False when out of
  * memory. */
 static bool begin(struct profile *p, const struct live_block *b,
-                  void (*count)(struct profile_tally *y, const struct live_block *b))
+                  void (*count)(struct tally y, const struct live_block *b))
 {
-    struct profile_tally *of[] = {tally_reach(&p->stacks, b->stack), tally_reach(&p->heaps, b->heap)};
+    const bool sampled = b->weight != 0;
+    struct tally of[] = {tally_reach(&p->stacks, b->stack, sampled),
+                         tally_reach(&p->heaps, b->heap, sampled)};
 
-    if (!of[0] || !of[1])
+    if (!of[0].sums || !of[1].sums)
         return false;
     for (unsigned i = 0; i < 2; i++) {
         tally_begin(changing(p, of[i]), b);
@@ -357,6 +385,20 @@ static unsigned log2_of(uint64_t value)
     return 63 - (unsigned)__builtin_clzll(value | 1);
 }
 
+/* Add a life to the tally of an id. False when out of memory. */
+static bool add_life(struct tallies *t, uint32_t id, const struct life *life)
+{
+    const bool sampled = life->weight != 0;
+    struct tally y = tally_reach(t, known_id(t, id), sampled);
+
+    if (!y.sums)
+        return false;
+    profile_tally_add(y.sums, life);
+    if (sampled)
+        profile_tally_vary(y.variances, life);
+    return true;
+}
+
 bool profile_add_lives(struct profile *p, const struct life *lives, size_t n)
 {
     for (const struct life *life = lives; life < lives + n; life++) {
@@ -365,12 +407,8 @@ bool profile_add_lives(struct profile *p, const struct life *lives, size_t n)
 
         p->map_blocks[size][lifetime] += life_scaled(life, 1);
         p->map_bytes[size][lifetime] += life_scaled(life, life->size);
-        struct profile_tally *stack = tally_reach(&p->stacks, known_id(&p->stacks, life->last_stack));
-        struct profile_tally *heap = tally_reach(&p->heaps, known_id(&p->heaps, life->heap));
-        if (!stack || !heap)
+        if (!add_life(&p->stacks, life->last_stack, life) || !add_life(&p->heaps, life->heap, life))
             return false;
-        profile_tally_add(stack, life);
-        profile_tally_add(heap, life);
     }
     return true;
 }
@@ -378,7 +416,7 @@ bool profile_add_lives(struct profile *p, const struct life *lives, size_t n)
 static void settle(const struct profile *p, struct tallies *t)
 {
     for (size_t i = 0; i < t->of_ids.n; i++)
-        changing(p, &t->rows[i]);
+        changing(p, tally_at(t, i));
 }
 
 void profile_finish(struct profile *p)
@@ -448,7 +486,7 @@ static bool reach_all(struct tallies *t, const struct profile_rows *shard)
 {
     know_ids(t, shard->known);
     for (size_t i = 0; i < shard->n; i++)
-        if (!tally_reach(t, shard->ids[i]))
+        if (!tally_reach(t, shard->ids[i], false).sums)
             return false;
     return true;
 }
@@ -460,7 +498,7 @@ static void merge_peak(struct tallies *t, const struct profile_rows *shard)
         t->rows[i].peak_bytes = t->rows[i].live_bytes;
     }
     for (size_t i = 0; i < shard->n; i++) {
-        struct profile_tally *y = tally_found(t, shard->ids[i]);
+        struct profile_tally *y = tally_found(t, shard->ids[i]).sums;
 
         y->peak_blocks += shard->rows[i].peak_blocks;
         y->peak_bytes += shard->rows[i].peak_bytes;
@@ -471,7 +509,7 @@ static void merge_peak(struct tallies *t, const struct profile_rows *shard)
 static void merge_tallies(struct tallies *t, const struct profile_rows *shard)
 {
     for (size_t i = 0; i < shard->n; i++)
-        profile_tally_merge(tally_found(t, shard->ids[i]), &shard->rows[i]);
+        profile_tally_merge(tally_found(t, shard->ids[i]).sums, &shard->rows[i]);
 }
 
 static void merge_timeline(struct profile *p, const struct profile_partial *shard)
@@ -553,7 +591,9 @@ const struct profile_totals *profile_totals(const struct profile *p)
 
 static struct profile_rows rows_of(const struct tallies *t)
 {
-    return (struct profile_rows){t->of_ids.keys, t->rows, t->of_ids.n, t->known};
+    size_t n = t->of_ids.n, varied = t->variances_room < n ? t->variances_room : n;
+
+    return (struct profile_rows){t->of_ids.keys, t->rows, n, t->known, t->variances, varied};
 }
 
 struct profile_rows profile_stacks(const struct profile *p)

@@ -44,12 +44,15 @@ struct profile_shard {
     uint64_t ended_at_peak; /* number of blocks made before the shard that had ended at its peak */
 };
 
-/* Tallies with their ids. known: the number of ids that are defined. */
+/* Tallies with their ids. known: the number of ids that are defined. variances: of the first rows, none if the trace is no
+ * sample, and not in shards. */
 struct profile_rows {
     const uint32_t *ids;
     const struct profile_tally *rows;
     size_t n;
     uint32_t known;
+    const struct profile_tally_variances *variances;
+    size_t n_variances;
 };
 
 /* The profile of a shard. */
