@@ -86,9 +86,8 @@ class Site:
 
 @dataclass
 class TraceData:
-    """All that the report says of a trace. `standard_errors`: of totals, in a sample of the blocks. `tallies` is TALLY by
-    site, `sites` the named ones of interest, `explorable` the data of
-    steve.report.windows, `found` what each rule of steve.analysis.rules finds by site, by the rule's key, `not_judged` what
+    """All that the report says of a trace. `standard_errors`: of totals, in a sample of the blocks. `all_sites` is their
+    number, `sites` the named ones of interest, `explorable` the data of steve.report.windows, `found` what each rule of steve.analysis.rules finds by site, by the rule's key, `not_judged` what
     it could not judge, as text (steve.analysis.site_rules.FOUND, and FOUND_VARIANCES for rules about blocks), of `judged_bytes` in all,
     `found_sites` the sites that lead by a rule, by number, `accesses` whether loads and stores were recorded."""
 
@@ -98,7 +97,7 @@ class TraceData:
     totals: dict[str, int]
     standard_errors: dict[str, float]
     timeline: np.ndarray
-    tallies: Sums
+    all_sites: int
     found: dict[str, Sums]
     not_judged: dict[str, str]
     judged_bytes: int
@@ -409,6 +408,9 @@ def _described(chosen: Blocks, analysis: ReportAnalysis, sites: int, with_source
     by_rule, not_judged = _found_by_rule(analysis, of_rules, rollup, pins)
     leading, listed = sorted(_leading_by_rule(by_rule, MOST_FOUND)), interesting(tallies, sites)
     named = named_sites(of_trace.shown, tallies, {*leading, *listed})
+    all_sites = int((tallies.rows["bytes"] + tallies.rows["blocks"] > 0).sum())
+    unread = Sums(tallies.numbers, tallies.rows["unread_bytes"].copy())
+    del tallies  # which are long
     sources = _sources(chosen) if with_source else None
     return TraceData(
         path=chosen.args.file,
@@ -416,7 +418,7 @@ def _described(chosen: Blocks, analysis: ReportAnalysis, sites: int, with_source
         stats=stats,
         totals=totals,
         timeline=timeline,
-        tallies=tallies,
+        all_sites=all_sites,
         found=by_rule,
         not_judged={} if samples.are_read() else not_judged,
         judged_bytes=judged_bytes,
@@ -435,7 +437,7 @@ def _described(chosen: Blocks, analysis: ReportAnalysis, sites: int, with_source
             summed_timeline,
             course_of(chosen, analysis, timeline),
             marks,
-            tallies,
+            unread,
             sources,
             analysis.work(),
             accesses,

@@ -251,7 +251,7 @@ def _render(data: TraceData, sites: int, comparison: Comparison | None, film: Fi
             metrics=metrics(data),
             charts=_charts(data) if len(data.timeline) else [],
             sites=data.sites[:sites],
-            all_sites=int((data.tallies.rows["bytes"] + data.tallies.rows["blocks"] > 0).sum()),
+            all_sites=data.all_sites,
             findings=findings(data),
             threshold=threshold_text(data),
             not_judged=not_judged(data),

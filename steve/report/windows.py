@@ -199,7 +199,7 @@ def folded_sets(
 ) -> tuple[np.ndarray, FrameSets]:
     """By stack id, the number of the set of frames of a site without a node, 0 for others; and the sets. sites: those
     without; of_cells: the site of each cell."""
-    sets, found = FrameSets(callers, ids, nodes.known, frames.number), np.zeros(len(callers), "i8")
+    sets, found = FrameSets(callers, ids, nodes.known, frames.number), np.zeros(len(callers), "i4")
     for site in sites.tolist():
         found[site] = sets.of(site)
     bytes_of = np.bincount(of_cells, cells["allocated"], len(callers))
@@ -389,24 +389,18 @@ def sources_of(
     ]
 
 
-def explorable(
+def shown_groups(
     trace: Trace | Whole,
     places: Places,
     found: Cells,
-    timeline: dict[str, list[int]],
-    course: dict[str, Any],
-    marks: list[tuple[int, int, str]],
-    tallies: Sums,
+    unread: Sums,
     sources: Sources | None,
     work: Work,
     accesses: bool,
-) -> str:
-    """The data as base64; "" if the trace has no operation. timeline: of timeline_of(); course: what else the timeline
-    shows; tallies: by site, of which unread_bytes are shown; sources: None: no source is shown;
-    work: what lines access; accesses: were they recorded?"""
+) -> tuple[dict[str, Any], np.ndarray]:
+    """The tree of the page and the groups of its nodes, for the head of the data, and the number there of each group of the
+    cells. The arguments are those of explorable()."""
     cells, groups = found.cells, found.groups
-    if not len(cells):
-        return ""
     shown, sites, callers, frame_ids = places.sites.tree()
     groups["stack"][groups["stack"] >= len(shown)] = 0
     of_groups = sites[shown[groups["stack"]]]
@@ -420,8 +414,8 @@ def explorable(
         own[nodes.of_sites[site]] = frames.number(places.line_frame(site) or OF_NO_STACK)
     of_others, sets = folded_sets(np.setdiff1d(all_sites, kept), nodes, callers, frame_ids, frames, of_cells, cells)
     unread_of = np.zeros(len(nodes.parents), "u8")
-    has_cells = np.isin(tallies.numbers, all_sites)
-    np.add.at(unread_of, nodes.of_sites[tallies.numbers[has_cells]], tallies.rows["unread_bytes"][has_cells] * accesses)
+    has_cells = np.isin(unread.numbers, all_sites)
+    np.add.at(unread_of, nodes.of_sites[unread.numbers[has_cells]], unread.rows[has_cells] * accesses)
     bytes_of = np.bincount(nodes.of_sites[of_cells], cells["allocated"], len(nodes.parents))
     # in the order of their names: that of the groups differs if the trace is read in shards
     kind_of_groups = [kind_name(trace, heap, number) for heap, number in groups[["heap", "type"]].tolist()]
@@ -429,17 +423,13 @@ def explorable(
     kinds, heaps = sorted(set(kind_of_groups)), sorted(set(names.values()))
     of_kinds = np.array([kinds.index(kind) for kind in kind_of_groups], "u4")
     of_heaps = np.array([heaps.index(names[heap]) for heap in groups["heap"].tolist()], "u4")
-    own_of = own[nodes.of_sites].astype("i8")
+    own_of = own[nodes.of_sites].astype("i4")
     for site in np.flatnonzero(of_others > 0).tolist():
         own_of[site] = frames.number(places.line_frame(site) or OF_NO_STACK)
     rows, numbers = distinct(
         nodes.of_sites[of_groups], groups["thread"], of_kinds, of_heaps, own_of[of_groups], of_others[of_groups]
     )
     head = {
-        "operations": found.operations,
-        "timeline": timeline,
-        **course,
-        "marks": [[operation, name] for operation, _, name in marks],
         "nodes": {
             "parent": nodes.parents.tolist(),
             "frame": [frames.number(int(f)) for f in nodes.frames],
@@ -459,7 +449,36 @@ def explorable(
         "folded": len(all_sites) - len(kept),
         "sources": sources_of(frames, sources, own, bytes_of, work),
     }
-    head |= frames.object()
+    return head | frames.object(), numbers
+
+
+def explorable(
+    trace: Trace | Whole,
+    places: Places,
+    found: Cells,
+    timeline: dict[str, list[int]],
+    course: dict[str, Any],
+    marks: list[tuple[int, int, str]],
+    unread: Sums,
+    sources: Sources | None,
+    work: Work,
+    accesses: bool,
+) -> str:
+    """The data as base64; "" if the trace has no operation. timeline: of timeline_of(); course: what else the timeline
+    shows; unread: bytes of blocks that were never read, by site; sources: None: no source is shown; work: what lines access;
+    accesses: were they recorded?"""
+    cells = found.cells
+    if not len(cells):
+        return ""
+    # what it needs for each stack is freed before the cells are summed
+    shown, numbers = shown_groups(trace, places, found, unread, sources, work, accesses)
+    head = {
+        "operations": found.operations,
+        "timeline": timeline,
+        **course,
+        "marks": [[operation, name] for operation, _, name in marks],
+        **shown,
+    }
     for shift in range(9):
         peaks = leading_bins(found.maxima, shift)
         some = merged(cells, numbers[cells["group"]], peaks, shift)
