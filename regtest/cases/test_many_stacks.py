@@ -66,8 +66,9 @@ COMMANDS = {
 }
 # for each stack, of up to 34 frames; where each was kept as these it was 3,000 to 8,000
 MOST_BYTES = 1200
-MORE_BYTES = {"summary": 1400, "sharing": 2000, "report": 2500}
-OF_COMPARISON = 2000
+# summary has a row for each stack, also for the callers
+MORE_BYTES = {"summary": 1400, "sharing": 2000, "report": 1400}
+OF_COMPARISON = 1800
 OF_TABLES = 2000
 
 
