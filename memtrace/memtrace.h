@@ -70,22 +70,10 @@ struct mt_error {
     char text[240];  /* one line: the cause and, if there is one, the remedy */
 };
 
-/* What happened. Letters are those of classic text. */
+/* What happened: MT_NEW and so on. memtrace/kinds.def says what each kind means; letters are those of classic text. */
 enum mt_kind {
-    MT_NEW,     /* N: a block was allocated */
-    MT_FREE,    /* F: a block was freed */
-    MT_RESIZE,  /* R: a block changed its size and perhaps its address; it keeps its handle */
-    MT_LOAD,    /* L: memory was read */
-    MT_STORE,   /* S: memory was written */
-    MT_MODIFY,  /* M: one instruction read and wrote the same bytes */
-    MT_MARK,    /* the program or the user named this point of the run */
-    MT_BADFREE, /* an erroneous free; see enum mt_badfree */
-    MT_LOST,    /* events are missing here */
-    MT_TYPE,    /* the recorder found out what a live block contains */
-    MT_STATE,   /* the virtual machine of a Lua state changed its state */
-    MT_SAMPLE,  /* a periodic sample of the call stack */
-    MT_CALL,    /* machine code of a Lua trace calls a C function */
-    MT_REACH,   /* how the program could still reach a live block when it ended */
+#define MT_KIND(NAME, name, shown) MT_##NAME,
+#include "memtrace/kinds.def"
     MT_KINDS
 };
 
@@ -197,26 +185,7 @@ enum mt_frame_kind {
  *   time    guest instructions executed since the start. It is exact for all kinds but accesses, TYPE, CALL and
  *           REACH, which have the time of the last other event, or of the start of the chunk, before them
  *
- * Further fields by kind; all others are unspecified:
- *   NEW      handle, slot, addr, size, heap, how (enum mt_how), implied, beyond, container, ref = stack id
- *   FREE     handle, slot, addr, size (of the block), heap, implied, container, ref = stack id
- *   RESIZE   handle, slot, addr and size (new), old_addr, old_size, heap, container, ref = stack id
- *   LOAD, STORE, MODIFY
- *            handle, slot, addr, size (bytes accessed), offset (of addr in the block), heap, kernel, beyond,
- *            freed, ref = site id (0 if kernel)
- *   MARK     ref = string id of the name
- *   BADFREE  addr, heap (to which it was freed), how (enum mt_badfree), handle (of the block concerned, or
- *            MT_NO_HANDLE), offset (of addr in that block), ref = stack id
- *   LOST     size = number of missing events, ref = string id of the reason
- *   TYPE     handle, slot, addr, size, heap, ref = enum mt_type
- *   STATE    heap, how = enum mt_vm (the new state), ref = trace number (MT_VM_TRACE only)
- *   SAMPLE   heap (of the virtual machine that runs; 0 = none), how = enum mt_vm (meaningless if heap is 0),
- *            ref = stack id, size = guest instructions that the sample represents, at least 1; nanoseconds of the
- *            thread's CPU time in a trace of the native recorder
- *   CALL     ref = id of a one-frame stack: the Lua line on whose behalf the thread now runs C code. This holds
- *            until the thread's next access from a JIT trace, its next bytecode fetch, or its next CALL. A CALL
- *            is omitted if the last access from the trace before it has the same line
- *   REACH    handle, slot, addr, size, heap, ref = enum mt_reach
+ * memtrace/kinds.def says which further fields each kind has; all others are unspecified.
  *
  * Accesses to memory that is no longer in a block are delivered only with MT_OPEN_FREED; they have `freed` set:
  *   beyond = 0  The access is to freed memory: bytes of a block that was freed or moved, and that no other

@@ -13,8 +13,11 @@
 
 const char *mt_kind_name(enum mt_kind k)
 {
-    NAME_OF(MT_KINDS, k, "new", "free", "resize", "load", "store", "modify", "mark", "badfree", "lost",
-            "type", "state", "sample", "call", "reach");
+    static const char *const names[] = {
+#define MT_KIND(NAME, name, shown) #name,
+#include "memtrace/kinds.def"
+    };
+    return (size_t)k < MT_KINDS ? names[k] : "?";
 }
 
 char mt_kind_letter(enum mt_kind k)

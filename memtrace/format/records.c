@@ -6,7 +6,6 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "memtrace/format/records.h"
-#include "memtrace/memtrace.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -58,6 +57,12 @@ static void line_bytes(struct line *l, const char *field, struct text v)
         l->len += (size_t)snprintf(l->text + l->len, 3, "%02x", (unsigned char)v.bytes[i]);
 }
 
+static void line_counts(struct line *l, struct counts v)
+{
+    for (unsigned kind = 0; kind < MT_KINDS; kind++)
+        line_number(l, mt_kind_name((enum mt_kind)kind), v.of[kind]);
+}
+
 #define LINE_U line_number
 #define LINE_T line_number
 #define LINE_STRING line_number
@@ -78,6 +83,7 @@ static void line_bytes(struct line *l, const char *field, struct text v)
 #define LINE_REACH(l, field, v) line_word(l, field, mt_reach_name((enum mt_reach)(v)))
 #define LINE_VM(l, field, v) line_word(l, field, mt_vm_name((enum mt_vm)(v)))
 #define LINE_LINKKIND(l, field, v) line_word(l, field, mt_link_kind_name((enum mt_link_kind)(v)))
+#define LINE_COUNTS(l, field, v) line_counts(l, v)
 #define LINE_ENDING(l, field, v) line_word(l, field, mt_ending_name((enum mt_ending)(v)))
 #define F(field, coding) LINE_##coding(l, #field, r->field);
 #define RECORD(NAME, name, code, fields)                                                                     \

@@ -9,10 +9,16 @@
 #define MEMTRACE_FORMAT_RECORDS_H
 
 #include "memtrace/base/buffer.h"
+#include "memtrace/memtrace.h"
 
 struct text {
     const char *bytes;
     uint64_t len;
+};
+
+/* The number of events of each kind. */
+struct counts {
+    uint64_t of[MT_KINDS];
 };
 
 /* A fact about the recording, by string ids. */
@@ -48,6 +54,7 @@ enum record_code {
 #define FIELD_REACH uint64_t
 #define FIELD_VM uint64_t
 #define FIELD_LINKKIND uint64_t
+#define FIELD_COUNTS struct counts
 
 #define F(field, coding) FIELD_##coding field;
 #define RECORD(NAME, name, code, fields)                                                                     \
@@ -96,6 +103,12 @@ static inline void put_TEXT(struct buffer *b, struct text v)
 {
     buffer_uvarint(b, v.len);
     buffer_append(b, v.bytes, v.len);
+}
+
+static inline void put_COUNTS(struct buffer *b, struct counts v)
+{
+    for (unsigned kind = 0; kind < MT_KINDS; kind++)
+        put_U(b, v.of[kind]);
 }
 
 #define put_BYTES put_TEXT
@@ -153,6 +166,14 @@ static inline struct text get_TEXT(struct cursor *c)
     }
     c->p += t.len;
     return t;
+}
+
+static inline struct counts get_COUNTS(struct cursor *c)
+{
+    struct counts v;
+    for (unsigned kind = 0; kind < MT_KINDS; kind++)
+        v.of[kind] = get_U(c);
+    return v;
 }
 
 #define get_BYTES get_TEXT

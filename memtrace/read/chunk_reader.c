@@ -196,26 +196,12 @@ static enum chunk_result begin_events(struct mt_reader *r, const struct chunk_he
 
 static void take_totals(struct mt_totals *t, const struct rec_end *end)
 {
-    _Static_assert(MT_KINDS == 14, "the count of each kind of event is a field of END");
-    *t = (struct mt_totals){.events = {[MT_NEW] = end->new,
-                                       [MT_FREE] = end->free,
-                                       [MT_RESIZE] = end->resize,
-                                       [MT_LOAD] = end->load,
-                                       [MT_STORE] = end->store,
-                                       [MT_MODIFY] = end->modify,
-                                       [MT_MARK] = end->mark,
-                                       [MT_BADFREE] = end->badfree,
-                                       [MT_LOST] = end->lost,
-                                       [MT_TYPE] = end->type,
-                                       [MT_STATE] = end->state,
-                                       [MT_SAMPLE] = end->sample,
-                                       [MT_CALL] = end->call,
-                                       [MT_REACH] = end->reach},
-                            .instructions = end->instructions,
+    *t = (struct mt_totals){.instructions = end->instructions,
                             .nanoseconds = end->nanoseconds,
                             .foreign = end->foreign,
                             .dropped = end->dropped,
                             .freed = end->freed};
+    memcpy(t->events, end->events.of, sizeof t->events);
 }
 
 static enum chunk_result read_end(struct mt_reader *r, uint32_t size)

@@ -392,7 +392,7 @@ static void test_wrong_end(void **state)
     put_end(&c.streams[0], &(struct rec_end){.ending = MT_ENDINGS});
     add_chunk(&c, (struct chunk_header){.type = CHUNK_END});
     expect_error(&c, MT_E_CORRUPT, "END chunk is wrong");
-    put_end(&c.streams[0], &(struct rec_end){.ending = MT_ENDING_EXIT, .load = 1});
+    put_end(&c.streams[0], &(struct rec_end){.ending = MT_ENDING_EXIT, .events.of[MT_LOAD] = 1});
     add_chunk(&c, (struct chunk_header){.type = CHUNK_END});
     expect_error(&c, MT_E_CORRUPT, "do not add up");
     put_end(&c.streams[0], &(struct rec_end){.ending = MT_ENDING_EXIT});

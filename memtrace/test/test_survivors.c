@@ -258,7 +258,7 @@ static struct bytes crafted(enum chunk_type type, const struct piece *pieces, bo
     if (more)
         append_new(&file, 1);
     h = (struct chunk_header){.type = CHUNK_END, .first_event = 1 + more, .first_handle = 1 + more};
-    put_end(&end, &(struct rec_end){.ending = MT_ENDING_EXIT, .new = 1 + more});
+    put_end(&end, &(struct rec_end){.ending = MT_ENDING_EXIT, .events.of[MT_NEW] = 1 + more});
     append_chunk(&file, &h, &(struct bytes){end.data, buffer_size(&end)});
     buffer_free(&end);
     return file;

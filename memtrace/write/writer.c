@@ -9,6 +9,7 @@
 #include "memtrace/write/writer_impl.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define DEFAULT_CHUNK_EVENTS (1u << 20)
 /* A chunk is ended when its streams have this size, even if it has few events. */
@@ -580,12 +581,14 @@ static void put_totals(struct mt_writer *w, enum mt_ending ending)
     struct buffer b = {0};
     struct mt_totals t;
     mt_writer_totals(w, &t);
-    const uint64_t *n = t.events;
-    _Static_assert(MT_KINDS == 14, "each kind of event is counted in END, in the order of its fields");
-    put_end(&b, &(struct rec_end){ending,         n[MT_NEW],     n[MT_FREE],   n[MT_RESIZE],  n[MT_LOAD],
-                                  n[MT_STORE],    n[MT_MODIFY],  n[MT_MARK],   n[MT_BADFREE], n[MT_LOST],
-                                  n[MT_TYPE],     n[MT_STATE],   n[MT_SAMPLE], n[MT_CALL],    n[MT_REACH],
-                                  t.instructions, t.nanoseconds, t.foreign,    t.dropped,     t.freed});
+    struct rec_end r = {.ending = ending,
+                        .instructions = t.instructions,
+                        .nanoseconds = t.nanoseconds,
+                        .foreign = t.foreign,
+                        .dropped = t.dropped,
+                        .freed = t.freed};
+    memcpy(r.events.of, t.events, sizeof t.events);
+    put_end(&b, &r);
     struct chunk_header h = {.type = CHUNK_END,
                              .first_event = w->chunk_first_event,
                              .first_handle = w->handles,

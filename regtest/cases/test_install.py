@@ -61,7 +61,7 @@ def test_the_library_has_no_other_names_than_its_own(installed: Path) -> None:
 
 
 def test_headers_are_complete_in_c_and_cxx(installed: Path, tmp_path: Path) -> None:
-    headers = sorted(path.name for path in found(installed, "include/memtrace").iterdir())
+    headers = sorted(path.name for path in found(installed, "include/memtrace").glob("*.h"))
     assert len(headers) == 7
     for name in headers:
         (tmp_path / "all.c").write_text("#include <memtrace/memtrace.h>\n" f"#include <memtrace/{name}>\n")

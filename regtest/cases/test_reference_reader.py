@@ -295,8 +295,11 @@ def test_it_uses_no_code_of_the_project() -> None:
 
 
 def test_the_table_of_records_is_that_of_the_library() -> None:
-    """Codes, fields and codings are those of records.def, but for the name of BADFREE's reasons and LOST's."""
+    """Codes, fields and codings are those of records.def, but for the name of BADFREE's reasons and LOST's, and END's
+    counts, which have the names of kinds.def."""
     text = re.sub(r"/\*.*?\*/", "", (SOURCE / "memtrace/format/records.def").read_text(), flags=re.DOTALL)
+    kinds = re.findall(r"^MT_KIND\(\w+, (\w+),", (SOURCE / "memtrace/kinds.def").read_text(), re.MULTILINE)
+    text = text.replace("F(events, COUNTS)", " ".join(f"F({kind}, U)" for kind in kinds))
     table = {}
     for name, code, fields in re.findall(r"RECORD\(\w+, (\w+), (\d+),((?:\s*F\([^)]*\))*)\s*\)", text):
         table[int(code)] = (name, re.findall(r"F\((\w+), (\w+)\)", fields))
