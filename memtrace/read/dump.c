@@ -1,7 +1,7 @@
 /* dump.c - a whole trace as lines of text, for people and goldens.
  *
  * Definitions and totals are printed with the fields of memtrace/format/records.def. Events are printed as readers get
- * them: with handles and addresses instead of slots and differences. The INDEX is omitted, because it repeats the rest
+ * them, with the fields of memtrace/kinds.def: with handles and addresses instead of slots and differences. The INDEX is omitted, because it repeats the rest
  * and changes with the version of zstd.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
@@ -11,33 +11,45 @@
 
 #include <stdlib.h>
 
-static void line_block(struct line *l, const struct mt_event *ev)
+/* -- show_FIELD: a field, or fields, of an event, as memtrace/kinds.def names them -- */
+
+static void show_block(struct line *l, const struct mt_event *ev)
 {
     line_number(l, "handle", ev->handle);
     line_hex(l, "addr", ev->addr);
     line_number(l, "size", ev->size);
 }
 
-static void line_heap_event(struct line *l, const struct mt_event *ev)
+static void show_old(struct line *l, const struct mt_event *ev)
 {
-    line_block(l, ev);
-    if (ev->kind == MT_RESIZE) {
-        line_hex(l, "old_addr", ev->old_addr);
-        line_number(l, "old_size", ev->old_size);
-    }
-    if (ev->kind == MT_NEW)
-        line_word(l, "how", mt_how_name(ev->how));
-    if (ev->implied)
-        line_number(l, "implied", 1);
-    if (ev->kind == MT_NEW && ev->beyond)
-        line_number(l, "earlier", 1);
-    line_number(l, "heap", ev->heap);
-    line_number(l, "stack", ev->ref);
+    line_hex(l, "old_addr", ev->old_addr);
+    line_number(l, "old_size", ev->old_size);
 }
 
-static void line_access(struct line *l, const struct mt_event *ev)
+static void show_how(struct line *l, const struct mt_event *ev)
 {
-    line_block(l, ev);
+    line_word(l, "how", mt_how_name(ev->how));
+}
+
+static void show_implied(struct line *l, const struct mt_event *ev)
+{
+    if (ev->implied)
+        line_number(l, "implied", 1);
+}
+
+static void show_earlier(struct line *l, const struct mt_event *ev)
+{
+    if (ev->beyond)
+        line_number(l, "earlier", 1);
+}
+
+static void show_heap(struct line *l, const struct mt_event *ev)
+{
+    line_number(l, "heap", ev->heap);
+}
+
+static void show_access(struct line *l, const struct mt_event *ev)
+{
     const bool beside = ev->beyond && ev->freed;
     if (beside && (int64_t)ev->offset < 0)
         line_number(l, "before", -ev->offset);
@@ -54,7 +66,12 @@ static void line_access(struct line *l, const struct mt_event *ev)
         line_number(l, "freed", 1);
 }
 
-static void line_bad_free(struct line *l, const struct mt_event *ev)
+static void show_string(struct line *l, const struct mt_event *ev)
+{
+    line_number(l, "string", ev->ref);
+}
+
+static void show_bad_free(struct line *l, const struct mt_event *ev)
 {
     line_hex(l, "addr", ev->addr);
     line_word(l, "reason", mt_badfree_name(ev->how));
@@ -62,66 +79,52 @@ static void line_bad_free(struct line *l, const struct mt_event *ev)
         line_number(l, "handle", ev->handle);
         line_number(l, "offset", ev->offset);
     }
-    line_number(l, "heap", ev->heap);
-    line_number(l, "stack", ev->ref);
 }
 
-static void line_state(struct line *l, const struct mt_event *ev)
+static void show_events(struct line *l, const struct mt_event *ev)
 {
-    line_number(l, "heap", ev->heap);
+    line_number(l, "events", ev->size);
+}
+
+static void show_type(struct line *l, const struct mt_event *ev)
+{
+    line_word(l, "type", mt_type_name((enum mt_type)ev->ref));
+}
+
+static void show_vm(struct line *l, const struct mt_event *ev)
+{
     line_word(l, "vm", mt_vm_name(ev->how));
+}
+
+static void show_trace(struct line *l, const struct mt_event *ev)
+{
     if (ev->how == MT_VM_TRACE)
         line_number(l, "trace", ev->ref);
 }
 
-static void line_sample(struct line *l, const struct mt_event *ev)
+static void show_weight(struct line *l, const struct mt_event *ev)
 {
-    line_number(l, "heap", ev->heap);
-    line_word(l, "vm", mt_vm_name(ev->how));
-    line_number(l, "stack", ev->ref);
     line_number(l, "weight", ev->size);
 }
 
-static void line_type(struct line *l, const struct mt_event *ev)
+static void show_reach(struct line *l, const struct mt_event *ev)
 {
-    line_block(l, ev);
-    line_word(l, "type", mt_type_name((enum mt_type)ev->ref));
-}
-
-static void line_reach(struct line *l, const struct mt_event *ev)
-{
-    line_block(l, ev);
     line_word(l, "reach", mt_reach_name((enum mt_reach)ev->ref));
-}
-
-static void line_other(struct line *l, const struct mt_event *ev)
-{
-    if (ev->kind == MT_BADFREE) {
-        line_bad_free(l, ev);
-        return;
-    }
-    if (ev->kind == MT_LOST)
-        line_number(l, "events", ev->size);
-    line_number(l, ev->kind == MT_CALL ? "stack" : "string", ev->ref);
 }
 
 static void line_event(struct line *l, const struct mt_event *ev)
 {
     line_start(l, mt_kind_name(ev->kind), NO_ID);
-    if (ev->kind <= MT_RESIZE)
-        line_heap_event(l, ev);
-    else if (ev->kind <= MT_MODIFY)
-        line_access(l, ev);
-    else if (ev->kind == MT_TYPE)
-        line_type(l, ev);
-    else if (ev->kind == MT_REACH)
-        line_reach(l, ev);
-    else if (ev->kind == MT_STATE)
-        line_state(l, ev);
-    else if (ev->kind == MT_SAMPLE)
-        line_sample(l, ev);
-    else
-        line_other(l, ev);
+    switch ((enum mt_kind)ev->kind) {
+#define MT_KIND(NAME, name, shown)                                                                           \
+    case MT_##NAME:                                                                                          \
+        shown break;
+#define MT_SHOW(field) show_##field(l, ev);
+#define MT_STACK line_number(l, "stack", ev->ref);
+#include "memtrace/kinds.def"
+    case MT_KINDS:
+        break;
+    }
     line_number(l, "thread", ev->thread);
     line_number(l, "time", ev->time);
 }
