@@ -230,6 +230,7 @@ int mt_dump(const char *path, unsigned flags, void (*line)(void *ctx, const char
             struct mt_error *err);
 
 const char *mt_kind_name(enum mt_kind k);       /* "new", "free", ... */
+bool mt_kind_has_stack(enum mt_kind k);         /* is `ref` of its events a stack id? */
 char mt_kind_letter(enum mt_kind k);            /* 'N', 'F', ... '?' for those without one */
 const char *mt_how_name(enum mt_how h);         /* "malloc", "calloc", ... */
 const char *mt_badfree_name(enum mt_badfree b); /* "invalid", "inside", "double", ... */

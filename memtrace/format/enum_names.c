@@ -20,6 +20,16 @@ const char *mt_kind_name(enum mt_kind k)
     return (size_t)k < MT_KINDS ? names[k] : "?";
 }
 
+bool mt_kind_has_stack(enum mt_kind k)
+{
+    static const bool has[] = {
+#define MT_KIND(NAME, name, shown) 0 shown,
+#define MT_STACK +1
+#include "memtrace/kinds.def"
+    };
+    return (size_t)k < MT_KINDS && has[k];
+}
+
 char mt_kind_letter(enum mt_kind k)
 {
     static const char letters[] = "NFRLSM";

@@ -59,35 +59,11 @@ static void put_stack_text(struct text *t, const struct mt_reader *r, uint32_t s
         put_frame_text(t, r, s->frame);
 }
 
-static bool has_stack(const struct mt_event *e)
-{
-    switch ((enum mt_kind)e->kind) {
-    case MT_NEW:
-    case MT_FREE:
-    case MT_RESIZE:
-    case MT_BADFREE:
-    case MT_SAMPLE:
-    case MT_CALL:
-        return true;
-    case MT_LOAD:
-    case MT_STORE:
-    case MT_MODIFY:
-    case MT_MARK:
-    case MT_LOST:
-    case MT_TYPE:
-    case MT_STATE:
-    case MT_REACH:
-    case MT_KINDS:
-        break;
-    }
-    return false;
-}
-
 static void put_event_text(struct text *t, const struct mt_reader *r, const struct mt_event *e)
 {
     put(t, "%s %llu %llx %llu %llu %u:", mt_kind_name(e->kind), (unsigned long long)e->handle,
         (unsigned long long)e->addr, (unsigned long long)e->size, (unsigned long long)e->time, e->thread);
-    if (has_stack(e))
+    if (mt_kind_has_stack(e->kind))
         put_stack_text(t, r, e->ref);
     else if (is_access(e) && e->ref)
         put_frame_text(t, r, mt_site(r, e->ref)->frame);
