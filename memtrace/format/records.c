@@ -94,5 +94,4 @@ static void line_counts(struct line *l, struct counts v)
         fields                                                                                               \
     }
 #include "memtrace/format/records.def"
-#undef RECORD
 #undef F

@@ -30,7 +30,6 @@ struct info {
 enum record_code {
 #define RECORD(NAME, name, code, fields) REC_##NAME = code,
 #include "memtrace/format/records.def"
-#undef RECORD
 };
 
 #define FIELD_U uint64_t
@@ -62,7 +61,6 @@ enum record_code {
         fields                                                                                               \
     };
 #include "memtrace/format/records.def"
-#undef RECORD
 #undef F
 
 /* -- field codings -- */
@@ -201,7 +199,6 @@ static inline struct counts get_COUNTS(struct cursor *c)
         fields                                                                                               \
     }
 #include "memtrace/format/records.def"
-#undef RECORD
 #undef F
 
 #define F(field, coding) r->field = get_##coding(c);
@@ -212,7 +209,6 @@ static inline struct counts get_COUNTS(struct cursor *c)
         fields return !c->bad;                                                                               \
     }
 #include "memtrace/format/records.def"
-#undef RECORD
 #undef F
 
 /* -- dump -- */
@@ -237,6 +233,5 @@ void line_word(struct line *l, const char *field, const char *word);
 #define RECORD(NAME, name, code, fields)                                                                     \
     void dump_##name(struct line *l, uint64_t id, const struct rec_##name *r);
 #include "memtrace/format/records.def"
-#undef RECORD
 
 #endif

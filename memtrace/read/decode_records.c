@@ -318,33 +318,17 @@ static enum rare_result apply_beside(struct decoder *d, const struct rec_beside 
     return RARE_EVENT;
 }
 
-#define RARE(NAME, name)                                                                                     \
-    case REC_##NAME: {                                                                                       \
-        struct rec_##name r;                                                                                 \
-        return get_##name(c, &r) ? apply_##name(d, &r, ev) : fail(d, "record is cut off");                   \
-    }
-
 enum rare_result decode_rare(struct decoder *d, struct mt_event *ev)
 {
     struct cursor *c = &d->streams[STREAM_RARE];
     switch (cursor_byte(c)) {
-        RARE(NEW, new)
-        RARE(FREE, free)
-        RARE(RESIZE, resize)
-        RARE(THREAD, thread)
-        RARE(MARK, mark)
-        RARE(BADFREE, badfree)
-        RARE(LOST, lost)
-        RARE(TOUCH, touch)
-        RARE(FREED, freed)
-        RARE(BESIDE, beside)
-        RARE(INHERIT, inherit)
-        RARE(HELD, held)
-        RARE(TYPE, type)
-        RARE(VM, vm)
-        RARE(SAMPLE, sample)
-        RARE(CALL, call)
-        RARE(REACH, reach)
+#define RECORD(NAME, name, code, fields)
+#define EVENT_RECORD(NAME, name, code, fields)                                                               \
+    case REC_##NAME: {                                                                                       \
+        struct rec_##name r;                                                                                 \
+        return get_##name(c, &r) ? apply_##name(d, &r, ev) : fail(d, "record is cut off");                   \
+    }
+#include "memtrace/format/records.def"
     case REC_STOP:
         return RARE_STOP;
     default:

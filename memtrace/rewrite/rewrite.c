@@ -247,7 +247,6 @@ static bool copy_record(struct rewriter *w, uint8_t code, struct cursor *in, str
         return !w->wrong;                                                                                    \
     }
 #include "memtrace/format/records.def"
-#undef RECORD
 #undef F
     default:
         return fail(w, "unknown record");

@@ -138,7 +138,6 @@ static void test_every_record_is_there(void **state)
     static const char *const names[] = {
 #define RECORD(NAME, name, code, fields) #name,
 #include "memtrace/format/records.def"
-#undef RECORD
     };
     struct bytes file = trace_of_everything(), child = trace_of_a_fork();
     struct lines all = lines_of(&file, file.size, 0), more = lines_of(&child, child.size, 0);
