@@ -13,7 +13,7 @@
  * header, `filled` and `consumed`. The library waits for room (futex). The collector looks at `filled` some times in a second,
  * so that a program that is never short of room makes no system calls for the ring.
  *
- * Both sides are built together, so this protocol has no compatibility rules; RING_VERSION only catches a
+ * Both sides are built together, so this protocol has no compatibility rules; RING_VERSION in ring.def only catches a
  * broken installation. It knows nothing of the memtrace format.
  *
  * Nearly all records are segments: lists of memory accesses by a superblock. Each access of a segment is at a
@@ -39,7 +39,13 @@
 #include "ljtrace/protocol/recording.h"
 
 #define RING_MAGIC 0x676e697274726a6cULL /* "ljrtring" */
-#define RING_VERSION 21
+
+/* The types of records, RAW_DEFINE and so on. */
+enum raw_type {
+#define RECORD(NAME, name, fields) RAW_##NAME,
+#include "ljtrace/protocol/ring.def"
+    RAW_TYPES
+};
 
 /* Slabs are large, so that tokens are rare: each token may wake the other process. These are the largest number and size. */
 #define RING_SLABS 16
@@ -173,13 +179,6 @@ struct ring_token {
 #define RING_BUSY '\5'   /* instead of READY: another collector is writing the file */
 #define RING_REPORT '\4' /* the answer to RAW_REPORT: a line of text follows, up to another such byte */
 #define RING_NOTE '\6'   /* a line for the user at the end follows, up to another such byte */
-
-/* The types of records, RAW_DEFINE and so on. */
-enum raw_type {
-#define RECORD(NAME, name, fields) RAW_##NAME,
-#include "ljtrace/protocol/ring.def"
-    RAW_TYPES
-};
 
 /* The numbers of heaps in the ring. That of a LuaJIT heap is the pointer that its allocator gets, that of a
  * pool its anchor. */
