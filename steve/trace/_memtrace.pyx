@@ -30,8 +30,10 @@ cdef extern from "config.h":
     const char *PACKAGE_VERSION
 
 VERSION = PACKAGE_VERSION.decode()
-NEW, FREE, RESIZE, LOAD, STORE, MODIFY, MARK, BADFREE, LOST, TYPE, STATE, SAMPLE, CALL, REACH = range(MT_KINDS)
 KIND_NAMES = tuple(mt_kind_name(<mt_kind>kind).decode() for kind in range(MT_KINDS))
+globals().update({name.upper(): kind for kind, name in enumerate(KIND_NAMES)})  # NEW, FREE ...
+# the kinds whose field `ref` is a stack id
+STACK_KINDS = frozenset(kind for kind in range(MT_KINDS) if mt_kind_has_stack(<mt_kind>kind))
 HEAP_KIND_NAMES = tuple(mt_heap_kind_name(<mt_heap_kind>k).decode() for k in range(MT_HEAP_KINDS))
 REACH_NAMES = tuple(mt_reach_name(<mt_reach>r).decode() for r in range(MT_REACHES))
 TYPE_NAMES = tuple(mt_type_name(<mt_type>t).decode() for t in range(MT_TYPES))

@@ -1,9 +1,12 @@
 # cmemtrace.pxd - Cython's view of memtrace/memtrace.h: the reader of traces.
 #
-# It declares only what steve uses. The header documents every field and function.
+# It declares only what steve uses. The header documents every field and function. The kinds of events are declared in
+# kinds.pxi, which steve/part.am makes of memtrace/kinds.def.
 #
 # SPDX-License-Identifier: GPL-2.0-or-later
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+
+include "steve/trace/kinds.pxi"
 
 
 cdef extern from "memtrace/memtrace.h" nogil:
@@ -11,9 +14,6 @@ cdef extern from "memtrace/memtrace.h" nogil:
     enum mt_error_code:
         MT_E_NONE, MT_E_IO, MT_E_FORMAT, MT_E_VERSION, MT_E_CORRUPT, MT_E_TRUNCATED, MT_E_MEMORY, MT_E_GROWING
     enum: MT_OPEN_DEFAULT, MT_OPEN_SALVAGE, MT_OPEN_TEXT, MT_OPEN_FREED, MT_OPEN_SNAPSHOTS, MT_OPEN_OVERLAPS
-    enum mt_kind:
-        MT_NEW, MT_FREE, MT_RESIZE, MT_LOAD, MT_STORE, MT_MODIFY, MT_MARK, MT_BADFREE, MT_LOST,
-        MT_TYPE, MT_STATE, MT_SAMPLE, MT_CALL, MT_REACH, MT_KINDS
     enum mt_ending:
         MT_ENDING_UNKNOWN, MT_ENDING_LIMIT, MT_ENDINGS
     enum mt_heap_kind:
@@ -88,7 +88,7 @@ cdef extern from "memtrace/memtrace.h" nogil:
         uint32_t n_objects, n_links
 
     struct mt_totals:
-        uint64_t events[12]
+        uint64_t events[1]  # of MT_KINDS; Cython wants a number
         uint64_t instructions, nanoseconds, foreign, dropped, freed
 
     struct mt_reader_stats_t "mt_reader_stats":
@@ -168,6 +168,7 @@ cdef extern from "memtrace/memtrace.h" nogil:
     int mt_dump(const char *path, unsigned flags, void (*line)(void *ctx, const char *text), void *ctx,
                 mt_error *err)
     const char *mt_kind_name(mt_kind k)
+    bint mt_kind_has_stack(mt_kind k)
     const char *mt_how_name(mt_how h)
     const char *mt_heap_kind_name(mt_heap_kind k)
     const char *mt_ending_name(mt_ending e)
