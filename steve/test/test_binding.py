@@ -112,3 +112,13 @@ def test_errors_tell_file_and_place(tmp_path: Path) -> None:
     file = mt.OpsFile(str(tmp_path / "x-ops"))
     assert sum(len(batch) for batch in file.batches()) == 1
     assert (file.problem.code, file.problem.offset, file.problem.is_text) == ("corrupt", 2, True)
+
+
+def test_the_package_for_programs_has_every_kind() -> None:
+    import memtrace
+
+    names = [name.upper() for name in mt.KIND_NAMES]
+    for place in (memtrace, mt):
+        assert [getattr(place, name) for name in names] == list(range(len(names)))
+    assert set(names) <= set(memtrace.__all__)
+    assert {mt.KIND_NAMES[kind] for kind in mt.STACK_KINDS} >= {"new", "free", "resize", "badfree", "sample", "call"}

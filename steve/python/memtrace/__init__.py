@@ -36,43 +36,13 @@ else:
 from steve.system.errors import TraceError  # noqa: E402
 from steve.trace._memtrace import VERSION  # noqa: E402
 
-from memtrace.kinds import (  # noqa: E402
-    BADFREE,
-    CALL,
-    FREE,
-    KIND_NAMES,
-    LOAD,
-    LOST,
-    MARK,
-    MODIFY,
-    NEW,
-    REACH,
-    RESIZE,
-    SAMPLE,
-    STATE,
-    STORE,
-    TYPE,
-)
+from memtrace import kinds  # noqa: E402
+from memtrace.kinds import *  # noqa: E402, F401, F403
 from memtrace.ops import Op, Ops, open_ops  # noqa: E402
 from memtrace.trace import Event, Frame, Heap, Site, Trace, open  # noqa: E402
 
 __version__: str = VERSION
 __all__ = [
-    "BADFREE",
-    "CALL",
-    "FREE",
-    "KIND_NAMES",
-    "LOAD",
-    "LOST",
-    "MARK",
-    "MODIFY",
-    "NEW",
-    "REACH",
-    "RESIZE",
-    "SAMPLE",
-    "STATE",
-    "STORE",
-    "TYPE",
     "Event",
     "Frame",
     "Heap",
@@ -84,3 +54,4 @@ __all__ = [
     "open",
     "open_ops",
 ]
+__all__ += kinds.__all__

@@ -1,5 +1,7 @@
 """The kinds of events: the numbers that arrays have in their field `kind`, and their names.
 
+They are written here one by one for programs that check types; the test compares them with memtrace/kinds.def.
+
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 
@@ -9,6 +11,23 @@ from typing import Any
 
 from steve.trace import _memtrace
 
+__all__ = [
+    "BADFREE",
+    "CALL",
+    "FREE",
+    "KIND_NAMES",
+    "LOAD",
+    "LOST",
+    "MARK",
+    "MODIFY",
+    "NEW",
+    "REACH",
+    "RESIZE",
+    "SAMPLE",
+    "STATE",
+    "STORE",
+    "TYPE",
+]
 _binding: Any = _memtrace
 NEW: int = _binding.NEW
 FREE: int = _binding.FREE

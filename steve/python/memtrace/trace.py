@@ -20,6 +20,7 @@ from steve.trace._memtrace import (
     IMPLIED,
     KERNEL,
     REACH_NAMES,
+    STACK_KINDS,
     TYPE_NAMES,
     VM_NAMES,
 )
@@ -30,7 +31,6 @@ from memtrace.records import RecordFile
 
 ACCESSES = (LOAD, STORE, MODIFY)
 _OF_BLOCKS = (NEW, FREE, RESIZE)
-_WITHOUT_STACK = (*ACCESSES, MARK, LOST, TYPE, STATE, REACH)
 
 
 class Event(NamedTuple):
@@ -147,7 +147,7 @@ class Trace(RecordFile):
             old_size if resize else 0,
             offset if access or kind == BADFREE else 0,
             heap,
-            0 if kind in _WITHOUT_STACK else ref,
+            ref if kind in STACK_KINDS else 0,
             ref if access else 0,
             _how(kind, how & HOW_MASK, ref),
             self.string(ref) if kind in (MARK, LOST) else "",
