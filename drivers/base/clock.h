@@ -23,7 +23,8 @@ struct clock_facts {
 
 extern struct clock_facts clock_facts;
 
-/* Choose and measure the clock; takes about 20 ms. To be called once, before the others. */
+/* Choose and measure the clock; takes about 20 ms. To be called once, before the others; or clock_facts of another
+ * process on the same machine are taken over. */
 void clock_calibrate(void);
 
 static inline uint64_t clock_wall(void)

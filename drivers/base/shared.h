@@ -8,6 +8,7 @@
 #ifndef DRIVERS_BASE_SHARED_H
 #define DRIVERS_BASE_SHARED_H
 
+#include "drivers/base/clock.h"
 #include "drivers/base/counters.h"
 #include "drivers/base/fragmentation.h"
 #include "drivers/base/islands.h"
@@ -68,6 +69,7 @@ struct job {
     char driver[PATH_MAX];
     uint64_t heap; /* size in bytes */
     struct plan_facts facts;
+    struct clock_facts clock; /* not in JOB_INFO and JOB_FIT, which time nothing */
     uint64_t interval;  /* distance of data points in N, F and R operations; the last operation is one, too */
     /* Index of the operation of the live peak, which is a data point, too; UINT64_MAX = it is none. */
     uint64_t peak_point;

@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
 #include "drivers/supervisor/session.h"
+#include "drivers/base/clock.h"
 #include "drivers/sdk/driver.h"
 #include "drivers/supervisor/find_driver.h"
 
@@ -126,6 +127,16 @@ void session_close(struct session *s)
     s->shared = NULL;
 }
 
+/* The clock, measured once for all jobs, which have processes of their own. */
+static struct clock_facts clock_measured(void)
+{
+    static bool known;
+    if (!known)
+        clock_calibrate();
+    known = true;
+    return clock_facts;
+}
+
 enum job_status session_run(struct session *s, enum job_kind kind, uint64_t room, int frames_fd)
 {
     struct supervise_options su = {
@@ -139,6 +150,8 @@ enum job_status session_run(struct session *s, enum job_kind kind, uint64_t room
     }
     s->shared->job = s->job;
     s->shared->job.kind = kind;
+    if (kind != JOB_FIT)
+        s->shared->job.clock = clock_measured();
     supervise(&su, s->shared, s->shared_fd, s->plan.fd, frames_fd);
     judge_small_heap(s);
     return s->shared->status;
