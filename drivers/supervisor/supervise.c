@@ -9,11 +9,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -99,11 +101,20 @@ static bool too_long(const struct supervise_options *s, struct watch *w, const s
     return s->timeout && w->idle > (uint64_t)s->timeout * 1000000000u;
 }
 
+enum { POLL_MS = 16 };
+
+/* Wait until a process ends, or for POLL_MS. process: its pidfd; -1 = the kernel has none, so the end is not noticed. */
+static void sleep_until_end(int process)
+{
+    struct pollfd p = {.fd = process, .events = POLLIN};
+    poll(&p, 1, POLL_MS);
+}
+
 /* Wait for the end of the process. True if it ended by itself, with *status. */
 static bool await_end(const struct supervise_options *s, const struct shared *b, pid_t child, int *status)
 {
     struct watch w = {.started = clock_wall(), .looked = clock_wall()};
-    struct timespec pause = {0, 500000};
+    const int process = (int)syscall(SYS_pidfd_open, child, 0);
     bool in_time = true;
     while (waitpid(child, status, WNOHANG) == 0) {
         if (too_long(s, &w, b)) {
@@ -112,10 +123,10 @@ static bool await_end(const struct supervise_options *s, const struct shared *b,
             in_time = false;
             break;
         }
-        nanosleep(&pause, NULL);
-        if (pause.tv_nsec < 10000000)
-            pause.tv_nsec *= 2;
+        sleep_until_end(process);
     }
+    if (process >= 0)
+        close(process);
     kill(-child, SIGKILL); /* children of the process, such as searches */
     if (w.showing)
         show_progress(s, b, true);
