@@ -632,12 +632,14 @@ static int finish(struct collector *c, int complete)
 
 /* Prepare malloc so that it seldom asks the kernel for memory. By default large blocks are mappings of their
  * own, which are unmapped when they are freed. Mapping their pages again took a tenth of the coder's time on
- * machines where page faults are slow. While the traced program starts, there is time to populate the first
- * pages. */
-static void prepare_memory(void)
+ * machines where page faults are slow. While Valgrind starts the program, there is time to populate the first
+ * pages. The native recorder starts it at once, and a sample may never need them. */
+static void prepare_memory(const struct collector *c)
 {
     mallopt(M_MMAP_THRESHOLD, HEAP_BLOCK);
     mallopt(M_TRIM_THRESHOLD, HEAP_KEPT);
+    if (c->recording.native)
+        return;
     void *block = malloc(HEAP_READY);
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), first = (uintptr_t)block & ~(page - 1);
     /* An inherited seccomp filter may kill the process for this call. */
@@ -650,7 +652,7 @@ static int serve(struct collector *c)
 {
     say(c, RING_READY); /* If the tool is gone already, the file is still ended properly. */
     if (!c->forked)
-        prepare_memory();
+        prepare_memory(c);
     return finish(c, collect(c));
 }
 
