@@ -9,7 +9,7 @@
 set -eu
 cd "$(dirname "$0")"
 
-packages="build-essential autoconf automake pkg-config valgrind luajit libluajit-5.1-dev libzstd-dev
+packages="build-essential autoconf automake pkg-config valgrind luajit libluajit-5.1-dev libzstd-dev zlib1g-dev
     libxxhash-dev libsqlite3-dev libdw-dev libiberty-dev libzydis-dev libcairo2-dev libcmocka-dev cython3 python3 python3-dev python3-numpy python3-matplotlib python3-rich
     python3-jinja2 python3-pytest python3-hypothesis ffmpeg zstd shellcheck
     esbuild node-d3 node-typescript"

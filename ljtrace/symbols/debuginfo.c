@@ -3,10 +3,13 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "ljtrace/symbols/debuginfo.h"
+#include "ljtrace/symbols/build_id.h"
 #include "ljtrace/symbols/functions.h"
+#include "ljtrace/symbols/inflating.h"
 #include "ljtrace/symbols/inlined.h"
 #include "ljtrace/symbols/nesting.h"
 #include "ljtrace/symbols/uncompressed.h"
+#include "ljtrace/symbols/unit_ranges.h"
 #include <dwarf.h>
 #include <elfutils/libdw.h>
 #include <elfutils/libdwelf.h>
@@ -47,6 +50,10 @@ struct debuginfo_object {
     struct unit *units;
     size_t count, capacity;
     struct nesting code; /* addresses of the debug information; values are indexes of units */
+    /* The .debug_info, decompressed as far as units were looked up; NULL: all of it is there, and `units` has all units. */
+    struct inflating *info;
+    struct nesting ranges; /* info: addresses; values are offsets of units */
+    bool as_a_whole;       /* do not decompress it by parts */
     /* For names of functions: the file once more, as it is closed if it has no lines. */
     bool symbols_looked_into;
     Dwfl *symbols;
@@ -70,20 +77,34 @@ static bool is_there(const char *front, const char *folder, const char *back, co
     return n > 0 && (size_t)n < sizeof path && access(path, R_OK) == 0;
 }
 
-/* Is there a debug file for the build id of this object? */
-static bool is_known_build(Dwfl_Module *module)
+/* Open the debug file for the build id of this object. Returns -1 if there is none. path: room for PATH_MAX bytes. */
+static int open_known_build(Dwfl_Module *module, char *path)
 {
     const unsigned char *id;
+    uint8_t its_own[BUILD_ID_MOST];
     GElf_Addr at;
-    char name[2 * 64 + sizeof "xx/.debug"];
     const int n = dwfl_module_build_id(module, &id, &at);
     if (n < 2 || n > 64)
-        return false;
-    char *end = name + sprintf(name, "%02x/", id[0]);
+        return -1;
+    char *end = path + sprintf(path, "/usr/lib/debug/.build-id/%02x/", id[0]);
     for (int i = 1; i < n; i++)
         end += sprintf(end, "%02x", id[i]);
     strcpy(end, ".debug");
-    return is_there("", "/usr/lib/debug/.build-id", "", name);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || (build_id_of(fd, its_own) == (size_t)n && memcmp(its_own, id, (size_t)n) == 0))
+        return fd;
+    close(fd);
+    return -1;
+}
+
+/* Is there a debug file for the build id of this object? */
+static bool is_known_build(Dwfl_Module *module)
+{
+    char path[PATH_MAX];
+    const int fd = open_known_build(module, path);
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
 }
 
 /* Is there a debug file of the name in the object's .gnu_debuglink, where debuggers look for it? */
@@ -108,16 +129,30 @@ static int find_symbols(Dwfl_Module *module, void **data, const char *name, Dwar
     return dwfl_standard_find_debuginfo(module, data, name, base, file, link, crc, found);
 }
 
-/* The same file as one whose debug information libelf can read. */
-static int find_debuginfo(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base,
-                          const char *file, const char *link, GElf_Word crc, char **found)
+/* A file, or instead of it a copy whose debug information libelf can read. */
+static int without_compression(struct debuginfo_object *o, int fd)
 {
-    const int fd = find_symbols(module, data, name, base, file, link, crc, found);
-    const int copy = uncompressed_copy(fd);
+    struct inflating *info = NULL;
+    const int copy = uncompressed_copy(fd, o->as_a_whole ? NULL : &info);
     if (copy < 0)
         return fd;
     close(fd);
+    inflating_free(o->info);
+    o->info = info;
     return copy;
+}
+
+/* The same for a file with the debug information of a module. One that is found by its build id is opened here, because
+ * libdwfl would keep what it has read of the file to compare the build id. */
+static int find_debuginfo(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base,
+                          const char *file, const char *link, GElf_Word crc, char **found)
+{
+    char path[PATH_MAX];
+    const int fd = open_known_build(module, path);
+    if (fd < 0)
+        return without_compression(*data, find_symbols(module, data, name, base, file, link, crc, found));
+    *found = realpath(path, NULL);
+    return without_compression(*data, fd);
 }
 
 static const Dwfl_Callbacks s_callbacks = {
@@ -184,20 +219,25 @@ static void add_units(struct debuginfo_object *o)
     nesting_sort(&o->code);
 }
 
-/* Does the file have sections of debug information, compressed or not? */
-static bool has_sections(Elf *elf)
+static Elf_Scn *section_named(Elf *elf, const char *wanted)
 {
     size_t names;
     Elf_Scn *section = NULL;
     if (elf_getshdrstrndx(elf, &names) != 0)
-        return false;
+        return NULL;
     while ((section = elf_nextscn(elf, section))) {
         GElf_Shdr header;
         const char *name = gelf_getshdr(section, &header) ? elf_strptr(elf, names, header.sh_name) : NULL;
-        if (name && (strcmp(name, ".debug_info") == 0 || strcmp(name, ".zdebug_info") == 0))
-            return true;
+        if (name && strcmp(name, wanted) == 0)
+            return section;
     }
-    return false;
+    return NULL;
+}
+
+/* Does the file have sections of debug information, compressed or not? */
+static bool has_sections(Elf *elf)
+{
+    return section_named(elf, ".debug_info") || section_named(elf, ".zdebug_info");
 }
 
 /* A file with a part of the debug information was not read. Note it if it is missing; libdw also does not read every
@@ -232,16 +272,6 @@ static int open_file(const struct debuginfo_object *o)
     return o->fixed ? -1 : open(o->path, O_RDONLY | O_CLOEXEC);
 }
 
-/* The same, of a copy that libelf can read if it cannot read the file. */
-static int open_uncompressed(const struct debuginfo_object *o)
-{
-    const int fd = open_file(o), copy = uncompressed_copy(fd);
-    if (copy < 0)
-        return fd;
-    close(fd);
-    return copy;
-}
-
 /* Begin to read a file, which libdwfl owns from then on; fd: -1 = there is none. */
 static Dwfl_Module *report_file(Dwfl *dwfl, const struct debuginfo_object *o, int fd)
 {
@@ -259,7 +289,10 @@ static Dwarf *open_dwarf(struct debuginfo_object *o)
     GElf_Addr elf_bias = 0;
     Dwarf_Addr dwarf_bias = 0;
     Elf *elf;
-    Dwfl_Module *module = report_file(o->dwfl, o, open_uncompressed(o));
+    void **data;
+    Dwfl_Module *module = report_file(o->dwfl, o, without_compression(o, open_file(o)));
+    if (module && dwfl_module_info(module, &data, NULL, NULL, NULL, NULL, NULL, NULL))
+        *data = o;
     if (!module || !(elf = dwfl_module_getelf(module, &elf_bias)))
         return NULL;
     Dwarf *dwarf = dwfl_module_getdwarf(module, &dwarf_bias);
@@ -274,6 +307,9 @@ static void close_lines(struct debuginfo_object *o)
     for (size_t i = 0; i < o->count; i++)
         inlined_free(o->units[i].inlined);
     nesting_free(&o->code);
+    nesting_free(&o->ranges);
+    inflating_free(o->info);
+    o->info = NULL;
     if (o->dwfl)
         dwfl_end(o->dwfl);
     o->dwfl = NULL;
@@ -292,17 +328,87 @@ static void close_symbols(struct debuginfo_object *o)
     o->symbols_looked_into = false;
 }
 
-/* Read an object's debug information. What was opened is closed again if there are no lines. */
-static void look_into(struct debuginfo_object *o)
+/* The contents of a section of the debug information, without bytes if there is none. */
+static Elf_Data section_of(const struct debuginfo_object *o, const char *name)
+{
+    Elf_Scn *section = section_named(dwarf_getelf(o->dwarf), name);
+    const Elf_Data *data = section ? elf_rawdata(section, NULL) : NULL;
+    return data ? *data : (Elf_Data){0};
+}
+
+/* The bytes of a unit's header at most. */
+enum { UNIT_HEADER = 24 };
+
+/* Prepare to read units one by one. Returns false if units may need others, or it is not known where they are. */
+static bool begin_parts(struct debuginfo_object *o)
+{
+    const Elf_Data info = section_of(o, ".debug_info"), abbrevs = section_of(o, ".debug_abbrev"),
+                   ranges = section_of(o, ".debug_aranges");
+    return inflating_to(o->info, UNIT_HEADER) && info.d_buf &&
+           inflating_is(o->info, info.d_buf, info.d_size) && abbrevs.d_buf &&
+           !unit_ranges_abbrevs_refer(abbrevs.d_buf, abbrevs.d_size) && ranges.d_buf &&
+           unit_ranges_read(&o->ranges, ranges.d_buf, ranges.d_size);
+}
+
+static void open_lines(struct debuginfo_object *o)
 {
     o->dwfl = dwfl_begin(&s_callbacks);
     o->dwarf = o->dwfl ? open_dwarf(o) : NULL;
-    if (o->dwarf) {
+}
+
+/* Read an object's debug information. What was opened is closed again if there are no lines. */
+static void look_into(struct debuginfo_object *o)
+{
+    open_lines(o);
+    if (o->info && !(o->dwarf && begin_parts(o))) {
+        close_lines(o);
+        o->problem = NULL;
+        o->as_a_whole = true;
+        open_lines(o);
+    }
+    if (o->dwarf && !o->info)
         add_units(o);
+    if (o->dwarf)
         find_common(o);
-    } else
+    else
         close_lines(o);
     o->looked_into = true;
+}
+
+/* Close what was read by parts, and read all. */
+static void read_whole(struct debuginfo_object *o)
+{
+    close_lines(o);
+    o->as_a_whole = true;
+    look_into(o);
+}
+
+/* Decompress a unit, and find its first entry. header: where it begins. */
+static bool take_unit(struct debuginfo_object *o, Dwarf_Off header, Dwarf_Die *unit)
+{
+    Dwarf_Off next;
+    size_t header_size;
+    return inflating_to(o->info, header + UNIT_HEADER) &&
+           dwarf_next_unit(o->dwarf, header, &next, &header_size, NULL, NULL, NULL, NULL, NULL, NULL) == 0 &&
+           inflating_to(o->info, next) && dwarf_offdie(o->dwarf, header + header_size, unit) &&
+           has_code(unit);
+}
+
+/* Read the unit of an address, if it was not read before. Returns false if all units must be read to find it. */
+static bool read_unit(struct debuginfo_object *o, uint64_t address)
+{
+    Dwarf_Die unit;
+    const uint32_t header = unit_ranges_find(&o->ranges, address);
+    if (header == NESTING_NONE || !take_unit(o, header, &unit))
+        return false;
+    const Dwarf_Off offset = dwarf_dieoffset(&unit);
+    size_t i = 0;
+    while (i < o->count && o->units[i].offset != offset)
+        i++;
+    if (i == o->count && !add_unit(o, &unit))
+        return false;
+    nesting_sort(&o->code);
+    return nesting_find(&o->code, address) == i;
 }
 
 static bool is_same_file(const struct stat *a, const struct stat *b)
@@ -473,6 +579,8 @@ size_t debuginfo_find(struct debuginfo *d, struct debuginfo_object *o, uint64_t 
         o->problem = o->lacks;
     if (!o->looked_into)
         look_into(o);
+    if (o->info && !read_unit(o, address + o->shift))
+        read_whole(o);
     const uint32_t number = nesting_find(&o->code, address + o->shift);
     struct debuginfo_frame innermost = {0};
     Dwarf_Die unit;

@@ -10,7 +10,7 @@
  *
  * The caller says which files are meant: a file that it has opened (debuginfo_add), which may be removed or replaced
  * meanwhile, or whatever is at a path now (debuginfo_at), which is opened again when it has changed. Nothing is read
- * before the first look-up.
+ * before the first look-up, and of a large compressed .debug_info only the bytes up to the units that are needed.
  *
  * While a program is recorded, the names of functions that are not inlined come from the tool, which has the symbols.
  */

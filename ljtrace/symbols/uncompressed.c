@@ -14,9 +14,12 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 #include <zstd.h>
 
-enum { BY_ZSTD = 2 }; /* ELFCOMPRESS_ZSTD */
+enum { BY_ZLIB = 1, BY_ZSTD = 2 }; /* ELFCOMPRESS_ZLIB, ELFCOMPRESS_ZSTD */
+/* A smaller .debug_info is left to libelf. Decompressing this takes 2 ms. */
+enum { LARGE = 512 << 10 };
 /* A section that claims to be larger is damaged. */
 #define MOST_BYTES (UINT64_C(1) << 33)
 
@@ -26,6 +29,10 @@ struct file {
     uint64_t size;
     Elf64_Ehdr header;
     Elf64_Shdr *sections; /* a copy */
+    int fd;
+    /* The .debug_info that is decompressed as far as it is read; NULL: none is. Its place has `from_fd` and `to_fd` later. */
+    const Elf64_Shdr *info;
+    struct inflating_place place;
 };
 
 static bool contains(const struct file *f, uint64_t offset, uint64_t size)
@@ -48,14 +55,25 @@ static bool read_sections(struct file *f)
     return true;
 }
 
-/* Is the section compressed by zstd? Then read the header of its contents. */
+/* Is the section compressed? Then read the header of its contents. */
 static bool is_compressed(const struct file *f, const Elf64_Shdr *section, Elf64_Chdr *header)
 {
     if (!(section->sh_flags & SHF_COMPRESSED) || section->sh_type == SHT_NOBITS ||
         section->sh_size < sizeof *header || !contains(f, section->sh_offset, section->sh_size))
         return false;
     memcpy(header, f->bytes + section->sh_offset, sizeof *header);
-    return header->ch_type == BY_ZSTD && header->ch_size <= MOST_BYTES;
+    return (header->ch_type == BY_ZSTD || header->ch_type == BY_ZLIB) && header->ch_size <= MOST_BYTES;
+}
+
+static bool has_name(const struct file *f, const Elf64_Shdr *section, const char *name)
+{
+    if (f->header.e_shstrndx >= f->header.e_shnum)
+        return false;
+    const Elf64_Shdr *names = &f->sections[f->header.e_shstrndx];
+    const size_t size = strlen(name) + 1;
+    return contains(f, names->sh_offset, names->sh_size) && section->sh_name <= names->sh_size &&
+           size <= names->sh_size - section->sh_name &&
+           memcmp(f->bytes + names->sh_offset + section->sh_name, name, size) == 0;
 }
 
 static bool write_at(int fd, const void *bytes, uint64_t size, uint64_t offset)
@@ -72,66 +90,131 @@ static bool write_at(int fd, const void *bytes, uint64_t size, uint64_t offset)
     return true;
 }
 
-/* Append the contents of a section to the copy, whose size is *end. */
-static bool decompress(const struct file *f, Elf64_Shdr *section, const Elf64_Chdr *header, int fd,
-                       uint64_t *end)
+/* Decompress bytes. Returns false if their size is not that of the header. */
+static bool unpack(void *to, const Elf64_Chdr *header, const uint8_t *from, uint64_t bytes)
 {
-    void *contents = malloc(header->ch_size ? header->ch_size : 1);
-    const size_t size =
-        contents ? ZSTD_decompress(contents, header->ch_size, f->bytes + section->sh_offset + sizeof *header,
-                                   section->sh_size - sizeof *header)
-                 : 0;
-    const bool ok = contents && size == header->ch_size && write_at(fd, contents, size, *end);
-    free(contents);
-    if (!ok)
-        return false;
+    if (header->ch_type == BY_ZSTD)
+        return ZSTD_decompress(to, header->ch_size, from, bytes) == header->ch_size;
+    uLongf size = header->ch_size;
+    return uncompress(to, &size, from, bytes) == Z_OK && size == header->ch_size;
+}
+
+/* Give a section its contents in the copy, at *end, which becomes their end. */
+static void place_section(Elf64_Shdr *section, const Elf64_Chdr *header, uint64_t size, uint64_t *end)
+{
     section->sh_offset = *end;
     section->sh_size = size;
     section->sh_addralign = header->ch_addralign;
     section->sh_flags &= ~(uint64_t)SHF_COMPRESSED;
     *end += (size + 15) / 16 * 16;
+}
+
+/* Append room for the .debug_info that is decompressed later. */
+static void reserve(struct file *f, Elf64_Shdr *section, const Elf64_Chdr *header, uint64_t *end)
+{
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    *end = (*end + page - 1) / page * page;
+    f->place.from = section->sh_offset + sizeof *header;
+    f->place.compressed = section->sh_size - sizeof *header;
+    f->place.to = *end;
+    f->place.size = header->ch_size;
+    place_section(section, header, header->ch_size, end);
+}
+
+/* Append the contents of a section to the copy, whose size is *end. */
+static bool decompress(const struct file *f, Elf64_Shdr *section, const Elf64_Chdr *header, int fd,
+                       uint64_t *end)
+{
+    void *contents = malloc(header->ch_size ? header->ch_size : 1);
+    const bool ok = contents &&
+                    unpack(contents, header, f->bytes + section->sh_offset + sizeof *header,
+                           section->sh_size - sizeof *header) &&
+                    write_at(fd, contents, header->ch_size, *end);
+    free(contents);
+    if (ok)
+        place_section(section, header, header->ch_size, end);
+    return ok;
+}
+
+/* The same for a section of whatever meaning. Lists of locations, which are never looked up, are left out if time is to be
+ * saved. */
+static bool write_section(struct file *f, Elf64_Shdr *section, int fd, uint64_t *end)
+{
+    Elf64_Chdr header;
+    if (!is_compressed(f, section, &header))
+        return true;
+    if (section == f->info)
+        reserve(f, section, &header, end);
+    else if (f->info && has_name(f, section, ".debug_loclists"))
+        place_section(section, &header, 0, end);
+    else
+        return decompress(f, section, &header, fd, end);
     return true;
+}
+
+/* Write the file without the bytes of the compressed .debug_info. */
+static bool write_as_it_is(const struct file *f, int fd)
+{
+    if (!f->info)
+        return write_at(fd, f->bytes, f->size, 0);
+    const uint64_t from = f->info->sh_offset, to = from + f->info->sh_size;
+    return write_at(fd, f->bytes, from, 0) && write_at(fd, f->bytes + to, f->size - to, to);
 }
 
 static bool write_copy(struct file *f, int fd)
 {
     uint64_t end = (f->size + 15) / 16 * 16;
-    if (!write_at(fd, f->bytes, f->size, 0))
+    if (!write_as_it_is(f, fd))
         return false;
-    for (unsigned i = 0; i < f->header.e_shnum; i++) {
-        Elf64_Chdr header;
-        if (is_compressed(f, &f->sections[i], &header) && !decompress(f, &f->sections[i], &header, fd, &end))
+    for (unsigned i = 0; i < f->header.e_shnum; i++)
+        if (!write_section(f, &f->sections[i], fd, &end))
             return false;
-    }
-    return write_at(fd, f->sections, f->header.e_shnum * sizeof *f->sections, f->header.e_shoff);
+    return write_at(fd, f->sections, f->header.e_shnum * sizeof *f->sections, f->header.e_shoff) &&
+           ftruncate(fd, (off_t)end) == 0;
 }
 
-static bool has_compressed(const struct file *f)
+/* Is there a section that libelf may not be able to read? If `by_parts`, find the one to decompress as far as it is read. */
+static bool is_worth_it(struct file *f, bool by_parts)
 {
-    Elf64_Chdr header;
-    for (unsigned i = 0; i < f->header.e_shnum; i++)
-        if (is_compressed(f, &f->sections[i], &header))
-            return true;
-    return false;
+    bool found = false;
+    for (unsigned i = 0; i < f->header.e_shnum; i++) {
+        Elf64_Chdr header;
+        const Elf64_Shdr *s = &f->sections[i];
+        if (!is_compressed(f, s, &header))
+            continue;
+        found = found || header.ch_type == BY_ZSTD;
+        if (by_parts && header.ch_type == BY_ZLIB && header.ch_size >= LARGE && has_name(f, s, ".debug_info"))
+            f->info = s;
+    }
+    return found || f->info;
 }
 
 /* Returns a descriptor, or -1. */
-static int copy(struct file *f)
+static int copy(struct file *f, struct inflating **info)
 {
-    if (!read_sections(f) || !has_compressed(f))
+    if (!read_sections(f) || !is_worth_it(f, info != NULL))
         return -1;
     const int fd = memfd_create("uncompressed", MFD_CLOEXEC);
-    if (fd >= 0 && write_copy(f, fd))
+    bool ok = fd >= 0 && write_copy(f, fd);
+    if (ok && f->info) {
+        f->place.from_fd = f->fd;
+        f->place.to_fd = fd;
+        *info = inflating_new(&f->place);
+        ok = *info;
+    }
+    if (ok)
         return fd;
     if (fd >= 0)
         close(fd);
     return -1;
 }
 
-int uncompressed_copy(int fd)
+int uncompressed_copy(int fd, struct inflating **info)
 {
     struct stat status;
-    struct file f = {0};
+    struct file f = {.fd = fd};
+    if (info)
+        *info = NULL;
     if (fd < 0 || fstat(fd, &status) != 0 || status.st_size <= 0)
         return -1;
     f.size = (uint64_t)status.st_size;
@@ -139,7 +222,7 @@ int uncompressed_copy(int fd)
     if (bytes == MAP_FAILED)
         return -1;
     f.bytes = bytes;
-    const int made = copy(&f);
+    const int made = copy(&f, info);
     free(f.sections);
     munmap(bytes, f.size);
     return made;

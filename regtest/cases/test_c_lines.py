@@ -277,3 +277,50 @@ def test_lines_under_another_root(program: Path, tmp_path: Path) -> None:
     )
     assert done.status == 0, done.complaint
     assert sites_in(path) == [f"made_far_down (far.so) < {CALLER}", f"made_far_down (inner.c:6) < {CALLER}"]
+
+
+# Each unit has many types, so that the debug information of all is large.
+UNIT = """\
+#include "types.h"
+static inline __attribute__((always_inline)) int inner{n}(int a)
+{{
+    return a * {n};
+}}
+int of_unit{n}(int a)
+{{
+    return a ? inner{n}(a + 1)
+             : a - {n};
+}}
+"""
+LARGE = {
+    "plain": ((), ()),
+    "no-ranges-of-units": ((), ("--remove-section=.debug_aranges",)),
+    "units-that-refer-to-others": (("-flto",), ()),
+    "types-of-their-own": (("-fdebug-types-section",), ()),
+    "version-4": (("-gdwarf-4",), ()),
+}
+
+
+@pytest.mark.parametrize("way", LARGE)
+def test_large_compressed_debug_information(tmp_path: Path, way: str) -> None:
+    """A large .debug_info is decompressed as far as it is read. Every line is that of the same file without compression."""
+    options, removed = LARGE[way]
+    fields = "".join(f"struct of_types{i} {{ int a{i}; struct of_types{i} *next{i}; }} s{i};\n" for i in range(4000))
+    (tmp_path / "types.h").write_text(f"struct all {{\n{fields}}};\nextern struct all *every;\n")
+    sources = [tmp_path / f"unit{n}.c" for n in range(1, 5)]
+    for n, source in enumerate(sources, 1):
+        source.write_text(UNIT.format(n=n) + f"int used{n}(struct all *a) {{ return a->s{n}.a{n}; }}\n")
+    large, plain = tmp_path / "large.so", tmp_path / "plain.so"
+    good(["gcc", "-g", "-O2", *options, "-shared", "-fPIC", *sources, "-o", plain])
+    if removed:
+        good(["objcopy", *removed, plain])
+    good(["objcopy", "--compress-debug-sections=zlib", plain, large])
+    symbols = good(["nm", plain]).text
+    starts = [int(a, 16) for a in re.findall(r"^(\w+) T (?:of_unit|used)\d$", symbols, re.MULTILINE)]
+    assert len(starts) == 8
+    found = set()
+    for address in [start + step for start in starts for step in (0, 4)] + [1]:
+        lines = [good([BUILD / "ljtrace/test/line_of", path, f"{address:x}"]).text for path in (plain, large)]
+        assert lines[0] == lines[1]
+        found.add(lines[0])
+    assert "unknown\n" in found and len(found) >= 9
