@@ -50,10 +50,10 @@ struct debuginfo_object {
     struct unit *units;
     size_t count, capacity;
     struct nesting code; /* addresses of the debug information; values are indexes of units */
-    /* The .debug_info, decompressed as far as units were looked up; NULL: all of it is there, and `units` has all units. */
-    struct inflating *info;
-    struct nesting ranges; /* info: addresses; values are offsets of units */
-    bool as_a_whole;       /* do not decompress it by parts */
+    /* Sections decompressed as far as units were looked up; NULL: all of them is there, and `units` has all units. */
+    struct inflating *parts[PARTS];
+    struct nesting ranges; /* with parts: addresses; values are offsets of units */
+    bool as_a_whole;       /* do not decompress by parts */
     /* For names of functions: the file once more, as it is closed if it has no lines. */
     bool symbols_looked_into;
     Dwfl *symbols;
@@ -129,16 +129,24 @@ static int find_symbols(Dwfl_Module *module, void **data, const char *name, Dwar
     return dwfl_standard_find_debuginfo(module, data, name, base, file, link, crc, found);
 }
 
+static void free_parts(struct debuginfo_object *o)
+{
+    for (int i = 0; i < PARTS; i++) {
+        inflating_free(o->parts[i]);
+        o->parts[i] = NULL;
+    }
+}
+
 /* A file, or instead of it a copy whose debug information libelf can read. */
 static int without_compression(struct debuginfo_object *o, int fd)
 {
-    struct inflating *info = NULL;
-    const int copy = uncompressed_copy(fd, o->as_a_whole ? NULL : &info);
+    struct inflating *parts[PARTS] = {NULL};
+    const int copy = uncompressed_copy(fd, o->as_a_whole ? NULL : parts);
     if (copy < 0)
         return fd;
     close(fd);
-    inflating_free(o->info);
-    o->info = info;
+    free_parts(o);
+    memcpy(o->parts, parts, sizeof parts);
     return copy;
 }
 
@@ -308,8 +316,7 @@ static void close_lines(struct debuginfo_object *o)
         inlined_free(o->units[i].inlined);
     nesting_free(&o->code);
     nesting_free(&o->ranges);
-    inflating_free(o->info);
-    o->info = NULL;
+    free_parts(o);
     if (o->dwfl)
         dwfl_end(o->dwfl);
     o->dwfl = NULL;
@@ -336,16 +343,24 @@ static Elf_Data section_of(const struct debuginfo_object *o, const char *name)
     return data ? *data : (Elf_Data){0};
 }
 
-/* The bytes of a unit's header at most. */
-enum { UNIT_HEADER = 24 };
+/* The bytes of a unit's header at most, and of the header of a table of lines at least. */
+enum { UNIT_HEADER = 24, LINES_HEADER = 15 };
+
+/* Does libdw see what is decompressed of a section? Its first bytes are decompressed first. */
+static bool is_seen(const struct debuginfo_object *o, enum uncompressed_part part, const char *name,
+                    uint64_t first)
+{
+    const Elf_Data data = section_of(o, name);
+    return !o->parts[part] || (inflating_to(o->parts[part], first) && data.d_buf &&
+                               inflating_is(o->parts[part], data.d_buf, data.d_size));
+}
 
 /* Prepare to read units one by one. Returns false if units may need others, or it is not known where they are. */
 static bool begin_parts(struct debuginfo_object *o)
 {
-    const Elf_Data info = section_of(o, ".debug_info"), abbrevs = section_of(o, ".debug_abbrev"),
-                   ranges = section_of(o, ".debug_aranges");
-    return inflating_to(o->info, UNIT_HEADER) && info.d_buf &&
-           inflating_is(o->info, info.d_buf, info.d_size) && abbrevs.d_buf &&
+    const Elf_Data abbrevs = section_of(o, ".debug_abbrev"), ranges = section_of(o, ".debug_aranges");
+    return is_seen(o, PART_INFO, ".debug_info", UNIT_HEADER) &&
+           is_seen(o, PART_LINES, ".debug_line", LINES_HEADER) && abbrevs.d_buf &&
            !unit_ranges_abbrevs_refer(abbrevs.d_buf, abbrevs.d_size) && ranges.d_buf &&
            unit_ranges_read(&o->ranges, ranges.d_buf, ranges.d_size);
 }
@@ -360,13 +375,13 @@ static void open_lines(struct debuginfo_object *o)
 static void look_into(struct debuginfo_object *o)
 {
     open_lines(o);
-    if (o->info && !(o->dwarf && begin_parts(o))) {
+    if (o->parts[PART_INFO] && !(o->dwarf && begin_parts(o))) {
         close_lines(o);
         o->problem = NULL;
         o->as_a_whole = true;
         open_lines(o);
     }
-    if (o->dwarf && !o->info)
+    if (o->dwarf && !o->parts[PART_INFO])
         add_units(o);
     if (o->dwarf)
         find_common(o);
@@ -383,15 +398,31 @@ static void read_whole(struct debuginfo_object *o)
     look_into(o);
 }
 
+/* Decompress a unit's table of lines. */
+static bool take_lines(struct debuginfo_object *o, Dwarf_Die *unit)
+{
+    struct inflating *lines = o->parts[PART_LINES];
+    Dwarf_Attribute attribute;
+    Dwarf_Word at;
+    uint32_t length;
+    if (!lines || !dwarf_attr(unit, DW_AT_stmt_list, &attribute))
+        return true;
+    /* A length of 0xffffffff announces the form with 64 bits. It is too large here, so that all is read. */
+    return dwarf_formudata(&attribute, &at) == 0 && at <= UINT32_MAX &&
+           inflating_read(lines, at, &length, sizeof length) &&
+           inflating_to(lines, at + sizeof length + length);
+}
+
 /* Decompress a unit, and find its first entry. header: where it begins. */
 static bool take_unit(struct debuginfo_object *o, Dwarf_Off header, Dwarf_Die *unit)
 {
+    struct inflating *info = o->parts[PART_INFO];
     Dwarf_Off next;
     size_t header_size;
-    return inflating_to(o->info, header + UNIT_HEADER) &&
+    return inflating_to(info, header + UNIT_HEADER) &&
            dwarf_next_unit(o->dwarf, header, &next, &header_size, NULL, NULL, NULL, NULL, NULL, NULL) == 0 &&
-           inflating_to(o->info, next) && dwarf_offdie(o->dwarf, header + header_size, unit) &&
-           has_code(unit);
+           inflating_to(info, next) && dwarf_offdie(o->dwarf, header + header_size, unit) && has_code(unit) &&
+           take_lines(o, unit);
 }
 
 /* Read the unit of an address, if it was not read before. Returns false if all units must be read to find it. */
@@ -579,7 +610,7 @@ size_t debuginfo_find(struct debuginfo *d, struct debuginfo_object *o, uint64_t 
         o->problem = o->lacks;
     if (!o->looked_into)
         look_into(o);
-    if (o->info && !read_unit(o, address + o->shift))
+    if (o->parts[PART_INFO] && !read_unit(o, address + o->shift))
         read_whole(o);
     const uint32_t number = nesting_find(&o->code, address + o->shift);
     struct debuginfo_frame innermost = {0};

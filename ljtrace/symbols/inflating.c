@@ -78,6 +78,14 @@ bool inflating_to(struct inflating *i, uint64_t end)
     return (result == Z_OK || result == Z_STREAM_END) && i->done >= end;
 }
 
+bool inflating_read(struct inflating *i, uint64_t offset, void *to, uint64_t bytes)
+{
+    if (!inflating_to(i, offset + bytes))
+        return false;
+    memcpy(to, i->to + offset, bytes);
+    return true;
+}
+
 bool inflating_is(const struct inflating *i, const void *bytes, uint64_t size)
 {
     return size == i->size && memcmp(bytes, i->to, i->done) == 0;

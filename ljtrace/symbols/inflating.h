@@ -25,6 +25,8 @@ struct inflating *inflating_new(const struct inflating_place *place);
 void inflating_free(struct inflating *i); /* NULL: does nothing */
 /* Decompress the bytes before `end`. Returns false if they cannot be decompressed. */
 bool inflating_to(struct inflating *i, uint64_t end);
+/* Decompress the bytes up to these, and copy these. Returns false if they cannot be decompressed. */
+bool inflating_read(struct inflating *i, uint64_t offset, void *to, uint64_t bytes);
 /* Are these the decompressed bytes of the section, as far as there are any? */
 bool inflating_is(const struct inflating *i, const void *bytes, uint64_t size);
 

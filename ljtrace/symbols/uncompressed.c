@@ -30,9 +30,9 @@ struct file {
     Elf64_Ehdr header;
     Elf64_Shdr *sections; /* a copy */
     int fd;
-    /* The .debug_info that is decompressed as far as it is read; NULL: none is. Its place has `from_fd` and `to_fd` later. */
-    const Elf64_Shdr *info;
-    struct inflating_place place;
+    bool by_parts;                  /* sections are decompressed as far as they are read */
+    const Elf64_Shdr *parts[PARTS]; /* these, NULL = there is no such section */
+    struct inflating_place places[PARTS];
 };
 
 static bool contains(const struct file *f, uint64_t offset, uint64_t size)
@@ -109,15 +109,17 @@ static void place_section(Elf64_Shdr *section, const Elf64_Chdr *header, uint64_
     *end += (size + 15) / 16 * 16;
 }
 
-/* Append room for the .debug_info that is decompressed later. */
-static void reserve(struct file *f, Elf64_Shdr *section, const Elf64_Chdr *header, uint64_t *end)
+/* Append room for a section that is decompressed later. */
+static void reserve(struct file *f, Elf64_Shdr *section, const Elf64_Chdr *header,
+                    struct inflating_place *place, uint64_t *end)
 {
     const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     *end = (*end + page - 1) / page * page;
-    f->place.from = section->sh_offset + sizeof *header;
-    f->place.compressed = section->sh_size - sizeof *header;
-    f->place.to = *end;
-    f->place.size = header->ch_size;
+    *place = (struct inflating_place){.from_fd = f->fd,
+                                      .from = section->sh_offset + sizeof *header,
+                                      .compressed = section->sh_size - sizeof *header,
+                                      .to = *end,
+                                      .size = header->ch_size};
     place_section(section, header, header->ch_size, end);
 }
 
@@ -143,21 +145,24 @@ static bool write_section(struct file *f, Elf64_Shdr *section, int fd, uint64_t 
     Elf64_Chdr header;
     if (!is_compressed(f, section, &header))
         return true;
-    if (section == f->info)
-        reserve(f, section, &header, end);
-    else if (f->info && has_name(f, section, ".debug_loclists"))
-        place_section(section, &header, 0, end);
-    else
+    for (int i = 0; i < PARTS; i++)
+        if (section == f->parts[i]) {
+            reserve(f, section, &header, &f->places[i], end);
+            return true;
+        }
+    if (!f->by_parts || !has_name(f, section, ".debug_loclists"))
         return decompress(f, section, &header, fd, end);
+    place_section(section, &header, 0, end);
     return true;
 }
 
 /* Write the file without the bytes of the compressed .debug_info. */
 static bool write_as_it_is(const struct file *f, int fd)
 {
-    if (!f->info)
+    const Elf64_Shdr *info = f->parts[PART_INFO];
+    if (!info)
         return write_at(fd, f->bytes, f->size, 0);
-    const uint64_t from = f->info->sh_offset, to = from + f->info->sh_size;
+    const uint64_t from = info->sh_offset, to = from + info->sh_size;
     return write_at(fd, f->bytes, from, 0) && write_at(fd, f->bytes + to, f->size - to, to);
 }
 
@@ -173,48 +178,78 @@ static bool write_copy(struct file *f, int fd)
            ftruncate(fd, (off_t)end) == 0;
 }
 
-/* Is there a section that libelf may not be able to read? If `by_parts`, find the one to decompress as far as it is read. */
-static bool is_worth_it(struct file *f, bool by_parts)
+/* The section of this name, if it is compressed by zlib and has at least so many bytes. */
+static const Elf64_Shdr *part_named(const struct file *f, const char *name, uint64_t least)
 {
-    bool found = false;
     for (unsigned i = 0; i < f->header.e_shnum; i++) {
         Elf64_Chdr header;
         const Elf64_Shdr *s = &f->sections[i];
-        if (!is_compressed(f, s, &header))
-            continue;
-        found = found || header.ch_type == BY_ZSTD;
-        if (by_parts && header.ch_type == BY_ZLIB && header.ch_size >= LARGE && has_name(f, s, ".debug_info"))
-            f->info = s;
+        if (is_compressed(f, s, &header) && header.ch_type == BY_ZLIB && header.ch_size >= least &&
+            has_name(f, s, name))
+            return s;
     }
-    return found || f->info;
+    return NULL;
+}
+
+/* Find the sections to decompress as far as they are read. Returns false if that is not worth it. */
+static bool find_parts(struct file *f)
+{
+    f->parts[PART_INFO] = part_named(f, ".debug_info", LARGE);
+    if (f->parts[PART_INFO])
+        f->parts[PART_LINES] = part_named(f, ".debug_line", 1);
+    return f->parts[PART_INFO];
+}
+
+/* Is there a section that libelf may not be able to read? */
+static bool has_zstd(const struct file *f)
+{
+    for (unsigned i = 0; i < f->header.e_shnum; i++) {
+        Elf64_Chdr header;
+        if (is_compressed(f, &f->sections[i], &header) && header.ch_type == BY_ZSTD)
+            return true;
+    }
+    return false;
+}
+
+/* Returns false if a part cannot be mapped. */
+static bool begin_parts(struct file *f, int fd, struct inflating *parts[PARTS])
+{
+    bool ok = true;
+    for (int i = 0; ok && i < PARTS; i++)
+        if (f->parts[i]) {
+            f->places[i].to_fd = fd;
+            parts[i] = inflating_new(&f->places[i]);
+            ok = parts[i];
+        }
+    for (int i = 0; !ok && i < PARTS; i++) {
+        inflating_free(parts[i]);
+        parts[i] = NULL;
+    }
+    return ok;
 }
 
 /* Returns a descriptor, or -1. */
-static int copy(struct file *f, struct inflating **info)
+static int copy(struct file *f, struct inflating *parts[PARTS])
 {
-    if (!read_sections(f) || !is_worth_it(f, info != NULL))
+    if (!read_sections(f))
+        return -1;
+    f->by_parts = parts && find_parts(f);
+    if (!f->by_parts && !has_zstd(f))
         return -1;
     const int fd = memfd_create("uncompressed", MFD_CLOEXEC);
-    bool ok = fd >= 0 && write_copy(f, fd);
-    if (ok && f->info) {
-        f->place.from_fd = f->fd;
-        f->place.to_fd = fd;
-        *info = inflating_new(&f->place);
-        ok = *info;
-    }
-    if (ok)
+    if (fd >= 0 && write_copy(f, fd) && (!f->by_parts || begin_parts(f, fd, parts)))
         return fd;
     if (fd >= 0)
         close(fd);
     return -1;
 }
 
-int uncompressed_copy(int fd, struct inflating **info)
+int uncompressed_copy(int fd, struct inflating *parts[PARTS])
 {
     struct stat status;
     struct file f = {.fd = fd};
-    if (info)
-        *info = NULL;
+    for (int i = 0; parts && i < PARTS; i++)
+        parts[i] = NULL;
     if (fd < 0 || fstat(fd, &status) != 0 || status.st_size <= 0)
         return -1;
     f.size = (uint64_t)status.st_size;
@@ -222,7 +257,7 @@ int uncompressed_copy(int fd, struct inflating **info)
     if (bytes == MAP_FAILED)
         return -1;
     f.bytes = bytes;
-    const int made = copy(&f, info);
+    const int made = copy(&f, parts);
     free(f.sections);
     munmap(bytes, f.size);
     return made;

@@ -10,10 +10,14 @@
 
 #include "ljtrace/symbols/inflating.h"
 
+/* The sections that are decompressed as far as they are read: .debug_info and .debug_line. */
+enum uncompressed_part { PART_INFO, PART_LINES, PARTS };
+
 /* If the file has sections compressed by zstd, or a large .debug_info compressed by zlib, return a descriptor of a copy in
  * memory in which no section is compressed; the caller closes it. Else, or if they cannot be decompressed, return -1.
- * info: NULL = files compressed by zlib are not copied. Else *info becomes the .debug_info of the copy, which has to be
- * decompressed before it is read, or NULL if all of it is there; in the first case, the copy has no lists of locations. */
-int uncompressed_copy(int fd, struct inflating **info);
+ * parts: NULL = files compressed by zlib are not copied. Else they become the sections of the copy that have to be
+ * decompressed before they are read, or NULL if all of a section is there. With a part, the copy has no lists of
+ * locations. */
+int uncompressed_copy(int fd, struct inflating *parts[PARTS]);
 
 #endif
