@@ -27,6 +27,7 @@ FAMILIES = {
     "a table": re.compile(rb"[^\n]*\n\n[^\n]*\n *(?:\xe2\x94\x80|-){8}"),
     "folded stacks": re.compile(rb"(?:[^\n]+;[^\n]* \d+\n)+"),
 }
+MAY_BE_EMPTY = ("a memtrace", "operations", "folded stacks")  # what an empty result may replace
 FIRST_KEY = re.compile(rb'\s*[\[{]\s*(?:\{\s*)?"([^"]*)"')
 
 
@@ -52,6 +53,8 @@ def beginning(path: str) -> bytes:
 def are_alike(old: bytes, new: bytes) -> bool:
     """Are both of one kind?"""
     families = [next((name for name, pattern in FAMILIES.items() if pattern.match(head)), None) for head in (old, new)]
+    if not new:
+        return families[0] in MAY_BE_EMPTY
     if families[0] != families[1]:
         return False
     if families[0] == "JSON":

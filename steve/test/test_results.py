@@ -175,3 +175,11 @@ def test_forms_of_one_result_replace_each_other(steve: Steve, trace: Maker) -> N
     for form in ("--text", "--binary", "--text"):
         assert steve("ops", form, "-q", "t.ljt", "-o", "x").returncode == 0
     one_line(steve("memtrace", "t.ljt", "-o", "x"), 2, "x: is no earlier result")
+
+
+def test_an_empty_result_replaces_no_script(steve: Steve, trace: Maker, tmp_path: Path) -> None:
+    trace("end exit\n")
+    for text, status in (("print(1)\n", 2), ('{"name": 1}\n', 2), ("main;parse 12\n", 0)):
+        (tmp_path / "x").write_text(text)
+        assert steve("export", "--format", "folded", "-q", "t.ljt", "-o", "x").returncode == status
+        assert (tmp_path / "x").read_text() == (text if status else "")
