@@ -86,7 +86,7 @@ def _mark_peak(plot: Plot, at: float, peak: int) -> None:
 
 
 def _mark_named_points(plot: Plot, data: TraceData, column: int) -> None:
-    for mark in data.marks[:20]:
+    for mark in data.marks:
         x = plot.x(mark[column])
         plot.add(
             '<line class="mark" x1="{x}" x2="{x}" y1="{a}" y2="{b}"><title>{name}</title></line>',
@@ -114,9 +114,9 @@ def _memory_plot(
     points = [(float(x), float(y)) for a, b, y in zip(starts, ends, most) for x in (a, b)]
     plot.area(points, "live")
     plot.line(points, "liveline", tip="most live bytes in each interval")
-    _mark_peak(plot, data.totals[peak_key], peak)
     if column != "allocated_end":
         _mark_named_points(plot, data, 0 if column == "operations_end" else 1)
+    _mark_peak(plot, data.totals[peak_key], peak)  # its text is above the lines of marks
     _timeline_strips(plot, data, ends)
     plot.x_axis(ticks(plot.x_top), label, name)
     return plot.svg()

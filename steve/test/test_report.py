@@ -294,6 +294,17 @@ def test_timeline_is_bounded_and_keeps_the_peak(steve: Steve, trace: Callable[..
 # -- the page ----------------------------------------------------------------------------------
 
 
+def test_all_marks_are_lines_below_the_peak(steve: Steve, trace: Callable[..., Path]) -> None:
+    """The text of the peak is drawn after them, so that they do not cross it."""
+    lines = [line for i in range(1, 41) for line in (f"N {4096 * i} 100 1", f"mark m{i}")]
+    trace("\n".join(["stack main", *lines, "end exit"]) + "\n")
+    assert steve("report", "t.ljt", "-o", "page.html", "-q").returncode == 0
+    page = (steve.folder / "page.html").read_text()
+    chart = next(svg for svg in re.findall(r"<svg.*?</svg>", page, re.S) if "peaktext" in svg)
+    assert chart.count('class="mark"') == 40
+    assert chart.rindex('class="mark"') < chart.index("peaktext")
+
+
 def test_page_with_everything(steve: Steve, trace: Callable[..., Path]) -> None:
     trace(busy_script(3000))
     files = [write(steve.folder, name, series(120, k + 1)) for k, name in enumerate(("glibc", "mimalloc", "own"))]
