@@ -49,8 +49,9 @@ def protect(paths: Iterable[str], force: bool = False) -> None:
 
 
 def publish(path: str, working_path: str, target: str) -> None:
-    """Give a complete result, a temporary file, its name. path: as the user gave it; target: what it stands for. UsageError if
-    there is a file that it may not replace."""
+    """Give a complete result, a temporary file, its name. path: as the user gave it; target: where it leads.
+
+    UsageError if there is a file that it may not replace."""
     if not _forced[0]:
         replaced.check(path, target, working_path)
     tempfiles.named(working_path, target)

@@ -26,7 +26,7 @@ Matches = dict[str, str]
 
 
 class Place(NamedTuple):
-    """What a name stands for. file: a source file or, without one, the object; function: "" for a Lua function without a
+    """What a name refers to. file: a source file or, without one, the object; function: "" for a Lua function without a
     name, and for names of files; defined, nth: where a Lua function begins, and which it is there; line: 0 if it is not
     known or is not part of the name."""
 
