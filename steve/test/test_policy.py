@@ -244,10 +244,10 @@ def test_a_stack_that_the_trace_does_not_define_yet() -> None:
         ("full", False, False, None, True, False),
         (None, False, False, None, True, True),
         (None, False, False, "-", True, True),
-        (None, False, False, None, False, False),
+        (None, False, False, None, False, True),
         (None, True, False, None, True, False),
         (None, False, True, None, True, False),
-        (None, False, False, "x.txt", True, False),
+        (None, False, False, "x.txt", True, True),
     ],
 )
 def test_lists_with_short_names(

@@ -248,7 +248,7 @@ def test_damaged_in_the_middle(steve: Steve, large: Path, tmp_path: Path) -> Non
     data = bytearray(large.read_bytes())
     data[len(data) // 2] ^= 1
     (tmp_path / "bad.ljt").write_bytes(data)
-    for command in (["ops", "-o"], ["summary", "-o"]):
+    for command in (["ops", "-o"], ["summary", "-f", "-o"]):
         one, many = (steve(*command, f"r{jobs}", "-j", jobs, "bad.ljt") for jobs in (1, 2))
         assert one.returncode == many.returncode == 1 and one.err == many.err != ""
         subprocess.run(["cmp", "r1", "r2"], cwd=tmp_path, check=True)
@@ -261,8 +261,8 @@ def test_salvaged(steve: Steve, large: Path, tmp_path: Path) -> None:
     data[last[2] + (len(data) - last[2]) // 2] ^= 1
     (tmp_path / "bad.ljt").write_bytes(data)
     assert Trace(str(tmp_path / "bad.ljt")).sound_seek_points() > 1
-    commands = [["ops", *form, "-o"] for form in FORMS] + [
-        ["summary", "-o"],
+    commands = [["ops", *form, "-f", "-o"] for form in FORMS] + [
+        ["summary", "-f", "-o"],
         ["histogram", "--json", "--parts", "none", "-o"],
     ]
     for command in commands:

@@ -37,7 +37,7 @@ from steve.system.errors import TraceError  # noqa: E402
 from steve.trace._memtrace import VERSION  # noqa: E402
 
 from memtrace import kinds  # noqa: E402
-from memtrace.kinds import *  # noqa: E402, F401, F403
+from memtrace.kinds import *  # noqa: F401, F403, E402
 from memtrace.ops import Op, Ops, open_ops  # noqa: E402
 from memtrace.trace import Event, Frame, Heap, Site, Trace, open  # noqa: E402
 
