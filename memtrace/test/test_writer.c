@@ -78,7 +78,7 @@ static void test_literal_bytes(void **state)
     struct bytes file = small_trace();
     const uint8_t *p = file.data;
     struct chunk_header h;
-    assert_memory_equal(p, "\x89LJT\r\n\x1a\n\1\0\0\0\xfe\xff\xff\xff", 16);
+    assert_memory_equal(p, "\x89LJT\r\n\x1a\n\2\0\0\0\xfd\xff\xff\xff", 16);
     assert_null(chunk_header_unpack(&h, p += 16));
     assert_int_equal(h.type, CHUNK_DEFS);
     check_stream(p + 72, 0, p + 80, defs, sizeof defs);

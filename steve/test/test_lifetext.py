@@ -54,6 +54,7 @@ def statistics(rows: Rows, accesses: int, compat: bool, unmatched: int) -> str:
 
 
 def written(path: Path, write: Any, *values: Any) -> str:
+    path.unlink(missing_ok=True)
     with Output(str(path)) as out:
         write(out, *values)
     return path.read_text()
