@@ -16,6 +16,7 @@ from support import SOURCE
 DOCUMENTS = (
     "HACKING.md",
     "docs/architecture.md",
+    "docs/internals/data-model.md",
     "docs/internals/native.md",
     "docs/internals/recorder.md",
     "docs/internals/steve.md",
