@@ -133,8 +133,9 @@ def test_python_objects_by_malloc(tmp_path: Path) -> None:
     expect_same(tmp_path, ["env", "PYTHONMALLOC=malloc", sys.executable, "-c", PYTHON], 100, 1000)
 
 
-def test_a_compiler(tmp_path: Path) -> None:
-    """The compiler starts others, which have the library, too."""
+def test_a_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The compiler starts others, which have the library, too; where gcc is ccache, also if it has seen the file before."""
+    monkeypatch.setenv("CCACHE_DISABLE", "1")
     source = tmp_path / "program.c"
     source.write_text(PROGRAM)
     expect_same(tmp_path, ["gcc", "-O1", "-pthread", "-c", source, "-o", tmp_path / "program.o"], 10, 1000)
