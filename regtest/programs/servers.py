@@ -161,6 +161,7 @@ SERVERS = [
         (*HTTP, "http://x/"),
         http(),
         10,
+        least_attached=10,  # its pools hand out again what earlier requests used
         files={"conf": HAPROXY},
         remark="no lines of Lua",
     ),
