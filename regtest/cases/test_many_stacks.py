@@ -66,8 +66,7 @@ COMMANDS = {
 }
 # for each stack, of up to 34 frames; where each was kept as these it was 3,000 to 8,000
 MOST_BYTES = 1200
-# summary has a row for each stack, also for the callers
-MORE_BYTES = {"summary": 1400, "sharing": 2000, "report": 1400}
+MORE_BYTES = {"sharing": 2000, "report": 1400}
 OF_COMPARISON = 1800
 OF_TABLES = 2000
 

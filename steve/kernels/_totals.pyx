@@ -15,7 +15,7 @@ from libc.string cimport memset
 from steve.kernels._walk cimport Analysis, Walk
 from steve.kernels._ops cimport Operations, system_ok
 from steve.kernels.ckernels cimport *
-from steve.kernels.records cimport array_of, view_of, data_of, enough
+from steve.kernels.records cimport array_of, data_of, enough
 from steve.trace._memtrace cimport Trace
 from steve.trace.cmemtrace cimport *
 from steve.trace.cops cimport *
@@ -61,15 +61,16 @@ cdef class Summary(Analysis):
     def partial(self):
         """The fields of struct summary_partial, as arrays."""
         enough(live_blocks_list(&self.s.blocks))
-        return (array_of(&self.s.totals, 1, TOTALS), self.stacks(),
+        return (array_of(&self.s.totals, 1, TOTALS), *self.rows(),
                 array_of(self.s.blocks.ended, self.s.blocks.n_ended, np.dtype("u4")),
                 array_of(self.s.blocks.list, self.s.blocks.n_list, LIVE_AT))
 
     def merge(self, shard):
         cdef summary_partial to
-        totals, stacks, ended, blocks = shard
+        totals, stacks, rows, ended, blocks = shard
         to.totals = <const summary_totals *>data_of(totals)
-        to.stacks, to.n_stacks = <const summary_stack *>data_of(stacks), len(stacks)
+        to.stacks, to.of_rows = <const summary_stack *>data_of(rows), <const uint32_t *>data_of(stacks)
+        to.n_stacks = len(rows)
         to.ended, to.n_ended = <const uint32_t *>data_of(ended), len(ended)
         to.list, to.n_list = <const live_at *>data_of(blocks), len(blocks)
         enough(summary_merge(&self.s, &to))
@@ -103,18 +104,21 @@ cdef class Summary(Analysis):
         """The fields of struct summary_variances."""
         return dict(self.s.variances)
 
-    def stacks(self):
-        """An array with a row for each stack id: news, resizes, bytes, live_blocks, live_bytes (u8)."""
-        return array_of(self.s.stacks, self.s.n_stacks, STACK)
+    def rows(self):
+        """The ids of stacks where blocks were made, as u4, and their rows: news, resizes, bytes, live_blocks,
+        live_bytes (u8)."""
+        return (array_of(self.s.of_stacks.keys, self.s.of_stacks.n, np.dtype("u4")),
+                array_of(self.s.stacks, self.s.of_stacks.n, STACK))
 
     def used_stacks(self):
-        """The ids of the stacks whose rows are not all 0, in order, and these rows."""
-        rows = view_of(self.s.stacks, self.s.n_stacks, STACK)
+        """Those whose rows are not all 0, by stack id."""
+        stacks, rows = self.rows()
         used = np.zeros(len(rows), bool)
         for name in STACK.names:
             used |= rows[name] != 0
-        ids = np.flatnonzero(used)
-        return ids, rows[ids]
+        kept = np.flatnonzero(used)
+        kept = kept[np.argsort(stacks[kept])]
+        return stacks[kept], rows[kept]
 
 
 # -- What blocks live through: counted, and written. ---------------------------------------------------------

@@ -159,7 +159,7 @@ cdef extern from "steve/kernels/base/live_blocks.h" nogil:
         size_t n_list
     bint live_blocks_list(live_blocks *b)
 
-cdef extern from "steve/kernels/lives/keyed_rows.h" nogil:
+cdef extern from "steve/kernels/base/keyed_rows.h" nogil:
     struct keyed_rows:
         uint32_t *keys
         size_t n
@@ -180,11 +180,12 @@ cdef extern from "steve/kernels/totals/summary.h" nogil:
         summary_totals totals
         summary_variances variances
         live_blocks blocks
+        keyed_rows of_stacks
         summary_stack *stacks
-        size_t n_stacks
     struct summary_partial:
         const summary_totals *totals
         const summary_stack *stacks
+        const uint32_t *of_rows
         size_t n_stacks
         const uint32_t *ended
         size_t n_ended

@@ -151,7 +151,8 @@ def test_summary_and_profile(path: Path) -> None:
         found = summary.totals
         assert (found["peak_bytes"], found["live_bytes"]) == (peak.bytes, last.bytes)
         assert found["allocated"] == known.allocated
-        of_stacks = dict(enumerate(summary.stacks()["live_bytes"].tolist()))
+        stacks, rows = summary.used_stacks()
+        of_stacks = dict(zip(stacks.tolist(), rows["live_bytes"].tolist()))
         assert {stack: size for stack, size in of_stacks.items() if size} == known.by_stack(last)
     for report in both(path, partial(ReportAnalysis, 400, True)):
         profile = report.profile

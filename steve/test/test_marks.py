@@ -144,7 +144,7 @@ def test_random_lines(chunk: int, where: str | None, ends: Ends, steps: int, cho
 
 def summary_of(chosen: blocks.Blocks) -> list:
     summary = chosen.over_trace(_totals.Summary)
-    return [totals.summary_object(chosen.trace, summary), summary.stacks().tolist()]
+    return [totals.summary_object(chosen.trace, summary), [column.tolist() for column in summary.used_stacks()]]
 
 
 def lifetimes_of(chosen: blocks.Blocks) -> list:

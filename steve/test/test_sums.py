@@ -108,7 +108,7 @@ def plain_profile(found: ReportAnalysis) -> Any:
 
 
 def plain_summary(found: _totals.Summary) -> Any:
-    return found.totals, found.events, found.threads, found.stacks().tolist()
+    return found.totals, found.events, found.threads, [column.tolist() for column in found.used_stacks()]
 
 
 def plain_cells(found: ReportAnalysis) -> Any:

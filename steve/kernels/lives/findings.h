@@ -8,7 +8,7 @@
 #ifndef STEVE_KERNELS_LIVES_FINDINGS_H
 #define STEVE_KERNELS_LIVES_FINDINGS_H
 
-#include "steve/kernels/lives/keyed_rows.h"
+#include "steve/kernels/base/keyed_rows.h"
 #include "steve/kernels/lives/lives.h"
 
 /* In the order of the table in steve/analysis/rules.py, which says in words what each finds. */

@@ -5,7 +5,7 @@
 #define STEVE_KERNELS_LIVES_GROUPS_H
 
 #include "steve/kernels/base/sums.h"
-#include "steve/kernels/lives/keyed_rows.h"
+#include "steve/kernels/base/keyed_rows.h"
 
 enum groups_key { GROUPS_BY_STACK, GROUPS_BY_THREAD, GROUPS_BY_FREE_THREAD, GROUPS_BY_TYPE };
 

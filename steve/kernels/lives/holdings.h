@@ -11,7 +11,7 @@
 
 #include "memtrace/memtrace.h"
 #include "memtrace/reader.h"
-#include "steve/kernels/lives/keyed_rows.h"
+#include "steve/kernels/base/keyed_rows.h"
 
 /* Of one stack. Only uint64_t, so that it can be seen as an array with named columns. */
 struct holding {

@@ -7,7 +7,7 @@
  */
 #include "steve/kernels/lives/profile.h"
 #include "steve/kernels/base/batch_walk.h"
-#include "steve/kernels/lives/keyed_rows.h"
+#include "steve/kernels/base/keyed_rows.h"
 
 #include <stdlib.h>
 #include <string.h>

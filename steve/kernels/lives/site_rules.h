@@ -11,7 +11,7 @@
 #define STEVE_KERNELS_LIVES_SITE_RULES_H
 
 #include "steve/kernels/lives/groups.h"
-#include "steve/kernels/lives/keyed_rows.h"
+#include "steve/kernels/base/keyed_rows.h"
 
 struct site_rules_limits {
     double capacity; /* a share: 0 to 1 */

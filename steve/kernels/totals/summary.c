@@ -15,13 +15,23 @@ void summary_free(struct summary *s)
 {
     live_blocks_free(&s->blocks);
     free(s->stacks);
+    keyed_rows_free(&s->of_stacks);
     free(s->uses);
     words_free(&s->words);
 }
 
 static uint32_t known_stack(const struct summary *s, uint32_t stack)
 {
-    return stack < s->n_stacks ? stack : 0;
+    return stack < s->known ? stack : 0;
+}
+
+/* The row of a stack; NULL when out of memory. */
+static struct summary_stack *stack_row(struct summary *s, uint32_t stack)
+{
+    size_t index;
+
+    return keyed_rows_reach(&s->of_stacks, stack, &s->stacks, sizeof *s->stacks, &index) ? &s->stacks[index]
+                                                                                         : NULL;
 }
 
 bool summary_enter(struct summary *s, const struct mt_live_block *live)
@@ -32,7 +42,7 @@ bool summary_enter(struct summary *s, const struct mt_live_block *live)
 /* What lived in a slot, if anything did, no longer does. The stack of a block of before the shard is not known. */
 static bool leave(struct summary *s, struct live_block *block)
 {
-    struct summary_stack *made = &s->stacks[block->stack];
+    struct summary_stack *made;
     uint32_t state = block->state;
 
     if (state == LIVE_NONE)
@@ -44,6 +54,9 @@ static bool leave(struct summary *s, struct live_block *block)
     s->variances.live_blocks -= mt_scaled_variance(block->blocks, 1);
     if (state == LIVE_BEFORE)
         return live_blocks_note_ended(&s->blocks, (uint32_t)(block - s->blocks.at));
+    made = stack_row(s, block->stack);
+    if (!made)
+        return false;
     made->live_blocks -= block->blocks;
     made->live_bytes -= live_block_held(block);
     return true;
@@ -72,11 +85,10 @@ static void add_variances(struct summary_variances *v, const struct live_block *
     v->live_blocks += mt_scaled_variance(block->blocks, 1);
 }
 
-/* Put a block, or a new size of one, in a slot. */
-static void begin(struct summary *s, struct live_block *slot, struct live_block block, uint32_t stack)
+/* Put a block, or a new size of one, in a slot; made: the row of its stack. */
+static void begin(struct summary *s, struct live_block *slot, struct live_block block, uint32_t stack,
+                  struct summary_stack *made)
 {
-    struct summary_stack *made = &s->stacks[stack];
-
     *slot = block;
     slot->stack = stack;
     slot->state = LIVE_HERE;
@@ -129,14 +141,15 @@ static bool on_new(struct summary *s, const struct mt_event *e)
     const struct live_block made = live_block_of(e);
     struct live_block *block = live_blocks_reach(&s->blocks, e->slot);
     const uint32_t stack = known_stack(s, e->ref);
+    struct summary_stack *row;
 
-    if (!block || !leave(s, block))
+    if (!block || !leave(s, block) || !(row = stack_row(s, stack)))
         return false;
     settle_uses(s, block);
     s->sampled |= made.weight != 0;
-    s->stacks[stack].news += made.blocks;
+    row->news += made.blocks;
     s->variances.news += mt_scaled_variance(made.blocks, 1);
-    begin(s, block, made, stack);
+    begin(s, block, made, stack, row);
     return true;
 }
 
@@ -160,19 +173,20 @@ static bool on_resize(struct summary *s, const struct mt_event *e)
 {
     struct live_block *block = live_blocks_reach(&s->blocks, e->slot), resized;
     const uint32_t stack = known_stack(s, e->ref);
+    struct summary_stack *row;
 
     if (!block)
         return false;
     resized = live_block_resized(block, e);
     s->totals.events[MT_RESIZE] += resized.blocks;
-    s->stacks[stack].resizes += resized.blocks;
     s->totals.freed += mt_scaled(resized.weight, e->old_size);
     s->variances.resizes += live_block_variance(&resized, resized.resizes - 1, 1);
     if (block->state != LIVE_NONE)
         s->variances.freed += live_block_variance(block, block->requested - block->recorded, block->recorded);
-    if (!leave(s, block))
+    if (!leave(s, block) || !(row = stack_row(s, stack)))
         return false;
-    begin(s, block, resized, stack);
+    row->resizes += resized.blocks;
+    begin(s, block, resized, stack, row);
     return true;
 }
 
@@ -290,10 +304,7 @@ BATCH_WALK(summary, take_events, take_segment)
 
 bool summary_feed(struct summary *s, const struct mt_batch *batch, uint32_t stacks)
 {
-    const size_t wanted = stacks ? stacks : 1;
-
-    if (wanted > s->n_stacks && !array_grow(&s->stacks, &s->n_stacks, wanted, sizeof *s->stacks))
-        return false;
+    s->known = stacks;
     return words_learn(&s->words, batch) && summary_walk(s, batch);
 }
 
@@ -334,27 +345,34 @@ static void merge_totals(struct summary_totals *t, const struct summary_totals *
 }
 
 /* A block of an earlier shard ended: it no longer lives at its stack. The totals of the shard count that already. */
-static void leave_stack(struct summary *s, uint32_t slot)
+static bool leave_stack(struct summary *s, uint32_t slot)
 {
     struct live_block *block = live_blocks_found(&s->blocks, slot);
+    struct summary_stack *made;
 
     if (!block)
-        return;
-    s->stacks[block->stack].live_blocks--;
-    s->stacks[block->stack].live_bytes -= live_block_held(block);
+        return true;
+    if (!(made = stack_row(s, block->stack)))
+        return false;
+    made->live_blocks--;
+    made->live_bytes -= live_block_held(block);
     block->state = LIVE_NONE;
+    return true;
 }
 
 bool summary_merge(struct summary *whole, const struct summary_partial *shard)
 {
-    if (shard->n_stacks > whole->n_stacks &&
-        !array_grow(&whole->stacks, &whole->n_stacks, shard->n_stacks, sizeof *whole->stacks))
-        return false;
     merge_totals(&whole->totals, shard->totals);
-    for (size_t i = 0; i < shard->n_stacks; i++)
-        summary_stack_merge(&whole->stacks[i], &shard->stacks[i]);
+    for (size_t i = 0; i < shard->n_stacks; i++) {
+        struct summary_stack *row = stack_row(whole, shard->of_rows[i]);
+
+        if (!row)
+            return false;
+        summary_stack_merge(row, &shard->stacks[i]);
+    }
     for (size_t i = 0; i < shard->n_ended; i++)
-        leave_stack(whole, shard->ended[i]);
+        if (!leave_stack(whole, shard->ended[i]))
+            return false;
     return live_blocks_merge(&whole->blocks, shard->list, shard->n_list);
 }
 

@@ -2,7 +2,8 @@
  *
  * Bytes are those that the program requested. In bytes, a Resize counts as a free of the old size and an allocation of
  * the new one; the peak never includes both. In blocks, it does not count. Sites are allocation stacks; a resized block
- * belongs to the stack of its last Resize. Memory: O(live blocks + stacks).
+ * belongs to the stack of its last Resize. Memory: O(live blocks + stacks that make blocks), and 4 bytes for each other
+ * stack.
  *
  * A shard of a trace begins with the blocks that live there, which are entered. Its totals of live blocks and bytes,
  * and their peaks, are differences to the beginning of the shard. summary_merge adds the shards of a trace, from the
@@ -17,6 +18,7 @@
 #ifndef STEVE_KERNELS_TOTALS_SUMMARY_H
 #define STEVE_KERNELS_TOTALS_SUMMARY_H
 
+#include "steve/kernels/base/keyed_rows.h"
 #include "steve/kernels/base/live_blocks.h"
 #include "steve/kernels/base/segment_sums.h"
 #include "steve/kernels/base/sums.h"
@@ -31,8 +33,9 @@ struct summary {
     struct summary_totals totals;
     struct summary_variances variances; /* not in shards */
     struct live_blocks blocks;
-    struct summary_stack *stacks; /* by stack id */
-    size_t n_stacks;
+    struct keyed_rows of_stacks; /* the rows by stack id; a stack has one when blocks are made there */
+    struct summary_stack *stacks;
+    size_t known;       /* stacks; another id counts as stack 0 */
     struct words words; /* with the executions that are not yet counted in totals.events */
     bool sampled;       /* blocks have weights */
     uint32_t noted;     /* the thread, plus 1, of the latest event */
@@ -45,6 +48,7 @@ struct summary {
 struct summary_partial {
     const struct summary_totals *totals;
     const struct summary_stack *stacks;
+    const uint32_t *of_rows; /* their stacks */
     size_t n_stacks;
     const uint32_t *ended; /* of struct live_blocks */
     size_t n_ended;

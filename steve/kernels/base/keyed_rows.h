@@ -4,8 +4,8 @@
  * belong to the caller. New rows are 0.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef STEVE_KERNELS_LIVES_KEYED_ROWS_H
-#define STEVE_KERNELS_LIVES_KEYED_ROWS_H
+#ifndef STEVE_KERNELS_BASE_KEYED_ROWS_H
+#define STEVE_KERNELS_BASE_KEYED_ROWS_H
 
 #include "memtrace/base/array.h"
 
