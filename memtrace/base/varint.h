@@ -66,6 +66,7 @@ struct cursor {
     const uint8_t *p, *end;
     uint64_t addr, ip, time;
     bool bad;
+    uint8_t kinds; /* number of kinds of events that the file counts; 0 = all (memtrace/kinds.def) */
 };
 
 /* The inverse of part_sevens: join the seven low bits of each of eight bytes. */

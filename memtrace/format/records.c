@@ -10,6 +10,24 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+uint8_t kinds_in_table(const int8_t *table, size_t n, uint32_t version)
+{
+    uint8_t kinds = 0;
+    for (size_t i = 0; i < n && (table[i] > 0 || (uint32_t)-table[i] <= version); i++)
+        kinds += table[i] > 0;
+    return kinds;
+}
+
+uint8_t kinds_of_version(uint32_t version)
+{
+    static const int8_t table[] = {
+#define MT_SINCE(version) -(version),
+#define MT_KIND(NAME, name, shown) 1,
+#include "memtrace/kinds.def"
+    };
+    return kinds_in_table(table, sizeof table, version);
+}
+
 void line_start(struct line *l, const char *name, uint64_t id)
 {
     l->len = (size_t)snprintf(l->text, 64, "%s", name);

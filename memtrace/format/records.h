@@ -16,10 +16,16 @@ struct text {
     uint64_t len;
 };
 
-/* The number of events of each kind. */
+/* The number of events of each kind. `kinds`: how many of them a record has, as in struct cursor. */
 struct counts {
     uint64_t of[MT_KINDS];
+    uint8_t kinds;
 };
+
+/* How many kinds files of a format version count. */
+uint8_t kinds_of_version(uint32_t version);
+/* The same for any table: 1 is a kind, and after -VERSION are kinds that only this version and later ones have. */
+uint8_t kinds_in_table(const int8_t *table, size_t n, uint32_t version);
 
 /* A fact about the recording, by string ids. */
 struct info {
@@ -105,7 +111,8 @@ static inline void put_TEXT(struct buffer *b, struct text v)
 
 static inline void put_COUNTS(struct buffer *b, struct counts v)
 {
-    for (unsigned kind = 0; kind < MT_KINDS; kind++)
+    const unsigned kinds = v.kinds ? v.kinds : MT_KINDS;
+    for (unsigned kind = 0; kind < kinds; kind++)
         put_U(b, v.of[kind]);
 }
 
@@ -168,8 +175,9 @@ static inline struct text get_TEXT(struct cursor *c)
 
 static inline struct counts get_COUNTS(struct cursor *c)
 {
-    struct counts v;
-    for (unsigned kind = 0; kind < MT_KINDS; kind++)
+    struct counts v = {0};
+    const unsigned kinds = c->kinds ? c->kinds : MT_KINDS;
+    for (unsigned kind = 0; kind < kinds; kind++)
         v.of[kind] = get_U(c);
     return v;
 }

@@ -259,7 +259,7 @@ static bool begin_trace(struct ops_reader *r, enum ops_kind hint)
     if (!fits_hint(r, hint))
         return false;
     input_skip(&r->in, OPS_COPY_HEADER);
-    r->trace = reader_of_ops(&r->in, &r->err);
+    r->trace = reader_of_ops(&r->in, OPS_CHUNKS, &r->err);
     r->in = (struct input){.fd = -1};
     if (r->trace)
         r->source = op_source_new(r->trace, NULL, (struct op_source_options){.resizes = r->resizes});

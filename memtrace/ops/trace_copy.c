@@ -449,9 +449,11 @@ static void write_survivors(struct ops_copier *c)
 static void write_end(struct ops_copier *c)
 {
     const uint64_t accesses = c->events - c->of.news - c->of.frees - c->of.moves;
-    const struct rec_end end = {
-        .events.of = {
-            [MT_NEW] = c->of.news, [MT_FREE] = c->of.frees, [MT_RESIZE] = c->of.moves, [MT_LOAD] = accesses}};
+    const struct rec_end end = {.events = {.of = {[MT_NEW] = c->of.news,
+                                                  [MT_FREE] = c->of.frees,
+                                                  [MT_RESIZE] = c->of.moves,
+                                                  [MT_LOAD] = accesses},
+                                           .kinds = kinds_of_version(OPS_CHUNKS)}};
     buffer_reset(&c->rare);
     put_end(&c->rare, &end);
     write_stream(c, CHUNK_END, &c->rare);

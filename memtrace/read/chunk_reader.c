@@ -66,8 +66,9 @@ static enum chunk_result truncated(struct mt_reader *r, const char *where)
     return CHUNK_FAILED;
 }
 
-int binary_begin_chunks(struct mt_reader *r)
+int binary_begin_chunks(struct mt_reader *r, uint32_t version)
 {
+    r->binary.kinds = kinds_of_version(version);
     r->binary.dec.salvage = salvaging(r);
     r->binary.stop = UINT64_MAX;
     r->binary.dec.want_freed = r->flags & MT_OPEN_FREED;
@@ -79,12 +80,12 @@ int binary_begin(struct mt_reader *r)
 {
     const uint8_t *p = input_bytes(&r->in);
     bool magic = memcmp(p, FILE_MAGIC, MAGIC_SIZE) == 0;
-    if (binary_begin_chunks(r) != MT_OK)
-        return MT_ERROR;
     if (input_available(&r->in) < FILE_HEADER_SIZE)
         return mt_fail(&r->err, MT_E_TRUNCATED, 0, "cut off inside the file header; nothing can be read");
     uint32_t version = load_u32(p + 8);
     bool known = version >= MT_OLDEST_VERSION && version <= MT_FORMAT_VERSION;
+    if (binary_begin_chunks(r, known ? version : MT_FORMAT_VERSION) != MT_OK)
+        return MT_ERROR;
     if (magic && !known && !salvaging(r))
         return mt_fail(&r->err, MT_E_VERSION, 8, "is of format version %u, this program reads versions %u to %u",
                        version, MT_OLDEST_VERSION, MT_FORMAT_VERSION);
@@ -206,7 +207,7 @@ static void take_totals(struct mt_totals *t, const struct rec_end *end)
 
 static enum chunk_result read_end(struct mt_reader *r, uint32_t size)
 {
-    struct cursor c = {.p = r->binary.raw, .end = r->binary.raw + size};
+    struct cursor c = {.p = r->binary.raw, .end = r->binary.raw + size, .kinds = r->binary.kinds};
     struct rec_end end;
     if (cursor_byte(&c) != REC_END || !get_end(&c, &end) || c.p != c.end || end.ending >= MT_ENDINGS)
         return damaged(r, r->binary.chunk_offset, "END chunk is wrong");

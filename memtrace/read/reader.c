@@ -64,7 +64,7 @@ static int begin(struct mt_reader *r, const char *path)
     return r->stats.is_text ? check_text(r) : binary_begin(r);
 }
 
-struct mt_reader *reader_of_ops(struct input *in, struct mt_error *err)
+struct mt_reader *reader_of_ops(struct input *in, uint32_t version, struct mt_error *err)
 {
     struct mt_reader *r = calloc(1, sizeof *r);
     if (!r) {
@@ -75,7 +75,7 @@ struct mt_reader *reader_of_ops(struct input *in, struct mt_error *err)
     r->in = *in;
     r->of_ops = true;
     r->stats.bytes_total = r->in.file_size;
-    if (init_state(r) == MT_OK && binary_begin_chunks(r) == MT_OK)
+    if (init_state(r) == MT_OK && binary_begin_chunks(r, version) == MT_OK)
         return r;
     *err = r->err;
     mt_close(r);

@@ -38,6 +38,7 @@ struct binary_reader {
     struct decoder dec;
     struct chunk_header chunk; /* the EVENTS chunk being decoded */
     bool in_chunk;
+    uint8_t kinds; /* number of kinds of events that the file counts */
     uint64_t chunk_offset;
     uint64_t next_event; /* events in the file before the next chunk */
     uint64_t lost;       /* events known to be missing and not yet reported */
@@ -93,12 +94,12 @@ int text_next(struct mt_reader *r, size_t *n);
 
 /* Check the file header, which is in the input's window. */
 int binary_begin(struct mt_reader *r);
-/* The same for input that begins with a chunk. */
-int binary_begin_chunks(struct mt_reader *r);
+/* The same for input that begins with a chunk, of a format version. */
+int binary_begin_chunks(struct mt_reader *r, uint32_t version);
 
-/* A reader of the chunks that follow in the input of an ops file. The reader owns the input. NULL on error, with
+/* A reader of the chunks, of a format version, that follow in the input of an ops file. The reader owns the input. NULL on error, with
  * *err filled; the input is then closed. */
-struct mt_reader *reader_of_ops(struct input *in, struct mt_error *err);
+struct mt_reader *reader_of_ops(struct input *in, uint32_t version, struct mt_error *err);
 
 /* Continue at a chunk, without live blocks. MT_OK or MT_ERROR. */
 int binary_go(struct mt_reader *r, const struct mt_seek_point *to);

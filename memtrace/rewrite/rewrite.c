@@ -391,6 +391,17 @@ static void take_events(struct rewriter *w, const struct chunk_header *h, const 
         w->trace->binary.dec.wrong = w->wrong;
 }
 
+/* END, if it has to be written again: files of an older version lack the counts of newer kinds of events. */
+static const struct buffer *take_end(struct rewriter *w, struct cursor in)
+{
+    in.kinds = w->trace->binary.kinds;
+    if (in.kinds == MT_KINDS)
+        return NULL;
+    buffer_reset(&w->rare);
+    copy_record(w, cursor_byte(&in), &in, &w->rare);
+    return &w->rare;
+}
+
 /* Copy a chunk that the reader has checked. The index is made anew. */
 static void take(void *context, const struct chunk_header *h, const uint8_t *payload, const uint8_t *raw,
                  const uint32_t *sizes)
@@ -409,6 +420,9 @@ static void take(void *context, const struct chunk_header *h, const uint8_t *pay
     case CHUNK_SNAPSHOT:
         take_snapshot(w, in);
         copy_chunk(w, h, payload, 0, &w->rare);
+        break;
+    case CHUNK_END:
+        copy_chunk(w, h, payload, 0, take_end(w, in));
         break;
     case CHUNK_INDEX:
         break;

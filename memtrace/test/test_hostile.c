@@ -6,9 +6,12 @@
 
 #include "memtrace/format/predictor.h"
 #include "memtrace/format/records.h"
+#include "memtrace/read/reader_impl.h"
+#include "memtrace/rewrite.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <xxhash.h>
 
 #define MISS_ALL (MISS_SITE | MISS_SLOT | MISS_OFFSET)
@@ -415,6 +418,70 @@ static void test_versions(void **state)
     expect_error(&c, MT_E_CORRUPT, "file header is wrong");
 }
 
+/* -- files of versions that count fewer kinds of events -- */
+
+static void test_kinds_of_versions(void **state)
+{
+    static const int8_t table[] = {1, 1, -3, 1, -5, 1, 1};
+    static const uint8_t expected[] = {2, 2, 2, 3, 3, 5, 5};
+    (void)state;
+    for (uint32_t version = 0; version < sizeof expected; version++)
+        assert_int_equal(kinds_in_table(table, sizeof table, version), expected[version]);
+    assert_int_equal(kinds_in_table(table, 3, 9), 2);
+    for (uint32_t version = 1; version <= 2; version++) /* they have the same kinds */
+        assert_int_equal(kinds_of_version(version), MT_REACH + 1);
+    assert_int_equal(kinds_of_version(MT_FORMAT_VERSION), MT_KINDS);
+}
+
+static size_t no_names(void *context, const struct mt_reader *r, const struct mt_frame *f, struct mt_name *names)
+{
+    (void)context, (void)r, (void)f, (void)names;
+    return 0;
+}
+
+/* Read a file whose events have `kinds` kinds, and copy it. The whole copy, or nothing where that fails. */
+static struct bytes read_counts(const struct bytes *file, uint8_t kinds, struct mt_totals *totals)
+{
+    const struct mt_namer namer = {no_names, NULL};
+    struct bytes copy = {0};
+    struct mt_error err;
+    int fd = memory_file(file->data, file->size), out = memory_file("", 0);
+    struct mt_reader *r = mt_open(memory_path(fd), 0, &err);
+    assert_non_null(r);
+    r->binary.kinds = kinds;
+    if (mt_rewrite_names(r, out, &namer, &err) == MT_OK)
+        copy = memory_bytes(out);
+    *totals = r->stats.totals;
+    mt_close(r);
+    close(fd);
+    close(out);
+    return copy;
+}
+
+/* END of the version before, if the table of kinds had one more: its last count is 0, the fields after it are right,
+ * and a copy has all counts. */
+static void test_fewer_counts(void **state)
+{
+    struct craft c = {0};
+    struct mt_totals totals;
+    (void)state;
+    put_end(&c.streams[0], &(struct rec_end){.events.kinds = MT_KINDS - 1, .instructions = 7, .foreign = 9});
+    add_chunk(&c, (struct chunk_header){.type = CHUNK_END});
+    struct bytes none = read_counts(&c.file, MT_KINDS, &totals);
+    assert_null(none.data);
+    struct bytes copy = read_counts(&c.file, MT_KINDS - 1, &totals);
+    assert_int_equal(totals.events[MT_KINDS - 1], 0);
+    assert_int_equal(totals.instructions, 7);
+    assert_int_equal(totals.foreign, 9);
+    struct reading got = read_bytes(copy.data, copy.size, 0);
+    assert_int_equal(got.result, MT_END);
+    assert_int_equal(got.stats.totals.instructions, 7);
+    assert_int_equal(got.stats.totals.foreign, 9);
+    reading_free(&got);
+    free(copy.data);
+    free(c.file.data);
+}
+
 /* After a checkpoint that contradicts the events before, no block is known: its free is lost. */
 static void test_wrong_checkpoint(void **state)
 {
@@ -476,6 +543,8 @@ int main(void)
         cmocka_unit_test(test_wrong_stream_sizes),
         cmocka_unit_test(test_wrong_end),
         cmocka_unit_test(test_versions),
+        cmocka_unit_test(test_kinds_of_versions),
+        cmocka_unit_test(test_fewer_counts),
         cmocka_unit_test(test_wrong_checkpoint),
         cmocka_unit_test(test_unfinished_checkpoint),
     };
