@@ -306,12 +306,20 @@ static void take_events(struct ops_copier *c, const struct chunk_header *h, cons
 
 /* -- definitions -- */
 
-/* Skip a record of a kind that is omitted. */
-#define PASS(NAME, name)                                                                                     \
+/* Skip a record that is omitted, whose code has been read. */
+static bool pass(uint8_t code, struct cursor *in)
+{
+    switch (code) {
+#define RECORD(NAME, name, code, fields)                                                                     \
     case REC_##NAME: {                                                                                       \
         struct rec_##name r;                                                                                 \
         return get_##name(in, &r);                                                                           \
     }
+#include "memtrace/format/records.def"
+    default:
+        return false;
+    }
+}
 
 static bool take_site(struct cursor *in, struct buffer *out)
 {
@@ -338,26 +346,10 @@ static bool take_segment(struct cursor *in, struct buffer *out, const uint8_t *s
 
 static bool take_definition(struct cursor *in, struct buffer *out)
 {
-    const uint8_t *start = in->p;
-    switch (cursor_byte(in)) {
-        PASS(STRING, string)
-        PASS(FRAME, frame)
-        PASS(STACK, stack)
-        PASS(HEAP, heap)
-        PASS(INFO, info)
-        PASS(LUAFRAME, luaframe)
-        PASS(PROTO, proto)
-        PASS(TRACE, trace)
-        PASS(MODULE, module)
-        PASS(UNMAPPED, unmapped)
-        PASS(NTH, nth)
-    case REC_SITE:
+    const uint8_t *start = in->p, code = cursor_byte(in);
+    if (code == REC_SITE)
         return take_site(in, out);
-    case REC_SEGMENT:
-        return take_segment(in, out, start);
-    default:
-        return false;
-    }
+    return code == REC_SEGMENT ? take_segment(in, out, start) : pass(code, in);
 }
 
 /* Copy the records that are needed. They are valid, because the reader has processed them. */
@@ -372,6 +364,10 @@ static void take_definitions(struct ops_copier *c, const uint8_t *raw, uint32_t 
     const size_t empty = buffer_size(out);
     while (good && in.p < in.end)
         good = take_definition(&in, out);
+    if (!good)
+        mt_fail(&c->sink.err, MT_E_CORRUPT, c->trace->binary.chunk_offset,
+                "cannot copy the definitions of the trace at offset %llu",
+                (unsigned long long)c->trace->binary.chunk_offset);
     if (buffer_size(out) > empty)
         write_stream(c, CHUNK_DEFS, out);
 }
