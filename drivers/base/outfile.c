@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,53 @@ static bool is_input(const struct stat *file, const char *const *inputs)
             return true;
     }
     return false;
+}
+
+/* Has a file the size that its first numbers say: how many blocks and pages it has, after the number of operations? */
+static bool is_places(const char *head, size_t n, uint64_t size)
+{
+    uint64_t counts[3];
+    if (n < sizeof counts)
+        return false;
+    memcpy(counts, head, sizeof counts);
+    const uint64_t most = size / sizeof counts;
+    return counts[1] < most && counts[2] < most && (1 + counts[1] + counts[2]) * sizeof counts == size;
+}
+
+/* Is a file, by its beginning, of this kind? */
+static bool is_of_kind(enum outfile_kind kind, const char *head, size_t n, uint64_t size)
+{
+#define AT(offset, text)                                                                                     \
+    (n >= (offset) + sizeof(text) - 1 && memcmp(head + (offset), text, sizeof(text) - 1) == 0)
+    switch (kind) {
+    case OUTFILE_ANY:
+        return true;
+    case OUTFILE_RESULT:
+        return AT(0, "driver = ");
+    case OUTFILE_PLACES:
+        return is_places(head, n, size);
+    case OUTFILE_USAGE:
+        return AT(0, "{\"status\": ");
+    case OUTFILE_FILM:
+        return AT(4, "ftyp") || (AT(0, "RIFF") && AT(8, "AVI ")) || AT(0, "\x1a\x45\xdf\xa3");
+    case OUTFILE_PICTURE:
+        return AT(0, "\x89PNG");
+    }
+#undef AT
+    return false;
+}
+
+/* May the file be replaced? A file that cannot be read may not. */
+static bool may_replace(const char *path, const struct stat *file, enum outfile_kind kind)
+{
+    char head[32];
+    if (kind == OUTFILE_ANY || !S_ISREG(file->st_mode) || file->st_size == 0)
+        return true;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, head, sizeof head);
+    if (fd >= 0)
+        close(fd);
+    return n > 0 && is_of_kind(kind, head, (size_t)n, (uint64_t)file->st_size);
 }
 
 /* Replace *target, a symbolic link, by its target. False on error, with errno set. */
@@ -79,7 +127,7 @@ static void name_aside(struct outfile *f)
         snprintf(f->temporary, sizeof f->temporary, "%s.%ld.part", f->target, (long)getpid());
 }
 
-int outfile_resolve(struct outfile *f, const char *path, const char *const *inputs)
+int outfile_resolve(struct outfile *f, const char *path, const char *const *inputs, enum outfile_kind kind)
 {
     struct stat s;
     f->path = path;
@@ -93,6 +141,14 @@ int outfile_resolve(struct outfile *f, const char *path, const char *const *inpu
             fprintf(stderr,
                     "steve-replay: %s: is what the command reads; name another file\n"
                     "Try 'steve-replay --help'.\n",
+                    path);
+            return EXIT_USAGE;
+        }
+        if (!may_replace(path, &s, kind)) {
+            fprintf(stderr,
+                    "steve-replay: %s: is no earlier result of this command; -f replaces it, and -o names "
+                    "another "
+                    "file\nTry 'steve-replay --help'.\n",
                     path);
             return EXIT_USAGE;
         }

@@ -177,11 +177,13 @@ static int check_names(const struct session *s, const char *film)
 {
     const struct options *o = s->options;
     const char *const inputs[] = {o->ops, s->job.driver, NULL};
+    const enum outfile_kind picture = o->force ? OUTFILE_ANY : OUTFILE_PICTURE;
     char room[4096];
-    int status = film ? encoder_can_write(film, inputs) : EXIT_CONTINUE;
+    int status =
+        film ? encoder_can_write(film, inputs, o->force ? OUTFILE_ANY : OUTFILE_FILM) : EXIT_CONTINUE;
     for (unsigned i = 0; o->still && status == EXIT_CONTINUE && (i < o->at_count || i == 0); i++)
-        status = encoder_can_write(still_name(o, o->at[i], room, sizeof room), inputs);
-    return status == EXIT_CONTINUE && o->poster ? encoder_can_write(o->poster, inputs) : status;
+        status = encoder_can_write(still_name(o, o->at[i], room, sizeof room), inputs, picture);
+    return status == EXIT_CONTINUE && o->poster ? encoder_can_write(o->poster, inputs, picture) : status;
 }
 
 static bool make_stills(struct session *s)

@@ -60,7 +60,7 @@ static int write_places(struct session *s)
         fprintf(stderr, "steve-replay: %s moves blocks, so no block keeps a page in use\n", s->info.name);
         return EXIT_BAD;
     }
-    int status = outfile_resolve(&out, o->output, inputs);
+    int status = outfile_resolve(&out, o->output, inputs, o->force ? OUTFILE_ANY : OUTFILE_PLACES);
     if (status != EXIT_CONTINUE)
         return status;
     if ((status = find_moment(s)) == EXIT_DONE && (status = write_file(s, &out)) == EXIT_DONE && o->json) {

@@ -13,7 +13,9 @@
 int result_begin(struct result_file *f, const struct session *s)
 {
     const char *const inputs[] = {s->options->ops, s->job.driver, NULL};
-    int status = outfile_resolve(&f->file, s->options->output, inputs);
+    /* a call of the six arguments that adds a record reads the file, and checks it then */
+    const bool any = s->options->force || (s->options->legacy && s->options->op_limit);
+    int status = outfile_resolve(&f->file, s->options->output, inputs, any ? OUTFILE_ANY : OUTFILE_RESULT);
     if (status != EXIT_CONTINUE)
         return status;
     if (!outfile_begin(&f->file))

@@ -39,7 +39,11 @@ static void start_program(char **words)
 int command_run(const struct options *o)
 {
     struct rusage u;
-    int status = 0;
+    static const char *const inputs[] = {NULL};
+    struct outfile file;
+    int status = outfile_resolve(&file, o->output, inputs, o->force ? OUTFILE_ANY : OUTFILE_USAGE);
+    if (status != EXIT_CONTINUE)
+        return status;
     FILE *out = fopen(o->output, "w");
     if (!out) {
         fprintf(stderr, "steve-replay: %s: %s\n", o->output, strerror(errno));

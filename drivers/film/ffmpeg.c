@@ -120,10 +120,10 @@ static void run_ffmpeg(const struct encoder *e, const struct kind *k, const char
     _exit(127);
 }
 
-int encoder_can_write(const char *path, const char *const *inputs)
+int encoder_can_write(const char *path, const char *const *inputs, enum outfile_kind kind)
 {
     struct outfile file;
-    int status = outfile_resolve(&file, path, inputs);
+    int status = outfile_resolve(&file, path, inputs, kind);
     if (status != EXIT_CONTINUE)
         return status;
     if (!outfile_begin(&file))
@@ -168,9 +168,9 @@ bool encoder_start(struct encoder *e, const char *painter, const char *path, boo
 {
     char size[32], rate[16];
     int scenes[2] = {-1, -1}, frames[2] = {-1, -1};
-    /* the file is not an input: encoder_can_write has checked this */
+    /* the file is not an input and may be replaced: encoder_can_write has checked this */
     static const char *const none[] = {NULL};
-    if (outfile_resolve(&e->file, path, none) != EXIT_CONTINUE || !outfile_begin(&e->file))
+    if (outfile_resolve(&e->file, path, none, OUTFILE_ANY) != EXIT_CONTINUE || !outfile_begin(&e->file))
         return false;
     snprintf(size, sizeof size, "%ux%u", width, height);
     snprintf(rate, sizeof rate, "%u", fps);

@@ -27,7 +27,7 @@ bool encoder_there(void);
 
 /* Check that the file can be created, and remove it again. `inputs`: see drivers/base/outfile.h. Returns EXIT_CONTINUE, or,
  * after printing an error, the exit status. */
-int encoder_can_write(const char *path, const char *const *inputs);
+int encoder_can_write(const char *path, const char *const *inputs, enum outfile_kind kind);
 
 /* Start ffmpeg and the painter, whose path is given. False after printing an error. */
 bool encoder_start(struct encoder *e, const char *painter, const char *path, bool still, uint32_t width,

@@ -182,6 +182,8 @@ static const struct specification s_options[] = {
      .help = "the driver; --list names them"},
     {"output", 'o', TEXT, "FILE", FIELD(output),
      .help = "result file, or film (.mp4, .avi, .mkv, .webm)"},
+    {"force", 'f', FLAG, NULL, FIELD(force),
+     .help = "replace a file that is no earlier result, too"},
     {"heap", 0, OTHER, "BYTES|4x", .set = set_heap,
      .help = "size of the heap, in bytes (K, M, G) or times the live peak\n"
              "(default 4x)"},

@@ -35,6 +35,7 @@ struct options {
     const char *still;     /* --still */
     const char *poster;    /* --poster */
     bool json, quiet, check, latency;
+    bool force; /* replace files that are no earlier results, too */
     bool legacy;          /* --allocstats with its six arguments */
     uint64_t op_limit;    /* OPLIMIT */
     uint64_t theoretical; /* THEORETICAL_HEAP_SIZE */

@@ -43,9 +43,9 @@ def test_what_a_measurement_prints(small: Path, tmp_path: Path) -> None:
     assert p.returncode == 0 and (said["driver"], said["result"], said["error"]) == ("firstfit", str(out), "")
     assert (said["complete"], said["points"], said["operations"], said["live_peak"]) == (True, 3, 3, 48)
     assert replay(*words).stdout.startswith("firstfit: 3 operations, heap ")
-    p = replay("-a", "firstfit", "--places", small, "-o", out, "--at", 2, "--json")
+    p = replay("-a", "firstfit", "--places", small, "-o", tmp_path / "places", "--at", 2, "--json")
     assert json.loads(p.stdout) == {"driver": "firstfit", "operations": 2, "page": 4096}
-    p = replay("-a", "firstfit", "--places", small, "-o", out, "--at", 4)
+    p = replay("-a", "firstfit", "--places", small, "-o", tmp_path / "places", "--at", 4)
     assert p.returncode == 1 and "has only 3 operations (N, F and R)" in p.stderr
 
 
@@ -109,7 +109,7 @@ def test_links_are_followed(exists: bool, small: Path, tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     target = tmp_path / "sub" / "target"
     if exists:
-        target.write_text("old")
+        target.write_text("driver = 'old'\n")
         target.chmod(0o640)
     (tmp_path / "sub" / "inner").symlink_to("target")
     link = tmp_path / "link"
@@ -171,6 +171,45 @@ def test_pictures_never_replace_the_input(tmp_path: Path) -> None:
     refused(replay("-a", "firstfit", "--memplot", ops, "--still", tmp_path / "still.png", "--at", "1,2"))
     refused(replay("-a", "firstfit", "--memplot", ops, "--poster", ops))
     assert ops.read_text() == OPS and sorted(p.name for p in tmp_path.iterdir()) == ["still-2.png"]
+
+
+def kept(p: subprocess.CompletedProcess[str], path: Path, text: bytes) -> None:
+    """Nothing was written, since the file is no earlier result."""
+    assert p.returncode == 2 and f"{path}: is no earlier result of this command; -f replaces it" in p.stderr, p.stderr
+    assert p.stderr.endswith("Try 'steve-replay --help'.\n") and path.read_bytes() == text
+
+
+@pytest.mark.parametrize("old", [b"int main(void);\n", b"\x7fELF\x02\0\0\0" * 9, b"\0" * 24 + b"\1" * 8, b"driver\n"])
+def test_other_files_are_not_replaced(old: bytes, small: Path, tmp_path: Path) -> None:
+    """Neither by results nor by places, usage, films and pictures. With -f they are. Empty files and earlier results are."""
+    out = tmp_path / "notes.png"
+    out.write_bytes(old)
+    places = ["-q", "-a", "firstfit", "--places", small, "-o", out]
+    run = ["--run", "-o", out, "--", "true"]
+    kept(measure(small, out), out, old)
+    kept(replay("-q", "-a", "firstfit", "--allocstats", small, out, 0, 0, 4096, 4096), out, old)
+    kept(replay(*places), out, old)
+    kept(replay(*run), out, old)
+    ways = [["-q", "-a", "firstfit", "--allocstats", small, "-o", out, "--passes", 1], places, run]
+    for arguments in ways:
+        for earlier in (old, b""):
+            out.write_bytes(earlier)
+            assert replay(*([] if earlier == b"" else ["-f"]), *arguments).returncode == 0
+        assert replay(*arguments).returncode == 0
+    kept(measure(small, out), out, out.read_bytes())  # as the last of them is another command's
+    assert not leftovers(tmp_path)
+
+
+@pytest.mark.skipif(not shutil.which("ffmpeg"), reason="ffmpeg is not installed")
+def test_films_and_pictures_replace_only_such(small: Path, tmp_path: Path) -> None:
+    film = ["-q", "-a", "firstfit", "--memplot", small, "--heap", "64K", "--frames", 3]
+    for option, name in ("-o", "f.mp4"), ("-o", "f.avi"), ("-o", "f.mkv"), ("--still", "f.png"), ("--poster", "p.png"):
+        out = tmp_path / name
+        out.write_bytes(OPS.encode())
+        kept(replay(*film, option, out), out, OPS.encode())
+        assert replay("-f", *film, option, out).returncode == 0
+        assert replay(*film, option, out).returncode == 0
+    assert not leftovers(tmp_path)
 
 
 def test_folder_and_records_to_a_pipe(small: Path, tmp_path: Path) -> None:

@@ -109,9 +109,10 @@ def _check_folder(film: str) -> None:
 
 
 def _pictures(args: argparse.Namespace) -> list[str]:
-    """The options --still, --at and --poster, for steve-replay."""
+    """The options --still, --at, --poster and --force, for steve-replay."""
     given = [(name, getattr(args, name)) for name in ("still", "at", "poster")]
-    return [part for name, value in given if value is not None for part in (f"--{name}", value)]
+    forced = ["--force"] if args.force else []
+    return [*forced, *(part for name, value in given if value is not None for part in (f"--{name}", value))]
 
 
 def _replayed(outcome: Outcome) -> None:
