@@ -1,7 +1,7 @@
 /* array.h - arrays that grow.
  *
  * An array is a pointer and its room, the number of elements for which there is memory; the room doubles.
- * Not for structures that others hold pointers into: the array moves. See table.h for those.
+ * Not for structures that others hold pointers into: the array moves. See struct table for those.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef MEMTRACE_BASE_ARRAY_H
@@ -80,5 +80,27 @@ static inline bool array_reserve_aligned(void *array, size_t *room, size_t need,
     *room = wanted;
     return true;
 }
+
+/* -- tables: arrays that grow in pages, so that items never move and pointers to them stay valid; reader and writer keep
+ * definitions in them -- */
+
+enum { TABLE_PAGE_BITS = 10, TABLE_PAGE = 1 << TABLE_PAGE_BITS };
+#define TABLE_MOST (1u << 26) /* maximum number of items */
+
+/* A table is empty if everything but item_size is zero. */
+struct table {
+    void **pages;
+    uint32_t count;
+    uint32_t page_count;
+    uint32_t page_capacity;
+    uint32_t item_size;
+};
+
+/* Add a zeroed item; NULL when out of memory or if there are TABLE_MOST items. */
+void *table_add(struct table *t);
+void table_free(struct table *t);
+
+/* The item, or NULL if there is none. */
+void *table_at(const struct table *t, uint32_t i);
 
 #endif

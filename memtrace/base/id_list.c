@@ -4,7 +4,7 @@
  */
 #include "memtrace/base/id_list.h"
 #include "memtrace/base/array.h"
-#include "memtrace/base/varint.h"
+#include "memtrace/base/buffer.h"
 
 #include <stdlib.h>
 

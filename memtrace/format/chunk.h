@@ -8,7 +8,7 @@
 #ifndef MEMTRACE_FORMAT_CHUNK_H
 #define MEMTRACE_FORMAT_CHUNK_H
 
-#include "memtrace/base/table.h"
+#include "memtrace/base/array.h"
 #include "memtrace/memtrace.h"
 
 /* The file begins with the magic number, u32 version, u32 check of the version. As in PNG, the magic number

@@ -11,7 +11,7 @@
 #define _GNU_SOURCE
 #endif
 #include "memtrace/format/chunk.h"
-#include "memtrace/ops/op_coding.h"
+#include "memtrace/ops/binary.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -10,7 +10,7 @@
 #ifndef MEMTRACE_OPS_CHECK_H
 #define MEMTRACE_OPS_CHECK_H
 
-#include "memtrace/blocks/page_table.h"
+#include "memtrace/blocks/blockmap.h"
 #include "memtrace/ops.h"
 
 /* The number of live blocks that begin at each address. */

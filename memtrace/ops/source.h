@@ -11,6 +11,7 @@
 #ifndef MEMTRACE_OPS_SOURCE_H
 #define MEMTRACE_OPS_SOURCE_H
 
+#include "memtrace/memtrace.h"
 #include "memtrace/ops.h"
 
 struct op_source;

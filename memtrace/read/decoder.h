@@ -12,7 +12,6 @@
 #include "memtrace/format/codebook.h"
 #include "memtrace/format/predictor.h"
 #include "memtrace/read/definitions.h"
-#include "memtrace/read/batch.h"
 
 /* The block of a slot; size 0 and heap NO_HEAP if there is none. */
 struct live_block {
@@ -100,5 +99,68 @@ void decoder_forget(struct decoder *d);
 /* After lost chunks with this number of new blocks: remove all blocks. Up to so many slots may be new. Accesses to
  * blocks in any slot are then to unknown blocks. */
 void decoder_lose(struct decoder *d, uint64_t blocks);
+
+/* -- rare records -- */
+
+enum rare_result { RARE_NONE, RARE_EVENT, RARE_STOP };
+
+/* Read one record, apply it to the state, and fill *ev if it is an event. On error, d->wrong is set. */
+enum rare_result decode_rare(struct decoder *d, struct mt_event *ev);
+
+/* Prefetch the block that the next record frees or resizes, also if a change of the thread precedes it. */
+void decode_rare_ahead(const struct decoder *d);
+
+/* -- batches of segments, for mt_next_batch --
+ *
+ * Most of the time of reading is spent on writing events, 72 bytes for each access. But the addresses of a few words
+ * determine all accesses of a segment. A batch therefore contains, for each segment that ran, its line in the
+ * codebook and the places of its words. This is possible only if all accesses of each word are in one live block, or
+ * all in none. Other segments are delivered as events, so that readers of batches do not have to check this. */
+
+#define BATCH_STEPS 512
+#define BATCH_PLACES ((BATCH_STEPS + 1) * MT_SEGMENT_WORDS)
+
+struct batch {
+    struct mt_step steps[BATCH_STEPS + 1];
+    struct mt_place places[BATCH_PLACES];
+    uint32_t n_steps, n_places, n_events;
+    uint64_t total;                   /* number of events that the steps contain */
+    struct mt_segment_word *segments; /* by line of the codebook */
+    struct mt_segment_access *accesses;
+    uint32_t n_segments, n_accesses;
+    size_t room_segments, room_accesses;
+};
+
+void batch_free(struct batch *p);
+
+static inline void batch_empty(struct batch *p)
+{
+    p->n_steps = p->n_places = p->n_events = 0;
+    p->total = 0;
+}
+
+/* Is there room for another segment? */
+static inline bool batch_has_room(const struct batch *p)
+{
+    return p->n_steps < BATCH_STEPS;
+}
+
+/* Where to store the places of the next segment. */
+static inline struct mt_place *batch_places(struct batch *p)
+{
+    return p->places + p->n_places;
+}
+
+/* Add a step for the next n events in the array of events. */
+static inline void batch_events(struct batch *p, size_t n)
+{
+    struct mt_step *last = p->n_steps ? &p->steps[p->n_steps - 1] : NULL;
+    p->total += n;
+    p->n_events += (uint32_t)n;
+    if (n && last && last->segment == MT_STEP_EVENTS)
+        last->count = (uint16_t)(last->count + n);
+    else if (n)
+        p->steps[p->n_steps++] = (struct mt_step){.segment = MT_STEP_EVENTS, .count = (uint16_t)n};
+}
 
 #endif

@@ -8,7 +8,7 @@
 #ifndef MEMTRACE_READ_DEFINITIONS_H
 #define MEMTRACE_READ_DEFINITIONS_H
 
-#include "memtrace/base/table.h"
+#include "memtrace/base/array.h"
 #include "memtrace/format/records.h"
 #include "memtrace/memtrace.h"
 #include "memtrace/sample.h"
@@ -29,7 +29,7 @@ struct defs {
     struct table frames, stacks, sites, heaps, infos, protos, traces, modules;
     struct table segments, accesses; /* of struct defined_segment, struct mt_access */
     struct arena text;
-    uint16_t nth; /* of the Lua function that the next record is about */
+    uint16_t nth;            /* of the Lua function that the next record is about */
     struct mt_sample sample; /* facts */
 };
 

@@ -5,12 +5,41 @@
 #ifndef MEMTRACE_READ_READER_IMPL_H
 #define MEMTRACE_READ_READER_IMPL_H
 
+#include "memtrace/base/array.h"
 #include "memtrace/base/id_list.h"
 #include "memtrace/base/input.h"
 #include "memtrace/blocks/blockmap.h"
 #include "memtrace/blocks/overlay.h"
 #include "memtrace/read/decoder.h"
-#include "memtrace/read/snapshot.h"
+#include "memtrace/read/definitions.h"
+
+/* -- reads SNAPSHOT chunks: arrays of objects and links, all checked.
+ *
+ * A snapshot may consist of several chunks, with only DEFS chunks between them. It is valid when its last part was
+ * read. See docs/memtrace-format.md. -- */
+
+struct snapshots {
+    struct mt_snapshot *items; /* complete snapshots, with their arrays */
+    uint32_t count;
+    size_t room;
+    bool open;               /* the first part was read, but not the last: */
+    struct mt_snapshot part; /* what was read of it */
+    struct mt_object *objects;
+    struct mt_link *links;
+    size_t objects_room, links_room;
+    uint32_t from, to; /* ends of the last link */
+};
+
+void snapshots_free(struct snapshots *s);
+/* Free the arrays of a complete snapshot. */
+void snapshot_forget(struct mt_snapshot *s);
+/* Discard an incomplete snapshot. */
+void snapshots_drop(struct snapshots *s);
+/* Read a part. Returns a description of the error, or NULL. `event`: number of events in the file before it. */
+const char *snapshots_take(struct snapshots *s, struct cursor *c, const struct defs *defs, uint64_t event,
+                           struct record_hook *hook);
+
+/* -- the reader -- */
 
 /* Events delivered at a time: few enough to stay in the first-level cache. */
 #define READER_BATCH MT_STEP_MOST
@@ -51,12 +80,12 @@ struct binary_reader {
     struct id_list containers;                /* all containers, read before the first event */
     bool looked_for_containers;
     struct places seek_points,
-        defs;                   /* filled on the first request: where reading can begin; all DEFS chunks */
-    uint64_t defs_end;          /* DEFS chunks before this offset have been applied */
-    uint64_t stop;              /* reading ends before this offset */
-    bool following, followed;   /* mt_follow was called; it has made the whole file available */
-    uint64_t pass_until;        /* accesses of chunks before this offset are skipped */
-    uint8_t *raw;               /* streams of the current chunk */
+        defs;                 /* filled on the first request: where reading can begin; all DEFS chunks */
+    uint64_t defs_end;        /* DEFS chunks before this offset have been applied */
+    uint64_t stop;            /* reading ends before this offset */
+    bool following, followed; /* mt_follow was called; it has made the whole file available */
+    uint64_t pass_until;      /* accesses of chunks before this offset are skipped */
+    uint8_t *raw;             /* streams of the current chunk */
     size_t raw_capacity;
     ZSTD_DCtx *zstd;
     struct chunk_taker taker; /* none: {0} */
@@ -66,8 +95,8 @@ struct binary_reader {
 struct text_reader {
     struct blockmap map;
     struct overlay overlay; /* instead of map, with MT_OPEN_OVERLAPS */
-    uint64_t line;  /* number of the next line, from 1 */
-    uint64_t found; /* lines that are events */
+    uint64_t line;          /* number of the next line, from 1 */
+    uint64_t found;         /* lines that are events */
     bool in_long_line;
 };
 
@@ -105,16 +134,6 @@ struct mt_reader *reader_of_ops(struct input *in, uint32_t version, struct mt_er
 int binary_go(struct mt_reader *r, const struct mt_seek_point *to);
 /* Read one chunk, which must not be EVENTS unless there is a taker. MT_MORE, MT_END or MT_ERROR. */
 int binary_chunk(struct mt_reader *r);
-
-/* Check a SURVIVORS chunk: is it well-formed, and does it list as many blocks as are live? */
-bool reader_read_survivors(struct mt_reader *r, uint32_t size);
-/* Check a CONTAINERS chunk: is it well-formed, and does it list blocks of the trace? */
-bool reader_read_containers(struct mt_reader *r, uint32_t size);
-/* May a chunk of this type follow? After CONTAINERS and SURVIVORS chunks there are no events, and all of them are before
- * END, in this order. */
-bool reader_fits_lists(const struct mt_reader *r, uint8_t type);
-/* Read the list of containers ahead, if that was not done yet. */
-void reader_find_containers(struct mt_reader *r);
 
 /* Is the input seekable? And: read the chunk header at an offset, without changing the position; false if there is
  * none. */

@@ -6,7 +6,7 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include "memtrace/read/snapshot.h"
+#include "memtrace/read/reader_impl.h"
 #include "memtrace/format/chunk.h"
 
 #include <stdlib.h>

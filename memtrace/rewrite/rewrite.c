@@ -23,7 +23,8 @@
 
 /* A frame of the trace in the copy. */
 struct new_frame {
-    uint32_t first, count; /* the ids of the function's frame and of those inlined in it, the outermost first */
+    uint32_t first,
+        count; /* the ids of the function's frame and of those inlined in it, the outermost first */
     bool defined;
     bool renamed;
 };
@@ -39,9 +40,9 @@ struct rewriter {
     const struct mt_namer *namer;
     struct chunk_writer out;
     struct mt_error err;
-    const char *wrong;       /* what is wrong with the current chunk; NULL = nothing */
+    const char *wrong;        /* what is wrong with the current chunk; NULL = nothing */
     struct buffer defs, rare; /* streams that are encoded again */
-    uint32_t *strings;       /* by id in the trace: id in the copy */
+    uint32_t *strings;        /* by id in the trace: id in the copy */
     struct new_frame *frames;
     struct new_stack *stacks;
     size_t strings_room, frames_room, stacks_room;
@@ -94,7 +95,8 @@ static bool take_string(struct rewriter *w, const struct rec_string *r)
 
 /* -- frames -- */
 
-static void put_new_frame(struct rewriter *w, const struct mt_frame *f, uint8_t kind, const struct mt_name *name)
+static void put_new_frame(struct rewriter *w, const struct mt_frame *f, uint8_t kind,
+                          const struct mt_name *name)
 {
     const struct rec_luaframe r = {.ip = f->ip,
                                    .function = string_of_name(w, name->function),
@@ -354,7 +356,7 @@ static void take_rare(struct rewriter *w, const struct chunk_header *h, struct c
 }
 
 /* Let the decoder check and apply the rare records of the chunk, which the reader needs to go on. */
-static void decode_rare(struct rewriter *w, const struct chunk_header *h)
+static void apply_rare(struct rewriter *w, const struct chunk_header *h)
 {
     struct decoder *d = &w->trace->binary.dec;
     struct mt_event e;
@@ -367,8 +369,8 @@ static void decode_rare(struct rewriter *w, const struct chunk_header *h)
 
 /* -- chunks -- */
 
-static void copy_chunk(struct rewriter *w, const struct chunk_header *h, const uint8_t *payload, unsigned stream,
-                       const struct buffer *anew)
+static void copy_chunk(struct rewriter *w, const struct chunk_header *h, const uint8_t *payload,
+                       unsigned stream, const struct buffer *anew)
 {
     const struct buffer *streams[EVENT_STREAMS] = {0};
     streams[stream] = anew;
@@ -383,7 +385,7 @@ static void take_events(struct rewriter *w, const struct chunk_header *h, const 
 {
     for (unsigned i = 0; i < STREAM_RARE; i++)
         raw += sizes[i];
-    decode_rare(w, h);
+    apply_rare(w, h);
     if (!w->wrong)
         take_rare(w, h, (struct cursor){.p = raw, .end = raw + sizes[STREAM_RARE]});
     copy_chunk(w, h, payload, STREAM_RARE, &w->rare);
@@ -435,7 +437,8 @@ static void take(void *context, const struct chunk_header *h, const uint8_t *pay
 
 static bool begin(struct rewriter *w, struct mt_reader *r, int fd, const struct mt_namer *namer)
 {
-    *w = (struct rewriter){.trace = r, .namer = namer, .sites = 1, .heaps = 1, .new_frames = 1, .new_stacks = 1};
+    *w = (struct rewriter){
+        .trace = r, .namer = namer, .sites = 1, .heaps = 1, .new_frames = 1, .new_stacks = 1};
     if (!intern_init(&w->texts))
         return fail(w, s_no_memory);
     bool is_new;

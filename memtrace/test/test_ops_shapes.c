@@ -5,8 +5,8 @@
  */
 #include "memtrace/test/support_ops.h"
 
-#include "memtrace/ops/op_coding.h"
-#include "memtrace/ops/segment_shapes.h"
+#include "memtrace/ops/binary.h"
+#include "memtrace/ops/source.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,7 @@
  */
 #include "memtrace/test/support_ops.h"
 
-#include "memtrace/ops/block.h"
+#include "memtrace/ops/binary.h"
 
 #include <stdlib.h>
 #include <unistd.h>

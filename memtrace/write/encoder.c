@@ -17,7 +17,7 @@
  *   lowest access. If they lie in several blocks, or touch freed memory, each access is encoded on its own after the
  *   segment.
  *
- * The parts of a fused segment (fusion.h) are gathered into one array of words; it is then encoded like any other
+ * The parts of a fused segment (fusion.c) are gathered into one array of words; it is then encoded like any other
  * segment.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
@@ -45,7 +45,7 @@ static inline tally tally_of(uint32_t c)
 struct batch {
     const struct block *blocks;
     const struct blockmap *unsampled; /* of struct surroundings */
-    tally live, outside; /* counts of words in blocks, and of words in none */
+    tally live, outside;              /* counts of words in blocks, and of words in none */
     const struct mt_between *between;
     uint64_t began; /* instructions executed before the batch */
 };
@@ -70,6 +70,35 @@ static inline uint64_t word_at(struct words w, uint32_t i)
 {
     const uint8_t *at = w.first + (size_t)i * w.apart;
     return w.apart == MT_STREAM_WORD ? mt_stream_word(at) : *(const mt_stream_whole *)at;
+}
+
+/* Gather the words of a fused segment from a stream that begins with its first part. Returns the bytes of the stream
+ * that it covers; 0 if other segments follow there. */
+static inline size_t gather_parts(const struct word_state *first, const uint8_t *at, const uint8_t *end,
+                                  uint64_t words[FUSION_WORDS])
+{
+    const uint8_t *p = at + MT_STREAM_ID;
+    const uint32_t n = first->words;
+    if ((size_t)n * MT_STREAM_WORD + (size_t)first[1].next[1] * MT_STREAM_ID > (size_t)(end - at))
+        return 0;
+    words[0] = mt_stream_word(p);
+    for (uint32_t i = 1; i < n; i++) {
+        const uint32_t part = first[i].next[0];
+        p += MT_STREAM_WORD;
+        if (part) {
+            if (mt_stream_id(p) != part - 1)
+                return 0;
+            p += MT_STREAM_ID;
+        }
+        words[i] = mt_stream_word(p);
+    }
+    return (size_t)(p + MT_STREAM_WORD - at);
+}
+
+/* Does a part of a fused segment begin with this word, which is not its first? */
+static inline bool begins_part(const struct word_state *s)
+{
+    return s->words & NOT_FIRST && s->next[0];
 }
 
 /* A segment that was not predicted correctly. */
@@ -519,12 +548,12 @@ static void code_words(struct encoder *e, const struct surroundings *in, struct 
 {
     struct word_state *first = &e->book.lines[m->line];
     for (uint32_t i = m->taken; i < n;) {
-        if (c->alone && fusion_begins(&first[i])) {
+        if (c->alone && begins_part(&first[i])) {
             code_rest_alone(b, first, i, n, c);
             return;
         }
         code_unknown(e, in, b, m, i, c);
-        for (i++; i < n && !(c->alone && fusion_begins(&first[i])) &&
+        for (i++; i < n && !(c->alone && begins_part(&first[i])) &&
                   take_word(e, b, &first[i], word_at(m->words, i), &c->live);)
             i++;
     }
@@ -681,7 +710,7 @@ static size_t gather(struct encoder *e, const struct surroundings *in, uint32_t 
     const struct fusible *s = &e->fusion.of[id];
     if (s->state == FUSION_READY)
         fuse(e, in, id);
-    return s->state == FUSION_MADE ? fusion_gather(&e->book.lines[s->fused], at, end, words) : 0;
+    return s->state == FUSION_MADE ? gather_parts(&e->book.lines[s->fused], at, end, words) : 0;
 }
 
 /* Process a segment that is not the predicted one, or data that is not a segment. */
@@ -739,7 +768,7 @@ static inline __attribute__((always_inline)) size_t take_segment(struct encoder 
         return bytes;
     }
     uint64_t words[FUSION_WORDS];
-    size_t used = ((uint64_t)id << 1 | 1) == first->name ? fusion_gather(first, at, end, words) : 0;
+    size_t used = ((uint64_t)id << 1 | 1) == first->name ? gather_parts(first, at, end, words) : 0;
     if (!used)
         return take_other(e, in, b, at, end);
     take_guessed(e, in, b, first, line, words_gathered(words));

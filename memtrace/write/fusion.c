@@ -6,7 +6,7 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include "memtrace/write/fusion.h"
+#include "memtrace/write/encoder.h"
 #include "memtrace/base/array.h"
 
 #include <stdlib.h>

@@ -32,11 +32,6 @@ void writer_lua_free(struct mt_writer *w)
     free(w->types);
 }
 
-static uint32_t known(uint32_t id, uint64_t count)
-{
-    return id < count ? id : 0;
-}
-
 static bool keep_proto(struct mt_writer *w, uint64_t addr, const struct mt_proto *p)
 {
     struct kept_proto *kept = table_add(&w->protos);
@@ -182,4 +177,178 @@ void mt_writer_state(struct mt_writer *w, uint32_t heap, enum mt_vm vm, uint32_t
     writer_sync_thread(w);
     encoder_change(&w->enc, &in, &(struct mt_change){.heap = heap, .trace = trace, .vm = vm});
     writer_end_event(w);
+}
+
+/* -- calls of C functions from the machine code of Lua traces --
+ *
+ * Readers assign what such a C function does to the line of the call, so they must know that line. In most cases they
+ * know it already, because the last access of the thread was made by the trace at the same line. An event is written
+ * only for the other calls. Accesses outside all blocks are not encoded, so readers do not see them. The check
+ * therefore uses the segment that was encoded last: if all its accesses are at the line of the call, the last access
+ * that readers saw is, too. */
+
+static bool is_lua(const struct mt_frame *f)
+{
+    return f && (f->kind == MT_FRAME_LUA || f->kind == MT_FRAME_LUA_INLINED);
+}
+
+/* The definition of a frame; NULL for id 0, which is not stored. */
+static const struct mt_frame *frame_of(const struct mt_writer *w, uint32_t id)
+{
+    return id ? table_at(&w->frames, id - 1) : NULL;
+}
+
+static bool same_line(const struct mt_frame *a, const struct mt_frame *b)
+{
+    return is_lua(a) && a->line == b->line && a->file == b->file;
+}
+
+static bool is_at(const struct mt_writer *w, uint32_t site, const struct mt_frame *place)
+{
+    const struct mt_site *s = site ? table_at(&w->sites, site - 1) : NULL;
+    return s && same_line(frame_of(w, s->frame), place);
+}
+
+/* Are all accesses of the last encoded segment at the same line as `place`? */
+static bool all_at(const struct mt_writer *w, const struct mt_frame *place)
+{
+    const struct codebook *b = &w->enc.book;
+    uint32_t name = b->names[w->enc.prev_line];
+    if (w->enc.prev_line == NO_LINE)
+        return false;
+    if (name & 1)
+        return is_at(w, name >> 1, place);
+    const struct coded_segment *s = &b->segments[name >> 1];
+    for (uint32_t i = s->first; i < s->first + s->count; i++)
+        if (!is_at(w, b->accesses[i].site, place))
+            return false;
+    return true;
+}
+
+/* Find or make the cache entry of a call. The same calls follow the same segments again and again. */
+static struct call_memo *find_memo(struct mt_writer *w, uint32_t frame, const struct mt_frame *place)
+{
+    uint32_t line = w->enc.prev_line;
+    struct call_memo *t = &w->call_memos[(line * 31 + frame) % WRITER_CALL_MEMOS];
+    if (t->line != line || t->frame != frame)
+        *t = (struct call_memo){line, frame, 0, all_at(w, place)};
+    return t;
+}
+
+/* Can readers infer the line from the last access, or from the last call if there was no access since? */
+static bool is_known(const struct mt_writer *w, const struct call_memo *t, const struct mt_frame *place)
+{
+    bool accessed = writer_accesses(w) != w->call_accesses;
+    return accessed ? t->same : same_line(frame_of(w, w->call_frame), place);
+}
+
+void mt_writer_call(struct mt_writer *w, uint32_t frame)
+{
+    const struct mt_frame *place = frame_of(w, frame);
+    if (!is_lua(place))
+        return;
+    writer_sync_thread(w);
+    struct call_memo *t = find_memo(w, frame, place);
+    if (is_known(w, t, place))
+        return;
+    if (t->stack == 0)
+        t->stack = mt_writer_stack(w, 0, frame);
+    struct buffer *b = writer_begin_event(w, MT_CALL);
+    if (!b)
+        return;
+    put_call(b, &(struct rec_call){t->stack});
+    w->call_accesses = writer_accesses(w);
+    w->call_frame = frame;
+    writer_end_event(w);
+}
+
+/* -- snapshots: SNAPSHOT chunks, in parts of bounded size --
+ *
+ * Only the current part is kept in memory, so a snapshot of any size needs a fixed amount of memory here. */
+
+#define PART_BYTES (8u << 20)
+
+/* Write the current part, after the definitions of its strings. */
+static void end_part(struct mt_writer *w)
+{
+    struct snapshot_part *s = &w->snapshot;
+    writer_defs_flush(w);
+    writer_put_chunk(w, CHUNK_SNAPSHOT, &s->records);
+}
+
+static void begin_part(struct snapshot_part *s)
+{
+    s->head.objects = s->objects;
+    s->head.links = s->links;
+    put_snapshot(&s->records, &s->head);
+}
+
+void mt_writer_snapshot_begin(struct mt_writer *w, const struct mt_snapshot *snapshot)
+{
+    struct snapshot_part *s = &w->snapshot;
+    mt_writer_snapshot_end(w);
+    if (mt_writer_flush(w) == MT_ERROR)
+        return;
+    s->open = true;
+    s->objects = s->links = s->from = s->to = 0;
+    s->head = (struct rec_snapshot){.name = known(snapshot->name, w->counts.strings),
+                                    .heap = known(snapshot->heap, w->counts.heaps),
+                                    .time = w->totals.instructions,
+                                    .total = snapshot->total,
+                                    .internal = snapshot->internal};
+    begin_part(s);
+}
+
+/* The buffer for one more record; NULL if no snapshot is open. */
+static struct buffer *record(struct mt_writer *w)
+{
+    struct snapshot_part *s = &w->snapshot;
+    if (!s->open || writer_failed(w))
+        return NULL;
+    if (buffer_size(&s->records) >= PART_BYTES) {
+        end_part(w);
+        begin_part(s);
+    }
+    return &s->records;
+}
+
+static bool is_object_type(uint8_t type)
+{
+    return type != MT_TYPE_UNKNOWN && type <= MT_TYPE_UDATA;
+}
+
+uint32_t mt_writer_object(struct mt_writer *w, const struct mt_object *o)
+{
+    struct buffer *b = record(w);
+    uint32_t type = is_object_type(o->type) ? o->type : MT_TYPE_OTHER;
+    if (b)
+        put_object(b, &(struct rec_object){o->addr, o->size, type, (o->dead != 0) | (o->root != 0) << 1,
+                                           known(o->name, w->counts.strings)});
+    return (uint32_t)w->snapshot.objects++;
+}
+
+void mt_writer_link(struct mt_writer *w, const struct mt_link *l)
+{
+    struct snapshot_part *s = &w->snapshot;
+    struct buffer *b = record(w);
+    uint32_t kind = l->kind < MT_LINK_KINDS ? l->kind : MT_LINK_OTHER;
+    bool is_string = kind == MT_LINK_UPVALUE || kind == MT_LINK_VALUE;
+    if (!b)
+        return;
+    put_link(b, &(struct rec_link){(int64_t)(l->from - s->from), (int64_t)(l->to - s->to), kind, l->weak != 0,
+                                   is_string ? known(l->name, w->counts.strings) : l->name});
+    s->from = l->from;
+    s->to = l->to;
+    s->links++;
+}
+
+void mt_writer_snapshot_end(struct mt_writer *w)
+{
+    struct snapshot_part *s = &w->snapshot;
+    struct buffer *b = record(w);
+    if (b) {
+        put_snapend(b, &(struct rec_snapend){s->objects, s->links});
+        end_part(w);
+    }
+    s->open = false;
 }

@@ -5,7 +5,10 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
+#include "memtrace/base/array.h"
 #include "memtrace/base/error.h"
+#include "memtrace/base/id_list.h"
+#include "memtrace/stream.h"
 #include "memtrace/write/writer_impl.h"
 
 #include <stdlib.h>
@@ -24,7 +27,8 @@ static void forget_call(struct mt_writer *w)
     w->call_accesses = writer_accesses(w);
 }
 
-void writer_start_chunk(struct mt_writer *w)
+/* Begin a chunk with the predictor in its initial state. */
+static void start_chunk(struct mt_writer *w)
 {
     encoder_start(&w->enc, w->totals.instructions);
     w->chunk_instructions = w->totals.instructions;
@@ -58,7 +62,7 @@ struct mt_writer *mt_writer_new(int fd, const struct mt_writer_options *opts, st
     if (w->chunk_events > MAX_CHUNK_EVENTS)
         w->chunk_events = MAX_CHUNK_EVENTS;
     if (!writer_failed(w)) {
-        writer_start_chunk(w);
+        start_chunk(w);
         return w;
     }
     if (err)
@@ -80,6 +84,84 @@ void mt_writer_time(struct mt_writer *w, uint64_t instructions)
 
 /* -- chunks -- */
 
+void writer_put_chunk(struct mt_writer *w, enum chunk_type type, struct buffer *b)
+{
+    struct chunk_header h = {.type = (uint8_t)type,
+                             .first_event = w->chunk_first_event,
+                             .first_handle = w->handles,
+                             .instructions = w->totals.instructions};
+    if (b->failed)
+        mt_fail_memory(&w->out.err);
+    if (!writer_failed(w))
+        chunk_writer_put(&w->out, &h, b);
+    buffer_reset(b);
+}
+
+/* -- checkpoints: CHECKPOINT chunks that list all live blocks, so that a reader can begin there --
+ *
+ * Checkpoints repeat information of the events before them. They are written rarely enough to stay below two percent
+ * of the file, however many blocks are live. */
+
+/* Minimum number of EVENTS chunks between two checkpoints. */
+#define CHECKPOINT_INTERVAL 4
+/* Minimum bytes of other chunks for each byte of a checkpoint, and the estimated size of a checkpoint. */
+#define CHECKPOINT_SHARE 50
+#define CHECKPOINT_BLOCK_BYTES 8
+#define CHECKPOINT_CHUNK_BYTES 200
+/* Maximum number of blocks in one CHECKPOINT chunk. It is far below what the format allows. */
+#define CHECKPOINT_PART (1u << 20)
+
+static bool is_due(const struct mt_writer *w)
+{
+    uint64_t cost = CHECKPOINT_CHUNK_BYTES + CHECKPOINT_BLOCK_BYTES * w->map.live;
+    if (w->out.full || w->cut_off || (w->out.limit && w->out.written + 2 * cost > w->out.limit))
+        return false;
+    if (w->checkpoint_interval)
+        return w->chunks_since_checkpoint >= w->checkpoint_interval;
+    return w->chunks_since_checkpoint >= CHECKPOINT_INTERVAL &&
+           w->out.written - w->checkpoint_written >= CHECKPOINT_SHARE * cost;
+}
+
+static void write_checkpoint(struct mt_writer *w)
+{
+    struct buffer b = {0};
+    uint64_t done = 0;
+    put_checkpoint(&b, &(struct rec_checkpoint){w->map.live, 0});
+    for (uint32_t slot = 0; slot < w->map.used; slot++) {
+        const struct block *block = &w->map.blocks[slot];
+        if (block->heap == DEAD_HEAP)
+            continue;
+        if (done && done % CHECKPOINT_PART == 0) {
+            writer_put_chunk(w, CHUNK_CHECKPOINT, &b);
+            put_checkpoint(&b, &(struct rec_checkpoint){w->map.live, done});
+        }
+        put_block(&b, &(struct rec_block){slot, block->handle, block->base, block->size, block->heap});
+        done++;
+    }
+    writer_put_chunk(w, CHUNK_CHECKPOINT, &b);
+    buffer_free(&b);
+}
+
+/* Write a checkpoint if one is due. Called after each EVENTS chunk. */
+static void check_checkpoint(struct mt_writer *w)
+{
+    w->chunks_since_checkpoint++;
+    if (writer_failed(w) || !is_due(w))
+        return;
+    write_checkpoint(w);
+    w->chunks_since_checkpoint = 0;
+    w->checkpoint_written = w->out.written;
+}
+
+/* Save the totals after a chunk that fit into the file. */
+static void note_kept(struct mt_writer *w)
+{
+    if (w->out.limit == 0 || w->out.full)
+        return;
+    w->kept = w->totals;
+    w->kept_handles = w->handles;
+}
+
 static void end_chunk(struct mt_writer *w)
 {
     struct chunk_header h = {.type = CHUNK_EVENTS,
@@ -96,9 +178,9 @@ static void end_chunk(struct mt_writer *w)
     chunk_writer_put(&w->out, &h, w->enc.streams);
     if (!w->out.full)
         w->chunk_first_event += w->enc.count;
-    writer_note_kept(w);
-    writer_checkpoint(w);
-    writer_start_chunk(w);
+    note_kept(w);
+    check_checkpoint(w);
+    start_chunk(w);
 }
 
 /* End the chunk if it is full. */
@@ -159,359 +241,6 @@ struct buffer *writer_begin_event(struct mt_writer *w, enum mt_kind kind)
 struct buffer *writer_begin_freed(struct mt_writer *w)
 {
     return begin_event(w, &w->totals.freed);
-}
-
-/* -- heap events -- */
-
-uint64_t mt_writer_peak_reserve(const struct mt_writer *w)
-{
-    return w->peak.reserve;
-}
-
-/* Bytes were allocated: are more live than ever? news: the number of News, with the one that begins. */
-static void note_peak(struct mt_writer *w, uint64_t news)
-{
-    const uint64_t live = w->unsampled.all.allocated - w->unsampled.all.freed;
-    if (live <= w->peak.bytes)
-        return;
-    w->peak.bytes = live;
-    w->peak.news = news;
-    w->peak.reserve = 0;
-}
-
-/* Add a freed block to the map of freed memory. */
-static void remember_freed(struct mt_writer *w, const struct block *dead)
-{
-    if (!freed_add(&w->freed, dead))
-        mt_fail_memory(&w->out.err);
-}
-
-static void count_free(struct mt_writer *w, uint64_t bytes)
-{
-    w->unsampled.all.frees++;
-    w->unsampled.all.freed += bytes;
-}
-
-/* Free a recorded block. */
-static void free_slot(struct mt_writer *w, uint32_t slot, uint32_t stack, enum writer_freeing why)
-{
-    struct buffer *b = writer_begin_event(w, MT_FREE);
-    if (!b)
-        return;
-    count_free(w, w->map.blocks[slot].size);
-    put_free(b, &(struct rec_free){w->totals.instructions, slot, why != WRITER_FREED, stack});
-    struct block dead = w->map.blocks[slot];
-    blockmap_remove(&w->map, slot);
-    if (why == WRITER_MATERIAL) {
-        writer_begin_container(w, &dead);
-        w->peak.reserve += dead.handle < w->peak.news ? dead.size : 0;
-    } else {
-        remember_freed(w, &dead);
-    }
-    w->totals.dropped += why == WRITER_COVERED && writer_is_certain(w, &dead);
-    writer_end_event(w);
-}
-
-/* End a block that the sample leaves out. As a container it has no handle, because the trace has no event of it. */
-static void free_unsampled(struct mt_writer *w, uint32_t slot, enum writer_freeing why)
-{
-    struct block dead = w->unsampled.map.blocks[slot];
-    dead.handle = MT_NO_HANDLE;
-    count_free(w, dead.size);
-    if (!unsampled_end(&w->unsampled, slot, why != WRITER_MATERIAL))
-        mt_fail_memory(&w->out.err);
-    if (why == WRITER_MATERIAL)
-        writer_keep_container(w, &dead);
-}
-
-void writer_free_held(struct mt_writer *w, struct held h, uint32_t stack, enum writer_freeing why)
-{
-    if (h.unsampled)
-        free_unsampled(w, h.slot, why);
-    else
-        free_slot(w, h.slot, stack, why);
-}
-
-struct held writer_held_at(const struct mt_writer *w, uint64_t addr)
-{
-    const struct held recorded = {writer_failed(w) ? NO_SLOT : blockmap_at(&w->map, addr), false};
-    if (recorded.slot != NO_SLOT || writer_failed(w))
-        return recorded;
-    return (struct held){unsampled_at(&w->unsampled, addr), true};
-}
-
-struct held writer_held_overlap(const struct mt_writer *w, uint64_t addr, uint64_t size, struct held except)
-{
-    const struct held recorded = {
-        blockmap_overlap(&w->map, addr, size, except.unsampled ? NO_SLOT : except.slot), false};
-    if (recorded.slot != NO_SLOT || !w->unsampled.sample.every)
-        return recorded;
-    return (struct held){
-        blockmap_overlap(&w->unsampled.map, addr, size, except.unsampled ? except.slot : NO_SLOT), true};
-}
-
-/* Free all blocks that a new or moved block of `heap` overlaps. */
-static void free_overlapped(struct mt_writer *w, uint64_t addr, uint64_t size, struct held except,
-                            uint32_t heap, uint32_t stack)
-{
-    struct held h;
-    while (!writer_failed(w) && (h = writer_held_overlap(w, addr, size, except)).slot != NO_SLOT) {
-        bool material = writer_is_material(w, writer_held_block(w, h), addr, size, heap);
-        writer_free_held(w, h, stack, material ? WRITER_MATERIAL : WRITER_COVERED);
-    }
-}
-
-/* The size of a block, reduced if it would end beyond the address space. */
-static uint64_t fitting_size(uint64_t addr, uint64_t size)
-{
-    return span_fits(addr, size) ? size : 0 - addr;
-}
-
-static uint32_t known_stack(const struct mt_writer *w, uint32_t stack)
-{
-    return stack < w->counts.stacks ? stack : 0;
-}
-
-static uint32_t known_heap(const struct mt_writer *w, uint32_t heap)
-{
-    return heap < w->counts.heaps ? heap : 0;
-}
-
-/* Give a new block a slot and a handle; false when out of memory. */
-static bool enter(struct mt_writer *w, struct rec_new *r)
-{
-    uint32_t slot = blockmap_add(&w->map, r->addr, r->size, (uint32_t)r->heap, w->handles++);
-    if (slot == NO_SLOT || slot >= MAX_LIVE_BLOCKS)
-        return mt_fail_memory(&w->out.err) == MT_OK;
-    w->map.blocks[slot].note = (uint32_t)(r->stack << HOW_BITS | r->how);
-    r->slot = slot;
-    writer_lua_new(w, slot);
-    writer_survivors_note(w, slot);
-    encoder_touch(&w->enc, r->addr, slot);
-    return true;
-}
-
-/* The same of memory that blocks had that the sample leaves out. */
-static void cover_unsampled(struct mt_writer *w, uint64_t addr, uint64_t size)
-{
-    if (!w->unsampled.sample.every)
-        return;
-    freed_cover(&w->unsampled.freed, addr, size);
-    if (w->unsampled.freed.failed)
-        mt_fail_memory(&w->out.err);
-}
-
-void writer_cover(struct mt_writer *w, uint64_t addr, uint64_t size)
-{
-    freed_cover(&w->freed, addr, size);
-    cover_unsampled(w, addr, size);
-    if (w->freed.failed)
-        mt_fail_memory(&w->out.err);
-}
-
-/* Make room for a new block: remove freed memory and free live blocks at its place. In most cases it reuses
- * exactly the memory of one freed block. */
-static void clear_ground(struct mt_writer *w, uint64_t addr, uint64_t size, uint32_t heap, uint32_t stack)
-{
-    if (writer_failed(w))
-        return;
-    if (!freed_take(&w->freed, addr, size)) {
-        free_overlapped(w, addr, size, NO_BLOCK, heap, stack);
-        freed_cover(&w->freed, addr, size);
-        cover_unsampled(w, addr, size);
-    }
-    if (w->freed.failed)
-        mt_fail_memory(&w->out.err);
-}
-
-static void count_new(struct mt_writer *w, uint64_t bytes)
-{
-    w->unsampled.all.news++;
-    w->unsampled.all.allocated += bytes;
-    note_peak(w, w->handles + 1);
-}
-
-/* The sample does not have this new block. */
-static void leave_out(struct mt_writer *w, const struct rec_new *r)
-{
-    const struct block b = {.base = r->addr,
-                            .size = r->size,
-                            .heap = (uint32_t)r->heap,
-                            .note = (uint32_t)(r->stack << HOW_BITS | r->how)};
-    if (!writer_failed(w) && !unsampled_add(&w->unsampled, &b))
-        mt_fail_memory(&w->out.err);
-}
-
-void mt_writer_block_new(struct mt_writer *w, uint64_t addr, uint64_t size, uint32_t heap, enum mt_how how,
-                         uint32_t stack)
-{
-    heap = known_heap(w, heap);
-    stack = known_stack(w, stack);
-    size = fitting_size(addr, size);
-    if (containers_has(&w->containers, heap))
-        writer_forget_containers(w, addr, size, heap);
-    released_take(&w->released, addr, heap);
-    clear_ground(w, addr, size, heap, stack);
-    struct rec_new r = {
-        w->totals.instructions, 0, addr, size, heap, how < MT_HOWS ? how : MT_HOW_CUSTOM, stack};
-    count_new(w, size);
-    if (unsampled_leaves_out(&w->unsampled)) {
-        leave_out(w, &r);
-        return;
-    }
-    struct buffer *b = writer_begin_event(w, MT_NEW);
-    if (!b)
-        return;
-    if (!enter(w, &r))
-        return;
-    put_new(b, &r);
-    writer_end_event(w);
-}
-
-void writer_take_over(struct mt_writer *w, const struct block *block, bool inherited)
-{
-    struct rec_new r = {
-        w->totals.instructions, 0, block->base, block->size, block->heap, note_how(block->note),
-        note_stack(block->note)};
-    struct buffer *b = writer_begin_event(w, MT_NEW);
-    count_new(w, r.size);
-    if (!b || !enter(w, &r))
-        return;
-    if (inherited)
-        put_inherit(b, &(struct rec_inherit){r.time, r.slot, r.addr, r.size, r.heap, r.how, r.stack});
-    else
-        put_held(b, &(struct rec_held){r.time, r.slot, r.addr, r.size, r.heap, r.how, r.stack});
-    w->inherited += inherited;
-    writer_end_event(w);
-}
-
-uint32_t writer_slot_at(const struct mt_writer *w, uint64_t addr, uint32_t heap)
-{
-    uint32_t slot = writer_failed(w) ? NO_SLOT : blockmap_at(&w->map, addr);
-    return slot != NO_SLOT && w->map.blocks[slot].heap == heap ? slot : NO_SLOT;
-}
-
-/* May a function of `heap` free a block of `other`? Lua states may share an allocator, and then it is concluded from the
- * program's registers and stack which of them calls it. */
-static bool may_free(const struct mt_writer *w, uint32_t heap, uint32_t other)
-{
-    return heap == other ||
-           (writer_heap_kind(w, heap) == MT_HEAP_LUA && writer_heap_kind(w, other) == MT_HEAP_LUA);
-}
-
-/* The block that begins at addr, if a function of `heap` may free it. */
-static struct held held_of_heap(struct mt_writer *w, uint64_t addr, uint32_t heap)
-{
-    const struct held h = writer_held_at(w, addr);
-    return h.slot != NO_SLOT && may_free(w, heap, writer_held_block(w, h)->heap) ? h : NO_BLOCK;
-}
-
-/* Free a block by a function of this family; MT_HOWS = family unknown. */
-static void free_how(struct mt_writer *w, uint64_t addr, uint32_t heap, enum mt_how how, uint32_t stack)
-{
-    heap = known_heap(w, heap);
-    stack = known_stack(w, stack);
-    const struct held h = held_of_heap(w, addr, heap);
-    if (h.slot == NO_SLOT) {
-        if (!writer_free_container(w, addr, heap, stack) && !released_take(&w->released, addr, heap) &&
-            !writer_lacks_new(w, addr))
-            writer_bad_free(w, addr, heap, stack);
-        return;
-    }
-    if (!h.unsampled)
-        writer_check_how(w, h.slot, how, stack);
-    writer_free_held(w, h, stack, WRITER_FREED);
-}
-
-void mt_writer_block_free(struct mt_writer *w, uint64_t addr, uint32_t heap, uint32_t stack)
-{
-    free_how(w, addr, heap, MT_HOWS, stack);
-}
-
-void mt_writer_block_free_as(struct mt_writer *w, uint64_t addr, uint32_t heap, enum mt_how how,
-                             uint32_t stack)
-{
-    free_how(w, addr, heap, how, stack);
-}
-
-/* Move or resize a live block. */
-static void move(struct mt_writer *w, uint32_t slot, uint64_t addr, uint64_t size, uint32_t stack)
-{
-    struct block *b = &w->map.blocks[slot], old = *b;
-    writer_cover(w, addr, size);
-    b->note = stack << HOW_BITS | note_how(b->note);
-    if (!blockmap_move(&w->map, slot, addr, size))
-        mt_fail_memory(&w->out.err);
-    else if (old.base > span_last(addr, size) || addr > span_last(old.base, old.size))
-        remember_freed(w, &old);
-    writer_survivors_note(w, slot);
-    encoder_touch(&w->enc, addr, slot);
-}
-
-static void count_resize(struct mt_writer *w, uint64_t old_size, uint64_t size)
-{
-    struct all_blocks *all = &w->unsampled.all;
-    all->resizes++;
-    all->allocated += size;
-    all->freed += old_size;
-    note_peak(w, w->handles);
-}
-
-/* Move or resize a block that the sample leaves out. */
-static void move_unsampled(struct mt_writer *w, uint32_t slot, uint64_t addr, uint64_t size, uint32_t stack)
-{
-    const uint32_t how = note_how(w->unsampled.map.blocks[slot].note);
-    writer_cover(w, addr, size);
-    if (!unsampled_move(&w->unsampled, slot, addr, size, stack << HOW_BITS | how))
-        mt_fail_memory(&w->out.err);
-}
-
-void mt_writer_block_resize(struct mt_writer *w, uint64_t old_addr, uint64_t addr, uint64_t size,
-                            uint32_t heap, enum mt_how how, uint32_t stack)
-{
-    heap = known_heap(w, heap);
-    stack = known_stack(w, stack);
-    const struct held h = held_of_heap(w, old_addr, heap);
-    if (h.slot == NO_SLOT && released_take(&w->released, old_addr, heap)) {
-        writer_note_released(w, addr, heap);
-        return;
-    }
-    if (h.slot == NO_SLOT) {
-        if (!writer_free_container(w, old_addr, heap, stack)) {
-            if (!writer_lacks_new(w, old_addr))
-                writer_bad_free(w, old_addr, heap, stack);
-            else if (!w->lacks_news)
-                return;
-        }
-        mt_writer_block_new(w, addr, size, heap, how, stack);
-        return;
-    }
-    size = fitting_size(addr, size);
-    if (!h.unsampled)
-        writer_check_how(w, h.slot, how, stack);
-    free_overlapped(w, addr, size, h, heap, stack);
-    count_resize(w, writer_held_block(w, h)->size, size);
-    if (h.unsampled) {
-        move_unsampled(w, h.slot, addr, size, stack);
-        return;
-    }
-    struct buffer *b = writer_begin_event(w, MT_RESIZE);
-    if (!b)
-        return;
-    put_resize(b,
-               &(struct rec_resize){w->totals.instructions, h.slot, (int64_t)(addr - old_addr), size, stack});
-    move(w, h.slot, addr, size, stack);
-    writer_end_event(w);
-}
-
-void mt_writer_heap_free(struct mt_writer *w, uint32_t heap, uint32_t stack)
-{
-    heap = known_heap(w, heap);
-    struct held h;
-    for (uint64_t i = 0; (h = writer_held_nth(w, i)).slot != NO_SLOT; i++)
-        if (writer_held_block(w, h)->heap == heap)
-            writer_free_held(w, h, known_stack(w, stack), WRITER_FREED);
-    writer_free_containers(w, heap, known_stack(w, stack));
 }
 
 /* -- accesses and other events -- */
@@ -589,14 +318,46 @@ static void put_totals(struct mt_writer *w, enum mt_ending ending)
                         .freed = t.freed};
     memcpy(r.events.of, t.events, sizeof t.events);
     put_end(&b, &r);
-    struct chunk_header h = {.type = CHUNK_END,
-                             .first_event = w->chunk_first_event,
-                             .first_handle = w->handles,
-                             .instructions = t.instructions};
-    if (b.failed)
-        mt_fail_memory(&w->out.err);
-    chunk_writer_put(&w->out, &h, &b);
+    writer_put_chunk(w, CHUNK_END, &b);
     buffer_free(&b);
+}
+
+/* At the end: if the limit was reached, restore the saved totals and write how many events are missing. */
+static void end_limited(struct mt_writer *w)
+{
+    uint64_t lost = mt_writer_limited(w), now = w->totals.instructions;
+    if (!w->out.full)
+        return;
+    w->totals = w->kept;
+    w->totals.instructions = now;
+    w->handles = w->kept_handles;
+    w->out.full = false;
+    w->out.limit = 0;
+    w->cut_off = true;
+    buffer_reset(&w->defs); /* definitions of events that are not in the file */
+    start_chunk(w);
+    mt_writer_lost(w, lost, w->limit_reason);
+    mt_writer_flush(w);
+}
+
+/* Move the ordinals of live slots to the front of the array and sort them. The array is not used by slot
+ * afterwards. */
+static size_t gather(struct mt_writer *w)
+{
+    size_t n = 0;
+    for (uint32_t slot = 0; slot < w->map.used; slot++)
+        if (w->map.blocks[slot].heap != DEAD_HEAP)
+            w->ordinals[n++] = w->ordinals[slot];
+    id_list_sort(w->ordinals, n);
+    return n;
+}
+
+/* Write the list, but not in a file of limited size: its bytes are needed for events, and after the limit is
+ * reached the block map contains events that are not in the file. */
+static void write_survivors(struct mt_writer *w)
+{
+    if (!w->out.limit && !w->cut_off && !writer_failed(w))
+        writer_list(w, CHUNK_SURVIVORS, w->ordinals, gather(w));
 }
 
 int mt_writer_finish(struct mt_writer *w, enum mt_ending ending, struct mt_error *err)
@@ -606,9 +367,9 @@ int mt_writer_finish(struct mt_writer *w, enum mt_ending ending, struct mt_error
     mt_writer_flush(w);
     chunk_writer_foreground(&w->out);
     if (!writer_failed(w)) {
-        writer_end_limited(w);
+        end_limited(w);
         writer_container_list(w);
-        writer_survivors(w);
+        write_survivors(w);
         put_totals(w, ending);
         chunk_writer_index(&w->out, w->chunk_first_event, w->handles, w->totals.instructions);
     }
@@ -626,7 +387,7 @@ int mt_writer_finish(struct mt_writer *w, enum mt_ending ending, struct mt_error
     writer_defs_free(w);
     writer_lua_free(w);
     reach_free(&w->reach);
-    writer_survivors_free(w);
+    free(w->ordinals);
     buffer_free(&w->snapshot.records);
     free(w);
     return result;
@@ -653,4 +414,201 @@ void mt_writer_totals(const struct mt_writer *w, struct mt_totals *out)
     *out = w->totals;
     out->dropped += w->out.dropped;
     out->nanoseconds = chunk_writer_nanoseconds(&w->out);
+}
+
+/* -- a file of limited size --
+ *
+ * When the limit is reached, the writer continues to process events, because their number is reported at the end, and
+ * whether an access is to the heap depends on all events before it. It stops writing chunks of events. The file then
+ * ends as if nothing had happened after the last chunk that fit, except for one MT_LOST event and the end time. */
+
+/* Below this limit, chunks have fewer events, so that more of the allowed bytes can be used. */
+#define SMALL_LIMIT (64u << 20)
+#define SMALL_CHUNK (1u << 16)
+
+/* The file of a forked child already contains the inherited blocks. They are written before the chunks get
+ * smaller. If the definition of the reason does not fit into the file, no reason is given. */
+void mt_writer_limit(struct mt_writer *w, uint64_t bytes, const char *reason)
+{
+    uint32_t string = mt_writer_string(w, reason, strlen(reason));
+    chunk_writer_foreground(&w->out);
+    w->out.limit = bytes;
+    writer_defs_flush(w);
+    w->limit_reason = w->out.full ? 0 : string;
+    mt_writer_flush(w);
+    if (bytes < SMALL_LIMIT && w->chunk_events > SMALL_CHUNK) {
+        w->chunk_events = SMALL_CHUNK;
+        start_chunk(w);
+    }
+}
+
+static uint64_t count(const struct mt_totals *t)
+{
+    uint64_t n = t->freed;
+    for (unsigned kind = 0; kind < MT_KINDS; kind++)
+        n += t->events[kind];
+    return n;
+}
+
+uint64_t mt_writer_limited(const struct mt_writer *w)
+{
+    return w->out.full ? count(&w->totals) - count(&w->kept) : 0;
+}
+
+/* -- the lists at the end: SURVIVORS chunks, as memtrace/base/id_list.h says --
+ *
+ * Each block is identified by the ordinal of its last New or Resize, counting both kinds together. Readers can then
+ * treat a Resize as a Free followed by a New, in which case a resized block is a freed one. Ordinals are kept by slot
+ * in an array of their own. Storing them in the block map would make its entries larger, which are read for each
+ * access. */
+
+void writer_survivors_note(struct mt_writer *w, uint32_t slot)
+{
+    if (!array_reserve(&w->ordinals, &w->ordinals_room, slot + 1u, sizeof *w->ordinals)) {
+        mt_fail_memory(&w->out.err);
+        return;
+    }
+    w->ordinals[slot] = w->totals.events[MT_NEW] + w->totals.events[MT_RESIZE] - 1;
+}
+
+void writer_list(struct mt_writer *w, enum chunk_type type, const uint64_t *list, size_t n)
+{
+    struct buffer b = {0};
+    uint64_t next = 0;
+    do {
+        if (buffer_reserve(&b, ID_LIST_SIZE))
+            b.p += id_list_write(b.p, &list, &n, &next);
+        else
+            mt_fail_memory(&w->out.err);
+        writer_put_chunk(w, type, &b);
+    } while (n && !writer_failed(w));
+    buffer_free(&b);
+}
+
+/* -- segments whose accesses are not recorded: those of allocators, and those that the user excluded -- */
+
+/* Return p, hidden from the optimizer, so that it keeps the branches of next_segment. */
+static inline const uint8_t *opaque(const uint8_t *p)
+{
+    __asm__("" : "+r"(p));
+    return p;
+}
+
+/* The address of the next segment. Computing it from the length would have to wait until the length is loaded.
+ * Most segments are short, so the processor predicts a branch on the length and continues at once. */
+static inline const uint8_t *next_segment(const uint8_t *at, uint32_t words)
+{
+    switch (words) {
+    case 1:
+        return opaque(at + mt_stream_bytes(1));
+    case 2:
+        return opaque(at + mt_stream_bytes(2));
+    case 3:
+        return opaque(at + mt_stream_bytes(3));
+    case 4:
+        return opaque(at + mt_stream_bytes(4));
+    default:
+        return at + mt_stream_bytes(words);
+    }
+}
+
+size_t mt_writer_skip(struct mt_writer *w, const uint8_t *stream, size_t n, uint64_t *instructions)
+{
+    const struct codebook *book = &w->enc.book;
+    const struct fusion *callers = &w->enc.fusion;
+    const uint8_t *at = stream, *end = stream + n;
+    uint64_t sum = 0, accesses = 0;
+    while (end - at >= MT_STREAM_ID && mt_stream_id(at) < callers->count) {
+        const struct coded_segment *s = &book->segments[callers->of[mt_stream_id(at)].segment];
+        __builtin_prefetch(at + PREFETCH_BYTES);
+        if (mt_stream_bytes(s->words) > (size_t)(end - at))
+            break;
+        accesses += s->count;
+        sum += s->instructions;
+        at = next_segment(at, s->words);
+    }
+    w->totals.dropped += writer_failed(w) ? accesses : 0;
+    *instructions += sum;
+    return (size_t)(at - stream);
+}
+
+/* -- traces that begin with the blocks of another: of a forked child, or continued in another file --
+ *
+ * The definitions are written again, in an order in which each gets the same id. Freed blocks are not copied. */
+
+enum beginning { FORKED, CONTINUED };
+
+/* The sample leaves out the same blocks. */
+static void take_over_unsampled(struct mt_writer *to, const struct mt_writer *from)
+{
+    const struct blockmap *map = &from->unsampled.map;
+    for (uint32_t slot = 0; to->unsampled.sample.every && slot < map->used; slot++) {
+        if (map->blocks[slot].heap == DEAD_HEAP)
+            continue;
+        if (!unsampled_add(&to->unsampled, &map->blocks[slot]))
+            mt_fail_memory(&to->out.err);
+        to->unsampled.all.news++;
+        to->unsampled.all.allocated += map->blocks[slot].size;
+    }
+    to->unsampled.drawn = from->unsampled.drawn;
+}
+
+/* Write the live blocks of `from`. If the new trace continues it, blocks that were inherited from a parent process
+ * stay inherited. */
+static void take_over_blocks(struct mt_writer *to, const struct mt_writer *from, enum beginning how)
+{
+    const struct blockmap *map = &from->map;
+    for (uint32_t slot = 0; slot < map->used; slot++)
+        if (map->blocks[slot].heap != DEAD_HEAP &&
+            (how == FORKED || map->blocks[slot].handle < from->inherited))
+            writer_take_over(to, &map->blocks[slot], true);
+    for (uint32_t slot = 0; slot < map->used; slot++)
+        if (map->blocks[slot].heap != DEAD_HEAP && how == CONTINUED &&
+            map->blocks[slot].handle >= from->inherited)
+            writer_take_over(to, &map->blocks[slot], false);
+}
+
+static struct mt_writer *begin(const struct mt_writer *w, int fd, const struct mt_writer_options *opts,
+                               enum beginning how, struct mt_error *err)
+{
+    if (writer_failed(w)) {
+        if (err)
+            *err = w->out.err;
+        return NULL;
+    }
+    struct mt_writer *other = mt_writer_new(fd, opts, err);
+    if (!other)
+        return NULL;
+    if (how == CONTINUED)
+        other->out.start = w->out.start;
+    mt_writer_time(other, w->totals.instructions);
+    mt_writer_thread(other, w->thread);
+    writer_defs_copy(other, w);
+    take_over_blocks(other, w, how);
+    take_over_unsampled(other, w);
+    other->has_gaps = w->has_gaps;
+    other->gap_handles = w->has_gaps ? other->handles : 0;
+    writer_copy_containers(other, w);
+    writer_lua_copy(other, w);
+    if (!writer_failed(other))
+        return other;
+    mt_writer_finish(other, MT_ENDING_UNKNOWN, err);
+    return NULL;
+}
+
+struct mt_writer *mt_writer_fork(const struct mt_writer *w, int fd, const struct mt_writer_options *opts,
+                                 struct mt_error *err)
+{
+    return begin(w, fd, opts, FORKED, err);
+}
+
+struct mt_writer *mt_writer_continue(const struct mt_writer *w, int fd, const struct mt_writer_options *opts,
+                                     struct mt_error *err)
+{
+    return begin(w, fd, opts, CONTINUED, err);
+}
+
+bool mt_writer_is_whole(const struct mt_writer *w)
+{
+    return !w->snapshot.open && !w->reach.reached;
 }

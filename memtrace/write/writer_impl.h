@@ -6,15 +6,95 @@
 #define MEMTRACE_WRITE_WRITER_IMPL_H
 
 #include "memtrace/base/intern.h"
-#include "memtrace/base/table.h"
+#include "memtrace/base/array.h"
 #include "memtrace/blocks/containers.h"
+#include "memtrace/blocks/freed_blocks.h"
 #include "memtrace/blocks/reach.h"
-#include "memtrace/blocks/released.h"
 #include "memtrace/format/records.h"
+#include "memtrace/sample.h"
 #include "memtrace/write/chunk_writer.h"
 #include "memtrace/write/encoder.h"
-#include "memtrace/write/stack_table.h"
-#include "memtrace/write/unsampled.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* -- the blocks that a sample by blocks leaves out, and the totals of all blocks --
+ *
+ * The trace has no events of these blocks, but the writer knows them. So it finds that their frees are no errors, that
+ * they are containers of other blocks, and by which of them the program can reach a block at its end. Whether a block is
+ * in the sample is decided at its New, and stays so when it is resized or moved, or is inherited by a forked child.
+ *
+ * They have a map of their own, because the slots of recorded blocks are part of the format and have to be dense. */
+
+/* What the program did, with recorded blocks and with others. A Resize frees the old size and allocates the new one. */
+struct all_blocks {
+    uint64_t news, frees, resizes;
+    uint64_t allocated, freed; /* bytes */
+};
+
+struct unsampled {
+    struct mt_sample sample; /* its `every` is 0 if all blocks are recorded: then there is nothing here */
+    struct blockmap map;     /* with notes as in the writer's map of recorded blocks */
+    struct freed_blocks freed;
+    struct all_blocks all;
+    uint64_t drawn; /* blocks for which it was decided whether they are in the sample */
+};
+
+bool unsampled_init(struct unsampled *u, const struct mt_sample *sample, bool forget_freed);
+void unsampled_destroy(struct unsampled *u);
+
+/* Is the next new block left out? */
+static inline bool unsampled_leaves_out(struct unsampled *u)
+{
+    return u->sample.every && !mt_sample_chooses(&u->sample, u->drawn++);
+}
+
+/* The map of these blocks, NULL if all blocks are recorded. */
+static inline const struct blockmap *unsampled_map(const struct unsampled *u)
+{
+    return u->sample.every ? &u->map : NULL;
+}
+
+/* The slot of the block that contains the byte at addr, or that begins at addr; NO_SLOT = none. */
+static inline uint32_t unsampled_find(const struct unsampled *u, uint64_t addr)
+{
+    return u->sample.every ? blockmap_find(&u->map, addr) : NO_SLOT;
+}
+
+static inline uint32_t unsampled_at(const struct unsampled *u, uint64_t addr)
+{
+    return u->sample.every ? blockmap_at(&u->map, addr) : NO_SLOT;
+}
+
+/* Add a block. False when out of memory. */
+bool unsampled_add(struct unsampled *u, const struct block *b);
+
+/* -- ids of stacks --
+ *
+ * A stack is a frame and the stack of its callers, the parent; equal ones have one id.
+ *
+ * Ids count from 0, the empty stack, in the order in which stacks are first added. None is ever removed. A stack takes
+ * 12 to 24 bytes: recursive programs have a million of them. */
+
+struct stack_node {
+    uint32_t parent, frame;
+    uint32_t first; /* the first stack that was added with this parent; 0 = none */
+};
+
+/* A table is empty if everything is zero. */
+struct stack_table {
+    struct stack_node *nodes; /* by id */
+    size_t room;
+    uint32_t count;
+    uint32_t *slots; /* a hash table of the ids that are not the first ones of their parents; 0 = free */
+    uint32_t mask;   /* number of slots - 1 */
+    uint32_t hashed; /* number of ids in it */
+};
+
+#define STACK_TABLE_FAILED UINT32_MAX
+
+/* -- the writer -- */
 
 /* Number of definitions written so far, by kind, as in the BASE record. */
 struct def_counts {
@@ -98,6 +178,12 @@ struct mt_writer {
     bool cut_off;          /* the limit was reached: the block map has events that are not in the file */
 };
 
+/* The id of a definition of which there are `count`; 0 if there is none with this id. */
+static inline uint32_t known(uint32_t id, uint64_t count)
+{
+    return id < count ? id : 0;
+}
+
 enum { HOW_BITS = 4 };
 
 /* Parts of the note of a block in the writer's map. */
@@ -138,7 +224,7 @@ void writer_end_event(struct mt_writer *w);
  * becomes a container. */
 enum writer_freeing { WRITER_FREED, WRITER_COVERED, WRITER_RELEASED, WRITER_MATERIAL };
 
-/* A live block: a recorded one, or one that the sample leaves out (unsampled.h). slot: NO_SLOT = none. */
+/* A live block: a recorded one, or one that the sample leaves out. slot: NO_SLOT = none. */
 struct held {
     uint32_t slot;
     bool unsampled;
@@ -153,8 +239,6 @@ static inline struct block *writer_held_block(struct mt_writer *w, struct held h
 
 /* Any block, other than `except`, that overlaps a range. The block that begins at an address. */
 struct held writer_held_overlap(const struct mt_writer *w, uint64_t addr, uint64_t size, struct held except);
-struct held writer_held_at(const struct mt_writer *w, uint64_t addr);
-void writer_free_held(struct mt_writer *w, struct held h, uint32_t stack, enum writer_freeing why);
 
 /* The i-th of all slots, used or not; slot: NO_SLOT = there are fewer. */
 static inline struct held writer_held_nth(const struct mt_writer *w, uint64_t i)
@@ -165,60 +249,33 @@ static inline struct held writer_held_nth(const struct mt_writer *w, uint64_t i)
                          true};
 }
 
-/* [addr, addr + size) is no longer freed memory. */
-void writer_cover(struct mt_writer *w, uint64_t addr, uint64_t size);
-
 /* Does a new block of `heap` make this block a container? It does if it is a part of it and the heaps differ. */
-bool writer_is_material(const struct mt_writer *w, const struct block *b, uint64_t addr, uint64_t size,
-                        uint32_t heap);
 enum mt_heap_kind writer_heap_kind(const struct mt_writer *w, uint32_t heap);
-/* Free the container of `heap` that begins at addr, with all blocks in it; false if there is none. */
-bool writer_free_container(struct mt_writer *w, uint64_t addr, uint32_t heap, uint32_t stack);
-/* Free all containers of a heap. */
-void writer_free_containers(struct mt_writer *w, uint32_t heap, uint32_t stack);
-/* A heap allocates memory again, so it must have freed the containers there: remove them. */
-void writer_forget_containers(struct mt_writer *w, uint64_t base, uint64_t size, uint32_t heap);
 /* Remember that the block at addr ended with its container, so that one later free of it by `heap` is no error. */
-void writer_note_released(struct mt_writer *w, uint64_t addr, uint32_t heap);
 void writer_copy_containers(struct mt_writer *to, const struct mt_writer *from);
 
 /* Write a block that existed before the trace: inherited from the parent process, or allocated earlier by this
  * process. All inherited blocks come first. */
 void writer_take_over(struct mt_writer *w, const struct block *block, bool inherited);
 
-/* Write the error of a free of an address at which no block of `heap` begins. */
-void writer_bad_free(struct mt_writer *w, uint64_t addr, uint32_t heap, uint32_t stack);
 /* Is it known that no event of this block is missing? Not of one from before the last gap (mt_writer_gap). */
 static inline bool writer_is_certain(const struct mt_writer *w, const struct block *b)
 {
     return b->handle >= w->gap_handles;
 }
-/* May the New of the block at this address be missing: is the block from before the trace (mt_writer_options), or was
- * there a gap? It is counted then. */
-bool writer_lacks_new(struct mt_writer *w, uint64_t addr);
-/* Write an error if a live block is freed or resized by functions of another family than it was allocated by.
- * `how` is the family; MT_HOWS = unknown. */
-void writer_check_how(struct mt_writer *w, uint32_t slot, enum mt_how how, uint32_t stack);
 
 /* Store the ordinal of the New or Resize that was just counted for the block in a slot. */
 void writer_survivors_note(struct mt_writer *w, uint32_t slot);
-/* Write the list of live blocks at the end, after all events. */
-void writer_survivors(struct mt_writer *w);
-void writer_survivors_free(struct mt_writer *w);
+/* Write a chunk of one stream, which is empty afterwards. DEFS and EVENTS chunks have functions of their own. */
+void writer_put_chunk(struct mt_writer *w, enum chunk_type type, struct buffer *b);
 /* Write an ascending list of n numbers in chunks of a type. */
 void writer_list(struct mt_writer *w, enum chunk_type type, const uint64_t *list, size_t n);
 
-/* A block becomes a container. A recorded one also gets into the list of all containers. */
-void writer_keep_container(struct mt_writer *w, const struct block *b);
-void writer_begin_container(struct mt_writer *w, const struct block *b);
 /* Write the list of all containers at the end, after all events. */
 void writer_container_list(struct mt_writer *w);
 
 /* Write the facts about all blocks at the end of a sample by blocks. */
 void writer_all_blocks(struct mt_writer *w);
-
-/* Write a checkpoint if one is due. Called after each EVENTS chunk. */
-void writer_checkpoint(struct mt_writer *w);
 
 /* The slot of the block of `heap` that begins at addr, or NO_SLOT. */
 uint32_t writer_slot_at(const struct mt_writer *w, uint64_t addr, uint32_t heap);
@@ -239,12 +296,6 @@ static inline void writer_lua_new(struct mt_writer *w, uint32_t slot)
 }
 bool writer_lua_init(struct mt_writer *w);
 void writer_lua_free(struct mt_writer *w);
-/* Save the totals after a chunk that fit into the file. */
-void writer_note_kept(struct mt_writer *w);
-/* At the end: if the limit was reached, restore the saved totals and write how many events are missing. */
-void writer_end_limited(struct mt_writer *w);
-/* Begin a chunk with the predictor in its initial state. */
-void writer_start_chunk(struct mt_writer *w);
 
 bool writer_defs_init(struct mt_writer *w);
 void writer_defs_free(struct mt_writer *w);

@@ -1,8 +1,8 @@
-/* table.c - arrays whose items never move.
+/* array.c - arrays whose items never move.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include "memtrace/base/table.h"
+#include "memtrace/base/array.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
