@@ -3,11 +3,12 @@
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
 #include "drivers/base/outfile.h"
-#include "drivers/base/tempfile.h"
 #include "drivers/base/exit_status.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,35 @@
 #include <unistd.h>
 
 enum { MOST_LINKS = 40, COPIED = 65536 };
+
+/* -- an unfinished file is removed when the program is interrupted -- */
+
+static char s_guarded[PATH_MAX + 64];
+static volatile sig_atomic_t s_guarding;
+
+static void on_signal(int signal_number)
+{
+    if (s_guarding)
+        unlink(s_guarded);
+    signal(signal_number, SIG_DFL);
+    raise(signal_number);
+}
+
+/* Remove this file if SIGINT, SIGTERM or SIGHUP ends the program. NULL: remove none. One file at a time. */
+static void guard(const char *path)
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    s_guarding = 0;
+    if (!path)
+        return;
+    snprintf(s_guarded, sizeof s_guarded, "%s", path);
+    s_guarding = 1;
+    for (unsigned i = 0; i < sizeof signals / sizeof signals[0]; i++)
+        if (signal(signals[i], on_signal) == SIG_IGN)
+            signal(signals[i], SIG_IGN); /* stays ignored, as nohup requires */
+}
+
+/* -- where the file goes -- */
 
 static bool cannot_write(const struct outfile *f)
 {
@@ -169,7 +199,7 @@ bool outfile_begin(struct outfile *f)
     if (fd < 0)
         return cannot_write(f);
     close(fd);
-    tempfile_guard(f->temporary);
+    guard(f->temporary);
     return true;
 }
 
@@ -221,12 +251,12 @@ bool outfile_finish(struct outfile *f)
         cannot_write(f);
     if (!good || f->special)
         unlink(f->temporary);
-    tempfile_guard(NULL);
+    guard(NULL);
     return good;
 }
 
 void outfile_abandon(struct outfile *f)
 {
     unlink(f->temporary);
-    tempfile_guard(NULL);
+    guard(NULL);
 }

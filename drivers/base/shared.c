@@ -34,3 +34,8 @@ void shared_delete(struct shared *b, int fd)
     if (fd >= 0)
         close(fd);
 }
+
+/* -- the names of the ways to touch a new block. -- */
+
+const char *const touch_names[TOUCHES] = {
+    [TOUCH_NONE] = "none", [TOUCH_FIRST] = "first", [TOUCH_PAGES] = "pages", [TOUCH_ALL] = "all"};

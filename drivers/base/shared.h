@@ -13,7 +13,6 @@
 #include "drivers/base/fragmentation.h"
 #include "drivers/base/islands.h"
 #include "drivers/base/latency.h"
-#include "drivers/base/touch.h"
 #include "drivers/film/layout.h"
 #include "drivers/heap/region.h"
 #include "drivers/plan/plan.h"
@@ -23,6 +22,44 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+
+/* -- writes to new blocks and uses them later, as the program did --
+ *
+ * Memory that was never written takes no physical memory and is not in the caches. Not every trace says which part of
+ * a block the program writes, so the user chooses. */
+
+enum touch { TOUCH_NONE, TOUCH_FIRST, TOUCH_PAGES, TOUCH_ALL, TOUCHES };
+
+/* Names by value, for options and results. */
+extern const char *const touch_names[TOUCHES];
+
+/* Write to bytes from..to of a block, which are new: nothing, the block's first byte, or a byte in each page or cache
+ * line in which they lie. */
+static inline void touch_range(void *block, uint64_t from, uint64_t to, enum touch touch)
+{
+    uintptr_t last = touch == TOUCH_ALL ? 63 : 4095, first = (uintptr_t)block;
+    if (touch == TOUCH_NONE)
+        return;
+    if (touch == TOUCH_FIRST && to > 1)
+        to = 1;
+    for (uintptr_t at = first + from; at < first + to; at = (at | last) + 1)
+        *(volatile unsigned char *)at = 1;
+}
+
+static inline void touch_block(void *block, uint64_t size, enum touch touch)
+{
+    touch_range(block, 0, size, touch);
+}
+
+/* Read part of a block, or write the bytes that it contains already, once per cache line. */
+static inline void use_range(volatile unsigned char *p, uint64_t size, bool write)
+{
+    for (uint64_t i = 0; i < size; i += 64) {
+        unsigned char byte = p[i];
+        if (write)
+            p[i] = byte;
+    }
+}
 
 enum { SHARED_FD = 10, PLAN_FD = 11, FRAMES_FD = 12 };
 
@@ -129,7 +166,7 @@ struct threads_result {
     uint64_t remote_frees; /* of blocks that another thread allocated */
 };
 
-/* The heap in a replay on threads, measured at barriers (drivers/run/barrier.h), in bytes. Fragmentation is that
+/* The heap in a replay on threads, measured at barriers (drivers/run/threads.c), in bytes. Fragmentation is that
  * of resident memory. Mapped memory would include addresses that allocators reserve for each thread. */
 struct threads_space {
     uint64_t barriers, made, most_used, most_resident;

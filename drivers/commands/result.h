@@ -14,7 +14,7 @@
 #define DRIVERS_COMMANDS_RESULT_H
 
 #include "drivers/base/outfile.h"
-#include "drivers/supervisor/measurements.h"
+#include "drivers/supervisor/passes.h"
 #include "drivers/supervisor/session.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* raw_syscalls.h - memory system calls without the C library.
  *
  * While an allocator runs, steve-replay handles mmap, sbrk and similar calls itself (region_symbols.c,
- * region_syscalls.c). Its own calls must reach the kernel. They all use one system call instruction, whose address
+ * region_calls.c). Its own calls must reach the kernel. They all use one system call instruction, whose address
  * the seccomp filter allows. Nothing here uses errno or malloc.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
 #include "drivers/plan/plan.h"
-#include "drivers/plan/handles.h"
+#include "drivers/heap/raw_syscalls.h"
 #include "memtrace/ops.h"
 #include "memtrace/ops/check.h"
 
@@ -15,6 +15,278 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+/* -- handles and their slots -- */
+
+enum { PAGE = 1024, PAGES = (int)(HANDLES_LIMIT / 1024), SPARE_PAGES = 4096, BLOCKS_PER_PAGE = 16 };
+enum { NEVER = 0, FREED = 1, FIRST = 2 }; /* entries of the table: these or slot + FIRST */
+
+struct handles {
+    uint32_t **pages; /* PAGES pointers; untouched ones take no memory */
+    uint64_t page_count, made;
+    uint32_t *spare;                             /* free slots */
+    size_t spare_first, spare_count, spare_room; /* a ring; a stack if there is no delay */
+    uint32_t slots, delay;
+};
+
+struct handles *handles_new(uint32_t delay)
+{
+    struct handles *h = calloc(1, sizeof *h);
+    if (h)
+        h->delay = delay;
+    if (h && !(h->pages = raw_map(PAGES * sizeof *h->pages))) {
+        free(h);
+        return NULL;
+    }
+    return h;
+}
+
+void handles_delete(struct handles *h)
+{
+    if (!h)
+        return;
+    for (size_t i = 0; h->page_count; i++) {
+        h->page_count -= h->pages[i] != NULL;
+        free(h->pages[i]);
+    }
+    raw_unmap(h->pages, PAGES * sizeof *h->pages);
+    free(h->spare);
+    free(h);
+}
+
+static enum handle_result add_page(struct handles *h, uint64_t handle)
+{
+    if (h->page_count > SPARE_PAGES + h->made / BLOCKS_PER_PAGE)
+        return HANDLE_TOO_SPARSE;
+    h->pages[handle / PAGE] = calloc(PAGE, sizeof **h->pages);
+    if (!h->pages[handle / PAGE])
+        return HANDLE_NO_MEMORY;
+    h->page_count++;
+    return HANDLE_OK;
+}
+
+static uint32_t next_slot(struct handles *h)
+{
+    if (h->spare_count <= h->delay)
+        return h->slots++;
+    h->spare_count--;
+    if (!h->delay)
+        return h->spare[h->spare_count];
+    uint32_t slot = h->spare[h->spare_first];
+    h->spare_first = (h->spare_first + 1) % h->spare_room;
+    return slot;
+}
+
+enum handle_result handles_make(struct handles *h, uint64_t handle, uint32_t *slot)
+{
+    enum handle_result r = HANDLE_OK;
+    if (handle >= HANDLES_LIMIT)
+        return HANDLE_TOO_LARGE;
+    if (!h->pages[handle / PAGE] && (r = add_page(h, handle)) != HANDLE_OK)
+        return r;
+    uint32_t *entry = &h->pages[handle / PAGE][handle % PAGE];
+    if (*entry >= FIRST)
+        return HANDLE_LIVE;
+    h->made++;
+    *slot = next_slot(h);
+    *entry = *slot + FIRST;
+    return HANDLE_OK;
+}
+
+enum handle_result handles_find(const struct handles *h, uint64_t handle, uint32_t *slot)
+{
+    if (handle >= HANDLES_LIMIT)
+        return HANDLE_TOO_LARGE;
+    const uint32_t *page = h->pages[handle / PAGE];
+    uint32_t entry = page ? page[handle % PAGE] : NEVER;
+    if (entry < FIRST)
+        return entry == FREED ? HANDLE_DEAD : HANDLE_UNKNOWN;
+    *slot = entry - FIRST;
+    return HANDLE_OK;
+}
+
+/* Double the room. The ring then begins at index 0. */
+static bool grow_spare(struct handles *h)
+{
+    size_t room = h->spare_room ? 2 * h->spare_room : 1024;
+    uint32_t *more = malloc(room * sizeof *more);
+    if (!more)
+        return false;
+    for (size_t i = 0; i < h->spare_count; i++)
+        more[i] = h->spare[(h->spare_first + i) % h->spare_room];
+    free(h->spare);
+    h->spare = more;
+    h->spare_first = 0;
+    h->spare_room = room;
+    return true;
+}
+
+static enum handle_result keep_spare(struct handles *h, uint32_t slot)
+{
+    if (h->spare_count == h->spare_room && !grow_spare(h))
+        return HANDLE_NO_MEMORY;
+    h->spare[(h->spare_first + h->spare_count++) % h->spare_room] = slot;
+    return HANDLE_OK;
+}
+
+enum handle_result handles_drop(struct handles *h, uint64_t handle, uint32_t *slot)
+{
+    enum handle_result r = handles_find(h, handle, slot);
+    if (r != HANDLE_OK)
+        return r;
+    h->pages[handle / PAGE][handle % PAGE] = FREED;
+    return keep_spare(h, *slot);
+}
+
+uint32_t handles_slots(const struct handles *h)
+{
+    return h->slots;
+}
+
+const char *handles_text(enum handle_result r)
+{
+    static const char *const texts[] = {
+        [HANDLE_OK] = "is live",
+        [HANDLE_UNKNOWN] = "is not known: no N of it before",
+        [HANDLE_DEAD] = "is not live: it was freed before",
+        [HANDLE_LIVE] = "is live already: a second N without an F",
+        [HANDLE_TOO_LARGE] = "is too large: handles are below 4294967296",
+        [HANDLE_TOO_SPARSE] = "is out of all order: handles must count the blocks from 0",
+        [HANDLE_NO_MEMORY] = "cannot be kept: out of memory",
+    };
+    return texts[r];
+}
+
+/* -- the schedule -- */
+
+enum { FILE_PAGE = 4096 };
+
+struct table {
+    char *at;
+    size_t used, room; /* bytes */
+};
+
+struct schedule {
+    struct table runs, times;
+    uint32_t threads;
+    uint32_t thread;                      /* number of the thread of the current run, in the file */
+    bool marked;                          /* there is a thread other than 0 */
+    uint64_t untimed;                     /* number of operations before the first with a time */
+    uint32_t dense[OPS_MOST_THREADS + 1]; /* by number in the file: dense number + 1; 0 = none yet */
+    uint32_t last[OPS_MOST_THREADS + 1];  /* last run, likewise */
+};
+
+static struct schedule *schedule_new(void)
+{
+    return calloc(1, sizeof(struct schedule));
+}
+
+static void schedule_delete(struct schedule *s)
+{
+    if (!s)
+        return;
+    free(s->runs.at);
+    free(s->times.at);
+    free(s);
+}
+
+static void *extend(struct table *t, size_t size)
+{
+    if (t->used + size > t->room) {
+        size_t room = t->room ? 2 * t->room : 64 * size;
+        char *more = realloc(t->at, room);
+        if (!more)
+            return NULL;
+        t->at = more;
+        t->room = room;
+    }
+    t->used += size;
+    return t->at + t->used - size;
+}
+
+static uint32_t run_count(const struct schedule *s)
+{
+    return (uint32_t)(s->runs.used / sizeof(struct run));
+}
+
+/* Link a run to the previous run of its thread. */
+static void link_run(struct schedule *s, uint32_t thread, uint32_t run)
+{
+    if (s->dense[thread])
+        ((struct run *)s->runs.at)[s->last[thread]].next = run;
+    else
+        s->dense[thread] = ++s->threads;
+    s->last[thread] = run;
+}
+
+/* Record that the thread with this number in the file does the step with this index. False when out of memory or
+ * of run numbers. */
+static bool schedule_step(struct schedule *s, uint32_t thread, uint64_t step, uint64_t op)
+{
+    uint32_t count = run_count(s);
+    s->marked |= thread != 0;
+    if (count && thread == s->thread)
+        return true;
+    struct run *r = count < NO_RUN ? extend(&s->runs, sizeof *r) : NULL;
+    if (!r)
+        return false;
+    link_run(s, thread, count);
+    *r = (struct run){step, op, s->dense[thread] - 1, NO_RUN};
+    s->thread = thread;
+    return true;
+}
+
+static bool put_time(struct schedule *s, uint64_t time)
+{
+    uint64_t *t = extend(&s->times, sizeof *t);
+    if (t)
+        *t = time;
+    return t;
+}
+
+/* Record the time of the next N, F or R. False when out of memory. */
+static bool schedule_time(struct schedule *s, uint64_t time)
+{
+    if (time == 0 && s->times.used == 0) {
+        s->untimed++;
+        return true;
+    }
+    for (; s->untimed; s->untimed--)
+        if (!put_time(s, 0))
+            return false;
+    return put_time(s, time);
+}
+
+static bool write_table(const struct table *t, int fd, uint64_t at)
+{
+    for (size_t done = 0; done < t->used;) {
+        ssize_t n = pwrite(fd, t->at + done, t->used - done, (off_t)(at + done));
+        if (n <= 0)
+            return false;
+        done += (size_t)n;
+    }
+    return true;
+}
+
+static uint64_t whole_pages(uint64_t bytes)
+{
+    return (bytes + FILE_PAGE - 1) / FILE_PAGE * FILE_PAGE;
+}
+
+/* Write the tables after the first `bytes` bytes of a file. False on error. */
+static bool schedule_write(const struct schedule *s, int fd, uint64_t bytes, struct schedule_facts *f)
+{
+    *f = (struct schedule_facts){.runs_at = whole_pages(bytes), .latency_at = whole_pages(bytes)};
+    if (s->marked) {
+        f->threads = s->threads;
+        f->runs = run_count(s);
+        f->latency_at += whole_pages(s->runs.used);
+    }
+    f->times = s->times.used / sizeof(uint64_t);
+    return (!s->marked || write_table(&s->runs, fd, f->runs_at)) && write_table(&s->times, fd, f->latency_at);
+}
+
+/* -- reading -- */
 
 enum { BUFFERED = 65536 };
 /* Number of slots that stay free before one is reused, when threads are replayed. Otherwise the new block would

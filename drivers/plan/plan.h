@@ -9,9 +9,8 @@
 #ifndef DRIVERS_PLAN_PLAN_H
 #define DRIVERS_PLAN_PLAN_H
 
-#include "drivers/plan/schedule.h"
-
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum step_code {
@@ -43,6 +42,30 @@ static inline bool step_is_double(struct step s)
         return true;
     return (code == STEP_NEW || code == STEP_RESIZE) && s.what >> STEP_SHIFT == STEP_BIG;
 }
+
+/* -- which thread did which steps of a plan, and when --
+ *
+ * A *run* is a sequence of steps of one thread. Runs, and the times of the N, F and R operations, are collected while
+ * the file is read, and stored after the steps in the plan's file, which the driver's process maps. A run takes 24
+ * bytes and a time 8; files without threads and times have neither. */
+
+#define NO_RUN UINT32_MAX
+
+struct run {
+    uint64_t step;   /* its first step; its last is the one before the next run in the file */
+    uint64_t op;     /* number of N, F and R operations before it */
+    uint32_t thread; /* from 0, in the order of their first steps */
+    uint32_t next;   /* next run of the same thread, or NO_RUN */
+};
+
+/* Offsets of the tables in the plan's file. Counts are 0 if the file has no such information. */
+struct schedule_facts {
+    uint32_t threads, runs;
+    uint64_t times; /* one time per N, F and R */
+    uint64_t runs_at, latency_at;
+};
+
+struct schedule;
 
 struct plan_facts {
     uint64_t steps;                /* struct steps in the file, big sizes included */
@@ -79,5 +102,38 @@ bool plan_read(struct plan *plan, const char *path, struct plan_options options,
 /* Drop all steps after the first `ops` N, F and R operations; only facts.steps changes. False when out of memory. */
 bool plan_cut(struct plan *plan, uint64_t ops);
 void plan_close(struct plan *plan);
+
+/* -- maps the handles of an ops file to small slot numbers --
+ *
+ * Handles count all blocks of a trace. A slot is reused when its block ends, so that other tables need only as many
+ * entries as there are live blocks at most. Handles index a table of pages directly. A file that spreads few handles
+ * over many pages is rejected before it takes much memory. */
+
+#define HANDLES_LIMIT ((uint64_t)1 << 32) /* handles are below this */
+
+enum handle_result {
+    HANDLE_OK,
+    HANDLE_UNKNOWN,    /* no N of it yet */
+    HANDLE_DEAD,       /* it has been freed */
+    HANDLE_LIVE,       /* N of a live handle */
+    HANDLE_TOO_LARGE,  /* not below HANDLES_LIMIT */
+    HANDLE_TOO_SPARSE, /* far more handle numbers than blocks */
+    HANDLE_NO_MEMORY
+};
+
+struct handles;
+
+/* delay: a slot is reused only when so many other free slots were freed before it. */
+struct handles *handles_new(uint32_t delay);
+void handles_delete(struct handles *h);
+
+/* Process an N, an F or a use of a handle; *slot is its slot. */
+enum handle_result handles_make(struct handles *h, uint64_t handle, uint32_t *slot);
+enum handle_result handles_drop(struct handles *h, uint64_t handle, uint32_t *slot);
+enum handle_result handles_find(const struct handles *h, uint64_t handle, uint32_t *slot);
+
+/* number of slots ever used: the most blocks live at one time */
+uint32_t handles_slots(const struct handles *h);
+const char *handles_text(enum handle_result r); /* "is not live: freed before" ... */
 
 #endif

@@ -61,7 +61,7 @@ bool engine_open(struct engine *e, struct shared *shared, const struct steve_dri
 void engine_timed(struct engine *e);
 void engine_watched(struct engine *e, const struct watcher *w);
 
-/* -- shared with engine_batch.c and thread.c -- */
+/* -- shared with engine_batch.c and threads.c -- */
 enum outcome { GOES_ON, NO_ROOM, FAILED };
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 

@@ -13,6 +13,8 @@
 
 #include "drivers/run/engine.h"
 
+#include <stdint.h>
+
 /* Largest number of threads of a file that can be replayed. */
 enum { THREADS_MOST = 1024 };
 /* Additional bytes of heap for each thread, since allocators reserve address space for each. */
@@ -20,5 +22,8 @@ enum { THREADS_MOST = 1024 };
 
 /* Replay once. The result is in shared->threaded; after a failure, shared->op_index is the operation that failed. */
 void threads_run(struct engine *e);
+
+/* Approximate number of moments of a replay at which JOB_THREADS_SPACE measures the heap. */
+enum { BARRIERS = 100 };
 
 #endif

@@ -7,7 +7,7 @@
 #include "drivers/base/latency.h"
 #include "drivers/base/numbers.h"
 #include "drivers/heap/raw_syscalls.h"
-#include "drivers/plan/handles.h"
+#include "drivers/plan/plan.h"
 #include "drivers/run/engine.h"
 #include "drivers/supervisor/load_driver.h"
 #include "drivers/test/test_units.h"

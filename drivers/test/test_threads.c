@@ -10,7 +10,6 @@
 #include "drivers/base/clock.h"
 #include "drivers/base/shared.h"
 #include "drivers/heap/region.h"
-#include "drivers/run/barrier.h"
 #include "drivers/run/engine.h"
 #include "drivers/run/threads.h"
 
