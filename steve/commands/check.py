@@ -66,19 +66,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def checked(chosen: blocks.Blocks) -> dict:
     """The object of --json. With -j, the parallel check only decides whether the trace is sound; if it is not, a
     second, sequential check finds the violations."""
-    from steve.kernels import _check
+    from steve.kernels import _totals
 
-    found = chosen.over_events(_check.Check)
+    found = chosen.over_events(_totals.Check)
     if isinstance(chosen.trace, Whole):
         report = None if found is None else report_of(chosen, found)
         if report is not None and report["sound"]:
             return report
-        found = chosen.over_events(_check.Check, in_shards=False)
+        found = chosen.over_events(_totals.Check, in_shards=False)
     return report_of(chosen, found)
 
 
 def report_of(chosen: blocks.Blocks, found: dict) -> dict:
-    """The object of --json. found: the result of steve.kernels._check.Check."""
+    """The object of --json. found: the result of steve.kernels._totals.Check."""
     rules = {
         **found["rules"],
         "totals": totals_finding(chosen, found),

@@ -17,7 +17,7 @@ import numpy as np
 from steve.analysis.folds import Passed, Together
 from steve.analysis.lives import LifeAnalysis
 from steve.analysis.totals import is_complete, time_unit
-from steve.kernels._profile import HeapProfile
+from steve.kernels._report import HeapProfile
 from steve.kernels._walk import Walk, feed_together
 from steve.trace._memtrace import (
     HOW_NAMES,

@@ -8,7 +8,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 import numpy as np
 
-from libc.stdint cimport UINT16_MAX, UINT64_MAX, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport UINT16_MAX, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from steve.kernels._walk cimport Analysis, Walk, walk_pack
@@ -16,7 +16,7 @@ from steve.kernels.records cimport array_of, data_of, distance, enough
 from steve.trace._memtrace cimport Trace
 from steve.trace.cmemtrace cimport *
 
-from steve.kernels._sums import dtype_of, merged
+from steve.kernels._sums import GC_TIME, SIDE, WINDOW, dtype_of, merged
 from steve.kernels._walk import feed_together
 from steve.trace._memtrace import VM_NAMES
 
@@ -38,7 +38,7 @@ cdef extern from "steve/kernels/accesses/fields.h" nogil:
 
 cdef extern from "steve/kernels/accesses/workingset.h" nogil:
     struct workingset_window:
-        uint64_t first, operations, time, accesses, bytes, lines, blocks, live_bytes
+        pass
     struct workingset:
         workingset_window *windows
         size_t n_windows
@@ -69,9 +69,7 @@ cdef extern from "steve/kernels/accesses/sharing_lines.h" nogil:
     struct sharing_use:
         pass
     struct sharing_side:
-        uint64_t thread, stack
-        int64_t offset
-        uint64_t bytes, written
+        pass
     struct sharing_found:
         uint64_t line, interleaved, at_once, late, threads
         double chance
@@ -125,7 +123,7 @@ cdef extern from "steve/kernels/accesses/gc_time.h" nogil:
         GC_TIME_COLLECTS
         GC_TIME_BEFORE
     struct gc_time_row:
-        uint64_t thread, bin, time
+        pass
     struct gc_time:
         uint64_t *bins
         uint64_t operations, width, time, first_time, first_operations
@@ -161,19 +159,9 @@ cdef extern from "steve/kernels/accesses/sharing_shards.h" nogil:
     size_t sharing_shard_report(const sharing *s, sharing_reported *reported, sharing_use *uses)
     bint sharing_merge(sharing *whole, const sharing_part_report *part)
 
-# Cython compares the offsets of all fields with those of the struct.
-cdef workingset_window a_window
-cdef sharing_side a_side
-cdef sharing_found a_line
-cdef gc_time_row a_time
-cdef workingset_window[::1] window_layout = <workingset_window[:1]>&a_window
-cdef sharing_side[::1] side_layout = <sharing_side[:1]>&a_side
-cdef gc_time_row[::1] time_layout = <gc_time_row[:1]>&a_time
-WINDOW = np.asarray(window_layout).dtype
-SIDE = np.asarray(side_layout).dtype
 CELL, SHARING, STATE = dtype_of("fields_cell"), dtype_of("sharing_row"), dtype_of("states_row")
-GC_TIME = np.asarray(time_layout).dtype
 # struct sharing_found has structs in an array, of which Cython makes no view
+cdef sharing_found a_line
 SHARED_LINE = np.dtype({
     "names": ["line", "interleaved", "at_once", "late", "threads", "chance", "sides"],
     "formats": ["u8", "u8", "u8", "u8", "u8", "f8", (SIDE, 2)],
@@ -309,24 +297,25 @@ cdef class Fields(Analysis):
     cdef fields f
     cdef object group_of
     cdef size_t n_groups
-    cdef const uint32_t[::1] known  # by slot: group + 1 of the block that lives where the shard begins
+    cdef object known  # by slot: group + 1 of the block that lives where the shard begins
     needs = ("owners",)
 
     def __cinit__(self, group_of, largest):
-        cdef const uint32_t[::1] groups = np.append(group_of, 0).astype("u4")
-        cdef const uint64_t[::1] sizes = np.append(largest, 0).astype("u8")
-        self.group_of, self.n_groups = np.asarray(groups), len(largest)
-        enough(fields_init(&self.f, &groups[0], len(group_of), &sizes[0], self.n_groups))
+        self.group_of, self.n_groups = np.require(group_of, "u4", "C"), len(largest)
+        sizes = np.require(largest, "u8", "C")
+        enough(fields_init(&self.f, <const uint32_t *>data_of(self.group_of), len(group_of),
+                           <const uint64_t *>data_of(sizes), self.n_groups))
 
     def __dealloc__(self):
         fields_free(&self.f)
 
     cdef int begin_shard(self, checkpoint) except -1:
-        self.known = groups_by_slot(checkpoint.owners, self.group_of[:-1])
+        self.known = groups_by_slot(checkpoint.owners, self.group_of)
         return 0
 
     cdef int enter(self, Walk walk, const mt_live_block_t *block) except -1:
-        return enough(fields_enter(&self.f, block, self.known[block.slot] if block.slot < <size_t>len(self.known) else 0))
+        cdef const uint32_t *known = <const uint32_t *>data_of(self.known)
+        return enough(fields_enter(&self.f, block, known[block.slot] if block.slot < <size_t>len(self.known) else 0))
 
     cdef bint take(self, const mt_event *events, size_t n) noexcept nogil:
         return fields_feed(&self.f, events, n)
@@ -408,16 +397,13 @@ cdef class Reuse(Analysis):
         return reuse_feed(&self.r, events, n)
 
     def partial(self):
-        cdef uint64_t[::1] lasts = np.zeros(self.r.map.live + 1, "u8")
-        reuse_order(&self.r, &lasts[0])
-        return (self.result(), array_of(self.r.lines, self.r.map.live, np.dtype("u8")),
-                np.asarray(lasts)[:self.r.map.live])
+        lasts = np.zeros(self.r.map.live, "u8")
+        reuse_order(&self.r, <uint64_t *>data_of(lasts))
+        return self.result(), array_of(self.r.lines, self.r.map.live, np.dtype("u8")), lasts
 
     def merge(self, shard):
-        cdef const uint64_t[::1] firsts, lasts
-        counts, first, last = shard
-        firsts, lasts = np.append(first, np.uint64(0)), np.append(last, np.uint64(0))
-        enough(reuse_merge(&self.r, &firsts[0], &lasts[0], len(first)))
+        counts, firsts, lasts = shard
+        enough(reuse_merge(&self.r, <const uint64_t *>data_of(firsts), <const uint64_t *>data_of(lasts), len(firsts)))
         self.r.touches += counts["touches"]
         for i, touches in enumerate(counts["bins"]):
             self.r.bins[i] += touches
@@ -436,7 +422,7 @@ cdef class Sharing(Analysis):
     cdef object rows
     cdef list found
     cdef uint64_t tests
-    cdef const uint32_t[::1] owners  # of a checkpoint
+    cdef object owners  # of a checkpoint
     needs = ("owners",)
 
     def __cinit__(self):
@@ -452,9 +438,10 @@ cdef class Sharing(Analysis):
         return 0
 
     cdef int enter(self, Walk walk, const mt_live_block_t *block) except -1:
+        cdef const uint32_t *owners = <const uint32_t *>data_of(self.owners)
         cdef uint32_t slot = block.slot
-        if slot < <size_t>len(self.owners) and self.owners[slot] and walk.w.mine[slot]:
-            enough(sharing_shard_enter(&self.s, block, self.owners[slot] - 1))
+        if slot < <size_t>len(self.owners) and owners[slot] and walk.w.mine[slot]:
+            enough(sharing_shard_enter(&self.s, block, owners[slot] - 1))
         return 0
 
     cdef bint take(self, const mt_event *events, size_t n) noexcept nogil:

@@ -5,13 +5,15 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 import numpy as np
 
-from libc.stdint cimport UINT16_MAX, UINT64_MAX, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport UINT16_MAX, UINT64_MAX, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 
 from steve.kernels.ckernels cimport keyed_rows
 from steve.kernels.records cimport array_of, enough
 from steve.trace._memtrace cimport Trace
 from steve.trace.cmemtrace cimport *
+
+from steve.kernels._sums import HOLDING
 
 cdef enum:
     TICK = 256  # batches of events between two calls of tick
@@ -22,8 +24,7 @@ cdef extern from "memtrace/sample.h" nogil:
 
 cdef extern from "steve/kernels/lives/holdings.h" nogil:
     struct holding:
-        uint64_t bytes, blocks, held, held_blocks, most, most_blocks, peak, peak_blocks, lifetime
-        uint64_t bytes_read, bytes_written, seen
+        pass
     struct holdings:
         holding *rows
         keyed_rows of_stacks
@@ -38,17 +39,10 @@ cdef extern from "steve/kernels/lives/holdings.h" nogil:
     void holdings_finish(holdings *h, uint64_t time)
 
 
-cdef holding a_holding
-cdef holding[::1] holding_layout = <holding[:1]>&a_holding
-HOLDING = np.asarray(holding_layout).dtype
-
-
 cdef struct thread_row:
     uint64_t allocs, bytes, frees, time, weight, state
 
-cdef thread_row a_thread_row
-cdef thread_row[::1] thread_layout = <thread_row[:1]>&a_thread_row
-THREAD = np.asarray(thread_layout).dtype
+THREAD = np.dtype([(name, "u8") for name in ("allocs", "bytes", "frees", "time", "weight", "state")])
 
 
 cdef class Activity:

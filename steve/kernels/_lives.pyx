@@ -17,13 +17,13 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from steve.kernels._walk cimport Walk
-from steve.kernels.ckernels cimport keyed_rows
+from steve.kernels.ckernels cimport keyed_rows, life, life_scaled, life_variance
 from steve.kernels.records cimport array_of, data_of, distance, enough, view_of
 from steve.trace._memtrace cimport Trace
 from steve.trace.cmemtrace cimport *
 
 from steve.system import samples
-from steve.kernels._sums import chosen, dtype_of, merged, variances_of
+from steve.kernels._sums import LIFE, chosen, dtype_of, merged, variances_of
 from steve.trace._memtrace import event_dtype
 
 cdef extern from "steve/kernels/lines/lua_lines.h" nogil:
@@ -147,10 +147,6 @@ def columns(str words, str form):
     return [(name, form) for name in words.split()]
 
 
-# Cython compares the offsets of all fields with those of the struct.
-cdef life a_life
-cdef life[::1] life_layout = <life[:1]>&a_life
-LIFE = np.asarray(life_layout).dtype
 GROUP, VARIANCES, BY_KIND, TOTALS = dtype_of("group"), variances_of("group"), dtype_of("access_sums"), dtype_of("lives_totals")
 LINEWORK, MADE = dtype_of("linework_row"), dtype_of("linework_made")
 ACCESSES = np.dtype(columns("loads stores modifies bytes_read bytes_written", "u8"))
@@ -211,7 +207,7 @@ cdef class Lives:
     cdef Walk walk
     cdef object selected, lines, errors
     cdef Groups sums
-    cdef const uint32_t[::1] of_stacks, of_sites, of_places  # the kernel's
+    cdef object numbers  # of lines, which the kernel uses
 
     def __cinit__(self, Trace trace, window=None, Selection selected=None, tick=None, lines=None,
                   errors=None, part=None, begins=None, uint64_t since=0, Groups sums=None):
@@ -370,12 +366,10 @@ cdef class Lives:
         if (self.work.map.n_lines and stacks == self.work.map.n_stacks and sites == self.work.map.n_sites
                 and protos == self.code.n_protos):
             return 0
-        self.of_stacks, self.of_sites, self.of_places = self.lines.reach(stacks, sites, self.code.n_protos)
-        known = linework_map(&self.of_stacks[0], &self.of_sites[0], &self.of_places[0], stacks, sites,
-                             self.lines.count())
-        if not linework_learn(&self.work, &known):
-            raise MemoryError
-        return 0
+        self.numbers = of_stacks, of_sites, of_places = self.lines.reach(stacks, sites, self.code.n_protos)
+        known = linework_map(<const uint32_t *>data_of(of_stacks), <const uint32_t *>data_of(of_sites),
+                             <const uint32_t *>data_of(of_places), stacks, sites, self.lines.count())
+        return enough(linework_learn(&self.work, &known))
 
     def totals(self):
         """The fields of struct lives_totals."""
@@ -486,11 +480,8 @@ def followed_threads(Trace trace):
 
 def met_threads(Trace trace):
     """By thread, as far as there are any: may it have events in what was read?"""
-    cdef uint8_t[::1] met = np.empty(mt_thread_end(trace.r), "u1")
     cdef uint32_t thread
-    for thread in range(len(met)):
-        met[thread] = mt_met_thread(trace.r, thread)
-    return np.asarray(met).view(bool)
+    return np.array([mt_met_thread(trace.r, thread) for thread in range(mt_thread_end(trace.r))], bool)
 
 
 def known_threads(threads):
@@ -502,28 +493,26 @@ def known_threads(threads):
 
 cdef int enter_lines(Lives self, begins) except -1:
     """Enter the blocks that live at the beginning of a shard. begins: the owners and the threads of a checkpoint."""
-    cdef const uint32_t[::1] owners = np.append(begins[0], np.uint32(0))
-    cdef bytes known = b"" if begins[1] is None else begins[1].tobytes()
-    cdef const uint8_t[::1] threads = np.frombuffer(known + b"\0", "u1")
+    owners, threads = begins
+    cdef const uint32_t *owner = <const uint32_t *>data_of(owners)
     cdef mt_live_block_t block
     cdef uint32_t slot, stack
     self.learn()
     enter_code(&self.code, self.trace)
-    if not luacode_set_threads(&self.code, <const luacode_thread *>&threads[0], len(known) // sizeof(luacode_thread)):
-        raise MemoryError
+    if threads is not None:
+        enough(luacode_set_threads(&self.code, <const luacode_thread *>data_of(threads), len(threads)))
     for slot in range(mt_count_slots(self.trace.r)):
         if mt_get_live_block(self.trace.r, slot, &block) and lives_is_selected(&self.l, block.handle):
-            stack = max(owners[slot], <uint32_t>1) - 1 if slot + 1 < len(owners) else 0
+            stack = max(owner[slot], <uint32_t>1) - 1 if slot < <size_t>len(owners) else 0
             if not lines_shard_enter(&self.work, slot, stack):
                 raise MemoryError
     return 0
 
 
 cdef object pages_of(const linepages *pages):
-    cdef size_t n = linepages_count(pages)
-    cdef uint8_t[::1] to = np.empty(n * sizeof(linepage) + 1, "u1")
-    linepages_copy(pages, <linepage *>&to[0])
-    return np.asarray(to)[:n * sizeof(linepage)]
+    to = np.empty(linepages_count(pages) * sizeof(linepage), "u1")
+    linepages_copy(pages, <linepage *>data_of(to))
+    return to
 
 
 def line_partial(Lives lives):
@@ -544,10 +533,10 @@ cdef class WholeLines:
 
     def __cinit__(self, Trace trace, lines):
         cdef linework_map all_lines
-        cdef const uint32_t[::1] stacks, sites, places
         self.trace = trace
         self.known = stacks, sites, places = lines.reach(0, 0, 0)
-        all_lines = linework_map(&stacks[0], &sites[0], &places[0], len(stacks), len(sites), lines.count())
+        all_lines = linework_map(<const uint32_t *>data_of(stacks), <const uint32_t *>data_of(sites),
+                                 <const uint32_t *>data_of(places), len(stacks), len(sites), lines.count())
         if (not luacode_init(&self.code, trace.r) or not luacode_learn(&self.code)
                 or not linework_init(&self.work, &self.code) or not linework_learn(&self.work, &all_lines)):
             raise MemoryError
@@ -558,14 +547,11 @@ cdef class WholeLines:
         linework_free(&self.work)
 
     def merge(self, shard):
-        cdef const uint32_t[::1] pieces = np.append(shard[0], np.uint32(0))
-        cdef const uint8_t[::1] pages = np.append(shard[1], np.uint8(0))
-        cdef size_t n_pages = len(shard[1]) // sizeof(linepage)
-        if (not linework_merge(&self.work, &pieces[0], len(shard[0]))
-                or not linework_merge_pages(&self.work, <const linepage *>&pages[0], n_pages)):
-            raise MemoryError
+        pieces, pages, more_work, more_made = shard
+        enough(linework_merge(&self.work, <const uint32_t *>data_of(pieces), len(pieces))
+               and linework_merge_pages(&self.work, <const linepage *>data_of(pages), len(pages) // sizeof(linepage)))
         work, made = self.sums
-        self.sums = merged("linework_row", work, shard[2]), merged("linework_made", made, shard[3])
+        self.sums = merged("linework_row", work, more_work), merged("linework_made", made, more_made)
 
     def line_work(self):
         """As of Lives, after all lives were added."""
@@ -652,18 +638,17 @@ cdef class WholeLives:
 def scaled(batch, str name=None):
     """(numbers, variances): a field of lives, None: their number 1, multiplied by the weights that lives have in a sample
     of the blocks, and what each adds to the variance of a sum (memtrace/sample.h). Arrays of u8 and f8."""
+    batch = np.ascontiguousarray(batch)
     values = np.ones(len(batch), "u8") if name is None else batch[name].astype("u8")
-    if len(batch) == 0:
-        return values, np.zeros(0)
-    cdef const uint8_t[::1] raw = np.ascontiguousarray(batch).view(np.uint8)
-    cdef const life *lives = <const life *>&raw[0]
-    cdef uint64_t[::1] numbers = values
-    cdef double[::1] variances = np.empty(len(batch))
+    variances = np.empty(len(batch))
+    cdef const life *lives = <const life *>data_of(batch)
+    cdef uint64_t *number = <uint64_t *>data_of(values)
+    cdef double *variance = <double *>data_of(variances)
     cdef size_t i
-    for i in range(len(batch)):
-        variances[i] = life_variance(&lives[i], numbers[i])
-        numbers[i] = life_scaled(&lives[i], numbers[i])
-    return values, np.asarray(variances)
+    for i in range(<size_t>len(batch)):
+        variance[i] = life_variance(&lives[i], number[i])
+        number[i] = life_scaled(&lives[i], number[i])
+    return values, variances
 
 
 cdef class Selection:
@@ -676,18 +661,16 @@ cdef class Selection:
         self.n_bits = 8 << 16
 
     cdef const uint8_t *bits(self) except NULL:
-        cdef const uint8_t[::1] view = self.array
-        return &view[0]
+        return <const uint8_t *>data_of(self.array)
 
     def add(self, batch, keep):
         """Add the blocks of a batch of lives for which `keep` is true."""
         if len(batch) == 0:
             return
         self.reach(int(batch["handle"].max()))
-        cdef const uint8_t[::1] raw = batch.view(np.uint8)
-        cdef const uint8_t[::1] kept = np.ascontiguousarray(keep, bool).view(np.uint8)
-        cdef uint8_t[::1] bits = self.array
-        lives_mark(&bits[0], self.n_bits, <const life *>&raw[0], &kept[0], len(batch))
+        kept = np.ascontiguousarray(keep, bool)
+        lives_mark(<uint8_t *>data_of(self.array), self.n_bits, <const life *>data_of(batch),
+                   <const uint8_t *>data_of(kept), len(batch))
 
     def as_bits(self):
         """(array of bits by handle, number of bits), for steve.kernels._walk.Walk."""
@@ -726,20 +709,16 @@ cdef class TakesLives:
 
     def add(self, batch, keep=None):
         """Add a batch of Lives.batches(), or those of it for which the array `keep` is true."""
-        cdef const uint8_t[::1] raw, kept
-        cdef const uint8_t *keep_at = NULL
+        cdef const life *lives = <const life *>data_of(batch)
+        cdef const uint8_t *kept = NULL
         cdef size_t n = len(batch)
         cdef bint ok
-        if n == 0:
-            return
-        raw = batch.view(np.uint8)
         if keep is not None:
-            kept = np.ascontiguousarray(keep, bool).view(np.uint8)
-            keep_at = &kept[0]
+            keep = np.ascontiguousarray(keep, bool)
+            kept = <const uint8_t *>data_of(keep)
         with nogil:
-            ok = self.take(<const life *>&raw[0], keep_at, n)
-        if not ok:
-            raise MemoryError
+            ok = self.take(lives, kept, n)
+        enough(ok)
 
 
 cdef class Groups(TakesLives):
@@ -761,14 +740,8 @@ cdef class Groups(TakesLives):
 
     def merge(self, shard, uint64_t peak):
         """Add the partial() of the next shard. peak: of WholeLives.merge()."""
-        cdef const uint32_t[::1] keys
-        cdef const uint8_t[::1] raw
-        cdef size_t n = len(shard[0])
-        if n == 0:
-            return
-        keys, raw = shard[0], np.ascontiguousarray(shard[1]).view(np.uint8)
-        if not groups_merge(&self.g, &keys[0], <const group *>&raw[0], n, peak):
-            raise MemoryError
+        keys, rows = shard
+        enough(groups_merge(&self.g, <const uint32_t *>data_of(keys), <const group *>data_of(rows), len(keys), peak))
 
     def table(self, uint64_t peak):
         """(keys that occur, in order, array of GROUP for them). peak: the number of the last peak of the heap, from

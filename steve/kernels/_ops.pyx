@@ -17,7 +17,7 @@ from libc.string cimport strlen
 from steve.trace._memtrace cimport OpsFile, Trace, trace_error
 from steve.trace.cmemtrace cimport *
 from steve.kernels.ckernels cimport *
-from steve.kernels.records cimport enough
+from steve.kernels.records cimport data_of, enough
 from steve.trace.cops cimport *
 
 from steve.trace._memtrace import KIND_NAMES
@@ -55,8 +55,8 @@ cdef class Operations:
 
     cdef int enter(self, checkpoint) except -1:
         """Begin where a shard does: see steve.parallel.checkpoints, with handles."""
-        cdef const uint64_t[::1] known = checkpoint.handles
-        return enough(op_source_begin(self.s, &known[0] if len(known) else NULL, len(known), checkpoint.next_handle))
+        known = checkpoint.handles
+        return enough(op_source_begin(self.s, <const uint64_t *>data_of(known), len(known), checkpoint.next_handle))
 
     cdef int next(self, const op **ops, size_t *n) except -1:
         """The next operations: 1, or 0 at the end."""

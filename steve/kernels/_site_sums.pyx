@@ -12,9 +12,9 @@ import numpy as np
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
-from steve.kernels._lives cimport groups_key, life, TakesLives
-from steve.kernels.ckernels cimport keyed_rows
-from steve.kernels.records cimport view_of
+from steve.kernels._lives cimport groups_key, TakesLives
+from steve.kernels.ckernels cimport keyed_rows, life
+from steve.kernels.records cimport data_of, enough, view_of
 
 from steve.kernels._lives import KEYS
 from steve.kernels._sums import chosen, dtype_of, variances_of
@@ -67,15 +67,9 @@ cdef class Findings(TakesLives):
 
     def merge(self, shard, uint64_t peak):
         """Add the partial() of the next shard."""
-        cdef const uint32_t[::1] keys
-        cdef const uint8_t[::1] raw
-        cdef size_t n = len(shard[1])
-        self.f.bytes += <uint64_t>shard[0]
-        if n == 0:
-            return
-        keys, raw = shard[1], np.ascontiguousarray(shard[2]).view(np.uint8).reshape(-1)
-        if not findings_merge(&self.f, &keys[0], <const findings_row *>&raw[0], n):
-            raise MemoryError
+        found, keys, rows = shard
+        self.f.bytes += <uint64_t>found
+        enough(findings_merge(&self.f, <const uint32_t *>data_of(keys), <const findings_row *>data_of(rows), len(keys)))
 
     def table(self):
         """(keys that occur, in order, array of FOUND for them, by rule)."""
@@ -167,24 +161,20 @@ cdef class SiteSums(TakesLives):
 
     def merge(self, shard, uint64_t peak):
         """Add the partial() of the next shard."""
-        cdef SiteSums other
-        cdef const uint32_t[::1] keys
-        cdef const uint8_t[::1] raw
-        cdef const uint64_t[::1] collected = shard[2]
-        width, last_new, _, numbers, rows = shard
+        cdef SiteSums other = SiteSums({"capacity": 0, "short_life": 0, "min_size": 0})
+        width, last_new, collected, keys, rows = shard
         self.s.last_new = max(self.s.last_new, <uint64_t>last_new)
-        other = SiteSums({"capacity": 0, "short_life": 0, "min_size": 0})
         other.s.width = width
-        keys, raw = np.append(numbers, np.uint32(0)), np.append(rows, np.zeros(1, SITE_SUMS)).view(np.uint8)
-        if not site_rules_merge(&other.s, &keys[0], <const site_rules_row *>&raw[0], len(numbers), &collected[0]):
-            raise MemoryError
+        other.add_rows(keys, rows, collected)
         site_rules_widen(&other.s, self.s.width)
         site_rules_widen(&self.s, width)
-        cdef uint64_t[::1] more = other.collected()
-        numbers, whole = other.table(0)
-        keys, raw = np.append(numbers, np.uint32(0)), np.append(whole, np.zeros(1, SITE_SUMS)).view(np.uint8)
-        if not site_rules_merge(&self.s, &keys[0], <const site_rules_row *>&raw[0], len(numbers), &more[0]):
-            raise MemoryError
+        keys, rows = other.table(0)
+        self.add_rows(keys, rows, other.collected())
+
+    cdef int add_rows(self, keys, rows, collected) except -1:
+        """Add the rows of another object in parts of the same width."""
+        return enough(site_rules_merge(&self.s, <const uint32_t *>data_of(keys), <const site_rules_row *>data_of(rows),
+                                       len(keys), <const uint64_t *>data_of(collected)))
 
     def table(self, uint64_t operations):
         """(keys that occur, in order, array of SITE_SUMS for them), in parts of a run of so many operations."""
@@ -204,11 +194,9 @@ cdef class SiteSums(TakesLives):
 
     def rows(self, indices):
         """An array of SITE_SUMS for some of the keys, which are many bytes each. indices: those of keys()."""
-        cdef const uint32_t[::1] at = np.append(indices, 0).astype("u4")
-        rows = np.zeros(len(indices) + 1, SITE_SUMS)
-        cdef uint8_t[::1] raw = rows.view(np.uint8)
-        site_rules_rows(&self.s, &at[0], len(indices), <site_rules_row *>&raw[0])
-        return rows[:-1]
+        at, rows = np.require(indices, "u4", "C"), np.zeros(len(indices), SITE_SUMS)
+        site_rules_rows(&self.s, <const uint32_t *>data_of(at), len(at), <site_rules_row *>data_of(rows))
+        return rows
 
     def width(self):
         """Operations of a part of the run."""

@@ -1,5 +1,6 @@
 # cython: language_level=3, boundscheck=False
-"""The rows of sums of the kernels (steve/kernels/base/sums.def): their columns, and how rows of shards are merged.
+"""Records of the kernels for Python: the rows of sums (steve/kernels/base/sums.def), their columns and how those of shards
+are merged, and the columns of other structs.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -7,6 +8,9 @@ from collections import namedtuple
 
 import numpy as np
 
+from libc.stdint cimport int64_t, uint8_t, uint64_t
+
+from steve.kernels.ckernels cimport life, lifetime
 from steve.kernels.records cimport data_of
 
 cdef extern from "steve/kernels/base/sums.h" nogil:
@@ -28,6 +32,45 @@ cdef extern from "steve/kernels/base/sums.h" nogil:
     const size_t sums_n_rows, sums_n_variances
     void sums_merge(const sums *sums, void *to, const void *of_shard, size_t n)
 
+cdef extern from "steve/kernels/accesses/gc_time.h" nogil:
+    struct gc_time_row:
+        uint64_t thread, bin, time
+
+cdef extern from "steve/kernels/accesses/sharing_lines.h" nogil:
+    struct sharing_side:
+        uint64_t thread, stack
+        int64_t offset
+        uint64_t bytes, written
+
+cdef extern from "steve/kernels/accesses/workingset.h" nogil:
+    struct workingset_window:
+        uint64_t first, operations, time, accesses, bytes, lines, blocks, live_bytes
+
+cdef extern from "steve/kernels/lives/holdings.h" nogil:
+    struct holding:
+        uint64_t bytes, blocks, held, held_blocks, most, most_blocks, peak, peak_blocks, lifetime
+        uint64_t bytes_read, bytes_written, seen
+
+cdef extern from "steve/kernels/totals/check.h" nogil:
+    struct check_block:
+        uint64_t handle, addr, size, ordinal
+        uint8_t live
+
+# The other structs. Cython compares the offsets of all fields with those of the struct.
+cdef gc_time_row a_time
+cdef sharing_side a_side
+cdef workingset_window a_window
+cdef holding a_holding
+cdef check_block a_block
+cdef lifetime a_lifetime
+cdef life a_life
+GC_TIME = np.asarray(<gc_time_row[:1]>&a_time).dtype
+SIDE = np.asarray(<sharing_side[:1]>&a_side).dtype
+WINDOW = np.asarray(<workingset_window[:1]>&a_window).dtype
+HOLDING = np.asarray(<holding[:1]>&a_holding).dtype
+BLOCK = np.asarray(<check_block[:1]>&a_block).dtype
+LIFETIME = np.asarray(<lifetime[:1]>&a_lifetime).dtype
+LIFE = np.asarray(<life[:1]>&a_life).dtype
 
 # a sum as in sums.def; row: the name of the row that it is, if it is one, else ""
 Sum = namedtuple("Sum", "name unit merge estimate row")

@@ -1,5 +1,6 @@
 # cython: language_level=3, boundscheck=False
-"""Totals for Python: the summary of a trace, and what blocks live through, counted and written as text.
+"""Totals for Python: the summary of a trace, what blocks live through, counted and written as text, and whether a trace is
+consistent.
 
 The headers in steve/kernels/totals/ say what is counted how. tick: as of steve.kernels._ops.
 
@@ -12,7 +13,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
-from steve.kernels._walk cimport Analysis, Walk
+from steve.kernels._walk cimport Analysis, Walk, walk_hide_blockless
 from steve.kernels._ops cimport Operations, system_ok
 from steve.kernels.ckernels cimport *
 from steve.kernels.records cimport array_of, data_of, enough
@@ -20,16 +21,12 @@ from steve.trace._memtrace cimport Trace
 from steve.trace.cmemtrace cimport *
 from steve.trace.cops cimport *
 
-from steve.kernels._sums import dtype_of
+from steve.kernels._sums import BLOCK, LIFETIME, dtype_of
 from steve.kernels._walk import feed_together
 from steve.trace._memtrace import KIND_NAMES
 
-# Cython compares the offsets of all fields with those of the struct.
-cdef lifetime a_lifetime
-cdef lifetime[::1] lifetime_layout = <lifetime[:1]>&a_lifetime
 STACK, TOTALS = dtype_of("summary_stack"), dtype_of("summary_totals")
 LIVE_AT = np.dtype((np.void, sizeof(live_at)))
-LIFETIME = np.asarray(lifetime_layout).dtype
 
 
 cdef class Summary(Analysis):
@@ -147,12 +144,12 @@ cdef class Lifetimes(Analysis):
 
     cdef int enter_blocks(self, handles) except -1:
         """Make the blocks known that live where the shard begins."""
-        cdef const uint64_t[::1] known = handles
+        cdef const uint64_t *known = <const uint64_t *>data_of(handles)
         cdef op born
         cdef size_t i
         memset(&born, 0, sizeof(born))
         born.code = OP_NEW
-        for i in range(len(known)):
+        for i in range(<size_t>len(handles)):
             if known[i]:
                 born.handle = known[i] - 1
                 enough(lifetimes_feed(&self.l, &born, 1))
@@ -197,7 +194,7 @@ cdef size_t rows_left(size_t at, size_t n):
 def write_lifetime_pairs(int fd, blocks):
     """Write an array of LIFETIME as the inside of a JSON object, `"HANDLE": [own, other], ...`."""
     cdef textout *out = <textout *>malloc(sizeof(textout))
-    cdef const uint8_t[::1] raw = blocks.view("u1")
+    cdef const lifetime *rows = <const lifetime *>data_of(blocks)
     cdef size_t n = len(blocks), at = 0, some
     enough(out != NULL)
     try:
@@ -206,7 +203,7 @@ def write_lifetime_pairs(int fd, blocks):
             some = rows_left(at, n)
             PyErr_CheckSignals()
             with nogil:
-                lifetext_pairs(out, <const lifetime *>&raw[0] + at, some, at > 0)
+                lifetext_pairs(out, rows + at, some, at > 0)
             at += some
             system_ok(out.error)
         system_ok(textout_finish(out))
@@ -218,14 +215,13 @@ def write_lifetime_lines(int fd, blocks, order, *, bint compat, bint macro, uint
     """Write a line of the first Steve's statistics for each of the numbers `order` (i8) of blocks, an array of
     LIFETIME: its macro or its micro lifetime. compat, accesses: of struct lifetext."""
     cdef lifetext t
-    cdef const uint8_t[::1] raw = blocks.view("u1")
-    cdef const int64_t[::1] numbers = order
+    cdef const int64_t *numbers = <const int64_t *>data_of(order)
     cdef size_t n = len(order), at = 0, some
     if n == 0:
         return
     t.out = <textout *>malloc(sizeof(textout))
     enough(t.out != NULL)
-    t.blocks, t.compat, t.accesses = <const lifetime *>&raw[0], compat, accesses
+    t.blocks, t.compat, t.accesses = <const lifetime *>data_of(blocks), compat, accesses
     t.kind = LIFETEXT_MACRO if macro else LIFETEXT_MICRO
     try:
         textout_init(t.out, fd)
@@ -233,7 +229,7 @@ def write_lifetime_lines(int fd, blocks, order, *, bint compat, bint macro, uint
             some = rows_left(at, n)
             PyErr_CheckSignals()
             with nogil:
-                lifetext_lines(&t, &numbers[at], some)
+                lifetext_lines(&t, numbers + at, some)
             at += some
             system_ok(t.out.error)
         system_ok(textout_finish(t.out))
@@ -270,3 +266,180 @@ def survey_of(Trace trace, needs):
                 array_of(s.owner_of, s.n_owner_of, np.dtype("u4")))
     finally:
         survey_free(&s)
+
+
+# -- Is a trace, or a part of one, consistent? ----------------------------------------------------------------
+
+cdef extern from "steve/kernels/totals/check.h" nogil:
+    enum: CHECK_RULES
+    uint64_t CHECK_BEFORE
+    struct check_finding:
+        uint64_t count, event
+        mt_event first
+    struct check_block:
+        pass
+    struct check:
+        check_finding findings[9]
+        check_finding crossing
+        uint64_t events[12]
+        uint64_t n_events, n_shown, next_handle, ordinals, time, first_time, live
+        bint began
+        check_block *blocks
+        size_t room
+    void check_init(check *c)
+    struct check_ids:
+        uint32_t stacks, sites, heaps
+    bint check_enter(check *c, const mt_live_block_t *live, bint shown)
+    bint check_feed(check *c, check_ids ids, const mt_event *events, const mt_event *shown, size_t n)
+    void check_free(check *c)
+
+
+RULES = ("overlap", "handle", "slot", "block", "place", "inside", "time", "id", "kind")
+assert len(RULES) == CHECK_RULES
+LIVED_BEFORE = CHECK_BEFORE
+
+
+cdef object finding_dict(const check_finding *finding):
+    """count, and of the first event: its ordinal and what it is."""
+    if finding.count == 0:
+        return {"count": 0}
+    event = finding.first
+    kind = KIND_NAMES[event.kind] if event.kind < MT_KINDS else str(event.kind)
+    return {"count": finding.count, "event": finding.event, "kind": kind, "handle": event.handle,
+            "addr": event.addr, "size": event.size, "offset": event.offset, "time": event.time, "ref":
+            event.ref}
+
+
+cdef class Check(Analysis):
+    """The invariants of a trace, and the events that break them.
+
+    The result is {"events": n, "live": blocks, "kinds": {kind: n}, "rules": {rule of RULES: finding}, "crossing":
+    finding, "left": the bytes of an array as of Trace.survivors()}; a finding is {"count": 0} or the count with the
+    first event concerned.
+
+    A shard begins with the trace's own list of live blocks, and verifies what follows. The blocks that live at its
+    end must be those in the list of the next shard. Then every shard has begun in the state that one reader would
+    have had, and together they find the same. If anything is broken, in a shard or between two, the result is None,
+    because the effects of a breach depend on all events after it; then one reader must read the trace."""
+    cdef check c
+    cdef object begins
+    cdef list shards  # what was merged
+    cdef bint of_all  # every event of the trace that the reader delivers is walked over
+    cdef Walk walk
+
+    def __cinit__(self):
+        check_init(&self.c)
+        self.shards = []
+
+    def __dealloc__(self):
+        check_free(&self.c)
+
+    def begin(self, Walk walk, checkpoint):
+        self.walk = walk
+        Analysis.begin(self, walk, checkpoint)
+        if checkpoint is not None:
+            self.begins = self.state()
+
+    cdef int begin_shard(self, checkpoint) except -1:
+        self.c.next_handle = checkpoint.first_handle
+        return 0
+
+    cdef int enter(self, Walk walk, const mt_live_block_t *block) except -1:
+        return enough(check_enter(&self.c, block, walk.w.mine[block.slot]))
+
+    def feed(self, Walk walk):
+        """Verify all events, and report breaches of those that count."""
+        cdef check_ids ids
+        cdef const mt_event *events
+        cdef const mt_event *shown
+        cdef const mt_reader *r = walk.trace.r
+        cdef size_t n
+        cdef bint ok
+        while walk.step(&events, &shown, &n):
+            ids.stacks, ids.sites, ids.heaps = mt_count_stacks(r), mt_count_sites(r), mt_count_heaps(r)
+            with nogil:
+                if shown != NULL:
+                    walk_hide_blockless(&walk.w, n)
+                ok = check_feed(&self.c, ids, events, shown, n)
+            enough(ok)
+
+    def partial(self):
+        """The result, with further keys. "begin" and "end": states that must equal those of the neighbouring shards.
+        "walked": number of events from the first that counts. "read": number of events that the reader delivered,
+        None if not all are walked over. "first_time" and "last_time": of all events, None if there are none. "left":
+        (number of News and Resizes, slots of live blocks, their ordinals; LIVED_BEFORE if not made or resized here)."""
+        cdef check *c = &self.c
+        all_count = self.walk.window is None and self.walk.w.since == 0
+        return {**self.findings(), "left": self.left(), "begin": self.begins, "end": self.state(), "walked": c.n_events,
+                "read": self.walk.trace.stats()["events"] if all_count else None,
+                "first_time": c.first_time if c.began else None, "last_time": c.time if c.began else None}
+
+    def merge(self, shard):
+        self.shards.append(shard)
+
+    def result(self):
+        if self.shards:
+            return merged_checks(self.shards) if is_sound(self.shards) else None
+        return {**self.findings(), "left": np.sort(self.left()[2]).tobytes()}
+
+    cdef object findings(self):
+        cdef check *c = &self.c
+        return {"events": c.n_shown, "live": c.live,
+                "kinds": {name: c.events[i] for i, name in enumerate(KIND_NAMES)},
+                "rules": {name: finding_dict(&c.findings[i]) for i, name in enumerate(RULES)},
+                "crossing": finding_dict(&c.crossing)}
+
+    cdef object left(self):
+        """(News and Resizes, slots of the blocks that live, their ordinals): see struct check_block."""
+        blocks = array_of(self.c.blocks, self.c.room, BLOCK)
+        slots = np.flatnonzero(blocks["live"])
+        return self.c.ordinals, slots, blocks["ordinal"][slots]
+
+    cdef object state(self):
+        """The state on which all further checks depend: (next handle, a digest of the live blocks)."""
+        import hashlib
+        blocks = array_of(self.c.blocks, self.c.room, BLOCK)
+        live = np.flatnonzero(blocks["live"])
+        digest = hashlib.blake2b(live.astype("u8").tobytes())
+        for name in ("handle", "addr", "size"):
+            digest.update(blocks[name][live].tobytes())
+        return self.c.next_handle, digest.digest()
+
+
+def is_sound(parts):
+    """Are all shards, and the borders between them, without breaches?"""
+    time = 0
+    for part in parts:
+        if part["read"] not in (None, part["walked"]) or any(found["count"] for found in part["rules"].values()):
+            return False
+        if part["first_time"] is not None:
+            if part["first_time"] < time:
+                return False
+            time = part["last_time"]
+    return all(one["end"] == other["begin"] for one, other in zip(parts, parts[1:]))
+
+
+def left_by(parts):
+    """The ordinals of the blocks that live at the end. A block that is not made or resized in a shard keeps its
+    ordinal."""
+    made, slots, ordinals = 0, np.empty(0, int), np.empty(0, "u8")
+    for part in parts:
+        n, now, found = part["left"]
+        known = np.full(max(now.max(initial=-1), slots.max(initial=-1)) + 1, LIVED_BEFORE, "u8")
+        known[slots] = ordinals
+        slots, ordinals, made = now, np.where(found == LIVED_BEFORE, known[now], found + np.uint64(made)), made + n
+    return np.sort(ordinals).tobytes()
+
+
+def merged_checks(parts):
+    """The result of the whole from that of sound shards."""
+    walked, crossing = 0, {"count": 0}
+    for part in parts:
+        found = part["crossing"]
+        if found["count"] and not crossing["count"]:
+            crossing = {**found, "event": walked + found["event"], "count": 0}
+        crossing["count"] += found["count"]
+        walked += part["walked"]
+    kinds = {name: sum(part["kinds"][name] for part in parts) for name in parts[0]["kinds"]}
+    return {"events": sum(part["events"] for part in parts), "live": parts[-1]["live"], "kinds": kinds,
+            "rules": parts[-1]["rules"], "crossing": crossing, "left": left_by(parts)}

@@ -13,9 +13,9 @@ only translate a trace do not need.
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 from cpython.exc cimport PyErr_CheckSignals
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
-from steve.kernels.records cimport enough
+from steve.kernels.records cimport data_of, enough
 from steve.trace._memtrace cimport Trace
 from steve.trace.cmemtrace cimport *
 
@@ -31,7 +31,6 @@ cdef class Walk:
     live_bytes: the bytes of these at its beginning."""
     def __cinit__(self, Trace trace, window=None, selected=None, tick=None, bint shard=False,
                   uint64_t since=0):
-        cdef const uint8_t[::1] view
         self.trace, self.window, self.tick = trace, window, tick
         self.state = "within" if window is None else window.begin()
         self.filters = window is not None or selected is not None or since > 0
@@ -39,8 +38,7 @@ cdef class Walk:
             walk_init(&self.w, NULL, 0)
         else:
             self.bits, n_bits = selected
-            view = self.bits
-            walk_init(&self.w, &view[0], n_bits)
+            walk_init(&self.w, <const uint8_t *>data_of(self.bits), n_bits)
         self.w.since = since
         if shard:
             self.enter()

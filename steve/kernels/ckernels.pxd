@@ -1,7 +1,7 @@
 # ckernels.pxd - Cython's view of the headers in the folders here; the headers say what everything means.
 #
 # SPDX-License-Identifier: GPL-2.0-or-later
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 from steve.trace.cmemtrace cimport mt_event, mt_live_block_t, mt_batch, mt_reader
 from steve.trace.cops cimport op, ops_reader, ops_writer
@@ -22,6 +22,18 @@ cdef extern from "steve/kernels/totals/classic_text.h" nogil:
     struct classic_counts:
         uint64_t lines, bad_frees, others
     void classic_write(textout *out, const mt_event *events, size_t n, classic_counts *counts)
+
+cdef extern from "steve/kernels/base/life.h" nogil:
+    struct life:
+        uint64_t handle, size, bytes, resizes, first_size, most, moves, copied, born_allocated, died_allocated
+        uint64_t born, died, born_time, died_time, first_use, last_use, loads, stores, modifies
+        uint64_t bytes_read, bytes_written, used, extent, news, peak, peak_bytes
+        double weight
+        uint32_t stack, heap, last_stack
+        uint16_t thread, free_thread
+        uint8_t how, freed, shared, type, inherited, reach, container
+    uint64_t life_scaled(const life *l, uint64_t x)
+    double life_variance(const life *l, uint64_t x)
 
 cdef extern from "memtrace/ops/source.h" nogil:
     struct op_source:

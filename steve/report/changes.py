@@ -24,7 +24,7 @@ import numpy as np
 from markupsafe import Markup
 
 from steve.analysis.differences import MEASURES, SUMS, Differences, Measured, measured
-from steve.kernels._profile import HeapProfile
+from steve.kernels._report import HeapProfile
 from steve.kernels._walk import feed_together
 from steve.report.collect import BINS
 from steve.report.page import environment, script, trace_name

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Reads a trace for the report: all its analyses are fed in one walk, and their results get names.
 
-The findings and the lives of blocks are those of the commands. Only the profile (steve.kernels._profile) is the
+The findings and the lives of blocks are those of the commands. Only the profile (steve.kernels._report) is the
 report's own. Memory is bounded by live blocks, stacks and bins. If a trace is truncated or damaged, the report
 covers what could be read, and `problem` says what is wrong.
 """
@@ -22,9 +22,7 @@ from steve.analysis.blocks import is_whole
 from steve.analysis.folds import Passed, Together
 from steve.analysis.lives import LifeAnalysis
 from steve.kernels._accesses import Course
-from steve.kernels._cells import BlockCells
-from steve.kernels._lua_work import LuaWork
-from steve.kernels._profile import TALLY, VARIANCES, HeapProfile
+from steve.kernels._report import TALLY, VARIANCES, BlockCells, HeapProfile, LuaWork
 from steve.kernels._site_sums import Findings, SiteSums
 from steve.kernels._walk import Analysis, feed_together
 from steve.system import samples
@@ -72,7 +70,7 @@ TOTALS = {
 
 @dataclass
 class Site:
-    """An allocation stack and the tally of its blocks (columns of steve.kernels._profile.TALLY)."""
+    """An allocation stack and the tally of its blocks (columns of steve.kernels._report.TALLY)."""
 
     stack: int
     name: str

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The bytes that each line of the program reads and writes, for the source code in the report.
 
-An access belongs to the line of its site, or to what steve.kernels._lua_work says instead. Lines are looked up once,
+An access belongs to the line of its site, or to what steve.kernels._report says instead. Lines are looked up once,
 after all accesses were counted by number.
 """
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from steve.kernels._lua_work import BYTES
+from steve.kernels._report import BYTES
 from steve.kernels._sums import merged
 
 if TYPE_CHECKING:

@@ -23,14 +23,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from steve.analysis.totals import time_unit
-from steve.kernels._cells import AFTER, CELL, SUMS
+from steve.kernels._report import AFTER, CELL, SUMS
 from steve.trace.frames import is_lua, is_native
 from steve.trace.policy import INLINED
 from steve.trace.rollups import Rollup, Sums
 
 if TYPE_CHECKING:
-    from steve.kernels._cells import BlockCells
-    from steve.kernels._profile import HeapProfile
+    from steve.kernels._report import BlockCells, HeapProfile
     from steve.parallel.rounds import Whole
     from steve.report.line_work import Work
     from steve.report.sources import Sources

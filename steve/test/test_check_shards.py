@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from conftest import Steve, make_trace
 from reference_lives import Run, script
 from steve.analysis import blocks
-from steve.kernels import _check
+from steve.kernels import _totals
 from steve.parallel import rounds
 from steve.trace._memtrace import Trace
 from steve.commands import check
@@ -26,11 +26,11 @@ from test_shards import Here, large, silent  # noqa: F401 (a fixture)
 
 
 def in_one(path: Path) -> dict:
-    return blocks.Blocks("check", arguments(path)).over_events(_check.Check)
+    return blocks.Blocks("check", arguments(path)).over_events(_totals.Check)
 
 
 def in_shards(path: Path) -> dict | None:
-    return rounds.Rounds(rounds.Reading(str(path)), Here(), silent).run(_check.Check)
+    return rounds.Rounds(rounds.Reading(str(path)), Here(), silent).run(_totals.Check)
 
 
 @settings(max_examples=60, deadline=None)
@@ -91,7 +91,7 @@ BREACHES: list[Callable[[list[dict]], Any]] = [
 def test_what_is_broken_is_no_ones_word(rich: Path, breach: Callable[[list[dict]], Any]) -> None:  # noqa: F811
     found: list[dict] = []
 
-    class Kept(_check.Check):
+    class Kept(_totals.Check):
         """Keeps what shards report."""
 
         def merge(self, shard: dict) -> None:
@@ -99,7 +99,7 @@ def test_what_is_broken_is_no_ones_word(rich: Path, breach: Callable[[list[dict]
             super().merge(shard)
 
     assert rounds.Rounds(rounds.Reading(str(rich)), Here(), silent).run(Kept) is not None
-    assert len(found) > 9 and found[0]["last_time"] > 0 and _check.is_sound(found)
+    assert len(found) > 9 and found[0]["last_time"] > 0 and _totals.is_sound(found)
     broken = copy.deepcopy(found)
     breach(broken)
-    assert not _check.is_sound(broken)
+    assert not _totals.is_sound(broken)

@@ -19,7 +19,7 @@ import pytest
 from conftest import Steve, make_trace
 from steve.kernels import _totals
 from steve.kernels._accesses import WorkingSet
-from steve.kernels._cells import BlockCells
+from steve.kernels._report import BlockCells
 from steve.kernels._holdings import Holdings
 from steve.kernels._lives import Selection
 from steve.kernels._walk import Walk

@@ -23,7 +23,7 @@ from conftest import Steve, make_trace
 from reference_lives import Run, script
 from steve.analysis import blocks, totals
 from steve.analysis.operations import Operations
-from steve.kernels import _accesses, _check, _totals
+from steve.kernels import _accesses, _totals
 from steve.parallel import processes, window
 from steve.report.collect import ReportAnalysis
 from steve.system.errors import SteveError
@@ -99,7 +99,7 @@ EVENTS = {
     "windows": partial(_accesses.WorkingSet, 4),
     "reuse": partial(_accesses.Reuse, 4, 1),
     "fields": partial(_accesses.Fields, *GROUPS.values()),
-    "check": _check.Check,
+    "check": _totals.Check,
 }
 
 

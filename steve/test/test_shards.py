@@ -29,8 +29,7 @@ from reference import Event
 from reference_lives import Run
 from steve.analysis import totals
 from steve.analysis.operations import Operations
-from steve.kernels._cells import BlockCells
-from steve.kernels._profile import TALLY
+from steve.kernels._report import TALLY, BlockCells
 from steve.kernels import _ops, _totals
 from steve.kernels._walk import Walk
 from steve.parallel import processes, rounds

@@ -21,7 +21,7 @@ from conftest import make_trace
 from steve.analysis import blocks, folds
 from steve.analysis.lives import LifeAnalysis
 from steve.analysis.rules import DEFAULTS, limits, site_limits
-from steve.kernels import _accesses, _cells, _profile, _site_sums, _sums, _totals
+from steve.kernels import _accesses, _report, _site_sums, _sums, _totals
 from steve.parallel import rounds
 from steve.report.collect import ReportAnalysis
 from steve.system.errors import SteveError
@@ -141,7 +141,7 @@ CASES = {
     "timeline_bin": PROFILE,
     "summary_stack": SUMMARY,
     "summary_totals": SUMMARY,
-    "cells_sums": Case(REPORT, plain_cells, sent=_cells.CELL),
+    "cells_sums": Case(REPORT, plain_cells, sent=_report.CELL),
     "linework_row": LINES,
     "linework_made": LINES,
     "luawork_bytes": Case(REPORT, ReportAnalysis.work, lines_of_lua),
@@ -295,6 +295,6 @@ def test_columns_are_chosen() -> None:
 
 
 def test_the_columns_are_those_of_the_kernels() -> None:
-    assert _profile.TALLY.names[:3] == ("blocks", "resizes", "bytes")
+    assert _report.TALLY.names[:3] == ("blocks", "resizes", "bytes")
     with pytest.raises(KeyError):
         _sums.dtype_of("nothing")

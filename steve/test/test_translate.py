@@ -14,7 +14,7 @@ from conftest import make_trace
 from histories import histories, operations
 from reference import Event, Op
 from steve import cli
-from steve.kernels import _check, _locks, _ops, _totals
+from steve.kernels import _locks, _ops, _totals
 from steve.kernels._walk import Walk
 from steve.parallel.rounds import analyse_whole
 from steve.trace._memtrace import OpsFile, Trace
@@ -316,6 +316,6 @@ def test_summary(history: list[Event]) -> None:
 @given(histories(), st.sampled_from((0, 3)))
 def test_every_trace_of_the_writer_is_sound(history: list[Event], chunk: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        found = analyse_whole(Walk(Trace(str(as_binary(folder, history, chunk)))), _check.Check)
-    assert {name: rule["count"] for name, rule in found["rules"].items()} == dict.fromkeys(_check.RULES, 0)
+        found = analyse_whole(Walk(Trace(str(as_binary(folder, history, chunk)))), _totals.Check)
+    assert {name: rule["count"] for name, rule in found["rules"].items()} == dict.fromkeys(_totals.RULES, 0)
     assert found["live"] == reference.totals(history)["live_blocks"]

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 import reference_lives
 from conftest import Steve, make_trace
 from reference_lives import Run, Step
-from steve.kernels._cells import AFTER, SUMS, BlockCells
+from steve.kernels._report import AFTER, SUMS, BlockCells
 from steve.kernels._walk import Walk
 from steve.parallel import rounds
 from steve.parallel.rounds import analyse_whole
