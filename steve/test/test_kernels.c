@@ -23,6 +23,7 @@
 #include "steve/kernels/base/text_writer.h"
 #include "steve/kernels/base/used_bytes.h"
 #include "steve/kernels/base/walk.h"
+#include "steve/kernels/lives/profile.h"
 #include "steve/kernels/lives/site_rules.h"
 #include "steve/kernels/totals/check.h"
 
@@ -377,6 +378,40 @@ static void test_used_parts_mapped(void **unused)
     }
 }
 
+/* The shard of a damaged trace has more bins than the timeline, and ends after them. */
+static void test_timeline_of_shards_that_do_not_fit(void **unused)
+{
+    const struct timeline_now end = {.operations = 1000};
+    struct timeline t;
+
+    assert_true(timeline_init(&t, 4));
+    for (uint64_t i = 1; i <= 6; i++)
+        timeline_append(&t, &(struct timeline_bin){.operations_end = i});
+    timeline_finish(&t, &end);
+    assert_int_equal(t.used, 4);
+    assert_int_equal(t.bins[3].operations_end, 4);
+    timeline_destroy(&t);
+}
+
+/* A merged profile whose last bin is not at the end of the last shard. */
+static void test_profile_of_shards_that_do_not_fit(void **unused)
+{
+    static const uint64_t map[PROFILE_SIZES * PROFILE_LIFETIMES];
+    const struct timeline_bin bins[] = {{.operations_end = 1}, {.operations_end = 2}};
+    struct profile_shard shard = {.totals.operations = 2, .width = 1};
+    struct profile_partial part = {.shard = &shard, .bins = bins, .n_bins = 2, .map_blocks = map, .map_bytes = map};
+
+    for (uint64_t operations = 2; operations <= 3; operations++) {
+        struct profile *p = profile_new(8);
+
+        assert_non_null(p);
+        shard.totals.operations = operations;
+        assert_true(profile_merge(p, &part));
+        assert_int_equal(profile_fits(p), operations == 2);
+        profile_free(p);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -393,6 +428,8 @@ int main(void)
         cmocka_unit_test(test_only_what_is_shown_is_reported),
         cmocka_unit_test(test_top_of_memory),
         cmocka_unit_test(test_parts_that_become_wider),
+        cmocka_unit_test(test_timeline_of_shards_that_do_not_fit),
+        cmocka_unit_test(test_profile_of_shards_that_do_not_fit),
         cmocka_unit_test(test_time_before_the_first_state),
     };
 

@@ -70,7 +70,7 @@ void timeline_turn(struct timeline *t, const struct timeline_now *now)
 void timeline_finish(struct timeline *t, const struct timeline_now *now)
 {
     uint64_t start = t->used ? t->bins[t->used - 1].operations_end : t->begin;
-    if (now->operations > start)
+    if (now->operations > start && t->used < t->capacity) /* all are full only if shards do not fit together */
         close_bin(t, now);
     else if (t->used && start % t->width) /* the last shard had no operations, but perhaps later events */
         t->bins[t->used - 1].time_end = now->time;

@@ -579,7 +579,10 @@ bool profile_merge(struct profile *whole, const struct profile_partial *partial)
 
 bool profile_fits(const struct profile *p)
 {
-    return p->timeline.width == timeline_width(&p->timeline, p->totals.operations);
+    const struct timeline *t = &p->timeline;
+    const uint64_t end = t->used ? t->bins[t->used - 1].operations_end : 0;
+
+    return t->width == timeline_width(t, p->totals.operations) && end == p->totals.operations;
 }
 
 /* ---- results ------------------------------------------------------------------------------- */

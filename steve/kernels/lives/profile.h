@@ -90,8 +90,8 @@ void profile_finish(struct profile *p);
 bool profile_finish_shard(struct profile *p, struct profile_shard *shard);
 /* Add the next shard to the profile of the shards before it. False when out of memory. */
 bool profile_merge(struct profile *whole, const struct profile_partial *shard);
-/* After all shards were added: did these have the right width of bins? It is wrong if the number of operations was not
- * the one that the shards were given. */
+/* After all shards were added: did these have the right width of bins, and do the bins cover all operations? They do not if
+ * the number of operations was not the one that the shards were given. */
 bool profile_fits(const struct profile *p);
 
 /* Results, valid after profile_finish or profile_finish_shard until profile_free. Arrays belong to the profile. */
