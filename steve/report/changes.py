@@ -91,7 +91,8 @@ class Names:
 @dataclass
 class Side:
     """One of the two traces. rows: the measures by roll-up; stacks: the measures by stack; accesses: were they recorded?
-    problem: what is wrong with the trace; "" if nothing is."""
+    problem: what is wrong with the trace; "" if nothing is. marks_made: the number of all marks, of which `marks` are the
+    first."""
 
     name: str
     command: str
@@ -102,6 +103,7 @@ class Side:
     stacks: Measured
     accesses: bool
     problem: str
+    marks_made: int = 0
 
     @property
     def label(self) -> str:
@@ -126,6 +128,7 @@ def side(opened: Callable[[], Blocks], names: Names) -> tuple[Side, Trace]:
         stacks,
         missing.has_accesses(chosen.trace, sum(totals[kind] for kind in ("load", "store", "modify"))),
         "" if problem is None else clean(str(problem), 400),
+        totals["marks"],
     )
     return found, chosen.trace
 

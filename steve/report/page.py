@@ -83,6 +83,11 @@ def not_seen(data: TraceData) -> str:
     return "".join(f" {remark[0].upper()}{remark[1:]}." for remark in runtimes.remarks(data.not_seen))
 
 
+def marks_left_out(made: int, kept: int) -> str:
+    """A sentence if only the first marks are kept; else ""."""
+    return f" Of {made:,} marks, only the first {kept:,} are shown." if made > kept else ""
+
+
 def estimated() -> str:
     """A sentence on numbers that are estimates; "" if the trace is no sample of the blocks."""
     if not samples.are_read():
@@ -167,7 +172,8 @@ def _charts(data: TraceData) -> list[Chart]:
         Chart(
             "memory",
             "Memory over time",
-            "The most live bytes in each interval, as the program asked for them. " "Point at the curve for numbers.",
+            "The most live bytes in each interval, as the program asked for them. Point at the curve for numbers."
+            + marks_left_out(data.totals["marks"], len(data.marks)),
             memory_over_time(data),
         ),
         Chart(

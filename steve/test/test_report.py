@@ -302,7 +302,20 @@ def test_all_marks_are_lines_below_the_peak(steve: Steve, trace: Callable[..., P
     page = (steve.folder / "page.html").read_text()
     chart = next(svg for svg in re.findall(r"<svg.*?</svg>", page, re.S) if "peaktext" in svg)
     assert chart.count('class="mark"') == 40
-    assert chart.rindex('class="mark"') < chart.index("peaktext")
+    assert chart.rindex('class="mark"') < chart.index("peaktext") and "only the first" not in page
+
+
+def test_marks_that_are_left_out_are_counted(steve: Steve, trace: Callable[..., Path]) -> None:
+    """In the text of both pages; --json has the number of all marks."""
+    lines = [line for i in range(1, 151) for line in (f"N {4096 * i} 100 1", f"mark m{i}")]
+    trace("\n".join(["stack main", *lines, "end exit"]) + "\n")
+    assert steve("report", "t.ljt", "-o", "page.html", "-q").returncode == 0
+    page = (steve.folder / "page.html").read_text()
+    assert page.count("Of 150 marks, only the first 100 are shown.") == 1
+    assert json.loads(steve("report", "--json", "t.ljt").out)["totals"]["marks"] == 150
+    assert steve("report", "t.ljt", "t.ljt", "-o", "changes.html", "-q").returncode == 0
+    page = (steve.folder / "changes.html").read_text()
+    assert [f"Of 150 marks of {side}, only the first 100 are known here." in page for side in "AB"] == [True, True]
 
 
 def test_page_with_everything(steve: Steve, trace: Callable[..., Path]) -> None:
