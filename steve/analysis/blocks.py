@@ -50,9 +50,13 @@ ended at the next mark TO. An operation is a New, Free, Resize, Load, Store or M
 """
 
 
-def add_arguments(parser: argparse.ArgumentParser, also: tuple[str, ...] = ()) -> None:
-    """FILE, --salvage, -q, --where, --from, --to. also: other kinds of files that FILE may be."""
-    source.add_trace(parser, also=also)
+def add_arguments(parser: argparse.ArgumentParser, also: tuple[str, ...] = (), several: bool = False) -> None:
+    """FILE, --salvage, -q, --where, --from, --to. also: other kinds of files that FILE may be; several: there may be several
+    memtraces (steve.analysis.several)."""
+    if several:
+        source.add_traces(parser)
+    else:
+        source.add_trace(parser, also=also)
     add_choice(parser)
 
 
@@ -279,12 +283,11 @@ class Blocks:
         trace has none because they were not recorded."""
         if self._counts_accesses and missing.accesses(self.trace):
             what += " (loads and stores were not recorded)"
-        parts = [f"{self.trace.name}: {what}"]
-        parts += [f"where {self.args.where}"] if self.args.where is not None else []
-        parts += [f"from '{self.args.begin}'"] if self.args.begin is not None else []
-        parts += [f"to '{self.args.end}'"] if self.args.end is not None else []
-        remarks = samples.remark() + imported_remark(self.trace.info()) + missing.remark(self.trace)
-        return ", ".join(parts) + remarks + reserve_remark(self.trace)
+        return f"{self.trace.name}: {what}{choice_text(self.args)}{samples.remark()}{''.join(self.remarks())}"
+
+    def remarks(self) -> List[str]:
+        """What is to be known of the trace, for a heading."""
+        return [imported_remark(self.trace.info()), missing.remark(self.trace), reserve_remark(self.trace)]
 
     def columns(self, columns: Sequence[Column], of_accesses: Container[str]) -> tuple[Column, ...]:
         """The columns of a listing, for this trace. of_accesses: those that are not known without loads and stores. What
@@ -300,6 +303,14 @@ class Blocks:
         if lacking:
             note(self.command, f"{self.trace.name}: {lacking}", self.args.quiet)
         return source.verdict(self.command, self.trace)
+
+
+def choice_text(args: argparse.Namespace) -> str:
+    """The choice of blocks, for a heading."""
+    parts = [f"where {args.where}"] if args.where is not None else []
+    parts += [f"from '{args.begin}'"] if args.begin is not None else []
+    parts += [f"to '{args.end}'"] if args.end is not None else []
+    return "".join(f", {part}" for part in parts)
 
 
 def imported_remark(facts: Dict[str, str]) -> str:

@@ -5,11 +5,12 @@ SPDX-License-Identifier: GPL-2.0-or-later
 from __future__ import annotations
 
 import argparse
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from steve.analysis import blocks
+from steve.analysis import blocks, several
 from steve.system import messages, samples
 from steve.terminal import listing
 from steve.analysis.folds import Sums, Together
@@ -79,7 +80,7 @@ an earlier mark, and there is none if the program was killed by SIGKILL. For Lua
 (ljtrace --universe=at-exit, ljtrace.snapshot) distinguishes reachable objects from garbage; `steve universe` shows
 which objects keep them alive.
 
-{listing.explained(COLUMNS)}
+{listing.explained(several.COLUMNS + COLUMNS)}
 
 {blocks.WHERE_HELP}
 examples:
@@ -92,10 +93,10 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    blocks.add_arguments(parser)
+    blocks.add_arguments(parser, several=True)
     policy.add_arguments(parser)
-    listing.add_arguments(parser, COLUMNS, "bytes")
-    rollups.add_arguments(parser)
+    listing.add_arguments(parser, several.COLUMNS + COLUMNS, "bytes")
+    rollups.add_arguments(parser, several=True)
     blocks.add_shards(parser)
 
 
@@ -131,12 +132,9 @@ class Reachability(NamedTuple):
     c: rollups.Sums | None
     """Bytes of C blocks by their reachability."""
 
-    def sum(self, key: str) -> int:
-        """The bytes of one reachability over all C blocks."""
-        return 0 if self.c is None else int(self.c.rows[key].sum())
-
 
 LOST = ("lost", "indirect", "possible")
+OF_C = (*LOST, "reachable", "runtime")
 
 
 def of_lua(chosen: blocks.Blocks, survivors: Survivors) -> rollups.Sums | None:
@@ -182,17 +180,28 @@ def reachability(chosen: blocks.Blocks, found: Leaks, rollup: rollups.Rollup) ->
     return Reachability(lua and rollup.merged(lua), c and rollup.merged(c))
 
 
-def c_text(reach: Reachability) -> str:
-    """The part of the heading about C blocks, "" if nothing is known."""
-    if reach.c is None or not len(reach.c.numbers):
+def totals_of(live: rollups.Sums, reach: Reachability) -> Counter[str]:
+    """The sums over all rows, without those that are not known. live: sums of the blocks alive at the end."""
+    found = Counter({name: int(live.rows[f"live_{name}"].sum()) for name in ("blocks", "bytes")})
+    if reach.c is not None and len(reach.c.numbers):
+        found.update({key: int(reach.c.rows[key].sum()) for key in OF_C})
+    if reach.lua is not None:
+        held, lost = lua_bytes(reach.lua)
+        found.update({"lua_reachable": held, "unreachable": lost, "lua_rows": len(reach.lua.numbers)})
+    return found
+
+
+def c_text(totals: Mapping[str, int]) -> str:
+    """The part of the heading about C blocks, "" if nothing is known. totals: of totals_of()."""
+    if "lost" not in totals:
         return ""
     lost = [
-        f"{reach.sum(key):,} {words}"
+        f"{totals[key]:,} {words}"
         for key, words in (("lost", "bytes lost"), ("indirect", "indirectly"), ("possible", "possibly"))
-        if reach.sum(key)
+        if totals[key]
     ]
-    known = f"{', '.join(lost) or 'nothing lost'}, {reach.sum('reachable'):,} reachable"
-    own = reach.sum("runtime")
+    known = f"{', '.join(lost) or 'nothing lost'}, {totals['reachable']:,} reachable"
+    own = totals["runtime"]
     return f"; of C: {known}" + (f"; {own:,} are the runtime libraries' own" if own else "")
 
 
@@ -218,13 +227,12 @@ def state_of(chosen: blocks.Blocks) -> str:
     return "not freed before the recording ended" if chosen.trace.stats()["ending"] == "detached" else "never freed"
 
 
-def heading(live: rollups.Sums, reach: Reachability, state: str) -> str:
-    """The heading of the table. live: sums of the blocks alive at the end; state: of state_of()."""
-    count, size = (int(live.rows[key].sum()) for key in ("live_blocks", "live_bytes"))
-    title = f"{counted(count, 'block')} of {counted(size, 'byte')} {state}{c_text(reach)}"
-    if reach.lua is None:
+def heading(totals: Mapping[str, int], state: str) -> str:
+    """The heading of the table. totals: of totals_of(); state: of state_of()."""
+    title = f"{counted(totals['blocks'], 'block')} of {counted(totals['bytes'], 'byte')} {state}{c_text(totals)}"
+    if "lua_reachable" not in totals:
         return title
-    held, lost = lua_bytes(reach.lua)
+    held, lost = totals["lua_reachable"], totals["unreachable"]
     return f"{title}; objects of Lua with their parts: {held:,} bytes reachable, {lost:,} garbage"
 
 
@@ -243,7 +251,7 @@ def joined(live: rollups.Sums, made: rollups.Sums, reach: Reachability) -> rollu
     if reach.lua is not None:
         columns.update(lua_reachable=(reach.lua, "reachable"), unreachable=(reach.lua, "unreachable"))
     if reach.c is not None:
-        columns.update({key: (reach.c, key) for key in (*LOST, "reachable", "runtime")})
+        columns.update({key: (reach.c, key) for key in OF_C})
     return rollups.joined(live.numbers, columns)
 
 
@@ -262,15 +270,14 @@ def row_of(found: dict, total: int) -> dict:
     }
 
 
-def shown(reach: Reachability, by: str) -> tuple[Column, ...]:
-    """The columns. Those without information are hidden in the table."""
-    hidden = {key for key in (*LOST, "runtime") if not reach.sum(key)}
-    without_lua = reach.lua is None or not len(reach.lua.numbers)
-    if without_lua:
+def shown(columns: Sequence[Column], totals: Mapping[str, int]) -> tuple[Column, ...]:
+    """The columns. Those without information are hidden in the table. totals: of totals_of()."""
+    hidden = {key for key in (*LOST, "runtime") if not totals.get(key)}
+    if not totals.get("lua_rows"):
         hidden.add("unreachable")
-    if without_lua and (reach.c is None or not len(reach.c.numbers)):
-        hidden.add("reachable")
-    return listing.without(rollups.headed(COLUMNS, by), hidden)
+        if "lost" not in totals:
+            hidden.add("reachable")
+    return listing.without(columns, hidden)
 
 
 # the sums that the rows need: of what is alive at the end, and of all blocks
@@ -278,22 +285,52 @@ OF_LIVE = ("live_bytes", "live_blocks", "lifetimes", "blocks", "variance_live_by
 OF_MADE = ("blocks", "variance_blocks")
 
 
+class LeakRows:
+    """The rows of all files, and what the heading and remarks say of them."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self.args, self.rows, self.totals = args, several.Joined(args), Counter[str]()
+        self.by_inherited = args.where is not None and "inherited" in fields_of(args.where)
+        self.advice: dict[str, None] = {}
+        self._states: dict[str, None] = {}  # what is true of the blocks of a file
+        self._are_forks = False
+        self._unsearched: list[str] = []  # names of files without a search for pointers
+
+    def add(self, chosen: blocks.Blocks) -> None:
+        """Add the rows of a file."""
+        args = chosen.args
+        found = chosen.fold(partial(Leaks, is_live if self.by_inherited else is_leak, rollups.key_of(args.by)))
+        rollup = rollups.of_arguments(args, chosen.places)
+        alive, everything = found.sums.rows(chosen.totals["peak"], OF_LIVE, OF_MADE)
+        del chosen.lives, found.sums  # before the stacks are named
+        live, made = rollup.merged(alive), rollup.merged(everything)
+        reach = reachability(chosen, found, rollup)
+        self.rows.add(rollup, joined(live, made, reach))
+        self.totals.update(totals_of(live, reach))
+        self._states[state_of(chosen)] = None
+        self._are_forks |= "forked_from_pid" in chosen.trace.info()
+        if reach.c is None:
+            self._unsearched.append(chosen.trace.name)
+        if advice := hint(chosen, found.survivors, reach):
+            self.advice[advice] = None
+
+    def title(self) -> str:
+        title = heading(self.totals, " or ".join(self._states))
+        if "lost" in self.totals and self._unsearched:
+            title += f"; no search for pointers in {', '.join(self._unsearched)}"
+        if not self.by_inherited and self._are_forks:
+            title += "; inherited blocks are left out (--where inherited)"
+        return title
+
+
 def run(args: argparse.Namespace) -> int:
-    listing.check(args, COLUMNS)
-    chosen = blocks.Blocks(NAME, args, again=True)
-    by_inherited = args.where is not None and "inherited" in fields_of(args.where)
-    found = chosen.fold(partial(Leaks, is_live if by_inherited else is_leak, rollups.key_of(args.by)))
-    rollup = rollups.of_arguments(args, chosen.places)
-    alive, everything = found.sums.rows(chosen.totals["peak"], OF_LIVE, OF_MADE)
-    del chosen.lives, found.sums  # before the stacks are named
-    live, made = rollup.merged(alive), rollup.merged(everything)
-    reach = reachability(chosen, found, rollup)
-    title = heading(live, reach, state_of(chosen))
-    if not by_inherited and "forked_from_pid" in chosen.trace.info():
-        title += "; inherited blocks are left out (--where inherited)"
-    make = partial(row_of, total=int(live.rows["live_bytes"].sum()))
-    rows = rollups.SummedRows(rollup, joined(live, made, reach), make).ranked(args.sort)
-    listing.write_ranked(args, chosen.title(title), rows, shown(reach, args.by))
-    if advice := hint(chosen, found.survivors, reach):
+    columns = several.columns(COLUMNS, args)
+    listing.check(args, columns)
+    files, found = several.Files(NAME, args, again=True), LeakRows(args)
+    for chosen in files:
+        found.add(chosen)
+    rows = found.rows.rows(partial(row_of, total=found.totals["bytes"])).ranked(args.sort)
+    listing.write_ranked(args, files.title(found.title(), peaks=False), rows, shown(columns, found.totals))
+    for advice in found.advice:
         messages.note(NAME, advice, args.quiet)
-    return chosen.verdict()
+    return files.verdict()

@@ -7,12 +7,12 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from steve.analysis import blocks
+from steve.analysis import blocks, several
 from steve.system import samples
 from steve.system.messages import note
 from steve.terminal import listing
 from steve.terminal.listing import Column
-from steve.trace import missing, policy
+from steve.trace import missing, policy, rollups
 from steve.trace.places import Line
 from steve.trace.frames import place_text
 
@@ -84,7 +84,7 @@ that has a name and does not belong to the allocator. An access is attributed to
 of LuaJIT's interpreter, library functions, garbage collector and compiler to blocks of a Lua heap are attributed to
 the line of the Lua instruction that the thread executed last.
 
-{listing.explained(COLUMNS)}
+{listing.explained(several.COLUMNS + COLUMNS)}
 
 {blocks.WHERE_HELP}
 examples:
@@ -100,9 +100,10 @@ WITHOUT_INSTRUCTIONS = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    blocks.add_arguments(parser)
+    blocks.add_arguments(parser, several=True)
     policy.add_arguments(parser)
-    listing.add_arguments(parser, COLUMNS, "alloc_bytes")
+    listing.add_arguments(parser, several.COLUMNS + COLUMNS, "alloc_bytes")
+    rollups.add_process(parser)
     blocks.add_shards(parser)
 
 
@@ -206,12 +207,17 @@ def has_no_instructions(chosen: blocks.Blocks) -> bool:
 
 
 def run(args: argparse.Namespace) -> int:
-    listing.check(args, COLUMNS)
-    chosen = blocks.Blocks(NAME, args, by_line=True)
-    rows = measured(chosen)
-    listing.write(args, chosen.title("lines"), rows, chosen.columns(COLUMNS, OF_ACCESSES))
-    if samples.are_read() and not missing.accesses(chosen.trace):
+    columns = several.columns(COLUMNS, args)
+    listing.check(args, columns)
+    found = several.Added(args, ("function", "file", "line", "place"), {"mean_lifetime": "allocs"})
+    files, accesses, remark = several.Files(NAME, args, by_line=True), False, False
+    for chosen in files:
+        found.add(measured(chosen), chosen.trace)
+        accesses |= not missing.accesses(chosen.trace)
+        remark |= has_no_instructions(chosen)
+    listing.write(args, files.title("lines"), found.rows(), files.columns(columns, OF_ACCESSES))
+    if samples.are_read() and accesses:
         note(NAME, samples.WITHOUT_ERRORS, args.quiet)
-    if has_no_instructions(chosen):
+    if remark:
         note(NAME, WITHOUT_INSTRUCTIONS, args.quiet)
-    return chosen.verdict()
+    return files.verdict()

@@ -7,7 +7,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from steve.analysis import blocks
+from steve.analysis import blocks, several
 from steve.system.messages import note
 from steve.terminal import listing
 from steve.terminal.listing import Column
@@ -44,7 +44,7 @@ program's own may extend it in place. `moves` and `copied` of a recording of Val
 for blocks of malloc; `ljtrace run` records what the program's own allocator does. The other columns do not depend
 on the allocator.
 
-{listing.explained(COLUMNS)}
+{listing.explained(several.COLUMNS + COLUMNS)}
 
 {blocks.WHERE_HELP}
 examples:
@@ -54,10 +54,10 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    blocks.add_arguments(parser)
+    blocks.add_arguments(parser, several=True)
     policy.add_arguments(parser)
-    listing.add_arguments(parser, COLUMNS, "copied")
-    rollups.add_arguments(parser)
+    listing.add_arguments(parser, several.COLUMNS + COLUMNS, "copied")
+    rollups.add_arguments(parser, several=True)
     blocks.add_shards(parser)
 
 
@@ -80,18 +80,28 @@ def replaced_malloc(trace: Trace) -> bool:
     return "valgrind" in trace.info()
 
 
+def add_sums(chosen: blocks.Blocks, found: several.Joined) -> None:
+    """Add the sums of the sites of a file whose blocks were resized."""
+    (sums,) = chosen.sum_by(rollups.key_of(chosen.args.by), columns=SUMS)
+    rollup = rollups.of_arguments(chosen.args, chosen.places)
+    numbers, rows = rollup.merged(sums)
+    resized = rows["resizes"] != 0
+    found.add(rollup, rollups.Sums(numbers[resized], rows[resized]))
+
+
 def run(args: argparse.Namespace) -> int:
-    listing.check(args, COLUMNS)
-    chosen = blocks.Blocks(NAME, args)
-    (sums,) = chosen.sum_by(rollups.key_of(args.by), columns=SUMS)
-    rollup = rollups.of_arguments(args, chosen.places)
-    numbers, found = rollup.merged(sums)
-    resized = found["resizes"] != 0
-    resizes, copied = (int(found[key].sum()) for key in ("resizes", "copied"))
-    replaced = copied > 0 and replaced_malloc(chosen.trace)
+    columns = several.columns(COLUMNS, args)
+    listing.check(args, columns)
+    files, found, replaced = several.Files(NAME, args), several.Joined(args), []
+    for chosen in files:
+        add_sums(chosen, found)
+        if replaced_malloc(chosen.trace):
+            replaced.append(chosen.trace.name)
+    resizes, copied = (int(found.sums.rows[key].sum()) for key in ("resizes", "copied"))
+    replaced = replaced if copied else []
     title = f"{resizes:,} resizes, {copied:,} bytes copied{' with the allocator of Valgrind' if replaced else ''}"
-    rows = rollups.SummedRows(rollup, rollups.Sums(numbers[resized], found[resized]), row_of)
-    listing.write_ranked(args, chosen.title(title), rows.ranked(args.sort), rollups.headed(COLUMNS, args.by))
-    if replaced:
-        note(NAME, f"{chosen.trace.name}: {REPLACED}", args.quiet)
-    return chosen.verdict()
+    rows = found.rows(row_of).ranked(args.sort)
+    listing.write_ranked(args, files.title(title, peaks=False), rows, files.columns(columns))
+    for name in replaced:
+        note(NAME, f"{name}: {REPLACED}", args.quiet)
+    return files.verdict()

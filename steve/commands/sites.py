@@ -4,7 +4,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 import argparse
 
-from steve.analysis import blocks
+from steve.analysis import blocks, several
 from steve.system import samples
 from steve.terminal import listing
 from steve.terminal.listing import Column
@@ -51,7 +51,7 @@ EXAMPLES = f"""\
 A block belongs to the site of its New for all its life, no matter where it is resized or freed. (In the tables of
 `steve summary`, it belongs to the site that resized it last.)
 
-{listing.explained(COLUMNS)}
+{listing.explained(several.COLUMNS + COLUMNS)}
 
 {blocks.WHERE_HELP}
 examples:
@@ -61,10 +61,10 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    blocks.add_arguments(parser)
+    blocks.add_arguments(parser, several=True)
     policy.add_arguments(parser)
-    listing.add_arguments(parser, COLUMNS, "bytes")
-    rollups.add_arguments(parser)
+    listing.add_arguments(parser, several.COLUMNS + COLUMNS, "bytes")
+    rollups.add_arguments(parser, several=True)
     blocks.add_shards(parser)
 
 
@@ -94,14 +94,20 @@ def row_of(found: dict) -> dict:
     }
 
 
-def run(args: argparse.Namespace) -> int:
-    listing.check(args, COLUMNS)
-    chosen = blocks.Blocks(NAME, args)
-    (sums,) = chosen.sum_by(rollups.key_of(args.by))
+def add_sums(chosen: blocks.Blocks, found: several.Joined) -> None:
+    """Add the sums of a file, whose stacks are named."""
+    (sums,) = chosen.sum_by(rollups.key_of(found.by))
     del chosen.lives  # frees as much memory as the rest will need
-    rollup = rollups.of_arguments(args, chosen.places)
-    rows = rollups.SummedRows(rollup, rollup.merged(sums), row_of)
-    del sums
-    columns = chosen.columns(rollups.headed(COLUMNS, args.by), OF_ACCESSES)
-    listing.write_ranked(args, chosen.title("allocation sites"), rows.ranked(args.sort), columns)
-    return chosen.verdict()
+    rollup = rollups.Rollup(found.by, chosen.places, policy.short_in_table(chosen.args))
+    found.add(rollup, rollup.merged(sums))
+
+
+def run(args: argparse.Namespace) -> int:
+    columns = several.columns(COLUMNS, args)
+    listing.check(args, columns)
+    files, found = several.Files(NAME, args), several.Joined(args)
+    for chosen in files:
+        add_sums(chosen, found)
+    rows = found.rows(row_of).ranked(args.sort)
+    listing.write_ranked(args, files.title("allocation sites"), rows, files.columns(columns, OF_ACCESSES))
+    return files.verdict()

@@ -8,7 +8,7 @@ import argparse
 from functools import partial
 from typing import TYPE_CHECKING
 
-from steve.analysis import blocks
+from steve.analysis import blocks, several
 from steve.terminal import listing
 from steve.analysis.folds import Sums, Table
 from steve.terminal.listing import Column, count
@@ -33,7 +33,7 @@ EXAMPLES = f"""\
 A block is temporary if it is freed before the next block is made or, with --within N, at most N operations after it
 was made.
 
-{listing.explained(COLUMNS)}
+{listing.explained(several.COLUMNS + COLUMNS)}
 
 {blocks.WHERE_HELP}
 examples:
@@ -43,7 +43,7 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    blocks.add_arguments(parser)
+    blocks.add_arguments(parser, several=True)
     policy.add_arguments(parser)
     parser.add_argument(
         "--within",
@@ -51,8 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=count,
         help="count blocks freed within N operations, instead of before the next New",
     )
-    listing.add_arguments(parser, COLUMNS, "temporaries")
-    rollups.add_arguments(parser)
+    listing.add_arguments(parser, several.COLUMNS + COLUMNS, "temporaries")
+    rollups.add_arguments(parser, several=True)
     blocks.add_shards(parser)
 
 
@@ -91,11 +91,10 @@ def row_of(found: dict) -> dict:
     }
 
 
-def run(args: argparse.Namespace) -> int:
-    listing.check(args, COLUMNS)
-    chosen = blocks.Blocks(NAME, args)
-    tables = sums_of(chosen, args)
-    rollup = rollups.of_arguments(args, chosen.places)
+def add_sums(chosen: blocks.Blocks, found: several.Joined) -> None:
+    """Add the sums of a file."""
+    tables = sums_of(chosen, chosen.args)
+    rollup = rollups.of_arguments(chosen.args, chosen.places)
     short, made = map(rollup.merged, tables)
     sums = rollups.joined(
         short.numbers,
@@ -106,7 +105,15 @@ def run(args: argparse.Namespace) -> int:
             "made": (made, "blocks"),
         },
     )
-    heading = chosen.title(title(int(sums.rows["temporaries"].sum()), args))
-    rows = rollups.SummedRows(rollup, sums, row_of).ranked(args.sort)
-    listing.write_ranked(args, heading, rows, rollups.headed(COLUMNS, args.by))
-    return chosen.verdict()
+    found.add(rollup, sums)
+
+
+def run(args: argparse.Namespace) -> int:
+    columns = several.columns(COLUMNS, args)
+    listing.check(args, columns)
+    files, found = several.Files(NAME, args), several.Joined(args)
+    for chosen in files:
+        add_sums(chosen, found)
+    heading = files.title(title(int(found.sums.rows["temporaries"].sum()), args), peaks=False)
+    listing.write_ranked(args, heading, found.rows(row_of).ranked(args.sort), files.columns(columns))
+    return files.verdict()

@@ -4,12 +4,12 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 import argparse
 
-from steve.analysis import blocks
+from steve.analysis import blocks, several
 from steve.system import samples
 from steve.system.messages import note
 from steve.terminal import listing
 from steve.terminal.listing import Column
-from steve.trace import missing
+from steve.trace import missing, rollups
 
 NAME = "threads"
 HELP = "show what each thread makes, frees and accesses"
@@ -40,7 +40,7 @@ ESTIMATES = {
     "live_bytes_at_end": "live_bytes",
 }
 EXAMPLES = f"""\
-{listing.explained(COLUMNS)}
+{listing.explained(several.COLUMNS + COLUMNS)}
 
 {blocks.WHERE_HELP}
 examples:
@@ -50,8 +50,9 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    blocks.add_arguments(parser)
-    listing.add_arguments(parser, COLUMNS, "alloc_bytes")
+    blocks.add_arguments(parser, several=True)
+    listing.add_arguments(parser, several.COLUMNS + COLUMNS, "alloc_bytes")
+    rollups.add_process(parser)
     blocks.add_shards(parser)
 
 
@@ -80,12 +81,16 @@ def join(made: dict, freed: dict, accessed: dict, names: dict[str, str]) -> list
 
 
 def run(args: argparse.Namespace) -> int:
-    listing.check(args, COLUMNS)
-    chosen = blocks.Blocks(NAME, args)
-    made, freed = chosen.sum_with_accesses("thread", "free_thread")
-    tables = (made, freed, chosen.lives.thread_accesses())
-    rows = join(*[blocks.merged(sums, lambda thread: thread) for sums in tables], chosen.trace.info())
-    listing.write(args, chosen.title("threads"), rows, chosen.columns(COLUMNS, OF_ACCESSES))
-    if samples.are_read() and not missing.accesses(chosen.trace):
+    columns = several.columns(COLUMNS, args)
+    listing.check(args, columns)
+    files, found, accesses = several.Files(NAME, args), several.Added(args, ("thread", "name")), False
+    for chosen in files:
+        made, freed = chosen.sum_with_accesses("thread", "free_thread")
+        tables = (made, freed, chosen.lives.thread_accesses())
+        rows = join(*[blocks.merged(sums, lambda thread: thread) for sums in tables], chosen.trace.info())
+        found.add(rows, chosen.trace)
+        accesses |= not missing.accesses(chosen.trace)
+    listing.write(args, files.title("threads"), found.rows(), files.columns(columns, OF_ACCESSES))
+    if samples.are_read() and accesses:
         note(NAME, samples.WITHOUT_ERRORS, args.quiet)
-    return chosen.verdict()
+    return files.verdict()

@@ -3,12 +3,13 @@
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import argparse
+from functools import partial
 
-from steve.analysis import blocks
-from steve.system import samples
+from steve.analysis import blocks, several
+from steve.commands import sites
 from steve.terminal import listing
 from steve.terminal.listing import Column
-from steve.trace import policy
+from steve.trace import policy, rollups
 
 NAME = "types"
 HELP = "show the blocks of Lua heaps by object type"
@@ -41,22 +42,10 @@ COLUMNS = (
         True,
     ),
 )
-# columns that are not known of a trace without loads and stores
-OF_ACCESSES = ("loads", "stores", "modifies", "bytes_read", "bytes_written", "utilisation")
-# columns with standard errors in a sample of the blocks, and their sums
-ESTIMATES = {
-    "blocks": "blocks",
-    "bytes": "bytes",
-    "frees": "frees",
-    "live_bytes_at_peak": "peak_bytes",
-    "live_bytes_at_end": "live_bytes",
-    "live_blocks_at_end": "live_blocks",
-    **{key: key for key in ("resizes", "loads", "stores", "modifies", "bytes_read", "bytes_written")},
-}
 EXAMPLES = f"""\
 A block has the type that was reported last. ljtrace reports it once, when LuaJIT initialises the block.
 
-{listing.explained(COLUMNS)}
+{listing.explained(several.COLUMNS + COLUMNS)}
 
 {blocks.WHERE_HELP}
 examples:
@@ -67,37 +56,26 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    blocks.add_arguments(parser)
+    blocks.add_arguments(parser, several=True)
     policy.add_arguments(parser)
-    listing.add_arguments(parser, COLUMNS, "bytes")
+    listing.add_arguments(parser, several.COLUMNS + COLUMNS, "bytes")
+    rollups.add_process(parser)
     blocks.add_shards(parser)
 
 
-def row_of(name: str, found: dict, total: int) -> dict:
-    """The row of a type. found: the sums over its blocks; total: the bytes of all blocks examined."""
-    same = ("blocks", "bytes", "resizes", "frees", "loads", "stores", "modifies", "bytes_read", "bytes_written")
-    return {
-        **{key: found[key] for key in same},
-        "type": name,
-        "share": blocks.share(found["bytes"], total),
-        "live_bytes_at_peak": found["peak_bytes"],
-        "live_bytes_at_end": found["live_bytes"],
-        "live_blocks_at_end": found["live_blocks"],
-        "largest": found["most"],
-        "mean_lifetime": blocks.mean(found["lifetimes"], found["blocks"]),
-        "utilisation": blocks.share(found["used"], found["size"]),
-        **samples.standard_errors(found, ESTIMATES),
-    }
+def row_of(found: dict, total: int) -> dict:
+    """The columns of a type: those of a site, and its share. found: the sums over its blocks; total: the bytes of all blocks
+    examined."""
+    return {**sites.row_of(found), "share": blocks.share(found["bytes"], total), "largest": found["most"]}
 
 
 def run(args: argparse.Namespace) -> int:
-    from steve.trace._memtrace import TYPE_NAMES
-
-    listing.check(args, COLUMNS)
-    chosen = blocks.Blocks(NAME, args)
-    (sums,) = chosen.sum_by("type")
-    found = blocks.merged(sums, TYPE_NAMES.__getitem__)
-    total = sum(row["bytes"] for row in found.values())
-    rows = [row_of(str(name), row, total) for name, row in found.items()]
-    listing.write(args, chosen.title("types of blocks"), rows, chosen.columns(COLUMNS, OF_ACCESSES))
-    return chosen.verdict()
+    columns = several.columns(COLUMNS, args)
+    listing.check(args, columns)
+    files, found = several.Files(NAME, args), several.Joined(args, "type")
+    for chosen in files:
+        sites.add_sums(chosen, found)
+    total = int(found.sums.rows["bytes"].sum())
+    rows = found.rows(partial(row_of, total=total), "type").ranked(args.sort)
+    listing.write_ranked(args, files.title("types of blocks"), rows, files.columns(columns, sites.OF_ACCESSES))
+    return files.verdict()

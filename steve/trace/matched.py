@@ -105,15 +105,19 @@ class Matched:
         if self._is_tree:
             sites, frames = rollup.sites, frames_of(rollup.sites, numbers)
             named = [sites.shown.named(frame) if frame else None for frame in frames]
-            texts = [compared_text(frame, sites.frame_text(number)) for frame, number in zip(named, frames)]
+            texts = [self._compared(frame, sites.frame_text(number)) for frame, number in zip(named, frames)]
             names = self._names(texts, named, [sites.is_own(frame) for frame in frames])
             of_frames = dict(zip(frames, map(names.__getitem__, texts)))
             return self._tree.add_sites(sites, numbers, of_frames.__getitem__)
         is_code = key_of(self._by) == "stack"
         of_rows = [rollup.frame(number) if is_code else None for number in numbers.tolist()]
-        texts = [compared_text(frame, rollup.text(number)) for frame, number in zip(of_rows, numbers.tolist())]
+        texts = [self._compared(frame, rollup.text(number)) for frame, number in zip(of_rows, numbers.tolist())]
         names = self._names(texts, of_rows, [True] * len(texts))
         return self._tree.add(np.zeros(len(numbers), "u4"), np.array([names[text] for text in texts], "u4"))
+
+    def _compared(self, frame: Frame | None, text: str) -> str:
+        """The name by which a frame is compared."""
+        return compared_text(frame, text)
 
     def _names(self, texts: list[str], frames: list[Frame | None], own: list[bool]) -> dict[str, int]:
         """The numbers of the names of a list."""
@@ -176,3 +180,23 @@ class Matched:
 
     def _part(self, number: int, calls: int) -> str:
         return f"{self._shown[number]} x{calls}" if calls > 1 else self._shown[number]
+
+
+class SameNames(Matched):
+    """The same of the files of one program, each of a process of its own. Rows are one only if their names are equal, lines as well:
+    if one process allocates on one line of a function and another on the next one, that is no line which has moved."""
+
+    def __init__(self, by: str) -> None:
+        super().__init__(by)
+        self._known: dict[str, int] = {}
+
+    def _compared(self, frame: Frame | None, text: str) -> str:
+        return text
+
+    def _names(self, texts: list[str], frames: list[Frame | None], own: list[bool]) -> dict[str, int]:
+        for text, is_own in zip(texts, own):
+            if text not in self._known:
+                self._known[text] = len(self._shown)
+                self._shown.append(text)
+                self._own.append(is_own)
+        return self._known

@@ -7,8 +7,9 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from steve.terminal import arguments
 from steve.trace.frames import base_name, file_name, function_name, is_lua, is_native
 from steve.trace.policy import short_in_table
 from steve.trace.stacks import Sites
@@ -17,24 +18,61 @@ if TYPE_CHECKING:
     import numpy as np
 
     from steve.terminal.listing import Column
-    from steve.trace._memtrace import Frame
+    from steve.trace._memtrace import Frame, Trace
     from steve.trace.places import Places
 
 BY = ("stack", "function", "line", "file", "object", "type", "thread")
+PROCESS = "process"  # a row for each file, of commands that read several
 FEW = 4096  # rows that are made at a time
 MANY = 1 << 12  # rows that are merged at a time
 LUA_CODE = "Lua code"
 UNKNOWN = "(unknown)"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add --by."""
+def add_arguments(parser: argparse.ArgumentParser, several: bool = False) -> None:
+    """Add --by. several: the command reads several files, so --by may tell apart the processes that they are of."""
+    text = f"what a row is (default: {BY[0]}); function, line, file and object are those of `steve lines`"
+    if not several:
+        parser.add_argument("--by", choices=BY, default=BY[0], help=text)
+        return
+    words = (*BY, PROCESS, *(f"{by},{PROCESS}" for by in BY))
+    action = parser.add_argument(
+        "--by",
+        action=By,
+        metavar="WHAT",
+        default=BY[0],
+        help=f"{text}; {PROCESS}: the process of a file; line,{PROCESS}: the lines of each process apart. Others: "
+        f"{', '.join(BY)}",
+    )
+    parser.set_defaults(apart=False)
+    arguments.suggest(action, words)
+
+
+def add_process(parser: argparse.ArgumentParser) -> None:
+    """Add --by for a command that reads several files and whose rows are always of one kind."""
     parser.add_argument(
         "--by",
-        choices=BY,
-        default=BY[0],
-        help=f"what a row is (default: {BY[0]}); function, line, file and object are those of " "`steve lines`",
+        dest="apart",
+        metavar=PROCESS,
+        choices=(PROCESS,),
+        default="",
+        help="show the rows of each process apart",
     )
+
+
+class By(argparse.Action):
+    """Sets `by`, one of BY or PROCESS, and `apart`: are the rows of each process apart from those of others?"""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
+    ) -> None:
+        by, comma, other = values.partition(",")
+        if by not in (*BY, PROCESS) or comma and (other != PROCESS or by == PROCESS):
+            known = ", ".join(map(repr, (*BY, PROCESS)))
+            raise argparse.ArgumentError(
+                self, f"invalid choice: {values!r} (choose from {known}, or one and ,{PROCESS})"
+            )
+        namespace.by, namespace.apart = by, bool(comma)
 
 
 def key_of(by: str) -> str:
@@ -95,7 +133,7 @@ class Texts(NamedTuple):
 
 
 class Rollup:
-    """The rows of one list: their numbers and texts. by: one of BY.
+    """The rows of one list: their numbers and texts. by: one of BY, or PROCESS: all is one row.
 
     Sums by self.key are summed by row. For "stack", the number of a row is a site (Sites.of)."""
 
@@ -124,6 +162,8 @@ class Rollup:
 
         if self.by == "stack":
             return self._sites.of(keys)
+        if self.by == PROCESS:
+            return np.zeros(len(keys), "u4")
         if self.key != "stack":
             return keys
         frames, first, which = np.unique(self.places.line_frames(keys), return_index=True, return_inverse=True)
@@ -186,8 +226,14 @@ class Rollup:
             return TYPE_NAMES[number]
         if self.by == "thread":
             return f"thread {number}"
+        if self.by == PROCESS:
+            return process_text(self.places.trace)
         texts = self._texts[number]
         return texts.short if self._uses[texts.short] == 1 else texts.long
+
+    def more_texts(self) -> dict[str, Callable[[int], str]]:
+        """Further columns of text, by their names: functions of the number of a row."""
+        return {}
 
     def frame(self, number: int) -> Frame | None:
         """A frame of a row of functions, lines, files or objects; None if the row is of stacks without frames."""
@@ -207,6 +253,12 @@ class Rollup:
         return self._of_frames[number]
 
 
+def process_text(trace: Trace) -> str:
+    """The name of the process that a trace is of: that of the file, and the number of the process if that is not part of it."""
+    name, pid = os.path.basename(trace.name), trace.info().get("pid", "")
+    return name if not pid or pid in name else f"{name} (pid {pid})"
+
+
 class SummedRows:
     """The rows of a list, made of sums when they are needed: see steve.terminal.listing.Rows.
 
@@ -224,6 +276,7 @@ class SummedRows:
         import numpy as np
 
         self.rollup, self.sums, self.make, self.key = rollup, sums, make, key
+        self._texts: dict[str, Callable[[int], str]] = {key: rollup.text, **rollup.more_texts()}
         self.order = np.arange(len(sums.numbers), dtype="u4") if order is None else order
 
     def __len__(self) -> int:
@@ -231,7 +284,7 @@ class SummedRows:
 
     def __getitem__(self, some: slice) -> list[dict]:
         made = zip(self.sums.numbers[self.order[some]].tolist(), self._made(some))
-        return [{**row, self.key: self.rollup.text(number)} for number, row in made]
+        return [{**row, **{key: text(number) for key, text in self._texts.items()}} for number, row in made]
 
     def _made(self, some: slice) -> Iterator[dict]:
         """The rows without their texts."""
@@ -242,9 +295,9 @@ class SummedRows:
         """The same rows sorted by a column, the largest first; by the text column alphabetically."""
         import numpy as np
 
-        if order == self.key:
-            numbers = self.sums.numbers[self.order].tolist()
-            indices = np.array(sorted(range(len(self)), key=lambda i: self.rollup.text(numbers[i])), "u4")
+        if order in self._texts:
+            numbers, text = self.sums.numbers[self.order].tolist(), self._texts[order]
+            indices = np.array(sorted(range(len(self)), key=lambda i: text(numbers[i])), "u4")
         else:
             values = np.array(
                 [row[order] or 0 for first in range(0, len(self), FEW) for row in self._made(slice(first, first + FEW))]
@@ -256,7 +309,8 @@ class SummedRows:
         """One row for all rows from an index on."""
         rows = self.sums.rows[self.order[first:]]
         found = {name: reducer(name).reduce(rows[name]).item() for name in rows.dtype.names}
-        return {**self.make(found), self.key: f"others ({len(rows):,})"}
+        none = dict.fromkeys(self._texts, "")
+        return {**self.make(found), **none, self.key: f"others ({len(rows):,})"}
 
 
 def reducer(name: str) -> np.ufunc:

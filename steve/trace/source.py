@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import stat
 import sys
 import tempfile
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from steve.system import samples
 from steve.trace import missing
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from steve.trace._memtrace import OpsFile, Trace
 
 TRACE_HELP = "memtrace: .ljt or classic text; - is standard input"
+ENDING = ".ljt"  # of memtraces
 OPS_ENDINGS = ("-ops", "-lockops", "-lockopsfull")
 
 
@@ -35,6 +37,46 @@ def add_trace(parser: argparse.ArgumentParser, what: str = TRACE_HELP, also: tup
     arguments.reads(parser.add_argument("file", metavar="FILE", help=what), arguments.TRACE, *also)
     parser.add_argument("--salvage", action="store_true", help="skip damaged chunks and continue after them")
     arguments.add_quiet(parser)
+
+
+def add_traces(parser: argparse.ArgumentParser) -> None:
+    """The same for a command that reads several memtraces: args.files has their names."""
+    action = parser.add_argument(
+        "files",
+        metavar="FILE",
+        nargs="+",
+        action=Files,
+        help=f"{TRACE_HELP}; several, or a folder of .ljt files, count as one",
+    )
+    arguments.reads(action, arguments.TRACE)
+    parser.add_argument("--salvage", action="store_true", help="skip damaged chunks and continue after them")
+    arguments.add_quiet(parser)
+
+
+class Files(argparse.Action):
+    """Sets `files`: the files that are named, and those of the folders that are."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
+    ) -> None:
+        found = [file for path in values for file in (files_of(path) if os.path.isdir(path) else [path])]
+        given = {os.path.realpath(file) if file != "-" else file for file in found}
+        if len(given) < len(found):
+            raise argparse.ArgumentError(self, "a file is given twice; it would count twice")
+        setattr(namespace, self.dest, found)
+
+
+def files_of(folder: str) -> list[str]:
+    """The memtraces in a folder, in the order of the numbers in their names. SteveError if there are none."""
+    names = [name for name in os.listdir(folder) if name.endswith(ENDING)]
+    if not names:
+        raise SteveError(f"{folder}: the folder has no file that ends in {ENDING}")
+    return [os.path.join(folder, name) for name in sorted(names, key=natural)]
+
+
+def natural(name: str) -> list[tuple[int, str]]:
+    """A sort key of names: numbers in them by their values."""
+    return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"([0-9]+)", name)]
 
 
 def open_trace(args: argparse.Namespace, kind: type[Trace] | None = None) -> Trace:

@@ -1,0 +1,236 @@
+"""Several memtraces as one: what forks of a program left, such as the workers of a server.
+
+The files are read one after the other, so that only one is in memory. Each is analysed as it would be alone; sums of rows with
+the same name are added up. A peak is that of each process, so a sum of peaks need not have been there at one time; headings
+say so.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from steve.analysis.blocks import Blocks, choice_text
+from steve.analysis.totals import time_unit
+from steve.system import samples
+from steve.system.errors import SteveError
+from steve.terminal import listing
+from steve.terminal.listing import Column
+from steve.trace import missing, rollups
+from steve.trace.rollups import PROCESS, Rollup, SummedRows, Sums, process_text
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from steve.trace.matched import SameNames
+    from steve.trace._memtrace import Trace
+
+PEAKS = "at peak: each process at its own peak"
+# the column in front of the others with --by=...,process
+COLUMNS = (Column(PROCESS, PROCESS, "the file, and the number of its process; with --by ...,process only", True),)
+FEW = 3  # files that a remark names
+FILE = (
+    32  # the number of a row is that of its name and, if files are told apart, from this bit on the number of its file
+)
+
+
+def columns(columns: Sequence[Column], args: argparse.Namespace, key: str = "site") -> tuple[Column, ...]:
+    """The columns of a list, with the heading that names what a row is, and that of processes if they are told apart. key: the
+    column with the text of a row."""
+    return (*(COLUMNS if args.apart else ()), *rollups.headed(columns, getattr(args, "by", "stack"), key))
+
+
+class Files:
+    """The chosen blocks of each file that the arguments name, in turn; and then what is to be said of all of them.
+
+    how: arguments of Blocks. chosen: those of the file that was read last."""
+
+    def __init__(self, command: str, args: argparse.Namespace, **how: Any) -> None:
+        self.command, self.args, self._how = command, args, how
+        self.chosen: Blocks
+        self._status = 0
+        self._remarks: dict[str, list[str]] = {}  # of the files that they are true of
+        self._without_accesses: list[str] = []
+        self._units: set[str] = set()
+
+    def __len__(self) -> int:
+        return len(self.args.files)
+
+    def __iter__(self) -> Iterator[Blocks]:
+        known = None
+        for path in self.args.files:
+            self.chosen = Blocks(self.command, argparse.Namespace(**{**vars(self.args), "file": path}), **self._how)
+            yield self.chosen
+            if known not in (None, samples.fact()):
+                raise SteveError(f"{path}: is sampled otherwise than the files before it; analyse such files apart")
+            known = samples.fact()
+            self._add()
+
+    def _add(self) -> None:
+        """Note what is to be said of a file that was analysed. Of several, what was wrong with it is reported at once, so that
+        its trace can be closed."""
+        name = self.chosen.trace.name
+        if missing.accesses(self.chosen.trace):
+            self._without_accesses.append(name)
+        self._units.add(time_unit(self.chosen.trace))
+        for remark in filter(None, self.chosen.remarks()):
+            self._remarks.setdefault(remark, []).append(name)
+        if len(self) > 1:
+            self._status = max(self._status, self.chosen.verdict())
+
+    def title(self, what: str, peaks: bool = True) -> str:
+        """A heading, as Blocks.title() has it for one file. peaks: are numbers shown of what is live at the peak?"""
+        if len(self) == 1:
+            return self.chosen.title(what)
+        said = samples.remark() + "".join(self._of(remark, names) for remark, names in self._remarks.items())
+        if self._without_accesses and (
+            getattr(self.args, "counts_accesses", False) or len(self._without_accesses) < len(self)
+        ):
+            said += self._of(" (loads and stores were not recorded)", self._without_accesses)
+        return f"{len(self)} files: {what}{choice_text(self.args)}{f' ({PEAKS})' if peaks else ''}{said}"
+
+    def _of(self, remark: str, names: list[str]) -> str:
+        """A remark with the files that it is true of."""
+        if len(names) == len(self):
+            return remark
+        who = ", ".join(names) if len(names) <= FEW else f"{len(names)} of the files"
+        return f" ({who}: {remark.removeprefix(' (')}"
+
+    def columns(self, columns: Sequence[Column], of_accesses: Container[str] = ()) -> tuple[Column, ...]:
+        """The columns of a listing: see Blocks.columns(). What one of the files does not have is not known of the sum."""
+        if self._without_accesses:
+            columns = listing.unknown(columns, of_accesses)
+        unit = self._units.pop() if len(self._units) == 1 else "time"
+        return listing.in_unit(columns, unit)
+
+    def verdict(self, counts_accesses: bool = True) -> int:
+        """Report what was wrong with the traces, if that was not done; return the exit status."""
+        return self.chosen.verdict(counts_accesses) if len(self) == 1 else self._status
+
+
+class Joined:
+    """The rows of several files: sums of rows with the same name are added up, or with --by=...,process not those of different
+    files. Of one file nothing is copied.
+
+    by: what the rows are, as --by has it. sums: by the number of a row."""
+
+    sums: Sums
+
+    def __init__(self, args: argparse.Namespace, by: str | None = None) -> None:
+        """by: what the rows are; None: what --by says."""
+        from steve.trace.matched import SameNames
+
+        self.by = args.by if by is None else by
+        self._is_one, self._is_apart = len(args.files) == 1 and not args.apart, args.apart
+        self._names = SameNames(self.by)
+        self._processes: list[str] = []
+        self._rollup: Rollup | None = None
+
+    def add(self, rollup: Rollup, sums: Sums) -> None:
+        """Add the sums by row of the next file."""
+        self._processes.append(process_text(rollup.places.trace))
+        if self._is_one:
+            self._rollup, self.sums = rollup, sums
+            return
+        found = Sums(self._numbers(rollup, sums.numbers), sums.rows)
+        if len(self._processes) > 1:
+            found = _concatenated(self.sums, found)
+        self.sums = _merged(found)
+
+    def _numbers(self, rollup: Rollup, numbers: np.ndarray) -> np.ndarray:
+        """The numbers that rows of the file that is added have among those of all."""
+        import numpy as np
+
+        file = np.uint64(len(self._processes) - 1 << FILE)
+        if self.by == PROCESS:
+            return np.full(len(numbers), file)
+        nodes = self._names.add(rollup, numbers).astype("u8")
+        return nodes | file if self._is_apart else nodes
+
+    def rows(self, make: Callable[[dict], dict], key: str = "site") -> SummedRows:
+        """The rows. make: makes the columns of one from its sums; key: the column with its text."""
+        return SummedRows(self._rollup or self, self.sums, make, key)
+
+    def text(self, number: int) -> str:
+        """The text of a row."""
+        return self.process(number) if self.by == PROCESS else self._names.text(number & (1 << FILE) - 1)
+
+    def process(self, number: int) -> str:
+        """The process of a row."""
+        return self._processes[number >> FILE]
+
+    def more_texts(self) -> dict[str, Callable[[int], str]]:
+        return {PROCESS: self.process} if self._is_apart else {}
+
+
+def _concatenated(first: Sums, second: Sums) -> Sums:
+    """The rows of both. A column that one does not have is 0 there."""
+    import numpy as np
+
+    types = {name: rows.dtype[name] for rows in (first.rows, second.rows) for name in rows.dtype.names}
+    found = np.zeros(len(first.rows) + len(second.rows), list(types.items()))
+    for rows, some in ((first.rows, found[: len(first.rows)]), (second.rows, found[len(first.rows) :])):
+        for name in rows.dtype.names:
+            some[name] = rows[name]
+    return Sums(np.concatenate((first.numbers, second.numbers)), found)
+
+
+def _merged(sums: Sums) -> Sums:
+    """The sums of the rows of each number, in the order of the numbers."""
+    import numpy as np
+
+    order = np.argsort(sums.numbers, kind="stable")
+    numbers = sums.numbers[order]
+    starts = np.flatnonzero(np.append(True, numbers[1:] != numbers[:-1])[: len(numbers)])
+    return Sums(numbers[starts], rollups.summed(sums.rows, order, starts))
+
+
+class Added:
+    """The rows of several files that are dictionaries: numbers of rows with the same `keys` are added up, or, with --by=process,
+    not those of different files. means: the columns that are means, each with the column of the numbers that they are of.
+    """
+
+    def __init__(self, args: argparse.Namespace, keys: Sequence[str], means: Mapping[str, str] | None = None) -> None:
+        self._is_apart, self._keys, self._means = bool(args.apart), tuple(keys), dict(means or {})
+        self._rows: dict[tuple, dict] = {}
+
+    def add(self, rows: Iterable[dict], trace: Trace) -> None:
+        """Add the rows of the next file."""
+        for row in rows:
+            row = {PROCESS: process_text(trace), **row} if self._is_apart else row
+            key = tuple(row[name] for name in self._names())
+            self._rows[key] = self._sum(self._rows[key], row) if key in self._rows else row
+
+    def rows(self) -> list[dict]:
+        return list(self._rows.values())
+
+    def _names(self) -> tuple[str, ...]:
+        """The columns that are equal in rows that are added up."""
+        return (PROCESS, *self._keys) if self._is_apart else self._keys
+
+    def _sum(self, one: dict, other: dict) -> dict:
+        found = {**one, **other}
+        for name in one.keys() & other.keys() - {*self._names(), *self._means}:
+            found[name] = _added(one[name], other[name])
+        for name, of in self._means.items():
+            known = [(row[name], row[of]) for row in (one, other) if row[name] is not None and row[of]]
+            count = sum(number for _, number in known)
+            found[name] = round(sum(value * number for value, number in known) / count, 2) if count else None
+        if "standard_errors" in found:
+            errors = [row.get("standard_errors", {}) for row in (one, other)]
+            found["standard_errors"] = {
+                name: round(sum(of.get(name, 0) ** 2 for of in errors) ** 0.5, 1) for name in {**errors[0], **errors[1]}
+            }
+        return found
+
+
+def _added(one: Any, other: Any) -> Any:
+    """The sum of two values: numbers, dictionaries of them, or texts that are equal. None: not known."""
+    if one is None or other is None or isinstance(one, str):
+        return one if isinstance(one, str) else None
+    if isinstance(one, dict):
+        both = one.keys() & other.keys()
+        return {**one, **other, **{key: _added(one[key], other[key]) for key in both}}
+    return one + other

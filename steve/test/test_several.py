@@ -1,0 +1,188 @@
+"""Several memtraces as one, as a server leaves one for each worker: the rows are the sums of those of the files.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Steve
+from test_explore import history
+
+Maker = Callable[..., Path]
+
+# commands whose rows are added up, the columns that name a row, and those that are no sums
+LISTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "sites": (("site",), ("largest", "mean_lifetime", "utilisation")),
+    "lines": (("function", "file", "line"), ("mean_lifetime", "kinds")),
+    "types": (("type",), ("largest", "mean_lifetime", "utilisation", "share")),
+    "threads": (("thread", "name"), ()),
+    "leaks": (("site",), ("mean_age", "share")),
+    "temporaries": (("site",), ("mean_lifetime", "share")),
+    "resizes": (("site",), ("longest", "first_size", "last_size")),
+}
+WORKERS = 4
+# a worker: 2 blocks of which one is freed, and as many leaks as the number of the worker
+WORKER = """\
+info pid {pid}
+stack main serve@w.c:10 malloc
+stack main keep@w.c:{line} malloc
+N 0x1000 1000 1
+N 0x2000 64 1
+F 0x1000
+"""
+
+
+def worker(number: int, line: int = 20) -> str:
+    """The script of a worker's trace."""
+    leaks = "".join(f"N {0x10000 + 0x100 * i:#x} 100 2\n" for i in range(number))
+    return WORKER.format(pid=7000 + number, line=line) + leaks + "end exit\n"
+
+
+@pytest.fixture
+def workers(trace: Maker, tmp_path: Path) -> list[str]:
+    """The files of the workers, in a folder."""
+    (tmp_path / "w").mkdir()
+    return [trace(worker(n), f"w/nginx.{7000 + n}.ljt").relative_to(tmp_path).as_posix() for n in range(WORKERS)]
+
+
+def rows_of(steve: Steve, *arguments: object) -> list[dict]:
+    done = steve(*arguments, "--json")
+    assert done.returncode == 0, done.err
+    return json.loads(done.out)
+
+
+def added(lists: list[list[dict]], names: tuple[str, ...], others: tuple[str, ...]) -> dict[tuple, dict[str, Any]]:
+    """The sums of the rows of each name."""
+    found: dict[tuple, dict[str, Any]] = defaultdict(dict)
+    for row in (row for rows in lists for row in rows):
+        sums = found[tuple(row[name] for name in names)]
+        for key in row.keys() - {*names, *others}:
+            value = row[key]
+            sums[key] = value if key not in sums or isinstance(value, str) or value is None else sums[key] + value
+    return found
+
+
+def random_trace(seed: int) -> str:
+    """The script of a trace that has some sites which others do not have."""
+    return history(seed).replace("main@app.c:11 draw@ui.c:20", f"main@app.c:11 draw@ui.c:{20 + seed}")
+
+
+def by_process(command: str) -> tuple[str, str]:
+    """The option that tells the rows of processes apart."""
+    return ("--by", "process" if command in ("lines", "types", "threads") else "stack,process")
+
+
+@pytest.mark.parametrize("command", LISTS)
+def test_rows_are_sums(steve: Steve, trace: Maker, command: str) -> None:
+    names, others = LISTS[command]
+    files = [trace(random_trace(seed), f"{seed}.ljt").name for seed in range(3)]
+    alone = [rows_of(steve, command, file) for file in files]
+    together = rows_of(steve, command, *files)
+    assert len(together) < sum(map(len, alone))
+    assert added([together], names, others) == added(alone, names, others)
+    apart = rows_of(steve, command, *files, *by_process(command))
+    for file, rows in zip(files, alone):
+        mine = [{key: row[key] for key in row if key != "process"} for row in apart if row["process"] == file]
+        assert added([mine], names, others) == added([rows], names, others)
+    assert len(apart) == sum(map(len, alone))
+
+
+def test_means_are_of_all_blocks(steve: Steve, trace: Maker) -> None:
+    """Not of the means: a file with one block counts less than one with many."""
+    trace("stack main f\nN 4096 8 1\nF 4096\nend exit\n", "a.ljt")
+    trace("stack main f\n" + "N 4096 8 1\nL 4096 8\nL 4096 8\nF 4096\n" * 3 + "end exit\n", "b.ljt")
+    for command, column in (("sites", "mean_lifetime"), ("lines", "mean_lifetime"), ("temporaries", "mean_lifetime")):
+        (row,) = [row for row in rows_of(steve, command, "a.ljt", "b.ljt") if row.get(column)]
+        assert row[column] == (1 + 3 * 3) / 4
+    assert rows_of(steve, "sites", "a.ljt", "b.ljt")[0]["utilisation"] == 75
+
+
+def test_the_worker_that_leaks(steve: Steve, workers: list[str]) -> None:
+    """Which of the processes, and which line in all of them?"""
+    rows = rows_of(steve, "sites", "w", "--by", "process", "--sort", "live_bytes_at_end")
+    assert [(row["site"], row["live_bytes_at_end"]) for row in rows] == [
+        (f"nginx.{7000 + n}.ljt", 64 + 100 * n) for n in reversed(range(WORKERS))
+    ]
+    (leak, *_) = rows_of(steve, "leaks", "w", "--by", "line")
+    assert (leak["site"], leak["blocks"], leak["bytes"]) == ("keep (w.c:20)", 6, 600)
+    assert rows_of(steve, "sites", "w") == rows_of(steve, "sites", *workers)
+
+
+def test_a_process_that_its_name_does_not_tell(steve: Steve, trace: Maker) -> None:
+    trace(worker(1), "one.ljt"), trace(worker(2), "two.ljt")
+    rows = rows_of(steve, "sites", "one.ljt", "two.ljt", "--by", "process")
+    assert {row["site"] for row in rows} == {"one.ljt (pid 7001)", "two.ljt (pid 7002)"}
+
+
+def test_lines_do_not_move(steve: Steve, trace: Maker) -> None:
+    """Two processes of one program that allocate on different lines of a function do so on two lines."""
+    trace(worker(1, 20), "a.ljt"), trace(worker(1, 21), "b.ljt")
+    rows = rows_of(steve, "leaks", "a.ljt", "b.ljt", "--by", "line")
+    assert {row["site"]: row["blocks"] for row in rows} == {
+        "serve (w.c:10)": 2,
+        "keep (w.c:20)": 1,
+        "keep (w.c:21)": 1,
+    }
+
+
+def test_headings(steve: Steve, workers: list[str]) -> None:
+    text = steve("sites", "w").out
+    assert text.startswith("4 files: allocation sites (at peak: each process at its own peak)\n")
+    assert steve("leaks", "w", "--where", "size = 100").out.startswith(
+        "4 files: 6 blocks of 600 bytes never freed, where size = 100\n"
+    )
+
+
+def test_what_some_files_lack(steve: Steve, trace: Maker) -> None:
+    """A sum of what was not recorded everywhere is not known, and headings name the files."""
+    trace("info trace_mem yes\n" + worker(1), "a.ljt")
+    trace("info trace_mem no\n" + worker(2), "b.ljt")
+    assert [row["loads"] for row in rows_of(steve, "sites", "a.ljt", "b.ljt", "--by", "process")] == [None, None]
+    assert "(b.ljt: loads and stores were not recorded)" in steve("sites", "a.ljt", "b.ljt").out
+
+
+def test_damage_is_reported_for_its_file(steve: Steve, workers: list[str], tmp_path: Path) -> None:
+    path = tmp_path / workers[2]
+    path.write_bytes(path.read_bytes()[:-40])
+    done = steve("sites", "w", "--json")
+    assert done.returncode == 1 and done.err.count("\n") == 1 and workers[2] in done.err
+    assert sum(row["blocks"] for row in json.loads(done.out)) == 14
+
+
+def test_folders(steve: Steve, trace: Maker, tmp_path: Path) -> None:
+    """Files in the order of the numbers in their names; other files are left out."""
+    (tmp_path / "w").mkdir()
+    for number in (10, 9):
+        trace(worker(number), f"w/a.{number}.ljt")
+    (tmp_path / "w" / "a.11.ljt.part").write_text("half")
+    rows = rows_of(steve, "threads", "w", "--by", "process", "--sort", "thread")
+    assert [row["process"] for row in rows] == ["a.10.ljt (pid 7010)", "a.9.ljt (pid 7009)"]
+    (tmp_path / "empty").mkdir()
+    done = steve("sites", "empty")
+    assert done.returncode == 1 and "empty: the folder has no file that ends in .ljt" in done.err
+
+
+def test_a_file_counts_once(steve: Steve, workers: list[str]) -> None:
+    done = steve("sites", "w", workers[0])
+    assert done.returncode == 2 and "given twice" in done.err
+
+
+def test_results_do_not_replace_inputs(steve: Steve, workers: list[str], tmp_path: Path) -> None:
+    before = (tmp_path / workers[1]).read_bytes()
+    done = steve("sites", "w", "--json", "-f", "-o", workers[1])
+    assert done.returncode == 2 and "is what the command reads" in done.err
+    assert (tmp_path / workers[1]).read_bytes() == before
+
+
+def test_marks_are_those_of_each_file(steve: Steve, trace: Maker) -> None:
+    for name in ("a", "b"):
+        trace(f"stack main {name}\nN 4096 8 1\nmark ready\nN 8192 16 1\nend exit\n", f"{name}.ljt")
+    rows = rows_of(steve, "sites", "a.ljt", "b.ljt", "--from", "ready")
+    assert [(row["site"], row["bytes"]) for row in rows] == [("a < main", 16), ("b < main", 16)]
