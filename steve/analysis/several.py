@@ -153,8 +153,12 @@ class Joined:
         """The rows. make: makes the columns of one from its sums; key: the column with its text."""
         return SummedRows(self._rollup or self, self.sums, make, key)
 
-    def text(self, number: int) -> str:
+    def row_text(self, number: int) -> str:
         """The text of a row."""
+        return (self._rollup or self).text(number)
+
+    def text(self, number: int) -> str:
+        """The same of several files."""
         return self.process(number) if self.by == PROCESS else self._names.text(number & (1 << FILE) - 1)
 
     def process(self, number: int) -> str:

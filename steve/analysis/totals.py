@@ -11,6 +11,7 @@ the program ended. dropped: number of missing events; dropped_at_least: there ma
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import signal
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from steve.system import samples
@@ -188,4 +189,49 @@ def _totals(trace: "Trace", summary: "Summary") -> dict:
             }
         ),
         **exact(trace, stats),
+    }
+
+
+def sum_of(objects: Sequence[dict]) -> dict:
+    """The object of several traces: the sums of theirs, with these as `processes`. Each is at its own peak."""
+    return {**_summed(objects), "files": len(objects), "processes": list(objects)}
+
+
+# what is no sum
+_OF_ALL: dict[str, Callable[[list], object]] = {
+    "seconds": max,
+    "complete": all,
+    "dropped_at_least": any,
+    "sample_mean": max,  # they are equal
+    "sample_every": max,
+    "not_recorded": lambda found: list(dict.fromkeys(sum(found, []))),
+    "not_seen": lambda found: [
+        dict(each) for each in dict.fromkeys(tuple(one.items()) for some in found for one in some)
+    ],
+    "standard_errors": lambda found: _errors(found),
+}
+_OF_PROCESS = ("status", "signal")  # None if they differ
+
+
+def _summed(objects: Sequence[dict]) -> dict:
+    """The sum of objects, by key. What one does not know is not known of the sum; texts that differ are `several`."""
+    found = {}
+    for key in dict.fromkeys(key for one in objects for key in one if key != "process"):
+        values = [one[key] for one in objects if key in one]
+        if key in _OF_ALL:
+            found[key] = _OF_ALL[key](values)
+        elif isinstance(values[0], dict):
+            found[key] = _summed(values)
+        elif isinstance(values[0], str) or key in _OF_PROCESS:
+            found[key] = values[0] if len(set(values)) == 1 else None if key in _OF_PROCESS else "several"
+        else:
+            found[key] = None if None in values else sum(values)
+    return found
+
+
+def _errors(found: list[dict]) -> dict:
+    """The standard errors of sums, by their names."""
+    return {
+        group: {name: round(sum(one[group][name] ** 2 for one in found) ** 0.5, 1) for name in found[0][group]}
+        for group in found[0]
     }

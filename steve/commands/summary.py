@@ -7,24 +7,16 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from steve.analysis import blocks
+from steve.analysis import blocks, several
 from steve.parallel import processes
 from steve.terminal import arguments
 from steve.terminal import listing
 from steve.system import messages, samples
-from steve.trace import cut_stacks, missing, runtimes
-from steve.trace import source
+from steve.trace import cut_stacks, missing, rollups, runtimes
 from steve.terminal.listing import count
 from steve.system.output import Output
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from steve.trace.stacks import Sites
-    from steve.kernels._totals import Summary
-    from steve.trace._memtrace import Trace
 
 NAME = "summary"
 HELP = "show totals, peaks and the sites that allocate most"
@@ -90,6 +82,12 @@ KEYS = (
         "standard_errors",
         f"those of events, bytes and blocks; a peak is {samples.PEAK}, which the table calls `too high`",
     ),
+    ("files", "of several files only, as the next: their number"),
+    (
+        "processes",
+        "a list with such an object for each file, and its name as `process`; the other keys are sums, of peaks as well, "
+        "though each process was at its own peak; seconds are the most, and a program ended as all did, or as `several`",
+    ),
     (
         "exact",
         "what all blocks did, as valgrind --tool=ljtrace --sample-blocks counted it: new_events, free_events, "
@@ -121,39 +119,76 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    blocks.add_arguments(parser)
+    blocks.add_arguments(parser, several=True)
     arguments.add_output(parser, "the default")
     arguments.add_facts(parser)
     processes.add_arguments(parser)
     parser.add_argument(
         "--top", metavar="N", type=count, default=10, help="number of sites in each table (default: 10)"
     )
+    parser.set_defaults(apart=False)
+
+
+class Totals:
+    """The totals of all files, and sums by site."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self.sites = several.Joined(args, "stack")
+        self.objects: list[dict] = []  # of the files
+        self.remarks: dict[str, None] = {}
+        self._args = args
+
+    def add(self, chosen: blocks.Blocks) -> None:
+        """Add the totals of a file."""
+        from steve.analysis import totals
+        from steve.kernels import _totals
+        from steve.trace.policy import Policy
+        from steve.trace.stacks import Sites, by_site
+
+        summary = chosen.over_trace(_totals.Summary)
+        trace = chosen.trace
+        figures = totals.summary_object(trace, summary)
+        several_files = len(self._args.files) > 1
+        self.objects.append({"process": rollups.process_text(trace), **figures} if several_files else figures)
+        self.remarks.update(dict.fromkeys(remarks_of(chosen, figures)))
+        if not (self._args.json or self._args.csv):
+            rollup = rollups.Rollup("stack", chosen.places, sites=Sites(trace, Policy(short=True)))
+            self.sites.add(rollup, rollups.Sums(*by_site(rollup.sites, *summary.used_stacks())))
+
+    def figures(self) -> dict:
+        """The object of --json."""
+        from steve.analysis import totals
+
+        return self.objects[0] if len(self.objects) == 1 else totals.sum_of(self.objects)
 
 
 def run(args: argparse.Namespace) -> int:
-    from steve.analysis import totals
-    from steve.kernels import _totals
-
-    chosen = blocks.Blocks(NAME, args)
-    summary = chosen.over_trace(_totals.Summary)
-    trace = chosen.trace
-    figures = totals.summary_object(trace, summary)
+    files, found = several.Files(NAME, args), Totals(args)
+    for chosen in files:
+        found.add(chosen)
+    figures = found.figures()
     with Output(args.output or "-") as out:
         if args.json:
             out.write(json.dumps(figures, indent=2) + "\n")
         elif args.csv:
             out.write(listing.facts_csv(figures))
         else:
-            out.write(text(trace, summary, figures, args))
-    for sentence in figures.get("not_recorded", []):
-        messages.note(NAME, f"{trace.name}: {sentence}", args.quiet)
+            out.write(text(files, found, figures, args))
+    for remark in found.remarks:
+        messages.note(NAME, remark, args.quiet)
+    return files.verdict()
+
+
+def remarks_of(chosen: blocks.Blocks, figures: dict) -> list[str]:
+    """What to know of a file beside its totals. figures: the object of --json."""
+    trace = chosen.trace
+    found = [f"{trace.name}: {sentence}" for sentence in figures.get("not_recorded", [])]
     if chosen.is_whole() and (remark := of_large_blocks(figures)):
-        messages.note(NAME, remark, args.quiet)
-    for remark in (*missing.remarks(trace), *runtimes.remarks(figures)):
-        messages.note(NAME, remark, args.quiet)
-    if found := cut_stacks.counts(trace):
-        messages.note(NAME, cut_stacks.text(found), args.quiet)
-    return source.verdict(NAME, trace)
+        found.append(remark)
+    found += [*missing.remarks(trace), *runtimes.remarks(figures)]
+    if cut := cut_stacks.counts(trace):
+        found.append(cut_stacks.text(cut))
+    return found
 
 
 def of_large_blocks(figures: dict) -> str | None:
@@ -175,17 +210,42 @@ def of_large_blocks(figures: dict) -> str | None:
     )
 
 
-def text(trace: Trace, summary: Summary, figures: dict, args: argparse.Namespace) -> str:
-    """Totals and the two tables of sites."""
+def text(files: several.Files, found: Totals, figures: dict, args: argparse.Namespace) -> str:
+    """Totals, a table of the processes if there are several files, and the two tables of sites."""
+    from steve.analysis.blocks import imported_remark
     from steve.terminal.tables import render
 
-    parts = [totals_table(trace, figures), *site_tables(trace, summary, args.top)]
+    trace = files.chosen.trace
+    title = trace.name + samples.remark() + imported_remark(trace.info()) + missing.remark(trace)
+    if len(files) > 1:
+        title = files.title("totals")
+    parts = [totals_table(title, figures)]
+    parts += [process_table(figures["processes"])] if len(files) > 1 else []
+    parts += site_tables(found.sites, args.top)
     return render(parts, sys.stdout.isatty() and args.output in (None, "-"))
 
 
-def totals_table(trace: Trace, figures: dict) -> Any:
+def process_table(objects: list[dict]) -> Any:
+    """The table of processes, that with most live bytes at its end first."""
+    from steve.analysis.totals import program_end_text
+    from steve.terminal.tables import columns, number
+
+    ranked = sorted(objects, key=lambda found: -found["bytes"]["live_at_end"])
+    rows = [
+        [
+            *(number(found["bytes"][name]) for name in ("allocated", "peak_live", "live_at_end")),
+            *(number(found["blocks"][name]) for name in ("total", "live_at_end")),
+            program_end_text(found["program"]),
+            found["process"],
+        ]
+        for found in ranked
+    ]
+    heads = ("bytes allocated", "peak live", "live at end", "blocks", "live blocks", "ended", "process")
+    return columns("Processes", heads, rows, left=("ended", "process"))
+
+
+def totals_table(title: str, figures: dict) -> Any:
     """The table of totals. figures: the object of --json."""
-    from steve.analysis.blocks import imported_remark
     from steve.terminal.tables import facts, number, size
 
     events, amounts, blocks = figures["events"], figures["bytes"], figures["blocks"]
@@ -202,7 +262,6 @@ def totals_table(trace: Trace, figures: dict) -> Any:
     ]
     rows += [(f"blocks {words(name)}", shown("blocks", name)) for name in blocks]
     rows += [(words(f"exact {name}"), number(value)) for name, value in figures.get("exact", {}).items()]
-    title = trace.name + samples.remark() + imported_remark(trace.info()) + missing.remark(trace)
     return facts(title, rows + other_rows(figures), values="right")
 
 
@@ -239,28 +298,24 @@ def other_rows(figures: dict) -> list:
     ]
 
 
-def site_tables(trace: Trace, summary: Summary, top: int) -> list:
+def site_tables(sites: several.Joined, top: int) -> list:
     """Two tables: the sites that allocated most bytes, and those with most live bytes at the end."""
-    from steve.trace.policy import Policy
-    from steve.trace.stacks import Sites, by_site
-
-    sites = Sites(trace, Policy(short=True))
-    numbers, sums = by_site(sites, *summary.used_stacks())
     tables = (
-        site_table(sites, numbers, sums, "bytes", "Most bytes allocated", top),
-        site_table(sites, numbers, sums, "live_bytes", "Most bytes live at the end", top),
+        site_table(sites, "bytes", "Most bytes allocated", top),
+        site_table(sites, "live_bytes", "Most bytes live at the end", top),
     )
     return [table for table in tables if table is not None]
 
 
-def site_table(sites: Sites, numbers: np.ndarray, sums: np.ndarray, key: str, title: str, top: int) -> Any:
-    """The table of the `top` sites by a column, or None if it is 0 for all sites. numbers, sums: of by_site()."""
+def site_table(sites: several.Joined, key: str, title: str, top: int) -> Any:
+    """The table of the `top` sites by a column, or None if it is 0 for all sites."""
     import numpy as np
     from steve.terminal.tables import columns, number
 
+    numbers, sums = sites.sums
     ranked = [i for i in np.argsort(-sums[key].astype("i8"), kind="stable")[:top].tolist() if sums[key][i]]
     if not ranked:
         return None
     shown = ("bytes", "news", "resizes", "live_bytes", "live_blocks")
-    rows = [[number(int(sums[name][i])) for name in shown] + [sites.text(int(numbers[i]))] for i in ranked]
+    rows = [[number(int(sums[name][i])) for name in shown] + [sites.row_text(int(numbers[i]))] for i in ranked]
     return columns(title, (*(head for head, _ in TABLE), "site"), rows, left=("site",))
