@@ -100,6 +100,7 @@ def guarded(name: str, argv: Sequence[str], is_bound: bool = False) -> int:
             memory_limit.bound()
         samples.begin(None if command.reads_samples else f"steve {name}")
         args = command.parser.parse_args(argv)
+        command.check_inputs(args)
         protect(command.given_inputs(args), getattr(args, "force", False))  # inputs often cannot be made again
         return int(command.run(args))
     except SteveError as error:

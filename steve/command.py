@@ -11,9 +11,12 @@ from __future__ import annotations
 import argparse
 import functools
 import importlib
+import os
 from typing import NoReturn
 
+from steve.system.errors import UsageError
 from steve.terminal import arguments
+from steve.trace import source
 
 # headings, and their commands in the order in which --help and the manual page show them
 GROUPS = {
@@ -51,7 +54,14 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         command = self.prog.removeprefix("steve ")
+        if message.startswith("unrecognized arguments: ") and os.path.exists(message.split()[2]):
+            message += f". `steve {command}` reads one file; {several_text()}"
         super().error(f"{message}; `steve help {command}` describes it")
+
+
+def several_text() -> str:
+    """Which commands add up several memtraces, for errors."""
+    return f"Several, or a folder of them, are read by {', '.join(name for name in COMMANDS if Command(name).reads_several)}"
 
 
 class Command:
@@ -111,6 +121,17 @@ class Command:
     def has_option(self, option: str) -> bool:
         """Does it have this option, such as "--jobs"?"""
         return option in self.parser._option_string_actions
+
+    @property
+    def reads_several(self) -> bool:
+        """Does it add up several memtraces?"""
+        return any(isinstance(action, source.Files) for action in self.parser._actions)
+
+    def check_inputs(self, args: argparse.Namespace) -> None:
+        """UsageError for a folder in the place of a file."""
+        for path in self.given_inputs(args):
+            if os.path.isdir(path):
+                raise UsageError(f"{path}: is a folder; `steve {self.name}` reads one file. {several_text()}")
 
     def given_inputs(self, args: argparse.Namespace) -> list[str]:
         """The input files that the user gave."""

@@ -95,12 +95,12 @@ class Blocks:
         args: argparse.Namespace,
         again: bool = False,
         by_line: bool = False,
-        errors: "Optional[Faults]" = None,
+        errors: "Optional[Callable[[], Faults]]" = None,
     ) -> None:
         """again: the caller will read the trace once more. by_line: count accesses by line, in lives.line_work();
-        `lines` numbers the lines. errors: collects the errors of the program, if all blocks are chosen; it needs
+        `lines` numbers the lines. errors: makes what collects the errors of the program, if all blocks are chosen; it needs
         `again`."""
-        self.errors = errors if is_whole(args) else None
+        self.errors = errors() if errors is not None and is_whole(args) else None
         self.command, self.args, self.by_line = command, args, by_line
         self._counts_accesses = getattr(args, "counts_accesses", False)
         self.policy = policy.of_arguments(args)

@@ -222,6 +222,16 @@ def read(
     return result
 
 
+def joined(first: List[dict], second: List[dict]) -> List[dict]:
+    """The objects of read() of two traces as one list, in the order of TITLES."""
+    found: Dict[str, dict] = {}
+    for one in first + second:
+        known = found.setdefault(one["finding"], {**one, "errors": 0, "contexts": []})
+        known["errors"] += one["errors"]
+        known["contexts"] = sorted(known["contexts"] + one["contexts"], key=lambda context: -context["count"])
+    return [found[key] for key in TITLES if key in found]
+
+
 def place_of(offset: int, size: Optional[int]) -> str:
     """A description of an address that is so many bytes from the beginning of a block."""
     if offset < 0:
@@ -232,7 +242,8 @@ def place_of(offset: int, size: Optional[int]) -> str:
 def lines_of(context: dict) -> List[str]:
     """A context for people."""
     what = f"{context['kind']} of {context['size']} bytes" if context["size"] else "free"
-    lines = [f"  {context['count']:,} x {what} at {context['at']}"]
+    process = f" in {context['process']}" if "process" in context else ""
+    lines = [f"  {context['count']:,} x {what} at {context['at']}{process}"]
     if context["block"] is not None:
         size = f" of {context['block_size']:,} bytes" if context["block_size"] is not None else ""
         lines.append(f"      {place_of(context['offset'], context['block_size'])} block {context['block']}{size}")

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from steve.analysis import blocks
+from steve.analysis import blocks, several
 from steve.terminal import arguments
 from steve.system import samples
 from steve.trace import policy, source
@@ -42,6 +42,8 @@ class Format(NamedTuple):
     """Do --where, --from and --to apply?"""
     is_folder: bool = False
     """Is the result a folder of files?"""
+    is_profile: bool = False
+    """Is it made of sums by stack, which may be those of several files?"""
 
 
 def write_all(out: Output, texts: Iterable[str]) -> None:
@@ -60,11 +62,19 @@ def with_profile(write: Callable) -> Callable[[argparse.Namespace, Output], int]
     """Turn a function write(profile, args, out), which writes sums by stack, into a run function of a Format."""
 
     def run(args: argparse.Namespace, out: Output) -> int:
+        from steve.export.joined import JoinedProfile
         from steve.export.profile import Profile
 
-        chosen = blocks.Blocks(NAME, args)
-        write(Profile.of(chosen), args, out)
-        return chosen.verdict()
+        files, joined = several.Files(NAME, args), JoinedProfile()
+        for chosen in files:
+            profile = Profile.of(chosen)
+            if len(files) > 1:
+                joined.add(profile)
+        if len(files) > 1:
+            joined.finish()
+            profile = joined
+        write(profile, args, out)
+        return files.verdict()
 
     return run
 
@@ -228,14 +238,26 @@ def run_tables(args: argparse.Namespace, folder: str) -> int:
 
 FORMATS: dict[str, Format] = {
     "pprof": Format(
-        ".pb.gz", "`go tool pprof`: memory allocated, in use and accessed, by stack", with_profile(write_pprof), True
+        ".pb.gz",
+        "`go tool pprof`: memory allocated, in use and accessed, by stack",
+        with_profile(write_pprof),
+        True,
+        is_profile=True,
     ),
     "folded": Format(
-        ".folded", "folded stacks of one --metric, for flamegraph.pl and speedscope", with_profile(write_folded), True
+        ".folded",
+        "folded stacks of one --metric, for flamegraph.pl and speedscope",
+        with_profile(write_folded),
+        True,
+        is_profile=True,
     ),
-    "speedscope": Format(".speedscope.json", "https://www.speedscope.app", with_profile(write_speedscope), True),
-    "callgrind": Format(".callgrind", "callgrind_annotate, kcachegrind", with_profile(write_callgrind), True),
-    "csv": Format(".csv", "a table with a row for each stack", with_profile(write_csv), True),
+    "speedscope": Format(
+        ".speedscope.json", "https://www.speedscope.app", with_profile(write_speedscope), True, is_profile=True
+    ),
+    "callgrind": Format(
+        ".callgrind", "callgrind_annotate, kcachegrind", with_profile(write_callgrind), True, is_profile=True
+    ),
+    "csv": Format(".csv", "a table with a row for each stack", with_profile(write_csv), True, is_profile=True),
     "sqlite": Format(".sqlite", "sqlite3: every block, in tables with views", run_sqlite, True),
     "tables": Format("-tables", "pandas, DuckDB: the same tables as CSV files in a folder", run_tables, True, True),
     "dhat": Format(".dhat.json", "Valgrind's dh_view.html", run_dhat, True),
@@ -255,6 +277,7 @@ formats (in brackets the ending that is added to the name of FILE by default):
     + "".join(f"  {name:<12}{known.meaning} ({known.ending})\n" for name, known in FORMATS.items())
     + f"""
 {blocks.WHERE_HELP}
+pprof, folded, speedscope, callgrind and csv add up several FILEs, or those of a folder; then -o names the result.
 --where, --from and --to work with all formats but {', '.join(n for n, known in FORMATS.items() if not known.chooses)}.
 
 examples:
@@ -278,7 +301,7 @@ def formats(text: str) -> list[str]:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     from steve.export.profile import BY_NAME
 
-    source.add_trace(parser)
+    source.add_traces(parser)
     arguments.add_output(parser, "default: FILE with another ending")
     format_option = parser.add_argument(
         "--format",
@@ -312,8 +335,22 @@ def check(args: argparse.Namespace) -> None:
         if value is not None and name not in args.formats:
             given = ",".join(args.formats)
             raise UsageError(f"{option} is for --format {name}; with --format {given} it has no effect")
+    if len(args.files) > 1:
+        check_several(args)
     if len(args.formats) > 1 and (args.output is not None or args.file == "-"):
         raise UsageError("several formats go to files beside FILE, which has to be a file, without -o")
+
+
+def check_several(args: argparse.Namespace) -> None:
+    """UsageError if what is wanted is not of several files."""
+    sums = [name for name, known in FORMATS.items() if known.is_profile]
+    for name in args.formats:
+        if name not in sums:
+            raise UsageError(
+                f"--format {name} writes the history of one process, so it takes one FILE; {', '.join(sums)} add up several"
+            )
+    if args.output is None:
+        raise UsageError("several files make one result; name it with -o")
 
 
 def write(args: argparse.Namespace, name: str) -> int:
@@ -337,6 +374,7 @@ def write(args: argparse.Namespace, name: str) -> int:
 
 
 def run(args: argparse.Namespace) -> int:
+    args.file, args.apart = args.files[0], False
     check(args)
     args.metric, args.heap = args.metric or "alloc_space", args.heap or "lua"
     return max(write(args, name) for name in args.formats)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from steve.analysis import blocks
+from steve.analysis import blocks, several
 from steve.commands import pins
 from steve.system import samples
 from steve.terminal import arguments, listing, tables
@@ -26,6 +26,7 @@ from steve.terminal.units import counted
 
 if TYPE_CHECKING:
     from steve.analysis.program_errors import Faults
+    from steve.trace._memtrace import Trace
 
 NAME = "findings"
 ERRORS = "errors"
@@ -41,7 +42,7 @@ COLUMNS = (
     Column("site", "site", f"{SITE}; or what --by names", True),
 )
 ERROR_COLUMNS = (
-    Column("count", "", "number of errors in this context"),
+    Column("count", "", "number of errors in this context; of several files also the process"),
     Column("kind", "", "kind of the access: load, store or modify; or badfree", True),
     Column("at", "", "the line of the access, or the stack of the free", True),
     Column("size", "", "bytes accessed"),
@@ -72,7 +73,7 @@ that do not apply to a line are empty. --top limits the sites and the contexts o
 The rule pinned_pages is evaluated with --allocator, which replays the operations (see `steve pins --help`).
 Rules about accesses are left out, with a remark, if accesses were not recorded.
 
-{listing.explained(COLUMNS)}
+{listing.explained(several.COLUMNS + COLUMNS)}
 
 columns of errors:
 {chr(10).join(listing.entry(c.key, c.meaning) for c in ERROR_COLUMNS)}
@@ -97,7 +98,7 @@ def percent(text: str) -> float:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    blocks.add_arguments(parser)
+    blocks.add_arguments(parser, several=True)
     policy.add_arguments(parser)
     rules = parser.add_argument("--rules", metavar="LIST", help="only these rules, with commas between")
     arguments.suggest(rules, (rule.key for rule in RULES), are_list=True)
@@ -119,11 +120,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     ):
         value = DEFAULTS[name.replace("-", "_")]
         parser.add_argument(f"--{name}", metavar="N", type=kind, default=value, help=f"{what} (default: {value})")
-    listing.add_arguments(parser, COLUMNS, "bytes")
+    listing.add_arguments(parser, several.COLUMNS + COLUMNS, "bytes")
     parser.add_argument(
         "--allocator", metavar="A", help="also find pinned pages in a replay on allocator A, as `steve pins` does"
     )
-    rollups.add_arguments(parser)
+    rollups.add_arguments(parser, several=True)
     blocks.add_shards(parser)
 
 
@@ -243,27 +244,81 @@ def row_of(found: dict, total: int, accesses: bool) -> dict:
     }
 
 
-def finding(rule: Rule, found: Found, chosen: blocks.Blocks) -> dict:
-    """The object of --json for one rule, with the rows of its sites."""
-    rollup, sums, not_judged = found.by_row(rule)
-    accesses = has_accesses(chosen)
-    sites = rollups.SummedRows(rollup, sums, partial(row_of, total=found.size, accesses=accesses))
-    totals = {name: float(sums.rows[name].sum()) for name in sums.rows.dtype.names}
-    errors = samples.standard_errors(totals, ESTIMATES).get("standard_errors", {})
-    size = int(sums.rows["size"].sum())
-    return {
-        "finding": rule.key,
-        "title": rule.title,
-        "rule": rule.text(thresholds_of(chosen.args)),
-        "help": rule.help,
-        "not_judged": not_judged or None,
-        "blocks": int(sums.rows["blocks"].sum()),
-        "bytes": size,
-        "accesses": int(sums.rows["accesses"].sum()) if accesses else None,
-        "share": blocks.share(size, found.size),
-        "sites": sites.ranked(chosen.args.sort),
-        **samples.facts(errors),
-    }
+class OfAll:
+    """What the rules find in all files. Each file is judged by itself: what grows in one of the processes need not be a large
+    part of what all of them do."""
+
+    def __init__(self, args: argparse.Namespace, rules: list[Rule]) -> None:
+        self.args, self.rules = args, rules
+        self.errors: list[dict] = []
+        self.left_out: dict[str, list[str]] = {}  # remarks, with the files that they are true of
+        self._rows: dict[Rule, several.Joined] = {}
+        self._not_judged: dict[Rule, dict[str, None]] = {}
+        self._size, self._accesses = 0, True
+
+    def add(self, chosen: blocks.Blocks) -> None:
+        """Add a file."""
+        found = Found(chosen, self.rules, chosen.args)
+        judged = [rule for rule in self.rules if is_judged(rule, chosen)]
+        self._size += found.size
+        self._accesses &= has_accesses(chosen)
+        for rule in judged:
+            rollup, sums, not_judged = found.by_row(rule)
+            self._rows.setdefault(rule, several.Joined(self.args)).add(rollup, sums)
+            reasons = self._not_judged.setdefault(rule, {})
+            if not_judged:
+                reasons[not_judged] = None
+        if left_out := left_out_of(chosen, [rule.key for rule in self.rules if rule not in judged], chosen.args):
+            self.left_out.setdefault(left_out, []).append(chosen.trace.name)
+
+    def add_errors(self, found: list[dict], trace: Trace) -> None:
+        """Add the objects of --json for the errors of a file."""
+        from steve.analysis import program_errors
+
+        if len(self.args.files) > 1:
+            process = rollups.process_text(trace)
+            for one in found:
+                one["contexts"] = [{**context, "process": process} for context in one["contexts"]]
+        self.errors = program_errors.joined(self.errors, found)
+
+    def remark(self) -> str:
+        """What was not looked for, and why; "" if that is nothing."""
+        parts = [
+            text if len(names) == len(self.args.files) else f"{text}, in {', '.join(names)}"
+            for text, names in self.left_out.items()
+        ]
+        return "; ".join(parts)
+
+    def findings(self) -> list[dict]:
+        """The objects of --json for the rules that were judged."""
+        return [self._finding(rule, rows) for rule, rows in self._rows.items()]
+
+    def _finding(self, rule: Rule, rows: several.Joined) -> dict:
+        """The object of one rule, with the rows of its sites."""
+        sums = rows.sums.rows
+        sites = rows.rows(partial(row_of, total=self._size, accesses=self._accesses))
+        totals = {name: float(sums[name].sum()) for name in sums.dtype.names}
+        errors = samples.standard_errors(totals, ESTIMATES).get("standard_errors", {})
+        size = int(sums["size"].sum())
+        return {
+            "finding": rule.key,
+            "title": rule.title,
+            "rule": rule.text(thresholds_of(self.args)),
+            "help": rule.help,
+            "not_judged": in_short(list(self._not_judged[rule])),
+            "blocks": int(sums["blocks"].sum()),
+            "bytes": size,
+            "accesses": int(sums["accesses"].sum()) if self._accesses else None,
+            "share": blocks.share(size, self._size),
+            "sites": sites.ranked(self.args.sort),
+            **samples.facts(errors),
+        }
+
+
+def in_short(reasons: list[str]) -> str | None:
+    """Why a rule could not judge something in some of the files; None if there is nothing."""
+    others = f", and {counted(len(reasons) - 1, 'other reason')} in other files" if len(reasons) > 1 else ""
+    return reasons[0] + others if reasons else None
 
 
 def lines(text: str) -> str:
@@ -294,19 +349,17 @@ def columns_of(found: dict) -> tuple[Column, ...]:
     return tuple(column._replace(head=heads.get(column.key, column.head)) for column in COLUMNS)
 
 
-def text(
-    chosen: blocks.Blocks, errors: list[dict], findings: list[dict], args: argparse.Namespace, left_out: str
-) -> str:
+def text(title: str, errors: list[dict], findings: list[dict], args: argparse.Namespace, left_out: str) -> str:
     """The text output: the errors, then a table for each rule that found something, then what found nothing and what was
     not judged. left_out: a remark on what is missing, or ""."""
     from steve.analysis import program_errors
 
     plain = not sys.stdout.isatty() or args.output not in (None, "-")
-    parts = [chosen.title("findings") + "\n"]
+    parts = [title + "\n"]
     parts += [program_errors.text(errors, listing.TOP if args.top is None else args.top)] if errors else []
     for found in findings:
         if found["sites"]:
-            columns = rollups.headed(columns_of(found), args.by)
+            columns = several.columns(columns_of(found), args)
             parts.append(listing.text(heading(found), found["sites"], columns, args.top, plain))
     if nothing := [found["title"] for found in findings if not found["sites"] and not found["not_judged"]]:
         parts.append(f"found nothing: {'; '.join(nothing)}\n")
@@ -324,9 +377,10 @@ def batches_of(found: dict, most: int | None) -> Iterator[list[dict]]:
         yield listing.estimated(some) if samples.are_read() and "sites" in found else some
 
 
-def csv_parts(findings: list[dict], most: int | None) -> Iterator[str]:
-    """A line for each context of errors and for each site, of each rule at most so many."""
-    columns = (RULE, *COLUMNS, *ERROR_COLUMNS)
+def csv_parts(findings: list[dict], most: int | None, of_processes: bool) -> Iterator[str]:
+    """A line for each context of errors and for each site, of each rule at most so many. of_processes: do lines name
+    processes?"""
+    columns = (RULE, *(several.COLUMNS if of_processes else ()), *COLUMNS, *ERROR_COLUMNS)
     none = dict.fromkeys(column.key for column in columns)
     rows = (
         [{**none, "finding": found["finding"], **row} for row in some]
@@ -348,15 +402,16 @@ def json_parts(findings: list[dict], most: int | None) -> Iterator[str]:
     yield "\n]\n" if findings else "[]\n"
 
 
-def write(
-    args: argparse.Namespace, chosen: blocks.Blocks, errors: list[dict], findings: list[dict], left_out: str
-) -> None:
+def write(args: argparse.Namespace, title: str, errors: list[dict], findings: list[dict], left_out: str) -> None:
     with Output(args.output or "-") as out:
-        if args.json or args.csv:
-            for part in (json_parts if args.json else csv_parts)(errors + findings, args.top):
-                out.write(part)
+        if args.json:
+            parts = json_parts(errors + findings, args.top)
+        elif args.csv:
+            parts = csv_parts(errors + findings, args.top, args.apart or len(args.files) > 1)
         else:
-            out.write(text(chosen, errors, findings, args, left_out))
+            parts = iter([text(title, errors, findings, args, left_out)])
+        for part in parts:
+            out.write(part)
 
 
 def has_accesses(chosen: blocks.Blocks) -> bool:
@@ -389,16 +444,16 @@ def run(args: argparse.Namespace) -> int:
     from steve.analysis.program_errors import Faults
     from steve.system.messages import note
 
-    listing.check(args, COLUMNS)
+    listing.check(args, several.columns(COLUMNS, args))
     check_replay(args)
-    rules = rules_of(args)
-    met = Faults()
-    chosen = blocks.Blocks(NAME, args, again=True, errors=met if wants_errors(args) else None)
-    found = Found(chosen, rules, args)
-    judged = [is_judged(rule, chosen) for rule in rules]
-    left_out = left_out_of(chosen, [rule.key for rule, kept in zip(rules, judged) if not kept], args)
-    findings = [finding(rule, found, chosen) for rule, kept in zip(rules, judged) if kept]
-    write(args, chosen, errors_of(chosen, met, args), findings, left_out)
+    found = OfAll(args, rules_of(args))
+    files = several.Files(NAME, args, again=True, errors=Faults if wants_errors(args) else None)
+    for chosen in files:
+        found.add(chosen)
+        if chosen.errors is not None:
+            found.add_errors(errors_of(chosen, chosen.errors, args), chosen.trace)
+    left_out = found.remark()
+    write(args, files.title("findings", peaks=False), found.errors, found.findings(), left_out)
     if left_out:
         note(NAME, f"not looked for: {left_out}", args.quiet)
-    return chosen.verdict()
+    return files.verdict()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def frames_of(shown: ShownStacks, stacks: Iterable[int]) -> list[int]:
     """The ids of all frames of the stacks, each once, in the order of first use, innermost first. Frame 0 is that of
     empty and unknown stacks."""
-    met = bytearray(shown.trace.counts()["stacks"] + 1)  # by stack id: it and the stacks of its callers were seen
+    met = bytearray(len(shown))  # by stack id: it and the stacks of its callers were seen
     found: dict[int, None] = {}
     for stack in map(shown.stack, stacks):
         if not stack:

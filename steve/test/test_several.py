@@ -186,3 +186,101 @@ def test_marks_are_those_of_each_file(steve: Steve, trace: Maker) -> None:
         trace(f"stack main {name}\nN 4096 8 1\nmark ready\nN 8192 16 1\nend exit\n", f"{name}.ljt")
     rows = rows_of(steve, "sites", "a.ljt", "b.ljt", "--from", "ready")
     assert [(row["site"], row["bytes"]) for row in rows] == [("a < main", 16), ("b < main", 16)]
+
+
+def test_summary(steve: Steve, workers: list[str]) -> None:
+    alone = [json.loads(steve("summary", "--json", file).out) for file in workers]
+    found = json.loads(steve("summary", "--json", "w").out)
+    assert found["files"] == WORKERS
+    assert [{key: one[key] for key in one if key != "process"} for one in found["processes"]] == alone
+    for group in ("events", "bytes", "blocks", "unmatched"):
+        assert found[group] == {name: sum(one[group][name] for one in alone) for name in alone[0][group]}
+    assert found["seconds"] == max(one["seconds"] for one in alone) and found["complete"] is True
+    text = steve("summary", "w").out
+    assert text.startswith("4 files: totals (at peak: each process at its own peak)\n")
+    (most, *_) = [line.split() for line in text.splitlines() if line.endswith(".ljt")]
+    assert most[0] == "1,364" and most[-1] == "nginx.7003.ljt"
+    kept = [line.split() for line in text.splitlines() if "keep (w.c:20)" in line]
+    assert kept == [["600", "6", "0", "600", "6", "keep", "(w.c:20)"]] * 2
+
+
+def test_summary_of_what_differs(steve: Steve, trace: Maker) -> None:
+    trace("info trace_mem no\ninfo exit_status 0\nN 4096 8\nend exit\n", "a.ljt")
+    trace("info trace_mem yes\ninfo signal 11\nN 4096 8\nL 4096 8\n", "b.ljt")
+    done = steve("summary", "--json", "a.ljt", "b.ljt")
+    found = json.loads(done.out)
+    assert done.returncode == 1 and "b.ljt" in done.err
+    assert found["events"]["load"] is None and found["complete"] is False
+    assert found["program"] == {"ended": "several", "status": None, "signal": None}
+
+
+def test_findings(steve: Steve, workers: list[str]) -> None:
+    def found(*arguments: str) -> dict[str, dict]:
+        return {one["finding"]: one for one in rows_of(steve, "findings", *arguments)}
+
+    alone, together = [found(file) for file in workers], found("w")
+    for rule, one in together.items():
+        assert one["bytes"] == sum(each[rule]["bytes"] for each in alone)
+        assert one["blocks"] == sum(row["blocks"] for row in one["sites"])
+    never_freed = found("w", "--by", "process")["never_freed"]
+    assert [row["bytes"] for row in never_freed["sites"]] == [364, 264, 164, 64]
+    apart = found("w", "--by", "line,process")["never_freed"]["sites"]
+    assert {(row["process"], row["bytes"]) for row in apart} >= {("nginx.7003.ljt", 300)}
+
+
+def test_errors_name_their_processes(steve: Steve, trace: Maker) -> None:
+    for number in (1, 2):
+        trace(worker(number).replace("F 0x1000\n", "F 0x1000\n" * (number + 1)), f"{number}.ljt")
+    errors = rows_of(steve, "findings", "1.ljt", "2.ljt", "--rules", "errors")
+    (double,) = [one for one in errors if one["finding"] == "double_free"]
+    assert double["errors"] == 3
+    assert [(context["count"], context["process"]) for context in double["contexts"]] == [
+        (2, "2.ljt (pid 7002)"),
+        (1, "1.ljt (pid 7001)"),
+    ]
+    assert "2 x free at (no stack) in 2.ljt (pid 7002)" in steve("findings", "1.ljt", "2.ljt").out
+    csv = steve("findings", "1.ljt", "2.ljt", "--csv").out
+    assert csv.startswith("finding,process,blocks,") and "double_free,2.ljt (pid 7002)," in csv
+
+
+def folded(text: str) -> dict[str, int]:
+    """The sums of a folded file by stack."""
+    return {stack: int(value) for stack, value in (line.rsplit(" ", 1) for line in text.splitlines())}
+
+
+@pytest.mark.parametrize("metric", ("alloc_space", "inuse_objects", "peak_space", "loads"))
+def test_exports_are_sums(steve: Steve, trace: Maker, metric: str) -> None:
+    files = [trace(random_trace(seed), f"{seed}.ljt").name for seed in range(3)]
+    how = ("export", "--format", "folded", "--metric", metric, "-o", "-")
+    found: dict[str, int] = defaultdict(int)
+    for file in files:
+        for stack, value in folded(steve(*how, file).out).items():
+            found[stack] += value
+    assert found and folded(steve(*how, *files).out) == found
+
+
+@pytest.mark.parametrize("form", ("pprof", "speedscope", "callgrind", "csv"))
+def test_an_export_of_two_equal_files(steve: Steve, trace: Maker, tmp_path: Path, form: str) -> None:
+    """has the stacks of one; its numbers are twice those."""
+    files = [trace(random_trace(1), f"{name}.ljt").name for name in "ab"]
+    sizes = []
+    for inputs in (files[:1], files):
+        done = steve("export", "--format", form, *inputs, "-f", "-o", "result")
+        assert done.returncode == 0, done.err
+        sizes.append((tmp_path / "result").stat().st_size)
+    assert sizes[0] < 1.3 * sizes[1] < 2 * sizes[0]
+
+
+def test_formats_of_one_process(steve: Steve, workers: list[str]) -> None:
+    done = steve("export", "--format", "massif", "w", "-o", "x")
+    assert (
+        done.returncode == 2 and "takes one FILE; pprof, folded, speedscope, callgrind, csv add up several" in done.err
+    )
+    assert "name it with -o" in steve("export", "--format", "csv", "w").err
+
+
+def test_commands_that_read_one_file_say_so(steve: Steve, workers: list[str]) -> None:
+    for inputs in (["w"], workers):
+        done = steve("heat", *inputs)
+        assert done.returncode == 2 and "`steve heat` reads one file" in done.err
+        assert "are read by summary, sites, lines, " in done.err

@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 import re
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -242,6 +242,17 @@ class Step(NamedTuple):
     drops: bool
 
 
+def grouped_places(ids: Sequence[int], inlined: Container[int]) -> list[tuple[int, ...]]:
+    """The frames of a stack, a function with those that were inlined in it. inlined: the frames that were."""
+    found, group = [], []
+    for number in ids:
+        group.append(number)
+        if number not in inlined:
+            found.append(tuple(group))
+            group = []
+    return [*found, tuple(group)] if group else found
+
+
 class ShownStacks:
     """The stacks of a trace as views show them.
 
@@ -322,13 +333,11 @@ class ShownStacks:
     def places(self, ids: Sequence[int]) -> list[tuple[int, ...]]:
         """The frames of a stack by place in the machine code: a function with those that were inlined in it, innermost
         first. ids: of all frames of the stack, innermost first."""
-        found, group = [], []
-        for number in ids:
-            group.append(number)
-            if number not in self._inlined:
-                found.append(tuple(group))
-                group = []
-        return [*found, tuple(group)] if group else found
+        return grouped_places(ids, self._inlined)
+
+    def __len__(self) -> int:
+        """A number above that of any stack."""
+        return self.trace.counts()["stacks"] + 1
 
     def ids(self, stack: int) -> list[int]:
         """The ids of the shown frames of a recorded stack, innermost first; [0] if it is unknown or none."""
