@@ -14,7 +14,7 @@ import importlib
 import os
 from typing import NoReturn
 
-from steve.system.errors import UsageError
+from steve.system.errors import SteveError
 from steve.terminal import arguments
 from steve.trace import source
 
@@ -128,10 +128,10 @@ class Command:
         return any(isinstance(action, source.Files) for action in self.parser._actions)
 
     def check_inputs(self, args: argparse.Namespace) -> None:
-        """UsageError for a folder in the place of a file."""
+        """SteveError for a folder in the place of a file."""
         for path in self.given_inputs(args):
             if os.path.isdir(path):
-                raise UsageError(f"{path}: is a folder; `steve {self.name}` reads one file. {several_text()}")
+                raise SteveError(f"{path}: is a folder; `steve {self.name}` reads one file. {several_text()}")
 
     def given_inputs(self, args: argparse.Namespace) -> list[str]:
         """The input files that the user gave."""

@@ -255,3 +255,25 @@ def test_only_known_garbage_in_the_lua_programs(tmp_path: Path) -> None:
     assert found["growth"] == found["capacity"] == []
     assert len(found["temporary_line"]) == 2
     assert all("(gc_churn.lua:" in site or "(jit_allocs.lua:" in site for site in found["temporary_line"])
+
+
+TREES = """\
+local function tree(depth)
+  if depth == 0 then return {} end
+  return {tree(depth - 1), tree(depth - 1)}
+end
+local long = tree(8)
+for _ = 1, 300 do tree(8) end
+"""
+
+
+def test_churn_of_a_collector(tmp_path: Path) -> None:
+    """Trees that are made and dropped: hundreds of times what lives. Under Valgrind the time of the collector is known."""
+    (tmp_path / "trees.lua").write_text(TREES)
+    trace = record(tmp_path / "t.ljt", ["luajit", tmp_path / "trees.lua"])
+    (churn,) = json.loads(steve("findings", trace.path, "--rules", "churn", "--by", "function", "--json").text)
+    assert [row["site"] for row in churn["sites"]] == ["tree (trees.lua:1)"]
+    assert churn["bytes"] > 200 * 256 * 2 * 32
+    heading = steve("temporaries", trace.path, "--by", "function").text.splitlines()[0]
+    collecting = re.search(r"; LuaJIT's garbage collector took ([0-9.]+)% of the instructions$", heading)
+    assert collecting and 2 < float(collecting[1]) < 90

@@ -129,6 +129,15 @@ SITE_RULES = (
         "reserve what is needed, let the size grow by a smaller factor, or shrink the container when it is complete",
     ),
 )
+# of `steve findings` only
+CHURN = Rule(
+    "churn",
+    "Churn",
+    "{churn:g}% of all bytes that die or more, at least {least_churn}, if {turns} times the peak of live bytes or more die in all",
+    "request less often: keep blocks and use them again, pass buffers in, build a text once from its parts instead of "
+    "step by step",
+    False,
+)
 # only judged if the operations are replayed
 PINNED_PAGES = Rule(
     "pinned_pages",
@@ -153,6 +162,9 @@ DEFAULTS = {
     "hot": 10,
     "least_hot": 1000,
     "brief": 90,
+    "churn": 5,
+    "turns": 4,
+    "least_churn": 64 << 10,
     "capacity": 25,
     "spare": 5,
     "least_spare": 64 << 10,

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 FEWEST_PARTS = 9  # before the last New, which leaves at least as many operations as the Frees at the end of the run
 FOUND = [("blocks", "u8"), ("size", "u8"), ("accesses", "u8"), ("slope", "f8")]
 BLOCKS, BYTES, ACCESSES = range(3)
+OF_ACCESSES = ("loads", "stores", "modifies")
+OF_CHURN = ("blocks", "bytes", *OF_ACCESSES)  # the columns that churn() needs
 
 
 class Run(NamedTuple):
@@ -180,6 +182,18 @@ def pinned_pages(pins: Sums, sites: Sums, thresholds: Mapping[str, float]) -> Su
     known = np.searchsorted(sites.numbers, pins.numbers[some])
     found["accesses"] = sites.rows["made"][known, ACCESSES]
     return Sums(pins.numbers[some], found)
+
+
+def churn(sums: Sums, peak_bytes: int, thresholds: Mapping[str, float]) -> Sums:
+    """By row, the blocks that died, and the bytes that were requested for them. sums: of the freed blocks."""
+    size = sums.rows["bytes"]
+    total = int(size.sum())
+    enough = (size >= thresholds["least_churn"]) & (100 * size >= thresholds["churn"] * total)
+    some = np.flatnonzero(enough & (total >= thresholds["turns"] * peak_bytes))
+    found = np.zeros(len(some), FOUND)
+    found["blocks"], found["size"] = sums.rows["blocks"][some], size[some]
+    found["accesses"] = sum(sums.rows[name][some] for name in OF_ACCESSES)
+    return Sums(sums.numbers[some], found)
 
 
 JUDGES = {"growth": growth, "temporary_line": temporary_line, "capacity": capacity}

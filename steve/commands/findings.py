@@ -19,12 +19,14 @@ from steve.system.errors import UsageError
 from steve.terminal.listing import Column, count
 from steve.trace import missing, policy, rollups
 from steve.system.output import Output
-from steve.analysis.folds import Together
-from steve.analysis.rules import DEFAULTS, PINNED_PAGES, RULES, SITE_RULES, Rule, limits, site_limits
+from steve.analysis.folds import Sums, Together
+from steve.analysis.rules import CHURN, DEFAULTS, PINNED_PAGES, RULES, SITE_RULES, Rule, limits, site_limits
 from steve.trace.stacks import SITE, Sites
 from steve.terminal.units import counted
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from steve.analysis.program_errors import Faults
     from steve.trace._memtrace import Trace
 
@@ -58,7 +60,7 @@ RULE = Column("finding", "", "the rule", True)
 ESTIMATES = {"blocks": "blocks", "bytes": "size"}
 EXAMPLES = f"""\
 A block can be found by several rules. The output shows each rule with its thresholds:
-{chr(10).join(listing.entry(rule.key, rule.text(DEFAULTS), 16) for rule in (PINNED_PAGES, *SITE_RULES, *RULES))}
+{chr(10).join(listing.entry(rule.key, rule.text(DEFAULTS), 16) for rule in (PINNED_PAGES, *SITE_RULES, CHURN, *RULES))}
 --json: a list with an object for each rule: finding, title, rule, help (what usually helps), not_judged (what the rule
 could not judge in this trace, and why; null: nothing), blocks, bytes, accesses, share, and the list sites with the
 columns below. --csv: a line for each rule and site, and for each context of errors.
@@ -115,6 +117,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("growth", count, "growth is N bytes or more in all"),
         ("hot", percent, "a site that makes N percent of all blocks is hot"),
         ("brief", percent, "a site makes temporaries if N percent of its blocks are freed at once"),
+        ("churn", percent, "a site churns if N percent of the bytes that die are its"),
+        ("turns", count, "there is churn if N times the peak of live bytes die"),
         ("capacity", percent, "capacity is unused if less than the first N percent of a block is accessed"),
         ("spare", percent, "unused capacity matters from N percent of the bytes of all blocks on"),
     ):
@@ -131,8 +135,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def rules_of(args: argparse.Namespace) -> list[Rule]:
     """The rules that --rules names."""
     if args.rules is None:
-        return [*([PINNED_PAGES] if args.allocator else []), *SITE_RULES, *RULES]
-    known = {rule.key: rule for rule in (PINNED_PAGES, *SITE_RULES, *RULES)}
+        return [*([PINNED_PAGES] if args.allocator else []), *SITE_RULES, CHURN, *RULES]
+    known = {rule.key: rule for rule in (PINNED_PAGES, *SITE_RULES, CHURN, *RULES)}
     unknown = [key for key in args.rules.split(",") if key not in known and key != ERRORS]
     if unknown:
         raise UsageError(f"--rules: no rule '{unknown[0]}'; there are: {', '.join((ERRORS, *known))}")
@@ -175,6 +179,7 @@ class Found:
     """What the rules find, from one walk. rules: those of interest; size: bytes of all selected blocks."""
 
     def __init__(self, chosen: blocks.Blocks, rules: list[Rule], args: argparse.Namespace) -> None:
+        from steve.analysis import site_rules
         from steve.kernels._site_sums import Findings, SiteSums
 
         key, thresholds = rollups.key_of(args.by), thresholds_of(args)
@@ -182,7 +187,13 @@ class Found:
         self._pins = pins.worst_by(key, args) if PINNED_PAGES in rules else None
         if set(rules) & {PINNED_PAGES, *SITE_RULES}:
             makers.append(partial(SiteSums, site_limits(thresholds), key))
+        if CHURN in rules:
+            makers.append(partial(Sums, (key, is_dead)))
         found, *self._sums = chosen.fold(partial(together, makers)).folds
+        self._dead: rollups.Sums | None = None
+        if CHURN in rules:
+            (dead,) = self._sums.pop().rows(chosen.totals["peak"], site_rules.OF_CHURN)
+            self._dead = rollups.Sums(*dead)
         self._judged: tuple[rollups.Rollup, dict] | None = None
         self._sites: Sites | None = None
         del chosen.lives
@@ -199,10 +210,17 @@ class Found:
         self._sites = rollup.sites  # all rules have the same sites, but rows of their own
         if rule in RULES:
             return rollup, self._of_blocks(rule, rollup), ""
+        if rule == CHURN:
+            return rollup, self._of_churn(rollup), ""
         return self._of_sites(rule, rollup)
 
     def _of_blocks(self, rule: Rule, rollup: rollups.Rollup) -> rollups.Sums:
         return rollup.merged(rollups.Sums(*self._of_rules[rule]))
+
+    def _of_churn(self, rollup: rollups.Rollup) -> rollups.Sums:
+        from steve.analysis import site_rules
+
+        return site_rules.churn(rollup.merged(self._dead), self._chosen.totals["peak_bytes"], self._thresholds)
 
     def _of_sites(self, rule: Rule, rollup: rollups.Rollup) -> tuple[rollups.Rollup, rollups.Sums, str]:
         """The same of a rule about sites. All of these are judged at once, so they have the same rows."""
@@ -216,6 +234,11 @@ class Found:
             self._judged = rollup, found
         rows, found = self._judged
         return rows, *found[rule.key]
+
+
+def is_dead(batch: np.ndarray) -> np.ndarray:
+    """A mask of the lives that this process began and ended."""
+    return (batch["freed"] != 0) & (batch["inherited"] == 0)
 
 
 def found_columns() -> dict[str, str]:

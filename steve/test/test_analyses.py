@@ -188,12 +188,17 @@ def test_sums_made_as_lives_end(run: Run, key: str, whole: bool) -> None:
 
 
 @RUNS
-@given(runs(), st.none() | st.integers(0, 30))
-def test_temporaries(run: Run, within: int | None) -> None:
+@given(runs(), st.none() | st.just("at once") | st.integers(0, 30))
+def test_temporaries(run: Run, within: int | str | None) -> None:
     made = Lives(run).blocks
-    short = [b for b in made if b.freed and (b.news == 0 if within is None else b.died - b.born <= within)]
+    short = [b for b in made if b.freed]
+    options = []
+    if within == "at once":
+        short, options = [b for b in short if b.news == 0], ["--at-once"]
+    elif isinstance(within, int):
+        short, options = [b for b in short if b.died - b.born <= within], ["--within", str(within)]
     with tempfile.TemporaryDirectory() as folder:
-        rows = listed(trace_of(folder, run), "temporaries", *(["--within", str(within)] if within is not None else []))
+        rows = listed(trace_of(folder, run), "temporaries", *options)
     assert {row["site"]: (row["temporaries"], row["bytes"]) for row in rows} == {
         site: (sum(b.stack == i for b in short), sum(b.bytes for b in short if b.stack == i))
         for i, site in enumerate(reference.SITES)
@@ -230,7 +235,7 @@ def test_findings(run: Run) -> None:
         rows = listed(trace_of(folder, run), "findings", *THRESHOLDS)
     found = {row["finding"]: row for row in rows if "sites" in row}  # test_faults has the tests of the other findings
     accesses = any(b.uses for b in made)
-    of_sites = {"growth", "temporary_line"}  # test_site_rules has their tests
+    of_sites = {"growth", "temporary_line", "churn"}  # test_site_rules has their tests
     without = {"short_lived", "resize_chain", "never_freed"}
     assert set(found) == (set(RULES) | of_sites | {"capacity"} if accesses else without | of_sites)
     for key, row in found.items():

@@ -14,6 +14,7 @@ from steve.analysis.rules import DEFAULTS, site_limits
 from steve.kernels._site_sums import SITE_SUMS, SiteSums
 from steve.kernels import _lives
 from steve.trace._memtrace import Trace
+from steve.trace.rollups import Sums
 from test_analyses import RUNS, runs, trace_of
 
 PARTS = 32
@@ -154,6 +155,25 @@ def test_a_hot_line_in_the_heap_of_a_collector(held: float, requested: int, mana
         if requested == 7_990_000
         else ""
     )
+
+
+@pytest.mark.parametrize(
+    "died, others, peak, is_found",
+    [
+        (65536, 0, 16384, True),
+        (65536, 0, 16385, False),
+        (65535, 0, 1, False),
+        (10**6, 19 * 10**6, 5 * 10**6, True),
+        (10**6, 19 * 10**6 + 1, 10**6, False),
+    ],
+)
+def test_churn(died: int, others: int, peak: int, is_found: bool) -> None:
+    """Of two sites, both of which are judged by what died in all."""
+    rows = np.zeros(2, [(name, "u8") for name in site_rules.OF_CHURN])
+    rows["blocks"], rows["bytes"], rows["loads"], rows["stores"] = (7, 8), (died, others), 2, 3
+    found = site_rules.churn(Sums(np.array([4, 9], "u4"), rows), peak, DEFAULTS)
+    of_first = [row for number, row in zip(found.numbers.tolist(), found.rows.tolist()) if number == 4]
+    assert of_first == ([(7, died, 5, 0.0)] if is_found else [])
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def files_of(folder: str) -> list[str]:
     """The memtraces in a folder, in the order of the numbers in their names. SteveError if there are none."""
     names = [name for name in os.listdir(folder) if name.endswith(ENDING)]
     if not names:
-        raise SteveError(f"{folder}: the folder has no file that ends in {ENDING}")
+        raise SteveError(f"{folder}: is a folder without files that end in {ENDING}")
     return [os.path.join(folder, name) for name in sorted(names, key=natural)]
 
 
