@@ -34,7 +34,7 @@ COLUMNS = (
     Column("blocks", "blocks", "number of these blocks"),
     Column("share", "% of all", "these bytes in percent of those of all blocks listed"),
     Column("made", "made", "all blocks made by the site"),
-    Column("mean_age", "age", "operations from their New to the end, on average"),
+    Column("mean_age", "age (ops)", "operations from their New to the end, on average"),
     Column(
         "lost",
         "lost",

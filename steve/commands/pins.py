@@ -39,7 +39,7 @@ COLUMNS = (
     ),
     Column("times", "times", "pinned divided by bytes"),
     Column("ended", "ended", "blocks of any site that were on these pages and are freed, divided likewise"),
-    Column("ended_lifetime", "their life", "operations that these blocks were there, on average"),
+    Column("ended_lifetime", "their life (ops)", "operations that these blocks were there, on average"),
     Column("site", "site", f"{SITE}; or what --by names", True),
 )
 EXAMPLES = f"""\

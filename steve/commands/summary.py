@@ -240,7 +240,7 @@ def process_table(objects: list[dict]) -> Any:
         ]
         for found in ranked
     ]
-    heads = ("bytes allocated", "peak live", "live at end", "blocks", "live blocks", "ended", "process")
+    heads = ("bytes allocated", "live at peak", "live at end", "blocks", "live blocks", "ended", "process")
     return columns("Processes", heads, rows, left=("ended", "process"))
 
 

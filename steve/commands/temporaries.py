@@ -31,7 +31,7 @@ COLUMNS = (
     Column("bytes", "bytes", "bytes that their News and Resizes requested"),
     Column("made", "made", "all blocks made by the site"),
     Column("share", "% of made", "temporaries in percent of made"),
-    Column("mean_lifetime", "lifetime", "operations from New to Free of the temporaries, on average"),
+    Column("mean_lifetime", "lifetime (ops)", "operations from New to Free of the temporaries, on average"),
     Column("site", "site", f"{SITE}; or what --by names", True),
 )
 EXAMPLES = f"""\

@@ -24,7 +24,7 @@ COLUMNS = (
     Column("live_bytes_at_end", "at end", "bytes of these blocks that were never freed"),
     Column("live_blocks_at_end", "", "number of these blocks that were never freed"),
     Column("largest", "", "the largest size that one of these blocks ever had, in bytes"),
-    Column("mean_lifetime", "lifetime", "operations from New to Free or the end, on average"),
+    Column("mean_lifetime", "lifetime (ops)", "operations from New to Free or the end, on average"),
     Column("loads", "loads", "loads from these blocks"),
     Column("stores", "stores", "stores to these blocks"),
     Column("modifies", "", "modifications of these blocks"),

@@ -153,6 +153,18 @@ def test_texts_are_told_apart() -> None:
             "std::basic_ostream<char, std::char_traits<char> >& std::operator<< <char>(std::ostream&)",
             "std::basic_ostream<...>& std::operator<< <...>(std::ostream&)",
         ),
+        (  # a name that the recorder cut
+            "std::_Rb_tree<std::basic_string<char, std::char_traits<char> >, std::pair<std::basic_string<char",
+            "std::_Rb_tree<...",
+        ),
+        (
+            "bool operator<< <int>(std::pair<int, int> const&, a::long_name_of_a_type const&, another_long_name_o",
+            "bool operator<< <...>(...",
+        ),
+        (
+            "a::function_with_a_long_name_of_its_own(std::pair<int, int>)::{lambda(int)#1}::operator()(int) const",
+            "a::function_with_a_long_name_of_its_own(std::pair<...>)::{lambda(int)#1}::operator()(int) const",
+        ),
     ],
 )
 def test_short_names(name: str, short: str) -> None:

@@ -18,6 +18,8 @@ LONG = 60  # characters of a name from which on its templates' arguments are eli
 RUST_HASH = re.compile(r"::h[0-9a-f]{16}$")
 ELIDED = "\N{HORIZONTAL ELLIPSIS}"
 TEMPLATE = re.compile(r"(?<!operator)(?<!operator<)<[^<>]*>(?!=)")  # the innermost ones
+# operators have signs that are no brackets
+BRACKETS = re.compile(r"operator *(?:<=>|<<=?|>>=?|[<>]=?|->\*?|\(\))(?!\w)|->|[<>()]")
 LUA_KINDS = frozenset(("lua", "lua-inlined"))  # the kinds of frames that are a line of Lua code
 # Those that have nothing to do with Lua: machine code of object files, functions inlined in it, and the end of a stack
 # that was cut.
@@ -47,7 +49,8 @@ def file_name(frame: Frame) -> str:
 
 
 def short_name(name: str) -> str:
-    """A name of C++ or Rust without the hash of Rust and, if it is long, without the arguments of templates."""
+    """A name of C++ or Rust without the hash of Rust and, if it is long, without the arguments of templates. One that the
+    recorder cut within brackets ends at the first of these."""
     name = RUST_HASH.sub("", name)
     elided = name
     while len(name) > LONG:
@@ -55,7 +58,18 @@ def short_name(name: str) -> str:
         if elided == before:
             break
         name = elided.replace(ELIDED, "<...>")
-    return name
+    return without_rest(name) if len(name) > LONG else name
+
+
+def without_rest(name: str) -> str:
+    """The name up to the first bracket that nothing closes, if there is one."""
+    opened: list[int] = []
+    for token in BRACKETS.finditer(name):
+        if token[0] in "<(":
+            opened.append(token.end())
+        elif token[0] in ">)" and opened:
+            opened.pop()
+    return f"{name[: opened[0]]}..." if opened else name
 
 
 @lru_cache(maxsize=1 << 14)
