@@ -283,4 +283,4 @@ def test_commands_that_read_one_file_say_so(steve: Steve, workers: list[str]) ->
     for inputs, status in ((["w"], 1), (workers, 2)):
         done = steve("heat", *inputs)
         assert done.returncode == status and "`steve heat` reads one file" in done.err
-        assert "are read by summary, sites, lines, " in done.err
+        assert "are read by summary, findings, sites, " in done.err
