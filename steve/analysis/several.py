@@ -13,6 +13,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from typing import TYPE_CHECKING, Any
 
 from steve.analysis.blocks import Blocks, choice_text
+from steve.analysis.filter import fields_of
 from steve.analysis.totals import time_unit
 from steve.system import samples
 from steve.system.errors import SteveError
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 PEAKS = "at peak: each process at its own peak"
 # the column in front of the others with --by=...,process
 COLUMNS = (Column(PROCESS, PROCESS, "the file, and the number of its process; with --by ...,process only", True),)
+INHERITED = "blocks that a child inherited count in each process; --where 'not inherited' leaves them out"
 FEW = 3  # files that a remark names
 FILE = (
     32  # the number of a row is that of its name and, if files are told apart, from this bit on the number of its file
@@ -54,6 +56,7 @@ class Files:
         self._remarks: dict[str, list[str]] = {}  # of the files that they are true of
         self._without_accesses: list[str] = []
         self._units: set[str] = set()
+        self._have_forks = False
 
     def __len__(self) -> int:
         return len(self.args.files)
@@ -75,13 +78,15 @@ class Files:
         if missing.accesses(self.chosen.trace):
             self._without_accesses.append(name)
         self._units.add(time_unit(self.chosen.trace))
+        self._have_forks |= "forked_from_pid" in self.chosen.trace.info()
         for remark in filter(None, self.chosen.remarks()):
             self._remarks.setdefault(remark, []).append(name)
         if len(self) > 1:
             self._status = max(self._status, self.chosen.verdict())
 
-    def title(self, what: str, peaks: bool = True) -> str:
-        """A heading, as Blocks.title() has it for one file. peaks: are numbers shown of what is live at the peak?"""
+    def title(self, what: str, peaks: bool = True, inherited: bool = True) -> str:
+        """A heading, as Blocks.title() has it for one file. peaks: are numbers shown of what is live at the peak? inherited: do
+        blocks count that a child inherited?"""
         if len(self) == 1:
             return self.chosen.title(what)
         said = samples.remark() + "".join(self._of(remark, names) for remark, names in self._remarks.items())
@@ -89,7 +94,11 @@ class Files:
             getattr(self.args, "counts_accesses", False) or len(self._without_accesses) < len(self)
         ):
             said += self._of(" (loads and stores were not recorded)", self._without_accesses)
-        return f"{len(self)} files: {what}{choice_text(self.args)}{f' ({PEAKS})' if peaks else ''}{said}"
+        notes = [PEAKS] if peaks else []
+        if inherited and self._have_forks and "inherited" not in fields_of(self.args.where or ""):
+            notes.append(INHERITED)
+        remark = f" ({'; '.join(notes)})" if notes else ""
+        return f"{len(self)} files: {what}{choice_text(self.args)}{remark}{said}"
 
     def _of(self, remark: str, names: list[str]) -> str:
         """A remark with the files that it is true of."""

@@ -476,7 +476,7 @@ def run(args: argparse.Namespace) -> int:
         if chosen.errors is not None:
             found.add_errors(errors_of(chosen, chosen.errors, args), chosen.trace)
     left_out = found.remark()
-    write(args, files.title("findings", peaks=False), found.errors, found.findings(), left_out)
+    write(args, files.title("findings", peaks=False, inherited=False), found.errors, found.findings(), left_out)
     if left_out:
         note(NAME, f"not looked for: {left_out}", args.quiet)
     return files.verdict()

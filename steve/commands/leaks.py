@@ -330,7 +330,7 @@ def run(args: argparse.Namespace) -> int:
     for chosen in files:
         found.add(chosen)
     rows = found.rows.rows(partial(row_of, total=found.totals["bytes"])).ranked(args.sort)
-    listing.write_ranked(args, files.title(found.title(), peaks=False), rows, shown(columns, found.totals))
+    listing.write_ranked(args, files.title(found.title(), peaks=False, inherited=False), rows, shown(columns, found.totals))
     for advice in found.advice:
         messages.note(NAME, advice, args.quiet)
     return files.verdict()

@@ -162,6 +162,7 @@ def test_folders(steve: Steve, trace: Maker, tmp_path: Path) -> None:
     for number in (10, 9):
         trace(worker(number), f"w/a.{number}.ljt")
     (tmp_path / "w" / "a.11.ljt.part").write_text("half")
+    assert steve("sites", "w").err == "steve: w: left out: 1 recording that is not complete yet\n"
     rows = rows_of(steve, "threads", "w", "--by", "process", "--sort", "thread")
     assert [row["process"] for row in rows] == ["a.10.ljt (pid 7010)", "a.9.ljt (pid 7009)"]
     (tmp_path / "empty").mkdir()
@@ -284,3 +285,14 @@ def test_commands_that_read_one_file_say_so(steve: Steve, workers: list[str]) ->
         done = steve("heat", *inputs)
         assert done.returncode == status and "`steve heat` reads one file" in done.err
         assert "are read by summary, findings, sites, " in done.err
+
+
+def test_what_children_inherited(steve: Steve, trace: Maker) -> None:
+    """It counts in each process, which headings say unless it is left out."""
+    trace("info pid 1\nN 4096 64\nend exit\n", "1.ljt")
+    trace("info pid 2\ninfo forked_from_pid 1\nN 4096 64\nN 8192 32\nend exit\n", "2.ljt")
+    said = "blocks that a child inherited count in each process; --where 'not inherited' leaves them out)"
+    for command in ("sites", "summary", "temporaries"):
+        assert said in steve(command, "1.ljt", "2.ljt").out.splitlines()[0]
+    for arguments in (("leaks",), ("findings",), ("sites", "--where", "not inherited")):
+        assert said not in steve(*arguments, "1.ljt", "2.ljt").out.splitlines()[0]

@@ -23,6 +23,7 @@ from steve.system.messages import complain
 from steve.system.errors import SteveError, TraceError, UsageError
 from steve.system.output import is_special
 from steve.terminal import arguments
+from steve.terminal.units import counted
 
 if TYPE_CHECKING:
     from steve.trace._memtrace import OpsFile, Trace
@@ -68,7 +69,13 @@ class Files(argparse.Action):
 
 def files_of(folder: str) -> list[str]:
     """The memtraces in a folder, in the order of the numbers in their names. SteveError if there are none."""
-    names = [name for name in os.listdir(folder) if name.endswith(ENDING)]
+    found = os.listdir(folder)
+    names = [name for name in found if name.endswith(ENDING)]
+    if drafts := sum(name.endswith(f"{ENDING}.part") for name in found):
+        complain(
+            "",
+            f"{folder}: left out: {counted(drafts, 'recording')} that {'is' if drafts == 1 else 'are'} not complete yet",
+        )
     if not names:
         raise SteveError(f"{folder}: is a folder without files that end in {ENDING}")
     return [os.path.join(folder, name) for name in sorted(names, key=natural)]
