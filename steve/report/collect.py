@@ -21,6 +21,7 @@ from steve.analysis import site_rules
 from steve.analysis.blocks import is_whole
 from steve.analysis.folds import Passed, Together
 from steve.analysis.lives import LifeAnalysis
+from steve.analysis.lost import Runtime
 from steve.kernels._accesses import Course
 from steve.kernels._report import TALLY, VARIANCES, BlockCells, HeapProfile, LuaWork
 from steve.kernels._site_sums import Findings, SiteSums
@@ -34,7 +35,7 @@ from steve.report.sources import Sources
 from steve.report.windows import NAME_LIMIT, Cells, clean, explorable, heap_name, timeline_of
 from steve.trace import missing
 from steve.trace.policy import ShownStacks, is_own
-from steve.trace.frames import frame_text, is_native, short_name, without_return_type
+from steve.trace.frames import frame_text, is_lua, is_native, short_name, without_return_type
 from steve.trace import runtimes
 from steve.trace.rollups import Rollup, Sums
 from steve.analysis.totals import extent, is_complete, is_least, time_unit
@@ -70,12 +71,14 @@ TOTALS = {
 
 @dataclass
 class Site:
-    """An allocation stack and the tally of its blocks (columns of steve.kernels._report.TALLY)."""
+    """An allocation stack and the tally of its blocks (columns of steve.kernels._report.TALLY). lua: how many of the frames
+    there are up to the outermost one of Lua."""
 
     stack: int
     name: str
     frames: list[str]
     tally: dict[str, Any]
+    lua: int
 
     def mean_lifetime(self) -> float | None:
         """Operations from New to Free, over the freed blocks; None if none was freed."""
@@ -85,9 +88,12 @@ class Site:
 @dataclass
 class TraceData:
     """All that the report says of a trace. `standard_errors`: of totals, in a sample of the blocks. `all_sites` is their
-    number, `sites` the named ones of interest, `explorable` the data of steve.report.windows, `found` what each rule of steve.analysis.rules finds by site, by the rule's key, `not_judged` what
-    it could not judge, as text (steve.analysis.site_rules.FOUND, and FOUND_VARIANCES for rules about blocks), of `judged_bytes` in all,
-    `found_sites` the sites that lead by a rule, by number, `accesses` whether loads and stores were recorded."""
+    number, `sites` the named ones of interest, `explorable` the data of steve.report.windows, `line_rows` by named site the
+    text of its row in its table of lines, `found` what each rule of steve.analysis.rules finds by site, by the rule's key,
+    `not_judged` what it could not judge, as text (steve.analysis.site_rules.FOUND, and FOUND_VARIANCES for rules about
+    blocks), of `judged_bytes` in all, `found_sites` the sites that lead by a rule, by number, `of_runtime` those of them whose
+    blocks the C library made for itself, `last_new` the operations before the last New, `accesses` whether loads and stores
+    were recorded."""
 
     path: str
     info: dict[str, str]
@@ -101,6 +107,9 @@ class TraceData:
     judged_bytes: int
     found_sites: dict[int, Site]
     lines: dict[int, str]
+    line_rows: dict[int, str]
+    of_runtime: set[int]
+    last_new: int
     sites: list[Site]
     heaps: list[tuple[str, dict[str, Any]]]
     marks: list[tuple[int, int, str]]
@@ -168,7 +177,8 @@ def named_sites(shown: ShownStacks, tallies: Sums, numbers: Iterable[int]) -> di
     names = {site: site_name(found) for site, found in frames.items()}
     texts = fitting(told_apart(list(names.values())))
     return {
-        site: Site(site, texts[names[site]], texts_of(found), _row(tallies.of(site))) for site, found in frames.items()
+        site: Site(site, texts[names[site]], texts_of(found), _row(tallies.of(site)), lua_frames(found))
+        for site, found in frames.items()
     }
 
 
@@ -201,6 +211,12 @@ def without_middle(parts: tuple[str, ...]) -> str:
         last -= 1
         room -= len(parts[last]) + 3
     return " ← ".join((parts[0], *(["…"] if last > 1 else []), *parts[max(last, 1) :]))
+
+
+def lua_frames(frames: list[Any]) -> int:
+    """The number of frames up to the outermost one of Lua; 0: there is none, or it is not among those that are shown."""
+    found = max((at for at, frame in enumerate(frames, 1) if frame is not None and is_lua(frame)), default=0)
+    return found if found <= FRAMES_SHOWN else 0
 
 
 def texts_of(frames: list[Any]) -> list[str]:
@@ -399,6 +415,7 @@ def _described(chosen: Blocks, analysis: ReportAnalysis, sites: int, with_source
     del profile
     accesses = missing.has_accesses(trace, totals["load"] + totals["store"] + totals["modify"])
     judged_bytes, of_rules = analysis.take_found()
+    last_new = analysis.site_sums.last_new()
     of_stacks, cells = analysis.take_tallies(), analysis.take_cells()
     rollup = Rollup("stack", chosen.places, sites=of_trace)
     tallies = rollup.merged(of_stacks)
@@ -410,6 +427,20 @@ def _described(chosen: Blocks, analysis: ReportAnalysis, sites: int, with_source
     unread = Sums(tallies.numbers, tallies.rows["unread_bytes"].copy())
     del tallies  # which are long
     sources = _sources(chosen) if with_source else None
+    runtime = Runtime(trace)
+    data, line_rows = explorable(
+        trace,
+        chosen.places,
+        cells,
+        summed_timeline,
+        course_of(chosen, analysis, timeline),
+        marks,
+        unread,
+        sources,
+        analysis.work(),
+        accesses,
+        sorted(named),
+    )
     return TraceData(
         path=chosen.args.file,
         info={clean(k): clean(v, 1000) for k, v in trace.info().items()},
@@ -428,18 +459,10 @@ def _described(chosen: Blocks, analysis: ReportAnalysis, sites: int, with_source
         marks=marks,
         map_blocks=map_blocks,
         map_bytes=map_bytes,
-        explorable=explorable(
-            trace,
-            chosen.places,
-            cells,
-            summed_timeline,
-            course_of(chosen, analysis, timeline),
-            marks,
-            unread,
-            sources,
-            analysis.work(),
-            accesses,
-        ),
+        explorable=data,
+        line_rows=line_rows,
+        of_runtime={i for i in leading if runtime.owns(i)},
+        last_new=last_new,
         complete=is_complete(trace, totals["lost"]),
         dropped=max(stats["totals"]["dropped"], totals["lost"]),
         dropped_at_least=is_least(stats),

@@ -66,18 +66,30 @@ def _finding(data: TraceData, rule: Rule, least: int) -> Finding:
     )
 
 
-def findings(data: TraceData) -> list[Finding]:
-    """All findings that have any block, those of the whole run of a site first; those about accesses only if the trace
-    holds accesses."""
-    least = threshold(data)
-    found = [
-        _finding(data, rule, least)
+def _judged(data: TraceData) -> list[Rule]:
+    """The rules that judged the blocks of this trace: those about accesses only if it holds accesses."""
+    return [
+        rule
         for rule in (PINNED_PAGES, *SITE_RULES, *RULES)
         if rule.key in data.found
         and (data.accesses or not rule.of_accesses)
         and not (rule.of_all and samples.are_read())
     ]
-    return [finding for finding in found if finding.blocks]
+
+
+def findings(data: TraceData) -> list[Finding]:
+    """All findings that have any block, those of the whole run of a site first."""
+    least = threshold(data)
+    return [found for found in (_finding(data, rule, least) for rule in _judged(data)) if found.blocks]
+
+
+def without_result(data: TraceData) -> list[str]:
+    """The titles of the rules that judged the blocks and found none."""
+    return [
+        rule.title
+        for rule in _judged(data)
+        if rule.key not in data.not_judged and not data.found[rule.key].rows["blocks"].any()
+    ]
 
 
 def not_judged(data: TraceData) -> list[tuple[str, str]]:

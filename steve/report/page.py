@@ -11,7 +11,7 @@ import html
 import os
 import re
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,8 @@ from steve.report.charts import Drawing, blocks_over_time, lifetimes, memory_ove
 from steve.report.collect import TraceData, clean, runs
 from steve.report.comparison import Comparison
 from steve.report.filmstrip import Filmstrip
-from steve.report.findings import findings, not_judged, threshold_text
+from steve.report.findings import findings, not_judged, threshold_text, without_result
+from steve.report.sentences import link_to, sentences
 from steve.analysis.totals import dropped_text
 
 SIZE_CAP = 5 << 20
@@ -245,6 +246,7 @@ def environment() -> Any:
 
 
 def _render(data: TraceData, sites: int, comparison: Comparison | None, film: Filmstrip | None) -> str:
+    found = findings(data)
     text: str = (
         environment()
         .get_template("report.html.j2")
@@ -258,9 +260,12 @@ def _render(data: TraceData, sites: int, comparison: Comparison | None, film: Fi
             charts=_charts(data) if len(data.timeline) else [],
             sites=data.sites[:sites],
             all_sites=data.all_sites,
-            findings=findings(data),
+            findings=found,
+            without_result=without_result(data),
             threshold=threshold_text(data),
             not_judged=not_judged(data),
+            sentences=sentences(data, found),
+            link=partial(link_to, data),
             comparison=comparison,
             film=film,
             cap=SIZE_CAP,

@@ -16,7 +16,7 @@ import base64
 import json
 import struct
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -396,9 +396,10 @@ def shown_groups(
     sources: Sources | None,
     work: Work,
     accesses: bool,
-) -> tuple[dict[str, Any], np.ndarray]:
-    """The tree of the page and the groups of its nodes, for the head of the data, and the number there of each group of the
-    cells. The arguments are those of explorable()."""
+    linked: Iterable[int],
+) -> tuple[dict[str, Any], np.ndarray, dict[int, str]]:
+    """The tree of the page and the groups of its nodes, for the head of the data; the number there of each group of the
+    cells; the lines of linked sites. The arguments are those of explorable()."""
     cells, groups = found.cells, found.groups
     shown, sites, callers, frame_ids = places.sites.tree()
     groups["stack"][groups["stack"] >= len(shown)] = 0
@@ -448,7 +449,10 @@ def shown_groups(
         "folded": len(all_sites) - len(kept),
         "sources": sources_of(frames, sources, own, bytes_of, work),
     }
-    return head | frames.object(), numbers
+    of_links = {site: frames.number(places.line_frame(site) or OF_NO_STACK) for site in linked}
+    described = frames.object()
+    lines, texts = described["frames"]["line"], described["rows"]["line"]
+    return head | described, numbers, {site: texts[lines[number]] for site, number in of_links.items()}
 
 
 def explorable(
@@ -462,15 +466,17 @@ def explorable(
     sources: Sources | None,
     work: Work,
     accesses: bool,
-) -> str:
-    """The data as base64; "" if the trace has no operation. timeline: of timeline_of(); course: what else the timeline
-    shows; unread: bytes of blocks that were never read, by site; sources: None: no source is shown; work: what lines access;
-    accesses: were they recorded?"""
+    linked: Iterable[int],
+) -> tuple[str, dict[int, str]]:
+    """The data as base64, "" if the trace has no operation; and by linked site the text of its row in the table of lines, by
+    which a link names it. timeline: of timeline_of(); course: what else the timeline shows; unread: bytes of blocks that
+    were never read, by site; sources: None: no source is shown; work: what lines access; accesses: were they recorded?
+    """
     cells = found.cells
     if not len(cells):
-        return ""
+        return "", {}
     # what it needs for each stack is freed before the cells are summed
-    shown, numbers = shown_groups(trace, places, found, unread, sources, work, accesses)
+    shown, numbers, lines = shown_groups(trace, places, found, unread, sources, work, accesses, linked)
     head = {
         "operations": found.operations,
         "timeline": timeline,
@@ -486,4 +492,4 @@ def explorable(
         data = packed(head, some)
         if len(data) <= MOST_BYTES:
             break
-    return base64.b64encode(data).decode()
+    return base64.b64encode(data).decode(), lines

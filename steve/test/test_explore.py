@@ -278,6 +278,80 @@ def test_brush(page: Page) -> None:
     assert page.total("allocated.bytes") == whole
 
 
+@pytest.fixture(scope="module")
+def troubled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a program that keeps 256 bytes in every fourth round, frees a block of 24 bytes in each, and reserves
+    500,000 bytes once, of which it uses 8; all is freed at the end."""
+    folder = tmp_path_factory.mktemp("troubled")
+    lines = [
+        "stack main@app.c:1 run@app.c:5 remember@app.c:9 malloc",
+        "stack main@app.c:1 run@app.c:6 brief@app.c:12 malloc",
+    ]
+    lines += ["stack main@app.c:1 reserve@app.c:20 malloc", "thread 1", "N 4096 500000 3", "S 4096 8"]
+    kept = [10_000_000 + 256 * i for i in range(3000)]
+    for i in range(12000):
+        lines += [f"N {1_000_000 + i % 7 * 64} 24 2", f"S {1_000_000 + i % 7 * 64} 8"]
+        lines += [f"L {1_000_000 + i % 7 * 64} 8", f"F {1_000_000 + i % 7 * 64} 2"]
+        if i % 4 == 0:
+            lines += [f"N {kept[i // 4]} 256 1", f"S {kept[i // 4]} 256", f"L {kept[i // 4]} 256"]
+    make_trace(folder / "app.ljt", "\n".join([*lines, *(f"F {at} 1" for at in kept), "F 4096 3", "end exit"]) + "\n")
+    assert Steve(folder)("report", "app.ljt", "-q").returncode == 0
+    return folder / "app.ljt.html"
+
+
+@needs_browser
+def test_first_sentences(driver: Any, troubled: Path) -> None:
+    """The page begins with what is wrong; a click on a sentence shows the blocks, and Back goes back."""
+    page = Page(driver, troubled)
+    page.size(1200)
+    page.open()
+    texts = [item.text.splitlines() for item in page.all("ol.first li")]
+    assert texts[0][0].startswith("remember (app.c:9) keeps more and more: ") and "of the peak)." in texts[0][0]
+    assert texts[0][1] == "remember (app.c:9) ← run (app.c:5) ← main (app.c:1)"
+    assert texts[1][0].startswith("reserve (app.c:20) requests 480 KiB in 1 block that nothing ever accesses")
+    assert texts[2][0].startswith("brief (app.c:12) makes 12,000 blocks with 281 KiB that live only for a moment")
+    assert page.find("ol.first").rect["y"] + page.find("ol.first").rect["height"] < 500
+    whole = page.total("peak.bytes")
+    page.find("ol.first li:nth-child(1) a").click()
+    assert page.find("#explore-metric").get_attribute("value") == "growth"
+    assert page.find("#explore-filters button").text == "line: remember (app.c:9) ×"
+    steps = 256 * 3000 / 256  # the window is a step shorter at most
+    assert 256 * 3000 - 2 * steps <= page.total("growth.bytes") <= 256 * 3000
+    assert page.driver.execute_script("return document.getElementById('explore').getBoundingClientRect().top") < 5
+    page.driver.back()
+    assert page.total("peak.bytes") == whole and not page.all("#explore-filters button")
+    page.find("ol.first li:nth-child(3) a").click()
+    assert (
+        page.total("allocated.bytes") == 12000 * 24
+        and page.find("#explore-metric").get_attribute("value") == "allocated"
+    )
+    page.open()
+    page.find("#findings ~ .scroll a.show").click()
+    assert "line=remember" in page.driver.current_url and "metric=growth" in page.driver.current_url
+    assert (
+        "Nothing was found: " in page.find("#without-sites").text
+        and "Resized again and again" in page.find("#without-sites").text
+    )
+    assert page.complaints() == []
+
+
+@needs_browser
+def test_first_sentence_without_findings(driver: Any, tmp_path: Path) -> None:
+    """If nothing is wrong, the first sentence says what the peak consists of."""
+    lines = ["stack main@a.c:1 big@a.c:2 malloc", "stack main@a.c:1 small@a.c:3 malloc", "thread 1"]
+    for i, (stack, size) in enumerate(((1, 3000), (2, 1000))):
+        lines += [f"N {4096 * (i + 1)} {size} {stack}", f"S {4096 * (i + 1)} {size}"]
+    lines += [f"L {4096 * (1 + i % 2)} 1000" for i in range(2000)] + ["F 4096 1", "F 8192 2", "end exit"]
+    make_trace(tmp_path / "good.ljt", "\n".join(lines) + "\n")
+    assert Steve(tmp_path)("report", "good.ljt", "-q").returncode == 0
+    page = Page(driver, tmp_path / "good.ljt.html").open()
+    assert [item.text for item in page.all("ol.first li a")] == [
+        "big (a.c:2) has 2.93 KiB of the 3.91 KiB that are live at the peak (75%), more than any other site."
+    ]
+    page.find("ol.first li a").click()
+    assert page.total("peak.bytes") == 3000
+
+
 @needs_browser
 def test_peak_of_a_moment(driver: Any, tmp_path: Path) -> None:
     """What is live at the peak is shown exactly, however short the peak is, in any window that contains it."""
@@ -585,4 +659,9 @@ def test_printing(page: Page) -> None:
     """In print there are no controls, and the whole page is printed."""
     page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     assert not page.find("#explore-metric").is_displayed() and page.find("#explore-totals").is_displayed()
+    assert page.find("#explore-flame .x-key").is_displayed() and page.find("#explore-canvas").is_displayed()
+    style = "return getComputedStyle(document.querySelector(arguments[0]))[arguments[1]]"
+    for place in ("#explore-flame .x-key i", ".tile", "ol.first li"):
+        assert page.driver.execute_script(style, place, "printColorAdjust") == "exact"
+    assert page.driver.execute_script(style, "ol.first a", "textDecorationLine") == "underline"
     page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})

@@ -80,9 +80,19 @@ class Page {
     byId("explore-tabs").addEventListener("keydown", event => this.tabKey(event));
     byId("explore-reset").addEventListener("click", () => this.choose(initialState(this.data)));
     document.addEventListener("keydown", event => this.key(event));
+    document.addEventListener("click", event => this.link(event));
     addEventListener("popstate", () => {
       if (isFragment(location.hash) || !location.hash) this.restore();
     });
+  }
+
+  /** A link of the page to one of its views. */
+  private link(event: MouseEvent): void {
+    const link = (event.target as Element).closest<HTMLAnchorElement>("a[href^='#explore:']");
+    if (!link || event.button || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    this.choose(fromFragment(this.data, link.getAttribute("href") ?? ""));
+    byId("explore").scrollIntoView();
   }
 
   private restore(): void {

@@ -79,9 +79,10 @@ export function isFragment(fragment: string): boolean {
   return fragment.startsWith(MARK);
 }
 
-/** A limited whole number of bins. */
-function binOf(data: Data, text: string | null, least: number, otherwise: number): number {
-  const bin = text === null ? otherwise : Math.round(Number(text) / data.width);
+/** A limited number of whole bins before an operation. */
+function binOf(data: Data, text: string | null | undefined, least: number, otherwise: number): number {
+  if (Number(text) >= data.operations) return data.bins;
+  const bin = text === null || text === undefined ? otherwise : Math.floor(Number(text) / data.width);
   return Number.isFinite(bin) ? Math.min(Math.max(bin, least), data.bins) : otherwise;
 }
 

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The first sentences of the report: what is wrong with the program's use of memory, in order of importance.
+
+Each names a line of the program, the bytes, and the path to the line, and links to the view of the explorable part that
+shows these blocks. At most MOST sentences are made: of each kind of trouble (memory that is kept, that is of no use, that
+is requested only for a moment) the one with most bytes comes first, then what else the rules found. A site has one
+sentence. What is less than WORTH of the peak, or of all bytes allocated, is left to the section of findings.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+from urllib.parse import urlencode
+
+from steve.report.collect import Site, TraceData, runs, without_middle
+from steve.report.findings import Finding
+from steve.terminal.units import counted, human_bytes
+
+MOST = 3
+WORTH = 0.01
+KEPT, OF_NO_USE, BRIEF = range(3)  # kinds of trouble, the worst first
+
+
+class Rule(NamedTuple):
+    """What is said of a rule of steve.analysis.rules: the kind of trouble; words that follow the line; the metric of the
+    page that shows the blocks."""
+
+    trouble: int
+    words: str
+    metric: str
+
+
+SAID = {
+    "growth": Rule(KEPT, "keeps more and more: {bytes} in {blocks} were added in the course of the run", "growth"),
+    "never_freed": Rule(KEPT, "allocates {bytes} in {blocks} that are never freed", "live"),
+    "pinned_pages": Rule(KEPT, "has blocks that keep {bytes} of pages in use", "peak"),
+    "capacity": Rule(OF_NO_USE, "requests {bytes} in {blocks} that nothing ever accesses", "allocated"),
+    "never_touched": Rule(OF_NO_USE, "allocates {bytes} in {blocks} that nothing ever accesses", "allocated"),
+    "low_utilisation": Rule(OF_NO_USE, "allocates {bytes} in {blocks} of which less than half is used", "allocated"),
+    "never_read": Rule(OF_NO_USE, "allocates {bytes} in {blocks} that are written and never read", "allocated"),
+    "written_once": Rule(OF_NO_USE, "allocates {bytes} in {blocks} that are written once and never read", "allocated"),
+    "idle_tail": Rule(OF_NO_USE, "allocates {bytes} in {blocks} that are idle long before they are freed", "peak"),
+    "late_first_use": Rule(OF_NO_USE, "allocates {bytes} in {blocks} long before their first use", "peak"),
+    "temporary_line": Rule(BRIEF, "makes {blocks} with {bytes} that live only for a moment", "allocated"),
+    "resize_chain": Rule(BRIEF, "resizes {blocks} with {bytes} again and again", "allocated"),
+    "short_lived": Rule(BRIEF, "makes {blocks} with {bytes} that live only for a moment", "allocated"),
+}
+
+
+class Sentence(NamedTuple):
+    """line: the place in the program, first in the sentence; text: the rest; path: the callers; link: the view of the page,
+    "" if it has none."""
+
+    line: str
+    text: str
+    path: str
+    link: str
+
+
+class Candidate(NamedTuple):
+    """What a rule finds at a site. share: of the peak, or of all bytes allocated."""
+
+    key: str
+    rule: Rule
+    site: Site
+    line: str
+    blocks: int
+    bytes: int
+    share: float
+
+
+def link_to(data: TraceData, site: Site, key: str = "") -> str:
+    """The address within the page of the view that shows the blocks of a site's line; key: of a rule. "" if the page has no
+    explorable part."""
+    if not data.explorable or site.stack not in data.line_rows:
+        return ""
+    fields = {"metric": SAID[key].metric} if key in SAID else {}
+    if key == "growth":  # much of it may be freed when the program ends
+        fields["to"] = str(data.last_new)
+    return "#explore:" + urlencode({**fields, "line": data.line_rows[site.stack]})
+
+
+def path_of(site: Site) -> str:
+    """The callers of a site, the nearest first; of Lua code, those in Lua, since what runs Lua is the same for all."""
+    frames = site.frames[: site.lua or len(site.frames)]
+    return without_middle(tuple(runs(frames))) if frames else ""
+
+
+def _whole(data: TraceData, rule: Rule) -> tuple[int, str]:
+    """What the bytes are compared with, and its name."""
+    if rule.trouble == KEPT:
+        return data.totals["peak_bytes"], "the peak"
+    return data.judged_bytes, "all bytes allocated"
+
+
+def _candidates(data: TraceData, finding: Finding) -> Iterator[Candidate]:
+    rule = SAID.get(finding.key)
+    if rule is None:
+        return
+    for site, line, blocks, size, _ in finding.sites:
+        if finding.key == "never_freed" and site.stack in data.of_runtime:
+            continue
+        yield Candidate(finding.key, rule, site, line, blocks, size, size / (_whole(data, rule)[0] or 1))
+
+
+def _chosen(data: TraceData, findings: list[Finding]) -> list[Candidate]:
+    """At most MOST of what the rules find, a site once, the worst first; of what is about the same, what comes first in SAID."""
+    found = [each for finding in findings for each in _candidates(data, finding) if each.share >= WORTH]
+    order = list(SAID)
+    found.sort(key=lambda each: (-round(each.share, 1), order.index(each.key), -each.share))
+    chosen: list[Candidate] = []
+
+    def take(some: list[Candidate], most: int) -> None:
+        for each in some:
+            if most and all(each.site.stack != other.site.stack for other in chosen):
+                chosen.append(each)
+                most -= 1
+
+    for trouble in (KEPT, OF_NO_USE, BRIEF):
+        take([each for each in found if each.rule.trouble == trouble], 1)
+    take(found, max(MOST - len(chosen), 0))
+    return sorted(chosen[:MOST], key=lambda each: (each.rule.trouble, -each.share))
+
+
+def _of_peak(data: TraceData) -> Iterator[Sentence]:
+    """What the peak consists of, above all."""
+    site = max(data.sites, key=lambda site: site.tally["peak_bytes"], default=None)
+    peak = data.totals["peak_bytes"]
+    if site is None or not site.tally["peak_bytes"]:
+        return
+    text = f"has {human_bytes(site.tally['peak_bytes'])} of the {human_bytes(peak)} that are live at the peak"
+    yield Sentence(
+        data.line_rows.get(site.stack) or site.frames[0] if site.frames else site.name,
+        f"{text} ({site.tally['peak_bytes'] / peak:.0%}), more than any other site.",
+        path_of(site),
+        link_to(data, site),
+    )
+
+
+def sentences(data: TraceData, findings: list[Finding]) -> list[Sentence]:
+    """The first sentences of the page, at least one if any block was allocated: if the rules find less than MOST, the last
+    one says what the peak consists of."""
+    found = [
+        Sentence(
+            each.line,
+            each.rule.words.format(bytes=human_bytes(each.bytes), blocks=counted(each.blocks, "block"))
+            + f" ({each.share:.1%} of {_whole(data, each.rule)[1]}).",
+            path_of(each.site),
+            link_to(data, each.site, each.key),
+        )
+        for each in _chosen(data, findings)
+    ]
+    return found if len(found) == MOST else [*found, *_of_peak(data)]
