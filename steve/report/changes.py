@@ -28,7 +28,7 @@ from steve.kernels._report import HeapProfile
 from steve.kernels._walk import feed_together
 from steve.report.collect import BINS
 from steve.report.page import environment, script, trace_name
-from steve.report.windows import NO_STACK, OTHERS, clean, code_of, timeline_of
+from steve.report.windows import NAME_LIMIT, NO_STACK, OTHERS, clean, code_of, shortened, timeline_of, with_place
 from steve.trace import missing
 from steve.trace.matched import Matched, Tree
 from steve.trace.policy import FEW
@@ -61,6 +61,7 @@ class Stacks:
     def __init__(self) -> None:
         self._tree = Tree()
         self._numbers: dict[Shown, int] = {}
+        self.short: dict[str, str] = {}  # by text of a frame, the one that is shown in its place
 
     def add(self, rollup: Rollup, numbers: np.ndarray) -> np.ndarray:
         """The nodes of sites."""
@@ -68,7 +69,10 @@ class Stacks:
 
     def _name(self, sites: Sites, frame: int) -> int:
         named = sites.shown.named(frame) if frame else None
-        text = clean(sites.frame_text(frame)) if frame else NO_STACK
+        text = with_place(sites.frame_text(frame)) if frame else NO_STACK
+        short = with_place(shortened(text, named), NAME_LIMIT)
+        if short != text:
+            self.short[text] = short
         return self._numbers.setdefault((text, code_of(named) if named is not None else 0), len(self._numbers))
 
     def frames(self) -> list[Shown]:
@@ -232,7 +236,11 @@ def tree_of(stacks: Stacks, first: Measured, second: Measured) -> dict[str, Any]
     return {
         "parent": nodes.parents,
         "frame": frames,
-        "frames": {"text": list(texts), "code": [codes[text] for text in texts]},
+        "frames": {
+            "text": list(texts),
+            "short": {number: stacks.short[text] for text, number in texts.items() if text in stacks.short},
+            "code": [codes[text] for text in texts],
+        },
         "leaves": leaves.tolist(),
         "a": a.T.tolist(),
         "b": b.T.tolist(),

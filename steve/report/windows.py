@@ -24,7 +24,7 @@ import numpy as np
 
 from steve.analysis.totals import time_unit
 from steve.kernels._report import AFTER, CELL, SUMS
-from steve.trace.frames import is_lua, is_native
+from steve.trace.frames import is_lua, is_native, short_name
 from steve.trace.policy import INLINED
 from steve.trace.rollups import Rollup, Sums
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from steve.trace.places import Places
 
 NAME_LIMIT = 160  # characters of a name
+WHOLE_LIMIT = 400  # characters of a name that is shown shortened, and as a whole where it is pointed at
 MOST_SITES = 2000
 MOST_BYTES = 5 << 19  # of the compressed data
 MOST_SETS, MOST_NAMES = 1000, 100000  # sets of frames of the other sites; numbers of frames in all of them
@@ -51,6 +52,23 @@ def clean(text: str, limit: int = NAME_LIMIT) -> str:
     text = text.encode("utf-8", "replace").decode()
     text = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def with_place(text: str, limit: int = WHOLE_LIMIT) -> str:
+    """The same for a frame, `function (file:line)`, of which the place is kept."""
+    text = clean(text, max(len(text), 1))
+    if len(text) <= limit:
+        return text
+    at = text.rfind(" (")
+    place = text[at:] if 0 < at and len(text) - at < limit // 2 else ""
+    return clean(text[: len(text) - len(place)], limit - len(place)) + place
+
+
+def shortened(text: str, frame: Frame | None) -> str:
+    """The text of a frame with the short name that tables in the terminal have, too."""
+    if frame is None or not frame.function:
+        return text
+    return text.replace(frame.function, short_name(frame.function), 1)
 
 
 class Cells(NamedTuple):
@@ -240,21 +258,31 @@ class Frames:
 
     def object(self) -> dict[str, Any]:
         """For JSON: `frames` by column, and the texts of the rows of each roll-up. To be called last."""
-        rows, texts = {}, {}
+        rows, texts, short = {}, {}, {}
         for i, by in enumerate(ROLLUPS):
             found = [row[2][i] for row in self._rows]
             n = max(found, default=-1) + 1
-            texts[by] = [clean(self._rollups[by].text(number)) for number in range(n)] + [OTHERS]
+            names = [self._rollups[by].text(number) for number in range(n)]
+            texts[by] = [with_place(name) for name in names] + [OTHERS]
+            short[by] = _shortened(names, [self._rollups[by].frame(number) for number in range(n)])
             rows[by] = [n if number == OF_OTHERS else number for number in found]
         return {
             "frames": {
-                "text": [clean(row[0]) for row in self._rows],
+                "text": [with_place(row[0]) for row in self._rows],
+                "short": _shortened([row[0] for row in self._rows], self.found),
                 "code": [row[1] for row in self._rows],
                 "lineNumber": [frame.line if frame is not None else 0 for frame in self.found],
                 **rows,
             },
             "rows": texts,
+            "shortRows": short,
         }
+
+
+def _shortened(texts: list[str], frames: list[Frame | None]) -> dict[int, str]:
+    """By number, the short texts of frames that have one."""
+    short = (with_place(shortened(text, frame), NAME_LIMIT) for text, frame in zip(texts, frames))
+    return {number: text for number, text in enumerate(short) if text != texts[number]}
 
 
 def distinct(*columns: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:

@@ -6,11 +6,15 @@ import type { Changes } from "../report/page/changes_data";
 import { compared, movers, othersOf, totalOf, treeOf } from "../report/page/changes_data";
 import type { After, Data, Sum } from "../report/page/data";
 import { AFTER, Columns, SUMS } from "../report/page/data";
-import { collectedIn, interpolated, shareCollected } from "../report/page/axis";
+import { collectedIn, interpolated, moved, shareCollected, zoomed } from "../report/page/axis";
+import { bothTrees } from "../report/page/callers";
+import { fitting } from "../report/page/flame";
 import { bytesText, noun, shareText, timeText } from "../report/page/format";
 import {liveByRow, masked, maskOf, mayLack, METRICS, sumsByGroup, total, totalsOf} from "../report/page/query";
+import { binAt, momentText } from "../report/page/pointer";
 import { rowsOf } from "../report/page/rollups";
 import { fromFragment, initialState, toFragment } from "../report/page/state";
+import { sorted } from "../report/page/table";
 import { invertedTree, pathOf, plainTree, search, sumsOf } from "../report/page/tree";
 
 type Row = [group: number, made: number, bin: number, sums: Partial<Record<Sum | After, number>>];
@@ -25,9 +29,10 @@ function example(rows: Row[]): Data {
     nodes: { parent: [0, 0, 1, 2, 1], frame: [0, 0, 1, 1, 2], own: [0, 0, 1, 1, 2], unread: [0, 0, 0, 0, 0] }, sources: [],
     groups: { node: [3, 3, 4], own: [1, 1, 2], set: [0, 0, 0], thread: [1, 2, 1], kind: [0, 0, 0], heap: [0, 1, 1] }, kinds: ["malloc"], heaps: ["C", "pool"],
     timeUnit: "instructions", accesses: true, codes: [],
-    frames: { text: ["main", "f", "g", "malloc"], code: [0, 0, 0, 4], lineNumber: [1, 2, 3, 0], function: [0, 1, 2, -1], line: [0, 1, 2, -1],
+    frames: { text: ["main", "f", "g", "malloc"], short: {}, code: [0, 0, 0, 4], lineNumber: [1, 2, 3, 0], function: [0, 1, 2, -1], line: [0, 1, 2, -1],
       file: [0, 0, 0, -1], object: [0, 0, 0, -1] },
     rows: { function: ["main", "f", "g"], line: ["main", "f", "g"], file: ["a.c"], object: ["a"] },
+    shortRows: { function: {}, line: {}, file: {}, object: {} },
     table: { n: rows.length, group: Float64Array.from(rows, row => row[0]), made: Float64Array.from(rows, row => row[1]),
       bin: Float64Array.from(rows, row => row[2]), sums },
   };
@@ -132,11 +137,71 @@ test("filters", () => {
 
 test("addresses", () => {
   const state = { ...initialState(data), window: { first: 1, last: 3 }, search: "a&b=#", filters: [{ by: "function" as const, row: 1 }],
-    zoom: ["main", "f"], inverted: true, kinds: true, axis: "instructions" as const, split: "heap" as const };
+    zoom: ["main", "f"], inverted: true, kinds: true, axis: "instructions" as const, split: "heap" as const,
+    shown: { first: 0, last: 3 }, order: "-name" as const, callers: "f (a.c:1)" };
   assert.equal(toFragment(data, initialState(data)), "");
   assert.deepEqual(fromFragment(data, toFragment(data, state)), state);
   for (const wrong of ["#explore:from=x&to=-5&metric=none&function=nobody", "#sites", "", "#explore:from=99999"])
     assert.ok(fromFragment(data, wrong).window.last <= 4);
+});
+
+test("windows of addresses are whole steps within them", () => {
+  const of = (fragment: string) => fromFragment(data, `#explore:${fragment}`).window;
+  assert.deepEqual(of("from=15&to=39"), { first: 1, last: 3 });
+  assert.deepEqual([of("to=40"), of("to=9"), of("from=40")], [{ first: 0, last: 4 }, { first: 0, last: 1 }, { first: 3, last: 4 }]);
+});
+
+test("the axis is zoomed and moved", () => {
+  assert.deepEqual(zoomed({ first: 0, last: 100 }, 50, 0.5, 100), { first: 25, last: 75 });
+  assert.deepEqual(zoomed({ first: 25, last: 75 }, 25, 0.5, 100), { first: 25, last: 50 });
+  assert.deepEqual(zoomed({ first: 25, last: 75 }, 30, 4, 100), { first: 0, last: 100 });
+  assert.deepEqual(zoomed({ first: 0, last: 4 }, 2, 0.5, 100), { first: 0, last: 4 });
+  assert.deepEqual(zoomed({ first: 0, last: 4 }, 2, 1.1, 100), { first: 0, last: 5 });
+  assert.deepEqual([moved({ first: 10, last: 20 }, 5, 100), moved({ first: 10, last: 20 }, -50, 100), moved({ first: 10, last: 20 }, 99, 100)],
+    [{ first: 15, last: 25 }, { first: 0, last: 10 }, { first: 90, last: 100 }]);
+});
+
+test("what is known of a moment", () => {
+  assert.deepEqual([0, 10, 11, 40, 99].map(at => binAt([10, 20, 40], at)), [0, 0, 1, 2, 2]);
+  const timeline = { ends: [20, 40], times: [2e9, 4e9], bytes: [2048, 512], blocks: [1, 2], allocated: [3072, 4096] };
+  assert.equal(momentText({ ...data, timeline, timeUnit: "nanoseconds" }, 30),
+    "operation 30, 3.00 s: 512 B live in 2 blocks; 1.00 KiB allocated around it");
+  assert.equal(momentText({ ...data, timeline, clock: [[40], [8e6]] }, 10),
+    "operation 10, 1.00 G instructions, wall clock 2.00 ms: 2.00 KiB live in 1 block; 3.00 KiB allocated around it");
+});
+
+test("callers and callees", () => {
+  const values = Float64Array.of(100, 10, 7), of = (row: number) => {
+    const { callers, callees } = bothTrees(data, row);
+    return [callers, callees].map(tree => [tree.frame.map(frame => data.frames.text[frame]), [...sumsOf(tree, values).total]]);
+  };
+  assert.deepEqual(of(1), [[["f", "main"], [110, 110]], [["f", "f"], [110, 110]]]); // f calls itself
+  assert.deepEqual(of(0), [[["main"], [117]], [["main", "f", "f", "g"], [117, 110, 110, 7]]]);
+  assert.deepEqual(of(2), [[["g", "main"], [7, 7]], [["g"], [7]]]);
+  const frames = { ...data.frames, text: ["main", "f", "g", "others"] };
+  const folded: Data = { ...data, frames, sets: { 1: [2] }, groups: { ...data.groups, node: [3, 1, 1], own: [1, 2, 0], set: [0, 1, -1] } };
+  const { callers, callees, unknown } = bothTrees(folded, 2);
+  assert.deepEqual([callers, callees].map(tree => [...sumsOf(tree, values).total]), [[10, 10], [10]]);
+  assert.deepEqual([...unknown], [0, 0, 1]);
+});
+
+test("names on frames", () => {
+  const within = (letters: number) => (text: string) => text.length <= letters;
+  const name = "std::vector<int>::push_back (stl_vector.h:120)";
+  assert.equal(fitting(name, within(99)), name);
+  assert.equal(fitting(name, within(30)), "std::vector<int>::push_back");
+  assert.equal(fitting(name, within(10)), "…push_back");
+  assert.equal(fitting(name, within(2)), "");
+  assert.equal(fitting("operator() (a.cc:1)", within(10)), "operator()");
+});
+
+test("orders of tables", () => {
+  const row = (text: string, self: number, inclusive: number | null) => ({ row: 0, text, short: text, self, inclusive });
+  const rows = [row("b", 3, 3), row("a", 2, 9), row("c", 1, 1)];
+  const of = (order: Parameters<typeof sorted>[1]) => sorted(rows, order).map(each => each.text).join("");
+  assert.deepEqual([of("self"), of("-self"), of("inclusive"), of("-inclusive"), of("name"), of("-name")],
+    ["bac", "cab", "abc", "cba", "abc", "cba"]);
+  assert.equal(sorted([row("x", 1, null), row("y", 2, null)], "inclusive")[0]?.text, "y");
 });
 
 test("axes", () => {

@@ -12,7 +12,7 @@ import os
 import random
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +151,12 @@ class Page:
             "Emulation.setEmulatedMedia",
             {"features": [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]},
         )
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        """Wait for what an event of the mouse brings about."""
+        from selenium.webdriver.support.ui import WebDriverWait
+
+        WebDriverWait(self.driver, 20).until(lambda driver: condition())
 
     def find(self, selector: str) -> Any:
         return self.driver.find_element("css selector", selector)
@@ -350,6 +356,128 @@ def test_first_sentence_without_findings(driver: Any, tmp_path: Path) -> None:
     ]
     page.find("ol.first li a").click()
     assert page.total("peak.bytes") == 3000
+
+
+@needs_browser
+def test_axis_is_zoomed(page: Page) -> None:
+    """The wheel with Ctrl zooms the axis, with Shift it moves it, and so do buttons and keys; the numbers stay, Back undoes."""
+    from selenium.webdriver.common.action_chains import ActionChains
+    from selenium.webdriver.common.actions.wheel_input import ScrollOrigin
+    from selenium.webdriver.common.keys import Keys
+
+    def labels() -> list[str]:
+        script = "return [...document.querySelectorAll('#explore-timeline > text')].map(text => text.textContent)"
+        return page.driver.execute_script(script)[4:-1]  # at once: the timeline is drawn anew
+
+    whole, before = page.total("peak.bytes"), labels()
+    page.driver.execute_script("document.querySelector('#explore').scrollIntoView()")
+    origin = ScrollOrigin.from_element(page.find("#explore-timeline"))
+    for _ in range(3):
+        ActionChains(page.driver).key_down(Keys.CONTROL).scroll_from_origin(origin, 0, -100).key_up(
+            Keys.CONTROL
+        ).perform()
+    shown = page.driver.current_url.partition("axis-of=")[2].split("-")
+    assert 0 < int(shown[0]) < int(shown[1]) < 40 * WIDTH and labels() != before
+    assert page.total("peak.bytes") == whole
+    ActionChains(page.driver).key_down(Keys.SHIFT).scroll_from_origin(origin, 0, 100).key_up(Keys.SHIFT).perform()
+    page.until(lambda: int(page.driver.current_url.partition("axis-of=")[2].split("-")[0]) > int(shown[0]))
+    page.picture("zoomed-axis")
+    ActionChains(page.driver).move_to_element(page.find(".x-brush .overlay")).click_and_hold().move_by_offset(
+        100, 0
+    ).release().perform()
+    assert 0 < page.total("allocated.bytes") and "from=" in page.driver.current_url
+    first = int(page.driver.current_url.partition("from=")[2].partition("&")[0])
+    assert int(shown[0]) < first < int(shown[1])
+    page.driver.back()
+    assert "from=" not in page.driver.current_url and "axis-of=" in page.driver.current_url
+    page.driver.back()
+    assert "axis-of=" not in page.driver.current_url and labels() == before
+    page.find("#explore-zoom-in").click()
+    page.find("#explore-zoom-in").click()
+    zoomed = page.driver.current_url
+    assert "axis-of=" in zoomed
+    page.find("#explore-zoom-right").click()
+    assert page.driver.current_url != zoomed
+    page.find("#explore-zoom-left").click()
+    assert page.driver.current_url == zoomed
+    page.find("#explore-zoom-out").click()
+    page.find("#explore-zoom-out").click()
+    assert "axis-of=" not in page.driver.current_url
+    page.find("body").send_keys("+")
+    assert "axis-of=" in page.driver.current_url
+    page.find("body").send_keys("-")
+    page.open(f"#explore:from={10 * WIDTH}&to={20 * WIDTH}")
+    page.find("body").send_keys("z")
+    assert page.driver.current_url.endswith(f"axis-of={5 * WIDTH}-{25 * WIDTH}")
+    page.find("#explore-zoom-fit").click()
+    assert "axis-of=" not in page.driver.current_url
+    assert page.complaints() == []
+
+
+@needs_browser
+def test_pointer(page: Page) -> None:
+    """What the mouse points at in the timeline is read out."""
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    text, line = page.find("#explore-pointer"), page.find("#explore-timeline .x-pointer")
+    assert text.text == ""
+    ActionChains(page.driver).move_to_element(page.find(".x-brush .overlay")).perform()
+    found = text.text
+    assert found.startswith("operation 1,2") and " instructions, wall clock " in found and " live in " in found
+    assert line.get_attribute("visibility") == "visible"
+    ActionChains(page.driver).move_to_element(page.find("h1")).perform()
+    assert text.text == "" and line.get_attribute("visibility") == "hidden"
+
+
+@needs_browser
+def test_callers_and_callees(page: Page) -> None:
+    """The stacks with a function, its callers above and what it calls below; by mouse and keyboard."""
+    from selenium.webdriver.common.action_chains import ActionChains
+    from selenium.webdriver.common.keys import Keys
+
+    page.find("#explore-tab-function").click()
+    row = page.find("#explore-table tr[data-row^='parse']")
+    value = row.find_elements("css selector", "td.n")[2].get_attribute("data-v")
+    row.find_element("css selector", ".x-callers").click()
+    assert page.find("#explore-tab-callers").get_attribute("aria-selected") == "true"
+    assert page.find("#explore-callers-found").get_attribute("data-v") == value
+    page.picture("callers")
+    callers, callees = page.find("#explore-callers-canvas"), page.find("#explore-callees-canvas")
+    for canvas, name in ((callers, "main (app.c:10)"), (callees, "grow (buf.c:7)")):
+        canvas.send_keys(Keys.ARROW_UP if canvas is callers else Keys.ARROW_DOWN)
+        about = page.find("#" + canvas.get_attribute("aria-describedby"))
+        assert about.text.startswith(f"{name}: ") and about.text.endswith(", 100.0% of what is shown")
+    height = callees.size["height"]
+    ActionChains(page.driver).move_to_element_with_offset(callees, 0, height // 2 - 8).click().perform()
+    assert page.find("#explore-function").get_attribute("value").startswith("grow")
+    page.driver.back()
+    assert page.find("#explore-function").get_attribute("value").startswith("parse")
+    walk = next(each for each in page.all("#explore-function option") if each.text.startswith("walk"))
+    walk.click()
+    callees.send_keys(Keys.ARROW_DOWN)  # it calls itself
+    assert page.find("#explore-callees-about").text.startswith("walk (walk.c:1): ")
+    page.find("#explore-tab-flame").click()
+    canvas = page.find("#explore-canvas")
+    ActionChains(page.driver).move_to_element_with_offset(canvas, 0, 28 - canvas.size["height"] // 2).click().perform()
+    page.find("#explore-callers").click()
+    assert page.find("#explore-function").get_attribute("value").startswith("main")
+    page.driver.back()
+    page.find("#explore-only").click()
+    assert page.find("#explore-filters button").text.startswith("function: main")
+    assert page.complaints() == []
+
+
+@needs_browser
+def test_tables_are_sorted(page: Page) -> None:
+    page.find("#explore-tab-function").click()
+    assert page.find("#explore-table th[aria-sort=descending]").text == "itself"
+    page.find("#explore-table th[data-key=name] button").click()
+    assert list(page.rows()) == sorted(page.rows()) and "order=name" in page.driver.current_url
+    page.find("#explore-table th[data-key=inclusive] button").click()
+    assert next(iter(page.rows())).startswith("main")
+    page.find("#explore-table th[data-key=inclusive] button").send_keys("\n")
+    assert page.find("#explore-table th[aria-sort]").get_attribute("aria-sort") == "ascending"
+    assert list(page.rows())[-1].startswith("main")
 
 
 @needs_browser
@@ -652,6 +780,29 @@ def test_sizes(page: Page, width: int, dark: bool) -> None:
         page.picture(f"{view}-{width}{'-dark' if dark else ''}")
     colour = page.driver.execute_script("return getComputedStyle(document.body).backgroundColor")
     assert (colour == "rgb(20, 23, 27)") == dark
+
+
+@needs_browser
+@pytest.mark.parametrize("width, height", [(360, 640), (1200, 700), (1200, 1000)])
+def test_nothing_covers_the_focus(page: Page, width: int, height: int) -> None:
+    """What gets the focus is not below the part of the page that stays in view, wherever one comes from."""
+    page.size(width, height)
+    for view in ("flame", "function", "callers"):
+        page.open(f"#explore:view={view}")
+        covered = page.driver.execute_script(
+            """
+            const found = [], all = [...document.querySelectorAll("#explore :is(button, select, input, canvas, [tabindex='0'])")]
+                .filter(each => each.checkVisibility() && !each.disabled);
+            for (const each of [...all].reverse()) {
+                scrollTo(0, each.getBoundingClientRect().top + scrollY + 300);
+                each.focus();
+                const { left, top, width, height } = each.getBoundingClientRect();
+                const at = document.elementFromPoint(left + width / 2, top + Math.min(height, 20) / 2);
+                if (at !== each && !each.contains(at) && !at?.contains(each)) found.push(each.id || each.textContent);
+            }
+            return found;"""
+        )
+        assert covered == []
 
 
 @needs_browser

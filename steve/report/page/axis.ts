@@ -1,6 +1,25 @@
 // axis.ts - operations, instructions and time on the axis of the timeline, and the garbage collection over it.
 // SPDX-License-Identifier: GPL-2.0-or-later
 import type { Data } from "./data";
+import type { Window } from "./query";
+
+const LEAST_SHOWN = 4; // bins that the axis shows at least
+
+/** A part of the axis made longer or shorter by a factor, so that a moment of it stays where it is. at: in bins. */
+export function zoomed(shown: Window, at: number, factor: number, bins: number): Window {
+  const before = shown.last - shown.first;
+  let length = Math.round(before * factor);
+  if (length === before) length += factor > 1 ? 1 : -1;
+  length = Math.min(Math.max(length, Math.min(LEAST_SHOWN, bins)), bins);
+  const first = Math.round(at - (at - shown.first) * length / before);
+  return moved({ first, last: first + length }, 0, bins);
+}
+
+/** A part of the axis moved by some bins, as far as there are any. */
+export function moved(shown: Window, by: number, bins: number): Window {
+  const length = shown.last - shown.first, first = Math.min(Math.max(shown.first + Math.round(by), 0), bins - length);
+  return { first, last: first + length };
+}
 
 /** The value of a curve of straight lines through (0, 0) and the points (xs[i], ys[i]). */
 export function interpolated(xs: number[], ys: number[], x: number): number {

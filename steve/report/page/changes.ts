@@ -54,7 +54,7 @@ class Page {
     this.begin = { measure: "bytes", view: "flame", search: "", aligned: data.anchors.length > 0, zoom: [] };
     this.state = this.restored();
     this.flame = new Flame(data.tree, {
-      zoom: node => this.choose({ zoom: pathOf(this.tree, this.data.tree, node) }), filter: () => undefined,
+      zoom: node => this.choose({ zoom: pathOf(this.tree, this.data.tree, node) }),
     });
     this.times = new TwoTimelines(data);
     this.listen();

@@ -61,14 +61,21 @@ interface Head {
   kinds: string[];
   heaps: string[];
   codes: string[];
-  frames: { text: string[]; code: number[]; lineNumber: number[] } & Record<FrameRollup, number[]>;
+  frames: { text: string[]; short: Record<number, string>; code: number[]; lineNumber: number[] } & Record<FrameRollup, number[]>;
   rows: Record<FrameRollup, string[]>;
+  /** By row, the text that is shown in its place. */
+  shortRows: Record<FrameRollup, Record<number, string>>;
   sources: Source[];
 }
 
-/** What has frames with texts and kinds of code. */
+/** What has frames with texts and kinds of code. short: the texts that are shown where there is little room, if others. */
 export interface Named {
-  frames: { text: string[]; code: number[] };
+  frames: { text: string[]; short: Record<number, string>; code: number[] };
+}
+
+/** The text of a frame where there is little room. */
+export function nameOf(data: Named, frame: number): string {
+  return data.frames.short[frame] ?? data.frames.text[frame] ?? "";
 }
 
 export interface Cells {

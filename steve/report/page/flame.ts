@@ -4,6 +4,7 @@
 // a line below it, which screen readers read, and the arrow keys move from frame to frame.
 // SPDX-License-Identifier: GPL-2.0-or-later
 import type { Named } from "./data";
+import { nameOf } from "./data";
 import { byId, colour } from "./dom";
 import { exactText, shareText } from "./format";
 import type { Found, Sums, Tree } from "./tree";
@@ -40,11 +41,38 @@ export interface FlameInput {
   zoom: number;
   unit: (value: number) => string;
   look?: Look;
+  /** What the root is called, if that is not "all". */
+  root?: string;
 }
 
 export interface FlameActions {
   zoom(node: number): void;
-  filter(frame: number): void;
+  filter?(frame: number): void;
+  /** Show the callers and callees of a frame. */
+  callers?(frame: number): void;
+}
+
+/** The ids of the elements of a graph: the canvas, and the line that describes a frame. */
+export interface Places {
+  canvas: string;
+  about: string;
+  /** Is the root the lowest row? */
+  upwards?: boolean;
+}
+
+/** As much of a name as `fits`: without its place, or else with dots for what is left out at its beginning, since the ends of
+ * names tell more. "" if hardly any of it does. */
+export function fitting(name: string, fits: (text: string) => boolean): string {
+  if (fits(name)) return name;
+  const bare = name.replace(/ \([^()]*\)$/, "");
+  if (fits(bare)) return bare;
+  let low = 0, high = bare.length; // a text of `low` letters fits, one of `high` does not
+  while (high - low > 1) {
+    const middle = (low + high) >> 1;
+    if (fits(`…${bare.slice(bare.length - middle)}`)) low = middle;
+    else high = middle;
+  }
+  return low < 2 ? "" : `…${bare.slice(bare.length - low)}`;
 }
 
 /** A small pattern over the colour, so that the kinds of code differ without colours, too. */
@@ -71,13 +99,17 @@ function pattern(context: CanvasRenderingContext2D, code: number): CanvasPattern
 }
 
 export class Flame {
-  private readonly canvas = byId<HTMLCanvasElement>("explore-canvas");
-  private readonly about = byId("explore-about");
+  private readonly canvas: HTMLCanvasElement;
+  private readonly about: HTMLElement;
   private boxes: Box[] = [];
   private input: FlameInput | null = null;
   private focus = 0;
+  private rows = 0;
 
-  constructor(private readonly data: Named, private readonly actions: FlameActions) {
+  constructor(private readonly data: Named, private readonly actions: FlameActions,
+    private readonly places: Places = { canvas: "explore-canvas", about: "explore-about" }) {
+    this.canvas = byId<HTMLCanvasElement>(places.canvas);
+    this.about = byId(places.about);
     new ResizeObserver(() => this.draw()).observe(this.canvas.parentElement as Element);
     this.canvas.addEventListener("mousemove", event => this.point(event));
     this.canvas.addEventListener("mouseleave", () => this.describe(this.focus));
@@ -127,7 +159,7 @@ export class Flame {
   private draw(): void {
     const input = this.input, width = (this.canvas.parentElement as Element).clientWidth;
     if (!input || width < 50) return;
-    const rows = this.layout(input, width), ratio = window.devicePixelRatio || 1;
+    const rows = this.rows = this.layout(input, width), ratio = window.devicePixelRatio || 1;
     this.canvas.width = Math.round(width * ratio);
     this.canvas.height = Math.round(rows * ROW * ratio);
     this.canvas.style.width = `${width}px`;
@@ -143,7 +175,7 @@ export class Flame {
       const frame = input.tree.frame[box.node] as number, code = input.look ? input.look.colour(box.node)
         : box.node ? this.data.frames.code[frame] as number : 0;
       const matches = input.found?.frames[frame] === 1 && box.node > 0;
-      const y = box.depth * ROW, wide = Math.max(box.width - 0.6, 0.4);
+      const y = this.top(box.depth), wide = Math.max(box.width - 0.6, 0.4);
       context.fillStyle = matches ? hit : input.look ? fills[code] as string : box.node === 0 || box.node !== input.zoom && box.width === width &&
         box.depth < this.depthOf(input.zoom) ? dim : fills[code] as string;
       context.fillRect(box.x, y, wide, ROW - 1);
@@ -161,33 +193,38 @@ export class Flame {
     }
   }
 
+  /** The upper edge of a row. */
+  private top(depth: number): number {
+    return (this.places.upwards ? this.rows - 1 - depth : depth) * ROW;
+  }
+
   private depthOf(node: number): number {
     let depth = 0;
     for (let at = node; at > 0; at = this.input?.tree.parent[at] ?? 0) depth++;
     return depth;
   }
 
-  /** As much of the name as fits, on a plain ground so that it is not crossed by the pattern. */
   private label(context: CanvasRenderingContext2D, box: Box, ink: string): void {
-    const room = box.width - 8, name = (this.input?.look?.sign(box.node) ?? "") + this.name(box.node);
-    let text = name;
-    if (context.measureText(text).width > room) {
-      let length = Math.floor(name.length * room / context.measureText(name).width);
-      while (length > 0 && context.measureText(`${name.slice(0, length)}…`).width > room) length--;
-      if (length < 2) return;
-      text = `${name.slice(0, length)}…`;
-    }
+    const room = box.width - 8, sign = this.input?.look?.sign(box.node) ?? "";
+    const text = fitting(this.name(box.node), each => context.measureText(sign + each).width <= room);
+    if (!text) return;
     context.fillStyle = ink;
-    context.fillText(text, box.x + 4, box.depth * ROW + ROW / 2);
+    context.fillText(sign + text, box.x + 4, this.top(box.depth) + ROW / 2);
   }
 
   private name(node: number): string {
-    return node === 0 ? "all" : this.data.frames.text[this.input?.tree.frame[node] as number] ?? "";
+    return node === 0 ? this.input?.root ?? "all" : nameOf(this.data, this.input?.tree.frame[node] as number);
+  }
+
+  /** The whole name, where that on the graph is shortened. */
+  private wholeName(node: number): string {
+    return node === 0 ? this.name(0) : this.data.frames.text[this.input?.tree.frame[node] as number] ?? "";
   }
 
   private at(event: MouseEvent): Box | undefined {
     const { left, top } = this.canvas.getBoundingClientRect();
-    const x = event.clientX - left, depth = Math.floor((event.clientY - top) / ROW);
+    const x = event.clientX - left, row = Math.floor((event.clientY - top) / ROW);
+    const depth = this.places.upwards ? this.rows - 1 - row : row;
     return this.boxes.find(box => box.depth === depth && x >= box.x && x < box.x + box.width);
   }
 
@@ -195,7 +232,7 @@ export class Flame {
     const box = this.at(event);
     this.canvas.style.cursor = box ? "pointer" : "default";
     this.describe(box ? box.node : this.focus);
-    this.canvas.title = box ? this.name(box.node) : "";
+    this.canvas.title = box ? this.wholeName(box.node) : "";
   }
 
   /** The line below the graph. */
@@ -205,8 +242,14 @@ export class Flame {
     const share = shareText(value, sums.total[0] as number);
     const more = self && self !== value ? `; itself ${unit(self)}` : "";
     const look = this.input.look;
-    this.about.textContent = look ? `${this.name(node)}: ${look.about(node)}` : `${this.name(node)}: ${unit(value)} (${exactText(value)}), ${share} of what is shown${more}`;
+    const name = this.wholeName(node);
+    this.about.textContent = look ? `${name}: ${look.about(node)}` : `${name}: ${unit(value)} (${exactText(value)}), ${share} of what is shown${more}`;
     this.about.title = pathOf(this.input.tree, this.data, node).join(" → ");
+  }
+
+  /** The frame of the node that has the focus; null: that is the root. */
+  chosen(): number | null {
+    return this.focus > 0 ? this.input?.tree.frame[this.focus] ?? null : null;
   }
 
   private focusOn(node: number): void {
@@ -226,14 +269,17 @@ export class Flame {
     if (next !== undefined) this.focusOn(next);
     else if (event.key === "Enter" || event.key === " ") this.zoomTo(this.focus);
     else if (event.key === "Backspace" || event.key === "Escape") this.zoomTo(input.tree.parent[input.zoom] ?? 0);
-    else if (event.key === "f" && this.focus > 0) this.actions.filter(input.tree.frame[this.focus] as number);
+    else if (event.key === "f" && this.focus > 0) this.actions.filter?.(input.tree.frame[this.focus] as number);
+    else if (event.key === "c" && this.focus > 0) this.actions.callers?.(input.tree.frame[this.focus] as number);
     else return;
     event.preventDefault();
   }
 
   /** The frame to which an arrow key leads. */
-  private neighbour(key: string): number | undefined {
+  private neighbour(pressed: string): number | undefined {
     if (!this.input) return undefined;
+    const turned: Record<string, string> = this.places.upwards ? { ArrowUp: "ArrowDown", ArrowDown: "ArrowUp" } : {};
+    const key = turned[pressed] ?? pressed;
     const { tree, sums } = this.input, above = tree.parent[this.focus] as number;
     if (key === "ArrowUp") return this.focus > 0 ? above : 0;
     if (key === "ArrowDown") return this.ordered(tree.children[this.focus] ?? [], sums)[0];

@@ -4,6 +4,7 @@ import type { Data } from "./data";
 import { load } from "./data";
 import { collectedIn, interpolated } from "./axis";
 import { byId, make } from "./dom";
+import { CallersView } from "./callers";
 import { Flame } from "./flame";
 import { bytesText, countText, exactText, noun, shareText } from "./format";
 import type {Filter, Metric, Rollup} from "./query";
@@ -34,16 +35,26 @@ class Page {
   private readonly timeline: Timeline;
   private readonly flame: Flame;
   private readonly treeView: TreeView;
+  private readonly callersView: CallersView;
   private waiting = false;
   private sliding = false; // the last change was of a control that moves on, so that one step back undoes all of its steps
 
   constructor(private readonly data: Data) {
     this.state = fromFragment(data, location.hash);
-    this.timeline = new Timeline(data, (window, choice) => this.choose({ window }, choice));
+    this.timeline = new Timeline(data, (window, choice) => this.choose({ window }, choice),
+      shown => this.choose({ shown }, "sliding"));
+    const filter = (frame: number): void => this.addFilter(this.filterOf(frame));
+    const callers = (text: string): void => this.choose({ view: "callers", callers: text });
     this.flame = new Flame(data, {
-      zoom: node => this.choose({ zoom: pathOf(this.tree(), this.data, node) }),
-      filter: frame => this.addFilter(this.filterOf(frame)),
+      zoom: node => this.choose({ zoom: pathOf(this.tree(), this.data, node) }), filter,
+      callers: frame => callers(this.functionOf(frame)),
     });
+    this.callersView = new CallersView(data, callers, filter);
+    for (const [name, action] of [["callers", (frame: number) => callers(this.functionOf(frame))], ["only", filter]] as const)
+      byId(`explore-${name}`).addEventListener("click", () => {
+        const frame = this.flame.chosen();
+        if (frame !== null) action(frame);
+      });
     this.treeView = new TreeView(data);
     const times = byId<HTMLSelectElement>("explore-axis").options[1];
     if (times) times.text = timesName(data);
@@ -131,6 +142,11 @@ class Page {
     return kind < 0 ? { by: "function", row: frames.function[frame] as number } : { by: "kind", row: kind };
   }
 
+  /** The function of a frame, as the table of functions names it. */
+  private functionOf(frame: number): string {
+    return this.data.rows.function[this.data.frames.function[frame] as number] ?? "";
+  }
+
   private addFilter(filter: Filter): void {
     if (this.state.filters.some(each => each.by === filter.by && each.row === filter.row)) return;
     this.choose({ filters: [...this.state.filters, filter], zoom: [] });
@@ -164,13 +180,15 @@ class Page {
 
   private showView(tree: Tree, sums: Sums, byGroup: Float64Array, found: ReturnType<typeof search>, mask: Uint8Array): void {
     const { view } = this.state;
-    const parts = ["flame", "tree", "source"];
-    for (const part of [...parts, "rows"]) byId(`explore-${part}`).hidden = part !== (parts.includes(view) ? view : "rows");
+    const parts = ["flame", "tree", "source", "callers"];
+    for (const part of [...parts, "rows"]) byId(`explore-${part === "callers" ? "callers-view" : part}`).hidden = part !== (parts.includes(view) ? view : "rows");
     byId("explore-direction").hidden = view !== "flame" && view !== "tree";
     if (view === "flame")
       this.flame.show({ tree, sums, found, zoom: this.nodeAt(tree, this.state.zoom), unit: this.unitText });
     else if (view === "tree") this.treeView.show(tree, sums, found, this.unitText);
     else if (view === "source") showSource(this.data, this.state, mask);
+    else if (view === "callers")
+      this.callersView.show({ rows: rowsOf(this.data, "function", byGroup), chosen: this.state.callers, byGroup, unit: this.unitText });
     else this.showRollup(view, byGroup);
   }
 
@@ -178,6 +196,8 @@ class Page {
     showTable({
       by, rows: rowsOf(this.data, by, byGroup), whole: total(byGroup), search: this.state.search, unit: this.unitText,
       filter: row => this.addFilter({ by, row: row.row }),
+      order: this.state.order, sort: order => this.choose({ order }),
+      callers: by === "function" ? row => this.choose({ view: "callers", callers: row.text }) : null,
     });
   }
 
@@ -294,6 +314,11 @@ class Page {
     else if (event.key === "k") this.choose({ kinds: !this.state.kinds, zoom: [] });
     else if (event.key === "m") this.choose({ metric: METRICS[(METRICS.indexOf(this.state.metric) + 1) % METRICS.length] ?? "peak" });
     else if (event.key === "0") this.choose({ window: { first: 0, last: this.data.bins } });
+    else if (event.key === "+") this.timeline.zoom(2 / 3);
+    else if (event.key === "-") this.timeline.zoom(3 / 2);
+    else if (event.key === "[") this.timeline.pan(-1 / 4);
+    else if (event.key === "]") this.timeline.pan(1 / 4);
+    else if (event.key === "z") this.timeline.fit();
     else if (view) this.choose({ view });
     else return;
     event.preventDefault();

@@ -5,11 +5,12 @@ import type { Rollup } from "./query";
 import { isOfGroups } from "./query";
 import {sumsOf} from "./tree";
 
-/** self: what the row's own code allocated; all sum up to 100%. inclusive: with what it called; null where there are no
+/** short: the text where there is little room. self: what the row's own code allocated; all sum up to 100%. inclusive: with what it called; null where there are no
  * callers. */
 export interface Row {
   row: number;
   text: string;
+  short: string;
   self: number;
   inclusive: number | null;
 }
@@ -65,6 +66,11 @@ export function rowText(data: Data, by: Rollup, row: number): string {
   return (by === "kind" ? data.kinds : by === "heap" ? data.heaps : data.rows[by])[row] ?? "";
 }
 
+/** The same where there is little room. */
+function shortText(data: Data, by: Rollup, row: number): string {
+  return (isOfGroups(by) ? undefined : data.shortRows[by][row]) ?? rowText(data, by, row);
+}
+
 /** The rows with a value, the largest first. */
 export function rowsOf(data: Data, by: Rollup, byGroup: Float64Array): Row[] {
   const { node } = data.groups, self = new Map<number, number>();
@@ -80,7 +86,7 @@ export function rowsOf(data: Data, by: Rollup, byGroup: Float64Array): Row[] {
   }
   const numbers = new Set([...self.keys(), ...(inclusive?.keys() ?? [])]);
   const found = [...numbers].map(row => ({
-    row, text: rowText(data, by, row), self: self.get(row) ?? 0,
+    row, text: rowText(data, by, row), short: shortText(data, by, row), self: self.get(row) ?? 0,
     inclusive: inclusive && Math.max(inclusive.get(row) ?? 0, self.get(row) ?? 0),
   }));
   return found.sort((a, b) => b.self - a.self || (b.inclusive ?? 0) - (a.inclusive ?? 0) || a.text.localeCompare(b.text));

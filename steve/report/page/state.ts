@@ -7,9 +7,11 @@ import { FRAME_ROLLUPS, GROUP_ROLLUPS } from "./data";
 import type { Filter, Metric, Rollup, Scope, Unit, Window } from "./query";
 import { isOfGroups, METRICS } from "./query";
 import { rowText } from "./rollups";
+import type { Order } from "./table";
+import { ORDERS } from "./table";
 
 export const ROLLUPS: Rollup[] = [...FRAME_ROLLUPS, ...GROUP_ROLLUPS];
-export const VIEWS = ["flame", "tree", "source", ...ROLLUPS] as const;
+export const VIEWS = ["flame", "tree", "source", "function", "callers", "line", "file", "object", "kind", "heap", "thread"] as const;
 export type View = typeof VIEWS[number];
 
 /** What the timeline is drawn over. */
@@ -27,6 +29,8 @@ export type Split = typeof SPLITS[number];
 
 export interface State {
   window: Window;
+  /** The part of the run that the axis of the timeline shows. */
+  shown: Window;
   metric: Metric;
   unit: Unit;
   scope: Scope;
@@ -37,6 +41,10 @@ export interface State {
   axis: Axis;
   split: Split;
   search: string;
+  /** What tables are sorted by. */
+  order: Order;
+  /** The function whose callers and callees are shown; "": the first. */
+  callers: string;
   /** The name of the source file that is shown; "": the first. */
   file: string;
   filters: Filter[];
@@ -46,8 +54,8 @@ export interface State {
 
 export function initialState(data: Data): State {
   return {
-    window: { first: 0, last: data.bins }, metric: "peak", unit: "bytes", scope: "all", view: "flame",
-    inverted: false, kinds: false, axis: "operations", split: "none", search: "", file: "", filters: [], zoom: [],
+    window: { first: 0, last: data.bins }, shown: { first: 0, last: data.bins }, metric: "peak", unit: "bytes", scope: "all", view: "flame",
+    inverted: false, kinds: false, axis: "operations", split: "none", search: "", order: "self", callers: "", file: "", filters: [], zoom: [],
   };
 }
 
@@ -65,7 +73,9 @@ export function toFragment(data: Data, state: State): string {
     fields.set("from", String(state.window.first * data.width));
     fields.set("to", String(state.window.last * data.width));
   }
-  for (const key of ["metric", "unit", "scope", "view", "axis", "split", "search"] as const)
+  if (state.shown.first !== 0 || state.shown.last !== data.bins)
+    fields.set("axis-of", [state.shown.first, state.shown.last].map(bin => bin * data.width).join("-"));
+  for (const key of ["metric", "unit", "scope", "view", "axis", "split", "search", "order", "callers"] as const)
     if (state[key] !== begin[key]) fields.set(key, state[key]);
   if (state.file) fields.set("name", state.file); // "file" is a filter
   for (const key of ["inverted", "kinds"] as const) if (state[key]) fields.set(key, "1");
@@ -103,9 +113,13 @@ export function fromFragment(data: Data, fragment: string): State {
   if (!isFragment(fragment)) return begin;
   const fields = new URLSearchParams(fragment.slice(MARK.length));
   const axis = one(AXES, fields.get("axis"), begin.axis);
-  const first = Math.min(binOf(data, fields.get("from"), 0, 0), data.bins - 1);
+  const rangeOf = (from: string | null | undefined, to: string | null | undefined): Window => {
+    const first = Math.min(binOf(data, from, 0, 0), data.bins - 1);
+    return { first, last: binOf(data, to, first + 1, data.bins) };
+  };
   return {
-    window: { first, last: binOf(data, fields.get("to"), first + 1, data.bins) },
+    window: rangeOf(fields.get("from"), fields.get("to")),
+    shown: rangeOf(...(fields.get("axis-of")?.split("-") ?? []) as [string?, string?]),
     metric: one(METRICS, fields.get("metric"), begin.metric),
     unit: one(UNITS, fields.get("unit"), begin.unit),
     scope: one(SCOPES, fields.get("scope"), begin.scope),
@@ -115,6 +129,8 @@ export function fromFragment(data: Data, fragment: string): State {
     axis: hasAxis(data, axis) ? axis : begin.axis,
     split: one(SPLITS, fields.get("split"), begin.split),
     search: fields.get("search") ?? "",
+    order: one(ORDERS, fields.get("order"), begin.order),
+    callers: fields.get("callers") ?? "",
     file: fields.get("name") ?? "",
     filters: filtersOf(data, fields),
     zoom: fields.getAll("zoom"),

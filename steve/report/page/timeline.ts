@@ -2,16 +2,18 @@
 //
 // The brush moves in steps of bins, because the sums of the page are known by bin. There is no brush while the window is
 // the whole run, so that dragging anywhere makes one. A click on the peak or on a mark chooses a window, too. The two
-// sliders below do the same for the keyboard. SPDX-License-Identifier: GPL-2.0-or-later
+// sliders below do the same for the keyboard. The wheel with Ctrl makes the axis longer or shorter, with Shift it moves it; the
+// buttons do the same. SPDX-License-Identifier: GPL-2.0-or-later
 import { brushX } from "d3-brush";
 import { scaleLinear } from "d3-scale";
 import type { Linear } from "d3-scale";
 import { event, select } from "d3-selection";
 import type { BrushEvent } from "d3-selection";
 import type { Data } from "./data";
-import { interpolated, shareCollected } from "./axis";
+import { interpolated, moved, shareCollected, zoomed } from "./axis";
 import { byId, make, shape } from "./dom";
 import { bytesText, countText, exactText, timeText } from "./format";
+import { Pointer } from "./pointer";
 import type { Window } from "./query";
 import { liveByRow, overTime, peakBin } from "./query";
 import { rowText } from "./rollups";
@@ -19,7 +21,9 @@ import type { Axis, Split, State } from "./state";
 
 const LEFT = 62, RIGHT = 12, TOP = 20, CURVE = 84, RATE = 30, GAP = 8, AXIS = 20;
 const STRIP = 12; // of the garbage collection
+const NARROW = 500, LINE = 15; // pixels below which the name of the axis has a line of its own
 export const LETTER = 7.2;
+const ZOOM = 1.5, STEP = 0.25; // of one step of the wheel or press of a button: the factor, and the part of the axis
 const BANDS = 6; // with a colour each; the others are one band
 
 /** What the second axis is called. */
@@ -58,7 +62,9 @@ export class Timeline {
   private readonly svg = byId<SVGSVGElement>("explore-timeline");
   private readonly from = byId<HTMLInputElement>("explore-from");
   private readonly to = byId<HTMLInputElement>("explore-to");
+  private readonly pointer: Pointer;
   private window: Window;
+  private shown: Window;
   private mask: Uint8Array;
   private axisName: Axis = "operations";
   private split: Split = "none";
@@ -67,14 +73,16 @@ export class Timeline {
   private drawing = false;
   private readonly ends: number[];
   private readonly collects: boolean;
-  private readonly height: number;
+  private height = 0;
 
-  constructor(private readonly data: Data, private readonly chosen: (window: Window, choice: Choice) => void) {
+  /** chosen: a window was chosen; moved: another part of the axis. */
+  constructor(private readonly data: Data, private readonly chosen: (window: Window, choice: Choice) => void,
+    private readonly moved: (shown: Window) => void) {
     this.window = { first: 0, last: data.bins };
+    this.shown = this.window;
     this.mask = new Uint8Array(data.groups.node.length).fill(1);
     this.ends = Array.from({ length: data.bins }, (_, i) => Math.min((i + 1) * data.width, data.operations));
     this.collects = data.collected.some(value => value > 0);
-    this.height = TOP + CURVE + GAP + RATE + (this.collects ? GAP / 2 + STRIP : 0) + AXIS;
     for (const slider of [this.from, this.to]) slider.max = String(data.bins);
     this.from.addEventListener("input", () => {
       const first = Math.min(Number(this.from.value), data.bins - 1);
@@ -84,7 +92,50 @@ export class Timeline {
       const last = Math.max(Number(this.to.value), 1);
       this.choose({ first: Math.min(this.window.first, last - 1), last }, "sliding");
     });
+    this.pointer = new Pointer(data, this.svg, pixel => this.isWithin(pixel) ? Math.min(this.operationAt(pixel), data.operations) : null);
+    this.svg.addEventListener("wheel", event => this.wheel(event), { passive: false });
+    for (const [name, move] of [["in", () => this.zoom(1 / ZOOM)], ["out", () => this.zoom(ZOOM)], ["left", () => this.pan(-STEP)],
+      ["right", () => this.pan(STEP)], ["fit", () => this.fit()]] as const)
+      byId(`explore-zoom-${name}`).addEventListener("click", move);
     new ResizeObserver(() => this.draw()).observe(this.svg.parentElement as Element);
+  }
+
+  private isWithin(pixel: number): boolean {
+    return pixel >= LEFT && pixel <= (this.svg.parentElement as Element).clientWidth - RIGHT;
+  }
+
+  private move(shown: Window): void {
+    if (shown.first !== this.shown.first || shown.last !== this.shown.last) this.moved(shown);
+  }
+
+  /** Make the axis show a factor as much; a moment stays where it is: by default the middle of the window, if it is in view. */
+  zoom(factor: number, at?: number): void {
+    const { window, shown } = this, middle = (window.first + window.last) / 2;
+    const fixed = at ?? (!this.isWhole() && middle > shown.first && middle < shown.last ? middle : (shown.first + shown.last) / 2);
+    this.move(zoomed(shown, fixed, factor, this.data.bins));
+  }
+
+  /** Move the axis by a part of what it shows. */
+  pan(part: number): void {
+    const length = this.shown.last - this.shown.first;
+    this.move(moved(this.shown, Math.sign(part) * Math.max(Math.abs(part) * length, 1), this.data.bins));
+  }
+
+  /** Show the window with as much before and after it; if that is in view already, the whole run. */
+  fit(): void {
+    const { window: { first, last }, data: { bins } } = this, around = Math.max(last - first, 2) / 2;
+    const wanted = { first: Math.max(Math.floor(first - around), 0), last: Math.min(Math.ceil(last + around), bins) };
+    const isShown = wanted.first === this.shown.first && wanted.last === this.shown.last;
+    this.move(isShown || this.isWhole() ? { first: 0, last: bins } : wanted);
+  }
+
+  private wheel(event: WheelEvent): void {
+    const turned = event.deltaY || event.deltaX;
+    if (!turned || !(event.ctrlKey || event.shiftKey)) return;
+    event.preventDefault();
+    const pixel = event.clientX - this.svg.getBoundingClientRect().left;
+    if (event.ctrlKey) this.zoom(turned > 0 ? ZOOM : 1 / ZOOM, this.operationAt(pixel) / this.data.width);
+    else this.pan(turned > 0 ? STEP : -STEP);
   }
 
   /** Operations, and what the axis has at their end; null: the axis has the operations themselves. */
@@ -99,6 +150,25 @@ export class Timeline {
     return this.scale(points ? interpolated(points[0], points[1], operation) : operation);
   };
 
+  /** The operations before a bin. */
+  private operationOf(bin: number): number {
+    return Math.min(bin * this.data.width, this.data.operations);
+  }
+
+  /** Is an operation in the part of the axis that is shown? */
+  private isShown(operation: number): boolean {
+    return operation >= this.operationOf(this.shown.first) && operation <= this.operationOf(this.shown.last);
+  }
+
+  /** The largest value of those whose interval, which ends at the same index of ends, is shown; at least 1. */
+  private most(ends: ArrayLike<number>, values: ArrayLike<number>): number {
+    const from = this.operationOf(this.shown.first), to = this.operationOf(this.shown.last);
+    let found = 1;
+    for (let i = 0; i < ends.length; i++)
+      if ((ends[i] as number) > from && (i ? ends[i - 1] as number : 0) < to) found = Math.max(found, values[i] as number);
+    return found;
+  }
+
   private operationAt(pixel: number): number {
     const points = this.points(), value = this.scale.invert(pixel);
     return points ? interpolated(points[1], points[0], value) : value;
@@ -109,6 +179,7 @@ export class Timeline {
     this.axisName = state.axis;
     this.split = state.split;
     this.window = state.window;
+    this.shown = state.shown;
     this.mask = mask;
     this.bands = this.split === "none" ? new Map<number, Float64Array>() : liveByRow(this.data, mask, this.split, BANDS);
     this.showKey();
@@ -126,17 +197,25 @@ export class Timeline {
   private draw(): void {
     const width = (this.svg.parentElement as Element).clientWidth;
     if (width < 50) return;
-    this.svg.setAttribute("viewBox", `0 0 ${width} ${this.height}`);
+    this.height = TOP + CURVE + GAP + RATE + (this.collects ? GAP / 2 + STRIP : 0) + AXIS;
+    const whole = this.height + (width < NARROW ? LINE : 0);
+    this.svg.setAttribute("viewBox", `0 0 ${width} ${whole}`);
     this.svg.setAttribute("width", String(width));
-    this.svg.setAttribute("height", String(this.height));
-    const points = this.points(), last = points ? points[1][points[1].length - 1] as number : this.data.operations;
-    this.scale = scaleLinear().domain([0, last || 1]).range([LEFT, width - RIGHT]);
-    this.svg.replaceChildren(...this.curves(), ...this.rates(), ...this.collections(), ...this.marks(), ...this.axis(width), this.brush(width),
-      this.peak(), ...this.markLabels(width));
+    this.svg.setAttribute("height", String(whole));
+    const points = this.points(), [from, to] = [this.shown.first, this.shown.last].map(bin => this.operationOf(bin)) as [number, number];
+    const begin = points ? interpolated(points[0], points[1], from) : from, end = points ? interpolated(points[0], points[1], to) : to;
+    this.scale = scaleLinear().domain([begin, Math.max(end, begin + 1e-9)]).range([LEFT, width - RIGHT]);
+    const inner = width - LEFT - RIGHT; // what is drawn in this part is cut at its borders
+    const area = shape("svg", { x: LEFT, y: 0, width: inner, height: this.height, viewBox: `${LEFT} 0 ${inner} ${this.height}` });
+    area.append(...this.curves(), ...this.rates(), ...this.collections(), ...this.marks());
+    this.svg.replaceChildren(area, ...this.captions(), ...this.axis(width), this.brush(width), ...this.peak(), ...this.markLabels(width),
+      this.pointer.drawn(TOP, this.height - AXIS));
+    for (const name of ["out", "left", "right"])
+      byId<HTMLButtonElement>(`explore-zoom-${name}`).disabled = this.shown.last - this.shown.first === this.data.bins;
     this.from.value = String(this.window.first);
     this.to.value = String(this.window.last);
-    this.from.setAttribute("aria-valuetext", `from operation ${this.window.first * this.data.width}`);
-    this.to.setAttribute("aria-valuetext", `to operation ${Math.min(this.window.last * this.data.width, this.data.operations)}`);
+    this.from.setAttribute("aria-valuetext", `from operation ${this.operationOf(this.window.first)}`);
+    this.to.setAttribute("aria-valuetext", `to operation ${this.operationOf(this.window.last)}`);
   }
 
   private bandName(row: number): string {
@@ -166,46 +245,59 @@ export class Timeline {
   }
 
   private curves(): SVGElement[] {
-    const { ends, bytes } = this.data.timeline;
-    const y = scaleLinear().domain([0, Math.max(...bytes, 1)]).range([TOP + CURVE, TOP]);
-    const found = [shape("text", { x: LEFT - 6, y: TOP + 9, "text-anchor": "end" }, bytesText(Math.max(...bytes))),
-      shape("text", { x: LEFT - 6, y: TOP + CURVE, "text-anchor": "end" }, "0 B"),
-      shape("text", { x: LEFT, y: TOP - 9 }, "live bytes"),
-      ...this.stacked(y),
+    const { ends, bytes } = this.data.timeline, y = this.y();
+    const found = [...this.stacked(y),
       shape("path", { class: this.bands.size ? "x-outline" : "x-live", d: steps(ends, bytes, this.x, y) })];
     if (this.mask.includes(0) && !this.bands.size)
       found.push(shape("path", { class: "x-part", d: steps(this.ends, overTime(this.data, this.mask).live, this.x, y) }));
     return found;
   }
 
+  /** The scale of the live bytes. */
+  private y(): Linear {
+    const { ends, bytes } = this.data.timeline;
+    return scaleLinear().domain([0, this.most(ends, bytes)]).range([TOP + CURVE, TOP]);
+  }
+
+  private captions(): SVGElement[] {
+    const { ends, bytes } = this.data.timeline, beside = { x: LEFT - 6, "text-anchor": "end" };
+    const found = [shape("text", { ...beside, y: TOP + 9 }, bytesText(this.most(ends, bytes))),
+      shape("text", { ...beside, y: TOP + CURVE }, "0 B"), shape("text", { x: LEFT, y: TOP - 9 }, "live bytes"),
+      shape("text", { ...beside, y: TOP + CURVE + GAP + RATE / 2 + 4 }, "allocated")];
+    return this.collects ? [...found, shape("text", { ...beside, y: this.topOfStrip() + STRIP - 2 }, "GC")] : found;
+  }
+
   private rates(): SVGElement[] {
     const { allocated } = overTime(this.data, this.mask), base = TOP + CURVE + GAP + RATE;
-    const y = scaleLinear().domain([0, Math.max(...allocated, 1)]).range([base, base - RATE]);
-    return [shape("path", { class: "x-rate", d: steps(this.ends, allocated, this.x, y) }),
-      shape("text", { x: LEFT - 6, y: base - RATE / 2 + 4, "text-anchor": "end" }, "allocated")];
+    const y = scaleLinear().domain([0, this.most(this.ends, allocated)]).range([base, base - RATE]);
+    return [shape("path", { class: "x-rate", d: steps(this.ends, allocated, this.x, y) })];
+  }
+
+  private topOfStrip(): number {
+    return TOP + CURVE + GAP + RATE + GAP / 2;
   }
 
   /** A strip that is the darker, the larger the share of the garbage collection is. */
   private collections(): SVGElement[] {
     if (!this.collects) return [];
-    const { ends } = this.data.timeline, top = TOP + CURVE + GAP + RATE + GAP / 2, found: SVGElement[] = [];
+    const { ends } = this.data.timeline, top = this.topOfStrip(), found: SVGElement[] = [];
     for (const [i, share] of shareCollected(this.data).entries()) {
       if (!share) continue;
       const begin = this.x(i ? ends[i - 1] as number : 0), width = Math.max(this.x(ends[i] as number) - begin, 0.5);
       found.push(shape("rect", { class: "x-gc", x: begin, y: top, width, height: STRIP, "fill-opacity": (0.15 + 0.85 * share).toFixed(2) }));
     }
-    return [...found, shape("text", { x: LEFT - 6, y: top + STRIP - 2, "text-anchor": "end" }, "GC")];
+    return found;
   }
 
   /** The moment of the window with the most live bytes. A click on it chooses its step. */
-  private peak(): SVGElement {
+  private peak(): SVGElement[] {
     const { maxima, operations, bins } = this.data, bin = peakBin(this.data, this.window);
     const bytes = maxima.bytes[bin] as number, at = maxima.at[bin] as number;
-    const y = scaleLinear().domain([0, Math.max(...this.data.timeline.bytes, 1)]).range([TOP + CURVE, TOP]);
-    const dot = shape("circle", { class: "x-peak", cx: this.x(Math.min(at, operations)), cy: y(bytes), r: 4.5 });
+    if (!this.isShown(Math.min(at, operations))) return [];
+    const dot = shape("circle", { class: "x-peak", cx: this.x(Math.min(at, operations)), cy: this.y()(bytes), r: 4.5 });
     dot.append(shape("title", {}, `peak: ${bytesText(bytes)} after operation ${exactText(at)}; click for this step alone`));
     dot.addEventListener("click", () => this.choose({ first: bin, last: Math.min(bin + 1, bins) }, "chosen"));
-    return dot;
+    return [dot];
   }
 
   private marks(): SVGElement[] {
@@ -218,12 +310,12 @@ export class Timeline {
 
   /** The names of the marks. A click on one chooses the window from there to the next mark. */
   private markLabels(width: number): SVGElement[] {
-    const { marks, operations } = this.data;
+    const { marks: all, operations } = this.data, marks = all.filter(([operation]) => this.isShown(operation));
     const at = (mark: [number, string]): number => Math.min(Math.max(this.x(mark[0]), LEFT + mark[1].length * LETTER / 2),
       width - RIGHT - mark[1].length * LETTER / 2);
     const beside = marks.filter(mark => this.x(mark[0]) - mark[1].length * LETTER / 2 > LEFT + 80);
     return withoutCollisions(beside, at, mark => mark[1]).map(mark => {
-      const next = marks.find(([operation]) => operation > mark[0]);
+      const next = all.find(([operation]) => operation > mark[0]);
       const label = shape("text", { class: "x-label", x: at(mark), y: TOP - 9, "text-anchor": "middle" }, mark[1]);
       label.append(shape("title", {}, `click for the window from ${mark[1]} to ${next ? next[1] : "the end"}`));
       label.addEventListener("click", () => this.choose(this.windowOf(mark[0], next ? next[0] : operations), "chosen"));
@@ -242,21 +334,23 @@ export class Timeline {
     const y = this.height - AXIS;
     const name = this.axisName === "operations" ? this.axisName : this.axisName === "clock" ? "wall clock" : timesName(this.data);
     const text = name === "time" || name === "wall clock" ? timeText : countText;
-    const ticks = this.scale.ticks(Math.max(2, Math.floor(width / 110)))
-      .filter(tick => this.scale(tick) < width - RIGHT - name.length * LETTER - 24);
+    const isNarrow = width < NARROW, end = width - RIGHT - (isNarrow ? -8 : name.length * LETTER);
+    const ticks = this.scale.ticks(Math.max(2, Math.floor(width / (isNarrow ? 90 : 110)))).filter(tick => this.scale(tick) < end - 24);
     return [shape("line", { class: "x-axis", x1: LEFT, x2: width - RIGHT, y1: y, y2: y }),
       ...ticks.map(tick => shape("text", { x: this.scale(tick), y: y + 14, "text-anchor": "middle" }, text(tick))),
-      shape("text", { x: width - RIGHT, y: y + 14, "text-anchor": "end" }, name)];
+      shape("text", { x: width - RIGHT, y: y + 14 + (isNarrow ? LINE : 0), "text-anchor": "end" }, name)];
   }
 
   private brush(width: number): SVGElement {
     const group = shape("g", { class: "x-brush", "aria-hidden": "true" });
-    const pixel = (bin: number): number => this.x(Math.min(bin * this.data.width, this.data.operations));
+    const { window, shown } = this, inside = (bin: number): number => Math.min(Math.max(bin, shown.first), shown.last);
+    const pixel = (bin: number): number => this.x(this.operationOf(inside(bin)));
+    const covers = window.first <= shown.first && window.last >= shown.last, isSeen = window.first < shown.last && window.last > shown.first;
     const brush = brushX().extent([[LEFT, TOP], [width - RIGHT, this.height - AXIS]]).handleSize(10)
       .on("brush end", () => { if (event.sourceEvent && !this.drawing) this.brushed(event); });
     this.drawing = true; // moving the brush is an event, too
     select(group).call(brush);
-    if (!this.isWhole()) select(group).call(brush.move, [pixel(this.window.first), pixel(this.window.last)]);
+    if (!covers && isSeen) select(group).call(brush.move, [pixel(window.first), pixel(window.last)]);
     this.drawing = false;
     return group;
   }

@@ -24,7 +24,7 @@ export function childrenOf(parent: number[]): number[][] {
 }
 
 /** Makes nodes by parent and frame. */
-class Maker {
+export class Maker {
   private readonly known = new Map<string, number>();
 
   constructor(readonly parent: number[], readonly frame: number[]) {}
@@ -67,7 +67,10 @@ export function invertedTree(data: Data, kinds = false): Tree {
 export function sumsOf(tree: Pick<Tree, "parent"|"leaves">, byGroup: Float64Array): Sums
 {
     const self = new Float64Array(tree.parent.length);
-    byGroup.forEach((value, i) => { self[tree.leaves[i] as number] += value; });
+    byGroup.forEach((value, i) => {
+      const leaf = tree.leaves[i] as number; // -1: the tree does not have it
+      if (leaf >= 0) self[leaf] += value;
+    });
     const total = self.slice();
     for (let i = total.length - 1; i > 0; i--)
         total[tree.parent[i] as number] += total[i] as number;

@@ -3,6 +3,7 @@
 // A function that calls itself again and again is one row with the number of calls.
 // SPDX-License-Identifier: GPL-2.0-or-later
 import type { Data } from "./data";
+import { nameOf } from "./data";
 import { byId, make } from "./dom";
 import { exactText, shareText } from "./format";
 import type { Found, Sums, Tree } from "./tree";
@@ -79,9 +80,10 @@ export class TreeView {
   private row(line: Line, level: number, open: boolean): HTMLElement {
     const frame = this.tree?.frame[line.node] as number;
     const value = this.sums?.total[line.node] as number, whole = this.sums?.total[0] as number;
-    const name = (this.data.frames.text[frame] ?? "") + (line.calls > 1 ? ` ×${line.calls}` : "");
+    const name = nameOf(this.data, frame) + (line.calls > 1 ? ` ×${line.calls}` : "");
     const repeated: Record<string, string> =
-      line.calls > 1 ? { title: `${line.calls} calls in a row of this function, one from the other` } : {};
+      line.calls > 1 ? { title: `${line.calls} calls in a row of this function, one from the other` }
+        : this.data.frames.short[frame] === undefined ? {} : { title: this.data.frames.text[frame] ?? "" };
     const state: Record<string, string> = line.children.length ? { "aria-expanded": String(open) } : {};
     const row = make("div", {
       role: "treeitem", tabindex: "-1", "aria-level": String(level), "data-node": String(line.node),
