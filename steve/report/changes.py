@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The page of `steve report A B`: what changed from one trace to another.
 
-Its numbers are those of `steve diff`, by all roll-ups at once. The stacks of both traces form one tree, whose nodes are
-identified by the texts of their frames. To bound the size of the page, at most MOST_SITES sites are kept, those that
+Its numbers are those of `steve diff`, by all roll-ups at once. The stacks of both traces form one tree, whose frames are
+matched as the rows of `steve diff` are (steve.trace.matched). To bound the size of the page, at most MOST_SITES sites are kept, those that
 differ most by any measure; the others become one node "others" below their nearest caller that is kept. Tables show
 the MOST_ROWS rows that differ most by the chosen measure, and one for the others; the page has those of all measures.
 
@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 import numpy as np
 from markupsafe import Markup
@@ -28,9 +29,11 @@ from steve.kernels._report import HeapProfile
 from steve.kernels._walk import feed_together
 from steve.report.collect import BINS
 from steve.report.page import environment, script, trace_name
-from steve.report.windows import NAME_LIMIT, NO_STACK, OTHERS, clean, code_of, shortened, timeline_of, with_place
+from steve.report.sentences import MOST, WORTH, Sentence
+from steve.report.windows import NAME_LIMIT, OTHERS, clean, code_of, shortened, timeline_of, with_place
+from steve.terminal.units import human_bytes
 from steve.trace import missing
-from steve.trace.matched import Matched, Tree
+from steve.trace.matched import Matched
 from steve.trace.policy import FEW
 from steve.trace.rollups import BY, Rollup
 
@@ -38,7 +41,6 @@ if TYPE_CHECKING:
     from steve.analysis.blocks import Blocks
     from steve.kernels._walk import Walk
     from steve.trace._memtrace import Trace
-    from steve.trace.stacks import Sites
 
 MOST_SITES = 2000
 MOST_ROWS = 500
@@ -55,48 +57,17 @@ SCRIPT = "report/changes.js"
 Shown = tuple[str, int]  # a frame: its text and its kind of code
 
 
-class Stacks:
-    """The stacks of both traces as a tree of frames, as the page shows these."""
-
-    def __init__(self) -> None:
-        self._tree = Tree()
-        self._numbers: dict[Shown, int] = {}
-        self.short: dict[str, str] = {}  # by text of a frame, the one that is shown in its place
-
-    def add(self, rollup: Rollup, numbers: np.ndarray) -> np.ndarray:
-        """The nodes of sites."""
-        return self._tree.add_sites(rollup.sites, numbers, partial(self._name, rollup.sites))
-
-    def _name(self, sites: Sites, frame: int) -> int:
-        named = sites.shown.named(frame) if frame else None
-        text = with_place(sites.frame_text(frame)) if frame else NO_STACK
-        short = with_place(shortened(text, named), NAME_LIMIT)
-        if short != text:
-            self.short[text] = short
-        return self._numbers.setdefault((text, code_of(named) if named is not None else 0), len(self._numbers))
-
-    def frames(self) -> list[Shown]:
-        """The frames, by the numbers of steps()."""
-        return list(self._numbers)
-
-    def steps(self) -> tuple[np.ndarray, np.ndarray]:
-        """By node, that of its callers, which has a smaller number, and the number of its frame. Node 0 is the root."""
-        return self._tree.callers, self._tree.names
-
-
 @dataclass
 class Names:
-    """The names of what is compared in two traces: the rows by each roll-up, and the stacks."""
+    """The names of what is compared in two traces: the rows by each roll-up."""
 
     rows: dict[str, Matched] = field(default_factory=lambda: {by: Matched(by) for by in BY})
-    stacks: Stacks = field(default_factory=Stacks)
 
 
 @dataclass
 class Side:
-    """One of the two traces. rows: the measures by roll-up; stacks: the measures by stack; accesses: were they recorded?
-    problem: what is wrong with the trace; "" if nothing is. marks_made: the number of all marks, of which `marks` are the
-    first."""
+    """One of the two traces. rows: the measures by roll-up; accesses: were they recorded? problem: what is wrong with the
+    trace; "" if nothing is. marks_made: the number of all marks, of which `marks` are the first."""
 
     name: str
     command: str
@@ -104,7 +75,6 @@ class Side:
     timeline: dict[str, list[int]]
     marks: list[tuple[int, str]]
     rows: dict[str, Measured]
-    stacks: Measured
     accesses: bool
     problem: str
     marks_made: int = 0
@@ -118,7 +88,7 @@ class Side:
 def side(opened: Callable[[], Blocks], names: Names) -> tuple[Side, Trace]:
     """Read a trace. opened: opens it; it is read twice. names: of both traces. The trace is returned, too, so that it can
     be closed before the other one is read."""
-    rows, stacks = measures(opened(), names)
+    rows = measures(opened(), names)
     chosen = opened()
     profile = chosen.over_trace(partial(ProfileAlone, BINS))
     totals, problem = profile.totals(), chosen.trace.problem
@@ -129,7 +99,6 @@ def side(opened: Callable[[], Blocks], names: Names) -> tuple[Side, Trace]:
         timeline_of(profile),
         [(int(m["operation"]), clean(chosen.trace.string(int(m["string"])))) for m in profile.marks()],
         rows,
-        stacks,
         missing.has_accesses(chosen.trace, sum(totals[kind] for kind in ("load", "store", "modify"))),
         "" if problem is None else clean(str(problem), 400),
         totals["marks"],
@@ -137,17 +106,16 @@ def side(opened: Callable[[], Blocks], names: Names) -> tuple[Side, Trace]:
     return found, chosen.trace
 
 
-def measures(chosen: Blocks, names: Names) -> tuple[dict[str, Measured], Measured]:
-    """The measures of a trace by each roll-up, and by stack."""
+def measures(chosen: Blocks, names: Names) -> dict[str, Measured]:
+    """The measures of a trace by each roll-up."""
     keys = {"stack": 0, "type": 1, "thread": 2}
     tables = chosen.sum_by(*keys, columns=SUMS)
     del chosen.lives  # frees memory for the names
     accesses = not missing.not_recorded(chosen.trace)
-    stacks = measured(tables[0], Rollup("stack", chosen.places), names.stacks, accesses)
     rows = {}
     for by, matched in names.rows.items():
         rows[by] = measured(tables[keys.get(by, 0)], Rollup(by, chosen.places), matched, accesses)
-    return rows, stacks
+    return rows
 
 
 class ProfileAlone(HeapProfile):
@@ -190,7 +158,7 @@ def leading(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.sort(order[:MOST_SITES])
 
 
-def both(names: Matched | Stacks, first: Measured, second: Measured) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def both(names: Matched, first: Measured, second: Measured) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The nodes of the rows of both traces, those of the first one first, and the measures of each, 0 where it has no such
     row."""
     found = Differences(names, first, second)
@@ -199,7 +167,7 @@ def both(names: Matched | Stacks, first: Measured, second: Measured) -> tuple[np
 
 
 def path_to(node: int, callers: np.ndarray, names: np.ndarray, frames: list[Shown]) -> list[Shown]:
-    """The frames of a stack, from main on. callers, names, frames: of Stacks."""
+    """The frames of a stack, from main on. callers, names: of Matched; frames: by number of a name."""
     path = []
     while node:
         path.append(frames[names[node]])
@@ -208,7 +176,7 @@ def path_to(node: int, callers: np.ndarray, names: np.ndarray, frames: list[Show
 
 
 def nearest(nodes: Nodes, callers: np.ndarray, names: np.ndarray, frames: list[Shown]) -> np.ndarray:
-    """By node of Stacks, the last of `nodes` on the way to it."""
+    """By node of Matched, the last of `nodes` on the way to it."""
     found = np.zeros(len(callers), "i8")  # -1 minus that node, where the way goes on without a node of its own
     for first in range(0, len(callers), FEW):
         links = zip(callers[first : first + FEW].tolist(), names[first : first + FEW].tolist())
@@ -219,11 +187,24 @@ def nearest(nodes: Nodes, callers: np.ndarray, names: np.ndarray, frames: list[S
     return np.where(found < 0, -1 - found, found)
 
 
-def tree_of(stacks: Stacks, first: Measured, second: Measured) -> dict[str, Any]:
-    """The tree of both traces for JSON: parents, frames, and the leaves with the measures of both."""
+def frames_of(stacks: Matched) -> tuple[list[Shown], dict[str, str]]:
+    """The frames by number of a name; and by text, the one that is shown in its place."""
+    frames: list[Shown] = []
+    short: dict[str, str] = {}
+    for name, frame in stacks.names():
+        text, brief = with_place(name), with_place(shortened(name, frame), NAME_LIMIT)
+        frames.append((text, code_of(frame) if frame is not None else 0))
+        if brief != text:
+            short[text] = brief
+    return frames, short
+
+
+def tree_of(stacks: Matched, first: Measured, second: Measured) -> dict[str, Any]:
+    """The tree of both traces for JSON: parents, frames, and the leaves with the measures of both. Frames are matched as the
+    rows of `steve diff` are, so a line that has moved is one frame."""
     of_leaves, a, b = both(stacks, first, second)
     nodes, kept, leaves = Nodes(), leading(a, b), np.zeros(len(of_leaves), "u4")
-    steps, shown = stacks.steps(), stacks.frames()
+    steps, (shown, short) = stacks.steps(), frames_of(stacks)
     for i in kept.tolist():
         leaves[i] = nodes.reach(path_to(int(of_leaves[i]), *steps, shown))
     rest = np.setdiff1d(np.arange(len(of_leaves)), kept)
@@ -238,7 +219,7 @@ def tree_of(stacks: Stacks, first: Measured, second: Measured) -> dict[str, Any]
         "frame": frames,
         "frames": {
             "text": list(texts),
-            "short": {number: stacks.short[text] for text, number in texts.items() if text in stacks.short},
+            "short": {number: short[text] for text, number in texts.items() if text in short},
             "code": [codes[text] for text in texts],
         },
         "leaves": leaves.tolist(),
@@ -292,6 +273,34 @@ def not_recorded(first: Side, second: Side) -> str:
     return f"not recorded in {' and '.join(lacking)}" if lacking else ""
 
 
+def first_sentences(names: Names, first: Side, second: Side) -> list[Sentence]:
+    """What changed above all: the lines whose live bytes at the peak differ most, if that is at least WORTH of the larger peak;
+    without such lines the same of bytes requested."""
+    matched = names.rows["line"]
+    nodes, a, b = both(matched, first.rows["line"], second.rows["line"])
+    for key in ("peak_bytes", "bytes"):
+        was, now = (values[:, KEYS.index(key)].astype("i8") for values in (a, b))
+        change, least = np.abs(now - was), WORTH * max(was.sum(), now.sum(), 1)
+        order = [i for i in np.argsort(-change, kind="stable")[:MOST].tolist() if change[i] >= least]
+        if order:
+            return [
+                _sentence(key, clean(matched.text(int(nodes[i])), TEXT_LIMIT), int(was[i]), int(now[i])) for i in order
+            ]
+    text = "No line differs by 1% or more of the bytes that are live at the peak, or of those that are requested."
+    return [Sentence("", text, "", "")]
+
+
+def _sentence(key: str, line: str, was: int, now: int) -> Sentence:
+    """What is said of a line. key: of the measure."""
+    more = f"{human_bytes(abs(now - was))} {'more' if now > was else 'less'}"
+    return Sentence(
+        line,
+        f"has {more} of the {TEXTS[key]}: {human_bytes(was)} in A, {human_bytes(now)} in B.",
+        "",
+        "#changes:" + urlencode({"measure": key, "view": "line", "search": line}),
+    )
+
+
 def data_of(names: Names, first: Side, second: Side) -> str:
     """The data of the page, as base64 of compressed JSON."""
     sides = [
@@ -310,7 +319,7 @@ def data_of(names: Names, first: Side, second: Side) -> str:
         "mostRows": MOST_ROWS,
         "measures": list(measures_of(first, second).items()),
         "accesses": not_recorded(first, second),
-        "tree": tree_of(names.stacks, first.stacks, second.stacks),
+        "tree": tree_of(names.rows["stack"], first.rows["stack"], second.rows["stack"]),
         "rows": {by: rows_of(names.rows[by], first.rows[by], second.rows[by]) for by in BY},
     }
     text = json.dumps(data, separators=(",", ":")).encode()
@@ -328,6 +337,7 @@ def render(names: Names, first: Side, second: Side) -> bytes:
             commands=(first.command, second.command) if first.command != second.command else ("", ""),
             title=second.command or second.label,
             by=BY,
+            sentences=first_sentences(names, first, second),
             data=data_of(names, first, second),
             script=Markup(script(SCRIPT)),
         )

@@ -6,7 +6,10 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 from __future__ import annotations
 
+import base64
 import json
+import re
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +42,13 @@ def page(compared: tuple[Steve, Path], driver: Any) -> Page:  # noqa: F811
     found = Page(driver, compared[1])
     found.size(1200)
     return found.open()
+
+
+def changes_data(text: str) -> dict[str, Any]:
+    """The data of a page."""
+    found = re.search(r'id="explore-data">([^<]*)<', text)
+    assert found
+    return json.loads(zlib.decompress(base64.b64decode(found[1])))
 
 
 def shown(page: Page) -> dict[str, tuple[int, int]]:
@@ -139,6 +149,49 @@ def test_flame_graph(compared: tuple[Steve, Path], page: Page) -> None:
 
 
 @needs_browser
+def test_lines_that_have_moved(driver: Any, tmp_path: Path) -> None:  # noqa: F811
+    """A line that is inserted above a function changes nothing, as `steve diff` says; the flame graph has each frame once."""
+    script = history(3)
+    moved = script.replace("@buf.c:7", "@buf.c:9").replace("@parse.c:5", "@parse.c:8").replace("@app.c:1", "@app.c:2")
+    assert moved != script
+    for name, text in (("a", script), ("b", moved)):
+        make_trace(tmp_path / f"{name}.ljt", text)
+    steve = Steve(tmp_path)
+    assert steve("report", "a.ljt", "b.ljt", "-q").returncode == 0
+    tree = changes_data((tmp_path / "b.ljt.changes.html").read_text())["tree"]
+    assert tree["a"] == tree["b"] and any(map(any, tree["a"]))
+    texts = tree["frames"]["text"]
+    assert "grow (buf.c:9)" in texts and not [text for text in texts if "buf.c:7" in text]
+    page = Page(driver, tmp_path / "b.ljt.changes.html").open()
+    assert page.find("ol.first").text.startswith("No line differs by 1% or more")
+    canvas = page.find("#explore-canvas")
+    canvas.send_keys("\ue015")
+    about = page.find("#explore-about").text
+    assert about.startswith("main (app.c:2") and ": 0 B (0), 0.0%: " in about
+
+
+@needs_browser
+def test_first_sentences(compared: tuple[Steve, Path], page: Page) -> None:
+    """The lines that differ most come first, and lead to their rows; Back goes back."""
+    rows = json.loads(compared[0]("diff", "a.ljt", "b.ljt", "--json", "--by", "line").out)
+    rows.sort(key=lambda row: -abs(row["peak_bytes_change"]))
+    links = page.all("ol.first a")
+    assert [link.text.split(" has ")[0] for link in links] == [row["place"] for row in rows[:3]]
+    links[0].click()
+    assert shown(page) == {rows[0]["place"]: (rows[0]["peak_bytes_a"], rows[0]["peak_bytes_b"])}
+    assert page.find("#explore-metric").get_attribute("value") == "peak_bytes"
+    page.driver.back()
+    assert page.find("#explore-flame").is_displayed() and page.find("#explore-search").get_attribute("value") == ""
+    page.find("#explore-search").send_keys("main")
+    page.find("#explore-tab-line").click()
+    page.driver.back()
+    assert page.find("#explore-flame").is_displayed() and page.find("#explore-search").get_attribute("value") == "main"
+    page.driver.back()
+    assert page.find("#explore-search").get_attribute("value") == ""
+    assert page.complaints() == []
+
+
+@needs_browser
 def test_address_and_keys(page: Page) -> None:
     body = page.find("body")
     body.send_keys("m")
@@ -206,7 +259,7 @@ def of_nodes(nodes: Any, values: Any) -> Measured:
 def test_marks_are_matched() -> None:
     def side(*marks: str) -> changes.Side:
         made = [(10 * i, name) for i, name in enumerate(marks)]
-        return changes.Side("", "", 0, {}, made, {}, of_nodes([], []), True, "")
+        return changes.Side("", "", 0, {}, made, {}, True, "")
 
     found = changes.anchors(side("a", "b", "turn", "turn", "c"), side("a", "turn", "x", "turn", "turn", "c"))
     assert [name for _, _, name in found] == ["a", "turn", "turn", "c"]
@@ -246,6 +299,9 @@ def test_many_sites_are_folded(monkeypatch: pytest.MonkeyPatch, compared: tuple[
         def named(self, number: int) -> None:
             return None
 
+        def is_own(self, number: int) -> bool:
+            return True
+
     names = Matched("thread")
     nodes = names.add(Threads(), np.arange(9))
     monkeypatch.setattr(changes, "MOST_ROWS", 4)
@@ -255,7 +311,7 @@ def test_many_sites_are_folded(monkeypatch: pytest.MonkeyPatch, compared: tuple[
     monkeypatch.setattr(changes, "MOST_SITES", 2)
     sites = np.arange(1, 10)  # main with nine functions, each of which calls another one
     callers, frames = np.array([0, 0, *[1] * 9, *range(2, 11)]), np.arange(20)
-    stacks = changes.Stacks()
+    stacks = Matched("stack")
     nodes = stacks.add(Callers(callers, frames), sites + 10)
     tree = changes.tree_of(stacks, of_nodes(nodes, range(9)), of_nodes([], []))
     assert len(tree["leaves"]) == 9 and sum(tree["a"][0]) == 36 and sum(tree["b"][0]) == 0

@@ -97,6 +97,7 @@ class Matched:
         self._by, self._is_tree = by, by == "stack"
         self._shown: list[str] = []  # by number of a name
         self._own: list[bool] = []  # is a frame of that name the program's own code?
+        self._frames: list[Frame | None] = []  # of that name, of the last list that has it
         self._first: dict[str, tuple[int, Place]] = {}  # the names of the first list: their numbers and places
         self._tree = Tree()
 
@@ -124,21 +125,30 @@ class Matched:
         places = {text: place_of(frame, text, self._by) for text, frame in zip(texts, frames)}
         same = matched({text: place for text, (_, place) in self._first.items()}, places)
         found = {}
-        for text, is_own in zip(texts, own):
+        for text, frame, is_own in zip(texts, frames, own):
             if text in found:
                 continue
             if text in same:
                 found[text] = self._first[same[text]][0]
-                self._shown[found[text]] = text
+                self._shown[found[text]], self._frames[found[text]] = text, frame
             else:
                 found[text] = len(self._shown)
                 self._shown.append(text)
+                self._frames.append(frame)
                 self._own.append(is_own)
         for text in (self._first.keys() - set(same.values())) & found.keys():
             self._shown[self._first[text][0]] = f"{text} {ONLY_IN_FIRST}"
         if not self._first:
             self._first = {text: (number, places[text]) for text, number in found.items()}
         return found
+
+    def steps(self) -> tuple[np.ndarray, np.ndarray]:
+        """By node, that of its callers, which has a smaller number, and the number of its name. Node 0 is the root."""
+        return self._tree.callers, self._tree.names
+
+    def names(self) -> list[tuple[str, Frame | None]]:
+        """The names of frames by number, with a frame of each."""
+        return list(zip(self._shown, self._frames))
 
     def text(self, node: int) -> str:
         """The name of a node."""

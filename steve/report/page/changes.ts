@@ -47,12 +47,13 @@ class Page {
   private readonly views: string[];
   private readonly flame: Flame;
   private readonly times: TwoTimelines;
+  private typing = false; // the last change was of the search
 
   constructor(private readonly data: Changes) {
     this.tree = treeOf(data);
     this.views = ["flame", ...Object.keys(data.rows)];
     this.begin = { measure: "bytes", view: "flame", search: "", aligned: data.anchors.length > 0, zoom: [] };
-    this.state = this.restored();
+    this.state = this.restored(location.hash);
     this.flame = new Flame(data.tree, {
       zoom: node => this.choose({ zoom: pathOf(this.tree, this.data.tree, node) }),
     });
@@ -64,22 +65,33 @@ class Page {
     const measure = byId<HTMLSelectElement>("explore-metric"), box = byId<HTMLInputElement>("explore-search");
     const aligned = byId<HTMLInputElement>("changes-aligned");
     measure.addEventListener("change", () => this.choose({ measure: measure.value }));
-    box.addEventListener("input", () => this.choose({ search: box.value }));
+    box.addEventListener("input", () => this.choose({ search: box.value }, true));
     aligned.addEventListener("change", () => this.choose({ aligned: aligned.checked }));
     byId("explore-reset").addEventListener("click", () => this.choose(this.begin));
     for (const view of this.views) byId(`explore-tab-${view}`).addEventListener("click", () => this.choose({ view }));
     byId("explore-tabs").addEventListener("keydown", event => this.tabKey(event));
     document.addEventListener("keydown", event => this.key(event));
-    addEventListener("hashchange", () => {
-      this.state = this.restored();
+    document.addEventListener("click", event => this.link(event));
+    addEventListener("popstate", () => {
+      this.state = this.restored(location.hash);
+      this.typing = false;
       this.show();
     });
   }
 
-  private restored(): State {
+  /** A link of the page to one of its views. */
+  private link(event: MouseEvent): void {
+    const link = (event.target as Element).closest<HTMLAnchorElement>("a[href^='#changes:']");
+    if (!link || event.button || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    this.choose(this.restored(link.getAttribute("href") ?? ""));
+    byId("changes").scrollIntoView();
+  }
+
+  private restored(fragment: string): State {
     const state = { ...this.begin };
-    if (!location.hash.startsWith(MARK)) return state;
-    const fields = new URLSearchParams(location.hash.slice(MARK.length));
+    if (!fragment.startsWith(MARK)) return state;
+    const fields = new URLSearchParams(fragment.slice(MARK.length));
     state.measure = this.data.measures.find(each => each[0] === fields.get("measure"))?.[0] ?? state.measure;
     state.view = this.views.find(view => view === fields.get("view")) ?? state.view;
     state.search = fields.get("search") ?? "";
@@ -88,20 +100,26 @@ class Page {
     return state;
   }
 
-  private remember(): void {
+  /** Each change is a step of the history, which the browser's Back undoes; the letters of a search are one. */
+  private remember(typing: boolean): void {
     const fields = new URLSearchParams();
     for (const key of ["measure", "view", "search"] as const)
       if (this.state[key] !== this.begin[key]) fields.set(key, this.state[key]);
     if (this.state.aligned !== this.begin.aligned) fields.set("aligned", "0");
     for (const frame of this.state.zoom) fields.append("zoom", frame);
     const text = fields.toString();
-    history.replaceState(null, "", text ? MARK + text : location.pathname + location.search);
+    const again = this.typing && typing;
+    this.typing = typing;
+    if ((text && MARK + text) === (location.hash.startsWith(MARK) ? location.hash : "")) return;
+    const address = text ? MARK + text : location.pathname + location.search;
+    if (again) history.replaceState(null, "", address);
+    else history.pushState(null, "", address);
   }
 
-  private choose(some: Partial<State>): void {
+  private choose(some: Partial<State>, typing = false): void {
     this.state = { ...this.state, ...some };
     this.show();
-    this.remember();
+    this.remember(typing);
   }
 
   private measure(): number {
