@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from markupsafe import Markup
 
-from steve.terminal.units import counted, human_bytes, human_count
+from steve.terminal.units import counted, human_bytes, human_count, human_ns
 from steve.report.collect import TraceData
 from steve.report.svg import Plot, binary_ticks, decimal_ticks
 
@@ -127,7 +127,9 @@ def memory_over_time(data: TraceData) -> list[Drawing]:
     have."""
     drawings = []
     for key, column, peak, name, label, ticks in _AXES:
-        if key == "instructions" and data.time_unit != key:
+        if key == "instructions" and data.time_unit == "nanoseconds":
+            name, label = "time since the start", human_ns
+        elif key == "instructions" and data.time_unit != key:
             name = f"{data.time_unit} since the start"
         if len(data.timeline) and data.timeline[column][-1] > 0:
             drawings.append(Drawing(key, name, _memory_plot(data, column, peak, name, label, ticks)))

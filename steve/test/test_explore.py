@@ -415,6 +415,23 @@ def test_axis_is_zoomed(page: Page) -> None:
 
 
 @needs_browser
+def test_marks(page: Page) -> None:
+    """A click on a mark chooses the window from there to the next one, also if its name has no room."""
+    names = [label.text for label in page.all("#explore-timeline .x-label")]
+    assert 3 < len(names) < 41 == len(page.all("#explore-timeline .x-flag"))
+    page.find(f"#explore-timeline .x-flag[data-mark={names[1]}]").click()
+    at = int(names[1][1:])
+    assert page.driver.current_url.endswith(f"#explore:from={at * WIDTH}&to={(at + 1) * WIDTH}")
+    text = page.find("#explore-window").text
+    assert text.startswith(f"Operations {at * WIDTH:,} to {(at + 1) * WIDTH:,} of 2,560, ") and "s; steps of " in text
+    page.driver.back()
+    page.all("#explore-timeline .x-label")[2].click()
+    assert f"from={int(names[2][1:]) * WIDTH}&" in page.driver.current_url
+    page.driver.back()
+    assert "from=" not in page.driver.current_url
+
+
+@needs_browser
 def test_pointer(page: Page) -> None:
     """What the mouse points at in the timeline is read out."""
     from selenium.webdriver.common.action_chains import ActionChains

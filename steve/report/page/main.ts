@@ -6,7 +6,7 @@ import { collectedIn, interpolated } from "./axis";
 import { byId, make } from "./dom";
 import { CallersView } from "./callers";
 import { Flame } from "./flame";
-import { bytesText, countText, exactText, noun, shareText } from "./format";
+import { bytesText, countText, exactText, noun, shareText, timeText } from "./format";
 import type {Filter, Metric, Rollup} from "./query";
 import {maskOf, masked, mayLack, METRICS, sumsByGroup, total, totalsOf} from "./query";
 import { rowsOf, rowText } from "./rollups";
@@ -235,8 +235,17 @@ class Page {
     const from = window.first * data.width, to = Math.min(window.last * data.width, data.operations);
     const whole = window.first === 0 && window.last === data.bins;
     byId("explore-window").textContent = `${whole ? "The whole run: operations" : "Operations"} ${exactText(from)} to ` +
-      `${exactText(to)} of ${exactText(data.operations)}; steps of ${exactText(data.width)}.`;
+      `${exactText(to)} of ${exactText(data.operations)}${this.timeOf(from, to)}; steps of ${exactText(data.width)}.`;
     this.showCollected(from, to);
+  }
+
+  /** When a part of the run was, if the trace knows it. */
+  private timeOf(from: number, to: number): string {
+    const { data } = this, { ends, times } = data.timeline, isTime = data.timeUnit === "nanoseconds";
+    if (!isTime && !data.clock[0].length) return "";
+    const points = isTime ? [ends, times] as const : data.clock;
+    const [begin, end] = [from, to].map(operation => timeText(interpolated(points[0], points[1], operation)));
+    return `, ${begin} to ${end}`;
   }
 
   /** What garbage collectors ran in the window. */

@@ -208,7 +208,7 @@ export class Timeline {
     const inner = width - LEFT - RIGHT; // what is drawn in this part is cut at its borders
     const area = shape("svg", { x: LEFT, y: 0, width: inner, height: this.height, viewBox: `${LEFT} 0 ${inner} ${this.height}` });
     area.append(...this.curves(), ...this.rates(), ...this.collections(), ...this.marks());
-    this.svg.replaceChildren(area, ...this.captions(), ...this.axis(width), this.brush(width), ...this.peak(), ...this.markLabels(width),
+    this.svg.replaceChildren(area, ...this.captions(), ...this.axis(width), this.brush(width), ...this.markSigns(), ...this.peak(), ...this.markLabels(width),
       this.pointer.drawn(TOP, this.height - AXIS));
     for (const name of ["out", "left", "right"])
       byId<HTMLButtonElement>(`explore-zoom-${name}`).disabled = this.shown.last - this.shown.first === this.data.bins;
@@ -308,19 +308,30 @@ export class Timeline {
     });
   }
 
-  /** The names of the marks. A click on one chooses the window from there to the next mark. */
+  /** What a click on a mark chooses: the window from there to the next mark. */
+  private leadsOn(element: SVGElement, [operation, name]: [number, string]): SVGElement {
+    const next = this.data.marks.find(([other]) => other > operation);
+    element.append(shape("title", {}, `${name}: click for the window from ${name} to ${next ? next[1] : "the end"}`));
+    element.addEventListener("click", () => this.choose(this.windowOf(operation, next ? next[0] : this.data.operations), "chosen"));
+    return element;
+  }
+
+  /** A sign at the top of the line of each mark, for those whose names have no room. */
+  private markSigns(): SVGElement[] {
+    return this.data.marks.filter(([operation]) => this.isShown(operation)).map(mark => {
+      const x = this.x(mark[0]);
+      return this.leadsOn(shape("path", { class: "x-flag", d: `M${x - 4},${TOP - 6}h8l-4,7z`, "data-mark": mark[1] }), mark);
+    });
+  }
+
+  /** The names of the marks. */
   private markLabels(width: number): SVGElement[] {
-    const { marks: all, operations } = this.data, marks = all.filter(([operation]) => this.isShown(operation));
+    const marks = this.data.marks.filter(([operation]) => this.isShown(operation));
     const at = (mark: [number, string]): number => Math.min(Math.max(this.x(mark[0]), LEFT + mark[1].length * LETTER / 2),
       width - RIGHT - mark[1].length * LETTER / 2);
     const beside = marks.filter(mark => this.x(mark[0]) - mark[1].length * LETTER / 2 > LEFT + 80);
-    return withoutCollisions(beside, at, mark => mark[1]).map(mark => {
-      const next = all.find(([operation]) => operation > mark[0]);
-      const label = shape("text", { class: "x-label", x: at(mark), y: TOP - 9, "text-anchor": "middle" }, mark[1]);
-      label.append(shape("title", {}, `click for the window from ${mark[1]} to ${next ? next[1] : "the end"}`));
-      label.addEventListener("click", () => this.choose(this.windowOf(mark[0], next ? next[0] : operations), "chosen"));
-      return label;
-    });
+    return withoutCollisions(beside, at, mark => mark[1])
+      .map(mark => this.leadsOn(shape("text", { class: "x-label", x: at(mark), y: TOP - 9, "text-anchor": "middle" }, mark[1]), mark));
   }
 
   /** The whole bins that are nearest to a range of operations. */
