@@ -6,7 +6,7 @@
  * in ring/heap_events.c, images in luajit/images.c.
  */
 #include "ljtrace/luajit/host.h"
-#include "ljtrace/valgrind/ring/records.h"
+#include "ljtrace/valgrind/ring/ring.h"
 #include "libvex_guest_amd64.h"
 #include "pub_tool_aspacemgr.h"
 #include "pub_tool_debuginfo.h"

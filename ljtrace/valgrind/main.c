@@ -20,7 +20,7 @@
  * heaps/         malloc and its relatives, mappings, custom heaps, observed and unknown allocators; leaks
  * instrument/    what is added to the translated code; accesses, segments, samples, --toggle-fn
  * syscalls/      what system calls access; futexes, exec, threads and their turns
- * session/       the trace's name, facts, client requests and monitor commands, forked children, the end
+ * session/       the trace's name, client requests and monitor commands, forked children
  *
  * Translated code calls functions of observed allocators, so instrument/ comes after heaps/. What a folder needs of one
  * that is listed after it is a hook: lt_vm_hook, lt_option_add, lt_run_time_code_named_by, lt_before_block_ends.
@@ -34,6 +34,7 @@
 #include "ljtrace/luajit/snapshot/snapshot.h"
 #include "ljtrace/luajit/stack/stack.h"
 #include "ljtrace/luajit/state/types.h"
+#include "ljtrace/protocol/pool_settings.h"
 #include "ljtrace/valgrind/base/options.h"
 #include "ljtrace/valgrind/base/prefault.h"
 #include "ljtrace/valgrind/base/self_modifying.h"
@@ -49,20 +50,17 @@
 #include "ljtrace/valgrind/luajit/allocator_calls.h"
 #include "ljtrace/valgrind/luajit/images.h"
 #include "ljtrace/valgrind/luajit/vmstate.h"
-#include "ljtrace/valgrind/ring/accesses.h"
-#include "ljtrace/valgrind/ring/records.h"
+#include "ljtrace/valgrind/ring/ring.h"
 #include "ljtrace/valgrind/session/child.h"
-#include "ljtrace/valgrind/session/end.h"
-#include "ljtrace/valgrind/session/facts.h"
 #include "ljtrace/valgrind/session/requests.h"
 #include "ljtrace/valgrind/session/trace_name.h"
 #include "ljtrace/valgrind/stacks/modules.h"
 #include "ljtrace/valgrind/stacks/unwind.h"
 #include "ljtrace/valgrind/syscalls/syscalls.h"
 #include "ljtrace/valgrind/syscalls/threads.h"
-#include "ljtrace/valgrind/syscalls/turns.h"
 #include "memtrace/memtrace.h"
 #include "pub_tool_aspacehl.h"
+#include "pub_tool_basics.h"
 #include "pub_tool_libcassert.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_libcprint.h"
@@ -71,6 +69,93 @@
 #include "pub_tool_options.h"
 #include "pub_tool_threadstate.h"
 #include "pub_tool_tooliface.h"
+
+/* -- facts -- */
+
+static void put_settings(void)
+{
+    HChar key[64];
+    for (UInt i = 0; i < POOL_SETTINGS; i++) {
+        const HChar *value = VG_(getenv)(pool_settings[i]);
+        VG_(snprintf)(key, sizeof key, POOL_SETTING_FACT "%s", pool_settings[i]);
+        if (value)
+            lt_put_info(key, value);
+    }
+}
+
+/* Write all facts that are known at the start. */
+static void put_facts(void)
+{
+    static HChar text[8192];
+    struct vki_timeval now;
+    lt_put_info("tool", "ljtrace " PACKAGE_VERSION);
+    lt_put_info("valgrind", VG_VERSION);
+    lt_put_number("pid", VG_(getpid)());
+    VG_(client_cmd_and_args)(text, sizeof text);
+    lt_put_info("command", text);
+    VG_(client_fname)(text, sizeof text, True);
+    lt_put_info("executable", text);
+    VG_(gettimeofday)(&now, NULL);
+    lt_put_number("start_unix_seconds", now.tv_sec);
+    lt_put_info("trace_mem", lt_options.trace_mem ? "yes" : "no");
+    lt_put_info("trace_freed", lt_options.trace_freed ? "yes" : "no");
+    lt_put_number("stack_depth", lt_options.stack_depth);
+    lt_observe_put_facts();
+    if (lt_options.sample)
+        lt_put_number("sample_stacks", lt_options.sample);
+    put_settings();
+    if (!lt_options.sample_blocks)
+        return;
+    lt_put_number("sample_every", lt_options.sample_blocks);
+    lt_put_number("sample_seed", lt_options.sample_seed);
+}
+
+/* -- how the program ended -- */
+
+/* Valgrind informs the tool that the program has ended, but not whether a signal ended it. The last action of
+ * Valgrind is to end itself in the same way, by one of the functions that are wrapped here (the linker's
+ * --wrap). They show the exit status or the signal. */
+
+static Bool s_has_ended; /* the program, but not yet the recording */
+
+void __real_vgPlain_exit(Int status) __attribute__((noreturn));
+void __wrap_vgPlain_exit(Int status) __attribute__((noreturn));
+void __real_vgPlain_client_exit(Int status) __attribute__((noreturn));
+void __wrap_vgPlain_client_exit(Int status) __attribute__((noreturn));
+void __real_vgPlain_kill_self(Int signal);
+void __wrap_vgPlain_kill_self(Int signal);
+
+/* End the recording, which says how the program ended. status: as waitpid has it. */
+static void finish(Int status)
+{
+    if (!s_has_ended)
+        return;
+    s_has_ended = False;
+    lt_ring->status = status;
+    lt_ring->ended = RING_EXITED;
+    if (lt_ring_finish(MT_ENDING_EXIT) && VG_(clo_verbosity) > 0)
+        VG_(umsg)("ljtrace: memtrace written to %s\n", lt_child_name());
+}
+
+void __wrap_vgPlain_exit(Int status)
+{
+    finish((status & 0xff) << 8);
+    __real_vgPlain_exit(status);
+}
+
+void __wrap_vgPlain_client_exit(Int status)
+{
+    finish((status & 0xff) << 8);
+    __real_vgPlain_client_exit(status);
+}
+
+void __wrap_vgPlain_kill_self(Int signal)
+{
+    finish(signal);
+    __real_vgPlain_kill_self(signal);
+}
+
+/* -- the recording -- */
 
 /* Start the recording under the first name that is free. Returns the name, or NULL if recording is not
  * possible. */
@@ -110,7 +195,7 @@ static void post_clo_init(void)
     lt_smc_init();
     lt_vex_init();
     lt_dead_puts_init();
-    lt_put_facts();
+    put_facts();
     lt_name_cut();
     lt_observe_start();
     lt_options_for_successors();
@@ -153,12 +238,6 @@ static void on_startup(Addr a, SizeT len, Bool rr, Bool ww, Bool xx, ULong handl
         lt_modules_update();
 }
 
-static void finish(void)
-{
-    if (lt_ring_finish(MT_ENDING_EXIT) && VG_(clo_verbosity) > 0)
-        VG_(umsg)("ljtrace: memtrace written to %s\n", lt_child_name());
-}
-
 static void fini(Int status)
 {
     lt_toggle_finish();
@@ -171,7 +250,7 @@ static void fini(Int status)
         lt_snapshot_at_exit();
     lt_thread_put_name(VG_(get_running_tid)());
     lt_leak_scan_finish(VG_(get_running_tid)());
-    lt_end_when_known(finish);
+    s_has_ended = True;
 }
 
 static void pre_clo_init(void)

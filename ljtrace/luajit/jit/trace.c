@@ -16,7 +16,7 @@
  * interpreter's state at each of its guards, with an offset in the machine code, the address of the bytecode
  * and the frames of inlined functions.
  *
- * calls.c records calls of C functions from traces; machine_code.c avoids translating unchanged code again.
+ * machine_code.c records calls of C functions from traces, and avoids translating unchanged code again.
  */
 #include "ljtrace/luajit/jit/trace.h"
 #include "ljtrace/luajit/base/hash.h"

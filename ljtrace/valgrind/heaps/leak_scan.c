@@ -10,7 +10,7 @@
 #include "ljtrace/valgrind/base/prefault.h"
 #include "ljtrace/valgrind/base/raw_syscalls.h"
 #include "ljtrace/valgrind/ring/heap_events.h"
-#include "ljtrace/valgrind/ring/records.h"
+#include "ljtrace/valgrind/ring/ring.h"
 #include "pub_tool_aspacehl.h"
 #include "pub_tool_aspacemgr.h"
 #include "pub_tool_debuginfo.h"

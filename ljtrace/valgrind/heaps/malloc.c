@@ -14,7 +14,7 @@
 #include "ljtrace/valgrind/heaps/malloc.h"
 #include "ljtrace/valgrind/heaps/observe.h"
 #include "ljtrace/valgrind/ring/heap_events.h"
-#include "ljtrace/valgrind/ring/records.h"
+#include "ljtrace/valgrind/ring/ring.h"
 #include "ljtrace/valgrind/stacks/unwind.h"
 #include "memtrace/memtrace.h"
 #include "pub_tool_aspacemgr.h"

@@ -19,8 +19,7 @@
 #include "ljtrace/valgrind/heaps/observe.h"
 #include "ljtrace/valgrind/ring/block_filter.h"
 #include "ljtrace/valgrind/ring/heap_events.h"
-#include "ljtrace/valgrind/ring/info.h"
-#include "ljtrace/valgrind/ring/records.h"
+#include "ljtrace/valgrind/ring/ring.h"
 #include "ljtrace/valgrind/stacks/unwind.h"
 #include "memtrace/memtrace.h"
 #include <elf.h>

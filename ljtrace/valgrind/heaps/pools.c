@@ -17,7 +17,7 @@
 #include "ljtrace/valgrind/heaps/pools.h"
 #include "ljtrace/valgrind/ring/block_filter.h"
 #include "ljtrace/valgrind/ring/heap_events.h"
-#include "ljtrace/valgrind/ring/records.h"
+#include "ljtrace/valgrind/ring/ring.h"
 #include "ljtrace/valgrind/stacks/unwind.h"
 #include "memtrace/memtrace.h"
 #include "pub_tool_clreq.h"

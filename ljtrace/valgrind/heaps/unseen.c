@@ -15,7 +15,6 @@
 #include "ljtrace/valgrind/base/options.h"
 #include "ljtrace/valgrind/heaps/observe.h"
 #include "ljtrace/valgrind/ring/heap_events.h"
-#include "ljtrace/valgrind/ring/info.h"
 #include "ljtrace/valgrind/ring/ring.h"
 #include "pub_tool_aspacehl.h"
 #include "pub_tool_aspacemgr.h"

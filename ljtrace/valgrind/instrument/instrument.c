@@ -7,33 +7,30 @@
  * by one, and `visit` adds code before those that matter:
  *
  * Memory accesses become parts of a segment, the record of a superblock (segment.c). Accesses relative to the
- * stack pointer are left out; provenance.c finds them. Whether the segment's code is filtered at run time is
+ * stack pointer are left out. Whether the segment's code is filtered at run time is
  * decided by classify.c before the walk. Entries and returns of watched functions get calls: allocators of
  * Lua (luajit/heap/allocator.c), observed allocators (heaps/observe.c) and functions of --toggle-fn
- * (toggle.c). Stores that may change the state of LuaJIT's VM are handled by luajit/state/vmstate_store.c.
+ * (toggle.c). Stores that may change the state of LuaJIT's VM are handled by luajit/vmstate.c.
  * sample.c adds the counting for --sample-stacks. Finally dead_puts.c removes writes to registers that
  * nothing can observe.
  *
  * Loads whose value is not used have to be recorded too. VEX would remove them before a tool sees them;
  * base/vex_settings.c sets the option that keeps them.
  */
+#include "ljtrace/valgrind/instrument/instrument.h"
 #include "ljtrace/luajit/host.h"
 #include "ljtrace/valgrind/base/options.h"
 #include "ljtrace/valgrind/base/self_modifying.h"
 #include "ljtrace/valgrind/heaps/observe.h"
 #include "ljtrace/valgrind/instrument/classify.h"
 #include "ljtrace/valgrind/instrument/dead_puts.h"
-#include "ljtrace/valgrind/instrument/instrument.h"
-#include "ljtrace/valgrind/instrument/provenance.h"
 #include "ljtrace/valgrind/instrument/segment.h"
 #include "ljtrace/valgrind/instrument/stack_sampler.h"
 #include "ljtrace/valgrind/instrument/toggle.h"
 #include "ljtrace/valgrind/luajit/allocator_calls.h"
-#include "ljtrace/valgrind/luajit/calls.h"
 #include "ljtrace/valgrind/luajit/images.h"
+#include "ljtrace/valgrind/luajit/machine_code.h"
 #include "ljtrace/valgrind/luajit/vmstate.h"
-#include "ljtrace/valgrind/luajit/vmstate_store.h"
-#include "ljtrace/valgrind/ring/accesses.h"
 #include "ljtrace/valgrind/ring/block_filter.h"
 #include "ljtrace/valgrind/ring/ring.h"
 #include "ljtrace/valgrind/stacks/unwind.h"
@@ -42,6 +39,138 @@
 #include "pub_tool_libcassert.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_machine.h"
+#include "pub_tool_mallocfree.h"
+
+/* -- from what temporaries are computed -- */
+
+/* Addresses that equal the same temporary plus a constant share a word in the ring (segment.h). Addresses
+ * computed from the stack pointer are not recorded. To find both, the superblock's assignments are followed
+ * in order, as far as they add or subtract constants, mask the stack pointer, or are the steps of string
+ * instructions. Such a step adds the width of the elements, or subtracts it if the direction flag is set. */
+
+struct lt_provenance;
+
+/* The provenance of all temporaries of a superblock. */
+struct lt_provenances {
+    struct lt_provenance *of; /* indexed by the program's temporaries */
+    Int sp_offset;            /* of the stack pointer in the guest state */
+    /* The temporary that holds the direction flag, 1 or -1; IRTemp_INVALID: it was not read yet. */
+    IRTemp direction;
+};
+
+/* The provenance of a temporary. */
+struct lt_provenance {
+    Bool from_sp; /* it is computed from the stack pointer */
+    IRTemp root;  /* its value is that of this temporary plus `distance` */
+    Int distance;
+    /* The part of `distance` that is due to string instructions going up; it is negative if they go down. */
+    Int stepped;
+    /* Not 0: the temporary is the step of a string instruction, this number or its negative, depending on the
+     * direction. */
+    Int step;
+};
+
+/* Begin a superblock. */
+static void provenance_begin(struct lt_provenances *o, const IRSB *in, Int sp_offset)
+{
+    o->of = VG_(calloc)("ljtrace.provenance", in->tyenv->types_used, sizeof *o->of);
+    for (Int t = 0; t < in->tyenv->types_used; t++)
+        o->of[t].root = (IRTemp)t;
+    o->sp_offset = sp_offset;
+    o->direction = IRTemp_INVALID;
+}
+
+/* Free the memory. */
+static void provenance_end(struct lt_provenances *o)
+{
+    VG_(free)(o->of);
+}
+
+/* Is an atom computed from the stack pointer? */
+static Bool is_from_sp(const struct lt_provenances *o, const IRExpr *e)
+{
+    return e->tag == Iex_RdTmp && o->of[e->Iex.RdTmp.tmp].from_sp;
+}
+
+static Bool computes_sp(const struct lt_provenances *o, const IRExpr *e)
+{
+    if (e->tag == Iex_Get)
+        return e->Iex.Get.offset == o->sp_offset;
+    if (e->tag == Iex_RdTmp)
+        return is_from_sp(o, e);
+    if (e->tag != Iex_Binop)
+        return False;
+    IROp op = e->Iex.Binop.op;
+    if (op != Iop_Add64 && op != Iop_Sub64 && op != Iop_And64)
+        return False;
+    return is_from_sp(o, e->Iex.Binop.arg1) && e->Iex.Binop.arg2->tag == Iex_Const;
+}
+
+/* The step that a temporary is: the direction flag, shifted by the logarithm of the elements' width; 0 if it
+ * is none. Only the first read of the flag counts, as another one may follow a change. */
+static Int step_of(struct lt_provenances *o, IRTemp tmp, const IRExpr *e)
+{
+    if (e->tag == Iex_Get && e->Iex.Get.offset == (Int)offsetof(VexGuestAMD64State, guest_DFLAG) &&
+        o->direction == IRTemp_INVALID) {
+        o->direction = tmp;
+        return 1;
+    }
+    if (e->tag != Iex_Binop || e->Iex.Binop.op != Iop_Shl64)
+        return 0;
+    const IRExpr *a = e->Iex.Binop.arg1, *b = e->Iex.Binop.arg2;
+    if (a->tag != Iex_RdTmp || a->Iex.RdTmp.tmp != o->direction || b->tag != Iex_Const)
+        return 0;
+    UChar bits = b->Iex.Const.con->Ico.U8;
+    return bits <= 3 ? 1 << bits : 0;
+}
+
+/* If the expression is a temporary plus or minus a constant, or plus a step, return the temporary's
+ * provenance and set the distance. */
+static const struct lt_provenance *moved_by(const struct lt_provenances *o, const IRExpr *e, Long *distance,
+                                            Int *stepped)
+{
+    *distance = *stepped = 0;
+    if (e->tag == Iex_RdTmp)
+        return &o->of[e->Iex.RdTmp.tmp];
+    if (e->tag != Iex_Binop || (e->Iex.Binop.op != Iop_Add64 && e->Iex.Binop.op != Iop_Sub64))
+        return NULL;
+    const IRExpr *a = e->Iex.Binop.arg1, *b = e->Iex.Binop.arg2;
+    Bool minus = e->Iex.Binop.op == Iop_Sub64;
+    if (b->tag == Iex_Const)
+        *distance = (Long)b->Iex.Const.con->Ico.U64;
+    else if (!minus)
+        *distance = *stepped = o->of[b->Iex.RdTmp.tmp].step;
+    if (minus)
+        *distance = -*distance;
+    return a->tag == Iex_RdTmp && (b->tag == Iex_Const || *stepped) ? &o->of[a->Iex.RdTmp.tmp] : NULL;
+}
+
+/* Follow an assignment to a temporary. Call it for all assignments, in order. */
+static void provenance_assign(struct lt_provenances *o, IRTemp tmp, const IRExpr *data)
+{
+    Long distance;
+    Int stepped;
+    const struct lt_provenance *from = moved_by(o, data, &distance, &stepped);
+    struct lt_provenance new = {.from_sp = computes_sp(o, data), .root = tmp, .step = step_of(o, tmp, data)};
+    if (from && distance + from->distance == (Int)(distance + from->distance)) {
+        new.root = from->root;
+        new.distance = (Int)(distance + from->distance);
+        new.stepped = stepped + from->stepped;
+    }
+    o->of[tmp] = new;
+}
+
+/* Split an atom into a root and a distance. If it is `stepped`, o->direction is the temporary with the
+ * direction. */
+static struct lt_address address_of(const struct lt_provenances *o, IRExpr *atom)
+{
+    if (atom->tag == Iex_Const)
+        return (struct lt_address){atom, NULL, (Long)atom->Iex.Const.con->Ico.U64, 0};
+    const struct lt_provenance *of = &o->of[atom->Iex.RdTmp.tmp];
+    return (struct lt_address){atom, IRExpr_RdTmp(of->root), of->distance, of->stepped};
+}
+
+/* -- superblocks -- */
 
 /* They are contiguous in the guest state, from RAX to R15. */
 enum { GENERAL_REGISTERS = 16 };
@@ -69,9 +198,9 @@ static Bool is_static(const IRExpr *addr)
 static void access(struct walk *w, enum raw_access kind, UInt size, IRExpr *addr, IRExpr *guard)
 {
     if (!lt_accesses_recorded() || is_static(addr) ||
-        (lt_is_from_sp(&w->provenances, addr) && !lt_options.trace_sp))
+        (is_from_sp(&w->provenances, addr) && !lt_options.trace_sp))
         return;
-    struct lt_address a = lt_address_of(&w->provenances, addr);
+    struct lt_address a = address_of(&w->provenances, addr);
     if (a.stepped)
         lt_segment_direction(&w->segment, w->provenances.direction);
     lt_segment_access(&w->segment, w->ip, kind, size, &a, guard);
@@ -85,7 +214,7 @@ static UInt size_of(const struct walk *w, const IRExpr *e)
 static void visit_assignment(struct walk *w, const IRStmt *st)
 {
     const IRExpr *data = st->Ist.WrTmp.data;
-    lt_provenance_assign(&w->provenances, st->Ist.WrTmp.tmp, data);
+    provenance_assign(&w->provenances, st->Ist.WrTmp.tmp, data);
     if (data->tag == Iex_Load)
         access(w, RAW_LOAD, sizeofIRType(data->Iex.Load.ty), data->Iex.Load.addr, NULL);
 }
@@ -167,7 +296,7 @@ static void call_return(struct walk *w)
 static void visit_store(struct walk *w, const IRStmt *st)
 {
     IRExpr *addr = st->Ist.Store.addr;
-    w->store = lt_store_kind(&w->code, st, lt_is_from_sp(&w->provenances, addr));
+    w->store = lt_store_kind(&w->code, st, is_from_sp(&w->provenances, addr));
     w->looked_up = NULL;
     if (w->store == LT_STORE_WRITTEN && lt_segment_split(&w->segment, w->ip)) {
         if (!lt_accesses_recorded())
@@ -337,7 +466,7 @@ IRSB *lt_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *
     static struct walk w; /* static because it is large; translation is not reentrant */
     IRSB *out = deepCopyIRSBExceptStmts(in);
     w.out = out;
-    lt_provenance_begin(&w.provenances, in, layout->offset_SP);
+    provenance_begin(&w.provenances, in, layout->offset_SP);
     w.code = (struct lt_code){out, host_is_lua_code(closure->readdr),
                               lt_vm_first() && lt_is_run_time_code(closure->readdr)};
     Int i = copy_preamble(in, out, extents);
@@ -366,7 +495,7 @@ IRSB *lt_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *
         call_observe_return(&w);
     if (out->jumpkind == Ijk_Ret && lt_toggle_wanted())
         call_toggle_return(&w);
-    lt_provenance_end(&w.provenances);
+    provenance_end(&w.provenances);
     lt_dead_puts_remove(out);
     return out;
 }

@@ -9,7 +9,7 @@
 #include "ljtrace/valgrind/base/ir.h"
 #include "ljtrace/valgrind/base/options.h"
 #include "ljtrace/valgrind/instrument/stack_sampler.h"
-#include "ljtrace/valgrind/ring/records.h"
+#include "ljtrace/valgrind/ring/ring.h"
 #include "ljtrace/valgrind/stacks/unwind.h"
 #include "memtrace/memtrace.h"
 #include "pub_tool_libcbase.h"

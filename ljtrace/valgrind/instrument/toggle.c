@@ -8,7 +8,7 @@
  */
 #include "ljtrace/valgrind/instrument/toggle.h"
 #include "ljtrace/valgrind/base/options.h"
-#include "ljtrace/valgrind/ring/records.h"
+#include "ljtrace/valgrind/ring/ring.h"
 #include "pub_tool_debuginfo.h"
 #include "pub_tool_libcassert.h"
 #include "pub_tool_libcbase.h"

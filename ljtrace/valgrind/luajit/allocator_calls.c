@@ -11,7 +11,7 @@
 #include "ljtrace/luajit/host.h"
 #include "ljtrace/valgrind/base/options.h"
 #include "ljtrace/valgrind/luajit/images.h"
-#include "ljtrace/valgrind/ring/rollback.h"
+#include "ljtrace/valgrind/ring/ring.h"
 #include "pub_tool_libcprint.h"
 #include "pub_tool_mallocfree.h"
 #include "pub_tool_threadstate.h"

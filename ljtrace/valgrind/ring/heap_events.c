@@ -7,7 +7,7 @@
 #include "ljtrace/valgrind/base/options.h"
 #include "ljtrace/valgrind/ring/block_filter.h"
 #include "ljtrace/valgrind/ring/heap_events.h"
-#include "ljtrace/valgrind/ring/records.h"
+#include "ljtrace/valgrind/ring/ring.h"
 #include "memtrace/memtrace.h"
 
 struct lt_blocks_seen lt_blocks_seen = {.lowest = ~(Addr)0};

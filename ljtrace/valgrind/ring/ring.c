@@ -10,7 +10,7 @@
 #include "ljtrace/valgrind/base/options.h"
 #include "ljtrace/valgrind/base/prefault.h"
 #include "ljtrace/valgrind/base/raw_syscalls.h"
-#include "ljtrace/valgrind/ring/records.h"
+#include "ljtrace/valgrind/base/self_modifying.h"
 #include "memtrace/stream.h"
 #include "pub_tool_aspacemgr.h"
 #include "pub_tool_libcassert.h"
@@ -18,6 +18,7 @@
 #include "pub_tool_libcfile.h"
 #include "pub_tool_libcprint.h"
 #include "pub_tool_libcproc.h"
+#include "pub_tool_mallocfree.h"
 #include "pub_tool_vki.h"
 
 #define COLLECTOR_NAME "ljtrace-collector"
@@ -487,4 +488,148 @@ Bool lt_ring_finish(UInt ending)
         VG_(umsg)("ljtrace: %s\n", s_text);
     show_notes();
     return s_heard == 0;
+}
+
+/* -- records -- */
+
+#define RECORD(NAME, name, fields)                                                                           \
+    void lt_ring_put_##name(const struct ring_##name *r)                                                     \
+    {                                                                                                        \
+        ring_put_##name(r);                                                                                  \
+    }
+#define FAST_RECORD(NAME, name, fields)
+#include "ljtrace/protocol/ring.def"
+
+/* -- are accesses recorded now? -- */
+
+static Bool s_accesses = True; /* the code that is translated now records its accesses */
+
+Bool lt_accesses_recorded(void)
+{
+    return lt_options.trace_mem && s_accesses;
+}
+
+void lt_accesses_follow_ring(void)
+{
+    Bool wanted = !lt_ring->full && lt_ring_alive();
+    if (wanted == s_accesses)
+        return;
+    s_accesses = wanted;
+    if (lt_options.trace_mem)
+        lt_smc_translate_again();
+}
+
+/* -- facts -- */
+
+void lt_put_info(const HChar *key, const HChar *value)
+{
+    RING_PUT(info, .key = lt_text(key), .value = lt_text(value));
+}
+
+void lt_put_number(const HChar *key, ULong n)
+{
+    HChar text[32];
+    VG_(snprintf)(text, sizeof text, "%llu", n);
+    lt_put_info(key, text);
+}
+
+/* -- take back the accesses of a watched allocator -- */
+
+enum { FIRST_CAPACITY = 4096 };
+
+/* The number of words and instructions of a segment, by its number. */
+struct segment_shape {
+    UChar words, instructions;
+};
+
+static struct segment_shape *s_segments;
+static UInt s_segment_count, s_segment_capacity;
+static UInt s_pending; /* calls that have not ended and may be rolled back */
+
+static void segments_make_room(void)
+{
+    if (s_segment_count < s_segment_capacity)
+        return;
+    s_segment_capacity = s_segment_capacity ? 2 * s_segment_capacity : FIRST_CAPACITY;
+    s_segments = VG_(realloc)("ljtrace.shapes", s_segments, s_segment_capacity * sizeof *s_segments);
+}
+
+void lt_rollback_segment(UInt words, UInt instructions)
+{
+    tl_assert(words <= 255 && instructions <= 255);
+    segments_make_room();
+    s_segments[s_segment_count++] = (struct segment_shape){(UChar)words, (UChar)instructions};
+}
+
+void lt_rollback_enter(struct lt_ring_place *place)
+{
+    place->at = 0;
+    if (!lt_accesses_recorded())
+        return;
+    *place = lt_ring_here();
+    if (s_pending++ == 0)
+        lt_ring->held = place->at;
+    RING_PUT(enter);
+}
+
+/* A call has ended. If it was the only one, the records in the ring are final. */
+static void release(void)
+{
+    if (s_pending && --s_pending == 0)
+        lt_ring->held = 0;
+}
+
+/* Return the address after a segment. Small numbers of words are distinguished by branches. An allocator
+ * repeats itself, so the processor predicts them, and does not have to wait for each segment to find the
+ * next. This takes a quarter of the time of a plain sum. */
+static inline const UChar *after_segment(const UChar *at, UInt words)
+{
+#define IF_WORDS(n)                                                                                          \
+    if (words == (n)) {                                                                                      \
+        at += mt_stream_bytes(n);                                                                            \
+        __asm__("" : "+r"(at)); /* or the compiler would make one sum of all of them */                      \
+        return at;                                                                                           \
+    }
+    IF_WORDS(1)
+    IF_WORDS(2)
+    IF_WORDS(3)
+    IF_WORDS(4)
+#undef IF_WORDS
+    return at + mt_stream_bytes(words);
+}
+
+/* If there are only segments between two addresses in the ring, return true and the sum of their
+ * instructions. */
+static Bool sum_segments(const UChar *at, const UChar *end, ULong *instructions)
+{
+    ULong sum = 0;
+    while (at < end && mt_stream_id(at) < s_segment_count) {
+        const struct segment_shape *shape = &s_segments[mt_stream_id(at)];
+        sum += shape->instructions;
+        at = after_segment(at, shape->words);
+    }
+    *instructions = sum;
+    return at == end;
+}
+
+void lt_rollback_return(const struct lt_ring_place *place)
+{
+    ULong instructions;
+    if (!place->at)
+        return;
+    const UChar *entered = lt_ring_at(place);
+    if (entered && sum_segments(entered + sizeof(ULong), (const UChar *)lt_ring->cursor, &instructions)) {
+        lt_ring->instructions += instructions;
+        lt_ring_rewind(place);
+    } else
+        RING_PUT(leave);
+    release();
+}
+
+void lt_rollback_drop(const struct lt_ring_place *place)
+{
+    if (!place->at)
+        return;
+    RING_PUT(leave);
+    release();
 }

@@ -13,6 +13,7 @@
 #include "ljtrace/protocol/ring.h"
 #include "pub_tool_basics.h"
 #include "pub_tool_libcassert.h"
+#include "pub_tool_libcbase.h"
 
 /* Create the ring and start the collector, which writes to `out`. On failure, the user is informed why, and
  * records are discarded. TAKEN: `out` contains the trace of an earlier image of this process; try another
@@ -87,5 +88,70 @@ Bool lt_ring_finish(UInt ending);
 
 /* Is anything recorded? Not if the collector is gone. */
 Bool lt_ring_alive(void);
+
+/* -- records -- */
+
+/* Generated from ljtrace/protocol/ring.def: a field that a record does not have is an error of the compiler.
+ * ring_put_NAME (ljtrace/protocol/put.h) is inline, for heap events; of all records but the FAST_RECORDs there is a
+ * function lt_ring_put_NAME. */
+
+/* Append a record: RING_PUT(mark, .instructions = n, .name = lt_text(name)). Fields not given are 0. */
+#define RING_PUT(name, ...) lt_ring_put_##name(&(struct ring_##name){__VA_ARGS__})
+
+#define RECORD(NAME, name, fields) void lt_ring_put_##name(const struct ring_##name *r);
+#define FAST_RECORD(NAME, name, fields)
+#include "ljtrace/protocol/ring.def"
+
+static inline struct raw_text lt_text_of(const HChar *text, UInt bytes)
+{
+    return (struct raw_text){text, bytes};
+}
+static inline struct raw_text lt_text(const HChar *text)
+{
+    return lt_text_of(text, VG_(strlen)(text));
+}
+
+#define RING_RESERVE(bytes) lt_ring_reserve(bytes)
+#define RING_COMMIT(bytes) lt_ring_commit(bytes)
+#define RING_COPY(to, from, n) VG_(memcpy)(to, from, n)
+#include "ljtrace/protocol/put.h"
+
+/* -- are accesses recorded now? -- */
+
+/* Are accesses recorded? Not with --trace-mem=no, nor after the file has reached --max-size. */
+Bool lt_accesses_recorded(void);
+/* Call before code of the program runs. Has the file become full, or is it now another one that is not full
+ * (a forked child's)? Then all code is translated again, without or with the recording of accesses. */
+void lt_accesses_follow_ring(void);
+
+/* -- facts -- */
+
+/* Write a fact. */
+void lt_put_info(const HChar *key, const HChar *value);
+/* Write a fact whose value is a number. */
+void lt_put_number(const HChar *key, ULong n);
+
+/* -- take back the accesses of a watched allocator -- */
+
+/* Accesses inside a watched allocator function are its own, not the program's. Instrumented code does not
+ * know this. It records them as usual, between RAW_ENTER and RAW_LEAVE, and the collector would drop them.
+ * But when the function returns, usually only segments were written since its entry, all in one slab. In this
+ * case the cursor is moved back to where it was at the entry, which removes the RAW_ENTER as well, and the
+ * instructions of the segments are counted here. So neither the ring nor the collector has work with them,
+ * and the next records are written to memory that is still in the cache.
+ *
+ * If something else was written in between (by another thread, by the translation of new code, at the end of
+ * a slab), RAW_LEAVE is written, and the collector drops the accesses. Until the return all records remain in
+ * the ring, so nothing is lost if the process ends inside the function. */
+
+/* A thread's outermost call of a watched function begins. *place has to be passed at its end. If accesses are
+ * not recorded, nothing is done, here or there. */
+void lt_rollback_enter(struct lt_ring_place *place);
+/* The call has returned. Call this at a superblock's end, before the event of the call is written. */
+void lt_rollback_return(const struct lt_ring_place *place);
+/* The call is dropped: it cannot return any more. */
+void lt_rollback_drop(const struct lt_ring_place *place);
+/* A segment was defined, with the next number. instructions: the number that the collector counts for it. */
+void lt_rollback_segment(UInt words, UInt instructions);
 
 #endif

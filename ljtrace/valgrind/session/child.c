@@ -13,7 +13,6 @@
 #include "ljtrace/valgrind/base/options.h"
 #include "ljtrace/valgrind/base/raw_syscalls.h"
 #include "ljtrace/valgrind/luajit/vmstate.h"
-#include "ljtrace/valgrind/ring/info.h"
 #include "ljtrace/valgrind/ring/ring.h"
 #include "ljtrace/valgrind/session/trace_name.h"
 #include "ljtrace/valgrind/syscalls/buffers.h"

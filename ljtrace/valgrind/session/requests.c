@@ -20,7 +20,7 @@
 #include "ljtrace/valgrind/instrument/stack_sampler.h"
 #include "ljtrace/valgrind/luajit/allocator_calls.h"
 #include "ljtrace/valgrind/luajit/images.h"
-#include "ljtrace/valgrind/ring/records.h"
+#include "ljtrace/valgrind/ring/ring.h"
 #include "ljtrace/valgrind/session/child.h"
 #include "ljtrace/valgrind/syscalls/exec.h"
 #include "memtrace/memtrace.h"

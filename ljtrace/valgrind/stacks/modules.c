@@ -7,13 +7,53 @@
  * the program waits for that.
  */
 #include "ljtrace/valgrind/stacks/modules.h"
+#include "ljtrace/frames/eh_sections.h"
 #include "ljtrace/luajit/base/guest_memory.h"
 #include "ljtrace/valgrind/base/system_files.h"
-#include "ljtrace/valgrind/ring/records.h"
-#include "ljtrace/valgrind/stacks/mapped_object.h"
+#include "ljtrace/valgrind/ring/ring.h"
+#include "pub_tool_aspacemgr.h"
 #include "pub_tool_debuginfo.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_mallocfree.h"
+
+/* -- the object file in memory -- */
+
+enum { PAGE = 4096, MOST_BETWEEN = 64 };
+
+static Bool is_same_file(const NSegment *a, const NSegment *b)
+{
+    return b->kind == SkFileC && b->dev == a->dev && b->ino == a->ino;
+}
+
+/* The next part of the same file after a part, or before it. Between them may be gaps, in which other memory may be mapped.
+ * NULL: there is none. */
+static const NSegment *next_part(const NSegment *part, Bool after)
+{
+    const NSegment *at = part;
+    for (UInt i = 0; i < MOST_BETWEEN && at; i++) {
+        at = VG_(am_find_nsegment)(after ? at->end + 1 : at->start - 1);
+        if (at && is_same_file(part, at))
+            return at;
+    }
+    return NULL;
+}
+
+/* The parts of a file lie one after the other in memory, in their order in the file. */
+Bool lt_mapped_object_of(Addr code, struct lt_mapped_object *object)
+{
+    const NSegment *first = VG_(am_find_nsegment)(code), *last = first, *next;
+    if (!first || first->kind != SkFileC)
+        return False;
+    while (first->offset != 0 && (next = next_part(first, False)) && next->offset <= first->offset)
+        first = next;
+    while ((next = next_part(last, True)) && next->offset && next->offset >= last->offset)
+        last = next;
+    *object = (struct lt_mapped_object){first->start, last->end + 1, 0};
+    return first->offset == 0 && lt_guest_readable(first->start, PAGE) &&
+           eh_image_bias((const uint8_t *)first->start, &object->bias);
+}
+
+/* -- reports -- */
 
 enum { NAME_LIMIT = 4000, IMAGE_BYTES = 4096 };
 
@@ -109,4 +149,24 @@ void lt_modules_unmapped(Addr a, SizeT len)
         if (lt_ring_alive())
             RING_PUT(unmapped, .instructions = lt_ring->instructions, .start = start);
     }
+}
+
+/* -- no source lines -- */
+
+void __wrap_vgModuleLocal_read_debuginfo_dwarf3(const DebugInfo *object);
+void __wrap_vgModuleLocal_new_dwarf3_reader(const DebugInfo *object);
+
+/* Reads all source lines of an object when it is mapped. That takes a third of a program's start, and ends the
+ * program ("I can't recover") where the debug information has a form that this Valgrind does not know: split
+ * DWARF, type units, DWARF 5 of clang. The collector reads lines instead, of what is needed
+ * (symbols/debuginfo.h). The object is the first argument; the others are not looked at. */
+void __wrap_vgModuleLocal_read_debuginfo_dwarf3(const DebugInfo *object)
+{
+    (void)object;
+}
+
+/* Reads inlined functions and variables, which nothing here asks for, with the same danger. */
+void __wrap_vgModuleLocal_new_dwarf3_reader(const DebugInfo *object)
+{
+    (void)object;
 }

@@ -16,4 +16,16 @@ Addr lt_module_address(Addr code, const HChar *name);
 /* Memory is unmapped: report the object files whose code begins there. */
 void lt_modules_unmapped(Addr a, SizeT len);
 
+/* -- the object file in memory -- */
+
+/* Valgrind does not know all objects: it reads each by its path, which some do not have. */
+
+struct lt_mapped_object {
+    Addr begin, end; /* from the first part of the file to the end of the last */
+    Addr bias;       /* address in memory less address in the file */
+};
+
+/* Find the object that this code was mapped from. Its first page is readable. False: there is none. */
+Bool lt_mapped_object_of(Addr code, struct lt_mapped_object *object);
+
 #endif

@@ -9,22 +9,142 @@
  *
  * Start reading at `take`, which is the cache's look-up, and which calls the unwinder if that fails.
  */
+#include "ljtrace/valgrind/stacks/unwind.h"
+#include "ljtrace/frames/eh_sections.h"
+#include "ljtrace/frames/frame_pointer.h"
 #include "ljtrace/luajit/base/guest_memory.h"
 #include "ljtrace/luajit/base/hash.h"
 #include "ljtrace/luajit/host.h"
+#include "ljtrace/valgrind/base/core.h"
 #include "ljtrace/valgrind/base/options.h"
-#include "ljtrace/valgrind/ring/records.h"
-#include "ljtrace/valgrind/stacks/callers.h"
+#include "ljtrace/valgrind/ring/ring.h"
 #include "ljtrace/valgrind/stacks/modules.h"
-#include "ljtrace/valgrind/stacks/unwind.h"
 #include "memtrace/memtrace.h"
 #include "libvex_guest_amd64.h"
 #include "pub_tool_aspacemgr.h"
+#include "pub_tool_basics.h"
 #include "pub_tool_debuginfo.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_libcprint.h"
 #include "pub_tool_machine.h"
 #include "pub_tool_threadstate.h"
+
+/* -- the caller of a frame -- */
+
+/* Valgrind's own unwinder goes on where it has no call frame information: by rbp, whatever that contains, and by the word
+ * at the stack pointer. Here each step is by call frame information or is checked (frames/frame_pointer.h), and a stack
+ * that ends too early says so.
+ *
+ * Valgrind does not understand all call frame information. What it has none for is looked up in the object itself,
+ * which also says which frames are outermost. */
+
+/* The registers of a frame. ip: the address of an instruction in it, as in native/unwind.h. */
+struct lt_frame {
+    Addr ip, sp, bp;
+};
+
+/* Memory that contains a stack, all of it readable. */
+struct lt_stack_memory {
+    Addr from, to;
+};
+
+enum lt_step {
+    LT_STEP_KNOWN,     /* by call frame information */
+    LT_STEP_PLAUSIBLE, /* by the frame pointer */
+    LT_STEP_OUTERMOST, /* there is no caller */
+    LT_STEP_LOST       /* there is one, which cannot be found */
+};
+
+enum { RED_ZONE = 128 };
+
+/* The rules of code, as its object has them. */
+static Bool find_rules(Addr ip, struct eh_rules *rules)
+{
+    struct lt_mapped_object object;
+    struct eh_sections sections;
+    if (!lt_mapped_object_of(ip, &object))
+        return False;
+    const struct eh_image image = {(const uint8_t *)object.begin, (const uint8_t *)object.end, object.bias};
+    const uint8_t *header = eh_header_of(&image);
+    return header && eh_sections_at(&image, header, &sections) && eh_frame_rules(&sections, ip, rules);
+}
+
+static Bool read_word(Addr at, Addr end, Addr *to)
+{
+    return at + sizeof *to <= end && lt_guest_read(at, to, sizeof *to);
+}
+
+/* Step by rules that need rip, rsp and rbp only. */
+static enum lt_step follow(const struct eh_rules *rules, struct lt_frame *f, Addr end)
+{
+    const struct eh_rule *cfa = &rules->cfa, *ip = &rules->registers[rules->return_address],
+                         *bp = &rules->registers[EH_RBP];
+    Addr top = cfa->reg == EH_RSP ? f->sp : f->bp, back;
+    if (ip->how == EH_UNDEFINED)
+        return LT_STEP_OUTERMOST;
+    if (cfa->how != EH_IN_REGISTER || (cfa->reg != EH_RSP && cfa->reg != EH_RBP) || ip->how != EH_SAVED ||
+        rules->is_signal_frame)
+        return LT_STEP_LOST;
+    top += (Addr)(Word)cfa->offset;
+    if (top <= f->sp || !read_word(top + (Addr)(Word)ip->offset, end, &back))
+        return LT_STEP_LOST;
+    if (bp->how == EH_SAVED && !read_word(top + (Addr)(Word)bp->offset, end, &f->bp))
+        return LT_STEP_LOST;
+    if (back <= 1)
+        return LT_STEP_OUTERMOST;
+    *f = (struct lt_frame){back - 1, top, f->bp};
+    return LT_STEP_KNOWN;
+}
+
+static bool read_for_step(void *end, uint64_t address, void *to, size_t n)
+{
+    (void)end;
+    return lt_guest_read(address, to, n);
+}
+
+/* The dynamic linker's first instructions, which start the program, have no call frame information. */
+static Bool is_linkers(Addr ip)
+{
+    const DebugInfo *object = VG_(find_DebugInfo)(VG_(current_DiEpoch)(), ip);
+    const HChar *name = object ? VG_(DebugInfo_get_soname)(object) : NULL;
+    return name && VG_(strncmp)(name, "ld-linux", 8) == 0;
+}
+
+/* Is a return address the beginning of a function? It was not left by a call, but put there for a coroutine, which begins
+ * with its caller. */
+static Bool is_put_there(Addr ip)
+{
+    struct eh_rules rules;
+    return find_rules(ip + 1, &rules) && !frame_pointer_after_call(ip + 1, read_for_step, NULL);
+}
+
+static enum lt_step step_by_frame_pointer(struct lt_frame *f, Addr end)
+{
+    struct frame_pointer caller = {f->ip, f->sp, f->bp};
+    if (is_linkers(f->ip) || is_put_there(f->ip))
+        return LT_STEP_OUTERMOST;
+    if (f->bp + 2 * sizeof(Addr) > end || !frame_pointer_step(&caller, read_for_step, NULL))
+        return LT_STEP_LOST;
+    *f = (struct lt_frame){caller.ip, caller.sp, caller.bp};
+    return LT_STEP_PLAUSIBLE;
+}
+
+static enum lt_step step_to_caller(struct lt_frame *f, const struct lt_stack_memory *memory)
+{
+    struct eh_rules rules;
+    struct core_registers r = {f->ip, f->sp, f->bp};
+    if (VG_(use_CF_info)(&r, f->sp - RED_ZONE, memory->to - sizeof(Addr))) {
+        if (r.ip <= 1)
+            return LT_STEP_OUTERMOST;
+        if (r.sp <= f->sp && r.sp >= memory->from)
+            return LT_STEP_LOST;
+        *f = (struct lt_frame){r.ip - 1, r.sp, r.bp};
+        return LT_STEP_KNOWN;
+    }
+    return find_rules(f->ip, &rules) ? follow(&rules, f, memory->to) : step_by_frame_pointer(f, memory->to);
+}
+
+/* -- stacks -- */
 
 enum { NAMED_SLOTS = 1 << 15, NAME_LIMIT = 4000, CACHE_SETS = 1 << 9, CACHE_WAYS = 4, CACHE_DEPTH = 201 };
 enum { WRITTEN_OBJECTS = 256, HINTS = 2, FARTHEST_HINT = 1 << 16 };
@@ -297,7 +417,7 @@ static void walk(struct lt_frame frame, const struct bounds *b, struct found *f,
         f->sps[f->depth++] = frame.sp;
         certain &= step == LT_STEP_KNOWN;
         f->certain += certain;
-        step = lt_step_to_caller(&frame, &memory);
+        step = step_to_caller(&frame, &memory);
         if (frame.sp < memory.from || frame.sp >= memory.to)
             memory = memory_of(b, frame.sp);
     }

@@ -13,16 +13,86 @@
 #include "ljtrace/valgrind/heaps/unseen.h"
 #include "ljtrace/valgrind/instrument/dead_puts.h"
 #include "ljtrace/valgrind/luajit/machine_code.h"
-#include "ljtrace/valgrind/ring/accesses.h"
-#include "ljtrace/valgrind/ring/records.h"
+#include "ljtrace/valgrind/ring/ring.h"
 #include "ljtrace/valgrind/syscalls/buffers.h"
 #include "ljtrace/valgrind/syscalls/exec.h"
-#include "ljtrace/valgrind/syscalls/futex.h"
 #include "ljtrace/valgrind/syscalls/threads.h"
+#include "pub_tool_basics.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_tooliface.h"
 #include "pub_tool_vki.h"
 #include "pub_tool_vkiscnums.h"
+
+/* -- futexes -- */
+
+/* The core reports that every futex call reads its words, and that each successful one writes the first. But
+ * waking a thread accesses no memory. The word may even be freed by then, which is correct: a thread that
+ * waits for an unlock may destroy the lock before the thread that unlocked it wakes others.
+ *
+ * futex(2) of the Linux manual pages says which words a call reads and writes. One write is not reported: a
+ * lock that the kernel hands over to a waiting thread (FUTEX_WAIT_REQUEUE_PI) is written during another
+ * thread's call. */
+
+enum { COMMANDS = 127, LOCK_PI2 = 13, WORD_BYTES = 4 }; /* the other bits are flags */
+
+static Addr s_word[2];
+
+/* The word that a successful call writes; 0 = none. */
+static Addr written(const UWord *args)
+{
+    switch (args[1] & COMMANDS) {
+    case VKI_FUTEX_WAKE_OP:
+        return args[4];
+    case VKI_FUTEX_LOCK_PI:
+    case VKI_FUTEX_TRYLOCK_PI:
+    case VKI_FUTEX_UNLOCK_PI:
+    case LOCK_PI2:
+        return args[0];
+    default:
+        return 0;
+    }
+}
+
+/* The word that a call reads; 0 = none. */
+static Addr read(const UWord *args)
+{
+    switch (args[1] & COMMANDS) {
+    case VKI_FUTEX_WAKE:
+    case VKI_FUTEX_WAKE_BITSET:
+    case VKI_FUTEX_REQUEUE:
+        return 0;
+    case VKI_FUTEX_WAKE_OP:
+        return args[4];
+    default:
+        return args[0];
+    }
+}
+
+/* Call before each system call. */
+static void futex_before(UInt number, const UWord *args)
+{
+    Bool is_futex = number == __NR_futex;
+    s_word[0] = is_futex ? args[0] : 0;
+    s_word[1] = is_futex ? args[4] : 0;
+    if (is_futex && read(args))
+        lt_syscall_access(RAW_LOAD, read(args), WORD_BYTES);
+}
+
+/* Call after each system call. */
+static void futex_after(UInt number, const UWord *args, SysRes result)
+{
+    if (number == __NR_futex && !sr_isError(result) && written(args))
+        lt_syscall_access(RAW_STORE, written(args), WORD_BYTES);
+}
+
+/* The core reports that the call that begins accesses this word. Returns true if the access is reported from
+ * here instead. */
+static Bool futex_reports(Addr addr)
+{
+    return addr && (addr == s_word[0] || addr == s_word[1]);
+}
+
+/* -- all system calls -- */
 
 enum { LONGEST_TEXT = 128 << 10 }; /* of an argument of execve */
 
@@ -44,7 +114,7 @@ static Bool is_for_program(CorePart part, ThreadId tid)
 
 static void on_kernel_reads(CorePart part, ThreadId tid, const HChar *what, Addr addr, SizeT size)
 {
-    Bool written = part == Vg_CoreSysCall && (lt_buffers_report(addr, size) || lt_futex_reports(addr));
+    Bool written = part == Vg_CoreSysCall && (lt_buffers_report(addr, size) || futex_reports(addr));
     if (is_for_program(part, tid) && !written)
         lt_syscall_access(RAW_LOAD, addr, size);
 }
@@ -136,7 +206,7 @@ static void before_syscall(ThreadId tid, UInt number, UWord *args, UInt count)
     put_exec(number, 1);
     lt_exec_before(number, args);
     lt_buffers_before(tid, number, args);
-    lt_futex_before(number, args);
+    futex_before(number, args);
     lt_mmap_before(number, args);
     lt_unseen_before(number, args);
     lt_smc_before(number, args);
@@ -155,7 +225,7 @@ static void after_syscall(ThreadId tid, UInt number, UWord *args, UInt count, Sy
     Long value = sr_isError(result) ? -(Long)sr_Err(result) : (Long)sr_Res(result);
     lt_exec_after(tid, number, value);
     lt_buffers_after(tid, number, args, value);
-    lt_futex_after(number, args, result);
+    futex_after(number, args, result);
     lt_mmap_after(tid, number, args, value);
     lt_unseen_after(tid, number, args, value);
     lt_smc_after(number, args, value);

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * A `read` into a block is recorded as a store of exactly the bytes that were read. Which memory a call
- * accesses is known to Valgrind's core; exceptions are in buffers.c and futex.c. Other parts of the tool that
+ * accesses is known to Valgrind's core; exceptions are in buffers.c and syscalls.c (futexes). Other parts of the tool that
  * have to see each system call are called from here too.
  */
 #ifndef LJTRACE_VALGRIND_SYSCALLS_SYSCALLS_H
