@@ -4,7 +4,7 @@
  *
  * Valgrind does not read debug information here. Reading it would take a third of the time that a program
  * takes to start, and Valgrind would end the program where it does not know the form of the debug information
- * (ljtrace/valgrind/base/overrides.c). Instead the collector, which runs on another core, reads it with elfutils'
+ * (ljtrace/valgrind/base/core.c). Instead the collector, which runs on another core, reads it with elfutils'
  * libdw, and only that of the compilation units that contain code of frames. Separate debug files are found
  * where debuggers find them, by build id or .gnu_debuglink, but never by network.
  *

@@ -1,4 +1,4 @@
-/* core.h - functions and variables of Valgrind's core that its headers for tools do not declare. (host side, no libc)
+/* core.h - what of Valgrind's core its headers for tools do not declare, and what this tool changes. (host side, no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
@@ -56,5 +56,20 @@ extern const HChar *VG_(name_of_launcher);
 #if LT_CAN_POLL
 void VG_(poll_signals)(ThreadId tid);
 #endif
+
+/* -- settings of the translator -- */
+
+/* Set defaults. Call it before the command line is read, so that the --vex-... options override them. */
+void lt_vex_defaults(void);
+/* Call after it was read. If only heap events are recorded, less is requested of the translator. */
+void lt_vex_init(void);
+/* From the next translation on, all registers are up to date at each memory access, even if other options
+ * request less. */
+void lt_vex_be_precise(void);
+
+/* -- signals of timers -- */
+
+/* Call after each system call of the program. result: the kernel's result, which is negative if it is an errno. */
+void lt_signals_after(ThreadId tid, UInt number, Long result);
 
 #endif

@@ -10,7 +10,7 @@
 #include "ljtrace/luajit/base/guest_memory.h"
 #include "ljtrace/valgrind/base/options.h"
 #include "ljtrace/valgrind/base/self_modifying.h"
-#include "ljtrace/valgrind/base/vex_settings.h"
+#include "ljtrace/valgrind/base/core.h"
 #include "libvex_guest_amd64.h"
 #include "pub_tool_vki.h"
 #include "pub_tool_vkiscnums.h"

@@ -2,7 +2,7 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * To keep loads whose value is not used (ljtrace/valgrind/base/vex_settings.c), all registers have to be up to
+ * To keep loads whose value is not used (ljtrace/valgrind/base/core.c), all registers have to be up to
  * date at each memory access. For this the translator keeps every write to a register, four of them for each
  * instruction that sets flags. Once the accesses are recorded, less is needed, as with other tools: at an
  * access, the registers that unwinding needs (program counter, stack pointer, frame pointer); at an exit and

@@ -15,7 +15,7 @@
  * nothing can observe.
  *
  * Loads whose value is not used have to be recorded too. VEX would remove them before a tool sees them;
- * base/vex_settings.c sets the option that keeps them.
+ * base/core.c sets the option that keeps them.
  */
 #include "ljtrace/valgrind/instrument/instrument.h"
 #include "ljtrace/luajit/host.h"

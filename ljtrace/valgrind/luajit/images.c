@@ -10,7 +10,6 @@
 #include "ljtrace/luajit/host.h"
 #include "ljtrace/valgrind/base/core.h"
 #include "ljtrace/valgrind/base/options.h"
-#include "ljtrace/valgrind/base/vex_settings.h"
 #include "ljtrace/valgrind/luajit/images.h"
 #include "pub_tool_debuginfo.h"
 #include "pub_tool_libcbase.h"

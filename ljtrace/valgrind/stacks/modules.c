@@ -9,12 +9,13 @@
 #include "ljtrace/valgrind/stacks/modules.h"
 #include "ljtrace/frames/eh_sections.h"
 #include "ljtrace/luajit/base/guest_memory.h"
-#include "ljtrace/valgrind/base/system_files.h"
+#include "ljtrace/protocol/system_files.h"
 #include "ljtrace/valgrind/ring/ring.h"
 #include "pub_tool_aspacemgr.h"
 #include "pub_tool_debuginfo.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_mallocfree.h"
+#include "pub_tool_vkiscnums.h"
 
 /* -- the object file in memory -- */
 
@@ -169,4 +170,19 @@ void __wrap_vgModuleLocal_read_debuginfo_dwarf3(const DebugInfo *object)
 void __wrap_vgModuleLocal_new_dwarf3_reader(const DebugInfo *object)
 {
     (void)object;
+}
+
+/* -- files of the system -- */
+
+static Bool s_elsewhere; /* the program's paths may lead to other files than the collector's */
+
+Bool lt_system_has(const HChar *path)
+{
+    return !s_elsewhere && system_has_file(path);
+}
+
+void lt_system_before(UInt number)
+{
+    s_elsewhere |=
+        number == __NR_chroot || number == __NR_pivot_root || number == __NR_setns || number == __NR_unshare;
 }

@@ -7,10 +7,9 @@
 #include "ljtrace/luajit/state/types.h"
 #include "ljtrace/valgrind/base/prefault.h"
 #include "ljtrace/valgrind/base/self_modifying.h"
-#include "ljtrace/valgrind/base/system_files.h"
-#include "ljtrace/valgrind/base/timer_signals.h"
+#include "ljtrace/valgrind/stacks/modules.h"
+#include "ljtrace/valgrind/base/core.h"
 #include "ljtrace/valgrind/heaps/mmap.h"
-#include "ljtrace/valgrind/heaps/unseen.h"
 #include "ljtrace/valgrind/instrument/dead_puts.h"
 #include "ljtrace/valgrind/luajit/machine_code.h"
 #include "ljtrace/valgrind/ring/ring.h"
@@ -208,7 +207,6 @@ static void before_syscall(ThreadId tid, UInt number, UWord *args, UInt count)
     lt_buffers_before(tid, number, args);
     futex_before(number, args);
     lt_mmap_before(number, args);
-    lt_unseen_before(number, args);
     lt_smc_before(number, args);
     lt_mcode_before(tid, number, args);
     lt_dead_puts_before(number, args);
@@ -227,7 +225,6 @@ static void after_syscall(ThreadId tid, UInt number, UWord *args, UInt count, Sy
     lt_buffers_after(tid, number, args, value);
     futex_after(number, args, result);
     lt_mmap_after(tid, number, args, value);
-    lt_unseen_after(tid, number, args, value);
     lt_smc_after(number, args, value);
     lt_mcode_after(value);
     lt_signals_after(tid, number, value);
