@@ -20,7 +20,7 @@
 #define _GNU_SOURCE
 #include "ljtrace/profilers/sysprof.h"
 #include "ljtrace/ljtrace-native.h"
-#include "ljtrace/native/unwind/code_objects.h"
+#include "ljtrace/native/unwind/frame_rules.h"
 #include "ljtrace/native/inside/cpu_timer.h"
 #include "ljtrace/native/unwind/unwind.h"
 #include "ljtrace/profilers/closing.h"

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <cmocka.h>
-#include "ljtrace/native/unwind/code_objects.h"
+#include "ljtrace/native/unwind/frame_rules.h"
 #include "ljtrace/native/unwind/eh_expression.h"
 
 enum { PAGE = 4096, HEADER_SIZE = 12, PE_OMIT = 0xff };

@@ -11,7 +11,7 @@
 #include "ljtrace/native/inside/lua_steps.h"
 #include "ljtrace/frames/eh_frame.h"
 #include "ljtrace/luajit/jit/recorder.h"
-#include "ljtrace/native/unwind/code_objects.h"
+#include "ljtrace/native/unwind/frame_rules.h"
 #include "ljtrace/native/inside/code_patch.h"
 #include "ljtrace/native/inside/lua_event.h"
 #include <stddef.h>

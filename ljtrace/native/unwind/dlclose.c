@@ -6,7 +6,7 @@
  * afterwards: another object may be mapped at the same place.
  */
 #define _GNU_SOURCE
-#include "ljtrace/native/unwind/code_objects.h"
+#include "ljtrace/native/unwind/frame_rules.h"
 #include <dlfcn.h>
 #include <stddef.h>
 

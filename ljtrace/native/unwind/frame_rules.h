@@ -11,7 +11,7 @@
 #ifndef LJTRACE_NATIVE_UNWIND_FRAME_RULES_H
 #define LJTRACE_NATIVE_UNWIND_FRAME_RULES_H
 
-#include "ljtrace/native/unwind/code_objects.h"
+#include "ljtrace/frames/eh_frame.h"
 #include <stddef.h>
 
 /* A packed rule. From the lowest bit: kind (3 bits), where the caller's rbp is (2), the offset of that in words (12),
@@ -50,7 +50,7 @@ static inline int64_t frame_cfa_offset(frame_rule rule)
     return (int64_t)(rule << 23) >> 40;
 }
 
-/* The number of the object that the rule is from (code_objects.h): the rule holds as long as that object is loaded. */
+/* The number of the object that the rule is from (see below): the rule holds as long as that object is loaded. */
 static inline uint32_t frame_object(frame_rule rule)
 {
     return (uint32_t)(rule >> 41);
@@ -66,5 +66,27 @@ frame_rule frame_kept_rule(uint64_t ip);
 frame_rule frame_new_rule(uint64_t ip);
 /* All rules for it, and the sections that the expressions in them lie in. False: there are none. */
 bool frame_full_rules(uint64_t ip, struct eh_rules *rules, struct eh_sections *sections);
+
+/* -- the object file of a code address -- */
+
+/* What was found out about a code address may be kept only as long as its object stays loaded. Objects that were loaded
+ * when the program started stay; what is known of them never changes. Each other object has a number: it gets a new one
+ * whenever an object was closed, and so does another object that is mapped at the same place.
+ *
+ * No locks, no memory: it works in signal handlers. */
+
+/* Numbers of objects are below 2^23, so that they fit into packed rules. */
+enum { CODE_PERMANENT = 0, CODE_NUMBERS = 1 << 23, CODE_NO_NUMBER, CODE_NO_OBJECT };
+
+/* The number of the object that contains a code address; CODE_NO_NUMBER if it has none, so that nothing may be kept. */
+uint32_t code_object_number(uint64_t ip);
+/* The same, with the object's sections. CODE_NO_OBJECT: no object has this address, or it has no .eh_frame. */
+uint32_t code_object_sections(uint64_t ip, struct eh_sections *sections);
+/* Does the address belong to the dynamic linker? Its first instructions, which start the program, have no .eh_frame. */
+bool code_object_is_linker(uint64_t ip);
+/* An object was closed, or is about to be. */
+void code_objects_closed(void);
+/* How often a permanent object turned out not to be one: what was kept of permanent objects is void. */
+uint32_t code_objects_mistakes(void);
 
 #endif

@@ -6,17 +6,188 @@
  * need more (those of a signal, of the dynamic linker, of hand-written code), all registers are computed. If one of them
  * was lost on the way, the walk begins anew inside this function, where all are known, and follows all.
  *
- * Frames that are the same as in the last stack of the thread are not walked but compared: see last_stack.h.
+ * Frames that are the same as in the last stack of the thread are not walked but compared.
  *
  * Start reading at native_unwind.
  */
 #include "ljtrace/native/unwind/unwind.h"
-#include "ljtrace/native/unwind/eh_expression.h"
 #include "ljtrace/frames/frame_pointer.h"
 #include "ljtrace/native/unwind/frame_rules.h"
-#include "ljtrace/native/unwind/last_stack.h"
+#include "ljtrace/native/unwind/eh_expression.h"
 #include "ljtrace/native/unwind/stack_memory.h"
+#include "ljtrace/protocol/kernel.h"
+#include "ljtrace/protocol/table.h"
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+/* -- the last stack of a thread -- */
+
+/* Most stacks of a thread share their outer frames with the stack before. A step from a frame to its caller depends on
+ * the registers of the frame and on one or two words of memory: the return address and the saved rbp. So where a walk
+ * comes to a frame with the same registers as in the last walk, and these words are the same, the caller is the same,
+ * and so on outwards. Comparing words is faster than walking, since no comparison waits for the one before.
+ *
+ * A step that used more than these words, or memory that may be unmapped, is done anew. So is one by rules of an object
+ * that has been closed.
+ *
+ * Memory comes from mmap and stays for the life of the process. It belongs to the address of a thread's control block.
+ * A thread that finds its own address as the owner has the address of a thread that has ended, since glibc uses the
+ * stacks of ended threads again. Threads beyond the number of places are walked without a last stack. */
+
+enum { LAST_FRAMES = 1024 }; /* deeper stacks are not kept */
+enum { LAST_OBJECTS = 32 };
+
+/* The frames from `first` to the end of the arrays, the innermost first: so that outer frames stay where they are. */
+struct last_stack {
+    uint32_t first;
+    uint32_t mistakes; /* see code_objects_mistakes */
+    uint64_t walking;  /* the stack pointer at the beginning of the walk that is at work; 0: none is */
+    uint64_t ip[LAST_FRAMES], sp[LAST_FRAMES], bp[LAST_FRAMES];
+    /* The word that rbp was restored from; if rbp was unchanged, the word of the return address; 0: the step to this
+     * frame must be done anew. */
+    uint64_t word[LAST_FRAMES];
+    uint8_t object[LAST_FRAMES]; /* that with the rule for the step to this frame, as an index of `objects` */
+    /* bp, word and object of the walk at work, from index 0 */
+    uint64_t new_bp[LAST_FRAMES], new_word[LAST_FRAMES];
+    uint8_t new_object[LAST_FRAMES];
+    uint32_t n_objects;
+    uint32_t objects[LAST_OBJECTS]; /* numbers of frame_rules.h; the first is CODE_PERMANENT */
+    uint32_t valid;                 /* bit i: objects[i] was seen to be loaded in this walk */
+};
+
+/* Walks that begin at the caller, and those from given registers: the latter continue stacks of the former, so each kind
+ * has its own last stack. */
+enum last_kind { LAST_FROM_CALLER, LAST_FROM_REGISTERS, LAST_KINDS };
+
+static inline void last_stack_end(struct last_stack *last)
+{
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    last->walking = 0;
+}
+
+/* Are the words that the step to frame i depends on still the same? */
+static inline bool last_stack_step_is_same(const struct last_stack *last, uint32_t i)
+{
+    const uint64_t return_at = last->sp[i] - 8, word_at = last->word[i];
+    uint64_t return_address, word;
+    if (!word_at || !(last->valid >> last->object[i] & 1))
+        return false;
+    memcpy(&return_address, (const void *)(uintptr_t)return_at, sizeof return_address);
+    memcpy(&word, (const void *)(uintptr_t)word_at, sizeof word);
+    return return_address == last->ip[i] + 1 && word == (word_at == return_at ? return_address : last->bp[i]);
+}
+
+enum { PLACES = 1024 };
+
+struct place {
+    _Atomic uint64_t owner;              /* the control block of a thread; 0: none yet */
+    _Atomic(struct last_stack *) stacks; /* one of each kind */
+};
+LASTING_TABLE(struct place, s_places, PLACES);
+
+static __thread __attribute__((tls_model("initial-exec"))) struct last_stack *t_stacks;
+static __thread __attribute__((tls_model("initial-exec"))) bool t_has_none;
+
+static struct last_stack *map_stacks(void)
+{
+    const long result = kernel_call(SYS_mmap, 0, LAST_KINDS * sizeof(struct last_stack),
+                                    PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return result < 0 && result > -4096 ? NULL : (struct last_stack *)result;
+}
+
+/* Find a place for this thread. */
+static struct last_stack *claim(void)
+{
+    const uint64_t self = kernel_thread();
+    for (unsigned i = 0; i < PLACES; i++) {
+        uint64_t owner = atomic_load(&s_places[i].owner);
+        if (owner == self)
+            return atomic_load(&s_places[i].stacks);
+        if (owner == 0 && atomic_compare_exchange_strong(&s_places[i].owner, &owner, self)) {
+            atomic_store(&s_places[i].stacks, map_stacks());
+            return atomic_load(&s_places[i].stacks);
+        }
+    }
+    return NULL;
+}
+
+static void forget(struct last_stack *last)
+{
+    last->first = LAST_FRAMES;
+    last->walking = 0;
+    last->n_objects = 1;
+    last->objects[0] = CODE_PERMANENT;
+    last->mistakes = code_objects_mistakes();
+}
+
+/* The last stack of this thread, for a walk that begins at `sp`. NULL: there is none, or the walk that uses it was
+ * interrupted by this one. */
+static struct last_stack *last_stack_begin(enum last_kind kind, uint64_t sp,
+                                           const struct stack_memory *memory)
+{
+    if (!t_stacks && !t_has_none) {
+        struct last_stack *stacks = claim();
+        for (unsigned i = 0; stacks && i < LAST_KINDS; i++)
+            forget(&stacks[i]);
+        t_has_none = !stacks;
+        t_stacks = stacks;
+    }
+    if (!t_stacks)
+        return NULL;
+    struct last_stack *last = &t_stacks[kind];
+    if (last->walking) {
+        /* a walk further in on the same stack was left by longjmp: it will not go on */
+        const bool left =
+            stack_memory_knows(memory, last->walking) && stack_memory_knows(memory, sp) && sp > last->walking;
+        if (!left)
+            return NULL;
+        forget(last);
+    }
+    if (last->mistakes != code_objects_mistakes() || last->n_objects == LAST_OBJECTS)
+        forget(last);
+    last->valid = 1;
+    last->walking = sp;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    return last;
+}
+
+/* The index of an object in `objects` if it is loaded and contains the code at `ip`; LAST_OBJECTS if it is not. */
+static uint32_t last_stack_object(struct last_stack *last, uint32_t number, uint64_t ip)
+{
+    uint32_t i = 0;
+    while (i < last->n_objects && last->objects[i] != number)
+        i++;
+    if (i < last->n_objects && (last->valid >> i & 1))
+        return i;
+    if (i == LAST_OBJECTS || code_object_number(ip) != number)
+        return LAST_OBJECTS;
+    if (i == last->n_objects)
+        last->objects[last->n_objects++] = number;
+    last->valid |= 1u << i;
+    return i;
+}
+
+/* Keep the frames ips[0] to ips[n-1] before the frame at index `at`, with what is noted of them. */
+static void last_stack_keep(struct last_stack *last, const uint64_t *ips, const uint64_t *sps, uint32_t n,
+                            uint32_t at)
+{
+    if (n > at) {
+        last->first = at; /* there is no room for the new frames */
+        return;
+    }
+    const uint32_t first = at - n;
+    memcpy(last->ip + first, ips, n * sizeof *ips);
+    memcpy(last->sp + first, sps, n * sizeof *sps);
+    memcpy(last->bp + first, last->new_bp, n * sizeof *ips);
+    memcpy(last->word + first, last->new_word, n * sizeof *ips);
+    memcpy(last->object + first, last->new_object, n);
+    last->first = first;
+}
+
+/* -- the walk -- */
 
 enum { THREE = 1u << EH_RIP | 1u << EH_RSP | 1u << EH_RBP };
 enum { ROUNDS = 16 }; /* at most so many frames of this file lie below the caller's */
@@ -169,7 +340,7 @@ static __attribute__((noinline)) bool walk_from_here(struct walk *w, uint64_t sp
 
 /* How the walk came to a frame. */
 struct arrival {
-    uint64_t word; /* see last_stack.h */
+    uint64_t word; /* as in struct last_stack */
     uint8_t object;
 };
 
