@@ -15,7 +15,6 @@
 #include "ljtrace/native/inside/code_patch.h"
 #include "ljtrace/native/inside/events.h"
 #include "ljtrace/native/inside/heap.h"
-#include "ljtrace/native/inside/host/file_symbols.h"
 #include "ljtrace/native/inside/host/symbols.h"
 #include "ljtrace/protocol/kernel.h"
 #include "ljtrace/native/inside/resizes.h"

@@ -24,7 +24,7 @@ struct native_event {
     uint32_t resize;
 };
 
-/* The slot of a prefix's heap in the ring. Those below are of Lua heaps (host/records.c). */
+/* The slot of a prefix's heap in the ring. Those below are of Lua heaps (host/host.c). */
 static inline uint32_t native_heap_slot(uint32_t heap)
 {
     return heap ? 32 + heap : 0;

@@ -21,7 +21,7 @@
 #include "ljtrace/luajit/host.h"
 #include "ljtrace/luajit/state/types.h"
 #include "ljtrace/native/inside/code_patch.h"
-#include "ljtrace/native/inside/host/registers.h"
+#include "ljtrace/native/inside/host/host.h"
 #include "ljtrace/native/inside/lua_event.h"
 #include "ljtrace/native/inside/native.h"
 #include "ljtrace/native/inside/sample.h"

@@ -6,7 +6,7 @@
 #define LJTRACE_NATIVE_INSIDE_LUA_EVENT_H
 
 #include "ljtrace/native/inside/events.h"
-#include "ljtrace/native/inside/host/records.h"
+#include "ljtrace/native/inside/host/host.h"
 
 /* Lock the ring, which also guards all that is known of Lua states. False: nothing is recorded. */
 static inline __attribute__((always_inline)) bool lua_event_begin(void)

@@ -10,7 +10,7 @@
 #include "ljtrace/luajit/host.h"
 #include "ljtrace/luajit/snapshot/snapshot.h"
 #include "ljtrace/native/inside/events.h"
-#include "ljtrace/native/inside/host/records.h"
+#include "ljtrace/native/inside/host/host.h"
 #include "ljtrace/native/inside/lua_stack.h"
 #include "ljtrace/native/inside/sample.h"
 

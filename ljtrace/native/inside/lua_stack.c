@@ -8,9 +8,7 @@
 #include "ljtrace/luajit/core/objects.h"
 #include "ljtrace/luajit/host.h"
 #include "ljtrace/luajit/stack/stack.h"
-#include "ljtrace/native/inside/host/records.h"
-#include "ljtrace/native/inside/host/registers.h"
-#include "ljtrace/native/inside/host/stacks.h"
+#include "ljtrace/native/inside/host/host.h"
 #include "ljtrace/protocol/table.h"
 #include "memtrace/memtrace.h"
 

@@ -4,7 +4,7 @@
  *
  * There is one ring for each traced process. Instrumented code appends to it directly, through the cursor in
  * the shared header (ljtrace/valgrind/instrument/instrument.c), and calls lt_ring_make_room when a slab is full.
- * All rarer records are written by the functions of records.h. When the collector is gone, the records are
+ * All rarer records are written by RING_PUT. When the collector is gone, the records are
  * discarded and the program continues.
  */
 #ifndef LJTRACE_VALGRIND_RING_RING_H
