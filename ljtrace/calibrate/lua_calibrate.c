@@ -85,8 +85,9 @@ struct calibration {
     void *ud;
     enum situation armed;
     struct seen seen[SITUATIONS];
-    uint32_t trace;     /* number of the trace that was sampled */
-    uint64_t script[4]; /* prototypes of the functions that the script returns */
+    uint32_t trace;                 /* number of the trace that was sampled */
+    uint64_t script[4];             /* prototypes of the functions that the script returns */
+    uint8_t global[GLOBAL_MAX + 8]; /* the global state and what follows it */
 };
 LASTING_TABLE(struct calibration, s, 1);
 
@@ -113,6 +114,19 @@ static uint64_t peek_word(uint64_t at, uint32_t size)
     return lua_peek(at, &v, size) ? v : 0;
 }
 
+/* Copy memory, as far as it is mapped. The caller has set the rest to 0. It is asked for each page only once, since this
+ * costs a system call or, under Valgrind, a request. */
+static void peek_pages(uint64_t at, uint8_t *to, size_t n)
+{
+    enum { PAGE = 4096 };
+    for (size_t done = 0, piece; done < n; done += piece) {
+        piece = PAGE - (at + done) % PAGE;
+        if (piece > n - done)
+            piece = n - done;
+        lua_peek(at + done, to + done, piece);
+    }
+}
+
 /* -- sampling -- */
 
 static void sample(enum situation in, void *L)
@@ -123,8 +137,7 @@ static void sample(enum situation in, void *L)
     seen->cframe = peek_word((uint64_t)L + offsets()->thread_cframe, 8) & ~3ULL;
     uint64_t base = peek_word((uint64_t)L + offsets()->thread_base, word_size());
     seen->link = peek_word(base - word_size(), word_size());
-    for (uint64_t i = 0, at = (uint64_t)__builtin_frame_address(0); i < STACK_WORDS; i++)
-        lua_peek(at + 8 * i, &seen->stack[i], 8);
+    peek_pages((uint64_t)__builtin_frame_address(0), (uint8_t *)seen->stack, sizeof seen->stack);
     lua_peek(seen->cframe, seen->frame, FRAME_MAX);
     seen->taken = 1;
 }
@@ -252,17 +265,18 @@ static int fits_jit_base(uint32_t o)
 {
     uint32_t size = word_size();
     uint64_t v = word_at(s->seen[ON_TRACE].g + o, size);
+    if (o <= s->to->cur_l || o > s->to->cur_l + 16)
+        return 0;
     uint64_t stack = peek_word((uint64_t)s->main + offsets()->thread_stack, size);
     uint64_t last = peek_word((uint64_t)s->main + offsets()->thread_last, size);
     return v > stack && v <= last && !word_at(s->seen[IN_C].g + o, size) &&
-           !word_at(s->seen[IN_INTERPRETER].g + o, size) && !word_at(s->seen[IN_GC].g + o, size) &&
-           o > s->to->cur_l && o <= s->to->cur_l + 16;
+           !word_at(s->seen[IN_INTERPRETER].g + o, size) && !word_at(s->seen[IN_GC].g + o, size);
 }
 
 /* The table of traces: its entry of the sampled number is a trace with that number. */
 static int fits_traces(uint32_t o)
 {
-    uint64_t table = peek_word(s->g + o, 8), sizes = peek_word(s->g + o + 8, 8);
+    uint64_t table = word_at(s->global + o, 8), sizes = word_at(s->global + o + 8, 8);
     if (table < 65536 || table & 7 || sizes >> 32 <= s->trace || sizes >> 32 > 65536)
         return 0;
     uint64_t trace = peek_word(table + (uint64_t)s->trace * word_size(), word_size());
@@ -384,6 +398,7 @@ static int find_jit(void)
     if (s->seen[IN_RECORDER].taken &&
         !solve(fits_recorder, 0, SAMPLE, word_size(), "state of the compiler", &s->to->recorder))
         return 0;
+    peek_pages(s->g, s->global, sizeof s->global);
     return solve(fits_jit_base, 0, SAMPLE, word_size(), "base of a running trace", &s->to->jit_base) &&
            solve(fits_traces, 0, GLOBAL_MAX, 8, "table of traces", &s->to->traces) && check_trace();
 }

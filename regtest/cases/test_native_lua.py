@@ -271,3 +271,14 @@ def test_sysbench(option: str, tmp_path: Path) -> None:
     line = 5 if option == "-joff" else 4
     counts = Counter({place.split(":")[-1]: n for place, n in by_line(trace.path)[0].items() if ".lua:" in place})
     assert 400 * 50 <= counts[str(line)] <= 400 * 52
+
+
+def test_finding_the_layout_makes_few_system_calls(tmp_path: Path) -> None:
+    """Whether a page can be read costs a system call: each is asked for once, not for each word of it."""
+    if not shutil.which("strace"):
+        pytest.skip("strace is not installed")
+    log = tmp_path / "calls"
+    program = ["ljtrace", "run", f"--out={tmp_path}/n.ljt", "luajit", "-e", "local t = {}"]
+    run(["strace", "-f", "-e", "trace=rt_sigprocmask", "-o", log, *program])
+    asked = re.findall(r"rt_sigprocmask\(0xffffffff", log.read_text())
+    assert 0 < len(asked) < 2000
