@@ -15,7 +15,6 @@
  * Start reading at lua_calibrate, at the end.
  */
 #include "ljtrace/calibrate/lua_calibrate.h"
-#include "ljtrace/calibrate/lua_parser.h"
 #include "ljtrace/protocol/luajit_offsets.h"
 #include "ljtrace/protocol/table.h"
 #include "memtrace/memtrace.h"
@@ -26,6 +25,7 @@ const char *const lua_api_names[LUA_API_FUNCTIONS] = {"luaL_newstate",   "lua_ge
                                                       "lua_topointer",   "lua_settop",    "lua_tointeger"};
 
 enum { STACK_WORDS = 128, SAMPLE = 1024, GLOBAL_MAX = 16384, FRAME_MAX = 128, GCT_PROTO = 7, GCT_TRACE = 9 };
+enum { STRINGS = 3, STATE = 256 }; /* of the lexer */
 
 /* The situations in which the state is sampled. The script's calls of `at` pass these numbers. */
 enum situation {
@@ -88,6 +88,8 @@ struct calibration {
     uint32_t trace;                 /* number of the trace that was sampled */
     uint64_t script[4];             /* prototypes of the functions that the script returns */
     uint8_t global[GLOBAL_MAX + 8]; /* the global state and what follows it */
+    uint64_t lexer_at[STRINGS];     /* address of the lexer's state at each string; 0 = not seen */
+    uint8_t lexer[STRINGS][STATE];
 };
 LASTING_TABLE(struct calibration, s, 1);
 
@@ -452,6 +454,115 @@ static int run_script(void *L)
            wrong("the script's functions", ": not returned");
 }
 
+/* -- the lexer's line -- */
+
+/* An allocation that the parser makes has no Lua function to belong to; with this offset the tool can name
+ * the line of the source text that is being parsed.
+ *
+ * A chunk is compiled in which strings of known lengths are the first tokens of known lines. When the lexer
+ * allocates one of these strings, its state is on the C stack (ljtrace/luajit/stack/parser.c says how it
+ * is recognised). The current line is the one field of it that has the right value for all strings. The lexer
+ * also has the line of the previous token, but that has other values, as each string begins a line.
+ *
+ * In a build for which this fails, allocations of the parser are attributed to the line that called load. */
+
+enum { PIECE = 512, PIECES = 32, FIRST_LENGTH = 500, LENGTH_STEP = 100 };
+
+static const char s_lines[STRINGS] = {3, 4, 7};
+
+static int is_lexer(uint64_t at, uint64_t function, uint64_t L)
+{
+    return L == (uint64_t)s->main && function < at && at - function < 1 << 20 &&
+           peek_word(function + 8, 8) == at && peek_word(function + 16, 8) == L;
+}
+
+/* Find the lexer's state on the C stack above an address; 0 = none. The stack is read in pieces that overlap
+ * by one word. */
+static uint64_t find_lexer(uint64_t from)
+{
+    uint64_t word[PIECE / 8 + 1];
+    for (int piece = 0; piece < PIECES && lua_peek(from, word, sizeof word); piece++, from += PIECE)
+        for (int i = 0; i < PIECE / 8; i++)
+            if (is_lexer(from + 8 * (uint64_t)i, word[i], word[i + 1]))
+                return from + 8 * (uint64_t)i;
+    return 0;
+}
+
+static void *on_string(void *ud, void *ptr, size_t osize, size_t nsize)
+{
+    (void)ud;
+    for (int i = 0; i < STRINGS; i++) {
+        size_t least = s->to->string_header + FIRST_LENGTH + LENGTH_STEP * (size_t)i + 1;
+        if (!ptr && nsize >= least && nsize < least + 8 && !s->lexer_at[i]) {
+            s->lexer_at[i] = find_lexer((uint64_t)__builtin_frame_address(0));
+            if (!s->lexer_at[i] || !lua_peek(s->lexer_at[i], s->lexer[i], STATE))
+                s->lexer_at[i] = 0;
+        }
+    }
+    return s->f(s->ud, ptr, osize, nsize);
+}
+
+/* Write "return {" and the strings on their lines. */
+static size_t write_chunk(char *to)
+{
+    static const char begin[] = "return {\n";
+    size_t n = sizeof begin - 1;
+    __builtin_memcpy(to, begin, n);
+    for (int i = 0, line = 2; i < STRINGS; i++) {
+        for (; line < s_lines[i]; line++)
+            to[n++] = '\n';
+        to[n++] = '"';
+        for (int k = 0; k < FIRST_LENGTH + LENGTH_STEP * i; k++)
+            to[n++] = (char)('a' + i);
+        to[n++] = '"', to[n++] = ',', to[n++] = '}';
+        n -= i + 1 < STRINGS;
+    }
+    return n;
+}
+
+static int is_line(uint32_t o)
+{
+    for (int i = 0; i < STRINGS; i++) {
+        uint32_t line;
+        __builtin_memcpy(&line, s->lexer[i] + o, sizeof line);
+        if (line != (uint32_t)s_lines[i])
+            return 0;
+    }
+    return 1;
+}
+
+/* The name of the chunk follows the line. */
+static int has_name(uint32_t o)
+{
+    static const char name[8] = "=ljtrace";
+    uint64_t string, expected;
+    __builtin_memcpy(&string, s->lexer[0] + o + 8, sizeof string);
+    __builtin_memcpy(&expected, name, sizeof expected);
+    return peek_word(string + s->to->string_header, 8) == expected;
+}
+
+static uint32_t find_line_field(void)
+{
+    uint32_t found = 0, n = 0;
+    for (uint32_t o = 16; o + 16 <= STATE; o += 4)
+        if (is_line(o)) {
+            found = o;
+            n++;
+        }
+    return n == 1 && has_name(found) ? found : 0;
+}
+
+/* Return the offset of the current line in the lexer's state; 0 = not found. The rest of the layout is known. */
+static uint32_t find_parser_line(void)
+{
+    LASTING_TABLE(char, chunk, STRINGS *(FIRST_LENGTH + LENGTH_STEP * STRINGS) + 100);
+    size_t n = write_chunk(chunk);
+    s->api->setallocf(s->main, on_string, 0);
+    int failed = s->api->loadbuffer(s->main, chunk, n, "=ljtrace");
+    s->api->setallocf(s->main, s->f, s->ud);
+    return !failed && s->lexer_at[0] && s->lexer_at[1] && s->lexer_at[2] ? find_line_field() : 0;
+}
+
 void lua_calibrate(const struct lua_api *api, void *L, struct lua_layout *to)
 {
     __builtin_memset(s, 0, TABLE_BYTES(s));
@@ -462,5 +573,5 @@ void lua_calibrate(const struct lua_api *api, void *L, struct lua_layout *to)
     s->f = api->getallocf(L, &s->ud);
     to->known = find_thread() && run_script(L) && find_all();
     if (to->known)
-        to->parser_line = lua_find_parser_line(api, L, to, s->f, s->ud);
+        to->parser_line = find_parser_line();
 }
