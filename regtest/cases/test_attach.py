@@ -457,6 +457,52 @@ def test_other_user(tmp_path: Path) -> None:
         unharmed(process)
 
 
+# Makes itself unreadable to other processes of its user, then allocates at each line of its input.
+PRIVATE = """
+import ctypes, sys
+sys.stdin.readline()
+ctypes.CDLL(None).prctl(4, 0, 0, 0, 0) # PR_SET_DUMPABLE
+print("private", flush=True)
+for line in sys.stdin:
+    kept = [bytes(1000) for _ in range(1000)]
+    print("done", flush=True)
+"""
+
+
+def test_process_that_becomes_unreadable() -> None:
+    """Its objects cannot be found any more, which is no sign that it has executed another program."""
+    other = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all"]
+    if run([*other, "true"]).status != 0:
+        pytest.skip("cannot become another user")
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with tempfile.TemporaryDirectory() as folder, started([*other, "/usr/bin/python3", "-c", PRIVATE], **pipes) as process:
+        os.chmod(folder, 0o777)
+        path = Path(folder) / "t.ljt"
+        wait_for(lambda: b"ctypes" in Path(f"/proc/{process.pid}/maps").read_bytes(), "the program runs")
+        with started([*other, "ljtrace", "attach", f"--out={path}", process.pid], stderr=subprocess.PIPE) as recorder:
+            assert process.stdin and process.stdout and recorder.stderr
+            said = recorder.stderr.readline().decode()
+            if "Operation not permitted" in said:
+                pytest.skip(f"an ordinary user may not attach here: {said.strip()}")
+            assert "recording process" in said
+            process.stdin.write(b"\n")
+            process.stdin.flush()
+            assert process.stdout.readline() == b"private\n"
+            assert b"maps cannot be read (Permission denied)" in recorder.stderr.readline()
+            process.stdin.write(b"\n")
+            process.stdin.flush()
+            assert process.stdout.readline() == b"done\n"
+            recorder.send_signal(signal.SIGINT)
+            assert b"recorded no more" in recorder.stderr.readline()
+            assert recorder.wait(SECONDS) == 0
+            assert process.poll() is None
+        trace = Trace(path, Done(0, b"", b"")).check()
+        assert trace.ending() == "detached"
+        assert sum(1 for e in trace.events() if e[0] == "new" and 1000 <= int(e[3]) < 1100) >= 1000
+        process.communicate(timeout=SECONDS)
+        assert process.returncode == 0
+
+
 def test_kernel_thread() -> None:
     if not Path("/proc/2/stat").exists() or Path("/proc/2/cmdline").read_bytes():
         pytest.skip("process 2 is no kernel thread")

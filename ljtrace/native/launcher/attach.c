@@ -39,8 +39,9 @@ struct attach {
     struct target target;
     char library[PATH_MAX];
     char socket_name[64];
-    pid_t server; /* the child that passes the ring's memory on */
-    int signals;  /* signalfd */
+    bool is_unreadable; /* the process's list of objects */
+    pid_t server;       /* the child that passes the ring's memory on */
+    int signals;        /* signalfd */
 };
 
 static const char s_attach_usage[] =
@@ -249,25 +250,41 @@ static bool is_sandboxed(const struct attach *a)
            (h.sandboxed || target_has_more_filters(&a->target, h.filters));
 }
 
-/* End the recording of such a process from outside: the collector ends the file, and no events are recorded. */
-static void end_sandboxed(const struct attach *a)
+/* End the recording from outside: the collector ends the file, and no events are recorded. */
+static void end_from_outside(const struct attach *a, const char *why)
 {
     const uint32_t ended = RING_LEFT;
-    target_write(&a->target, a->target.ring.base + offsetof(struct ring_header, ended), &ended, sizeof ended);
-    complain("process %d has a seccomp filter that may forbid the recorder's system calls: it is recorded no "
-             "more, but the "
-             "library stays where it is",
-             a->target.pid);
+    if (a->target.ring.base)
+        target_write(&a->target, a->target.ring.base + offsetof(struct ring_header, ended), &ended,
+                     sizeof ended);
+    else
+        launcher_put_end(&a->launcher, ended, 0);
+    complain("process %d %s: it is recorded no more, but the library stays where it is", a->target.pid, why);
+}
+
+/* The objects of the process cannot be found. Returns false after a message, if it has not ended. */
+static bool end_unreadable(const struct attach *a)
+{
+    char why[160];
+    snprintf(why, sizeof why, "cannot be looked at (its /proc/PID/maps: %s)", strerror(errno));
+    if (!target_lives(a->target.pid))
+        return true;
+    if (a->launcher.ring)
+        end_from_outside(a, why);
+    else
+        complain("cannot detach from process %d: it %s", a->target.pid, why);
+    return a->launcher.ring != NULL;
 }
 
 /* Have the library detach. Returns false after a message, if the process has not ended. */
 static bool end(struct attach *a)
 {
     long result = 0;
-    target_find_library(&a->target);
+    if (!target_find_library(&a->target))
+        return end_unreadable(a);
     set_ending(a, 1);
     if (is_sandboxed(a)) {
-        end_sandboxed(a);
+        end_from_outside(a, "has a seccomp filter that may forbid the recorder's system calls");
         return true;
     }
     const char *wrong = a->target.library.base ? call(a, ATTACHED_END, "", &result) : NULL;
@@ -316,11 +333,21 @@ static bool is_asked_to_end(const struct attach *a)
     return false;
 }
 
-/* Has the process executed another program? */
+/* Has the process executed another program? If its objects cannot be found, which is said once, this is not known, and the
+ * recording goes on. */
 static bool is_replaced(struct attach *a)
 {
-    target_find_library(&a->target);
-    return !a->target.library.base && target_lives(a->target.pid);
+    const bool found = target_find_library(&a->target);
+    const int error = errno;
+    if (!target_lives(a->target.pid))
+        return false;
+    if (!found && !a->is_unreadable)
+        complain("/proc/%d/maps cannot be read (%s): whether the process still is the program that is "
+                 "recorded is not "
+                 "known; Ctrl-C ends the recording",
+                 a->target.pid, strerror(error));
+    a->is_unreadable = !found;
+    return found && !a->target.library.base;
 }
 
 /* Wait until the recording has to be ended. Returns false if the program or the collector has ended before. */

@@ -185,7 +185,7 @@ static void note_allocator(struct target *t, uint64_t base, uint64_t from, uint6
         t->allocators[t->allocator_count++] = (struct target_object){base, from, to};
 }
 
-/* Read /proc/PID/maps. Returns false if that is not permitted. */
+/* Read /proc/PID/maps. Returns false, with errno, if that is not possible. */
 static bool find_objects(struct target *t, bool with_allocators)
 {
     struct mapping m;
@@ -212,10 +212,10 @@ static bool find_objects(struct target *t, bool with_allocators)
     return true;
 }
 
-void target_find_library(struct target *t)
+bool target_find_library(struct target *t)
 {
     t->library = t->ring = (struct target_object){0};
-    find_objects(t, false);
+    return find_objects(t, false);
 }
 
 bool target_has_stack(const struct target *t, uint64_t sp, uint64_t bytes)

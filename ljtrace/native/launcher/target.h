@@ -34,8 +34,8 @@ enum { TARGET_CAVE_BYTES = 512 };
 /* Find out about a process; `library` is the path of the recorder's. Returns false after a message if it cannot be
  * recorded. */
 bool target_open(struct target *t, pid_t pid, const char *library);
-/* Look again where its recorder's library and ring are. */
-void target_find_library(struct target *t);
+/* Look again where its recorder's library and ring are. Returns false, with errno, if that cannot be found out. */
+bool target_find_library(struct target *t);
 /* Does it still exist, and is it no zombie? */
 bool target_lives(pid_t pid);
 /* Does no other process trace a thread of it? Another ljtrace does that for some milliseconds, when it attaches or
