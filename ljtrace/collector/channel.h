@@ -10,19 +10,21 @@
 #ifndef LJTRACE_COLLECTOR_CHANNEL_H
 #define LJTRACE_COLLECTOR_CHANNEL_H
 
-#include "ljtrace/collector/sandbox_watch.h"
 #include "ljtrace/protocol/ring.h"
+#include <dirent.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct channel {
     int socket; /* to the tool or the launcher */
     bool in_memory;
     struct ring_header *ring;
     /* The following is used in_memory only. */
-    int pid;       /* the program */
-    int process;   /* a pidfd of it; -1 = there is none */
-    bool attached; /* it had begun before the recording */
-    struct sandbox_watch watch;
+    int pid;        /* the program */
+    int process;    /* a pidfd of it; -1 = there is none */
+    bool attached;  /* it had begun before the recording */
+    DIR *threads;   /* the place of the next look at their seccomp filters; NULL = at the first thread */
     int64_t looked; /* when it was, in milliseconds */
 };
 

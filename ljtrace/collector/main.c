@@ -15,7 +15,6 @@
 #include "ljtrace/collector/channel.h"
 #include "ljtrace/collector/ending.h"
 #include "ljtrace/collector/feed.h"
-#include "ljtrace/collector/keep.h"
 #include "ljtrace/collector/sink.h"
 #include "ljtrace/protocol/local_socket.h"
 #include "ljtrace/protocol/trace_name.h"

@@ -4,11 +4,12 @@
  */
 #define _GNU_SOURCE
 #include "ljtrace/collector/sink.h"
-#include "ljtrace/collector/text.h"
 #include "ljtrace/protocol/trace_name.h"
 #include "memtrace/memtrace.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,75 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+/* -- classic text -- */
+
+/* Classic text is what the old patched tools wrote. It is for users who want to watch the events or have
+ * scripts for this form. It has no stacks and no threads, and takes 100 times the bytes. `steve memtrace`
+ * makes the same text from a memtrace file. */
+
+/* The first line, with the process ("PID@START"). Readers skip it. */
+#define TEXT_FIRST_LINE "# ljtrace: process %s\n"
+
+static void line(FILE *out, char letter, uint64_t addr, uint64_t size)
+{
+    fprintf(out, ">>> %c %" PRIu64 " %" PRIu64 "\n", letter, addr, size);
+}
+
+static void write_event(FILE *out, const struct mt_event *e)
+{
+    switch (e->kind) {
+    case MT_NEW:
+    case MT_LOAD:
+    case MT_STORE:
+    case MT_MODIFY:
+        line(out, mt_kind_letter(e->kind), e->addr, e->size);
+        break;
+    case MT_FREE:
+        line(out, 'F', e->addr, 0);
+        break;
+    case MT_RESIZE:
+        line(out, 'F', e->old_addr, 0);
+        line(out, 'N', e->addr, e->size);
+        break;
+    default: /* classic text has no other events */
+        break;
+    }
+}
+
+static int write_all(struct mt_reader *r, FILE *out)
+{
+    const struct mt_event *events;
+    size_t n;
+    int result;
+    while ((result = mt_next(r, &events, &n)) == MT_MORE) {
+        for (size_t i = 0; i < n; i++)
+            write_event(out, &events[i]);
+        if (fflush(out) != 0)
+            return 1;
+    }
+    return result == MT_END ? 0 : 1;
+}
+
+/* Read a memtrace from descriptor `in` until its end and write `>>> OP ADDRESS SIZE` lines to `out`, each as
+ * soon as its event is read. A Resize becomes a Free and a New. Returns an exit status: 0, or 1 if reading or
+ * writing fails. */
+static int text_write(int in, int out, const char *process)
+{
+    char path[40];
+    struct mt_error err;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", in);
+    FILE *f = fdopen(out, "w");
+    struct mt_reader *r = mt_open(path, MT_OPEN_DEFAULT, &err);
+    if (!f || !r)
+        return 1;
+    fprintf(f, TEXT_FIRST_LINE, process);
+    int status = write_all(r, f);
+    mt_close(r);
+    return fclose(f) != 0 || status;
+}
+
+/* -- outputs -- */
 
 /* The start time of a process is field 22 of /proc/PID/stat. The name in parentheses is skipped, since it may
  * contain spaces. */
@@ -285,4 +355,98 @@ bool sink_is_removed(const struct sink *s)
 {
     struct stat st;
     return fstat(s->fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink == 0;
+}
+
+/* -- parts of limited size -- */
+
+/* Bytes that may be added to a file after it was found to be full: the events of a slab, the unfinished chunk
+ * and the index. */
+#define MARGIN ((uint64_t)4 << 20)
+
+static const char *const s_word = "earlier"; /* in the name of the part before the newest */
+static const char *const s_reason = "--keep=last";
+
+static uint64_t events_of(const struct mt_writer *w)
+{
+    struct mt_totals t;
+    mt_writer_totals(w, &t);
+    uint64_t n = t.freed;
+    for (int kind = 0; kind < MT_KINDS; kind++)
+        n += t.events[kind];
+    return n;
+}
+
+struct keep keep_for(uint64_t max_size)
+{
+    return (struct keep){.part = max_size / 2 > MARGIN ? max_size / 2 - MARGIN : 1};
+}
+
+bool keep_is_due(const struct keep *k, const struct mt_writer *w)
+{
+    return k->part && mt_writer_bytes(w) >= k->part && mt_writer_is_whole(w);
+}
+
+static void put_fact(struct mt_writer *w, const char *key, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    mt_writer_info(w, key, slash ? slash + 1 : path);
+}
+
+/* Begin a part with the name of the part before it and the number of events that were discarded. */
+static void begin(struct keep *k, struct mt_writer *w, const char *before)
+{
+    put_fact(w, "continues", before);
+    if (k->discarded)
+        mt_writer_lost(w, k->discarded, mt_writer_string(w, s_reason, strlen(s_reason)));
+    mt_writer_flush(w);
+    k->begun = events_of(w);
+    if (mt_writer_bytes(w) > k->part / 2) {
+        mt_writer_limit(w, k->part + MARGIN, "--max-size");
+        k->part = 0;
+    }
+}
+
+const char *keep_begin_part(struct keep *k, struct sink *s, struct mt_writer **w,
+                            const struct mt_writer_options *options, const char *process)
+{
+    struct sink next;
+    struct mt_error err = {0};
+    char *before = sink_variant(s->name, s_word);
+    mt_writer_flush(*w);
+    if (!before || !sink_publish(s, process) || rename(s->name, before) != 0 ||
+        !sink_open(&next, s->name, false, false, process)) {
+        const char *why = strerror(before ? errno : ENOMEM);
+        free(before);
+        return why;
+    }
+    struct mt_writer *other = mt_writer_continue(*w, next.fd, options, &err);
+    if (other) {
+        put_fact(*w, "continued_in", s->name);
+        if (k->before)
+            put_fact(*w, "continues", "a part that is not kept");
+        k->discarded += k->before;
+        k->before = events_of(*w) - k->begun;
+        mt_writer_finish(*w, MT_ENDING_LIMIT, &err);
+        malloc_trim(0); /* else the heap is in more pieces after each part, and grows */
+        sink_close(s);
+        *s = next;
+        *w = other;
+        begin(k, other, before);
+    }
+    free(before);
+    return err.code == MT_E_NONE ? NULL : "the next part of the file cannot be written";
+}
+
+bool keep_summary(const struct keep *k, const struct sink *s, const struct mt_writer *w, char *text,
+                  size_t room)
+{
+    char *before = k->before ? sink_variant(s->name, s_word) : NULL;
+    if (!before)
+        return false;
+    snprintf(text, room,
+             "--keep=last: the last %" PRIu64 " events are in %s, %" PRIu64 " before them in %s; %" PRIu64
+             " before those were dropped",
+             events_of(w) - k->begun, s->name, k->before, before, k->discarded);
+    free(before);
+    return true;
 }

@@ -5,7 +5,7 @@
  * The recorder makes system calls of its own, for which a filter may end the program. So the functions by which programs
  * install filters are replaced. The new filter is executed for each of these calls before it is in force (sandbox.c). If
  * it does not permit one, the recording ends there, and the trace says why. A filter that is installed by an instruction of
- * the program's own is noticed by the collector (ljtrace/collector/sandbox_watch.c), and so too late for system calls that
+ * the program's own is noticed by the collector (ljtrace/collector/channel.c), and so too late for system calls that
  * the recorder makes in the meantime; it makes few.
  */
 #define _GNU_SOURCE
