@@ -25,23 +25,29 @@ extern const bool host_mappings_are_known;
 
 /* -- memory of the recorder -- */
 
-/* Memory for n bytes, which are 0. There always is some: else the recording ends. */
-void *host_new(size_t n);
-/* Make room for n bytes. p: from these functions, or NULL. What is added is not 0. */
+/* Make room for n bytes; 0 = free p. There always is some: else the recording ends. p: from this function, or NULL. What is
+ * added is not 0. */
 void *host_resize(void *p, size_t n);
-void host_free(void *p);
+static inline void *host_new(size_t n) /* all 0 */
+{
+    return __builtin_memset(host_resize(NULL, n), 0, n);
+}
+static inline void host_free(void *p)
+{
+    if (p)
+        host_resize(p, 0);
+}
 
 /* -- the running thread -- */
 
 /* Its number; 0 is none. */
 uint32_t host_thread(void);
-/* The memory that is its stack: where it begins, and where it ends. */
-uint64_t host_stack_begin(uint32_t thread);
-uint64_t host_stack_end(uint32_t thread);
-/* Its program counter and its stack pointer. */
-uint64_t host_code_pointer(uint32_t thread);
-uint64_t host_stack_pointer(uint32_t thread);
-/* Copy some of its registers. They are in this order wherever several are passed. */
+/* The memory that is its stack. */
+struct host_range {
+    uint64_t begin, end;
+};
+struct host_range host_stack_range(uint32_t thread);
+/* Copy some of its registers. They are in this order wherever several are passed, except the program counter, HOST_RIP. */
 enum host_register {
     HOST_RAX,
     HOST_RCX,
@@ -53,27 +59,31 @@ enum host_register {
     HOST_RDI,
     HOST_R8
 };
-enum { HOST_REGISTERS = HOST_R8 + 8 };
-void host_registers(uint32_t thread, enum host_register first, uint32_t count, uint64_t *to);
+enum { HOST_REGISTERS = HOST_R8 + 8, HOST_RIP = HOST_REGISTERS };
+void host_registers(uint32_t thread, uint32_t first, uint32_t count, uint64_t *to);
+static inline uint64_t host_register(uint32_t thread, uint32_t which)
+{
+    uint64_t value;
+    host_registers(thread, which, 1, &value);
+    return value;
+}
 
 /* -- C stacks -- */
 
-/* Unwind the stack of a thread and name its frames. If it has more frames than --stack-depth, it is cut there and ends
- * with RAW_CUT. If not all callers can be found, it ends with RAW_UNKNOWN_CALLER. */
-void host_take_stack(uint32_t thread, struct lt_stack *stack);
-/* The same with at most `limit` frames, not marked as cut, and only as far as call frame information leads: the stack
- * ends at the first frame in code generated at run time (by a JIT compiler). */
-void host_take_stack_to(uint32_t thread, struct lt_stack *stack, uint32_t limit);
-/* Continue after the last frame of the stack, up to one frame more than --stack-depth. The next frame is one whose
- * caller's stack pointer is `sp`: its return address and the saved frame pointer are just below that. */
-void host_resume_stack(uint32_t thread, struct lt_stack *stack, uint64_t sp);
+/* A frame of C, by its registers. */
+struct host_frame {
+    uint64_t ip, sp, bp;
+};
+/* Unwind the stack of the thread from this frame on, NULL = from its registers on; name the frames, at most `limit`, and
+ * append them. certain: only as far as call frame information leads; the stack then ends at the first frame in code
+ * generated at run time (by a JIT compiler). */
+void host_unwind(uint32_t thread, const struct host_frame *from, bool certain, uint32_t limit,
+                 struct lt_stack *stack);
 /* How often code was mapped or unmapped, so that a code address may have another name. */
 uint32_t host_code_generation(void);
 
 /* -- objects of the program -- */
 
-/* The file from which an image of LuaJIT was loaded, or "?". */
-const char *host_image_file(uint32_t image);
 /* Is this address in the code of an image? */
 bool host_is_lua_code(uint64_t ip);
 /* The name of the C function that begins here; NULL = not known here, but perhaps by the collector. */
@@ -91,10 +101,16 @@ uint64_t host_time(void);
 #define RECORD(NAME, name, fields) void host_put_##name(const struct ring_##name *r);
 #define FAST_RECORD(NAME, name, fields)
 #include "ljtrace/protocol/ring.def"
-struct raw_text host_text(const char *text);
 static inline struct raw_text host_text_of(const void *text, uint32_t bytes)
 {
     return (struct raw_text){text, bytes};
+}
+static inline struct raw_text host_text(const char *text)
+{
+    uint32_t bytes = 0;
+    while (text[bytes])
+        bytes++;
+    return host_text_of(text, bytes);
 }
 
 /* Write events of a heap: RAW_HEAP_C, or the number of an allocator's. */

@@ -21,19 +21,12 @@ static uint32_t s_pieces;
 
 /* -- the host -- */
 
-void *host_new(size_t n)
-{
-    return calloc(1, n);
-}
-
 void *host_resize(void *p, size_t n)
 {
-    return realloc(p, n);
-}
-
-void host_free(void *p)
-{
+    if (n)
+        return realloc(p, n);
     free(p);
+    return NULL;
 }
 
 void host_say(const char *text)

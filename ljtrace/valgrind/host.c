@@ -35,19 +35,12 @@ bool host_readable(uint64_t a, size_t n, uint64_t *from, uint64_t *to)
     return true;
 }
 
-void *host_new(size_t n)
-{
-    return VG_(calloc)("ljtrace.luajit", 1, n);
-}
-
 void *host_resize(void *p, size_t n)
 {
-    return VG_(realloc)("ljtrace.luajit", p, n);
-}
-
-void host_free(void *p)
-{
+    if (n)
+        return VG_(realloc)("ljtrace.luajit", p, n);
     VG_(free)(p);
+    return NULL;
 }
 
 /* -- the thread -- */
@@ -57,29 +50,20 @@ uint32_t host_thread(void)
     return VG_(get_running_tid)();
 }
 
-uint64_t host_stack_begin(uint32_t thread)
+struct host_range host_stack_range(uint32_t thread)
 {
-    return VG_(thread_get_stack_max)(thread) - VG_(thread_get_stack_size)(thread);
+    const Addr end = VG_(thread_get_stack_max)(thread);
+    return (struct host_range){end - VG_(thread_get_stack_size)(thread), end};
 }
 
-uint64_t host_stack_end(uint32_t thread)
+void host_registers(uint32_t thread, uint32_t first, uint32_t count, uint64_t *to)
 {
-    return VG_(thread_get_stack_max)(thread);
-}
-
-uint64_t host_code_pointer(uint32_t thread)
-{
-    return VG_(get_IP)(thread);
-}
-
-uint64_t host_stack_pointer(uint32_t thread)
-{
-    return VG_(get_SP)(thread);
-}
-
-void host_registers(uint32_t thread, enum host_register first, uint32_t count, uint64_t *to)
-{
-    VG_(get_shadow_regs_area)
+    if (first == HOST_RIP)
+        *to = VG_(get_IP)(thread);
+    else if (first == HOST_RSP && count == 1)
+        *to = VG_(get_SP)(thread);
+    else
+        VG_(get_shadow_regs_area)
     (thread, (UChar *)to, 0, offsetof(VexGuestAMD64State, guest_RAX) + first * sizeof *to,
      count * sizeof *to);
 }
@@ -103,19 +87,6 @@ uint64_t host_time(void)
 {
     return lt_ring->instructions;
 }
-
-struct raw_text host_text(const char *text)
-{
-    return lt_text(text);
-}
-
-#define RECORD(NAME, name, fields)                                                                           \
-    void host_put_##name(const struct ring_##name *r)                                                        \
-    {                                                                                                        \
-        lt_ring_put_##name(r);                                                                               \
-    }
-#define FAST_RECORD(NAME, name, fields)
-#include "ljtrace/protocol/ring.def"
 
 /* -- messages -- */
 

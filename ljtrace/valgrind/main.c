@@ -222,7 +222,7 @@ static void on_unmapped(Addr a, SizeT len)
  * have been in the same place before. */
 static void on_mapped(Addr a, SizeT len, Bool rr, Bool ww, Bool xx, ULong handle)
 {
-    RING_PUT(mapped, .addr = a, .size = len);
+    HOST_PUT(mapped, .addr = a, .size = len);
     on_unmapped(a, len); /* whatever was mapped there before is gone */
     lt_observe_mapped();
     if (handle)

@@ -29,4 +29,13 @@ struct lt_stack {
     uint64_t sps[LT_MOST_FRAMES]; /* the stack pointer of each frame */
 };
 
+/* Take the C stack of a thread. If it has more frames than --stack-depth, it is cut there and ends with RAW_CUT. If not
+ * all callers can be found, it ends with RAW_UNKNOWN_CALLER. */
+void c_stack_take(uint32_t thread, struct lt_stack *stack);
+/* The same with at most `limit` frames, not marked as cut, and only as far as is certain (host_unwind). */
+void c_stack_take_certain(uint32_t thread, struct lt_stack *stack, uint32_t limit);
+/* Continue after the last frame of the stack, up to one frame more than --stack-depth. The next frame is one whose
+ * caller's stack pointer is `sp`: its return address and the saved frame pointer are just below that. */
+void c_stack_continue(uint32_t thread, struct lt_stack *stack, uint64_t sp);
+
 #endif

@@ -34,7 +34,7 @@ static bool is_readable_by(const struct lt_vm *vm, uint32_t tid)
 static uint64_t entered_at(const struct lt_vm *vm, uint32_t tid, uint64_t sp)
 {
     uint64_t cframe = is_readable_by(vm, tid) ? lt_vm_cframe(vm) : 0;
-    return cframe >= sp && cframe < host_stack_end(tid) ? cframe : ~(uint64_t)0;
+    return cframe >= sp && cframe < host_stack_range(tid).end ? cframe : ~(uint64_t)0;
 }
 
 static struct lt_vm *later(struct lt_vm *a, struct lt_vm *b, uint32_t tid, uint64_t sp)
@@ -55,7 +55,7 @@ static struct lt_vm *in_registers(uint32_t tid, uint64_t ud, uint64_t sp)
 static struct lt_vm *on_stack(uint32_t tid, uint64_t ud, uint64_t sp)
 {
     struct lt_vm *found = NULL;
-    uint64_t top = host_stack_end(tid);
+    uint64_t top = host_stack_range(tid).end;
     for (uint64_t at = sp; !found && at < sp + STACK_WORDS * sizeof(uint64_t) && at + sizeof(uint64_t) <= top;
          at += sizeof(uint64_t))
         found = with_global(ud, lt_guest_number(at, sizeof(uint64_t)));
@@ -89,7 +89,7 @@ struct lt_vm *lt_vm_caller(uint32_t tid, uint64_t ud, uint64_t sp)
 
 struct lt_vm *lt_vm_running(uint32_t tid)
 {
-    uint64_t sp = host_stack_pointer(tid), innermost = host_stack_end(tid);
+    uint64_t sp = host_register(tid, HOST_RSP), innermost = host_stack_range(tid).end;
     struct lt_vm *found = NULL;
     for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next) {
         uint64_t cframe = is_readable_by(vm, tid) ? lt_vm_cframe(vm) : 0;

@@ -38,16 +38,16 @@ static void report_other(const char *file)
     HOST_PUT(info, .key = host_text("other_lua"), .value = host_text(file));
 }
 
-void lt_vm_layout(const struct lua_layout *layout, uint32_t image)
+void lt_vm_layout(const struct lua_layout *layout, uint32_t image, const char *file)
 {
     if (!image || image > LUA_MAX_IMAGES)
         return;
     s_layout[image] = *layout;
     s_layout[image].text[LUA_LAYOUT_TEXT - 1] = 0;
     if (!layout->known && layout->text[0])
-        complain(&s_layout[image], host_image_file(image));
+        complain(&s_layout[image], file);
     else if (!layout->known)
-        report_other(host_image_file(image));
+        report_other(file);
 }
 
 void lt_vm_hook(const struct lt_vm_hooks *hooks)

@@ -79,8 +79,8 @@ struct lt_vm_hooks {
 void lt_vm_hook(const struct lt_vm_hooks *hooks);
 
 /* The layout of an image was found inside the program, or was not. A failure is reported to the user, and so is a Lua that is
- * not LuaJIT, which is also a fact of the trace. */
-void lt_vm_layout(const struct lua_layout *layout, uint32_t image);
+ * not LuaJIT, which is also a fact of the trace. file: from which the image was loaded. */
+void lt_vm_layout(const struct lua_layout *layout, uint32_t image, const char *file);
 /* The image is unloaded: its states no longer run, whether they were closed or not. */
 void lt_vm_image_gone(uint32_t image);
 /* A state exists. ud: the pointer that is passed to its allocator. */

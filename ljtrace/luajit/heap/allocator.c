@@ -143,7 +143,7 @@ static void find_caller(uint32_t tid, struct call *call, bool outermost)
     struct lt_vm *vm = maker ? lt_vm_caller_in_registers(tid, ud, call->sp) : lt_vm_caller(tid, ud, call->sp);
     call->vm = vm;
     if (!vm) {
-        host_take_stack(tid, &call->stack);
+        c_stack_take(tid, &call->stack);
         return;
     }
     /* Not before the state's first string table: that replaces nothing, and is not in its place then. */

@@ -45,8 +45,8 @@ static inline bool has_global(const struct lt_vm *vm)
 static bool find_c_stack(uint32_t tid, uint64_t sp)
 {
     s_seen.tid = tid;
-    s_seen.c_to = host_stack_end(tid);
-    s_seen.c_from = host_stack_begin(tid);
+    s_seen.c_to = host_stack_range(tid).end;
+    s_seen.c_from = host_stack_range(tid).begin;
     return sp >= s_seen.c_from && sp + sizeof(uint64_t) <= s_seen.c_to;
 }
 
@@ -97,8 +97,8 @@ bool lt_cache_key_get(uint32_t tid, const struct lt_vm *vm, struct lt_cache_key 
     b->usable = false;
     if (!has_global(vm) || !(L = load_ref(vm->g + l->cur_l, wide)) || !has_thread(vm, L))
         return false;
-    w[KEY_IP] = host_code_pointer(tid);
-    w[KEY_SP] = host_stack_pointer(tid);
+    w[KEY_IP] = host_register(tid, HOST_RIP);
+    w[KEY_SP] = host_register(tid, HOST_RSP);
     w[KEY_VM] = (uint64_t)vm;
     w[KEY_STATE] = *(const uint32_t *)(vm->g + l->vmstate);
     w[KEY_GENERATIONS] = raw_pair(lt_places_generation(), host_code_generation());

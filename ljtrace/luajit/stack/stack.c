@@ -20,8 +20,8 @@
 
 static void get_registers(uint32_t tid, struct lt_registers *r)
 {
-    host_registers(tid, HOST_RDX, 1, &r->base);
-    host_registers(tid, HOST_RBX, 1, &r->pc);
+    r->base = host_register(tid, HOST_RDX);
+    r->pc = host_register(tid, HOST_RBX);
 }
 
 /* The most frames of a stack. With --stack-depth=0 it is one, the innermost Lua line. */
@@ -77,7 +77,7 @@ static void continue_after_trace_exit(uint32_t tid, const struct lt_vm *vm, stru
     for (uint32_t i = 0; i < LT_MOST_FRAMES && cframe && cframe <= reached; i++)
         cframe = lt_cframe_before(vm, cframe);
     if (cframe > reached)
-        host_resume_stack(tid, host, cframe + vm->layout->cframe_size);
+        c_stack_continue(tid, host, cframe + vm->layout->cframe_size);
 }
 
 /* A trace's code has no unwind information. Continue the C stack at the VM's frame. The trace's own frame is
@@ -90,7 +90,7 @@ static uint64_t continue_after_trace(uint32_t tid, const struct lt_vm *vm, struc
     if (host->depth)
         lt_stack_cache_note_return(host->sps[host->depth], code);
     if (cframe)
-        host_resume_stack(tid, host, cframe + vm->layout->cframe_size);
+        c_stack_continue(tid, host, cframe + vm->layout->cframe_size);
     return code;
 }
 
@@ -111,7 +111,7 @@ static void take_stack(uint32_t tid, struct lt_vm *vm, size_t size, bool sampled
     bool on_trace = vm->layout->jit_base && lt_vm_ref(vm, vm->g + vm->layout->jit_base) != 0;
     lt_stack_cache_begin();
     /* On a trace, the stack has to reach the trace's frame. */
-    host_take_stack_to(tid, host, on_trace ? LT_MOST_FRAMES : room() + 1);
+    c_stack_take_certain(tid, host, on_trace ? LT_MOST_FRAMES : room() + 1);
     lua->count = lua->lined = 0;
     uint64_t code = continue_after_trace(tid, vm, host);
     if (!code)
@@ -161,7 +161,7 @@ void lt_take_own_stack(uint32_t tid, struct lt_stack *stack)
     if (vm)
         lt_take_lua_stack(tid, vm, 0, stack);
     else
-        host_take_stack(tid, stack);
+        c_stack_take(tid, stack);
 }
 
 void lt_take_sampled_stack(uint32_t tid, struct lt_vm *vm, struct lt_stack *stack)

@@ -45,7 +45,7 @@ void lt_types_made(struct lt_vm *vm, uint64_t block, size_t size, uint64_t sp, c
 {
     uint32_t tid = host_thread();
     struct lt_pending *p = vm->pending;
-    uint64_t top = host_stack_end(tid);
+    uint64_t top = host_stack_range(tid).end;
     p->block = block;
     p->size = size;
     p->from = vm->allocating;

@@ -57,7 +57,7 @@ void lua_stack_sample(const ucontext_t *at, struct lua_sample *sample)
     if (vm)
         lt_take_sampled_stack(tid, vm, taken);
     else
-        host_take_stack(tid, taken);
+        c_stack_take(tid, taken);
     *sample = (struct lua_sample){vm ? lt_machine_state(vm) : MT_VM_C, vm ? lt_vm_heap(vm) : 0,
                                   (const uint64_t *)taken->ips, taken->depth};
 }

@@ -143,7 +143,7 @@ static void probe(struct image *image, uint32_t number)
     if (image->api.setmode && missing)
         text_print(image->layout.text, LUA_LAYOUT_TEXT, "%s is not among its symbols", missing);
     if (lua_event_begin()) {
-        lt_vm_layout(&image->layout, number);
+        lt_vm_layout(&image->layout, number, host_image_file(number));
         lua_event_end();
     }
 }

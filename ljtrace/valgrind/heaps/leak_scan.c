@@ -141,7 +141,7 @@ static struct {
 static void give(void)
 {
     if (s_found.count)
-        RING_PUT(pointers, .allocator = s_found.allocator, .base = s_found.base, .pointers = s_found.pointers,
+        HOST_PUT(pointers, .allocator = s_found.allocator, .base = s_found.base, .pointers = s_found.pointers,
                  .pointers_count = s_found.count);
     s_found.count = 0;
 }
@@ -255,5 +255,5 @@ void lt_leak_scan_finish(ThreadId tid)
     const Bool good = look_at_memory();
     give();
     if (good)
-        RING_PUT(reach);
+        HOST_PUT(reach);
 }

@@ -68,7 +68,7 @@ static Bool hidden_now(ThreadId tid)
 static void put_hidden(ThreadId tid, Addr addr, SizeT size)
 {
     if (lt_is_hiding(tid))
-        RING_PUT(mapped, .addr = addr, .size = size);
+        HOST_PUT(mapped, .addr = addr, .size = size);
 }
 
 /* Allocate memory for a block. Returns its address, and in *base that of the allocator's block; 0 = there is

@@ -48,7 +48,7 @@ static const struct lt_stack *take(ThreadId tid)
     static struct lt_stack stack;
     lt_guest_forget();
     if (lt_lua_inside(tid))
-        host_take_stack(tid, &stack); /* raw material: the call of the allocator shows whose it is */
+        c_stack_take(tid, &stack); /* raw material: the call of the allocator shows whose it is */
     else
         lt_take_own_stack(tid, &stack);
     return &stack;
@@ -58,7 +58,7 @@ static Addr heap(void)
 {
     static Bool written;
     if (!written)
-        RING_PUT(heap, .kind = RAW_KIND_MMAP, .heap = RAW_HEAP_MMAP);
+        HOST_PUT(heap, .kind = RAW_KIND_MMAP, .heap = RAW_HEAP_MMAP);
     written = True;
     return RAW_HEAP_MMAP;
 }

@@ -317,7 +317,7 @@ static void end_call(struct call *call)
 {
     call->active = False;
     s_resizing -= alloc_may_move(call->entry.function);
-    RING_PUT(leave);
+    HOST_PUT(leave);
 }
 
 void lt_observe_thread_ends(ThreadId tid)
@@ -350,7 +350,7 @@ static void drop_stale(struct calls *c, Addr sp, Addr function)
         c->level--;
         c->deeper = 0;
         if (top_of(c)->active)
-            RING_PUT(enter);
+            HOST_PUT(enter);
     }
     struct call *call = top_of(c);
     Bool above = sp > call->sp && sp - call->sp < SAME_STACK;
@@ -369,7 +369,7 @@ static Addr heap_of(const struct call *call)
     Addr heap = RAW_HEAP_POOL | number;
     if (!written[number]) {
         const HChar *name = number == OBSERVED_HEAP ? "observed" : s_named[number - 1].text;
-        RING_PUT(heap, .kind = RAW_KIND_CUSTOM, .heap = heap, .name = lt_text(name));
+        HOST_PUT(heap, .kind = RAW_KIND_CUSTOM, .heap = heap, .name = host_text(name));
         written[number] = True;
     }
     return heap;
@@ -441,7 +441,7 @@ void lt_observe_enter(const VexGuestAMD64State *regs)
         if (entry->function->action == ALLOC_FREE && call->block)
             put_free(call, entry->function->how);
         s_resizing += alloc_may_move(call->entry.function);
-        RING_PUT(enter);
+        HOST_PUT(enter);
     }
     expect_return(c);
 }
@@ -507,7 +507,7 @@ static void on_signal(ThreadId tid, Int number, Bool other_stack)
         return;
     }
     if (top_of(c)->active)
-        RING_PUT(leave);
+        HOST_PUT(leave);
     c->level++;
     *top_of(c) = (struct call){.interrupted = VG_(get_SP)(tid)};
     expect_return(c);
@@ -526,7 +526,7 @@ static void on_signal_handled(ThreadId tid, Int number)
         end_call(top_of(c));
     c->level--;
     if (top_of(c)->active)
-        RING_PUT(enter);
+        HOST_PUT(enter);
     expect_return(c);
 }
 

@@ -51,7 +51,7 @@ static const struct lt_stack *take(ThreadId tid)
 
 static void put_heap(Addr heap, const HChar *name)
 {
-    RING_PUT(heap, .kind = RAW_KIND_CUSTOM, .heap = heap, .name = lt_text(name));
+    HOST_PUT(heap, .kind = RAW_KIND_CUSTOM, .heap = heap, .name = host_text(name));
 }
 
 /* The heap of blocks without a pool, which is declared with the first of them. */
@@ -96,7 +96,7 @@ static void destroy(Addr anchor)
     if (!is_pool(anchor))
         return;
     VG_(free)(VG_(HT_remove)(s_pools, anchor));
-    RING_PUT(close, .heap = anchor, .instructions = lt_ring->instructions);
+    HOST_PUT(close, .heap = anchor, .instructions = lt_ring->instructions);
 }
 
 static void move_pool(Addr from, Addr to)
@@ -106,7 +106,7 @@ static void move_pool(Addr from, Addr to)
     struct pool *p = VG_(HT_remove)(s_pools, from);
     p->anchor = to;
     VG_(HT_add_node)(s_pools, p);
-    RING_PUT(rename, .from = from, .to = to);
+    HOST_PUT(rename, .from = from, .to = to);
 }
 
 static void trim(ThreadId tid, Addr anchor, Addr addr, SizeT size)
@@ -177,9 +177,9 @@ static Bool block_request(ThreadId tid, const UWord *a)
         return True;
     case LJTRACE_REQUEST_ALLOCATOR:
         if (a[1])
-            RING_PUT(enter);
+            HOST_PUT(enter);
         else
-            RING_PUT(leave);
+            HOST_PUT(leave);
         return True;
     default:
         return False;

@@ -161,7 +161,7 @@ static UInt write_definition(const struct lt_segment *s, UInt from, Bool down)
         lt_name_frame(a->ip);
         accesses[n++] = (struct raw_segment_access){a->ip, a->size, a->kind, distance, a->word};
     }
-    RING_PUT(define, .appended = from > 0, .instructions = instructions, .words = s->words,
+    HOST_PUT(define, .appended = from > 0, .instructions = instructions, .words = s->words,
              .accesses = accesses, .accesses_count = n);
     lt_rollback_segment(s->words, instructions);
     tl_assert(s_segments < RAW_RARE);

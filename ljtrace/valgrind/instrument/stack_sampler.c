@@ -37,8 +37,8 @@ static void take_sample(void)
     if (vm)
         lt_take_sampled_stack(tid, vm, &stack);
     else
-        host_take_stack(tid, &stack);
-    RING_PUT(sample, .vm = vm ? lt_machine_state(vm) : MT_VM_C, .heap = vm ? lt_vm_heap(vm) : 0,
+        c_stack_take(tid, &stack);
+    HOST_PUT(sample, .vm = vm ? lt_machine_state(vm) : MT_VM_C, .heap = vm ? lt_vm_heap(vm) : 0,
              .instructions = lt_ring->instructions, .weight = weight, .ips = (const uint64_t *)stack.ips,
              .ips_count = stack.depth);
 }

@@ -81,7 +81,7 @@ static void set(Addr end)
 {
     Bool inside = end != NOT_INSIDE;
     lt_toggle_sp = s_end[s_running] = end;
-    RING_PUT(focus, .on = inside);
+    HOST_PUT(focus, .on = inside);
 }
 
 void lt_toggle_thread(ThreadId tid)

@@ -56,9 +56,10 @@ UInt lt_image_add(Addr f)
     return i < LUA_MAX_IMAGES && lt_object_code(f, &s_image[i].from, &s_image[i].to) ? i + 1 : 0;
 }
 
-const HChar *host_image_file(UInt image)
+const HChar *lt_image_file(UInt image)
 {
-    const DebugInfo *object = image ? object_of(s_image[image - 1].from) : NULL;
+    const Bool known = image && image <= LUA_MAX_IMAGES;
+    const DebugInfo *object = known ? object_of(s_image[image - 1].from) : NULL;
     return object ? VG_(DebugInfo_get_filename)(object) : "?";
 }
 

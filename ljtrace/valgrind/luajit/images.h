@@ -6,7 +6,7 @@
  * number, 1 to LUA_MAX_IMAGES, becomes free when the object is unloaded. Whatever is later loaded at the same
  * addresses, even the same file, is another image.
  *
- * host_image_file and host_is_lua_code are declared in ljtrace/luajit/host.h.
+ * host_is_lua_code is declared in ljtrace/luajit/host.h.
  */
 #ifndef LJTRACE_VALGRIND_LUAJIT_IMAGES_H
 #define LJTRACE_VALGRIND_LUAJIT_IMAGES_H
@@ -21,6 +21,8 @@ UInt lt_image_of(Addr f);
 /* Register an image for the object that contains f. Returns 0 if no object is known there, or if there are
  * too many images. */
 UInt lt_image_add(Addr f);
+/* The file from which an image was loaded, or "?". */
+const HChar *lt_image_file(UInt image);
 /* Look up functions of an image by name; 0 = missing. All symbols that Valgrind has read of the object count,
  * so the functions need not be exported. */
 void lt_image_functions(UInt image, const HChar *const *names, UInt n, Addr *to);

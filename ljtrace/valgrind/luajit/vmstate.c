@@ -127,7 +127,7 @@ static void watch_begin(struct lt_vm *vm)
     for (UInt i = 0; i < LUA_LAYOUT_VM_STATES; i++)
         states |= (uint64_t)(vm->layout->vm[i] & 15) << 4 * i;
     if (lt_options.lua_states)
-        RING_PUT(machine, .count = LUA_LAYOUT_VM_STATES, .addr = state_word(vm), .heap = lt_vm_heap(vm),
+        HOST_PUT(machine, .count = LUA_LAYOUT_VM_STATES, .addr = state_word(vm), .heap = lt_vm_heap(vm),
                  .states = states);
     watch(vm);
 }
@@ -135,7 +135,7 @@ static void watch_begin(struct lt_vm *vm)
 static void watch_end(struct lt_vm *vm)
 {
     if (lt_options.lua_states)
-        RING_PUT(machine, .addr = state_word(vm), .heap = lt_vm_heap(vm));
+        HOST_PUT(machine, .addr = state_word(vm), .heap = lt_vm_heap(vm));
 }
 
 Bool lt_watch_is_state_word(Addr a)

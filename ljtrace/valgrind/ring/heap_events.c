@@ -21,7 +21,7 @@ static UInt slot_of(Addr heap)
     UInt slot = lt_hash_slot(heap, 6);
     if (slots[slot] != heap) {
         slots[slot] = heap;
-        RING_PUT(slot, .slot = slot, .heap = heap);
+        HOST_PUT(slot, .slot = slot, .heap = heap);
     }
     return slot;
 }
@@ -104,20 +104,20 @@ void host_block_type(Addr addr, Addr heap, UInt type)
 void lt_put_trim(Addr heap, Addr addr, SizeT size, const struct lt_stack *stack)
 {
     before_end();
-    RING_PUT(trim, .heap = heap, .addr = addr, .size = size, .instructions = lt_ring->instructions,
+    HOST_PUT(trim, .heap = heap, .addr = addr, .size = size, .instructions = lt_ring->instructions,
              .stack = reference(stack));
 }
 
 void lt_put_unmap(Addr heap, Addr addr, SizeT size, const struct lt_stack *stack)
 {
     before_end();
-    RING_PUT(unmap, .heap = heap, .addr = addr, .size = size, .instructions = lt_ring->instructions,
+    HOST_PUT(unmap, .heap = heap, .addr = addr, .size = size, .instructions = lt_ring->instructions,
              .stack = reference(stack));
 }
 
 void lt_put_remap(Addr heap, Addr old, SizeT old_size, Addr addr, SizeT size, const struct lt_stack *stack)
 {
     before_end();
-    RING_PUT(remap, .heap = heap, .old = old, .old_size = old_size, .addr = addr, .size = size,
+    HOST_PUT(remap, .heap = heap, .old = old, .old_size = old_size, .addr = addr, .size = size,
              .instructions = lt_ring->instructions, .stack = reference(stack));
 }

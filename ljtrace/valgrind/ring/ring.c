@@ -454,7 +454,7 @@ void lt_ring_adopt(Int memfd, Int socket, const HChar *name)
 const HChar *lt_ring_report(Bool snapshot)
 {
     s_reported = 0;
-    RING_PUT(report, .snapshot = snapshot);
+    HOST_PUT(report, .snapshot = snapshot);
     lt_ring_flush();
     while (s_socket >= 0 && (s_reported == 0 || s_reporting))
         if (!hear())
@@ -475,7 +475,7 @@ Bool lt_ring_finish(UInt ending)
 {
     if (s_socket < 0)
         return False;
-    RING_PUT(end, .ending = ending, .instructions = lt_ring->instructions);
+    HOST_PUT(end, .ending = ending, .instructions = lt_ring->instructions);
     if (s_socket >= 0)
         send_slab();
     if (s_socket < 0)
@@ -493,7 +493,7 @@ Bool lt_ring_finish(UInt ending)
 /* -- records -- */
 
 #define RECORD(NAME, name, fields)                                                                           \
-    void lt_ring_put_##name(const struct ring_##name *r)                                                     \
+    void host_put_##name(const struct ring_##name *r)                                                        \
     {                                                                                                        \
         ring_put_##name(r);                                                                                  \
     }
@@ -523,7 +523,7 @@ void lt_accesses_follow_ring(void)
 
 void lt_put_info(const HChar *key, const HChar *value)
 {
-    RING_PUT(info, .key = lt_text(key), .value = lt_text(value));
+    HOST_PUT(info, .key = host_text(key), .value = host_text(value));
 }
 
 void lt_put_number(const HChar *key, ULong n)
@@ -569,7 +569,7 @@ void lt_rollback_enter(struct lt_ring_place *place)
     *place = lt_ring_here();
     if (s_pending++ == 0)
         lt_ring->held = place->at;
-    RING_PUT(enter);
+    HOST_PUT(enter);
 }
 
 /* A call has ended. If it was the only one, the records in the ring are final. */
@@ -622,7 +622,7 @@ void lt_rollback_return(const struct lt_ring_place *place)
         lt_ring->instructions += instructions;
         lt_ring_rewind(place);
     } else
-        RING_PUT(leave);
+        HOST_PUT(leave);
     release();
 }
 
@@ -630,6 +630,6 @@ void lt_rollback_drop(const struct lt_ring_place *place)
 {
     if (!place->at)
         return;
-    RING_PUT(leave);
+    HOST_PUT(leave);
     release();
 }

@@ -4,12 +4,13 @@
  *
  * There is one ring for each traced process. Instrumented code appends to it directly, through the cursor in
  * the shared header (ljtrace/valgrind/instrument/instrument.c), and calls lt_ring_make_room when a slab is full.
- * All rarer records are written by RING_PUT. When the collector is gone, the records are
+ * All rarer records are written by HOST_PUT. When the collector is gone, the records are
  * discarded and the program continues.
  */
 #ifndef LJTRACE_VALGRIND_RING_RING_H
 #define LJTRACE_VALGRIND_RING_RING_H
 
+#include "ljtrace/luajit/host.h"
 #include "ljtrace/protocol/ring.h"
 #include "pub_tool_basics.h"
 #include "pub_tool_libcassert.h"
@@ -91,25 +92,7 @@ Bool lt_ring_alive(void);
 
 /* -- records -- */
 
-/* Generated from ljtrace/protocol/ring.def: a field that a record does not have is an error of the compiler.
- * ring_put_NAME (ljtrace/protocol/put.h) is inline, for heap events; of all records but the FAST_RECORDs there is a
- * function lt_ring_put_NAME. */
-
-/* Append a record: RING_PUT(mark, .instructions = n, .name = lt_text(name)). Fields not given are 0. */
-#define RING_PUT(name, ...) lt_ring_put_##name(&(struct ring_##name){__VA_ARGS__})
-
-#define RECORD(NAME, name, fields) void lt_ring_put_##name(const struct ring_##name *r);
-#define FAST_RECORD(NAME, name, fields)
-#include "ljtrace/protocol/ring.def"
-
-static inline struct raw_text lt_text_of(const HChar *text, UInt bytes)
-{
-    return (struct raw_text){text, bytes};
-}
-static inline struct raw_text lt_text(const HChar *text)
-{
-    return lt_text_of(text, VG_(strlen)(text));
-}
+/* HOST_PUT (ljtrace/luajit/host.h) appends a record. ring_put_NAME (ljtrace/protocol/put.h) is inline, for heap events. */
 
 #define RING_RESERVE(bytes) lt_ring_reserve(bytes)
 #define RING_COMMIT(bytes) lt_ring_commit(bytes)

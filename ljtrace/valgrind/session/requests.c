@@ -36,8 +36,8 @@ static Bool s_on = True;
 
 static void put_mark(const HChar *name)
 {
-    RING_PUT(mark, .instructions = lt_ring->instructions,
-             .name = lt_text_of(name, VG_(strnlen)(name, NAME_MAX_BYTES)));
+    HOST_PUT(mark, .instructions = lt_ring->instructions,
+             .name = host_text_of(name, VG_(strnlen)(name, NAME_MAX_BYTES)));
 }
 
 static void turn(Bool on)
@@ -45,7 +45,7 @@ static void turn(Bool on)
     if (on == s_on)
         return;
     s_on = on;
-    RING_PUT(switch, .on = on);
+    HOST_PUT(switch, .on = on);
     put_mark(on ? "ljtrace: on" : "ljtrace: off");
 }
 
@@ -175,7 +175,7 @@ static void take_layout(const UWord *args)
 {
     struct lua_layout layout;
     if (lt_guest_read(args[1], &layout, sizeof layout))
-        lt_vm_layout(&layout, (UInt)args[2]);
+        lt_vm_layout(&layout, (UInt)args[2], lt_image_file((UInt)args[2]));
 }
 
 static Bool on_request(ThreadId tid, UWord *args, UWord *ret)

@@ -100,9 +100,9 @@ static void report(const HChar *name, Addr start, SizeT size, PtrdiffT bias)
     struct lt_mapped_object mapped;
     const Bool is_read =
         lt_mapped_object_of(start, &mapped) && lt_guest_read(mapped.begin, image, sizeof image);
-    RING_PUT(module, .instructions = lt_ring->instructions, .start = start, .size = size, .bias = (ULong)bias,
-             .object = lt_text_of(name, VG_(strnlen)(name, NAME_LIMIT)),
-             .image = lt_text_of(image, is_read ? sizeof image : 0));
+    HOST_PUT(module, .instructions = lt_ring->instructions, .start = start, .size = size, .bias = (ULong)bias,
+             .object = host_text_of(name, VG_(strnlen)(name, NAME_LIMIT)),
+             .image = host_text_of(image, is_read ? sizeof image : 0));
 }
 
 void lt_modules_update(void)
@@ -148,7 +148,7 @@ void lt_modules_unmapped(Addr a, SizeT len)
             continue;
         s_modules[i] = s_modules[--s_count];
         if (lt_ring_alive())
-            RING_PUT(unmapped, .instructions = lt_ring->instructions, .start = start);
+            HOST_PUT(unmapped, .instructions = lt_ring->instructions, .start = start);
     }
 }
 

@@ -38,11 +38,6 @@
  * Valgrind does not understand all call frame information. What it has none for is looked up in the object itself,
  * which also says which frames are outermost. */
 
-/* The registers of a frame. ip: the address of an instruction in it, as in native/unwind.h. */
-struct lt_frame {
-    Addr ip, sp, bp;
-};
-
 /* Memory that contains a stack, all of it readable. */
 struct lt_stack_memory {
     Addr from, to;
@@ -75,7 +70,7 @@ static Bool read_word(Addr at, Addr end, Addr *to)
 }
 
 /* Step by rules that need rip, rsp and rbp only. */
-static enum lt_step follow(const struct eh_rules *rules, struct lt_frame *f, Addr end)
+static enum lt_step follow(const struct eh_rules *rules, struct host_frame *f, Addr end)
 {
     const struct eh_rule *cfa = &rules->cfa, *ip = &rules->registers[rules->return_address],
                          *bp = &rules->registers[EH_RBP];
@@ -92,7 +87,7 @@ static enum lt_step follow(const struct eh_rules *rules, struct lt_frame *f, Add
         return LT_STEP_LOST;
     if (back <= 1)
         return LT_STEP_OUTERMOST;
-    *f = (struct lt_frame){back - 1, top, f->bp};
+    *f = (struct host_frame){back - 1, top, f->bp};
     return LT_STEP_KNOWN;
 }
 
@@ -118,18 +113,18 @@ static Bool is_put_there(Addr ip)
     return find_rules(ip + 1, &rules) && !frame_pointer_after_call(ip + 1, read_for_step, NULL);
 }
 
-static enum lt_step step_by_frame_pointer(struct lt_frame *f, Addr end)
+static enum lt_step step_by_frame_pointer(struct host_frame *f, Addr end)
 {
     struct frame_pointer caller = {f->ip, f->sp, f->bp};
     if (is_linkers(f->ip) || is_put_there(f->ip))
         return LT_STEP_OUTERMOST;
     if (f->bp + 2 * sizeof(Addr) > end || !frame_pointer_step(&caller, read_for_step, NULL))
         return LT_STEP_LOST;
-    *f = (struct lt_frame){caller.ip, caller.sp, caller.bp};
+    *f = (struct host_frame){caller.ip, caller.sp, caller.bp};
     return LT_STEP_PLAUSIBLE;
 }
 
-static enum lt_step step_to_caller(struct lt_frame *f, const struct lt_stack_memory *memory)
+static enum lt_step step_to_caller(struct host_frame *f, const struct lt_stack_memory *memory)
 {
     struct eh_rules rules;
     struct core_registers r = {f->ip, f->sp, f->bp};
@@ -138,7 +133,7 @@ static enum lt_step step_to_caller(struct lt_frame *f, const struct lt_stack_mem
             return LT_STEP_OUTERMOST;
         if (r.sp <= f->sp && r.sp >= memory->from)
             return LT_STEP_LOST;
-        *f = (struct lt_frame){r.ip - 1, r.sp, r.bp};
+        *f = (struct host_frame){r.ip - 1, r.sp, r.bp};
         return LT_STEP_KNOWN;
     }
     return find_rules(f->ip, &rules) ? follow(&rules, f, memory->to) : step_by_frame_pointer(f, memory->to);
@@ -203,14 +198,14 @@ UInt host_code_generation(void)
 static struct raw_text limited(const HChar *s)
 {
     SizeT n = VG_(strlen)(s);
-    return lt_text_of(s, n < NAME_LIMIT ? (UInt)n : NAME_LIMIT);
+    return host_text_of(s, n < NAME_LIMIT ? (UInt)n : NAME_LIMIT);
 }
 
 /* in_file: the address for which the collector looks up the line in the object's file; 0 = there is no
  * line. */
 static void put_frame(Addr ip, Addr in_file, const HChar *function, const HChar *object)
 {
-    RING_PUT(frame, .ip = ip, .function = limited(function), .object = limited(object), .in_file = in_file);
+    HOST_PUT(frame, .ip = ip, .function = limited(function), .object = limited(object), .in_file = in_file);
 }
 
 void lt_run_time_code_named_by(bool (*f)(uint64_t ip))
@@ -368,7 +363,7 @@ static UInt hash_of(Addr key)
     return lt_hash_slot(key, 9);
 }
 
-static struct entry *set_of(const struct bounds *b, const struct lt_frame *s, const struct hint *h)
+static struct entry *set_of(const struct bounds *b, const struct host_frame *s, const struct hint *h)
 {
     Addr key = s->sp ^ s->ip * 31 ^ *(Addr *)s->sp * 127;
     for (UInt i = 0; i < HINTS; i++)
@@ -402,7 +397,7 @@ static struct lt_stack_memory memory_of(const struct bounds *b, Addr sp)
 }
 
 /* Walk the stack from a frame on. */
-static void walk(struct lt_frame frame, const struct bounds *b, struct found *f, UInt limit)
+static void walk(struct host_frame frame, const struct bounds *b, struct found *f, UInt limit)
 {
     struct lt_stack_memory memory = memory_of(b, frame.sp);
     enum lt_step step = LT_STEP_KNOWN;
@@ -425,7 +420,7 @@ static void walk(struct lt_frame frame, const struct bounds *b, struct found *f,
 }
 
 /* Get the stack from `s` on, at most `limit` frames, from the cache or by walking. */
-static void take(ThreadId tid, const struct lt_frame *s, struct found *f, UInt limit)
+static void take(ThreadId tid, const struct host_frame *s, struct found *f, UInt limit)
 {
     struct bounds b = bounds_of(tid);
     struct hint *h = &s_hints[hash_of(s->ip ^ *(Addr *)s->sp * 127)];
@@ -446,63 +441,28 @@ static void take(ThreadId tid, const struct lt_frame *s, struct found *f, UInt l
     }
 }
 
-/* Keep the frames that are certain: beyond the last of them, a caller that knows more can continue. */
-static void keep_certain(struct lt_stack *stack, const struct found *f)
-{
-    const UInt first = stack->depth;
-    stack->depth = first + f->certain;
-    stack->in_run_time_code = f->certain && name(f->ips[f->certain - 1]) == RUN_TIME_CODE;
-    stack->lost = !stack->in_run_time_code && (f->lost || f->certain < f->depth);
-}
-
 void lt_name_cut(void)
 {
     HChar text[40];
     VG_(snprintf)(text, sizeof text, RING_CUT_NAME, lt_options.stack_depth);
-    RING_PUT(luaframe, .key = RAW_CUT, .kind = MT_FRAME_CUT, .function = lt_text(text));
-    RING_PUT(luaframe, .key = RAW_UNKNOWN_CALLER, .kind = MT_FRAME_CUT,
-             .function = lt_text(RING_UNKNOWN_CALLER_NAME));
+    HOST_PUT(luaframe, .key = RAW_CUT, .kind = MT_FRAME_CUT, .function = host_text(text));
+    HOST_PUT(luaframe, .key = RAW_UNKNOWN_CALLER, .kind = MT_FRAME_CUT,
+             .function = host_text(RING_UNKNOWN_CALLER_NAME));
 }
 
-/* Begin at the thread's registers. */
-static struct found take_own(ThreadId tid, struct lt_stack *stack, UInt limit)
+/* Frames that are not certain are left out where a caller that knows more can continue beyond them. */
+void host_unwind(ThreadId tid, const struct host_frame *from, bool certain, UInt limit,
+                 struct lt_stack *stack)
 {
-    const struct lt_frame own = {VG_(get_IP)(tid), VG_(get_SP)(tid), bp_of(tid)};
-    struct found f = {stack->ips, stack->sps, 0, 0, False};
-    stack->id = stack->depth = 0;
-    if (limit)
-        take(tid, &own, &f, limit);
-    return f;
-}
-
-/* One frame more than recorded is requested, to know whether the stack has more. */
-void host_take_stack(ThreadId tid, struct lt_stack *stack)
-{
-    const UInt limit = lt_options.stack_depth;
-    const struct found f = take_own(tid, stack, limit ? limit + 1 : 0);
-    stack->depth = f.depth;
-    stack->lost = f.lost;
-    stack->in_run_time_code = f.depth && name(f.ips[f.depth - 1]) == RUN_TIME_CODE;
-    if (stack->depth > limit)
-        stack->ips[limit] = RAW_CUT;
-    else if (stack->lost)
-        stack->ips[stack->depth++] = RAW_UNKNOWN_CALLER;
-}
-
-void host_take_stack_to(ThreadId tid, struct lt_stack *stack, UInt limit)
-{
-    const struct found f = take_own(tid, stack, limit);
-    keep_certain(stack, &f);
-}
-
-void host_resume_stack(ThreadId tid, struct lt_stack *stack, Addr sp)
-{
-    Addr saved[2];
     struct found f = {stack->ips + stack->depth, stack->sps + stack->depth, 0, 0, False};
-    if (stack->depth > lt_options.stack_depth || !lt_guest_read(sp - sizeof saved, saved, sizeof saved) ||
-        !lt_guest_readable(sp, sizeof(Addr)))
-        return;
-    const struct lt_frame there = {saved[1] - 1, sp, saved[0]};
-    take(tid, &there, &f, lt_options.stack_depth + 1 - stack->depth);
-    keep_certain(stack, &f);
+    if (limit && from)
+        take(tid, from, &f, limit);
+    else if (limit)
+        take(tid, &(struct host_frame){VG_(get_IP)(tid), VG_(get_SP)(tid), bp_of(tid)}, &f, limit);
+    const UInt n = certain ? f.certain : f.depth;
+    stack->depth += n;
+    stack->in_run_time_code = n && name(f.ips[n - 1]) == RUN_TIME_CODE;
+    stack->lost = f.lost;
+    if (certain)
+        stack->lost = !stack->in_run_time_code && (f.lost || f.certain < f.depth);
 }

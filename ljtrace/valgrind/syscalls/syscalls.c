@@ -98,7 +98,7 @@ enum { LONGEST_TEXT = 128 << 10 }; /* of an argument of execve */
 void lt_syscall_access(enum raw_access kind, Addr addr, SizeT size)
 {
     if (size > 0 && lt_accesses_recorded())
-        RING_PUT(touch, .access = kind, .addr = addr, .size = size);
+        HOST_PUT(touch, .access = kind, .addr = addr, .size = size);
 }
 
 /* Is the access made for the program? Then record which thread it belongs to. The core also reports accesses
@@ -197,7 +197,7 @@ static void put_exec(UInt number, UInt begins)
         return;
     if (begins)
         lt_types_settle_all();
-    RING_PUT(exec, .begins = begins, .instructions = lt_ring->instructions);
+    HOST_PUT(exec, .begins = begins, .instructions = lt_ring->instructions);
 }
 
 static void before_syscall(ThreadId tid, UInt number, UWord *args, UInt count)

@@ -53,7 +53,7 @@ void lt_thread_runs(ThreadId tid)
         return;
     lt_guest_forget();
     s_thread = tid;
-    RING_PUT(thread, .thread = number_of(tid));
+    HOST_PUT(thread, .thread = number_of(tid));
     lt_lua_thread(tid);
     lt_toggle_thread(tid);
     lt_observe_thread(tid);

@@ -36,34 +36,17 @@ uint32_t host_thread(void)
     return t_number;
 }
 
-uint64_t host_stack_begin(uint32_t thread)
+struct host_range host_stack_range(uint32_t thread)
 {
+    const struct stack_memory memory = stack_memory_from(event_registers[HOST_RSP]);
     (void)thread;
-    return stack_memory_from(event_registers[HOST_RSP]).low;
+    return (struct host_range){memory.low, memory.high};
 }
 
-uint64_t host_stack_end(uint32_t thread)
+void host_registers(uint32_t thread, uint32_t first, uint32_t count, uint64_t *to)
 {
     (void)thread;
-    return stack_memory_from(event_registers[HOST_RSP]).high;
-}
-
-uint64_t host_code_pointer(uint32_t thread)
-{
-    (void)thread;
-    return event_ip;
-}
-
-uint64_t host_stack_pointer(uint32_t thread)
-{
-    (void)thread;
-    return event_registers[HOST_RSP];
-}
-
-void host_registers(uint32_t thread, enum host_register first, uint32_t count, uint64_t *to)
-{
-    (void)thread;
-    memcpy(to, event_registers + first, count * sizeof *to);
+    memcpy(to, first == HOST_RIP ? &event_ip : event_registers + first, count * sizeof *to);
 }
 
 /* -- the recording -- */
@@ -155,42 +138,26 @@ static void extend(struct lt_stack *stack, const struct native_registers *from, 
     stack->lost = !stack->in_run_time_code && (lost || stack->depth < first + found);
 }
 
-void host_take_stack_to(uint32_t tid, struct lt_stack *stack, uint32_t limit)
+/* Frame pointers are not followed, so all frames are certain. */
+void host_unwind(uint32_t tid, const struct host_frame *from, bool certain, uint32_t limit,
+                 struct lt_stack *stack)
 {
+    const uint32_t first = stack->depth;
     struct native_registers at = {event_ip, event_registers[HOST_RSP], event_registers[HOST_RBP]};
-    (void)tid;
-    stack->id = stack->depth = 0;
+    (void)tid, (void)certain;
     stack->in_run_time_code = stack->lost = false;
-    if (limit && event_at_entry) {
-        stack->ips[0] = at.ip;
-        stack->sps[0] = at.sp;
-        name_from(stack, 0, 1);
+    if (from)
+        at = (struct native_registers){from->ip, from->sp, from->bp};
+    else if (limit && event_at_entry) {
+        stack->ips[first] = at.ip;
+        stack->sps[first] = at.sp;
+        name_from(stack, first, 1);
         at.ip = *(const uint64_t *)at.sp - 1;
         at.sp += sizeof(uint64_t);
     }
-    if (stack->depth < limit)
-        extend(stack, &at, limit - stack->depth);
-}
-
-/* One frame more than recorded is requested, to know whether the stack has more. */
-void host_take_stack(uint32_t tid, struct lt_stack *stack)
-{
-    const uint32_t limit = native_options.depth;
-    host_take_stack_to(tid, stack, limit ? limit + 1 : 0);
-    if (stack->depth > limit)
-        stack->ips[limit] = RAW_CUT;
-    else if (stack->lost && stack->depth)
-        stack->ips[stack->depth++] = RAW_UNKNOWN_CALLER;
-}
-
-void host_resume_stack(uint32_t tid, struct lt_stack *stack, uint64_t sp)
-{
-    uint64_t saved[2];
-    uint32_t limit = native_options.depth + 1;
-    (void)tid;
-    if (stack->depth >= limit || !lt_guest_read(sp - sizeof saved, saved, sizeof saved))
-        return;
-    extend(stack, &(struct native_registers){saved[1] - 1, sp, saved[0]}, limit - stack->depth);
+    const uint32_t found = stack->depth - first;
+    if (found < limit)
+        extend(stack, &at, limit - found);
 }
 
 /* -- memory -- */
@@ -273,29 +240,23 @@ static void *get(size_t n)
     return h + 1;
 }
 
-void host_free(void *p)
+static void give_back(struct head *h)
 {
-    struct head *h = (struct head *)p - 1;
-    if (!p)
-        return;
     h->next = s_free[h->bits];
     s_free[h->bits] = h;
 }
 
-void *host_new(size_t n)
-{
-    return memset(get(n), 0, n);
-}
-
 void *host_resize(void *p, size_t n)
 {
-    const size_t had = p ? ((size_t)1 << ((struct head *)p - 1)->bits) - sizeof(struct head) : 0;
-    if (had >= n)
+    struct head *h = p ? (struct head *)p - 1 : NULL;
+    const size_t had = h ? ((size_t)1 << h->bits) - sizeof *h : 0;
+    if (had >= n && n)
         return p;
-    void *to = get(n);
-    if (p)
+    void *to = n ? get(n) : NULL;
+    if (h && n)
         memcpy(to, p, had);
-    host_free(p);
+    if (h)
+        give_back(h);
     return to;
 }
 
@@ -329,11 +290,6 @@ void host_set_time(void)
 uint64_t host_time(void)
 {
     return s_time;
-}
-
-struct raw_text host_text(const char *text)
-{
-    return native_text(text);
 }
 
 static void put_stack(const struct ring_stack *r)

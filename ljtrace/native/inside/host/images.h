@@ -18,6 +18,8 @@ uint32_t host_image_of(uint64_t f);
 /* Register an image for the object that contains f. Returns 0 if no object is known there, or if there are too many
  * images. */
 uint32_t host_image_add(uint64_t f);
+/* The file from which an image was loaded, or "?". */
+const char *host_image_file(uint32_t image);
 /* Look up functions that an image exports, by name; 0 = missing. */
 void host_image_functions(uint32_t image, const char *const *names, uint32_t n, uint64_t *to);
 /* Forget the images that are not loaded any more, with their states. Returns a bit for each: 1 << (its number - 1). */
