@@ -27,7 +27,7 @@
  * regtest/cases/test_layers.py compares the order with the symbols that the object files use.
  */
 #include "config.h"
-#include "ljtrace/luajit/base/guest_memory.h"
+#include "ljtrace/luajit/base/program_memory.h"
 #include "ljtrace/luajit/jit/assembler.h"
 #include "ljtrace/luajit/jit/recorder.h"
 #include "ljtrace/luajit/jit/trace.h"

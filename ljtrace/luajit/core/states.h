@@ -5,7 +5,7 @@
 #ifndef LJTRACE_LUAJIT_CORE_STATES_H
 #define LJTRACE_LUAJIT_CORE_STATES_H
 
-#include "ljtrace/luajit/base/guest_memory.h"
+#include "ljtrace/luajit/base/program_memory.h"
 #include "ljtrace/protocol/lua_layout.h"
 #include "ljtrace/protocol/luajit_offsets.h"
 #include <stdbool.h>

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * The key is read for each heap event of a Lua state, so this has to be fast. Whether its fields are readable
- * is checked only once each time that the program's code has run (ljtrace/luajit/base/guest_memory.h).
+ * is checked only once each time that the program's code has run (ljtrace/luajit/base/program_memory.h).
  */
 #ifndef LJTRACE_LUAJIT_STACK_CACHE_KEY_H
 #define LJTRACE_LUAJIT_STACK_CACHE_KEY_H

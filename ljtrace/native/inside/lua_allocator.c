@@ -13,7 +13,7 @@
  * does every call after the recording.
  */
 #include "ljtrace/native/inside/lua_allocator.h"
-#include "ljtrace/luajit/base/guest_memory.h"
+#include "ljtrace/luajit/base/program_memory.h"
 #include "ljtrace/luajit/base/text.h"
 #include "ljtrace/luajit/core/caller.h"
 #include "ljtrace/luajit/core/names.h"

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "ljtrace/native/inside/lua_stack.h"
-#include "ljtrace/luajit/base/guest_memory.h"
+#include "ljtrace/luajit/base/program_memory.h"
 #include "ljtrace/luajit/core/caller.h"
 #include "ljtrace/luajit/core/objects.h"
 #include "ljtrace/luajit/host.h"

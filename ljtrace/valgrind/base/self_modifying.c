@@ -20,7 +20,7 @@
  * omitted.
  */
 #include "ljtrace/valgrind/base/self_modifying.h"
-#include "ljtrace/luajit/base/guest_memory.h"
+#include "ljtrace/luajit/base/program_memory.h"
 #include "ljtrace/valgrind/base/core.h"
 #include "ljtrace/valgrind/base/options.h"
 #include "libvex_guest_amd64.h"

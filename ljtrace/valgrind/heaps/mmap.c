@@ -9,7 +9,7 @@
  * where it was first. If a block is unmapped in part, the collector cuts it.
  */
 #include "ljtrace/valgrind/heaps/mmap.h"
-#include "ljtrace/luajit/base/guest_memory.h"
+#include "ljtrace/luajit/base/program_memory.h"
 #include "ljtrace/luajit/base/hiding.h"
 #include "ljtrace/luajit/heap/allocator.h"
 #include "ljtrace/luajit/host.h"

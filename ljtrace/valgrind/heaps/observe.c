@@ -7,7 +7,7 @@
  * pointer is then further up on the same stack, the call was left by a long jump, and it is dropped. If a
  * signal handler interrupts a call, calls inside the handler are on another level.
  */
-#include "ljtrace/luajit/base/guest_memory.h"
+#include "ljtrace/luajit/base/program_memory.h"
 #include "ljtrace/luajit/heap/allocator.h"
 #include "ljtrace/luajit/host.h"
 #include "ljtrace/luajit/stack/stack.h"

@@ -8,7 +8,7 @@
  * as is what it gets from the C heap. Red zones and "is zeroed" have no meaning for a recorder.
  */
 #include "ljtrace/ljtrace.h"
-#include "ljtrace/luajit/base/guest_memory.h"
+#include "ljtrace/luajit/base/program_memory.h"
 #include "ljtrace/luajit/heap/allocator.h"
 #include "ljtrace/luajit/host.h"
 #include "ljtrace/luajit/stack/stack.h"

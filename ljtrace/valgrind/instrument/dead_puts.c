@@ -7,7 +7,7 @@
  * follows an exit, may read all bytes.
  */
 #include "ljtrace/valgrind/instrument/dead_puts.h"
-#include "ljtrace/luajit/base/guest_memory.h"
+#include "ljtrace/luajit/base/program_memory.h"
 #include "ljtrace/valgrind/base/options.h"
 #include "ljtrace/valgrind/base/self_modifying.h"
 #include "ljtrace/valgrind/base/core.h"

@@ -19,7 +19,7 @@
  * Valgrind itself calls VG_(discard_translations); the linker replaces it by the function here (--wrap).
  */
 #include "ljtrace/valgrind/luajit/machine_code.h"
-#include "ljtrace/luajit/base/guest_memory.h"
+#include "ljtrace/luajit/base/program_memory.h"
 #include "ljtrace/luajit/jit/trace.h"
 #include "ljtrace/valgrind/base/ir.h"
 #include "ljtrace/valgrind/base/self_modifying.h"

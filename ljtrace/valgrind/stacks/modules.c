@@ -8,7 +8,7 @@
  */
 #include "ljtrace/valgrind/stacks/modules.h"
 #include "ljtrace/frames/eh_sections.h"
-#include "ljtrace/luajit/base/guest_memory.h"
+#include "ljtrace/luajit/base/program_memory.h"
 #include "ljtrace/protocol/system_files.h"
 #include "ljtrace/valgrind/ring/ring.h"
 #include "pub_tool_aspacemgr.h"

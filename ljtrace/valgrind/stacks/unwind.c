@@ -12,7 +12,7 @@
 #include "ljtrace/valgrind/stacks/unwind.h"
 #include "ljtrace/frames/eh_sections.h"
 #include "ljtrace/frames/frame_pointer.h"
-#include "ljtrace/luajit/base/guest_memory.h"
+#include "ljtrace/luajit/base/program_memory.h"
 #include "ljtrace/luajit/base/hash.h"
 #include "ljtrace/luajit/host.h"
 #include "ljtrace/valgrind/base/core.h"

@@ -13,7 +13,7 @@
  * first, in full.
  */
 #include "ljtrace/valgrind/syscalls/buffers.h"
-#include "ljtrace/luajit/base/guest_memory.h"
+#include "ljtrace/luajit/base/program_memory.h"
 #include "ljtrace/valgrind/ring/heap_events.h"
 #include "ljtrace/valgrind/syscalls/syscalls.h"
 #include "ljtrace/valgrind/syscalls/threads.h"

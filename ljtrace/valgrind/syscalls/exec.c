@@ -15,7 +15,7 @@
  * threads cannot open descriptors either; every other way would change the program's memory or files.
  */
 #include "ljtrace/valgrind/syscalls/exec.h"
-#include "ljtrace/luajit/base/guest_memory.h"
+#include "ljtrace/luajit/base/program_memory.h"
 #include "ljtrace/valgrind/base/core.h"
 #include "ljtrace/valgrind/base/raw_syscalls.h"
 #include "libvex_guest_amd64.h"

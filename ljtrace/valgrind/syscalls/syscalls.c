@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "ljtrace/valgrind/syscalls/syscalls.h"
-#include "ljtrace/luajit/base/guest_memory.h"
+#include "ljtrace/luajit/base/program_memory.h"
 #include "ljtrace/luajit/state/types.h"
 #include "ljtrace/valgrind/base/prefault.h"
 #include "ljtrace/valgrind/base/self_modifying.h"

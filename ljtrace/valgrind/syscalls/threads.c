@@ -8,7 +8,7 @@
  * threads after the 65,534th share the last number.
  */
 #include "ljtrace/valgrind/syscalls/threads.h"
-#include "ljtrace/luajit/base/guest_memory.h"
+#include "ljtrace/luajit/base/program_memory.h"
 #include "ljtrace/valgrind/base/core.h"
 #include "ljtrace/valgrind/base/prefault.h"
 #include "ljtrace/valgrind/base/raw_syscalls.h"

@@ -5,7 +5,7 @@
  * images.c has the functions for images.
  */
 #include "ljtrace/native/inside/host/host.h"
-#include "ljtrace/luajit/base/guest_memory.h"
+#include "ljtrace/luajit/base/program_memory.h"
 #include "ljtrace/luajit/base/hash.h"
 #include "ljtrace/luajit/host.h"
 #include "ljtrace/luajit/jit/trace.h"

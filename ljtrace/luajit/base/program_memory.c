@@ -1,8 +1,8 @@
-/* guest_memory.c - read the program's memory; what is not readable is read as zero. (no libc)
+/* program_memory.c - read the program's memory; what is not readable is read as zero. (no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include "ljtrace/luajit/base/guest_memory.h"
+#include "ljtrace/luajit/base/program_memory.h"
 #include "ljtrace/luajit/host.h"
 #include <string.h>
 

@@ -1,12 +1,12 @@
-/* guest_memory.h - read the program's memory, which may not be readable.
+/* program_memory.h - read the program's memory, which may not be readable.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * All structures of LuaJIT are read by these functions: if a pointer is not what the reader assumes, the
  * result is zero and not a fault. They are also used for texts in requests and system calls.
  */
-#ifndef LJTRACE_LUAJIT_BASE_GUEST_MEMORY_H
-#define LJTRACE_LUAJIT_BASE_GUEST_MEMORY_H
+#ifndef LJTRACE_LUAJIT_BASE_PROGRAM_MEMORY_H
+#define LJTRACE_LUAJIT_BASE_PROGRAM_MEMORY_H
 
 #include <stdbool.h>
 #include <stddef.h>
