@@ -20,7 +20,7 @@
 
 /* Is the range readable? If it is, [*from, *to) is a readable range around `a`; it is empty if none is known. */
 bool host_readable(uint64_t a, size_t n, uint64_t *from, uint64_t *to);
-/* Is each change of the mappings known, so that a result holds until lt_guest_forget is called? */
+/* Is each change of the mappings known, so that a result holds until program_forget is called? */
 extern const bool host_mappings_are_known;
 
 /* -- memory of the recorder -- */

@@ -145,7 +145,7 @@ static bool is_mapped(const struct file *f, uint64_t bias)
     uint64_t word;
     for (uint64_t at = 0; first && at + sizeof word <= n && at + sizeof word <= f->size; at += sizeof word) {
         memcpy(&word, f->bytes + at, sizeof word);
-        if (lt_guest_number(bias + first->p_vaddr + at, sizeof word) != word)
+        if (program_number(bias + first->p_vaddr + at, sizeof word) != word)
             return false;
     }
     return first != NULL;
@@ -170,7 +170,7 @@ static void read_file(const struct file *f, uint64_t bias, const char *gap, cons
 static void copy_text(char *to, size_t room, uint64_t from)
 {
     size_t n = 0;
-    while (n + 1 < room && (to[n] = (char)lt_guest_number(from + n, 1)))
+    while (n + 1 < room && (to[n] = (char)program_number(from + n, 1)))
         n++;
     to[n] = 0;
 }
@@ -226,12 +226,12 @@ void functions_report(functions_found *found, void *argument)
     char path[PATH_MAX];
     uint64_t at = (uint64_t)(uintptr_t)_r_debug.r_map;
     for (unsigned i = 0; at && i < MOST_OBJECTS && _r_debug.r_state == RT_CONSISTENT; i++) {
-        const uint64_t bias = lt_guest_number(at + offsetof(struct link_map, l_addr), 8);
-        const uint64_t dynamic = lt_guest_number(at + offsetof(struct link_map, l_ld), 8);
+        const uint64_t bias = program_number(at + offsetof(struct link_map, l_addr), 8);
+        const uint64_t dynamic = program_number(at + offsetof(struct link_map, l_ld), 8);
         if (!is_reported(bias, dynamic, i)) {
-            copy_text(path, sizeof path, lt_guest_number(at + offsetof(struct link_map, l_name), 8));
+            copy_text(path, sizeof path, program_number(at + offsetof(struct link_map, l_name), 8));
             read_object(path, bias, &to);
         }
-        at = lt_guest_number(at + offsetof(struct link_map, l_next), 8);
+        at = program_number(at + offsetof(struct link_map, l_next), 8);
     }
 }

@@ -52,8 +52,8 @@ bool host_readable(uint64_t a, size_t n, uint64_t *from, uint64_t *to)
 
 int lua_peek(uint64_t at, void *to, size_t n)
 {
-    lt_guest_number(at, 1); /* it remembers the page */
-    if (!lt_guest_is_known(at, (uint32_t)n) && !lt_guest_readable(at, n))
+    program_number(at, 1); /* it remembers the page */
+    if (!program_is_known(at, (uint32_t)n) && !program_readable(at, n))
         return 0;
     memcpy(to, (const void *)(uintptr_t)at, n);
     return 1;
@@ -83,7 +83,7 @@ static void try_state(const struct lua_api *api)
     s_layout.known = 1;
     lua_calibrate(api, L, &s_layout);
     api->close(L);
-    lt_guest_forget();
+    program_forget();
 }
 
 /* If the program is recorded, the scratch state is hidden from the recorder: it is not the program's. */
@@ -128,7 +128,7 @@ uint64_t machine_thread(const struct lt_vm *vm)
 uint64_t machine_cframe(const struct lt_vm *vm)
 {
     const uint64_t L = machine_thread(vm);
-    return L ? lt_guest_number(L + vm->at->thread_cframe, 8) & ~3ULL : 0;
+    return L ? program_number(L + vm->at->thread_cframe, 8) & ~3ULL : 0;
 }
 
 /* -- functions -- */
@@ -141,7 +141,7 @@ static uint64_t proto_of(const struct lt_vm *vm, uint64_t function)
 
 uint64_t machine_first_line(const struct lt_vm *vm, uint64_t proto)
 {
-    return (uint64_t)(int64_t)(int32_t)lt_guest_number(proto + vm->at->proto_first, 4);
+    return (uint64_t)(int64_t)(int32_t)program_number(proto + vm->at->proto_first, 4);
 }
 
 uint32_t machine_chunk(const struct lt_vm *vm, uint64_t proto, const char **text)
@@ -149,7 +149,7 @@ uint32_t machine_chunk(const struct lt_vm *vm, uint64_t proto, const char **text
     const uint64_t name = lt_vm_ref(vm, proto + vm->at->proto_chunk);
     const uint64_t at = name + vm->layout->string_header;
     uint32_t n = 0;
-    while (lt_guest_number(at + n, 1))
+    while (program_number(at + n, 1))
         n++;
     *text = (const char *)(uintptr_t)at;
     return n;
@@ -159,7 +159,7 @@ bool machine_trace(const struct lt_vm *vm, uint32_t trace, uint64_t *proto, uint
 {
     if (!vm->layout->traces)
         return false;
-    const uint64_t table = lt_guest_number(vm->g + vm->layout->traces, 8);
+    const uint64_t table = program_number(vm->g + vm->layout->traces, 8);
     const uint64_t at = lt_vm_ref(vm, table + (uint64_t)trace * vm->at->ref);
     if (!at || lt_vm_gct(vm, at) != GCT_TRACE)
         return false;
@@ -198,9 +198,9 @@ static bool describe(const struct lt_frames *w, struct machine_frame *f)
         f->has_lines = lt_vm_ref(vm, proto + vm->at->proto_lines) != 0;
         return true;
     }
-    f->ffid = (uint32_t)lt_guest_number(function + vm->at->ffid, 1);
+    f->ffid = (uint32_t)program_number(function + vm->at->ffid, 1);
     f->kind = f->ffid > FF_C ? FRAME_FAST : FRAME_C;
-    f->code = lt_guest_number(function + vm->at->func_c, 8);
+    f->code = program_number(function + vm->at->func_c, 8);
     return f->ffid >= FF_C;
 }
 

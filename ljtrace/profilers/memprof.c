@@ -262,7 +262,7 @@ static int start(lua_State *L, const struct luam_Prof_options *opt, uint64_t dur
         free_stream();
         return fail(LUAM_PROFILE_ERR, error, "cannot start the timer");
     }
-    lt_guest_forget();
+    program_forget();
     const uint64_t running = lt_vm_ref(&s.machine, s.machine.g + s.machine.layout->cur_l);
     s.dead = running == (uint64_t)(uintptr_t)L ? 0 : running;
     s.original = lua_getallocf(L, &s.original_ud);

@@ -106,8 +106,7 @@ static uint32_t unwind(const struct native_registers *from, uint64_t *ips)
     const uint64_t cframe = machine_cframe(&s.machine), end = cframe + s.machine.layout->cframe_size;
     if (!n || n == most_frames() || !cframe || cframe < sps[n - 1] || !is_run_time_code(ips[n - 1]))
         return n;
-    const struct native_registers outer = {lt_guest_number(end - 8, 8) - 1, end,
-                                           lt_guest_number(end - 16, 8)};
+    const struct native_registers outer = {program_number(end - 8, 8) - 1, end, program_number(end - 16, 8)};
     return n + native_unwind(&outer, ips + n, sps + n, most_frames() - n);
 }
 
@@ -239,7 +238,7 @@ static void on_signal(int signal, siginfo_t *info, void *context)
     (void)signal;
     if (!s.is_running || info->si_code != SI_TIMER || !pthread_equal(pthread_self(), s.thread))
         return;
-    lt_guest_forget();
+    program_forget();
     const enum machine_state state = state_of(context, machine_doing(&s.machine, &trace));
     count(state);
     if (s.stream && !s.stream->failed && !s.stream->ended)

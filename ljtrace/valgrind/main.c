@@ -204,7 +204,7 @@ static void post_clo_init(void)
 
 static void on_thread_runs(ThreadId tid, ULong blocks)
 {
-    lt_guest_forget();
+    program_forget();
     lt_accesses_follow_ring();
     lt_thread_runs(tid);
 }

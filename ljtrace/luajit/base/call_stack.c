@@ -29,8 +29,8 @@ void c_stack_continue(uint32_t thread, struct lt_stack *stack, uint64_t sp)
 {
     uint64_t saved[2];
     const uint32_t limit = luajit_options.stack_depth + 1;
-    if (stack->depth >= limit || !lt_guest_read(sp - sizeof saved, saved, sizeof saved) ||
-        !lt_guest_readable(sp, sizeof sp))
+    if (stack->depth >= limit || !program_read(sp - sizeof saved, saved, sizeof saved) ||
+        !program_readable(sp, sizeof sp))
         return;
     const struct host_frame there = {saved[1] - 1, sp, saved[0]};
     host_unwind(thread, &there, true, limit - stack->depth, stack);

@@ -15,15 +15,15 @@ static struct {
 static uint32_t s_ranges, s_next;
 static bool s_pages; /* the cache of pages is not empty */
 
-uint64_t lt_guest_pages[LT_GUEST_PAGES];
-uint32_t lt_guest_turn;
+uint64_t program_pages[PROGRAM_PAGES];
+uint32_t program_turn;
 
-void lt_guest_forget(void)
+void program_forget(void)
 {
     s_ranges = s_next = 0;
-    lt_guest_turn++;
+    program_turn++;
     if (s_pages) /* In most programs nothing is ever read, and this is called at each allocation. */
-        memset(lt_guest_pages, 0, sizeof lt_guest_pages);
+        memset(program_pages, 0, sizeof program_pages);
     s_pages = false;
 }
 
@@ -42,17 +42,17 @@ static bool look_up(uint64_t a, size_t n)
     return true;
 }
 
-void lt_guest_doubt(uint64_t a)
+void program_doubt(uint64_t a)
 {
     if (host_mappings_are_known)
         return;
-    lt_guest_pages[(a >> LT_GUEST_PAGE_BITS) % LT_GUEST_PAGES] = 0;
+    program_pages[(a >> PROGRAM_PAGE_BITS) % PROGRAM_PAGES] = 0;
     for (uint32_t i = 0; i < s_ranges; i++)
         if (a >= s_range[i].from && a < s_range[i].to)
             s_range[i].from = s_range[i].to = 0;
 }
 
-bool lt_guest_readable(uint64_t a, size_t n)
+bool program_readable(uint64_t a, size_t n)
 {
     if (a < 4096 || a + n <= a)
         return false;
@@ -62,25 +62,25 @@ bool lt_guest_readable(uint64_t a, size_t n)
     return look_up(a, n);
 }
 
-bool lt_guest_read(uint64_t a, void *to, size_t n)
+bool program_read(uint64_t a, void *to, size_t n)
 {
-    if (!lt_guest_readable(a, n))
+    if (!program_readable(a, n))
         return false;
     memcpy(to, (const void *)a, n);
     return true;
 }
 
-size_t lt_guest_length(uint64_t a, size_t most)
+size_t program_text_length(uint64_t a, size_t most)
 {
     size_t n = 0;
-    while (n < most && lt_guest_readable(a + n, 1) && *(const char *)(a + n))
+    while (n < most && program_readable(a + n, 1) && *(const char *)(a + n))
         n++;
     return n;
 }
 
-size_t lt_guest_text(uint64_t a, char *to, size_t room)
+size_t program_text(uint64_t a, char *to, size_t room)
 {
-    size_t n = lt_guest_length(a, room - 1);
+    size_t n = program_text_length(a, room - 1);
     memcpy(to, (const void *)a, n);
     to[n] = 0;
     return n;
@@ -89,17 +89,17 @@ size_t lt_guest_text(uint64_t a, char *to, size_t room)
 /* Memory is mapped by whole pages. */
 static bool is_page_readable(uint64_t page)
 {
-    if (!lt_guest_readable(page << LT_GUEST_PAGE_BITS, (size_t)1 << LT_GUEST_PAGE_BITS))
+    if (!program_readable(page << PROGRAM_PAGE_BITS, (size_t)1 << PROGRAM_PAGE_BITS))
         return false;
-    lt_guest_pages[page % LT_GUEST_PAGES] = page + 1;
+    program_pages[page % PROGRAM_PAGES] = page + 1;
     s_pages = true;
     return true;
 }
 
-uint64_t lt_guest_number_slowly(uint64_t a, uint32_t size)
+uint64_t program_number_slowly(uint64_t a, uint32_t size)
 {
     uint64_t v = 0;
-    const uint64_t page = a >> LT_GUEST_PAGE_BITS, last = (a + size - 1) >> LT_GUEST_PAGE_BITS;
+    const uint64_t page = a >> PROGRAM_PAGE_BITS, last = (a + size - 1) >> PROGRAM_PAGE_BITS;
     if (!is_page_readable(page) || (last != page && !is_page_readable(last)))
         return 0;
     memcpy(&v, (const void *)a, size); /* little-endian */

@@ -12,41 +12,41 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { LT_GUEST_PAGE_BITS = 12, LT_GUEST_PAGES = 256 };
+enum { PROGRAM_PAGE_BITS = 12, PROGRAM_PAGES = 256 };
 
 /* A cache of readable pages: the page's number + 1, indexed by its low bits; 0 = none. */
-extern uint64_t lt_guest_pages[LT_GUEST_PAGES];
+extern uint64_t program_pages[PROGRAM_PAGES];
 
 /* Forget which memory is readable. It changes only in system calls, so call this whenever the program's code
  * has run. */
-void lt_guest_forget(void);
+void program_forget(void);
 /* How often that was called: memory found readable is readable as long as this number is the same. */
-extern uint32_t lt_guest_turn;
+extern uint32_t program_turn;
 /* A pointer is only a guess: do not rely on what was found earlier about its page, if that may have changed. */
-void lt_guest_doubt(uint64_t a);
+void program_doubt(uint64_t a);
 /* Is this range readable? */
-bool lt_guest_readable(uint64_t a, size_t n);
+bool program_readable(uint64_t a, size_t n);
 /* Are these n bytes in one page that is known to be readable? */
-static inline bool lt_guest_is_known(uint64_t a, uint32_t n)
+static inline bool program_is_known(uint64_t a, uint32_t n)
 {
-    uint64_t page = a >> LT_GUEST_PAGE_BITS;
-    return lt_guest_pages[page % LT_GUEST_PAGES] == page + 1 &&
-           (a & ((1 << LT_GUEST_PAGE_BITS) - 1)) + n <= 1 << LT_GUEST_PAGE_BITS;
+    uint64_t page = a >> PROGRAM_PAGE_BITS;
+    return program_pages[page % PROGRAM_PAGES] == page + 1 &&
+           (a & ((1 << PROGRAM_PAGE_BITS) - 1)) + n <= 1 << PROGRAM_PAGE_BITS;
 }
 /* Copy from the program's memory. Returns false, and copies nothing, if not all of it is readable. */
-bool lt_guest_read(uint64_t a, void *to, size_t n);
+bool program_read(uint64_t a, void *to, size_t n);
 /* The length of a text: up to its terminating zero, to the first byte that is not readable, or `most`. */
-size_t lt_guest_length(uint64_t a, size_t most);
+size_t program_text_length(uint64_t a, size_t most);
 /* Copy a text, cut to fit into `room` bytes with its terminating zero. Returns its length; 0 at a bad
  * address. */
-size_t lt_guest_text(uint64_t a, char *to, size_t room);
+size_t program_text(uint64_t a, char *to, size_t room);
 /* Read an unsigned number of `size` bytes; 0 if it is not readable. */
-uint64_t lt_guest_number_slowly(uint64_t a, uint32_t size);
+uint64_t program_number_slowly(uint64_t a, uint32_t size);
 /* The same, and fast if the page is known. */
-static inline uint64_t lt_guest_number(uint64_t a, uint32_t size)
+static inline uint64_t program_number(uint64_t a, uint32_t size)
 {
-    if (!lt_guest_is_known(a, size))
-        return lt_guest_number_slowly(a, size);
+    if (!program_is_known(a, size))
+        return program_number_slowly(a, size);
     if (size == 8) /* the most frequent size first */
         return *(const uint64_t *)a;
     if (size == 4)

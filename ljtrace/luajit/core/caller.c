@@ -58,7 +58,7 @@ static struct lt_vm *on_stack(uint32_t tid, uint64_t ud, uint64_t sp)
     uint64_t top = host_stack_range(tid).end;
     for (uint64_t at = sp; !found && at < sp + STACK_WORDS * sizeof(uint64_t) && at + sizeof(uint64_t) <= top;
          at += sizeof(uint64_t))
-        found = with_global(ud, lt_guest_number(at, sizeof(uint64_t)));
+        found = with_global(ud, program_number(at, sizeof(uint64_t)));
     return found;
 }
 

@@ -79,7 +79,7 @@ static void copy_text(uint64_t from, char *to, uint32_t limit)
 {
     uint32_t n = 0;
     char c;
-    while (n + 1 < limit && lt_guest_read(from + n, &c, 1) && c)
+    while (n + 1 < limit && program_read(from + n, &c, 1) && c)
         to[n++] = c;
     to[n] = 0;
 }
@@ -193,7 +193,7 @@ static struct proto *know(const struct lt_vm *vm, uint64_t proto)
     if (p && p->addr == proto)
         return *recent(proto) = p;
     uint32_t bytes = lt_vm_u32(proto + vm->at->proto_bytes);
-    if (lt_vm_gct(vm, proto) != GCT_PROTO || bytes < vm->at->proto_code || !lt_guest_readable(proto, bytes))
+    if (lt_vm_gct(vm, proto) != GCT_PROTO || bytes < vm->at->proto_code || !program_readable(proto, bytes))
         return NULL;
     while ((p = lt_set_below(&s_protos, proto + bytes - 1)) && p->addr + p->bytes > proto)
         drop(p);
@@ -239,8 +239,8 @@ static bool looks_like_proto(const struct lt_vm *vm, uint64_t a, uint64_t pc)
         return false;
     const uint64_t chunk = lt_vm_ref(vm, a + vm->at->proto_chunk),
                    lines = lt_vm_ref(vm, a + vm->at->proto_lines);
-    lt_guest_doubt(chunk);
-    return lt_guest_readable(chunk, vm->layout->string_header) && lt_vm_gct(vm, chunk) == GCT_STR &&
+    program_doubt(chunk);
+    return program_readable(chunk, vm->layout->string_header) && lt_vm_gct(vm, chunk) == GCT_STR &&
            (lines == 0 || lines - a < bytes);
 }
 
@@ -252,12 +252,12 @@ static struct proto *search_proto(const struct lt_vm *vm, uint64_t pc)
     uint64_t *slot = &missed[lt_hash_slot(pc, 8)], a = (pc - vm->at->proto_code) & ~(uint64_t)7;
     if (*slot == pc)
         return NULL;
-    lt_guest_doubt(a);
-    for (uint32_t i = 0; i < MOST_SEARCHED && lt_guest_readable(a, vm->at->proto_code); i++, a -= 8) {
+    program_doubt(a);
+    for (uint32_t i = 0; i < MOST_SEARCHED && program_readable(a, vm->at->proto_code); i++, a -= 8) {
         if (looks_like_proto(vm, a, pc))
             return know(vm, a);
         if ((a & 4095) < 8)
-            lt_guest_doubt(a - 8);
+            program_doubt(a - 8);
     }
     *slot = pc;
     return NULL;
@@ -297,7 +297,7 @@ static uint64_t read_uleb(uint64_t *at)
 {
     uint64_t v = 0;
     for (uint32_t shift = 0; shift < 35; shift += 7) {
-        uint8_t b = (uint8_t)lt_guest_number((*at)++, 1);
+        uint8_t b = (uint8_t)program_number((*at)++, 1);
         v |= (uint64_t)(b & 0x7f) << shift;
         if (b < 0x80)
             break;
@@ -315,13 +315,13 @@ static void local_name(const struct lt_vm *vm, uint64_t proto, uint32_t index, u
     to[0] = 0;
     for (uint32_t i = 0; at && i < 1000; i++) {
         uint64_t name = at;
-        uint8_t first = (uint8_t)lt_guest_number(at, 1);
+        uint8_t first = (uint8_t)program_number(at, 1);
         if (first == 0)
             return;
         if (first < 7)
             at++;
         else
-            while (lt_guest_number(at++, 1))
+            while (program_number(at++, 1))
                 ;
         start += read_uleb(&at);
         uint64_t end = start + read_uleb(&at);
@@ -339,7 +339,7 @@ static void upvalue_name(const struct lt_vm *vm, uint64_t proto, uint32_t n, cha
 {
     uint64_t at = lt_vm_ref(vm, proto + vm->at->proto_upvalues);
     while (at && n--)
-        while (lt_guest_number(at++, 1))
+        while (program_number(at++, 1))
             ;
     copy_text(at, to, limit);
 }
@@ -566,7 +566,7 @@ void lt_name_code(const struct lt_vm *vm, uint64_t ip, const struct lt_place *at
 /* The object of this type that a value refers to; 0 = the value is something else. Its tag is the inverse of the type. */
 static uint64_t object_in(const struct lt_vm *vm, uint64_t value, uint32_t gct)
 {
-    const uint64_t v = lt_guest_number(value, 8);
+    const uint64_t v = program_number(value, 8);
     if (vm->layout->gc64)
         return v >> 47 == (~(uint64_t)gct & 0x1ffff) ? v & (((uint64_t)1 << 47) - 1) : 0;
     return v >> 32 == ~gct ? (uint32_t)v : 0;
@@ -577,7 +577,7 @@ static uint64_t pairs_of(const struct lt_vm *vm, uint64_t table, uint32_t *count
 {
     const uint64_t node = lt_vm_ref(vm, table + vm->at->tab_node);
     *count = lt_vm_u32(table + vm->at->tab_asize + 4) + 1;
-    return *count <= MOST_PAIRS && lt_guest_readable(node, (size_t)*count * PAIR_BYTES) ? node : 0;
+    return *count <= MOST_PAIRS && program_readable(node, (size_t)*count * PAIR_BYTES) ? node : 0;
 }
 
 /* Find the key of a function in a table. Returns false if it is not there. */
@@ -612,8 +612,8 @@ static bool library_name(const struct lt_vm *vm, uint64_t function, char *name, 
 
 bool lt_fast_is_made(const struct lt_vm *vm, uint64_t function)
 {
-    return lt_guest_number(function + vm->at->ffid, 1) > 1 &&
-           lt_guest_number(function + vm->at->func_upvalues, 1) > 0;
+    return program_number(function + vm->at->ffid, 1) > 1 &&
+           program_number(function + vm->at->func_upvalues, 1) > 0;
 }
 
 uint64_t lt_name_fast(const struct lt_vm *vm, uint64_t function, uint64_t caller_proto, uint64_t caller_pc)
@@ -628,8 +628,8 @@ uint64_t lt_name_fast(const struct lt_vm *vm, uint64_t function, uint64_t caller
     if ((made || !library_name(vm, function, name, sizeof name)) && caller_proto)
         callee_name(vm, caller_proto, caller_pc, name, sizeof name);
     if (!name[0])
-        text_print(name, sizeof name, "builtin#%lu", lt_guest_number(function + vm->at->ffid, 1));
-    put_luaframe(key, made ? lt_guest_number(function + vm->at->func_c, 8) : function, 0, MT_FRAME_FAST, name,
+        text_print(name, sizeof name, "builtin#%lu", program_number(function + vm->at->ffid, 1));
+    put_luaframe(key, made ? program_number(function + vm->at->func_c, 8) : function, 0, MT_FRAME_FAST, name,
                  "");
     return key;
 }

@@ -16,12 +16,12 @@ uint32_t lt_machine_state(const struct lt_vm *vm)
 uint64_t lt_vm_cframe(const struct lt_vm *vm)
 {
     uint64_t L = lt_vm_ref(vm, vm->g + vm->layout->cur_l);
-    return L ? lt_guest_number(L + vm->at->thread_cframe, 8) & ~(uint64_t)3 : 0;
+    return L ? program_number(L + vm->at->thread_cframe, 8) & ~(uint64_t)3 : 0;
 }
 
 uint64_t lt_function_proto(const struct lt_vm *vm, uint64_t function)
 {
-    if (lt_vm_gct(vm, function) != GCT_FUNC || lt_guest_number(function + vm->at->ffid, 1) != 0)
+    if (lt_vm_gct(vm, function) != GCT_FUNC || program_number(function + vm->at->ffid, 1) != 0)
         return 0;
     return lt_vm_ref(vm, function + vm->at->func_pc) - vm->at->proto_code;
 }
@@ -46,7 +46,7 @@ uint32_t lt_line_of(const struct lt_vm *vm, uint64_t proto, uint32_t i)
     if (count < 65536)
         width = count < 256 ? 1 : 2;
     return lt_first_line(vm, proto) +
-           (i ? (uint32_t)lt_guest_number(lines + (uint64_t)(i - 1) * width, width) : 0);
+           (i ? (uint32_t)program_number(lines + (uint64_t)(i - 1) * width, width) : 0);
 }
 
 uint32_t lt_line_at(const struct lt_vm *vm, uint64_t proto, uint64_t pc)

@@ -16,7 +16,7 @@ uint64_t lt_vm_cframe(const struct lt_vm *vm);
 /* The next one further out. */
 static inline uint64_t lt_cframe_before(const struct lt_vm *vm, uint64_t cframe)
 {
-    return lt_guest_number(cframe + vm->layout->cframe_prev, 8) & ~(uint64_t)3;
+    return program_number(cframe + vm->layout->cframe_prev, 8) & ~(uint64_t)3;
 }
 
 /* The address where a Lua function's prototype should be; 0 = the object is no Lua function. */
@@ -35,7 +35,7 @@ uint32_t lt_line_at(const struct lt_vm *vm, uint64_t proto, uint64_t pc);
 static inline uint64_t lt_slot(uint64_t at, uint32_t size, bool is_readable)
 {
     if (!is_readable)
-        return lt_guest_number(at, size);
+        return program_number(at, size);
     return size == 8 ? *(const uint64_t *)at : *(const uint32_t *)at;
 }
 

@@ -142,8 +142,8 @@ struct lt_vm *lt_vm_first_block(uint64_t block, size_t size, uint64_t ud, uint32
         return NULL;
     const struct lua_layout *l = &s_layout[image];
     const struct luajit_offsets *at = luajit_offsets(l->gc64);
-    uint64_t g = lt_guest_number(block + at->thread_global, at->ref);
-    if (g != block + l->thread_size || lt_guest_number(block + at->gct, 1) != GCT_THREAD)
+    uint64_t g = program_number(block + at->thread_global, at->ref);
+    if (g != block + l->thread_size || program_number(block + at->gct, 1) != GCT_THREAD)
         return NULL;
     return announce(g, ud, image, true);
 }

@@ -112,15 +112,15 @@ static inline uint64_t lt_vm_heap(const struct lt_vm *vm)
 
 static inline uint64_t lt_vm_ref(const struct lt_vm *vm, uint64_t a)
 {
-    return lt_guest_number(a, vm->at->ref);
+    return program_number(a, vm->at->ref);
 }
 static inline uint32_t lt_vm_u32(uint64_t a)
 {
-    return (uint32_t)lt_guest_number(a, 4);
+    return (uint32_t)program_number(a, 4);
 }
 static inline uint32_t lt_vm_gct(const struct lt_vm *vm, uint64_t object)
 {
-    return (uint32_t)lt_guest_number(object + vm->at->gct, 1);
+    return (uint32_t)program_number(object + vm->at->gct, 1);
 }
 
 #endif

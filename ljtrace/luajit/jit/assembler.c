@@ -53,7 +53,7 @@ void lt_asm_begin(struct lt_vm *vm)
     if (!vm->assembly)
         vm->assembly = host_new(sizeof *vm->assembly);
     vm->assembly->running = true;
-    vm->assembly->trace = (uint32_t)lt_guest_number(compiler_of(vm) + vm->at->trace_number, 2);
+    vm->assembly->trace = (uint32_t)program_number(compiler_of(vm) + vm->at->trace_number, 2);
     vm->assembly->word = 0;
     vm->assembly->count = 0;
 }
@@ -72,14 +72,14 @@ static void asm_free(struct lt_vm *vm)
  * which is lower; with assertions, another pointer comes between. */
 static uint64_t code_pointer(uint64_t word)
 {
-    uint64_t above = lt_guest_number(word + WORD_2, 8);
-    return above > lt_guest_number(word + WORD_3, 8) ? above : lt_guest_number(word + WORD_1, 8);
+    uint64_t above = program_number(word + WORD_2, 8);
+    return above > program_number(word + WORD_3, 8) ? above : program_number(word + WORD_1, 8);
 }
 
 void lt_asm_store(struct lt_vm *vm, uint64_t a)
 {
     struct lt_assembly *as = vm->assembly;
-    if (!as || !as->running || (a != as->word && lt_guest_number(a + COMPILER, 8) != compiler_of(vm)))
+    if (!as || !as->running || (a != as->word && program_number(a + COMPILER, 8) != compiler_of(vm)))
         return;
     uint32_t ref = lt_vm_u32(a);
     if (ref < FIRST_REF || ref >= FIRST_REF + MAX_REFS)
@@ -118,7 +118,7 @@ void lt_asm_end(struct lt_vm *vm)
     struct lt_assembly *as = vm->assembly;
     if (!as || !as->running)
         return;
-    uint64_t J = compiler_of(vm), start = lt_guest_number(J + vm->at->trace_code, sizeof(uint64_t));
+    uint64_t J = compiler_of(vm), start = program_number(J + vm->at->trace_code, sizeof(uint64_t));
     uint32_t bytes = lt_vm_u32(J + vm->at->trace_code_bytes);
     struct code **of = &as->of[as->trace];
     as->running = false;

@@ -40,7 +40,7 @@ struct lt_ir lt_ir_of(const struct lt_vm *vm, uint64_t trace)
 
 static uint32_t field(const struct lt_ir *ir, uint32_t number, uint32_t offset, uint32_t size)
 {
-    return (uint32_t)lt_guest_number(ir->at + IR_BYTES * (uint64_t)number + offset, size);
+    return (uint32_t)program_number(ir->at + IR_BYTES * (uint64_t)number + offset, size);
 }
 
 static uint32_t type_of(const struct lt_ir *ir, uint32_t number)

@@ -32,7 +32,7 @@ TABLE(struct result, s_last, 1);
 
 static struct instruction instruction(const struct lt_ir *ir, uint32_t number)
 {
-    uint64_t word = lt_guest_number(ir->at + IR_BYTES * (uint64_t)number, IR_BYTES);
+    uint64_t word = program_number(ir->at + IR_BYTES * (uint64_t)number, IR_BYTES);
     return (struct instruction){
         {(uint16_t)word, (uint16_t)(word >> 16)}, word >> 32 & TYPE, (uint8_t)(word >> 40)};
 }

@@ -95,7 +95,7 @@ static uint64_t caller_of(const struct lt_vm *vm, uint64_t frame, uint64_t *pc)
 
 static bool is_frame(uint64_t frame)
 {
-    return frame && lt_guest_readable(frame - 16, 24);
+    return frame && program_readable(frame - 16, 24);
 }
 
 /* Store the frames of Lua functions that are on the Lua stack. The innermost one executes `pc`. Built-in
@@ -163,7 +163,7 @@ static void begin_trace(const struct lt_vm *vm, struct lt_recording *r, uint32_t
  * frame, whose address is the stack pointer there. */
 static uint64_t site_of(uint64_t cframe)
 {
-    return lt_guest_number(cframe - sizeof(uint64_t), sizeof(uint64_t));
+    return program_number(cframe - sizeof(uint64_t), sizeof(uint64_t));
 }
 
 static void learn_site(struct lt_recording *r, uint64_t site)
@@ -194,7 +194,7 @@ static struct lt_recording *recording_of(struct lt_vm *vm)
 /* The number of the trace that is being recorded; 0 = it is not set yet. */
 static uint32_t trace_of(const struct lt_vm *vm)
 {
-    return (uint32_t)lt_guest_number(compiler_of(vm) + vm->at->trace_number, 2);
+    return (uint32_t)program_number(compiler_of(vm) + vm->at->trace_number, 2);
 }
 
 /* Does the step that begins belong to another recording than the one before it? first: its first intermediate

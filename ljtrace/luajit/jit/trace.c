@@ -50,18 +50,18 @@ TABLE(uint64_t, s_written, MAX_TRACES);
 static uint64_t code_of(const struct lt_vm *vm, uint64_t trace, uint32_t *bytes)
 {
     *bytes = lt_vm_u32(trace + vm->at->trace_code_bytes);
-    return lt_guest_number(trace + vm->at->trace_code, sizeof(uint64_t));
+    return program_number(trace + vm->at->trace_code, sizeof(uint64_t));
 }
 
 static bool is_trace(const struct lt_vm *vm, uint64_t trace, uint32_t number)
 {
     return trace && lt_vm_gct(vm, trace) == GCT_TRACE &&
-           lt_guest_number(trace + vm->at->trace_number, 2) == number;
+           program_number(trace + vm->at->trace_number, 2) == number;
 }
 
 static uint64_t trace_by_number(const struct lt_vm *vm, uint32_t number)
 {
-    uint64_t table = lt_guest_number(vm->g + vm->layout->traces, 8);
+    uint64_t table = program_number(vm->g + vm->layout->traces, 8);
     return lt_vm_ref(vm, table + (uint64_t)number * vm->at->ref);
 }
 
@@ -81,11 +81,11 @@ static uint64_t find_trace(const struct lt_vm *vm, uint64_t ip, uint32_t *number
 /* The last snapshot whose code begins at or before the offset. */
 static uint64_t snapshot_at(const struct lt_vm *vm, uint64_t trace, uint32_t offset)
 {
-    uint32_t count = (uint32_t)lt_guest_number(trace + vm->at->trace_nsnap, 2);
+    uint32_t count = (uint32_t)program_number(trace + vm->at->trace_nsnap, 2);
     uint64_t snaps = lt_vm_ref(vm, trace + vm->at->trace_snap), found = snaps;
     for (uint32_t i = 0; i < count && i < MOST_SNAPSHOTS; i++) {
         uint64_t snap = snaps + (uint64_t)i * SNAP_BYTES;
-        if (lt_guest_number(snap + 6, 2) <= offset)
+        if (program_number(snap + 6, 2) <= offset)
             found = snap;
     }
     return found;
@@ -155,7 +155,7 @@ static uint64_t frame_link(const struct lt_vm *vm, uint64_t trace, uint64_t map,
     for (uint32_t i = 0; i < entries; i++) {
         uint32_t entry = lt_vm_u32(map + 4 * (uint64_t)i);
         if (entry >> 24 == slot && entry & SNAP_FRAME)
-            return lt_guest_number(
+            return program_number(
                 lt_vm_ref(vm, trace + vm->at->trace_ir) + 8 * (uint64_t)((entry & 0xffff) + 1), 8);
     }
     return 0;
@@ -168,9 +168,9 @@ static uint32_t snapshot_places(const struct lt_vm *vm, const struct lt_spot *sp
                                 uint32_t max)
 {
     uint64_t map = lt_vm_ref(vm, spot->trace + vm->at->trace_snapmap) + 4 * (uint64_t)lt_vm_u32(spot->snap);
-    uint32_t entries = (uint32_t)lt_guest_number(spot->snap + 10, 1), n = 0;
+    uint32_t entries = (uint32_t)program_number(spot->snap + 10, 1), n = 0;
     uint64_t end = map + 4 * (uint64_t)entries;
-    uint64_t last = lt_guest_number(end, vm->at->ref);
+    uint64_t last = program_number(end, vm->at->ref);
     bool wide = vm->layout->gc64;
     uint32_t slot = wide ? (uint32_t)(last & 0xff) + 2 : 0; /* 2: the base of the trace */
     uint64_t pc = wide ? last >> 8 : last;
@@ -193,7 +193,7 @@ static uint32_t snapshot_places(const struct lt_vm *vm, const struct lt_spot *sp
 static uint64_t snapshot_key(const struct lt_vm *vm, uint64_t trace, uint64_t snap)
 {
     uint64_t map = lt_vm_ref(vm, trace + vm->at->trace_snapmap) + 4 * (uint64_t)lt_vm_u32(snap);
-    return lt_guest_number(map + 4 * lt_guest_number(snap + 10, 1), vm->at->ref);
+    return program_number(map + 4 * program_number(snap + 10, 1), vm->at->ref);
 }
 
 /* The slot of the base where a trace starts. */
@@ -247,7 +247,7 @@ bool lt_trace_name_call(uint64_t ip)
 
 static uint32_t snapshot_ref(uint64_t snap)
 {
-    return (uint32_t)lt_guest_number(snap + 4, 2);
+    return (uint32_t)program_number(snap + 4, 2);
 }
 
 /* The loop optimisation repeats the recorded instructions except those that are no longer needed. Find the
@@ -345,7 +345,7 @@ static uint32_t find_allocation(const struct lt_vm *vm, const struct lt_spot *sp
                                 struct lt_place *to, uint32_t max)
 {
     uint64_t snaps = lt_vm_ref(vm, spot->trace + vm->at->trace_snap), next = spot->snap + SNAP_BYTES;
-    uint64_t end = snaps + SNAP_BYTES * lt_guest_number(spot->trace + vm->at->trace_nsnap, 2);
+    uint64_t end = snaps + SNAP_BYTES * program_number(spot->trace + vm->at->trace_nsnap, 2);
     uint32_t recorded = lt_recording_end(vm, spot->number);
     struct lt_wanted wanted = {.trace = spot->number, .from = snapshot_ref(spot->snap), .size = size};
     wanted.to = next < end ? snapshot_ref(next) : 0xffffffff;

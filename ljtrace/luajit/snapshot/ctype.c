@@ -49,8 +49,8 @@ struct ctype {
 static bool get(const struct snapshot *u, uint32_t id, struct ctype *to)
 {
     uint32_t bytes = u->at->ctype_bytes;
-    uint64_t at = lt_guest_number(u->ctypes, 8) + (uint64_t)id * bytes;
-    if (!u->ctypes || id >= lt_vm_u32(u->ctypes + 8) || !lt_guest_readable(at, bytes))
+    uint64_t at = program_number(u->ctypes, 8) + (uint64_t)id * bytes;
+    if (!u->ctypes || id >= lt_vm_u32(u->ctypes + 8) || !program_readable(at, bytes))
         return false;
     to->info = lt_vm_u32(at);
     to->size = lt_vm_u32(at + 4);
@@ -80,17 +80,17 @@ static bool get_raw(const struct snapshot *u, uint32_t id, struct ctype *to)
  * bytes). */
 static uint64_t variable_bytes(uint64_t cdata, uint64_t *block)
 {
-    *block = cdata - lt_guest_number(cdata - 8, 2);
-    return lt_guest_number(cdata - 6, 2) + lt_vm_u32(cdata - 4);
+    *block = cdata - program_number(cdata - 8, 2);
+    return program_number(cdata - 6, 2) + lt_vm_u32(cdata - 4);
 }
 
 uint64_t cdata_bytes(const struct snapshot *u, uint64_t cdata, uint64_t *block)
 {
     struct ctype t;
     *block = cdata;
-    if (lt_guest_number(cdata + u->at->gct - 1, 1) & VARIABLE_CDATA)
+    if (program_number(cdata + u->at->gct - 1, 1) & VARIABLE_CDATA)
         return variable_bytes(cdata, block);
-    if (!get_raw(u, (uint32_t)lt_guest_number(cdata + u->at->ffid, 2), &t))
+    if (!get_raw(u, (uint32_t)program_number(cdata + u->at->ffid, 2), &t))
         return 0;
     return u->at->cdata_bytes + (kind_of(&t) <= KIND_ENUM ? t.size : POINTER_BYTES);
 }
@@ -162,7 +162,7 @@ static uint64_t typedef_of(const struct snapshot *u, uint32_t id)
 static void get_string(const struct snapshot *u, char *to, uint64_t string)
 {
     uint32_t length = string_length(u->vm, string);
-    if (length >= SNAPSHOT_TEXT || !lt_guest_read(string + u->vm->layout->string_header, to, length))
+    if (length >= SNAPSHOT_TEXT || !program_read(string + u->vm->layout->string_header, to, length))
         length = 0;
     to[length] = 0;
 }

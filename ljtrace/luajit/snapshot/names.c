@@ -61,7 +61,7 @@ void snapshot_begin_names(const struct snapshot *u, uint64_t registry)
         return;
     uint32_t mask = lt_vm_u32(registry + u->at->tab_asize + 4);
     uint64_t node = lt_vm_ref(u->vm, registry + u->at->tab_node);
-    for (uint32_t i = 0; i <= mask && lt_guest_readable(node, NODE_BYTES); i++, node += NODE_BYTES)
+    for (uint32_t i = 0; i <= mask && program_readable(node, NODE_BYTES); i++, node += NODE_BYTES)
         note_registered(u, node);
 }
 
@@ -92,7 +92,7 @@ uint64_t snapshot_string(const struct snapshot *u, uint64_t string)
     uint32_t size = string_length(u->vm, string);
     if (size > sizeof text)
         size = sizeof text;
-    if (!lt_guest_read(string + u->vm->layout->string_header, text, size))
+    if (!program_read(string + u->vm->layout->string_header, text, size))
         size = 0;
     return write_name(string, text, size);
 }
@@ -103,7 +103,7 @@ uint64_t snapshot_text(uint64_t at)
     uint32_t n = 0;
     if (is_written(at))
         return at;
-    while (n < sizeof text && lt_guest_read(at + n, &text[n], 1) && text[n])
+    while (n < sizeof text && program_read(at + n, &text[n], 1) && text[n])
         n++;
     return write_name(at, text, n);
 }
@@ -135,7 +135,7 @@ uint64_t snapshot_plain_key(const struct snapshot *u, uint64_t slot)
 {
     int64_t integer;
     char text[40];
-    uint64_t v = lt_guest_number(slot, 8);
+    uint64_t v = program_number(slot, 8);
     if (is_integer(v, &integer)) {
         text_print(text, sizeof text, "[%ld]", integer);
         return name_plain(slot, text);
@@ -152,7 +152,7 @@ static bool is_key(const struct snapshot *u, uint64_t slot, const char *name, ui
     char text[32];
     uint64_t string = object_value(u, slot, &gct);
     return string && gct == GCT_STR && string_length(u->vm, string) == length && length < sizeof text &&
-           lt_guest_read(string + u->vm->layout->string_header, text, length) &&
+           program_read(string + u->vm->layout->string_header, text, length) &&
            bytes_equal(text, name, length);
 }
 
@@ -160,7 +160,7 @@ uint64_t table_field(const struct snapshot *u, uint64_t table, const char *name)
 {
     uint32_t mask = lt_vm_u32(table + u->at->tab_asize + 4), length = text_length(name);
     uint64_t node = lt_vm_ref(u->vm, table + u->at->tab_node);
-    for (uint32_t i = 0; i <= mask && lt_guest_readable(node, NODE_BYTES); i++, node += NODE_BYTES)
+    for (uint32_t i = 0; i <= mask && program_readable(node, NODE_BYTES); i++, node += NODE_BYTES)
         if (is_key(u, node + 8, name, length))
             return node;
     return 0;
@@ -180,7 +180,7 @@ static uint32_t mode_of(const struct snapshot *u, uint64_t table)
     uint64_t string = string_field(u, table, "__mode");
     uint32_t length = string ? string_length(u->vm, string) : 0;
     for (uint32_t i = 0; i < length && i < KEY_TEXT; i++)
-        if (lt_guest_read(string + u->vm->layout->string_header + i, &c, 1))
+        if (program_read(string + u->vm->layout->string_header + i, &c, 1))
             mode |= c == 'k' ? 1 : c == 'v' ? 2 : 0;
     return mode;
 }
@@ -211,7 +211,7 @@ uint32_t table_mode(const struct snapshot *u, uint64_t table)
 static uint64_t name_ctype(const struct snapshot *u, uint64_t cdata)
 {
     char text[SNAPSHOT_TEXT];
-    uint32_t id = (uint32_t)lt_guest_number(cdata + u->at->ffid, 2);
+    uint32_t id = (uint32_t)program_number(cdata + u->at->ffid, 2);
     uint64_t key = (uint64_t)id + 1;
     if (is_written(key))
         return key;
@@ -224,7 +224,7 @@ static uint64_t name_udata(const struct snapshot *u, uint64_t o)
 {
     static const char *const own[] = {
         [UDATA_FILE] = "FILE*", [UDATA_LIBRARY] = "ffi.clib", [UDATA_BUFFER] = "string.buffer"};
-    uint32_t kind = (uint32_t)lt_guest_number(o + u->at->ffid, 1);
+    uint32_t kind = (uint32_t)program_number(o + u->at->ffid, 1);
     uint64_t table = lt_vm_ref(u->vm, o + u->at->tab_meta); /* at the same offset as a table's */
     uint64_t name = table ? metatable(u, table)->name : 0;
     if (name)
@@ -254,10 +254,10 @@ static uint64_t name_function(const struct snapshot *u, uint64_t o)
     char text[KEY_TEXT];
     const char *name;
     uint64_t proto = lt_proto_of(u->vm, o);
-    uint32_t ffid = (uint32_t)lt_guest_number(o + u->at->ffid, 1);
+    uint32_t ffid = (uint32_t)program_number(o + u->at->ffid, 1);
     if (proto)
         return name_proto(u, proto);
-    uint64_t code = lt_guest_number(o + u->at->func_c, 8), key = ffid > FFID_C ? BUILTINS + ffid : code;
+    uint64_t code = program_number(o + u->at->func_c, 8), key = ffid > FFID_C ? BUILTINS + ffid : code;
     if (ffid == FFID_LUA || is_written(key))
         return ffid == FFID_LUA ? 0 : key;
     if (ffid > FFID_C)

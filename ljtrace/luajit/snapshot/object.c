@@ -12,7 +12,7 @@ enum { WHITES = 3, INSTRUCTION_BYTES = 8, SNAPSHOT_BYTES = 12, SLOT = 8 };
 
 uint64_t object_value(const struct snapshot *u, uint64_t slot, uint32_t *gct)
 {
-    uint64_t v = lt_guest_number(slot, SLOT);
+    uint64_t v = program_number(slot, SLOT);
     bool wide = u->vm->layout->gc64;
     uint32_t tag = wide ? (uint32_t) ~((int64_t)v >> 47) : ~(uint32_t)(v >> 32);
     if (tag < GCT_STR || tag > GCT_UDATA)
@@ -37,8 +37,8 @@ static uint64_t string_bytes(const struct lt_vm *vm, uint64_t string)
 
 static uint64_t function_bytes(const struct snapshot *u, uint64_t o)
 {
-    uint64_t n = lt_guest_number(o + u->at->func_upvalues, 1);
-    if (lt_guest_number(o + u->at->ffid, 1) == FFID_LUA)
+    uint64_t n = program_number(o + u->at->func_upvalues, 1);
+    if (program_number(o + u->at->ffid, 1) == FFID_LUA)
         return u->at->lua_func_bytes + n * u->at->ref;
     return u->at->c_func_bytes + n * SLOT;
 }
@@ -46,7 +46,7 @@ static uint64_t function_bytes(const struct snapshot *u, uint64_t o)
 static uint64_t table_bytes(const struct snapshot *u, uint64_t o)
 {
     uint32_t array = lt_vm_u32(o + u->at->tab_asize), mask = lt_vm_u32(o + u->at->tab_asize + 4);
-    uint32_t colo = (uint32_t)lt_guest_number(o + u->at->tab_colo, 1);
+    uint32_t colo = (uint32_t)program_number(o + u->at->tab_colo, 1);
     uint64_t bytes = u->at->tab_bytes + (colo & 0x7f) * SLOT;
     if (mask)
         bytes += ((uint64_t)mask + 1) * NODE_BYTES;
@@ -65,9 +65,9 @@ static uint64_t thread_bytes(const struct snapshot *u, uint64_t o)
 static uint64_t trace_bytes(const struct snapshot *u, uint64_t o)
 {
     uint32_t nk = lt_vm_u32(o + u->at->trace_nk), maps = lt_vm_u32(o + u->at->trace_nk + 4);
-    uint64_t code = lt_guest_number(o + u->at->trace_ir, 8) + (uint64_t)nk * INSTRUCTION_BYTES;
+    uint64_t code = program_number(o + u->at->trace_ir, 8) + (uint64_t)nk * INSTRUCTION_BYTES;
     uint32_t instructions = lt_vm_u32(o + u->at->trace_nins) - nk;
-    uint32_t snapshots = (uint32_t)lt_guest_number(o + u->at->trace_nsnap, 2);
+    uint32_t snapshots = (uint32_t)program_number(o + u->at->trace_nsnap, 2);
     return code - o + (uint64_t)instructions * INSTRUCTION_BYTES + (uint64_t)snapshots * SNAPSHOT_BYTES +
            (uint64_t)maps * 4;
 }
@@ -82,10 +82,10 @@ bool snapshot_buffer(const struct snapshot *u, uint64_t udata, struct snapshot_b
              dictionaries = words + 2 * (uint64_t)u->at->ref + 8;
     uint64_t thread = lt_vm_ref(u->vm, words) & ~(uint64_t)FLAGS, flags = lt_vm_ref(u->vm, words) & FLAGS;
     *b = (struct snapshot_buffer){0};
-    if (lt_guest_number(udata + u->at->ffid, 1) != UDATA_BUFFER || !thread ||
-        !lt_guest_readable(thread, 16) || lt_vm_gct(u->vm, thread) != GCT_THREAD)
+    if (program_number(udata + u->at->ffid, 1) != UDATA_BUFFER || !thread || !program_readable(thread, 16) ||
+        lt_vm_gct(u->vm, thread) != GCT_THREAD)
         return false;
-    uint64_t begin = lt_guest_number(at + 16, 8), end = lt_guest_number(at + 8, 8);
+    uint64_t begin = program_number(at + 16, 8), end = program_number(at + 8, 8);
     if (!(flags & (SHOWN | LENT)) && begin && end > begin) {
         b->data = begin;
         b->bytes = end - begin;
@@ -131,7 +131,7 @@ static uint64_t bytes_of(const struct snapshot *u, uint64_t o)
 uint64_t object_bytes(const struct snapshot *u, uint64_t o)
 {
     uint64_t bytes = bytes_of(u, o);
-    return bytes <= lt_guest_number(u->gc, u->at->ref) ? bytes : 0;
+    return bytes <= program_number(u->gc, u->at->ref) ? bytes : 0;
 }
 
 void object_parts(const struct snapshot *u, uint64_t o, uint64_t part[2])
@@ -153,7 +153,7 @@ void object_parts(const struct snapshot *u, uint64_t o, uint64_t part[2])
 /* An object is garbage if it has only the other white and is not fixed. */
 bool object_is_dead(const struct snapshot *u, uint64_t o)
 {
-    uint32_t marked = (uint32_t)lt_guest_number(o + u->at->gct - 1, 1);
-    uint32_t other = (uint32_t)lt_guest_number(u->gc + 2 * u->at->ref, 1) ^ WHITES;
+    uint32_t marked = (uint32_t)program_number(o + u->at->gct - 1, 1);
+    uint32_t other = (uint32_t)program_number(u->gc + 2 * u->at->ref, 1) ^ WHITES;
     return ((marked ^ WHITES) & other) == 0;
 }

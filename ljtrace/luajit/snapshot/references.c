@@ -62,7 +62,7 @@ static void link_array(const struct snapshot *u, uint64_t o, uint32_t mode)
 {
     uint32_t n = lt_vm_u32(o + u->at->tab_asize), gct;
     uint64_t slot = lt_vm_ref(u->vm, o + u->at->tab_array);
-    for (uint32_t i = 0; i < n && i < MOST_SLOTS && lt_guest_readable(slot, 8); i++, slot += 8) {
+    for (uint32_t i = 0; i < n && i < MOST_SLOTS && program_readable(slot, 8); i++, slot += 8) {
         uint64_t to = object_value(u, slot, &gct);
         if (to)
             link(to, MT_LINK_ARRAY, is_weak(mode & 2, gct), i);
@@ -72,7 +72,7 @@ static void link_array(const struct snapshot *u, uint64_t o, uint32_t mode)
 /* A pair exists only if its value is not nil. */
 static bool is_nil(const struct snapshot *u, uint64_t slot)
 {
-    uint64_t v = lt_guest_number(slot, 8);
+    uint64_t v = program_number(slot, 8);
     return u->vm->layout->gc64 ? v == ~0ULL : v >> 32 == 0xffffffff;
 }
 
@@ -95,7 +95,7 @@ static void link_table(const struct snapshot *u, uint64_t o)
     uint32_t mode = table_mode(u, meta), mask = lt_vm_u32(o + u->at->tab_asize + 4);
     link(meta, MT_LINK_METATABLE, false, 0);
     link_array(u, o, mode);
-    for (uint32_t i = 0; mask && i <= mask && lt_guest_readable(node, NODE_BYTES); i++, node += NODE_BYTES)
+    for (uint32_t i = 0; mask && i <= mask && program_readable(node, NODE_BYTES); i++, node += NODE_BYTES)
         link_pair(u, node, mode);
 }
 
@@ -104,7 +104,7 @@ static void link_table(const struct snapshot *u, uint64_t o)
 /* The names of upvalues follow one another in memory. */
 static uint64_t next_text(uint64_t at)
 {
-    for (uint32_t i = 0; i < SNAPSHOT_TEXT && lt_guest_number(at, 1); i++)
+    for (uint32_t i = 0; i < SNAPSHOT_TEXT && program_number(at, 1); i++)
         at++;
     return at + 1;
 }
@@ -121,13 +121,13 @@ static void link_upvalues(const struct snapshot *u, uint64_t o, uint64_t proto, 
 
 static void link_function(const struct snapshot *u, uint64_t o)
 {
-    uint32_t n = (uint32_t)lt_guest_number(o + u->at->func_upvalues, 1);
+    uint32_t n = (uint32_t)program_number(o + u->at->func_upvalues, 1);
     uint64_t proto = lt_proto_of(u->vm, o);
     link_ref(u, o + u->at->env, MT_LINK_ENV);
     link(proto, MT_LINK_PROTO, false, 0);
     if (proto)
         link_upvalues(u, o, proto, n);
-    else if (lt_guest_number(o + u->at->ffid, 1) != FFID_LUA)
+    else if (program_number(o + u->at->ffid, 1) != FFID_LUA)
         for (uint32_t i = 0; i < n; i++)
             link_value(u, o + u->at->c_func_bytes + (uint64_t)i * 8, MT_LINK_UPVALUE, 0);
 }
@@ -136,7 +136,7 @@ static uint64_t trace_at(const struct snapshot *u, uint32_t number)
 {
     if (!u->vm->layout->traces || !number)
         return 0;
-    uint64_t table = lt_guest_number(u->vm->g + u->vm->layout->traces, 8);
+    uint64_t table = program_number(u->vm->g + u->vm->layout->traces, 8);
     uint32_t count = lt_vm_u32(u->vm->g + u->vm->layout->traces + 12);
     return number < count ? lt_vm_ref(u->vm, table + (uint64_t)number * u->at->ref) : 0;
 }
@@ -150,7 +150,7 @@ static void link_proto(const struct snapshot *u, uint64_t o)
         uint64_t to = lt_vm_ref(u->vm, k - (uint64_t)i * u->at->ref);
         link(to, to && lt_vm_gct(u->vm, to) == GCT_PROTO ? MT_LINK_PROTO : MT_LINK_CONSTANT, false, 0);
     }
-    link(trace_at(u, (uint32_t)lt_guest_number(o + u->at->proto_trace, 2)), MT_LINK_OTHER, false, 0);
+    link(trace_at(u, (uint32_t)program_number(o + u->at->proto_trace, 2)), MT_LINK_OTHER, false, 0);
 }
 
 /* -- traces -- */
@@ -159,7 +159,7 @@ static void link_proto(const struct snapshot *u, uint64_t o)
  * so it is recognised by its type, if there is an object of that type where it points. */
 static uint64_t constant_at(const struct snapshot *u, uint64_t instruction)
 {
-    uint32_t type = (uint32_t)lt_guest_number(instruction + 4, 1) & IRT_MASK;
+    uint32_t type = (uint32_t)program_number(instruction + 4, 1) & IRT_MASK;
     if (type < GCT_STR || type > GCT_UDATA || type == IRT_PTR32 || type == IRT_PTR64)
         return 0;
     uint64_t to = lt_vm_ref(u->vm, instruction + (u->vm->layout->gc64 ? 8 : 0));
@@ -168,9 +168,9 @@ static uint64_t constant_at(const struct snapshot *u, uint64_t instruction)
 
 static void link_trace(const struct snapshot *u, uint64_t o)
 {
-    uint64_t ir = lt_guest_number(o + u->at->trace_ir, 8);
+    uint64_t ir = program_number(o + u->at->trace_ir, 8);
     uint32_t first = lt_vm_u32(o + u->at->trace_nk);
-    for (uint32_t i = first; i < IR_BIAS_TRUE && lt_guest_readable(ir + (uint64_t)i * 8, 16); i++) {
+    for (uint32_t i = first; i < IR_BIAS_TRUE && program_readable(ir + (uint64_t)i * 8, 16); i++) {
         uint64_t to = constant_at(u, ir + (uint64_t)i * 8);
         link(to, MT_LINK_CONSTANT, false, 0);
         if (to && u->vm->layout->gc64)
@@ -179,7 +179,7 @@ static void link_trace(const struct snapshot *u, uint64_t o)
     link_ref(u, o + u->at->trace_start, MT_LINK_PROTO);
     /* The traces that it links to, its root, and other side traces of that root. */
     for (uint32_t i = 1; i < 5; i++) {
-        uint64_t other = trace_at(u, (uint32_t)lt_guest_number(o + u->at->trace_number + 2 * i, 2));
+        uint64_t other = trace_at(u, (uint32_t)program_number(o + u->at->trace_number + 2 * i, 2));
         link(other != o ? other : 0, MT_LINK_OTHER, false, 0);
     }
 }
@@ -195,7 +195,7 @@ static uint64_t end_of_stack(const struct snapshot *u, uint64_t o, uint64_t stac
     uint64_t callee = lt_vm_ref(u->vm, base - (u->vm->layout->gc64 ? 16 : 8)) & (((uint64_t)1 << 47) - 1);
     uint64_t proto = lt_proto_of(u->vm, callee);
     if (proto) /* the size of its frame is at the same offset as a function's number of upvalues */
-        base += 8 * lt_guest_number(proto + u->at->func_upvalues, 1);
+        base += 8 * program_number(proto + u->at->func_upvalues, 1);
     if (proto && base > top)
         top = base;
     return top > stack && top <= end ? top : end;
@@ -213,7 +213,7 @@ static void link_frames(const struct snapshot *u, uint64_t o, uint64_t stack)
         uint32_t back = lt_vm_u32(frame + 4);
         link(lt_vm_u32(frame), MT_LINK_STACK, false, (frame - stack) / 8);
         uint64_t step =
-            back & KIND ? back & ~(uint32_t)FLAGS : 8 * (1 + lt_guest_number((uint64_t)back - OPERAND_A, 1));
+            back & KIND ? back & ~(uint32_t)FLAGS : 8 * (1 + program_number((uint64_t)back - OPERAND_A, 1));
         if (!step)
             return;
         frame -= step;
@@ -225,7 +225,7 @@ static void link_thread(const struct snapshot *u, uint64_t o)
     uint64_t stack = lt_vm_ref(u->vm, o + u->at->thread_stack);
     uint64_t end = stack + 8 * (uint64_t)lt_vm_u32(o + u->at->thread_size);
     link_ref(u, o + u->at->thread_env, MT_LINK_ENV);
-    if (!lt_guest_readable(stack, end - stack))
+    if (!program_readable(stack, end - stack))
         return;
     if (!u->vm->layout->gc64)
         link_frames(u, o, stack);

@@ -33,7 +33,7 @@ static uint32_t root_offset(const struct snapshot *u)
 static bool is_object(const struct snapshot *u, uint64_t o)
 {
     uint32_t gct;
-    if (o < 4096 || o & 3 || !lt_guest_readable(o, 16))
+    if (o < 4096 || o & 3 || !program_readable(o, 16))
         return false;
     gct = lt_vm_gct(u->vm, o);
     return gct >= GCT_STR && gct <= GCT_UDATA;
@@ -58,9 +58,9 @@ static bool list_holds(const struct snapshot *u, uint64_t first, uint64_t most, 
 
 static bool are_counters(const struct snapshot *u, uint64_t gc)
 {
-    uint32_t white = (uint32_t)lt_guest_number(gc + 2 * u->at->ref, 1) & 3;
-    uint32_t state = (uint32_t)lt_guest_number(gc + 2 * u->at->ref + 1, 1);
-    uint64_t total = lt_guest_number(gc, u->at->ref);
+    uint32_t white = (uint32_t)program_number(gc + 2 * u->at->ref, 1) & 3;
+    uint32_t state = (uint32_t)program_number(gc + 2 * u->at->ref + 1, 1);
+    uint64_t total = program_number(gc, u->at->ref);
     return (white == 1 || white == 2) && state <= LAST_STATE && total >= LEAST_TOTAL &&
            list_holds(u, lt_vm_ref(u->vm, gc + root_offset(u)), most_objects(total), snapshot_main(u));
 }
@@ -96,12 +96,12 @@ static bool strings_agree(const struct snapshot *u)
 
 static bool is_string_table(struct snapshot *u, uint64_t at)
 {
-    u->strings = lt_guest_number(at, 8);
+    u->strings = program_number(at, 8);
     u->string_mask = lt_vm_u32(at + 8);
     u->string_count = lt_vm_u32(at + 12);
     return u->string_mask >= LEAST_STRING_MASK && (u->string_mask & (u->string_mask + 1)) == 0 &&
            u->string_count > 0 && u->string_count <= u->limit &&
-           lt_guest_readable(u->strings, ((size_t)u->string_mask + 1) * u->at->ref) && strings_agree(u);
+           program_readable(u->strings, ((size_t)u->string_mask + 1) * u->at->ref) && strings_agree(u);
 }
 
 static bool find_strings(struct snapshot *u)
@@ -122,7 +122,7 @@ static void find_ctypes(struct snapshot *u)
     u->ctypes = 0;
     for (uint32_t o = 0; o < SEARCHED && !u->ctypes; o += u->at->ref) {
         uint64_t p = lt_vm_ref(u->vm, u->vm->g + o);
-        if (p > 4096 && !(p & 7) && lt_guest_number(p + 24, 8) == u->vm->g &&
+        if (p > 4096 && !(p & 7) && program_number(p + 24, 8) == u->vm->g &&
             lt_vm_u32(p + 8) <= lt_vm_u32(p + 12) && lt_vm_u32(p + 12) <= 65536)
             u->ctypes = p;
     }
@@ -135,7 +135,7 @@ static bool is_text(const struct snapshot *u, uint64_t string, const char *text)
     char there[16];
     size_t n = text_length(text) + 1;
     return is_object(u, string) && lt_vm_gct(u->vm, string) == GCT_STR &&
-           lt_guest_read(string + u->vm->layout->string_header, there, n) && bytes_equal(there, text, n);
+           program_read(string + u->vm->layout->string_header, there, n) && bytes_equal(there, text, n);
 }
 
 static void find_roots(struct snapshot *u)
@@ -161,7 +161,7 @@ const char *snapshot_find(struct snapshot *u, struct lt_vm *vm)
     *u = (struct snapshot){.vm = vm, .at = vm->at};
     if (!find_counters(u))
         return "the collector's list of objects was not found";
-    u->limit = most_objects(lt_guest_number(u->gc, u->at->ref));
+    u->limit = most_objects(program_number(u->gc, u->at->ref));
     if (!find_strings(u))
         return "the string table was not found";
     find_ctypes(u);

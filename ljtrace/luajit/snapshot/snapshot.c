@@ -45,7 +45,7 @@ static bool is_root(const struct snapshot *u, uint64_t o)
     for (uint32_t i = 0; i < s_roots; i++)
         if (s_root[i] == o)
             return true;
-    return lt_vm_gct(u->vm, o) == GCT_STR && lt_guest_number(o + u->at->gct - 1, 1) & FIXED;
+    return lt_vm_gct(u->vm, o) == GCT_STR && program_number(o + u->at->gct - 1, 1) & FIXED;
 }
 
 /* Add an object to the sum. The main thread is a part of the state's own block. */
@@ -80,7 +80,7 @@ static void write_links(struct snapshot *u, uint64_t o)
  * bytes that remain. */
 static uint64_t internal_bytes(const struct snapshot *u)
 {
-    uint64_t total = lt_guest_number(u->gc, u->at->ref);
+    uint64_t total = program_number(u->gc, u->at->ref);
     if (u->vm->counted)
         return lt_accounting_internal_bytes(u->vm);
     return total > s_bytes ? total - s_bytes : 0;
@@ -91,18 +91,18 @@ static void begin(struct snapshot *u, const char *name)
     snapshot_roots(u, s_root, &s_roots, MOST_ROOTS);
     snapshot_begin_names(u, u->registry);
     HOST_PUT(snapshot, .heap = lt_vm_heap(u->vm), .instructions = host_time(),
-             .total = lt_guest_number(u->gc, u->at->ref), .internal = internal_bytes(u),
+             .total = program_number(u->gc, u->at->ref), .internal = internal_bytes(u),
              .name = host_text(name));
 }
 
 static bool adds_up(const struct snapshot *u)
 {
-    return s_bytes + internal_bytes(u) == lt_guest_number(u->gc, u->at->ref);
+    return s_bytes + internal_bytes(u) == program_number(u->gc, u->at->ref);
 }
 
 static void check(const struct snapshot *u, const char *name, bool whole)
 {
-    uint64_t total = lt_guest_number(u->gc, u->at->ref), internal = internal_bytes(u);
+    uint64_t total = program_number(u->gc, u->at->ref), internal = internal_bytes(u);
     if (!whole)
         text_say("ljtrace: snapshot '%s': a list of objects is broken; it holds those before\n", name);
     if (!u->vm->counted)
@@ -163,7 +163,7 @@ uint32_t lt_snapshot_take(const char *name)
 {
     uint32_t n = 0;
     mention_option();
-    lt_guest_forget();
+    program_forget();
     for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
         n += !vm->ended && take(vm, name, false);
     return n;
@@ -171,7 +171,7 @@ uint32_t lt_snapshot_take(const char *name)
 
 bool lt_snapshot_of(struct lt_vm *vm, const char *name)
 {
-    lt_guest_forget();
+    program_forget();
     return !vm->ended && take(vm, name, false);
 }
 
@@ -185,7 +185,7 @@ static void take_at_exit(struct lt_vm *vm)
 void lt_snapshot_at_exit(void)
 {
     mention_option();
-    lt_guest_forget();
+    program_forget();
     for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
         if (!vm->ended)
             take_at_exit(vm);
@@ -196,7 +196,7 @@ uint32_t lt_snapshot_request(const char *name)
     uint32_t waiting = 0;
     mention_option();
     lt_snapshot_take_due();
-    lt_guest_forget();
+    program_forget();
     text_print(s_due_name, DUE_NAME, "%s", name);
     for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
         waiting += !vm->ended && !take(vm, name, true);
@@ -207,13 +207,13 @@ void lt_snapshot_try_due(struct lt_vm *vm)
 {
     if (!vm->snapshot_due || !host_records())
         return;
-    lt_guest_forget();
+    program_forget();
     take(vm, s_due_name, true);
 }
 
 void lt_snapshot_take_due(void)
 {
-    lt_guest_forget();
+    program_forget();
     for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
         if (vm->snapshot_due && host_records())
             take(vm, s_due_name, false);
@@ -224,7 +224,7 @@ void lt_snapshot_state_ends(uint64_t g)
     struct lt_vm *vm = lt_vm_with_global(g);
     if (!vm)
         return;
-    lt_guest_forget();
+    program_forget();
     if (vm->snapshot_due && host_records())
         take(vm, s_due_name, false);
     if (luajit_options.snapshot_at_exit && host_records())

@@ -136,9 +136,9 @@ static uint32_t tag_of(uint64_t hash)
 static inline uint32_t header_at(const struct lt_vm *vm, uint64_t function, uint64_t *pc)
 {
     const struct luajit_offsets *at = vm->at;
-    if (!lt_guest_is_known(function, at->func_pc + sizeof(uint64_t))) {
+    if (!program_is_known(function, at->func_pc + sizeof(uint64_t))) {
         *pc = lt_vm_ref(vm, function + at->func_pc);
-        return (uint32_t)lt_guest_number(function + at->gct - 1, 4) >> 8;
+        return (uint32_t)program_number(function + at->gct - 1, 4) >> 8;
     }
     *pc = vm->layout->gc64 ? *(const uint64_t *)(function + at->func_pc)
                            : *(const uint32_t *)(function + at->func_pc);
@@ -170,7 +170,7 @@ static struct thread thread_at(const struct lt_vm *vm, uint64_t L)
 {
     uint64_t from = lt_vm_ref(vm, L + vm->at->thread_stack);
     return (struct thread){L, lt_vm_ref(vm, L + vm->at->thread_base),
-                           lt_guest_number(L + vm->at->thread_cframe, 8), from,
+                           program_number(L + vm->at->thread_cframe, 8), from,
                            from + 8 * (uint64_t)lt_vm_u32(L + vm->at->thread_size)};
 }
 
@@ -180,7 +180,7 @@ static bool same_threads(const struct entry *m, const struct lt_vm *vm)
     for (uint32_t i = 0; i < m->threads; i++) {
         const struct thread *was = &m->thread[i], now = thread_at(vm, was->L);
         if (now.base != was->base || now.cframe != was->cframe || now.from != was->from ||
-            now.to != was->to || !lt_guest_readable(now.from, now.to - now.from))
+            now.to != was->to || !program_readable(now.from, now.to - now.from))
             return false;
     }
     return true;
@@ -325,7 +325,7 @@ void lt_stack_cache_note_thread(uint64_t L)
 void lt_stack_cache_note_return(uint64_t sp, uint64_t ip)
 {
     uint64_t at = sp - sizeof(uint64_t);
-    if (!lt_guest_readable(at, sizeof(uint64_t)) || *(const uint64_t *)at != ip + 1)
+    if (!program_readable(at, sizeof(uint64_t)) || *(const uint64_t *)at != ip + 1)
         s_notes.failed = true; /* the unwinder has found it in another way */
     lt_stack_cache_note(at);
 }

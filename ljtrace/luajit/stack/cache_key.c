@@ -10,7 +10,7 @@
 /* The ranges that were found to be readable since the program's code last ran: the fields of a state, a C
  * stack and a Lua stack. */
 static struct {
-    uint32_t turn; /* the lt_guest_turn for which this holds */
+    uint32_t turn; /* the program_turn for which this holds */
     uint64_t g;
     const struct lua_layout *layout;
     uint32_t tid;
@@ -27,8 +27,8 @@ static bool find_global(const struct lt_vm *vm)
     const struct lua_layout *l = vm->layout;
     uint32_t last = l->vmstate > l->cur_l ? l->vmstate : l->cur_l;
     last = last > l->jit_base ? last : l->jit_base;
-    s_seen.turn = lt_guest_turn;
-    s_seen.g = lt_guest_readable(vm->g, last + sizeof(uint64_t)) ? vm->g : 0;
+    s_seen.turn = program_turn;
+    s_seen.g = program_readable(vm->g, last + sizeof(uint64_t)) ? vm->g : 0;
     s_seen.layout = l;
     s_seen.tid = 0;
     s_seen.lua_from = s_seen.lua_to = 0;
@@ -37,7 +37,7 @@ static bool find_global(const struct lt_vm *vm)
 
 static inline bool has_global(const struct lt_vm *vm)
 {
-    bool known = s_seen.turn == lt_guest_turn && s_seen.g == vm->g && s_seen.layout == vm->layout;
+    bool known = s_seen.turn == program_turn && s_seen.g == vm->g && s_seen.layout == vm->layout;
     return known || find_global(vm);
 }
 
@@ -59,7 +59,7 @@ static inline bool has_c_stack(uint32_t tid, uint64_t sp)
 static bool find_lua_stack(uint64_t from, uint64_t to)
 {
     s_seen.lua_from = from;
-    s_seen.lua_to = lt_guest_readable(from, to - from) ? to : from;
+    s_seen.lua_to = program_readable(from, to - from) ? to : from;
     return s_seen.lua_to > from;
 }
 
@@ -73,7 +73,7 @@ static inline bool has_lua_stack(uint64_t from, uint64_t to)
 static inline bool has_thread(const struct lt_vm *vm, uint64_t L)
 {
     uint32_t bytes = vm->at->thread_size + sizeof(uint32_t);
-    return (lt_guest_is_known(L, bytes) || lt_guest_readable(L, bytes)) &&
+    return (program_is_known(L, bytes) || program_readable(L, bytes)) &&
            *(const uint8_t *)(L + vm->at->gct) == GCT_THREAD;
 }
 

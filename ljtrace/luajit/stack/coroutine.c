@@ -13,8 +13,8 @@
 /* Is this word of the VM's frame the thread that runs in it? */
 static bool leads_back(const struct lt_vm *vm, uint64_t L, uint64_t cframe)
 {
-    lt_guest_doubt(L);
-    return L && (lt_guest_number(L + vm->at->thread_cframe, 8) & ~(uint64_t)3) == cframe &&
+    program_doubt(L);
+    return L && (program_number(L + vm->at->thread_cframe, 8) & ~(uint64_t)3) == cframe &&
            lt_vm_gct(vm, L) == GCT_THREAD;
 }
 
@@ -22,7 +22,7 @@ static struct lt_resumer thread_at(const struct lt_vm *vm, uint64_t cframe)
 {
     uint32_t step = vm->at->ref;
     for (uint64_t at = cframe; at < cframe + vm->layout->cframe_size; at += step) {
-        uint64_t L = lt_guest_number(at, step);
+        uint64_t L = program_number(at, step);
         if (leads_back(vm, L, cframe))
             return (struct lt_resumer){L, cframe, at};
     }

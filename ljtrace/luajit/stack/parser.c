@@ -22,16 +22,16 @@ static bool is_lexer(uint64_t at, uint64_t L, uint64_t cframe)
     const uint64_t *word = (const uint64_t *)at;
     uint64_t function = word[0];
     return word[1] == L && function < cframe && cframe - function < 1 << 20 &&
-           lt_guest_number(function + 8, 8) == at && lt_guest_number(function + 16, 8) == L;
+           program_number(function + 8, 8) == at && program_number(function + 16, 8) == L;
 }
 
 uint64_t lt_parser_key(const struct lt_vm *vm, uint64_t L, uint64_t cframe)
 {
     uint64_t from = cframe + vm->layout->cframe_size, line = vm->layout->parser_line;
-    if (!line || !cframe || !lt_guest_readable(from, (SEARCHED_WORDS + 1) * sizeof(uint64_t)))
+    if (!line || !cframe || !program_readable(from, (SEARCHED_WORDS + 1) * sizeof(uint64_t)))
         return 0;
     for (uint64_t at = from; at < from + SEARCHED_WORDS * sizeof(uint64_t); at += sizeof(uint64_t))
         if (is_lexer(at, L, cframe))
-            return lt_name_compiled(vm, lt_guest_number(at + line + 8, 8), lt_vm_u32(at + line));
+            return lt_name_compiled(vm, program_number(at + line + 8, 8), lt_vm_u32(at + line));
     return 0;
 }

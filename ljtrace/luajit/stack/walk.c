@@ -142,7 +142,7 @@ static void visit_new_frame(struct walk *w, uint64_t function, uint64_t pc, stru
         *seen = made;
     } else if (lt_vm_gct(w->vm, function) == GCT_FUNC) {
         settle(w, 0, 0);
-        if (lt_guest_number(function + w->vm->at->ffid, 1) > 1) {
+        if (program_number(function + w->vm->at->ffid, 1) > 1) {
             w->fast = function, w->fast_cframe = w->at.cframe;
             w->fast_seen = lt_fast_is_made(w->vm, function) ? NULL : seen;
             *seen = made;
@@ -183,7 +183,7 @@ static bool use_thread(struct walk *w, uint64_t L)
 {
     lt_frames_begin(&w->at, L);
     const uint64_t stack = lt_vm_ref(w->vm, L + w->vm->at->thread_stack);
-    return lt_guest_readable(stack, w->at.top - stack);
+    return program_readable(stack, w->at.top - stack);
 }
 
 /* Is it the state's main thread, which nothing has resumed? The VM keeps it in front of the global state in one block,
@@ -239,7 +239,7 @@ static bool begin(struct walk *w, struct lt_vm *vm, const struct lt_stack *host,
     if (!L || lt_vm_gct(vm, L) != GCT_THREAD)
         return false;
     *w = (struct walk){.vm = vm, .at = {.vm = vm}, .host = host, .out = out};
-    w->at.cframe = lt_guest_number(L + vm->at->thread_cframe, 8) & ~(uint64_t)3;
+    w->at.cframe = program_number(L + vm->at->thread_cframe, 8) & ~(uint64_t)3;
     return use_thread(w, L);
 }
 

@@ -52,7 +52,7 @@ void lt_types_made(struct lt_vm *vm, uint64_t block, size_t size, uint64_t sp, c
     p->words = SAVED_REGISTERS;
     copy_words(p->at_hand, (const uint64_t *)saved, SAVED_REGISTERS);
     if (sp > top || top - sp < HAND_WORDS * sizeof(uint64_t) ||
-        !lt_guest_readable(sp, HAND_WORDS * sizeof(uint64_t)))
+        !program_readable(sp, HAND_WORDS * sizeof(uint64_t)))
         return;
     copy_words(p->at_hand + SAVED_REGISTERS, (const uint64_t *)sp, HAND_WORDS);
     p->words += HAND_WORDS;
@@ -91,9 +91,9 @@ static bool is_string(const struct lt_vm *vm, uint64_t o, size_t size)
 
 static bool is_function(const struct lt_vm *vm, uint64_t o, size_t size)
 {
-    size_t n = lt_guest_number(o + vm->at->func_upvalues, 1);
+    size_t n = program_number(o + vm->at->func_upvalues, 1);
     size_t room = size - vm->at->lua_func_bytes;
-    if (lt_guest_number(o + vm->at->ffid, 1) == 0) /* the number is 0 until all upvalues are there */
+    if (program_number(o + vm->at->ffid, 1) == 0) /* the number is 0 until all upvalues are there */
         return size >= vm->at->lua_func_bytes && (room == n * vm->at->ref || (n == 0 && room <= 255 * 8));
     return size == vm->at->c_func_bytes + n * 8 || size == vm->at->c_func_bytes - 8 + n * 8;
 }
@@ -115,10 +115,10 @@ static bool is_linked(const struct lt_vm *vm, uint64_t o)
 /* A closed upvalue contains its value; an open one refers to a value on a stack. */
 static bool is_upvalue(const struct lt_vm *vm, uint64_t o)
 {
-    uint32_t closed = (uint32_t)lt_guest_number(o + vm->at->ffid, 1);
+    uint32_t closed = (uint32_t)program_number(o + vm->at->ffid, 1);
     uint64_t v = lt_vm_ref(vm, o + vm->at->upval_value);
     return closed ? closed == 1 && v == o + vm->at->upval_value / 2
-                  : v && v % 8 == 0 && lt_guest_readable(v, 8);
+                  : v && v % 8 == 0 && program_readable(v, 8);
 }
 
 /* A trace's snapshots are in its own block. */
@@ -170,8 +170,8 @@ static enum mt_type object_type(const struct lt_vm *vm, uint64_t o, size_t size)
 static enum mt_type part_of(const struct lt_vm *vm, uint64_t object, uint64_t block, size_t size)
 {
     const struct luajit_offsets *at = vm->at;
-    lt_guest_doubt(object);
-    if (object & 7 || !lt_guest_readable(object, at->tab_bytes))
+    program_doubt(object);
+    if (object & 7 || !program_readable(object, at->tab_bytes))
         return MT_TYPE_UNKNOWN;
     uint32_t gct = lt_vm_gct(vm, object);
     if (gct == GCT_TAB && lt_vm_ref(vm, object + at->tab_array) == block)
@@ -196,7 +196,7 @@ static enum mt_type part_at_hand(const struct lt_vm *vm, const struct lt_pending
 /* In a buffer, the pointer to the end of the text precedes the pointer to its start. */
 static bool ends_before(const struct lt_vm *vm, uint64_t at, uint64_t end)
 {
-    return lt_guest_number(at - 8, 8) == end || lt_vm_ref(vm, at - vm->at->ref) == end;
+    return program_number(at - 8, 8) == end || lt_vm_ref(vm, at - vm->at->ref) == end;
 }
 
 /* The block is a part to which the global state has a pointer, at `at`. If that is followed by the mask for
@@ -215,7 +215,7 @@ static enum mt_type global_part(const struct lt_vm *vm, uint64_t block, size_t s
 {
     uint32_t ref = vm->at->ref;
     for (uint32_t o = 0; o + 8 <= FAR_BYTES; o += 4)
-        if (lt_guest_number(vm->g + o, o % 8 ? ref : 8) == block || lt_guest_number(vm->g + o, ref) == block)
+        if (program_number(vm->g + o, o % 8 ? ref : 8) == block || program_number(vm->g + o, ref) == block)
             return o >= NEAR_BYTES ? MT_TYPE_JIT : near_part(vm, vm->g + o, block, size);
     return MT_TYPE_UNKNOWN;
 }
@@ -243,10 +243,10 @@ static bool is_buffer_text(const struct lt_vm *vm, const struct lt_pending *p)
     size_t header = vm->at->udata_bytes;
     for (uint32_t i = 0; i < p->words; i++) {
         uint64_t udata = p->at_hand[i] - header;
-        lt_guest_doubt(udata);
-        if (!(udata & 7) && lt_guest_readable(udata, header + 24) && lt_vm_gct(vm, udata) == GCT_UDATA &&
-            lt_guest_number(udata + vm->at->ffid, 1) == UDATA_BUFFER &&
-            lt_guest_number(udata + header + 16, 8) == p->block)
+        program_doubt(udata);
+        if (!(udata & 7) && program_readable(udata, header + 24) && lt_vm_gct(vm, udata) == GCT_UDATA &&
+            program_number(udata + vm->at->ffid, 1) == UDATA_BUFFER &&
+            program_number(udata + header + 16, 8) == p->block)
             return true;
     }
     return false;
@@ -302,7 +302,7 @@ void lt_types_settle(struct lt_vm *vm, uint64_t gone, size_t gone_size)
 
 void lt_types_settle_all(void)
 {
-    lt_guest_forget();
+    program_forget();
     for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next) {
         const bool is_there = vm->pending->block && !vm->ended && !vm->closed_by;
         const enum mt_type type = is_there ? type_now(vm, vm->pending) : MT_TYPE_UNKNOWN;

@@ -68,8 +68,8 @@ void lua_allocator_closing(uint64_t stack, uint32_t size)
 static void note_end_of_stack(const void *ptr, size_t nsize)
 {
     if (t_closing.is_freed)
-        lt_guest_forget();
-    else if (nsize == 0 && ptr && lt_guest_number(t_closing.stack, t_closing.size) == (uint64_t)ptr)
+        program_forget();
+    else if (nsize == 0 && ptr && program_number(t_closing.stack, t_closing.size) == (uint64_t)ptr)
         t_closing.is_freed = true;
 }
 

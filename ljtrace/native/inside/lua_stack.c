@@ -50,7 +50,7 @@ void lua_stack_sample(const ucontext_t *at, struct lua_sample *sample)
 {
     TABLE(struct lt_stack, taken, 1);
     const uint32_t tid = host_thread();
-    lt_guest_forget();
+    program_forget();
     if (at)
         set_registers(at);
     struct lt_vm *vm = lt_vm_first() ? lt_vm_running(tid) : NULL;

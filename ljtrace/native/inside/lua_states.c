@@ -60,8 +60,8 @@ NATIVE_THREAD_LOCAL uint32_t t_depth; /* of calls of functions that create state
 
 int lua_peek(uint64_t at, void *to, size_t n)
 {
-    lt_guest_doubt(at);
-    return lt_guest_read(at, to, n);
+    program_doubt(at);
+    return program_read(at, to, n);
 }
 
 /* -- probing -- */

@@ -111,7 +111,7 @@ static Bool is_memory_file(Addr path)
 {
     HChar text[LONGEST_PATH];
     SizeT n = 0;
-    while (n < LONGEST_PATH && lt_guest_read(path + n, &text[n], 1) && text[n])
+    while (n < LONGEST_PATH && program_read(path + n, &text[n], 1) && text[n])
         n++;
     return n >= 4 && n < LONGEST_PATH && VG_(strcmp)(&text[n - 3], "mem") == 0 && text[n - 4] == '/';
 }

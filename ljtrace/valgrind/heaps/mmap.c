@@ -46,7 +46,7 @@ static UWord pages(UWord size)
 static const struct lt_stack *take(ThreadId tid)
 {
     static struct lt_stack stack;
-    lt_guest_forget();
+    program_forget();
     if (lt_lua_inside(tid))
         c_stack_take(tid, &stack); /* raw material: the call of the allocator shows whose it is */
     else

@@ -335,9 +335,9 @@ void lt_observe_thread_ends(ThreadId tid)
 static Bool is_called(Addr sp, Addr function)
 {
     enum { CALL = 0xe8, CALL_BYTES = 5 };
-    Addr back = lt_guest_number(sp, 8);
-    return lt_guest_number(back - CALL_BYTES, 1) == CALL &&
-           back + (Int)lt_guest_number(back - 4, 4) == function;
+    Addr back = program_number(sp, 8);
+    return program_number(back - CALL_BYTES, 1) == CALL &&
+           back + (Int)program_number(back - 4, 4) == function;
 }
 
 /* Drop calls and handlers that were left by a long jump. A call at the same place as an unfinished one shows
@@ -467,7 +467,7 @@ static void record(const struct call *call, Addr result)
         put_new(call, result);
         break;
     case ALLOC_MAKE_AT:
-        put_new(call, (UInt)result == 0 ? lt_guest_number(call->block, sizeof(Addr)) : 0);
+        put_new(call, (UInt)result == 0 ? program_number(call->block, sizeof(Addr)) : 0);
         break;
     case ALLOC_RESIZE:
     case ALLOC_RESIZE_OR_FREE:

@@ -74,7 +74,7 @@ static void create(Addr anchor, Addr name)
     p = VG_(malloc)("ljtrace.pool", sizeof *p);
     p->anchor = anchor;
     VG_(HT_add_node)(s_pools, p);
-    lt_guest_text(name, text, sizeof text);
+    program_text(name, text, sizeof text);
     put_heap(anchor, text);
 }
 

@@ -38,7 +38,7 @@ static Bool handles_faults(const UWord *args)
 {
     if ((args[0] != VKI_SIGSEGV && args[0] != VKI_SIGBUS) || args[1] == 0)
         return False;
-    const ULong handler = lt_guest_number(args[1], sizeof(UWord));
+    const ULong handler = program_number(args[1], sizeof(UWord));
     return handler != (ULong)VKI_SIG_DFL && handler != (ULong)VKI_SIG_IGN;
 }
 

@@ -89,7 +89,7 @@ static Bool open_area(Addr from, Addr to)
     if (a)
         return True;
     a = find(0, 0);
-    if (!a || to - from > LARGEST || !lt_guest_readable(from, to - from))
+    if (!a || to - from > LARGEST || !program_readable(from, to - from))
         return False;
     *a = (struct area){from, to, VG_(malloc)("lt.mcode", to - from)};
     VG_(memcpy)(a->was, (void *)from, to - from);
@@ -135,7 +135,7 @@ void __wrap_vgPlain_discard_translations(Addr from, ULong size, const HChar *who
  * address. */
 static Bool is_by_luajit(ThreadId tid)
 {
-    return lt_image_of(lt_guest_number(VG_(get_SP)(tid), sizeof(Addr))) > 0;
+    return lt_image_of(program_number(VG_(get_SP)(tid), sizeof(Addr))) > 0;
 }
 
 void lt_mcode_before(ThreadId tid, UInt number, const UWord *args)

@@ -161,7 +161,7 @@ static Bool obey(const HChar *text)
 static const HChar *name_at(UWord addr)
 {
     static HChar name[NAME_MAX_BYTES + 1];
-    lt_guest_text(addr, name, sizeof name);
+    program_text(addr, name, sizeof name);
     return name;
 }
 
@@ -174,7 +174,7 @@ static void take_named_snapshot(UWord addr)
 static void take_layout(const UWord *args)
 {
     struct lua_layout layout;
-    if (lt_guest_read(args[1], &layout, sizeof layout))
+    if (program_read(args[1], &layout, sizeof layout))
         lt_vm_layout(&layout, (UInt)args[2], lt_image_file((UInt)args[2]));
 }
 
@@ -206,7 +206,7 @@ static Bool on_request(ThreadId tid, UWord *args, UWord *ret)
         lt_lua_heap_moved(lt_lua_heap(args[1]), lt_lua_heap(args[2]));
         return True;
     case LJTRACE_REQUEST_PEEK:
-        *ret = lt_guest_read(args[1], (void *)args[2], args[3]) ? args[3] : 0;
+        *ret = program_read(args[1], (void *)args[2], args[3]) ? args[3] : 0;
         return True;
     case LJTRACE_REQUEST_LUA_LAYOUT:
         take_layout(args);

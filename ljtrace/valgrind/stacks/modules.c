@@ -50,7 +50,7 @@ Bool lt_mapped_object_of(Addr code, struct lt_mapped_object *object)
     while ((next = next_part(last, True)) && next->offset && next->offset >= last->offset)
         last = next;
     *object = (struct lt_mapped_object){first->start, last->end + 1, 0};
-    return first->offset == 0 && lt_guest_readable(first->start, PAGE) &&
+    return first->offset == 0 && program_readable(first->start, PAGE) &&
            eh_image_bias((const uint8_t *)first->start, &object->bias);
 }
 
@@ -99,7 +99,7 @@ static void report(const HChar *name, Addr start, SizeT size, PtrdiffT bias)
     static HChar image[IMAGE_BYTES];
     struct lt_mapped_object mapped;
     const Bool is_read =
-        lt_mapped_object_of(start, &mapped) && lt_guest_read(mapped.begin, image, sizeof image);
+        lt_mapped_object_of(start, &mapped) && program_read(mapped.begin, image, sizeof image);
     HOST_PUT(module, .instructions = lt_ring->instructions, .start = start, .size = size, .bias = (ULong)bias,
              .object = host_text_of(name, VG_(strnlen)(name, NAME_LIMIT)),
              .image = host_text_of(image, is_read ? sizeof image : 0));

@@ -66,7 +66,7 @@ static Bool find_rules(Addr ip, struct eh_rules *rules)
 
 static Bool read_word(Addr at, Addr end, Addr *to)
 {
-    return at + sizeof *to <= end && lt_guest_read(at, to, sizeof *to);
+    return at + sizeof *to <= end && program_read(at, to, sizeof *to);
 }
 
 /* Step by rules that need rip, rsp and rbp only. */
@@ -94,7 +94,7 @@ static enum lt_step follow(const struct eh_rules *rules, struct host_frame *f, A
 static bool read_for_step(void *end, uint64_t address, void *to, size_t n)
 {
     (void)end;
-    return lt_guest_read(address, to, n);
+    return program_read(address, to, n);
 }
 
 /* The dynamic linker's first instructions, which start the program, have no call frame information. */

@@ -74,7 +74,7 @@ static Bool is_within(struct range outer, Addr addr, SizeT size)
 
 static void touch_structure(struct range r)
 {
-    if (r.size > 0 && lt_guest_readable(r.addr, r.size))
+    if (r.size > 0 && program_readable(r.addr, r.size))
         lt_syscall_access(RAW_LOAD, r.addr, r.size);
 }
 
@@ -95,9 +95,9 @@ static void set_waiting_count(UInt n);
 static void touch_parts(enum raw_access kind, Addr vector, UWord count, SizeT left)
 {
     struct range part;
-    lt_guest_forget(); /* other threads may have run during the call */
+    program_forget(); /* other threads may have run during the call */
     for (UWord i = 0; left > 0 && i < count; i++) {
-        if (!lt_guest_read(vector + i * sizeof part, &part, sizeof part))
+        if (!program_read(vector + i * sizeof part, &part, sizeof part))
             return;
         SizeT moved = part.size < left ? part.size : left;
         lt_syscall_access(kind, part.addr, moved);

@@ -229,8 +229,8 @@ static ULong vector_bytes(Addr vector)
 {
     ULong bytes = 0;
     Addr text;
-    while (vector && bytes <= MOST_ROOM && (text = lt_guest_number(vector, sizeof text)) != 0) {
-        SizeT length = lt_guest_length(text, LONGEST_STRING);
+    while (vector && bytes <= MOST_ROOM && (text = program_number(vector, sizeof text)) != 0) {
+        SizeT length = program_text_length(text, LONGEST_STRING);
         if (length >= LONGEST_STRING)
             return MOST_ROOM + 1;
         bytes += length + 1 + sizeof text;
@@ -244,12 +244,11 @@ static ULong vector_bytes(Addr vector)
 static UInt exec_check_arguments(Addr path, Addr arguments, Addr environment)
 {
     ULong bytes =
-        lt_guest_length(path, LONGEST_PATH) + 1 + vector_bytes(arguments) + vector_bytes(environment);
+        program_text_length(path, LONGEST_PATH) + 1 + vector_bytes(arguments) + vector_bytes(environment);
     return bytes > room_for_arguments() ? VKI_E2BIG : 0;
 }
 
 /* -- the call -- */
-
 
 /* configure looks for these variables. */
 #if !LT_CAN_CHOOSE
@@ -313,7 +312,7 @@ void lt_exec_before(UInt number, const UWord *args)
     HChar path[LONGEST_PATH];
     if (number != __NR_execve)
         return;
-    lt_guest_text(args[0], path, sizeof path);
+    program_text(args[0], path, sizeof path);
     UInt error = exec_check(path, &obstacle);
     if (!error)
         error = exec_check_arguments(args[0], args[1], args[2]);

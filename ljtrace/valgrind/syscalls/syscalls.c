@@ -120,9 +120,9 @@ static void on_kernel_reads(CorePart part, ThreadId tid, const HChar *what, Addr
 
 static void on_kernel_reads_string(CorePart part, ThreadId tid, const HChar *what, Addr addr)
 {
-    SizeT length = lt_guest_length(addr, LONGEST_TEXT);
+    SizeT length = program_text_length(addr, LONGEST_TEXT);
     if (is_for_program(part, tid))
-        lt_syscall_access(RAW_LOAD, addr, length + lt_guest_readable(addr + length, 1));
+        lt_syscall_access(RAW_LOAD, addr, length + program_readable(addr + length, 1));
 }
 
 /* The last writes of the call that is ending. They are reported when its result is known. */
@@ -173,7 +173,7 @@ static void store_info(const struct held *h, Addr info)
 static void store_sets(const struct held *h, Addr header, Addr sets)
 {
     enum { FIRST_VERSION = 0x19980330, SET_BYTES = 12 };
-    Bool two = h->addr == sets && h->size == SET_BYTES && lt_guest_number(header, 4) != FIRST_VERSION;
+    Bool two = h->addr == sets && h->size == SET_BYTES && program_number(header, 4) != FIRST_VERSION;
     lt_syscall_access(RAW_STORE, h->addr, two ? 2 * SET_BYTES : h->size);
 }
 

@@ -51,7 +51,7 @@ void lt_thread_runs(ThreadId tid)
 {
     if (tid == s_thread)
         return;
-    lt_guest_forget();
+    program_forget();
     s_thread = tid;
     HOST_PUT(thread, .thread = number_of(tid));
     lt_lua_thread(tid);

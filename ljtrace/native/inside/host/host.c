@@ -94,7 +94,7 @@ static bool is_in_object(uint64_t ip)
 
 static bool is_run_time_code(uint64_t ip)
 {
-    return !is_in_object(ip) && lt_guest_readable(ip, 1);
+    return !is_in_object(ip) && program_readable(ip, 1);
 }
 
 static uint32_t s_generation;
@@ -167,7 +167,7 @@ void host_unwind(uint32_t tid, const struct host_frame *from, bool certain, uint
  * memory. If the kernel refuses it, because the program has a limit, they get a reserve, and the recording ends.
  *
  * The kernel is asked for each page whether it is readable. Memory may be unmapped at any time. What LuaJIT itself still
- * uses does not vanish; a pointer that is only a guess has to be announced by lt_guest_doubt. */
+ * uses does not vanish; a pointer that is only a guess has to be announced by program_doubt. */
 
 enum { LEAST_BITS = 5, MOST_BITS = 40, CHUNK = 1 << 20 };
 
