@@ -1,4 +1,4 @@
-/* calloc.c - calloc that sets errno to ENOMEM when the product of its arguments overflows. (guest preload)
+/* calloc.c - calloc that sets errno to ENOMEM when the product of its arguments overflows.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

@@ -1,4 +1,4 @@
-/* environment.c - gives the program the environment that it has without Valgrind. (guest preload)
+/* environment.c - gives the program the environment that it has without Valgrind.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

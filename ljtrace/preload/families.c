@@ -1,4 +1,4 @@
-/* families.c - wrap the allocation functions of other allocators than libc's. (guest preload)
+/* families.c - wrap the allocation functions of other allocators than libc's.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

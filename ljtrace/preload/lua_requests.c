@@ -1,4 +1,4 @@
-/* lua_requests.c - functions for Lua scripts, which cannot make Valgrind's client requests. (guest preload)
+/* lua_requests.c - functions for Lua scripts, which cannot make Valgrind's client requests.
  *
  * The Lua module (ljtrace/lua/ljtrace.lua) calls them by FFI. It finds them because the preload is in the
  * global scope of the program; if they are missing, the program is not being recorded. They have no state.

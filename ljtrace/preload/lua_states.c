@@ -1,4 +1,4 @@
-/* lua_states.c - inform the tool of Lua states and of their allocators. (guest preload)
+/* lua_states.c - inform the tool of Lua states and of their allocators.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

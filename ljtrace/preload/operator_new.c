@@ -1,4 +1,4 @@
-/* operator_new.c - operator new that throws when there is no memory. (guest preload)
+/* operator_new.c - operator new that throws when there is no memory.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

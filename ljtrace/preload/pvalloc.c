@@ -1,4 +1,4 @@
-/* pvalloc.c - pvalloc, the one allocation function of libc that Valgrind does not replace. (guest preload)
+/* pvalloc.c - pvalloc, the one allocation function of libc that Valgrind does not replace.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

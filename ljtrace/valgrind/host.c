@@ -1,4 +1,4 @@
-/* host.c - what the reader of LuaJIT needs from the tool. (host side, no libc)
+/* host.c - what the reader of LuaJIT needs from the tool.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

@@ -1,4 +1,4 @@
-/* main.c - ljtrace, a Valgrind tool that records a program's heap into a memtrace. (host side, no libc)
+/* main.c - ljtrace, a Valgrind tool that records a program's heap into a memtrace.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

@@ -1,4 +1,4 @@
-/* call_stack.c - C stacks, as the host unwinds them. (no libc)
+/* call_stack.c - C stacks, as the host unwinds them.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

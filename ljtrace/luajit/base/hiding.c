@@ -1,4 +1,4 @@
-/* hiding.c - the thread whose allocations are not recorded. (no libc)
+/* hiding.c - the thread whose allocations are not recorded.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

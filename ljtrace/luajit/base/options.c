@@ -1,4 +1,4 @@
-/* options.c - the options of the reader of LuaJIT. (no libc)
+/* options.c - the options of the reader of LuaJIT.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -1,4 +1,4 @@
-/* program_memory.c - read the program's memory; what is not readable is read as zero. (no libc)
+/* program_memory.c - read the program's memory; what is not readable is read as zero.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

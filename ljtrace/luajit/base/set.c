@@ -1,4 +1,4 @@
-/* set.c - a set of elements that are ordered by a number. (no libc)
+/* set.c - a set of elements that are ordered by a number.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -1,4 +1,4 @@
-/* text.c - texts without a C library. (no libc)
+/* text.c - texts without a C library.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

@@ -1,4 +1,4 @@
-/* accounting.c - count the bytes of each Lua state, and keep its blocks that are not objects. (no libc)
+/* accounting.c - count the bytes of each Lua state, and keep its blocks that are not objects.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -1,4 +1,4 @@
-/* caller.c - find which of several Lua states with one heap calls the allocator. (no libc)
+/* caller.c - find which of several Lua states with one heap calls the allocator.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

@@ -1,4 +1,4 @@
-/* names.c - give keys to frames of Lua, and write the names and lines that belong to them. (no libc)
+/* names.c - give keys to frames of Lua, and write the names and lines that belong to them.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

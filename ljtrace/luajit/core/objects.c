@@ -1,4 +1,4 @@
-/* objects.c - read what LuaJIT's structures say, without keeping anything. (no libc)
+/* objects.c - read what LuaJIT's structures say, without keeping anything.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -1,4 +1,4 @@
-/* states.c - the table of the Lua states, and what happens when one begins or ends. (no libc)
+/* states.c - the table of the Lua states, and what happens when one begins or ends.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -1,4 +1,4 @@
-/* allocator.c - record the blocks of Lua states by the calls of their allocator functions. (no libc)
+/* allocator.c - record the blocks of Lua states by the calls of their allocator functions.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

@@ -1,4 +1,4 @@
-/* assembler.c - note where the assembler puts the code of each intermediate instruction. (no libc)
+/* assembler.c - note where the assembler puts the code of each intermediate instruction.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

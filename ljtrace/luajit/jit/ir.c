@@ -1,4 +1,4 @@
-/* ir.c - read the intermediate instructions of a trace, and find those that create strings. (no libc)
+/* ir.c - read the intermediate instructions of a trace, and find those that create strings.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

@@ -1,4 +1,4 @@
-/* loop_copies.c - repeat the work of the loop optimisation, to find the original of each copy. (no libc)
+/* loop_copies.c - repeat the work of the loop optimisation, to find the original of each copy.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

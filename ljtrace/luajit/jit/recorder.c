@@ -1,4 +1,4 @@
-/* recorder.c - note the steps of LuaJIT's recorder, and find the step of an intermediate instruction. (no libc)
+/* recorder.c - note the steps of LuaJIT's recorder, and find the step of an intermediate instruction.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

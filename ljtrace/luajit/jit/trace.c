@@ -1,4 +1,4 @@
-/* trace.c - find the Lua lines of a trace's machine code and of the blocks that it allocates. (no libc)
+/* trace.c - find the Lua lines of a trace's machine code and of the blocks that it allocates.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

@@ -1,4 +1,4 @@
-/* ctype.c - sizes and names of C types, for cdata. (no libc)
+/* ctype.c - sizes and names of C types, for cdata.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

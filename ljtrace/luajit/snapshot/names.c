@@ -1,4 +1,4 @@
-/* names.c - names of objects and references. (no libc)
+/* names.c - names of objects and references.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

@@ -1,4 +1,4 @@
-/* object.c - sizes, colours and values of Lua objects. (no libc)
+/* object.c - sizes, colours and values of Lua objects.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

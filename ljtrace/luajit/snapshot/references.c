@@ -1,4 +1,4 @@
-/* references.c - the references of each object. (no libc)
+/* references.c - the references of each object.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

@@ -1,4 +1,4 @@
-/* roots.c - find the lists and roots from which a snapshot starts. (no libc)
+/* roots.c - find the lists and roots from which a snapshot starts.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

@@ -1,4 +1,4 @@
-/* snapshot.c - walk over all objects of a state, and write them and their references. (no libc)
+/* snapshot.c - walk over all objects of a state, and write them and their references.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

@@ -1,4 +1,4 @@
-/* cache.c - keep joined stacks with the words that were read for them, and find one that reads the same. (no libc)
+/* cache.c - keep joined stacks with the words that were read for them, and find one that reads the same.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

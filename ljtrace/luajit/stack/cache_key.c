@@ -1,4 +1,4 @@
-/* cache_key.c - read the values on which a joined stack depends, apart from words on the stacks. (no libc)
+/* cache_key.c - read the values on which a joined stack depends, apart from words on the stacks.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -1,4 +1,4 @@
-/* coroutine.c - find the thread that has resumed a coroutine, by the next C frame of the VM. (no libc)
+/* coroutine.c - find the thread that has resumed a coroutine, by the next C frame of the VM.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

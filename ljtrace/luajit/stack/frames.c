@@ -1,4 +1,4 @@
-/* frames.c - the frames of a Lua stack, from the innermost to the outermost, without names. (no libc)
+/* frames.c - the frames of a Lua stack, from the innermost to the outermost, without names.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -1,4 +1,4 @@
-/* parser.c - find the line of a chunk that Lua's parser is at. (no libc)
+/* parser.c - find the line of a chunk that Lua's parser is at.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

@@ -1,4 +1,4 @@
-/* stack.c - take the stack of a state and join it with the C stack. (no libc)
+/* stack.c - take the stack of a state and join it with the C stack.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

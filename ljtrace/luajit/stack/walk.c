@@ -1,4 +1,4 @@
-/* walk.c - walk over the frames of a Lua stack, from the innermost to the outermost, and name them. (no libc)
+/* walk.c - walk over the frames of a Lua stack, from the innermost to the outermost, and name them.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

@@ -1,4 +1,4 @@
-/* types.c - find the types of blocks in Lua heaps, by their contents or by the pointers to them. (no libc)
+/* types.c - find the types of blocks in Lua heaps, by their contents or by the pointers to them.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -26,7 +26,7 @@ void stack_sampler_hide(bool on);
 /* In the middle of an event, code of the program is called: its time is the program's. */
 void stack_sampler_lend(void);
 /* It has returned: record a sample of the event's stack if one was due. The event's registers are those of
- * lua_stack_begin or of a watched function (host/registers.h). */
+ * lua_stack_begin or of a watched function (host/host.h). */
 void stack_sampler_return(void);
 
 #endif

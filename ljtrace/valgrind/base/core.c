@@ -1,4 +1,4 @@
-/* core.c - what this tool changes of Valgrind's core and of its translator, VEX. (host side, no libc)
+/* core.c - what this tool changes of Valgrind's core and of its translator, VEX.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

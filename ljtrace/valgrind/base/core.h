@@ -1,4 +1,4 @@
-/* core.h - what of Valgrind's core its headers for tools do not declare, and what this tool changes. (host side, no libc)
+/* core.h - what of Valgrind's core its headers for tools do not declare, and what this tool changes.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

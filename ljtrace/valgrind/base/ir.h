@@ -1,5 +1,4 @@
-/* ir.h - helpers to build VEX's intermediate representation (IR), of which generated code is made. (host
- * side, no libc)
+/* ir.h - helpers to build VEX's intermediate representation (IR), of which generated code is made.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -1,4 +1,4 @@
-/* options.c - the command line. (host side, no libc; see options.h)
+/* options.c - the command line. (see options.h)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

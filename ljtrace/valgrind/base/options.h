@@ -1,4 +1,4 @@
-/* options.h - the command line's options. (host side)
+/* options.h - the command line's options.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

@@ -1,4 +1,4 @@
-/* prefault.c - populate the tool's memory in few system calls. (host side, no libc; see prefault.h)
+/* prefault.c - populate the tool's memory in few system calls. (see prefault.h)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

@@ -1,5 +1,5 @@
 /* prefault.h - populate the tool's memory in few system calls, instead of by one page fault for each page.
- * (host side, no libc)
+ *
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -1,4 +1,4 @@
-/* raw_syscalls.c - system calls made directly. (host side, no libc; see raw_syscalls.h)
+/* raw_syscalls.c - system calls made directly. (see raw_syscalls.h)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

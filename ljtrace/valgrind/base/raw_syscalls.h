@@ -1,5 +1,5 @@
 /* raw_syscalls.h - the few system calls that the tool needs and that Valgrind's tool interface does not have.
- * (host side, no libc)
+ *
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

@@ -1,4 +1,4 @@
-/* self_modifying.c - omit Valgrind's checks for modified code where they are not needed. (host side, no libc)
+/* self_modifying.c - omit Valgrind's checks for modified code where they are not needed.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

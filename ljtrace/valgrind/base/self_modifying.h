@@ -1,5 +1,4 @@
-/* self_modifying.h - omit Valgrind's checks for modified code where code cannot be modified unnoticed. (host
- * side)
+/* self_modifying.h - omit Valgrind's checks for modified code where code cannot be modified unnoticed.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -1,4 +1,4 @@
-/* leak_scan.c - search registers and memory for pointers to blocks when the program ends. (host side, no libc)
+/* leak_scan.c - search registers and memory for pointers to blocks when the program ends.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

@@ -1,4 +1,4 @@
-/* leak_scan.h - find the pointers that the program holds when it ends, to detect lost blocks. (host side)
+/* leak_scan.h - find the pointers that the program holds when it ends, to detect lost blocks.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

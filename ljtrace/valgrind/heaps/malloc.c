@@ -1,4 +1,4 @@
-/* malloc.c - replace and record malloc and its relatives. (host side, no libc; see malloc.h)
+/* malloc.c - replace and record malloc and its relatives. (see malloc.h)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

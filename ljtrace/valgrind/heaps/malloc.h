@@ -1,4 +1,4 @@
-/* malloc.h - malloc and its relatives: the program's C heap. (host side)
+/* malloc.h - malloc and its relatives: the program's C heap.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

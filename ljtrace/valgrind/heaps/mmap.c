@@ -1,4 +1,4 @@
-/* mmap.c - the program's own mappings. (host side, no libc; see mmap.h)
+/* mmap.c - the program's own mappings. (see mmap.h)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

@@ -1,4 +1,4 @@
-/* mmap.h - record mappings as blocks: mmap, munmap, mremap, brk; find out whether an allocator is not recorded. (host side)
+/* mmap.h - record mappings as blocks: mmap, munmap, mremap, brk; find out whether an allocator is not recorded.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

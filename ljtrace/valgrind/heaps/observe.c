@@ -1,4 +1,4 @@
-/* observe.c - record allocation functions without replacing them, at their entries and returns. (host side, no libc)
+/* observe.c - record allocation functions without replacing them, at their entries and returns.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

@@ -1,4 +1,4 @@
-/* observe.h - record allocation functions without replacing them. (host side)
+/* observe.h - record allocation functions without replacing them.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

@@ -1,4 +1,4 @@
-/* pools.c - requests about custom allocators. (host side, no libc; see pools.h)
+/* pools.c - requests about custom allocators. (see pools.h)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

@@ -1,4 +1,4 @@
-/* pools.h - heaps that the program declares: custom allocators and pools. (host side)
+/* pools.h - heaps that the program declares: custom allocators and pools.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

@@ -1,5 +1,4 @@
-/* classify.c - compute the addresses of a superblock from the current registers. (host side, no libc; see
- * classify.h)
+/* classify.c - compute the addresses of a superblock from the current registers. (see classify.h)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

@@ -1,4 +1,4 @@
-/* classify.h - predict whether a superblock's accesses go to blocks. (host side)
+/* classify.h - predict whether a superblock's accesses go to blocks.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

@@ -1,4 +1,4 @@
-/* dead_puts.c - remove writes to registers that are overwritten before anything can read them. (host side, no libc)
+/* dead_puts.c - remove writes to registers that are overwritten before anything can read them.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

@@ -1,4 +1,4 @@
-/* dead_puts.h - remove writes to the program's registers that nothing can observe. (host side)
+/* dead_puts.h - remove writes to the program's registers that nothing can observe.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

@@ -1,5 +1,4 @@
-/* instrument.c - walk over a superblock's statements and add the code that records them. (host side, no libc;
- * see instrument.h)
+/* instrument.c - walk over a superblock's statements and add the code that records them. (see instrument.h)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

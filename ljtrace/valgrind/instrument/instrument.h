@@ -1,4 +1,4 @@
-/* instrument.h - add code to the program's superblocks that records what they do. (host side)
+/* instrument.h - add code to the program's superblocks that records what they do.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

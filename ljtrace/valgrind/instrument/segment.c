@@ -1,4 +1,4 @@
-/* segment.c - generate the code that records a segment. (host side, no libc; see segment.h)
+/* segment.c - generate the code that records a segment. (see segment.h)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -1,4 +1,4 @@
-/* segment.h - one segment of a superblock while it is being instrumented. (host side)
+/* segment.h - one segment of a superblock while it is being instrumented.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

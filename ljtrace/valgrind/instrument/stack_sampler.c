@@ -1,4 +1,4 @@
-/* stack_sampler.c - count instructions, and record the stack after each interval. (host side, no libc)
+/* stack_sampler.c - count instructions, and record the stack after each interval.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -1,4 +1,4 @@
-/* stack_sampler.h - --sample-stacks: record the program's stack every so many instructions. (host side)
+/* stack_sampler.h - --sample-stacks: record the program's stack every so many instructions.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

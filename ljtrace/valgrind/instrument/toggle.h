@@ -1,4 +1,4 @@
-/* toggle.h - --toggle-fn: record accesses only while a thread is inside certain functions. (host side)
+/* toggle.h - --toggle-fn: record accesses only while a thread is inside certain functions.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

@@ -1,4 +1,4 @@
-/* allocator_calls.c - observe the calls of Lua allocator functions. (host side, no libc)
+/* allocator_calls.c - observe the calls of Lua allocator functions.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

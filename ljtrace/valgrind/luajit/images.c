@@ -1,4 +1,4 @@
-/* images.c - the table of the LuaJITs that are loaded. (host side, no libc)
+/* images.c - the table of the LuaJITs that are loaded.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

@@ -1,4 +1,4 @@
-/* images.h - the LuaJITs in the program, which may be loaded and unloaded. (host side)
+/* images.h - the LuaJITs in the program, which may be loaded and unloaded.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

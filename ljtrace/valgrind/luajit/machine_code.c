@@ -1,4 +1,4 @@
-/* machine_code.c - discard only the translations of machine code that LuaJIT has changed. (host side, no libc)
+/* machine_code.c - discard only the translations of machine code that LuaJIT has changed.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

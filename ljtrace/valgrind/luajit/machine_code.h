@@ -1,4 +1,4 @@
-/* machine_code.h - discard only the translations of machine code that LuaJIT has changed. (host side)
+/* machine_code.h - discard only the translations of machine code that LuaJIT has changed.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

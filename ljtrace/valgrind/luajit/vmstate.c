@@ -1,4 +1,4 @@
-/* vmstate.c - watch the words with the states of the VMs, and record their changes. (host side, no libc)
+/* vmstate.c - watch the words with the states of the VMs, and record their changes.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

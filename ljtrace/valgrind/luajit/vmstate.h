@@ -1,4 +1,4 @@
-/* vmstate.h - observe stores to the two words in which LuaJIT keeps the state of its VM. (host side)
+/* vmstate.h - observe stores to the two words in which LuaJIT keeps the state of its VM.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

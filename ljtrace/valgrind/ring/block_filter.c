@@ -1,4 +1,4 @@
-/* block_filter.c - the table of the parts of the address space that may contain blocks. (host side, no libc)
+/* block_filter.c - the table of the parts of the address space that may contain blocks.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -1,4 +1,4 @@
-/* block_filter.h - which parts of the address space may contain blocks. (host side)
+/* block_filter.h - which parts of the address space may contain blocks.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

@@ -1,4 +1,4 @@
-/* heap_events.c - write the events of all heaps into the ring. (host side, no libc)
+/* heap_events.c - write the events of all heaps into the ring.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -1,4 +1,4 @@
-/* heap_events.h - events of heaps, whichever the heap. (host side)
+/* heap_events.h - events of heaps, whichever the heap.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

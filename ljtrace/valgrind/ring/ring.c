@@ -1,4 +1,4 @@
-/* ring.c - shared memory, slabs and tokens. (host side, no libc; see ring.h and ljtrace/protocol/ring.h)
+/* ring.c - shared memory, slabs and tokens. (see ring.h and ljtrace/protocol/ring.h)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

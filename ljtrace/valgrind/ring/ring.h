@@ -1,4 +1,4 @@
-/* ring.h - the tool's end of the ring: create it, write to it, hand over slabs. (host side)
+/* ring.h - the tool's end of the ring: create it, write to it, hand over slabs.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

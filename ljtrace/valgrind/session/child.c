@@ -1,4 +1,4 @@
-/* child.c - a ring and a collector for each forked child. (host side, no libc; see child.h)
+/* child.c - a ring and a collector for each forked child. (see child.h)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

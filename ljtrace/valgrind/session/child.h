@@ -1,4 +1,4 @@
-/* child.h - give each forked child a recording of its own. (host side)
+/* child.h - give each forked child a recording of its own.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

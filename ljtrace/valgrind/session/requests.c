@@ -1,4 +1,4 @@
-/* requests.c - client requests and monitor commands. (host side, no libc; see requests.h)
+/* requests.c - client requests and monitor commands. (see requests.h)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

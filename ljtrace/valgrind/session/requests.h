@@ -1,4 +1,4 @@
-/* requests.h - recording on and off, marks and snapshots, on request of the program or of vgdb. (host side)
+/* requests.h - recording on and off, marks and snapshots, on request of the program or of vgdb.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

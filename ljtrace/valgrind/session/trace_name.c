@@ -1,4 +1,4 @@
-/* trace_name.c - make the name of a process's trace from --out. (host side, no libc)
+/* trace_name.c - make the name of a process's trace from --out.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -1,4 +1,4 @@
-/* trace_name.h - the name of a process's trace. (host side)
+/* trace_name.h - the name of a process's trace.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

@@ -1,4 +1,4 @@
-/* modules.c - reports which object files are mapped, and from when to when. (host side, no libc)
+/* modules.c - reports which object files are mapped, and from when to when.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

@@ -1,4 +1,4 @@
-/* unwind.c - unwind C stacks and name their frames. (host side, no libc; see unwind.h)
+/* unwind.c - unwind C stacks and name their frames. (see unwind.h)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

@@ -1,4 +1,4 @@
-/* unwind.h - C call stacks of heap events, and the names of their frames. (host side)
+/* unwind.h - C call stacks of heap events, and the names of their frames.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

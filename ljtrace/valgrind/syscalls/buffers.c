@@ -1,4 +1,4 @@
-/* buffers.c - report what certain system calls read, by their arguments. (host side, no libc)
+/* buffers.c - report what certain system calls read, by their arguments.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

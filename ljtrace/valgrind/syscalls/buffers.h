@@ -1,5 +1,5 @@
 /* buffers.h - report what system calls read of the program's memory, where the core's report is inexact.
- * (host side)
+ *
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

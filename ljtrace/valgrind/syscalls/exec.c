@@ -1,4 +1,4 @@
-/* exec.c - let a recorded program exec programs that Valgrind cannot run. (host side, no libc; see exec.h)
+/* exec.c - let a recorded program exec programs that Valgrind cannot run. (see exec.h)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

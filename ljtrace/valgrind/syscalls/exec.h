@@ -1,4 +1,4 @@
-/* exec.h - let a program exec programs that Valgrind cannot run. (host side)
+/* exec.h - let a program exec programs that Valgrind cannot run.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

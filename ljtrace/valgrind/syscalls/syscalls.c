@@ -1,4 +1,4 @@
-/* syscalls.c - what system calls do to the program's memory. (host side, no libc; see syscalls.h)
+/* syscalls.c - what system calls do to the program's memory. (see syscalls.h)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -1,4 +1,4 @@
-/* syscalls.h - report what system calls read and write of the program's memory. (host side)
+/* syscalls.h - report what system calls read and write of the program's memory.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

@@ -1,5 +1,4 @@
-/* threads.c - note the current thread in the ring when it changes, and record the names of threads. (host side, no
- * libc)
+/* threads.c - note the current thread in the ring when it changes, and record the names of threads.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *

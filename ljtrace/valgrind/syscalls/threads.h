@@ -1,4 +1,4 @@
-/* threads.h - the current thread of the records in the ring, and the names of threads. (host side)
+/* threads.h - the current thread of the records in the ring, and the names of threads.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
