@@ -171,7 +171,8 @@ static Bool process_option(const HChar *arg)
     } else if VG_STR_CLO (arg, "--universe", text) {
         VG_(fmsg_bad_option)(arg, "--universe is at-exit or no\n");
     } else if VG_STR_CLO (arg, "--sample-stacks", text) {
-        if (!parse_size(text, &lt_options.sample) || (lt_options.sample && lt_options.sample < LEAST_SAMPLE))
+        if (!parse_size(text, &lt_options.sample_stacks) ||
+            (lt_options.sample_stacks && lt_options.sample_stacks < LEAST_SAMPLE))
             VG_(fmsg_bad_option)
         (arg, "--sample-stacks takes a number of instructions, 1000 or more; 0 = no samples\n");
     } else if VG_STR_CLO (arg, "--sample-blocks", text) {

@@ -33,7 +33,7 @@ struct lt_options {
     Bool recheck;          /* --check-stacks: repeat the walks of cached stacks and compare */
     Bool text;             /* --text: classic text */
     Bool snapshot_at_exit; /* --universe=at-exit: a snapshot of all Lua objects when a state ends */
-    ULong sample;          /* --sample-stacks: instructions between two samples, 0 = no samples */
+    ULong sample_stacks;   /* --sample-stacks: instructions between two samples, 0 = no samples */
     /* --sample-blocks=1/N: N; 0 = record all blocks. --sample-seed: of the random numbers by which they are chosen. */
     ULong sample_blocks, sample_seed;
     Bool leak_scan; /* --leak-scan: find the blocks that can be reached at the end */

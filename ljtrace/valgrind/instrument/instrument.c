@@ -389,8 +389,8 @@ static void visit_instruction(struct walk *w, const IRStmt *st)
 /* At an exit: count the instructions up to here. */
 static void count_for_samples(struct walk *w)
 {
-    if (lt_options.sample && w->uncounted)
-        lt_sample_count(w->out, w->uncounted);
+    if (lt_options.sample_stacks && w->uncounted)
+        lt_stack_sample_count(w->out, w->uncounted);
     w->uncounted = 0;
 }
 
@@ -474,8 +474,8 @@ IRSB *lt_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *
         lt_segment_check_room(&w.segment);
     w.uncounted = 0;
     w.cut = False;
-    if (lt_options.sample)
-        lt_sample_check(out);
+    if (lt_options.sample_stacks)
+        lt_stack_sample_check(out);
     for (; i < in->stmts_used && !(w.cut && in->stmts[i]->tag == Ist_IMark); i++) {
         visit(&w, in->stmts[i]);
         addStmtToIRSB(out, in->stmts[i]);

@@ -29,7 +29,7 @@ static void take_sample(void)
     ULong weight = s_executed - s_last;
     if (s_paused)
         return;
-    s_due = s_executed + lt_options.sample;
+    s_due = s_executed + lt_options.sample_stacks;
     if (weight == 0) /* before the program's first instruction */
         return;
     s_last = s_executed;
@@ -43,7 +43,7 @@ static void take_sample(void)
              .ips_count = stack.depth);
 }
 
-void lt_sample_check(IRSB *out)
+void lt_stack_sample_check(IRSB *out)
 {
     IRExpr *executed = lt_ir_load(out, &s_executed), *due = lt_ir_load(out, &s_due);
     IRDirty *call =
@@ -52,14 +52,14 @@ void lt_sample_check(IRSB *out)
     addStmtToIRSB(out, IRStmt_Dirty(call));
 }
 
-void lt_sample_count(IRSB *out, UInt n)
+void lt_stack_sample_count(IRSB *out, UInt n)
 {
     IRExpr *sum =
         lt_ir_assign(out, Ity_I64, IRExpr_Binop(Iop_Add64, lt_ir_load(out, &s_executed), lt_ir_word(n)));
     addStmtToIRSB(out, IRStmt_Store(Iend_LE, lt_ir_word((Addr)&s_executed), sum));
 }
 
-void lt_sample_pause(Bool pause)
+void lt_stack_sample_pause(Bool pause)
 {
     if (pause && !s_paused)
         s_paused = s_executed + 1;

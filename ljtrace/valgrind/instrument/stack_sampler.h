@@ -14,10 +14,10 @@
 #include "pub_tool_basics.h"
 
 /* Add the check for a due sample to a superblock's start. */
-void lt_sample_check(IRSB *out);
+void lt_stack_sample_check(IRSB *out);
 /* Add code that counts n instructions. */
-void lt_sample_count(IRSB *out, UInt n);
+void lt_stack_sample_count(IRSB *out, UInt n);
 /* Begin or end a pause. What runs in between is the recorder's own work and is not counted. */
-void lt_sample_pause(Bool pause);
+void lt_stack_sample_pause(Bool pause);
 
 #endif

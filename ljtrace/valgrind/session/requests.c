@@ -222,7 +222,7 @@ static Bool on_request(ThreadId tid, UWord *args, UWord *ret)
         return True;
     case LJTRACE_REQUEST_HIDE:
         lt_hide(tid, args[1] != 0);
-        lt_sample_pause(args[1] != 0);
+        lt_stack_sample_pause(args[1] != 0);
         return True;
     case LJTRACE_REQUEST_NEW:
         *ret = (UWord)lt_heap_new(tid, args[1], args[2], (UInt)args[3]);
