@@ -18,7 +18,7 @@
 #include "ljtrace/native/inside/host/symbols.h"
 #include "ljtrace/protocol/kernel.h"
 #include "ljtrace/native/inside/resizes.h"
-#include "ljtrace/native/inside/sample.h"
+#include "ljtrace/native/inside/block_sample.h"
 #include "ljtrace/protocol/alloc_functions.h"
 #include "ljtrace/protocol/table.h"
 

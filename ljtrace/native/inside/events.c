@@ -13,7 +13,7 @@
 #include "ljtrace/native/inside/got.h"
 #include "ljtrace/native/inside/lua_stack.h"
 #include "ljtrace/native/inside/resizes.h"
-#include "ljtrace/native/inside/sample.h"
+#include "ljtrace/native/inside/block_sample.h"
 #include "ljtrace/native/inside/stack_sampler.h"
 #include "ljtrace/native/inside/unseen.h"
 #include "ljtrace/protocol/table.h"

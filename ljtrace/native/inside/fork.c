@@ -14,7 +14,7 @@
 #include "ljtrace/native/inside/events.h"
 #include "ljtrace/native/inside/lua_states.h"
 #include "ljtrace/native/inside/resizes.h"
-#include "ljtrace/native/inside/sample.h"
+#include "ljtrace/native/inside/block_sample.h"
 #include "ljtrace/native/inside/stack_sampler.h"
 #include "ljtrace/protocol/local_socket.h"
 

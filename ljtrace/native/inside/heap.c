@@ -16,7 +16,7 @@
 #include "ljtrace/native/inside/calls.h"
 #include "ljtrace/native/inside/events.h"
 #include "ljtrace/native/inside/got.h"
-#include "ljtrace/native/inside/sample.h"
+#include "ljtrace/native/inside/block_sample.h"
 #include "ljtrace/native/inside/lua_stack.h"
 #include "ljtrace/native/inside/resizes.h"
 #include "ljtrace/native/inside/stack_sampler.h"

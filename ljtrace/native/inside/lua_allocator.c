@@ -24,7 +24,7 @@
 #include "ljtrace/native/inside/host/host.h"
 #include "ljtrace/native/inside/lua_event.h"
 #include "ljtrace/native/inside/native.h"
-#include "ljtrace/native/inside/sample.h"
+#include "ljtrace/native/inside/block_sample.h"
 #include "ljtrace/native/inside/stack_sampler.h"
 #include <stddef.h>
 #include <string.h>

@@ -12,7 +12,7 @@
 #include "ljtrace/native/inside/events.h"
 #include "ljtrace/native/inside/host/host.h"
 #include "ljtrace/native/inside/lua_stack.h"
-#include "ljtrace/native/inside/sample.h"
+#include "ljtrace/native/inside/block_sample.h"
 
 const char *lua_snapshot(const char *name)
 {

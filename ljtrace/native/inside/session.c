@@ -18,7 +18,7 @@
 #include "ljtrace/native/inside/lua_states.h"
 #include "ljtrace/native/inside/resizes.h"
 #include "ljtrace/native/inside/objects.h"
-#include "ljtrace/native/inside/sample.h"
+#include "ljtrace/native/inside/block_sample.h"
 #include "ljtrace/native/inside/stack_sampler.h"
 #include "ljtrace/native/inside/unseen.h"
 #include "ljtrace/protocol/pool_settings.h"

@@ -10,7 +10,7 @@
  * decided by classify.c before the walk. Entries and returns of watched functions get calls: allocators of
  * Lua (luajit/heap/allocator.c), observed allocators (heaps/observe.c) and functions of --toggle-fn
  * (toggle.c). Stores that may change the state of LuaJIT's VM are handled by luajit/vmstate.c.
- * sample.c adds the counting for --sample-stacks. Finally dead_puts.c removes writes to registers that
+ * stack_sampler.c adds the counting for --sample-stacks. Finally dead_puts.c removes writes to registers that
  * nothing can observe.
  *
  * Loads whose value is not used have to be recorded too. VEX would remove them before a tool sees them;

@@ -10,7 +10,7 @@
 #include "ljtrace/luajit/host.h"
 #include "ljtrace/luajit/jit/trace.h"
 #include "ljtrace/native/inside/native.h"
-#include "ljtrace/native/inside/sample.h"
+#include "ljtrace/native/inside/block_sample.h"
 #include "ljtrace/native/inside/unseen.h"
 #include "ljtrace/native/unwind/stack_memory.h"
 #include "ljtrace/native/unwind/unwind.h"

@@ -1,4 +1,4 @@
-/* sample.h - which blocks a sampled recording contains (ljtrace run --sample).
+/* block_sample.h - which blocks a sampled recording contains (ljtrace run --sample).
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
@@ -11,8 +11,8 @@
  * A recorded block is in a table until it ends. A bitmap in front of the table shows that nearly all other blocks are not
  * in it. What is not sampled is recorded as a whole; then the mean is 0, and nothing is passed over.
  */
-#ifndef LJTRACE_NATIVE_INSIDE_SAMPLE_H
-#define LJTRACE_NATIVE_INSIDE_SAMPLE_H
+#ifndef LJTRACE_NATIVE_INSIDE_BLOCK_SAMPLE_H
+#define LJTRACE_NATIVE_INSIDE_BLOCK_SAMPLE_H
 
 #include "ljtrace/native/inside/native.h"
 

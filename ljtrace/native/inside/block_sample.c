@@ -1,4 +1,4 @@
-/* sample.c - draws the sample, and knows the recorded blocks; see sample.h.
+/* block_sample.c - draws the sample, and knows the recorded blocks; see block_sample.h.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
@@ -6,7 +6,7 @@
  * thread that has a recorded block sees its bit. The table is a hash table with chaining, in which the low 18 bits of the
  * bit's number select the list; the memory of entries is used again.
  */
-#include "ljtrace/native/inside/sample.h"
+#include "ljtrace/native/inside/block_sample.h"
 #include "ljtrace/protocol/table.h"
 
 #include <string.h>
