@@ -108,7 +108,7 @@ static void record_new(const struct watched *w, uint64_t block, uint64_t size, c
     const struct native_registers from = registers_of(s);
     e.addr = block;
     e.size = size;
-    if (block && native_sample_chooses(size))
+    if (block && block_sample_chooses(size))
         native_record(&e, &from);
 }
 
@@ -117,7 +117,7 @@ static void record_free(const struct watched *w, uint64_t block, const struct sa
     struct native_event e = event_of(w, NATIVE_FREE, how_of(w));
     const struct native_registers from = registers_of(s);
     e.addr = block;
-    if (block && !native_sample_lacks(block))
+    if (block && !block_sample_lacks(block))
         native_record(&e, &from);
 }
 
@@ -137,8 +137,8 @@ static uint64_t resize(const struct watched *w, const struct alloc_call *call, c
                        const struct saved *s)
 {
     allocate_function *original = (allocate_function *)w->patch.original;
-    const bool chosen = native_sample_chooses(call->size);
-    if (!chosen && native_sample_lacks(call->block))
+    const bool chosen = block_sample_chooses(call->size);
+    if (!chosen && block_sample_lacks(call->block))
         return original(a[0], a[1], a[2], a[3]);
     const struct native_registers from = registers_of(s);
     struct native_event e = event_of(w, NATIVE_RESIZE, w->heap ? MT_HOW_CUSTOM : MT_HOW_MALLOC);

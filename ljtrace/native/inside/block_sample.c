@@ -25,9 +25,9 @@ struct entry {
 };
 
 __thread struct native_countdown native_countdown __attribute__((tls_model("initial-exec")));
-uint64_t native_sample_mean;
-uint32_t native_sample_recording;
-uint64_t *native_sample_filter;
+uint64_t block_sample_mean;
+uint32_t block_sample_recording;
+uint64_t *block_sample_filter;
 
 static uint64_t s_seed;
 static uint32_t s_generators; /* generators of threads so far */
@@ -68,37 +68,37 @@ static double logarithm(double x)
 static uint64_t distance(struct native_countdown *c)
 {
     const double uniform = ((double)(random_word(c) >> 11) + 1) * 0x1p-53; /* above 0, at most 1 */
-    return 1 + (uint64_t)(-logarithm(uniform) * (double)native_sample_mean);
+    return 1 + (uint64_t)(-logarithm(uniform) * (double)block_sample_mean);
 }
 
-bool native_sample_draw(uint64_t size)
+bool block_sample_draw(uint64_t size)
 {
     struct native_countdown *c = &native_countdown;
     c->chosen = true;
-    if (!native_sample_mean)
+    if (!block_sample_mean)
         return true;
-    if (c->recording != native_sample_recording) { /* drawn with another mean and seed, or not at all */
-        c->recording = native_sample_recording;
+    if (c->recording != block_sample_recording) { /* drawn with another mean and seed, or not at all */
+        c->recording = block_sample_recording;
         c->left = c->random = 0;
     }
     if (!c->left)
         c->left = distance(c);
-    if (native_sample_passes(size))
+    if (block_sample_passes(size))
         return c->chosen = false;
     c->left = distance(c);
     return true;
 }
 
-void native_sample_begin(void)
+void block_sample_begin(void)
 {
     const uint64_t seed = native_options.sample_seed;
     s_seed = seed ? seed : mixed(__rdtsc() ^ (uint64_t)getpid() << 32 ^ (uint64_t)time(NULL) << 48) >> 1;
-    native_sample_mean = native_options.sample_mean;
-    native_sample_recording++;
-    native_sample_filter = s_filter;
+    block_sample_mean = native_options.sample_mean;
+    block_sample_recording++;
+    block_sample_filter = s_filter;
 }
 
-void native_sample_end(void)
+void block_sample_end(void)
 {
     for (uint32_t i = 0; i < MOST_CHUNKS && s_chunks[i]; i++)
         munmap(s_chunks[i], CHUNK_ENTRIES * sizeof(struct entry));
@@ -107,13 +107,13 @@ void native_sample_end(void)
     s_entries = s_free = 0; /* the lists are unmapped */
 }
 
-void native_sample_forked(void)
+void block_sample_forked(void)
 {
     s_seed = mixed(s_seed + GOLDEN) >> 1;
     native_countdown = (struct native_countdown){.attends = native_countdown.attends};
 }
 
-uint64_t native_sample_seed(void)
+uint64_t block_sample_seed(void)
 {
     return s_seed;
 }
@@ -127,7 +127,7 @@ static struct entry *entry_of(uint32_t number)
 
 static uint32_t *list_of(uint64_t addr)
 {
-    return &s_lists[native_sample_bit(addr) % LISTS];
+    return &s_lists[block_sample_bit(addr) % LISTS];
 }
 
 /* The link to the block's entry; it is 0 if there is none. */
@@ -154,18 +154,18 @@ static uint32_t new_entry(void)
     return ++s_entries;
 }
 
-void native_sample_expect(uint64_t addr)
+void block_sample_expect(uint64_t addr)
 {
-    const uint32_t bit = native_sample_bit(addr);
-    __atomic_or_fetch(&native_sample_filter[bit / 64], UINT64_C(1) << bit % 64, __ATOMIC_RELAXED);
+    const uint32_t bit = block_sample_bit(addr);
+    __atomic_or_fetch(&block_sample_filter[bit / 64], UINT64_C(1) << bit % 64, __ATOMIC_RELAXED);
 }
 
 static void clear_bit(uint32_t bit)
 {
     for (uint32_t i = s_lists[bit % LISTS]; i; i = entry_of(i)->next)
-        if (native_sample_bit(entry_of(i)->addr) == bit)
+        if (block_sample_bit(entry_of(i)->addr) == bit)
             return;
-    __atomic_and_fetch(&native_sample_filter[bit / 64], ~(UINT64_C(1) << bit % 64), __ATOMIC_RELAXED);
+    __atomic_and_fetch(&block_sample_filter[bit / 64], ~(UINT64_C(1) << bit % 64), __ATOMIC_RELAXED);
 }
 
 /* The entry of a block, made if there is none; NULL = there is no memory. */
@@ -179,7 +179,7 @@ static struct entry *reach(uint64_t addr)
         return NULL;
     *entry_of(number) = (struct entry){.addr = addr};
     *at = number;
-    native_sample_expect(addr);
+    block_sample_expect(addr);
     return entry_of(number);
 }
 
@@ -192,10 +192,10 @@ static void drop(uint32_t *at)
     e->next = s_free;
     e->heap = 0;
     s_free = number;
-    clear_bit(native_sample_bit(e->addr));
+    clear_bit(block_sample_bit(e->addr));
 }
 
-bool native_sample_add(uint64_t addr, uint64_t heap)
+bool block_sample_add(uint64_t addr, uint64_t heap)
 {
     struct entry *e = reach(addr);
     if (!e)
@@ -205,13 +205,13 @@ bool native_sample_add(uint64_t addr, uint64_t heap)
     return true;
 }
 
-bool native_sample_holds(uint64_t addr)
+bool block_sample_holds(uint64_t addr)
 {
     const uint32_t number = *find(addr);
     return number && entry_of(number)->is_recorded;
 }
 
-bool native_sample_remove(uint64_t addr)
+bool block_sample_remove(uint64_t addr)
 {
     uint32_t *at = find(addr);
     if (!*at)
@@ -221,20 +221,20 @@ bool native_sample_remove(uint64_t addr)
     return was_recorded;
 }
 
-void native_sample_await(uint64_t addr)
+void block_sample_await(uint64_t addr)
 {
-    if (native_sample_mean)
+    if (block_sample_mean)
         reach(addr);
 }
 
-void native_sample_heap_ended(uint64_t heap)
+void block_sample_heap_ended(uint64_t heap)
 {
     for (uint32_t i = 1; heap && i <= s_entries; i++)
         if (entry_of(i)->heap == heap)
             drop(find(entry_of(i)->addr));
 }
 
-void native_sample_heap_moved(uint64_t from, uint64_t to)
+void block_sample_heap_moved(uint64_t from, uint64_t to)
 {
     for (uint32_t i = 1; i <= s_entries; i++)
         if (entry_of(i)->heap == from)

@@ -105,7 +105,7 @@ static void put(struct native_taken *t, const struct native_event *e)
 {
     struct raw_stack stack;
     if (e->kind != NATIVE_FREE)
-        unseen_count(e->size > native_sample_mean ? e->size : native_sample_mean);
+        unseen_count(e->size > block_sample_mean ? e->size : block_sample_mean);
     if (native_ring_drops(loss_of(e->kind)))
         return;
     native_event_stack(t);
@@ -129,9 +129,9 @@ static void put_sampled(struct native_taken *t)
     const struct native_event *e = &t->event;
     const uint64_t ended = e->kind == NATIVE_FREE ? e->addr : e->kind == NATIVE_RESIZE ? e->old : 0;
     const bool begins = e->kind == NATIVE_NEW || (e->kind == NATIVE_RESIZE && e->chosen);
-    if (ended && native_sample_remove(ended))
+    if (ended && block_sample_remove(ended))
         put(t, &(struct native_event){NATIVE_FREE, .how = e->how, .addr = ended, .heap = e->heap});
-    if (begins && !native_ring_drops(RING_LOST_NEW) && native_sample_add(e->addr, 0))
+    if (begins && !native_ring_drops(RING_LOST_NEW) && block_sample_add(e->addr, 0))
         put(t, &(struct native_event){NATIVE_NEW, .how = e->how, .addr = e->addr, .size = e->size,
                                       .heap = e->heap});
 }
@@ -141,7 +141,7 @@ static void give_up(uint64_t addr)
 {
     struct native_event e;
     struct raw_stack stack;
-    if (native_resize_give_up(addr, &e, &stack) && (!native_sample_mean || native_sample_remove(addr)) &&
+    if (native_resize_give_up(addr, &e, &stack) && (!block_sample_mean || block_sample_remove(addr)) &&
         !native_ring_drops(RING_LOST_FREE))
         NATIVE_PUT(free, .slot = native_heap_slot(e.heap), .how = e.how, .addr = addr,
                    .instructions = native_now(), .stack = stack);
@@ -167,7 +167,7 @@ static uint32_t find_hidden(uint64_t addr)
 /* In a sample, a block that is not recorded is never missed: its end is not looked at. */
 static bool hide_event(const struct native_event *e)
 {
-    if (native_sample_mean)
+    if (block_sample_mean)
         return e->kind == NATIVE_NEW;
     const uint32_t i = find_hidden(e->kind == NATIVE_RESIZE ? e->old : e->addr);
     const bool is_known = i < s_hidden_count;
@@ -207,7 +207,7 @@ void native_event_put(struct native_taken *t)
     native_resize_end(&t->event);
     if (e->kind == NATIVE_NEW || (e->kind == NATIVE_RESIZE && e->addr != e->old))
         give_up(e->addr);
-    if (native_sample_mean)
+    if (block_sample_mean)
         put_sampled(t);
     else if (t->event.kind != NATIVE_NOTHING)
         put(t, &t->event);
@@ -330,7 +330,7 @@ struct native_taken *native_event_begin(const struct native_registers *from, uin
     t->taken->from = *from;
     t->taken->function = function;
     t->taken->depth = NATIVE_NO_DEPTH;
-    if (!native_sample_mean)
+    if (!block_sample_mean)
         take_stack(t->taken); /* without the lock; in a sample it may not be needed */
     return t->taken;
 }
@@ -344,8 +344,8 @@ void native_record(const struct native_event *e, const struct native_registers *
         t->event = *e;
     else
         native_resize_drop(e->resize);
-    if (t && deferred && e->kind == NATIVE_NEW && native_sample_mean)
-        native_sample_expect(e->addr);
+    if (t && deferred && e->kind == NATIVE_NEW && block_sample_mean)
+        block_sample_expect(e->addr);
     if (t && !deferred) {
         if (native_event_lock())
             native_event_put(t);

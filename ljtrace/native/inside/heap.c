@@ -38,7 +38,7 @@ NATIVE_THREAD_LOCAL struct {
 } s_operator;
 
 #define RECORD_NEW(how_, addr_, size_)                                                                       \
-    if (native_sample_chooses(size_) && native_is_on()) {                                                    \
+    if (block_sample_chooses(size_) && native_is_on()) {                                                     \
         const struct native_registers here = NATIVE_HERE;                                                    \
         native_record(                                                                                       \
             &(struct native_event){NATIVE_NEW, .how = how_, .addr = (uint64_t)(addr_), .size = size_},       \
@@ -164,7 +164,7 @@ NATIVE_PUBLIC void *malloc(size_t size)
     if (NATIVE_IS_INNER)
         return s_real.malloc(size);
     const size_t asked = asked_size(size);
-    if (native_sample_passes(asked)) {
+    if (block_sample_passes(asked)) {
         s_operator.how = 0;
         void *p = NATIVE_OUTERMOST(s_real.malloc(size));
         return p || !native_gives_way(size) ? p : s_real.malloc(size);
@@ -185,7 +185,7 @@ NATIVE_PUBLIC void *calloc(size_t count, size_t size)
     size_t total;
     if (NATIVE_IS_INNER)
         return s_real.calloc(count, size);
-    if (__builtin_mul_overflow(count, size, &total) || native_sample_passes(total))
+    if (__builtin_mul_overflow(count, size, &total) || block_sample_passes(total))
         return NATIVE_OUTERMOST(s_real.calloc(count, size));
     void *p = NATIVE_OUTERMOST(s_real.calloc(count, size));
     if (p)
@@ -202,7 +202,7 @@ NATIVE_PUBLIC void free(void *p)
         return;
     }
     const uint32_t how = native_operator_how(MT_HOW_MALLOC);
-    if (!native_sample_lacks((uint64_t)p))
+    if (!block_sample_lacks((uint64_t)p))
         RECORD_FREE(how, p);
     (void)NATIVE_OUTERMOST((s_real.free(p), 0));
 }
@@ -270,8 +270,8 @@ NATIVE_PUBLIC void *realloc(void *p, size_t size)
     if (NATIVE_IS_INNER)
         return s_real.realloc(p, size);
     if (p && native_is_on()) {
-        const bool chosen = native_sample_chooses(size);
-        if (!chosen && native_sample_lacks((uint64_t)p))
+        const bool chosen = block_sample_chooses(size);
+        if (!chosen && block_sample_lacks((uint64_t)p))
             return NATIVE_OUTERMOST(s_real.realloc(p, size));
         const struct native_registers here = NATIVE_HERE;
         return s_is_foreign ? resize_foreign(p, size, chosen, &here) : resize(p, size, chosen, &here);

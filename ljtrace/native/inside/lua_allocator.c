@@ -105,7 +105,7 @@ static void leave(void *result)
 {
     event_registers[HOST_RAX] = (uint64_t)result;
     lt_lua_return(host_thread(), event_registers);
-    if (native_sample_mean && native_countdown.chosen)
+    if (block_sample_mean && native_countdown.chosen)
         native_countdown.attends |= SETTLES;
 }
 
@@ -145,9 +145,9 @@ static bool concerns_end_of_stack(const void *ptr)
  * decided this for most calls of LuaJIT's own allocator. */
 static bool is_passed(const void *ptr, size_t nsize)
 {
-    return native_sample_mean && !(native_countdown.attends & SETTLES) &&
-           (!ptr || native_sample_lacks((uint64_t)ptr)) && !concerns_end_of_stack(ptr) &&
-           native_sample_passes(nsize);
+    return block_sample_mean && !(native_countdown.attends & SETTLES) &&
+           (!ptr || block_sample_lacks((uint64_t)ptr)) && !concerns_end_of_stack(ptr) &&
+           block_sample_passes(nsize);
 }
 
 /* The state's last recorded block has been filled in by now, and gets its type. */
@@ -162,12 +162,12 @@ static void settle(void *ud, const void *ptr, size_t osize, size_t nsize)
 /* In a sample: is the call recorded? */
 static bool is_sampled(void *ud, void *ptr, size_t osize, size_t nsize)
 {
-    const bool made = native_sample_draw(nsize), ends = ptr && native_sample_holds((uint64_t)ptr);
+    const bool made = block_sample_draw(nsize), ends = ptr && block_sample_holds((uint64_t)ptr);
     if (native_countdown.attends & SETTLES)
         settle(ud, ptr, osize, nsize);
     if (!made && !ends && ptr && !nsize) {
         lt_proto_gone((uint64_t)ptr);
-        native_sample_remove((uint64_t)ptr);
+        block_sample_remove((uint64_t)ptr);
     }
     return made || ends;
 }
@@ -180,11 +180,11 @@ static bool is_dropped(void *ud, const void *ptr, size_t osize, size_t nsize)
     settle(ud, ptr, osize, nsize);
     if (ptr && !nsize)
         lt_proto_gone((uint64_t)ptr);
-    if (!native_sample_mean)
+    if (!block_sample_mean)
         native_ring_lose(!nsize ? RING_LOST_FREE : ptr ? RING_LOST_RESIZE : RING_LOST_NEW);
-    if (native_sample_mean && ptr && native_sample_remove((uint64_t)ptr))
+    if (block_sample_mean && ptr && block_sample_remove((uint64_t)ptr))
         native_ring_lose(RING_LOST_FREE);
-    if (native_sample_mean && nsize && native_countdown.chosen)
+    if (block_sample_mean && nsize && native_countdown.chosen)
         native_ring_lose(RING_LOST_NEW);
     return true;
 }
@@ -206,7 +206,7 @@ __attribute__((used)) static void *on_call(void *ud, void *ptr, size_t osize, si
     set_registers(w, s);
     if (t_closing.stack)
         note_end_of_stack(ptr, nsize);
-    if ((native_sample_mean && !is_sampled(ud, ptr, osize, nsize)) || is_dropped(ud, ptr, osize, nsize)) {
+    if ((block_sample_mean && !is_sampled(ud, ptr, osize, nsize)) || is_dropped(ud, ptr, osize, nsize)) {
         lua_event_end();
         return call_passed(w, ud, ptr, osize, nsize);
     }
@@ -247,12 +247,12 @@ __attribute__((naked)) static void entry_own(void)
     __asm__(WHILE_RECORDED
             "mov native_countdown@gottpoff(%rip), %r9\n"
             "cmpl $0, %fs:8(%r9)\n jne 2f\n"
-            "cmpq $0, native_sample_mean(%rip)\n je 2f\n"
+            "cmpq $0, block_sample_mean(%rip)\n je 2f\n"
             "test %rsi, %rsi\n je 1f\n"
             "mov %rsi, %rax\n shr $" TEXT(SAMPLE_UNIT_SHIFT) ", %rax\n"
             "mov %rsi, %r10\n shr $" TEXT(SAMPLE_REGION_SHIFT) ", %r10\n"
             "imul $" TEXT(SAMPLE_MIX) ", %r10, %r10\n xor %r10, %rax\n and $0xfffff, %eax\n"
-            "mov %eax, %r10d\n shr $6, %r10d\n mov native_sample_filter(%rip), %r11\n"
+            "mov %eax, %r10d\n shr $6, %r10d\n mov block_sample_filter(%rip), %r11\n"
             "mov (%r11, %r10, 8), %r10\n bt %rax, %r10\n jc 2f\n"
             "1: cmp %fs:(%r9), %rcx\n jae 2f\n sub %rcx, %fs:(%r9)\n jmp *8(%r8)\n"
             "2: jmp entry_recorded\n");

@@ -17,7 +17,7 @@
 const char *lua_snapshot(const char *name)
 {
     const struct native_registers here = NATIVE_HERE;
-    if (native_sample_mean)
+    if (block_sample_mean)
         return "no snapshots are taken in a sample of the blocks";
     host_set_time();
     lua_stack_begin(&here, 0);

@@ -268,10 +268,10 @@ static void put_facts(void)
     if (native_options.sample_stacks)
         native_put_number("sample_stacks", native_options.sample_stacks);
     put_settings();
-    if (!native_sample_mean)
+    if (!block_sample_mean)
         return;
-    native_put_number("sample_mean", native_sample_mean);
-    native_put_number("sample_seed", native_sample_seed());
+    native_put_number("sample_mean", block_sample_mean);
+    native_put_number("sample_seed", block_sample_seed());
 }
 
 /* Register what is called at the end of threads, at exits and at forks: once. */
@@ -317,7 +317,7 @@ bool native_begin(int memfd)
     native_stacks_restart();
     native_objects_restart();
     native_heap_begin();
-    native_sample_begin();
+    block_sample_begin();
     put_facts();
     native_name(RAW_CUT);
     native_ring_unlock();
@@ -339,7 +339,7 @@ void native_end(void)
     NATIVE_PUT(end, .ending = MT_ENDING_DETACHED, .instructions = native_now());
     native_ring_detach();
     native_stacks_end();
-    native_sample_end();
+    block_sample_end();
     tables_unmap();
     native_ring_unlock();
 }

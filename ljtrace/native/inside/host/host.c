@@ -301,13 +301,13 @@ static void put_stack(const struct ring_stack *r)
 
 static void put_close(const struct ring_close *r)
 {
-    native_sample_heap_ended(r->heap);
+    block_sample_heap_ended(r->heap);
     native_put_close(r);
 }
 
 static void put_rename(const struct ring_rename *r)
 {
-    native_sample_heap_moved(r->from, r->to);
+    block_sample_heap_moved(r->from, r->to);
     native_put_rename(r);
 }
 
@@ -348,17 +348,17 @@ struct raw_stack host_stack(const struct lt_stack *stack)
 
 void host_block_new(uint64_t addr, size_t size, uint64_t heap, uint32_t how, const struct lt_stack *stack)
 {
-    if (native_ring_drops(RING_LOST_NEW) || (native_sample_mean && !native_sample_add(addr, heap)))
+    if (native_ring_drops(RING_LOST_NEW) || (block_sample_mean && !block_sample_add(addr, heap)))
         return;
     uint32_t slot = slot_of(heap);
-    unseen_count(size > native_sample_mean ? size : native_sample_mean);
+    unseen_count(size > block_sample_mean ? size : block_sample_mean);
     NATIVE_PUT(new, .slot = slot, .how = how, .addr = addr, .size = size, .instructions = s_time,
                .stack = host_stack(stack));
 }
 
 void host_block_free(uint64_t addr, uint64_t heap, uint32_t how, const struct lt_stack *stack)
 {
-    if ((native_sample_mean && !native_sample_remove(addr)) || native_ring_drops(RING_LOST_FREE))
+    if ((block_sample_mean && !block_sample_remove(addr)) || native_ring_drops(RING_LOST_FREE))
         return;
     uint32_t slot = slot_of(heap);
     NATIVE_PUT(free, .slot = slot, .how = how, .addr = addr, .instructions = s_time,
@@ -368,7 +368,7 @@ void host_block_free(uint64_t addr, uint64_t heap, uint32_t how, const struct lt
 void host_block_resize(uint64_t old, uint64_t addr, size_t size, uint64_t heap, uint32_t how,
                        const struct lt_stack *stack)
 {
-    if (native_sample_mean) {
+    if (block_sample_mean) {
         host_block_free(old, heap, how, stack);
         if (native_countdown.chosen)
             host_block_new(addr, size, heap, how, stack);
@@ -384,12 +384,12 @@ void host_block_resize(uint64_t old, uint64_t addr, size_t size, uint64_t heap, 
 
 void host_await_free(uint64_t addr)
 {
-    native_sample_await(addr);
+    block_sample_await(addr);
 }
 
 void host_block_type(uint64_t addr, uint64_t heap, uint32_t type)
 {
-    if ((native_sample_mean && !native_sample_holds(addr)) || native_ring_drops(RING_LOST_OTHER))
+    if ((block_sample_mean && !block_sample_holds(addr)) || native_ring_drops(RING_LOST_OTHER))
         return;
     uint32_t slot = slot_of(heap);
     NATIVE_PUT(type, .slot = slot, .type = type, .addr = addr);
