@@ -363,7 +363,7 @@ static void follow_native_fork(struct collector *c)
 }
 
 /* Answer RAW_REPORT with a line about the state of the recording. */
-static void report(const struct collector *c)
+static void report_send(const struct collector *c)
 {
     struct mt_totals t;
     char text[200];
@@ -389,7 +389,7 @@ static void answer_request(struct collector *c)
     if (request == FEED_SNAPSHOT || c->recording.text)
         mt_writer_flush(c->writer);
     if (request != FEED_NONE)
-        report(c);
+        report_send(c);
 }
 
 /* -- keeping the file up to date while the program runs --
@@ -505,7 +505,7 @@ static const char *end_file(struct collector *c, enum mt_ending ending, struct m
 }
 
 /* Send a line that the tool shows at the end of the recording, not as a failure. */
-static void note(const struct collector *c, const char *text)
+static void note_send(const struct collector *c, const char *text)
 {
     char bytes[1000];
     int n = snprintf(bytes, sizeof bytes, "%c%s", RING_NOTE, text);
@@ -522,14 +522,14 @@ static void note_missing_lines(struct collector *c)
     if (!feed_missing_lines(c->feed, text, sizeof text))
         return;
     mt_writer_info(c->writer, "missing_lines", text);
-    note(c, text);
+    note_send(c, text);
 }
 
 static void note_parts(const struct collector *c)
 {
     char text[900];
     if (keep_summary(&c->keep, &c->sink, c->writer, text, sizeof text))
-        note(c, text);
+        note_send(c, text);
 }
 
 /* Write which events are missing, how many frees and resizes were of blocks whose News are not in the trace, and how much of
@@ -557,7 +557,7 @@ static void note_unrecorded(const struct collector *c)
              "%" PRIu32 " forked %s not recorded: out of the recorder's reach (another network namespace, a "
              "seccomp filter, a limit)",
              n, n == 1 ? "child is" : "children are");
-    note(c, text);
+    note_send(c, text);
 }
 
 /* The launcher does not know the name. */
@@ -567,7 +567,7 @@ static void note_name(const struct collector *c)
     if (!c->recording.native || c->forked || strcmp(c->name, "-") == 0)
         return;
     snprintf(text, sizeof text, "memtrace written to %s", c->name);
-    note(c, text);
+    note_send(c, text);
 }
 
 /* A program that goes on after the recording keeps the ring mapped: return the memory of its slabs to the system. */
@@ -613,7 +613,7 @@ static int finish(struct collector *c, int complete)
     note_unrecorded(c);
     note_parts(c);
     if (e.note)
-        note(c, e.note);
+        note_send(c, e.note);
     if (e.file == ENDING_REMOVE)
         sink_remove(&c->sink);
     const char *wrong = e.file == ENDING_REMOVE ? sink_close(&c->sink) : end_file(c, e.ending, &err);

@@ -393,7 +393,7 @@ static void put_fact(struct mt_writer *w, const char *key, const char *path)
 }
 
 /* Begin a part with the name of the part before it and the number of events that were discarded. */
-static void begin(struct keep *k, struct mt_writer *w, const char *before)
+static void part_begin(struct keep *k, struct mt_writer *w, const char *before)
 {
     put_fact(w, "continues", before);
     if (k->discarded)
@@ -431,7 +431,7 @@ const char *keep_begin_part(struct keep *k, struct sink *s, struct mt_writer **w
         sink_close(s);
         *s = next;
         *w = other;
-        begin(k, other, before);
+        part_begin(k, other, before);
     }
     free(before);
     return err.code == MT_E_NONE ? NULL : "the next part of the file cannot be written";

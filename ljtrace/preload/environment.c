@@ -30,7 +30,7 @@ static char **place_of(char **environment, const char *name)
     return environment;
 }
 
-static void forget(char **place)
+static void variable_forget(char **place)
 {
     for (; *place; place++)
         place[0] = place[1];
@@ -59,7 +59,7 @@ static void restore_preload(char **environment)
         from += *from == ':';
     }
     if (!*from) {
-        forget(place);
+        variable_forget(place);
         return;
     }
     while ((*value++ = *from++))
@@ -81,7 +81,7 @@ static bool restore_library_path(char **environment)
     if (!after(at, folder) || (at > value && at[-1] != ':'))
         return false;
     if (at == value)
-        forget(place);
+        variable_forget(place);
     else
         at[-1] = 0;
     return true;
@@ -92,8 +92,8 @@ static void forget_script(char **environment)
 {
     static const char older[] = "GLIBCPP_FORCE_NEW=1", newer[] = "GLIBCXX_FORCE_NEW=1";
     if (*place_of(environment, older) && *place_of(environment, newer) && restore_library_path(environment)) {
-        forget(place_of(environment, older));
-        forget(place_of(environment, newer));
+        variable_forget(place_of(environment, older));
+        variable_forget(place_of(environment, newer));
     }
 }
 

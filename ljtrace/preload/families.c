@@ -24,14 +24,14 @@ void *malloc(size_t size);
 
 /* -- requests ----------------------------------------------------------------------------------- */
 
-static inline word make(size_t size, size_t align, enum mt_how how)
+static inline word block_make(size_t size, size_t align, enum mt_how how)
 {
     return VALGRIND_DO_CLIENT_REQUEST_EXPR(0, LJTRACE_REQUEST_NEW, size, align, how, 0, 0);
 }
 
 /* Resize a block. `zero`: the bytes it gains are zeroed. Returns 0 if there is no memory; the block is
  * unchanged then. */
-static inline word resize(word p, size_t size, size_t align, int zero)
+static inline word block_resize(word p, size_t size, size_t align, int zero)
 {
     word q = VALGRIND_DO_CLIENT_REQUEST_EXPR(0, LJTRACE_REQUEST_RESIZE, p, size, align, zero, 0);
     if (!q)
@@ -105,7 +105,7 @@ static inline word bytes_of(word p)
     WRAP1(class, name, size)                                                                                 \
     {                                                                                                        \
         ORIGINAL;                                                                                            \
-        word p = make(size, align, how);                                                                     \
+        word p = block_make(size, align, how);                                                               \
         if (p)                                                                                               \
             return p;                                                                                        \
         CALL1(size)                                                                                          \
@@ -121,7 +121,7 @@ static inline word bytes_of(word p)
     {                                                                                                        \
         ORIGINAL;                                                                                            \
         size_t pages = (size + PAGE - 1) / PAGE * PAGE;                                                      \
-        word p = pages >= size ? make(pages ? pages : PAGE, PAGE, MT_HOW_MEMALIGN) : 0;                      \
+        word p = pages >= size ? block_make(pages ? pages : PAGE, PAGE, MT_HOW_MEMALIGN) : 0;                \
         if (p)                                                                                               \
             return p;                                                                                        \
         CALL1(size)                                                                                          \
@@ -131,7 +131,7 @@ static inline word bytes_of(word p)
     WRAP2(class, name, first, second)                                                                        \
     {                                                                                                        \
         ORIGINAL;                                                                                            \
-        word p = (valid) ? make(size, align, how) : 0;                                                       \
+        word p = (valid) ? block_make(size, align, how) : 0;                                                 \
         if (p)                                                                                               \
             return p;                                                                                        \
         CALL2(first, second)                                                                                 \
@@ -150,7 +150,7 @@ static inline word bytes_of(word p)
     {                                                                                                        \
         ORIGINAL;                                                                                            \
         size_t total;                                                                                        \
-        word p = __builtin_mul_overflow(count, size, &total) ? 0 : make(total, 0, how);                      \
+        word p = __builtin_mul_overflow(count, size, &total) ? 0 : block_make(total, 0, how);                \
         if (p)                                                                                               \
             return p;                                                                                        \
         CALL2(count, size)                                                                                   \
@@ -165,7 +165,7 @@ static inline word bytes_of(word p)
         size_t total;                                                                                        \
         word p = 0;                                                                                          \
         if (!__builtin_mul_overflow(count, size, &total) && IS_ALIGN(align))                                 \
-            p = make(total, align, MT_HOW_CALLOC);                                                           \
+            p = block_make(total, align, MT_HOW_CALLOC);                                                     \
         if (p)                                                                                               \
             return p;                                                                                        \
         CALL3(count, size, align)                                                                            \
@@ -175,7 +175,8 @@ static inline word bytes_of(word p)
     WRAP3(class, name, to, align, size)                                                                      \
     {                                                                                                        \
         ORIGINAL;                                                                                            \
-        word p = IS_ALIGN(align) && align % sizeof(void *) == 0 ? make(size, align, MT_HOW_MEMALIGN) : 0;    \
+        word p =                                                                                             \
+            IS_ALIGN(align) && align % sizeof(void *) == 0 ? block_make(size, align, MT_HOW_MEMALIGN) : 0;   \
         if (p) {                                                                                             \
             *(word *)to = p;                                                                                 \
             return 0;                                                                                        \
@@ -188,12 +189,12 @@ static inline word bytes_of(word p)
     WRAP2(class, name, p, size)                                                                              \
     {                                                                                                        \
         ORIGINAL;                                                                                            \
-        word q = p ? 0 : make(size, 0, (zero) ? MT_HOW_CALLOC : MT_HOW_MALLOC);                              \
+        word q = p ? 0 : block_make(size, 0, (zero) ? MT_HOW_CALLOC : MT_HOW_MALLOC);                        \
         if (q)                                                                                               \
             return q;                                                                                        \
         if (!p || !owns(p))                                                                                  \
             CALL2(p, size)                                                                                   \
-        q = resize(p, size, 0, zero);                                                                        \
+        q = block_resize(p, size, 0, zero);                                                                  \
         if (!q && (or_free))                                                                                 \
             release(p);                                                                                      \
         return q;                                                                                            \
@@ -209,12 +210,12 @@ static inline word bytes_of(word p)
         size_t total;                                                                                        \
         if (__builtin_mul_overflow(count, size, &total))                                                     \
             CALL3(p, count, size)                                                                            \
-        word q = p ? 0 : make(total, 0, (zero) ? MT_HOW_CALLOC : MT_HOW_MALLOC);                             \
+        word q = p ? 0 : block_make(total, 0, (zero) ? MT_HOW_CALLOC : MT_HOW_MALLOC);                       \
         if (q)                                                                                               \
             return q;                                                                                        \
         if (!p || !owns(p))                                                                                  \
             CALL3(p, count, size)                                                                            \
-        return resize(p, total, 0, zero);                                                                    \
+        return block_resize(p, total, 0, zero);                                                              \
     }
 #define RESIZE_COUNT(class, name) RESIZE_COUNT_AS(class, name, 0)
 #define RESIZE_COUNT_ZERO(class, name) RESIZE_COUNT_AS(class, name, 1)
@@ -223,12 +224,12 @@ static inline word bytes_of(word p)
     WRAP3(class, name, p, size, align)                                                                       \
     {                                                                                                        \
         ORIGINAL;                                                                                            \
-        word q = !p && IS_ALIGN(align) ? make(size, align, MT_HOW_MEMALIGN) : 0;                             \
+        word q = !p && IS_ALIGN(align) ? block_make(size, align, MT_HOW_MEMALIGN) : 0;                       \
         if (q)                                                                                               \
             return q;                                                                                        \
         if (!p || !owns(p) || !IS_ALIGN(align))                                                              \
             CALL3(p, size, align)                                                                            \
-        return resize(p, size, align, 0);                                                                    \
+        return block_resize(p, size, align, 0);                                                              \
     }
 
 /* Functions that free a block. Some of them may share their code with functions that free blocks of other
@@ -276,7 +277,8 @@ static inline int flagged_zero(word flags)
     WRAP2(class, name, size, flags)                                                                          \
     {                                                                                                        \
         ORIGINAL;                                                                                            \
-        word p = make(size, flagged_align(flags), flagged_zero(flags) ? MT_HOW_CALLOC : MT_HOW_MALLOC);      \
+        word p =                                                                                             \
+            block_make(size, flagged_align(flags), flagged_zero(flags) ? MT_HOW_CALLOC : MT_HOW_MALLOC);     \
         if (p)                                                                                               \
             return p;                                                                                        \
         CALL2(size, flags)                                                                                   \
@@ -286,7 +288,7 @@ static inline int flagged_zero(word flags)
     {                                                                                                        \
         ORIGINAL;                                                                                            \
         if (p && owns(p))                                                                                    \
-            return resize(p, size, flagged_align(flags), flagged_zero(flags));                               \
+            return block_resize(p, size, flagged_align(flags), flagged_zero(flags));                         \
         CALL3(p, size, flags)                                                                                \
     }
 /* Resizes in place as far as possible, which here is never. Returns the size of the block. */
@@ -316,7 +318,7 @@ void *_vgw10010ZU_NONE_malloc(size_t size);
 void *_vgw10010ZU_NONE_malloc(size_t size)
 {
     ORIGINAL;
-    word p = fn.nraddr == (word)&malloc ? make(size, 0, MT_HOW_MALLOC) : 0;
+    word p = fn.nraddr == (word)&malloc ? block_make(size, 0, MT_HOW_MALLOC) : 0;
     if (p)
         return (void *)p;
     CALL_FN_W_W(result, fn, size);

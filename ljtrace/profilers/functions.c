@@ -92,8 +92,8 @@ static bool is_function(const Elf64_Sym *s)
 }
 
 /* Report the functions of a sorted table, and the gaps between them. */
-static void report(const Elf64_Sym *all, size_t n, const char *texts, uint64_t texts_size, uint64_t bias,
-                   const char *gap, const struct list *to)
+static void functions_report_all(const Elf64_Sym *all, size_t n, const char *texts, uint64_t texts_size,
+                                 uint64_t bias, const char *gap, const struct list *to)
 {
     for (size_t i = 0; i < n; i++) {
         const uint64_t end = all[i].st_value + all[i].st_size;
@@ -122,7 +122,7 @@ static void read_table(const struct file *f, const Elf64_Shdr *table, const Elf6
         if (is_function(&all[i]))
             sorted[n++] = all[i];
     sort(sorted, n);
-    report(sorted, n, text, texts->sh_size, bias, gap, to);
+    functions_report_all(sorted, n, text, texts->sh_size, bias, gap, to);
     munmap(sorted, table->sh_size + 1);
 }
 

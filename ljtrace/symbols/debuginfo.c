@@ -97,7 +97,7 @@ static uint32_t unit_ranges_find(const struct nesting *ranges, uint64_t address)
 /* -- abbreviations -- */
 
 /* Read a number of LEB128. Returns false at the end of the section. */
-static bool take(const uint8_t **at, const uint8_t *end, uint64_t *number)
+static bool number_take(const uint8_t **at, const uint8_t *end, uint64_t *number)
 {
     unsigned shift = 0;
     *number = 0;
@@ -123,11 +123,11 @@ static bool pass_attributes(const uint8_t **at, const uint8_t *end)
 {
     uint64_t name, form, constant;
     for (;;) {
-        if (!take(at, end, &name) || !take(at, end, &form))
+        if (!number_take(at, end, &name) || !number_take(at, end, &form))
             return false;
         if (name == 0 && form == 0)
             return true;
-        if (leads_out(form) || (form == DW_FORM_implicit_const && !take(at, end, &constant)))
+        if (leads_out(form) || (form == DW_FORM_implicit_const && !number_take(at, end, &constant)))
             return false;
     }
 }
@@ -139,11 +139,11 @@ static bool unit_ranges_abbrevs_refer(const uint8_t *section, size_t size)
     const uint8_t *at = section, *const end = section + size;
     uint64_t code, tag;
     while (at < end) {
-        if (!take(&at, end, &code))
+        if (!number_take(&at, end, &code))
             return true;
         if (code == 0) /* the end of a unit's table */
             continue;
-        if (!take(&at, end, &tag) || at == end)
+        if (!number_take(&at, end, &tag) || at == end)
             return true;
         at++; /* whether it has children */
         if (!pass_attributes(&at, end))

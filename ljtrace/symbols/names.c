@@ -92,7 +92,7 @@ static void append_bytes(struct name *n, const char *part, size_t length)
     n->text[n->length] = 0;
 }
 
-static void append(struct name *n, const char *part)
+static void name_append(struct name *n, const char *part)
 {
     append_bytes(n, part, strlen(part));
 }
@@ -242,9 +242,9 @@ static void append_parameter(Dwarf_Die *parameter, void *context)
     struct parameters *p = context;
     Dwarf_Die type;
     if (p->count++)
-        append(p->name, ", ");
+        name_append(p->name, ", ");
     if (dwarf_tag(parameter) == DW_TAG_unspecified_parameters) {
-        append(p->name, "...");
+        name_append(p->name, "...");
     } else if (type_of(parameter, &type)) {
         type = unqualified(type);
         append_type(p->scopes, p->name, &type, p->level + 1);
@@ -254,9 +254,9 @@ static void append_parameter(Dwarf_Die *parameter, void *context)
 static void append_parameters(struct scopes *s, struct name *n, Dwarf_Die *die, unsigned level)
 {
     struct parameters p = {.scopes = s, .name = n, .level = level};
-    append(n, "(");
+    name_append(n, "(");
     each_parameter(die, append_parameter, &p);
-    append(n, ")");
+    name_append(n, ")");
 }
 
 /* Does a member function take a constant object? */
@@ -288,7 +288,7 @@ static void append_bounds(struct name *n, Dwarf_Die *array)
             snprintf(text, sizeof text, "[%" PRIu64 "]", (uint64_t)count);
         else if (dwarf_formudata(dwarf_attr(&child, DW_AT_upper_bound, &attribute), &count) == 0)
             snprintf(text, sizeof text, "[%" PRIu64 "]", (uint64_t)count + 1);
-        append(n, text);
+        name_append(n, text);
     }
 }
 
@@ -301,19 +301,19 @@ static void append_pointed(struct scopes *s, struct name *n, Dwarf_Die *to, cons
     const bool around = tag == DW_TAG_subroutine_type || tag == DW_TAG_array_type;
     if (!around) {
         append_type(s, n, to, level + 1);
-        append(n, sign);
+        name_append(n, sign);
         return;
     }
     append_type(s, n, type_of(&bare, &inner) ? &inner : NULL, level + 1);
-    append(n,
-           dwarf_tag(to) == DW_TAG_const_type && dwarf_tag(&inner) != DW_TAG_const_type ? " const (" : " (");
-    append(n, sign);
-    append(n, tag == DW_TAG_array_type ? ") " : ")");
+    name_append(n, dwarf_tag(to) == DW_TAG_const_type && dwarf_tag(&inner) != DW_TAG_const_type ? " const ("
+                                                                                                : " (");
+    name_append(n, sign);
+    name_append(n, tag == DW_TAG_array_type ? ") " : ")");
     if (tag == DW_TAG_array_type) {
         append_bounds(n, &bare);
     } else {
         append_parameters(s, n, &bare, level);
-        append(n, is_constant(&bare) ? " const" : "");
+        name_append(n, is_constant(&bare) ? " const" : "");
     }
 }
 
@@ -332,13 +332,13 @@ static void append_member_pointer(struct scopes *s, struct name *n, Dwarf_Die *t
     Dwarf_Attribute attribute;
     if (dwarf_attr(type, DW_AT_containing_type, &attribute) && dwarf_formref_die(&attribute, &class))
         append_type(s, &sign, &class, level + 1);
-    append(&sign, "::*");
+    name_append(&sign, "::*");
     const bool known = type_of(type, &to);
     bare = known ? unqualified(to) : (Dwarf_Die){0};
     if (!known || dwarf_tag(&bare) != DW_TAG_subroutine_type) {
         append_type(s, n, known ? &to : NULL, level + 1);
-        append(n, " ");
-        append(n, sign.text);
+        name_append(n, " ");
+        name_append(n, sign.text);
     } else {
         append_pointed(s, n, &to, sign.text, level);
     }
@@ -360,7 +360,7 @@ static void append_text(struct name *n, const char *text)
         const bool begins = at == text || !is_of_word(at[-1]);
         const size_t i = begins ? base_name_at(at) : NAMES;
         if (i < NAMES)
-            append(n, s_names[i][1]);
+            name_append(n, s_names[i][1]);
         else
             append_bytes(n, at, 1);
         at += i < NAMES ? strlen(s_names[i][0]) : 1;
@@ -373,7 +373,7 @@ static void append_named(struct scopes *s, struct name *n, const char *name)
     if (is_cplusplus(s) && is_instance(name))
         append_text(n, name);
     else
-        append(n, name);
+        name_append(n, name);
 }
 
 static void append_qualified(struct scopes *s, struct name *n, Dwarf_Die *type, const char *word,
@@ -381,7 +381,7 @@ static void append_qualified(struct scopes *s, struct name *n, Dwarf_Die *type, 
 {
     Dwarf_Die inner;
     append_type(s, n, type_of(type, &inner) ? &inner : NULL, level + 1);
-    append(n, word);
+    name_append(n, word);
 }
 
 /* type: NULL = void */
@@ -419,7 +419,7 @@ static void append_type(struct scopes *s, struct name *n, Dwarf_Die *type, unsig
         break;
     case DW_TAG_base_type:
     case DW_TAG_unspecified_type:
-        append(n, name ? base_name(name) : "?");
+        name_append(n, name ? base_name(name) : "?");
         break;
     default:
         append_scopes(s, n, type, level + 1);
@@ -439,13 +439,13 @@ static void append_unnamed(struct scopes *s, struct name *n, Dwarf_Die *class, u
     for (int none = dwarf_child(class, &child); none == 0; none = dwarf_siblingof(&child, &child)) {
         const char *name = dwarf_tag(&child) == DW_TAG_subprogram ? dwarf_diename(&child) : NULL;
         if (name && strcmp(name, "operator()") == 0) {
-            append(n, "{lambda");
+            name_append(n, "{lambda");
             append_parameters(s, n, &child, level + 1);
-            append(n, "}");
+            name_append(n, "}");
             return;
         }
     }
-    append(n, "{unnamed type}");
+    name_append(n, "{unnamed type}");
 }
 
 static void append_scope(struct scopes *s, struct name *n, Dwarf_Die *scope, unsigned level)
@@ -455,16 +455,16 @@ static void append_scope(struct scopes *s, struct name *n, Dwarf_Die *scope, uns
     if (tag == DW_TAG_subprogram) {
         Dwarf_Die declaration = declaration_of(*scope);
         append_scopes(s, n, &declaration, level + 1);
-        append(n, name ? name : "");
+        name_append(n, name ? name : "");
         append_parameters(s, n, &declaration, level + 1);
     } else if (name && *name) {
         append_named(s, n, name);
     } else if (tag == DW_TAG_namespace) {
-        append(n, "(anonymous namespace)");
+        name_append(n, "(anonymous namespace)");
     } else {
         append_unnamed(s, n, scope, level + 1);
     }
-    append(n, "::");
+    name_append(n, "::");
 }
 
 /* The scopes around an offset, the outermost first. What is around a function is around its declaration. at: the last
@@ -519,14 +519,14 @@ static void append_function(struct scopes *s, struct name *n, Dwarf_Die *die, co
     Dwarf_Die declaration = declaration_of(*die), type;
     if (is_cplusplus(s) && is_instance(name)) {
         append_type(s, n, type_of(&declaration, &type) ? &type : NULL, 0);
-        append(n, " ");
+        name_append(n, " ");
     }
     if (!is_c(s))
         append_scopes(s, n, &declaration, 0);
     append_named(s, n, name);
     if (is_cplusplus(s)) {
         append_parameters(s, n, &declaration, 0);
-        append(n, is_constant(&declaration) ? " const" : "");
+        name_append(n, is_constant(&declaration) ? " const" : "");
     }
 }
 

@@ -38,7 +38,7 @@ static struct internal **chain_of(struct lt_internals *all, uint64_t block)
 }
 
 /* Take a block out of its chain. Returns NULL if it is not internal. */
-static struct internal *take(struct lt_internals *all, uint64_t block)
+static struct internal *internal_take(struct lt_internals *all, uint64_t block)
 {
     struct internal **at = chain_of(all, block);
     while (*at && (*at)->block != block)
@@ -54,9 +54,9 @@ void lt_accounting_made(struct lt_vm *vm, size_t size)
     vm->live_bytes += size;
 }
 
-static size_t forget(struct lt_vm *vm, uint64_t block)
+static size_t internal_forget(struct lt_vm *vm, uint64_t block)
 {
-    struct internal *i = vm->internal && *count_of(block) ? take(vm->internal, block) : NULL;
+    struct internal *i = vm->internal && *count_of(block) ? internal_take(vm->internal, block) : NULL;
     if (!i)
         return 0;
     size_t size = i->size;
@@ -69,14 +69,14 @@ static size_t forget(struct lt_vm *vm, uint64_t block)
 void lt_accounting_gone(struct lt_vm *vm, uint64_t block, size_t size)
 {
     vm->live_bytes -= size;
-    forget(vm, block);
+    internal_forget(vm, block);
 }
 
 void lt_accounting_internal(struct lt_vm *vm, uint64_t block, size_t size)
 {
     if (!vm->internal)
         vm->internal = host_new(sizeof *vm->internal);
-    forget(vm, block);
+    internal_forget(vm, block);
     struct internal **chain = chain_of(vm->internal, block), *i = host_new(sizeof *i);
     *i = (struct internal){.next = *chain, .block = block, .size = size};
     *chain = i;
@@ -87,14 +87,14 @@ void lt_accounting_internal(struct lt_vm *vm, uint64_t block, size_t size)
 void lt_accounting_moved(struct lt_vm *vm, uint64_t old, size_t old_size, uint64_t block, size_t size)
 {
     vm->live_bytes += size - old_size;
-    if (forget(vm, old))
+    if (internal_forget(vm, old))
         lt_accounting_internal(vm, block, size);
 }
 
 void lt_accounting_claim(struct lt_vm *vm, uint64_t block)
 {
     if (block)
-        forget(vm, block);
+        internal_forget(vm, block);
 }
 
 uint64_t lt_accounting_internal_bytes(const struct lt_vm *vm)

@@ -103,7 +103,7 @@ static bool agrees(const struct lt_assembly *as, uint64_t start, uint32_t bytes)
 }
 
 /* Store the pieces, except those without code. */
-static struct code *keep(const struct lt_assembly *as, uint64_t start, uint32_t bytes)
+static struct code *code_keep(const struct lt_assembly *as, uint64_t start, uint32_t bytes)
 {
     struct code *c = host_new(sizeof *c + as->count * sizeof *c->piece);
     *c = (struct code){.start = start, .bytes = bytes};
@@ -124,7 +124,7 @@ void lt_asm_end(struct lt_vm *vm)
     as->running = false;
     if (*of)
         host_free(*of);
-    *of = agrees(as, start, bytes) ? keep(as, start, bytes) : NULL;
+    *of = agrees(as, start, bytes) ? code_keep(as, start, bytes) : NULL;
 }
 
 uint32_t lt_asm_ref(const struct lt_vm *vm, const struct lt_spot *spot)

@@ -46,7 +46,7 @@ struct ctype {
     uint64_t name;
 };
 
-static bool get(const struct snapshot *u, uint32_t id, struct ctype *to)
+static bool ctype_get(const struct snapshot *u, uint32_t id, struct ctype *to)
 {
     uint32_t bytes = u->at->ctype_bytes;
     uint64_t at = program_number(u->ctypes, 8) + (uint64_t)id * bytes;
@@ -66,11 +66,11 @@ static uint32_t kind_of(const struct ctype *t)
 /* Get the type itself, which attributes and typedefs may precede. */
 static bool get_raw(const struct snapshot *u, uint32_t id, struct ctype *to)
 {
-    bool found = get(u, id, to);
+    bool found = ctype_get(u, id, to);
     for (uint32_t i = 0; found && i < MOST_STEPS; i++) {
         if (kind_of(to) != KIND_ATTRIBUTE && kind_of(to) != KIND_TYPEDEF)
             return true;
-        found = get(u, to->info & 0xffff, to);
+        found = ctype_get(u, to->info & 0xffff, to);
     }
     return false;
 }
@@ -102,7 +102,7 @@ struct spelling {
     bool pointed_to;     /* the last type was a pointer: an array or function needs parentheses */
 };
 
-static void append(char *to, const char *text)
+static void text_append(char *to, const char *text)
 {
     uint32_t n = text_length(to), m = text_length(text);
     if (n + m < SNAPSHOT_TEXT)
@@ -153,7 +153,7 @@ static const char *number_name(const struct ctype *t)
 static uint64_t typedef_of(const struct snapshot *u, uint32_t id)
 {
     struct ctype t;
-    for (uint32_t i = 1; get(u, i, &t); i++)
+    for (uint32_t i = 1; ctype_get(u, i, &t); i++)
         if (kind_of(&t) == KIND_TYPEDEF && (t.info & 0xffff) == id)
             return t.name;
     return 0;
@@ -195,7 +195,7 @@ static void enclose(struct spelling *s)
 {
     if (s->pointed_to) {
         prepend(s->before, "(");
-        append(s->after, ")");
+        text_append(s->after, ")");
     }
     s->pointed_to = false;
 }
@@ -212,7 +212,7 @@ static void spell_array(struct spelling *s, const struct snapshot *u, const stru
         text_print(text, sizeof text, "[%u]", t->size / element.size);
     else
         text_copy(text, "[0]");
-    append(s->after, text);
+    text_append(s->after, text);
 }
 
 /* To the FFI, complex numbers and vectors are arrays. Returns true if the type is a complex number, which
@@ -250,7 +250,7 @@ static bool spell(struct spelling *s, const struct snapshot *u, uint32_t id, con
         return true;
     case KIND_FUNCTION:
         enclose(s);
-        append(s->after, "()");
+        text_append(s->after, "()");
         return true;
     case KIND_ATTRIBUTE:
         if ((t->info >> ATTRIBUTE_SHIFT & ATTRIBUTE_MASK) == ATTRIBUTE_QUALIFIERS)
@@ -282,10 +282,10 @@ void ctype_name(const struct snapshot *u, uint32_t id, char *to)
 {
     struct spelling s = {.before = ""};
     struct ctype t;
-    for (uint32_t i = 0; i < MOST_STEPS && get(u, id, &t) && spell(&s, u, id, &t); i++)
+    for (uint32_t i = 0; i < MOST_STEPS && ctype_get(u, id, &t) && spell(&s, u, id, &t); i++)
         id = t.info & 0xffff;
     text_copy(to, s.before);
     if (s.after[0] && to[0] && !ends_in_pointer(to))
-        append(to, " ");
-    append(to, s.after);
+        text_append(to, " ");
+    text_append(to, s.after);
 }

@@ -86,7 +86,7 @@ static uint64_t internal_bytes(const struct snapshot *u)
     return total > s_bytes ? total - s_bytes : 0;
 }
 
-static void begin(struct snapshot *u, const char *name)
+static void snapshot_begin(struct snapshot *u, const char *name)
 {
     snapshot_roots(u, s_root, &s_roots, MOST_ROOTS);
     snapshot_begin_names(u, u->registry);
@@ -100,7 +100,7 @@ static bool adds_up(const struct snapshot *u)
     return s_bytes + internal_bytes(u) == program_number(u->gc, u->at->ref);
 }
 
-static void check(const struct snapshot *u, const char *name, bool whole)
+static void snapshot_check(const struct snapshot *u, const char *name, bool whole)
 {
     uint64_t total = program_number(u->gc, u->at->ref), internal = internal_bytes(u);
     if (!whole)
@@ -125,7 +125,7 @@ static void set_due(struct lt_vm *vm, bool due)
 /* Take a snapshot in three walks: one for the sums, with which a snapshot begins; one for the objects, which
  * get numbers; one for the references. With may_wait, it is postponed if the lists or the sums are not
  * consistent. */
-static bool take(struct lt_vm *vm, const char *name, bool may_wait)
+static bool snapshot_take(struct lt_vm *vm, const char *name, bool may_wait)
 {
     struct snapshot u;
     lt_types_settle(vm, 0, 0);
@@ -142,11 +142,11 @@ static bool take(struct lt_vm *vm, const char *name, bool may_wait)
         return false;
     }
     vm->places_sure |= whole && adds_up(&u);
-    begin(&u, name);
+    snapshot_begin(&u, name);
     snapshot_walk(&u, write_object);
     snapshot_walk(&u, write_links);
     HOST_PUT(snapshot_end);
-    check(&u, name, whole);
+    snapshot_check(&u, name, whole);
     return true;
 }
 
@@ -165,20 +165,20 @@ uint32_t lt_snapshot_take(const char *name)
     mention_option();
     program_forget();
     for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
-        n += !vm->ended && take(vm, name, false);
+        n += !vm->ended && snapshot_take(vm, name, false);
     return n;
 }
 
 bool lt_snapshot_of(struct lt_vm *vm, const char *name)
 {
     program_forget();
-    return !vm->ended && take(vm, name, false);
+    return !vm->ended && snapshot_take(vm, name, false);
 }
 
 /* The mark is for what selects blocks by time: what is alive at it, the program has not released. */
 static void take_at_exit(struct lt_vm *vm)
 {
-    take(vm, "at exit", false);
+    snapshot_take(vm, "at exit", false);
     HOST_PUT(mark, .instructions = host_time(), .name = host_text("at exit"));
 }
 
@@ -199,7 +199,7 @@ uint32_t lt_snapshot_request(const char *name)
     program_forget();
     text_print(s_due_name, DUE_NAME, "%s", name);
     for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
-        waiting += !vm->ended && !take(vm, name, true);
+        waiting += !vm->ended && !snapshot_take(vm, name, true);
     return waiting;
 }
 
@@ -208,7 +208,7 @@ void lt_snapshot_try_due(struct lt_vm *vm)
     if (!vm->snapshot_due || !host_records())
         return;
     program_forget();
-    take(vm, s_due_name, true);
+    snapshot_take(vm, s_due_name, true);
 }
 
 void lt_snapshot_take_due(void)
@@ -216,7 +216,7 @@ void lt_snapshot_take_due(void)
     program_forget();
     for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
         if (vm->snapshot_due && host_records())
-            take(vm, s_due_name, false);
+            snapshot_take(vm, s_due_name, false);
 }
 
 void lt_snapshot_state_ends(uint64_t g)
@@ -226,7 +226,7 @@ void lt_snapshot_state_ends(uint64_t g)
         return;
     program_forget();
     if (vm->snapshot_due && host_records())
-        take(vm, s_due_name, false);
+        snapshot_take(vm, s_due_name, false);
     if (luajit_options.snapshot_at_exit && host_records())
         take_at_exit(vm);
     vm->ended = true;

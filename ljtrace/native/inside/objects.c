@@ -71,7 +71,7 @@ static struct raw_text image_of(const struct object *o)
 }
 
 /* Report it, unless that was done before. */
-static void report(const struct object *o)
+static void object_report(const struct object *o)
 {
     if (is_known(o) || s_count == MOST_OBJECTS)
         return; /* frames still have the object's name */
@@ -115,7 +115,7 @@ static bool report_all(const struct found *found)
         return false;
     native_objects_unmapped();
     for (uint32_t i = 0; i < found->count; i++) {
-        report(&found->objects[i]);
+        object_report(&found->objects[i]);
         are_systems &= system_has_file(path_of(&found->objects[i])) != 0;
     }
     if (!are_systems)
@@ -191,7 +191,7 @@ void native_name(uint64_t ip)
                                   .size = (uint64_t)o.dlfo_map_end - (uint64_t)o.dlfo_map_start,
                                   .bias = o.dlfo_link_map->l_addr,
                                   .name = o.dlfo_link_map->l_name};
-    report(&object);
+    object_report(&object);
     NATIVE_PUT(frame, .ip = ip, .object = native_text(path_of(&object)),
                .in_file = ip - o.dlfo_link_map->l_addr);
 }

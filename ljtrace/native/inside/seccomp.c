@@ -39,7 +39,7 @@ static uint32_t uses(void)
            (native_options.attached ? SANDBOX_DETACH : 0);
 }
 
-static void stop(const char *denied)
+static void recording_stop(const char *denied)
 {
     static const char begin[] =
         "the recording ended when the program installed a seccomp filter that does not "
@@ -58,7 +58,7 @@ static bool before_filter(const struct sock_fprog *program)
     native_process.sandboxed = true;
     const char *denied = program ? sandbox_denies(program->filter, program->len, uses()) : "futex";
     if (denied) {
-        stop(denied);
+        recording_stop(denied);
         return false;
     }
     if (sandbox_denies(program->filter, program->len, SANDBOX_PATCH))

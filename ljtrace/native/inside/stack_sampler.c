@@ -61,7 +61,7 @@ NATIVE_THREAD_LOCAL struct {
 /* -- samples -- */
 
 /* at: see lua_stack_sample. The ring is locked. */
-static void take(const ucontext_t *at, uint64_t weight)
+static void sample_take(const ucontext_t *at, uint64_t weight)
 {
     struct lua_sample s;
     if (native_ring_drops(RING_LOST_OTHER))
@@ -82,7 +82,7 @@ static bool try_sample(const ucontext_t *at, uint64_t weight)
     }
     const enum native_chance chance = native_try_enter((uint64_t)__builtin_frame_address(0));
     if (chance == NATIVE_ENTERED) {
-        take(at, weight);
+        sample_take(at, weight);
         native_leave();
     }
     return chance != NATIVE_LATER;
@@ -113,7 +113,7 @@ void stack_sampler_return(void)
 {
     t_self.lent = false;
     if (t_self.due)
-        take(NULL, t_self.due);
+        sample_take(NULL, t_self.due);
 }
 
 void stack_sampler_hide(bool on)
@@ -199,7 +199,7 @@ static void start_timers(void)
 
 /* -- threads -- */
 
-static void leave(void *any)
+static void thread_leave(void *any)
 {
     struct timer_entry *e = s_interval ? find_entry(cpu_timer_thread()) : NULL;
     (void)any;
@@ -252,7 +252,7 @@ static const char *prepare(void)
     s_signal = free_signal();
     if (!s_signal)
         return "stacks are not sampled: the program uses all real-time signals";
-    has_key = has_key || pthread_key_create(&s_thread_ends, leave) == 0;
+    has_key = has_key || pthread_key_create(&s_thread_ends, thread_leave) == 0;
     if (!has_key || sigaction(s_signal, &action, NULL) != 0)
         return "stacks are not sampled: the program has too many thread-specific keys";
     return NULL;
@@ -298,7 +298,7 @@ static void *begin_thread(void *any)
 {
     const struct start s = *(struct start *)any;
     munmap(any, sizeof s);
-    leave(NULL); /* a thread that had the same number */
+    thread_leave(NULL); /* a thread that had the same number */
     stack_sampler_join();
     return s.function(s.argument);
 }

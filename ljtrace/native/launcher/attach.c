@@ -213,7 +213,7 @@ static const char *what_failed(const struct attach *a, long result)
 }
 
 /* Load the library and begin. Returns false after a message. */
-static bool begin(struct attach *a)
+static bool recording_begin(struct attach *a)
 {
     long result = 0;
     if (!start_server(a)) {
@@ -251,7 +251,7 @@ static bool is_sandboxed(const struct attach *a)
 }
 
 /* End the recording from outside: the collector ends the file, and no events are recorded. */
-static void end_from_outside(const struct attach *a, const char *why)
+static void recording_end_outside(const struct attach *a, const char *why)
 {
     const uint32_t ended = RING_LEFT;
     if (a->target.ring.base)
@@ -263,28 +263,28 @@ static void end_from_outside(const struct attach *a, const char *why)
 }
 
 /* The objects of the process cannot be found. Returns false after a message, if it has not ended. */
-static bool end_unreadable(const struct attach *a)
+static bool recording_end_unreadable(const struct attach *a)
 {
     char why[160];
     snprintf(why, sizeof why, "cannot be looked at (its /proc/PID/maps: %s)", strerror(errno));
     if (!target_lives(a->target.pid))
         return true;
     if (a->launcher.ring)
-        end_from_outside(a, why);
+        recording_end_outside(a, why);
     else
         complain("cannot detach from process %d: it %s", a->target.pid, why);
     return a->launcher.ring != NULL;
 }
 
 /* Have the library detach. Returns false after a message, if the process has not ended. */
-static bool end(struct attach *a)
+static bool recording_end(struct attach *a)
 {
     long result = 0;
     if (!target_find_library(&a->target))
-        return end_unreadable(a);
+        return recording_end_unreadable(a);
     set_ending(a, 1);
     if (is_sandboxed(a)) {
-        end_from_outside(a, "has a seccomp filter that may forbid the recorder's system calls");
+        recording_end_outside(a, "has a seccomp filter that may forbid the recorder's system calls");
         return true;
     }
     const char *wrong = a->target.library.base ? call(a, ATTACHED_END, "", &result) : NULL;
@@ -383,14 +383,14 @@ static int attach(struct attach *a)
         return LAUNCHER_FAILED;
     if (!launcher_start_collector(l) || !serve_start(&a->serve, l))
         return LAUNCHER_FAILED;
-    const bool begun = begin(a);
+    const bool begun = recording_begin(a);
     if (!begun)
         launcher_put_end(l, RING_OVER, 0);
     else {
         complain("recording process %d; Ctrl-C or `ljtrace detach %d` ends it", a->target.pid, a->target.pid);
         const bool asked = wait_until_end(a);
         if ((asked || l->collector_ended) && target_lives(a->target.pid) && !l->ring->detached)
-            end(a);
+            recording_end(a);
     }
     launcher_show_messages(l);
     launcher_reap(l, 0);
@@ -413,5 +413,5 @@ int main(int argc, char **argv)
         return LAUNCHER_FAILED;
     if (attaches)
         return target_permits_calls(&a.target) ? attach(&a) : LAUNCHER_FAILED;
-    return end(&a) ? 0 : LAUNCHER_FAILED;
+    return recording_end(&a) ? 0 : LAUNCHER_FAILED;
 }

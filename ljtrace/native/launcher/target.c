@@ -491,7 +491,7 @@ bool target_open(struct target *t, pid_t pid, const char *library)
 enum { ATTEMPTS = 100 };
 
 /* Stop a thread. Returns false if that is not possible. */
-static bool stop(pid_t thread)
+static bool thread_stop(pid_t thread)
 {
     int status;
     if (ptrace(PTRACE_SEIZE, thread, NULL, NULL) != 0)
@@ -531,7 +531,7 @@ static bool check_filters(const struct target *t, pid_t thread)
     for (int i = 0; i < ATTEMPTS && !stopped; i++) {
         if (!target_is_untraced(t, why, sizeof why))
             return target_refuse(t, why);
-        stopped = stop(thread);
+        stopped = thread_stop(thread);
     }
     if (stopped) {
         denied = denied_call(thread, &readable);

@@ -118,7 +118,7 @@ static uint32_t number_of(const struct dl_find_object *found)
     return (uint32_t)number < CODE_NUMBERS ? (uint32_t)number : CODE_NO_NUMBER;
 }
 
-static bool find(uint64_t ip, struct dl_find_object *found)
+static bool object_find(uint64_t ip, struct dl_find_object *found)
 {
     return _dl_find_object((void *)(uintptr_t)ip, found) == 0 && found->dlfo_eh_frame && found->dlfo_link_map;
 }
@@ -126,7 +126,7 @@ static bool find(uint64_t ip, struct dl_find_object *found)
 uint32_t code_object_number(uint64_t ip)
 {
     struct dl_find_object found;
-    return find(ip, &found) ? number_of(&found) : CODE_NO_OBJECT;
+    return object_find(ip, &found) ? number_of(&found) : CODE_NO_OBJECT;
 }
 
 /* Does this byte belong to the same object? */
@@ -159,7 +159,7 @@ static const uint8_t *image_of(const struct dl_find_object *found)
 uint32_t code_object_sections(uint64_t ip, struct eh_sections *s)
 {
     struct dl_find_object found;
-    if (!find(ip, &found))
+    if (!object_find(ip, &found))
         return CODE_NO_OBJECT;
     const struct eh_image image = {image_of(&found), (const uint8_t *)UINTPTR_MAX,
                                    found.dlfo_link_map->l_addr};
@@ -180,7 +180,7 @@ bool code_object_is_linker(uint64_t ip)
 static void make_permanent(uint64_t address)
 {
     struct dl_find_object found;
-    struct record *r = find(address, &found) ? record_of(&found) : NULL;
+    struct record *r = object_find(address, &found) ? record_of(&found) : NULL;
     if (r)
         atomic_store_explicit(&r->number, CODE_PERMANENT, memory_order_release);
 }
@@ -191,8 +191,8 @@ static __attribute__((constructor)) void find_permanent_objects(void)
 {
     struct dl_find_object self, libc;
     bool self_seen = false;
-    if (!tables_are_mapped() || !find((uint64_t)(uintptr_t)&find_permanent_objects, &self) ||
-        !find((uint64_t)(uintptr_t)&gnu_get_libc_version, &libc))
+    if (!tables_are_mapped() || !object_find((uint64_t)(uintptr_t)&find_permanent_objects, &self) ||
+        !object_find((uint64_t)(uintptr_t)&gnu_get_libc_version, &libc))
         return;
     for (const struct link_map *map = _r_debug.r_map; map && map != libc.dlfo_link_map; map = map->l_next)
         self_seen |= map == self.dlfo_link_map;
@@ -213,7 +213,7 @@ void code_objects_closed(void)
     for (uint32_t i = 0; i < used && i < RECORDS; i++) {
         struct record *r = &s_records[i];
         if (atomic_load_explicit(&r->number, memory_order_acquire) == CODE_PERMANENT && r->begin &&
-            !(find((uint64_t)(uintptr_t)r->begin, &found) && is_same(r, &found))) {
+            !(object_find((uint64_t)(uintptr_t)r->begin, &found) && is_same(r, &found))) {
             atomic_store(&r->number, UINT64_MAX);
             atomic_fetch_add(&s_mistakes, 1);
         }
@@ -292,7 +292,7 @@ static struct entry *set_of(uint64_t ip)
     return s_entries[ip * 0x9e3779b97f4a7c15ULL >> 49];
 }
 
-static void keep(uint64_t ip, frame_rule rule)
+static void rule_keep(uint64_t ip, frame_rule rule)
 {
     struct entry *set = set_of(ip);
     /* the first way has the newest, the second what it replaced */
@@ -340,7 +340,7 @@ frame_rule frame_new_rule(uint64_t ip)
     if (number == CODE_NO_NUMBER)
         return rule | (uint64_t)(CODE_NUMBERS - 1) << 41; /* no object has this number */
     rule |= (uint64_t)number << 41;
-    keep(ip, rule);
+    rule_keep(ip, rule);
     return rule;
 }
 

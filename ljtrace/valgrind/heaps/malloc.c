@@ -50,7 +50,7 @@ static Bool fits_in_place(struct block *b, SizeT size)
     return size <= usable && size >= usable / 2;
 }
 
-static const struct lt_stack *take(ThreadId tid)
+const struct lt_stack *lt_own_stack(ThreadId tid)
 {
     static struct lt_stack stack;
     lt_take_own_stack(tid, &stack);
@@ -104,7 +104,7 @@ static void *new_block(ThreadId tid, SizeT size, SizeT align, Bool zero, enum mt
     if (remember(addr, base, size, hidden_now(tid))->hidden)
         put_hidden(tid, addr, size);
     else
-        host_block_new(addr, size, RAW_HEAP_C, how, take(tid));
+        host_block_new(addr, size, RAW_HEAP_C, how, lt_own_stack(tid));
     return (void *)addr;
 }
 
@@ -112,7 +112,7 @@ static void free_block(ThreadId tid, void *p, enum mt_how how)
 {
     struct block *b = VG_(HT_remove)(s_blocks, (UWord)p);
     if (b ? !b->hidden : !hidden_now(tid))
-        host_block_free((Addr)p, RAW_HEAP_C, how, take(tid));
+        host_block_free((Addr)p, RAW_HEAP_C, how, lt_own_stack(tid));
     if (!b)
         return;
     VG_(cli_free)((void *)b->base);
@@ -138,7 +138,7 @@ static void *resize_block(ThreadId tid, void *old, SizeT size, SizeT align)
     struct block *b = VG_(HT_lookup)(s_blocks, (UWord)old);
     if (!b) {
         if (!hidden_now(tid))
-            host_block_free((Addr)old, RAW_HEAP_C, MT_HOW_REALLOC, take(tid));
+            host_block_free((Addr)old, RAW_HEAP_C, MT_HOW_REALLOC, lt_own_stack(tid));
         return NULL;
     }
     Bool stays = (UWord)old % align == 0 && fits_in_place(b, size);
@@ -149,7 +149,7 @@ static void *resize_block(ThreadId tid, void *old, SizeT size, SizeT align)
     if (b->hidden)
         put_hidden(tid, (Addr)p, size);
     else
-        host_block_resize((Addr)old, (Addr)p, size, RAW_HEAP_C, MT_HOW_REALLOC, take(tid));
+        host_block_resize((Addr)old, (Addr)p, size, RAW_HEAP_C, MT_HOW_REALLOC, lt_own_stack(tid));
     return p;
 }
 
@@ -200,8 +200,8 @@ void lt_heap_made_by(ThreadId tid, Addr addr, UInt freed, UInt how)
     struct block *b = VG_(HT_lookup)(s_blocks, addr);
     if (!b || b->hidden)
         return;
-    host_block_free(addr, RAW_HEAP_C, freed, take(tid));
-    host_block_new(addr, b->size, RAW_HEAP_C, how, take(tid));
+    host_block_free(addr, RAW_HEAP_C, freed, lt_own_stack(tid));
+    host_block_new(addr, b->size, RAW_HEAP_C, how, lt_own_stack(tid));
 }
 
 static void *on_malloc(ThreadId tid, SizeT n)

@@ -5,7 +5,11 @@
 #ifndef LJTRACE_VALGRIND_HEAPS_MALLOC_H
 #define LJTRACE_VALGRIND_HEAPS_MALLOC_H
 
+#include "ljtrace/luajit/base/call_stack.h"
 #include "pub_tool_basics.h"
+
+/* The stack of the event that is being recorded: of Lua, too, if the thread runs it. Valid up to the next call. */
+const struct lt_stack *lt_own_stack(ThreadId tid);
 
 /* Replace malloc and its relatives in the program. */
 void lt_heap_init(void);

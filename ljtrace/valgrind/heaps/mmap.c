@@ -43,14 +43,13 @@ static UWord pages(UWord size)
 }
 
 /* The system call has just changed which memory is readable. */
-static const struct lt_stack *take(ThreadId tid)
+static const struct lt_stack *stack_now(ThreadId tid)
 {
     static struct lt_stack stack;
     program_forget();
-    if (lt_lua_inside(tid))
-        c_stack_take(tid, &stack); /* raw material: the call of the allocator shows whose it is */
-    else
-        lt_take_own_stack(tid, &stack);
+    if (!lt_lua_inside(tid))
+        return lt_own_stack(tid);
+    c_stack_take(tid, &stack); /* raw material: the call of the allocator shows whose it is */
     return &stack;
 }
 
@@ -65,7 +64,7 @@ static Addr heap(void)
 
 static void unmap(ThreadId tid, Addr addr, UWord size)
 {
-    lt_put_unmap(heap(), addr, size, take(tid));
+    lt_put_unmap(heap(), addr, size, stack_now(tid));
 }
 
 static void mapped(ThreadId tid, const UWord *a, Addr addr)
@@ -75,7 +74,7 @@ static void mapped(ThreadId tid, const UWord *a, Addr addr)
         unmap(tid, addr, pages(a[1]));
     if (lt_lua_inside(tid) || lt_is_hiding(tid) || (anonymous ? s_over_file : !lt_options.heap_files))
         return;
-    host_block_new(addr, a[1], heap(), MT_HOW_CUSTOM, take(tid));
+    host_block_new(addr, a[1], heap(), MT_HOW_CUSTOM, stack_now(tid));
 }
 
 /* A block has the size that was requested; its mapping extends to the end of the last page. */
@@ -85,7 +84,7 @@ static void moved(ThreadId tid, const UWord *a, Addr addr)
     if (lt_lua_inside(tid))
         unmap(tid, a[0], pages(a[1]));
     else
-        lt_put_remap(heap(), a[0], a[1], addr, a[2], take(tid));
+        lt_put_remap(heap(), a[0], a[1], addr, a[2], stack_now(tid));
 }
 
 static void break_moved(ThreadId tid, Addr now)
@@ -95,11 +94,12 @@ static void break_moved(ThreadId tid, Addr now)
     if (now == s_break)
         return;
     if (s_break == s_break_base)
-        host_block_new(s_break_base, now - s_break_base, heap(), MT_HOW_CUSTOM, take(tid));
+        host_block_new(s_break_base, now - s_break_base, heap(), MT_HOW_CUSTOM, stack_now(tid));
     else if (now > s_break_base)
-        host_block_resize(s_break_base, s_break_base, now - s_break_base, heap(), MT_HOW_CUSTOM, take(tid));
+        host_block_resize(s_break_base, s_break_base, now - s_break_base, heap(), MT_HOW_CUSTOM,
+                          stack_now(tid));
     else
-        host_block_free(s_break_base, heap(), MT_HOW_CUSTOM, take(tid));
+        host_block_free(s_break_base, heap(), MT_HOW_CUSTOM, stack_now(tid));
     s_break = now;
 }
 

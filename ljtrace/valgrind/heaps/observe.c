@@ -159,7 +159,7 @@ static const struct alloc_function *wanted_as(const HChar *name, UInt *heap)
     return f && f->action != ALLOC_NOTHING ? f : NULL;
 }
 
-static void note(const HChar *name, Addr at)
+static void function_note(const HChar *name, Addr at)
 {
     UInt heap;
     const struct alloc_function *f = wanted_as(name, &heap);
@@ -180,9 +180,9 @@ static void scan(const DebugInfo *object)
         if (!is_text || is_indirect)
             continue;
         s_any_symbols = True;
-        note(name, at.main);
+        function_note(name, at.main);
         for (; others && *others; others++)
-            note(*others, at.main);
+            function_note(*others, at.main);
     }
 }
 

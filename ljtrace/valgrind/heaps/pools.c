@@ -42,13 +42,6 @@ static Addr heap_of(Addr anchor)
     return anchor | RAW_HEAP_POOL;
 }
 
-static const struct lt_stack *take(ThreadId tid)
-{
-    static struct lt_stack stack;
-    lt_take_own_stack(tid, &stack);
-    return &stack;
-}
-
 static void put_heap(Addr heap, const HChar *name)
 {
     HOST_PUT(heap, .kind = RAW_KIND_CUSTOM, .heap = heap, .name = host_text(name));
@@ -112,19 +105,19 @@ static void move_pool(Addr from, Addr to)
 static void trim(ThreadId tid, Addr anchor, Addr addr, SizeT size)
 {
     if (is_pool(anchor))
-        lt_put_trim(anchor, addr, size, take(tid));
+        lt_put_trim(anchor, addr, size, lt_own_stack(tid));
 }
 
-static void make(ThreadId tid, Addr heap, Addr addr, SizeT size)
+static void block_make(ThreadId tid, Addr heap, Addr addr, SizeT size)
 {
     lt_filter_add_own(addr);
-    host_block_new(addr, size, heap, MT_HOW_CUSTOM, take(tid));
+    host_block_new(addr, size, heap, MT_HOW_CUSTOM, lt_own_stack(tid));
 }
 
 static void resize(ThreadId tid, Addr heap, Addr old, Addr addr, SizeT size)
 {
     lt_filter_add_own(addr);
-    host_block_resize(old, addr, size, heap, MT_HOW_CUSTOM, take(tid));
+    host_block_resize(old, addr, size, heap, MT_HOW_CUSTOM, lt_own_stack(tid));
 }
 
 static Bool pool_request(ThreadId tid, const UWord *a)
@@ -142,11 +135,11 @@ static Bool pool_request(ThreadId tid, const UWord *a)
         return True;
     case VG_USERREQ__MEMPOOL_ALLOC:
         if (is_pool(pool))
-            make(tid, pool, a[2], a[3]);
+            block_make(tid, pool, a[2], a[3]);
         return True;
     case VG_USERREQ__MEMPOOL_FREE:
         if (is_pool(pool))
-            host_block_free(a[2], pool, MT_HOW_CUSTOM, take(tid));
+            host_block_free(a[2], pool, MT_HOW_CUSTOM, lt_own_stack(tid));
         return True;
     case VG_USERREQ__MEMPOOL_CHANGE:
         if (is_pool(pool))
@@ -167,13 +160,13 @@ static Bool block_request(ThreadId tid, const UWord *a)
 {
     switch (a[0]) {
     case VG_USERREQ__MALLOCLIKE_BLOCK:
-        make(tid, unpooled(), a[1], a[2]);
+        block_make(tid, unpooled(), a[1], a[2]);
         return True;
     case VG_USERREQ__RESIZEINPLACE_BLOCK:
         resize(tid, unpooled(), a[1], a[1], a[3]);
         return True;
     case VG_USERREQ__FREELIKE_BLOCK:
-        host_block_free(a[1], unpooled(), MT_HOW_CUSTOM, take(tid));
+        host_block_free(a[1], unpooled(), MT_HOW_CUSTOM, lt_own_stack(tid));
         return True;
     case LJTRACE_REQUEST_ALLOCATOR:
         if (a[1])

@@ -57,7 +57,7 @@ static void discard(Addr from, Addr to)
     __real_vgPlain_discard_translations(from, to - from, "ljtrace");
 }
 
-static void forget(struct area *area)
+static void area_forget(struct area *area)
 {
     VG_(free)(area->was);
     *area = (struct area){0, 0, NULL};
@@ -69,11 +69,11 @@ static void forget_others(Addr from, Addr to)
     for (struct area *a = s_open; a < s_open + MAX_OPEN; a++)
         if (a->from < to && a->to > from && (a->from != from || a->to != to)) {
             discard(a->from, a->to);
-            forget(a);
+            area_forget(a);
         }
 }
 
-static struct area *find(Addr from, Addr to)
+static struct area *area_find(Addr from, Addr to)
 {
     for (struct area *a = s_open; a < s_open + MAX_OPEN; a++)
         if (a->from == from && a->to == to)
@@ -85,10 +85,10 @@ static struct area *find(Addr from, Addr to)
  * twice was copied the first time. */
 static Bool open_area(Addr from, Addr to)
 {
-    struct area *a = find(from, to);
+    struct area *a = area_find(from, to);
     if (a)
         return True;
-    a = find(0, 0);
+    a = area_find(0, 0);
     if (!a || to - from > LARGEST || !program_readable(from, to - from))
         return False;
     *a = (struct area){from, to, VG_(malloc)("lt.mcode", to - from)};
@@ -125,9 +125,9 @@ void __wrap_vgPlain_discard_translations(Addr from, ULong size, const HChar *who
     forget_others(from, to);
     if (may_stay(from, to))
         return;
-    struct area *a = find(from, to);
+    struct area *a = area_find(from, to);
     if (a)
-        forget(a);
+        area_forget(a);
     __real_vgPlain_discard_translations(from, size, who);
 }
 
@@ -151,14 +151,14 @@ static void close_area(struct area *a)
         compare(a);
     else
         discard(a->from, a->to);
-    forget(a);
+    area_forget(a);
 }
 
 void lt_mcode_after(Long result)
 {
     if (s_asked.to && result >= 0 && (s_asked.prot & VKI_PROT_EXEC)) {
         forget_others(s_asked.from, s_asked.to);
-        struct area *a = find(s_asked.from, s_asked.to);
+        struct area *a = area_find(s_asked.from, s_asked.to);
         if (a)
             close_area(a);
     }

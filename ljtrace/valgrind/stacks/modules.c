@@ -83,7 +83,7 @@ static Bool is_tool(Addr start, SizeT size)
     return (Addr)&lt_modules_update - start < size;
 }
 
-static void keep(Addr start, SizeT size, PtrdiffT bias)
+static void module_keep(Addr start, SizeT size, PtrdiffT bias)
 {
     if (s_count == s_room) {
         s_room = s_room ? 2 * s_room : 64;
@@ -94,7 +94,7 @@ static void keep(Addr start, SizeT size, PtrdiffT bias)
     s_highest = start > s_highest ? start : s_highest;
 }
 
-static void report(const HChar *name, Addr start, SizeT size, PtrdiffT bias)
+static void module_report(const HChar *name, Addr start, SizeT size, PtrdiffT bias)
 {
     static HChar image[IMAGE_BYTES];
     struct lt_mapped_object mapped;
@@ -116,8 +116,8 @@ void lt_modules_update(void)
         const PtrdiffT bias = VG_(DebugInfo_get_text_bias)(object);
         if (size && !is_tool(start, size) && !is_reported(start, size, bias)) {
             lt_modules_unmapped(start, 1); /* what was there before is gone */
-            keep(start, size, bias);
-            report(VG_(DebugInfo_get_filename)(object), start, size, bias);
+            module_keep(start, size, bias);
+            module_report(VG_(DebugInfo_get_filename)(object), start, size, bias);
             are_systems &= lt_system_has(VG_(DebugInfo_get_filename)(object));
         }
     }
@@ -131,8 +131,8 @@ Addr lt_module_address(Addr code, const HChar *name)
     if (!lt_mapped_object_of(code, &mapped))
         return 0;
     if (!is_reported(mapped.begin, mapped.end - mapped.begin, (PtrdiffT)mapped.bias)) {
-        keep(mapped.begin, mapped.end - mapped.begin, (PtrdiffT)mapped.bias);
-        report(name, mapped.begin, mapped.end - mapped.begin, (PtrdiffT)mapped.bias);
+        module_keep(mapped.begin, mapped.end - mapped.begin, (PtrdiffT)mapped.bias);
+        module_report(name, mapped.begin, mapped.end - mapped.begin, (PtrdiffT)mapped.bias);
         lt_ring_drain();
     }
     return code - mapped.bias;

@@ -324,7 +324,7 @@ static Bool is_valid(const struct entry *m, const struct bounds *b, Addr ip, Add
     return True;
 }
 
-static void remember(struct entry *m, const struct bounds *b, const struct found *f, Addr sp, UInt limit)
+static void stack_keep(struct entry *m, const struct bounds *b, const struct found *f, Addr sp, UInt limit)
 {
     m->depth = 0;
     m->limit = limit;
@@ -343,7 +343,8 @@ static void remember(struct entry *m, const struct bounds *b, const struct found
 }
 
 /* Find a valid entry that has at least `limit` frames or the whole stack; NULL = there is none. */
-static const struct entry *recall(struct entry *set, const struct bounds *b, Addr ip, Addr sp, UInt limit)
+static const struct entry *stack_recall(struct entry *set, const struct bounds *b, Addr ip, Addr sp,
+                                        UInt limit)
 {
     for (UInt k = 0; k < CACHE_WAYS; k++)
         if (is_valid(&set[k], b, ip, sp) && (set[k].depth < set[k].limit || set[k].limit >= limit))
@@ -397,7 +398,7 @@ static struct lt_stack_memory memory_of(const struct bounds *b, Addr sp)
 }
 
 /* Walk the stack from a frame on. */
-static void walk(struct host_frame frame, const struct bounds *b, struct found *f, UInt limit)
+static void stack_walk(struct host_frame frame, const struct bounds *b, struct found *f, UInt limit)
 {
     struct lt_stack_memory memory = memory_of(b, frame.sp);
     enum lt_step step = LT_STEP_KNOWN;
@@ -420,16 +421,16 @@ static void walk(struct host_frame frame, const struct bounds *b, struct found *
 }
 
 /* Get the stack from `s` on, at most `limit` frames, from the cache or by walking. */
-static void take(ThreadId tid, const struct host_frame *s, struct found *f, UInt limit)
+static void stack_find(ThreadId tid, const struct host_frame *s, struct found *f, UInt limit)
 {
     struct bounds b = bounds_of(tid);
     struct hint *h = &s_hints[hash_of(s->ip ^ *(Addr *)s->sp * 127)];
     struct entry *set = set_of(&b, s, h);
-    const struct entry *m = recall(set, &b, s->ip, s->sp, limit);
+    const struct entry *m = stack_recall(set, &b, s->ip, s->sp, limit);
     if (!m) {
-        walk(*s, &b, f, limit);
+        stack_walk(*s, &b, f, limit);
         keep_hint(h, f, s->sp);
-        remember(&set_of(&b, s, h)[s_victim++ % CACHE_WAYS], &b, f, s->sp, limit);
+        stack_keep(&set_of(&b, s, h)[s_victim++ % CACHE_WAYS], &b, f, s->sp, limit);
         return;
     }
     f->depth = m->depth < limit ? m->depth : limit;
@@ -456,9 +457,9 @@ void host_unwind(ThreadId tid, const struct host_frame *from, bool certain, UInt
 {
     struct found f = {stack->ips + stack->depth, stack->sps + stack->depth, 0, 0, False};
     if (limit && from)
-        take(tid, from, &f, limit);
+        stack_find(tid, from, &f, limit);
     else if (limit)
-        take(tid, &(struct host_frame){VG_(get_IP)(tid), VG_(get_SP)(tid), bp_of(tid)}, &f, limit);
+        stack_find(tid, &(struct host_frame){VG_(get_IP)(tid), VG_(get_SP)(tid), bp_of(tid)}, &f, limit);
     const UInt n = certain ? f.certain : f.depth;
     stack->depth += n;
     stack->in_run_time_code = n && name(f.ips[n - 1]) == RUN_TIME_CODE;

@@ -6,7 +6,7 @@
  * name of a code address (RAW_FRAME) is written before the address is first used. The addresses named are
  * kept in a cache of fixed size; if one is evicted it is named again, which is harmless.
  *
- * c_stack_take and its like are declared in ljtrace/luajit/host.h.
+ * host_unwind is declared in ljtrace/luajit/host.h; c_stack_take calls it.
  */
 #ifndef LJTRACE_VALGRIND_STACKS_UNWIND_H
 #define LJTRACE_VALGRIND_STACKS_UNWIND_H
