@@ -219,6 +219,27 @@ def test_memory_for_forked_children_is_no_heap(flag: str, tmp_path: Path) -> Non
     assert (UNSEEN in trace.run.complaint) == (flag == "PRIVATE")
 
 
+EARLY = """
+#include <stddef.h>
+#include <sys/mman.h>
+static char *at;
+static char *more(size_t size) { return mmap(0, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0); }
+__attribute__((constructor)) static void begin(void) { at = more(1 << 24); }
+__attribute__((noinline)) void *MALLOC(size_t size) { return at ? at += 1024 : more(size); }
+__attribute__((noinline)) void FREE(void *p) { __asm__ volatile("" ::"r"(p) : "memory"); }
+int main(void) { FREE(MALLOC(100)); return 0; }
+"""
+
+
+@pytest.mark.parametrize("prefix, option", [("", ()), ("zz_", ("--alloc-prefix=zz_",)), ("zz_", ())])
+def test_what_a_recorded_allocator_maps_in_a_constructor(prefix: str, option: tuple[str, ...], tmp_path: Path) -> None:
+    """It is reported if the allocator's functions are neither replaced nor observed, only then."""
+    program = built(tmp_path, EARLY, f"-DMALLOC={prefix}malloc", f"-DFREE={prefix}free")
+    trace = record(tmp_path / "t.ljt", [program], *option)
+    assert trace.run.status == 0
+    assert (UNSEEN in trace.run.complaint) == (prefix != "" and not option)
+
+
 @pytest.mark.parametrize("option", [(), ("--trace-mem=no",)])
 def test_a_prefixed_family(option: tuple[str, ...], tmp_path: Path) -> None:
     program = own(tmp_path, "zz_")

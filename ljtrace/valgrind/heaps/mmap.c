@@ -14,6 +14,7 @@
 #include "ljtrace/luajit/heap/allocator.h"
 #include "ljtrace/luajit/host.h"
 #include "ljtrace/luajit/stack/stack.h"
+#include "ljtrace/valgrind/base/core.h"
 #include "ljtrace/valgrind/base/options.h"
 #include "ljtrace/valgrind/heaps/malloc.h"
 #include "ljtrace/valgrind/heaps/observe.h"
@@ -28,6 +29,7 @@
 #include "pub_tool_libcprint.h"
 #include "pub_tool_mallocfree.h"
 #include "pub_tool_options.h"
+#include "pub_tool_stacktrace.h"
 #include "pub_tool_vki.h"
 #include "pub_tool_vkiscnums.h"
 
@@ -107,7 +109,8 @@ static void break_moved(ThreadId tid, Addr now)
 
 /* In nearly every program libc allocates some blocks, so the bytes of all blocks are compared with the bytes
  * that were mapped. Stacks, reserved memory, memory that is shared with forked children (the buffers of a
- * database), the zeroed data of libraries, and what a recorded allocator maps do not count.
+ * database), the zeroed data of libraries, and what a recorded allocator maps do not count. An allocator maps much in a
+ * constructor, before any of its functions is called, so the code that maps is compared as well.
  *
  * An allocator's functions are found by their symbols. A static program may have none. Valgrind reads the
  * symbols of a file only once, so a library that is loaded a second time, into another namespace, has none
@@ -118,19 +121,63 @@ enum { LEAST_MAPPED = 64 << 10, MANY_TIMES = 16 };
 static ULong s_mapped; /* bytes */
 static Addr s_counted_break;
 
+/* Does an object define malloc? Valgrind replaces that, in every object but those of a static program. */
+static Bool defines_malloc(const DebugInfo *object)
+{
+    static Addr asked; /* the code of the object that was asked for last */
+    static Bool answer;
+    if (asked == VG_(DebugInfo_get_text_avma)(object))
+        return answer;
+    asked = VG_(DebugInfo_get_text_avma)(object);
+    answer = False;
+    for (Int i = VG_(DebugInfo_syms_howmany)(object); !answer && i-- > 0;) {
+        SymAVMAs at;
+        const HChar *name, **others;
+        Bool is_text;
+        VG_(DebugInfo_syms_getidx)(object, i, &at, NULL, &name, &others, &is_text, NULL, NULL);
+        answer = is_text && VG_(strcmp)(name, "malloc") == 0;
+        for (; is_text && others && *others; others++)
+            answer |= VG_(strcmp)(*others, "malloc") == 0;
+    }
+    return answer;
+}
+
+/* The object of the code that calls the C library, or makes a system call itself; NULL = it is not known. */
+static const DebugInfo *calling_object(ThreadId tid)
+{
+    enum { CALLS = 4 };
+    Addr ips[CALLS];
+    const UInt n = VG_(get_StackTrace)(tid, ips, CALLS, NULL, NULL, 0);
+    for (UInt i = 0; i < n; i++) {
+        const DebugInfo *object = VG_(find_DebugInfo)(VG_(current_DiEpoch)(), ips[i]);
+        const HChar *soname = object ? VG_(DebugInfo_get_soname)(object) : NULL;
+        if (!soname || !VG_(strstr)(soname, "libc.so"))
+            return object;
+    }
+    return NULL;
+}
+
+static Bool is_of_recorded_allocator(ThreadId tid)
+{
+    if (lt_observe_inside(tid) || lt_lua_inside(tid))
+        return True;
+    const DebugInfo *object = calling_object(tid);
+    return object &&
+           ((!lt_observe_is_static() && defines_malloc(object)) ||
+            lt_observe_any_in(VG_(DebugInfo_get_text_avma)(object), VG_(DebugInfo_get_text_size)(object)));
+}
+
 static void count_unseen(ThreadId tid, UInt number, const UWord *a, Long result)
 {
     if (number == __NR_brk) {
-        if (s_counted_break && (Addr)result > s_counted_break && !lt_observe_inside(tid) &&
-            !lt_lua_inside(tid))
+        if (s_counted_break && (Addr)result > s_counted_break && !is_of_recorded_allocator(tid))
             s_mapped += (Addr)result - s_counted_break;
         s_counted_break = (Addr)result;
     }
-    if (number != __NR_mmap || (result < 0 && result >= -4095) || lt_observe_inside(tid) ||
-        lt_lua_inside(tid))
+    if (number != __NR_mmap || (result < 0 && result >= -4095))
         return;
     Bool private = (a[3] & MAP_ANONYMOUS_FLAG) && !(a[3] & (MAP_STACK_FLAG | MAP_SHARED_FLAG));
-    if (private && !s_over_file && (a[2] & VKI_PROT_WRITE))
+    if (private && !s_over_file && (a[2] & VKI_PROT_WRITE) && !is_of_recorded_allocator(tid))
         s_mapped += a[1];
 }
 

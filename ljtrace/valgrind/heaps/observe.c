@@ -242,6 +242,11 @@ static struct entry *entry_in(Addr from, SizeT size)
     return NULL;
 }
 
+Bool lt_observe_any_in(Addr from, SizeT size)
+{
+    return lt_observe_wanted() && entry_in(from, size);
+}
+
 void lt_observe_unmapped(Addr from, SizeT size)
 {
     struct entry *e;

@@ -44,6 +44,8 @@ Bool lt_observe_inside(ThreadId tid);
 void lt_observe_thread(ThreadId tid);
 /* A thread has ended. */
 void lt_observe_thread_ends(ThreadId tid);
+/* Is an observed function within these addresses? */
+Bool lt_observe_any_in(Addr from, SizeT size);
 /* Objects may have been loaded. */
 void lt_observe_mapped(void);
 /* A range was unmapped. */
