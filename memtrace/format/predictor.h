@@ -78,7 +78,7 @@ struct word_state {
     uint8_t mode;
     /* constant: words of the segment; in other lines than the first, NOT_FIRST + words after this one */
     uint8_t words;
-    uint32_t name; /* id of the segment in the input stream, or NO_NAME */
+    uint32_t name;    /* id of the segment in the input stream, or NO_NAME */
     uint32_t next[2]; /* lines of segments that followed, latest first */
     uint32_t epoch;   /* chunk in which this state is valid; flag QUIET, used by the encoder only */
 } __attribute__((aligned(64)));
@@ -222,8 +222,43 @@ static inline void learn_back(struct word_state *s, const struct recent *r, uint
     s->back = addr - r->addr[recent_at(r, age)];
 }
 
-/* Update the mode of a word that was not as guessed, before learn_word. `age` is used for WORD_BACK. */
-static inline void learn_miss(struct word_state *s, const struct recent *r, enum word_code code, uint32_t age,
+/* Is this guess the place of a word? */
+static inline bool guess_is(struct guess g, uint64_t addr, uint32_t slot)
+{
+    return g.addr == addr && g.slot == slot;
+}
+
+/* The age of the recent word from which the word's distance leads to a place; 0 = none. */
+static inline uint32_t find_back(const struct word_state *s, const struct recent *r, uint64_t addr,
+                                 uint32_t slot)
+{
+    const uint64_t from = addr - s->back;
+    for (uint32_t same = recent_equal(r, r->low, (uint32_t)from); same;
+         same &= ~(1u << (RECENT - recent_latest(same)))) {
+        const uint32_t i = recent_at(r, recent_latest(same));
+        if (r->addr[i] == from && r->slot[i] == slot)
+            return recent_latest(same);
+    }
+    return 0;
+}
+
+/* The code of a word in a block that was not guessed. `part`: some of its accesses are outside the block, so that no
+ * guess of a whole word is right. *age is set for WORD_BACK. */
+static inline enum word_code code_of_miss(const struct word_state *s, const struct recent *r, uint64_t addr,
+                                          uint32_t slot, bool part, uint32_t *age)
+{
+    const struct guess g = guess_word(s, r);
+    if (!part && s->mode & MODE_FOREIGN && guess_is(g, addr, slot))
+        return WORD_AGAIN;
+    if (!part && guess_is(guess_other(s, r), addr, slot))
+        return WORD_OTHER;
+    if (!part && (*age = find_back(s, r, addr, slot)))
+        return WORD_BACK;
+    return g.slot == slot ? WORD_INSIDE : WORD_BLOCK;
+}
+
+/* Update the prediction of a word in a block that was not as guessed. `age` is used for WORD_BACK. */
+static inline void learn_miss(struct word_state *s, struct recent *r, enum word_code code, uint32_t age,
                               uint64_t addr, uint32_t slot)
 {
     s->mode &= (uint8_t)~MODE_FOREIGN;
@@ -233,6 +268,7 @@ static inline void learn_miss(struct word_state *s, const struct recent *r, enum
         s->mode = (uint8_t)(MODE_BACK | age);
     else if (code == WORD_INSIDE || code == WORD_BLOCK)
         learn_back(s, r, addr, slot);
+    learn_word(s, r, addr, slot);
 }
 
 #endif

@@ -131,7 +131,6 @@ __attribute__((always_inline)) static inline bool decode_as(struct decoder *d, s
     if (!decode_place(d, s, code, &age, &g))
         return false;
     learn_miss(s, &d->recent, code, age, g.addr, g.slot);
-    learn_word(s, &d->recent, g.addr, g.slot);
     *p = (struct mt_place){g.addr, g.slot};
     return true;
 }

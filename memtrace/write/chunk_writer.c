@@ -387,6 +387,11 @@ void chunk_writer_copy(struct chunk_writer *o, const struct chunk_header *h, con
 
 void chunk_writer_put(struct chunk_writer *o, struct chunk_header *h, struct buffer *streams)
 {
+    for (unsigned i = 0; i < chunk_streams(h->type); i++)
+        if (streams[i].failed) {
+            chunk_writer_foreground(o);
+            mt_fail_memory(&o->err);
+        }
     if (o->queue)
         chunk_queue_put(o->queue, o, h, streams);
     else

@@ -42,7 +42,7 @@ void chunk_writer_free(struct chunk_writer *o);
 
 /* Write a chunk. The caller fills in the type, events and positions of *h; sizes, time and hash are filled in here
  * or by the thread. Afterwards the streams may have other memory and may be empty, and the caller has to reset
- * them. */
+ * them. That memory has run out for one of them is an error. */
 void chunk_writer_put(struct chunk_writer *o, struct chunk_header *h, struct buffer *streams);
 
 /* Write a chunk that is a copy of one in another file, whose header and payload are given; the copy has its positions

@@ -98,8 +98,6 @@ void writer_defs_flush(struct mt_writer *w)
 {
     if (buffer_size(&w->defs) == 0)
         return;
-    if (w->defs.failed)
-        mt_fail_memory(&w->out.err);
     struct chunk_header h = {.type = CHUNK_DEFS,
                              .first_event = w->chunk_first_event,
                              .first_handle = w->chunk_first_handle,

@@ -254,54 +254,19 @@ static void code_name(struct encoder *e, uint32_t line)
     learn_segment(prev, line);
 }
 
-/* Is this guess the place that was found, with all accesses of the word in the block? */
-static bool is_right(struct guess g, const struct found *f)
-{
-    return g.addr == f->lowest && g.slot == f->slot && !f->part;
-}
-
-/* The number of the recent word from which the word's distance leads to the place found, counted backwards; 0 =
- * none. */
-static uint32_t find_back(const struct encoder *e, const struct word_state *s, const struct found *f)
-{
-    uint64_t from = f->lowest - s->back;
-    uint32_t same = recent_equal(&e->recent, e->recent.low, (uint32_t)from);
-    for (; same && !f->part; same &= ~(1u << (RECENT - recent_latest(same)))) {
-        uint32_t i = recent_at(&e->recent, recent_latest(same));
-        if (e->recent.addr[i] == from && e->recent.slot[i] == f->slot)
-            return recent_latest(same);
-    }
-    return 0;
-}
-
-static enum word_code code_place(struct encoder *e, const struct surroundings *in, const struct word_state *s,
-                                 const struct found *f)
-{
-    bool inside = guess_word(s, &e->recent).slot == f->slot;
-    if (!inside)
-        put_number(e, STREAM_SLOTS, f->slot);
-    put_number(e, STREAM_OFFSETS, f->lowest - in->live->blocks[f->slot].base);
-    return inside ? WORD_INSIDE : WORD_BLOCK;
-}
-
 /* Encode a word that lies in a block but was not predicted. */
 static enum word_code code_word(struct encoder *e, const struct surroundings *in, struct word_state *s,
                                 const struct found *f)
 {
     uint32_t age = 0;
-    enum word_code code = WORD_AGAIN;
-    if (!(s->mode & MODE_FOREIGN) || !is_right(guess_word(s, &e->recent), f)) {
-        if (is_right(guess_other(s, &e->recent), f)) {
-            code = WORD_OTHER;
-        } else if ((age = find_back(e, s, f))) {
-            code = WORD_BACK;
-            put_number(e, STREAM_AGES, age);
-        } else {
-            code = code_place(e, in, s, f);
-        }
-    }
+    const enum word_code code = code_of_miss(s, &e->recent, f->lowest, f->slot, f->part, &age);
+    if (code == WORD_BACK)
+        put_number(e, STREAM_AGES, age);
+    if (code == WORD_BLOCK)
+        put_number(e, STREAM_SLOTS, f->slot);
+    if (code == WORD_BLOCK || code == WORD_INSIDE)
+        put_number(e, STREAM_OFFSETS, f->lowest - in->live->blocks[f->slot].base);
     learn_miss(s, &e->recent, code, age, f->lowest, f->slot);
-    learn_word(s, &e->recent, f->lowest, f->slot);
     return code;
 }
 
@@ -371,7 +336,7 @@ static void code_single(struct encoder *e, const struct surroundings *in, uint32
     const struct found f = {.lowest = addr, .slot = slot};
     uint64_t code = WORD_GUESSED;
     warm(e, s);
-    if (is_right(guess_word(s, &e->recent), &f))
+    if (guess_is(guess_word(s, &e->recent), addr, slot))
         learn_word(s, &e->recent, addr, slot);
     else
         code = code_word(e, in, s, &f);

@@ -167,18 +167,6 @@ void mt_writer_sample(struct mt_writer *w, uint32_t heap, enum mt_vm vm, uint32_
     writer_end_event(w);
 }
 
-void mt_writer_state(struct mt_writer *w, uint32_t heap, enum mt_vm vm, uint32_t trace)
-{
-    const struct surroundings in = writer_surroundings(w);
-    if (writer_failed(w)) {
-        w->totals.dropped++;
-        return;
-    }
-    writer_sync_thread(w);
-    encoder_change(&w->enc, &in, &(struct mt_change){.heap = heap, .trace = trace, .vm = vm});
-    writer_end_event(w);
-}
-
 /* -- calls of C functions from the machine code of Lua traces --
  *
  * Readers assign what such a C function does to the line of the call, so they must know that line. In most cases they

@@ -90,10 +90,7 @@ void writer_put_chunk(struct mt_writer *w, enum chunk_type type, struct buffer *
                              .first_event = w->chunk_first_event,
                              .first_handle = w->handles,
                              .instructions = w->totals.instructions};
-    if (b->failed)
-        mt_fail_memory(&w->out.err);
-    if (!writer_failed(w))
-        chunk_writer_put(&w->out, &h, b);
+    chunk_writer_put(&w->out, &h, b);
     buffer_reset(b);
 }
 
@@ -173,8 +170,6 @@ static void end_chunk(struct mt_writer *w)
     if (w->enc.count == 0)
         return;
     put_stop(encoder_rare(&w->enc), &(struct rec_stop){});
-    if (encoder_bytes(&w->enc) == UINT64_MAX)
-        mt_fail_memory(&w->out.err);
     chunk_writer_put(&w->out, &h, w->enc.streams);
     if (!w->out.full)
         w->chunk_first_event += w->enc.count;
@@ -245,9 +240,22 @@ struct buffer *writer_begin_freed(struct mt_writer *w)
 
 /* -- accesses and other events -- */
 
+/* The maps and counters of the writer, for the encoder. */
+static struct surroundings surroundings_of(struct mt_writer *w)
+{
+    return (struct surroundings){.live = &w->map,
+                                 .unsampled = w->unsampled.sample.every ? &w->unsampled.map : NULL,
+                                 .dead = &w->freed,
+                                 .totals = &w->totals,
+                                 .heaps = w->counts.heaps,
+                                 .beside = w->beside,
+                                 .define = writer_segment,
+                                 .writer = w};
+}
+
 void mt_writer_accesses(struct mt_writer *w, const uint32_t *sites, const uint64_t *addrs, size_t n)
 {
-    const struct surroundings in = writer_surroundings(w);
+    const struct surroundings in = surroundings_of(w);
     while (n && !writer_failed(w)) {
         size_t room = w->chunk_events - w->enc.count;
         size_t batch = n < room ? n : room;
@@ -265,7 +273,7 @@ void mt_writer_accesses(struct mt_writer *w, const uint32_t *sites, const uint64
 size_t mt_writer_stream(struct mt_writer *w, const uint8_t *stream, size_t n, uint64_t *instructions,
                         const struct mt_between *between)
 {
-    const struct surroundings in = writer_surroundings(w);
+    const struct surroundings in = surroundings_of(w);
     size_t used = 0, batch = ENCODE_BYTES; /* a shorter batch ends before data that is not a segment */
     while (batch >= ENCODE_BYTES && used < n && !writer_failed(w)) {
         writer_sync_thread(w); /* each chunk begins with thread 1 */
@@ -274,6 +282,18 @@ size_t mt_writer_stream(struct mt_writer *w, const uint8_t *stream, size_t n, ui
         used += batch;
     }
     return writer_failed(w) ? used + mt_writer_skip(w, stream + used, n - used, instructions) : used;
+}
+
+void mt_writer_state(struct mt_writer *w, uint32_t heap, enum mt_vm vm, uint32_t trace)
+{
+    const struct surroundings in = surroundings_of(w);
+    if (writer_failed(w)) {
+        w->totals.dropped++;
+        return;
+    }
+    writer_sync_thread(w);
+    encoder_change(&w->enc, &in, &(struct mt_change){.heap = heap, .trace = trace, .vm = vm});
+    writer_end_event(w);
 }
 
 void mt_writer_mark(struct mt_writer *w, uint32_t string)

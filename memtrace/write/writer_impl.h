@@ -50,12 +50,6 @@ static inline bool unsampled_leaves_out(struct unsampled *u)
     return u->sample.every && !mt_sample_chooses(&u->sample, u->drawn++);
 }
 
-/* The map of these blocks, NULL if all blocks are recorded. */
-static inline const struct blockmap *unsampled_map(const struct unsampled *u)
-{
-    return u->sample.every ? &u->map : NULL;
-}
-
 /* The slot of the block that contains the byte at addr, or that begins at addr; NO_SLOT = none. */
 static inline uint32_t unsampled_find(const struct unsampled *u, uint64_t addr)
 {
@@ -199,15 +193,6 @@ static inline uint32_t note_stack(uint32_t note)
 
 /* Define a segment as the next one of the codebook, without giving it an id for callers; false after an error. */
 bool writer_segment(void *writer, const struct mt_segment *s);
-
-/* The maps and counters of the writer, for the encoder. */
-static inline struct surroundings writer_surroundings(struct mt_writer *w)
-{
-    return (struct surroundings){&w->map,         unsampled_map(&w->unsampled),
-                                 &w->freed,       &w->totals,
-                                 w->counts.heaps, w->beside,
-                                 writer_segment,  w};
-}
 
 /* Write a thread switch, if there was one, before the next event. */
 void writer_sync_thread(struct mt_writer *w);
