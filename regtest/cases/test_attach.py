@@ -469,17 +469,17 @@ for line in sys.stdin:
 """
 
 
-def test_process_that_becomes_unreadable() -> None:
+def test_process_that_becomes_unreadable(tmp_path: Path) -> None:
     """Its objects cannot be found any more, which is no sign that it has executed another program."""
     other = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all"]
     if run([*other, "true"]).status != 0:
         pytest.skip("cannot become another user")
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    with tempfile.TemporaryDirectory() as folder, started([*other, "/usr/bin/python3", "-c", PRIVATE], **pipes) as process:
-        os.chmod(folder, 0o777)
-        path = Path(folder) / "t.ljt"
+    path = tmp_path / "t.ljt"
+    with started([*other, "/usr/bin/python3", "-c", PRIVATE], **pipes) as process, path.open("wb") as out:
         wait_for(lambda: b"ctypes" in Path(f"/proc/{process.pid}/maps").read_bytes(), "the program runs")
-        with started([*other, "ljtrace", "attach", f"--out={path}", process.pid], stderr=subprocess.PIPE) as recorder:
+        command = [*other, "ljtrace", "attach", "--out=-", process.pid]
+        with started(command, stdout=out, stderr=subprocess.PIPE) as recorder:
             assert process.stdin and process.stdout and recorder.stderr
             said = recorder.stderr.readline().decode()
             if "Operation not permitted" in said:
