@@ -1,4 +1,4 @@
-/* options.h - the options of the reader of LuaJIT, which its host sets.
+/* options.h - what the host of the reader of LuaJIT sets: its options, and the thread that hides.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -18,5 +18,12 @@ struct luajit_options {
 };
 
 extern struct luajit_options luajit_options;
+
+/* -- the thread that hides -- */
+
+/* Begin or end hiding: what this thread allocates meanwhile is the recorder's own (a scratch state), and is
+ * not recorded. */
+void lt_hide(uint32_t tid, bool hide);
+bool lt_is_hiding(uint32_t tid);
 
 #endif

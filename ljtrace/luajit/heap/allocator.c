@@ -6,7 +6,6 @@
  * dropped when a later call is at or above its place on the stack.
  */
 #include "ljtrace/luajit/heap/allocator.h"
-#include "ljtrace/luajit/base/hiding.h"
 #include "ljtrace/luajit/base/options.h"
 #include "ljtrace/luajit/core/accounting.h"
 #include "ljtrace/luajit/core/caller.h"

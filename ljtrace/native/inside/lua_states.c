@@ -9,7 +9,6 @@
 #include "ljtrace/native/inside/lua_states.h"
 #include "ljtrace/calibrate/lua_calibrate.h"
 #include "ljtrace/luajit/base/program_memory.h"
-#include "ljtrace/luajit/base/hiding.h"
 #include "ljtrace/luajit/base/options.h"
 #include "ljtrace/luajit/base/text.h"
 #include "ljtrace/luajit/core/names.h"

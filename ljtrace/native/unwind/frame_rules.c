@@ -8,7 +8,7 @@
  */
 #define _GNU_SOURCE
 #include "ljtrace/native/unwind/frame_rules.h"
-#include "ljtrace/frames/eh_sections.h"
+#include "ljtrace/frames/eh_frame.h"
 #include "ljtrace/frames/frame_pointer.h"
 #include "ljtrace/protocol/kernel.h"
 #include "ljtrace/protocol/table.h"

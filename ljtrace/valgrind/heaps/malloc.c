@@ -6,7 +6,7 @@
  * and the allocator's own accesses are not seen as the program's. A table of live blocks distinguishes valid
  * frees from invalid ones. An invalid free is recorded and otherwise ignored.
  */
-#include "ljtrace/luajit/base/hiding.h"
+#include "ljtrace/luajit/base/options.h"
 #include "ljtrace/luajit/heap/allocator.h"
 #include "ljtrace/luajit/host.h"
 #include "ljtrace/luajit/stack/stack.h"

@@ -4,13 +4,13 @@
  *
  * Only the program's system calls are seen here. The C allocator is Valgrind's and makes none of them. What
  * the allocator of a Lua state maps while it is watched is its raw material. What is mapped while the thread hides is the
- * recorder's (ljtrace/luajit/base/hiding.h). A mapping over a part of a
+ * recorder's (ljtrace/luajit/base/options.h). A mapping over a part of a
  * file's mapping (the zeroed data of a library) belongs to the file. The program break is one block, from
  * where it was first. If a block is unmapped in part, the collector cuts it.
  */
 #include "ljtrace/valgrind/heaps/mmap.h"
 #include "ljtrace/luajit/base/program_memory.h"
-#include "ljtrace/luajit/base/hiding.h"
+#include "ljtrace/luajit/base/options.h"
 #include "ljtrace/luajit/heap/allocator.h"
 #include "ljtrace/luajit/host.h"
 #include "ljtrace/luajit/stack/stack.h"

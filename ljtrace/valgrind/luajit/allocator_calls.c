@@ -6,7 +6,7 @@
  * Generated code compares the stack pointer with return_sp of the shared header, at each return that can be the one.
  */
 #include "ljtrace/valgrind/luajit/allocator_calls.h"
-#include "ljtrace/luajit/base/hiding.h"
+#include "ljtrace/luajit/base/options.h"
 #include "ljtrace/luajit/heap/allocator.h"
 #include "ljtrace/luajit/host.h"
 #include "ljtrace/valgrind/base/options.h"

@@ -9,7 +9,7 @@
 #include "ljtrace/valgrind/session/requests.h"
 #include "ljtrace/ljtrace.h"
 #include "ljtrace/luajit/base/program_memory.h"
-#include "ljtrace/luajit/base/hiding.h"
+#include "ljtrace/luajit/base/options.h"
 #include "ljtrace/luajit/core/states.h"
 #include "ljtrace/luajit/heap/allocator.h"
 #include "ljtrace/luajit/snapshot/snapshot.h"

@@ -7,7 +7,7 @@
  * the program waits for that.
  */
 #include "ljtrace/valgrind/stacks/modules.h"
-#include "ljtrace/frames/eh_sections.h"
+#include "ljtrace/frames/eh_frame.h"
 #include "ljtrace/luajit/base/program_memory.h"
 #include "ljtrace/protocol/system_files.h"
 #include "ljtrace/valgrind/ring/ring.h"

@@ -10,7 +10,7 @@
  * Start reading at `take`, which is the cache's look-up, and which calls the unwinder if that fails.
  */
 #include "ljtrace/valgrind/stacks/unwind.h"
-#include "ljtrace/frames/eh_sections.h"
+#include "ljtrace/frames/eh_frame.h"
 #include "ljtrace/frames/frame_pointer.h"
 #include "ljtrace/luajit/base/program_memory.h"
 #include "ljtrace/luajit/base/hash.h"
