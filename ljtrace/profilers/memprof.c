@@ -18,7 +18,7 @@
 #define _GNU_SOURCE
 #include "ljtrace/profilers/memprof.h"
 #include "ljtrace/ljtrace-native.h"
-#include "ljtrace/profilers/closing.h"
+#include "ljtrace/profilers/profiler.h"
 #include "ljtrace/profilers/stream.h"
 #include "memtrace/memtrace.h"
 

@@ -23,7 +23,7 @@
 #include "ljtrace/native/unwind/frame_rules.h"
 #include "ljtrace/native/inside/cpu_timer.h"
 #include "ljtrace/native/unwind/unwind.h"
-#include "ljtrace/profilers/closing.h"
+#include "ljtrace/profilers/profiler.h"
 #include "ljtrace/profilers/stream.h"
 #include "ljtrace/protocol/table.h"
 #include "memtrace/memtrace.h"

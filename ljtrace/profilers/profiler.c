@@ -1,8 +1,8 @@
-/* closing.c - stop the profilers before a state is closed.
+/* profiler.c - stop the profilers before a state is closed.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include "ljtrace/profilers/closing.h"
+#include "ljtrace/profilers/profiler.h"
 #include "ljtrace/profilers/memprof.h"
 #include "ljtrace/profilers/sysprof.h"
 

@@ -1,9 +1,9 @@
-/* closing.h - stop the profilers before a state is closed.
+/* profiler.h - stop the profilers before a state is closed.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#ifndef LJTRACE_PROFILERS_CLOSING_H
-#define LJTRACE_PROFILERS_CLOSING_H
+#ifndef LJTRACE_PROFILERS_PROFILER_H
+#define LJTRACE_PROFILERS_PROFILER_H
 
 #include <stdbool.h>
 
