@@ -6,8 +6,7 @@
  */
 #define _GNU_SOURCE
 #include "ljtrace/ljtrace-native.h"
-#include "ljtrace/profilers/memprof.h"
-#include "ljtrace/profilers/sysprof.h"
+#include "ljtrace/profilers/profiler.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -52,6 +51,14 @@ static int open_file(const char *path)
     return open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
 }
 
+/* is_io: the path cannot be written. */
+static int profiler_failed(lua_State *L, const struct profiler_failure *failure, bool is_io, const char *path)
+{
+    if (is_io && failure->number)
+        return failed(L, path, strerror(failure->number), failure->number);
+    return failed(L, NULL, failure->why, failure->number);
+}
+
 /* -- memprof -- */
 
 static size_t write_memprof(const void *data, size_t size, void *arg)
@@ -62,15 +69,6 @@ static size_t write_memprof(const void *data, size_t size, void *arg)
 static int stop_memprof(void *arg)
 {
     return close((int)(intptr_t)arg);
-}
-
-static int memprof_failed(lua_State *L, int status, const char *path)
-{
-    int number;
-    const char *what = memprof_error(&number);
-    if (status == LUAM_PROFILE_ERRIO && number)
-        return failed(L, path, strerror(number), number);
-    return failed(L, NULL, what, number);
 }
 
 /* memprof.start(path [, seconds]) */
@@ -93,7 +91,7 @@ static int start_memprof(lua_State *L)
     const int status = memprof_start(L, &options, (uint64_t)ceil(seconds * 1e9));
     if (status != LUAM_PROFILE_SUCCESS) {
         close(fd);
-        return memprof_failed(L, status, path);
+        return profiler_failed(L, &memprof_failure, status == LUAM_PROFILE_ERRIO, path);
     }
     lua_pushboolean(L, 1);
     return 1;
@@ -103,7 +101,7 @@ static int memprof_stop(lua_State *L)
 {
     const int status = luaM_memprof_stop(L);
     if (status != LUAM_PROFILE_SUCCESS)
-        return memprof_failed(L, status, "memprof");
+        return profiler_failed(L, &memprof_failure, status == LUAM_PROFILE_ERRIO, "memprof");
     lua_pushboolean(L, 1);
     return 1;
 }
@@ -136,15 +134,6 @@ static int stop_sysprof(void *ctx, uint8_t *buf)
     free(t);
     errno = number;
     return result;
-}
-
-static int sysprof_failed(lua_State *L, int status, const char *path)
-{
-    int number;
-    const char *what = sysprof_error(&number);
-    if (status == PROFILE_ERRIO && number)
-        return failed(L, path, strerror(number), number);
-    return failed(L, NULL, what, number);
 }
 
 /* The mode in field `mode` of the table. Returns -1 if it is none. */
@@ -206,7 +195,7 @@ static int start_sysprof(lua_State *L, struct luam_Sysprof_Options *options, con
         close(t->fd);
         free(t);
     }
-    return sysprof_failed(L, status, path);
+    return profiler_failed(L, &sysprof_failure, status == PROFILE_ERRIO, path);
 }
 
 /* sysprof.start{mode = "D"|"L"|"C", interval = milliseconds, path = file} */
@@ -238,7 +227,7 @@ static int sysprof_stop(lua_State *L)
 {
     const int status = luaM_sysprof_stop(L);
     if (status != PROFILE_SUCCESS)
-        return sysprof_failed(L, status, "sysprof");
+        return profiler_failed(L, &sysprof_failure, status == PROFILE_ERRIO, "sysprof");
     lua_pushboolean(L, 1);
     return 1;
 }

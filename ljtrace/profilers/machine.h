@@ -43,6 +43,11 @@ struct machine_frame {
 /* Find how this LuaJIT keeps its state, by a scratch state, the first time; then describe the state of L. Returns NULL, or
  * why that is not possible. */
 const char *machine_find(struct lt_vm *vm, struct lua_State *L);
+/* Does the thread belong to this state? */
+static inline bool machine_is_of(const struct lt_vm *vm, const struct lua_State *L)
+{
+    return lt_vm_ref(vm, (uint64_t)(uintptr_t)L + vm->at->thread_global) == vm->g;
+}
 /* What the virtual machine does now: enum mt_vm. *trace: the number of the running trace. */
 uint32_t machine_doing(const struct lt_vm *vm, uint32_t *trace);
 /* The thread of Lua that runs, and the virtual machine's frame on the C stack; 0 = none. */

@@ -16,7 +16,6 @@
  * while it is the running one is no longer looked at.
  */
 #define _GNU_SOURCE
-#include "ljtrace/profilers/memprof.h"
 #include "ljtrace/ljtrace-native.h"
 #include "ljtrace/profilers/profiler.h"
 #include "ljtrace/profilers/stream.h"
@@ -53,20 +52,11 @@ static struct memprof {
 
 /* Guards start and stop, which may be called by threads with different states. */
 static pthread_mutex_t s_mutex = PTHREAD_MUTEX_INITIALIZER;
-static const char *s_error = "";
-static int s_errno;
+struct profiler_failure memprof_failure = {"", 0};
 
 static int fail(int status, int number, const char *why)
 {
-    s_error = why;
-    s_errno = number;
-    return status;
-}
-
-const char *memprof_error(int *number)
-{
-    *number = s_errno;
-    return s_error;
+    return profiler_fail(&memprof_failure, status, number, why);
 }
 
 /* -- events -- */
@@ -232,8 +222,7 @@ static void free_stream(void)
 
 static bool is_profiled(const lua_State *L)
 {
-    const struct lt_vm *vm = &s.machine;
-    return s.is_running && lt_vm_ref(vm, (uint64_t)(uintptr_t)L + vm->at->thread_global) == vm->g;
+    return s.is_running && machine_is_of(&s.machine, L);
 }
 
 static int start(lua_State *L, const struct luam_Prof_options *opt, uint64_t duration)
@@ -277,8 +266,7 @@ static int stop(void)
     s.is_due = 0;
     s.is_running = false;
     lua_setallocf(s.main, s.original, s.original_ud);
-    stream_byte(s.stream, STREAM_FINAL);
-    stream_flush(s.stream);
+    stream_end(s.stream);
     const bool failed = s.stream->failed;
     const int error = s.stream->error;
     free_stream();

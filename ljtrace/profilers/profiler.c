@@ -1,12 +1,18 @@
-/* profiler.c - stop the profilers before a state is closed.
+/* profiler.c - what both profilers have in common.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "ljtrace/profilers/profiler.h"
-#include "ljtrace/profilers/memprof.h"
-#include "ljtrace/profilers/sysprof.h"
 
 #include <lua.h>
+
+int profiler_fail(struct profiler_failure *failure, int status, int number, const char *why)
+{
+    *failure = (struct profiler_failure){why, number};
+    return status;
+}
+
+/* -- before a state is closed -- */
 
 static int on_close(lua_State *L)
 {

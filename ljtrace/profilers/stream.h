@@ -43,6 +43,12 @@ void stream_text(struct stream *s, const char *text, size_t size);
 void stream_head(struct stream *s, const char *letters, uint8_t version);
 /* Write all that is in the buffer. */
 void stream_flush(struct stream *s);
+/* Write the end of the events, too. */
+static inline void stream_end(struct stream *s)
+{
+    stream_byte(s, STREAM_FINAL);
+    stream_flush(s);
+}
 
 /* Write a symbol unless it is known: of a prototype, of a trace, of a C function. The last is not for signal handlers; a
  * function that has no name gets its object's, with the offset. */

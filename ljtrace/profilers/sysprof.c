@@ -18,7 +18,6 @@
  * written by the handler, before the first sample with a C stack after that.
  */
 #define _GNU_SOURCE
-#include "ljtrace/profilers/sysprof.h"
 #include "ljtrace/ljtrace-native.h"
 #include "ljtrace/native/unwind/frame_rules.h"
 #include "ljtrace/native/inside/cpu_timer.h"
@@ -59,20 +58,11 @@ static struct sysprof {
 } s;
 
 static pthread_mutex_t s_mutex = PTHREAD_MUTEX_INITIALIZER;
-static const char *s_error = "";
-static int s_errno;
+struct profiler_failure sysprof_failure = {"", 0};
 
 static int fail(int status, int number, const char *why)
 {
-    s_error = why;
-    s_errno = number;
-    return status;
-}
-
-const char *sysprof_error(int *number)
-{
-    *number = s_errno;
-    return s_error;
+    return profiler_fail(&sysprof_failure, status, number, why);
 }
 
 /* -- the C stack -- */
@@ -352,8 +342,7 @@ static int stop(void)
     stop_timer();
     s.is_running = false;
     if (s.stream) {
-        stream_byte(s.stream, STREAM_FINAL);
-        stream_flush(s.stream);
+        stream_end(s.stream);
         failed = s.stream->failed;
         error = s.stream->error;
         errno = 0;
@@ -367,8 +356,7 @@ static int stop(void)
 
 static bool is_profiled(const lua_State *L)
 {
-    return s.is_running &&
-           lt_vm_ref(&s.machine, (uint64_t)(uintptr_t)L + s.machine.at->thread_global) == s.machine.g;
+    return s.is_running && machine_is_of(&s.machine, L);
 }
 
 /* -- the functions of ljtrace-native.h -- */
