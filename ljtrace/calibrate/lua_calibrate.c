@@ -15,7 +15,7 @@
  * Start reading at lua_calibrate, at the end.
  */
 #include "ljtrace/calibrate/lua_calibrate.h"
-#include "ljtrace/protocol/luajit_offsets.h"
+#include "ljtrace/protocol/lua_layout.h"
 #include "ljtrace/protocol/table.h"
 #include "memtrace/memtrace.h"
 

@@ -10,7 +10,6 @@
 #define LJTRACE_CALIBRATE_LUA_CALIBRATE_H
 
 #include "ljtrace/protocol/lua_layout.h"
-#include "ljtrace/protocol/luajit_offsets.h"
 #include <stddef.h>
 
 typedef void *alloc_function(void *ud, void *ptr, size_t osize, size_t nsize);

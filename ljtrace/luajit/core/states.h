@@ -7,7 +7,6 @@
 
 #include "ljtrace/luajit/base/program_memory.h"
 #include "ljtrace/protocol/lua_layout.h"
-#include "ljtrace/protocol/luajit_offsets.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
