@@ -277,3 +277,45 @@ def test_churn_of_a_collector(tmp_path: Path) -> None:
     heading = steve("temporaries", trace.path, "--by", "function").text.splitlines()[0]
     collecting = re.search(r"; LuaJIT's garbage collector took ([0-9.]+)% of the instructions$", heading)
     assert collecting and 2 < float(collecting[1]) < 90
+
+
+LEAKS = """\
+#include <stdlib.h>
+#include <string.h>
+struct pair { struct pair *other; char text[92]; };
+static struct pair *kept;
+static struct pair *make(struct pair *other) {
+    struct pair *p = calloc(1, sizeof *p);
+    p->other = other;
+    return p;
+}
+int main(void) {
+    for (int i = 0; i < 50; i++) {
+        struct pair *p = make(make(NULL));
+        if (i % 10 == 0) {
+            free(p->other);
+            free(p);
+        }
+        p = NULL;
+    }
+    kept = make(NULL);
+    char *volatile last = malloc(10);
+    memset((void *)last, 0, 10);
+    free(last);
+    return 0;
+}
+"""
+
+
+def test_leaks_come_first(tmp_path: Path) -> None:
+    """45 pairs are lost, one block of each by way of the other; what a pointer leads to at the end is none."""
+    (tmp_path / "leaks.c").write_text(LEAKS)
+    subprocess.run(["gcc", "-g", "-O0", "-o", tmp_path / "leaks", tmp_path / "leaks.c"], check=True)
+    trace = record(tmp_path / "t.ljt", [tmp_path / "leaks"])
+    first, *_ = json.loads(steve("findings", trace.path, "--by", "function", "--json").text)
+    assert (first["finding"], first["not_judged"], first["blocks"], first["bytes"]) == ("leaked", None, 90, 90 * 104)
+    (site,) = first["sites"]
+    assert (site["site"], site["blocks"]) == ("make (leaks.c)", 90)
+    without = record(tmp_path / "u.ljt", [tmp_path / "leaks"], "--leak-scan=no")
+    (leaked,) = json.loads(steve("findings", without.path, "--rules", "leaked", "--json").text)
+    assert leaked["not_judged"] == "the recorder did not search for pointers at the end" and not leaked["sites"]

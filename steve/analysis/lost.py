@@ -18,13 +18,15 @@ if TYPE_CHECKING:
 
 JUDGED = ("malloc", "custom")  # kinds of heaps
 KEYS = ("row", "stack", "heap", "reach")
-ROW = [*((key, "u4") for key in KEYS), ("bytes", "u8")]
+SUMS = ("bytes", "blocks", "accesses")
+ROW = [*((key, "u4") for key in KEYS), *((name, "u8") for name in SUMS)]
+REALLY_LOST = ("lost", "indirect")
 MERGE_ROWS = 1 << 16
 
 
 class Reached:
-    """The fold (see steve.analysis.folds): bytes by row, stack, heap and way, of the lives that a rule finds; estimates in
-    a sample of the blocks. key: the number of a life that names its row."""
+    """The fold (see steve.analysis.folds): SUMS by row, stack, heap and way, of the lives that a rule finds; bytes and blocks are
+    estimates in a sample of the blocks. key: the number of a life that names its row."""
 
     needs_operation_numbers = False
 
@@ -42,7 +44,8 @@ class Reached:
         for name in ("stack", "heap", "reach"):
             rows[name] = lives[name]
         rows["row"] = lives[self._key]
-        rows["bytes"] = scaled(lives, "size")[0]
+        rows["bytes"], rows["blocks"] = scaled(lives, "size")[0], scaled(lives)[0]
+        rows["accesses"] = lives["loads"] + lives["stores"] + lives["modifies"]
         self._take([rows])
 
     def partial(self, peak: int) -> "List[np.ndarray]":
@@ -66,9 +69,10 @@ class Reached:
         if len(rows):
             keys = rows[list(KEYS)]
             first = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
-            sums = np.add.reduceat(rows["bytes"], first)
+            sums = [np.add.reduceat(rows[name], first) for name in SUMS]
             rows = rows[first]
-            rows["bytes"] = sums
+            for name, values in zip(SUMS, sums):
+                rows[name] = values
             self._rows = [rows]
         self._merged, self._waiting = len(rows), 0
 
@@ -79,20 +83,47 @@ class Reached:
         import numpy as np
         from steve.trace._memtrace import REACH_NAMES
 
-        self._sum_up()
-        rows = self._rows[0] if self._rows else np.zeros(0, ROW)
-        judged = [heap for heap in np.unique(rows["heap"]).tolist() if heap_kind(trace, heap) in JUDGED]
-        rows = rows[np.isin(rows["heap"], judged)]
+        rows = self._judged(trace)
         numbers, index = np.unique(rows["row"], return_inverse=True)
         found = np.zeros(len(numbers), [(name, "u8") for name in (*REACH_NAMES, "runtime")])
         for number, name in enumerate(REACH_NAMES):
             mine = rows["reach"] == number
             np.add.at(found[name], index[mine], rows["bytes"][mine])
-        stacks, of_row = np.unique(rows["stack"], return_inverse=True)
-        runtime = Runtime(trace)
-        own = np.array([runtime.owns(stack) for stack in stacks.tolist()], bool)[of_row]
+        own = _of_runtime(rows, trace)
         np.add.at(found["runtime"], index[own], rows["bytes"][own])
         return Table(numbers, found)
+
+    def lost(self, trace: "Trace") -> Table:
+        """SUMS by row of the blocks that no pointer led to, or only lost blocks, without those of the C and C++ libraries."""
+        import numpy as np
+        from steve.trace._memtrace import REACH_NAMES
+
+        rows = self._judged(trace)
+        really = np.isin(rows["reach"], [REACH_NAMES.index(name) for name in REALLY_LOST])
+        rows = rows[really & ~_of_runtime(rows, trace)]
+        numbers, index = np.unique(rows["row"], return_inverse=True)
+        found = np.zeros(len(numbers), [(name, "u8") for name in SUMS])
+        for name in SUMS:
+            np.add.at(found[name], index, rows[name])
+        return Table(numbers, found)
+
+    def _judged(self, trace: "Trace") -> "np.ndarray":
+        """The rows of blocks that are judged."""
+        import numpy as np
+
+        self._sum_up()
+        rows = self._rows[0] if self._rows else np.zeros(0, ROW)
+        judged = [heap for heap in np.unique(rows["heap"]).tolist() if heap_kind(trace, heap) in JUDGED]
+        return rows[np.isin(rows["heap"], judged)]
+
+
+def _of_runtime(rows: "np.ndarray", trace: "Trace") -> "np.ndarray":
+    """A mask of the rows of blocks that the C or C++ library made for itself."""
+    import numpy as np
+
+    stacks, of_row = np.unique(rows["stack"], return_inverse=True)
+    runtime = Runtime(trace)
+    return np.array([runtime.owns(stack) for stack in stacks.tolist()], bool)[of_row]
 
 
 def heap_kind(trace: "Trace", heap: int) -> str:

@@ -130,10 +130,18 @@ SITE_RULES = (
     ),
 )
 # of `steve findings` only
+LEAKED = Rule(
+    "leaked",
+    "Leaked",
+    "not freed, and no pointer led to it when the program ended, or only pointers in such blocks",
+    "free the block before the last pointer to it is overwritten or goes out of scope; `steve leaks` has the others that live",
+    False,
+)
 CHURN = Rule(
     "churn",
     "Churn",
-    "{churn:g}% of all bytes that die or more, at least {least_churn}, if {turns} times the peak of live bytes or more die in all",
+    "{churn:g}% of all bytes that die or more, at least {least_churn}, and {turns} times as many or more as are live of them at "
+    "the peak of the heap",
     "request less often: keep blocks and use them again, pass buffers in, build a text once from its parts instead of "
     "step by step",
     False,
@@ -164,7 +172,7 @@ DEFAULTS = {
     "brief": 90,
     "churn": 5,
     "turns": 4,
-    "least_churn": 64 << 10,
+    "least_churn": 256 << 10,
     "capacity": 25,
     "spare": 5,
     "least_spare": 64 << 10,

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 FEWEST_PARTS = 9  # before the last New, which leaves at least as many operations as the Frees at the end of the run
 FOUND = [("blocks", "u8"), ("size", "u8"), ("accesses", "u8"), ("slope", "f8")]
 BLOCKS, BYTES, ACCESSES = range(3)
+NONE = Sums(np.zeros(0, "u4"), np.zeros(0, FOUND))
 OF_ACCESSES = ("loads", "stores", "modifies")
-OF_CHURN = ("blocks", "bytes", *OF_ACCESSES)  # the columns that churn() needs
+OF_CHURN = ("blocks", "bytes", "peak_bytes", *OF_ACCESSES)  # the columns that churn() needs
 
 
 class Run(NamedTuple):
@@ -61,8 +62,7 @@ def judged(
     """What each rule of JUDGES finds, by its key: by row of a list, and what it could not judge. All rows together would take
     much memory. totals: of steve.kernels._lives.Lives."""
     keys, run = sums.keys(totals["operations"]), run_of(sums, totals)
-    none = Sums(np.zeros(0, "u4"), np.zeros(0, FOUND))
-    parts: dict[str, list[Sums]] = {key: [none] for key in JUDGES}
+    parts: dict[str, list[Sums]] = {key: [NONE] for key in JUDGES}
     not_judged = dict.fromkeys(JUDGES, "")
     for some in rollup.merged_in_parts(keys, sums.rows):
         for key, judge in JUDGES.items():
@@ -184,12 +184,19 @@ def pinned_pages(pins: Sums, sites: Sums, thresholds: Mapping[str, float]) -> Su
     return Sums(pins.numbers[some], found)
 
 
-def churn(sums: Sums, peak_bytes: int, thresholds: Mapping[str, float]) -> Sums:
-    """By row, the blocks that died, and the bytes that were requested for them. sums: of the freed blocks."""
-    size = sums.rows["bytes"]
-    total = int(size.sum())
-    enough = (size >= thresholds["least_churn"]) & (100 * size >= thresholds["churn"] * total)
-    some = np.flatnonzero(enough & (total >= thresholds["turns"] * peak_bytes))
+def leaked(sums: Sums) -> Sums:
+    """By row, the lost blocks. sums: of Reached.lost()."""
+    found = np.zeros(len(sums.rows), FOUND)
+    found["blocks"], found["size"], found["accesses"] = (sums.rows[name] for name in ("blocks", "bytes", "accesses"))
+    return Sums(sums.numbers, found)
+
+
+def churn(sums: Sums, thresholds: Mapping[str, float]) -> Sums:
+    """By row, the blocks that died, and the bytes that were requested for them. sums: of the freed blocks. What is kept until
+    the end and freed then is live at the peak, too."""
+    size, at_peak = sums.rows["bytes"], sums.rows["peak_bytes"]
+    much = (size >= thresholds["least_churn"]) & (100 * size >= thresholds["churn"] * int(size.sum()))
+    some = np.flatnonzero(much & (size >= thresholds["turns"] * at_peak))
     found = np.zeros(len(some), FOUND)
     found["blocks"], found["size"] = sums.rows["blocks"][some], size[some]
     found["accesses"] = sum(sums.rows[name][some] for name in OF_ACCESSES)

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from steve.analysis import blocks, several
-from steve.commands import pins
+from steve.commands import leaks, pins
 from steve.system import samples
 from steve.terminal import arguments, listing, tables
 from steve.system.errors import UsageError
@@ -20,7 +20,8 @@ from steve.terminal.listing import Column, count
 from steve.trace import missing, policy, rollups
 from steve.system.output import Output
 from steve.analysis.folds import Sums, Together
-from steve.analysis.rules import CHURN, DEFAULTS, PINNED_PAGES, RULES, SITE_RULES, Rule, limits, site_limits
+from steve.analysis.lost import Reached
+from steve.analysis.rules import CHURN, DEFAULTS, LEAKED, PINNED_PAGES, RULES, SITE_RULES, Rule, limits, site_limits
 from steve.trace.stacks import SITE, Sites
 from steve.terminal.units import counted
 
@@ -60,7 +61,7 @@ RULE = Column("finding", "", "the rule", True)
 ESTIMATES = {"blocks": "blocks", "bytes": "size"}
 EXAMPLES = f"""\
 A block can be found by several rules. The output shows each rule with its thresholds:
-{chr(10).join(listing.entry(rule.key, rule.text(DEFAULTS), 16) for rule in (PINNED_PAGES, *SITE_RULES, CHURN, *RULES))}
+{chr(10).join(listing.entry(rule.key, rule.text(DEFAULTS), 16) for rule in (LEAKED, PINNED_PAGES, *SITE_RULES, CHURN, *RULES))}
 --json: a list with an object for each rule: finding, title, rule, help (what usually helps), not_judged (what the rule
 could not judge in this trace, and why; null: nothing), blocks, bytes, accesses, share, and the list sites with the
 columns below. --csv: a line for each rule and site, and for each context of errors.
@@ -118,7 +119,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("hot", percent, "a site that makes N percent of all blocks is hot"),
         ("brief", percent, "a site makes temporaries if N percent of its blocks are freed at once"),
         ("churn", percent, "a site churns if N percent of the bytes that die are its"),
-        ("turns", count, "there is churn if N times the peak of live bytes die"),
+        ("turns", count, "a site churns if N times as much dies as is live of it at the peak"),
         ("capacity", percent, "capacity is unused if less than the first N percent of a block is accessed"),
         ("spare", percent, "unused capacity matters from N percent of the bytes of all blocks on"),
     ):
@@ -135,8 +136,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def rules_of(args: argparse.Namespace) -> list[Rule]:
     """The rules that --rules names."""
     if args.rules is None:
-        return [*([PINNED_PAGES] if args.allocator else []), *SITE_RULES, CHURN, *RULES]
-    known = {rule.key: rule for rule in (PINNED_PAGES, *SITE_RULES, CHURN, *RULES)}
+        return [LEAKED, *([PINNED_PAGES] if args.allocator else []), *SITE_RULES, CHURN, *RULES]
+    known = {rule.key: rule for rule in (LEAKED, PINNED_PAGES, *SITE_RULES, CHURN, *RULES)}
     unknown = [key for key in args.rules.split(",") if key not in known and key != ERRORS]
     if unknown:
         raise UsageError(f"--rules: no rule '{unknown[0]}'; there are: {', '.join((ERRORS, *known))}")
@@ -189,7 +190,10 @@ class Found:
             makers.append(partial(SiteSums, site_limits(thresholds), key))
         if CHURN in rules:
             makers.append(partial(Sums, (key, is_dead)))
+        if LEAKED in rules:
+            makers.append(partial(Reached, leaks.is_leak, key))
         found, *self._sums = chosen.fold(partial(together, makers)).folds
+        self._reached: Reached | None = self._sums.pop() if LEAKED in rules else None
         self._dead: rollups.Sums | None = None
         if CHURN in rules:
             (dead,) = self._sums.pop().rows(chosen.totals["peak"], site_rules.OF_CHURN)
@@ -210,6 +214,8 @@ class Found:
         self._sites = rollup.sites  # all rules have the same sites, but rows of their own
         if rule in RULES:
             return rollup, self._of_blocks(rule, rollup), ""
+        if rule == LEAKED:
+            return rollup, *self._of_leaked(rollup)
         if rule == CHURN:
             return rollup, self._of_churn(rollup), ""
         return self._of_sites(rule, rollup)
@@ -217,10 +223,17 @@ class Found:
     def _of_blocks(self, rule: Rule, rollup: rollups.Rollup) -> rollups.Sums:
         return rollup.merged(rollups.Sums(*self._of_rules[rule]))
 
+    def _of_leaked(self, rollup: rollups.Rollup) -> tuple[rollups.Sums, str]:
+        from steve.analysis import site_rules
+
+        if not leaks.searched(self._chosen):
+            return site_rules.NONE, "the recorder did not search for pointers at the end"
+        return site_rules.leaked(rollup.merged(rollups.Sums(*self._reached.lost(self._chosen.trace)))), ""
+
     def _of_churn(self, rollup: rollups.Rollup) -> rollups.Sums:
         from steve.analysis import site_rules
 
-        return site_rules.churn(rollup.merged(self._dead), self._chosen.totals["peak_bytes"], self._thresholds)
+        return site_rules.churn(rollup.merged(self._dead), self._thresholds)
 
     def _of_sites(self, rule: Rule, rollup: rollups.Rollup) -> tuple[rollups.Rollup, rollups.Sums, str]:
         """The same of a rule about sites. All of these are judged at once, so they have the same rows."""

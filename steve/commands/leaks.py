@@ -153,10 +153,15 @@ def of_lua(chosen: blocks.Blocks, survivors: Survivors) -> rollups.Sums | None:
     return rollups.Sums(numbers, rows)
 
 
+def searched(chosen: blocks.Blocks) -> bool:
+    """Did the recorder search for pointers where the analysis ends?"""
+    return chosen.trace.info().get("reach") == "done" and chosen.args.end is None
+
+
 def of_c(chosen: blocks.Blocks, reached: Reached) -> rollups.Sums | None:
     """Bytes of C blocks by reachability, and by what `reached` is by; None if the recorder did not search for
     pointers, or if the analysis ends at a mark."""
-    if chosen.trace.info().get("reach") != "done" or chosen.args.end is not None:
+    if not searched(chosen):
         return None
     return rollups.Sums(*reached.by_row(chosen.trace))
 
@@ -330,7 +335,9 @@ def run(args: argparse.Namespace) -> int:
     for chosen in files:
         found.add(chosen)
     rows = found.rows.rows(partial(row_of, total=found.totals["bytes"])).ranked(args.sort)
-    listing.write_ranked(args, files.title(found.title(), peaks=False, inherited=False), rows, shown(columns, found.totals))
+    listing.write_ranked(
+        args, files.title(found.title(), peaks=False, inherited=False), rows, shown(columns, found.totals)
+    )
     for advice in found.advice:
         messages.note(NAME, advice, args.quiet)
     return files.verdict()

@@ -31,14 +31,16 @@ COLUMNS = (
     Column("bytes", "bytes", "bytes that their News and Resizes requested"),
     Column("made", "made", "all blocks made by the site"),
     Column("share", "% of made", "temporaries in percent of made"),
+    Column("live_bytes_at_peak", "at peak", "bytes of these blocks at the peak of the whole heap"),
     Column("mean_lifetime", "lifetime (ops)", "operations from New to Free of the temporaries, on average"),
     Column("site", "site", f"{SITE}; or what --by names", True),
 )
 EXAMPLES = f"""\
 The sites of which most bytes died come first: what they request again and again costs time in the allocator or in the
 garbage collector. The heading says how much time LuaJIT's collector took, if the trace has the states of its machine
-(`steve states`; not with --where). --at-once counts only blocks that were freed before the next one was made, --within N
-those that were freed at most N operations after they were made.
+(`steve states`; not with --where). A site that keeps its blocks until the end does not churn: of these, nearly all
+bytes are live at the peak. --at-once counts only blocks that were freed before the next one was made, --within N those
+that were freed at most N operations after they were made.
 
 {listing.explained(several.COLUMNS + COLUMNS)}
 
@@ -70,7 +72,7 @@ def are_temporary(batch: np.ndarray, within: int | None, at_once: bool) -> np.nd
 
 
 # the sums that the rows need: of temporaries, and of all blocks
-OF_TEMPORARIES, OF_ALL = ("blocks", "bytes", "lifetimes"), ("blocks",)
+OF_TEMPORARIES, OF_ALL = ("blocks", "bytes", "lifetimes", "peak_bytes"), ("blocks",)
 
 
 def sums_of(chosen: blocks.Blocks, args: argparse.Namespace) -> list[Table]:
@@ -123,6 +125,7 @@ def row_of(found: dict) -> dict:
         "temporaries": found["temporaries"],
         "bytes": found["bytes"],
         "made": found["made"],
+        "live_bytes_at_peak": found["peak_bytes"],
         "share": blocks.share(found["temporaries"], found["made"]),
         "mean_lifetime": blocks.mean(found["lifetimes"], found["temporaries"]),
     }
@@ -139,6 +142,7 @@ def add_sums(chosen: blocks.Blocks, found: several.Joined) -> None:
             "temporaries": (short, "blocks"),
             "bytes": (short, "bytes"),
             "lifetimes": (short, "lifetimes"),
+            "peak_bytes": (short, "peak_bytes"),
             "made": (made, "blocks"),
         },
     )
@@ -152,6 +156,6 @@ def run(args: argparse.Namespace) -> int:
     for chosen in files:
         add_sums(chosen, found)
         collecting.add(chosen)
-    heading = files.title(title(found.sums, args) + collecting.text(), peaks=False)
+    heading = files.title(title(found.sums, args) + collecting.text())
     listing.write_ranked(args, heading, found.rows(row_of).ranked(args.sort), files.columns(columns))
     return files.verdict()

@@ -160,18 +160,19 @@ def test_a_hot_line_in_the_heap_of_a_collector(held: float, requested: int, mana
 @pytest.mark.parametrize(
     "died, others, peak, is_found",
     [
-        (65536, 0, 16384, True),
-        (65536, 0, 16385, False),
-        (65535, 0, 1, False),
-        (10**6, 19 * 10**6, 5 * 10**6, True),
-        (10**6, 19 * 10**6 + 1, 10**6, False),
+        (262144, 0, 65536, True),
+        (262144, 0, 65537, False),
+        (262143, 0, 1, False),
+        (10**6, 19 * 10**6, 0, True),
+        (10**6, 19 * 10**6 + 1, 0, False),
     ],
 )
 def test_churn(died: int, others: int, peak: int, is_found: bool) -> None:
-    """Of two sites, both of which are judged by what died in all."""
+    """Of two sites, judged by what died in all and by what is live of the site at the peak."""
     rows = np.zeros(2, [(name, "u8") for name in site_rules.OF_CHURN])
     rows["blocks"], rows["bytes"], rows["loads"], rows["stores"] = (7, 8), (died, others), 2, 3
-    found = site_rules.churn(Sums(np.array([4, 9], "u4"), rows), peak, DEFAULTS)
+    rows["peak_bytes"] = peak, 0
+    found = site_rules.churn(Sums(np.array([4, 9], "u4"), rows), DEFAULTS)
     of_first = [row for number, row in zip(found.numbers.tolist(), found.rows.tolist()) if number == 4]
     assert of_first == ([(7, died, 5, 0.0)] if is_found else [])
 
