@@ -64,6 +64,7 @@ class Files:
     def __iter__(self) -> Iterator[Blocks]:
         known = None
         for path in self.args.files:
+            samples.next_trace()
             self.chosen = Blocks(self.command, argparse.Namespace(**{**vars(self.args), "file": path}), **self._how)
             yield self.chosen
             if known not in (None, samples.fact()):

@@ -36,6 +36,11 @@ def begin(needs: str | None) -> None:
     _needs[:] = [] if needs is None else [needs]
 
 
+def next_trace() -> None:
+    """The command reads another trace, of which it is not known yet whether it is a sample."""
+    _state["sample"] = Sample()
+
+
 def refuses() -> bool:
     """Does the command need every block?"""
     return bool(_needs)

@@ -296,3 +296,27 @@ def test_what_children_inherited(steve: Steve, trace: Maker) -> None:
         assert said in steve(command, "1.ljt", "2.ljt").out.splitlines()[0]
     for arguments in (("leaks",), ("findings",), ("sites", "--where", "not inherited")):
         assert said not in steve(*arguments, "1.ljt", "2.ljt").out.splitlines()[0]
+
+
+def test_samples_of_one_rate(steve: Steve, trace: Maker) -> None:
+    """Estimates add up, and so do their variances; what is sampled otherwise is refused."""
+    sample = "info sample_mean 1000\ninfo sample_seed 1\nstack main f\nN 4096 100 1\nend exit\n"
+    files = [trace(sample, f"{name}.ljt").name for name in "ab"]
+    trace("stack main f\nN 4096 100 1\nend exit\n", "whole.ljt")
+    alone = [rows_of(steve, "sites", file)[0] for file in files]
+    (both,) = rows_of(steve, "sites", *files)
+    assert both["bytes"] == sum(row["bytes"] for row in alone) > 200
+    error = sum(row["standard_errors"]["bytes"] ** 2 for row in alone) ** 0.5
+    assert both["standard_errors"]["bytes"] == pytest.approx(error, abs=0.2)
+    summary = json.loads(steve("summary", "--json", *files).out)
+    assert summary["sample_mean"] == 1000
+    assert summary["standard_errors"]["bytes"]["allocated"] == pytest.approx(error, abs=0.2)
+    for inputs in (["a.ljt", "whole.ljt"], ["whole.ljt", "a.ljt"]):
+        done = steve("sites", *inputs)
+        assert done.returncode == 1 and "is sampled otherwise than the files before it" in done.err
+
+
+@pytest.mark.parametrize("command", LISTS)
+def test_workers_of_steve_give_the_same(steve: Steve, trace: Maker, command: str) -> None:
+    files = [trace(random_trace(seed), f"{seed}.ljt", 50).name for seed in range(2)]
+    assert rows_of(steve, command, *files, "-j", "2") == rows_of(steve, command, *files)
