@@ -112,8 +112,13 @@ class Files:
         """The columns of a listing: see Blocks.columns(). What one of the files does not have is not known of the sum."""
         if self._without_accesses:
             columns = listing.unknown(columns, of_accesses)
-        unit = self._units.pop() if len(self._units) == 1 else "time"
+        unit = next(iter(self._units)) if len(self._units) == 1 else "time"
         return listing.in_unit(columns, unit)
+
+    def check_unit(self) -> None:
+        """SteveError if times of the files are not of one unit, so that they cannot be added up."""
+        if len(self._units) > 1:
+            raise SteveError(f"the files have times in {' and in '.join(sorted(self._units))}, which are no sum")
 
     def verdict(self, counts_accesses: bool = True) -> int:
         """Report what was wrong with the traces, if that was not done; return the exit status."""

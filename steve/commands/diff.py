@@ -18,7 +18,7 @@ from steve.system.errors import UsageError
 from steve.system.messages import complain
 from steve.system.output import Output
 from steve.terminal import arguments
-from steve.terminal import listing
+from steve.terminal import listing, tables
 from steve.trace import missing, policy, rollups, source
 from steve.terminal.listing import Column
 from steve.trace.stacks import SITE
@@ -184,6 +184,8 @@ def markdown(title: str, found: list[Outcome], rows: Differences, top: int | Non
     parts.append(
         markdown_table(heads, [cause_cells(row) for row in shown], where) if len(rows) else "No site differs.\n"
     )
+    if any(map(tables.has_repeated, (row["place"] for row in shown))):
+        parts.append(f"\n{tables.LEGEND}\n")
     return "".join(parts)
 
 

@@ -8,9 +8,10 @@ import argparse
 import os
 from typing import TYPE_CHECKING
 
-from steve.analysis import blocks
+from steve.analysis import blocks, several
 from steve.terminal import listing
 from steve.terminal.listing import Column
+from steve.trace import rollups
 from steve.trace.places import line_of
 
 if TYPE_CHECKING:
@@ -56,7 +57,9 @@ instructions between two events are attributed to the thread of the first event.
 accesses, News and Frees are counted; instructions are always counted completely. After --from, the state is unknown
 until it changes.
 
-{listing.explained(COLUMNS)}
+Of several files, the rows of a state, and of traces that start at one line, are added up; heap and trace are null then.
+
+{listing.explained(several.COLUMNS + COLUMNS)}
 
 {blocks.WHERE_HELP}
 examples:
@@ -66,8 +69,9 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    blocks.add_arguments(parser)
-    listing.add_arguments(parser, COLUMNS, "instructions")
+    blocks.add_arguments(parser, several=True)
+    listing.add_arguments(parser, several.COLUMNS + COLUMNS, "instructions")
+    rollups.add_process(parser)
     blocks.add_shards(parser)
 
 
@@ -82,26 +86,32 @@ def starts_of(trace: Trace) -> dict[tuple[int, int], str]:
     return starts
 
 
-def run(args: argparse.Namespace) -> int:
+def rows_of(chosen: blocks.Blocks) -> list[dict]:
+    """The rows of a file, without the column `share`."""
     from steve.kernels import _accesses
     from steve.trace._memtrace import VM_NAMES
 
-    listing.check(args, COLUMNS)
-    chosen = blocks.Blocks(NAME, args)
-    found = chosen.over_events(_accesses.States)
-    starts, total = starts_of(chosen.trace), int(found["instructions"].sum())
-    rows = []
+    found, rows = chosen.over_events(_accesses.States), []
+    starts = starts_of(chosen.trace)
     for values in found.tolist():
         row = dict(zip(found.dtype.names, values))
         start = starts.get((row["heap"], row["trace"]), "") if row["trace"] else ""
-        rows.append(
-            {
-                **row,
-                "state": (*VM_NAMES, "none")[row["vm"]],
-                "starts": start,
-                "start": os.path.basename(start),
-                "share": blocks.share(row["instructions"], total),
-            }
-        )
-    listing.write(args, chosen.title("states of the Lua virtual machine"), rows, chosen.columns(COLUMNS, OF_ACCESSES))
-    return chosen.verdict()
+        state = (*VM_NAMES, "none")[row.pop("vm")]
+        rows.append({**row, "state": state, "starts": start, "start": os.path.basename(start)})
+    return rows
+
+
+def run(args: argparse.Namespace) -> int:
+    columns = several.columns(COLUMNS, args)
+    listing.check(args, columns)
+    files, are_one = several.Files(NAME, args), len(args.files) == 1 or bool(args.apart)
+    found = several.Added(args, ("state", "starts", "start", *(("heap", "trace") if are_one else ())))
+    for chosen in files:
+        rows = rows_of(chosen)
+        found.add(rows if are_one else [{**row, "heap": None, "trace": None} for row in rows], chosen.trace)
+    files.check_unit()
+    total = sum(row["instructions"] for row in found.rows())
+    shares = [{**row, "share": blocks.share(row["instructions"], total)} for row in found.rows()]
+    title = files.title("states of the Lua virtual machine", peaks=False, inherited=False)
+    listing.write(args, title, shares, files.columns(columns, OF_ACCESSES))
+    return files.verdict()

@@ -28,6 +28,11 @@ def times(text: str, calls: int) -> str:
     return f"{text} x{calls}" if calls > 1 else text
 
 
+def has_repeated(text: str) -> bool:
+    """Has the text of a stack a mark of times()?"""
+    return any(REPEATED.search(part) for part in text.split(" < "))
+
+
 class Titled(NamedTuple):
     """A table with a title above it and a remark below it. The title may be wider than the table."""
 
@@ -126,7 +131,7 @@ def columns(
     shown = fitting(heads, widths, left, kept)
     missing = [head for i, head in enumerate(heads) if i not in shown]
     remarks = [f"no room for the columns: {', '.join(missing)}; --json has all"] if missing else []
-    if any(REPEATED.search(part) for text in apart.values() for part in text.split(" < ")):
+    if any(map(has_repeated, apart.values())):
         remarks.append(LEGEND)
     table = grid([heads[i] for i in shown], [[row[i] for i in shown] for row in cells], left)
     return Titled(title, table, total([widths[i] for i in shown]), "\n".join(remarks))

@@ -146,3 +146,10 @@ def test_csv_has_the_rows_only(compared: Callable) -> None:
 def test_rows_are_what_by_names(compared: Callable) -> None:
     assert compared("sites.new > 0", options=("--by", "function")).returncode == 1
     assert compared("sites.new > 0", options=("--by", "type")).returncode == 0
+
+
+def test_markdown_explains_repeated_calls(steve: Any, trace: Callable[..., Path]) -> None:
+    for name, calls in (("a.ljt", 2), ("b.ljt", 3)):
+        trace(f"stack main{' rec@a.c:3' * calls}\nN 4096 64 1\nend exit\n", name)
+    text = steve("diff", "a.ljt", "b.ljt", "--markdown").out
+    assert "x3" in text and text.endswith("\nxN: N calls in a row of this function, one from the other\n")

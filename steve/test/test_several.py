@@ -23,6 +23,7 @@ LISTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "lines": (("function", "file", "line"), ("mean_lifetime", "kinds")),
     "types": (("type",), ("largest", "mean_lifetime", "utilisation", "share")),
     "threads": (("thread", "name"), ()),
+    "states": (("state", "starts"), ("heap", "trace", "share")),
     "leaks": (("site",), ("mean_age", "share")),
     "temporaries": (("site",), ("mean_lifetime", "share")),
     "resizes": (("site",), ("longest", "first_size", "last_size")),
@@ -76,7 +77,7 @@ def random_trace(seed: int) -> str:
 
 def by_process(command: str) -> tuple[str, str]:
     """The option that tells the rows of processes apart."""
-    return ("--by", "process" if command in ("lines", "types", "threads") else "stack,process")
+    return ("--by", "process" if command in ("lines", "types", "threads", "states") else "stack,process")
 
 
 @pytest.mark.parametrize("command", LISTS)
@@ -320,3 +321,19 @@ def test_samples_of_one_rate(steve: Steve, trace: Maker) -> None:
 def test_workers_of_steve_give_the_same(steve: Steve, trace: Maker, command: str) -> None:
     files = [trace(random_trace(seed), f"{seed}.ljt", 50).name for seed in range(2)]
     assert rows_of(steve, command, *files, "-j", "2") == rows_of(steve, command, *files)
+
+
+def test_states_of_several_machines(steve: Steve, trace: Maker) -> None:
+    """A state is one row, whatever the numbers of heaps are; times of two units are no sum."""
+    one = "heap 0x10 lua\ntime 10\nstate 1 2\nN 4096 8 0 1\ntime 40\nstate 1 0\nN 8192 8 0 1\ntime 50\nend exit\n"
+    trace(one, "a.ljt"), trace(
+        "heap 0x20 malloc\n" + one.replace("heap 0x10", "heap 0x30").replace("state 1", "state 2"), "b.ljt"
+    )
+    alone = [rows_of(steve, "states", file) for file in ("a.ljt", "b.ljt")]
+    both = {row["state"]: row for row in rows_of(steve, "states", "a.ljt", "b.ljt")}
+    for state, row in both.items():
+        assert row["instructions"] == sum(r["instructions"] for rows in alone for r in rows if r["state"] == state)
+        assert row["heap"] is None and row["trace"] is None
+    assert sum(row["share"] for row in both.values()) == pytest.approx(100, abs=0.1)
+    trace("info time_unit nanoseconds\n" + one, "c.ljt")
+    assert "have times in instructions and in nanoseconds" in steve("states", "a.ljt", "c.ljt").err
