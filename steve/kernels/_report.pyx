@@ -264,7 +264,7 @@ cdef extern from "steve/kernels/lives/cells.h" nogil:
 MOST = 1500000  # cells of 104 bytes
 SUMS = dtype_of("cells_sums").names
 AFTER = ("after_bytes", "after_blocks")
-GROUP = np.dtype([("stack", "u4"), ("heap", "u4"), ("thread", "u2"), ("type", "u2")])
+GROUP = np.dtype([("stack", "u4"), ("heap", "u4"), ("thread", "u2"), ("type", "u1"), ("size", "u1")])
 CELL = np.dtype([("group", "u4"), ("made", "u2"), ("bin", "u2"), *((name, "u8") for name in SUMS), *((name, "i8") for name in AFTER),
                  ("epoch", "u8")])
 MAXIMUM = np.dtype([("most", "u8"), ("epoch", "u8"), ("at", "u8")])

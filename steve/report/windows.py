@@ -455,7 +455,13 @@ def shown_groups(
     for site in np.flatnonzero(of_others > 0).tolist():
         own_of[site] = frames.number(places.line_frame(site) or OF_NO_STACK)
     rows, numbers = distinct(
-        nodes.of_sites[of_groups], groups["thread"], of_kinds, of_heaps, own_of[of_groups], of_others[of_groups]
+        nodes.of_sites[of_groups],
+        groups["thread"],
+        groups["size"],
+        of_kinds,
+        of_heaps,
+        own_of[of_groups],
+        of_others[of_groups],
     )
     head = {
         "nodes": {
@@ -465,7 +471,8 @@ def shown_groups(
             "unread": unread_of.tolist(),
         },
         "groups": {
-            name: column.tolist() for name, column in zip(("node", "thread", "kind", "heap", "own", "set"), rows)
+            name: column.tolist()
+            for name, column in zip(("node", "thread", "size", "kind", "heap", "own", "set"), rows)
         },
         "sets": {number: sets.frames(number) for number in np.unique(rows[-1]).tolist() if number > 0},
         "kinds": kinds,

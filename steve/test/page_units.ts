@@ -27,7 +27,7 @@ function example(rows: Row[]): Data {
     operations: 40, width: 10, bins: 4, cells: rows.length, sites: 2, folded: 0, sets: {},
     timeline: { ends: [40], times: [40], bytes: [1], blocks: [1], allocated: [1] }, marks: [], collected: [0], maxima: { bytes: [100, 110, 117, 77], at: [3, 12, 21, 30] }, clock: [[], []],
     nodes: { parent: [0, 0, 1, 2, 1], frame: [0, 0, 1, 1, 2], own: [0, 0, 1, 1, 2], unread: [0, 0, 0, 0, 0] }, sources: [],
-    groups: { node: [3, 3, 4], own: [1, 1, 2], set: [0, 0, 0], thread: [1, 2, 1], kind: [0, 0, 0], heap: [0, 1, 1] }, kinds: ["malloc"], heaps: ["C", "pool"],
+    groups: { node: [3, 3, 4], own: [1, 1, 2], set: [0, 0, 0], thread: [1, 2, 1], kind: [0, 0, 0], heap: [0, 1, 1], size: [7, 7, 11] }, kinds: ["malloc"], heaps: ["C", "pool"],
     timeUnit: "instructions", accesses: true, codes: [],
     frames: { text: ["main", "f", "g", "malloc"], short: {}, code: [0, 0, 0, 4], lineNumber: [1, 2, 3, 0], function: [0, 1, 2, -1], line: [0, 1, 2, -1],
       file: [0, 0, 0, -1], object: [0, 0, 0, -1] },
@@ -127,6 +127,9 @@ test("roll-ups", () => {
   assert.deepEqual(rows.map(row => [row.text, row.self, row.inclusive]), [["f", 110, 110], ["g", 7, 7], ["main", 0, 117]]);
   assert.deepEqual(rowsOf(data, "thread", Float64Array.of(100, 10, 7)).map(row => [row.text, row.self]),
     [["thread 1", 107], ["thread 2", 10]]);
+  const sizes = rowsOf(data, "size", Float64Array.of(100, 10, 7));
+  assert.deepEqual(sizes.map(row => [row.text, row.self]), [["64 B to below 128 B", 110], ["1.00 KiB to below 2.00 KiB", 7]]);
+  assert.deepEqual(sorted(sizes, "-name").map(row => row.rank), [11, 7]);
 });
 
 test("filters", () => {
@@ -196,7 +199,7 @@ test("names on frames", () => {
 });
 
 test("orders of tables", () => {
-  const row = (text: string, self: number, inclusive: number | null) => ({ row: 0, text, short: text, self, inclusive });
+  const row = (text: string, self: number, inclusive: number | null) => ({ row: 0, text, short: text, rank: 0, self, inclusive });
   const rows = [row("b", 3, 3), row("a", 2, 9), row("c", 1, 1)];
   const of = (order: Parameters<typeof sorted>[1]) => sorted(rows, order).map(each => each.text).join("");
   assert.deepEqual([of("self"), of("-self"), of("inclusive"), of("-inclusive"), of("name"), of("-name")],

@@ -485,6 +485,39 @@ def test_callers_and_callees(page: Page) -> None:
 
 
 @needs_browser
+def test_sizes_of_blocks(driver: Any, tmp_path: Path) -> None:
+    """Blocks by the size that they were made with, as `--where size` chooses them; a row filters the page."""
+    choose, lines, sizes = random.Random(5), [*(f"stack {stack}" for stack in STACKS), "thread 1"], {}
+    for i in range(3000):
+        sizes[i % 40] = choose.choice((0, 1, 2, 3, 16, 63, 64, 127, 128, 3000))
+        lines.append(f"N {4096 * (1 + i % 40)} {sizes[i % 40]} {1 + i % 4}")
+        lines += [f"F {4096 * (1 + i % 40)} 1"] if i < 2990 else []
+    make_trace(tmp_path / "t.ljt", "\n".join([*lines, "end exit"]) + "\n")
+    steve = Steve(tmp_path)
+    assert steve("report", "t.ljt", "-q").returncode == 0
+    page = Page(driver, tmp_path / "t.ljt.html").open("#explore:metric=allocated&unit=blocks&view=size&order=name")
+    found = page.rows()
+    assert list(found) == [
+        "0 B",
+        "1 B",
+        "2 B to below 4 B",
+        "16 B to below 32 B",
+        "32 B to below 64 B",
+        "64 B to below 128 B",
+        "128 B to below 256 B",
+        "2.00 KiB to below 4.00 KiB",
+    ]
+    where = ("summary", "t.ljt", "--json", "--where", "size >= 64 and size < 128")
+    chosen = json.loads(steve(*where).out)
+    page.find("#explore-table tr[data-row^='64 B'] button").click()
+    assert page.find("#explore-filters button").text == "size: 64 B to below 128 B ×"
+    assert page.total("allocated.blocks") == found["64 B to below 128 B"] == chosen["events"]["new"]
+    assert page.total("freed.bytes") == chosen["bytes"]["allocated"] - chosen["bytes"]["live_at_end"]
+    assert page.total("live.bytes") == chosen["bytes"]["live_at_end"]
+    assert page.complaints() == []
+
+
+@needs_browser
 def test_tables_are_sorted(page: Page) -> None:
     page.find("#explore-tab-function").click()
     assert page.find("#explore-table th[aria-sort=descending]").text == "itself"

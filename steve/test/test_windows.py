@@ -31,7 +31,7 @@ from steve.trace._memtrace import Trace
 from test_analyses import runs
 from test_shards import Here, silent
 
-Cells = dict[tuple[int, int, int, int], Counter[str]]
+Cells = dict[tuple[int, int, int, int, int], Counter[str]]  # by stack, thread, bits of the size, and bins
 
 
 NAMES = [[frame.split("@")[0] for frame in stack.split()] for stack in reference_lives.STACKS]
@@ -42,22 +42,26 @@ BLOCK_SIGNS = {"news": 1, "frees": -1}
 
 
 class Happened(reference_lives.Lives):
-    """What happens to blocks: (stack, thread, operation of the New, operation, what, how much)."""
+    """What happens to blocks: (stack, thread, bits of the size at the New, operation of the New, operation, what, how
+    much)."""
 
     def __init__(self, run: Run) -> None:
-        self.log: list[tuple[int, int, int, int, str, int]] = []
+        self.log: list[tuple[int, int, int, int, int, str, int]] = []
+        self.bits: dict[int, int] = {}  # by operation of the New
         super().__init__(run)
 
     def note(self, block: Any, **sums: int) -> None:
-        self.log += [(block.stack + 1, block.thread, block.born, self.now, name, value) for name, value in sums.items()]
+        self.noted(block, self.now, **sums)
+
+    def noted(self, block: Any, now: int, **sums: int) -> None:
+        group = (block.stack + 1, block.thread, self.bits[block.born])
+        self.log += [(*group, block.born, now, name, value) for name, value in sums.items()]
 
     def new(self, step: Step) -> None:
         super().new(step)
         block = self.blocks[-1]
-        self.log += [
-            (block.stack + 1, block.thread, block.born, block.born, name, value)
-            for name, value in (("news", 1), ("allocated", step.event.size))
-        ]
+        self.bits[block.born] = step.event.size.bit_length()
+        self.noted(block, block.born, news=1, allocated=step.event.size)
 
     def free(self, step: Step) -> None:
         block = self.live[step.event.addr]
@@ -86,9 +90,9 @@ class Happened(reference_lives.Lives):
 
     def cells(self, width: int) -> Cells:
         found: Cells = {}
-        for stack, thread, made, now, name, value in self.log:
+        for *group, made, now, name, value in self.log:
             if value:
-                found.setdefault((stack, thread, made // width, now // width), Counter())[name] += value
+                found.setdefault((*group, made // width, now // width), Counter())[name] += value
         return found
 
     def maxima(self, width: int) -> tuple[list[tuple[int, int]], Cells]:
@@ -96,17 +100,17 @@ class Happened(reference_lives.Lives):
         were live, and what happened in the bin after it, by cell."""
         most, after, live = [], {}, 0
         for begin in range(0, self.now, width):
-            log = [entry for entry in self.log if begin <= entry[3] < begin + width]
+            log = [entry for entry in self.log if begin <= entry[4] < begin + width]
             states = [live]
-            for now in sorted({entry[3] for entry in log}):
-                states.append(live := live + sum(SIGNS.get(e[4], 0) * e[5] for e in log if e[3] == now))
-            times = [begin - 1, *sorted({entry[3] for entry in log})]
+            for now in sorted({entry[4] for entry in log}):
+                states.append(live := live + sum(SIGNS.get(e[5], 0) * e[6] for e in log if e[4] == now))
+            times = [begin - 1, *sorted({entry[4] for entry in log})]
             peak = times[states.index(max(states))]
             most.append((max(states), peak + 1))
-            for stack, thread, made, now, name, value in log:
+            for *group, made, now, name, value in log:
                 if now > peak and name in (*SIGNS, *BLOCK_SIGNS):
                     column = "after_bytes" if name in SIGNS else "after_blocks"
-                    sums = after.setdefault((stack, thread, made // width, now // width), Counter())
+                    sums = after.setdefault((*group, made // width, now // width), Counter())
                     sums[column] += {**SIGNS, **BLOCK_SIGNS}[name] * value
         return most, {
             key: Counter({n: v for n, v in sums.items() if v}) for key, sums in after.items() if any(sums.values())
@@ -126,8 +130,10 @@ def cells_of(path: Path, analysis: BlockCells, columns: tuple[str, ...] = SUMS) 
     for cell in analysis.cells():
         group = groups[cell["group"]]
         functions = [frame.function for frame in reversed(trace.stack_frames(int(group["stack"])))]
-        key = NAMES.index(functions) + 1, int(group["thread"]), int(cell["made"]), int(cell["bin"])
-        found[key] = Counter({name: int(cell[name]) for name in columns if cell[name]})
+        key = (NAMES.index(functions) + 1, *(int(group[name]) for name in ("thread", "size")))
+        found[(*key, int(cell["made"]), int(cell["bin"]))] = Counter(
+            {name: int(cell[name]) for name in columns if cell[name]}
+        )
     return found
 
 

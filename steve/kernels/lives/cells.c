@@ -47,7 +47,7 @@ static size_t hash_of_cell(uint32_t group, uint16_t made, uint16_t bin)
 
 static size_t hash_of_group(const struct cells_group *g)
 {
-    return hash_of((uint64_t)g->stack << 32 | g->heap, (uint64_t)g->thread << 16 | g->type);
+    return hash_of((uint64_t)g->stack << 32 | g->heap, (uint64_t)g->thread << 16 | g->size << 8 | g->type);
 }
 
 /* The element with a hash that is not yet in use. */
@@ -154,7 +154,7 @@ static bool find_group(struct cells *c, const struct cells_group *wanted, uint32
         const struct cells_group *g = &c->groups[c->of_groups.at[i] - 1];
         *number = c->of_groups.at[i] - 1;
         if (g->stack == wanted->stack && g->heap == wanted->heap && g->thread == wanted->thread &&
-            g->type == wanted->type)
+            g->type == wanted->type && g->size == wanted->size)
             return true;
     }
     *number = (uint32_t)c->n_groups;
@@ -410,9 +410,16 @@ static bool on_free(struct cells *c, struct cells_block *b)
     return true;
 }
 
+/* The number of bits of a number. */
+static uint8_t bits_of(uint64_t n)
+{
+    return n ? (uint8_t)(64 - __builtin_clzll(n)) : 0;
+}
+
 static bool on_new(struct cells *c, const struct mt_event *e)
 {
-    const struct cells_group group = {.stack = e->ref, .heap = e->heap, .thread = e->thread};
+    const struct cells_group group = {
+        .stack = e->ref, .heap = e->heap, .thread = e->thread, .size = bits_of(e->size)};
     const struct live_block made = live_block_of(e);
     struct cells_block *b;
     struct cells_sums sums;
@@ -455,7 +462,7 @@ static bool on_resize(struct cells *c, struct cells_block *b, uint64_t size)
 }
 
 /* The type of a block of this trace or shard became known. */
-static bool retype(struct cells *c, struct cells_block *b, uint16_t type)
+static bool retype(struct cells *c, struct cells_block *b, uint8_t type)
 {
     const struct cells_sums sums = sums_of_new(b);
     struct cells_group group = c->groups[b->group];
@@ -486,7 +493,7 @@ static bool on_type(struct cells *c, const struct mt_event *e)
     if (!b)
         return true;
     if (b->state == LIVE_HERE)
-        return retype(c, b, (uint16_t)e->ref);
+        return retype(c, b, (uint8_t)e->ref);
     if (!settle(c, b) || !(other = put_other(c, b, c->now)))
         return false;
     other->what = CELLS_TYPED;

@@ -1,7 +1,7 @@
 /* cells.h - what happened to the blocks of each group in each part of the run, for windows that are chosen later.
  *
  * Operations are divided into bins of equal width, at most CELLS_BINS. A *group* is the blocks with the same stack and
- * thread of their New, heap and type. A *cell* is a group, the bin in which blocks of it were made, and the bin in which
+ * thread of their New, the same number of bits of the size they had then, heap and type. A *cell* is a group, the bin in which blocks of it were made, and the bin in which
  * something happened to them: allocations, frees, reads and writes. So sums over cells answer for any window that
  * begins and ends at borders of bins: what was allocated in it, what was live at its end, and also what `--from` and
  * `--to` show, which is restricted to the blocks that were made in it.
@@ -40,7 +40,7 @@
 struct cells_group {
     uint32_t stack, heap;
     uint16_t thread;
-    uint16_t type; /* enum mt_type */
+    uint8_t type, size; /* enum mt_type; the bits of the size at the New: 7 for 64 to 127 bytes, 0 for none */
 };
 
 struct cell {

@@ -17,7 +17,7 @@ export const FRAME_ROLLUPS = ["function", "line", "file", "object"] as const;
 export type FrameRollup = typeof FRAME_ROLLUPS[number];
 
 /** Those that depend on the group of the blocks. */
-export const GROUP_ROLLUPS = ["kind", "heap", "thread"] as const;
+export const GROUP_ROLLUPS = ["kind", "heap", "thread", "size"] as const;
 export type GroupRollup = typeof GROUP_ROLLUPS[number];
 
 /** Of a frame that stands for a kind of blocks, instead of the kind of its code. */
@@ -54,7 +54,7 @@ interface Head {
   /** Does the trace have loads and stores? */
   accesses: boolean;
   /** set: of small sites that are summed up, the number of the set of their frames below the node; 0: other sites;
-   * -1: the frames are not known. own: the frame that made the blocks. */
+   * -1: the frames are not known. size: the number of bits of the size at the New. own: the frame that made the blocks. */
   groups: { node: number[]; own: number[]; set: number[] } & Record<GroupRollup, number[]>;
   /** By number of a set, its frames. */
   sets: Record<number, number[]>;

@@ -1,16 +1,18 @@
-// rollups.ts - the sums of a selection by function, line, file, object, kind, heap and thread.
+// rollups.ts - the sums of a selection by function, line, file, object, kind, heap, thread and size.
 // SPDX-License-Identifier: GPL-2.0-or-later
 import type { Data } from "./data";
+import { bytesText } from "./format";
 import type { Rollup } from "./query";
 import { isOfGroups } from "./query";
 import {sumsOf} from "./tree";
 
-/** short: the text where there is little room. self: what the row's own code allocated; all sum up to 100%. inclusive: with what it called; null where there are no
+/** short: the text where there is little room. rank: what the order of names begins with. self: what the row's own code allocated; all sum up to 100%. inclusive: with what it called; null where there are no
  * callers. */
 export interface Row {
   row: number;
   text: string;
   short: string;
+  rank: number;
   self: number;
   inclusive: number | null;
 }
@@ -61,8 +63,14 @@ function add(to: Map<number, number>, row: number, value: number): void {
   if (value) to.set(row, (to.get(row) ?? 0) + value);
 }
 
+/** The sizes with a number of bits. */
+export function sizeText(bits: number): string {
+  return bits < 2 ? bytesText(bits) : `${bytesText(2 ** (bits - 1))} to below ${bytesText(2 ** bits)}`;
+}
+
 export function rowText(data: Data, by: Rollup, row: number): string {
   if (by === "thread") return `thread ${row}`;
+  if (by === "size") return sizeText(row);
   return (by === "kind" ? data.kinds : by === "heap" ? data.heaps : data.rows[by])[row] ?? "";
 }
 
@@ -86,7 +94,7 @@ export function rowsOf(data: Data, by: Rollup, byGroup: Float64Array): Row[] {
   }
   const numbers = new Set([...self.keys(), ...(inclusive?.keys() ?? [])]);
   const found = [...numbers].map(row => ({
-    row, text: rowText(data, by, row), short: shortText(data, by, row), self: self.get(row) ?? 0,
+    row, text: rowText(data, by, row), short: shortText(data, by, row), rank: by === "size" ? row : 0, self: self.get(row) ?? 0,
     inclusive: inclusive && Math.max(inclusive.get(row) ?? 0, self.get(row) ?? 0),
   }));
   return found.sort((a, b) => b.self - a.self || (b.inclusive ?? 0) - (a.inclusive ?? 0) || a.text.localeCompare(b.text));

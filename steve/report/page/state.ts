@@ -11,7 +11,7 @@ import type { Order } from "./table";
 import { ORDERS } from "./table";
 
 export const ROLLUPS: Rollup[] = [...FRAME_ROLLUPS, ...GROUP_ROLLUPS];
-export const VIEWS = ["flame", "tree", "source", "function", "callers", "line", "file", "object", "kind", "heap", "thread"] as const;
+export const VIEWS = ["flame", "tree", "source", "function", "callers", "line", "file", "object", "kind", "heap", "thread", "size"] as const;
 export type View = typeof VIEWS[number];
 
 /** What the timeline is drawn over. */

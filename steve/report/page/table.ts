@@ -26,7 +26,7 @@ export interface TableInput {
 /** The rows in an order; those that it does not tell apart stay as they are. */
 export function sorted(rows: Row[], order: Order): Row[] {
   const key = order.replace("-", ""), sign = order.startsWith("-") ? -1 : 1;
-  if (key === "name") return [...rows].sort((a, b) => sign * a.text.localeCompare(b.text));
+  if (key === "name") return [...rows].sort((a, b) => sign * (a.rank - b.rank || a.text.localeCompare(b.text)));
   const value = (row: Row): number => key === "self" ? row.self : row.inclusive ?? row.self;
   return [...rows].sort((a, b) => sign * (value(b) - value(a)));
 }
