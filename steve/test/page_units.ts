@@ -66,14 +66,24 @@ test("totals of all metrics", () => {
     const mask = Uint8Array.of(1, 1, 0);
     for (const first of [0, 1, 2])
         for (const last of [3, 4])
-            for (const scope of ["all", "made"] as const) {
-                const window = {first, last}, totals = totalsOf(data, window, scope, mask);
-                for (const metric of METRICS)
-                    for (const unit of ["bytes", "blocks"] as const)
-                        assert.equal(totals[metric][unit],
-                                     total(masked(sumsByGroup(data, window, metric, unit, scope), mask)),
-                                     `${metric} ${unit}`);
-            }
+            for (const scope of ["all", "made"] as const)
+                for (const age of [0, 1, 2, -1, -2]) {
+                    const window = {first, last}, totals = totalsOf(data, window, scope, mask, age);
+                    for (const metric of METRICS)
+                        for (const unit of ["bytes", "blocks"] as const)
+                            assert.equal(totals[metric][unit],
+                                         total(masked(sumsByGroup(data, window, metric, unit, scope, age), mask)),
+                                         `${metric} ${unit} ${age}`);
+                }
+});
+
+test("ages", () => {
+  const sums = (metric: "peak" | "live" | "freed" | "allocated" | "reads", age: number) =>
+    [...sumsByGroup(data, { first: 0, last: 4 }, metric, "bytes", "all", age)];
+  assert.deepEqual([sums("peak", 1), sums("peak", 2), sums("peak", 3), sums("peak", -1)], [[100, 10, 0], [100, 0, 0], [0, 0, 0], [0, 0, 7]]);
+  assert.deepEqual([sums("live", 2), sums("live", -2)], [[60, 0, 0], [0, 0, 7]]);
+  assert.deepEqual([sums("freed", 2), sums("freed", 3), sums("freed", -2)], [[40, 10, 0], [0, 0, 0], [0, 0, 0]]);
+  assert.deepEqual([sums("reads", 1), sums("reads", -1), sums("allocated", 1)], [[20, 0, 0], [4, 0, 0], [0, 0, 0]]);
 });
 
 test("garbage collection", () => {
@@ -141,7 +151,7 @@ test("filters", () => {
 test("addresses", () => {
   const state = { ...initialState(data), window: { first: 1, last: 3 }, search: "a&b=#", filters: [{ by: "function" as const, row: 1 }],
     zoom: ["main", "f"], inverted: true, kinds: true, axis: "instructions" as const, split: "heap" as const,
-    shown: { first: 0, last: 3 }, order: "-name" as const, callers: "f (a.c:1)" };
+    shown: { first: 0, last: 3 }, age: -2, order: "-name" as const, callers: "f (a.c:1)" };
   assert.equal(toFragment(data, initialState(data)), "");
   assert.deepEqual(fromFragment(data, toFragment(data, state)), state);
   for (const wrong of ["#explore:from=x&to=-5&metric=none&function=nobody", "#sites", "", "#explore:from=99999"])

@@ -518,6 +518,28 @@ def test_sizes_of_blocks(driver: Any, tmp_path: Path) -> None:
 
 
 @needs_browser
+def test_ages_of_blocks(page: Page) -> None:
+    """What is older and what is younger adds up to all; the blocks of the window are the youngest at its end."""
+    names = [
+        f"{metric}.{unit}" for metric in ("peak", "live", "freed", "reads", "writes") for unit in ("bytes", "blocks")
+    ]
+    whole = {name: page.total(name) for name in names}
+    step = int(page.find("#explore-age option[value='1']").text.split()[2])
+    parts = []
+    for age in (8, -8):
+        page.choose("age", str(age))
+        assert f"age={age * step}" in page.driver.current_url
+        parts.append({name: page.total(name) for name in names})
+    assert all(all(part.values()) for part in parts)
+    assert {name: parts[0][name] + parts[1][name] for name in names} == whole
+    page.driver.back()
+    assert {name: page.total(name) for name in names} == parts[0]
+    bins = page.find("#explore-to").get_attribute("max")
+    page.open(f"#explore:from={(int(bins) - 8) * step}&age={-8 * step}&metric=live")
+    assert page.total("live.bytes") == page.total("growth.bytes") > 0
+
+
+@needs_browser
 def test_tables_are_sorted(page: Page) -> None:
     page.find("#explore-tab-function").click()
     assert page.find("#explore-table th[aria-sort=descending]").text == "itself"

@@ -80,6 +80,8 @@ class Page {
     }
     const box = byId<HTMLInputElement>("explore-search");
     box.addEventListener("input", () => this.choose({ search: box.value }, "sliding"));
+    const age = byId<HTMLSelectElement>("explore-age");
+    age.addEventListener("change", () => this.choose({ age: Number(age.value) }));
     const file = byId<HTMLSelectElement>("explore-file");
     file.addEventListener("change", () => this.choose({ file: file.value }));
     for (const key of ["inverted", "kinds"] as const) {
@@ -158,7 +160,7 @@ class Page {
   show(dragging: boolean): void {
     const begun = performance.now(), { data, state } = this, tree = this.tree();
     const mask = maskOf(data, state.filters);
-    const byGroup = masked(sumsByGroup(data, state.window, state.metric, state.unit, state.scope), mask);
+    const byGroup = masked(sumsByGroup(data, state.window, state.metric, state.unit, state.scope, state.age), mask);
     const sums = sumsOf(tree, byGroup), found = search(tree, data, byGroup, state.search);
     this.showControls();
     this.showWindow();
@@ -219,6 +221,7 @@ class Page {
     const counted = byId<HTMLSelectElement>("explore-unit").options[1];
     if (counted) counted.text = accesses ? "accesses" : "blocks";
     byId<HTMLSelectElement>("explore-scope").disabled = state.metric === "growth";
+    this.showAges();
     for (const key of ["inverted", "kinds"] as const) byId<HTMLInputElement>(`explore-${key}`).checked = state[key];
     const box = byId<HTMLInputElement>("explore-search");
     if (box.value !== state.search) box.value = state.search;
@@ -228,6 +231,19 @@ class Page {
       tab.tabIndex = chosen ? 0 : -1;
     }
     byId("explore-panel").setAttribute("aria-labelledby", `explore-tab-${state.view}`);
+  }
+
+  /** The ages that can be chosen: powers of two of steps, and that of the address. */
+  private showAges(): void {
+    const { data, state: { age } } = this, steps = [0];
+    for (let n = 1; n < data.bins; n *= 2) steps.push(n, -n);
+    if (!steps.includes(age)) steps.push(age);
+    const text = (n: number): string => n === 0 ? "any age"
+      : `${n > 0 ? "at least" : "less than"} ${exactText(Math.abs(n) * data.width)} operations`;
+    const list = byId<HTMLSelectElement>("explore-age");
+    list.replaceChildren(...steps.sort((a, b) => Number(a < 0) - Number(b < 0) || Math.abs(a) - Math.abs(b))
+      .map(n => make("option", { value: String(n) }, text(n))));
+    list.value = String(age);
   }
 
   private showWindow(): void {
@@ -262,7 +278,7 @@ class Page {
   /** All metrics of the window, in both units. */
   private showTotals(mask: Uint8Array): void {
     const { data, state } = this;
-    const totals = totalsOf(data, state.window, state.scope, mask);
+    const totals = totalsOf(data, state.window, state.scope, mask, state.age);
     byId("explore-totals").replaceChildren(...METRICS.map(metric => {
         const {bytes, blocks} = totals[metric];
         const isAccess = metric === "reads" || metric === "writes",

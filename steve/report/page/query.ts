@@ -10,6 +10,14 @@ export type Unit = "bytes" | "blocks";
 export type Scope = "all" | "made";
 export type Rollup = FrameRollup | GroupRollup;
 
+/** Which ages of blocks count, in bins from the one in which a block was made: n or more; less than -n; 0: all. The age is that at
+ * the moment of which a metric is, which may be a read or the block's end. */
+export type Age = number;
+
+function isOfAge(old: number, age: Age): boolean {
+  return age >= 0 ? old >= age : old < -age;
+}
+
 export function isOfGroups(by: Rollup): by is GroupRollup {
   return (GROUP_ROLLUPS as readonly string[]).includes(by);
 }
@@ -49,17 +57,18 @@ const COLUMNS: Record<Metric, Record<Unit, [Sum, Sum?, After?]>> = {
 /** The sums of a metric in a window, by group. Live bytes are those at the peak or at the end of the window, so they count
  * all that was before. Growth is what was made in the window and lives at its end. With the scope "made", only blocks that were made in
  * the window count, as with `steve --from --to`. */
-export function sumsByGroup(data: Data, window: Window, metric: Metric, unit: Unit, scope: Scope): Float64Array {
+export function sumsByGroup(data: Data, window: Window, metric: Metric, unit: Unit, scope: Scope, age: Age = 0): Float64Array {
   const { n, group, made, bin, sums } = data.table;
   const [plus, minus, later] = COLUMNS[metric][unit];
   const added = sums[plus], taken = minus && sums[minus], after = later && sums[later];
   const last = metric === "peak" ? peakBin(data, window) : window.last - 1;
   const since = metric === "growth" || scope === "made" ? window.first : 0;
   const from = metric === "live" || metric === "peak" ? 0 : window.first;
+  const isState = metric === "peak" || metric === "live" || metric === "growth"; // of the last bin
   const found = new Float64Array(data.groups.node.length);
   for (let i = 0; i < n; i++) {
-    const at = bin[i] as number;
-    if (at > last || at < from || (made[i] as number) < since) continue;
+    const at = bin[i] as number, born = made[i] as number;
+    if (at > last || at < from || born < since || !isOfAge((isState ? last : at) - born, age)) continue;
     found[group[i] as number] += (added[i] as number) - (taken ? taken[i] as number : 0)
       - (after && at === last ? after[i] as number : 0);
   }
@@ -67,8 +76,8 @@ export function sumsByGroup(data: Data, window: Window, metric: Metric, unit: Un
 }
 
 /** The sums of all metrics in a window, of the groups that a mask chooses; as sumsByGroup, but in one pass. */
-export function totalsOf(data: Data, window: Window, scope: Scope,
-                         mask: Uint8Array): Record<Metric, Record<Unit, number>>
+export function totalsOf(data: Data, window: Window, scope: Scope, mask: Uint8Array,
+                         age: Age = 0): Record<Metric, Record<Unit, number>>
 {
     const {n, group, made, bin, sums} = data.table, {first, last} = window;
     const {news, allocated, frees, freed, reads, writes, bytesRead, bytesWritten, afterBytes, afterBlocks} = sums;
@@ -76,18 +85,24 @@ export function totalsOf(data: Data, window: Window, scope: Scope,
     const found = Object.fromEntries(METRICS.map(metric => [metric, {bytes : 0, blocks : 0}])) as
                   Record<Metric, Record<Unit, number>>;
     for (let i = 0; i < n; i++) {
-        const at = bin[i] as number, inside = (made[i] as number) >= first;
+        const at = bin[i] as number, born = made[i] as number, inside = born >= first;
         if (at >= last || !mask[group[i] as number] || (scope === "made" && !inside))
             continue;
         const bytes = (allocated[i] as number) - (freed[i] as number),
               blocks = (news[i] as number) - (frees[i] as number);
-        if (at <= peak) {
+        if (at <= peak && isOfAge(peak - born, age)) {
             found.peak.bytes += bytes - (at === peak ? afterBytes[i] as number : 0);
             found.peak.blocks += blocks - (at === peak ? afterBlocks[i] as number : 0);
         }
-        found.live.bytes += bytes;
-        found.live.blocks += blocks;
-        if (at < first)
+        if (isOfAge(last - 1 - born, age)) {
+            found.live.bytes += bytes;
+            found.live.blocks += blocks;
+            if (at >= first && inside) {
+                found.growth.bytes += bytes;
+                found.growth.blocks += blocks;
+            }
+        }
+        if (at < first || !isOfAge(at - born, age))
             continue;
         found.allocated.bytes += allocated[i] as number;
         found.allocated.blocks += news[i] as number;
@@ -97,10 +112,6 @@ export function totalsOf(data: Data, window: Window, scope: Scope,
         found.reads.blocks += reads[i] as number;
         found.writes.bytes += bytesWritten[i] as number;
         found.writes.blocks += writes[i] as number;
-        if (!inside)
-            continue;
-        found.growth.bytes += bytes;
-        found.growth.blocks += blocks;
     }
     return found;
 }

@@ -48,7 +48,7 @@ function column(name: string, title: string, byLine: Map<number, number>, text =
 function columnsOf(data: Data, state: State, mask: Uint8Array, lines: number[], source: Source): Column[] {
     const tree = {parent : data.nodes.parent, leaves : data.groups.node};
     const sums = (metric: State["metric"], unit: State["unit"]) =>
-        masked(sumsByGroup(data, state.window, metric, unit, state.scope), mask);
+        masked(sumsByGroup(data, state.window, metric, unit, state.scope, state.age), mask);
     const own = (metric: State["metric"], unit: State["unit"]) =>
         ownSums(lines, data.groups.own, sums(metric, unit));
     const whole = inclusiveOf(data, lines, sumsOf(tree, sums("allocated", "bytes")).total);

@@ -4,7 +4,7 @@
 // that an address fits the same trace reported again. SPDX-License-Identifier: GPL-2.0-or-later
 import type { Data } from "./data";
 import { FRAME_ROLLUPS, GROUP_ROLLUPS } from "./data";
-import type { Filter, Metric, Rollup, Scope, Unit, Window } from "./query";
+import type { Age, Filter, Metric, Rollup, Scope, Unit, Window } from "./query";
 import { isOfGroups, METRICS } from "./query";
 import { rowText } from "./rollups";
 import type { Order } from "./table";
@@ -41,6 +41,7 @@ export interface State {
   axis: Axis;
   split: Split;
   search: string;
+  age: Age;
   /** What tables are sorted by. */
   order: Order;
   /** The function whose callers and callees are shown; "": the first. */
@@ -55,7 +56,7 @@ export interface State {
 export function initialState(data: Data): State {
   return {
     window: { first: 0, last: data.bins }, shown: { first: 0, last: data.bins }, metric: "peak", unit: "bytes", scope: "all", view: "flame",
-    inverted: false, kinds: false, axis: "operations", split: "none", search: "", order: "self", callers: "", file: "", filters: [], zoom: [],
+    inverted: false, kinds: false, axis: "operations", split: "none", search: "", age: 0, order: "self", callers: "", file: "", filters: [], zoom: [],
   };
 }
 
@@ -77,6 +78,7 @@ export function toFragment(data: Data, state: State): string {
     fields.set("axis-of", [state.shown.first, state.shown.last].map(bin => bin * data.width).join("-"));
   for (const key of ["metric", "unit", "scope", "view", "axis", "split", "search", "order", "callers"] as const)
     if (state[key] !== begin[key]) fields.set(key, state[key]);
+  if (state.age) fields.set("age", String(state.age * data.width));
   if (state.file) fields.set("name", state.file); // "file" is a filter
   for (const key of ["inverted", "kinds"] as const) if (state[key]) fields.set(key, "1");
   for (const { by, row } of state.filters) fields.append(by, rowText(data, by, row));
@@ -129,6 +131,7 @@ export function fromFragment(data: Data, fragment: string): State {
     axis: hasAxis(data, axis) ? axis : begin.axis,
     split: one(SPLITS, fields.get("split"), begin.split),
     search: fields.get("search") ?? "",
+    age: Math.trunc((Number(fields.get("age")) || 0) / data.width),
     order: one(ORDERS, fields.get("order"), begin.order),
     callers: fields.get("callers") ?? "",
     file: fields.get("name") ?? "",
