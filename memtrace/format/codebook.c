@@ -15,11 +15,11 @@ static bool grow_lines(struct codebook *b, uint32_t more)
 }
 
 /* Add a line. Room for it has been reserved. */
-static uint32_t add_line(struct codebook *b, uint32_t name, struct word_state state)
+static uint32_t add_line(struct codebook *b, uint32_t name, const struct word_state *state)
 {
-    state.name = NO_NAME;
     b->names[b->line_count] = name;
-    b->lines[b->line_count] = state;
+    b->lines[b->line_count] = *state;
+    b->lines[b->line_count].name = NO_NAME;
     return b->line_count++;
 }
 
@@ -28,7 +28,7 @@ bool codebook_init(struct codebook *b)
     *b = (struct codebook){0};
     if (!grow_lines(b, 1))
         return false;
-    add_line(b, NO_NAME, (struct word_state){0});
+    add_line(b, NO_NAME, &(struct word_state){0});
     return codebook_site(b, 0, 0);
 }
 
@@ -59,7 +59,7 @@ uint32_t codebook_site_line(struct codebook *b, uint32_t site)
 {
     struct coded_site *s = &b->sites[site];
     if (s->line == NO_LINE && grow_lines(b, 1))
-        s->line = add_line(b, site * 2 + 1, (struct word_state){.counts = one_of(s->kind), .words = 1});
+        s->line = add_line(b, site * 2 + 1, &(struct word_state){.counts = one_of(s->kind), .words = 1});
     return s->line;
 }
 
@@ -104,7 +104,7 @@ static void add_word(struct codebook *b, const struct mt_segment *s, uint32_t wo
     for (uint32_t i = 0; i < s->count; i++)
         if (s->accesses[i].word == word)
             line.counts += one_of(b->sites[s->accesses[i].site].kind);
-    add_line(b, word ? NO_NAME : b->segment_count * 2, line);
+    add_line(b, word ? NO_NAME : b->segment_count * 2, &line);
 }
 
 bool codebook_segment(struct codebook *b, const struct mt_segment *s)
