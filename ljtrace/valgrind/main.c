@@ -36,7 +36,7 @@
 #include "ljtrace/luajit/state/types.h"
 #include "ljtrace/protocol/pool_settings.h"
 #include "ljtrace/valgrind/base/options.h"
-#include "ljtrace/valgrind/base/prefault.h"
+#include "ljtrace/valgrind/base/raw_syscalls.h"
 #include "ljtrace/valgrind/base/self_modifying.h"
 #include "ljtrace/valgrind/base/core.h"
 #include "ljtrace/valgrind/heaps/leak_scan.h"

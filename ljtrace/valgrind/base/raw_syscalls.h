@@ -1,6 +1,5 @@
 /* raw_syscalls.h - the few system calls that the tool needs and that Valgrind's tool interface does not have.
  *
- *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * Results are the kernel's: a negative errno on failure. Nothing here changes the program's state.
@@ -51,5 +50,21 @@ void lt_setsid(void);
 void lt_exit(Int status);
 /* Set the signals for the collector. */
 void lt_default_signals(void);
+
+/* -- pages in few calls -- */
+
+/* Call after the collector was started: that is done by a fork, after which each page that is present faults
+ * once more. */
+void lt_prefault_start(void);
+
+/* This range will soon be written completely: have the kernel populate its pages at once. If that fails, the
+ * first accesses do it as usual. */
+void lt_prefault_needed(Addr from, SizeT size);
+
+/* Call before each system call. A program that restricts its system calls may be killed for one of ours, so
+ * from then on none is made here. */
+void lt_prefault_before(UInt number, const UWord *args);
+/* May system calls be made that the program did not make itself? */
+Bool lt_prefault_may_call(void);
 
 #endif

@@ -7,7 +7,6 @@
  */
 #include "ljtrace/valgrind/heaps/leak_scan.h"
 #include "ljtrace/valgrind/base/options.h"
-#include "ljtrace/valgrind/base/prefault.h"
 #include "ljtrace/valgrind/base/raw_syscalls.h"
 #include "ljtrace/valgrind/ring/heap_events.h"
 #include "ljtrace/valgrind/ring/ring.h"

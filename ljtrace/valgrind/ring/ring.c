@@ -8,7 +8,6 @@
  */
 #include "ljtrace/valgrind/ring/ring.h"
 #include "ljtrace/valgrind/base/options.h"
-#include "ljtrace/valgrind/base/prefault.h"
 #include "ljtrace/valgrind/base/raw_syscalls.h"
 #include "ljtrace/valgrind/base/self_modifying.h"
 #include "memtrace/stream.h"

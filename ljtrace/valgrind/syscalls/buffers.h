@@ -1,6 +1,5 @@
 /* buffers.h - report what system calls read of the program's memory, where the core's report is inexact.
  *
- *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * The core reports which memory has to be defined for a call, which may be more or less than what the kernel

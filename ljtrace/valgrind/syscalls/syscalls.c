@@ -5,7 +5,7 @@
 #include "ljtrace/valgrind/syscalls/syscalls.h"
 #include "ljtrace/luajit/base/program_memory.h"
 #include "ljtrace/luajit/state/types.h"
-#include "ljtrace/valgrind/base/prefault.h"
+#include "ljtrace/valgrind/base/raw_syscalls.h"
 #include "ljtrace/valgrind/base/self_modifying.h"
 #include "ljtrace/valgrind/stacks/modules.h"
 #include "ljtrace/valgrind/base/core.h"

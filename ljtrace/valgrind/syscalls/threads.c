@@ -9,7 +9,6 @@
 #include "ljtrace/valgrind/syscalls/threads.h"
 #include "ljtrace/luajit/base/program_memory.h"
 #include "ljtrace/valgrind/base/core.h"
-#include "ljtrace/valgrind/base/prefault.h"
 #include "ljtrace/valgrind/base/raw_syscalls.h"
 #include "ljtrace/valgrind/heaps/leak_scan.h"
 #include "ljtrace/valgrind/heaps/observe.h"
