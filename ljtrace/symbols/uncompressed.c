@@ -25,6 +25,13 @@
 /* zlib is called for at least so many bytes. */
 enum { STEP = 1 << 16 };
 
+/* Where compressed bytes are in a file, and where the decompressed ones come in another. */
+struct inflating_place {
+    int from_fd, to_fd;        /* need not stay open */
+    uint64_t from, compressed; /* offset and size of the compressed bytes */
+    uint64_t to, size;         /* offset, a multiple of the page size, and size of the others */
+};
+
 struct inflating {
     z_stream stream;
     uint8_t *to;
@@ -42,7 +49,8 @@ static void unmap(struct inflating *i)
     free(i);
 }
 
-struct inflating *inflating_new(const struct inflating_place *place)
+/* Returns NULL if the files cannot be mapped or there is no memory. */
+static struct inflating *inflating_new(const struct inflating_place *place)
 {
     struct inflating *i = calloc(1, sizeof *i);
     if (!i)

@@ -18,15 +18,6 @@
 
 struct inflating;
 
-/* Where compressed bytes are in a file, and where the decompressed ones come in another. */
-struct inflating_place {
-    int from_fd, to_fd;        /* need not stay open */
-    uint64_t from, compressed; /* offset and size of the compressed bytes */
-    uint64_t to, size;         /* offset, a multiple of the page size, and size of the others */
-};
-
-/* Returns NULL if the files cannot be mapped or there is no memory. */
-struct inflating *inflating_new(const struct inflating_place *place);
 void inflating_free(struct inflating *i); /* NULL: does nothing */
 /* Decompress the bytes before `end`. Returns false if they cannot be decompressed. */
 bool inflating_to(struct inflating *i, uint64_t end);

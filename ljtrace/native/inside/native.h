@@ -133,10 +133,6 @@ void native_names_restart(void);
 /* The function of that name which this library's replaces: what the dynamic linker finds next or, if the library was
  * loaded while the program ran, what the program called before. */
 void *native_next(const char *name);
-/* Begin a recording into this ring. Returns false if that is not possible. */
-bool native_begin(int memfd);
-/* End it: the program goes on. */
-void native_end(void);
 /* The program was refused memory, so many bytes. If it has a limit of which the recorder takes a part, the recording ends,
  * and its memory is free. Returns true then: the program may be given memory now. */
 bool native_gives_way(size_t size);

@@ -292,7 +292,8 @@ static void read_usual_name(void)
     s_usual[n > 0 && s_usual[n - 1] == '\n' ? n - 1 : 0] = 0;
 }
 
-bool native_begin(int memfd)
+/* Begin a recording into this ring. Returns false if that is not possible. */
+static bool recording_begin(int memfd)
 {
     struct recording asked;
     if (!native_ring_read(memfd, &asked))
@@ -330,7 +331,8 @@ bool native_begin(int memfd)
     return true;
 }
 
-void native_end(void)
+/* End the recording: the program goes on. */
+static void recording_end(void)
 {
     stack_sampler_end();
     report_unseen();
@@ -406,7 +408,7 @@ __attribute__((constructor)) static void begin(int argc, char **argv, char **env
     forget_variable(environment, NATIVE_VARIABLE);
     s_preloaded = true;
     s_first_environment = environment;
-    if (!native_begin(memfd))
+    if (!recording_begin(memfd))
         tables_unmap(); /* the program gets along without them */
     s_first_environment = NULL;
     close(memfd);
@@ -451,7 +453,7 @@ NATIVE_PUBLIC int ljtrace_native_attach(const char *text)
     const int memfd = receive_ring(text, n);
     if (memfd < 0)
         return errno == EMFILE ? ATTACHED_NO_DESCRIPTOR : ATTACHED_NO_RING;
-    const bool begun = native_begin(memfd);
+    const bool begun = recording_begin(memfd);
     close(memfd);
     if (!begun)
         return ATTACHED_FAILED;
@@ -471,6 +473,6 @@ NATIVE_PUBLIC int ljtrace_native_detach(const char *text)
     if (!native_is_on())
         return ATTACHED_NOT;
     lua_states_end();
-    native_end();
+    recording_end();
     return ATTACHED_DONE;
 }

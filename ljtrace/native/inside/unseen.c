@@ -11,7 +11,6 @@
 #include "ljtrace/native/inside/native.h"
 #include "ljtrace/protocol/table.h"
 
-
 /* LEAST_WITH_OWN: if functions of an allocator are patched, which may keep so much for itself. */
 enum { LEAST_GROWTH = 4 << 20, LEAST_WITH_OWN = 64 << 20, MANY_TIMES = 16 };
 

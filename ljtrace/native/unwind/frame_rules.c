@@ -169,7 +169,8 @@ uint32_t code_object_sections(uint64_t ip, struct eh_sections *s)
     return number_of(&found);
 }
 
-bool code_object_is_linker(uint64_t ip)
+/* Does the address belong to the dynamic linker? Its first instructions, which start the program, have no .eh_frame. */
+static bool code_object_is_linker(uint64_t ip)
 {
     struct dl_find_object found;
     return _dl_find_object((void *)(uintptr_t)ip, &found) == 0 &&

@@ -82,8 +82,6 @@ enum { CODE_PERMANENT = 0, CODE_NUMBERS = 1 << 23, CODE_NO_NUMBER, CODE_NO_OBJEC
 uint32_t code_object_number(uint64_t ip);
 /* The same, with the object's sections. CODE_NO_OBJECT: no object has this address, or it has no .eh_frame. */
 uint32_t code_object_sections(uint64_t ip, struct eh_sections *sections);
-/* Does the address belong to the dynamic linker? Its first instructions, which start the program, have no .eh_frame. */
-bool code_object_is_linker(uint64_t ip);
 /* An object was closed, or is about to be. */
 void code_objects_closed(void);
 /* How often a permanent object turned out not to be one: what was kept of permanent objects is void. */

@@ -54,6 +54,22 @@ Bool lt_mapped_object_of(Addr code, struct lt_mapped_object *object)
            eh_image_bias((const uint8_t *)first->start, &object->bias);
 }
 
+/* -- files of the system -- */
+
+static Bool s_elsewhere; /* the program's paths may lead to other files than the collector's */
+
+/* Is this a file of the system, which the collector finds by the same path as the program? */
+static Bool system_has(const HChar *path)
+{
+    return !s_elsewhere && system_has_file(path);
+}
+
+void lt_system_before(UInt number)
+{
+    s_elsewhere |=
+        number == __NR_chroot || number == __NR_pivot_root || number == __NR_setns || number == __NR_unshare;
+}
+
 /* -- reports -- */
 
 enum { NAME_LIMIT = 4000, IMAGE_BYTES = 4096 };
@@ -118,7 +134,7 @@ void lt_modules_update(void)
             lt_modules_unmapped(start, 1); /* what was there before is gone */
             module_keep(start, size, bias);
             module_report(VG_(DebugInfo_get_filename)(object), start, size, bias);
-            are_systems &= lt_system_has(VG_(DebugInfo_get_filename)(object));
+            are_systems &= system_has(VG_(DebugInfo_get_filename)(object));
         }
     }
     if (!are_systems)
@@ -170,19 +186,4 @@ void __wrap_vgModuleLocal_read_debuginfo_dwarf3(const DebugInfo *object)
 void __wrap_vgModuleLocal_new_dwarf3_reader(const DebugInfo *object)
 {
     (void)object;
-}
-
-/* -- files of the system -- */
-
-static Bool s_elsewhere; /* the program's paths may lead to other files than the collector's */
-
-Bool lt_system_has(const HChar *path)
-{
-    return !s_elsewhere && system_has_file(path);
-}
-
-void lt_system_before(UInt number)
-{
-    s_elsewhere |=
-        number == __NR_chroot || number == __NR_pivot_root || number == __NR_setns || number == __NR_unshare;
 }

@@ -34,8 +34,6 @@ Bool lt_mapped_object_of(Addr code, struct lt_mapped_object *object);
  * sees the file system as it was when the program started. If the program has changed its root or its mounts since then,
  * it may mean other files by the same paths, so from then on it waits for all. */
 
-/* Is this a file of the system, which the collector finds by the same path as the program? */
-Bool lt_system_has(const HChar *path);
 /* Call before each system call. */
 void lt_system_before(UInt number);
 
