@@ -1,4 +1,4 @@
-/* chunk.c - packs, unpacks and checks the file header, chunk headers and the trailer.
+/* chunk.c - packs, unpacks and checks the file header, chunk headers and the trailer; makes payloads.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -96,6 +96,64 @@ const char *chunk_header_unpack(struct chunk_header *h, const uint8_t in[CHUNK_H
     if (in[9] || in[10] || in[11] || chunk_streams(h->type) == 0)
         return "chunk of an unknown type";
     return check_limits(h);
+}
+
+bool payload_init(struct chunk_payload *p, int level)
+{
+    *p = (struct chunk_payload){.zstd = ZSTD_createCCtx(), .level = level};
+    return p->zstd != NULL;
+}
+
+void payload_free(struct chunk_payload *p)
+{
+    ZSTD_freeCCtx(p->zstd);
+    buffer_free(&p->bytes);
+}
+
+void payload_begin(struct chunk_payload *p, uint8_t type)
+{
+    const size_t table = 8 * chunk_streams(type);
+    buffer_reset(&p->bytes);
+    p->raw = 0;
+    if (buffer_reserve(&p->bytes, table))
+        p->bytes.p += table;
+}
+
+/* Fill in the sizes of a stream in the table. */
+static void note_stream(struct chunk_payload *p, unsigned stream, size_t raw, size_t stored)
+{
+    store_u32(p->bytes.data + 8 * stream, (uint32_t)raw);
+    store_u32(p->bytes.data + 8 * stream + 4, (uint32_t)stored);
+    p->raw += raw;
+}
+
+void payload_add(struct chunk_payload *p, unsigned stream, const struct buffer *s)
+{
+    struct buffer *b = &p->bytes;
+    const size_t raw = buffer_size(s), room = ZSTD_compressBound(raw);
+    if (b->failed || !buffer_reserve(b, room))
+        return;
+    const size_t stored = raw ? ZSTD_compressCCtx(p->zstd, b->p, room, s->data, raw, p->level) : 0;
+    if (ZSTD_isError(stored)) { /* which happens only when zstd has no memory */
+        b->failed = true;
+        return;
+    }
+    b->p += stored;
+    note_stream(p, stream, raw, stored);
+}
+
+void payload_add_stored(struct chunk_payload *p, unsigned stream, const uint8_t *from, uint32_t raw,
+                        uint32_t stored)
+{
+    buffer_append(&p->bytes, from, stored);
+    if (!p->bytes.failed)
+        note_stream(p, stream, raw, stored);
+}
+
+void payload_end(const struct chunk_payload *p, struct chunk_header *h)
+{
+    h->raw_size = (uint32_t)p->raw;
+    h->stored_size = (uint32_t)buffer_size(&p->bytes);
 }
 
 uint32_t file_header_check(uint32_t version)

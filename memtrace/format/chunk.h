@@ -9,7 +9,10 @@
 #define MEMTRACE_FORMAT_CHUNK_H
 
 #include "memtrace/base/array.h"
+#include "memtrace/base/buffer.h"
 #include "memtrace/memtrace.h"
+
+#include <zstd.h>
 
 /* The file begins with the magic number, u32 version, u32 check of the version. As in PNG, the magic number
  * reveals transfers in text mode. */
@@ -75,6 +78,26 @@ void chunk_header_pack(const struct chunk_header *h, uint8_t out[CHUNK_HEADER_SI
 
 /* Unpack and check a header. Returns a description of the error, or NULL. */
 const char *chunk_header_unpack(struct chunk_header *h, const uint8_t in[CHUNK_HEADER_SIZE]);
+
+/* The payload of a chunk that is being made: a table of the sizes of its streams, and the compressed streams.
+ * bytes.failed: memory has run out. */
+struct chunk_payload {
+    ZSTD_CCtx *zstd;
+    int level;
+    struct buffer bytes;
+    uint64_t raw; /* sum of the decompressed sizes */
+};
+
+/* False when out of memory. */
+bool payload_init(struct chunk_payload *p, int level);
+void payload_free(struct chunk_payload *p);
+/* Begin the payload of a chunk of this type, whose streams are then added in order: compressed here, or as they are. */
+void payload_begin(struct chunk_payload *p, uint8_t type);
+void payload_add(struct chunk_payload *p, unsigned stream, const struct buffer *s);
+void payload_add_stored(struct chunk_payload *p, unsigned stream, const uint8_t *from, uint32_t raw,
+                        uint32_t stored);
+/* Fill in the sizes of a header. */
+void payload_end(const struct chunk_payload *p, struct chunk_header *h);
 
 /* The check of a version: its inverted bits. */
 uint32_t file_header_check(uint32_t version);

@@ -22,12 +22,11 @@
 struct ops_copier {
     struct mt_reader *trace;
     struct ops_sink sink;
-    ZSTD_CCtx *zstd;
     bool resizes;
     bool unsure; /* the trace was left within a chunk, so its live blocks are not those of the file */
-    struct buffer payload;      /* payload of the next chunk */
-    struct buffer rare, tokens; /* those of its streams that are encoded again */
-    uint8_t *kept;              /* for each of its rare records: is it in `rare`? */
+    struct chunk_payload payload; /* of the next chunk */
+    struct buffer rare, tokens;   /* those of its streams that are encoded again */
+    uint8_t *kept;                /* for each of its rare records: is it in `rare`? */
     size_t records, kept_room;
     uint32_t events_left_out;
     bool left_out;      /* at least one record was omitted */
@@ -194,54 +193,21 @@ static void fail_memory_if(struct ops_copier *c, bool failed)
         mt_fail_memory(&c->sink.err);
 }
 
-/* Append a stream that is compressed already to the payload. `entry` is the offset of its entry in the table. */
-static void append_stored(struct ops_copier *c, const uint8_t *from, uint32_t raw, uint32_t stored,
-                          size_t entry)
+/* Write the payload as a chunk with the type and number of events of h. */
+static void write_chunk(struct ops_copier *c, struct chunk_header h)
 {
-    buffer_append(&c->payload, from, stored);
-    store_u32(c->payload.data + entry, raw);
-    store_u32(c->payload.data + entry + 4, stored);
-}
-
-/* The same for a stream that is not compressed. */
-static void append_stream(struct ops_copier *c, const struct buffer *s, size_t entry)
-{
-    size_t raw = buffer_size(s), room = ZSTD_compressBound(raw), stored = 0;
-    if (!buffer_reserve(&c->payload, room))
-        return;
-    if (raw)
-        stored = ZSTD_compressCCtx(c->zstd, c->payload.p, room, s->data, raw, COMPRESSION_LEVEL);
-    if (ZSTD_isError(stored)) {
-        c->payload.failed = true;
-        return;
-    }
-    c->payload.p += stored;
-    store_u32(c->payload.data + entry, (uint32_t)raw);
-    store_u32(c->payload.data + entry + 4, (uint32_t)stored);
-}
-
-static void begin_payload(struct ops_copier *c, unsigned streams)
-{
-    buffer_reset(&c->payload);
-    if (buffer_reserve(&c->payload, 8 * streams))
-        c->payload.p += 8 * streams;
-}
-
-/* Write the payload as a chunk with the type and number of events of h, and the decompressed size `raw`. */
-static void write_chunk(struct ops_copier *c, struct chunk_header h, uint64_t raw)
-{
+    const struct buffer *bytes = &c->payload.bytes;
     uint8_t header[CHUNK_HEADER_SIZE];
-    fail_memory_if(c, c->payload.failed);
+    fail_memory_if(c, bytes->failed);
     if (c->sink.err.code != MT_E_NONE)
         return;
-    h.raw_size = (uint32_t)raw;
-    h.stored_size = (uint32_t)buffer_size(&c->payload);
+    payload_end(&c->payload, &h);
     h.first_event = c->events;
     h.first_handle = c->handles;
-    h.payload_hash = XXH3_64bits(c->payload.data, h.stored_size);
+    h.payload_hash = XXH3_64bits(bytes->data, h.stored_size);
     chunk_header_pack(&h, header);
     ops_sink_write(&c->sink, header, sizeof header);
-    ops_sink_write(&c->sink, c->payload.data, h.stored_size);
+    ops_sink_write(&c->sink, bytes->data, h.stored_size);
     c->events += h.events;
 }
 
@@ -249,10 +215,9 @@ static void write_chunk(struct ops_copier *c, struct chunk_header h, uint64_t ra
 static void write_stream(struct ops_copier *c, uint8_t type, const struct buffer *s)
 {
     fail_memory_if(c, s->failed);
-    begin_payload(c, 1);
-    if (!c->payload.failed)
-        append_stream(c, s, 0);
-    write_chunk(c, (struct chunk_header){.type = type}, buffer_size(s));
+    payload_begin(&c->payload, type);
+    payload_add(&c->payload, 0, s);
+    write_chunk(c, (struct chunk_header){.type = type});
 }
 
 /* The stream of an EVENTS chunk that is encoded again; NULL if it is copied. */
@@ -267,21 +232,18 @@ static void write_events(struct ops_copier *c, const struct chunk_header *h, con
 {
     const unsigned n = chunk_streams(h->type);
     const uint8_t *from = payload + 8 * n;
-    uint64_t raw = 0;
     fail_memory_if(c, c->rare.failed || c->tokens.failed);
-    begin_payload(c, n);
-    for (unsigned i = 0; i < n && !c->payload.failed; i++) {
+    payload_begin(&c->payload, h->type);
+    for (unsigned i = 0; i < n; i++) {
         const struct buffer *anew = new_stream(c, i);
         const uint32_t stored = load_u32(payload + 8 * i + 4);
         if (anew)
-            append_stream(c, anew, 8 * i);
+            payload_add(&c->payload, i, anew);
         else
-            append_stored(c, from, load_u32(payload + 8 * i), stored, 8 * i);
-        if (!c->payload.failed)
-            raw += load_u32(c->payload.data + 8 * i);
+            payload_add_stored(&c->payload, i, from, load_u32(payload + 8 * i), stored);
         from += stored;
     }
-    write_chunk(c, (struct chunk_header){.type = h->type, .events = h->events - c->events_left_out}, raw);
+    write_chunk(c, (struct chunk_header){.type = h->type, .events = h->events - c->events_left_out});
 }
 
 static void take_events(struct ops_copier *c, const struct chunk_header *h, const uint8_t *payload,
@@ -393,16 +355,13 @@ struct ops_copier *ops_copier_new(struct mt_reader *trace, int fd, bool resizes,
 {
     uint8_t header[OPS_COPY_HEADER];
     struct ops_copier *c = calloc(1, sizeof *c);
-    ZSTD_CCtx *zstd = ZSTD_createCCtx();
-    if (!c || !zstd) {
+    if (!c || !payload_init(&c->payload, COMPRESSION_LEVEL)) {
         free(c);
-        ZSTD_freeCCtx(zstd);
         mt_fail_memory(err);
         return NULL;
     }
     ops_sink_init(&c->sink, fd, false);
     c->trace = trace;
-    c->zstd = zstd;
     c->resizes = resizes;
     mt_pass_accesses(trace);
     trace->binary.taker = (struct chunk_taker){take, c};
@@ -458,8 +417,7 @@ static void write_end(struct ops_copier *c)
 static void copier_free(struct ops_copier *c)
 {
     c->trace->binary.taker = (struct chunk_taker){0};
-    ZSTD_freeCCtx(c->zstd);
-    buffer_free(&c->payload);
+    payload_free(&c->payload);
     buffer_free(&c->rare);
     buffer_free(&c->tokens);
     free(c->kept);

@@ -50,9 +50,8 @@ static void write_all(struct chunk_writer *o, const uint8_t *p, size_t n)
 void chunk_writer_init(struct chunk_writer *o, int fd, int level)
 {
     uint8_t header[FILE_HEADER_SIZE];
-    *o = (struct chunk_writer){
-        .fd = fd, .level = level ? level : COMPRESSION_LEVEL, .start = now(), .zstd = ZSTD_createCCtx()};
-    if (!o->zstd)
+    *o = (struct chunk_writer){.fd = fd, .start = now()};
+    if (!payload_init(&o->payload, level ? level : COMPRESSION_LEVEL))
         mt_fail_memory(&o->err);
     file_header_pack(header);
     write_all(o, header, sizeof header);
@@ -60,52 +59,22 @@ void chunk_writer_init(struct chunk_writer *o, int fd, int level)
 
 void chunk_writer_free(struct chunk_writer *o)
 {
-    ZSTD_freeCCtx(o->zstd);
-    buffer_free(&o->payload);
+    payload_free(&o->payload);
     buffer_free(&o->index);
-}
-
-/* Append one compressed stream to the payload. `entry` is the offset of its entry in the stream table. */
-static void pack_stream(struct chunk_writer *o, const struct buffer *s, size_t entry)
-{
-    size_t raw = buffer_size(s), stored = 0;
-    if (!buffer_reserve(&o->payload, ZSTD_compressBound(raw)))
-        return;
-    if (raw)
-        stored = ZSTD_compressCCtx(o->zstd, o->payload.p, ZSTD_compressBound(raw), s->data, raw, o->level);
-    if (ZSTD_isError(stored)) {
-        mt_fail(&o->err, MT_E_MEMORY, o->written, "cannot compress a chunk: %s", ZSTD_getErrorName(stored));
-        return;
-    }
-    o->payload.p += stored;
-    store_u32(o->payload.data + entry, (uint32_t)raw);
-    store_u32(o->payload.data + entry + 4, (uint32_t)stored);
-}
-
-/* Begin a payload with a stream table of n entries, which are filled in later. */
-static void begin_payload(struct chunk_writer *o, unsigned n)
-{
-    buffer_reset(&o->payload);
-    if (buffer_reserve(&o->payload, 8 * n))
-        o->payload.p += 8 * n;
 }
 
 static void end_payload(struct chunk_writer *o, struct chunk_header *h)
 {
-    if (o->payload.failed)
+    if (o->payload.bytes.failed)
         mt_fail_memory(&o->err);
-    h->stored_size = (uint32_t)buffer_size(&o->payload);
+    payload_end(&o->payload, h);
 }
 
 static void pack_payload(struct chunk_writer *o, struct chunk_header *h, const struct buffer *streams)
 {
-    unsigned n = chunk_streams(h->type);
-    h->raw_size = 0;
-    begin_payload(o, n);
-    for (unsigned i = 0; i < n && !o->payload.failed; i++) {
-        pack_stream(o, &streams[i], 8 * i);
-        h->raw_size += (uint32_t)buffer_size(&streams[i]);
-    }
+    payload_begin(&o->payload, h->type);
+    for (unsigned i = 0; i < chunk_streams(h->type); i++)
+        payload_add(&o->payload, i, &streams[i]);
     end_payload(o, h);
 }
 
@@ -141,11 +110,11 @@ static bool refused(struct chunk_writer *o, const struct chunk_header *h)
 static void write_payload(struct chunk_writer *o, struct chunk_header *h)
 {
     uint8_t header[CHUNK_HEADER_SIZE];
-    h->payload_hash = XXH3_64bits(o->payload.data, h->stored_size);
+    h->payload_hash = XXH3_64bits(o->payload.bytes.data, h->stored_size);
     chunk_header_pack(h, header);
     note_chunk(o, h);
     write_all(o, header, sizeof header);
-    write_all(o, o->payload.data, h->stored_size);
+    write_all(o, o->payload.bytes.data, h->stored_size);
 }
 
 static void write_chunk(struct chunk_writer *o, struct chunk_header *h, const struct buffer *streams)
@@ -352,32 +321,19 @@ static void chunk_queue_end(struct chunk_queue *q, struct chunk_writer *o)
 
 /* -- for the caller -- */
 
-/* Append a stream that is compressed already to the payload. */
-static void append_stored(struct chunk_writer *o, const uint8_t *from, uint32_t raw, uint32_t stored,
-                          size_t entry)
-{
-    buffer_append(&o->payload, from, stored);
-    if (o->payload.failed)
-        return;
-    store_u32(o->payload.data + entry, raw);
-    store_u32(o->payload.data + entry + 4, stored);
-}
-
 void chunk_writer_copy(struct chunk_writer *o, const struct chunk_header *h, const uint8_t *payload,
                        const struct buffer *const *anew)
 {
     const unsigned n = chunk_streams(h->type);
     const uint8_t *from = payload + 8 * n;
     struct chunk_header copy = *h;
-    copy.raw_size = 0;
-    begin_payload(o, n);
-    for (unsigned i = 0; i < n && !o->payload.failed; i++) {
+    payload_begin(&o->payload, h->type);
+    for (unsigned i = 0; i < n; i++) {
         const uint32_t raw = load_u32(payload + 8 * i), stored = load_u32(payload + 8 * i + 4);
         if (anew[i])
-            pack_stream(o, anew[i], 8 * i);
+            payload_add(&o->payload, i, anew[i]);
         else
-            append_stored(o, from, raw, stored, 8 * i);
-        copy.raw_size += anew[i] ? (uint32_t)buffer_size(anew[i]) : raw;
+            payload_add_stored(&o->payload, i, from, raw, stored);
         from += stored;
     }
     end_payload(o, &copy);

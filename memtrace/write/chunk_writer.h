@@ -15,20 +15,16 @@
 #include "memtrace/base/buffer.h"
 #include "memtrace/format/chunk.h"
 
-#include <zstd.h>
-
 struct chunk_queue;
 
 struct chunk_writer {
     int fd;
-    int level;
     uint64_t written;
     uint64_t dropped; /* number of events in chunks that could not be written */
     uint64_t start;   /* value of the monotonic clock at the start, nanoseconds */
     bool has_clock;   /* the caller sets the clock */
     uint64_t clock;   /* nanoseconds since the start, then */
-    ZSTD_CCtx *zstd;
-    struct buffer payload;
+    struct chunk_payload payload;
     struct buffer index;       /* CHUNK records of the chunks written so far */
     uint64_t limit;            /* maximum size of the file in bytes; 0 = no limit */
     bool full;                 /* a chunk did not fit; no further chunk of events is written */
