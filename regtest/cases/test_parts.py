@@ -135,3 +135,18 @@ def test_make_notices(tmp_path: Path) -> None:
     dates = (build / "Makefile").stat().st_mtime_ns, (build / "memtrace/libm.a").stat().st_mtime_ns
     members()
     assert dates == ((build / "Makefile").stat().st_mtime_ns, (build / "memtrace/libm.a").stat().st_mtime_ns)
+
+
+def test_old_modules_are_removed(tmp_path: Path) -> None:
+    """A compiled module without a source would still be imported in the build folder."""
+    rule = re.search(
+        r"^steve/\.no-old-modules: Makefile\n(\t.*\n)+", (SOURCE / "steve/part.am").read_text(), re.MULTILINE
+    )
+    modules = "nobase_stevemodules_PROGRAMS = steve/a/_x.so steve/b/_y.so\n"
+    (tmp_path / "Makefile").write_text(f"MKDIR_P = mkdir -p\n{modules}{rule[0]}")
+    names = ("steve/a/_x.so", "steve/b/_y.so", "steve/b/_x.so", "steve/a/_old.so", "steve/a/other.so")
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    good(["make", "-s", "steve/.no-old-modules"], cwd=tmp_path)
+    assert [name for name in names if (tmp_path / name).exists()] == [names[0], names[1], names[4]]
