@@ -42,6 +42,36 @@ loud_on_failure() {
     fi
 }
 
+# count_steps STEPS LOG: keep what make says, and count the steps on a terminal. Succeeds if the last line is "finished".
+count_steps() {
+    step=0 last=
+    while IFS= read -r line; do
+        printf '%s\n' "$line" >>"$2"
+        last=$line
+        case $line in
+        "  "[A-Z]*) step=$((step + 1)) ;;
+        *) continue ;;
+        esac
+        [ ! -t 1 ] || printf '\rbootstrap: building %d of %d' "$step" "$1"
+    done
+    [ ! -t 1 ] || [ "$step" -eq 0 ] || echo
+    [ "$last" = finished ]
+}
+
+# run_make: loud_on_failure for make, which says how far it is. A step is what make announces: "  CC  FILE".
+run_make() {
+    steps=$(make -n V=0 2>/dev/null </dev/null | grep -c '^ *echo "  [A-Z]' || :)
+    say "building (steps: $steps)"
+    log=$(mktemp)
+    if { make -j"$(nproc)" V=0 2>&1 </dev/null && echo finished; } | count_steps "$steps" "$log"; then
+        rm -f "$log"
+    else
+        cat "$log" >&2
+        rm -f "$log"
+        fail "make failed; the lines above say why"
+    fi
+}
+
 # missing_packages PACKAGE...: those that are not installed
 missing_packages() {
     for package in "$@"; do
@@ -103,8 +133,7 @@ build() {
         say "configuring in ./build"
         loud_on_failure configure ../configure "$@"
     fi
-    say "building"
-    loud_on_failure make make -j2
+    run_make
 }
 
 install_packages

@@ -1,0 +1,93 @@
+"""test_bootstrap - bootstrap.sh says how far the build is, and shows all of a failure.
+
+It builds a small project made here, which needs no package and no autotools.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import os
+import pty
+import shutil
+import subprocess
+from pathlib import Path
+
+from support import SOURCE
+
+SAID = "bootstrap: "
+# automake's way to announce a step; the last command is none
+STEPS = ("one", "two", "three")
+MAKEFILE = "all: one two three\n\t@echo a line of make\n" + "".join(
+    f"{step}:\n\t@echo \"  CC      \" {step};test '$(BROKEN)' != {step} && touch {step}\n" for step in STEPS
+)
+
+
+def project(folder: Path, broken: str = "") -> dict[str, str]:
+    """A source folder. Returns the environment to build it in, where all packages are installed."""
+    tools = folder / "tools"
+    tools.mkdir()
+    (folder / "drivers/allocators").mkdir(parents=True)
+    (folder / "drivers/allocators/allocators.def").write_text("")
+    (folder / "Makefile.in").write_text(f"BROKEN = {broken}\n{MAKEFILE}")
+    (folder / "configure").write_text("#!/bin/sh\ncp ../Makefile.in Makefile\n")
+    (tools / "dpkg-query").write_text("#!/bin/sh\necho install ok installed\n")
+    for script in (folder / "configure", tools / "dpkg-query"):
+        script.chmod(0o755)
+    shutil.copy(SOURCE / "bootstrap.sh", folder)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+    return kept | {"PATH": f"{tools}:{os.environ['PATH']}"}
+
+
+def on_terminal(folder: Path, env: dict[str, str]) -> tuple[int, str]:
+    """What a person sees."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        ["sh", "bootstrap.sh"], cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs
+    ) as done:
+        os.close(theirs)
+        text = b""
+        while True:
+            try:
+                part = os.read(ours, 4096)
+            except OSError:  # nobody writes to the terminal any more
+                break
+            if not part:
+                break
+            text += part
+    os.close(ours)
+    return done.returncode, text.decode()
+
+
+def in_pipe(folder: Path, env: dict[str, str]) -> tuple[int, str, str]:
+    done = subprocess.run(["sh", "bootstrap.sh"], cwd=folder, env=env, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_a_person_sees_the_steps(tmp_path: Path) -> None:
+    status, text = on_terminal(tmp_path, project(tmp_path))
+    assert status == 0
+    seen = text.replace("\r", "\n").splitlines()
+    for step in range(1, 4):
+        assert f"{SAID}building {step} of 3" in seen
+    assert "a line of make" not in text and text.count("ready: ") == 1
+    assert "building 3 of 3\r\n" in text, "the next message has a line of its own"
+
+
+def test_no_steps_in_a_pipe(tmp_path: Path) -> None:
+    env = project(tmp_path)
+    status, text, complaint = in_pipe(tmp_path, env)
+    assert (status, complaint) == (0, "")
+    assert [line.removeprefix(SAID).split(":")[0] for line in text.splitlines()] == [
+        "configuring in ./build",
+        "building (steps",
+        "ready",
+    ]
+    assert "(steps: 3)" in text
+    # the second time nothing is left to do
+    status, text, complaint = in_pipe(tmp_path, env)
+    assert (status, complaint) == (0, "") and "(steps: 0)" in text and "configuring" not in text
+
+
+def test_a_failure_is_shown_whole(tmp_path: Path) -> None:
+    status, text, complaint = in_pipe(tmp_path, project(tmp_path, broken="two"))
+    assert status == 1 and "ready" not in text
+    assert "  CC       two" in complaint and "Error 1" in complaint
+    assert complaint.endswith(f"{SAID}make failed; the lines above say why\n")
