@@ -14,7 +14,6 @@ from steve.command import COMMANDS, GROUPS, Command
 from steve.system import imports, interrupts, memory_limit, standard_streams
 from steve.system.errors import SteveError, TraceError, meant
 from steve.system.messages import complain
-from steve.system import samples
 
 
 def overview() -> str:
@@ -98,7 +97,6 @@ def guarded(name: str, argv: Sequence[str], is_bound: bool = False) -> int:
         command = Command(name)
         if is_bound and not command.starts_allocators:
             memory_limit.bound()
-        samples.begin(None if command.reads_samples else f"steve {name}")
         args = command.parser.parse_args(argv)
         command.check_inputs(args)
         protect(command.given_inputs(args), getattr(args, "force", False))  # inputs often cannot be made again

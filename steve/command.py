@@ -99,7 +99,8 @@ class Command:
         self.module.add_arguments(parser)
         if "--output" in parser._option_string_actions and "--force" not in parser._option_string_actions:
             arguments.add_force(parser)
-        parser.set_defaults(counts_accesses=self.counts_accesses)
+        every_block = "" if self.reads_samples else f"steve {self.name}"
+        parser.set_defaults(counts_accesses=self.counts_accesses, every_block=every_block)
         return parser
 
     @property

@@ -11,7 +11,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, Container, Dict, Hashable, Iterator, List, Optional, Sequence, Union
 
 from steve.parallel import processes
-from steve.system import samples
 from steve.trace import missing, policy, source
 from steve.system.errors import UsageError
 from steve.system.messages import note
@@ -21,8 +20,9 @@ from steve.analysis.folds import Passed, Sums, Table
 from steve.analysis.totals import reserve_remark, time_unit
 from steve.parallel.window import Window, located
 from steve.parallel.processes import Pool
-from steve.parallel.rounds import Only, Rounds, analyse_whole, reading_of, requests_workers
+from steve.parallel.rounds import Only, Rounds, analyse_whole, requests_workers
 from steve.trace.places import Places
+from steve.trace.reading import reading_of
 from steve.terminal import listing
 from steve.terminal.listing import Column
 from steve.terminal.progress import Progress
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from steve.kernels._walk import Analysis
     from steve.kernels._lives import Lives, Selection, WholeLives
+    from steve.system.samples import Sample
     from steve.trace._memtrace import Trace
     from steve.analysis.program_errors import Faults
     from steve.analysis.folds import Fold
@@ -96,18 +97,21 @@ class Blocks:
         again: bool = False,
         by_line: bool = False,
         errors: "Optional[Callable[[], Faults]]" = None,
+        every_block: str = "",
     ) -> None:
         """again: the caller will read the trace once more. by_line: count accesses by line, in lives.line_work();
         `lines` numbers the lines. errors: makes what collects the errors of the program, if all blocks are chosen; it needs
-        `again`."""
+        `again`. every_block: as of Reading; "": what the arguments have."""
         self.errors = errors() if errors is not None and is_whole(args) else None
         self.command, self.args, self.by_line = command, args, by_line
         self._counts_accesses = getattr(args, "counts_accesses", False)
         self.policy = policy.of_arguments(args)
         self.test = parse(args.where) if args.where is not None else None
-        self._files = (
-            source.Operations(args.file, args.salvage, source.keeps_overlaps(args)) if self.test or again else None
-        )
+        self._given = reading_of(args)
+        if every_block:
+            self._given = self._given._replace(every_block=every_block)
+        self._files = source.Operations(self._given) if self.test or again else None
+        self.reading = self._given if self._files is None else self._files.reading
         self._selection: "Optional[Selection]" = None
         self._span: "Optional[Span]" = None
         self._searched = False
@@ -115,8 +119,12 @@ class Blocks:
 
     def open_again(self, freed: bool = False, snapshots: bool = False) -> "Trace":
         """The trace from its beginning. freed: with accesses to freed memory; snapshots: with snapshots."""
-        assert self._files is not None
-        return self._files.open_trace(freed, snapshots)
+        return self.reading.open(freed=freed, snapshots=snapshots)
+
+    @property
+    def sample(self) -> "Sample":
+        """How the blocks were sampled of the trace that was read."""
+        return self.trace.sample
 
     def is_whole(self) -> bool:
         """Are all blocks chosen?"""
@@ -130,11 +138,7 @@ class Blocks:
         from steve.kernels._accesses import ChosenTrace
 
         selection = self._selected()
-        trace = (
-            self._files.open_trace(kind=ChosenTrace)
-            if self._files is not None
-            else source.open_trace(self.args, ChosenTrace)
-        )
+        trace = self.reading.open(ChosenTrace)
         trace.choose(self.window(), None if selection is None else selection.as_bits())
         return trace
 
@@ -155,9 +159,7 @@ class Blocks:
         return Window(self.args.begin, self.args.end) if wanted else None
 
     def _open(self) -> "Trace":
-        if self._files is None:
-            return source.open_trace(self.args)
-        return self._files.open_trace(freed=self.errors is not None)
+        return self.reading.open(freed=self.errors is not None)
 
     def batches(self) -> "Iterator[tuple[np.ndarray, Optional[np.ndarray]]]":
         """Batches of lives, each with an array that selects the chosen ones, or None for all."""
@@ -197,19 +199,20 @@ class Blocks:
 
     def _lives(self, make: "Callable[[], Fold]", **how: Any) -> LifeAnalysis:
         """An analysis of lives, made of the trace."""
-        found = self._run(partial(LifeAnalysis, make, policy=self.policy, **how), None)
+        found = self._run(partial(LifeAnalysis, make, policy=self.policy, **how), None, self._divided)
         self.lives, self.lines, self.places = found.lives, found.lines, found.places
         return found
 
     def _run(
-        self, make: "Callable[[], Analysis]", chosen: "Optional[Selection]", in_shards: bool = True, alone: bool = False
+        self, make: "Callable[[], Analysis]", chosen: "Optional[Selection]", divided: bool, alone: bool = False
     ) -> Any:
-        """The result of an analysis of the trace. chosen: of these blocks only; alone: as if there were no others."""
-        if not in_shards or not self._in_shards():
+        """The result of an analysis of the trace. chosen: of these blocks only; divided: can it be made of shards; alone: as
+        if there were no other blocks."""
+        if not divided or not self._in_shards():
             return self._run_here(make, chosen, alone)
         only = Only(None if chosen is None else chosen.partial()) if alone else None
         with Pool(self.args) as pool, Progress(self.command, self.args.quiet) as progress:
-            rounds = Rounds(reading_of(self.args), pool, progress, self._span, only)
+            rounds = Rounds(self._given, pool, progress, self._span, only)
             result = rounds.run(make, None if alone else chosen)
             self.trace = rounds.whole()
         self.places = Places(self.trace, self.policy)
@@ -230,9 +233,7 @@ class Blocks:
 
     def _in_shards(self) -> bool:
         """Are shards requested and possible? With marks, the shards that contain these are first found."""
-        if not self._divided or not requests_workers(self.args):
-            return False
-        if not reading_of(self.args).has_shards():
+        if not requests_workers(self.args) or not self._given.has_shards():
             return False
         if self.window() is None:
             return True
@@ -242,7 +243,7 @@ class Blocks:
 
     def _locate(self) -> "Optional[Span]":
         with Pool(self.args) as pool, Progress(f"{self.command}: marks", self.args.quiet) as progress:
-            rounds = Rounds(reading_of(self.args), pool, progress)
+            rounds = Rounds(self._given, pool, progress)
             return located(rounds, self.args.begin, self.args.end)
 
     def sum_by(self, *keys: str, chosen: "Optional[Selection]" = None, columns: Sequence[str] = ()) -> List[Any]:
@@ -263,13 +264,12 @@ class Blocks:
         chosen: as an earlier sum_by() has filled it. Without it, --where first needs a walk over the lives."""
         if chosen is None and self.test is not None:
             chosen = self._choose()
-        return self._run(make, chosen, in_shards)
+        return self._run(make, chosen, self._divided and in_shards)
 
     def over_trace(self, make: "Callable[[], Analysis]", in_shards: bool = True) -> Any:
         """The result of an analysis that reads all that a trace delivers: all of it, or what open_chosen() delivers. By
         several workers if the arguments request them and `in_shards` is true."""
-        self._divided = in_shards
-        return self._run(make, None if self.is_whole() else self._selected(), alone=not self.is_whole())
+        return self._run(make, None if self.is_whole() else self._selected(), in_shards, alone=not self.is_whole())
 
     def _choose(self) -> "Selection":
         from steve.kernels._lives import Selection
@@ -283,7 +283,7 @@ class Blocks:
         trace has none because they were not recorded."""
         if self._counts_accesses and missing.accesses(self.trace):
             what += " (loads and stores were not recorded)"
-        return f"{self.trace.name}: {what}{choice_text(self.args)}{samples.remark()}{''.join(self.remarks())}"
+        return f"{self.trace.name}: {what}{choice_text(self.args)}{self.sample.remark}{''.join(self.remarks())}"
 
     def remarks(self) -> List[str]:
         """What is to be known of the trace, for a heading."""

@@ -10,12 +10,11 @@ import heapq
 from collections.abc import Container
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from steve.system import samples
-
 if TYPE_CHECKING:
     import numpy as np
 
     from steve.analysis.folds import Table
+    from steve.system.samples import Sample
     from steve.trace.matched import Matched
     from steve.trace.rollups import Rollup
 
@@ -41,6 +40,7 @@ class Measured(NamedTuple):
     nodes: np.ndarray
     rows: np.ndarray
     accesses: bool
+    sample: Sample
 
     def total(self, key: str) -> int | None:
         """A measure over all rows; None if it was not recorded."""
@@ -54,19 +54,19 @@ class Names(Protocol):
         """The nodes of the rows with these numbers."""
 
 
-def measured(sums: Table, rollup: Rollup, names: Names, accesses: bool) -> Measured:
+def measured(sums: Table, rollup: Rollup, names: Names, accesses: bool, sample: Sample) -> Measured:
     """The measures of one trace. sums: SUMS by rollup.key; names: of the rows of both traces."""
     import numpy as np
 
     numbers, found = rollup.merged(sums)
     nodes, first, which = np.unique(names.add(rollup, numbers), return_index=True, return_inverse=True)
-    columns = [(key, "i8") for key in KEYS] + [(key, "f8") for key in ESTIMATES if samples.are_read()]
+    columns = [(key, "i8") for key in KEYS] + [(key, "f8") for key in ESTIMATES if sample]
     rows = np.zeros(len(nodes), columns)
     for key, _ in columns:
         values = sum(found[name] for name in ACCESSES) if key == "accesses" else found[key]
         np.add.at(rows[key], which, values.astype(rows.dtype[key]))
     order = np.argsort(first)
-    return Measured(nodes[order], rows[order], accesses)
+    return Measured(nodes[order], rows[order], accesses, sample)
 
 
 class Differences:
@@ -79,6 +79,7 @@ class Differences:
         import numpy as np
 
         self.names, self._measured = names, (first, second)
+        self.sample = second.sample or first.sample
         only_second = second.nodes[~np.isin(second.nodes, first.nodes)]
         self.nodes: np.ndarray = np.concatenate((first.nodes, only_second))
         self._sides = [self._aligned(first), self._aligned(second)]
@@ -98,7 +99,7 @@ class Differences:
     def _of(self, indices: np.ndarray) -> Differences:
         """Some of the rows."""
         found = Differences.__new__(Differences)
-        found.names, found._measured = self.names, self._measured
+        found.names, found._measured, found.sample = self.names, self._measured, self.sample
         found.nodes, found._sides = self.nodes[indices], [side[indices] for side in self._sides]
         return found
 
@@ -189,7 +190,7 @@ class Differences:
         rows = [dict(zip(columns, values)) for values in zip(*columns.values())]
         for row, node in zip(rows, self.nodes[some].tolist()):
             row[PLACE] = self.names.text(node)
-        if not samples.are_read():
+        if not self.sample:
             return rows
         return [{**row, **errors} for row, errors in zip(rows, self._errors(some))]
 
@@ -206,7 +207,7 @@ class Differences:
             for key, (a, b) in sums.items():
                 variances.update({f"{key}_a": a[i], f"{key}_b": b[i], f"{key}_change": a[i] + b[i]})
             columns = {key.removeprefix("variance_"): key.removeprefix("variance_") for key in variances}
-            found.append(samples.standard_errors(variances, columns))
+            found.append(self.sample.standard_errors(variances, columns))
         return found
 
     def rest(self, first: int) -> dict:

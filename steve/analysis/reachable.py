@@ -10,7 +10,6 @@ SPDX-License-Identifier: GPL-2.0-or-later
 from typing import TYPE_CHECKING, Dict, List, Optional, Tuple
 
 from steve.analysis.folds import Kept, columns
-from steve.system import samples
 
 if TYPE_CHECKING:
     import numpy as np
@@ -131,9 +130,12 @@ def reached(snapshot: "Snapshot") -> "np.ndarray":
     )
 
 
-def add_up(lives: "np.ndarray", key: str, addresses: "np.ndarray", snapshot: "Snapshot", sums: Sums) -> None:
-    """Add the objects of a snapshot whose blocks are among the lives to the sums by the lives' number `key`; estimates in
-    a sample of the blocks. A snapshot has the recorded blocks alone, and a sample by bytes has no snapshots."""
+def add_up(
+    lives: "np.ndarray", key: str, addresses: "np.ndarray", snapshot: "Snapshot", sums: Sums, weight: int
+) -> None:
+    """Add the objects of a snapshot whose blocks are among the lives to the sums by the lives' number `key`. weight: as how
+    many blocks a recorded one counts. A snapshot has the recorded blocks alone, and a sample by bytes has no snapshots.
+    """
     import numpy as np
 
     mine = (lives["heap"] == snapshot.heap) & (lives["born_time"] <= snapshot.time)
@@ -143,7 +145,7 @@ def add_up(lives: "np.ndarray", key: str, addresses: "np.ndarray", snapshot: "Sn
     for number, address, i in zip(lives[key][mine].tolist(), addresses[mine].tolist(), at.tolist()):
         if i < len(objects) and int(objects["addr"][i]) == address:
             reachable, lost = sums.get(number, (0, 0))
-            size = int(objects["size"][i]) * samples.weight()
+            size = int(objects["size"][i]) * weight
             sums[number] = (reachable + size, lost) if alive[i] else (reachable, lost + size)
 
 
@@ -156,5 +158,5 @@ def sums_of(lives: "np.ndarray", trace: "Trace", window: "Optional[Window]", key
     taken = [s for s in addresses.taken.snapshots() if np.any(lives["heap"] == s.heap)]
     sums: Sums = {}
     for snapshot in taken:
-        add_up(lives, key, addresses.found, snapshot, sums)
+        add_up(lives, key, addresses.found, snapshot, sums, trace.sample.weight)
     return sums if taken else None

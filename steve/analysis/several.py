@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from steve.analysis.blocks import Blocks, choice_text
 from steve.analysis.filter import fields_of
 from steve.analysis.totals import time_unit
-from steve.system import samples
 from steve.system.errors import SteveError
 from steve.terminal import listing
 from steve.terminal.listing import Column
@@ -25,7 +24,7 @@ from steve.trace.rollups import PROCESS, Rollup, SummedRows, Sums, process_text
 if TYPE_CHECKING:
     import numpy as np
 
-    from steve.trace.matched import SameNames
+    from steve.system.samples import Sample
     from steve.trace._memtrace import Trace
 
 PEAKS = "at peak: each process at its own peak"
@@ -62,15 +61,19 @@ class Files:
         return len(self.args.files)
 
     def __iter__(self) -> Iterator[Blocks]:
-        known = None
+        known: Sample | None = None
         for path in self.args.files:
-            samples.next_trace()
             self.chosen = Blocks(self.command, argparse.Namespace(**{**vars(self.args), "file": path}), **self._how)
             yield self.chosen
-            if known not in (None, samples.fact()):
+            if known not in (None, self.sample):
                 raise SteveError(f"{path}: is sampled otherwise than the files before it; analyse such files apart")
-            known = samples.fact()
+            known = self.sample
             self._add()
+
+    @property
+    def sample(self) -> Sample:
+        """How the blocks of the files were sampled, which is the same of all that were read."""
+        return self.chosen.sample
 
     def _add(self) -> None:
         """Note what is to be said of a file that was analysed. Of several, what was wrong with it is reported at once, so that
@@ -90,7 +93,7 @@ class Files:
         blocks count that a child inherited?"""
         if len(self) == 1:
             return self.chosen.title(what)
-        said = samples.remark() + "".join(self._of(remark, names) for remark, names in self._remarks.items())
+        said = self.sample.remark + "".join(self._of(remark, names) for remark, names in self._remarks.items())
         if self._without_accesses and (
             getattr(self.args, "counts_accesses", False) or len(self._without_accesses) < len(self)
         ):

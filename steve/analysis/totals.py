@@ -14,7 +14,6 @@ import signal
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from steve.system import samples
 from steve.trace import missing, runtimes, unseen
 
 if TYPE_CHECKING:
@@ -99,7 +98,7 @@ def peak_reserve(trace: "Trace") -> int:
     """Of the most bytes live in the whole trace: those of blocks that another allocator has divided into pieces after
     that. Such a block counts as a whole until its first piece, if the list of these blocks cannot be read ahead."""
     found = trace.info().get("peak_reserve", "")
-    known = samples.are_read() or trace.has_containers()
+    known = bool(trace.sample) or trace.has_containers()
     return int(found) if found.isdecimal() and not known else 0
 
 
@@ -182,7 +181,7 @@ def _totals(trace: "Trace", summary: "Summary") -> dict:
         **unseen.facts(trace, stats["handles"]),
         **runtimes.facts(trace),
         **({"peak_reserve": peak_reserve(trace)} if peak_reserve(trace) else {}),
-        **samples.facts(
+        **trace.sample.facts(
             {
                 group: {name: round(max(variances[of], 0) ** 0.5, 1) for name, of in names.items()}
                 for group, names in VARIANCES.items()

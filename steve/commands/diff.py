@@ -87,7 +87,7 @@ def measured(chosen: blocks.Blocks, names: Matched) -> Measured:
     (sums,) = chosen.sum_by(rollups.key_of(by), columns=differences.SUMS)
     del chosen.lives  # frees memory for the names
     rollup = rollups.of_arguments(chosen.args, chosen.places)
-    return differences.measured(sums, rollup, names, not missing.not_recorded(chosen.trace))
+    return differences.measured(sums, rollup, names, not missing.not_recorded(chosen.trace), chosen.sample)
 
 
 def outcomes(
@@ -211,14 +211,18 @@ def write(args: argparse.Namespace, title: str, rows: Differences, found: list[O
             out.write(markdown(title, found, rows, args.top))
     elif found and args.json:
         with Output(args.output or "-") as out:
-            out.write(json_object(found, "".join(listing.json_parts(listing.cut(rows, args.top), columns)).rstrip()))
+            out.write(
+                json_object(
+                    found, "".join(listing.json_parts(listing.cut(rows, args.top), columns, rows.sample)).rstrip()
+                )
+            )
     elif found and not args.csv:
         plain = not sys.stdout.isatty() or args.output not in (None, "-")
         with Output(args.output or "-") as out:
             out.write(listing.text(title, rows, columns, args.top, plain, args.sort, UNCHANGED))
             out.write(outcomes_text(found, columns, plain))
     else:
-        listing.write_ranked(args, title, rows, columns, UNCHANGED)
+        listing.write_ranked(args, title, rows, columns, UNCHANGED, rows.sample)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from steve.analysis import blocks, several
 from steve.terminal import arguments
-from steve.system import samples
 from steve.trace import policy, source
 from steve.system.errors import UsageError, meant
 from steve.system.messages import note
@@ -20,6 +19,7 @@ from steve.system.output import Output, wrote
 from steve.terminal.progress import Progress
 
 if TYPE_CHECKING:
+    from steve.system.samples import Sample
     from steve.trace._memtrace import Trace
     from steve.trace.policy import ShownStacks
 
@@ -29,6 +29,13 @@ READS_SAMPLES = True
 GZIP = 4  # level for heaptrack: 6 takes several times as long, for 2 to 10% fewer bytes of large files
 
 
+class Outcome(NamedTuple):
+    """What is known when a format was written: the exit status, and how the blocks of the trace were sampled."""
+
+    status: int
+    sample: Sample
+
+
 class Format(NamedTuple):
     """One output format."""
 
@@ -36,8 +43,8 @@ class Format(NamedTuple):
     """Appended to the input's name if there is no -o."""
     meaning: str
     """Text for --help."""
-    run: Callable[[argparse.Namespace, Any], int]
-    """Writes the file, an Output, or the folder, given by its path; returns the exit status."""
+    run: Callable[[argparse.Namespace, Any], Outcome]
+    """Writes the file, an Output, or the folder, given by its path."""
     chooses: bool = False
     """Do --where, --from and --to apply?"""
     is_folder: bool = False
@@ -58,10 +65,10 @@ def write_all(out: Output, texts: Iterable[str]) -> None:
     out.write("".join(gathered))
 
 
-def with_profile(write: Callable) -> Callable[[argparse.Namespace, Output], int]:
+def with_profile(write: Callable) -> Callable[[argparse.Namespace, Output], Outcome]:
     """Turn a function write(profile, args, out), which writes sums by stack, into a run function of a Format."""
 
-    def run(args: argparse.Namespace, out: Output) -> int:
+    def run(args: argparse.Namespace, out: Output) -> Outcome:
         from steve.export.joined import JoinedProfile
         from steve.export.profile import Profile
 
@@ -74,7 +81,7 @@ def with_profile(write: Callable) -> Callable[[argparse.Namespace, Output], int]
             joined.finish()
             profile = joined
         write(profile, args, out)
-        return files.verdict()
+        return Outcome(files.verdict(), files.sample)
 
     return run
 
@@ -126,7 +133,12 @@ def shown_stacks(trace: Trace, args: argparse.Namespace) -> ShownStacks:
     return policy.ShownStacks(trace, policy.of_arguments(args))
 
 
-def run_massif(args: argparse.Namespace, out: Output) -> int:
+def outcome(trace: Trace) -> Outcome:
+    """That of a format which was made of this trace."""
+    return Outcome(source.verdict(NAME, trace), trace.sample)
+
+
+def run_massif(args: argparse.Namespace, out: Output) -> Outcome:
     """Write massif's format, which needs two walks: the second finds the trees of the snapshots."""
     from steve.kernels._holdings import Holdings
     from steve.export.massif import Sampler, held, massif
@@ -139,10 +151,10 @@ def run_massif(args: argparse.Namespace, out: Output) -> int:
     del history
     with Progress(f"{NAME}: trees", args.quiet) as progress:
         write_all(out, massif(shown_stacks(trace, args), snapshots, peak, Holdings(without_accesses(chosen), progress)))
-    return source.verdict(NAME, trace)
+    return outcome(trace)
 
 
-def run_dhat(args: argparse.Namespace, out: Output) -> int:
+def run_dhat(args: argparse.Namespace, out: Output) -> Outcome:
     from steve.kernels._holdings import Holdings
     from steve.export.dhat import dhat
 
@@ -152,45 +164,43 @@ def run_dhat(args: argparse.Namespace, out: Output) -> int:
         history.walk_all()
     history.finish()
     write_all(out, dhat(history, shown_stacks(trace, args)))
-    return source.verdict(NAME, trace)
+    return outcome(trace)
 
 
-def run_heaptrack(args: argparse.Namespace, out: Output) -> int:
+def run_heaptrack(args: argparse.Namespace, out: Output) -> Outcome:
     from steve.export.heaptrack import HeaptrackWriter
 
-    samples.begin("a heaptrack file")
-    trace = without_accesses(blocks.Blocks(NAME, args))
+    trace = without_accesses(blocks.Blocks(NAME, args, every_block="a heaptrack file"))
     with Progress(NAME, args.quiet) as progress, os.fdopen(os.dup(out.fd), "wb") as file, gzip.GzipFile(
         "", "wb", GZIP, file, mtime=0
     ) as packed:
         HeaptrackWriter(shown_stacks(trace, args), packed.write).run(progress)
-    return source.verdict(NAME, trace)
+    return outcome(trace)
 
 
-def run_perfetto(args: argparse.Namespace, out: Output) -> int:
+def run_perfetto(args: argparse.Namespace, out: Output) -> Outcome:
     from steve.export.perfetto import TraceEvents, perfetto
 
-    samples.begin("a file for Perfetto")
-    trace = without_accesses(blocks.Blocks(NAME, args))
+    trace = without_accesses(blocks.Blocks(NAME, args, every_block="a file for Perfetto"))
     with Progress(NAME, args.quiet) as progress:
         found = TraceEvents(trace, progress)
     write_all(out, perfetto(found))
-    return source.verdict(NAME, trace)
+    return outcome(trace)
 
 
-def run_memprof(args: argparse.Namespace, out: Output) -> int:
+def run_memprof(args: argparse.Namespace, out: Output) -> Outcome:
     from steve.profilers.memprof.traced import Traced
     from steve.profilers.memprof.writer import MemprofWriter
 
-    samples.begin("a file of memprof")
-    trace, writer = blocks.Blocks(NAME, args).open_chosen(), MemprofWriter(out.fd)
+    trace = blocks.Blocks(NAME, args, every_block="a file of memprof").open_chosen()
+    writer = MemprofWriter(out.fd)
     with Progress(NAME, args.quiet) as progress:
         Traced(trace, args.heap, progress).feed(writer)
     writer.finish()
-    return source.verdict(NAME, trace)
+    return outcome(trace)
 
 
-def run_sysprof(args: argparse.Namespace, out: Output) -> int:
+def run_sysprof(args: argparse.Namespace, out: Output) -> Outcome:
     from steve.profilers.sysprof import traced
     from steve.profilers.sysprof.writer import SysprofWriter
 
@@ -199,15 +209,15 @@ def run_sysprof(args: argparse.Namespace, out: Output) -> int:
         found = traced.collect(trace, progress)
     traced.write(trace, found, writer)
     writer.finish()
-    return source.verdict(NAME, trace)
+    return outcome(trace)
 
 
-def write_tables(args: argparse.Namespace, writer: Any) -> int:
-    """Write the tables of the trace with a writer of steve.export.tables."""
+def write_tables(args: argparse.Namespace, writer: Any, what: str) -> Outcome:
+    """Write the tables of the trace with a writer of steve.export.tables. what: they are, for messages."""
     from steve.commands import lines
     from steve.export.tables import write_tables as write_all_tables
 
-    chosen = blocks.Blocks(NAME, args, again=True, by_line=True)
+    chosen = blocks.Blocks(NAME, args, again=True, by_line=True, every_block=what)
     columns = [c.key for c in lines.COLUMNS if not (c.is_text or c.is_group or c.key == "line")]
     with writer:
         trace = write_all_tables(
@@ -219,21 +229,19 @@ def write_tables(args: argparse.Namespace, writer: Any) -> int:
             lambda what: Progress(f"{NAME}: {what}", args.quiet),
         )
         writer.finish()
-    return source.verdict(NAME, trace)
+    return outcome(trace)
 
 
-def run_sqlite(args: argparse.Namespace, out: Output) -> int:
+def run_sqlite(args: argparse.Namespace, out: Output) -> Outcome:
     from steve.export.sqlite import Database
 
-    samples.begin("a database")
-    return write_tables(args, Database(out.working_path))
+    return write_tables(args, Database(out.working_path), "a database")
 
 
-def run_tables(args: argparse.Namespace, folder: str) -> int:
+def run_tables(args: argparse.Namespace, folder: str) -> Outcome:
     from steve.export.csv_tables import Folder
 
-    samples.begin("tables of blocks")
-    return write_tables(args, Folder(folder))
+    return write_tables(args, Folder(folder), "tables of blocks")
 
 
 FORMATS: dict[str, Format] = {
@@ -356,17 +364,16 @@ def check_several(args: argparse.Namespace) -> None:
 def write(args: argparse.Namespace, name: str) -> int:
     """Write one format; return the exit status."""
     known = FORMATS[name]
-    samples.begin(None)  # a format before this one may refuse samples
     target = args.output or ("-" if args.file == "-" else args.file + known.ending)
     if known.is_folder:
         if target == "-":
             raise UsageError(f"--format {name} makes a folder; name one with -o")
-        status = known.run(args, target)
+        status, sample = known.run(args, target)
     else:
         with Output(target, binary=known.ending.endswith(BINARY)) as out:
-            status = known.run(args, out)
-    if samples.are_read():
-        note(NAME, f"the numbers are {samples.how()}", args.quiet)
+            status, sample = known.run(args, out)
+    if sample:
+        note(NAME, f"the numbers are {sample.how}", args.quiet)
     if known.is_folder and args.output is None:
         note(NAME, f"wrote the folder {target}, for {known.meaning.split(': ')[0]}", args.quiet)
     wrote(NAME, target, args.output, f"for {known.meaning.split(': ')[0]}", args.quiet)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from steve.analysis import blocks, several
 from steve.commands import leaks, pins
-from steve.system import samples
+from steve.system.samples import Sample
 from steve.terminal import arguments, listing, tables
 from steve.system.errors import UsageError
 from steve.terminal.listing import Column, count
@@ -203,7 +203,9 @@ class Found:
         del chosen.lives
         self.size = found.bytes()
         # for each stack there is a row with all rules, which is much longer than what a few of them find there
-        self._of_rules = {rule: found.of_rule(RULES.index(rule), found_columns()) for rule in rules if rule in RULES}
+        self._of_rules = {
+            rule: found.of_rule(RULES.index(rule), found_columns(chosen.sample)) for rule in rules if rule in RULES
+        }
         self._chosen, self._thresholds = chosen, thresholds
 
     def by_row(self, rule: Rule) -> tuple[rollups.Rollup, rollups.Sums, str]:
@@ -254,10 +256,10 @@ def is_dead(batch: np.ndarray) -> np.ndarray:
     return (batch["freed"] != 0) & (batch["inherited"] == 0)
 
 
-def found_columns() -> dict[str, str]:
+def found_columns(sample: Sample) -> dict[str, str]:
     """The columns of what a rule finds, with their names in steve.kernels._site_sums.Findings."""
     columns = {"blocks": "blocks", "size": "bytes", "accesses": "accesses"}
-    if samples.are_read():
+    if sample:
         columns.update(variance_blocks="variance_blocks", variance_size="variance_bytes")
     return columns
 
@@ -267,7 +269,7 @@ def together(makers: list) -> Together:
     return Together(*(make() for make in makers))
 
 
-def row_of(found: dict, total: int, accesses: bool) -> dict:
+def row_of(found: dict, total: int, accesses: bool, sample: Sample) -> dict:
     """The columns of a site. found: the sums over its blocks; total: bytes of all selected blocks; accesses: were they
     recorded?"""
     return {
@@ -276,7 +278,7 @@ def row_of(found: dict, total: int, accesses: bool) -> dict:
         "accesses": found["accesses"] if accesses else None,
         "share": blocks.share(found["size"], total),
         "slope": found.get("slope"),
-        **samples.standard_errors(found, ESTIMATES),
+        **sample.standard_errors(found, ESTIMATES),
     }
 
 
@@ -325,16 +327,16 @@ class OfAll:
         ]
         return "; ".join(parts)
 
-    def findings(self) -> list[dict]:
-        """The objects of --json for the rules that were judged."""
-        return [self._finding(rule, rows) for rule, rows in self._rows.items()]
+    def findings(self, sample: Sample) -> list[dict]:
+        """The objects of --json for the rules that were judged. sample: that of the files."""
+        return [self._finding(rule, rows, sample) for rule, rows in self._rows.items()]
 
-    def _finding(self, rule: Rule, rows: several.Joined) -> dict:
+    def _finding(self, rule: Rule, rows: several.Joined, sample: Sample) -> dict:
         """The object of one rule, with the rows of its sites."""
         sums = rows.sums.rows
-        sites = rows.rows(partial(row_of, total=self._size, accesses=self._accesses))
+        sites = rows.rows(partial(row_of, total=self._size, accesses=self._accesses, sample=sample))
         totals = {name: float(sums[name].sum()) for name in sums.dtype.names}
-        errors = samples.standard_errors(totals, ESTIMATES).get("standard_errors", {})
+        errors = sample.standard_errors(totals, ESTIMATES).get("standard_errors", {})
         size = int(sums["size"].sum())
         return {
             "finding": rule.key,
@@ -347,7 +349,7 @@ class OfAll:
             "accesses": int(sums["accesses"].sum()) if self._accesses else None,
             "share": blocks.share(size, self._size),
             "sites": sites.ranked(self.args.sort),
-            **samples.facts(errors),
+            **sample.facts(errors),
         }
 
 
@@ -405,15 +407,15 @@ def text(title: str, errors: list[dict], findings: list[dict], args: argparse.Na
     return tables.in_locale("\n".join(parts))
 
 
-def batches_of(found: dict, most: int | None) -> Iterator[list[dict]]:
+def batches_of(found: dict, most: int | None, sample: Sample) -> Iterator[list[dict]]:
     """The contexts of errors or the sites of an object of --json, at most so many, in batches."""
     rows = listing.cut(found["contexts"] if "contexts" in found else found["sites"], most)
     for first in range(0, len(rows), listing.BATCH):
         some = rows[first : first + listing.BATCH]
-        yield listing.estimated(some) if samples.are_read() and "sites" in found else some
+        yield listing.estimated(some, sample) if "sites" in found else some
 
 
-def csv_parts(findings: list[dict], most: int | None, of_processes: bool) -> Iterator[str]:
+def csv_parts(findings: list[dict], most: int | None, of_processes: bool, sample: Sample) -> Iterator[str]:
     """A line for each context of errors and for each site, of each rule at most so many. of_processes: do lines name
     processes?"""
     columns = (RULE, *(several.COLUMNS if of_processes else ()), *COLUMNS, *ERROR_COLUMNS)
@@ -421,29 +423,32 @@ def csv_parts(findings: list[dict], most: int | None, of_processes: bool) -> Ite
     rows = (
         [{**none, "finding": found["finding"], **row} for row in some]
         for found in findings
-        for some in batches_of(found, most)
+        for some in batches_of(found, most, sample)
     )
-    return listing.csv_of(map(listing.estimated, rows) if samples.are_read() else rows, columns)
+    return listing.csv_of((listing.estimated(some, sample) for some in rows), columns, sample)
 
 
-def json_parts(findings: list[dict], most: int | None) -> Iterator[str]:
+def json_parts(findings: list[dict], most: int | None, sample: Sample) -> Iterator[str]:
     """The text of the JSON list of findings, of each rule at most so many rows. Those are not all in memory."""
     before = "["
     for found in findings:
         yield f"{before}\n "
         rows = "contexts" if "contexts" in found else "sites"
-        for part in listing.json_object(found, rows, batches_of(found, most)):
+        for part in listing.json_object(found, rows, batches_of(found, most, sample)):
             yield part.replace("\n", "\n ")
         before = ","
     yield "\n]\n" if findings else "[]\n"
 
 
-def write(args: argparse.Namespace, title: str, errors: list[dict], findings: list[dict], left_out: str) -> None:
+def write(
+    args: argparse.Namespace, title: str, errors: list[dict], findings: list[dict], left_out: str, sample: Sample
+) -> None:
+    """sample: that of the files."""
     with Output(args.output or "-") as out:
         if args.json:
-            parts = json_parts(errors + findings, args.top)
+            parts = json_parts(errors + findings, args.top, sample)
         elif args.csv:
-            parts = csv_parts(errors + findings, args.top, args.apart or len(args.files) > 1)
+            parts = csv_parts(errors + findings, args.top, args.apart or len(args.files) > 1, sample)
         else:
             parts = iter([text(title, errors, findings, args, left_out)])
         for part in parts:
@@ -457,18 +462,18 @@ def has_accesses(chosen: blocks.Blocks) -> bool:
 
 def is_judged(rule: Rule, chosen: blocks.Blocks) -> bool:
     """Does the trace have what the rule is about?"""
-    return (has_accesses(chosen) or not rule.of_accesses) and not (rule.of_all and samples.are_read())
+    return (has_accesses(chosen) or not rule.of_accesses) and not (rule.of_all and chosen.sample)
 
 
 def left_out_of(chosen: blocks.Blocks, rules: list[str], args: argparse.Namespace) -> str:
     """A remark on requested rules that cannot be evaluated, "" if there are none: `rules`, accesses to freed
     memory, errors in a part of the trace."""
     errors = wants_errors(args)
-    why = "is a sample of the blocks" if samples.are_read() else "holds no accesses"
+    why = "is a sample of the blocks" if chosen.sample else "holds no accesses"
     parts = [f"{', '.join(rules)} (the trace {why})"] if rules else []
     if names_errors(args) and not errors:
         parts.append("errors (found in the whole trace only, not with --where, --from and --to)")
-    if errors and chosen.trace.info().get("trace_freed") == "no" and not samples.are_read():
+    if errors and chosen.trace.info().get("trace_freed") == "no" and not chosen.sample:
         parts.append(
             "freed memory was not watched (--trace-freed=no): accesses to it are not reported, "
             "and double frees are reported as invalid ones"
@@ -489,7 +494,8 @@ def run(args: argparse.Namespace) -> int:
         if chosen.errors is not None:
             found.add_errors(errors_of(chosen, chosen.errors, args), chosen.trace)
     left_out = found.remark()
-    write(args, files.title("findings", peaks=False, inherited=False), found.errors, found.findings(), left_out)
+    findings = found.findings(files.sample)
+    write(args, files.title("findings", peaks=False, inherited=False), found.errors, findings, left_out, files.sample)
     if left_out:
         note(NAME, f"not looked for: {left_out}", args.quiet)
     return files.verdict()

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, TypeAlias
 from steve.analysis import blocks
 from steve.profilers import files
 from steve.terminal import arguments
-from steve.system import samples
 from steve.trace import policy, source
 from steve.system.errors import UsageError
 from steve.system.output import Output, check_ending, wrote
@@ -93,7 +92,12 @@ def of_samples(args: argparse.Namespace) -> Measured:
     trace = source.open_trace(args)
     with Progress(NAME, args.quiet) as progress:
         found = traced.collect(trace, progress)
-    return sorted_stacks(traced.folded(trace, found)), SAMPLES, time_unit(trace), source.verdict(NAME, trace)
+    return (
+        sorted_stacks(traced.folded(trace, found)),
+        SAMPLES + trace.sample.remark,
+        time_unit(trace),
+        source.verdict(NAME, trace),
+    )
 
 
 def of_trace(args: argparse.Namespace) -> Measured:
@@ -111,7 +115,7 @@ def of_allocations(args: argparse.Namespace) -> Measured:
 
     chosen, metric = blocks.Blocks(NAME, args), BY_NAME[args.metric or "alloc_space"]
     folds = Folds(Profile.of(chosen), metric)
-    return tree.Stacks(folds, folds.total), metric.name, metric.unit, chosen.verdict()
+    return tree.Stacks(folds, folds.total), metric.name + chosen.sample.remark, metric.unit, chosen.verdict()
 
 
 def stacks_of(args: argparse.Namespace) -> Measured:
@@ -128,7 +132,7 @@ def run(args: argparse.Namespace) -> int:
 
     check_ending(args.output, "a flame graph is an SVG file", ".svg")
     stacks, what, unit, status = stacks_of(args)
-    drawing = Drawing(stacks, args.title or f"{os.path.basename(args.file)}: {what}{samples.remark()}", unit)
+    drawing = Drawing(stacks, args.title or f"{os.path.basename(args.file)}: {what}", unit)
     target = args.output or ("-" if args.file == "-" else args.file + ".svg")
     with Output(target) as out:
         for piece in drawing.svg():

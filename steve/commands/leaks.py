@@ -11,7 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from steve.analysis import blocks, several
-from steve.system import messages, samples
+from steve.system import messages
+from steve.system.samples import Sample
 from steve.terminal import listing
 from steve.analysis.folds import Sums, Together
 from steve.terminal.listing import Column
@@ -260,7 +261,7 @@ def joined(live: rollups.Sums, made: rollups.Sums, reach: Reachability) -> rollu
     return rollups.joined(live.numbers, columns)
 
 
-def row_of(found: dict, total: int) -> dict:
+def row_of(found: dict, total: int, sample: Sample) -> dict:
     """The columns of a site. found: what joined() has of it; total: the bytes of all sites."""
     reachable = [found[key] for key in ("lua_reachable", "reachable") if key in found]
     return {
@@ -271,7 +272,7 @@ def row_of(found: dict, total: int) -> dict:
         "mean_age": blocks.mean(found["lifetimes"], found["lives"]),
         **{key: found.get(key) for key in (*LOST, "unreachable", "runtime")},
         "reachable": sum(reachable) if reachable else None,
-        **samples.standard_errors(found, ESTIMATES),
+        **sample.standard_errors(found, ESTIMATES),
     }
 
 
@@ -334,10 +335,9 @@ def run(args: argparse.Namespace) -> int:
     files, found = several.Files(NAME, args, again=True), LeakRows(args)
     for chosen in files:
         found.add(chosen)
-    rows = found.rows.rows(partial(row_of, total=found.totals["bytes"])).ranked(args.sort)
-    listing.write_ranked(
-        args, files.title(found.title(), peaks=False, inherited=False), rows, shown(columns, found.totals)
-    )
+    make = partial(row_of, total=found.totals["bytes"], sample=files.sample)
+    rows, title = found.rows.rows(make).ranked(args.sort), files.title(found.title(), peaks=False, inherited=False)
+    listing.write_ranked(args, title, rows, shown(columns, found.totals), sample=files.sample)
     for advice in found.advice:
         messages.note(NAME, advice, args.quiet)
     return files.verdict()

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from steve.analysis import blocks
-from steve.system import samples
+from steve.system.samples import Sample
 from steve.system.errors import UsageError
 from steve.terminal import listing
 from steve.analysis.bins import KINDS, LogBins
@@ -139,7 +139,7 @@ class LifetimeBins:
         for size in [0] if number is None else np.unique(number).tolist():
             here = slice(None) if number is None else number == size
             self.classes.setdefault(size, self.make()).add(lives[here], amounts[here], counts[here])
-            if samples.are_read():
+            if batch["weight"].any():
                 self.variances.setdefault(size, self.make()).add(lives[here], of_amounts[here], of_counts[here])
 
     def partial(self, peak: int) -> dict[int, Any]:
@@ -151,8 +151,8 @@ class LifetimeBins:
         for size, bins in shard.items():
             self.classes.setdefault(size, self.make()).merge(bins)
 
-    def rows(self) -> list[dict]:
-        """The rows of all classes, smallest sizes first."""
+    def rows(self, sample: Sample) -> list[dict]:
+        """The rows of all classes, smallest sizes first. sample: that of the trace."""
         result: list[dict] = []
         total = sum(count for bins in self.classes.values() for _, _, count, _ in bins)
         for size, bins in sorted(self.classes.items()):
@@ -161,14 +161,14 @@ class LifetimeBins:
                     first: {"variance_blocks": of_blocks, "variance_bytes": of_bytes}
                     for first, _, of_blocks, of_bytes in self.variances[size]
                 }
-                if samples.are_read()
+                if sample
                 else {}
             )
-            result += rows_of(size if self.by_size else None, list(bins), total, errors)
+            result += rows_of(size if self.by_size else None, list(bins), total, errors, sample)
         return result
 
 
-def rows_of(size: int | None, bins: list, total: int, variances: dict[int, dict]) -> list[dict]:
+def rows_of(size: int | None, bins: list, total: int, variances: dict[int, dict], sample: Sample) -> list[dict]:
     """The rows of one class of sizes. size: its number, None: all sizes; bins: (first, last, blocks, bytes) of each;
     total: all blocks; variances: of a sample, by the first lifetime of a bin."""
     rows, so_far, own = [], 0, sum(count for _, _, count, _ in bins)
@@ -184,7 +184,7 @@ def rows_of(size: int | None, bins: list, total: int, variances: dict[int, dict]
                 "bytes": weight,
                 "share": blocks.share(count, total),
                 "cumulative": blocks.share(so_far, own),
-                **samples.standard_errors(variances.get(first, NO_VARIANCE), ESTIMATES),
+                **sample.standard_errors(variances.get(first, NO_VARIANCE), ESTIMATES),
             }
         )
     return rows
@@ -223,10 +223,16 @@ def run(args: argparse.Namespace) -> int:
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args)
     table = table_of(chosen, args)
-    if samples.are_read() and args.unit in ("operations", "bytes"):
+    if chosen.sample and args.unit in ("operations", "bytes"):
         raise UsageError(
             f"{chosen.trace.name}: is a sample of the blocks, in which not all {args.unit} of a life are known; "
             "give --unit instructions, the clock of the trace"
         )
-    listing.write(args, chosen.title(f"lifetimes in {unit_of(chosen, args)}"), table.rows(), shown(args))
+    listing.write(
+        args,
+        chosen.title(f"lifetimes in {unit_of(chosen, args)}"),
+        table.rows(chosen.sample),
+        shown(args),
+        chosen.sample,
+    )
     return chosen.verdict()

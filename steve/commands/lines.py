@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from steve.analysis import blocks, several
 from steve.system import samples
+from steve.system.samples import Sample
 from steve.system.messages import note
 from steve.terminal import listing
 from steve.terminal.listing import Column
@@ -162,7 +163,7 @@ def add_work(rows: dict[Line, dict], lives: Lives, lines: LineNumbers) -> None:
         rows[line]["kinds"] = kinds_of(total, names)
 
 
-def add_lives(rows: dict[Line, dict], sums: Table, lines: LineNumbers) -> None:
+def add_lives(rows: dict[Line, dict], sums: Table, lines: LineNumbers, sample: Sample) -> None:
     """Add to the rows what became of the blocks that the lines made. sums: by stack."""
     for line, found in blocks.merged(sums, lines.of_stack).items():
         rows.setdefault(line, empty(line)).update(
@@ -174,7 +175,7 @@ def add_lives(rows: dict[Line, dict], sums: Table, lines: LineNumbers) -> None:
             live_bytes_at_peak=found["peak_bytes"],
             live_bytes_at_end=found["live_bytes"],
             live_blocks_at_end=found["live_blocks"],
-            **samples.standard_errors(found, ESTIMATES),
+            **sample.standard_errors(found, ESTIMATES),
         )
 
 
@@ -184,7 +185,7 @@ def measured(chosen: blocks.Blocks) -> list[dict]:
     assert chosen.lines is not None
     chosen.lines.reach_all()
     rows: dict[Line, dict[str, Any]] = {}
-    add_lives(rows, sums, chosen.lines)
+    add_lives(rows, sums, chosen.lines, chosen.sample)
     add_work(rows, chosen.lives, chosen.lines)
     return list(rows.values())
 
@@ -200,7 +201,7 @@ def has_no_instructions(chosen: blocks.Blocks) -> bool:
     """Does the trace have accesses of Lua's heaps, but not all instructions that made them?"""
     heaps = range(chosen.trace.counts()["heaps"])
     return (
-        chosen.trace.sample_every > 0
+        chosen.sample.every > 0
         and not missing.accesses(chosen.trace)
         and any(chosen.places.heap_kind(heap) == "lua" for heap in heaps)
     )
@@ -215,8 +216,8 @@ def run(args: argparse.Namespace) -> int:
         found.add(measured(chosen), chosen.trace)
         accesses |= not missing.accesses(chosen.trace)
         remark |= has_no_instructions(chosen)
-    listing.write(args, files.title("lines"), found.rows(), files.columns(columns, OF_ACCESSES))
-    if samples.are_read() and accesses:
+    listing.write(args, files.title("lines"), found.rows(), files.columns(columns, OF_ACCESSES), files.sample)
+    if files.sample and accesses:
         note(NAME, samples.WITHOUT_ERRORS, args.quiet)
     if remark:
         note(NAME, WITHOUT_INSTRUCTIONS, args.quiet)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from steve.analysis import blocks
 from steve.parallel import processes
-from steve.parallel.rounds import reading_of
+from steve.trace.reading import reading_of
 from steve.terminal import arguments
 from steve.trace import source
 from steve.system.errors import UsageError

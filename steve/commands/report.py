@@ -14,7 +14,6 @@ from typing import Any
 from steve.analysis.blocks import WHERE_HELP, Blocks, add_choice, is_whole
 from steve.commands import pins
 from steve.parallel import processes
-from steve.system import samples
 from steve.system.errors import UsageError
 from steve.system.output import Output, check_ending, wrote
 from steve.system.messages import note
@@ -97,7 +96,7 @@ def _as_json(data: Any) -> dict[str, Any]:
 
     sites = [{"stack": s.stack, "name": s.name, "frames": s.frames, **s.tally} for s in data.sites]
     return {
-        **samples.facts(data.standard_errors),
+        **data.sample.facts(data.standard_errors),
         "trace": data.path,
         "info": data.info,
         "complete": data.complete,

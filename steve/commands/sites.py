@@ -3,9 +3,10 @@
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import argparse
+from functools import partial
 
 from steve.analysis import blocks, several
-from steve.system import samples
+from steve.system.samples import Sample
 from steve.terminal import listing
 from steve.terminal.listing import Column
 from steve.trace import policy, rollups
@@ -68,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_shards(parser)
 
 
-def row_of(found: dict) -> dict:
+def row_of(found: dict, sample: Sample) -> dict:
     """The columns of a site. found: the sums over its blocks."""
     same = (
         "blocks",
@@ -90,7 +91,7 @@ def row_of(found: dict) -> dict:
         "largest": found["most_bytes"],
         "mean_lifetime": blocks.mean(found["lifetimes"], found["blocks"]),
         "utilisation": blocks.share(found["used"], found["size"]),
-        **samples.standard_errors(found, ESTIMATES),
+        **sample.standard_errors(found, ESTIMATES),
     }
 
 
@@ -108,6 +109,7 @@ def run(args: argparse.Namespace) -> int:
     files, found = several.Files(NAME, args), several.Joined(args)
     for chosen in files:
         add_sums(chosen, found)
-    rows = found.rows(row_of).ranked(args.sort)
-    listing.write_ranked(args, files.title("allocation sites"), rows, files.columns(columns, OF_ACCESSES))
+    rows = found.rows(partial(row_of, sample=files.sample)).ranked(args.sort)
+    shown = files.columns(columns, OF_ACCESSES)
+    listing.write_ranked(args, files.title("allocation sites"), rows, shown, sample=files.sample)
     return files.verdict()

@@ -14,6 +14,7 @@ from steve.parallel import processes
 from steve.terminal import arguments
 from steve.terminal import listing
 from steve.system import messages, samples
+from steve.system.samples import Sample
 from steve.trace import cut_stacks, missing, rollups, runtimes
 from steve.terminal.listing import count
 from steve.system.output import Output
@@ -216,10 +217,10 @@ def text(files: several.Files, found: Totals, figures: dict, args: argparse.Name
     from steve.terminal.tables import render
 
     trace = files.chosen.trace
-    title = trace.name + samples.remark() + imported_remark(trace.info()) + missing.remark(trace)
+    title = trace.name + trace.sample.remark + imported_remark(trace.info()) + missing.remark(trace)
     if len(files) > 1:
         title = files.title("totals")
-    parts = [totals_table(title, figures)]
+    parts = [totals_table(title, figures, files.sample)]
     parts += [process_table(figures["processes"])] if len(files) > 1 else []
     parts += site_tables(found.sites, args.top)
     return render(parts, sys.stdout.isatty() and args.output in (None, "-"))
@@ -244,8 +245,8 @@ def process_table(objects: list[dict]) -> Any:
     return columns("Processes", heads, rows, left=("ended", "process"))
 
 
-def totals_table(title: str, figures: dict) -> Any:
-    """The table of totals. figures: the object of --json."""
+def totals_table(title: str, figures: dict, sample: Sample) -> Any:
+    """The table of totals. figures: the object of --json; sample: that of the files."""
     from steve.terminal.tables import facts, number, size
 
     events, amounts, blocks = figures["events"], figures["bytes"], figures["blocks"]
@@ -253,7 +254,7 @@ def totals_table(title: str, figures: dict) -> Any:
 
     def shown(group: str, name: str) -> str:
         text = recorded(figures[group][name], errors.get(group, {}).get(name))
-        return samples.of_peak(text) if name == "peak_live" else text
+        return sample.of_peak(text) if name == "peak_live" else text
 
     rows = [(f"{name} events", shown("events", name)) for name in events]
     rows += [

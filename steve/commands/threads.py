@@ -6,6 +6,7 @@ import argparse
 
 from steve.analysis import blocks, several
 from steve.system import samples
+from steve.system.samples import Sample
 from steve.system.messages import note
 from steve.terminal import listing
 from steve.terminal.listing import Column
@@ -56,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_shards(parser)
 
 
-def join(made: dict, freed: dict, accessed: dict, names: dict[str, str]) -> list[dict]:
+def join(made: dict, freed: dict, accessed: dict, names: dict[str, str], sample: Sample) -> list[dict]:
     """The rows. made, freed, accessed: sums by the thread of the New, of the Free, and of the accesses. names: the
     facts of the trace, in which `thread N` is the name of thread N."""
     rows: dict[int, dict] = {}
@@ -70,12 +71,12 @@ def join(made: dict, freed: dict, accessed: dict, names: dict[str, str]) -> list
             live_bytes_at_peak=found["peak_bytes"],
             live_bytes_at_end=found["live_bytes"],
             shared_blocks=found["shared"],
-            **samples.standard_errors(found, ESTIMATES),
+            **sample.standard_errors(found, ESTIMATES),
         )
     for thread, found in freed.items():
         if found["frees"]:
             rows[thread].update(frees=found["frees"], foreign_frees=found["foreign"])
-            errors = samples.standard_errors(found, {"frees": "frees"}).get("standard_errors", {})
+            errors = sample.standard_errors(found, {"frees": "frees"}).get("standard_errors", {})
             rows[thread].setdefault("standard_errors", {}).update(errors)
     return list(rows.values())
 
@@ -87,10 +88,12 @@ def run(args: argparse.Namespace) -> int:
     for chosen in files:
         made, freed = chosen.sum_with_accesses("thread", "free_thread")
         tables = (made, freed, chosen.lives.thread_accesses())
-        rows = join(*[blocks.merged(sums, lambda thread: thread) for sums in tables], chosen.trace.info())
-        found.add(rows, chosen.trace)
+        found.add(
+            join(*[blocks.merged(sums, lambda thread: thread) for sums in tables], chosen.trace.info(), chosen.sample),
+            chosen.trace,
+        )
         accesses |= not missing.accesses(chosen.trace)
-    listing.write(args, files.title("threads"), found.rows(), files.columns(columns, OF_ACCESSES))
-    if samples.are_read() and accesses:
+    listing.write(args, files.title("threads"), found.rows(), files.columns(columns, OF_ACCESSES), files.sample)
+    if files.sample and accesses:
         note(NAME, samples.WITHOUT_ERRORS, args.quiet)
     return files.verdict()

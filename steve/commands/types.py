@@ -7,6 +7,7 @@ from functools import partial
 
 from steve.analysis import blocks, several
 from steve.commands import sites
+from steve.system.samples import Sample
 from steve.terminal import listing
 from steve.terminal.listing import Column
 from steve.trace import policy, rollups
@@ -63,10 +64,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_shards(parser)
 
 
-def row_of(found: dict, total: int) -> dict:
+def row_of(found: dict, total: int, sample: Sample) -> dict:
     """The columns of a type: those of a site, and its share. found: the sums over its blocks; total: the bytes of all blocks
     examined."""
-    return {**sites.row_of(found), "share": blocks.share(found["bytes"], total), "largest": found["most"]}
+    return {**sites.row_of(found, sample), "share": blocks.share(found["bytes"], total), "largest": found["most"]}
 
 
 def run(args: argparse.Namespace) -> int:
@@ -76,6 +77,7 @@ def run(args: argparse.Namespace) -> int:
     for chosen in files:
         sites.add_sums(chosen, found)
     total = int(found.sums.rows["bytes"].sum())
-    rows = found.rows(partial(row_of, total=total), "type").ranked(args.sort)
-    listing.write_ranked(args, files.title("types of blocks"), rows, files.columns(columns, sites.OF_ACCESSES))
+    rows = found.rows(partial(row_of, total=total, sample=files.sample), "type").ranked(args.sort)
+    shown = files.columns(columns, sites.OF_ACCESSES)
+    listing.write_ranked(args, files.title("types of blocks"), rows, shown, sample=files.sample)
     return files.verdict()

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from steve.analysis.blocks import FEW_ROWS
 from steve.analysis.totals import time_unit
 from steve.export.paths import frames_of, in_order
-from steve.system import samples
 from steve.trace import missing
 from steve.trace.frames import frame_line
 
@@ -98,7 +97,7 @@ def dhat(history: Holdings, shown: ShownStacks) -> Iterator[str]:
         "tu": unit,
         "Mtu": million,
         "tuth": 500,
-        "cmd": facts.get("command", trace.name) + samples.remark() + missing.remark(trace),
+        "cmd": facts.get("command", trace.name) + trace.sample.remark + missing.remark(trace),
         "pid": int(pid) if pid.isdecimal() else 0,
         "te": history.time,
         "tg": peak_time,

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from steve.analysis.totals import time_unit
-from steve.system import samples
 from steve.trace import missing
 from steve.trace.frames import frame_line
 
@@ -167,7 +166,7 @@ def massif(shown: ShownStacks, snapshots: list[Snapshot], peak: Held, again: Hol
     """The text of the file, in pieces. peak: what stacks held at the peak; again: a second walk over the trace, not
     begun, which finds what they held at the other snapshots."""
     trace = shown.trace
-    command = " ".join(trace.info().get("command", trace.name).split()) + samples.remark() + missing.remark(trace)
+    command = " ".join(trace.info().get("command", trace.name).split()) + trace.sample.remark + missing.remark(trace)
     trees = Trees(shown)
     unit, each = ("ms", 1_000_000) if time_unit(trace) == "nanoseconds" else ("i", 1)
     yield f"desc: steve export --format=massif\ncmd: {command}\ntime_unit: {unit}\n"

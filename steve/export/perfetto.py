@@ -18,7 +18,6 @@ import numpy as np
 
 from steve.analysis.bins import ByNumber
 from steve.analysis.totals import time_unit
-from steve.system import samples
 from steve.trace._memtrace import CONTAINER, FREE, HOW_MASK, MARK, NEW, RESIZE, STATE, VERSION, VM_NAMES
 
 if TYPE_CHECKING:
@@ -185,7 +184,7 @@ def heap_label(trace: Trace, number: int) -> str:
 
 def named(pid: int, trace: Trace, found: TraceEvents) -> Iterator[dict]:
     """The names of the process and its threads."""
-    command = trace.info().get("command", trace.name) + samples.remark()
+    command = trace.info().get("command", trace.name) + trace.sample.remark
     yield {"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": command}}
     for thread in sorted(found.threads):
         yield {"ph": "M", "name": "thread_name", "pid": pid, "tid": thread, "args": {"name": f"thread {thread}"}}

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from steve.analysis import blocks
 from steve.export.paths import frames_of
-from steve.system import samples
 from steve.system.errors import SteveError
 from steve.trace import missing
 from steve.trace.policy import ShownStacks
@@ -113,7 +112,7 @@ class Profile:
     @property
     def command(self) -> str:
         """The traced command or, if unknown, the name of the trace; with a remark if the numbers are estimates."""
-        return self.facts.get("command", self.trace.name) + samples.remark() + missing.remark(self.trace)
+        return self.facts.get("command", self.trace.name) + self.trace.sample.remark + missing.remark(self.trace)
 
     def frame(self, number: int) -> Frame:
         """The frame with an id. Frame 0 is that of unknown stacks."""

@@ -22,7 +22,6 @@ from steve.kernels.records cimport array_of, data_of, distance, enough, view_of
 from steve.trace._memtrace cimport Trace
 from steve.trace.cmemtrace cimport *
 
-from steve.system import samples
 from steve.kernels._sums import LIFE, chosen, dtype_of, merged, variances_of
 from steve.trace._memtrace import event_dtype
 
@@ -758,7 +757,7 @@ cdef class Groups(TakesLives):
         keys = view_of(self.g.of_keys.keys, self.g.of_keys.n, np.dtype("u4"))
         order = np.argsort(keys, kind="stable")
         rows = view_of(self.g.rows, self.g.of_keys.n, GROUP)
-        names = columns or [*GROUP.names, *(VARIANCES.names if samples.are_read() else ())]
+        names = columns or [*GROUP.names, *(VARIANCES.names if self.g.variances_room else ())]
         taken = chosen(names, rows, view_of(self.g.variances, self.g.variances_room, VARIANCES), order)
         keys = keys[order]
         cdef groups_key key = self.g.key

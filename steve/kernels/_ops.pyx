@@ -131,7 +131,7 @@ cdef class Operations:
 
     cdef int count(self, unsigned batches) except -1:
         if self.trace is not None:
-            self.trace.note_sample()
+            self.trace.verify_sample()
         self.batches += batches
         if self.tick is not None and self.batches >= TICK:
             self.batches = 0

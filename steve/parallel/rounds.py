@@ -13,13 +13,13 @@ the first damage, so that the last shard holds all of it.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
-import os
-from typing import TYPE_CHECKING, Any, Callable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Type
+from typing import TYPE_CHECKING, Any, Callable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from steve.system.errors import SteveError
 from steve.parallel.checkpoints import Checkpoint, Surveyed, checkpoints_of, survey
 from steve.parallel.window import Cut, walked
 from steve.parallel.processes import PARTS_EACH, Part, Pool, split
+from steve.trace.reading import Reading
 
 if TYPE_CHECKING:
     import argparse
@@ -40,62 +40,6 @@ SURVEY = 0.2  # share of the work that a survey is, for the progress shown
 def requests_workers(args: "argparse.Namespace") -> bool:
     """Do the arguments request several workers?"""
     return args.jobs != 1 or args.scheduler is not None
-
-
-class Reading(NamedTuple):
-    """How a file is read: in the same way in each round and by each worker.
-
-    salvage: damaged chunks are skipped. Shards then begin only before the first damaged chunk. One reader has to read
-    all that follows, because only it knows what became of the blocks that were made or freed in a damaged chunk.
-    growing: of a file that is still being written, the size up to which it is read; None for other files."""
-
-    path: str
-    salvage: bool = False
-    growing: Optional[int] = None
-
-    def open(self, freed: bool = False, kind: "Optional[Type[Trace]]" = None) -> "Trace":
-        """The trace, whole. freed: with accesses to freed memory; kind: Trace or a subclass."""
-        from steve.trace._memtrace import GROWING, Trace
-
-        if self.growing is not None:
-            GROWING[self.path] = self.growing
-        return (kind or Trace)(self.path, salvage=self.salvage, freed=freed)
-
-    def for_workers(self) -> "Reading":
-        """The same, for other processes: with the whole path, and the size if the file is still being written. To be
-        called after the trace was opened."""
-        from steve.trace._memtrace import GROWING
-
-        return self._replace(path=os.path.abspath(self.path), growing=GROWING.get(self.path))
-
-    def count_points(self, trace: "Trace") -> int:
-        """The number of seek points at which a shard can begin."""
-        return trace.sound_seek_points() if self.salvage else len(trace.seek_points())
-
-    def has_shards(self) -> bool:
-        """Can the file be divided into several shards?"""
-        return (
-            self.path != "-"
-            and os.path.isfile(self.path)
-            and self.count_points(self.open()) > 1
-            and not self.is_sample()
-        )
-
-    def is_sample(self) -> bool:
-        """Is the trace a sample of the blocks? Estimates are not made in shards: such traces are small."""
-        from steve.system.errors import TraceError
-
-        trace = self.open()
-        try:
-            trace.probe()
-        except TraceError:
-            return False
-        return trace.is_sample
-
-
-def reading_of(args: "argparse.Namespace") -> Reading:
-    """How the trace that the arguments name is read."""
-    return Reading(args.file, args.salvage)
 
 
 class Only(NamedTuple):
@@ -120,14 +64,14 @@ class View(NamedTuple):
         """A trace that delivers this shard. freed: with accesses to freed memory."""
         if self.only is not None:
             return self._open_chosen(freed, self.only)
-        trace = self.reading.open(freed)
+        trace = self.reading.open(freed=freed)
         trace.read_range(self.first, self.end)
         return trace
 
     def _open_chosen(self, freed: bool, only: Only) -> "ChosenTrace":
         from steve.kernels._accesses import ChosenTrace
 
-        trace = self.reading.open(freed, ChosenTrace)
+        trace = self.reading.open(ChosenTrace, freed)
         trace.read_range(self.first, self.end)
         trace.choose(self.cut.window(), bits_of(only.selected), shard=True, since=self.cut.since)
         return trace
@@ -310,7 +254,7 @@ class Rounds:
         part = self.parts[-1]
         if self._last is None or self._last[0] != part:
             view = self.view(len(self.parts) - 1)
-            trace = view._replace(reading=self.reading._replace(path=self.name)).open()
+            trace = view.open()
             if not self.reading.salvage:  # nothing that is needed of it depends on its accesses
                 trace.pass_accesses()
             self._last = part, walked(trace, view.window())

@@ -114,7 +114,7 @@ def measures(chosen: Blocks, names: Names) -> dict[str, Measured]:
     accesses = not missing.not_recorded(chosen.trace)
     rows = {}
     for by, matched in names.rows.items():
-        rows[by] = measured(tables[keys.get(by, 0)], Rollup(by, chosen.places), matched, accesses)
+        rows[by] = measured(tables[keys.get(by, 0)], Rollup(by, chosen.places), matched, accesses, chosen.sample)
     return rows
 
 

@@ -26,7 +26,7 @@ from steve.kernels._accesses import Course
 from steve.kernels._report import TALLY, VARIANCES, BlockCells, HeapProfile, LuaWork
 from steve.kernels._site_sums import Findings, SiteSums
 from steve.kernels._walk import Analysis, feed_together
-from steve.system import samples
+from steve.system.samples import Sample
 from steve.system.errors import TraceError
 from steve.terminal.tables import StackText, times, told_apart
 from steve.analysis.rules import DEFAULTS, PINNED_PAGES, RULES, limits, site_limits
@@ -99,6 +99,7 @@ class TraceData:
     info: dict[str, str]
     stats: dict[str, Any]
     totals: dict[str, int]
+    sample: Sample
     standard_errors: dict[str, float]
     timeline: np.ndarray
     all_sites: int
@@ -177,7 +178,13 @@ def named_sites(shown: ShownStacks, tallies: Sums, numbers: Iterable[int]) -> di
     names = {site: site_name(found) for site, found in frames.items()}
     texts = fitting(told_apart(list(names.values())))
     return {
-        site: Site(site, texts[names[site]], texts_of(found), _row(tallies.of(site)), lua_frames(found))
+        site: Site(
+            site,
+            texts[names[site]],
+            texts_of(found),
+            _row(tallies.of(site), shown.trace.sample),
+            lua_frames(found),
+        )
         for site, found in frames.items()
     }
 
@@ -225,22 +232,22 @@ def texts_of(frames: list[Any]) -> list[str]:
     return texts + [f"… {len(frames) - FRAMES_SHOWN} more"] * (len(frames) > FRAMES_SHOWN)
 
 
-def tally_columns() -> list[str]:
+def tally_columns(sample: Sample) -> list[str]:
     """Those of tallies, with variances only in a sample of the blocks."""
-    return [*(name for name in TALLY.names if name != "epoch"), *(VARIANCES.names if samples.are_read() else ())]
+    return [*(name for name in TALLY.names if name != "epoch"), *(VARIANCES.names if sample else ())]
 
 
-def _row(record: np.void) -> dict[str, Any]:
+def _row(record: np.void, sample: Sample) -> dict[str, Any]:
     """A tally; in a sample of the blocks, with its standard errors."""
     names = [name for name in record.dtype.names if not name.startswith(VARIANCE)]
     found = {name: float(record[name]) for name in record.dtype.names if name.startswith(VARIANCE)}
-    return {**{name: int(record[name]) for name in names}, **samples.standard_errors(found, {n: n for n in names})}
+    return {**{name: int(record[name]) for name in names}, **sample.standard_errors(found, {n: n for n in names})}
 
 
-def _standard_errors(heaps: np.ndarray) -> dict[str, float]:
+def _standard_errors(heaps: np.ndarray, sample: Sample) -> dict[str, float]:
     """Of the totals of a sample; {} if the trace is none. heaps: TALLY by heap."""
     found = {name: float(heaps[name].sum()) for name in heaps.dtype.names if name.startswith(VARIANCE)}
-    return samples.standard_errors(found, TOTALS).get("standard_errors", {})
+    return sample.standard_errors(found, TOTALS).get("standard_errors", {})
 
 
 def interesting(tallies: Sums, most: int) -> list[int]:
@@ -354,19 +361,19 @@ class ReportAnalysis(Analysis):
         for analysis in (self._lives, self.profile, self.cells, self.course):
             analysis.end(time, between)
 
-    def take_found(self) -> tuple[int, dict[str, Sums]]:
+    def take_found(self, sample: Sample) -> tuple[int, dict[str, Sums]]:
         """The bytes of all blocks that were judged, and what each rule about blocks finds by stack, by the rule's key. A row
         of all rules is long, and is no longer kept."""
         columns = {"blocks": "blocks", "size": "bytes", "accesses": "accesses"}
-        columns.update((name, name) for name in FOUND_VARIANCES if samples.are_read())
+        columns.update((name, name) for name in FOUND_VARIANCES if sample)
         by_rule = {rule.key: Sums(*self.found.of_rule(number, columns)) for number, rule in enumerate(RULES)}
         judged = self.found.bytes()
         del self.found, self._lives.fold
         return judged, by_rule
 
-    def take_tallies(self) -> Sums:
+    def take_tallies(self, sample: Sample) -> Sums:
         """The tallies by stack, which are no longer kept."""
-        tallies = Sums(*self.profile.stacks(tally_columns()))
+        tallies = Sums(*self.profile.stacks(tally_columns(sample)))
         del self.profile
         return tallies
 
@@ -401,7 +408,7 @@ def collect(chosen: Blocks, sites: int = 60, with_source: bool = True, pins: Sum
 def _described(chosen: Blocks, analysis: ReportAnalysis, sites: int, with_source: bool, pins: Sums | None) -> TraceData:
     trace, profile = chosen.trace, analysis.profile
     heaps, stats, totals, of_trace = (
-        profile.heaps(tally_columns()),
+        profile.heaps(tally_columns(trace.sample)),
         trace.stats(),
         profile.totals(),
         chosen.places.sites,
@@ -414,9 +421,9 @@ def _described(chosen: Blocks, analysis: ReportAnalysis, sites: int, with_source
     marks = _marks(trace, profile)
     del profile
     accesses = missing.has_accesses(trace, totals["load"] + totals["store"] + totals["modify"])
-    judged_bytes, of_rules = analysis.take_found()
+    judged_bytes, of_rules = analysis.take_found(trace.sample)
     last_new = analysis.site_sums.last_new()
-    of_stacks, cells = analysis.take_tallies(), analysis.take_cells()
+    of_stacks, cells = analysis.take_tallies(trace.sample), analysis.take_cells()
     rollup = Rollup("stack", chosen.places, sites=of_trace)
     tallies = rollup.merged(of_stacks)
     del of_stacks
@@ -449,13 +456,18 @@ def _described(chosen: Blocks, analysis: ReportAnalysis, sites: int, with_source
         timeline=timeline,
         all_sites=all_sites,
         found=by_rule,
-        not_judged={} if samples.are_read() else not_judged,
+        not_judged={} if trace.sample else not_judged,
         judged_bytes=judged_bytes,
         found_sites={i: named[i] for i in leading},
         lines={i: line_text(chosen.places, i) for i in leading},
         sites=[named[i] for i in listed],
-        standard_errors=_standard_errors(heaps[1]),
-        heaps=[(heap_name(trace, i), _row(row)) for i, row in zip(heaps[0].tolist(), heaps[1]) if row["blocks"]],
+        sample=trace.sample,
+        standard_errors=_standard_errors(heaps[1], trace.sample),
+        heaps=[
+            (heap_name(trace, i), _row(row, trace.sample))
+            for i, row in zip(heaps[0].tolist(), heaps[1])
+            if row["blocks"]
+        ],
         marks=marks,
         map_blocks=map_blocks,
         map_bytes=map_bytes,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from steve.system import samples
+from steve.system.samples import Sample
 from steve.terminal.units import human_bytes
 from steve.report.collect import FOUND_VARIANCES, MOST_FOUND, Site, TraceData, greatest
 from steve.analysis.rules import DEFAULTS, PINNED_PAGES, RULES, SITE_RULES, Rule
@@ -38,9 +38,9 @@ def threshold(data: TraceData) -> int:
     return max(LEAST, int(SHARE * data.judged_bytes))
 
 
-def _standard_errors(rows: np.ndarray) -> dict[str, float]:
+def _standard_errors(rows: np.ndarray, sample: Sample) -> dict[str, float]:
     found = {name: float(rows[name].sum()) for name in FOUND_VARIANCES if name in rows.dtype.names}
-    return samples.standard_errors(found, {"blocks": "blocks", "bytes": "bytes"}).get("standard_errors", {})
+    return sample.standard_errors(found, {"blocks": "blocks", "bytes": "bytes"}).get("standard_errors", {})
 
 
 def _finding(data: TraceData, rule: Rule, least: int) -> Finding:
@@ -62,7 +62,7 @@ def _finding(data: TraceData, rule: Rule, least: int) -> Finding:
             for site, row in named
         ],
         len(above) - len(named),
-        _standard_errors(rows),
+        _standard_errors(rows, data.sample),
     )
 
 
@@ -71,9 +71,7 @@ def _judged(data: TraceData) -> list[Rule]:
     return [
         rule
         for rule in (PINNED_PAGES, *SITE_RULES, *RULES)
-        if rule.key in data.found
-        and (data.accesses or not rule.of_accesses)
-        and not (rule.of_all and samples.are_read())
+        if rule.key in data.found and (data.accesses or not rule.of_accesses) and not (rule.of_all and data.sample)
     ]
 
 

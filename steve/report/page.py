@@ -76,7 +76,7 @@ def completeness(data: TraceData) -> str:
     if data.stats["is_text"]:
         return "A classic text trace: it does not say how the program ended." + missing
     ending = str(data.stats["ending"])
-    return _ENDINGS.get(ending, f"The trace ended: {ending}.") + missing + estimated() + not_seen(data)
+    return _ENDINGS.get(ending, f"The trace ended: {ending}.") + missing + estimated(data) + not_seen(data)
 
 
 def not_seen(data: TraceData) -> str:
@@ -89,12 +89,12 @@ def marks_left_out(made: int, kept: int) -> str:
     return f" Of {made:,} marks, only the first {kept:,} are shown." if made > kept else ""
 
 
-def estimated() -> str:
+def estimated(data: TraceData) -> str:
     """A sentence on numbers that are estimates; "" if the trace is no sample of the blocks."""
-    if not samples.are_read():
+    if not data.sample:
         return ""
     return (
-        f" The numbers of blocks, bytes and accesses are {samples.how()} was recorded on average. Operations are the "
+        f" The numbers of blocks, bytes and accesses are {data.sample.how} was recorded on average. Operations are the "
         "recorded ones."
     )
 
@@ -115,7 +115,7 @@ def _count_metric(name: str, value: int, meaning: str, error: float = 0) -> Head
 def _heap_metrics(data: TraceData) -> list[HeaderNumber]:
     t, error = data.totals, {**dict.fromkeys(data.totals, 0.0), **data.standard_errors}
     peak = f"the most bytes live at once, as asked for, first at operation {t['peak_operation']:,}"
-    peak += f"; {samples.PEAK}" if samples.are_read() else ""
+    peak += f"; {samples.PEAK}" if data.sample else ""
     strays = f"blocks freed; {data.stats['unmatched_free']:,} more frees were of no block"
     return [
         _bytes_metric("peak of live memory", t["peak_bytes"], peak, error["peak_bytes"]),

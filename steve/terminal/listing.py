@@ -14,7 +14,7 @@ import textwrap
 from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from steve.system import samples
+from steve.system.samples import WHOLE, Sample
 from steve.terminal import arguments
 from steve.system.errors import UsageError, meant
 from steve.system.output import Output
@@ -100,9 +100,9 @@ ESTIMATE_COLUMNS = (
 )
 
 
-def estimated(rows: list[dict]) -> list[dict]:
-    """The rows with the columns of ESTIMATE_COLUMNS."""
-    return [{**row, **samples.facts(row.get("standard_errors", {}))} for row in rows]
+def estimated(rows: list[dict], sample: Sample) -> list[dict]:
+    """The rows with the columns of ESTIMATE_COLUMNS; as they are if the trace is no sample."""
+    return rows if not sample else [{**row, **sample.facts(row.get("standard_errors", {}))} for row in rows]
 
 
 def recorded(columns: Sequence[Column]) -> list[Column]:
@@ -221,14 +221,14 @@ def table(title: str, rows: list[dict], columns: Sequence[Column], order: str | 
     )
 
 
-def csv_parts(rows: Rows, columns: Sequence[Column]) -> Iterator[str]:
+def csv_parts(rows: Rows, columns: Sequence[Column], sample: Sample = WHOLE) -> Iterator[str]:
     """The text of the CSV file, BATCH rows at a time."""
-    return csv_of(_batches(rows, columns), columns)
+    return csv_of(_batches(rows, columns, sample), columns, sample)
 
 
-def csv_of(batches: Iterable[list[dict]], columns: Sequence[Column]) -> Iterator[str]:
+def csv_of(batches: Iterable[list[dict]], columns: Sequence[Column], sample: Sample = WHOLE) -> Iterator[str]:
     """The text of the CSV file of rows that come in batches."""
-    keys = [column.key for column in recorded(columns)] + list(samples.fact())
+    keys = [column.key for column in recorded(columns)] + list(sample.fact)
     yield _csv_lines([keys])
     for some in batches:
         yield _csv_lines(
@@ -247,11 +247,11 @@ def csv_text(rows: Rows, columns: Sequence[Column]) -> str:
     return "".join(csv_parts(rows, columns))
 
 
-def json_parts(rows: Rows, columns: Sequence[Column]) -> Iterator[str]:
+def json_parts(rows: Rows, columns: Sequence[Column], sample: Sample = WHOLE) -> Iterator[str]:
     """The text that json.dumps(rows, indent=1) returns, BATCH rows at a time."""
     keys = [column.key for column in recorded(columns)]
-    keys += list(samples.facts({}))
-    yield from json_list([{key: row[key] for key in keys} for row in some] for some in _batches(rows, columns))
+    keys += list(sample.facts({}))
+    yield from json_list([{key: row[key] for key in keys} for row in some] for some in _batches(rows, columns, sample))
     yield "\n"
 
 
@@ -273,11 +273,11 @@ def json_object(found: dict[str, Any], key: str, batches: Iterable[list[dict]]) 
     yield after
 
 
-def _batches(rows: Rows, columns: Sequence[Column]) -> Iterator[list[dict]]:
+def _batches(rows: Rows, columns: Sequence[Column], sample: Sample) -> Iterator[list[dict]]:
     nulls = dict.fromkeys(column.key for column in columns if column.is_unknown)
     for i in range(0, len(rows), BATCH):
         some = [_with_nulls(row, nulls) for row in rows[i : i + BATCH]] if nulls else rows[i : i + BATCH]
-        yield estimated(some) if samples.are_read() else some
+        yield estimated(some, sample)
 
 
 def _with_nulls(row: dict, nulls: dict[str, None]) -> dict:
@@ -328,19 +328,26 @@ def text(
     return render(parts, not plain)
 
 
-def write(args: argparse.Namespace, title: str, rows: list[dict], columns: Sequence[Column]) -> None:
-    """Sort the rows and write them as the arguments of add_arguments() request."""
-    write_ranked(args, title, ranked(rows, columns, args.sort), columns)
+def write(
+    args: argparse.Namespace, title: str, rows: list[dict], columns: Sequence[Column], sample: Sample = WHOLE
+) -> None:
+    """Sort the rows and write them as the arguments of add_arguments() request. sample: that of the trace."""
+    write_ranked(args, title, ranked(rows, columns, args.sort), columns, sample=sample)
 
 
 def write_ranked(
-    args: argparse.Namespace, title: str, rows: Rows, columns: Sequence[Column], nothing: str = "nothing"
+    args: argparse.Namespace,
+    title: str,
+    rows: Rows,
+    columns: Sequence[Column],
+    nothing: str = "nothing",
+    sample: Sample = WHOLE,
 ) -> None:
     """As write(), for rows that are sorted already. nothing: what a table says without rows."""
     kept = cut(rows, args.top)
     with Output(args.output or "-") as out:
         if args.json or args.csv:
-            for part in (json_parts if args.json else csv_parts)(kept, columns):
+            for part in (json_parts if args.json else csv_parts)(kept, columns, sample):
                 out.write(part)
         else:
             plain = not sys.stdout.isatty() or args.output not in (None, "-")

@@ -23,7 +23,7 @@ from steve.trace.cmemtrace cimport *
 from steve.trace.cops cimport *
 
 from steve.system.errors import TraceError
-from steve.system import samples
+from steve.system.samples import Sample
 from steve.trace.chunks import shown_chunk, shown_function
 
 cdef extern from "config.h":
@@ -143,10 +143,6 @@ cdef object array_over(const void *data, size_t n, object dtype, bint copy):
     return array.copy() if copy else array
 
 
-# by path of a file that was still being written when this process first opened it: its size at that time
-GROWING: dict = {}
-
-
 cdef class Trace:
     """An open memtrace: binary or classic text, plain or compressed with zstd. path "-" is standard input.
 
@@ -157,13 +153,17 @@ cdef class Trace:
     snapshots: keep the snapshots of Lua heaps, for snapshot().
     overlaps: in classic text, let live blocks overlap (MT_OPEN_OVERLAPS).
     following: read what the recorder writes from now on, too; see follow().
+    growing: of a file that is still being written, the size up to which it is read; None: that which it has now. Then it is
+    None for a file that is complete.
+    every_block: what needs every block; SteveError when it is read that the trace is a sample. "": nothing does.
     Raises TraceError if the file cannot be opened or is not a memtrace.
 
     Attribute problem: None, or the TraceError that ended reading early because the file is truncated or damaged;
     everything before that was delivered. If nothing could be delivered, the error is raised instead."""
 
     def __cinit__(self, str path, str name=None, *, bint salvage=False, bint text=False,
-                  bint freed=False, bint snapshots=False, bint overlaps=False, bint following=False):
+                  bint freed=False, bint snapshots=False, bint overlaps=False, bint following=False,
+                  growing=None, str every_block=""):
         cdef mt_error err
         cdef bytes path_bytes = os.fsencode(path)
         cdef const char *c_path = path_bytes
@@ -171,15 +171,15 @@ cdef class Trace:
         flags |= MT_OPEN_FREED if freed else 0
         flags |= MT_OPEN_SNAPSHOTS if snapshots else 0
         flags |= MT_OPEN_OVERLAPS if overlaps else 0
-        self.path, self.name = path, name or path_name(path)
+        self.path, self.name, self.every_block = path, name or path_name(path), every_block
         self.problem = None
         with nogil:
             self.r = mt_open(c_path, flags, &err)
         if self.r == NULL:
             raise trace_error(path, self.name, &err, False)
-        cdef uint64_t growing = mt_growing_size(self.r)
-        if growing and not following:  # every walk over the file reads the same part of it
-            mt_limit_size(self.r, GROWING.setdefault(path, growing))
+        if mt_growing_size(self.r) and not following:
+            self.growing = growing or mt_growing_size(self.r)
+            mt_limit_size(self.r, self.growing)
 
     def __dealloc__(self):
         if self.r != NULL:
@@ -204,7 +204,7 @@ cdef class Trace:
         PyErr_CheckSignals()
         with nogil:
             result = mt_next(self.r, events, n)
-        self.note_sample()
+        self.verify_sample()
         return self.failed() if result == MT_ERROR else result
 
     cdef int next_batch(self, mt_batch *batch) except -1:
@@ -215,13 +215,13 @@ cdef class Trace:
         PyErr_CheckSignals()
         with nogil:
             result = mt_next_batch(self.r, batch)
-        self.note_sample()
+        self.verify_sample()
         return self.failed() if result == MT_ERROR else result
 
-    cdef int note_sample(self) except -1:
-        """See steve.system.samples.met."""
-        if self.is_sample:
-            samples.met(self.name, mt_sample_mean(self.r), mt_sample_every(self.r))
+    cdef int verify_sample(self) except -1:
+        """SteveError if the trace is a sample of the blocks, but every block is needed."""
+        if self.every_block and self.sample:
+            self.sample.refuse(self.name, self.every_block)
         return 0
 
     cdef int next_shown(self, const mt_event **events, const mt_event **shown, size_t *n) except -1:
@@ -360,20 +360,9 @@ cdef class Trace:
         return facts
 
     @property
-    def sample_mean(self):
-        """The mean number of bytes between samples, if what was read so far says that this is a sample by bytes
-        (memtrace/sample.h); else 0."""
-        return mt_sample_mean(self.r)
-
-    @property
-    def sample_every(self):
-        """N, if what was read so far says that this is a sample by blocks, of which one of N was recorded; else 0."""
-        return mt_sample_every(self.r)
-
-    @property
-    def is_sample(self):
-        """Does what was read so far say that this is a sample of the blocks (memtrace/sample.h)?"""
-        return mt_sample_mean(self.r) > 0 or mt_sample_every(self.r) > 0
+    def sample(self):
+        """How the blocks were sampled (steve.system.samples), as far as what was read so far says that this is a sample."""
+        return Sample(mt_sample_mean(self.r), mt_sample_every(self.r))
 
     def damages(self):
         """With salvage: one line for each of the first 100 damaged chunks, with its offset and the damage."""

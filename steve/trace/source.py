@@ -17,8 +17,8 @@ import sys
 import tempfile
 from typing import IO, TYPE_CHECKING, Any
 
-from steve.system import samples
 from steve.trace import missing
+from steve.trace.reading import Reading, reading_of
 from steve.system.messages import complain
 from steve.system.errors import SteveError, TraceError, UsageError
 from steve.system.output import is_special
@@ -88,29 +88,7 @@ def natural(name: str) -> list[tuple[int, str]]:
 
 def open_trace(args: argparse.Namespace, kind: type[Trace] | None = None) -> Trace:
     """Open the memtrace that the arguments of add_trace() name. kind: Trace or a subclass."""
-    from steve.trace._memtrace import Trace
-
-    refuse_sample(args.file, args.file, args.salvage)
-    return (kind or Trace)(args.file, salvage=args.salvage, overlaps=keeps_overlaps(args))
-
-
-def refuse_sample(path: str, name: str, salvage: bool) -> None:
-    """SteveError if the command needs every block, and the file is a sample of the blocks. Reads its beginning; of a pipe
-    this is found when it is read."""
-    from steve.trace._memtrace import Trace
-
-    if not samples.refuses() or not os.path.isfile(path):
-        return
-    try:
-        Trace(path, name, salvage=salvage).probe()
-    except TraceError:
-        pass  # the caller will report it
-
-
-def keeps_overlaps(args: argparse.Namespace) -> bool:
-    """Do the arguments request --compat: a New that overlaps a live block leaves both alive, as in the first
-    Steve?"""
-    return getattr(args, "compat", False)
+    return reading_of(args).open(kind)
 
 
 def add_form(parser: argparse.ArgumentParser) -> None:
@@ -218,28 +196,27 @@ def holds_operations(path: str) -> bool:
 class Operations:
     """Operations that can be read more than once.
 
-    path: an ops file or a memtrace. Standard input and pipes are first copied to a temporary file without a name,
-    which disappears with the process. salvage, overlaps: see steve.trace._memtrace.Trace."""
+    reading: of an ops file or a memtrace. Standard input and pipes are first copied to a temporary file without a name,
+    which disappears with the process; `reading` is then of that file."""
 
-    def __init__(self, path: str, salvage: bool = False, overlaps: bool = False) -> None:
-        self.overlaps = overlaps
+    def __init__(self, reading: Reading) -> None:
+        path = reading.path
         self.name = "standard input" if path == "-" else path
-        self.salvage = salvage
+        self.reading = reading._replace(name=self.name)
         self._spool: IO[bytes] | None = None
-        self._path = path
         self._is_ops: bool | None = path.endswith(OPS_ENDINGS) or None
         if path == "-" or is_pipe(path):
             self._copy()
 
     def _copy(self) -> None:
         self._spool = tempfile.TemporaryFile()
-        if self._path == "-":
+        if self.reading.path == "-":
             shutil.copyfileobj(sys.stdin.buffer, self._spool, 1 << 20)
         else:
-            with open(self._path, "rb") as pipe:
+            with open(self.reading.path, "rb") as pipe:
                 shutil.copyfileobj(pipe, self._spool, 1 << 20)
         self._spool.flush()
-        self._path = f"/proc/self/fd/{self._spool.fileno()}"
+        self.reading = self.reading._replace(path=f"/proc/self/fd/{self._spool.fileno()}")
 
     def is_ops(self) -> bool:
         """Is it an ops file, not a memtrace? SteveError if it is neither."""
@@ -253,23 +230,16 @@ class Operations:
         """Open the file anew, at its first operation."""
         from steve.trace._memtrace import OpsFile
 
-        return OpsFile(self._path, self.name) if self.is_ops() else self.open_trace()
+        return OpsFile(self.reading.path, self.name) if self.is_ops() else self.open_trace()
 
     def open_trace(self, freed: bool = False, snapshots: bool = False, kind: type[Trace] | None = None) -> Trace:
         """Open the file anew as a memtrace. freed, snapshots: see Trace; kind: Trace or a subclass."""
-        from steve.trace._memtrace import Trace
-
-        refuse_sample(self._path, self.name, self.salvage)
-        return (kind or Trace)(
-            self._path, self.name, salvage=self.salvage, freed=freed, snapshots=snapshots, overlaps=self.overlaps
-        )
+        return self.reading.open(kind, freed, snapshots)
 
     def _expect_memtrace(self) -> None:
         """SteveError if the file is not a memtrace."""
-        from steve.trace._memtrace import Trace
-
         try:
-            Trace(self._path, self.name, salvage=self.salvage).probe()
+            self.reading._replace(every_block="").open().probe()
         except TraceError as error:
             if error.code != "format":
                 raise
@@ -280,9 +250,9 @@ class Operations:
         make it an ops file."""
         from steve.trace._memtrace import OpsFile
 
-        if os.path.exists(self._path) and os.path.getsize(self._path) == 0:
+        if os.path.exists(self.reading.path) and os.path.getsize(self.reading.path) == 0:
             raise SteveError(f"{self.name}: is empty; an empty ops file has a name that ends with -ops")
-        file = OpsFile(self._path, self.name)
+        file = OpsFile(self.reading.path, self.name)
         try:
             file.probe()
         except TraceError as error:

@@ -187,12 +187,12 @@ class Trace(RecordFile):
     @property
     def sample_mean(self) -> int:
         """The mean number of bytes between samples, if this is a sample of the blocks, so far as it is read; else 0."""
-        return int(self._binding.sample_mean)
+        return int(self._binding.sample.mean)
 
     @property
     def sample_every(self) -> int:
         """N, if this is a sample by blocks, of which one of N on average was recorded, so far as it is read; else 0."""
-        return int(self._binding.sample_every)
+        return int(self._binding.sample.every)
 
     @property
     def ending(self) -> str:
