@@ -2,7 +2,7 @@
 
 Lives go to a fold (steve.analysis.folds). A shard knows which blocks live at its beginning, and the size of the
 heap. Lives that begin and end in a shard go to its fold. Of lives that cross its borders it reports pieces, which
-are joined in the order of the shards (steve/kernels/lives/lives_shards.h defines how) and then go to the fold of the
+are joined in the order of the shards (steve/kernels/lives/lives.h defines how) and then go to the fold of the
 whole.
 
 If a filter or a fold needs the numbers of operations, a checkpoint must contain the number before the shard. Counting

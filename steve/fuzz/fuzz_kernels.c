@@ -25,7 +25,6 @@
 #include "steve/kernels/lives/faults.h"
 #include "steve/kernels/lives/groups.h"
 #include "steve/kernels/lives/lives.h"
-#include "steve/kernels/lives/lives_shards.h"
 #include "steve/kernels/lives/profile.h"
 #include "steve/kernels/locks/full.h"
 #include "steve/kernels/locks/stack.h"

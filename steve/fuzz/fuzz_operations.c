@@ -11,7 +11,7 @@
 #endif
 #include "memtrace/fuzz/input.h"
 #include "memtrace/ops/source.h"
-#include "steve/kernels/locks/find_survivors.h"
+#include "steve/kernels/locks/survivors.h"
 #include "steve/kernels/locks/full.h"
 #include "steve/kernels/locks/simple.h"
 #include "steve/kernels/locks/stats.h"

@@ -139,7 +139,7 @@ cdef extern from "steve/kernels/accesses/gc_time.h" nogil:
     void gc_time_add(gc_time *g, uint64_t operation, uint64_t time)
     bint gc_time_finish(gc_time *g, uint64_t time)
 
-cdef extern from "steve/kernels/accesses/sharing_shards.h" nogil:
+cdef extern from "steve/kernels/accesses/sharing.h" nogil:
     struct sharing_reported:
         pass
     struct sharing_piece:
@@ -416,7 +416,7 @@ cdef class Reuse(Analysis):
 
 cdef class Sharing(Analysis):
     """An array of SHARING by stack id; an array of SHARED_LINE, in no order; the number of lines that were examined for
-    false sharing; how often the next access was made by another thread. steve/kernels/accesses/sharing_shards.h
+    false sharing; how often the next access was made by another thread. steve/kernels/accesses/sharing.h
     defines what a shard reports."""
     cdef sharing s
     cdef object rows

@@ -126,7 +126,7 @@ cdef extern from "steve/kernels/lives/lives.h" nogil:
     bint lives_is_selected(const lives *l, uint64_t handle)
     void lives_mark(uint8_t *set, uint64_t n_bits, const life *lives, const uint8_t *keep, size_t n)
 
-cdef extern from "steve/kernels/lives/lives_shards.h" nogil:
+cdef extern from "steve/kernels/lives/lives.h" nogil:
     bint lives_shard_enter(lives *l, const mt_live_block_t *live)
     bint lives_shard_finish(lives *l)
     bint lives_merge(lives *whole, const lives_piece *pieces, size_t n, const lives_totals *part,
@@ -421,7 +421,7 @@ cdef extern from "steve/kernels/lines/line_pages.h" nogil:
     size_t linepages_count(const linepages *p)
     void linepages_copy(const linepages *p, linepage *to)
 
-cdef extern from "steve/kernels/lines/lines_shards.h" nogil:
+cdef extern from "steve/kernels/lines/lines.h" nogil:
     bint lines_shard_enter(linework *w, uint32_t slot, uint32_t stack)
     bint linework_merge(linework *whole, const uint32_t *pieces, size_t n)
     bint linework_merge_pages(linework *whole, const linepage *pages, size_t n)

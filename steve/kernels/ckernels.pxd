@@ -53,7 +53,7 @@ cdef extern from "memtrace/ops/source.h" nogil:
     void op_source_skip_accesses(op_source *s)
     uint64_t op_source_unmatched(const op_source *s)
 
-cdef extern from "steve/kernels/locks/find_survivors.h" nogil:
+cdef extern from "steve/kernels/locks/survivors.h" nogil:
     struct unfreed:
         uint64_t *list
         size_t n

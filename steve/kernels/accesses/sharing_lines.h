@@ -176,7 +176,7 @@ static inline bool sharinglines_visit(struct sharinglines *l, uint64_t number, s
     return true;
 }
 
-/* For sharing_shards.c. The record of a line; NULL when out of memory. */
+/* For shards. The record of a line; NULL when out of memory. */
 struct sharing_line *sharinglines_at(struct sharinglines *l, uint64_t number);
 /* A use that is kept; SHARING_NONE when out of memory. */
 uint32_t sharinglines_keep(struct sharinglines *l, const struct sharing_use *use);

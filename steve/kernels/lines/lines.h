@@ -10,6 +10,15 @@
  * line of the program and 64 bytes of the address space; the number is exact too: line_pages.h. An access across
  * borders touches all its cache lines. For the accesses of segments see line_segments.h.
  *
+ * The blocks that live at the beginning of a shard are entered first, with the stacks of their News
+ * (lines_shard_enter). The caller gets these, and what the struct luacode must know of threads, from a checkpoint. The
+ * shard counts all accesses, and the pairs of a line and a block whose life lies in the shard. For a block that
+ * crosses a border, it reports a piece: the lines that accessed the block. Pieces are added in the order of the
+ * shards (linework_merge) to a struct linework of the whole trace, which keeps the lines of blocks that live between
+ * two shards, and counts each pair once. Of cache lines, a shard reports all pairs (linepages_copy). A piece consists of
+ * words of 32 bits: slot, LINEPARTS_ flags, number of lines, the lines. A shard has O(live blocks x lines that touch them)
+ * of these.
+ *
  * Memory: O(lines + live blocks x lines that touch them + pages x lines that touch them).
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
@@ -31,6 +40,8 @@
 #define LINEWORK_LATE 32
 #define LINEWORK_REACH 64 /* bytes of a cache line */
 #define LINEWORK_NONE UINT32_MAX
+#define LINEPARTS_EARLIER 1u /* of a piece: the block was made before the shard */
+#define LINEPARTS_ENDED 2u   /* it ended in the shard; else it lives on */
 
 /* A live block, by slot. */
 struct linework_block {
@@ -39,7 +50,7 @@ struct linework_block {
     uint32_t few[LINEWORK_FEW + 1];
     uint32_t many; /* index + 1 of one of the others, in the table of pairs; 0 = there is none */
     uint8_t n;     /* lines in `few`, without its last */
-    bool earlier;  /* made before this shard: see lines_shards.h */
+    bool earlier;  /* made before this shard */
 };
 
 /* Four lines, to be compared at once. */
@@ -95,7 +106,7 @@ struct linework {
     size_t segments_room, touches_room, sums_room;
     uint32_t n_segments, n_touches; /* that are known, */
     bool learned_lua;               /* and was Lua followed when they were learned? */
-    uint32_t *pieces;               /* of a shard: see lines_shards.h */
+    uint32_t *pieces;               /* of a shard */
     size_t n_pieces, pieces_room;
 };
 
@@ -117,6 +128,16 @@ bool linework_met_many(struct linework *w, struct linework_block *b, uint32_t li
 bool linework_met_memory(struct linework *w, uint64_t addr, uint64_t size, uint32_t line);
 /* Before rows and pages are looked at. */
 bool linework_catch_up(struct linework *w);
+
+/* Enter a block that lives at the beginning of the shard; stack: of its New. */
+bool lines_shard_enter(struct linework *w, uint32_t slot, uint32_t stack);
+/* A block made earlier was freed. */
+bool lines_shard_end(struct linework *w, uint32_t slot);
+/* At the end of the shard: add the pieces of blocks that live on. */
+bool lines_shard_finish(struct linework *w);
+/* Add the pieces, `n` words, and the pages of the next shard to the whole. Invalid pieces are ignored. */
+bool linework_merge(struct linework *whole, const uint32_t *pieces, size_t n);
+bool linework_merge_pages(struct linework *whole, const struct linepage *pages, size_t n);
 
 /* What a batch will need of blocks. */
 static inline struct ahead linework_ahead(const struct linework *w)

@@ -11,7 +11,6 @@
 #include "steve/kernels/base/prefetch.h"
 #include "steve/kernels/base/walk.h"
 #include "steve/kernels/lines/line_segments.h"
-#include "steve/kernels/lives/lives_shards.h"
 
 #define PIECE 8192 /* records of lives_finish */
 
@@ -34,6 +33,12 @@ void lives_free(struct lives *l)
     segment_runs_free(&l->runs);
 }
 
+/* How a life ended. */
+struct lives_ending {
+    bool freed;
+    uint16_t thread; /* that freed it */
+};
+
 /* ---- births and deaths --------------------------------------------------------------------- */
 
 /* A number of a block, multiplied by its weight. */
@@ -48,7 +53,8 @@ static inline uint64_t held(const struct lives_block *b)
     return b->container ? 0 : b->size;
 }
 
-void lives_note_peak(const struct lives *l, struct lives_block *b)
+/* Note the bytes that a block had at the last peak, before they change. */
+static void note_peak(const struct lives *l, struct lives_block *b)
 {
     if (b->peak == l->totals.peak)
         return;
@@ -141,8 +147,9 @@ static bool put_life(struct lives *l, const struct lives_block *b, const struct 
     return true;
 }
 
-bool lives_retire(struct lives *l, struct lives_block *b, const struct lives_moment *at,
-                  const struct lives_ending *ending)
+/* Write the record of a block that ended at a moment; false when out of memory. */
+static bool retire(struct lives *l, struct lives_block *b, const struct lives_moment *at,
+                   const struct lives_ending *ending)
 {
     if (l->lines)
         linework_count_made(l->lines, b->stack, b->heap, b->type, scaled(b, 1), scaled(b, b->bytes));
@@ -150,7 +157,7 @@ bool lives_retire(struct lives *l, struct lives_block *b, const struct lives_mom
     return l->sums ? add_life(l, b, at, ending) : put_life(l, b, at, ending);
 }
 
-struct lives_moment lives_now(const struct lives *l)
+static struct lives_moment moment_of(const struct lives *l)
 {
     return (struct lives_moment){l->totals.operations, l->totals.allocated, l->totals.news, l->totals.time};
 }
@@ -158,12 +165,38 @@ struct lives_moment lives_now(const struct lives *l)
 /* A block's life is over; false when out of memory. */
 static bool end_life(struct lives *l, struct lives_block *b, const struct lives_ending *ending)
 {
-    struct lives_moment now = lives_now(l);
+    struct lives_moment now = moment_of(l);
 
     if (l->lines)
         linework_forget(l->lines, (uint32_t)(b - l->blocks));
-    lives_note_peak(l, b);
-    return lives_retire(l, b, &now, ending);
+    note_peak(l, b);
+    return retire(l, b, &now, ending);
+}
+
+/* Add the piece of a block that crosses a border of the shard. */
+static bool add_piece_of(struct lives *l, struct lives_block *b, uint16_t thread, bool freed)
+{
+    uint32_t slot = (uint32_t)(b - l->blocks);
+
+    if (!array_grow(&l->pieces, &l->pieces_room, l->n_pieces + 1, sizeof *l->pieces))
+        return false;
+    note_peak(l, b);
+    b->live = !freed;
+    l->pieces[l->n_pieces++] =
+        (struct lives_piece){.block = *b,
+                             .map = b->earlier ? l->maps[slot] : (struct usedparts_map){0},
+                             .ended = moment_of(l),
+                             .slot = slot,
+                             .free_thread = thread,
+                             .freed = freed};
+    return true;
+}
+
+/* A block made before the shard was freed. */
+static bool end_earlier(struct lives *l, struct lives_block *b, uint16_t thread)
+{
+    return (!l->lines || lines_shard_end(l->lines, (uint32_t)(b - l->blocks))) &&
+           add_piece_of(l, b, thread, true);
 }
 
 static bool block_free(struct lives *l, struct lives_block *b, const struct mt_event *e)
@@ -172,7 +205,7 @@ static bool block_free(struct lives *l, struct lives_block *b, const struct mt_e
 
     const uint64_t blocks = scaled(b, 1);
 
-    if (!(b->earlier ? lives_shard_end(l, b, e->thread) : end_life(l, b, &ending)))
+    if (!(b->earlier ? end_earlier(l, b, e->thread) : end_life(l, b, &ending)))
         return false;
     l->totals.live_bytes -= scaled(b, held(b));
     l->totals.live_blocks -= blocks;
@@ -246,7 +279,7 @@ static void block_resize(struct lives *l, struct lives_block *b, const struct mt
 {
     if (b->earlier)
         usedparts_map_add(&l->maps[b - l->blocks], b->size, e->size);
-    lives_note_peak(l, b);
+    note_peak(l, b);
     note_growth(b, e);
     l->totals.resizes += scaled(b, 1);
     l->totals.operations += scaled(b, 1) - 1; /* the caller counts one */
@@ -269,7 +302,7 @@ static inline void count(struct access_sums *a, unsigned kind, uint64_t size)
 }
 
 /* The first access to a block. If the block was made before the shard, this thread is noted instead of the one that
- * made it: lives_shards.h. */
+ * made it. */
 static inline void first_access(struct lives_block *b, uint64_t now, uint16_t thread)
 {
     b->touched = true;
@@ -510,4 +543,166 @@ void lives_mark(uint8_t *set, uint64_t n_bits, const struct life *lives, const u
     for (size_t i = 0; i < n; i++)
         if (keep[i] && lives[i].handle < n_bits)
             set[lives[i].handle / 8] |= (uint8_t)(1u << lives[i].handle % 8);
+}
+
+/* ---- a shard ------------------------------------------------------------------------------- */
+
+bool lives_shard_enter(struct lives *l, const struct mt_live_block *live)
+{
+    if (!lives_is_selected(l, live->handle))
+        return true;
+    if (!array_grow(&l->blocks, &l->room, (size_t)live->slot + 1, sizeof *l->blocks) ||
+        !array_grow(&l->maps, &l->maps_room, (size_t)live->slot + 1, sizeof *l->maps))
+        return false;
+    l->blocks[live->slot] = (struct lives_block){.handle = live->handle,
+                                                 .addr = live->addr,
+                                                 .size = live->size,
+                                                 .heap = live->heap,
+                                                 .shift = usedparts_shift(live->size),
+                                                 .type = LIVESPARTS_SAME,
+                                                 .earlier = true,
+                                                 .live = true,
+                                                 .container = live->container};
+    l->totals.live_blocks++;
+    l->totals.live_bytes += live->container ? 0 : live->size;
+    l->totals.peak_bytes = l->totals.live_bytes;
+    return true;
+}
+
+/* Did nothing happen to a block in the shard? */
+static bool is_idle(const struct lives_block *b)
+{
+    return b->earlier && !b->touched && b->resizes == 0 && b->type == LIVESPARTS_SAME &&
+           b->reach == MT_REACH_FULL;
+}
+
+bool lives_shard_finish(struct lives *l)
+{
+    for (size_t i = 0; i < l->room; i++) {
+        struct lives_block *b = &l->blocks[i];
+
+        if (b->live && !is_idle(b) && !add_piece_of(l, b, 0, false))
+            return false;
+    }
+    return !l->lines || lines_shard_finish(l->lines);
+}
+
+/* ---- the whole ----------------------------------------------------------------------------- */
+
+static void add_accesses(struct lives_block *b, const struct lives_block *piece, uint64_t before)
+{
+    if (!piece->touched)
+        return;
+    if (!b->touched)
+        b->use.first_use = before + piece->use.first_use;
+    b->touched = true;
+    b->use.last_use = before + piece->use.last_use;
+    for (unsigned kind = 0; kind < 3; kind++) {
+        b->use.counts[kind] += piece->use.counts[kind];
+        b->use.bytes_of[kind] += piece->use.bytes_of[kind];
+    }
+    b->shared |= piece->shared || piece->thread != b->thread;
+}
+
+static void add_resizes(struct lives_block *b, const struct lives_piece *p)
+{
+    const struct lives_block *piece = &p->block;
+
+    b->use.parts = usedparts_mapped(&p->map, b->use.parts, piece->size) | piece->use.parts;
+    b->shift = piece->shift;
+    b->addr = piece->addr;
+    b->size = piece->size;
+    b->bytes += piece->bytes;
+    b->last_stack = piece->resizes ? piece->last_stack : b->last_stack;
+    b->resizes += piece->resizes;
+    b->moves += piece->moves;
+    b->copied += piece->copied;
+    b->most = piece->most > b->most ? piece->most : b->most;
+}
+
+/* Set the bytes at the last peak. at_peak: number of the shard's last peak, if that is a peak of the whole; else 0. */
+static void set_peak(const struct lives *whole, struct lives_block *b, const struct lives_block *piece,
+                     uint64_t at_peak)
+{
+    if (at_peak == 0 && piece->earlier) {
+        note_peak(whole, b);
+        return;
+    }
+    b->peak = whole->totals.peak;
+    b->peak_bytes = at_peak && piece->peak == at_peak ? piece->peak_bytes : 0;
+}
+
+/* A block that was made in the shard lives on. */
+static bool enter(struct lives *whole, const struct lives_piece *p, uint64_t at_peak)
+{
+    struct lives_block *b;
+
+    if (!array_grow(&whole->blocks, &whole->room, (size_t)p->slot + 1, sizeof *whole->blocks))
+        return false;
+    b = &whole->blocks[p->slot];
+    *b = p->block;
+    b->born += whole->totals.operations;
+    b->use.first_use += whole->totals.operations;
+    b->use.last_use += whole->totals.operations;
+    b->born_allocated += whole->totals.allocated;
+    b->news += whole->totals.news;
+    set_peak(whole, b, &p->block, at_peak);
+    return true;
+}
+
+/* A block from an earlier shard was freed. */
+static bool end(struct lives *whole, struct lives_block *b, const struct lives_piece *p)
+{
+    const struct lives_totals *t = &whole->totals;
+    struct lives_moment at = {t->operations + p->ended.operations, t->allocated + p->ended.allocated,
+                              t->news + p->ended.news, p->ended.time};
+    struct lives_ending ending = {true, p->free_thread};
+
+    return retire(whole, b, &at, &ending);
+}
+
+static bool add_piece(struct lives *whole, const struct lives_piece *p, uint64_t at_peak)
+{
+    struct lives_block *b;
+
+    if (!p->block.earlier)
+        return enter(whole, p, at_peak);
+    b = p->slot < whole->room ? &whole->blocks[p->slot] : NULL;
+    if (!b || !b->live || b->handle != p->block.handle)
+        return true; /* the shard's list of live blocks was wrong */
+    set_peak(whole, b, &p->block, at_peak);
+    add_accesses(b, &p->block, whole->totals.operations);
+    add_resizes(b, p);
+    if (p->block.type != LIVESPARTS_SAME)
+        b->type = p->block.type;
+    if (p->block.reach != MT_REACH_FULL)
+        b->reach = p->block.reach;
+    return !p->freed || end(whole, b, p);
+}
+
+/* After all pieces were added. */
+static void add_totals(struct lives_totals *t, const struct lives_totals *part,
+                       const struct lives_totals *began)
+{
+    struct lives_totals own = *part;
+
+    own.live_bytes -= began->live_bytes;
+    own.live_blocks -= began->live_blocks;
+    lives_totals_merge(t, &own);
+}
+
+bool lives_merge(struct lives *whole, const struct lives_piece *pieces, size_t n,
+                 const struct lives_totals *part, const struct lives_totals *began)
+{
+    bool higher = part->peak > 0 && part->peak_bytes > whole->totals.peak_bytes;
+
+    if (higher) {
+        whole->totals.peak++;
+        whole->totals.peak_bytes = part->peak_bytes;
+    }
+    for (size_t i = 0; i < n; i++)
+        if (!add_piece(whole, &pieces[i], higher ? part->peak : 0))
+            return false;
+    add_totals(&whole->totals, part, began);
+    return true;
 }

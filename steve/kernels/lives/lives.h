@@ -15,7 +15,20 @@
  * In a sample of the blocks, records have the numbers of the recorded block and its weight (memtrace/sample.h);
  * sums are made of the products. The totals are estimates, and so are the numbers of operations.
  *
- * Used bytes are counted in 64 parts of a block: steve/kernels/base/used_bytes.h. For shards, see lives_shards.h.
+ * Used bytes are counted in 64 parts of a block: steve/kernels/base/used_bytes.h.
+ *
+ * The blocks that live at the beginning of a shard are entered first (lives_shard_enter). Lives that begin and end in
+ * the shard are written as records. For a block that crosses a border, the shard reports a piece: what happened to
+ * the block in the shard. Pieces are added in the order of the shards (lives_merge) to a struct lives of the
+ * whole trace. It keeps the blocks that live between two shards, and writes the same records as one walk would.
+ *
+ * Numbers in a piece count from the beginning of the shard. A shard does not know two things of a block made
+ * earlier. The first is which of its parts had been used; struct usedparts_map has the effect of the block's Resizes
+ * on them. The second is the thread that made it; `thread` is the one that accessed it first in the shard, and
+ * `shared` is set if others accessed it too. The size of the heap at the beginning of a shard is known, so a peak of
+ * the shard is a peak of the whole if it is higher than all before.
+ *
+ * Pieces are sent between processes as bytes. A shard has O(live blocks) of them: none for a block without events.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef STEVE_KERNELS_LIVES_LIVES_H
@@ -27,6 +40,7 @@
 #include "steve/kernels/lives/groups.h"
 
 enum { LIVES_HOW = 0x0f, LIVES_EARLIER = 0x40, LIVES_INHERITED = 0x80 }; /* with the `how` of a block */
+#define LIVESPARTS_SAME UINT8_MAX /* a type: that of before the shard */
 
 /* The accesses to a live block. */
 struct lives_use {
@@ -45,7 +59,7 @@ struct lives_block {
     uint8_t how, shift; /* how: enum mt_how | LIVES_INHERITED; shift: a part is 2^shift bytes */
     uint8_t live : 1, touched : 1, container : 1;
     uint8_t shared, type, reach;
-    uint8_t earlier;                  /* made before this shard: see lives_shards.h */
+    uint8_t earlier;                  /* made before this shard */
     uint32_t stack, heap, last_stack; /* as in struct life */
     uint64_t handle, size, bytes, resizes, born, born_time, born_allocated, news, peak, peak_bytes;
     uint64_t first_size, most, moves, copied;
@@ -57,10 +71,14 @@ struct lives_moment {
     uint64_t operations, allocated, news, time;
 };
 
-/* How a life ended. */
-struct lives_ending {
-    bool freed;
-    uint16_t thread; /* that freed it */
+/* What happened to a block in a shard. */
+struct lives_piece {
+    struct lives_block block;
+    struct usedparts_map map;  /* of blocks made earlier */
+    struct lives_moment ended; /* if it ended in this shard */
+    uint32_t slot;
+    uint16_t free_thread;
+    uint8_t freed; /* it ended in this shard; else it lives on */
 };
 
 struct lives {
@@ -84,7 +102,7 @@ struct lives {
     uint64_t since;          /* blocks with smaller handles are not selected */
     struct usedparts_map *maps; /* by slot, of blocks made earlier */
     size_t maps_room;
-    struct lives_piece *pieces; /* of a shard; see lives_shards.h */
+    struct lives_piece *pieces; /* of a shard */
     size_t n_pieces, pieces_room;
 };
 
@@ -100,15 +118,19 @@ void lives_end(struct lives *l, uint64_t time);
  * be fed afterwards. False when out of memory. */
 bool lives_finish(struct lives *l);
 
-/* For lives_shards.c. Note the bytes that a block had at the last peak, before they change. Write the record of a block
- * that ended at a moment; false when out of memory. The present moment. Is a handle selected? */
-void lives_note_peak(const struct lives *l, struct lives_block *b);
-bool lives_retire(struct lives *l, struct lives_block *b, const struct lives_moment *at,
-                  const struct lives_ending *ending);
-struct lives_moment lives_now(const struct lives *l);
 bool lives_is_selected(const struct lives *l, uint64_t handle);
 
 /* Set the bit of the handle of each record for which `keep` is true. The set has n_bits bits. */
 void lives_mark(uint8_t *set, uint64_t n_bits, const struct life *lives, const uint8_t *keep, size_t n);
+
+/* Enter a block that lives at the beginning of the shard, before anything is fed. False when out of memory. */
+bool lives_shard_enter(struct lives *l, const struct mt_live_block *live);
+/* Instead of lives_finish: add pieces of the blocks that live on. False when out of memory. */
+bool lives_shard_finish(struct lives *l);
+
+/* Add the pieces of the next shard to the whole, with the shard's totals. began: the totals after all blocks were
+ * entered. Records are written to whole->out. False when out of memory. */
+bool lives_merge(struct lives *whole, const struct lives_piece *pieces, size_t n,
+                 const struct lives_totals *part, const struct lives_totals *began);
 
 #endif

@@ -1,7 +1,7 @@
-/* find_survivors.c - which blocks are never freed; see find_survivors.h.
+/* survivors.c - which blocks are never freed; see survivors.h.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
-#include "steve/kernels/locks/find_survivors.h"
+#include "steve/kernels/locks/survivors.h"
 
 #include "memtrace/base/array.h"
 #include "memtrace/base/id_list.h"
