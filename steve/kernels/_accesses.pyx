@@ -11,13 +11,12 @@ import numpy as np
 from libc.stdint cimport UINT16_MAX, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memset
 
-from steve.kernels._walk cimport Analysis, Walk, walk_pack
+from steve.kernels._walk cimport Analysis, BatchAnalysis, Walk, walk_pack
 from steve.kernels.records cimport array_of, data_of, distance, enough
 from steve.trace._memtrace cimport Trace
 from steve.trace.cmemtrace cimport *
 
 from steve.kernels._sums import GC_TIME, SIDE, WINDOW, dtype_of, merged
-from steve.kernels._walk import feed_together
 from steve.trace._memtrace import VM_NAMES
 
 cdef extern from "steve/kernels/accesses/fields.h" nogil:
@@ -569,7 +568,7 @@ INSTRUCTIONS = STATE.names.index("instructions") - 3
 
 # -- The course of a run. ------------------------------------------------------------------------------------
 
-cdef class Course(Analysis):
+cdef class Course(BatchAnalysis):
     """What a timeline shows besides the heap: instructions of Lua's garbage collectors by bin of operations
     (steve/kernels/accesses/gc_time.h), and the wall clock, which the trace has at the end of each chunk. The result is the
     object itself."""
@@ -591,17 +590,14 @@ cdef class Course(Analysis):
         gc_time_begin_shard(&self.g, checkpoint.operations, checkpoint.total)
         return 0
 
-    def feed(self, Walk walk):
-        feed_together(walk, (self,))
-
     def take_batch(self, Walk walk):
         cdef mt_reader_stats_t stats
-        cdef bint ok
         mt_get_stats(walk.trace.r, &stats)
         self.note(stats.nanoseconds)
-        with nogil:
-            ok = gc_time_feed(&self.g, &walk.batch)
-        enough(ok)
+        BatchAnalysis.take_batch(self, walk)
+
+    cdef bint feed_batch(self, const mt_batch *batch) noexcept nogil:
+        return gc_time_feed(&self.g, batch)
 
     cdef int note(self, uint64_t nanoseconds) except -1:
         """A chunk with this clock is read; that before it is at its end."""

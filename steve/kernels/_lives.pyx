@@ -222,8 +222,7 @@ cdef class Lives:
             self.l.sums = &sums.g
         if lines is not None:
             self.l.lines = &self.work
-            if not luacode_init(&self.code, trace.r) or not linework_init(&self.work, &self.code):
-                raise MemoryError
+            enough(luacode_init(&self.code, trace.r) and linework_init(&self.work, &self.code))
         if errors is not None and not faults_init(&self.met):
             raise MemoryError
         self.is_part = part is not None
@@ -293,15 +292,13 @@ cdef class Lives:
     def partial(self):
         """What is known of the blocks that cross a border of the shard, as bytes, and the totals of the shard and of its
         beginning, for WholeLives.merge()."""
-        if not lives_shard_finish(&self.l):
-            raise MemoryError
+        enough(lives_shard_finish(&self.l))
         return (PyBytes_FromStringAndSize(<char *>self.l.pieces, self.l.n_pieces * sizeof(lives_piece)),
                 array_of(&self.l.totals, 1, TOTALS), array_of(&self.began, 1, TOTALS))
 
     cdef bint finish(self) except -1:
         """Make records of blocks that live at the end. False when there are no more."""
-        if not lives_finish(&self.l):
-            raise MemoryError
+        enough(lives_finish(&self.l))
         return self.l.n_out > 0
 
     cdef bint read(self) except -1:
@@ -360,8 +357,7 @@ cdef class Lives:
         cdef uint32_t stacks = mt_count_stacks(self.trace.r), sites = mt_count_sites(self.trace.r)
         cdef uint32_t protos = self.code.n_protos
         cdef linework_map known
-        if not luacode_learn(&self.code):
-            raise MemoryError
+        enough(luacode_learn(&self.code))
         if (self.work.map.n_lines and stacks == self.work.map.n_stacks and sites == self.work.map.n_sites
                 and protos == self.code.n_protos):
             return 0
@@ -387,8 +383,7 @@ cdef class Lives:
         """Arrays of LINEWORK and of MADE by number of the line."""
         cdef size_t n = self.work.map.n_lines
         line_segments_settle(&self.work)
-        if not linework_catch_up(&self.work):
-            raise MemoryError
+        enough(linework_catch_up(&self.work))
         return estimated(view_of(self.work.rows, n, LINEWORK), self.l.times), view_of(self.work.made, n, MADE)
 
     def thread_accesses(self):
@@ -455,12 +450,10 @@ def followed_threads(Trace trace):
     cdef mt_batch batch
     cdef bint ok, passed = False
     try:
-        if not luacode_init(&code, trace.r):
-            raise MemoryError
+        enough(luacode_init(&code, trace.r))
         mt_read_checkpoint(trace.r)
         luacode_begin_part(&code)
-        if not luacode_learn(&code):
-            raise MemoryError
+        enough(luacode_learn(&code))
         enter_code(&code, trace)
         while trace.next_batch(&batch):
             if passed and not mt_passes(trace.r):
@@ -468,8 +461,7 @@ def followed_threads(Trace trace):
             passed = mt_passes(trace.r)
             with nogil:
                 ok = luacode_learn(&code) and luacode_pass_batch(&code, &batch)
-            if not ok:
-                raise MemoryError
+            enough(ok)
         if passed:
             luacode_lose_place(&code)
         return known_threads(view_of(code.threads, code.n_threads, THREAD))
@@ -503,8 +495,7 @@ cdef int enter_lines(Lives self, begins) except -1:
     for slot in range(mt_count_slots(self.trace.r)):
         if mt_get_live_block(self.trace.r, slot, &block) and lives_is_selected(&self.l, block.handle):
             stack = max(owner[slot], <uint32_t>1) - 1 if slot < <size_t>len(owners) else 0
-            if not lines_shard_enter(&self.work, slot, stack):
-                raise MemoryError
+            enough(lines_shard_enter(&self.work, slot, stack))
     return 0
 
 
@@ -555,8 +546,7 @@ cdef class WholeLines:
     def line_work(self):
         """As of Lives, after all lives were added."""
         cdef size_t n = self.work.map.n_lines
-        if not linework_catch_up(&self.work):
-            raise MemoryError
+        enough(linework_catch_up(&self.work))
         work, made = self.sums[0].copy(), self.sums[1]
         work["blocks"] += view_of(self.work.rows, n, LINEWORK)["blocks"]
         work["cache_lines"] = view_of(self.work.rows, n, LINEWORK)["cache_lines"]
@@ -605,8 +595,7 @@ cdef class WholeLives:
         """Batches of the blocks that live at the end. end: of end_of(); 0 between marks."""
         lives_end(&self.l, end)
         while True:
-            if not lives_finish(&self.l):
-                raise MemoryError
+            enough(lives_finish(&self.l))
             if self.l.n_out == 0:
                 return
             yield from self.batches()

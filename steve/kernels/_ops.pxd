@@ -1,7 +1,7 @@
 # _ops.pxd - what other Cython modules may use of steve.kernels._ops.
 #
 # SPDX-License-Identifier: GPL-2.0-or-later
-from steve.kernels.ckernels cimport op_quota, op_source
+from steve.kernels.ckernels cimport op_quota, op_source, textout
 from steve.trace._memtrace cimport OpsFile, Trace
 from steve.trace.cops cimport op, ops_form, ops_writer
 
@@ -32,5 +32,11 @@ cdef class OpsWriter:
     cdef finish(self)
 
 
-cdef int system_ok(int error) except -1
+cdef class TextFile:
+    cdef textout *out
+
+    cdef int verify(self) except -1
+    cdef int finish(self) except -1
+
+
 cdef int ticked(object source, object tick, unsigned *batches) except -1

@@ -139,11 +139,26 @@ cdef class Operations:
         return 0
 
 
-cdef int system_ok(int error) except -1:
-    """Turn the errno of a writer into an error."""
-    if error:
-        raise WriteError(f"cannot write: {os.strerror(error)}")
-    return 0
+cdef class TextFile:
+    """Text that is written on a descriptor."""
+    def __cinit__(self, int fd):
+        self.out = <textout *>malloc(sizeof(textout))
+        enough(self.out != NULL)
+        textout_init(self.out, fd)
+
+    def __dealloc__(self):
+        free(self.out)
+
+    cdef int verify(self) except -1:
+        """WriteError if anything could not be written."""
+        if self.out.error:
+            raise WriteError(f"cannot write: {os.strerror(self.out.error)}")
+        return 0
+
+    cdef int finish(self) except -1:
+        """Write what is buffered."""
+        textout_finish(self.out)
+        return self.verify()
 
 
 cdef int ticked(object source, object tick, unsigned *batches) except -1:
@@ -290,7 +305,7 @@ def copy_ops(OpsFile file, int fd, tick=None, *, str form="text"):
         unfreed_free(&left)
 
 
-cdef void put_handles(textout *out, const op *ops, size_t n, bint first) noexcept nogil:
+cdef void write_handle_list(textout *out, const op *ops, size_t n, bint first) noexcept nogil:
     """Handles as the inside of a JSON list."""
     cdef size_t i
     for i in range(n):
@@ -304,45 +319,35 @@ def write_handles(origin, int fd, tick=None):
     """Write the handle of each operation as one JSON list (the first Steve's -json-ops). How many there
     were."""
     cdef Operations source = Operations(origin, tick)
-    cdef textout *out = <textout *>malloc(sizeof(textout))
+    cdef TextFile text = TextFile(fd)
     cdef const op *ops
     cdef size_t n
     cdef uint64_t total = 0
-    enough(out != NULL)
-    try:
-        textout_init(out, fd)
-        textout_bytes(out, b"[", 1)
-        while source.next(&ops, &n):
-            with nogil:
-                put_handles(out, ops, n, total == 0)
-            total += n
-            system_ok(out.error)
-        textout_bytes(out, b"]", 1)
-        system_ok(textout_finish(out))
-    finally:
-        free(out)
+    textout_bytes(text.out, b"[", 1)
+    while source.next(&ops, &n):
+        with nogil:
+            write_handle_list(text.out, ops, n, total == 0)
+        total += n
+        text.verify()
+    textout_bytes(text.out, b"]", 1)
+    text.finish()
     return total
 
 
 def write_classic(Trace trace, int fd, tick=None):
     """Write the events as classic text. Returns counts: lines, bad_frees and others (events left out)."""
-    cdef textout *out = <textout *>malloc(sizeof(textout))
+    cdef TextFile text = TextFile(fd)
     cdef classic_counts counts
     cdef const mt_event *events
     cdef size_t n
     cdef unsigned batches = 0
     counts.lines = counts.bad_frees = counts.others = 0
-    enough(out != NULL)
-    try:
-        textout_init(out, fd)
-        while trace.next(&events, &n):
-            with nogil:
-                classic_write(out, events, n, &counts)
-            system_ok(out.error)
-            ticked(trace, tick, &batches)
-        system_ok(textout_finish(out))
-    finally:
-        free(out)
+    while trace.next(&events, &n):
+        with nogil:
+            classic_write(text.out, events, n, &counts)
+        text.verify()
+        ticked(trace, tick, &batches)
+    text.finish()
     return counts
 
 
@@ -353,22 +358,17 @@ cdef void dump_line(void *ctx, const char *text) noexcept nogil:
 
 def dump(str path, int fd, *, bint salvage=False):
     """Write every record of a trace as text. TraceError at damage, after all before it was written."""
-    cdef textout *out = <textout *>malloc(sizeof(textout))
+    cdef TextFile text = TextFile(fd)
     cdef bytes name = os.fsencode(path)
     cdef const char *c_name = name
     cdef unsigned flags = MT_OPEN_SALVAGE if salvage else 0
     cdef mt_error err
     cdef int result
-    enough(out != NULL)
-    try:
-        textout_init(out, fd)
-        with nogil:
-            result = mt_dump(c_name, flags, dump_line, out, &err)
-        system_ok(textout_finish(out))
-        if result == MT_ERROR:
-            raise trace_error(path, "standard input" if path == "-" else path, &err, False)
-    finally:
-        free(out)
+    with nogil:
+        result = mt_dump(c_name, flags, dump_line, text.out, &err)
+    text.finish()
+    if result == MT_ERROR:
+        raise trace_error(path, "standard input" if path == "-" else path, &err, False)
 
 
 def write_ops_piece(Trace trace, int fd, checkpoint, uint64_t skip, uint64_t count, *, piece, str form="text",

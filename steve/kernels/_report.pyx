@@ -11,13 +11,12 @@ import numpy as np
 
 from libc.stdint cimport uint32_t, uint64_t
 
-from steve.kernels._walk cimport Analysis, Walk
+from steve.kernels._walk cimport Analysis, BatchAnalysis, Walk
 from steve.kernels.ckernels cimport life, live_at, live_blocks
 from steve.kernels.records cimport array_of, data_of, enough, view_of
 from steve.trace.cmemtrace cimport *
 
 from steve.kernels._sums import chosen, dtype_of, merged, variances_of
-from steve.kernels._walk import feed_together
 from steve.system.errors import SteveError
 from steve.trace._memtrace import KIND_NAMES
 
@@ -89,7 +88,7 @@ if MARK.itemsize != sizeof(profile_mark):
     raise ImportError("steve.kernels._report: column names and profile.h disagree")
 
 
-cdef class HeapProfile(Analysis):
+cdef class HeapProfile(BatchAnalysis):
     """Sums by stack and heap, and the heap over time. The result is the object itself.
 
     add_lives() gets the lives of all blocks. The partial() of a shard includes those that were added there."""
@@ -275,7 +274,7 @@ if (GROUP.itemsize, CELL.itemsize, MAXIMUM.itemsize) != (sizeof(cells_group), si
     raise ImportError("steve.kernels._report: column names and cells.h disagree")
 
 
-cdef class BlockCells(Analysis):
+cdef class BlockCells(BatchAnalysis):
     """What happened to the blocks of each group, by bin. The result is the object itself. most: see cells.h."""
 
     cdef cells c
@@ -294,14 +293,8 @@ cdef class BlockCells(Analysis):
     cdef int enter(self, Walk walk, const mt_live_block_t *block) except -1:
         return enough(cells_enter(&self.c, block))
 
-    def feed(self, Walk walk):
-        feed_together(walk, (self,))
-
-    def take_batch(self, Walk walk):
-        cdef bint ok
-        with nogil:
-            ok = cells_feed(&self.c, &walk.batch)
-        enough(ok)
+    cdef bint feed_batch(self, const mt_batch *batch) noexcept nogil:
+        return cells_feed(&self.c, batch)
 
     def partial(self):
         """(operations, width, bins, cells, groups, others, survivors)."""
@@ -388,7 +381,7 @@ cdef extern from "steve/kernels/lines/lua_work.h" nogil:
 BYTES = dtype_of("luawork_bytes")
 
 
-cdef class LuaWork(Analysis):
+cdef class LuaWork(BatchAnalysis):
     """The result: (by site, by stack, by place), arrays of BYTES, to be added to the accesses of sites modulo 2^64. They
     may end before the last site, stack and place."""
 
@@ -412,11 +405,8 @@ cdef class LuaWork(Analysis):
     cdef int enter(self, Walk walk, const mt_live_block_t *block) except -1:
         return enough(luawork_enter(self.w, block))
 
-    def take_batch(self, Walk walk):
-        cdef bint ok
-        with nogil:
-            ok = luawork_feed(self.w, &walk.batch)
-        enough(ok)
+    cdef bint feed_batch(self, const mt_batch *batch) noexcept nogil:
+        return luawork_feed(self.w, batch)
 
     def partial(self):
         luawork_settle(self.w)

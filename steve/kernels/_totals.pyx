@@ -10,11 +10,10 @@ import numpy as np
 
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
-from steve.kernels._walk cimport Analysis, Walk, walk_hide_blockless
-from steve.kernels._ops cimport Operations, system_ok
+from steve.kernels._walk cimport Analysis, BatchAnalysis, Walk, walk_hide_blockless
+from steve.kernels._ops cimport Operations, TextFile
 from steve.kernels.ckernels cimport *
 from steve.kernels.records cimport array_of, data_of, enough
 from steve.trace._memtrace cimport Trace
@@ -22,14 +21,13 @@ from steve.trace.cmemtrace cimport *
 from steve.trace.cops cimport *
 
 from steve.kernels._sums import BLOCK, LIFETIME, dtype_of
-from steve.kernels._walk import feed_together
 from steve.trace._memtrace import KIND_NAMES
 
 STACK, TOTALS = dtype_of("summary_stack"), dtype_of("summary_totals")
 LIVE_AT = np.dtype((np.void, sizeof(live_at)))
 
 
-cdef class Summary(Analysis):
+cdef class Summary(BatchAnalysis):
     """Totals of a trace; steve/kernels/totals/summary.h defines them. The result is the object itself."""
     cdef summary s
 
@@ -41,9 +39,6 @@ cdef class Summary(Analysis):
 
     cdef int enter(self, Walk walk, const mt_live_block_t *block) except -1:
         return enough(summary_enter(&self.s, block))
-
-    def feed(self, Walk walk):
-        feed_together(walk, [self])
 
     def take_batch(self, Walk walk):
         cdef uint32_t stacks = mt_count_stacks(walk.trace.r)
@@ -193,48 +188,39 @@ cdef size_t rows_left(size_t at, size_t n):
 
 def write_lifetime_pairs(int fd, blocks):
     """Write an array of LIFETIME as the inside of a JSON object, `"HANDLE": [own, other], ...`."""
-    cdef textout *out = <textout *>malloc(sizeof(textout))
+    cdef TextFile text = TextFile(fd)
     cdef const lifetime *rows = <const lifetime *>data_of(blocks)
     cdef size_t n = len(blocks), at = 0, some
-    enough(out != NULL)
-    try:
-        textout_init(out, fd)
-        while at < n:
-            some = rows_left(at, n)
-            PyErr_CheckSignals()
-            with nogil:
-                lifetext_pairs(out, rows + at, some, at > 0)
-            at += some
-            system_ok(out.error)
-        system_ok(textout_finish(out))
-    finally:
-        free(out)
+    while at < n:
+        some = rows_left(at, n)
+        PyErr_CheckSignals()
+        with nogil:
+            lifetext_pairs(text.out, rows + at, some, at > 0)
+        at += some
+        text.verify()
+    text.finish()
 
 
 def write_lifetime_lines(int fd, blocks, order, *, bint compat, bint macro, uint64_t accesses):
     """Write a line of the first Steve's statistics for each of the numbers `order` (i8) of blocks, an array of
     LIFETIME: its macro or its micro lifetime. compat, accesses: of struct lifetext."""
+    cdef TextFile text = TextFile(fd)
     cdef lifetext t
     cdef const int64_t *numbers = <const int64_t *>data_of(order)
     cdef size_t n = len(order), at = 0, some
     if n == 0:
         return
-    t.out = <textout *>malloc(sizeof(textout))
-    enough(t.out != NULL)
+    t.out = text.out
     t.blocks, t.compat, t.accesses = <const lifetime *>data_of(blocks), compat, accesses
     t.kind = LIFETEXT_MACRO if macro else LIFETEXT_MICRO
-    try:
-        textout_init(t.out, fd)
-        while at < n:
-            some = rows_left(at, n)
-            PyErr_CheckSignals()
-            with nogil:
-                lifetext_lines(&t, numbers + at, some)
-            at += some
-            system_ok(t.out.error)
-        system_ok(textout_finish(t.out))
-    finally:
-        free(t.out)
+    while at < n:
+        some = rows_left(at, n)
+        PyErr_CheckSignals()
+        with nogil:
+            lifetext_lines(&t, numbers + at, some)
+        at += some
+        text.verify()
+    text.finish()
 
 
 # -- What a shard changes that the shards after it need to know. ---------------------------------------------

@@ -50,3 +50,7 @@ cdef class Analysis:
     cdef int enter(self, Walk walk, const mt_live_block_t *block) except -1
     cdef bint is_done(self)
     cdef bint take(self, const mt_event *events, size_t n) noexcept nogil
+
+
+cdef class BatchAnalysis(Analysis):
+    cdef bint feed_batch(self, const mt_batch *batch) noexcept nogil

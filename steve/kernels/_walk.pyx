@@ -212,6 +212,23 @@ cdef class Analysis:
         return self.partial() if self.merged is None else self.merged
 
 
+cdef class BatchAnalysis(Analysis):
+    """An analysis that is fed batches, alone or together with others. A subclass implements feed_batch()."""
+
+    def feed(self, Walk walk):
+        feed_together(walk, (self,))
+
+    def take_batch(self, Walk walk):
+        cdef bint ok
+        with nogil:
+            ok = self.feed_batch(&walk.batch)
+        enough(ok)
+
+    cdef bint feed_batch(self, const mt_batch *batch) noexcept nogil:
+        """The next batch; false when out of memory."""
+        return False
+
+
 def feed_together(Walk walk, analyses):
     """Feed analyses with the events of one walk, without window and selection."""
     while walk.advance():

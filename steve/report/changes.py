@@ -26,7 +26,6 @@ from markupsafe import Markup
 
 from steve.analysis.differences import MEASURES, SUMS, Differences, Measured, measured
 from steve.kernels._report import HeapProfile
-from steve.kernels._walk import feed_together
 from steve.report.collect import BINS
 from steve.report.page import environment, script, trace_name
 from steve.report.sentences import MOST, WORTH, Sentence
@@ -39,7 +38,6 @@ from steve.trace.rollups import BY, Rollup
 
 if TYPE_CHECKING:
     from steve.analysis.blocks import Blocks
-    from steve.kernels._walk import Walk
     from steve.trace._memtrace import Trace
 
 MOST_SITES = 2000
@@ -90,7 +88,7 @@ def side(opened: Callable[[], Blocks], names: Names) -> tuple[Side, Trace]:
     be closed before the other one is read."""
     rows = measures(opened(), names)
     chosen = opened()
-    profile = chosen.over_trace(partial(ProfileAlone, BINS))
+    profile = chosen.over_trace(partial(HeapProfile, BINS))
     totals, problem = profile.totals(), chosen.trace.problem
     found = Side(
         trace_name(chosen.args.file),
@@ -116,13 +114,6 @@ def measures(chosen: Blocks, names: Names) -> dict[str, Measured]:
     for by, matched in names.rows.items():
         rows[by] = measured(tables[keys.get(by, 0)], Rollup(by, chosen.places), matched, accesses, chosen.sample)
     return rows
-
-
-class ProfileAlone(HeapProfile):
-    """A profile that is fed without other analyses."""
-
-    def feed(self, walk: Walk) -> None:
-        feed_together(walk, (self,))
 
 
 class Nodes:
