@@ -103,7 +103,7 @@ static void lift(struct reuse *r, uint32_t index)
 }
 
 /* A line is added to the tree, as the one that was touched last of those in it. False when out of memory. */
-static bool put(struct reuse *r, uint32_t index)
+static bool index_put(struct reuse *r, uint32_t index)
 {
     if (r->now == r->tree_size && !renumber(r))
         return false;
@@ -128,7 +128,7 @@ static inline uint32_t find_recent(const struct reuse *r, uint64_t line)
 static inline bool put_first(struct reuse *r, uint32_t at, struct reuse_line line)
 {
     if (at == REUSE_RECENT) {
-        if (!put(r, r->recent[--at].index))
+        if (!index_put(r, r->recent[--at].index))
             return false;
     } else if (at == r->n_recent) {
         r->n_recent++;

@@ -26,7 +26,7 @@ static bool reach(struct sharing *s, uint32_t stack)
     return array_grow(&s->rows, &s->rows_room, (size_t)stack + 1, sizeof *s->rows);
 }
 
-static bool put_piece(struct sharing *s, const struct sharing_block *b, bool freed)
+static bool piece_add(struct sharing *s, const struct sharing_block *b, bool freed)
 {
     if (!array_grow(&s->pieces, &s->pieces_room, s->n_pieces + 1, sizeof *s->pieces))
         return false;
@@ -39,7 +39,7 @@ static bool put_piece(struct sharing *s, const struct sharing_block *b, bool fre
 static bool end_block(struct sharing *s, struct sharing_block *b)
 {
     b->live = false;
-    return !b->earlier || put_piece(s, b, true);
+    return !b->earlier || piece_add(s, b, true);
 }
 
 static bool block_new(struct sharing *s, const struct mt_event *e)
@@ -191,7 +191,7 @@ static void report_line(const struct sharinglines *l, uint64_t number, uint32_t 
 bool sharing_shard_finish(struct sharing *s)
 {
     for (size_t i = 0; i < s->blocks_room; i++)
-        if (s->blocks[i].live && !put_piece(s, &s->blocks[i], false))
+        if (s->blocks[i].live && !piece_add(s, &s->blocks[i], false))
             return false;
     return true;
 }
@@ -216,7 +216,7 @@ struct reading {
     const uint64_t *clocks; /* by thread: before the part */
 };
 
-static struct sharing_use take(struct reading *r)
+static struct sharing_use use_read(struct reading *r)
 {
     struct sharing_use use = *r->next++;
 
@@ -225,18 +225,18 @@ static struct sharing_use take(struct reading *r)
     return use;
 }
 
-static bool take_run(struct sharinglines *l, struct sharing_line *line, struct reading *r)
+static bool run_read(struct sharinglines *l, struct sharing_line *line, struct reading *r)
 {
-    struct sharing_use use = take(r);
+    struct sharing_use use = use_read(r);
 
     line->run = sharinglines_keep(l, &use);
     return line->run != SHARING_NONE;
 }
 
-static bool take_counted(struct sharinglines *l, struct sharing_line *line, struct reading *r, uint32_t n)
+static bool counted_read(struct sharinglines *l, struct sharing_line *line, struct reading *r, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
-        struct sharing_use use = take(r);
+        struct sharing_use use = use_read(r);
         uint32_t kept = sharinglines_keep(l, &use);
 
         if (kept == SHARING_NONE)
@@ -264,12 +264,12 @@ static bool add_first(struct sharinglines *l, struct sharing_line *line, const s
     if (before != 0 && before != t->first_place.thread) {
         if (!sharinglines_is_other_life(&line->place, &t->first_place)) {
             run_counts(l, line);
-            return take_run(l, line, r);
+            return run_read(l, line, r);
         }
         if (!sharinglines_end(l, t->number, line))
             return false;
     }
-    use = take(r);
+    use = use_read(r);
     if (before != use.thread)
         line->first = (struct sharing_first){
             .end = use.end, .span = sharinglines_span(use.start, use.end), .thread = use.thread};
@@ -286,7 +286,7 @@ static bool add_last_episode(struct sharinglines *l, struct sharing_line *line,
     if (!sharinglines_end(l, t->number, line))
         return false;
     line->first.thread = 0; /* the part knew the first run when it counted the others */
-    if ((t->run && !take_run(l, line, r)) || !take_counted(l, line, r, t->counted))
+    if ((t->run && !run_read(l, line, r)) || !counted_read(l, line, r, t->counted))
         return false;
     line->first = t->first;
     line->first.end += r->clocks[t->first.thread];
@@ -301,7 +301,7 @@ static bool add_line(struct sharinglines *l, const struct sharing_reported *t, s
         return false;
     if (t->head_run) {
         run_counts(l, line);
-        if (!take_counted(l, line, r, t->head_counted) || !take_run(l, line, r))
+        if (!counted_read(l, line, r, t->head_counted) || !run_read(l, line, r))
             return false;
     }
     if (t->ended && !add_last_episode(l, line, t, r))

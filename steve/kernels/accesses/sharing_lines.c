@@ -335,7 +335,7 @@ bool sharinglines_turn(struct sharinglines *l, uint16_t thread)
 }
 
 /* A run begins. */
-static bool begin(struct sharinglines *l, struct sharing_line *line, uint16_t thread)
+static bool run_begin(struct sharinglines *l, struct sharing_line *line, uint16_t thread)
 {
     line->run = sharinglines_keep(l, &(struct sharing_use){.start = l->clocks[thread], .thread = thread});
     return line->run != SHARING_NONE;
@@ -357,7 +357,7 @@ static bool open_line(struct sharinglines *l, struct sharing_line *line, struct 
         begin_episode(l, line, thread);
         return true;
     }
-    if (!array_grow(&l->heads, &l->heads_room, index + 1, sizeof *l->heads) || !begin(l, line, thread))
+    if (!array_grow(&l->heads, &l->heads_room, index + 1, sizeof *l->heads) || !run_begin(l, line, thread))
         return false;
     l->heads[index] = (struct sharing_head){
         .place = place, .first = line->run, .counted = SHARING_NONE, .run = SHARING_NONE};
@@ -403,7 +403,7 @@ static bool take_over(struct sharinglines *l, uint64_t number, struct sharing_li
     head = open_head(l, line);
     if (line->run != SHARING_NONE && !(head && head->first == line->run))
         sharinglines_count(l, line, line->run);
-    return begin(l, line, place.thread);
+    return run_begin(l, line, place.thread);
 }
 
 bool sharinglines_visit_any(struct sharinglines *l, uint64_t number, struct sharing_place place,

@@ -57,7 +57,7 @@ static bool begin_thread(struct states *s, uint16_t thread)
     return s->now[thread] != 0;
 }
 
-static void begin(struct states *s, const struct mt_event *e)
+static void time_begin(struct states *s, const struct mt_event *e)
 {
     s->thread = e->thread;
     s->began = true;
@@ -102,7 +102,7 @@ static void pass_time(struct states *s, uint64_t time)
 bool states_feed(struct states *s, const struct mt_event *events, size_t n)
 {
     if (n && !s->began)
-        begin(s, &events[0]);
+        time_begin(s, &events[0]);
     for (size_t i = 0; i < n; i++) {
         const struct mt_event *e = &events[i];
 

@@ -138,7 +138,7 @@ bool lines_shard_enter(struct linework *w, uint32_t slot, uint32_t stack)
 }
 
 /* A line touched a block of a piece; the whole counts the pair. */
-static void put(struct linework *w, uint32_t line)
+static void piece_add_line(struct linework *w, uint32_t line)
 {
     w->pieces[w->n_pieces++] = line;
     w->rows[line].blocks--;
@@ -153,7 +153,7 @@ static size_t count_lines(const struct linework *w, const struct linework_block 
     return n;
 }
 
-static bool put_piece(struct linework *w, uint32_t slot, bool ended)
+static bool piece_add(struct linework *w, uint32_t slot, bool ended)
 {
     const struct linework_block *b = &w->blocks[slot];
     size_t n = count_lines(w, b);
@@ -164,22 +164,22 @@ static bool put_piece(struct linework *w, uint32_t slot, bool ended)
     w->pieces[w->n_pieces++] = (b->earlier ? LINEPARTS_EARLIER : 0) | (ended ? LINEPARTS_ENDED : 0);
     w->pieces[w->n_pieces++] = (uint32_t)n;
     for (uint32_t i = 0; i < b->n; i++)
-        put(w, b->few[i]);
+        piece_add_line(w, b->few[i]);
     for (uint32_t many = b->many; many; many = w->next[many - 1])
-        put(w, (uint32_t)w->key[many - 1]);
+        piece_add_line(w, (uint32_t)w->key[many - 1]);
     linework_forget(w, slot);
     return true;
 }
 
 bool lines_shard_end(struct linework *w, uint32_t slot)
 {
-    return put_piece(w, slot, true);
+    return piece_add(w, slot, true);
 }
 
 bool lines_shard_finish(struct linework *w)
 {
     for (uint32_t slot = 0; slot < w->blocks_room; slot++)
-        if (w->blocks[slot].own && w->blocks[slot].n && !put_piece(w, slot, false))
+        if (w->blocks[slot].own && w->blocks[slot].n && !piece_add(w, slot, false))
             return false;
     return true;
 }

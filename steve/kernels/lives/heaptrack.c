@@ -139,7 +139,7 @@ static bool give(struct heaptrack *h, uint32_t slot)
     return true;
 }
 
-static bool take(struct heaptrack *h, const struct mt_event *e)
+static bool event_feed(struct heaptrack *h, const struct mt_event *e)
 {
     uint32_t kind;
 
@@ -165,7 +165,7 @@ size_t heaptrack_feed(struct heaptrack *h, const struct mt_event *events, size_t
         h->begun = e->kind != MT_FREE && !has_number(h, e->ref);
         if (h->begun)
             return i;
-        if (e->kind != MT_FREE && !take(h, e))
+        if (e->kind != MT_FREE && !event_feed(h, e))
             return SIZE_MAX;
     }
     return n;

@@ -103,7 +103,7 @@ static struct holdings_block *block_at(struct holdings *h, uint32_t slot)
 }
 
 /* A New, Free or Resize; false when out of memory. */
-static bool take(struct holdings *h, const struct mt_event *e)
+static bool event_feed(struct holdings *h, const struct mt_event *e)
 {
     struct holdings_block *b = block_at(h, e->slot);
 
@@ -126,7 +126,7 @@ size_t holdings_feed_until(struct holdings *h, const struct mt_event *events, si
     for (i = 0; i < n && !h->reached; i++) {
         if (events[i].kind > MT_RESIZE)
             continue;
-        if (!take(h, &events[i]))
+        if (!event_feed(h, &events[i]))
             return SIZE_MAX;
         h->reached = h->time >= until->time || h->bytes >= until->bytes || h->held >= until->held;
     }
@@ -146,7 +146,7 @@ static bool take_any(struct holdings *h, const struct mt_event *e)
     const struct holdings_block *b;
 
     if (e->kind <= MT_RESIZE)
-        return take(h, e);
+        return event_feed(h, e);
     b = e->kind <= MT_MODIFY && !e->freed ? block_at(h, e->slot) : NULL;
     if (b)
         count_access(h, b, e->kind, e->size);

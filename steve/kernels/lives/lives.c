@@ -174,7 +174,7 @@ static bool end_life(struct lives *l, struct lives_block *b, const struct lives_
 }
 
 /* Add the piece of a block that crosses a border of the shard. */
-static bool add_piece_of(struct lives *l, struct lives_block *b, uint16_t thread, bool freed)
+static bool piece_add(struct lives *l, struct lives_block *b, uint16_t thread, bool freed)
 {
     uint32_t slot = (uint32_t)(b - l->blocks);
 
@@ -196,7 +196,7 @@ static bool add_piece_of(struct lives *l, struct lives_block *b, uint16_t thread
 static bool end_earlier(struct lives *l, struct lives_block *b, uint16_t thread)
 {
     return (!l->lines || lines_shard_end(l->lines, (uint32_t)(b - l->blocks))) &&
-           add_piece_of(l, b, thread, true);
+           piece_add(l, b, thread, true);
 }
 
 static bool block_free(struct lives *l, struct lives_block *b, const struct mt_event *e)
@@ -581,7 +581,7 @@ bool lives_shard_finish(struct lives *l)
     for (size_t i = 0; i < l->room; i++) {
         struct lives_block *b = &l->blocks[i];
 
-        if (b->live && !is_idle(b) && !add_piece_of(l, b, 0, false))
+        if (b->live && !is_idle(b) && !piece_add(l, b, 0, false))
             return false;
     }
     return !l->lines || lines_shard_finish(l->lines);

@@ -179,8 +179,8 @@ static void note_peak(struct profile *p)
 
 /* The block `b` begins to be of its size. count: counts what made it so, for its stack and heap. False when out of
  * memory. */
-static bool begin(struct profile *p, const struct live_block *b,
-                  void (*count)(struct tally y, const struct live_block *b))
+static bool block_begin(struct profile *p, const struct live_block *b,
+                        void (*count)(struct tally y, const struct live_block *b))
 {
     const bool sampled = b->weight != 0;
     struct tally of[] = {tally_reach(&p->stacks, b->stack, sampled),
@@ -199,7 +199,7 @@ static bool begin(struct profile *p, const struct live_block *b,
 }
 
 /* It is not of that size any more. The stack of a block that was made before the shard is not known. */
-static bool end(struct profile *p, const struct live_block *b)
+static bool block_end(struct profile *p, const struct live_block *b)
 {
     p->live_bytes -= live_block_held(b);
     p->live_blocks -= b->blocks;
@@ -214,13 +214,13 @@ static bool end(struct profile *p, const struct live_block *b)
 static bool on_new(struct profile *p, const struct mt_event *e)
 {
     struct live_block *b = live_blocks_reach(&p->blocks, e->slot);
-    if (!b || (b->state != LIVE_NONE && !end(p, b)))
+    if (!b || (b->state != LIVE_NONE && !block_end(p, b)))
         return false;
     *b = live_block_of(e);
     b->stack = known_id(&p->stacks, e->ref);
     b->heap = known_id(&p->heaps, e->heap);
     b->state = LIVE_HERE;
-    if (!begin(p, b, tally_new))
+    if (!block_begin(p, b, tally_new))
         return false;
     p->sampled |= b->weight != 0;
     p->timeline.open.news += b->blocks;
@@ -230,14 +230,14 @@ static bool on_new(struct profile *p, const struct mt_event *e)
 
 static bool on_resize(struct profile *p, const struct mt_event *e, struct live_block *b)
 {
-    if (!end(p, b))
+    if (!block_end(p, b))
         return false;
     const uint32_t heap = b->heap;
     *b = live_block_resized(b, e);
     b->stack = known_id(&p->stacks, e->ref);
     b->heap = heap;
     b->state = LIVE_HERE;
-    if (!begin(p, b, tally_resize))
+    if (!block_begin(p, b, tally_resize))
         return false;
     note_peak(p);
     return true;
@@ -245,7 +245,7 @@ static bool on_resize(struct profile *p, const struct mt_event *e, struct live_b
 
 static bool on_free(struct profile *p, struct live_block *b)
 {
-    bool ok = end(p, b);
+    bool ok = block_end(p, b);
     p->timeline.open.frees += b->blocks;
     b->state = LIVE_NONE;
     return ok;
@@ -306,7 +306,7 @@ static void count_access(struct profile *p, unsigned kind, uint32_t slot)
     p->timeline.open.writes += kind != MT_LOAD ? times : 0;
 }
 
-static bool take(struct profile *p, const struct mt_event *e)
+static bool event_feed(struct profile *p, const struct mt_event *e)
 {
     if (e->kind > MT_MODIFY || e->kind <= MT_FREE)
         p->totals.events[e->kind] += mt_scaled(mt_event_weight(e), 1);
@@ -330,7 +330,7 @@ static bool take_events(struct profile *p, const struct mt_batch *batch, const s
 {
     (void)batch;
     for (size_t i = 0; i < n; i++)
-        if (events[i].kind < MT_KINDS && !take(p, &events[i]))
+        if (events[i].kind < MT_KINDS && !event_feed(p, &events[i]))
             return false;
     return true;
 }

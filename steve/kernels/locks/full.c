@@ -126,7 +126,7 @@ static void give(struct lockfull *l, const struct op *op)
 }
 
 /* Written field by field, for there are many: a copy would wait for its own stores. */
-static inline void put(struct lockfull *l, uint64_t handle, enum ops_code code)
+static inline void op_put(struct lockfull *l, uint64_t handle, enum ops_code code)
 {
     struct op *op = &l->out[l->n_out];
 
@@ -151,9 +151,9 @@ static bool put_events(struct lockfull *l, uint64_t lock)
         first += locks;
     }
     for (size_t i = first; i < l->n_due; i++)
-        put(l, l->due[i], OP_UNLOCK);
+        op_put(l, l->due[i], OP_UNLOCK);
     if (locks)
-        put(l, lock, OP_LOCK);
+        op_put(l, lock, OP_LOCK);
     l->unlocks += l->n_due - first;
     l->locks += locks;
     return true;
@@ -178,7 +178,7 @@ static bool one_due(struct lockfull *l, uint32_t b)
     if (!reserve(l, 1))
         return false;
     block->locked = false;
-    put(l, block->handle, OP_UNLOCK);
+    op_put(l, block->handle, OP_UNLOCK);
     l->unlocks++;
     return true;
 }
@@ -251,7 +251,7 @@ static inline bool lock_alone(struct lockfull *l, uint32_t b)
 {
     if (!reserve(l, 1))
         return false;
-    put(l, l->blocks[b].handle, OP_LOCK);
+    op_put(l, l->blocks[b].handle, OP_LOCK);
     l->locks++;
     return true;
 }

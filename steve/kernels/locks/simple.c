@@ -143,7 +143,7 @@ void locksimple_writer_free(struct locksimple_writer *w)
 }
 
 /* A lock or unlock of a block at an operation on it. */
-static struct op *put(struct op *out, const struct op *at, enum ops_code code)
+static struct op *op_put(struct op *out, const struct op *at, enum ops_code code)
 {
     *out = (struct op){.handle = at->handle, .code = code, .thread = at->thread, .time = at->time};
     return out + 1;
@@ -159,14 +159,14 @@ static struct op *lock_new(struct locksimple_writer *w, const struct op *op, str
     if (w->unlock_before_free && handle_map_add(&w->locked, op->handle) == HANDLE_MAP_NONE)
         w->out_of_memory = true;
     w->locks++;
-    return put(out, op, OP_LOCK);
+    return op_put(out, op, OP_LOCK);
 }
 
 /* What a heap operation becomes. */
 static struct op *write_heap(struct locksimple_writer *w, const struct op *op, struct op *out)
 {
     if (op->code == OP_FREE && handle_map_remove(&w->locked, op->handle) != HANDLE_MAP_NONE)
-        out = put(out, op, OP_UNLOCK);
+        out = op_put(out, op, OP_UNLOCK);
     *out = *op;
     out++->addr = 0;
     return op->code == OP_NEW ? lock_new(w, op, out) : out;

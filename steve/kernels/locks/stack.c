@@ -31,7 +31,7 @@ void lockstack_free(struct lockstack *l)
 
 /* ---- output -------------------------------------------------------------------------------- */
 
-static bool put(struct lockstack *l, struct op op)
+static bool op_put(struct lockstack *l, struct op op)
 {
     if (!array_grow(&l->out, &l->out_room, l->n_out + 1, sizeof *l->out) ||
         !array_grow(&l->at, &l->at_room, l->n_out + 1, sizeof *l->at))
@@ -58,7 +58,7 @@ static bool put_due(struct lockstack *l)
     if (l->n_due > 1)
         qsort(l->due, l->n_due, sizeof *l->due, by_number);
     for (size_t i = 0; i < l->n_due; i++)
-        if (!put(l, (struct op){.handle = l->due[i], .code = OP_UNLOCK}))
+        if (!op_put(l, (struct op){.handle = l->due[i], .code = OP_UNLOCK}))
             return false;
     l->n_due = 0;
     return true;
@@ -264,8 +264,9 @@ static bool block_new(struct lockstack *l, const struct mt_event *e)
     if (!array_grow(&l->blocks, &l->blocks_room, (size_t)e->slot + 1, sizeof *l->blocks))
         return false;
     l->blocks[e->slot] = (struct lockstack_block){.handle = l->next_handle++, .live = true};
-    return put(l, (struct op){
-                      .handle = l->blocks[e->slot].handle, .addr = e->addr, .size = e->size, .code = OP_NEW});
+    return op_put(
+        l,
+        (struct op){.handle = l->blocks[e->slot].handle, .addr = e->addr, .size = e->size, .code = OP_NEW});
 }
 
 static bool block_free(struct lockstack *l, struct lockstack_block *block, uint64_t addr)
@@ -275,9 +276,10 @@ static bool block_free(struct lockstack *l, struct lockstack_block *block, uint6
     while (block->pins)
         drop_pin(l, block->pins);
     block->live = false;
-    if (locked && l->unlock_before_free && !put(l, (struct op){.handle = block->handle, .code = OP_UNLOCK}))
+    if (locked && l->unlock_before_free &&
+        !op_put(l, (struct op){.handle = block->handle, .code = OP_UNLOCK}))
         return false;
-    return put(l, (struct op){.handle = block->handle, .addr = addr, .code = OP_FREE});
+    return op_put(l, (struct op){.handle = block->handle, .addr = addr, .code = OP_FREE});
 }
 
 /* Two operations, as in an ops file. */
@@ -296,7 +298,7 @@ static bool block_access(struct lockstack *l, struct lockstack_block *block, con
     for (unsigned i = 0; i < makers.n; i++) {
         if (is_pinned(l, block, e->thread, makers.number[i]))
             continue;
-        if (!block->pins && !put(l, (struct op){.handle = block->handle, .code = OP_LOCK}))
+        if (!block->pins && !op_put(l, (struct op){.handle = block->handle, .code = OP_LOCK}))
             return false;
         if (!pin_block(l, e->slot, e->thread, makers.number[i]))
             return false;

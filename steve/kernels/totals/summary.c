@@ -86,8 +86,8 @@ static void add_variances(struct summary_variances *v, const struct live_block *
 }
 
 /* Put a block, or a new size of one, in a slot; made: the row of its stack. */
-static void begin(struct summary *s, struct live_block *slot, struct live_block block, uint32_t stack,
-                  struct summary_stack *made)
+static void block_begin(struct summary *s, struct live_block *slot, struct live_block block, uint32_t stack,
+                        struct summary_stack *made)
 {
     *slot = block;
     slot->stack = stack;
@@ -149,7 +149,7 @@ static bool on_new(struct summary *s, const struct mt_event *e)
     s->sampled |= made.weight != 0;
     row->news += made.blocks;
     s->variances.news += mt_scaled_variance(made.blocks, 1);
-    begin(s, block, made, stack, row);
+    block_begin(s, block, made, stack, row);
     return true;
 }
 
@@ -186,7 +186,7 @@ static bool on_resize(struct summary *s, const struct mt_event *e)
     if (!leave(s, block) || !(row = stack_row(s, stack)))
         return false;
     row->resizes += resized.blocks;
-    begin(s, block, resized, stack, row);
+    block_begin(s, block, resized, stack, row);
     return true;
 }
 
