@@ -136,8 +136,6 @@ cdef extern from "steve/kernels/totals/lifetimes.h" nogil:
     bint lifetimes_feed(lifetimes *l, const op *ops, size_t n)
     void lifetimes_finish(lifetimes *l)
     void lifetimes_free(lifetimes *l)
-
-cdef extern from "steve/kernels/totals/lifetime_text.h" nogil:
     enum lifetext_kind:
         LIFETEXT_MICRO, LIFETEXT_MACRO
     struct lifetext:

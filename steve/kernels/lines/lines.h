@@ -15,9 +15,9 @@
  * shard counts all accesses, and the pairs of a line and a block whose life lies in the shard. For a block that
  * crosses a border, it reports a piece: the lines that accessed the block. Pieces are added in the order of the
  * shards (linework_merge) to a struct linework of the whole trace, which keeps the lines of blocks that live between
- * two shards, and counts each pair once. Of cache lines, a shard reports all pairs (linepages_copy). A piece consists of
- * words of 32 bits: slot, LINEPARTS_ flags, number of lines, the lines. A shard has O(live blocks x lines that touch them)
- * of these.
+ * two shards, and counts each pair once. Of cache lines, a shard reports all pairs (linepages_copy). A piece consists
+ * of words of 32 bits: slot, LINEPARTS_ flags, number of lines, the lines. A shard has O(live blocks x lines that touch
+ * them) of these.
  *
  * Memory: O(lines + live blocks x lines that touch them + pages x lines that touch them).
  *

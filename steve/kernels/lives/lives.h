@@ -34,7 +34,7 @@
 #ifndef STEVE_KERNELS_LIVES_LIVES_H
 #define STEVE_KERNELS_LIVES_LIVES_H
 
-#include "steve/kernels/base/segment_runs.h"
+#include "steve/kernels/base/segment_sums.h"
 #include "steve/kernels/base/used_bytes.h"
 #include "steve/kernels/lines/lines.h"
 #include "steve/kernels/lives/groups.h"
