@@ -22,6 +22,7 @@ from conftest import Steve
 from steve.serve.heap import LiveHeap, Sums
 from steve.serve.server import Server
 from steve.trace.policy import Policy
+from steve.trace.reading import Reading
 
 SECONDS = 300
 # inner allocates 100 bytes 10 times, outer 1000 bytes once; the first five blocks of inner are freed in between
@@ -246,6 +247,22 @@ def test_a_growing_trace(growing: Growing, tmp_path: Path) -> None:
         assert {row[2] for row in seen} == {0, 1, 2, 3, 4, 5}
         growing.finish()
         assert served.process.wait(SECONDS) == 0
+
+
+def events_of(reading: Reading) -> int:
+    trace = reading.open()
+    trace.skim()
+    return int(trace.stats()["events"])
+
+
+def test_all_walks_read_the_same_part(growing: Growing, tmp_path: Path) -> None:
+    """Also those of workers, while the recorder writes on."""
+    growing.grow(len(growing.whole) // 2)
+    reading = Reading(str(tmp_path / "grow.ljt")).as_now()
+    before = events_of(reading)
+    growing.grow(len(growing.whole) - 40)
+    assert events_of(reading) == events_of(reading.for_workers()) == before > 0
+    assert events_of(Reading(reading.path).as_now()) > before and reading.open().growing == reading.growing
 
 
 class Watched(LiveHeap):
