@@ -17,6 +17,7 @@ from collections import namedtuple
 from cpython.buffer cimport PyBUF_READ
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.memoryview cimport PyMemoryView_FromMemory
+from libc.stdint cimport uintptr_t
 from libc.stdlib cimport free
 
 from steve.trace.cmemtrace cimport *
@@ -453,16 +454,18 @@ cdef class Trace:
         """stack() of the stacks from one id to before another, which are defined: an array of u4 with the stacks of the
         callers, and one with the frames."""
         import numpy as np
-        cdef uint32_t[::1] parents = np.empty(max(end, first) - first, "u4")
-        cdef uint32_t[::1] frames = np.empty(max(end, first) - first, "u4")
+        n = max(end, first) - first
+        parents, frames = np.empty(n, "u4"), np.empty(n, "u4")
+        cdef uint32_t *parent_at = <uint32_t *><uintptr_t>parents.ctypes.data
+        cdef uint32_t *frame_at = <uint32_t *><uintptr_t>frames.ctypes.data
         cdef const mt_stack *s
         cdef uint32_t i
-        for i in range(<uint32_t>len(frames)):
+        for i in range(<uint32_t>n):
             s = mt_get_stack(self.r, first + i)
             if s == NULL:
                 raise IndexError(f"no stack {first + i}")
-            parents[i], frames[i] = s.parent, s.frame
-        return parents.base, frames.base
+            parent_at[i], frame_at[i] = s.parent, s.frame
+        return parents, frames
 
     def stack_ids(self, uint32_t id):
         """The ids of the frames of a stack, innermost first; [0] for stack 0 and for an unknown stack."""
