@@ -256,9 +256,9 @@ def test_rich_lives(rich: Path) -> None:
 
 def test_errors_of_the_program(rich: Path) -> None:
     met, found = Faults(), Faults()
-    one = blocks.Blocks("test", arguments(rich), again=True, errors=met)
+    one = blocks.Blocks("test", arguments(rich), again=True, errors=lambda: met)
     one.sum_by("stack")
-    many = Many(rich, errors=found)
+    many = Many(rich, errors=lambda: found)
     many.fold(Sums)
     contexts = met.contexts(one.trace)
     assert found.contexts(many.trace) == contexts
