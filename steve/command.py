@@ -49,7 +49,7 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         command = self.prog.removeprefix("steve ")
         if message.startswith("unrecognized arguments: ") and os.path.exists(message.split()[2]):
-            message += f". `steve {command}` reads one file; {several_text()}"
+            message += f". `steve {command}` reads one file. {several_text()}"
         super().error(f"{message}; `steve help {command}` describes it")
 
 
