@@ -3,8 +3,9 @@
 A finding is a statement about the trace, not advice: a block that is never read may be padding that is meant to be.
 Each rule has its words and thresholds here. RULES judge a block by its own life: steve/kernels/lives/findings.c says
 which lives a rule finds, and counts them. SITE_RULES judge what a site does in the whole run:
-steve/analysis/site_rules.py. Blocks that were there when the trace began (a forked child's inherited ones, or those of
-a recording that kept its last part) are found by none: they may have been used before.
+steve/analysis/site_rules.py. LEAKED and CHURN, which the report does not have, are judged by sums of lives. Blocks that were
+there when the trace began (a forked child's inherited ones, or those of a recording that kept its last part) are found by none:
+they may have been used before.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
