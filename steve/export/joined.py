@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 class JoinedStacks:
-    """The stacks of several profiles, with the functions of ShownStacks that exports call. A stack is a frame and the stack of its
-    callers; stack 0 and frame 0 are none."""
+    """The stacks of several profiles, with the functions of ShownStacks that exports call. A stack is a frame and the stack of
+    its callers; stack 0 and frame 0 are none."""
 
     def __init__(self) -> None:
         self._outer, self._frames = [0], [0]  # by stack
