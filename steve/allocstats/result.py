@@ -6,6 +6,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -149,6 +150,14 @@ def fragmentation(stats: AllocStats) -> np.ndarray | None:
     used = stats.column("used")
     beyond = np.maximum(stats.column(key) - used, 0)
     return np.divide(100.0 * beyond, used, out=np.zeros(len(stats)), where=used > 0)
+
+
+def fragmentation_scale(curves: Sequence[tuple[AllocStats, np.ndarray]]) -> float:
+    """The top of an axis for curves of fragmentation(): the largest value where at least a quarter of the peak is live, since
+    at the start and the end next to nothing is, and any heap is many times that; at most four times the median allocator's.
+    """
+    settled = [float(y[4 * stats.column("used") >= stats.column("used").max()].max()) for stats, y in curves]
+    return min(max(settled), 4 * float(np.median(settled))) * 1.06 or 1.0
 
 
 def summarise(stats: AllocStats) -> Summary:

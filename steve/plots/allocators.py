@@ -1,7 +1,8 @@
 """Figures made from allocstats files: one allocator alone, or several on the same program.
 
 Three panels share the axis of operations. The first shows the time of an operation (logarithmic axis on the left), the
-second the largest block that can still be allocated, in percent of the heap (axis on the right), the third memory.
+second the largest block that can still be allocated, in percent of the heap (axis on the right), the third memory. If the
+largest block hardly changes with any of several allocators, the second panel shows what is resident beyond the live bytes.
 
 In the first panel, a line is the mean time of the operations between two data points. It is smoothed by a running
 median over 1/100 of the points, so that the lines of several allocators can be distinguished. A dot is a single
@@ -24,6 +25,8 @@ from steve.allocstats.result import (
     batch_means,
     batch_points,
     clock_step,
+    fragmentation,
+    fragmentation_scale,
     is_complete,
     memory_scale,
     off_the_picture,
@@ -40,6 +43,7 @@ MEMORY_LABELS = {
     "resident": "resident (touched pages)",
     "used": "used (live bytes requested)",
 }
+FLAT = 5.0  # percent of the heap by which the largest block changes at most if it is not shown
 LEAST_TIME = 0.1  # ns; shorter times are drawn here, because a logarithmic axis has no 0
 
 _USED_AREA = {"color": MEMORY_COLORS["used"], "alpha": 0.13, "linewidth": 0, "step": "post"}
@@ -104,9 +108,9 @@ def _draw_dots(axes: Any, stats: AllocStats, mask: np.ndarray, color: str, alpha
         ".",
         color=color,
         alpha=alpha,
-        markersize=3,
+        markersize=5,
         markeredgewidth=0,
-        zorder=1,
+        zorder=2,
         rasterized=True,
     )
 
@@ -153,8 +157,12 @@ def _draw_times(axes: Any, stats: AllocStats, style: dict[str, Any], label: str,
     _draw_band(axes, stats, style["color"])
 
 
+def _percent_of_heap(stats: AllocStats) -> np.ndarray:
+    return 100.0 * stats.column("maxmem") / stats.heap_size
+
+
 def _draw_space(axes: Any, stats: AllocStats, style: dict[str, Any]) -> None:
-    percent = 100.0 * stats.column("maxmem") / stats.heap_size
+    percent = _percent_of_heap(stats)
     axes.plot(stats.column("op_index"), percent, **style)
     if not is_complete(stats):
         axes.plot(
@@ -230,7 +238,7 @@ def _draw_times_by_op(axes: Any, stats: AllocStats) -> None:
     for letter, (label, color) in names.items():
         mask = timed_points(stats) & (stats.ops == letter)
         x, y = stats.column("op_index")[mask], np.maximum(op_times(stats)[mask], LEAST_TIME)
-        _draw_dots(axes, stats, mask, color, 0.45)
+        _draw_dots(axes, stats, mask, color, 0.6)
         if len(y) and means:
             axes.plot([], [], "o", color=color, label=f"one {label}", markersize=4)
         elif len(y):
@@ -288,6 +296,35 @@ def _draw_spans(axes: Any, files: list[AllocStats], styles: dict[str, dict[str, 
     return f"Memory: {MEMORY_LABELS[key]}"
 
 
+def _beyond_live(files: list[AllocStats]) -> list[tuple[AllocStats, np.ndarray]]:
+    """The files with the curves of the middle panel if the largest block is nearly the same all the time with each of them;
+    [] if it changes, or such curves are not known for all files."""
+    curves = [(stats, y) for stats in files if (y := fragmentation(stats)) is not None]
+    flat = all(is_complete(stats) and np.ptp(_percent_of_heap(stats)) <= FLAT for stats in files)
+    return curves if flat and len(curves) == len(files) else []
+
+
+def _draw_middle(axes: Any, files: list[AllocStats], styles: dict[str, dict[str, Any]]) -> None:
+    """The second panel of several files."""
+    curves = _beyond_live(files)
+    if not curves:
+        for stats in files:
+            _draw_space(axes, stats, styles[stats.driver])
+        _space_axis(axes)
+        return
+    top = fragmentation_scale(curves)
+    for stats, y in curves:
+        axes.plot(stats.column("op_index"), y, **styles[stats.driver])
+    _space_axis(axes)
+    axes.set_ylim(0, top)
+    axes.set_ylabel("% of the live bytes")
+    axes.set_title("Resident beyond the live bytes")
+    low, high = (f(files, key=lambda stats: _percent_of_heap(stats).min()) for f in (min, max))
+    ends = " to ".join(f"{_percent_of_heap(stats).min():.0f}% ({stats.driver})" for stats in (low, high))
+    text = f"The largest block still allocatable hardly changes; it is {ends} of the heap."
+    axes.text(1.0, -0.05, text, transform=axes.transAxes, color=MUTED, fontsize=8, ha="right", va="top")
+
+
 _LEGEND_COLUMNS = 6
 
 
@@ -321,11 +358,10 @@ def draw_multiple(app: str, files: list[AllocStats], stem: str, formats: list[st
     with drawing() as plt:
         figure, (times, space, memory) = _figure(plt, app, subtitle)
         for stats in files:
-            _draw_times(times, stats, styles[stats.driver], stats.driver, 0.3)
-            _draw_space(space, stats, styles[stats.driver])
+            _draw_times(times, stats, styles[stats.driver], stats.driver, 0.6)
         _time_axis(times)
         _draw_step(times, files)
-        _space_axis(space)
+        _draw_middle(space, files, styles)
         _memory_axis(memory, _draw_spans(memory, files, styles))
         _legend(memory)
         _operations_axis(memory)

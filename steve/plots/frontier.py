@@ -17,6 +17,12 @@ from steve.allocstats.intervals import Median
 from steve.plots.style import MUTED, binary_step
 from steve.terminal.units import human_bytes, human_ns
 
+MOST_TICKS = 10  # of a logarithmic axis
+# between two powers of the base: which parts have a tick, the densest first
+PARTS = {
+    10: ((1, 1.5, 2, 2.5, 3, 4, 5, 6, 8), (1, 1.5, 2, 3, 4, 5, 7), (1, 2, 3, 5), (1, 3), (1,)),
+    2: ((1, 1.25, 1.5, 1.75), (1, 1.5), (1,)),
+}
 WIDE = 2.5  # an axis whose values differ by more than this factor is logarithmic
 
 
@@ -66,13 +72,13 @@ class Labels:
     """Places for labels in a panel, so that none overlaps another one.
 
     inside: the panel. signs: the boxes of the points, bars: those of their error bars. If possible, a label also covers no
-    sign, no bar and no line from a point to its label, and its own line crosses no label and no other sign. Of such
-    places the nearest is used."""
+    sign, no bar and no line from a point to its label or of the panel, and its own line crosses no label and no other sign.
+    Of such places the nearest is used."""
 
-    def __init__(self, inside: Box, signs: list[Box], bars: list[Box]) -> None:
+    def __init__(self, inside: Box, signs: list[Box], bars: list[Box], lines: list[Segment]) -> None:
         self.inside, self.signs, self.bars = inside, signs, bars
         self.placed: list[Box] = []
-        self.lines: list[Segment] = []
+        self.lines = list(lines)
 
     def _flaw(self, box: Box, line: Segment, sign: Box) -> int:
         """How bad a place is: 0 has no fault, 3 overlaps a label."""
@@ -127,14 +133,16 @@ def _bars(axes: Any, x: Median, y: Median) -> list[Box]:
     return [(px - 3, low, px + 3, high), (left, py - 3, right, py + 3)]
 
 
-def _draw_labels(axes: Any, points: list[Point]) -> None:
-    """Write the labels beside the points, joined by a line to points that are not close."""
+def _draw_labels(axes: Any, points: list[Point], steps: list[tuple[float, float]]) -> None:
+    """Write the labels beside the points, joined by a line to points that are not close. steps: the corners of the frontier."""
     figure = axes.figure
     figure.canvas.draw()  # so that the positions in pixels are final
     centres = [axes.transData.transform((point.space.value, max(point.time.value, 1e-3))) for point in points]
     signs = [(px - 6, py - 6, px + 6, py + 6) for px, py in centres]
     bars = [bar for point in points for bar in _bars(axes, point.space, point.time)]
-    labels = Labels(tuple(axes.get_window_extent().extents), signs, bars)
+    corners = [axes.transData.transform(corner) for corner in steps]
+    lines = [(*begin, *end) for begin, end in zip(corners, corners[1:])]
+    labels = Labels(tuple(axes.get_window_extent().extents), signs, bars, lines)
     for point, sign, (px, py) in zip(points, signs, centres):
         text = axes.text(0, 0, point.label, fontsize=9)
         size = text.get_window_extent()
@@ -156,6 +164,18 @@ def _draw_labels(axes: Any, points: list[Point]) -> None:
         )
 
 
+def log_ticks(low: float, high: float, base: int) -> list[float]:
+    """Round numbers within the limits of a logarithmic axis: as many as there is room for, so that no part of the axis is
+    without. base: 10 or 2."""
+    powers = range(math.floor(math.log(low, base)), math.ceil(math.log(high, base)) + 1)
+    found: list[float] = []
+    for parts in PARTS[base]:
+        found = [each for power in powers for part in parts if low <= (each := part * float(base) ** power) <= high]
+        if len(found) <= MOST_TICKS:
+            return found
+    return found[:: -(-len(found) // MOST_TICKS)]
+
+
 def _scale(axis: Any, set_limits: Any, values: list[float], base: int) -> str:
     """Set the limits, ticks and scale of an axis for these values, of which those that are not positive are left out.
     base: of the ticks of a logarithmic axis, 10 or 2. Returns the words for the label."""
@@ -169,12 +189,17 @@ def _scale(axis: Any, set_limits: Any, values: list[float], base: int) -> str:
         axis.set_major_locator(MultipleLocator(binary_step(high - low + 2 * room)) if base == 2 else MaxNLocator(6))
         return ""
     low, high = low / 1.25, high * 1.25
-    powers = range(math.floor(math.log(low, base)), math.ceil(math.log(high, base)) + 1)
     axis.axes.set(**{f"{axis.axis_name}scale": "log"})
-    parts = (1, 1.5) if base == 2 else (1, 1.5, 2, 3, 5, 7)
-    axis.set_major_locator(FixedLocator([part * float(base) ** power for power in powers for part in parts]))
+    axis.set_major_locator(FixedLocator(log_ticks(low, high, base)))
     set_limits(low, high)
     return ", log scale"
+
+
+def _corners(best: list[Point]) -> list[tuple[float, float]]:
+    """The corners of the step line through the points of the frontier, which are in the order of their space."""
+    found = [(point.space.value, point.time.value) for point in best]
+    between = [[(later[0], earlier[1]), later] for earlier, later in zip(found, found[1:])]
+    return [*found[:1], *(corner for pair in between for corner in pair)]
 
 
 def draw_plane(
@@ -198,10 +223,10 @@ def draw_plane(
             zorder=3,
         )
     best = frontier(points, lambda point: (point.space.value, point.time.value))
-    axes.step(
-        [point.space.value for point in best],
-        [point.time.value for point in best],
-        where="post",
+    steps = _corners(best)
+    axes.plot(
+        [space for space, _ in steps],
+        [time for _, time in steps],
         color=MUTED,
         linewidth=1.1,
         linestyle=(0, (4, 2)),
@@ -217,4 +242,4 @@ def draw_plane(
         axis.set_major_formatter(FuncFormatter(form))
         axis.set_minor_formatter(NullFormatter())
     axes.set_title("Time against space: less of both is better")
-    _draw_labels(axes, points)
+    _draw_labels(axes, points, steps)

@@ -13,6 +13,7 @@ from steve.allocstats.ranking import UNREAL, Ranking, honest_tables, unranked
 from steve.allocstats.result import (
     Summary,
     fragmentation,
+    fragmentation_scale,
     memory_scale,
     off_the_picture,
     summarise,
@@ -102,22 +103,13 @@ def _times_plot(files: list[AllocStats], styles: dict[str, tuple[str, str]]) -> 
     return plot.svg()
 
 
-def _settled(stats: AllocStats, y: np.ndarray) -> float:
-    """The largest value of a curve where at least a quarter of the peak is live: at the start and the end next to
-    nothing is, and any heap is many times that."""
-    used = stats.column("used")
-    return float(y[used * 4 >= used.max()].max())
-
-
 def _fragmentation_plot(files: list[AllocStats], styles: dict[str, tuple[str, str]]) -> Markup | None:
     """How much more than live is resident. What is where little is live does not set the scale."""
     curves = [(stats, fragmentation(stats)) for stats in files if stats.driver not in UNREAL]
     known = [(stats, y) for stats, y in curves if y is not None]
     if not known:
         return None
-    settled = [_settled(stats, y) for stats, y in known]
-    top = min(max(settled), 4 * float(np.median(settled))) * 1.06 or 1.0
-    plot = Plot("Resident beyond live bytes, percent", _last_index(files), top, height=240)
+    plot = Plot("Resident beyond live bytes, percent", _last_index(files), fragmentation_scale(known), height=240)
     plot.y_axis(decimal_ticks(plot.y_top), lambda value: f"{value:g} %")
     for stats, y in known:
         color, dash = styles[stats.driver]

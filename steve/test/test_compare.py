@@ -16,13 +16,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from steve.allocstats.compare import compare as measured
 from steve.allocstats.intervals import Median, median, places, rounds_needed
 from steve.allocstats.replay import Replay
 from steve.commands.compare import _as_json
-from steve.plots.frontier import Point, draw_plane
+from steve.plots.frontier import Point, draw_plane, log_ticks
 from steve.plots.style import drawing
 
 STAND_IN = """#!/usr/bin/python3 -SE
@@ -246,6 +247,42 @@ def test_labels_of_crowded_points_do_not_overlap(count: int) -> None:
     assert not [(a, b) for a, b in itertools.combinations(labels, 2) if a.overlaps(b)]
     assert not [(label, at) for label in labels for at in signs if label.contains(*at)]
     assert not [one for one in labels if not (inside.contains(one.x0, one.y0) and inside.contains(one.x1, one.y1))]
+
+
+def test_labels_are_beside_the_frontier() -> None:
+    """A label does not lie on the dashed line if there is room elsewhere."""
+    from matplotlib.text import Text
+
+    from steve.plots.frontier import _crosses
+
+    at = {
+        "luajit": (1.15, 16.9),
+        "mimalloc": (1.55, 8.7),
+        "jemalloc": (1.6, 16.9),
+        "tbbmalloc": (1.64, 15.4),
+        "musl": (1.3, 38),
+    }
+    points = [Point(name, "black", Median(x, x, x, 5), Median(y, y, y, 5)) for name, (x, y) in at.items()]
+    with drawing() as plt:
+        figure, axes = plt.subplots(figsize=(10, 5))
+        draw_plane(axes, points, "space", "time")
+        figure.canvas.draw()
+        (line,) = [each for each in axes.lines if "frontier" in str(each.get_label())]
+        corners = axes.transData.transform(line.get_xydata()).tolist()
+        labels = {text.get_text(): Text.get_window_extent(text).extents for text in axes.texts}
+    assert len(corners) == 3 and set(labels) == set(at)
+    for name, box in labels.items():
+        assert not any(_crosses((*one, *other), tuple(box)) for one, other in zip(corners, corners[1:])), name
+
+
+@pytest.mark.parametrize("base", [2, 10])
+@pytest.mark.parametrize("high", [2.6, 4, 9.5, 30, 70, 1e3, 1e6, 1e9])
+def test_ticks_of_logarithmic_axes(base: int, high: float) -> None:
+    """There are some, not too many, and no large part of the axis is without."""
+    ticks = log_ticks(0.9, high, base)
+    assert 2 <= len(ticks) <= 10 and ticks == sorted(set(ticks))
+    gaps = np.diff(np.log([0.9, *ticks, high])) / np.log(high / 0.9)
+    assert max(gaps) < 0.45
 
 
 # -- with the real steve-replay ----------------------------------------------------------------

@@ -453,6 +453,25 @@ def test_titles_and_legends_do_not_meet(tmp_path: Path) -> None:
         assert not one.overlaps(other), title
 
 
+@pytest.mark.parametrize(
+    ("maxmem", "title"), [(900, "Resident beyond the live bytes"), (400, "Largest block still allocatable")]
+)
+def test_a_flat_panel_is_replaced(maxmem: int, title: str, tmp_path: Path) -> None:
+    """If the largest block hardly changes, its panel shows the resident bytes beyond the live ones, and says so."""
+    from steve.plots import allocators
+
+    figures = []
+    points = [record(i, resident=9 << 10, maxmem=920 if i < 4 else maxmem) for i in range(9)]
+    files = [read_allocstats(write(tmp_path, name, points, heap=1000)) for name in ("glibc", "musl")]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(allocators, "save", lambda figure, *_: figures.append(figure) or [])
+        allocators.draw_multiple("app", files, "app", ["png"])
+    middle = figures[0].axes[1]
+    assert middle.get_title("left") == title and len(middle.lines) >= 2
+    notes = [text.get_text() for text in middle.texts]
+    assert any("90% (glibc)" in note for note in notes) == (maxmem == 900)
+
+
 def test_speed_is_that_of_batches_where_all_have_them(tmp_path: Path) -> None:
     """Single operations below the clock's resolution rank by chance; means over many operations do not."""
     quick = [record(i * 10, time=10, batch_ops=10, batch_time=100) for i in range(5)]
