@@ -277,7 +277,7 @@ def first_sentences(names: Names, first: Side, second: Side) -> list[Sentence]:
             return [
                 _sentence(key, clean(matched.text(int(nodes[i])), TEXT_LIMIT), int(was[i]), int(now[i])) for i in order
             ]
-    text = "No line differs by 1% or more of the bytes that are live at the peak, or of those that are requested."
+    text = f"No line differs by {WORTH:.0%} or more of the bytes that are live at the peak, or of those that are requested."
     return [Sentence("", text, "", "")]
 
 
@@ -329,6 +329,7 @@ def render(names: Names, first: Side, second: Side) -> bytes:
             title=second.command or second.label,
             by=BY,
             sentences=first_sentences(names, first, second),
+            no_growth="",
             data=data_of(names, first, second),
             script=Markup(script(SCRIPT)),
         )

@@ -32,7 +32,7 @@ from steve.terminal.tables import StackText, times, told_apart
 from steve.analysis.rules import DEFAULTS, PINNED_PAGES, RULES, limits, site_limits
 from steve.report import line_work
 from steve.report.sources import Sources
-from steve.report.windows import NAME_LIMIT, Cells, clean, explorable, heap_name, timeline_of
+from steve.report.windows import NAME_LIMIT, Cells, Kept, clean, explorable, heap_name, timeline_of
 from steve.trace import missing
 from steve.trace.policy import ShownStacks, is_own
 from steve.trace.frames import frame_text, is_lua, is_native, short_name, without_return_type
@@ -89,7 +89,7 @@ class Site:
 class TraceData:
     """All that the report says of a trace. `standard_errors`: of totals, in a sample of the blocks. `all_sites` is their
     number, `sites` the named ones of interest, `explorable` the data of steve.report.windows, `line_rows` by named site the
-    text of its row in its table of lines, `found` what each rule of steve.analysis.rules finds by site, by the rule's key,
+    text of its row in its table of lines, `kept` what was kept between marks, `found` what each rule of steve.analysis.rules finds by site, by the rule's key,
     `not_judged` what it could not judge, as text (steve.analysis.site_rules.FOUND, and FOUND_VARIANCES for rules about
     blocks), of `judged_bytes` in all, `found_sites` the sites that lead by a rule, by number, `of_runtime` those of them whose
     blocks the C library made for itself, `last_new` the operations before the last New, `accesses` whether loads and stores
@@ -109,6 +109,7 @@ class TraceData:
     found_sites: dict[int, Site]
     lines: dict[int, str]
     line_rows: dict[int, str]
+    kept: Kept | None
     of_runtime: set[int]
     last_new: int
     sites: list[Site]
@@ -435,7 +436,7 @@ def _described(chosen: Blocks, analysis: ReportAnalysis, sites: int, with_source
     del tallies  # which are long
     sources = _sources(chosen) if with_source else None
     runtime = Runtime(trace)
-    data, line_rows = explorable(
+    data, line_rows, kept = explorable(
         trace,
         chosen.places,
         cells,
@@ -473,6 +474,7 @@ def _described(chosen: Blocks, analysis: ReportAnalysis, sites: int, with_source
         map_bytes=map_bytes,
         explorable=data,
         line_rows=line_rows,
+        kept=kept,
         of_runtime={i for i in leading if runtime.owns(i)},
         last_new=last_new,
         complete=is_complete(trace, totals["lost"]),

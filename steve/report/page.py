@@ -265,6 +265,7 @@ def _render(data: TraceData, sites: int, comparison: Comparison | None, film: Fi
             threshold=threshold_text(data),
             not_judged=not_judged(data),
             sentences=sentences(data, found),
+            no_growth=data.not_judged.get("growth", ""),
             link=partial(link_to, data),
             comparison=comparison,
             film=film,

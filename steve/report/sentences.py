@@ -17,7 +17,7 @@ from steve.report.findings import Finding
 from steve.terminal.units import counted, human_bytes
 
 MOST = 3
-WORTH = 0.01
+WORTH = 0.02
 KEPT, OF_NO_USE, BRIEF = range(3)  # kinds of trouble, the worst first
 
 
@@ -137,17 +137,35 @@ def _of_peak(data: TraceData) -> Iterator[Sentence]:
     )
 
 
+def _of_marks(data: TraceData) -> Iterator[Sentence]:
+    """What was kept between the marks of the program, if that is much."""
+    kept, peak = data.kept, data.totals["peak_bytes"]
+    if kept is None or kept.bytes < WORTH * peak or not kept.bytes:
+        return
+    between = {"from": kept.operations[0], "to": kept.operations[1], "metric": "growth", "line": kept.line}
+    yield Sentence(
+        kept.line,
+        f"made {human_bytes(kept.bytes)} in {counted(kept.blocks, 'block')} between the marks {kept.marks[0]} and "
+        f"{kept.marks[1]} that live at the last one, more than any other line ({kept.bytes / peak:.1%} of the peak).",
+        "",
+        "#explore:" + urlencode(between),
+    )
+
+
 def sentences(data: TraceData, findings: list[Finding]) -> list[Sentence]:
-    """The first sentences of the page, at least one if any block was allocated: if the rules find less than MOST, the last
-    one says what the peak consists of."""
+    """The first sentences of the page, at least one if any block was allocated: what was kept between marks, what the rules
+    found, and if that is less than MOST, what the peak consists of."""
     found = [
-        Sentence(
-            each.line,
-            each.rule.words.format(bytes=human_bytes(each.bytes), blocks=counted(each.blocks, "block"))
-            + f" ({each.share:.1%} of {_whole(data, each.rule)[1]}).",
-            path_of(each.site),
-            link_to(data, each.site, each.key),
-        )
-        for each in _chosen(data, findings)
-    ]
+        *_of_marks(data),
+        *(
+            Sentence(
+                each.line,
+                each.rule.words.format(bytes=human_bytes(each.bytes), blocks=counted(each.blocks, "block"))
+                + f" ({each.share:.1%} of {_whole(data, each.rule)[1]}).",
+                path_of(each.site),
+                link_to(data, each.site, each.key),
+            )
+            for each in _chosen(data, findings)
+        ),
+    ][:MOST]
     return found if len(found) == MOST else [*found, *_of_peak(data)]

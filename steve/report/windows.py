@@ -490,6 +490,36 @@ def shown_groups(
     return head | described, numbers, {site: texts[lines[number]] for site, number in of_links.items()}
 
 
+class Kept(NamedTuple):
+    """The line that made most of what was made between the first and the last mark and lives at the last one; as the page
+    shows it, in whole steps. marks: their names; operations: where they are."""
+
+    line: str
+    bytes: int
+    blocks: int
+    marks: tuple[str, str]
+    operations: tuple[int, int]
+
+
+def kept_between(head: dict[str, Any], cells: np.ndarray) -> Kept | None:
+    """That line; None if there are no two marks a step apart. head: of the data of the page, with these cells."""
+    if len(head["marks"]) < 2:
+        return None
+    (begin, first), (end, last) = head["marks"][0], head["marks"][-1]
+    inside = cells[(cells["made"] >= begin // head["width"]) & (cells["bin"] < end // head["width"])]
+    rows = np.array(head["frames"]["line"], "i8")[np.array(head["groups"]["own"], "i8")[inside["group"]]]
+    texts = head["rows"]["line"][:-1]  # the last one is of others
+    known = (rows >= 0) & (rows < len(texts))
+    net = {
+        name: np.bincount(rows[known], inside[made][known].astype("f8") - inside[gone][known], len(texts))
+        for name, made, gone in (("bytes", "allocated", "freed"), ("blocks", "news", "frees"))
+    }
+    if not known.any():
+        return None
+    row = int(np.argmax(net["bytes"]))
+    return Kept(texts[row], int(net["bytes"][row]), int(net["blocks"][row]), (first, last), (begin, end))
+
+
 def explorable(
     trace: Trace | Whole,
     places: Places,
@@ -502,14 +532,14 @@ def explorable(
     work: Work,
     accesses: bool,
     linked: Iterable[int],
-) -> tuple[str, dict[int, str]]:
-    """The data as base64, "" if the trace has no operation; and by linked site the text of its row in the table of lines, by
-    which a link names it. timeline: of timeline_of(); course: what else the timeline shows; unread: bytes of blocks that
+) -> tuple[str, dict[int, str], Kept | None]:
+    """The data as base64, "" if the trace has no operation; by linked site the text of its row in the table of lines, by
+    which a link names it; what was kept between marks. timeline: of timeline_of(); course: what else the timeline shows; unread: bytes of blocks that
     were never read, by site; sources: None: no source is shown; work: what lines access; accesses: were they recorded?
     """
     cells = found.cells
     if not len(cells):
-        return "", {}
+        return "", {}, None
     # what it needs for each stack is freed before the cells are summed
     shown, numbers, lines = shown_groups(trace, places, found, unread, sources, work, accesses, linked)
     head = {
@@ -527,4 +557,4 @@ def explorable(
         data = packed(head, some)
         if len(data) <= MOST_BYTES:
             break
-    return base64.b64encode(data).decode(), lines
+    return base64.b64encode(data).decode(), lines, kept_between(head, some)

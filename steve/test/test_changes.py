@@ -163,7 +163,7 @@ def test_lines_that_have_moved(driver: Any, tmp_path: Path) -> None:  # noqa: F8
     texts = tree["frames"]["text"]
     assert "grow (buf.c:9)" in texts and not [text for text in texts if "buf.c:7" in text]
     page = Page(driver, tmp_path / "b.ljt.changes.html").open()
-    assert page.find("ol.first").text.startswith("No line differs by 1% or more")
+    assert page.find("ol.first").text.startswith("No line differs by 2% or more")
     canvas = page.find("#explore-canvas")
     canvas.send_keys("\ue015")
     about = page.find("#explore-about").text

@@ -359,6 +359,51 @@ def test_first_sentence_without_findings(driver: Any, tmp_path: Path) -> None:
 
 
 @needs_browser
+def test_growth_between_marks(driver: Any, tmp_path: Path) -> None:
+    """As in the tutorial: the first sentence names what is kept between marks; dragging from one to the other shows the same,
+    and so does a click on the first one."""
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    lines = [*(f"stack {stack}" for stack in STACKS), "thread 1"]
+    for i in range(1024):
+        lines += [f"mark {name}" for at, name in ((512, "half"), (1016, "end")) if i == at]
+        lines += [f"N {4096 * (2 * i + 1)} 100 1", f"N {4096 * (2 * i + 2)} 300 2", f"F {4096 * (2 * i + 2)} 2"]
+        lines += ["L 4096 1"]
+    lines += [f"F {4096 * (2 * i + 1)} 1" for i in range(1024)]
+    make_trace(tmp_path / "t.ljt", "\n".join([*lines, "end exit"]) + "\n")
+    steve = Steve(tmp_path)
+    assert steve("report", "t.ljt", "-q").returncode == 0
+    leaks = json.loads(steve("leaks", "t.ljt", "--from", "half", "--to", "end", "--by", "line", "--json").out)
+    page = Page(driver, tmp_path / "t.ljt.html")
+    page.size(1200)
+    page.open()
+    first = page.find("ol.first li a")
+    assert first.text.startswith(
+        "grow (buf.c:7) made 49.2 KiB in 504 blocks between the marks half and end that live at the "
+    )
+    assert "504" in json.dumps(leaks) and "50400" in json.dumps(leaks)
+    first.click()
+    assert page.total("growth.bytes") == 504 * 100
+    assert page.find("#explore-filters button").text == "line: grow (buf.c:7) ×"
+    page.driver.back()
+    half, end = (float(mark.get_attribute("x1")) for mark in page.all("#explore-timeline .x-mark"))
+    svg = page.find("#explore-timeline")
+    ActionChains(page.driver).move_to_element_with_offset(
+        svg, round(half - svg.size["width"] / 2), -20
+    ).click_and_hold().move_by_offset(round(end - half), 0).release().perform()
+    page.choose("metric", "growth")
+    page.find("#explore-tab-line").click()
+    assert max(page.rows(), key=lambda line: page.rows()[line]) == "grow (buf.c:7)"
+    dragged = page.rows()["grow (buf.c:7)"]
+    step = int(page.find("#explore-window").text.split("steps of ")[1].split(".")[0])
+    assert abs(dragged - 504 * 100) <= 100 * 2 * step
+    page.find("#explore-reset").click()
+    page.all("#explore-timeline .x-label")[0].click()
+    assert page.total("growth.bytes") == 504 * 100
+    assert page.complaints() == []
+
+
+@needs_browser
 def test_axis_is_zoomed(page: Page) -> None:
     """The wheel with Ctrl zooms the axis, with Shift it moves it, and so do buttons and keys; the numbers stay, Back undoes."""
     from selenium.webdriver.common.action_chains import ActionChains
