@@ -179,17 +179,17 @@ const char *handle_rename(struct feed *f, const struct ring_rename *r)
     return NULL;
 }
 
-const char *handle_stack(struct feed *f, const struct ring_stack *r)
+const char *handle_node(struct feed *f, const struct ring_node *r)
 {
-    if (r->number == 0 || r->number > RING_STACK_NUMBERS)
+    if (r->number > RING_NODES || r->parent >= r->number || !r->ip)
         return "stack with a number that can not be";
-    stacks_keep(&f->stacks, r->number, r->ips, r->ips_count);
+    stacks_node(&f->stacks, r->number, (uint32_t)r->parent, r->ip);
     return NULL;
 }
 
 static uint32_t stack_id(struct feed *f, const struct raw_stack *s)
 {
-    return s->number ? stacks_kept(&f->stacks, s->number) : stacks_intern(&f->stacks, s->ips, s->depth);
+    return s->number ? stacks_numbered(&f->stacks, s->number) : stacks_intern(&f->stacks, s->ips, s->depth);
 }
 
 const char *handle_new(struct feed *f, const struct ring_new *r)
@@ -480,7 +480,7 @@ static inline struct raw_text read_text(struct rest *rest, uint64_t bytes)
         return "record with a part of an item at its end";
 #define STACK(x)                                                                                             \
     r.x = (struct raw_stack){raw->argument, more, (const uint64_t *)rest.at};                                \
-    if (raw->argument > RING_STACK_NUMBERS)                                                                  \
+    if (raw->argument > RING_NODES)                                                                          \
         return "event with a stack's number that can not be";
 #include "ljtrace/protocol/ring.def"
 

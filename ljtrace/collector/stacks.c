@@ -11,6 +11,9 @@ void stacks_init(struct stacks *s, struct mt_writer *w)
 {
     memset(s, 0, sizeof *s);
     s->writer = w;
+    s->nodes = calloc(RING_NODES + 1, sizeof *s->nodes);
+    if (!s->nodes)
+        abort();
 }
 
 void stacks_free(struct stacks *s)
@@ -18,8 +21,7 @@ void stacks_free(struct stacks *s)
     map_clear(&s->frame_of);
     free(s->frames);
     free(s->last);
-    for (uint32_t i = 0; i <= RING_STACK_NUMBERS; i++)
-        free(s->kept[i].ip);
+    free(s->nodes);
 }
 
 static bool same_frame(const struct mt_frame *a, const struct mt_frame *b)
@@ -145,23 +147,27 @@ uint32_t stacks_intern(struct stacks *s, const uint64_t *ips, uint32_t n)
     return entry->stack;
 }
 
-void stacks_keep(struct stacks *s, uint32_t number, const uint64_t *ips, uint32_t n)
+/* Find the ids of a node, if the meaning of a code address has changed since they were found. */
+static void resolve(struct stacks *s, uint32_t number)
 {
-    struct stack_kept *k = &s->kept[number];
-    if (n > k->capacity)
-        k->ip = grow(k->ip, k->capacity = n, sizeof *k->ip);
-    memcpy(k->ip, ips, n * sizeof *ips);
-    k->count = n;
-    k->stack = stacks_intern(s, ips, n);
-    k->meanings = s->meanings;
+    struct stack_node *n = &s->nodes[number];
+    if (!n->ip || n->meanings == s->meanings)
+        return;
+    resolve(s, n->parent);
+    const uint32_t parent = s->nodes[n->parent].outside;
+    n->whole = with_address(s, parent, n->ip);
+    n->outside = is_left_out(s, n->ip) ? parent : n->whole;
+    n->meanings = s->meanings;
 }
 
-uint32_t stacks_kept(struct stacks *s, uint32_t number)
+void stacks_node(struct stacks *s, uint32_t number, uint32_t parent, uint64_t ip)
 {
-    struct stack_kept *k = &s->kept[number];
-    if (k->meanings != s->meanings) {
-        k->stack = stacks_intern(s, k->ip, k->count);
-        k->meanings = s->meanings;
-    }
-    return k->stack;
+    s->nodes[number] = (struct stack_node){.ip = ip, .parent = parent, .meanings = s->meanings - 1};
+    resolve(s, number);
+}
+
+uint32_t stacks_numbered(struct stacks *s, uint32_t number)
+{
+    resolve(s, number);
+    return s->nodes[number].whole;
 }

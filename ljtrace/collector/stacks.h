@@ -46,11 +46,13 @@ struct stacks {
     } * last;
     uint32_t last_count, last_capacity;
     uint32_t meanings; /* how often the meaning of a code address has changed */
-    struct stack_kept {
-        uint64_t *ip;
-        uint32_t count, capacity;
-        uint32_t stack, meanings; /* the stack's id when `meanings` had this value */
-    } kept[RING_STACK_NUMBERS + 1];
+    struct stack_node {
+        uint64_t ip;      /* 0 = there is no such node */
+        uint32_t parent;  /* a smaller number; 0 = none */
+        uint32_t whole;   /* the stack's id, when `meanings` had this value */
+        uint32_t outside; /* the same without frames that are left out of stacks that go on from here */
+        uint32_t meanings;
+    } * nodes; /* by number, RING_NODES + 1 */
 };
 
 void stacks_init(struct stacks *s, struct mt_writer *w);
@@ -62,10 +64,11 @@ void stacks_leave_out(struct stacks *s, uint64_t key);
 uint32_t stacks_frame(struct stacks *s, uint64_t ip);
 /* The id of the stack of n addresses, innermost first. */
 uint32_t stacks_intern(struct stacks *s, const uint64_t *ips, uint32_t n);
-/* Store n addresses under a number from 1 to RING_STACK_NUMBERS, replacing those stored before. */
-void stacks_keep(struct stacks *s, uint32_t number, const uint64_t *ips, uint32_t n);
-/* The id of the stack whose addresses are stored under a number; 0, the empty stack, if there are none. */
-uint32_t stacks_kept(struct stacks *s, uint32_t number);
+/* A stack has this number from now on: that of its parent, or the empty one if that is 0, and one address more. The parent is a
+ * smaller number. */
+void stacks_node(struct stacks *s, uint32_t number, uint32_t parent, uint64_t ip);
+/* The id of the stack with a number up to RING_NODES; 0, the empty stack, if there is none. */
+uint32_t stacks_numbered(struct stacks *s, uint32_t number);
 void stacks_free(struct stacks *s);
 
 #endif

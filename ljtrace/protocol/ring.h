@@ -193,10 +193,7 @@ enum raw_heap_kind { RAW_KIND_CUSTOM, RAW_KIND_MMAP, RAW_HEAP_KINDS };
 enum { RAW_HOW_UNKNOWN = 0x80 };
 
 /* The most stacks that have a number. */
-enum { RING_KEPT_STACKS = 8192 };
-
-/* The native recorder has two kinds of stacks: those of C, and above them those of C and Lua. */
-enum { RING_STACK_NUMBERS = 2 * RING_KEPT_STACKS };
+enum { RING_NODES = 1 << 18 };
 
 /* Slots are short numbers of heaps, for headers. A slot is the C heap's until RAW_SLOT changes it. */
 enum { RING_HEAP_SLOTS = 64 };
@@ -235,7 +232,7 @@ struct raw_text {
     uint32_t bytes;
 };
 
-/* The stack of an event: a number that a STACK record has defined or, if that is 0, code addresses. */
+/* The stack of an event: a number that a NODE record has defined or, if that is 0, code addresses. */
 struct raw_stack {
     uint32_t number, depth;
     const uint64_t *ips; /* from the innermost on */

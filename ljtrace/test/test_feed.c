@@ -78,12 +78,13 @@ static void stacks_are_written_once(void **state)
     struct session *s = *state;
     static const char first[8] = "first", second[8] = "second";
     PUT(s, RAW_FRAME, 0, 0x2000, raw_pair(5, 0), 0, *(const uint64_t *)first);
-    PUT(s, RAW_STACK, 7, 0x2000, 0x3000);
+    PUT(s, RAW_NODE, 6, 0, 0x3000);
+    PUT(s, RAW_NODE, 7, 6, 0x2000);
     PUT_EVENT(s, RAW_NEW, 7, RAW_HEAP_C, MT_HOW_MALLOC, 0x10000, 8, 0);
     PUT_EVENT(s, RAW_NEW, 0, RAW_HEAP_C, MT_HOW_MALLOC, 0x20000, 8, 0, 0x2000, 0x3000);
     PUT(s, RAW_FRAME, 0, 0x2000, raw_pair(6, 0), 0, *(const uint64_t *)second);
     PUT_EVENT(s, RAW_NEW, 7, RAW_HEAP_C, MT_HOW_MALLOC, 0x30000, 8, 0);
-    PUT(s, RAW_STACK, 7, 0x3000);
+    PUT(s, RAW_NODE, 7, 0, 0x3000);
     PUT_EVENT(s, RAW_FREE, 7, RAW_HEAP_C, MT_HOW_MALLOC, 0x10000, 0);
     PUT_EVENT(s, RAW_FREE, 0, RAW_HEAP_C, MT_HOW_MALLOC, 0x20000, 0, 0x3000);
     read_back(s);

@@ -17,7 +17,7 @@
 
 /* A call stack. */
 struct lt_stack {
-    /* The number by which the collector knows it (RAW_STACK); 0 = none. */
+    /* The number by which the collector knows it (RAW_NODE); 0 = none. */
     uint32_t id;
     uint32_t depth;
     /* The last frame is in code that was generated at run time. */

@@ -6,32 +6,24 @@
  * entry that followed the last one used is tried, since programs repeat sequences.
  */
 #include "ljtrace/luajit/stack/cache.h"
-#include "ljtrace/luajit/base/options.h"
-#include "ljtrace/luajit/core/names.h"
-#include "ljtrace/luajit/host.h"
 #include "ljtrace/luajit/jit/trace.h"
+#include "ljtrace/luajit/stack/notes.h"
 #include "ljtrace/protocol/table.h"
 #include <string.h>
 
 enum {
-    SETS = RING_KEPT_STACKS / 8,
+    SETS = 1024,
     WAYS = 8,
     MOST_WORDS = 48,
     WORDS_AT_ONCE = 4,
     MOST_FUNCTIONS = 16,
     MOST_FRAMES = 12,
-    MOST_THREADS = 4,
     PLACES = 1024
 };
 
 struct word {
     uint64_t at;
     uint64_t value;
-};
-
-/* A thread that has resumed another one, and its stack. */
-struct thread {
-    uint64_t L, base, cframe, from, to;
 };
 
 /* An entry: a stack, and all that was read for it. */
@@ -46,9 +38,9 @@ struct entry {
     struct lt_spot allocating;                              /* on a trace: the place of the call, */
     size_t size;                                            /* the size requested, */
     uint64_t version;                                       /* and the version of what was known of it */
-    uint64_t sum;                                           /* of the stack; 0 without --check-stacks */
+    uint32_t node;                                          /* of the stack */
     struct word function[MOST_FUNCTIONS], word[MOST_WORDS]; /* word: padded with copies of the first */
-    struct thread thread[MOST_THREADS];
+    struct lt_resumed thread[NOTES_THREADS];
 };
 
 TABLE(struct entry[WAYS], s_cache, SETS);
@@ -59,19 +51,6 @@ static uint32_t s_victim;           /* the way to evict next */
 /* How many frames of Lua a stack has at least, if the rest was cut off, by the place that allocates; 0 = not
  * known. */
 TABLE(uint32_t, s_frames, PLACES);
-
-/* What the current walk has read. */
-static struct {
-    uint64_t at[MOST_WORDS], function[MOST_FUNCTIONS], thread[MOST_THREADS];
-    uint32_t count, functions, threads;
-    uint32_t frames; /* links that were needed, if the Lua stack has more; else 0 */
-    bool failed;
-} s_notes;
-
-static uint64_t mix(uint64_t sum, uint64_t word)
-{
-    return (sum ^ word) * 0x9e3779b97f4a7c15ULL ^ sum >> 29;
-}
 
 static uint64_t word_at(const struct lt_cache_key *b, uint64_t at)
 {
@@ -131,58 +110,11 @@ static uint32_t tag_of(uint64_t hash)
 
 /* -- finding -- */
 
-/* The type of a function object, the number of a built-in function, and the number of upvalues; *pc is the
- * address of its bytecode. */
-static inline uint32_t header_at(const struct lt_vm *vm, uint64_t function, uint64_t *pc)
-{
-    const struct luajit_offsets *at = vm->at;
-    if (!program_is_known(function, at->func_pc + sizeof(uint64_t))) {
-        *pc = lt_vm_ref(vm, function + at->func_pc);
-        return (uint32_t)program_number(function + at->gct - 1, 4) >> 8;
-    }
-    *pc = vm->layout->gc64 ? *(const uint64_t *)(function + at->func_pc)
-                           : *(const uint32_t *)(function + at->func_pc);
-    return *(const uint32_t *)(function + at->gct - 1) >> 8;
-}
-
-/* What identifies a frame's function: its bytecode if it was created at run time, since closures are
- * short-lived, else the object. With 4-byte references the slot contains the frame's link as well. */
-static inline uint64_t function_at(const struct lt_vm *vm, uint64_t slot)
-{
-    uint64_t word = *(const uint64_t *)slot;
-    bool wide = vm->layout->gc64;
-    uint64_t pc, f = wide ? word & (((uint64_t)1 << 47) - 1) : (uint32_t)word;
-    uint32_t head = header_at(vm, f, &pc), kind = head & 0xffff, built_in = head >> 8 & 0xff;
-    bool made = (head & 0xff) == GCT_FUNC && (built_in == 0 || (built_in > 1 && head >> 16));
-    uint64_t what = made ? pc | 1 : f;
-    return wide ? what ^ (uint64_t)kind << 48 : what | word >> 32 << 32;
-}
-
 static bool same_functions(const struct entry *m, const struct lt_vm *vm)
 {
     for (uint32_t i = 0; i < m->functions; i++)
-        if (function_at(vm, m->function[i].at) != m->function[i].value)
+        if (lt_function_at(vm, m->function[i].at) != m->function[i].value)
             return false;
-    return true;
-}
-
-static struct thread thread_at(const struct lt_vm *vm, uint64_t L)
-{
-    uint64_t from = lt_vm_ref(vm, L + vm->at->thread_stack);
-    return (struct thread){L, lt_vm_ref(vm, L + vm->at->thread_base),
-                           program_number(L + vm->at->thread_cframe, 8), from,
-                           from + 8 * (uint64_t)lt_vm_u32(L + vm->at->thread_size)};
-}
-
-/* Are the threads' stacks where they were, with the same frames? Then they are readable. */
-static bool same_threads(const struct entry *m, const struct lt_vm *vm)
-{
-    for (uint32_t i = 0; i < m->threads; i++) {
-        const struct thread *was = &m->thread[i], now = thread_at(vm, was->L);
-        if (now.base != was->base || now.cframe != was->cframe || now.from != was->from ||
-            now.to != was->to || !program_readable(now.from, now.to - now.from))
-            return false;
-    }
     return true;
 }
 
@@ -202,7 +134,7 @@ static bool reads_the_same(const struct entry *m, const struct lt_vm *vm, const 
     for (uint32_t i = 0; i < KEY_WORDS; i++)
         if (m->key[i] != b->word[i])
             return false;
-    if (!m->count || !lt_on_c_stack(b, m->last) || (m->threads && !same_threads(m, vm)))
+    if (!m->count || !lt_on_c_stack(b, m->last) || !lt_resumed_are_same(vm, m->thread, m->threads))
         return false;
     return same_words(m) && same_functions(m, vm);
 }
@@ -216,11 +148,6 @@ static bool is_same_call(const struct entry *m, const struct lt_vm *vm, const st
         return true;
     return lt_trace_still(vm, &m->allocating) && lt_trace_version(vm, &m->allocating, size) == m->version &&
            (m->size == size || (m->size && size && lt_trace_is_sure(&m->allocating)));
-}
-
-static uint32_t id_of(const struct entry *m)
-{
-    return (uint32_t)(m - s_cache[0]) + 1; /* 0 means none */
 }
 
 static bool holds(const struct entry *m, const struct lt_vm *vm, const struct lt_cache_key *b, size_t size)
@@ -250,11 +177,8 @@ static void follow(struct entry *m)
 
 /* The entry that followed the last one twice is tried first, because programs repeat the same sequences. The
  * garbage collector does so when it frees. */
-bool lt_stack_cache_find(uint32_t tid, struct lt_vm *vm, size_t size, struct lt_cache_key *b,
-                         struct lt_stack *stack)
+bool lt_stack_cache_find(struct lt_vm *vm, size_t size, struct lt_cache_key *b, struct lt_stack *stack)
 {
-    if (!lt_cache_key_get(tid, vm, b))
-        return false;
     struct entry *m = *s_last && (*s_last)->again ? (*s_last)->next : NULL;
     if (!m || !holds(m, vm, b, size))
         m = look_up(vm, b, size);
@@ -262,73 +186,12 @@ bool lt_stack_cache_find(uint32_t tid, struct lt_vm *vm, size_t size, struct lt_
         return false;
     follow(m);
     vm->allocating = m->allocating;
-    stack->id = id_of(m);
+    stack->id = m->node;
     stack->depth = 0;
     return true;
 }
 
-static uint64_t sum_of(const struct lt_stack *stack)
-{
-    uint64_t sum = stack->depth;
-    for (uint32_t i = 0; i < stack->depth; i++)
-        sum = mix(sum, stack->ips[i]);
-    return sum;
-}
-
-bool lt_stack_cache_is(uint32_t id, const struct lt_stack *stack)
-{
-    return s_cache[(id - 1) / WAYS][(id - 1) % WAYS].sum == sum_of(stack);
-}
-
 /* -- adding an entry -- */
-
-void lt_stack_cache_begin(void)
-{
-    s_notes.count = s_notes.functions = s_notes.threads = s_notes.frames = 0;
-    s_notes.failed = false;
-}
-
-void lt_stack_cache_give_up(void)
-{
-    s_notes.failed = true;
-}
-
-void lt_stack_cache_cut(uint32_t frames)
-{
-    s_notes.frames = frames;
-}
-
-void lt_stack_cache_note(uint64_t at)
-{
-    if (s_notes.count == MOST_WORDS)
-        s_notes.failed = true;
-    else
-        s_notes.at[s_notes.count++] = at;
-}
-
-void lt_stack_cache_note_function(uint64_t slot)
-{
-    if (s_notes.functions == MOST_FUNCTIONS)
-        s_notes.failed = true;
-    else
-        s_notes.function[s_notes.functions++] = slot;
-}
-
-void lt_stack_cache_note_thread(uint64_t L)
-{
-    if (s_notes.threads == MOST_THREADS)
-        s_notes.failed = true;
-    else
-        s_notes.thread[s_notes.threads++] = L;
-}
-
-void lt_stack_cache_note_return(uint64_t sp, uint64_t ip)
-{
-    uint64_t at = sp - sizeof(uint64_t);
-    if (!program_readable(at, sizeof(uint64_t)) || *(const uint64_t *)at != ip + 1)
-        s_notes.failed = true; /* the unwinder has found it in another way */
-    lt_stack_cache_note(at);
-}
 
 /* Is the address on the stack of the running thread, or of one that has resumed another? */
 static bool on_some_lua_stack(const struct entry *m, const struct lt_cache_key *b, uint64_t at)
@@ -354,23 +217,24 @@ static bool add_function(struct entry *m, const struct lt_vm *vm, const struct l
 {
     if (!on_some_lua_stack(m, b, slot))
         return false;
-    m->function[m->functions++] = (struct word){slot, function_at(vm, slot)};
+    m->function[m->functions++] = (struct word){slot, lt_function_at(vm, slot)};
     return true;
 }
 
 /* Fill an entry from what was noted. Returns false if it cannot be used; it is empty then. */
-static bool fill(struct entry *m, const struct lt_vm *vm, const struct lt_cache_key *b)
+static bool fill(struct entry *m, const struct lt_vm *vm, const struct lt_cache_key *b,
+                 const struct lt_notes *notes)
 {
     bool all = true;
     m->count = m->functions = 0;
     m->last = b->word[KEY_SP];
-    m->threads = s_notes.threads;
+    m->threads = notes->threads;
     for (uint32_t i = 0; i < m->threads; i++)
-        m->thread[i] = thread_at(vm, s_notes.thread[i]);
-    for (uint32_t i = 0; i < s_notes.count; i++)
-        all = all && add_word(m, b, s_notes.at[i]);
-    for (uint32_t i = 0; i < s_notes.functions; i++)
-        all = all && add_function(m, vm, b, s_notes.function[i]);
+        m->thread[i] = lt_resumed_get(vm, notes->thread[i]);
+    for (uint32_t i = 0; i < notes->words; i++)
+        all = all && add_word(m, b, notes->word[i].at);
+    for (uint32_t i = 0; i < notes->functions; i++)
+        all = all && add_function(m, vm, b, notes->function[i].at);
     if (!all)
         m->count = 0;
     for (uint32_t i = m->count; i % WORDS_AT_ONCE; i++)
@@ -379,30 +243,26 @@ static bool fill(struct entry *m, const struct lt_vm *vm, const struct lt_cache_
     return m->count > 0;
 }
 
-void lt_stack_cache_keep(struct lt_cache_key *b, const struct lt_vm *vm, size_t size,
-                         const struct lt_stack *host, struct lt_stack *stack)
+void lt_stack_cache_keep(struct lt_cache_key *b, const struct lt_vm *vm, size_t size, uint32_t node)
 {
-    for (uint32_t i = 1; i < host->depth; i++)
-        lt_stack_cache_note_return(host->sps[i], host->ips[i]);
-    if (!b->usable || s_notes.failed || (b->word[KEY_JIT] && !(vm->allocating.trace && vm->layout->recorder)))
+    const struct lt_notes *notes = lt_notes_taken();
+    if (notes->words > MOST_WORDS || notes->functions > MOST_FUNCTIONS)
         return;
-    if (s_notes.frames && (*frames_of(b) == 0 || s_notes.frames < *frames_of(b))) {
-        *frames_of(b) = s_notes.frames;
-        b->hash = hash_of(vm, b);
-    }
+    b->place = place_of(vm, b);
+    if (notes->frames && (*frames_of(b) == 0 || notes->frames < *frames_of(b)))
+        *frames_of(b) = notes->frames;
+    b->hash = hash_of(vm, b);
     uint32_t set = set_of(b->hash), way = s_victim % WAYS;
     struct entry *m = &s_cache[set][way];
-    if (!fill(m, vm, b))
+    if (!fill(m, vm, b, notes))
         return;
     s_victim++;
     m->allocating = vm->allocating;
     m->size = size;
     m->version = b->word[KEY_JIT] ? lt_trace_version(vm, &m->allocating, size) : 0;
-    m->sum = luajit_options.check_stacks ? sum_of(stack) : 0;
+    m->node = node;
     m->next = NULL;
     m->again = false;
     s_tag[set][way] = tag_of(b->hash);
     follow(m);
-    stack->id = id_of(m);
-    HOST_PUT(stack, .number = stack->id, .ips = (const uint64_t *)stack->ips, .ips_count = stack->depth);
 }

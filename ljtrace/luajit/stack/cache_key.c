@@ -5,6 +5,7 @@
 #include "ljtrace/luajit/stack/cache_key.h"
 #include "ljtrace/luajit/core/names.h"
 #include "ljtrace/luajit/host.h"
+#include "ljtrace/luajit/stack/tree.h"
 #include "ljtrace/protocol/ring.h"
 
 /* The ranges that were found to be readable since the program's code last ran: the fields of a state, a C
@@ -102,9 +103,29 @@ bool lt_cache_key_get(uint32_t tid, const struct lt_vm *vm, struct lt_cache_key 
     w[KEY_VM] = (uint64_t)vm;
     w[KEY_STATE] = *(const uint32_t *)(vm->g + l->vmstate);
     w[KEY_GENERATIONS] = raw_pair(lt_places_generation(), host_code_generation());
+    w[KEY_TREE] = lt_tree_generation();
     w[KEY_JIT] = l->jit_base ? load_ref(vm->g + l->jit_base, wide) : 0;
     load_thread(vm, L, wide, w);
     b->usable = has_c_stack(tid, w[KEY_SP]) && has_lua_stack(w[KEY_FROM], w[KEY_TO]);
     b->c_to = s_seen.c_to;
     return b->usable;
+}
+
+struct lt_resumed lt_resumed_get(const struct lt_vm *vm, uint64_t L)
+{
+    uint64_t from = lt_vm_ref(vm, L + vm->at->thread_stack);
+    return (struct lt_resumed){L, lt_vm_ref(vm, L + vm->at->thread_base),
+                               program_number(L + vm->at->thread_cframe, 8), from,
+                               from + 8 * (uint64_t)lt_vm_u32(L + vm->at->thread_size)};
+}
+
+bool lt_resumed_are_same(const struct lt_vm *vm, const struct lt_resumed *was, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const struct lt_resumed now = lt_resumed_get(vm, was[i].L);
+        if (now.base != was[i].base || now.cframe != was[i].cframe || now.from != was[i].from ||
+            now.to != was[i].to || !program_readable(now.from, now.to - now.from))
+            return false;
+    }
+    return true;
 }

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 /* The words of a key: code address, stack pointer, VM state, thread, the thread's base, stack and C frame,
- * how often code and prototypes were forgotten, and the base of the running trace. */
+ * how often code, prototypes and the numbers of stacks were forgotten, and the base of the running trace. */
 enum {
     KEY_IP,
     KEY_SP,
@@ -25,6 +25,7 @@ enum {
     KEY_TO,
     KEY_CFRAME,
     KEY_GENERATIONS,
+    KEY_TREE,
     KEY_JIT,
     KEY_WORDS
 };
@@ -58,5 +59,43 @@ static inline uint64_t lt_base_of(const struct lt_cache_key *b)
 {
     return b->word[b->word[KEY_JIT] ? KEY_JIT : KEY_BASE];
 }
+
+/* -- what a stack depends on besides -- */
+
+/* The type of a function object, the number of a built-in function, and the number of upvalues; *pc is the
+ * address of its bytecode. */
+static inline uint32_t lt_function_header(const struct lt_vm *vm, uint64_t function, uint64_t *pc)
+{
+    const struct luajit_offsets *at = vm->at;
+    if (!program_is_known(function, at->func_pc + sizeof(uint64_t))) {
+        *pc = lt_vm_ref(vm, function + at->func_pc);
+        return (uint32_t)program_number(function + at->gct - 1, 4) >> 8;
+    }
+    *pc = vm->layout->gc64 ? *(const uint64_t *)(function + at->func_pc)
+                           : *(const uint32_t *)(function + at->func_pc);
+    return *(const uint32_t *)(function + at->gct - 1) >> 8;
+}
+
+/* What identifies a frame's function: its bytecode if it was created at run time, since closures are
+ * short-lived, else the object. With 4-byte references the slot contains the frame's link as well. */
+static inline uint64_t lt_function_at(const struct lt_vm *vm, uint64_t slot)
+{
+    uint64_t word = *(const uint64_t *)slot;
+    bool wide = vm->layout->gc64;
+    uint64_t pc, f = wide ? word & (((uint64_t)1 << 47) - 1) : (uint32_t)word;
+    uint32_t head = lt_function_header(vm, f, &pc), kind = head & 0xffff, built_in = head >> 8 & 0xff;
+    bool made = (head & 0xff) == GCT_FUNC && (built_in == 0 || (built_in > 1 && head >> 16));
+    uint64_t what = made ? pc | 1 : f;
+    return wide ? what ^ (uint64_t)kind << 48 : what | word >> 32 << 32;
+}
+
+/* A thread that has resumed another one, and its stack. */
+struct lt_resumed {
+    uint64_t L, base, cframe, from, to;
+};
+
+struct lt_resumed lt_resumed_get(const struct lt_vm *vm, uint64_t L);
+/* Are the threads' stacks where they were, with the same frames? Then they are readable. */
+bool lt_resumed_are_same(const struct lt_vm *vm, const struct lt_resumed *was, uint32_t n);
 
 #endif

@@ -11,8 +11,8 @@
 #include "ljtrace/luajit/base/hash.h"
 #include "ljtrace/luajit/jit/recorder.h"
 #include "ljtrace/luajit/jit/trace.h"
-#include "ljtrace/luajit/stack/cache.h"
 #include "ljtrace/luajit/stack/coroutine.h"
+#include "ljtrace/luajit/stack/notes.h"
 #include "ljtrace/luajit/stack/parser.h"
 #include "ljtrace/protocol/table.h"
 #include "memtrace/memtrace.h"
@@ -64,7 +64,7 @@ static uint64_t keep(struct seen *s, uint64_t key)
 }
 
 /* The stack's slots were checked to be readable. */
-static const struct lt_reading s_reading = {true, lt_stack_cache_note};
+static const struct lt_reading s_reading = {true, lt_notes_word};
 
 static int64_t link_of(const struct walk *w, uint64_t frame)
 {
@@ -78,13 +78,17 @@ static uint64_t function_of(const struct walk *w, uint64_t frame)
 
 /* Note the slots that identify a frame. If the frame above returns to Lua, its link also identifies the
  * function. */
-static void note_frame(const struct walk *w)
+static void note_function(const struct walk *w)
 {
     bool wide = w->vm->layout->gc64, known = wide && w->at.next && (link_of(w, w->at.next) & 3) == LINK_LUA;
-    if (wide)
-        lt_stack_cache_note(w->at.frame);
     if (!known)
-        lt_stack_cache_note_function(w->at.frame - (wide ? 8 : 0));
+        lt_notes_function(w->at.frame - (wide ? 8 : 0));
+}
+
+static void note_link(const struct walk *w)
+{
+    if (w->vm->layout->gc64)
+        lt_notes_word(w->at.frame);
 }
 
 static void add(struct walk *w, uint64_t key, uint64_t cframe)
@@ -109,12 +113,13 @@ static void settle(struct walk *w, uint64_t proto, uint64_t pc)
     if (w->fast)
         add(w, keep(w->fast_seen, lt_name_fast(w->vm, w->fast, proto, pc)), w->fast_cframe);
     w->fast = 0;
-    if (!w->has_pending)
-        return;
-    w->pending.caller_proto = proto;
-    w->pending.caller_pc = pc;
-    add_lined(w, keep(w->pending_seen, lt_name_place(w->vm, &w->pending)), w->pending_cframe);
+    if (w->has_pending) {
+        w->pending.caller_proto = proto;
+        w->pending.caller_pc = pc;
+        add_lined(w, keep(w->pending_seen, lt_name_place(w->vm, &w->pending)), w->pending_cframe);
+    }
     w->has_pending = false;
+    lt_notes_named(w->out->count);
 }
 
 static void visit_place(struct walk *w, const struct lt_place *place)
@@ -169,7 +174,9 @@ static void visit_frame(struct walk *w)
 static bool step(struct walk *w)
 {
     w->steps++;
-    note_frame(w);
+    note_function(w);
+    lt_notes_step(w->at.frame, w->at.cframe);
+    note_link(w);
     return lt_frames_step(&w->at, s_reading);
 }
 
@@ -205,8 +212,8 @@ static bool go_on_with_resumer(struct walk *w)
     if (!r.L || r.L == w->at.L || !use_thread(w, r.L))
         return false;
     w->at.cframe = r.cframe;
-    lt_stack_cache_note(r.word & ~(uint64_t)7);
-    lt_stack_cache_note_thread(r.L);
+    lt_notes_word(r.word & ~(uint64_t)7);
+    lt_notes_thread(r.L);
     return lt_frames_inside(&w->at, w->at.frame);
 }
 
@@ -224,7 +231,7 @@ static void walk_down(struct walk *w)
         if (!is_pseudo)
             visit_frame(w);
         if (is_enough(w->out)) {
-            lt_stack_cache_cut(w->steps);
+            lt_notes_cut(w->steps);
             break;
         }
         is_pseudo = (link_of(w, w->at.frame) & 7) == LINK_VARG; /* the same function's own frame is below */
@@ -276,7 +283,7 @@ static bool is_compiling(const struct walk *w, uint32_t state)
 {
     if (state != MT_VM_RECORD && state != MT_VM_OPT && state != MT_VM_ASM)
         return false;
-    lt_stack_cache_give_up();
+    lt_notes_give_up();
     return state != MT_VM_RECORD || lt_recording_works(w->vm, w->at.cframe);
 }
 
@@ -308,7 +315,8 @@ static void put_parser(struct walk *w)
 {
     if (!lt_frames_inside(&w->at, w->at.frame))
         return;
-    note_frame(w);
+    note_function(w);
+    note_link(w);
     if (lt_proto_of(w->vm, function_of(w, w->at.frame)))
         return;
     uint64_t key = lt_parser_key(w->vm, w->at.L, w->at.cframe);
@@ -316,7 +324,7 @@ static void put_parser(struct walk *w)
     if (key)
         w->at.cframe = lt_frames_cframe_before(&w->at, s_reading);
     if (key)
-        lt_stack_cache_give_up(); /* the line changes although the stacks do not */
+        lt_notes_give_up(); /* the line changes although the stacks do not */
 }
 
 void lt_walk_lua(struct lt_vm *vm, const struct lt_stack *host, const struct lt_registers *live,
@@ -332,7 +340,7 @@ void lt_walk_lua(struct lt_vm *vm, const struct lt_stack *host, const struct lt_
     if (is_compiling(&w, state))
         use_recorder(&w);
     if (state == MT_VM_EXIT)
-        lt_stack_cache_give_up();
+        lt_notes_give_up();
     put_part(&w, state);
     vm->allocating.trace = 0;
     bool on_trace = vm->layout->jit_base && lt_vm_ref(vm, vm->g + vm->layout->jit_base) != 0;

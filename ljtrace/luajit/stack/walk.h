@@ -2,7 +2,7 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The walk notes what it reads on the stacks (cache.h), so that its result can be cached.
+ * The walk notes what it reads on the stacks (notes.h), so that its result can be kept.
  */
 #ifndef LJTRACE_LUAJIT_STACK_WALK_H
 #define LJTRACE_LUAJIT_STACK_WALK_H
@@ -19,6 +19,7 @@ struct lua_frames {
     uint32_t lined; /* number of frames up to the first with a line; 0 = none has one */
     uint64_t key[LT_MOST_FRAMES];
     uint64_t cframe[LT_MOST_FRAMES];
+    uint32_t at[LT_MOST_FRAMES]; /* where each is in the joined stack, which `join` sets */
 };
 
 /* Walk over the frames of the running thread, then of the one that resumed it, and so on.

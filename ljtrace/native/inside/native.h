@@ -117,10 +117,6 @@ uint64_t native_now(void);
 struct raw_stack native_stack(const uint64_t *ips, uint32_t n);
 /* Another recording begins, or objects were unmapped: numbers and code addresses may mean something else from now on. */
 void native_stacks_restart(void);
-/* The recording has ended: its stacks need no memory. Only while the ring is locked. */
-void native_stacks_end(void);
-/* Bytes of the pages of that memory that were touched. */
-uint64_t native_stacks_touched(void);
 
 /* -- objects.c -- */
 

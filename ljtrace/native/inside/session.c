@@ -340,7 +340,6 @@ static void recording_end(void)
         return;
     NATIVE_PUT(end, .ending = MT_ENDING_DETACHED, .instructions = native_now());
     native_ring_detach();
-    native_stacks_end();
     block_sample_end();
     tables_unmap();
     native_ring_unlock();

@@ -36,7 +36,7 @@ static uint64_t anonymous_bytes(void)
     kernel_read_text("/proc/self/statm", text, sizeof text);
     next_number(&at);
     const uint64_t resident = next_number(&at), shared = next_number(&at);
-    const uint64_t tables = tables_touched() + native_stacks_touched();
+    const uint64_t tables = tables_touched();
     return (resident - shared) * KERNEL_PAGE > tables && resident > shared
                ? (resident - shared) * KERNEL_PAGE - tables
                : 0;

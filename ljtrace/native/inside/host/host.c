@@ -278,8 +278,6 @@ bool host_readable(uint64_t a, size_t n, uint64_t *from, uint64_t *to)
 
 /* -- records and heap events -- */
 
-/* Joined stacks of Lua and C have numbers of their own, above those of C stacks (ljtrace/native/inside/stacks.c). */
-
 static uint64_t s_time; /* of the event */
 
 void host_set_time(void)
@@ -290,13 +288,6 @@ void host_set_time(void)
 uint64_t host_time(void)
 {
     return s_time;
-}
-
-static void put_stack(const struct ring_stack *r)
-{
-    struct ring_stack own = *r;
-    own.number += RING_KEPT_STACKS;
-    native_put_stack(&own);
 }
 
 static void put_close(const struct ring_close *r)
@@ -311,7 +302,6 @@ static void put_rename(const struct ring_rename *r)
     native_put_rename(r);
 }
 
-#define native_put_stack put_stack
 #define native_put_close put_close
 #define native_put_rename put_rename
 #define RECORD(NAME, name, fields)                                                                           \
@@ -343,7 +333,7 @@ static uint32_t slot_of(uint64_t heap)
 
 struct raw_stack host_stack(const struct lt_stack *stack)
 {
-    return (struct raw_stack){stack->id ? stack->id + RING_KEPT_STACKS : 0, stack->depth, stack->ips};
+    return (struct raw_stack){stack->id, stack->depth, stack->ips};
 }
 
 void host_block_new(uint64_t addr, size_t size, uint64_t heap, uint32_t how, const struct lt_stack *stack)

@@ -1,0 +1,486 @@
+/* latest.c - find a stack by what has changed since the latest one of the same Lua thread. (no libc)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * The latest stack is kept as an array from the outermost link inwards: each word on which it depends, with its value, and for
+ * each link of the Lua stack the node (tree.h) of all that is below. A look-up compares the words from the outside. Then it
+ * goes from the innermost frame outwards until it meets a link that is known to be unchanged. The links between are calls
+ * from Lua to Lua; the nodes to which they lead are in a table, by the node below and the return address.
+ *
+ * What remains are the innermost line and the C functions that it has called. These are a chain: the code address is known, so
+ * it is known where the next return address is, and so on up to the VM's frame or to the code of a trace. Each chain that
+ * was met has a number. The result is in a table by the node, the function, its program counter, and the number of the
+ * chain.
+ *
+ * All is learned from walks: if something is not in a table, a walk is needed. What is known of Lua threads is kept for the
+ * last few. With 4-byte references, nothing is kept.
+ */
+#include "ljtrace/luajit/stack/latest.h"
+#include "ljtrace/luajit/base/hash.h"
+#include "ljtrace/luajit/base/options.h"
+#include "ljtrace/luajit/jit/trace.h"
+#include "ljtrace/luajit/stack/notes.h"
+#include "ljtrace/luajit/stack/tree.h"
+#include "ljtrace/protocol/ring.h"
+#include "ljtrace/protocol/table.h"
+
+enum {
+    ARRAY_BITS = 6,
+    MOST_WORDS = 640,
+    MOST_FUNCTIONS = 24,
+    MOST_NEW = 64,
+    MOST_CHAIN = 32,
+    CHAIN_BITS = 12,
+    LINK_BITS = 14,
+    PLACE_BITS = 14
+};
+
+/* A word of the latest stack. */
+struct word {
+    uint64_t at, value;
+};
+
+/* What it is. */
+struct meaning {
+    bool is_link;    /* of the frame there, and the frame is on the stack of the array's thread */
+    uint32_t node;   /* of a link: the stack without this frame's line and what is inside */
+    uint64_t cframe; /* of a link: the entry into the VM that the frame belongs to */
+};
+
+/* The latest stack of a Lua thread. */
+struct array {
+    const struct lt_vm *vm;
+    uint64_t L, from, to, c_to; /* where its stack and the C stack are */
+    uint32_t tid, turn;
+    uint32_t count, functions, threads;
+    struct {
+        uint64_t slot, value;
+        uint32_t words; /* how many words were before it */
+    } function[MOST_FUNCTIONS];
+    struct lt_resumed thread[NOTES_THREADS];
+    struct word word[MOST_WORDS];
+    struct meaning meaning[MOST_WORDS];
+};
+TABLE(struct array, s_arrays, 1 << ARRAY_BITS);
+
+/* A part of a chain of C functions. */
+struct chain {
+    uint64_t word; /* a code address, or a return address */
+    uint32_t before, number, turn;
+    uint32_t
+        next; /* where the next return address is: the bytes from the stack pointer to its end; 0 = the chain ends */
+    uint64_t distance; /* at its end: from the stack pointer to the VM's frame; 0 = it ends in a trace */
+};
+TABLE(struct chain, s_chains, 1 << CHAIN_BITS);
+static uint32_t s_chain_count;
+
+/* A call from Lua to Lua. */
+struct link {
+    uint64_t link;
+    uint32_t below, turn, node;
+};
+TABLE(struct link, s_links, 1 << LINK_BITS);
+
+/* The innermost line and the C functions that it has called. */
+struct place {
+    uint64_t function, pc;
+    uint32_t below, chain, turn, node;
+    /* On a trace: as in cache.c. */
+    struct lt_spot allocating;
+    size_t size;
+    uint64_t version;
+};
+TABLE(struct place, s_places, 1 << PLACE_BITS);
+
+/* What was learned before one of these numbers has changed is not valid. */
+static uint64_t s_generations, s_tree;
+static uint32_t s_turn;
+
+static uint32_t turn_of(const struct lt_cache_key *b)
+{
+    if (b->word[KEY_GENERATIONS] != s_generations || b->word[KEY_TREE] != s_tree || !s_turn) {
+        s_generations = b->word[KEY_GENERATIONS];
+        s_tree = b->word[KEY_TREE];
+        s_turn++;
+    }
+    return s_turn;
+}
+
+static inline uint64_t mix(uint64_t sum, uint64_t word)
+{
+    return (sum ^ word) * 0x9e3779b97f4a7c15ULL ^ sum >> 29;
+}
+
+/* -- the array -- */
+
+static inline bool is_of(const struct array *a, uint32_t tid, const struct lt_vm *vm,
+                         const struct lt_cache_key *b, uint32_t turn)
+{
+    return a->L == b->word[KEY_THREAD] && a->vm == vm && a->turn == turn && a->tid == tid &&
+           a->from == b->word[KEY_FROM] && a->to == b->word[KEY_TO] && a->c_to == b->c_to;
+}
+
+static struct array *array_at(const struct lt_cache_key *b)
+{
+    return &s_arrays[lt_hash_slot(b->word[KEY_THREAD], ARRAY_BITS)];
+}
+
+/* How many words, from the outermost on, are unchanged? */
+static inline uint32_t unchanged(const struct array *a, const struct lt_vm *vm)
+{
+    uint32_t n = 0;
+    if (a->threads && !lt_resumed_are_same(vm, a->thread, a->threads))
+        return 0;
+    while (n < a->count && *(const uint64_t *)a->word[n].at == a->word[n].value)
+        n++;
+    for (uint32_t i = 0; i < a->functions && a->function[i].words < n; i++)
+        if (lt_function_at(vm, a->function[i].slot) != a->function[i].value)
+            n = a->function[i].words;
+    return n;
+}
+
+static struct link *link_at(uint32_t below, uint64_t link)
+{
+    return &s_links[lt_hash_slot(link ^ (uint64_t)below << 40, LINK_BITS)];
+}
+
+/* The frame below one with this link; 0 = the link is not a call from Lua to Lua, nor of the same function with more
+ * arguments. */
+static inline uint64_t frame_below(const struct lt_vm *vm, uint64_t frame, uint64_t link)
+{
+    return (link & 3) == LINK_LUA || (link & 7) == LINK_VARG ? lt_frame_below(vm, frame, (int64_t)link) : 0;
+}
+
+/* Append links, of which the last is the outermost, after the first k words. Returns how many words there are then; fewer if
+ * one is not in the table. */
+static uint32_t append(struct array *a, uint32_t k, const uint64_t *frame, uint32_t n, uint32_t turn)
+{
+    while (a->functions && a->function[a->functions - 1].words >= k)
+        a->functions--;
+    while (n-- > 0 && k < MOST_WORDS) {
+        const uint64_t value = *(const uint64_t *)frame[n];
+        const uint32_t below = a->meaning[k - 1].node;
+        const struct link *l = link_at(below, value);
+        if ((value & 3) == LINK_LUA && (l->link != value || l->below != below || l->turn != turn))
+            break;
+        a->word[k] = (struct word){frame[n], value};
+        a->meaning[k] =
+            (struct meaning){true, (value & 3) == LINK_LUA ? l->node : below, a->meaning[k - 1].cframe};
+        k++;
+    }
+    return a->count = k;
+}
+
+/* The node of all that is below the innermost frame. Returns false if that is not known. */
+static bool find_below(struct array *a, const struct lt_vm *vm, const struct lt_cache_key *b, uint32_t *node)
+{
+    uint64_t fresh[MOST_NEW], frame = lt_base_of(b) - 8;
+    uint32_t n = 0, k = unchanged(a, vm);
+    for (;;) {
+        while (k && (!a->meaning[k - 1].is_link || a->word[k - 1].at > frame))
+            k--;
+        if (!k || n == MOST_NEW || !lt_on_lua_stack(b, frame))
+            return false;
+        if (a->word[k - 1].at == frame)
+            break;
+        fresh[n++] = frame;
+        const uint64_t below = frame_below(vm, frame, *(const uint64_t *)frame);
+        if (!below || below >= frame)
+            return false;
+        frame = below;
+    }
+    if (a->meaning[k - 1].cframe != (b->word[KEY_CFRAME] & ~(uint64_t)3))
+        return false;
+    const uint32_t all = k + n;
+    if (n && append(a, k, fresh, n, a->turn) < all)
+        return false;
+    *node = a->meaning[all - 1].node;
+    return true;
+}
+
+/* -- the chain -- */
+
+static struct chain *chain_at(uint32_t before, uint64_t word)
+{
+    return &s_chains[lt_hash_slot(word ^ (uint64_t)before << 48, CHAIN_BITS)];
+}
+
+/* The part of a chain with this word after another part; NULL = it is not known. */
+static inline const struct chain *chain_find(uint32_t before, uint64_t word, uint32_t turn)
+{
+    const struct chain *c = chain_at(before, word);
+    return c->word == word && c->before == before && c->turn == turn ? c : NULL;
+}
+
+/* The number of the chain of C functions that have called the allocator; 0 = it is not known. */
+static uint32_t find_chain(const struct lt_cache_key *b, uint32_t turn)
+{
+    const uint64_t sp = b->word[KEY_SP], cframe = b->word[KEY_CFRAME] & ~(uint64_t)3;
+    const struct chain *c = chain_find(0, b->word[KEY_IP], turn);
+    while (c && c->next) {
+        const uint64_t at = sp + c->next - sizeof(uint64_t);
+        if (!lt_on_c_stack(b, at))
+            return 0;
+        c = chain_find(c->number, *(const uint64_t *)at, turn);
+    }
+    return c && (b->word[KEY_JIT] ? !c->distance : c->distance == cframe - sp) ? c->number : 0;
+}
+
+/* Add a part, or find it. */
+static struct chain *chain_add(uint32_t before, uint64_t word, uint32_t turn)
+{
+    struct chain *c = chain_at(before, word);
+    if (!chain_find(before, word, turn))
+        *c = (struct chain){.word = word, .before = before, .number = ++s_chain_count, .turn = turn};
+    return c;
+}
+
+/* Learn the chain from the C functions up to the VM's frame or to the trace. Returns its number; 0 = it is too long. */
+static uint32_t keep_chain(const struct lt_cache_key *b, const struct lt_stack *host, uint32_t turn)
+{
+    const uint64_t sp = b->word[KEY_SP], cframe = b->word[KEY_CFRAME] & ~(uint64_t)3,
+                   trace_sp = lt_notes_taken()->trace_sp;
+    struct chain *c = chain_add(0, b->word[KEY_IP], turn);
+    bool more = true;
+    for (uint32_t i = 1; more && i < MOST_CHAIN; i++) {
+        const bool is_c = i < host->depth && host->sps[i] <= (trace_sp ? trace_sp : cframe);
+        const uint64_t end = is_c ? host->sps[i] : trace_sp;
+        more = is_c;
+        if (!end)
+            break;
+        if (end < sp + sizeof(uint64_t) || !lt_on_c_stack(b, end - sizeof(uint64_t)))
+            return 0;
+        c->next = (uint32_t)(end - sp);
+        c = chain_add(c->number, *(const uint64_t *)(end - sizeof(uint64_t)), turn);
+    }
+    if (more)
+        return 0;
+    c->next = 0;
+    c->distance = b->word[KEY_JIT] ? 0 : cframe - sp;
+    return c->number;
+}
+
+/* -- the innermost line -- */
+
+/* What tells the innermost line from others that call from the same place: the function and its program counter or, on a
+ * trace, the number of the trace. Returns false if they cannot be read. */
+static inline bool read_place(const struct lt_vm *vm, const struct lt_cache_key *b, uint64_t *function,
+                              uint64_t *pc)
+{
+    const uint64_t slot = lt_base_of(b) - 16,
+                   pc_at = (b->word[KEY_CFRAME] & ~(uint64_t)3) + vm->layout->cframe_pc;
+    *function = 0;
+    *pc = b->word[KEY_STATE];
+    if (b->word[KEY_JIT])
+        return true;
+    if (!lt_on_lua_stack(b, slot) || !lt_on_c_stack(b, pc_at))
+        return false;
+    *function = lt_function_at(vm, slot);
+    *pc = *(const uint64_t *)pc_at ^ b->word[KEY_STATE] << 48;
+    return true;
+}
+
+static struct place *place_at(uint64_t function, uint64_t pc, uint32_t below, uint32_t chain, size_t size)
+{
+    const uint64_t sum = mix(mix(function, pc), (uint64_t)below << 32 | chain) ^ size;
+    return &s_places[lt_hash_slot(sum ^ sum >> 31, PLACE_BITS)];
+}
+
+/* On a trace, the stack also depends on what is known about the call and, unless that is certain, on the size. */
+static bool is_same_call(const struct place *p, const struct lt_vm *vm, size_t size)
+{
+    return lt_trace_still(vm, &p->allocating) && lt_trace_version(vm, &p->allocating, size) == p->version &&
+           (p->size == size || (p->size && size && lt_trace_is_sure(&p->allocating)));
+}
+
+static inline bool is_there(const struct place *p, uint64_t function, uint64_t pc, uint32_t below,
+                            uint32_t chain, uint32_t turn)
+{
+    return p->function == function && p->pc == pc && p->below == below && p->chain == chain &&
+           p->turn == turn;
+}
+
+/* On a trace, a place is also looked for by its size, as long as several sizes may be different places. */
+static const struct place *find_place(const struct lt_vm *vm, const struct lt_cache_key *b, size_t size,
+                                      uint32_t below, uint32_t chain, uint32_t turn)
+{
+    uint64_t function, pc;
+    if (!read_place(vm, b, &function, &pc))
+        return NULL;
+    const struct place *p = place_at(function, pc, below, chain, 0);
+    if (!b->word[KEY_JIT])
+        return is_there(p, function, pc, below, chain, turn) ? p : NULL;
+    if (is_there(p, function, pc, below, chain, turn) && is_same_call(p, vm, size))
+        return p;
+    p = place_at(function, pc, below, chain, size);
+    return is_there(p, function, pc, below, chain, turn) && is_same_call(p, vm, size) ? p : NULL;
+}
+
+bool lt_latest_find(uint32_t tid, struct lt_vm *vm, size_t size, const struct lt_cache_key *b,
+                    struct lt_stack *stack)
+{
+    const uint32_t turn = turn_of(b);
+    struct array *a = array_at(b);
+    uint32_t below, chain;
+    if (!is_of(a, tid, vm, b, turn) || !find_below(a, vm, b, &below) || !(chain = find_chain(b, turn)))
+        return false;
+    const struct place *p = find_place(vm, b, size, below, chain, turn);
+    if (!p)
+        return false;
+    vm->allocating = p->allocating;
+    stack->id = p->node;
+    stack->depth = 0;
+    return true;
+}
+
+/* -- learning -- */
+
+/* Is a word on a stack that is readable at the next look-up? */
+static bool is_on_a_stack(const struct array *a, const struct lt_cache_key *b, uint64_t at)
+{
+    bool found = lt_on_c_stack(b, at) || lt_on_lua_stack(b, at);
+    for (uint32_t i = 0; i < a->threads && !found; i++)
+        found = at >= a->thread[i].from && at + sizeof(uint64_t) <= a->thread[i].to;
+    return found;
+}
+
+/* Returns false if there is no room, or the word could not be compared. */
+static bool add_word(struct array *a, const struct lt_cache_key *b, uint64_t at, struct meaning meaning)
+{
+    if (a->count == MOST_WORDS || !is_on_a_stack(a, b, at))
+        return false;
+    a->word[a->count] = (struct word){at, *(const uint64_t *)at};
+    a->meaning[a->count++] = meaning;
+    return true;
+}
+
+static bool add_function(struct array *a, const struct lt_vm *vm, const struct lt_cache_key *b, uint64_t slot)
+{
+    if (a->functions == MOST_FUNCTIONS || !is_on_a_stack(a, b, slot))
+        return false;
+    a->function[a->functions].slot = slot;
+    a->function[a->functions].value = lt_function_at(vm, slot);
+    a->function[a->functions++].words = a->count;
+    return true;
+}
+
+/* Where in the joined stack that begins which is below the frame of a step. */
+static uint32_t begin_below(const struct lt_step *s, const struct lua_frames *lua,
+                            const struct lt_stack *stack)
+{
+    uint32_t i = s->keys ? lua->at[s->keys - 1] + 1 : 0;
+    while (i < stack->depth && stack->sps[i] < s->cframe)
+        i++;
+    return i;
+}
+
+/* Add the return addresses of the C functions outside of this frame of the VM that were not added. *n: those that were not. */
+static bool add_returns(struct array *a, const struct lt_cache_key *b, const struct lt_stack *host,
+                        uint64_t cframe, uint32_t *n)
+{
+    bool all = true;
+    for (; *n > 1 && host->sps[*n - 1] > cframe; --*n)
+        all = all && add_word(a, b, host->sps[*n - 1] - sizeof(uint64_t), (struct meaning){0});
+    return all;
+}
+
+/* Add a step: what the walk has read after its link, and the link. */
+static bool add_step(struct array *a, const struct lt_vm *vm, const struct lt_cache_key *b, uint32_t i,
+                     uint32_t node)
+{
+    const struct lt_notes *notes = lt_notes_taken();
+    const struct lt_step *s = &notes->step[i];
+    bool all = true;
+    for (uint32_t k = 0; k < notes->functions; k++)
+        if (notes->function[k].steps == i + 1)
+            all = all && add_function(a, vm, b, notes->function[k].at);
+    for (uint32_t k = 0; k < notes->words; k++)
+        if (notes->word[k].steps == i + 1 && notes->word[k].at != s->frame)
+            all = all && add_word(a, b, notes->word[k].at, (struct meaning){0});
+    return all && add_word(a, b, s->frame, (struct meaning){!s->foreign, node, s->cframe});
+}
+
+static void keep_link(uint64_t link, uint32_t below, uint32_t node, uint32_t turn)
+{
+    if ((link & 3) == LINK_LUA)
+        *link_at(below, link) = (struct link){link, below, turn, node};
+}
+
+/* Make the array of what was walked. Returns false if that is not possible; it is empty then. */
+static bool fill(struct array *a, const struct lt_vm *vm, const struct lt_cache_key *b,
+                 const struct lt_stack *host, const struct lua_frames *lua, const struct lt_stack *stack,
+                 const uint32_t *node)
+{
+    const struct lt_notes *notes = lt_notes_taken();
+    uint32_t returns = host->depth, outer = 0;
+    bool all = true;
+    a->threads = notes->threads;
+    for (uint32_t i = 0; i < a->threads; i++)
+        a->thread[i] = lt_resumed_get(vm, notes->thread[i]);
+    for (uint32_t i = notes->steps; all && i-- > 0;) {
+        const struct lt_step *s = &notes->step[i];
+        const uint32_t inner = node[begin_below(s, lua, stack)], before = a->count;
+        all = add_returns(a, b, host, s->cframe, &returns) && add_step(a, vm, b, i, inner);
+        if (all && i + 1 < notes->steps && a->count == before + 1 && !s->foreign)
+            keep_link(a->word[before].value, outer, inner, a->turn);
+        outer = inner;
+    }
+    if (!all)
+        a->count = 0;
+    return all;
+}
+
+static struct array *array_for(uint32_t tid, const struct lt_vm *vm, const struct lt_cache_key *b,
+                               uint32_t turn)
+{
+    struct array *a = array_at(b);
+    a->vm = vm;
+    a->L = b->word[KEY_THREAD];
+    a->from = b->word[KEY_FROM];
+    a->to = b->word[KEY_TO];
+    a->c_to = b->c_to;
+    a->tid = tid;
+    a->turn = turn;
+    a->count = a->functions = a->threads = 0;
+    return a;
+}
+
+static void keep_place(const struct lt_vm *vm, const struct lt_cache_key *b, size_t size, uint32_t below,
+                       uint32_t chain, uint32_t turn, uint32_t node)
+{
+    uint64_t function, pc;
+    if (!read_place(vm, b, &function, &pc))
+        return;
+    const bool on_trace = b->word[KEY_JIT] != 0, is_sure = !on_trace || lt_trace_is_sure(&vm->allocating);
+    *place_at(function, pc, below, chain, is_sure ? 0 : size) =
+        (struct place){function,       pc,   below,
+                       chain,          turn, node,
+                       vm->allocating, size, on_trace ? lt_trace_version(vm, &vm->allocating, size) : 0};
+}
+
+/* Can the stack be kept as an array? Its innermost frame of Lua is the one of which the VM is in. */
+static bool is_usual(const struct lt_vm *vm, const struct lt_cache_key *b, const struct lt_stack *stack)
+{
+    const struct lt_notes *notes = lt_notes_taken();
+    return vm->layout->gc64 && luajit_options.stack_depth && !notes->frames && !notes->is_long &&
+           notes->steps && notes->step[0].frame == lt_base_of(b) - 8 &&
+           notes->step[0].cframe == (b->word[KEY_CFRAME] & ~(uint64_t)3) &&
+           stack->ips[stack->depth - 1] != RAW_CUT;
+}
+
+bool lt_latest_keep(uint32_t tid, struct lt_vm *vm, size_t size, const struct lt_cache_key *b,
+                    const struct lt_stack *host, const struct lua_frames *lua, const struct lt_stack *stack)
+{
+    TABLE(uint32_t, node, LT_MOST_FRAMES + 1);
+    if (!is_usual(vm, b, stack))
+        return false;
+    const uint32_t turn = turn_of(b);
+    lt_tree_find((const uint64_t *)stack->ips, stack->depth, node, 0);
+    struct array *a = array_for(tid, vm, b, turn);
+    if (!fill(a, vm, b, host, lua, stack, node))
+        return false;
+    const uint32_t chain = keep_chain(b, host, turn);
+    if (chain)
+        keep_place(vm, b, size, a->meaning[a->count - 1].node, chain, turn, node[0]);
+    return chain != 0;
+}
