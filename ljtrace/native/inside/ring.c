@@ -27,6 +27,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/single_threaded.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -170,11 +171,21 @@ static void wait_for_lock(void)
             futex(&s_lock, FUTEX_WAIT_PRIVATE, LOCK_WAITED_FOR, &second);
 }
 
+/* While the process has one thread, plain loads and stores do: no thread begins or ends while the ring is locked. A signal
+ * handler that locks the ring between them has unlocked it when it returns. */
+static inline bool try_lock_alone(void)
+{
+    if (!__libc_single_threaded || __atomic_load_n(&s_lock, __ATOMIC_RELAXED) != LOCK_FREE)
+        return false;
+    __atomic_store_n(&s_lock, LOCK_TAKEN, __ATOMIC_RELAXED);
+    return true;
+}
+
 static void take_lock(void)
 {
     uint32_t expected = LOCK_FREE;
-    if (!__atomic_compare_exchange_n(&s_lock, &expected, LOCK_TAKEN, false, __ATOMIC_ACQUIRE,
-                                     __ATOMIC_RELAXED))
+    if (!try_lock_alone() && !__atomic_compare_exchange_n(&s_lock, &expected, LOCK_TAKEN, false,
+                                                          __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
         wait_for_lock();
     t_has_lock = true;
 }
@@ -244,7 +255,9 @@ bool native_ring_try_lock(void)
 void native_ring_unlock(void)
 {
     t_has_lock = false;
-    if (__atomic_exchange_n(&s_lock, LOCK_FREE, __ATOMIC_RELEASE) == LOCK_WAITED_FOR && !s_quiet)
+    if (__libc_single_threaded && __atomic_load_n(&s_lock, __ATOMIC_RELAXED) == LOCK_TAKEN)
+        __atomic_store_n(&s_lock, LOCK_FREE, __ATOMIC_RELEASE);
+    else if (__atomic_exchange_n(&s_lock, LOCK_FREE, __ATOMIC_RELEASE) == LOCK_WAITED_FOR && !s_quiet)
         futex(&s_lock, FUTEX_WAKE_PRIVATE, 1, NULL);
 }
 
@@ -349,7 +362,8 @@ void native_ring_lose(enum ring_loss kind)
 
 void native_ring_put_lost(void)
 {
-    if (!__atomic_exchange_n(&s_has_lost, false, __ATOMIC_ACQUIRE))
+    if (__builtin_expect(!__atomic_load_n(&s_has_lost, __ATOMIC_RELAXED), 1) ||
+        !__atomic_exchange_n(&s_has_lost, false, __ATOMIC_ACQUIRE))
         return;
     NATIVE_PUT(lost, .instructions = native_now(), .counts = s_ring->lost, .counts_count = RING_LOSSES);
 }
