@@ -2,29 +2,29 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The numbers are those of ljtrace/luajit/stack/tree.h. The latest stack is kept: the next one has most of its outer frames.
- * Addresses are named before their node is written.
+ * The numbers are those of ljtrace/luajit/stack/tree.h. The latest stacks of some pairs of innermost frames are kept: the next
+ * such stack is the same, or has most of its outer frames. Addresses are named before their node is written.
  */
+#include "ljtrace/luajit/base/hash.h"
 #include "ljtrace/luajit/stack/tree.h"
 #include "ljtrace/native/inside/native.h"
 #include "ljtrace/protocol/table.h"
 
 #include <string.h>
 
-enum { MOST = RECORDING_MOST_FRAMES + 1 };
+enum { MOST = RECORDING_MOST_FRAMES + 1, SLOT_BITS = 6 };
 
-/* The latest stack, at the end of both arrays. */
+/* A stack, at the end of both arrays. */
 struct latest {
+    uint32_t depth, generation;
     uint64_t ips[MOST];
     uint32_t node[MOST + 1];
-    uint32_t depth, generation;
 };
-TABLE(struct latest, s_latest, 1);
+TABLE(struct latest, s_latest, 1 << SLOT_BITS); /* by the innermost frames */
 
-/* How many frames, from the outermost on, does the latest stack have in common with this one? */
-static uint32_t common(const uint64_t *ips, uint32_t n)
+/* How many frames, from the outermost on, does it have in common with this one? */
+static uint32_t common(const struct latest *l, const uint64_t *ips, uint32_t n)
 {
-    const struct latest *l = s_latest;
     const uint32_t most = l->generation != lt_tree_generation() ? 0 : n < l->depth ? n : l->depth;
     uint32_t same = 0;
     while (same < most && ips[n - 1 - same] == l->ips[MOST - 1 - same])
@@ -34,11 +34,16 @@ static uint32_t common(const uint64_t *ips, uint32_t n)
 
 struct raw_stack native_stack(const uint64_t *ips, uint32_t n)
 {
-    struct latest *l = s_latest;
     if (!n || n > MOST)
         return (struct raw_stack){0};
+    struct latest *l = &s_latest[lt_hash_slot(ips[0] ^ (n > 1 ? ips[1] << 24 : 0), SLOT_BITS)];
+    uint32_t known = common(l, ips, n);
+    if (known == n && l->depth == n)
+        return (struct raw_stack){.number = l->node[MOST - n]};
     lt_tree_reserve(n);
-    const uint32_t known = common(ips, n), fresh = n - known;
+    if (l->generation != lt_tree_generation())
+        known = 0;
+    const uint32_t fresh = n - known;
     for (uint32_t i = 0; i < fresh; i++)
         native_name(ips[i]);
     memcpy(l->ips + MOST - n, ips, fresh * sizeof *ips);
