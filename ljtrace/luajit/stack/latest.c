@@ -9,8 +9,8 @@
  *
  * What remains are the innermost line and the C functions that it has called. These are a chain: the code address is known, so
  * it is known where the next return address is, and so on up to the VM's frame or to the code of a trace. Each chain that
- * was met has a number. The result is in a table by the node, the function, its program counter, and the number of the
- * chain.
+ * was met has a number. The result, a place, is in a table by the node, the function, its program counter, and the number of
+ * the chain. Before that, a guess is tried: the place that was found when as much was the same as can be read at once.
  *
  * All is learned from walks: if something is not in a table, a walk is needed. What is known of Lua threads is kept for the
  * last few. With 4-byte references, nothing is kept.
@@ -32,7 +32,9 @@ enum {
     MOST_CHAIN = 32,
     CHAIN_BITS = 12,
     LINK_BITS = 14,
-    PLACE_BITS = 14
+    PLACE_BITS = 14,
+    GUESS_BITS = 12,
+    GUESS_WORDS = 9
 };
 
 /* A word of the latest stack. */
@@ -85,12 +87,23 @@ TABLE(struct link, s_links, 1 << LINK_BITS);
 struct place {
     uint64_t function, pc;
     uint32_t below, chain, turn, node;
+    uint64_t ip; /* where the chain begins */
     /* On a trace: as in cache.c. */
     struct lt_spot allocating;
     size_t size;
     uint64_t version;
 };
 TABLE(struct place, s_places, 1 << PLACE_BITS);
+
+/* The place that was found last for the same values. */
+struct guess {
+    const struct place *place; /* NULL = none so far */
+    uint64_t distance;         /* as at the chain's end */
+    uint32_t chain, words;
+    uint32_t at[GUESS_WORDS]; /* the chain's return addresses: where they are, from the stack pointer */
+    uint64_t word[GUESS_WORDS];
+};
+TABLE(struct guess, s_guesses, 1 << GUESS_BITS);
 
 /* What was learned before one of these numbers has changed is not valid. */
 static uint64_t s_generations, s_tree;
@@ -125,13 +138,23 @@ static struct array *array_at(const struct lt_cache_key *b)
     return &s_arrays[lt_hash_slot(b->word[KEY_THREAD], ARRAY_BITS)];
 }
 
+/* 0 = the word is unchanged. */
+static inline uint64_t changes(const struct word *w)
+{
+    return *(const uint64_t *)w->at ^ w->value;
+}
+
 /* How many words, from the outermost on, are unchanged? */
 static inline uint32_t unchanged(const struct array *a, const struct lt_vm *vm)
 {
     uint32_t n = 0;
     if (a->threads && !lt_resumed_are_same(vm, a->thread, a->threads))
         return 0;
-    while (n < a->count && *(const uint64_t *)a->word[n].at == a->word[n].value)
+    /* Most words are unchanged, so there is one branch for several. */
+    while (n + 4 <= a->count && !(changes(&a->word[n]) | changes(&a->word[n + 1]) | changes(&a->word[n + 2]) |
+                                  changes(&a->word[n + 3])))
+        n += 4;
+    while (n < a->count && !changes(&a->word[n]))
         n++;
     for (uint32_t i = 0; i < a->functions && a->function[i].words < n; i++)
         if (lt_function_at(vm, a->function[i].slot) != a->function[i].value)
@@ -301,19 +324,59 @@ static inline bool is_there(const struct place *p, uint64_t function, uint64_t p
 }
 
 /* On a trace, a place is also looked for by its size, as long as several sizes may be different places. */
-static const struct place *find_place(const struct lt_vm *vm, const struct lt_cache_key *b, size_t size,
-                                      uint32_t below, uint32_t chain, uint32_t turn)
+static const struct place *find_place(const struct lt_vm *vm, const struct lt_cache_key *b, uint64_t function,
+                                      uint64_t pc, size_t size, uint32_t below, uint32_t turn)
 {
-    uint64_t function, pc;
-    if (!read_place(vm, b, &function, &pc))
-        return NULL;
+    const uint32_t chain = find_chain(b, turn);
     const struct place *p = place_at(function, pc, below, chain, 0);
-    if (!b->word[KEY_JIT])
-        return is_there(p, function, pc, below, chain, turn) ? p : NULL;
+    if (!chain || !b->word[KEY_JIT])
+        return chain && is_there(p, function, pc, below, chain, turn) ? p : NULL;
     if (is_there(p, function, pc, below, chain, turn) && is_same_call(p, vm, size))
         return p;
     p = place_at(function, pc, below, chain, size);
     return is_there(p, function, pc, below, chain, turn) && is_same_call(p, vm, size) ? p : NULL;
+}
+
+static struct guess *guess_at(const struct lt_cache_key *b, uint64_t function, uint64_t pc, size_t size,
+                              uint32_t below)
+{
+    const uint64_t called_from = *(const uint64_t *)b->word[KEY_SP];
+    return &s_guesses[lt_hash_slot(mix(mix(function ^ size << 48, pc), called_from ^ (uint64_t)below << 48),
+                                   GUESS_BITS)];
+}
+
+/* Is it a place with these values, which the same chain leads to? */
+static inline bool is_right(const struct guess *g, const struct lt_vm *vm, const struct lt_cache_key *b,
+                            uint64_t function, uint64_t pc, size_t size, uint32_t below, uint32_t turn)
+{
+    const struct place *p = g->place;
+    const uint64_t sp = b->word[KEY_SP],
+                   distance = b->word[KEY_JIT] ? 0 : (b->word[KEY_CFRAME] & ~(uint64_t)3) - sp;
+    uint64_t differs = 0;
+    if (!p || !is_there(p, function, pc, below, g->chain, turn) || p->ip != b->word[KEY_IP] ||
+        g->distance != distance || !lt_on_c_stack(b, sp + g->at[g->words - 1]))
+        return false;
+    for (uint32_t i = 0; i < g->words; i++)
+        differs |= *(const uint64_t *)(sp + g->at[i]) ^ g->word[i];
+    return !differs && (!b->word[KEY_JIT] || is_same_call(p, vm, size));
+}
+
+/* Remember a place that was found, unless its chain is long. */
+static void guess_next(struct guess *g, const struct lt_cache_key *b, const struct place *p)
+{
+    const uint64_t sp = b->word[KEY_SP];
+    const struct chain *c = chain_find(0, b->word[KEY_IP], p->turn);
+    g->place = NULL;
+    g->words = 0;
+    for (; c->next; c = chain_find(c->number, g->word[g->words++], p->turn)) {
+        if (g->words == GUESS_WORDS)
+            return;
+        g->at[g->words] = c->next - (uint32_t)sizeof(uint64_t);
+        g->word[g->words] = *(const uint64_t *)(sp + g->at[g->words]);
+    }
+    g->distance = c->distance;
+    g->chain = p->chain;
+    g->place = g->words ? p : NULL;
 }
 
 bool lt_latest_find(uint32_t tid, struct lt_vm *vm, size_t size, const struct lt_cache_key *b,
@@ -321,12 +384,18 @@ bool lt_latest_find(uint32_t tid, struct lt_vm *vm, size_t size, const struct lt
 {
     const uint32_t turn = turn_of(b);
     struct array *a = array_at(b);
-    uint32_t below, chain;
-    if (!is_of(a, tid, vm, b, turn) || !find_below(a, vm, b, &below) || !(chain = find_chain(b, turn)))
+    uint64_t function, pc;
+    uint32_t below;
+    if (!is_of(a, tid, vm, b, turn) || !find_below(a, vm, b, &below) || !read_place(vm, b, &function, &pc))
         return false;
-    const struct place *p = find_place(vm, b, size, below, chain, turn);
-    if (!p)
-        return false;
+    struct guess *g = guess_at(b, function, pc, size, below);
+    const struct place *p = g->place;
+    if (!is_right(g, vm, b, function, pc, size, below, turn)) {
+        p = find_place(vm, b, function, pc, size, below, turn);
+        if (!p)
+            return false;
+        guess_next(g, b, p);
+    }
     vm->allocating = p->allocating;
     stack->id = p->node;
     stack->depth = 0;
@@ -453,9 +522,16 @@ static void keep_place(const struct lt_vm *vm, const struct lt_cache_key *b, siz
         return;
     const bool on_trace = b->word[KEY_JIT] != 0, is_sure = !on_trace || lt_trace_is_sure(&vm->allocating);
     *place_at(function, pc, below, chain, is_sure ? 0 : size) =
-        (struct place){function,       pc,   below,
-                       chain,          turn, node,
-                       vm->allocating, size, on_trace ? lt_trace_version(vm, &vm->allocating, size) : 0};
+        (struct place){function,
+                       pc,
+                       below,
+                       chain,
+                       turn,
+                       node,
+                       b->word[KEY_IP],
+                       vm->allocating,
+                       size,
+                       on_trace ? lt_trace_version(vm, &vm->allocating, size) : 0};
 }
 
 /* Can the stack be kept as an array? Its innermost frame of Lua is the one of which the VM is in. */
