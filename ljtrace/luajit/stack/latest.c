@@ -23,6 +23,7 @@
 #include "ljtrace/luajit/stack/tree.h"
 #include "ljtrace/protocol/ring.h"
 #include "ljtrace/protocol/table.h"
+#include <string.h>
 
 enum {
     ARRAY_BITS = 6,
@@ -33,7 +34,8 @@ enum {
     CHAIN_BITS = 12,
     LINK_BITS = 14,
     PLACE_BITS = 14,
-    GUESS_BITS = 12,
+    GUESS_BITS = 11,
+    GUESSES = 2,
     GUESS_WORDS = 9
 };
 
@@ -95,7 +97,7 @@ struct place {
 };
 TABLE(struct place, s_places, 1 << PLACE_BITS);
 
-/* The place that was found last for the same values. */
+/* A place that was found for the same values. */
 struct guess {
     const struct place *place; /* NULL = none so far */
     uint64_t distance;         /* as at the chain's end */
@@ -103,7 +105,7 @@ struct guess {
     uint32_t at[GUESS_WORDS]; /* the chain's return addresses: where they are, from the stack pointer */
     uint64_t word[GUESS_WORDS];
 };
-TABLE(struct guess, s_guesses, 1 << GUESS_BITS);
+TABLE(struct guess[GUESSES], s_guesses, 1 << GUESS_BITS); /* by a hash of the values, the latest first */
 
 /* What was learned before one of these numbers has changed is not valid. */
 static uint64_t s_generations, s_tree;
@@ -337,12 +339,12 @@ static const struct place *find_place(const struct lt_vm *vm, const struct lt_ca
     return is_there(p, function, pc, below, chain, turn) && is_same_call(p, vm, size) ? p : NULL;
 }
 
-static struct guess *guess_at(const struct lt_cache_key *b, uint64_t function, uint64_t pc, size_t size,
-                              uint32_t below)
+static struct guess *guesses_at(const struct lt_cache_key *b, uint64_t function, uint64_t pc, size_t size,
+                                uint32_t below)
 {
     const uint64_t called_from = *(const uint64_t *)b->word[KEY_SP];
-    return &s_guesses[lt_hash_slot(mix(mix(function ^ size << 48, pc), called_from ^ (uint64_t)below << 48),
-                                   GUESS_BITS)];
+    return s_guesses[lt_hash_slot(mix(mix(function ^ size << 48, pc), called_from ^ (uint64_t)below << 48),
+                                  GUESS_BITS)];
 }
 
 /* Is it a place with these values, which the same chain leads to? */
@@ -361,11 +363,23 @@ static inline bool is_right(const struct guess *g, const struct lt_vm *vm, const
     return !differs && (!b->word[KEY_JIT] || is_same_call(p, vm, size));
 }
 
+/* The place that one of the guesses is right about; NULL = none is. */
+static inline const struct place *guessed(const struct guess *g, const struct lt_vm *vm,
+                                          const struct lt_cache_key *b, uint64_t function, uint64_t pc,
+                                          size_t size, uint32_t below, uint32_t turn)
+{
+    for (uint32_t i = 0; i < GUESSES; i++)
+        if (is_right(&g[i], vm, b, function, pc, size, below, turn))
+            return g[i].place;
+    return NULL;
+}
+
 /* Remember a place that was found, unless its chain is long. */
 static void guess_next(struct guess *g, const struct lt_cache_key *b, const struct place *p)
 {
     const uint64_t sp = b->word[KEY_SP];
     const struct chain *c = chain_find(0, b->word[KEY_IP], p->turn);
+    memmove(g + 1, g, (GUESSES - 1) * sizeof *g);
     g->place = NULL;
     g->words = 0;
     for (; c->next; c = chain_find(c->number, g->word[g->words++], p->turn)) {
@@ -388,9 +402,9 @@ bool lt_latest_find(uint32_t tid, struct lt_vm *vm, size_t size, const struct lt
     uint32_t below;
     if (!is_of(a, tid, vm, b, turn) || !find_below(a, vm, b, &below) || !read_place(vm, b, &function, &pc))
         return false;
-    struct guess *g = guess_at(b, function, pc, size, below);
-    const struct place *p = g->place;
-    if (!is_right(g, vm, b, function, pc, size, below, turn)) {
+    struct guess *g = guesses_at(b, function, pc, size, below);
+    const struct place *p = guessed(g, vm, b, function, pc, size, below, turn);
+    if (!p) {
         p = find_place(vm, b, function, pc, size, below, turn);
         if (!p)
             return false;
