@@ -51,8 +51,7 @@ void lt_types_made(struct lt_vm *vm, uint64_t block, size_t size, uint64_t sp, c
     p->from = vm->allocating;
     p->words = SAVED_REGISTERS;
     copy_words(p->at_hand, (const uint64_t *)saved, SAVED_REGISTERS);
-    if (sp > top || top - sp < HAND_WORDS * sizeof(uint64_t) ||
-        !program_readable(sp, HAND_WORDS * sizeof(uint64_t)))
+    if (sp > top || top - sp < HAND_WORDS * sizeof(uint64_t)) /* the stack is readable up to its top */
         return;
     copy_words(p->at_hand + SAVED_REGISTERS, (const uint64_t *)sp, HAND_WORDS);
     p->words += HAND_WORDS;

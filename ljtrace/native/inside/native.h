@@ -50,11 +50,14 @@ void native_ring_unrecorded(void);
 void native_ring_exiting(int status, bool is_sure);
 /* Hand the current slab over, and wait until the collector has read all that was handed over. */
 void native_ring_drain(void);
-/* Is this process recorded? */
-bool native_is_on(void);
-/* The same for code in assembly: 1 in the process that records; 0 in its forked children. NULL = the recording has not
- * begun, or has ended. */
+/* 1 in the process that records; 0 in its forked children. NULL = the recording has not begun, or has ended. */
 extern __attribute__((visibility("hidden"))) const volatile uint32_t *native_alive;
+/* Is this process recorded? */
+static inline bool native_is_on(void)
+{
+    const volatile uint32_t *alive = native_alive;
+    return alive && *alive;
+}
 /* Has the program a seccomp filter that may end it for a system call of the recorder? Only while the ring is locked, or while
  * native_is_on(). */
 bool native_is_sandboxed(void);
@@ -70,14 +73,29 @@ bool native_ring_is_mine(void);
 /* The same for signal handlers. Returns false also if this thread has locked the ring, or if it is not free after some
  * milliseconds. */
 bool native_ring_try_lock(void);
-/* With --when-full=drop: is the ring full, so that events are dropped until it is unlocked? And: is this event dropped? It
- * is counted then. Only while the ring is locked. */
-bool native_ring_is_dropping(void);
-bool native_ring_drops(enum ring_loss kind);
 /* Count an event that is dropped for any reason. */
 void native_ring_lose(enum ring_loss kind);
+/* With --when-full=drop: is the ring full, so that events are dropped until it is unlocked? And: is this event dropped? It
+ * is counted then. Only while the ring is locked. */
+extern __attribute__((visibility("hidden"))) bool native_dropping;
+static inline bool native_ring_is_dropping(void)
+{
+    return native_dropping;
+}
+static inline bool native_ring_drops(enum ring_loss kind)
+{
+    if (__builtin_expect(native_dropping, 0))
+        native_ring_lose(kind);
+    return native_dropping;
+}
 /* Write how many events were dropped, if there were any since it was last written. Only while the ring is locked. */
-void native_ring_put_lost(void);
+extern __attribute__((visibility("hidden"))) bool native_has_lost;
+void native_ring_put_losses(void);
+static inline void native_ring_put_lost(void)
+{
+    if (__builtin_expect(__atomic_load_n(&native_has_lost, __ATOMIC_RELAXED), 0))
+        native_ring_put_losses();
+}
 /* Room for a record of so many bytes, and that it is complete. Only while the ring is locked. */
 raw_word *native_ring_reserve(uint32_t bytes);
 void native_ring_commit(uint32_t bytes);

@@ -48,9 +48,9 @@ static uint32_t *s_page; /* the page of native_alive */
 static uint32_t s_lock;
 NATIVE_THREAD_LOCAL volatile bool t_has_lock;
 NATIVE_THREAD_LOCAL bool t_exiting; /* this thread has called _exit, or a child of it by vfork */
-static bool s_dropping;       /* the ring was full when it was locked last, and events are dropped then */
+bool native_dropping;         /* the ring was full when it was locked last, and events are dropped then */
 static volatile bool s_quiet; /* no system calls are made for the lock, and for the ring */
-static bool s_has_lost;       /* events were dropped since the last LOST record */
+bool native_has_lost;         /* events were dropped since the last LOST record */
 /* The recording was about to end when the ring was locked last; events are dropped then. */
 static bool s_ending;
 /* Events that were dropped because of that. They are lost only if the recording goes on. */
@@ -121,7 +121,7 @@ static bool map_ring(int memfd)
         munmap(s_ring, s_ring_bytes);
     s_ring_bytes = ring_bytes(ring);
     ring->slabs = (uint64_t)ring + RING_HEADER_BYTES;
-    s_has_lost = s_ending = false;
+    native_has_lost = s_ending = false;
     memset(s_after, 0, sizeof s_after);
     s_ring = ring;
     ring->process = (uint32_t)syscall(SYS_getpid);
@@ -136,11 +136,6 @@ bool native_ring_map(int memfd)
     s_lock = LOCK_FREE;
     t_has_lock = false;
     return map_ring(memfd);
-}
-
-bool native_is_on(void)
-{
-    return native_alive && *native_alive;
 }
 
 bool native_is_sandboxed(void)
@@ -197,7 +192,7 @@ static void go_on(void)
         const uint64_t n = __atomic_exchange_n(&s_after[kind], 0, __ATOMIC_RELAXED);
         __atomic_add_fetch(&s_ring->lost[kind], n, __ATOMIC_RELAXED);
         if (n)
-            __atomic_store_n(&s_has_lost, true, __ATOMIC_RELEASE);
+            __atomic_store_n(&native_has_lost, true, __ATOMIC_RELEASE);
     }
 }
 
@@ -222,7 +217,7 @@ static bool begin_records(void)
     if (t_exiting)
         take_back_exit();
     s_quiet = native_is_sandboxed();
-    s_dropping = s_ending || ((native_options.drops || s_quiet) && free_slabs() < 2);
+    native_dropping = s_ending || ((native_options.drops || s_quiet) && free_slabs() < 2);
     return true;
 }
 
@@ -341,29 +336,16 @@ void native_ring_drain(void)
 
 /* -- events that are dropped -- */
 
-bool native_ring_is_dropping(void)
-{
-    return s_dropping;
-}
-
-bool native_ring_drops(enum ring_loss kind)
-{
-    if (s_dropping)
-        native_ring_lose(kind);
-    return s_dropping;
-}
-
 void native_ring_lose(enum ring_loss kind)
 {
     __atomic_add_fetch(s_ending ? &s_after[kind] : &s_ring->lost[kind], 1, __ATOMIC_RELAXED);
     if (!s_ending)
-        __atomic_store_n(&s_has_lost, true, __ATOMIC_RELEASE);
+        __atomic_store_n(&native_has_lost, true, __ATOMIC_RELEASE);
 }
 
-void native_ring_put_lost(void)
+void native_ring_put_losses(void)
 {
-    if (__builtin_expect(!__atomic_load_n(&s_has_lost, __ATOMIC_RELAXED), 1) ||
-        !__atomic_exchange_n(&s_has_lost, false, __ATOMIC_ACQUIRE))
+    if (!__atomic_exchange_n(&native_has_lost, false, __ATOMIC_ACQUIRE))
         return;
     NATIVE_PUT(lost, .instructions = native_now(), .counts = s_ring->lost, .counts_count = RING_LOSSES);
 }
