@@ -82,7 +82,7 @@ PERMITTED = {
         dl_iterate_phdr dladdr dlerror dlopen dlsym""",
     "once, when the recording begins": """on_exit pthread_atfork pthread_attr_getstacksize pthread_getattr_default_np
         pthread_key_create pthread_setspecific""",
-    "what libc knows": "environ getauxval gnu_get_libc_version __errno_location __libc_stack_end",
+    "what libc knows": "environ getauxval gnu_get_libc_version __errno_location __libc_single_threaded __libc_stack_end",
     "a decoder of instructions, which has no state": "ZydisDecoderDecodeInstruction ZydisDecoderInit",
     "an end that cannot be": "abort",
     "the compiler and the linker": """_GLOBAL_OFFSET_TABLE_ __divti3 __udivti3 __stack_chk_fail __start_ljtrace_lasting
