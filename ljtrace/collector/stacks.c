@@ -7,13 +7,22 @@
 #include <string.h>
 #include <xxhash.h>
 
+/* Make room for a node of this number. */
+static void grow_nodes(struct stacks *s, uint32_t number)
+{
+    const uint32_t had = s->node_capacity;
+    if (number < had)
+        return;
+    s->node_capacity = 2 * number + 1024;
+    s->nodes = grow(s->nodes, s->node_capacity, sizeof *s->nodes);
+    memset(s->nodes + had, 0, (s->node_capacity - had) * sizeof *s->nodes);
+}
+
 void stacks_init(struct stacks *s, struct mt_writer *w)
 {
     memset(s, 0, sizeof *s);
     s->writer = w;
-    s->nodes = calloc(RING_NODES + 1, sizeof *s->nodes);
-    if (!s->nodes)
-        abort();
+    grow_nodes(s, 0);
 }
 
 void stacks_free(struct stacks *s)
@@ -147,13 +156,12 @@ uint32_t stacks_intern(struct stacks *s, const uint64_t *ips, uint32_t n)
     return entry->stack;
 }
 
-/* Find the ids of a node, if the meaning of a code address has changed since they were found. */
-static void resolve(struct stacks *s, uint32_t number)
+void stacks_resolve(struct stacks *s, uint32_t number)
 {
     struct stack_node *n = &s->nodes[number];
     if (!n->ip || n->meanings == s->meanings)
         return;
-    resolve(s, n->parent);
+    stacks_resolve(s, n->parent);
     const uint32_t parent = s->nodes[n->parent].outside;
     n->whole = with_address(s, parent, n->ip);
     n->outside = is_left_out(s, n->ip) ? parent : n->whole;
@@ -162,12 +170,7 @@ static void resolve(struct stacks *s, uint32_t number)
 
 void stacks_node(struct stacks *s, uint32_t number, uint32_t parent, uint64_t ip)
 {
+    grow_nodes(s, number);
     s->nodes[number] = (struct stack_node){.ip = ip, .parent = parent, .meanings = s->meanings - 1};
-    resolve(s, number);
-}
-
-uint32_t stacks_numbered(struct stacks *s, uint32_t number)
-{
-    resolve(s, number);
-    return s->nodes[number].whole;
+    stacks_resolve(s, number);
 }

@@ -52,7 +52,8 @@ struct stacks {
         uint32_t whole;   /* the stack's id, when `meanings` had this value */
         uint32_t outside; /* the same without frames that are left out of stacks that go on from here */
         uint32_t meanings;
-    } * nodes; /* by number, RING_NODES + 1 */
+    } * nodes; /* by number */
+    uint32_t node_capacity;
 };
 
 void stacks_init(struct stacks *s, struct mt_writer *w);
@@ -67,8 +68,17 @@ uint32_t stacks_intern(struct stacks *s, const uint64_t *ips, uint32_t n);
 /* A stack has this number from now on: that of its parent, or the empty one if that is 0, and one address more. The parent is a
  * smaller number. */
 void stacks_node(struct stacks *s, uint32_t number, uint32_t parent, uint64_t ip);
+/* Find the ids of a node anew, as the meaning of a code address has changed. */
+void stacks_resolve(struct stacks *s, uint32_t number);
 /* The id of the stack with a number up to RING_NODES; 0, the empty stack, if there is none. */
-uint32_t stacks_numbered(struct stacks *s, uint32_t number);
+static inline uint32_t stacks_numbered(struct stacks *s, uint32_t number)
+{
+    if (number >= s->node_capacity)
+        return 0;
+    if (s->nodes[number].meanings != s->meanings)
+        stacks_resolve(s, number);
+    return s->nodes[number].whole;
+}
 void stacks_free(struct stacks *s);
 
 #endif

@@ -193,7 +193,7 @@ enum raw_heap_kind { RAW_KIND_CUSTOM, RAW_KIND_MMAP, RAW_HEAP_KINDS };
 enum { RAW_HOW_UNKNOWN = 0x80 };
 
 /* The most stacks that have a number. */
-enum { RING_NODES = 1 << 18 };
+enum { RING_NODES = 1 << 17 };
 
 /* Slots are short numbers of heaps, for headers. A slot is the C heap's until RAW_SLOT changes it. */
 enum { RING_HEAP_SLOTS = 64 };
