@@ -13,6 +13,7 @@
 #include "ljtrace/luajit/host.h"
 #include "ljtrace/luajit/snapshot/snapshot.h"
 #include "ljtrace/luajit/stack/stack.h"
+#include "ljtrace/luajit/stack/tree.h"
 #include "ljtrace/luajit/state/types.h"
 #include "ljtrace/protocol/table.h"
 #include "memtrace/memtrace.h"
@@ -25,6 +26,7 @@ struct call {
     uint64_t ud, ptr;
     uint64_t osize, nsize;
     struct lt_vm *vm; /* NULL = not known */
+    uint32_t tree;    /* lt_tree_generation, when the stack was taken */
     struct lt_stack stack;
 };
 
@@ -153,6 +155,7 @@ static void find_caller(uint32_t tid, struct call *call, bool outermost)
     if (ptr && call->nsize == 0)
         lt_proto_gone(ptr);
     lt_take_lua_stack(tid, vm, ptr ? 0 : call->nsize, &call->stack);
+    call->tree = lt_tree_generation();
 }
 
 /* Only the outermost call is recorded; inner calls are details of it. */
@@ -209,6 +212,9 @@ uint64_t lt_lua_return(uint32_t tid, const uint64_t *registers)
     struct calls *c = calls_of(tid);
     host_assert(c->depth);
     struct call *call = &c->call[--c->depth];
+    if (call->stack.id && call->tree != lt_tree_generation())
+        lt_take_lua_stack(tid, call->vm, call->ptr ? 0 : call->nsize,
+                          &call->stack); /* other threads' stacks were many */
     if (c->depth == 0)
         record(call, registers);
     return returns_to(c);

@@ -13,18 +13,23 @@ _Static_assert((int)MOST_NODES <= (int)RING_NODES, "the collector has room for e
 
 struct node {
     uint64_t ip;
-    uint32_t parent, number; /* number: 0 = the slot is free */
+    uint32_t parent;
+    uint32_t serial; /* s_before + its number; if that is too small, the slot is free */
 };
 
 TABLE(struct node, s_nodes, SLOTS); /* by a hash, with linear probing */
-static uint32_t s_count, s_generation;
+static uint32_t s_before, s_count, s_generation;
 
+/* Objects may be unmapped often, so the table is not cleared. */
 void lt_tree_restart(void)
 {
-    if (s_count)
-        memset(s_nodes, 0, TABLE_BYTES(s_nodes));
+    s_before += s_count;
     s_count = 0;
     s_generation++;
+    if (s_before < UINT32_MAX - MOST_NODES)
+        return;
+    memset(s_nodes, 0, TABLE_BYTES(s_nodes));
+    s_before = 0;
 }
 
 uint32_t lt_tree_generation(void)
@@ -44,11 +49,12 @@ static uint32_t child(uint32_t parent, uint64_t ip)
     uint32_t i = (uint32_t)(hash >> (64 - SLOT_BITS));
     for (;; i = (i + 1) % SLOTS) {
         struct node *n = &s_nodes[i];
-        if (n->number && n->ip == ip && n->parent == parent)
-            return n->number;
-        if (n->number)
+        const bool is_free = n->serial <= s_before;
+        if (!is_free && n->ip == ip && n->parent == parent)
+            return n->serial - s_before;
+        if (!is_free)
             continue;
-        *n = (struct node){ip, parent, ++s_count};
+        *n = (struct node){ip, parent, s_before + ++s_count};
         HOST_PUT(node, .number = s_count, .parent = parent, .ip = ip);
         return s_count;
     }
