@@ -185,6 +185,8 @@ void lt_take_lua_stack(uint32_t tid, struct lt_vm *vm, size_t size, struct lt_st
 {
     struct lt_cache_key key;
     s_taken++;
+    if (luajit_options.check_stacks) /* the tree must not begin anew before the check */
+        lt_tree_reserve(LT_MOST_FRAMES);
     const bool found = lt_cache_key_get(tid, vm, &key) && (lt_latest_find(tid, vm, size, &key, stack) ||
                                                            lt_stack_cache_find(vm, size, &key, stack));
     if (!found)
