@@ -2,8 +2,8 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The numbers are those of ljtrace/luajit/stack/tree.h. The latest stacks of some pairs of innermost frames are kept: the next
- * such stack is the same, or has most of its outer frames. Addresses are named before their node is written.
+ * The numbers are those of ljtrace/luajit/stack/tree.h. The latest stack with the same innermost frames is kept: the next one
+ * is the same, or has most of its outer frames. Addresses are named before their node is written.
  */
 #include "ljtrace/luajit/base/hash.h"
 #include "ljtrace/luajit/stack/tree.h"
@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-enum { MOST = RECORDING_MOST_FRAMES + 1, SLOT_BITS = 6 };
+enum { MOST = RECORDING_MOST_FRAMES + 1, SLOT_BITS = 9, HASHED = 4 };
 
 /* A stack, at the end of both arrays. */
 struct latest {
@@ -21,6 +21,14 @@ struct latest {
     uint32_t node[MOST + 1];
 };
 TABLE(struct latest, s_latest, 1 << SLOT_BITS); /* by the innermost frames */
+
+static struct latest *latest_like(const uint64_t *ips, uint32_t n)
+{
+    uint64_t sum = n;
+    for (uint32_t i = 0; i < n && i < HASHED; i++)
+        sum = sum * 31 + ips[i];
+    return &s_latest[lt_hash_slot(sum, SLOT_BITS)];
+}
 
 /* How many frames, from the outermost on, does it have in common with this one? */
 static uint32_t common(const struct latest *l, const uint64_t *ips, uint32_t n)
@@ -36,7 +44,7 @@ struct raw_stack native_stack(const uint64_t *ips, uint32_t n)
 {
     if (!n || n > MOST)
         return (struct raw_stack){0};
-    struct latest *l = &s_latest[lt_hash_slot(ips[0] ^ (n > 1 ? ips[1] << 24 : 0), SLOT_BITS)];
+    struct latest *l = latest_like(ips, n);
     uint32_t known = common(l, ips, n);
     if (known == n && l->depth == n)
         return (struct raw_stack){.number = l->node[MOST - n]};
