@@ -8,19 +8,13 @@
 #include <errno.h>
 #include <unistd.h>
 
-static char s_pairs[200];
-
-static void make_pairs(void)
-{
-    for (int i = 0; i < 100; i++) {
-        s_pairs[2 * i] = (char)('0' + i / 10);
-        s_pairs[2 * i + 1] = (char)('0' + i % 10);
-    }
-}
+/* The ten numbers with a first digit. */
+#define PAIRS(ten) ten "0" ten "1" ten "2" ten "3" ten "4" ten "5" ten "6" ten "7" ten "8" ten "9"
+static const char s_pairs[] = PAIRS("0") PAIRS("1") PAIRS("2") PAIRS("3") PAIRS("4") PAIRS("5") PAIRS("6")
+    PAIRS("7") PAIRS("8") PAIRS("9");
 
 void textout_init(struct textout *t, int fd)
 {
-    make_pairs();
     t->fd = fd;
     t->error = 0;
     t->next = t->buffer;
