@@ -283,6 +283,31 @@ def test_report(recordings: tuple[Path, list[Path]], tmp_path: Path) -> None:
     assert page.status == 0 and "±" in (tmp_path / "page.html").read_text()
 
 
+def test_several_samples_of_one_rate(recordings: tuple[Path, list[Path]]) -> None:
+    first, second, *_ = recordings[1]
+    totals = json.loads(steve("summary", "--json", first, second).text)
+    assert totals["estimated"] is True and totals["sample_every"] == 10
+    allocated = [summary(path)["bytes"]["allocated"] for path in (first, second)]
+    assert totals["bytes"]["allocated"] == sum(allocated)
+    text = steve("sites", first, second).text
+    assert "(estimated from a sample: one of 10 blocks)" in text and "±" in text
+
+
+@pytest.mark.parametrize("command", [["sites"], ["summary"], ["findings"]])
+def test_samples_and_whole_recordings_are_not_added_up(command: list[str], recordings: tuple[Path, list[Path]]) -> None:
+    whole, sample = recordings[0], recordings[1][0]
+    for first, second in ((whole, sample), (sample, whole)):
+        done = run(["steve", *command, first, second])
+        assert done.status == 1 and f"{second}: is sampled otherwise than the files before it" in done.complaint
+
+
+def test_diff_of_a_sample_and_a_whole_recording(recordings: tuple[Path, list[Path]]) -> None:
+    whole, (sample, *_) = recordings
+    for first, second in ((whole, sample), (sample, whole)):
+        text = steve("diff", first, second).text
+        assert "(estimated from a sample: one of 10 blocks)" in text and "±" in text
+
+
 @pytest.mark.parametrize("command", [["ops"], ["heat"], ["lockops", "--simple"], ["export", "--format", "perfetto"]])
 def test_what_needs_every_block_refuses(
     command: list[str], recordings: tuple[Path, list[Path]], tmp_path: Path

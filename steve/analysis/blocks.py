@@ -278,12 +278,13 @@ class Blocks:
         self.fold(Sums, chosen)
         return chosen
 
-    def title(self, what: str) -> str:
+    def title(self, what: str, sample: "Optional[Sample]" = None) -> str:
         """A heading with the name of the trace and the choice of blocks. That of a command with COUNTS_ACCESSES says if the
-        trace has none because they were not recorded."""
+        trace has none because they were not recorded. sample: that of the numbers; None: that of the trace."""
         if self._counts_accesses and missing.accesses(self.trace):
             what += " (loads and stores were not recorded)"
-        return f"{self.trace.name}: {what}{choice_text(self.args)}{self.sample.remark}{''.join(self.remarks())}"
+        estimated = (self.sample if sample is None else sample).remark
+        return f"{self.trace.name}: {what}{choice_text(self.args)}{estimated}{''.join(self.remarks())}"
 
     def remarks(self) -> List[str]:
         """What is to be known of the trace, for a heading."""

@@ -201,6 +201,7 @@ _OF_ALL: dict[str, Callable[[list], object]] = {
     "seconds": max,
     "complete": all,
     "dropped_at_least": any,
+    "estimated": all,
     "sample_mean": max,  # they are equal
     "sample_every": max,
     "not_recorded": lambda found: list(dict.fromkeys(sum(found, []))),

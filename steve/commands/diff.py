@@ -239,7 +239,7 @@ def run(args: argparse.Namespace) -> int:
     found = outcomes(wanted, first, second, every, None if args.json else CAUSES)
     top = args.top if in_full or args.top is not None else listing.TOP
     rows = every.changed().ranked(args.sort, top, absolute=True)
-    write(args, f"{name} to {chosen.title(title)}", rows, found)
+    write(args, f"{name} to {chosen.title(title, rows.sample)}", rows, found)
     failed = [outcome.condition for outcome in found if outcome.failed]
     if failed:
         complain(NAME, f"{len(failed)} of {len(found)} conditions failed: {'; '.join(failed)}")

@@ -19,6 +19,7 @@ import pytest
 from conftest import Steve, make_trace
 from steve.analysis.differences import MEASURES, Measured
 from steve.report import changes
+from steve.system.samples import WHOLE
 from steve.trace.matched import Matched
 from steve.trace.rollups import BY
 from test_explore import Page, driver, history, needs_browser  # noqa: F401  driver is a fixture
@@ -253,7 +254,7 @@ def of_nodes(nodes: Any, values: Any) -> Measured:
     rows = np.zeros(len(nodes), [(key, "i8") for key in KEYS])
     for key in KEYS:
         rows[key] = values
-    return Measured(np.array(nodes, "u4"), rows, True)
+    return Measured(np.array(nodes, "u4"), rows, True, WHOLE)
 
 
 def test_marks_are_matched() -> None:

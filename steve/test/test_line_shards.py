@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from conftest import Steve, make_trace
 from steve.analysis import blocks
 from steve.commands import lines
+from steve.system.samples import WHOLE
 from test_analyses import run_steve
 from test_live_shards import CHUNKS, Many, Shards, arguments, rich  # noqa: F401 (a fixture)
 
@@ -134,7 +135,7 @@ def rows(sums: object, lives: object, numbers: object) -> list[dict]:
     """The rows of `steve lines`."""
     found: dict = {}
     numbers.reach_all()
-    lines.add_lives(found, sums, numbers)
+    lines.add_lives(found, sums, numbers, WHOLE)
     lines.add_work(found, lives, numbers)
     return [found[line] for line in sorted(found)]
 
