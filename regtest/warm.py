@@ -37,7 +37,6 @@ LIBRARIES = (
     "steve.analysis.program_errors",
     "steve.analysis.site_rules",
     "steve.analysis.totals",
-    "steve.kernels._check",
     "steve.kernels._lives",
     "steve.kernels._ops",
     "steve.kernels._site_sums",
