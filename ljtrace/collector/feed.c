@@ -542,18 +542,33 @@ static size_t take_segments(struct feed *f, const uint8_t *at, size_t size)
     return mt_writer_stream(f->writer, at, size, &f->counted, &f->between);
 }
 
-const char *feed_slab(struct feed *f, const uint8_t *at, size_t size)
+/* Is what is left of a slab the beginning of a segment that the program was about to extend? Its number is that of the
+ * longer segment already, but the cursor has not passed all of its words. */
+static bool is_begun_segment(const uint8_t *at, const uint8_t *end)
 {
-    const uint8_t *end = at + size;
+    return end - at >= MT_STREAM_ID && raw_is_segment(at) && end - at < (ptrdiff_t)mt_stream_bytes(UINT8_MAX);
+}
+
+const char *feed_records(struct feed *f, const uint8_t *slab, size_t size, enum feed_end how, size_t *fed)
+{
+    const uint8_t *at = slab, *end = slab + size;
     const char *wrong = NULL;
     for (size_t used = 0; !wrong; at += used) {
-        if (end - at >= MT_STREAM_ID && raw_is_segment(at))
-            at += take_segments(f, at, (size_t)(end - at));
-        if (at == end)
+        const uint8_t *stop = end - (how == FEED_GROWING); /* a segment that ends at the end is not taken */
+        if (stop - at >= MT_STREAM_ID && raw_is_segment(at))
+            at += take_segments(f, at, (size_t)(stop - at));
+        if (at == end || (how != FEED_WHOLE && is_begun_segment(at, end)))
             break;
         if (end - at < MT_STREAM_ID || raw_is_segment(at))
             return "unknown segment, or one beyond the slab's end";
         wrong = take_rare(f, at, end, &used);
     }
+    *fed = (size_t)(at - slab);
     return wrong;
+}
+
+const char *feed_slab(struct feed *f, const uint8_t *slab, size_t size)
+{
+    size_t fed;
+    return feed_records(f, slab, size, FEED_WHOLE, &fed);
 }

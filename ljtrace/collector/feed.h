@@ -23,6 +23,13 @@ void feed_process(struct feed *f, int process);
 /* Process the first `size` bytes at `slab`. Returns NULL, or what is wrong with them; the rest of the slab is
  * lost then. */
 const char *feed_slab(struct feed *f, const uint8_t *slab, size_t size);
+/* The same of a slab that the program has not handed over. Instrumented code extends a segment as it runs on: it writes
+ * the number of the longer segment over that of the shorter one, then words after it (valgrind/instrument/segment.h).
+ * FEED_GROWING: the program runs, so a segment at the end is left for the next call, which begins there. FEED_CUT: the
+ * program has ended, and a segment at the end whose words are not all there is left out. *fed: how many bytes were
+ * processed. */
+enum feed_end { FEED_WHOLE, FEED_GROWING, FEED_CUT };
+const char *feed_records(struct feed *f, const uint8_t *slab, size_t size, enum feed_end how, size_t *fed);
 /* The request of the tool in the records processed, if there was one. It is returned only once. */
 enum feed_request { FEED_NONE, FEED_STATUS, FEED_SNAPSHOT, FEED_FORK };
 enum feed_request feed_take_request(struct feed *f);

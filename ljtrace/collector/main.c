@@ -164,12 +164,17 @@ static const char *begin_part(struct collector *c)
 
 /* Feed the first `bytes` bytes of a slab, except those fed before. Returns false if the recording cannot go
  * on. */
-static int consume(struct collector *c, uint32_t slab, uint64_t bytes)
+static int consume(struct collector *c, uint32_t slab, uint64_t bytes, enum feed_end how)
 {
     const char *wrong = "token out of range";
     const uint64_t fed = slab == c->begun ? c->begun_bytes : 0;
+    size_t more = 0;
     if (slab < c->slab_count && bytes <= c->slab_bytes && fed <= bytes)
-        wrong = feed_slab(c->feed, slab_at(c, slab) + fed, bytes - fed);
+        wrong = feed_records(c->feed, slab_at(c, slab) + fed, bytes - fed, how, &more);
+    if (how == FEED_GROWING) {
+        c->begun = slab;
+        c->begun_bytes = fed + more;
+    }
     /* An error of the writer may be the cause of an error of the feed, so it is reported first. */
     if (mt_writer_error(c->writer)->code != MT_E_NONE)
         wrong = mt_writer_error(c->writer)->text;
@@ -191,7 +196,7 @@ static int consume_tail(struct collector *c)
     uint64_t cursor = c->ring->cursor;
     if (slab == c->last_slab || cursor < start || cursor > start + c->slab_bytes)
         return 1;
-    return consume(c, slab, cursor - start);
+    return consume(c, slab, cursor - start, FEED_CUT);
 }
 
 /* Send one byte to the tool. */
@@ -438,12 +443,8 @@ static int write_so_far(struct collector *c)
 {
     uint32_t slab;
     uint64_t bytes = settled_bytes(c, &slab), fed = slab == c->begun ? c->begun_bytes : 0;
-    if (bytes > fed) {
-        if (!consume(c, slab, bytes))
-            return 0;
-        c->begun = slab;
-        c->begun_bytes = bytes;
-    }
+    if (bytes > fed && !consume(c, slab, bytes, FEED_GROWING))
+        return 0;
     if (!mt_writer_limited(c->writer))
         mt_writer_flush(c->writer);
     clock_gettime(CLOCK_MONOTONIC, &c->wrote);
@@ -472,7 +473,7 @@ static int collect(struct collector *c)
             fds[0] = fds[1] = -1;
             continue;
         }
-        if (!consume(c, token.slab, token.bytes))
+        if (!consume(c, token.slab, token.bytes, FEED_WHOLE))
             return 0;
         c->last_slab = token.slab;
         c->begun = RING_SLABS;

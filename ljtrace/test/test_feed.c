@@ -160,6 +160,54 @@ static void calls_of_allocators_are_nested(void **state)
     assert_event(s, 2, MT_STORE, 0, 0x10014);
 }
 
+/* Put a segment of one load, whose longer form is that of define_load_store. */
+static void put_begun_run(struct session *s, uint64_t a)
+{
+    s->used = (size_t)(mt_stream_put_word(mt_stream_put_id(s->slab + s->used, 1), a) - s->slab);
+}
+
+static void a_segment_may_become_longer_after_it_was_met(void **state)
+{
+    struct session *s = *state;
+    size_t fed, before;
+    define_load_store(s);
+    PUT(s, RAW_DEFINE, 0, raw_pair(5, 1), 0x1000, raw_pair(8, RAW_LOAD), raw_pair(0, 0));
+    PUT_EVENT(s, RAW_NEW, 0, RAW_HEAP_C, MT_HOW_MALLOC, 0x10000, 32, 7, 0x2000, 0x3000);
+    put_begun_run(s, 0x10000);
+    before = s->used;
+    put_begun_run(s, 0x10008);
+    assert_null(feed_records(s->feed, s->slab, s->used, FEED_GROWING, &fed));
+    assert_int_equal(fed, before);
+    s->used = before;
+    put_run(s, 0x10008, 0x1001c);
+    PUT_EVENT(s, RAW_FREE, 0, RAW_HEAP_C, MT_HOW_MALLOC, 0x10000, 9, 0x2000);
+    assert_null(feed_records(s->feed, s->slab + fed, s->used - fed, FEED_GROWING, &fed));
+    assert_int_equal(before + fed, s->used);
+    s->used = 0;
+    read_back(s);
+    assert_int_equal(s->events, 5);
+    assert_event(s, 1, MT_LOAD, 0, 0x10000);
+    assert_event(s, 2, MT_LOAD, 0, 0x10008);
+    assert_event(s, 3, MT_STORE, 0, 0x1001c);
+}
+
+static void a_segment_may_be_cut_at_the_end(void **state)
+{
+    struct session *s = *state;
+    size_t fed, before;
+    define_load_store(s);
+    PUT_EVENT(s, RAW_NEW, 0, RAW_HEAP_C, MT_HOW_MALLOC, 0x10000, 32, 7, 0x2000, 0x3000);
+    put_run(s, 0x10008, 0x1001c);
+    before = s->used;
+    put_run(s, 0x10008, 0x1001c);
+    s->used -= MT_STREAM_WORD; /* the longer number is there, the words are not all there */
+    assert_null(feed_records(s->feed, s->slab, s->used, FEED_CUT, &fed));
+    assert_int_equal(fed, before);
+    s->used = 0;
+    read_back(s);
+    assert_int_equal(s->events, 3);
+}
+
 /* Put a segment of `count` loads of a byte, all from one word. */
 static void put_segment(struct session *s, uint32_t count)
 {
@@ -577,6 +625,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(frames_of_the_recorder_are_left_out, setup, teardown),
         cmocka_unit_test_setup_teardown(accesses_inside_allocators_are_dropped, setup, teardown),
         cmocka_unit_test_setup_teardown(calls_of_allocators_are_nested, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_segment_may_become_longer_after_it_was_met, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_segment_may_be_cut_at_the_end, setup, teardown),
         cmocka_unit_test_setup_teardown(segments_have_a_largest_length, setup, teardown),
         cmocka_unit_test_setup_teardown(accesses_can_be_switched_off, setup, teardown),
         cmocka_unit_test_setup_teardown(slots_are_numbers_of_heaps, setup, teardown),
