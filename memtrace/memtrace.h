@@ -1,5 +1,7 @@
 /* memtrace.h - the memtrace format: types that readers and writers of traces share.
  *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
  * Functions that read are in reader.h, functions that write in writer.h; this header includes both.
  *
  * A memtrace is the history of a program's heaps: every New, Free, Resize, Load, Store and Modify in program

@@ -1,5 +1,7 @@
 /* ops.h - reads and writes ops and lockops files, the input of a replay.
  *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
  * An ops file is a memtrace reduced to handles: `HANDLE OP ADDR SIZE` per line. Two kinds share the
  * syntax and differ in what `L` means:
  *   ops      N new, F free, R resize, L load, S store, M modify

@@ -143,8 +143,10 @@ static pid_t start(int in, int out)
     if (child != 0)
         return child;
     signal(SIGPIPE, SIG_DFL);
-    if (dup2(in, STDIN_FILENO) < 0 || (out >= 0 && dup2(out, STDOUT_FILENO) < 0))
+    if (dup2(in, STDIN_FILENO) < 0 || (out >= 0 && dup2(out, STDOUT_FILENO) < 0)) {
+        fprintf(stderr, "steve-replay: cannot start a process for the film: %s\n", strerror(errno));
         _exit(127);
+    }
     return 0;
 }
 

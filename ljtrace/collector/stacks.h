@@ -4,9 +4,9 @@
  *
  * A code address has one frame for the function whose code it is, and one for each function that was inlined there.
  * A frame is written to the memtrace when it is first used. A code address may change its meaning, when an object is
- * unloaded and another is loaded at the same place. It then gets new frames, which later stacks use. Equal stacks
- * are found by a hash of all their addresses, so that a typical event costs one look-up, however deep its stack is.
- * A new stack mostly has the outer frames of the one before, which are not looked up again.
+ * unloaded and another is loaded at the same place. It then gets new frames, which later stacks use. A stack that the
+ * recorder has numbered is a node of a tree: the stack of its callers and one more frame. Others are found by a hash of all
+ * their addresses.
  *
  * Frames of the recorder's own libraries inside the program are left out of stacks: the program does not have them. The
  * innermost frame stays, since it is the allocation function that the program has called.

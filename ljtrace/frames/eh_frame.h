@@ -7,7 +7,7 @@
  * psABI, section 3.6.2 (numbers of registers). eh_frame_rules executes these instructions up to one code address. All
  * reads are checked against the bounds of the sections, so damaged sections give wrong rules or none, never a fault.
  *
- * It does not use the rules: see native/unwind.h and valgrind/stacks/unwind.c.
+ * It does not use the rules: see native/unwind/unwind.h and valgrind/stacks/unwind.c.
  */
 #ifndef LJTRACE_FRAMES_EH_FRAME_H
 #define LJTRACE_FRAMES_EH_FRAME_H

@@ -12,7 +12,8 @@
  * meanwhile, or whatever is at a path now (debuginfo_at), which is opened again when it has changed. Nothing is read
  * before the first look-up, and of a large compressed .debug_info only the bytes up to the units that are needed.
  *
- * While a program is recorded, the names of functions that are not inlined come from the tool, which has the symbols.
+ * While a program is recorded under Valgrind, the names of functions that are not inlined come from the tool, which has the
+ * symbols.
  */
 #ifndef LJTRACE_SYMBOLS_DEBUGINFO_H
 #define LJTRACE_SYMBOLS_DEBUGINFO_H
