@@ -47,6 +47,14 @@ void *raw_map(size_t size)
     return p;
 }
 
+void *raw_map_unshared(size_t size)
+{
+    void *p = raw_map(size);
+    if (p) /* if it fails, forks only take longer */
+        raw_syscall(SYS_madvise, (long)p, (long)(size ? size : 1), MADV_DONTFORK, 0, 0, 0);
+    return p;
+}
+
 void *raw_map_at(void *where, size_t size)
 {
     void *p = map(where, size, FLAGS | MAP_FIXED_NOREPLACE);

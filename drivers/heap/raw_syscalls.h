@@ -22,7 +22,9 @@ static inline bool raw_failed(long result)
 
 /* Zeroed private memory for the harness; NULL if there is none. Pages take memory only when they are touched. */
 void *raw_map(size_t size);
-/* The same at a given address if nothing is mapped there; otherwise NULL. */
+/* The same, but children of this process do not have it. Forks are faster, and no page is copied after one. */
+void *raw_map_unshared(size_t size);
+/* As raw_map, at a given address if nothing is mapped there; otherwise NULL. */
 void *raw_map_at(void *where, size_t size);
 void raw_unmap(void *p, size_t size);
 /* Enlarge memory from raw_map. NULL if out of memory; the old memory is then unchanged. */

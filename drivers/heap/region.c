@@ -67,7 +67,7 @@ bool region_reserve(size_t size)
     s_base = s_break = reserve_aligned((pages + 1) * REGION_PAGE);
     s_reserved = (pages + 1) * REGION_PAGE;
     s_map = raw_map(pages);
-    s_seen = raw_map(pages);
+    s_seen = raw_map_unshared(pages);
     s_size = size;
     s_pages = size / REGION_PAGE;
     return s_base && s_map && s_seen;

@@ -17,7 +17,7 @@ enum pass { TIMED, WATCHED };
 
 void *engine_table(size_t bytes)
 {
-    volatile char *p = raw_map(bytes);
+    volatile char *p = raw_map_unshared(bytes);
     for (size_t i = 0; p && i < bytes; i += 4096)
         p[i] = 0;
     return (void *)p;

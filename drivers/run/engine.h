@@ -65,8 +65,8 @@ void engine_watched(struct engine *e, const struct watcher *w);
 enum outcome { GOES_ON, NO_ROOM, FAILED };
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-/* Zeroed memory whose pages are already present, so that their faults do not count as the allocator's time. NULL: out
- * of memory. */
+/* Zeroed memory whose pages are already present, so that their faults do not count as the allocator's time. Children
+ * of this process do not have it. NULL: out of memory. */
 void *engine_table(size_t bytes);
 /* Allocate a block, if necessary after compaction, whose time is then in e->oom_time. NULL: no room. */
 void *engine_malloc(struct engine *e, uint64_t size, uint32_t id);
