@@ -50,6 +50,8 @@ static pid_t start(int shared_fd, int plan_fd, int frames_fd)
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)
         _exit(127);
     setpgid(0, 0);
+    /* All functions are found at the start. Otherwise each search for the largest block would find its own again. */
+    setenv("LD_BIND_NOW", "1", 1);
     hand_over(shared_fd, SHARED_FD);
     hand_over(plan_fd, PLAN_FD);
     hand_over(frames_fd, FRAMES_FD);
