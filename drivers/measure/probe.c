@@ -23,7 +23,7 @@ struct range {
     uint64_t fits, fails;
 };
 
-/* Memory shared by the searching process and its children. */
+/* Memory shared by the replay, the searching process and their children. */
 struct probe_shared {
     uint64_t size, yes, nanoseconds; /* of a trial */
     uint64_t more;                   /* of a double trial: a larger block can be allocated, too */
@@ -98,11 +98,12 @@ static void advance(struct probe *p)
     }
 }
 
-/* Fork a process that ends with its parent; -1 on error. */
+/* Fork a process that ends with its parent; -1 on error. _Fork runs no handlers of allocators, which would change their
+ * memory and take longer. */
 static pid_t begin_child(struct probe *p, void (*work)(struct probe *))
 {
     ++*p->heartbeat;
-    pid_t parent = getpid(), child = fork();
+    pid_t parent = getpid(), child = _Fork();
     if (child == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() == parent)
@@ -210,35 +211,52 @@ static enum answer search_fresh(struct probe *p, struct range *range, uint64_t *
     return fits(p, range->fits, nanoseconds) == CRASHED ? CRASHED : YES;
 }
 
-/* In the searching process: try p->last first. */
+static void set_result(struct probe *p, enum answer right, const struct range *range, uint64_t nanoseconds)
+{
+    p->shared->result = (struct probe_result){right == YES ? range->fits : 0, nanoseconds, right == CRASHED};
+    p->shared->distrust = p->distrust;
+}
+
+/* Is p->last still the largest? */
+static enum answer try_last(struct probe *p, struct range *range, uint64_t *nanoseconds)
+{
+    if (!p->last)
+        return NO;
+    if (p->hinted && p->last < p->limit)
+        return verify_at_once(p, p->last, range, nanoseconds);
+    return verify(p, p->last, range, nanoseconds);
+}
+
+/* In the searching process: search in the bounds that trying p->last has found. */
 static void search_all(struct probe *p)
 {
-    struct range range = {0, p->limit + 1};
-    uint64_t nanoseconds = 0, guess = p->last;
-    bool at_once = p->hinted && guess < p->limit;
-    enum answer right = !guess    ? NO
-                        : at_once ? verify_at_once(p, guess, &range, &nanoseconds)
-                                  : verify(p, guess, &range, &nanoseconds);
-    if (right == NO)
-        right = search_freeing(p, &range, &nanoseconds);
+    struct range range = {p->shared->fits, p->shared->fails};
+    uint64_t nanoseconds = 0;
+    enum answer right = search_freeing(p, &range, &nanoseconds);
     if (right == NO)
         right = search_fresh(p, &range, &nanoseconds);
-    p->shared->result = (struct probe_result){right == YES ? range.fits : 0, nanoseconds, right == CRASHED};
-    p->shared->distrust = p->distrust;
+    set_result(p, right, &range, nanoseconds);
 }
 
 void probe_begin(struct probe *p, uint64_t hint)
 {
+    struct range range = {0, p->limit + 1};
+    uint64_t nanoseconds = 0;
     p->hinted = hint && hint <= p->limit;
     if (p->hinted)
         p->last = hint;
-    p->shared->result = (struct probe_result){.crashed = true};
+    enum answer right = try_last(p, &range, &nanoseconds);
+    set_result(p, right, &range, nanoseconds);
+    if (right != NO)
+        return;
+    load_range(p, &range);
+    p->shared->result.crashed = true; /* unless the search ends */
     p->searcher = begin_child(p, search_all);
 }
 
 struct probe_result probe_end(struct probe *p)
 {
-    bool survived = await_child(p->searcher);
+    bool survived = p->searcher == 0 || await_child(p->searcher);
     p->searcher = 0;
     p->last = p->shared->result.largest;
     p->distrust = p->shared->distrust;

@@ -7,9 +7,11 @@
  * way. If verification fails repeatedly (the allocator may never reuse memory), the search uses a new child after
  * each success. If nothing can be allocated, the allocator may compact first.
  *
- * A process forked at the data point does all of this, so that the replay continues meanwhile on another processor.
- * Two searches may run at the same time. Each has a *way* of its own, which keeps its last result, so the results do
- * not depend on which search is faster.
+ * At most data points the last result is still right. The replay itself forks the children that find this out, and
+ * waits for them: a process between them would cost as much as a child. If the last result is no longer right, a process
+ * forked at the data point searches, so that the replay continues meanwhile on another processor. Two searches may run
+ * at the same time. Each has a *way* of its own, which keeps its last result, so the results do not depend on which
+ * search is faster.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef DRIVERS_MEASURE_PROBE_H
@@ -38,17 +40,17 @@ struct probe {
     struct probe_shared *shared; /* memory shared with the searching process and its children */
     bool hinted;                 /* `last` is what the allocator reported */
     unsigned distrust;           /* number of times that a search with freeing was wrong */
-    pid_t searcher;              /* the process that searches, 0 = none */
+    pid_t searcher;              /* the process that searches, 0 = none; -1 = it could not be started */
     volatile uint64_t *heartbeat;
 };
 
 /* Initialize a way. False when out of memory. */
 bool probe_open(struct probe *p, const struct steve_driver *driver, uint64_t limit,
                 volatile uint64_t *heartbeat);
-/* Begin to search for the largest block in the heap as it is now; no search may be running in this way. `hint` is
- * the size to try first, 0 = the last result. */
+/* Try the last result, and begin to search for the largest block in the heap as it is now if that is no longer right; no
+ * search may be running in this way. `hint` is the size to try first, 0 = the last result. */
 void probe_begin(struct probe *p, uint64_t hint);
-/* Wait for the search. */
+/* Wait for the search, if there is one. */
 struct probe_result probe_end(struct probe *p);
 
 #endif
