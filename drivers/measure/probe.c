@@ -26,7 +26,7 @@ struct range {
 /* Memory shared by the replay, the searching process and their children. */
 struct probe_shared {
     uint64_t size, yes, nanoseconds; /* of a trial */
-    uint64_t more;                   /* of a double trial: a larger block can be allocated, too */
+    uint64_t more;                   /* of a trial of one byte more */
     uint64_t fits, fails, step;      /* of a search */
     struct probe_result result;      /* of the whole search */
     unsigned distrust;
@@ -58,10 +58,17 @@ static void trial(struct probe *p)
     p->shared->yes = ref != NULL;
 }
 
-/* In a child: the same, and whether one byte more can be allocated. */
+/* In a child: can one byte more be allocated? */
+static void trial_above(struct probe *p)
+{
+    p->shared->more = try_size(p, p->shared->size + 1) != NULL;
+}
+
+/* In a child: both trials. */
 static void double_trial(struct probe *p)
 {
-    p->shared->yes = p->shared->more = try_size(p, p->shared->size + 1) != NULL;
+    trial_above(p);
+    p->shared->yes = p->shared->more;
     if (!p->shared->more)
         trial(p);
 }
@@ -141,16 +148,23 @@ static enum answer fits(struct probe *p, uint64_t size, uint64_t *nanoseconds)
     return p->shared->yes ? YES : NO;
 }
 
-/* Is `size` the largest? If not, the bounds are narrowed. */
+/* Is `size` the largest? If not, the bounds are narrowed. If it most likely is, both trials run at the same time. */
 static enum answer verify(struct probe *p, uint64_t size, struct range *range, uint64_t *nanoseconds)
 {
+    const bool both = p->steady && size < p->limit;
+    p->shared->size = size;
+    const pid_t above = both ? begin_child(p, trial_above) : 0;
     enum answer a = fits(p, size, nanoseconds);
+    const bool survived = !both || await_child(above);
     if (a == NO)
         range->fails = size;
     if (a != YES)
         return a;
     range->fits = size;
-    a = fits(p, size + 1, NULL);
+    if (!both)
+        a = fits(p, size + 1, NULL);
+    else
+        a = !survived ? CRASHED : p->shared->more ? YES : NO;
     if (a == CRASHED)
         return a;
     if (a == NO)
@@ -246,6 +260,7 @@ void probe_begin(struct probe *p, uint64_t hint)
     if (p->hinted)
         p->last = hint;
     enum answer right = try_last(p, &range, &nanoseconds);
+    p->steady = right == YES;
     set_result(p, right, &range, nanoseconds);
     if (right != NO)
         return;

@@ -8,10 +8,10 @@
  * each success. If nothing can be allocated, the allocator may compact first.
  *
  * At most data points the last result is still right. The replay itself forks the children that find this out, and
- * waits for them: a process between them would cost as much as a child. If the last result is no longer right, a process
- * forked at the data point searches, so that the replay continues meanwhile on another processor. Two searches may run
- * at the same time. Each has a *way* of its own, which keeps its last result, so the results do not depend on which
- * search is faster.
+ * waits for them: a process between them would cost as much as a child. They run at the same time if the last search, too,
+ * found what was known. If the last result is no longer right, a process forked at the data point searches, so that the
+ * replay continues meanwhile on another processor. Two searches may run at the same time. Each has a *way* of its own,
+ * which keeps its last result, so the results do not depend on which search is faster.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef DRIVERS_MEASURE_PROBE_H
@@ -39,6 +39,7 @@ struct probe {
     uint64_t last;               /* result of the last search, with which the next one begins */
     struct probe_shared *shared; /* memory shared with the searching process and its children */
     bool hinted;                 /* `last` is what the allocator reported */
+    bool steady;                 /* the last search found the same as the one before */
     unsigned distrust;           /* number of times that a search with freeing was wrong */
     pid_t searcher;              /* the process that searches, 0 = none; -1 = it could not be started */
     volatile uint64_t *heartbeat;
