@@ -133,6 +133,18 @@ def found_in(trace: Trace, by: str = "line") -> dict[str, list[dict]]:
     return {finding["finding"]: finding["sites"] for finding in json.loads(done.text)}
 
 
+def report_agrees(trace: Trace, *expected: str) -> None:
+    """The report finds what the command finds, in one process and in shards, also by these rules."""
+    command = json.loads(steve("findings", "--json", trace.path).text)
+    rows = [finding for finding in command if finding.get("blocks")]
+    for shards in ("1", "3"):
+        report = json.loads(steve("report", "--json", "-j", shards, trace.path).text)
+        assert report["findings"] == [{key: row[key] for key in report["findings"][0]} for row in rows]
+        assert set(expected) <= {finding["finding"] for finding in report["findings"]}
+        unjudged = {finding["finding"]: finding["not_judged"] for finding in command if finding.get("not_judged")}
+        assert report["not_judged"] == unjudged
+
+
 def names(found: dict[str, list[dict]]) -> dict[str, list[str]]:
     return {rule: [row["site"] for row in rows] for rule, rows in found.items()}
 
@@ -179,10 +191,7 @@ def test_the_report_has_the_same(c_trace: tuple[bool, Trace]) -> None:
     planted, trace = c_trace
     report = {f["finding"]: f for f in json.loads(steve("report", "--json", trace.path).text)["findings"]}
     assert {rule for rule in RULES if rule in report} == (set(RULES) if planted else set())
-    for finding in json.loads(steve("findings", "--json", "--rules", ",".join(RULES), trace.path).text):
-        if planted:
-            for key in ("title", "rule", "help", "blocks", "bytes", "accesses", "share"):
-                assert finding[key] == report[finding["finding"]][key]
+    report_agrees(trace, *(RULES if planted else ()))
 
 
 def test_more_equal_sites_than_are_named(tmp_path: Path) -> None:
@@ -274,6 +283,7 @@ def test_churn_of_a_collector(tmp_path: Path) -> None:
     (churn,) = json.loads(steve("findings", trace.path, "--rules", "churn", "--by", "function", "--json").text)
     assert [row["site"] for row in churn["sites"]] == ["tree (trees.lua:1)"]
     assert churn["bytes"] > 200 * 256 * 2 * 32
+    report_agrees(trace, "churn")
     heading = steve("temporaries", trace.path, "--by", "function").text.splitlines()[0]
     collecting = re.search(r"; LuaJIT's garbage collector took ([0-9.]+)% of the instructions$", heading)
     assert collecting and 2 < float(collecting[1]) < 90
@@ -316,6 +326,11 @@ def test_leaks_come_first(tmp_path: Path) -> None:
     assert (first["finding"], first["not_judged"], first["blocks"], first["bytes"]) == ("leaked", None, 90, 90 * 104)
     (site,) = first["sites"]
     assert (site["site"], site["blocks"]) == ("make (leaks.c)", 90)
+    report_agrees(trace, "leaked")
+    steve("report", trace.path, "-o", tmp_path / "r.html")
+    page = (tmp_path / "r.html").read_text()
+    assert "leaks 9.14 KiB in 90 blocks that are not freed, and nothing points to them at the end" in page
     without = record(tmp_path / "u.ljt", [tmp_path / "leaks"], "--leak-scan=no")
     (leaked,) = json.loads(steve("findings", without.path, "--rules", "leaked", "--json").text)
     assert leaked["not_judged"] == "the recorder did not search for pointers at the end" and not leaked["sites"]
+    report_agrees(without)

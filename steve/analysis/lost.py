@@ -14,6 +14,7 @@ from steve.trace.stacks import Inherited
 if TYPE_CHECKING:
     import numpy as np
 
+    from steve.analysis.blocks import Blocks
     from steve.trace._memtrace import Trace
 
 JUDGED = ("malloc", "custom")  # kinds of heaps
@@ -22,6 +23,17 @@ SUMS = ("bytes", "blocks", "accesses")
 ROW = [*((key, "u4") for key in KEYS), *((name, "u8") for name in SUMS)]
 REALLY_LOST = ("lost", "indirect")
 MERGE_ROWS = 1 << 16
+
+
+def is_leak(batch: "np.ndarray") -> "np.ndarray":
+    """A mask of the lives that did not end and that this process began. The parent process has to free inherited
+    blocks."""
+    return (batch["freed"] == 0) & (batch["inherited"] != 1)
+
+
+def searched(chosen: "Blocks") -> bool:
+    """Did the recorder search for pointers where the analysis ends?"""
+    return chosen.trace.info().get("reach") == "done" and chosen.args.end is None
 
 
 class Reached:

@@ -3,7 +3,7 @@
 A finding is a statement about the trace, not advice: a block that is never read may be padding that is meant to be.
 Each rule has its words and thresholds here. RULES judge a block by its own life: steve/kernels/lives/findings.c says
 which lives a rule finds, and counts them. SITE_RULES judge what a site does in the whole run:
-steve/analysis/site_rules.py. LEAKED and CHURN, which the report does not have, are judged by sums of lives. Blocks that were
+steve/analysis/site_rules.py. LEAKED and CHURN are judged by sums of lives. Blocks that were
 there when the trace began (a forked child's inherited ones, or those of a recording that kept its last part) are found by none:
 they may have been used before.
 
@@ -130,7 +130,7 @@ SITE_RULES = (
         "reserve what is needed, let the size grow by a smaller factor, or shrink the container when it is complete",
     ),
 )
-# of `steve findings` only
+# of the blocks that live at the end, and of those that died
 LEAKED = Rule(
     "leaked",
     "Leaked",
@@ -156,6 +156,8 @@ PINNED_PAGES = Rule(
     "allocate blocks that live long before or apart from those that do not: an arena, a pool, or at the start",
     False,
 )
+# in the order in which findings are shown
+ALL = (LEAKED, PINNED_PAGES, *SITE_RULES, CHURN, *RULES)
 # shares in percent; lifetimes in operations, sizes in bytes
 DEFAULTS = {
     "early": 10,

@@ -19,6 +19,7 @@ from steve.trace.rollups import Sums
 from steve.terminal.units import counted
 
 if TYPE_CHECKING:
+    from steve.analysis.folds import Table
     from steve.kernels._site_sums import SiteSums
     from steve.trace.rollups import Rollup
 
@@ -184,11 +185,19 @@ def pinned_pages(pins: Sums, sites: Sums, thresholds: Mapping[str, float]) -> Su
     return Sums(pins.numbers[some], found)
 
 
-def leaked(sums: Sums) -> Sums:
-    """By row, the lost blocks. sums: of Reached.lost()."""
+def leaked(lost: Table | None, rollup: Rollup) -> tuple[Sums, str]:
+    """By row, the lost blocks; and what could not be judged. lost: of Reached.lost(), None without a search for pointers."""
+    if lost is None:
+        return NONE, "the recorder did not search for pointers at the end"
+    sums = rollup.merged(Sums(*lost))
     found = np.zeros(len(sums.rows), FOUND)
     found["blocks"], found["size"], found["accesses"] = (sums.rows[name] for name in ("blocks", "bytes", "accesses"))
-    return Sums(sums.numbers, found)
+    return Sums(sums.numbers, found), ""
+
+
+def is_dead(batch: np.ndarray) -> np.ndarray:
+    """A mask of the lives that this process began and ended: those of churn()."""
+    return (batch["freed"] != 0) & (batch["inherited"] == 0)
 
 
 def churn(sums: Sums, thresholds: Mapping[str, float]) -> Sums:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from steve.analysis import blocks, several
-from steve.commands import leaks, pins
+from steve.commands import pins
 from steve.system.samples import Sample
 from steve.terminal import arguments, listing, tables
 from steve.system.errors import UsageError
@@ -20,14 +20,23 @@ from steve.terminal.listing import Column, count
 from steve.trace import missing, policy, rollups
 from steve.system.output import Output
 from steve.analysis.folds import Sums, Together
-from steve.analysis.lost import Reached
-from steve.analysis.rules import CHURN, DEFAULTS, LEAKED, PINNED_PAGES, RULES, SITE_RULES, Rule, limits, site_limits
+from steve.analysis.lost import Reached, is_leak, searched
+from steve.analysis.rules import (
+    ALL,
+    CHURN,
+    DEFAULTS,
+    LEAKED,
+    PINNED_PAGES,
+    RULES,
+    SITE_RULES,
+    Rule,
+    limits,
+    site_limits,
+)
 from steve.trace.stacks import SITE, Sites
 from steve.terminal.units import counted
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from steve.analysis.program_errors import Faults
     from steve.trace._memtrace import Trace
 
@@ -61,7 +70,7 @@ RULE = Column("finding", "", "the rule", True)
 ESTIMATES = {"blocks": "blocks", "bytes": "size"}
 EXAMPLES = f"""\
 A block can be found by several rules. The output shows each rule with its thresholds:
-{chr(10).join(listing.entry(rule.key, rule.text(DEFAULTS), 16) for rule in (LEAKED, PINNED_PAGES, *SITE_RULES, CHURN, *RULES))}
+{chr(10).join(listing.entry(rule.key, rule.text(DEFAULTS), 16) for rule in ALL)}
 --json: a list with an object for each rule: finding, title, rule, help (what usually helps), not_judged (what the rule
 could not judge in this trace, and why; null: nothing), blocks, bytes, accesses, share, and the list sites with the
 columns below. --csv: a line for each rule and site, and for each context of errors.
@@ -104,7 +113,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser, several=True)
     policy.add_arguments(parser)
     rules = parser.add_argument("--rules", metavar="LIST", help="only these rules, with commas between")
-    arguments.suggest(rules, (rule.key for rule in RULES), are_list=True)
+    arguments.suggest(rules, (ERRORS, *(rule.key for rule in ALL)), are_list=True)
     for name, kind, what in (
         ("early", percent, "the first N percent of a life are its beginning"),
         ("late", percent, "a first access after N percent of a life is late"),
@@ -136,8 +145,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def rules_of(args: argparse.Namespace) -> list[Rule]:
     """The rules that --rules names."""
     if args.rules is None:
-        return [LEAKED, *([PINNED_PAGES] if args.allocator else []), *SITE_RULES, CHURN, *RULES]
-    known = {rule.key: rule for rule in (LEAKED, PINNED_PAGES, *SITE_RULES, CHURN, *RULES)}
+        return [rule for rule in ALL if rule != PINNED_PAGES or args.allocator]
+    known = {rule.key: rule for rule in ALL}
     unknown = [key for key in args.rules.split(",") if key not in known and key != ERRORS]
     if unknown:
         raise UsageError(f"--rules: no rule '{unknown[0]}'; there are: {', '.join((ERRORS, *known))}")
@@ -189,9 +198,9 @@ class Found:
         if set(rules) & {PINNED_PAGES, *SITE_RULES}:
             makers.append(partial(SiteSums, site_limits(thresholds), key))
         if CHURN in rules:
-            makers.append(partial(Sums, (key, is_dead)))
+            makers.append(partial(Sums, (key, site_rules.is_dead)))
         if LEAKED in rules:
-            makers.append(partial(Reached, leaks.is_leak, key))
+            makers.append(partial(Reached, is_leak, key))
         found, *self._sums = chosen.fold(partial(together, makers)).folds
         self._reached: Reached | None = self._sums.pop() if LEAKED in rules else None
         self._dead: rollups.Sums | None = None
@@ -228,9 +237,8 @@ class Found:
     def _of_leaked(self, rollup: rollups.Rollup) -> tuple[rollups.Sums, str]:
         from steve.analysis import site_rules
 
-        if not leaks.searched(self._chosen):
-            return site_rules.NONE, "the recorder did not search for pointers at the end"
-        return site_rules.leaked(rollup.merged(rollups.Sums(*self._reached.lost(self._chosen.trace)))), ""
+        lost = self._reached.lost(self._chosen.trace) if searched(self._chosen) else None
+        return site_rules.leaked(lost, rollup)
 
     def _of_churn(self, rollup: rollups.Rollup) -> rollups.Sums:
         from steve.analysis import site_rules
@@ -249,11 +257,6 @@ class Found:
             self._judged = rollup, found
         rows, found = self._judged
         return rows, *found[rule.key]
-
-
-def is_dead(batch: np.ndarray) -> np.ndarray:
-    """A mask of the lives that this process began and ended."""
-    return (batch["freed"] != 0) & (batch["inherited"] == 0)
 
 
 def found_columns(sample: Sample) -> dict[str, str]:

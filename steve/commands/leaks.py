@@ -17,7 +17,7 @@ from steve.terminal import listing
 from steve.analysis.folds import Sums, Together
 from steve.terminal.listing import Column
 from steve.trace import policy, rollups
-from steve.analysis.lost import Reached
+from steve.analysis.lost import Reached, is_leak, searched
 from steve.analysis.reachable import AT_EXIT, RETURNED, Survivors, sums_of
 from steve.trace.stacks import SITE
 from steve.analysis.filter import fields_of
@@ -106,12 +106,6 @@ def is_live(batch: np.ndarray) -> np.ndarray:
     return batch["freed"] == 0
 
 
-def is_leak(batch: np.ndarray) -> np.ndarray:
-    """A mask of the lives that did not end and that this process began. The parent process has to free inherited
-    blocks."""
-    return (batch["freed"] == 0) & (batch["inherited"] != 1)
-
-
 class Leaks(Together):
     """The fold that collects, for the selected blocks: sums of those alive at the end and of all; the lives of those
     alive at the end; and how those can be reached.
@@ -152,11 +146,6 @@ def of_lua(chosen: blocks.Blocks, survivors: Survivors) -> rollups.Sums | None:
     numbers = np.array(sorted(found), "u4")
     rows = np.array([found[number] for number in numbers.tolist()], [("reachable", "u8"), ("unreachable", "u8")])
     return rollups.Sums(numbers, rows)
-
-
-def searched(chosen: blocks.Blocks) -> bool:
-    """Did the recorder search for pointers where the analysis ends?"""
-    return chosen.trace.info().get("reach") == "done" and chosen.args.end is None
 
 
 def of_c(chosen: blocks.Blocks, reached: Reached) -> rollups.Sums | None:

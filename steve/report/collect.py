@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from steve.analysis import site_rules
+from steve.analysis import folds, site_rules
 from steve.analysis.blocks import is_whole
 from steve.analysis.folds import Passed, Together
 from steve.analysis.lives import LifeAnalysis
-from steve.analysis.lost import Runtime
+from steve.analysis.lost import Reached, Runtime, is_leak, searched
 from steve.kernels._accesses import Course
 from steve.kernels._report import TALLY, VARIANCES, BlockCells, HeapProfile, LuaWork
 from steve.kernels._site_sums import Findings, SiteSums
@@ -29,7 +29,7 @@ from steve.kernels._walk import Analysis, feed_together
 from steve.system.samples import Sample
 from steve.system.errors import TraceError
 from steve.terminal.tables import StackText, times, told_apart
-from steve.analysis.rules import DEFAULTS, PINNED_PAGES, RULES, limits, site_limits
+from steve.analysis.rules import CHURN, DEFAULTS, LEAKED, PINNED_PAGES, RULES, limits, site_limits
 from steve.report import line_work
 from steve.report.sources import Sources
 from steve.report.windows import NAME_LIMIT, Cells, Kept, clean, explorable, heap_name, timeline_of
@@ -286,11 +286,13 @@ def _leading_by_rule(found: dict[str, Sums], most: int) -> set[int]:
 
 
 def _found_by_rule(
-    analysis: ReportAnalysis, of_rules: dict[str, Sums], rollup: Rollup, pins: Sums | None
+    analysis: ReportAnalysis, of_rules: dict[str, Sums], rollup: Rollup, pins: Sums | None, lost: folds.Table | None
 ) -> tuple[dict[str, Sums], dict[str, str]]:
     """What each rule finds by site, by its key; and what rules could not judge, as text. of_rules: of
-    take_found(); pins: see collect()."""
+    take_found(); pins: see collect(); lost: of site_rules.leaked()."""
     found: dict[str, Sums] = {}
+    leaked, not_searched = site_rules.leaked(lost, rollup)
+    found[LEAKED.key], found[CHURN.key] = leaked, site_rules.churn(rollup.merged(analysis.take_dead()), DEFAULTS)
     for key, of_stacks in of_rules.items():
         numbers, rows = rollup.merged(of_stacks)
         sums = np.zeros(len(rows), [*site_rules.FOUND, *((name, "f8") for name in FOUND_VARIANCES)])
@@ -300,7 +302,7 @@ def _found_by_rule(
     if pins is not None:
         of_sites = site_rules.made(analysis.site_sums, rollup)
         found[PINNED_PAGES.key] = site_rules.pinned_pages(rollup.merged(pins), of_sites, DEFAULTS)
-    not_judged: dict[str, str] = {}
+    not_judged = {LEAKED.key: not_searched} if not_searched else {}
     for key, (sums, unjudged) in site_rules.judged(
         analysis.site_sums, rollup, analysis.life_totals(), DEFAULTS
     ).items():
@@ -318,7 +320,10 @@ class ReportAnalysis(Analysis):
         self.profile, self.cells, self.course = HeapProfile(bins), BlockCells(), Course()
         self.found = Findings(limits(DEFAULTS))
         self.site_sums = SiteSums(site_limits(DEFAULTS))
-        self._lives = LifeAnalysis(lambda: Together(self.found, self.site_sums, Passed(self.profile.add_lives)))
+        self.reached, self.dead = Reached(is_leak), folds.Sums(("stack", site_rules.is_dead))
+        self._lives = LifeAnalysis(
+            lambda: Together(self.found, self.site_sums, self.reached, self.dead, Passed(self.profile.add_lives))
+        )
         self._moved = LuaWork() if by_line else None
         self._work: line_work.Sums | None = None  # of shards
 
@@ -371,6 +376,12 @@ class ReportAnalysis(Analysis):
         judged = self.found.bytes()
         del self.found, self._lives.fold
         return judged, by_rule
+
+    def take_dead(self) -> Sums:
+        """The sums of the blocks that died, by stack, which are no longer kept."""
+        (dead,) = self.dead.rows(self.life_totals()["peak"], site_rules.OF_CHURN)
+        del self.dead
+        return Sums(*dead)
 
     def take_tallies(self, sample: Sample) -> Sums:
         """The tallies by stack, which are no longer kept."""
@@ -428,7 +439,8 @@ def _described(chosen: Blocks, analysis: ReportAnalysis, sites: int, with_source
     rollup = Rollup("stack", chosen.places, sites=of_trace)
     tallies = rollup.merged(of_stacks)
     del of_stacks
-    by_rule, not_judged = _found_by_rule(analysis, of_rules, rollup, pins)
+    lost = analysis.reached.lost(trace) if searched(chosen) else None
+    by_rule, not_judged = _found_by_rule(analysis, of_rules, rollup, pins, lost)
     leading, listed = sorted(_leading_by_rule(by_rule, MOST_FOUND)), interesting(tallies, sites)
     named = named_sites(of_trace.shown, tallies, {*leading, *listed})
     all_sites = int((tallies.rows["bytes"] + tallies.rows["blocks"] > 0).sum())

@@ -9,7 +9,7 @@ import numpy as np
 from steve.system.samples import Sample
 from steve.terminal.units import human_bytes
 from steve.report.collect import FOUND_VARIANCES, MOST_FOUND, Site, TraceData, greatest
-from steve.analysis.rules import DEFAULTS, PINNED_PAGES, RULES, SITE_RULES, Rule
+from steve.analysis.rules import ALL, DEFAULTS, Rule
 
 SHARE, LEAST = 0.001, 1024
 
@@ -70,13 +70,13 @@ def _judged(data: TraceData) -> list[Rule]:
     """The rules that judged the blocks of this trace: those about accesses only if it holds accesses."""
     return [
         rule
-        for rule in (PINNED_PAGES, *SITE_RULES, *RULES)
+        for rule in ALL
         if rule.key in data.found and (data.accesses or not rule.of_accesses) and not (rule.of_all and data.sample)
     ]
 
 
 def findings(data: TraceData) -> list[Finding]:
-    """All findings that have any block, those of the whole run of a site first."""
+    """All findings that have any block, in the order of `steve findings`."""
     least = threshold(data)
     return [found for found in (_finding(data, rule, least) for rule in _judged(data)) if found.blocks]
 
@@ -92,7 +92,7 @@ def without_result(data: TraceData) -> list[str]:
 
 def not_judged(data: TraceData) -> list[tuple[str, str]]:
     """The titles of rules that could not judge all blocks, and what they could not judge."""
-    return [(rule.title, data.not_judged[rule.key]) for rule in SITE_RULES if rule.key in data.not_judged]
+    return [(rule.title, data.not_judged[rule.key]) for rule in ALL if rule.key in data.not_judged]
 
 
 def threshold_text(data: TraceData) -> str:

@@ -31,6 +31,7 @@ class Rule(NamedTuple):
 
 
 SAID = {
+    "leaked": Rule(KEPT, "leaks {bytes} in {blocks} that are not freed, and nothing points to them at the end", "live"),
     "growth": Rule(KEPT, "keeps more and more: {bytes} in {blocks} were added in the course of the run", "growth"),
     "never_freed": Rule(KEPT, "allocates {bytes} in {blocks} that are never freed", "live"),
     "pinned_pages": Rule(KEPT, "has blocks that keep {bytes} of pages in use", "peak"),
@@ -43,6 +44,9 @@ SAID = {
     "late_first_use": Rule(OF_NO_USE, "allocates {bytes} in {blocks} long before their first use", "peak"),
     "temporary_line": Rule(BRIEF, "makes {blocks} with {bytes} that live only for a moment", "allocated"),
     "resize_chain": Rule(BRIEF, "resizes {blocks} with {bytes} again and again", "allocated"),
+    "churn": Rule(
+        BRIEF, "requests {bytes} in {blocks} that die, many times what is live of them at the peak", "allocated"
+    ),
     "short_lived": Rule(BRIEF, "makes {blocks} with {bytes} that live only for a moment", "allocated"),
 }
 
