@@ -4,10 +4,12 @@ without them.
 The root is at the top (an icicle graph). The x axis is not time: siblings are sorted by name. Lua frames, C frames
 and frames of LuaJIT itself have different ranges of colours. Within a range the colour is computed from the name, so
 that a function has the same colour in every graph. Frames narrower than a third of a pixel are left out, which limits
-the size of the file.
+the size of the file. A name that has no room is shown without its place, or else from its end, as on the page of the
+report.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+import re
 import zlib
 from collections.abc import Iterator
 from xml.sax.saxutils import escape
@@ -23,17 +25,22 @@ STYLE = """text{font:12px monospace;fill:#222;pointer-events:none}.h{font:bold 1
 rect{stroke:#fff;stroke-width:.5}g.f{cursor:pointer}g.f:hover rect{stroke:#000;stroke-width:1}
 .dim{opacity:.25}.hit rect{fill:#b5179e}.hit text{fill:#fff}"""
 
+# what fitting() does, in the drawing: (name, letters) => text
+FITTING = """function fitting(n,c){if([...n].length<=c)return n;var b=[...n.replace(/ (\\([^()]*\\)|\\S+:[0-9]+)$/,'')];
+return b.length<=c?b.join(''):c<3?'':'\\u2026'+b.slice(b.length-c+1).join('')}"""
+
 # A click zooms to a frame, a click on the root zooms back. The key / searches for a regular expression; an empty one
 # ends the search.
 SCRIPT = """(function(){var s=document.documentElement,f=[].slice.call(s.querySelectorAll('g.f')),W=%(inner)d,M=%(margin)d,
-T=%(total)s;function d(g,k){return +g.getAttribute('data-'+k)}
+T=%(total)s;%(fitting)s
+function d(g,k){return +g.getAttribute('data-'+k)}
 function zoom(z){var a=d(z,'s'),w=d(z,'w'),q=d(z,'d');f.forEach(function(g){var s0=d(g,'s'),w0=d(g,'w'),k=d(g,'d'),
 on=k<q?(s0<=a&&s0+w0>=a+w):(s0>=a&&s0+w0<=a+w);g.style.display=on?'':'none';if(!on)return;
 var x=k<q?M:M+(s0-a)/w*W,p=k<q?W:w0/w*W,r=g.querySelector('rect'),t=g.querySelector('text');
 r.setAttribute('x',x);r.setAttribute('width',p);g.classList.toggle('dim',k<q);
 if(!t){t=document.createElementNS('http://www.w3.org/2000/svg','text');g.appendChild(t)}
 var n=g.getAttribute('data-n'),c=Math.floor((p-6)/%(letter)s);t.setAttribute('x',x+3);
-t.setAttribute('y',+r.getAttribute('y')+13);t.textContent=c<3?'':n.length>c?n.slice(0,c-1)+'\\u2026':n})}
+t.setAttribute('y',+r.getAttribute('y')+13);t.textContent=fitting(n,c)})}
 f.forEach(function(g){g.addEventListener('click',function(){zoom(g)})});
 document.addEventListener('keydown',function(e){if(e.key!='/')return;e.preventDefault();
 var p=prompt('Search for (regular expression):');if(p===null)return;var r=p?new RegExp(p):null,sum=0,end=-1;
@@ -59,6 +66,17 @@ def safe(text: str) -> str:
     return escape(printable(text), {'"': "&quot;"})
 
 
+def fitting(name: str, letters: int) -> str:
+    """As much of a name as there is room for: without its place, or else with dots for its beginning,
+    since the ends of names tell more. "" if hardly any of it has room."""
+    if len(name) <= letters:
+        return name
+    bare = re.sub(r" (\([^()]*\)|\S+:[0-9]+)\Z", "", name)
+    if len(bare) <= letters:
+        return bare
+    return "" if letters < 3 else "…" + bare[len(bare) - letters + 1 :]
+
+
 def amount(value: int, unit: str) -> str:
     """A weight as text, with its unit."""
     return f"{size(value)} ({number(value)} bytes)" if unit == "bytes" else f"{number(value)} {unit}"
@@ -77,7 +95,7 @@ class Drawing:
         x, width = MARGIN + box.start / self.total * self.inner, box.width / self.total * self.inner
         y, letters = TOP + box.depth * ROW, int((width - 6) / LETTER)
         name = printable(box.name)
-        shown = "" if letters < 3 else name if len(name) <= letters else name[: letters - 1] + "…"
+        shown = fitting(name, letters)
         tip = f"{name}: {amount(box.width, self.unit)}, {100 * box.width / self.total:.2f} %" + (
             f"; own {amount(box.own, self.unit)}" if 0 < box.own < box.width else ""
         )
@@ -91,7 +109,8 @@ class Drawing:
     def svg(self) -> Iterator[str]:
         """The text of the file, in pieces."""
         height = TOP + ROW * (1 + max((box.depth for box in self.boxes), default=0)) + MARGIN
-        script = SCRIPT % {"inner": self.inner, "margin": MARGIN, "total": self.total, "letter": LETTER}
+        names = {"inner": self.inner, "margin": MARGIN, "total": self.total, "letter": LETTER, "fitting": FITTING}
+        script = SCRIPT % names
         yield (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" '
             f'height="{height}">\n<style>{STYLE}</style>\n<rect width="100%" height="100%" fill="#fdfdfb"/>\n'
