@@ -150,12 +150,18 @@ test("filters", () => {
 
 test("addresses", () => {
   const state = { ...initialState(data), window: { first: 1, last: 3 }, search: "a&b=#", filters: [{ by: "function" as const, row: 1 }],
-    zoom: ["main", "f"], inverted: true, kinds: true, axis: "instructions" as const, split: "heap" as const,
+    unknown: [{ by: "line" as const, text: "nobody (a.c:9)" }], zoom: ["main", "f"], inverted: true, kinds: true, axis: "instructions" as const, split: "heap" as const,
     shown: { first: 0, last: 3 }, age: -2, order: "-name" as const, callers: "f (a.c:1)" };
   assert.equal(toFragment(data, initialState(data)), "");
   assert.deepEqual(fromFragment(data, toFragment(data, state)), state);
   for (const wrong of ["#explore:from=x&to=-5&metric=none&function=nobody", "#sites", "", "#explore:from=99999"])
     assert.ok(fromFragment(data, wrong).window.last <= 4);
+});
+
+test("filters of an address without rows are kept", () => {
+  const { filters, unknown } = fromFragment(data, "#explore:function=f&function=nobody&thread=nobody");
+  assert.deepEqual(filters, [{ by: "function", row: 1 }]);
+  assert.deepEqual(unknown, [{ by: "function", text: "nobody" }, { by: "thread", text: "nobody" }]);
 });
 
 test("windows of addresses are whole steps within them", () => {

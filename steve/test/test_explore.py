@@ -658,6 +658,13 @@ def test_search_of_many_sites(driver: Any, tmp_path: Path) -> None:
     page.find("#explore-tab-function").click()
     page.find("#explore-table tr[data-row^='g12 '] button").click()
     assert page.find("#explore-filters .muted").text.startswith("All sums are at least so much")
+    whole = page.open("#explore:").total("peak.bytes")
+    page.open("#explore:line=nobody+(b.c:9999)")
+    assert page.total("peak.bytes") == whole
+    (chip,) = page.all("#explore-filters button")
+    assert chip.text == "line: nobody (b.c:9999) is not in this page, so it leaves nothing out ×"
+    chip.click()
+    assert page.total("peak.bytes") == whole and not page.all("#explore-filters button")
     page.open("#explore:search=main")
     assert page.find("#explore-found").text.endswith(", 100.0%")
     assert not page.find("#explore-found").text.startswith("at least ")

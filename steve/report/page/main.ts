@@ -308,12 +308,16 @@ class Page {
     const { data, state } = this;
     const lacks = mayLack(data, state.filters, mask);
     const note = make("span", { class: "muted" }, lacks ? "All sums are at least so much: the frames of some small sites are not in this page." : "");
-    byId("explore-filters").replaceChildren(...state.filters.map(filter => {
-      const text = `${filter.by}: ${rowText(data, filter.by, filter.row)}`;
-      const chip = make("button", { type: "button", class: "x-chip", "aria-label": `remove the filter ${text}` }, `${text} ×`);
-      chip.addEventListener("click", () => this.choose({ filters: state.filters.filter(each => each !== filter), zoom: [] }));
-      return chip;
-    }), note);
+    const chip = (text: string, remove: Partial<State>): HTMLElement => {
+      const button = make("button", { type: "button", class: "x-chip", "aria-label": `remove the filter ${text}` }, `${text} ×`);
+      button.addEventListener("click", () => this.choose({ ...remove, zoom: [] }));
+      return button;
+    };
+    const chips = state.filters.map(filter => chip(`${filter.by}: ${rowText(data, filter.by, filter.row)}`,
+      { filters: state.filters.filter(each => each !== filter) }));
+    const unknown = state.unknown.map(filter => chip(`${filter.by}: ${filter.text} is not in this page, so it leaves nothing out`,
+      { unknown: state.unknown.filter(each => each !== filter) }));
+    byId("explore-filters").replaceChildren(...chips, ...unknown, note);
     const from = initialState(data);
     byId<HTMLButtonElement>("explore-reset").disabled = toFragment(data, state) === toFragment(data, from);
   }

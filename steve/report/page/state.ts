@@ -27,6 +27,11 @@ export function hasAxis(data: Data, axis: Axis): boolean {
 export const SPLITS = ["none", ...GROUP_ROLLUPS] as const;
 export type Split = typeof SPLITS[number];
 
+export interface UnknownFilter {
+  by: Rollup;
+  text: string;
+}
+
 export interface State {
   window: Window;
   /** The part of the run that the axis of the timeline shows. */
@@ -49,6 +54,8 @@ export interface State {
   /** The name of the source file that is shown; "": the first. */
   file: string;
   filters: Filter[];
+  /** Filters of the address whose rows the page does not have. They leave nothing out, and the page says so. */
+  unknown: UnknownFilter[];
   /** The frames from the root to the node to which the flame graph is zoomed. */
   zoom: string[];
 }
@@ -56,7 +63,7 @@ export interface State {
 export function initialState(data: Data): State {
   return {
     window: { first: 0, last: data.bins }, shown: { first: 0, last: data.bins }, metric: "peak", unit: "bytes", scope: "all", view: "flame",
-    inverted: false, kinds: false, axis: "operations", split: "none", search: "", age: 0, order: "self", callers: "", file: "", filters: [], zoom: [],
+    inverted: false, kinds: false, axis: "operations", split: "none", search: "", age: 0, order: "self", callers: "", file: "", filters: [], unknown: [], zoom: [],
   };
 }
 
@@ -82,6 +89,7 @@ export function toFragment(data: Data, state: State): string {
   if (state.file) fields.set("name", state.file); // "file" is a filter
   for (const key of ["inverted", "kinds"] as const) if (state[key]) fields.set(key, "1");
   for (const { by, row } of state.filters) fields.append(by, rowText(data, by, row));
+  for (const { by, text } of state.unknown) fields.append(by, text);
   for (const frame of state.zoom) fields.append("zoom", frame);
   const text = fields.toString();
   return text && MARK + text;
@@ -98,16 +106,17 @@ function binOf(data: Data, text: string | null | undefined, least: number, other
   return Number.isFinite(bin) ? Math.min(Math.max(bin, least), data.bins) : otherwise;
 }
 
-function filtersOf(data: Data, fields: URLSearchParams): Filter[] {
-  const found: Filter[] = [];
+function filtersOf(data: Data, fields: URLSearchParams): Pick<State, "filters" | "unknown"> {
+  const filters: Filter[] = [], unknown: UnknownFilter[] = [];
   for (const by of ROLLUPS) {
     const rows = isOfGroups(by) ? [...new Set(data.groups[by])] : data.rows[by].map((_, i) => i);
     for (const text of fields.getAll(by)) {
       const row = rows.find(each => rowText(data, by, each) === text);
-      if (row !== undefined) found.push({ by, row });
+      if (row !== undefined) filters.push({ by, row });
+      else unknown.push({ by, text });
     }
   }
-  return found;
+  return { filters, unknown };
 }
 
 export function fromFragment(data: Data, fragment: string): State {
@@ -135,7 +144,7 @@ export function fromFragment(data: Data, fragment: string): State {
     order: one(ORDERS, fields.get("order"), begin.order),
     callers: fields.get("callers") ?? "",
     file: fields.get("name") ?? "",
-    filters: filtersOf(data, fields),
+    ...filtersOf(data, fields),
     zoom: fields.getAll("zoom"),
   };
 }
