@@ -470,8 +470,8 @@ def is_judged(rule: Rule, chosen: blocks.Blocks) -> bool:
 
 def left_out_of(chosen: blocks.Blocks, rules: list[str], args: argparse.Namespace) -> str:
     """A remark on requested rules that cannot be evaluated, "" if there are none: `rules`, accesses to freed
-    memory, errors in a part of the trace."""
-    errors = wants_errors(args)
+    memory, errors in a part of the trace; and on marks, since no rule compares what lives at them."""
+    errors, marks = wants_errors(args), chosen.trace.stats()["totals"]["events"]["mark"]
     why = "is a sample of the blocks" if chosen.sample else "holds no accesses"
     parts = [f"{', '.join(rules)} (the trace {why})"] if rules else []
     if names_errors(args) and not errors:
@@ -481,6 +481,8 @@ def left_out_of(chosen: blocks.Blocks, rules: list[str], args: argparse.Namespac
             "freed memory was not watched (--trace-freed=no): accesses to it are not reported, "
             "and double frees are reported as invalid ones"
         )
+    if marks >= 2 and args.rules is None and blocks.is_whole(args):
+        parts.append(f"what is kept between two of the {marks:,} marks (see `steve leaks --from MARK --to MARK`)")
     return "; ".join(parts)
 
 

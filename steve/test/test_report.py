@@ -483,6 +483,16 @@ def test_findings_are_those_of_the_command(steve: Steve, trace: Callable[..., Pa
         assert f"{row['title']}: " in text and f"{row['blocks']:,} blocks" in text
 
 
+def test_that_marks_are_not_compared_is_said(steve: Steve, trace: Callable[..., Path]) -> None:
+    one = "N 4096 64\nmark begin\nN 8192 64\n"
+    for script, said in ((one, False), (f"{one}mark end\n", True)):
+        trace(f"{script}end exit\n")
+        text = steve("findings", "t.ljt").out
+        assert ("; what is kept between two of the 2 marks (see `steve leaks" in text) is said
+        for options in (("--rules", "growth"), ("--from", "begin")):
+            assert "kept between" not in steve("findings", "t.ljt", *options).out
+
+
 def test_what_a_rule_could_not_judge_is_said(steve: Steve, trace: Callable[..., Path]) -> None:
     trace("N 4096 64\nend exit\n")
     why = "the run up to its last New (1 operation) is too short, or too small a part of the whole run"
