@@ -202,7 +202,7 @@ static bool make_stills(struct session *s)
 
 static bool make_poster(struct session *s, const char *path)
 {
-    uint64_t columns = (uint64_t)geometry_of_poster(s->options->width, s->options->height).columns;
+    uint64_t columns = (uint64_t)geometry_of_poster(&s->job.film).columns;
     s->job.film.per_frame = at_least_1((s->job.film.total + columns - 1) / columns);
     return make_and_print(s, path, FILM_POSTER);
 }

@@ -252,8 +252,7 @@ static bool open_times(struct camera *k, const struct job *j)
 static bool open_map(struct camera *k, const struct film_size *f)
 {
     bool poster = f->kind == FILM_POSTER;
-    struct geometry g =
-        poster ? geometry_of_poster(f->width, f->height) : geometry_of_frame(f->width, f->height, f->extent);
+    struct geometry g = poster ? geometry_of_poster(f) : geometry_of_frame(f);
     uint64_t cells = (uint64_t)g.rows * (poster ? 1 : (uint64_t)g.columns);
     k->side = g.cell;
     k->looks = raw_map(cells * sizeof *k->looks);

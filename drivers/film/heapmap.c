@@ -3,21 +3,16 @@
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
 #include "drivers/film/heapmap.h"
+#include "drivers/film/geometry.h"
 #include "drivers/heap/raw_syscalls.h"
 
 #include <stddef.h>
 #include <string.h>
 
-enum { GRAIN = 16 };
-
 bool heapmap_open(struct heapmap *m, uint64_t extent, uint64_t cells)
 {
-    uint64_t bytes = (extent + cells - 1) / cells;
     bool good = true;
-    *m = (struct heapmap){.cell_bytes = (bytes + GRAIN - 1) / GRAIN * GRAIN};
-    if (m->cell_bytes == 0)
-        m->cell_bytes = GRAIN;
-    m->cells = cells;
+    *m = (struct heapmap){.cell_bytes = geometry_cell_bytes(extent, cells), .cells = cells};
     for (int i = 0; i < LAYERS; i++) {
         m->whole[i] = raw_map((cells + 1) * sizeof *m->whole[i]);
         m->part[i] = raw_map((cells + 1) * sizeof *m->part[i]);

@@ -4,6 +4,8 @@
 #include "config.h"
 #include "drivers/painter/canvas.h"
 
+#include <stdio.h>
+
 /* Debian's cairo depends on fontconfig, and that on a package with this font; otherwise fontconfig chooses one. */
 static const char FONT[] = "DejaVu Sans";
 
@@ -71,6 +73,28 @@ int canvas_text(struct canvas *c, int x, int y, uint32_t colour, const char *tex
     cairo_move_to(c->cairo, x, y + c->ascent);
     cairo_show_text(c->cairo, text);
     return x + canvas_text_width(c, text);
+}
+
+/* The byte after the first letter, in UTF-8. */
+static const char *next_letter(const char *text)
+{
+    text++;
+    while ((*text & 0xc0) == 0x80)
+        text++;
+    return text;
+}
+
+int canvas_text_end(struct canvas *c, int x, int y, int room, uint32_t colour, const char *text)
+{
+    static const char dots[] = "\xe2\x80\xa6";
+    char line[256];
+    if (canvas_text_width(c, text) <= room)
+        return canvas_text(c, x, y, colour, text);
+    do {
+        text = next_letter(text);
+        snprintf(line, sizeof line, "%s%s", dots, text);
+    } while (*text && canvas_text_width(c, line) > room);
+    return canvas_text(c, x, y, colour, line);
 }
 
 uint32_t *canvas_write(struct canvas *c)

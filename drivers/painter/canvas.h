@@ -31,6 +31,8 @@ void canvas_square(struct canvas *c, int x, int y, int side, int edge, uint32_t 
 /* Draw text below the line y and return the x after it. */
 int canvas_text(struct canvas *c, int x, int y, uint32_t colour, const char *text);
 int canvas_text_width(struct canvas *c, const char *text);
+/* As canvas_text, in so many pixels: of a longer text the end is shown, after an ellipsis. */
+int canvas_text_end(struct canvas *c, int x, int y, int room, uint32_t colour, const char *text);
 
 /* The pixels to be written, until canvas_written. */
 uint32_t *canvas_write(struct canvas *c);

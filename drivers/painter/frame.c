@@ -5,6 +5,7 @@
 #include "drivers/painter/frame.h"
 #include "drivers/film/colours.h"
 #include "drivers/film/layout.h"
+#include "drivers/painter/axis.h"
 #include "drivers/painter/legend.h"
 
 #include <stdarg.h>
@@ -15,31 +16,25 @@
 enum { LINE_TEXT = 256 };
 
 /* Draw what is the same in all frames. */
-static void paint_legend(struct frame *f)
+static void paint_still_parts(struct frame *f)
 {
-    static const struct key keys[] = {{"used", USED_COLOUR, 0},
-                                      {"locked", USED_COLOUR, LOCKED_COLOUR},
-                                      {"overhead", OVERHEAD_COLOUR, 0},
-                                      {"free", UNUSED_COLOUR, 0},
-                                      {"never used", UNTOUCHED_COLOUR, KEY_EDGE_COLOUR},
-                                      {"new", 0xf3c19d, 0},
-                                      {"freed", 0x56ace0, 0},
-                                      {"read", READ_COLOUR, 0},
-                                      {"written", WRITTEN_COLOUR, 0}};
-    legend_paint(&f->canvas, PICTURE_MARGIN, f->at.legend, f->at.text, keys, sizeof keys / sizeof keys[0]);
+    const struct film_size *film = &f->head->film;
+    canvas_fill(&f->canvas, 0, 0, f->at.width, f->at.height, BACKGROUND_COLOUR);
+    strip_begin(&f->strip, &f->canvas, &f->at, film->most);
+    axis_times(&f->canvas, &f->at, film);
+    axis_addresses(&f->canvas, &f->at, film, false);
+    legend_paint(&f->canvas, PICTURE_MARGIN, f->at.legend, f->at.text, f->at.legend_lines, keys_of_frame());
 }
 
 bool frame_open(struct frame *f, const struct scene_head *head)
 {
     const struct film_size *film = &head->film;
-    *f = (struct frame){.at = geometry_of_frame(film->width, film->height, film->extent), .head = head};
+    *f = (struct frame){.at = geometry_of_frame(film), .head = head};
     if (!canvas_open(&f->canvas, f->at.width, f->at.height, f->at.text))
         return false;
     f->spots = layout_make(film->layout, f->at.columns, f->at.rows);
     f->shown = calloc(frame_cells(f), sizeof *f->shown);
-    canvas_fill(&f->canvas, 0, 0, f->at.width, f->at.height, BACKGROUND_COLOUR);
-    strip_begin(&f->strip, &f->canvas, &f->at, film->most);
-    paint_legend(f);
+    paint_still_parts(f);
     return f->shown && f->spots;
 }
 
@@ -113,8 +108,9 @@ static void paint_head(struct frame *f, const struct scene *s)
     add_words(f, line, "   cell %s", legend_bytes(a, s->cell_bytes));
     if (s->gaps)
         add_words(f, line, "   gaps left out: %u", s->gaps);
-    canvas_fill(&f->canvas, 0, 0, f->at.width, f->at.top - 1, BACKGROUND_COLOUR);
-    canvas_text(&f->canvas, PICTURE_MARGIN, PICTURE_MARGIN, TEXT_COLOUR, line);
+    canvas_fill(&f->canvas, 0, 0, f->at.width, f->at.top - PICTURE_MARGIN, BACKGROUND_COLOUR);
+    canvas_text_end(&f->canvas, PICTURE_MARGIN, PICTURE_MARGIN, f->at.width - 2 * PICTURE_MARGIN, TEXT_COLOUR,
+                    *line ? line : f->head->name);
 }
 
 void frame_pass(struct frame *f, const struct scene *s)

@@ -4,6 +4,7 @@
 #include "config.h"
 #include "drivers/painter/poster.h"
 #include "drivers/film/colours.h"
+#include "drivers/painter/axis.h"
 #include "drivers/painter/legend.h"
 
 #include <stdio.h>
@@ -12,7 +13,7 @@
 static void write_words(struct poster *p, const struct scene_head *head)
 {
     char line[256], bytes[NUMBER_TEXT], time[TIME_TEXT];
-    int room = p->at.columns;
+    int room = p->at.width - 2 * PICTURE_MARGIN;
     legend_bytes(bytes, head->film.extent);
     legend_time(time, head->film.time, head->film.total);
     snprintf(line, sizeof line, "%s    up: address, %s    right: time, %s", head->name, bytes, time);
@@ -20,22 +21,19 @@ static void write_words(struct poster *p, const struct scene_head *head)
         snprintf(line, sizeof line, "%s  %s  %s", head->name, bytes, time);
     if (canvas_text_width(&p->canvas, line) > room)
         snprintf(line, sizeof line, "%s", head->name);
-    canvas_text(&p->canvas, p->at.left, PICTURE_MARGIN, TEXT_COLOUR, line);
+    canvas_text_end(&p->canvas, PICTURE_MARGIN, PICTURE_MARGIN, room, TEXT_COLOUR, line);
 }
 
 bool poster_open(struct poster *p, const struct scene_head *head)
 {
-    static const struct key keys[] = {{"used", USED_COLOUR, 0},
-                                      {"locked", LOCKED_COLOUR, 0},
-                                      {"overhead", OVERHEAD_COLOUR, 0},
-                                      {"free", UNUSED_COLOUR, 0},
-                                      {"never used", UNTOUCHED_COLOUR, KEY_EDGE_COLOUR}};
-    *p = (struct poster){.at = geometry_of_poster(head->film.width, head->film.height)};
+    *p = (struct poster){.at = geometry_of_poster(&head->film)};
     if (!canvas_open(&p->canvas, p->at.width, p->at.height, p->at.text))
         return false;
     canvas_fill(&p->canvas, 0, 0, p->at.width, p->at.height, BACKGROUND_COLOUR);
     write_words(p, head);
-    legend_paint(&p->canvas, p->at.left, p->at.legend, p->at.text, keys, sizeof keys / sizeof keys[0]);
+    axis_times(&p->canvas, &p->at, &head->film);
+    axis_addresses(&p->canvas, &p->at, &head->film, true);
+    legend_paint(&p->canvas, PICTURE_MARGIN, p->at.legend, p->at.text, p->at.legend_lines, keys_of_poster());
     return true;
 }
 

@@ -44,19 +44,26 @@ void strip_add(struct strip *s, struct canvas *c, double done, uint64_t used, ui
     s->drawn = to;
 }
 
+/* The bytes at full height, left of it. */
+static void write_scale(struct canvas *c, const struct geometry *g, uint64_t most)
+{
+    char text[NUMBER_TEXT];
+    int room = g->labels - PICTURE_GAP, width = canvas_text_width(c, legend_tick_bytes(text, most));
+    if (g->labels)
+        canvas_text_end(c, PICTURE_MARGIN + (width < room ? room - width : 0), g->strip, room, TEXT_COLOUR,
+                        text);
+}
+
 void strip_begin(struct strip *s, struct canvas *c, const struct geometry *g, uint64_t most)
 {
-    static const struct key keys[] = {{"live", USED_COLOUR, 0},
-                                      {"resident", RESIDENT_COLOUR, 0},
-                                      {"resident over live, 0 to 100 %", FRAGMENTED_COLOUR, 0}};
-    *s = (struct strip){.left = PICTURE_MARGIN,
+    *s = (struct strip){.left = g->left,
                         .top = g->strip,
-                        .width = g->width - 2 * PICTURE_MARGIN,
+                        .width = g->columns * g->cell,
                         .height = g->strip_height,
                         .most = most,
                         .resident = -1,
                         .fragmented = -1};
-    legend_paint(c, s->left, g->strip - PICTURE_MARGIN / 2 - g->line, g->text, keys,
-                 sizeof keys / sizeof keys[0]);
+    legend_paint(c, PICTURE_MARGIN, g->strip_keys, g->text, g->strip_lines, keys_of_strip());
+    write_scale(c, g, most);
     canvas_fill(c, s->left, s->top, s->width, s->height, STRIP_COLOUR);
 }

@@ -189,10 +189,10 @@ def pixels(path: Path) -> set[tuple[int, int, int]]:
 
 
 def grid_pixels(path: Path, tmp_path: Path) -> set[tuple[int, int, int]]:
-    """The colours of the cells, without the header and without the part below the grid, where the legend has
+    """The colours of the cells, without the header, the addresses, and the part below the grid, where the legend has
     all colours."""
     cut = tmp_path / "cut.png"
-    subprocess.run(["ffmpeg", "-v", "error", "-y", "-i", path, "-vf", "crop=iw:ih/2:0:ih/8", cut], check=True)
+    subprocess.run(["ffmpeg", "-v", "error", "-y", "-i", path, "-vf", "crop=iw*4/5:ih/2:iw/5:ih/8", cut], check=True)
     return pixels(cut)
 
 

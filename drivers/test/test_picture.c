@@ -6,6 +6,7 @@
 #include "drivers/film/heapmap.h"
 #include "drivers/film/layout.h"
 #include "drivers/film/look.h"
+#include "drivers/painter/axis.h"
 #include "drivers/painter/frame.h"
 #include "drivers/painter/legend.h"
 #include "drivers/painter/yuv.h"
@@ -198,8 +199,15 @@ static void test_strip_to_scale(void **state)
 {
     struct canvas c;
     struct strip s;
-    struct geometry g = {
-        .width = 200 + 2 * PICTURE_MARGIN, .strip = 40, .strip_height = 100, .text = 11, .line = 13};
+    struct geometry g = {.width = 200 + 2 * PICTURE_MARGIN,
+                         .left = PICTURE_MARGIN,
+                         .columns = 200,
+                         .cell = 1,
+                         .strip = 40,
+                         .strip_height = 100,
+                         .text = 11,
+                         .line = 13,
+                         .strip_lines = 1};
     assert_true(canvas_open(&c, g.width, 200, g.text));
     strip_begin(&s, &c, &g, 1000);
     strip_add(&s, &c, 0.5, 250, 500);
@@ -273,18 +281,43 @@ static void test_text_fills_its_place(void **state)
     canvas_close(&c);
 }
 
-/* Keys that do not fit are left out as a whole. */
-static void test_legend_keeps_within_the_picture(void **state)
+/* Keys that do not fit are counted at the end; a key that is too long for a line shows its end. */
+static void test_legend_says_what_is_missing(void **state)
 {
-    static const struct key keys[] = {{"used", 0xe0650a, 0},
-                                      {"a name that is too long for the rest", 0x0072b2, 0}};
+    static const struct key keys[] = {
+        {"used", 0xe0650a, 0}, {"a name that is too long for the rest", 0x0072b2, 0}, {"free", 0x2fd6a8, 0}};
     struct canvas c;
-    assert_true(canvas_open(&c, 120, 30, 16));
-    canvas_fill(&c, 0, 0, 120, 30, 0);
-    legend_paint(&c, 8, 4, 16, keys, 2);
+    assert_true(canvas_open(&c, 220, 60, 16));
+    canvas_fill(&c, 0, 0, 220, 60, 0);
+    assert_int_equal(legend_paint(&c, 8, 4, 16, 1, (struct keys){keys, 3}), 2);
     assert_int_equal(pixel_of(&c, 8 + 2, 4 + c.ascent - 2), 0xe0650a);
-    assert_int_equal(marked(&c, 80, 0, 40, 30), 0);
+    int end = 8 + key_side(16) + 3 * key_space(16) + canvas_text_width(&c, "used");
+    assert_true(marked(&c, end, 0, canvas_text_width(&c, "+2 more"), 30) > 0);
+    assert_int_equal(marked(&c, 220 - PICTURE_MARGIN, 0, PICTURE_MARGIN, 60), 0);
+    canvas_fill(&c, 0, 0, 220, 60, 0);
+    assert_int_equal(legend_paint(&c, 8, 4, 16, 3, (struct keys){keys, 3}), 0);
+    assert_int_equal(pixel_of(&c, 8 + 2, 4 + 20 + c.ascent - 2), 0x0072b2);
+    assert_int_equal(pixel_of(&c, 8 + 2, 4 + 40 + c.ascent - 2), 0x2fd6a8);
+    assert_int_equal(marked(&c, 220 - PICTURE_MARGIN, 0, PICTURE_MARGIN, 60), 0);
     canvas_close(&c);
+}
+
+/* Of a text that is too long the end is seen: another end looks different, another beginning does not. */
+static void test_text_shows_its_end(void **state)
+{
+    static const char *const texts[] = {"/opt/a\xc3\xa4o\xc3\xbc/allocators/mine.so",
+                                        "/usr/b\xc3\xb6o\xc3\xbc/allocators/mine.so",
+                                        "/opt/a\xc3\xa4o\xc3\xbc/allocators/mine.sa"};
+    struct canvas c[3];
+    size_t bytes = 100 * 20 * sizeof *c->pixels;
+    for (int i = 0; i < 3; i++) {
+        assert_true(canvas_open(&c[i], 100, 20, 11));
+        assert_true(canvas_text_end(&c[i], 0, 2, 100, 0xffffff, texts[i]) <= 100);
+    }
+    assert_memory_equal(c[0].pixels, c[1].pixels, bytes);
+    assert_memory_not_equal(c[0].pixels, c[2].pixels, bytes);
+    for (int i = 0; i < 3; i++)
+        canvas_close(&c[i]);
 }
 
 static void test_numbers_as_text(void **state)
@@ -292,25 +325,105 @@ static void test_numbers_as_text(void **state)
     char out[TIME_TEXT];
     assert_string_equal(legend_bytes(out, 1023), "1023 B");
     assert_string_equal(legend_bytes(out, 10650000), "10.1 MiB");
+    assert_string_equal(legend_tick_bytes(out, 2359296), "2.25 MiB");
+    assert_string_equal(legend_tick_bytes(out, 524288), "512 KiB");
+    assert_string_equal(legend_tick_bytes(out, 0), "0 B");
+    assert_string_equal(legend_tick_count(out, 150000), "150 k");
+    assert_string_equal(legend_tick_count(out, 2500000), "2.5 M");
+    assert_string_equal(legend_tick_count(out, 500), "500");
     assert_string_equal(legend_count(out, 1500000), "1,500,000");
     assert_string_equal(legend_time(out, FILM_OPS, 1500), "1,500 operations");
     assert_string_equal(legend_time(out, FILM_BYTES, 2048), "2.0 KiB allocated");
     assert_string_equal(legend_time(out, FILM_INSTRUCTIONS, 7), "7 instructions");
 }
 
+static const uint32_t s_sizes[][2] = {{320, 200}, {480, 270},  {640, 200},   {640, 360},
+                                      {960, 540}, {1280, 720}, {1920, 1080}, {3840, 2160}};
+enum { SIZES = sizeof s_sizes / sizeof s_sizes[0] };
+
+static struct film_size film_of(unsigned size, enum layout layout)
+{
+    return (struct film_size){
+        .width = s_sizes[size][0], .height = s_sizes[size][1], .extent = (uint64_t)1 << 30, .layout = layout};
+}
+
 /* Whatever the size of a picture: its parts follow each other without overlap. */
+static void check_parts(const struct film_size *f)
+{
+    struct geometry g = geometry_of_frame(f);
+    assert_true(g.rows > 0 && g.columns > 0 && g.top >= g.line + PICTURE_MARGIN);
+    assert_true(g.top + g.rows * g.cell <= g.strip_keys);
+    assert_true(g.strip_keys + g.strip_lines * g.line <= g.strip);
+    assert_true(g.left >= PICTURE_MARGIN + g.labels && g.left + g.columns * g.cell <= g.width);
+    assert_true(g.strip + g.strip_height <= g.times && g.times + g.line <= g.legend);
+    assert_true(g.legend + g.legend_lines * g.line <= g.height);
+    g = geometry_of_poster(f);
+    assert_true(g.rows > 0 && g.top + g.rows <= g.times && g.left + g.columns <= g.width);
+    assert_true(g.times + g.line <= g.legend && g.legend + g.legend_lines * g.line <= g.height);
+}
+
 static void test_parts_do_not_overlap(void **state)
 {
-    static const uint32_t sizes[][2] = {{640, 200},  {640, 360},   {960, 540},
-                                        {1280, 720}, {1920, 1080}, {3840, 2160}};
-    for (unsigned i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        struct geometry g = geometry_of_frame(sizes[i][0], sizes[i][1], (uint64_t)1 << 30);
-        assert_true(g.rows > 0 && g.columns > 0 && g.top >= g.line + PICTURE_MARGIN);
-        assert_true(g.top + g.rows * g.cell <= g.strip - g.line);
-        assert_true(g.left + g.columns * g.cell <= g.width);
-        assert_true(g.strip + g.strip_height <= g.legend && g.legend + g.line <= g.height);
-        g = geometry_of_poster(sizes[i][0], sizes[i][1]);
-        assert_true(g.top + g.rows <= g.legend && g.left + g.columns <= g.width);
+    for (unsigned i = 0; i < SIZES; i++)
+        for (int layout = 0; layout < LAYOUTS; layout++) {
+            struct film_size f = film_of(i, (enum layout)layout);
+            check_parts(&f);
+        }
+}
+
+/* No key is missing, and none is cut, at any size: the room that the replay leaves is enough for the letters. */
+static void test_whole_legends_fit(void **state)
+{
+    for (unsigned i = 0; i < SIZES; i++) {
+        struct film_size f = film_of(i, LAYOUT_ROWS);
+        struct geometry g = geometry_of_frame(&f), p = geometry_of_poster(&f);
+        struct canvas c;
+        assert_true(canvas_open(&c, g.width, g.height, g.text));
+        canvas_fill(&c, 0, 0, g.width, g.height, 0);
+        assert_int_equal(legend_paint(&c, PICTURE_MARGIN, g.legend, g.text, g.legend_lines, keys_of_frame()),
+                         0);
+        assert_int_equal(
+            legend_paint(&c, PICTURE_MARGIN, g.strip_keys, g.text, g.strip_lines, keys_of_strip()), 0);
+        assert_int_equal(legend_paint(&c, PICTURE_MARGIN, 0, p.text, p.legend_lines, keys_of_poster()), 0);
+        assert_int_equal(marked(&c, g.width - PICTURE_MARGIN, 0, PICTURE_MARGIN, g.height), 0);
+        canvas_close(&c);
+    }
+}
+
+static void test_steps_of_ticks(void **state)
+{
+    assert_int_equal(axis_step(155266, 10, false), 20000);
+    assert_int_equal(axis_step(100, 10, false), 10);
+    assert_int_equal(axis_step(3, 10, false), 1);
+    assert_int_equal(axis_step(7000000, 10, false), 1000000);
+    assert_int_equal(axis_step(3 << 20, 10, true), 512 << 10);
+    assert_int_equal(axis_step(0, 0, true), 1);
+}
+
+/* Two islands of half the extent: the start of the second, whose offset is another, has a tick at half the height, from
+ * above as from below; and half the time one at half the width. */
+static void test_ticks_are_at_their_places(void **state)
+{
+    struct film_size f = film_of(5, LAYOUT_ROWS);
+    f.extent = 512 << 20;
+    f.total = 1000;
+    f.islands.count = 2;
+    f.islands.of[0] = (struct island){0, 256 << 20};
+    f.islands.of[1] = (struct island){(1000 << 20) + 4096, (1256 << 20) + 4096};
+    for (int upwards = 0; upwards < 2; upwards++) {
+        struct geometry g = upwards ? geometry_of_poster(&f) : geometry_of_frame(&f);
+        struct canvas c;
+        int half = g.top + g.rows * g.cell / 2, found = 0;
+        assert_true(canvas_open(&c, g.width, g.height, g.text));
+        canvas_fill(&c, 0, 0, g.width, g.height, 0);
+        axis_addresses(&c, &g, &f, upwards);
+        axis_times(&c, &g, &f);
+        for (int y = half - g.cell; y <= half + g.cell; y++)
+            found += pixel_of(&c, g.left - 2, y) != 0;
+        assert_int_equal(found, 1);
+        assert_true(pixel_of(&c, g.left + (g.columns * g.cell - 1) / 2, g.times - PICTURE_GAP) != 0);
+        assert_int_equal(marked(&c, g.left, g.top, g.columns * g.cell, g.rows * g.cell), 0);
+        canvas_close(&c);
     }
 }
 
@@ -372,7 +485,11 @@ int run_picture_tests(void)
         cmocka_unit_test(test_yuv_of_colours),
         cmocka_unit_test(test_states_differ),
         cmocka_unit_test(test_text_fills_its_place),
-        cmocka_unit_test(test_legend_keeps_within_the_picture),
+        cmocka_unit_test(test_legend_says_what_is_missing),
+        cmocka_unit_test(test_text_shows_its_end),
+        cmocka_unit_test(test_whole_legends_fit),
+        cmocka_unit_test(test_steps_of_ticks),
+        cmocka_unit_test(test_ticks_are_at_their_places),
         cmocka_unit_test(test_numbers_as_text),
         cmocka_unit_test(test_parts_do_not_overlap),
         cmocka_unit_test(test_islands_equal_units),
