@@ -83,6 +83,10 @@ enum job_kind {
 enum film_time { FILM_OPS, FILM_BYTES, FILM_INSTRUCTIONS, FILM_TIMES };
 extern const char *const film_time_names[FILM_TIMES];
 
+/* What the colour of used bytes shows: that they are used, the age of their blocks, or the size. */
+enum film_colour { FILM_STATE, FILM_AGE, FILM_SIZE, FILM_COLOURS };
+extern const char *const film_colour_names[FILM_COLOURS];
+
 enum film_kind { FILM_MOVIE, FILM_STILL, FILM_POSTER };
 
 struct film_size {
@@ -90,6 +94,7 @@ struct film_size {
     enum layout layout;
     uint32_t width, height; /* pixels */
     enum film_time time;    /* the unit of time */
+    enum film_colour colour;
     uint64_t total;         /* of the whole replay, in the unit of `time` */
     uint64_t per_frame;     /* the same of one frame */
     uint64_t first;         /* FILM_INSTRUCTIONS: those executed before the film begins */
@@ -107,7 +112,7 @@ struct job {
     uint64_t heap; /* size in bytes */
     struct plan_facts facts;
     struct clock_facts clock; /* not in JOB_INFO and JOB_FIT, which time nothing */
-    uint64_t interval;  /* distance of data points in N, F and R operations; the last operation is one, too */
+    uint64_t interval; /* distance of data points in N, F and R operations; the last operation is one, too */
     /* Index of the operation of the live peak, which is a data point, too; UINT64_MAX = it is none. */
     uint64_t peak_point;
     uint64_t total_ops; /* N, F and R operations of the whole run, 0 = not known */
@@ -116,8 +121,8 @@ struct job {
     uint32_t rounds;       /* passes over the file at most */
     enum touch touch;      /* how new blocks are written to, outside of what is timed */
     bool writes;           /* JOB_ONCE: in the time that is measured, too */
-    bool check; /* fill blocks with a pattern and compare it when they are freed */
-    uint32_t workers;  /* real threads at most, 0 = as many as the file has */
+    bool check;            /* fill blocks with a pattern and compare it when they are freed */
+    uint32_t workers;      /* real threads at most, 0 = as many as the file has */
     uint64_t fail_nth; /* JOB_SPACE: number of the request for memory, from 1, that is refused; 0 = none */
     struct film_size film;
     uint64_t places_at; /* JOB_PLACES: after how many operations; 0 = find the worst moment */
@@ -175,9 +180,9 @@ struct threads_space {
 
 /* JOB_SYSTEM: the process during the replay. Bytes and nanoseconds. */
 struct system_result {
-    uint64_t baseline; /* resident before the first operation */
-    uint64_t peak, end; /* resident in the whole process: most, and after the last operation */
-    uint64_t mean;      /* of the samples, above the baseline */
+    uint64_t baseline;          /* resident before the first operation */
+    uint64_t peak, end;         /* resident in the whole process: most, and after the last operation */
+    uint64_t mean;              /* of the samples, above the baseline */
     uint64_t user, system, cpu; /* cpu: both, without taking the samples */
     uint64_t wall, faults;
 };
@@ -198,26 +203,26 @@ struct shared {
     volatile enum job_status status;
     char text[240];
     uint64_t rounds, odd_locks, killed;
-    uint64_t wall, cpu;                   /* nanoseconds of the first complete replay in the process */
-    uint64_t warm_cpu;                    /* the same for the fastest repetition, JOB_BATCH; 0 = none */
-    uint64_t allocated;                   /* sum of the sizes of N and R, JOB_SPACE; bytes */
-    uint64_t highest;                     /* greatest extent of the heap, bytes */
+    uint64_t wall, cpu; /* nanoseconds of the first complete replay in the process */
+    uint64_t warm_cpu;  /* the same for the fastest repetition, JOB_BATCH; 0 = none */
+    uint64_t allocated; /* sum of the sizes of N and R, JOB_SPACE; bytes */
+    uint64_t highest;   /* greatest extent of the heap, bytes */
     /* bytes allocated outside of the heap during the replay, JOB_SPACE */
     uint64_t outside;
     struct space_peak peak; /* measured now and then, JOB_SPACE */
     /* range of addresses of blocks, in bytes from the start of the heap */
     uint64_t lowest_block, highest_block;
     struct islands islands; /* parts of this range with blocks; one for an allocator that moves blocks */
-    struct latency times[TIMED_OPS];      /* JOB_TIMED */
-    struct fragmentation fragmentation;   /* JOB_SPACE: of what is mapped */
-    struct fragmentation in_memory;       /* JOB_SPACE: of resident pages, at the data points */
-    uint64_t clock_cost, clock_step;      /* picoseconds */
-    uint64_t clock_counter;               /* 1 = time stamp counter */
-    struct region_refusal refusal;        /* JOB_SPACE */
-    struct counters counters;             /* JOB_ONCE */
+    struct latency times[TIMED_OPS];    /* JOB_TIMED */
+    struct fragmentation fragmentation; /* JOB_SPACE: of what is mapped */
+    struct fragmentation in_memory;     /* JOB_SPACE: of resident pages, at the data points */
+    uint64_t clock_cost, clock_step;    /* picoseconds */
+    uint64_t clock_counter;             /* 1 = time stamp counter */
+    struct region_refusal refusal;      /* JOB_SPACE */
+    struct counters counters;           /* JOB_ONCE */
     uint64_t frames;
-    uint64_t places_at; /* JOB_PLACES: the worst moment, as the number of operations before it */
-    struct threads_result threaded;     /* JOB_THREADS */
+    uint64_t places_at;             /* JOB_PLACES: the worst moment, as the number of operations before it */
+    struct threads_result threaded; /* JOB_THREADS */
     struct threads_space threads_space; /* JOB_THREADS_SPACE */
     struct system_result system;        /* JOB_SYSTEM */
     uint64_t room, count;               /* number of points: room for them, and those stored */

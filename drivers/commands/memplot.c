@@ -77,6 +77,7 @@ static struct film_size plan_film(const struct session *s)
                               .width = o->width,
                               .height = o->height,
                               .time = o->time,
+                              .colour = o->colour,
                               .first = first,
                               .total = total,
                               .per_frame = at_least_1((total + o->frames - 1) / o->frames),
@@ -135,10 +136,10 @@ static void print_json(const struct session *s, const char *path, uint64_t frame
     printf(", \"file\": ");
     json_string(stdout, path);
     printf(", \"frames\": %" PRIu64 ", \"operations\": %" PRIu64 ", \"%s_per_frame\": %" PRIu64
-           ", \"layout\": \"%s\", \"extent\": %" PRIu64 ", \"strip\": %" PRIu64 ", \"heap_size\": %" PRIu64
-           ", \"complete\": %s}\n",
-           frames, s->job.total_ops, unit_of(f), f->per_frame, layout_names[f->layout], f->extent, f->most,
-           s->job.heap, whole ? "true" : "false");
+           ", \"layout\": \"%s\", \"color\": \"%s\", \"extent\": %" PRIu64 ", \"strip\": %" PRIu64
+           ", \"heap_size\": %" PRIu64 ", \"complete\": %s}\n",
+           frames, s->job.total_ops, unit_of(f), f->per_frame, layout_names[f->layout],
+           film_colour_names[f->colour], f->extent, f->most, s->job.heap, whole ? "true" : "false");
 }
 
 static void print_result(const struct session *s, const char *path, uint64_t frames)

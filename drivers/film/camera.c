@@ -32,6 +32,26 @@ struct camera {
     uint64_t now;            /* current time, in the film's unit */
 };
 
+/* Position of the current time in the film's time, 0..1. */
+static double done_part(const struct camera *k)
+{
+    uint64_t total = k->e->shared->job.film.total;
+    return total ? (double)k->now / (double)total : 1;
+}
+
+/* The value of a block by which it has its colour (look.h). */
+static uint32_t value_of(const struct camera *k, const struct block *b)
+{
+    switch (k->e->shared->job.film.colour) {
+    case FILM_AGE:
+        return b->tag;
+    case FILM_SIZE:
+        return value_of_size(b->size);
+    default:
+        return 0;
+    }
+}
+
 static uint64_t overhead_of(const struct camera *k, const struct block *b)
 {
     return k->e->driver->usable ? k->e->driver->usable(b->ref) - b->size : 0;
@@ -56,15 +76,19 @@ static void lay(struct camera *k, const struct block *b, const char *address, in
 {
     uint64_t at = place_of(k, address), header = header_of(k, b, at);
     heapmap_add(&k->map, LAYER_USED, at, b->size, sign);
+    if (k->e->shared->job.film.colour != FILM_STATE)
+        heapmap_add(&k->map, LAYER_VALUE, at, b->size, sign * (int64_t)value_of(k, b));
     heapmap_add(&k->map, LAYER_OVERHEAD, at - header, header, sign);
     heapmap_add(&k->map, LAYER_OVERHEAD, at + b->size, overhead_of(k, b), sign);
     if (b->fixed)
         heapmap_add(&k->map, LAYER_LOCKED, at, b->size, sign);
 }
 
-static bool made(void *ctx, const struct block *b, void *address)
+static bool made(void *ctx, struct block *b, void *address)
 {
     struct camera *k = ctx;
+    if (!b->tag)
+        b->tag = value_of_time(done_part(k));
     k->scene.used += b->size;
     if (!guard_made(k->e->shared, k->e->driver, b, address))
         return false;
@@ -124,6 +148,7 @@ static void lay_all(struct camera *k)
     heapmap_clear(&k->map, LAYER_USED);
     heapmap_clear(&k->map, LAYER_OVERHEAD);
     heapmap_clear(&k->map, LAYER_LOCKED);
+    heapmap_clear(&k->map, LAYER_VALUE);
     lay_list(k, k->e->blocks, k->e->shared->job.facts.slots);
     lay_list(k, k->e->kept, k->e->kept_count);
 }
@@ -187,7 +212,7 @@ static bool is_due(struct camera *k)
     bool still = f->kind == FILM_STILL && k->e->ops == f->at;
     if (now < k->due && k->e->ops != k->e->shared->job.total_ops && !still)
         return false;
-    k->scene.done = f->total ? (double)now / (double)f->total : 1;
+    k->scene.done = done_part(k);
     return true;
 }
 
@@ -205,18 +230,23 @@ static void look(struct camera *k)
     k->scene.cell_bytes = k->map.cell_bytes;
 }
 
+static struct look_by look_by(const struct camera *k)
+{
+    return (struct look_by){k->e->shared->job.film.colour, (float)value_of_time(k->scene.done)};
+}
+
 /* A column of the poster. The last one completes it. */
 static bool show_column(struct camera *k)
 {
     for (uint64_t i = 0; i < k->map.cells; i++)
-        k->looks[i] = look_in_poster(&k->map.cell[i]);
+        k->looks[i] = look_in_poster(&k->map.cell[i], look_by(k));
     return send_scene(k, k->e->ops == k->e->shared->job.total_ops ? SCENE_SHOWN : SCENE_STEP, k->map.cells);
 }
 
 static bool show_frame(struct camera *k)
 {
     for (uint64_t i = 0; i < k->map.cells; i++)
-        k->looks[i] = look_of_cell(&k->map.cell[i], k->side);
+        k->looks[i] = look_of_cell(&k->map.cell[i], look_by(k), k->side);
     return send_scene(k, SCENE_SHOWN, k->map.cells);
 }
 

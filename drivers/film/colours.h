@@ -25,6 +25,13 @@ enum colour {
     GONE_COLOUR = 0x8fd3ff,     /* freed a moment ago */
     READ_COLOUR = 0x2fd6a8,
     WRITTEN_COLOUR = 0xd47fd8,
+    /* of used bytes, by age or size: from the least class to the greatest, each darker than the one before */
+    CLASS_0_COLOUR = 0xdbf8b8,
+    CLASS_1_COLOUR = 0xe4aa66,
+    CLASS_2_COLOUR = 0xe18103,
+    CLASS_3_COLOUR = 0xc81600,
+    CLASS_4_COLOUR = 0x860f16,
+    CLASS_5_COLOUR = 0x51065e,
 };
 
 #endif

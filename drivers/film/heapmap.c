@@ -22,7 +22,7 @@ bool heapmap_open(struct heapmap *m, uint64_t extent, uint64_t cells)
     return good && m->cell;
 }
 
-void heapmap_add(struct heapmap *m, enum heap_layer layer, uint64_t at, uint64_t bytes, int sign)
+void heapmap_add(struct heapmap *m, enum heap_layer layer, uint64_t at, uint64_t bytes, int64_t weight)
 {
     uint64_t end = at + bytes, first = at / m->cell_bytes, last = end / m->cell_bytes;
     if (first >= m->cells || bytes == 0)
@@ -32,13 +32,13 @@ void heapmap_add(struct heapmap *m, enum heap_layer layer, uint64_t at, uint64_t
         end = last * m->cell_bytes;
     }
     if (first == last) {
-        m->part[layer][first] += sign * (int64_t)(end - at);
+        m->part[layer][first] += weight * (int64_t)(end - at);
         return;
     }
-    m->part[layer][first] += sign * (int64_t)((first + 1) * m->cell_bytes - at);
-    m->part[layer][last] += sign * (int64_t)(end - last * m->cell_bytes);
-    m->whole[layer][first + 1] += sign;
-    m->whole[layer][last] -= sign;
+    m->part[layer][first] += weight * (int64_t)((first + 1) * m->cell_bytes - at);
+    m->part[layer][last] += weight * (int64_t)(end - last * m->cell_bytes);
+    m->whole[layer][first + 1] += weight;
+    m->whole[layer][last] -= weight;
 }
 
 static float clamp(float x)
@@ -52,6 +52,19 @@ static void sum_layer(struct heapmap *m, enum heap_layer layer)
     for (uint64_t i = 0; i < m->cells; i++) {
         covering += m->whole[layer][i];
         m->cell[i].share[layer] = clamp((float)covering + (float)m->part[layer][i] / (float)m->cell_bytes);
+    }
+}
+
+/* After the layer of used bytes, through which the sums are divided. */
+static void sum_values(struct heapmap *m)
+{
+    int64_t covering = 0;
+    for (uint64_t i = 0; i < m->cells; i++) {
+        covering += m->whole[LAYER_VALUE][i];
+        float used = m->cell[i].share[LAYER_USED];
+        if (used > 0)
+            m->cell[i].value =
+                ((float)covering + (float)m->part[LAYER_VALUE][i] / (float)m->cell_bytes) / used;
     }
 }
 
@@ -71,7 +84,9 @@ static void grow_older(struct cell *c)
 void heapmap_frame(struct heapmap *m)
 {
     for (int i = 0; i < LAYERS; i++)
-        sum_layer(m, (enum heap_layer)i);
+        if (i != LAYER_VALUE)
+            sum_layer(m, (enum heap_layer)i);
+    sum_values(m);
     for (int i = LAYER_FRESH; i < LAYERS; i++)
         heapmap_clear(m, (enum heap_layer)i);
     for (uint64_t i = 0; i < m->cells; i++)

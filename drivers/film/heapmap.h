@@ -3,7 +3,7 @@
  * All cells have the same number of bytes. A block that covers many cells is added in constant time, as a difference
  * at its ends; the sums over the cells are computed once per frame. For each cell, the map keeps the bytes in live
  * blocks, the locked bytes, the overhead inside blocks, and the time since it was last allocated, freed, read or
- * written. Colours are chosen elsewhere.
+ * written. They also have a mean of a value of their blocks, such as the size. Colours are chosen elsewhere.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef DRIVERS_FILM_HEAPMAP_H
@@ -16,6 +16,7 @@ enum heap_layer {
     LAYER_USED,
     LAYER_LOCKED,
     LAYER_OVERHEAD,
+    LAYER_VALUE, /* weighted by the values of blocks, 0 to MOST_VALUE */
     LAYER_FRESH,
     LAYER_GONE,
     LAYER_READ,
@@ -26,11 +27,14 @@ enum heap_layer {
 /* The layers from LAYER_FRESH on have the events since the last frame, and cause a glow. */
 enum { GLOWS = LAYERS - LAYER_FRESH };
 
+enum { MOST_VALUE = 65535 };
+
 enum { HEAT_FULL = 12 }; /* number of frames until a glow has faded */
 
 struct cell {
     float share[LAYERS];       /* share of the bytes of the cell, 0..1 */
     unsigned char glow[GLOWS]; /* remaining frames of glow, by layer - LAYER_FRESH */
+    float value;               /* mean over the bytes in use; not defined if there are none */
     bool seen;                 /* there was a block in the cell */
 };
 
@@ -44,8 +48,9 @@ struct heapmap {
 /* Create a map of `extent` bytes with at most `cells` cells. False when out of memory. */
 bool heapmap_open(struct heapmap *m, uint64_t extent, uint64_t cells);
 
-/* Add (sign 1) or subtract (sign -1) bytes at an offset from the start of the heap. */
-void heapmap_add(struct heapmap *m, enum heap_layer layer, uint64_t at, uint64_t bytes, int sign);
+/* Add bytes at an offset from the start of the heap, or subtract them (weight -1). In LAYER_VALUE the weight is the value of
+ * the block, or minus that. */
+void heapmap_add(struct heapmap *m, enum heap_layer layer, uint64_t at, uint64_t bytes, int64_t weight);
 
 /* Clear a layer. */
 void heapmap_clear(struct heapmap *m, enum heap_layer layer);

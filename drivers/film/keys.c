@@ -9,28 +9,47 @@
 
 #define KEYS(list) ((struct keys){list, sizeof list / sizeof list[0]})
 
-struct keys keys_of_frame(void)
+/* The classes of look.c, then the states that are no use. */
+#define OTHER_STATES(locked, outline)                                                                        \
+    {"locked", locked, outline}, {"overhead", OVERHEAD_COLOUR, 0}, {"free", UNUSED_COLOUR, 0},               \
+    {                                                                                                        \
+        "never used", UNTOUCHED_COLOUR, KEY_EDGE_COLOUR                                                      \
+    }
+#define AGES                                                                                                 \
+    {"age < 1 % of the run", CLASS_0_COLOUR, 0}, {"< 5 %", CLASS_1_COLOUR, 0},                               \
+        {"< 20 %", CLASS_2_COLOUR, 0}, {"< 50 %", CLASS_3_COLOUR, 0},                                        \
+    {                                                                                                        \
+        "50 % or more", CLASS_4_COLOUR, KEY_EDGE_COLOUR                                                      \
+    }
+#define SIZES                                                                                                \
+    {"size < 64 B", CLASS_0_COLOUR, 0}, {"< 256 B", CLASS_1_COLOUR, 0}, {"< 1 KiB", CLASS_2_COLOUR, 0},      \
+        {"< 4 KiB", CLASS_3_COLOUR, 0}, {"< 64 KiB", CLASS_4_COLOUR, KEY_EDGE_COLOUR},                       \
+    {                                                                                                        \
+        "64 KiB or more", CLASS_5_COLOUR, KEY_EDGE_COLOUR                                                    \
+    }
+
+struct keys keys_of_frame(enum film_colour by)
 {
-    static const struct key keys[] = {{"used", USED_COLOUR, 0},
-                                      {"locked", USED_COLOUR, LOCKED_COLOUR},
-                                      {"overhead", OVERHEAD_COLOUR, 0},
-                                      {"free", UNUSED_COLOUR, 0},
-                                      {"never used", UNTOUCHED_COLOUR, KEY_EDGE_COLOUR},
-                                      {"new", 0xf3c19d, 0},
-                                      {"freed", 0x56ace0, 0},
-                                      {"read", READ_COLOUR, 0},
-                                      {"written", WRITTEN_COLOUR, 0}};
-    return KEYS(keys);
+    static const struct key states[] = {{"used", USED_COLOUR, 0},
+                                        {"locked", USED_COLOUR, LOCKED_COLOUR},
+                                        {"overhead", OVERHEAD_COLOUR, 0},
+                                        {"free", UNUSED_COLOUR, 0},
+                                        {"never used", UNTOUCHED_COLOUR, KEY_EDGE_COLOUR},
+                                        {"new", 0xf3c19d, 0},
+                                        {"freed", 0x56ace0, 0},
+                                        {"read", READ_COLOUR, 0},
+                                        {"written", WRITTEN_COLOUR, 0}};
+    static const struct key ages[] = {AGES, OTHER_STATES(CLASS_2_COLOUR, LOCKED_COLOUR)};
+    static const struct key sizes[] = {SIZES, OTHER_STATES(CLASS_2_COLOUR, LOCKED_COLOUR)};
+    return by == FILM_AGE ? KEYS(ages) : by == FILM_SIZE ? KEYS(sizes) : KEYS(states);
 }
 
-struct keys keys_of_poster(void)
+struct keys keys_of_poster(enum film_colour by)
 {
-    static const struct key keys[] = {{"used", USED_COLOUR, 0},
-                                      {"locked", LOCKED_COLOUR, 0},
-                                      {"overhead", OVERHEAD_COLOUR, 0},
-                                      {"free", UNUSED_COLOUR, 0},
-                                      {"never used", UNTOUCHED_COLOUR, KEY_EDGE_COLOUR}};
-    return KEYS(keys);
+    static const struct key states[] = {{"used", USED_COLOUR, 0}, OTHER_STATES(LOCKED_COLOUR, 0)};
+    static const struct key ages[] = {AGES, OTHER_STATES(LOCKED_COLOUR, 0)};
+    static const struct key sizes[] = {SIZES, OTHER_STATES(LOCKED_COLOUR, 0)};
+    return by == FILM_AGE ? KEYS(ages) : by == FILM_SIZE ? KEYS(sizes) : KEYS(states);
 }
 
 struct keys keys_of_strip(void)

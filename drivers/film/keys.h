@@ -7,6 +7,8 @@
 #ifndef DRIVERS_FILM_KEYS_H
 #define DRIVERS_FILM_KEYS_H
 
+#include "drivers/base/shared.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,8 +23,8 @@ struct keys {
     size_t count;
 };
 
-struct keys keys_of_frame(void);
-struct keys keys_of_poster(void);
+struct keys keys_of_frame(enum film_colour by);
+struct keys keys_of_poster(enum film_colour by);
 /* Of the strip below a frame. */
 struct keys keys_of_strip(void);
 

@@ -1,6 +1,7 @@
 /* look.c - mixes the colours of the cells of a heap from the uses of their bytes.
  *
- * New blocks glow white and freed ones blue; reads and writes have colours of their own; all of these fade.
+ * New blocks glow white and freed ones blue; reads and writes have colours of their own; all of these fade. By age or
+ * size, the colour of used bytes is that of the class of their mean.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
@@ -26,21 +27,65 @@ static float heat(const struct cell *c, enum heap_layer layer)
     return (float)c->glow[layer - LAYER_FRESH] / HEAT_FULL;
 }
 
+/* -- classes of values: the names are in keys.c. -- */
+
+static const float s_ages[] = {0.01f, 0.05f, 0.2f, 0.5f};          /* in shares of the film's time */
+static const uint64_t s_sizes[] = {64, 256, 1024, 4096, 64 << 10}; /* in bytes */
+
+uint32_t value_of_time(double done)
+{
+    return 1 + (uint32_t)(done * (MOST_VALUE - 1));
+}
+
+/* The logarithm to base 2, with ten bits of fraction; between powers of two it is a line. */
+uint32_t value_of_size(uint64_t bytes)
+{
+    if (bytes == 0)
+        return 0;
+    uint32_t whole = 63 - (uint32_t)__builtin_clzll(bytes);
+    return whole << 10 | (uint32_t)((whole < 10 ? bytes << (10 - whole) : bytes >> (whole - 10)) & 1023);
+}
+
+static unsigned class_of_age(float age)
+{
+    unsigned i = 0;
+    while (i < sizeof s_ages / sizeof s_ages[0] && age >= s_ages[i] * MOST_VALUE)
+        i++;
+    return i;
+}
+
+static unsigned class_of_size(float value)
+{
+    unsigned i = 0;
+    while (i < sizeof s_sizes / sizeof s_sizes[0] && value >= (float)value_of_size(s_sizes[i]))
+        i++;
+    return i;
+}
+
+static uint32_t used_colour(const struct cell *c, struct look_by by)
+{
+    static const uint32_t classes[] = {CLASS_0_COLOUR, CLASS_1_COLOUR, CLASS_2_COLOUR,
+                                       CLASS_3_COLOUR, CLASS_4_COLOUR, CLASS_5_COLOUR};
+    if (by.by == FILM_STATE)
+        return USED_COLOUR;
+    return classes[by.by == FILM_AGE ? class_of_age(by.now - c->value) : class_of_size(c->value)];
+}
+
 /* The colour of a cell without glow and outline. */
-static uint32_t plain_colour(const struct cell *c)
+static uint32_t plain_colour(const struct cell *c, struct look_by by)
 {
     float used = c->share[LAYER_USED];
     uint32_t colour = c->seen ? UNUSED_COLOUR : UNTOUCHED_COLOUR;
     if (used > 0)
-        colour = mix(colour, USED_COLOUR, 0.25f + 0.75f * used);
+        colour = mix(colour, used_colour(c, by), 0.25f + 0.75f * used);
     return mix(colour, OVERHEAD_COLOUR, c->share[LAYER_OVERHEAD]);
 }
 
 /* The colour of a cell with its glow, from its current or its previous contents. */
-static uint32_t glowing_colour(const struct cell *c)
+static uint32_t glowing_colour(const struct cell *c, struct look_by by)
 {
-    uint32_t colour = plain_colour(c);
-    if (!(c->glow[0] | c->glow[1] | c->glow[2] | c->glow[3]))
+    uint32_t colour = plain_colour(c, by);
+    if (by.by != FILM_STATE || !(c->glow[0] | c->glow[1] | c->glow[2] | c->glow[3]))
         return colour;
     if (c->share[LAYER_USED] <= 0)
         return mix(colour, GONE_COLOUR, 0.6f * heat(c, LAYER_GONE));
@@ -49,9 +94,9 @@ static uint32_t glowing_colour(const struct cell *c)
     return mix(colour, WRITTEN_COLOUR, 0.8f * heat(c, LAYER_WRITTEN));
 }
 
-uint32_t look_of_cell(const struct cell *c, int side)
+uint32_t look_of_cell(const struct cell *c, struct look_by by, int side)
 {
-    uint32_t colour = glowing_colour(c);
+    uint32_t colour = glowing_colour(c, by);
     float locked = c->share[LAYER_LOCKED];
     if (locked <= 0)
         return colour | LOOK_SET;
@@ -59,7 +104,7 @@ uint32_t look_of_cell(const struct cell *c, int side)
                                   : mix(colour, LOCKED_COLOUR, 0.3f + 0.7f * locked) | LOOK_SET;
 }
 
-uint32_t look_in_poster(const struct cell *c)
+uint32_t look_in_poster(const struct cell *c, struct look_by by)
 {
-    return (c->share[LAYER_LOCKED] > 0.5f ? LOCKED_COLOUR : plain_colour(c)) | LOOK_SET;
+    return (c->share[LAYER_LOCKED] > 0.5f ? LOCKED_COLOUR : plain_colour(c, by)) | LOOK_SET;
 }

@@ -23,8 +23,8 @@ struct measure {
     struct point *probed[PROBE_WAYS];
     unsigned way; /* next way to use; if it is busy, its search is the oldest one */
     uint64_t used, usable, headers, locked, blocks;
-    uint64_t asked; /* bytes of the News since the last data point */
-    uint64_t hint;  /* largest block according to the allocator */
+    uint64_t asked;                  /* bytes of the News since the last data point */
+    uint64_t hint;                   /* largest block according to the allocator */
     uint64_t seen_used, seen_mapped; /* the most bytes, live and mapped, at a look at the resident bytes */
     struct audit audit;
 };
@@ -56,7 +56,7 @@ static void note_reach(const struct measure *m, const struct block *b, const cha
         islands_add(&shared->islands, at, at + b->size);
 }
 
-static bool made(void *ctx, const struct block *b, void *address)
+static bool made(void *ctx, struct block *b, void *address)
 {
     struct measure *m = ctx;
     m->used += b->size;

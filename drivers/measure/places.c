@@ -54,7 +54,7 @@ static bool is_placed(const struct block *b, const void *address)
     return address && region_holds(address, b->size ? b->size : 1);
 }
 
-static bool made(void *ctx, const struct block *b, void *address)
+static bool made(void *ctx, struct block *b, void *address)
 {
     struct places *p = ctx;
     uint64_t page;

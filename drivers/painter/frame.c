@@ -23,7 +23,8 @@ static void paint_still_parts(struct frame *f)
     strip_begin(&f->strip, &f->canvas, &f->at, film->most);
     axis_times(&f->canvas, &f->at, film);
     axis_addresses(&f->canvas, &f->at, film, false);
-    legend_paint(&f->canvas, PICTURE_MARGIN, f->at.legend, f->at.text, f->at.legend_lines, keys_of_frame());
+    legend_paint(&f->canvas, PICTURE_MARGIN, f->at.legend, f->at.text, f->at.legend_lines,
+                 keys_of_frame(film->colour));
 }
 
 bool frame_open(struct frame *f, const struct scene_head *head)

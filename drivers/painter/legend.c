@@ -56,7 +56,7 @@ size_t legend_paint(struct canvas *c, int x, int y, int text, int lines, struct 
     return 0;
 }
 
-/* A number in the largest unit of which it has one: with one digit of a fraction, or as a tick with two at most. */
+/* A number in the largest unit of which it has one: with one digit of a fraction, or as a tick with quarters. */
 static void write_units(char out[NUMBER_TEXT], uint64_t n, uint64_t base, const char *const units[5],
                         bool tick)
 {
@@ -68,9 +68,9 @@ static void write_units(char out[NUMBER_TEXT], uint64_t n, uint64_t base, const 
     }
     uint64_t tenths = rest * 10 / base, hundredths = rest * 100 / base;
     const char *space = *units[unit] ? " " : "";
-    if (unit == 0 || (tick && (hundredths == 0 || whole >= 100)))
+    if (unit == 0 || (tick && (tenths == 0 || whole >= 100)))
         snprintf(out, NUMBER_TEXT, "%" PRIu64 "%s%s", whole, space, units[unit]);
-    else if (tick && hundredths % 10)
+    else if (tick && hundredths % 50 == 25)
         snprintf(out, NUMBER_TEXT, "%" PRIu64 ".%02" PRIu64 "%s%s", whole, hundredths, space, units[unit]);
     else
         snprintf(out, NUMBER_TEXT, "%" PRIu64 ".%" PRIu64 "%s%s", whole, tenths, space, units[unit]);

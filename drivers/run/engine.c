@@ -267,7 +267,7 @@ ALWAYS_INLINE void set_lock(struct engine *e, enum pass pass, struct block *b, b
 }
 
 /* Report b to the watcher as a new block. Before, it had `old` bytes and was reported as freed. */
-static bool tell_resized(const struct engine *e, const struct block *b, uint64_t old)
+static bool tell_resized(const struct engine *e, struct block *b, uint64_t old)
 {
     const struct watcher *w = e->watcher;
     void *address = engine_address(e, b);

@@ -19,13 +19,14 @@ struct block {
     void *fixed;   /* address while it is locked, otherwise NULL */
     uint64_t size; /* as requested */
     uint32_t id;
+    uint32_t tag; /* of the watcher; 0 in a new block, and kept by a resize */
 };
 
 /* Callbacks of a WATCHED run. `address` is NULL for a block without memory. */
 struct watcher {
     void *ctx;
     /* after N. False: the run has failed, and the error text in shared memory is set */
-    bool (*made)(void *ctx, const struct block *b, void *address);
+    bool (*made)(void *ctx, struct block *b, void *address);
     bool (*freeing)(void *ctx, const struct block *b, void *address); /* before F, and before R */
     /* after R, and before made: the first `bytes` bytes must be as before */
     bool (*kept)(void *ctx, const struct block *b, void *address, uint64_t bytes);

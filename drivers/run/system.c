@@ -76,7 +76,8 @@ static void forget_peak(void)
     if (fd < 0)
         return;
     ssize_t written = write(fd, "5", 1);
-    (void)written; /* if it failed, the peak includes the start of the process, which has less than most replays */
+    (void)
+        written; /* if it failed, the peak includes the start of the process, which has less than most replays */
     close(fd);
 }
 
@@ -100,14 +101,14 @@ static struct usage usage_now(void)
 /* A replay in one thread, which samples the resident memory at the data points. */
 struct sampled {
     struct engine *e;
-    uint64_t begun;            /* wall time */
-    uint64_t samples, sum;     /* of resident bytes */
-    uint64_t sampling;         /* CPU time of taking the samples */
-    uint64_t slept;            /* wall time */
-    uint64_t baseline;         /* resident bytes before the first operation */
+    uint64_t begun;        /* wall time */
+    uint64_t samples, sum; /* of resident bytes */
+    uint64_t sampling;     /* CPU time of taking the samples */
+    uint64_t slept;        /* wall time */
+    uint64_t baseline;     /* resident bytes before the first operation */
 };
 
-static bool made(void *ctx, const struct block *b, void *address)
+static bool made(void *ctx, struct block *b, void *address)
 {
     const struct sampled *r = ctx;
     touch_block(address, b->size, r->e->shared->job.touch);

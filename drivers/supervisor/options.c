@@ -237,6 +237,9 @@ static const struct specification s_options[] = {
     {"time", 0, CHOICE, "ops|bytes|instructions", FIELD(time), 0,
      .help = "what a frame has as much of as any other: operations, allocated bytes, or\n"
              "instructions of the program (of a file made by steve ops --times)"},
+    {"color", 0, CHOICE, "state|age|size", FIELD(colour), 0,
+     .help = "what the colour of used bytes shows: that they are used, and what happens to\n"
+             "them (default), or the age or the size of their blocks"},
     {"extent", 0, BYTES, "BYTES", FIELD(extent),
      .help = "draw this much of the heap (default: up to the highest block)"},
     {"strip", 0, BYTES, "BYTES", FIELD(strip),
@@ -399,8 +402,9 @@ static bool needs_allocator(enum command c)
 static int check_whole(const struct options *o)
 {
     if (o->command == COMMAND_NONE)
-        return wrong("what to do? --peakmem, --allocstats, --min-heap, --check, --measure, --places, --system, "
-                     "--run, --memplot or --list");
+        return wrong(
+            "what to do? --peakmem, --allocstats, --min-heap, --check, --measure, --places, --system, "
+            "--run, --memplot or --list");
     if (!o->allocator && needs_allocator(o->command))
         return wrong("which allocator? --allocator=NAME; steve-replay --list names them");
     if (o->command == COMMAND_MIN_HEAP && (o->heap || o->heap_factor > 0 || o->kill_percent))
@@ -410,7 +414,8 @@ static int check_whole(const struct options *o)
     if ((o->pace || o->latency) && o->command != COMMAND_SYSTEM)
         return wrong("--pace and --latency go with --system");
     if (o->threads == THREADS_REPLAY && o->command == COMMAND_SYSTEM)
-        return o->pace || o->latency ? wrong("--threads=replay has no --pace and no --latency") : OPTIONS_GOOD;
+        return o->pace || o->latency ? wrong("--threads=replay has no --pace and no --latency")
+                                     : OPTIONS_GOOD;
     if (o->threads == THREADS_REPLAY && o->command != COMMAND_MEASURE &&
         (o->command != COMMAND_ALLOCSTATS || o->kill_percent || o->legacy))
         return wrong("--threads=replay goes with --measure, or --allocstats -o RESULT and one round only");

@@ -35,7 +35,7 @@ struct options {
     const char *still;     /* --still */
     const char *poster;    /* --poster */
     bool json, quiet, check, latency;
-    bool force; /* replace files that are no earlier results, too */
+    bool force;           /* replace files that are no earlier results, too */
     bool legacy;          /* --allocstats with its six arguments */
     uint64_t op_limit;    /* OPLIMIT */
     uint64_t theoretical; /* THEORETICAL_HEAP_SIZE */
@@ -45,13 +45,14 @@ struct options {
     enum { THREADS_DEFAULT, THREADS_REPLAY, THREADS_MERGE } threads;
     enum layout layout;
     enum film_time time;
+    enum film_colour colour;
     uint64_t extent; /* bytes of heap to draw, 0: those that have blocks */
     uint64_t strip;  /* bytes at the full height of the strip, 0: the maximum that occurs */
     uint64_t at[MOST_STILLS];
     unsigned at_count;
     uint64_t points, frames, seed;
-    uint64_t pace;  /* nanoseconds that --system takes at least */
-    char **words;   /* --run: the program and its arguments */
+    uint64_t pace;     /* nanoseconds that --system takes at least */
+    char **words;      /* --run: the program and its arguments */
     bool passes_given; /* otherwise long passes are not repeated */
     uint32_t kill_percent, rounds, passes, timeout, width, height, fps;
     enum touch touch;

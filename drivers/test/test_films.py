@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from ops_tools import BAD, BUILD, REAL, Model, moving_ops, replay  # noqa: E402
+from ops_tools import BAD, BUILD, REAL, SOURCE, Model, moving_ops, replay  # noqa: E402
 
 LIST = {d["name"]: d for d in json.loads(replay("--list", "--json").stdout)}
 
@@ -234,3 +235,46 @@ def test_film_by_instructions_needs_them(ops: tuple[Path, Model], tmp_path: Path
     p = replay("-a", "firstfit", "--memplot", ops[0], "-o", tmp_path / "f.mkv", "--time=instructions")
     assert p.returncode == 1 and "steve ops --times" in p.stderr
     assert os.listdir(tmp_path) == []
+
+
+def pixel_counts(path: Path, tmp_path: Path) -> dict[int, int]:
+    """How many pixels of the cells have each colour, 0xRRGGBB."""
+    raw = subprocess.run(
+        ["ffmpeg", "-v", "error", "-i", path]
+        + ["-vf", "crop=iw*4/5:ih/2:iw/5:ih/8", "-f", "rawvideo", "-pix_fmt", "rgb24", "-"],
+        capture_output=True,
+        check=True,
+    ).stdout
+    counts: dict[int, int] = {}
+    for at in range(0, len(raw), 3):
+        colour = int.from_bytes(raw[at : at + 3], "big")
+        counts[colour] = counts.get(colour, 0) + 1
+    return counts
+
+
+def class_shares(driver: str, path: Path, colour: str, tmp_path: Path) -> list[float]:
+    """The share of each class of ages or sizes in the pixels that have the colour of one."""
+    still = tmp_path / "f.png"
+    p = replay("-a", driver, "--memplot", path, "--still", still, "--color", colour, "--heap", "16M", "--json")
+    assert p.returncode == 0 and json.loads(p.stdout)["color"] == colour, p.stderr
+    text = (SOURCE / "drivers/film/colours.h").read_text()
+    classes = [int(value, 16) for value in re.findall(r"CLASS_\d_COLOUR = (0x[0-9a-f]{6})", text)]
+    counts = pixel_counts(still, tmp_path)
+    known = [counts.get(one, 0) for one in classes]
+    assert len(classes) == 6 and sum(known) > sum(counts.values()) // 3, counts
+    return [count / sum(known) for count in known]
+
+
+@pytest.mark.parametrize("driver", ["firstfit", "jeff-compact"])
+def test_colours_by_age_and_size(driver: str, tmp_path: Path) -> None:
+    """Large blocks from the beginning of the run are old, and large; the same from its end are young. A resize does not
+    make a block young again."""
+    large = [f"{i} N 0 131072\n" for i in range(16)]
+    between = [f"{16 + i} N 0 32\n{16 + i} F 0 0\n" for i in range(2000)]
+    resized = [f"{i} R 0 131072\n" for i in range(16)]
+    path = tmp_path / "two-ops"
+    path.write_text("".join(large + between + resized))
+    assert class_shares(driver, path, "age", tmp_path)[4] > 0.95
+    assert class_shares(driver, path, "size", tmp_path)[5] > 0.95
+    path.write_text("".join(between + large))
+    assert class_shares(driver, path, "age", tmp_path)[0] > 0.95

@@ -24,6 +24,7 @@ STATES = ("UNTOUCHED", "UNUSED", "USED", "OVERHEAD", "LOCKED")
 CURVES = ("STRIP", "USED", "RESIDENT", "FRAGMENTED")
 ON_USED = ("USED", "FRESH", "READ", "WRITTEN")
 ON_FREE = ("UNUSED", "GONE")
+CLASSES = (*(f"CLASS_{i}" for i in range(6)), "UNTOUCHED", "UNUSED", "OVERHEAD", "LOCKED")
 
 
 def _linear(rgb: int) -> list[float]:
@@ -59,7 +60,7 @@ def test_the_distance() -> None:
 
 
 @pytest.mark.parametrize("sight", SIGHT)
-@pytest.mark.parametrize("names", [STATES, CURVES, ON_USED, ON_FREE])
+@pytest.mark.parametrize("names", [STATES, CURVES, ON_USED, ON_FREE, CLASSES])
 def test_colours_differ(names: tuple[str, ...], sight: str) -> None:
     colours = _colours()
     for one, other in combinations(names, 2):

@@ -107,7 +107,7 @@ static void paint(struct frame *f, const struct heapmap *m)
     struct scene s = {.kind = SCENE_SHOWN, .op = 1, .cells = m->cells, .cell_bytes = m->cell_bytes};
     assert_non_null(looks);
     for (uint64_t i = 0; i < m->cells; i++)
-        looks[i] = look_of_cell(&m->cell[i], f->at.cell);
+        looks[i] = look_of_cell(&m->cell[i], (struct look_by){FILM_STATE, 0}, f->at.cell);
     frame_paint(f, &s, looks);
     free(looks);
 }
@@ -341,10 +341,13 @@ static const uint32_t s_sizes[][2] = {{320, 200}, {480, 270},  {640, 200},   {64
                                       {960, 540}, {1280, 720}, {1920, 1080}, {3840, 2160}};
 enum { SIZES = sizeof s_sizes / sizeof s_sizes[0] };
 
-static struct film_size film_of(unsigned size, enum layout layout)
+static struct film_size film_of(unsigned size, enum layout layout, enum film_colour colour)
 {
-    return (struct film_size){
-        .width = s_sizes[size][0], .height = s_sizes[size][1], .extent = (uint64_t)1 << 30, .layout = layout};
+    return (struct film_size){.width = s_sizes[size][0],
+                              .height = s_sizes[size][1],
+                              .extent = (uint64_t)1 << 30,
+                              .layout = layout,
+                              .colour = colour};
 }
 
 /* Whatever the size of a picture: its parts follow each other without overlap. */
@@ -362,32 +365,82 @@ static void check_parts(const struct film_size *f)
     assert_true(g.times + g.line <= g.legend && g.legend + g.legend_lines * g.line <= g.height);
 }
 
-static void test_parts_do_not_overlap(void **state)
+/* No key is missing, and none is cut: the room that the replay leaves is enough for the letters. */
+static void check_legends(const struct film_size *f)
 {
-    for (unsigned i = 0; i < SIZES; i++)
-        for (int layout = 0; layout < LAYOUTS; layout++) {
-            struct film_size f = film_of(i, (enum layout)layout);
-            check_parts(&f);
-        }
+    struct geometry g = geometry_of_frame(f), p = geometry_of_poster(f);
+    struct keys keys = keys_of_frame(f->colour), poster = keys_of_poster(f->colour);
+    struct canvas c;
+    assert_true(canvas_open(&c, g.width, g.height, g.text));
+    canvas_fill(&c, 0, 0, g.width, g.height, 0);
+    assert_int_equal(legend_paint(&c, PICTURE_MARGIN, g.legend, g.text, g.legend_lines, keys), 0);
+    assert_int_equal(legend_paint(&c, PICTURE_MARGIN, g.strip_keys, g.text, g.strip_lines, keys_of_strip()),
+                     0);
+    assert_int_equal(legend_paint(&c, PICTURE_MARGIN, 0, p.text, p.legend_lines, poster), 0);
+    assert_int_equal(marked(&c, g.width - PICTURE_MARGIN, 0, PICTURE_MARGIN, g.height), 0);
+    canvas_close(&c);
 }
 
-/* No key is missing, and none is cut, at any size: the room that the replay leaves is enough for the letters. */
-static void test_whole_legends_fit(void **state)
+static void test_all_parts_fit(void **state)
 {
-    for (unsigned i = 0; i < SIZES; i++) {
-        struct film_size f = film_of(i, LAYOUT_ROWS);
-        struct geometry g = geometry_of_frame(&f), p = geometry_of_poster(&f);
-        struct canvas c;
-        assert_true(canvas_open(&c, g.width, g.height, g.text));
-        canvas_fill(&c, 0, 0, g.width, g.height, 0);
-        assert_int_equal(legend_paint(&c, PICTURE_MARGIN, g.legend, g.text, g.legend_lines, keys_of_frame()),
-                         0);
-        assert_int_equal(
-            legend_paint(&c, PICTURE_MARGIN, g.strip_keys, g.text, g.strip_lines, keys_of_strip()), 0);
-        assert_int_equal(legend_paint(&c, PICTURE_MARGIN, 0, p.text, p.legend_lines, keys_of_poster()), 0);
-        assert_int_equal(marked(&c, g.width - PICTURE_MARGIN, 0, PICTURE_MARGIN, g.height), 0);
-        canvas_close(&c);
+    for (unsigned i = 0; i < SIZES; i++)
+        for (int layout = 0; layout < LAYOUTS; layout++)
+            for (int colour = 0; colour < FILM_COLOURS; colour++) {
+                struct film_size f = film_of(i, (enum layout)layout, (enum film_colour)colour);
+                check_parts(&f);
+                check_legends(&f);
+            }
+}
+
+/* The mean of a value over the bytes in use, as blocks come and go. */
+static void test_values_of_cells(void **state)
+{
+    struct heapmap m;
+    assert_true(heapmap_open(&m, EXTENT, CELLS));
+    heapmap_add(&m, LAYER_USED, 0, 16, 1);
+    heapmap_add(&m, LAYER_VALUE, 0, 16, MOST_VALUE);
+    heapmap_add(&m, LAYER_USED, 16, 240, 1); /* to the end of the fourth cell */
+    heapmap_add(&m, LAYER_VALUE, 16, 240, 11);
+    heapmap_frame(&m);
+    assert_true(m.cell[0].value == (MOST_VALUE + 3 * 11) / 4.0f);
+    assert_true(m.cell[1].value == 11 && m.cell[3].value == 11);
+    heapmap_add(&m, LAYER_USED, 0, 16, -1);
+    heapmap_add(&m, LAYER_VALUE, 0, 16, -MOST_VALUE);
+    heapmap_frame(&m);
+    assert_true(m.cell[0].value == 11);
+}
+
+/* The colour of a full cell whose blocks have this value. */
+static uint32_t colour_of(enum film_colour by, float now, float value)
+{
+    struct cell c = {.share = {[LAYER_USED] = 1}, .value = value, .seen = true};
+    uint32_t colour = look_of_cell(&c, (struct look_by){by, now}, 4) & LOOK_COLOUR;
+    assert_int_equal(look_in_poster(&c, (struct look_by){by, now}) & LOOK_COLOUR, colour);
+    return colour;
+}
+
+/* The keys of a legend are the colours of the cells: their limits are where the names say. */
+static void test_colours_by_age_and_size(void **state)
+{
+    static const uint64_t sizes[] = {63, 255, 1023, 4095, 65535, UINT64_MAX};
+    static const double ages[] = {0.009, 0.049, 0.199, 0.499, 1};
+    struct keys by_size = keys_of_frame(FILM_SIZE), by_age = keys_of_poster(FILM_AGE);
+    float now = (float)value_of_time(1);
+    for (unsigned i = 0; i < 6; i++) {
+        assert_int_equal(colour_of(FILM_SIZE, 0, (float)value_of_size(sizes[i])), by_size.of[i].colour);
+        if (i < 5)
+            assert_int_equal(colour_of(FILM_SIZE, 0, (float)value_of_size(sizes[i] + 1)),
+                             by_size.of[i + 1].colour);
     }
+    for (unsigned i = 0; i < 5; i++) {
+        assert_int_equal(colour_of(FILM_AGE, now, (float)value_of_time(1 - ages[i])), by_age.of[i].colour);
+        if (i < 4)
+            assert_int_equal(colour_of(FILM_AGE, now, (float)value_of_time(0.998 - ages[i])),
+                             by_age.of[i + 1].colour);
+    }
+    assert_int_equal(value_of_size(0), 0);
+    assert_true(value_of_size(UINT64_MAX) <= MOST_VALUE && value_of_time(1) <= MOST_VALUE);
+    assert_true(value_of_time(0) > 0);
 }
 
 static void test_steps_of_ticks(void **state)
@@ -404,7 +457,7 @@ static void test_steps_of_ticks(void **state)
  * above as from below; and half the time one at half the width. */
 static void test_ticks_are_at_their_places(void **state)
 {
-    struct film_size f = film_of(5, LAYOUT_ROWS);
+    struct film_size f = film_of(5, LAYOUT_ROWS, FILM_STATE);
     f.extent = 512 << 20;
     f.total = 1000;
     f.islands.count = 2;
@@ -487,11 +540,12 @@ int run_picture_tests(void)
         cmocka_unit_test(test_text_fills_its_place),
         cmocka_unit_test(test_legend_says_what_is_missing),
         cmocka_unit_test(test_text_shows_its_end),
-        cmocka_unit_test(test_whole_legends_fit),
+        cmocka_unit_test(test_values_of_cells),
+        cmocka_unit_test(test_colours_by_age_and_size),
         cmocka_unit_test(test_steps_of_ticks),
         cmocka_unit_test(test_ticks_are_at_their_places),
         cmocka_unit_test(test_numbers_as_text),
-        cmocka_unit_test(test_parts_do_not_overlap),
+        cmocka_unit_test(test_all_parts_fit),
         cmocka_unit_test(test_islands_equal_units),
         cmocka_unit_test(test_islands_lie_next_to_each_other),
     };

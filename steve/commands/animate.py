@@ -37,6 +37,7 @@ examples:
   steve animate app.ljt-ops
   steve animate app.ljt-ops --allocator jemalloc -o heap.mp4 --frames 600
   steve animate app.ljt-ops --allocator glibc,jemalloc,mimalloc,luajit --size 1920x1080
+  steve animate app.ljt-ops --color age --poster ages.png
   steve animate app.ljt-ops --layout hilbert --still end.png --poster whole.png
 """
 
@@ -63,6 +64,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--time", metavar="WHAT", help="the time axis: each frame covers as many ops (default), bytes or instructions"
     )
     arguments.suggest(time, ("ops", "bytes", "instructions"))
+    colour = parser.add_argument(
+        "--color", metavar="WHAT", help="what the colour of used bytes shows: state (default), age or size of blocks"
+    )
+    arguments.suggest(colour, ("state", "age", "size"))
     parser.add_argument(
         "--accesses", choices=("yes", "no"), help="perform the loads and stores of OPS, and show them (default yes)"
     )
@@ -94,7 +99,7 @@ def _arguments(args: argparse.Namespace, replay: Replay, allocator: str, *more: 
     arguments = ["--allocator", allocator, "--memplot", args.ops]
     if args.heap:
         arguments += ["--heap", str(_heap(args, replay))]
-    for option in ("size", "fps", "frames", "layout", "time", "extent", "accesses"):
+    for option in ("size", "fps", "frames", "layout", "time", "color", "extent", "accesses"):
         value = getattr(args, option)
         arguments += [f"--{option}", value] if value is not None else []
     return [*arguments, *more]
