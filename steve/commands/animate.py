@@ -1,4 +1,4 @@
-"""steve animate: a film of the heap while an ops file is replayed on one allocator, or several side by side.
+"""steve animate: a film of the heap while a memtrace or ops file is replayed on one allocator, or several side by side.
 
 steve-replay draws the frames and pipes them into ffmpeg. This module chooses file names and options, runs
 steve-replay and reports the result.
@@ -12,29 +12,37 @@ import json
 import os
 import re
 import shutil
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from steve.allocstats.film import probe
 from steve.allocstats.replay import Driver, Outcome, Replay, choose
 from steve.allocstats.runner import heap_bytes, round_up
-from steve.system.errors import SteveError, UsageError
+from steve.commands import ops
+from steve.system.errors import SteveError, TraceError, UsageError
 from steve.plots.sidebyside import join_films, plan_grid
 from steve.system.messages import note
 from steve.terminal import arguments
-from steve.system.output import publish
+from steve.system.output import Output, publish
 from steve.system.tempfiles import scratch_folder
+from steve.trace import source
+
+if TYPE_CHECKING:
+    from steve.parallel.rounds import Whole
+    from steve.trace._memtrace import Trace
 
 NAME = "animate"
-HELP = "make a film or pictures of the heap from an ops file"
+HELP = "make a film or pictures of the heap from a memtrace or ops file"
 STARTS_ALLOCATORS = True
 EXAMPLES = """\
-The film is written to <ops>-animation.avi, next to OPS, unless -o names another file; its extension selects the
-container (.avi, .mp4, .mkv, .webm). $ALLOCATOR is the default of --allocator, as in the old scripts.
+The film is written to FILE-animation.avi, next to FILE, unless -o names another file; its extension selects the
+container (.avi, .mp4, .mkv, .webm). By default it shows the program's own allocator: luajit if FILE is the memtrace of a
+program with Lua states, else glibc, the C library's. An ops file does not say what allocator its program had, so glibc is
+shown. $ALLOCATOR is another default, as in the old scripts.
 Several allocators are shown side by side, synchronised and to the same scale, both in the film and in the pictures
 of --still and --poster.
 
 examples:
-  steve animate app.ljt-ops
+  steve animate app.ljt
   steve animate app.ljt-ops --allocator jemalloc -o heap.mp4 --frames 600
   steve animate app.ljt-ops --allocator glibc,jemalloc,mimalloc,luajit --size 1920x1080
   steve animate app.ljt-ops --color age --poster ages.png
@@ -44,13 +52,14 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    arguments.reads(parser.add_argument("ops", metavar="OPS", help="ops or lockops file"), arguments.OPS)
-    parser.add_argument("-o", "--output", metavar="FILM", help="name of the film (default <ops>-animation.avi)")
+    file = parser.add_argument("ops", metavar="FILE", help="memtrace (.ljt), ops or lockops file")
+    arguments.reads(file, arguments.TRACE, arguments.OPS)
+    parser.add_argument("-o", "--output", metavar="FILM", help="name of the film (default FILE-animation.avi)")
     parser.add_argument(
         "--allocator",
         metavar="NAME",
-        default=os.environ.get("ALLOCATOR") or "firstfit",
-        help="allocator to show, or several with commas (default %(default)s)",
+        default=os.environ.get("ALLOCATOR"),
+        help="allocator to show, or several with commas (default: the program's own; see below)",
     )
     parser.add_argument("--heap", metavar="SIZE", help="bytes (K, M, G) or a multiple of the live peak, like 4x")
     parser.add_argument("--size", metavar="WxH", help="pixels, like 1280x720")
@@ -69,7 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     arguments.suggest(colour, ("state", "age", "size"))
     parser.add_argument(
-        "--accesses", choices=("yes", "no"), help="perform the loads and stores of OPS, and show them (default yes)"
+        "--accesses", choices=("yes", "no"), help="perform the loads and stores of FILE, and show them (default yes)"
     )
     parser.add_argument("--extent", metavar="SIZE", help="bytes of heap to draw (default: all that blocks occupy)")
     parser.add_argument("--still", metavar="PNG", help="also draw the heap after the last operation")
@@ -181,6 +190,39 @@ def _check_pictures(args: argparse.Namespace, drivers: list[Driver]) -> None:
         _check_folder(name)
 
 
+def _memtrace(path: str) -> Trace | None:
+    """The file as a memtrace. None if it is something else, about which steve-replay says more."""
+    from steve.trace._memtrace import Trace
+
+    if not os.path.isfile(path) or source.holds_operations(path):
+        return None
+    try:
+        trace = Trace(path)
+    except TraceError:
+        return None
+    return None if trace.stats()["is_text"] else trace
+
+
+def _write_ops(args: argparse.Namespace, folder: str) -> Trace | Whole:
+    """Replace the memtrace in args by an ops file of it. Returns the trace, which was read."""
+    path = os.path.join(folder, os.path.basename(args.ops) + "-ops")
+    ways = {"resize": True, "threads": False, "times": args.time == "instructions", "compat": False}
+    choice = {"where": None, "begin": None, "end": None, "divided": True, "jobs": 1, "scheduler": None}
+    given = {"file": args.ops, "salvage": False, "quiet": args.quiet}
+    with Output(path) as out:
+        trace, _ = ops.translated(argparse.Namespace(**given, **ways, **choice), out, "binary")
+    args.ops = path
+    return trace
+
+
+def _own_allocator(trace: Trace | Whole | None, drivers: list[Driver]) -> str:
+    """The allocator that a program had, as far as a memtrace of it says: LuaJIT's if it had Lua states."""
+    heaps = range(trace.counts()["heaps"]) if trace is not None else ()
+    lua = any((heap := trace.heap(number)) is not None and heap.kind == "lua" for number in heaps)
+    usable = {driver.name for driver in drivers if driver.available}
+    return "luajit" if lua and "luajit" in usable else "glibc"
+
+
 def _check_programs() -> None:
     for name in (os.environ.get("FFMPEG") or "ffmpeg", "ffprobe"):
         if shutil.which(name) is None:
@@ -216,37 +258,50 @@ def _film_several(args: argparse.Namespace, replay: Replay, drivers: list[Driver
         shutil.copyfile(joined, picture)
 
 
-def _make(args: argparse.Namespace, film: str) -> dict[str, Any]:
+def _make(args: argparse.Namespace, film: str) -> tuple[dict[str, Any], bool]:
     """Make the film in a temporary folder, check it, and rename it. A failed run leaves no files and does not damage
-    an existing film. Returns the object of --json."""
+    an existing film. Returns the object of --json, and whether all of the file was read."""
     replay = Replay()
-    drivers, _ = choose(args.allocator, replay.drivers())
-    _check_pictures(args, drivers)
+    known = replay.drivers()
+    if args.allocator:
+        choose(args.allocator, known)  # whether they are known, before the file is read
+    trace, file = _memtrace(args.ops), args.ops
     with scratch_folder(".steve-animate.", os.path.dirname(os.path.abspath(film))) as scratch:
+        if trace is not None:
+            trace = _write_ops(args, scratch)
+        drivers, _ = choose(args.allocator or _own_allocator(trace, known), known)
+        _check_pictures(args, drivers)
         unfinished = os.path.join(scratch, os.path.basename(film))
         try:
             if len(drivers) == 1:
                 _film_one(args, replay, drivers[0], unfinished)
             else:
                 _film_several(args, replay, drivers, unfinished)
+        except SteveError as error:
+            if args.ops == file or args.ops not in str(error):
+                raise
+            raise SteveError(str(error).replace(args.ops, file)) from None
         finally:
             replay.kill()
         facts = probe(unfinished)
         publish(film, unfinished, film)
-    return {"film": film, "allocator": ",".join(driver.name for driver in drivers), **facts}
+    whole = trace is None or source.verdict(NAME, trace) == 0
+    return {"film": film, "allocator": ",".join(driver.name for driver in drivers), **facts}, whole
 
 
 def run(args: argparse.Namespace) -> int:
-    """Exit status 0 if the film exists and can be read. Out of memory is a failure like any other (1)."""
+    """Exit status 0 if the film exists and can be read. Out of memory is a failure like any other (1), and so is a
+    memtrace that is damaged or cut off, of which the film shows what comes before."""
     if not os.path.exists(args.ops):
         raise SteveError(f"{args.ops}: no such file; `steve ops` makes one from a trace")
     _check_programs()
     film = args.output or f"{args.ops}-animation.avi"
     _check_folder(film)
-    facts = _make(args, film)
+    facts, whole = _make(args, film)
     if args.json:
         print(json.dumps(facts, indent=2))
     else:
         shape = f"{facts['frames']} frames, {facts['seconds']:.1f} s, {facts['width']}x{facts['height']}"
-        note(NAME, f"wrote {film}: {shape}", args.quiet)
-    return 0
+        chosen = "" if args.allocator else f", {facts['allocator']}"
+        note(NAME, f"wrote {film}: {shape}{chosen}", args.quiet)
+    return 0 if whole else 1

@@ -8,11 +8,17 @@ import json
 import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from conftest import Steve
 from test_allocstats import make_ops
+
+
+def without_allocator() -> dict[str, str]:
+    """The environment without $ALLOCATOR, which would be the default."""
+    return {name: value for name, value in os.environ.items() if name != "ALLOCATOR"}
 
 
 @pytest.fixture
@@ -151,6 +157,61 @@ def test_accesses_are_shown_or_not(steve: Steve) -> None:
         assert done.returncode == 0, done.err
         sums[value] = frame_sums(steve.folder / "f.mkv")
     assert len(sums["yes"]) == len(sums["no"]) and sums["yes"] != sums["no"]
+
+
+def blocks_of(heap: int) -> str:
+    """The script of a trace with 300 blocks of a heap, some of which are resized, and half of which are freed."""
+    lines = [f"N {4096 + 64 * i} {16 + i % 32} 0 {heap}" for i in range(300)]
+    lines += [f"R {4096 + 64 * i} {4096 + 64 * i} 60 0 {heap}" for i in range(0, 300, 3)]
+    lines += [f"F {4096 + 64 * i} 0 {heap}" for i in range(0, 300, 2)]
+    return "heap 77 lua\n" * heap + "\n".join(lines) + "\nend exit\n"
+
+
+@pytest.mark.parametrize(("heap", "allocator"), [(0, "glibc"), (1, "luajit")])
+def test_a_trace_is_shown_on_the_allocator_of_its_program(
+    steve: Steve, ops: Path, trace: Callable[..., Path], heap: int, allocator: str
+) -> None:
+    path = trace(blocks_of(heap))
+    done = steve("animate", path, "--frames", "20", "--size", "640x360", "--json", env=without_allocator())
+    assert done.returncode == 0, done.err
+    facts = json.loads(done.out)
+    assert (facts["allocator"], facts["film"]) == (allocator, f"{path}-animation.avi")
+    assert len(set(frame_sums(Path(facts["film"])))) > 10
+    # another one is shown if it is named
+    done = steve("animate", path, "-o", "b.mkv", "--allocator", "bump", "--frames", "5", "--size", "640x360", "--json")
+    assert json.loads(done.out)["allocator"] == "bump", done.err
+
+
+def test_an_ops_file_is_shown_on_the_c_library(steve: Steve, ops: Path) -> None:
+    arguments = ("animate", "app-ops", "-o", "f.mkv", "--frames", "3", "--size", "640x360")
+    done = steve(*arguments, env=without_allocator())
+    assert done.returncode == 0 and done.err.endswith("640x360, glibc\n"), done.err
+    done = steve(*arguments, env={**os.environ, "ALLOCATOR": "./drivers/plot_firstfit"})
+    assert done.returncode == 0 and done.err.endswith("640x360\n"), done.err
+
+
+def test_a_cut_trace_is_shown_up_to_there(steve: Steve, ops: Path, trace: Callable[..., Path]) -> None:
+    """The film has what comes before the end, the exit status is 1, and messages name the trace."""
+    path = trace(blocks_of(0), chunk_events=50)
+    whole = path.read_bytes()
+    arguments = ("--frames", "5", "--size", "640x360", "--json")
+    path.write_bytes(whole[: len(whole) * 2 // 3])
+    done = steve("animate", path, "-o", "f.mkv", *arguments)
+    assert done.returncode == 1 and f"{path}: " in done.err and "-ops" not in done.err, done.err
+    assert json.loads(done.out)["frames"] == len(frame_sums(steve.folder / "f.mkv"))
+    empty = trace("end exit\n")
+    done = steve("animate", empty, "-o", "none.mkv", *arguments)
+    assert done.returncode == 1 and done.err.startswith(f"steve animate: {empty}: no allocations"), done.err
+    assert not (steve.folder / "none.mkv").exists()
+
+
+def test_colours_reach_the_film(steve: Steve, ops: Path) -> None:
+    sums = {}
+    for colour in ("state", "age", "size"):
+        done = steve("animate", "app-ops", "-o", "f.mkv", "--frames", "5", "--size", "640x360", "--color", colour)
+        assert done.returncode == 0, done.err
+        sums[colour] = tuple(frame_sums(steve.folder / "f.mkv"))
+    assert len(set(sums.values())) == 3
 
 
 def test_without_ffmpeg(steve: Steve, ops: Path) -> None:

@@ -194,7 +194,7 @@ def test_an_ops_file_is_named_as_such(steve: Steve, files: dict[str, Path], comm
 
 @pytest.mark.parametrize("command", ["allocstats", "animate", "compare"])
 def test_a_memtrace_is_named_as_such(steve: Steve, files: dict[str, Path], command: str) -> None:
-    for kind in ("ljt", "zst", "text"):
+    for kind in ("text",) if command == "animate" else ("ljt", "zst", "text"):  # of binary traces there are films
         done = steve(command, files[kind])
         assert done.returncode == 1
         assert "is a memtrace; `steve ops` makes an ops file of it" in done.err
