@@ -86,7 +86,7 @@ for name in glibc jemalloc mimalloc tcmalloc luajit jeff-coalesce; do
 done
 # shellcheck disable=SC2086 # a list of names without spaces
 step "draw what the allocators did" steve graphs app $shown --format png,svg
-step "film of the heap" steve animate app-ops -o app-animation.avi
+step "film of the heap" steve animate app.ljt -o app-animation.avi
 # shellcheck disable=SC2086
 step "report" steve report app.ljt -o app.html --allocstats $shown --film app-animation.avi
 

@@ -36,8 +36,10 @@ STARTS_ALLOCATORS = True
 EXAMPLES = """\
 The film is written to FILE-animation.avi, next to FILE, unless -o names another file; its extension selects the
 container (.avi, .mp4, .mkv, .webm). By default it shows the program's own allocator: luajit if FILE is the memtrace of a
-program with Lua states, else glibc, the C library's. An ops file does not say what allocator its program had, so glibc is
-shown. $ALLOCATOR is another default, as in the old scripts.
+program with Lua states, else the one whose library the program was started with (LD_PRELOAD), if the recording lists
+it, as all of `ljtrace run` do, else glibc, the C library's.
+An ops file does not say what allocator its program had, so glibc is shown. $ALLOCATOR is another default, as in the old
+scripts.
 Several allocators are shown side by side, synchronised and to the same scale, both in the film and in the pictures
 of --still and --poster.
 
@@ -216,11 +218,16 @@ def _write_ops(args: argparse.Namespace, folder: str) -> Trace | Whole:
 
 
 def _own_allocator(trace: Trace | Whole | None, drivers: list[Driver]) -> str:
-    """The allocator that a program had, as far as a memtrace of it says: LuaJIT's if it had Lua states."""
-    heaps = range(trace.counts()["heaps"]) if trace is not None else ()
-    lua = any((heap := trace.heap(number)) is not None and heap.kind == "lua" for number in heaps)
-    usable = {driver.name for driver in drivers if driver.available}
-    return "luajit" if lua and "luajit" in usable else "glibc"
+    """The allocator that a program had, as far as a memtrace of it says: LuaJIT's if it had Lua states, else the one
+    whose library it was started with, else the C library's."""
+    if trace is None:
+        return "glibc"
+    usable = [driver for driver in drivers if driver.available]
+    heaps = [trace.heap(number) for number in range(trace.counts()["heaps"])]
+    if any(heap is not None and heap.kind == "lua" for heap in heaps) and "luajit" in {d.name for d in usable}:
+        return "luajit"
+    mapped = {os.path.basename(module.object) for module in trace.modules()}
+    return next((driver.name for driver in usable if driver.library in mapped), "glibc")
 
 
 def _check_programs() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from steve.allocstats.film import probe
 from steve.system.errors import SteveError
 
-STILLS, WIDTH = 6, 480
+STILLS, WIDTH = 4, 960  # at less, the texts of a film of 1280 pixels cannot be read
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def _still(film: str, second: float) -> str:
         "-frames:v",
         "1",
         "-vf",
-        f"scale={WIDTH}:-2",
+        f"scale='min({WIDTH},iw)':-2",
         "-q:v",
         "6",
         "-f",
