@@ -16,10 +16,10 @@ enum {
 /* A narrow picture has no column of addresses; a low one has a lower strip. */
 enum { LEAST_LABELLED = 400, LEAST_HIGH = 300 };
 
-/* Letters grow with the picture. Along a curve, addresses are in no column. */
+/* Letters grow with the picture, as long as a legend has room beside them. Along a curve, addresses are in no column. */
 static struct geometry of_size(const struct film_size *f, struct keys keys, bool labelled)
 {
-    int text = (int)f->height / 45;
+    int high = (int)f->height / 45, wide = (int)f->width / 28, text = high < wide ? high : wide;
     struct geometry g = {.width = (int)f->width, .height = (int)f->height};
     g.text = text < LEAST_TEXT ? LEAST_TEXT : text;
     g.line = g.text * 5 / 4;

@@ -337,8 +337,8 @@ static void test_numbers_as_text(void **state)
     assert_string_equal(legend_time(out, FILM_INSTRUCTIONS, 7), "7 instructions");
 }
 
-static const uint32_t s_sizes[][2] = {{320, 200}, {480, 270},  {640, 200},   {640, 360},
-                                      {960, 540}, {1280, 720}, {1920, 1080}, {3840, 2160}};
+static const uint32_t s_sizes[][2] = {{320, 200},  {480, 270},   {640, 200},   {640, 360},  {960, 540},
+                                      {1280, 720}, {1920, 1080}, {3840, 2160}, {320, 4320}, {7680, 200}};
 enum { SIZES = sizeof s_sizes / sizeof s_sizes[0] };
 
 static struct film_size film_of(unsigned size, enum layout layout, enum film_colour colour)
