@@ -1,7 +1,7 @@
 /* look.c - mixes the colours of the cells of a heap from the uses of their bytes.
  *
- * New blocks glow white and freed ones blue; reads and writes have colours of their own; all of these fade. By age or
- * size, the colour of used bytes is that of the class of their mean.
+ * New blocks glow white, and cells without used bytes blue after a free. Reads and writes have colours of their own. All of
+ * these fade. By age or size, the colour of used bytes is that of the class of their mean.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
