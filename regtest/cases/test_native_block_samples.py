@@ -340,7 +340,8 @@ REFUSING = [
 def test_what_needs_every_block_refuses(command: str, programs: dict[str, list[object]], tmp_path: Path) -> None:
     sample = natively(tmp_path / "s.ljt", programs["c++"], "--sample").path
     form = ["--simple"] if command == "lockops" else []
-    done = run(["steve", *command.split(), *form, "-o", tmp_path / "out", sample])
+    out = tmp_path / ("out.avi" if command == "animate" else "out")
+    done = run(["steve", *command.split(), *form, "-o", out, sample])
     assert done.status == 1 and "needs every block" in done.complaint
     assert not [path for path in tmp_path.iterdir() if path != sample]
 

@@ -35,8 +35,8 @@ HELP = "make a film or pictures of the heap from a memtrace or ops file"
 STARTS_ALLOCATORS = True
 EXAMPLES = """\
 The film is written to FILE-animation.avi, next to FILE, unless -o names another file; its extension selects the
-container (.avi, .mp4, .mkv, .webm). By default it shows the program's own allocator: luajit if FILE is the memtrace of a
-program with Lua states, else the one whose library the program was started with (LD_PRELOAD), if the recording lists
+container (.avi, .mp4, .mkv, .webm). By default it shows the program's own allocator: luajit if FILE is the memtrace of
+a program with Lua states, else the one whose library the program was started with (LD_PRELOAD), if the recording lists
 it, as all of `ljtrace run` do, else glibc, the C library's.
 An ops file does not say what allocator its program had, so glibc is shown. $ALLOCATOR is another default, as in the old
 scripts.
@@ -210,7 +210,7 @@ def _write_ops(args: argparse.Namespace, folder: str) -> Trace | Whole:
     path = os.path.join(folder, os.path.basename(args.ops) + "-ops")
     ways = {"resize": True, "threads": False, "times": args.time == "instructions", "compat": False}
     choice = {"where": None, "begin": None, "end": None, "divided": True, "jobs": 1, "scheduler": None}
-    given = {"file": args.ops, "salvage": False, "quiet": args.quiet}
+    given = {"file": args.ops, "salvage": False, "quiet": args.quiet, "every_block": args.every_block}
     with Output(path) as out:
         trace, _ = ops.translated(argparse.Namespace(**given, **ways, **choice), out, "binary")
     args.ops = path
