@@ -289,8 +289,8 @@ def test_reuse_of_many_lines(steve: Steve, trace) -> None:
 NATIVE = "info recorder native\ninfo time_unit nanoseconds\nthread 1\ntime 5\nN 4096 64\ntime 9\nF 4096\nend exit\n"
 # of each command, the columns that are not known without loads and stores, and the headings of its table
 UNKNOWN = {
-    "sites": ({"utilisation", "shared"}, "blocks bytes at peak at end lifetime site"),
-    "types": ({"utilisation"}, "blocks bytes % of bytes frees at peak at end lifetime type"),
+    "sites": ({"utilisation", "shared"}, "blocks bytes at peak at end lifetime (ops) site"),
+    "types": ({"utilisation"}, "blocks bytes % of bytes frees at peak at end lifetime (ops) type"),
     "threads": ({"shared_blocks"}, "thread name allocs bytes frees foreign at peak at end"),
     "states": (set(), "state trace entries nanoseconds % allocs bytes freed starts at"),
     "lines": (

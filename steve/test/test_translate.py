@@ -307,7 +307,7 @@ def test_summary(history: list[Event]) -> None:
         summary = analyse_whole(Walk(Trace(str(as_binary(folder, history, 0)))), _totals.Summary)
     found = {**summary.events, **summary.totals}
     assert {name: found[name] for name in expected} == expected
-    stacks = summary.stacks()
+    _, stacks = summary.used_stacks()
     assert sum(stacks["bytes"]) == expected["allocated"]
     assert sum(stacks["live_bytes"]) == expected["live_bytes"]
 
