@@ -28,18 +28,17 @@ if TYPE_CHECKING:
     from steve.trace._memtrace import Trace
 
 PEAKS = "at peak: each process at its own peak"
-# the column in front of the others with --by=...,process
+# the column before the others with --by=...,process
 COLUMNS = (Column(PROCESS, PROCESS, "the file, and the number of its process; with --by ...,process only", True),)
 INHERITED = "blocks that a child inherited count in each process; --where 'not inherited' leaves them out"
 FEW = 3  # files that a remark names
-FILE = (
-    32  # the number of a row is that of its name and, if files are told apart, from this bit on the number of its file
-)
+# the number of a row is that of its name; if each process has rows of its own, the number of its file is above these bits
+FILE = 32
 
 
 def columns(columns: Sequence[Column], args: argparse.Namespace, key: str = "site") -> tuple[Column, ...]:
-    """The columns of a list, with the heading that names what a row is, and that of processes if they are told apart. key: the
-    column with the text of a row."""
+    """The columns of a list, with the heading that names what a row is; if each process has rows of its own, with a column for
+    the process. key: the column with the text of a row."""
     return (*(COLUMNS if args.apart else ()), *rollups.headed(columns, getattr(args, "by", "stack"), key))
 
 
