@@ -66,7 +66,7 @@ COMMANDS = {
 }
 # for each stack, of up to 34 frames; where each was kept as these it was 3,000 to 8,000
 MOST_BYTES = 1200
-MORE_BYTES = {"sharing": 2000, "report": 1400}
+MORE_BYTES = {"sharing": 2000}
 OF_COMPARISON = 1800
 OF_TABLES = 2000
 

@@ -27,8 +27,6 @@ FEWEST_PARTS = 9  # before the last New, which leaves at least as many operation
 FOUND = [("blocks", "u8"), ("size", "u8"), ("accesses", "u8"), ("slope", "f8")]
 BLOCKS, BYTES, ACCESSES = range(3)
 NONE = Sums(np.zeros(0, "u4"), np.zeros(0, FOUND))
-OF_ACCESSES = ("loads", "stores", "modifies")
-OF_CHURN = ("blocks", "bytes", "peak_bytes", *OF_ACCESSES)  # the columns that churn() needs
 
 
 class Run(NamedTuple):
@@ -195,20 +193,15 @@ def leaked(lost: Table | None, rollup: Rollup) -> tuple[Sums, str]:
     return Sums(sums.numbers, found), ""
 
 
-def is_dead(batch: np.ndarray) -> np.ndarray:
-    """A mask of the lives that this process began and ended: those of churn()."""
-    return (batch["freed"] != 0) & (batch["inherited"] == 0)
-
-
 def churn(sums: Sums, thresholds: Mapping[str, float]) -> Sums:
-    """By row, the blocks that died, and the bytes that were requested for them. sums: of the freed blocks. What is kept until
-    the end and freed then is live at the peak, too."""
+    """By row, the blocks that died, and the bytes that were requested for them. sums: those of
+    steve.kernels._site_sums.EndedLives. What is kept until the end and freed then is live at the peak, too."""
     size, at_peak = sums.rows["bytes"], sums.rows["peak_bytes"]
     much = (size >= thresholds["least_churn"]) & (100 * size >= thresholds["churn"] * int(size.sum()))
     some = np.flatnonzero(much & (size >= thresholds["turns"] * at_peak))
     found = np.zeros(len(some), FOUND)
     found["blocks"], found["size"] = sums.rows["blocks"][some], size[some]
-    found["accesses"] = sum(sums.rows[name][some] for name in OF_ACCESSES)
+    found["accesses"] = sums.rows["accesses"][some]
     return Sums(sums.numbers[some], found)
 
 

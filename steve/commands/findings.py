@@ -19,7 +19,7 @@ from steve.system.errors import UsageError
 from steve.terminal.listing import Column, count
 from steve.trace import missing, policy, rollups
 from steve.system.output import Output
-from steve.analysis.folds import Sums, Together
+from steve.analysis.folds import Together
 from steve.analysis.lost import Reached, is_leak, searched
 from steve.analysis.rules import (
     ALL,
@@ -189,8 +189,7 @@ class Found:
     """What the rules find, from one walk. rules: those of interest; size: bytes of all selected blocks."""
 
     def __init__(self, chosen: blocks.Blocks, rules: list[Rule], args: argparse.Namespace) -> None:
-        from steve.analysis import site_rules
-        from steve.kernels._site_sums import Findings, SiteSums
+        from steve.kernels._site_sums import EndedLives, Findings, SiteSums
 
         key, thresholds = rollups.key_of(args.by), thresholds_of(args)
         makers = [partial(Findings, limits(thresholds), key)]
@@ -198,15 +197,14 @@ class Found:
         if set(rules) & {PINNED_PAGES, *SITE_RULES}:
             makers.append(partial(SiteSums, site_limits(thresholds), key))
         if CHURN in rules:
-            makers.append(partial(Sums, (key, site_rules.is_dead)))
+            makers.append(partial(EndedLives, key))
         if LEAKED in rules:
             makers.append(partial(Reached, is_leak, key))
         found, *self._sums = chosen.fold(partial(together, makers)).folds
         self._reached: Reached | None = self._sums.pop() if LEAKED in rules else None
         self._dead: rollups.Sums | None = None
         if CHURN in rules:
-            (dead,) = self._sums.pop().rows(chosen.totals["peak"], site_rules.OF_CHURN)
-            self._dead = rollups.Sums(*dead)
+            self._dead = rollups.Sums(*self._sums.pop().table(chosen.totals["peak"]))
         self._judged: tuple[rollups.Rollup, dict] | None = None
         self._sites: Sites | None = None
         del chosen.lives

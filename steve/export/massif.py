@@ -103,7 +103,7 @@ class Trees:
 
     def __init__(self, shown: ShownStacks) -> None:
         self.stacks = shown
-        self.shown, self.callers, self.frames = shown.table()
+        self.shown, self.callers, self.frames = (column.copy() for column in shown.table())
         self._texts: dict[int, str] = {}
 
     def text(self, number: int) -> str:

@@ -1,5 +1,6 @@
 # cython: language_level=3, boundscheck=False
-"""Sums of lives that the rules of `steve findings` need: what they find in blocks, and what a site does in the whole run.
+"""Sums of lives that the rules of `steve findings` need: what they find in blocks, what a site does in the whole run, and
+what it freed.
 
     found = Findings(limits)
     for batch in lives.batches():
@@ -26,22 +27,25 @@ cdef extern from "steve/kernels/lives/findings.h" nogil:
     struct findings_limits:
         double early, late, idle, utilisation
         uint64_t short_life, min_life, chain, min_size
-    struct findings_row:
+    enum findings_rule:
         pass
-    struct findings_variances:
+    struct finding:
         pass
-    struct findings_t "findings":
-        findings_row *rows
+    struct finding_variances:
+        pass
+    struct findings_of_rule:
+        finding *rows
         keyed_rows of_keys
-        findings_variances *variances
+        finding_variances *variances
         size_t variances_room
+    struct findings_t "findings":
+        findings_of_rule of[FINDINGS_RULES]
         uint64_t bytes
     void findings_init(findings_t *f, const findings_limits *limits, groups_key key)
     void findings_free(findings_t *f)
     bint findings_add(findings_t *f, const life *lives, const uint8_t *keep, size_t n)
-    bint findings_merge(findings_t *f, const uint32_t *stacks, const findings_row *rows, size_t n)
+    bint findings_merge(findings_t *f, findings_rule rule, const uint32_t *keys, const finding *rows, size_t n)
 
-# by rule; there are FINDINGS_RULES of them for each key
 FOUND, VARIANCES = dtype_of("finding"), variances_of("finding")
 
 
@@ -62,40 +66,31 @@ cdef class Findings(TakesLives):
         return findings_add(&self.f, lives, keep, n)
 
     def partial(self, uint64_t peak):
-        """(bytes of all blocks examined, keys, their rows), for merge()."""
-        return self.f.bytes, *self.table()
+        """(bytes of all blocks examined, table()), for merge()."""
+        return self.f.bytes, self.table()
 
     def merge(self, shard, uint64_t peak):
         """Add the partial() of the next shard."""
-        found, keys, rows = shard
+        found, table = shard
         self.f.bytes += <uint64_t>found
-        enough(findings_merge(&self.f, <const uint32_t *>data_of(keys), <const findings_row *>data_of(rows), len(keys)))
+        for rule, (keys, rows) in enumerate(table):
+            enough(findings_merge(&self.f, <findings_rule><int>rule, <const uint32_t *>data_of(keys),
+                                  <const finding *>data_of(rows), len(keys)))
 
     def table(self):
-        """(keys that occur, in order, array of FOUND for them, by rule)."""
-        keys, rows = self.unordered()
-        order = np.argsort(keys, kind="stable")
-        return keys[order], rows[order]
-
-    def unordered(self):
-        """The same in no order, and no copy: valid as long as this object does not change."""
-        return (view_of(self.f.of_keys.keys, self.f.of_keys.n, np.dtype("u4")),
-                view_of(self.f.rows, self.f.of_keys.n * FINDINGS_RULES, FOUND).reshape(-1, FINDINGS_RULES))
-
-    def variances(self):
-        """Those of the first rows of unordered(), likewise."""
-        n = self.f.variances_room
-        return view_of(self.f.variances, n * FINDINGS_RULES, VARIANCES).reshape(-1, FINDINGS_RULES)
+        """By rule: (keys where it finds something, in order, array of FOUND for them)."""
+        return [self.of_rule(number, {name: name for name in FOUND.names}) for number in range(FINDINGS_RULES)]
 
     def of_rule(self, int number, dict columns):
         """What a rule finds: the keys where it finds something, in order, and an array with some columns of FOUND
         and VARIANCES. columns: their names in this array, with those there."""
-        keys, rows = self.unordered()
-        some = np.flatnonzero(rows["blocks"][:, number])
-        some = some[np.argsort(keys[some], kind="stable")]
-        found = chosen(columns.values(), rows[:, number], self.variances()[:, number], some)
+        cdef findings_of_rule *of = &self.f.of[number]
+        keys = view_of(of.of_keys.keys, of.of_keys.n, np.dtype("u4"))
+        order = np.argsort(keys, kind="stable")
+        found = chosen(columns.values(), view_of(of.rows, of.of_keys.n, FOUND),
+                       view_of(of.variances, of.variances_room, VARIANCES), order)
         found.dtype.names = tuple(columns)
-        return keys[some], found
+        return keys[order], found
 
     def bytes(self):
         """Bytes of all blocks that were examined."""
@@ -209,3 +204,55 @@ cdef class SiteSums(TakesLives):
     def collected(self):
         """By part: the objects of a garbage collector that were freed in it."""
         return view_of(self.s.collected, SITE_RULES_PARTS, np.dtype("u8")).copy()
+
+
+# -- Freed blocks. -------------------------------------------------------------------------------------------
+
+cdef extern from "steve/kernels/lives/ended_lives.h" nogil:
+    struct ended_lives_row:
+        pass
+    struct ended_lives_t "ended_lives":
+        ended_lives_row *rows
+        keyed_rows of_keys
+    void ended_lives_init(ended_lives_t *f, groups_key key)
+    void ended_lives_free(ended_lives_t *f)
+    bint ended_lives_add(ended_lives_t *f, const life *lives, const uint8_t *keep, size_t n)
+    bint ended_lives_merge(ended_lives_t *f, const uint32_t *keys, const ended_lives_row *rows, size_t n,
+                            uint64_t peak)
+    void ended_lives_settle(ended_lives_t *f, uint64_t peak)
+
+ENDED = dtype_of("ended_lives_row")
+
+
+cdef class EndedLives(TakesLives):
+    """A steve.analysis.folds.Fold: sums of the blocks that this process made and freed
+    (steve/kernels/lives/ended_lives.h), by a key of Groups."""
+    cdef ended_lives_t f
+    needs_operation_numbers = False
+
+    def __cinit__(self, str key="stack"):
+        ended_lives_init(&self.f, KEYS[key])
+
+    def __dealloc__(self):
+        ended_lives_free(&self.f)
+
+    cdef bint take(self, const life *lives, const uint8_t *keep, size_t n) noexcept nogil:
+        return ended_lives_add(&self.f, lives, keep, n)
+
+    def partial(self, uint64_t peak):
+        """(keys, rows), for merge(): the result of table()."""
+        return self.table(peak)
+
+    def merge(self, shard, uint64_t peak):
+        """Add the partial() of the next shard. peak: of WholeLives.merge()."""
+        keys, rows = shard
+        enough(ended_lives_merge(&self.f, <const uint32_t *>data_of(keys), <const ended_lives_row *>data_of(rows),
+                                  len(keys), peak))
+
+    def table(self, uint64_t peak):
+        """(keys that occur, in order, array of ENDED for them). peak: the number of the last peak of the heap, from
+        Lives.totals()."""
+        ended_lives_settle(&self.f, peak)
+        keys = view_of(self.f.of_keys.keys, self.f.of_keys.n, np.dtype("u4"))
+        order = np.argsort(keys, kind="stable")
+        return keys[order], view_of(self.f.rows, self.f.of_keys.n, ENDED)[order]

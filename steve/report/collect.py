@@ -24,7 +24,7 @@ from steve.analysis.lives import LifeAnalysis
 from steve.analysis.lost import Reached, Runtime, is_leak, searched
 from steve.kernels._accesses import Course
 from steve.kernels._report import TALLY, VARIANCES, BlockCells, HeapProfile, LuaWork
-from steve.kernels._site_sums import Findings, SiteSums
+from steve.kernels._site_sums import EndedLives, Findings, SiteSums
 from steve.kernels._walk import Analysis, feed_together
 from steve.system.samples import Sample
 from steve.system.errors import TraceError
@@ -292,7 +292,7 @@ def _found_by_rule(
     take_found(); pins: see collect(); lost: of site_rules.leaked()."""
     found: dict[str, Sums] = {}
     leaked, not_searched = site_rules.leaked(lost, rollup)
-    found[LEAKED.key], found[CHURN.key] = leaked, site_rules.churn(rollup.merged(analysis.take_dead()), DEFAULTS)
+    found[LEAKED.key], found[CHURN.key] = leaked, site_rules.churn(analysis.take_dead(rollup), DEFAULTS)
     for key, of_stacks in of_rules.items():
         numbers, rows = rollup.merged(of_stacks)
         sums = np.zeros(len(rows), [*site_rules.FOUND, *((name, "f8") for name in FOUND_VARIANCES)])
@@ -320,7 +320,7 @@ class ReportAnalysis(Analysis):
         self.profile, self.cells, self.course = HeapProfile(bins), BlockCells(), Course()
         self.found = Findings(limits(DEFAULTS))
         self.site_sums = SiteSums(site_limits(DEFAULTS))
-        self.reached, self.dead = Reached(is_leak), folds.Sums(("stack", site_rules.is_dead))
+        self.reached, self.dead = Reached(is_leak), EndedLives()
         self._lives = LifeAnalysis(
             lambda: Together(self.found, self.site_sums, self.reached, self.dead, Passed(self.profile.add_lives))
         )
@@ -377,11 +377,11 @@ class ReportAnalysis(Analysis):
         del self.found, self._lives.fold
         return judged, by_rule
 
-    def take_dead(self) -> Sums:
-        """The sums of the blocks that died, by stack, which are no longer kept."""
-        (dead,) = self.dead.rows(self.life_totals()["peak"], site_rules.OF_CHURN)
+    def take_dead(self, rollup: Rollup) -> Sums:
+        """The sums of the blocks that died, by row of a list, which are no longer kept by stack."""
+        dead = Sums(*self.dead.table(self.life_totals()["peak"]))
         del self.dead
-        return Sums(*dead)
+        return rollup.merged(dead)
 
     def take_tallies(self, sample: Sample) -> Sums:
         """The tallies by stack, which are no longer kept."""
@@ -435,12 +435,10 @@ def _described(chosen: Blocks, analysis: ReportAnalysis, sites: int, with_source
     accesses = missing.has_accesses(trace, totals["load"] + totals["store"] + totals["modify"])
     judged_bytes, of_rules = analysis.take_found(trace.sample)
     last_new = analysis.site_sums.last_new()
-    of_stacks, cells = analysis.take_tallies(trace.sample), analysis.take_cells()
     rollup = Rollup("stack", chosen.places, sites=of_trace)
-    tallies = rollup.merged(of_stacks)
-    del of_stacks
     lost = analysis.reached.lost(trace) if searched(chosen) else None
-    by_rule, not_judged = _found_by_rule(analysis, of_rules, rollup, pins, lost)
+    by_rule, not_judged = _found_by_rule(analysis, of_rules, rollup, pins, lost)  # which frees many sums by stack
+    tallies, cells = rollup.merged(analysis.take_tallies(trace.sample)), analysis.take_cells()
     leading, listed = sorted(_leading_by_rule(by_rule, MOST_FOUND)), interesting(tallies, sites)
     named = named_sites(of_trace.shown, tallies, {*leading, *listed})
     all_sites = int((tallies.rows["bytes"] + tallies.rows["blocks"] > 0).sum())

@@ -131,7 +131,7 @@ def report_of(analysis: ReportAnalysis) -> list:
         analysis.found.bytes(),
         cells.width(),
         cells_by_group(cells),
-        [part.tobytes() for part in analysis.found.table()],
+        [part.tobytes() for table in analysis.found.table() for part in table],
         analysis.work(),
         analysis.course.bins().tolist(),
         analysis.course.clock(),

@@ -11,7 +11,7 @@ from hypothesis import given
 from reference_lives import Block, Lives, Run, granule
 from steve.analysis import site_rules
 from steve.analysis.rules import DEFAULTS, site_limits
-from steve.kernels._site_sums import SITE_SUMS, SiteSums
+from steve.kernels._site_sums import ENDED, SITE_SUMS, SiteSums
 from steve.kernels import _lives
 from steve.trace._memtrace import Trace
 from steve.trace.rollups import Sums
@@ -169,8 +169,8 @@ def test_a_hot_line_in_the_heap_of_a_collector(held: float, requested: int, mana
 )
 def test_churn(died: int, others: int, peak: int, is_found: bool) -> None:
     """Of two sites, judged by what died in all and by what is live of the site at the peak."""
-    rows = np.zeros(2, [(name, "u8") for name in site_rules.OF_CHURN])
-    rows["blocks"], rows["bytes"], rows["loads"], rows["stores"] = (7, 8), (died, others), 2, 3
+    rows = np.zeros(2, ENDED)
+    rows["blocks"], rows["bytes"], rows["accesses"] = (7, 8), (died, others), 5
     rows["peak_bytes"] = peak, 0
     found = site_rules.churn(Sums(np.array([4, 9], "u4"), rows), DEFAULTS)
     of_first = [row for number, row in zip(found.numbers.tolist(), found.rows.tolist()) if number == 4]

@@ -38,6 +38,7 @@ CONTAINED = {"access_sums", "site_rules_sums"}
 # live on, which no shard has as lives
 NOT_REPORTED = {
     ("group", "peak"),
+    ("ended_lives_row", "peak"),
     ("group", "live_blocks"),
     ("group", "live_bytes"),
     ("lives_totals", "time"),
@@ -97,8 +98,12 @@ def plain_table(found: LifeAnalysis) -> Any:
 
 
 def plain_findings(found: LifeAnalysis) -> Any:
-    keys, rows = found.fold.table()
-    return keys.tolist(), [rows_of(row) for row in rows]
+    return [(keys.tolist(), rows_of(rows)) for keys, rows in found.fold.table()]
+
+
+def plain_ended(found: LifeAnalysis) -> Any:
+    keys, rows = found.fold.table(found.lives.totals()["peak"])
+    return keys.tolist(), rows_of(rows, "peak")
 
 
 def plain_profile(found: ReportAnalysis) -> Any:
@@ -134,6 +139,7 @@ CASES = {
     "group": LIVES,
     "lives_totals": LIVES,
     "finding": Case(partial(LifeAnalysis, partial(_site_sums.Findings, limits(DEFAULTS))), plain_findings),
+    "ended_lives_row": Case(partial(LifeAnalysis, _site_sums.EndedLives), plain_ended),
     "site_rules_totals": SITE_SUMS,
     "site_rules_changes": SITE_SUMS,
     "profile_tally": PROFILE,

@@ -352,12 +352,16 @@ class ShownStacks:
         return [self.named(number) for number in self.ids(stack) if number]
 
     def table(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """All stacks read so far: arrays of the results of stack(), outer() and frame(), by stack id. They are
-        copies."""
+        """All stacks read so far: arrays of the results of stack(), outer() and frame(), by stack id. They are views, and
+        while one exists no more stacks can be looked at (BufferError)."""
         import numpy as np
 
         self._reach(self.trace.counts()["stacks"] - 1)
-        return np.array(self._shown, "u4"), np.array(self._outer, "u4"), np.array(self._frames, "u4")
+        return (
+            np.frombuffer(self._shown, "u4"),
+            np.frombuffer(self._outer, "u4"),
+            np.frombuffer(self._frames, "u4"),
+        )
 
     def merged(self, stacks: np.ndarray, columns: Iterable[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
         """The sums of numbers of recorded stacks by shown stack: the ids of the shown stacks, in order, and for each

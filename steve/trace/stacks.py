@@ -76,7 +76,7 @@ class Sites:
         self._texts: dict[int, str] = {0: NO_STACK}
         self._own: dict[int, bool] = {}
         self._owners: dict[str, tuple[str, int, int]] = {}
-        self._tree: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None = None
+        self._tree: tuple[np.ndarray, np.ndarray] | None = None  # of _new_tree()
 
     def frame_text(self, number: int) -> str:
         """The text of a frame. If functions have the same text, all but the first seen have the whole path of their
@@ -125,42 +125,57 @@ class Sites:
 
     def tree(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """All stacks as a tree of sites, as arrays by stack id: the shown stack of each, and for a shown stack its
-        site, the site of its callers (0: none) and the id of its innermost frame. They are kept until the trace has more
-        stacks."""
+        site, the site of its callers (0: none) and the id of its innermost frame. The first and the last are views of
+        ShownStacks.table(); the others are kept until the trace has more stacks."""
         if self._tree is None or len(self._tree[0]) != self.trace.counts()["stacks"]:
             self._tree = self._new_tree()
-        return self._tree
+        shown, _, frames = self.shown.table()
+        return shown, self._tree[0], self._tree[1], frames
 
-    def _new_tree(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    def _new_tree(self) -> tuple[np.ndarray, np.ndarray]:
+        """By stack id: the site, and that of the callers."""
         import numpy as np
 
-        shown, outer, frames = self.shown.table()
+        _, outer, frames = self.shown.table()
+        outer = outer.copy()
         texts: dict[str, int] = {}
         of_frames = np.zeros(int(frames.max(initial=0)) + 1, "u8")
         for number in np.unique(frames).tolist():
             of_frames[number] = texts.setdefault(self.frame_text(number), len(texts))
         sites = np.zeros(len(outer), "u4")
         for level in levels(outer):
-            keys = sites[outer[level]].astype("u8") << np.uint64(32) | of_frames[frames[level]]
-            _, first, which = np.unique(keys, return_index=True, return_inverse=True)
-            sites[level] = level[first][which]
+            parts = 1 + len(level) // MANY  # those of the same callers are in one part
+            of_callers = sites[outer[level]] % parts if parts > 1 else np.zeros(len(level), "u4")
+            for part in range(parts):
+                some = level[of_callers == part]
+                keys = sites[outer[some]].astype("u8") << np.uint64(32) | of_frames[frames[some]]
+                _, first, which = np.unique(keys, return_index=True, return_inverse=True)
+                sites[some] = some[first][which]
         for first in range(0, len(outer), MANY):  # in place, because these arrays are long
             outer[first : first + MANY] = sites[outer[first : first + MANY]]
-        return shown, sites, outer, frames
+        return sites, outer
 
 
 def levels(outer: np.ndarray) -> list[np.ndarray]:
     """The ids of stacks by their number of frames, from 1 on. outer: the stack of the callers, by stack id."""
     import numpy as np
 
-    depths, jump = (outer == outer).astype("u4"), outer.copy()
+    depths, jump = np.ones(len(outer), "u4"), outer.copy()
     depths[:1] = 0
     while jump.any():
         depths += depths[jump]
         jump = jump[jump]
     del jump
-    order = np.argsort(depths, kind="stable").astype("u4")
-    ends = np.cumsum(np.bincount(depths))
+    # a counting sort by parts, because these arrays are long
+    counts = np.bincount(depths)
+    order, ends = np.zeros(len(outer), "u4"), np.cumsum(counts)
+    places = ends - counts  # of the next stack of each number of frames
+    for first in range(0, len(outer), MANY):
+        some = depths[first : first + MANY]
+        inner = np.argsort(some, kind="stable")
+        found = np.bincount(some, minlength=len(counts))
+        order[np.repeat(places - np.cumsum(found) + found, found) + np.arange(len(some))] = first + inner
+        places += found
     return np.split(order, ends[:-1])[1:]
 
 

@@ -103,7 +103,7 @@ SUMS_ROWS(SUMS_MERGE)
     {                                                                                                        \
         SUMS_OF_##row(SUMS_VARY_L, SUMS_NOTHING, SUMS_NOTHING, SUMS_NOTHING)                                 \
     }
-SUMS_VARIED_ROWS(SUMS_ADD)
+SUMS_LIVES_ROWS(SUMS_ADD)
 SUMS_VARIED_ROWS(SUMS_VARY)
 
 /* ---- described, for Python ------------------------------------------------------------------ */

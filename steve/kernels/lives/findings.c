@@ -12,9 +12,11 @@ void findings_init(struct findings *f, const struct findings_limits *limits, enu
 
 void findings_free(struct findings *f)
 {
-    free(f->rows);
-    free(f->variances);
-    keyed_rows_free(&f->of_keys);
+    for (unsigned rule = 0; rule < FINDINGS_RULES; rule++) {
+        free(f->of[rule].rows);
+        free(f->of[rule].variances);
+        keyed_rows_free(&f->of[rule].of_keys);
+    }
 }
 
 /* The rules about a life that has accesses and is long enough for shares of it to mean something. */
@@ -57,58 +59,55 @@ unsigned findings_of(const struct findings_limits *limits, const struct life *li
 }
 
 /* The row of a key, which is made if there is none. NULL when out of memory. */
-static inline struct findings_row *reach(struct findings *f, uint32_t key)
+static inline struct finding *reach(struct findings_of_rule *r, uint32_t key)
 {
     size_t index;
 
-    return keyed_rows_reach(&f->of_keys, key, &f->rows, sizeof *f->rows, &index) ? &f->rows[index] : NULL;
-}
-
-static void add(struct findings_row *row, unsigned rules, const struct life *life)
-{
-    for (; rules; rules &= rules - 1)
-        finding_add(&row->of[__builtin_ctz(rules)], life);
+    return keyed_rows_reach(&r->of_keys, key, &r->rows, sizeof *r->rows, &index) ? &r->rows[index] : NULL;
 }
 
 /* Add the variances of a life of a sample. row: the index of its row. False when out of memory. */
-static bool vary(struct findings *f, size_t row, unsigned rules, const struct life *life)
+static bool vary(struct findings_of_rule *r, size_t row, const struct life *life)
 {
-    if (!array_grow(&f->variances, &f->variances_room, row + 1, sizeof *f->variances))
+    if (!array_grow(&r->variances, &r->variances_room, row + 1, sizeof *r->variances))
         return false;
-    for (; rules; rules &= rules - 1)
-        finding_vary(&f->variances[row].of[__builtin_ctz(rules)], life);
+    finding_vary(&r->variances[row], life);
     return true;
+}
+
+/* Add a life that a rule finds. False when out of memory. */
+static bool add(struct findings_of_rule *r, uint32_t key, const struct life *life)
+{
+    struct finding *row = reach(r, key);
+
+    if (!row)
+        return false;
+    finding_add(row, life);
+    return life->weight == 0 || vary(r, (size_t)(row - r->rows), life);
 }
 
 bool findings_add(struct findings *f, const struct life *lives, const uint8_t *keep, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        struct findings_row *row;
-        unsigned rules;
-
         if (keep && !keep[i])
             continue;
-        row = reach(f, groups_key_of(f->key, &lives[i]));
-        if (!row)
-            return false;
         f->bytes += life_scaled(&lives[i], lives[i].size);
-        rules = findings_of(&f->limits, &lives[i]);
-        add(row, rules, &lives[i]);
-        if (lives[i].weight != 0 && !vary(f, (size_t)(row - f->rows), rules, &lives[i]))
-            return false;
+        for (unsigned rules = findings_of(&f->limits, &lives[i]); rules; rules &= rules - 1)
+            if (!add(&f->of[__builtin_ctz(rules)], groups_key_of(f->key, &lives[i]), &lives[i]))
+                return false;
     }
     return true;
 }
 
-bool findings_merge(struct findings *f, const uint32_t *keys, const struct findings_row *rows, size_t n)
+bool findings_merge(struct findings *f, enum findings_rule rule, const uint32_t *keys,
+                    const struct finding *rows, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        struct findings_row *row = reach(f, keys[i]);
+        struct finding *row = reach(&f->of[rule], keys[i]);
 
         if (!row)
             return false;
-        for (unsigned rule = 0; rule < FINDINGS_RULES; rule++)
-            finding_merge(&row->of[rule], &rows[i].of[rule]);
+        finding_merge(row, &rows[i]);
     }
     return true;
 }

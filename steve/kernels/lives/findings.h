@@ -2,7 +2,7 @@
  * by the stack or thread of the New, or by the type.
  *
  * A life is looked at once for all rules. Shares of a life are compared as doubles, as Python's numbers are.
- * Memory: O(keys that occur), and 4 bytes for each key.
+ * Memory: O(what each rule finds), and 4 bytes for each key up to the last one that a rule finds.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef STEVE_KERNELS_LIVES_FINDINGS_H
@@ -31,23 +31,18 @@ struct findings_limits {
     uint64_t short_life, min_life, chain, min_size; /* operations, operations, Resizes, bytes */
 };
 
-/* What each rule finds among the blocks of a stack, thread or type. */
-struct findings_row {
-    struct finding of[FINDINGS_RULES];
-};
-
-/* The variances of a row. */
-struct findings_variances {
-    struct finding_variances of[FINDINGS_RULES];
+/* What a rule finds: it has rows for the keys where it finds something. */
+struct findings_of_rule {
+    struct finding *rows;
+    struct keyed_rows of_keys;
+    struct finding_variances *variances; /* of the first rows; of a trace that is no sample none */
+    size_t variances_room;
 };
 
 struct findings {
     struct findings_limits limits;
     enum groups_key key;
-    struct findings_row *rows;
-    struct keyed_rows of_keys;
-    struct findings_variances *variances; /* of the first rows; of a trace that is no sample none */
-    size_t variances_room;
+    struct findings_of_rule of[FINDINGS_RULES];
     uint64_t bytes; /* of all blocks examined */
 };
 
@@ -57,7 +52,8 @@ void findings_free(struct findings *f);
 unsigned findings_of(const struct findings_limits *limits, const struct life *life);
 /* keep: a byte for each life; NULL = all. False when out of memory. */
 bool findings_add(struct findings *f, const struct life *lives, const uint8_t *keep, size_t n);
-/* Add n rows of another shard, each with its key. False when out of memory. */
-bool findings_merge(struct findings *f, const uint32_t *keys, const struct findings_row *rows, size_t n);
+/* Add n rows of a rule of another shard, each with its key. False when out of memory. */
+bool findings_merge(struct findings *f, enum findings_rule rule, const uint32_t *keys,
+                    const struct finding *rows, size_t n);
 
 #endif

@@ -47,7 +47,7 @@ bool groups_merge(struct groups *g, const uint32_t *keys, const struct group *ro
         if (!row)
             return false;
         group_merge(row, &rows[i]);
-        groups_add_peak(row, peak, peak ? rows[i].peak_bytes : 0);
+        groups_add_peak(&row->peak, &row->peak_bytes, peak, peak ? rows[i].peak_bytes : 0);
     }
     return true;
 }

@@ -43,20 +43,21 @@ static inline uint32_t groups_key_of(enum groups_key key, const struct life *lif
     return key == GROUPS_BY_THREAD ? life->thread : life->free_thread;
 }
 
-static inline void groups_add_peak(struct group *g, uint64_t peak, uint64_t bytes)
+/* Add bytes that are live at a peak to those of a row, of which `last` is the last peak that it has any of. */
+static inline void groups_add_peak(uint64_t *last, uint64_t *peak_bytes, uint64_t peak, uint64_t bytes)
 {
-    if (peak > g->peak) {
-        g->peak = peak;
-        g->peak_bytes = 0;
+    if (peak > *last) {
+        *last = peak;
+        *peak_bytes = 0;
     }
-    if (peak == g->peak)
-        g->peak_bytes += bytes;
+    if (peak == *last)
+        *peak_bytes += bytes;
 }
 
 static inline void groups_add_life(struct group *g, const struct life *life)
 {
     group_add(g, life);
-    groups_add_peak(g, life->peak, life_scaled(life, life->peak_bytes));
+    groups_add_peak(&g->peak, &g->peak_bytes, life->peak, life_scaled(life, life->peak_bytes));
 }
 
 /* The row of a key; NULL when out of memory. */

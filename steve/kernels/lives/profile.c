@@ -103,7 +103,7 @@ static struct tally tally_reach(struct tallies *t, uint32_t id, bool sampled)
 /* That of an id that has one. */
 static struct tally tally_found(const struct tallies *t, uint32_t id)
 {
-    return tally_at(t, t->of_ids.row_of[id] - 1);
+    return tally_at(t, keyed_rows_index(&t->of_ids, id));
 }
 
 /* A tally is about to change: if the peak rose since it last did, its sums were those of the peak. */
