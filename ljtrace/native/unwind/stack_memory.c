@@ -8,14 +8,18 @@
  * is a guard page or a gap.
  *
  * Is a page readable? rt_sigprocmask copies its set from the program before it looks at its other arguments, so with an
- * invalid first argument the error tells it and nothing is changed. Every sandbox permits this call.
+ * invalid first argument the error tells it and nothing is changed. Nearly every sandbox permits this call. For one that does
+ * not, and that the program enters by an instruction of its own, a thread asks for some pages ahead when it begins.
  */
 #include "ljtrace/native/unwind/stack_memory.h"
 #include "ljtrace/protocol/kernel.h"
 #include <errno.h>
 #include <sys/syscall.h>
 
-enum { FARTHEST = 64 << 20 }; /* of a stack pointer from the end of its stack when it is first seen */
+enum {
+    FARTHEST = 64 << 20, /* of a stack pointer from the end of its stack when it is first seen */
+    AHEAD = 64 << 10,    /* below the first stack pointer: the stack's pages stay until the thread ends */
+};
 
 extern void *__libc_stack_end; /* of the dynamic linker */
 
@@ -40,16 +44,17 @@ static bool all_readable(uint64_t sp, uint64_t low)
     return true;
 }
 
-/* Extend the known part down to the page of `sp`. */
-static void extend_to(uint64_t sp)
+/* Extend the known part down to the page of `sp`; false if that is not one stack. */
+static bool extend_to(uint64_t sp)
 {
     const uint64_t top = t_high ? t_low : (t_end & ~(uint64_t)(KERNEL_PAGE - 1)) + KERNEL_PAGE;
     if (sp >= top || top - sp > FARTHEST || !all_readable(sp, top))
-        return;
+        return false;
     /* a signal handler between these lines sees a part that is too small */
     t_low = sp & ~(uint64_t)(KERNEL_PAGE - 1);
     __asm__ volatile("" ::: "memory");
     t_high = t_end;
+    return true;
 }
 
 struct stack_memory stack_memory_from(uint64_t sp)
@@ -57,7 +62,7 @@ struct stack_memory stack_memory_from(uint64_t sp)
     if (sp < t_low || sp >= t_high) {
         if (!t_end)
             t_end = end_of_stack();
-        if (sp < t_end)
+        if (sp < t_end && (t_high || !extend_to(sp - AHEAD)))
             extend_to(sp);
     }
     return (struct stack_memory){t_low, t_high, 0};
