@@ -273,7 +273,14 @@ LANGUAGES = [
         remark="arenas",
         in_check=True,
     ),
-    Program("ruby", ("/usr/bin/ruby", "--disable-gems", "-e", RUBY), "ruby", status=5, remark="Ruby"),
+    Program(
+        "ruby",
+        ("/usr/bin/ruby", "--disable-gems", "-e", RUBY),
+        "ruby",
+        status=5,
+        remark="Ruby",
+        sizes_differ=SIGNAL_STACK,
+    ),
     Program("php", ("/usr/bin/php", "-n", "-r", PHP), "php-cli", status=6, remark="USE_ZEND_ALLOC"),
     Program(
         "php with malloc alone", ("/usr/bin/php", "-n", "-r", PHP), "php-cli", env={"USE_ZEND_ALLOC": "0"}, status=6
