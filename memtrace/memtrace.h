@@ -101,7 +101,7 @@ struct mt_sample {
     uint64_t mean, seed, every;
 };
 
-/* How the program can reach a block when it ends; see memtrace/blocks/reach.h. Blocks of Lua and mmap heaps are
+/* How the program can reach a block when it ends; see memtrace/blocks/block_graph.h. Blocks of Lua and mmap heaps are
  * not classified: they are roots, from which other blocks are reached. */
 enum mt_reach {
     MT_REACH_FULL,     /* by pointers to the beginnings of blocks; no event is written */

@@ -406,7 +406,7 @@ int mt_writer_finish(struct mt_writer *w, enum mt_ending ending, struct mt_error
     released_destroy(&w->released);
     writer_defs_free(w);
     writer_lua_free(w);
-    reach_free(&w->reach);
+    block_graph_free(&w->graph);
     free(w->ordinals);
     buffer_free(&w->snapshot.records);
     free(w);
@@ -630,5 +630,5 @@ struct mt_writer *mt_writer_continue(const struct mt_writer *w, int fd, const st
 
 bool mt_writer_is_whole(const struct mt_writer *w)
 {
-    return !w->snapshot.open && !w->reach.reached;
+    return !w->snapshot.open && !w->graph.reached;
 }

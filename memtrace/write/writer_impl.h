@@ -7,9 +7,9 @@
 
 #include "memtrace/base/intern.h"
 #include "memtrace/base/array.h"
+#include "memtrace/blocks/block_graph.h"
 #include "memtrace/blocks/containers.h"
 #include "memtrace/blocks/freed_blocks.h"
-#include "memtrace/blocks/reach.h"
 #include "memtrace/format/records.h"
 #include "memtrace/sample.h"
 #include "memtrace/write/chunk_writer.h"
@@ -131,12 +131,12 @@ struct mt_writer {
     struct table protos, traces;              /* likewise; prototypes as struct kept_proto */
     uint8_t *types;                           /* enum mt_type of live blocks, by slot */
     uint32_t types_room;
-    struct reach reach;      /* used while mt_writer_pointer adds pointers to blocks */
-    uint32_t reach_recorded; /* number of nodes that are recorded blocks; they come first */
-    uint64_t reach_page;     /* the page examined last... */
-    bool reach_page_is_heap; /* ... and whether it has a block of heap 0 */
-    uint64_t inherited;      /* number of inherited blocks; they have the first handles */
-    uint64_t *ordinals;      /* of live blocks, by slot: see mt_survivors */
+    struct block_graph graph; /* used while mt_writer_pointer adds pointers to blocks */
+    uint32_t reach_recorded;  /* number of nodes that are recorded blocks; they come first */
+    uint64_t reach_page;      /* the page examined last... */
+    bool reach_page_is_heap;  /* ... and whether it has a block of heap 0 */
+    uint64_t inherited;       /* number of inherited blocks; they have the first handles */
+    uint64_t *ordinals;       /* of live blocks, by slot: see mt_survivors */
     size_t ordinals_room;
     struct def_counts counts;  /* all definitions */
     struct def_counts written; /* those in finished chunks */

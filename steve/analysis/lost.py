@@ -1,7 +1,7 @@
 """Which blocks that live at the end the program could still reach, by allocation site, type or thread.
 
-The recorder looks at the end for pointers to blocks of malloc and of custom heaps (memtrace/blocks/reach.h); blocks of
-other heaps are not judged. Memory is O(stacks of live blocks).
+The recorder looks at the end for pointers to blocks of malloc and of custom heaps (memtrace/blocks/block_graph.h);
+blocks of other heaps are not judged. Memory is O(stacks of live blocks).
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

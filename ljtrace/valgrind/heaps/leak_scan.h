@@ -4,7 +4,7 @@
  *
  * The registers of all threads and all readable memory are searched for words that may be pointers to blocks
  * of malloc or of custom heaps. The collector, which knows the blocks, receives these pointers and finds the
- * blocks that cannot be reached (memtrace/blocks/reach.h). Of a stack, only the part in use is searched; of
+ * blocks that cannot be reached (memtrace/blocks/block_graph.h). Of a stack, only the part in use is searched; of
  * other memory, only pages that exist. The search runs after the program's last instruction and does not
  * change its memory.
  */

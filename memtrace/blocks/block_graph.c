@@ -1,8 +1,8 @@
-/* reach.c - searches the graph of pointers between blocks.
+/* block_graph.c - searches the graph of pointers between blocks.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include "memtrace/blocks/reach.h"
+#include "memtrace/blocks/block_graph.h"
 #include "memtrace/base/array.h"
 #include "memtrace/memtrace.h"
 #include <stdlib.h>
@@ -29,38 +29,38 @@ struct search {
     size_t finished_count;
 };
 
-bool reach_init(struct reach *r, uint32_t nodes)
+bool block_graph_init(struct block_graph *r, uint32_t nodes)
 {
-    *r = (struct reach){.nodes = nodes, .reached = calloc((size_t)nodes + 1, 1)};
+    *r = (struct block_graph){.nodes = nodes, .reached = calloc((size_t)nodes + 1, 1)};
     return r->reached != NULL;
 }
 
-void reach_free(struct reach *r)
+void block_graph_free(struct block_graph *r)
 {
     free(r->edges);
     free(r->reached);
-    *r = (struct reach){0};
+    *r = (struct block_graph){0};
 }
 
-void reach_root(struct reach *r, uint32_t to, bool interior)
+void block_graph_root(struct block_graph *r, uint32_t to, bool interior)
 {
     if (r->reached[to] != FULL)
         r->reached[to] = interior ? POSSIBLE : FULL;
 }
 
-bool reach_edge(struct reach *r, uint32_t from, uint32_t to, bool interior)
+bool block_graph_edge(struct block_graph *r, uint32_t from, uint32_t to, bool interior)
 {
     if (from == to)
         return true;
     if (!array_reserve(&r->edges, &r->room, r->count + 1, sizeof *r->edges))
         return false;
-    r->edges[r->count++] = (struct reach_edge){from, to | (interior ? REACH_INTERIOR : 0)};
+    r->edges[r->count++] = (struct block_graph_edge){from, to | (interior ? EDGE_INTERIOR : 0)};
     return true;
 }
 
 /* Sort the pointers by the node that contains them: count those of each node, then store each at its place.
  * Meanwhile, the place of a node's next pointer is in the following element of `first`. */
-static bool order(struct search *s, const struct reach *r)
+static bool order(struct search *s, const struct block_graph *r)
 {
     s->reached = r->reached;
     s->first = calloc((size_t)r->nodes + 2, sizeof *s->first);
@@ -89,7 +89,7 @@ static void spread_full(struct search *s)
     while (s->waiting) {
         uint32_t node = s->stack[--s->waiting];
         for (uint32_t i = s->first[node]; i < s->first[node + 1]; i++)
-            if (!(s->to[i] & REACH_INTERIOR) && s->reached[s->to[i]] != FULL)
+            if (!(s->to[i] & EDGE_INTERIOR) && s->reached[s->to[i]] != FULL)
                 put(s, s->to[i], FULL);
     }
 }
@@ -100,8 +100,8 @@ static void spread(struct search *s, uint8_t open, uint8_t class)
     while (s->waiting) {
         uint32_t node = s->stack[--s->waiting];
         for (uint32_t i = s->first[node]; i < s->first[node + 1]; i++)
-            if (s->reached[s->to[i] & ~REACH_INTERIOR] == open)
-                put(s, s->to[i] & ~REACH_INTERIOR, class);
+            if (s->reached[s->to[i] & ~EDGE_INTERIOR] == open)
+                put(s, s->to[i] & ~EDGE_INTERIOR, class);
     }
 }
 
@@ -134,7 +134,7 @@ static void finish_from(struct search *s, uint32_t start)
             s->waiting--;
             continue;
         }
-        const uint32_t to = s->to[s->first[node] + s->next[node]++] & ~REACH_INTERIOR;
+        const uint32_t to = s->to[s->first[node] + s->next[node]++] & ~EDGE_INTERIOR;
         if (s->reached[to] == NOT_YET)
             put(s, to, SEEN);
     }
@@ -162,7 +162,7 @@ static bool find_lost(struct search *s, uint32_t nodes, const bool *counts)
     return true;
 }
 
-bool reach_search(struct reach *r, const bool *counts)
+bool block_graph_search(struct block_graph *r, const bool *counts)
 {
     struct search s = {0};
     bool good = order(&s, r);

@@ -1,4 +1,4 @@
-/* reach.h - determines which blocks the program can still reach when it ends, by a search of the graph of pointers.
+/* block_graph.h - the graph of pointers between blocks: which of them the program can still reach when it ends.
  *
  * A node is a block, numbered from 0. Pointers are added one by one. Then the search determines how each node is
  * reached (enum mt_reach). The classes are those of memcheck, described in its manual ("Memory leak detection"): a
@@ -11,40 +11,40 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#ifndef MEMTRACE_BLOCKS_REACH_H
-#define MEMTRACE_BLOCKS_REACH_H
+#ifndef MEMTRACE_BLOCKS_BLOCK_GRAPH_H
+#define MEMTRACE_BLOCKS_BLOCK_GRAPH_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-struct reach_edge {
-    uint32_t from, to; /* to: with REACH_INTERIOR for an interior pointer */
+struct block_graph_edge {
+    uint32_t from, to; /* to: with EDGE_INTERIOR for an interior pointer */
 };
-#define REACH_INTERIOR 0x80000000u
+#define EDGE_INTERIOR 0x80000000u
 
-struct reach {
-    struct reach_edge *edges;
+struct block_graph {
+    struct block_graph_edge *edges;
     size_t count, room;
     uint8_t *reached; /* by node: enum mt_reach + 1; 0 = not reached yet */
     uint32_t nodes;
 };
 
 /* Begin with nodes 0 to nodes - 1, at most 2^31 of them. False when out of memory. */
-bool reach_init(struct reach *r, uint32_t nodes);
-void reach_free(struct reach *r);
+bool block_graph_init(struct block_graph *r, uint32_t nodes);
+void block_graph_free(struct block_graph *r);
 
 /* Add a pointer from outside of all nodes. */
-void reach_root(struct reach *r, uint32_t to, bool interior);
+void block_graph_root(struct block_graph *r, uint32_t to, bool interior);
 /* Add a pointer from one node to another or to itself. False when out of memory. */
-bool reach_edge(struct reach *r, uint32_t from, uint32_t to, bool interior);
+bool block_graph_edge(struct block_graph *r, uint32_t from, uint32_t to, bool interior);
 
 /* Search, after all pointers were added; reach_of is valid afterwards. `counts` says which nodes are blocks. False
  * when out of memory. */
-bool reach_search(struct reach *r, const bool *counts);
+bool block_graph_search(struct block_graph *r, const bool *counts);
 
 /* How a node is reached (enum mt_reach). */
-static inline uint8_t reach_of(const struct reach *r, uint32_t node)
+static inline uint8_t block_graph_reach(const struct block_graph *r, uint32_t node)
 {
     return (uint8_t)(r->reached[node] - 1);
 }

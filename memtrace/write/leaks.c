@@ -1,4 +1,4 @@
-/* reach.c - determines which live blocks the program can still reach when it ends.
+/* leaks.c - determines which live blocks the program can still reach when it ends.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -32,7 +32,8 @@ static bool begin(struct mt_writer *w)
 {
     w->reach_page = UINT64_MAX;
     w->reach_recorded = w->map.used;
-    if (!w->reach.reached && !writer_failed(w) && !reach_init(&w->reach, w->map.used + w->unsampled.map.used))
+    if (!w->graph.reached && !writer_failed(w) &&
+        !block_graph_init(&w->graph, w->map.used + w->unsampled.map.used))
         mt_fail_memory(&w->out.err);
     return !writer_failed(w);
 }
@@ -69,19 +70,19 @@ static struct held block_around(const struct mt_writer *w, uint64_t at)
 
 void mt_writer_pointer(struct mt_writer *w, uint64_t at, uint64_t value, bool allocator)
 {
-    if (!w->reach.reached && !begin(w))
+    if (!w->graph.reached && !begin(w))
         return;
     const struct held to = target_of(w, value);
-    if (to.slot == NO_SLOT || node_of(w, to) >= w->reach.nodes ||
+    if (to.slot == NO_SLOT || node_of(w, to) >= w->graph.nodes ||
         !is_to_be_reached(w, writer_held_block(w, to)->heap))
         return;
     const uint64_t offset = value - writer_held_block(w, to)->base;
     const struct held from = block_around(w, at);
     if (from.slot != NO_SLOT && is_to_be_reached(w, writer_held_block(w, from)->heap)) {
-        if (!reach_edge(&w->reach, node_of(w, from), node_of(w, to), offset != 0))
+        if (!block_graph_edge(&w->graph, node_of(w, from), node_of(w, to), offset != 0))
             mt_fail_memory(&w->out.err);
     } else if (from.slot != NO_SLOT || !is_left_over(w, at, allocator)) {
-        reach_root(&w->reach, node_of(w, to), offset != 0);
+        block_graph_root(&w->graph, node_of(w, to), offset != 0);
     }
 }
 
@@ -90,11 +91,11 @@ static void write_reached(struct mt_writer *w, const bool *counts)
 {
     struct buffer *b;
     for (uint32_t slot = 0; slot < w->reach_recorded; slot++) {
-        if (!counts[slot] || reach_of(&w->reach, slot) == MT_REACH_FULL)
+        if (!counts[slot] || block_graph_reach(&w->graph, slot) == MT_REACH_FULL)
             continue;
         if (!(b = writer_begin_event(w, MT_REACH)))
             return;
-        put_reach(b, &(struct rec_reach){slot, reach_of(&w->reach, slot)});
+        put_reach(b, &(struct rec_reach){slot, block_graph_reach(&w->graph, slot)});
         writer_end_event(w);
     }
 }
@@ -103,19 +104,19 @@ static void write_reached(struct mt_writer *w, const bool *counts)
  * may be one that was not examined. */
 void mt_writer_reach(struct mt_writer *w)
 {
-    if (!w->reach.reached && !begin(w))
+    if (!w->graph.reached && !begin(w))
         return;
-    bool *counts = calloc((size_t)w->reach.nodes + 1, sizeof *counts);
-    for (uint32_t node = 0; counts && node < w->reach.nodes; node++) {
+    bool *counts = calloc((size_t)w->graph.nodes + 1, sizeof *counts);
+    for (uint32_t node = 0; counts && node < w->graph.nodes; node++) {
         const struct block *b = writer_held_block(w, writer_held_nth(w, node));
         counts[node] = b->heap != DEAD_HEAP && is_to_be_reached(w, b->heap);
     }
-    if (!counts || !reach_search(&w->reach, counts))
+    if (!counts || !block_graph_search(&w->graph, counts))
         mt_fail_memory(&w->out.err);
     else
         write_reached(w, counts);
     free(counts);
-    reach_free(&w->reach);
+    block_graph_free(&w->graph);
     mt_writer_flush(w);
     mt_writer_info(w, MT_INFO_REACH, "done");
 }
