@@ -7,13 +7,13 @@
  */
 #include "ljtrace/luajit/heap/allocator.h"
 #include "ljtrace/luajit/base/options.h"
+#include "ljtrace/luajit/base/stack_tree.h"
 #include "ljtrace/luajit/core/accounting.h"
 #include "ljtrace/luajit/core/caller.h"
 #include "ljtrace/luajit/core/names.h"
 #include "ljtrace/luajit/host.h"
 #include "ljtrace/luajit/snapshot/snapshot.h"
 #include "ljtrace/luajit/stack/stack.h"
-#include "ljtrace/luajit/stack/tree.h"
 #include "ljtrace/luajit/state/types.h"
 #include "ljtrace/protocol/table.h"
 #include "memtrace/memtrace.h"
@@ -26,7 +26,7 @@ struct call {
     uint64_t ud, ptr;
     uint64_t osize, nsize;
     struct lt_vm *vm; /* NULL = not known */
-    uint32_t tree;    /* lt_tree_generation, when the stack was taken */
+    uint32_t tree;    /* stack_tree_generation, when the stack was taken */
     struct lt_stack stack;
 };
 
@@ -155,7 +155,7 @@ static void find_caller(uint32_t tid, struct call *call, bool outermost)
     if (ptr && call->nsize == 0)
         lt_proto_gone(ptr);
     lt_take_lua_stack(tid, vm, ptr ? 0 : call->nsize, &call->stack);
-    call->tree = lt_tree_generation();
+    call->tree = stack_tree_generation();
 }
 
 /* Only the outermost call is recorded; inner calls are details of it. */
@@ -212,7 +212,7 @@ uint64_t lt_lua_return(uint32_t tid, const uint64_t *registers)
     struct calls *c = calls_of(tid);
     host_assert(c->depth);
     struct call *call = &c->call[--c->depth];
-    if (call->stack.id && call->tree != lt_tree_generation())
+    if (call->stack.id && call->tree != stack_tree_generation())
         lt_take_lua_stack(tid, call->vm, call->ptr ? 0 : call->nsize,
                           &call->stack); /* other threads' stacks were many */
     if (c->depth == 0)

@@ -3,9 +3,9 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "ljtrace/luajit/stack/cache_key.h"
+#include "ljtrace/luajit/base/stack_tree.h"
 #include "ljtrace/luajit/core/names.h"
 #include "ljtrace/luajit/host.h"
-#include "ljtrace/luajit/stack/tree.h"
 #include "ljtrace/protocol/ring.h"
 
 /* The ranges that were found to be readable since the program's code last ran: the fields of a state, a C
@@ -103,7 +103,7 @@ bool lt_cache_key_get(uint32_t tid, const struct lt_vm *vm, struct lt_cache_key 
     w[KEY_VM] = (uint64_t)vm;
     w[KEY_STATE] = *(const uint32_t *)(vm->g + l->vmstate);
     w[KEY_GENERATIONS] = raw_pair(lt_places_generation(), host_code_generation());
-    w[KEY_TREE] = lt_tree_generation();
+    w[KEY_TREE] = stack_tree_generation();
     w[KEY_JIT] = l->jit_base ? load_ref(vm->g + l->jit_base, wide) : 0;
     load_thread(vm, L, wide, w);
     b->usable = has_c_stack(tid, w[KEY_SP]) && has_lua_stack(w[KEY_FROM], w[KEY_TO]);

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * The latest stack is kept as an array from the outermost link inwards: each word on which it depends, with its value, and for
- * each link of the Lua stack the node (tree.h) of all that is below. A look-up compares the words from the outside. Then it
+ * each link of the Lua stack the node (stack_tree.h) of all that is below. A look-up compares the words from the outside. Then it
  * goes from the innermost frame outwards until it meets a link that is known to be unchanged. The links between are calls
  * from Lua to Lua; the nodes to which they lead are in a table, by the node below and the return address.
  *
@@ -18,9 +18,9 @@
 #include "ljtrace/luajit/stack/latest.h"
 #include "ljtrace/luajit/base/hash.h"
 #include "ljtrace/luajit/base/options.h"
+#include "ljtrace/luajit/base/stack_tree.h"
 #include "ljtrace/luajit/jit/trace.h"
 #include "ljtrace/luajit/stack/notes.h"
-#include "ljtrace/luajit/stack/tree.h"
 #include "ljtrace/protocol/ring.h"
 #include "ljtrace/protocol/table.h"
 #include <string.h>
@@ -565,7 +565,7 @@ bool lt_latest_keep(uint32_t tid, struct lt_vm *vm, size_t size, const struct lt
     if (!is_usual(vm, b, stack))
         return false;
     const uint32_t turn = turn_of(b);
-    lt_tree_find((const uint64_t *)stack->ips, stack->depth, node, 0);
+    stack_tree_find((const uint64_t *)stack->ips, stack->depth, node, 0);
     struct array *a = array_for(tid, vm, b, turn);
     if (!fill(a, vm, b, host, lua, stack, node))
         return false;

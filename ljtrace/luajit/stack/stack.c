@@ -10,13 +10,13 @@
  */
 #include "ljtrace/luajit/stack/stack.h"
 #include "ljtrace/luajit/base/options.h"
+#include "ljtrace/luajit/base/stack_tree.h"
 #include "ljtrace/luajit/base/text.h"
 #include "ljtrace/luajit/core/caller.h"
 #include "ljtrace/luajit/host.h"
 #include "ljtrace/luajit/stack/cache.h"
 #include "ljtrace/luajit/stack/latest.h"
 #include "ljtrace/luajit/stack/notes.h"
-#include "ljtrace/luajit/stack/tree.h"
 #include "ljtrace/luajit/stack/walk.h"
 #include "ljtrace/protocol/ring.h"
 #include "ljtrace/protocol/table.h"
@@ -140,8 +140,8 @@ static uint64_t s_taken, s_checked;
 static uint32_t number_of(const struct lt_stack *stack)
 {
     TABLE(uint32_t, node, LT_MOST_FRAMES + 1);
-    lt_tree_reserve(stack->depth);
-    lt_tree_find((const uint64_t *)stack->ips, stack->depth, node, 0);
+    stack_tree_reserve(stack->depth);
+    stack_tree_find((const uint64_t *)stack->ips, stack->depth, node, 0);
     return node[0];
 }
 
@@ -176,7 +176,7 @@ static void walk_and_keep(uint32_t tid, struct lt_vm *vm, size_t size, struct lt
         (key->word[KEY_JIT] && !(vm->allocating.trace && vm->layout->recorder)))
         return;
     stack->id = number_of(stack);
-    key->word[KEY_TREE] = lt_tree_generation();
+    key->word[KEY_TREE] = stack_tree_generation();
     if (!lt_latest_keep(tid, vm, size, key, host, lua, stack))
         lt_stack_cache_keep(key, vm, size, stack->id);
 }
@@ -186,7 +186,7 @@ void lt_take_lua_stack(uint32_t tid, struct lt_vm *vm, size_t size, struct lt_st
     struct lt_cache_key key;
     s_taken++;
     if (luajit_options.check_stacks) /* the tree must not begin anew before the check */
-        lt_tree_reserve(LT_MOST_FRAMES);
+        stack_tree_reserve(LT_MOST_FRAMES);
     const bool found = lt_cache_key_get(tid, vm, &key) && (lt_latest_find(tid, vm, size, &key, stack) ||
                                                            lt_stack_cache_find(vm, size, &key, stack));
     if (!found)

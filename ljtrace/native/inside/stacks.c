@@ -2,11 +2,11 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The numbers are those of ljtrace/luajit/stack/tree.h. The latest stack with the same innermost frames is kept: the next one
+ * The numbers are those of ljtrace/luajit/base/stack_tree.h. The latest stack with the same innermost frames is kept: the next one
  * is the same, or has most of its outer frames. Addresses are named before their node is written.
  */
 #include "ljtrace/luajit/base/hash.h"
-#include "ljtrace/luajit/stack/tree.h"
+#include "ljtrace/luajit/base/stack_tree.h"
 #include "ljtrace/native/inside/native.h"
 #include "ljtrace/protocol/table.h"
 
@@ -33,7 +33,7 @@ static struct latest *latest_like(const uint64_t *ips, uint32_t n)
 /* How many frames, from the outermost on, does it have in common with this one? */
 static uint32_t common(const struct latest *l, const uint64_t *ips, uint32_t n)
 {
-    const uint32_t most = l->generation != lt_tree_generation() ? 0 : n < l->depth ? n : l->depth;
+    const uint32_t most = l->generation != stack_tree_generation() ? 0 : n < l->depth ? n : l->depth;
     uint32_t same = 0;
     while (same < most && ips[n - 1 - same] == l->ips[MOST - 1 - same])
         same++;
@@ -48,21 +48,21 @@ struct raw_stack native_stack(const uint64_t *ips, uint32_t n)
     uint32_t known = common(l, ips, n);
     if (known == n && l->depth == n)
         return (struct raw_stack){.number = l->node[MOST - n]};
-    lt_tree_reserve(n);
-    if (l->generation != lt_tree_generation())
+    stack_tree_reserve(n);
+    if (l->generation != stack_tree_generation())
         known = 0;
     const uint32_t fresh = n - known;
     for (uint32_t i = 0; i < fresh; i++)
         native_name(ips[i]);
     memcpy(l->ips + MOST - n, ips, fresh * sizeof *ips);
-    lt_tree_find(ips, n, l->node + MOST - n, known);
+    stack_tree_find(ips, n, l->node + MOST - n, known);
     l->depth = n;
-    l->generation = lt_tree_generation();
+    l->generation = stack_tree_generation();
     return (struct raw_stack){.number = l->node[MOST - n]};
 }
 
 void native_stacks_restart(void)
 {
-    lt_tree_restart();
+    stack_tree_restart();
     native_names_restart();
 }

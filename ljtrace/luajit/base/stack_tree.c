@@ -1,8 +1,8 @@
-/* tree.c - numbers for stacks: each is a node, a stack without its innermost frame and that frame. (no libc)
+/* stack_tree.c - numbers for stacks: each is a node, a stack without its innermost frame and that frame. (no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include "ljtrace/luajit/stack/tree.h"
+#include "ljtrace/luajit/base/stack_tree.h"
 #include "ljtrace/luajit/base/call_stack.h"
 #include "ljtrace/luajit/host.h"
 #include "ljtrace/protocol/table.h"
@@ -21,7 +21,7 @@ TABLE(struct node, s_nodes, SLOTS); /* by a hash, with linear probing */
 static uint32_t s_before, s_count, s_generation;
 
 /* Objects may be unmapped often, so the table is not cleared. */
-void lt_tree_restart(void)
+void stack_tree_restart(void)
 {
     s_before += s_count;
     s_count = 0;
@@ -32,15 +32,15 @@ void lt_tree_restart(void)
     s_before = 0;
 }
 
-uint32_t lt_tree_generation(void)
+uint32_t stack_tree_generation(void)
 {
     return s_generation;
 }
 
-void lt_tree_reserve(uint32_t n)
+void stack_tree_reserve(uint32_t n)
 {
     if (s_count + n > MOST_NODES)
-        lt_tree_restart();
+        stack_tree_restart();
 }
 
 static uint32_t child(uint32_t parent, uint64_t ip)
@@ -60,7 +60,7 @@ static uint32_t child(uint32_t parent, uint64_t ip)
     }
 }
 
-void lt_tree_find(const uint64_t *ips, uint32_t n, uint32_t *node, uint32_t known)
+void stack_tree_find(const uint64_t *ips, uint32_t n, uint32_t *node, uint32_t known)
 {
     node[n] = 0;
     for (uint32_t i = n - known; i-- > 0;)
