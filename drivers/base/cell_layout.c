@@ -1,4 +1,4 @@
-/* layout.c - assigns positions in a grid to the cells of a heap.
+/* cell_layout.c - assigns positions in a grid to the cells of a heap.
  *
  * The Hilbert curve fills squares whose side is a power of two. The generalised curve (J. Cerveny's "gilbert") fills
  * any rectangle. A long rectangle is divided in two along its length. Any other is divided in three: across its foot,
@@ -7,13 +7,13 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
-#include "drivers/film/layout.h"
+#include "drivers/base/cell_layout.h"
 #include "drivers/heap/raw_syscalls.h"
 
 #include <stddef.h>
 #include <stdlib.h>
 
-const char *const layout_names[LAYOUTS] = {[LAYOUT_ROWS] = "rows", [LAYOUT_HILBERT] = "hilbert"};
+const char *const cell_layout_names[CELL_LAYOUTS] = {[CELLS_ROWS] = "rows", [CELLS_HILBERT] = "hilbert"};
 
 struct vector {
     int x, y;
@@ -47,16 +47,16 @@ static struct vector half(struct vector a)
 }
 
 /* Add a straight line of cells. */
-static struct spot *line(struct spot *out, struct vector at, struct vector along)
+static struct cell_spot *line(struct cell_spot *out, struct vector at, struct vector along)
 {
     for (int i = length(along); i > 0; i--, at = sum(at, unit(along)))
-        *out++ = (struct spot){(uint16_t)at.x, (uint16_t)at.y};
+        *out++ = (struct cell_spot){(uint16_t)at.x, (uint16_t)at.y};
     return out;
 }
 
 /* Add the rectangle with sides a, in the direction of the curve, and b, from the corner `at`. The depth of the
  * recursion is log2 of its size. */
-static struct spot *curve(struct spot *out, struct vector at, struct vector a, struct vector b)
+static struct cell_spot *curve(struct cell_spot *out, struct vector at, struct vector a, struct vector b)
 {
     struct vector a2 = half(a), b2 = half(b);
     if (length(b) == 1)
@@ -74,19 +74,19 @@ static struct spot *curve(struct spot *out, struct vector at, struct vector a, s
     return curve(out, last, minus(b2), minus(sum(a, minus(a2))));
 }
 
-static void rows_of(struct spot *out, int columns, int rows)
+static void rows_of(struct cell_spot *out, int columns, int rows)
 {
     for (int y = 0; y < rows; y++)
         out = line(out, (struct vector){0, y}, (struct vector){columns, 0});
 }
 
-struct spot *layout_make(enum layout layout, int columns, int rows)
+struct cell_spot *cell_layout_make(enum cell_layout layout, int columns, int rows)
 {
     struct vector across = {columns, 0}, down = {0, rows};
-    struct spot *spots = raw_map((size_t)columns * (size_t)rows * sizeof *spots);
+    struct cell_spot *spots = raw_map((size_t)columns * (size_t)rows * sizeof *spots);
     if (!spots)
         return NULL;
-    if (layout == LAYOUT_ROWS)
+    if (layout == CELLS_ROWS)
         rows_of(spots, columns, rows);
     else if (columns >= rows)
         curve(spots, (struct vector){0, 0}, across, down);

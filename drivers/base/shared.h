@@ -8,12 +8,12 @@
 #ifndef DRIVERS_BASE_SHARED_H
 #define DRIVERS_BASE_SHARED_H
 
+#include "drivers/base/cell_layout.h"
 #include "drivers/base/clock.h"
 #include "drivers/base/counters.h"
 #include "drivers/base/fragmentation.h"
 #include "drivers/base/islands.h"
 #include "drivers/base/latency.h"
-#include "drivers/film/layout.h"
 #include "drivers/heap/region.h"
 #include "drivers/plan/plan.h"
 
@@ -91,7 +91,7 @@ enum film_kind { FILM_MOVIE, FILM_STILL, FILM_POSTER };
 
 struct film_size {
     enum film_kind kind;
-    enum layout layout;
+    enum cell_layout layout;
     uint32_t width, height; /* pixels */
     enum film_time time;    /* the unit of time */
     enum film_colour colour;

@@ -138,7 +138,7 @@ static void print_json(const struct session *s, const char *path, uint64_t frame
     printf(", \"frames\": %" PRIu64 ", \"operations\": %" PRIu64 ", \"%s_per_frame\": %" PRIu64
            ", \"layout\": \"%s\", \"color\": \"%s\", \"extent\": %" PRIu64 ", \"strip\": %" PRIu64
            ", \"heap_size\": %" PRIu64 ", \"complete\": %s}\n",
-           frames, s->job.total_ops, unit_of(f), f->per_frame, layout_names[f->layout],
+           frames, s->job.total_ops, unit_of(f), f->per_frame, cell_layout_names[f->layout],
            film_colour_names[f->colour], f->extent, f->most, s->job.heap, whole ? "true" : "false");
 }
 

@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
 #include "drivers/painter/frame.h"
+#include "drivers/base/cell_layout.h"
 #include "drivers/film/colours.h"
-#include "drivers/film/layout.h"
 #include "drivers/painter/axis.h"
 #include "drivers/painter/legend.h"
 
@@ -33,7 +33,7 @@ bool frame_open(struct frame *f, const struct scene_head *head)
     *f = (struct frame){.at = geometry_of_frame(film), .head = head};
     if (!canvas_open(&f->canvas, f->at.width, f->at.height, f->at.text))
         return false;
-    f->spots = layout_make(film->layout, f->at.columns, f->at.rows);
+    f->spots = cell_layout_make(film->layout, f->at.columns, f->at.rows);
     f->shown = calloc(frame_cells(f), sizeof *f->shown);
     paint_still_parts(f);
     return f->shown && f->spots;
@@ -51,7 +51,7 @@ static void fill_pixels(uint32_t *at, int width, int side, uint32_t colour)
             at[column] = colour;
 }
 
-static void paint_cell(const struct frame *f, uint32_t *pixels, struct spot spot, uint32_t look)
+static void paint_cell(const struct frame *f, uint32_t *pixels, struct cell_spot spot, uint32_t look)
 {
     int side = f->at.cell - (f->at.cell > 6 ? 1 : 0), width = f->at.width;
     uint32_t *at =

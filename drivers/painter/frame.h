@@ -16,8 +16,8 @@ struct frame {
     struct canvas canvas;
     struct geometry at;
     const struct scene_head *head;
-    struct spot *spots; /* position of each cell in the grid */
-    uint32_t *shown;    /* the look of each cell in the picture */
+    struct cell_spot *spots; /* position of each cell in the grid */
+    uint32_t *shown;         /* the look of each cell in the picture */
     struct strip strip;
 };
 

@@ -43,7 +43,7 @@ struct options {
     double heap_factor;   /* times the live peak, 0: not given */
     enum { ACCESSES_DEFAULT, ACCESSES_YES, ACCESSES_NO } accesses;
     enum { THREADS_DEFAULT, THREADS_REPLAY, THREADS_MERGE } threads;
-    enum layout layout;
+    enum cell_layout layout;
     enum film_time time;
     enum film_colour colour;
     uint64_t extent; /* bytes of heap to draw, 0: those that have blocks */

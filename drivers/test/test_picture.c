@@ -2,9 +2,9 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
+#include "drivers/base/cell_layout.h"
 #include "drivers/base/islands.h"
 #include "drivers/film/heapmap.h"
-#include "drivers/film/layout.h"
 #include "drivers/film/look.h"
 #include "drivers/painter/axis.h"
 #include "drivers/painter/frame.h"
@@ -91,7 +91,7 @@ static const struct scene_head s_head = {
     .name = "test",
     .heap = EXTENT,
     .total_ops = 2,
-    .film = {.width = 640, .height = 360, .extent = EXTENT, .most = EXTENT, .layout = LAYOUT_ROWS}};
+    .film = {.width = 640, .height = 360, .extent = EXTENT, .most = EXTENT, .layout = CELLS_ROWS}};
 
 /* Open a frame and a map of as many cells. */
 static void open_both(struct frame *f, struct heapmap *m)
@@ -147,16 +147,16 @@ static void test_states_differ(void **state)
 }
 
 /* Each position of the grid occurs once, and each step of the Hilbert curve is to a neighbour. */
-static void check_layout(enum layout layout, int columns, int rows)
+static void check_layout(enum cell_layout layout, int columns, int rows)
 {
-    struct spot *s = layout_make(layout, columns, rows);
+    struct cell_spot *s = cell_layout_make(layout, columns, rows);
     unsigned char *seen = calloc((size_t)columns * (size_t)rows, 1);
     assert_true(s && seen);
     for (int i = 0; i < columns * rows; i++) {
         assert_true(s[i].column < columns && s[i].row < rows);
         assert_int_equal(seen[s[i].row * columns + s[i].column]++, 0);
         int dx = i ? abs(s[i].column - s[i - 1].column) : 0, dy = i ? abs(s[i].row - s[i - 1].row) : 0;
-        if (layout == LAYOUT_HILBERT)
+        if (layout == CELLS_HILBERT)
             assert_true(dx <= 1 && dy <= 1 && (columns % 2 || rows % 2 || dx + dy <= 1));
     }
     free(seen);
@@ -167,8 +167,8 @@ static void test_layouts_cover_the_grid(void **state)
     static const int sizes[][2] = {{64, 64}, {180, 78}, {316, 150}, {78, 180},
                                    {37, 20}, {1, 9},    {8, 1},     {3, 3}};
     for (unsigned i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        check_layout(LAYOUT_ROWS, sizes[i][0], sizes[i][1]);
-        check_layout(LAYOUT_HILBERT, sizes[i][0], sizes[i][1]);
+        check_layout(CELLS_ROWS, sizes[i][0], sizes[i][1]);
+        check_layout(CELLS_HILBERT, sizes[i][0], sizes[i][1]);
     }
 }
 
@@ -341,7 +341,7 @@ static const uint32_t s_sizes[][2] = {{320, 200},  {480, 270},   {640, 200},   {
                                       {1280, 720}, {1920, 1080}, {3840, 2160}, {320, 4320}, {7680, 200}};
 enum { SIZES = sizeof s_sizes / sizeof s_sizes[0] };
 
-static struct film_size film_of(unsigned size, enum layout layout, enum film_colour colour)
+static struct film_size film_of(unsigned size, enum cell_layout layout, enum film_colour colour)
 {
     return (struct film_size){.width = s_sizes[size][0],
                               .height = s_sizes[size][1],
@@ -384,9 +384,9 @@ static void check_legends(const struct film_size *f)
 static void test_all_parts_fit(void **state)
 {
     for (unsigned i = 0; i < SIZES; i++)
-        for (int layout = 0; layout < LAYOUTS; layout++)
+        for (int layout = 0; layout < CELL_LAYOUTS; layout++)
             for (int colour = 0; colour < FILM_COLOURS; colour++) {
-                struct film_size f = film_of(i, (enum layout)layout, (enum film_colour)colour);
+                struct film_size f = film_of(i, (enum cell_layout)layout, (enum film_colour)colour);
                 check_parts(&f);
                 check_legends(&f);
             }
@@ -457,7 +457,7 @@ static void test_steps_of_ticks(void **state)
  * above as from below; and half the time one at half the width. */
 static void test_ticks_are_at_their_places(void **state)
 {
-    struct film_size f = film_of(5, LAYOUT_ROWS, FILM_STATE);
+    struct film_size f = film_of(5, CELLS_ROWS, FILM_STATE);
     f.extent = 512 << 20;
     f.total = 1000;
     f.islands.count = 2;
