@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from steve.allocstats.frontier import frontier
-from steve.allocstats.intervals import Median, Places, median, places
+from steve.allocstats.medians import Median, Places, median, places
 from steve.allocstats.ranking import UNREAL
 from steve.allocstats.reduce import heap_events_only
 from steve.allocstats.replay import Driver, Replay, plain_name

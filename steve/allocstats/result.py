@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from steve.allocstats.intervals import median
+from steve.allocstats.medians import median
 from steve.allocstats.parse import AllocStats
 from steve.terminal.units import human_bytes
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from steve.allocstats.intervals import band
+from steve.allocstats.medians import band
 from steve.allocstats.parse import AllocStats
 from steve.allocstats.result import batch_means, batch_points, is_complete
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from steve.allocstats.intervals import Median, median
+from steve.allocstats.medians import Median, median
 from steve.allocstats.reduce import heap_events_only
 from steve.allocstats.replay import Driver, Replay, plain_name
 from steve.allocstats.runner import Failure

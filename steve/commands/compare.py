@@ -10,7 +10,7 @@ import os
 from typing import Any
 
 from steve.allocstats.compare import COUNTS, HARDWARE, LATENCIES, SPACES, Comparison, Entry, compare
-from steve.allocstats.intervals import Median, Places, rounds_needed
+from steve.allocstats.medians import Median, Places, rounds_needed
 from steve.allocstats.replay import Driver, Replay, choose, left_out
 from steve.allocstats.runner import Failure, heap_bytes
 from steve.allocstats.throughput import Curve, Throughput, throughput

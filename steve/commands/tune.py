@@ -24,7 +24,7 @@ from steve.terminal.progress import Progress
 from steve.terminal.units import human_bytes, human_ns
 
 if TYPE_CHECKING:
-    from steve.allocstats.intervals import Median
+    from steve.allocstats.medians import Median
     from steve.allocstats.replay import Replay
     from steve.tune.budget import Budget
     from steve.tune.choice import Choice
@@ -271,7 +271,7 @@ def _draw(args: argparse.Namespace, choice: Choice) -> list[str]:
 
 
 def _table(choice: Choice) -> str:
-    from steve.allocstats.intervals import median
+    from steve.allocstats.medians import median
 
     bench, rows = choice.whole, []
     latency = choice.goal == "p99"
@@ -363,7 +363,7 @@ def _text(result: Result) -> str:
 
 
 def _row_as_json(choice: Choice, one: OptionSet) -> dict[str, Any]:
-    from steve.allocstats.intervals import median
+    from steve.allocstats.medians import median
 
     bench = choice.whole
     held_out = choice.change(choice.held_out, one)

@@ -12,7 +12,7 @@ import os
 from typing import Any
 
 from steve.allocstats.compare import LATENCIES, Comparison, Entry
-from steve.allocstats.intervals import Median
+from steve.allocstats.medians import Median
 from steve.plots.frontier import Point, draw_plane
 from steve.plots.style import FAINT, INK, MUTED, distinct_styles, drawing, save
 from steve.terminal.units import human_bytes, human_ns

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from steve.allocstats.frontier import frontier
-from steve.allocstats.intervals import Median
+from steve.allocstats.medians import Median
 from steve.plots.style import MUTED, binary_step
 from steve.terminal.units import human_bytes, human_ns
 

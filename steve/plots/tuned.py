@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from steve.allocstats.intervals import median
+from steve.allocstats.medians import median
 from steve.plots.frontier import Point, draw_plane
 from steve.plots.style import MUTED, allocator_style, drawing, save
 

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 from steve.allocstats.compare import compare as measured
-from steve.allocstats.intervals import Median, median, places, rounds_needed
+from steve.allocstats.medians import Median, median, places, rounds_needed
 from steve.allocstats.replay import Replay
 from steve.commands.compare import _as_json
 from steve.plots.frontier import Point, draw_plane, log_ticks

@@ -15,7 +15,7 @@ from allocstats_files import OLD, record, series, write
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from steve.allocstats.intervals import median
+from steve.allocstats.medians import median
 from steve.allocstats.parse import AllocStats, read_allocstats
 from steve.allocstats.ranking import compat_tables, honest_tables, unranked
 from steve.allocstats.result import summarise

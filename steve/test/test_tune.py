@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from steve.allocstats.intervals import Median, median, ratio
+from steve.allocstats.medians import Median, median, ratio
 from steve.allocstats.replay import Outcome, Replay
 from steve.analysis import opsarrays
 from steve.commands.tune import Result, _text

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-from steve.allocstats.intervals import Median
+from steve.allocstats.medians import Median
 from steve.tune.measure import Bench
 from steve.tune.options import OptionSet
 from steve.tune.search import CLOSE, Found, ranked

@@ -15,7 +15,7 @@ import subprocess
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from steve.allocstats.intervals import Median, median, ratio
+from steve.allocstats.medians import Median, median, ratio
 from steve.allocstats.replay import Replay
 from steve.tune.budget import Budget
 from steve.tune.options import Allocator, OptionSet

@@ -14,7 +14,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from steve.allocstats.intervals import ratio
+from steve.allocstats.medians import ratio
 from steve.tune.measure import Bench, Samples
 from steve.tune.options import Allocator, OptionSet
 

@@ -14,7 +14,7 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
-from steve.allocstats.intervals import Median, median
+from steve.allocstats.medians import Median, median
 from steve.allocstats.replay import Replay
 from steve.system.errors import SteveError
 from steve.system.tempfiles import scratch_folder
