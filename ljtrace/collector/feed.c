@@ -450,13 +450,28 @@ static inline struct raw_text read_text(struct rest *rest, uint64_t bytes)
     return text;
 }
 
+/* By type: how many words of the payload come before strings and items. */
+static const uint8_t s_words[RAW_TYPES] = {
+#define RECORD(NAME, name, fields) [RAW_##NAME] = 0 fields,
+#define ARGUMENT(x)
+#define SMALL(x)
+#define IN_HEAP(x)
+#define WORD(x) +1
+#define PAIR(x, y) +1
+#define TEXT(x) +1
+#define TEXTS(x, y) +1
+#define ITEMS(type, x)
+#define STACK(x)
+#include "ljtrace/protocol/ring.def"
+};
+
 /* decode_define and so on: fill the record's struct and handle it. The payload has all its words. */
 #define RECORD(NAME, name, fields)                                                                           \
     static const char *decode_##name(struct feed *f, const struct raw *raw)                                  \
     {                                                                                                        \
         const uint64_t *at = raw->word;                                                                      \
-        const uint32_t more = raw->count - RING_##NAME##_WORDS;                                              \
-        struct rest rest = {(const char *)(at + RING_##NAME##_WORDS), more * sizeof *at, false};             \
+        const uint32_t more = raw->count - s_words[RAW_##NAME];                                              \
+        struct rest rest = {(const char *)(at + s_words[RAW_##NAME]), more * sizeof *at, false};             \
         struct ring_##name r = {};                                                                           \
         (void)at;                                                                                            \
         fields if (rest.exceeded) return #NAME " record with a string beyond its end";                       \
@@ -486,10 +501,9 @@ static inline struct raw_text read_text(struct rest *rest, uint64_t bytes)
 
 static const struct {
     const char *(*decode)(struct feed *f, const struct raw *raw);
-    uint32_t least; /* payload words */
     const char *too_short;
 } s_decoders[RAW_TYPES] = {
-#define RECORD(NAME, name, fields) {decode_##name, RING_##NAME##_WORDS, #NAME " record that is too short"},
+#define RECORD(NAME, name, fields) {decode_##name, #NAME " record that is too short"},
 #include "ljtrace/protocol/ring.def"
 };
 
@@ -528,7 +542,7 @@ static const char *take_rare(struct feed *f, const uint8_t *at, const uint8_t *e
     if (*used == 0)
         return "record beyond the slab's end";
     const struct raw raw = read_record(f, at, *used);
-    if (raw.count < s_decoders[type].least)
+    if (raw.count < s_words[type])
         return s_decoders[type].too_short;
     return s_decoders[type].decode(f, &raw);
 }

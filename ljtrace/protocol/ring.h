@@ -256,21 +256,6 @@ struct raw_stack {
 #define STACK(x) struct raw_stack x;
 #include "ljtrace/protocol/ring.def"
 
-/* The number of words of a record before its strings or array: RING_DEFINE_WORDS and so on. */
-enum {
-#define RECORD(NAME, name, fields) RING_##NAME##_WORDS = 0 fields,
-#define ARGUMENT(x)
-#define SMALL(x)
-#define IN_HEAP(x)
-#define WORD(x) +1
-#define PAIR(x, y) +1
-#define TEXT(x) +1
-#define TEXTS(x, y) +1
-#define ITEMS(type, x)
-#define STACK(x)
-#include "ljtrace/protocol/ring.def"
-};
-
 /* A word of the ring, which need not be aligned. */
 typedef uint64_t raw_word __attribute__((aligned(1), may_alias));
 typedef uint32_t raw_half __attribute__((aligned(1), may_alias));
