@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, Container, Dict, Hashable, Iterator, List, Optional, Sequence, Union
 
 from steve.parallel import processes
-from steve.trace import missing, policy, source
+from steve.trace import missing, policy, rollups, source
 from steve.system.errors import UsageError
 from steve.system.messages import note
 from steve.trace.line_numbers import LineNumbers
@@ -343,7 +343,7 @@ def merged(rows: "Union[np.ndarray, Table]", key_of: Callable[[int], Hashable]) 
     result: Dict[Hashable, Dict[str, int]] = {}
     numbers, rows = nonzero_rows(rows)
     names = rows.dtype.names
-    most = [name.startswith("most") for name in names]
+    most = [rollups.is_most(name) for name in names]
     for first in range(0, len(numbers), FEW_ROWS):
         some = numbers[first : first + FEW_ROWS]
         for number, row in zip(some.tolist(), rows[first : first + FEW_ROWS].tolist()):

@@ -10,6 +10,8 @@ import heapq
 from collections.abc import Container
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from steve.system.samples import VARIANCE, variance
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -27,7 +29,7 @@ MEASURES = (
 )
 KEYS = tuple(key for key, _, _ in MEASURES)
 # the variances of measures that are estimates, in a sample of the blocks
-ESTIMATES = ("variance_blocks", "variance_bytes", "variance_peak_bytes", "variance_live_bytes")
+ESTIMATES = tuple(variance(key) for key in KEYS if key != "accesses")
 ACCESSES = ("loads", "stores", "modifies")
 SUMS = (*(key for key in KEYS if key != "accesses"), *ACCESSES, *ESTIMATES)  # of steve.kernels._lives.Groups
 PLACE = "place"
@@ -206,8 +208,8 @@ class Differences:
             variances = {}
             for key, (a, b) in sums.items():
                 variances.update({f"{key}_a": a[i], f"{key}_b": b[i], f"{key}_change": a[i] + b[i]})
-            columns = {key.removeprefix("variance_"): key.removeprefix("variance_") for key in variances}
-            found.append(self.sample.standard_errors(variances, columns))
+            names = [key.removeprefix(VARIANCE) for key in variances]
+            found.append(self.sample.standard_errors(variances, dict(zip(names, names))))
         return found
 
     def rest(self, first: int) -> dict:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from steve.analysis import blocks, several
 from steve.commands import pins
-from steve.system.samples import Sample
+from steve.system.samples import Sample, variance
 from steve.terminal import arguments, listing, tables
 from steve.system.errors import UsageError
 from steve.terminal.listing import Column, count
@@ -261,7 +261,7 @@ def found_columns(sample: Sample) -> dict[str, str]:
     """The columns of what a rule finds, with their names in steve.kernels._site_sums.Findings."""
     columns = {"blocks": "blocks", "size": "bytes", "accesses": "accesses"}
     if sample:
-        columns.update(variance_blocks="variance_blocks", variance_size="variance_bytes")
+        columns.update({variance(key): variance(columns[key]) for key in ESTIMATES.values()})
     return columns
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from steve.analysis import blocks, several
 from steve.system import messages
-from steve.system.samples import Sample
+from steve.system.samples import Sample, variance
 from steve.terminal import listing
 from steve.analysis.folds import Sums, Together
 from steve.terminal.listing import Column
@@ -239,9 +239,9 @@ def joined(live: rollups.Sums, made: rollups.Sums, reach: Reachability) -> rollu
         "lifetimes": (live, "lifetimes"),
         "lives": (live, "blocks"),
         "made": (made, "blocks"),
-        "variance_bytes": (live, "variance_live_bytes"),
-        "variance_blocks": (live, "variance_live_blocks"),
-        "variance_made": (made, "variance_blocks"),
+        variance("bytes"): (live, variance("live_bytes")),
+        variance("blocks"): (live, variance("live_blocks")),
+        variance("made"): (made, variance("blocks")),
     }
     if reach.lua is not None:
         columns.update(lua_reachable=(reach.lua, "reachable"), unreachable=(reach.lua, "unreachable"))
@@ -276,8 +276,8 @@ def shown(columns: Sequence[Column], totals: Mapping[str, int]) -> tuple[Column,
 
 
 # the sums that the rows need: of what is alive at the end, and of all blocks
-OF_LIVE = ("live_bytes", "live_blocks", "lifetimes", "blocks", "variance_live_bytes", "variance_live_blocks")
-OF_MADE = ("blocks", "variance_blocks")
+OF_LIVE = ("live_bytes", "live_blocks", "lifetimes", "blocks", variance("live_bytes"), variance("live_blocks"))
+OF_MADE = ("blocks", variance("blocks"))
 
 
 class LeakRows:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from steve.analysis import blocks
-from steve.system.samples import Sample
+from steve.system.samples import Sample, variance
 from steve.system.errors import UsageError
 from steve.terminal import listing
 from steve.analysis.bins import KINDS, LogBins
@@ -48,7 +48,7 @@ COLUMNS = (
 )
 # columns with standard errors in a sample of the blocks
 ESTIMATES = {"blocks": "blocks", "bytes": "bytes"}
-NO_VARIANCE = {"variance_blocks": 0, "variance_bytes": 0}
+NO_VARIANCE = {variance(key): 0 for key in ESTIMATES}
 EXAMPLES = f"""\
 The life of a block is the time from its New to its Free or, if it is never freed, to the end. Units:
 {chr(10).join(listing.entry(name, what, 14) for name, what in UNITS.items())}
@@ -158,7 +158,7 @@ class LifetimeBins:
         for size, bins in sorted(self.classes.items()):
             errors = (
                 {
-                    first: {"variance_blocks": of_blocks, "variance_bytes": of_bytes}
+                    first: {variance("blocks"): of_blocks, variance("bytes"): of_bytes}
                     for first, _, of_blocks, of_bytes in self.variances[size]
                 }
                 if sample

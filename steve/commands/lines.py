@@ -29,9 +29,9 @@ HELP = "show what each line of the program allocates and accesses"
 READS_SAMPLES = True
 ACCESSES = ("loads", "stores", "modifies", "bytes_read", "bytes_written")
 COLUMNS = (
-    Column("allocs", "allocs", "blocks made by the line"),
+    Column("allocs", "allocs", "blocks made by the line", sum="blocks"),
     Column("mean_lifetime", "", "operations from their New to their Free or the end, on average"),
-    Column("alloc_bytes", "bytes", "bytes that their News and Resizes requested"),
+    Column("alloc_bytes", "bytes", "bytes that their News and Resizes requested", sum="bytes"),
     Column(
         "kinds",
         "",
@@ -40,11 +40,11 @@ COLUMNS = (
         "`kind allocs alloc_bytes; ...`, most bytes first",
         is_group=True,
     ),
-    Column("frees", "frees", "number of these blocks that were freed, by any line"),
-    Column("resizes", "", "number of resizes of these blocks, by any line"),
-    Column("live_bytes_at_peak", "at peak", "bytes of these blocks at the peak of the whole heap"),
-    Column("live_bytes_at_end", "at end", "bytes of these blocks that were never freed"),
-    Column("live_blocks_at_end", "", "number of these blocks that were never freed"),
+    Column("frees", "frees", "number of these blocks that were freed, by any line", sum="frees"),
+    Column("resizes", "", "number of resizes of these blocks, by any line", sum="resizes"),
+    Column("live_bytes_at_peak", "at peak", "bytes of these blocks at the peak of the whole heap", sum="peak_bytes"),
+    Column("live_bytes_at_end", "at end", "bytes of these blocks that were never freed", sum="live_bytes"),
+    Column("live_blocks_at_end", "", "number of these blocks that were never freed", sum="live_blocks"),
     Column("loads", "loads", "loads by the line, from any block"),
     Column("stores", "stores", "stores by the line"),
     Column("modifies", "", "modifications by the line (one instruction loads and stores)"),
@@ -68,17 +68,8 @@ OF_ACCESSES = (
     "blocks_touched",
     "cache_lines_touched",
 )
-# columns with standard errors in a sample of the blocks, and their sums
-ESTIMATES = {
-    "allocs": "blocks",
-    "alloc_bytes": "bytes",
-    "frees": "frees",
-    "live_bytes_at_peak": "peak_bytes",
-    "live_bytes_at_end": "live_bytes",
-    "live_blocks_at_end": "live_blocks",
-    "resizes": "resizes",
-}
-SUMS = ("lifetimes", *ESTIMATES.values(), *(f"variance_{name}" for name in ESTIMATES.values()))
+OF_BLOCKS = listing.sums_of(COLUMNS)
+SUMS = ("lifetimes", *OF_BLOCKS.values(), *map(samples.variance, OF_BLOCKS.values()))
 EXAMPLES = f"""\
 An allocation is attributed to the innermost Lua function in its stack or, if there is none, to the innermost frame
 that has a name and does not belong to the allocator. An access is attributed to the line of its instruction. Accesses
@@ -168,14 +159,8 @@ def add_lives(rows: dict[Line, dict], sums: Table, lines: LineNumbers, sample: S
     for line, found in blocks.merged(sums, lines.of_stack).items():
         rows.setdefault(line, empty(line)).update(
             mean_lifetime=blocks.mean(found["lifetimes"], found["blocks"]),
-            allocs=found["blocks"],
-            alloc_bytes=found["bytes"],
-            frees=found["frees"],
-            resizes=found["resizes"],
-            live_bytes_at_peak=found["peak_bytes"],
-            live_bytes_at_end=found["live_bytes"],
-            live_blocks_at_end=found["live_blocks"],
-            **sample.standard_errors(found, ESTIMATES),
+            **{key: found[name] for key, name in OF_BLOCKS.items()},
+            **sample.standard_errors(found, OF_BLOCKS),
         )
 
 

@@ -21,17 +21,23 @@ NAME = "resizes"
 HELP = "show chains of resizes: how long, how often moved, what was copied"
 WHOSE_MOVES = "in a recording of Valgrind, blocks of malloc are moved by Valgrind's allocator, not by the program's"
 COLUMNS = (
-    Column("resizes", "resizes", "resizes of the site's blocks, made anywhere"),
-    Column("resized", "blocks", "blocks that were resized at least once"),
-    Column("made", "made", "all blocks made by the site"),
-    Column("longest", "longest", "most resizes of one block"),
-    Column("moves", "moves", f"resizes that gave the block another address; {WHOSE_MOVES}"),
-    Column("copied", "copied", "bytes that these moves had to copy: the smaller of old and new size; likewise"),
+    Column("resizes", "resizes", "resizes of the site's blocks, made anywhere", sum="resizes"),
+    Column("resized", "blocks", "blocks that were resized at least once", sum="resized"),
+    Column("made", "made", "all blocks made by the site", sum="blocks"),
+    Column("longest", "longest", "most resizes of one block", sum="most_resizes"),
+    Column("moves", "moves", f"resizes that gave the block another address; {WHOSE_MOVES}", sum="moves"),
+    Column(
+        "copied",
+        "copied",
+        "bytes that these moves had to copy: the smaller of old and new size; likewise",
+        sum="copied",
+    ),
     Column("first_size", "first bytes", "bytes of the resized blocks at their News, on average"),
     Column("last_size", "last bytes", "bytes of the resized blocks at the end of their lives, on average"),
     Column("site", "site", f"the site of the New: {SITE}; or what --by names", True),
 )
-SUMS = ("resizes", "resized", "blocks", "most_resizes", "moves", "copied", "first_size", "last_size")
+SHOWN = listing.sums_of(COLUMNS)
+SUMS = (*SHOWN.values(), "first_size", "last_size")
 REPLACED = (
     "Valgrind's allocator moves a block of malloc at nearly every resize, so moves and bytes copied are not those of the "
     "program's own allocator; `ljtrace run` records these"
@@ -64,12 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def row_of(found: dict) -> dict:
     """The columns of a site. found: the sums over its blocks."""
     return {
-        "resizes": found["resizes"],
-        "resized": found["resized"],
-        "made": found["blocks"],
-        "longest": found["most_resizes"],
-        "moves": found["moves"],
-        "copied": found["copied"],
+        **{key: found[name] for key, name in SHOWN.items()},
         "first_size": blocks.mean(found["first_size"], found["resized"]),
         "last_size": blocks.mean(found["last_size"], found["resized"]),
     }

@@ -3,6 +3,7 @@
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import argparse
+from collections.abc import Mapping
 from functools import partial
 
 from steve.analysis import blocks, several
@@ -16,38 +17,28 @@ NAME = "sites"
 HELP = "show sizes, lifetimes and accesses of the blocks of each allocation site"
 READS_SAMPLES = True
 COLUMNS = (
-    Column("blocks", "blocks", "blocks made by the site"),
-    Column("bytes", "bytes", "bytes that their News and Resizes requested"),
-    Column("resizes", "", "resizes of these blocks, made anywhere"),
-    Column("frees", "", "number of these blocks that were freed"),
-    Column("live_bytes_at_peak", "at peak", "bytes of these blocks at the peak of the whole heap"),
-    Column("live_bytes_at_end", "at end", "bytes of these blocks that were never freed"),
-    Column("live_blocks_at_end", "", "number of these blocks that were never freed"),
-    Column("largest", "", "bytes of the largest block"),
+    Column("blocks", "blocks", "blocks made by the site", sum="blocks"),
+    Column("bytes", "bytes", "bytes that their News and Resizes requested", sum="bytes"),
+    Column("resizes", "", "resizes of these blocks, made anywhere", sum="resizes"),
+    Column("frees", "", "number of these blocks that were freed", sum="frees"),
+    Column("live_bytes_at_peak", "at peak", "bytes of these blocks at the peak of the whole heap", sum="peak_bytes"),
+    Column("live_bytes_at_end", "at end", "bytes of these blocks that were never freed", sum="live_bytes"),
+    Column("live_blocks_at_end", "", "number of these blocks that were never freed", sum="live_blocks"),
+    Column("largest", "", "bytes of the largest block", sum="most_bytes"),
     Column("mean_lifetime", "lifetime (ops)", "operations from New to Free or the end, on average"),
-    Column("loads", "loads", "loads from these blocks"),
-    Column("stores", "stores", "stores to these blocks"),
-    Column("modifies", "", "modifications of these blocks (one instruction loads and stores)"),
-    Column("bytes_read", "", "bytes read from these blocks"),
-    Column("bytes_written", "", "bytes written to these blocks"),
+    Column("loads", "loads", "loads from these blocks", sum="loads"),
+    Column("stores", "stores", "stores to these blocks", sum="stores"),
+    Column("modifies", "", "modifications of these blocks (one instruction loads and stores)", sum="modifies"),
+    Column("bytes_read", "", "bytes read from these blocks", sum="bytes_read"),
+    Column("bytes_written", "", "bytes written to these blocks", sum="bytes_written"),
     Column(
         "utilisation", "used %", "bytes ever accessed (in units of 1/64 of a block) in percent of the blocks' sizes"
     ),
-    Column("shared", "", "number of these blocks that a thread other than their maker accessed"),
+    Column("shared", "", "number of these blocks that a thread other than their maker accessed", sum="shared"),
     Column("site", "site", f"{SITE}; or what --by names", True),
 )
 # columns that are not known of a trace without loads and stores
 OF_ACCESSES = ("loads", "stores", "modifies", "bytes_read", "bytes_written", "utilisation", "shared")
-# columns with standard errors in a sample of the blocks, and their sums
-ESTIMATES = {
-    "blocks": "blocks",
-    "bytes": "bytes",
-    "frees": "frees",
-    "live_bytes_at_peak": "peak_bytes",
-    "live_bytes_at_end": "live_bytes",
-    "live_blocks_at_end": "live_blocks",
-    **{key: key for key in ("resizes", "loads", "stores", "modifies", "bytes_read", "bytes_written")},
-}
 EXAMPLES = f"""\
 A block belongs to the site of its New for all its life, no matter where it is resized or freed. (In the tables of
 `steve summary`, it belongs to the site that resized it last.)
@@ -69,29 +60,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_shards(parser)
 
 
-def row_of(found: dict, sample: Sample) -> dict:
-    """The columns of a site. found: the sums over its blocks."""
-    same = (
-        "blocks",
-        "bytes",
-        "resizes",
-        "frees",
-        "loads",
-        "stores",
-        "modifies",
-        "bytes_read",
-        "bytes_written",
-        "shared",
-    )
+def row_of(found: dict, sample: Sample, shown: Mapping[str, str] = listing.sums_of(COLUMNS)) -> dict:
+    """The columns of a site. found: the sums over its blocks; shown: the columns that are one of them, and which."""
     return {
-        **{name: found[name] for name in same},
-        "live_bytes_at_peak": found["peak_bytes"],
-        "live_bytes_at_end": found["live_bytes"],
-        "live_blocks_at_end": found["live_blocks"],
-        "largest": found["most_bytes"],
+        **{key: found[name] for key, name in shown.items()},
         "mean_lifetime": blocks.mean(found["lifetimes"], found["blocks"]),
         "utilisation": blocks.share(found["used"], found["size"]),
-        **sample.standard_errors(found, ESTIMATES),
+        **sample.standard_errors(found, shown),
     }
 
 

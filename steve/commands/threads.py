@@ -18,13 +18,15 @@ READS_SAMPLES = True
 COLUMNS = (
     Column("thread", "thread", "the recorder's number of the thread, from 1; 0 if the trace has none"),
     Column("name", "name", 'the name that the program gave it (pthread_setname_np); "" if it has none', True),
-    Column("allocs", "allocs", "blocks made by the thread"),
-    Column("alloc_bytes", "bytes", "bytes that their News and Resizes requested"),
+    Column("allocs", "allocs", "blocks made by the thread", sum="blocks"),
+    Column("alloc_bytes", "bytes", "bytes that their News and Resizes requested", sum="bytes"),
     Column("frees", "frees", "blocks freed by the thread, no matter which thread made them"),
     Column("foreign_frees", "foreign", "those of them that another thread made"),
-    Column("live_bytes_at_peak", "at peak", "bytes of the thread's blocks at the peak of the whole heap"),
-    Column("live_bytes_at_end", "at end", "bytes of the thread's blocks that were never freed"),
-    Column("shared_blocks", "shared", "blocks of the thread that another thread accessed"),
+    Column(
+        "live_bytes_at_peak", "at peak", "bytes of the thread's blocks at the peak of the whole heap", sum="peak_bytes"
+    ),
+    Column("live_bytes_at_end", "at end", "bytes of the thread's blocks that were never freed", sum="live_bytes"),
+    Column("shared_blocks", "shared", "blocks of the thread that another thread accessed", sum="shared"),
     Column("loads", "loads", "loads by the thread, from any block"),
     Column("stores", "stores", "stores by the thread"),
     Column("modifies", "modifies", "modifications by the thread"),
@@ -33,13 +35,7 @@ COLUMNS = (
 )
 # columns that are not known of a trace without loads and stores
 OF_ACCESSES = ("shared_blocks", "loads", "stores", "modifies", "bytes_read", "bytes_written")
-# columns with standard errors in a sample of the blocks, and their sums
-ESTIMATES = {
-    "allocs": "blocks",
-    "alloc_bytes": "bytes",
-    "live_bytes_at_peak": "peak_bytes",
-    "live_bytes_at_end": "live_bytes",
-}
+MADE = listing.sums_of(COLUMNS)  # over the blocks that the thread made
 EXAMPLES = f"""\
 {listing.explained(several.COLUMNS + COLUMNS)}
 
@@ -65,14 +61,7 @@ def join(made: dict, freed: dict, accessed: dict, names: dict[str, str], sample:
         rows[thread] = dict.fromkeys((column.key for column in COLUMNS), 0)
         rows[thread].update(accessed.get(thread, {}), thread=thread, name=names.get(f"thread {thread}", ""))
     for thread, found in made.items():
-        rows[thread].update(
-            allocs=found["blocks"],
-            alloc_bytes=found["bytes"],
-            live_bytes_at_peak=found["peak_bytes"],
-            live_bytes_at_end=found["live_bytes"],
-            shared_blocks=found["shared"],
-            **sample.standard_errors(found, ESTIMATES),
-        )
+        rows[thread].update({key: found[name] for key, name in MADE.items()}, **sample.standard_errors(found, MADE))
     for thread, found in freed.items():
         if found["frees"]:
             rows[thread].update(frees=found["frees"], foreign_frees=found["foreign"])

@@ -16,21 +16,21 @@ NAME = "types"
 HELP = "show the blocks of Lua heaps by object type"
 READS_SAMPLES = True
 COLUMNS = (
-    Column("blocks", "blocks", "blocks made"),
-    Column("bytes", "bytes", "bytes that their News and Resizes requested"),
+    Column("blocks", "blocks", "blocks made", sum="blocks"),
+    Column("bytes", "bytes", "bytes that their News and Resizes requested", sum="bytes"),
     Column("share", "% of bytes", "these bytes in percent of the bytes of all blocks examined"),
-    Column("resizes", "", "resizes of these blocks"),
-    Column("frees", "frees", "number of these blocks that were freed"),
-    Column("live_bytes_at_peak", "at peak", "bytes of these blocks at the peak of the whole heap"),
-    Column("live_bytes_at_end", "at end", "bytes of these blocks that were never freed"),
-    Column("live_blocks_at_end", "", "number of these blocks that were never freed"),
-    Column("largest", "", "the largest size that one of these blocks ever had, in bytes"),
+    Column("resizes", "", "resizes of these blocks", sum="resizes"),
+    Column("frees", "frees", "number of these blocks that were freed", sum="frees"),
+    Column("live_bytes_at_peak", "at peak", "bytes of these blocks at the peak of the whole heap", sum="peak_bytes"),
+    Column("live_bytes_at_end", "at end", "bytes of these blocks that were never freed", sum="live_bytes"),
+    Column("live_blocks_at_end", "", "number of these blocks that were never freed", sum="live_blocks"),
+    Column("largest", "", "the largest size that one of these blocks ever had, in bytes", sum="most"),
     Column("mean_lifetime", "lifetime (ops)", "operations from New to Free or the end, on average"),
-    Column("loads", "loads", "loads from these blocks"),
-    Column("stores", "stores", "stores to these blocks"),
-    Column("modifies", "", "modifications of these blocks"),
-    Column("bytes_read", "", "bytes read from these blocks"),
-    Column("bytes_written", "", "bytes written to these blocks"),
+    Column("loads", "loads", "loads from these blocks", sum="loads"),
+    Column("stores", "stores", "stores to these blocks", sum="stores"),
+    Column("modifies", "", "modifications of these blocks", sum="modifies"),
+    Column("bytes_read", "", "bytes read from these blocks", sum="bytes_read"),
+    Column("bytes_written", "", "bytes written to these blocks", sum="bytes_written"),
     Column(
         "utilisation", "used %", "bytes ever accessed (in units of 1/64 of a block) in percent of the blocks' sizes"
     ),
@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def row_of(found: dict, total: int, sample: Sample) -> dict:
     """The columns of a type: those of a site, and its share. found: the sums over its blocks; total: the bytes of all blocks
     examined."""
-    return {**sites.row_of(found, sample), "share": blocks.share(found["bytes"], total), "largest": found["most"]}
+    return {**sites.row_of(found, sample, listing.sums_of(COLUMNS)), "share": blocks.share(found["bytes"], total)}
 
 
 def run(args: argparse.Namespace) -> int:

@@ -18,6 +18,7 @@ from steve.analysis.folds import Passed, Together
 from steve.analysis.lives import LifeAnalysis
 from steve.analysis.totals import is_complete, time_unit
 from steve.kernels._report import HeapProfile
+from steve.kernels._sums import dtype_of
 from steve.kernels._walk import Walk, feed_together
 from steve.trace._memtrace import (
     HOW_NAMES,
@@ -92,21 +93,7 @@ BLOCK = table(
 )
 MARKS = table("mark", id=KEY, time=INT, thread=INT, name=TEXT)
 SAMPLES = table("sample", id=KEY, time=INT, thread=INT, stack=INT, heap=INT, state=TEXT, weight=INT)
-BIN = table(
-    "bin",
-    id=KEY,
-    operations_end=INT,
-    time_end=INT,
-    allocated_end=INT,
-    live_bytes_end=INT,
-    live_bytes_most=INT,
-    live_blocks_end=INT,
-    live_blocks_most=INT,
-    reads=INT,
-    writes=INT,
-    news=INT,
-    frees=INT,
-)
+BIN = table("bin", id=KEY, **dict.fromkeys(dtype_of("timeline_bin").names, INT))
 
 
 # columns of BLOCK and BIN that are not known of a trace without loads and stores

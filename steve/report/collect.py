@@ -26,7 +26,7 @@ from steve.kernels._accesses import Course
 from steve.kernels._report import TALLY, VARIANCES, BlockCells, HeapProfile, LuaWork
 from steve.kernels._site_sums import EndedLives, Findings, SiteSums
 from steve.kernels._walk import Analysis, feed_together
-from steve.system.samples import Sample
+from steve.system.samples import VARIANCE, Sample, variance
 from steve.system.errors import TraceError
 from steve.terminal.tables import StackText, times, told_apart
 from steve.analysis.rules import CHURN, DEFAULTS, LEAKED, PINNED_PAGES, RULES, limits, site_limits
@@ -52,8 +52,7 @@ BINS = 400
 FRAMES_SHOWN = 32
 LONG_NAME = 600  # characters of a name that tells sites apart
 MOST_FOUND = 12  # sites of each rule
-VARIANCE = "variance_"
-FOUND_VARIANCES = ("variance_blocks", "variance_bytes")  # of what a rule finds, in a sample of the blocks
+FOUND_VARIANCES = (variance("blocks"), variance("bytes"))  # of what a rule finds, in a sample of the blocks
 # totals that are estimates in a sample of the blocks, with their columns in the tallies of the heaps
 TOTALS = {
     "new": "blocks",

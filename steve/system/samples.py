@@ -18,7 +18,13 @@ WITHOUT_ERRORS = (
     "loads, stores and the bytes that they read and write are estimates, too, but without a standard error: that of a line or "
     "thread is not known, because a block may be accessed by several; `steve sites` has those of sites"
 )
+VARIANCE = "variance_"  # before the name of a sum: the variance of its estimate
 PEAK = "the maximum of estimates, which is above the true peak, on average by about one standard error"
+
+
+def variance(name: str) -> str:
+    """The name of the variance of a sum, where steve/kernels/base/sums.def says VARIED."""
+    return VARIANCE + name
 
 
 class Sample(NamedTuple):
@@ -72,14 +78,15 @@ class Sample(NamedTuple):
     def standard_errors(self, found: Mapping[str, float], columns: Mapping[str, str]) -> dict:
         """The part of a row with the standard errors of its columns; {} if the trace is no sample.
 
-        found: sums of steve.kernels._lives.Groups; columns: the name there of each column of the row."""
+        found: sums of steve.kernels._lives.Groups; columns: the name there of each column of the row. Those that have no
+        variance get none."""
         if not self:
             return {}
         return {
             "standard_errors": {
-                key: round(max(found[f"variance_{name}"], 0) ** 0.5, 1)
+                key: round(max(found[variance(name)], 0) ** 0.5, 1)
                 for key, name in columns.items()
-                if f"variance_{name}" in found
+                if variance(name) in found
             }
         }
 

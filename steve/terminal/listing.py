@@ -39,6 +39,14 @@ class Column(NamedTuple):
     """The value is a dictionary of dictionaries; rows cannot be sorted by it."""
     is_unknown: bool = False
     """The trace does not have the value: null in JSON, empty in CSV."""
+    sum: str = ""
+    """The sum that it shows, by its name in steve/kernels/base/sums.def; "": something else, or computed of several."""
+
+
+def sums_of(columns: Sequence[Column]) -> dict[str, str]:
+    """The sums that columns show, by the keys of these. Those that sums.def calls VARIED have standard errors in a sample of
+    the blocks (Sample.standard_errors)."""
+    return {column.key: column.sum for column in columns if column.sum}
 
 
 def unknown(columns: Sequence[Column], keys: Container[str]) -> tuple[Column, ...]:

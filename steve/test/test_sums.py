@@ -21,10 +21,14 @@ from conftest import make_trace
 from steve.analysis import blocks, folds
 from steve.analysis.lives import LifeAnalysis
 from steve.analysis.rules import DEFAULTS, limits, site_limits
+from steve.commands import lines, resizes, sites, threads, types
+from steve.export.profile import METRICS
 from steve.kernels import _accesses, _report, _site_sums, _sums, _totals
 from steve.parallel import rounds
 from steve.report.collect import ReportAnalysis
 from steve.system.errors import SteveError
+from steve.terminal import listing
+from steve.trace import rollups
 from test_line_shards import Program
 from test_live_shards import arguments, eventful
 from test_shards import Here, silent
@@ -290,6 +294,25 @@ def test_estimates_have_variances(row: str) -> None:
         return
     with pytest.raises(KeyError):
         _sums.variances_of(row)
+
+
+def test_the_largest_are_known_by_their_names() -> None:
+    """steve.trace.rollups sums up rows by stack without the table."""
+    for row in ("group", "finding", "site_rules_sums", "profile_tally", "summary_stack"):
+        assert [one.name for one in TABLE[row] if rollups.is_most(one.name) != (one.merge == "MOST")] == []
+
+
+@pytest.mark.parametrize("command", (lines, resizes, sites, threads, types), ids=lambda command: command.NAME)
+def test_columns_name_sums_of_the_table(command: Any) -> None:
+    shown = listing.sums_of(command.COLUMNS)
+    assert len(shown) > 4 and set(shown.values()) <= {one.name for one in TABLE["group"]}
+
+
+def test_viewers_get_the_units_of_the_table() -> None:
+    units = {one.name: one.unit for one in TABLE["group"]}
+    assert {metric.key: metric.unit for metric in METRICS} == {
+        metric.key: "bytes" if units[metric.key] == "BYTES" else "count" for metric in METRICS
+    }
 
 
 def test_columns_are_chosen() -> None:

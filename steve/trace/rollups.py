@@ -313,11 +313,17 @@ class SummedRows:
         return {**self.make(found), **none, self.key: f"others ({len(rows):,})"}
 
 
+def is_most(name: str) -> bool:
+    """Is the sum of several rows the largest of theirs? By the name of the sum: those that sums.def calls MOST in rows by stack
+    begin so."""
+    return name.startswith("most")
+
+
 def reducer(name: str) -> np.ufunc:
     """How values of a column are combined."""
     import numpy as np
 
-    return np.maximum if name.startswith("most") else np.add
+    return np.maximum if is_most(name) else np.add
 
 
 Identified = tuple[Hashable, Texts]
