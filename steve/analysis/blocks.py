@@ -8,14 +8,26 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 import argparse
 from functools import partial
-from typing import TYPE_CHECKING, Any, Callable, Container, Dict, Hashable, Iterator, List, Optional, Sequence, Union
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Container,
+    Dict,
+    Hashable,
+    Iterator,
+    List,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Union,
+)
 
 from steve.parallel import processes
 from steve.trace import missing, policy, rollups, source
 from steve.system.errors import UsageError
 from steve.system.messages import note
-from steve.trace.line_numbers import LineNumbers
-from steve.analysis.lives import LifeAnalysis
+from steve.analysis.lives import LifeAnalysis, LifeResult
 from steve.analysis.folds import Passed, Sums, Table
 from steve.analysis.totals import reserve_remark, time_unit
 from steve.parallel.window import Window, located
@@ -32,10 +44,9 @@ if TYPE_CHECKING:
     import numpy as np
 
     from steve.kernels._walk import Analysis
-    from steve.kernels._lives import Lives, Selection, WholeLives
+    from steve.kernels._lives import Selection
     from steve.system.samples import Sample
     from steve.trace._memtrace import Trace
-    from steve.analysis.program_errors import Faults
     from steve.analysis.folds import Fold
     from steve.parallel.window import Span
     from steve.parallel.rounds import Whole
@@ -79,16 +90,16 @@ def is_whole(args: argparse.Namespace) -> bool:
     return args.where is None and args.begin is None and args.end is None
 
 
-class Blocks:
-    """The blocks that the arguments choose.
-
-    After fold(), or when batches() was walked through: trace, places, lives and totals."""
+class Read(NamedTuple):
+    """A trace that was read, and the names of its code."""
 
     trace: "Union[Trace, Whole]"
     places: Places
-    lives: "Union[Lives, WholeLives]"
-    lines: Optional[LineNumbers]
-    totals: Dict[str, int]
+
+
+class Blocks:
+    """The blocks that the arguments choose, and walks over them, which return what they find. `trace` and `places` are those
+    of the latest walk: what is said of the trace, such as title() and verdict(), is known when it was read."""
 
     def __init__(
         self,
@@ -96,13 +107,13 @@ class Blocks:
         args: argparse.Namespace,
         again: bool = False,
         by_line: bool = False,
-        errors: "Optional[Callable[[], Faults]]" = None,
+        errors: bool = False,
         every_block: str = "",
     ) -> None:
-        """again: the caller will read the trace once more. by_line: count accesses by line, in lives.line_work();
-        `lines` numbers the lines. errors: makes what collects the errors of the program, if all blocks are chosen; it needs
-        `again`. every_block: as of Reading; "": what the arguments have."""
-        self.errors = errors() if errors is not None and is_whole(args) else None
+        """again: the caller will read the trace once more. by_line: fold() counts accesses by line. errors: it collects the
+        errors of the program, if all blocks are chosen; this needs `again`. every_block: as of Reading; "": what the arguments
+        have."""
+        self.errors = errors and is_whole(args)
         self.command, self.args, self.by_line = command, args, by_line
         self._counts_accesses = getattr(args, "counts_accesses", False)
         self.policy = policy.of_arguments(args)
@@ -115,11 +126,29 @@ class Blocks:
         self._selection: "Optional[Selection]" = None
         self._span: "Optional[Span]" = None
         self._searched = False
+        self._read: Optional[Read] = None
         self._divided = getattr(args, "divided", False)  # can the analyses of the command be made of shards?
 
     def open_again(self, freed: bool = False, snapshots: bool = False) -> "Trace":
         """The trace from its beginning. freed: with accesses to freed memory; snapshots: with snapshots."""
         return self.reading.open(freed=freed, snapshots=snapshots)
+
+    @property
+    def trace(self) -> "Union[Trace, Whole]":
+        """The trace that the latest walk has read, or reads."""
+        assert self._read is not None, "no walk has read the trace"
+        return self._read.trace
+
+    @property
+    def places(self) -> Places:
+        """The names of its code."""
+        assert self._read is not None, "no walk has read the trace"
+        return self._read.places
+
+    def _reads(self, trace: "Union[Trace, Whole]") -> "Union[Trace, Whole]":
+        """A walk reads, or has read, this trace."""
+        self._read = Read(trace, Places(trace, self.policy))
+        return trace
 
     @property
     def sample(self) -> "Sample":
@@ -159,48 +188,45 @@ class Blocks:
         return Window(self.args.begin, self.args.end) if wanted else None
 
     def _open(self) -> "Trace":
-        return self.reading.open(freed=self.errors is not None)
+        return self.reading.open(freed=self.errors)
 
     def batches(self) -> "Iterator[tuple[np.ndarray, Optional[np.ndarray]]]":
         """Batches of lives, each with an array that selects the chosen ones, or None for all."""
         from steve.kernels._lives import Lives
 
-        self.trace, window = self._open(), self.window()
-        self.places = Places(self.trace, self.policy)
+        trace, window = self._reads(self._open()), self.window()
         with Progress(self.command, self.args.quiet) as progress:
-            self.lives = Lives(self.trace, window, tick=progress)
-            for batch in self.lives.batches():
+            for batch in Lives(trace, window, tick=progress).batches():
                 yield batch, None if self.test is None else self.test(batch, self.places)
-        if window is not None and self.trace.problem is None:
-            window.verify(self.trace.name)
-        self.totals = self.lives.totals()
+        if window is not None and trace.problem is None:
+            window.verify(trace.name)
 
-    def fold(self, make: "Callable[[], Fold]", chosen: "Optional[Selection]" = None, threads: bool = False) -> Any:
-        """The fold that make() makes (see steve.analysis.folds), of the chosen lives; by several workers if the
-        arguments request them. chosen: gets the blocks that --where chooses. threads: lives.thread_accesses() then
-        counts only accesses to the chosen blocks; else to all."""
+    def fold(
+        self, make: "Callable[[], Fold]", chosen: "Optional[Selection]" = None, threads: bool = False
+    ) -> LifeResult:
+        """What the fold that make() makes (see steve.analysis.folds) finds of the chosen lives; by several workers if the
+        arguments request them. chosen: gets the blocks that --where chooses. threads: the result's lives.thread_accesses()
+        counts only accesses to the chosen blocks; else to all, or none."""
         again = self.test is not None and (threads or self.by_line)
         found = self._lives(
             make,
             where=self.args.where,
             choose=again or chosen is not None,
-            errors=self.errors is not None,
+            errors=self.errors,
             threads=threads and not again,
             by_line=self.by_line and not again,
         )
-        self.totals = found.lives.totals()
         if chosen is not None:
             chosen.merge(found.chosen.partial())
-        if self.errors is not None:
-            self.errors.merge(found.met.partial())
         if again:
-            self._lives(Passed, threads=True, by_line=self.by_line, selected=found.chosen.partial())
-        return found.fold
+            of_chosen = self._lives(Passed, threads=True, by_line=self.by_line, selected=found.chosen.partial())
+            found = found._replace(lives=of_chosen.lives, lines=of_chosen.lines, places=of_chosen.places)
+        return found
 
-    def _lives(self, make: "Callable[[], Fold]", **how: Any) -> LifeAnalysis:
+    def _lives(self, make: "Callable[[], Fold]", **how: Any) -> LifeResult:
         """An analysis of lives, made of the trace."""
         found = self._run(partial(LifeAnalysis, make, policy=self.policy, **how), None, self._divided)
-        self.lives, self.lines, self.places = found.lives, found.lines, found.places
+        self._read = Read(self.trace, found.places)  # which know names already
         return found
 
     def _run(
@@ -214,21 +240,20 @@ class Blocks:
         with Pool(self.args) as pool, Progress(self.command, self.args.quiet) as progress:
             rounds = Rounds(self._given, pool, progress, self._span, only)
             result = rounds.run(make, None if alone else chosen)
-            self.trace = rounds.whole()
-        self.places = Places(self.trace, self.policy)
+            self._reads(rounds.whole())
         return result
 
     def _run_here(self, make: "Callable[[], Analysis]", chosen: "Optional[Selection]", alone: bool) -> Any:
         """The same in this process."""
         from steve.kernels._walk import Walk
 
-        self.trace, window = (self.open_chosen(), None) if alone else (self._open(), self.window())
+        trace, window = (self.open_chosen(), None) if alone else (self._open(), self.window())
         bits = None if alone or chosen is None else chosen.as_bits()
-        self.places = Places(self.trace, self.policy)
+        self._reads(trace)
         with Progress(self.command, self.args.quiet) as progress:
-            result = analyse_whole(Walk(self.trace, window, bits, progress), make)
-        if window is not None and self.trace.problem is None:
-            window.verify(self.trace.name)
+            result = analyse_whole(Walk(trace, window, bits, progress), make)
+        if window is not None and trace.problem is None:
+            window.verify(trace.name)
         return result
 
     def _in_shards(self) -> bool:
@@ -249,11 +274,14 @@ class Blocks:
     def sum_by(self, *keys: str, chosen: "Optional[Selection]" = None, columns: Sequence[str] = ()) -> List[Any]:
         """The sums of the chosen lives by each key (see steve.kernels._lives.Groups), one table for each. chosen: as
         for fold(); columns: of the first table, as for Sums.rows()."""
-        return self.fold(partial(Sums, *keys), chosen).rows(self.totals["peak"], columns)
+        found = self.fold(partial(Sums, *keys), chosen)
+        return found.fold.rows(found.totals["peak"], columns)
 
-    def sum_with_accesses(self, *keys: str, columns: Sequence[str] = ()) -> List[Any]:
-        """The same. lives.thread_accesses() and, by line, line_work() then count only accesses to the chosen blocks."""
-        return self.fold(partial(Sums, *keys), threads=True).rows(self.totals["peak"], columns)
+    def sum_with_accesses(self, *keys: str, columns: Sequence[str] = ()) -> "tuple[List[Any], LifeResult]":
+        """The same, and the result, whose lives.thread_accesses() and, by line, line_work() count only accesses to the chosen
+        blocks."""
+        found = self.fold(partial(Sums, *keys), threads=True)
+        return found.fold.rows(found.totals["peak"], columns), found
 
     def over_events(
         self, make: "Callable[[], Analysis]", chosen: "Optional[Selection]" = None, in_shards: bool = True

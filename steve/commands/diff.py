@@ -85,7 +85,6 @@ def measured(chosen: blocks.Blocks, names: Matched) -> Measured:
     """The measures of one trace. names: of the rows of both."""
     by = chosen.args.by
     (sums,) = chosen.sum_by(rollups.key_of(by), columns=differences.SUMS)
-    del chosen.lives  # frees memory for the names
     rollup = rollups.of_arguments(chosen.args, chosen.places)
     return differences.measured(sums, rollup, names, not missing.not_recorded(chosen.trace), chosen.sample)
 

@@ -186,7 +186,8 @@ def thresholds_of(args: argparse.Namespace) -> dict:
 
 
 class Found:
-    """What the rules find, from one walk. rules: those of interest; size: bytes of all selected blocks."""
+    """What the rules find, from one walk. rules: those of interest; size: bytes of all selected blocks; accesses: were those of
+    the program recorded? errors: those of the program, if they were collected."""
 
     def __init__(self, chosen: blocks.Blocks, rules: list[Rule], args: argparse.Namespace) -> None:
         from steve.kernels._site_sums import EndedLives, Findings, SiteSums
@@ -200,14 +201,17 @@ class Found:
             makers.append(partial(EndedLives, key))
         if LEAKED in rules:
             makers.append(partial(Reached, is_leak, key))
-        found, *self._sums = chosen.fold(partial(together, makers)).folds
+        walked = chosen.fold(partial(together, makers))
+        found, *self._sums = walked.fold.folds
+        self._totals, self.errors = walked.totals, walked.met
+        self.accesses = missing.has_accesses(chosen.trace, walked.totals["accesses"])
+        del walked  # frees memory for what follows
         self._reached: Reached | None = self._sums.pop() if LEAKED in rules else None
         self._dead: rollups.Sums | None = None
         if CHURN in rules:
-            self._dead = rollups.Sums(*self._sums.pop().table(chosen.totals["peak"]))
+            self._dead = rollups.Sums(*self._sums.pop().table(self._totals["peak"]))
         self._judged: tuple[rollups.Rollup, dict] | None = None
         self._sites: Sites | None = None
-        del chosen.lives
         self.size = found.bytes()
         # for each stack there is a row with all rules, which is much longer than what a few of them find there
         self._of_rules = {
@@ -251,7 +255,7 @@ class Found:
             made = site_rules.made(self._sums[0], rollup)
             return rollup, site_rules.pinned_pages(rollup.merged(self._pins), made, self._thresholds), ""
         if self._judged is None:
-            found = site_rules.judged(self._sums[0], rollup, self._chosen.totals, self._thresholds)
+            found = site_rules.judged(self._sums[0], rollup, self._totals, self._thresholds)
             self._judged = rollup, found
         rows, found = self._judged
         return rows, *found[rule.key]
@@ -298,9 +302,9 @@ class OfAll:
     def add(self, chosen: blocks.Blocks) -> None:
         """Add a file."""
         found = Found(chosen, self.rules, chosen.args)
-        judged = [rule for rule in self.rules if is_judged(rule, chosen)]
+        judged = [rule for rule in self.rules if is_judged(rule, found.accesses, chosen.sample)]
         self._size += found.size
-        self._accesses &= has_accesses(chosen)
+        self._accesses &= found.accesses
         for rule in judged:
             rollup, sums, not_judged = found.by_row(rule)
             self._rows.setdefault(rule, several.Joined(self.args)).add(rollup, sums)
@@ -309,8 +313,10 @@ class OfAll:
                 reasons[not_judged] = None
         if left_out := left_out_of(chosen, [rule.key for rule in self.rules if rule not in judged], chosen.args):
             self.left_out.setdefault(left_out, []).append(chosen.trace.name)
+        if chosen.errors:
+            self._add_errors(errors_of(chosen, found.errors, self.args), chosen.trace)
 
-    def add_errors(self, found: list[dict], trace: Trace) -> None:
+    def _add_errors(self, found: list[dict], trace: Trace) -> None:
         """Add the objects of --json for the errors of a file."""
         from steve.analysis import program_errors
 
@@ -456,14 +462,9 @@ def write(
             out.write(part)
 
 
-def has_accesses(chosen: blocks.Blocks) -> bool:
-    """Were the accesses of the program recorded?"""
-    return missing.has_accesses(chosen.trace, chosen.totals["accesses"])
-
-
-def is_judged(rule: Rule, chosen: blocks.Blocks) -> bool:
-    """Does the trace have what the rule is about?"""
-    return (has_accesses(chosen) or not rule.of_accesses) and not (rule.of_all and chosen.sample)
+def is_judged(rule: Rule, accesses: bool, sample: Sample) -> bool:
+    """Does the trace have what the rule is about? accesses: were they recorded?"""
+    return (accesses or not rule.of_accesses) and not (rule.of_all and sample)
 
 
 def left_out_of(chosen: blocks.Blocks, rules: list[str], args: argparse.Namespace) -> str:
@@ -485,17 +486,14 @@ def left_out_of(chosen: blocks.Blocks, rules: list[str], args: argparse.Namespac
 
 
 def run(args: argparse.Namespace) -> int:
-    from steve.analysis.program_errors import Faults
     from steve.system.messages import note
 
     listing.check(args, several.columns(COLUMNS, args))
     check_replay(args)
     found = OfAll(args, rules_of(args))
-    files = several.Files(NAME, args, again=True, errors=Faults if wants_errors(args) else None)
+    files = several.Files(NAME, args, again=True, errors=wants_errors(args))
     for chosen in files:
         found.add(chosen)
-        if chosen.errors is not None:
-            found.add_errors(errors_of(chosen, chosen.errors, args), chosen.trace)
     left_out = found.remark()
     findings = found.findings(files.sample)
     write(args, files.title("findings", peaks=False, inherited=False), found.errors, findings, left_out, files.sample)

@@ -120,10 +120,11 @@ class Candidates(Kept):
         return lives[np.lexsort((lives["handle"], lives["died"]))]
 
 
-def candidates(chosen: blocks.Blocks, args: argparse.Namespace) -> np.ndarray:
-    """The lives of the selected blocks that are long enough."""
+def candidates(chosen: blocks.Blocks, args: argparse.Namespace) -> tuple[np.ndarray, int]:
+    """The lives of the selected blocks that are long enough, and the number of operations in the trace."""
     found = chosen.fold(partial(Candidates, args.share / 100, args.accesses))
-    return found.lives(chosen.totals["operations"])
+    operations = found.totals["operations"]
+    return found.fold.lives(operations), operations
 
 
 def ranked(lives: np.ndarray, order: str, site_name: Callable[[int], StackText]) -> np.ndarray:
@@ -175,11 +176,11 @@ class Rows:
 def run(args: argparse.Namespace) -> int:
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args)
-    found = candidates(chosen, args)
+    found, operations = candidates(chosen, args)
     site_name = chosen.places.listed_sites(args)
     lives = ranked(found, args.sort, site_name)
     size = counted(int(lives["size"].sum()), "byte")
     title = f"{counted(len(lives), 'block')} of {size} live for {args.share:g}% or more"
-    rows = Rows(lives, chosen.totals["operations"], site_name)
+    rows = Rows(lives, operations, site_name)
     listing.write_ranked(args, chosen.title(title), rows, chosen.columns(COLUMNS, OF_ACCESSES))
     return chosen.verdict(counts_accesses=args.accesses > 0)

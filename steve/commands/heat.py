@@ -146,6 +146,6 @@ def rows_of(sums: list[dict]) -> list[dict]:
 def run(args: argparse.Namespace) -> int:
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args)
-    rows = rows_of(chosen.fold(Classes).rows())
+    rows = rows_of(chosen.fold(Classes).fold.rows())
     listing.write(args, chosen.title("heat of blocks"), rows, chosen.columns(COLUMNS, OF_ACCESSES))
     return chosen.verdict()

@@ -119,6 +119,12 @@ class Leaks(Together):
         super().__init__(self.sums, self.survivors, self.reached)
 
 
+def folded(chosen: blocks.Blocks, rule: Callable[[np.ndarray], np.ndarray]) -> tuple[Leaks, Mapping[str, int]]:
+    """What the fold has collected of the chosen blocks, and the totals of all."""
+    found = chosen.fold(partial(Leaks, rule, rollups.key_of(chosen.args.by)))
+    return found.fold, found.totals
+
+
 class Reachability(NamedTuple):
     """How the blocks alive at the end can be reached, by row of the list. None: unknown."""
 
@@ -294,10 +300,10 @@ class LeakRows:
     def add(self, chosen: blocks.Blocks) -> None:
         """Add the rows of a file."""
         args = chosen.args
-        found = chosen.fold(partial(Leaks, is_live if self.by_inherited else is_leak, rollups.key_of(args.by)))
+        found, totals = folded(chosen, is_live if self.by_inherited else is_leak)
         rollup = rollups.of_arguments(args, chosen.places)
-        alive, everything = found.sums.rows(chosen.totals["peak"], OF_LIVE, OF_MADE)
-        del chosen.lives, found.sums  # before the stacks are named
+        alive, everything = found.sums.rows(totals["peak"], OF_LIVE, OF_MADE)
+        del found.sums  # before the stacks are named
         live, made = rollup.merged(alive), rollup.merged(everything)
         reach = reachability(chosen, found, rollup)
         self.rows.add(rollup, joined(live, made, reach))

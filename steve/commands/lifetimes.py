@@ -201,7 +201,7 @@ def table_of(chosen: blocks.Blocks, args: argparse.Namespace) -> LifetimeBins:
     """The table of the selected blocks. For nanoseconds the trace is read sequentially, as only a reader of the whole
     trace knows the times of all chunks."""
     if args.unit in MEASURES:
-        return chosen.fold(partial(LifetimeBins, MEASURES[args.unit], args.bins, args.by_size))
+        return chosen.fold(partial(LifetimeBins, MEASURES[args.unit], args.bins, args.by_size)).fold
     if requests_workers(args):
         note(NAME, "with --unit nanoseconds the trace is not divided; one processor reads it", args.quiet)
     table = LifetimeBins(Clock(chosen).lifetimes, args.bins, args.by_size)

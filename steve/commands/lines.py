@@ -166,12 +166,12 @@ def add_lives(rows: dict[Line, dict], sums: Table, lines: LineNumbers, sample: S
 
 def measured(chosen: blocks.Blocks) -> list[dict]:
     """The rows of the chosen blocks, which count by line."""
-    (sums,) = chosen.sum_with_accesses("stack", columns=SUMS)
-    assert chosen.lines is not None
-    chosen.lines.reach_all()
+    (sums,), walked = chosen.sum_with_accesses("stack", columns=SUMS)
+    assert walked.lines is not None
+    walked.lines.reach_all()
     rows: dict[Line, dict[str, Any]] = {}
-    add_lives(rows, sums, chosen.lines, chosen.sample)
-    add_work(rows, chosen.lives, chosen.lines)
+    add_lives(rows, sums, walked.lines, chosen.sample)
+    add_work(rows, walked.lives, walked.lines)
     return list(rows.values())
 
 

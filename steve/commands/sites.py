@@ -73,7 +73,6 @@ def row_of(found: dict, sample: Sample, shown: Mapping[str, str] = listing.sums_
 def add_sums(chosen: blocks.Blocks, found: several.Joined) -> None:
     """Add the sums of a file, whose stacks are named."""
     (sums,) = chosen.sum_by(rollups.key_of(found.by))
-    del chosen.lives  # frees as much memory as the rest will need
     rollup = rollups.Rollup(found.by, chosen.places, policy.short_in_table(chosen.args))
     found.add(rollup, rollup.merged(sums))
 

@@ -78,9 +78,8 @@ OF_TEMPORARIES, OF_ALL = ("blocks", "bytes", "lifetimes", "peak_bytes"), ("block
 def sums_of(chosen: blocks.Blocks, args: argparse.Namespace) -> list[Table]:
     """Sums by what --by needs: of the selected blocks that are temporary, and of all selected blocks."""
     temporary, key = partial(are_temporary, within=args.within, at_once=args.at_once), rollups.key_of(args.by)
-    tables = chosen.fold(partial(Sums, (key, temporary), key)).rows(chosen.totals["peak"], OF_TEMPORARIES, OF_ALL)
-    del chosen.lives  # frees memory for what follows
-    return tables
+    found = chosen.fold(partial(Sums, (key, temporary), key))
+    return found.fold.rows(found.totals["peak"], OF_TEMPORARIES, OF_ALL)
 
 
 def title(found: rollups.Sums, args: argparse.Namespace) -> str:

@@ -75,8 +75,8 @@ def run(args: argparse.Namespace) -> int:
     listing.check(args, columns)
     files, found, accesses = several.Files(NAME, args), several.Added(args, ("thread", "name")), False
     for chosen in files:
-        made, freed = chosen.sum_with_accesses("thread", "free_thread")
-        tables = (made, freed, chosen.lives.thread_accesses())
+        (made, freed), walked = chosen.sum_with_accesses("thread", "free_thread")
+        tables = (made, freed, walked.lives.thread_accesses())
         found.add(
             join(*[blocks.merged(sums, lambda thread: thread) for sums in tables], chosen.trace.info(), chosen.sample),
             chosen.trace,

@@ -85,7 +85,6 @@ class Profile:
     def of(cls, chosen: blocks.Blocks) -> Profile:
         """The profile of the chosen blocks of a trace, with those METRICS that were recorded."""
         (sums,) = chosen.sum_by("stack")
-        del chosen.lives  # frees as much memory as the rest will need
         unknown = OF_ACCESSES if missing.accesses(chosen.trace) else ()
         metrics = [metric for metric in METRICS if metric.name not in unknown]
         columns = [sums.rows[metric.key] for metric in metrics]

@@ -108,7 +108,6 @@ def measures(chosen: Blocks, names: Names) -> dict[str, Measured]:
     """The measures of a trace by each roll-up."""
     keys = {"stack": 0, "type": 1, "thread": 2}
     tables = chosen.sum_by(*keys, columns=SUMS)
-    del chosen.lives  # frees memory for the names
     accesses = not missing.not_recorded(chosen.trace)
     rows = {}
     for by, matched in names.rows.items():

@@ -348,7 +348,7 @@ class ReportAnalysis(Analysis):
 
     def _line_sums(self) -> line_work.Sums | None:
         """What this walk counted for lines."""
-        return line_work.sums_of(self._lives.lives, self._moved.result()) if self._moved is not None else None
+        return line_work.sums_of(self._lives.result().lives, self._moved.result()) if self._moved is not None else None
 
     def know(self, whole: Whole) -> None:
         self.profile.know(whole)
@@ -373,7 +373,8 @@ class ReportAnalysis(Analysis):
         columns.update((name, name) for name in FOUND_VARIANCES if sample)
         by_rule = {rule.key: Sums(*self.found.of_rule(number, columns)) for number, rule in enumerate(RULES)}
         judged = self.found.bytes()
-        del self.found, self._lives.fold
+        del self.found
+        self._lives.drop_fold()
         return judged, by_rule
 
     def take_dead(self, rollup: Rollup) -> Sums:
@@ -396,12 +397,12 @@ class ReportAnalysis(Analysis):
 
     def life_totals(self) -> dict[str, int]:
         """The fields of struct lives_totals."""
-        return self._lives.lives.totals()
+        return self._lives.result().totals
 
     def work(self) -> line_work.Work:
         """Bytes that each line reads and writes, by file and line; {} if lines are not counted."""
         sums = self._work or self._line_sums()
-        return line_work.work_of(self._lives.places, sums) if sums is not None else {}
+        return line_work.work_of(self._lives.result().places, sums) if sums is not None else {}
 
     def result(self) -> ReportAnalysis:
         return self

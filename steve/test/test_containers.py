@@ -167,8 +167,9 @@ def test_summary_and_profile(path: Path) -> None:
 def test_lives(path: Path) -> None:
     known = Reference(path)
     for chosen in (blocks.Blocks("test", arguments(path)), Many(path, chosen=Selection())):
-        lives = chosen.fold(Everything).lives(chosen.totals["peak"])
-        assert chosen.totals["peak_bytes"] == known.peak.bytes
+        found = chosen.fold(Everything)
+        lives = found.fold.lives(found.totals["peak"])
+        assert found.totals["peak_bytes"] == known.peak.bytes
         at_peak = {life["handle"]: life["peak_bytes"] for life in lives if life["peak_bytes"]}
         assert at_peak == {handle: size for handle, size in known.peak.live.items() if size}
         assert sum(life["bytes"] for life in lives) == known.allocated

@@ -142,8 +142,8 @@ def rows(sums: object, lives: object, numbers: object) -> list[dict]:
 
 def of_one(path: Path, where: str | None) -> list[dict]:
     one = blocks.Blocks("test", arguments(path, where), by_line=True)
-    (sums,) = one.sum_with_accesses("stack")
-    return rows(sums, one.lives, one.lines)
+    (sums,), walked = one.sum_with_accesses("stack")
+    return rows(sums, walked.lives, walked.lines)
 
 
 class Few(Shards):
@@ -154,8 +154,8 @@ class Few(Shards):
 
 def of_shards(path: Path, where: str | None, pool: type[Shards]) -> list[dict]:
     many = Many(path, where, threads=True, pool=pool, by_line=True)
-    (sums,) = many.sum_with_accesses("stack")
-    return rows(sums, many.lives, many.lines)
+    (sums,), walked = many.sum_with_accesses("stack")
+    return rows(sums, walked.lives, walked.lines)
 
 
 @settings(max_examples=40, deadline=None)

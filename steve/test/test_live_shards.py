@@ -23,7 +23,6 @@ from steve.analysis import blocks, folds
 from steve.kernels._lives import LIFE, Selection
 from steve.trace._memtrace import Trace
 from steve.command import COMMANDS, Command
-from steve.analysis.program_errors import Faults
 from test_analyses import run_steve, runs
 from test_shards import Here
 
@@ -107,10 +106,10 @@ class Many(blocks.Blocks):
         chosen: Selection | None = None,
         threads: bool = False,
         pool: type[Shards] = Shards,
-        errors: Faults | None = None,
+        errors: bool = False,
         **more: Any,
     ) -> None:
-        super().__init__("test", arguments(path, where), again=errors is not None, errors=errors, **more)
+        super().__init__("test", arguments(path, where), again=errors, errors=errors, **more)
         self._wanted, self._pool = {"chosen": chosen, "threads": threads}, pool
 
     def _in_shards(self) -> bool:
@@ -139,9 +138,9 @@ def test_random_lives(run: Run, chunk: int, where: str | None, choose: random.Ra
         path = make_trace(Path(folder) / "t.ljt", typed(run, choose), chunk, 1)
         one, many = blocks.Blocks("test", arguments(path, where)), Many(path, where)
         expected, found = one.fold(Everything), many.fold(Everything)
-        assert found.lives(many.totals["peak"]) == expected.lives(one.totals["peak"])
+        assert found.fold.lives(found.totals["peak"]) == expected.fold.lives(expected.totals["peak"])
     # of peaks a part tells its last one only
-    assert {**many.totals, "peak": 0} == {**one.totals, "peak": 0}
+    assert {**found.totals, "peak": 0} == {**expected.totals, "peak": 0}
 
 
 @RUNS
@@ -150,11 +149,12 @@ def test_random_sums(run: Run, chunk: int, where: str | None) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = make_trace(Path(folder) / "t.ljt", script(run), chunk, 1)
         one = blocks.Blocks("test", arguments(path, where))
-        expected = one.sum_with_accesses(*KEYS)
+        expected, walked = one.sum_with_accesses(*KEYS)
         chosen = None if where is None else Selection()
         many = Many(path, where, chosen=chosen, threads=True)
-        found = many.fold(Sums).rows(many.totals["peak"])
-        threads = [blocks.merged(lives.thread_accesses(), int) for lives in (one.lives, many.lives)]
+        in_parts = many.fold(Sums)
+        found = in_parts.fold.rows(in_parts.totals["peak"])
+        threads = [blocks.merged(result.lives.thread_accesses(), int) for result in (walked, in_parts)]
         picked = [] if chosen is None else choice(path, where) == bits_of(chosen)
     assert [by_key(rows) for rows in found] == [by_key(rows) for rows in expected]
     assert threads[0] == threads[1] and picked in ([], True)
@@ -166,8 +166,8 @@ def test_random_sums_by_one_key(run: Run, chunk: int, where: str | None, key: st
     with tempfile.TemporaryDirectory() as folder:
         path = make_trace(Path(folder) / "t.ljt", script(run), chunk, 1)
         (expected,) = blocks.Blocks("test", arguments(path, where)).sum_by(key)
-        many = Many(path, where)
-        (found,) = many.fold(partial(folds.Sums, key)).rows(many.totals["peak"])
+        in_parts = Many(path, where).fold(partial(folds.Sums, key))
+        (found,) = in_parts.fold.rows(in_parts.totals["peak"])
     assert by_key(found) == by_key(expected)
 
 
@@ -249,19 +249,15 @@ def test_rich_lives(rich: Path) -> None:
     for where in WHERES:
         one, many = blocks.Blocks("test", arguments(rich, where)), Many(rich, where)
         expected, found = one.fold(Everything), many.fold(Everything)
-        rows = expected.lives(one.totals["peak"])
-        assert found.lives(many.totals["peak"]) == rows
+        rows = expected.fold.lives(expected.totals["peak"])
+        assert found.fold.lives(found.totals["peak"]) == rows
         assert rows or where is not None
 
 
 def test_errors_of_the_program(rich: Path) -> None:
-    met, found = Faults(), Faults()
-    one = blocks.Blocks("test", arguments(rich), again=True, errors=lambda: met)
-    one.sum_by("stack")
-    many = Many(rich, errors=lambda: found)
-    many.fold(Sums)
-    contexts = met.contexts(one.trace)
-    assert found.contexts(many.trace) == contexts
+    one, many = blocks.Blocks("test", arguments(rich), again=True, errors=True), Many(rich, errors=True)
+    contexts = one.fold(Sums).met.contexts(one.trace)
+    assert many.fold(Sums).met.contexts(many.trace) == contexts
     assert {context.finding for context in contexts} >= {"freed_access", "beyond_end", "double_free"}
 
 

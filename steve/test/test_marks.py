@@ -73,8 +73,8 @@ def both(path: Path, where: str | None, ends: Ends, analyse: Callable[[blocks.Bl
 @given(runs(marks=True), CHUNKS, st.sampled_from(WHERES), st.sampled_from(ENDS))
 def test_random_lives(run: Run, chunk: int, where: str | None, ends: Ends) -> None:
     def lives(chosen: blocks.Blocks) -> tuple:
-        kept = chosen.fold(Everything).lives(chosen.totals["peak"])
-        return kept, {**chosen.totals, "peak": 0}
+        found = chosen.fold(Everything)
+        return found.fold.lives(found.totals["peak"]), {**found.totals, "peak": 0}
 
     with tempfile.TemporaryDirectory() as folder:
         one, many = both(make_trace(Path(folder) / "t.ljt", script(run), chunk, 1), where, ends, lives)
@@ -85,8 +85,9 @@ def test_random_lives(run: Run, chunk: int, where: str | None, ends: Ends) -> No
 @given(runs(marks=True), CHUNKS, st.sampled_from(WHERES), st.sampled_from(ENDS))
 def test_random_sums(run: Run, chunk: int, where: str | None, ends: Ends) -> None:
     def sums(chosen: blocks.Blocks) -> tuple:
-        found = chosen.fold(Sums, threads=True).rows(chosen.totals["peak"])
-        return [by_key(rows) for rows in found], blocks.merged(chosen.lives.thread_accesses(), int)
+        found = chosen.fold(Sums, threads=True)
+        sums = found.fold.rows(found.totals["peak"])
+        return [by_key(rows) for rows in sums], blocks.merged(found.lives.thread_accesses(), int)
 
     with tempfile.TemporaryDirectory() as folder:
         one, many = both(make_trace(Path(folder) / "t.ljt", script(run), chunk, 1), where, ends, sums)
@@ -130,8 +131,8 @@ def test_random_events(what: str, run: Run, chunk: int, where: str | None, ends:
 @given(CHUNKS, st.sampled_from(WHERES), st.sampled_from(ENDS), st.integers(1, 150), st.randoms(use_true_random=True))
 def test_random_lines(chunk: int, where: str | None, ends: Ends, steps: int, choose: random.Random) -> None:
     def lines(chosen: blocks.Blocks) -> list[dict]:
-        (sums,) = chosen.sum_with_accesses("stack")
-        return test_line_shards.rows(sums, chosen.lives, chosen.lines)
+        (sums,), walked = chosen.sum_with_accesses("stack")
+        return test_line_shards.rows(sums, walked.lives, walked.lines)
 
     program = test_line_shards.program(choose, steps).splitlines(keepends=True)
     for name in "abb":

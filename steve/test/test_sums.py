@@ -19,7 +19,7 @@ import pytest
 
 from conftest import make_trace
 from steve.analysis import blocks, folds
-from steve.analysis.lives import LifeAnalysis
+from steve.analysis.lives import LifeAnalysis, LifeResult
 from steve.analysis.rules import DEFAULTS, limits, site_limits
 from steve.commands import lines, resizes, sites, threads, types
 from steve.export.profile import METRICS
@@ -90,22 +90,22 @@ def rows_of(array: np.ndarray, *without: str) -> list:
     return [[row[name].tolist() for name in array.dtype.names if name not in without] for row in array]
 
 
-def plain_lives(found: LifeAnalysis) -> Any:
+def plain_lives(found: LifeResult) -> Any:
     totals = found.lives.totals()
     tables = found.fold.rows(totals["peak"])
     return {**totals, "peak": 0}, [(one.numbers.tolist(), rows_of(one.rows, "peak")) for one in tables]
 
 
-def plain_table(found: LifeAnalysis) -> Any:
+def plain_table(found: LifeResult) -> Any:
     keys, rows = found.fold.table(found.lives.totals()["operations"])
     return keys.tolist(), rows_of(rows)
 
 
-def plain_findings(found: LifeAnalysis) -> Any:
+def plain_findings(found: LifeResult) -> Any:
     return [(keys.tolist(), rows_of(rows)) for keys, rows in found.fold.table()]
 
 
-def plain_ended(found: LifeAnalysis) -> Any:
+def plain_ended(found: LifeResult) -> Any:
     keys, rows = found.fold.table(found.lives.totals()["peak"])
     return keys.tolist(), rows_of(rows, "peak")
 
@@ -125,7 +125,7 @@ def plain_cells(found: ReportAnalysis) -> Any:
     return sorted((groups[group], *sums) for group, *sums in found.cells.cells().tolist())
 
 
-def plain_lines(found: LifeAnalysis) -> Any:
+def plain_lines(found: LifeResult) -> Any:
     """By the name of a line, because shards number the lines in another order."""
     work, made = found.lives.line_work()
     rows = [(str(found.lines.line(i)), work[i].tobytes(), made[i].tobytes()) for i in range(len(work))]
