@@ -164,14 +164,6 @@ static enum rare_result apply_thread(struct decoder *d, const struct rec_thread 
     return RARE_NONE;
 }
 
-static enum rare_result apply_mark(struct decoder *d, const struct rec_mark *r, struct mt_event *ev)
-{
-    if (r->string >= d->defs->strings.count)
-        return fail(d, "a mark names a string that is not defined");
-    set_event(d, ev, MT_MARK, (uint32_t)r->string);
-    return RARE_EVENT;
-}
-
 static enum rare_result apply_badfree(struct decoder *d, const struct rec_badfree *r, struct mt_event *ev)
 {
     if (r->stack >= d->defs->stacks.count || r->heap >= d->defs->heaps.count)
@@ -192,14 +184,39 @@ static enum rare_result apply_badfree(struct decoder *d, const struct rec_badfre
     return RARE_EVENT;
 }
 
-static enum rare_result apply_lost(struct decoder *d, const struct rec_lost *r, struct mt_event *ev)
+/* Events that say nothing of a block: apply_mark and so on. */
+static bool can_be_U(const struct decoder *d, uint64_t v)
 {
-    if (r->reason >= d->defs->strings.count)
-        return fail(d, "a loss names a string that is not defined");
-    set_event(d, ev, MT_LOST, (uint32_t)r->reason);
-    ev->size = r->events;
-    return RARE_EVENT;
+    (void)d, (void)v;
+    return true;
 }
+
+static bool can_be_STRING(const struct decoder *d, uint64_t id)
+{
+    return id < d->defs->strings.count;
+}
+
+static bool can_be_STACK(const struct decoder *d, uint64_t id)
+{
+    return id < d->defs->stacks.count;
+}
+
+#define RECORD(NAME, name, code, fields)
+#define EVENT_RECORD(NAME, name, code, fields)
+#define PLAIN_EVENT(NAME, name, code, fields)                                                                \
+    static enum rare_result apply_##name(struct decoder *d, const struct rec_##name *r, struct mt_event *ev) \
+    {                                                                                                        \
+        bool can_be = true;                                                                                  \
+        set_event(d, ev, MT_##NAME, 0);                                                                      \
+        fields return can_be ? RARE_EVENT                                                                    \
+                             : fail(d, "a " #name " names a string or stack that is not defined");           \
+    }
+#define F(field, coding)
+#define E(field, coding, to)                                                                                 \
+    can_be = can_be && can_be_##coding(d, r->field);                                                         \
+    ev->to = r->field;
+#include "memtrace/format/records.def"
+#undef F
 
 static enum rare_result apply_type(struct decoder *d, const struct rec_type *r, struct mt_event *ev)
 {
@@ -243,14 +260,6 @@ static enum rare_result apply_sample(struct decoder *d, const struct rec_sample 
     ev->heap = (uint32_t)r->heap;
     ev->how = (uint8_t)r->vm;
     ev->size = r->weight;
-    return RARE_EVENT;
-}
-
-static enum rare_result apply_call(struct decoder *d, const struct rec_call *r, struct mt_event *ev)
-{
-    if (r->stack >= d->defs->stacks.count)
-        return fail(d, "a call of a trace names a stack that is not defined");
-    set_event(d, ev, MT_CALL, (uint32_t)r->stack);
     return RARE_EVENT;
 }
 

@@ -184,6 +184,17 @@ static void run_lua(struct world *o)
     }
 }
 
+/* One of each kind that says nothing of a block. */
+static void happen(struct world *o)
+{
+    tick(o);
+#define RECORD(NAME, name, code, fields)
+#define EVENT_RECORD(NAME, name, code, fields)
+#define PLAIN_EVENT(NAME, name, code, fields)                                                                \
+    assert_true(mt_writer_event(o->w, &(struct mt_event){.kind = MT_##NAME, .ref = 1, .size = 5}));
+#include "memtrace/format/records.def"
+}
+
 static void take_snapshot(struct world *o)
 {
     mt_writer_snapshot_begin(
@@ -217,6 +228,7 @@ static void do_everything(struct world *o, int turns)
         free_badly(o);
         nest_heaps(o);
         run_lua(o);
+        happen(o);
         take_snapshot(o);
         mt_writer_lost(o->w, 3, o->name);
         mt_writer_heap_free(o->w, o->lua, 0);

@@ -241,13 +241,9 @@ void mt_writer_call(struct mt_writer *w, uint32_t frame)
         return;
     if (t->stack == 0)
         t->stack = mt_writer_stack(w, 0, frame);
-    struct buffer *b = writer_begin_event(w, MT_CALL);
-    if (!b)
-        return;
-    put_call(b, &(struct rec_call){t->stack});
     w->call_accesses = writer_accesses(w);
     w->call_frame = frame;
-    writer_end_event(w);
+    mt_writer_event(w, &(struct mt_event){.kind = MT_CALL, .ref = t->stack}); /* may end the chunk */
 }
 
 /* -- snapshots: SNAPSHOT chunks, in parts of bounded size --

@@ -296,24 +296,54 @@ void mt_writer_state(struct mt_writer *w, uint32_t heap, enum mt_vm vm, uint32_t
     writer_end_event(w);
 }
 
+/* -- events that say nothing of a block -- */
+
+#define FIT_U(w, v) (v)
+#define FIT_STRING(w, id) known((uint32_t)(id), (w)->counts.strings)
+#define FIT_STACK(w, id) known((uint32_t)(id), (w)->counts.stacks)
+
+/* put_plain_mark and so on: append the record of an event. */
+#define RECORD(NAME, name, code, fields)
+#define EVENT_RECORD(NAME, name, code, fields)
+#define PLAIN_EVENT(NAME, name, code, fields)                                                                \
+    static void put_plain_##name(struct mt_writer *w, struct buffer *b, const struct mt_event *ev)           \
+    {                                                                                                        \
+        struct rec_##name r;                                                                                 \
+        (void)w;                                                                                             \
+        fields put_##name(b, &r);                                                                            \
+    }
+#define F(field, coding) r.field = w->totals.instructions;
+#define E(field, coding, to) r.field = FIT_##coding(w, ev->to);
+#include "memtrace/format/records.def"
+#undef F
+
+static void (*const s_put_plain[MT_KINDS])(struct mt_writer *, struct buffer *, const struct mt_event *) = {
+#define RECORD(NAME, name, code, fields)
+#define EVENT_RECORD(NAME, name, code, fields)
+#define PLAIN_EVENT(NAME, name, code, fields) [MT_##NAME] = put_plain_##name,
+#include "memtrace/format/records.def"
+};
+
+bool mt_writer_event(struct mt_writer *w, const struct mt_event *ev)
+{
+    struct buffer *b =
+        ev->kind < MT_KINDS && s_put_plain[ev->kind] ? writer_begin_event(w, (enum mt_kind)ev->kind) : NULL;
+    if (!b)
+        return false;
+    s_put_plain[ev->kind](w, b, ev);
+    writer_end_event(w);
+    return true;
+}
+
 void mt_writer_mark(struct mt_writer *w, uint32_t string)
 {
-    struct buffer *b = writer_begin_event(w, MT_MARK);
-    if (!b)
-        return;
-    put_mark(b, &(struct rec_mark){w->totals.instructions, string < w->counts.strings ? string : 0});
-    writer_end_event(w);
+    mt_writer_event(w, &(struct mt_event){.kind = MT_MARK, .ref = string});
 }
 
 void mt_writer_lost(struct mt_writer *w, uint64_t events, uint32_t reason_string)
 {
-    struct buffer *b = writer_begin_event(w, MT_LOST);
     w->totals.dropped += events;
-    if (!b)
-        return;
-    put_lost(b, &(struct rec_lost){w->totals.instructions, events,
-                                   reason_string < w->counts.strings ? reason_string : 0});
-    writer_end_event(w);
+    mt_writer_event(w, &(struct mt_event){.kind = MT_LOST, .ref = reason_string, .size = events});
 }
 
 void mt_writer_gap(struct mt_writer *w, uint64_t events, uint32_t reason_string)

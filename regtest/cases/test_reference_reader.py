@@ -301,8 +301,8 @@ def test_the_table_of_records_is_that_of_the_library() -> None:
     kinds = re.findall(r"^MT_KIND\(\w+, (\w+),", (SOURCE / "memtrace/kinds.def").read_text(), re.MULTILINE)
     text = text.replace("F(events, COUNTS)", " ".join(f"F({kind}, U)" for kind in kinds))
     table = {}
-    for name, code, fields in re.findall(r"RECORD\(\w+, (\w+), (\d+),((?:\s*F\([^)]*\))*)\s*\)", text):
-        table[int(code)] = (name, re.findall(r"F\((\w+), (\w+)\)", fields))
+    for name, code, fields in re.findall(r"(?:RECORD|EVENT)\(\w+, (\w+), (\d+),((?:\s*[EF]\([^)]*\))*)\s*\)", text):
+        table[int(code)] = (name, re.findall(r"[EF]\((\w+), (\w+)", fields))
     mine = {
         code: (name, [(field, "U" if coding == "REASON" else coding) for field, coding in fields])
         for code, (name, fields) in reference.FIELDS.items()
