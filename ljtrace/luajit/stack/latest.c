@@ -121,9 +121,11 @@ static uint32_t turn_of(const struct lt_cache_key *b)
     return s_turn;
 }
 
+/* A function and its program counter differ in a few bits only, so each word is spread before the next one is added. */
 static inline uint64_t mix(uint64_t sum, uint64_t word)
 {
-    return (sum ^ word) * 0x9e3779b97f4a7c15ULL ^ sum >> 29;
+    sum = (sum ^ word) * 0x9e3779b97f4a7c15ULL;
+    return sum ^ sum >> 32;
 }
 
 /* -- the array -- */
@@ -307,8 +309,8 @@ static inline bool read_place(const struct lt_vm *vm, const struct lt_cache_key 
 
 static struct place *place_at(uint64_t function, uint64_t pc, uint32_t below, uint32_t chain, size_t size)
 {
-    const uint64_t sum = mix(mix(function, pc), (uint64_t)below << 32 | chain) ^ size;
-    return &s_places[lt_hash_slot(sum ^ sum >> 31, PLACE_BITS)];
+    const uint64_t sum = mix(mix(mix(0, function), pc), (uint64_t)below << 32 | chain) ^ size;
+    return &s_places[lt_hash_slot(sum, PLACE_BITS)];
 }
 
 /* On a trace, the stack also depends on what is known about the call and, unless that is certain, on the size. */
@@ -343,8 +345,8 @@ static struct guess *guesses_at(const struct lt_cache_key *b, uint64_t function,
                                 uint32_t below)
 {
     const uint64_t called_from = *(const uint64_t *)b->word[KEY_SP];
-    return s_guesses[lt_hash_slot(mix(mix(function ^ size << 48, pc), called_from ^ (uint64_t)below << 48),
-                                  GUESS_BITS)];
+    const uint64_t sum = mix(mix(mix(size, function), pc), called_from ^ (uint64_t)below << 48);
+    return s_guesses[lt_hash_slot(sum, GUESS_BITS)];
 }
 
 /* Is it a place with these values, which the same chain leads to? */
