@@ -68,6 +68,12 @@ static inline uint64_t host_register(uint32_t thread, uint32_t which)
     return value;
 }
 
+/* Where it is: HOST_RIP and HOST_RSP, which each event needs. */
+struct host_here {
+    uint64_t ip, sp;
+};
+struct host_here host_here(uint32_t thread);
+
 /* -- C stacks -- */
 
 /* A frame of C, by its registers. */

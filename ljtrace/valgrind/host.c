@@ -68,6 +68,11 @@ void host_registers(uint32_t thread, uint32_t first, uint32_t count, uint64_t *t
      count * sizeof *to);
 }
 
+struct host_here host_here(uint32_t thread)
+{
+    return (struct host_here){VG_(get_IP)(thread), VG_(get_SP)(thread)};
+}
+
 /* -- objects -- */
 
 const char *host_function_name(uint64_t code)

@@ -239,12 +239,32 @@ static void write_trace(const struct lt_vm *vm, const struct lt_spot *spot)
              .instructions = host_time(), .start = key);
 }
 
-static bool still_holds(const struct lt_vm *vm, const struct lt_spot *spot, uint64_t ip)
+/* Is this the trace with the number, and is the address in its code? */
+static bool has_code(const struct lt_vm *vm, const struct lt_spot *spot, uint64_t ip)
 {
     uint32_t bytes;
-    return spot->trace && trace_by_number(vm, spot->number) == spot->trace &&
-           is_trace(vm, spot->trace, spot->number) && code_of(vm, spot->trace, &bytes) == spot->code &&
+    return is_trace(vm, spot->trace, spot->number) && code_of(vm, spot->trace, &bytes) == spot->code &&
            ip - spot->code < bytes;
+}
+
+/* The same for references of 8 bytes, if all fields are in memory that is known to be readable. */
+static inline bool has_code_at_hand(const struct lt_spot *spot, uint64_t ip)
+{
+    const struct luajit_offsets *at = luajit_offsets(true);
+    return *(const uint8_t *)(spot->trace + at->gct) == GCT_TRACE &&
+           *(const uint16_t *)(spot->trace + at->trace_number) == spot->number &&
+           *(const uint64_t *)(spot->trace + at->trace_code) == spot->code &&
+           ip - spot->code < *(const uint32_t *)(spot->trace + at->trace_code_bytes);
+}
+
+static bool still_holds(const struct lt_vm *vm, const struct lt_spot *spot, uint64_t ip)
+{
+    const struct luajit_offsets *at = luajit_offsets(true);
+    if (!spot->trace || trace_by_number(vm, spot->number) != spot->trace)
+        return false;
+    return vm->layout->gc64 && program_is_known(spot->trace, at->trace_number + sizeof(uint16_t))
+               ? has_code_at_hand(spot, ip)
+               : has_code(vm, spot, ip);
 }
 
 bool lt_trace_still(const struct lt_vm *vm, const struct lt_spot *spot)

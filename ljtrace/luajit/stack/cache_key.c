@@ -71,16 +71,17 @@ static inline bool has_lua_stack(uint64_t from, uint64_t to)
 }
 
 /* Are the fields of a thread readable? The stack's size is the last of them. */
-static inline bool has_thread(const struct lt_vm *vm, uint64_t L)
+static inline bool has_thread(uint64_t L, bool wide)
 {
-    uint32_t bytes = vm->at->thread_size + sizeof(uint32_t);
+    const struct luajit_offsets *at = luajit_offsets(wide);
+    uint32_t bytes = at->thread_size + sizeof(uint32_t);
     return (program_is_known(L, bytes) || program_readable(L, bytes)) &&
-           *(const uint8_t *)(L + vm->at->gct) == GCT_THREAD;
+           *(const uint8_t *)(L + at->gct) == GCT_THREAD;
 }
 
-static inline void load_thread(const struct lt_vm *vm, uint64_t L, bool wide, uint64_t *w)
+static inline void load_thread(uint64_t L, bool wide, uint64_t *w)
 {
-    const struct luajit_offsets *at = vm->at;
+    const struct luajit_offsets *at = luajit_offsets(wide);
     w[KEY_THREAD] = L;
     w[KEY_CFRAME] = *(const uint64_t *)(L + at->thread_cframe);
     /* While a trace runs, the thread's base is not up to date. */
@@ -89,26 +90,41 @@ static inline void load_thread(const struct lt_vm *vm, uint64_t L, bool wide, ui
     w[KEY_TO] = w[KEY_FROM] + 8 * (uint64_t) * (const uint32_t *)(L + at->thread_size);
 }
 
-bool lt_cache_key_get(uint32_t tid, const struct lt_vm *vm, struct lt_cache_key *b)
+/* wide: the references have 8 bytes. It is constant where this is called, and so are all offsets then. */
+static inline __attribute__((always_inline)) bool get(uint32_t tid, const struct lt_vm *vm, bool wide,
+                                                      struct lt_cache_key *b)
 {
     const struct lua_layout *l = vm->layout;
-    bool wide = l->gc64;
+    const struct host_here here = host_here(tid);
     uint64_t *w = b->word;
     uint64_t L;
     b->usable = false;
-    if (!has_global(vm) || !(L = load_ref(vm->g + l->cur_l, wide)) || !has_thread(vm, L))
+    if (!has_global(vm) || !(L = load_ref(vm->g + l->cur_l, wide)) || !has_thread(L, wide))
         return false;
-    w[KEY_IP] = host_register(tid, HOST_RIP);
-    w[KEY_SP] = host_register(tid, HOST_RSP);
+    w[KEY_IP] = here.ip;
+    w[KEY_SP] = here.sp;
     w[KEY_VM] = (uint64_t)vm;
     w[KEY_STATE] = *(const uint32_t *)(vm->g + l->vmstate);
     w[KEY_GENERATIONS] = raw_pair(lt_places_generation(), host_code_generation());
     w[KEY_TREE] = stack_tree_generation();
     w[KEY_JIT] = l->jit_base ? load_ref(vm->g + l->jit_base, wide) : 0;
-    load_thread(vm, L, wide, w);
+    load_thread(L, wide, w);
     b->usable = has_c_stack(tid, w[KEY_SP]) && has_lua_stack(w[KEY_FROM], w[KEY_TO]);
     b->c_to = s_seen.c_to;
     return b->usable;
+}
+
+bool lt_cache_key_get(uint32_t tid, const struct lt_vm *vm, struct lt_cache_key *b)
+{
+    return vm->layout->gc64 ? get(tid, vm, true, b) : get(tid, vm, false, b);
+}
+
+struct lt_seen_function lt_function_see(const struct lt_vm *vm, uint64_t slot)
+{
+    struct lt_seen_function seen = {
+        .slot = slot, .word = *(const uint64_t *)slot, .value = lt_function_at(vm, slot)};
+    seen.head = lt_function_header(vm, lt_function_of(seen.word), &seen.pc);
+    return seen;
 }
 
 struct lt_resumed lt_resumed_get(const struct lt_vm *vm, uint64_t L)

@@ -76,17 +76,44 @@ static inline uint32_t lt_function_header(const struct lt_vm *vm, uint64_t funct
     return *(const uint32_t *)(function + at->gct - 1) >> 8;
 }
 
+/* The function in a slot, where references have 8 bytes: the bits above are the type of the value. */
+static inline uint64_t lt_function_of(uint64_t word)
+{
+    return word & (((uint64_t)1 << 47) - 1);
+}
+
 /* What identifies a frame's function: its bytecode if it was created at run time, since closures are
  * short-lived, else the object. With 4-byte references the slot contains the frame's link as well. */
 static inline uint64_t lt_function_at(const struct lt_vm *vm, uint64_t slot)
 {
     uint64_t word = *(const uint64_t *)slot;
     bool wide = vm->layout->gc64;
-    uint64_t pc, f = wide ? word & (((uint64_t)1 << 47) - 1) : (uint32_t)word;
+    uint64_t pc, f = wide ? lt_function_of(word) : (uint32_t)word;
     uint32_t head = lt_function_header(vm, f, &pc), kind = head & 0xffff, built_in = head >> 8 & 0xff;
     bool made = (head & 0xff) == GCT_FUNC && (built_in == 0 || (built_in > 1 && head >> 16));
     uint64_t what = made ? pc | 1 : f;
     return wide ? what ^ (uint64_t)kind << 48 : what | word >> 32 << 32;
+}
+
+/* A function as it was seen in a slot, for a comparison that is shorter than lt_function_at. Only where references have 8
+ * bytes. */
+struct lt_seen_function {
+    uint64_t slot, word, pc, value; /* value: lt_function_at */
+    uint32_t head;
+};
+
+struct lt_seen_function lt_function_see(const struct lt_vm *vm, uint64_t slot);
+
+/* Is the function in the slot the same? The slot must be readable. */
+static inline bool lt_function_is_same(const struct lt_vm *vm, const struct lt_seen_function *seen)
+{
+    const struct luajit_offsets *at = luajit_offsets(true);
+    const uint64_t word = *(const uint64_t *)seen->slot, f = lt_function_of(word);
+    if (word == seen->word && program_is_known(f, at->func_pc + sizeof(uint64_t)) &&
+        *(const uint64_t *)(f + at->func_pc) == seen->pc &&
+        *(const uint32_t *)(f + at->gct - 1) >> 8 == seen->head)
+        return true;
+    return lt_function_at(vm, seen->slot) == seen->value;
 }
 
 /* A thread that has resumed another one, and its stack. */

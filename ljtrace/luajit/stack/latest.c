@@ -58,7 +58,7 @@ struct array {
     uint32_t tid, turn;
     uint32_t count, functions, threads;
     struct {
-        uint64_t slot, value;
+        struct lt_seen_function seen;
         uint32_t words; /* how many words were before it */
     } function[MOST_FUNCTIONS];
     struct lt_resumed thread[NOTES_THREADS];
@@ -151,17 +151,17 @@ static inline uint64_t changes(const struct word *w)
 /* How many words, from the outermost on, are unchanged? */
 static inline uint32_t unchanged(const struct array *a, const struct lt_vm *vm)
 {
-    uint32_t n = 0;
+    const struct word *w = a->word, *const end = w + a->count;
     if (a->threads && !lt_resumed_are_same(vm, a->thread, a->threads))
         return 0;
     /* Most words are unchanged, so there is one branch for several. */
-    while (n + 4 <= a->count && !(changes(&a->word[n]) | changes(&a->word[n + 1]) | changes(&a->word[n + 2]) |
-                                  changes(&a->word[n + 3])))
-        n += 4;
-    while (n < a->count && !changes(&a->word[n]))
-        n++;
+    while (end - w >= 4 && !(changes(w) | changes(w + 1) | changes(w + 2) | changes(w + 3)))
+        w += 4;
+    while (w < end && !changes(w))
+        w++;
+    uint32_t n = (uint32_t)(w - a->word);
     for (uint32_t i = 0; i < a->functions && a->function[i].words < n; i++)
-        if (lt_function_at(vm, a->function[i].slot) != a->function[i].value)
+        if (!lt_function_is_same(vm, &a->function[i].seen))
             n = a->function[i].words;
     return n;
 }
@@ -341,12 +341,10 @@ static const struct place *find_place(const struct lt_vm *vm, const struct lt_ca
     return is_there(p, function, pc, below, chain, turn) && is_same_call(p, vm, size) ? p : NULL;
 }
 
-static struct guess *guesses_at(const struct lt_cache_key *b, uint64_t function, uint64_t pc, size_t size,
-                                uint32_t below)
+static struct guess *guesses_at(const struct lt_cache_key *b, uint64_t pc, size_t size, uint32_t below)
 {
     const uint64_t called_from = *(const uint64_t *)b->word[KEY_SP];
-    const uint64_t sum = mix(mix(mix(size, function), pc), called_from ^ (uint64_t)below << 48);
-    return s_guesses[lt_hash_slot(sum, GUESS_BITS)];
+    return s_guesses[lt_hash_slot(mix(pc ^ size << 48, called_from ^ (uint64_t)below << 40), GUESS_BITS)];
 }
 
 /* Is it a place with these values, which the same chain leads to? */
@@ -404,7 +402,7 @@ bool lt_latest_find(uint32_t tid, struct lt_vm *vm, size_t size, const struct lt
     uint32_t below;
     if (!is_of(a, tid, vm, b, turn) || !find_below(a, vm, b, &below) || !read_place(vm, b, &function, &pc))
         return false;
-    struct guess *g = guesses_at(b, function, pc, size, below);
+    struct guess *g = guesses_at(b, pc, size, below);
     const struct place *p = guessed(g, vm, b, function, pc, size, below, turn);
     if (!p) {
         p = find_place(vm, b, function, pc, size, below, turn);
@@ -443,8 +441,7 @@ static bool add_function(struct array *a, const struct lt_vm *vm, const struct l
 {
     if (a->functions == MOST_FUNCTIONS || !is_on_a_stack(a, b, slot))
         return false;
-    a->function[a->functions].slot = slot;
-    a->function[a->functions].value = lt_function_at(vm, slot);
+    a->function[a->functions].seen = lt_function_see(vm, slot);
     a->function[a->functions++].words = a->count;
     return true;
 }

@@ -49,6 +49,12 @@ void host_registers(uint32_t thread, uint32_t first, uint32_t count, uint64_t *t
     memcpy(to, first == HOST_RIP ? &event_ip : event_registers + first, count * sizeof *to);
 }
 
+struct host_here host_here(uint32_t thread)
+{
+    (void)thread;
+    return (struct host_here){event_ip, event_registers[HOST_RSP]};
+}
+
 /* -- the recording -- */
 
 bool host_records(void)
