@@ -9,7 +9,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -24,19 +24,23 @@ if TYPE_CHECKING:
     from steve.trace.rollups import Rollup
 
 FEWEST_PARTS = 9  # before the last New, which leaves at least as many operations as the Frees at the end of the run
+# a part is busy if it has this share of the News of a mean part; the others do not count if most parts are busy
+LEAST_BUSY, MOSTLY = 0.25, 2 / 3
 FOUND = [("blocks", "u8"), ("size", "u8"), ("accesses", "u8"), ("slope", "f8")]
 BLOCKS, BYTES, ACCESSES = range(3)
 NONE = Sums(np.zeros(0, "u4"), np.zeros(0, FOUND))
 
 
 class Run(NamedTuple):
-    """What the rules need to know of the whole run. collected: by part, the objects that a garbage collector freed."""
+    """What the rules need to know of the whole run. collected: by part, the objects that a garbage collector freed; news: by
+    part, the News."""
 
     before_frees: int  # operations up to the last New
     allocated: int  # bytes requested
     peak_bytes: int
     width: int  # of a part, in operations
     collected: np.ndarray
+    news: np.ndarray
     blocks: int
     bytes: int  # of all blocks that are judged
 
@@ -52,7 +56,9 @@ def run_of(sums: SiteSums, totals: Mapping[str, int]) -> Run:
     """totals: of steve.kernels._lives.Lives."""
     made = sums.made()["made"].sum(axis=0, dtype="u8")
     known = (totals[name] for name in ("allocated", "peak_bytes"))
-    return Run(sums.last_new() + 1, *known, sums.width(), sums.collected(), int(made[BLOCKS]), int(made[BYTES]))
+    parts = sums.parts()
+    of_parts = sums.width(), parts["collected"], parts["news"]
+    return Run(sums.last_new() + 1, *known, *of_parts, int(made[BLOCKS]), int(made[BYTES]))
 
 
 def judged(
@@ -89,24 +95,37 @@ def _found(rows: np.ndarray, mask: np.ndarray, sums: np.ndarray) -> np.ndarray:
 
 def growth(rows: np.ndarray, run: Run, thresholds: Mapping[str, float]) -> Judgement:
     """By row, what the rule finds: blocks and bytes by which it grows, accesses to all its blocks, and the slope, in
-    bytes in 1,000 operations. What grows in the whole run may do so in rounds that are as long as a fifth of it."""
+    bytes in 1,000 operations. What grows in the whole run may do so in rounds that are as long as a fifth of it. While the
+    program allocates hardly anything, nothing can grow: a long search, or a collection of all garbage before the end."""
     parts = -(-run.before_frees // run.width)
-    steps = parts - 2  # between the beginning of the second part and that of the last
     found = np.zeros(len(rows), FOUND)
-    if parts < FEWEST_PARTS or steps < thresholds["parts"]:
+    if parts < FEWEST_PARTS or parts - 2 < thresholds["parts"]:
         length = counted(run.before_frees, "operation")
         return Judgement(
             found, f"the run up to its last New ({length}) is too short, or too small a part of the whole run"
         )
     garbage = np.zeros(len(rows), bool)
-    for judged in (steps, max(int(thresholds["parts"]), -(-steps // 2))):
-        enough = _has_collected(run.collected[: parts - 1], judged, thresholds)
-        one = _growth_in(rows, np.linspace(parts - 1 - judged, parts - 1, int(thresholds["parts"]) + 1), thresholds)
-        one["slope"] = np.round(1000 * one["size"] / (judged * run.width), 2)
+    for moments in _stretches(run.news[: parts - 1], int(thresholds["parts"])):
+        enough = _has_collected(run.collected[: parts - 1], moments[0], thresholds)
+        one = _growth_in(rows, moments, thresholds)
+        one["slope"] = np.round(1000 * one["size"] / ((moments[-1] - moments[0]) * float(run.width)), 2)
         certain = enough | (rows["managed"] == 0)
         garbage |= (one["size"] > 0) & ~certain
         found = np.where((found["size"] == 0) & certain, one, found)
     return Judgement(found, _rare_rounds(run, thresholds) if (garbage & (found["size"] == 0)).any() else "")
+
+
+def _stretches(news: np.ndarray, parts: int) -> Iterator[np.ndarray]:
+    """The stretches of the run in which growth is looked for, each as the moments that divide it into equal parts: the whole run
+    and its second half; then, if it allocates little in some of it, the same without that time. A moment is the number of a
+    part that begins there. news: by part, without the last one."""
+    busy = 1 + np.flatnonzero(len(news[1:]) * news[1:] >= LEAST_BUSY * float(news[1:].sum()))
+    every = np.arange(1, len(news))
+    for some in (every,) if len(busy) in (0, len(every)) or len(busy) < MOSTLY * len(every) else (every, busy):
+        edges = np.append(some[0], some + 1)
+        for judged in (len(some), max(parts, -(-len(some) // 2))):
+            if judged <= len(some):
+                yield edges[np.linspace(len(some) - judged, len(some), parts + 1).round().astype(int)]
 
 
 def _rare_rounds(run: Run, thresholds: Mapping[str, float]) -> str:
@@ -117,8 +136,8 @@ def _rare_rounds(run: Run, thresholds: Mapping[str, float]) -> str:
     )
 
 
-def _has_collected(collected: np.ndarray, judged: int, thresholds: Mapping[str, float]) -> bool:
-    """Has the garbage collector run often enough for growth in the last of the parts to be no garbage? It has if it freed
+def _has_collected(collected: np.ndarray, first: int, thresholds: Mapping[str, float]) -> bool:
+    """Has the garbage collector run often enough for growth from the first part judged on to be no garbage? It has if it freed
     objects in many parts. LuaJIT's also runs when the heap has doubled, which is seldom in a program whose temporaries
     are not allocated, because the JIT compiler has sunk them. Two collections with a pause between them are then enough,
     if they end after the first step: what was garbage before is gone, so garbage alone would not grow in each step."""
@@ -126,12 +145,11 @@ def _has_collected(collected: np.ndarray, judged: int, thresholds: Mapping[str, 
     if np.count_nonzero(runs) >= thresholds["parts"]:
         return True
     ends = np.flatnonzero(runs & ~np.append(runs[1:], False))
-    return np.count_nonzero(ends >= len(collected) - judged + judged / thresholds["parts"]) >= 2
+    return np.count_nonzero(ends >= first + (len(collected) - first) / thresholds["parts"]) >= 2
 
 
-def _growth_in(rows: np.ndarray, moments: np.ndarray, thresholds: Mapping[str, float]) -> np.ndarray:
+def _growth_in(rows: np.ndarray, at: np.ndarray, thresholds: Mapping[str, float]) -> np.ndarray:
     """By row, what grows between any two consecutive moments, which are numbers of parts of the run."""
-    at = moments.round().astype(int)
     alive, blocks = (np.cumsum(rows[name], axis=1)[:, at] for name in ("bytes", "blocks"))
     grown, least = alive[:, -1] - alive[:, 0], np.diff(alive, axis=1).min(axis=1)
     steady = (least > 0) & (4 * (len(at) - 1) * least >= grown)

@@ -111,11 +111,13 @@ cdef extern from "steve/kernels/lives/site_rules.h" nogil:
     struct site_rules_kept:
         site_rules_totals totals
         size_t changes
+    struct site_rules_part:
+        uint64_t collected, news
     struct site_rules:
         site_rules_kept *kept
         keyed_rows of_keys
         uint64_t width, last_new
-        uint64_t collected[1]
+        site_rules_part parts[1]
     void site_rules_init(site_rules *s, const site_rules_limits *limits, groups_key key)
     void site_rules_free(site_rules *s)
     bint site_rules_add(site_rules *s, const life *lives, const uint8_t *keep, size_t n)
@@ -123,7 +125,7 @@ cdef extern from "steve/kernels/lives/site_rules.h" nogil:
     void site_rules_cover(site_rules *s, uint64_t operations)
     void site_rules_rows(const site_rules *s, const uint32_t *indices, size_t n, site_rules_row *rows)
     bint site_rules_merge(site_rules *s, const uint32_t *keys, const site_rules_row *rows, size_t n,
-                          const uint64_t *collected)
+                          const site_rules_part *parts)
 
 # struct site_rules_row, and struct site_rules_kept; a site_rules_sums is seen as three numbers: blocks, bytes, accesses
 TOTALS = [(name, "u8", 3) if isinstance(form, list) else (name, form)
@@ -132,6 +134,8 @@ SITE_SUMS = np.dtype(TOTALS + dtype_of("site_rules_changes").descr)
 assert SITE_SUMS.itemsize == sizeof(site_rules_row)
 KEPT = np.dtype(TOTALS + [("changes", f"u{sizeof(size_t)}")])
 assert KEPT.itemsize == sizeof(site_rules_kept)
+PART = np.dtype([("collected", "u8"), ("news", "u8")])
+assert PART.itemsize == sizeof(site_rules_part)
 
 
 cdef class SiteSums(TakesLives):
@@ -151,25 +155,25 @@ cdef class SiteSums(TakesLives):
         return site_rules_add(&self.s, lives, keep, n)
 
     def partial(self, uint64_t peak):
-        """(width of the parts, last_new(), collected(), keys, rows), for merge()."""
-        return self.s.width, self.s.last_new, self.collected(), *self.table(0)
+        """(width of the parts, last_new(), parts(), keys, rows), for merge()."""
+        return self.s.width, self.s.last_new, self.parts(), *self.table(0)
 
     def merge(self, shard, uint64_t peak):
         """Add the partial() of the next shard."""
         cdef SiteSums other = SiteSums({"capacity": 0, "short_life": 0, "min_size": 0})
-        width, last_new, collected, keys, rows = shard
+        width, last_new, parts, keys, rows = shard
         self.s.last_new = max(self.s.last_new, <uint64_t>last_new)
         other.s.width = width
-        other.add_rows(keys, rows, collected)
+        other.add_rows(keys, rows, parts)
         site_rules_widen(&other.s, self.s.width)
         site_rules_widen(&self.s, width)
         keys, rows = other.table(0)
-        self.add_rows(keys, rows, other.collected())
+        self.add_rows(keys, rows, other.parts())
 
-    cdef int add_rows(self, keys, rows, collected) except -1:
+    cdef int add_rows(self, keys, rows, parts) except -1:
         """Add the rows of another object in parts of the same width."""
         return enough(site_rules_merge(&self.s, <const uint32_t *>data_of(keys), <const site_rules_row *>data_of(rows),
-                                       len(keys), <const uint64_t *>data_of(collected)))
+                                       len(keys), <const site_rules_part *>data_of(parts)))
 
     def table(self, uint64_t operations):
         """(keys that occur, in order, array of SITE_SUMS for them), in parts of a run of so many operations."""
@@ -201,12 +205,12 @@ cdef class SiteSums(TakesLives):
         """The number of the operation of the last New."""
         return self.s.last_new
 
-    def collected(self):
-        """By part: the objects of a garbage collector that were freed in it."""
-        return view_of(self.s.collected, SITE_RULES_PARTS, np.dtype("u8")).copy()
+    def parts(self):
+        """By part of the run: the objects of a garbage collector that were freed in it (collected), and its News."""
+        return view_of(self.s.parts, SITE_RULES_PARTS, PART).copy()
 
 
-# -- Freed blocks. -------------------------------------------------------------------------------------------
+# -- Ended lives. --------------------------------------------------------------------------------------------
 
 cdef extern from "steve/kernels/lives/ended_lives.h" nogil:
     struct ended_lives_row:

@@ -279,7 +279,7 @@ static void test_top_of_memory(void **unused)
     check_free(&c);
 }
 
-/* What a garbage collector freed stays counted, at its place, when the parts become wider. */
+/* What was allocated and what a garbage collector freed stays counted, at its place, when the parts become wider. */
 static void test_parts_that_become_wider(void **unused)
 {
     enum { WIDTH = 4, LIVES = WIDTH * SITE_RULES_PARTS };
@@ -288,15 +288,20 @@ static void test_parts_that_become_wider(void **unused)
     struct site_rules sums;
 
     for (unsigned i = 0; i < LIVES; i++)
-        lives[i] = (struct life){.freed = true, .died = i, .type = i % 2 ? MT_TYPE_TAB : MT_TYPE_UNKNOWN};
+        lives[i] =
+            (struct life){.freed = true, .born = i, .died = i, .type = i % 2 ? MT_TYPE_TAB : MT_TYPE_UNKNOWN};
     site_rules_init(&sums, &limits, GROUPS_BY_STACK);
     assert_true(site_rules_add(&sums, lives, NULL, LIVES));
     assert_int_equal(sums.width, WIDTH);
-    for (unsigned i = 0; i < SITE_RULES_PARTS; i++)
-        assert_int_equal(sums.collected[i], WIDTH / 2);
+    for (unsigned i = 0; i < SITE_RULES_PARTS; i++) {
+        assert_int_equal(sums.parts[i].collected, WIDTH / 2);
+        assert_int_equal(sums.parts[i].news, WIDTH);
+    }
     site_rules_widen(&sums, 2 * WIDTH);
-    for (unsigned i = 0; i < SITE_RULES_PARTS; i++)
-        assert_int_equal(sums.collected[i], i < SITE_RULES_PARTS / 2 ? WIDTH : 0);
+    for (unsigned i = 0; i < SITE_RULES_PARTS; i++) {
+        assert_int_equal(sums.parts[i].collected, i < SITE_RULES_PARTS / 2 ? WIDTH : 0);
+        assert_int_equal(sums.parts[i].news, i < SITE_RULES_PARTS / 2 ? 2 * WIDTH : 0);
+    }
     site_rules_free(&sums);
 }
 

@@ -47,6 +47,8 @@ def test_sums(run: Run) -> None:
     keys, rows = sums.table(expected.now)
     width = sums.width()
     assert HALF * width < max(expected.now, HALF + 1) and expected.now <= PARTS * width
+    news = np.bincount([block.born // width for block in expected.blocks], minlength=PARTS)
+    assert sums.parts()["news"].tolist() == news.tolist()
     assert sums.last_new() == max((block.born for block in expected.blocks), default=0)
     assert keys.tolist() == sorted(set(stacks.values()))
     for key, row in zip(keys.tolist(), rows):
@@ -65,7 +67,8 @@ def test_sums(run: Run) -> None:
 
 def run_of(**facts: object) -> site_rules.Run:
     """A run of 1,600 operations in 16 parts up to its last New, in all of which a garbage collector has freed something."""
-    usual = site_rules.Run(1600, 10**9, 10**6, 100, np.ones(PARTS, "u8"), 100_000, 10**8)
+    always = np.ones(PARTS, "u8")
+    usual = site_rules.Run(1600, 10**9, 10**6, 100, always, always, 100_000, 10**8)
     return usual._replace(**facts)
 
 
@@ -98,6 +101,19 @@ def test_growth(course: str) -> None:
     alive, grown, parts = COURSES[course]
     (found,) = site_rules.growth(rows_of(alive), run_of(), DEFAULTS).found
     assert (found["size"], found["slope"]) == (grown, round(grown / (100 * parts) * 1000, 2))
+
+
+@pytest.mark.parametrize("idle, grown", [(4, 100_000), (6, 0)])
+def test_times_without_allocations_do_not_count(idle: int, grown: int) -> None:
+    """Nothing grows while nothing is allocated, if the program allocates in most of the run."""
+    end = 15 - idle
+    rows, news = rows_of([*STEADY[: end + 1], *[STEADY[end]] * idle]), np.full(PARTS, 100, "u8")
+    news[end:15] = 10
+    (found,) = site_rules.growth(rows, run_of(news=news), DEFAULTS).found
+    assert found["size"] == grown
+    assert found["slope"] == round(grown / (100 * (end - 1)) * 1000, 2)
+    news[end:15] = 30
+    assert site_rules.growth(rows, run_of(news=news), DEFAULTS).found["size"] == 0, "it allocates"
 
 
 def test_growth_of_objects_needs_rounds_of_the_collector() -> None:

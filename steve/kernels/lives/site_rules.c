@@ -56,6 +56,11 @@ static void halve(int64_t *changes)
     }
 }
 
+static struct site_rules_part sum_of(const struct site_rules_part *one, const struct site_rules_part *other)
+{
+    return (struct site_rules_part){one->collected + other->collected, one->news + other->news};
+}
+
 static void double_width(struct site_rules *s)
 {
     for (size_t i = 0; i < s->n_changes; i++) {
@@ -63,7 +68,8 @@ static void double_width(struct site_rules *s)
         halve(s->changes[i].blocks);
     }
     for (size_t i = 0; i < SITE_RULES_PARTS; i++)
-        s->collected[i] = i < SITE_RULES_PARTS / 2 ? s->collected[2 * i] + s->collected[2 * i + 1] : 0;
+        s->parts[i] = i < SITE_RULES_PARTS / 2 ? sum_of(&s->parts[2 * i], &s->parts[2 * i + 1])
+                                               : (struct site_rules_part){0};
     s->width *= 2;
 }
 
@@ -146,12 +152,13 @@ static bool add_life(struct site_rules *s, struct site_rules_kept *kept, const s
         return false;
     if (s->last_new < life->born)
         s->last_new = life->born;
+    s->parts[life->born / s->width].news++;
     row->managed += life->type != MT_TYPE_UNKNOWN;
     if (!life->freed)
         return true;
     row->frees++;
     row->held += (double)(life->died_allocated - life->born_allocated);
-    s->collected[life->died / s->width] += is_managed(life);
+    s->parts[life->died / s->width].collected += is_managed(life);
     return true;
 }
 
@@ -203,7 +210,7 @@ void site_rules_rows(const struct site_rules *s, const uint32_t *indices, size_t
 }
 
 bool site_rules_merge(struct site_rules *s, const uint32_t *keys, const struct site_rules_row *rows, size_t n,
-                      const uint64_t *collected)
+                      const struct site_rules_part *parts)
 {
     for (size_t i = 0; i < n; i++) {
         struct site_rules_kept *kept = reach(s, keys[i]);
@@ -212,6 +219,6 @@ bool site_rules_merge(struct site_rules *s, const uint32_t *keys, const struct s
             return false;
     }
     for (size_t i = 0; i < SITE_RULES_PARTS; i++)
-        s->collected[i] += collected[i];
+        s->parts[i] = sum_of(&s->parts[i], &parts[i]);
     return true;
 }

@@ -30,6 +30,11 @@ struct site_rules_kept {
     size_t changes; /* their number, from 1; 0: there are none */
 };
 
+/* What happened in a part of the run. collected: objects of a garbage collector that were freed. */
+struct site_rules_part {
+    uint64_t collected, news;
+};
+
 struct site_rules {
     struct site_rules_limits limits;
     enum groups_key key;
@@ -37,9 +42,9 @@ struct site_rules {
     struct keyed_rows of_keys;
     struct site_rules_changes *changes;
     size_t n_changes, changes_room;
-    uint64_t width;                       /* of a part, in operations */
-    uint64_t last_new;                    /* number of the last New's operation */
-    uint64_t collected[SITE_RULES_PARTS]; /* by part: objects of a garbage collector that were freed */
+    uint64_t width;    /* of a part, in operations */
+    uint64_t last_new; /* number of the last New's operation */
+    struct site_rules_part parts[SITE_RULES_PARTS];
 };
 
 void site_rules_init(struct site_rules *s, const struct site_rules_limits *limits, enum groups_key key);
@@ -52,9 +57,9 @@ void site_rules_cover(struct site_rules *s, uint64_t operations);
 /* Write whole rows: those of n indices. */
 void site_rules_rows(const struct site_rules *s, const uint32_t *indices, size_t n,
                      struct site_rules_row *rows);
-/* Add n rows of another shard, each with its key, and its collected[]; both have the same width. False when out of
+/* Add n rows of another shard, each with its key, and its parts[]; both have the same width. False when out of
  * memory. */
 bool site_rules_merge(struct site_rules *s, const uint32_t *keys, const struct site_rules_row *rows, size_t n,
-                      const uint64_t *collected);
+                      const struct site_rules_part *parts);
 
 #endif
