@@ -134,8 +134,10 @@ def found_in(trace: Trace, by: str = "line") -> dict[str, list[dict]]:
 
 
 def report_agrees(trace: Trace, *expected: str) -> None:
-    """The report finds what the command finds, in one process and in shards, also by these rules."""
-    command = json.loads(steve("findings", "--json", trace.path).text)
+    """The report finds what the command finds, in one process and in shards, also by these rules. What is kept between
+    marks is a sentence of its page, by line."""
+    rules = json.loads(steve("findings", "--json", trace.path).text)
+    command = [finding for finding in rules if finding["finding"] != "kept"]
     rows = [finding for finding in command if finding.get("blocks")]
     for shards in ("1", "3"):
         report = json.loads(steve("report", "--json", "-j", shards, trace.path).text)
@@ -287,6 +289,56 @@ def test_churn_of_a_collector(tmp_path: Path) -> None:
     heading = steve("temporaries", trace.path, "--by", "function").text.splitlines()[0]
     collecting = re.search(r"; LuaJIT's garbage collector took ([0-9.]+)% of the instructions$", heading)
     assert collecting and 2 < float(collecting[1]) < 90
+
+
+MARKS = """\
+#include <stdlib.h>
+#include <ljtrace/ljtrace.h>
+static void *before[1000], *kept[2000];
+static void *serve(void) { return malloc(100); }
+int main(void) {
+    for (int i = 0; i < 1000; i++)
+        before[i] = serve();
+    for (int round = 0; round < 2; round++) {
+        LJTRACE_MARK("round");
+        for (int i = 0; i < 1000; i++) {
+            free(serve());
+            kept[1000 * round + i] = serve();
+        }
+    }
+    LJTRACE_MARK("round");
+    void *later = malloc(100000);
+    for (int i = 0; i < 2000; i++)
+        free(kept[i]);
+    return later == NULL;
+}
+"""
+
+
+def test_kept_between_marks(tmp_path: Path) -> None:
+    """2,000 blocks of 100 bytes, freed after the last mark; those from before the first one and those freed at once are none."""
+    (tmp_path / "marks.c").write_text(MARKS)
+    subprocess.run(["gcc", "-g", f"-I{SOURCE}", "-o", tmp_path / "marks", tmp_path / "marks.c"], check=True)
+    trace = record(tmp_path / "t.ljt", [tmp_path / "marks"])
+    rule = ("findings", "--rules", "kept", "--by", "function", trace.path)
+    for more in ((), ("-j", "3"), ("--where", "size = 100")):
+        (kept,) = json.loads(steve(*rule, "--json", *more).text)
+        assert [(row["site"], row["blocks"], row["bytes"]) for row in kept["sites"]] == [
+            ("serve (marks.c)", 2000, 200_000)
+        ]
+    for more, reason in (("--growth=200001",), None), (("--to", "round"), "--from and --to choose marks"):
+        (kept,) = json.loads(steve(*rule, "--json", *more).text)
+        assert not kept["sites"] and kept["not_judged"] == reason
+    report_agrees(trace)
+
+
+def test_the_leak_of_the_tutorial(tmp_path: Path) -> None:
+    """Who listens is kept; that the program collects its garbage before each mark does not hide it."""
+    trace = record(tmp_path / "t.ljt", ["luajit", SOURCE / "examples/listeners.lua"])
+    found = json.loads(steve("findings", "--json", "--rules", "kept,growth", "--by", "line", trace.path).text)
+    for rule in found:
+        (first, second) = [row["site"] for row in rule["sites"]][:2]
+        assert (first, second) == ("join (listeners.lua:21)", "join (listeners.lua:25)")
 
 
 LEAKS = """\

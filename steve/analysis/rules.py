@@ -3,7 +3,7 @@
 A finding is a statement about the trace, not advice: a block that is never read may be padding that is meant to be.
 Each rule has its words and thresholds here. RULES judge a block by its own life: steve/kernels/lives/findings.c says
 which lives a rule finds, and counts them. SITE_RULES judge what a site does in the whole run:
-steve/analysis/site_rules.py. LEAKED and CHURN are judged by sums of lives. Blocks that were
+steve/analysis/site_rules.py. LEAKED, KEPT and CHURN are judged by sums of lives. Blocks that were
 there when the trace began (a forked child's inherited ones, or those of a recording that kept its last part) are found by none:
 they may have been used before.
 
@@ -147,6 +147,15 @@ CHURN = Rule(
     "step by step",
     False,
 )
+# of what lives between the marks of the program (steve/analysis/between_marks.py)
+KEPT = Rule(
+    "kept",
+    "Kept between marks",
+    "made after the first mark that the program set, and alive at the last one; {growth} bytes of a site or more",
+    "remove what is no longer needed from the list, table or cache that holds the blocks; `steve leaks --from MARK --to MARK` "
+    "shows any two marks",
+    False,
+)
 # only judged if the operations are replayed
 PINNED_PAGES = Rule(
     "pinned_pages",
@@ -157,7 +166,7 @@ PINNED_PAGES = Rule(
     False,
 )
 # in the order in which findings are shown
-ALL = (LEAKED, PINNED_PAGES, *SITE_RULES, CHURN, *RULES)
+ALL = (LEAKED, KEPT, PINNED_PAGES, *SITE_RULES, CHURN, *RULES)
 # shares in percent; lifetimes in operations, sizes in bytes
 DEFAULTS = {
     "early": 10,

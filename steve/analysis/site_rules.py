@@ -96,7 +96,8 @@ def _found(rows: np.ndarray, mask: np.ndarray, sums: np.ndarray) -> np.ndarray:
 def growth(rows: np.ndarray, run: Run, thresholds: Mapping[str, float]) -> Judgement:
     """By row, what the rule finds: blocks and bytes by which it grows, accesses to all its blocks, and the slope, in
     bytes in 1,000 operations. What grows in the whole run may do so in rounds that are as long as a fifth of it. While the
-    program allocates hardly anything, nothing can grow: a long search, or a collection of all garbage before the end."""
+    program allocates hardly anything, nothing can grow: a long search, or a collection of all garbage before the end.
+    """
     parts = -(-run.before_frees // run.width)
     found = np.zeros(len(rows), FOUND)
     if parts < FEWEST_PARTS or parts - 2 < thresholds["parts"]:

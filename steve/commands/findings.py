@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from steve.analysis import blocks, several
+from steve.analysis import between_marks, blocks, several
 from steve.commands import pins
 from steve.system.samples import Sample, variance
 from steve.terminal import arguments, listing, tables
@@ -25,6 +25,7 @@ from steve.analysis.rules import (
     ALL,
     CHURN,
     DEFAULTS,
+    KEPT,
     LEAKED,
     PINNED_PAGES,
     RULES,
@@ -124,7 +125,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("min-life", count, "judge the parts of a life only if it has N operations or more"),
         ("min-size", count, "judge the utilisation and the capacity only of blocks of N bytes or more"),
         ("parts", count, "bytes that grow in N equal parts of the run, one after the other, are growth"),
-        ("growth", count, "growth is N bytes or more in all"),
+        ("growth", count, "growth is N bytes or more in all; of a site, what is kept between marks"),
         ("hot", percent, "a site that makes N percent of all blocks is hot"),
         ("brief", percent, "a site makes temporaries if N percent of its blocks are freed at once"),
         ("churn", percent, "a site churns if N percent of the bytes that die are its"),
@@ -212,6 +213,7 @@ class Found:
             self._dead = rollups.Sums(*self._sums.pop().table(self._totals["peak"]))
         self._judged: tuple[rollups.Rollup, dict] | None = None
         self._sites: Sites | None = None
+        self._kept = between_marks.kept(chosen, key) if KEPT in rules and is_judged(KEPT, chosen) else None
         self.size = found.bytes()
         # for each stack there is a row with all rules, which is much longer than what a few of them find there
         self._of_rules = {
@@ -229,6 +231,8 @@ class Found:
             return rollup, self._of_blocks(rule, rollup), ""
         if rule == LEAKED:
             return rollup, *self._of_leaked(rollup)
+        if rule == KEPT:
+            return rollup, *self._of_marks(rollup)
         if rule == CHURN:
             return rollup, self._of_churn(rollup), ""
         return self._of_sites(rule, rollup)
@@ -241,6 +245,14 @@ class Found:
 
         lost = self._reached.lost(self._chosen.trace) if searched(self._chosen) else None
         return site_rules.leaked(lost, rollup)
+
+    def _of_marks(self, rollup: rollups.Rollup) -> tuple[rollups.Sums, str]:
+        from steve.analysis import site_rules
+
+        if self._kept is None:
+            given = self._chosen.window() is not None
+            return site_rules.NONE, "--from and --to choose marks" if given else "the program did not set two marks"
+        return between_marks.found_of(rollup.merged(rollups.Sums(*self._kept)), self._thresholds), ""
 
     def _of_churn(self, rollup: rollups.Rollup) -> rollups.Sums:
         from steve.analysis import site_rules
@@ -469,8 +481,8 @@ def is_judged(rule: Rule, accesses: bool, sample: Sample) -> bool:
 
 def left_out_of(chosen: blocks.Blocks, rules: list[str], args: argparse.Namespace) -> str:
     """A remark on requested rules that cannot be evaluated, "" if there are none: `rules`, accesses to freed
-    memory, errors in a part of the trace; and on marks, since no rule compares what lives at them."""
-    errors, marks = wants_errors(args), chosen.trace.stats()["totals"]["events"]["mark"]
+    memory, errors in a part of the trace."""
+    errors = wants_errors(args)
     why = "is a sample of the blocks" if chosen.sample else "holds no accesses"
     parts = [f"{', '.join(rules)} (the trace {why})"] if rules else []
     if names_errors(args) and not errors:
@@ -480,8 +492,6 @@ def left_out_of(chosen: blocks.Blocks, rules: list[str], args: argparse.Namespac
             "freed memory was not watched (--trace-freed=no): accesses to it are not reported, "
             "and double frees are reported as invalid ones"
         )
-    if marks >= 2 and args.rules is None and blocks.is_whole(args):
-        parts.append(f"what is kept between two of the {marks:,} marks (see `steve leaks --from MARK --to MARK`)")
     return "; ".join(parts)
 
 
