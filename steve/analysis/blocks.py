@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser, also: tuple[str, ...] = (), s
     """FILE, --salvage, -q, --where, --from, --to. also: other kinds of files that FILE may be; several: there may be several
     memtraces (steve.analysis.several)."""
     if several:
-        source.add_traces(parser)
+        source.add_traces(parser, also)
     else:
         source.add_trace(parser, also=also)
     add_choice(parser)

@@ -42,6 +42,11 @@ def columns(columns: Sequence[Column], args: argparse.Namespace, key: str = "sit
     return (*(COLUMNS if args.apart else ()), *rollups.headed(columns, getattr(args, "by", "stack"), key))
 
 
+def of_one(args: argparse.Namespace, path: str) -> argparse.Namespace:
+    """The arguments of a command that reads several files, as those of one that reads one of them."""
+    return argparse.Namespace(**{**vars(args), "file": path})
+
+
 class Files:
     """The chosen blocks of each file that the arguments name, in turn; and then what is to be said of all of them.
 
@@ -61,13 +66,17 @@ class Files:
 
     def __iter__(self) -> Iterator[Blocks]:
         known: Sample | None = None
-        for path in self.args.files:
-            self.chosen = Blocks(self.command, argparse.Namespace(**{**vars(self.args), "file": path}), **self._how)
+        for number, path in enumerate(self.args.files):
+            self.chosen = self.blocks(number)
             yield self.chosen
             if known not in (None, self.sample):
                 raise SteveError(f"{path}: is sampled otherwise than the files before it; analyse such files apart")
             known = self.sample
             self._add()
+
+    def blocks(self, number: int) -> Blocks:
+        """The chosen blocks of one of the files, from its beginning."""
+        return Blocks(self.command, of_one(self.args, self.args.files[number]), **self._how)
 
     @property
     def sample(self) -> Sample:
@@ -145,16 +154,18 @@ class Joined:
         self._processes: list[str] = []
         self._rollup: Rollup | None = None
 
-    def add(self, rollup: Rollup, sums: Sums) -> None:
-        """Add the sums by row of the next file."""
+    def add(self, rollup: Rollup, sums: Sums) -> np.ndarray:
+        """Add the sums by row of the next file. Returns the numbers that its rows have among those of all."""
         self._processes.append(process_text(rollup.places.trace))
         if self._is_one:
             self._rollup, self.sums = rollup, sums
-            return
-        found = Sums(self._numbers(rollup, sums.numbers), sums.rows)
+            return sums.numbers
+        numbers = self._numbers(rollup, sums.numbers)
+        found = Sums(numbers, sums.rows)
         if len(self._processes) > 1:
             found = _concatenated(self.sums, found)
         self.sums = _merged(found)
+        return numbers
 
     def _numbers(self, rollup: Rollup, numbers: np.ndarray) -> np.ndarray:
         """The numbers that rows of the file that is added have among those of all."""
@@ -206,6 +217,30 @@ def _merged(sums: Sums) -> Sums:
     numbers = sums.numbers[order]
     starts = np.flatnonzero(np.append(True, numbers[1:] != numbers[:-1])[: len(numbers)])
     return Sums(numbers[starts], rollups.summed(sums.rows, order, starts))
+
+
+class Tables:
+    """What is found in several files by commands whose rows are always the same, such as classes of lifetimes: joined to one
+    result, or, with --by=process, one of each process. join: makes one result of two."""
+
+    def __init__(self, args: argparse.Namespace, join: Callable[[Any, Any], Any]) -> None:
+        self._is_apart, self._join = bool(args.apart), join
+        self._found: list[tuple[str, Any]] = []  # with their processes
+
+    def add(self, found: Any, trace: Trace) -> None:
+        """Add the result of the next file."""
+        if self._is_apart or not self._found:
+            self._found.append((process_text(trace), found))
+        else:
+            self._found = [(name, self._join(known, found)) for name, known in self._found]
+
+    def all(self) -> list[Any]:
+        """The results."""
+        return [found for _, found in self._found]
+
+    def rows(self, make: Callable[[Any], list[dict]]) -> list[dict]:
+        """The rows of all results. make: makes those of one."""
+        return [{PROCESS: name, **row} if self._is_apart else row for name, found in self._found for row in make(found)]
 
 
 class Added:

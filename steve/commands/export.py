@@ -69,18 +69,10 @@ def with_profile(write: Callable) -> Callable[[argparse.Namespace, Output], Outc
     """Turn a function write(profile, args, out), which writes sums by stack, into a run function of a Format."""
 
     def run(args: argparse.Namespace, out: Output) -> Outcome:
-        from steve.export.joined import JoinedProfile
-        from steve.export.profile import Profile
+        from steve.export.joined import profile_of
 
-        files, joined = several.Files(NAME, args), JoinedProfile()
-        for chosen in files:
-            profile = Profile.of(chosen)
-            if len(files) > 1:
-                joined.add(profile)
-        if len(files) > 1:
-            joined.finish()
-            profile = joined
-        write(profile, args, out)
+        files = several.Files(NAME, args)
+        write(profile_of(files), args, out)
         return Outcome(files.verdict(), files.sample)
 
     return run

@@ -10,16 +10,16 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from steve.analysis import blocks
+from steve.analysis import blocks, several
 from steve.terminal import listing
 from steve.terminal.listing import Column, count
-from steve.trace import policy, rollups
+from steve.system.errors import UsageError
+from steve.trace import policy, rollups, source
 from steve.trace.stacks import SITE
 
 if TYPE_CHECKING:
     import numpy as np
-    from steve.analysis.folds import Table
-    from steve.trace.rollups import Rollup
+    from steve.kernels._lives import Selection
 
 NAME = "fields"
 HELP = "show which bytes of a site's blocks are read and written"
@@ -40,11 +40,11 @@ EXAMPLES = f"""\
 A field is a run of bytes with the same numbers of loads, stores and modifications: usually a member of a
 structure, or several members that are always used together. A field without accesses consists of bytes that the
 program does not need. The sites shown are the --sites sites that made most bytes; select one with
---where 'site ~ "..."'. The trace is read twice. Sites with blocks of up to 4096 bytes are measured byte by byte.
+--where 'site ~ "..."'. Each file is read twice. Sites with blocks of up to 4096 bytes are measured byte by byte.
 For sites with larger blocks, bytes are grouped into cells; the cell size is the smallest power of two for which the
 largest block has at most 4096 cells.
 
-{listing.explained(COLUMNS)}
+{listing.explained(several.COLUMNS + COLUMNS)}
 
 {blocks.WHERE_HELP}
 examples:
@@ -54,12 +54,13 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    blocks.add_arguments(parser)
+    blocks.add_arguments(parser, several=True)
     policy.add_arguments(parser)
     parser.add_argument(
         "--sites", metavar="N", type=count, default=5, help="show the N sites with most bytes (default: 5)"
     )
-    listing.add_arguments(parser, COLUMNS, None)
+    listing.add_arguments(parser, several.COLUMNS + COLUMNS, None)
+    rollups.add_process(parser)
     blocks.add_shards(parser)
 
 
@@ -73,13 +74,13 @@ def runs(cells: np.ndarray) -> Iterator[tuple]:
         yield first, end, dict(zip(cells.dtype.names, cells[first].tolist()))
 
 
-def rows_of(site: str, largest: int, found: tuple) -> list[dict]:
-    """The rows of one site. largest: the size of its largest block; found: the result of
+def rows_of(site: dict, largest: int, found: tuple) -> list[dict]:
+    """The rows of one site. site: the columns that name it; largest: the size of its largest block; found: the result of
     steve.kernels._accesses.Fields for the site."""
     cell, made, cells = found
     return [
         {
-            "site": site,
+            **site,
             "cell": cell,
             "blocks": made,
             "offset": first * cell,
@@ -90,33 +91,79 @@ def rows_of(site: str, largest: int, found: tuple) -> list[dict]:
     ]
 
 
-def grouped(stacks: Table, rollup: Rollup, most: int) -> tuple:
-    """Select the `most` sites with most bytes: (their names, the size of the largest block of each, an array that maps
-    stack ids to indices of the first list, 2**32 - 1 for other sites)."""
-    import numpy as np
+class Sites:
+    """The sites of all files, by the bytes that they made, and of each file what is needed to read it once more."""
 
-    numbers, rows = rollup.merged(rollups.Sums(*stacks), ("bytes", "most"))
-    size = rows["bytes"].astype("i8")
-    places = heapq.nsmallest(most, range(len(size)), key=lambda i: (-size[i], rollup.text(int(numbers[i]))))
-    group_of_site = np.full(int(numbers.max(initial=0)) + 1, 2**32 - 1, "u4")
-    group_of_site[numbers[places]] = np.arange(len(places))
-    ids = stacks.numbers
-    group_of = np.full(int(ids[-1]) + 1 if len(ids) else 0, 2**32 - 1, "u4")
-    group_of[ids] = group_of_site[rollup.numbers(ids)]
-    return [rollup.text(int(numbers[i])) for i in places], rows["most"][places].tolist(), group_of
+    def __init__(self, args: argparse.Namespace) -> None:
+        self._args, self._found = args, several.Joined(args, "stack")
+        self._files: list[tuple[Selection | None, np.ndarray, np.ndarray]] = []  # selection; stack ids; their sites
+
+    def add(self, chosen: blocks.Blocks) -> None:
+        """Add a file."""
+        import numpy as np
+        from steve.kernels._lives import Selection
+
+        selection = None if chosen.test is None else Selection()
+        (stacks,) = chosen.sum_by("stack", chosen=selection, columns=("bytes", "most"))
+        rollup = rollups.Rollup("stack", chosen.places, policy.short_in_table(self._args))
+        sums = rollup.merged(rollups.Sums(*stacks), ("bytes", "most"))
+        numbers = self._found.add(rollup, sums)
+        of_stacks = numbers[np.searchsorted(sums.numbers, rollup.numbers(stacks.numbers))]
+        self._files.append((selection, stacks.numbers, of_stacks))
+
+    def choose(self, most: int) -> None:
+        """Select the `most` sites with most bytes."""
+        numbers, rows = self._found.sums
+        size = rows["bytes"].astype("i8")
+        places = heapq.nsmallest(
+            most, range(len(size)), key=lambda i: (-size[i], self._found.row_text(int(numbers[i])))
+        )
+        self._numbers, self.largest = numbers[places], rows["most"][places].tolist()
+
+    def of_events(self, chosen: blocks.Blocks, file: int) -> list[tuple]:
+        """What steve.kernels._accesses.Fields finds of each of these sites in a file. file: its number."""
+        import numpy as np
+        from steve.kernels import _accesses
+
+        selection, ids, of_stacks = self._files[file]
+        group_of = np.full(int(ids[-1]) + 1 if len(ids) else 0, 2**32 - 1, "u4")
+        order = np.argsort(self._numbers)
+        at = np.searchsorted(self._numbers[order], of_stacks)
+        known = np.flatnonzero(np.isin(of_stacks, self._numbers))
+        group_of[ids[known]] = order[at[known]]
+        return chosen.over_events(partial(_accesses.Fields, group_of, self.largest), selection)
+
+    def names(self) -> list[dict]:
+        """The columns that name each of them."""
+        found, numbers = self._found, self._numbers.tolist()
+        more = found.more_texts().items()
+        return [{**{key: text(n) for key, text in more}, "site": found.row_text(n)} for n in numbers]
+
+
+def joined(one: list[tuple], other: list[tuple]) -> list[tuple]:
+    """What is found of the sites in two files; cells of a site are equally large in all files."""
+    return [(cell, made + more, added(cells, others)) for (cell, made, cells), (_, more, others) in zip(one, other)]
+
+
+def added(cells: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """The sums of the counts of cells."""
+    for name in cells.dtype.names:
+        cells[name] += others[name]
+    return cells
 
 
 def run(args: argparse.Namespace) -> int:
-    from steve.kernels import _accesses
-    from steve.kernels._lives import Selection
-
-    listing.check(args, COLUMNS)
-    chosen = blocks.Blocks(NAME, args, again=True)
-    selection = None if chosen.test is None else Selection()
-    (stacks,) = chosen.sum_by("stack", chosen=selection, columns=("bytes", "most"))
-    rollup = rollups.Rollup("stack", chosen.places, policy.short_in_table(args))
-    sites, largest, group_of = grouped(stacks, rollup, args.sites)
-    maps = chosen.over_events(partial(_accesses.Fields, group_of, largest), selection)
-    rows = [row for site, most, found in zip(sites, largest, maps) for row in rows_of(site, most, found)]
-    listing.write(args, chosen.title("fields"), rows, chosen.columns(COLUMNS, OF_ACCESSES))
-    return chosen.verdict()
+    columns = several.columns(COLUMNS, args)
+    listing.check(args, columns)
+    files, sites = several.Files(NAME, args, again=True), Sites(args)
+    if len(files) > 1 and any(path == "-" or source.is_pipe(path) for path in args.files):
+        raise UsageError("each file is read twice, of several files none may be a pipe or standard input")
+    for chosen in files:
+        sites.add(chosen)
+    sites.choose(args.sites)
+    maps = sites.of_events(files.chosen if len(files) == 1 else files.blocks(0), 0)
+    for file in range(1, len(files)):
+        maps = joined(maps, sites.of_events(files.blocks(file), file))
+    rows = [row for of in zip(sites.names(), sites.largest, maps) for row in rows_of(*of)]
+    listing.write(args, files.title("fields", peaks=False), rows, files.columns(columns, OF_ACCESSES))
+    return files.verdict()

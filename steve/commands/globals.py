@@ -6,15 +6,15 @@ from __future__ import annotations
 
 import argparse
 from functools import partial
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from steve.analysis import blocks
+from steve.analysis import blocks, several
 from steve.terminal import listing
 from steve.commands.findings import percent
 from steve.analysis.folds import Kept, both, columns
 from steve.terminal.listing import Column, count
-from steve.trace import policy
+from steve.trace import policy, rollups
+from steve.trace.rollups import PROCESS
 from steve.trace.stacks import SITE
 from steve.terminal.units import counted
 
@@ -37,13 +37,14 @@ COLUMNS = (
     Column("freed", "", "1 if it was freed, 0 if it lived to the end"),
     Column("site", "site", SITE, True),
 )
+OF_SEVERAL = Column(PROCESS, PROCESS, "the file, and the number of its process; of several files only", True)
 # columns that are not known of a trace without loads and stores
 OF_ACCESSES = ("accesses", "loads", "stores", "modifies")
 EXAMPLES = f"""\
 A block is listed if it lives for at least --share percent of all operations and is accessed at least
 --accesses times. Such blocks could be static memory instead; a compacting heap has to work around them.
 
-{listing.explained(COLUMNS)}
+{listing.explained((OF_SEVERAL, *COLUMNS))}
 
 {blocks.WHERE_HELP}
 examples:
@@ -53,7 +54,7 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    blocks.add_arguments(parser)
+    blocks.add_arguments(parser, several=True)
     policy.add_arguments(parser)
     parser.add_argument(
         "--share",
@@ -65,7 +66,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--accesses", metavar="N", type=count, default=1, help="least number of accesses to the block (default: 1)"
     )
-    listing.add_arguments(parser, COLUMNS, "accesses")
+    listing.add_arguments(parser, (OF_SEVERAL, *COLUMNS), "accesses")
+    parser.set_defaults(apart=False)
     blocks.add_shards(parser)
 
 
@@ -120,67 +122,87 @@ class Candidates(Kept):
         return lives[np.lexsort((lives["handle"], lives["died"]))]
 
 
-def candidates(chosen: blocks.Blocks, args: argparse.Namespace) -> tuple[np.ndarray, int]:
-    """The lives of the selected blocks that are long enough, and the number of operations in the trace."""
-    found = chosen.fold(partial(Candidates, args.share / 100, args.accesses))
-    operations = found.totals["operations"]
-    return found.fold.lives(operations), operations
+class Found:
+    """The long lives of all files, as an array with KEPT and: the number of the file and that of the text of the site."""
 
+    def __init__(self, args: argparse.Namespace) -> None:
+        self._args = args
+        self._files: list[tuple[str, int]] = []  # the process, and the number of operations
+        self._texts: dict[StackText, int] = {}
+        self._lives: list[np.ndarray] = []
 
-def ranked(lives: np.ndarray, order: str, site_name: Callable[[int], StackText]) -> np.ndarray:
-    """The lives sorted as listing.ranked() would sort their rows, without making a dictionary for each. order: the key
-    of the sort column."""
-    import numpy as np
+    def add(self, chosen: blocks.Blocks) -> None:
+        """Add the lives of a file."""
+        import numpy as np
+        from numpy.lib.recfunctions import append_fields
 
-    stacks, which = np.unique(lives["stack"], return_inverse=True)
-    names = [site_name(int(stack)) for stack in stacks]
-    place = {name: i for i, name in enumerate(sorted(set(names)))}
-    sites = np.array([place[name] for name in names], "u8")[which]
-    return lives[np.lexsort((sites,) if order == "site" else (sites, ~numbers(lives, order)))]
+        found = chosen.fold(partial(Candidates, self._args.share / 100, self._args.accesses))
+        operations = found.totals["operations"]
+        lives = found.fold.lives(operations)
+        stacks, which = np.unique(lives["stack"], return_inverse=True)
+        site_name = chosen.places.listed_sites(chosen.args)
+        numbers = [self._texts.setdefault(site_name(stack), len(self._texts)) for stack in stacks.tolist()]
+        more = np.full(len(lives), len(self._files), "u4"), np.array(numbers, "u4")[which]
+        self._lives.append(append_fields(lives, ("file", "site"), more, usemask=False))
+        self._files.append((rollups.process_text(chosen.trace), operations))
 
+    def ranked(self, order: str) -> Rows:
+        """The rows sorted as listing.ranked() would sort them, without making a dictionary for each. order: the key of the
+        sort column."""
+        import numpy as np
 
-def numbers(lives: np.ndarray, column: str) -> np.ndarray:
-    """The integers by which lives are sorted for a column."""
-    if column == "share":
-        return lives["died"] - lives["born"]
-    if column == "accesses":
-        return lives["loads"] + lives["stores"] + lives["modifies"]
-    return lives["size" if column == "bytes" else column]
+        lives, texts = np.concatenate(self._lives), list(self._texts)
+        places = np.empty(len(texts), "u8")
+        places[sorted(range(len(texts)), key=texts.__getitem__)] = np.arange(len(texts))
+        sites = places[lives["site"]]
+        by_name = {"site": (sites,), rollups.PROCESS: (sites, lives["file"])}
+        keys = by_name[order] if order in by_name else (sites, ~self._numbers(lives, order))
+        return Rows(lives[np.lexsort(keys)], self._files, texts)
+
+    def _numbers(self, lives: np.ndarray, column: str) -> np.ndarray:
+        """The integers by which lives are sorted for a column."""
+        if column == "share":
+            return lives["died"] - lives["born"]
+        if column == "accesses":
+            return lives["loads"] + lives["stores"] + lives["modifies"]
+        return lives["size" if column == "bytes" else column]
 
 
 class Rows:
-    """A list of rows that makes each row on demand."""
+    """A list of rows that makes each row on demand. lives, texts: of Found; files: the process of each file, and the number of
+    operations in the whole trace."""
 
-    def __init__(self, lives: np.ndarray, operations: int, site_name: Callable[[int], StackText]) -> None:
-        """operations: their number in the whole trace."""
-        self._lives, self._operations, self._site_name = lives, operations, site_name
+    def __init__(self, lives: np.ndarray, files: list[tuple[str, int]], texts: list[StackText]) -> None:
+        self.lives, self._files, self._texts = lives, files, texts
 
     def __len__(self) -> int:
-        return len(self._lives)
+        return len(self.lives)
 
     def __getitem__(self, some: slice) -> list[dict]:
-        lives = self._lives[some]
+        lives = self.lives[some]
         return [self._row(dict(zip(lives.dtype.names, life))) for life in lives.tolist()]
 
     def _row(self, life: dict) -> dict:
         """The row of one life."""
+        process, operations = self._files[life["file"]]
         return {
+            **({PROCESS: process} if len(self._files) > 1 else {}),
             **{name: life[name] for name in ("handle", "loads", "stores", "modifies", "freed")},
             "bytes": life["size"],
-            "share": blocks.share(life["died"] - life["born"], self._operations),
+            "share": blocks.share(life["died"] - life["born"], operations),
             "accesses": life["loads"] + life["stores"] + life["modifies"],
-            "site": self._site_name(life["stack"]),
+            "site": self._texts[life["site"]],
         }
 
 
 def run(args: argparse.Namespace) -> int:
-    listing.check(args, COLUMNS)
-    chosen = blocks.Blocks(NAME, args)
-    found, operations = candidates(chosen, args)
-    site_name = chosen.places.listed_sites(args)
-    lives = ranked(found, args.sort, site_name)
-    size = counted(int(lives["size"].sum()), "byte")
-    title = f"{counted(len(lives), 'block')} of {size} live for {args.share:g}% or more"
-    rows = Rows(lives, operations, site_name)
-    listing.write_ranked(args, chosen.title(title), rows, chosen.columns(COLUMNS, OF_ACCESSES))
-    return chosen.verdict(counts_accesses=args.accesses > 0)
+    files, found = several.Files(NAME, args), Found(args)
+    columns = (OF_SEVERAL, *COLUMNS) if len(files) > 1 else COLUMNS
+    listing.check(args, columns)
+    for chosen in files:
+        found.add(chosen)
+    rows = found.ranked(args.sort)
+    size = counted(int(rows.lives["size"].sum()), "byte")
+    title = files.title(f"{counted(len(rows), 'block')} of {size} live for {args.share:g}% or more", peaks=False)
+    listing.write_ranked(args, title, rows, files.columns(columns, OF_ACCESSES))
+    return files.verdict(counts_accesses=args.accesses > 0)

@@ -7,9 +7,10 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from steve.analysis import blocks
+from steve.analysis import blocks, several
 from steve.terminal import listing
 from steve.terminal.listing import Column
+from steve.trace import rollups
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,7 +50,7 @@ The heat of a block is its traffic: the bytes read from it and written to it, di
 rows come first; the cumulative columns show which part of the heap receives which part of the traffic. Bytes are
 summed over all blocks ever made, so they do not exist at the same time.
 
-{listing.explained(COLUMNS)}
+{listing.explained(several.COLUMNS + COLUMNS)}
 
 {blocks.WHERE_HELP}
 examples:
@@ -59,8 +60,9 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    blocks.add_arguments(parser)
-    listing.add_arguments(parser, COLUMNS, None)
+    blocks.add_arguments(parser, several=True)
+    listing.add_arguments(parser, several.COLUMNS + COLUMNS, None)
+    rollups.add_process(parser)
     blocks.add_shards(parser)
 
 
@@ -109,6 +111,11 @@ class Classes:
         for name in self.NAMES:
             self._sums[name] += shard[name]
 
+    def joined(self, other: Classes) -> Classes:
+        """The sums of both, those of `other` added to these."""
+        self.merge(other.partial(0), 0)
+        return self
+
     def rows(self) -> list[dict]:
         """The sums of each class, coldest first."""
         return [{name: int(self._sums[name][i]) for name in self.NAMES} for i in range(CLASSES)]
@@ -144,8 +151,11 @@ def rows_of(sums: list[dict]) -> list[dict]:
 
 
 def run(args: argparse.Namespace) -> int:
-    listing.check(args, COLUMNS)
-    chosen = blocks.Blocks(NAME, args)
-    rows = rows_of(chosen.fold(Classes).fold.rows())
-    listing.write(args, chosen.title("heat of blocks"), rows, chosen.columns(COLUMNS, OF_ACCESSES))
-    return chosen.verdict()
+    columns = several.columns(COLUMNS, args)
+    listing.check(args, columns)
+    files, found = several.Files(NAME, args), several.Tables(args, Classes.joined)
+    for chosen in files:
+        found.add(chosen.fold(Classes).fold, chosen.trace)
+    rows = found.rows(lambda classes: rows_of(classes.rows()))
+    listing.write(args, files.title("heat of blocks", peaks=False), rows, files.columns(columns, OF_ACCESSES))
+    return files.verdict()

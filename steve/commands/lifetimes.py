@@ -9,7 +9,7 @@ from functools import partial
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from steve.analysis import blocks
+from steve.analysis import blocks, several
 from steve.system.samples import Sample, variance
 from steve.system.errors import UsageError
 from steve.terminal import listing
@@ -17,6 +17,7 @@ from steve.analysis.bins import KINDS, LogBins
 from steve.terminal.listing import Column
 from steve.parallel.rounds import requests_workers
 from steve.system.messages import note
+from steve.trace import rollups
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,7 +56,7 @@ The life of a block is the time from its New to its Free or, if it is never free
 With --bins log, the bins are powers of two. With --bins linear, there are at most 64 equal bins, whose width is a
 power of two. --by-size makes separate rows for each power of two of the blocks' sizes.
 
-{listing.explained(COLUMNS)}
+{listing.explained(several.COLUMNS + COLUMNS)}
 
 {blocks.WHERE_HELP}
 examples:
@@ -66,13 +67,14 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    blocks.add_arguments(parser)
+    blocks.add_arguments(parser, several=True)
     parser.add_argument(
         "--unit", choices=tuple(UNITS), default="operations", help="unit of lifetimes (default: operations)"
     )
     parser.add_argument("--bins", choices=tuple(KINDS), default="log", help="kind of bins (default: log)")
     parser.add_argument("--by-size", action="store_true", help="separate rows for each power of two of the sizes")
-    listing.add_arguments(parser, COLUMNS, None)
+    listing.add_arguments(parser, several.COLUMNS + COLUMNS, None)
+    rollups.add_process(parser)
     blocks.add_shards(parser)
 
 
@@ -151,6 +153,13 @@ class LifetimeBins:
         for size, bins in shard.items():
             self.classes.setdefault(size, self.make()).merge(bins)
 
+    def joined(self, other: LifetimeBins) -> LifetimeBins:
+        """The bins of both, those of `other` added to these."""
+        self.merge(other.partial(0), 0)
+        for size, bins in other.variances.items():
+            self.variances.setdefault(size, self.make()).merge(bins)
+        return self
+
     def rows(self, sample: Sample) -> list[dict]:
         """The rows of all classes, smallest sizes first. sample: that of the trace."""
         result: list[dict] = []
@@ -210,29 +219,25 @@ def table_of(chosen: blocks.Blocks, args: argparse.Namespace) -> LifetimeBins:
     return table
 
 
-def shown(args: argparse.Namespace) -> tuple:
+def shown(columns: tuple[Column, ...], args: argparse.Namespace) -> tuple[Column, ...]:
     """The columns. Without --by-size, those of sizes are hidden in the table."""
-    return (
-        COLUMNS
-        if args.by_size
-        else tuple(column._replace(head="") if column.key in ("from_size", "to_size") else column for column in COLUMNS)
-    )
+    return columns if args.by_size else listing.without(columns, {"from_size", "to_size"})
 
 
 def run(args: argparse.Namespace) -> int:
-    listing.check(args, COLUMNS)
-    chosen = blocks.Blocks(NAME, args)
-    table = table_of(chosen, args)
-    if chosen.sample and args.unit in ("operations", "bytes"):
-        raise UsageError(
-            f"{chosen.trace.name}: is a sample of the blocks, in which not all {args.unit} of a life are known; "
-            "give --unit instructions, the clock of the trace"
-        )
-    listing.write(
-        args,
-        chosen.title(f"lifetimes in {unit_of(chosen, args)}"),
-        table.rows(chosen.sample),
-        shown(args),
-        chosen.sample,
-    )
-    return chosen.verdict()
+    columns = several.columns(COLUMNS, args)
+    listing.check(args, columns)
+    files, found = several.Files(NAME, args), several.Tables(args, LifetimeBins.joined)
+    for chosen in files:
+        found.add(table_of(chosen, args), chosen.trace)
+        if chosen.sample and args.unit in ("operations", "bytes"):
+            raise UsageError(
+                f"{chosen.trace.name}: is a sample of the blocks, in which not all {args.unit} of a life are known; "
+                "give --unit instructions, the clock of the trace"
+            )
+    if args.unit == "instructions":
+        files.check_unit()
+    title = files.title(f"lifetimes in {unit_of(files.chosen, args)}", peaks=False)
+    rows = found.rows(lambda table: table.rows(files.sample))
+    listing.write(args, title, rows, shown(columns, args), files.sample)
+    return files.verdict()

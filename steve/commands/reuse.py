@@ -3,12 +3,13 @@
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import argparse
-from functools import partial
+from functools import partial, reduce
 
-from steve.analysis import blocks
+from steve.analysis import blocks, several
 from steve.terminal import listing
 from steve.commands.workingset import positive
 from steve.terminal.listing import Column
+from steve.trace import rollups
 
 NAME = "reuse"
 HELP = "show reuse distances and the misses of LRU caches of each size"
@@ -22,6 +23,7 @@ COLUMNS = (
     Column("to_distance", "to", "largest distance of this row; this cache hits it, one of half its size misses"),
     Column("touches", "touches", "touches with such a distance"),
 )
+OWN_CACHES = ", each process with a cache of its own"
 EXAMPLES = f"""\
 The reuse distance of a touch is the number of other lines touched since this line was touched last. A cache with C
 lines hits exactly the touches whose distance is below C; the first touch of a line has no distance and always misses.
@@ -33,7 +35,7 @@ The result is exact by default and needs O(log lines) time for each touch. --sam
 by a hash of its address, and multiplies the counts by N. That is N times faster; use it for traces with many more
 than N x 1000 lines.
 
-{listing.explained(COLUMNS)}
+{listing.explained(several.COLUMNS + COLUMNS)}
 
 {blocks.WHERE_HELP}
 examples:
@@ -51,7 +53,7 @@ def line_bytes(text: str) -> int:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    blocks.add_arguments(parser)
+    blocks.add_arguments(parser, several=True)
     parser.add_argument(
         "--line",
         metavar="BYTES",
@@ -62,7 +64,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sample", metavar="N", type=positive, default=1, help="follow one line in N (default: 1, exact)"
     )
-    listing.add_arguments(parser, COLUMNS, None)
+    listing.add_arguments(parser, several.COLUMNS + COLUMNS, None)
+    rollups.add_process(parser)
     blocks.add_shards(parser)
 
 
@@ -87,8 +90,16 @@ def rows_of(found: dict, args: argparse.Namespace) -> list[dict]:
     return rows
 
 
+def joined(one: dict, other: dict) -> dict:
+    """The sums of two results of the kernel."""
+    return {
+        "bins": [sum(pair) for pair in zip(one["bins"], other["bins"])],
+        **{name: one[name] + other[name] for name in ("cold", "touches")},
+    }
+
+
 def title(found: dict, args: argparse.Namespace) -> str:
-    """The heading of the table."""
+    """The heading of the table. found: of all files."""
     sampled = f", one line in {args.sample:,} followed" if args.sample > 1 else ""
     return (
         f"{found['touches'] * args.sample:,} touches of {found['cold'] * args.sample:,} lines of "
@@ -99,10 +110,13 @@ def title(found: dict, args: argparse.Namespace) -> str:
 def run(args: argparse.Namespace) -> int:
     from steve.kernels import _accesses
 
-    listing.check(args, COLUMNS)
-    chosen = blocks.Blocks(NAME, args)
+    columns = several.columns(COLUMNS, args)
+    listing.check(args, columns)
     how = {"line_shift": args.line.bit_length() - 1, "rate": args.sample}
-    found = chosen.over_events(partial(_accesses.Reuse, **how))
-    rows = rows_of(found, args) if found["touches"] else []
-    listing.write(args, chosen.title(title(found, args)), rows, COLUMNS)
-    return chosen.verdict()
+    files, found = several.Files(NAME, args), several.Tables(args, joined)
+    for chosen in files:
+        found.add(chosen.over_events(partial(_accesses.Reuse, **how)), chosen.trace)
+    text = title(reduce(joined, found.all()), args) + (OWN_CACHES if len(files) > 1 else "")
+    rows = found.rows(lambda one: rows_of(one, args) if one["touches"] else [])
+    listing.write(args, files.title(text, peaks=False, inherited=False), rows, columns)
+    return files.verdict()

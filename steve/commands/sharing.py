@@ -8,7 +8,7 @@ import argparse
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from steve.analysis import blocks
+from steve.analysis import blocks, several
 from steve.terminal import listing
 from steve.terminal.listing import Column
 from steve.terminal.tables import StackText
@@ -72,7 +72,7 @@ enough that each thread uses the line in at least three turns. Valgrind's alloca
 neighbours; another allocator may place them differently.
 Sites are left out if no second thread accessed their blocks and they have no falsely shared lines.
 
-{listing.explained(COLUMNS)}
+{listing.explained(several.COLUMNS + COLUMNS)}
 
 {blocks.WHERE_HELP}
 examples:
@@ -82,9 +82,10 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    blocks.add_arguments(parser)
+    blocks.add_arguments(parser, several=True)
     policy.add_arguments(parser)
-    listing.add_arguments(parser, COLUMNS, "interleaved")
+    listing.add_arguments(parser, several.COLUMNS + COLUMNS, "interleaved")
+    rollups.add_process(parser)
     blocks.add_shards(parser)
 
 
@@ -180,21 +181,63 @@ def rows_of(result: tuple, site_name: Callable[[int], StackText], rollup: Rollup
         site, row = rollup.text(number), dict(zip(merged.dtype.names, values))
         if row["shared"] or site in lines:
             rows.append({**row, **lines.get(site, none), "site": site, "shared_blocks": row["shared"]})
-    return [{**row, "shown": shown(row["places"])} for row in rows]
+    return rows
 
 
-def warning(changes: int) -> str:
-    """The warning for the heading if there are too few turns, else "". changes: how often the thread changed."""
-    return f"; threads took only {changes + 1} turns: see --help" if 0 < changes < FEW - 1 else ""
+def joined(one: list[dict], other: list[dict]) -> list[dict]:
+    """The rows of two files as one. A line is one of one process, so what is expected by chance adds up as well."""
+    rows = {row["site"]: row for row in one}
+    for row in other:
+        known = rows.setdefault(row["site"], row)
+        if known is not row:
+            rows[row["site"]] = {**sum_of(known, row), "places": sum_of_places(known["places"], row["places"])}
+    return list(rows.values())
+
+
+def sum_of(one: dict, other: dict) -> dict:
+    """A row with the sums of two rows of a site."""
+    expected = [row["by_chance"] for row in (one, other) if row["by_chance"] is not None]
+    sums = {key: value + other[key] for key, value in one.items() if isinstance(value, int)}
+    return {
+        **one,
+        **sums,
+        "threads": max(one["threads"], other["threads"]),
+        "by_chance": sum(expected) if expected else None,
+    }
+
+
+def sum_of_places(one: dict[str, dict], other: dict[str, dict]) -> dict[str, dict]:
+    """The places of two rows of a site, those with most interleaved accesses first."""
+    none = {"lines": 0, "interleaved": 0}
+    found = {
+        place: {key: sum(places.get(place, none)[key] for places in (one, other)) for key in none}
+        for place in {**one, **other}
+    }
+    return dict(sorted(found.items(), key=lambda item: (-item[1]["interleaved"], item[0])))
+
+
+def warning(few: list[tuple[str, int]], files: int) -> str:
+    """The warning for the heading if there are too few turns, else "". few: the names of files in which that is so, and how
+    often the thread changed there; files: the number of all files."""
+    if not few:
+        return ""
+    if files == 1:
+        return f"; threads took only {few[0][1] + 1} turns: see --help"
+    return f"; threads took only a few turns in {', '.join(name for name, _ in few)}: see --help"
 
 
 def run(args: argparse.Namespace) -> int:
     from steve.kernels import _accesses
 
-    listing.check(args, COLUMNS)
-    chosen = blocks.Blocks(NAME, args)
-    result = chosen.over_events(_accesses.Sharing)
-    rollup = rollups.Rollup("stack", chosen.places, policy.short_in_table(args))
-    rows = rows_of(result, chosen.places.listed_sites(args), rollup)
-    listing.write(args, chosen.title("sharing between threads") + warning(result[3]), rows, COLUMNS)
-    return chosen.verdict()
+    columns = several.columns(COLUMNS, args)
+    listing.check(args, columns)
+    files, found, few = several.Files(NAME, args), several.Tables(args, joined), []
+    for chosen in files:
+        result = chosen.over_events(_accesses.Sharing)
+        rollup = rollups.Rollup("stack", chosen.places, policy.short_in_table(args))
+        found.add(rows_of(result, chosen.places.listed_sites(args), rollup), chosen.trace)
+        few += [(chosen.trace.name, result[3])] if 0 < result[3] < FEW - 1 else []
+    rows = [{**row, "shown": shown(row["places"])} for row in found.rows(lambda one: one)]
+    title = files.title("sharing between threads", peaks=False, inherited=False)
+    listing.write(args, title + warning(few, len(files)), rows, columns)
+    return files.verdict()

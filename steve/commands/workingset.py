@@ -2,12 +2,20 @@
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+from __future__ import annotations
+
 import argparse
 from functools import partial
+from typing import TYPE_CHECKING
 
-from steve.analysis import blocks
+from steve.analysis import blocks, several
 from steve.terminal import listing
+from steve.system.errors import UsageError
 from steve.terminal.listing import Column
+from steve.trace import rollups
+
+if TYPE_CHECKING:
+    import numpy as np
 
 NAME = "workingset"
 HELP = "show how much of the heap is accessed, window by window"
@@ -35,7 +43,7 @@ EXAMPLES = f"""\
 A window is a fixed number of operations (News, Frees, Resizes, Loads, Stores, Modifies); windows do not overlap.
 With --where, the trace is read twice, and windows still count the operations of all blocks.
 
-{listing.explained(COLUMNS)}
+{listing.explained(several.COLUMNS + COLUMNS)}
 
 {blocks.WHERE_HELP}
 examples:
@@ -53,21 +61,18 @@ def positive(text: str) -> int:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    blocks.add_arguments(parser)
+    blocks.add_arguments(parser, several=True)
     parser.add_argument(
         "--window", metavar="N", type=positive, default=WINDOW, help=f"operations of a window (default: {WINDOW})"
     )
-    listing.add_arguments(parser, COLUMNS, None)
+    listing.add_arguments(parser, several.COLUMNS + COLUMNS, None)
+    rollups.add_process(parser)
     blocks.add_shards(parser)
 
 
-def run(args: argparse.Namespace) -> int:
-    from steve.kernels import _accesses
-
-    listing.check(args, COLUMNS)
-    chosen = blocks.Blocks(NAME, args)
-    found = chosen.over_events(partial(_accesses.WorkingSet, args.window))
-    rows = [
+def rows_of(found: np.ndarray) -> list[dict]:
+    """The rows of a file. found: of steve.kernels._accesses.WorkingSet."""
+    return [
         {
             **row,
             "instructions": row["time"],
@@ -76,6 +81,26 @@ def run(args: argparse.Namespace) -> int:
         }
         for row in (dict(zip(found.dtype.names, values)) for values in found.tolist())
     ]
-    columns = chosen.columns(COLUMNS, OF_ACCESSES)
-    listing.write(args, chosen.title(f"working set in windows of {args.window:,} operations"), rows, columns)
-    return chosen.verdict()
+
+
+def check_sums(args: argparse.Namespace) -> None:
+    """UsageError if windows of several processes would have to be added up."""
+    if len(args.files) > 1 and not args.apart:
+        raise UsageError(
+            "windows count the operations of one process, so those of several are not at one time and are no sum; "
+            f"--by={rollups.PROCESS} lists the windows of each process, `steve heat` adds up accesses"
+        )
+
+
+def run(args: argparse.Namespace) -> int:
+    from steve.kernels import _accesses
+
+    columns = several.columns(COLUMNS, args)
+    listing.check(args, columns)
+    check_sums(args)
+    files, rows = several.Files(NAME, args), several.Added(args, ("first",))
+    for chosen in files:
+        rows.add(rows_of(chosen.over_events(partial(_accesses.WorkingSet, args.window))), chosen.trace)
+    title = files.title(f"working set in windows of {args.window:,} operations", peaks=False)
+    listing.write(args, title, rows.rows(), files.columns(columns, OF_ACCESSES))
+    return files.verdict()

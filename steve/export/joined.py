@@ -13,6 +13,7 @@ from steve.export.profile import Profile
 from steve.trace.policy import grouped_places
 
 if TYPE_CHECKING:
+    from steve.analysis import several
     from steve.trace._memtrace import Frame
     from steve.trace.policy import ShownStacks
 
@@ -122,3 +123,16 @@ class JoinedProfile(Profile):
     @property
     def command(self) -> str:
         return f"{super().command} ({self._files} processes)"
+
+
+def profile_of(files: several.Files) -> Profile:
+    """The profile of the chosen blocks of files that were not read yet; joined, if there are several."""
+    joined = JoinedProfile()
+    for chosen in files:
+        profile = Profile.of(chosen)
+        if len(files) > 1:
+            joined.add(profile)
+    if len(files) == 1:
+        return profile
+    joined.finish()
+    return joined

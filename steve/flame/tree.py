@@ -25,6 +25,15 @@ def parse(lines: Iterable[str], name: str) -> Folded:
     return folded
 
 
+def added(several: Iterable[Folded]) -> Folded:
+    """The sums of several weights by stack."""
+    sums: Folded = {}
+    for folded in several:
+        for stack, weight in folded.items():
+            sums[stack] = sums.get(stack, 0) + weight
+    return sums
+
+
 class Box(NamedTuple):
     """A frame in the drawing. depth: 0 is the root. start, width: in the unit of the weights. own: the part of the
     width that is not in frames below."""

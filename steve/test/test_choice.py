@@ -250,10 +250,10 @@ def choosable(steve: Steve, trace: Callable[..., Path]) -> Steve:
 
 
 def plain(out: str) -> str:
-    """The output without what may differ: times interpolated between marks, the marks, and check's rules for
-    whole traces."""
+    """The output without what may differ: times interpolated between marks, the marks, check's rules for whole
+    traces, and the rule of findings that is not judged between marks."""
     if not out.startswith("{"):
-        return out
+        return out.replace('"not_judged": "--from and --to choose marks"', '"not_judged": null')
     found = json.loads(out)
     found.pop("seconds", None)
     if "rules" in found:

@@ -5,6 +5,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +28,10 @@ LISTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "leaks": (("site",), ("mean_age", "share")),
     "temporaries": (("site",), ("mean_lifetime", "share")),
     "resizes": (("site",), ("longest", "first_size", "last_size")),
+    "lifetimes": (("from_size", "to_size", "from", "to"), ("share", "cumulative")),
+    "heat": (("from", "to"), ("share", "cumulative", "traffic_share", "traffic_cumulative")),
+    "reuse": (("cache_bytes", "cache_lines", "from_distance", "to_distance"), ("misses", "miss_ratio")),
+    "sharing": (("site",), ("by_chance", "threads", "places")),
 }
 WORKERS = 4
 # a worker: 2 blocks of which one is freed, and as many leaks as the number of the worker
@@ -77,7 +82,7 @@ def random_trace(seed: int) -> str:
 
 def by_process(command: str) -> tuple[str, str]:
     """The option that tells the rows of processes apart."""
-    return ("--by", "process" if command in ("lines", "types", "threads", "states") else "stack,process")
+    return ("--by", "stack,process" if LISTS[command][0] == ("site",) and command != "sharing" else "process")
 
 
 @pytest.mark.parametrize("command", LISTS)
@@ -93,6 +98,64 @@ def test_rows_are_sums(steve: Steve, trace: Maker, command: str) -> None:
         mine = [{key: row[key] for key in row if key != "process"} for row in apart if row["process"] == file]
         assert added([mine], names, others) == added([rows], names, others)
     assert len(apart) == sum(map(len, alone))
+
+
+def test_misses_add_up(steve: Steve, trace: Maker) -> None:
+    """of processes that have a cache each; of a larger cache than a process needs, its misses are those of first touches."""
+    files = [trace(random_trace(seed), f"{seed}.ljt").name for seed in range(3)]
+    alone = [{row["cache_lines"]: row["misses"] for row in rows_of(steve, "reuse", file)} for file in files]
+    found = rows_of(steve, "reuse", *files)
+    assert found and len(found) == max(map(len, alone))
+    for row in found:
+        assert row["misses"] == sum(misses.get(row["cache_lines"], min(misses.values())) for misses in alone)
+    assert "each process with a cache of its own" in steve("reuse", *files).out
+
+
+def test_windows_are_no_sum(steve: Steve, trace: Maker) -> None:
+    files = [trace(random_trace(seed), f"{seed}.ljt").name for seed in range(2)]
+    done = steve("workingset", *files)
+    assert done.returncode == 2 and "--by=process lists the windows of each process" in done.err
+    found = rows_of(steve, "workingset", *files, "--window", "50", "--by", "process")
+    alone = [rows_of(steve, "workingset", file, "--window", "50") for file in files]
+    assert [{key: row[key] for key in row if key != "process"} for row in found] == [
+        row for rows in alone for row in rows
+    ]
+    assert len({row["process"] for row in found}) == 2
+
+
+def of_bytes(rows: list[dict]) -> dict[tuple[str, int], tuple[int, ...]]:
+    """The loads, stores and modifies of each byte of the sites."""
+    return {
+        (row["site"], row["offset"] + i): (row["loads"], row["stores"], row["modifies"])
+        for row in rows
+        for i in range(row["bytes"])
+    }
+
+
+def test_fields_are_sums(steve: Steve, trace: Maker) -> None:
+    """Of all bytes; the sites are those with most bytes in all files."""
+    files = [trace(random_trace(seed), f"{seed}.ljt").name for seed in range(3)]
+    alone = [of_bytes(rows_of(steve, "fields", file, "--sites", "1000")) for file in files]
+    found = of_bytes(rows_of(steve, "fields", *files, "--sites", "1000"))
+    assert set(found) == {place for one in alone for place in one}
+    for place, counts in found.items():
+        assert counts == tuple(map(sum, zip(*(one[place] for one in alone if place in one))))
+    where = ("--where", "size >= 32", "--sites", "3")
+    few = rows_of(steve, "fields", *files, *where)
+    most = sorted(rows_of(steve, "sites", *files, *where[:2]), key=lambda row: (-row["bytes"], row["site"]))[:3]
+    assert {row["site"] for row in few} == {row["site"] for row in most}
+    apart = rows_of(steve, "fields", *files, "--sites", "1000", "--by", "process")
+    for name, one in zip(files, alone):
+        assert of_bytes([row for row in apart if row["process"] == name]) == one
+    assert "none may be a pipe" in steve("fields", "-", *files).err
+
+
+def test_globals_are_of_their_processes(steve: Steve, trace: Maker) -> None:
+    files = [trace(random_trace(seed), f"{seed}.ljt").name for seed in range(3)]
+    found = rows_of(steve, "globals", *files, "--share", "20", "--sort", "handle")
+    for name in files:
+        mine = [{key: row[key] for key in row if key != "process"} for row in found if row["process"] == name]
+        assert mine and mine == rows_of(steve, "globals", name, "--share", "20", "--sort", "handle")
 
 
 def test_means_are_of_all_blocks(steve: Steve, trace: Maker) -> None:
@@ -273,6 +336,28 @@ def test_an_export_of_two_equal_files(steve: Steve, trace: Maker, tmp_path: Path
     assert sizes[0] < 1.3 * sizes[1] < 2 * sizes[0]
 
 
+def widths(text: str) -> dict[str, int]:
+    """The widths of the frames of a flame graph by name, in its unit."""
+    found: dict[str, int] = defaultdict(int)
+    for name, number in re.findall(r"<title>([^<]*): (?:[^<(]* \()?([0-9,]+) (?:bytes|samples)\)?,", text):
+        found[name] += int(number.replace(",", ""))
+    return found
+
+
+def test_flame_graphs_are_sums(steve: Steve, trace: Maker, tmp_path: Path) -> None:
+    files = [trace(random_trace(seed), f"{seed}.ljt").name for seed in range(3)]
+    for number, name in enumerate(files):
+        steve("export", "--format", "folded", name, "-o", f"{number}.folded")
+    for inputs in (files, ["0.folded", "1.folded", "2.folded"]):
+        expected: dict[str, int] = defaultdict(int)
+        for one in ([name] for name in inputs):
+            for name, width in widths(steve("flame", *one, "-o", "-").out).items():
+                expected[name] += width
+        assert expected["all"] and widths(steve("flame", *inputs, "-o", "-").out) == expected
+    assert "name it with -o" in steve("flame", *files).err
+    assert "draw them apart" in steve("flame", files[0], "0.folded", "-o", "x.svg").err
+
+
 def test_formats_of_one_process(steve: Steve, workers: list[str]) -> None:
     done = steve("export", "--format", "massif", "w", "-o", "x")
     assert (
@@ -283,8 +368,8 @@ def test_formats_of_one_process(steve: Steve, workers: list[str]) -> None:
 
 def test_commands_that_read_one_file_say_so(steve: Steve, workers: list[str]) -> None:
     for inputs, status in ((["w"], 1), (workers, 2)):
-        done = steve("heat", *inputs)
-        assert done.returncode == status and "`steve heat` reads one file" in done.err
+        done = steve("universe", *inputs)
+        assert done.returncode == status and "`steve universe` reads one file" in done.err
         assert "are read by summary, findings, sites, " in done.err
 
 

@@ -40,7 +40,7 @@ def add_trace(parser: argparse.ArgumentParser, what: str = TRACE_HELP, also: tup
     arguments.add_quiet(parser)
 
 
-def add_traces(parser: argparse.ArgumentParser) -> None:
+def add_traces(parser: argparse.ArgumentParser, also: tuple[str, ...] = ()) -> None:
     """The same for a command that reads several memtraces: args.files has their names."""
     action = parser.add_argument(
         "files",
@@ -49,7 +49,7 @@ def add_traces(parser: argparse.ArgumentParser) -> None:
         action=Files,
         help=f"{TRACE_HELP}; several, or a folder of .ljt files, count as one",
     )
-    arguments.reads(action, arguments.TRACE)
+    arguments.reads(action, arguments.TRACE, *also)
     parser.add_argument("--salvage", action="store_true", help="skip damaged chunks and continue after them")
     arguments.add_quiet(parser)
 
