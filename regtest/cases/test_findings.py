@@ -134,8 +134,8 @@ def found_in(trace: Trace, by: str = "line") -> dict[str, list[dict]]:
 
 
 def report_agrees(trace: Trace, *expected: str) -> None:
-    """The report finds what the command finds, in one process and in shards, also by these rules. What is kept between
-    marks is a sentence of its page, by line."""
+    """The report finds what the command finds, in one process and in shards, also by these rules. What is kept until
+    the last mark is a sentence of its page, by line."""
     rules = json.loads(steve("findings", "--json", trace.path).text)
     command = [finding for finding in rules if finding["finding"] != "kept"]
     rows = [finding for finding in command if finding.get("blocks")]
@@ -315,7 +315,7 @@ int main(void) {
 """
 
 
-def test_kept_between_marks(tmp_path: Path) -> None:
+def test_kept_until_the_last_mark(tmp_path: Path) -> None:
     """2,000 blocks of 100 bytes, freed after the last mark; those from before the first one and those freed at once are none."""
     (tmp_path / "marks.c").write_text(MARKS)
     subprocess.run(["gcc", "-g", f"-I{SOURCE}", "-o", tmp_path / "marks", tmp_path / "marks.c"], check=True)

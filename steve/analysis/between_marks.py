@@ -1,4 +1,5 @@
-"""What a program keeps between its marks: the blocks that were made after the first mark and live at the last one.
+"""What a program keeps until its last mark: the blocks that were made after the first mark, or since the beginning if there is
+only one, and live at the last one.
 
 `steve leaks --from A --to B` shows this of two marks by name. Here the last mark is meant even if many have its name, as those of
 a server that sets a mark for each request. That it is the last one is known when the trace has been read; so this is a walk
@@ -26,14 +27,14 @@ COLUMNS = ("live_blocks", "live_bytes", *ACCESSES)
 
 
 class FirstToLast(Window):
-    """The window from the first mark of a trace to the last of so many."""
+    """The window from the first mark of a trace to the last of so many; if there is one only, from the beginning."""
 
     def __init__(self, marks: int) -> None:
         super().__init__(None, None)
         self._marks, self._met = marks, 0
 
     def begin(self) -> str:
-        self.now = "before"
+        self.now = "before" if self._marks > 1 else "within"
         return self.now
 
     def state(self, mark: str) -> str:
@@ -52,11 +53,11 @@ def is_alive(batch: np.ndarray) -> np.ndarray:
 
 def kept(chosen: Blocks, key: str) -> Table | None:
     """The sums of what is kept of the chosen blocks of a trace that was read, by a key of steve.kernels._lives.Groups, with
-    COLUMNS. None: the program did not set two marks, or what is chosen is between two of them."""
+    COLUMNS. None: there is no mark, or what is chosen is between two of them."""
     from steve.kernels._lives import Lives
 
     marks = chosen.trace.stats()["totals"]["events"]["mark"]
-    if marks < 2 or chosen.window() is not None:
+    if marks == 0 or chosen.window() is not None:
         return None
     sums = Sums((key, is_alive))
     with Progress(f"{chosen.command}: marks", chosen.args.quiet) as progress:

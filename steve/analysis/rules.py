@@ -147,11 +147,12 @@ CHURN = Rule(
     "step by step",
     False,
 )
-# of what lives between the marks of the program (steve/analysis/between_marks.py)
+# of what lives at the marks of the program (steve/analysis/between_marks.py)
 KEPT = Rule(
     "kept",
-    "Kept between marks",
-    "made after the first mark that the program set, and alive at the last one; {growth} bytes of a site or more",
+    "Kept until the last mark",
+    "made after the first mark, or since the beginning if there is only one, and alive at the last one; {growth} bytes of a site "
+    "or more",
     "remove what is no longer needed from the list, table or cache that holds the blocks; `steve leaks --from MARK --to MARK` "
     "shows any two marks",
     False,

@@ -67,6 +67,7 @@ ERROR_COLUMNS = (
     Column("freed_at", "", "the stack of its Free", True),
 )
 RULE = Column("finding", "", "the rule", True)
+NO_MARKS = "there is no mark; ljtrace.mark, LJTRACE_MARK and --universe=at-exit set one"
 # columns with standard errors in a sample of the blocks, and their sums
 ESTIMATES = {"blocks": "blocks", "bytes": "size"}
 EXAMPLES = f"""\
@@ -125,7 +126,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("min-life", count, "judge the parts of a life only if it has N operations or more"),
         ("min-size", count, "judge the utilisation and the capacity only of blocks of N bytes or more"),
         ("parts", count, "bytes that grow in N equal parts of the run, one after the other, are growth"),
-        ("growth", count, "growth is N bytes or more in all; of a site, what is kept between marks"),
+        ("growth", count, "growth is N bytes or more in all; of a site, what is kept until the last mark"),
         ("hot", percent, "a site that makes N percent of all blocks is hot"),
         ("brief", percent, "a site makes temporaries if N percent of its blocks are freed at once"),
         ("churn", percent, "a site churns if N percent of the bytes that die are its"),
@@ -250,8 +251,7 @@ class Found:
         from steve.analysis import site_rules
 
         if self._kept is None:
-            given = self._chosen.window() is not None
-            return site_rules.NONE, "--from and --to choose marks" if given else "the program did not set two marks"
+            return site_rules.NONE, NO_MARKS if self._chosen.window() is None else "--from and --to choose marks"
         return between_marks.found_of(rollup.merged(rollups.Sums(*self._kept)), self._thresholds), ""
 
     def _of_churn(self, rollup: rollups.Rollup) -> rollups.Sums:
@@ -323,7 +323,7 @@ class OfAll:
             reasons = self._not_judged.setdefault(rule, {})
             if not_judged:
                 reasons[not_judged] = None
-        if left_out := left_out_of(chosen, [rule.key for rule in self.rules if rule not in judged], chosen.args):
+        if left_out := left_out_of(chosen, [rule for rule in self.rules if rule not in judged], chosen.args):
             self.left_out.setdefault(left_out, []).append(chosen.trace.name)
         if chosen.errors:
             self._add_errors(errors_of(chosen, found.errors, self.args), chosen.trace)
@@ -479,12 +479,12 @@ def is_judged(rule: Rule, accesses: bool, sample: Sample) -> bool:
     return (accesses or not rule.of_accesses) and not (rule.of_all and sample)
 
 
-def left_out_of(chosen: blocks.Blocks, rules: list[str], args: argparse.Namespace) -> str:
+def left_out_of(chosen: blocks.Blocks, rules: list[Rule], args: argparse.Namespace) -> str:
     """A remark on requested rules that cannot be evaluated, "" if there are none: `rules`, accesses to freed
     memory, errors in a part of the trace."""
     errors = wants_errors(args)
     why = "is a sample of the blocks" if chosen.sample else "holds no accesses"
-    parts = [f"{', '.join(rules)} (the trace {why})"] if rules else []
+    parts = [f"{', '.join(rule.title for rule in rules)} (the trace {why})"] if rules else []
     if names_errors(args) and not errors:
         parts.append("errors (found in the whole trace only, not with --where, --from and --to)")
     if errors and chosen.trace.info().get("trace_freed") == "no" and not chosen.sample:

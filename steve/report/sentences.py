@@ -3,8 +3,8 @@
 
 Each names a line of the program, the bytes, and the path to the line, and links to the view of the explorable part that
 shows these blocks. At most MOST sentences are made: of each kind of trouble (memory that is kept, that is of no use, that
-is requested only for a moment) the one with most bytes comes first, then what else the rules found. A site has one
-sentence. What is less than WORTH of the peak, or of all bytes allocated, is left to the section of findings.
+is requested only for a moment) the one with most bytes comes first, then what else the rules found. A site has a second
+sentence only if no other site has that kind of trouble. What is less than WORTH of the peak, or of all bytes allocated, is left to the section of findings.
 """
 from __future__ import annotations
 
@@ -102,23 +102,26 @@ def _candidates(data: TraceData, finding: Finding) -> Iterator[Candidate]:
     if rule is None:
         return
     for site, line, blocks, size, _ in finding.sites:
-        if finding.key == "never_freed" and site.stack in data.of_runtime:
+        if site.stack in data.of_runtime:  # buffers of the C library, which the program cannot change
             continue
         yield Candidate(finding.key, rule, site, line, blocks, size, size / (_whole(data, rule)[0] or 1))
 
 
 def _chosen(data: TraceData, findings: list[Finding]) -> list[Candidate]:
-    """At most MOST of what the rules find, a site once, the worst first; of what is about the same, what comes first in SAID."""
+    """At most MOST of what the rules find, the worst first; of what is about the same, what comes first in SAID. A site has one
+    sentence for each kind of trouble, and comes again only if no other site has that kind."""
     found = [each for finding in findings for each in _candidates(data, finding) if each.share >= WORTH]
     order = list(SAID)
     found.sort(key=lambda each: (-round(each.share, 1), order.index(each.key), -each.share))
     chosen: list[Candidate] = []
 
     def take(some: list[Candidate], most: int) -> None:
-        for each in some:
-            if most and all(each.site.stack != other.site.stack for other in chosen):
-                chosen.append(each)
-                most -= 1
+        for are_others in (True, False):
+            for each in some:
+                known = [other.rule.trouble for other in chosen if other.site.stack == each.site.stack]
+                if most and (not known if are_others else each.rule.trouble not in known):
+                    chosen.append(each)
+                    most -= 1
 
     for trouble in (KEPT, OF_NO_USE, BRIEF):
         take([each for each in found if each.rule.trouble == trouble], 1)

@@ -471,10 +471,11 @@ def test_every_event_of_many_batches_is_counted(steve: Steve, tmp_path: Path) ->
 
 
 def test_findings_are_those_of_the_command(steve: Steve, trace: Callable[..., Path]) -> None:
-    """The report finds the same as `steve findings`, rule by rule."""
+    """The report finds the same as `steve findings`, rule by rule; what is kept until the last mark is a sentence of the page."""
     trace(busy_script(3000))
     of_report = json.loads(steve("report", "t.ljt", "--json").out)["findings"]
-    of_command = [row for row in json.loads(steve("findings", "--json", "t.ljt").out) if row.get("blocks")]
+    rules = json.loads(steve("findings", "--json", "t.ljt").out)
+    of_command = [row for row in rules if row.get("blocks") and row["finding"] != "kept"]
     assert {"never_touched", "low_utilisation", "never_freed"} <= {row["finding"] for row in of_report}
     assert of_report == [{key: row[key] for key in of_report[0]} for row in of_command]
     assert steve("report", "t.ljt", "-o", "r.html").returncode == 0
@@ -483,14 +484,41 @@ def test_findings_are_those_of_the_command(steve: Steve, trace: Callable[..., Pa
         assert f"{row['title']}: " in text and f"{row['blocks']:,} blocks" in text
 
 
-def test_that_marks_are_not_compared_is_said(steve: Steve, trace: Callable[..., Path]) -> None:
-    one = "N 4096 64\nmark begin\nN 8192 64\n"
-    for script, said in ((one, False), (f"{one}mark end\n", True)):
-        trace(f"{script}end exit\n")
-        text = steve("findings", "t.ljt").out
-        assert ("; what is kept between two of the 2 marks (see `steve leaks" in text) is said
-        for options in (("--rules", "growth"), ("--from", "begin")):
-            assert "kept between" not in steve("findings", "t.ljt", *options).out
+def test_a_site_has_a_sentence_for_each_kind_of_trouble(steve: Steve, trace: Callable[..., Path]) -> None:
+    """Blocks that are never freed and never accessed; what the C library made for itself has none."""
+    lines = [
+        "info trace_mem yes",
+        "stack main@a.c:1 waste@a.c:5 malloc",
+        "stack main@a.c:1 use@a.c:6 malloc",
+        "thread 1",
+    ]
+    lines += [f"N {4096 * (i + 1)} 4000 1" for i in range(30)]
+    lines += ["N 0x1000000 100 2", "S 0x1000000 100", "L 0x1000000 100", "F 0x1000000 2", "end exit"]
+    trace("\n".join(lines) + "\n")
+    assert steve("report", "t.ljt", "-o", "r.html").returncode == 0
+    page = " ".join(" ".join(checked_page(steve.folder / "r.html").text).split())
+    for said in ("are never freed (", "nothing ever accesses ("):
+        assert f"waste (a.c:5) allocates 117 KiB in 30 blocks that {said}" in page
+
+
+def test_what_is_kept_until_the_last_mark(steve: Steve, trace: Callable[..., Path]) -> None:
+    """It was made after the first mark, or since the beginning if there is one only."""
+    script = "N 4096 70000\nmark begin\nN 0x100000 80000\nN 0x200000 90000\nmark begin\nF 0x200000\nmark begin\nN 0x200000 99999\n"
+    for marks, kept in ((3, [80000]), (1, [70000, 80000]), (0, None)):
+        first = (
+            script
+            if marks == 3
+            else script.replace("mark begin\n", "", 2)
+            if marks
+            else script.replace("mark begin\n", "")
+        )
+        trace(f"{first}end exit\n")
+        (rule,) = json.loads(steve("findings", "t.ljt", "--rules", "kept", "--json").out)
+        assert rule["bytes"] == sum(kept or []) and rule["blocks"] == len(kept or [])
+        assert (rule["not_judged"] or "").startswith("" if kept else "there is no mark; ljtrace.mark")
+    trace(f"{script}end exit\n")
+    text = steve("findings", "t.ljt", "--from", "begin").out
+    assert "Kept until the last mark (--from and --to choose marks)" in text
 
 
 def test_what_a_rule_could_not_judge_is_said(steve: Steve, trace: Callable[..., Path]) -> None:

@@ -118,5 +118,5 @@ def test_findings_begin_with_what_was_found(steve: Steve, trace: Callable[..., P
     done = steve("findings", "-q", "t.ljt")
     first, nothing = done.out.index("Never freed: 8 blocks"), done.out.index("\nfound nothing: ")
     last = done.out.index("\nnot looked for: ")
-    assert "capacity, never_touched" in done.out[last:] and "(the trace holds no accesses)\n" in done.out[last:]
+    assert "Unused capacity, Never accessed" in done.out[last:] and "(the trace holds no accesses)\n" in done.out[last:]
     assert first < nothing < last and "(nothing)" not in done.out
