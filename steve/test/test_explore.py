@@ -474,6 +474,19 @@ def test_marks(page: Page) -> None:
     assert f"from={int(names[2][1:]) * WIDTH}&" in page.driver.current_url
     page.driver.back()
     assert "from=" not in page.driver.current_url
+    steps = [
+        ("n", 0),
+        ("n", WIDTH),
+        ("n", 2 * WIDTH),
+        ("N", WIDTH),
+        ("0", 0),
+        ("N", 40 * WIDTH - 16),
+        ("N", 39 * WIDTH),
+    ]
+    for key, first in steps:  # the last mark is at the end of the run, and chooses the last step
+        page.find("body").send_keys(key)
+        begin = page.driver.current_url.partition("from=")[2].partition("&")[0]
+        assert int(begin or 0) == first
 
 
 @needs_browser
@@ -616,6 +629,11 @@ def test_peak_of_a_moment(driver: Any, tmp_path: Path) -> None:
     }
     page.find("#explore-timeline .x-peak").click()
     assert "from=" in page.driver.current_url and page.total("peak.bytes") == 30001500
+    chosen = page.driver.current_url
+    page.find("body").send_keys("0")
+    assert page.driver.current_url != chosen
+    page.find("body").send_keys("p")
+    assert page.driver.current_url == chosen
     assert page.total("allocated.bytes") == 30000500
     page.open("#explore:from=4000&to=5000")
     assert page.total("peak.bytes") == 1500

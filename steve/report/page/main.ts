@@ -348,6 +348,8 @@ class Page {
     else if (event.key === "[") this.timeline.pan(-1 / 4);
     else if (event.key === "]") this.timeline.pan(1 / 4);
     else if (event.key === "z") this.timeline.fit();
+    else if (event.key === "p") this.timeline.toPeak();
+    else if (event.key === "n" || event.key === "N") this.timeline.toMark(event.key === "n");
     else if (view) this.choose({ view });
     else return;
     event.preventDefault();

@@ -291,13 +291,32 @@ export class Timeline {
 
   /** The moment of the window with the most live bytes. A click on it chooses its step. */
   private peak(): SVGElement[] {
-    const { maxima, operations, bins } = this.data, bin = peakBin(this.data, this.window);
+    const { maxima, operations } = this.data, bin = peakBin(this.data, this.window);
     const bytes = maxima.bytes[bin] as number, at = maxima.at[bin] as number;
     if (!this.isShown(Math.min(at, operations))) return [];
     const dot = shape("circle", { class: "x-peak", cx: this.x(Math.min(at, operations)), cy: this.y()(bytes), r: 4.5 });
     dot.append(shape("title", {}, `peak: ${bytesText(bytes)} after operation ${exactText(at)}; click for this step alone`));
-    dot.addEventListener("click", () => this.choose({ first: bin, last: Math.min(bin + 1, bins) }, "chosen"));
+    dot.addEventListener("click", () => this.toPeak());
     return [dot];
+  }
+
+  /** Choose the step with the peak of the window. */
+  toPeak(): void {
+    const bin = peakBin(this.data, this.window);
+    this.choose({ first: bin, last: Math.min(bin + 1, this.data.bins) }, "chosen");
+  }
+
+  /** Choose the window from the next mark, or the one before, to the mark that follows it. Of the whole run, the first or the last. */
+  toMark(forward: boolean): void {
+    const windows = this.data.marks.map(mark => this.windowFrom(mark)), { first } = this.window;
+    const found = forward ? windows.find(window => this.isWhole() || window.first > first)
+      : windows.filter(window => this.isWhole() || window.first < first).slice(-1)[0];
+    if (found) this.choose(found, "chosen");
+  }
+
+  private windowFrom([operation]: [number, string]): Window {
+    const next = this.data.marks.find(([other]) => other > operation);
+    return this.windowOf(operation, next ? next[0] : this.data.operations);
   }
 
   private marks(): SVGElement[] {
@@ -312,7 +331,7 @@ export class Timeline {
   private leadsOn(element: SVGElement, [operation, name]: [number, string]): SVGElement {
     const next = this.data.marks.find(([other]) => other > operation);
     element.append(shape("title", {}, `${name}: click for the window from ${name} to ${next ? next[1] : "the end"}`));
-    element.addEventListener("click", () => this.choose(this.windowOf(operation, next ? next[0] : this.data.operations), "chosen"));
+    element.addEventListener("click", () => this.choose(this.windowFrom([operation, name]), "chosen"));
     return element;
   }
 
