@@ -83,7 +83,7 @@ def test_findings(steve: Steve, recorded: tuple[Path, bool]) -> None:
     """A program that touches none of its blocks."""
     path, is_recorded = recorded
     done, rules = steve("findings", path), {rule["finding"]: rule for rule in found(steve, "findings", path)}
-    assert ("capacity, never_touched" in done.out) == (not is_recorded)
+    assert ("Unused capacity, Never accessed" in done.out) == (not is_recorded)
     if is_recorded:
         assert "Never accessed: 2 blocks, 164 bytes (100.00%), 0 accesses" in done.out
         assert (rules["never_touched"]["blocks"], rules["never_touched"]["accesses"]) == (2, 0)
