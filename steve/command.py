@@ -124,8 +124,9 @@ class Command:
 
     def check_inputs(self, args: argparse.Namespace) -> None:
         """SteveError for a folder in the place of a file."""
+        folders = [getattr(args, a.dest, None) for a in self.parser._actions if getattr(a, "or_folder", False)]
         for path in self.given_inputs(args):
-            if os.path.isdir(path):
+            if os.path.isdir(path) and path not in folders:
                 raise SteveError(f"{path}: is a folder; `steve {self.name}` reads one file. {several_text()}")
 
     def given_inputs(self, args: argparse.Namespace) -> list[str]:

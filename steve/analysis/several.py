@@ -96,12 +96,16 @@ class Files:
         if len(self) > 1:
             self._status = max(self._status, self.chosen.verdict())
 
-    def title(self, what: str, peaks: bool = True, inherited: bool = True) -> str:
+    def title(
+        self, what: str, peaks: bool = True, inherited: bool = True, name: str = "", sample: Sample | None = None
+    ) -> str:
         """A heading, as Blocks.title() has it for one file. peaks: are numbers shown of what is live at the peak? inherited: do
-        blocks count that a child inherited?"""
+        blocks count that a child inherited? name: of the files; "": their number. sample: as of Blocks.title()."""
         if len(self) == 1:
-            return self.chosen.title(what)
-        said = self.sample.remark + "".join(self._of(remark, names) for remark, names in self._remarks.items())
+            return self.chosen.title(what, sample)
+        said = (self.sample if sample is None else sample).remark + "".join(
+            self._of(remark, names) for remark, names in self._remarks.items()
+        )
         if self._without_accesses and (
             getattr(self.args, "counts_accesses", False) or len(self._without_accesses) < len(self)
         ):
@@ -110,7 +114,7 @@ class Files:
         if inherited and self._have_forks and "inherited" not in fields_of(self.args.where or ""):
             notes.append(INHERITED)
         remark = f" ({'; '.join(notes)})" if notes else ""
-        return f"{len(self)} files: {what}{choice_text(self.args)}{remark}{said}"
+        return f"{name or f'{len(self)} files'}: {what}{choice_text(self.args)}{remark}{said}"
 
     def _of(self, remark: str, names: list[str]) -> str:
         """A remark with the files that it is true of."""

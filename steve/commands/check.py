@@ -5,7 +5,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 import argparse
 import json
 
-from steve.analysis import blocks
+from steve.analysis import blocks, several
 from steve.trace import missing
 from steve.terminal import arguments
 from steve.terminal import listing
@@ -36,6 +36,8 @@ Exit status 0 if all rules hold, 1 if not. Accesses that begin inside a block an
 live_at_end, sound, rules (for each rule count, the number of violations, and details of the first one),
 crossing and, if the native recorder has dropped events, lost (how many of each kind); --csv prints the same as
 lines key,value. A trace from which events are missing is sound, but what it says of blocks may be incomplete.
+Of several files, each is checked by itself, and the exit status is 1 if one of them is not sound; --json prints a
+list of their objects, --csv their lines with an empty one between.
 
 rules:
 {chr(10).join(listing.entry(name, what, 9) for name, what in RULES.items())}
@@ -57,7 +59,8 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    blocks.add_arguments(parser)
+    blocks.add_arguments(parser, several=True)
+    parser.set_defaults(apart=False)
     arguments.add_output(parser, "the default")
     arguments.add_facts(parser)
     blocks.add_shards(parser)
@@ -97,17 +100,15 @@ def report_of(chosen: blocks.Blocks, found: dict) -> dict:
 
 
 def run(args: argparse.Namespace) -> int:
-    chosen = blocks.Blocks(NAME, args)
-    report = checked(chosen)
+    files, reports, parts = several.Files(NAME, args), [], []
+    for chosen in files:
+        reports.append(checked(chosen))
+        parts.append(listing.facts_csv(reports[-1]) if args.csv else text(chosen, reports[-1]))
+    if args.json:
+        parts = [json.dumps(reports if len(files) > 1 else reports[0], indent=2) + "\n"]
     with Output(args.output or "-") as out:
-        out.write(
-            json.dumps(report, indent=2) + "\n"
-            if args.json
-            else listing.facts_csv(report)
-            if args.csv
-            else text(chosen, report)
-        )
-    return chosen.verdict() or not report["sound"]
+        out.write("\n".join(parts))
+    return files.verdict() or not all(report["sound"] for report in reports)
 
 
 def totals_finding(chosen: blocks.Blocks, found: dict) -> dict:

@@ -7,11 +7,12 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from steve.analysis import blocks, conditions, differences
+from steve.analysis import blocks, conditions, differences, several
 from steve.analysis.conditions import Condition, Outcome
 from steve.analysis.differences import MEASURES
 from steve.system.errors import UsageError
@@ -44,7 +45,8 @@ CAUSES = 5  # sites that text and Markdown show for a condition that failed
 EXAMPLES = f"""\
 The two traces may come from different builds: places of code are matched by their functions and by where in these they
 are, so that inserted lines change nothing. A row that is in both traces has the lines of the second one. Rows without
-any change are left out; the rows that grew or shrank most come first.
+any change are left out; the rows that grew or shrank most come first. A and B may be folders: the traces of each are added
+up, as other commands do; at peak: each process at its own peak.
 
 {listing.explained(COLUMNS)}
 
@@ -62,8 +64,16 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    arguments.reads(parser.add_argument("first", metavar="A", help=source.TRACE_HELP), arguments.TRACE)
-    arguments.reads(parser.add_argument("second", metavar="B", help="the memtrace to compare with it"), arguments.TRACE)
+    arguments.reads(
+        parser.add_argument("first", metavar="A", help=f"{source.TRACE_HELP}; or a folder of .ljt files"),
+        arguments.TRACE,
+        or_folder=True,
+    )
+    arguments.reads(
+        parser.add_argument("second", metavar="B", help="the memtrace or folder to compare with it"),
+        arguments.TRACE,
+        or_folder=True,
+    )
     parser.add_argument("--salvage", action="store_true", help="skip damaged chunks and continue after them")
     arguments.add_quiet(parser)
     blocks.add_choice(parser)
@@ -188,12 +198,36 @@ def markdown(title: str, found: list[Outcome], rows: Differences, top: int | Non
     return "".join(parts)
 
 
+def side_of(args: argparse.Namespace, path: str) -> several.Files:
+    """The trace of one side, or those in the folder that it is."""
+    paths = source.files_of(path) if os.path.isdir(path) else [path]
+    return several.Files(NAME, argparse.Namespace(**{**vars(args), "files": paths, "apart": False}))
+
+
+def measured_side(files: several.Files, names: Matched) -> Measured:
+    """The measures of one side. names: of the rows of both. Of several traces, those of one build of the program, rows are one if
+    their names are equal, with their lines."""
+    import numpy as np
+    from steve.trace.matched import SameNames
+
+    if len(files) == 1:
+        return measured(next(iter(files)), names)
+    own = SameNames(files.args.by)
+    parts = [measured(chosen, own) for chosen in files]
+    return differences.added(parts, names.add_joined(own, np.concatenate([part.nodes for part in parts])))
+
+
 def measured_first(args: argparse.Namespace, names: Matched) -> tuple[str, Measured, int]:
-    """The name of the first trace, its measures and the exit status. The trace is closed on return, so that both
+    """The name of the first side, its measures and the exit status. The trace is closed on return, so that both
     are not in memory at the same time."""
-    chosen = blocks.Blocks(NAME, argparse.Namespace(**{**vars(args), "file": args.first}))
-    found = measured(chosen, names)
-    return chosen.trace.name, found, chosen.verdict()
+    files = side_of(args, args.first)
+    found = measured_side(files, names)
+    return name_of(files, args.first), found, files.verdict()
+
+
+def name_of(files: several.Files, path: str) -> str:
+    """The name of a side in the heading, which says of how many traces it is."""
+    return files.chosen.trace.name if len(files) == 1 else f"{path} ({len(files)} files)"
 
 
 def change_text(first: Measured, second: Measured, key: str) -> str:
@@ -231,15 +265,17 @@ def run(args: argparse.Namespace) -> int:
     listing.check(args, COLUMNS)
     wanted, names = [Condition(text) for text in args.fail_if], Matched(args.by)
     name, first, status = measured_first(args, names)
-    chosen = blocks.Blocks(NAME, argparse.Namespace(**{**vars(args), "file": args.second}))
-    second = measured(chosen, names)
+    files = side_of(args, args.second)
+    second = measured_side(files, names)
     title = ", ".join(change_text(first, second, key) for key in differences.KEYS)
+    if os.path.isdir(args.first) and len(files) == 1:
+        title += f" ({several.PEAKS})"
     every, in_full = Differences(names, first, second), args.json or args.csv
     found = outcomes(wanted, first, second, every, None if args.json else CAUSES)
     top = args.top if in_full or args.top is not None else listing.TOP
     rows = every.changed().ranked(args.sort, top, absolute=True)
-    write(args, f"{name} to {chosen.title(title, rows.sample)}", rows, found)
+    write(args, f"{name} to {files.title(title, name=name_of(files, args.second), sample=rows.sample)}", rows, found)
     failed = [outcome.condition for outcome in found if outcome.failed]
     if failed:
         complain(NAME, f"{len(failed)} of {len(found)} conditions failed: {'; '.join(failed)}")
-    return max(status, chosen.verdict(), bool(failed))
+    return max(status, files.verdict(), bool(failed))

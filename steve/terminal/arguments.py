@@ -42,9 +42,10 @@ MEMPROF, SYSPROF, FOLDED = "memprof", "sysprof", "folded"
 FILM, MODEL, SNAPSHOTS = "film", "model", "snapshots"
 
 
-def reads(action: argparse.Action, *kinds: str) -> None:
-    """The argument names an input file of one of these kinds. A result cannot overwrite it."""
+def reads(action: argparse.Action, *kinds: str, or_folder: bool = False) -> None:
+    """The argument names an input file of one of these kinds. A result cannot overwrite it. or_folder: or a folder of them."""
     setattr(action, "kinds", kinds)
+    setattr(action, "or_folder", or_folder)
 
 
 def kinds_of(action: argparse.Action) -> tuple[str, ...]:

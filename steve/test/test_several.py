@@ -158,6 +158,44 @@ def test_globals_are_of_their_processes(steve: Steve, trace: Maker) -> None:
         assert mine and mine == rows_of(steve, "globals", name, "--share", "20", "--sort", "handle")
 
 
+def test_differences_of_folders(steve: Steve, trace: Maker, tmp_path: Path) -> None:
+    """The sides are the sums of the files of each folder."""
+    for side, seeds in (("a", (1, 2, 3)), ("b", (4, 5))):
+        (tmp_path / side).mkdir()
+        for seed in seeds:
+            trace(random_trace(seed), f"{side}/{seed}.ljt")
+    for by in ("stack", "function", "line", "type"):
+        rows = rows_of(steve, "diff", "a", "b", "--by", by)
+        sides = [{row["site"]: row for row in rows_of(steve, "sites", side, "--by", by)} for side in ("a", "b")]
+        assert rows
+        for row in rows:
+            for side, sites in zip(("a", "b"), sides):
+                site = sites.get(row["place"].removesuffix(" in A"), {"blocks": 0, "bytes": 0, "live_bytes_at_end": 0})
+                for key, of_sites in (("blocks", "blocks"), ("bytes", "bytes"), ("live_bytes", "live_bytes_at_end")):
+                    # by stack and line, rows whose lines have moved are one here
+                    assert by in ("stack", "line") or row[f"{key}_{side}"] == site[of_sites]
+        for key in ("blocks", "bytes"):
+            change = sum(row[f"{key}_change"] for row in rows)
+            assert change == sum(row[key] for row in sides[1].values()) - sum(row[key] for row in sides[0].values())
+    text = steve("diff", "a", "b").out
+    assert text.startswith("a (3 files) to b (2 files): blocks ") and "(at peak: each process at its own peak)" in text
+    assert "(at peak: each process at its own peak)" in steve("diff", "a", "b/4.ljt").out
+    assert "nothing changed" in steve("diff", "a", "a").out
+
+
+def test_moved_lines_of_folders(steve: Steve, trace: Maker, tmp_path: Path) -> None:
+    """Of two builds, a line that has moved is one row; two lines of one build are two."""
+    for side, moved in (("a", 0), ("b", 3)):
+        (tmp_path / side).mkdir()
+        for number, line in ((1, 20), (2, 20), (3, 21)):
+            script = worker(number, line + moved).replace("serve@w.c:10", f"serve@w.c:{10 + moved}")
+            trace(script, f"{side}/{number}.ljt")
+    assert "nothing changed" in steve("diff", "a", "b", "--by", "line").out
+    trace(worker(4, 24).replace("serve@w.c:10", "serve@w.c:13"), "b/3.ljt")
+    rows = rows_of(steve, "diff", "a", "b", "--by", "line")
+    assert [(row["place"], row["blocks_change"]) for row in rows] == [("keep (w.c:24)", 1)]
+
+
 def test_means_are_of_all_blocks(steve: Steve, trace: Maker) -> None:
     """Not of the means: a file with one block counts less than one with many."""
     trace("stack main f\nN 4096 8 1\nF 4096\nend exit\n", "a.ljt")
@@ -218,6 +256,18 @@ def test_damage_is_reported_for_its_file(steve: Steve, workers: list[str], tmp_p
     done = steve("sites", "w", "--json")
     assert done.returncode == 1 and done.err.count("\n") == 1 and workers[2] in done.err
     assert sum(row["blocks"] for row in json.loads(done.out)) == 14
+
+
+def test_each_is_checked(steve: Steve, workers: list[str], tmp_path: Path) -> None:
+    """by itself: one object for each, and one that is not sound is enough."""
+    done = steve("check", "w", "--json")
+    assert done.returncode == 0 and [one["file"] for one in json.loads(done.out)] == workers
+    assert json.loads(done.out)[0] == json.loads(steve("check", workers[0], "--json").out)
+    assert steve("check", "w").out.count(": sound\n") == WORKERS
+    path = tmp_path / workers[1]
+    path.write_bytes(path.read_bytes()[:-40])
+    done = steve("check", "w", "--csv")
+    assert done.returncode == 1 and workers[1] in done.err and done.out.count("\nsound,") == WORKERS
 
 
 def test_folders(steve: Steve, trace: Maker, tmp_path: Path) -> None:

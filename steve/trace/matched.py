@@ -142,6 +142,17 @@ class Matched:
             self._first = {text: (number, places[text]) for text, number in found.items()}
         return found
 
+    def add_joined(self, names: SameNames, nodes: np.ndarray) -> np.ndarray:
+        """The nodes of a list whose rows are of several files, which have these nodes in `names`."""
+        texts = [self._compared(frame, text) for frame, text in zip(names._frames, names._shown)]
+        numbers = self._names(texts, names._frames, names._own)
+        of_names = np.array([numbers[text] for text in texts], "u4")
+        callers, of_nodes = names.steps()
+        found = np.zeros(len(callers), "u4")
+        for some in levels(callers):
+            found[some] = self._tree.add(found[callers[some]], of_names[of_nodes[some]])
+        return found[nodes]
+
     def steps(self) -> tuple[np.ndarray, np.ndarray]:
         """By node, that of its callers, which has a smaller number, and the number of its name. Node 0 is the root."""
         return self._tree.callers, self._tree.names
@@ -204,9 +215,10 @@ class SameNames(Matched):
         return text
 
     def _names(self, texts: list[str], frames: list[Frame | None], own: list[bool]) -> dict[str, int]:
-        for text, is_own in zip(texts, own):
+        for text, frame, is_own in zip(texts, frames, own):
             if text not in self._known:
                 self._known[text] = len(self._shown)
                 self._shown.append(text)
+                self._frames.append(frame)
                 self._own.append(is_own)
         return self._known
