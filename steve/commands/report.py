@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import webbrowser
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from steve.analysis import several
 from steve.analysis.blocks import WHERE_HELP, Blocks, add_choice, is_whole
 from steve.commands import pins
 from steve.parallel import processes
@@ -34,10 +36,15 @@ With a second trace, the page shows what changed from the first to it: totals, b
 aligned at the marks that both have, a flame graph with what grew in red and what shrank in blue, and tables by stack,
 function, line, file, object, type and thread. The numbers are those of `steve diff`.
 
+With a folder or more than two traces, the page is about all of them, as processes of one program: their totals, a
+table of the processes, what `steve findings --by line,process` finds, the lines that allocate and in how many
+processes, and flame graphs. It has no timeline, since the clocks of processes are not known well enough.
+
 {WHERE_HELP}
 examples:
   steve report app.ljt --open
   steve report before.ljt after.ljt -o changes.html
+  steve report nginx.*.ljt -o nginx.html
   steve report app.ljt -o app.html --allocstats app.ljt-ops-*-allocstats --film app.ljt-ops-animation.avi
 """
 
@@ -45,8 +52,13 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     arguments.reads(
-        parser.add_argument("file", metavar="TRACE", help="memtrace, binary or classic text; - is standard input"),
+        parser.add_argument(
+            "file",
+            metavar="TRACE",
+            help="memtrace, binary or classic text; - is standard input; or a folder of .ljt files of one program's processes",
+        ),
         arguments.TRACE,
+        or_folder=True,
     )
     arguments.reads(
         parser.add_argument(
@@ -54,11 +66,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ),
         arguments.TRACE,
     )
+    arguments.reads(
+        parser.add_argument("more", metavar="C", nargs="*", help="more memtraces: all are processes of one program"),
+        arguments.TRACE,
+    )
+    parser.add_argument("--processes", action="store_true", help="two memtraces are of processes of one program, too")
     parser.add_argument(
         "-o",
         "--output",
         metavar="FILE",
-        help="write to FILE; - is standard output (default: TRACE.html, of two traces B.changes.html; with --json: -)",
+        help="write to FILE; - is standard output (default: TRACE.html, of two traces B.changes.html, of a folder "
+        "FOLDER.html; with --json: -)",
     )
     results = parser.add_argument(
         "--allocstats",
@@ -128,8 +146,24 @@ def _as_json(data: Any) -> dict[str, Any]:
     }
 
 
+def _processes(args: argparse.Namespace) -> list[str]:
+    """The traces of a page about several processes; none: the page is another one."""
+    if os.path.isdir(args.file):
+        if args.second:
+            raise UsageError("of a folder, the page is about the traces in it; `steve diff` compares two folders")
+        return source.files_of(args.file)
+    given = [args.file, *filter(None, [args.second]), *args.more]
+    return given if args.more or args.processes else []
+
+
 def _path(args: argparse.Namespace) -> str:
     """Where the page is written."""
+    if os.path.isdir(args.file):
+        return args.output or os.path.normpath(args.file) + ".html"
+    if args.more or args.processes:
+        if args.output is None:
+            raise UsageError("several traces make one page; name it with -o")
+        return args.output
     if args.second:
         return args.output or args.second + ".changes.html"
     return args.output or ("-" if args.file == "-" else args.file + ".html")
@@ -141,6 +175,8 @@ def _check_target(args: argparse.Namespace) -> None:
 
     path = _path(args)
     name = trace_name(args.file) + (f" to {trace_name(args.second)}" if args.second else "")
+    if args.more or args.processes:
+        name = f"{trace_name(args.file)} and others"
     if args.open and path == "-":
         raise UsageError("--open shows a file; name one with -o")
     other = "" if args.force else trace_of_report(path)
@@ -194,11 +230,70 @@ def _write_changes(args: argparse.Namespace) -> int:
     return status
 
 
+def _write_processes(args: argparse.Namespace, paths: list[str]) -> int:
+    """Write the page of several processes; returns the exit status."""
+    from steve.analysis.program_errors import Faults
+    from steve.commands import findings, sites, summary
+    from steve.export.joined import JoinedProfile
+    from steve.export.profile import Profile
+    from steve.report import processes as page
+    from steve.report.page import trace_name
+
+    for name in ("json", "allocstats", "film", "allocator"):
+        if getattr(args, name):
+            hint = "; `steve summary --json` and `steve findings --json` have the numbers" if name == "json" else ""
+            raise UsageError(f"--{name} does not go with several traces{hint}")
+    check_ending(args.output, "the report is a page of HTML", ".html", ".htm")
+    _check_target(args)
+    if any(path == "-" or source.is_pipe(path) for path in paths):
+        raise UsageError("each trace is read several times, so none may be a pipe or standard input")
+    how = {"files": paths, "by": "line", "apart": True, "rules": None, "sort": "bytes", "csv": False}
+    of = argparse.Namespace(**{**vars(args), **how, "json": True})
+    found, totals = findings.OfAll(of, findings.rules_of(of)), summary.Totals(of)
+    lines, profile = several.Joined(of), JoinedProfile()
+    files = several.Files(NAME, of, again=True, errors=Faults if findings.wants_errors(of) else None)
+    command = ""
+    for number, chosen in enumerate(files):
+        found.add(chosen)
+        if chosen.errors is not None:
+            found.add_errors(findings.errors_of(chosen, chosen.errors, of), chosen.trace)
+        command = command or chosen.trace.info().get("command", "")
+        totals.add(files.blocks(number))
+        sites.add_sums(files.blocks(number), lines)
+        profile.add(Profile.of(files.blocks(number)))
+    profile.finish()
+    rows = lines.rows(partial(sites.row_of, sample=files.sample)).ranked("bytes")[:]
+    name = trace_name(args.file) + ("" if os.path.isdir(args.file) else " and others")
+    judged = found.findings(files.sample)
+    accesses = all(one["accesses"] is not None for one in judged)
+    remark = files.title("numbers are sums over the processes")
+    drawings = _drawings(profile)
+    _write(args, page.render(name, command, remark, totals.figures(), judged, found.errors, rows, drawings, accesses))
+    return files.verdict()
+
+
+def _drawings(profile: Any) -> dict[str, str]:
+    """Flame graphs of a profile, by title."""
+    from steve.export.folded import Folds
+    from steve.export.profile import BY_NAME
+    from steve.flame.draw import Drawing
+    from steve.flame.tree import Stacks
+
+    found = {}
+    for title, name in (("live at the peaks", "peak_space"), ("allocated", "alloc_space")):
+        folds = Folds(profile, BY_NAME[name])
+        if folds.total:
+            found[title] = "".join(Drawing(Stacks(folds, folds.total), title, BY_NAME[name].unit).svg())
+    return found
+
+
 def run(args: argparse.Namespace) -> int:
     """Exit status 0, or 1 if the trace is truncated or damaged or an allocator failed; the report is written in any
     case."""
     from steve.report.collect import collect
 
+    if paths := _processes(args):
+        return _write_processes(args, paths)
     if args.second:
         return _write_changes(args)
     if args.json:

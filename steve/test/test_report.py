@@ -73,7 +73,9 @@ def checked_page(path: Path) -> Page:
     text = path.read_text(encoding="utf-8")
     page = Page(text)
     assert text.startswith("<!DOCTYPE html>") and len(text.encode()) <= 5 << 20
-    outside = [r for r in page.references if not r.startswith(("#", "data:image/jpeg;base64,"))]
+    outside = [
+        r for r in page.references if not r.startswith(("#", "data:image/jpeg;base64,", "data:image/svg+xml;base64,"))
+    ]
     assert not outside and "@import" not in text and "url(" not in text
     assert len(page.ids) == len(set(page.ids))
     places = set(r[1:].partition(":")[0] for r in page.references if r.startswith("#"))  # #explore:... is a view

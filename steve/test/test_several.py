@@ -4,6 +4,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections import defaultdict
@@ -15,6 +16,7 @@ import pytest
 
 from conftest import Steve
 from test_explore import history
+from test_report import checked_page
 
 Maker = Callable[..., Path]
 
@@ -406,6 +408,39 @@ def test_flame_graphs_are_sums(steve: Steve, trace: Maker, tmp_path: Path) -> No
         assert expected["all"] and widths(steve("flame", *inputs, "-o", "-").out) == expected
     assert "name it with -o" in steve("flame", *files).err
     assert "draw them apart" in steve("flame", files[0], "0.folded", "-o", "x.svg").err
+
+
+def test_page_of_processes(steve: Steve, workers: list[str], tmp_path: Path) -> None:
+    """It says which worker leaks, and which line in all of them, with the numbers of the commands."""
+    done = steve("report", "w")
+    assert done.returncode == 0 and "wrote w.html" in done.err
+    page = " ".join(checked_page(tmp_path / "w.html").text)
+    page = " ".join(page.split())
+    assert "keep (w.c:20) allocates 600 B in 6 blocks that are never freed (14.1% of the peaks)." in page
+    assert "in 3 processes, most in nginx.7003.ljt (50%)" in page
+    names = re.findall(r"(nginx\.\d+\.ljt) [0-9.]+ K?i?B", page)
+    assert names[:WORKERS] == [f"nginx.{7000 + n}.ljt" for n in reversed(range(WORKERS))]
+    svg = [
+        base64.b64decode(text).decode()
+        for text in re.findall('svg[+]xml;base64,([^"]*)', (tmp_path / "w.html").read_text())
+    ]
+    assert [widths(one)["all"] for one in svg] == [4 * 1064, 4 * 1064 + 600] and widths(svg[1])["keep"] == 600
+    assert steve("report", *workers, "-o", "w2.html").returncode == 0
+    assert steve("report", *workers[:2], "--processes", "-o", "two.html").returncode == 0
+    assert "Heap report of 2 processes" in (tmp_path / "two.html").read_text()
+    assert steve("report", workers[0], "-o", "w.html").returncode == 2, "it is the page of others"
+
+
+def test_pages_of_processes_that_are_refused(steve: Steve, workers: list[str]) -> None:
+    for arguments, said in (
+        (("w", "w"), "`steve diff` compares two folders"),
+        (workers, "name it with -o"),
+        (("w", "--json"), "`steve findings --json` have the numbers"),
+        ((*workers, "-o", "x.svg"), "the report is a page of HTML"),
+        ((*workers, "-", "-o", "x.html"), "none may be a pipe"),
+    ):
+        done = steve("report", *arguments)
+        assert done.returncode == 2 and said in done.err, done.err
 
 
 def test_formats_of_one_process(steve: Steve, workers: list[str]) -> None:

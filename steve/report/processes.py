@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The page of several traces, which are processes of one program: totals and findings of all, which process has how much, and
+which lines in how many of them.
+
+It has no timeline: the clocks of two recordings are known to a second only, and an operation of one process has no place in
+another one. The page of a single trace has that.
+"""
+from __future__ import annotations
+
+import base64
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from steve.analysis.totals import program_end_text
+from steve.report.collect import clean
+from steve.report.page import environment
+from steve.report.sentences import KEPT, MOST, SAID, WORTH, Sentence
+from steve.terminal.units import counted, human_bytes
+from steve.trace.rollups import PROCESS
+
+MOST_LINES = 60
+MOST_FOUND = 12  # lines of each rule
+MOST_PROCESSES = 1000
+NAME_LIMIT = 300  # letters of a name
+SUMS = ("blocks", "bytes", "live_bytes_at_peak", "live_bytes_at_end", "accesses")
+
+
+class Line(NamedTuple):
+    """A line of the program in all processes: its sums by name, and the bytes of each process that has some."""
+
+    text: str
+    sums: Counter[str]
+    processes: Counter[str]
+
+    def where(self) -> str:
+        """In which processes."""
+        ((name, most),) = self.processes.most_common(1)
+        if len(self.processes) == 1:
+            return name
+        return f"{len(self.processes):,} processes, most in {name} ({most / (sum(self.processes.values()) or 1):.0%})"
+
+
+class Found(NamedTuple):
+    """What a rule finds: its object of `steve findings --json`, and its lines."""
+
+    rule: dict
+    lines: list[Line]
+
+
+def lines_of(rows: Iterable[Mapping[str, Any]], key: str = "bytes") -> list[Line]:
+    """The lines of rows by line and process, those with most bytes first. key: the column that says how much a process has."""
+    found: dict[str, Line] = {}
+    for row in rows:
+        text = clean(str(row["site"]), NAME_LIMIT)
+        line = found.setdefault(text, Line(text, Counter(), Counter()))
+        line.sums.update({name: row[name] for name in SUMS if row.get(name)})
+        line.processes[clean(row[PROCESS], NAME_LIMIT)] += row[key]
+    return sorted(found.values(), key=lambda line: (-line.sums[key], line.text))
+
+
+def sentences_of(found: Iterable[Found], totals: Mapping[str, Any]) -> list[Sentence]:
+    """What is wrong with the program, the worst of each kind of trouble. totals: `bytes` of `steve summary --json`."""
+    candidates = []
+    for rule, lines in found:
+        said = SAID.get(rule["finding"])
+        for line in lines if said else ():
+            whole = totals["peak_live"] if said.trouble == KEPT else totals["allocated"]
+            share = line.sums["bytes"] / (whole or 1)
+            if share >= WORTH:
+                candidates.append((said, line, share, "the peaks" if said.trouble == KEPT else "all bytes allocated"))
+    candidates.sort(key=lambda one: -one[2])
+    chosen = {said.trouble: (said, *rest) for said, *rest in reversed(candidates)}
+    return [
+        Sentence(
+            line.text,
+            said.words.format(bytes=human_bytes(line.sums["bytes"]), blocks=counted(line.sums["blocks"], "block"))
+            + f" ({share:.1%} of {whole}).",
+            f"in {line.where()}",
+            "",
+        )
+        for _, (said, line, share, whole) in sorted(chosen.items())
+    ][:MOST]
+
+
+def _processes(objects: list[dict]) -> list[dict]:
+    """The rows of the table of processes, that with most live bytes at its end first."""
+    ranked = sorted(objects, key=lambda one: (-one["bytes"]["live_at_end"], -one["bytes"]["peak_live"]))
+    return [
+        {
+            "name": clean(one[PROCESS], NAME_LIMIT),
+            "bytes": one["bytes"],
+            "blocks": one["blocks"],
+            "ended": program_end_text(one["program"]),
+        }
+        for one in ranked[:MOST_PROCESSES]
+    ]
+
+
+def render(
+    name: str,
+    command: str,
+    remark: str,
+    totals: dict,
+    findings: list[dict],
+    errors: list[dict],
+    rows: Iterable[Mapping[str, Any]],
+    drawings: Mapping[str, str],
+    accesses: bool,
+) -> bytes:
+    """The page as UTF-8. name: of the files; command: of the first process; remark: what is true of the numbers; totals: the object
+    of `steve summary --json`; findings, errors: those of `steve findings --json --by line,process`; rows: those of `steve
+    sites`, likewise; drawings: flame graphs as SVG, by title; accesses: were they recorded of all?"""
+    found = [Found(rule, lines_of(rule["sites"][:])) for rule in findings]
+    lines = lines_of(rows)
+    page: str = (
+        environment()
+        .get_template("processes.html.j2")
+        .render(
+            name=clean(name, 4096),
+            command=clean(command, 200),
+            remark=remark,
+            totals=totals,
+            processes=_processes(totals["processes"]),
+            hidden=max(len(totals["processes"]) - MOST_PROCESSES, 0),
+            sentences=sentences_of(found, totals["bytes"]),
+            no_growth="",
+            findings=[one for one in found if one.lines],
+            nothing=[one.rule["title"] for one in found if not one.lines and not one.rule["not_judged"]],
+            not_judged=[(one.rule["title"], one.rule["not_judged"]) for one in found if one.rule["not_judged"]],
+            errors=errors,
+            lines=lines[:MOST_LINES],
+            all_lines=len(lines),
+            most=MOST_FOUND,
+            accesses=accesses,
+            drawings={title: base64.b64encode(svg.encode()).decode() for title, svg in drawings.items()},
+        )
+    )
+    return page.encode()
