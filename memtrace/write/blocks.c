@@ -171,7 +171,7 @@ static bool enter(struct mt_writer *w, struct rec_new *r)
     if (slot == NO_SLOT || slot >= MAX_LIVE_BLOCKS)
         return mt_fail_memory(&w->out.err) == MT_OK;
     w->map.blocks[slot].note = (uint32_t)(r->stack << HOW_BITS | r->how);
-    r->slot = slot;
+    r->slot = w->newest = slot;
     writer_lua_new(w, slot);
     writer_survivors_note(w, slot);
     encoder_touch(&w->enc, r->addr, slot);

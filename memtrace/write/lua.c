@@ -144,9 +144,17 @@ static bool keep_type(struct mt_writer *w, uint32_t slot, uint8_t type)
     return true;
 }
 
+/* The slot of a block of the heap that gets a type. Nearly always it is the newest block, which is not looked for. */
+static uint32_t typed_slot(const struct mt_writer *w, uint64_t addr, uint32_t heap)
+{
+    const struct block *newest = &w->map.blocks[w->newest];
+    const bool is_newest = w->newest < w->map.used && newest->base == addr && newest->heap == heap;
+    return is_newest ? w->newest : writer_slot_at(w, addr, heap);
+}
+
 void mt_writer_type(struct mt_writer *w, uint64_t addr, uint32_t heap, enum mt_type type)
 {
-    uint32_t slot = writer_slot_at(w, addr, heap);
+    uint32_t slot = writer_failed(w) ? NO_SLOT : typed_slot(w, addr, heap);
     struct buffer *b = slot == NO_SLOT ? NULL : writer_begin_event(w, MT_TYPE);
     if (type >= MT_TYPES)
         type = MT_TYPE_OTHER;

@@ -131,6 +131,7 @@ struct mt_writer {
     struct table protos, traces;              /* likewise; prototypes as struct kept_proto */
     uint8_t *types;                           /* enum mt_type of live blocks, by slot */
     uint32_t types_room;
+    uint32_t newest;          /* the slot of the last New; its block may have ended */
     struct block_graph graph; /* used while mt_writer_pointer adds pointers to blocks */
     uint32_t reach_recorded;  /* number of nodes that are recorded blocks; they come first */
     uint64_t reach_page;      /* the page examined last... */
