@@ -37,6 +37,7 @@ void lt_types_global(const struct lt_vm *vm, uint64_t block)
  * and a load of two words at once would have to wait for both stores. */
 static inline void copy_words(uint64_t *restrict to, const volatile uint64_t *from, uint32_t n)
 {
+#pragma GCC unroll 24
     for (uint32_t i = 0; i < n; i++)
         to[i] = from[i];
 }
