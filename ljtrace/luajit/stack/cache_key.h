@@ -104,13 +104,12 @@ struct lt_seen_function {
 
 struct lt_seen_function lt_function_see(const struct lt_vm *vm, uint64_t slot);
 
-/* Is the function in the slot the same? The slot must be readable. */
+/* Is the function in the slot the same? It must be one that a frame of the stack executes. */
 static inline bool lt_function_is_same(const struct lt_vm *vm, const struct lt_seen_function *seen)
 {
     const struct luajit_offsets *at = luajit_offsets(true);
     const uint64_t word = *(const uint64_t *)seen->slot, f = lt_function_of(word);
-    if (word == seen->word && program_is_known(f, at->func_pc + sizeof(uint64_t)) &&
-        *(const uint64_t *)(f + at->func_pc) == seen->pc &&
+    if (word == seen->word && *(const uint64_t *)(f + at->func_pc) == seen->pc &&
         *(const uint32_t *)(f + at->gct - 1) >> 8 == seen->head)
         return true;
     return lt_function_at(vm, seen->slot) == seen->value;

@@ -34,7 +34,7 @@ enum {
     CHAIN_BITS = 12,
     LINK_BITS = 14,
     PLACE_BITS = 14,
-    GUESS_BITS = 11,
+    GUESS_BITS = 13,
     GUESSES = 2,
     GUESS_WORDS = 9
 };
@@ -148,10 +148,18 @@ static inline uint64_t changes(const struct word *w)
     return *(const uint64_t *)w->at ^ w->value;
 }
 
-/* How many words, from the outermost on, are unchanged? */
-static inline uint32_t unchanged(const struct array *a, const struct lt_vm *vm)
+/* How many of the first k words, up to a link at `frame` or outside of it? */
+static inline uint32_t up_to_frame(const struct array *a, uint32_t k, uint64_t frame)
 {
-    const struct word *w = a->word, *const end = w + a->count;
+    while (k && (!a->meaning[k - 1].is_link || a->word[k - 1].at > frame))
+        k--;
+    return k;
+}
+
+/* How many of the first k words, from the outermost on, are unchanged? */
+static inline uint32_t unchanged(const struct array *a, const struct lt_vm *vm, uint32_t k)
+{
+    const struct word *w = a->word, *const end = w + k;
     if (a->threads && !lt_resumed_are_same(vm, a->thread, a->threads))
         return 0;
     /* Most words are unchanged, so there is one branch for several. */
@@ -159,11 +167,17 @@ static inline uint32_t unchanged(const struct array *a, const struct lt_vm *vm)
         w += 4;
     while (w < end && !changes(w))
         w++;
-    uint32_t n = (uint32_t)(w - a->word);
-    for (uint32_t i = 0; i < a->functions && a->function[i].words < n; i++)
+    return (uint32_t)(w - a->word);
+}
+
+/* The frames of the first k words are those of the stack: up to which word are their functions unchanged, too? These are in
+ * use, so their objects can be read. Other slots may have pointers to what was freed. */
+static inline uint32_t same_functions(const struct array *a, const struct lt_vm *vm, uint32_t k)
+{
+    for (uint32_t i = 0; i < a->functions && a->function[i].words < k; i++)
         if (!lt_function_is_same(vm, &a->function[i].seen))
-            n = a->function[i].words;
-    return n;
+            return a->function[i].words;
+    return k;
 }
 
 static struct link *link_at(uint32_t below, uint64_t link)
@@ -202,14 +216,18 @@ static uint32_t append(struct array *a, uint32_t k, const uint64_t *frame, uint3
 static bool find_below(struct array *a, const struct lt_vm *vm, const struct lt_cache_key *b, uint32_t *node)
 {
     uint64_t fresh[MOST_NEW], frame = lt_base_of(b) - 8;
-    uint32_t n = 0, k = unchanged(a, vm);
+    uint32_t n = 0, k = unchanged(a, vm, up_to_frame(a, a->count, frame));
     for (;;) {
-        while (k && (!a->meaning[k - 1].is_link || a->word[k - 1].at > frame))
-            k--;
+        k = up_to_frame(a, k, frame);
         if (!k || n == MOST_NEW || !lt_on_lua_stack(b, frame))
             return false;
-        if (a->word[k - 1].at == frame)
-            break;
+        if (a->word[k - 1].at == frame) {
+            const uint32_t same = same_functions(a, vm, k);
+            if (same == k)
+                break;
+            k = same;
+            continue;
+        }
         fresh[n++] = frame;
         const uint64_t below = frame_below(vm, frame, *(const uint64_t *)frame);
         if (!below || below >= frame)
