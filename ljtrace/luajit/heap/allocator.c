@@ -44,6 +44,7 @@ static struct first {
 } s_first[FIRST_SLOTS];
 static size_t s_state_size; /* of a state's first block, once one was seen */
 LASTING_TABLE(struct calls *, s_calls, MAX_THREADS);
+TABLE(struct lt_stack, s_whole, 1); /* of the last call that was seen as a whole */
 
 static struct calls *calls_of(uint32_t tid)
 {
@@ -204,6 +205,52 @@ static void record(const struct call *call, const uint64_t *registers)
         host_block_resize(call->ptr, result, call->nsize, heap_of(call), MT_HOW_LUA, &call->stack);
         if (call->vm)
             lt_accounting_moved(call->vm, call->ptr, call->osize, result, call->nsize);
+    }
+}
+
+/* -- calls that are seen as a whole -- */
+
+/* Does lt_lua_enter find out something about this call that is not known yet? */
+static inline bool is_special(uint32_t tid, const struct lt_whole_call *call)
+{
+    const struct first *first = &s_first[call->ud / 16 % FIRST_SLOTS];
+    return (s_calls[tid] && s_calls[tid]->depth) || (first->ud == call->ud && first->block) ||
+           may_make_state(call->ptr, call->nsize) || lt_snapshot_waiting || lt_is_hiding(tid);
+}
+
+bool lt_lua_enter_whole(uint32_t tid, struct lt_whole_call *call)
+{
+    call->ud = lt_lua_heap(call->ud);
+    if (is_special(tid, call))
+        return false;
+    struct lt_vm *vm = call->vm = lt_vm_of(call->ud);
+    if (!vm)
+        return false;
+    const bool frees = call->ptr && !call->nsize;
+    if (call->ptr || call->nsize)
+        lt_types_settle(vm, frees ? call->ptr : 0, call->osize);
+    if (frees)
+        lt_proto_gone(call->ptr);
+    lt_take_lua_stack(tid, vm, call->ptr ? 0 : call->nsize, s_whole);
+    if (frees) {
+        host_block_free(call->ptr, lt_vm_heap(vm), MT_HOW_LUA, s_whole);
+        lt_accounting_gone(vm, call->ptr, call->osize);
+    }
+    return true;
+}
+
+void lt_lua_return_whole(const struct lt_whole_call *call, uint64_t result, const uint64_t *registers)
+{
+    struct lt_vm *vm = call->vm;
+    if (!call->nsize || !result)
+        return;
+    if (call->ptr) {
+        host_block_resize(call->ptr, result, call->nsize, lt_vm_heap(vm), MT_HOW_LUA, s_whole);
+        lt_accounting_moved(vm, call->ptr, call->osize, result, call->nsize);
+    } else {
+        host_block_new(result, call->nsize, lt_vm_heap(vm), MT_HOW_LUA, s_whole);
+        lt_accounting_made(vm, call->nsize);
+        lt_types_made(vm, result, call->nsize, call->sp, &registers[HOST_RBX]);
     }
 }
 

@@ -34,6 +34,19 @@ enum lt_lua_call { LT_CALL_IGNORED, LT_CALL_INNER, LT_CALL_OUTERMOST };
  * arguments; RSP is the address of the return address. image: the number of the LuaJIT that uses the function; 0 = not
  * known. */
 enum lt_lua_call lt_lua_enter(uint32_t tid, const uint64_t *registers, uint32_t image);
+/* A call that the recorder sees as a whole, and that calls nothing. */
+struct lt_whole_call {
+    uint64_t sp; /* at entry: the address of the return address */
+    uint64_t ud, ptr;
+    uint64_t osize, nsize;
+    struct lt_vm *vm; /* filled in by lt_lua_enter_whole */
+};
+/* Thread tid enters an allocator function, for which it is known to which state the call belongs, and there is nothing else
+ * to be found out. Returns false if there is; then nothing is done, and lt_lua_enter has to be called. The registers are
+ * those of the host. */
+bool lt_lua_enter_whole(uint32_t tid, struct lt_whole_call *call);
+/* The call returns `result`. No other thread has called any of these functions meanwhile. */
+void lt_lua_return_whole(const struct lt_whole_call *call, uint64_t result, const uint64_t *registers);
 /* Its innermost awaited call returns; the registers contain the result. Returns lt_lua_returns_to. */
 uint64_t lt_lua_return(uint32_t tid, const uint64_t *registers);
 /* The stack pointer after the return of the innermost call of a thread; 0 = none is awaited. */

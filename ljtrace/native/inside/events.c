@@ -13,6 +13,8 @@
 #include "ljtrace/native/inside/got.h"
 #include "ljtrace/native/inside/lua_stack.h"
 #include "ljtrace/native/inside/resizes.h"
+#include "ljtrace/native/inside/ring_put.h"
+#include "ljtrace/native/inside/usual.h"
 #include "ljtrace/native/inside/block_sample.h"
 #include "ljtrace/native/inside/stack_sampler.h"
 #include "ljtrace/native/inside/unseen.h"
@@ -26,23 +28,14 @@
 
 enum { MOST_DEFERRED = 64, MOST_THREADS = 0xffff, MOST_HIDDEN = 256 };
 
-/* The state of a thread. Stacks of threads may be small, so what is large is in memory of its own. */
-NATIVE_THREAD_LOCAL struct thread {
-    uint32_t number;                /* 0 = none yet */
-    bool locked;                    /* this thread has the ring's lock */
-    uint32_t hidden[NATIVE_OWNERS]; /* how often native_hide was called for each and has not ended */
-    /* The stack pointer of the event that is being recorded; 0 = there is none. */
-    uint64_t recording;
-    struct native_taken *taken; /* its own event, then those that are deferred; NULL = no memory so far */
-    uint32_t deferred_count;    /* at most MOST_DEFERRED */
-} s_self;
+NATIVE_SHARED_THREAD_LOCAL struct native_self native_self;
 
 static uint32_t s_threads; /* number of threads so far */
-static uint32_t s_running; /* the thread of the last event in the ring */
+uint32_t native_running;
 
 static void know_thread(void)
 {
-    struct thread *t = &s_self;
+    struct native_self *t = &native_self;
     if (native_options.sample_stacks)
         stack_sampler_join();
     if (t->number)
@@ -53,10 +46,10 @@ static void know_thread(void)
 
 void native_name_thread(void)
 {
-    if (s_self.number == s_running)
+    if (native_self.number == native_running)
         return;
-    s_running = s_self.number;
-    NATIVE_PUT(thread, .thread = s_running);
+    native_running = native_self.number;
+    NATIVE_PUT(thread, .thread = native_running);
 }
 
 /* Write what precedes an event: which thread runs, and whether events before it are missing. */
@@ -71,7 +64,7 @@ static void put_preface(void)
 
 uint32_t native_thread(void)
 {
-    return s_self.number;
+    return native_self.number;
 }
 
 /* One frame more than recorded is requested, to know whether the stack has more. */
@@ -101,6 +94,13 @@ static enum ring_loss loss_of(enum native_event_kind kind)
     return kind == NATIVE_NEW ? RING_LOST_NEW : kind == NATIVE_FREE ? RING_LOST_FREE : RING_LOST_RESIZE;
 }
 
+/* The stack of C alone. */
+static struct raw_stack c_stack(struct native_taken *t)
+{
+    native_event_stack(t);
+    return native_stack(t->ips, t->depth);
+}
+
 static void put(struct native_taken *t, const struct native_event *e)
 {
     struct raw_stack stack;
@@ -108,19 +108,18 @@ static void put(struct native_taken *t, const struct native_event *e)
         unseen_count(e->size > block_sample_mean ? e->size : block_sample_mean);
     if (native_ring_drops(loss_of(e->kind)))
         return;
-    native_event_stack(t);
     if (!t->from.sp || !lua_stack_take(&t->from, t->function, &stack))
-        stack = native_stack(t->ips, t->depth);
+        stack = c_stack(t);
     const uint64_t now = native_now();
     const uint32_t slot = native_heap_slot(e->heap), ended = e->how | (e->lacks_news ? RAW_HOW_UNKNOWN : 0);
     if (e->kind == NATIVE_NEW)
-        NATIVE_PUT(new, .slot = slot, .how = e->how, .addr = e->addr, .size = e->size, .instructions = now,
-                   .stack = stack);
+        RING_PUT(new, .slot = slot, .how = e->how, .addr = e->addr, .size = e->size, .instructions = now,
+                 .stack = stack);
     else if (e->kind == NATIVE_FREE)
-        NATIVE_PUT(free, .slot = slot, .how = ended, .addr = e->addr, .instructions = now, .stack = stack);
+        RING_PUT(free, .slot = slot, .how = ended, .addr = e->addr, .instructions = now, .stack = stack);
     else if (e->kind == NATIVE_RESIZE)
-        NATIVE_PUT(resize, .slot = slot, .how = ended, .old = e->old, .addr = e->addr, .size = e->size,
-                   .instructions = now, .stack = stack);
+        RING_PUT(resize, .slot = slot, .how = ended, .old = e->old, .addr = e->addr, .size = e->size,
+                 .instructions = now, .stack = stack);
 }
 
 /* A resize ends one block and makes another, each of which is recorded or not. */
@@ -184,12 +183,12 @@ static bool hide_event(const struct native_event *e)
 
 void native_hide(enum native_owner owner)
 {
-    s_self.hidden[owner]++;
+    native_self.hidden[owner]++;
 }
 
 void native_show(enum native_owner owner)
 {
-    if (--s_self.hidden[owner] || owner != NATIVE_OF_RECORDER)
+    if (--native_self.hidden[owner] || owner != NATIVE_OF_RECORDER)
         return;
     const struct native_registers here = NATIVE_HERE;
     for (; s_hidden_count; s_hidden_count--)
@@ -201,7 +200,7 @@ void native_show(enum native_owner owner)
 
 void native_event_put(struct native_taken *t)
 {
-    if (s_self.hidden[NATIVE_OF_RECORDER] && hide_event(&t->event))
+    if (native_self.hidden[NATIVE_OF_RECORDER] && hide_event(&t->event))
         return;
     const struct native_event *e = &t->event;
     native_resize_end(&t->event);
@@ -217,7 +216,7 @@ void native_event_put(struct native_taken *t)
  * events that were written. */
 static void put_deferred(void)
 {
-    struct thread *t = &s_self;
+    struct native_self *t = &native_self;
     uint32_t done = 0, all = __atomic_load_n(&t->deferred_count, __ATOMIC_RELAXED);
     if (__builtin_expect(all == 0, 1))
         return;
@@ -232,7 +231,7 @@ bool native_event_lock(void)
 {
     if (!native_ring_lock())
         return false;
-    s_self.locked = true;
+    native_self.locked = true;
     put_preface();
     put_deferred();
     return true;
@@ -240,7 +239,7 @@ bool native_event_lock(void)
 
 static void unlock(void)
 {
-    struct thread *t = &s_self;
+    struct native_self *t = &native_self;
     if (t->locked) {
         put_deferred();
         t->locked = false;
@@ -252,7 +251,7 @@ static void unlock(void)
 /* What a handler defers while the ring is being unlocked is written after that. */
 void native_event_end(void)
 {
-    struct thread *t = &s_self;
+    struct native_self *t = &native_self;
     const uint64_t sp = t->recording;
     for (;;) {
         unlock();
@@ -266,21 +265,37 @@ void native_event_end(void)
     }
 }
 
+void native_event_late(uint64_t sp)
+{
+    native_self.recording = sp;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    native_event_lock();
+    native_event_end();
+}
+
 /* Is the event of this thread that is not complete one that will be completed? Not if its frame on the stack is gone. */
 static bool is_interrupted(uint64_t sp)
 {
     stack_t alternate;
-    if (sp < s_self.recording)
+    if (sp < native_self.recording)
         return true;
     return sigaltstack(NULL, &alternate) == 0 && (alternate.ss_flags & SS_ONSTACK);
+}
+
+/* Has the thread memory for its events? It gets it with its first one. */
+static bool has_memory(struct native_self *t)
+{
+    if (!t->taken)
+        t->taken = native_memory((1 + MOST_DEFERRED) * sizeof *t->taken);
+    return t->taken != NULL;
 }
 
 /* The event of a signal handler that has interrupted another one. Returns NULL if there are too many. */
 static struct native_taken *defer(const struct native_registers *from, uint64_t function)
 {
-    struct thread *t = &s_self;
+    struct native_self *t = &native_self;
     const uint32_t index = __atomic_fetch_add(&t->deferred_count, 1, __ATOMIC_RELAXED);
-    if (index >= MOST_DEFERRED) {
+    if (index >= MOST_DEFERRED || !has_memory(t)) {
         __atomic_sub_fetch(&t->deferred_count, 1, __ATOMIC_RELAXED);
         native_ring_lose(RING_LOST_IN_HANDLER);
         return NULL;
@@ -297,7 +312,7 @@ static struct native_taken *defer(const struct native_registers *from, uint64_t 
 /* End the recording, for which there is no memory, unless this thread is in the middle of an event. */
 static void end_starved(void)
 {
-    if (s_self.recording || native_ring_is_mine() ||
+    if (native_self.recording || native_ring_is_mine() ||
         !__atomic_exchange_n(&native_is_starved, false, __ATOMIC_RELAXED))
         return;
     ljtrace_native_detach("");
@@ -306,7 +321,7 @@ static void end_starved(void)
 struct native_taken *native_event_begin(const struct native_registers *from, uint64_t function,
                                         bool *deferred)
 {
-    struct thread *t = &s_self;
+    struct native_self *t = &native_self;
     *deferred = false;
     if (__builtin_expect(native_is_starved, 0))
         end_starved();
@@ -319,14 +334,11 @@ struct native_taken *native_event_begin(const struct native_registers *from, uin
         native_event_end();
     if (__builtin_expect(got_is_late, 0))
         got_catch_up();
-    t->recording = from->sp;
-    if (!t->taken)
-        t->taken = native_memory((1 + MOST_DEFERRED) * sizeof *t->taken);
-    if (!t->taken) {
-        t->recording = 0;
+    if (!has_memory(t)) {
         native_ring_lose(RING_LOST_OTHER);
         return NULL;
     }
+    t->recording = from->sp;
     t->taken->from = *from;
     t->taken->function = function;
     t->taken->depth = NATIVE_NO_DEPTH;
@@ -347,16 +359,19 @@ void native_record(const struct native_event *e, const struct native_registers *
     if (t && deferred && e->kind == NATIVE_NEW && block_sample_mean)
         block_sample_expect(e->addr);
     if (t && !deferred) {
-        if (native_event_lock())
+        if (usual_event_lock() || native_event_lock())
             native_event_put(t);
-        native_event_end();
+        if (native_self.locked)
+            usual_end();
+        else
+            native_event_end();
     }
     errno = error;
 }
 
 bool native_enter(uint64_t sp)
 {
-    struct thread *t = &s_self;
+    struct native_self *t = &native_self;
     if (__builtin_expect(native_is_starved, 0))
         end_starved();
     if (t->recording && is_interrupted(sp)) {
@@ -374,7 +389,7 @@ bool native_enter(uint64_t sp)
 
 enum native_chance native_try_enter(uint64_t sp)
 {
-    struct thread *t = &s_self;
+    struct native_self *t = &native_self;
     if (!native_is_on() || (t->recording && is_interrupted(sp)))
         return NATIVE_NEVER;
     if (t->recording)
@@ -396,14 +411,14 @@ void native_leave(void)
 
 void native_events_anew(void)
 {
-    s_self.locked = false;
-    s_self.recording = 0;
-    s_self.deferred_count = 0;
-    memset(s_self.hidden, 0, sizeof s_self.hidden);
+    native_self.locked = false;
+    native_self.recording = 0;
+    native_self.deferred_count = 0;
+    memset(native_self.hidden, 0, sizeof native_self.hidden);
     s_hidden_count = 0;
 }
 
 void native_events_restart(void)
 {
-    s_running = 0;
+    native_running = 0;
 }

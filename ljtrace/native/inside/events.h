@@ -30,14 +30,21 @@ static inline uint32_t native_heap_slot(uint32_t heap)
     return heap ? 32 + heap : 0;
 }
 
+/* Whose the blocks of malloc are that the running thread makes and frees meanwhile, if they are not the program's. */
+enum native_owner {
+    NATIVE_OF_CALLER,   /* details of a function, such as an allocator of Lua: they are not recorded */
+    NATIVE_OF_RECORDER, /* the same, but those that are left at the end are recorded; of one thread at a time */
+    NATIVE_OWNERS
+};
+
 enum { NATIVE_NO_DEPTH = UINT32_MAX };
 
 /* An event with the stack of its caller; the allocation function is the innermost frame. */
 struct native_taken {
     struct native_event event;
-    struct native_registers from; /* sp 0 = they are not valid any more */
-    uint64_t function;            /* as in the event */
-    uint32_t depth;               /* NATIVE_NO_DEPTH: the stack is not taken yet */
+    struct native_registers from;    /* sp 0 = they are not valid any more */
+    uint64_t function;               /* as in the event */
+    uint32_t depth;                  /* NATIVE_NO_DEPTH: the stack is not taken yet */
     uint64_t ips[RECORDING_MOST_FRAMES + 1], sps[RECORDING_MOST_FRAMES + 1];
 };
 
@@ -49,6 +56,20 @@ struct native_taken {
                          : "=r"(r.ip), "=r"(r.sp), "=r"(r.bp));                                              \
         r;                                                                                                   \
     })
+
+/* The state of a thread. Stacks of threads may be small, so what is large is in memory of its own. */
+struct native_self {
+    uint32_t number;                /* 0 = none yet */
+    bool locked;                    /* this thread has the ring's lock */
+    uint32_t hidden[NATIVE_OWNERS]; /* how often native_hide was called for each and has not ended */
+    /* The stack pointer of the event that is being recorded; 0 = there is none. */
+    uint64_t recording;
+    struct native_taken *taken; /* its own event, then those that are deferred; NULL = no memory so far */
+    uint32_t deferred_count;    /* at most MOST_DEFERRED */
+};
+extern NATIVE_SHARED_THREAD_LOCAL struct native_self native_self;
+extern __attribute__((visibility("hidden")))
+uint32_t native_running; /* the thread of the last event in the ring */
 
 /* Record an event. from: the registers of the allocation function. Keeps errno. */
 void native_record(const struct native_event *e, const struct native_registers *from);
@@ -63,6 +84,8 @@ void native_event_put(struct native_taken *t);
 /* Take its stack, unless that was done. */
 void native_event_stack(struct native_taken *t);
 void native_event_end(void);
+/* An event of this thread at `sp` has just ended, and a handler has deferred events meanwhile: write them. */
+void native_event_late(uint64_t sp);
 
 /* Begin and end an event of another kind: the ring is locked between, and the running thread is known. sp: the stack
  * pointer. Returns false if it is not recorded. */
@@ -81,12 +104,6 @@ enum native_chance native_try_enter(uint64_t sp);
 /* This is a forked child with a ring of its own: there are no events that are not complete. */
 void native_events_anew(void);
 
-/* Whose the blocks of malloc are that the running thread makes and frees meanwhile, if they are not the program's. */
-enum native_owner {
-    NATIVE_OF_CALLER,   /* details of a function, such as an allocator of Lua: they are not recorded */
-    NATIVE_OF_RECORDER, /* the same, but those that are left at the end are recorded; of one thread at a time */
-    NATIVE_OWNERS
-};
 /* Begin and end that. It nests; of both, the recorder decides. */
 void native_hide(enum native_owner owner);
 void native_show(enum native_owner owner);

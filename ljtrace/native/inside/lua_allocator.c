@@ -26,6 +26,7 @@
 #include "ljtrace/native/inside/native.h"
 #include "ljtrace/native/inside/block_sample.h"
 #include "ljtrace/native/inside/stack_sampler.h"
+#include "ljtrace/native/inside/usual.h"
 #include <stddef.h>
 #include <string.h>
 
@@ -224,6 +225,31 @@ __attribute__((used)) static void *on_call(void *ud, void *ptr, size_t osize, si
     return result;
 }
 
+/* A usual call of LuaJIT's own allocator: all blocks are recorded, no state is being closed, and it is known which one
+ * calls. Everything else is on_call's. */
+__attribute__((used)) static void *on_own_call(void *ud, void *ptr, size_t osize, size_t nsize,
+                                               const struct watched *w, const struct saved *s)
+{
+    allocate_function *original = (allocate_function *)w->patch.original;
+    struct lt_whole_call call = {
+        (uint64_t)&s->return_address, (uint64_t)ud, (uint64_t)ptr, osize, nsize, NULL};
+    if (block_sample_mean || t_closing.stack || !host_thread_number ||
+        !usual_begin((uint64_t)__builtin_frame_address(0)))
+        return on_call(ud, ptr, osize, nsize, w, s);
+    host_set_time();
+    set_registers(w, s);
+    event_registers[HOST_RDI] = (uint64_t)ud;
+    event_registers[HOST_RSI] = (uint64_t)ptr;
+    if (!lt_lua_enter_whole(host_thread_number, &call)) {
+        usual_end();
+        return on_call(ud, ptr, osize, nsize, w, s);
+    }
+    void *result = original(ud, ptr, osize, nsize);
+    lt_lua_return_whole(&call, (uint64_t)result, event_registers);
+    usual_end();
+    return result || !nsize || !native_gives_way(nsize) ? result : original(ud, ptr, osize, nsize);
+}
+
 #define TEXT_OF(x) #x
 #define TEXT(x) TEXT_OF(x)
 
@@ -255,22 +281,30 @@ __attribute__((naked)) static void entry_own(void)
             "mov %eax, %r10d\n shr $6, %r10d\n mov block_sample_filter(%rip), %r11\n"
             "mov (%r11, %r10, 8), %r10\n bt %rax, %r10\n jc 2f\n"
             "1: cmp %fs:(%r9), %rcx\n jae 2f\n sub %rcx, %fs:(%r9)\n jmp *8(%r8)\n"
-            "2: jmp entry_recorded\n");
+            "2: jmp entry_own_recorded\n");
 }
 /* clang-format on */
 
-/* Save the registers; the function's arguments and the fifth, the patch, stay where they are. */
+/* Save the registers, and call this; the function's arguments and the fifth, the patch, stay where they are. */
+#define CALL_SAVED(function)                                                                                 \
+    "push %r15\n push %r14\n push %r13\n push %r12\n push %rbp\n push %rbx\n"                                \
+    ".cfi_adjust_cfa_offset 48\n"                                                                            \
+    "mov %rsp, %r9\n"                                                                                        \
+    "sub $8, %rsp\n"                                                                                         \
+    ".cfi_adjust_cfa_offset 8\n"                                                                             \
+    "call " function "\n"                                                                                    \
+    "add $56, %rsp\n"                                                                                        \
+    ".cfi_adjust_cfa_offset -56\n"                                                                           \
+    "ret\n"
+
+__attribute__((naked, used)) static void entry_own_recorded(void)
+{
+    __asm__(CALL_SAVED("on_own_call"));
+}
+
 __attribute__((naked, used)) static void entry_recorded(void)
 {
-    __asm__("push %r15\n push %r14\n push %r13\n push %r12\n push %rbp\n push %rbx\n"
-            ".cfi_adjust_cfa_offset 48\n"
-            "mov %rsp, %r9\n"
-            "sub $8, %rsp\n"
-            ".cfi_adjust_cfa_offset 8\n"
-            "call on_call\n"
-            "add $56, %rsp\n"
-            ".cfi_adjust_cfa_offset -56\n"
-            "ret\n");
+    __asm__(CALL_SAVED("on_call"));
 }
 
 /* A call of an allocator of the program. */

@@ -25,6 +25,7 @@
 #define NATIVE_PUBLIC __attribute__((visibility("default")))
 /* Thread-local variables are in the static block, since dynamic ones are allocated by malloc. */
 #define NATIVE_THREAD_LOCAL static __thread __attribute__((tls_model("initial-exec")))
+#define NATIVE_SHARED_THREAD_LOCAL __thread __attribute__((visibility("hidden"), tls_model("initial-exec")))
 
 /* -- ring.c -- */
 
@@ -50,6 +51,8 @@ void native_ring_unrecorded(void);
 void native_ring_exiting(int status, bool is_sure);
 /* Hand the current slab over, and wait until the collector has read all that was handed over. */
 void native_ring_drain(void);
+/* The ring in this process; NULL = there is none. ring_put.h and usual.h use it. */
+extern __attribute__((visibility("hidden"))) struct ring_header *native_ring;
 /* 1 in the process that records; 0 in its forked children. NULL = the recording has not begun, or has ended. */
 extern __attribute__((visibility("hidden"))) const volatile uint32_t *native_alive;
 /* Is this process recorded? */
@@ -96,9 +99,8 @@ static inline void native_ring_put_lost(void)
     if (__builtin_expect(__atomic_load_n(&native_has_lost, __ATOMIC_RELAXED), 0))
         native_ring_put_losses();
 }
-/* Room for a record of so many bytes, and that it is complete. Only while the ring is locked. */
-raw_word *native_ring_reserve(uint32_t bytes);
-void native_ring_commit(uint32_t bytes);
+/* The slab is full: hand it over, and use the next one. Only while the ring is locked. */
+void native_ring_next_slab(void);
 
 /* Append a record: NATIVE_PUT(mark, .name = native_text("x")). Fields not given are 0. Only while the ring is locked. */
 #define NATIVE_PUT(name, ...) native_put_##name(&(struct ring_##name){__VA_ARGS__})

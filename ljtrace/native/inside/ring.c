@@ -19,6 +19,8 @@
  */
 #define _GNU_SOURCE
 #include "ljtrace/native/inside/native.h"
+#include "ljtrace/native/inside/ring_put.h"
+#include "ljtrace/native/inside/usual.h"
 #include "ljtrace/protocol/kernel.h"
 
 #include <errno.h>
@@ -32,22 +34,16 @@
 #include <time.h>
 #include <unistd.h>
 
-#define RING_RESERVE(bytes) native_ring_reserve(bytes)
-#define RING_COMMIT(bytes) native_ring_commit(bytes)
-#define RING_COPY(to, from, n) memcpy(to, from, n)
-#include "ljtrace/protocol/put.h"
-
-enum { LOCK_FREE, LOCK_TAKEN, LOCK_WAITED_FOR };
 enum { SPINS = 100, PATIENCE = 10 /* milliseconds */, MOST_WAITS = 30 /* seconds */ };
 
-static struct ring_header *s_ring;
+struct ring_header *native_ring;
 static uint64_t s_ring_bytes; /* that are mapped there */
 const volatile uint32_t *native_alive;
 bool native_is_starved;
 static uint32_t *s_page; /* the page of native_alive */
-static uint32_t s_lock;
-NATIVE_THREAD_LOCAL volatile bool t_has_lock;
-NATIVE_THREAD_LOCAL bool t_exiting; /* this thread has called _exit, or a child of it by vfork */
+uint32_t native_lock;
+NATIVE_SHARED_THREAD_LOCAL volatile bool native_has_lock;
+NATIVE_SHARED_THREAD_LOCAL bool native_is_exiting;
 bool native_dropping;         /* the ring was full when it was locked last, and events are dropped then */
 static volatile bool s_quiet; /* no system calls are made for the lock, and for the ring */
 bool native_has_lost;         /* events were dropped since the last LOST record */
@@ -69,15 +65,15 @@ void *native_memory(size_t size)
 
 static uint64_t slab_address(uint32_t slab)
 {
-    return s_ring->slabs + (uint64_t)slab * s_ring->slab_bytes;
+    return native_ring->slabs + (uint64_t)slab * native_ring->slab_bytes;
 }
 
 /* The collector must see each store before the next one. */
 static void use_slab(uint32_t slab)
 {
-    __atomic_store_n(&s_ring->current, slab, __ATOMIC_RELEASE);
-    s_ring->limit = slab_address(slab) + s_ring->slab_bytes - RING_MARGIN_BYTES;
-    __atomic_store_n(&s_ring->cursor, slab_address(slab), __ATOMIC_RELEASE);
+    __atomic_store_n(&native_ring->current, slab, __ATOMIC_RELEASE);
+    native_ring->limit = slab_address(slab) + native_ring->slab_bytes - RING_MARGIN_BYTES;
+    __atomic_store_n(&native_ring->cursor, slab_address(slab), __ATOMIC_RELEASE);
 }
 
 static struct ring_header *map_header(int memfd)
@@ -117,13 +113,13 @@ static bool map_ring(int memfd)
     *page = 1;
     s_page = page;
     native_clock_begin();
-    if (s_ring)
-        munmap(s_ring, s_ring_bytes);
+    if (native_ring)
+        munmap(native_ring, s_ring_bytes);
     s_ring_bytes = ring_bytes(ring);
     ring->slabs = (uint64_t)ring + RING_HEADER_BYTES;
     native_has_lost = s_ending = false;
     memset(s_after, 0, sizeof s_after);
-    s_ring = ring;
+    native_ring = ring;
     ring->process = (uint32_t)syscall(SYS_getpid);
     use_slab(0);
     ring->begun = 1;
@@ -133,20 +129,21 @@ static bool map_ring(int memfd)
 
 bool native_ring_map(int memfd)
 {
-    s_lock = LOCK_FREE;
-    t_has_lock = false;
+    native_lock = LOCK_FREE;
+    native_has_lock = false;
     return map_ring(memfd);
 }
 
 bool native_is_sandboxed(void)
 {
-    return __atomic_load_n(&s_ring->sandboxed, __ATOMIC_RELAXED) != 0;
+    return __atomic_load_n(&native_ring->sandboxed, __ATOMIC_RELAXED) != 0;
 }
 
 /* The number of slabs that have room, with the current one. */
 static uint32_t free_slabs(void)
 {
-    return s_ring->slab_count - (s_ring->filled - __atomic_load_n(&s_ring->consumed, __ATOMIC_ACQUIRE));
+    return native_ring->slab_count -
+           (native_ring->filled - __atomic_load_n(&native_ring->consumed, __ATOMIC_ACQUIRE));
 }
 
 /* A wait has a limit, because a lock that is released in quiet wakes no thread. */
@@ -155,34 +152,22 @@ static void wait_for_lock(void)
     const struct timespec second = {1, 0};
     for (int i = 0; i < SPINS; i++) {
         uint32_t expected = LOCK_FREE;
-        if (__atomic_load_n(&s_lock, __ATOMIC_RELAXED) == LOCK_FREE &&
-            __atomic_compare_exchange_n(&s_lock, &expected, LOCK_TAKEN, false, __ATOMIC_ACQUIRE,
+        if (__atomic_load_n(&native_lock, __ATOMIC_RELAXED) == LOCK_FREE &&
+            __atomic_compare_exchange_n(&native_lock, &expected, LOCK_TAKEN, false, __ATOMIC_ACQUIRE,
                                         __ATOMIC_RELAXED))
             return;
         __builtin_ia32_pause();
     }
-    while (__atomic_exchange_n(&s_lock, LOCK_WAITED_FOR, __ATOMIC_ACQUIRE) != LOCK_FREE)
+    while (__atomic_exchange_n(&native_lock, LOCK_WAITED_FOR, __ATOMIC_ACQUIRE) != LOCK_FREE)
         if (!s_quiet)
-            futex(&s_lock, FUTEX_WAIT_PRIVATE, LOCK_WAITED_FOR, &second);
-}
-
-/* While the process has one thread, plain loads and stores do: no thread begins or ends while the ring is locked. A signal
- * handler that locks the ring between them has unlocked it when it returns. */
-static inline bool try_lock_alone(void)
-{
-    if (!__libc_single_threaded || __atomic_load_n(&s_lock, __ATOMIC_RELAXED) != LOCK_FREE)
-        return false;
-    __atomic_store_n(&s_lock, LOCK_TAKEN, __ATOMIC_RELAXED);
-    return true;
+            futex(&native_lock, FUTEX_WAIT_PRIVATE, LOCK_WAITED_FOR, &second);
 }
 
 static void take_lock(void)
 {
-    uint32_t expected = LOCK_FREE;
-    if (!try_lock_alone() && !__atomic_compare_exchange_n(&s_lock, &expected, LOCK_TAKEN, false,
-                                                          __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+    if (!usual_lock())
         wait_for_lock();
-    t_has_lock = true;
+    native_has_lock = true;
 }
 
 /* The recording goes on, although it was about to end. The ring is locked. */
@@ -190,7 +175,7 @@ static void go_on(void)
 {
     for (int kind = 0; kind < RING_LOSSES; kind++) {
         const uint64_t n = __atomic_exchange_n(&s_after[kind], 0, __ATOMIC_RELAXED);
-        __atomic_add_fetch(&s_ring->lost[kind], n, __ATOMIC_RELAXED);
+        __atomic_add_fetch(&native_ring->lost[kind], n, __ATOMIC_RELAXED);
         if (n)
             __atomic_store_n(&native_has_lost, true, __ATOMIC_RELEASE);
     }
@@ -199,8 +184,8 @@ static void go_on(void)
 /* This thread has not exited: its child of vfork has, which uses its memory. To ask for the process would be a system call. */
 static void take_back_exit(void)
 {
-    s_ring->exiting = 0;
-    t_exiting = false;
+    native_ring->exiting = 0;
+    native_is_exiting = false;
 }
 
 /* The ring was locked. Is this process still recorded? If not, it is unlocked. */
@@ -211,10 +196,10 @@ static bool begin_records(void)
         return false;
     }
     const bool was_ending = s_ending;
-    s_ending = __atomic_load_n(&s_ring->ending, __ATOMIC_RELAXED) != 0;
+    s_ending = __atomic_load_n(&native_ring->ending, __ATOMIC_RELAXED) != 0;
     if (was_ending && !s_ending)
         go_on();
-    if (t_exiting)
+    if (native_is_exiting)
         take_back_exit();
     s_quiet = native_is_sandboxed();
     native_dropping = s_ending || ((native_options.drops || s_quiet) && free_slabs() < 2);
@@ -232,33 +217,32 @@ bool native_ring_lock(void)
 bool native_ring_try_lock(void)
 {
     const struct timespec millisecond = {0, 1000000};
-    for (int i = 0; i < PATIENCE && !t_has_lock; i++) {
-        if (__atomic_exchange_n(&s_lock, LOCK_WAITED_FOR, __ATOMIC_ACQUIRE) != LOCK_FREE) {
+    for (int i = 0; i < PATIENCE && !native_has_lock; i++) {
+        if (__atomic_exchange_n(&native_lock, LOCK_WAITED_FOR, __ATOMIC_ACQUIRE) != LOCK_FREE) {
             if (s_quiet)
                 return false;
-            futex(&s_lock, FUTEX_WAIT_PRIVATE, LOCK_WAITED_FOR, &millisecond);
+            futex(&native_lock, FUTEX_WAIT_PRIVATE, LOCK_WAITED_FOR, &millisecond);
             continue;
         }
-        t_has_lock = true;
+        native_has_lock = true;
         return begin_records();
     }
-    if (!t_has_lock && !s_quiet) /* the wake-up for another thread may have come here */
-        futex(&s_lock, FUTEX_WAKE_PRIVATE, 1, NULL);
+    if (!native_has_lock && !s_quiet) /* the wake-up for another thread may have come here */
+        futex(&native_lock, FUTEX_WAKE_PRIVATE, 1, NULL);
     return false;
 }
 
 void native_ring_unlock(void)
 {
-    t_has_lock = false;
-    if (__libc_single_threaded && __atomic_load_n(&s_lock, __ATOMIC_RELAXED) == LOCK_TAKEN)
-        __atomic_store_n(&s_lock, LOCK_FREE, __ATOMIC_RELEASE);
-    else if (__atomic_exchange_n(&s_lock, LOCK_FREE, __ATOMIC_RELEASE) == LOCK_WAITED_FOR && !s_quiet)
-        futex(&s_lock, FUTEX_WAKE_PRIVATE, 1, NULL);
+    native_has_lock = false;
+    if (!usual_unlock() &&
+        __atomic_exchange_n(&native_lock, LOCK_FREE, __ATOMIC_RELEASE) == LOCK_WAITED_FOR && !s_quiet)
+        futex(&native_lock, FUTEX_WAKE_PRIVATE, 1, NULL);
 }
 
 bool native_ring_is_mine(void)
 {
-    return t_has_lock;
+    return native_has_lock;
 }
 
 /* Stop recording: the collector is gone. */
@@ -275,14 +259,14 @@ void native_ring_starve(void)
 
 static bool collector_is_gone(void)
 {
-    const uint32_t thread = __atomic_load_n(&s_ring->collector, __ATOMIC_RELAXED);
+    const uint32_t thread = __atomic_load_n(&native_ring->collector, __ATOMIC_RELAXED);
     return thread == 0 || (thread & FUTEX_OWNER_DIED);
 }
 
 static void wake_collector(void)
 {
-    if (__atomic_load_n(&s_ring->sleeps, __ATOMIC_SEQ_CST) && !native_is_sandboxed())
-        futex(&s_ring->filled, FUTEX_WAKE, INT_MAX, NULL);
+    if (__atomic_load_n(&native_ring->sleeps, __ATOMIC_SEQ_CST) && !native_is_sandboxed())
+        futex(&native_ring->filled, FUTEX_WAKE, INT_MAX, NULL);
 }
 
 /* Wait until the collector has read all slabs but so many. */
@@ -290,12 +274,12 @@ static void wait_for_collector(uint32_t most)
 {
     const struct timespec second = {1, 0};
     for (;;) {
-        const uint32_t consumed = __atomic_load_n(&s_ring->consumed, __ATOMIC_ACQUIRE);
-        if (s_ring->filled - consumed <= most)
+        const uint32_t consumed = __atomic_load_n(&native_ring->consumed, __ATOMIC_ACQUIRE);
+        if (native_ring->filled - consumed <= most)
             return;
         if (native_is_sandboxed())
             __builtin_ia32_pause();
-        else if (futex(&s_ring->consumed, FUTEX_WAIT, consumed, &second) == 0 || errno != ETIMEDOUT)
+        else if (futex(&native_ring->consumed, FUTEX_WAIT, consumed, &second) == 0 || errno != ETIMEDOUT)
             continue;
         if (collector_is_gone()) {
             stop();
@@ -305,23 +289,23 @@ static void wait_for_collector(uint32_t most)
 }
 
 /* The collector looks for filled slabs itself, but it may be late if there is little room left. */
-static void next_slab(void)
+void native_ring_next_slab(void)
 {
     const int error = errno;
-    const uint32_t slab = s_ring->current;
-    s_ring->bytes[slab] = (uint32_t)(s_ring->cursor - slab_address(slab));
-    __atomic_add_fetch(&s_ring->filled, 1, __ATOMIC_SEQ_CST);
-    if (free_slabs() <= s_ring->slab_count / 2)
+    const uint32_t slab = native_ring->current;
+    native_ring->bytes[slab] = (uint32_t)(native_ring->cursor - slab_address(slab));
+    __atomic_add_fetch(&native_ring->filled, 1, __ATOMIC_SEQ_CST);
+    if (free_slabs() <= native_ring->slab_count / 2)
         wake_collector();
-    wait_for_collector(s_ring->slab_count - 1);
-    use_slab((slab + 1) % s_ring->slab_count);
+    wait_for_collector(native_ring->slab_count - 1);
+    use_slab((slab + 1) % native_ring->slab_count);
     errno = error;
 }
 
 void native_ring_flush(void)
 {
     const int error = errno;
-    next_slab();
+    native_ring_next_slab();
     wake_collector();
     errno = error;
 }
@@ -329,7 +313,7 @@ void native_ring_flush(void)
 void native_ring_drain(void)
 {
     const int error = errno;
-    next_slab();
+    native_ring_next_slab();
     wait_for_collector(0);
     errno = error;
 }
@@ -338,7 +322,7 @@ void native_ring_drain(void)
 
 void native_ring_lose(enum ring_loss kind)
 {
-    __atomic_add_fetch(s_ending ? &s_after[kind] : &s_ring->lost[kind], 1, __ATOMIC_RELAXED);
+    __atomic_add_fetch(s_ending ? &s_after[kind] : &native_ring->lost[kind], 1, __ATOMIC_RELAXED);
     if (!s_ending)
         __atomic_store_n(&native_has_lost, true, __ATOMIC_RELEASE);
 }
@@ -347,7 +331,7 @@ void native_ring_put_losses(void)
 {
     if (!__atomic_exchange_n(&native_has_lost, false, __ATOMIC_ACQUIRE))
         return;
-    NATIVE_PUT(lost, .instructions = native_now(), .counts = s_ring->lost, .counts_count = RING_LOSSES);
+    NATIVE_PUT(lost, .instructions = native_now(), .counts = native_ring->lost, .counts_count = RING_LOSSES);
 }
 
 bool native_ring_attach(int memfd)
@@ -365,7 +349,7 @@ void native_ring_quiet(void)
 {
     const struct timespec pause = {0, 20000000};
     s_quiet = true;
-    futex(&s_lock, FUTEX_WAKE_PRIVATE, INT_MAX, NULL);
+    futex(&native_lock, FUTEX_WAKE_PRIVATE, INT_MAX, NULL);
     nanosleep(&pause, NULL);
 }
 
@@ -374,9 +358,10 @@ void native_ring_quiet(void)
 static void leave_ring(void)
 {
     const int error = errno;
-    munmap((char *)s_ring + RING_HEADER_BYTES, s_ring_bytes - RING_HEADER_BYTES);
+    munmap((char *)native_ring + RING_HEADER_BYTES, s_ring_bytes - RING_HEADER_BYTES);
     s_ring_bytes = RING_HEADER_BYTES;
-    mmap(s_ring, RING_HEADER_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    mmap(native_ring, RING_HEADER_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+         0);
     errno = error;
 }
 
@@ -384,58 +369,45 @@ void native_ring_detach(void)
 {
     native_ring_flush();
     stop();
-    s_ring->detached = 1;
+    native_ring->detached = 1;
     leave_ring();
 }
 
 uint32_t native_ring_count_fork(void)
 {
-    return ++s_ring->forks;
+    return ++native_ring->forks;
 }
 
 bool native_ring_wait_for_listener(uint32_t fork)
 {
     const struct timespec second = {1, 0};
     for (int waits = 0; waits < MOST_WAITS && !collector_is_gone();) {
-        const uint32_t listening = __atomic_load_n(&s_ring->listening, __ATOMIC_ACQUIRE);
+        const uint32_t listening = __atomic_load_n(&native_ring->listening, __ATOMIC_ACQUIRE);
         if ((int32_t)(listening - fork) >= 0)
             return true;
-        waits += futex(&s_ring->listening, FUTEX_WAIT, listening, &second) < 0 && errno == ETIMEDOUT;
+        waits += futex(&native_ring->listening, FUTEX_WAIT, listening, &second) < 0 && errno == ETIMEDOUT;
     }
     return false;
 }
 
 void native_ring_unrecorded(void)
 {
-    if (s_ring)
-        __atomic_add_fetch(&s_ring->unrecorded, 1, __ATOMIC_RELAXED);
+    if (native_ring)
+        __atomic_add_fetch(&native_ring->unrecorded, 1, __ATOMIC_RELAXED);
 }
 
 void native_ring_exiting(int status, bool is_sure)
 {
     if (!native_is_on())
         return;
-    s_ring->exiting = 256 + (uint32_t)(status & 0xff);
-    t_exiting = !is_sure;
+    native_ring->exiting = 256 + (uint32_t)(status & 0xff);
+    native_is_exiting = !is_sure;
 }
 
 void native_ring_count_filter(int change)
 {
     if (native_is_on())
-        __atomic_add_fetch(&s_ring->filters, (uint32_t)change, __ATOMIC_RELAXED);
-}
-
-raw_word *native_ring_reserve(uint32_t bytes)
-{
-    (void)bytes; /* at most the margin */
-    if (s_ring->cursor >= s_ring->limit)
-        next_slab();
-    return (raw_word *)s_ring->cursor;
-}
-
-void native_ring_commit(uint32_t bytes)
-{
-    __atomic_store_n(&s_ring->cursor, s_ring->cursor + bytes, __ATOMIC_RELEASE);
+        __atomic_add_fetch(&native_ring->filters, (uint32_t)change, __ATOMIC_RELAXED);
 }
 
 #define RECORD(NAME, name, fields)                                                                           \
@@ -457,14 +429,15 @@ void native_put_fact(const char *key, const char *value)
 
 void native_problem(const char *text)
 {
-    const bool had_lock = t_has_lock;
+    const bool had_lock = native_has_lock;
     if (!had_lock && !native_ring_lock())
         return;
-    const size_t used = strnlen(s_ring->problems, RING_PROBLEM_BYTES), n = strlen(text);
-    if (n + 2 <= RING_PROBLEM_BYTES - used && !memmem(s_ring->problems, used, text, n)) {
-        memcpy(s_ring->problems + used, text, n);
-        s_ring->problems[used + n] = '\n';
-        NATIVE_PUT(info, .key = native_text("problems"), .value = {s_ring->problems, (uint32_t)(used + n)});
+    const size_t used = strnlen(native_ring->problems, RING_PROBLEM_BYTES), n = strlen(text);
+    if (n + 2 <= RING_PROBLEM_BYTES - used && !memmem(native_ring->problems, used, text, n)) {
+        memcpy(native_ring->problems + used, text, n);
+        native_ring->problems[used + n] = '\n';
+        NATIVE_PUT(info, .key = native_text("problems"),
+                   .value = {native_ring->problems, (uint32_t)(used + n)});
     }
     if (!had_lock)
         native_ring_unlock();

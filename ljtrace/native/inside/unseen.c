@@ -14,7 +14,8 @@
 /* LEAST_WITH_OWN: if functions of an allocator are patched, which may keep so much for itself. */
 enum { LEAST_GROWTH = 4 << 20, LEAST_WITH_OWN = 64 << 20, MANY_TIMES = 16 };
 
-static uint64_t s_at_begin, s_counted;
+static uint64_t s_at_begin;
+uint64_t unseen_counted;
 
 /* The number at *text, which is moved after it and the blank that follows. */
 static uint64_t next_number(const char **text)
@@ -45,22 +46,17 @@ static uint64_t anonymous_bytes(void)
 void unseen_begin(void)
 {
     s_at_begin = anonymous_bytes();
-    s_counted = 0;
-}
-
-void unseen_count(uint64_t size)
-{
-    s_counted += size;
+    unseen_counted = 0;
 }
 
 void unseen_end(void)
 {
     const uint64_t now = anonymous_bytes(), grown = now > s_at_begin ? now - s_at_begin : 0;
     const uint64_t least = native_calls_nest ? LEAST_WITH_OWN : LEAST_GROWTH;
-    if (!s_at_begin || grown < least || s_counted >= grown / MANY_TIMES || !native_ring_try_lock())
+    if (!s_at_begin || grown < least || unseen_counted >= grown / MANY_TIMES || !native_ring_try_lock())
         return;
     native_put_number("unseen_mapped_bytes", grown);
-    native_put_number("unseen_block_bytes", s_counted);
+    native_put_number("unseen_block_bytes", unseen_counted);
     native_put_fact("unseen_reason", "native");
     native_problem(
         "the program has used memory, but hardly any block was recorded: its allocator may have functions of "

@@ -11,8 +11,12 @@
 
 /* A recording begins. */
 void unseen_begin(void);
-/* A block was recorded. size: its bytes, or in a sample an estimate of those that it represents. */
-void unseen_count(uint64_t size);
+/* A block was recorded. size: its bytes, or in a sample an estimate of those that it represents. Only while the ring is locked. */
+extern __attribute__((visibility("hidden"))) uint64_t unseen_counted;
+static inline void unseen_count(uint64_t size)
+{
+    unseen_counted += size;
+}
 /* The recording ends. Not while this thread has locked the ring. */
 void unseen_end(void);
 

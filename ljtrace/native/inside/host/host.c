@@ -10,6 +10,7 @@
 #include "ljtrace/luajit/host.h"
 #include "ljtrace/luajit/jit/trace.h"
 #include "ljtrace/native/inside/native.h"
+#include "ljtrace/native/inside/ring_put.h"
 #include "ljtrace/native/inside/block_sample.h"
 #include "ljtrace/native/inside/unseen.h"
 #include "ljtrace/native/unwind/stack_memory.h"
@@ -27,13 +28,14 @@ enum { MOST_THREADS = 9999 };
 uint64_t event_registers[HOST_REGISTERS], event_ip;
 bool event_at_entry;
 
+NATIVE_SHARED_THREAD_LOCAL uint32_t host_thread_number;
+
 uint32_t host_thread(void)
 {
-    NATIVE_THREAD_LOCAL uint32_t t_number;
     static uint32_t s_last;
-    if (!t_number)
-        t_number = s_last = s_last % MOST_THREADS + 1;
-    return t_number;
+    if (!host_thread_number)
+        host_thread_number = s_last = s_last % MOST_THREADS + 1;
+    return host_thread_number;
 }
 
 struct host_range host_stack_range(uint32_t thread)
@@ -348,8 +350,8 @@ void host_block_new(uint64_t addr, size_t size, uint64_t heap, uint32_t how, con
         return;
     uint32_t slot = slot_of(heap);
     unseen_count(size > block_sample_mean ? size : block_sample_mean);
-    NATIVE_PUT(new, .slot = slot, .how = how, .addr = addr, .size = size, .instructions = s_time,
-               .stack = host_stack(stack));
+    RING_PUT(new, .slot = slot, .how = how, .addr = addr, .size = size, .instructions = s_time,
+             .stack = host_stack(stack));
 }
 
 void host_block_free(uint64_t addr, uint64_t heap, uint32_t how, const struct lt_stack *stack)
@@ -357,8 +359,8 @@ void host_block_free(uint64_t addr, uint64_t heap, uint32_t how, const struct lt
     if ((block_sample_mean && !block_sample_remove(addr)) || native_ring_drops(RING_LOST_FREE))
         return;
     uint32_t slot = slot_of(heap);
-    NATIVE_PUT(free, .slot = slot, .how = how, .addr = addr, .instructions = s_time,
-               .stack = host_stack(stack));
+    RING_PUT(free, .slot = slot, .how = how, .addr = addr, .instructions = s_time,
+             .stack = host_stack(stack));
 }
 
 void host_block_resize(uint64_t old, uint64_t addr, size_t size, uint64_t heap, uint32_t how,
@@ -374,8 +376,8 @@ void host_block_resize(uint64_t old, uint64_t addr, size_t size, uint64_t heap, 
         return;
     uint32_t slot = slot_of(heap);
     unseen_count(size);
-    NATIVE_PUT(resize, .slot = slot, .how = how, .old = old, .addr = addr, .size = size,
-               .instructions = s_time, .stack = host_stack(stack));
+    RING_PUT(resize, .slot = slot, .how = how, .old = old, .addr = addr, .size = size, .instructions = s_time,
+             .stack = host_stack(stack));
 }
 
 void host_await_free(uint64_t addr)
@@ -388,5 +390,5 @@ void host_block_type(uint64_t addr, uint64_t heap, uint32_t type)
     if ((block_sample_mean && !block_sample_holds(addr)) || native_ring_drops(RING_LOST_OTHER))
         return;
     uint32_t slot = slot_of(heap);
-    NATIVE_PUT(type, .slot = slot, .type = type, .addr = addr);
+    RING_PUT(type, .slot = slot, .type = type, .addr = addr);
 }

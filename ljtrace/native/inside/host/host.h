@@ -18,6 +18,9 @@ extern uint64_t event_registers[HOST_REGISTERS];
 extern uint64_t event_ip;
 extern bool event_at_entry;
 
+/* The number of the running thread, host_thread(); 0 = it has none yet. */
+extern __attribute__((visibility("hidden"), tls_model("initial-exec"))) __thread uint32_t host_thread_number;
+
 /* -- C stacks -- */
 
 /* Objects were unmapped: code addresses may mean something else from now on. */
