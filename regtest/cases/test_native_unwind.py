@@ -106,12 +106,14 @@ work()
 
 
 def expect_same(tmp_path: Path, argv: Sequence[object], every: int, least: int) -> None:
-    """Run a program with the library, and compare at least so many stacks."""
+    """Run a program with the library, and compare at least so many stacks. As many are known by their words."""
     report = tmp_path / "report"
     good(argv, env={"LD_PRELOAD": str(PRELOAD), "UNWIND_REPORT": str(report), "UNWIND_EVERY": str(every)})
-    sums = [re.match(r"(\d+) compared, (\d+) wrong", line) for line in report.read_text().splitlines()]
+    line = re.compile(r"(\d+) compared, (\d+) wrong, \d+ frames, (\d+) known")
+    sums = [line.match(text) for text in report.read_text().splitlines()]
     assert sums and all(found and found[2] == "0" for found in sums), report.read_text()
     assert max(int(found[1]) for found in sums if found) >= least, report.read_text()
+    assert max(int(found[3]) for found in sums if found) >= least, report.read_text()
 
 
 @pytest.mark.parametrize("way", WAYS)

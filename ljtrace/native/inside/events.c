@@ -11,6 +11,7 @@
 #include "ljtrace/native/inside/events.h"
 #include "ljtrace/native/inside/session.h"
 #include "ljtrace/native/inside/got.h"
+#include "ljtrace/native/inside/known_stack.h"
 #include "ljtrace/native/inside/lua_stack.h"
 #include "ljtrace/native/inside/resizes.h"
 #include "ljtrace/native/inside/ring_put.h"
@@ -18,6 +19,7 @@
 #include "ljtrace/native/inside/block_sample.h"
 #include "ljtrace/native/inside/stack_sampler.h"
 #include "ljtrace/native/inside/unseen.h"
+#include "ljtrace/luajit/stack/tree.h"
 #include "ljtrace/protocol/table.h"
 #include "memtrace/memtrace.h"
 
@@ -97,8 +99,13 @@ static enum ring_loss loss_of(enum native_event_kind kind)
 /* The stack of C alone. */
 static struct raw_stack c_stack(struct native_taken *t)
 {
+    if (t->known && t->known->generation == lt_tree_generation())
+        return (struct raw_stack){.number = t->known->number};
     native_event_stack(t);
-    return native_stack(t->ips, t->depth);
+    const struct raw_stack stack = native_stack(t->ips, t->depth);
+    if (t->from.sp && stack.number)
+        known_stack_keep(&t->from, t->function, stack.number);
+    return stack;
 }
 
 static void put(struct native_taken *t, const struct native_event *e)
@@ -304,6 +311,7 @@ static struct native_taken *defer(const struct native_registers *from, uint64_t 
     taken->event.kind = NATIVE_NOTHING; /* until it is filled in */
     taken->from = *from;
     taken->function = function;
+    taken->known = NULL;
     take_stack(taken);
     taken->from.sp = 0;
     return taken;
@@ -342,7 +350,8 @@ struct native_taken *native_event_begin(const struct native_registers *from, uin
     t->taken->from = *from;
     t->taken->function = function;
     t->taken->depth = NATIVE_NO_DEPTH;
-    if (!block_sample_mean)
+    t->taken->known = known_stack_find(from, function);
+    if (!block_sample_mean && !t->taken->known)
         take_stack(t->taken); /* without the lock; in a sample it may not be needed */
     return t->taken;
 }

@@ -44,6 +44,7 @@ struct native_taken {
     struct native_event event;
     struct native_registers from;    /* sp 0 = they are not valid any more */
     uint64_t function;               /* as in the event */
+    const struct known_stack *known; /* of the stack; NULL = nothing */
     uint32_t depth;                  /* NATIVE_NO_DEPTH: the stack is not taken yet */
     uint64_t ips[RECORDING_MOST_FRAMES + 1], sps[RECORDING_MOST_FRAMES + 1];
 };

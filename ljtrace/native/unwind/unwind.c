@@ -38,7 +38,7 @@
  * stacks of ended threads again. Threads beyond the number of places are walked without a last stack. */
 
 enum { LAST_FRAMES = 1024 }; /* deeper stacks are not kept */
-enum { LAST_OBJECTS = 32 };
+enum { LAST_OBJECTS = 32, USES_BP = 0x80 };
 
 /* The frames from `first` to the end of the arrays, the innermost first: so that outer frames stay where they are. */
 struct last_stack {
@@ -49,13 +49,15 @@ struct last_stack {
     /* The word that rbp was restored from; if rbp was unchanged, the word of the return address; 0: the step to this
      * frame must be done anew. */
     uint64_t word[LAST_FRAMES];
-    uint8_t object[LAST_FRAMES]; /* that with the rule for the step to this frame, as an index of `objects` */
+    /* The object with the rule for the step to this frame, as an index of `objects`; and USES_BP, if that rule uses rbp. */
+    uint8_t object[LAST_FRAMES];
     /* bp, word and object of the walk at work, from index 0 */
     uint64_t new_bp[LAST_FRAMES], new_word[LAST_FRAMES];
     uint8_t new_object[LAST_FRAMES];
     uint32_t n_objects;
     uint32_t objects[LAST_OBJECTS]; /* numbers of frame_rules.h; the first is CODE_PERMANENT */
     uint32_t valid;                 /* bit i: objects[i] was seen to be loaded in this walk */
+    uint32_t frames; /* of the last walk; 0: it may end elsewhere though all words are the same */
 };
 
 /* Walks that begin at the caller, and those from given registers: the latter continue stacks of the former, so each kind
@@ -73,7 +75,7 @@ static inline bool last_stack_step_is_same(const struct last_stack *last, uint32
 {
     const uint64_t return_at = last->sp[i] - 8, word_at = last->word[i];
     uint64_t return_address, word;
-    if (!word_at || !(last->valid >> last->object[i] & 1))
+    if (!word_at || !(last->valid >> (last->object[i] & ~USES_BP) & 1))
         return false;
     memcpy(&return_address, (const void *)(uintptr_t)return_at, sizeof return_address);
     memcpy(&word, (const void *)(uintptr_t)word_at, sizeof word);
@@ -93,7 +95,7 @@ static __thread __attribute__((tls_model("initial-exec"))) bool t_has_none;
 
 static struct last_stack *map_stacks(void)
 {
-    const long result = kernel_call(SYS_mmap, 0, LAST_KINDS * sizeof(struct last_stack),
+    const long result = kernel_call(SYS_mmap, 0, LAST_KINDS * sizeof(struct last_stack) + NATIVE_UNWIND_SPARE,
                                     PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return result < 0 && result > -4096 ? NULL : (struct last_stack *)result;
 }
@@ -117,7 +119,7 @@ static struct last_stack *claim(void)
 static void forget(struct last_stack *last)
 {
     last->first = LAST_FRAMES;
-    last->walking = 0;
+    last->walking = last->frames = 0;
     last->n_objects = 1;
     last->objects[0] = CODE_PERMANENT;
     last->mistakes = code_objects_mistakes();
@@ -149,6 +151,7 @@ static struct last_stack *last_stack_begin(enum last_kind kind, uint64_t sp,
     if (last->mistakes != code_objects_mistakes() || last->n_objects == LAST_OBJECTS)
         forget(last);
     last->valid = 1;
+    last->frames = 0;
     last->walking = sp;
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     return last;
@@ -206,6 +209,7 @@ struct walk {
     uint32_t n, most;
     bool plausible; /* frame pointers are followed where there are no rules */
     bool lost;      /* there is a caller that cannot be found */
+    bool is_whole;  /* the code of the last frame says that it has no caller */
     struct stack_memory memory;
     struct last_stack *last; /* NULL: not used */
     uint32_t seek;           /* the frame of the last stack to compare with next */
@@ -431,13 +435,15 @@ static inline __attribute__((always_inline)) frame_rule rule_of(struct walk *w, 
 }
 
 /* What the step to the caller depends on besides the return address. */
-static struct arrival arrival_of(const struct walk *w, enum frame_kind kind, uint32_t object, uint64_t cfa,
+static struct arrival arrival_of(const struct walk *w, frame_rule rule, uint32_t object, uint64_t cfa,
                                  uint64_t word)
 {
+    const enum frame_kind kind = frame_kind(rule);
+    const bool uses_bp = kind == FRAME_FROM_BP || frame_bp(rule) == BP_FROM_BP;
     const bool knows = stack_memory_knows(&w->memory, cfa - 8) && stack_memory_knows(&w->memory, word);
     if (!knows || object == LAST_OBJECTS || kind == FRAME_SAVED_CFA)
         return (struct arrival){0, 0};
-    return (struct arrival){word, (uint8_t)object};
+    return (struct arrival){word, (uint8_t)(object | (uses_bp ? USES_BP : 0))};
 }
 
 /* Step from *at to its caller. */
@@ -452,9 +458,10 @@ static inline __attribute__((always_inline)) enum step step(struct walk *w, stru
         cfa = at->sp + (uint64_t)frame_cfa_offset(rule);
     else if (kind == FRAME_FROM_BP)
         cfa = at->bp + (uint64_t)frame_cfa_offset(rule);
-    else if (kind != FRAME_SAVED_CFA)
+    else if (kind != FRAME_SAVED_CFA) {
+        w->is_whole = kind != FRAME_OTHER && kind != FRAME_UNKNOWN && object == 0;
         return kind == FRAME_OTHER ? STEP_UNUSUAL : kind == FRAME_UNKNOWN ? STEP_NO_RULES : STEP_ENDED;
-    else if (!stack_memory_read(&w->memory, at->bp + (uint64_t)frame_cfa_offset(rule), &cfa))
+    } else if (!stack_memory_read(&w->memory, at->bp + (uint64_t)frame_cfa_offset(rule), &cfa))
         return lose(w);
     if (cfa <= at->sp || !stack_memory_read(&w->memory, cfa - 8, &ip))
         return lose(w);
@@ -466,7 +473,7 @@ static inline __attribute__((always_inline)) enum step step(struct walk *w, stru
         if (!stack_memory_read(&w->memory, bp_at, &at->bp))
             return lose(w);
     }
-    *arrival = arrival_of(w, kind, object, cfa, bp_at);
+    *arrival = arrival_of(w, rule, object, cfa, bp_at);
     at->ip = ip - 1;
     at->sp = cfa;
     return STEP_DONE;
@@ -551,10 +558,44 @@ static void walk_stack(struct walk *w, const struct native_registers *from, bool
     if (last)
         w->seek = last->first;
     walk_from(w, *from, here);
-    if (w->last)
+    if (w->last) {
         keep_stack(w);
+        last->frames = !w->lost && (w->is_whole || w->n == w->most) ? w->n : 0;
+    }
     if (last)
         last_stack_end(last);
+}
+
+void *native_unwind_spare(void)
+{
+    return t_stacks ? t_stacks + LAST_KINDS : NULL;
+}
+
+/* From the outermost frame inwards, as rbp matters if a step further out uses it. */
+uint32_t native_unwind_words(const struct native_registers *from, struct native_word *words, uint32_t most,
+                             bool *uses_bp)
+{
+    const struct last_stack *last = t_stacks ? &t_stacks[LAST_FROM_REGISTERS] : NULL;
+    uint32_t n = 0;
+    *uses_bp = false;
+    if (!last || last->walking || !last->frames || last->frames > LAST_FRAMES - last->first)
+        return 0;
+    const uint32_t first = last->first;
+    if (last->ip[first] != from->ip || last->sp[first] != from->sp || last->bp[first] != from->bp)
+        return 0;
+    for (uint32_t i = first + last->frames - 1; i > first; i--) {
+        const uint64_t return_at = last->sp[i] - 8;
+        if (!last->word[i] || (last->object[i] & ~USES_BP) != 0 || n + 2 > most)
+            return 0;
+        words[n++] = (struct native_word){return_at, last->ip[i] + 1};
+        if (last->word[i] != return_at) {
+            if (*uses_bp)
+                words[n++] = (struct native_word){last->word[i], last->bp[i]};
+            *uses_bp = false;
+        }
+        *uses_bp |= (last->object[i] & USES_BP) != 0;
+    }
+    return n;
 }
 
 uint32_t native_unwind(const struct native_registers *from, uint64_t *ips, uint64_t *sps, uint32_t most)

@@ -31,4 +31,21 @@ uint32_t native_unwind(const struct native_registers *from, uint64_t *ips, uint6
 uint32_t native_unwind_from(const struct native_registers *from, bool plausible, uint64_t *ips, uint64_t *sps,
                             uint32_t most, bool *lost);
 
+/* Memory of the calling thread, for what is kept of its stacks; all 0 at first. It stays for the life of the process: a thread
+ * at the address of one that has ended, with the same stack, gets it as that one has left it. NULL = there is none before the
+ * thread's first walk, or no memory. */
+enum { NATIVE_UNWIND_SPARE = 128 << 10 };
+void *native_unwind_spare(void);
+
+/* A word on the stack, and its value. */
+struct native_word {
+    uint64_t at, value;
+};
+/* On what the last walk of native_unwind_from depends, besides ip and sp and, if *uses_bp, bp: if this thread comes to the
+ * same registers and these words are the same, and code_objects_mistakes() (frame_rules.h) is, so is the stack. The words are
+ * on the thread's own stack, which stays readable. Returns their number; 0 = that walk did not begin at these registers, or
+ * depends on more than `most` words or on something else. */
+uint32_t native_unwind_words(const struct native_registers *from, struct native_word *words, uint32_t most,
+                             bool *uses_bp);
+
 #endif
