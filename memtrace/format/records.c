@@ -77,7 +77,8 @@ static void line_bytes(struct line *l, const char *field, struct text v)
 
 static void line_counts(struct line *l, struct counts v)
 {
-    for (unsigned kind = 0; kind < MT_KINDS; kind++)
+    const unsigned kinds = v.kinds ? v.kinds : MT_KINDS;
+    for (unsigned kind = 0; kind < kinds; kind++)
         line_number(l, mt_kind_name((enum mt_kind)kind), v.of[kind]);
 }
 

@@ -175,7 +175,7 @@ static inline struct text get_TEXT(struct cursor *c)
 
 static inline struct counts get_COUNTS(struct cursor *c)
 {
-    struct counts v = {0};
+    struct counts v = {.kinds = c->kinds};
     const unsigned kinds = c->kinds ? c->kinds : MT_KINDS;
     for (unsigned kind = 0; kind < kinds; kind++)
         v.of[kind] = get_U(c);

@@ -233,7 +233,7 @@ static uint64_t new_stack(struct rewriter *w, uint64_t id)
 #define NEW_VM(v)
 #define NEW_LINKKIND(v)
 #define NEW_REACH(v)
-#define NEW_COUNTS(v)
+#define NEW_COUNTS(counts) counts.kinds = 0 /* all that there are now */
 
 /* Copy the record whose code has been read, with ids of the copy. */
 static bool copy_record(struct rewriter *w, uint8_t code, struct cursor *in, struct buffer *out)

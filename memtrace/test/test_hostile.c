@@ -433,6 +433,21 @@ static void test_kinds_of_versions(void **state)
     assert_int_equal(kinds_of_version(MT_FORMAT_VERSION), MT_KINDS);
 }
 
+/* What is said of a file does not change when kinds are added. */
+static void test_the_end_has_the_kinds_of_its_version(void **state)
+{
+    const uint8_t written[] = {MT_ENDING_EXIT, 7, 8, 1, 2, 3, 4, 5};
+    struct cursor c = {.p = written, .end = written + sizeof written, .kinds = 2};
+    struct rec_end end;
+    char text[LINE_MAX_BYTES];
+    struct line line = {.text = text};
+    (void)state;
+    assert_true(get_end(&c, &end) && c.p == c.end);
+    dump_end(&line, NO_ID, &end);
+    assert_string_equal(text,
+                        "end ending=exit new=7 free=8 instructions=1 nanoseconds=2 foreign=3 dropped=4 freed=5");
+}
+
 static size_t no_names(void *context, const struct mt_reader *r, const struct mt_frame *f, struct mt_name *names)
 {
     (void)context, (void)r, (void)f, (void)names;
@@ -544,6 +559,7 @@ int main(void)
         cmocka_unit_test(test_wrong_end),
         cmocka_unit_test(test_versions),
         cmocka_unit_test(test_kinds_of_versions),
+        cmocka_unit_test(test_the_end_has_the_kinds_of_its_version),
         cmocka_unit_test(test_fewer_counts),
         cmocka_unit_test(test_wrong_checkpoint),
         cmocka_unit_test(test_unfinished_checkpoint),

@@ -18,6 +18,7 @@ from allocstats_files import OLD
 from conftest import Steve, make_trace
 from ljbytes import record, stream, symtab
 from steve.command import COMMANDS, GROUPS, Command
+from steve.trace._memtrace import KIND_NAMES
 
 SCRIPT = """\
 info command luajit app.lua
@@ -126,7 +127,7 @@ def keys(value: Any) -> Iterator[str]:
 
 
 def undocumented(command: str, names: set[str]) -> list[str]:
-    words = set(re.findall(r"[A-Za-z_][\w-]*", SECTIONS.get(command, "")))
+    words = {*re.findall(r"[A-Za-z_][\w-]*", SECTIONS.get(command, "")), *KIND_NAMES}
     return sorted(name for name in names if name not in words and not DATA.fullmatch(name))
 
 
