@@ -22,7 +22,7 @@ from steve.report import changes
 from steve.system.samples import WHOLE
 from steve.trace.matched import Matched
 from steve.trace.rollups import BY
-from test_explore import Page, driver, history, needs_browser  # noqa: F401  driver is a fixture
+from browser_page import Page, driver, history, needs_browser  # noqa: F401  driver is a fixture
 
 KEYS = [key for key, _, _ in MEASURES]
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from conftest import Steve
-from test_explore import history
+from browser_page import history
 from test_report import checked_page
 
 Maker = Callable[..., Path]
