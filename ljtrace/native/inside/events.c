@@ -19,7 +19,7 @@
 #include "ljtrace/native/inside/block_sample.h"
 #include "ljtrace/native/inside/stack_sampler.h"
 #include "ljtrace/native/inside/unseen.h"
-#include "ljtrace/luajit/stack/tree.h"
+#include "ljtrace/luajit/base/stack_tree.h"
 #include "ljtrace/protocol/table.h"
 #include "memtrace/memtrace.h"
 

@@ -7,7 +7,7 @@
  */
 #include "ljtrace/native/inside/known_stack.h"
 #include "ljtrace/luajit/base/hash.h"
-#include "ljtrace/luajit/stack/tree.h"
+#include "ljtrace/luajit/base/stack_tree.h"
 #include "ljtrace/native/inside/native.h"
 #include "ljtrace/native/unwind/frame_rules.h"
 
