@@ -99,7 +99,7 @@ static enum ring_loss loss_of(enum native_event_kind kind)
 /* The stack of C alone. */
 static struct raw_stack c_stack(struct native_taken *t)
 {
-    if (t->known && t->known->generation == lt_tree_generation())
+    if (t->known && t->known->generation == stack_tree_generation())
         return (struct raw_stack){.number = t->known->number};
     native_event_stack(t);
     const struct raw_stack stack = native_stack(t->ips, t->depth);

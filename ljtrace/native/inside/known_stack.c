@@ -54,7 +54,7 @@ void known_stack_keep(const struct native_registers *from, uint64_t function, ui
     k->function = function;
     k->mistakes = code_objects_mistakes();
     k->number = number;
-    k->generation = lt_tree_generation();
+    k->generation = stack_tree_generation();
     const uint32_t words = native_unwind_words(from, k->word, KNOWN_WORDS, &k->uses_bp);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     k->words = words;
