@@ -18,7 +18,7 @@ struct known_stack {
     uint32_t words;              /* 0 = nothing is known */
     bool uses_bp;                /* it depends on from.bp */
     uint32_t mistakes;           /* code_objects_mistakes */
-    uint32_t number, generation; /* the stack's, and lt_tree_generation for which it holds */
+    uint32_t number, generation; /* the stack's, and stack_tree_generation for which it holds */
     struct native_word word[KNOWN_WORDS];
 };
 
