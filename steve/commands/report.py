@@ -232,7 +232,6 @@ def _write_changes(args: argparse.Namespace) -> int:
 
 def _write_processes(args: argparse.Namespace, paths: list[str]) -> int:
     """Write the page of several processes; returns the exit status."""
-    from steve.analysis.program_errors import Faults
     from steve.commands import findings, sites, summary
     from steve.export.joined import JoinedProfile
     from steve.export.profile import Profile
@@ -251,12 +250,10 @@ def _write_processes(args: argparse.Namespace, paths: list[str]) -> int:
     of = argparse.Namespace(**{**vars(args), **how, "json": True})
     found, totals = findings.OfAll(of, findings.rules_of(of)), summary.Totals(of)
     lines, profile = several.Joined(of), JoinedProfile()
-    files = several.Files(NAME, of, again=True, errors=Faults if findings.wants_errors(of) else None)
+    files = several.Files(NAME, of, again=True, errors=findings.wants_errors(of))
     command = ""
     for number, chosen in enumerate(files):
         found.add(chosen)
-        if chosen.errors is not None:
-            found.add_errors(findings.errors_of(chosen, chosen.errors, of), chosen.trace)
         command = command or chosen.trace.info().get("command", "")
         totals.add(files.blocks(number))
         sites.add_sums(files.blocks(number), lines)
