@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 const char *const film_time_names[FILM_TIMES] = {"ops", "bytes", "instructions"};
-const char *const film_colour_names[FILM_COLOURS] = {"state", "age", "size"};
+const char *const film_colour_names[FILM_COLOURS] = {"state", "age", "size", "site"};
 
 static size_t shared_bytes(uint64_t room)
 {

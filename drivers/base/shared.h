@@ -83,9 +83,12 @@ enum job_kind {
 enum film_time { FILM_OPS, FILM_BYTES, FILM_INSTRUCTIONS, FILM_TIMES };
 extern const char *const film_time_names[FILM_TIMES];
 
-/* What the colour of used bytes shows: that they are used, the age of their blocks, or the size. */
-enum film_colour { FILM_STATE, FILM_AGE, FILM_SIZE, FILM_COLOURS };
+/* What the colour of used bytes shows: that they are used, the age of their blocks, the size, or the site that made them. */
+enum film_colour { FILM_STATE, FILM_AGE, FILM_SIZE, FILM_SITE, FILM_COLOURS };
 extern const char *const film_colour_names[FILM_COLOURS];
+
+/* FILM_SITE: sites with a colour of their own; the others have one together. Bytes of a name. */
+enum { FILM_SITES = 5, SITE_NAME = 64 };
 
 enum film_kind { FILM_MOVIE, FILM_STILL, FILM_POSTER };
 
@@ -102,6 +105,8 @@ struct film_size {
     uint64_t extent;        /* bytes that are drawn */
     uint64_t most;          /* bytes at the full height of the strip */
     uint64_t at;            /* FILM_STILL: the number of operations before the picture */
+    uint32_t sites;         /* FILM_SITE: how many have names */
+    char site_names[FILM_SITES][SITE_NAME];
 };
 
 struct job {
@@ -126,6 +131,8 @@ struct job {
     uint64_t fail_nth; /* JOB_SPACE: number of the request for memory, from 1, that is refused; 0 = none */
     struct film_size film;
     uint64_t places_at; /* JOB_PLACES: after how many operations; 0 = find the worst moment */
+    char sites[PATH_MAX];   /* FILM_SITE: the file that names the site of each block (drivers/film/sites.h), */
+    uint64_t sites_at, sites_blocks; /* where in it the blocks begin, and how many there are */
     uint64_t pace;      /* JOB_SYSTEM: nanoseconds that the replay is to take at least, 0 = full speed */
 };
 

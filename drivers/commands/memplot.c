@@ -11,6 +11,7 @@
 #include "drivers/commands/commands.h"
 #include "drivers/film/ffmpeg.h"
 #include "drivers/film/geometry.h"
+#include "drivers/film/sites.h"
 #include "drivers/supervisor/find_driver.h"
 #include "drivers/supervisor/session.h"
 
@@ -73,17 +74,20 @@ static struct film_size plan_film(const struct session *s)
     islands_round(&islands);
     uint64_t first = 0, total = total_time(s, &first), reach = islands_bytes(&islands);
     uint64_t peak = s->job.facts.live_peak, most = b->peak.resident > peak ? b->peak.resident : peak;
-    return (struct film_size){.layout = o->layout,
-                              .width = o->width,
-                              .height = o->height,
-                              .time = o->time,
-                              .colour = o->colour,
-                              .first = first,
-                              .total = total,
-                              .per_frame = at_least_1((total + o->frames - 1) / o->frames),
-                              .islands = islands,
-                              .extent = o->extent ? o->extent : reach,
-                              .most = o->strip ? o->strip : most};
+    struct film_size film = {.layout = o->layout,
+                             .width = o->width,
+                             .height = o->height,
+                             .time = o->time,
+                             .colour = o->colour,
+                             .first = first,
+                             .total = total,
+                             .per_frame = at_least_1((total + o->frames - 1) / o->frames),
+                             .islands = islands,
+                             .extent = o->extent ? o->extent : reach,
+                             .most = o->strip ? o->strip : most,
+                             .sites = s->job.film.sites};
+    memcpy(film.site_names, s->job.film.site_names, sizeof film.site_names);
+    return film;
 }
 
 /* Determine the length of the run, and the part of the heap that has blocks: a space run without data points. */
@@ -177,7 +181,7 @@ static const char *still_name(const struct options *o, uint64_t op, char *room, 
 static int check_names(const struct session *s, const char *film)
 {
     const struct options *o = s->options;
-    const char *const inputs[] = {o->ops, s->job.driver, NULL};
+    const char *const inputs[] = {o->ops, s->job.driver, o->sites, NULL};
     const enum outfile_kind picture = o->force ? OUTFILE_ANY : OUTFILE_PICTURE;
     char room[4096];
     int status =
@@ -228,6 +232,12 @@ int command_memplot(const struct options *o)
     const char *film = film_name(o, room, sizeof room);
     if (!good_name(film, false) || !good_name(o->still, true) || !good_name(o->poster, true))
         return EXIT_USAGE;
+    if ((o->colour == FILM_SITE) != (o->sites != NULL)) {
+        fprintf(stderr,
+                "steve-replay: --color=site and --sites=FILE belong together; `steve animate --color site` "
+                "makes the file from a memtrace\nTry 'steve-replay --help'.\n");
+        return EXIT_USAGE;
+    }
     if (!encoder_there())
         return EXIT_BAD;
     int status = session_open(&s, o);
@@ -236,6 +246,8 @@ int command_memplot(const struct options *o)
                 o->ops);
         status = EXIT_BAD;
     }
+    if (status == EXIT_CONTINUE && o->sites && !sites_read(o->sites, &s.job))
+        status = EXIT_BAD;
     if (status == EXIT_CONTINUE && (status = check_names(&s, film)) == EXIT_CONTINUE)
         status = make_files(&s, film);
     session_close(&s);

@@ -9,6 +9,7 @@
 #include "drivers/film/heapmap.h"
 #include "drivers/film/look.h"
 #include "drivers/film/scene.h"
+#include "drivers/film/sites.h"
 #include "drivers/heap/raw_syscalls.h"
 #include "drivers/heap/region.h"
 #include "drivers/measure/measure.h"
@@ -29,6 +30,8 @@ struct camera {
     bool moves;
     uint64_t allocated, due; /* bytes of N and R so far; time of the next frame, in the film's unit */
     const uint64_t *times;   /* FILM_INSTRUCTIONS: time of each operation; otherwise NULL */
+    const char *sites;       /* FILM_SITE: digits of the blocks in their order (sites.h); otherwise NULL */
+    uint64_t blocks;         /* number of N so far */
     uint64_t now;            /* current time, in the film's unit */
 };
 
@@ -76,7 +79,9 @@ static void lay(struct camera *k, const struct block *b, const char *address, in
 {
     uint64_t at = place_of(k, address), header = header_of(k, b, at);
     heapmap_add(&k->map, LAYER_USED, at, b->size, sign);
-    if (k->e->shared->job.film.colour != FILM_STATE)
+    if (k->sites)
+        heapmap_add(&k->map, LAYER_SITE + b->tag - 1, at, b->size, sign);
+    else if (k->e->shared->job.film.colour != FILM_STATE)
         heapmap_add(&k->map, LAYER_VALUE, at, b->size, sign * (int64_t)value_of(k, b));
     heapmap_add(&k->map, LAYER_OVERHEAD, at - header, header, sign);
     heapmap_add(&k->map, LAYER_OVERHEAD, at + b->size, overhead_of(k, b), sign);
@@ -84,11 +89,22 @@ static void lay(struct camera *k, const struct block *b, const char *address, in
         heapmap_add(&k->map, LAYER_LOCKED, at, b->size, sign);
 }
 
+/* The tag of a block that was just made: by site its layer, from 1 on, else the time. */
+static uint32_t tag_of_next(struct camera *k)
+{
+    const struct job *j = &k->e->shared->job;
+    if (!k->sites)
+        return value_of_time(done_part(k));
+    char digit = k->blocks < j->sites_blocks ? k->sites[k->blocks] : '9';
+    k->blocks++;
+    return 1 + site_of_digit(digit, &j->film);
+}
+
 static bool made(void *ctx, struct block *b, void *address)
 {
     struct camera *k = ctx;
     if (!b->tag)
-        b->tag = value_of_time(done_part(k));
+        b->tag = tag_of_next(k);
     k->scene.used += b->size;
     if (!guard_made(k->e->shared, k->e->driver, b, address))
         return false;
@@ -148,7 +164,8 @@ static void lay_all(struct camera *k)
     heapmap_clear(&k->map, LAYER_USED);
     heapmap_clear(&k->map, LAYER_OVERHEAD);
     heapmap_clear(&k->map, LAYER_LOCKED);
-    heapmap_clear(&k->map, LAYER_VALUE);
+    for (int i = LAYER_VALUE; i < LAYER_FRESH; i++)
+        heapmap_clear(&k->map, (enum heap_layer)i);
     lay_list(k, k->e->blocks, k->e->shared->job.facts.slots);
     lay_list(k, k->e->kept, k->e->kept_count);
 }
@@ -286,7 +303,10 @@ static bool open_map(struct camera *k, const struct film_size *f)
     uint64_t cells = (uint64_t)g.rows * (poster ? 1 : (uint64_t)g.columns);
     k->side = g.cell;
     k->looks = raw_map(cells * sizeof *k->looks);
-    return k->looks && heapmap_open(&k->map, f->extent, cells);
+    if (!k->looks || !heapmap_open(&k->map, f->extent, cells))
+        return false;
+    k->map.by_site = k->sites != NULL;
+    return true;
 }
 
 static bool send_head(struct camera *k, const struct job *j)
@@ -301,7 +321,12 @@ void camera_run(struct engine *e)
     const struct job *j = &e->shared->job;
     struct camera k = {.e = e, .moves = e->driver->flags & STEVE_MOVES, .due = j->film.per_frame};
     struct watcher w = {&k, made, freeing, kept, locked, used, done};
-    if (!open_times(&k, j) || !open_map(&k, &j->film)) {
+    if (j->film.colour == FILM_SITE)
+        k.sites = sites_map(j);
+    if (j->film.colour == FILM_SITE && !k.sites) {
+        snprintf(e->shared->text, sizeof e->shared->text, "the file of sites cannot be read");
+        e->shared->status = STATUS_FAILED;
+    } else if (!open_times(&k, j) || !open_map(&k, &j->film)) {
         snprintf(e->shared->text, sizeof e->shared->text, "out of memory for the picture");
         e->shared->status = STATUS_FAILED;
     } else if (!send_head(&k, j)) {

@@ -35,7 +35,7 @@ static struct geometry of_size(const struct film_size *f, struct keys keys, bool
 /* The largest cell size at which there is a cell for every 16 bytes, within limits. */
 struct geometry geometry_of_frame(const struct film_size *f)
 {
-    struct geometry g = of_size(f, keys_of_frame(f->colour), f->layout == CELLS_ROWS);
+    struct geometry g = of_size(f, keys_of_frame(f), f->layout == CELLS_ROWS);
     g.strip_height = g.height < LEAST_HIGH ? g.text * 5 / 2 : g.text * 9 / 2;
     g.strip = g.times - GAP - g.strip_height;
     g.strip_lines = keys_lines(keys_of_strip(), g.text, g.width - 2 * MARGIN);
@@ -54,7 +54,7 @@ struct geometry geometry_of_frame(const struct film_size *f)
 
 struct geometry geometry_of_poster(const struct film_size *f)
 {
-    struct geometry g = of_size(f, keys_of_poster(f->colour), true);
+    struct geometry g = of_size(f, keys_of_poster(f), true);
     g.cell = 1;
     g.columns = g.width - MARGIN - g.left;
     g.rows = g.times - GAP - g.top;

@@ -41,6 +41,11 @@ void heapmap_add(struct heapmap *m, enum heap_layer layer, uint64_t at, uint64_t
     m->whole[layer][last] -= weight;
 }
 
+static bool is_of_site(int layer)
+{
+    return layer >= LAYER_SITE && layer < LAYER_FRESH;
+}
+
 static float clamp(float x)
 {
     return x < 0 ? 0 : x > 1 ? 1 : x;
@@ -84,7 +89,7 @@ static void grow_older(struct cell *c)
 void heapmap_frame(struct heapmap *m)
 {
     for (int i = 0; i < LAYERS; i++)
-        if (i != LAYER_VALUE)
+        if (i != LAYER_VALUE && (m->by_site || !is_of_site(i)))
             sum_layer(m, (enum heap_layer)i);
     sum_values(m);
     for (int i = LAYER_FRESH; i < LAYERS; i++)

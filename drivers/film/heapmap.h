@@ -9,6 +9,8 @@
 #ifndef DRIVERS_FILM_HEAPMAP_H
 #define DRIVERS_FILM_HEAPMAP_H
 
+#include "drivers/base/shared.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -17,7 +19,8 @@ enum heap_layer {
     LAYER_LOCKED,
     LAYER_OVERHEAD,
     LAYER_VALUE, /* weighted by the values of blocks, 0 to MOST_VALUE */
-    LAYER_FRESH,
+    LAYER_SITE,  /* bytes of blocks of the first site; then those of the next, and of the others */
+    LAYER_FRESH = LAYER_SITE + FILM_SITES + 1,
     LAYER_GONE,
     LAYER_READ,
     LAYER_WRITTEN,
@@ -40,6 +43,7 @@ struct cell {
 
 struct heapmap {
     uint64_t cell_bytes, cells;
+    bool by_site;           /* are there layers of sites? False after heapmap_open */
     int64_t *whole[LAYERS]; /* change, from cell to cell, of the number of blocks that cover the whole cell */
     int64_t *part[LAYERS];  /* bytes covered in cells at the ends of blocks */
     struct cell *cell;

@@ -7,7 +7,14 @@
 
 #include <string.h>
 
-#define KEYS(list) ((struct keys){list, sizeof list / sizeof list[0]})
+#define KEYS(list) keys_of(list, sizeof list / sizeof list[0])
+
+static struct keys keys_of(const struct key *list, size_t count)
+{
+    struct keys keys = {.count = count};
+    memcpy(keys.of, list, count * sizeof *list);
+    return keys;
+}
 
 /* The classes of look.c, then the states that are no use. */
 #define OTHER_STATES(locked, outline)                                                                        \
@@ -28,7 +35,22 @@
         "64 KiB or more", CLASS_5_COLOUR, KEY_EDGE_COLOUR                                                    \
     }
 
-struct keys keys_of_frame(enum film_colour by)
+/* The colours of look.c in its order, then the states that are no use. */
+static struct keys keys_by_site(const struct film_size *film, struct keys states)
+{
+    static const uint32_t colours[] = {CLASS_0_COLOUR, CLASS_1_COLOUR, CLASS_2_COLOUR, CLASS_3_COLOUR,
+                                       CLASS_4_COLOUR};
+    struct keys keys = {.count = film->sites};
+    for (size_t i = 0; i < film->sites; i++)
+        keys.of[i] =
+            (struct key){film->site_names[i], colours[i], colours[i] == CLASS_4_COLOUR ? KEY_EDGE_COLOUR : 0};
+    keys.of[keys.count++] = (struct key){"others", CLASS_5_COLOUR, KEY_EDGE_COLOUR};
+    memcpy(&keys.of[keys.count], states.of, states.count * sizeof *states.of);
+    keys.count += states.count;
+    return keys;
+}
+
+struct keys keys_of_frame(const struct film_size *film)
 {
     static const struct key states[] = {{"used", USED_COLOUR, 0},
                                         {"locked", USED_COLOUR, LOCKED_COLOUR},
@@ -41,14 +63,22 @@ struct keys keys_of_frame(enum film_colour by)
                                         {"written", WRITTEN_COLOUR, 0}};
     static const struct key ages[] = {AGES, OTHER_STATES(CLASS_2_COLOUR, LOCKED_COLOUR)};
     static const struct key sizes[] = {SIZES, OTHER_STATES(CLASS_2_COLOUR, LOCKED_COLOUR)};
+    static const struct key others[] = {OTHER_STATES(CLASS_2_COLOUR, LOCKED_COLOUR)};
+    enum film_colour by = film->colour;
+    if (by == FILM_SITE)
+        return keys_by_site(film, KEYS(others));
     return by == FILM_AGE ? KEYS(ages) : by == FILM_SIZE ? KEYS(sizes) : KEYS(states);
 }
 
-struct keys keys_of_poster(enum film_colour by)
+struct keys keys_of_poster(const struct film_size *film)
 {
     static const struct key states[] = {{"used", USED_COLOUR, 0}, OTHER_STATES(LOCKED_COLOUR, 0)};
     static const struct key ages[] = {AGES, OTHER_STATES(LOCKED_COLOUR, 0)};
     static const struct key sizes[] = {SIZES, OTHER_STATES(LOCKED_COLOUR, 0)};
+    static const struct key others[] = {OTHER_STATES(LOCKED_COLOUR, 0)};
+    enum film_colour by = film->colour;
+    if (by == FILM_SITE)
+        return keys_by_site(film, KEYS(others));
     return by == FILM_AGE ? KEYS(ages) : by == FILM_SIZE ? KEYS(sizes) : KEYS(states);
 }
 

@@ -18,13 +18,16 @@ struct key {
     uint32_t outline; /* colour of the outline, 0 = none */
 };
 
+enum { MOST_KEYS = 12 };
+
 struct keys {
-    const struct key *of;
+    struct key of[MOST_KEYS];
     size_t count;
 };
 
-struct keys keys_of_frame(enum film_colour by);
-struct keys keys_of_poster(enum film_colour by);
+/* The keys of a film; those by site have the names in it. */
+struct keys keys_of_frame(const struct film_size *film);
+struct keys keys_of_poster(const struct film_size *film);
 /* Of the strip below a frame. */
 struct keys keys_of_strip(void);
 

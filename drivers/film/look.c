@@ -1,7 +1,8 @@
 /* look.c - mixes the colours of the cells of a heap from the uses of their bytes.
  *
  * New blocks glow white, and cells without used bytes blue after a free. Reads and writes have colours of their own. All of
- * these fade. By age or size, the colour of used bytes is that of the class of their mean.
+ * these fade. By age or size, the colour of used bytes is that of the class of their mean; by site, that of the site that made
+ * most of them.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
@@ -62,12 +63,24 @@ static unsigned class_of_size(float value)
     return i;
 }
 
+/* The site that made most of the bytes of a cell; FILM_SITES is all others together. */
+static unsigned main_site(const struct cell *c)
+{
+    unsigned most = 0;
+    for (unsigned i = 1; i <= FILM_SITES; i++)
+        if (c->share[LAYER_SITE + i] > c->share[LAYER_SITE + most])
+            most = i;
+    return most;
+}
+
 static uint32_t used_colour(const struct cell *c, struct look_by by)
 {
     static const uint32_t classes[] = {CLASS_0_COLOUR, CLASS_1_COLOUR, CLASS_2_COLOUR,
                                        CLASS_3_COLOUR, CLASS_4_COLOUR, CLASS_5_COLOUR};
     if (by.by == FILM_STATE)
         return USED_COLOUR;
+    if (by.by == FILM_SITE)
+        return classes[main_site(c)];
     return classes[by.by == FILM_AGE ? class_of_age(by.now - c->value) : class_of_size(c->value)];
 }
 

@@ -18,7 +18,7 @@ uint32_t value_of_time(double done);
 uint32_t value_of_size(uint64_t bytes);
 
 /* The look (scene.h) of a cell of this many pixels a side in a frame, with its glow; locked bytes give it an outline or, if
- * it is too small for one, their colour. By age and size nothing glows. */
+ * it is too small for one, their colour. By age, size and site nothing glows. */
 uint32_t look_of_cell(const struct cell *c, struct look_by by, int side);
 /* In a poster, where nothing glows. */
 uint32_t look_in_poster(const struct cell *c, struct look_by by);

@@ -24,7 +24,7 @@ static void paint_still_parts(struct frame *f)
     axis_times(&f->canvas, &f->at, film);
     axis_addresses(&f->canvas, &f->at, film, false);
     legend_paint(&f->canvas, PICTURE_MARGIN, f->at.legend, f->at.text, f->at.legend_lines,
-                 keys_of_frame(film->colour));
+                 keys_of_frame(film));
 }
 
 bool frame_open(struct frame *f, const struct scene_head *head)

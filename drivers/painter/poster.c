@@ -34,7 +34,7 @@ bool poster_open(struct poster *p, const struct scene_head *head)
     axis_times(&p->canvas, &p->at, &head->film);
     axis_addresses(&p->canvas, &p->at, &head->film, true);
     legend_paint(&p->canvas, PICTURE_MARGIN, p->at.legend, p->at.text, p->at.legend_lines,
-                 keys_of_poster(head->film.colour));
+                 keys_of_poster(&head->film));
     return true;
 }
 

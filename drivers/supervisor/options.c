@@ -237,9 +237,12 @@ static const struct specification s_options[] = {
     {"time", 0, CHOICE, "ops|bytes|instructions", FIELD(time), 0,
      .help = "what a frame has as much of as any other: operations, allocated bytes, or\n"
              "instructions of the program (of a file made by steve ops --times)"},
-    {"color", 0, CHOICE, "state|age|size", FIELD(colour), 0,
+    {"color", 0, CHOICE, "state|age|size|site", FIELD(colour), 0,
      .help = "what the colour of used bytes shows: that they are used, and what happens to\n"
-             "them (default), or the age or the size of their blocks"},
+             "them (default), or the age or the size of their blocks, or what made them"},
+    {"sites", 0, TEXT, "FILE", FIELD(sites),
+     .help = "names of up to 5 sites, an empty line, and for each N of the ops file the\n"
+             "digit of its site, for --color=site; steve animate makes it"},
     {"extent", 0, BYTES, "BYTES", FIELD(extent),
      .help = "draw this much of the heap (default: up to the highest block)"},
     {"strip", 0, BYTES, "BYTES", FIELD(strip),

@@ -266,6 +266,45 @@ def class_shares(driver: str, path: Path, colour: str, tmp_path: Path) -> list[f
 
 
 @pytest.mark.parametrize("driver", ["firstfit", "jeff-compact"])
+def test_colours_by_site(driver: str, tmp_path: Path) -> None:
+    """The digits of the file are those of the blocks in their order; a resized block keeps its own, and one without is of others."""
+    path, sites, still = tmp_path / "three-ops", tmp_path / "sites", tmp_path / "f.png"
+    path.write_text("".join(f"{i} N 0 65536\n" for i in range(12)) + "0 R 0 131072\n3 F 0 0\n")
+    sites.write_text("first (a.lua:1)\nsecond (b.c:22)\n\n0001110009")
+    p = replay("-a", driver, "--memplot", path, "--still", still, "--color", "site", "--sites", sites, "--heap", "16M")
+    assert p.returncode == 0, p.stderr
+    text = (SOURCE / "drivers/film/colours.h").read_text()
+    classes = [int(value, 16) for value in re.findall(r"CLASS_\d_COLOUR = (0x[0-9a-f]{6})", text)]
+    counts = pixel_counts(still, tmp_path)
+    known = [counts.get(classes[i], 0) for i in (0, 1, 5)]
+    shares = [count / sum(known) for count in known]
+    # of 12 units of 64 KiB: 0, 1, 2, 6, 7, 8 of the first, 0 of twice its size; 4 and 5; 9, 10 and 11
+    assert shares == pytest.approx([7 / 12, 2 / 12, 3 / 12], abs=0.04)
+    assert counts.get(classes[2], 0) + counts.get(classes[3], 0) < sum(known) // 20
+
+
+def test_files_of_sites_that_are_wrong(tmp_path: Path) -> None:
+    path, sites = tmp_path / "one-ops", tmp_path / "sites"
+    path.write_text("0 N 0 64\n")
+    how = ("-a", "firstfit", "--memplot", path, "--still", tmp_path / "f.png", "--heap", "1M", "--color", "site")
+    for text, said in (
+        ("", "is no file of sites"),
+        ("a\n" * 6 + "\n0", "has more than 5 names"),
+        ("x" * 70 + "\n\n0", "is no file of sites"),
+        ("a\nb", "is no file of sites"),
+        (None, "No such file"),
+    ):
+        sites.unlink(missing_ok=True)
+        if text is not None:
+            sites.write_text(text)
+        p = replay(*how, "--sites", sites)
+        assert p.returncode == 1 and said in p.stderr and not (tmp_path / "f.png").exists(), (text, p.stderr)
+    sites.write_bytes(b"caf\xc3\xa9 \x01\xff\n\n")  # no digits: all are others
+    assert replay(*how, "--sites", sites).returncode == 0
+    assert replay(*how).returncode == 2 and replay(*how[:-1], "age", "--sites", sites).returncode == 2
+
+
+@pytest.mark.parametrize("driver", ["firstfit", "jeff-compact"])
 def test_colours_by_age_and_size(driver: str, tmp_path: Path) -> None:
     """Large blocks from the beginning of the run are old, and large; the same from its end are young. A resize does not
     make a block young again."""

@@ -6,6 +6,7 @@
 #include "drivers/base/islands.h"
 #include "drivers/film/heapmap.h"
 #include "drivers/film/look.h"
+#include "drivers/film/sites.h"
 #include "drivers/painter/axis.h"
 #include "drivers/painter/frame.h"
 #include "drivers/painter/legend.h"
@@ -284,18 +285,20 @@ static void test_text_fills_its_place(void **state)
 /* Keys that do not fit are counted at the end; a key that is too long for a line shows its end. */
 static void test_legend_says_what_is_missing(void **state)
 {
-    static const struct key keys[] = {
-        {"used", 0xe0650a, 0}, {"a name that is too long for the rest", 0x0072b2, 0}, {"free", 0x2fd6a8, 0}};
+    static const struct keys keys = {.of = {{"used", 0xe0650a, 0},
+                                            {"a name that is too long for the rest", 0x0072b2, 0},
+                                            {"free", 0x2fd6a8, 0}},
+                                     .count = 3};
     struct canvas c;
     assert_true(canvas_open(&c, 220, 60, 16));
     canvas_fill(&c, 0, 0, 220, 60, 0);
-    assert_int_equal(legend_paint(&c, 8, 4, 16, 1, (struct keys){keys, 3}), 2);
+    assert_int_equal(legend_paint(&c, 8, 4, 16, 1, keys), 2);
     assert_int_equal(pixel_of(&c, 8 + 2, 4 + c.ascent - 2), 0xe0650a);
     int end = 8 + key_side(16) + 3 * key_space(16) + canvas_text_width(&c, "used");
     assert_true(marked(&c, end, 0, canvas_text_width(&c, "+2 more"), 30) > 0);
     assert_int_equal(marked(&c, 220 - PICTURE_MARGIN, 0, PICTURE_MARGIN, 60), 0);
     canvas_fill(&c, 0, 0, 220, 60, 0);
-    assert_int_equal(legend_paint(&c, 8, 4, 16, 3, (struct keys){keys, 3}), 0);
+    assert_int_equal(legend_paint(&c, 8, 4, 16, 3, keys), 0);
     assert_int_equal(pixel_of(&c, 8 + 2, 4 + 20 + c.ascent - 2), 0x0072b2);
     assert_int_equal(pixel_of(&c, 8 + 2, 4 + 40 + c.ascent - 2), 0x2fd6a8);
     assert_int_equal(marked(&c, 220 - PICTURE_MARGIN, 0, PICTURE_MARGIN, 60), 0);
@@ -347,7 +350,9 @@ static struct film_size film_of(unsigned size, enum cell_layout layout, enum fil
                               .height = s_sizes[size][1],
                               .extent = (uint64_t)1 << 30,
                               .layout = layout,
-                              .colour = colour};
+                              .colour = colour,
+                              .sites = 2,
+                              .site_names = {"remember (server.lua:1234)", "a_longer_name_of_C (app.c:17)"}};
 }
 
 /* Whatever the size of a picture: its parts follow each other without overlap. */
@@ -369,7 +374,7 @@ static void check_parts(const struct film_size *f)
 static void check_legends(const struct film_size *f)
 {
     struct geometry g = geometry_of_frame(f), p = geometry_of_poster(f);
-    struct keys keys = keys_of_frame(f->colour), poster = keys_of_poster(f->colour);
+    struct keys keys = keys_of_frame(f), poster = keys_of_poster(f);
     struct canvas c;
     assert_true(canvas_open(&c, g.width, g.height, g.text));
     canvas_fill(&c, 0, 0, g.width, g.height, 0);
@@ -419,12 +424,42 @@ static uint32_t colour_of(enum film_colour by, float now, float value)
     return colour;
 }
 
+/* A cell has the colour of the site with most of its bytes, which the legend names; the last one is of all others. */
+static void test_colours_by_site(void **state)
+{
+    struct film_size f = {.colour = FILM_SITE, .sites = 2, .site_names = {"first", "second"}};
+    const struct look_by by = {FILM_SITE, 0};
+    struct heapmap m;
+    assert_true(heapmap_open(&m, EXTENT, CELLS));
+    m.by_site = true;
+    heapmap_add(&m, LAYER_USED, 0, 64, 1);
+    heapmap_add(&m, LAYER_SITE, 0, 24, 1);
+    heapmap_add(&m, LAYER_SITE + 1, 24, 40, 1);
+    heapmap_add(&m, LAYER_USED, 64, 64, 1);
+    heapmap_add(&m, LAYER_SITE + FILM_SITES, 64, 64, 1);
+    heapmap_frame(&m);
+    struct keys keys = keys_of_frame(&f), poster = keys_of_poster(&f);
+    assert_int_equal(keys.count, 3 + 4);
+    assert_string_equal(keys.of[1].name, "second");
+    assert_string_equal(keys.of[2].name, "others");
+    assert_string_equal(poster.of[2].name, "others");
+    assert_int_equal(look_of_cell(&m.cell[0], by, 4) & LOOK_COLOUR, keys.of[1].colour);
+    assert_int_equal(look_of_cell(&m.cell[1], by, 4) & LOOK_COLOUR, keys.of[2].colour);
+    heapmap_add(&m, LAYER_SITE + 1, 24, 40, -1);
+    heapmap_frame(&m);
+    assert_int_equal(look_of_cell(&m.cell[0], by, 4) & LOOK_COLOUR, keys.of[0].colour);
+    assert_int_equal(site_of_digit('1', &f), 1);
+    assert_int_equal(site_of_digit('2', &f), FILM_SITES);
+    assert_int_equal(site_of_digit('\n', &f), FILM_SITES);
+}
+
 /* The keys of a legend are the colours of the cells: their limits are where the names say. */
 static void test_colours_by_age_and_size(void **state)
 {
     static const uint64_t sizes[] = {63, 255, 1023, 4095, 65535, UINT64_MAX};
     static const double ages[] = {0.009, 0.049, 0.199, 0.499, 1};
-    struct keys by_size = keys_of_frame(FILM_SIZE), by_age = keys_of_poster(FILM_AGE);
+    struct film_size sized = {.colour = FILM_SIZE}, aged = {.colour = FILM_AGE};
+    struct keys by_size = keys_of_frame(&sized), by_age = keys_of_poster(&aged);
     float now = (float)value_of_time(1);
     for (unsigned i = 0; i < 6; i++) {
         assert_int_equal(colour_of(FILM_SIZE, 0, (float)value_of_size(sizes[i])), by_size.of[i].colour);
@@ -542,6 +577,7 @@ int run_picture_tests(void)
         cmocka_unit_test(test_text_shows_its_end),
         cmocka_unit_test(test_values_of_cells),
         cmocka_unit_test(test_colours_by_age_and_size),
+        cmocka_unit_test(test_colours_by_site),
         cmocka_unit_test(test_steps_of_ticks),
         cmocka_unit_test(test_ticks_are_at_their_places),
         cmocka_unit_test(test_numbers_as_text),

@@ -48,6 +48,7 @@ examples:
   steve animate app.ljt-ops --allocator jemalloc -o heap.mp4 --frames 600
   steve animate app.ljt-ops --allocator glibc,jemalloc,mimalloc,luajit --size 1920x1080
   steve animate app.ljt-ops --color age --poster ages.png
+  steve animate app.ljt --color site --poster sites.png
   steve animate app.ljt-ops --layout hilbert --still end.png --poster whole.png
 """
 
@@ -76,9 +77,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     arguments.suggest(time, ("ops", "bytes", "instructions"))
     colour = parser.add_argument(
-        "--color", metavar="WHAT", help="what the colour of used bytes shows: state (default), age or size of blocks"
+        "--color",
+        metavar="WHAT",
+        help="what the colour of used bytes shows: state (default), age or size of blocks, or, of a memtrace, the site "
+        "that made them: the five lines with most bytes at the peak, and others",
     )
-    arguments.suggest(colour, ("state", "age", "size"))
+    arguments.suggest(colour, ("state", "age", "size", "site"))
+    parser.set_defaults(sites=None)
     parser.add_argument(
         "--accesses", choices=("yes", "no"), help="perform the loads and stores of FILE, and show them (default yes)"
     )
@@ -110,7 +115,7 @@ def _arguments(args: argparse.Namespace, replay: Replay, allocator: str, *more: 
     arguments = ["--allocator", allocator, "--memplot", args.ops]
     if args.heap:
         arguments += ["--heap", str(_heap(args, replay))]
-    for option in ("size", "fps", "frames", "layout", "time", "color", "extent", "accesses"):
+    for option in ("size", "fps", "frames", "layout", "time", "color", "sites", "extent", "accesses"):
         value = getattr(args, option)
         arguments += [f"--{option}", value] if value is not None else []
     return [*arguments, *more]
@@ -217,6 +222,21 @@ def _write_ops(args: argparse.Namespace, folder: str) -> Trace | Whole:
     return trace
 
 
+def _write_sites(args: argparse.Namespace, folder: str) -> None:
+    """For colours by site, set --sites to a file about the memtrace in args."""
+    from steve.analysis import film_sites
+    from steve.analysis.blocks import Blocks
+
+    if args.color != "site":
+        return
+    width, height = _size(args.size)
+    letter = max(11, min(width // 28, height // 45)) * 5 / 8  # as the legend of drivers/film/geometry.c
+    given = {"file": args.ops, "salvage": False, "quiet": args.quiet, "every_block": args.every_block}
+    choice = {"where": None, "begin": None, "end": None}
+    args.sites = os.path.join(folder, "sites")
+    film_sites.write(Blocks(NAME, argparse.Namespace(**given, **choice)), args.sites, int((width - 60) / letter))
+
+
 def _own_allocator(trace: Trace | Whole | None, drivers: list[Driver]) -> str:
     """The allocator that a program had, as far as a memtrace of it says: LuaJIT's if it had Lua states, else the one
     whose library it was started with, else the C library's."""
@@ -275,7 +295,10 @@ def _make(args: argparse.Namespace, film: str) -> tuple[dict[str, Any], bool]:
     trace, file = _memtrace(args.ops), args.ops
     with scratch_folder(".steve-animate.", os.path.dirname(os.path.abspath(film))) as scratch:
         if trace is not None:
+            _write_sites(args, scratch)
             trace = _write_ops(args, scratch)
+        elif args.color == "site":
+            raise UsageError(f"--color site: {args.ops} does not say what made its blocks; give the memtrace")
         drivers, _ = choose(args.allocator or _own_allocator(trace, known), known)
         _check_pictures(args, drivers)
         unfinished = os.path.join(scratch, os.path.basename(film))

@@ -4,6 +4,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 from __future__ import annotations
 
+import argparse
 import base64
 import json
 import os
@@ -14,7 +15,11 @@ from pathlib import Path
 
 import pytest
 from conftest import Steve
+from steve.analysis import film_sites
+from steve.analysis.blocks import Blocks
 from test_allocstats import make_ops
+
+CHOICE = {"salvage": False, "quiet": True, "every_block": "", "where": None, "begin": None, "end": None}
 
 
 def without_allocator() -> dict[str, str]:
@@ -213,6 +218,33 @@ def test_colours_reach_the_film(steve: Steve, ops: Path) -> None:
         assert done.returncode == 0, done.err
         sums[colour] = tuple(frame_sums(steve.folder / "f.mkv"))
     assert len(set(sums.values())) == 3
+
+
+def test_colours_by_site(steve: Steve, ops: Path, trace: Callable[..., Path]) -> None:
+    """A film of a memtrace; an ops file does not say what made its blocks."""
+    stacks = "".join(f"stack main work{i}@w.c:{10 + i} malloc\n" for i in range(7))
+    blocks = "".join(f"N {4096 * (i + 1)} {100 * (7 - i % 7)} {1 + i % 7}\n" for i in range(70))
+    path = trace(stacks + blocks + "F 4096 1\nend exit\n")
+    film_sites.write(Blocks("animate", argparse.Namespace(**CHOICE, file=str(path))), str(steve.folder / "sites"), 60)
+    *names, empty, digits = (steve.folder / "sites").read_text().split("\n")
+    assert names == [f"work{i} (w.c:{10 + i})" for i in range(5)] and empty == ""
+    assert digits == "0123499" * 10
+    how = ("--frames", "4", "--size", "640x360", "--color")
+    sums = []
+    for colour in ("site", "size"):
+        done = steve("animate", path, "-o", "f.mkv", *how, colour, "-f")
+        assert done.returncode == 0, done.err
+        sums.append(frame_sums(steve.folder / "f.mkv"))
+    assert sums[0] != sums[1]
+    done = steve("animate", "app-ops", "-o", "g.mkv", *how, "site")
+    assert done.returncode == 2 and "does not say what made its blocks; give the memtrace" in done.err
+
+
+def test_names_of_sites_fit() -> None:
+    assert film_sites.fitting("short (a.c:1)", 40) == "short (a.c:1)"
+    name = film_sites.fitting("a_very_long_function_name_that_goes_on (some_file.cc:12345)", 40)
+    assert len(name) == 40 and name.startswith("a_very_long_") and name.endswith("file.cc:12345)") and "..." in name
+    assert film_sites.fitting("f\u00fcnf", 40) == "f?nf" and len(film_sites.fitting("x" * 500, 400)) == 62
 
 
 def test_without_ffmpeg(steve: Steve, ops: Path) -> None:
