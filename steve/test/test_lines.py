@@ -7,6 +7,8 @@ import csv
 import io
 import json
 import tempfile
+from collections.abc import Callable
+from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -132,3 +134,18 @@ def test_kinds_by_heap(steve: Steve, trace) -> None:
     table = list(csv.DictReader(io.StringIO(steve("lines", "t.ljt", "--csv").out)))
     assert [row["kinds"] for row in table if row["line"] == "1"] == ["custom 2 57; unknown 1 32; malloc 1 16"]
     assert steve("lines", "t.ljt", "--sort", "kinds").returncode == 2
+
+
+def test_programs_without_names(steve: Steve, trace: Callable[..., Path]) -> None:
+    """What starts a program or a thread is not the name of all that it does."""
+    stacks = (
+        "__libc_start_call_main@start.h:1 [tool] [tool]",
+        "clone3 start_thread@pthread.c:9 [tool]",
+        "main@m.c:1 [tool]",
+    )
+    blocks = "".join(f"N {4096 * (i + 1)} 10 {i + 1}\n" for i in range(3))
+    trace("".join(f"stack {stack}\n" for stack in stacks) + blocks + "end exit\n")
+    rows = json.loads(steve("lines", "t.ljt", "--json").out)
+    assert {row["function"]: row["allocs"] for row in rows} == {"[[tool]]": 2, "main": 1}
+    rows = json.loads(steve("sites", "t.ljt", "--by", "function", "--json").out)
+    assert sorted(row["blocks"] for row in rows) == [1, 2] and "main (m.c)" in {row["site"] for row in rows}

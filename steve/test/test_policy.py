@@ -274,6 +274,8 @@ def test_all_frames_are_kept() -> None:
         "malloc",
         "xmalloc",
         "g_malloc0_n",
+        "Perl_safesysmalloc",
+        "ruby_xmalloc2",
         "zmalloc",
         "operator new[](unsigned long)",
         "std::allocator<int>::allocate(unsigned long)",

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from steve.terminal.tables import StackText
 from steve.trace.frames import LUA_KINDS, frame_text, is_native
-from steve.trace.policy import FEW, Policy, is_of_library, short_in_table
+from steve.trace.policy import BELOW_MAIN, FEW, START_OF_THREAD, Policy, is_of_library, short_in_table
 from steve.trace.rollups import by_function
 from steve.trace.stacks import Sites
 
@@ -209,10 +209,12 @@ class Places:
                 named.append(frame if has_name else named[callers])
 
     def _kinds(self, number: int) -> tuple[bool, bool, bool]:
-        """Is it a frame at a line of Lua, one of the program, and one with a name?"""
+        """Is it a frame at a line of Lua, one of the program, and one with a name? What starts a program or a thread is not meant:
+        it would be the name of all that a program without symbols does."""
         frame, found = self.trace.frame(number), (False, False, False)
         if frame is not None:
             at_lua, named = has_lua_line(frame), bool(frame.function or frame.file)
+            named = named and not BELOW_MAIN.fullmatch(frame.function) and frame.function != START_OF_THREAD
             own = not self.sites.shown.policy.keep_alloc_fns and self.sites.shown.is_programs(number)
             found = at_lua, own and (named or at_lua), named
         self._of_frames[number] = found
