@@ -94,12 +94,16 @@ test("garbage collection", () => {
 });
 
 test("live bytes by row", () => {
-  const all = Uint8Array.of(1, 1, 1), rows = (mask: Uint8Array, by: "kind" | "heap" | "thread", most: number) =>
-    [...liveByRow(data, mask, by, most)].map(([row, live]) => [row, ...live]);
+  const all = Uint8Array.of(1, 1, 1), rows = (mask: Uint8Array, by: "kind" | "heap" | "thread" | "function", most: number, of = data) =>
+    [...liveByRow(of, mask, by, most)].map(([row, live]) => [row, ...live]);
   assert.deepEqual(rows(all, "kind", 6), [[0, 100, 110, 77, 67]]);
   assert.deepEqual(rows(all, "heap", 6), [[0, 100, 100, 60, 60], [1, 0, 10, 17, 7]]);
   assert.deepEqual(rows(all, "heap", 1), [[0, 100, 100, 60, 60], [-1, 0, 10, 17, 7]]);
   assert.deepEqual(rows(Uint8Array.of(0, 1, 0), "thread", 6), [[2, 0, 10, 10, 0]]);
+  const [f, g] = [1, 2].map(frame => data.frames.function[frame]);
+  assert.deepEqual(rows(all, "function", 6), [[f, 100, 110, 70, 60], [g, 0, 0, 7, 7]]);
+  const unnamed = { ...data, frames: { ...data.frames, function: data.frames.function.map((row, frame) => frame === 1 ? -1 : row) } };
+  assert.deepEqual(rows(all, "function", 6, unnamed), [[g, 0, 0, 7, 7], [-1, 100, 110, 70, 60]]);
 });
 
 test("trees", () => {

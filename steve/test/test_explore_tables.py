@@ -254,7 +254,8 @@ def test_kinds_and_axis(page: Page) -> None:  # noqa: F811
 
 @needs_browser
 def test_live_bytes_divided(page: Page, report: tuple[Steve, Path]) -> None:  # noqa: F811
-    """The live bytes of the timeline by kind, heap and thread are those of `steve sites --where`, at each moment."""
+    """The live bytes of the timeline by kind, heap and thread are those of `steve sites --where`, at each moment; by line those
+    of `steve sites --by line`."""
     steve = report[0]
 
     def bands() -> dict[str, int]:
@@ -270,6 +271,12 @@ def test_live_bytes_divided(page: Page, report: tuple[Steve, Path]) -> None:  # 
     assert bands() == {"C heap (malloc)": live('heap = "malloc"'), "Lua state 0x77": live('heap = "lua"')}
     page.choose("split", "thread")
     assert bands() == {f"thread {n}": live(f"thread = {n}") for n in (1, 2)}
+    page.open(f"#explore:to={20 * WIDTH}&split=line")
+    sites = json.loads(steve("sites", "app.ljt", "--json", "--by", "line", "--to", "m20").out)
+    assert (
+        bands() == {row["site"]: row["live_bytes_at_end"] for row in sites if row["live_bytes_at_end"]}
+        and len(sites) > 3
+    )
     page.open(f"#explore:to={20 * WIDTH}&split=kind&axis=instructions")
     found = bands()
     assert found["malloc"] == live('heap = "malloc"', "--to", "m20") and len(found) > 2

@@ -130,10 +130,17 @@ export function overTime(data: Data, mask: Uint8Array): { live: Float64Array; al
   return { live, allocated };
 }
 
+/** By group, its row in a roll-up, for code that of the frame that made the blocks; -1 if that is not known. */
+function rowsOfGroups(data: Data, by: Rollup): ArrayLike<number> {
+  if (isOfGroups(by)) return data.groups[by];
+  const rows = data.frames[by];
+  return data.groups.own.map(frame => rows[frame] ?? -1);
+}
+
 /** Live bytes at the end of each bin, by row of a roll-up, of the groups that a mask chooses. The rows that ever have most
- * come first, at most so many; the others are one row, -1. */
-export function liveByRow(data: Data, mask: Uint8Array, by: GroupRollup, most: number): Map<number, Float64Array> {
-  const { n, group, bin, sums } = data.table, of = data.groups[by], found = new Map<number, Float64Array>();
+ * come first, at most so many; the others, and what has no row, are one row, -1. */
+export function liveByRow(data: Data, mask: Uint8Array, by: Rollup, most: number): Map<number, Float64Array> {
+  const { n, group, bin, sums } = data.table, of = rowsOfGroups(data, by), found = new Map<number, Float64Array>();
   for (let i = 0; i < n; i++) {
     const at = group[i] as number;
     if (!mask[at]) continue;
@@ -144,7 +151,8 @@ export function liveByRow(data: Data, mask: Uint8Array, by: GroupRollup, most: n
   for (const live of found.values()) for (let i = 1; i < data.bins; i++) live[i] += live[i - 1] as number;
   const ranked = [...found].map(([row, live]) => ({ row, live, peak: live.reduce((a, b) => Math.max(a, b), 0) }))
     .filter(({ peak }) => peak > 0).sort((a, b) => b.peak - a.peak || a.row - b.row);
-  const kept = new Map(ranked.slice(0, most).map(({ row, live }) => [row, live])), rest = ranked.slice(most);
+  const named = ranked.filter(({ row }) => row >= 0).slice(0, most), rest = ranked.filter(one => !named.includes(one));
+  const kept = new Map(named.map(({ row, live }) => [row, live]));
   if (rest.length)
     kept.set(-1, Float64Array.from({ length: data.bins }, (_, i) => rest.reduce((sum, { live }) => sum + (live[i] as number), 0)));
   return kept;

@@ -24,7 +24,7 @@ export function hasAxis(data: Data, axis: Axis): boolean {
 }
 
 /** What the live bytes of the timeline are divided by. */
-export const SPLITS = ["none", ...GROUP_ROLLUPS] as const;
+export const SPLITS = ["none", ...FRAME_ROLLUPS, ...GROUP_ROLLUPS] as const;
 export type Split = typeof SPLITS[number];
 
 export interface UnknownFilter {
