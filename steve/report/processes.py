@@ -16,7 +16,6 @@ from steve.analysis.totals import program_end_text
 from steve.report.collect import clean
 from steve.report.page import environment
 from steve.report.sentences import KEPT, MOST, SAID, WORTH, Sentence
-from steve.terminal.units import counted, human_bytes
 from steve.trace.rollups import PROCESS
 
 MOST_LINES = 60
@@ -74,8 +73,7 @@ def sentences_of(found: Iterable[Found], totals: Mapping[str, Any]) -> list[Sent
     return [
         Sentence(
             line.text,
-            said.words.format(bytes=human_bytes(line.sums["bytes"]), blocks=counted(line.sums["blocks"], "block"))
-            + f" ({share:.1%} of {whole}).",
+            f"{said.text(line.sums['bytes'], line.sums['blocks'])} ({share:.1%} of {whole}).",
             f"in {line.where()}",
             "",
         )

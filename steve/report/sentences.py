@@ -21,6 +21,18 @@ WORTH = 0.02
 KEPT, OF_NO_USE, BRIEF = range(3)  # kinds of trouble, the worst first
 
 
+# words about several blocks, and the same about one
+SINGULAR = (
+    ("that are", "that is"),
+    ("that live", "that lives"),
+    ("that die", "that dies"),
+    ("points to them", "points to it"),
+    ("they are freed", "it is freed"),
+    ("their first use", "its first use"),
+    ("were added", "was added"),
+)
+
+
 class Rule(NamedTuple):
     """What is said of a rule of steve.analysis.rules: the kind of trouble; words that follow the line; the metric of the
     page that shows the blocks."""
@@ -28,6 +40,13 @@ class Rule(NamedTuple):
     trouble: int
     words: str
     metric: str
+
+    def text(self, size: int, blocks: int) -> str:
+        """What is said of so many bytes in so many blocks."""
+        words = self.words
+        for many, one in SINGULAR if blocks == 1 else ():
+            words = words.replace(many, one)
+        return words.format(bytes=human_bytes(size), blocks=counted(blocks, "block"))
 
 
 SAID = {
@@ -167,8 +186,7 @@ def sentences(data: TraceData, findings: list[Finding]) -> list[Sentence]:
         *(
             Sentence(
                 each.line,
-                each.rule.words.format(bytes=human_bytes(each.bytes), blocks=counted(each.blocks, "block"))
-                + f" ({each.share:.1%} of {_whole(data, each.rule)[1]}).",
+                f"{each.rule.text(each.bytes, each.blocks)} ({each.share:.1%} of {_whole(data, each.rule)[1]}).",
                 path_of(each.site),
                 link_to(data, each.site, each.key),
             )

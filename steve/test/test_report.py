@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 
 from steve.allocstats.parse import read_allocstats
 from steve.allocstats.result import fragmentation
+from steve.report.sentences import SAID
 
 MKLOAD = Path(BUILD) / "steve" / "test" / "mkload"
 VOID = {"meta", "input", "img", "br", "link", "hr"}
@@ -501,6 +502,15 @@ def test_a_site_has_a_sentence_for_each_kind_of_trouble(steve: Steve, trace: Cal
     page = " ".join(" ".join(checked_page(steve.folder / "r.html").text).split())
     for said in ("are never freed (", "nothing ever accesses ("):
         assert f"waste (a.c:5) allocates 117 KiB in 30 blocks that {said}" in page
+
+
+def test_sentences_about_one_block() -> None:
+    for key, rule in SAID.items():
+        assert "4.88 KiB" in rule.text(5000, 1) and ("1 block" in rule.text(5000, 1) or key == "pinned_pages"), key
+        for words in ("that are", "that live ", "that die,", "to them", "they are"):
+            assert words not in rule.text(5000, 1), key
+    assert SAID["idle_tail"].text(5000, 2) == "allocates 4.88 KiB in 2 blocks that are idle long before they are freed"
+    assert SAID["idle_tail"].text(5000, 1) == "allocates 4.88 KiB in 1 block that is idle long before it is freed"
 
 
 def test_what_is_kept_until_the_last_mark(steve: Steve, trace: Callable[..., Path]) -> None:
