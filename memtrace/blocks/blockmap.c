@@ -437,6 +437,16 @@ uint32_t blockmap_overlap(const struct blockmap *m, uint64_t base, uint64_t size
     return overlap_pages(m, level, r.first, r.last, &r);
 }
 
+bool blockmap_is_clear(const struct blockmap *m, uint64_t base, uint64_t size)
+{
+    const uint64_t last = span_last(base, size), v = page_table_get(&m->levels[0], base >> PAGE_BITS);
+    if (base >> PAGE_BITS != last >> PAGE_BITS || is_owner(v))
+        return false;
+    if (!v)
+        return blockmap_find_high(m, base) == NO_SLOT;
+    return leaf_overlap(m, (const struct leaf *)(uintptr_t)v, base, last, NO_SLOT) == NO_SLOT;
+}
+
 uint32_t blockmap_beside(const struct blockmap *m, uint64_t addr, uint64_t size, uint64_t reach,
                          uint32_t heap)
 {

@@ -135,6 +135,9 @@ void blockmap_remove(struct blockmap *m, uint32_t slot);
 bool blockmap_move(struct blockmap *m, uint32_t slot, uint64_t base, uint64_t size);
 /* A live block, other than slot `except`, that overlaps [base, base + size); NO_SLOT if there is none. */
 uint32_t blockmap_overlap(const struct blockmap *m, uint64_t base, uint64_t size, uint32_t except);
+/* Does no live block overlap [base, base + size)? False also if that is not found out at once: for a range in several
+ * pages, or in one that a block has alone. */
+bool blockmap_is_clear(const struct blockmap *m, uint64_t base, uint64_t size);
 
 /* A live block of `heap` that begins or ends at most `reach` bytes from [addr, addr + size), in which no block begins;
  * NO_SLOT = none. */

@@ -68,6 +68,7 @@ static void check(const struct blockmap *m, const struct model *s, uint64_t *see
 static void add(struct blockmap *m, struct model *s, uint64_t base, uint64_t size)
 {
     uint32_t slot;
+    assert_false(blockmap_is_clear(m, base, size) && overlaps_any(s, base, size, NO_SLOT));
     while ((slot = blockmap_overlap(m, base, size, NO_SLOT)) != NO_SLOT) {
         assert_true(overlaps(s, slot, base, size));
         blockmap_remove(m, slot);
@@ -166,6 +167,25 @@ static void test_everything_in_one_block(void **state)
     assert_int_equal(blockmap_find(&m, 5), NO_SLOT);
     for (unsigned i = 0; i < BLOCKMAP_LEVELS; i++)
         assert_int_equal(m.levels[i].count, 0);
+    blockmap_destroy(&m);
+}
+
+/* Blocks that share granules with a range, or pages of a large block, are told apart from those that overlap it. */
+static void test_clear(void **state)
+{
+    struct blockmap m;
+    assert_true(blockmap_init(&m));
+    assert_true(blockmap_is_clear(&m, 0x5008, 24));
+    blockmap_add(&m, 0x5000, 8, 0, 0);
+    assert_false(blockmap_is_clear(&m, 0x5008, 24)); /* the page has one block, which is not looked at */
+    blockmap_add(&m, 0x5020, 8, 0, 1);
+    assert_true(blockmap_is_clear(&m, 0x5008, 24));
+    assert_true(blockmap_is_clear(&m, 0x5008, 0));
+    assert_false(blockmap_is_clear(&m, 0x5007, 1));
+    assert_false(blockmap_is_clear(&m, 0x5008, 25));
+    assert_false(blockmap_is_clear(&m, 0x5ff8, 16)); /* two pages */
+    blockmap_add(&m, 0x400000, 0x200000, 0, 2);
+    assert_false(blockmap_is_clear(&m, 0x401008, 8));
     blockmap_destroy(&m);
 }
 
@@ -293,6 +313,7 @@ int main(void)
         cmocka_unit_test(test_pages),
         cmocka_unit_test(test_large),
         cmocka_unit_test(test_whole_space),
+        cmocka_unit_test(test_clear),
         cmocka_unit_test(test_slots),
         cmocka_unit_test(test_everything_in_one_block),
         cmocka_unit_test(test_nothing_left),

@@ -204,7 +204,8 @@ static void clear_ground(struct mt_writer *w, uint64_t addr, uint64_t size, uint
     if (writer_failed(w))
         return;
     if (!freed_take(&w->freed, addr, size)) {
-        free_overlapped(w, addr, size, NO_BLOCK, heap, stack);
+        if (w->unsampled.sample.every || !blockmap_is_clear(&w->map, addr, size))
+            free_overlapped(w, addr, size, NO_BLOCK, heap, stack);
         freed_cover(&w->freed, addr, size);
         cover_unsampled(w, addr, size);
     }
