@@ -516,6 +516,19 @@ static size_t record_bytes(const uint8_t *at, size_t size)
     return bytes <= size && bytes <= RING_MARGIN_BYTES ? bytes : 0;
 }
 
+enum { FEW_WORDS = 8 };
+
+/* Copy the payload of a record. Nearly all records are events of blocks, for which a call would take longer. */
+static inline void copy_payload(uint64_t *to, const uint8_t *from, size_t bytes)
+{
+    const raw_word *word = (const raw_word *)from;
+    if (bytes > FEW_WORDS * sizeof *to)
+        memcpy(to, from, bytes);
+    else
+        for (size_t i = 0; i < bytes / sizeof *to; i++)
+            to[i] = word[i];
+}
+
 /* The record, with its payload copied to aligned memory. */
 static struct raw read_record(struct feed *f, const uint8_t *at, size_t bytes)
 {
@@ -523,7 +536,7 @@ static struct raw read_record(struct feed *f, const uint8_t *at, size_t bytes)
     const bool is_state = raw_type_of(low) == RAW_VM;
     const size_t skip = is_state ? RAW_STATE_HEADER_BYTES : sizeof(uint64_t);
     const uint64_t header = is_state ? low : *(const raw_word *)at;
-    memcpy(f->payload, at + skip, bytes - skip);
+    copy_payload(f->payload, at + skip, bytes - skip);
     return (struct raw){raw_type_of(header),
                         raw_argument_of(header),
                         raw_slot_of(header),
