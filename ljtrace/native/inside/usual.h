@@ -2,9 +2,10 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Usually no event of the thread is interrupted, the thread has written the last event too, no events are missing or are to
- * be dropped, and nothing of the recording or of the program's objects has changed. Then nothing has to be written before
- * the event. In all other cases usual_begin changes nothing, and the functions of events.c do the same event.
+ * Usually no event of the thread is interrupted, the thread has a number, no events are missing or are to be dropped, and
+ * nothing of the recording or of the program's objects has changed. Then nothing has to be written before the event but the
+ * thread's number, if another one has written the last event. In all other cases usual_begin changes nothing, and the
+ * functions of events.c do the same event.
  */
 #ifndef LJTRACE_NATIVE_INSIDE_USUAL_H
 #define LJTRACE_NATIVE_INSIDE_USUAL_H
@@ -53,9 +54,8 @@ static inline bool usual_unlock(void)
 /* Is this thread's event a usual one, as far as that is known before the ring is locked? */
 static inline bool usual_before(const struct native_self *self)
 {
-    return self->number && self->number == native_running && !native_is_starved && !got_is_late &&
-           !native_has_lost && !native_dropping && !native_is_exiting && !native_options.drops &&
-           !native_options.sample_stacks;
+    return self->number && !native_is_starved && !got_is_late && !native_has_lost && !native_dropping &&
+           !native_is_exiting && !native_options.drops && !native_options.sample_stacks;
 }
 
 /* The ring is locked: is the recording still what it was? */
@@ -75,6 +75,8 @@ static inline bool usual_event_lock(void)
     self->locked = usual_after();
     if (!self->locked)
         native_ring_unlock();
+    else if (self->number != native_running)
+        native_name_thread();
     return self->locked;
 }
 
