@@ -57,6 +57,7 @@ struct array {
     uint64_t L, from, to, c_to; /* where its stack and the C stack are */
     uint32_t tid, turn;
     uint32_t count, functions, threads;
+    uint32_t innermost; /* the words up to the innermost frame of the latest stack that was found */
     struct {
         struct lt_seen_function seen;
         uint32_t words; /* how many words were before it */
@@ -156,6 +157,15 @@ static inline uint32_t up_to_frame(const struct array *a, uint32_t k, uint64_t f
     return k;
 }
 
+/* How many words, up to a link at `frame` or outside of it? Often it is the same frame as the last time. */
+static inline uint32_t up_to_innermost(const struct array *a, uint64_t frame)
+{
+    const uint32_t k = a->innermost;
+    return k && k <= a->count && a->meaning[k - 1].is_link && a->word[k - 1].at == frame
+               ? k
+               : up_to_frame(a, a->count, frame);
+}
+
 /* How many of the first k words, from the outermost on, are unchanged? */
 static inline uint32_t unchanged(const struct array *a, const struct lt_vm *vm, uint32_t k)
 {
@@ -216,7 +226,7 @@ static uint32_t append(struct array *a, uint32_t k, const uint64_t *frame, uint3
 static bool find_below(struct array *a, const struct lt_vm *vm, const struct lt_cache_key *b, uint32_t *node)
 {
     uint64_t fresh[MOST_NEW], frame = lt_base_of(b) - 8;
-    uint32_t n = 0, k = unchanged(a, vm, up_to_frame(a, a->count, frame));
+    uint32_t n = 0, k = unchanged(a, vm, up_to_innermost(a, frame));
     for (;;) {
         k = up_to_frame(a, k, frame);
         if (!k || n == MOST_NEW || !lt_on_lua_stack(b, frame))
@@ -239,6 +249,7 @@ static bool find_below(struct array *a, const struct lt_vm *vm, const struct lt_
     const uint32_t all = k + n;
     if (n && append(a, k, fresh, n, a->turn) < all)
         return false;
+    a->innermost = all;
     *node = a->meaning[all - 1].node;
     return true;
 }
@@ -541,7 +552,7 @@ static struct array *array_for(uint32_t tid, const struct lt_vm *vm, const struc
     a->c_to = b->c_to;
     a->tid = tid;
     a->turn = turn;
-    a->count = a->functions = a->threads = 0;
+    a->count = a->functions = a->threads = a->innermost = 0;
     return a;
 }
 
