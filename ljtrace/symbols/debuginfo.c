@@ -96,8 +96,8 @@ static uint32_t unit_ranges_find(const struct nesting *ranges, uint64_t address)
 
 /* -- abbreviations -- */
 
-/* Read a number of LEB128. Returns false at the end of the section. */
-static bool number_take(const uint8_t **at, const uint8_t *end, uint64_t *number)
+/* Read a number of LEB128 that has several bytes. Returns false at the end of the section. */
+static bool long_number_take(const uint8_t **at, const uint8_t *end, uint64_t *number)
 {
     unsigned shift = 0;
     *number = 0;
@@ -110,6 +110,15 @@ static bool number_take(const uint8_t **at, const uint8_t *end, uint64_t *number
             return true;
     }
     return false;
+}
+
+/* Read any number of LEB128. Nearly all have one byte. */
+static inline bool number_take(const uint8_t **at, const uint8_t *end, uint64_t *number)
+{
+    if (*at == end || **at & 0x80)
+        return long_number_take(at, end, number);
+    *number = *(*at)++;
+    return true;
 }
 
 static bool leads_out(uint64_t form)
