@@ -170,7 +170,7 @@ static void test_everything_in_one_block(void **state)
     blockmap_destroy(&m);
 }
 
-/* Blocks that share granules with a range, or pages of a large block, are told apart from those that overlap it. */
+/* A range may be clear although its granules are shared with blocks; one in a page of a large block is not. */
 static void test_clear(void **state)
 {
     struct blockmap m;

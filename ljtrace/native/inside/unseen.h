@@ -11,7 +11,8 @@
 
 /* A recording begins. */
 void unseen_begin(void);
-/* A block was recorded. size: its bytes, or in a sample an estimate of those that it represents. Only while the ring is locked. */
+/* A block was recorded. size: its bytes, or in a sample an estimate of those that it represents. Only while the ring is
+ * locked. */
 extern __attribute__((visibility("hidden"))) uint64_t unseen_counted;
 static inline void unseen_count(uint64_t size)
 {
