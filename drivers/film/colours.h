@@ -8,6 +8,16 @@
 #ifndef DRIVERS_FILM_COLOURS_H
 #define DRIVERS_FILM_COLOURS_H
 
+/* How much of a cell's colour a glow is at first, in percent. */
+enum { GLOW_OF_BLOCKS = 60, GLOW_OF_ACCESSES = 80 };
+
+/* The mixture of two colours with so many percent of the second. */
+#define MIXED_PART(from, to, percent, shift)                                                                 \
+    ((((from) >> (shift)&0xff) * (100 - (percent)) + ((to) >> (shift)&0xff) * (percent) + 50) / 100          \
+     << (shift))
+#define MIXED(from, to, percent)                                                                             \
+    (MIXED_PART(from, to, percent, 0) | MIXED_PART(from, to, percent, 8) | MIXED_PART(from, to, percent, 16))
+
 enum colour {
     BACKGROUND_COLOUR = 0x0b0d12,
     TEXT_COLOUR = 0xd8dce6,
@@ -25,6 +35,9 @@ enum colour {
     GONE_COLOUR = 0x8fd3ff,     /* freed a moment ago */
     READ_COLOUR = 0x2fd6a8,
     WRITTEN_COLOUR = 0xd47fd8,
+    /* in the legend: what has just begun to glow */
+    NEW_COLOUR = MIXED(USED_COLOUR, FRESH_COLOUR, GLOW_OF_BLOCKS),
+    FREED_COLOUR = MIXED(UNUSED_COLOUR, GONE_COLOUR, GLOW_OF_BLOCKS),
     /* of used bytes, by age or size: from the least class to the greatest, each darker than the one before */
     CLASS_0_COLOUR = 0xdbf8b8,
     CLASS_1_COLOUR = 0xe4aa66,

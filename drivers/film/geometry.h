@@ -12,6 +12,12 @@
 
 enum { PICTURE_MARGIN = 8, PICTURE_GAP = 4 };
 
+/* The height of a line of text, by the size of its letters. */
+static inline int line_height(int text)
+{
+    return text * 5 / 4;
+}
+
 /* From the top: a line of text, the grid of cells, keys of the strip, the strip, the times below it, the legend. */
 struct geometry {
     int width, height;

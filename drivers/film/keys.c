@@ -57,8 +57,8 @@ struct keys keys_of_frame(const struct film_size *film)
                                         {"overhead", OVERHEAD_COLOUR, 0},
                                         {"free", UNUSED_COLOUR, 0},
                                         {"never used", UNTOUCHED_COLOUR, KEY_EDGE_COLOUR},
-                                        {"new", 0xf3c19d, 0},
-                                        {"freed", 0x56ace0, 0},
+                                        {"new", NEW_COLOUR, 0},
+                                        {"freed", FREED_COLOUR, 0},
                                         {"read", READ_COLOUR, 0},
                                         {"written", WRITTEN_COLOUR, 0}};
     static const struct key ages[] = {AGES, OTHER_STATES(CLASS_2_COLOUR, LOCKED_COLOUR)};

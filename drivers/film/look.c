@@ -10,7 +10,10 @@
 #include "drivers/film/colours.h"
 #include "drivers/film/scene.h"
 
+/* The side of a cell, in pixels, from which on a locked one has an outline; smaller ones are mixed with its colour. */
 enum { LEAST_OUTLINED = 5 };
+/* A cell of which hardly anything is used, or locked, still has so much of the colour that says so. */
+static const float LEAST_USED = 0.25f, LEAST_LOCKED = 0.3f;
 
 /* Mix two colours; t in 0..1. */
 static uint32_t mix(uint32_t from, uint32_t to, float t)
@@ -23,9 +26,16 @@ static uint32_t mix(uint32_t from, uint32_t to, float t)
     return out;
 }
 
-static float heat(const struct cell *c, enum heap_layer layer)
+/* A share in 0..1 as one in least..1. */
+static float at_least(float least, float share)
 {
-    return (float)c->glow[layer - LAYER_FRESH] / HEAT_FULL;
+    return least + (1 - least) * share;
+}
+
+/* How much of the colour is glow now. percent: how much it is at first. */
+static float glow(const struct cell *c, enum heap_layer layer, int percent)
+{
+    return (float)percent / 100 * ((float)c->glow[layer - LAYER_FRESH] / HEAT_FULL);
 }
 
 /* -- classes of values: the names are in keys.c. -- */
@@ -90,7 +100,7 @@ static uint32_t plain_colour(const struct cell *c, struct look_by by)
     float used = c->share[LAYER_USED];
     uint32_t colour = c->seen ? UNUSED_COLOUR : UNTOUCHED_COLOUR;
     if (used > 0)
-        colour = mix(colour, used_colour(c, by), 0.25f + 0.75f * used);
+        colour = mix(colour, used_colour(c, by), at_least(LEAST_USED, used));
     return mix(colour, OVERHEAD_COLOUR, c->share[LAYER_OVERHEAD]);
 }
 
@@ -101,10 +111,10 @@ static uint32_t glowing_colour(const struct cell *c, struct look_by by)
     if (by.by != FILM_STATE || !(c->glow[0] | c->glow[1] | c->glow[2] | c->glow[3]))
         return colour;
     if (c->share[LAYER_USED] <= 0)
-        return mix(colour, GONE_COLOUR, 0.6f * heat(c, LAYER_GONE));
-    colour = mix(colour, FRESH_COLOUR, 0.6f * heat(c, LAYER_FRESH));
-    colour = mix(colour, READ_COLOUR, 0.8f * heat(c, LAYER_READ));
-    return mix(colour, WRITTEN_COLOUR, 0.8f * heat(c, LAYER_WRITTEN));
+        return mix(colour, GONE_COLOUR, glow(c, LAYER_GONE, GLOW_OF_BLOCKS));
+    colour = mix(colour, FRESH_COLOUR, glow(c, LAYER_FRESH, GLOW_OF_BLOCKS));
+    colour = mix(colour, READ_COLOUR, glow(c, LAYER_READ, GLOW_OF_ACCESSES));
+    return mix(colour, WRITTEN_COLOUR, glow(c, LAYER_WRITTEN, GLOW_OF_ACCESSES));
 }
 
 uint32_t look_of_cell(const struct cell *c, struct look_by by, int side)
@@ -114,7 +124,7 @@ uint32_t look_of_cell(const struct cell *c, struct look_by by, int side)
     if (locked <= 0)
         return colour | LOOK_SET;
     return side >= LEAST_OUTLINED ? colour | LOOK_SET | LOOK_OUTLINED
-                                  : mix(colour, LOCKED_COLOUR, 0.3f + 0.7f * locked) | LOOK_SET;
+                                  : mix(colour, LOCKED_COLOUR, at_least(LEAST_LOCKED, locked)) | LOOK_SET;
 }
 
 uint32_t look_in_poster(const struct cell *c, struct look_by by)

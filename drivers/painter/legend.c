@@ -43,7 +43,7 @@ size_t legend_paint(struct canvas *c, int x, int y, int text, int lines, struct 
         int width = before + canvas_text_width(c, k->name);
         if (x > left && x + width > right && lines > 1) {
             lines--;
-            y += text * 5 / 4;
+            y += line_height(text);
             x = left;
         }
         bool last = lines == 1 && x + width_from(c, text, keys, i) > right;
