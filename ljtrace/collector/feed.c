@@ -507,18 +507,9 @@ static const struct {
 #include "ljtrace/protocol/ring.def"
 };
 
-/* The number of bytes of the record at `at`; 0 if it has more than `size`. */
-static size_t record_bytes(const uint8_t *at, size_t size)
-{
-    const uint32_t count = raw_count_of(*(const raw_half *)at);
-    const bool is_state = raw_type_of(*(const raw_half *)at) == RAW_VM;
-    const size_t bytes = is_state ? RAW_STATE_BYTES : sizeof(uint64_t) * (1 + (size_t)count);
-    return bytes <= size && bytes <= RING_MARGIN_BYTES ? bytes : 0;
-}
-
 enum { FEW_WORDS = 8 };
 
-/* Copy the payload of a record. Nearly all records are events of blocks, for which a call would take longer. */
+/* Copy the payload of a record to aligned memory. Nearly all records are events of blocks, for which a call would take longer. */
 static inline void copy_payload(uint64_t *to, const uint8_t *from, size_t bytes)
 {
     const raw_word *word = (const raw_word *)from;
@@ -529,35 +520,22 @@ static inline void copy_payload(uint64_t *to, const uint8_t *from, size_t bytes)
             to[i] = word[i];
 }
 
-/* The record, with its payload copied to aligned memory. */
-static struct raw read_record(struct feed *f, const uint8_t *at, size_t bytes)
-{
-    const raw_half low = *(const raw_half *)at;
-    const bool is_state = raw_type_of(low) == RAW_VM;
-    const size_t skip = is_state ? RAW_STATE_HEADER_BYTES : sizeof(uint64_t);
-    const uint64_t header = is_state ? low : *(const raw_word *)at;
-    copy_payload(f->payload, at + skip, bytes - skip);
-    return (struct raw){raw_type_of(header),
-                        raw_argument_of(header),
-                        raw_slot_of(header),
-                        raw_how_of(header),
-                        (uint32_t)((bytes - skip) / sizeof *f->payload),
-                        f->payload};
-}
-
 /* Handle the record at `at`, which is not a segment. *used: its number of bytes. */
 static const char *take_rare(struct feed *f, const uint8_t *at, const uint8_t *end, size_t *used)
 {
-    const enum raw_type type = raw_type_of(*(const raw_half *)at);
-    if (type >= RAW_TYPES)
+    const struct raw_head head = raw_head_at(at, (size_t)(end - at));
+    *used = 0;
+    if (head.type >= RAW_TYPES)
         return "unknown record";
-    *used = record_bytes(at, (size_t)(end - at));
-    if (*used == 0)
+    if (head.bytes == 0)
         return "record beyond the slab's end";
-    const struct raw raw = read_record(f, at, *used);
-    if (raw.count < s_words[type])
-        return s_decoders[type].too_short;
-    return s_decoders[type].decode(f, &raw);
+    *used = head.bytes;
+    copy_payload(f->payload, at + head.skip, head.bytes - head.skip);
+    const struct raw raw = {head.argument, head.slot, head.small,
+                            (head.bytes - head.skip) / (uint32_t)sizeof *f->payload, f->payload};
+    if (raw.count < s_words[head.type])
+        return s_decoders[head.type].too_short;
+    return s_decoders[head.type].decode(f, &raw);
 }
 
 /* Process segments, and changes of VM states between them, up to the next other record. Returns their number

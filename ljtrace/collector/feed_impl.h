@@ -85,7 +85,6 @@ struct feed {
 
 /* A record that is not a segment: header and payload. */
 struct raw {
-    enum raw_type type;
     uint32_t argument, slot, small;
     uint32_t count;
     const uint64_t *word; /* the payload */

@@ -277,21 +277,9 @@ static inline bool raw_is_segment(const void *at)
 {
     return !(*(const raw_half *)at & RAW_RARE);
 }
-static inline uint32_t raw_slot_of(uint64_t header)
-{
-    return header >> 16 & 0xff;
-}
-static inline uint32_t raw_how_of(uint64_t header)
-{
-    return header >> 56;
-}
 static inline enum raw_type raw_type_of(uint64_t header)
 {
     return (enum raw_type)(header >> 24 & 0x7f);
-}
-static inline uint32_t raw_argument_of(uint64_t header)
-{
-    return header >> 32 & 0xffffff;
 }
 static inline uint32_t raw_count_of(uint64_t header)
 {
@@ -345,6 +333,29 @@ enum { RAW_STATE_HEADER_BYTES = 4, RAW_STATE_BYTES = RAW_STATE_HEADER_BYTES + 2 
 static inline uint32_t raw_state_header(void)
 {
     return (uint32_t)raw_header(RAW_VM, 0, 2);
+}
+/* The header of a record that is not a segment. */
+struct raw_head {
+    enum raw_type type; /* RAW_TYPES or more: unknown */
+    uint32_t argument, slot, small;
+    uint32_t skip, bytes; /* of the header, and of the whole record */
+};
+/* Read one, from where `size` bytes are, at least 4. bytes is 0 if the record has more, or more than one may have. */
+static inline struct raw_head raw_head_at(const void *at, uint64_t size)
+{
+    const raw_half low = *(const raw_half *)at;
+    struct raw_head head = {.type = raw_type_of(low), .skip = 8, .bytes = 8 * (1 + raw_count_of(low))};
+    if (head.type == RAW_VM)
+        head = (struct raw_head){.type = RAW_VM, .skip = RAW_STATE_HEADER_BYTES, .bytes = RAW_STATE_BYTES};
+    if (head.bytes > size || head.bytes > RING_MARGIN_BYTES) {
+        head.bytes = 0;
+        return head;
+    }
+    const uint64_t header = head.type == RAW_VM ? low : *(const raw_word *)at;
+    head.slot = header >> 16 & 0xff;
+    head.argument = header >> 32 & 0xffffff;
+    head.small = header >> 56;
+    return head;
 }
 /* The second word of RAW_VM. The upper bits are the address, which has 47 bits and is divisible by 4. The
  * lower bits are the state as LuaJIT stores it: the number of a trace or, below 0, one of the other states.
