@@ -7,7 +7,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "memtrace/base/error.h"
-#include "memtrace/base/input.h"
+#include "memtrace/base/lines.h"
 #include "memtrace/format/chunk.h"
 #include "memtrace/ops.h"
 #include "memtrace/ops/binary.h"
@@ -23,16 +23,13 @@
 #include <unistd.h>
 
 #define OPS_BATCH 1024
-/* No line is longer, comments excepted. */
-#define MAX_LINE 4096
 /* How much of the file is looked at to find out the kind. */
 #define SNIFF_SIZE (1u << 20)
 
 struct ops_reader {
     struct input in;
     enum ops_kind kind;
-    uint64_t line;              /* number of the next line, from 1 */
-    bool in_comment;            /* the window begins inside a long comment */
+    struct lines text;          /* of which only comments may be too long */
     uint32_t thread;            /* as the last comment with one says */
     uint64_t time;              /* the same */
     struct ops_decoder *binary; /* NULL for text, and where there is a trace: */
@@ -124,7 +121,8 @@ static enum ops_code code_of(char letter, enum ops_kind kind)
 
 static int wrong_line(struct ops_reader *r, const char *what)
 {
-    return mt_fail(&r->err, MT_E_CORRUPT, r->line, "line %llu: %s", (unsigned long long)r->line, what);
+    return mt_fail(&r->err, MT_E_CORRUPT, r->text.number, "line %llu: %s", (unsigned long long)r->text.number,
+                   what);
 }
 
 /* Is it the first line of a memtrace, binary or text? */
@@ -160,15 +158,14 @@ static bool take_comment(struct ops_reader *r, const uint8_t *p)
 static int take_line(struct ops_reader *r, const uint8_t *p, struct op *op)
 {
     char letter;
-    enum line_result result = r->in_comment ? LINE_EMPTY : split_line(p, op, &letter);
-    if (result == LINE_WRONG && r->line == 1 && is_of_memtrace(p))
+    enum line_result result = r->text.in_long ? LINE_EMPTY : split_line(p, op, &letter);
+    if (result == LINE_WRONG && r->text.number == 1 && is_of_memtrace(p))
         return mt_fail(&r->err, MT_E_CORRUPT, 0, "is a memtrace; `steve ops` makes an ops file of it");
     if (result == LINE_WRONG)
         return wrong_line(r,
                           "expected `HANDLE OP ADDRESS SIZE`, decimal 64-bit numbers; is this an ops file?");
-    if (result == LINE_EMPTY && !r->in_comment && !take_comment(r, p))
+    if (result == LINE_EMPTY && !r->text.in_long && !take_comment(r, p))
         return wrong_line(r, "threads have numbers up to 65535");
-    r->in_comment = false;
     if (result == LINE_OP) {
         op->thread = r->thread;
         op->time = r->time;
@@ -177,7 +174,6 @@ static int take_line(struct ops_reader *r, const uint8_t *p, struct op *op)
             return wrong_line(r, r->kind == OPS_LOCK ? "expected one of N F R L U O in a lockops file"
                                                      : "expected one of N F R L S M in an ops file");
     }
-    r->line++;
     return result == LINE_OP;
 }
 
@@ -277,7 +273,7 @@ static bool begin(struct ops_reader *r, const char *path, enum ops_kind hint)
     if (ops_binary_here(&r->in))
         return input_bytes(&r->in)[OPS_MAGIC_SIZE - 1] == OPS_VERSION_COPIED ? begin_trace(r, hint)
                                                                              : begin_binary(r, hint);
-    r->line = 1;
+    r->text.number = 1;
     r->kind = hint != OPS_UNKNOWN ? hint : kind_by_name(path);
     if (r->kind == OPS_UNKNOWN)
         r->kind = kind_by_content(r);
@@ -345,57 +341,29 @@ uint64_t ops_reader_bytes(const struct ops_reader *r, uint64_t *total)
     return in->file_bytes;
 }
 
-/* Parse the whole lines in the window, as many as there is room for. */
-static void take_lines(struct ops_reader *r, size_t *n)
+/* Parse the lines in the window, as many as there is room for; at least one operation, unless the file ends before. */
+static int next_lines(struct ops_reader *r, size_t *n)
 {
-    const uint8_t *start = input_bytes(&r->in), *p = start, *end = p + input_available(&r->in);
-    const uint8_t *last = end > p ? memrchr(p, '\n', (size_t)(end - p)) : NULL;
-    while (last && p <= last && *n < OPS_BATCH) {
-        r->lines[*n] = r->line;
-        int made = take_line(r, p, &r->ops[*n]);
+    const uint8_t *line;
+    enum lines_found found;
+    while (*n < OPS_BATCH && r->err.code == MT_E_NONE &&
+           (found = lines_next(&r->text, &r->in, *n == 0, &line)) != LINES_NONE) {
+        int made = 0;
+        r->lines[*n] = r->text.number;
+        if (found == LINES_WHOLE)
+            made = take_line(r, line, &r->ops[*n]);
+        else if (!r->text.in_long && *line != '#')
+            made = wrong_line(r, "is far too long for an operation");
         if (made < 0)
             break;
         *n += (size_t)made;
-        p = (const uint8_t *)rawmemchr(p, '\n') + 1;
+        lines_pass(&r->text, &r->in);
     }
-    input_skip(&r->in, (size_t)(p - start));
-}
-
-/* The window begins a line that is too long: only a comment may be. */
-static void drop_long_line(struct ops_reader *r)
-{
-    if (!r->in_comment && *input_bytes(&r->in) != '#') {
-        wrong_line(r, "is far too long for an operation");
-        return;
-    }
-    r->in_comment = true;
-    input_skip(&r->in, input_available(&r->in));
-}
-
-/* The last line has no newline. */
-static void take_last_line(struct ops_reader *r, size_t *n)
-{
-    uint8_t line[MAX_LINE + 1];
-    size_t len = input_available(&r->in);
-    memcpy(line, input_bytes(&r->in), len);
-    line[len] = '\n';
-    r->lines[*n] = r->line;
-    int made = take_line(r, line, &r->ops[*n]);
-    *n += made > 0;
-    input_skip(&r->in, len);
-}
-
-/* Nothing whole is in the window: get more, or finish. */
-static void read_on(struct ops_reader *r, size_t *n)
-{
-    if (input_available(&r->in) >= MAX_LINE)
-        drop_long_line(r);
-    if (r->err.code != MT_E_NONE || input_more(&r->in))
-        return;
-    if (r->in.err.code != MT_E_NONE)
+    if (*n)
+        return MT_MORE;
+    if (r->err.code == MT_E_NONE)
         r->err = r->in.err;
-    else if (input_available(&r->in))
-        take_last_line(r, n);
+    return r->err.code == MT_E_NONE ? MT_END : MT_ERROR;
 }
 
 static int next_binary(struct ops_reader *r, size_t *n)
@@ -474,16 +442,7 @@ static int next_batch(struct ops_reader *r, const struct op **ops, size_t *n)
         return next_of_trace(r, ops, n);
     if (r->binary)
         return next_binary(r, n);
-    while (r->err.code == MT_E_NONE) {
-        take_lines(r, n);
-        if (*n == 0 && r->err.code == MT_E_NONE)
-            read_on(r, n);
-        if (*n)
-            return MT_MORE;
-        if (r->err.code == MT_E_NONE && input_available(&r->in) == 0)
-            return MT_END;
-    }
-    return MT_ERROR;
+    return next_lines(r, n);
 }
 
 int ops_next(struct ops_reader *r, const struct op **ops, size_t *n)

@@ -11,9 +11,6 @@
 
 #include <string.h>
 
-/* Maximum length of a line with an event. */
-#define MAX_LINE 4096
-
 struct text_line {
     char letter;
     uint64_t addr, size;
@@ -188,10 +185,11 @@ static bool apply_line(struct mt_reader *r, size_t *n, const struct text_line *l
 static void wrong_line(struct mt_reader *r, const char *what)
 {
     if (r->flags & MT_OPEN_SALVAGE)
-        reader_note(r, r->text.line, what);
+        reader_note(r, r->text.lines.number, what);
     else
-        mt_fail(&r->err, MT_E_CORRUPT, r->text.line, "line %llu: %s; --salvage passes over such lines",
-                (unsigned long long)r->text.line, what);
+        mt_fail(&r->err, MT_E_CORRUPT, r->text.lines.number,
+                "line %llu: %s; --salvage passes over such lines", (unsigned long long)r->text.lines.number,
+                what);
 }
 
 /* -- lines -- */
@@ -200,49 +198,14 @@ static void wrong_line(struct mt_reader *r, const char *what)
 static bool take_line(struct mt_reader *r, size_t *n, const uint8_t *p)
 {
     struct text_line l;
-    enum line_result result = r->text.in_long_line ? LINE_OTHER : parse_line(p, &l);
+    enum line_result result = r->text.lines.in_long ? LINE_OTHER : parse_line(p, &l);
     if (result == LINE_EVENT && !apply_line(r, n, &l))
         return false;
     if (result == LINE_WRONG)
         wrong_line(
             r, "expected `>>> OP ADDRESS SIZE` with OP one of N F L S M, decimal numbers, all in 64 bits");
-    r->text.in_long_line = false;
     r->text.found += result == LINE_EVENT;
-    r->text.line++;
     return true;
-}
-
-/* Process complete lines in the window as long as there is room for events. */
-static void take_lines(struct mt_reader *r, size_t *n)
-{
-    const uint8_t *start = input_bytes(&r->in), *p = start, *end = p + input_available(&r->in);
-    const uint8_t *last = end > p ? memrchr(p, '\n', (size_t)(end - p)) : NULL;
-    while (last && p <= last && *n < READER_BATCH && r->err.code == MT_E_NONE) {
-        if (!take_line(r, n, p))
-            break;
-        p = (const uint8_t *)rawmemchr(p, '\n') + 1;
-    }
-    input_skip(&r->in, (size_t)(p - start));
-}
-
-/* Drop the beginning of a line that is too long for an event. */
-static void drop_long_line(struct mt_reader *r)
-{
-    if (!r->text.in_long_line && memcmp(input_bytes(&r->in), ">>> ", 4) == 0)
-        wrong_line(r, "is far too long for a trace line");
-    r->text.in_long_line = true;
-    input_skip(&r->in, input_available(&r->in));
-}
-
-/* Process the last line, which has no newline, as if it had one. */
-static void take_last_line(struct mt_reader *r, size_t *n)
-{
-    uint8_t line[MAX_LINE + 1];
-    size_t len = input_available(&r->in);
-    memcpy(line, input_bytes(&r->in), len);
-    line[len] = '\n';
-    if (take_line(r, n, line))
-        input_skip(&r->in, len);
 }
 
 static int end_of_text(struct mt_reader *r)
@@ -258,20 +221,20 @@ static int end_of_text(struct mt_reader *r)
 
 int text_next(struct mt_reader *r, size_t *n)
 {
+    struct lines *lines = &r->text.lines;
+    const uint8_t *line;
+    enum lines_found found;
     *n = 0;
-    for (;;) {
-        take_lines(r, n);
-        if (*n == 0 && r->err.code == MT_E_NONE && input_available(&r->in) >= MAX_LINE)
-            drop_long_line(r);
-        if (*n == 0 && r->err.code == MT_E_NONE && !input_more(&r->in) && r->in.err.code == MT_E_NONE &&
-            input_available(&r->in))
-            take_last_line(r, n);
-        r->stats.live_slots = overlaps(r) ? r->text.overlay.live : r->text.map.live;
-        if (*n)
-            return MT_MORE;
-        if (r->err.code != MT_E_NONE)
-            return MT_ERROR;
-        if (r->in.err.code != MT_E_NONE || input_available(&r->in) == 0)
-            return end_of_text(r);
+    while (*n < READER_BATCH && r->err.code == MT_E_NONE &&
+           (found = lines_next(lines, &r->in, *n == 0, &line)) != LINES_NONE) {
+        if (found == LINES_WHOLE && !take_line(r, n, line))
+            break;
+        if (found == LINES_LONG && !lines->in_long && memcmp(line, ">>> ", 4) == 0)
+            wrong_line(r, "is far too long for a trace line");
+        lines_pass(lines, &r->in);
     }
+    r->stats.live_slots = overlaps(r) ? r->text.overlay.live : r->text.map.live;
+    if (*n)
+        return MT_MORE;
+    return r->err.code == MT_E_NONE ? end_of_text(r) : MT_ERROR;
 }

@@ -59,7 +59,7 @@ static int begin(struct mt_reader *r, const char *path)
     if (init_state(r) != MT_OK)
         return MT_ERROR;
     r->stats.is_text = !is_binary(r);
-    r->text.line = 1;
+    r->text.lines.number = 1;
     r->stats.bytes_total = r->in.file_size;
     return r->stats.is_text ? check_text(r) : binary_begin(r);
 }

@@ -7,7 +7,7 @@
 
 #include "memtrace/base/array.h"
 #include "memtrace/base/id_list.h"
-#include "memtrace/base/input.h"
+#include "memtrace/base/lines.h"
 #include "memtrace/blocks/blockmap.h"
 #include "memtrace/blocks/overlay.h"
 #include "memtrace/read/decoder.h"
@@ -95,9 +95,8 @@ struct binary_reader {
 struct text_reader {
     struct blockmap map;
     struct overlay overlay; /* instead of map, with MT_OPEN_OVERLAPS */
-    uint64_t line;          /* number of the next line, from 1 */
+    struct lines lines;     /* a line with an event is not too long */
     uint64_t found;         /* lines that are events */
-    bool in_long_line;
 };
 
 struct mt_reader {
