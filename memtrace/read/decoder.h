@@ -27,10 +27,10 @@ struct decoder {
     struct batch *batch; /* NULL: deliver events, not segments */
     struct codebook book;
     struct recent recent;
-    struct live_block *blocks;
+    struct live_block *blocks; /* by slot */
     uint32_t block_count, block_capacity;
-    uint64_t live;
-    uint64_t handles;
+    uint64_t live;              /* number of live blocks */
+    uint64_t handles;           /* of all blocks so far: the next one has this handle */
     const uint64_t *containers; /* their handles in ascending order, if the reader knows them */
     size_t n_containers;
     uint64_t unmatched_frees;   /* bad frees of no block */
@@ -40,14 +40,14 @@ struct decoder {
     bool rare_only;             /* accesses of segments are only counted, in: */
     uint64_t passed;
     bool want_freed; /* deliver accesses to freed memory */
-    bool midway;   /* reading began after a place where slots are free, so News in unknown slots are valid */
-    bool salvage;  /* a Free or access of a lost block is counted and is not an error */
-    uint64_t lost; /* number of events omitted for that reason since the reader last used it */
-    uint32_t epoch;
-    uint32_t prev_line;
-    uint64_t run;  /* number of predicted segments that come next */
-    int misses;    /* misses after the run; -1 = read a token */
-    uint32_t left; /* number of events of the chunk not decoded yet */
+    bool midway;    /* reading began after a place where slots are free, so News in unknown slots are valid */
+    bool salvage;   /* a Free or access of a lost block is counted and is not an error */
+    uint64_t lost;  /* number of events omitted for that reason since the reader last used it */
+    uint32_t epoch; /* number of the chunk: what a line of the codebook has learnt holds in one chunk only */
+    uint32_t prev_line; /* of the segment that ran last */
+    uint64_t run;       /* number of predicted segments that come next */
+    int misses;         /* misses after the run; -1 = read a token */
+    uint32_t left;      /* number of events of the chunk not decoded yet */
     uint16_t thread;
     uint64_t threads[1024]; /* bit set of the thread numbers that occurred */
     uint32_t thread_end;    /* greater than all of them */
@@ -112,7 +112,7 @@ void decode_rare_ahead(const struct decoder *d);
 
 /* -- batches of segments, for mt_next_batch --
  *
- * Most of the time of reading is spent on writing events, 72 bytes for each access. But the addresses of a few words
+ * Most of the time of reading is spent on writing events, 64 bytes for each access. But the addresses of a few words
  * determine all accesses of a segment. A batch therefore contains, for each segment that ran, its line in the
  * codebook and the places of its words. This is possible only if all accesses of each word are in one live block, or
  * all in none. Other segments are delivered as events, so that readers of batches do not have to check this. */

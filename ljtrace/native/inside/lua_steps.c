@@ -82,7 +82,10 @@ static bool has_called(const struct code *code, uint64_t from, uint64_t to)
     return false;
 }
 
-/* The address that the code at `at` loads into a register, by `lea relative(%rip)` or `mov $absolute`; 0 = none. */
+/* The address that the code at `at` loads into a register; 0 = none. Its forms, each with 4 bytes of a number from at + 2 on:
+ *     8d, then 00 reg 101 in bits    lea relative(%rip), register
+ *     c7, then 11 000 reg            mov $absolute, register
+ *     any byte, then b8 + register   mov $absolute, register; it may have a prefix, which is the byte */
 static uint64_t loaded_at(const uint8_t *at)
 {
     int32_t number;
