@@ -181,9 +181,10 @@ size_t mt_writer_skip(struct mt_writer *w, const uint8_t *stream, size_t n, uint
  * range gets an access of its own, to exactly its bytes. If there is no block, the access is counted as foreign. */
 void mt_writer_touch(struct mt_writer *w, enum mt_kind kind, uint64_t addr, uint64_t size);
 
-/* Write an event that says nothing of a block: one of a kind that memtrace/format/records.def calls PLAIN_EVENT, which says
- * what of *ev is written. Its time and thread are those of the writer; ids that are not defined become 0. False if nothing was
- * written: the file has failed or reached its limit, or the kind is another one. */
+/* Write an event that says nothing of a block: MARK, LOST or CALL, by its fields ref and size (memtrace/format/records.def,
+ * PLAIN_EVENT). Its time and thread are those of the writer; ids that are not defined become 0. False if nothing was written:
+ * the file has failed or reached its limit, or the kind is another one. mt_writer_lost also counts, and mt_writer_call leaves
+ * out what readers know. */
 bool mt_writer_event(struct mt_writer *w, const struct mt_event *ev);
 void mt_writer_mark(struct mt_writer *w, uint32_t string);
 /* The live block of `heap` at addr contains this type; without such a block nothing happens. */

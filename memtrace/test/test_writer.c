@@ -256,6 +256,33 @@ static void test_heap_free(void **state)
 /* The writer cannot know what happened in a gap, so nothing that follows from it is an error of the program or counts as
  * dropped twice: frees of unknown blocks, within blocks from before, of the same address by another function; and a New
  * in the place of such a block. What begins and ends after the gap is judged as before. */
+/* Events that say nothing of a block; those of other kinds are refused, and ids that are not defined become 0. */
+static void test_plain_events(void **state)
+{
+    int fd = memory_file("", 0);
+    struct mt_writer *w = new_writer(fd, 0);
+    const uint32_t name = mt_writer_string(w, "x", 1);
+    assert_false(mt_writer_event(w, &(struct mt_event){.kind = MT_NEW, .ref = 0, .size = 8}));
+    assert_false(mt_writer_event(w, &(struct mt_event){.kind = MT_KINDS}));
+    assert_true(mt_writer_event(w, &(struct mt_event){.kind = MT_MARK, .ref = name}));
+    assert_true(mt_writer_event(w, &(struct mt_event){.kind = MT_MARK, .ref = name + 1}));
+    assert_true(mt_writer_event(w, &(struct mt_event){.kind = MT_CALL, .ref = 9}));
+    assert_true(mt_writer_event(w, &(struct mt_event){.kind = MT_LOST, .ref = name, .size = 5}));
+    assert_int_equal(mt_writer_finish(w, MT_ENDING_EXIT, NULL), MT_OK);
+    struct bytes file = memory_bytes(fd);
+    struct reading r = read_bytes(file.data, file.size, 0);
+    static const uint8_t kinds[] = {MT_MARK, MT_MARK, MT_CALL, MT_LOST};
+    assert_int_equal(r.count, 4);
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(r.events[i].kind, kinds[i]);
+        assert_int_equal(r.events[i].ref, i == 0 || i == 3 ? name : 0);
+    }
+    assert_int_equal(r.events[3].size, 5);
+    reading_free(&r);
+    free(file.data);
+    close(fd);
+}
+
 static void test_gap(void **state)
 {
     int fd = memory_file("", 0);
@@ -443,6 +470,7 @@ int main(void)
         cmocka_unit_test(test_strange_accesses),
         cmocka_unit_test(test_heap_free),
         cmocka_unit_test(test_flush),
+        cmocka_unit_test(test_plain_events),
         cmocka_unit_test(test_gap),
         cmocka_unit_test(test_disk_full),
         cmocka_unit_test(test_writing_fails_later),
