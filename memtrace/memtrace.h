@@ -322,7 +322,7 @@ enum mt_link_kind {
     MT_LINK_KEY,      /* key in the hash part */
     MT_LINK_VALUE, /* value in the hash part; name = string id of the key if it is a string, an integer or a
                       boolean; the latter two are written [-3], [true] */
-    MT_LINK_STACK, /* slot of a thread's stack */
+    MT_LINK_STACK, /* slot of a thread's stack; name = `variable (file:line)` of the local variable, if known */
     MT_LINK_KINDS
 };
 struct mt_link {

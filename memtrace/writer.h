@@ -218,6 +218,8 @@ void mt_writer_snapshot_begin(struct mt_writer *w, const struct mt_snapshot *s);
 uint32_t mt_writer_object(struct mt_writer *w, const struct mt_object *o);
 void mt_writer_link(struct mt_writer *w, const struct mt_link *l);
 void mt_writer_snapshot_end(struct mt_writer *w);
+/* Give up the snapshot that was begun, if there is one: readers will ignore what is in the file of it. */
+void mt_writer_snapshot_drop(struct mt_writer *w);
 
 /* Write everything so far to the file. Ends the current chunk. */
 int mt_writer_flush(struct mt_writer *w);

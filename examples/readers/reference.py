@@ -992,7 +992,7 @@ class Reader:
                 source, target = (source + v["from"]) & 0xFFFFFFFF, (target + v["to"]) & 0xFFFFFFFF
                 self._linked = max(self._linked, source, target)
                 self._link = source, target
-                is_string = ENUMS["LINKKIND"][v["kind"]] in ("upvalue", "value")
+                is_string = ENUMS["LINKKIND"][v["kind"]] in ("upvalue", "value", "stack")
                 check(v["weak"] <= 1 and (not is_string or v["name"] < len(self.defs.tables["string"])), "a link")
                 number, links = links, links + 1
             else:

@@ -50,7 +50,7 @@ void snapshot_object(struct snapshot *u, struct mt_writer *w, const struct ring_
 
 static bool is_named(uint8_t kind)
 {
-    return kind == MT_LINK_UPVALUE || kind == MT_LINK_VALUE;
+    return kind == MT_LINK_UPVALUE || kind == MT_LINK_VALUE || kind == MT_LINK_STACK;
 }
 
 static uint32_t index_of(uint8_t kind, uint64_t v)

@@ -219,6 +219,12 @@ static inline struct counts get_COUNTS(struct cursor *c)
 #include "memtrace/format/records.def"
 #undef F
 
+/* Is the name of a link of this kind a string? kind: enum mt_link_kind. */
+static inline bool link_has_string(uint64_t kind)
+{
+    return kind == MT_LINK_UPVALUE || kind == MT_LINK_VALUE || kind == MT_LINK_STACK;
+}
+
 /* -- dump -- */
 
 /* Room for the longest line: a name and 14 numbers, or a string of MT_MAX_STRING bytes escaped. */

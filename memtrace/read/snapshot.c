@@ -61,7 +61,7 @@ static const char *take_object(struct snapshots *s, const struct rec_object *r, 
 
 static const char *take_link(struct snapshots *s, const struct rec_link *r, const struct defs *defs)
 {
-    bool is_string = r->kind == MT_LINK_UPVALUE || r->kind == MT_LINK_VALUE;
+    bool is_string = link_has_string(r->kind);
     if (r->kind >= MT_LINK_KINDS || r->weak > 1 || r->name > UINT32_MAX ||
         (is_string && r->name >= defs->strings.count))
         return "a link of a snapshot is invalid";

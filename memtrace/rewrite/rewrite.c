@@ -322,7 +322,7 @@ static void take_definitions(struct rewriter *w, struct cursor in)
 
 static bool take_link(struct rewriter *w, struct rec_link *r)
 {
-    if (r->kind == MT_LINK_UPVALUE || r->kind == MT_LINK_VALUE)
+    if (link_has_string(r->kind))
         r->name = new_string(w, r->name);
     put_link(&w->rare, r);
     return !w->wrong;

@@ -324,7 +324,7 @@ void mt_writer_link(struct mt_writer *w, const struct mt_link *l)
     struct snapshot_part *s = &w->snapshot;
     struct buffer *b = record(w);
     uint32_t kind = l->kind < MT_LINK_KINDS ? l->kind : MT_LINK_OTHER;
-    bool is_string = kind == MT_LINK_UPVALUE || kind == MT_LINK_VALUE;
+    bool is_string = link_has_string(kind);
     if (!b)
         return;
     put_link(b, &(struct rec_link){(int64_t)(l->from - s->from), (int64_t)(l->to - s->to), kind, l->weak != 0,
@@ -332,6 +332,12 @@ void mt_writer_link(struct mt_writer *w, const struct mt_link *l)
     s->from = l->from;
     s->to = l->to;
     s->links++;
+}
+
+void mt_writer_snapshot_drop(struct mt_writer *w)
+{
+    buffer_reset(&w->snapshot.records);
+    w->snapshot.open = false;
 }
 
 void mt_writer_snapshot_end(struct mt_writer *w)

@@ -106,7 +106,8 @@ def test_what_is_held_has_a_path(trace: Trace) -> None:
     assert unreached == []  # after a full collection all tables can be reached, by upvalues and stacks, too
     held = [r["path"] for r in everything["holders"]]
     assert sum(bool(re.search(r"\.hidden upval \S+ <upvalue> tab \S+$", path)) for path in held) == 1
-    assert sum(bool(re.search(r"\[\d+\] thread \S+ <stack> tab \S+$", path)) for path in held) == 20
+    local = r"\[\d+\] thread \S+ local held \(\S+universe\.lua:31\) tab \S+$"
+    assert sum(bool(re.search(local, path)) for path in held) == 20
 
 
 def test_difference_names_what_grew_and_its_holder(trace: Trace) -> None:

@@ -305,19 +305,18 @@ static uint64_t read_uleb(uint64_t *at)
     return v;
 }
 
-/* The name of the local variable in a slot at an instruction. Internal variables, marked by a small first
- * byte, have no name. */
-static void local_name(const struct lt_vm *vm, uint64_t proto, uint32_t index, uint32_t slot, char *to,
-                       uint32_t limit)
+/* The name of the local variable in a slot at an instruction; 0 = it has none. *start: the instruction from which on the
+ * variable exists. Internal variables, marked by a small first byte, have no name. */
+static uint64_t find_local(const struct lt_vm *vm, uint64_t proto, uint32_t index, uint32_t slot,
+                           uint32_t *start_at)
 {
     uint64_t at = lt_vm_ref(vm, proto + vm->at->proto_vars);
     uint64_t start = 0;
-    to[0] = 0;
     for (uint32_t i = 0; at && i < 1000; i++) {
         uint64_t name = at;
         uint8_t first = (uint8_t)program_number(at, 1);
         if (first == 0)
-            return;
+            return 0;
         if (first < 7)
             at++;
         else
@@ -326,13 +325,22 @@ static void local_name(const struct lt_vm *vm, uint64_t proto, uint32_t index, u
         start += read_uleb(&at);
         uint64_t end = start + read_uleb(&at);
         if (start > index)
-            return;
-        if (index < end && slot-- == 0) {
-            if (first >= 7)
-                copy_text(name, to, limit);
-            return;
-        }
+            return 0;
+        *start_at = (uint32_t)start;
+        if (index < end && slot-- == 0)
+            return first >= 7 ? name : 0;
     }
+    return 0;
+}
+
+static void local_name(const struct lt_vm *vm, uint64_t proto, uint32_t index, uint32_t slot, char *to,
+                       uint32_t limit)
+{
+    uint32_t start;
+    const uint64_t name = find_local(vm, proto, index, slot, &start);
+    to[0] = 0;
+    if (name)
+        copy_text(name, to, limit);
 }
 
 static void upvalue_name(const struct lt_vm *vm, uint64_t proto, uint32_t n, char *to, uint32_t limit)
@@ -460,6 +468,23 @@ const char *lt_proto_title(const struct lt_vm *vm, uint64_t proto)
         return default_name(vm, p);
     text_print(title, ROOM, "%s %s:%u", p->name, p->chunk, lt_first_line(vm, proto));
     return title;
+}
+
+/* A variable exists from the instruction after the one that gives it its first value. */
+uint64_t lt_local_title(const struct lt_vm *vm, uint64_t proto, uint64_t pc, uint32_t slot, char *to,
+                        uint32_t limit)
+{
+    const struct proto *p = know(vm, proto);
+    const uint32_t index = (uint32_t)(pc - proto - vm->at->proto_code) / 4;
+    uint32_t start;
+    const uint64_t name = p ? find_local(vm, proto, index, slot, &start) : 0;
+    to[0] = 0;
+    if (!name)
+        return 0;
+    copy_text(name, to, limit);
+    const uint32_t used = text_length(to), line = lt_line_of(vm, proto, start ? start - 1 : 0);
+    text_print(to + used, limit - used, " (%s:%u)", p->chunk, line);
+    return name;
 }
 
 /* -- writing -- */

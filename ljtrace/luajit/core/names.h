@@ -50,6 +50,12 @@ uint64_t lt_proto_holding(const struct lt_vm *vm, uint64_t pc);
 /* A prototype's name, as `name file:line`. Valid until the next call. */
 const char *lt_proto_title(const struct lt_vm *vm, uint64_t proto);
 
+/* The title of the local variable that has a slot, counted from the function's base, while the instruction at pc is executed:
+ * `name (file:line)`, with the line where it is declared. Returns the address of its name, which no other variable has; 0 =
+ * there is none. */
+uint64_t lt_local_title(const struct lt_vm *vm, uint64_t proto, uint64_t pc, uint32_t slot, char *to,
+                        uint32_t limit);
+
 /* A Lua function was created. Its prototype is written into the ring, so that what the function executes can
  * be attributed to its lines. */
 void lt_function_made(const struct lt_vm *vm, uint64_t function);

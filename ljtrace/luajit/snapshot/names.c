@@ -108,6 +108,13 @@ uint64_t snapshot_text(uint64_t at)
     return write_name(at, text, n);
 }
 
+uint64_t snapshot_local(const struct snapshot *u, uint64_t proto, uint64_t pc, uint32_t slot)
+{
+    char text[SNAPSHOT_TEXT];
+    const uint64_t key = lt_local_title(u->vm, proto, pc, slot, text, sizeof text);
+    return !key || is_written(key) ? key : write_name(key, text, text_length(text));
+}
+
 /* -- keys that are not objects -- */
 
 /* Is the value an integer, stored as a double? Values of other types have a tag in the highest bits. */

@@ -8,6 +8,7 @@
 #include "ljtrace/luajit/core/names.h"
 #include "ljtrace/luajit/host.h"
 #include "ljtrace/luajit/snapshot/snapshot_impl.h"
+#include "ljtrace/luajit/stack/frames.h"
 #include "ljtrace/protocol/table.h"
 #include "memtrace/memtrace.h"
 
@@ -201,23 +202,63 @@ static uint64_t end_of_stack(const struct snapshot *u, uint64_t o, uint64_t stac
     return top > stack && top <= end ? top : end;
 }
 
-/* With 4-byte references a frame's function is in the same slot as the link to the frame before, without a
- * tag. The link is the caller's program counter (the instruction before it contains the distance) or the
- * distance itself. */
-static void link_frames(const struct snapshot *u, uint64_t o, uint64_t stack)
+/* What one frame has: its slots from `from` on, up to the frame above. proto: 0 = its function is not one of Lua. */
+static void link_slots(const struct snapshot *u, uint64_t from, uint64_t end, uint64_t proto, uint64_t pc)
 {
-    enum { KIND = 3, FLAGS = 7, OPERAND_A = 3 };
-    uint64_t frame = lt_vm_ref(u->vm, o + u->at->thread_base) - 8,
-             size = 8 * (uint64_t)lt_vm_u32(o + u->at->thread_size);
-    while (frame > stack && frame < stack + size) {
-        uint32_t back = lt_vm_u32(frame + 4);
-        link(lt_vm_u32(frame), MT_LINK_STACK, false, (frame - stack) / 8);
-        uint64_t step =
-            back & KIND ? back & ~(uint32_t)FLAGS : 8 * (1 + program_number((uint64_t)back - OPERAND_A, 1));
-        if (!step)
-            return;
-        frame -= step;
+    uint32_t gct;
+    for (uint64_t slot = from; slot < end; slot += 8) {
+        const uint64_t to = object_value(u, slot, &gct);
+        if (to)
+            link(to, MT_LINK_STACK, false,
+                 proto ? snapshot_local(u, proto, pc, (uint32_t)(slot - from) / 8) : 0);
     }
+}
+
+/* Is this the thread that runs in machine code of a trace? Then begin at the trace's base: the thread's own is not up to
+ * date, and what is above is in registers. The function is where the trace begins, if that is in it. Returns the end of its
+ * frame; 0 = it is not. */
+static uint64_t begin_on_trace(const struct snapshot *u, uint64_t o, struct lt_frames *f)
+{
+    const struct lua_layout *layout = u->vm->layout;
+    const uint64_t base = layout->jit_base && lt_vm_ref(u->vm, u->vm->g + layout->cur_l) == o
+                              ? lt_vm_ref(u->vm, u->vm->g + layout->jit_base)
+                              : 0;
+    const int32_t state = (int32_t)lt_vm_u32(u->vm->g + layout->vmstate);
+    const uint64_t trace = state > 0 ? trace_at(u, (uint32_t)state) : 0;
+    if (!base || !lt_frames_inside(f, base - 8))
+        return 0;
+    f->frame = base - 8;
+    f->pc = trace ? lt_vm_ref(u->vm, trace + u->at->trace_startpc) + 4 : 4;
+    const uint64_t proto = lt_proto_of(u->vm, lt_frame_function(u->vm, f->frame, true));
+    return base + (proto ? 8 * program_number(proto + u->at->func_upvalues, 1) : 0);
+}
+
+/* The used part of a stack, frame by frame from the innermost one: the values in slots, which may be local variables, and
+ * the functions. What is below the last frame that can be followed has no names. */
+static void link_stack(const struct snapshot *u, uint64_t o, uint64_t end)
+{
+    static const struct lt_reading reading = {true, NULL};
+    enum { MOST_FRAMES = 1 << 20 };
+    struct lt_frames f = {.vm = u->vm,
+                          .cframe = program_number(o + u->vm->at->thread_cframe, 8) & ~(uint64_t)3};
+    const uint64_t stack = lt_vm_ref(u->vm, o + u->at->thread_stack);
+    lt_frames_begin(&f, o);
+    const uint64_t traced = begin_on_trace(u, o, &f);
+    if (traced && traced < f.top)
+        end = traced;
+    bool more = lt_frames_inside(&f, f.frame) && f.frame < end, is_pseudo = false;
+    for (uint32_t i = 0; more && i < MOST_FRAMES; i++) {
+        const uint64_t function = lt_frame_function(u->vm, f.frame, true), at = f.frame,
+                       pc = lt_frames_return_pc(&f, reading),
+                       proto = lt_vm_gct(u->vm, function) == GCT_FUNC ? lt_proto_of(u->vm, function) : 0;
+        const bool is_known = !is_pseudo && proto && pc && lt_line_at(u->vm, proto, pc - 4);
+        link_slots(u, at + 8, end, is_known ? proto : 0, pc - 4);
+        link(function, MT_LINK_STACK, false, 0);
+        is_pseudo = (lt_frame_link(u->vm, at, true) & 7) == LINK_VARG; /* below are its arguments only */
+        more = lt_frames_step(&f, reading);
+        end = at - (u->vm->layout->gc64 ? 8 : 0); /* the function is linked */
+    }
+    link_slots(u, stack + 8, end, 0, 0);
 }
 
 static void link_thread(const struct snapshot *u, uint64_t o)
@@ -225,13 +266,8 @@ static void link_thread(const struct snapshot *u, uint64_t o)
     uint64_t stack = lt_vm_ref(u->vm, o + u->at->thread_stack);
     uint64_t end = stack + 8 * (uint64_t)lt_vm_u32(o + u->at->thread_size);
     link_ref(u, o + u->at->thread_env, MT_LINK_ENV);
-    if (!program_readable(stack, end - stack))
-        return;
-    if (!u->vm->layout->gc64)
-        link_frames(u, o, stack);
-    end = end_of_stack(u, o, stack, end);
-    for (uint64_t slot = stack + 8; slot < end; slot += 8)
-        link_value(u, slot, MT_LINK_STACK, (slot - stack) / 8);
+    if (program_readable(stack, end - stack))
+        link_stack(u, o, end_of_stack(u, o, stack, end));
 }
 
 static void link_udata(const struct snapshot *u, uint64_t o)

@@ -77,6 +77,9 @@ uint64_t snapshot_name(const struct snapshot *u, uint64_t object);
 uint64_t snapshot_string(const struct snapshot *u, uint64_t string);
 /* The same for a text in the program's memory. */
 uint64_t snapshot_text(uint64_t text);
+/* The same for the local variable in a slot of a Lua stack; pc: the instruction that its function executes, and slot counts
+ * from the function's base. 0 = it has no name. */
+uint64_t snapshot_local(const struct snapshot *u, uint64_t proto, uint64_t pc, uint32_t slot);
 /* The same for a table key that is an integer or a boolean, for example [1000000]; 0 = it is something
  * else. */
 uint64_t snapshot_plain_key(const struct snapshot *u, uint64_t slot);
