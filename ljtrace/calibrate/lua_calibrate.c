@@ -90,6 +90,7 @@ struct calibration {
     uint8_t global[GLOBAL_MAX + 8]; /* the global state and what follows it */
     uint64_t lexer_at[STRINGS];     /* address of the lexer's state at each string; 0 = not seen */
     uint8_t lexer[STRINGS][STATE];
+    size_t string_bytes; /* of the first of these strings, as allocated */
 };
 LASTING_TABLE(struct calibration, s, 1);
 
@@ -495,6 +496,8 @@ static void *on_string(void *ud, void *ptr, size_t osize, size_t nsize)
         size_t least = s->to->string_header + FIRST_LENGTH + LENGTH_STEP * (size_t)i + 1;
         if (!ptr && nsize >= least && nsize < least + 8 && !s->lexer_at[i]) {
             s->lexer_at[i] = find_lexer((uint64_t)__builtin_frame_address(0));
+            if (i == 0)
+                s->string_bytes = nsize;
             if (!s->lexer_at[i] || !lua_peek(s->lexer_at[i], s->lexer[i], STATE))
                 s->lexer_at[i] = 0;
         }
@@ -563,6 +566,19 @@ static uint32_t find_parser_line(void)
     return !failed && s->lexer_at[0] && s->lexer_at[1] && s->lexer_at[2] ? find_line_field() : 0;
 }
 
+/* -- the size of a string object -- */
+
+/* The length is 4 or 8 bytes before the text, and the size is rounded or not. Both were seen of strings of known lengths. */
+static uint32_t find_string_form(void)
+{
+    enum { NAME = 8 /* the length of "=ljtrace" */ };
+    const size_t exact = s->to->string_header + FIRST_LENGTH + 1;
+    const uint64_t text =
+        peek_word(s->script[0] + offsets()->proto_chunk, word_size()) + s->to->string_header;
+    const uint32_t form = s->string_bytes == exact ? 1 : s->string_bytes == exact + 3 ? 2 : 0;
+    return peek_word(text - 4, 4) == NAME ? form : peek_word(text - 8, 4) == NAME ? form << 2 : 0;
+}
+
 void lua_calibrate(const struct lua_api *api, void *L, struct lua_layout *to)
 {
     __builtin_memset(s, 0, TABLE_BYTES(s));
@@ -574,4 +590,6 @@ void lua_calibrate(const struct lua_api *api, void *L, struct lua_layout *to)
     to->known = find_thread() && run_script(L) && find_all();
     if (to->known)
         to->parser_line = find_parser_line();
+    if (to->known)
+        to->string_form = find_string_form();
 }

@@ -355,15 +355,26 @@ const char *handle_exec(struct feed *f, const struct ring_exec *r)
     return NULL;
 }
 
+static const char *request_socket(struct feed *f, enum feed_request request, struct raw_text name)
+{
+    if (name.bytes >= sizeof f->fork_socket)
+        return "a socket with a name that is too long";
+    memcpy(f->fork_socket, name.at, name.bytes);
+    f->fork_socket[name.bytes] = 0;
+    f->request = request;
+    return NULL;
+}
+
 const char *handle_forked(struct feed *f, const struct ring_forked *r)
 {
     feed_time(f, r->instructions);
-    if (r->name.bytes >= sizeof f->fork_socket)
-        return "fork with a name that is too long";
-    memcpy(f->fork_socket, r->name.at, r->name.bytes);
-    f->fork_socket[r->name.bytes] = 0;
-    f->request = FEED_FORK;
-    return NULL;
+    return request_socket(f, FEED_FORK, r->name);
+}
+
+const char *handle_copied(struct feed *f, const struct ring_copied *r)
+{
+    feed_time(f, r->instructions);
+    return request_socket(f, FEED_COPY, r->name);
 }
 
 const char *feed_fork_socket(const struct feed *f)

@@ -31,10 +31,13 @@ const char *feed_slab(struct feed *f, const uint8_t *slab, size_t size);
 enum feed_end { FEED_WHOLE, FEED_GROWING, FEED_CUT };
 const char *feed_records(struct feed *f, const uint8_t *slab, size_t size, enum feed_end how, size_t *fed);
 /* The request of the tool in the records processed, if there was one. It is returned only once. */
-enum feed_request { FEED_NONE, FEED_STATUS, FEED_SNAPSHOT, FEED_FORK };
+enum feed_request { FEED_NONE, FEED_STATUS, FEED_SNAPSHOT, FEED_FORK, FEED_COPY };
 enum feed_request feed_take_request(struct feed *f);
-/* The socket to which the child of the last FEED_FORK connects; valid until the next slab. */
+/* The socket to which the child of the last FEED_FORK, or the process of the last FEED_COPY, connects; valid until the next
+ * slab. */
 const char *feed_fork_socket(const struct feed *f);
+/* Give up the snapshot that is not complete; nothing of it will be read. */
+void feed_drop_snapshot(struct feed *f);
 /* Set the time. uncounted: the header's counter, which counts the instructions of code whose accesses are not
  * recorded. */
 void feed_time(struct feed *f, uint64_t uncounted);

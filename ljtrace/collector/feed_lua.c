@@ -222,6 +222,12 @@ const char *handle_snapshot_end(struct feed *f, const struct ring_snapshot_end *
     return NULL;
 }
 
+void feed_drop_snapshot(struct feed *f)
+{
+    snapshot_clear(&f->snapshot);
+    mt_writer_snapshot_drop(f->writer);
+}
+
 const char *handle_sample(struct feed *f, const struct ring_sample *r)
 {
     if (r->vm >= MT_VMS || r->weight == 0)

@@ -13,6 +13,7 @@
  */
 #define _GNU_SOURCE
 #include "ljtrace/collector/channel.h"
+#include "ljtrace/collector/copy.h"
 #include "ljtrace/collector/ending.h"
 #include "ljtrace/collector/feed.h"
 #include "ljtrace/collector/sink.h"
@@ -65,6 +66,7 @@ struct collector {
     struct timespec wrote; /* when the file was last complete up to the ring's end */
     uint32_t last_slab;    /* the last slab received by a token; RING_SLABS = none yet */
     bool forked;           /* this collector belongs to a forked child */
+    uint32_t lost_snapshots;
 };
 
 /* Send the final message of this process. The tool shows it to the user. */
@@ -330,6 +332,7 @@ static int become_childs(struct collector *c, int memfd, int socket, int pid)
     }
     feed_rebind(c->feed, c->writer);
     feed_other_ring(c->feed);
+    c->lost_snapshots = 0;
     feed_process(c->feed, (int)c->recording.process);
     begin_writing(c);
     if (c->recording.native) {
@@ -367,6 +370,23 @@ static void follow_native_fork(struct collector *c)
     channel_announce(&c->channel);
 }
 
+/* A copy of the program takes a snapshot: read it now, so that it is where it belongs among the events. The program
+ * goes on, and waits only if the ring is full. */
+static void follow_copy(struct collector *c)
+{
+    int pid = 0;
+    mt_writer_flush(c->writer);
+    const int listener = local_listen(feed_fork_socket(c->feed));
+    channel_announce(&c->channel);
+    const int copy = listener >= 0 ? channel_accept(listener, &pid) : -1;
+    if (copy < 0 || !copy_read(copy, c->feed)) {
+        feed_drop_snapshot(c->feed);
+        c->lost_snapshots++;
+    }
+    if (copy >= 0)
+        close(copy);
+}
+
 /* Answer RAW_REPORT with a line about the state of the recording. */
 static void report_send(const struct collector *c)
 {
@@ -389,6 +409,10 @@ static void answer_request(struct collector *c)
     enum feed_request request = feed_take_request(c->feed);
     if (request == FEED_FORK) {
         follow_native_fork(c);
+        return;
+    }
+    if (request == FEED_COPY) {
+        follow_copy(c);
         return;
     }
     if (request == FEED_SNAPSHOT || c->recording.text)
@@ -561,6 +585,19 @@ static void note_unrecorded(const struct collector *c)
     note_send(c, text);
 }
 
+/* Report snapshots of which the process that took them has ended before it was complete. */
+static void note_lost_snapshots(const struct collector *c)
+{
+    char text[100];
+    const uint32_t n = c->lost_snapshots;
+    if (!n)
+        return;
+    put_number(c, "lost_snapshots", n);
+    snprintf(text, sizeof text, "%" PRIu32 " %s not complete, and not in the file", n,
+             n == 1 ? "snapshot was" : "snapshots were");
+    note_send(c, text);
+}
+
 /* The launcher does not know the name. */
 static void note_name(const struct collector *c)
 {
@@ -612,6 +649,7 @@ static int finish(struct collector *c, int complete)
     note_missing_lines(c);
     note_missing_events(c);
     note_unrecorded(c);
+    note_lost_snapshots(c);
     note_parts(c);
     if (e.note)
         note_send(c, e.note);

@@ -129,6 +129,26 @@ void host_block_type(uint64_t addr, uint64_t heap, uint32_t type);
 /* The end of this block must be seen: what is known of its contents is not true of the next block there. */
 void host_await_free(uint64_t addr);
 
+/* -- a copy of the process -- */
+
+/* A snapshot is long. Let a copy of the process take it, whose memory remains as it is now, so that the program need not
+ * wait. Records that the copy puts go to the collector as if they were put here. */
+enum host_copy {
+    HOST_COPY_NONE,  /* there can be none: the snapshot is to be taken here */
+    HOST_COPY_TAKES, /* the copy was made and takes it */
+    HOST_COPY_IS     /* this is the copy */
+};
+enum host_copy host_copy_begin(void);
+/* End the copy, and leave a number for the process under this key. */
+_Noreturn void host_copy_end(uint64_t key, uint64_t number);
+/* Take the number that a copy has left. Returns false if there is none yet. */
+bool host_copy_result(uint64_t key, uint64_t *number);
+/* Does a copy run? */
+bool host_copy_runs(void);
+/* The program waits for a snapshot from the first call to the second. */
+void host_stop_begins(void);
+void host_stop_ends(void);
+
 /* -- messages -- */
 
 /* Show a text to the user. */

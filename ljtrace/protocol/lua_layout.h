@@ -41,6 +41,8 @@ struct lua_layout {
     uint32_t string_header;
     /* In the lexer's state: the current line; the chunk's name is 8 bytes after it. 0 = not known. */
     uint32_t parser_line;
+    /* The way to compute the size of a string object, one bit (ljtrace/luajit/core/accounting.h). 0 = not known. */
+    uint32_t string_form;
     /* The meaning (enum mt_vm) of each VM state below 0, indexed by ~state. */
     uint8_t vm[LUA_LAYOUT_VM_STATES];
     /* The numbers of bytecodes. */

@@ -22,6 +22,14 @@ enum {
 #define RECORDING_SHORTEST_SAMPLE 100000ULL
 #define RECORDING_LONGEST_SAMPLE 60000000000ULL
 
+/* When snapshots of all objects are taken that nobody asks for (--universe). */
+enum recording_universe {
+    UNIVERSE_NONE,
+    UNIVERSE_NOW,     /* of each state that there is when the recording begins */
+    UNIVERSE_GROWING, /* the same, and each time a state's heap has grown by half since its last one */
+    UNIVERSES
+};
+
 struct recording {
     uint32_t process; /* the program, by its id in the pid namespace of the launcher and the collector */
     /* Each is 0 or 1. */
@@ -30,6 +38,7 @@ struct recording {
     uint8_t forks;     /* native: forked children are recorded, too */
     uint8_t lua_api;   /* native: each Lua state gets a global misc */
     uint8_t drops;     /* native: events are dropped while the ring is full (--when-full=drop) */
+    uint8_t universe;  /* snapshots of Lua states: enum recording_universe */
     uint8_t text;      /* the output is classic text */
     uint8_t freed;     /* freed blocks are remembered (--trace-freed) */
     uint8_t keep_last; /* at max_size, the last part is kept (--keep=last) */
@@ -66,8 +75,9 @@ static inline bool recording_is_valid(const struct recording *r)
                        r->drops <= 1 && r->text <= 1 && r->freed <= 1 && r->keep_last <= 1;
     const bool times = !r->sample_stacks || (r->sample_stacks >= RECORDING_SHORTEST_SAMPLE &&
                                              r->sample_stacks <= RECORDING_LONGEST_SAMPLE);
-    return flags && times && r->process > 0 && r->process <= INT32_MAX && r->depth <= RECORDING_MOST_FRAMES &&
-           r->level >= 1 && r->level <= RECORDING_LEVELS && r->beside <= RECORDING_MOST_BESIDE &&
+    return flags && times && r->universe < UNIVERSES && !(r->universe && r->sample_mean) && r->process > 0 &&
+           r->process <= INT32_MAX && r->depth <= RECORDING_MOST_FRAMES && r->level >= 1 &&
+           r->level <= RECORDING_LEVELS && r->beside <= RECORDING_MOST_BESIDE &&
            recording_lists_prefixes(r->prefixes);
 }
 

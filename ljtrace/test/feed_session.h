@@ -80,8 +80,8 @@ static void put(struct session *s, enum raw_type type, uint32_t argument, const 
         sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
 
 /* Write a heap event as the tool does: if the slot of its heap was another heap's, a RAW_SLOT precedes it. */
-static void put_event(struct session *s, enum raw_type type, uint32_t stack, uint64_t heap, enum mt_how how,
-                      const uint64_t *words, uint32_t count)
+static inline void put_event(struct session *s, enum raw_type type, uint32_t stack, uint64_t heap,
+                             enum mt_how how, const uint64_t *words, uint32_t count)
 {
     uint32_t slot = heap % 7;
     if (s->slot[slot] != heap)
@@ -95,7 +95,7 @@ static void put_event(struct session *s, enum raw_type type, uint32_t stack, uin
               sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
 
 /* Write that code has stored a state at an address, at a time. */
-static void put_state(struct session *s, uint64_t address, int32_t state, uint64_t time)
+static inline void put_state(struct session *s, uint64_t address, int32_t state, uint64_t time)
 {
     const uint32_t header = raw_state_header();
     put_bytes(s, &header, sizeof header);
@@ -103,14 +103,14 @@ static void put_state(struct session *s, uint64_t address, int32_t state, uint64
 }
 
 /* Write an execution of segment 0, which has two accesses. */
-static void put_run(struct session *s, uint64_t a, uint64_t b)
+static inline void put_run(struct session *s, uint64_t a, uint64_t b)
 {
     uint8_t *at = mt_stream_put_id(s->slab + s->used, 0);
     at = mt_stream_put_word(mt_stream_put_word(at, a), b);
     s->used = (size_t)(at - s->slab);
 }
 
-static void define_load_store(struct session *s)
+static inline void define_load_store(struct session *s)
 {
     PUT(s, RAW_DEFINE, 0, raw_pair(5, 2), 0x1000, raw_pair(8, RAW_LOAD), raw_pair(0, 0), 0x1004,
         raw_pair(4, RAW_STORE), raw_pair(0, 1));
@@ -135,7 +135,8 @@ static void read_back(struct session *s)
     assert_int_equal(mt_reader_error(s->reader)->code, MT_E_NONE);
 }
 
-static void assert_event(const struct session *s, size_t i, enum mt_kind kind, uint64_t handle, uint64_t addr)
+static inline void assert_event(const struct session *s, size_t i, enum mt_kind kind, uint64_t handle,
+                                uint64_t addr)
 {
     assert_true(i < s->events);
     assert_int_equal(s->event[i].kind, kind);

@@ -72,6 +72,14 @@ static void others_are_refused(void **state)
     struct recording r = usual();
     r.sample_stacks = RECORDING_LONGEST_SAMPLE + 1;
     assert_false(recording_is_valid(&r));
+    r = usual();
+    r.universe = UNIVERSES - 1;
+    assert_true(recording_is_valid(&r));
+    r.sample_mean = 1; /* a sample does not know how large the heaps are */
+    assert_false(recording_is_valid(&r));
+    r = usual();
+    r.universe = UNIVERSES;
+    assert_false(recording_is_valid(&r));
 }
 
 static void a_list_of_prefixes_has_an_end(void **state)

@@ -93,6 +93,38 @@ uint64_t host_time(void)
     return lt_ring->instructions;
 }
 
+/* -- snapshots: the program waits, and its time is not the machine's -- */
+
+enum host_copy host_copy_begin(void)
+{
+    return HOST_COPY_NONE;
+}
+
+void host_copy_end(uint64_t key, uint64_t number)
+{
+    (void)key, (void)number;
+    host_panic("there is no copy of the process");
+}
+
+bool host_copy_result(uint64_t key, uint64_t *number)
+{
+    (void)key, (void)number;
+    return false;
+}
+
+bool host_copy_runs(void)
+{
+    return false;
+}
+
+void host_stop_begins(void)
+{
+}
+
+void host_stop_ends(void)
+{
+}
+
 /* -- messages -- */
 
 void host_say(const char *text)

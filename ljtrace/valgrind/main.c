@@ -101,6 +101,8 @@ static void put_facts(void)
     lt_put_info("trace_freed", lt_options.trace_freed ? "yes" : "no");
     lt_put_number("stack_depth", lt_options.stack_depth);
     lt_observe_put_facts();
+    if (lt_options.snapshot_growing)
+        lt_put_info("universe", "growing");
     if (lt_options.sample_stacks)
         lt_put_number("sample_stacks", lt_options.sample_stacks);
     put_settings();

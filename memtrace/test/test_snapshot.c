@@ -120,6 +120,27 @@ static void test_cut_short(void **state)
     close(fd);
 }
 
+/* One that is given up does not count either, whatever follows. */
+static void test_dropped(void **state)
+{
+    int fd = memory_file("", 0);
+    (void)state;
+    struct mt_writer *w = writer(fd);
+    mt_writer_snapshot_drop(w);
+    for (uint64_t total = 1; total < 3; total++) {
+        mt_writer_snapshot_begin(w, &(struct mt_snapshot){.heap = 1, .total = total});
+        mt_writer_object(w, &(struct mt_object){.addr = 64, .size = 8, .type = MT_TYPE_STR});
+        if (total == 1)
+            mt_writer_snapshot_drop(w);
+    }
+    mt_writer_snapshot_end(w);
+    struct mt_reader *r = reopen(fd, w, MT_END);
+    assert_int_equal(mt_count_snapshots(r), 1);
+    assert_true(mt_snapshot(r, 0)->total == 2 && mt_snapshot(r, 0)->n_objects == 1);
+    mt_close(r);
+    close(fd);
+}
+
 static void test_sample(void **state)
 {
     int fd = memory_file("", 0);
@@ -262,8 +283,9 @@ static void test_dump(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_roundtrip), cmocka_unit_test(test_shards),  cmocka_unit_test(test_cut_short),
-        cmocka_unit_test(test_sample),    cmocka_unit_test(test_hostile), cmocka_unit_test(test_dump),
+        cmocka_unit_test(test_roundtrip), cmocka_unit_test(test_shards), cmocka_unit_test(test_cut_short),
+        cmocka_unit_test(test_dropped),   cmocka_unit_test(test_sample), cmocka_unit_test(test_hostile),
+        cmocka_unit_test(test_dump),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

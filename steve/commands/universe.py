@@ -24,16 +24,22 @@ if TYPE_CHECKING:
 NAME = "universe"
 HELP = "show all Lua objects of a snapshot: by type, retained sizes, what keeps them alive"
 EXAMPLES = """\
-A snapshot is taken at the end of a recording (--universe=at-exit), or when the script (ljtrace.snapshot), the program
+A snapshot is taken of a running program (`ljtrace attach --universe`), each time its heap has grown by half
+(--universe=growing), at the end of a recording (--universe=at-exit), or when the script (ljtrace.snapshot), the program
 (LJTRACE_SNAPSHOT) or vgdb requests it. The first two tables show bytes by type, and by type and name (for cdata the C
 type, for userdata the name of the metatable); dead objects, which wait for the sweep, are counted separately. The
 third table shows the objects that retain most, with a shortest path from a root. An object retains the bytes that
-would be freed if it were freed. Weak references keep nothing alive. --diff shows what grew by type and name, the old
-objects that retain more than before, and the new objects that retain most.
+would be freed if it were freed. Weak references keep nothing alive.
+
+--diff shows which paths grew, such as `local cache (app.lua:3) -> [string] -> table`, what grew by type and name, the
+old objects that retain more than before, and the new objects that retain most. In a path, [string] or [number] stands
+for the keys of a table that has many. Of a recording with --universe=growing, the last two snapshots of the state are
+compared, unless --snapshot is given.
 
 examples:
   steve universe app.ljt
   steve universe app.ljt --snapshot 'request 200' --diff 'request 100'
+  ljtrace attach --universe=growing --seconds=600 --out=app.ljt 4711; steve universe app.ljt
 """
 SUMS = (
     Column("objects", "objects", ""),
@@ -54,6 +60,13 @@ HOLDERS = (
     Column("bytes", "own", ""),
     Column("object", "object", "", True),
     Column("path", "path from a root", "", True),
+)
+PATHS = (
+    Column("more_bytes", "more retained", ""),
+    Column("more_objects", "more", ""),
+    Column("bytes", "retained now", ""),
+    Column("objects", "objects now", ""),
+    Column("path", "path", "", True),
 )
 GROWTH = (
     Column("more_bytes", "more bytes", ""),
@@ -86,14 +99,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def open_universe(args: argparse.Namespace, path: str, wanted: str | None) -> Universe:
-    """Read one snapshot of the trace at `path`. wanted: its name or number; None: the last."""
+def open_universe(args: argparse.Namespace, path: str, wanted: str | int | None) -> Universe:
+    """Read one snapshot of the trace at `path`. wanted: its name or number; a number that is no text is not a name. None: the
+    last."""
     from steve.trace._memtrace import Trace
     from steve.snapshots.graph import read
 
     with Progress(NAME, args.quiet) as progress:
         universe = read(Trace(path, salvage=args.salvage, snapshots=True), wanted, progress)
-    if len(universe.namesakes) > 1 and wanted != str(universe.number):
+    if len(universe.namesakes) > 1 and str(wanted) != str(universe.number):
         numbers = ", ".join(map(str, universe.namesakes[:20])) + ", ..." * (len(universe.namesakes) > 20)
         note(
             NAME,
@@ -148,6 +162,7 @@ def facts(universe: Universe) -> dict:
         "object_bytes": universe.bytes,
         "internal_bytes": s.internal,
         "unaccounted": universe.unaccounted,
+        **({"longest_stop_ns": stop} if (stop := universe.stop) is not None else {}),
     }
 
 
@@ -164,10 +179,12 @@ def summary(universe: Universe, most: int) -> dict:
 def difference(before: Universe, after: Universe, most: int) -> dict:
     """The object of --json with --diff. most: rows of the last two tables."""
     from steve.snapshots.diff import growth, newcomers, swollen
+    from steve.snapshots.growth import grown_paths
 
     return {
         **facts(after),
         "since": facts(before),
+        "paths": grown_paths(before, after)[:most],
         "growth": growth(before, after),
         "swollen": swollen(before, after, most),
         "holders": holder_rows(after, newcomers(before, after, most)),
@@ -177,16 +194,20 @@ def difference(before: Universe, after: Universe, most: int) -> dict:
 def text(result: dict, name: str, most: int, plain: bool) -> str:
     """The result as tables."""
     from steve.terminal.tables import number, printable, render
+    from steve.terminal.units import human_ns
 
     head = (
         f"{printable(name)}: snapshot '{printable(result['snapshot'])}': {number(result['objects'])} objects of "
         f"{number(result['object_bytes'])} bytes + {number(result['internal_bytes'])} internal = "
         f"{number(result['object_bytes'] + result['internal_bytes'])}; gc.total {number(result['gc_total'])}"
     )
+    if "longest_stop_ns" in result:
+        head += f"\nthe program waited {human_ns(result['longest_stop_ns'])} at most for a snapshot"
     parts: list[Any] = [head]
     if "growth" in result:
         since = result["since"]["snapshot"]
-        parts.append(listing.table(f"grown since '{since}'", result["growth"][:most], GROWTH))
+        parts.append(listing.table(f"paths that grew since '{since}'", result["paths"], PATHS))
+        parts.append(listing.table("grown by type and name", result["growth"][:most], GROWTH))
         parts.append(listing.table("old objects that retain more", result["swollen"], SWOLLEN))
         parts.append(listing.table("new objects that retain most", result["holders"], HOLDERS))
     else:
@@ -206,12 +227,19 @@ def hint(universe: Universe) -> str | None:
     return f"{lost:,} of the {universe.bytes:,} bytes are garbage: no root leads to these objects"
 
 
+def grown_since(args: argparse.Namespace, universe: Universe) -> int | None:
+    """The number of the snapshot with which the last one of a recording with --universe=growing is compared."""
+    growing = universe.trace.info().get("universe") == "growing"
+    return universe.before if growing and universe.before and args.snapshot is None and args.file != "-" else None
+
+
 def run(args: argparse.Namespace) -> int:
     if args.file == "-" and args.diff:
         raise SteveError("--diff reads the trace twice; name a file")
     universe = open_universe(args, args.file, args.snapshot)
-    if args.diff is not None or args.diff_file is not None:
-        before = open_universe(args, args.diff_file or args.file, args.diff)
+    since = args.diff if args.diff is not None or args.diff_file is not None else grown_since(args, universe)
+    if since is not None or args.diff_file is not None:
+        before = open_universe(args, args.diff_file or args.file, since)
         result = difference(before, universe, args.top)
     else:
         result = summary(universe, args.top)

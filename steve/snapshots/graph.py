@@ -19,21 +19,23 @@ from steve.terminal.tables import printable
 if TYPE_CHECKING:
     from steve.trace._memtrace import Snapshot, Trace
 
-# constants of enum mt_link_kind: the kind "array", and the kinds "upvalue" and "value", whose names are strings
-ARRAY, STRINGS = 6, frozenset((4, 8))
+# constants of enum mt_link_kind, and the kinds whose names are strings
+UPVALUE, ARRAY, KEY, VALUE, STACK = 4, 6, 7, 8, 9
+STRINGS = frozenset((UPVALUE, VALUE, STACK))
 
 
 class Universe:
     """One snapshot of a trace that was read to its end. Objects are identified by their index in `objects`.
 
     number: that of the snapshot in the trace, from 1. namesakes: the numbers of all snapshots with its name; a program
-    with several Lua states has one for each state."""
+    with several Lua states has one for each state. before: the number of the one before it of the same state; 0: there is
+    none."""
 
-    def __init__(self, trace: Trace, snapshot: Snapshot, number: int, namesakes: list[int]) -> None:
+    def __init__(self, trace: Trace, snapshot: Snapshot, number: int, namesakes: list[int], before: int) -> None:
         from steve.trace._memtrace import LINK_NAMES, TYPE_NAMES
 
         self.trace, self.snapshot = trace, snapshot
-        self.number, self.namesakes = number, namesakes
+        self.number, self.namesakes, self.before = number, namesakes, before
         self.objects, self.links = snapshot.objects, snapshot.links
         self.type_names, self._link_names = TYPE_NAMES, LINK_NAMES
         self.strong = np.flatnonzero(self.links["weak"] == 0)
@@ -58,6 +60,11 @@ class Universe:
     def unaccounted(self) -> int:
         """Bytes of gc.total that belong neither to objects nor to internal data: 0 in a complete snapshot."""
         return self.snapshot.total - self.snapshot.internal - self.bytes
+
+    @property
+    def stop(self) -> int | None:
+        """The longest time for which the program waited for a snapshot, in nanoseconds. None: not recorded."""
+        return number_of(self.trace.info().get("snapshot_stop"))
 
     def type_name(self, number: int) -> str:
         """The type of an object."""
@@ -93,29 +100,49 @@ class Universe:
         assert self.retained is not None and self._over is not None
         return np.where(self._over == len(self.objects), -1, self._over)
 
-    def path(self, number: int) -> list[tuple[int, int]]:
-        """A shortest path from a root to an object: a list of (object, link that leads to it), where the link of the
-        root is -1. [] if the object cannot be reached."""
+    @property
+    def via(self) -> np.ndarray:
+        """By object, the link by which a shortest path from the roots reaches it, as an index of `strong`; -1 for a root, -2
+        if the object cannot be reached."""
         if self._via is None:
             from steve.snapshots._graph import shortest
 
-            self._via = shortest(len(self.objects), *self._ends(), self.roots)
-        if self._via[number] == -2:
+            order = self._preferred()
+            sources, targets = self._ends()
+            via = shortest(len(self.objects), sources[order], targets[order], self.roots)
+            self._via = np.where(via >= 0, order[np.maximum(via, 0)], via) if len(order) else via
+        return self._via
+
+    def _preferred(self) -> np.ndarray:
+        """The indices of `strong`, of several links to an object the one first that says most: slots of a stack without a name
+        come last, and of variables those of outer functions come first, which live longer."""
+        links = self.links[self.strong]
+        on_stack = links["kind"] == STACK
+        index = np.arange(len(links))
+        return np.lexsort((np.where(on_stack, -index, index), on_stack & (links["name"] == 0)))
+
+    def path(self, number: int) -> list[tuple[int, int]]:
+        """A shortest path from a root to an object: a list of (object, link that leads to it), where the link of the
+        root is -1. [] if the object cannot be reached."""
+        if self.via[number] == -2:
             return []
         steps = []
-        while self._via[number] >= 0:
-            link = int(self.strong[self._via[number]])
+        while self.via[number] >= 0:
+            link = int(self.strong[self.via[number]])
             steps.append((number, link))
             number = int(self.links["from"][link])
         return [(number, -1)] + steps[::-1]
 
     def link_text(self, number: int) -> str:
-        """A link as text: `.key`, `["another key"]`, `[index]`, or its kind in angle brackets."""
+        """A link as text: `.key`, `["another key"]`, `[index]`, `local variable (file:line)`, or its kind in angle
+        brackets."""
         link = self.links[number]
         kind, name = int(link["kind"]), int(link["name"])
         if kind == ARRAY:
             return f"[{name}]"
         text = self.trace.string(name) if kind in STRINGS else ""
+        if kind == STACK and text:
+            return f"local {printable(text)}"
         return key_text(text) if text else f"<{self._link_names[kind]}>"
 
     def path_text(self, number: int) -> str:
@@ -144,6 +171,11 @@ class Universe:
         return found
 
 
+def number_of(fact: str | None) -> int | None:
+    """A fact that is a number; None: it is missing, or is none."""
+    return int(fact) if fact is not None and fact.isdecimal() else None
+
+
 def key_text(key: str) -> str:
     """A key as Lua code: `.name`, an integer or boolean in brackets, any other string in brackets and quotes."""
     if re.fullmatch(r"[A-Za-z_]\w*", key, re.ASCII):
@@ -158,20 +190,22 @@ class Selection:
     """Selects one snapshot while a trace is read, and frees the objects of all others.
 
     wanted: a name, which selects the last snapshot of that name, or a number from 1; None selects the last snapshot. A
-    name has precedence over a number. best: the number from 0 of the selected snapshot, -1: none. names: those of all
-    snapshots."""
+    name has precedence over a number given as text. best: the number from 0 of the selected snapshot, -1: none. names,
+    heaps: those of all snapshots."""
 
-    def __init__(self, trace: Trace, wanted: str | None) -> None:
+    def __init__(self, trace: Trace, wanted: str | int | None) -> None:
         self.trace, self.wanted = trace, wanted
         self.names: list[str] = []
+        self.heaps: list[int] = []
         self.best = -1
         self._named = False
 
-    def __call__(self, number: int, name: str) -> None:
+    def __call__(self, number: int, name: str, heap: int) -> None:
         """Keep or free a snapshot that was just read. number: from 0."""
         self.names.append(name)
+        self.heaps.append(heap)
         named = self.wanted is None or name == self.wanted
-        if named or (self.wanted == str(number + 1) and not self._named):
+        if named or (str(self.wanted) == str(number + 1) and not self._named):
             if self.best >= 0:
                 self.trace.forget_snapshot(self.best)
             self.best, self._named = number, self._named or named
@@ -181,19 +215,21 @@ class Selection:
 
 def _remedy(facts: dict[str, str]) -> str:
     """How a recording gets a snapshot. Not every recorder takes one in all ways."""
+    if "snapshot_problem" in facts:
+        return f"one was to be taken: {facts['snapshot_problem']}"
+    if facts.get("universe") == "growing":
+        return "no heap of a Lua state became larger than 256 KiB"
     if facts.get("attached") == "yes":
-        return (
-            "Lua scripts cannot take one in a recording of `ljtrace attach`. Start the program by `ljtrace run` and take one "
-            "with ljtrace.snapshot(), or record it with `valgrind --tool=ljtrace --universe=at-exit`"
-        )
+        return "record it with `ljtrace attach --universe`"
     if facts.get("recorder") == "native":
         return (
-            "take one with ljtrace.snapshot(), or record the program with `valgrind --tool=ljtrace --universe=at-exit`"
+            "take one with ljtrace.snapshot() or --universe=growing, or record the program with "
+            "`valgrind --tool=ljtrace --universe=at-exit`"
         )
     return "record it with --universe=at-exit or take one with ljtrace.snapshot()"
 
 
-def read(trace: Trace, wanted: str | None = None, tick: Callable | None = None) -> Universe:
+def read(trace: Trace, wanted: str | int | None = None, tick: Callable | None = None) -> Universe:
     """Read a trace and return one of its snapshots.
 
     wanted: see Selection. tick(done, total): progress in bytes. Memory: that of two snapshots, however many there are.
@@ -208,4 +244,5 @@ def read(trace: Trace, wanted: str | None = None, tick: Callable | None = None) 
     snapshot = trace.snapshot(choice.best)
     trace.forget_snapshot(choice.best)
     namesakes = [i for i, name in enumerate(choice.names, 1) if name == snapshot.name]
-    return Universe(trace, snapshot, choice.best + 1, namesakes)
+    before = [i for i, heap in enumerate(choice.heaps[: choice.best], 1) if heap == snapshot.heap]
+    return Universe(trace, snapshot, choice.best + 1, namesakes, before[-1] if before else 0)

@@ -84,14 +84,57 @@ def test_text_and_choice(steve: Any, trace: Callable) -> None:
     ("facts", "remedy"),
     [
         ("", "record it with --universe=at-exit or take one with ljtrace.snapshot()"),
-        ("info recorder native\n", "take one with ljtrace.snapshot(), or record the program with `valgrind"),
-        ("info recorder native\ninfo attached yes\n", "`ljtrace attach`. Start the program by `ljtrace run`"),
+        (
+            "info recorder native\n",
+            "take one with ljtrace.snapshot() or --universe=growing, or record the program with `valgrind",
+        ),
+        ("info recorder native\ninfo attached yes\n", "record it with `ljtrace attach --universe`"),
+        ("info recorder native\ninfo universe growing\n", "no heap of a Lua state became larger than 256 KiB"),
+        ("info universe now\ninfo snapshot_problem broken\n", "one was to be taken: broken"),
     ],
 )
 def test_how_a_recording_gets_a_snapshot(steve: Any, trace: Callable, facts: str, remedy: str) -> None:
     trace(f"{facts}N 4096 64\nend exit\n")
     none = steve("universe", "t.ljt")
     assert none.returncode == 1 and "has no snapshot; " in none.err and remedy in none.err
+
+
+HELD = """\
+object thread@0x1000 400 main root
+object tab@0x2000 100
+object tab@0x3000 50
+"""
+HOLDS = """\
+link 0 1 stack cache(app.lua:3)
+link 0 2 stack recent(app.lua:4)
+link 1 2 value recent
+"""
+
+
+def test_paths_that_grew(steve: Any, trace: Callable) -> None:
+    """Of a recording with --universe=growing by itself; keys of a table with many entries are left out."""
+    first = f"snapshot first 1 1000 90\n{HELD}{HOLDS}endsnapshot\n"
+    other = "snapshot other 2 1000 90\nobject thread@0x9000 400 main root\nendsnapshot\n"
+    items = "".join(f"object tab@{0x10000 + 512 * i} 60\nobject str@{0x10100 + 512 * i} 30\n" for i in range(20))
+    links = "".join(f"link 1 {3 + 2 * i} value k{i}\nlink 1 {4 + 2 * i} key\n" for i in range(20))
+    second = f"snapshot second 1 5000 90\n{HELD}{items}{HOLDS}{links}link 2 1 array 4\nendsnapshot\n"
+    text = f"heap 0x77 lua\nheap 0x99 lua\ninfo universe growing\n{first}mark a\n{other}mark b\n{second}end exit\n"
+    found = json.loads(steve("universe", "--json", trace(text)).out)
+    assert (found["snapshot"], found["since"]["snapshot"]) == ("second", "first")
+    assert found["paths"] == [
+        {
+            "more_bytes": 20 * size,
+            "more_objects": 20,
+            "bytes": 20 * size,
+            "objects": 20,
+            "path": f"local cache(app.lua:3) -> {step}",
+        }
+        for size, step in ((60, "[string] -> table"), (30, "key -> string"))
+    ]
+    chosen = json.loads(steve("universe", "--json", "--snapshot", "2", trace(text)).out)
+    assert "paths" not in chosen and chosen["objects"] == 1
+    other_way = json.loads(steve("universe", "--json", "--snapshot", "first", "--diff", "second", trace(text)).out)
+    assert other_way["paths"] == []
 
 
 def test_kinds_are_the_sums_of_types(steve: Any, trace: Callable) -> None:

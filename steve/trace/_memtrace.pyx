@@ -321,16 +321,18 @@ cdef class Trace:
     def skim(self, tick=None, snapshot=None):
         """Read to the end without delivering events, to complete stats().
 
-        tick(done, total) is called from time to time with bytes; snapshot(number from 0, name) is called for each
-        snapshot read."""
+        tick(done, total) is called from time to time with bytes; snapshot(number from 0, name, heap id) is
+        called for each snapshot read."""
         cdef mt_batch batch
         cdef unsigned batches = 0
         cdef uint32_t reported = 0
+        cdef const mt_snapshot *taken
         cdef bint more = True
         while more:
             more = self.next_batch(&batch)
             while snapshot is not None and reported < mt_count_snapshots(self.r):
-                snapshot(reported, self.string(mt_get_snapshot(self.r, reported).name))
+                taken = mt_get_snapshot(self.r, reported)
+                snapshot(reported, self.string(taken.name), taken.heap)
                 reported += 1
             batches += 1
             if tick is not None and batches % 64 == 0:

@@ -107,7 +107,7 @@ static struct lt_vm *announce(uint64_t g, uint64_t ud, uint32_t image, bool is_n
     if (!vm) {
         vm = host_new(sizeof *vm);
         vm->next = s_vms;
-        vm->string_forms = 15;
+        vm->string_forms = s_layout[image].string_form ? s_layout[image].string_form : 15;
         s_vms = vm;
         made(vm);
     }

@@ -62,6 +62,10 @@ struct lt_vm {
     bool places_sure;
     /* Requested while the state was busy with an object (ljtrace/luajit/snapshot/snapshot.h). */
     bool snapshot_due;
+    /* With --universe=growing: at how many bytes of the heap the next snapshot is taken, 0 = that depends on the last one,
+     * which is not complete; and the bytes that the heap has besides live_bytes, those from before the recording. */
+    uint64_t grown_at, older_bytes;
+    uint32_t growths;          /* snapshots of this kind */
     bool counted;              /* the bytes are known since its first block */
     uint32_t string_forms;     /* the ways to compute a string's size that fit all strings so far */
     uint64_t gc, string_table; /* where the last snapshot found them */

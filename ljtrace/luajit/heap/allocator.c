@@ -151,8 +151,8 @@ static void find_caller(uint32_t tid, struct call *call, bool outermost)
     /* Not before the state's first string table: that replaces nothing, and is not in its place then. */
     if (ptr || call->nsize)
         lt_types_settle(vm, call->nsize == 0 ? ptr : 0, call->osize);
-    if (lt_snapshot_waiting && outermost && call->nsize > call->osize)
-        lt_snapshot_try_due(vm);
+    if ((lt_snapshot_waiting || luajit_options.snapshot_growing) && outermost && call->nsize > call->osize)
+        lt_snapshot_try(vm);
     if (ptr && call->nsize == 0)
         lt_proto_gone(ptr);
     lt_take_lua_stack(tid, vm, ptr ? 0 : call->nsize, &call->stack);

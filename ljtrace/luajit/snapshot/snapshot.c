@@ -125,10 +125,9 @@ static void set_due(struct lt_vm *vm, bool due)
 /* Take a snapshot in three walks: one for the sums, with which a snapshot begins; one for the objects, which
  * get numbers; one for the references. With may_wait, it is postponed if the lists or the sums are not
  * consistent. */
-static bool snapshot_take(struct lt_vm *vm, const char *name, bool may_wait)
+static bool take_here(struct lt_vm *vm, const char *name, bool may_wait)
 {
     struct snapshot u;
-    lt_types_settle(vm, 0, 0);
     const char *wrong = snapshot_find(&u, vm);
     set_due(vm, false);
     s_bytes = 0;
@@ -139,6 +138,7 @@ static bool snapshot_take(struct lt_vm *vm, const char *name, bool may_wait)
     }
     if (wrong) {
         text_say("ljtrace: snapshot '%s': %s; none is taken\n", name, wrong);
+        HOST_PUT(info, .key = host_text("snapshot_problem"), .value = host_text(wrong));
         return false;
     }
     vm->places_sure |= whole && adds_up(&u);
@@ -148,6 +148,53 @@ static bool snapshot_take(struct lt_vm *vm, const char *name, bool may_wait)
     HOST_PUT(snapshot_end);
     snapshot_check(&u, name, whole);
     return true;
+}
+
+/* The bytes that the state counts, of a snapshot that was taken; 0 = none was. */
+static uint64_t total_of(const struct lt_vm *vm)
+{
+    return vm->gc ? program_number(vm->gc, vm->at->ref) : 0;
+}
+
+/* The bytes of the heap of a state that is older than the recording become known by its first snapshot, and live_bytes
+ * counts what comes and goes after that. So the heap is as large as the state says at the snapshot, and then as the calls of
+ * the allocator say. */
+static void set_growth(struct lt_vm *vm, uint64_t total)
+{
+    if (!vm->counted)
+        vm->older_bytes += total;
+    vm->grown_at = total + total / 2;
+}
+
+/* Until the copy is complete, older_bytes is what has to be added to its number. */
+static void await_growth(struct lt_vm *vm)
+{
+    vm->grown_at = 0;
+    vm->older_bytes = -vm->live_bytes;
+}
+
+/* With may_wait, the snapshot is postponed if the state is busy. A copy of the process cannot postpone anything: it is only
+ * made where the state is consistent. */
+static bool snapshot_take(struct lt_vm *vm, const char *name, bool may_wait)
+{
+    lt_types_settle(vm, 0, 0);
+    if (!vm->counted)
+        await_growth(vm);
+    host_stop_begins();
+    const enum host_copy copy = host_copy_begin();
+    bool taken = true;
+    if (copy == HOST_COPY_TAKES)
+        set_due(vm, false);
+    else
+        taken = take_here(vm, name, may_wait && copy == HOST_COPY_NONE);
+    if (copy == HOST_COPY_IS)
+        host_copy_end(vm->g, taken ? total_of(vm) : 0);
+    host_stop_ends();
+    if (vm->counted)
+        set_growth(vm, vm->live_bytes);
+    else if (copy == HOST_COPY_NONE && taken)
+        set_growth(vm, total_of(vm));
+    return taken;
 }
 
 /* Inform a user who wants objects although --lua=no is set. Once is enough. */
@@ -203,12 +250,44 @@ uint32_t lt_snapshot_request(const char *name)
     return waiting;
 }
 
+void lt_snapshot_postpone(const char *name)
+{
+    mention_option();
+    text_print(s_due_name, DUE_NAME, "%s", name);
+    for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
+        if (!vm->ended)
+            set_due(vm, true);
+}
+
 void lt_snapshot_try_due(struct lt_vm *vm)
 {
     if (!vm->snapshot_due || !host_records())
         return;
     program_forget();
     snapshot_take(vm, s_due_name, true);
+}
+
+/* Has the heap grown by half since the last snapshot? The first one is taken of a heap that is worth one. */
+static bool has_grown(struct lt_vm *vm)
+{
+    enum { WORTH = 256 << 10 };
+    uint64_t total;
+    if (!vm->grown_at && vm->counted)
+        vm->grown_at = WORTH;
+    else if (!vm->grown_at && host_copy_result(vm->g, &total))
+        set_growth(vm, total);
+    return vm->grown_at && vm->live_bytes + vm->older_bytes >= vm->grown_at;
+}
+
+void lt_snapshot_try(struct lt_vm *vm)
+{
+    char name[32];
+    lt_snapshot_try_due(vm);
+    if (!luajit_options.snapshot_growing || !has_grown(vm) || host_copy_runs() || !host_records())
+        return;
+    program_forget();
+    text_print(name, sizeof name, "growing %u", ++vm->growths);
+    snapshot_take(vm, name, false);
 }
 
 void lt_snapshot_take_due(void)

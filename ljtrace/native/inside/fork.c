@@ -11,6 +11,7 @@
  * cannot connect, and is not recorded. The trace of its parent says so.
  */
 #define _GNU_SOURCE
+#include "ljtrace/native/inside/copy.h"
 #include "ljtrace/native/inside/events.h"
 #include "ljtrace/native/inside/lua_states.h"
 #include "ljtrace/native/inside/resizes.h"
@@ -77,6 +78,7 @@ static bool begin_child(int socket)
     native_process.id = (uint32_t)getpid();
     native_events_anew();
     native_resizes_anew();
+    copy_restart();
     block_sample_forked();
     const bool begun = ready == RING_READY && native_ring_map(memfd);
     if (begun)

@@ -5,8 +5,15 @@
 #ifndef LJTRACE_NATIVE_LUA_SNAPSHOT_H
 #define LJTRACE_NATIVE_LUA_SNAPSHOT_H
 
+#include <stdint.h>
+
 /* Write a snapshot of the Lua state that has called this. Returns NULL, or why there is none. Only between native_enter and
  * native_leave. */
 const char *lua_snapshot(const char *name);
+/* The recorder was attached, by a thread that was at this code address: take a snapshot of each state, at once or as soon as
+ * it is consistent. */
+void lua_snapshots_begin(uint64_t interrupted);
+/* The recording ends: take those that were not taken so far, or report that they were not. */
+void lua_snapshots_end(void);
 
 #endif

@@ -456,8 +456,10 @@ void lua_states_end(void)
 void lua_states_init(void)
 {
     static bool initialized;
-    luajit_options =
-        (struct luajit_options){.stack_depth = native_options.depth, .heaps = true, .states = true};
+    luajit_options = (struct luajit_options){.stack_depth = native_options.depth,
+                                             .heaps = true,
+                                             .states = true,
+                                             .snapshot_growing = native_options.universe == UNIVERSE_GROWING};
     if (initialized) {
         host_records_restart();
         look();

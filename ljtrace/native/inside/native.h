@@ -43,6 +43,12 @@ void native_ring_quiet(void);
 void native_ring_flush(void);
 /* The number of the fork that is being announced. Only while the ring is locked. */
 uint32_t native_ring_count_fork(void);
+/* It has failed, and was not announced. */
+void native_ring_uncount_fork(void);
+/* In a copy of the process that only reads memory: what is put from now on is sent to this socket, in parts (copies.h), and
+ * not to the ring. Returns false if there is no memory. And: all was put. If the collector is gone, the copy ends. */
+bool native_ring_send_to(int socket);
+void native_ring_send_end(void);
 /* In a forked child, with its parent's ring: wait until the collector listens for the child of this fork. Returns false if
  * it does not. And: count this child as one that is not recorded. */
 bool native_ring_wait_for_listener(uint32_t fork);

@@ -16,11 +16,14 @@
  *
  * A child process that was forked shares the ring with its parent, whatever function has forked it. A private page that
  * the kernel wipes at a fork tells both apart at the cost of one load for each event.
+ *
+ * A copy of the process that only reads memory (copy.c) has a slab of its own, which it sends to the collector.
  */
 #define _GNU_SOURCE
 #include "ljtrace/native/inside/native.h"
 #include "ljtrace/native/inside/ring_put.h"
 #include "ljtrace/native/inside/usual.h"
+#include "ljtrace/protocol/copies.h"
 #include "ljtrace/protocol/kernel.h"
 
 #include <errno.h>
@@ -29,6 +32,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/single_threaded.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -37,6 +41,7 @@
 enum { SPINS = 100, PATIENCE = 10 /* milliseconds */, MOST_WAITS = 30 /* seconds */ };
 
 struct ring_header *native_ring;
+static int s_socket = -1;     /* in a copy of the process: what is full is sent there */
 static uint64_t s_ring_bytes; /* that are mapped there */
 const volatile uint32_t *native_alive;
 bool native_is_starved;
@@ -288,10 +293,56 @@ static void wait_for_collector(uint32_t most)
     }
 }
 
+/* Send all of it, or end this process, a copy. */
+static void send_all(const void *at, size_t n)
+{
+    for (size_t sent = 0; sent < n;) {
+        const long more =
+            kernel_call(SYS_sendto, s_socket, (long)at + (long)sent, (long)(n - sent), MSG_NOSIGNAL, 0, 0);
+        if (more <= 0 && more != -EINTR)
+            kernel_call(SYS_exit_group, 1, 0, 0, 0, 0, 0);
+        sent += more > 0 ? (size_t)more : 0;
+    }
+}
+
+static void send_part(void)
+{
+    const uint32_t n = (uint32_t)(native_ring->cursor - native_ring->slabs);
+    send_all(&n, sizeof n);
+    send_all((const void *)native_ring->slabs, n);
+    use_slab(0);
+}
+
+bool native_ring_send_to(int socket)
+{
+    struct ring_header *own = native_memory(RING_HEADER_BYTES + COPY_PART_BYTES);
+    if (!own)
+        return false;
+    memcpy(own, native_ring, sizeof *own);
+    own->slab_count = 1;
+    own->slab_bytes = COPY_PART_BYTES;
+    own->slabs = (uint64_t)own + RING_HEADER_BYTES;
+    native_ring = own;
+    s_socket = socket;
+    use_slab(0);
+    return true;
+}
+
+void native_ring_send_end(void)
+{
+    if (native_ring->cursor > native_ring->slabs)
+        send_part();
+    send_part();
+}
+
 /* The collector looks for filled slabs itself, but it may be late if there is little room left. */
 void native_ring_next_slab(void)
 {
     const int error = errno;
+    if (s_socket >= 0) {
+        send_part();
+        return;
+    }
     const uint32_t slab = native_ring->current;
     native_ring->bytes[slab] = (uint32_t)(native_ring->cursor - slab_address(slab));
     __atomic_add_fetch(&native_ring->filled, 1, __ATOMIC_SEQ_CST);
@@ -376,6 +427,11 @@ void native_ring_detach(void)
 uint32_t native_ring_count_fork(void)
 {
     return ++native_ring->forks;
+}
+
+void native_ring_uncount_fork(void)
+{
+    native_ring->forks--;
 }
 
 bool native_ring_wait_for_listener(uint32_t fork)

@@ -9,10 +9,12 @@
 #include "config.h"
 #include "ljtrace/native/inside/alloc_patch.h"
 #include "ljtrace/native/inside/code_patch.h"
+#include "ljtrace/native/inside/copy.h"
 #include "ljtrace/native/inside/events.h"
 #include "ljtrace/native/inside/got.h"
 #include "ljtrace/native/inside/heap.h"
 #include "ljtrace/protocol/kernel.h"
+#include "ljtrace/native/inside/lua_snapshot.h"
 #include "ljtrace/native/inside/lua_stack.h"
 #include "ljtrace/protocol/local_socket.h"
 #include "ljtrace/native/inside/lua_states.h"
@@ -263,6 +265,8 @@ static void put_facts(void)
     native_put_fact("trace_freed", "no");
     native_put_number("stack_depth", native_options.depth);
     alloc_patch_put_facts();
+    if (native_options.universe)
+        native_put_fact("universe", native_options.universe == UNIVERSE_GROWING ? "growing" : "now");
     if (native_options.drops)
         native_put_fact("when_full", "drop");
     if (native_options.sample_stacks)
@@ -315,6 +319,7 @@ static bool recording_begin(int memfd)
     alloc_patch_prefixes();
     native_events_restart();
     native_resizes_anew();
+    copy_restart();
     native_stacks_restart();
     native_objects_restart();
     native_heap_begin();
@@ -335,6 +340,7 @@ static bool recording_begin(int memfd)
 static void recording_end(void)
 {
     stack_sampler_end();
+    copy_end();
     report_unseen();
     if (!native_ring_lock())
         return;
@@ -461,6 +467,8 @@ NATIVE_PUBLIC int ljtrace_native_attach(const char *text)
         return ATTACHED_NO_MAPS;
     }
     lua_states_find();
+    if (native_options.universe)
+        lua_snapshots_begin(code_patch_interrupted);
     code_patch_interrupted = 0;
     return ATTACHED_DONE;
 }
@@ -471,6 +479,7 @@ NATIVE_PUBLIC int ljtrace_native_detach(const char *text)
     got_restore();
     if (!native_is_on())
         return ATTACHED_NOT;
+    lua_snapshots_end();
     lua_states_end();
     recording_end();
     return ATTACHED_DONE;

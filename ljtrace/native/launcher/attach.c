@@ -48,7 +48,11 @@ static const char s_attach_usage[] =
     "usage: ljtrace attach [OPTIONS] PID\n"
     "Record the heap events of a running process from now on, until it ends, Ctrl-C,\n"
     "`ljtrace detach PID` or the end of --seconds. The process goes on.\n"
-    "\n" LAUNCHER_HELP "  --seconds=N        detach after N seconds\n"
+    "\n" LAUNCHER_HELP
+    "  --universe         take a snapshot of all Lua objects, also those from before, of each Lua\n"
+    "                     state; steve universe shows them\n"
+    "  --universe=growing  and one each time the heap of a state has grown by half since the last\n"
+    "  --seconds=N        detach after N seconds\n"
     "  --trace-fork=no    do not record children that the program forks; else each has a file\n"
     "                     with its process id in the name\n" SERVE_HELP
     "  -h, --help         show this text\n"
@@ -106,6 +110,11 @@ static int parse(struct attach *a, bool attaches, int argc, char **argv)
             fprintf(stderr, "Try `ljtrace %s --help`.\n", command);
             return LAUNCHER_FAILED;
         }
+    }
+    const char *conflict = launcher_conflict(&a->launcher);
+    if (conflict) {
+        complain("%s", conflict);
+        return LAUNCHER_FAILED;
     }
     if (argc - optind != 1 || !launcher_is_number(argv[optind], 1, INT_MAX)) {
         complain("one process id is needed; try `ljtrace %s --help`", command);

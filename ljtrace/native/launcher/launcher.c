@@ -118,6 +118,22 @@ void launcher_defaults(struct launcher *l)
     l->recording = (struct recording){.native = 1, .forks = 1, .depth = 200, .level = 1};
 }
 
+const char *launcher_conflict(const struct launcher *l)
+{
+    return l->recording.universe && l->recording.sample_mean
+               ? "--universe does not go with --sample: a sample does not know how large the heaps are"
+               : NULL;
+}
+
+/* A program that is started has no states at first. */
+static const char *set_universe(struct recording *r, const char *value)
+{
+    if (!value && !r->attached)
+        return "--universe of a program that is started is --universe=growing";
+    r->universe = value ? UNIVERSE_GROWING : UNIVERSE_NOW;
+    return !value || strcmp(value, "growing") == 0 ? NULL : "--universe takes no value, or growing";
+}
+
 const char *launcher_option(struct launcher *l, const char *name, const char *value)
 {
     struct recording *r = &l->recording;
@@ -156,6 +172,8 @@ const char *launcher_option(struct launcher *l, const char *name, const char *va
         return time_of(value, &r->sample_stacks) ? NULL
                                                  : "--sample-stacks takes a CPU time with a unit, 100us or "
                                                    "more, such as 10ms; 0 = no samples";
+    if (strcmp(name, "universe") == 0)
+        return set_universe(r, value);
     if (strcmp(name, "when-full") == 0)
         return word_of(value, "wait", "drop", &r->drops) ? NULL : "--when-full is wait or drop";
     if (strcmp(name, "trace-fork") == 0)

@@ -25,6 +25,7 @@ enum { LAUNCHER_FAILED = 125 };
         {"alloc-prefix", required_argument, NULL, value}, {"keep", required_argument, NULL, value},          \
         {"when-full", required_argument, NULL, value}, {"sample-stacks", required_argument, NULL, value},    \
         {"sample", optional_argument, NULL, value}, {"trace-fork", required_argument, NULL, value},          \
+        {"universe", optional_argument, NULL, value},                                                        \
     {                                                                                                        \
         "sample-seed", required_argument, NULL, value                                                        \
     }
@@ -68,6 +69,8 @@ bool launcher_is_number(const char *text, long least, long most);
 bool launcher_size(const char *text, uint64_t least, uint64_t *bytes);
 /* The values of options that are not given. */
 void launcher_defaults(struct launcher *l);
+/* What is wrong with the options together; NULL = nothing. */
+const char *launcher_conflict(const struct launcher *l);
 /* Store the value of one of LAUNCHER_OPTIONS. Returns what is wrong with it; NULL = nothing. */
 const char *launcher_option(struct launcher *l, const char *name, const char *value);
 /* The path of a file beside this program, where the collector and the library are. */

@@ -271,6 +271,8 @@ static const char s_usage[] =
     "usage: ljtrace run [OPTIONS] PROGRAM [ARGUMENTS]\n"
     "Record all heap events of a program at native speed, without Valgrind.\n"
     "\n" LAUNCHER_HELP
+    "  --universe=growing  take a snapshot of all Lua objects each time the heap of a Lua state has\n"
+    "                     grown by half since the last; steve universe shows what grew\n"
     "  --lua-api          give each Lua state a global misc with the profilers of ljtrace-lua(3)\n"
     "  --trace-fork=no    do not record children that the program forks; else each has a file\n"
     "                     with its process id in the name\n" SERVE_HELP
@@ -317,6 +319,11 @@ static int parse(struct run *r, int argc, char **argv)
                   stderr);
             return LAUNCHER_FAILED;
         }
+    }
+    const char *conflict = launcher_conflict(&r->launcher);
+    if (conflict) {
+        complain("%s", conflict);
+        return LAUNCHER_FAILED;
     }
     r->program = argv + optind;
     if (*r->program)

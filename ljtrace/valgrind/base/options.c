@@ -167,9 +167,11 @@ static Bool process_option(const HChar *arg)
     } else if VG_STR_CLO (arg, "--keep", text) {
         VG_(fmsg_bad_option)(arg, "--keep is first or last\n");
     } else if VG_XACT_CLO (arg, "--universe=at-exit", lt_options.snapshot_at_exit, True) {
-    } else if VG_XACT_CLO (arg, "--universe=no", lt_options.snapshot_at_exit, False) {
+    } else if VG_XACT_CLO (arg, "--universe=growing", lt_options.snapshot_growing, True) {
+    } else if (VG_(strcmp)(arg, "--universe=no") == 0) {
+        lt_options.snapshot_at_exit = lt_options.snapshot_growing = False;
     } else if VG_STR_CLO (arg, "--universe", text) {
-        VG_(fmsg_bad_option)(arg, "--universe is at-exit or no\n");
+        VG_(fmsg_bad_option)(arg, "--universe is at-exit, growing or no\n");
     } else if VG_STR_CLO (arg, "--sample-stacks", text) {
         if (!parse_size(text, &lt_options.sample_stacks) ||
             (lt_options.sample_stacks && lt_options.sample_stacks < LEAST_SAMPLE))
@@ -239,6 +241,7 @@ static void print_usage(void)
      "    --sample-seed=N           choose the same blocks in each run with the same N [another in each "
      "run]\n"
      "    --universe=at-exit|no     take a snapshot of all Lua objects when a state ends [no]\n"
+     "    --universe=growing        take one each time the heap of a state has grown by half\n"
      "    --compress=N              zstd level of the trace, 1 to 19 [1]\n",
      LT_MAX_DEPTH);
 }
@@ -288,7 +291,8 @@ void lt_options_check(void)
                                              .heaps = lt_options.heap_luajit,
                                              .states = lt_options.lua,
                                              .check_stacks = lt_options.recheck,
-                                             .snapshot_at_exit = lt_options.snapshot_at_exit};
+                                             .snapshot_at_exit = lt_options.snapshot_at_exit,
+                                             .snapshot_growing = lt_options.snapshot_growing};
 }
 
 void lt_options_for_successors(void)

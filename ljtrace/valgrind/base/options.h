@@ -33,6 +33,7 @@ struct lt_options {
     Bool recheck;          /* --check-stacks: repeat the walks of cached stacks and compare */
     Bool text;             /* --text: classic text */
     Bool snapshot_at_exit; /* --universe=at-exit: a snapshot of all Lua objects when a state ends */
+    Bool snapshot_growing; /* --universe=growing: each time the heap of a state has grown by half */
     ULong sample_stacks;   /* --sample-stacks: instructions between two samples, 0 = no samples */
     /* --sample-blocks=1/N: N; 0 = record all blocks. --sample-seed: of the random numbers by which they are chosen. */
     ULong sample_blocks, sample_seed;

@@ -1,0 +1,14 @@
+/* copy.h - read the snapshot that a copy of the program sends.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef LJTRACE_COLLECTOR_COPY_H
+#define LJTRACE_COLLECTOR_COPY_H
+
+#include "ljtrace/collector/feed.h"
+
+/* Feed what comes from this socket (ljtrace/protocol/copies.h) until it is complete. Returns false if it is not: the copy
+ * has ended, sends nothing for half a minute, or sends what is wrong. */
+bool copy_read(int socket, struct feed *f);
+
+#endif

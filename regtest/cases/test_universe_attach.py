@@ -1,0 +1,259 @@
+"""test_universe_attach - snapshots of Lua states that ran before the recorder came, and of heaps that grow.
+
+What the script holds is known, and so are the names of what holds it. Nothing of it was seen when it was made.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import json
+import os
+import re
+import shutil
+import subprocess
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Iterator
+
+import pytest
+
+from steve.trace._memtrace import Trace as Reader
+from support import SECONDS, Done, Trace, good, run, started, steve, wait_for
+from test_universe import rows, universe
+
+# A server that has run for a while: sessions that are never removed, and a log of which all but the last hundred are
+# garbage. It prints how much it holds, and stops when its input ends.
+SERVER = """\
+local ffi = require "ffi"
+ffi.cdef "int usleep(unsigned); int poll(void *, unsigned long, int); long read(int, char *, unsigned long);"
+local how = ...
+local sessions, log, n = {}, {}, 0
+local function serve()
+  n = n + 1
+  local context = {number = n, headers = {host = "h" .. n % 7, agent = "a" .. n}}
+  sessions["s" .. n] = function() return context end
+  log[n % 100] = context
+end
+for i = 1, 20000 do serve() end
+collectgarbage()
+print(collectgarbage("count") * 1024)
+io.stdout:flush()
+if how == "idle" then io.read() os.exit(7) end
+if how == "loop" then
+  local x = 0
+  while true do for i = 1, 1e6 do x = x + i % 7 end if x < 0 then serve() end end
+end
+while true do
+  for i = 1, 20 do serve() end
+  ffi.C.usleep(1000)
+end
+"""
+# Two states, each executed by a thread of its own, and one that no thread executes.
+THREADS = """\
+#include <luajit-2.1/lua.hpp>
+#include <pthread.h>
+#include <unistd.h>
+#include <stdio.h>
+static void *work(void *which)
+{
+    lua_State *L = luaL_newstate();
+    luaL_openlibs(L);
+    if (luaL_dostring(L, which ? "held = {} for i = 1, 2000 do held[i] = {i} end while true do held[1] = {} end"
+                               : "held = {} for i = 1, 1000 do held[i] = {i} end"))
+        puts(lua_tostring(L, -1));
+    return NULL;
+}
+int main(void)
+{
+    pthread_t thread;
+    work(NULL);
+    pthread_create(&thread, NULL, work, (void *)1);
+    pthread_create(&thread, NULL, work, (void *)2);
+    puts("ready");
+    fflush(stdout);
+    getchar();
+    _exit(7);
+}
+"""
+
+
+@contextmanager
+def serving(tmp_path: Path, *options: str) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """The server, and the bytes that its Lua state has counted."""
+    script = tmp_path / "server.lua"
+    script.write_text(SERVER)
+    command = ["luajit", *options[:-1], script, options[-1]]
+    with started(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        yield process, int(float(process.stdout.readline()))
+
+
+def attach(pid: int, path: Path, *options: str) -> Done:
+    done = run(["ljtrace", "attach", f"--out={path}", *options, pid])
+    assert done.status == 0 and path.exists(), done.complaint
+    Trace(path, done).check()
+    return done
+
+
+def held_by_name(path: Path, *options: str) -> list[str]:
+    return [row["path"] for row in universe(path, *options)["holders"]]
+
+
+@pytest.mark.parametrize("jit", [[], ["-joff"]], ids=["jit", "interpreter"])
+@pytest.mark.parametrize("how", ["idle", "serving"])
+def test_objects_from_before(how: str, jit: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "t.ljt"
+    with serving(tmp_path, *jit, how) as (process, counted):
+        done = attach(process.pid, path, "--universe", "--seconds=0.5")
+        assert process.poll() is None and "snapshot" not in done.complaint
+    found = universe(path)
+    assert found["snapshot"] == "attached" and found["unaccounted"] == 0
+    assert rows(found, "tab")[""] >= 40000 and rows(found, "tab")["_G"] == 1
+    functions = [n for name, n in rows(found, "func").items() if re.search(r"server\.lua:8$", name)]
+    assert functions and functions[0] >= 20000
+    assert found["gc_total"] >= counted * 0.99
+    sessions = next(row for row in found["holders"] if "local sessions (" in row["path"])
+    assert re.fullmatch(rf"thread main local sessions \({tmp_path}/server\.lua:4\) tab \S+", sessions["path"])
+    assert sessions["retained"] > 5e6
+    assert "the program waited" in steve("universe", path).text and found["longest_stop_ns"] > 0
+
+
+def test_nothing_changes_in_the_program(tmp_path: Path) -> None:
+    """Neither its count of bytes, nor its children: none waits to be waited for."""
+    with serving(tmp_path, "idle") as (process, _):
+        before = {name.name for name in Path(f"/proc/{process.pid}/fd").iterdir()}
+        for i in range(3):
+            attach(process.pid, tmp_path / f"{i}.ljt", "--universe", "--seconds=0.3")
+        children = good(["ps", "-o", "pid=", "--ppid", process.pid]) if _has_children(process.pid) else None
+        assert children is None, children
+        assert {name.name for name in Path(f"/proc/{process.pid}/fd").iterdir()} == before
+        process.communicate(b"\n", timeout=SECONDS)
+        assert process.returncode == 7
+    totals = {universe(tmp_path / f"{i}.ljt")["gc_total"] for i in range(3)}
+    assert len(totals) == 1
+
+
+def _has_children(pid: int) -> bool:
+    return bool(Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+
+
+def _ticks(pid: int) -> int:
+    """The processor time of a process, in hundredths of a second."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11])
+
+
+def test_state_that_is_executed_all_the_time(tmp_path: Path) -> None:
+    """A trace that does not allocate leaves no moment at which the state is known to be consistent. That is said."""
+    path = tmp_path / "t.ljt"
+    with serving(tmp_path, "loop") as (process, _):
+        began = _ticks(process.pid)
+        wait_for(lambda: _ticks(process.pid) >= began + 20, "the loop is compiled")
+        done = attach(process.pid, path, "--universe", "--seconds=0.3")
+    assert "a snapshot was not taken" in done.complaint
+    assert "has no snapshot" in run(["steve", "universe", path]).complaint
+
+
+def test_states_of_several_threads(tmp_path: Path) -> None:
+    source, program, path = tmp_path / "p.cc", tmp_path / "p", tmp_path / "t.ljt"
+    source.write_text(THREADS)
+    if run(["g++", "-g", "-pthread", "-o", program, source, "-lluajit-5.1"]).status != 0:
+        pytest.skip("libluajit-5.1-dev is not installed")
+    with started([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.readline() == b"ready\n"
+        wait_for(lambda: len(list(Path(f"/proc/{process.pid}/task").iterdir())) == 3, "three threads")
+        attach(process.pid, path, "--universe", "--seconds=1")
+        process.communicate(b"\n", timeout=SECONDS)
+        assert process.returncode == 7
+    reader = Reader(str(path), snapshots=True)
+    reader.skim()
+    sizes = sorted(sum(o["type"] == 8 for o in s.objects) // 1000 for s in reader.snapshots())
+    assert len(sizes) == 3
+
+
+@pytest.mark.parametrize("way", ["run", "attach", "valgrind"])
+def test_heap_that_grows(way: str, tmp_path: Path) -> None:
+    """The last two snapshots are compared, and the path that grew is named. What is replaced has not grown."""
+    path = tmp_path / "t.ljt"
+    if way == "attach":
+        with serving(tmp_path, "serving") as (process, _), started(
+            ["ljtrace", "attach", "--universe=growing", f"--out={path}", process.pid]
+        ) as recorder:
+            wait_for(lambda: path.exists() and "growing 1" in _names(path), "the heap has grown", 10 * SECONDS)
+            good(["ljtrace", "detach", process.pid])
+            assert recorder.wait(SECONDS) == 0
+    else:
+        script = tmp_path / "server.lua"
+        script.write_text(SERVER)
+        tool = {"run": ["ljtrace", "run"], "valgrind": ["valgrind", "-q", "--tool=ljtrace", "--trace-mem=no"]}[way]
+        done = run([*tool, "--universe=growing", f"--out={path}", "luajit", script, "idle"], stdin=b"\n")
+        assert done.status == 7, done.complaint
+    found = json.loads(steve("universe", path, "--json").text)
+    assert found["snapshot"].startswith("growing") and "since" in found
+    first = found["paths"][0]
+    assert re.fullmatch(
+        rf"local sessions \({tmp_path}/server\.lua:4\) -> \[string\] -> function {tmp_path}/server\.lua:8",
+        first["path"],
+    )
+    assert first["more_bytes"] > 100_000 and not any("local log" in row["path"] for row in found["paths"][:2])
+    assert first["path"] in steve("universe", path).text
+    assert "paths" not in universe(path, "--snapshot", found["snapshot"])
+
+
+def _names(path: Path) -> set[str]:
+    reader = Reader(str(path), snapshots=True)
+    try:
+        reader.skim()
+    except Exception:  # the file is being written
+        return set()
+    return {snapshot.name for snapshot in reader.snapshots()}
+
+
+def test_small_heaps_are_not_worth_a_snapshot(tmp_path: Path) -> None:
+    path = tmp_path / "t.ljt"
+    good(["ljtrace", "run", "--universe=growing", f"--out={path}", "luajit", "-e", "x = {}"])
+    assert "no heap of a Lua state became larger" in run(["steve", "universe", path]).complaint
+
+
+def test_without_copies_the_program_waits(tmp_path: Path) -> None:
+    """No process can be made: the snapshot is the same."""
+    path, script = tmp_path / "t.ljt", tmp_path / "s.lua"
+    script.write_text(
+        'local ffi = require "ffi" ffi.cdef "int setrlimit(int, unsigned long *);"\n'
+        'assert(ffi.C.setrlimit(6, ffi.new("unsigned long[2]", 1, 1)) == 0)\n'
+        'local keep = {} for i = 1, 9000 do keep[i] = {i} end require "ljtrace".snapshot("s")\n'
+    )
+    if os.geteuid() == 0:
+        other = ["setpriv", "--reuid=65533", "--regid=65533", "--clear-groups"]
+        tmp_path.chmod(0o777)
+        for parent in tmp_path.parents[:2]:
+            parent.chmod(0o755)
+        if run([*other, "ljtrace", "--version"]).status != 0 or run([*other, "test", "-w", tmp_path]).status != 0:
+            pytest.skip("cannot become another user here")
+    else:
+        pytest.skip("a limit on processes would be that of this user")
+    done = run([*other, "ljtrace", "run", f"--out={path}", "luajit", script])
+    assert done.status == 0, done.complaint
+    found = universe(path)
+    assert found["unaccounted"] == 0 and rows(found, "tab")[""] >= 9000
+
+
+@pytest.mark.parametrize(
+    ("argv", "why"),
+    [
+        (["attach", "--universe=no", "1"], "--universe takes no value, or growing"),
+        (["attach", "--universe", "--sample", "1"], "--universe does not go with --sample"),
+        (["run", "--universe", "true"], "--universe of a program that is started is --universe=growing"),
+        (["run", "--universe=growing", "--sample=1k", "true"], "--universe does not go with --sample"),
+    ],
+)
+def test_wrong_use(argv: list[str], why: str) -> None:
+    done = run(["ljtrace", *argv])
+    assert done.status == 125 and why in done.complaint
+
+
+def test_process_without_lua(tmp_path: Path) -> None:
+    if shutil.which("sleep") is None:
+        pytest.skip("there is no sleep")
+    with started(["sleep", "1000"]) as process:
+        wait_for(lambda: b"libc.so.6" in Path(f"/proc/{process.pid}/maps").read_bytes(), "the program runs")
+        done = attach(process.pid, tmp_path / "t.ljt", "--universe", "--seconds=0.1")
+        assert "no snapshot was taken: the process has no Lua state" in done.complaint
+        assert process.poll() is None

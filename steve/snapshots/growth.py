@@ -1,0 +1,152 @@
+"""Which paths grew between two snapshots: `local cache (app.lua:3) -> [string] -> tab`.
+
+Each object belongs to the group of its place: the object from which a shortest path reaches it, the kind of that link and
+its key, unless it is one of many, and its type and name. A group that has new objects, and whose objects retain more than before, has grown. So what a
+program replaces all the time, as in a cache of fixed size, is no growth. Groups whose paths look the same once keys that
+vary are left out are one row.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import numpy as np
+
+from steve.snapshots.diff import keys
+from steve.snapshots.graph import ARRAY, KEY, STACK, STRINGS, UPVALUE, VALUE, Universe
+from steve.terminal.tables import printable
+
+MANY = 8  # an object with so many links of a kind is a collection: their keys vary
+# what stands for a key that varies, by the key as text
+VARYING = ((r"\[-?\d", "[number]"), (r"\[(true|false)\]", "[boolean]"), (r"<", "[object]"), (r"", "[string]"))
+LONG = {"tab": "table", "func": "function", "str": "string", "udata": "userdata"}
+MOST_GROUPS = 5000  # so many groups that grew most get paths
+
+
+class Group(NamedTuple):
+    """members: the numbers of the objects; retained: the sum of what they retain, in bytes."""
+
+    members: np.ndarray
+    retained: int
+
+
+# the address and type of the parent, as one number, the kind of the link and its name, and the type and name
+Place = tuple[int, int, str, str, str]
+
+
+class Places:
+    """The objects of a snapshot by their places.
+
+    linked: the objects that a link reaches first; parent, kind, key: by object, the number of the one before it on the
+    shortest path, the kind of the link, and its name or index, 0 if its parent is a collection; parent and kind are -1 if it
+    is not in `linked`."""
+
+    def __init__(self, universe: Universe) -> None:
+        self.universe = universe
+        self.linked = np.flatnonzero(universe.via >= 0)
+        links = universe.links[universe.strong[universe.via[self.linked]]]
+        self.parent = np.full(len(universe.objects), -1, np.int64)
+        self.kind = np.full(len(universe.objects), -1, np.int64)
+        self.key = np.zeros(len(universe.objects), np.int64)
+        self.parent[self.linked], self.kind[self.linked] = links["from"], links["kind"]
+        self._kinds_of = np.sort(universe.links["from"].astype(np.int64) << 8 | universe.links["kind"])
+        single = ~self._are_collections(links["from"].astype(np.int64) << 8 | links["kind"])
+        self.key[self.linked] = np.where(single | (links["kind"] == STACK), links["name"], 0)
+
+    def groups(self, parents: np.ndarray) -> dict[Place, Group]:
+        """The groups of the objects whose parents have these keys."""
+        universe = self.universe
+        at = self.linked[np.isin(keys(universe)[self.parent[self.linked]], parents)]
+        columns = [
+            column.astype(np.uint64)
+            for column in (
+                keys(universe)[self.parent[at]],
+                self.kind[at],
+                self.key[at],
+                universe.objects["type"][at],
+                universe.objects["name"][at],
+            )
+        ]
+        order = np.lexsort(columns)
+        rows = np.stack([column[order] for column in columns], axis=1)
+        first = np.flatnonzero(np.concatenate([[len(rows) > 0], (rows[1:] != rows[:-1]).any(axis=1)])[: len(rows)])
+        found: dict[Place, Group] = {}
+        for begin, end in zip(first.tolist(), [*first[1:].tolist(), len(rows)]):
+            parent, kind, key, number, name = rows[begin].tolist()
+            members = at[order[begin:end]]
+            text = universe.trace.string(key) if kind in STRINGS else str(key)
+            place = (parent, kind, text, universe.type_names[number], universe.trace.string(name))
+            found[place] = Group(members, int(universe.retained[members].sum()))
+        return found
+
+    def _are_collections(self, pairs: np.ndarray) -> np.ndarray:
+        """Which objects have many links of a kind? pairs: number << 8 | kind."""
+        low = np.searchsorted(self._kinds_of, pairs)
+        return np.searchsorted(self._kinds_of, pairs + 1) - low >= MANY
+
+    def is_collection(self, number: int, kind: int) -> bool:
+        """Has an object many links of this kind?"""
+        return bool(self._are_collections(np.array([number << 8 | kind]))[0])
+
+    def path(self, number: int) -> str:
+        """The path to an object, with keys of collections left out."""
+        universe, parts = self.universe, []
+        steps = universe.path(number)
+        if not steps:
+            return "(not reached)"
+        root = steps[0][0]
+        for (before, _), (_, link) in zip(steps, steps[1:]):
+            kind = int(universe.links["kind"][link])
+            parts.append(self._step(before, kind, link))
+        if len(steps) == 1 or not parts[0].startswith("local "):
+            parts.insert(0, _type(universe, root))
+        last = universe.type_name(number)
+        parts = [part for part in parts if part]
+        return " -> ".join(parts + ([_type(universe, number)] if len(steps) > 1 and last != "upval" else []))
+
+    def _step(self, before: int, kind: int, link: int) -> str:
+        """A link of the path as text; "" for one that says nothing, from an upvalue to its value."""
+        universe = self.universe
+        text = universe.link_text(link)
+        if kind in (VALUE, ARRAY) and self.is_collection(before, kind):
+            return next(shown for pattern, shown in VARYING if re.match(pattern, text))
+        if kind == KEY:
+            return "key"
+        if kind == UPVALUE:
+            return "" if universe.type_name(before) == "upval" else f"upvalue {text.lstrip('.<').rstrip('>')}"
+        return text
+
+
+def _type(universe: Universe, number: int) -> str:
+    """The type of an object, and its name if it has one."""
+    kind, name = universe.type_name(number), universe.name(number)
+    return f"{LONG.get(kind, kind)} {printable(name)}" if name else LONG.get(kind, kind)
+
+
+def grown_paths(before: Universe, after: Universe) -> list[dict]:
+    """A row for each path that grew, the largest growth first: more_bytes, more_objects, the bytes that its objects retain
+    now, and their number, and path."""
+    fresh = ~np.isin(keys(after), keys(before)) & (after.retained > 0)
+    now, then = Places(after), Places(before)
+    news = now.linked[fresh[now.linked]]
+    parents = np.unique(keys(after)[now.parent[news[~fresh[now.parent[news]]]]])
+    old, rows = then.groups(parents), []
+    for place, group in now.groups(parents).items():
+        was = old.get(place)
+        more = group.retained - (was.retained if was else 0)
+        if more > 0 and fresh[group.members].any():
+            rows.append((more, len(group.members) - (len(was.members) if was else 0), group))
+    rows.sort(key=lambda row: -row[0])
+    found: dict[str, dict] = {}
+    for more, objects, group in rows[:MOST_GROUPS]:
+        one = int(group.members[fresh[group.members]][0])
+        row = found.setdefault(
+            path := now.path(one), {"more_bytes": 0, "more_objects": 0, "bytes": 0, "objects": 0, "path": path}
+        )
+        row["more_bytes"] += more
+        row["more_objects"] += objects
+        row["bytes"] += group.retained
+        row["objects"] += len(group.members)
+    return sorted(found.values(), key=lambda row: (-row["more_bytes"], row["path"]))
