@@ -1,4 +1,5 @@
-r"""The conditions of `steve diff --fail-if`: what a comparison of two traces, A and B, must not find.
+r"""The conditions of `steve diff --fail-if`: what a comparison of two traces, A and B, must not find. And those of `steve
+check --fail-if`, which are of one trace, B.
 
     condition = test { "and" test }
     test      = NAME relation value
@@ -6,7 +7,7 @@ r"""The conditions of `steve diff --fail-if`: what a comparison of two traces, A
     value     = [ "+" | "-" ] NUMBER [ ( "k" | "M" | "G" | "Ki" | "Mi" | "Gi" ) [ "B" ] | "%" ]
 
 A value with a sign or a percent sign is compared with the change from A to B, in percent of A. Another value is compared
-with what B has. A NAME is a measure of the whole trace (`peak_live`), a number of sites (`sites.new_leaks`), or a
+with what B has. Conditions of one trace have no such values with a sign or a percent sign. A NAME is a measure of the whole trace (`peak_live`), a number of sites (`sites.new_leaks`), or a
 measure of each site (`site.peak_live`); the last holds if it holds for at least one site, and tests that `and` joins
 hold for the same site. A growth from 0 is infinite in percent. No part of a condition is executed as code.
 
@@ -49,7 +50,38 @@ def _only_in_b(rows: Differences, key: str) -> np.ndarray:
     return (rows.column(f"{key}_b") > 0) & (rows.column(f"{key}_a") == 0)
 
 
-NAMES = (*MEASURES, *COUNTS, *(SITE + name for name in MEASURES))
+class Vocabulary(NamedTuple):
+    """The names of the conditions of a command. measures: those that sites have, too, with their columns; whole: those of the
+    whole trace only, with what they mean; counts: of sites; compares: are there two traces?"""
+
+    command: str
+    measures: dict[str, str]
+    whole: dict[str, str]
+    counts: dict[str, tuple[str, Callable[[Differences], np.ndarray]]]
+    compares: bool
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All names, in the order of --help."""
+        return (*self.measures, *self.whole, *self.counts, *(SITE + name for name in self.measures))
+
+
+TWO = Vocabulary("diff", MEASURES, {}, COUNTS, True)
+ONE = Vocabulary(
+    "check",
+    MEASURES,
+    {
+        "lost_bytes": "bytes of C blocks to which no pointer leads at the end (recorded under Valgrind)",
+        "lost_blocks": "such blocks",
+        "errors": "accesses and frees that are errors of the program, as in `steve findings`",
+    },
+    {
+        "sites": ("sites that allocate", COUNTS["sites.new"][1]),
+        "sites.live_at_end": ("sites with live bytes at the end", COUNTS["sites.new_leaks"][1]),
+    },
+    False,
+)
+NAMES = TWO.names
 AND = re.compile(r"\s+and\s+")
 TEST = re.compile(
     r"\s*(?P<name>[A-Za-z_][\w.]*)\s*(?P<relation>==|!=|<=|>=|[=<>])\s*"
@@ -110,20 +142,21 @@ class Test(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of a condition. measured: of its first test; None if that is a test of each site. causes: the rows that
-    made it hold, the most important ones first."""
+    """What became of a condition. name: of its first test; measured: of that; None if it is a test of each site. causes: the
+    rows that made it hold, the most important ones first."""
 
     condition: str
+    name: str
     failed: bool
     measured: Measured | None
     causes: Differences
 
 
 class Condition:
-    """One condition; UsageError if its text is not one."""
+    """One condition of a command; UsageError if its text is not one."""
 
-    def __init__(self, text: str) -> None:
-        self.text = text
+    def __init__(self, text: str, vocabulary: Vocabulary = TWO) -> None:
+        self.text, self.vocabulary = text, vocabulary
         self.tests = [self._test(part) for part in AND.split(text)]
         kinds = {test.name.startswith(SITE) for test in self.tests}
         if len(kinds) > 1:
@@ -136,13 +169,19 @@ class Condition:
     def _test(self, part: str) -> Test:
         match = TEST.fullmatch(part)
         if match is None:
-            raise self._wrong(f"'{part.strip()}' is no test, such as peak_live > +5%; see steve diff --help")
+            example = "peak_live > +5%" if self.vocabulary.compares else "peak_live > 50M"
+            raise self._wrong(
+                f"'{part.strip()}' is no test, such as {example}; see steve {self.vocabulary.command} --help"
+            )
         name, unit = match["name"], match["unit"]
-        if name not in NAMES:
-            raise self._wrong(f"unknown name '{name}'" + (meant(name, NAMES) or f"; there are: {', '.join(NAMES)}"))
+        names = self.vocabulary.names
+        if name not in names:
+            raise self._wrong(f"unknown name '{name}'" + (meant(name, names) or f"; there are: {', '.join(names)}"))
         number = float(match["number"]) if "." in match["number"] else int(match["number"])
         is_change = bool(match["sign"]) or unit == "%"
-        if name in COUNTS and (is_change or unit):
+        if is_change and not self.vocabulary.compares:
+            raise self._wrong("a value with a sign or % compares two traces: use steve diff")
+        if name in self.vocabulary.counts and (is_change or unit):
             raise self._wrong(f"{name} is compared with a number without sign and unit")
         if unit != "%":
             number *= self._factor(unit)
@@ -167,22 +206,25 @@ class Condition:
             mask = rows.column("blocks_a") >= 0
             for test in self.tests:
                 mask &= test.of_sites(rows)
-            return Outcome(self.text, bool(mask.any()), None, self._ranked(rows.where(mask), most))
+            return Outcome(self.text, first.name, bool(mask.any()), None, self._ranked(rows.where(mask), most))
         measured = {test.name: self._measured(test.name, totals, rows) for test in self.tests}
         failed = all(test.holds(measured[test.name]) for test in self.tests)
-        causes = rows if failed else rows.where(rows.column("blocks_a") < 0)
-        return Outcome(self.text, failed, measured[first.name], self._ranked(causes, most))
+        has_rows = failed and first.name not in self.vocabulary.whole
+        causes = rows if has_rows else rows.where(rows.column("blocks_a") < 0)
+        return Outcome(self.text, first.name, failed, measured[first.name], self._ranked(causes, most))
 
     def _measured(self, name: str, totals: dict[str, Measured], rows: Differences) -> Measured:
-        if name not in COUNTS:
+        if name not in self.vocabulary.counts:
             return totals[name]
-        return Measured(0, int(COUNTS[name][1](rows).sum()))
+        return Measured(0, int(self.vocabulary.counts[name][1](rows).sum()))
 
     def _ranked(self, rows: Differences, most: int | None) -> Differences:
         """The rows that contribute to the first test, the largest contribution first."""
         test = self.tests[0]
-        if test.name in COUNTS:
-            rows = rows.where(COUNTS[test.name][1](rows))
+        if test.name in self.vocabulary.whole:
+            return rows
+        if test.name in self.vocabulary.counts:
+            rows = rows.where(self.vocabulary.counts[test.name][1](rows))
             return rows.ranked("live_bytes_b", most, then="bytes_b")
         change = f"{MEASURES[test.name.removeprefix(SITE)]}_change"
         if not self.is_of_sites:
@@ -190,17 +232,27 @@ class Condition:
         return rows.ranked(change, most, ascending=not test.rises())
 
 
-def explained() -> str:
+def explained(vocabulary: Vocabulary = TWO) -> str:
     """The names and rules, for --help."""
-    counts = "\n".join(f"  {name:<20} {meaning}" for name, (meaning, _) in COUNTS.items())
-    measures = "\n".join(f"  {name:<20} the column {column} of all sites together" for name, column in MEASURES.items())
-    return f"""\
---fail-if 'NAME RELATION VALUE', repeatable: exit with status 1 if this holds; RELATION is one of = != < <= > >=.
-names:
-{measures}
-{counts}
-  {SITE + 'peak_live...':<20} each of the measures, of one site: the condition holds if it does for at least one
+    counts = "\n".join(f"  {name:<20} {meaning}" for name, (meaning, _) in vocabulary.counts.items())
+    measures = "\n".join(
+        f"  {name:<20} the column {column} of all sites together" for name, column in vocabulary.measures.items()
+    )
+    whole = "".join(f"\n  {name:<20} {meaning}" for name, meaning in vocabulary.whole.items())
+    value = """\
 VALUE is a number with unit k M G Ki Mi Gi, which is compared with what B has. With a sign or with % it is compared with
 the change from A to B: +64Ki, +5%, -100. 'and' joins tests: 'site.peak_live > +10% and site.peak_live > +64Ki' holds
 for one site that passes both. A site is a row of the table, so --by line makes it a line.
 """
+    alone = """\
+VALUE is a number with unit k M G Ki Mi Gi. 'and' joins tests: 'site.live_at_end > 1M and site.blocks > 100' holds for
+one site that passes both. With --by line, a site is a line. A condition on what was not recorded cannot be judged: exit
+status 2.
+"""
+    return f"""\
+--fail-if 'NAME RELATION VALUE', repeatable: exit with status 1 if this holds; RELATION is one of = != < <= > >=.
+names:
+{measures}{whole}
+{counts}
+  {SITE + 'peak_live...':<20} each of the measures, of one site: the condition holds if it does for at least one
+{value if vocabulary.compares else alone}"""

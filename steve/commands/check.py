@@ -5,15 +5,19 @@ SPDX-License-Identifier: GPL-2.0-or-later
 import argparse
 import json
 
-from steve.analysis import blocks, several
-from steve.trace import missing
+from steve.analysis import blocks, conditions, gates, several
+from steve.analysis.conditions import Outcome
+from steve.trace import missing, policy, rollups
 from steve.terminal import arguments
 from steve.terminal import listing
+from steve.terminal.listing import Column
+from steve.terminal.units import counted
+from steve.system.messages import complain
 from steve.system.output import Output
 from steve.parallel.rounds import Whole
 
 NAME = "check"
-HELP = "verify the invariants of a memtrace"
+HELP = "verify the invariants of a memtrace; fail if the program needed too much or lost memory"
 READS_SAMPLES = True
 RULES = {
     "overlap": "live blocks do not overlap",
@@ -30,6 +34,15 @@ RULES = {
     "left": "the file's list of blocks alive at the end is right",
 }
 CHOSEN = {"count": 0, "skipped": "checked for the whole trace only"}
+MOST_CAUSES = 5  # sites that text shows for a condition that failed
+CAUSES = (
+    Column("blocks", "blocks", ""),
+    Column("bytes", "bytes", ""),
+    Column("peak_bytes", "at peak", ""),
+    Column("live_bytes", "at end", ""),
+    Column("accesses", "accesses", ""),
+    Column("place", "where", "", True),
+)
 EXAMPLES = f"""\
 Exit status 0 if all rules hold, 1 if not. Accesses that begin inside a block and end beyond it are counted
 (crossing), but they are errors of the program, not of the trace. --json prints an object: file, events,
@@ -51,7 +64,13 @@ With -j, parts of the trace are verified in parallel. Each part begins with the 
 must equal the blocks alive at the end of the part before it. If a rule is violated, one processor reads the whole
 trace once more to find the details.
 
+{conditions.explained(conditions.ONE)}
+With --fail-if, the output has the conditions, and for each that holds the sites because of which it does. The JSON object
+then has failed (does a condition hold?) and conditions: a list of condition, failed, found, which is null for one of each
+site, and causes. Of several files, each is judged by itself. `steve diff --fail-if` compares with an earlier run.
+
 examples:
+  steve check app.ljt --fail-if 'lost_bytes > 0' --fail-if 'peak_live > 50M'
   steve check ljtrace.out.77.ljt && echo sound
   steve check -j 4 ljtrace.out.77.ljt
   steve check ljtrace.out.77.ljt --where 'heap = "lua"' --from loaded
@@ -63,6 +82,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(apart=False)
     arguments.add_output(parser, "the default")
     arguments.add_facts(parser)
+    policy.add_arguments(parser)
+    rollups.add_arguments(parser)
+    parser.add_argument(
+        "--fail-if",
+        metavar="CONDITION",
+        action="append",
+        default=[],
+        help="exit with status 1 if this holds; see below",
+    )
     blocks.add_shards(parser)
 
 
@@ -99,16 +127,59 @@ def report_of(chosen: blocks.Blocks, found: dict) -> dict:
     }
 
 
+def outcome_object(outcome: Outcome) -> dict:
+    """A condition as an object of --json."""
+    return {
+        "condition": outcome.condition,
+        "failed": outcome.failed,
+        "found": outcome.measured and outcome.measured.b,
+        "causes": [cause(row) for row in outcome.causes[:]],
+    }
+
+
+def cause(row: dict) -> dict:
+    """A site because of which a condition holds."""
+    return {**{column.key: row[f"{column.key}_b"] for column in CAUSES[:-1]}, "place": row["place"]}
+
+
+def outcomes_text(outcomes: list[Outcome]) -> str:
+    """The conditions as text, each that failed with its sites."""
+    parts = []
+    for outcome in outcomes:
+        found = counted(len(outcome.causes), "site") if outcome.measured is None else f"{outcome.measured.b:,}"
+        see = gates.SEE.get(outcome.name) if outcome.failed else None
+        verdict = "FAILED" if outcome.failed else "passed"
+        parts.append(f"{verdict}: {outcome.condition}: {found}{f', see {see}' if see else ''}\n")
+        if len(outcome.causes):
+            rows = [cause(row) for row in outcome.causes[:MOST_CAUSES]]
+            rest = len(outcome.causes) - len(rows)
+            parts.append(listing.text("because of", rows, CAUSES, None, True))
+            parts.append(f"and {rest:,} more\n" if rest else "")
+    return "\n" + "".join(parts)
+
+
 def run(args: argparse.Namespace) -> int:
-    files, reports, parts = several.Files(NAME, args), [], []
+    wanted = gates.conditions_of(args.fail_if)
+    files, reports, parts, failed = several.Files(NAME, args, again=bool(wanted), errors=bool(wanted)), [], [], []
     for chosen in files:
-        reports.append(checked(chosen))
-        parts.append(listing.facts_csv(reports[-1]) if args.csv else text(chosen, reports[-1]))
+        report = checked(chosen)
+        most = None if args.json or args.csv else MOST_CAUSES
+        outcomes = gates.judged(chosen, wanted, most).outcomes if wanted else []
+        here = [outcome.condition for outcome in outcomes if outcome.failed]
+        if wanted:
+            report = {**report, "failed": bool(here), "conditions": [outcome_object(outcome) for outcome in outcomes]}
+        reports.append(report)
+        said = text(chosen, report) + (outcomes_text(outcomes) if outcomes else "")
+        parts.append(listing.facts_csv(report) if args.csv else said)
+        failed += here if len(files) == 1 else [f"{chosen.trace.name}: {condition}" for condition in here]
     if args.json:
         parts = [json.dumps(reports if len(files) > 1 else reports[0], indent=2) + "\n"]
     with Output(args.output or "-") as out:
         out.write("\n".join(parts))
-    return files.verdict() or not all(report["sound"] for report in reports)
+    if failed:
+        all_judged = len(wanted) * len(files)
+        complain(NAME, f"{len(failed)} of {all_judged} conditions failed: {'; '.join(failed)}")
+    return files.verdict() or not all(report["sound"] for report in reports) or bool(failed)
 
 
 def totals_finding(chosen: blocks.Blocks, found: dict) -> dict:

@@ -1,0 +1,126 @@
+"""`steve check --fail-if`: conditions on one trace; those of two traces are in test_conditions.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from steve.analysis.conditions import ONE, Condition
+from steve.system.errors import UsageError
+
+SCRIPT = """\
+stack main@main.c:5 parse@parse.c:1 malloc
+stack main@main.c:6 draw@draw.c:2 malloc
+N 0x1000 1000 1
+N 0x2000 500 2
+F 0x2000 2
+S 0x1000 8
+F 0x2000 2
+end exit
+"""
+
+
+@pytest.fixture
+def checked(steve: Any, trace: Callable) -> Callable:
+    """A function checked(condition..., options) that runs steve check --fail-if."""
+    trace(SCRIPT)
+
+    def run(*wanted: str, options: tuple = ()) -> Any:
+        return steve("check", "-q", "t.ljt", *(f"--fail-if={text}" for text in wanted), *options)
+
+    return run
+
+
+@pytest.mark.parametrize(
+    "condition, fails",
+    [
+        ("peak_live > 50M", False),
+        ("peak_live > 1499", True),
+        ("peak_live > 1500", False),
+        ("allocated = 1500", True),
+        ("blocks < 2", False),
+        ("live_at_end >= 1kB", True),
+        ("accesses = 1", True),
+        ("sites > 1", True),
+        ("sites.live_at_end > 0", True),
+        ("sites.live_at_end > 1", False),
+        ("site.live_at_end > 999", True),
+        ("site.live_at_end > 999 and site.blocks > 1", False),
+        ("errors > 0", True),
+        ("errors > 1", False),
+        ("errors > 0 and peak_live > 1M", False),
+    ],
+)
+def test_conditions(checked: Callable, condition: str, fails: bool) -> None:
+    done = checked(condition)
+    assert done.returncode == int(fails), done.out
+    assert f"{'FAILED' if fails else 'passed'}: {condition}: " in done.out and ": sound\n" in done.out
+    assert done.err == (f"steve check: 1 of 1 conditions failed: {condition}\n" if fails else "")
+
+
+@pytest.mark.parametrize(
+    "condition, message",
+    [
+        ("peak_live > +5%", "a value with a sign or % compares two traces: use steve diff"),
+        ("peak_live > +100", "a value with a sign or % compares two traces"),
+        ("sites.new > 0", "unknown name 'sites.new'; did you mean 'sites'?"),
+        ("xyz > 0", "unknown name 'xyz'; there are: " + ", ".join(ONE.names)),
+        ("lost_byte > 0", "unknown name 'lost_byte'; did you mean 'lost_bytes'?"),
+        ("sites > 1k", "sites is compared with a number without sign and unit"),
+        ("site.blocks > 1 and lost_bytes > 0", "'and' joins tests of one site"),
+        ("lots", "'lots' is no test, such as peak_live > 50M; see steve check --help"),
+        ("lost_bytes > 0", "cannot be judged: lost_bytes was not recorded (pointers are searched for under Valgrind"),
+    ],
+)
+def test_what_is_not_judged(checked: Callable, condition: str, message: str) -> None:
+    done = checked("peak_live > 1", condition)
+    assert (done.returncode, done.out) == (2, "") and f"steve check: --fail-if '{condition}': {message}" in done.err
+    if "cannot be judged" not in message:
+        with pytest.raises(UsageError, match=re.escape(message)):
+            Condition(condition, ONE)
+
+
+def test_accesses_that_were_not_recorded(steve: Any, trace: Callable) -> None:
+    trace("info trace_mem no\nN 0x1000 1000\nend exit\n")
+    done = steve("check", "t.ljt", "--fail-if", "accesses > 0")
+    assert done.returncode == 2 and "cannot be judged: accesses was not recorded" in done.err
+
+
+def test_the_sites_are_named(checked: Callable) -> None:
+    out = checked("peak_live > 1", "live_at_end > 1", "errors > 0").out
+    peak, live, errors = re.split(r"^FAILED: ", out, flags=re.MULTILINE)[1:]
+    assert peak.index("parse (parse.c:1)") < peak.index("draw (draw.c:2)")
+    assert "parse" in live and "draw" not in live
+    assert errors == "errors > 0: 1, see steve findings\n"
+    by_line = checked("peak_live > 1", options=("--by", "file")).out
+    assert "parse.c" in by_line and "parse (" not in by_line
+
+
+def test_json_and_csv(checked: Callable) -> None:
+    found = json.loads(checked("live_at_end > 1k", "site.blocks = 1", options=("--json",)).out)
+    whole, of_sites = found["conditions"]
+    assert found["sound"] and found["failed"] and not whole["failed"] and of_sites["failed"]
+    assert (whole["found"], whole["causes"], of_sites["found"]) == (1000, [], None)
+    places = sorted(row["place"] for row in of_sites["causes"])
+    assert places == ["draw (draw.c:2) < main (main.c:6)", "parse (parse.c:1) < main (main.c:5)"]
+    assert {row["live_bytes"] for row in of_sites["causes"]} == {0, 1000}
+    assert "conditions.0.found,1000\n" in checked("live_at_end > 1k", options=("--csv",)).out
+    assert "conditions" not in json.loads(checked(options=("--json",)).out)
+
+
+def test_chosen_blocks(checked: Callable, trace: Callable) -> None:
+    assert checked("allocated > 500", options=("--where", "size < 600")).returncode == 0
+    done = checked("errors > 0", options=("--where", "size < 600"))
+    assert done.returncode == 2 and "cannot be judged: errors was not recorded" in done.err
+
+
+def test_a_damaged_trace_fails_whatever_the_conditions(checked: Callable, tmp_path: Path) -> None:
+    assert checked("peak_live > 50M").returncode == 0
+    path = tmp_path / "t.ljt"
+    path.write_bytes(path.read_bytes()[:-30])
+    assert checked("peak_live > 50M").returncode == 1
