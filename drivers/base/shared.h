@@ -190,6 +190,7 @@ struct system_result {
     uint64_t baseline;          /* resident before the first operation */
     uint64_t peak, end;         /* resident in the whole process: most, and after the last operation */
     uint64_t mean;              /* of the samples, above the baseline */
+    uint64_t running, sampled;  /* 1 = the replay has begun and not ended; there were samples */
     uint64_t user, system, cpu; /* cpu: both, without taking the samples */
     uint64_t wall, faults;
 };

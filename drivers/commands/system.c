@@ -45,8 +45,8 @@ static void print_latency(const struct shared *b)
     static const char *const names[TIMED_OPS] = {"malloc", "free", "realloc"};
     printf(", \"clock_step\": %.3f", (double)b->clock_step / 1000);
     for (int i = 0; i < TIMED_OPS; i++)
-        printf(", \"%s\": {\"count\": %" PRIu64 ", \"p50\": %" PRIu64 ", \"p99\": %" PRIu64 ", \"p999\": %" PRIu64
-               ", \"most\": %" PRIu64 "}",
+        printf(", \"%s\": {\"count\": %" PRIu64 ", \"p50\": %" PRIu64 ", \"p99\": %" PRIu64
+               ", \"p999\": %" PRIu64 ", \"most\": %" PRIu64 "}",
                names[i], b->times[i].count, latency_at(&b->times[i], 500), latency_at(&b->times[i], 990),
                latency_at(&b->times[i], 999), b->times[i].most);
 }
@@ -63,12 +63,12 @@ static void print_result(const struct session *s, const struct system_result *r)
            ", \"peak_resident\": %" PRIu64 ", \"end_resident\": %" PRIu64 ", \"mean_resident\": ",
            f->news + f->frees + f->resizes, f->live_peak, r->peak, over(r->peak, r->baseline),
            over(r->end, r->baseline));
-    if (f->schedule.threads) /* they take no samples */
+    if (!r->sampled) /* the replay was too short */
         printf("null");
     else
         printf("%" PRIu64, r->mean);
-    printf(", \"cpu_ns\": %" PRIu64 ", \"user_ns\": %" PRIu64 ", \"system_ns\": %" PRIu64 ", \"wall_ns\": %" PRIu64
-           ", \"page_faults\": %" PRIu64,
+    printf(", \"cpu_ns\": %" PRIu64 ", \"user_ns\": %" PRIu64 ", \"system_ns\": %" PRIu64
+           ", \"wall_ns\": %" PRIu64 ", \"page_faults\": %" PRIu64,
            r->cpu, r->user, r->system, r->wall, r->faults);
 }
 

@@ -166,6 +166,8 @@ void system_run(struct engine *e)
     forget_peak();
     r.baseline = status_bytes("VmRSS:");
     r.begun = clock_wall();
+    result->baseline = r.baseline;
+    __atomic_store_n(&result->running, 1, __ATOMIC_RELEASE);
     struct usage from = usage_now();
     if (e->shared->job.facts.schedule.threads)
         threads_run(e);
@@ -178,6 +180,7 @@ void system_run(struct engine *e)
         .peak = status_bytes("VmHWM:"),
         .end = status_bytes("VmRSS:"),
         .mean = r.samples ? r.sum / r.samples : 0,
+        .sampled = r.samples > 0,
         .user = to.user - from.user,
         .system = to.system - from.system,
         .cpu = cpu > r.sampling ? cpu - r.sampling : 0,

@@ -4,6 +4,7 @@
 #include "config.h"
 #include "drivers/supervisor/supervise.h"
 #include "drivers/base/clock.h"
+#include "drivers/base/resident.h"
 #include "drivers/worker.h"
 
 #include <errno.h>
@@ -105,17 +106,21 @@ static bool too_long(const struct supervise_options *s, struct watch *w, const s
 
 enum { POLL_MS = 16 };
 
-/* Wait until a process ends, or for POLL_MS. process: its pidfd; -1 = the kernel has none, so the end is not noticed. */
-static void sleep_until_end(int process)
+/* Wait until a process ends, or for some milliseconds. process: its pidfd; -1 = the kernel has none, so the end is not
+ * noticed. */
+static void sleep_until_end(int process, int milliseconds)
 {
     struct pollfd p = {.fd = process, .events = POLLIN};
-    poll(&p, 1, POLL_MS);
+    poll(&p, 1, milliseconds);
 }
 
-/* Wait for the end of the process. True if it ended by itself, with *status. */
-static bool await_end(const struct supervise_options *s, const struct shared *b, pid_t child, int *status)
+/* Wait for the end of the process. True if it ended by itself, with *status. Threads that replay take no samples of the
+ * memory, so they are taken here. */
+static bool await_end(const struct supervise_options *s, struct shared *b, pid_t child, int *status)
 {
     struct watch w = {.started = clock_wall(), .looked = clock_wall()};
+    const bool is_sampled = b->job.kind == JOB_SYSTEM && b->job.facts.schedule.threads;
+    struct resident_samples samples = {0};
     const int process = (int)syscall(SYS_pidfd_open, child, 0);
     bool in_time = true;
     while (waitpid(child, status, WNOHANG) == 0) {
@@ -125,7 +130,14 @@ static bool await_end(const struct supervise_options *s, const struct shared *b,
             in_time = false;
             break;
         }
-        sleep_until_end(process);
+        if (is_sampled && __atomic_load_n(&b->system.running, __ATOMIC_ACQUIRE))
+            resident_look(&samples, child, false);
+        sleep_until_end(process, is_sampled ? RESIDENT_EVERY_MS : POLL_MS);
+    }
+    if (is_sampled) {
+        const uint64_t mean = resident_mean(&samples), least = b->system.baseline;
+        b->system.mean = mean > least ? mean - least : 0;
+        b->system.sampled = samples.at != 0;
     }
     if (process >= 0)
         close(process);

@@ -65,9 +65,10 @@ must equal the blocks alive at the end of the part before it. If a rule is viola
 trace once more to find the details.
 
 {conditions.explained(conditions.ONE)}
-With --fail-if, the output has the conditions, and for each that holds the sites because of which it does. The JSON object
-then has failed (does a condition hold?) and conditions: a list of condition, failed, found, which is null for one of each
-site, and causes. Of several files, each is judged by itself. `steve diff --fail-if` compares with an earlier run.
+With --fail-if, the output has the conditions, and for each that holds the sites because of which it does. The JSON
+object then has failed (does a condition hold?) and conditions: a list of condition, failed, found (null for a condition
+of each site) and causes. Of several files, each is judged by itself. `steve diff --fail-if` compares with an earlier
+run.
 
 examples:
   steve check app.ljt --fail-if 'lost_bytes > 0' --fail-if 'peak_live > 50M'

@@ -30,12 +30,13 @@ if TYPE_CHECKING:
     from steve.tune.choice import Choice
     from steve.tune.measure import Bench
     from steve.tune.options import OptionSet
+    from steve.tune.search import Hints
     from steve.tune.verify import Check
 
 NAME = "tune"
 HELP = "search for the options of an allocator that suit a program"
 STARTS_ALLOCATORS = True
-GOALS = ("rss", "time", "p99", "balance")
+GOALS = ("peak", "mean", "end", "time", "p99", "balance")
 SEARCH_SHARE = 0.5  # of the budget
 NAMED = 5  # option sets that were not tried, in the text
 EXAMPLES = """\
@@ -48,13 +49,20 @@ The search replays the first half of the file. Its best option sets, and the def
 replayed on the whole file and on the second half, which was not searched. An option set is recommended only if it is
 better than the defaults of its allocator and than the reference on both; if none is, keep the defaults of the
 reference. The table says why the others are not recommended. With --holdout=FILE, the search replays the whole file,
-and FILE takes the place of the second half.
+and FILE takes the place of the second half. With --goal=end all replays are of the whole file, since halves of it say
+nothing about its end: only --holdout shows whether another run gains as much.
 
 Every replay is a new process; those to be compared take turns in random order. Figures are medians, with the 95%
 interval of the bootstrap.
 
---goal: rss is the most resident memory, time is the CPU time of the replay including that of the system, p99 is the
-time that 99% of the calls of malloc and of free do not exceed, balance is the geometric mean of rss and time.
+--goal: peak is the most resident memory, mean the mean of it, end what stays resident after the last operation; time is
+the CPU time of the replay including that of the system, p99 is the time that 99% of the calls of malloc and of free do
+not exceed, balance is the geometric mean of peak and time. rss is another name of peak. The mean is over operations or,
+of several threads and of the program with --verify, over time.
+
+What the trace suggests is tried first, which matters if the budget is small: options of arenas if it has several
+threads, thresholds from which memory is mapped and returned if it frees many bytes in large blocks. What was not
+replayed often enough gets no verdict, and that includes the defaults.
 
 Some options act after some time: they are marked in the result. A replay takes less time than the program did, so
 give the duration of the program with --duration. The replay then takes as long.
@@ -63,9 +71,9 @@ No replay begins after --budget, and what was not tried for that reason is print
 it. --replays=N is a budget of N replays instead, with which the search does as much on a busy machine as on an idle
 one.
 
---verify runs the command with and without the options, and compares its peak of resident memory and its CPU time with
-the prediction: `confirmed` means that the prediction is within 10%. If the defaults are to be kept, the options are
-those of the best other row.
+--verify runs the command with and without the options, and compares its resident memory, as of the goal, and its CPU
+time with the prediction: `confirmed` means that the prediction is within 10%. If the defaults are to be kept, the
+options are those of the best other row.
 
 examples:
   steve tune app.ljt
@@ -104,7 +112,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--reference", metavar="A", default="glibc", help="the allocator of the program today (default: glibc)"
     )
-    parser.add_argument("--goal", choices=GOALS, default="rss", help="what to minimise (default %(default)s)")
+    parser.add_argument(
+        "--goal",
+        type=lambda text: "peak" if text == "rss" else text,
+        choices=GOALS,
+        default="peak",
+        help="what to minimise (default %(default)s)",
+    )
     budget = parser.add_mutually_exclusive_group()
     budget.add_argument(
         "--budget", type=seconds_of, default=600.0, metavar="TIME", help="how long it may take (default 10m)"
@@ -199,18 +213,20 @@ def ops_of(path: str, folder: str, quiet: bool) -> str:
 @dataclass(frozen=True)
 class Parts:
     """The files to search, to report, and to check the result on; what the last one is called; whether the program has
-    several threads."""
+    several threads; what its operations suggest."""
 
     searched: str
     whole: str
     rest: str
     rest_name: str
     threads: bool
+    hints: Hints
 
 
 def _parts(args: argparse.Namespace, folder: str) -> Parts:
     """The files to replay."""
     from steve.analysis import opsarrays
+    from steve.tune.search import hints_of
 
     whole = ops_of(args.file, folder, args.quiet)
     everything = opsarrays.read(whole)
@@ -219,11 +235,14 @@ def _parts(args: argparse.Namespace, folder: str) -> Parts:
     paths = [os.path.join(folder, name) for name in ("whole", "first", "second")]
     opsarrays.write_binary(paths[0], everything)
     threads = everything.thread.max() > 1 and not (everything.thread == 0).any()
+    hints = hints_of(everything, threads)
     if args.holdout:
-        return Parts(paths[0], paths[0], ops_of(args.holdout, folder, args.quiet), args.holdout, threads)
+        return Parts(paths[0], paths[0], ops_of(args.holdout, folder, args.quiet), args.holdout, threads, hints)
+    if args.goal == "end":  # the halves end elsewhere, or begin without what led there
+        return Parts(paths[0], paths[0], paths[0], "the whole file again", threads, hints)
     for path, half in zip(paths[1:], opsarrays.halves(everything)):
         opsarrays.write_binary(path, half)
-    return Parts(paths[1], paths[0], paths[2], "the second half of the file", threads)
+    return Parts(paths[1], paths[0], paths[2], "the second half of the file", threads, hints)
 
 
 def _bench(args: argparse.Namespace, replay: Replay, parts: Parts, ops: str, budget: Budget) -> Bench:
@@ -233,11 +252,11 @@ def _bench(args: argparse.Namespace, replay: Replay, parts: Parts, ops: str, bud
     if parts.threads:
         if args.duration is not None or args.goal == "p99":
             raise UsageError(f"{args.file}: has several threads, for which there is no --duration and no --goal=p99")
-        return Bench(replay, ops, False, budget, ("--threads=replay",))
+        return Bench(replay, ops, args.goal, budget, ("--threads=replay",))
     if args.duration is None:
-        return Bench(replay, ops, args.goal == "p99", budget)
+        return Bench(replay, ops, args.goal, budget)
     part = 1.0 if args.holdout or ops == parts.whole else 0.5
-    return Bench(replay, ops, args.goal == "p99", budget, (f"--pace={max(1, round(1000 * part * args.duration))}",))
+    return Bench(replay, ops, args.goal, budget, (f"--pace={max(1, round(1000 * part * args.duration))}",))
 
 
 def _measured(
@@ -254,7 +273,8 @@ def _measured(
     whole.measure([reference], 1, math.inf, tick)
     if whole.samples[reference].failure:
         raise SteveError(f"{reference.name}: {whole.samples[reference].failure}")
-    found = Search(searched, defaults, reference, args.goal, tick).run(parts.threads, budget.after(SEARCH_SHARE))
+    search = Search(searched, defaults, reference, args.goal, tick, parts.hints)
+    found = search.run(parts.threads, budget.after(SEARCH_SHARE))
     benches = (searched, whole, held_out)
     return choose(args.goal, defaults, found, benches, parts.rest_name, tick)
 
@@ -276,7 +296,7 @@ def _table(choice: Choice) -> str:
     bench, rows = choice.whole, []
     latency = choice.goal == "p99"
     for number, one in enumerate(choice.rows, 1):
-        space, cpu = bench.resident(one, choice.reference), median(bench.samples[one].cpu)
+        space, cpu = bench.resident(one, choice.reference, choice.goal), median(bench.samples[one].cpu)
         rows.append(
             [
                 str(number),
@@ -291,19 +311,36 @@ def _table(choice: Choice) -> str:
         )
     p99 = ["p99"] if latency else []
     goal = choice.goal
-    head = ["", "resident", "CPU time", *p99, f"{goal}, whole file", f"{goal}, held out", "options", "verdict"]
+    head = [
+        "",
+        f"resident, {goal}" if goal in ("mean", "end") else "resident",
+        "CPU time",
+        *p99,
+        f"{goal}, whole file",
+        f"{goal}, held out",
+        "options",
+        "verdict",
+    ]
     return aligned([head, *rows])
 
 
 def _advice(choice: Choice) -> list[str]:
     one, reference = choice.recommended, choice.reference
+    if not choice.judged:
+        return [
+            "no verdict: the budget was too small to replay anything often enough to compare it with "
+            f"{reference.name}; the numbers above are of single replays"
+        ]
     if one == reference:
         lines = [f"keep the defaults of {reference.name}: no option set is certainly better for {choice.goal}"]
         best = choice.contender
         if best != reference:
             lines.append(f"  the best of the others, {best.name}: {choice.verdict(best)}")
         return lines
-    rss, cpu = (choice.change(choice.whole, one, goal) for goal in ("rss", "time"))
+    from steve.tune.measure import MEMORY
+
+    memory = choice.goal if choice.goal in MEMORY else "peak"
+    rss, cpu = (choice.change(choice.whole, one, goal) for goal in (memory, "time"))
     calls = one.calls()
     lines = [
         f"best for {choice.goal}: {one.name}",
@@ -311,11 +348,21 @@ def _advice(choice: Choice) -> list[str]:
         *([f"  or call:    {' '.join(calls)}"] if calls and len(calls) == len(one.settings) else []),
         f"  on this trace, against {reference.name}: {choice.goal} {_change(choice.change(choice.whole, one))}; "
         f"on {choice.held_out_name} {_change(choice.change(choice.held_out, one))}",
-        f"  resident memory of the replay {_change(rss)}, its CPU time {_change(cpu)}",
+        f"  resident memory of the replay ({memory}) {_change(rss)}, its CPU time {_change(cpu)}",
     ]
     if one.timed:
         lines.append(f"  {', '.join(one.timed)}: acts after some time; give --duration, or check it with --verify")
     return lines
+
+
+def _hints(hints: Hints) -> list[str]:
+    """What the trace suggested to try first."""
+    reasons = []
+    if hints.threads > 1:
+        reasons.append(f"{hints.threads} threads: options of arenas")
+    if hints.has_large:
+        reasons.append(f"{human_bytes(hints.large_freed)} freed in large blocks: thresholds for these")
+    return [f"tried first, as the trace suggests: {'; '.join(reasons)}"] if reasons else []
 
 
 def _left_out(choice: Choice) -> list[str]:
@@ -350,7 +397,7 @@ def _verdicts(checks: list[Check]) -> list[str]:
 
 def _text(result: Result) -> str:
     choice = result.choice
-    lines = [_table(choice), "", *_advice(choice)]
+    lines = [_table(choice), "", *_advice(choice), *_hints(choice.found.hints)]
     for allocator, options in choice.found.ineffective.items():
         lines.append(f"no effect on this trace: {allocator} {', '.join(options)}")
     lines += _left_out(choice)
@@ -371,7 +418,7 @@ def _row_as_json(choice: Choice, one: OptionSet) -> dict[str, Any]:
         "allocator": one.allocator.name,
         "options": dict(one.settings),
         "environment": one.shell(),
-        "resident": bench.resident(one, choice.reference).as_dict(),
+        "resident": bench.resident(one, choice.reference, choice.goal).as_dict(),
         "cpu_ns": median(bench.samples[one].cpu).as_dict(),
         "p99_ns": median(bench.samples[one].p99).as_dict() if bench.samples[one].p99 else None,
         "page_faults": median(bench.samples[one].faults).value,
@@ -388,7 +435,10 @@ def _as_json(args: argparse.Namespace, result: Result) -> dict[str, Any]:
         "file": args.file,
         "goal": choice.goal,
         "reference": choice.reference.name,
-        "recommended": {**_row_as_json(choice, one), "calls": one.calls(), "timed": one.timed},
+        "recommended": {**_row_as_json(choice, one), "calls": one.calls(), "timed": one.timed}
+        if choice.judged
+        else None,
+        "suggested": {"threads": found.hints.threads, "large_freed_bytes": found.hints.large_freed},
         "rows": [_row_as_json(choice, row) for row in choice.rows],
         "held_out_part": choice.held_out_name,
         "best_of_search": found.finalists[0].name if found.finalists else None,
@@ -416,7 +466,7 @@ def run(args: argparse.Namespace) -> int:
         if args.verify and choice.contender == choice.reference:
             note(NAME, f"--verify: nothing to check: only {choice.reference.name} was replayed")
         elif args.verify:
-            result.checks = verify(replay, args.verify, choice.whole, choice.reference, choice.contender)
+            result.checks = verify(replay, args.verify, choice.whole, choice.reference, choice.contender, args.goal)
     result.figure = _draw(args, choice)
     for one, reason in choice.found.unusable.items():
         note(NAME, f"cannot be used: {one.name}: {reason}", args.quiet)

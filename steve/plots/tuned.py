@@ -35,11 +35,12 @@ def _legend(figure: Any, axes: Any, choice: Choice, points: list[Point]) -> None
 def draw_tuned(choice: Choice, title: str, stem: str, formats: list[str]) -> list[str]:
     """Draw and save the figure; return the paths. The numbers are those of the rows of the table."""
     bench = choice.whole
+    word = {"mean": "mean", "end": "final"}.get(choice.goal, "peak")
     points = [
         Point(
             str(number),
             allocator_style(one.allocator.name)["color"],
-            bench.resident(one, choice.reference),
+            bench.resident(one, choice.reference, choice.goal),
             median(bench.samples[one].cpu),
             one.is_default,
         )
@@ -53,6 +54,6 @@ def draw_tuned(choice: Choice, title: str, stem: str, formats: list[str]) -> lis
             left=0.11, right=0.97, top=1 - 0.75 / height, bottom=(0.75 + 0.19 * legend_rows) / height
         )
         figure.text(0.03, 1 - 0.25 / height, title, fontsize=14, fontweight="bold", va="center")
-        draw_plane(axes, points, "peak resident memory of heap and allocator", "CPU time of the replay")
+        draw_plane(axes, points, f"{word} resident memory of heap and allocator", "CPU time of the replay")
         _legend(figure, axes, choice, points)
         return save(figure, stem, formats)

@@ -26,7 +26,7 @@ from steve.tune.budget import Budget
 from steve.tune.choice import Choice, choose
 from steve.tune.measure import Bench, missing_library
 from steve.tune.options import Allocator, OptionSet, find_tables, read_table
-from steve.tune.search import Search, combined, drawn, singles
+from steve.tune.search import Hints, Search, combined, drawn, hints_of, singles
 from steve.tune.verify import Check, run_program
 
 SOURCE = Path(os.environ["LJTRACE_SRCDIR"])
@@ -161,7 +161,8 @@ class PretendedReplay:
         """Answer as steve-replay --system does."""
         self.now += self.seconds
         peak = 1e6 * self.cost(arguments[1], env.get("GLIBC_TUNABLES", "")) + self.source.uniform(-500, 500)
-        answer = {"process_peak": peak, "peak_resident": peak, "cpu_ns": 1e6, "page_faults": peak / 4096}
+        answer = {"process_peak": peak, "peak_resident": peak, "mean_resident": peak / 2, "end_resident": peak / 3}
+        answer |= {"cpu_ns": 1e6, "page_faults": peak / 4096}
         return Outcome(0, json.dumps(answer), "", False)
 
 
@@ -177,10 +178,10 @@ def chosen(
     monkeypatch.setattr(time, "monotonic", lambda: replay.now)
     glibc = OptionSet(read_table(str(SOURCE / "drivers/allocators/glibc.toml"), "glibc"))
     budget = Budget(amount, counted)
-    benches = tuple(Bench(replay, part, False, budget) for part in ("searched", "whole", "rest"))  # type: ignore
+    benches = tuple(Bench(replay, part, "peak", budget) for part in ("searched", "whole", "rest"))  # type: ignore
     benches[1].measure([glibc], 1, 1e18, lambda: None)
-    found = Search(benches[0], [glibc], glibc, "rss", lambda: None).run(False, budget.after(0.5))
-    choice = choose("rss", [glibc], found, benches, "the rest", lambda: None)
+    found = Search(benches[0], [glibc], glibc, "peak", lambda: None).run(False, budget.after(0.5))
+    choice = choose("peak", [glibc], found, benches, "the rest", lambda: None)
     assert budget.replays == sum(bench.replays for bench in benches) == (replay.now - 1000) / seconds
     return choice, budget.spent
 
@@ -240,6 +241,113 @@ def test_a_budget_is_exceeded_by_one_replay_at_most(
             assert one != choice.recommended or one == choice.reference
 
 
+def test_nothing_is_said_of_what_was_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither that the defaults are to be kept, nor that they are recommended."""
+    choice, _ = chosen(monkeypatch, misleading, 3, True)
+    text = _text(Result(choice, []))
+    assert not choice.judged and choice.verdict(choice.reference) == "not compared"
+    assert "no verdict: the budget was too small" in text
+    assert "keep the defaults" not in text and "recommended" not in text
+    choice, _ = chosen(monkeypatch, misleading, 2000)
+    assert choice.judged
+
+
+def test_what_the_trace_suggests_is_tried_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    replay = PretendedReplay(lambda *_: 1.0)
+    monkeypatch.setattr(time, "monotonic", lambda: replay.now)
+    glibc = OptionSet(read_table(str(SOURCE / "drivers/allocators/glibc.toml"), "glibc"))
+    for hints, first in (
+        (Hints(16, 0), {"arena_max"}),
+        (Hints(1, 100 << 20), {"mmap_threshold", "trim_threshold"}),
+        (Hints(16, 100 << 20), {"arena_max", "mmap_threshold", "trim_threshold"}),
+    ):
+        bench = Bench(replay, "whole", "peak", Budget(counted=True))  # type: ignore
+        bench.measure([glibc], 1, 1e18, lambda: None)
+        search = Search(bench, [glibc], glibc, "peak", lambda: None, hints)
+        alone = singles(glibc.allocator, True)
+        wanted = [one for one in alone if one.settings[0][0] in first]
+        chosen_first = search.first_candidates(alone, 2 * (len(wanted) + 2), 1e18)
+        assert chosen_first[: len(wanted)] == wanted and len(chosen_first) == len(wanted) + 2
+        assert search.first_candidates(alone, 2 * len(wanted) - 1, 1e18) == wanted[: len(wanted) - 1]
+
+
+def test_hints_of_operations(tmp_path: Path) -> None:
+    size = 1 << 20
+    (tmp_path / "ops").write_text(
+        "".join(f"{i} N 0 {size}\n" for i in range(20))
+        + f"20 N 0 {4 * size}\n20 R 0 100\n21 N 0 100\n21 F 0 0\n"
+        + "".join(f"{i} F 0 0\n" for i in range(6))
+    )
+    operations = opsarrays.read(str(tmp_path / "ops"))
+    assert hints_of(operations, False) == Hints(1, 10 * size)
+    assert hints_of(operations, False).has_large and not Hints(8, size).has_large
+
+
+HOLDS = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+int main(int argc, char **argv)
+{
+    static char *large[60], *small[60], *cells[60][2000];
+    int n = 0, large_id[60], cell_id[60][2000];
+    for (int k = -1; k < 60; k++) {
+        size_t size = k < 0 ? 4 << 20 : 1000000;
+        char *p = malloc(size);
+        memset(p, 1, size);
+        if (argc > 1) printf("%d N 0 %zu\n", n, size);
+        if (k < 0) { free(p); if (argc > 1) printf("%d F 0 0\n", n); n++; continue; }
+        large[k] = p; large_id[k] = n++;
+        for (int j = 0; j < 2000; j++) {
+            cells[k][j] = memset(malloc(200), 1, 200);
+            if (argc > 1) printf("%d N 0 200\n", n);
+            cell_id[k][j] = n++;
+        }
+        small[k] = strdup("a name");
+        if (argc > 1) printf("%d N 0 7\n", n);
+        n++;
+    }
+    for (int k = 0; k < 60; k++) {
+        free(large[k]);
+        if (argc > 1) printf("%d F 0 0\n", large_id[k]);
+        for (int j = 0; j < 2000; j++) {
+            free(cells[k][j]);
+            if (argc > 1) printf("%d F 0 0\n", cell_id[k][j]);
+        }
+    }
+    for (int k = 0; argc < 2 && k < 2000000; k++)
+        *(volatile char *)small[k % 60] = (char)k;
+    return 0;
+}
+"""
+
+
+def test_memory_that_stays_at_the_end(tmp_path: Path) -> None:
+    """Large blocks are freed, below blocks that live: their threshold is tried first, is recommended, and the program
+    confirms what is resident at its end."""
+    (tmp_path / "holds.c").write_text(HOLDS)
+    subprocess.run(["cc", "-O1", "-fno-builtin", "-o", "holds", "holds.c"], cwd=tmp_path, check=True)
+    with open(tmp_path / "ops", "w") as out:
+        subprocess.run(["./holds", "text"], cwd=tmp_path, check=True, stdout=out)
+    options = ("--goal=end", "--replays=150", "--allocators=glibc", "--json", "--verify=./holds")
+    result = json.loads(tune(tmp_path, "ops", *options).stdout)
+    assert result["goal"] == "end" and result["suggested"]["large_freed_bytes"] >= 60_000_000
+    assert result["recommended"]["options"].keys() & {"mmap_threshold", "trim_threshold"}, result["recommended"]
+    assert result["recommended"]["ratio"]["median"] < 0.7
+    memory = result["verified"][0]
+    assert memory["quantity"] == "resident memory at the end"
+    assert memory["measured"]["median"] < 0.7 * memory["reference"]["median"], memory
+
+
+def test_run_measures_what_is_resident_at_the_end_and_on_average(tmp_path: Path) -> None:
+    script = "x = bytearray(50_000_000)\nimport time\ntime.sleep(0.3)\ndel x\ntime.sleep(0.3)"
+    words = ["sh", "-c", f"/usr/bin/python3 -c '{script}'; true"]
+    subprocess.run(["steve-replay", "--run", "-o", "result", "--", *words], cwd=tmp_path, check=True)
+    found = json.loads((tmp_path / "result").read_text())
+    assert found["peak_resident"] > 50_000_000 > found["end_resident"] > 4_000_000
+    assert found["end_resident"] < found["mean_resident"] < found["peak_resident"]
+
+
 def test_it_prints_what_the_manual_shows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its form, since measured values differ: the options of the manual are the best, and the program confirms it."""
     wanted = ("tcache_count=0", "mmap_threshold=16384")
@@ -268,13 +376,13 @@ def test_of_two_allocators_each_is_compared_with_its_own_defaults_too(monkeypatc
     names = ("glibc", "mimalloc")
     glibc, other = (OptionSet(read_table(str(SOURCE / f"drivers/allocators/{name}.toml"), name)) for name in names)
     with_option = other.with_setting("allow_decommit", "0")
-    benches = [Bench(replay, part, False, Budget()) for part in ("searched", "whole", "rest")]  # type: ignore
+    benches = [Bench(replay, part, "peak", Budget()) for part in ("searched", "whole", "rest")]  # type: ignore
     for bench in benches:
         bench.measure([glibc, other, with_option], 6, 1e18, lambda: None)
         for one, peak in ((other, 0.8), (with_option, 0.8001)):
             bench.samples[one].resident = [peak * 1e6 + number for number in range(6)]
-    found = Search(benches[0], [glibc, other], glibc, "rss", lambda: None).run(False, 0)
-    choice = Choice("rss", glibc, found, *benches, "the rest", [with_option, glibc, other])
+    found = Search(benches[0], [glibc, other], glibc, "peak", lambda: None).run(False, 0)
+    choice = Choice("peak", glibc, found, *benches, "the rest", [with_option, glibc, other])
     assert choice.recommended == other
     assert choice.verdict(with_option) == "not better than mimalloc on the whole file"
 
@@ -300,7 +408,7 @@ def test_the_replay_on_the_system_shows_what_options_do(program: Path) -> None:
     """A heap that asks for 16 MiB more each time touches no more; without thread caches jemalloc is slower, not larger;
     a preloaded library is what is measured."""
     known, replay = allocators(), Replay()
-    bench = Bench(replay, str(program / "grow-ops"), True, Budget())
+    bench = Bench(replay, str(program / "grow-ops"), "p99", Budget())
     glibc = OptionSet(known["glibc"])
     candidates = [glibc, glibc.with_setting("mmap_threshold", "131072"), *(OptionSet(a) for a in known.values())]
     assert bench.measure(dict.fromkeys(candidates), 3, 1e18, lambda: None) == list(dict.fromkeys(candidates))

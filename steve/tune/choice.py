@@ -49,8 +49,17 @@ class Choice:
 
     @property
     def recommended(self) -> OptionSet:
-        """The best of the confirmed candidates; the reference if there is none."""
+        """The best of the confirmed candidates; the reference if there is none, which says something only if `judged`."""
         return next((one for one in self.rows if not self.objections[one]), self.reference)
+
+    @property
+    def judged(self) -> bool:
+        """Were the reference and at least one other option set replayed often enough to compare them?"""
+        return any(
+            min(bench.count(one) for bench in (self.whole, self.held_out)) >= LEAST_ROUNDS
+            for one in self.rows
+            if one != self.reference
+        ) and all(bench.count(self.reference) >= LEAST_ROUNDS for bench in (self.whole, self.held_out))
 
     @property
     def not_replayed(self) -> list[OptionSet]:
@@ -65,6 +74,8 @@ class Choice:
 
     def verdict(self, one: OptionSet) -> str:
         """What became of a row."""
+        if one == self.reference and not self.judged:
+            return "not compared"
         if one == self.recommended:
             return "recommended"
         return self.objections[one] or "confirmed, but another one is better"

@@ -21,18 +21,21 @@ from steve.tune.budget import Budget
 from steve.tune.options import Allocator, OptionSet
 
 SEED = 1
-GOALS = ("rss", "time", "p99", "balance")
+MEMORY = ("peak", "mean", "end")  # goals of resident memory
 
 
 @dataclass
 class Samples:
     """What was measured of one option set: a value for each replay.
 
-    resident: most resident bytes of the whole process. own: resident bytes before the first operation. cpu: CPU time
+    resident, mean, end: resident bytes of the whole process: most, on average and after the last operation; mean has none for a
+    replay that is too short. own: resident bytes before the first operation. cpu: CPU time
     of the replay in ns. p99: of malloc or free in ns, the greater. faults: page faults. failure: why it cannot be
     used, "" if it can."""
 
     resident: list[float] = field(default_factory=list)
+    mean: list[float] = field(default_factory=list)
+    end: list[float] = field(default_factory=list)
     own: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
     p99: list[float] = field(default_factory=list)
@@ -40,13 +43,18 @@ class Samples:
     failure: str = ""
 
     def of(self, goal: str) -> list[float]:
-        """The values of one of the goals rss, time and p99."""
-        return {"rss": self.resident, "time": self.cpu, "p99": self.p99}[goal]
+        """The values of one of the goals peak, mean, end, time and p99."""
+        known = {"peak": self.resident, "mean": self.mean, "end": self.end, "time": self.cpu, "p99": self.p99}
+        return known[goal]
 
     def add(self, result: dict) -> None:
         """Enter what steve-replay --system printed."""
         self.resident.append(result["process_peak"])
-        self.own.append(result["process_peak"] - result["peak_resident"])
+        own = result["process_peak"] - result["peak_resident"]
+        self.own.append(own)
+        if result.get("mean_resident") is not None:
+            self.mean.append(own + result["mean_resident"])
+        self.end.append(own + result["end_resident"])
         self.cpu.append(result["cpu_ns"])
         self.faults.append(result["page_faults"])
         if "malloc" in result:
@@ -54,9 +62,12 @@ class Samples:
 
 
 class Bench:
-    """Measurements on one ops file, by which a budget is spent. latency: also time single operations."""
+    """Measurements on one ops file, by which a budget is spent. goal: what is to be measured of each replay; p99 needs more
+    time."""
 
-    def __init__(self, replay: Replay, ops: str, latency: bool, budget: Budget, options: tuple[str, ...] = ()) -> None:
+    def __init__(self, replay: Replay, ops: str, goal: str, budget: Budget, options: tuple[str, ...] = ()) -> None:
+        latency = goal == "p99"
+        self.goal = goal
         self.replay, self.ops, self.budget = replay, ops, budget
         self.arguments = ("--system", ops, "-q", *(["--latency"] if latency else []), *options)
         self.samples: dict[OptionSet, Samples] = {}
@@ -83,6 +94,8 @@ class Bench:
             samples.failure = outcome.message
             return
         samples.add(json.loads(outcome.output))
+        if self.goal == "mean" and not samples.mean:
+            samples.failure = "the replay is too short to know the mean of its memory"
 
     def measure(
         self, candidates: Iterable[OptionSet], rounds: int, end: float, tick: Callable[[], None]
@@ -109,12 +122,12 @@ class Bench:
     def score(self, candidate: OptionSet, reference: OptionSet, goal: str) -> float:
         """How good a candidate is in proportion to the reference: less is better."""
         if goal == "balance":
-            return (self.score(candidate, reference, "rss") * self.score(candidate, reference, "time")) ** 0.5
+            return (self.score(candidate, reference, "peak") * self.score(candidate, reference, "time")) ** 0.5
         mine, base = (statistics.median(self.samples[one].of(goal)) for one in (candidate, reference))
         return mine / max(base, 1e-9)
 
     def ratio(self, candidate: OptionSet, reference: OptionSet, goal: str) -> Median:
-        """The same for the goals rss, time and p99, with an interval; that of balance is of products."""
+        """The same for the goals of memory, time and p99, with an interval; that of balance is of products."""
         if goal != "balance":
             return ratio(self.samples[candidate].of(goal), self.samples[reference].of(goal))
         products = [
@@ -123,11 +136,12 @@ class Bench:
         ]
         return ratio(*products)
 
-    def resident(self, candidate: OptionSet, reference: OptionSet) -> Median:
+    def resident(self, candidate: OptionSet, reference: OptionSet, goal: str = "peak") -> Median:
         """Resident bytes of heap and allocator: those of the process without those that the process of the reference
-        had before the first operation."""
+        had before the first operation. goal: one of MEMORY; of another goal, the peak."""
         own = median(self.samples[reference].own).value
-        return median([max(0.0, value - own) for value in self.samples[candidate].resident])
+        values = self.samples[candidate].of(goal if goal in MEMORY else "peak")
+        return median([max(0.0, value - own) for value in values])
 
 
 def missing_library(allocator: Allocator) -> bool:

@@ -21,7 +21,7 @@ class Option:
     """An option of an allocator.
 
     values: those to try, without the default. timed: its effect depends on how much time passes. threads: it has an
-    effect on programs with several threads only. environment: its own variable, "" if the allocator has one for all.
+    effect on programs with several threads only. large: it decides what becomes of large blocks that are freed. environment: its own variable, "" if the allocator has one for all.
     call: C code that sets it in the program, "" if there is none."""
 
     name: str
@@ -30,6 +30,7 @@ class Option:
     meaning: str
     timed: bool = False
     threads: bool = False
+    large: bool = False
     environment: str = ""
     call: str = ""
 
@@ -107,11 +108,11 @@ def _text(value: Any) -> str:
 
 
 def _option(path: str, row: dict[str, Any]) -> Option:
-    known = {"name", "values", "default", "meaning", "timed", "threads", "environment", "call"}
+    known = {"name", "values", "default", "meaning", "timed", "threads", "large", "environment", "call"}
     if not {"name", "values", "default", "meaning"} <= row.keys() <= known:
         raise SteveError(
             f"{path}: option {row.get('name', '?')}: it has name, values, default, meaning and some of "
-            "timed, threads, environment, call"
+            "timed, threads, large, environment, call"
         )
     values = tuple(map(_text, row["values"]))
     return Option(**{**row, "values": values, "default": _text(row["default"])})

@@ -13,21 +13,65 @@ import itertools
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
 from steve.allocstats.medians import ratio
+from steve.analysis.opsarrays import FREE
 from steve.tune.measure import Bench, Samples
 from steve.tune.options import Allocator, OptionSet
 
+if TYPE_CHECKING:
+    from steve.analysis.opsarrays import Ops
+
 RUNGS = ((3, 0.4), (4, 0.3), (8, 0.3))  # additional replays of each candidate, and the part of the budget
 LEAST_KEPT, FINALISTS, DRAWN, COMBINED = 8, 6, 10, 4
+LARGE, MUCH = 64 << 10, 8 << 20  # bytes of a large block; of those that are freed, so that their options come first
 SEED = 1
 SAME = 0.005  # a difference of this part or less counts as none
 CLOSE = 0.003  # scores whose difference is less may be ranked by the number of settings
 
 
+class Hints(NamedTuple):
+    """What a trace suggests to try first: options for several threads, if there are any; those for large blocks, if many
+    bytes of such blocks were freed."""
+
+    threads: int = 1
+    large_freed: int = 0
+
+    @property
+    def has_large(self) -> bool:
+        """Are many bytes of large blocks freed?"""
+        return self.large_freed >= MUCH
+
+    def suggests(self, one: OptionSet) -> bool:
+        """Is one of its options suggested?"""
+        options = [one.allocator.option(name) for name, _ in one.settings]
+        return any((option.threads and self.threads > 1) or (option.large and self.has_large) for option in options)
+
+
+def hints_of(operations: Ops, several_threads: bool) -> Hints:
+    """What the operations suggest."""
+    import numpy as np
+
+    sizes: dict[int, int] = {}
+    freed = 0
+    large = (operations.code != FREE) & (operations.size >= LARGE)
+    wanted = np.unique(operations.handle[large])
+    chosen = np.isin(operations.handle, wanted)
+    for code, handle, size in zip(
+        operations.code[chosen].tolist(), operations.handle[chosen].tolist(), operations.size[chosen].tolist()
+    ):
+        before = sizes.pop(handle, 0)
+        if code == FREE or size < before:
+            freed += before if before >= LARGE else 0
+        if code != FREE:
+            sizes[handle] = size
+    return Hints(len(np.unique(operations.thread)) if several_threads else 1, freed)
+
+
 @dataclass
 class Found:
-    """What the search found. finalists: best first. tried: how many option sets. not_tried: those for which the budget
+    """What the search found. hints: what the trace suggested to try first. finalists: best first. tried: how many option sets. not_tried: those for which the budget
     was too small. unusable: with the reasons. ineffective: settings without an effect, by allocator."""
 
     finalists: list[OptionSet]
@@ -35,6 +79,7 @@ class Found:
     not_tried: list[OptionSet] = field(default_factory=list)
     unusable: dict[OptionSet, str] = field(default_factory=dict)
     ineffective: dict[str, list[str]] = field(default_factory=dict)
+    hints: Hints = Hints()
 
 
 def singles(allocator: Allocator, threads: bool) -> list[OptionSet]:
@@ -92,8 +137,15 @@ class Search:
     """One search on one bench. tick is called after each replay."""
 
     def __init__(
-        self, bench: Bench, defaults: list[OptionSet], reference: OptionSet, goal: str, tick: Callable[[], None]
+        self,
+        bench: Bench,
+        defaults: list[OptionSet],
+        reference: OptionSet,
+        goal: str,
+        tick: Callable[[], None],
+        hints: Hints = Hints(),
     ) -> None:
+        self.hints = hints
         self.bench, self.defaults, self.reference, self.goal, self.tick = bench, defaults, reference, goal, tick
         self.source = random.Random(SEED)
 
@@ -106,12 +158,17 @@ class Search:
         return int(amount / self.bench.each / rounds)
 
     def first_candidates(self, alone: list[OptionSet], amount: float, end: float) -> list[OptionSet]:
-        """Those of the settings for which the first rung has enough of the budget. The defaults are replayed once
-        before, the reference first."""
+        """Those of the settings for which the first rung has enough of the budget, what the trace suggests first. The defaults
+        are replayed once before, the reference first."""
         for default in self.defaults:
             self.bench.measure([default], 1, end, self.tick)
         room = self.room(amount, 2)
-        return alone if room >= len(alone) else self.source.sample(alone, room)
+        if room >= len(alone):
+            return alone
+        first = [one for one in alone if self.hints.suggests(one)]
+        others = [one for one in alone if not self.hints.suggests(one)]
+        drawn_first = first[:room]
+        return drawn_first + self.source.sample(others, min(room - len(drawn_first), len(others)))
 
     def more_candidates(self, alone: list[OptionSet], ineffective: dict[str, list[str]]) -> list[OptionSet]:
         """Combinations of the best of the settings that had an effect, and some drawn at random. alone: best first."""
@@ -173,4 +230,5 @@ class Search:
             [one for one in dict.fromkeys(considered) if one not in samples],
             {one: of.failure for one, of in samples.items() if of.failure},
             ineffective,
+            self.hints,
         )

@@ -28,7 +28,7 @@ SEED = 1
 
 @dataclass(frozen=True)
 class Check:
-    """One quantity, resident bytes or CPU time in ns: of the program with the reference, as predicted with the
+    """One quantity, resident bytes (of the goal) or CPU time in ns: of the program with the reference, as predicted with the
     options, and as measured with them."""
 
     name: str
@@ -84,13 +84,32 @@ def programs(replay: Replay, command: str, options: list[OptionSet]) -> dict[Opt
     return found
 
 
-def verify(replay: Replay, command: str, bench: Bench, reference: OptionSet, options: OptionSet) -> list[Check]:
-    """Compare the program with the replay `bench`, which has measured both option sets."""
+QUANTITIES = {
+    "peak": ("peak resident memory", "peak_resident"),
+    "mean": ("mean resident memory", "mean_resident"),
+    "end": ("resident memory at the end", "end_resident"),
+}
+
+
+def value_of(run: dict[str, Any], key: str) -> float:
+    """A number that was measured of the program; SteveError if it ended before it could be."""
+    if run[key] is None:
+        raise SteveError("--verify: the program ends too soon to look at its memory; try --goal=peak")
+    return float(run[key])
+
+
+def verify(
+    replay: Replay, command: str, bench: Bench, reference: OptionSet, options: OptionSet, goal: str = "peak"
+) -> list[Check]:
+    """Compare the program with the replay `bench`, which has measured both option sets: the memory of the goal, or its peak
+    if the goal is another one, and the CPU time."""
     runs = programs(replay, command, list(dict.fromkeys([reference, options])))
     mine, base = bench.samples[options], bench.samples[reference]
     checks = []
+    of_memory = goal if goal in QUANTITIES else "peak"
+    title, column = QUANTITIES[of_memory]
     for name, key, replayed, before in (
-        ("peak resident memory", lambda r: r["peak_resident"], mine.resident, base.resident),
+        (title, lambda r: value_of(r, column), mine.of(of_memory), base.of(of_memory)),
         ("CPU time", lambda r: r["user_ns"] + r["system_ns"], mine.cpu, base.cpu),
     ):
         of_reference = median([key(run) for run in runs[reference]])
