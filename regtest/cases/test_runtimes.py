@@ -70,3 +70,42 @@ def test_luajit_is_no_other_lua(tmp_path: Path) -> None:
         assert NOT_LUAJIT not in trace.run.err.decode()
         figures, said = summary(trace)
         assert "not_seen" not in figures and not said
+
+
+# what makes some ten megabytes of objects in each runtime, and a variable that switches its pools off
+MANY = {
+    "Python": ("/usr/bin/python3", ["-c", "keep = [[str(i)] for i in range(100000)]"], "PYTHONMALLOC=malloc"),
+    "Ruby": ("ruby", ["-e", "keep = (1..100000).map { |i| [i.to_s] }"], ""),
+    "PHP": ("php", ["-r", "$k = []; for ($i = 0; $i < 100000; $i++) $k[] = [(string)$i];"], "USE_ZEND_ALLOC=0"),
+    "Perl": ("perl", ["-e", 'my @k; push @k, ["x$_"] for 1..100000;'], ""),
+    "V8": ("node", ["-e", 'const k = []; for (let i = 0; i < 100000; i++) k.push(["x" + i]);'], ""),
+    "OCaml": ("ocaml", ["keep.ml"], ""),
+    "The Boehm collector": ("guile", ["-c", "(define k (map (lambda (i) (list i)) (iota 300000)))"], ""),
+    "The Java virtual machine": ("java", ["-version"], ""),
+}
+
+
+@pytest.mark.parametrize("runtime", MANY)
+def test_what_runtimes_hide(runtime: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is recognized, with the bytes that are in no block, if its pools are in none; where pools can be switched off, they are blocks then."""
+    program, arguments, setting = MANY[runtime]
+    path = shutil.which(program)
+    if path is None:
+        pytest.skip(f"{program} is not installed")
+    (tmp_path / "keep.ml").write_text("let keep = List.init 300000 string_of_int\n")
+    monkeypatch.chdir(tmp_path)
+    name, _, value = setting.partition("=")
+    monkeypatch.delenv(name, raising=False) if name else None
+    hidden, said = summary(natively(tmp_path / "a.ljt", [path, *arguments]))
+    seen = [each for each in hidden["not_seen"] if each["runtime"] == runtime]
+    assert len(seen) == 1 and runtime in said
+    if runtime in ("Perl", "OCaml"):  # their pools are blocks
+        assert "bytes_at_most" not in seen[0] and hidden["bytes"]["peak_live"] > 1_000_000
+    else:
+        assert seen[0]["bytes_at_most"] > 1_000_000 and f"at most {seen[0]['bytes_at_most']:,} bytes" in said
+    if not name:
+        return
+    monkeypatch.setenv(name, value)
+    figures, _ = summary(natively(tmp_path / "b.ljt", [path, *arguments]))
+    assert runtime not in [each["runtime"] for each in figures.get("not_seen", [])]
+    assert figures["blocks"]["total"] > 100_000 > hidden["blocks"]["total"]

@@ -138,9 +138,9 @@ def dropped_text(dropped: int, at_least: bool) -> str:
     return f"{'at least ' if at_least else ''}{dropped:,}"
 
 
-def summary_object(trace: "Trace", summary: "Summary") -> dict:
-    """The totals of a trace that `summary` has walked over."""
-    found = _totals(trace, summary)
+def summary_object(trace: "Trace", summary: "Summary", whole: bool = True) -> dict:
+    """The totals of a trace that `summary` has walked over. whole: all blocks, and not only those between marks?"""
+    found = _totals(trace, summary, whole)
     if not missing.accesses(trace):
         return found
     for group, names in OF_ACCESSES.items():
@@ -150,7 +150,7 @@ def summary_object(trace: "Trace", summary: "Summary") -> dict:
     return found
 
 
-def _totals(trace: "Trace", summary: "Summary") -> dict:
+def _totals(trace: "Trace", summary: "Summary", whole: bool) -> dict:
     """The same with 0 for what was not recorded."""
     stats, events, totals = trace.stats(), summary.events, summary.totals
     variances = summary.variances
@@ -179,7 +179,7 @@ def _totals(trace: "Trace", summary: "Summary") -> dict:
         "dropped_at_least": is_least(stats),
         **missing.facts(trace),
         **unseen.facts(trace, stats["handles"]),
-        **runtimes.facts(trace),
+        **runtimes.facts(trace, totals["peak_bytes"] if whole else None),
         **({"peak_reserve": peak_reserve(trace)} if peak_reserve(trace) else {}),
         **trace.sample.facts(
             {

@@ -64,7 +64,8 @@ KEYS = (
     (
         "not_seen",
         "runtimes of languages that the program seems to have and whose own memory the trace does not show: runtime, "
-        "hidden, remedy; absent if there are none",
+        "hidden, remedy and, of a native recording, bytes_at_most: by how many bytes the memory that the program used at most "
+        "exceeds its live blocks at their peak, stacks and what allocators keep included; absent if there are none",
     ),
     (
         "peak_reserve",
@@ -148,7 +149,7 @@ class Totals:
 
         summary = chosen.over_trace(_totals.Summary)
         trace = chosen.trace
-        figures = totals.summary_object(trace, summary)
+        figures = totals.summary_object(trace, summary, chosen.is_whole())
         several_files = len(self._args.files) > 1
         self.objects.append({"process": rollups.process_text(trace), **figures} if several_files else figures)
         self.remarks.update(dict.fromkeys(remarks_of(chosen, figures)))

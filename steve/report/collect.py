@@ -490,7 +490,7 @@ def _described(chosen: Blocks, analysis: ReportAnalysis, sites: int, with_source
         complete=is_complete(trace, totals["lost"]),
         dropped=max(stats["totals"]["dropped"], totals["lost"]),
         dropped_at_least=is_least(stats),
-        not_seen=runtimes.facts(trace),
+        not_seen=runtimes.facts(trace, totals["peak_bytes"] if chosen.is_whole() else None),
         instructions=extent(stats, {"last_event": totals["time"]})["instructions"],
         time_unit=time_unit(trace),
         accesses=accesses,

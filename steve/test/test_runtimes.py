@@ -143,3 +143,26 @@ def test_commands_say_it(tmp_path: Path, steve: Any) -> None:
         assert [each["runtime"] for each in found] == ["Python"] and found[0]["remedy"] == said
     steve("report", path, "-o", tmp_path / "r.html")
     assert said in (tmp_path / "r.html").read_text()
+
+
+def test_how_much_is_not_seen(tmp_path: Path, steve: Any) -> None:
+    """The most memory that the program used, less its blocks at their peak: if it is known, and of the whole trace."""
+    facts = {runtimes.PEAK: "100000"}
+    trace = made(tmp_path / "t.ljt", ["/usr/bin/python3.11"], ["f", "g"], facts)
+    (found,) = runtimes.facts(trace, 96)["not_seen"]
+    assert found["bytes_at_most"] == 99904
+    assert (
+        "(at most 99,904 bytes, with stacks and what allocators keep); PYTHONMALLOC"
+        in runtimes.remarks({"not_seen": [found]})[0]
+    )
+    assert "bytes_at_most" not in runtimes.facts(trace)["not_seen"][0]
+    assert runtimes.outside_of_blocks(trace, 200000) == 0
+    done = steve("summary", "--json", "t.ljt")
+    assert json.loads(done.out)["not_seen"][0]["bytes_at_most"] == 100000 - 96
+    part = steve("summary", "--json", "t.ljt", "--where", "size > 1000")
+    assert "bytes_at_most" not in json.loads(part.out)["not_seen"][0]
+    for wrong in ("", "x", "-5"):
+        other = made(tmp_path / "o.ljt", ["/usr/bin/python3.11"], [], {runtimes.PEAK: wrong})
+        assert runtimes.outside_of_blocks(other, 0) is None
+    lua = made(tmp_path / "l.ljt", ["/usr/bin/lua5.4"], [], facts)
+    assert "bytes_at_most" not in runtimes.facts(lua, 0)["not_seen"][0]

@@ -5,6 +5,9 @@ malloc, and hand out small blocks of them themselves. A trace does not have thes
 nevertheless. So a runtime is recognized by the names of the object files, and by names of functions in the stacks; and
 views say what is not seen.
 
+How much that is, is not recorded. But the native recorder notes how much memory the program used at most; what is in no
+block then is in pools, in stacks, and in what allocators keep.
+
 Some pools are switched off by a variable of the environment. The recorders note which of these are set
 (ljtrace/protocol/pool_settings.h).
 
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from steve.trace._memtrace import Trace
 
 SETTING = "setting "  # what begins the names of facts on variables of the environment
+PEAK = "anonymous_peak"  # the fact with the most memory that the program used, without files
 OTHER_LUA = "other_lua"  # the fact that names the object file of a Lua that is not LuaJIT
 NEVER = r"(?!)"
 
@@ -30,7 +34,8 @@ class Runtime(NamedTuple):
     objects: a regular expression that fits the beginning of the name of an object file or of the executable, without
     folders; functions: one that fits the whole name of a function. hidden: what the trace does not show; remedy: how to
     see it. variable: of the environment; off: a regular expression for values with which there are no pools. natively:
-    under Valgrind it has no pools, since it looks for that."""
+    under Valgrind it has no pools, since it looks for that. in_blocks: its pools are blocks of malloc, so that all of their
+    bytes are in the trace."""
 
     name: str
     objects: str
@@ -40,6 +45,7 @@ class Runtime(NamedTuple):
     variable: str = ""
     off: str = NEVER
     natively: bool = False
+    in_blocks: bool = False
 
 
 COLLECTED = "objects are in the heap of its garbage collector, and are not blocks of the trace"
@@ -76,6 +82,7 @@ RUNTIMES = (
         r"perl_run|Perl_runops_standard",
         "heads and bodies of values are in arenas of some 4 KB, each of which is one block",
         "a perl that was built with -DPURIFY has no arenas",
+        in_blocks=True,
     ),
     Runtime(
         "GLib",
@@ -86,6 +93,7 @@ RUNTIMES = (
         "G_SLICE",
         r".*always-malloc.*|all",
         natively=True,
+        in_blocks=True,
     ),
     Runtime(
         "The Boehm collector",
@@ -128,6 +136,7 @@ RUNTIMES = (
         r"caml_(main|startup|start_program)",
         COLLECTED,
         "OCaml's Gc.Memprof samples them",
+        in_blocks=True,
     ),
     Runtime(
         "Haskell",
@@ -150,6 +159,7 @@ RUNTIMES = (
         NEVER,
         "vectors of up to 128 bytes, and nodes, are in pages, each of which is one block",
         "Rprofmem() shows the vectors",
+        in_blocks=True,
     ),
 )
 LUA = Runtime(
@@ -158,6 +168,7 @@ LUA = Runtime(
     r"luaV_execute|luaH_resize",
     "its blocks have no lines of Lua and no types",
     "LuaJIT has both",
+    in_blocks=True,
 )
 
 
@@ -183,12 +194,38 @@ def _is_off(runtime: Runtime, facts: dict[str, str]) -> bool:
     return value is not None and re.fullmatch(runtime.off, value) is not None
 
 
-def facts(trace: Trace) -> dict:
-    """The key of an object of --json that has this; {} if there is nothing to say."""
-    seen = [{"runtime": each.name, "hidden": each.hidden, "remedy": each.remedy} for each in found(trace)]
+def outside_of_blocks(trace: Trace, peak_live: int) -> int | None:
+    """How many bytes the program used at most beyond its live blocks at their peak; None: not recorded. peak_live: of the whole
+    trace."""
+    used = trace.info().get(PEAK, "")
+    return max(0, int(used) - peak_live) if used.isdecimal() else None
+
+
+def facts(trace: Trace, peak_live: int | None = None) -> dict:
+    """The key of an object of --json that has this; {} if there is nothing to say. peak_live: bytes that the whole trace had at
+    its peak; None: those of a part, so that nothing is said of how much is not seen."""
+    outside = None if peak_live is None else outside_of_blocks(trace, peak_live)
+    seen = [
+        {
+            "runtime": each.name,
+            "hidden": each.hidden,
+            "remedy": each.remedy,
+            **({"bytes_at_most": outside} if outside is not None and not each.in_blocks else {}),
+        }
+        for each in found(trace)
+    ]
     return {"not_seen": seen} if seen else {}
 
 
 def remarks(figures: dict) -> list[str]:
     """The texts for an object of --json that has the key, one for each runtime."""
-    return [f"{each['runtime']}: {each['hidden']}; {each['remedy']}" for each in figures.get("not_seen", [])]
+    return [
+        f"{each['runtime']}: {each['hidden']}{_amount(each)}; {each['remedy']}" for each in figures.get("not_seen", [])
+    ]
+
+
+def _amount(seen: dict) -> str:
+    """How much is not seen, as text; "" if that is not known."""
+    if "bytes_at_most" not in seen:
+        return ""
+    return f" (at most {seen['bytes_at_most']:,} bytes, with stacks and what allocators keep)"

@@ -1,9 +1,11 @@
-/* unseen.c - report that the program has used memory, but that hardly any block was recorded.
+/* unseen.c - report how much memory the program has used, and whether hardly any block of it was recorded.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * What the program uses is the anonymous memory of the process without the recorder's tables, which is compared with what it
  * was at the beginning: its heaps, but also its stacks and its data. So a few MiB say nothing.
+ *
+ * The most that it has used is a fact, for programs whose runtime has pools of its own: a reader compares it with the blocks.
  */
 #include "ljtrace/native/inside/unseen.h"
 #include "ljtrace/native/inside/calls.h"
@@ -11,8 +13,10 @@
 #include "ljtrace/native/inside/native.h"
 #include "ljtrace/protocol/table.h"
 
+#include <string.h>
+
 /* LEAST_WITH_OWN: if functions of an allocator are patched, which may keep so much for itself. */
-enum { LEAST_GROWTH = 4 << 20, LEAST_WITH_OWN = 64 << 20, MANY_TIMES = 16 };
+enum { LEAST_GROWTH = 4 << 20, LEAST_WITH_OWN = 64 << 20, MANY_TIMES = 16, STATUS_BYTES = 4096 };
 
 static uint64_t s_at_begin;
 uint64_t unseen_counted;
@@ -43,6 +47,41 @@ static uint64_t anonymous_bytes(void)
                : 0;
 }
 
+/* The number of a line of /proc/self/status, in bytes; 0 = there is none. */
+static uint64_t status_bytes(const char *text, const char *name)
+{
+    const char *at = strstr(text, name);
+    if (!at)
+        return 0;
+    at += strlen(name);
+    while (*at == ' ' || *at == '\t')
+        at++;
+    return next_number(&at) << 10;
+}
+
+/* The most such bytes since the process began, 0 = unknown. What is a file's at the end was so at the peak, too: that is
+ * nearly always so. */
+static uint64_t peak_bytes(void)
+{
+    TABLE(char, text, STATUS_BYTES);
+    if (!native_process.patches)
+        return 0;
+    kernel_read_text("/proc/self/status", text, STATUS_BYTES);
+    const uint64_t peak = status_bytes(text, "\nVmHWM:"), of_files = status_bytes(text, "\nRssFile:"),
+                   shared = status_bytes(text, "\nRssShmem:"), others = of_files + shared + tables_touched();
+    return peak > others ? peak - others : 0;
+}
+
+/* A process that was attached to had used memory before, and none of these blocks are recorded. */
+static void put_peak(void)
+{
+    const uint64_t peak = native_options.attached ? 0 : peak_bytes();
+    if (!peak || !native_ring_try_lock())
+        return;
+    native_put_number("anonymous_peak", peak);
+    native_ring_unlock();
+}
+
 void unseen_begin(void)
 {
     s_at_begin = anonymous_bytes();
@@ -53,6 +92,7 @@ void unseen_end(void)
 {
     const uint64_t now = anonymous_bytes(), grown = now > s_at_begin ? now - s_at_begin : 0;
     const uint64_t least = native_calls_nest ? LEAST_WITH_OWN : LEAST_GROWTH;
+    put_peak();
     if (!s_at_begin || grown < least || unseen_counted >= grown / MANY_TIMES || !native_ring_try_lock())
         return;
     native_put_number("unseen_mapped_bytes", grown);

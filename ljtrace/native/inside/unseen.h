@@ -1,8 +1,8 @@
-/* unseen.h - report that the program has used memory, but that hardly any block was recorded.
+/* unseen.h - report how much memory the program has used, and whether hardly any block of it was recorded.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Its allocator is then none whose functions are known (alloc_patch.h): they may have other names, or no symbols.
+ * If so, its allocator is none whose functions are known (alloc_patch.h): they may have other names, or no symbols.
  */
 #ifndef LJTRACE_NATIVE_INSIDE_UNSEEN_H
 #define LJTRACE_NATIVE_INSIDE_UNSEEN_H
