@@ -235,6 +235,33 @@ def test_without_copies_the_program_waits(tmp_path: Path) -> None:
     assert found["unaccounted"] == 0 and rows(found, "tab")[""] >= 9000
 
 
+FILTER = """\
+local ffi = require "ffi"
+ffi.cdef [[
+struct filter {uint16_t code; uint8_t jt, jf; uint32_t k;};
+struct program {unsigned short len; struct filter *filter;};
+int prctl(int, unsigned long, unsigned long, unsigned long, unsigned long);
+]]
+-- clone ends the program, and all else is permitted
+local filter = ffi.new("struct filter[4]", {
+  {0x20, 0, 0, 0}, {0x15, 0, 1, 56}, {0x06, 0, 0, 0x80000000}, {0x06, 0, 0, 0x7fff0000},
+})
+local program = ffi.new("struct program", 4, filter)
+assert(ffi.C.prctl(38, 1, 0, 0, 0) == 0)
+assert(ffi.C.prctl(22, 2, ffi.cast("uintptr_t", ffi.cast("void *", program)), 0, 0) == 0)
+local keep = {} for i = 1, 9000 do keep[i] = {i} end require "ljtrace".snapshot("s")
+"""
+
+
+def test_program_with_a_filter_of_its_own(tmp_path: Path) -> None:
+    """It might be ended for what a copy needs, so none is made: the snapshot is the same."""
+    path, script = tmp_path / "t.ljt", tmp_path / "s.lua"
+    script.write_text(FILTER)
+    assert good(["ljtrace", "run", f"--out={path}", "luajit", script]).status == 0
+    found = universe(path)
+    assert found["unaccounted"] == 0 and rows(found, "tab")[""] >= 9000
+
+
 @pytest.mark.parametrize(
     ("argv", "why"),
     [

@@ -140,12 +140,20 @@ bool host_copy_result(uint64_t key, uint64_t *number)
     return true;
 }
 
+/* Has the program a filter of its own, which may end it for one of the calls that a copy needs? The filters that a program was
+ * started with are those of its launcher, which starts processes as well. */
+static bool may_be_refused(void)
+{
+    return native_is_sandboxed() || native_process.sandboxed ||
+           (native_options.attached && native_ring_has_filters());
+}
+
 /* Each copy may hold memory that the program has freed, so there are few. */
 enum host_copy host_copy_begin(void)
 {
     char name[NAME_BYTES];
     uint64_t all = ~0ULL, usual = 0;
-    if (native_is_sandboxed() || native_process.sandboxed || !make_results())
+    if (may_be_refused() || !make_results())
         return HOST_COPY_NONE;
     if (running(false) == COPIES)
         running(true);

@@ -70,6 +70,8 @@ static inline bool native_is_on(void)
 /* Has the program a seccomp filter that may end it for a system call of the recorder? Only while the ring is locked, or while
  * native_is_on(). */
 bool native_is_sandboxed(void);
+/* Has it any filter? Only while the ring is locked. */
+bool native_ring_has_filters(void);
 /* The program is about to install a filter that permits these calls, 1; or that has failed, -1. */
 void native_ring_count_filter(int change);
 /* Begin an event. Returns false if it is not recorded: there is no ring, it has ended, or this is a child process that

@@ -460,6 +460,11 @@ void native_ring_exiting(int status, bool is_sure)
     native_is_exiting = !is_sure;
 }
 
+bool native_ring_has_filters(void)
+{
+    return __atomic_load_n(&s_ring->filters, __ATOMIC_RELAXED) != 0;
+}
+
 void native_ring_count_filter(int change)
 {
     if (native_is_on())
