@@ -65,7 +65,7 @@ NOT_COMMANDS = {
     "docs/manual.md": {
         'local misc = require "ljtrace.misc"': "a program: test_program_of_the_manual",
         "on: {push: ": "a workflow of GitHub, which has a command that is run",
-        "best for rss: ": "an output: steve/test/test_tune",
+        "best for peak: ": "an output: steve/test/test_tune",
     },
     "docs/scaling.md": {"dask-scheduler": "it needs a cluster: test_shards"},
     "docs/steve.1": {"size >= 1Ki": "conditions: test_conditions_of_the_manual_page"},
