@@ -211,10 +211,9 @@ void channel_announce(struct channel *c)
     syscall(SYS_futex, &c->ring->listening, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-int channel_accept(int listener, int *pid)
+int channel_accept(int listener, int milliseconds, int *pid)
 {
-    enum { LONGEST = 30000 }; /* milliseconds: the machine may be slow, and nothing waits for this process */
-    const int fd = is_readable(listener, LONGEST) ? accept4(listener, NULL, NULL, SOCK_CLOEXEC) : -1;
+    const int fd = is_readable(listener, milliseconds) ? accept4(listener, NULL, NULL, SOCK_CLOEXEC) : -1;
     struct ucred child = {0};
     socklen_t n = sizeof child;
     close(listener);

@@ -40,7 +40,7 @@ bool channel_token(struct channel *c, struct ring_token *token, int fds[2]);
 void channel_announce(struct channel *c);
 /* Wait for the child on that socket, which is closed. Returns a connection; -1 = none comes: the fork has failed, or the
  * child cannot connect. *pid: the child, as in this process's pid namespace. */
-int channel_accept(int listener, int *pid);
+int channel_accept(int listener, int milliseconds, int *pid);
 /* The slab of the last token may be written again. */
 void channel_release(struct channel *c);
 

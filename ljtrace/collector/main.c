@@ -355,6 +355,10 @@ static void follow_fork(struct collector *c, const int fds[2])
     close(fds[1]);
 }
 
+/* How long a process that was announced may take to connect, in milliseconds: the machine may be slow, and nothing waits for a
+ * copy of the collector; but the program may have to wait while the collector itself does. */
+enum { LONGEST_ALONE = 30000, LONGEST_BETWEEN = 10000 };
+
 /* The program has announced a fork in its ring. A copy of this process waits for the child. */
 static void follow_native_fork(struct collector *c)
 {
@@ -362,7 +366,7 @@ static void follow_native_fork(struct collector *c)
     mt_writer_flush(c->writer);
     const int listener = local_listen(feed_fork_socket(c->feed));
     if (listener >= 0 && fork() == 0) {
-        const int child = channel_accept(listener, &pid);
+        const int child = channel_accept(listener, LONGEST_ALONE, &pid);
         _exit(child >= 0 ? become_childs(c, -1, child, pid) : 1);
     }
     if (listener >= 0)
@@ -378,7 +382,7 @@ static void follow_copy(struct collector *c)
     mt_writer_flush(c->writer);
     const int listener = local_listen(feed_fork_socket(c->feed));
     channel_announce(&c->channel);
-    const int copy = listener >= 0 ? channel_accept(listener, &pid) : -1;
+    const int copy = listener >= 0 ? channel_accept(listener, LONGEST_BETWEEN, &pid) : -1;
     if (copy < 0 || !copy_read(copy, c->feed)) {
         feed_drop_snapshot(c->feed);
         c->lost_snapshots++;

@@ -8,8 +8,10 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
-from contextlib import contextmanager
+import time
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Iterator
 
@@ -260,6 +262,52 @@ def test_program_with_a_filter_of_its_own(tmp_path: Path) -> None:
     assert good(["ljtrace", "run", f"--out={path}", "luajit", script]).status == 0
     found = universe(path)
     assert found["unaccounted"] == 0 and rows(found, "tab")[""] >= 9000
+
+
+LARGE = """\
+local ffi = require "ffi" ffi.cdef "int getpid(void);"
+local keep = {} for i = 1, 400000 do keep[i] = {i} end
+print(ffi.C.getpid()) io.stdout:flush()
+io.read()
+require "ljtrace".snapshot("lost")
+io.read()
+require "ljtrace".snapshot("kept")
+print(io.read())
+"""
+
+
+def _copy_of(pid: int) -> int:
+    """The process that takes a snapshot of this one; 0: there is none."""
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        with suppress(OSError):
+            if Path(f"/proc/{child}/comm").read_text() == "ljtrace-copy\n" and _is_alive(child):
+                return int(child)
+    return 0
+
+
+def _is_alive(pid: str) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def test_copy_that_is_killed(tmp_path: Path) -> None:
+    """Its snapshot is not in the file, which is said. The program and the recording go on."""
+    path, script = tmp_path / "t.ljt", tmp_path / "s.lua"
+    script.write_text(LARGE)
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with started(["ljtrace", "run", f"--out={path}", "luajit", script], **pipes) as process:
+        assert process.stdin is not None and process.stdout is not None
+        pid = int(process.stdout.readline())
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+        end = time.monotonic() + SECONDS
+        while not (copy := _copy_of(pid)):
+            assert time.monotonic() < end
+        os.kill(copy, signal.SIGKILL)
+        out, complaint = process.communicate(b"\nbye\n", timeout=SECONDS)
+        assert process.returncode == 0 and out == b"bye\n"
+    assert b"1 snapshot was not complete, and not in the file" in complaint
+    assert json.loads(steve("info", "--json", path).text)["recording"]["lost_snapshots"] == "1"
+    assert _names(path) == {"kept"} and universe(path)["unaccounted"] == 0
 
 
 @pytest.mark.parametrize(

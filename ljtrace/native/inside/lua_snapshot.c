@@ -58,7 +58,7 @@ static void take_at_rest(bool in_luajit)
     lua_stack_begin(&here, 0);
     struct lt_vm *running = lt_vm_running(host_thread());
     for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
-        if (!vm->ended && is_at_rest(vm, running, in_luajit))
+        if (!vm->ended && !vm->closed_by && is_at_rest(vm, running, in_luajit))
             lt_snapshot_try_due(vm);
 }
 
