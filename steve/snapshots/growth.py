@@ -39,32 +39,37 @@ Place = tuple[int, int, str, str, str]
 class Places:
     """The objects of a snapshot by their places.
 
-    linked: the objects that a link reaches first; parent, kind, key: by object, the number of the one before it on the
-    shortest path, the kind of the link, and its name or index, 0 if its parent is a collection; parent and kind are -1 if it
-    is not in `linked`."""
+    linked: the objects that a link reaches first; link, parent: by object, that link, and the number of the object before it
+    on the shortest path; -1 if it is not in `linked`."""
 
     def __init__(self, universe: Universe) -> None:
         self.universe = universe
         self.linked = np.flatnonzero(universe.via >= 0)
-        links = universe.links[universe.strong[universe.via[self.linked]]]
+        self.link = np.full(len(universe.objects), -1, np.int64)
         self.parent = np.full(len(universe.objects), -1, np.int64)
-        self.kind = np.full(len(universe.objects), -1, np.int64)
-        self.key = np.zeros(len(universe.objects), np.int64)
-        self.parent[self.linked], self.kind[self.linked] = links["from"], links["kind"]
-        self._kinds_of = np.sort(universe.links["from"].astype(np.int64) << 8 | universe.links["kind"])
-        single = ~self._are_collections(links["from"].astype(np.int64) << 8 | links["kind"])
-        self.key[self.linked] = np.where(single | (links["kind"] == STACK), links["name"], 0)
+        self.link[self.linked] = universe.strong[universe.via[self.linked]]
+        self._from = np.ascontiguousarray(universe.links["from"])
+        self.parent[self.linked] = self._from[self.link[self.linked]]
+        # nearly always they are in order already, since a recorder writes the links of one object after the other
+        order = None if (self._from[1:] >= self._from[:-1]).all() else np.argsort(self._from, kind="stable")
+        self._from = self._from if order is None else self._from[order]
+        self._kind = universe.links["kind"] if order is None else universe.links["kind"][order]
+        self._collections: dict[tuple[int, int], bool] = {}
 
     def groups(self, parents: np.ndarray) -> dict[Place, Group]:
         """The groups of the objects whose parents have these keys."""
         universe = self.universe
-        at = self.linked[np.isin(keys(universe)[self.parent[self.linked]], parents)]
+        wanted = np.flatnonzero(np.isin(keys(universe), parents))
+        is_wanted = np.zeros(len(universe.objects), bool)
+        is_wanted[wanted] = True
+        at = self.linked[is_wanted[self.parent[self.linked]]]
+        links = universe.links[self.link[at]]
         columns = [
             column.astype(np.uint64)
             for column in (
                 keys(universe)[self.parent[at]],
-                self.kind[at],
-                self.key[at],
+                links["kind"],
+                np.where(self._are_single(at, links), links["name"], 0),
                 universe.objects["type"][at],
                 universe.objects["name"][at],
             )
@@ -81,14 +86,18 @@ class Places:
             found[place] = Group(members, int(universe.retained[members].sum()))
         return found
 
-    def _are_collections(self, pairs: np.ndarray) -> np.ndarray:
-        """Which objects have many links of a kind? pairs: number << 8 | kind."""
-        low = np.searchsorted(self._kinds_of, pairs)
-        return np.searchsorted(self._kinds_of, pairs + 1) - low >= MANY
+    def _are_single(self, at: np.ndarray, links: np.ndarray) -> np.ndarray:
+        """Of which of these objects does the key of the link say something? links: those that lead to them."""
+        pairs, which = np.unique(self.parent[at] << 8 | links["kind"], return_inverse=True)
+        single = [not self.is_collection(pair >> 8, pair & 0xFF) for pair in pairs.tolist()]
+        return np.array(single, bool)[which] | (links["kind"] == STACK)
 
     def is_collection(self, number: int, kind: int) -> bool:
         """Has an object many links of this kind?"""
-        return bool(self._are_collections(np.array([number << 8 | kind]))[0])
+        if (number, kind) not in self._collections:
+            low, high = np.searchsorted(self._from, np.array([number, number + 1], self._from.dtype))
+            self._collections[number, kind] = bool(np.count_nonzero(self._kind[low:high] == kind) >= MANY)
+        return self._collections[number, kind]
 
     def path(self, number: int) -> str:
         """The path to an object, with keys of collections left out."""
