@@ -462,7 +462,7 @@ void native_ring_exiting(int status, bool is_sure)
 
 bool native_ring_has_filters(void)
 {
-    return __atomic_load_n(&s_ring->filters, __ATOMIC_RELAXED) != 0;
+    return __atomic_load_n(&native_ring->filters, __ATOMIC_RELAXED) != 0;
 }
 
 void native_ring_count_filter(int change)
