@@ -336,9 +336,16 @@ static inline bool read_place(const struct lt_vm *vm, const struct lt_cache_key 
     return true;
 }
 
-static struct place *place_at(uint64_t function, uint64_t pc, uint32_t below, uint32_t chain, size_t size)
+/* What a place is looked for by besides: 0 in the interpreter. On a trace, whether the call makes a block, as a resize at the
+ * same place is another stack; and its size, as long as it is not known what the place makes. */
+static inline size_t kind_of(bool on_trace, bool is_sure, size_t size)
 {
-    const uint64_t sum = mix(mix(mix(0, function), pc), (uint64_t)below << 32 | chain) ^ size;
+    return !on_trace ? 0 : is_sure ? size != 0 : size;
+}
+
+static struct place *place_at(uint64_t function, uint64_t pc, uint32_t below, uint32_t chain, size_t kind)
+{
+    const uint64_t sum = mix(mix(mix(0, function), pc), (uint64_t)below << 32 | chain) ^ kind;
     return &s_places[lt_hash_slot(sum, PLACE_BITS)];
 }
 
@@ -356,17 +363,16 @@ static inline bool is_there(const struct place *p, uint64_t function, uint64_t p
            p->turn == turn;
 }
 
-/* On a trace, a place is also looked for by its size, as long as several sizes may be different places. */
 static const struct place *find_place(const struct lt_vm *vm, const struct lt_cache_key *b, uint64_t function,
                                       uint64_t pc, size_t size, uint32_t below, uint32_t turn)
 {
     const uint32_t chain = find_chain(b, turn);
-    const struct place *p = place_at(function, pc, below, chain, 0);
+    const struct place *p = place_at(function, pc, below, chain, kind_of(b->word[KEY_JIT] != 0, true, size));
     if (!chain || !b->word[KEY_JIT])
         return chain && is_there(p, function, pc, below, chain, turn) ? p : NULL;
     if (is_there(p, function, pc, below, chain, turn) && is_same_call(p, vm, size))
         return p;
-    p = place_at(function, pc, below, chain, size);
+    p = place_at(function, pc, below, chain, kind_of(true, false, size));
     return is_there(p, function, pc, below, chain, turn) && is_same_call(p, vm, size) ? p : NULL;
 }
 
@@ -563,7 +569,7 @@ static void keep_place(const struct lt_vm *vm, const struct lt_cache_key *b, siz
     if (!read_place(vm, b, &function, &pc))
         return;
     const bool on_trace = b->word[KEY_JIT] != 0, is_sure = !on_trace || lt_trace_is_sure(&vm->allocating);
-    *place_at(function, pc, below, chain, is_sure ? 0 : size) =
+    *place_at(function, pc, below, chain, kind_of(on_trace, is_sure, size)) =
         (struct place){function,
                        pc,
                        below,
