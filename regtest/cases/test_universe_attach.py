@@ -310,6 +310,28 @@ def test_copy_that_is_killed(tmp_path: Path) -> None:
     assert _names(path) == {"kept"} and universe(path)["unaccounted"] == 0
 
 
+def test_heap_grows_after_a_copy_was_killed(tmp_path: Path) -> None:
+    """The size of the heap is not known then, so the next snapshot is taken soon."""
+    path, script = tmp_path / "t.ljt", tmp_path / "s.lua"
+    script.write_text(
+        'local ffi = require "ffi" ffi.cdef "int usleep(unsigned);"\n'
+        "local keep = {} for i = 1, 400000 do keep[i] = {i} end print(1) io.stdout:flush()\n"
+        "while true do for i = 1, 50 do keep[#keep + 1] = {i} end ffi.C.usleep(1000) end\n"
+    )
+    with started(["luajit", script], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.readline() == b"1\n"
+        with started(["ljtrace", "attach", "--universe=growing", f"--out={path}", process.pid]) as recorder:
+            end = time.monotonic() + SECONDS
+            while not (copy := _copy_of(process.pid)):
+                assert time.monotonic() < end
+            os.kill(copy, signal.SIGKILL)
+            wait_for(lambda: path.exists() and "growing 1" in _names(path), "another snapshot")
+            good(["ljtrace", "detach", process.pid])
+            assert recorder.wait(SECONDS) == 0
+        assert process.poll() is None
+    assert "attached" not in _names(path) and universe(path)["unaccounted"] == 0
+
+
 @pytest.mark.parametrize(
     ("argv", "why"),
     [

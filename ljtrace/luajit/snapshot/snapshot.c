@@ -271,11 +271,16 @@ void lt_snapshot_try_due(struct lt_vm *vm)
 static bool has_grown(struct lt_vm *vm)
 {
     enum { WORTH = 256 << 10 };
-    uint64_t total;
     if (!vm->grown_at && vm->counted)
         vm->grown_at = WORTH;
-    else if (!vm->grown_at && host_copy_result(vm->g, &total))
-        set_growth(vm, total);
+    else if (!vm->grown_at) {
+        const bool runs = host_copy_runs();
+        uint64_t total = 0;
+        if (host_copy_result(vm->g, &total) && total)
+            set_growth(vm, total);
+        else if (!runs) /* the copy was killed, or could not read the state: another one is due soon */
+            vm->grown_at = WORTH;
+    }
     return vm->grown_at && vm->live_bytes + vm->older_bytes >= vm->grown_at;
 }
 

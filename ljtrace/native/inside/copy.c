@@ -109,6 +109,14 @@ void host_copy_end(uint64_t key, uint64_t number)
 
 /* -- in the program -- */
 
+/* Has the program a filter of its own, which may end it for one of the calls that a copy needs? The filters that a program was
+ * started with are those of its launcher, which starts processes as well. */
+static bool may_be_refused(void)
+{
+    return native_is_sandboxed() || native_process.sandboxed ||
+           (native_options.attached && native_ring_has_filters());
+}
+
 /* Forget copies that have ended. waits: wait until the oldest one has. Returns how many run. */
 static uint32_t running(bool waits)
 {
@@ -127,7 +135,7 @@ static uint32_t running(bool waits)
 
 bool host_copy_runs(void)
 {
-    return running(false) > 0;
+    return !may_be_refused() && running(false) > 0;
 }
 
 bool host_copy_result(uint64_t key, uint64_t *number)
@@ -138,14 +146,6 @@ bool host_copy_result(uint64_t key, uint64_t *number)
     *number = r->number;
     r->key = 0;
     return true;
-}
-
-/* Has the program a filter of its own, which may end it for one of the calls that a copy needs? The filters that a program was
- * started with are those of its launcher, which starts processes as well. */
-static bool may_be_refused(void)
-{
-    return native_is_sandboxed() || native_process.sandboxed ||
-           (native_options.attached && native_ring_has_filters());
 }
 
 /* Each copy may hold memory that the program has freed, so there are few. */
@@ -214,6 +214,6 @@ void copy_end(void)
 {
     enum { TRIES = 100 };
     const struct timespec pause = {0, 10000000};
-    for (int i = 0; i < TRIES && running(false); i++)
+    for (int i = 0; i < TRIES && host_copy_runs(); i++)
         nanosleep(&pause, NULL);
 }
