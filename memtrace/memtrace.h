@@ -301,6 +301,54 @@ struct mt_trace {
     uint32_t frame; /* where it begins */
 };
 
+/* The pages of the process at one time, as its kernel reports them. Sizes are bytes. */
+struct mt_pages {
+    uint64_t time; /* in the unit of the events; events before and after it may have come while it was made */
+    uint32_t reason;  /* string id: "first", "growth", "mark", "time" or "end" */
+    uint32_t name;    /* string id: of the mark */
+    uint32_t page;    /* bytes of a page */
+    uint32_t threads; /* of the process; 0 = not known */
+    uint64_t before,
+        after;        /* resident, before and after the pages were read: the process may have run meanwhile */
+    uint64_t highest; /* the most that was ever resident so far; 0 = not known */
+    uint64_t reserved; /* what a thread's stack reserves by default (ulimit -s); 0 = not known, or no limit */
+    uint32_t mappings, regions; /* how many follow; if fewer are there, the rest is lost */
+    uint32_t first_mapping, n_mappings, first_region, n_regions; /* those that were read, by their ids */
+};
+/* What a page of a run is; a combination. */
+enum mt_page_state {
+    MT_PAGE_PRESENT = 1,
+    MT_PAGE_SWAPPED = 2,
+    MT_PAGE_FILE = 4, /* of a file, or of shared memory */
+    MT_PAGE_ALONE = 8 /* no other process has it mapped */
+};
+enum { MT_PAGE_STATE_BITS = 4 };
+enum mt_mapping_flag {
+    MT_MAPPING_READ = 1,
+    MT_MAPPING_WRITE = 2,
+    MT_MAPPING_EXECUTE = 4,
+    MT_MAPPING_SHARED = 8,
+    MT_MAPPING_HUGETLB = 16,  /* of reserved huge pages, which the kernel does not count as resident */
+    MT_MAPPING_CONTINUED = 32 /* more runs of the mapping before; its sums are 0 */
+};
+/* A range of addresses with the same rights, or the first part of one with many runs. Its sums are the kernel's; what the
+ * runs say may differ, since pages change meanwhile. */
+struct mt_mapping {
+    uint64_t start, size;
+    uint64_t rss, pss, swap;
+    uint64_t huge;       /* of rss: in huge pages */
+    uint32_t flags;      /* of enum mt_mapping_flag */
+    uint32_t name;       /* string id: a path, "[heap]", ...; 0 = it has none */
+    uint32_t runs_size;  /* bytes; 0 = the state of its pages is not known */
+    const uint8_t *runs; /* uvarints: pages << MT_PAGE_STATE_BITS | state; together they are all pages */
+};
+#define MT_RUNS_MOST 65535
+/* A range that the program itself mapped, by calls of mmap, mremap, sbrk or shmat, and has not unmapped. */
+struct mt_region {
+    uint64_t start, size;
+    uint32_t stack;
+};
+
 /* An object of a Lua state at the time of a snapshot, as its garbage collector sees it. */
 struct mt_object {
     uint64_t addr;

@@ -181,6 +181,10 @@ uint32_t mt_count_heaps(const struct mt_reader *r);
 uint32_t mt_count_protos(const struct mt_reader *r);
 uint32_t mt_count_traces(const struct mt_reader *r);
 uint32_t mt_count_modules(const struct mt_reader *r);
+const struct mt_pages *mt_pages(const struct mt_reader *r, uint32_t id);
+const struct mt_mapping *mt_mapping(const struct mt_reader *r, uint32_t id);
+const struct mt_region *mt_region(const struct mt_reader *r, uint32_t id);
+uint32_t mt_count_pages(const struct mt_reader *r);
 
 /* Snapshots read so far, with MT_OPEN_SNAPSHOTS; NULL out of range. Memory: 24 bytes an object, 16 a link. */
 const struct mt_snapshot *mt_snapshot(const struct mt_reader *r, uint32_t i);

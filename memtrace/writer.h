@@ -76,6 +76,13 @@ uint32_t mt_writer_heap(struct mt_writer *w, const struct mt_heap *h); /* a new 
 void mt_writer_module(struct mt_writer *w, const struct mt_module *m);
 void mt_writer_unmapped(struct mt_writer *w, uint64_t start);
 
+/* The pages of the process at one time (struct mt_pages, whose ids of mappings and regions are ignored), then as many mappings
+ * and regions as it says, with the same time. They are of this process only: a forked child's writer does not get them, nor
+ * the writer of the next part. A mapping's runs are copied; more than MT_RUNS_MOST bytes are left out. */
+void mt_writer_pages(struct mt_writer *w, const struct mt_pages *p);
+void mt_writer_mapping(struct mt_writer *w, uint64_t time, const struct mt_mapping *m);
+void mt_writer_region(struct mt_writer *w, uint64_t time, const struct mt_region *r);
+
 /* Define a proto, whose block is the live one of `heap` at addr; without such a block nothing is defined. The handle
  * and heap in *p are ignored; its lines are copied. */
 void mt_writer_proto(struct mt_writer *w, uint64_t addr, uint32_t heap, const struct mt_proto *p);

@@ -68,6 +68,15 @@ RECORDS: dict[int, dict[int, tuple[str, str]]] = {
         13: ("nth", "nth:U"),
         14: ("module", "object:STRING build_id:BYTES start:A size:U bias:A time:U"),
         15: ("unmapped", "start:A time:U"),
+        33: (
+            "pages",
+            "time:U reason:STRING name:STRING page:U before:U after:U highest:U threads:U reserved:U mappings:U regions:U",
+        ),
+        34: (
+            "mapping",
+            "time:U start:A size:U flags:U name:STRING rss:U pss:U swap:U huge:U runs:BYTES",
+        ),
+        35: ("region", "time:U start:A size:U stack:STACK"),
     },
     EVENTS: {
         16: ("new", NEW_FIELDS),
@@ -319,6 +328,9 @@ class Definitions:
             "trace": [],
             "module": [],
             "unmapped": [],
+            "pages": [],
+            "mapping": [],
+            "region": [],
         }
     )
     segments: dict[int, Segment] = field(default_factory=dict)
@@ -361,9 +373,36 @@ class Definitions:
             check(b"\0" not in values["text"] and len(values["text"]) < 65536, "a string")
         if name == "site":
             check(values["kind"] in (3, 4, 5), "the kind of a site")
+        if name in ("pages", "mapping", "region"):
+            self._check_pages(name, values)
         table = self.tables["frame" if name == "luaframe" else name]
         table.append((values["size"], ENUMS["KIND"][values["kind"]]) if name == "site" else values.get("text", values))
-        return len(table) - 1
+        return None if name in ("pages", "mapping", "region") else len(table) - 1
+
+    def _check_pages(self, name: str, values: dict[str, Any]) -> None:
+        page = values["page"] if name == "pages" else self._page(values["time"])
+        if name == "pages":
+            check(512 <= page < 1 << 32 and page & (page - 1) == 0, "the size of a page")
+            check(all(values[key] < 1 << 32 for key in ("threads", "mappings", "regions")), "a number of PAGES")
+        if name == "region":
+            check(values["start"] + values["size"] <= U64, "a region beyond the address space")
+        if name == "mapping":
+            check(values["flags"] < 1 << 32, "the flags of a mapping")
+        if name == "mapping" and page:
+            start, size, runs = values["start"], values["size"], Stream(values["runs"])
+            check(size and start + size <= U64 and start % page == size % page == 0, "a mapping")
+            pages, known = 0, not runs.used_up
+            check(len(runs.data) <= 65535, "the runs of a mapping")
+            while not runs.used_up:
+                run = runs.uvarint() >> 4
+                check(run, "an empty run")
+                pages += run
+            check(not known or pages == size // page, "runs that are not all pages")
+
+    def _page(self, time: int) -> int | None:
+        """The size of a page of the last PAGES, if it is of that time."""
+        last = self.tables["pages"][-1] if self.tables["pages"] else None
+        return last["page"] if last and last["time"] == time else None
 
     def _segment(self, stream: Stream, values: dict[str, Any]) -> Iterator[str]:
         yield line("segment", None, FIELDS[11][1], values)

@@ -390,6 +390,97 @@ static const char *apply_trace(struct defs *d, const struct rec_trace *r)
     return NULL;
 }
 
+static const char *apply_pages(struct defs *d, const struct rec_pages *r)
+{
+    const uint64_t n = d->strings.count;
+    if (r->reason >= n || r->name >= n)
+        return "pages with a name that is not defined";
+    if (r->page < 512 || r->page > UINT32_MAX || (r->page & (r->page - 1)) || r->threads > UINT32_MAX ||
+        r->mappings > UINT32_MAX || r->regions > UINT32_MAX)
+        return "pages with a number that is not possible";
+    struct mt_pages *p = table_add(&d->pages);
+    if (!p)
+        return no_memory;
+    *p = (struct mt_pages){.time = r->time,
+                           .reason = (uint32_t)r->reason,
+                           .name = (uint32_t)r->name,
+                           .page = (uint32_t)r->page,
+                           .threads = (uint32_t)r->threads,
+                           .before = r->before,
+                           .after = r->after,
+                           .highest = r->highest,
+                           .reserved = r->reserved,
+                           .mappings = (uint32_t)r->mappings,
+                           .regions = (uint32_t)r->regions,
+                           .first_mapping = d->mappings.count,
+                           .first_region = d->regions.count};
+    return NULL;
+}
+
+/* The PAGES that a record after it belongs to; NULL = it was lost with a damaged chunk. */
+static struct mt_pages *pages_at(const struct defs *d, uint64_t time)
+{
+    struct mt_pages *p = d->pages.count ? table_at(&d->pages, d->pages.count - 1) : NULL;
+    return p && p->time == time ? p : NULL;
+}
+
+/* Are the runs of pages well-formed, and are they all pages of a range? */
+static bool are_all_pages(struct text runs, uint64_t pages)
+{
+    struct cursor c = {.p = (const uint8_t *)runs.bytes, .end = (const uint8_t *)runs.bytes + runs.len};
+    while (c.p < c.end && !c.bad) {
+        const uint64_t n = get_U(&c) >> MT_PAGE_STATE_BITS;
+        if (n == 0 || n > pages)
+            return false;
+        pages -= n;
+    }
+    return !c.bad && pages == 0;
+}
+
+static const char *apply_mapping(struct defs *d, const struct rec_mapping *r)
+{
+    struct mt_pages *p = pages_at(d, r->time);
+    if (r->name >= d->strings.count || r->flags > UINT32_MAX)
+        return "mapping with a name that is not defined, or with unknown flags";
+    if (!p)
+        return NULL;
+    if (r->size == 0 || r->start + r->size < r->start || (r->start | r->size) % p->page)
+        return "mapping that is not of whole pages, or beyond the address space";
+    if (r->runs.len > MT_RUNS_MOST || (r->runs.len && !are_all_pages(r->runs, r->size / p->page)))
+        return "mapping with runs that are not its pages";
+    char *runs = arena_copy(&d->text, r->runs);
+    struct mt_mapping *m = runs ? table_add(&d->mappings) : NULL;
+    if (!m)
+        return no_memory;
+    *m = (struct mt_mapping){.start = r->start,
+                             .size = r->size,
+                             .rss = r->rss,
+                             .pss = r->pss,
+                             .swap = r->swap,
+                             .huge = r->huge,
+                             .flags = (uint32_t)r->flags,
+                             .name = (uint32_t)r->name,
+                             .runs_size = (uint32_t)r->runs.len,
+                             .runs = (const uint8_t *)runs};
+    p->n_mappings++;
+    return NULL;
+}
+
+static const char *apply_region(struct defs *d, const struct rec_region *r)
+{
+    struct mt_pages *p = pages_at(d, r->time);
+    if (r->stack >= d->stacks.count || r->start + r->size < r->start)
+        return "region with a stack that is not defined, or beyond the address space";
+    if (!p)
+        return NULL;
+    struct mt_region *region = table_add(&d->regions);
+    if (!region)
+        return no_memory;
+    *region = (struct mt_region){r->start, r->size, (uint32_t)r->stack};
+    p->n_regions++;
+    return NULL;
+}
+
 /* Read, dump and apply a record of one kind; `id` is its number in the dump. */
 #define TAKE_RECORD(NAME, name, id)                                                                          \
     case REC_##NAME: {                                                                                       \
@@ -425,6 +516,9 @@ static const char *apply_record(struct defs *d, struct cursor *c, bool salvage, 
         TAKE_RECORD(NTH, nth, NO_ID)
         DEFINITION(MODULE, module, modules)
         TAKE_RECORD(UNMAPPED, unmapped, NO_ID)
+        TAKE_RECORD(PAGES, pages, NO_ID)
+        TAKE_RECORD(MAPPING, mapping, NO_ID)
+        TAKE_RECORD(REGION, region, NO_ID)
     default:
         return "unknown record among definitions";
     }
@@ -456,7 +550,10 @@ bool defs_init(struct defs *d)
                        .accesses.item_size = sizeof(struct mt_access),
                        .protos.item_size = sizeof(struct mt_proto),
                        .traces.item_size = sizeof(struct mt_trace),
-                       .modules.item_size = sizeof(struct mt_module)};
+                       .modules.item_size = sizeof(struct mt_module),
+                       .pages.item_size = sizeof(struct mt_pages),
+                       .mappings.item_size = sizeof(struct mt_mapping),
+                       .regions.item_size = sizeof(struct mt_region)};
     return table_add(&d->strings) && table_add(&d->frames) && table_add(&d->stacks) && table_add(&d->sites) &&
            table_add(&d->heaps);
 }
@@ -474,5 +571,8 @@ void defs_free(struct defs *d)
     table_free(&d->protos);
     table_free(&d->traces);
     table_free(&d->modules);
+    table_free(&d->pages);
+    table_free(&d->mappings);
+    table_free(&d->regions);
     arena_free(&d->text);
 }

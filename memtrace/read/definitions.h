@@ -27,6 +27,7 @@ struct arena {
 struct defs {
     struct table strings; /* of const char * */
     struct table frames, stacks, sites, heaps, infos, protos, traces, modules;
+    struct table pages, mappings, regions;
     struct table segments, accesses; /* of struct defined_segment, struct mt_access */
     struct arena text;
     uint16_t nth;            /* of the Lua function that the next record is about */

@@ -295,6 +295,26 @@ uint32_t mt_count_modules(const struct mt_reader *r)
     return r->defs.modules.count;
 }
 
+const struct mt_pages *mt_pages(const struct mt_reader *r, uint32_t id)
+{
+    return table_at(&r->defs.pages, id);
+}
+
+const struct mt_mapping *mt_mapping(const struct mt_reader *r, uint32_t id)
+{
+    return table_at(&r->defs.mappings, id);
+}
+
+const struct mt_region *mt_region(const struct mt_reader *r, uint32_t id)
+{
+    return table_at(&r->defs.regions, id);
+}
+
+uint32_t mt_count_pages(const struct mt_reader *r)
+{
+    return r->defs.pages.count;
+}
+
 uint32_t mt_count_traces(const struct mt_reader *r)
 {
     return r->defs.traces.count;

@@ -82,6 +82,43 @@ static void define_modules(struct world *o)
     mt_writer_unmapped(o->w, 0x9000);
 }
 
+/* The pages of two mappings, of which one is in two parts, and a range that the program mapped. */
+static void take_pages(struct world *o)
+{
+    static const uint8_t runs[] = {3 << MT_PAGE_STATE_BITS | MT_PAGE_PRESENT | MT_PAGE_ALONE,
+                                   1 << MT_PAGE_STATE_BITS, 2 << MT_PAGE_STATE_BITS | MT_PAGE_SWAPPED};
+    const struct mt_pages pages = {.time = o->time,
+                                   .reason = text(o, "mark"),
+                                   .name = o->name,
+                                   .page = PAGE,
+                                   .threads = 2,
+                                   .before = 5 * PAGE,
+                                   .after = 6 * PAGE,
+                                   .highest = 7 * PAGE,
+                                   .reserved = 8 << 20,
+                                   .mappings = 3,
+                                   .regions = 1};
+    const struct mt_mapping first = {.start = MAPPING,
+                                     .size = 6 * PAGE,
+                                     .rss = 3 * PAGE,
+                                     .pss = 3 * PAGE,
+                                     .swap = 2 * PAGE,
+                                     .flags = MT_MAPPING_READ | MT_MAPPING_WRITE,
+                                     .runs_size = sizeof runs,
+                                     .runs = runs},
+                            more = {.start = MAPPING + 6 * PAGE,
+                                    .size = 3 * PAGE,
+                                    .flags = MT_MAPPING_CONTINUED,
+                                    .runs_size = 1,
+                                    .runs = runs},
+                            file = {.start = MAPPING + 64 * PAGE, .size = PAGE, .name = o->name};
+    mt_writer_pages(o->w, &pages);
+    mt_writer_mapping(o->w, o->time, &first);
+    mt_writer_mapping(o->w, o->time, &more);
+    mt_writer_mapping(o->w, o->time, &file);
+    mt_writer_region(o->w, o->time, &(struct mt_region){MAPPING, 4 * PAGE, o->stack[1]});
+}
+
 static void define(struct world *o)
 {
     mt_writer_info(o->w, "command", "everything");
@@ -230,6 +267,7 @@ static void do_everything(struct world *o, int turns)
         run_lua(o);
         happen(o);
         take_snapshot(o);
+        take_pages(o);
         mt_writer_lost(o->w, 3, o->name);
         mt_writer_heap_free(o->w, o->lua, 0);
         access_blocks(o);

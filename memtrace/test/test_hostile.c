@@ -275,8 +275,49 @@ static void test_wrong_definitions(void **state)
     DEF_ERROR(module, "not defined", 1, {NULL, 0}, 4096, 64, 0, 0);
     DEF_ERROR(module, "too long", 0, {s_long_id, sizeof s_long_id}, 4096, 64, 0, 0);
     DEF_ERROR(module, "beyond the address space", 0, {NULL, 0}, UINT64_MAX - 8, 64, 0, 0);
+    DEF_ERROR(pages, "not defined", .reason = 1, .page = 4096);
+    DEF_ERROR(pages, "not possible", .page = 0);
+    DEF_ERROR(pages, "not possible", .page = 4097);
+    DEF_ERROR(pages, "not possible", .page = 4096, .mappings = UINT64_C(1) << 32);
+    DEF_ERROR(mapping, "not defined", .name = 1);
+    DEF_ERROR(region, "not defined", .stack = 1);
+    DEF_ERROR(region, "beyond the address space", .start = UINT64_MAX - 8, .size = 64);
     DEF_ERROR(string, "NUL", {"a\0b", 3});
     DEF_ERROR(new, "unknown record", 0, 0, 0, 0, 0, 0, 0);
+}
+
+/* A mapping of pages that were read before it. */
+static void expect_mapping(const struct rec_mapping *m, enum mt_error_code code, const char *what)
+{
+    struct craft c = {0};
+    struct buffer *b = &c.streams[0];
+    put_base(b, &(struct rec_base){1, 1, 1, 1, 1, 0});
+    put_pages(b, &(struct rec_pages){.time = 7, .page = 4096, .mappings = 1});
+    put_mapping(b, m);
+    add_chunk(&c, (struct chunk_header){.type = CHUNK_DEFS});
+    expect_error(&c, code, what);
+}
+
+#define MAPPING(...) (&(struct rec_mapping){.time = 7, __VA_ARGS__})
+
+static char s_many_runs[MT_RUNS_MOST + 1];
+
+static void test_wrong_mappings(void **state)
+{
+    memset(s_many_runs, 1 << MT_PAGE_STATE_BITS, sizeof s_many_runs);
+    expect_mapping(MAPPING(.start = 1, .size = 4096), MT_E_CORRUPT, "whole pages");
+    expect_mapping(MAPPING(.size = 100), MT_E_CORRUPT, "whole pages");
+    expect_mapping(MAPPING(.start = 4096), MT_E_CORRUPT, "whole pages");
+    expect_mapping(MAPPING(.start = -UINT64_C(4096), .size = 8192), MT_E_CORRUPT, "beyond");
+    expect_mapping(MAPPING(.size = 4096, .runs = {"\x20", 1}), MT_E_CORRUPT, "not its pages");
+    expect_mapping(MAPPING(.size = 8192, .runs = {"\x10", 1}), MT_E_CORRUPT, "not its pages");
+    expect_mapping(MAPPING(.size = 4096, .runs = {"\x01\x10", 2}), MT_E_CORRUPT, "not its pages");
+    expect_mapping(MAPPING(.size = 4096, .runs = {"\x10\x80", 2}), MT_E_CORRUPT, "not its pages");
+    expect_mapping(
+        MAPPING(.size = sizeof s_many_runs * UINT64_C(4096), .runs = {s_many_runs, sizeof s_many_runs}),
+        MT_E_CORRUPT, "not its pages");
+    expect_mapping(MAPPING(.size = 4096, .runs = {"\x11", 1}), MT_E_TRUNCATED, "");
+    expect_mapping(&(struct rec_mapping){.time = 8, .start = 1}, MT_E_TRUNCATED, ""); /* of lost pages */
 }
 
 /* What a damaged file can have lost: a chunk with some of the records. Only the end of the trace is missing. */
@@ -552,6 +593,7 @@ int main(void)
         cmocka_unit_test(test_wrong_event_count),
         cmocka_unit_test(test_wrong_records),
         cmocka_unit_test(test_wrong_definitions),
+        cmocka_unit_test(test_wrong_mappings),
         cmocka_unit_test(test_odd_modules),
         cmocka_unit_test(test_wrong_base),
         cmocka_unit_test(test_wrong_headers),

@@ -336,6 +336,41 @@ void mt_writer_unmapped(struct mt_writer *w, uint64_t start)
     }
 }
 
+/* -- pages -- */
+
+void mt_writer_pages(struct mt_writer *w, const struct mt_pages *p)
+{
+    struct buffer *b = writer_def_buffer(w, 0);
+    if (b)
+        put_pages(b, &(struct rec_pages){p->time, known(p->reason, w->counts.strings),
+                                         known(p->name, w->counts.strings), p->page, p->before, p->after,
+                                         p->highest, p->threads, p->reserved, p->mappings, p->regions});
+}
+
+void mt_writer_mapping(struct mt_writer *w, uint64_t time, const struct mt_mapping *m)
+{
+    struct buffer *b = writer_def_buffer(w, 0);
+    const uint32_t size = m->runs_size <= MT_RUNS_MOST ? m->runs_size : 0;
+    if (b)
+        put_mapping(b, &(struct rec_mapping){time,
+                                             m->start,
+                                             m->size,
+                                             m->flags,
+                                             known(m->name, w->counts.strings),
+                                             m->rss,
+                                             m->pss,
+                                             m->swap,
+                                             m->huge,
+                                             {(const char *)m->runs, size}});
+}
+
+void mt_writer_region(struct mt_writer *w, uint64_t time, const struct mt_region *r)
+{
+    struct buffer *b = writer_def_buffer(w, 0);
+    if (b)
+        put_region(b, &(struct rec_region){time, r->start, r->size, known(r->stack, w->counts.stacks)});
+}
+
 /* -- copies for a fork -- */
 
 static bool copy_interned(struct mt_writer *to, const struct mt_writer *from)

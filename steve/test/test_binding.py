@@ -67,6 +67,7 @@ def test_definitions(trace: Callable[..., Path]) -> None:
         "protos": 0,
         "traces": 0,
         "modules": 0,
+        "pages": 0,
     }
     for missing in (reader.frame, reader.stack, reader.site, reader.heap, reader.proto, reader.jit_trace):
         assert missing(4000000000) is None

@@ -53,6 +53,9 @@ Frame = namedtuple("Frame", "ip function file object line defined kind approxima
 Proto = namedtuple("Proto", "handle heap function file defined offset lines nth")
 JitTrace = namedtuple("JitTrace", "heap number addr size time frame")
 Module = namedtuple("Module", "object build_id start size bias mapped unmapped")
+Pages = namedtuple("Pages", "time reason name page threads before after highest reserved complete mappings regions")
+Mapping = namedtuple("Mapping", "start size rss pss swap huge flags name runs")
+Region = namedtuple("Region", "start size stack")
 Snapshot = namedtuple("Snapshot", "name heap time total internal event objects links")
 Site = namedtuple("Site", "ip frame size kind")
 Heap = namedtuple("Heap", "id kind")
@@ -381,7 +384,8 @@ cdef class Trace:
         return {"strings": mt_count_strings(self.r), "frames": mt_count_frames(self.r),
                 "stacks": mt_count_stacks(self.r), "sites": mt_count_sites(self.r),
                 "heaps": mt_count_heaps(self.r), "protos": mt_count_protos(self.r),
-                "traces": mt_count_traces(self.r), "modules": mt_count_modules(self.r)}
+                "traces": mt_count_traces(self.r), "modules": mt_count_modules(self.r),
+                "pages": mt_count_pages(self.r)}
 
     def string(self, uint32_t id):
         """The string with an id, "" if there is none. Bytes that are not UTF-8 become \\xNN."""
@@ -427,6 +431,31 @@ cdef class Trace:
             m = mt_get_module(self.r, i)
             found.append(Module(self.string(m.object), m.build_id[:m.build_id_size].hex(), m.start, m.size, m.bias,
                                 m.mapped, None if m.unmapped == NEVER else m.unmapped))
+        return found
+
+    def pages(self):
+        """The pages of the process at each time when they were read, in order: Pages(time, reason, name of the mark, page,
+        threads, before, after, highest, reserved, complete, mappings, regions). page: bytes of one; before, after: bytes
+        resident before and after the reading; complete: False if the file lacks some of the mappings. mappings: each
+        Mapping(start, size, rss, pss, swap, huge, flags, name, runs), with runs as in the file; regions: what the program
+        itself mapped, each Region(start, size, stack id)."""
+        cdef const mt_pages *p
+        cdef const mt_mapping *m
+        cdef const mt_region *r
+        found = []
+        for i in range(mt_count_pages(self.r)):
+            p = mt_get_pages(self.r, i)
+            mappings, regions = [], []
+            for j in range(p.first_mapping, p.first_mapping + p.n_mappings):
+                m = mt_get_mapping(self.r, j)
+                mappings.append(Mapping(m.start, m.size, m.rss, m.pss, m.swap, m.huge, m.flags, self.string(m.name),
+                                        (<const char *>m.runs)[:m.runs_size]))
+            for j in range(p.first_region, p.first_region + p.n_regions):
+                r = mt_get_region(self.r, j)
+                regions.append(Region(r.start, r.size, r.stack))
+            found.append(Pages(p.time, self.string(p.reason), self.string(p.name), p.page, p.threads, p.before, p.after,
+                               p.highest, p.reserved, p.n_mappings == p.mappings and p.n_regions == p.regions,
+                               mappings, regions))
         return found
 
     def snapshot(self, uint32_t number):

@@ -70,6 +70,21 @@ cdef extern from "memtrace/memtrace.h" nogil:
         uint8_t build_id_size
         uint8_t build_id[64]
 
+    struct mt_pages:
+        uint64_t time
+        uint32_t reason, name, page, threads
+        uint64_t before, after, highest, reserved
+        uint32_t mappings, regions, first_mapping, n_mappings, first_region, n_regions
+
+    struct mt_mapping:
+        uint64_t start, size, rss, pss, swap, huge
+        uint32_t flags, name, runs_size
+        const uint8_t *runs
+
+    struct mt_region:
+        uint64_t start, size
+        uint32_t stack
+
     struct mt_object:
         uint64_t addr, size
         uint32_t name
@@ -155,6 +170,10 @@ cdef extern from "memtrace/memtrace.h" nogil:
     uint32_t mt_count_traces(const mt_reader *r)
     const mt_module *mt_get_module "mt_module"(const mt_reader *r, uint32_t id)
     uint32_t mt_count_modules(const mt_reader *r)
+    const mt_pages *mt_get_pages "mt_pages"(const mt_reader *r, uint32_t id)
+    const mt_mapping *mt_get_mapping "mt_mapping"(const mt_reader *r, uint32_t id)
+    const mt_region *mt_get_region "mt_region"(const mt_reader *r, uint32_t id)
+    uint32_t mt_count_pages(const mt_reader *r)
     uint32_t mt_count_strings(const mt_reader *r)
     uint32_t mt_count_frames(const mt_reader *r)
     uint32_t mt_count_stacks(const mt_reader *r)
