@@ -343,7 +343,9 @@ struct mt_mapping {
     const uint8_t *runs; /* uvarints: pages << MT_PAGE_STATE_BITS | state; together they are all pages */
 };
 #define MT_RUNS_MOST 65535
-/* A range that the program itself mapped, by calls of mmap, mremap, sbrk or shmat, and has not unmapped. */
+/* A range that the program itself mapped, by calls of mmap, mremap, sbrk or shmat, and has not unmapped. Or memory of the
+ * recorder inside the program: the only frame of its stack has MT_RECORDER as its function. */
+#define MT_RECORDER "[recorder]"
 struct mt_region {
     uint64_t start, size;
     uint32_t stack;

@@ -36,6 +36,7 @@ void feed_free(struct feed *f)
     map_clear(&f->heap_of);
     snapshot_clear(&f->snapshot);
     feed_modules_free(f);
+    regions_free(&f->regions);
     debuginfo_free(f->debuginfo);
     free(f->payload);
     free(f->lines);

@@ -16,6 +16,7 @@
 #include "memtrace/memtrace.h"
 
 struct feed;
+struct regions;
 
 struct feed *feed_new(struct mt_writer *w);
 /* The process that the records come from; 0 = none that can be looked at. */
@@ -38,6 +39,16 @@ enum feed_request feed_take_request(struct feed *f);
 const char *feed_fork_socket(const struct feed *f);
 /* Give up the snapshot that is not complete; nothing of it will be read. */
 void feed_drop_snapshot(struct feed *f);
+/* Has the program asked to look at its pages, in the records processed? It waits until their slab is released. end: it is
+ * about to end; else name is that of a mark. */
+struct feed_pages {
+    bool asked, end;
+    char name[1024];
+};
+/* The latest such request, which is returned only once. */
+struct feed_pages feed_take_pages(struct feed *f);
+/* The ranges that the program has mapped itself. Valid until the next slab. */
+const struct regions *feed_regions(const struct feed *f);
 /* Set the time. uncounted: the header's counter, which counts the instructions of code whose accesses are not
  * recorded. */
 void feed_time(struct feed *f, uint64_t uncounted);

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * feed.c decodes the stream and handles heaps, accesses and events that are missing; feed_frame.c handles frames of C;
- * feed_module.c handles object files; feed_lua.c handles what is LuaJIT's: frames, types, states, prototypes, traces,
+ * feed_module.c handles object files; feed_pages.c handles what the program maps itself; feed_lua.c handles what is LuaJIT's: frames, types, states, prototypes, traces,
  * snapshots and samples.
  */
 #ifndef LJTRACE_COLLECTOR_FEED_IMPL_H
@@ -12,6 +12,7 @@
 #include "ljtrace/symbols/debuginfo.h"
 #include "ljtrace/collector/feed.h"
 #include "ljtrace/collector/map.h"
+#include "ljtrace/collector/regions.h"
 #include "ljtrace/collector/snapshot.h"
 #include "ljtrace/collector/stacks.h"
 #include "ljtrace/protocol/ring.h"
@@ -79,6 +80,8 @@ struct feed {
     uint64_t lost[RING_LOSSES];         /* with those before the process was forked */
     enum feed_request request;          /* not yet answered */
     char fork_socket[40];
+    struct regions regions;
+    struct feed_pages pages;    /* what RAW_PAGES has asked for */
     uint8_t unfocused[1 << 16]; /* by thread: it is outside the functions of --toggle-fn */
     uint8_t inside[1 << 16];    /* by thread: how many watched allocators it is inside */
 };

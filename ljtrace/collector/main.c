@@ -16,6 +16,7 @@
 #include "ljtrace/collector/copy.h"
 #include "ljtrace/collector/ending.h"
 #include "ljtrace/collector/feed.h"
+#include "ljtrace/collector/pages.h"
 #include "ljtrace/collector/sink.h"
 #include "ljtrace/protocol/local_socket.h"
 #include "ljtrace/protocol/trace_name.h"
@@ -58,6 +59,7 @@ struct collector {
     uint32_t slab_count, slab_bytes;
     struct mt_writer *writer;
     struct feed *feed;
+    struct pages *pages;    /* NULL = they are not looked at */
     const char *limit_name; /* of what limits the size of the file */
     struct keep keep;
     /* A slab whose first bytes were fed before it was full; RING_SLABS = none. */
@@ -479,6 +481,47 @@ static int write_so_far(struct collector *c)
     return 1;
 }
 
+/* -- the pages of the program (--pages) -- */
+
+static void look(struct collector *c, const char *reason, const char *name)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    const uint64_t time = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec, start = c->ring->clock;
+    if (start && start <= time) /* else the recording has not begun */
+        pages_take(c->pages, c->writer, feed_regions(c->feed), c->ring, time - start, reason, name);
+}
+
+/* Look if the program has asked for it, and waits. */
+static void look_if_asked(struct collector *c)
+{
+    const struct feed_pages asked = feed_take_pages(c->feed);
+    if (c->pages && asked.asked)
+        look(c, asked.end ? "end" : "mark", asked.name);
+}
+
+/* Milliseconds until something is due besides tokens. */
+static int until_due(const struct collector *c)
+{
+    const int writing = until_writing(c), pages = c->pages ? pages_wait(c->pages) : writing;
+    return pages < writing ? pages : writing;
+}
+
+/* Do what is due. Returns false like consume. */
+static int do_due(struct collector *c)
+{
+    const char *reason = c->pages ? pages_due(c->pages) : NULL;
+    if ((reason || until_writing(c) == 0) && !write_so_far(c))
+        return 0;
+    if (!reason)
+        return 1;
+    /* The first time may have taken long, if lines were looked up. What was mapped meanwhile should be known, too. */
+    if (!write_so_far(c))
+        return 0;
+    look(c, reason, "");
+    return 1;
+}
+
 /* Read tokens and feed slabs until the recording or the tool has ended. Returns false if the recording
  * failed. */
 static int collect(struct collector *c)
@@ -487,9 +530,9 @@ static int collect(struct collector *c)
     int fds[2] = {-1, -1};
     clock_gettime(CLOCK_MONOTONIC, &c->wrote);
     for (;;) {
-        const int wait = until_writing(c);
+        const int wait = until_due(c);
         if (wait == 0 || !channel_has_token(&c->channel, wait)) {
-            if (!write_so_far(c))
+            if (!do_due(c))
                 return 0;
             continue;
         }
@@ -505,6 +548,7 @@ static int collect(struct collector *c)
             return 0;
         c->last_slab = token.slab;
         c->begun = RING_SLABS;
+        look_if_asked(c);
         channel_release(&c->channel);
         answer_request(c);
         if (feed_ended(c->feed))
@@ -552,6 +596,16 @@ static void note_missing_lines(struct collector *c)
         return;
     mt_writer_info(c->writer, "missing_lines", text);
     note_send(c, text);
+}
+
+/* Say what could not be seen of the pages. */
+static void note_pages(const struct collector *c)
+{
+    const char *problem = pages_problem(c->pages);
+    if (!problem)
+        return;
+    mt_writer_info(c->writer, "pages_problem", problem);
+    note_send(c, problem);
 }
 
 static void note_parts(const struct collector *c)
@@ -654,6 +708,7 @@ static int finish(struct collector *c, int complete)
     note_missing_events(c);
     note_unrecorded(c);
     note_lost_snapshots(c);
+    note_pages(c);
     note_parts(c);
     if (e.note)
         note_send(c, e.note);
@@ -669,6 +724,7 @@ static int finish(struct collector *c, int complete)
     release_ring(c);
     shutdown(c->channel.socket, SHUT_RDWR); /* The tool need not wait until all memory is freed. */
     feed_free(c->feed);
+    pages_free(c->pages);
     return complete && !wrong;
 }
 
@@ -692,6 +748,8 @@ static void prepare_memory(const struct collector *c)
 
 static int serve(struct collector *c)
 {
+    pages_free(c->pages); /* of the parent's */
+    c->pages = c->recording.pages ? pages_new((int)c->recording.process, c->recording.pages_every) : NULL;
     say(c, RING_READY); /* If the tool is gone already, the file is still ended properly. */
     if (!c->forked)
         prepare_memory(c);

@@ -20,6 +20,7 @@ enum {
     RECORDING_PREFIX_BYTES = 256 /* of all, with a comma after each and a zero at the end */
 };
 #define RECORDING_SHORTEST_SAMPLE 100000ULL
+#define RECORDING_SHORTEST_LOOK 10000000ULL
 #define RECORDING_LONGEST_SAMPLE 60000000000ULL
 
 /* When snapshots of all objects are taken that nobody asks for (--universe). */
@@ -42,6 +43,7 @@ struct recording {
     uint8_t text;      /* the output is classic text */
     uint8_t freed;     /* freed blocks are remembered (--trace-freed) */
     uint8_t keep_last; /* at max_size, the last part is kept (--keep=last) */
+    uint8_t pages;     /* native: the pages of the process are looked at (--pages) */
     uint32_t depth;    /* native: the most frames of a stack */
     uint32_t level;    /* of zstd */
     uint32_t beside;   /* an access so many bytes beside a block is an error; 0 = none is */
@@ -51,6 +53,8 @@ struct recording {
     uint64_t sample_mean, sample_blocks;
     uint64_t sample_seed;   /* 0 = any */
     uint64_t sample_stacks; /* native: CPU time from one sample of a thread's stack to the next; 0 = none */
+    uint64_t
+        pages_every; /* native: the time from one look at the pages to the next; 0 = only for other reasons */
     /* Native: the beginnings of names of allocation functions (--alloc-prefix), with a comma after each. */
     char prefixes[RECORDING_PREFIX_BYTES];
 };
@@ -72,11 +76,13 @@ static inline bool recording_lists_prefixes(const char *list)
 static inline bool recording_is_valid(const struct recording *r)
 {
     const bool flags = r->native <= 1 && r->attached <= 1 && r->forks <= 1 && r->lua_api <= 1 &&
-                       r->drops <= 1 && r->text <= 1 && r->freed <= 1 && r->keep_last <= 1;
+                       r->drops <= 1 && r->text <= 1 && r->freed <= 1 && r->keep_last <= 1 && r->pages <= 1;
     const bool times = !r->sample_stacks || (r->sample_stacks >= RECORDING_SHORTEST_SAMPLE &&
                                              r->sample_stacks <= RECORDING_LONGEST_SAMPLE);
-    return flags && times && r->universe < UNIVERSES && !(r->universe && r->sample_mean) && r->process > 0 &&
-           r->process <= INT32_MAX && r->depth <= RECORDING_MOST_FRAMES && r->level >= 1 &&
+    const bool looks =
+        !r->pages_every || (r->pages && r->native && r->pages_every >= RECORDING_SHORTEST_LOOK);
+    return flags && times && looks && r->universe < UNIVERSES && !(r->universe && r->sample_mean) &&
+           r->process > 0 && r->process <= INT32_MAX && r->depth <= RECORDING_MOST_FRAMES && r->level >= 1 &&
            r->level <= RECORDING_LEVELS && r->beside <= RECORDING_MOST_BESIDE &&
            recording_lists_prefixes(r->prefixes);
 }

@@ -90,6 +90,12 @@ enum ring_ended {
     RING_OVER    /* the library is not there, or no more; how that came is not known */
 };
 
+/* A part of the program's address space. */
+struct ring_range {
+    uint64_t start, size;
+};
+enum { RING_OWN = 64 };
+
 struct ring_header {
     uint64_t magic;
     uint32_t version;
@@ -135,6 +141,11 @@ struct ring_header {
     /* Written by `ljtrace attach` and `ljtrace detach`: 1 = the recording is about to end. Events are not recorded any
      * more, so that threads do not spend their time waiting for room, but come to where the library can be called. */
     uint32_t ending;
+    /* Written by the library: the kernel's clock (CLOCK_MONOTONIC, nanoseconds) at time 0 of the recording, and the memory
+     * that it has mapped for itself. More ranges than these are not written. */
+    uint64_t clock;
+    uint32_t own_count;
+    struct ring_range own[RING_OWN];
     uint64_t lost[RING_LOSSES]; /* written by the library: how many events were dropped so far */
     /* Lines for the user at the end: what was not recorded. Written by the library; each ends with a newline. */
     char problems[RING_PROBLEM_BYTES];
@@ -187,6 +198,14 @@ enum { RAW_HEAP_C = 0, RAW_HEAP_CUSTOM = 1 /* blocks of requests without a pool 
 
 /* Kinds of heaps declared by RAW_HEAP. A heap that is not declared is LuaJIT's. */
 enum raw_heap_kind { RAW_KIND_CUSTOM, RAW_KIND_MMAP, RAW_HEAP_KINDS };
+
+/* What a RAW_REGION says of a range. */
+enum raw_region {
+    RAW_REGION_MAPPED,
+    RAW_REGION_UNMAPPED,
+    RAW_REGION_DETACHED, /* the whole region that begins at the address is unmapped (shmdt) */
+    RAW_REGIONS
+};
 
 /* Added to `how` of a FREE or RESIZE: the allocator has functions that are not observed, so the block may be one of which
  * no NEW was written. */

@@ -40,6 +40,8 @@ void tables_map(void);
 bool tables_are_mapped(void);
 /* The recording has ended: no table may be used until tables_map maps them anew, except lasting ones. */
 void tables_unmap(void);
+/* Where the lasting tables are, or the others, and their bytes. */
+size_t tables_place(bool lasting, const void **at);
 /* Bytes of the pages of memory that were touched, which begins with a page; and of the pages of all tables. These make system
  * calls. */
 size_t memory_touched(const void *from, size_t bytes);

@@ -80,6 +80,13 @@ void tables_unmap(void)
     s_others = NULL;
 }
 
+size_t tables_place(bool lasting, const void **at)
+{
+    *at = lasting ? s_lasting : s_others;
+    return lasting ? bytes_of(__start_ljtrace_lasting, __stop_ljtrace_lasting)
+                   : bytes_of(__start_ljtrace_tables, __stop_ljtrace_tables);
+}
+
 size_t memory_touched(const void *from, size_t bytes)
 {
     enum { PAGES = 1024 };

@@ -6,6 +6,7 @@
  * Valgrind.
  */
 #include "ljtrace/test/feed_session.h"
+#include "ljtrace/collector/regions.h"
 
 static void accesses_belong_to_blocks(void **state)
 {
@@ -116,6 +117,37 @@ static void frames_of_the_recorder_are_left_out(void **state)
             assert_int_equal(mt_frame(s->reader, mt_stack(s->reader, id)->frame)->ip, expected[i][k]);
         assert_int_equal(id, 0);
     }
+}
+
+static void a_request_for_pages_is_answered_once(void **state)
+{
+    struct session *s = *state;
+    static const char name[8] = "loaded";
+    PUT_EVENT(s, RAW_NEW, 0, RAW_HEAP_C, MT_HOW_MALLOC, 0x10000, 8, 0, 0x2000);
+    put_record(s, raw_heap_header(RAW_REGION, 0, 0, RAW_REGION_MAPPED, 3),
+               (uint64_t[]){0x1000, 0x5000, 0x2000});
+    put_record(s, raw_heap_header(RAW_REGION, 0, 0, RAW_REGION_UNMAPPED, 2), (uint64_t[]){0x2000, 0x1000});
+    PUT(s, RAW_PAGES, 0, 9, 6, *(const uint64_t *)name);
+    assert_null(feed_slab(s->feed, s->slab, s->used));
+    const struct regions *r = feed_regions(s->feed);
+    assert_int_equal(r->count, 2);
+    assert_true(r->of[0].start == 0x1000 && r->of[0].size == 0x1000 && r->of[1].start == 0x3000);
+    assert_int_not_equal(r->of[0].stack, 0);
+    struct feed_pages asked = feed_take_pages(s->feed);
+    assert_true(asked.asked && !asked.end);
+    assert_string_equal(asked.name, "loaded");
+    assert_false(feed_take_pages(s->feed).asked);
+    s->used = 0;
+    put_record(s, raw_heap_header(RAW_REGION, 0, 0, RAW_REGION_DETACHED, 2), (uint64_t[]){0x3000, 0});
+    PUT(s, RAW_PAGES, 1, 9, 0);
+    assert_null(feed_slab(s->feed, s->slab, s->used));
+    assert_int_equal(feed_regions(s->feed)->count, 1);
+    assert_true(feed_take_pages(s->feed).end);
+    s->used = 0;
+    put_record(s, raw_heap_header(RAW_REGION, 0, 0, RAW_REGIONS, 2), (uint64_t[]){0, 0});
+    assert_non_null(feed_slab(s->feed, s->slab, s->used));
+    s->used = 0;
+    read_back(s);
 }
 
 static void accesses_inside_allocators_are_dropped(void **state)
@@ -623,6 +655,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(frames_may_change_their_meaning, setup, teardown),
         cmocka_unit_test_setup_teardown(stacks_are_written_once, setup, teardown),
         cmocka_unit_test_setup_teardown(frames_of_the_recorder_are_left_out, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_request_for_pages_is_answered_once, setup, teardown),
         cmocka_unit_test_setup_teardown(accesses_inside_allocators_are_dropped, setup, teardown),
         cmocka_unit_test_setup_teardown(calls_of_allocators_are_nested, setup, teardown),
         cmocka_unit_test_setup_teardown(a_segment_may_become_longer_after_it_was_met, setup, teardown),

@@ -47,7 +47,8 @@ static void others_are_refused(void **state)
     const size_t flags[] = {offsetof(struct recording, native), offsetof(struct recording, attached),
                             offsetof(struct recording, forks),  offsetof(struct recording, lua_api),
                             offsetof(struct recording, drops),  offsetof(struct recording, text),
-                            offsetof(struct recording, freed),  offsetof(struct recording, keep_last)};
+                            offsetof(struct recording, freed),  offsetof(struct recording, keep_last),
+                            offsetof(struct recording, pages)};
     const struct {
         size_t place;
         uint32_t value;
@@ -57,7 +58,8 @@ static void others_are_refused(void **state)
                    {offsetof(struct recording, level), 0},
                    {offsetof(struct recording, level), RECORDING_LEVELS + 1},
                    {offsetof(struct recording, beside), RECORDING_MOST_BESIDE + 1},
-                   {offsetof(struct recording, sample_stacks), RECORDING_SHORTEST_SAMPLE - 1}};
+                   {offsetof(struct recording, sample_stacks), RECORDING_SHORTEST_SAMPLE - 1},
+                   {offsetof(struct recording, pages_every), RECORDING_SHORTEST_LOOK}}; /* without pages */
     (void)state;
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
         struct recording r = usual();
@@ -79,6 +81,12 @@ static void others_are_refused(void **state)
     assert_false(recording_is_valid(&r));
     r = usual();
     r.universe = UNIVERSES;
+    assert_false(recording_is_valid(&r));
+    r = usual();
+    r.pages = 1;
+    r.pages_every = RECORDING_SHORTEST_LOOK;
+    assert_true(recording_is_valid(&r));
+    r.pages_every--;
     assert_false(recording_is_valid(&r));
 }
 

@@ -85,7 +85,7 @@ PERMITTED = {
     "what libc knows": "environ getauxval gnu_get_libc_version __errno_location __libc_single_threaded __libc_stack_end",
     "a decoder of instructions, which has no state": "ZydisDecoderDecodeInstruction ZydisDecoderInit",
     "an end that cannot be": "abort",
-    "the compiler and the linker": """_GLOBAL_OFFSET_TABLE_ __divti3 __udivti3 __stack_chk_fail __start_ljtrace_lasting
+    "the compiler and the linker": """_GLOBAL_OFFSET_TABLE_ __ehdr_start etext __divti3 __udivti3 __stack_chk_fail __start_ljtrace_lasting
         __start_ljtrace_tables __stop_ljtrace_lasting __stop_ljtrace_tables""",
 }
 INSTRUMENTED = re.compile(r"__(gcov|asan|ubsan|tsan|sanitizer|llvm)")

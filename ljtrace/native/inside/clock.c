@@ -47,6 +47,11 @@ void native_clock_begin(void)
     s_base.time = kernel_now();
 }
 
+uint64_t native_clock_start(void)
+{
+    return s_start;
+}
+
 void native_clock_restart(void)
 {
     s_start = s_last = 0;

@@ -50,8 +50,10 @@ static uint8_t *map_at(uint8_t *hint)
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NOT_OVER_ANOTHER, -1, 0);
     if (at < 0)
         return NULL;
-    if ((uint8_t *)at == hint)
+    if ((uint8_t *)at == hint) {
+        native_own(hint, KERNEL_PAGE);
         return hint;
+    }
     kernel_call(SYS_munmap, at, KERNEL_PAGE, 0, 0, 0, 0);
     return NULL;
 }

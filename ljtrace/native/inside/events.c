@@ -93,7 +93,12 @@ void native_event_stack(struct native_taken *t)
 
 static enum ring_loss loss_of(enum native_event_kind kind)
 {
-    return kind == NATIVE_NEW ? RING_LOST_NEW : kind == NATIVE_FREE ? RING_LOST_FREE : RING_LOST_RESIZE;
+    static const enum ring_loss losses[] = {[NATIVE_NOTHING] = RING_LOST_OTHER,
+                                            [NATIVE_NEW] = RING_LOST_NEW,
+                                            [NATIVE_FREE] = RING_LOST_FREE,
+                                            [NATIVE_RESIZE] = RING_LOST_RESIZE,
+                                            [NATIVE_REGION] = RING_LOST_OTHER};
+    return losses[kind];
 }
 
 /* The stack of C alone. */
@@ -111,7 +116,7 @@ static struct raw_stack c_stack(struct native_taken *t)
 static void put(struct native_taken *t, const struct native_event *e)
 {
     struct raw_stack stack;
-    if (e->kind != NATIVE_FREE)
+    if (e->kind == NATIVE_NEW || e->kind == NATIVE_RESIZE)
         unseen_count(e->size > block_sample_mean ? e->size : block_sample_mean);
     if (native_ring_drops(loss_of(e->kind)))
         return;
@@ -127,6 +132,8 @@ static void put(struct native_taken *t, const struct native_event *e)
     else if (e->kind == NATIVE_RESIZE)
         RING_PUT(resize, .slot = slot, .how = ended, .old = e->old, .addr = e->addr, .size = e->size,
                  .instructions = now, .stack = stack);
+    else if (e->kind == NATIVE_REGION)
+        RING_PUT(region, .what = e->how, .addr = e->addr, .size = e->size, .stack = stack);
 }
 
 /* A resize ends one block and makes another, each of which is recorded or not. */
@@ -207,9 +214,14 @@ void native_show(enum native_owner owner)
 
 void native_event_put(struct native_taken *t)
 {
+    const struct native_event *e = &t->event;
+    if (e->kind == NATIVE_REGION) {
+        if (!native_self.hidden[NATIVE_OF_RECORDER])
+            put(t, e);
+        return;
+    }
     if (native_self.hidden[NATIVE_OF_RECORDER] && hide_event(&t->event))
         return;
-    const struct native_event *e = &t->event;
     native_resize_end(&t->event);
     if (e->kind == NATIVE_NEW || (e->kind == NATIVE_RESIZE && e->addr != e->old))
         give_up(e->addr);

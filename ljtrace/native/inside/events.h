@@ -8,10 +8,10 @@
 #include "ljtrace/native/inside/native.h"
 #include "ljtrace/native/unwind/unwind.h"
 
-/* A call of an allocation function of the C heap. */
+/* A call of an allocation function of the C heap, or of one that maps memory. */
 struct native_event {
-    enum native_event_kind { NATIVE_NOTHING, NATIVE_NEW, NATIVE_FREE, NATIVE_RESIZE } kind;
-    uint32_t how; /* enum mt_how */
+    enum native_event_kind { NATIVE_NOTHING, NATIVE_NEW, NATIVE_FREE, NATIVE_RESIZE, NATIVE_REGION } kind;
+    uint32_t how; /* enum mt_how; of a REGION, a range that the program maps: enum raw_region */
     uint64_t old; /* RESIZE: where the block was */
     uint64_t addr;
     uint64_t size;

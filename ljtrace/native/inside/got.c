@@ -18,6 +18,7 @@
 #define _GNU_SOURCE
 #include "ljtrace/native/inside/got.h"
 #include "ljtrace/native/inside/host/symbols.h"
+#include "ljtrace/native/inside/maps.h"
 #include "ljtrace/native/inside/native.h"
 #include "ljtrace/native/inside/writable.h"
 #include "ljtrace/protocol/kernel.h"
@@ -267,7 +268,8 @@ static bool change(const struct object *o, const ElfW(Rela) * r, struct pass *p)
         !ELF64_R_SYM(r->r_info))
         return true;
     const char *name = o->names + symbol->st_name;
-    const uint64_t ours = group_of(name) == p->group ? (uint64_t)host_symbol(p->own, name) : 0;
+    const uint64_t ours =
+        group_of(name) == p->group && maps_needs(name) ? (uint64_t)host_symbol(p->own, name) : 0;
     const uint64_t theirs = ours ? theirs_of(name, p) : 0;
     const bool is_weak = ELF64_ST_BIND(symbol->st_info) == STB_WEAK;
     if (!ours || (!theirs && (!is_weak || p->preloaded)))

@@ -123,6 +123,8 @@ char *native_digits(char *to, uint64_t number);
 /* Something is not recorded: a line for the user at the end of the recording, and the fact `problems`. */
 void native_problem(const char *text);
 
+/* The recorder has mapped this memory for itself: the collector tells it from the program's. */
+void native_own(const void *at, size_t size);
 /* Memory that is never freed; NULL = there is none. */
 void *native_memory(size_t size);
 /* There is no memory for the recorder: say so. The recording ends at the next event. Only while the ring is locked. */
@@ -133,6 +135,8 @@ extern __attribute__((visibility("hidden"))) bool native_is_starved;
 
 /* The recording begins, here or in a forked child, whose time continues its parent's. */
 void native_clock_begin(void);
+/* The kernel's clock at time 0, in nanoseconds. */
+uint64_t native_clock_start(void);
 /* The next recording begins at 0. */
 void native_clock_restart(void);
 /* The time of an event in nanoseconds since the recording began; it never decreases. Only while the ring is locked. */

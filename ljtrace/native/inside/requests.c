@@ -8,6 +8,7 @@
 #include "ljtrace/protocol/kernel.h"
 #include "ljtrace/native/inside/lua_snapshot.h"
 #include "ljtrace/native/inside/lua_states.h"
+#include "ljtrace/native/inside/maps.h"
 
 #include <errno.h>
 #include <string.h>
@@ -41,7 +42,9 @@ void ljtrace_native_mark(const char *name)
     lua_states_settle();
     if (native_is_on() && native_enter((uint64_t)__builtin_frame_address(0))) {
         native_name_thread();
-        NATIVE_PUT(mark, .instructions = native_now(), .name = {name, length_of(name)});
+        const uint32_t n = length_of(name);
+        NATIVE_PUT(mark, .instructions = native_now(), .name = {name, n});
+        maps_look(name, n);
         native_leave();
     }
     errno = error;

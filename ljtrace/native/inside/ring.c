@@ -62,10 +62,38 @@ static long futex(uint32_t *word, int what, uint32_t value, const struct timespe
     return syscall(SYS_futex, word, what, value, most, NULL, 0);
 }
 
+/* -- the memory that the recorder has mapped -- */
+
+static struct ring_range s_own[RING_OWN];
+static uint32_t s_own_count;
+
+static void show_own(struct ring_header *ring)
+{
+    const uint32_t count = __atomic_load_n(&s_own_count, __ATOMIC_ACQUIRE);
+    memcpy(ring->own, s_own, sizeof s_own);
+    __atomic_store_n(&ring->own_count, count < RING_OWN ? count : RING_OWN, __ATOMIC_RELEASE);
+}
+
+void native_own(const void *at, size_t size)
+{
+    uint32_t i = 0;
+    while (i < RING_OWN && i < s_own_count && s_own[i].start != (uint64_t)at)
+        i++;
+    if (i >= s_own_count)
+        i = __atomic_fetch_add(&s_own_count, 1, __ATOMIC_RELAXED);
+    if (i < RING_OWN)
+        s_own[i] = (struct ring_range){(uint64_t)at, size};
+    if (native_ring)
+        show_own(native_ring);
+}
+
 void *native_memory(size_t size)
 {
     void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return at == MAP_FAILED ? NULL : at;
+    if (at == MAP_FAILED)
+        return NULL;
+    native_own(at, size);
+    return at;
 }
 
 static uint64_t slab_address(uint32_t slab)
@@ -125,6 +153,8 @@ static bool map_ring(int memfd)
     native_has_lost = s_ending = false;
     memset(s_after, 0, sizeof s_after);
     native_ring = ring;
+    ring->clock = native_clock_start();
+    show_own(ring);
     ring->process = (uint32_t)syscall(SYS_getpid);
     use_slab(0);
     ring->begun = 1;

@@ -18,6 +18,7 @@
 #include "ljtrace/native/inside/lua_stack.h"
 #include "ljtrace/protocol/local_socket.h"
 #include "ljtrace/native/inside/lua_states.h"
+#include "ljtrace/native/inside/maps.h"
 #include "ljtrace/native/inside/resizes.h"
 #include "ljtrace/native/inside/objects.h"
 #include "ljtrace/native/inside/block_sample.h"
@@ -109,6 +110,8 @@ static void put_exec(bool begins)
         return;
     if (begins)
         put_name();
+    if (begins)
+        maps_look(NULL, 0);
     NATIVE_PUT(exec, .begins = begins, .instructions = native_now());
     native_ring_unlock();
 }
@@ -181,6 +184,10 @@ static void exiting(int status, bool is_sure)
         lua_states_settle();
         if (is_sure)
             report_unseen();
+        if (is_sure && native_ring_lock()) {
+            maps_look(NULL, 0);
+            native_ring_unlock();
+        }
     }
     native_ring_exiting(status, is_sure);
 }
@@ -296,6 +303,16 @@ static void read_usual_name(void)
     s_usual[n > 0 && s_usual[n - 1] == '\n' ? n - 1 : 0] = 0;
 }
 
+/* Tell the collector where the tables are. */
+static void own_tables(void)
+{
+    const void *at;
+    for (int lasting = 0; lasting <= 1; lasting++) {
+        const size_t bytes = tables_place(lasting, &at);
+        native_own(at, bytes);
+    }
+}
+
 /* Begin a recording into this ring. Returns false if that is not possible. */
 static bool recording_begin(int memfd)
 {
@@ -323,6 +340,8 @@ static bool recording_begin(int memfd)
     native_stacks_restart();
     native_objects_restart();
     native_heap_begin();
+    maps_begin();
+    own_tables();
     block_sample_begin();
     put_facts();
     native_name(RAW_CUT);
@@ -344,6 +363,7 @@ static void recording_end(void)
     report_unseen();
     if (!native_ring_lock())
         return;
+    maps_look(NULL, 0);
     NATIVE_PUT(end, .ending = MT_ENDING_DETACHED, .instructions = native_now());
     native_ring_detach();
     block_sample_end();

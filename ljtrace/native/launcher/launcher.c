@@ -71,8 +71,8 @@ bool launcher_size(const char *text, uint64_t least, uint64_t *bytes)
            *bytes >= least;
 }
 
-/* Convert a time with a unit to nanoseconds; 0 is 0. Returns false if it is none, or beyond the limits. */
-static bool time_of(const char *text, uint64_t *nanoseconds)
+/* Convert a time with a unit to nanoseconds; 0 is 0. Returns false if it is none, is less than `least`, or too long. */
+static bool time_of(const char *text, uint64_t least, uint64_t *nanoseconds)
 {
     static const struct {
         const char *name;
@@ -87,7 +87,7 @@ static bool time_of(const char *text, uint64_t *nanoseconds)
         if (end != text && text[0] != '-' && strcmp(end, units[i].name) == 0 &&
             n <= RECORDING_LONGEST_SAMPLE / units[i].ns)
             *nanoseconds = n * units[i].ns;
-    return *nanoseconds >= RECORDING_SHORTEST_SAMPLE;
+    return *nanoseconds >= least;
 }
 
 /* Store whether the text is the second of these words. Returns false if it is neither. */
@@ -169,11 +169,18 @@ const char *launcher_option(struct launcher *l, const char *name, const char *va
         return launcher_is_number(value, 1, LONG_MAX) ? NULL : "--sample-seed takes a number, 1 or more";
     }
     if (strcmp(name, "sample-stacks") == 0)
-        return time_of(value, &r->sample_stacks) ? NULL
-                                                 : "--sample-stacks takes a CPU time with a unit, 100us or "
-                                                   "more, such as 10ms; 0 = no samples";
+        return time_of(value, RECORDING_SHORTEST_SAMPLE, &r->sample_stacks)
+                   ? NULL
+                   : "--sample-stacks takes a CPU time with a unit, 100us or "
+                     "more, such as 10ms; 0 = no samples";
     if (strcmp(name, "universe") == 0)
         return set_universe(r, value);
+    if (strcmp(name, "pages") == 0) {
+        r->pages = 1;
+        return !value || (time_of(value, RECORDING_SHORTEST_LOOK, &r->pages_every) && r->pages_every)
+                   ? NULL
+                   : "--pages takes a time with a unit, 10ms or more, such as 1s";
+    }
     if (strcmp(name, "when-full") == 0)
         return word_of(value, "wait", "drop", &r->drops) ? NULL : "--when-full is wait or drop";
     if (strcmp(name, "trace-fork") == 0)

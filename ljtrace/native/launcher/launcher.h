@@ -26,6 +26,7 @@ enum { LAUNCHER_FAILED = 125 };
         {"when-full", required_argument, NULL, value}, {"sample-stacks", required_argument, NULL, value},    \
         {"sample", optional_argument, NULL, value}, {"trace-fork", required_argument, NULL, value},          \
         {"universe", optional_argument, NULL, value},                                                        \
+        {"pages", optional_argument, NULL, value},                                                           \
     {                                                                                                        \
         "sample-seed", required_argument, NULL, value                                                        \
     }
@@ -44,6 +45,8 @@ enum { LAUNCHER_FAILED = 125 };
     "                     selects its block (512k); steve then shows estimates\n"                            \
     "  --sample-stacks=TIME  record the stack of each thread after each TIME of its CPU time, such\n"        \
     "                     as 10ms\n"                                                                         \
+    "  --pages[=TIME]     look at the pages of the process, for steve resident: at marks, when a\n"          \
+    "                     tenth more memory is resident than before, at the end, and each TIME\n"            \
     "  --sample-seed=N    select the same blocks in each run of a program that does the same\n"
 
 /* The ring and the collector of a recording. */

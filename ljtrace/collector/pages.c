@@ -1,0 +1,445 @@
+/* pages.c - reads /proc/PID/smaps and /proc/PID/pagemap; see pages.h.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * A mapping without a resident or swapped page, such as memory that is only reserved, is one run of pages that are not there,
+ * and is not read page by page. Nor is one of more than SPARSE bytes: to read the 16 TB that a sanitizer reserves would take
+ * minutes. Its pages are then not known, only its sums.
+ *
+ * Whether it is time to look is asked often, since a peak may be short. Looks because of growth are few, however much there is;
+ * those at regular times take a tenth of the collector's time at most.
+ */
+#define _GNU_SOURCE
+#include "ljtrace/collector/pages.h"
+#include "ljtrace/collector/map.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { LOOK = 10 /* milliseconds */, REST = 10, ENTRIES = 1 << 15, RUN_BYTES = 10 };
+#define SPARSE (256ULL << 30)
+/* Bits of an entry of pagemap. */
+#define ENTRY_PRESENT (1ULL << 63)
+#define ENTRY_SWAPPED (1ULL << 62)
+#define ENTRY_FILE (1ULL << 61)
+#define ENTRY_ALONE (1ULL << 56)
+
+/* A mapping, or one of its parts. */
+struct seen {
+    struct mt_mapping is; /* name, runs: not set */
+    size_t name;          /* its place in `names`; 0 = none */
+    size_t runs;          /* the place of the first in `runs` */
+};
+
+struct pages {
+    int pid;
+    uint64_t every, page;
+    /* Milliseconds: when to ask next whether it is time to look, when the last look ended, and how long it took. */
+    uint64_t next, taken, took;
+    uint64_t highest;  /* the most bytes that were resident at a look */
+    bool any;          /* there was a look */
+    uint32_t recorder; /* the stack of the recorder's regions; 0 = not defined yet */
+    char problem[300];
+    /* What this look has seen. */
+    struct seen *seen;
+    uint32_t count, room;
+    char *names; /* each with a zero at its end, from 1 on */
+    size_t names_size, names_room;
+    uint8_t *runs;
+    size_t runs_size, runs_room;
+    uint64_t entries[ENTRIES];
+};
+
+static uint64_t now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+struct pages *pages_new(int pid, uint64_t every)
+{
+    struct pages *p = calloc(1, sizeof *p);
+    if (!p)
+        abort();
+    p->pid = pid;
+    p->every = every / 1000000;
+    p->page = (uint64_t)sysconf(_SC_PAGESIZE);
+    return p;
+}
+
+void pages_free(struct pages *p)
+{
+    if (!p)
+        return;
+    free(p->seen);
+    free(p->names);
+    free(p->runs);
+    free(p);
+}
+
+const char *pages_problem(const struct pages *p)
+{
+    return p && p->problem[0] ? p->problem : NULL;
+}
+
+static void note_problem(struct pages *p, const char *file, const char *what_is_known)
+{
+    const char *why = errno == EACCES || errno == EPERM
+                          ? "not permitted, since it runs as another user or hides its memory"
+                          : strerror(errno);
+    if (!p->problem[0])
+        snprintf(p->problem, sizeof p->problem, "--pages: /proc/PID/%s of the program cannot be read: %s; %s",
+                 file, why, what_is_known);
+}
+
+/* -- small files -- */
+
+static size_t read_file(const struct pages *p, const char *name, char *to, size_t room)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/%s", p->pid, name);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t n = fd < 0 ? 0 : read(fd, to, room - 1);
+    if (fd >= 0)
+        close(fd);
+    to[n > 0 ? n : 0] = 0;
+    return n > 0 ? (size_t)n : 0;
+}
+
+/* The number after a word in a file of /proc; 0 = it is not there. */
+static uint64_t number_in(const char *text, const char *word)
+{
+    const char *at = strstr(text, word);
+    return at ? strtoull(at + strlen(word), NULL, 10) : 0;
+}
+
+/* Bytes that are resident; 0 = the process has ended. */
+static uint64_t resident(const struct pages *p)
+{
+    char text[200];
+    unsigned long long all = 0, in_memory = 0;
+    if (!read_file(p, "statm", text, sizeof text) || sscanf(text, "%llu %llu", &all, &in_memory) != 2)
+        return 0;
+    return in_memory * p->page;
+}
+
+/* -- when -- */
+
+int pages_wait(const struct pages *p)
+{
+    const uint64_t at = now();
+    return at < p->next ? (int)(p->next - at) : 0;
+}
+
+const char *pages_due(struct pages *p)
+{
+    const uint64_t at = now();
+    if (at < p->next)
+        return NULL;
+    p->next = at + LOOK;
+    const uint64_t bytes = resident(p);
+    if (!bytes)
+        return NULL;
+    if (!p->any)
+        return "first";
+    if (bytes > p->highest + p->highest / 10)
+        return "growth";
+    const uint64_t pause = p->every > REST * p->took ? p->every : REST * p->took;
+    return p->every && at >= p->taken + pause ? "time" : NULL;
+}
+
+/* -- what the kernel says of mappings -- */
+
+static size_t add_name(struct pages *p, const char *name)
+{
+    const size_t n = strlen(name) + 1;
+    if (n == 1)
+        return 0;
+    p->names_size = p->names_size ? p->names_size : 1;
+    if (p->names_size + n > p->names_room) {
+        p->names_room = 2 * (p->names_size + n);
+        p->names = grow(p->names, p->names_room, 1);
+    }
+    memcpy(p->names + p->names_size, name, n);
+    p->names_size += n;
+    return p->names_size - n;
+}
+
+static struct seen *add(struct pages *p, const struct seen *s)
+{
+    if (p->count == p->room) {
+        p->room = p->room ? 2 * p->room : 256;
+        p->seen = grow(p->seen, p->room, sizeof *p->seen);
+    }
+    p->seen[p->count] = *s;
+    return &p->seen[p->count++];
+}
+
+/* The first line of a mapping. Returns false if it is another line. */
+static bool begins_mapping(const char *line, struct seen *s, const char **name)
+{
+    static const struct {
+        char letter;
+        uint32_t flag;
+    } rights[] = {
+        {'r', MT_MAPPING_READ}, {'w', MT_MAPPING_WRITE}, {'x', MT_MAPPING_EXECUTE}, {'s', MT_MAPPING_SHARED}};
+    char right[8];
+    uint64_t start, end;
+    int n = 0;
+    if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s %*x %*x:%*x %*u %n", &start, &end, right, &n) < 3 || !n ||
+        end <= start)
+        return false;
+    *s = (struct seen){.is = {.start = start, .size = end - start}};
+    for (size_t i = 0; i < 4 && right[i]; i++)
+        s->is.flags |= right[i] == rights[i].letter ? rights[i].flag : 0;
+    *name = line + n;
+    return true;
+}
+
+/* Another line of it. */
+static void take_sum(struct mt_mapping *m, const char *line)
+{
+    const struct {
+        const char *name;
+        uint64_t *sum;
+    } sums[] = {{"Rss:", &m->rss},
+                {"Pss:", &m->pss},
+                {"Swap:", &m->swap},
+                {"AnonHugePages:", &m->huge},
+                {"ShmemPmdMapped:", &m->huge},
+                {"FilePmdMapped:", &m->huge}};
+    for (size_t i = 0; i < sizeof sums / sizeof *sums; i++) {
+        const size_t n = strlen(sums[i].name);
+        if (strncmp(line, sums[i].name, n) == 0)
+            *sums[i].sum += strtoull(line + n, NULL, 10) * 1024;
+    }
+    if (strncmp(line, "VmFlags:", 8) == 0 && strstr(line, " ht"))
+        m->flags |= MT_MAPPING_HUGETLB;
+}
+
+/* Read all mappings. Returns false if that is not possible. */
+static bool read_mappings(struct pages *p)
+{
+    char path[64], *line = NULL;
+    const char *name;
+    size_t room = 0;
+    ssize_t n;
+    struct seen s, *last = NULL;
+    snprintf(path, sizeof path, "/proc/%d/smaps", p->pid);
+    FILE *file = fopen(path, "re");
+    if (!file) {
+        note_problem(p, "smaps", "nothing is known of its pages");
+        return false;
+    }
+    while ((n = getline(&line, &room, file)) > 0) {
+        line[n - 1] = line[n - 1] == '\n' ? 0 : line[n - 1];
+        if (begins_mapping(line, &s, &name)) {
+            last = add(p, &s);
+            last->name = add_name(p, name);
+        } else if (last)
+            take_sum(&last->is, line);
+    }
+    free(line);
+    fclose(file);
+    return p->count > 0;
+}
+
+/* -- pages -- */
+
+static void put_run(struct pages *p, struct seen *s, uint64_t pages, uint32_t state)
+{
+    uint64_t v = pages << MT_PAGE_STATE_BITS | state;
+    if (p->runs_size + RUN_BYTES > p->runs_room) {
+        p->runs_room = 2 * (p->runs_size + RUN_BYTES);
+        p->runs = grow(p->runs, p->runs_room, 1);
+    }
+    const size_t before = p->runs_size;
+    for (; v >= 128; v >>= 7)
+        p->runs[p->runs_size++] = (uint8_t)(v | 128);
+    p->runs[p->runs_size++] = (uint8_t)v;
+    s->is.runs_size += (uint32_t)(p->runs_size - before);
+}
+
+static uint32_t state_of(uint64_t entry)
+{
+    if (entry & ENTRY_SWAPPED)
+        return MT_PAGE_SWAPPED;
+    if (!(entry & ENTRY_PRESENT))
+        return 0;
+    return MT_PAGE_PRESENT | (entry & ENTRY_FILE ? MT_PAGE_FILE : 0) |
+           (entry & ENTRY_ALONE ? MT_PAGE_ALONE : 0);
+}
+
+/* A mapping has so many runs that what is left of it, from this address on, is another part. Returns that. */
+static struct seen *divide(struct pages *p, struct seen *s, uint64_t at)
+{
+    const uint64_t end = s->is.start + s->is.size;
+    const struct seen rest = {
+        .is = {.start = at, .size = end - at, .flags = s->is.flags | MT_MAPPING_CONTINUED},
+        .name = s->name,
+        .runs = p->runs_size};
+    s->is.size = at - s->is.start;
+    return add(p, &rest);
+}
+
+/* Read the pages of a mapping into runs. Returns false if the file cannot be read. */
+static bool read_pages(struct pages *p, int pagemap, uint32_t number)
+{
+    struct seen *s = &p->seen[number];
+    const uint64_t start = s->is.start, end = start + s->is.size;
+    uint64_t run = 0, at = start;
+    uint32_t state = 0;
+    s->runs = p->runs_size;
+    while (at < end) {
+        const uint64_t left = (end - at) / p->page;
+        const size_t most = left < ENTRIES ? (size_t)left : ENTRIES;
+        const ssize_t got =
+            pread(pagemap, p->entries, most * sizeof *p->entries, (off_t)(at / p->page * sizeof *p->entries));
+        const size_t n = got > 0 ? (size_t)got / sizeof *p->entries : 0;
+        if (got < 0)
+            return false;
+        if (n == 0) /* the mapping is gone, or the file has nothing of it: [vsyscall] */
+            break;
+        for (size_t i = 0; i < n; i++, at += p->page) {
+            const uint32_t is = state_of(p->entries[i]);
+            if (run && is != state) {
+                put_run(p, s, run, state);
+                run = 0;
+                if (s->is.runs_size + RUN_BYTES > MT_RUNS_MOST - RUN_BYTES)
+                    s = divide(p, s, at);
+            }
+            state = is;
+            run++;
+        }
+    }
+    if (run)
+        put_run(p, s, run, state);
+    if (at < end)
+        put_run(p, s, (end - at) / p->page, 0);
+    return true;
+}
+
+/* Parts of a mapping are added at the end of the list: put them in the order of addresses. */
+static int by_address(const void *a, const void *b)
+{
+    const struct seen *x = a, *y = b;
+    return x->is.start < y->is.start ? -1 : x->is.start > y->is.start;
+}
+
+static void read_all_pages(struct pages *p)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/pagemap", p->pid);
+    const int pagemap = open(path, O_RDONLY | O_CLOEXEC);
+    const uint32_t count = p->count;
+    bool good = pagemap >= 0;
+    for (uint32_t i = 0; good && i < count; i++) {
+        struct seen *s = &p->seen[i];
+        const bool is_empty = !s->is.rss && !s->is.swap && !(s->is.flags & MT_MAPPING_HUGETLB);
+        if (is_empty) {
+            s->runs = p->runs_size;
+            put_run(p, s, s->is.size / p->page, 0);
+        } else if (s->is.size <= SPARSE)
+            good = read_pages(p, pagemap, i);
+    }
+    if (!good) {
+        note_problem(p, "pagemap",
+                     "the sums of its mappings are known, but not which of their pages are resident");
+        for (uint32_t i = 0; i < p->count; i++)
+            p->seen[i].is.runs_size = 0;
+    }
+    if (pagemap >= 0)
+        close(pagemap);
+    qsort(p->seen, p->count, sizeof *p->seen, by_address);
+}
+
+/* -- writing -- */
+
+static uint32_t string(struct mt_writer *w, const char *text)
+{
+    return mt_writer_string(w, text, strlen(text));
+}
+
+/* The stack of regions that are the recorder's. */
+static uint32_t recorders_stack(struct pages *p, struct mt_writer *w)
+{
+    const struct mt_frame frame = {.function = string(w, MT_RECORDER)};
+    if (!p->recorder)
+        p->recorder = mt_writer_stack(w, 0, mt_writer_frame(w, &frame));
+    return p->recorder;
+}
+
+/* Copy the ranges of the recorder. The program may have written anything there. Returns how many there are. */
+static uint32_t copy_own(const struct ring_header *ring, struct ring_range *to)
+{
+    const uint32_t count = __atomic_load_n(&ring->own_count, __ATOMIC_ACQUIRE);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < count && i < RING_OWN; i++) {
+        to[n] = ring->own[i];
+        n += to[n].size && to[n].start + to[n].size >= to[n].start;
+    }
+    return n;
+}
+
+static void write_seen(struct pages *p, struct mt_writer *w, const struct regions *regions,
+                       const struct ring_header *ring, struct mt_pages *head)
+{
+    struct ring_range own[RING_OWN];
+    const uint32_t n = copy_own(ring, own), stack = recorders_stack(p, w);
+    head->mappings = p->count;
+    head->regions = regions->count + n;
+    mt_writer_pages(w, head);
+    for (uint32_t i = 0; i < p->count; i++) {
+        struct mt_mapping m = p->seen[i].is;
+        m.name = p->seen[i].name ? string(w, p->names + p->seen[i].name) : 0;
+        m.runs = p->runs + p->seen[i].runs;
+        mt_writer_mapping(w, head->time, &m);
+    }
+    for (uint32_t i = 0; i < regions->count; i++)
+        mt_writer_region(w, head->time, &regions->of[i]);
+    for (uint32_t i = 0; i < n; i++)
+        mt_writer_region(w, head->time, &(struct mt_region){own[i].start, own[i].size, stack});
+}
+
+/* What a thread's stack reserves by default; 0 = it is not known, or has no limit. */
+static uint64_t stack_limit(const struct pages *p)
+{
+    char text[4096];
+    read_file(p, "limits", text, sizeof text);
+    return number_in(text, "Max stack size ");
+}
+
+void pages_take(struct pages *p, struct mt_writer *w, const struct regions *regions,
+                const struct ring_header *ring, uint64_t time, const char *reason, const char *name)
+{
+    char status[8192];
+    const uint64_t began = now();
+    struct mt_pages head = {.time = time, .page = (uint32_t)p->page, .before = resident(p)};
+    p->count = 0;
+    p->names_size = p->runs_size = 0;
+    if (!read_mappings(p))
+        return;
+    read_all_pages(p);
+    read_file(p, "status", status, sizeof status);
+    head.after = resident(p);
+    head.highest = number_in(status, "VmHWM:") * 1024;
+    head.threads = (uint32_t)number_in(status, "Threads:");
+    head.reserved = stack_limit(p);
+    head.reason = string(w, reason);
+    head.name = string(w, name);
+    write_seen(p, w, regions, ring, &head);
+    const uint64_t most = head.before > head.after ? head.before : head.after;
+    p->highest = most > p->highest ? most : p->highest;
+    p->any = true;
+    p->taken = now();
+    p->took = p->taken - began;
+    p->next = p->taken + LOOK;
+}
